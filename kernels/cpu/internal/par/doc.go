@@ -1,0 +1,16 @@
+// Package par spreads the loops of the CPU kernels over the processors.
+//
+// [For] cuts a range of elements into contiguous pieces, [Tiles] hands out numbered tiles one by one.
+// In both the calling goroutine works too, so a call never waits for a helper that has not started:
+// when the machine is busy the caller simply does more of the pieces itself, and a small kernel loses nothing
+// by asking for help.
+//
+// There are no standing threads. A call with enough work starts helper goroutines; a helper that runs out of work
+// looks for more for a few microseconds (kernels of one training step follow each other closely) and ends.
+// An idle program therefore has no helpers and burns no time.
+//
+// How many goroutines work is decided anew on each call from runtime.GOMAXPROCS(0). The goroutines at work in all
+// calls together are counted, so that nested calls, and calls from several steps at once, fill the processors
+// but do not crowd them: when all are taken a call runs inline. Which goroutine does which piece is not fixed;
+// kernels get the same bits for any number of threads by letting no result depend on where the pieces begin.
+package par
