@@ -1,0 +1,63 @@
+package gemm
+
+import "fmt"
+
+// chunk is the number of k steps that one chain of fused multiply-adds covers. It is part of the canonical order:
+// changing it changes the bits of every product with an inner size above it.
+const chunk = 256
+
+// Mat is a view of float32 elements: element (i, j) is Data[i*Row+j*Col]. Strides are not negative; a stride of 0
+// repeats one row or column (an expanded operand).
+type Mat struct {
+	Data     []float32
+	Row, Col int
+}
+
+// Mat64 is Mat for float64 elements.
+type Mat64 struct {
+	Data     []float64
+	Row, Col int
+}
+
+// Float32 computes C = A B in the canonical order, for A [m k], B [k n] and C [m n].
+// C is row-major with leading dimension ldc and shares no memory with A and B.
+// The epilogue, when not nil, is called once for each finished segment of a row, c[i*ldc+j:][:len(dst)],
+// while it is in cache; it may change dst, and several goroutines may call it at once.
+func Float32(m, n, k int, a, b Mat, c []float32, ldc int, epilogue func(i, j int, dst []float32)) {
+	if m <= 0 || n <= 0 {
+		return
+	}
+	check(m, n, k, len(a.Data), a.Row, a.Col, len(b.Data), b.Row, b.Col, len(c), ldc)
+	portable(m, n, k, a, b, c, ldc, epilogue)
+}
+
+// Batch computes count products C = A B of equal sizes, asking for the operands of each by its number.
+// The functions may be called from several goroutines at once.
+func Batch(count, m, n, k int, a, b func(i int) Mat, c func(i int) (data []float32, ldc int)) {
+	for i := range count {
+		data, ldc := c(i)
+		Float32(m, n, k, a(i), b(i), data, ldc, nil)
+	}
+}
+
+// check panics unless every element that a product of these sizes touches exists.
+func check(m, n, k, lenA, rowA, colA, lenB, rowB, colB, lenC, ldc int) {
+	if min(rowA, colA, rowB, colB) < 0 {
+		panic("gemm: negative stride")
+	}
+	if ldc < n && m > 1 {
+		panic(fmt.Sprintf("gemm: leading dimension %d of C is less than its %d columns", ldc, n))
+	}
+	if need := (m-1)*ldc + n; lenC < need {
+		panic(fmt.Sprintf("gemm: C has %d elements, needs %d", lenC, need))
+	}
+	if k <= 0 {
+		return
+	}
+	if need := (m-1)*rowA + (k-1)*colA + 1; lenA < need {
+		panic(fmt.Sprintf("gemm: A has %d elements, needs %d", lenA, need))
+	}
+	if need := (k-1)*rowB + (n-1)*colB + 1; lenB < need {
+		panic(fmt.Sprintf("gemm: B has %d elements, needs %d", lenB, need))
+	}
+}
