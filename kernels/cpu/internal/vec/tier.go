@@ -1,0 +1,77 @@
+package vec
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Tier is the instruction set the kernels use.
+type Tier int
+
+// The tiers, slowest first. All of them compute the same bits.
+const (
+	Portable Tier = iota // plain Go
+	AVX2                 // 256-bit vectors with FMA and F16C
+	AVX512               // 512-bit vectors with F, DQ, BW and VL
+	numTiers
+)
+
+// String returns the name by which WEFT_CPU selects the tier.
+func (t Tier) String() string {
+	switch t {
+	case Portable:
+		return "portable"
+	case AVX2:
+		return "avx2"
+	case AVX512:
+		return "avx512"
+	}
+	return fmt.Sprintf("Tier(%d)", int(t))
+}
+
+// current is the tier in use. It changes only in tests, between kernel calls.
+var current = choose(os.Getenv("WEFT_CPU"))
+
+// Current returns the tier in use: the best one the processor has, or the one
+// that the environment variable WEFT_CPU names (portable, avx2 or avx512).
+func Current() Tier { return current }
+
+// SetTier switches to tier t and returns the tier that was in use, so that
+// a test can restore it. It panics if the processor lacks t. No kernel may run
+// at the same time.
+func SetTier(t Tier) (old Tier) {
+	require(t)
+	old, current = current, t
+	return old
+}
+
+// Supported reports whether the processor can run tier t.
+func Supported(t Tier) bool { return len(missing(t)) == 0 }
+
+// choose returns the tier named by the value of WEFT_CPU, or the best supported
+// one if the name is empty.
+func choose(name string) Tier {
+	if name == "" {
+		for t := AVX512; t > Portable; t-- {
+			if Supported(t) {
+				return t
+			}
+		}
+		return Portable
+	}
+	for t := Portable; t < numTiers; t++ {
+		if t.String() == name {
+			require(t)
+			return t
+		}
+	}
+	panic(fmt.Sprintf("weft: WEFT_CPU=%s: want portable, avx2 or avx512", name))
+}
+
+// require panics if the processor lacks tier t, naming what is missing.
+func require(t Tier) {
+	if m := missing(t); len(m) > 0 {
+		panic(fmt.Sprintf("weft: this processor cannot run the %v kernels: it lacks %s", t, strings.Join(m, ", ")))
+	}
+}
