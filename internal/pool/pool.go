@@ -1,0 +1,317 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Source is where a pool gets memory: the memory half of [kernels.Backend].
+type Source interface {
+	Alloc(n int) (kernels.Buffer, error) // n bytes
+	Free(b kernels.Buffer)
+}
+
+// Pool is a cache of the memory of one source. Its methods may be called from many goroutines.
+type Pool struct {
+	src Source
+
+	// grow serialises what changes the reserved size, so that the limit is exact and only one
+	// goroutine at a time gives blocks back to make room. It is taken before mu.
+	grow    sync.Mutex
+	reclaim func()
+
+	// mu guards the rest. It is held for a few instructions, never during a call of the source.
+	mu     sync.Mutex
+	stats  Stats
+	free   [numClasses]*Block // cached blocks of each class, the last freed first
+	poison bool
+}
+
+// Block is memory handed out by a pool.
+type Block struct {
+	Buf kernels.Buffer // at least Size bytes; the content is undefined
+
+	pool     *Pool
+	next     *Block // in the list of free blocks
+	size     int    // bytes requested
+	cap      int    // bytes of Buf
+	class    int    // noClass: an exact size outside the classes, never cached
+	state    state
+	poisoned bool
+}
+
+type state uint8
+
+const (
+	cached state = iota
+	live
+	kept
+)
+
+func (s state) String() string { return [...]string{"free", "live", "kept"}[s] }
+
+const noClass = -1
+
+// Size is the number of bytes requested.
+func (b *Block) Size() int { return b.size }
+
+// Cap is the number of bytes of the block, rounding included.
+func (b *Block) Cap() int { return b.cap }
+
+// New makes a pool over src that reserves at most limit bytes; 0 means no limit.
+func New(src Source, limit int) *Pool {
+	return &Pool{src: src, stats: Stats{Limit: limit}}
+}
+
+// SetLimit changes the limit of the reserved size; 0 means none. Cached blocks over the limit go
+// back to the source at once, live ones when they are freed.
+func (p *Pool) SetLimit(limit int) {
+	p.grow.Lock()
+	defer p.grow.Unlock()
+	p.mu.Lock()
+	p.stats.Limit = limit
+	over := p.stats.Reserved - limit
+	p.mu.Unlock()
+	if limit > 0 && over > 0 {
+		p.release(over)
+	}
+}
+
+// SetReclaim sets a function that is called when the limit or the device is reached, before cached
+// blocks are given back: it may free blocks, for example by running the Go collector. It must not
+// allocate from the pool.
+func (p *Pool) SetReclaim(f func()) {
+	p.grow.Lock()
+	defer p.grow.Unlock()
+	p.reclaim = f
+}
+
+// Alloc returns a block of n bytes. The error is a [*kernels.Error] of kind [kernels.ErrMemory];
+// after it the pool is as before and can be used on.
+func (p *Pool) Alloc(n int) (*Block, error) {
+	if n < 0 {
+		return nil, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
+	}
+	if n > maxBytes {
+		return nil, p.outOfMemory(n, 0, nil)
+	}
+	class, size := classOf(n)
+	if b := p.take(class, n); b != nil {
+		return b, nil
+	}
+	return p.slow(n, class, size)
+}
+
+// take serves a request from the cache, or returns nil.
+func (p *Pool) take(class, n int) *Block {
+	p.mu.Lock()
+	b := p.free[class]
+	if b == nil {
+		p.mu.Unlock()
+		return nil
+	}
+	p.free[class] = b.next
+	b.next = nil
+	p.stats.Hits++
+	p.handOut(b, n)
+	poison := p.poison
+	p.mu.Unlock()
+	if poison && b.poisoned {
+		b.check()
+	} else if poison {
+		b.fill()
+	}
+	return b
+}
+
+// handOut makes b live. mu is held.
+func (p *Pool) handOut(b *Block, n int) {
+	b.state, b.size = live, n
+	s := &p.stats
+	s.Allocs++
+	s.Blocks++
+	s.Requested += n
+	s.Allocated += b.cap
+	s.Active += b.cap
+	s.updatePeaks()
+}
+
+// slow serves a request that found nothing in the cache.
+func (p *Pool) slow(n, class, size int) (*Block, error) {
+	p.grow.Lock()
+	defer p.grow.Unlock()
+	if b := p.take(class, n); b != nil { // freed or given back while waiting for the lock
+		return b, nil
+	}
+	b, err := p.fromSource(n, class, size)
+	if b != nil {
+		return b, nil
+	}
+
+	p.mu.Lock()
+	p.stats.Retries++
+	p.mu.Unlock()
+	if p.reclaim != nil {
+		p.reclaim()
+		if b := p.take(class, n); b != nil {
+			return b, nil
+		}
+	}
+	need := maxBytes
+	if errors.Is(err, errLimit) {
+		need = p.missing(size)
+	}
+	released := p.release(need)
+	if b, err = p.fromSource(n, class, size); b != nil {
+		return b, nil
+	}
+	// Up to an eighth of the request is rounding: without it the request may still fit.
+	if exact := (max(n, 1) + granule - 1) / granule * granule; exact < size {
+		class, size = noClass, exact
+	}
+	released += p.release(maxBytes)
+	if b, err = p.fromSource(n, class, size); b != nil {
+		return b, nil
+	}
+	return nil, p.outOfMemory(n, released, err)
+}
+
+// errLimit says that a request was not passed to the source.
+var errLimit = errors.New("the limit is reached")
+
+// missing is by how much the limit would be exceeded with size more bytes.
+func (p *Pool) missing(size int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats.Reserved + size - p.stats.Limit
+}
+
+// fromSource asks the source for a block and makes it live. grow is held.
+func (p *Pool) fromSource(n, class, size int) (*Block, error) {
+	p.mu.Lock()
+	full := p.stats.Limit > 0 && size > p.stats.Limit-p.stats.Reserved
+	poison := p.poison
+	p.mu.Unlock()
+	if full {
+		return nil, errLimit
+	}
+	buf, err := p.src.Alloc(size)
+	if err != nil {
+		return nil, err
+	}
+	b := &Block{Buf: buf, pool: p, cap: size, class: class}
+	if poison {
+		b.fill()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.SourceAllocs++
+	p.stats.Reserved += size
+	p.handOut(b, n)
+	return b, nil
+}
+
+// Keep leaves b to the Go collector: it is no longer counted as live, though its memory stays
+// reserved. Its owner arranges that Free(b) is called when it becomes unreachable
+// (runtime.AddCleanup).
+func (p *Pool) Keep(b *Block) {
+	p.mu.Lock()
+	p.mustBe(b, "keep", live, live)
+	b.state = kept
+	p.notLive(b)
+	p.mu.Unlock()
+}
+
+// Free puts b, live or kept, into the cache. The caller does not use it again.
+func (p *Pool) Free(b *Block) {
+	p.mu.Lock()
+	p.mustBe(b, "free", live, kept)
+	if b.state == live {
+		p.notLive(b)
+	}
+	b.state = cached
+	s := &p.stats
+	s.Frees++
+	s.Active -= b.cap
+	drop := b.class == noClass || s.Limit > 0 && s.Reserved > s.Limit
+	if !drop && !p.poison {
+		b.poisoned = false
+		p.push(b)
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	if drop {
+		p.giveBack(b)
+		return
+	}
+	b.fill()
+	p.mu.Lock()
+	p.push(b)
+	p.mu.Unlock()
+}
+
+// notLive takes b out of the account of live blocks. mu is held.
+func (p *Pool) notLive(b *Block) {
+	p.stats.Blocks--
+	p.stats.Requested -= b.size
+	p.stats.Allocated -= b.cap
+}
+
+// push makes b the first block of its class. mu is held.
+func (p *Pool) push(b *Block) {
+	b.next = p.free[b.class]
+	p.free[b.class] = b
+}
+
+// mustBe panics, without mu, if b is not a block of p in one of two states. mu is held.
+func (p *Pool) mustBe(b *Block, verb string, s1, s2 state) {
+	if b.pool == p && (b.state == s1 || b.state == s2) {
+		return
+	}
+	p.mu.Unlock()
+	if b.pool != p {
+		panic("pool: " + verb + " of a block of another pool")
+	}
+	panic(fmt.Sprintf("pool: %s of a block of %d bytes that is %s", verb, b.cap, b.state))
+}
+
+// Trim returns all cached blocks to the source and tells how many bytes that freed.
+func (p *Pool) Trim() (freed int) {
+	p.grow.Lock()
+	defer p.grow.Unlock()
+	return p.release(maxBytes)
+}
+
+// release gives cached blocks back, the largest first, until need bytes are free, and returns how many are.
+func (p *Pool) release(need int) (freed int) {
+	for class := numClasses - 1; class >= 0 && freed < need; class-- {
+		for freed < need {
+			p.mu.Lock()
+			b := p.free[class]
+			if b != nil {
+				p.free[class] = b.next
+			}
+			p.mu.Unlock()
+			if b == nil {
+				break
+			}
+			freed += b.cap
+			p.giveBack(b)
+		}
+	}
+	return freed
+}
+
+// giveBack returns a block that is in no list to the source.
+func (p *Pool) giveBack(b *Block) {
+	p.src.Free(b.Buf)
+	b.Buf, b.next = nil, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Reserved -= b.cap
+	p.stats.SourceFrees++
+}
