@@ -236,3 +236,51 @@ func TestModels(t *testing.T) {
 		}
 	}
 }
+
+// TestOps reads the committed file, recomputes one smooth function in Go, and
+// checks that every shape of weights and gradients fits.
+func TestOps(t *testing.T) {
+	f, err := Open("ops.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops, names := map[string]bool{}, map[string]bool{}
+	for _, c := range f.Cases {
+		ops[c.Op] = true
+		if names[c.Name] {
+			t.Errorf("%s: a second case of that name", c.Name)
+		}
+		names[c.Name] = true
+		for i, name := range c.Weights {
+			if name != "" && !slices.Equal(f.Array(name).Shape, f.Array(c.Outputs[i]).Shape) {
+				t.Errorf("%s: shapes of output and weight %d differ", c.Name, i)
+			}
+		}
+		for i, name := range c.Grads {
+			if name != "" && !slices.Equal(f.Array(name).Shape, f.Array(c.Inputs[i]).Shape) {
+				t.Errorf("%s: shapes of input and gradient %d differ", c.Name, i)
+			}
+		}
+		if c.Name != "tanh/random" {
+			continue
+		}
+		x, _ := f.Float64(c.Inputs[0])
+		y, _ := f.Float64(c.Outputs[0])
+		w, _ := f.Float64(c.Weights[0])
+		g, _ := f.Float64(c.Grads[0])
+		for i := range x {
+			if want := math.Tanh(x[i]); math.Abs(y[i]-want) > 1e-15 {
+				t.Errorf("tanh(%v) = %v, want %v", x[i], y[i], want)
+			}
+			if want := w[i] * (1 - y[i]*y[i]); math.Abs(g[i]-want) > 1e-15 {
+				t.Errorf("gradient of %v*tanh at %v = %v, want %v", w[i], x[i], g[i], want)
+			}
+		}
+	}
+	if !names["tanh/random"] {
+		t.Error("no case tanh/random")
+	}
+	if len(ops) < 110 {
+		t.Errorf("%d operations; the file holds only a part", len(ops))
+	}
+}
