@@ -1,0 +1,148 @@
+package expr
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Func is a pointwise operation: one value, or several, at each element of its operands. Make it with [New].
+// It may be used from many goroutines and must not be changed or copied.
+type Func struct {
+	Src    string   // the text it was made from
+	Args   []string // names of the tensor operands
+	Params []string // names of the scalars of a launch
+	Roots  []*Node  // the results
+
+	once  sync.Once
+	order []*Node       // all nodes, operands first
+	index map[*Node]int // place of a node in order
+	key   string
+
+	mu        sync.Mutex
+	pullbacks []*Pullback
+}
+
+// funcs are the functions made so far, by source: a call site that makes its function anew each time gets the same one,
+// and whoever compiles functions can keep the result by pointer.
+var funcs struct {
+	sync.Mutex
+	made map[string]*Func
+}
+
+// New reads an expression; the package comment describes the language. The error is a [*SyntaxError].
+func New(src string, args, params []string) (*Func, error) {
+	id := fmt.Sprintf("%q %q %q", src, args, params)
+	funcs.Lock()
+	defer funcs.Unlock()
+	if f := funcs.made[id]; f != nil {
+		return f, nil
+	}
+	roots, err := parse(src, args, params)
+	if err != nil {
+		return nil, err
+	}
+	f := &Func{Src: src, Args: append([]string(nil), args...), Params: append([]string(nil), params...), Roots: roots}
+	if funcs.made == nil {
+		funcs.made = map[string]*Func{}
+	}
+	funcs.made[id] = f
+	return f, nil
+}
+
+// Must is [New] for expressions in program text: it panics on an error.
+func Must(src string, args, params []string) *Func {
+	f, err := New(src, args, params)
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+func (f *Func) prepare() {
+	f.once.Do(func() {
+		f.order = Order(f.Roots...)
+		f.index = make(map[*Node]int, len(f.order))
+		for i, n := range f.order {
+			f.index[n] = i
+		}
+		f.key = f.makeKey()
+	})
+}
+
+// Order lists the nodes of all roots, each once, operands first. The caller must not change it.
+func (f *Func) Order() []*Node {
+	f.prepare()
+	return f.order
+}
+
+// Eval computes the results at one element in float64: the reference that all devices are tested against.
+// rand gives the uniform numbers of the random streams and may be nil if there are none.
+func (f *Func) Eval(args, params []float64, rand func(k int) float64) []float64 {
+	f.prepare()
+	v := make([]float64, len(f.order))
+	for i, n := range f.order {
+		switch n.Op {
+		case Arg:
+			v[i] = args[n.K]
+		case Param:
+			v[i] = params[n.K]
+		case Const:
+			v[i] = n.C
+		case Rand:
+			v[i] = rand(n.K)
+		default:
+			var x [3]float64
+			for j, o := range n.Operands() {
+				x[j] = v[f.index[o]]
+			}
+			v[i] = n.Op.Eval(x[0], x[1], x[2])
+		}
+	}
+	out := make([]float64, len(f.Roots))
+	for i, r := range f.Roots {
+		out[i] = v[f.index[r]]
+	}
+	return out
+}
+
+// Key is a text that is equal for two functions if and only if their roots are the same mathematics as written:
+// operands count by position, not by name. Example: "%0=mul(a0,a1);%1=add(%0,p0);%1".
+func (f *Func) Key() string {
+	f.prepare()
+	return f.key
+}
+
+func (f *Func) makeKey() string {
+	var b strings.Builder
+	names := make(map[*Node]string, len(f.order))
+	temps := 0
+	for _, n := range f.order {
+		switch n.Op {
+		case Arg:
+			names[n] = "a" + strconv.Itoa(n.K)
+		case Param:
+			names[n] = "p" + strconv.Itoa(n.K)
+		case Rand:
+			names[n] = "r" + strconv.Itoa(n.K)
+		case Const:
+			names[n] = strconv.FormatFloat(n.C, 'g', -1, 64)
+		default:
+			names[n] = "%" + strconv.Itoa(temps)
+			temps++
+			var xs []string
+			for _, x := range n.Operands() {
+				xs = append(xs, names[x])
+			}
+			fmt.Fprintf(&b, "%s=%v(%s);", names[n], n.Op, strings.Join(xs, ","))
+		}
+	}
+	for i, r := range f.Roots {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		b.WriteString(names[r])
+	}
+	return b.String()
+}

@@ -1,0 +1,210 @@
+package expr
+
+import "math"
+
+// Op is a scalar instruction, or one of the four leaves.
+type Op uint8
+
+// The leaves and the instructions.
+const (
+	Arg   Op = iota // operand K of the launch
+	Param           // scalar K of the launch: a new value is not a new program
+	Const           // the number C
+	Rand            // uniform in [0,1) at this element, random stream K of the launch: drawn again wherever it is needed
+
+	Add
+	Sub
+	Mul
+	Div // on integers the floor of the quotient, and 0 for a zero divisor
+	FMA // a*b + c with one rounding
+	Neg
+	Abs
+	Min // NaN if either operand is
+	Max
+
+	Exp
+	Exp2
+	Expm1
+	Log
+	Log2
+	Log10
+	Log1p
+	Pow
+
+	Sqrt
+	Rsqrt
+
+	Sin
+	Cos
+	Tan
+	Asin
+	Acos
+	Atan
+	Sinh
+	Cosh
+	Tanh
+	Asinh
+	Acosh
+	Atanh
+
+	Erf
+	Erfc
+	Sigmoid
+
+	Floor
+	Ceil
+	Round // half to even
+	Trunc
+
+	LT // 0 or 1
+	LE
+	EQ
+	Where // a != 0 ? b : c; a NaN condition counts as true
+
+	BF16 // round to bfloat16: a fused chain keeps the rounding that storing would have made
+	F16  // round to float16
+	numOps
+)
+
+// An instruction is one row of the instruction set.
+type instruction struct {
+	name    string
+	arity   int
+	integer bool                           // defined on integers, too
+	eval    func(a, b, c float64) float64  // float64 reference
+	adjoint func(n, g *Node) (dx [3]*Node) // adjoints of the operands of n = op(x...), given g; nil where the derivative is zero
+}
+
+var instructions [numOps]instruction
+
+// init breaks the cycle of a table whose rules make nodes, which need the table.
+func init() {
+	instructions = [numOps]instruction{
+		Arg:   {name: "arg", integer: true},
+		Param: {name: "param", integer: true},
+		Const: {name: "const", integer: true},
+		Rand:  {name: "rand"},
+
+		Add: {"add", 2, true, func(a, b, _ float64) float64 { return a + b }, addAdjoint},
+		Sub: {"sub", 2, true, func(a, b, _ float64) float64 { return a - b }, subAdjoint},
+		Mul: {"mul", 2, true, func(a, b, _ float64) float64 { return a * b }, mulAdjoint},
+		Div: {"div", 2, true, func(a, b, _ float64) float64 { return a / b }, divAdjoint},
+		FMA: {"fma", 3, true, math.FMA, fmaAdjoint},
+		Neg: {"neg", 1, true, func(a, _, _ float64) float64 { return -a }, negAdjoint},
+		Abs: {"abs", 1, true, unary(math.Abs), absAdjoint},
+		Min: {"min", 2, true, func(a, b, _ float64) float64 { return min(a, b) }, minAdjoint},
+		Max: {"max", 2, true, func(a, b, _ float64) float64 { return max(a, b) }, maxAdjoint},
+
+		Exp:   {"exp", 1, false, unary(math.Exp), expAdjoint},
+		Exp2:  {"exp2", 1, false, unary(math.Exp2), exp2Adjoint},
+		Expm1: {"expm1", 1, false, unary(math.Expm1), expm1Adjoint},
+		Log:   {"log", 1, false, unary(math.Log), logAdjoint},
+		Log2:  {"log2", 1, false, unary(math.Log2), log2Adjoint},
+		Log10: {"log10", 1, false, unary(math.Log10), log10Adjoint},
+		Log1p: {"log1p", 1, false, unary(math.Log1p), log1pAdjoint},
+		Pow:   {"pow", 2, false, func(a, b, _ float64) float64 { return math.Pow(a, b) }, powAdjoint},
+
+		Sqrt:  {"sqrt", 1, false, unary(math.Sqrt), sqrtAdjoint},
+		Rsqrt: {"rsqrt", 1, false, func(a, _, _ float64) float64 { return 1 / math.Sqrt(a) }, rsqrtAdjoint},
+
+		Sin:   {"sin", 1, false, unary(math.Sin), sinAdjoint},
+		Cos:   {"cos", 1, false, unary(math.Cos), cosAdjoint},
+		Tan:   {"tan", 1, false, unary(math.Tan), tanAdjoint},
+		Asin:  {"asin", 1, false, unary(math.Asin), asinAdjoint},
+		Acos:  {"acos", 1, false, unary(math.Acos), acosAdjoint},
+		Atan:  {"atan", 1, false, unary(math.Atan), atanAdjoint},
+		Sinh:  {"sinh", 1, false, unary(math.Sinh), sinhAdjoint},
+		Cosh:  {"cosh", 1, false, unary(math.Cosh), coshAdjoint},
+		Tanh:  {"tanh", 1, false, unary(math.Tanh), tanhAdjoint},
+		Asinh: {"asinh", 1, false, unary(math.Asinh), asinhAdjoint},
+		Acosh: {"acosh", 1, false, unary(math.Acosh), acoshAdjoint},
+		Atanh: {"atanh", 1, false, unary(math.Atanh), atanhAdjoint},
+
+		Erf:     {"erf", 1, false, unary(math.Erf), erfAdjoint},
+		Erfc:    {"erfc", 1, false, unary(math.Erfc), erfcAdjoint},
+		Sigmoid: {"sigmoid", 1, false, func(a, _, _ float64) float64 { return 1 / (1 + math.Exp(-a)) }, sigmoidAdjoint},
+
+		Floor: {"floor", 1, true, unary(math.Floor), nil},
+		Ceil:  {"ceil", 1, true, unary(math.Ceil), nil},
+		Round: {"round", 1, true, unary(math.RoundToEven), nil},
+		Trunc: {"trunc", 1, true, unary(math.Trunc), nil},
+
+		LT:    {"lt", 2, true, func(a, b, _ float64) float64 { return truth(a < b) }, nil},
+		LE:    {"le", 2, true, func(a, b, _ float64) float64 { return truth(a <= b) }, nil},
+		EQ:    {"eq", 2, true, func(a, b, _ float64) float64 { return truth(a == b) }, nil},
+		Where: {"where", 3, true, choose, whereAdjoint},
+
+		BF16: {"bf16", 1, false, unary(roundBFloat16), bf16Adjoint},
+		F16:  {"f16", 1, false, unary(roundFloat16), f16Adjoint},
+	}
+}
+
+// String is the instruction's name, such as "expm1".
+func (o Op) String() string { return instructions[o].name }
+
+// Arity is the number of operands; 0 for leaves.
+func (o Op) Arity() int { return instructions[o].arity }
+
+// Integer tells whether the instruction is defined on integers.
+func (o Op) Integer() bool { return instructions[o].integer }
+
+// Eval is the float64 reference of an instruction; operands beyond its arity are ignored.
+func (o Op) Eval(a, b, c float64) float64 { return instructions[o].eval(a, b, c) }
+
+// Instructions lists the instructions, without the leaves.
+func Instructions() []Op {
+	var ops []Op
+	for o := Add; o < numOps; o++ {
+		ops = append(ops, o)
+	}
+	return ops
+}
+
+// lookup finds an instruction by name.
+func lookup(name string) (Op, bool) {
+	for o := Add; o < numOps; o++ {
+		if instructions[o].name == name {
+			return o, true
+		}
+	}
+	return 0, false
+}
+
+func unary(f func(float64) float64) func(a, b, c float64) float64 {
+	return func(a, _, _ float64) float64 { return f(a) }
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func choose(a, b, c float64) float64 {
+	if a != 0 {
+		return b
+	}
+	return c
+}
+
+// roundFloat16 rounds to the nearest float16, ties to even: 11 significant bits down to the exponent of the smallest
+// normal number, 2^-14, and multiples of 2^-24 below.
+func roundFloat16(x float64) float64 { return roundTo(x, 11, -24, 65504) }
+
+// roundBFloat16 rounds to the nearest bfloat16, ties to even.
+func roundBFloat16(x float64) float64 { return roundTo(x, 8, -133, 0x1.fep127) }
+
+// roundTo rounds to the given number of significant bits, not finer than 2^least; beyond largest lies infinity.
+func roundTo(x float64, bits, least int, largest float64) float64 {
+	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
+		return x
+	}
+	_, e := math.Frexp(x) // 2^(e-1) <= |x| < 2^e
+	ulp := max(e-bits, least)
+	r := math.Ldexp(math.RoundToEven(math.Ldexp(x, -ulp)), ulp)
+	if math.Abs(r) > largest {
+		return math.Copysign(math.Inf(1), x)
+	}
+	return math.Copysign(r, x)
+}

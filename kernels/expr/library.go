@@ -1,0 +1,148 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// MaxStreams is the number of random streams that an expression may use.
+const MaxStreams = 256
+
+// A Macro is a function of the library: a name for an expression.
+type Macro struct {
+	Name   string
+	Params []string
+	Body   string
+	Doc    string
+}
+
+// library holds the functions that are not instructions. A function may use those above it.
+//
+// Two rules keep derivatives right. Where a branch is chosen, the operand of the other one is held at a harmless value
+// first, since its derivative is multiplied by 0 and must be finite. And a NaN must reach the result, so conditions
+// are written such that a NaN chooses the branch that has it.
+var library = []Macro{
+	{"ne", []string{"a", "b"}, "a != b", "1 where a differs from b, else 0"},
+	{"gt", []string{"a", "b"}, "a > b", "1 where a is greater than b, else 0"},
+	{"ge", []string{"a", "b"}, "a >= b", "1 where a is at least b, else 0"},
+	{"not", []string{"a"}, "!a", "1 where a is 0, else 0"},
+	{"and", []string{"a", "b"}, "a && b", "1 where neither is 0, else 0"},
+	{"or", []string{"a", "b"}, "a || b", "1 where one is not 0, else 0"},
+	{"xor", []string{"a", "b"}, "(a != 0) != (b != 0)", "1 where one of the two is not 0, else 0"},
+	{"isnan", []string{"x"}, "x != x", "1 for NaN, else 0"},
+	{"isfinite", []string{"x"}, "x - x == 0", "1 for numbers, 0 for infinities and NaN"},
+	{"isinf", []string{"x"}, "x == x && x - x != 0", "1 for infinities, else 0"},
+
+	{"sign", []string{"x"}, "(0 < x) - (x < 0)", "-1, 0 or 1; 0 for NaN"},
+	{"square", []string{"x"}, "x*x", "x squared"},
+	{"reciprocal", []string{"x"}, "1/x", "one over x"},
+	{"frac", []string{"x"}, "x - trunc(x)", "the part after the point, with the sign of x"},
+	{"lerp", []string{"a", "b", "t"}, "a + t*(b - a)", "from a at t = 0 to b at t = 1"},
+	{"hypot", []string{"a", "b"}, "sqrt(a*a + b*b)", "length of the vector (a, b), without care for overflow"},
+	{"floordiv", []string{"a", "b"}, "floor(a/b)", "the quotient rounded down"},
+	// The quotient may round up to an integer that the true one does not reach; then the remainder has the wrong sign.
+	{"mod", []string{"a", "b"}, "r = fma(-floor(a/b), b, a); where(r != 0 && (r < 0) != (b < 0), r + b, r)",
+		"remainder of floordiv, with the sign of b; exact while a/b is below 2^24 (float32) or 2^53"},
+	{"fmod", []string{"a", "b"}, "r = mod(abs(a), abs(b)); where(a < 0, -r, r)",
+		"remainder of the quotient rounded to zero, with the sign of a; exact as far as mod"},
+
+	{"clamp", []string{"x", "lo", "hi"}, "y = where(x < lo, lo, x); where(hi < y, hi, y)", "x held between lo and hi; derivative 1 at both"},
+	{"clamp_min", []string{"x", "lo"}, "where(x < lo, lo, x)", "at least lo; derivative 1 there"},
+	{"clamp_max", []string{"x", "hi"}, "where(hi < x, hi, x)", "at most hi; derivative 1 there"},
+
+	{"relu", []string{"x"}, "where(x <= 0, 0, x)", "x where positive, else 0; derivative 0 at 0"},
+	{"relu6", []string{"x"}, "where(x <= 0, 0, where(6 <= x, 6, x))", "relu up to 6"},
+	{"leaky_relu", []string{"x", "slope"}, "where(0 < x, x, slope*x)", "x where positive, else slope*x"},
+	{"hardtanh", []string{"x"}, "where(x <= -1, -1, where(1 <= x, 1, x))", "x between -1 and 1"},
+	{"hardsigmoid", []string{"x"}, "relu6(x + 3)/6", "the line through (-3, 0) and (3, 1), held between 0 and 1"},
+	{"hardswish", []string{"x"}, "x*hardsigmoid(x)", "x times hardsigmoid"},
+	{"hardshrink", []string{"x", "bound"}, "where(bound < abs(x) || x != x, x, 0)", "0 within the bound"},
+	{"softshrink", []string{"x", "bound"}, "where(abs(x) <= bound, 0, x - bound*sign(x))", "x moved towards 0 by the bound"},
+	{"tanhshrink", []string{"x"}, "x - tanh(x)", "x less its tanh"},
+
+	{"elu", []string{"x", "alpha"}, "where(0 < x, x, alpha*expm1(where(0 < x, 0, x)))", "x where positive, else alpha*(e^x - 1)"},
+	{"celu", []string{"x", "alpha"}, "where(0 < x, x, alpha*expm1(where(0 < x, 0, x)/alpha))", "elu with a continuous derivative"},
+	{"selu", []string{"x"}, "1.0507009873554805*elu(x, 1.6732632423543772)", "the self-normalising elu (Klambauer et al. 2017)"},
+
+	// From 40 on, log(1 + e^x) is x in float64, too.
+	{"softplus", []string{"x"}, "where(40 < x, x, log1p(exp(where(40 < x, 0, x))))", "log(1 + e^x)"},
+	{"logsigmoid", []string{"x"}, "-softplus(-x)", "log(sigmoid(x))"},
+	{"logit", []string{"x"}, "log(x/(1 - x))", "inverse of sigmoid"},
+	{"softsign", []string{"x"}, "x/(1 + abs(x))", "x over 1 + |x|"},
+	{"silu", []string{"x"}, "x*sigmoid(x)", "x times sigmoid, the swish"},
+	// tanh(log(1+e)) = n/(n+2) with n = e(e+2), and 1 in float64 from x = 20 on.
+	{"mish", []string{"x"}, "e = exp(where(20 < x, 20, x)); n = e*(e + 2); x*(n/(n + 2))", "x times tanh(softplus(x)) (Misra 2019)"},
+	{"gelu", []string{"x"}, "0.5*x*(1 + erf(x*sqrt(0.5)))", "x times the normal distribution function (Hendrycks and Gimpel 2016)"},
+	// 0.5 x (1 + tanh u) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3).
+	{"gelu_tanh", []string{"x"}, "x*sigmoid(2*sqrt(2/pi)*x*fma(0.044715, x*x, 1))", "gelu by its tanh approximation"},
+
+	{"xlogy", []string{"x", "y"}, "where(x == 0 && y == y, 0, x*log(y))", "x*log(y), and 0 for x = 0"},
+	{"logaddexp", []string{"a", "b"}, "max(a, b) + log1p(exp(-abs(a - b)))", "log(e^a + e^b)"},
+	// The angle is atan of the smaller over the larger length, mirrored where y is longer and where x is negative.
+	{"atan2", []string{"y", "x"}, `
+		v = where(y < 0, -y, y)
+		u = where(x < 0, -x, x)
+		steep = u < v
+		long = where(steep, v, u)
+		a = atan(where(steep, u, v)/where(long == 0, 1, long))
+		b = where(steep, pi/2 - a, a)
+		c = where(x < 0, pi - b, b)
+		where(y < 0, -c, c)`, "angle of the point (x, y), from -pi to pi; the sign of a zero is not seen"},
+}
+
+// Library lists the functions that are made of instructions.
+func Library() []Macro { return slices.Clone(library) }
+
+func macro(name string) *Macro {
+	for i := range library {
+		if library[i].Name == name {
+			return &library[i]
+		}
+	}
+	return nil
+}
+
+// expand is the body of a function of the library applied to nodes.
+func expand(name string, xs []*Node) *Node {
+	m := macro(name)
+	p := newParser(m.Body)
+	for i, param := range m.Params {
+		p.bind(0, param, xs[i])
+	}
+	return p.program()[0]
+}
+
+// arityOf is the number of operands of an instruction or a function of the library.
+func arityOf(name string) (int, bool) {
+	if op, ok := lookup(name); ok {
+		return op.Arity(), true
+	}
+	if m := macro(name); m != nil {
+		return len(m.Params), true
+	}
+	return 0, false
+}
+
+// usage shows how a function is called.
+func usage(name string) string {
+	params := []string{"a", "b", "c"}
+	if m := macro(name); m != nil {
+		params = m.Params
+	} else if op, ok := lookup(name); ok {
+		params = params[:op.Arity()]
+	}
+	return name + "(" + strings.Join(params, ", ") + ")"
+}
+
+var functionNames = sync.OnceValue(func() []string {
+	names := []string{"rand"}
+	for _, op := range Instructions() {
+		names = append(names, op.String())
+	}
+	for _, m := range library {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return names
+})
