@@ -1,0 +1,406 @@
+"""PyTorch on the CPU as the peer of Weft's benchmarks.
+
+A Go benchmark starts this program and interleaves it with its own runs: one
+JSON request a line on standard input, one JSON answer a line on standard
+output, until the input ends.
+
+    {"bench": "info"}
+    {"bench": "sgemm", "n": 1024, "threads": 1, "warmup": 1, "reps": 3}
+
+The answer repeats the request and adds
+
+    seconds   a list: one time for each repetition
+    work      what one time covers, such as "call", "step" or "epoch"
+    elements  elements of the main array, where there is one
+    torch, blas, cpu_capability, threads, keep_memory, passive
+
+or is {"error": "..."}. What a benchmark needs is built on its first request
+and kept for the following ones, so asking for one repetition at a time is
+cheap; the few latest benchmarks are kept.
+
+    bench          parameters (defaults)
+    copy           n (1000000): y.copy_(x), the ceiling of memory-bound ones
+    sgemm          n: C = A B of n x n matrices into the same C
+    fashion        batch (128), images (60000), batches (all), activation (gelu), foreach (true):
+                   an epoch of the MLP 784-256-128-10 with AdamW on random
+                   images, shuffled; with batches, that many are run and the
+                   time is scaled to the epoch (scaled_from_batches)
+    chargpt        vocab (96), layers (4), width (128), heads (4), context (64), batch (16), foreach (true):
+                   a training step with AdamW
+    exp, gelu, gelu_tanh, softmax, layer_norm
+                   n (1000000), pass (forward | backward), out (fresh | reuse)
+    cross_entropy  n (1000000), out (fresh | reuse): forward and backward
+    adamw          n (1000000), foreach (false): one step over one parameter
+
+softmax, layer_norm and cross_entropy use rows of 1024, so n is rounded down to
+whole rows. With out=fresh PyTorch allocates the outputs; with reuse they are
+given, which PyTorch does not offer for layer_norm. Fresh outputs above 32 MB
+cost a page fault for every 4 KiB, because malloc returns such memory to the
+system at once. Two flags separate such effects from the kernels' own speed:
+
+    --keep-memory    malloc never returns memory (glibc only); give it three
+                     warm-up repetitions to grow
+    --passive        OpenMP's threads sleep when they wait and do not spin: on a
+                     busy machine two threads are many times faster so, on a
+                     quiet one a little slower
+"""
+
+import argparse
+import collections
+import ctypes
+import json
+import math
+import os
+import sys
+import time
+
+PARSER = argparse.ArgumentParser(description="PyTorch benchmarks by JSON lines; see the head of this file.")
+PARSER.add_argument("--keep-memory", action="store_true", help="let malloc keep freed memory (glibc)")
+PARSER.add_argument("--passive", action="store_true", help="let waiting OpenMP threads sleep")
+ARGS = PARSER.parse_args()
+if ARGS.passive:
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # OpenMP reads it when PyTorch is loaded
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError as error:
+    print(json.dumps({"error": f"PyTorch is not installed: {error}"}), flush=True)
+    sys.exit(1)
+
+ROW = 1024
+KEPT = 3  # benchmarks whose tensors stay in memory
+
+
+# ---------------------------------------------------------------- environment
+
+
+class Blas:
+    """The BLAS that PyTorch calls: its name, and its own thread count where it has one."""
+
+    def __init__(self):
+        self.lib = None
+        self.name = "MKL" if torch.backends.mkl.is_available() else "unknown"
+        for path in sorted(self.loaded("openblas")):
+            try:
+                lib = ctypes.CDLL(path)
+                lib.openblas_get_config.restype = ctypes.c_char_p
+                self.name = lib.openblas_get_config().decode().strip()
+                self.lib = lib
+                return
+            except (OSError, AttributeError):
+                continue
+
+    @staticmethod
+    def loaded(word):
+        try:
+            with open("/proc/self/maps") as maps:
+                return {line.split()[-1] for line in maps if word in line and line.split()[-1].startswith("/")}
+        except OSError:
+            return set()
+
+    def set_threads(self, n):
+        if self.lib:
+            self.lib.openblas_set_num_threads(n)
+
+
+def cpu_capability():
+    for line in torch.__config__.show().splitlines():
+        if "CPU capability usage" in line:
+            return line.split(":")[1].strip()
+    return "unknown"
+
+
+def keep_memory():
+    """Makes glibc's malloc serve large blocks from the heap and never give them back."""
+    m_trim_threshold, m_mmap_max = -1, -4
+    libc = ctypes.CDLL(None)
+    if not (libc.mallopt(m_mmap_max, 0) and libc.mallopt(m_trim_threshold, -1)):
+        raise RuntimeError("mallopt failed")
+
+
+# ---------------------------------------------------------------- benchmarks
+#
+# Each function prepares its tensors and returns (run, facts): run() is what is
+# timed, or returns its own time in seconds.
+
+
+def copy(n=1_000_000):
+    x, y = torch.randn(n), torch.empty(n)
+    return lambda: y.copy_(x), {"work": "call", "elements": n}
+
+
+def sgemm(n):
+    a, b, c = torch.randn(n, n), torch.randn(n, n), torch.empty(n, n)
+    return lambda: torch.mm(a, b, out=c), {"work": "call", "elements": n * n}
+
+
+def check(value, *allowed):
+    if value not in allowed:
+        raise ValueError(f"{value!r} is none of {allowed}")
+
+
+def rows_of(n):
+    if n < ROW:
+        raise ValueError(f"n = {n} is less than one row of {ROW}")
+    return n // ROW
+
+
+def pointwise(n, out, forward, backward, forward_out, backward_out, direction):
+    check(direction, "forward", "backward")
+    check(out, "fresh", "reuse")
+    x, g, y = torch.randn(n), torch.randn(n), torch.empty(n)
+    result = forward(x)
+    runs = {
+        ("forward", "fresh"): lambda: forward(x),
+        ("forward", "reuse"): lambda: forward_out(x, y),
+        ("backward", "fresh"): lambda: backward(g, x, result),
+        ("backward", "reuse"): lambda: backward_out(g, x, result, y),
+    }
+    return runs[direction, out], {"work": "call", "elements": n}
+
+
+def exp(n=1_000_000, out="fresh", direction="forward"):
+    return pointwise(
+        n, out, torch.exp,
+        lambda g, x, y: g * y,
+        lambda x, out: torch.exp(x, out=out),
+        lambda g, x, y, out: torch.mul(g, y, out=out),
+        direction)
+
+
+def gelu(n=1_000_000, out="fresh", direction="forward", approximate="none"):
+    aten = torch.ops.aten
+    return pointwise(
+        n, out, lambda x: F.gelu(x, approximate=approximate),
+        lambda g, x, y: aten.gelu_backward(g, x, approximate=approximate),
+        lambda x, out: aten.gelu(x, approximate=approximate, out=out),
+        lambda g, x, y, out: aten.gelu_backward(g, x, approximate=approximate, grad_input=out),
+        direction)
+
+
+def gelu_tanh(n=1_000_000, out="fresh", direction="forward"):
+    return gelu(n, out, direction, "tanh")
+
+
+def softmax(n=1_000_000, out="fresh", direction="forward"):
+    check(direction, "forward", "backward")
+    check(out, "fresh", "reuse")
+    rows = rows_of(n)
+    aten = torch.ops.aten
+    x, g, y = torch.randn(rows, ROW), torch.randn(rows, ROW), torch.empty(rows, ROW)
+    p = torch.softmax(x, -1)
+    runs = {
+        ("forward", "fresh"): lambda: torch.softmax(x, -1),
+        ("forward", "reuse"): lambda: aten._softmax(x, -1, False, out=y),
+        ("backward", "fresh"): lambda: aten._softmax_backward_data(g, p, -1, torch.float32),
+        ("backward", "reuse"): lambda: aten._softmax_backward_data(g, p, -1, torch.float32, grad_input=y),
+    }
+    return runs[direction, out], {"work": "call", "elements": rows * ROW}
+
+
+def layer_norm(n=1_000_000, out="fresh", direction="forward"):
+    check(direction, "forward", "backward")
+    check(out, "fresh")
+    rows = rows_of(n)
+    aten = torch.ops.aten
+    x, g, w, b = torch.randn(rows, ROW), torch.randn(rows, ROW), torch.randn(ROW), torch.randn(ROW)
+    if direction == "forward":
+        run = lambda: F.layer_norm(x, (ROW,), w, b)
+    else:
+        _, mean, rstd = aten.native_layer_norm(x, (ROW,), w, b, 1e-5)
+        run = lambda: aten.native_layer_norm_backward(g, x, (ROW,), mean, rstd, w, b, (True, True, True))
+    return run, {"work": "call", "elements": rows * ROW}
+
+
+def cross_entropy(n=1_000_000, out="fresh"):
+    check(out, "fresh", "reuse")
+    rows = rows_of(n)
+    aten = torch.ops.aten
+    x = torch.randn(rows, ROW, requires_grad=True)
+    target = torch.randint(ROW, (rows,))
+    data, logp, dlogp, dx = x.detach(), *(torch.empty(rows, ROW) for _ in range(3))
+    loss, count, one = torch.empty(()), torch.empty(()), torch.ones(())
+
+    def fresh():
+        x.grad = None
+        F.cross_entropy(x, target).backward()
+
+    def reuse():
+        mean, ignored = 1, -100
+        aten._log_softmax(data, -1, False, out=logp)
+        aten.nll_loss_forward(logp, target, None, mean, ignored, output=loss, total_weight=count)
+        aten.nll_loss_backward(one, logp, target, None, mean, ignored, count, grad_input=dlogp)
+        aten._log_softmax_backward_data(dlogp, logp, -1, torch.float32, out=dx)
+
+    return {"fresh": fresh, "reuse": reuse}[out], {"work": "call", "elements": rows * ROW}
+
+
+def adamw(n=1_000_000, foreach=False):
+    p = nn.Parameter(torch.randn(n))
+    p.grad = torch.randn(n)
+    opt = torch.optim.AdamW([p], lr=1e-3, foreach=foreach)
+    return opt.step, {"work": "call", "elements": n}
+
+
+def fashion(batch=128, images=60_000, batches=None, activation="gelu", foreach=True):
+    check(activation, "gelu", "relu")
+    act = {"gelu": nn.GELU, "relu": nn.ReLU}[activation]
+    model = nn.Sequential(nn.Linear(784, 256), act(), nn.Linear(256, 128), act(), nn.Linear(128, 10))
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=foreach)
+    x, y = torch.rand(images, 784), torch.randint(10, (images,))
+    total = math.ceil(images / batch)
+    wanted = min(batches or total, total)
+
+    def run():
+        start = time.perf_counter()
+        for ids in torch.randperm(images).split(batch)[:wanted]:
+            loss = F.cross_entropy(model(x[ids]), y[ids])
+            opt.zero_grad(set_to_none=True)
+            loss.backward()
+            opt.step()
+        return (time.perf_counter() - start) * total / wanted
+
+    facts = {"work": "epoch", "batches_per_epoch": total}
+    if wanted < total:
+        facts["scaled_from_batches"] = wanted
+    return run, facts
+
+
+class Attention(nn.Module):
+    """Causal self-attention with one Linear for q, k and v."""
+
+    def __init__(self, width, heads, context):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.register_buffer("future", torch.ones(context, context, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        batch, time_, width = x.shape
+        q, k, v = self.qkv(x).view(batch, time_, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
+        weights = scores.masked_fill(self.future, -math.inf).softmax(-1)
+        return self.proj((weights @ v).transpose(1, 2).reshape(batch, time_, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, context):
+        super().__init__()
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = Attention(width, heads, context)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        x = x + self.attn(self.ln1(x))
+        return x + self.mlp(self.ln2(x))
+
+
+class GPT(nn.Module):
+    """Pre-norm transformer, learned positions, free head, biases everywhere."""
+
+    def __init__(self, vocab, layers, width, heads, context):
+        super().__init__()
+        self.tok, self.pos = nn.Embedding(vocab, width), nn.Embedding(context, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, context) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocab)
+
+    def forward(self, ids):
+        return self.head(self.norm(self.blocks(self.tok(ids) + self.pos.weight)))
+
+
+def chargpt(vocab=96, layers=4, width=128, heads=4, context=64, batch=16, foreach=True):
+    model = GPT(vocab, layers, width, heads, context)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=foreach)
+    ids = torch.randint(vocab, (batch, context + 1))
+    x, y = ids[:, :-1].contiguous(), ids[:, 1:].reshape(-1)
+
+    def run():
+        loss = F.cross_entropy(model(x).view(-1, vocab), y)
+        opt.zero_grad(set_to_none=True)
+        loss.backward()
+        opt.step()
+
+    return run, {"work": "step", "parameters": sum(p.numel() for p in model.parameters())}
+
+
+BENCHES = {f.__name__: f for f in (
+    copy, sgemm, fashion, chargpt, exp, gelu, gelu_tanh, softmax, layer_norm, cross_entropy, adamw)}
+
+
+# ---------------------------------------------------------------- requests
+
+
+class Peer:
+    def __init__(self):
+        self.blas = Blas()
+        self.ready = collections.OrderedDict()
+        self.facts = {
+            "torch": torch.__version__,
+            "blas": self.blas.name,
+            "cpu_capability": cpu_capability(),
+            "keep_memory": ARGS.keep_memory,
+            "passive": ARGS.passive,
+        }
+
+    def prepared(self, name, params):
+        """The benchmark with its tensors, built unless it is among the latest."""
+        key = json.dumps([name, params], sort_keys=True)
+        if key not in self.ready:
+            while len(self.ready) >= KEPT:
+                self.ready.popitem(last=False)
+            torch.manual_seed(1)
+            self.ready[key] = BENCHES[name](**params)
+        self.ready.move_to_end(key)
+        return self.ready[key]
+
+    def answer(self, request):
+        params = dict(request)
+        name = params.pop("bench", None)
+        threads, warmup, reps = (int(params.pop(k, d)) for k, d in (("threads", 1), ("warmup", 0), ("reps", 1)))
+        if name == "info":
+            return {**request, **self.facts, "benches": sorted(BENCHES)}
+        if name not in BENCHES:
+            raise ValueError(f"no benchmark {name!r}; there are {sorted(BENCHES)}")
+        if "pass" in params:
+            params["direction"] = params.pop("pass")
+        torch.set_num_threads(threads)
+        self.blas.set_threads(threads)
+        run, facts = self.prepared(name, params)
+        seconds = [timed(run) for _ in range(warmup + reps)][warmup:]
+        return {**request, **facts, **self.facts, "threads": torch.get_num_threads(), "seconds": seconds}
+
+
+def timed(run):
+    start = time.perf_counter()
+    own = run()
+    elapsed = time.perf_counter() - start
+    return own if isinstance(own, float) else elapsed
+
+
+def main():
+    if ARGS.keep_memory:
+        keep_memory()
+
+    # Only answers go to standard output; whatever PyTorch prints does not.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    peer = Peer()
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        try:
+            answer = peer.answer(json.loads(line))
+        except Exception as error:  # a bad request must not end the process
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        try:
+            print(json.dumps(answer), file=answers, flush=True)
+        except BrokenPipeError:
+            os._exit(0)  # nobody listens any more; closing the pipe again would fail too
+
+
+if __name__ == "__main__":
+    main()
