@@ -5,12 +5,13 @@
 // out a [Block]; [Pool.Free] puts it in the cache, from where the next request of its size class
 // takes it. What a request goes through:
 //
-//	cache of the size class ─► source, within the limit ─► reclaim hook ─► cache again
+//	cache ─► source, within the limit ─► reclaim hook ─► cache again
 //	   ─► source after giving cached blocks back ─► source without rounding ─► out of memory
 //
 // Size classes: multiples of 512 bytes up to 4 KiB, then eight to each doubling, so a block is less
-// than 512 bytes or 12.5 % larger than the request, whichever is more. A request of zero bytes is
-// legal and gets the smallest class.
+// than 512 bytes or 12.5 % larger than the request, whichever is more. A cached block up to four
+// classes larger serves too, which wastes at most 62.5 % (2.5 KiB in the first 4 KiB) while it is
+// lent. A request of zero bytes is legal and gets the smallest class.
 //
 // Accounting distinguishes, each containing the one before:
 //

@@ -109,11 +109,14 @@ func (p *Pool) Alloc(n int) (*Block, error) {
 func (p *Pool) take(class, n int) *Block {
 	p.mu.Lock()
 	b := p.free[class]
+	for larger := class + 1; b == nil && larger < min(class+reach, numClasses); larger++ {
+		b = p.free[larger]
+	}
 	if b == nil {
 		p.mu.Unlock()
 		return nil
 	}
-	p.free[class] = b.next
+	p.free[b.class] = b.next
 	b.next = nil
 	p.stats.Hits++
 	p.handOut(b, n)

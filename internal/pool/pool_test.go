@@ -30,8 +30,8 @@ type buffer struct {
 func (b *buffer) Bytes() int   { return b.n }
 func (b *buffer) Data() []byte { return b.data }
 
-// dataBelow is the size up to which a buffer of the device really has memory.
-const dataBelow = 1 << 20
+// realBytes is how much of a buffer really has memory.
+const realBytes = 16 << 10
 
 func newDevice(total int) *device { return &device{total: total, bufs: map[*buffer]bool{}} }
 
@@ -44,10 +44,7 @@ func (d *device) Alloc(n int) (kernels.Buffer, error) {
 	if d.total > 0 && n > d.total-d.used {
 		return nil, fmt.Errorf("card is full")
 	}
-	b := &buffer{n: n}
-	if n <= dataBelow {
-		b.data = make([]byte, n)
-	}
+	b := &buffer{n: n, data: make([]byte, min(n, realBytes))}
 	d.used += n
 	d.bufs[b] = true
 	return b, nil
@@ -141,13 +138,17 @@ func TestReuse(t *testing.T) {
 	if b := mustAlloc(t, p, 600); b.Buf != buf || b.Size() != 600 || b.Cap() != 1024 {
 		t.Errorf("600 bytes after 1000 were freed: %+v", b)
 	}
+	p.Free(mustAlloc(t, p, 3500))
+	if b := mustAlloc(t, p, 1025); b.Cap() != 3584 || b.Size() != 1025 {
+		t.Errorf("1025 bytes while 3584 are cached: %+v", b)
+	}
 	if b := mustAlloc(t, p, 0); b.Size() != 0 || b.Buf.Bytes() != granule {
 		t.Errorf("zero bytes: %+v", b)
 	}
 	want := Stats{
-		Sizes:  Sizes{Requested: 600, Allocated: 1536, Active: 1536, Reserved: 1536},
-		Peak:   Sizes{Requested: 1000, Allocated: 1536, Active: 1536, Reserved: 1536},
-		Blocks: 2, Allocs: 3, Frees: 1, Hits: 1, SourceAllocs: 2,
+		Sizes:  Sizes{Requested: 1625, Allocated: 5120, Active: 5120, Reserved: 5120},
+		Peak:   Sizes{Requested: 4100, Allocated: 5120, Active: 5120, Reserved: 5120},
+		Blocks: 3, Allocs: 5, Frees: 2, Hits: 2, SourceAllocs: 3,
 	}
 	if got := p.Stats(); got != want {
 		t.Errorf("stats\n got %+v\nwant %+v", got, want)
@@ -162,7 +163,7 @@ func TestTrace(t *testing.T) {
 		name         string
 		limit, total int
 	}{
-		{"free", 0, 0}, {"limit", 60 << 20, 0}, {"device", 0, 60 << 20}, {"both", 50 << 20, 60 << 20},
+		{"endless", 0, 0}, {"limit", 60 << 20, 0}, {"device", 0, 60 << 20}, {"both", 50 << 20, 60 << 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
@@ -177,12 +178,12 @@ func TestTrace(t *testing.T) {
 				*list = (*list)[:len(*list)-1]
 				return b
 			}
-			for range 20_000 {
+			for range 5000 {
 				switch r := rng.IntN(100); {
 				case r < 52:
 					n := int(math.Exp2(rng.Float64()*23)) - 1
 					if b, err := p.Alloc(n); err == nil {
-						if b.Size() != n || b.Buf.Bytes() != b.Cap() || b.Cap() < n {
+						if b.Size() != n || b.Buf.Bytes() != b.Cap() || b.Cap() < n || b.Cap() > n+max(n*5/8, 5*granule) {
 							t.Fatalf("asked for %d, got %+v", n, b)
 						}
 						for _, x := range b.Buf.(*buffer).data {
@@ -466,7 +467,7 @@ func TestSteadyState(t *testing.T) {
 	if s.SourceAllocs != 0 || s.Hits != s.Allocs {
 		t.Errorf("the source was asked in the steady state: %+v", s)
 	}
-	if f := s.Fragmentation(); f > 0.35 {
+	if f := s.Fragmentation(); f > 0.3 {
 		t.Errorf("fragmentation %.2f", f)
 	}
 	checkStats(t, p, d)
@@ -497,7 +498,7 @@ func BenchmarkHitParallel(b *testing.B) {
 func BenchmarkMiss(b *testing.B) {
 	p := New(newDevice(0), 0)
 	for b.Loop() {
-		x, _ := p.Alloc(2 * dataBelow)
+		x, _ := p.Alloc(1 << 20)
 		p.Free(x)
 		p.Trim()
 	}
