@@ -336,6 +336,14 @@ func TestPressure(t *testing.T) {
 	if b.Cap() > 1_000_000 || b.Cap() < b.Size() {
 		t.Errorf("request of the size of the limit: block of %d bytes", b.Cap())
 	}
+
+	// The limit asks for one block back; then the device turns out to be the narrower of the two.
+	card := New(newDevice(900<<10), 1280<<10)
+	one, two := mustAlloc(t, card, 512<<10), mustAlloc(t, card, 384<<10)
+	card.Free(one)
+	card.Free(two)
+	card.Free(mustAlloc(t, card, 640<<10))
+
 	calls := 0
 	p.SetReclaim(func() { calls++; p.Free(b) })
 	p.Free(mustAlloc(t, p, 500_000))
@@ -432,6 +440,12 @@ func TestPoison(t *testing.T) {
 	if data[7] != poisonByte {
 		t.Error("Free left the memory as it was")
 	}
+	p.SetPoison(false)
+	b = mustAlloc(t, p, 100)
+	data[7] = 3
+	p.Free(b) // without poison: not watched
+	p.SetPoison(true)
+	p.Free(mustAlloc(t, p, 100))
 	data[7] = 2 // a late write
 	defer func() {
 		if got := fmt.Sprint(recover()); got != "pool: byte 7 of a freed block of 512 bytes was written after it was freed" {
