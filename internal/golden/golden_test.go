@@ -20,6 +20,8 @@ const small = `{"format":1,"script":"s.py","torch":"1","notes":{"n":"text"},
  "b":{"dtype":"bool","shape":[2],"data":"AAE="},
  "i":{"dtype":"int64","shape":[],"data":"/v////////8="},
  "s":{"dtype":"float32","shape":[1],"data":"zczMPQ=="},
+ "l":{"dtype":"int64","shape":[1],"data":"AQAAAAAAIAA="},
+ "m":{"dtype":"int64","shape":[1],"data":"/////////38="},
  "e":{"dtype":"uint8","shape":[0,3],"data":""}},
 "cases":[{"name":"abs/0","op":"abs","attrs":{"axis":-1,"axes":[0,2],"keepdim":true,"mode":"tanh","eps":0.1,"fill":"-inf"},
  "inputs":["a"],"outputs":["a"],"weights":["a"],"grads":[""],"edge":true}]}`
@@ -54,7 +56,7 @@ func TestLoad(t *testing.T) {
 	if f.Script != "s.py" || f.Torch != "1" || f.Notes["n"] != "text" {
 		t.Errorf("header: %q %q %v", f.Script, f.Torch, f.Notes)
 	}
-	if got, want := f.Names(), []string{"a", "b", "e", "i", "s"}; !slices.Equal(got, want) {
+	if got, want := f.Names(), []string{"a", "b", "e", "i", "l", "m", "s"}; !slices.Equal(got, want) {
 		t.Errorf("Names() = %v, want %v", got, want)
 	}
 	a, shape := f.Float64("a")
@@ -127,6 +129,8 @@ func TestMisusePanics(t *testing.T) {
 		{`array "a" is float64, not float32`, func() { f.Float32("a") }},
 		{`no attribute "dim"`, func() { c.Int("dim") }},
 		{`attribute "mode"`, func() { c.Float("mode") }},
+		{"float64 cannot hold 9007199254740993", func() { f.Values("l") }},
+		{"float64 cannot hold 9223372036854775807", func() { f.Values("m") }},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			defer func() {
@@ -161,6 +165,8 @@ func TestBadFiles(t *testing.T) {
 		{"missing weight", `"weights":["a"]`, `"weights":["z"]`, `no array "z"`},
 		{"unmatched weights", `"weights":["a"]`, `"weights":["a","a"]`, "2 weights for 1 outputs"},
 		{"unmatched gradients", `"grads":[""]`, `"grads":["",""]`, "2 gradients for 1 inputs"},
+		{"missing exact value", `"edge":true`, `"exact":["z"]`, `no array "z"`},
+		{"unmatched exact values", `"edge":true`, `"exact":["a","a"]`, "2 exact values for 1 outputs"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := strings.Replace(small, tt.old, tt.new, 1)
