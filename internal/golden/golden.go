@@ -263,6 +263,7 @@ func (f *File) Values(name string) ([]float64, []int) {
 		out = widen(data)
 	case []int64:
 		for _, v := range data {
+			// The largest int64 rounds up to 2^63, which some processors saturate back.
 			if int64(float64(v)) != v || v == math.MaxInt64 {
 				panic(fmt.Sprintf("golden: array %q: float64 cannot hold %d", name, v))
 			}
