@@ -1,6 +1,10 @@
 package gemm
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
 
 // chunk is the number of k steps that one chain of fused multiply-adds covers. It is part of the canonical order:
 // changing it changes the bits of every product with an inner size above it.
@@ -28,7 +32,19 @@ func Float32(m, n, k int, a, b Mat, c []float32, ldc int, epilogue func(i, j int
 		return
 	}
 	check(m, n, k, len(a.Data), a.Row, a.Col, len(b.Data), b.Row, b.Col, len(c), ldc)
-	portable(m, n, k, a, b, c, ldc, epilogue)
+	tier := current()
+	if tier == nil || k <= 0 {
+		portable(m, n, k, a, b, c, ldc, epilogue)
+		return
+	}
+	workers := 1
+	if m*n*k >= 2*parallelWork {
+		workers = par.Workers()
+	}
+	p := acquire(tier)
+	p.set(m, n, k, a, b, c, ldc, epilogue)
+	p.run(workers)
+	p.release()
 }
 
 // Batch computes count products C = A B of equal sizes, asking for the operands of each by its number.

@@ -1,0 +1,28 @@
+package gemm
+
+// tileFunc is a micro-kernel. It computes some rows of C over strips of the columns, for one chunk of k:
+//
+//	C[i, j] = or += sum over p of A[i, p] B[p, j], one chain of fused multiply-adds from +0
+//
+// with element (i, p) of A at a[i*aRow+p*aCol], and element (p, j) of strip s of B at b[s*bStrip+p*bRow+j].
+// A strip is as wide as the kernel and the strips of C lie side by side. When cols is less than that width there is
+// one strip of cols columns, of which B must nevertheless have the full width. If add is false C is overwritten.
+type tileFunc func(k int, a *float32, aRow, aCol int, b *float32, bRow, bStrip int, c *float32, ldc, strips, cols int, add bool)
+
+// kernels is the assembly of one tier.
+type kernels struct {
+	lanes  int        // columns of a vector; a strip has two vectors
+	rows   int        // most rows of a micro-kernel
+	wide   []tileFunc // micro-kernels of one strip's width by number of rows
+	narrow []tileFunc // micro-kernels of half that width
+
+	// copyRows copies cols columns of k rows to a packed strip and pads it with zeros.
+	copyRows func(dst, src *float32, row, k, cols int)
+	// copy12 is copyRows for panels of A: dst[p*12+r] = src[p*row+r] for r < 12 and p < k.
+	copy12 func(dst, src *float32, row, k int)
+	// transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4; transpose4 for r < 4.
+	transpose8, transpose4 func(dst *float32, step int, src *float32, row, k int)
+}
+
+// width is the number of columns of a strip.
+func (t *kernels) width() int { return 2 * t.lanes }
