@@ -1,0 +1,56 @@
+# Everything here needs Go and a POSIX shell. Lanes that need more say SKIPPED where it is missing.
+#
+#   make test     all checks and tests, the cheapest first (about ten minutes the first time)
+#   make check    formatting, vet, staticcheck
+#   make bench    benchmarks; BENCH=regexp selects
+#   make gen      rewrite all generated files: assembly and docs
+#   make docs     rewrite the generated docs only
+
+LANE       := scripts/lane
+GENERATORS := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod))
+BENCH      := .
+
+# What depends on the tier of CPU kernels, and what uses several goroutines. The training runs of
+# the examples are in "tests" alone; -short leaves long runs out of "race".
+TIERED := ./kernels/... ./tensor/... ./autograd/... ./nn/... ./optim/...
+RACED  := ./internal/pool ./kernels/... ./tensor/... ./autograd/... ./nn/... ./optim/... ./data/...
+
+.PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race
+.NOTPARALLEL:
+
+test: start format vet static build generated lattice units portable avx2 avx512 race
+	@echo; cat build/lanes.txt
+
+check: start format vet static
+
+start:
+	@mkdir -p build; rm -f build/lanes.txt
+
+format:
+	@$(LANE) gofmt scripts/check-format
+vet:
+	@$(LANE) vet scripts/check-vet
+static:
+	@$(LANE) staticcheck scripts/check-static
+build:
+	@$(LANE) build scripts/check-build
+generated:
+	@$(LANE) generated scripts/check-generated
+lattice:
+	@$(LANE) lattice go test -count=1 ./internal/lattice
+units:
+	@$(LANE) tests go test ./...
+portable avx2 avx512:
+	@$(LANE) $@ scripts/check-tier $@ $(TIERED)
+race:
+	@$(LANE) race scripts/check-race $(RACED)
+
+bench:
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./bench
+
+gen:
+	for dir in $(GENERATORS); do (cd $$dir && go run .) || exit 1; done
+	$(MAKE) docs
+
+docs:
+	go run ./internal/opsdoc
