@@ -1,0 +1,114 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+)
+
+// progress is the line "step 120/2000  loss 2.3456  51230 tokens/s  1m10s left". On a terminal it is
+// one line that is written over; elsewhere it is a new line every few seconds.
+type progress struct {
+	total int    // expected steps
+	unit  string // what a step consumes: "examples", "tokens"
+	at    int    // steps done
+
+	out              io.Writer
+	tty              bool
+	now              func() time.Time
+	started, printed time.Time
+	width            int // of the line that stands on the terminal
+
+	items       int
+	sum, weight float64 // smoothed loss is sum/weight
+}
+
+// smoothing is the weight of the past in the smoothed loss.
+const smoothing = 0.95
+
+// start begins the measurement of time.
+func (p *progress) start(out io.Writer, now func() time.Time) {
+	p.out, p.now, p.unit, p.started = out, now, "steps", now()
+	if f, ok := out.(*os.File); ok {
+		info, err := f.Stat()
+		p.tty = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+}
+
+// Expect says how many steps there will be and what each consumes, "examples" or "tokens"; time is
+// measured from here.
+func (p *progress) Expect(steps int, unit string) {
+	p.total, p.unit, p.started = steps, unit, p.now()
+}
+
+// step counts a step and prints the line if it is time: at the first and the last step, and every so often.
+func (p *progress) step(loss float64, items int) {
+	p.at++
+	p.items += items
+	p.sum = smoothing*p.sum + (1-smoothing)*loss
+	p.weight = smoothing*p.weight + (1 - smoothing)
+	every := 2 * time.Second
+	if p.tty {
+		every = 100 * time.Millisecond
+	}
+	if now := p.now(); p.at == 1 || p.at == p.total || now.Sub(p.printed) >= every {
+		p.printed = now
+		p.print()
+	}
+}
+
+// print writes the line.
+func (p *progress) print() {
+	line := fmt.Sprintf("step %d", p.at)
+	if p.total > 0 {
+		line += fmt.Sprintf("/%d", p.total)
+	}
+	line += fmt.Sprintf("  loss %.4f  %.0f %s/s", p.smooth(), p.rate(), p.unit)
+	if left := p.total - p.at; left > 0 {
+		d := time.Duration(p.seconds() / float64(p.at) * float64(left) * float64(time.Second))
+		line += fmt.Sprintf("  %v left", d.Round(time.Second))
+	}
+	if !p.tty {
+		fmt.Fprintln(p.out, line)
+		return
+	}
+	fmt.Fprintf(p.out, "\r%-*s", p.width, line) // spaces cover what is left of a longer line
+	p.width = len(line)
+}
+
+// clear removes the line from a terminal.
+func (p *progress) clear() {
+	if p.width > 0 {
+		fmt.Fprintf(p.out, "\r%*s\r", p.width, "")
+		p.width = 0
+	}
+}
+
+// smooth is the exponentially weighted mean of the losses, free of a bias towards the first sum of 0.
+func (p *progress) smooth() float64 { return p.sum / p.weight }
+
+// seconds is the time since training began.
+func (p *progress) seconds() float64 { return p.now().Sub(p.started).Seconds() }
+
+// rate is the number of examples or tokens a second.
+func (p *progress) rate() float64 { return float64(p.items) / max(p.seconds(), 1e-9) }
+
+// jsonLine is the fields and the event's name as a JSON object. A float that JSON has no number for
+// becomes a string: "NaN", "+Inf".
+func jsonLine(name string, fields map[string]any) string {
+	line := map[string]any{"event": name}
+	for k, v := range fields {
+		if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+			v = fmt.Sprint(f)
+		}
+		line[k] = v
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		return jsonLine("error", map[string]any{"message": err.Error()})
+	}
+	return string(text)
+}

@@ -1,0 +1,161 @@
+// Package run is what the example programs share: flags, a progress line, a log for machines, Ctrl-C
+// and errors. A program is
+//
+//	func main() { run.Main(run.Options{Steps: 2000}, train) }
+//
+//	func train(ctx context.Context, r *run.Run) error {
+//		r.Expect(r.Steps, "tokens")
+//		for range r.Steps {
+//			if ctx.Err() != nil {
+//				break // Ctrl-C: what has been learned so far is still tested below
+//			}
+//			...
+//			r.Step(loss, tokens)
+//		}
+//		r.Metric("val_loss", loss)
+//		return nil
+//	}
+package run
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+// Options are the defaults of a program's flags. Steps or Epochs, whichever is not 0, decides if it
+// has -steps or -epochs; Data explains -data. Flags of its own a program declares with package flag.
+type Options struct {
+	Steps, Epochs int
+	Seed          uint64
+	Data          string
+}
+
+// Run is one run of a program: the values of its flags, and where its output goes.
+type Run struct {
+	Device        string // -device: "auto", "cpu", ...
+	Steps, Epochs int    // -steps, -epochs
+	Seed          uint64 // -seed
+	Data          string // -data: a file or directory, "" for the default
+	Log           string // -log: "text" or "json"
+	Hash          bool   // -hash: end with the hash of all weights
+
+	progress
+	human   io.Writer // text for people
+	json    io.Writer // JSON lines; nil with -log text
+	metrics map[string]any
+}
+
+// Main parses the flags, runs train and exits: with 0 after success, 1 and the error in one line on
+// standard error if it fails, 130 after Ctrl-C. The first Ctrl-C ends train's context, so that it can
+// finish its step and test what it has; the second one kills the program.
+func Main(o Options, train func(ctx context.Context, r *Run) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // back to the default: the next signal kills
+	os.Exit(run(ctx, flag.CommandLine, os.Args[1:], o, os.Stdout, os.Stderr, time.Now, train))
+}
+
+// run is Main with its surroundings as arguments; it returns the exit code.
+func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, stdout, stderr io.Writer, now func() time.Time, train func(context.Context, *Run) error) int {
+	r := &Run{human: stdout, metrics: map[string]any{}}
+	r.flags(flags, o)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2 // the flag set has said why
+	}
+	if r.Log == "json" {
+		r.json, r.human = stdout, stderr
+	}
+	r.start(r.human, now)
+	err := r.check(flags.Args())
+	if err == nil {
+		err = train(ctx, r)
+	}
+	interrupted := ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	if err != nil && !interrupted {
+		r.clear()
+		fmt.Fprintf(stderr, "error: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return 1
+	}
+	r.finish(interrupted)
+	if interrupted {
+		return 130
+	}
+	return 0
+}
+
+// flags declares the shared flags.
+func (r *Run) flags(f *flag.FlagSet, o Options) {
+	f.StringVar(&r.Device, "device", "auto", "where to compute: auto, cpu, cuda, cuda:1, ...")
+	if o.Steps != 0 {
+		f.IntVar(&r.Steps, "steps", o.Steps, "training steps")
+	}
+	if o.Epochs != 0 {
+		f.IntVar(&r.Epochs, "epochs", o.Epochs, "passes over the training data")
+	}
+	f.Uint64Var(&r.Seed, "seed", o.Seed, "decides initial weights and the order of the data")
+	f.StringVar(&r.Data, "data", "", o.Data)
+	f.StringVar(&r.Log, "log", "text", "text for people, or json: lines for machines on standard output")
+	f.BoolVar(&r.Hash, "hash", false, "end with the SHA-256 of all weights and optimizer state")
+}
+
+// check refuses flag values that make no sense.
+func (r *Run) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	case r.Steps < 0 || r.Epochs < 0:
+		return fmt.Errorf("-steps and -epochs cannot be negative")
+	case r.Log != "text" && r.Log != "json":
+		return fmt.Errorf("-log is %q, want text or json", r.Log)
+	}
+	return nil
+}
+
+// Printf prints a line for people, above the progress line.
+func (r *Run) Printf(format string, args ...any) {
+	r.clear()
+	fmt.Fprintf(r.human, format+"\n", args...)
+}
+
+// Step reports one finished training step: its loss, and how many examples or tokens it used.
+func (r *Run) Step(loss float64, items int) {
+	r.step(loss, items)
+	r.Event("step", map[string]any{"step": r.at, "loss": loss, "rate": r.rate(), "unit": r.unit + "/s"})
+}
+
+// Event writes a JSON line {"event":name, ...fields} if the log is JSON, and nothing otherwise.
+func (r *Run) Event(name string, fields map[string]any) {
+	if r.json != nil {
+		fmt.Fprintln(r.json, jsonLine(name, fields))
+	}
+}
+
+// Metric sets a final result: a line for people, and a field of the last JSON line.
+func (r *Run) Metric(name string, value any) {
+	r.metrics[name] = value
+	if f, ok := value.(float64); ok {
+		value = fmt.Sprintf("%.4f", f)
+	}
+	r.Printf("%s: %v", strings.ReplaceAll(name, "_", " "), value)
+}
+
+// finish prints the summary and the last JSON line.
+func (r *Run) finish(interrupted bool) {
+	seconds, word := r.seconds(), "done"
+	if interrupted {
+		word = "interrupted"
+	}
+	r.Printf("%s: %d steps in %.1f s", word, r.at, seconds)
+	last := map[string]any{"steps": r.at, "seconds": seconds, "interrupted": interrupted}
+	maps.Copy(last, r.metrics)
+	r.Event("done", last)
+}

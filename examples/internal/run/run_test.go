@@ -1,0 +1,317 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clock is a time that advances by itself with each look.
+func clock(tick time.Duration) func() time.Time {
+	at := time.Unix(0, 0)
+	return func() time.Time {
+		at = at.Add(tick)
+		return at
+	}
+}
+
+// try runs a program in-process.
+func try(ctx context.Context, args string, train func(context.Context, *Run) error) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	flags := flag.NewFlagSet("program", flag.ContinueOnError)
+	flags.SetOutput(&errs)
+	code = run(ctx, flags, strings.Fields(args), Options{Steps: 4, Seed: 42, Data: "text file"}, &out, &errs, clock(time.Second), train)
+	return code, out.String(), errs.String()
+}
+
+// training is a program of r.Steps steps whose loss is 1/step.
+func training(ctx context.Context, r *Run) error {
+	r.Expect(r.Steps, "tokens")
+	for i := range r.Steps {
+		if ctx.Err() != nil {
+			break
+		}
+		r.Step(1/float64(i+1), 64)
+	}
+	r.Metric("val_loss", 0.25)
+	return nil
+}
+
+// lines parses JSON lines.
+func lines(t *testing.T, text string) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	for line := range strings.Lines(text) {
+		m := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func TestFlags(t *testing.T) {
+	code, _, stderr := try(t.Context(), "-device cpu -steps 7 -seed 3 -data x.txt -hash", func(_ context.Context, r *Run) error {
+		if r.Device != "cpu" || r.Steps != 7 || r.Seed != 3 || r.Data != "x.txt" || !r.Hash || r.Log != "text" || r.Epochs != 0 {
+			t.Errorf("flags: %+v", r)
+		}
+		return nil
+	})
+	if code != 0 || stderr != "" {
+		t.Errorf("code %d, stderr %q", code, stderr)
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for args, c := range map[string]struct {
+		code int
+		says string
+	}{
+		"-epochs 3":   {2, "not defined: -epochs"}, // the program counts steps
+		"-steps many": {2, "invalid value"},
+		"-steps -1":   {1, "error: -steps and -epochs cannot be negative\n"},
+		"-log xml":    {1, "error: -log is \"xml\", want text or json\n"},
+		"extra":       {1, "error: unexpected argument \"extra\"\n"},
+		"-h":          {0, "-device"},
+	} {
+		code, stdout, stderr := try(t.Context(), args, func(context.Context, *Run) error {
+			t.Errorf("%s: training began", args)
+			return nil
+		})
+		if code != c.code || !strings.Contains(stderr, c.says) || stdout != "" {
+			t.Errorf("%s: code %d, stdout %q, stderr %q; want %d, %q", args, code, stdout, stderr, c.code, c.says)
+		}
+	}
+}
+
+func TestPlainText(t *testing.T) {
+	code, stdout, stderr := try(t.Context(), "", training)
+	if code != 0 || stderr != "" {
+		t.Errorf("code %d, stderr %q", code, stderr)
+	}
+	if strings.ContainsAny(stdout, "\r\x1b") {
+		t.Errorf("control characters where there is no terminal: %q", stdout)
+	}
+	for _, part := range []string{"step 1/4  loss 1.0000  ", "tokens/s", "s left\n", "step 4/4  loss 0.5", "\nval loss: 0.2500\n", "done: 4 steps in"} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("output lacks %q:\n%s", part, stdout)
+		}
+	}
+	if strings.Contains(stdout, "event") {
+		t.Errorf("JSON without -log json:\n%s", stdout)
+	}
+}
+
+func TestPlainLinesAreRare(t *testing.T) {
+	var out bytes.Buffer
+	flags := flag.NewFlagSet("program", flag.ContinueOnError)
+	run(t.Context(), flags, []string{"-steps=1000"}, Options{Steps: 1}, &out, &out, clock(time.Millisecond), training)
+	if n := strings.Count(out.String(), "step "); n < 2 || n > 6 {
+		t.Errorf("%d progress lines for 1000 steps in a few seconds:\n%s", n, out.String())
+	}
+}
+
+func TestJSON(t *testing.T) {
+	code, stdout, stderr := try(t.Context(), "-log json", training)
+	if code != 0 {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	all := lines(t, stdout)
+	if len(all) != 5 {
+		t.Fatalf("%d lines:\n%s", len(all), stdout)
+	}
+	for i, m := range all[:4] {
+		if m["event"] != "step" || m["step"] != float64(i+1) || m["loss"] != 1/float64(i+1) || m["unit"] != "tokens/s" {
+			t.Errorf("line %d: %v", i, m)
+		}
+	}
+	if m := all[4]; m["event"] != "done" || m["val_loss"] != 0.25 || m["steps"] != 4.0 || m["interrupted"] != false {
+		t.Errorf("last line: %v", m)
+	}
+	if !strings.Contains(stderr, "step 4/4") || !strings.Contains(stderr, "val loss: 0.2500") {
+		t.Errorf("no text for people on standard error:\n%s", stderr)
+	}
+}
+
+func TestJSONOfWhatIsNoNumber(t *testing.T) {
+	_, stdout, _ := try(t.Context(), "-log json", func(_ context.Context, r *Run) error {
+		r.Step(math.NaN(), 1)
+		r.Metric("loss", math.Inf(1))
+		r.Event("odd", map[string]any{"value": func() {}})
+		return nil
+	})
+	all := lines(t, stdout)
+	if len(all) != 3 || all[0]["loss"] != "NaN" || all[1]["event"] != "error" || all[2]["loss"] != "+Inf" {
+		t.Errorf("lines: %v", all)
+	}
+}
+
+func TestErrorIsOneLine(t *testing.T) {
+	code, stdout, stderr := try(t.Context(), "-log json", func(context.Context, *Run) error {
+		return errors.Join(errors.New("first"), errors.New("second"))
+	})
+	if code != 1 || stderr != "error: first; second\n" || stdout != "" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	why := errors.New("interrupt signal")
+	for name, c := range map[string]struct {
+		after func(context.Context) error
+		code  int
+	}{
+		"loop left":     {func(context.Context) error { return nil }, 130},
+		"context error": {context.Context.Err, 130},
+		"cause":         {func(ctx context.Context) error { return fmt.Errorf("loader: %w", context.Cause(ctx)) }, 130},
+		"other error":   {func(context.Context) error { return errors.New("disk full") }, 1},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		code, stdout, stderr := try(ctx, "-log json", func(ctx context.Context, r *Run) error {
+			r.Step(2, 1)
+			cancel(why)
+			return c.after(ctx)
+		})
+		all := lines(t, stdout)
+		last := all[len(all)-1]
+		if code != c.code {
+			t.Errorf("%s: code %d", name, code)
+		}
+		if c.code == 130 && (last["event"] != "done" || last["interrupted"] != true || last["steps"] != 1.0 || !strings.Contains(stderr, "interrupted: 1 steps")) {
+			t.Errorf("%s: last line %v, stderr %q", name, last, stderr)
+		}
+		if c.code == 1 && (last["event"] == "done" || !strings.Contains(stderr, "error: disk full\n")) {
+			t.Errorf("%s: last line %v, stderr %q", name, last, stderr)
+		}
+	}
+}
+
+func TestTerminalLine(t *testing.T) {
+	var out bytes.Buffer
+	now := clock(time.Second)
+	r := &Run{human: &out}
+	r.start(&out, now)
+	r.tty = true
+	r.Expect(3, "examples")
+	r.Step(100000, 10)
+	long := r.width
+	r.Step(0, 10)
+	r.Printf("note")
+	r.Step(0, 10)
+	got := strings.Split(out.String(), "\r")
+	if len(got) != 6 || got[0] != "" {
+		t.Fatalf("output %q", out.String())
+	}
+	if !strings.HasPrefix(got[1], "step 1/3  loss 100000.0000") || !strings.HasPrefix(got[2], "step 2/3") || len(got[2]) < long {
+		t.Errorf("%q does not cover %q", got[2], got[1])
+	}
+	if strings.TrimSpace(got[3]) != "" || len(got[3]) < len(strings.TrimSpace(got[2])) || got[4] != "note\n" || !strings.HasPrefix(got[5], "step 3/3") {
+		t.Errorf("note is not on a line of its own: %q", got[3:])
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Error("escape sequences")
+	}
+}
+
+func TestTerminalIsFound(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var plain, device progress
+	plain.start(file, time.Now)
+	device.start(null, time.Now)
+	if plain.tty || !device.tty {
+		t.Errorf("file is a terminal: %v, character device is one: %v", plain.tty, device.tty)
+	}
+}
+
+func TestSmoothing(t *testing.T) {
+	var p progress
+	p.start(&bytes.Buffer{}, clock(time.Second))
+	for range 50 {
+		p.step(3, 1)
+		if math.Abs(p.smooth()-3) > 1e-12 {
+			t.Fatalf("constant losses of 3 are smoothed to %v", p.smooth())
+		}
+	}
+	p.step(103, 1)
+	if p.smooth() < 3.5 || p.smooth() > 20 {
+		t.Errorf("one outlier of 103 moves the smoothed loss to %v", p.smooth())
+	}
+}
+
+// TestMainProcess runs Main in a process of its own and sends it a real interrupt.
+func TestMainProcess(t *testing.T) {
+	if os.Getenv("RUN_TEST_CHILD") != "" {
+		os.Args = []string{"program", "-log", "json"}
+		flag.CommandLine = flag.NewFlagSet("program", flag.ExitOnError)
+		Main(Options{Steps: 1}, func(ctx context.Context, r *Run) error {
+			r.Step(1, 1)
+			<-ctx.Done()
+			r.Metric("accuracy", 0.5)
+			return context.Cause(ctx)
+		})
+	}
+	if runtime.GOOS == "windows" {
+		t.Skip("windows cannot send an interrupt to one process")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMainProcess$")
+	cmd.Env = append(os.Environ(), "RUN_TEST_CHILD=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, 4096)
+	n, err := out.Read(text) // the first step is done: Main listens
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	var rest bytes.Buffer
+	rest.Write(text[:n])
+	if _, err := rest.ReadFrom(out); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("ended with %v, want code 130", err)
+	}
+	all := lines(t, rest.String())
+	if last := all[len(all)-1]; last["event"] != "done" || last["accuracy"] != 0.5 || last["interrupted"] != true {
+		t.Errorf("last line %v", last)
+	}
+}
+
+func Example() {
+	flags := flag.NewFlagSet("program", flag.ContinueOnError)
+	var ignored bytes.Buffer
+	run(context.Background(), flags, []string{"-log", "json"}, Options{Steps: 2}, os.Stdout, &ignored, clock(0), func(_ context.Context, r *Run) error {
+		r.Expect(r.Steps, "examples")
+		r.Metric("test_accuracy", 0.98)
+		return nil
+	})
+	// Output:
+	// {"event":"done","interrupted":false,"seconds":0,"steps":0,"test_accuracy":0.98}
+}
