@@ -1,0 +1,10 @@
+module github.com/weft-ml/weft
+
+go 1.26.0
+
+require (
+	github.com/chewxy/math32 v1.11.1
+	github.com/x448/float16 v0.8.4
+	golang.org/x/sys v0.49.0
+	gonum.org/v1/gonum v0.17.0
+)

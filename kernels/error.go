@@ -1,0 +1,49 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kinds of [Error], for errors.Is.
+var (
+	ErrShape   = errors.New("wrong shape")          // shapes, axes or sizes that do not fit
+	ErrDType   = errors.New("wrong dtype")          // an element type the operation does not take
+	ErrIndex   = errors.New("index out of range")   // an index value outside its axis
+	ErrValue   = errors.New("wrong value")          // an argument outside its domain
+	ErrStep    = errors.New("wrong step")           // a tensor outside its step, two steps or two devices mixed
+	ErrGrad    = errors.New("no gradient")          // differentiation that is not possible
+	ErrVersion = errors.New("modified")             // a saved value was assigned before backward read it
+	ErrBusy    = errors.New("in use")               // two goroutines in one step, evaluation beside an update
+	ErrMemory  = errors.New("out of memory")        // the device's memory or the limit is exhausted
+	ErrDevice  = errors.New("device not available") // no such device, or it cannot do this
+)
+
+// Error is misuse or a failure of resources. Inside a step it travels by panic and is returned by the step.
+type Error struct {
+	Kind error  // one of the kinds above
+	Op   string // the operation, such as "matmul"
+	Msg  string // what was wrong, with axes, sizes and shapes
+	Site string // file:line of the caller outside the library
+	In   string // path of the enclosing regions, such as "blocks.0/attn"
+}
+
+// Error is the message "file.go:14: matmul: inner sizes differ: ... in blocks.0/attn".
+func (e *Error) Error() string {
+	s := e.Op + ": " + e.Msg
+	if e.Site != "" {
+		s = e.Site + ": " + s
+	}
+	if e.In != "" {
+		s += " in " + e.In
+	}
+	return s
+}
+
+// Unwrap returns the kind.
+func (e *Error) Unwrap() error { return e.Kind }
+
+// Errorf makes an Error without a site; package tensor adds the caller and the region.
+func Errorf(kind error, op, format string, args ...any) *Error {
+	return &Error{Kind: kind, Op: op, Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,125 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+// Op is the device half of a row of the operation table.
+type Op struct {
+	Name   string          // lower case, the field's standard term: "softmax"
+	Expr   *expr.Func      // a pointwise operation is its expression
+	CPU    func(l *Launch) // direct loops over the element types of Types; nil: Ref serves
+	Types  []DType         // element types (of the first input) that CPU takes; empty: Float32
+	Ref    func(l *Launch) // slow and obvious; floating operands arrive and leave as contiguous float64
+	Kernel string          // symbol of the CUDA kernel, without the dtype suffix
+}
+
+// Buffer is device memory; each backend knows its own kind.
+type Buffer interface {
+	Bytes() int // size
+}
+
+// Arg is an operand or a result of a launch.
+type Arg struct {
+	Buf   Buffer
+	DType DType
+	Layout
+}
+
+// Random is a place in a random stream: Philox key and first counter.
+type Random struct{ Key, Counter uint64 }
+
+// Launch is one application of an operation. It is valid until Run returns; who keeps it, copies it.
+type Launch struct {
+	Op      *Op
+	In, Out []Arg
+	Ints    []int     // attributes: axes, sizes, flags
+	Floats  []float64 // attributes: the parameters of an expression, probabilities, epsilons
+	Random  Random
+	Stream  Stream
+}
+
+// Clone is a deep copy of l, for who keeps it.
+func (l *Launch) Clone() *Launch {
+	c := *l
+	args := func(as []Arg) []Arg {
+		as = slices.Clone(as)
+		for i := range as {
+			as[i].Shape, as[i].Strides = slices.Clone(as[i].Shape), slices.Clone(as[i].Strides)
+		}
+		return as
+	}
+	c.In, c.Out = args(l.In), args(l.Out)
+	c.Ints, c.Floats = slices.Clone(l.Ints), slices.Clone(l.Floats)
+	return &c
+}
+
+// Stream orders the work of a device; 0 is the default stream.
+type Stream uint32
+
+// Event marks a point of a stream.
+type Event interface {
+	Done() bool // has everything before the mark finished?
+}
+
+// Backend is a device. Its methods may be called from many goroutines.
+type Backend interface {
+	Name() string                                      // "cpu", "cuda:0"
+	Alloc(n int) (Buffer, error)                       // n bytes, aligned to 64; the content is undefined
+	Free(b Buffer)                                     // b is not used again
+	CopyIn(s Stream, dst Buffer, off int, src []byte)  // host to device; src may be reused on return
+	CopyOut(s Stream, dst []byte, src Buffer, off int) // device to host; dst is valid after Synchronize
+	Supports(op *Op, d DType) bool                     // can Run take op on element type d?
+	Run(l *Launch) error                               // in the order of the stream
+	Record(s Stream) Event
+	Wait(s Stream, e Event)
+	Synchronize(s Stream) error
+}
+
+var (
+	mu      sync.Mutex
+	drivers = map[string]func(ordinal int) (Backend, error){}
+)
+
+// Register makes a kind of device available under a name; backends call it from init.
+func Register(name string, open func(ordinal int) (Backend, error)) {
+	mu.Lock()
+	defer mu.Unlock()
+	drivers[name] = open
+}
+
+// Open opens the device called "name" or "name:ordinal". The error is an [*Error] of kind [ErrDevice].
+func Open(name string) (Backend, error) {
+	kind, num, numbered := strings.Cut(name, ":")
+	ordinal := 0
+	if numbered {
+		if _, err := fmt.Sscanf(num, "%d", &ordinal); err != nil || ordinal < 0 || fmt.Sprint(ordinal) != num {
+			return nil, Errorf(ErrDevice, "open", "device %q: %q is not a device number", name, num)
+		}
+	}
+	mu.Lock()
+	open := drivers[kind]
+	mu.Unlock()
+	if open == nil {
+		return nil, Errorf(ErrDevice, "open", "no device kind %q in this program; there are %s", kind, strings.Join(Drivers(), ", "))
+	}
+	return open(ordinal)
+}
+
+// Drivers lists the registered kinds of device, sorted.
+func Drivers() []string {
+	mu.Lock()
+	defer mu.Unlock()
+	var names []string
+	for n := range drivers {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}

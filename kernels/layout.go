@@ -1,0 +1,52 @@
+package kernels
+
+import "slices"
+
+// MaxDims is the largest rank of a tensor.
+const MaxDims = 8
+
+// Layout places the elements of a tensor in its buffer: element (i0, i1, ...) lies at
+// Offset + i0*Strides[0] + i1*Strides[1] + ..., counted in elements. A stride of 0 repeats.
+type Layout struct {
+	Shape, Strides []int
+	Offset         int
+}
+
+// Len is the number of elements, the product of the shape; 1 for rank 0.
+func (l Layout) Len() int { return Count(l.Shape) }
+
+// Count is the product of a shape.
+func Count(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// Contiguous tells whether the elements lie in row-major order without gaps.
+func (l Layout) Contiguous() bool {
+	n := 1
+	for i := len(l.Shape) - 1; i >= 0; i-- {
+		if l.Shape[i] != 1 && l.Strides[i] != n {
+			return l.Len() == 0
+		}
+		n *= l.Shape[i]
+	}
+	return true
+}
+
+// Equal tells whether two layouts place the same elements at the same positions.
+func (l Layout) Equal(m Layout) bool {
+	return l.Offset == m.Offset && slices.Equal(l.Shape, m.Shape) && slices.Equal(l.Strides, m.Strides)
+}
+
+// RowMajor fills strides with those of a contiguous tensor of the given shape and returns them.
+func RowMajor(strides, shape []int) []int {
+	n := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		strides[i] = n
+		n *= shape[i]
+	}
+	return strides[:len(shape)]
+}
