@@ -150,7 +150,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 		return b, nil
 	}
 	b, err := p.fromSource(n, class, size)
-	if b != nil {
+	if err == nil {
 		return b, nil
 	}
 
@@ -168,7 +168,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 		need = p.missing(size)
 	}
 	released := p.release(need)
-	if b, err = p.fromSource(n, class, size); b != nil {
+	if b, err := p.fromSource(n, class, size); err == nil {
 		return b, nil
 	}
 	// Up to an eighth of the request is rounding: without it the request may still fit.
@@ -176,7 +176,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 		class, size = noClass, exact
 	}
 	released += p.release(maxBytes)
-	if b, err = p.fromSource(n, class, size); b != nil {
+	if b, err = p.fromSource(n, class, size); err == nil {
 		return b, nil
 	}
 	return nil, p.outOfMemory(n, released, err)
