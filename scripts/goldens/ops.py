@@ -11,8 +11,8 @@ over all of them. Cases are float64 unless their name says otherwise:
     OP/f32...       float32 with the same outputs computed in float64 beside them
     OP/int, /bool   integer or boolean inputs
 
-Every case draws its numbers from a seed made of its name, so adding one does
-not change the others.
+Each group of cases draws its inputs from a seed made of the group's name, and
+each case its weights from one made of its own: a new group changes no other.
 
 Run: /usr/bin/python3 scripts/goldens/ops.py
 """
@@ -41,6 +41,12 @@ NONFINITE = [INF, -INF, NAN]
 
 def seed(name):
     torch.manual_seed(zlib.crc32(name.encode()))
+
+
+def odd_sixteenths(name, y):
+    """Weights from -31/16 to 31/16, never zero: 0*inf would hide a gradient."""
+    own = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    return torch.randint(-16, 16, y.shape, generator=own).to(y.dtype) / 8 + 1 / 16
 
 
 def randn(*shape, scale=1.0):
@@ -107,10 +113,7 @@ def case(name, fn, inputs, attrs=None, grad=True, exact=False, frozen=()):
     if "/edge" in name or "/nonfinite" in name:
         entry["edge"] = True
     if any(y.requires_grad for y in outputs):
-        torch.manual_seed(number)  # the weights are odd multiples of 1/16: never zero, so 0*inf does not occur
-        weights = [
-            torch.randint(-16, 16, y.shape).to(y.dtype) / 8 + 1 / 16 if y.requires_grad else None for y in outputs
-        ]
+        weights = [odd_sixteenths(f"{name} {i}", y) if y.requires_grad else None for i, y in enumerate(outputs)]
         total = sum((y * w).sum() for y, w in zip(outputs, weights) if w is not None)
         wanted = [x for x in inputs if x.requires_grad]
         grads = iter(torch.autograd.grad(total, wanted, allow_unused=True))
