@@ -25,7 +25,7 @@ cheap; the few latest benchmarks are kept.
                    an epoch of the MLP 784-256-128-10 with AdamW on random
                    images, shuffled; with batches, that many are run and the
                    time is scaled to the epoch (scaled_from_batches)
-    chargpt        vocab (96), layers (4), width (128), heads (4), context (64), batch (16), foreach (true):
+    chargpt        vocab (91), layers (4), width (128), heads (4), context (64), batch (16), foreach (true):
                    a training step with AdamW
     exp, gelu, gelu_tanh, softmax, layer_norm
                    n (1000000), pass (forward | backward), out (fresh | reuse)
@@ -311,7 +311,7 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(self.tok(ids) + self.pos.weight)))
 
 
-def chargpt(vocab=96, layers=4, width=128, heads=4, context=64, batch=16, foreach=True):
+def chargpt(vocab=91, layers=4, width=128, heads=4, context=64, batch=16, foreach=True):
     model = GPT(vocab, layers, width, heads, context)
     opt = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=foreach)
     ids = torch.randint(vocab, (batch, context + 1))
