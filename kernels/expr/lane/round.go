@@ -1,0 +1,54 @@
+package lane
+
+// Min is the smaller operand: a NaN if either is one, and -0 is less than +0
+// (the minimum of IEEE 754-2019), so the order of the operands does not matter.
+// Both choices of a tie are taken and their bits joined, which settles the sign
+// of zero and keeps a NaN.
+func Min(b *Builder, x, y Value) Value {
+	return b.Or(b.Lesser(x, y), b.Lesser(y, x))
+}
+
+// Max is the larger operand: a NaN if either is one, and +0 is more than -0.
+func Max(b *Builder, x, y Value) Value {
+	m := b.And(b.Greater(x, y), b.Greater(y, x))
+	return b.Select(b.Unord(x, y), nan(b), m)
+}
+
+// BFloat16 is x rounded to the nearest bfloat16, ties to even.
+func BFloat16(b *Builder, x Value) Value {
+	odd := b.And(b.Shr(x, 16), b.Bits(1))
+	y := b.IAdd(x, b.IAdd(odd, b.Bits(0x7fff)))
+	return b.Select(b.Unord(x, x), nan(b), b.And(y, b.Bits(0xffff0000)))
+}
+
+// Float16 is x rounded to the nearest IEEE half-precision number, ties to even;
+// from 65520 on it is infinite.
+func Float16(b *Builder, x Value) Value {
+	a := Abs(b, x)
+	odd := b.And(b.Shr(a, 13), b.Bits(1))
+	y := b.And(b.IAdd(a, b.IAdd(odd, b.Bits(0xfff))), b.Bits(0xffffe000))
+	y = b.Select(b.LT(y, b.Const(65536)), y, inf(b))
+	// Subnormal halves are multiples of 2^-24, the last place of 1/2.
+	tiny := b.Sub(b.Add(a, b.Const(0.5)), b.Const(0.5))
+	y = b.Select(b.LT(a, b.Const(0x1p-14)), tiny, y)
+	return b.Select(b.Unord(x, x), nan(b), withSign(b, y, x))
+}
+
+// ToInt is x truncated to an int32; out of range it saturates, and a NaN gives 0.
+func ToInt(b *Builder, x Value) Value {
+	y := b.ToInt(x)
+	y = b.Select(b.LE(b.Const(0x1p31), x), b.Bits(0x7fffffff), y)
+	return b.Select(b.Unord(x, x), b.Bits(0), y)
+}
+
+// Truth is 1 where the mask is true and 0 elsewhere.
+func Truth(b *Builder, m Value) Value { return b.Select(m, b.Const(1), b.Const(0)) }
+
+// Where is y if x is not zero (a NaN is not) and z if it is.
+func Where(b *Builder, x, y, z Value) Value { return b.Select(b.EQ(x, b.Const(0)), z, y) }
+
+// Reciprocal is 1/x.
+func Reciprocal(b *Builder, x Value) Value { return b.Div(b.Const(1), x) }
+
+// Rsqrt is 1/sqrt(x), rounded twice. Maximal error 1 ulp.
+func Rsqrt(b *Builder, x Value) Value { return b.Div(b.Const(1), b.Sqrt(x)) }
