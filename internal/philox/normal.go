@@ -1,0 +1,73 @@
+package philox
+
+import "math"
+
+// Normal sets dst to the numbers first, first+1, ... of the stream as standard normal numbers: two words become two of
+// them by the method of Box and Muller (1958), four in each block. They are computed in float64 and then rounded to T.
+func Normal[T float32 | float64](dst []T, s Source, first uint64) {
+	for i := 0; i < len(dst); {
+		w := s.Block((first + uint64(i)) / 4)
+		var z [4]float64
+		z[0], z[1] = boxMuller(w[0], w[1])
+		z[2], z[3] = boxMuller(w[2], w[3])
+		for k := (first + uint64(i)) % 4; k < 4 && i < len(dst); k++ {
+			dst[i] = T(z[k])
+			i++
+		}
+	}
+}
+
+// boxMuller turns the uniform u = (a + 1/2)/2^32 and the angle b/2^32 of a full turn into a point whose coordinates are
+// normal: its distance is sqrt(-2 log u).
+func boxMuller(a, b uint32) (x, y float64) {
+	r := math.Sqrt(-2 * log((float64(a)+0.5)/(1<<32)))
+	sin, cos := turn(b)
+	return float64(r * cos), float64(r * sin)
+}
+
+// The functions below are sums of products that a compiler could contract; the conversions forbid it (Go specification,
+// Floating-point operators), so that all platforms round alike.
+
+// log is the natural logarithm of a positive normal number: x = 2^e m with m in [sqrt(1/2), sqrt(2)) and
+// log m = 2 atanh(t), t = (m-1)/(m+1), by the series of atanh, |t| < 0.172.
+func log(x float64) float64 {
+	u := math.Float64bits(x)
+	e := int(u>>52) - 1023
+	m := math.Float64frombits(u&(1<<52-1) | 1023<<52)
+	if m >= math.Sqrt2 {
+		m /= 2
+		e++
+	}
+	t := (m - 1) / (m + 1)
+	t2 := float64(t * t)
+	series := 0.0
+	for k := 21; k >= 1; k -= 2 { // 1 + t^2/3 + t^4/5 + ...
+		series = float64(series*t2) + 1/float64(k)
+	}
+	return float64(float64(e)*math.Ln2) + float64(2*t*series)
+}
+
+// turn is the sine and the cosine of the angle b/2^32 of a full turn. The two upper bits are the quarter; the place in it,
+// less a half, is an angle of at most pi/4.
+func turn(b uint32) (sin, cos float64) {
+	quarter := b >> 30
+	x := (float64(b&(1<<30-1))/(1<<30) - 0.5) * (math.Pi / 2)
+	x2 := float64(x * x)
+	s, c := 0.0, 0.0
+	for k := 16; k >= 2; k -= 2 { // the Taylor series from its small end
+		s = 1 - float64(float64(x2*s)/float64(k*(k+1)))
+		c = 1 - float64(float64(x2*c)/float64(k*(k-1)))
+	}
+	s = float64(x * s)
+	// The middle of quarter q lies at pi/4 + q pi/2.
+	s, c = float64(s+c)*(math.Sqrt2/2), float64(c-s)*(math.Sqrt2/2)
+	switch quarter {
+	case 0:
+		return s, c
+	case 1:
+		return c, -s
+	case 2:
+		return -s, -c
+	}
+	return -c, s
+}

@@ -1,0 +1,109 @@
+package philox
+
+import "math/bits"
+
+// Source is a random stream: an endless list of blocks of four words, numbered from 0.
+//
+// Block i is Philox of the 128-bit counter with the 64-bit number Counter+i in words 0 and 1 (the low half first), Stream
+// in word 2 and 0 in word 3, under the 64-bit Key. So each key has 2^32 streams of 2^64 blocks, and a user of a stream who
+// has drawn n blocks leaves the rest to the next by adding n to Counter.
+type Source struct {
+	Key, Counter uint64
+	Stream       uint32
+}
+
+// Block is block i of the stream.
+func (s Source) Block(i uint64) [4]uint32 {
+	c := s.Counter + i
+	return cipher([4]uint32{uint32(c), uint32(c >> 32), s.Stream, 0}, [2]uint32{uint32(s.Key), uint32(s.Key >> 32)})
+}
+
+// Uint64 is number i of the stream read as 64-bit numbers: two in each block.
+func (s Source) Uint64(i uint64) uint64 {
+	w := s.Block(i / 2)
+	k := i % 2 * 2
+	return uint64(w[k]) | uint64(w[k+1])<<32
+}
+
+// Multipliers of the rounds, and the increments of the key (the golden ratio and sqrt(3)-1).
+const (
+	multiplier0 = 0xD2511F53
+	multiplier1 = 0xCD9E8D57
+	weyl0       = 0x9E3779B9
+	weyl1       = 0xBB67AE85
+	rounds      = 10
+)
+
+// cipher is Philox 4x32-10. A round multiplies two words, and mixes the high halves of the products with the other two
+// words and the key.
+func cipher(c [4]uint32, k [2]uint32) [4]uint32 {
+	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
+	k0, k1 := k[0], k[1]
+	for range rounds {
+		p0 := uint64(c0) * multiplier0
+		p1 := uint64(c2) * multiplier1
+		c0, c1, c2, c3 = uint32(p1>>32)^c1^k0, uint32(p1), uint32(p0>>32)^c3^k1, uint32(p0)
+		k0 += weyl0
+		k1 += weyl1
+	}
+	return [4]uint32{c0, c1, c2, c3}
+}
+
+// Derive makes the key of a stream with a name, such as that of a parameter: the names of a seed are independent, so that
+// adding one changes no other. The name is hashed by FNV-1a, and the hash encrypted under the seed.
+func Derive(seed uint64, name string) uint64 {
+	hash := uint64(14695981039346656037)
+	for i := range len(name) {
+		hash = (hash ^ uint64(name[i])) * 1099511628211
+	}
+	return derive(seed, hash, 1)
+}
+
+// DeriveN makes the key of stream n of a seed, such as that of a step. It never meets those of Derive by construction
+// of their counters.
+func DeriveN(seed, n uint64) uint64 { return derive(seed, n, 2) }
+
+// derive encrypts a number; kind tells apart what it counts.
+func derive(seed, n uint64, kind uint32) uint64 {
+	w := cipher([4]uint32{uint32(n), uint32(n >> 32), 0, kind}, [2]uint32{uint32(seed), uint32(seed >> 32)})
+	return uint64(w[0]) | uint64(w[1])<<32
+}
+
+// Uniform sets dst to the numbers first, first+1, ... of the stream as uniform numbers in [0, 1): the upper 24 bits of a
+// word, four in each block, so that they are the same as float32 and as float64.
+func Uniform[T float32 | float64](dst []T, s Source, first uint64) {
+	for len(dst) > 0 {
+		w, skip := s.Block(first/4), first%4
+		if skip == 0 && len(dst) >= 4 {
+			dst[0], dst[1], dst[2], dst[3] = uniform[T](w[0]), uniform[T](w[1]), uniform[T](w[2]), uniform[T](w[3])
+			dst, first = dst[4:], first+4
+			continue
+		}
+		n := min(4-int(skip), len(dst))
+		for k := range n {
+			dst[k] = uniform[T](w[int(skip)+k])
+		}
+		dst, first = dst[n:], first+uint64(n)
+	}
+}
+
+func uniform[T float32 | float64](w uint32) T { return T(w>>8) * (1.0 / (1 << 24)) }
+
+// Perm is a random permutation of 0 to n-1, by Fisher and Yates: number n-i of the stream chooses the partner of place i.
+func Perm(n int, s Source) []int {
+	p := make([]int, n)
+	for i := range p {
+		p[i] = i
+	}
+	for i := n - 1; i > 0; i-- {
+		j := s.below(uint64(n-1-i), uint64(i+1))
+		p[i], p[j] = p[j], p[i]
+	}
+	return p
+}
+
+// below is number i of the stream scaled to [0, limit). Its bias, limit/2^64, is far below what any sample shows.
+func (s Source) below(i, limit uint64) uint64 {
+	high, _ := bits.Mul64(s.Uint64(i), limit)
+	return high
+}
