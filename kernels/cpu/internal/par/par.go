@@ -11,8 +11,12 @@ import (
 // interrupted by the operating system be overtaken; many more would cost locality.
 const piecesPerWorker = 4
 
-// linger is how long a helper looks for more work before it ends. Starting one costs about as much.
-const linger = 20 * time.Microsecond
+// A helper without work watches for more for the time of watch, then sleeps, and ends when nothing woke it.
+// Starting a goroutine on another processor takes 60 microseconds and more, waking a sleeping thread about 5.
+const (
+	watch = 30 * time.Microsecond
+	sleep = 100 * time.Millisecond
+)
 
 // Workers returns how many goroutines a call made now would use at most.
 func Workers() int { return runtime.GOMAXPROCS(0) }
@@ -74,11 +78,11 @@ type job struct {
 	items int          // ranges or tiles
 	next  atomic.Int64 // first item not handed out
 
+	inside atomic.Int32 // helpers at work now; only grows under pool.mu
 	// Guarded by pool.mu.
 	room   int  // helpers that may still join
 	joined int  // helpers that have joined
-	inside int  // helpers at work now
-	left   bool // the caller waits for the last of them on done
+	parked bool // the caller waits for the last of them on done
 	caught any  // value of the first panic
 
 	done chan struct{}
@@ -88,11 +92,12 @@ var jobs = sync.Pool{New: func() any { return &job{done: make(chan struct{}, 1)}
 
 // pool is the shared state of all calls.
 var pool struct {
-	mu      sync.Mutex
-	open    []*job       // jobs that helpers may join, oldest first
-	working int          // goroutines at work: callers and helpers that have joined
-	seeking int          // helpers started or lingering that have not joined
-	posted  atomic.Int64 // number of jobs opened so far; lingering helpers watch it
+	mu       sync.Mutex
+	open     []*job        // jobs that helpers may join, oldest first
+	working  int           // goroutines at work: callers and helpers that have joined
+	seeking  int           // helpers that have not joined: starting, watching or asleep
+	sleeping int           // those asleep
+	posted   atomic.Uint32 // number of jobs opened so far, which helpers without work watch; changes under mu
 }
 
 // run executes the job with up to workers goroutines and gives it back to the pool of jobs.
@@ -101,40 +106,68 @@ func (j *job) run(items, workers int) {
 	j.next.Store(0)
 
 	pool.mu.Lock()
-	j.room = min(items, workers, workers-pool.working) - 1
-	j.joined, j.inside, j.left, j.caught = 0, 0, false, nil
-	start := 0
+	pool.working++
+	j.room = min(items, workers, workers-pool.working+1) - 1
+	j.joined, j.parked, j.caught = 0, false, nil
+	wake, start := 0, 0
 	if j.room > 0 {
 		pool.open = append(pool.open, j)
+		pool.posted.Add(1)
+		missing := max(0, j.room-(pool.seeking-pool.sleeping))
+		wake = min(missing, pool.sleeping)
 		start = max(0, j.room-pool.seeking)
 		pool.seeking += start
 	}
-	pool.working++
 	pool.mu.Unlock()
 
-	if j.room > 0 {
-		pool.posted.Add(1)
-		for range start {
-			go help()
-		}
+	if wake > 0 {
+		futexWake(&pool.posted, wake)
+	}
+	for range start {
+		go help()
 	}
 	j.work(0)
 
 	pool.mu.Lock()
 	j.close()
 	pool.working--
-	wait := j.inside > 0
-	j.left = wait
 	pool.mu.Unlock()
-	if wait {
-		<-j.done
-	}
+	j.wait()
 
 	caught := j.caught
 	j.each, j.tile, j.caught = nil, nil, nil
 	jobs.Put(j)
 	if caught != nil {
 		panic(caught)
+	}
+}
+
+// wait returns when no helper is inside the job, which is closed. Their last items are mostly about to end.
+func (j *job) wait() {
+	if spin(func() bool { return j.inside.Load() == 0 }) {
+		return
+	}
+	pool.mu.Lock()
+	j.parked = j.inside.Load() > 0
+	parked := j.parked
+	pool.mu.Unlock()
+	if parked {
+		<-j.done
+	}
+}
+
+// spin polls for a condition for the time of watch and reports whether it came true. Other goroutines that are
+// ready to run get the processor in between.
+func spin(condition func() bool) bool {
+	for begin := time.Now(); ; runtime.Gosched() {
+		for range 100 {
+			if condition() {
+				return true
+			}
+		}
+		if time.Since(begin) > watch {
+			return false
+		}
 	}
 }
 
@@ -185,14 +218,12 @@ func help() {
 	for {
 		posted := pool.posted.Load()
 		j, worker := join()
-		if j == nil {
-			if !await(posted) {
-				return
-			}
-			continue
+		if j != nil {
+			j.work(worker)
+			j.leave()
+		} else if !await(posted) {
+			return
 		}
-		j.work(worker)
-		j.leave()
 	}
 }
 
@@ -204,7 +235,7 @@ func join() (*job, int) {
 		if j.room > 0 && int(j.next.Load()) < j.items {
 			j.room--
 			j.joined++
-			j.inside++
+			j.inside.Add(1)
 			pool.working++
 			pool.seeking--
 			return j, j.joined
@@ -216,29 +247,28 @@ func join() (*job, int) {
 // leave ends a helper's part in the job and wakes the caller if that was the last one.
 func (j *job) leave() {
 	pool.mu.Lock()
-	j.inside--
 	pool.working--
 	pool.seeking++
-	wake := j.left && j.inside == 0
+	wake := j.inside.Add(-1) == 0 && j.parked // after this the job may be in use again
 	pool.mu.Unlock()
 	if wake {
 		j.done <- struct{}{}
 	}
 }
 
-// await watches for a job opened after the given count was read. It reports false, and the helper no longer counts
-// as seeking, when none has come for the time of linger.
-func await(posted int64) bool {
-	for begin := time.Now(); time.Since(begin) < linger; {
-		for range 64 {
-			if pool.posted.Load() != posted {
-				return true
-			}
-		}
-		runtime.Gosched()
+// await waits for a job to be opened after the given count was read. It reports false, and the helper no longer
+// counts as seeking, when none came.
+func await(posted uint32) bool {
+	if spin(func() bool { return pool.posted.Load() != posted }) {
+		return true
 	}
 	pool.mu.Lock()
+	pool.sleeping++
+	pool.mu.Unlock()
+	futexWait(&pool.posted, posted, sleep)
+	pool.mu.Lock()
 	defer pool.mu.Unlock()
+	pool.sleeping--
 	if pool.posted.Load() != posted {
 		return true
 	}
