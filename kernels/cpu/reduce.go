@@ -1,0 +1,317 @@
+package cpu
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+// The canonical order of a sum of elements 0, 1, ..., n-1 (row-major over the reduced axes): blocks of 16,384; inside a
+// block element i is added to lane i mod 64, in ascending i, lanes starting at +0; then lane j takes lane j+h, for h = 32,
+// 16, 8, 4, 2, 1. The sums of the blocks are added in the same way, as if they were elements. Other folds keep the order.
+const (
+	foldBlock = 16384
+	foldLanes = 64
+)
+
+// A fold combines many elements into one.
+type fold struct {
+	start float32                   // combined with anything it changes nothing (but the sign of a zero sum)
+	into  func(acc, x []float32)    // acc[i] = acc[i] with x[i]
+	block func(x []float32) float32 // a block of elements in canonical order
+}
+
+var sumFold = fold{0, addInto, sumBlock}
+
+// Sum adds the elements along the axes l.Ints.
+func Sum(l *kernels.Launch) { sumFold.launch(l) }
+
+// addInto adds x to acc.
+func addInto(acc, x []float32) {
+	x = x[:len(acc)]
+	for i := range acc {
+		acc[i] += x[i]
+	}
+}
+
+// sumBlock is the sum of at most foldBlock elements in canonical order.
+func sumBlock(x []float32) float32 {
+	var lanes [foldLanes]float32
+	n := len(x)
+	for len(x) >= foldLanes {
+		for j := range lanes {
+			lanes[j] += x[j]
+		}
+		x = x[foldLanes:]
+	}
+	for j, v := range x {
+		lanes[j] += v
+	}
+	return foldTree(&lanes, n, func(a, b float32) float32 { return a + b })
+}
+
+// foldTree combines the lanes that n elements reached. The others hold the start value and may be left out.
+func foldTree(lanes *[foldLanes]float32, n int, op func(a, b float32) float32) float32 {
+	used := min(n, foldLanes)
+	for h := foldLanes / 2; h > 0; h /= 2 {
+		for j := h; j < used; j++ {
+			lanes[j-h] = op(lanes[j-h], lanes[j])
+		}
+		used = min(used, h)
+	}
+	return lanes[0]
+}
+
+// launch folds the float32 operand along the axes l.Ints.
+func (f *fold) launch(l *kernels.Launch) {
+	var r reduction
+	r.describe(l.In[0], l.Ints)
+	out := Slice[float32](l.Out[0])[:l.Out[0].Len()]
+	f.run(out, Slice[float32](l.In[0]), &r)
+}
+
+// run folds the elements of x that r describes.
+func (f *fold) run(out, x []float32, r *reduction) {
+	switch {
+	case len(out) == 0:
+	case r.n == 0:
+		fill(out, f.start)
+	case r.byColumns():
+		f.columns(out, x, r)
+	default:
+		f.rows(out, x, r)
+	}
+}
+
+// rows folds one result after the other, blocks of them at once.
+func (f *fold) rows(out, x []float32, r *reduction) {
+	blocks := (r.n + foldBlock - 1) / foldBlock
+	dst, partial := out, (*[]float32)(nil)
+	if blocks > 1 {
+		partial = borrow(len(out) * blocks)
+		defer giveBack(partial)
+		dst = *partial
+	}
+	par.For(len(dst), 1+32768/min(r.n, foldBlock), func(lo, hi int) {
+		buf := borrow(r.gathered(foldBlock))
+		defer giveBack(buf)
+		for i := lo; i < hi; i++ {
+			from := i % blocks * foldBlock
+			dst[i] = f.block(r.elements(*buf, x, i/blocks, from, min(from+foldBlock, r.n)))
+		}
+	})
+	if blocks > 1 {
+		f.run(out, dst, contiguous(len(out), blocks))
+	}
+}
+
+// foldColumns is how many columns are folded together.
+const foldColumns = 512
+
+// columns folds matrices along their rows: the last kept dimension is the columns, which lie side by side.
+func (f *fold) columns(out, x []float32, r *reduction) {
+	wide := r.kept.shape[r.kept.n-1]
+	blocks := (r.n + foldBlock - 1) / foldBlock
+	across := (wide + foldColumns - 1) / foldColumns
+	matrices := len(out) / wide
+	dst, partial := out, (*[]float32)(nil)
+	if blocks > 1 {
+		partial = borrow(len(out) * blocks)
+		defer giveBack(partial)
+		dst = *partial
+	}
+	work := min(r.n, foldBlock) * min(wide, foldColumns)
+	par.For(matrices*blocks*across, 1+32768/work, func(lo, hi int) {
+		lanes := borrow(foldLanes * min(wide, foldColumns))
+		defer giveBack(lanes)
+		for i := lo; i < hi; i++ {
+			m, b, c := i/across/blocks, i/across%blocks, i%across*foldColumns
+			to := min(c+foldColumns, wide)
+			row := (m*blocks + b) * wide
+			from := b * foldBlock
+			f.tile(dst[row+c:row+to], *lanes, x[r.kept.place(m*wide+c):], r, from, min(from+foldBlock, r.n))
+		}
+	})
+	if blocks > 1 {
+		second := reduction{n: blocks}
+		second.kept.push(matrices, blocks*wide)
+		second.kept.push(wide, 1)
+		second.reduced.push(blocks, wide)
+		f.run(out, dst, &second)
+	}
+}
+
+// tile folds rows [from, to) of neighbouring columns, which start at x, into out.
+func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
+	wide := len(out)
+	used := min(to-from, foldLanes)
+	lanes = lanes[:used*wide]
+	fill(lanes, f.start)
+	if r.reduced.n == 1 && r.reduced.strides[0] == wide { // whole rows without gaps: 64 of them at once
+		x = x[from*wide : to*wide]
+		for len(x) > len(lanes) {
+			f.into(lanes, x)
+			x = x[len(lanes):]
+		}
+		f.into(lanes[:len(x)], x)
+	} else {
+		at := r.reduced.walk(from)
+		for i := from; i < to; i++ {
+			lane := (i - from) % foldLanes * wide
+			f.into(lanes[lane:lane+wide], x[at.place:])
+			at.next()
+		}
+	}
+	for h := foldLanes / 2; h > 0; h /= 2 {
+		if used > h {
+			f.into(lanes[:(used-h)*wide], lanes[h*wide:])
+			used = h
+		}
+	}
+	copy(out, lanes)
+}
+
+// A reduction is an operand as its results see it: the kept dimensions count the results, the reduced ones the elements
+// of one result, both in row-major order and in as few dimensions as possible.
+type reduction struct {
+	kept, reduced dimensions
+	n             int // elements of a result
+}
+
+// describe sets r to the reduction of a along the given axes.
+func (r *reduction) describe(a kernels.Arg, axes []int) {
+	r.n = 1
+	for i, size := range a.Shape {
+		if slices.Contains(axes, i) {
+			r.reduced.push(size, a.Strides[i])
+			r.n *= size
+		} else {
+			r.kept.push(size, a.Strides[i])
+		}
+	}
+}
+
+// contiguous is the reduction of the rows of a matrix.
+func contiguous(rows, n int) *reduction {
+	r := &reduction{n: n}
+	r.kept.push(rows, n)
+	r.reduced.push(n, 1)
+	return r
+}
+
+// byColumns tells whether neighbouring results, but not the elements of one, are neighbours in memory.
+func (r *reduction) byColumns() bool {
+	return !r.inRows() && r.kept.n > 0 && r.kept.strides[r.kept.n-1] == 1
+}
+
+// inRows tells whether the elements of a result lie side by side.
+func (r *reduction) inRows() bool {
+	return r.reduced.n == 0 || r.reduced.n == 1 && r.reduced.strides[0] == 1
+}
+
+// gathered is the size of the buffer that elements needs for up to n of them.
+func (r *reduction) gathered(n int) int {
+	if r.inRows() {
+		return 0
+	}
+	return min(n, r.n)
+}
+
+// elements is elements [from, to) of result o: where they lie, if side by side, else copied to buf.
+func (r *reduction) elements(buf, x []float32, o, from, to int) []float32 {
+	x = x[r.kept.place(o):]
+	if r.inRows() {
+		return x[from:to]
+	}
+	buf = buf[:to-from]
+	last := r.reduced.n - 1
+	size, step := r.reduced.shape[last], r.reduced.strides[last]
+	at := r.reduced.walk(from)
+	for i := 0; i < len(buf); {
+		run := min(size-at.index[last], len(buf)-i)
+		for k := range run {
+			buf[i+k] = x[at.place+k*step]
+		}
+		i += run
+		at.skip(run)
+	}
+	return buf
+}
+
+// dimensions are nested loops with their steps through memory.
+type dimensions struct {
+	n              int
+	shape, strides [kernels.MaxDims]int
+}
+
+// push adds an innermost loop, or lengthens the innermost if it goes on evenly.
+func (d *dimensions) push(size, stride int) {
+	switch last := d.n - 1; {
+	case size == 1:
+	case d.n > 0 && d.strides[last] == stride*size:
+		d.shape[last] *= size
+		d.strides[last] = stride
+	default:
+		d.shape[d.n], d.strides[d.n] = size, stride
+		d.n++
+	}
+}
+
+// place is where iteration i stands.
+func (d *dimensions) place(i int) int {
+	at := 0
+	for k := d.n - 1; k >= 0; k-- {
+		at += i % d.shape[k] * d.strides[k]
+		i /= d.shape[k]
+	}
+	return at
+}
+
+// A walker steps through the iterations of dimensions.
+type walker struct {
+	d     *dimensions
+	place int
+	index [kernels.MaxDims]int
+}
+
+// walk starts at iteration i.
+func (d *dimensions) walk(i int) walker {
+	w := walker{d: d, place: d.place(i)}
+	for k := d.n - 1; k >= 0; k-- {
+		w.index[k] = i % d.shape[k]
+		i /= d.shape[k]
+	}
+	return w
+}
+
+// next goes on to the next iteration.
+func (w *walker) next() { w.skip(1) }
+
+// skip goes on by n iterations, at most to the end of the innermost loop.
+func (w *walker) skip(n int) {
+	for k := w.d.n - 1; k >= 0; k-- {
+		w.place += n * w.d.strides[k]
+		if w.index[k] += n; w.index[k] < w.d.shape[k] {
+			return
+		}
+		w.place -= w.index[k] * w.d.strides[k]
+		w.index[k] = 0
+		n = 1
+	}
+}
+
+var buffers = sync.Pool{New: func() any { return new([]float32) }}
+
+// borrow returns scratch memory of n elements, with any content.
+func borrow(n int) *[]float32 {
+	b := buffers.Get().(*[]float32)
+	if cap(*b) < n {
+		*b = make([]float32, n)
+	}
+	*b = (*b)[:n]
+	return b
+}
+
+func giveBack(b *[]float32) { buffers.Put(b) }

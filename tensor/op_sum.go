@@ -1,0 +1,72 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var sum Op
+
+func init() {
+	define(&sum, Op{
+		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef, Kernel: "sum"},
+		Doc:     "the sum of x over axes",
+		Args:    []string{"x"},
+		Shape:   func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
+		VJP:     func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{c.unreduce(g)} },
+		Samples: func() []Sample { return reductionSamples(-2, 2, true, (*Tensor).Sum) },
+		Bench: func() []Benchmark {
+			bench := func(name string, shape []int, axes ...int) Benchmark {
+				n := float64(kernels.Count(shape))
+				return Benchmark{Name: name, In: []Arg{{Shape: shape, Lo: -1, Hi: 1}}, Flops: n, Bytes: 4 * n,
+					Call: func(x []*Tensor) *Tensor { return x[0].Sum(axes...) }}
+			}
+			return []Benchmark{
+				bench("all", []int{1000, 1000}), bench("rows", []int{1024, 1024}, 1), bench("columns", []int{1024, 512}, 0),
+			}
+		},
+	})
+}
+
+// Sum is the sum over the given axes, which disappear, or over all elements if there are none. Negative axes
+// count from the end. Integers and truth values add up to int64; the sum of nothing is 0.
+func (t *Tensor) Sum(axes ...int) *Tensor { return t.reduce(&sum, axes) }
+
+// SumKeep is Sum whose result keeps the axes, with size 1.
+func (t *Tensor) SumKeep(axes ...int) *Tensor { return t.keep(t.Sum(axes...), axes) }
+
+func sumRef(l *kernels.Launch) {
+	if l.Out[0].DType == kernels.Int64 {
+		y := cpu.Slice[int64](l.Out[0])[:l.Out[0].Len()]
+		clear(y)
+		eachInteger(l, func(v int64, o int) { y[o] += v })
+		return
+	}
+	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	clear(y)
+	eachReduced(l, func(i, o int) { y[o] += x[i] })
+}
+
+// eachInteger is eachReduced for operands of integers and truth values.
+func eachInteger(l *kernels.Launch, f func(v int64, o int)) {
+	switch x := l.In[0]; x.DType {
+	case kernels.Int64:
+		v := cpu.Slice[int64](x)
+		eachReduced(l, func(i, o int) { f(v[i], o) })
+	case kernels.Int32:
+		v := cpu.Slice[int32](x)
+		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
+	case kernels.Uint8:
+		v := cpu.Slice[uint8](x)
+		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
+	case kernels.Bool:
+		v := cpu.Slice[bool](x)
+		eachReduced(l, func(i, o int) {
+			if v[i] {
+				f(1, o)
+			} else {
+				f(0, o)
+			}
+		})
+	}
+}
