@@ -1,0 +1,199 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/x448/float16"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// The rules of conversion. A number becomes the nearest one of the other type, ties to even, and is rounded once. From
+// floating to integer the fraction is dropped, what lies outside goes to the nearest end, and NaN to 0. Between integers
+// the low bits stay. Bool is 0 or 1; any number but 0, and so NaN, is true.
+
+// register is a type that programs compute in.
+type register interface{ float32 | float64 | int64 }
+
+// load converts len(dst) elements of type d to registers. Of the floating types, float32 registers take no float64 and
+// int64 registers take none: a program is compiled for registers that hold its operands.
+func load[T register](dst []T, src []byte, d kernels.DType) {
+	switch d {
+	case kernels.Float32:
+		number(dst, view[float32](src))
+	case kernels.Float64:
+		number(dst, view[float64](src))
+	case kernels.Float16:
+		each(dst, view[uint16](src), func(h uint16) T { return T(float16.Frombits(h).Float32()) })
+	case kernels.BFloat16:
+		each(dst, view[uint16](src), func(h uint16) T { return T(math.Float32frombits(uint32(h) << 16)) })
+	case kernels.Int64:
+		number(dst, view[int64](src))
+	case kernels.Int32:
+		number(dst, view[int32](src))
+	case kernels.Uint8:
+		number(dst, src)
+	case kernels.Bool:
+		each(dst, src, func(b uint8) T {
+			if b != 0 {
+				return 1
+			}
+			return 0
+		})
+	}
+}
+
+// number converts between types by Go's rules, which are ours except from floating to integer.
+func number[D, S float32 | float64 | int64 | int32 | uint8](dst []D, src []S) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] = D(src[i])
+	}
+}
+
+func each[D, S any](dst []D, src []S, f func(S) D) {
+	src = src[:len(dst)]
+	for i := range dst {
+		dst[i] = f(src[i])
+	}
+}
+
+// store converts registers to len(src) elements of type d.
+func store[T register](dst []byte, src []T, d kernels.DType) {
+	switch src := any(src).(type) {
+	case []float32:
+		storeFloat32(dst, src, d)
+	case []float64:
+		storeFloat64(dst, src, d)
+	case []int64:
+		storeInt64(dst, src, d)
+	}
+}
+
+func storeFloat32(dst []byte, src []float32, d kernels.DType) {
+	n := len(src)
+	switch d {
+	case kernels.Float32:
+		copy(view[float32](dst)[:n], src)
+	case kernels.Float16:
+		each(view[uint16](dst)[:n], src, halfBits)
+	case kernels.BFloat16:
+		each(view[uint16](dst)[:n], src, brainBits)
+	default:
+		storeTruncated(dst, src, d)
+	}
+}
+
+func storeFloat64(dst []byte, src []float64, d kernels.DType) {
+	n := len(src)
+	switch d {
+	case kernels.Float32:
+		number(view[float32](dst)[:n], src)
+	case kernels.Float64:
+		copy(view[float64](dst)[:n], src)
+	case kernels.Float16:
+		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return halfBits(oddFloat32(x)) })
+	case kernels.BFloat16:
+		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return brainBits(oddFloat32(x)) })
+	default:
+		storeTruncated(dst, src, d)
+	}
+}
+
+// storeTruncated stores floating numbers as integers or truth values.
+func storeTruncated[T float32 | float64](dst []byte, src []T, d kernels.DType) {
+	n := len(src)
+	switch d {
+	case kernels.Int64:
+		each(view[int64](dst)[:n], src, func(x T) int64 { return saturate[int64](x, math.MinInt64, math.MaxInt64) })
+	case kernels.Int32:
+		each(view[int32](dst)[:n], src, func(x T) int32 { return saturate[int32](x, math.MinInt32, math.MaxInt32) })
+	case kernels.Uint8:
+		each(dst[:n], src, func(x T) uint8 { return saturate[uint8](x, 0, math.MaxUint8) })
+	case kernels.Bool:
+		each(dst[:n], src, isTrue[T])
+	}
+}
+
+func storeInt64(dst []byte, src []int64, d kernels.DType) {
+	n := len(src)
+	switch d {
+	case kernels.Float32:
+		number(view[float32](dst)[:n], src)
+	case kernels.Float64:
+		number(view[float64](dst)[:n], src)
+	case kernels.Float16:
+		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return halfBits(oddFloat32(oddFloat64(x))) })
+	case kernels.BFloat16:
+		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return brainBits(oddFloat32(oddFloat64(x))) })
+	case kernels.Int64:
+		copy(view[int64](dst)[:n], src)
+	case kernels.Int32:
+		number(view[int32](dst)[:n], src)
+	case kernels.Uint8:
+		number(dst[:n], src)
+	case kernels.Bool:
+		each(dst[:n], src, isTrue[int64])
+	}
+}
+
+func isTrue[T register](x T) uint8 {
+	if x != 0 {
+		return 1
+	}
+	return 0
+}
+
+// saturate converts to an integer type with the given ends. As floating numbers the ends are exact, or the power of two
+// just above.
+func saturate[I int64 | int32 | uint8, T float32 | float64](x T, low, high I) I {
+	switch {
+	case x != x:
+		return 0
+	case x <= T(low):
+		return low
+	case x >= T(high):
+		return high
+	}
+	return I(x)
+}
+
+func halfBits(x float32) uint16 { return float16.Fromfloat32(x).Bits() }
+
+// brainBits rounds to bfloat16, the upper half of a float32: adding just less than half of the last place, and the bit
+// that makes a tie even, carries where it should. A NaN keeps its upper bits and becomes quiet.
+func brainBits(x float32) uint16 {
+	u := math.Float32bits(x)
+	if x != x {
+		return uint16(u>>16) | 1<<6
+	}
+	return uint16((u + 0x7fff + u>>16&1) >> 16)
+}
+
+// oddFloat32 rounds to odd: an inexact result is the neighbour with an odd last bit. Rounding that to a type with at
+// least two bits fewer gives what rounding x itself would (Boldo and Melquiond 2005).
+func oddFloat32(x float64) float32 {
+	f := float32(x)
+	back := float64(f)
+	if back == x || x != x {
+		return f
+	}
+	u := math.Float32bits(f)
+	if math.Abs(back) > math.Abs(x) {
+		u-- // towards zero
+	}
+	return math.Float32frombits(u | 1)
+}
+
+// oddFloat64 rounds an integer to odd.
+func oddFloat64(x int64) float64 {
+	f := float64(x)
+	if f < 1<<63 && int64(f) == x {
+		return f
+	}
+	u := math.Float64bits(f)
+	if (x > 0) == (f >= 1<<63 || int64(f) > x) {
+		u--
+	}
+	return math.Float64frombits(u | 1)
+}

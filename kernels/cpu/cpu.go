@@ -1,0 +1,120 @@
+package cpu
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+func init() {
+	kernels.Register("cpu", func(ordinal int) (kernels.Backend, error) {
+		if ordinal != 0 {
+			return nil, kernels.Errorf(kernels.ErrDevice, "open", "there is one cpu device, cpu:0, not cpu:%d", ordinal)
+		}
+		return Backend{}, nil
+	})
+}
+
+// Backend is the CPU as a device. All values of the type are the same device.
+type Backend struct{}
+
+var _ kernels.Backend = Backend{}
+
+// Name is "cpu".
+func (Backend) Name() string { return "cpu" }
+
+// Alloc returns a [*Mem] of n bytes.
+func (Backend) Alloc(n int) (b kernels.Buffer, err error) {
+	if n < 0 || n > math.MaxInt-alignment {
+		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes", n)
+	}
+	defer func() { // make panics for sizes that no address space holds
+		if e := recover(); e != nil {
+			b, err = nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes: %v", n, e)
+		}
+	}()
+	return newMem(n), nil
+}
+
+// Free gives the memory to the garbage collector; using b after it panics.
+func (Backend) Free(b kernels.Buffer) { b.(*Mem).data = nil }
+
+// CopyIn copies src to dst from byte off on.
+func (Backend) CopyIn(_ kernels.Stream, dst kernels.Buffer, off int, src []byte) {
+	copy(dst.(*Mem).data[off:off+len(src)], src)
+}
+
+// CopyOut copies from byte off of src to dst.
+func (Backend) CopyOut(_ kernels.Stream, dst []byte, src kernels.Buffer, off int) {
+	copy(dst, src.(*Mem).data[off:off+len(dst)])
+}
+
+// Supports tells whether Run takes op with operands of element type d.
+func (Backend) Supports(op *kernels.Op, d kernels.DType) bool {
+	switch {
+	case takes(op, d):
+		return true
+	case op.Expr != nil:
+		return d.IsFloat() || onIntegers(op.Expr) == nil
+	}
+	return op.Ref != nil
+}
+
+// takes tells whether op has loops of its own for elements of type d.
+func takes(op *kernels.Op, d kernels.DType) bool {
+	if op.CPU == nil {
+		return false
+	}
+	if len(op.Types) == 0 {
+		return d == kernels.Float32
+	}
+	return slices.Contains(op.Types, d)
+}
+
+// Run executes a launch. An [*kernels.Error] that a kernel panics with becomes the error.
+func (Backend) Run(l *kernels.Launch) (err error) {
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case *kernels.Error:
+			err = e
+		default:
+			panic(e)
+		}
+	}()
+	d := typeOf(l)
+	switch {
+	case takes(l.Op, d):
+		l.Op.CPU(l)
+	case l.Op.Expr != nil:
+		pointwise(l)
+	case l.Op.Ref != nil:
+		reference(l)
+	default:
+		return kernels.Errorf(kernels.ErrDevice, l.Op.Name, "device cpu has no kernel for %v", d)
+	}
+	return nil
+}
+
+// typeOf is the element type that selects the kernel: that of the first input, or of the result of an operation without inputs.
+func typeOf(l *kernels.Launch) kernels.DType {
+	if len(l.In) > 0 {
+		return l.In[0].DType
+	}
+	return l.Out[0].DType
+}
+
+// done is the event of a device that finishes work before it returns.
+type done struct{}
+
+func (done) Done() bool { return true }
+
+// Record returns an event that has happened.
+func (Backend) Record(kernels.Stream) kernels.Event { return done{} }
+
+// Wait returns at once.
+func (Backend) Wait(kernels.Stream, kernels.Event) {}
+
+// Synchronize returns at once.
+func (Backend) Synchronize(kernels.Stream) error { return nil }

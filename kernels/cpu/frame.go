@@ -1,0 +1,57 @@
+package cpu
+
+// pitch is the distance of the slots of a frame: a chunk, and a cache line so that the same places of all slots do not
+// compete for the same lines of a cache.
+const pitch = chunk + alignment/4
+
+// A frame is the working memory of one goroutine that runs a program.
+type frame[T register] struct {
+	slots   [][]T    // what the steps work on
+	memory  []T      // of uniform values, results and registers
+	loaded  [][]T    // the present block of each operand that is not read in place
+	buffers [][]byte // and the memory of such blocks
+	raw     []byte   // elements that were gathered but not converted
+	starts  []int    // of the rows of a block
+}
+
+// frame returns working memory for p, and putFrame takes it back.
+func (p *program[T]) frame() *frame[T] {
+	if f, ok := p.frames.Get().(*frame[T]); ok {
+		return f
+	}
+	operands := p.firstUniform - 1
+	return &frame[T]{
+		slots:   make([][]T, p.slots),
+		memory:  make([]T, (p.slots-p.firstUniform)*pitch),
+		loaded:  make([][]T, operands),
+		buffers: make([][]byte, operands),
+		starts:  make([]int, chunk),
+	}
+}
+
+func (p *program[T]) putFrame(f *frame[T]) {
+	clear(f.slots) // the memory of tensors
+	clear(f.loaded)
+	p.frames.Put(f)
+}
+
+// own is the frame's memory of a slot.
+func (f *frame[T]) own(p *program[T], slot int) []T {
+	at := (slot - p.firstUniform) * pitch
+	return f.memory[at : at+chunk : at+chunk]
+}
+
+// buffer is memory for n elements of operand k.
+func (f *frame[T]) buffer(k, n int) []byte {
+	var t T
+	f.buffers[k] = enough(f.buffers[k], n*sizeOf(t))
+	return f.buffers[k]
+}
+
+// enough is b, or new memory if b has less than n bytes.
+func enough(b []byte, n int) []byte {
+	if len(b) >= n {
+		return b
+	}
+	return newMem(n).data
+}

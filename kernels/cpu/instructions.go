@@ -1,0 +1,174 @@
+package cpu
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+// instruction is the kernel of an instruction on registers of type T: vector kernels on float32, and plain loops on
+// float64, where the standard library's mathematics is the reference, and on int64.
+func instruction[T register](opName string, op expr.Op) kernel[T] {
+	var k any
+	switch any(T(0)).(type) {
+	case float32:
+		k = kernel[float32](vec.Instr(op.String()))
+	case float64:
+		k = float64Kernel(op)
+	case int64:
+		k = int64Kernel(op)
+	}
+	if f := k.(kernel[T]); f != nil {
+		return f
+	}
+	panic(kernels.Errorf(kernels.ErrDevice, opName, "device cpu has no instruction %v on %T", op, T(0)))
+}
+
+func float64Kernel(op expr.Op) kernel[float64] {
+	switch op {
+	case expr.Div:
+		return func(dst, a, b, _ []float64) {
+			for i := range dst {
+				dst[i] = a[i] / b[i]
+			}
+		}
+	}
+	if k := commonKernel[float64](op); k != nil {
+		return k
+	}
+	switch op.Arity() {
+	case 1:
+		return func(dst, a, _, _ []float64) {
+			for i := range dst {
+				dst[i] = op.Eval(a[i], 0, 0)
+			}
+		}
+	case 2:
+		return func(dst, a, b, _ []float64) {
+			for i := range dst {
+				dst[i] = op.Eval(a[i], b[i], 0)
+			}
+		}
+	}
+	return func(dst, a, b, c []float64) {
+		for i := range dst {
+			dst[i] = op.Eval(a[i], b[i], c[i])
+		}
+	}
+}
+
+func int64Kernel(op expr.Op) kernel[int64] {
+	switch op {
+	case expr.Div:
+		return func(dst, a, b, _ []int64) {
+			for i := range dst {
+				dst[i] = floorDiv(a[i], b[i])
+			}
+		}
+	case expr.FMA:
+		return func(dst, a, b, c []int64) {
+			for i := range dst {
+				dst[i] = a[i]*b[i] + c[i]
+			}
+		}
+	case expr.Abs:
+		return func(dst, a, _, _ []int64) {
+			for i := range dst {
+				dst[i] = max(a[i], -a[i])
+			}
+		}
+	case expr.Floor, expr.Ceil, expr.Round, expr.Trunc:
+		return func(dst, a, _, _ []int64) { copy(dst, a) }
+	}
+	return commonKernel[int64](op)
+}
+
+// floorDiv rounds the quotient down; a division by 0 gives 0.
+func floorDiv(a, b int64) int64 {
+	if b == 0 {
+		return 0
+	}
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
+
+// commonKernel is the kernel of an instruction that reads the same in Go for floating and integer numbers.
+func commonKernel[T float64 | int64](op expr.Op) kernel[T] {
+	switch op {
+	case expr.Add:
+		return func(dst, a, b, _ []T) {
+			for i := range dst {
+				dst[i] = a[i] + b[i]
+			}
+		}
+	case expr.Sub:
+		return func(dst, a, b, _ []T) {
+			for i := range dst {
+				dst[i] = a[i] - b[i]
+			}
+		}
+	case expr.Mul:
+		return func(dst, a, b, _ []T) {
+			for i := range dst {
+				dst[i] = a[i] * b[i]
+			}
+		}
+	case expr.Neg:
+		return func(dst, a, _, _ []T) {
+			for i := range dst {
+				dst[i] = -a[i]
+			}
+		}
+	case expr.Min:
+		return func(dst, a, b, _ []T) {
+			for i := range dst {
+				dst[i] = min(a[i], b[i])
+			}
+		}
+	case expr.Max:
+		return func(dst, a, b, _ []T) {
+			for i := range dst {
+				dst[i] = max(a[i], b[i])
+			}
+		}
+	case expr.LT:
+		return func(dst, a, b, _ []T) {
+			for i := range dst {
+				dst[i] = truth[T](a[i] < b[i])
+			}
+		}
+	case expr.LE:
+		return func(dst, a, b, _ []T) {
+			for i := range dst {
+				dst[i] = truth[T](a[i] <= b[i])
+			}
+		}
+	case expr.EQ:
+		return func(dst, a, b, _ []T) {
+			for i := range dst {
+				dst[i] = truth[T](a[i] == b[i])
+			}
+		}
+	case expr.Where:
+		return func(dst, a, b, c []T) {
+			for i := range dst {
+				if a[i] != 0 {
+					dst[i] = b[i]
+				} else {
+					dst[i] = c[i]
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func truth[T register](b bool) T {
+	if b {
+		return 1
+	}
+	return 0
+}

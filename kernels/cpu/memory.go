@@ -1,0 +1,53 @@
+package cpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Mem is memory of the CPU: Go memory without pointers, aligned to 64 bytes.
+type Mem struct{ data []byte }
+
+const alignment = 64 // a cache line, and the widest vector
+
+func newMem(n int) *Mem {
+	raw := make([]byte, n+alignment-1)
+	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (alignment - 1)
+	return &Mem{raw[skip : skip+n : skip+n]}
+}
+
+// Bytes is the size.
+func (m *Mem) Bytes() int { return len(m.data) }
+
+// Data is the memory itself.
+func (m *Mem) Data() []byte { return m.data }
+
+// Element is a Go type that holds elements of a tensor. Those of float16 and bfloat16 are their bits in a uint16.
+type Element interface {
+	float32 | float64 | uint16 | int64 | int32 | uint8 | bool
+}
+
+// Slice is the memory of an operand from its first element (the layout's offset) to the end of the buffer.
+func Slice[T Element](a kernels.Arg) []T {
+	var t T
+	if int(unsafe.Sizeof(t)) != a.DType.Size() {
+		panic(fmt.Sprintf("cpu: elements of %v read as %T", a.DType, t))
+	}
+	return view[T](bytesOf(a))
+}
+
+// bytesOf is the memory of an operand from its first element on.
+func bytesOf(a kernels.Arg) []byte {
+	return a.Buf.(*Mem).data[a.Offset*a.DType.Size():]
+}
+
+// view reads bytes as elements of another type. It is the only place where memory changes its type.
+func view[T any](b []byte) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
+}
+
+// sizeOf is the size of a value in bytes.
+func sizeOf[T any](v T) int { return int(unsafe.Sizeof(v)) }

@@ -1,0 +1,239 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+const (
+	chunk      = 1024 // elements that a program computes at a time; a float32 register is 4 KiB, so that a few fit into L1
+	tileRows   = 16   // rows of a block with transposed operands: elements of a column that share a cache line
+	tileColumn = 256  // and its columns
+)
+
+// mode says how the elements of an operand reach the program.
+type mode uint8
+
+const (
+	flat     mode = iota // in the order of the result: read where it lies
+	uniform              // one element
+	rowwise              // each block is a piece of one row: read where it lies
+	repeated             // every block holds the same elements: copied once
+	blocked              // copied block by block
+)
+
+// An operand is an input as seen by the blocks of a [space].
+type operand struct {
+	dtype   kernels.DType
+	data    []byte // the whole buffer
+	first   int    // place of the first element
+	mode    mode
+	strides [kernels.MaxDims]int // of the collapsed dimensions
+}
+
+// A space is the set of elements of a launch, in the fewest dimensions that keep every operand regular, and cut into
+// blocks. The last dimension is the columns, the others together are the rows. The results are contiguous.
+//
+// If the columns fit, a block is a number of whole rows, and so a contiguous piece of the result; else it is a piece of
+// one row, or of 16 rows if there are transposed operands, whose columns are then read by whole cache lines.
+type space struct {
+	n             int // elements
+	dims          int
+	shape         [kernels.MaxDims]int
+	rows, columns int
+	high, wide    int // a block's rows and columns
+	across        int // blocks beside each other
+	blocks        int
+	operands      []operand
+}
+
+// describe sets s to the elements of a launch.
+func (s *space) describe(in []kernels.Arg, shape []int) {
+	s.operands = slices.Grow(s.operands[:0], len(in))[:len(in)]
+	s.n = kernels.Count(shape)
+	s.collapse(in, shape)
+	s.columns = s.shape[s.dims-1]
+	s.rows = 1
+	if s.columns > 0 {
+		s.rows = s.n / s.columns
+	}
+	for i, a := range in {
+		o := &s.operands[i]
+		o.dtype, o.data, o.first = a.DType, a.Buf.(*Mem).data, a.Offset
+	}
+	s.cut()
+}
+
+// collapse merges neighbouring dimensions through which every operand steps evenly.
+func (s *space) collapse(in []kernels.Arg, shape []int) {
+	s.dims = 0
+	for d, size := range shape {
+		if size == 1 {
+			continue
+		}
+		merge := s.dims > 0
+		for i := range in {
+			if s.dims > 0 && s.operands[i].strides[s.dims-1] != in[i].Strides[d]*size {
+				merge = false
+			}
+		}
+		if merge {
+			s.shape[s.dims-1] *= size
+		} else {
+			s.shape[s.dims] = size
+			s.dims++
+		}
+		for i := range in {
+			s.operands[i].strides[s.dims-1] = in[i].Strides[d]
+		}
+	}
+	if s.dims == 0 {
+		s.dims, s.shape[0] = 1, 1
+		for i := range in {
+			s.operands[i].strides[0] = 1
+		}
+	}
+}
+
+// cut chooses the blocks, and with them the modes of the operands.
+func (s *space) cut() {
+	last := s.dims - 1
+	transposed := false
+	for i := range s.operands {
+		o := &s.operands[i]
+		switch {
+		case s.n > 1 && isZero(o.strides[:s.dims]):
+			o.mode = uniform
+		case s.dims == 1 && o.strides[0] == 1:
+			o.mode = flat
+		default:
+			o.mode = blocked
+			transposed = transposed || last > 0 && o.strides[last] > 1 || o.strides[last] < 0
+		}
+	}
+	limit, high := chunk, 1
+	if transposed {
+		limit, high = tileColumn, tileRows
+	}
+	if s.columns <= limit {
+		s.wide, s.across = s.columns, 1
+		s.high = min(max(high, chunk/max(s.columns, 1)), s.rows)
+	} else {
+		s.across = (s.columns + limit - 1) / limit
+		s.wide = ((s.columns+s.across-1)/s.across + 15) &^ 15 // blocks of about equal width
+		s.across = (s.columns + s.wide - 1) / s.wide
+		s.high = min(high, s.rows)
+	}
+	s.blocks = 0
+	if s.n > 0 {
+		s.blocks = (s.rows + s.high - 1) / s.high * s.across
+	}
+	for i := range s.operands {
+		if o := &s.operands[i]; o.mode == blocked {
+			o.mode = s.refine(o)
+		}
+	}
+}
+
+// refine finds the mode of an operand that is neither uniform nor flat in one dimension.
+func (s *space) refine(o *operand) mode {
+	last := s.dims - 1
+	row, even := s.columns, o.strides[last] == 1
+	for d := last - 1; d >= 0; d-- {
+		even = even && o.strides[d] == row
+		row *= s.shape[d]
+	}
+	switch {
+	case even:
+		return flat
+	case s.across == 1 && isZero(o.strides[:last]):
+		return repeated
+	case s.high == 1 && o.strides[last] == 1:
+		return rowwise
+	}
+	return blocked
+}
+
+func isZero(strides []int) bool {
+	for _, st := range strides {
+		if st != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A block is the elements in rows [row, row+high) and columns [column, column+wide).
+type block struct{ row, column, high, wide int }
+
+func (s *space) block(i int) block {
+	row, column := i/s.across*s.high, i%s.across*s.wide
+	return block{row, column, min(s.high, s.rows-row), min(s.wide, s.columns-column)}
+}
+
+// offsets sets starts to the places of the first elements of the block's rows, by counting through the outer dimensions.
+func (s *space) offsets(starts []int, o *operand, b block) {
+	var index [kernels.MaxDims]int
+	place, row := o.first+b.column*o.strides[s.dims-1], b.row
+	for d := s.dims - 2; d >= 0; d-- {
+		index[d] = row % s.shape[d]
+		row /= s.shape[d]
+		place += index[d] * o.strides[d]
+	}
+	for r := range starts {
+		starts[r] = place
+		for d := s.dims - 2; d >= 0; d-- {
+			index[d]++
+			place += o.strides[d]
+			if index[d] < s.shape[d] {
+				break
+			}
+			place -= s.shape[d] * o.strides[d]
+			index[d] = 0
+		}
+	}
+}
+
+// gather copies a block of an operand to dst, without changing the elements. The rows of dst lie pitch elements apart.
+func (s *space) gather(dst []byte, o *operand, b block, pitch int, starts []int) {
+	starts = starts[:b.high]
+	s.offsets(starts, o, b)
+	step := o.strides[s.dims-1]
+	switch o.dtype.Size() {
+	case 1:
+		gather(dst, o.data, starts, b.wide, step, pitch)
+	case 2:
+		gather(view[uint16](dst), view[uint16](o.data), starts, b.wide, step, pitch)
+	case 4:
+		gather(view[uint32](dst), view[uint32](o.data), starts, b.wide, step, pitch)
+	case 8:
+		gather(view[uint64](dst), view[uint64](o.data), starts, b.wide, step, pitch)
+	}
+}
+
+// gather copies rows of n elements that lie step apart, starting at the given places, to rows that lie pitch apart.
+func gather[T uint8 | uint16 | uint32 | uint64](dst, src []T, starts []int, n, step, pitch int) {
+	switch step {
+	case 1:
+		for r, from := range starts {
+			copy(dst[r*pitch:][:n], src[from:])
+		}
+	case 0:
+		for r, from := range starts {
+			fill(dst[r*pitch:][:n], src[from])
+		}
+	default: // column by column: neighbouring rows of a transposed operand share cache lines
+		for c := range n {
+			for r, from := range starts {
+				dst[r*pitch+c] = src[from+c*step]
+			}
+		}
+	}
+}
+
+func fill[T any](dst []T, v T) {
+	for i := range dst {
+		dst[i] = v
+	}
+}

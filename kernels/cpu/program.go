@@ -1,0 +1,272 @@
+package cpu
+
+import (
+	"math"
+	"sync"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+// A kernel computes dst[i] from a[i], b[i] and c[i]. Operands that the instruction does not have are nil; dst may be an operand.
+type kernel[T register] func(dst, a, b, c []T)
+
+// A step is one instruction on the values of a chunk. Its fields count in the slots of a frame; a missing operand is the
+// slot that is always nil.
+type step[T register] struct {
+	run     kernel[T]
+	dst     int
+	operand [3]int
+	stream  int // for rand, which has no kernel
+}
+
+// A program is a function compiled for one register type and one set of uniform operands.
+//
+// It works on slots, each the values of one node over a chunk:
+//
+//	0                 nil
+//	1 ...             arguments
+//	then              uniform values: constants, parameters, uniform arguments and what follows from them
+//	then              results
+//	then              registers
+//
+// Uniform values are computed once a run. The others live in registers, which are free again after their last use, and
+// the instruction that computes a result writes it to its place at once.
+type program[T register] struct {
+	uniforms []uniformValue[T]
+	code     []step[T]
+	roots    []root
+
+	firstUniform, firstResult, firstRegister, slots int
+
+	cost   int       // of an element, in about a tenth of a nanosecond
+	frames sync.Pool // of *frame[T]
+}
+
+// A uniformValue is one value of a run: a constant, a parameter, an argument or an instruction on those before it.
+type uniformValue[T register] struct {
+	node    *expr.Node
+	run     kernel[T] // of an instruction
+	operand [3]int    // numbers of uniform values; -1 if missing
+	spread  bool      // used by a step: its slot is filled
+}
+
+// A root says where a result comes from.
+type root struct {
+	slot    int
+	at      int // number of the step that computes it; -1 if none does
+	uniform int // number of a uniform value; -1 if it is not one
+}
+
+// programKey identifies a program.
+type programKey struct {
+	f        *expr.Func
+	uniforms uint64 // bit k: argument k is one element
+}
+
+// A cache holds the programs of one register type.
+type cache[T register] struct {
+	mu   sync.RWMutex
+	made map[programKey]*program[T]
+}
+
+func (c *cache[T]) get(op string, key programKey) *program[T] {
+	c.mu.RLock()
+	p := c.made[key]
+	c.mu.RUnlock()
+	if p != nil {
+		return p
+	}
+	p = compile[T](op, key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.made == nil {
+		c.made = map[programKey]*program[T]{}
+	}
+	c.made[key] = p
+	return p
+}
+
+// compile translates the nodes in order.
+func compile[T register](op string, key programKey) *program[T] {
+	c := compiler[T]{op: op, f: key.f, uniform: key.uniforms, place: map[*expr.Node]int{}, number: map[*expr.Node]int{}}
+	c.scan()
+	c.emit()
+	return c.p
+}
+
+type compiler[T register] struct {
+	op      string // for errors
+	f       *expr.Func
+	uniform uint64
+	p       *program[T]
+
+	number map[*expr.Node]int // of uniform nodes
+	place  map[*expr.Node]int // slot of the others
+	last   map[*expr.Node]int // position in the order of the last use
+	free   []int              // registers
+}
+
+// scan finds the uniform nodes, the last uses and the layout of the slots.
+func (c *compiler[T]) scan() {
+	c.p = &program[T]{}
+	c.last = map[*expr.Node]int{}
+	for i, n := range c.f.Order() {
+		for _, x := range n.Operands() {
+			c.last[x] = i
+		}
+		if c.isUniform(n) {
+			c.number[n] = len(c.p.uniforms)
+			c.p.uniforms = append(c.p.uniforms, c.uniformValue(n))
+		}
+	}
+	c.p.firstUniform = 1 + len(c.f.Args)
+	c.p.firstResult = c.p.firstUniform + len(c.p.uniforms)
+	c.p.firstRegister = c.p.firstResult + len(c.f.Roots)
+	c.p.slots = c.p.firstRegister
+}
+
+func (c *compiler[T]) isUniform(n *expr.Node) bool {
+	switch n.Op {
+	case expr.Arg:
+		return n.K < 64 && c.uniform>>n.K&1 == 1
+	case expr.Param, expr.Const:
+		return true
+	case expr.Rand:
+		return false
+	}
+	for _, x := range n.Operands() {
+		if _, ok := c.number[x]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *compiler[T]) uniformValue(n *expr.Node) uniformValue[T] {
+	u := uniformValue[T]{node: n, operand: [3]int{-1, -1, -1}}
+	if n.Op.Arity() > 0 {
+		u.run = instruction[T](c.op, n.Op)
+		for i, x := range n.Operands() {
+			u.operand[i] = c.number[x]
+		}
+	}
+	return u
+}
+
+// emit makes the steps.
+func (c *compiler[T]) emit() {
+	results := map[*expr.Node]int{}
+	for k := len(c.f.Roots) - 1; k >= 0; k-- {
+		results[c.f.Roots[k]] = c.p.firstResult + k
+	}
+	at := map[*expr.Node]int{}
+	for i, n := range c.f.Order() {
+		if _, ok := c.number[n]; ok {
+			continue
+		}
+		if n.Op == expr.Arg {
+			c.place[n] = 1 + n.K
+			continue
+		}
+		s := step[T]{stream: n.K}
+		if n.Op != expr.Rand {
+			s.run = instruction[T](c.op, n.Op)
+		}
+		for j, x := range n.Operands() {
+			s.operand[j] = c.slotOf(x)
+		}
+		c.release(n, i)
+		if slot, ok := results[n]; ok {
+			s.dst = slot
+		} else {
+			s.dst = c.register()
+		}
+		c.place[n] = s.dst
+		at[n] = len(c.p.code)
+		c.p.code = append(c.p.code, s)
+		c.p.cost += costOf(n.Op)
+	}
+	for i, n := range c.f.Roots {
+		r := root{at: -1, uniform: -1}
+		if k, ok := c.number[n]; ok {
+			r.uniform, r.slot = k, c.p.firstResult+i
+		} else {
+			r.slot = c.place[n]
+			if step, ok := at[n]; ok {
+				r.at = step
+			}
+		}
+		c.p.roots = append(c.p.roots, r)
+	}
+}
+
+// slotOf is the slot of an operand of a step.
+func (c *compiler[T]) slotOf(n *expr.Node) int {
+	if k, ok := c.number[n]; ok {
+		c.p.uniforms[k].spread = true
+		return c.p.firstUniform + k
+	}
+	return c.place[n]
+}
+
+// release frees the registers of the operands that node n, number i, is the last to use: n itself may have them.
+func (c *compiler[T]) release(n *expr.Node, i int) {
+	for j, x := range n.Operands() {
+		repeated := j > 0 && x == n.X[0] || j > 1 && x == n.X[1]
+		if slot := c.place[x]; slot >= c.p.firstRegister && c.last[x] == i && !repeated {
+			c.free = append(c.free, slot)
+		}
+	}
+}
+
+func (c *compiler[T]) register() int {
+	if n := len(c.free); n > 0 {
+		slot := c.free[n-1]
+		c.free = c.free[:n-1]
+		return slot
+	}
+	c.p.slots++
+	return c.p.slots - 1
+}
+
+// lastRead is the number of the last step that reads a slot, len(code) if the slot is a result itself, -1 if none does.
+func (p *program[T]) lastRead(slot int) int {
+	for _, r := range p.roots {
+		if r.uniform < 0 && r.slot == slot {
+			return len(p.code)
+		}
+	}
+	for i := len(p.code) - 1; i >= 0; i-- {
+		for _, o := range p.code[i].operand {
+			if o == slot {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// costOf is about the time of an instruction in tenths of a nanosecond.
+func costOf(op expr.Op) int {
+	if op.Integer() {
+		return 1
+	}
+	return 4
+}
+
+// onIntegers is the error if f cannot be computed on integers.
+func onIntegers(f *expr.Func) *kernels.Error {
+	for _, n := range f.Order() {
+		if !n.Op.Integer() {
+			return kernels.Errorf(kernels.ErrDType, "", "%v is not defined on integers: convert to a floating type", n.Op)
+		}
+		if n.Op == expr.Const && !isInteger(n.C) {
+			return kernels.Errorf(kernels.ErrDType, "", "the constant %g is not an integer: convert to a floating type", n.C)
+		}
+	}
+	return nil
+}
+
+// isInteger tells whether v is the value of an int64.
+func isInteger(v float64) bool { return v == math.Trunc(v) && -1<<63 <= v && v < 1<<63 }
