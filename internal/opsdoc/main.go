@@ -1,0 +1,100 @@
+// Opsdoc writes docs/OPS.md, the list of all operations, from the table of package tensor.
+// Run it in the root of the module:
+//
+//	go run ./internal/opsdoc
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+func main() {
+	text := document(tensor.Ops())
+	if err := os.WriteFile(filepath.Join("docs", "OPS.md"), []byte(text), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, "opsdoc:", err)
+		os.Exit(1)
+	}
+}
+
+const head = `# Operations
+
+Generated from the operation table by ` + "`make docs`" + `; do not edit.
+
+- **gradient**: derived from the expression, written in the row, or why there is none.
+- **CPU**: *expression* runs on vector kernels chunk by chunk; *direct* has loops of its own for the types named;
+  *reference* runs the slow float64 definition; *view* computes nothing.
+- **CUDA**: the kernel; empty means that using the operation on a GPU is an error.
+`
+
+// document returns the page for a table of operations.
+func document(ops []*tensor.Op) string {
+	var page strings.Builder
+	page.WriteString(head)
+	section(&page, "Pointwise", ops, func(o *tensor.Op) bool { return o.Expr != nil })
+	section(&page, "Views", ops, func(o *tensor.Op) bool { return o.View != nil })
+	section(&page, "Structured", ops, func(o *tensor.Op) bool { return o.Expr == nil && o.View == nil })
+	return page.String()
+}
+
+// section writes the operations for which in holds, by name.
+func section(page *strings.Builder, title string, ops []*tensor.Op, in func(*tensor.Op) bool) {
+	var rows []*tensor.Op
+	for _, o := range ops {
+		if in(o) {
+			rows = append(rows, o)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *tensor.Op) int { return strings.Compare(a.Name, b.Name) })
+	fmt.Fprintf(page, "\n## %s (%d)\n\n| operation | operands | result | gradient | CPU | CUDA |\n|---|---|---|---|---|---|\n", title, len(rows))
+	for _, o := range rows {
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s | %s |\n",
+			o.Name, strings.Join(o.Args, ", "), definition(o), gradient(o), cpu(o), o.Kernel)
+	}
+}
+
+// definition is the line of mathematics, fit for a cell of a table.
+func definition(o *tensor.Op) string {
+	text := strings.ReplaceAll(o.Doc, "|", `\|`)
+	if o.Expr != nil {
+		return "`" + text + "`"
+	}
+	return text
+}
+
+func gradient(o *tensor.Op) string {
+	switch {
+	case o.NoGrad != "":
+		return "none: " + o.NoGrad
+	case o.Expr != nil:
+		return "derived"
+	case o.VJP != nil:
+		return "written"
+	case o.Compose != nil:
+		return "of its composition"
+	}
+	return ""
+}
+
+func cpu(o *tensor.Op) string {
+	switch {
+	case o.View != nil:
+		return "view"
+	case o.Expr != nil:
+		return "expression"
+	case o.CPU == nil:
+		return "reference"
+	case len(o.Types) == 0:
+		return "direct: float32"
+	}
+	var types []string
+	for _, d := range o.Types {
+		types = append(types, d.String())
+	}
+	return "direct: " + strings.Join(types, ", ")
+}
