@@ -1,0 +1,211 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Apply runs one operation and records it where its step does: what the methods of Tensor, custom
+// operations and other packages call. It returns the first output.
+func Apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
+	return stepOf(op.Name, in).apply(op, in, ints, floats)
+}
+
+// ApplyAll is Apply for operations with several outputs.
+func ApplyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Tensor {
+	return slices.Clone(stepOf(op.Name, in).applyCtx(op, in, ints, floats).Out)
+}
+
+func apply1(op *Op, x *Tensor) *Tensor    { return Apply(op, []*Tensor{x}, nil, nil) }
+func apply2(op *Op, x, y *Tensor) *Tensor { return Apply(op, []*Tensor{x, y}, nil, nil) }
+
+// stepOf is the step that the operands belong to; nil if they are all host data or parameters.
+func stepOf(op string, in []*Tensor) *Scope {
+	for _, t := range in {
+		if t == nil {
+			Fail(ErrStep, op, "an operand is nil")
+		}
+		if t.scope != nil {
+			return t.scope
+		}
+	}
+	return nil
+}
+
+func (s *Scope) apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
+	return s.applyCtx(op, in, ints, floats).Out[0]
+}
+
+// applyCtx does one operation: operands, shape, memory, launch, tape. The result is valid until the
+// next operation of the step, unless it was recorded.
+func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
+	if s == nil {
+		return hostApply(op, in, ints, floats)
+	}
+	s.open(op.Name)
+	var adopted [8]*Tensor
+	xs := append(adopted[:0], in...)
+	needs := false
+	for i, t := range xs {
+		xs[i] = s.adopt(op.Name, t)
+		needs = needs || xs[i].needs
+	}
+	if !s.busy.CompareAndSwap(0, 1) {
+		Fail(ErrBusy, op.Name, "two goroutines use one step at the same time; give each its own Step or Eval")
+	}
+	defer s.busy.Store(0)
+
+	needs = needs && s.top.mode.Record && op.NoGrad == ""
+	if needs && op.VJP == nil {
+		if op.Compose == nil {
+			Fail(ErrGrad, op.Name, "this operation has no derivative")
+		}
+		var c Ctx
+		c.set(op, s, xs, ints, floats)
+		s.busy.Store(0)
+		c.Out = append(c.Out, op.Compose(&c))
+		return &c
+	}
+	var c *Ctx
+	var node *Node
+	if needs {
+		node = &Node{}
+		c = &node.Ctx
+	} else {
+		c = &s.scratch
+	}
+	c.set(op, s, xs, ints, floats)
+	op.Shape(c)
+	if op.View != nil {
+		x, y := c.In[0], c.Out[0]
+		y.blk, y.dtype, y.root = x.blk, x.dtype, x.root
+		y.layout.Offset = x.layout.Offset
+		op.View(c, &y.layout)
+	} else {
+		for _, y := range c.Out {
+			y.blk = s.dev.deviceBlock(op.Name, y.Len()*y.dtype.Size())
+			s.top.owned = append(s.top.owned, y.blk)
+		}
+		s.run(c)
+	}
+	if node != nil && c.Out[0].dtype.IsFloat() {
+		s.tape.record(node)
+	}
+	return c
+}
+
+// run launches an operation whose outputs have memory.
+func (s *Scope) run(c *Ctx) {
+	if c.Op.draws > 0 {
+		c.random = s.draw(c.Op.draws, c.Out[0].Len())
+	}
+	s.dev.launches.Add(1)
+	s.strides = fill(&s.launch, c, s.strides)
+	runOn(s.dev, &s.launch)
+}
+
+// draw reserves random numbers: n streams of count elements each. A derivative draws what its forward drew.
+func (s *Scope) draw(n, count int) kernels.Random {
+	if s.replay != nil {
+		return *s.replay
+	}
+	r := s.random
+	s.random.Counter += uint64(n) * uint64((count+3)/4)
+	return r
+}
+
+// fill writes c into l. Layouts of pointwise operands are broadcast to the output's shape, in memory from strides.
+func fill(l *kernels.Launch, c *Ctx, strides []int) []int {
+	l.Op, l.Ints, l.Floats, l.Random = &c.Op.Op, c.Ints, c.Floats, c.random
+	l.In, l.Out = l.In[:0], l.Out[:0]
+	for _, y := range c.Out {
+		l.Out = append(l.Out, kernels.Arg{Buf: y.blk.buf, DType: y.dtype, Layout: y.layout})
+	}
+	strides = strides[:0]
+	for _, x := range c.In {
+		lay := x.layout
+		if c.Op.Expr != nil && !sameShape(x, c.Out[0]) {
+			n := len(strides)
+			strides = appendBroadcast(strides, lay, c.Out[0].layout.Shape)
+			lay.Shape, lay.Strides = c.Out[0].layout.Shape, strides[n:len(strides):len(strides)]
+		}
+		l.In = append(l.In, kernels.Arg{Buf: x.blk.buf, DType: x.dtype, Layout: lay})
+	}
+	return strides
+}
+
+// appendBroadcast appends the strides that repeat l over shape: 0 along new axes and axes of size 1.
+func appendBroadcast(strides []int, l kernels.Layout, shape []int) []int {
+	lead := len(shape) - len(l.Shape)
+	for i := range shape {
+		st := 0
+		if i >= lead && l.Shape[i-lead] != 1 {
+			st = l.Strides[i-lead]
+		}
+		strides = append(strides, st)
+	}
+	return strides
+}
+
+// runOn runs a launch; results without elements need no work.
+func runOn(d *Device, l *kernels.Launch) {
+	work := 0
+	for i := range l.Out {
+		work += l.Out[i].Len()
+	}
+	if work == 0 {
+		return
+	}
+	if err := d.shared.backend.Run(l); err != nil {
+		if e, ok := err.(*Error); ok {
+			Fail(e.Kind, e.Op, "%s", e.Msg)
+		}
+		Fail(ErrDevice, l.Op.Name, "%v", err)
+	}
+}
+
+// hostApply runs an operation on plain host data, on the Go heap. Views of parameters become lazy:
+// the step that first uses one records it.
+func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
+	c := &Ctx{}
+	needs := false
+	for _, t := range in {
+		if t.lazy == nil {
+			t.alive(op.Name)
+		}
+		needs = needs || t.needs
+		if t.blk != nil && t.blk.dev != nil && t.blk.dev.Name() != "cpu" {
+			Fail(ErrStep, op.Name, "%v is on %s; operations outside a step work on host data", t, t.blk.dev.Name())
+		}
+	}
+	if needs && op.View == nil && op.NoGrad == "" {
+		Fail(ErrStep, op.Name, "all operands are parameters, so no step would record this; use s.In(w), or w.Detach() for its values alone")
+	}
+	c.set(op, nil, in, ints, floats)
+	op.Shape(c)
+	if op.View != nil {
+		x, y := c.In[0], c.Out[0]
+		y.blk, y.dtype, y.root, y.needs = x.blk, x.dtype, x.root, x.needs
+		y.layout.Offset = x.layout.Offset
+		op.View(c, &y.layout)
+		if needs {
+			y.lazy = c
+		}
+		return c
+	}
+	for _, y := range c.Out {
+		buf, err := host().shared.backend.Alloc(y.Len() * y.dtype.Size())
+		if err != nil {
+			Fail(ErrMemory, op.Name, "%v", err)
+		}
+		y.blk = hostBlock(buf, op.Name)
+	}
+	if op.draws > 0 {
+		Fail(ErrStep, op.Name, "random numbers come from a step's stream; take the operand into a step with s.In")
+	}
+	var l kernels.Launch
+	fill(&l, c, nil)
+	runOn(host(), &l)
+	return c
+}

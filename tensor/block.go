@@ -1,0 +1,71 @@
+package tensor
+
+import (
+	"runtime"
+
+	"github.com/weft-ml/weft/internal/pool"
+	"github.com/weft-ml/weft/kernels"
+)
+
+// block is memory with its owners counted. Inside a step the owners are the region that made it, tape
+// nodes that saved it and gradients in flight; all belong to one goroutine. Blocks outside steps
+// (shared) belong to Go's collector and are never counted.
+type block struct {
+	buf    kernels.Buffer
+	mem    *pool.Block // nil: Go heap
+	dev    *Device     // nil: host data
+	refs   int32
+	shared bool
+	op     string // what made it
+	closed string // what ended its life for users; "" while it lives
+}
+
+// retain adds an owner.
+func (b *block) retain() {
+	if !b.shared {
+		b.refs++
+	}
+}
+
+// release takes an owner away; the last one returns the memory to the pool.
+func (b *block) release(why string) {
+	if b.shared {
+		return
+	}
+	if b.refs--; b.refs == 0 {
+		if b.closed == "" {
+			b.closed = why
+		}
+		b.dev.shared.pool.Free(b.mem)
+		b.buf, b.mem = nil, nil
+	}
+}
+
+// hostBlock wraps memory on the Go heap.
+func hostBlock(buf kernels.Buffer, op string) *block {
+	return &block{buf: buf, refs: 1, shared: true, op: op}
+}
+
+// deviceBlock takes n bytes from the device's pool.
+func (d *Device) deviceBlock(op string, n int) *block {
+	mem, err := d.shared.pool.Alloc(n)
+	if err != nil {
+		e, ok := err.(*Error)
+		if !ok {
+			e = kernels.Errorf(ErrMemory, op, "%v", err)
+		}
+		Fail(e.Kind, op, "%s", e.Msg)
+	}
+	return &block{buf: mem.Buf, mem: mem, dev: d, refs: 1, op: op}
+}
+
+// disown makes a block of a step shared: from now on Go's collector decides when it returns to the pool.
+func (b *block) disown() {
+	if b.shared {
+		return
+	}
+	b.shared = true
+	p, mem := b.dev.shared.pool, b.mem
+	p.Keep(mem)
+	runtime.AddCleanup(b, func(m *pool.Block) { p.Free(m) }, mem)
+}

@@ -1,0 +1,148 @@
+package tensor
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weft-ml/weft/internal/pool"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// Device is where steps run: backend, memory pool, seed and statistics. It is safe for many goroutines.
+type Device struct {
+	shared   *sharedDevice
+	seed     uint64
+	why      string
+	steps    atomic.Uint64
+	evals    atomic.Uint64
+	launches atomic.Uint64
+}
+
+// sharedDevice is what all Devices opened on one card have in common.
+type sharedDevice struct {
+	name    string
+	backend kernels.Backend
+	pool    *pool.Pool
+	users   int
+}
+
+var (
+	devicesMu sync.Mutex
+	devices   = map[string]*sharedDevice{}
+)
+
+// OpenOption configures [Open].
+type OpenOption func(*openConfig)
+
+type openConfig struct {
+	seed  uint64
+	limit int
+}
+
+// Seed fixes the random numbers of a device: parameters' first values and every step's streams. The default is 0.
+func Seed(n uint64) OpenOption { return func(c *openConfig) { c.seed = n } }
+
+// MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with
+// [ErrMemory]. The default is no limit but the device's own.
+func MemoryLimit(bytes int) OpenOption { return func(c *openConfig) { c.limit = bytes } }
+
+// Open opens a device: "cpu", another registered kind such as "cuda:1", or "auto" for the fastest
+// there is; [Device.String] says which was taken and why. Opening the same device twice shares its
+// memory pool, not its seed. The error is of kind [ErrDevice].
+func Open(name string, opts ...OpenOption) (*Device, error) {
+	var c openConfig
+	for _, o := range opts {
+		o(&c)
+	}
+	why := "as asked"
+	if name == "auto" {
+		name, why = "cpu", "the only kind of device in this build"
+		if kinds := kernels.Drivers(); slices.Contains(kinds, "cuda") {
+			if d, err := open("cuda", c); err == nil {
+				d.why = "the first NVIDIA GPU"
+				return d, nil
+			} else {
+				why = err.Error()
+			}
+		}
+	}
+	d, err := open(name, c)
+	if err != nil {
+		return nil, err
+	}
+	d.why = why
+	return d, nil
+}
+
+func open(name string, c openConfig) (*Device, error) {
+	devicesMu.Lock()
+	defer devicesMu.Unlock()
+	backend, err := kernels.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	sh := devices[backend.Name()]
+	if sh == nil {
+		sh = &sharedDevice{name: backend.Name(), backend: backend, pool: pool.New(backend, 0)}
+		devices[sh.name] = sh
+	}
+	sh.users++
+	if c.limit > 0 {
+		sh.pool.SetLimit(c.limit)
+	}
+	return &Device{shared: sh, seed: c.seed}, nil
+}
+
+// Close gives the device's cached memory back when its last user closes it.
+func (d *Device) Close() error {
+	devicesMu.Lock()
+	defer devicesMu.Unlock()
+	if d.shared.users--; d.shared.users == 0 {
+		d.shared.pool.SetLimit(0)
+		d.shared.pool.Trim()
+	}
+	return nil
+}
+
+// Name is the backend's name, such as "cpu" or "cuda:0".
+func (d *Device) Name() string { return d.shared.name }
+
+// Seed is the seed given to [Open].
+func (d *Device) Seed() uint64 { return d.seed }
+
+// String says which device this is and why it was taken.
+func (d *Device) String() string {
+	s := d.shared.name
+	if s == "cpu" {
+		s = fmt.Sprintf("cpu (%s, %d threads)", cpu.Tier(), runtime.GOMAXPROCS(0))
+	}
+	return s + ": " + d.why
+}
+
+// Synchronize waits until the device has done all its work and returns the first failure since the last call.
+func (d *Device) Synchronize() error { return d.shared.backend.Synchronize(0) }
+
+// Stats counts what a device did since it was opened.
+type Stats struct {
+	Steps, Evals uint64     // steps started
+	Launches     uint64     // operations run
+	Memory       pool.Stats // of the pool that all users of the card share
+}
+
+// Stats returns the counters.
+func (d *Device) Stats() Stats {
+	return Stats{d.steps.Load(), d.evals.Load(), d.launches.Load(), d.shared.pool.Stats()}
+}
+
+// host runs operations on plain host data, outside steps.
+var host = sync.OnceValue(func() *Device {
+	b, err := kernels.Open("cpu")
+	if err != nil {
+		panic(err)
+	}
+	return &Device{shared: &sharedDevice{name: "host", backend: b}}
+})

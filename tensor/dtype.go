@@ -1,0 +1,106 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/x448/float16"
+)
+
+// DType is the element type of a tensor.
+type DType = kernels.DType
+
+// The element types.
+const (
+	Float32  = kernels.Float32
+	Float64  = kernels.Float64
+	Float16  = kernels.Float16
+	BFloat16 = kernels.BFloat16
+	Int64    = kernels.Int64
+	Int32    = kernels.Int32
+	Uint8    = kernels.Uint8
+	Bool     = kernels.Bool
+)
+
+// BF16 is the storage form of a bfloat16 number: the upper half of a float32.
+type BF16 = kernels.BF16
+
+// Elem lists the Go types that cross the border between slices and tensors.
+type Elem interface {
+	float32 | float64 | float16.Float16 | BF16 | int64 | int32 | uint8 | bool
+}
+
+func dtypeOf[T Elem]() DType {
+	var z T
+	switch any(z).(type) {
+	case float32:
+		return Float32
+	case float64:
+		return Float64
+	case float16.Float16:
+		return Float16
+	case BF16:
+		return BFloat16
+	case int64:
+		return Int64
+	case int32:
+		return Int32
+	case uint8:
+		return Uint8
+	}
+	return Bool
+}
+
+// category orders kinds of numbers: a floating operand turns integers into floats.
+func category(d DType) int {
+	switch {
+	case d == Bool:
+		return 0
+	case d.IsInt():
+		return 1
+	}
+	return 2
+}
+
+// widest is the smallest type of one category that holds both.
+func widest(a, b DType) DType {
+	if a == b {
+		return a
+	}
+	if category(a) != category(b) {
+		if category(a) > category(b) {
+			return a
+		}
+		return b
+	}
+	switch {
+	case a == Float64 || b == Float64:
+		return Float64
+	case category(a) == 2: // float32 with a half, or the two halves together
+		return Float32
+	case a == Int64 || b == Int64:
+		return Int64
+	}
+	return Int32
+}
+
+// promote is the type of an operation between tensors. A tensor of rank 0 counts like a number: it
+// decides only if its category is higher than that of every tensor with axes.
+func promote(in []*Tensor) DType {
+	dt, rank0, first := Bool, Bool, true
+	has0 := false
+	for _, t := range in {
+		switch {
+		case len(t.layout.Shape) == 0 && !has0:
+			rank0, has0 = t.dtype, true
+		case len(t.layout.Shape) == 0:
+			rank0 = widest(rank0, t.dtype)
+		case first:
+			dt, first = t.dtype, false
+		default:
+			dt = widest(dt, t.dtype)
+		}
+	}
+	if first || has0 && category(rank0) > category(dt) {
+		return rank0
+	}
+	return dt
+}

@@ -1,0 +1,160 @@
+package tensor
+
+import (
+	"unsafe"
+
+	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// FromSlice makes host data of the given shape around v, without copying. The slice must not be changed
+// while a step uses the tensor. No shape is rank 0: one element.
+func FromSlice[T Elem](v []T, shape ...int) *Tensor {
+	checkShape("from_slice", shape)
+	if n := kernels.Count(shape); n != len(v) {
+		Fail(ErrShape, "from_slice", "shape %v has %d elements, the slice has %d", shape, n, len(v))
+	}
+	var z T
+	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(z)))
+	return newTensor(hostBlock(cpu.Wrap(b), "from_slice"), dtypeOf[T](), shape, nil)
+}
+
+// Zeros makes host data with all elements zero.
+func Zeros(dt DType, shape ...int) *Tensor {
+	checkShape("zeros", shape)
+	return newTensor(hostBlock(cpu.Wrap(make([]byte, kernels.Count(shape)*dt.Size())), "zeros"), dt, shape, nil)
+}
+
+// Uniform makes float32 host data drawn evenly from [lo, hi).
+func Uniform(seed uint64, lo, hi float64, shape ...int) *Tensor {
+	v := make([]float64, sizeOf("uniform", shape))
+	philox.Uniform(v, Random{Key: seed}, 0)
+	for i, u := range v {
+		v[i] = lo + float64((hi-lo)*u)
+	}
+	return FromSlice(v, shape...).To(Float32)
+}
+
+// Randn makes float32 host data from the standard normal distribution.
+func Randn(seed uint64, shape ...int) *Tensor {
+	v := make([]float64, sizeOf("randn", shape))
+	philox.Normal(v, Random{Key: seed}, 0)
+	return FromSlice(v, shape...).To(Float32)
+}
+
+func sizeOf(op string, shape []int) int {
+	checkShape(op, shape)
+	return kernels.Count(shape)
+}
+
+// checkShape refuses negative sizes, too many axes and sizes that overflow.
+func checkShape(op string, shape []int) {
+	if len(shape) > kernels.MaxDims {
+		Fail(ErrShape, op, "shape %v has %d axes, at most %d are possible", shape, len(shape), kernels.MaxDims)
+	}
+	n := 1
+	for i, d := range shape {
+		if d < 0 {
+			Fail(ErrShape, op, "shape %v has size %d on axis %d", shape, d, i)
+		}
+		if d > 0 && n > (1<<48)/d {
+			Fail(ErrShape, op, "shape %v has too many elements", shape)
+		}
+		if d > 0 {
+			n *= d
+		}
+	}
+}
+
+// ToSlice copies the elements to a new slice, in row-major order, converting from the tensor's type. It
+// waits for the device.
+func ToSlice[T Elem](t *Tensor) []T {
+	t.alive("to_slice")
+	c := t.Detach().To(dtypeOf[T]()).Contiguous()
+	v := make([]T, c.Len())
+	var z T
+	size := int(unsafe.Sizeof(z))
+	dst := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*size)
+	d := c.device()
+	d.shared.backend.CopyOut(0, dst, c.blk.buf, c.layout.Offset*size)
+	if err := d.Synchronize(); err != nil {
+		Fail(ErrDevice, "to_slice", "%v", err)
+	}
+	return v
+}
+
+// device is where the memory of t is.
+func (t *Tensor) device() *Device {
+	if t.blk.dev != nil {
+		return t.blk.dev
+	}
+	return host()
+}
+
+// Data is the memory of a contiguous tensor in host memory, as a slice of its own element type. It is
+// valid as long as the tensor is.
+func Data[T Elem](t *Tensor) []T {
+	t.alive("data")
+	if t.dtype != dtypeOf[T]() {
+		Fail(ErrDType, "data", "%v does not hold %v", t, dtypeOf[T]())
+	}
+	if !t.IsContiguous() {
+		Fail(ErrShape, "data", "%v has strides %v; take Contiguous first", t, t.layout.Strides)
+	}
+	if t.device().Name() != "cpu" && t.blk.dev != nil {
+		Fail(ErrDevice, "data", "%v is on %s; ToSlice copies", t, t.blk.dev.Name())
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytesOf(t)))), t.Len())
+}
+
+// bytesOf is the memory of a contiguous tensor in host memory.
+func bytesOf(t *Tensor) []byte {
+	b := t.blk.buf.(*cpu.Mem).Data()
+	return b[t.layout.Offset*t.dtype.Size():][:t.Len()*t.dtype.Size()]
+}
+
+// Item is the value of a tensor with one element. It waits for the device.
+func (t *Tensor) Item() float64 {
+	if t.Len() != 1 {
+		Fail(ErrShape, "item", "%v has %d elements, Item wants one", t, t.Len())
+	}
+	return ToSlice[float64](t)[0]
+}
+
+// Detach is t off the tape: no gradient flows through it. It shares the memory.
+func (t *Tensor) Detach() *Tensor {
+	if t.lazy != nil {
+		l := t.lazy
+		return Apply(l.Op, []*Tensor{l.In[0].Detach()}, l.Ints, l.Floats)
+	}
+	t.alive("detach")
+	return t.alias(t.scope)
+}
+
+// Keep takes t out of its step: the result is data of no step, off the tape, and lives as long as the
+// program refers to it. It copies if the memory has other owners.
+func (t *Tensor) Keep() *Tensor {
+	t.alive("keep")
+	s := t.scope
+	if s == nil {
+		return t
+	}
+	s.open("keep")
+	c := t.Detach().Contiguous()
+	if c.blk.shared || c.blk.refs > 1 || c.Len()*c.dtype.Size() < c.blk.mem.Size() {
+		c = c.Clone()
+	}
+	c.blk.disown()
+	k := newTensor(c.blk, c.dtype, c.layout.Shape, nil)
+	k.layout.Offset = c.layout.Offset
+	return k
+}
+
+// Contiguous is t in row-major order: t itself if it is so already, else a copy.
+func (t *Tensor) Contiguous() *Tensor {
+	if t.IsContiguous() {
+		return t
+	}
+	return t.Clone()
+}

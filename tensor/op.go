@@ -1,0 +1,177 @@
+package tensor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Op is one operation: a row of the table from which dispatch, differentiation, tests, benchmarks and
+// documentation are derived. Pointwise rows need little more than their expression.
+type Op struct {
+	kernels.Op
+	Doc   string   // one line of mathematics
+	Args  []string // names of the tensor operands
+	Shape func(c *Ctx)
+	// View gives the strides and offset of a result that shares its operand's memory; l comes with the
+	// result's shape and the operand's offset. Operations that compute have none.
+	View func(c *Ctx, l *kernels.Layout)
+	// VJP maps the gradient of the first output to one gradient for each operand, nil where there is
+	// none, in ordinary tensor methods, so that gradients can be differentiated again.
+	VJP func(c *Ctx, g *Tensor) []*Tensor
+	// Saves lists, for each operand, what VJP reads to make that operand's gradient.
+	Saves []Saves
+	// Compose is the same computation in differentiable operations. It replaces a row without VJP
+	// (fused backward kernels) when a gradient is wanted through it.
+	Compose func(c *Ctx) *Tensor
+	NoGrad  string // why there is no VJP
+	Samples func() []Sample
+	Bench   func() []Benchmark
+
+	result resultType    // of a pointwise row
+	draws  int           // random streams its expression reads
+	lo, hi float64       // domain of a pointwise row, for tests
+	pulls  func() []pull // derivatives of a pointwise row, made at first use
+}
+
+// Saves is a set of operands and outputs.
+type Saves uint32
+
+// SaveIn is the set of the given operands.
+func SaveIn(i ...int) (s Saves) {
+	for _, k := range i {
+		s |= 1 << k
+	}
+	return s
+}
+
+// SaveOut is the set of the given outputs.
+func SaveOut(i ...int) Saves { return SaveIn(i...) << 16 }
+
+// Sample is one way to call an operation, for tests. Call receives tensors made from In.
+type Sample struct {
+	Name string
+	In   []Arg
+	Call func(x []*Tensor) *Tensor
+	// Fixed operands must keep their layout; otherwise tests also try transposed, sliced and expanded ones.
+	Fixed bool
+}
+
+// Arg describes an operand of a Sample: its shape, and either explicit Values or random ones from [Lo, Hi).
+type Arg struct {
+	Shape  []int
+	DType  DType // of floating operands: the type under test replaces Float32
+	Lo, Hi float64
+	Values []float64
+}
+
+// Benchmark is one size at which an operation is timed, with what it must compute and move.
+type Benchmark struct {
+	Name  string
+	In    []Arg
+	Call  func(x []*Tensor) *Tensor
+	Flops float64
+	Bytes float64
+}
+
+var (
+	table  []*Op
+	byName = map[string]*Op{}
+)
+
+// define fills a row and enters it into the table. Rows are filled in init functions, because a method
+// that a VJP calls refers back to the row: as variable initialisers they would be cyclic.
+func define(o *Op, row Op) {
+	*o = row
+	if byName[o.Name] != nil {
+		panic("tensor: operation " + o.Name + " defined twice")
+	}
+	byName[o.Name] = o
+	table = append(table, o)
+}
+
+// Ops lists all operations.
+func Ops() []*Op { return table }
+
+// Ctx is one application of an operation: what shape rules and VJPs read.
+type Ctx struct {
+	Op     *Op
+	In     []*Tensor
+	Out    []*Tensor
+	Ints   []int
+	Floats []float64
+
+	scope    *Scope
+	random   kernels.Random
+	inBuf    [4]*Tensor
+	outBuf   [3]*Tensor
+	intBuf   [8]int
+	floatBuf [3]float64
+}
+
+// set fills c for an application of op, copying the slices so that callers' literals stay on their stacks.
+func (c *Ctx) set(op *Op, s *Scope, in []*Tensor, ints []int, floats []float64) {
+	c.Op, c.scope, c.random = op, s, kernels.Random{}
+	c.In = append(c.inBuf[:0], in...)
+	c.Out = c.outBuf[:0]
+	c.Ints = append(c.intBuf[:0], ints...)
+	c.Floats = append(c.floatBuf[:0], floats...)
+}
+
+// Result adds an output of the given type and shape.
+func (c *Ctx) Result(dt DType, shape ...int) { c.result(dt, shape) }
+
+func (c *Ctx) result(dt DType, shape []int) {
+	c.Out = append(c.Out, newTensor(nil, dt, shape, c.scope))
+}
+
+// Shape is the shape of operand i; it must not be changed.
+func (c *Ctx) Shape(i int) []int { return c.In[i].layout.Shape }
+
+// Needs tells whether a gradient is wanted for operand i.
+func (c *Ctx) Needs(i int) bool { return c.In[i].needs }
+
+// Scope is the step, nil for operations on plain host data.
+func (c *Ctx) Scope() *Scope { return c.scope }
+
+// Fail panics with an error of this operation.
+func (c *Ctx) Fail(kind error, format string, args ...any) { Fail(kind, c.Op.Name, format, args...) }
+
+// wantDType fails unless operand i has one of the given types.
+func (c *Ctx) wantDType(i int, want ...DType) {
+	names := make([]string, 0, len(want))
+	for _, w := range want {
+		if c.In[i].dtype == w {
+			return
+		}
+		names = append(names, w.String())
+	}
+	c.Fail(ErrDType, "%s %v must be %s; x.To(...) converts", c.argName(i), c.In[i], strings.Join(names, " or "))
+}
+
+// wantFloat fails unless operand i is floating and all later ones given have its type.
+func (c *Ctx) wantFloat(i int, others ...int) {
+	if !c.In[i].dtype.IsFloat() {
+		c.Fail(ErrDType, "%s %v must hold floating numbers; x.To(tensor.Float32) converts", c.argName(i), c.In[i])
+	}
+	for _, j := range others {
+		if c.In[j].dtype != c.In[i].dtype {
+			c.Fail(ErrDType, "%s is %v, %s is %v; x.To(...) converts", c.argName(i), c.In[i], c.argName(j), c.In[j])
+		}
+	}
+}
+
+// wantRank fails unless operand i has at least n axes.
+func (c *Ctx) wantRank(i, n int) {
+	if r := c.In[i].Rank(); r < n {
+		c.Fail(ErrShape, "%s %v has %d axes, at least %d are needed", c.argName(i), c.In[i], r, n)
+	}
+}
+
+func (c *Ctx) argName(i int) string {
+	if i < len(c.Op.Args) {
+		return c.Op.Args[i]
+	}
+	return fmt.Sprintf("operand %d", i)
+}

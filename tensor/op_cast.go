@@ -1,0 +1,40 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+var cast Op
+
+func init() {
+	define(&cast, Op{
+		Op:    kernels.Op{Name: "cast", Expr: expr.Must("x", []string{"x"}, nil)},
+		Doc:   "x in another type; floats to integers round to 0 and saturate, NaN gives 0",
+		Args:  []string{"x"},
+		Shape: func(c *Ctx) { c.result(DType(c.Ints[0]), c.Shape(0)) },
+		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].dtype)} },
+		Samples: func() []Sample {
+			to := func(dt DType) func(x []*Tensor) *Tensor {
+				return func(x []*Tensor) *Tensor { return x[0].To(dt).To(x[0].dtype) }
+			}
+			return []Sample{
+				{Name: "same", In: []Arg{{Shape: []int{2, 3}, Lo: -2, Hi: 2}}, Call: to(Float64)},
+				{Name: "rank 0", In: []Arg{{Lo: -2, Hi: 2}}, Call: to(Float64)},
+				{Name: "empty", In: []Arg{{Shape: []int{0, 3}, Lo: -2, Hi: 2}}, Call: to(Float64)},
+			}
+		},
+	})
+}
+
+// To is t in another element type. Floating numbers become integers by rounding towards 0; what does not
+// fit saturates, and NaN gives 0. Any number but 0 is true. It is t itself if it has the type already.
+func (t *Tensor) To(dt DType) *Tensor {
+	if t == nil {
+		Fail(ErrStep, "cast", "the operand is nil")
+	}
+	if t.dtype == dt {
+		return t
+	}
+	return Apply(&cast, []*Tensor{t}, []int{int(dt)}, nil)
+}

@@ -1,0 +1,52 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+var expand Op
+
+func init() {
+	define(&expand, Op{
+		Op:    kernels.Op{Name: "expand"},
+		Doc:   "x repeated along new axes and axes of size 1",
+		Args:  []string{"x"},
+		Shape: func(c *Ctx) { c.result(c.In[0].dtype, c.Ints) },
+		View: func(c *Ctx, l *kernels.Layout) {
+			appendBroadcast(l.Strides[:0], c.In[0].layout, l.Shape)
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.SumTo(c.Shape(0)...)} },
+		Samples: func() []Sample {
+			sample := func(name string, from []int, to ...int) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: from, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].Expand(to...) }}
+			}
+			return []Sample{
+				sample("rows", []int{3}, 2, 3), sample("columns", []int{2, 1}, 2, 4), sample("rank 0", nil, 2, 2),
+				sample("both", []int{1, 2, 1}, 3, 2, 4), sample("to empty", []int{1, 2}, 0, 2),
+			}
+		},
+	})
+}
+
+// Expand repeats t along new leading axes and along axes of size 1, without copying. A size of -1 keeps the axis.
+func (t *Tensor) Expand(shape ...int) *Tensor {
+	t.alive("expand")
+	shape = slices.Clone(shape)
+	lead := len(shape) - t.Rank()
+	for i, d := range shape {
+		if d == -1 && i >= lead && lead >= 0 {
+			shape[i] = t.layout.Shape[i-lead]
+		}
+	}
+	checkShape("expand", shape)
+	if lead < 0 || !slices.Equal(broadcast("expand", t.layout.Shape, shape), shape) {
+		Fail(ErrShape, "expand", "%v does not expand to %v", t, shape)
+	}
+	if slices.Equal(t.layout.Shape, shape) {
+		return t
+	}
+	return Apply(&expand, []*Tensor{t}, shape, nil)
+}

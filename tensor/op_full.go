@@ -1,0 +1,20 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+var full Op
+
+func init() {
+	define(&full, Op{
+		Op:     kernels.Op{Name: "full", Expr: expr.Must("a", nil, []string{"a"})},
+		Doc:    "a everywhere",
+		NoGrad: "there is no tensor operand",
+		Shape: func(c *Ctx) {
+			checkShape("full", c.Ints[1:])
+			c.result(DType(c.Ints[0]), c.Ints[1:])
+		},
+	})
+}

@@ -1,0 +1,85 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+var reshape Op
+
+func init() {
+	define(&reshape, Op{
+		Op:    kernels.Op{Name: "reshape"},
+		Doc:   "the elements in row-major order under another shape",
+		Args:  []string{"x"},
+		Shape: func(c *Ctx) { c.result(c.In[0].dtype, c.Ints) },
+		View:  func(c *Ctx, l *kernels.Layout) { kernels.RowMajor(l.Strides, l.Shape) },
+		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Reshape(c.Shape(0)...)} },
+		Samples: func() []Sample {
+			sample := func(name string, from []int, to ...int) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: from, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].Reshape(to...) }}
+			}
+			return []Sample{
+				sample("split", []int{6, 4}, 2, 3, 4), sample("merge", []int{2, 3, 4}, 24), sample("infer", []int{2, 6}, 3, -1),
+				sample("to rank 0", []int{1, 1}), sample("from rank 0", nil, 1), sample("empty", []int{0, 3}, 3, 0),
+			}
+		},
+	})
+}
+
+// Reshape is t with another shape of as many elements, in row-major order. One size may be -1: it is
+// computed from the others. The result shares the memory if t is contiguous, else it is a copy.
+func (t *Tensor) Reshape(shape ...int) *Tensor {
+	t.alive("reshape")
+	if i := slices.Index(shape, -1); i >= 0 {
+		shape = slices.Clone(shape)
+		shape[i] = 1
+		n := kernels.Count(shape)
+		if n <= 0 || t.Len()%n != 0 {
+			Fail(ErrShape, "reshape", "the size -1 cannot be computed: %v has %d elements, the other sizes of %v make %d", t, t.Len(), shape, n)
+		}
+		shape[i] = t.Len() / n
+	}
+	checkShape("reshape", shape)
+	if n := kernels.Count(shape); n != t.Len() {
+		Fail(ErrShape, "reshape", "%v has %d elements, shape %v has %d", t, t.Len(), shape, n)
+	}
+	if slices.Equal(shape, t.layout.Shape) {
+		return t
+	}
+	return Apply(&reshape, []*Tensor{t.Contiguous()}, shape, nil)
+}
+
+// Flatten is t with axes from to last (both included) merged into one.
+func (t *Tensor) Flatten(from, last int) *Tensor {
+	from, last = t.axis("flatten", from), t.axis("flatten", last)
+	if from > last {
+		Fail(ErrShape, "flatten", "axis %d comes after axis %d of %v", from, last, t)
+	}
+	s := t.layout.Shape
+	shape := slices.Concat(s[:from], []int{kernels.Count(s[from : last+1])}, s[last+1:])
+	return t.Reshape(shape...)
+}
+
+// Unsqueeze is t with a new axis of size 1 at the given place; -1 is the end.
+func (t *Tensor) Unsqueeze(axis int) *Tensor {
+	n := t.Rank() + 1
+	if axis < -n || axis >= n {
+		Fail(ErrShape, "unsqueeze", "axis %d is outside [%d, %d) for %v", axis, -n, n, t)
+	}
+	if axis < 0 {
+		axis += n
+	}
+	return t.Reshape(slices.Insert(t.Shape(), axis, 1)...)
+}
+
+// Squeeze is t without the given axis, whose size must be 1.
+func (t *Tensor) Squeeze(axis int) *Tensor {
+	axis = t.axis("squeeze", axis)
+	if d := t.layout.Shape[axis]; d != 1 {
+		Fail(ErrShape, "squeeze", "axis %d of %v has size %d, not 1", axis, t, d)
+	}
+	return t.Reshape(slices.Delete(t.Shape(), axis, axis+1)...)
+}

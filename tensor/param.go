@@ -1,0 +1,454 @@
+package tensor
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/kernels"
+)
+
+// param is what all handles of one parameter or state share.
+type param struct {
+	name      string
+	tensor    *Tensor // the canonical handle
+	trainable bool
+	init      Initializer
+	arena     *Arena
+	index     int // in arena.params
+	lo, hi    int // elements of the arena
+	version   atomic.Uint64
+	hooks     []func(g *Tensor)
+}
+
+// Random is a random stream; see its methods.
+type Random = philox.Source
+
+// Initializer draws the first values of a parameter of the given shape into v, from the parameter's
+// own random stream.
+type Initializer func(v []float64, shape []int, r Random)
+
+// Parameter declares a trainable float32 tensor without values. nn.Init gives it its name, its values
+// and its place in the device's memory.
+func Parameter(init Initializer, shape ...int) *Tensor { return declare(init, true, shape) }
+
+// State declares a tensor that is saved with a model but not trained, such as running statistics.
+func State(init Initializer, shape ...int) *Tensor { return declare(init, false, shape) }
+
+func declare(init Initializer, trainable bool, shape []int) *Tensor {
+	checkShape("parameter", shape)
+	t := newTensor(nil, Float32, shape, nil)
+	t.needs = trainable
+	t.root = &param{tensor: t, trainable: trainable, init: init}
+	return t
+}
+
+// ParameterOf makes host data a trainable parameter of its own, without a model: for small
+// experiments and tests. It takes over t.
+func ParameterOf(name string, t *Tensor) *Tensor {
+	if t.scope != nil || t.root != nil || !t.dtype.IsFloat() || !t.IsContiguous() {
+		Fail(ErrValue, "parameter", "%v must be contiguous host data of a floating type", t)
+	}
+	t.root = &param{name: name, tensor: t, trainable: true, hi: t.Len()}
+	t.needs = true
+	newArena(nil, t.dtype, t.blk, []*Tensor{t}, t.Len())
+	return t
+}
+
+// NewState makes state with values of zero on the device, outside any model: optimizer moments and counters.
+func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err error) {
+	err = Try(func() {
+		checkShape("state", shape)
+		b := d.deviceBlock(name, kernels.Count(shape)*dt.Size())
+		b.disown()
+		d.zero(b)
+		t = newTensor(b, dt, shape, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.root = &param{name: name, tensor: t, hi: t.Len()}
+	newArena(d, dt, t.blk, []*Tensor{t}, t.Len())
+	return t, nil
+}
+
+func (d *Device) zero(b *block) {
+	d.shared.backend.CopyIn(0, b.buf, 0, make([]byte, b.buf.Bytes()))
+}
+
+// Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer
+// moments use the same positions, so that clipping, unscaling and updates are single passes.
+type Arena struct {
+	dev    *Device // nil: host memory
+	dtype  DType
+	n      int
+	values *Tensor // flat [n]
+	params []*Tensor
+
+	mu      sync.Mutex
+	grads   *block // committed gradients, flat [n]; nil: none
+	present []bool // which parameters have one
+	version uint64 // of grads
+	readers int    // steps reading the values
+	writer  *Scope // the step writing them
+}
+
+func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
+	a := &Arena{dev: d, dtype: dt, n: n, params: params}
+	a.values = newTensor(blk, dt, []int{n}, nil)
+	a.values.root = &param{name: "parameters", tensor: a.values, arena: a, hi: n}
+	for _, t := range params {
+		t.root.arena = a
+	}
+	return a
+}
+
+// arenaAlign is the alignment of a parameter in its arena, in elements; the gaps hold zeros.
+const arenaAlign = 16
+
+// Place gives declared parameters (trainable) or state their names and memory on d, in one arena per
+// element type, in the order given, and draws their values from the streams (seed, name). Placing again
+// starts afresh. Package nn calls it with the state-dict names of a model.
+func (d *Device) Place(names []string, tensors []*Tensor, dt DType) error {
+	return Try(func() {
+		n := 0
+		for _, t := range tensors {
+			if t.root == nil || t.lazy != nil || t.root.tensor != t {
+				Fail(ErrValue, "place", "%v is not a declared parameter or state", t)
+			}
+			n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+		}
+		blk := d.deviceBlock("parameters", n*dt.Size())
+		blk.disown()
+		d.zero(blk)
+		newArena(d, dt, blk, slices.Clone(tensors), n)
+		at := 0
+		for i, t := range tensors {
+			p := t.root
+			p.name, p.index = names[i], i
+			p.lo, p.hi = at, at+t.Len()
+			p.version.Add(1)
+			t.blk, t.dtype, t.layout.Offset = blk, dt, at
+			v := make([]float64, t.Len())
+			if p.init != nil {
+				p.init(v, t.Shape(), Random{Key: philox.Derive(d.seed, p.name)})
+			}
+			d.shared.backend.CopyIn(0, blk.buf, at*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
+			at += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+		}
+	})
+}
+
+// Trainable tells whether t is a parameter, not state.
+func (t *Tensor) Trainable() bool { return t.root != nil && t.root.trainable }
+
+// Arena is the arena of a placed parameter or state, and the range of its elements there.
+func (t *Tensor) Arena() (a *Arena, lo, hi int) {
+	if t.root == nil || t.root.arena == nil {
+		Fail(ErrStep, "arena", "%v is no placed parameter or state", t)
+	}
+	return t.root.arena, t.root.lo, t.root.hi
+}
+
+// Params lists the parameters of the arena in order of position.
+func (a *Arena) Params() []*Tensor { return a.params }
+
+// Len is the number of elements, gaps included.
+func (a *Arena) Len() int { return a.n }
+
+// DType is the element type of the values.
+func (a *Arena) DType() DType { return a.dtype }
+
+// Values is the flat tensor [n] of all values.
+func (a *Arena) Values() *Tensor { return a.values }
+
+// Grad is the gradient that steps have committed to a parameter and no optimizer has taken; nil if
+// there is none. Reading it waits for nothing; the tensor is valid until the next step commits.
+func (t *Tensor) Grad() *Tensor {
+	a, lo, _ := t.Arena()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.grads == nil || !a.present[t.root.index] {
+		return nil
+	}
+	g := newTensor(a.grads, a.dtype, t.layout.Shape, nil)
+	g.layout.Offset = lo
+	return g
+}
+
+// ClearGrads drops the committed gradients of the arena of t, and so of all parameters placed with it.
+func (t *Tensor) ClearGrads() {
+	a, _, _ := t.Arena()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.replace(nil, nil)
+}
+
+// replace puts b in the place of the committed gradients. Such blocks are shared, so nobody counts them:
+// the arena alone returns them to the pool.
+func (a *Arena) replace(b *block, present []bool) {
+	if old := a.grads; old != nil {
+		old.refs, old.closed = 0, "a later step"
+		old.dev.shared.pool.Free(old.mem)
+	}
+	if b != nil {
+		b.shared = true
+	}
+	a.grads, a.present = b, present
+	a.version++
+}
+
+// stepGrads are the gradients of one arena during a step, on top of those committed before it.
+type stepGrads struct {
+	flat    *Tensor
+	present []bool
+	base    uint64 // arena version they started from
+}
+
+func (g *stepGrads) drop() {
+	if g.flat.blk != nil && !g.flat.blk.shared {
+		g.flat.blk.release("its step")
+	}
+}
+
+// device of an arena; parameters made from host data use the step's.
+func (a *Arena) device(s *Scope) *Device {
+	if a.dev == nil {
+		return s.dev
+	}
+	return a.dev
+}
+
+// Grads are the gradients of the arena in this step, flat [n], and which parameters have one; nil if
+// none has. Elements of parameters without gradient are undefined, gaps are zero.
+func (s *Scope) Grads(a *Arena) (flat *Tensor, present []bool) {
+	if g := s.stepGrads(a, false); g != nil {
+		return g.flat, g.present
+	}
+	return nil, nil
+}
+
+func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
+	if g := s.grads[a]; g != nil {
+		return g
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.grads == nil && !create {
+		return nil
+	}
+	g := &stepGrads{present: make([]bool, len(a.params)), base: a.version}
+	blk := a.device(s).deviceBlock("gradients", a.n*a.dtype.Size())
+	g.flat = newTensor(blk, a.dtype, []int{a.n}, s)
+	if a.grads != nil {
+		copy(g.present, a.present)
+		old := newTensor(a.grads, a.dtype, []int{a.n}, nil)
+		s.into(&copyOp, []*Tensor{g.flat}, []*Tensor{old}, nil)
+	} else {
+		s.into(&copyOp, []*Tensor{g.flat}, []*Tensor{s.Full(0, a.dtype)}, nil)
+	}
+	if s.grads == nil {
+		s.grads = map[*Arena]*stepGrads{}
+	}
+	s.grads[a] = g
+	s.order = append(s.order, a)
+	return g
+}
+
+// AddGrad adds g to the gradient of parameter p in this step.
+func (s *Scope) AddGrad(p, g *Tensor) {
+	a, lo, hi := p.Arena()
+	sg := s.stepGrads(a, true)
+	i := p.root.index
+	dst := span(sg.flat, lo, hi)
+	dst.setShape(g.layout.Shape)
+	kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
+	if sg.present[i] {
+		s.into(&addOp, []*Tensor{dst}, []*Tensor{dst, g}, nil)
+	} else {
+		s.into(&copyOp, []*Tensor{dst}, []*Tensor{g}, nil)
+		sg.present[i] = true
+	}
+	for _, h := range p.root.hooks {
+		h(dst)
+	}
+}
+
+// HasGrad tells whether parameter p has a gradient in this step or from steps before it.
+func (s *Scope) HasGrad(p *Tensor) bool {
+	a, _, _ := p.Arena()
+	_, present := s.Grads(a)
+	return present != nil && present[p.root.index]
+}
+
+// TakeGrads marks the gradient of p as used up: an optimizer has applied it.
+func (s *Scope) TakeGrads(p *Tensor) {
+	a, _, _ := p.Arena()
+	if g := s.stepGrads(a, false); g != nil {
+		g.present[p.root.index] = false
+	}
+}
+
+// OnGrad calls f with every total gradient that Backward writes to parameter p, after it is written.
+// The returned function stops that. Neither may run beside a step.
+func (t *Tensor) OnGrad(f func(g *Tensor)) (stop func()) {
+	t.Arena()
+	p := t.root
+	p.hooks = append(p.hooks, f)
+	i := len(p.hooks) - 1
+	return func() { p.hooks[i] = func(*Tensor) {} }
+}
+
+// commit moves the step's gradients to the arenas.
+func (s *Scope) commit() error {
+	return Try(func() {
+		for _, a := range s.order {
+			a.mu.Lock()
+			g := s.grads[a]
+			if g.base != a.version {
+				a.mu.Unlock()
+				Fail(ErrBusy, "step", "two steps added gradients to the same parameters (%v, ...) at once; use autograd.Grad in parallel steps and add the results in order", a.params[0])
+			}
+			if slices.Contains(g.present, true) {
+				a.replace(g.flat.blk, g.present)
+			} else if a.grads != nil {
+				a.replace(nil, nil)
+			}
+			a.mu.Unlock()
+		}
+	})
+}
+
+// access is how a step uses an arena's values.
+type access uint8
+
+const (
+	reading access = 1 << iota
+	writing
+)
+
+// touch notes how the step uses the values of a, and refuses a read beside another step's update.
+func (s *Scope) touch(a *Arena, how access) {
+	have := s.access[a]
+	if have&how != 0 {
+		return
+	}
+	if a == nil {
+		return // declared, not placed: alive has failed already
+	}
+	a.mu.Lock()
+	others := a.readers
+	if have&reading != 0 {
+		others--
+	}
+	busy := a.writer != nil && a.writer != s || how == writing && others > 0
+	if !busy {
+		if how == reading {
+			a.readers++
+		} else {
+			a.writer = s
+		}
+	}
+	a.mu.Unlock()
+	if busy {
+		Fail(ErrBusy, "step", "%v is updated by one step while another uses it; let evaluation finish before the update, or evaluate a copy", a.params[0])
+	}
+	if s.access == nil {
+		s.access = map[*Arena]access{}
+	}
+	s.access[a] = have | how
+}
+
+func (a *Arena) leave(s *Scope, how access) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if how&reading != 0 {
+		a.readers--
+	}
+	if a.writer == s {
+		a.writer = nil
+	}
+}
+
+// span is the view of elements [lo, hi) of a flat contiguous tensor, off the tape.
+func span(t *Tensor, lo, hi int) *Tensor {
+	v := newTensor(t.blk, t.dtype, []int{hi - lo}, t.scope)
+	v.layout.Offset, v.root = t.layout.Offset+lo, t.root
+	return v
+}
+
+// Update runs a pointwise operation in place over elements [lo, hi) of flat tensors of one length: dst
+// are arena values, state or gradients of the step; in has tensors of that length and one-element ones.
+// It is how optimizers write. Nothing is recorded.
+func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) {
+	s.open(op.Name)
+	out := make([]*Tensor, len(dst))
+	for i, t := range dst {
+		s.written(t, lo, hi)
+		out[i] = span(t, lo, hi)
+	}
+	xs := make([]*Tensor, len(in))
+	for i, t := range in {
+		if xs[i] = t; t.Len() != 1 {
+			xs[i] = span(t, lo, hi)
+		}
+	}
+	s.into(op, out, xs, floats)
+}
+
+// written bumps the versions of the parameters or state in elements [lo, hi) of t.
+func (s *Scope) written(t *Tensor, lo, hi int) {
+	if t.scope == s {
+		return // gradients
+	}
+	if t.root == nil {
+		Fail(ErrStep, "update", "%v is host data; only parameters, state and gradients are updated", t)
+	}
+	a := t.root.arena
+	s.touch(a, writing)
+	for _, p := range a.params {
+		if p.root.lo < hi && lo < p.root.hi {
+			p.root.version.Add(1)
+		}
+	}
+}
+
+// into runs a pointwise operation whose results go to existing memory.
+func (s *Scope) into(op *Op, out, in []*Tensor, floats []float64) {
+	var c Ctx
+	c.set(op, s, in, nil, floats)
+	c.Out = append(c.Out, out...)
+	s.run(&c)
+}
+
+// Assign writes v, broadcast and converted, into parameter or state t: the only operation that changes
+// a tensor. It is not recorded. Inside a step it bumps the version, so that a backward pass over the
+// old value fails; outside a step v must be host data.
+func (t *Tensor) Assign(v *Tensor) {
+	t.alive("assign")
+	v.alive("assign")
+	if t.root == nil || t.lazy != nil || t.root.tensor.layout.Offset != t.layout.Offset || !sameShape(t, t.root.tensor) {
+		Fail(ErrStep, "assign", "%v is no parameter or state as a whole; only those are assigned", t)
+	}
+	if shape := broadcast("assign", t.layout.Shape, v.layout.Shape); !slices.Equal(shape, t.layout.Shape) {
+		Fail(ErrShape, "assign", "%v does not fit into %v", v, t)
+	}
+	root := t.root
+	if s := v.scope; s != nil {
+		s.written(t, root.lo, root.hi)
+		s.into(&copyOp, []*Tensor{root.tensor}, []*Tensor{v.Detach()}, nil)
+		return
+	}
+	dev := root.arena.dev
+	if dev == nil {
+		dev = host()
+	}
+	err := dev.run(func(s *Scope) error {
+		root.tensor.Assign(s.In(v.Detach()))
+		return nil
+	}, Mode{}, nil)
+	if err != nil {
+		panic(err)
+	}
+}

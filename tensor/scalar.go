@@ -1,0 +1,23 @@
+package tensor
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// Scalar is a host number that changes between steps, such as a learning rate. Operations read it when
+// they run. It is safe for many goroutines.
+type Scalar struct{ bits atomic.Uint64 }
+
+// NewScalar makes a Scalar.
+func NewScalar(v float64) *Scalar {
+	s := &Scalar{}
+	s.Set(v)
+	return s
+}
+
+// Set changes the number.
+func (s *Scalar) Set(v float64) { s.bits.Store(math.Float64bits(v)) }
+
+// Value is the number now.
+func (s *Scalar) Value() float64 { return math.Float64frombits(s.bits.Load()) }

@@ -1,0 +1,283 @@
+package tensor
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Mode is what an operation asks of its step: the innermost entry of a stack of modes.
+type Mode struct {
+	Record   bool   // keep a tape for differentiation
+	Training bool   // dropout and the like are on
+	stream   uint64 // steps, evaluations and chosen streams have numbers of their own
+}
+
+// Option changes the mode of a step, or with [Scope.With] of a part of it.
+type Option func(*Mode)
+
+// NoGrad turns recording off.
+func NoGrad(m *Mode) { m.Record = false }
+
+// Inference turns recording and training behaviour off.
+func Inference(m *Mode) { m.Record, m.Training = false, false }
+
+// Stream fixes the random stream of a step. Steps that run in parallel need it to be reproducible,
+// because the order in which they start is not determined. It is an option of Step and Eval only.
+func Stream(k uint64) Option { return func(m *Mode) { m.stream = 3*k + 2 } }
+
+// region is one dynamic extent inside a step: a mode, and the memory made in it.
+type region struct {
+	up    *region
+	name  string
+	mode  Mode
+	owned []*block
+}
+
+// Scope is one step of work on one goroutine.
+type Scope struct {
+	dev      *Device
+	top      *region // innermost
+	free     []*region
+	tape     Tape
+	random   kernels.Random // next place in the step's stream
+	replay   *kernels.Random
+	busy     atomic.Int32
+	backward int  // depth of running backward passes
+	ended    bool // the step returned
+	failedIn string
+	leaves   map[*param]*Node
+	grads    map[*Arena]*stepGrads
+	order    []*Arena // of grads, in order of first use
+	access   map[*Arena]access
+	launch   kernels.Launch // reused from operation to operation
+	scratch  Ctx            // likewise, for operations that are not recorded
+	strides  []int          // backs broadcast layouts of the launch
+}
+
+// Step runs f as one training step: operations are recorded and dropout is on. Gradients reach the
+// parameters only when f returns nil. An [*Error] raised inside comes back as the error; a bug in f
+// stays a panic. The n-th step of a device draws its random numbers from stream (seed, n).
+func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
+	return d.run(f, Mode{Record: true, Training: true, stream: 3 * d.steps.Add(1)}, opts)
+}
+
+// Eval runs f as one step without recording and without training behaviour. Evaluations count apart
+// from steps, so that they do not change the random numbers of training.
+func (d *Device) Eval(f func(*Scope) error, opts ...Option) error {
+	return d.run(f, Mode{stream: 3*d.evals.Add(1) + 1}, opts)
+}
+
+func (d *Device) run(f func(*Scope) error, m Mode, opts []Option) (err error) {
+	for _, o := range opts {
+		o(&m)
+	}
+	s := &Scope{dev: d, top: &region{mode: m}}
+	s.random.Key = philox.DeriveN(d.seed, m.stream)
+	returned := false
+	defer func() {
+		defer s.end()
+		if returned {
+			if err == nil {
+				err = s.commit()
+			}
+			return
+		}
+		switch r := recover().(type) {
+		case nil: // runtime.Goexit, as from t.FailNow
+		case *Error:
+			if r.In == "" {
+				r.In = s.failedIn
+			}
+			err = r
+		default:
+			panic(r) // the trace still shows where it came from
+		}
+	}()
+	err = f(s)
+	returned = true
+	return err
+}
+
+// end releases everything the step still owns.
+func (s *Scope) end() {
+	s.ended = true
+	s.tape.release()
+	for _, a := range s.order {
+		s.grads[a].drop()
+	}
+	for s.top != nil {
+		s.closeRegion(s.top, nil, "its step")
+		s.top = s.top.up
+	}
+	for a, how := range s.access {
+		a.leave(s, how)
+	}
+}
+
+// Device is the device the step runs on.
+func (s *Scope) Device() *Device { return s.dev }
+
+// Training tells whether dropout and the like are on.
+func (s *Scope) Training() bool { return s.top.mode.Training }
+
+// Recording tells whether operations are recorded for differentiation.
+func (s *Scope) Recording() bool { return s.top.mode.Record }
+
+// Tape is the record of the step, for package autograd.
+func (s *Scope) Tape() *Tape { return &s.tape }
+
+func (s *Scope) inBackward() bool { return s != nil && s.backward > 0 }
+
+// path names the enclosing regions, outermost first.
+func (s *Scope) path() string {
+	var names []string
+	for r := s.top; r != nil; r = r.up {
+		if r.name != "" {
+			names = append(names, r.name)
+		}
+	}
+	for i, j := 0, len(names)-1; i < j; i, j = i+1, j-1 {
+		names[i], names[j] = names[j], names[i]
+	}
+	return strings.Join(names, "/")
+}
+
+func (s *Scope) push(name string, m Mode) *region {
+	var r *region
+	if n := len(s.free); n > 0 {
+		r, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		r = &region{}
+	}
+	r.up, r.name, r.mode = s.top, name, m
+	s.top = r
+	return r
+}
+
+// closeRegion gives the blocks of r in keep to the parent and releases the others.
+func (s *Scope) closeRegion(r *region, keep []*Tensor, why string) {
+next:
+	for i, b := range r.owned {
+		r.owned[i] = nil
+		if b.shared {
+			continue
+		}
+		for _, t := range keep {
+			if t != nil && t.blk == b {
+				r.up.owned = append(r.up.owned, b)
+				continue next
+			}
+		}
+		b.closed = why
+		b.release(why)
+	}
+	r.owned = r.owned[:0]
+}
+
+// pop ends region r, which must be the innermost.
+func (s *Scope) pop(r *region, keep []*Tensor) {
+	why := "region " + r.name
+	if r.name == "" {
+		why = "its region"
+	}
+	s.closeRegion(r, keep, why)
+	s.top = r.up
+	s.free = append(s.free, r)
+}
+
+// Region runs f, which makes many tensors and returns those that outlive it; the memory of the others
+// goes back to the pool when f returns, unless it was saved for backward. The name appears in errors.
+func (s *Scope) Region(name string, f func() []*Tensor) (out []*Tensor) {
+	r := s.push(name, s.top.mode)
+	done := false
+	defer func() {
+		if !done && s.failedIn == "" {
+			s.failedIn = s.path()
+		}
+		s.pop(r, out)
+	}()
+	out = f()
+	done = true
+	return out
+}
+
+// With runs f under a changed mode, for every tensor of the step, old or new.
+func (s *Scope) With(f func(), opts ...Option) {
+	m := s.top.mode
+	for _, o := range opts {
+		o(&m)
+	}
+	r := s.push("", m)
+	defer func() { // memory passes through: f assigned its results to variables of the caller
+		r.up.owned = append(r.up.owned, r.owned...)
+		clear(r.owned)
+		r.owned = r.owned[:0]
+		s.top = r.up
+		s.free = append(s.free, r)
+	}()
+	f()
+}
+
+// In takes host data, a parameter or state into the step. Tensors of the step pass unchanged. Data
+// from another device is copied. A parameter used alone needs it, since nothing else names the step.
+func (s *Scope) In(t *Tensor) *Tensor {
+	s.open("in")
+	t = s.adopt("in", t)
+	if t.scope == s {
+		return t
+	}
+	v := t.alias(s)
+	if t.needs && s.top.mode.Record {
+		v.node, v.needs = s.leaf(t), true
+	}
+	return v
+}
+
+// Watch makes t a leaf of the tape, so that autograd.Grad can be asked for its gradient.
+func (s *Scope) Watch(t *Tensor) *Tensor {
+	s.open("watch")
+	if !t.dtype.IsFloat() {
+		Fail(ErrGrad, "watch", "%v holds no floating numbers, so no gradient can flow to it", t)
+	}
+	t = s.adopt("watch", t)
+	v := t.alias(s)
+	v.node, v.needs = s.tape.leaf(v), true
+	return v
+}
+
+// Full is a tensor of the step with all elements equal to v.
+func (s *Scope) Full(v float64, dt DType, shape ...int) *Tensor {
+	s.open("full")
+	return s.apply(&full, nil, append([]int{int(dt)}, shape...), []float64{v})
+}
+
+// open fails when the step is over.
+func (s *Scope) open(op string) {
+	if s.ended {
+		Fail(ErrStep, op, "the step of this tensor or scope has ended; Keep takes a tensor out of its step")
+	}
+}
+
+// adopt makes an operand usable in the step: lazy views are recorded, foreign steps refused.
+func (s *Scope) adopt(op string, t *Tensor) *Tensor {
+	t.alive(op)
+	switch {
+	case t.scope == s:
+	case t.scope != nil:
+		if t.scope.dev.shared != s.dev.shared {
+			Fail(ErrStep, op, "operands on two devices: %v is on %s, the step runs on %s; move it with To", t, t.scope.dev.Name(), s.dev.Name())
+		}
+		Fail(ErrStep, op, "%v belongs to another step; Keep it there, then it may be used in any step", t)
+	case t.lazy != nil:
+		l := t.lazy
+		return s.apply(l.Op, l.In, l.Ints, l.Floats)
+	case t.root != nil && t.blk.dev != nil && t.blk.dev.shared != s.dev.shared:
+		Fail(ErrStep, op, "parameter %v lives on %s, the step runs on %s; nn.Init places a model on a device", t, t.blk.dev.Name(), s.dev.Name())
+	case t.root != nil:
+		s.touch(t.root.arena, reading)
+	}
+	return t
+}

@@ -1,0 +1,63 @@
+package tensor_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+func open(t testing.TB, opts ...tensor.OpenOption) *tensor.Device {
+	t.Helper()
+	dev, err := tensor.Open("cpu", append([]tensor.OpenOption{tensor.Seed(1)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// wantError runs f as a step and checks the kind of its error and that its text has all parts.
+func wantError(t *testing.T, err, kind error, parts ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("error %v is not of kind %v", err, kind)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("error %q lacks %q", err, p)
+		}
+	}
+}
+
+func TestStepBasics(t *testing.T) {
+	dev := open(t)
+	var kept *tensor.Tensor
+	err := dev.Step(func(s *tensor.Scope) error {
+		x := s.In(tensor.FromSlice([]float32{1, 2, 3, 4}, 2, 2))
+		y := x.Add(x.T()).Scale(2)
+		kept = y.Keep()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tensor.ToSlice[float32](kept); got[0] != 4 || got[1] != 10 || got[2] != 10 || got[3] != 16 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestUseAfterStep(t *testing.T) {
+	dev := open(t)
+	var leaked *tensor.Tensor
+	dev.Step(func(s *tensor.Scope) error {
+		leaked = s.In(tensor.FromSlice([]float32{1, 2}, 2)).Square()
+		return nil
+	})
+	err := dev.Step(func(s *tensor.Scope) error {
+		leaked.Add(leaked)
+		return nil
+	})
+	wantError(t, err, tensor.ErrStep, "scope_test.go:", "ended", "Keep")
+}

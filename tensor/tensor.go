@@ -1,0 +1,131 @@
+package tensor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Tensor is a typed n-dimensional view of device memory. It is a light handle: views share memory,
+// and no method changes it but [Tensor.Assign], for parameters and state.
+//
+// A tensor belongs to the step that made it. Parameters, state and host data belong to none: they
+// join the step of the tensors they are used with.
+type Tensor struct {
+	blk    *block
+	layout kernels.Layout
+	dims   [8]int // backs shape and strides up to rank 4: one allocation a tensor
+	dtype  DType
+	needs  bool   // a gradient may flow to it
+	out    uint8  // which output of node it is
+	node   *Node  // producer on the tape, or leaf
+	scope  *Scope // nil: parameter, state or host data
+	root   *param // the parameter or state it is, or is a view of
+	lazy   *Ctx   // a view of a parameter that no step has recorded yet
+}
+
+// newTensor makes a header with its own copy of shape and row-major strides.
+func newTensor(blk *block, dt DType, shape []int, s *Scope) *Tensor {
+	t := &Tensor{blk: blk, dtype: dt, scope: s}
+	t.setShape(shape)
+	kernels.RowMajor(t.layout.Strides, shape)
+	return t
+}
+
+// setShape copies shape and makes room for strides, inside the header where they fit.
+func (t *Tensor) setShape(shape []int) {
+	n := len(shape)
+	if 2*n <= len(t.dims) {
+		t.layout.Shape, t.layout.Strides = t.dims[:n:n], t.dims[n:2*n:2*n]
+	} else {
+		both := make([]int, 2*n)
+		t.layout.Shape, t.layout.Strides = both[:n:n], both[n:]
+	}
+	copy(t.layout.Shape, shape)
+}
+
+// alias is a second handle of the same elements, off the tape, in step s.
+func (t *Tensor) alias(s *Scope) *Tensor {
+	v := &Tensor{blk: t.blk, dtype: t.dtype, scope: s, root: t.root}
+	v.setShape(t.layout.Shape)
+	copy(v.layout.Strides, t.layout.Strides)
+	v.layout.Offset = t.layout.Offset
+	return v
+}
+
+// Shape is the size of each axis. The slice is a copy.
+func (t *Tensor) Shape() []int { return slices.Clone(t.layout.Shape) }
+
+// Rank is the number of axes.
+func (t *Tensor) Rank() int { return len(t.layout.Shape) }
+
+// Dim is the size of an axis; negative axes count from the end.
+func (t *Tensor) Dim(axis int) int { return t.layout.Shape[t.axis("dim", axis)] }
+
+// Len is the number of elements.
+func (t *Tensor) Len() int { return t.layout.Len() }
+
+// DType is the element type.
+func (t *Tensor) DType() DType { return t.dtype }
+
+// Scope is the step that t belongs to; nil for parameters, state and host data.
+func (t *Tensor) Scope() *Scope { return t.scope }
+
+// NeedsGrad tells whether a gradient may flow to t: it is a parameter, was made from one while
+// recording, or was watched.
+func (t *Tensor) NeedsGrad() bool { return t.needs }
+
+// IsContiguous tells whether the elements lie in row-major order without gaps.
+func (t *Tensor) IsContiguous() bool { return t.layout.Contiguous() }
+
+// Name is the state-dict name of a parameter or state, and "" for other tensors.
+func (t *Tensor) Name() string {
+	if t.root == nil {
+		return ""
+	}
+	return t.root.name
+}
+
+// String is the name, if any, the element type and the shape: "head.weight float32[10 256]".
+func (t *Tensor) String() string {
+	if t == nil {
+		return "nil tensor"
+	}
+	var b strings.Builder
+	if n := t.Name(); n != "" {
+		b.WriteString(n + " ")
+	}
+	fmt.Fprintf(&b, "%v%v", t.dtype, t.layout.Shape)
+	return b.String()
+}
+
+// axis makes a possibly negative axis an index of the shape.
+func (t *Tensor) axis(op string, axis int) int {
+	n := len(t.layout.Shape)
+	if axis < -n || axis >= n {
+		Fail(ErrShape, op, "axis %d is outside [%d, %d): %v has %d axes", axis, -n, n, t, n)
+	}
+	if axis < 0 {
+		axis += n
+	}
+	return axis
+}
+
+// alive fails for tensors that may not be used any more.
+func (t *Tensor) alive(op string) {
+	switch {
+	case t == nil:
+		Fail(ErrStep, op, "an operand is nil")
+	case t.blk == nil:
+		if t.root != nil {
+			Fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)
+		}
+	case t.blk.refs == 0 || t.blk.closed != "" && !t.scope.inBackward():
+		Fail(ErrStep, op, "%v, made by %s, was released when %s ended; return it from there, or Keep it", t, t.blk.op, t.blk.closed)
+	}
+}
+
+// sameShape tells whether two tensors have equal shapes.
+func sameShape(a, b *Tensor) bool { return slices.Equal(a.layout.Shape, b.layout.Shape) }
