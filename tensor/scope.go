@@ -229,11 +229,7 @@ func (s *Scope) In(t *Tensor) *Tensor {
 	if t.scope == s {
 		return t
 	}
-	v := t.alias(s)
-	if t.needs && s.top.mode.Record {
-		v.node, v.needs = s.leaf(t), true
-	}
-	return v
+	return t.alias(s)
 }
 
 // Watch makes t a leaf of the tape, so that autograd.Grad can be asked for its gradient.
@@ -278,6 +274,9 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 		Fail(ErrStep, op, "parameter %v lives on %s, the step runs on %s; nn.Init places a model on a device", t, t.blk.dev.Name(), s.dev.Name())
 	case t.root != nil:
 		s.touch(t.root.arena, reading)
+		if t.needs && s.top.mode.Record {
+			return s.leaf(t).Out[0]
+		}
 	}
 	return t
 }

@@ -1,0 +1,212 @@
+package autograd_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/tensor"
+)
+
+func param(name string, v ...float64) *tensor.Tensor {
+	return tensor.ParameterOf(name, tensor.FromSlice(v, len(v)))
+}
+
+func wantError(t *testing.T, err, kind error, parts ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("error %v is not of kind %v", err, kind)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("error %q lacks %q", err, p)
+		}
+	}
+}
+
+func wantValues(t *testing.T, what string, got *tensor.Tensor, want ...float64) {
+	t.Helper()
+	if got == nil {
+		t.Fatalf("%s: nil, want %v", what, want)
+	}
+	v := tensor.ToSlice[float64](got)
+	for i := range want {
+		if len(v) != len(want) || v[i] != want[i] {
+			t.Fatalf("%s: got %v, want %v", what, v, want)
+		}
+	}
+}
+
+func TestBackwardAccumulates(t *testing.T) {
+	dev := open(t)
+	w := param("w", 1, 2, 3)
+	step := func() {
+		if err := dev.Step(func(s *tensor.Scope) error {
+			autograd.Backward(s.In(w).Square().Sum())
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	wantValues(t, "first", w.Grad(), 2, 4, 6)
+	step()
+	wantValues(t, "second", w.Grad(), 4, 8, 12)
+	w.ClearGrads()
+	if w.Grad() != nil {
+		t.Error("gradient left after ClearGrads")
+	}
+}
+
+func TestFailedStepCommitsNothing(t *testing.T) {
+	dev := open(t)
+	w := param("w", 1, 2)
+	boom := errors.New("boom")
+	err := dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(s.In(w).Square().Sum())
+		return boom
+	})
+	if !errors.Is(err, boom) || w.Grad() != nil {
+		t.Errorf("error %v, gradient %v", err, w.Grad())
+	}
+}
+
+func TestRetain(t *testing.T) {
+	dev := open(t)
+	w := param("w", 3)
+	err := dev.Step(func(s *tensor.Scope) error {
+		loss := s.In(w).Square().Sum()
+		autograd.Backward(loss)
+		autograd.Backward(loss)
+		return nil
+	})
+	wantError(t, err, tensor.ErrGrad, "backward_test.go:", "Retain")
+	err = dev.Step(func(s *tensor.Scope) error {
+		loss := s.In(w).Square().Sum()
+		autograd.Backward(loss, autograd.Retain)
+		autograd.Backward(loss)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, "two passes", w.Grad(), 12)
+}
+
+func TestGradHigherOrder(t *testing.T) {
+	dev := open(t)
+	err := dev.Step(func(s *tensor.Scope) error {
+		x := s.Watch(tensor.FromSlice([]float64{2}, 1))
+		y := x.Square().Mul(x).Sum() // x³
+		for i, want := range []float64{12, 12, 6} {
+			y = autograd.Grad(y, []*tensor.Tensor{x}, autograd.CreateGraph)[0].Sum()
+			if got := y.Item(); got != want {
+				t.Errorf("derivative %d of x³ at 2 is %v, want %v", i+1, got, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGradUnused(t *testing.T) {
+	dev := open(t)
+	err := dev.Step(func(s *tensor.Scope) error {
+		x, z := s.Watch(tensor.FromSlice([]float64{2}, 1)), s.Watch(tensor.FromSlice([]float64{2}, 1))
+		y := x.Square().Sum()
+		if g := autograd.Grad(y, []*tensor.Tensor{x, z}, autograd.AllowUnused); g[1] != nil {
+			t.Errorf("gradient of an unused tensor is %v", g[1])
+		}
+		autograd.Grad(y, []*tensor.Tensor{z})
+		return nil
+	})
+	wantError(t, err, tensor.ErrGrad, "does not depend", "AllowUnused")
+}
+
+func TestHooks(t *testing.T) {
+	dev := open(t)
+	w := param("w", 1)
+	var seen float64
+	stop := w.OnGrad(func(g *tensor.Tensor) { seen = g.Item() })
+	err := dev.Step(func(s *tensor.Scope) error {
+		x := s.In(w)
+		autograd.Hook(x, func(g *tensor.Tensor) *tensor.Tensor { return g.Scale(2) })
+		autograd.Hook(x, func(g *tensor.Tensor) *tensor.Tensor { return g.AddScalar(1) })
+		autograd.Backward(x.Scale(3).Add(x).Sum()) // total 4
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, "hooked", w.Grad(), 9)
+	if seen != 9 {
+		t.Errorf("OnGrad saw %v, want 9", seen)
+	}
+	stop()
+}
+
+func TestStaleValue(t *testing.T) {
+	dev := open(t)
+	w := param("w", 1)
+	err := dev.Step(func(s *tensor.Scope) error {
+		loss := s.In(w).Square().Sum()
+		w.Assign(s.Full(5, tensor.Float64, 1))
+		autograd.Backward(loss)
+		return nil
+	})
+	wantError(t, err, tensor.ErrVersion, "w float64[1]", "version 1", "version 0", "after Backward")
+}
+
+func TestUnused(t *testing.T) {
+	dev := open(t)
+	w, u := param("w", 1), param("head.bias", 1)
+	err := dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(s.In(w).Square().Sum())
+		if names := autograd.Unused(s, []*tensor.Tensor{w, u}); len(names) != 1 || names[0] != "head.bias" {
+			t.Errorf("unused: %v", names)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBackwardMisuse(t *testing.T) {
+	dev := open(t)
+	w := param("w", 1, 2)
+	for _, c := range []struct {
+		f    func(s *tensor.Scope)
+		want string
+	}{
+		{func(s *tensor.Scope) { autograd.Backward(s.In(w).Square()) }, "2 elements"},
+		{func(s *tensor.Scope) { autograd.Backward(s.Full(1, tensor.Float64)) }, "no path to a parameter"},
+		{func(s *tensor.Scope) { autograd.Backward(s.In(w).Detach().Sum()) }, "no path to a parameter"},
+		{func(s *tensor.Scope) { autograd.Backward(tensor.FromSlice([]float64{1})) }, "belongs to no step"},
+	} {
+		err := dev.Step(func(s *tensor.Scope) error { c.f(s); return nil })
+		wantError(t, err, tensor.ErrGrad, c.want, "backward_test.go:")
+	}
+	err := dev.Eval(func(s *tensor.Scope) error { autograd.Backward(s.In(w).Sum()); return nil })
+	wantError(t, err, tensor.ErrGrad, "Eval")
+}
+
+// The generator's tape must survive the critic's backward pass: only nodes that a pass consumed are freed.
+func TestTwoLosses(t *testing.T) {
+	dev := open(t)
+	g, d := param("g", 2), param("d", 3)
+	err := dev.Step(func(s *tensor.Scope) error {
+		fake := s.In(g).Square()
+		autograd.Backward(fake.Detach().Mul(d).Sum())
+		autograd.Backward(fake.Mul(d).Sum(), autograd.Only(g))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, "d", d.Grad(), 4)
+	wantValues(t, "g", g.Grad(), 12)
+}

@@ -1,0 +1,46 @@
+package autograd
+
+import "github.com/weft-ml/weft/tensor"
+
+// Ctx carries what a custom operation keeps from its forward function for its backward function.
+type Ctx struct {
+	Scope *tensor.Scope
+	saved []*tensor.Tensor
+}
+
+// Save keeps tensors for the backward function, which finds them under Saved(0), Saved(1), ...
+func (c *Ctx) Save(ts ...*tensor.Tensor) { c.saved = append(c.saved, ts...) }
+
+// Saved is the i-th saved tensor.
+func (c *Ctx) Saved(i int) *tensor.Tensor { return c.saved[i] }
+
+// Custom applies an operation with a hand-written gradient. forward computes the result from xs without
+// being recorded; backward maps the gradient of the result to one gradient for each of xs, nil where
+// there is none. With CreateGraph what backward does is recorded, so second derivatives are those of
+// backward. At least one of xs must belong to a step.
+func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
+	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
+	c := &Ctx{}
+	for _, x := range xs {
+		if x != nil && x.Scope() != nil {
+			c.Scope = x.Scope()
+		}
+	}
+	if c.Scope == nil {
+		tensor.Fail(tensor.ErrStep, name, "no operand belongs to a step; take one in with s.In")
+	}
+	var y *tensor.Tensor
+	c.Scope.Region(name, func() []*tensor.Tensor {
+		c.Scope.With(func() { y = forward(c, xs...) }, tensor.NoGrad)
+		return append([]*tensor.Tensor{y}, c.saved...)
+	})
+	op := &tensor.Op{VJP: func(_ *tensor.Ctx, g *tensor.Tensor) []*tensor.Tensor {
+		grads := backward(c, g)
+		if len(grads) != len(xs) {
+			tensor.Fail(tensor.ErrGrad, name, "backward returned %d gradients for %d operands", len(grads), len(xs))
+		}
+		return grads
+	}}
+	op.Name = name
+	return c.Scope.Record(op, xs, y, c.saved)
+}
