@@ -1,0 +1,116 @@
+package cpu
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/gemm"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+// MatMul multiplies the last two axes of its operands in the canonical order; leading axes broadcast. Operands of rank 1
+// are a row on the left and a column on the right.
+func MatMul(l *kernels.Launch) {
+	p := productsOf(l.In[0], l.In[1], l.Out[0])
+	if l.In[0].DType == kernels.Float64 {
+		p.run64(Slice[float64](l.In[0]), Slice[float64](l.In[1]), Slice[float64](l.Out[0]))
+		return
+	}
+	p.run(Slice[float32](l.In[0]), Slice[float32](l.In[1]), Slice[float32](l.Out[0]), nil)
+}
+
+// products are equal matrix products C = A B, whose results [m n] follow each other in memory. The operands of number i
+// lie at a.place(i) and b.place(i).
+type products struct {
+	m, n, k        int
+	aRow, aCol     int
+	bRow, bCol     int
+	a, b           dimensions // of the batch
+	count          int
+	batch          int // axes of the batch
+	shape          [kernels.MaxDims]int
+	aSteps, bSteps [kernels.MaxDims]int
+}
+
+// productsOf describes the products of two operands with the result y.
+func productsOf(a, b, y kernels.Arg) *products {
+	p := &products{m: 1, n: 1}
+	lead := len(y.Shape)
+	last := len(b.Shape) - 1
+	if len(b.Shape) > 1 {
+		p.n, p.bRow, p.bCol = b.Shape[last], b.Strides[last-1], b.Strides[last]
+		lead--
+	} else {
+		p.bRow = b.Strides[last]
+	}
+	last = len(a.Shape) - 1
+	p.k, p.aCol = a.Shape[last], a.Strides[last]
+	if len(a.Shape) > 1 {
+		p.m, p.aRow = a.Shape[last-1], a.Strides[last-1]
+		lead--
+	}
+	for d, size := range y.Shape[:lead] {
+		if size != 1 {
+			p.shape[p.batch] = size
+			p.aSteps[p.batch] = batchStep(a, d-lead)
+			p.bSteps[p.batch] = batchStep(b, d-lead)
+			p.batch++
+		}
+	}
+	p.merge()
+	return p
+}
+
+// batchStep is the stride of batch axis d, counted from the end of the batch (-1 is the last), 0 if it repeats.
+func batchStep(a kernels.Arg, d int) int {
+	d += len(a.Shape) - 2
+	if d < 0 || a.Shape[d] == 1 {
+		return 0
+	}
+	return a.Strides[d]
+}
+
+// merge makes products with the same B, whose A follow each other, one product of many rows.
+func (p *products) merge() {
+	for p.batch > 0 {
+		d := p.batch - 1
+		if p.bSteps[d] != 0 || p.m > 1 && p.aSteps[d] != p.m*p.aRow {
+			break
+		}
+		if p.m == 1 {
+			p.aRow = p.aSteps[d]
+		}
+		p.m *= p.shape[d]
+		p.batch--
+	}
+	p.count = 1
+	for d := range p.batch {
+		p.count *= p.shape[d]
+		p.a.push(p.shape[d], p.aSteps[d])
+		p.b.push(p.shape[d], p.bSteps[d])
+	}
+}
+
+// run computes the products; the epilogue takes finished pieces of the rows of C, numbered through all products.
+func (p *products) run(a, b, c []float32, epilogue func(i, j int, dst []float32)) {
+	if p.count > 1 && epilogue == nil {
+		gemm.Batch(p.count, p.m, p.n, p.k,
+			func(i int) gemm.Mat { return gemm.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol} },
+			func(i int) gemm.Mat { return gemm.Mat{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol} },
+			func(i int) ([]float32, int) { return c[i*p.m*p.n:], p.n })
+		return
+	}
+	for i := range p.count {
+		gemm.Float32(p.m, p.n, p.k,
+			gemm.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol},
+			gemm.Mat{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n, epilogue)
+	}
+}
+
+func (p *products) run64(a, b, c []float64) {
+	par.For(p.count, 1+(1<<14)/(1+p.m*p.n*p.k), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			gemm.Float64(p.m, p.n, p.k,
+				gemm.Mat64{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol},
+				gemm.Mat64{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n)
+		}
+	})
+}

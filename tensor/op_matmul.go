@@ -1,0 +1,173 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var matmul Op
+
+func init() {
+	define(&matmul, Op{
+		Op:    kernels.Op{Name: "matmul", CPU: cpu.MatMul, Types: []DType{Float32, Float64}, Ref: matmulRef, Kernel: "matmul"},
+		Doc:   "y[.., i, j] = sum over k of a[.., i, k] b[.., k, j]",
+		Args:  []string{"a", "b"},
+		Shape: matmulShape,
+		VJP:   matmulVJP,
+		Saves: []Saves{SaveIn(1), SaveIn(0)},
+		Samples: func() []Sample {
+			sample := func(name string, a, b []int) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: a, Lo: -2, Hi: 2}, {Shape: b, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].MatMul(x[1]) }}
+			}
+			return []Sample{
+				sample("vectors", []int{3}, []int{3}),
+				sample("vector matrix", []int{3}, []int{3, 4}),
+				sample("matrix vector", []int{2, 3}, []int{3}),
+				sample("matrices", []int{2, 3}, []int{3, 4}),
+				sample("size 1", []int{1, 1}, []int{1, 1}),
+				sample("vector batch", []int{3}, []int{2, 3, 2}),
+				sample("batch vector", []int{2, 2, 3}, []int{3}),
+				sample("batch matrix", []int{2, 2, 3}, []int{3, 2}),
+				sample("matrix batch", []int{2, 3}, []int{2, 3, 2}),
+				sample("batches", []int{2, 2, 3}, []int{2, 3, 2}),
+				sample("broadcast", []int{2, 1, 2, 3}, []int{3, 3, 1}),
+				sample("one of a batch", []int{1, 2, 3}, []int{2, 3, 2}),
+				sample("no inner", []int{2, 0}, []int{0, 3}),
+				sample("no rows", []int{0, 2}, []int{2, 3}),
+				sample("no batch", []int{0, 2, 2}, []int{2, 3}),
+			}
+		},
+		Bench: func() []Benchmark {
+			bench := func(name string, m, n, k int, a, b []int) Benchmark {
+				return Benchmark{Name: name, In: []Arg{{Shape: a, Lo: -1, Hi: 1}, {Shape: b, Lo: -1, Hi: 1}},
+					Call:  func(x []*Tensor) *Tensor { return x[0].MatMul(x[1]) },
+					Flops: 2 * float64(m) * float64(n) * float64(k), Bytes: 4 * float64(m*k+k*n+m*n)}
+			}
+			return []Benchmark{
+				bench("512", 512, 512, 512, []int{512, 512}, []int{512, 512}),
+				bench("1024", 1024, 1024, 1024, []int{1024, 1024}, []int{1024, 1024}),
+				bench("heads", 64*64, 64, 32, []int{64, 64, 32}, []int{64, 32, 64}),
+			}
+		},
+	})
+}
+
+// MatMul is the matrix product of the last two axes; leading axes broadcast. A vector on the left is a row, one on the
+// right a column, and that axis is missing in the result: two vectors give their dot product. Transposed and expanded
+// operands are read where they lie.
+func (t *Tensor) MatMul(b *Tensor) *Tensor { return apply2(&matmul, t, b) }
+
+func matmulShape(c *Ctx) {
+	c.wantFloat(0, 1)
+	c.wantRank(0, 1)
+	c.wantRank(1, 1)
+	a, b := c.Shape(0), c.Shape(1)
+	inA, inB := len(a)-1, max(len(b)-2, 0)
+	if a[inA] != b[inB] {
+		c.Fail(ErrShape, "inner sizes differ: a %v has %d on axis %d, b %v has %d on axis %d%s",
+			a, a[inA], inA, b, b[inB], inB, transposedWouldFit(a, b))
+	}
+	leadA, leadB := a[:max(len(a)-2, 0)], b[:max(len(b)-2, 0)]
+	var buf [kernels.MaxDims]int
+	shape := buf[:max(len(leadA), len(leadB))]
+	for i := 1; i <= len(shape); i++ {
+		size := 1
+		if i <= len(leadA) {
+			size = leadA[len(leadA)-i]
+		}
+		if i <= len(leadB) {
+			switch d := leadB[len(leadB)-i]; {
+			case size == 1:
+				size = d
+			case d != size && d != 1:
+				c.Fail(ErrShape, "leading axes do not broadcast: a %v has %d on axis %d, b %v has %d on axis %d",
+					a, size, len(leadA)-i, b, d, len(leadB)-i)
+			}
+		}
+		shape[len(shape)-i] = size
+	}
+	if len(a) > 1 {
+		shape = append(shape, a[len(a)-2])
+	}
+	if len(b) > 1 {
+		shape = append(shape, b[len(b)-1])
+	}
+	c.result(c.In[0].dtype, shape)
+}
+
+// transposedWouldFit is the way out of inner sizes that differ, if there is one.
+func transposedWouldFit(a, b []int) string {
+	switch {
+	case len(b) > 1 && a[len(a)-1] == b[len(b)-1]:
+		return "; b transposed would fit"
+	case len(a) > 1 && a[len(a)-2] == b[max(len(b)-2, 0)]:
+		return "; a transposed would fit"
+	}
+	return ""
+}
+
+// matmulVJP: dA = G Bᵀ and dB = Aᵀ G, summed over the axes along which the operand was repeated. If B is one matrix,
+// dB is one product whose inner size counts the rows of all of A.
+func matmulVJP(c *Ctx, g *Tensor) []*Tensor {
+	a, b := c.In[0], c.In[1]
+	shape := g.Shape()
+	if b.Rank() == 1 {
+		shape = append(shape, 1)
+		b = b.Unsqueeze(1)
+	}
+	if a.Rank() == 1 {
+		shape = slices.Insert(shape, len(shape)-1, 1)
+		a = a.Unsqueeze(0)
+	}
+	g = g.Reshape(shape...)
+	grads := make([]*Tensor, 2)
+	if c.Needs(0) {
+		grads[0] = g.MatMul(b.T()).SumTo(a.layout.Shape...).Reshape(c.Shape(0)...)
+	}
+	if c.Needs(1) {
+		if b.Rank() == 2 {
+			a, g = a.rows(), g.rows()
+		}
+		grads[1] = a.T().MatMul(g).SumTo(b.layout.Shape...).Reshape(c.Shape(1)...)
+	}
+	return grads
+}
+
+// rows is t as a matrix: all axes but the last one merged.
+func (t *Tensor) rows() *Tensor {
+	last := t.Rank() - 1
+	return t.Reshape(kernels.Count(t.layout.Shape[:last]), t.layout.Shape[last])
+}
+
+func matmulRef(l *kernels.Launch) {
+	a, b, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
+	shapeA, shapeB := l.In[0].Shape, l.In[1].Shape
+	inner := shapeA[len(shapeA)-1]
+	eachIndex(l.Out[0].Shape, func(i int, at []int) {
+		// The places of a[.., i, 0] and b[.., 0, j], and the step from row to row of b.
+		lead := slices.Clone(at)
+		col, step := 0, 1
+		if len(shapeB) > 1 {
+			col, lead = lead[len(lead)-1], lead[:len(lead)-1]
+			step = shapeB[len(shapeB)-1]
+		}
+		row := 0
+		if len(shapeA) > 1 {
+			row, lead = lead[len(lead)-1], lead[:len(lead)-1]
+		}
+		fromA, fromB := row*inner, col
+		if n := len(shapeA) - 2; n > 0 {
+			fromA += placeOf(shapeA[:n], lead[len(lead)-n:]) * shapeA[n] * inner
+		}
+		if n := len(shapeB) - 2; n > 0 {
+			fromB += placeOf(shapeB[:n], lead[len(lead)-n:]) * inner * step
+		}
+		y[i] = 0
+		for k := range inner {
+			y[i] += float64(a[fromA+k] * b[fromB+k*step])
+		}
+	})
+}
