@@ -66,11 +66,10 @@ func pointwiseShape(c *Ctx) {
 	if want := len(c.Op.Expr.Args); len(c.In) != want || len(c.Floats) != len(c.Op.Expr.Params) {
 		c.Fail(ErrValue, "takes %d tensors and %d numbers, got %d and %d", want, len(c.Op.Expr.Params), len(c.In), len(c.Floats))
 	}
-	var buf [kernels.MaxDims]int
 	shape := c.In[0].layout.Shape
 	for _, x := range c.In[1:] {
 		if !slices.Equal(shape, x.layout.Shape) {
-			shape = append(buf[:0], broadcast(c.Op.Name, shape, x.layout.Shape)...)
+			shape = broadcast(c.Op.Name, shape, x.layout.Shape)
 		}
 	}
 	c.result(c.Op.resultOf(c.In), shape)
