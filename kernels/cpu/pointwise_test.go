@@ -1,24 +1,555 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-func TestSmoke(t *testing.T) {
-	f := expr.Must("gelu(x + b)", []string{"x", "b"}, nil)
-	m := newMem(4 * 6)
-	copy(view[float32](m.data), []float32{1, 2, 3, 4, 5, 6})
-	o := newMem(24)
-	l := &kernels.Launch{Op: &kernels.Op{Name: "g", Expr: f}, In: []kernels.Arg{
-		{Buf: m, DType: kernels.Float32, Layout: kernels.Layout{Shape: []int{2, 3}, Strides: []int{1, 2}}},
-		{Buf: m, DType: kernels.Float32, Layout: kernels.Layout{Shape: []int{2, 3}, Strides: []int{0, 1}}},
-	}, Out: []kernels.Arg{{Buf: o, DType: kernels.Float32, Layout: kernels.Layout{Shape: []int{2, 3}, Strides: []int{3, 1}}}}}
+// newTensor is new contiguous memory for a tensor.
+func newTensor(d kernels.DType, shape ...int) kernels.Arg {
+	l := kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}
+	return kernels.Arg{Buf: newMem(l.Len() * d.Size()), DType: d, Layout: l}
+}
+
+// with stores numbers in the memory of a, in the order of its buffer.
+func with(a kernels.Arg, v ...float64) kernels.Arg {
+	store(a.Buf.(*Mem).data, v, a.DType)
+	return a
+}
+
+// elements reads a tensor element by element, in row-major order.
+func elements(a kernels.Arg) []float64 {
+	var out []float64
+	all := make([]float64, a.Buf.Bytes()/a.DType.Size())
+	load(all, a.Buf.(*Mem).data, a.DType)
+	for i := range a.Len() {
+		at := a.Offset
+		for d := len(a.Shape) - 1; d >= 0; d-- {
+			at += i % a.Shape[d] * a.Strides[d]
+			i /= a.Shape[d]
+		}
+		out = append(out, all[at])
+	}
+	return out
+}
+
+func launch(f *expr.Func, in []kernels.Arg, out ...kernels.Arg) *kernels.Launch {
+	return &kernels.Launch{Op: &kernels.Op{Name: "test", Expr: f}, In: in, Out: out}
+}
+
+func mustRun(t testing.TB, l *kernels.Launch) {
+	t.Helper()
 	if err := (Backend{}).Run(l); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Println(view[float32](o.data))
+}
+
+// same treats all NaNs as equal, and tells zeros apart.
+func same(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b
+}
+
+var shapes = [][]int{
+	{}, {0}, {1}, {7}, {1024}, {1025}, {5000}, {3, 0, 2}, {1, 1}, {2, 3}, {17, 33}, {40, 64}, {3, 1100}, {70, 300}, {600, 3},
+	{1500, 1}, {33, 260}, {2, 3, 4}, {3, 20, 17}, {2, 5, 3, 40}, {1, 6, 1, 50}, {2, 1, 3, 1, 2, 2, 1, 3},
+}
+
+// layouts are the ways to place a tensor in memory, each of new memory with undefined content.
+var layouts = map[string]func(d kernels.DType, shape []int) kernels.Arg{
+	"contiguous": func(d kernels.DType, shape []int) kernels.Arg { return newTensor(d, shape...) },
+	"transposed": func(d kernels.DType, shape []int) kernels.Arg {
+		n := len(shape)
+		if n < 2 {
+			return newTensor(d, shape...)
+		}
+		turned := slices.Clone(shape)
+		turned[n-1], turned[n-2] = turned[n-2], turned[n-1]
+		a := newTensor(d, turned...)
+		a.Shape = shape
+		a.Strides[n-1], a.Strides[n-2] = a.Strides[n-2], a.Strides[n-1]
+		return a
+	},
+	"reversed axes": func(d kernels.DType, shape []int) kernels.Arg {
+		turned := slices.Clone(shape)
+		slices.Reverse(turned)
+		a := newTensor(d, turned...)
+		a.Shape = shape
+		slices.Reverse(a.Strides)
+		return a
+	},
+	"sliced": func(d kernels.DType, shape []int) kernels.Arg { // [1:1+n] of each axis
+		wide := slices.Clone(shape)
+		for i := range wide {
+			wide[i] += 2
+		}
+		a := newTensor(d, wide...)
+		for _, st := range a.Strides {
+			a.Offset += st
+		}
+		a.Shape = shape
+		return a
+	},
+	"stepped": func(d kernels.DType, shape []int) kernels.Arg { // [::3] of each axis
+		wide := slices.Clone(shape)
+		for i := range wide {
+			wide[i] *= 3
+		}
+		a := newTensor(d, wide...)
+		for i := range a.Strides {
+			a.Strides[i] *= 3
+		}
+		a.Shape = shape
+		return a
+	},
+	"row":    func(d kernels.DType, shape []int) kernels.Arg { return expanded(d, shape, func(i, n int) bool { return i < n-1 }) },
+	"column": func(d kernels.DType, shape []int) kernels.Arg { return expanded(d, shape, func(i, n int) bool { return i == n-1 }) },
+	"middle": func(d kernels.DType, shape []int) kernels.Arg { return expanded(d, shape, func(i, n int) bool { return i == n/2 }) },
+	"scalar": func(d kernels.DType, shape []int) kernels.Arg { return expanded(d, shape, func(i, n int) bool { return true }) },
+}
+
+var layoutNames = slices.Sorted(func(yield func(string) bool) {
+	for name := range layouts {
+		if !yield(name) {
+			return
+		}
+	}
+})
+
+// expanded repeats along some axes.
+func expanded(d kernels.DType, shape []int, repeats func(i, n int) bool) kernels.Arg {
+	small := slices.Clone(shape)
+	for i := range small {
+		if repeats(i, len(shape)) {
+			small[i] = 1
+		}
+	}
+	a := newTensor(d, small...)
+	for i := range small {
+		if repeats(i, len(shape)) {
+			a.Strides[i] = 0
+		}
+	}
+	a.Shape = shape
+	return a
+}
+
+// random fills the memory of a with numbers that meet the corners of the instructions.
+func random(r *rand.Rand, a kernels.Arg) kernels.Arg {
+	corners := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, math.Inf(1), math.Inf(-1), math.NaN(), 1e30, -1e30, 1e-40, 65504, 1e-8}
+	v := make([]float64, a.Buf.Bytes()/a.DType.Size())
+	for i := range v {
+		switch {
+		case !a.DType.IsFloat():
+			v[i] = float64(r.IntN(7) - 3)
+		case r.IntN(8) == 0:
+			v[i] = corners[r.IntN(len(corners))]
+		default:
+			v[i] = r.NormFloat64() * 3
+		}
+	}
+	return with(a, v...)
+}
+
+// interpret evaluates an expression for one element on registers of type T, one instruction after the other, and stores
+// the results in one-element tensors.
+func interpret[T register](f *expr.Func, args, params []float64, rand func(k int) float64, out []kernels.Arg) {
+	v := map[*expr.Node]T{}
+	for _, n := range f.Order() {
+		switch n.Op {
+		case expr.Arg:
+			v[n] = T(args[n.K])
+		case expr.Param:
+			v[n] = T(params[n.K])
+		case expr.Const:
+			v[n] = T(n.C)
+		case expr.Rand:
+			v[n] = T(rand(n.K))
+		default:
+			var x [3][]T
+			for i, o := range n.Operands() {
+				x[i] = []T{v[o]}
+			}
+			var y [1]T
+			instruction[T]("", n.Op)(y[:], x[0], x[1], x[2])
+			v[n] = y[0]
+		}
+	}
+	for k, r := range f.Roots {
+		store(out[k].Buf.(*Mem).data, []T{v[r]}, out[k].DType)
+	}
+}
+
+// interpretAs is interpret on registers of the type that a launch computes in.
+func interpretAs(d kernels.DType, f *expr.Func, args, params []float64, rand func(k int) float64, out []kernels.Arg) {
+	switch d {
+	case kernels.Float64:
+		interpret[float64](f, args, params, rand, out)
+	case kernels.Float32:
+		interpret[float32](f, args, params, rand, out)
+	default:
+		interpret[int64](f, args, params, rand, out)
+	}
+}
+
+// compare runs l, whose operands have their values, and compares each element with what the instructions give alone.
+func compare(t testing.TB, l *kernels.Launch, registers kernels.DType) {
+	t.Helper()
+	f := l.Op.Expr
+	in := make([][]float64, len(l.In))
+	for k, a := range l.In {
+		in[k] = elements(a)
+	}
+	mustRun(t, l)
+	out, want := make([][]float64, len(l.Out)), make([]kernels.Arg, len(l.Out))
+	for k, a := range l.Out {
+		out[k], want[k] = elements(a), newTensor(a.DType, 1)
+	}
+	args := make([]float64, len(in))
+	for i := range l.Out[0].Len() {
+		for k := range in {
+			args[k] = in[k][i]
+		}
+		interpretAs(registers, f, args, l.Floats, func(k int) float64 {
+			var u [1]float32
+			philox.Uniform(u[:], philox.Source{Key: l.Random.Key, Counter: l.Random.Counter, Stream: uint32(k)}, uint64(i))
+			return float64(u[0])
+		}, want)
+		for k := range want {
+			if w := elements(want[k])[0]; !same(out[k][i], w) {
+				t.Fatalf("%s at %v: result %d, element %d is %v, want %v\nprogram %s", f.Src, args, k, i, out[k][i], w, f.Key())
+			}
+		}
+	}
+}
+
+// Every shape with every layout of two operands, on registers of each type.
+func TestLayouts(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	f := expr.Must("x*y - max(x, y); x < y", []string{"x", "y"}, nil)
+	for _, shape := range shapes {
+		for _, a := range layoutNames {
+			for _, b := range layoutNames {
+				for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.BFloat16, kernels.Int64, kernels.Uint8} {
+					if d != kernels.Float32 && r.IntN(4) > 0 {
+						continue
+					}
+					registers := d
+					if d == kernels.BFloat16 {
+						registers = kernels.Float32
+					} else if d == kernels.Uint8 {
+						registers = kernels.Int64
+					}
+					in := []kernels.Arg{random(r, layouts[a](d, shape)), random(r, layouts[b](d, shape))}
+					t.Logf("%v %v %s %s", d, shape, a, b)
+					compare(t, launch(f, in, newTensor(d, shape...), newTensor(kernels.Bool, shape...)), registers)
+				}
+			}
+		}
+	}
+}
+
+// program writes random expressions with a few results.
+func randomProgram(r *rand.Rand, args, params []string, integers bool) string {
+	names := slices.Concat(args, params)
+	var lines []string
+	var tree func(depth int) string
+	tree = func(depth int) string {
+		if depth == 0 || r.IntN(6) == 0 {
+			switch r.IntN(8) {
+			case 0:
+				return fmt.Sprint(r.IntN(5) - 2)
+			case 1:
+				if !integers {
+					return fmt.Sprintf("rand(%d)", r.IntN(2))
+				}
+			}
+			return names[r.IntN(len(names))]
+		}
+		ops := expr.Instructions()
+		for {
+			op := ops[r.IntN(len(ops))]
+			if integers && !op.Integer() {
+				continue
+			}
+			var xs []string
+			for range op.Arity() {
+				xs = append(xs, tree(depth-1))
+			}
+			return fmt.Sprintf("%v(%s)", op, strings.Join(xs, ", "))
+		}
+	}
+	var defined []string
+	for i := range r.IntN(4) {
+		name := fmt.Sprintf("t%d", i)
+		lines = append(lines, name+" = "+tree(2))
+		names, defined = append(names, name), append(defined, name)
+	}
+	results := slices.Clone(defined) // so that all are used
+	for range 1 + r.IntN(3) {
+		results = append(results, tree(1+r.IntN(4)))
+	}
+	return strings.Join(append(lines, results...), "\n")
+}
+
+// Random programs on random layouts, in place now and then, are their instructions one by one, on 1, 2 and 7 threads.
+func TestRandomPrograms(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	count := 400
+	if testing.Short() {
+		count = 60
+	}
+	for seed := range count {
+		r := rand.New(rand.NewPCG(uint64(seed), 3))
+		args, params := []string{"x", "y", "z"}[:1+r.IntN(3)], []string{"p", "q"}[:r.IntN(3)]
+		registers := []kernels.DType{kernels.Float32, kernels.Float32, kernels.Float32, kernels.Float64, kernels.Int64}[r.IntN(5)]
+		f, err := expr.New(randomProgram(r, args, params, registers == kernels.Int64), args, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape := shapes[r.IntN(len(shapes))]
+		l := launch(f, nil)
+		l.Random = kernels.Random{Key: r.Uint64(), Counter: r.Uint64()}
+		for range params {
+			l.Floats = append(l.Floats, float64(r.IntN(5)-2))
+		}
+		types := map[kernels.DType][]kernels.DType{
+			kernels.Float32: {kernels.Float32, kernels.Float32, kernels.Float16, kernels.BFloat16, kernels.Int32, kernels.Bool},
+			kernels.Float64: kernels.DTypes(),
+			kernels.Int64:   {kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool},
+		}[registers]
+		for range args {
+			d := types[r.IntN(len(types))]
+			l.In = append(l.In, random(r, layouts[layoutNames[r.IntN(len(layoutNames))]](d, shape)))
+		}
+		for range f.Roots {
+			l.Out = append(l.Out, newTensor(types[r.IntN(len(types))], shape...))
+		}
+		l.In[0] = random(r, newTensor(registers, shape...)) // so that this type it is
+		for k := range l.Out {                               // in place
+			if j := r.IntN(2 * len(args)); j < len(args) && l.In[j].Contiguous() && !slices.ContainsFunc(l.Out[:k], func(o kernels.Arg) bool { return o.Buf == l.In[j].Buf }) {
+				l.Out[k] = l.In[j]
+			}
+		}
+		runtime.GOMAXPROCS([]int{1, 2, 7}[r.IntN(3)])
+		compare(t, l, registers)
+	}
+}
+
+// The instructions on float32 against float64.
+func TestAgainstEval(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, src := range []string{"gelu(x + b)", "silu(x)", "tanh(x)*b", "softplus(x)", "x/(1 + exp(b))", "where(x < b, erf(x), log1p(x*x))"} {
+		f := expr.Must(src, []string{"x", "b"}, nil)
+		x, b := newTensor(kernels.Float32, 50, 30), newTensor(kernels.Float32, 30)
+		for _, a := range []kernels.Arg{x, b} {
+			for i := range Slice[float32](a) {
+				Slice[float32](a)[i] = float32(r.NormFloat64() * 2)
+			}
+		}
+		b.Shape, b.Strides = []int{50, 30}, []int{0, 1}
+		y := newTensor(kernels.Float32, 50, 30)
+		mustRun(t, launch(f, []kernels.Arg{x, b}, y))
+		xs, bs := elements(x), elements(b)
+		for i, got := range elements(y) {
+			want := f.Eval([]float64{xs[i], bs[i]}, nil, nil)[0]
+			if math.Abs(got-want) > 2e-6*(1+math.Abs(want)) {
+				t.Errorf("%s at x=%v, b=%v: %v, want %v", src, xs[i], bs[i], got, want)
+			}
+		}
+	}
+}
+
+// The result is the same bits on any number of threads, in place too.
+func TestThreads(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	f := expr.Must("m2 = b*m + (1-b)*g; p - rand()*m2; m2", []string{"p", "g", "m"}, []string{"b"})
+	var want [][]float64
+	for _, threads := range []int{1, 2, 7} {
+		runtime.GOMAXPROCS(threads)
+		r := rand.New(rand.NewPCG(8, 9))
+		var in []kernels.Arg
+		for range 3 {
+			in = append(in, random(r, newTensor(kernels.Float32, 301, 1001)))
+		}
+		l := launch(f, in, in[0], in[2])
+		l.Floats, l.Random = []float64{0.9}, kernels.Random{Key: 1, Counter: 1 << 40}
+		mustRun(t, l)
+		got := [][]float64{elements(in[0]), elements(in[2])}
+		if want == nil {
+			want = got
+		}
+		for k := range got {
+			if i := slices.IndexFunc(got[k], func(float64) bool { return false }); i >= 0 || !slices.EqualFunc(got[k], want[k], same) {
+				t.Errorf("%d threads: result %d differs", threads, k)
+			}
+		}
+	}
+}
+
+// Results that take each other's memory.
+func TestSwapInPlace(t *testing.T) {
+	f := expr.Must("y; x; x + y", []string{"x", "y"}, nil)
+	x, y, z := newTensor(kernels.Float32, 3000), newTensor(kernels.Float32, 3000), newTensor(kernels.Float32, 3000)
+	r := rand.New(rand.NewPCG(3, 4))
+	compare(t, launch(f, []kernels.Arg{random(r, x), random(r, y)}, x, y, z), kernels.Float32)
+	g := expr.Must("x + y; x - y", []string{"x", "y"}, nil)
+	compare(t, launch(g, []kernels.Arg{random(r, x), random(r, y)}, x, y), kernels.Float32)
+}
+
+func TestIntegerDivision(t *testing.T) {
+	f := expr.Must("a/b; mod(a, b); fmod(a, b)", []string{"a", "b"}, nil)
+	a := with(newTensor(kernels.Int64, 7), -7, 7, -7, 7, 5, -6, 0)
+	b := with(newTensor(kernels.Int64, 7), 2, 2, -2, -2, 0, 3, -3)
+	q, m, fm := newTensor(kernels.Int64, 7), newTensor(kernels.Int64, 7), newTensor(kernels.Int64, 7)
+	mustRun(t, launch(f, []kernels.Arg{a, b}, q, m, fm))
+	for _, c := range []struct {
+		name      string
+		got, want []int64
+	}{
+		{"a/b", Slice[int64](q), []int64{-4, 3, 3, -4, 0, -2, 0}},
+		{"mod", Slice[int64](m), []int64{1, 1, -1, -1, 5, 0, 0}},
+		{"fmod", Slice[int64](fm), []int64{-1, 1, -1, 1, 5, 0, 0}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%s is %v, want %v", c.name, c.got, c.want)
+		}
+	}
+}
+
+// Integers wrap around as their type does, and are exact where float64 is not.
+func TestIntegersAreExact(t *testing.T) {
+	f := expr.Must("a*3 + 1", []string{"a"}, nil)
+	a := newTensor(kernels.Int64, 2)
+	copy(Slice[int64](a), []int64{1<<61 + 1, math.MaxInt64})
+	out := newTensor(kernels.Int64, 2)
+	mustRun(t, launch(f, []kernels.Arg{a}, out))
+	three := int64(3)
+	if want := []int64{3<<61 + 4, math.MaxInt64*three + 1}; !slices.Equal(Slice[int64](out), want) {
+		t.Errorf("%v, want %v", Slice[int64](out), want)
+	}
+	b := with(newTensor(kernels.Uint8, 1), 250)
+	mustRun(t, launch(f, []kernels.Arg{b}, b))
+	if got := Slice[uint8](b)[0]; got != 239 { // 751 mod 256
+		t.Errorf("250*3 + 1 as uint8 is %d", got)
+	}
+}
+
+// The random numbers are those of Philox by element, whatever the layout, and the same in float64.
+func TestRand(t *testing.T) {
+	f := expr.Must("rand() + 0*x; rand(3)", []string{"x"}, nil)
+	want := make([][]float64, 2)
+	for k, stream := range []uint32{0, 3} {
+		want[k] = make([]float64, 33*260)
+		philox.Uniform(want[k], philox.Source{Key: 5, Counter: 77, Stream: stream}, 0)
+	}
+	for _, d := range []kernels.DType{kernels.Float32, kernels.Float64} {
+		for _, layout := range layoutNames {
+			x := layouts[layout](d, []int{33, 260})
+			l := launch(f, []kernels.Arg{x}, newTensor(d, 33, 260), newTensor(d, 33, 260))
+			l.Random = kernels.Random{Key: 5, Counter: 77}
+			mustRun(t, l)
+			for k := range want {
+				if !slices.Equal(elements(l.Out[k]), want[k]) {
+					t.Errorf("%v %s: stream %d differs from Philox", d, layout, k)
+				}
+			}
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	x, i, half := newTensor(kernels.Float32, 2), newTensor(kernels.Int64, 2), newTensor(kernels.Float16, 2)
+	one := []string{"x"}
+	for _, c := range []struct {
+		l    *kernels.Launch
+		kind error
+		text string
+	}{
+		{launch(expr.Must("exp(x)", one, nil), []kernels.Arg{i}, i), kernels.ErrDType, "test: exp is not defined on integers: convert to a floating type"},
+		{launch(expr.Must("x*0.5", one, nil), []kernels.Arg{i}, i), kernels.ErrDType, "test: the constant 0.5 is not an integer: convert to a floating type"},
+		{launch(expr.Must("rand()", nil, nil), nil, i), kernels.ErrDType, "test: rand is not defined on integers: convert to a floating type"},
+		{&kernels.Launch{Op: &kernels.Op{Name: "scale", Expr: expr.Must("x*p", one, []string{"p"})}, In: []kernels.Arg{i}, Out: []kernels.Arg{i}, Floats: []float64{1.5}},
+			kernels.ErrDType, "scale: the parameter p = 1.5 is not an integer: convert to a floating type"},
+		{launch(expr.Must("x*p", one, []string{"p"}), []kernels.Arg{x}, x), kernels.ErrValue, "test: takes 1 parameters [p], found 0"},
+		{launch(expr.Must("x+x", one, nil), nil, x), kernels.ErrValue, "test: takes 1 operands [x], found 0"},
+		{launch(expr.Must("x; x*x", one, nil), []kernels.Arg{x}, x), kernels.ErrValue, "test: has 2 results, found 1"},
+		{launch(expr.Must("x+x", one, nil), []kernels.Arg{x}, newTensor(kernels.Float32, 3)), kernels.ErrShape, "test: operand x has shape [2], the result [3]"},
+		{launch(expr.Must("x+x", one, nil), []kernels.Arg{x}, layouts["stepped"](kernels.Float32, []int{2})), kernels.ErrShape, "test: result 0 has shape [2] and strides [3], want shape [2] without gaps"},
+		{&kernels.Launch{Op: &kernels.Op{Name: "matmul"}, In: []kernels.Arg{half}, Out: []kernels.Arg{half}}, kernels.ErrDevice, "matmul: device cpu has no kernel for float16"},
+	} {
+		err := Backend{}.Run(c.l)
+		var e *kernels.Error
+		if !errors.As(err, &e) || !errors.Is(err, c.kind) || err.Error() != c.text {
+			t.Errorf("error %v, want %v: %s", err, c.kind, c.text)
+		}
+	}
+}
+
+// A launch allocates nothing once its program is compiled.
+func TestAllocations(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector allocates")
+	}
+	f := expr.Must("gelu(x + b)*s; rand()", []string{"x", "b"}, []string{"s"})
+	for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.Float16} {
+		x, y, u := newTensor(d, 64, 96), newTensor(d, 64, 96), newTensor(d, 64, 96)
+		b := layouts["row"](d, []int{64, 96})
+		l := launch(f, []kernels.Arg{x, b}, y, u)
+		l.Floats = []float64{2}
+		turned := launch(expr.Must("x", []string{"x"}, nil), []kernels.Arg{layouts["transposed"](d, []int{64, 96})}, y)
+		if n := testing.AllocsPerRun(50, func() { mustRun(t, l); mustRun(t, turned) }); n > 0 {
+			t.Errorf("%v: %v allocations", d, n)
+		}
+	}
+}
+
+// Many goroutines may run, and compile, at once.
+func TestConcurrentRuns(t *testing.T) {
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			f := expr.Must(fmt.Sprintf("x*y + %d", g%3), []string{"x", "y"}, nil)
+			for range 20 {
+				compare(t, launch(f, []kernels.Arg{random(r, newTensor(kernels.Float32, 40, 50)), random(r, layouts["row"](kernels.Float32, []int{40, 50}))},
+					newTensor(kernels.Float32, 40, 50)), kernels.Float32)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestTiersAgree(t *testing.T) {
+	defer vec.SetTier(vec.Current())
+	r := rand.New(rand.NewPCG(1, 9))
+	f := expr.Must("gelu(x)*y; pow(x, y); atan2(x, y)", []string{"x", "y"}, nil)
+	in := []kernels.Arg{random(r, newTensor(kernels.Float32, 3001)), random(r, newTensor(kernels.Float32, 3001))}
+	var want [][]float64
+	for _, tier := range []vec.Tier{vec.Portable, vec.AVX2, vec.AVX512} {
+		if !vec.Supported(tier) {
+			continue
+		}
+		vec.SetTier(tier)
+		l := launch(f, in, newTensor(kernels.Float32, 3001), newTensor(kernels.Float32, 3001), newTensor(kernels.Float32, 3001))
+		mustRun(t, l)
+		for k, o := range l.Out {
+			if tier == vec.Portable {
+				want = append(want, elements(o))
+			} else if !slices.EqualFunc(elements(o), want[k], same) {
+				t.Errorf("result %d differs between %v and %v", k, tier, vec.Portable)
+			}
+		}
+	}
 }
