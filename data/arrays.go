@@ -1,0 +1,56 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// Arrays is a dataset over two slices: inputs and targets, examples one after the other.
+type Arrays[X, Y tensor.Elem] struct {
+	x              []X
+	y              []Y
+	xShape, yShape []int // of one example
+	n              int
+}
+
+// NewArrays makes a dataset of inputs x, whose examples have shape xShape, and targets y, whose
+// examples have shape yShape; an empty shape is one number an example, as class labels are. Batches of
+// B examples are then [B xShape...] and [B yShape...]. The dataset refers to x and y: do not change
+// them afterwards. It is an error if either does not hold whole examples or their numbers differ.
+func NewArrays[X, Y tensor.Elem](x []X, xShape []int, y []Y, yShape []int) (*Arrays[X, Y], error) {
+	n, err := checkCount("x", len(x), xShape)
+	if err != nil {
+		return nil, err
+	}
+	m, err := checkCount("y", len(y), yShape)
+	if err != nil {
+		return nil, err
+	}
+	if n != m {
+		return nil, fmt.Errorf("data: x holds %d examples of shape %v, y holds %d of shape %v: the numbers must agree", n, xShape, m, yShape)
+	}
+	return &Arrays[X, Y]{x, y, slices.Clone(xShape), slices.Clone(yShape), n}, nil
+}
+
+// Len is the number of examples.
+func (a *Arrays[X, Y]) Len() int { return a.n }
+
+// Batch copies the examples with the given indices. An index outside [0, Len) is an error.
+func (a *Arrays[X, Y]) Batch(indices []int) (Batch, error) {
+	if err := checkIndices(indices, a.n); err != nil {
+		return Batch{}, err
+	}
+	return Batch{X: gather(a.x, a.xShape, a.n, indices), Y: gather(a.y, a.yShape, a.n, indices)}, nil
+}
+
+// gather copies the chosen examples of v, which holds n of them, into a tensor [B shape...].
+func gather[T tensor.Elem](v []T, shape []int, n int, indices []int) *tensor.Tensor {
+	size := len(v) / n
+	out := make([]T, 0, size*len(indices))
+	for _, i := range indices {
+		out = append(out, v[i*size:(i+1)*size]...)
+	}
+	return tensor.FromSlice(out, slices.Concat([]int{len(indices)}, shape)...)
+}

@@ -1,0 +1,22 @@
+package data
+
+import "github.com/weft-ml/weft/tensor"
+
+// Batch is a group of examples as host tensors, ready for Scope.In.
+type Batch struct {
+	X *tensor.Tensor // inputs, [B ...]
+	Y *tensor.Tensor // targets, [B] for classes, [B ...] otherwise
+
+	// Epoch and Index tell which batch of a [Loader] it is: batch Index of epoch Epoch, both from 0.
+	Epoch, Index int
+}
+
+// Dataset is a finite set of examples that can be read in any order.
+type Dataset interface {
+	// Len is the number of examples.
+	Len() int
+	// Batch makes one batch of the examples with the given indices, in that order. The batch must
+	// not share memory with the dataset or with another batch. It may be called from several
+	// goroutines at once when several loaders read the same dataset.
+	Batch(indices []int) (Batch, error)
+}

@@ -1,0 +1,28 @@
+// Package data brings data sets to training loops: datasets, batches, shuffling, file readers, text.
+//
+// A [Dataset] answers "give me the examples with these numbers". A [Loader] turns it into a stream of
+// batches, which a training loop ranges over; an error arrives as the second value, at its batch:
+//
+//	train, test, err := data.FashionMNIST("fashion-mnist")
+//	loader := &data.Loader{Dataset: train, BatchSize: 128, Shuffle: true, Seed: 42, Epochs: 5}
+//	for batch, err := range loader.Batches(ctx) {
+//		if err != nil {
+//			return err
+//		}
+//		... batch.X is float32[128 784], batch.Y is int64[128] ...
+//	}
+//
+// Batches are reproducible: batch k of an epoch is a pure function of (seed, epoch, k), so a run that
+// stopped after some batches continues with the next one ([Loader.Start]) at no cost. No batch shares
+// memory with another or with the loader: keep it as long as you like.
+//
+// Where things are:
+//
+//   - batch.go, arrays.go, images.go: what a dataset is; slices and labelled images as datasets.
+//   - loader.go, shuffle.go: batches in order, and the shuffle behind them.
+//   - idx.go, mnist.go, digits.go: the IDX file format, MNIST and Fashion-MNIST, the built-in digits.
+//   - text.go, opticks.go: characters or bytes of a text, and a text that every Go toolchain carries.
+//
+// Files are not trusted: sizes are checked against what is really there before memory is allocated,
+// and what does not fit is a [*FormatError].
+package data

@@ -1,0 +1,132 @@
+package data_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weft-ml/weft/data"
+)
+
+func Example() {
+	train, test, err := data.Digits(42)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	loader := &data.Loader{Dataset: train, BatchSize: 512, Shuffle: true, Seed: 42, Epochs: 2}
+	for batch, err := range loader.Batches(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("epoch", batch.Epoch, "batch", batch.Index, "inputs", batch.X.Shape(), "targets", batch.Y.Shape())
+	}
+	fmt.Println(test.Len(), "images for the test")
+	// Output:
+	// epoch 0 batch 0 inputs [512 64] targets [512]
+	// epoch 0 batch 1 inputs [512 64] targets [512]
+	// epoch 0 batch 2 inputs [414 64] targets [414]
+	// epoch 1 batch 0 inputs [512 64] targets [512]
+	// epoch 1 batch 1 inputs [512 64] targets [512]
+	// epoch 1 batch 2 inputs [414 64] targets [414]
+	// 359 images for the test
+}
+
+// A run that had used 4 batches goes on with the fifth.
+func ExampleLoader_start() {
+	d, err := data.NewArrays([]float32{0, 1, 2, 3, 4, 5}, nil, []int64{0, 1, 0, 1, 0, 1}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	loader := &data.Loader{Dataset: d, BatchSize: 2, Shuffle: true, Seed: 1, Epochs: 2, Start: 4}
+	for batch, err := range loader.Batches(context.Background()) {
+		fmt.Println(batch.Epoch, batch.Index, err)
+	}
+	// Output:
+	// 1 1 <nil>
+	// 1 2 <nil>
+}
+
+func ExampleNewArrays() {
+	// Three points of the plane, each with a number to predict.
+	points := []float32{0, 0, 1, 0, 0, 1}
+	heights := []float32{5, 6, 7}
+	d, err := data.NewArrays(points, []int{2}, heights, []int{1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	batch, err := d.Batch([]int{2, 0})
+	fmt.Println(batch.X.Shape(), batch.Y.Shape(), err)
+	// Output: [2 2] [2 1] <nil>
+}
+
+func ExampleDecodeIDX() {
+	file := []byte{
+		0, 0, 0x08, 2, // unsigned bytes, two axes
+		0, 0, 0, 2, 0, 0, 0, 3, // of size 2 and 3
+		1, 2, 3, 4, 5, 6,
+	}
+	x, err := data.DecodeIDX("small-idx2-ubyte", file)
+	fmt.Println(x.Shape, x.Data, err)
+
+	_, err = data.DecodeIDX("small-idx2-ubyte", file[:15])
+	fmt.Println(err)
+	// Output:
+	// [2 3] [1 2 3 4 5 6] <nil>
+	// small-idx2-ubyte: size: found 15 bytes, want 18 bytes, declared as 2 x 3 of uint8: unexpected EOF
+}
+
+func ExampleImages_WithShape() {
+	train, _, err := data.Digits(42)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	planes, err := train.WithShape(1, 8, 8)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	batch, err := planes.Batch([]int{0, 1, 2})
+	fmt.Println(batch.X.Shape(), err)
+	// Output: [3 1 8 8] <nil>
+}
+
+func ExampleImages_Split() {
+	train, _, err := data.Digits(42)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fit, validation, err := train.Split(7, 0.1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(fit.Len(), validation.Len())
+	// Output: 1293 145
+}
+
+func ExampleText() {
+	text, err := data.NewText([]byte("to be or not to be, that is the question"), data.Chars)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(text.VocabSize(), "characters;", text.TrainLen(), "to train with,", text.ValidationLen(), "for validation")
+	tokens, err := text.Encode("be that")
+	fmt.Println(tokens, text.Decode(tokens...), err)
+
+	batch, err := text.Batch(4, 8, 42, 0)
+	fmt.Println(batch.X.Shape(), batch.Y.Shape(), err)
+	for batch, err := range text.Validation(4, 3, 0) {
+		fmt.Println("validation", batch.X.Shape(), err)
+	}
+	// Output:
+	// 14 characters; 36 to train with, 4 for validation
+	// [3 4 0 12 5 2 12] be that <nil>
+	// [4 8] [4 8] <nil>
+	// validation [1 3] <nil>
+}

@@ -1,0 +1,300 @@
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// IDX is the content of a file in the IDX format of the MNIST data sets: one array of numbers.
+type IDX struct {
+	Shape []int // 1 to 8 axes, each at least 1
+	Data  any   // []uint8, []int8, []int16, []int32, []float32 or []float64 in row-major order
+}
+
+// The IDX format, all numbers big-endian:
+//
+//	byte 0, 1   zero
+//	byte 2      element type, see idxTypes
+//	byte 3      number of axes
+//	4 bytes     size of each axis, unsigned
+//	...         elements, row-major, up to the end of the file
+const (
+	idxMaxRank = 8
+	// deflateMaxRatio is the largest expansion that the deflate format can express: a back reference
+	// of 258 bytes takes two bits at least.
+	deflateMaxRatio = 1032
+	// idxTrust is how much memory a compressed file may claim in advance; beyond it memory grows with
+	// what is really unpacked.
+	idxTrust = 64 << 20
+	idxChunk = 1 << 15 // elements converted at a time
+)
+
+// idxTypes holds name and size of the elements by type byte.
+var idxTypes = map[byte]struct {
+	name string
+	size int
+}{
+	0x08: {"uint8", 1}, 0x09: {"int8", 1}, 0x0b: {"int16", 2}, 0x0c: {"int32", 4}, 0x0d: {"float32", 4}, 0x0e: {"float64", 8},
+}
+
+// ReadIDX reads an IDX file, plain or compressed with gzip (told by its content, not its name).
+//
+// A file that is not exactly what its header says is a [*FormatError]: a wrong magic number, element
+// type or rank, an axis of size 0, sizes whose product is more than the file can hold (found before
+// memory is allocated), a file that ends too early or goes on too long, and damaged compression.
+func ReadIDX(path string) (*IDX, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &FormatError{File: path, What: "kind of file", Found: info.Mode().Type().String(), Want: "a regular file"}
+	}
+	return readIDX(path, f, info.Size())
+}
+
+// DecodeIDX is [ReadIDX] of a file in memory; name stands for the file in errors.
+func DecodeIDX(name string, file []byte) (*IDX, error) {
+	return readIDX(name, bytes.NewReader(file), int64(len(file)))
+}
+
+// readIDX reads a file of the given size, unpacking it if it begins as gzip data do.
+func readIDX(name string, file io.Reader, size int64) (*IDX, error) {
+	src := &idxSource{name: name, r: bufio.NewReaderSize(file, 1<<16), limit: size, exact: true}
+	if head, _ := src.r.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
+		unpacked, err := gzip.NewReader(src.r)
+		if err != nil {
+			return nil, src.readError("gzip header", "too few bytes", "a gzip header", err)
+		}
+		if size > math.MaxInt64/deflateMaxRatio {
+			return nil, &FormatError{File: name, What: "size", Found: fmt.Sprintf("%d bytes of gzip data", size), Want: "less"}
+		}
+		src.packed, src.limit, src.exact = size, size*deflateMaxRatio, false
+		src.r = bufio.NewReaderSize(unpacked, 1<<16)
+	}
+	return src.read()
+}
+
+// idxSource is the unpacked bytes of a file.
+type idxSource struct {
+	name   string
+	r      *bufio.Reader
+	limit  int64 // the most bytes that r can give
+	exact  bool  // r gives limit bytes, unless reading fails
+	packed int64 // size of the file if it is compressed
+}
+
+// read reads the header, checks it against what the source can hold, and reads the elements.
+func (src *idxSource) read() (*IDX, error) {
+	var magic [4]byte
+	if n, err := io.ReadFull(src.r, magic[:]); err != nil {
+		return nil, src.readError("magic", fmt.Sprintf("%d bytes", n), "4 bytes", err)
+	}
+	kind, known := idxTypes[magic[2]]
+	rank := int(magic[3])
+	switch {
+	case magic[0] != 0 || magic[1] != 0 || !known:
+		return nil, src.bad("magic", fmt.Sprintf("% x", magic[:]), "00 00, then an element type of 08, 09, 0b, 0c, 0d or 0e")
+	case rank < 1 || rank > idxMaxRank:
+		return nil, src.bad("rank", fmt.Sprint(rank), fmt.Sprintf("1 to %d axes", idxMaxRank))
+	}
+	sizes := make([]byte, 4*rank)
+	if n, err := io.ReadFull(src.r, sizes); err != nil {
+		return nil, src.readError("header", fmt.Sprintf("%d bytes", 4+n), fmt.Sprintf("%d bytes for %d axes", 4+4*rank, rank), err)
+	}
+	shape := make([]uint32, rank)
+	for i := range shape {
+		if shape[i] = binary.BigEndian.Uint32(sizes[4*i:]); shape[i] == 0 {
+			return nil, src.bad("shape", fmt.Sprintf("size 0 on axis %d", i), "every axis at least 1")
+		}
+	}
+	header := uint64(4 + 4*rank)
+	total, fits := idxBytes(shape, uint64(kind.size), header)
+	if err := src.checkSize(total, fits, fmt.Sprintf("%s of %s", times(shape), kind.name)); err != nil {
+		return nil, err
+	}
+	x := &IDX{Shape: make([]int, rank)}
+	for i, d := range shape {
+		x.Shape[i] = int(d)
+	}
+	if err := src.elements(x, magic[2], int(total-header)/kind.size, kind.size); err != nil {
+		return nil, err
+	}
+	if err := src.end(total); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// idxBytes is the size of a file with the given shape; fits is false when it is 2^63 or more.
+func idxBytes(shape []uint32, elem, header uint64) (total uint64, fits bool) {
+	total = elem
+	for _, d := range shape {
+		hi, lo := bits.Mul64(total, uint64(d))
+		if hi != 0 || lo >= 1<<62 {
+			return 0, false
+		}
+		total = lo
+	}
+	return total + header, true
+}
+
+// checkSize compares the size that the header declares with the size that there is, or can be.
+func (src *idxSource) checkSize(total uint64, fits bool, what string) error {
+	declared := fmt.Sprintf("%d bytes, declared as %s", total, what)
+	if !fits {
+		declared = "more than 2^62 bytes, declared as " + what
+	}
+	tooLarge := !fits || total > uint64(src.limit) || total > math.MaxInt
+	switch {
+	case src.exact && (tooLarge || total < uint64(src.limit)):
+		e := src.bad("size", fmt.Sprintf("%d bytes", src.limit), declared)
+		if tooLarge {
+			e.Err = io.ErrUnexpectedEOF
+		}
+		return e
+	case tooLarge:
+		return src.bad("size", fmt.Sprintf("%d bytes of gzip data, which unpack to %d bytes at most", src.packed, src.limit), declared)
+	}
+	return nil
+}
+
+// elements reads count elements of the type into x.
+func (src *idxSource) elements(x *IDX, kind byte, count, size int) (err error) {
+	be := binary.BigEndian
+	switch kind {
+	case 0x08:
+		x.Data, err = idxElements(src, count, size, func(dst []uint8, b []byte) { copy(dst, b) })
+	case 0x09:
+		x.Data, err = idxElements(src, count, size, each(1, func(b []byte) int8 { return int8(b[0]) }))
+	case 0x0b:
+		x.Data, err = idxElements(src, count, size, each(2, func(b []byte) int16 { return int16(be.Uint16(b)) }))
+	case 0x0c:
+		x.Data, err = idxElements(src, count, size, each(4, func(b []byte) int32 { return int32(be.Uint32(b)) }))
+	case 0x0d:
+		x.Data, err = idxElements(src, count, size, each(4, func(b []byte) float32 { return math.Float32frombits(be.Uint32(b)) }))
+	case 0x0e:
+		x.Data, err = idxElements(src, count, size, each(8, func(b []byte) float64 { return math.Float64frombits(be.Uint64(b)) }))
+	}
+	return err
+}
+
+// each makes a conversion of many elements of size bytes from that of one.
+func each[T any](size int, convert func([]byte) T) func([]T, []byte) {
+	return func(dst []T, b []byte) {
+		for i := range dst {
+			dst[i] = convert(b[i*size:])
+		}
+	}
+}
+
+// idxElements reads count elements of size bytes each.
+func idxElements[T any](src *idxSource, count, size int, convert func([]T, []byte)) ([]T, error) {
+	room := count
+	if !src.exact {
+		room = min(count, idxTrust/size)
+	}
+	out := make([]T, 0, room)
+	buf := make([]byte, min(count, idxChunk)*size)
+	for len(out) < count {
+		n := min(count-len(out), idxChunk)
+		if got, err := io.ReadFull(src.r, buf[:n*size]); err != nil {
+			found := fmt.Sprintf("%d bytes of elements", len(out)*size+got)
+			return nil, src.readError("size", found, fmt.Sprintf("%d", count*size), err)
+		}
+		out = slices.Grow(out, n)[:len(out)+n]
+		convert(out[len(out)-n:], buf)
+	}
+	return out, nil
+}
+
+// end makes sure that nothing follows, which also lets gzip compare its checksum.
+func (src *idxSource) end(total uint64) error {
+	var extra [1]byte
+	n, err := io.ReadFull(src.r, extra[:])
+	switch {
+	case n > 0:
+		return src.bad("size", fmt.Sprintf("more than %d bytes", total), fmt.Sprintf("%d, as declared", total))
+	case err != io.EOF:
+		return src.readError("end", "damage or foreign bytes after the elements", "the end of the file", err)
+	}
+	return nil
+}
+
+// bad is a format error without a cause.
+func (src *idxSource) bad(what, found, want string) *FormatError {
+	return &FormatError{File: src.name, What: what, Found: found, Want: want}
+}
+
+// readError turns a failed read into a format error if the file's content is the reason.
+func (src *idxSource) readError(what, found, want string, err error) error {
+	var corrupt flate.CorruptInputError
+	switch {
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
+		err = io.ErrUnexpectedEOF
+	case errors.As(err, &corrupt), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
+		found = "damaged gzip data"
+	default:
+		return fmt.Errorf("%s: %w", src.name, err)
+	}
+	return &FormatError{File: src.name, What: what, Found: found, Want: want, Err: err}
+}
+
+// times writes a shape as "60000 x 28 x 28".
+func times(shape []uint32) string {
+	var b strings.Builder
+	for i, d := range shape {
+		if i > 0 {
+			b.WriteString(" x ")
+		}
+		fmt.Fprint(&b, d)
+	}
+	return b.String()
+}
+
+// Tensor is the array as a host tensor of the same shape that shares its memory. Elements of int8 and
+// int16 become int32, in new memory.
+func (x *IDX) Tensor() *tensor.Tensor {
+	switch v := x.Data.(type) {
+	case []uint8:
+		return tensor.FromSlice(v, x.Shape...)
+	case []int8:
+		return tensor.FromSlice(widen(v), x.Shape...)
+	case []int16:
+		return tensor.FromSlice(widen(v), x.Shape...)
+	case []int32:
+		return tensor.FromSlice(v, x.Shape...)
+	case []float32:
+		return tensor.FromSlice(v, x.Shape...)
+	case []float64:
+		return tensor.FromSlice(v, x.Shape...)
+	}
+	panic(fmt.Sprintf("data: IDX holds %T", x.Data))
+}
+
+// widen converts small integers to int32.
+func widen[T int8 | int16](v []T) []int32 {
+	out := make([]int32, len(v))
+	for i, e := range v {
+		out[i] = int32(e)
+	}
+	return out
+}

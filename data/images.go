@@ -1,0 +1,131 @@
+package data
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// Images is a dataset of grey images with a class each. Pixels stay bytes in memory; a batch holds
+// them divided by the brightest level, so as float32 from 0 to 1.
+type Images struct {
+	pixels  []uint8 // [N area], row-major
+	labels  []uint8 // [N]
+	area    int     // pixels of one image
+	shape   []int   // of one example in a batch; its product is area
+	classes int
+	value   *[256]float32 // of each pixel level in a batch
+}
+
+// NewImages makes a dataset of images, one after the other, each of area pixels from 0 (black) to
+// brightest, and of their labels from 0 to classes-1. It refers to both slices: do not change them
+// afterwards. Sizes that do not fit, and pixels or labels outside their range, are errors.
+func NewImages(pixels []uint8, area int, labels []uint8, brightest uint8, classes int) (*Images, error) {
+	n, err := checkCount("images", len(pixels), []int{area})
+	if err != nil {
+		return nil, err
+	}
+	if len(labels) != n {
+		return nil, fmt.Errorf("data: %d labels for %d images", len(labels), n)
+	}
+	if brightest == 0 {
+		return nil, fmt.Errorf("data: brightest level is 0, want at least 1")
+	}
+	if i := slices.IndexFunc(pixels, func(p uint8) bool { return p > brightest }); i >= 0 {
+		return nil, fmt.Errorf("data: image %d has a pixel of %d, want at most %d", i/area, pixels[i], brightest)
+	}
+	if i := slices.IndexFunc(labels, func(l uint8) bool { return int(l) >= classes }); i >= 0 {
+		return nil, fmt.Errorf("data: image %d has label %d, want less than %d", i, labels[i], classes)
+	}
+	value := new([256]float32)
+	for level := range value {
+		value[level] = float32(level) / float32(brightest)
+	}
+	return &Images{pixels, labels, area, []int{area}, classes, value}, nil
+}
+
+// Len is the number of images.
+func (d *Images) Len() int { return len(d.labels) }
+
+// Classes is the number of classes; labels are from 0 to Classes-1.
+func (d *Images) Classes() int { return d.classes }
+
+// Shape is the shape of one image in a batch: flat, such as [784], unless changed by [Images.WithShape].
+func (d *Images) Shape() []int { return slices.Clone(d.shape) }
+
+// WithShape is the same dataset with images of another shape in its batches, such as (1, 28, 28) for
+// convolutions. It is an error if the sizes do not multiply to the pixels of an image.
+func (d *Images) WithShape(shape ...int) (*Images, error) {
+	if n, err := checkCount("image", d.area, shape); err != nil || n != 1 {
+		return nil, fmt.Errorf("data: an image has %d pixels, shape %v does not", d.area, shape)
+	}
+	view := *d
+	view.shape = slices.Clone(shape)
+	return &view, nil
+}
+
+// Pixels is image i as bytes, row by row. The slice is a copy; it panics if there is no image i.
+func (d *Images) Pixels(i int) []uint8 { return slices.Clone(d.pixels[i*d.area : (i+1)*d.area]) }
+
+// Label is the class of image i; it panics if there is no image i.
+func (d *Images) Label(i int) int { return int(d.labels[i]) }
+
+// Batch makes X float32[B shape...] of values from 0 to 1 and Y int64[B] of classes. An index outside
+// [0, Len) is an error.
+func (d *Images) Batch(indices []int) (Batch, error) {
+	if err := checkIndices(indices, d.Len()); err != nil {
+		return Batch{}, err
+	}
+	x := make([]float32, len(indices)*d.area)
+	y := make([]int64, len(indices))
+	for k, i := range indices {
+		from := d.pixels[i*d.area : (i+1)*d.area]
+		to := x[k*d.area:][:len(from)] // equal lengths: the compiler drops the check of each index
+		for j, p := range from {
+			to[j] = d.value[p]
+		}
+		y[k] = int64(d.labels[i])
+	}
+	return Batch{
+		X: tensor.FromSlice(x, slices.Concat([]int{len(indices)}, d.shape)...),
+		Y: tensor.FromSlice(y, len(indices)),
+	}, nil
+}
+
+// Split divides the dataset in two, class by class, so that both parts have the same mix of classes:
+// of each class the fraction test, rounded to the nearest number, goes to the second part. Which
+// images these are is decided by seed; inside the parts the order stays. It is an error if one part
+// would be empty.
+func (d *Images) Split(seed uint64, test float64) (train, rest *Images, err error) {
+	members := make([][]int, d.classes) // image numbers of each class, ascending
+	for i, label := range d.labels {
+		members[label] = append(members[label], i)
+	}
+	inTest := make([]bool, d.Len())
+	total := 0
+	for class, all := range members {
+		n := int(math.Round(float64(len(all)) * min(max(test, 0), 1)))
+		order := newPermutation(forSplit, seed, uint64(class), len(all))
+		for k := range n {
+			inTest[all[order.at(k)]] = true
+		}
+		total += n
+	}
+	if total == 0 || total == d.Len() {
+		return nil, nil, fmt.Errorf("data: a fraction of %v for the test puts %d of %d images there: one part is empty", test, total, d.Len())
+	}
+	pick := func(want bool) *Images {
+		part := *d
+		part.pixels, part.labels = nil, nil
+		for i, is := range inTest {
+			if is == want {
+				part.pixels = append(part.pixels, d.pixels[i*d.area:(i+1)*d.area]...)
+				part.labels = append(part.labels, d.labels[i])
+			}
+		}
+		return &part
+	}
+	return pick(false), pick(true), nil
+}

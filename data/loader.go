@@ -1,0 +1,129 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// Forever as the number of epochs of a [Loader] goes on until the caller stops.
+const Forever = -1
+
+// Loader makes batches of a dataset. Fill in the fields and range over [Loader.Batches]. A Loader has
+// no state of its own: iterations do not influence each other, and may run at the same time if the
+// fields are left alone.
+type Loader struct {
+	Dataset   Dataset // what to read; needed
+	BatchSize int     // examples in a batch; needed
+	Shuffle   bool    // read the examples of each epoch in a random order
+	Seed      uint64  // decides, with the epoch's number, what that order is
+	DropLast  bool    // leave out the last batch of an epoch if it is smaller than the others
+	Epochs    int     // how many times to go through the dataset; 0 means once, see Forever
+	Start     int     // begin at this batch, counted over all epochs: how many an earlier run had used
+}
+
+// check returns all that is wrong with the fields.
+func (l *Loader) check() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("data: loader: "+format, args...)) }
+	if l.BatchSize < 1 {
+		wrong("BatchSize is %d, want at least 1", l.BatchSize)
+	}
+	if l.Epochs < Forever {
+		wrong("Epochs is %d, want 0 or more, or Forever", l.Epochs)
+	}
+	if l.Start < 0 {
+		wrong("Start is %d, want 0 or more", l.Start)
+	}
+	switch {
+	case l.Dataset == nil:
+		wrong("no Dataset")
+	case l.Dataset.Len() < 1:
+		wrong("the dataset has no examples")
+	case l.DropLast && l.Dataset.Len() < l.BatchSize:
+		wrong("DropLast leaves nothing: the dataset has %d examples, a batch %d", l.Dataset.Len(), l.BatchSize)
+	}
+	return errors.Join(errs...)
+}
+
+// BatchesPerEpoch is the number of batches in an epoch: Len/BatchSize, rounded down with DropLast and
+// up without. It is 0 if Dataset or BatchSize is missing.
+func (l *Loader) BatchesPerEpoch() int {
+	if l.Dataset == nil || l.BatchSize < 1 {
+		return 0
+	}
+	n := l.Dataset.Len()
+	count := n / l.BatchSize
+	if !l.DropLast && n%l.BatchSize > 0 {
+		count++
+	}
+	return count
+}
+
+// Batches is the sequence of all batches: epoch after epoch, batches 0, 1, ... of each. An error is
+// yielded once, in place of the batch it happened at, and ends the sequence: wrong fields at once, an
+// error of the dataset at its batch, and when ctx is done its cause, before the next batch. So a loop
+// that ends without an error has seen every batch.
+func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		if err := l.check(); err != nil {
+			yield(Batch{}, err)
+			return
+		}
+		per := l.BatchesPerEpoch()
+		for epoch := l.Start / per; l.Epochs == Forever || epoch < max(l.Epochs, 1); epoch++ {
+			order := l.order(epoch)
+			first := 0
+			if epoch == l.Start/per {
+				first = l.Start % per
+			}
+			for k := first; k < per; k++ {
+				if ctx.Err() != nil {
+					yield(Batch{}, context.Cause(ctx))
+					return
+				}
+				batch, err := l.batch(order, epoch, k)
+				if !yield(batch, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Batch is batch number k of an epoch, without those before it: the same batch that [Loader.Batches]
+// yields there. The fields Epochs and Start do not matter. A k outside [0, BatchesPerEpoch) is an error.
+func (l *Loader) Batch(epoch, k int) (Batch, error) {
+	if err := l.check(); err != nil {
+		return Batch{}, err
+	}
+	if n := l.BatchesPerEpoch(); epoch < 0 || k < 0 || k >= n {
+		return Batch{}, fmt.Errorf("data: loader: no batch %d in epoch %d: an epoch has %d batches", k, epoch, n)
+	}
+	return l.batch(l.order(epoch), epoch, k)
+}
+
+// order is the order of the examples in an epoch: a function from places to examples.
+func (l *Loader) order(epoch int) func(int) int {
+	if !l.Shuffle {
+		return func(i int) int { return i }
+	}
+	return newPermutation(forShuffle, l.Seed, uint64(epoch), l.Dataset.Len()).at
+}
+
+// batch reads places k*BatchSize to (k+1)*BatchSize-1 of an epoch's order.
+func (l *Loader) batch(order func(int) int, epoch, k int) (Batch, error) {
+	begin := k * l.BatchSize
+	end := min(begin+l.BatchSize, l.Dataset.Len())
+	indices := make([]int, end-begin)
+	for i := range indices {
+		indices[i] = order(begin + i)
+	}
+	batch, err := l.Dataset.Batch(indices)
+	if err != nil {
+		return Batch{}, fmt.Errorf("data: epoch %d, batch %d: %w", epoch, k, err)
+	}
+	batch.Epoch, batch.Index = epoch, k
+	return batch, nil
+}

@@ -1,0 +1,74 @@
+package data
+
+import "math/bits"
+
+// permutation is a random order of the numbers 0 to n-1 that is computed, not stored: at(i) costs the
+// same for any i, so an iteration can begin anywhere, and an epoch of any size needs no memory.
+//
+// It is a Feistel network on pairs (l, r) in Z_a x Z_b with a*b >= n: each round adds a pseudo-random
+// function of one half to the other, which can be undone and so is one-to-one. Results of n or more
+// are fed in again until one is below n (cycle walking), which is one-to-one on 0 to n-1.
+// Source: J. Black, P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002.
+type permutation struct {
+	n, a, b uint64
+	keys    [feistelRounds]uint64
+}
+
+const (
+	feistelRounds = 12
+	// feistelMinSide keeps both halves from becoming so small that few orders could be reached.
+	feistelMinSide = 16
+)
+
+// newPermutation makes the order of n numbers that belongs to (seed, index) for one use.
+func newPermutation(u use, seed, index uint64, n int) *permutation {
+	p := &permutation{n: uint64(n)}
+	p.a = feistelMinSide
+	for p.a*p.a < p.n {
+		p.a = 2 * p.a
+	}
+	p.b = max((p.n+p.a-1)/p.a, feistelMinSide)
+	words := source(u, seed, index)
+	for i := range p.keys {
+		p.keys[i] = words.Uint64(uint64(i))
+	}
+	return p
+}
+
+// at is the number at place i, for 0 <= i < n.
+func (p *permutation) at(i int) int {
+	x := uint64(i)
+	for {
+		l, r := x/p.b, x%p.b
+		for k := 0; k < feistelRounds; k += 2 {
+			l = addMod(l, below(mix(p.keys[k]+r), p.a), p.a)
+			r = addMod(r, below(mix(p.keys[k+1]+l), p.b), p.b)
+		}
+		if x = l*p.b + r; x < p.n {
+			return int(x)
+		}
+	}
+}
+
+// addMod is (x + y) mod m for x and y below m.
+func addMod(x, y, m uint64) uint64 {
+	if x += y; x >= m {
+		x -= m
+	}
+	return x
+}
+
+// below maps a random word to a number from 0 to n-1: the upper half of the product word*n. No number
+// is more than n/2^64 likelier than another.
+func below(word, n uint64) uint64 {
+	hi, _ := bits.Mul64(word, n)
+	return hi
+}
+
+// mix scrambles a word one-to-one so that every input bit changes every output bit with probability
+// one half. Source: D. Stafford's variant 13 of the MurmurHash3 finalizer, as in SplitMix64.
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

@@ -1,0 +1,223 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// Level says what the tokens of a [Text] are.
+type Level int
+
+const (
+	// Chars makes a token of every character (Unicode code point). The vocabulary is the sorted
+	// characters of the corpus.
+	Chars Level = iota
+	// Bytes makes a token of every byte, its value the token's number. The vocabulary has 256 entries
+	// whatever the corpus is, so any text can be encoded.
+	Bytes
+)
+
+// Text is a corpus for language models: its tokens, the first 90 % to train with, the last 10 % for
+// validation.
+type Text struct {
+	level  Level
+	vocab  []rune         // Chars: the character of each token, ascending
+	number map[rune]int64 // Chars: the inverse of vocab
+	tokens []int32
+	train  int // tokens before the validation part
+}
+
+// ReadText reads a corpus from a file; see [NewText].
+func ReadText(path string, level Level) (*Text, error) {
+	corpus, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := NewText(corpus, level)
+	if f, ok := errors.AsType[*FormatError](err); ok {
+		f.File = path
+	}
+	return t, err
+}
+
+// NewText encodes a corpus. With [Chars] it must be valid UTF-8, else the error is a [*FormatError]
+// that gives the place of the first wrong byte. An empty corpus is an error.
+func NewText(corpus []byte, level Level) (*Text, error) {
+	if len(corpus) == 0 {
+		return nil, &FormatError{File: "text", What: "size", Found: "0 bytes", Want: "at least 1"}
+	}
+	t := &Text{level: level}
+	switch level {
+	case Bytes:
+		t.tokens = make([]int32, len(corpus))
+		for i, b := range corpus {
+			t.tokens[i] = int32(b)
+		}
+	case Chars:
+		if err := t.encodeChars(corpus); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("data: text: unknown level %d, want Chars or Bytes", level)
+	}
+	t.train = len(t.tokens)/10*9 + len(t.tokens)%10*9/10
+	return t, nil
+}
+
+// encodeChars builds the vocabulary and the tokens of a corpus of characters.
+func (t *Text) encodeChars(corpus []byte) error {
+	t.number = map[rune]int64{}
+	n := 0
+	for at := 0; at < len(corpus); n++ {
+		c, size := utf8.DecodeRune(corpus[at:])
+		if c == utf8.RuneError && size == 1 {
+			return &FormatError{
+				File: "text", What: fmt.Sprintf("byte %d", at), Found: fmt.Sprintf("%#02x", corpus[at]), Want: "valid UTF-8 (the level Bytes takes any file)",
+			}
+		}
+		t.number[c] = 0
+		at += size
+	}
+	for c := range t.number {
+		t.vocab = append(t.vocab, c)
+	}
+	slices.Sort(t.vocab)
+	for i, c := range t.vocab {
+		t.number[c] = int64(i)
+	}
+	t.tokens = make([]int32, 0, n)
+	for _, c := range string(corpus) {
+		t.tokens = append(t.tokens, int32(t.number[c]))
+	}
+	return nil
+}
+
+// VocabSize is the number of different tokens: tokens are from 0 to VocabSize-1.
+func (t *Text) VocabSize() int {
+	if t.level == Bytes {
+		return 256
+	}
+	return len(t.vocab)
+}
+
+// TrainLen is the number of tokens to train with, the first 90 %.
+func (t *Text) TrainLen() int { return t.train }
+
+// ValidationLen is the number of tokens for validation, the last 10 %.
+func (t *Text) ValidationLen() int { return len(t.tokens) - t.train }
+
+// Encode is the tokens of s. A character that the corpus does not have is an error that names it.
+func (t *Text) Encode(s string) ([]int64, error) {
+	tokens := make([]int64, 0, len(s))
+	if t.level == Bytes {
+		for i := range len(s) {
+			tokens = append(tokens, int64(s[i]))
+		}
+		return tokens, nil
+	}
+	for at, c := range s {
+		number, ok := t.number[c]
+		if !ok {
+			return nil, fmt.Errorf("data: text: character %q at byte %d does not occur in the corpus", c, at)
+		}
+		tokens = append(tokens, number)
+	}
+	return tokens, nil
+}
+
+// Decode is the text of tokens, the inverse of [Text.Encode]. Numbers that are no tokens become the
+// replacement character U+FFFD.
+func (t *Text) Decode(tokens ...int64) string {
+	var out []byte
+	for _, k := range tokens {
+		switch {
+		case k < 0 || k >= int64(t.VocabSize()):
+			out = utf8.AppendRune(out, utf8.RuneError)
+		case t.level == Bytes:
+			out = append(out, byte(k))
+		default:
+			out = utf8.AppendRune(out, t.vocab[k])
+		}
+	}
+	return string(out)
+}
+
+// Batch draws windows of the training part at random places: X int64[rows context] are tokens, Y
+// int64[rows context] the token that follows each of them. The places are a pure function of (seed,
+// step, row) and equally likely. It is an error if the training part is shorter than context+1.
+func (t *Text) Batch(rows, context int, seed uint64, step int) (Batch, error) {
+	part := t.tokens[:t.train]
+	if err := checkWindows("training", len(part), rows, context); err != nil {
+		return Batch{}, err
+	}
+	places := uint64(len(part) - context)
+	words := source(forText, seed, uint64(step))
+	starts := make([]int, rows)
+	for row := range starts {
+		starts[row] = int(below(words.Uint64(uint64(row)), places))
+	}
+	return windows(part, starts, context), nil
+}
+
+// Validation is the validation part in windows of context tokens that do not overlap, in order, rows
+// of them in a batch; X and Y are as in [Text.Batch]. The last batch may have fewer rows, so weight
+// batches by their rows to get the mean over all windows. At most limit windows are used, spread
+// evenly; 0 means all. The sequence is the same each time. If the validation part is shorter than
+// context+1, the sequence is one error.
+func (t *Text) Validation(rows, context, limit int) iter.Seq2[Batch, error] {
+	return func(yield func(Batch, error) bool) {
+		part := t.tokens[t.train:]
+		if err := checkWindows("validation", len(part), rows, context); err != nil {
+			yield(Batch{}, err)
+			return
+		}
+		all := (len(part) - 1) / context
+		used := all
+		if limit > 0 {
+			used = min(limit, all)
+		}
+		for first, k := 0, 0; first < used; first, k = first+rows, k+1 {
+			starts := make([]int, min(rows, used-first))
+			for row := range starts {
+				starts[row] = (first + row) * all / used * context
+			}
+			batch := windows(part, starts, context)
+			batch.Index = k
+			if !yield(batch, nil) {
+				return
+			}
+		}
+	}
+}
+
+// checkWindows makes sure that a part of n tokens has at least one window.
+func checkWindows(part string, n, rows, context int) error {
+	switch {
+	case rows < 1:
+		return fmt.Errorf("data: text: %d rows in a batch, want at least 1", rows)
+	case context < 1:
+		return fmt.Errorf("data: text: a context of %d tokens, want at least 1", context)
+	case n <= context:
+		return fmt.Errorf("data: text: the %s part has %d tokens, a context of %d needs at least %d", part, n, context, context+1)
+	}
+	return nil
+}
+
+// windows copies tokens start to start+context-1 of each start, and those one further.
+func windows(part []int32, starts []int, context int) Batch {
+	x := make([]int64, 0, len(starts)*context)
+	y := make([]int64, 0, len(starts)*context)
+	for _, start := range starts {
+		for i := start; i < start+context; i++ {
+			x = append(x, int64(part[i]))
+			y = append(y, int64(part[i+1]))
+		}
+	}
+	return Batch{X: tensor.FromSlice(x, len(starts), context), Y: tensor.FromSlice(y, len(starts), context)}
+}
