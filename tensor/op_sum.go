@@ -9,7 +9,7 @@ var sum Op
 
 func init() {
 	define(&sum, Op{
-		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef, Kernel: "sum"},
+		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef},
 		Doc:     "the sum of x over axes",
 		Args:    []string{"x"},
 		Shape:   func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
@@ -45,28 +45,4 @@ func sumRef(l *kernels.Launch) {
 	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
 	clear(y)
 	eachReduced(l, func(i, o int) { y[o] += x[i] })
-}
-
-// eachInteger is eachReduced for operands of integers and truth values.
-func eachInteger(l *kernels.Launch, f func(v int64, o int)) {
-	switch x := l.In[0]; x.DType {
-	case kernels.Int64:
-		v := cpu.Slice[int64](x)
-		eachReduced(l, func(i, o int) { f(v[i], o) })
-	case kernels.Int32:
-		v := cpu.Slice[int32](x)
-		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
-	case kernels.Uint8:
-		v := cpu.Slice[uint8](x)
-		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
-	case kernels.Bool:
-		v := cpu.Slice[bool](x)
-		eachReduced(l, func(i, o int) {
-			if v[i] {
-				f(1, o)
-			} else {
-				f(0, o)
-			}
-		})
-	}
 }

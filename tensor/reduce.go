@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
 )
 
 // What operations that reduce axes have in common. Their attributes Ints are the reduced axes, ascending.
@@ -116,6 +117,89 @@ func eachReduced(l *kernels.Launch, f func(i, o int)) {
 	}
 }
 
+// eachInteger is eachReduced for operands of integers and truth values.
+func eachInteger(l *kernels.Launch, f func(v int64, o int)) {
+	switch x := l.In[0]; x.DType {
+	case kernels.Int64:
+		v := cpu.Slice[int64](x)
+		eachReduced(l, func(i, o int) { f(v[i], o) })
+	case kernels.Int32:
+		v := cpu.Slice[int32](x)
+		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
+	case kernels.Uint8:
+		v := cpu.Slice[uint8](x)
+		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
+	case kernels.Bool:
+		v := cpu.Slice[bool](x)
+		eachReduced(l, func(i, o int) { f(truth(v[i]), o) })
+	}
+}
+
+func truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// storeIntegers writes v, in range, to the result y of an integer type or Bool.
+func storeIntegers(y kernels.Arg, v []int64) {
+	switch y.DType {
+	case kernels.Int64:
+		copy(cpu.Slice[int64](y), v)
+	case kernels.Int32:
+		for i, k := range v {
+			cpu.Slice[int32](y)[i] = int32(k)
+		}
+	case kernels.Uint8:
+		for i, k := range v {
+			cpu.Slice[uint8](y)[i] = uint8(k)
+		}
+	case kernels.Bool:
+		for i, k := range v {
+			cpu.Slice[bool](y)[i] = k != 0
+		}
+	}
+}
+
+// foldRef is the reference of an operation that combines elements two at a time, beginning with the first.
+func foldRef(float func(a, b float64) float64, integer func(a, b int64) int64) func(l *kernels.Launch) {
+	return func(l *kernels.Launch) {
+		n := l.Out[0].Len()
+		seen := make([]bool, n)
+		if !l.In[0].DType.IsFloat() {
+			y := make([]int64, n)
+			eachInteger(l, func(v int64, o int) {
+				if seen[o] {
+					v = integer(y[o], v)
+				}
+				y[o], seen[o] = v, true
+			})
+			storeIntegers(l.Out[0], y)
+			return
+		}
+		x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
+		eachReduced(l, func(i, o int) {
+			v := x[i]
+			if seen[o] {
+				v = float(y[o], v)
+			}
+			y[o], seen[o] = v, true
+		})
+	}
+}
+
+// eachLine calls f for each line along an axis of a contiguous array: the place of its first element, the
+// distance of its elements and their number.
+func eachLine(shape []int, axis int, f func(start, step, n int)) {
+	n, step := shape[axis], kernels.Count(shape[axis+1:])
+	for outer := range kernels.Count(shape[:axis]) {
+		for inner := range step {
+			f(outer*n*step+inner, step, n)
+		}
+	}
+}
+
 // reductionSamples are shapes and axes on which reductions are tested.
 func reductionSamples(lo, hi float64, empty bool, call func(x *Tensor, axes ...int) *Tensor) []Sample {
 	var all []Sample
@@ -134,5 +218,22 @@ func reductionSamples(lo, hi float64, empty bool, call func(x *Tensor, axes ...i
 	if empty {
 		sample("of nothing", []int{2, 0}, 1)
 	}
+	return all
+}
+
+// axisSamples are shapes and axes on which operations along one axis are tested.
+func axisSamples(lo, hi float64, call func(x *Tensor, axis int) *Tensor) []Sample {
+	var all []Sample
+	sample := func(name string, axis int, shape ...int) {
+		all = append(all, Sample{Name: name, In: []Arg{{Shape: shape, Lo: lo, Hi: hi}},
+			Call: func(x []*Tensor) *Tensor { return call(x[0], axis) }})
+	}
+	sample("rank 1", 0, 5)
+	sample("last", -1, 3, 5)
+	sample("first", 0, 5, 3)
+	sample("middle", 1, 2, 4, 3)
+	sample("size 1", 1, 3, 1)
+	sample("empty", 1, 0, 4)
+	sample("empty axis", 1, 3, 0)
 	return all
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -18,38 +19,59 @@ const (
 
 // A fold combines many elements into one.
 type fold struct {
-	start float32                   // combined with anything it changes nothing (but the sign of a zero sum)
-	into  func(acc, x []float32)    // acc[i] = acc[i] with x[i]
-	block func(x []float32) float32 // a block of elements in canonical order
+	start float32                    // combined with anything it changes nothing (but the sign of a zero sum)
+	pair  func(a, b float32) float32 // combines two elements
+	into  func(acc, x []float32)     // acc[i] = pair(acc[i], x[i])
+	block func(x []float32) float32  // combines at most foldBlock elements in canonical order
 }
 
-var sumFold = fold{0, addInto, sumBlock}
+var (
+	sumFold  = newFold(0, func(a, b float32) float32 { return a + b })
+	prodFold = newFold(1, func(a, b float32) float32 { return a * b })
+	maxFold  = newFold(float32(math.Inf(-1)), func(a, b float32) float32 { return max(a, b) })
+	minFold  = newFold(float32(math.Inf(1)), func(a, b float32) float32 { return min(a, b) })
+)
+
+// newFold makes a fold from its operation on two elements.
+func newFold(start float32, pair func(a, b float32) float32) *fold {
+	f := &fold{start: start, pair: pair}
+	f.into = func(acc, x []float32) {
+		x = x[:len(acc)]
+		for i := range acc {
+			acc[i] = pair(acc[i], x[i])
+		}
+	}
+	f.block = func(x []float32) float32 {
+		var lanes [foldLanes]float32
+		fill(lanes[:], start)
+		for i, v := range x {
+			lanes[i%foldLanes] = pair(lanes[i%foldLanes], v)
+		}
+		return foldTree(&lanes, len(x), pair)
+	}
+	return f
+}
 
 // Sum adds the elements along the axes l.Ints.
 func Sum(l *kernels.Launch) { sumFold.launch(l) }
 
-// addInto adds x to acc.
-func addInto(acc, x []float32) {
-	x = x[:len(acc)]
-	for i := range acc {
-		acc[i] += x[i]
-	}
-}
+// Prod multiplies the elements along the axes l.Ints.
+func Prod(l *kernels.Launch) { prodFold.launch(l) }
 
-// sumBlock is the sum of at most foldBlock elements in canonical order.
-func sumBlock(x []float32) float32 {
-	var lanes [foldLanes]float32
-	n := len(x)
-	for len(x) >= foldLanes {
-		for j := range lanes {
-			lanes[j] += x[j]
-		}
-		x = x[foldLanes:]
+// Max is the largest element along the axes l.Ints; NaN if there is one, and +0 is larger than -0.
+func Max(l *kernels.Launch) { maxFold.launch(l) }
+
+// Min is the smallest element along the axes l.Ints; NaN if there is one, and -0 is smaller than +0.
+func Min(l *kernels.Launch) { minFold.launch(l) }
+
+// Mean is Sum with one IEEE division by the number of elements.
+func Mean(l *kernels.Launch) {
+	sumFold.launch(l)
+	out := Slice[float32](l.Out[0])[:l.Out[0].Len()]
+	n := float32(l.In[0].Len() / max(1, len(out)))
+	for i := range out {
+		out[i] /= n
 	}
-	for j, v := range x {
-		lanes[j] += v
-	}
-	return foldTree(&lanes, n, func(a, b float32) float32 { return a + b })
 }
 
 // foldTree combines the lanes that n elements reached. The others hold the start value and may be left out.
@@ -66,10 +88,9 @@ func foldTree(lanes *[foldLanes]float32, n int, op func(a, b float32) float32) f
 
 // launch folds the float32 operand along the axes l.Ints.
 func (f *fold) launch(l *kernels.Launch) {
-	var r reduction
-	r.describe(l.In[0], l.Ints)
+	r := reductionOf(l.In[0], l.Ints)
 	out := Slice[float32](l.Out[0])[:l.Out[0].Len()]
-	f.run(out, Slice[float32](l.In[0]), &r)
+	f.run(out, Slice[float32](l.In[0]), r)
 }
 
 // run folds the elements of x that r describes.
@@ -191,6 +212,21 @@ func (r *reduction) describe(a kernels.Arg, axes []int) {
 			r.kept.push(size, a.Strides[i])
 		}
 	}
+}
+
+func reductionOf(a kernels.Arg, axes []int) *reduction {
+	r := &reduction{}
+	r.describe(a, axes)
+	return r
+}
+
+// results is the number of results.
+func (r *reduction) results() int {
+	n := 1
+	for _, size := range r.kept.shape[:r.kept.n] {
+		n *= size
+	}
+	return n
 }
 
 // contiguous is the reduction of the rows of a matrix.

@@ -1,0 +1,55 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var cumsum Op
+
+func init() {
+	define(&cumsum, Op{
+		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Ref: cumsumRef},
+		Doc:  "y[i] = x[0] + ... + x[i] along an axis, or x[n-1] + ... + x[i] in reverse",
+		Args: []string{"x"},
+		Shape: func(c *Ctx) {
+			c.result(accumulated(c.In[0].dtype), c.Shape(0))
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			return []*Tensor{g.alongAxis(&cumsum, c.Ints[0], 1-c.Ints[1])}
+		},
+		Samples: func() []Sample { return axisSamples(-2, 2, (*Tensor).CumSum) },
+	})
+}
+
+// CumSum is the running sum along an axis: each element and all before it, added one after the other. Integers
+// and truth values add up to int64.
+func (t *Tensor) CumSum(axis int) *Tensor { return t.alongAxis(&cumsum, axis, 0) }
+
+func cumsumRef(l *kernels.Launch) {
+	x, out := l.In[0], l.Out[0]
+	if out.DType == kernels.Int64 {
+		y := make([]int64, out.Len())
+		each := *l
+		each.Ints = nil // every element is a result
+		eachInteger(&each, func(v int64, o int) { y[o] = v })
+		running(y, x.Shape, l.Ints)
+		copy(cpu.Slice[int64](out), y)
+		return
+	}
+	y := cpu.Slice[float64](out)[:out.Len()]
+	copy(y, cpu.Slice[float64](x))
+	running(y, x.Shape, l.Ints)
+}
+
+// running replaces the elements of y by their running sums.
+func running[T int64 | float64](y []T, shape, ints []int) {
+	eachLine(shape, ints[0], func(start, step, n int) {
+		if ints[1] == 1 {
+			start, step = start+(n-1)*step, -step
+		}
+		for i := 1; i < n; i++ {
+			y[start+i*step] += y[start+(i-1)*step]
+		}
+	})
+}

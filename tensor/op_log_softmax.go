@@ -1,0 +1,68 @@
+package tensor
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var logSoftmax, logSoftmaxGrad Op
+
+func init() {
+	define(&logSoftmax, Op{
+		Op:    kernels.Op{Name: "log_softmax", CPU: cpu.LogSoftmax, Ref: logSoftmaxRef},
+		Doc:   "(x - m) - log(sum(exp(x - m))) along an axis, with m = max(x)",
+		Args:  []string{"x"},
+		Shape: sameFloats,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			return []*Tensor{Apply(&logSoftmaxGrad, []*Tensor{c.Out[0], g}, c.Ints, nil)}
+		},
+		Saves:   []Saves{SaveOut(0)},
+		Samples: func() []Sample { return axisSamples(-2, 2, (*Tensor).LogSoftmax) },
+		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).LogSoftmax) },
+	})
+	define(&logSoftmaxGrad, Op{
+		Op:    kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: logSoftmaxGradRef},
+		Doc:   "g - exp(y)*sum(g) along an axis",
+		Args:  []string{"y", "g"},
+		Shape: sameFloats,
+		Compose: func(c *Ctx) *Tensor {
+			y, g := c.In[0], c.In[1]
+			return g.Sub(y.Exp().Mul(g.SumKeep(c.Ints[0])))
+		},
+		Samples: func() []Sample { return gradSamples(&logSoftmaxGrad, -2, -0.1) },
+	})
+}
+
+// LogSoftmax is the logarithm of [Tensor.Softmax], without the loss of accuracy where that is small.
+func (t *Tensor) LogSoftmax(axis int) *Tensor { return t.alongAxis(&logSoftmax, axis) }
+
+func logSoftmaxRef(l *kernels.Launch) {
+	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
+	eachLine(l.In[0].Shape, l.Ints[0], func(start, step, n int) {
+		m, sum := math.Inf(-1), 0.0
+		for i := range n {
+			m = max(m, x[start+i*step])
+		}
+		for i := range n {
+			sum += math.Exp(x[start+i*step] - m)
+		}
+		for i := range n {
+			y[start+i*step] = (x[start+i*step] - m) - math.Log(sum)
+		}
+	})
+}
+
+func logSoftmaxGradRef(l *kernels.Launch) {
+	y, g, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
+	eachLine(l.In[0].Shape, l.Ints[0], func(start, step, n int) {
+		sum := 0.0
+		for i := range n {
+			sum += g[start+i*step]
+		}
+		for i := range n {
+			dx[start+i*step] = g[start+i*step] - math.Exp(y[start+i*step])*sum
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package tensor
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var logsumexp Op
+
+func init() {
+	define(&logsumexp, Op{
+		Op:   kernels.Op{Name: "logsumexp", CPU: cpu.LogSumExp, Ref: logsumexpRef},
+		Doc:  "m + log(sum(exp(x - m))) over axes, with m = max(x)",
+		Args: []string{"x"},
+		Shape: func(c *Ctx) {
+			c.wantFloat(0)
+			c.reduced(c.In[0].dtype)
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor { // softmax(x) = exp(x - y)
+			return []*Tensor{c.In[0].Sub(c.unreduce(c.Out[0])).Exp().Mul(c.unreduce(g))}
+		},
+		Saves:   []Saves{SaveIn(0) | SaveOut(0)},
+		Samples: func() []Sample { return reductionSamples(-2, 2, false, (*Tensor).LogSumExp) },
+	})
+}
+
+// LogSumExp is log(sum(exp(x))) over the given axes, which disappear, or over all elements if there are none,
+// computed without overflow. Of nothing, or of -Inf alone, it is -Inf.
+func (t *Tensor) LogSumExp(axes ...int) *Tensor { return t.reduce(&logsumexp, axes) }
+
+func logsumexpRef(l *kernels.Launch) {
+	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	m := make([]float64, len(y))
+	for o := range m {
+		m[o] = math.Inf(-1)
+	}
+	eachReduced(l, func(i, o int) { m[o] = max(m[o], x[i]) })
+	for o, v := range m {
+		if math.IsInf(v, 0) { // Inf - Inf would be NaN
+			m[o] = 0
+		}
+	}
+	clear(y)
+	eachReduced(l, func(i, o int) { y[o] += math.Exp(x[i] - m[o]) })
+	for o := range y {
+		y[o] = m[o] + math.Log(y[o])
+	}
+}

@@ -1,0 +1,57 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var amax, amin Op
+
+func init() {
+	extreme(&amax, kernels.Op{Name: "max", CPU: cpu.Max, Ref: foldRef(
+		func(a, b float64) float64 { return max(a, b) }, func(a, b int64) int64 { return max(a, b) })},
+		"the largest element of x over axes", (*Tensor).Max)
+	extreme(&amin, kernels.Op{Name: "min", CPU: cpu.Min, Ref: foldRef(
+		func(a, b float64) float64 { return min(a, b) }, func(a, b int64) int64 { return min(a, b) })},
+		"the smallest element of x over axes", (*Tensor).Min)
+}
+
+// extreme enters the row of max or min.
+func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) *Tensor) {
+	define(o, Op{
+		Op:   k,
+		Doc:  doc,
+		Args: []string{"x"},
+		Shape: func(c *Ctx) {
+			c.reduced(c.In[0].dtype)
+			if c.count() == 0 && c.Out[0].Len() > 0 {
+				c.Fail(ErrShape, "%v has no elements along axes %v, and nothing has no %s", c.In[0], c.Ints, c.Op.Name)
+			}
+		},
+		VJP:     extremeVJP,
+		Saves:   []Saves{SaveIn(0) | SaveOut(0)},
+		Samples: func() []Sample { return reductionSamples(-2, 2, false, call) },
+	})
+}
+
+// extremeVJP shares the gradient evenly among the elements that equal the result.
+func extremeVJP(c *Ctx, g *Tensor) []*Tensor {
+	x, y := c.In[0], c.Out[0]
+	ties := x.Equal(c.unreduce(y))
+	share := g.Div(ties.Sum(c.Ints...).To(g.dtype))
+	return []*Tensor{c.unreduce(share).Mul(ties.To(g.dtype))}
+}
+
+// Max is the largest element over the given axes, which disappear, or of all elements if there are none.
+// Negative axes count from the end. A NaN makes the result NaN; equal elements share the gradient; the maximum
+// of nothing is an error. [Tensor.MaxIndex] tells where it is.
+func (t *Tensor) Max(axes ...int) *Tensor { return t.reduce(&amax, axes) }
+
+// MaxKeep is Max whose result keeps the axes, with size 1.
+func (t *Tensor) MaxKeep(axes ...int) *Tensor { return t.keep(t.Max(axes...), axes) }
+
+// Min is the smallest element over the given axes; the rules are those of [Tensor.Max].
+func (t *Tensor) Min(axes ...int) *Tensor { return t.reduce(&amin, axes) }
+
+// MinKeep is Min whose result keeps the axes, with size 1.
+func (t *Tensor) MinKeep(axes ...int) *Tensor { return t.keep(t.Min(axes...), axes) }

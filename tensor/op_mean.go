@@ -1,0 +1,43 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var mean Op
+
+func init() {
+	define(&mean, Op{
+		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Ref: meanRef},
+		Doc:   "the sum of x over axes, divided by the number of elements",
+		Args:  []string{"x"},
+		Shape: func(c *Ctx) { c.reduced(averaged(c.In[0].dtype)) },
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			return []*Tensor{c.unreduce(g.Scale(1 / float64(c.count())))}
+		},
+		Samples: func() []Sample { return reductionSamples(-2, 2, false, (*Tensor).Mean) },
+	})
+}
+
+// Mean is the mean over the given axes, which disappear, or over all elements if there are none. Negative axes
+// count from the end. The mean of integers is float32; the mean of nothing is NaN.
+func (t *Tensor) Mean(axes ...int) *Tensor { return t.reduce(&mean, axes) }
+
+// MeanKeep is Mean whose result keeps the axes, with size 1.
+func (t *Tensor) MeanKeep(axes ...int) *Tensor { return t.keep(t.Mean(axes...), axes) }
+
+func meanRef(l *kernels.Launch) {
+	y := cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	clear(y)
+	if l.In[0].DType.IsFloat() {
+		x := cpu.Slice[float64](l.In[0])
+		eachReduced(l, func(i, o int) { y[o] += x[i] })
+	} else {
+		eachInteger(l, func(v int64, o int) { y[o] += float64(v) })
+	}
+	n := float64(l.In[0].Len()) / float64(len(y))
+	for o := range y {
+		y[o] /= n
+	}
+}

@@ -1,0 +1,116 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var prod, prodGrad Op
+
+func init() {
+	define(&prod, Op{
+		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: prodRef},
+		Doc:   "the product of x over axes",
+		Args:  []string{"x"},
+		Shape: func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			return []*Tensor{Apply(&prodGrad, []*Tensor{c.In[0], g}, c.Ints, nil)}
+		},
+		Saves:   []Saves{SaveIn(0)},
+		Samples: prodSamples,
+	})
+	define(&prodGrad, Op{
+		Op:      kernels.Op{Name: "prod_grad", Ref: prodGradRef},
+		Doc:     "g times the product of the other elements",
+		Args:    []string{"x", "g"},
+		Shape:   func(c *Ctx) { c.result(c.In[0].dtype, c.Shape(0)) },
+		Compose: prodGradCompose,
+		Samples: func() []Sample {
+			return []Sample{{
+				Name: "zeros", In: []Arg{{Shape: []int{2, 3}, Values: []float64{0, 2, -3, 1.5, 2, 0.5}}, {Shape: []int{2}, Lo: -2, Hi: 2}},
+				Call: func(x []*Tensor) *Tensor { return Apply(&prodGrad, x, []int{1}, nil) },
+			}}
+		},
+	})
+}
+
+// Prod is the product over the given axes, which disappear, or of all elements if there are none. Negative axes
+// count from the end. Integers and truth values multiply to int64; the product of nothing is 1.
+func (t *Tensor) Prod(axes ...int) *Tensor { return t.reduce(&prod, axes) }
+
+func prodSamples() []Sample {
+	zeros := Sample{
+		Name: "zeros", In: []Arg{{Shape: []int{3, 3}, Values: []float64{0, 2, -3, 0, 1.5, 0, 1, 2, 0.5}}},
+		Call: func(x []*Tensor) *Tensor { return x[0].Prod(1) },
+	}
+	return append(reductionSamples(0.5, 2, true, (*Tensor).Prod), zeros)
+}
+
+func prodRef(l *kernels.Launch) {
+	if l.Out[0].DType == kernels.Int64 {
+		y := cpu.Slice[int64](l.Out[0])[:l.Out[0].Len()]
+		for o := range y {
+			y[o] = 1
+		}
+		eachInteger(l, func(v int64, o int) { y[o] *= v })
+		return
+	}
+	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	for o := range y {
+		y[o] = 1
+	}
+	eachReduced(l, func(i, o int) { y[o] *= x[i] })
+}
+
+// prodGradRef multiplies the elements before and after each one, so that zeros need no division.
+func prodGradRef(l *kernels.Launch) {
+	x, g, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
+	members := make([][]int, l.In[1].Len())
+	eachReduced(l, func(i, o int) { members[o] = append(members[o], i) })
+	for o, list := range members {
+		before := g[o]
+		for _, i := range list {
+			dx[i] = before
+			before *= x[i]
+		}
+		after := 1.0
+		for _, i := range slices.Backward(list) {
+			dx[i] *= after
+			after *= x[i]
+		}
+	}
+}
+
+// prodGradCompose multiplies the rows of a square matrix for each result: the elements with a 1 in place of one
+// of them.
+func prodGradCompose(c *Ctx) *Tensor {
+	x, g := c.In[0], c.In[1]
+	shape := x.Shape()
+	n := c.count()
+	var order, sizes []int // axes of x, the reduced ones last
+	for a := range shape {
+		if !slices.Contains(c.Ints, a) {
+			order = append(order, a)
+		}
+	}
+	order = append(order, c.Ints...)
+	back := make([]int, len(order))
+	for i, a := range order {
+		back[a] = i
+		sizes = append(sizes, shape[a])
+	}
+	rows := x.Permute(order...).Reshape(g.Len(), 1, n)
+	others := rows.Expand(g.Len(), n, n).MaskedFill(identity(n), 1).Prod(-1)
+	return others.Mul(g.Reshape(g.Len(), 1)).Reshape(sizes...).Permute(back...)
+}
+
+// identity is host data: n x n truth values, true on the diagonal.
+func identity(n int) *Tensor {
+	v := make([]bool, n*n)
+	for i := range n {
+		v[i*n+i] = true
+	}
+	return FromSlice(v, n, n)
+}

@@ -1,0 +1,99 @@
+package tensor
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var softmax, softmaxGrad Op
+
+func init() {
+	define(&softmax, Op{
+		Op:    kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: softmaxRef},
+		Doc:   "exp(x - m) / sum(exp(x - m)) along an axis, with m = max(x)",
+		Args:  []string{"x"},
+		Shape: sameFloats,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			return []*Tensor{Apply(&softmaxGrad, []*Tensor{c.Out[0], g}, c.Ints, nil)}
+		},
+		Saves:   []Saves{SaveOut(0)},
+		Samples: func() []Sample { return axisSamples(-2, 2, (*Tensor).Softmax) },
+		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).Softmax) },
+	})
+	define(&softmaxGrad, Op{
+		Op:    kernels.Op{Name: "softmax_grad", CPU: cpu.SoftmaxGrad, Ref: softmaxGradRef},
+		Doc:   "y*(g - sum(g*y)) along an axis",
+		Args:  []string{"y", "g"},
+		Shape: sameFloats,
+		Compose: func(c *Ctx) *Tensor {
+			y, g := c.In[0], c.In[1]
+			return y.Mul(g.Sub(g.Mul(y).SumKeep(c.Ints[0])))
+		},
+		Samples: func() []Sample { return gradSamples(&softmaxGrad, 0.1, 0.9) },
+	})
+}
+
+// Softmax is exp(x) divided by its sum along an axis, computed without overflow; negative axes count from the end.
+// Along nothing but -Inf it is NaN.
+func (t *Tensor) Softmax(axis int) *Tensor { return t.alongAxis(&softmax, axis) }
+
+// alongAxis applies an operation that works along one axis, its first attribute.
+func (t *Tensor) alongAxis(op *Op, axis int, more ...int) *Tensor {
+	t.alive(op.Name)
+	return Apply(op, []*Tensor{t}, append([]int{t.axis(op.Name, axis)}, more...), nil)
+}
+
+// sameFloats is the shape rule of operations on floating operands whose result is like the first.
+func sameFloats(c *Ctx) {
+	c.wantFloat(0)
+	c.result(c.In[0].dtype, c.Shape(0))
+}
+
+// gradSamples test a fused gradient along an axis that takes the forward's result and its gradient.
+func gradSamples(op *Op, lo, hi float64) []Sample {
+	sample := func(name string, axis int, shape ...int) Sample {
+		return Sample{Name: name, In: []Arg{{Shape: shape, Lo: lo, Hi: hi}, {Shape: shape, Lo: -2, Hi: 2}},
+			Call: func(x []*Tensor) *Tensor { return Apply(op, x, []int{axis}, nil) }}
+	}
+	return []Sample{sample("last", 1, 3, 4), sample("first", 0, 4, 2), sample("size 1", 1, 2, 1), sample("empty", 1, 0, 3)}
+}
+
+// rowBenchmarks time an operation along rows; passes is how often it must go through memory.
+func rowBenchmarks(passes float64, call func(x *Tensor, axis int) *Tensor) []Benchmark {
+	bench := func(name string, rows, n int) Benchmark {
+		return Benchmark{Name: name, In: []Arg{{Shape: []int{rows, n}, Lo: -4, Hi: 4}}, Bytes: 4 * passes * float64(rows*n),
+			Call: func(x []*Tensor) *Tensor { return call(x[0], -1) }}
+	}
+	return []Benchmark{bench("rows of 10", 128, 10), bench("rows of 64", 16384, 64), bench("rows of 1024", 1000, 1024)}
+}
+
+func softmaxRef(l *kernels.Launch) {
+	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
+	eachLine(l.In[0].Shape, l.Ints[0], func(start, step, n int) {
+		m, sum := math.Inf(-1), 0.0
+		for i := range n {
+			m = max(m, x[start+i*step])
+		}
+		for i := range n {
+			sum += math.Exp(x[start+i*step] - m)
+		}
+		for i := range n {
+			y[start+i*step] = math.Exp(x[start+i*step]-m) / sum
+		}
+	})
+}
+
+func softmaxGradRef(l *kernels.Launch) {
+	y, g, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
+	eachLine(l.In[0].Shape, l.Ints[0], func(start, step, n int) {
+		dot := 0.0
+		for i := range n {
+			dot += g[start+i*step] * y[start+i*step]
+		}
+		for i := range n {
+			dx[start+i*step] = y[start+i*step] * (g[start+i*step] - dot)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var variance Op
+
+func init() {
+	define(&variance, Op{
+		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef},
+		Doc:  "the sum of (x - mean(x))^2 over axes, divided by the number of elements less the correction",
+		Args: []string{"x"},
+		Shape: func(c *Ctx) {
+			c.wantFloat(0)
+			c.reduced(c.In[0].dtype)
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			x := c.In[0]
+			n := max(0, float64(c.count())-c.Floats[0])
+			return []*Tensor{x.Sub(c.unreduce(x.Mean(c.Ints...))).Mul(c.unreduce(g.Scale(2 / n)))}
+		},
+		Saves: []Saves{SaveIn(0)},
+		Samples: func() []Sample {
+			biased := func(x *Tensor, axes ...int) *Tensor { return x.Var(0, axes...) }
+			sample := Sample{Name: "correction 1", In: []Arg{{Shape: []int{3, 4}, Lo: -2, Hi: 2}},
+				Call: func(x []*Tensor) *Tensor { return x[0].Var(1, 1) }}
+			return append(reductionSamples(-2, 2, false, biased), sample)
+		},
+	})
+}
+
+// Var is the variance over the given axes, which disappear, or of all elements if there are none: the sum of
+// squared distances from the mean divided by n - correction. A correction of 1 is the unbiased estimate from a
+// sample (and NaN for one element), 0 the variance of the elements themselves.
+func (t *Tensor) Var(correction int, axes ...int) *Tensor {
+	if correction < 0 {
+		Fail(ErrValue, "var", "the correction %d is negative", correction)
+	}
+	return t.reduce(&variance, axes, float64(correction))
+}
+
+// VarKeep is Var whose result keeps the axes, with size 1.
+func (t *Tensor) VarKeep(correction int, axes ...int) *Tensor {
+	return t.keep(t.Var(correction, axes...), axes)
+}
+
+// Std is the standard deviation, the square root of [Tensor.Var].
+func (t *Tensor) Std(correction int, axes ...int) *Tensor { return t.Var(correction, axes...).Sqrt() }
+
+func varRef(l *kernels.Launch) {
+	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	n := float64(l.In[0].Len()) / float64(len(y))
+	mean := make([]float64, len(y))
+	eachReduced(l, func(i, o int) { mean[o] += x[i] / n })
+	clear(y)
+	eachReduced(l, func(i, o int) { y[o] += (x[i] - mean[o]) * (x[i] - mean[o]) })
+	for o := range y {
+		y[o] /= max(0, n-l.Floats[0])
+	}
+}
