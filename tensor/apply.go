@@ -70,7 +70,7 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 	var c *Ctx
 	var node *Node
 	if needs {
-		node = &Node{}
+		node = newNode()
 		c = &node.Ctx
 	} else {
 		c = &s.scratch
@@ -91,6 +91,9 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 	}
 	if node != nil && c.Out[0].dtype.IsFloat() {
 		s.tape.record(node)
+	}
+	if f := s.top.mode.observe; f != nil {
+		f(s.path(), c)
 	}
 	return c
 }

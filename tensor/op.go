@@ -25,7 +25,8 @@ type Op struct {
 	// Compose is the same computation in differentiable operations. It replaces a row without VJP
 	// (fused backward kernels) when a gradient is wanted through it.
 	Compose func(c *Ctx) *Tensor
-	NoGrad  string // why there is no VJP
+	NoGrad  string               // why there is no VJP
+	Flops   func(c *Ctx) float64 // arithmetic of one application; nil: one for each element of the result
 	Samples func() []Sample
 	Bench   func() []Benchmark
 
@@ -131,6 +132,17 @@ func (c *Ctx) Shape(i int) []int { return c.In[i].layout.Shape }
 
 // Needs tells whether a gradient is wanted for operand i.
 func (c *Ctx) Needs(i int) bool { return c.In[i].needs }
+
+// Flops is the arithmetic of this application.
+func (c *Ctx) Flops() float64 {
+	switch {
+	case c.Op.View != nil:
+		return 0
+	case c.Op.Flops != nil:
+		return c.Op.Flops(c)
+	}
+	return float64(c.Out[0].Len())
+}
 
 // Scope is the step, nil for operations on plain host data.
 func (c *Ctx) Scope() *Scope { return c.scope }

@@ -13,6 +13,7 @@ type Mode struct {
 	Record   bool   // keep a tape for differentiation
 	Training bool   // dropout and the like are on
 	stream   uint64 // steps, evaluations and chosen streams have numbers of their own
+	observe  func(path string, c *Ctx)
 }
 
 // Option changes the mode of a step, or with [Scope.With] of a part of it.
@@ -27,6 +28,10 @@ func Inference(m *Mode) { m.Record, m.Training = false, false }
 // Stream fixes the random stream of a step. Steps that run in parallel need it to be reproducible,
 // because the order in which they start is not determined. It is an option of Step and Eval only.
 func Stream(k uint64) Option { return func(m *Mode) { m.stream = 3*k + 2 } }
+
+// Observe calls f after every operation, with the path of the enclosing regions, such as "blocks.0/attn". f
+// must not keep c.
+func Observe(f func(path string, c *Ctx)) Option { return func(m *Mode) { m.observe = f } }
 
 // region is one dynamic extent inside a step: a mode, and the memory made in it.
 type region struct {

@@ -15,6 +15,9 @@ type Node struct {
 	saved    []*block
 	versions []savedVersion
 	consumed bool
+
+	savedBuf   [4]*block // backs saved, versions: one allocation a node
+	versionBuf [2]savedVersion
 }
 
 // savedVersion remembers which version of a parameter or state was saved.
@@ -32,6 +35,12 @@ func (n *Node) Param() *Tensor {
 		return n.Out[0].root.tensor
 	}
 	return nil
+}
+
+func newNode() *Node {
+	n := &Node{}
+	n.saved, n.versions = n.savedBuf[:0], n.versionBuf[:0]
+	return n
 }
 
 // record appends n, whose first output gets a gradient from now on, and keeps alive what its VJP reads.
@@ -137,7 +146,7 @@ func (n *Node) Backward(g *Tensor) []*Tensor {
 // a gradient or the step does not record. Custom operations use it.
 func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor {
 	s.open(op.Name)
-	n := &Node{}
+	n := newNode()
 	n.set(op, s, in, nil, nil)
 	needs := false
 	for i, t := range in {

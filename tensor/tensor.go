@@ -80,6 +80,14 @@ func (t *Tensor) NeedsGrad() bool { return t.needs }
 // IsContiguous tells whether the elements lie in row-major order without gaps.
 func (t *Tensor) IsContiguous() bool { return t.layout.Contiguous() }
 
+// Origin is the parameter or state that t is, or is a view of; nil for other tensors.
+func (t *Tensor) Origin() *Tensor {
+	if t.root == nil {
+		return nil
+	}
+	return t.root.tensor
+}
+
 // Name is the state-dict name of a parameter or state, and "" for other tensors.
 func (t *Tensor) Name() string {
 	if t.root == nil {
