@@ -11,9 +11,11 @@ GENERATORS := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod))
 BENCH      := .
 
 # What depends on the tier of CPU kernels, and what uses several goroutines. The training runs of
-# the examples are in "tests" alone; -short leaves long runs out of "race".
-TIERED := ./kernels/... ./tensor/... ./autograd/... ./nn/... ./optim/...
-RACED  := ./internal/pool ./kernels/... ./tensor/... ./autograd/... ./nn/... ./optim/... ./data/...
+# the examples are in "tests" alone. "race" leaves out the arithmetic of kernels, which is slow there
+# and tested elsewhere, and with -short long runs.
+TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./nn/... ./optim/...
+RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./nn/... \
+          ./optim/... ./data/... ./examples/internal/...
 
 .PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race
 .NOTPARALLEL:
