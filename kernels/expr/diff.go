@@ -9,8 +9,19 @@ func add(a, b *Node) *Node {
 	switch {
 	case a == nil || a.is(0):
 		return b
-	case b == nil || b.is(0):
+	case b.is(0):
 		return a
+	case b.Op == Neg:
+		return sub(a, b.X[0])
+	case a.Op == Neg:
+		return sub(b, a.X[0])
+	case a.Op == Where && b.Op == Where && a.X[0] == b.X[0]: // the two halves of a choice
+		if a.X[2].is(0) && b.X[1].is(0) {
+			return where(a.X[0], a.X[1], b.X[2])
+		}
+		if a.X[1].is(0) && b.X[2].is(0) {
+			return where(a.X[0], b.X[1], a.X[2])
+		}
 	}
 	return apply(Add, a, b)
 }

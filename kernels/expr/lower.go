@@ -1,0 +1,74 @@
+package expr
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/weft-ml/weft/kernels/expr/lane"
+)
+
+// Lower turns f into one program of primitive FP32 operations, which gives the same bits as its instructions one by one.
+// Set uniform has bit k set if argument k is one element for all. The inputs of the program are the other arguments, its
+// scalars the parameters and then the uniform arguments, each in ascending order; its outputs are the roots.
+//
+// There is no such program for rand, nor for sin, cos and tan, which need wider arithmetic for large operands.
+func (f *Func) Lower(uniform uint64) (*lane.Program, error) {
+	b := lane.NewBuilder()
+	values := map[*Node]lane.Value{}
+	for _, n := range f.Order() {
+		switch n.Op {
+		case Arg:
+			below := bits.OnesCount64(uniform & (1<<n.K - 1)) // uniform arguments before this one
+			if uniform>>n.K&1 == 1 {
+				values[n] = b.Uniform(len(f.Params) + below)
+			} else {
+				values[n] = b.In(n.K - below)
+			}
+		case Param:
+			values[n] = b.Uniform(n.K)
+		case Const:
+			values[n] = b.Const(n.C)
+		default:
+			in := laneInstruction(n.Op)
+			if in == nil {
+				return nil, fmt.Errorf("expression %q: %v cannot be part of a fused kernel", f.Src, n.Op)
+			}
+			var x [3]lane.Value
+			for i, o := range n.Operands() {
+				x[i] = values[o]
+			}
+			values[n] = in.Build(b, x[0], x[1], x[2])
+		}
+	}
+	var outs []lane.Value
+	for _, r := range f.Roots {
+		outs = append(outs, values[r])
+	}
+	return b.Program(outs...), nil
+}
+
+func laneInstruction(op Op) *lane.Instr {
+	for i := range lane.Instrs {
+		if in := &lane.Instrs[i]; in.Name == op.String() && in.Large == nil {
+			return in
+		}
+	}
+	return nil
+}
+
+// Variant names the program that [Func.Lower] makes: the key of f, then the uniform arguments.
+// Example: "%0=mul(a0,a1);%0 uniform a1".
+func (f *Func) Variant(uniform uint64) string {
+	var b strings.Builder
+	b.WriteString(f.Key())
+	if uniform != 0 {
+		b.WriteString(" uniform")
+	}
+	for k := range f.Args {
+		if uniform>>k&1 == 1 {
+			fmt.Fprintf(&b, " a%d", k)
+		}
+	}
+	return b.String()
+}
