@@ -1,0 +1,538 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/weft-ml/weft/kernels/expr/lane"
+)
+
+// A step emits one machine instruction for copy j of an unrolled body.
+type step func(e *emitter, j int)
+
+// place is an operand of a step.
+type place struct {
+	kind placeKind
+	n    int // register, slot or fixed value
+}
+
+type placeKind int
+
+const (
+	inReg   placeKind = iota // vector register n of the copy
+	inMask                   // mask register n of the copy
+	pinned                   // vector register n of the machine
+	inAcc                    // the register of accumulator n for the copy
+	inSlot                   // spill slot n of the copy
+	inFixed                  // memory of fixed value n
+)
+
+const (
+	noValue = -1
+	temp    = -2
+)
+
+// alloc assigns registers to the values of a body by one pass in program order,
+// spilling the value whose next use is farthest (Belady), and selects the machine
+// instructions on the way.
+type alloc struct {
+	t     *target
+	s     *split
+	b     *body
+	regs  int         // vector registers of a copy
+	hoist map[int]int // fixed values that live in a machine register
+	accs  bool        // accumulators live in registers, not in memory
+
+	pos    int     // the instruction being selected
+	uses   [][]int // positions where a value is used
+	reg    []int   // where a value is, or noValue
+	slot   []int
+	mask   []int
+	held   []int // value in each register, noValue or temp
+	masks  []int
+	locked map[int]bool // registers the current instruction reads
+
+	steps []step
+	slots int
+	peak  int
+	kpeak int
+}
+
+func newAlloc(t *target, s *split, b *body, regs int, hoist map[int]int, accs bool) *alloc {
+	a := &alloc{t: t, s: s, b: b, regs: regs, hoist: hoist, accs: accs}
+	n := len(b.insts)
+	a.uses = make([][]int, n)
+	a.reg, a.slot, a.mask = fill(n), fill(n), fill(n)
+	a.held, a.masks = fill(regs), fill(6)
+	for v, in := range b.insts {
+		for _, x := range in.operands() {
+			a.uses[x] = append(a.uses[x], v)
+		}
+	}
+	for _, o := range b.outs {
+		a.uses[o] = append(a.uses[o], n)
+	}
+	return a
+}
+
+func fill(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = noValue
+	}
+	return s
+}
+
+// run selects all instructions; finish consumes each value of outs.
+func (a *alloc) run(finish func(i int, x place)) {
+	for v := range a.b.insts {
+		a.pos = v
+		a.locked = map[int]bool{}
+		switch a.b.insts[v].op {
+		case opFixed, op(lane.OpIn), op(lane.OpAcc):
+		default:
+			a.inst(v)
+		}
+		a.release()
+	}
+	for i, o := range a.b.outs {
+		a.pos = len(a.b.insts)
+		a.locked = map[int]bool{}
+		finish(i, a.need(o))
+		if u := a.uses[o]; len(u) > 0 {
+			a.uses[o] = u[:len(u)-1]
+		}
+		a.release()
+	}
+}
+
+// release frees temporaries and the registers of values without further use.
+func (a *alloc) release() {
+	for r, v := range a.held {
+		if v == temp || v >= 0 && a.dead(v) {
+			a.held[r] = noValue
+			if v >= 0 {
+				a.reg[v] = noValue
+			}
+		}
+	}
+	for m, v := range a.masks {
+		if v >= 0 && a.dead(v) {
+			a.masks[m] = noValue
+		}
+	}
+}
+
+// dead reports whether v has no use after the current instruction.
+func (a *alloc) dead(v int) bool { return a.next(v) < 0 }
+
+// next is the position of the next use of v after the current one, or negative.
+func (a *alloc) next(v int) int {
+	for _, u := range a.uses[v] {
+		if u > a.pos || u == len(a.b.insts) {
+			return u
+		}
+	}
+	return -1
+}
+
+// take finds a register for v, spilling another value if it must.
+func (a *alloc) take(v int) int {
+	best := noValue
+	for r, h := range a.held {
+		if h == noValue {
+			best = r
+			break
+		}
+	}
+	if best == noValue {
+		far := -1
+		for r, h := range a.held {
+			if h >= 0 && !a.locked[r] && a.next(h) > far {
+				best, far = r, a.next(h)
+			}
+		}
+		if best == noValue {
+			panic("out of vector registers")
+		}
+		a.spill(best)
+	}
+	a.held[best] = v
+	a.locked[best] = true
+	if v >= 0 {
+		a.reg[v] = best
+	}
+	a.peak = max(a.peak, best+1)
+	return best
+}
+
+// spill moves the value of register r to its slot.
+func (a *alloc) spill(r int) {
+	v := a.held[r]
+	if a.slot[v] == noValue {
+		a.slot[v] = a.slots
+		a.slots++
+		a.emit(move, place{inReg, r}, place{inSlot, a.slot[v]})
+	}
+	a.reg[v] = noValue
+}
+
+const move = "VMOVUPS"
+
+func (a *alloc) emit(name string, ops ...place) {
+	a.steps = append(a.steps, func(e *emitter, j int) { e.ins(name, j, ops...) })
+}
+
+func (a *alloc) emitImm(name string, imm int, ops ...place) {
+	a.steps = append(a.steps, func(e *emitter, j int) { e.insImm(name, imm, j, ops...) })
+}
+
+// register reports whether v is in a vector register already.
+func (a *alloc) register(v int) bool {
+	in := a.b.insts[v]
+	switch in.op {
+	case opFixed:
+		_, ok := a.hoist[int(in.k)]
+		return ok
+	case op(lane.OpAcc):
+		return a.accs
+	case op(lane.OpIn):
+		return a.slot[v] == noValue || a.reg[v] != noValue
+	}
+	return a.reg[v] != noValue
+}
+
+// need brings v into a register.
+func (a *alloc) need(v int) place {
+	in := a.b.insts[v]
+	switch {
+	case in.op == opFixed:
+		return a.needFixed(int(in.k))
+	case in.op == op(lane.OpAcc):
+		k := int(in.k)
+		if a.accs {
+			return place{inAcc, k}
+		}
+		t := place{inReg, a.take(temp)}
+		a.steps = append(a.steps, func(e *emitter, j int) { e.loadAcc(k, j, e.vec(t, j)) })
+		return t
+	case a.reg[v] != noValue:
+		a.locked[a.reg[v]] = true
+		return place{inReg, a.reg[v]}
+	case a.slot[v] != noValue:
+		r := place{inReg, a.take(v)}
+		a.emit(move, place{inSlot, a.slot[v]}, r)
+		return r
+	case in.op == op(lane.OpIn):
+		r := place{inReg, a.take(v)}
+		k := int(in.k)
+		a.steps = append(a.steps, func(e *emitter, j int) { e.loadIn(k, j, e.vec(r, j)) })
+		return r
+	}
+	panic(fmt.Sprintf("value %d (%v) is nowhere", v, in.op))
+}
+
+func (a *alloc) needFixed(k int) place {
+	if r, ok := a.hoist[k]; ok {
+		return place{pinned, r}
+	}
+	t := place{inReg, a.take(temp)}
+	a.steps = append(a.steps, func(e *emitter, j int) { e.loadFixed(k, e.vec(t, j)) })
+	return t
+}
+
+// any gives v as a register or as a memory operand.
+func (a *alloc) any(v int) place {
+	in := a.b.insts[v]
+	switch {
+	case in.op == opFixed:
+		k := int(in.k)
+		if _, ok := a.hoist[k]; !ok && !(a.t == avx2 && a.s.fixed[k].kind == fixedUniform) {
+			return place{inFixed, k}
+		}
+	case in.op < 256 && in.op != op(lane.OpAcc) && a.reg[v] == noValue && a.slot[v] != noValue:
+		return place{inSlot, a.slot[v]}
+	}
+	return a.need(v)
+}
+
+// def makes a register for the result of instruction v, which may be that of an
+// operand used for the last time.
+func (a *alloc) def(v int) place {
+	a.release()
+	a.locked = map[int]bool{}
+	return place{inReg, a.take(v)}
+}
+
+// defMask makes a mask register for the result of v.
+func (a *alloc) defMask(v int) place {
+	a.release()
+	for m, h := range a.masks {
+		if h == noValue {
+			a.masks[m], a.mask[v] = v, m
+			a.kpeak = max(a.kpeak, m+1)
+			return place{inMask, m}
+		}
+	}
+	panic("out of mask registers")
+}
+
+// simple are the instructions with the same shape in both targets.
+var simple = map[lane.Op]struct {
+	name    string
+	commute bool
+}{
+	lane.OpAdd: {"VADDPS", true}, lane.OpSub: {"VSUBPS", false}, lane.OpMul: {"VMULPS", true}, lane.OpDiv: {"VDIVPS", false},
+	lane.OpLesser: {"VMINPS", false}, lane.OpGreater: {"VMAXPS", false},
+	lane.OpIAdd: {"VPADDD", true}, lane.OpISub: {"VPSUBD", false},
+	lane.OpAnd: {"VANDPS", true}, lane.OpOr: {"VORPS", true}, lane.OpXor: {"VXORPS", true}, lane.OpAndNot: {"VANDNPS", false},
+}
+
+// immediate are the instructions with one operand and an immediate. Rounding
+// suppresses the inexact exception.
+var immediate = map[lane.Op]struct {
+	avx2, avx512 string
+	imm          int
+}{
+	lane.OpRound: {"VROUNDPS", "VRNDSCALEPS", 8}, lane.OpFloor: {"VROUNDPS", "VRNDSCALEPS", 9},
+	lane.OpCeil: {"VROUNDPS", "VRNDSCALEPS", 10}, lane.OpTrunc: {"VROUNDPS", "VRNDSCALEPS", 11},
+}
+
+// predicates are the immediates of VCMPPS, quiet, and those with operands swapped.
+var predicates = map[lane.Op][2]int{
+	lane.OpLT: {0x11, 0x1e}, lane.OpLE: {0x12, 0x1d}, lane.OpEQ: {0, 0}, lane.OpUnord: {3, 3},
+}
+
+// inst selects the machine instructions of instruction v.
+func (a *alloc) inst(v int) {
+	in := a.b.insts[v]
+	x, y, z := in.args[0], in.args[1], in.args[2]
+	switch in.op {
+	case opPermLo, opPermHi:
+		half := int(in.op - opPermLo)
+		xr := a.need(x)
+		d := a.def(v)
+		a.steps = append(a.steps, func(e *emitter, j int) {
+			e.call("VPERMPS", e.pool.table(a.s.tables[in.k]).Offset(32*half), e.vec(xr, j), e.vec(d, j))
+		})
+		return
+	case opBlend:
+		m, ya, zr := a.need(x), a.any(y), a.need(z)
+		a.emit("VBLENDVPS", m, ya, zr, a.def(v))
+		return
+	}
+	o := lane.Op(in.op)
+	if s, ok := simple[o]; ok {
+		if s.commute && !a.register(x) && a.register(y) {
+			x, y = y, x
+		}
+		xr := a.need(x)
+		ya := a.any(y)
+		a.emit(s.name, ya, xr, a.def(v))
+		return
+	}
+	if s, ok := immediate[o]; ok {
+		name := s.avx2
+		if a.t == avx512 {
+			name = s.avx512
+		}
+		xr := a.need(x)
+		a.emitImm(name, s.imm, xr, a.def(v))
+		return
+	}
+	switch o {
+	case lane.OpSqrt, lane.OpToInt, lane.OpFloat:
+		name := map[lane.Op]string{lane.OpSqrt: "VSQRTPS", lane.OpToInt: "VCVTTPS2DQ", lane.OpFloat: "VCVTDQ2PS"}[o]
+		xr := a.need(x)
+		a.emit(name, xr, a.def(v))
+	case lane.OpShl, lane.OpShr, lane.OpSar:
+		name := map[lane.Op]string{lane.OpShl: "VPSLLD", lane.OpShr: "VPSRLD", lane.OpSar: "VPSRAD"}[o]
+		xr := a.need(x)
+		a.emitImm(name, int(in.k), xr, a.def(v))
+	case lane.OpLdexp:
+		xr := a.need(x)
+		ya := a.any(y)
+		a.emit("VSCALEFPS", ya, xr, a.def(v))
+	case lane.OpLookup:
+		xr := a.need(x)
+		k := a.s.table(in.k)
+		tab := place{inFixed, k}
+		if r, ok := a.hoist[k]; ok {
+			tab = place{pinned, r}
+		}
+		a.emit("VPERMPS", tab, xr, a.def(v))
+	case lane.OpFMA, lane.OpFNMA:
+		a.fma(v, o == lane.OpFNMA)
+	case lane.OpLT, lane.OpLE, lane.OpEQ, lane.OpUnord:
+		imm := predicates[o][0]
+		if !a.register(x) && a.register(y) {
+			x, y, imm = y, x, predicates[o][1]
+		}
+		xr := a.need(x)
+		a.emitImm("VCMPPS", imm, a.any(y), xr, a.defCompare(v))
+	case lane.OpILT, lane.OpIEQ:
+		a.compareInt(v, o)
+	case lane.OpMaskAnd, lane.OpMaskOr, lane.OpMaskNot:
+		a.maskLogic(v, o)
+	case lane.OpSelect:
+		a.sel(v, x, y, z)
+	default:
+		panic(fmt.Sprintf("no instruction for %v", o))
+	}
+}
+
+// defCompare makes room for the mask of comparison v.
+func (a *alloc) defCompare(v int) place {
+	if a.t == avx512 {
+		return a.defMask(v)
+	}
+	return a.def(v)
+}
+
+func (a *alloc) compareInt(v int, o lane.Op) {
+	x, y := a.b.insts[v].args[0], a.b.insts[v].args[1]
+	if a.t == avx512 {
+		imm := map[lane.Op]int{lane.OpIEQ: 0, lane.OpILT: 1}[o]
+		xr := a.need(x)
+		a.emitImm("VPCMPD", imm, a.any(y), xr, a.defMask(v))
+		return
+	}
+	if o == lane.OpIEQ {
+		xr := a.need(x)
+		a.emit("VPCMPEQD", a.any(y), xr, a.def(v))
+		return
+	}
+	yr := a.need(y)
+	a.emit("VPCMPGTD", a.any(x), yr, a.def(v)) // y > x
+}
+
+func (a *alloc) maskLogic(v int, o lane.Op) {
+	x, y := a.b.insts[v].args[0], a.b.insts[v].args[1]
+	if a.t == avx512 {
+		mx := place{inMask, a.mask[x]}
+		if o == lane.OpMaskNot {
+			a.emit("KNOTW", mx, a.defMask(v))
+			return
+		}
+		my := place{inMask, a.mask[y]}
+		a.emit(map[lane.Op]string{lane.OpMaskAnd: "KANDW", lane.OpMaskOr: "KORW"}[o], my, mx, a.defMask(v))
+		return
+	}
+	xr := a.need(x)
+	if o == lane.OpMaskNot {
+		ones := place{inReg, a.take(temp)}
+		a.emit("VPCMPEQD", ones, ones, ones)
+		a.emit("VXORPS", ones, xr, a.def(v))
+		return
+	}
+	a.emit(map[lane.Op]string{lane.OpMaskAnd: "VANDPS", lane.OpMaskOr: "VORPS"}[o], a.any(y), xr, a.def(v))
+}
+
+// zero reports whether v is the constant +0.
+func (a *alloc) zero(v int) bool {
+	in := a.b.insts[v]
+	return in.op == opFixed && a.s.fixed[in.k].kind == fixedConst && a.s.fixed[in.k].bits == 0
+}
+
+// sel selects x ? y : z.
+func (a *alloc) sel(v, x, y, z int) {
+	if a.t == avx2 {
+		m := a.need(x)
+		if a.zero(z) {
+			a.emit("VANDPS", a.any(y), m, a.def(v))
+			return
+		}
+		zr := a.need(z)
+		a.emit("VBLENDVPS", m, a.any(y), zr, a.def(v))
+		return
+	}
+	m := place{inMask, a.mask[x]}
+	if a.zero(z) {
+		yr := a.need(y)
+		a.emit("VMOVAPS_Z", yr, m, a.def(v))
+		return
+	}
+	zr := a.need(z)
+	a.emit("VBLENDMPS", a.any(y), zr, m, a.def(v))
+}
+
+// fma selects ±x*y + z. The result overwrites an operand, so one that is used for
+// the last time is preferred; else the addend is copied.
+func (a *alloc) fma(v int, negate bool) {
+	in := a.b.insts[v]
+	x, y, z := in.args[0], in.args[1], in.args[2]
+	if !a.register(x) && a.register(y) {
+		x, y = y, x
+	}
+	name := "VFMADD"
+	if negate {
+		name = "VFNMADD"
+	}
+	// At most one operand may stay in memory: the last one that is there.
+	var xp, yp, zp place
+	switch {
+	case !a.register(z):
+		xp, yp = a.need(x), a.need(y)
+		zp = a.any(z)
+	case !a.register(y):
+		xp, zp = a.need(x), a.need(z)
+		yp = a.any(y)
+	default:
+		zp, yp, xp = a.need(z), a.need(y), a.need(x)
+	}
+	free := func(p place, val int) bool {
+		return p.kind == inReg && (a.held[p.n] == temp || a.held[p.n] == val && a.dead(val))
+	}
+	claim := func(p place) {
+		if old := a.held[p.n]; old >= 0 {
+			a.reg[old] = noValue
+		}
+		a.held[p.n], a.reg[v] = v, p.n
+	}
+	switch {
+	case free(zp, z) && x != z && y != z:
+		a.emit(name+"231PS", yp, xp, zp)
+		claim(zp)
+	case free(xp, x) && x != y && x != z && yp.kind != inSlot && yp.kind != inFixed:
+		a.emit(name+"213PS", zp, yp, xp)
+		claim(xp)
+	case free(xp, x) && x != y && x != z:
+		a.emit(name+"132PS", yp, zp, xp)
+		claim(xp)
+	case free(yp, y) && x != y && y != z:
+		a.emit(name+"213PS", zp, xp, yp)
+		claim(yp)
+	default:
+		d := place{inReg, a.take(temp)}
+		if zp.kind == inFixed {
+			k := zp.n
+			a.steps = append(a.steps, func(e *emitter, j int) { e.loadFixed(k, e.vec(d, j)) })
+		} else {
+			a.emit(move, zp, d)
+		}
+		a.emit(name+"231PS", yp, xp, d)
+		claim(d)
+	}
+	a.release()
+}
+
+// memory turns a fixed value or a slot into a machine operand.
+func (e *emitter) memory(p place, j int) (m operand.Mem, broadcast bool) {
+	if p.kind == inSlot {
+		return e.spill.Offset(4 * e.t.width * (p.n + j%e.group*e.spills)), false
+	}
+	f := e.s.fixed[p.n]
+	small := e.t == avx512
+	switch f.kind {
+	case fixedTable:
+		return e.pool.table(e.s.tables[f.k]), false
+	case fixedConst:
+		return e.pool.constant(f.bits), small
+	case fixedUniform:
+		return operand.Mem{Base: e.uniforms, Disp: 4 * f.k}, true
+	}
+	if small {
+		return e.slots.Offset(4 * f.k), true
+	}
+	return e.slots.Offset(32 * f.k), false
+}

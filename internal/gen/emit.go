@@ -1,0 +1,238 @@
+package main
+
+import (
+	"encoding/binary"
+	"math"
+	"reflect"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+	"github.com/weft-ml/weft/kernels/expr/lane"
+)
+
+var (
+	zmm = []reg.Register{
+		reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
+		reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
+	}
+	ymm = []reg.Register{
+		reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
+	}
+	xmm = []reg.Register{
+		reg.X0, reg.X1, reg.X2, reg.X3, reg.X4, reg.X5, reg.X6, reg.X7, reg.X8, reg.X9, reg.X10, reg.X11, reg.X12, reg.X13, reg.X14, reg.X15,
+		reg.X16, reg.X17, reg.X18, reg.X19, reg.X20, reg.X21, reg.X22, reg.X23, reg.X24, reg.X25, reg.X26, reg.X27, reg.X28, reg.X29, reg.X30, reg.X31,
+	}
+	opmask = []reg.Register{reg.K1, reg.K2, reg.K3, reg.K4, reg.K5, reg.K6, reg.K7}
+)
+
+// tailMask is the mask register of the lanes that exist in the last vector.
+const tailMask = 6
+
+// pool collects the constants of a file. AVX-512 broadcasts single words; AVX2
+// reads whole vectors.
+type pool struct {
+	c     *build.Context
+	t     *target
+	sym   string
+	at    map[string]int
+	bytes []byte
+}
+
+func newPool(c *build.Context, t *target) *pool {
+	return &pool{c: c, t: t, sym: "pool" + t.name, at: map[string]int{}}
+}
+
+// mem is the address of data, which is stored once.
+func (p *pool) mem(data []byte) operand.Mem {
+	at, ok := p.at[string(data)]
+	if !ok {
+		for len(p.bytes)%min(len(data), 64) != 0 {
+			p.bytes = append(p.bytes, 0)
+		}
+		at = len(p.bytes)
+		p.bytes = append(p.bytes, data...)
+		p.at[string(data)] = at
+	}
+	return operand.NewDataAddr(operand.NewStaticSymbol(p.sym), at)
+}
+
+func (p *pool) constant(bits uint32) operand.Mem {
+	n := 1
+	if p.t == avx2 {
+		n = 8
+	}
+	var data []byte
+	for range n {
+		data = binary.LittleEndian.AppendUint32(data, bits)
+	}
+	return p.mem(data)
+}
+
+func (p *pool) table(t lane.Table) operand.Mem {
+	var data []byte
+	for _, x := range t {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	return p.mem(data)
+}
+
+// tails is a table of 64 words of ones and 64 of zeros: the masks of AVX2.
+func (p *pool) tails() operand.Mem {
+	data := make([]byte, 512)
+	for i := range 256 {
+		data[i] = 0xff
+	}
+	return p.mem(data)
+}
+
+// write emits the data section.
+func (p *pool) write() {
+	if len(p.bytes) == 0 {
+		return
+	}
+	p.c.StaticGlobal(p.sym)
+	p.c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := 0; i < len(p.bytes); i += 4 {
+		p.c.AddDatum(i, operand.U32(binary.LittleEndian.Uint32(append(p.bytes[i:len(p.bytes):len(p.bytes)], 0, 0, 0)[:4])))
+	}
+}
+
+// emitter writes the machine code of one kernel.
+type emitter struct {
+	c      *build.Context
+	t      *target
+	s      *split
+	pool   *pool
+	group  int // copies that are interleaved
+	first  int // first vector register of copy 0
+	regs   int // vector registers of a copy
+	masks  int // mask registers of a copy
+	spills int // spill slots of a copy
+	masked bool
+
+	inputs   []reg.Register // input pointers
+	outputs  []reg.Register
+	uniforms reg.Register
+	index    reg.Register // byte offset of the first vector
+	tail     reg.Register // AVX2: address of the masks
+	spill    operand.Mem
+	slots    operand.Mem
+	accMem   operand.Mem
+	accReg   []int // first register of an accumulator, if it has registers
+}
+
+// vec is the vector register of a place.
+func (e *emitter) vec(p place, j int) reg.Register { return e.vectors()[e.vecIndex(p, j)] }
+
+func (e *emitter) vectors() []reg.Register {
+	if e.t == avx512 {
+		return zmm
+	}
+	return ymm
+}
+
+func (e *emitter) vecIndex(p place, j int) int {
+	switch p.kind {
+	case pinned:
+		return p.n
+	case inAcc:
+		return e.accReg[p.n] + j
+	}
+	return e.first + j%e.group*e.regs + p.n
+}
+
+// call emits the instruction of that name.
+func (e *emitter) call(name string, ops ...operand.Op) {
+	m := reflect.ValueOf(e.c).MethodByName(name)
+	if !m.IsValid() {
+		panic("no instruction " + name)
+	}
+	args := make([]reflect.Value, len(ops))
+	for i, o := range ops {
+		args[i] = reflect.ValueOf(&o).Elem()
+	}
+	m.Call(args)
+}
+
+func (e *emitter) ins(name string, j int, ops ...place) { e.insOps(name, nil, j, ops) }
+
+func (e *emitter) insImm(name string, imm, j int, ops ...place) {
+	e.insOps(name, []operand.Op{operand.U8(imm)}, j, ops)
+}
+
+func (e *emitter) insOps(name string, args []operand.Op, j int, ops []place) {
+	for _, p := range ops {
+		switch p.kind {
+		case inReg, pinned, inAcc:
+			args = append(args, e.vec(p, j))
+		case inMask:
+			args = append(args, opmask[j%e.group*e.masks+p.n])
+		default:
+			m, broadcast := e.memory(p, j)
+			if broadcast {
+				name += "_BCST"
+			}
+			args = append(args, m)
+		}
+	}
+	e.call(name, args...)
+}
+
+// address is where copy j of a stream lies.
+func (e *emitter) address(base reg.Register, j int) operand.Mem {
+	return operand.Mem{Base: base, Index: e.index, Scale: 1, Disp: 4 * e.t.width * j}
+}
+
+// tailAt is the AVX2 mask of copy j.
+func (e *emitter) tailAt(j int) operand.Mem {
+	return operand.Mem{Base: e.tail, Disp: 32 * j}
+}
+
+func (e *emitter) loadIn(k, j int, r reg.Register) {
+	m := e.address(e.inputs[k], j)
+	switch {
+	case !e.masked:
+		e.call("VMOVUPS", m, r)
+	case e.t == avx512:
+		e.call("VMOVUPS_Z", m, opmask[tailMask], r)
+	default:
+		e.call("VMOVDQU", e.tailAt(j), r)
+		e.call("VMASKMOVPS", m, r, r)
+	}
+}
+
+// store writes r to output k; t is a register to spare.
+func (e *emitter) store(k, j int, r, t reg.Register) {
+	m := e.address(e.outputs[k], j)
+	switch {
+	case !e.masked:
+		e.call("VMOVUPS", r, m)
+	case e.t == avx512:
+		e.call("VMOVUPS", r, opmask[tailMask], m)
+	default:
+		e.call("VMOVDQU", e.tailAt(j), t)
+		e.call("VMASKMOVPS", r, t, m)
+	}
+}
+
+func (e *emitter) accAt(k, j int) operand.Mem {
+	return e.accMem.Offset(4 * (64*k + e.t.width*j))
+}
+
+func (e *emitter) loadAcc(k, j int, r reg.Register) { e.call("VMOVUPS", e.accAt(k, j), r) }
+
+// loadFixed brings a fixed value into a register.
+func (e *emitter) loadFixed(k int, r reg.Register) {
+	f := e.s.fixed[k]
+	m, broadcast := e.memory(place{inFixed, k}, 0)
+	switch {
+	case f.kind == fixedConst && f.bits == 0:
+		e.call("VXORPS", r, r, r)
+	case broadcast:
+		e.call("VBROADCASTSS", m, r)
+	default:
+		e.call("VMOVUPS", m, r)
+	}
+}

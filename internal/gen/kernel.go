@@ -1,0 +1,475 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+	"github.com/weft-ml/weft/kernels/expr/lane"
+)
+
+// kernel is one generated loop: for every element the program reads the inputs and
+// writes the outputs, and accumulates into the canonical 64 lanes of its results.
+type kernel struct {
+	name     string // unexported Go name
+	instr    string // the instruction it is, if any
+	doc      string // what the exported function does, after its name
+	outs     []string
+	ins      []string
+	uniforms []string
+	results  []result
+	prog     *lane.Program // outputs first, then the new values of the accumulators
+}
+
+// result is a reduction over all elements.
+type result struct {
+	name string
+	kind *reduction
+}
+
+// reduction is an operation on accumulators with its neutral element.
+type reduction struct {
+	name    string
+	combine func(b *lane.Builder, x, y lane.Value) lane.Value
+	neutral uint32
+}
+
+var (
+	sum     = &reduction{"sum", (*lane.Builder).Add, 0}
+	maximum = &reduction{"max", lane.Max, 0xff800000}
+	minimum = &reduction{"min", lane.Min, 0x7f800000}
+)
+
+// lanes is the number of accumulators of a reduction: element i goes to i mod 64.
+const lanes = 64
+
+// signature is the Go signature of the assembly functions.
+func (k *kernel) signature() string {
+	var p []string
+	for _, s := range slices.Concat(k.outs, k.ins) {
+		p = append(p, s+" *float32")
+	}
+	if len(k.uniforms) > 0 {
+		p = append(p, "u *float32")
+	}
+	p = append(p, "n int")
+	sig := "func(" + strings.Join(p, ", ") + ")"
+	if len(k.results) > 0 {
+		var r []string
+		for _, x := range k.results {
+			r = append(r, x.name+" float32")
+		}
+		sig += " (" + strings.Join(r, ", ") + ")"
+	}
+	return sig
+}
+
+// general are the registers for pointers.
+var general = []reg.Register{reg.RDI, reg.RSI, reg.RDX, reg.R8, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13}
+
+var (
+	count   = reg.RCX // elements left
+	index   = reg.RAX // byte offset
+	scalars = reg.RBX // argument array
+	masks   = reg.R15 // address of AVX2 masks, or the bits of AVX-512 masks
+)
+
+// plan decides how many copies of the body run interleaved and what stays in
+// registers.
+type plan struct {
+	copies int // vectors of one turn of the loop
+	group  int // of them interleaved
+	hoist  map[int]int
+	accs   bool
+	alloc  *alloc
+}
+
+func (k *kernel) plan(t *target, s *split) *plan {
+	p := &plan{copies: 1, accs: true}
+	accs := 0
+	if len(k.results) > 0 {
+		p.copies = lanes / t.width
+		accs = len(k.results) * p.copies
+		if accs > t.regs/2 {
+			p.accs, accs = false, 0
+		}
+	}
+	avail := t.regs - accs
+	probe := newAlloc(t, s, &s.loop, 256, nil, p.accs)
+	k.run(probe, t)
+
+	p.group = unroll(len(probe.steps))
+	if len(k.results) > 0 {
+		p.group = min(p.group, p.copies)
+	}
+	p.group = max(1, min(p.group, avail/probe.peak))
+	if probe.kpeak > 0 {
+		p.group = min(p.group, 6/probe.kpeak)
+	}
+	if len(k.results) == 0 {
+		p.copies = p.group
+	}
+	regs := min(probe.peak, avail)
+	p.hoist = hoist(s, t, regs*p.group, avail)
+	p.alloc = newAlloc(t, s, &s.loop, regs, p.hoist, p.accs)
+	k.run(p.alloc, t)
+	return p
+}
+
+// unroll is the number of interleaved copies for a body of n instructions.
+func unroll(n int) int {
+	switch {
+	case n <= 12:
+		return 4
+	case n <= 60:
+		return 2
+	}
+	return 1
+}
+
+// hoist gives the registers from first up to limit to the fixed values used most.
+func hoist(s *split, t *target, first, limit int) map[int]int {
+	var order []int
+	for i, f := range s.fixed {
+		if f.uses > 0 && !(t == avx2 && f.kind == fixedTable) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return s.fixed[j].uses - s.fixed[i].uses })
+	m := map[int]int{}
+	for _, i := range order {
+		if first == limit {
+			break
+		}
+		m[i] = first
+		first++
+	}
+	return m
+}
+
+// run selects the loop body: outputs are stored and accumulators updated at its end,
+// after every input was loaded, so that a destination may be an operand.
+func (k *kernel) run(a *alloc, t *target) {
+	a.run(func(i int, x place) {
+		spare := x
+		if t == avx2 {
+			spare = place{inReg, a.take(temp)} // for the mask
+		}
+		if i < len(k.outs) {
+			a.steps = append(a.steps, func(e *emitter, j int) { e.store(i, j, e.vec(x, j), e.vec(spare, j)) })
+			return
+		}
+		i -= len(k.outs)
+		a.steps = append(a.steps, func(e *emitter, j int) { e.accumulate(i, j, e.vec(x, j), e.vec(spare, j)) })
+	})
+}
+
+// accumulate makes r the value of accumulator k, in the lanes that exist.
+func (e *emitter) accumulate(k, j int, r, mask reg.Register) {
+	inMem := e.accReg == nil
+	switch {
+	case inMem && !e.masked:
+		e.call("VMOVUPS", r, e.accAt(k, j))
+	case inMem && e.t == avx512:
+		e.call("VMOVUPS", r, opmask[tailMask], e.accAt(k, j))
+	case inMem:
+		e.call("VMOVDQU", e.tailAt(j), mask)
+		e.call("VMASKMOVPS", r, mask, e.accAt(k, j))
+	case !e.masked:
+		e.call("VMOVAPS", r, e.vectors()[e.accReg[k]+j])
+	case e.t == avx512:
+		e.call("VMOVAPS", r, opmask[tailMask], e.vectors()[e.accReg[k]+j])
+	default:
+		acc := e.vectors()[e.accReg[k]+j]
+		e.call("VMOVDQU", e.tailAt(j), mask)
+		e.call("VBLENDVPS", mask, r, acc, acc)
+	}
+}
+
+// emit writes the assembly function of the kernel for target t.
+func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
+	s := prepare(k.prog, t)
+	p := k.plan(t, s)
+	c.Function(k.name + t.name)
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr(k.signature())
+	c.Pragma("noescape")
+
+	e := &emitter{c: c, t: t, s: s, pool: pool, group: p.group, regs: p.alloc.regs, masks: p.alloc.kpeak,
+		spills: p.alloc.slots, uniforms: scalars, index: index, tail: masks}
+	k.params(e)
+	before := newAlloc(t, s, &s.before, t.regs, nil, true)
+	before.run(func(i int, x place) {
+		before.steps = append(before.steps, func(e *emitter, j int) { e.storeSlot(i, e.vecIndex(x, j)) })
+	})
+	k.frame(e, p, before)
+
+	setup := *e
+	setup.group, setup.regs, setup.masks, setup.spills = 1, t.regs, before.kpeak, before.slots
+	setup.copies(before.steps, 0, 1)
+	for _, i := range sortedKeys(p.hoist) {
+		e.loadFixed(i, e.vectors()[p.hoist[i]])
+	}
+	if len(k.results) > 0 {
+		k.reduceLoop(e, p)
+	} else {
+		k.mapLoop(e, p)
+	}
+}
+
+func sortedKeys(m map[int]int) []int {
+	var keys []int
+	for i := range m {
+		keys = append(keys, i)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// params loads the arguments.
+func (k *kernel) params(e *emitter) {
+	c, free := e.c, general
+	ptr := func(name string) reg.Register {
+		r := free[0]
+		free = free[1:]
+		c.Load(c.Param(name), r)
+		return r
+	}
+	for _, s := range k.outs {
+		e.outputs = append(e.outputs, ptr(s))
+	}
+	for _, s := range k.ins {
+		e.inputs = append(e.inputs, ptr(s))
+	}
+	if len(k.uniforms) > 0 {
+		c.Load(c.Param("u"), scalars)
+	}
+	c.Load(c.Param("n"), count)
+	c.XORQ(index, index)
+}
+
+// frame lays out the stack: spilled values, slots and accumulators.
+func (k *kernel) frame(e *emitter, p *plan, before *alloc) {
+	c, t := e.c, e.t
+	if n := 4 * t.width * max(p.alloc.slots*p.group, before.slots); n > 0 {
+		e.spill = c.AllocLocal(n)
+	}
+	if e.s.slots > 0 {
+		size := 4
+		if t == avx2 {
+			size = 32
+		}
+		e.slots = c.AllocLocal(size * e.s.slots)
+	}
+	if len(k.results) == 0 {
+		return
+	}
+	if !p.accs {
+		e.accMem = c.AllocLocal(4 * lanes * len(k.results))
+		return
+	}
+	for i := range k.results {
+		e.accReg = append(e.accReg, t.regs-(len(k.results)-i)*p.copies)
+	}
+}
+
+// storeSlot keeps register r as slot i: one lane where it will be broadcast.
+func (e *emitter) storeSlot(i, r int) {
+	if e.t == avx512 {
+		e.call("VMOVSS", xmm[r], e.slots.Offset(4*i))
+		return
+	}
+	e.call("VMOVUPS", ymm[r], e.slots.Offset(32*i))
+}
+
+// copies emits the steps for the copies from lo to hi-1, interleaved.
+func (e *emitter) copies(steps []step, lo, hi int) {
+	for _, s := range steps {
+		for j := lo; j < hi; j++ {
+			s(e, j)
+		}
+	}
+}
+
+// mapLoop is the loop of a kernel without results: whole groups of vectors, then
+// single ones, the last one masked.
+func (k *kernel) mapLoop(e *emitter, p *plan) {
+	c, w := e.c, e.t.width
+	step := w * p.copies
+	c.SUBQ(operand.U32(step), count)
+	c.JL(operand.LabelRef("rest"))
+	c.Label("loop")
+	e.copies(p.alloc.steps, 0, p.copies)
+	c.ADDQ(operand.U32(4*step), index)
+	c.SUBQ(operand.U32(step), count)
+	c.JGE(operand.LabelRef("loop"))
+	c.Label("rest")
+	c.ADDQ(operand.U32(step), count)
+	c.JLE(operand.LabelRef("done"))
+	if e.t == avx512 {
+		c.Label("tail")
+		k.bits(e)
+		c.KMOVW(reg.R15L, opmask[tailMask])
+	} else {
+		if p.copies > 1 {
+			c.SUBQ(operand.U32(w), count)
+			c.JL(operand.LabelRef("tail"))
+			c.Label("single")
+			e.copies(p.alloc.steps, 0, 1)
+			c.ADDQ(operand.U32(4*w), index)
+			c.SUBQ(operand.U32(w), count)
+			c.JGE(operand.LabelRef("single"))
+			c.Label("tail")
+			c.ADDQ(operand.U32(w), count)
+			c.JLE(operand.LabelRef("done"))
+		}
+		k.tailAddress(e)
+	}
+	e.masked = true
+	e.copies(p.alloc.steps, 0, 1)
+	if e.t == avx512 && p.copies > 1 {
+		c.ADDQ(operand.U32(4*w), index)
+		c.SUBQ(operand.U32(w), count)
+		c.JG(operand.LabelRef("tail"))
+	}
+	c.Label("done")
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// bits sets the mask bits of the elements left, 64 at most.
+func (k *kernel) bits(e *emitter) {
+	e.c.MOVQ(operand.I32(-1), masks)
+	e.c.BZHIQ(count, masks, masks)
+}
+
+// tailAddress points at the AVX2 masks of the elements left: ones for those below
+// count, then zeros.
+func (k *kernel) tailAddress(e *emitter) {
+	c := e.c
+	c.LEAQ(e.pool.tails().Offset(4*lanes), masks)
+	c.NEGQ(count)
+	c.LEAQ(operand.Mem{Base: masks, Index: count, Scale: 4}, masks)
+	c.NEGQ(count)
+}
+
+// reduceLoop is the loop of a kernel with results: 64 elements a turn, so that
+// each vector of the turn has its own lanes; then the tail; then the fixed tree.
+func (k *kernel) reduceLoop(e *emitter, p *plan) {
+	c, w := e.c, e.t.width
+	for i, r := range k.results {
+		neutral := e.vectors()[0]
+		if e.accReg != nil {
+			neutral = e.vectors()[e.accReg[i]]
+		}
+		e.loadConst(r.kind.neutral, neutral)
+		for j := range p.copies {
+			switch {
+			case e.accReg == nil:
+				e.call("VMOVUPS", neutral, e.accAt(i, j))
+			case j > 0:
+				e.call("VMOVAPS", neutral, e.vectors()[e.accReg[i]+j])
+			}
+		}
+	}
+	c.SUBQ(operand.U32(lanes), count)
+	c.JL(operand.LabelRef("rest"))
+	c.Label("loop")
+	for j := 0; j < p.copies; j += p.group {
+		e.copies(p.alloc.steps, j, j+p.group)
+	}
+	c.ADDQ(operand.U32(4*lanes), index)
+	c.SUBQ(operand.U32(lanes), count)
+	c.JGE(operand.LabelRef("loop"))
+	c.Label("rest")
+	c.ADDQ(operand.U32(lanes), count)
+	c.JLE(operand.LabelRef("tree"))
+	if e.t == avx512 {
+		k.bits(e)
+	} else {
+		k.tailAddress(e)
+	}
+	e.masked = true
+	for j := range p.copies {
+		if e.t == avx512 {
+			c.KMOVW(reg.R15L, opmask[tailMask])
+			c.SHRQ(operand.Imm(uint64(w)), masks)
+		}
+		e.copies(p.alloc.steps, j, j+1)
+		if j < p.copies-1 {
+			c.CMPQ(count, operand.U32(w*(j+1)))
+			c.JLE(operand.LabelRef("tree"))
+		}
+	}
+	e.masked = false
+	c.Label("tree")
+	for i, r := range k.results {
+		k.tree(e, p, i, r)
+	}
+	c.VZEROUPPER()
+	c.RET()
+}
+
+func (e *emitter) loadConst(bits uint32, r reg.Register) {
+	if bits == 0 {
+		e.call("VXORPS", r, r, r)
+		return
+	}
+	e.call("VBROADCASTSS", e.pool.constant(bits), r)
+}
+
+// tree reduces the 64 lanes of accumulator i by halves: 32, 16, ..., 1.
+func (k *kernel) tree(e *emitter, p *plan, i int, r result) {
+	c, t := e.c, e.t
+	first := t.regs - p.copies
+	if e.accReg != nil {
+		first = e.accReg[i]
+	} else {
+		for j := range p.copies {
+			e.loadAcc(i, j, e.vectors()[first+j])
+		}
+	}
+	for half := p.copies / 2; half > 0; half /= 2 {
+		for j := range half {
+			e.combine(r.kind, first+j, first+j+half)
+		}
+	}
+	other := 0 // registers from 1 on are scratch
+	if t == avx512 {
+		c.VEXTRACTF64X4(operand.Imm(1), zmm[first], ymm[other])
+		e.combine(r.kind, first, other)
+		c.VEXTRACTF32X4(operand.Imm(1), zmm[first], xmm[other])
+	} else {
+		c.VEXTRACTF128(operand.Imm(1), ymm[first], xmm[other])
+	}
+	e.combine(r.kind, first, other)
+	c.VPERMILPS(operand.Imm(0x4e), xmm[first], xmm[other])
+	e.combine(r.kind, first, other)
+	c.VPERMILPS(operand.Imm(0xb1), xmm[first], xmm[other])
+	e.combine(r.kind, first, other)
+	to, err := c.Return(r.name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	c.VMOVSS(xmm[first], to.Addr)
+}
+
+// combine makes register x the combination of registers x and y; registers from 1
+// on are free for temporaries.
+func (e *emitter) combine(r *reduction, x, y int) {
+	b := lane.NewBuilder()
+	s := prepare(b.Program(r.combine(b, b.Acc(0), b.Acc(1))), e.t)
+	a := newAlloc(e.t, s, &s.loop, 6, nil, true)
+	a.run(func(_ int, out place) {
+		a.steps = append(a.steps, func(e *emitter, j int) { e.call("VMOVAPS", e.vec(out, j), e.vectors()[x]) })
+	})
+	sub := *e
+	sub.s, sub.group, sub.regs, sub.masks, sub.accReg = s, 1, 0, a.kpeak, []int{x, y}
+	sub.first = 1
+	for _, step := range a.steps {
+		step(&sub, 0)
+	}
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/weft-ml/weft/kernels/expr/lane"
+)
+
+// target is one vector instruction set.
+type target struct {
+	name  string // suffix of the functions
+	width int    // lanes of a vector
+	regs  int    // vector registers
+}
+
+var (
+	avx512 = &target{"AVX512", 16, 32}
+	avx2   = &target{"AVX2", 8, 16}
+)
+
+// op is a lane operation or one of the operations below, which exist only
+// between lowering and emission.
+type op uint16
+
+const (
+	opFixed  op = 256 + iota // fixed value k
+	opPermLo                 // entry x & 7 of the lower half of table k
+	opPermHi                 // entry x & 7 of the upper half of table k
+	opBlend                  // the sign of x is set ? y : z
+)
+
+// inst is an instruction after lowering.
+type inst struct {
+	op   op
+	args [3]int
+	n    int   // operands
+	k    int32 // as in lane.Inst; the index of a fixed value
+	bits uint32
+}
+
+func (in *inst) operands() []int { return in.args[:in.n] }
+
+// body is a sequence of instructions and the values it is made for.
+type body struct {
+	insts []inst
+	outs  []int
+	known map[inst]int
+}
+
+// add appends an instruction, or finds the equal one.
+func (b *body) add(in inst) int {
+	if b.known == nil {
+		b.known = map[inst]int{}
+	}
+	v, ok := b.known[in]
+	if !ok {
+		v = len(b.insts)
+		b.insts = append(b.insts, in)
+		b.known[in] = v
+	}
+	return v
+}
+
+func (b *body) op(o lane.Op, args ...int) int {
+	in := inst{op: op(o), n: len(args)}
+	copy(in.args[:], args)
+	return b.add(in)
+}
+
+func (b *body) constant(bits uint32) int { return b.add(inst{op: op(lane.OpConst), bits: bits}) }
+
+func (b *body) shift(o lane.Op, x int, n int32) int {
+	return b.add(inst{op: op(o), args: [3]int{x}, n: 1, k: n})
+}
+
+// expand replaces what target t has no instruction for.
+func expand(p *lane.Program, t *target) *body {
+	b := &body{}
+	at := make([]int, len(p.Insts))
+	for v, in := range p.Insts {
+		low := inst{op: op(in.Op), n: in.Op.Args(), k: in.K, bits: in.Bits}
+		for i := range low.n {
+			low.args[i] = at[in.Args[i]]
+		}
+		switch {
+		case t == avx2 && in.Op == lane.OpLdexp:
+			at[v] = b.ldexp(low.args[0], low.args[1])
+		case t == avx2 && in.Op == lane.OpLookup:
+			x := low.args[0]
+			sel := b.shift(lane.OpShl, x, 28) // bit 3 of the index as a sign
+			hi := b.add(inst{op: opPermHi, args: [3]int{x}, n: 1, k: in.K})
+			lo := b.add(inst{op: opPermLo, args: [3]int{x}, n: 1, k: in.K})
+			at[v] = b.add(inst{op: opBlend, args: [3]int{sel, hi, lo}, n: 3})
+		default:
+			at[v] = b.add(low)
+		}
+	}
+	for _, o := range p.Outs {
+		b.outs = append(b.outs, at[o])
+	}
+	return b
+}
+
+// ldexp is x * 2^n as x * 2^i * 2^(n-i) with i = n/2: both powers are normal, and
+// of the two products only the last can be inexact.
+func (b *body) ldexp(x, n int) int {
+	const magicBits, half, one = 0x4b400000, 0x3f000000, 0x3f800000
+	magic := b.constant(magicBits)
+	i := b.op(lane.OpFMA, n, b.constant(half), magic) // integers in the low bits
+	j := b.op(lane.OpISub, b.op(lane.OpAdd, n, magic), i)
+	power := func(k int) int {
+		return b.op(lane.OpIAdd, b.shift(lane.OpShl, k, 23), b.constant(one))
+	}
+	return b.op(lane.OpMul, b.op(lane.OpMul, x, power(i)), power(j))
+}
+
+// fixedKind says where a value lives that is the same for all elements.
+type fixedKind int
+
+const (
+	fixedConst   fixedKind = iota // constant pool
+	fixedTable                    // constant pool, a table
+	fixedUniform                  // argument array
+	fixedSlot                     // stack frame, computed before the loop
+)
+
+// fixed is a value that is the same for all elements.
+type fixed struct {
+	kind fixedKind
+	bits uint32
+	k    int // which table, uniform or slot
+	uses int
+}
+
+// split is a program in two parts: before runs once and stores the slots, which
+// depend on scalars only; loop runs for every vector.
+type split struct {
+	before body
+	slots  int
+	loop   body
+	fixed  []fixed
+	tables []lane.Table
+}
+
+// prepare expands the program for the target and splits it.
+func prepare(p *lane.Program, t *target) *split {
+	b := expand(p, t)
+	s := &split{tables: p.Tables}
+	index := map[fixed]int{}
+	leaf := func(to *body, f fixed) int {
+		i, ok := index[f]
+		if !ok {
+			i = len(s.fixed)
+			s.fixed = append(s.fixed, f)
+			index[f] = i
+		}
+		return to.add(inst{op: opFixed, k: int32(i)})
+	}
+
+	uniform := make([]bool, len(b.insts))
+	for v, in := range b.insts {
+		switch in.op {
+		case op(lane.OpIn), op(lane.OpAcc):
+		default:
+			uniform[v] = true
+			for _, a := range in.operands() {
+				uniform[v] = uniform[v] && uniform[a]
+			}
+		}
+	}
+
+	// early and late place a value in the first and in the second part.
+	earlyAt, lateAt := map[int]int{}, map[int]int{}
+	var early, late func(v int) int
+	early = func(v int) int {
+		if at, ok := earlyAt[v]; ok {
+			return at
+		}
+		in := b.insts[v]
+		var at int
+		switch in.op {
+		case op(lane.OpConst):
+			at = leaf(&s.before, fixed{kind: fixedConst, bits: in.bits})
+		case op(lane.OpUniform):
+			at = leaf(&s.before, fixed{kind: fixedUniform, k: int(in.k)})
+		default:
+			for i, a := range in.operands() {
+				in.args[i] = early(a)
+			}
+			at = s.before.add(in)
+		}
+		earlyAt[v] = at
+		return at
+	}
+	slotOf := map[int]int{}
+	late = func(v int) int {
+		if at, ok := lateAt[v]; ok {
+			return at
+		}
+		in := b.insts[v]
+		var at int
+		switch {
+		case in.op == op(lane.OpConst):
+			at = leaf(&s.loop, fixed{kind: fixedConst, bits: in.bits})
+		case in.op == op(lane.OpUniform) && t == avx512:
+			at = leaf(&s.loop, fixed{kind: fixedUniform, k: int(in.k)})
+		case uniform[v] && !isMask(in.op):
+			e := early(v)
+			slot, ok := slotOf[e]
+			if !ok {
+				slot = s.slots
+				s.slots++
+				slotOf[e] = slot
+				s.before.outs = append(s.before.outs, e)
+			}
+			at = leaf(&s.loop, fixed{kind: fixedSlot, k: slot})
+		default:
+			for i, a := range in.operands() {
+				in.args[i] = late(a)
+			}
+			at = s.loop.add(in)
+		}
+		lateAt[v] = at
+		return at
+	}
+	// In the order of the source, so that lifetimes stay as its author left them;
+	// constants and inputs come with their first use.
+	for v, in := range b.insts {
+		if !uniform[v] && in.n > 0 {
+			late(v)
+		}
+	}
+	for _, o := range b.outs {
+		s.loop.outs = append(s.loop.outs, late(o))
+	}
+	for _, in := range s.loop.insts {
+		for i, a := range in.operands() {
+			if f := s.loop.insts[a]; f.op == opFixed {
+				// A first operand has to be in a register.
+				s.fixed[f.k].uses++
+				if i == 0 {
+					s.fixed[f.k].uses++
+				}
+			}
+		}
+		if in.op == op(lane.OpLookup) {
+			leafTable(s, index, in.k)
+		}
+	}
+	return s
+}
+
+// leafTable counts a use of table k in the loop.
+func leafTable(s *split, index map[fixed]int, k int32) {
+	f := fixed{kind: fixedTable, k: int(k)}
+	i, ok := index[f]
+	if !ok {
+		i = len(s.fixed)
+		s.fixed = append(s.fixed, f)
+		index[f] = i
+	}
+	s.fixed[i].uses++
+}
+
+// table returns the fixed value of table k.
+func (s *split) table(k int32) int {
+	for i, f := range s.fixed {
+		if f.kind == fixedTable && f.k == int(k) {
+			return i
+		}
+	}
+	panic(fmt.Sprint("no table ", k))
+}
+
+func isMask(o op) bool { return o < 256 && lane.Op(o).IsMask() }

@@ -1,0 +1,118 @@
+package vec
+
+import "fmt"
+
+// The canonical order of a reduction: the elements are taken in blocks of Block;
+// inside a block element i is combined into lane i mod 64, starting from the
+// neutral element; the lanes are combined by halves, lane i with lane i+h for
+// h = 32, 16, ..., 1; and the results of the blocks are reduced by the same rule.
+const (
+	// Block is the number of elements of one block of a reduction. A thread pool
+	// that reduces whole blocks and then the block results gets the same bits.
+	Block = 16384
+	lanes = 64
+)
+
+// lanesOf returns 64 lanes of the neutral element.
+func lanesOf(neutral float32) [lanes]float32 {
+	var l [lanes]float32
+	for i := range l {
+		l[i] = neutral
+	}
+	return l
+}
+
+func sumTree(l *[lanes]float32) float32 {
+	for h := lanes / 2; h > 0; h /= 2 {
+		for i := range h {
+			l[i] += l[i+h]
+		}
+	}
+	return l[0]
+}
+
+// maxTree uses the maximum that gives a NaN if there is one and takes +0 over -0;
+// its order does not matter.
+func maxTree(l *[lanes]float32) float32 {
+	m := l[0]
+	for _, x := range l[1:] {
+		m = max(m, x)
+	}
+	return m
+}
+
+// minTree is maxTree for the minimum, with -0 below +0.
+func minTree(l *[lanes]float32) float32 {
+	m := l[0]
+	for _, x := range l[1:] {
+		m = min(m, x)
+	}
+	return m
+}
+
+// sumTotal adds block results in the canonical order as they come.
+type sumTotal struct {
+	lanes [lanes]float32
+	n     int
+	upper *sumTotal // results of Block blocks each, for very long sums
+}
+
+func (t *sumTotal) add(x float32) {
+	if t.n == Block {
+		if t.upper == nil {
+			t.upper = &sumTotal{}
+		}
+		t.upper.add(sumTree(&t.lanes))
+		t.lanes, t.n = [lanes]float32{}, 0
+	}
+	t.lanes[t.n%lanes] += x
+	t.n++
+}
+
+func (t *sumTotal) value() float32 {
+	x := sumTree(&t.lanes)
+	if t.upper == nil {
+		return x
+	}
+	t.upper.add(x)
+	return t.upper.value()
+}
+
+// maxTotal and minTotal combine block results.
+type maxTotal struct {
+	max float32
+	any bool
+}
+
+func (t *maxTotal) add(x float32) {
+	if !t.any {
+		t.max, t.any = x, true
+	}
+	t.max = max(t.max, x)
+}
+
+func (t *maxTotal) value() float32 { return t.max }
+
+type minTotal struct {
+	min float32
+	any bool
+}
+
+func (t *minTotal) add(x float32) {
+	if !t.any {
+		t.min, t.any = x, true
+	}
+	t.min = min(t.min, x)
+}
+
+func (t *minTotal) value() float32 { return t.min }
+
+// sameLength returns n and panics if another length differs.
+func sameLength(name string, n int, others ...int) int {
+	for _, m := range others {
+		if m != n {
+			panic(fmt.Sprintf("vec: %s: slices of different lengths: %d and %d", name, n, m))
+		}
+	}
+	return n
+}
