@@ -20,6 +20,9 @@ func FromSlice[T Elem](v []T, shape ...int) *Tensor {
 	return newTensor(hostBlock(cpu.Wrap(b), "from_slice"), dtypeOf[T](), shape, nil)
 }
 
+// Of makes host data of rank 0.
+func Of[T Elem](v T) *Tensor { return FromSlice([]T{v}) }
+
 // Zeros makes host data with all elements zero.
 func Zeros(dt DType, shape ...int) *Tensor {
 	checkShape("zeros", shape)
@@ -73,6 +76,9 @@ func ToSlice[T Elem](t *Tensor) []T {
 	t.alive("to_slice")
 	c := t.Detach().To(dtypeOf[T]()).Contiguous()
 	v := make([]T, c.Len())
+	if len(v) == 0 {
+		return v
+	}
 	var z T
 	size := int(unsafe.Sizeof(z))
 	dst := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*size)
@@ -110,6 +116,9 @@ func Data[T Elem](t *Tensor) []T {
 
 // bytesOf is the memory of a contiguous tensor in host memory.
 func bytesOf(t *Tensor) []byte {
+	if t.Len() == 0 {
+		return nil
+	}
 	b := t.blk.buf.(*cpu.Mem).Data()
 	return b[t.layout.Offset*t.dtype.Size():][:t.Len()*t.dtype.Size()]
 }
