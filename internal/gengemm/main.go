@@ -21,11 +21,11 @@ func main() {
 			microKernel(g, set, rows, 2)
 			microKernel(g, set, rows, 1)
 		}
-		copyRows(g, set)
+		copyStrips(g, set)
 		peak(g, set)
 	}
 	tails(g)
-	copy12(g)
+	copyPanels(g)
 	transpose(g, 8)
 	transpose(g, 4)
 

@@ -8,74 +8,114 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// copyRows emits the copy of k rows of one strip, two vectors wide, from a row-major matrix.
-// Columns from cols on become zero.
-func copyRows(g *build.Context, set isa) {
-	name := "copyRows" + set.name
+// copyStrips emits the copy of rows of a row-major matrix to packed strips, two vectors wide. A row is read from its
+// first column to its last, while the rows below are on their way to the cache.
+func copyStrips(g *build.Context, set isa) {
+	name := "copyStrips" + set.name
 	g.Function(name)
-	g.Doc(name + " copies cols columns of k rows to a packed strip and pads it with zeros.")
+	g.Doc(name + " is kernels.copyStrips for this tier.")
 	g.Pragma("noescape")
 	g.Attributes(build.NOSPLIT)
-	g.SignatureExpr("func(dst, src *float32, row, k, cols int)")
+	g.SignatureExpr("func(dst, src *float32, row, k, strips, cols int)")
 
 	dst := g.Load(g.Param("dst"), g.GP64())
 	src := g.Load(g.Param("src"), g.GP64())
 	row := g.Load(g.Param("row"), g.GP64())
 	k := g.Load(g.Param("k"), g.GP64())
+	strips := g.Load(g.Param("strips"), g.GP64())
 	cols := g.Load(g.Param("cols"), g.GP64()).(reg.GPVirtual)
 	g.SHLQ(operand.U8(2), row)
 	g.TESTQ(k, k)
 	g.JE(operand.LabelRef("done"))
 
+	g.Comment("A strip has k rows.")
+	width := 2 * set.bytes()
+	strip := g.GP64()
+	g.MOVQ(k, strip)
+	g.IMUL3Q(operand.U32(uint32(width)), strip, strip)
+	edge := set.newTail(g, cols, 2)
 	x := []reg.VecVirtual{set.vector(g), set.vector(g)}
-	loop := func(label string, load func(v int, from operand.Mem)) {
-		g.Label(label)
-		for v := range x {
-			load(v, operand.Mem{Base: src, Disp: v * set.bytes()})
-		}
-		for v := range x {
-			g.VMOVUPS(x[v], operand.Mem{Base: dst, Disp: v * set.bytes()})
-		}
-		g.ADDQ(row, src)
-		g.ADDQ(operand.U32(uint32(2*set.bytes())), dst)
-		g.DECQ(k)
-		g.JNE(operand.LabelRef(label))
+	from, ahead, to, left := g.GP64(), g.GP64(), g.GP64(), g.GP64()
+
+	g.Label("row")
+	g.MOVQ(src, from)
+	g.LEAQ(operand.Mem{Base: src, Index: row, Scale: 8}, ahead)
+	g.MOVQ(dst, to)
+	g.MOVQ(strips, left)
+	g.TESTQ(left, left)
+	g.JE(operand.LabelRef("narrow"))
+	g.Label("strip")
+	for v := range x {
+		g.VMOVUPS(operand.Mem{Base: from, Disp: v * set.bytes()}, x[v])
 	}
-	g.CMPQ(cols, operand.U8(uint8(2*set.lanes)))
-	g.JNE(operand.LabelRef("narrow"))
-	loop("row", func(v int, from operand.Mem) { g.VMOVUPS(from, x[v]) })
-	g.VZEROUPPER()
-	g.RET()
+	for line := 0; line < width; line += 64 {
+		g.PREFETCHT0(operand.Mem{Base: ahead, Disp: line})
+	}
+	for v := range x {
+		g.VMOVUPS(x[v], operand.Mem{Base: to, Disp: v * set.bytes()})
+	}
+	g.ADDQ(operand.U32(uint32(width)), from)
+	g.ADDQ(operand.U32(uint32(width)), ahead)
+	g.ADDQ(strip, to)
+	g.DECQ(left)
+	g.JNE(operand.LabelRef("strip"))
 
 	g.Label("narrow")
-	edge := set.newTail(g, cols, 2)
-	loop("narrowRow", func(v int, from operand.Mem) { edge.load(g, v, from, x[v]) })
+	g.TESTQ(cols, cols)
+	g.JE(operand.LabelRef("next"))
+	for v := range x {
+		edge.load(g, v, operand.Mem{Base: from, Disp: v * set.bytes()}, x[v])
+		g.VMOVUPS(x[v], operand.Mem{Base: to, Disp: v * set.bytes()})
+	}
+	g.Label("next")
+	g.ADDQ(row, src)
+	g.ADDQ(operand.U32(uint32(width)), dst)
+	g.DECQ(k)
+	g.JNE(operand.LabelRef("row"))
 	g.Label("done")
 	g.VZEROUPPER()
 	g.RET()
 }
 
-// copy12 emits the copy of twelve neighbouring elements of each of k rows: a panel of A when A is a transposed view.
-func copy12(g *build.Context) {
-	g.Function("copy12")
-	g.Doc("copy12 sets dst[p*12+r] = src[p*row+r] for r < 12 and p < k.")
+// copyPanels emits the copy of neighbouring elements of rows to packed panels, twelve to each: what packs A when it is
+// a transposed view.
+func copyPanels(g *build.Context) {
+	g.Function("copyPanels")
+	g.Doc("copyPanels sets dst[q*12*k+p*12+r] = src[p*row+q*12+r] for q < panels, p < k and r < 12.")
 	g.Pragma("noescape")
 	g.Attributes(build.NOSPLIT)
-	g.SignatureExpr("func(dst, src *float32, row, k int)")
+	g.SignatureExpr("func(dst, src *float32, row, k, panels int)")
 
 	dst := g.Load(g.Param("dst"), g.GP64())
 	src := g.Load(g.Param("src"), g.GP64())
 	row := g.Load(g.Param("row"), g.GP64())
 	k := g.Load(g.Param("k"), g.GP64())
+	panels := g.Load(g.Param("panels"), g.GP64())
 	g.SHLQ(operand.U8(2), row)
 	g.TESTQ(k, k)
 	g.JE(operand.LabelRef("done"))
+	panel := g.GP64()
+	g.MOVQ(k, panel)
+	g.IMUL3Q(operand.U32(48), panel, panel)
+	from, ahead, to, left := g.GP64(), g.GP64(), g.GP64(), g.GP64()
 	eight, four := g.YMM(), g.XMM()
+
 	g.Label("row")
-	g.VMOVUPS(operand.Mem{Base: src}, eight)
-	g.VMOVUPS(operand.Mem{Base: src, Disp: 32}, four)
-	g.VMOVUPS(eight, operand.Mem{Base: dst})
-	g.VMOVUPS(four, operand.Mem{Base: dst, Disp: 32})
+	g.MOVQ(src, from)
+	g.LEAQ(operand.Mem{Base: src, Index: row, Scale: 8}, ahead)
+	g.MOVQ(dst, to)
+	g.MOVQ(panels, left)
+	g.Label("panel")
+	g.VMOVUPS(operand.Mem{Base: from}, eight)
+	g.VMOVUPS(operand.Mem{Base: from, Disp: 32}, four)
+	g.PREFETCHT0(operand.Mem{Base: ahead})
+	g.VMOVUPS(eight, operand.Mem{Base: to})
+	g.VMOVUPS(four, operand.Mem{Base: to, Disp: 32})
+	g.ADDQ(operand.U8(48), from)
+	g.ADDQ(operand.U8(48), ahead)
+	g.ADDQ(panel, to)
+	g.DECQ(left)
+	g.JNE(operand.LabelRef("panel"))
 	g.ADDQ(row, src)
 	g.ADDQ(operand.U8(48), dst)
 	g.DECQ(k)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
 	"sync"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-var share = flag.Bool("share", false, "print the share of the multiply-add peak for each shape")
+var share = flag.String("share", "", "print the share of the multiply-add peak for the cases tier/threads/shape that match this expression")
 
 // A shape is a product that training does; a letter T marks a transposed operand.
 type shape struct {
@@ -72,7 +73,9 @@ func (s shape) operands() (run func()) {
 	return func() { Batch(s.count, s.m, s.n, s.k, ai, bi, ci) }
 }
 
-func (s shape) flops() float64 { return 2 * float64(s.count) * float64(s.m) * float64(s.n) * float64(s.k) }
+func (s shape) flops() float64 {
+	return 2 * float64(s.count) * float64(s.m) * float64(s.n) * float64(s.k)
+}
 
 func BenchmarkFloat32(b *testing.B) {
 	for _, s := range shapes {
@@ -89,14 +92,19 @@ func BenchmarkFloat32(b *testing.B) {
 // TestShareOfPeak compares each shape with the peak measured in the same moment. On a machine that others use too,
 // the best of many short runs stands for the quiet machine.
 func TestShareOfPeak(t *testing.T) {
-	if !*share {
-		t.Skip("run with -share")
+	if *share == "" {
+		t.Skip("run with -share .")
 	}
+	chosen := regexp.MustCompile(*share)
 	for _, tier := range tiers()[1:] {
 		force(t, tier)
 		for _, procs := range []int{1, 2} {
 			old := runtime.GOMAXPROCS(procs)
 			for _, s := range shapes {
+				name := fmt.Sprintf("%v/%d/%s", tier, procs, s.name)
+				if !chosen.MatchString(name) {
+					continue
+				}
 				run := s.operands()
 				run()
 				best, peak := 0.0, 0.0
@@ -108,7 +116,7 @@ func TestShareOfPeak(t *testing.T) {
 						best = max(best, s.flops()/float64(time.Since(t0).Nanoseconds()))
 					}
 				}
-				fmt.Printf("%-7v threads %d %-12s %7.1f GFLOP/s of %6.1f: %.3f  %8.1f us\n", tier, procs, s.name, best, peak, best/peak, s.flops()/best/1e3)
+				fmt.Printf("%-20s %7.1f GFLOP/s of %6.1f: %.3f  %9.1f us\n", name, best, peak, best/peak, s.flops()/best/1e3)
 			}
 			runtime.GOMAXPROCS(old)
 		}

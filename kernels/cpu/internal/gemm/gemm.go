@@ -10,6 +10,9 @@ import (
 // changing it changes the bits of every product with an inner size above it.
 const chunk = 256
 
+// parallelWork is the number of multiply-adds that are worth a thread, about ten microseconds of them.
+const parallelWork = 1 << 19
+
 // Mat is a view of float32 elements: element (i, j) is Data[i*Row+j*Col]. Strides are not negative; a stride of 0
 // repeats one row or column (an expanded operand).
 type Mat struct {
@@ -23,11 +26,14 @@ type Mat64 struct {
 	Row, Col int
 }
 
+// An Epilogue changes a finished segment of row i of C, which starts at column j, while it is in cache.
+type Epilogue = func(i, j int, dst []float32)
+
 // Float32 computes C = A B in the canonical order, for A [m k], B [k n] and C [m n].
 // C is row-major with leading dimension ldc and shares no memory with A and B.
-// The epilogue, when not nil, is called once for each finished segment of a row, c[i*ldc+j:][:len(dst)],
-// while it is in cache; it may change dst, and several goroutines may call it at once.
-func Float32(m, n, k int, a, b Mat, c []float32, ldc int, epilogue func(i, j int, dst []float32)) {
+// The epilogue, when not nil, is called for segments of rows that cover each element of C once, possibly from several
+// goroutines at once. How rows are cut into segments is not defined.
+func Float32(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
 	if m <= 0 || n <= 0 {
 		return
 	}
@@ -37,23 +43,18 @@ func Float32(m, n, k int, a, b Mat, c []float32, ldc int, epilogue func(i, j int
 		portable(m, n, k, a, b, c, ldc, epilogue)
 		return
 	}
-	workers := 1
-	if m*n*k >= 2*parallelWork {
-		workers = par.Workers()
-	}
 	p := acquire(tier)
 	p.set(m, n, k, a, b, c, ldc, epilogue)
-	p.run(workers)
+	p.run(workersFor(m, n, k))
 	p.release()
 }
 
-// Batch computes count products C = A B of equal sizes, asking for the operands of each by its number.
-// The functions may be called from several goroutines at once.
-func Batch(count, m, n, k int, a, b func(i int) Mat, c func(i int) (data []float32, ldc int)) {
-	for i := range count {
-		data, ldc := c(i)
-		Float32(m, n, k, a(i), b(i), data, ldc, nil)
+// workersFor returns the number of threads that a product is worth.
+func workersFor(m, n, k int) int {
+	if m*n*k < 2*parallelWork {
+		return 1
 	}
+	return min(par.Workers(), m*n*k/parallelWork)
 }
 
 // check panics unless every element that a product of these sizes touches exists.

@@ -16,10 +16,10 @@ type kernels struct {
 	wide   []tileFunc // micro-kernels of one strip's width by number of rows
 	narrow []tileFunc // micro-kernels of half that width
 
-	// copyRows copies cols columns of k rows to a packed strip and pads it with zeros.
-	copyRows func(dst, src *float32, row, k, cols int)
-	// copy12 is copyRows for panels of A: dst[p*12+r] = src[p*row+r] for r < 12 and p < k.
-	copy12 func(dst, src *float32, row, k int)
+	// copyStrips copies k rows to packed strips: strips full ones and, if cols > 0, one of cols columns and padding.
+	copyStrips func(dst, src *float32, row, k, strips, cols int)
+	// copyPanels does the same for panels of A: dst[q*12*k+p*12+r] = src[p*row+q*12+r] for q < panels, p < k, r < 12.
+	copyPanels func(dst, src *float32, row, k, panels int)
 	// transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4; transpose4 for r < 4.
 	transpose8, transpose4 func(dst *float32, step int, src *float32, row, k int)
 }

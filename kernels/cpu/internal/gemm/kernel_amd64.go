@@ -9,8 +9,8 @@ var kernelsAVX512 = kernels{
 		tile7x32AVX512, tile8x32AVX512, tile9x32AVX512, tile10x32AVX512, tile11x32AVX512, tile12x32AVX512},
 	narrow: []tileFunc{nil, tile1x16AVX512, tile2x16AVX512, tile3x16AVX512, tile4x16AVX512, tile5x16AVX512, tile6x16AVX512,
 		tile7x16AVX512, tile8x16AVX512, tile9x16AVX512, tile10x16AVX512, tile11x16AVX512, tile12x16AVX512},
-	copyRows:   copyRowsAVX512,
-	copy12:     copy12,
+	copyStrips: copyStripsAVX512,
+	copyPanels: copyPanels,
 	transpose8: transpose8,
 	transpose4: transpose4,
 }
@@ -20,8 +20,8 @@ var kernelsAVX2 = kernels{
 	rows:       6,
 	wide:       []tileFunc{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2},
 	narrow:     []tileFunc{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
-	copyRows:   copyRowsAVX2,
-	copy12:     copy12,
+	copyStrips: copyStripsAVX2,
+	copyPanels: copyPanels,
 	transpose8: transpose8,
 	transpose4: transpose4,
 }

@@ -15,21 +15,20 @@ func (p *product) doPack(_, task int) {
 	first := p.unpacked + task%groups*packGroup
 	k0 := p.k0 + task/groups*chunk
 	kc := min(chunk, p.k1-k0)
-	for strip := first; strip < min(first+packGroup, strips); strip++ {
-		j := p.j0 + strip*width
-		p.packStrip(p.packedStrip(k0, kc, strip)[:kc*width], k0, kc, j, min(width, p.j1-j))
-	}
-}
-
-// packStrip copies columns [j, j+cols) of rows [k0, k0+kc) of B to a strip. Columns of the strip beyond cols get any
-// values: the micro-kernels drop what they compute from them.
-func (p *product) packStrip(dst []float32, k0, kc, j, cols int) {
-	src := p.b.Data[k0*p.b.Row+j*p.b.Col:]
+	dst := p.packedStrip(k0, kc, first)
+	j0 := p.j0 + first*width
+	j1 := min(j0+packGroup*width, p.j1)
+	src := p.b.Data[k0*p.b.Row+j0*p.b.Col:]
 	if p.b.Col == 1 {
-		p.tier.copyRows(&dst[0], &src[0], p.b.Row, kc, cols)
+		p.tier.copyStrips(&dst[0], &src[0], p.b.Row, kc, (j1-j0)/width, (j1-j0)%width)
 		return
 	}
-	p.tier.packTranspose(dst, p.tier.width(), Mat{src, p.b.Col, p.b.Row}, cols, kc)
+	for j := j0; j < j1; j += width {
+		p.tier.packTranspose(dst, width, Mat{src, p.b.Col, p.b.Row}, min(width, j1-j), kc)
+		if j+width < j1 {
+			dst, src = dst[kc*width:], src[width*p.b.Col:]
+		}
+	}
 }
 
 // packTranspose sets dst[p*step+r] to element (r, p) of src for r < rows and p < k.
@@ -46,23 +45,31 @@ func (t *kernels) packTranspose(dst []float32, step int, src Mat, rows, k int) {
 			t.transpose4(&dst[r], step, &src.Data[r*src.Row], src.Row, even)
 		}
 	}
-	// What the blocks of four left over: the last columns of the rows above r, and the rows from r on.
-	for p := range k {
-		lo := r
-		if p >= even {
-			lo = 0
-		}
-		for i := lo; i < rows; i++ {
-			dst[p*step+i] = src.Data[i*src.Row+p*src.Col]
+	// What the blocks of four by four left over: the last rows, and the last columns of the rows above.
+	copyTranspose(dst, step, src, r, rows, 0, k)
+	copyTranspose(dst, step, src, 0, r, even, k)
+}
+
+// copyTranspose is packTranspose for rows [r0, r1) and p in [p0, p1).
+func copyTranspose(dst []float32, step int, src Mat, r0, r1, p0, p1 int) {
+	if r0 == r1 {
+		return
+	}
+	for p := p0; p < p1; p++ {
+		for r := r0; r < r1; r++ {
+			dst[p*step+r] = src.Data[r*src.Row+p*src.Col]
 		}
 	}
 }
 
-// packA copies panelRows rows of A, for kc values of k, to the scratch panel.
-func (t *kernels) packA(dst []float32, a Mat, kc int) {
+// packPanels packs full panels of A, for kc values of k.
+func (t *kernels) packPanels(dst []float32, a Mat, kc, panels int) {
 	if a.Row == 1 {
-		t.copy12(&dst[0], &a.Data[0], a.Col, kc)
+		t.copyPanels(&dst[0], &a.Data[0], a.Col, kc, panels)
 		return
 	}
-	t.packTranspose(dst, panelRows, a, panelRows, kc)
+	for panel := range panels {
+		rows := Mat{a.Data[panel*panelRows*a.Row:], a.Row, a.Col}
+		t.packTranspose(dst[panel*panelRows*kc:], panelRows, rows, panelRows, kc)
+	}
 }

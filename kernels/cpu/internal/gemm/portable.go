@@ -13,7 +13,7 @@ const strip = 64
 const grainFlops = 1 << 14
 
 // portable is the tier without assembly: the canonical order as loops over strips of each row of C.
-func portable(m, n, k int, a, b Mat, c []float32, ldc int, epilogue func(i, j int, dst []float32)) {
+func portable(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
 	par.For(m, max(1, grainFlops/(n*max(k, 1))), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			row := c[i*ldc:][:n]

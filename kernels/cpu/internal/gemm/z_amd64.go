@@ -122,10 +122,10 @@ func tile12x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int
 //go:noescape
 func tile12x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
 
-// copyRowsAVX512 copies cols columns of k rows to a packed strip and pads it with zeros.
+// copyStripsAVX512 is kernels.copyStrips for this tier.
 //
 //go:noescape
-func copyRowsAVX512(dst *float32, src *float32, row int, k int, cols int)
+func copyStripsAVX512(dst *float32, src *float32, row int, k int, strips int, cols int)
 
 // peakAVX512 does 12 independent vector multiply-adds of x n times.
 func peakAVX512(n int, x float32)
@@ -190,18 +190,18 @@ func tile6x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, b
 //go:noescape
 func tile6x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
 
-// copyRowsAVX2 copies cols columns of k rows to a packed strip and pads it with zeros.
+// copyStripsAVX2 is kernels.copyStrips for this tier.
 //
 //go:noescape
-func copyRowsAVX2(dst *float32, src *float32, row int, k int, cols int)
+func copyStripsAVX2(dst *float32, src *float32, row int, k int, strips int, cols int)
 
 // peakAVX2 does 12 independent vector multiply-adds of x n times.
 func peakAVX2(n int, x float32)
 
-// copy12 sets dst[p*12+r] = src[p*row+r] for r < 12 and p < k.
+// copyPanels sets dst[q*12*k+p*12+r] = src[p*row+q*12+r] for q < panels, p < k and r < 12.
 //
 //go:noescape
-func copy12(dst *float32, src *float32, row int, k int)
+func copyPanels(dst *float32, src *float32, row int, k int, panels int)
 
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //

@@ -4266,50 +4266,66 @@ storeNarrow:
 	VZEROUPPER
 	RET
 
-// func copyRowsAVX512(dst *float32, src *float32, row int, k int, cols int)
-// Requires: AVX, AVX512F
-TEXT ·copyRowsAVX512(SB), NOSPLIT, $0-40
+// func copyStripsAVX512(dst *float32, src *float32, row int, k int, strips int, cols int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·copyStripsAVX512(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), DX
 	MOVQ  row+16(FP), BX
 	MOVQ  k+24(FP), SI
-	MOVQ  cols+32(FP), CX
+	MOVQ  strips+32(FP), DI
+	MOVQ  cols+40(FP), R8
 	SHLQ  $0x02, BX
 	TESTQ SI, SI
 	JE    done
-	CMPQ  CX, $0x20
-	JNE   narrow
+
+	// A strip has k rows.
+	MOVQ   SI, R9
+	IMUL3Q $0x00000080, R9, R9
+
+	// Masks of the columns: one bit for each.
+	MOVQ  R8, CX
+	MOVQ  $0x00000001, R10
+	SHLQ  CL, R10
+	DECQ  R10
+	KMOVW R10, K1
+	SHRQ  $0x10, R10
+	KMOVW R10, K2
 
 row:
-	VMOVUPS (DX), Z0
-	VMOVUPS 64(DX), Z1
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	ADDQ    BX, DX
-	ADDQ    $0x00000080, AX
-	DECQ    SI
-	JNE     row
-	VZEROUPPER
-	RET
+	MOVQ  DX, CX
+	LEAQ  (DX)(BX*8), R10
+	MOVQ  AX, R11
+	MOVQ  DI, R12
+	TESTQ R12, R12
+	JE    narrow
+
+strip:
+	VMOVUPS    (CX), Z0
+	VMOVUPS    64(CX), Z1
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z1, 64(R11)
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000080, R10
+	ADDQ       R9, R11
+	DECQ       R12
+	JNE        strip
 
 narrow:
-	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, DI
-	SHLQ  CL, DI
-	DECQ  DI
-	KMOVW DI, K1
-	SHRQ  $0x10, DI
-	KMOVW DI, K2
+	TESTQ     R8, R8
+	JE        next
+	VMOVUPS.Z (CX), K1, Z0
+	VMOVUPS   Z0, (R11)
+	VMOVUPS.Z 64(CX), K2, Z1
+	VMOVUPS   Z1, 64(R11)
 
-narrowRow:
-	VMOVUPS.Z (DX), K1, Z0
-	VMOVUPS.Z 64(DX), K2, Z1
-	VMOVUPS   Z0, (AX)
-	VMOVUPS   Z1, 64(AX)
-	ADDQ      BX, DX
-	ADDQ      $0x00000080, AX
-	DECQ      SI
-	JNE       narrowRow
+next:
+	ADDQ BX, DX
+	ADDQ $0x00000080, AX
+	DECQ SI
+	JNE  row
 
 done:
 	VZEROUPPER
@@ -6594,49 +6610,64 @@ storeNarrow:
 	VZEROUPPER
 	RET
 
-// func copyRowsAVX2(dst *float32, src *float32, row int, k int, cols int)
-// Requires: AVX
-TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-40
+// func copyStripsAVX2(dst *float32, src *float32, row int, k int, strips int, cols int)
+// Requires: AVX, MMX+
+TEXT ·copyStripsAVX2(SB), NOSPLIT, $0-48
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
 	MOVQ  row+16(FP), DX
 	MOVQ  k+24(FP), BX
-	MOVQ  cols+32(FP), SI
+	MOVQ  strips+32(FP), SI
+	MOVQ  cols+40(FP), DI
 	SHLQ  $0x02, DX
 	TESTQ BX, BX
 	JE    done
-	CMPQ  SI, $0x10
-	JNE   narrow
+
+	// A strip has k rows.
+	MOVQ   BX, R8
+	IMUL3Q $0x00000040, R8, R8
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ tails<>+64(SB), R9
+	MOVQ DI, R10
+	SHLQ $0x02, R10
+	SUBQ R10, R9
 
 row:
-	VMOVUPS (CX), Y0
-	VMOVUPS 32(CX), Y1
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	ADDQ    DX, CX
-	ADDQ    $0x00000040, AX
-	DECQ    BX
-	JNE     row
-	VZEROUPPER
-	RET
+	MOVQ  CX, R10
+	LEAQ  (CX)(DX*8), R11
+	MOVQ  AX, R12
+	MOVQ  SI, R13
+	TESTQ R13, R13
+	JE    narrow
+
+strip:
+	VMOVUPS    (R10), Y0
+	VMOVUPS    32(R10), Y1
+	PREFETCHT0 (R11)
+	VMOVUPS    Y0, (R12)
+	VMOVUPS    Y1, 32(R12)
+	ADDQ       $0x00000040, R10
+	ADDQ       $0x00000040, R11
+	ADDQ       R8, R12
+	DECQ       R13
+	JNE        strip
 
 narrow:
-	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ tails<>+64(SB), DI
-	SHLQ $0x02, SI
-	SUBQ SI, DI
+	TESTQ      DI, DI
+	JE         next
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (R10), Y0, Y0
+	VMOVUPS    Y0, (R12)
+	VMOVUPS    32(R9), Y0
+	VMASKMOVPS 32(R10), Y0, Y1
+	VMOVUPS    Y1, 32(R12)
 
-narrowRow:
-	VMOVUPS    (DI), Y1
-	VMASKMOVPS (CX), Y1, Y0
-	VMOVUPS    32(DI), Y1
-	VMASKMOVPS 32(CX), Y1, Y1
-	VMOVUPS    Y0, (AX)
-	VMOVUPS    Y1, 32(AX)
-	ADDQ       DX, CX
-	ADDQ       $0x00000040, AX
-	DECQ       BX
-	JNE        narrowRow
+next:
+	ADDQ DX, CX
+	ADDQ $0x00000040, AX
+	DECQ BX
+	JNE  row
 
 done:
 	VZEROUPPER
@@ -6712,26 +6743,41 @@ DATA tails<>+120(SB)/4, $0x00000000
 DATA tails<>+124(SB)/4, $0x00000000
 GLOBL tails<>(SB), RODATA|NOPTR, $128
 
-// func copy12(dst *float32, src *float32, row int, k int)
-// Requires: AVX
-TEXT ·copy12(SB), NOSPLIT, $0-32
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+8(FP), CX
-	MOVQ  row+16(FP), DX
-	MOVQ  k+24(FP), BX
-	SHLQ  $0x02, DX
-	TESTQ BX, BX
-	JE    done
+// func copyPanels(dst *float32, src *float32, row int, k int, panels int)
+// Requires: AVX, MMX+
+TEXT ·copyPanels(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), AX
+	MOVQ   src+8(FP), CX
+	MOVQ   row+16(FP), DX
+	MOVQ   k+24(FP), BX
+	MOVQ   panels+32(FP), SI
+	SHLQ   $0x02, DX
+	TESTQ  BX, BX
+	JE     done
+	MOVQ   BX, DI
+	IMUL3Q $0x00000030, DI, DI
 
 row:
-	VMOVUPS (CX), Y0
-	VMOVUPS 32(CX), X1
-	VMOVUPS Y0, (AX)
-	VMOVUPS X1, 32(AX)
-	ADDQ    DX, CX
-	ADDQ    $0x30, AX
-	DECQ    BX
-	JNE     row
+	MOVQ CX, R8
+	LEAQ (CX)(DX*8), R9
+	MOVQ AX, R10
+	MOVQ SI, R11
+
+panel:
+	VMOVUPS    (R8), Y0
+	VMOVUPS    32(R8), X1
+	PREFETCHT0 (R9)
+	VMOVUPS    Y0, (R10)
+	VMOVUPS    X1, 32(R10)
+	ADDQ       $0x30, R8
+	ADDQ       $0x30, R9
+	ADDQ       DI, R10
+	DECQ       R11
+	JNE        panel
+	ADDQ       DX, CX
+	ADDQ       $0x30, AX
+	DECQ       BX
+	JNE        row
 
 done:
 	VZEROUPPER

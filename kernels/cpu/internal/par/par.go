@@ -56,7 +56,9 @@ func Tiles(n int, f func(worker, i int)) { TilesOn(Workers(), n, f) }
 
 // TilesOn is Tiles with at most the given number of workers.
 func TilesOn(workers, n int, f func(worker, i int)) {
-	workers = min(workers, Workers())
+	if workers > 1 && n > 1 {
+		workers = min(workers, Workers())
+	}
 	if workers <= 1 || n <= 1 {
 		for i := range n {
 			f(0, i)
