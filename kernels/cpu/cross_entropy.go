@@ -1,0 +1,183 @@
+package cpu
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+// Attributes of the cross-entropy kernels: l.Ints are the target of rows to leave out and the reduction, l.Floats is
+// the label smoothing.
+const (
+	lossMean = iota
+	lossSum
+	lossNone
+)
+
+// Targets reads the class indices l.In[1] of the rows of l.In[0]: -1 for rows to leave out. The second result is the
+// number of the others. An index that is no class is an error.
+func Targets(l *kernels.Launch, classes int) (targets []int, count int) {
+	a := l.In[1]
+	targets = make([]int, a.Len())
+	if len(targets) == 0 {
+		return targets, 0
+	}
+	var all dimensions
+	for i, size := range a.Shape {
+		all.push(size, a.Strides[i])
+	}
+	read := integerReader(a)
+	at := all.walk(0)
+	for r := range targets {
+		k := read(at.place)
+		at.next()
+		switch {
+		case k == int64(l.Ints[0]):
+			targets[r] = -1
+			continue
+		case k < 0 || k >= int64(classes):
+			panic(kernels.Errorf(kernels.ErrIndex, l.Op.Name, "target %v is %d, outside the classes [0, %d); %d marks rows to ignore", indexOf(r, a.Shape), k, classes, l.Ints[0]))
+		}
+		targets[r] = int(k)
+		count++
+	}
+	return targets, count
+}
+
+func integerReader(a kernels.Arg) func(i int) int64 {
+	switch a.DType {
+	case kernels.Int64:
+		v := Slice[int64](a)
+		return func(i int) int64 { return v[i] }
+	case kernels.Int32:
+		v := Slice[int32](a)
+		return func(i int) int64 { return int64(v[i]) }
+	}
+	v := Slice[uint8](a)
+	return func(i int) int64 { return int64(v[i]) }
+}
+
+// indexOf is the index of element i of a shape in row-major order.
+func indexOf(i int, shape []int) []int {
+	index := make([]int, len(shape))
+	for a := len(shape) - 1; a >= 0; a-- {
+		index[a] = i % shape[a]
+		i /= shape[a]
+	}
+	return index
+}
+
+// CrossEntropy computes for each row, with m = max(x) and s = sum(exp(x - m)),
+//
+//	(1-e) * (log(s) - (x[target] - m)) + e * (log(s) - sum(x - m)/C)
+//
+// where e is the label smoothing, and keeps m and s for the gradient. The mean is the canonical sum of the rows' losses
+// divided by the number of rows that count.
+func CrossEntropy(l *kernels.Launch) {
+	x := l.In[0]
+	classes := x.Shape[len(x.Shape)-1]
+	targets, count := Targets(l, classes)
+	largest, sums := Slice[float32](l.Out[1]), Slice[float32](l.Out[2])
+	loss := Slice[float32](l.Out[0])
+	if l.Ints[1] != lossNone {
+		scratch := borrow(len(targets))
+		defer giveBack(scratch)
+		loss = *scratch
+	}
+	smoothing := float32(l.Floats[0])
+	rows := reductionOf(x, []int{len(x.Shape) - 1})
+	in := Slice[float32](x)
+	par.For(len(targets), 1+rowGrain/max(1, classes), func(lo, hi int) {
+		buf := borrow(rows.gathered(classes))
+		defer giveBack(buf)
+		for r := lo; r < hi; r++ {
+			row := rows.elements(*buf, in, r, 0, classes)
+			m := maxOf(row)
+			s := sumExp(row, m)
+			largest[r], sums[r] = m, s
+			loss[r] = 0
+			if targets[r] < 0 {
+				continue
+			}
+			logSum := logOf(s)
+			y := logSum - (row[targets[r]] - m)
+			if smoothing > 0 {
+				y = float32((1-smoothing)*y) + float32(smoothing*(logSum-sumDistance(row, m)/float32(classes)))
+			}
+			loss[r] = y
+		}
+	})
+	if l.Ints[1] == lossNone {
+		return
+	}
+	total := sumOf(loss)
+	if l.Ints[1] == lossMean {
+		total /= float32(count)
+	}
+	Slice[float32](l.Out[0])[0] = total
+}
+
+// sumDistance is the canonical sum of x - c.
+func sumDistance(x []float32, c float32) float32 {
+	return sumMapped(len(x), func(dst []float32, from, to int) []float32 {
+		for i, v := range x[from:to] {
+			dst[i] = v - c
+		}
+		return dst
+	})
+}
+
+// CrossEntropyGrad computes (exp(x - m) * (1/s) - target) * scale for each row, where targets are smoothed one-hot rows
+// and scale is the gradient of the row's loss. The operands are logits, targets, m, s and the gradient of the result.
+func CrossEntropyGrad(l *kernels.Launch) {
+	x := l.In[0]
+	classes := x.Shape[len(x.Shape)-1]
+	targets, count := Targets(l, classes)
+	dx, in := Slice[float32](l.Out[0]), Slice[float32](x)
+	rows := reductionOf(x, []int{len(x.Shape) - 1})
+	largest, sums, g := newReader(l.In[2]), newReader(l.In[3]), newReader(l.In[4])
+	smoothing := float32(l.Floats[0])
+	off := smoothing / float32(classes)
+	on := (1 - smoothing) + off
+	par.For(len(targets), 1+rowGrain/max(1, classes), func(lo, hi int) {
+		buf := borrow(rows.gathered(classes))
+		defer giveBack(buf)
+		for r := lo; r < hi; r++ {
+			d := dx[r*classes : (r+1)*classes]
+			target := targets[r]
+			if target < 0 {
+				clear(d)
+				continue
+			}
+			scale := g.at(0)
+			switch l.Ints[1] {
+			case lossMean:
+				scale /= float32(count)
+			case lossNone:
+				scale = g.at(r)
+			}
+			expSub(d, rows.elements(*buf, in, r, 0, classes), largest.at(r))
+			inverse := 1 / sums.at(r)
+			hit := float32(float32(d[target]*inverse)-on) * scale
+			for i := range d {
+				d[i] = float32(float32(d[i]*inverse)-off) * scale
+			}
+			d[target] = hit
+		}
+	})
+}
+
+// A reader finds the elements of an operand of any layout by their number in row-major order.
+type reader struct {
+	all  dimensions
+	data []float32
+}
+
+func newReader(a kernels.Arg) *reader {
+	r := &reader{data: Slice[float32](a)}
+	for i, size := range a.Shape {
+		r.all.push(size, a.Strides[i])
+	}
+	return r
+}
+
+func (r *reader) at(i int) float32 { return r.data[r.all.place(i)] }

@@ -1,0 +1,226 @@
+package tensor
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var crossEntropy, crossEntropyGrad Op
+
+func init() {
+	define(&crossEntropy, Op{
+		Op:    kernels.Op{Name: "cross_entropy", CPU: cpu.CrossEntropy, Ref: crossEntropyRef},
+		Doc:   "-log softmax(x)[target] along the last axis, averaged, added up or one by one",
+		Args:  []string{"logits", "targets"},
+		Shape: crossEntropyShape,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			in := []*Tensor{c.In[0], c.In[1], c.Out[1], c.Out[2], g}
+			return []*Tensor{Apply(&crossEntropyGrad, in, c.Ints, c.Floats), nil}
+		},
+		Saves:   []Saves{SaveIn(0, 1) | SaveOut(1, 2)},
+		Flops:   func(c *Ctx) float64 { return 10 * float64(c.In[0].Len()) },
+		Samples: crossEntropySamples,
+		Bench: func() []Benchmark {
+			return rowBenchmarks(1, func(x *Tensor, axis int) *Tensor {
+				return x.CrossEntropy(Zeros(Int64, x.Dim(0)))
+			})
+		},
+	})
+	define(&crossEntropyGrad, Op{
+		Op:      kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef},
+		Doc:     "(softmax(x) - one-hot target) * g along the last axis",
+		Args:    []string{"logits", "targets", "max", "sum", "g"},
+		Shape:   sameFloats,
+		Compose: crossEntropyGradCompose,
+		Flops:   func(c *Ctx) float64 { return 10 * float64(c.In[0].Len()) },
+		Samples: func() []Sample {
+			return []Sample{{
+				Name: "mean", In: []Arg{{Shape: []int{3, 4}, Lo: -2, Hi: 2}, {Lo: 0.5, Hi: 2}},
+				Call: func(x []*Tensor) *Tensor {
+					targets := FromSlice([]int64{1, 3, 0}, 3)
+					max, sum := x[0].Detach().Max(-1), x[0].Detach().Sub(x[0].Detach().MaxKeep(-1)).Exp().Sum(-1)
+					return Apply(&crossEntropyGrad, []*Tensor{x[0], targets, max, sum, x[1]}, []int{ignored, 0}, []float64{0})
+				},
+			}}
+		},
+	})
+}
+
+// A CrossEntropyOption is an [IgnoreIndex], a [LabelSmoothing] or a [Reduction].
+type CrossEntropyOption interface{ set(*crossEntropyOptions) }
+
+// IgnoreIndex is the target that marks rows to leave out; -100 if this option is not given.
+type IgnoreIndex int
+
+// LabelSmoothing is the share, from 0 to 1, of each target that is spread evenly over all classes
+// (Szegedy et al. 2016).
+type LabelSmoothing float64
+
+// Reduction says what becomes of the losses of the rows.
+type Reduction uint8
+
+const (
+	ReduceMean Reduction = iota // their sum divided by the number of rows that are not ignored
+	ReduceSum                   // their sum
+	ReduceNone                  // one loss for each row, 0 where it is ignored
+)
+
+const ignored = -100
+
+type crossEntropyOptions struct {
+	ignore    int
+	smoothing float64
+	reduction Reduction
+}
+
+func (k IgnoreIndex) set(o *crossEntropyOptions)    { o.ignore = int(k) }
+func (e LabelSmoothing) set(o *crossEntropyOptions) { o.smoothing = float64(e) }
+func (r Reduction) set(o *crossEntropyOptions)      { o.reduction = r }
+
+// CrossEntropy is -log softmax(t)[target], averaged over all rows: logits [... C], with the classes on the last axis,
+// and targets [...] that hold class indices, int64, int32 or uint8. Options leave out rows, smooth the targets and
+// choose another reduction. The mean over no rows is NaN.
+func (t *Tensor) CrossEntropy(targets *Tensor, opts ...CrossEntropyOption) *Tensor {
+	o := crossEntropyOptions{ignore: ignored}
+	for _, opt := range opts {
+		opt.set(&o)
+	}
+	if !(o.smoothing >= 0 && o.smoothing <= 1) {
+		Fail(ErrValue, "cross_entropy", "the label smoothing %v is outside [0, 1]", o.smoothing)
+	}
+	if o.reduction > ReduceNone {
+		Fail(ErrValue, "cross_entropy", "there is no reduction %d", o.reduction)
+	}
+	return Apply(&crossEntropy, []*Tensor{t, targets}, []int{o.ignore, int(o.reduction)}, []float64{o.smoothing})
+}
+
+func crossEntropyShape(c *Ctx) {
+	c.wantFloat(0)
+	c.wantRank(0, 1)
+	c.wantDType(1, Int64, Int32, Uint8)
+	rows := c.Shape(0)[:c.In[0].Rank()-1]
+	if !slices.Equal(rows, c.Shape(1)) {
+		c.Fail(ErrShape, "logits %v have rows %v, the last axis being the classes; targets %v hold one class for each of %v", c.In[0], rows, c.In[1], c.Shape(1))
+	}
+	dt := c.In[0].dtype
+	if Reduction(c.Ints[1]) == ReduceNone {
+		c.result(dt, rows)
+	} else {
+		c.result(dt, nil)
+	}
+	for range 2 { // the largest logit of each row, and sum(exp(x - max))
+		c.result(statistic(dt), rows)
+	}
+}
+
+// statistic is the type of what a fused operation keeps of each row for its gradient.
+func statistic(dt DType) DType {
+	if dt == Float64 {
+		return dt
+	}
+	return Float32
+}
+
+// crossEntropyGradCompose is (softmax(x) - target) * g * weight, where targets are smoothed one-hot rows and weight is
+// 1 over the number of rows for the mean, 0 for rows that are ignored.
+func crossEntropyGradCompose(c *Ctx) *Tensor {
+	x, targets, g := c.In[0], c.In[1].To(Int64), c.In[4]
+	dt, classes := x.dtype, x.Dim(-1)
+	rows := targets.Unsqueeze(-1)
+	oneHot := rows.Equal(along([]int{classes}, 0)).To(dt)
+	target := oneHot.Scale(1 - c.Floats[0]).AddScalar(c.Floats[0] / float64(classes))
+	counts := rows.AddScalar(-float64(c.Ints[0])).To(Bool)
+	weight := counts.To(dt)
+	if Reduction(c.Ints[1]) == ReduceMean {
+		weight = weight.Div(counts.Sum().Clamp(1, math.MaxInt32).To(dt))
+	}
+	if Reduction(c.Ints[1]) == ReduceNone {
+		g = g.Unsqueeze(-1)
+	}
+	return x.Softmax(-1).Sub(target).Mul(weight.Mul(g))
+}
+
+func crossEntropyRef(l *kernels.Launch) {
+	x, loss := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	largest, sums := cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2])
+	classes := l.In[0].Shape[len(l.In[0].Shape)-1]
+	targets, count := cpu.Targets(l, classes)
+	smoothing := l.Floats[0]
+	clear(loss)
+	for r, target := range targets {
+		row := x[r*classes : (r+1)*classes]
+		m := math.Inf(-1)
+		for _, v := range row {
+			m = max(m, v)
+		}
+		exps, distances := 0.0, 0.0
+		for _, v := range row {
+			exps += math.Exp(v - m)
+			distances += v - m
+		}
+		largest[r], sums[r] = m, exps
+		if target < 0 {
+			continue
+		}
+		y := (1 - smoothing) * (math.Log(exps) - (row[target] - m))
+		if smoothing > 0 {
+			y += smoothing * (math.Log(exps) - distances/float64(classes))
+		}
+		if Reduction(l.Ints[1]) == ReduceNone {
+			loss[r] = y
+		} else {
+			loss[0] += y
+		}
+	}
+	if Reduction(l.Ints[1]) == ReduceMean {
+		loss[0] /= float64(count)
+	}
+}
+
+func crossEntropyGradRef(l *kernels.Launch) {
+	x, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	largest, sums, g := cpu.Slice[float64](l.In[2]), cpu.Slice[float64](l.In[3]), cpu.Slice[float64](l.In[4])
+	classes := l.In[0].Shape[len(l.In[0].Shape)-1]
+	targets, count := cpu.Targets(l, classes)
+	clear(dx)
+	for r, target := range targets {
+		if target < 0 {
+			continue
+		}
+		scale := g[0]
+		switch Reduction(l.Ints[1]) {
+		case ReduceMean:
+			scale /= float64(count)
+		case ReduceNone:
+			scale = g[r]
+		}
+		for k := range classes {
+			i := r*classes + k
+			want := l.Floats[0] / float64(classes)
+			if k == target {
+				want += 1 - l.Floats[0]
+			}
+			dx[i] = (math.Exp(x[i]-largest[r])/sums[r] - want) * scale
+		}
+	}
+}
+
+func crossEntropySamples() []Sample {
+	sample := func(name string, shape []int, targets []float64, opts ...CrossEntropyOption) Sample {
+		return Sample{Name: name,
+			In:   []Arg{{Shape: shape, Lo: -2, Hi: 2}, {Shape: shape[:len(shape)-1], DType: Int64, Values: targets}},
+			Call: func(x []*Tensor) *Tensor { return x[0].CrossEntropy(x[1], opts...) }}
+	}
+	return []Sample{
+		sample("one row", []int{4}, []float64{2}),
+		sample("mean", []int{3, 4}, []float64{2, 0, 3}),
+		sample("sum", []int{3, 4}, []float64{2, 0, 3}, ReduceSum),
+		sample("none", []int{2, 2, 3}, []float64{2, 0, 1, 1}, ReduceNone),
+		sample("ignore", []int{4, 3}, []float64{2, ignored, 0, ignored}),
+		sample("smooth", []int{3, 4}, []float64{2, 1, 3}, LabelSmoothing(0.1), IgnoreIndex(1)),
+		sample("no rows", []int{0, 3}, []float64{}, ReduceSum),
+	}
+}

@@ -1,0 +1,249 @@
+package tensor
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var layerNorm, layerNormGrad Op
+
+func init() {
+	define(&layerNorm, Op{
+		Op:    kernels.Op{Name: "layer_norm", CPU: cpu.LayerNorm, Ref: layerNormRef},
+		Doc:   "(x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axes",
+		Args:  []string{"x", "weight", "bias"},
+		Shape: func(c *Ctx) { c.normalized(2) },
+		VJP:   layerNormVJP,
+		Saves: []Saves{SaveIn(0, 1) | SaveOut(1, 2), SaveIn(0) | SaveOut(1, 2), 0},
+		Flops: func(c *Ctx) float64 { return 8 * float64(c.In[0].Len()) },
+		Samples: func() []Sample {
+			return normSamples(true, func(x, w, b *Tensor) *Tensor { return x.LayerNorm(w, b, 1e-5) })
+		},
+		Bench: func() []Benchmark {
+			return rowBenchmarks(2, func(x *Tensor, _ int) *Tensor { return x.LayerNorm(nil, nil, 1e-5) })
+		},
+	})
+	define(&layerNormGrad, Op{
+		Op:     kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad, Ref: layerNormGradRef},
+		Doc:    "the gradients of layer_norm for x, weight and bias",
+		Args:   []string{"g", "x", "mean", "rstd", "weight"},
+		Shape:  func(c *Ctx) { c.normGradients(1, 3) },
+		NoGrad: "with a graph, layer_norm composes its gradient",
+	})
+}
+
+// LayerNorm makes the last axes have mean 0 and variance 1, then scales and shifts them:
+// (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). The normalised axes are those of weight or bias;
+// both may be nil, then it is the last axis alone.
+func (t *Tensor) LayerNorm(weight, bias *Tensor, eps float64) *Tensor {
+	switch {
+	case weight == nil && bias == nil:
+		return Apply(&layerNorm, []*Tensor{t}, []int{1}, []float64{eps})
+	case weight == nil:
+		return Apply(&layerNorm, []*Tensor{t}, []int{bias.Rank()}, []float64{eps}).Add(bias)
+	case bias == nil:
+		return Apply(&layerNorm, []*Tensor{t, weight}, []int{weight.Rank()}, []float64{eps})
+	}
+	return Apply(&layerNorm, []*Tensor{t, weight, bias}, []int{weight.Rank()}, []float64{eps})
+}
+
+// normalized is the shape rule of norms: the result and the given number of statistics of each row.
+func (c *Ctx) normalized(statistics int) {
+	x := c.In[0]
+	for i := range c.In {
+		c.wantFloat(0, i)
+	}
+	k := c.Ints[0]
+	if k == 0 {
+		c.Fail(ErrShape, "%s %v has no axes, so there is nothing to normalise", c.argName(1), c.In[1])
+	}
+	c.wantRank(0, k)
+	rows, row := c.Shape(0)[:x.Rank()-k], c.Shape(0)[x.Rank()-k:]
+	for i := 1; i < len(c.In); i++ {
+		if !slices.Equal(c.Shape(i), row) {
+			c.Fail(ErrShape, "%s %v must have the shape %v of the last %d axes of x %v", c.argName(i), c.In[i], row, k, x)
+		}
+	}
+	c.result(x.dtype, x.layout.Shape)
+	for range statistics {
+		c.result(statistic(x.dtype), rows)
+	}
+}
+
+// normGradients is the shape rule of the gradients of norms: one result for x and each of n-1 parameters, without
+// elements where Ints[1:] says that it is not wanted. x is operand number at.
+func (c *Ctx) normGradients(at, n int) {
+	x := c.In[at]
+	row := c.Shape(at)[x.Rank()-c.Ints[0]:]
+	for i := range n {
+		shape := row
+		if i == 0 {
+			shape = c.Shape(at)
+		}
+		if c.Ints[1+i] == 0 {
+			shape = []int{0}
+		}
+		c.result(x.dtype, shape)
+	}
+}
+
+// wanted lists for each operand of a norm whether its gradient is.
+func (c *Ctx) wanted(n int) []int {
+	ints := []int{c.Ints[0], 0, 0, 0}[:1+n]
+	for i, x := range c.In {
+		if x.needs {
+			ints[1+i] = 1
+		}
+	}
+	return ints
+}
+
+func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
+	if c.scope.Recording() {
+		return normCompose(c, g, true)
+	}
+	in := append([]*Tensor{g, c.In[0], c.Out[1], c.Out[2]}, c.In[1:min(2, len(c.In))]...)
+	return ApplyAll(&layerNormGrad, in, c.wanted(3), nil)[:len(c.In)]
+}
+
+// normCompose is the gradient of a norm in differentiable operations. With h the normalised x,
+// dx = (gw - mean(gw) - h mean(gw h)) / sqrt(...), gw = g weight; the term mean(gw) is missing if x was not centred.
+func normCompose(c *Ctx, g *Tensor, centred bool) []*Tensor {
+	x := c.In[0]
+	axes := make([]int, c.Ints[0])
+	for i := range axes {
+		axes[i] = -1 - i
+	}
+	d := x
+	if centred {
+		d = x.Sub(x.MeanKeep(axes...))
+	}
+	rstd := d.Square().MeanKeep(axes...).AddScalar(c.Floats[0]).Rsqrt()
+	h := d.Mul(rstd)
+	grads := make([]*Tensor, len(c.In))
+	gw := g
+	if len(c.In) > 1 {
+		gw = g.Mul(c.In[1])
+		grads[1] = g.Mul(h).SumTo(c.Shape(1)...)
+	}
+	if len(c.In) > 2 {
+		grads[2] = g.SumTo(c.Shape(2)...)
+	}
+	dx := gw.Sub(h.Mul(gw.Mul(h).MeanKeep(axes...)))
+	if centred {
+		dx = dx.Sub(gw.MeanKeep(axes...))
+	}
+	grads[0] = dx.Mul(rstd)
+	return grads
+}
+
+// normRows is the number of rows and elements of a row when the last k axes of x are normalised.
+func normRows(x kernels.Arg, k int) (rows, n int) {
+	at := len(x.Shape) - k
+	return kernels.Count(x.Shape[:at]), kernels.Count(x.Shape[at:])
+}
+
+func layerNormRef(l *kernels.Launch) {
+	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
+	means, rstds := cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2])
+	rows, n := normRows(l.In[0], l.Ints[0])
+	for r := range rows {
+		row := x[r*n : (r+1)*n]
+		mean, variance := 0.0, 0.0
+		for _, v := range row {
+			mean += v / float64(n)
+		}
+		for _, v := range row {
+			variance += (v - mean) * (v - mean) / float64(n)
+		}
+		rstd := 1 / math.Sqrt(variance+l.Floats[0])
+		means[r], rstds[r] = mean, rstd
+		for i, v := range row {
+			h := (v - mean) * rstd
+			if len(l.In) > 1 {
+				h *= cpu.Slice[float64](l.In[1])[i]
+			}
+			if len(l.In) > 2 {
+				h += cpu.Slice[float64](l.In[2])[i]
+			}
+			y[r*n+i] = h
+		}
+	}
+}
+
+func layerNormGradRef(l *kernels.Launch) {
+	g, x := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1])
+	means, rstds := cpu.Slice[float64](l.In[2]), cpu.Slice[float64](l.In[3])
+	var weight []float64
+	if len(l.In) > 4 {
+		weight = cpu.Slice[float64](l.In[4])
+	}
+	normGradRef(l, g, x, weight, rstds, func(r int) float64 { return means[r] }, true)
+}
+
+// normGradRef computes the gradients of a norm for x and its parameters, as far as wanted.
+func normGradRef(l *kernels.Launch, g, x, weight, rstds []float64, mean func(r int) float64, centred bool) {
+	rows, n := normRows(l.In[1], l.Ints[0])
+	var out [3][]float64
+	for i, y := range l.Out {
+		out[i] = cpu.Slice[float64](y)[:y.Len()]
+		clear(out[i])
+	}
+	h, gw := make([]float64, n), make([]float64, n)
+	for r := range rows {
+		var meanGW, meanGWH float64
+		for i := range n {
+			h[i] = (x[r*n+i] - mean(r)) * rstds[r]
+			gw[i] = g[r*n+i]
+			if weight != nil {
+				gw[i] *= weight[i]
+			}
+			if centred {
+				meanGW += gw[i] / float64(n)
+			}
+			meanGWH += gw[i] * h[i] / float64(n)
+		}
+		for i := range n {
+			if l.Ints[1] == 1 {
+				out[0][r*n+i] = (gw[i] - meanGW - h[i]*meanGWH) * rstds[r]
+			}
+			if l.Ints[2] == 1 {
+				out[1][i] += g[r*n+i] * h[i]
+			}
+			if len(l.Out) > 2 && l.Ints[3] == 1 {
+				out[2][i] += g[r*n+i]
+			}
+		}
+	}
+}
+
+// normSamples test a norm of x with and without its parameters.
+func normSamples(bias bool, call func(x, w, b *Tensor) *Tensor) []Sample {
+	sample := func(name string, k int, parameters int, shape ...int) Sample {
+		s := Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}}}
+		for range parameters {
+			s.In = append(s.In, Arg{Shape: shape[len(shape)-k:], Lo: 0.5, Hi: 1.5})
+		}
+		s.Call = func(x []*Tensor) *Tensor {
+			switch len(x) {
+			case 1:
+				return call(x[0], nil, nil)
+			case 2:
+				return call(x[0], x[1], nil)
+			}
+			return call(x[0], x[1], x[2])
+		}
+		return s
+	}
+	samples := []Sample{
+		sample("plain", 1, 0, 3, 5), sample("weight", 1, 1, 3, 5), sample("one row", 1, 1, 5), sample("two axes", 2, 1, 2, 2, 3),
+		sample("no rows", 1, 1, 0, 3),
+	}
+	if bias {
+		samples = append(samples, sample("bias", 1, 2, 2, 2, 4))
+	}
+	return samples
+}
