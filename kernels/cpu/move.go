@@ -1,0 +1,265 @@
+package cpu
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+// Operations that move elements without looking at them: all element types of one size share a loop. A result is cut
+// into regions, which are layouts in its memory, and each region is copied from an operand or filled.
+
+// Cat lays the operands side by side along axis l.Ints[0].
+func Cat(l *kernels.Launch) {
+	axis, at := l.Ints[0], 0
+	for _, x := range l.In {
+		copyStrided(part(l.Out[0], axis, at, 1, x.Shape[axis]), x)
+		at += x.Shape[axis]
+	}
+}
+
+// Stack lays operands of equal shape side by side along a new axis l.Ints[0].
+func Stack(l *kernels.Launch) {
+	y, axis := l.Out[0], l.Ints[0]
+	for i, x := range l.In {
+		to := part(y, axis, i, 1, 1)
+		var strides [kernels.MaxDims]int
+		to.Shape = x.Shape
+		to.Strides = append(append(strides[:0], y.Strides[:axis]...), y.Strides[axis+1:]...)
+		copyStrided(to, x)
+	}
+}
+
+// SliceGrad is zero but for every l.Ints[2]-th place along axis l.Ints[0] from l.Ints[1] on, which come from the operand.
+func SliceGrad(l *kernels.Launch) {
+	axis, start, step := l.Ints[0], l.Ints[1], l.Ints[2]
+	g, y := l.In[0], l.Out[0]
+	if step > 1 {
+		clearAll(y)
+		copyStrided(part(y, axis, start, step, g.Shape[axis]), g)
+		return
+	}
+	var lo [kernels.MaxDims]int
+	lo[axis] = start
+	pad(y, g, lo[:len(y.Shape)], 0)
+}
+
+// Pad surrounds the operand by l.Floats[0]: by l.Ints[2*d] elements before it and l.Ints[2*d+1] after it on axis d.
+func Pad(l *kernels.Launch) {
+	var lo [kernels.MaxDims]int
+	for d := range l.Out[0].Shape {
+		lo[d] = l.Ints[2*d]
+	}
+	pad(l.Out[0], l.In[0], lo[:len(l.Out[0].Shape)], l.Floats[0])
+}
+
+// pad copies x into y, lo[d] elements from the border on axis d, and fills the rest: on each axis the slabs before and
+// after x, as long as x on the axes that are done and as long as y on those to come.
+func pad(y, x kernels.Arg, lo []int, value float64) {
+	v := scalar(value, y.DType)
+	inside := y
+	for d, size := range y.Shape {
+		n := x.Shape[d]
+		fillStrided(part(inside, d, 0, 1, lo[d]), v)
+		fillStrided(part(inside, d, lo[d]+n, 1, size-lo[d]-n), v)
+		inside = part(inside, d, lo[d], 1, n)
+	}
+	copyStrided(inside, x)
+}
+
+// Flip reverses the order of the elements along the axes l.Ints.
+func Flip(l *kernels.Launch) {
+	x := l.In[0]
+	var strides [kernels.MaxDims]int
+	x.Strides = append(strides[:0], x.Strides...)
+	for _, d := range l.Ints {
+		x.Offset += (x.Shape[d] - 1) * x.Strides[d]
+		x.Strides[d] = -x.Strides[d]
+	}
+	copyStrided(l.Out[0], x)
+}
+
+// Tril keeps the elements on and below the l.Ints[0]-th diagonal of the last two axes; the others become zero.
+func Tril(l *kernels.Launch) {
+	triangle(l, func(row, columns int) (lo, hi int) { return 0, min(max(row+l.Ints[0]+1, 0), columns) })
+}
+
+// Triu keeps the elements on and above the l.Ints[0]-th diagonal of the last two axes; the others become zero.
+func Triu(l *kernels.Launch) {
+	triangle(l, func(row, columns int) (lo, hi int) { return min(max(row+l.Ints[0], 0), columns), columns })
+}
+
+// triangle copies columns [lo, hi) of each row and sets the others to zero.
+func triangle(l *kernels.Launch, kept func(row, columns int) (lo, hi int)) {
+	x, y := l.In[0], l.Out[0]
+	last := len(y.Shape) - 1
+	rows, columns, size := y.Shape[last-1], y.Shape[last], y.DType.Size()
+	var starts dimensions
+	for d := range last {
+		starts.push(x.Shape[d], x.Strides[d])
+	}
+	dst, src := bytesOf(y), bytesOf(x)
+	par.For(y.Len()/columns, 1+(1<<14)/columns, func(from, to int) {
+		for at := starts.walk(from); from < to; from++ {
+			row := dst[from*columns*size : (from+1)*columns*size]
+			lo, hi := kept(from%rows, columns)
+			clear(row[:lo*size])
+			clear(row[hi*size:])
+			if lo < hi {
+				copyLine(row[lo*size:hi*size], src[(at.place+lo*x.Strides[last])*size:], hi-lo, x.Strides[last], size)
+			}
+			at.next()
+		}
+	})
+}
+
+// copyLine copies n elements that lie step apart to neighbouring places.
+func copyLine(dst, src []byte, n, step, size int) {
+	starts := [1]int{}
+	switch size {
+	case 1:
+		gather(dst, src, starts[:], n, step, n)
+	case 2:
+		gather(view[uint16](dst), view[uint16](src), starts[:], n, step, n)
+	case 4:
+		gather(view[uint32](dst), view[uint32](src), starts[:], n, step, n)
+	case 8:
+		gather(view[uint64](dst), view[uint64](src), starts[:], n, step, n)
+	}
+}
+
+// part is the n-element range of an axis that begins at start and takes every step-th element.
+func part(a kernels.Arg, axis, start, step, n int) kernels.Arg {
+	layout := make([]int, 2*len(a.Shape))
+	shape, strides := layout[:len(a.Shape)], layout[len(a.Shape):]
+	copy(shape, a.Shape)
+	copy(strides, a.Strides)
+	a.Offset += start * strides[axis]
+	shape[axis] = n
+	strides[axis] *= step
+	a.Shape, a.Strides = shape, strides
+	return a
+}
+
+// scalar is one element with the given value.
+func scalar(value float64, d kernels.DType) kernels.Arg {
+	a := kernels.Arg{Buf: newMem(d.Size()), DType: d}
+	store(a.Buf.(*Mem).data, []float64{value}, d)
+	return a
+}
+
+// fillStrided sets all elements of dst to v.
+func fillStrided(dst, v kernels.Arg) {
+	var still [kernels.MaxDims]int
+	v.Shape, v.Strides = dst.Shape, still[:len(dst.Shape)]
+	copyStrided(dst, v)
+}
+
+// clearAll sets a contiguous result to zero.
+func clearAll(y kernels.Arg) {
+	b := bytesOf(y)[:y.Len()*y.DType.Size()]
+	par.ForAligned(len(b), 1<<17, alignment, func(lo, hi int) { clear(b[lo:hi]) })
+}
+
+// A strided copy goes block by block: some rows, so that what is transposed is read by whole cache lines, of some columns.
+const (
+	moveRows    = 32
+	moveColumns = 4096
+)
+
+// copyStrided copies the elements of src to those of dst, in any layouts of the same shape and element type.
+func copyStrided(dst, src kernels.Arg) {
+	var to, from dimensions
+	for d, size := range dst.Shape {
+		if size == 0 {
+			return
+		}
+		pushPair(&to, &from, size, dst.Strides[d], src.Strides[d])
+	}
+	if to.n == 0 {
+		pushPair(&to, &from, 2, 1, 1) // one element: two, of which the first is copied
+		to.shape[0], from.shape[0] = 1, 1
+	}
+	m := move{size: dst.DType.Size(), dst: dst.Buf.(*Mem).data, src: src.Buf.(*Mem).data, dstAt: dst.Offset, srcAt: src.Offset}
+	last := to.n - 1
+	m.columns, m.dstStep, m.srcStep = to.shape[last], to.strides[last], from.strides[last]
+	to.n, from.n = last, last
+	m.to, m.from = to, from
+	m.rows = kernels.Count(to.shape[:last])
+	m.across = (m.columns + moveColumns - 1) / moveColumns
+	blocks := (m.rows + moveRows - 1) / moveRows * m.across
+	par.For(blocks, 1+(1<<14)/(min(m.rows, moveRows)*min(m.columns, moveColumns)), m.run)
+}
+
+// pushPair is dimensions.push for two layouts at once: loops are merged only if both go on evenly.
+func pushPair(a, b *dimensions, size, stepA, stepB int) {
+	if size == 1 {
+		return
+	}
+	last := a.n - 1
+	if last >= 0 && a.strides[last] == stepA*size && b.strides[last] == stepB*size {
+		a.shape[last] *= size
+		b.shape[last] = a.shape[last]
+		a.strides[last], b.strides[last] = stepA, stepB
+		return
+	}
+	a.shape[a.n], a.strides[a.n] = size, stepA
+	b.shape[b.n], b.strides[b.n] = size, stepB
+	a.n++
+	b.n++
+}
+
+// A move is a strided copy: rows of columns, each with a step between elements.
+type move struct {
+	size             int // of an element in bytes
+	dst, src         []byte
+	dstAt, srcAt     int // places of the first elements
+	rows, columns    int
+	across           int // blocks beside each other
+	dstStep, srcStep int
+	to, from         dimensions // of the rows
+}
+
+func (m *move) run(lo, hi int) {
+	for i := lo; i < hi; i++ {
+		row, column := i/m.across*moveRows, i%m.across*moveColumns
+		high, wide := min(moveRows, m.rows-row), min(moveColumns, m.columns-column)
+		var to, from [moveRows]int
+		t, f := m.to.walk(row), m.from.walk(row)
+		for r := range high {
+			to[r] = m.dstAt + t.place + column*m.dstStep
+			from[r] = m.srcAt + f.place + column*m.srcStep
+			t.next()
+			f.next()
+		}
+		switch m.size {
+		case 1:
+			moveBlock(m.dst, m.src, to[:high], from[:high], wide, m.dstStep, m.srcStep)
+		case 2:
+			moveBlock(view[uint16](m.dst), view[uint16](m.src), to[:high], from[:high], wide, m.dstStep, m.srcStep)
+		case 4:
+			moveBlock(view[uint32](m.dst), view[uint32](m.src), to[:high], from[:high], wide, m.dstStep, m.srcStep)
+		case 8:
+			moveBlock(view[uint64](m.dst), view[uint64](m.src), to[:high], from[:high], wide, m.dstStep, m.srcStep)
+		}
+	}
+}
+
+// moveBlock copies n elements of each row.
+func moveBlock[T uint8 | uint16 | uint32 | uint64](dst, src []T, to, from []int, n, dstStep, srcStep int) {
+	switch {
+	case dstStep == 1 && srcStep == 1:
+		for r, at := range to {
+			copy(dst[at:at+n], src[from[r]:])
+		}
+	case dstStep == 1 && srcStep == 0:
+		for r, at := range to {
+			fill(dst[at:at+n], src[from[r]])
+		}
+	default:
+		for c := range n {
+			for r, at := range to {
+				dst[at+c*dstStep] = src[from[r]+c*srcStep]
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// Rows cat and stack have the attribute axis.
+var cat, stack Op
+
+func init() {
+	define(&cat, Op{
+		Op:    kernels.Op{Name: "cat", CPU: cpu.Cat, Types: kernels.DTypes(), Ref: catRef},
+		Doc:   "the operands side by side along an axis",
+		Shape: catShape,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			axis, at := c.Ints[0], 0
+			grads := make([]*Tensor, len(c.In))
+			for i := range c.In {
+				n := c.Shape(i)[axis]
+				if c.Needs(i) {
+					grads[i] = g.slice(axis, at, 1, n)
+				}
+				at += n
+			}
+			return grads
+		},
+		Samples: func() []Sample {
+			sample := func(name string, axis int, in ...[]int) Sample {
+				return Sample{Name: name, In: ranges(in), Call: func(x []*Tensor) *Tensor { return Cat(axis, x...) }}
+			}
+			return []Sample{
+				sample("rows", 0, []int{2, 3}, []int{1, 3}, []int{3, 3}), sample("columns", -1, []int{2, 3}, []int{2, 2}),
+				sample("middle", 1, []int{2, 1, 2}, []int{2, 2, 2}), sample("one", 0, []int{2, 3}),
+				sample("size 1", 0, []int{1}, []int{1}), sample("empty part", 0, []int{2, 2}, []int{0, 2}),
+				sample("empty", 1, []int{0, 2}, []int{0, 3}),
+			}
+		},
+	})
+	define(&stack, Op{
+		Op:    kernels.Op{Name: "stack", CPU: cpu.Stack, Types: kernels.DTypes(), Ref: stackRef},
+		Doc:   "the operands side by side along a new axis",
+		Shape: stackShape,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			grads := make([]*Tensor, len(c.In))
+			for i := range c.In {
+				if c.Needs(i) {
+					grads[i] = g.Select(c.Ints[0], i)
+				}
+			}
+			return grads
+		},
+		Samples: func() []Sample {
+			sample := func(name string, axis int, in ...[]int) Sample {
+				return Sample{Name: name, In: ranges(in), Call: func(x []*Tensor) *Tensor { return Stack(axis, x...) }}
+			}
+			return []Sample{
+				sample("first", 0, []int{2, 3}, []int{2, 3}), sample("middle", 1, []int{2, 3}, []int{2, 3}, []int{2, 3}),
+				sample("last", -1, []int{2, 3}, []int{2, 3}), sample("one", 0, []int{3}), sample("rank 0", 0, nil, nil),
+				sample("size 1", 1, []int{1, 2}, []int{1, 2}), sample("empty", 1, []int{0, 2}, []int{0, 2}),
+			}
+		},
+	})
+}
+
+// ranges are operands of the given shapes with values from [-2, 2).
+func ranges(shapes [][]int) []Arg {
+	var in []Arg
+	for _, s := range shapes {
+		in = append(in, Arg{Shape: s, Lo: -2, Hi: 2})
+	}
+	return in
+}
+
+// Cat lays tensors of one type side by side along an axis; the sizes of their other axes are equal.
+func Cat(axis int, tensors ...*Tensor) *Tensor {
+	some("cat", tensors)
+	return Apply(&cat, tensors, []int{tensors[0].axis("cat", axis)}, nil)
+}
+
+// Stack lays tensors of one type and shape side by side along a new axis; -1 is the last axis of the result.
+func Stack(axis int, tensors ...*Tensor) *Tensor {
+	some("stack", tensors)
+	n := tensors[0].Rank() + 1
+	if axis < -n || axis >= n {
+		Fail(ErrShape, "stack", "axis %d is outside [%d, %d) for parts %v", axis, -n, n, tensors[0])
+	}
+	if axis < 0 {
+		axis += n
+	}
+	return Apply(&stack, tensors, []int{axis}, nil)
+}
+
+// some fails unless there is a tensor to begin with.
+func some(op string, tensors []*Tensor) {
+	if len(tensors) == 0 {
+		Fail(ErrValue, op, "at least one tensor is needed")
+	}
+	tensors[0].alive(op)
+}
+
+// sameTypes fails unless all operands have the type of the first.
+func (c *Ctx) sameTypes() {
+	for i, x := range c.In {
+		if x.dtype != c.In[0].dtype {
+			c.Fail(ErrDType, "operand 0 is %v, operand %d is %v; x.To(...) converts", c.In[0], i, x)
+		}
+	}
+}
+
+func catShape(c *Ctx) {
+	c.sameTypes()
+	var buf [kernels.MaxDims]int
+	shape := append(buf[:0], c.Shape(0)...)
+	axis := c.Ints[0]
+	for i := 1; i < len(c.In); i++ {
+		s := c.Shape(i)
+		if len(s) != len(shape) {
+			c.Fail(ErrShape, "operand 0 %v has %d axes, operand %d %v has %d", c.Shape(0), len(shape), i, s, len(s))
+		}
+		for d, size := range s {
+			if d != axis && size != shape[d] {
+				c.Fail(ErrShape, "only axis %d may differ: operand 0 %v has %d on axis %d, operand %d %v has %d", axis, c.Shape(0), shape[d], d, i, s, size)
+			}
+		}
+		shape[axis] += s[axis]
+	}
+	c.result(c.In[0].dtype, shape)
+}
+
+func stackShape(c *Ctx) {
+	c.sameTypes()
+	first := c.Shape(0)
+	for i := range c.In {
+		if !slices.Equal(first, c.Shape(i)) {
+			c.Fail(ErrShape, "shapes differ: operand 0 has %v, operand %d has %v", first, i, c.Shape(i))
+		}
+	}
+	shape := slices.Insert(slices.Clone(first), c.Ints[0], len(c.In))
+	checkShape("stack", shape)
+	c.result(c.In[0].dtype, shape)
+}
+
+func catRef(l *kernels.Launch) {
+	axis := l.Ints[0]
+	moveRef(l, nil, func(at []int) (operand, place int) {
+		at = slices.Clone(at)
+		for at[axis] >= l.In[operand].Shape[axis] {
+			at[axis] -= l.In[operand].Shape[axis]
+			operand++
+		}
+		return operand, placeOf(l.In[operand].Shape, at)
+	})
+}
+
+func stackRef(l *kernels.Launch) {
+	axis := l.Ints[0]
+	moveRef(l, nil, func(at []int) (operand, place int) {
+		rest := slices.Delete(slices.Clone(at), axis, axis+1)
+		return at[axis], placeOf(l.In[0].Shape, rest)
+	})
+}

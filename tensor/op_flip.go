@@ -1,0 +1,47 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// Row flip has the axes as attributes.
+var flip Op
+
+func init() {
+	define(&flip, Op{
+		Op:    kernels.Op{Name: "flip", CPU: cpu.Flip, Types: kernels.DTypes(), Ref: flipRef},
+		Doc:   "x in reverse order along axes",
+		Args:  []string{"x"},
+		Shape: func(c *Ctx) { c.result(c.In[0].dtype, c.Shape(0)) },
+		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.flip(c.Ints)} },
+		Samples: func() []Sample {
+			sample := func(name string, shape []int, axes ...int) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].Flip(axes...) }}
+			}
+			return []Sample{
+				sample("rows", []int{3, 2}, 0), sample("last", []int{2, 3}, -1), sample("two", []int{2, 3, 2}, 0, 2),
+				sample("all", []int{2, 3}), sample("rank 0", nil), sample("size 1", []int{1, 2}, 0), sample("empty", []int{0, 2}, 1),
+			}
+		},
+	})
+}
+
+// Flip reverses the order of the elements along the given axes, along all axes if there are none.
+func (t *Tensor) Flip(axes ...int) *Tensor { return t.flip(t.axes("flip", axes)) }
+
+func (t *Tensor) flip(axes []int) *Tensor { return Apply(&flip, []*Tensor{t}, axes, nil) }
+
+func flipRef(l *kernels.Launch) {
+	shape := l.In[0].Shape
+	moveRef(l, nil, func(at []int) (operand, place int) {
+		at = slices.Clone(at)
+		for _, d := range l.Ints {
+			at[d] = shape[d] - 1 - at[d]
+		}
+		return 0, placeOf(shape, at)
+	})
+}

@@ -1,0 +1,82 @@
+package tensor
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// Row pad has the attributes lo and hi of each axis in turn, and the value.
+var pad Op
+
+func init() {
+	define(&pad, Op{
+		Op:   kernels.Op{Name: "pad", CPU: cpu.Pad, Types: kernels.DTypes(), Ref: padRef},
+		Doc:  "x surrounded by a value",
+		Args: []string{"x"},
+		Shape: func(c *Ctx) {
+			var buf [kernels.MaxDims]int
+			shape := append(buf[:0], c.Shape(0)...)
+			for d := range shape {
+				shape[d] += c.Ints[2*d] + c.Ints[2*d+1]
+			}
+			checkShape("pad", shape)
+			c.result(c.In[0].dtype, shape)
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			for d, n := range c.Shape(0) {
+				if n != g.layout.Shape[d] {
+					g = g.slice(d, c.Ints[2*d], 1, n)
+				}
+			}
+			return []*Tensor{g}
+		},
+		Samples: func() []Sample {
+			sample := func(name string, shape []int, value float64, pads ...[2]int) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].Pad(value, pads...) }}
+			}
+			return []Sample{
+				sample("both axes", []int{2, 3}, 0, [2]int{1, 2}, [2]int{0, 1}), sample("last", []int{2, 3}, -1.5, [2]int{}, [2]int{2, 0}),
+				sample("none", []int{2, 3}, 7, [2]int{}, [2]int{}), sample("middle", []int{2, 1, 2}, 1, [2]int{}, [2]int{1, 1}, [2]int{}),
+				sample("rank 0", nil, 3), sample("size 1", []int{1}, 2, [2]int{1, 1}), sample("empty", []int{0, 2}, 3, [2]int{1, 1}, [2]int{0, 1}),
+			}
+		},
+	})
+}
+
+// Pad surrounds t by a value. There is one pair for each axis: how many elements go before and after.
+func (t *Tensor) Pad(value float64, pads ...[2]int) *Tensor {
+	t.alive("pad")
+	if len(pads) != t.Rank() {
+		Fail(ErrShape, "pad", "%d pairs are given, %v has %d axes; {0, 0} leaves an axis alone", len(pads), t, t.Rank())
+	}
+	if t.dtype.IsInt() && value != math.Trunc(value) {
+		Fail(ErrValue, "pad", "%g is no value of %v", value, t.dtype)
+	}
+	ints := make([]int, 0, 2*kernels.MaxDims)
+	for d, p := range pads {
+		if min(p[0], p[1]) < 0 {
+			Fail(ErrValue, "pad", "%v elements on axis %d; Slice removes elements", p, d)
+		}
+		ints = append(ints, p[0], p[1])
+	}
+	return Apply(&pad, []*Tensor{t}, ints, []float64{value})
+}
+
+func padRef(l *kernels.Launch) {
+	value := bytesOf(FromSlice([]float64{l.Floats[0]}, 1).To(l.Out[0].DType))
+	shape := l.In[0].Shape
+	moveRef(l, value, func(at []int) (operand, place int) {
+		at = slices.Clone(at)
+		for d := range at {
+			at[d] -= l.Ints[2*d]
+			if at[d] < 0 || at[d] >= shape[d] {
+				return blank, 0
+			}
+		}
+		return 0, placeOf(shape, at)
+	})
+}

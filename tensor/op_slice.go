@@ -1,0 +1,224 @@
+package tensor
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// Rows slice and slice_grad have the attributes axis, start and step, and the size of that axis in the result.
+// Row select has axis and index.
+var slice, sliceGrad, selectOp Op
+
+func init() {
+	resized := func(c *Ctx) {
+		var buf [kernels.MaxDims]int
+		shape := append(buf[:0], c.Shape(0)...)
+		shape[c.Ints[0]] = c.Ints[3]
+		c.result(c.In[0].dtype, shape)
+	}
+	samples := func(sample func(name string, shape []int, axis, start, stop, step int) Sample) []Sample {
+		return []Sample{
+			sample("rows", []int{4, 3}, 0, 1, 3, 1), sample("columns", []int{2, 5}, 1, 0, 5, 2),
+			sample("middle", []int{2, 4, 3}, 1, -3, -1, 1), sample("one", []int{1, 3}, 0, 0, 1, 1),
+			sample("nothing", []int{2, 3}, 1, 2, 2, 1), sample("of nothing", []int{0, 3}, 1, 1, 3, 1),
+		}
+	}
+	define(&slice, Op{
+		Op:    kernels.Op{Name: "slice"},
+		Doc:   "every step-th element of an axis from start on",
+		Args:  []string{"x"},
+		Shape: resized,
+		View: func(c *Ctx, l *kernels.Layout) {
+			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
+			copy(l.Strides, c.In[0].layout.Strides)
+			if l.Len() > 0 { // else that place may not exist
+				l.Offset += start * l.Strides[axis]
+			}
+			l.Strides[axis] *= step
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
+			return []*Tensor{g.sliceGrad(axis, start, step, c.Shape(0)[axis])}
+		},
+		Samples: func() []Sample {
+			return samples(func(name string, shape []int, axis, start, stop, step int) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].Slice(axis, start, stop, step) }}
+			})
+		},
+	})
+	define(&sliceGrad, Op{
+		Op:    kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef},
+		Doc:   "the elements of g at every step-th place of an axis from start on, zero elsewhere",
+		Args:  []string{"g"},
+		Shape: resized,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
+			return []*Tensor{g.slice(axis, start, step, c.Shape(0)[axis])}
+		},
+		Samples: func() []Sample {
+			return samples(func(name string, shape []int, axis, start, stop, step int) Sample {
+				start, stop = bound(start, shape[axis]), bound(stop, shape[axis])
+				size := shape[axis]
+				shape = slices.Clone(shape)
+				shape[axis] = (stop - start + step - 1) / step
+				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].sliceGrad(axis, start, step, size) }}
+			})
+		},
+	})
+	define(&selectOp, Op{
+		Op:   kernels.Op{Name: "select"},
+		Doc:  "the elements at one index of an axis",
+		Args: []string{"x"},
+		Shape: func(c *Ctx) {
+			var buf [kernels.MaxDims]int
+			shape := append(buf[:0], c.Shape(0)...)
+			c.result(c.In[0].dtype, slices.Delete(shape, c.Ints[0], c.Ints[0]+1))
+		},
+		View: func(c *Ctx, l *kernels.Layout) {
+			axis, strides := c.Ints[0], c.In[0].layout.Strides
+			if l.Len() > 0 {
+				l.Offset += c.Ints[1] * strides[axis]
+			}
+			copy(l.Strides, strides[:axis])
+			copy(l.Strides[axis:], strides[axis+1:])
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			axis, index := c.Ints[0], c.Ints[1]
+			return []*Tensor{g.Unsqueeze(axis).sliceGrad(axis, index, 1, c.Shape(0)[axis])}
+		},
+		Samples: func() []Sample {
+			sample := func(name string, shape []int, axis, index int) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].Select(axis, index) }}
+			}
+			return []Sample{
+				sample("row", []int{3, 2}, 0, 1), sample("column", []int{3, 2}, 1, -1), sample("middle", []int{2, 3, 2}, 1, 2),
+				sample("to rank 0", []int{3}, 0, 0), sample("size 1", []int{1, 2}, 0, 0), sample("empty", []int{0, 3}, 1, 1),
+			}
+		},
+	})
+}
+
+// End stands for the end of an axis in [Tensor.Slice].
+const End = math.MaxInt
+
+// Slice is the elements start, start+step, ... of an axis, as long as they lie before stop; the step is 1 if none is
+// given. Negative bounds count from the end, bounds outside the axis are moved to it, [End] is its end. It shares the
+// memory. Steps below 1 are refused: Flip reverses an axis.
+func (t *Tensor) Slice(axis, start, stop int, step ...int) *Tensor {
+	t.alive("slice")
+	axis = t.axis("slice", axis)
+	by := 1
+	switch {
+	case len(step) > 1:
+		Fail(ErrValue, "slice", "steps %v are given, an axis has one", step)
+	case len(step) == 1:
+		by = step[0]
+	}
+	if by < 1 {
+		Fail(ErrValue, "slice", "step %d on axis %d of %v; steps are 1 or more, Flip reverses an axis", by, axis, t)
+	}
+	size := t.layout.Shape[axis]
+	start, stop = bound(start, size), bound(stop, size)
+	n := 0
+	if start < stop {
+		n = (stop-start-1)/by + 1
+	}
+	if n == size {
+		return t
+	}
+	return t.slice(axis, start, by, n)
+}
+
+// bound makes a bound of a slice a place of the axis.
+func bound(i, size int) int {
+	if i < 0 {
+		i += size
+	}
+	return min(max(i, 0), size)
+}
+
+func (t *Tensor) slice(axis, start, step, n int) *Tensor {
+	return Apply(&slice, []*Tensor{t}, []int{axis, start, step, n}, nil)
+}
+
+func (t *Tensor) sliceGrad(axis, start, step, size int) *Tensor {
+	return Apply(&sliceGrad, []*Tensor{t}, []int{axis, start, step, size}, nil)
+}
+
+// Select is the elements at one index of an axis, which disappears. Negative indices count from the end. It shares
+// the memory.
+func (t *Tensor) Select(axis, index int) *Tensor {
+	t.alive("select")
+	axis = t.axis("select", axis)
+	size := t.layout.Shape[axis]
+	if index < -size || index >= size {
+		Fail(ErrIndex, "select", "index %d is outside [%d, %d): axis %d of %v", index, -size, size, axis, t)
+	}
+	if index < 0 {
+		index += size
+	}
+	return Apply(&selectOp, []*Tensor{t}, []int{axis, index}, nil)
+}
+
+// Split cuts an axis into parts of the given sizes, which must add up to its size. The parts share the memory.
+func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
+	t.alive("split")
+	axis = t.axis("split", axis)
+	sum := 0
+	for i, n := range sizes {
+		if n < 0 {
+			Fail(ErrShape, "split", "size %d of part %d is negative", n, i)
+		}
+		sum += n
+	}
+	if size := t.layout.Shape[axis]; sum != size {
+		Fail(ErrShape, "split", "sizes %v add up to %d, axis %d of %v has %d", sizes, sum, axis, t, size)
+	}
+	parts := make([]*Tensor, len(sizes))
+	at := 0
+	for i, n := range sizes {
+		parts[i] = t.slice(axis, at, 1, n)
+		at += n
+	}
+	return parts
+}
+
+// Chunk cuts an axis into n parts of equal size, the last one smaller if n does not divide the axis. There are fewer
+// parts if n-1 of them are the whole axis. The parts share the memory.
+func (t *Tensor) Chunk(axis, n int) []*Tensor {
+	t.alive("chunk")
+	axis = t.axis("chunk", axis)
+	if n < 1 {
+		Fail(ErrValue, "chunk", "%v cannot be cut into %d parts", t, n)
+	}
+	size := t.layout.Shape[axis]
+	each := (size + n - 1) / n
+	if size == 0 {
+		return t.Split(axis, make([]int, n)...)
+	}
+	var sizes []int
+	for at := 0; at < size; at += each {
+		sizes = append(sizes, min(each, size-at))
+	}
+	return t.Split(axis, sizes...)
+}
+
+func sliceGradRef(l *kernels.Launch) {
+	axis, start, step := l.Ints[0], l.Ints[1], l.Ints[2]
+	shape := l.In[0].Shape
+	moveRef(l, nil, func(at []int) (operand, place int) {
+		i := at[axis] - start
+		if i < 0 || i%step != 0 || i/step >= shape[axis] {
+			return blank, 0
+		}
+		at = slices.Clone(at)
+		at[axis] = i / step
+		return 0, placeOf(shape, at)
+	})
+}
