@@ -70,6 +70,11 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 	var c *Ctx
 	var node *Node
 	if needs {
+		for i, t := range xs { // VJPs use operands alone, so each must know its step
+			if t.scope == nil {
+				xs[i] = t.alias(s)
+			}
+		}
 		node = newNode()
 		c = &node.Ctx
 	} else {

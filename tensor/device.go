@@ -10,6 +10,7 @@ import (
 	"github.com/weft-ml/weft/internal/pool"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
+	_ "github.com/weft-ml/weft/kernels/null" // registers itself
 )
 
 // Device is where steps run: backend, memory pool, seed and statistics. It is safe for many goroutines.

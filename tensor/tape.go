@@ -150,7 +150,7 @@ func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor
 	n.set(op, s, in, nil, nil)
 	needs := false
 	for i, t := range in {
-		n.In[i] = s.adopt(op.Name, t)
+		n.In[i] = s.In(t)
 		needs = needs || n.In[i].needs
 	}
 	if !needs || !s.top.mode.Record {

@@ -1,0 +1,82 @@
+package null
+
+import (
+	"github.com/weft-ml/weft/kernels"
+)
+
+func init() {
+	kernels.Register("null", func(ordinal int) (kernels.Backend, error) { return &Backend{}, nil })
+}
+
+// Backend is the null device.
+type Backend struct{}
+
+var _ kernels.Backend = (*Backend)(nil)
+
+// buffer is memory that is only counted.
+type buffer int
+
+// Bytes is the size.
+func (b buffer) Bytes() int { return int(b) }
+
+// Name is "null".
+func (*Backend) Name() string { return "null" }
+
+// Alloc counts n bytes.
+func (*Backend) Alloc(n int) (kernels.Buffer, error) { return buffer(n), nil }
+
+// Free does nothing.
+func (*Backend) Free(kernels.Buffer) {}
+
+// CopyIn drops the data.
+func (*Backend) CopyIn(kernels.Stream, kernels.Buffer, int, []byte) {}
+
+// CopyOut gives zeros.
+func (*Backend) CopyOut(_ kernels.Stream, dst []byte, _ kernels.Buffer, _ int) { clear(dst) }
+
+// Supports is true of every operation.
+func (*Backend) Supports(*kernels.Op, kernels.DType) bool { return true }
+
+// Run checks that operands and results lie inside their buffers, and that those of a pointwise operation
+// have one shape.
+func (*Backend) Run(l *kernels.Launch) error {
+	for _, args := range [][]kernels.Arg{l.In, l.Out} {
+		for i, a := range args {
+			if last := end(a.Layout) * a.DType.Size(); a.Offset < 0 || last > a.Buf.Bytes() {
+				return kernels.Errorf(kernels.ErrShape, l.Op.Name, "operand %d, %v%v, ends at byte %d of %d", i, a.DType, a.Shape, last, a.Buf.Bytes())
+			}
+			if l.Op.Expr != nil && kernels.Count(a.Shape) != kernels.Count(l.Out[0].Shape) {
+				return kernels.Errorf(kernels.ErrShape, l.Op.Name, "operand %d has shape %v, the result %v", i, a.Shape, l.Out[0].Shape)
+			}
+		}
+	}
+	if e := l.Op.Expr; e != nil && (len(l.In) != len(e.Args) || len(l.Floats) != len(e.Params) || len(l.Out) != len(e.Roots)) {
+		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "%d operands, %d numbers and %d results for %s", len(l.In), len(l.Floats), len(l.Out), e)
+	}
+	return nil
+}
+
+// end is one more than the highest position of a layout, 0 if it has no elements.
+func end(l kernels.Layout) int {
+	if l.Len() == 0 {
+		return 0
+	}
+	last := l.Offset
+	for i, d := range l.Shape {
+		last += (d - 1) * max(0, l.Strides[i])
+	}
+	return last + 1
+}
+
+type done struct{}
+
+func (done) Done() bool { return true }
+
+// Record returns an event that has happened.
+func (*Backend) Record(kernels.Stream) kernels.Event { return done{} }
+
+// Wait returns at once.
+func (*Backend) Wait(kernels.Stream, kernels.Event) {}
+
+// Synchronize returns at once.
+func (*Backend) Synchronize(kernels.Stream) error { return nil }

@@ -1,0 +1,42 @@
+package tensor_test
+
+import (
+	"testing"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// The null device takes the memory and launches of a CPU step, without computing.
+func TestNullDevice(t *testing.T) {
+	use := func(device string) (peak int, launches uint64) {
+		dev, err := tensor.Open(device, tensor.Seed(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		w, err := dev.NewState("w", tensor.Float32, 64, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := dev.Stats()
+		if err := dev.Step(func(s *tensor.Scope) error {
+			x := s.Watch(s.Full(1, tensor.Float32, 32, 64))
+			y := x.MatMul(w).GELU().Softmax(-1).Mean()
+			autograd.Grad(y, []*tensor.Tensor{x})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		after := dev.Stats()
+		return after.Memory.Allocated, after.Launches - before.Launches
+	}
+	cpuLive, cpuLaunches := use("cpu")
+	nullLive, nullLaunches := use("null")
+	if nullLaunches != cpuLaunches || nullLaunches < 8 {
+		t.Errorf("%d launches on null, %d on cpu", nullLaunches, cpuLaunches)
+	}
+	if nullLive > cpuLive {
+		t.Errorf("%d live bytes on null, %d on cpu", nullLive, cpuLive)
+	}
+}
