@@ -80,11 +80,12 @@ func (d *Images) Batch(indices []int) (Batch, error) {
 	}
 	x := make([]float32, len(indices)*d.area)
 	y := make([]int64, len(indices))
+	value := d.value
 	for k, i := range indices {
 		from := d.pixels[i*d.area : (i+1)*d.area]
 		to := x[k*d.area:][:len(from)] // equal lengths: the compiler drops the check of each index
 		for j, p := range from {
-			to[j] = d.value[p]
+			to[j] = value[p]
 		}
 		y[k] = int64(d.labels[i])
 	}
