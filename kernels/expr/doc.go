@@ -16,7 +16,8 @@
 // instructions ([Instructions]), the functions of the library ([Library]), and rand(k), which is uniform in [0,1): the
 // number of random stream k at this element, the same wherever it appears; rand() is rand(0).
 //
-// A function may have several results, separated by semicolons or line breaks, and definitions before them:
+// A function may have several results, separated by semicolons or by line breaks outside parentheses, and definitions
+// before them:
 //
 //	m2 = b1*m + (1 - b1)*g
 //	v2 = b2*v + (1 - b2)*g*g

@@ -47,9 +47,15 @@ func intern(n Node) *Node {
 
 func argument(k int) *Node        { return intern(Node{Op: Arg, K: k}) }
 func parameter(k int) *Node       { return intern(Node{Op: Param, K: k}) }
-func constant(v float64) *Node    { return intern(Node{Op: Const, C: v}) }
 func random(k int) *Node          { return intern(Node{Op: Rand, K: k}) }
 func (n *Node) is(v float64) bool { return n.Op == Const && n.C == v }
+
+func constant(v float64) *Node {
+	if v != v {
+		v = math.NaN() // all NaNs are one
+	}
+	return intern(Node{Op: Const, C: v})
+}
 
 // apply makes op(x...). Nothing is simplified: x*0 is a test for finiteness and x+0 turns -0 into 0. Only an operation
 // on constants alone becomes a constant, computed in float64 here and nowhere else, so that all devices agree.

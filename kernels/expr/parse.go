@@ -70,8 +70,19 @@ func newParser(src string) *parser {
 	file := token.NewFileSet().AddFile("", -1, len(src))
 	var s scanner.Scanner
 	s.Init(file, []byte(src), func(at token.Position, msg string) { p.fail(at.Offset, "%s", msg) }, 0)
+	open := 0 // parentheses: line breaks inside them mean nothing
 	for {
 		pos, tok, lit := s.Scan()
+		switch tok {
+		case token.LPAREN:
+			open++
+		case token.RPAREN:
+			open--
+		case token.SEMICOLON:
+			if lit == "\n" && open > 0 {
+				continue
+			}
+		}
 		p.tokens = append(p.tokens, lexeme{file.Offset(pos), tok, lit})
 		if tok == token.EOF {
 			return p
@@ -122,8 +133,10 @@ func (p *parser) expect(tok token.Token) {
 // String describes the token for an error.
 func (t lexeme) String() string {
 	switch {
-	case t.tok == token.EOF || t.tok == token.SEMICOLON && t.lit == "\n":
+	case t.tok == token.EOF:
 		return "the end"
+	case t.tok == token.SEMICOLON && t.lit == "\n":
+		return "the end of the line"
 	case t.lit != "":
 		return strconv.Quote(t.lit)
 	}
@@ -296,14 +309,7 @@ func (p *parser) name(t lexeme) *Node {
 
 func (p *parser) call(t lexeme) *Node {
 	p.expect(token.LPAREN)
-	var xs []*Node
-	for p.peek().tok != token.RPAREN {
-		xs = append(xs, p.expression())
-		if p.peek().tok != token.RPAREN {
-			p.expect(token.COMMA)
-		}
-	}
-	p.expect(token.RPAREN)
+	xs := p.operands()
 
 	if t.lit == "rand" {
 		return p.rand(t, xs)
@@ -319,6 +325,22 @@ func (p *parser) call(t lexeme) *Node {
 		return apply(op, xs...)
 	}
 	return expand(t.lit, xs)
+}
+
+// operands = [ expression { "," expression } [ "," ] ] ")".
+func (p *parser) operands() (xs []*Node) {
+	for p.peek().tok != token.RPAREN {
+		xs = append(xs, p.expression())
+		switch t := p.peek(); t.tok {
+		case token.COMMA:
+			p.next()
+		case token.RPAREN:
+		default:
+			p.fail(t.offset, "found %v, want \",\" or \")\"", t)
+		}
+	}
+	p.next()
+	return xs
 }
 
 func (p *parser) rand(t lexeme, xs []*Node) *Node {

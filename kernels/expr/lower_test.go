@@ -1,0 +1,99 @@
+package expr
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels/expr/lane"
+)
+
+// A lowered function gives the bits of its instructions one by one.
+func TestLower(t *testing.T) {
+	programs := map[Op]*lane.Program{}
+	for _, op := range Instructions() {
+		if in := laneInstruction(op); in != nil {
+			programs[op] = in.Program()
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, src := range []string{"gelu(x + y)", "relu(x)*p; x; y - p", "pow(x, y) + log1p(exp(x)); p + 1", "where(x < y, bf16(x), f16(y))", "atan2(x, y)*erfc(p)"} {
+		f, err := xyp(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for uniform := range uint64(4) {
+			p, err := f.Lower(uniform)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 50 {
+				args := []float32{float32(r.NormFloat64()), float32(r.NormFloat64())}
+				param := float32(r.NormFloat64())
+				ins, uniforms := []float32{}, []float32{param}
+				for k, v := range args {
+					if uniform>>k&1 == 1 {
+						uniforms = append(uniforms, v)
+					} else {
+						ins = append(ins, v)
+					}
+				}
+				got := p.Eval(ins, uniforms, nil)
+				for i, want := range oneByOne(f, programs, args, param) {
+					if math.Float32bits(got[i]) != math.Float32bits(want) && (got[i] == got[i] || want == want) {
+						t.Fatalf("%s with uniform %b at %v, %v: result %d is %v, want %v", src, uniform, args, param, i, got[i], want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func oneByOne(f *Func, programs map[Op]*lane.Program, args []float32, param float32) (out []float32) {
+	v := map[*Node]float32{}
+	for _, n := range f.Order() {
+		switch n.Op {
+		case Arg:
+			v[n] = args[n.K]
+		case Param:
+			v[n] = param
+		case Const:
+			v[n] = float32(n.C)
+		default:
+			x := make([]float32, 3)
+			for i, o := range n.Operands() {
+				x[i] = v[o]
+			}
+			v[n] = programs[n.Op].Eval(x, nil, nil)[0]
+		}
+	}
+	for _, root := range f.Roots {
+		out = append(out, v[root])
+	}
+	return out
+}
+
+// Every instruction has its algorithm in package lane.
+func TestLaneHasAllInstructions(t *testing.T) {
+	for _, op := range Instructions() {
+		found := false
+		for i := range lane.Instrs {
+			found = found || lane.Instrs[i].Name == op.String() && lane.Instrs[i].Args == op.Arity()
+		}
+		if !found {
+			t.Errorf("package lane lacks %v", op)
+		}
+	}
+}
+
+func TestLowerRefuses(t *testing.T) {
+	for src, want := range map[string]string{
+		"sin(x)":     `expression "sin(x)": sin cannot be part of a fused kernel`,
+		"x + rand()": `expression "x + rand()": rand cannot be part of a fused kernel`,
+	} {
+		f, _ := xyp(src)
+		if _, err := f.Lower(0); err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", src, err, want)
+		}
+	}
+}
