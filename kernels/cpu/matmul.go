@@ -4,6 +4,7 @@ import (
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/gemm"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // MatMul multiplies the last two axes of its operands in the canonical order; leading axes broadcast. Operands of rank 1
@@ -15,6 +16,51 @@ func MatMul(l *kernels.Launch) {
 		return
 	}
 	p.run(Slice[float32](l.In[0]), Slice[float32](l.In[1]), Slice[float32](l.Out[0]), nil)
+}
+
+var vecAdd = vec.Instr("add")
+
+// Linear multiplies the rows of l.In[0] by the transposed matrix l.In[1] in the canonical order and adds the bias l.In[2],
+// if there is one, to finished pieces of rows while they are in cache.
+func Linear(l *kernels.Launch) {
+	x, w, y := l.In[0], l.In[1], l.Out[0]
+	w.Shape = []int{w.Shape[1], w.Shape[0]}
+	w.Strides = []int{w.Strides[1], w.Strides[0]}
+	p := productsOf(x, w, y)
+	if y.DType == kernels.Float64 {
+		p.run64(Slice[float64](x), Slice[float64](w), Slice[float64](y))
+		if len(l.In) > 2 {
+			bias := l.In[2]
+			addBias64(Slice[float64](y)[:y.Len()], Slice[float64](bias), bias.Shape[0], bias.Strides[0])
+		}
+		return
+	}
+	var epilogue gemm.Epilogue
+	if len(l.In) > 2 {
+		bias := vector(l.In[2])
+		epilogue = func(_, j int, dst []float32) { vecAdd(dst, dst, bias[j:], nil) }
+	}
+	p.run(Slice[float32](x), Slice[float32](w), Slice[float32](y), epilogue)
+}
+
+// vector is the elements of an operand of rank 1: where they lie, if side by side, else copied.
+func vector(a kernels.Arg) []float32 {
+	x := Slice[float32](a)
+	if a.Contiguous() {
+		return x[:a.Len()]
+	}
+	v := make([]float32, a.Shape[0])
+	for i := range v {
+		v[i] = x[i*a.Strides[0]]
+	}
+	return v
+}
+
+// addBias64 adds element j of the bias to column j.
+func addBias64(y, bias []float64, columns, step int) {
+	for i := range y {
+		y[i] += bias[i%columns*step]
+	}
 }
 
 // products are equal matrix products C = A B, whose results [m n] follow each other in memory. The operands of number i
@@ -90,7 +136,7 @@ func (p *products) merge() {
 }
 
 // run computes the products; the epilogue takes finished pieces of the rows of C, numbered through all products.
-func (p *products) run(a, b, c []float32, epilogue func(i, j int, dst []float32)) {
+func (p *products) run(a, b, c []float32, epilogue gemm.Epilogue) {
 	if p.count > 1 && epilogue == nil {
 		gemm.Batch(p.count, p.m, p.n, p.k,
 			func(i int) gemm.Mat { return gemm.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol} },

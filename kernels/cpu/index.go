@@ -1,0 +1,293 @@
+package cpu
+
+import (
+	"sync"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+// Operations that take or add elements at places given by a tensor of indices. All indices are checked before anything is
+// written. Results that are hit several times add up in ascending order of occurrence: the work is cut along the other
+// axes only, so that one goroutine does all additions to an element.
+
+var indexBuffers = sync.Pool{New: func() any { return new([]int) }}
+
+// indicesOf reads operand i of a launch, indices of an axis with the given size, to borrowed memory in row-major order.
+// It panics with an error that names the first index outside [0, size).
+func indicesOf(l *kernels.Launch, i, size int) *[]int {
+	a := l.In[i]
+	n := a.Len()
+	buf := indexBuffers.Get().(*[]int)
+	if cap(*buf) < n {
+		*buf = make([]int, n)
+	}
+	*buf = (*buf)[:n]
+	switch a.DType {
+	case kernels.Int64:
+		readIndices(*buf, Slice[int64](a), a.Layout)
+	case kernels.Int32:
+		readIndices(*buf, Slice[int32](a), a.Layout)
+	case kernels.Uint8:
+		readIndices(*buf, Slice[uint8](a), a.Layout)
+	}
+	for k, v := range *buf {
+		if v < 0 || v >= size {
+			panic(indexError(l.Op.Name, a.Shape, k, v, size))
+		}
+	}
+	return buf
+}
+
+func readIndices[T int64 | int32 | uint8](dst []int, src []T, l kernels.Layout) {
+	if l.Contiguous() {
+		for i := range dst {
+			dst[i] = int(src[i])
+		}
+		return
+	}
+	var d dimensions
+	for i, size := range l.Shape {
+		d.push(size, l.Strides[i])
+	}
+	at := d.walk(0)
+	for i := range dst {
+		dst[i] = int(src[at.place])
+		at.next()
+	}
+}
+
+// indexError says which index, number k of a tensor of the given shape, has the value v outside its axis.
+func indexError(op string, shape []int, k, v, size int) *kernels.Error {
+	at := make([]int, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		at[d] = k % shape[d]
+		k /= shape[d]
+	}
+	return kernels.Errorf(kernels.ErrIndex, op, "the index at %v is %d, outside [0, %d)", at, v, size)
+}
+
+// IndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second, whose axes
+// take the place of that axis.
+func IndexSelect(l *kernels.Launch) {
+	x, y, axis := l.In[0], l.Out[0], l.Ints[0]
+	indices := indicesOf(l, 1, x.Shape[axis])
+	defer indexBuffers.Put(indices)
+	v := slabsOf(x, axis)
+	n, size := len(*indices), y.DType.Size()
+	dst, src := bytesOf(y), bytesOf(x)
+	par.For(v.outer*n, 1+(1<<14)/max(v.width, 1), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			from := v.place(i/n) + (*indices)[i%n]*v.step
+			if v.flat {
+				copy(dst[i*v.width*size:(i+1)*v.width*size], src[from*size:])
+				continue
+			}
+			line := v.inner
+			for k, at := 0, line.walk(0); k < v.width; k++ {
+				copy(dst[(i*v.width+k)*size:][:size], src[(from+at.place)*size:])
+				at.next()
+			}
+		}
+	})
+}
+
+// slabs are a tensor seen along an axis: outer slabs, in each of them entries that lie step apart, and width elements in
+// an entry.
+type slabs struct {
+	outer, width int
+	step         int
+	before       dimensions
+	inner        dimensions
+	flat         bool // the elements of an entry lie side by side
+}
+
+func slabsOf(a kernels.Arg, axis int) *slabs {
+	v := &slabs{outer: 1, width: 1, step: a.Strides[axis]}
+	for d, size := range a.Shape {
+		switch {
+		case d < axis:
+			v.outer *= size
+			v.before.push(size, a.Strides[d])
+		case d > axis:
+			v.width *= size
+			v.inner.push(size, a.Strides[d])
+		}
+	}
+	v.flat = v.inner.n == 0 || v.inner.n == 1 && v.inner.strides[0] == 1
+	return v
+}
+
+// place is where slab i begins.
+func (v *slabs) place(i int) int { return v.before.place(i) }
+
+// IndexAdd copies the first operand and adds to it, at the indices of the second along axis l.Ints[0], the entries of the
+// third one after the other.
+func IndexAdd(l *kernels.Launch) {
+	switch l.Out[0].DType {
+	case kernels.Float32:
+		indexAdd[float32](l)
+	case kernels.Float64:
+		indexAdd[float64](l)
+	case kernels.Int64:
+		indexAdd[int64](l)
+	case kernels.Int32:
+		indexAdd[int32](l)
+	case kernels.Uint8:
+		indexAdd[uint8](l)
+	}
+}
+
+// addColumns is the number of columns that are worth a thread of their own in scattered adds: a cache line and more.
+const addColumns = 32
+
+func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
+	y, axis := l.Out[0], l.Ints[0]
+	indices := indicesOf(l, 1, y.Shape[axis])
+	defer indexBuffers.Put(indices)
+	copyStrided(y, l.In[0])
+	to, from := slabsOf(y, axis), addedSlabs(l)
+	dst, src := Slice[T](y), Slice[T](l.In[2])
+	// A task is a piece of the columns of one slab: all entries are added to it in order.
+	wide := max(1, to.width/max(1, to.width/addColumns))
+	across := (to.width + wide - 1) / wide
+	par.For(to.outer*across, 1+(1<<14)/max(1, wide*len(*indices)), func(lo, hi int) {
+		for task := lo; task < hi; task++ {
+			slab, column := task/across, task%across*wide
+			n := min(wide, to.width-column)
+			start := slab*y.Shape[axis]*to.width + column
+			for k, i := range *indices {
+				row := dst[start+i*to.width:][:n]
+				at := from.place(slab*len(*indices) + k)
+				if from.flat {
+					for j, v := range src[at+column:][:len(row)] {
+						row[j] += v
+					}
+					continue
+				}
+				w := from.inner.walk(column)
+				for j := range row {
+					row[j] += src[at+w.place]
+					w.next()
+				}
+			}
+		}
+	})
+}
+
+// addedSlabs sees the entries that IndexAdd adds: place(i) is where entry i begins, counted through all slabs.
+func addedSlabs(l *kernels.Launch) *slabs {
+	a := l.In[2]
+	lead := l.Ints[0] + len(l.In[1].Shape)
+	v := &slabs{}
+	for d, size := range a.Shape {
+		if d < lead {
+			v.before.push(size, a.Strides[d])
+		} else {
+			v.inner.push(size, a.Strides[d])
+		}
+	}
+	v.flat = v.inner.n == 0 || v.inner.n == 1 && v.inner.strides[0] == 1
+	return v
+}
+
+// Gather takes the elements of the first operand whose index along axis l.Ints[0] the second operand gives; their other
+// indices are those of the result.
+func Gather(l *kernels.Launch) {
+	switch l.Out[0].DType.Size() {
+	case 1:
+		gatherAlong[uint8](l)
+	case 2:
+		gatherAlong[uint16](l)
+	case 4:
+		gatherAlong[uint32](l)
+	case 8:
+		gatherAlong[uint64](l)
+	}
+}
+
+func gatherAlong[T uint8 | uint16 | uint32 | uint64](l *kernels.Launch) {
+	x, axis := l.In[0], l.Ints[0]
+	indices := indicesOf(l, 1, x.Shape[axis])
+	defer indexBuffers.Put(indices)
+	dst, src := view[T](bytesOf(l.Out[0])), view[T](bytesOf(x))
+	others := alongOthers(l.In[1].Shape, x, axis)
+	par.For(len(*indices), 1<<13, func(lo, hi int) {
+		at := others.walk(lo)
+		for i := lo; i < hi; i++ {
+			dst[i] = src[at.place+(*indices)[i]*x.Strides[axis]]
+			at.next()
+		}
+	})
+}
+
+// alongOthers walks the operand a as the index counts through shape, but stands still along the axis.
+func alongOthers(shape []int, a kernels.Arg, axis int) *dimensions {
+	d := &dimensions{}
+	for i, size := range shape {
+		step := a.Strides[i]
+		if i == axis {
+			step = 0
+		}
+		d.push(size, step)
+	}
+	return d
+}
+
+// ScatterAdd copies the first operand and adds to it the elements of the third, in row-major order, where the second
+// operand gives the index along axis l.Ints[0] and the other indices are those of the added element.
+func ScatterAdd(l *kernels.Launch) {
+	switch l.Out[0].DType {
+	case kernels.Float32:
+		scatterAdd[float32](l)
+	case kernels.Float64:
+		scatterAdd[float64](l)
+	case kernels.Int64:
+		scatterAdd[int64](l)
+	case kernels.Int32:
+		scatterAdd[int32](l)
+	case kernels.Uint8:
+		scatterAdd[uint8](l)
+	}
+}
+
+func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
+	y, axis := l.Out[0], l.Ints[0]
+	indices := indicesOf(l, 1, y.Shape[axis])
+	defer indexBuffers.Put(indices)
+	copyStrided(y, l.In[0])
+	shape := l.In[1].Shape
+	dst, src := Slice[T](y), Slice[T](l.In[2])
+	to := alongOthers(shape, y, axis)
+	var from dimensions
+	for i, size := range shape {
+		from.push(size, l.In[2].Strides[i])
+	}
+	step := y.Strides[axis]
+	// Elements with different leading indices never meet: the slabs before the axis are independent.
+	slabs := kernels.Count(shape[:axis])
+	if slabs == 0 || len(*indices) == 0 {
+		return
+	}
+	each := len(*indices) / slabs
+	par.For(slabs, 1+(1<<14)/each, func(lo, hi int) {
+		t, f := to.walk(lo*each), from.walk(lo*each)
+		for i := lo * each; i < hi*each; i++ {
+			dst[t.place+(*indices)[i]*step] += src[f.place]
+			t.next()
+			f.next()
+		}
+	})
+}
+
+// OneHot is 1 where the index along the new last axis, of size l.Ints[0], is the operand's value, and 0 elsewhere.
+func OneHot(l *kernels.Launch) {
+	classes := l.Ints[0]
+	indices := indicesOf(l, 0, classes)
+	defer indexBuffers.Put(indices)
+	clearAll(l.Out[0])
+	y := Slice[int64](l.Out[0])
+	for i, v := range *indices {
+		y[i*classes+v] = 1
+	}
+}

@@ -1,0 +1,27 @@
+package tensor
+
+import "math"
+
+// Arange makes host data of the numbers start, start+step, ... that lie before stop, or beyond it if the step is negative.
+// Element i is start + i*step, computed in float64.
+func Arange(dt DType, start, stop, step float64) *Tensor {
+	n := math.Ceil((stop - start) / step)
+	if !(math.Abs(n) < 1<<48) { // also no number at all
+		Fail(ErrValue, "arange", "from %g to %g by %g is no range", start, stop, step)
+	}
+	v := make([]float64, max(int(n), 0))
+	for i := range v {
+		v[i] = start + float64(float64(i)*step)
+	}
+	return FromSlice(v, len(v)).To(dt)
+}
+
+// Eye makes host data [n n] with ones on the diagonal and zeros elsewhere.
+func Eye(dt DType, n int) *Tensor {
+	checkShape("eye", []int{n, n})
+	v := make([]float64, n*n)
+	for i := range n {
+		v[i*n+i] = 1
+	}
+	return FromSlice(v, n, n).To(dt)
+}

@@ -1,0 +1,51 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// Row one_hot has the number of classes as attribute.
+var oneHot Op
+
+func init() {
+	define(&oneHot, Op{
+		Op:     kernels.Op{Name: "one_hot", CPU: cpu.OneHot, Types: []DType{Int64, Int32, Uint8}, Ref: oneHotRef},
+		Doc:    "y[.., k] is 1 where k = indices[..], else 0",
+		Args:   []string{"indices"},
+		NoGrad: "the operand holds integers",
+		Shape: func(c *Ctx) {
+			c.wantIndices(0)
+			shape := append(c.In[0].Shape(), c.Ints[0])
+			checkShape("one_hot", shape)
+			c.result(Int64, shape)
+		},
+		Samples: func() []Sample {
+			sample := func(name string, classes int, shape []int, indices ...float64) Sample {
+				return Sample{Name: name, In: []Arg{indexArg(shape, indices...)},
+					Call: func(x []*Tensor) *Tensor { return x[0].OneHot(classes) }}
+			}
+			return []Sample{
+				sample("vector", 4, []int{3}, 2, 0, 3), sample("matrix", 3, []int{2, 2}, 0, 0, 1, 2), sample("rank 0", 2, nil, 1),
+				sample("size 1", 1, []int{1}, 0), sample("empty", 3, []int{0}),
+			}
+		},
+	})
+}
+
+// OneHot is int64 [.. classes]: 1 at the index that t gives along the new last axis, 0 elsewhere. Indices outside
+// [0, classes) are refused.
+func (t *Tensor) OneHot(classes int) *Tensor {
+	return Apply(&oneHot, []*Tensor{t}, []int{classes}, nil)
+}
+
+func oneHotRef(l *kernels.Launch) {
+	indices := intsOf(l, 0, l.Ints[0])
+	y := cpu.Slice[int64](l.Out[0])
+	eachIndex(l.Out[0].Shape, func(i int, at []int) {
+		y[i] = 0
+		if indices[i/l.Ints[0]] == at[len(at)-1] {
+			y[i] = 1
+		}
+	})
+}

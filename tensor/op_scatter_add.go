@@ -1,0 +1,72 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// Row scatter_add has the attribute axis.
+var scatterAdd Op
+
+func init() {
+	define(&scatterAdd, Op{
+		Op:    kernels.Op{Name: "scatter_add", CPU: cpu.ScatterAdd, Types: addable, Ref: scatterAddRef},
+		Doc:   "x with y[i, j, ..] added to its element [indices[i, j, ..], j, ..], the index being that of an axis",
+		Args:  []string{"x", "indices", "y"},
+		Shape: scatterAddShape,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			grads := make([]*Tensor, 3)
+			if c.Needs(0) {
+				grads[0] = g
+			}
+			if c.Needs(2) {
+				grads[2] = Apply(&gather, []*Tensor{g, c.In[1]}, c.Ints, nil)
+			}
+			return grads
+		},
+		Saves: []Saves{0, 0, SaveIn(1)},
+		Samples: func() []Sample {
+			sample := func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: x, Lo: -2, Hi: 2}, indexArg(shape, indices...), {Shape: shape, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].ScatterAdd(axis, x[1], x[2]) }}
+			}
+			return []Sample{
+				sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1), sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
+				sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 2), sample("vector", []int{3}, 0, []int{2}, 1, 1),
+				sample("size 1", []int{1, 1}, 0, []int{1, 1}, 0), sample("empty", []int{3, 2}, 0, []int{0, 2}),
+			}
+		},
+	})
+}
+
+// ScatterAdd is t with each element of y added to the element of t whose index along the axis is given by the element of
+// indices at the same place, and whose other indices are those of that place. What meets adds up in row-major order of
+// y. Indices have the shape of y and are as in Gather.
+func (t *Tensor) ScatterAdd(axis int, indices, y *Tensor) *Tensor {
+	t.alive("scatter_add")
+	return Apply(&scatterAdd, []*Tensor{t, indices, y}, []int{t.axis("scatter_add", axis)}, nil)
+}
+
+func scatterAddShape(c *Ctx) {
+	c.wantAlong(0, 1)
+	x, y := c.In[0], c.In[2]
+	if x.dtype != y.dtype || x.dtype == Bool {
+		c.Fail(ErrDType, "x %v and y %v must hold numbers of one type; x.To(...) converts", x, y)
+	}
+	if !sameShape(c.In[1], y) {
+		c.Fail(ErrShape, "indices %v and y %v must have one shape", c.In[1], y)
+	}
+	c.result(x.dtype, c.Shape(0))
+}
+
+func scatterAddRef(l *kernels.Launch) {
+	axis, shape := l.Ints[0], l.In[0].Shape
+	indices := intsOf(l, 1, shape[axis])
+	addRef(l, func(at []int) int {
+		to := slices.Clone(at)
+		to[axis] = indices[placeOf(l.In[1].Shape, at)]
+		return placeOf(shape, to)
+	})
+}
