@@ -1,0 +1,67 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// GPTConfig sizes a [GPT].
+type GPTConfig struct {
+	Vocab, Context, Width, Heads, Layers int
+	Dropout                              float64
+	TiedHead                             bool // the output layer uses the token embedding
+}
+
+// GPT is a decoder-only transformer with learned positions (Radford et al. 2019).
+type GPT struct {
+	Tok    *Embedding // [vocab width]
+	Pos    *Embedding // [context width]
+	Blocks []*Block
+	Norm   *LayerNorm
+	Head   *Linear   // [vocab width], no bias; nil if tied
+	Config GPTConfig `weft:"-"`
+
+	names []string // of the blocks' regions
+}
+
+// NewGPT declares a model. As in GPT-2, weights are normal with deviation 0.02, those that write into the
+// residual stream divided by sqrt(2 layers), and biases start at zero.
+func NewGPT(c GPTConfig) *GPT {
+	const std = 0.02
+	g := &GPT{
+		Tok: NewEmbedding(c.Vocab, c.Width, std), Pos: NewEmbedding(c.Context, c.Width, std),
+		Norm: NewLayerNorm(c.Width), Config: c,
+	}
+	residual := WeightInit(Normal(0, std/math.Sqrt(float64(2*max(1, c.Layers)))))
+	for i := range c.Layers {
+		b := NewBlock(c.Width, c.Heads, WeightInit(Normal(0, std)))
+		b.Attn.Proj = NewLinear(c.Width, c.Width, residual)
+		b.MLP.FC2 = NewLinear(4*c.Width, c.Width, residual)
+		b.Attn.Dropout, b.MLP.Dropout = c.Dropout, c.Dropout
+		g.Blocks = append(g.Blocks, b)
+		g.names = append(g.names, fmt.Sprintf("blocks.%d", i))
+	}
+	if !c.TiedHead {
+		g.Head = NewLinear(c.Width, c.Vocab, NoBias, WeightInit(Normal(0, std)))
+	}
+	return g
+}
+
+// Forward maps token indices [B T], T at most the context, to logits [B T vocab].
+func (g *GPT) Forward(tokens *tensor.Tensor) *tensor.Tensor {
+	if tokens.Rank() != 2 || tokens.Dim(1) > g.Config.Context {
+		tensor.Fail(tensor.ErrShape, "gpt", "tokens %v must be [B T] with T at most the context %d", tokens, g.Config.Context)
+	}
+	t := tokens.Dim(1)
+	x := g.Tok.Forward(tokens).Add(g.Pos.Weight.Slice(0, 0, t)).Dropout(g.Config.Dropout)
+	for i, b := range g.Blocks {
+		x = Call(g.names[i], b, x)
+	}
+	x = Call("norm", g.Norm, x)
+	if g.Head == nil {
+		return x.Linear(g.Tok.Weight, nil)
+	}
+	return Call("head", g.Head, x)
+}

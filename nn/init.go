@@ -1,0 +1,167 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/tensor"
+	"gonum.org/v1/gonum/mat"
+)
+
+// InitOption changes what [Init] does.
+type InitOption func(*initConfig)
+
+type initConfig struct{ dtype tensor.DType }
+
+// DType makes parameters of another floating type than float32.
+func DType(dt tensor.DType) InitOption { return func(c *initConfig) { c.dtype = dt } }
+
+// Init walks a model once and gives every parameter and state its state-dict name, first values from the
+// stream (seed of dev, name), and memory on dev. Matrices come before vectors, so that optimizers that treat
+// them differently pass over two runs of memory. Calling it again starts afresh. The errors are of kind
+// [tensor.ErrMemory] and [tensor.ErrValue].
+func Init(dev *tensor.Device, model any, opts ...InitOption) error {
+	c := initConfig{dtype: tensor.Float32}
+	for _, o := range opts {
+		o(&c)
+	}
+	type group struct {
+		names   []string
+		tensors []*tensor.Tensor
+	}
+	var matrices, vectors, state group
+	tensor.Walk(model, func(name string, t *tensor.Tensor) {
+		g := &state
+		switch {
+		case t.Trainable() && t.Rank() >= 2:
+			g = &matrices
+		case t.Trainable():
+			g = &vectors
+		}
+		g.names, g.tensors = append(g.names, name), append(g.tensors, t)
+	})
+	err := dev.Place(append(matrices.names, vectors.names...), append(matrices.tensors, vectors.tensors...), c.dtype)
+	if err != nil || len(state.names) == 0 {
+		return err
+	}
+	return dev.Place(state.names, state.tensors, c.dtype)
+}
+
+// Initializer draws the first values of a parameter.
+type Initializer = tensor.Initializer
+
+// Constant sets every element to v.
+func Constant(v float64) Initializer {
+	return func(x []float64, _ []int, _ tensor.Random) {
+		for i := range x {
+			x[i] = v
+		}
+	}
+}
+
+// Zeros and Ones are constant.
+var (
+	Zeros = Constant(0)
+	Ones  = Constant(1)
+)
+
+// Uniform draws evenly from [lo, hi).
+func Uniform(lo, hi float64) Initializer {
+	return func(x []float64, _ []int, r tensor.Random) {
+		philox.Uniform(x, r, 0)
+		for i, u := range x {
+			x[i] = lo + float64((hi-lo)*u)
+		}
+	}
+}
+
+// Normal draws from the normal distribution.
+func Normal(mean, std float64) Initializer {
+	return func(x []float64, _ []int, r tensor.Random) {
+		philox.Normal(x, r, 0)
+		for i, v := range x {
+			x[i] = mean + float64(std*v)
+		}
+	}
+}
+
+// fans are the numbers of inputs and outputs of a weight [out in ...].
+func fans(shape []int) (in, out float64) {
+	if len(shape) < 2 {
+		tensor.Fail(tensor.ErrShape, "init", "fan-in and fan-out need a weight with two axes or more, not %v", shape)
+	}
+	field := 1
+	for _, d := range shape[2:] {
+		field *= d
+	}
+	return float64(shape[1] * field), float64(shape[0] * field)
+}
+
+// KaimingUniform keeps the variance of signals through layers with ReLU: bound gain*sqrt(3/fan_in)
+// (He et al. 2015). The gain of ReLU is sqrt(2).
+func KaimingUniform(gain float64) Initializer {
+	return func(x []float64, shape []int, r tensor.Random) {
+		in, _ := fans(shape)
+		b := gain * math.Sqrt(3/in)
+		Uniform(-b, b)(x, shape, r)
+	}
+}
+
+// KaimingNormal is KaimingUniform with a normal distribution of deviation gain/sqrt(fan_in).
+func KaimingNormal(gain float64) Initializer {
+	return func(x []float64, shape []int, r tensor.Random) {
+		in, _ := fans(shape)
+		Normal(0, gain/math.Sqrt(in))(x, shape, r)
+	}
+}
+
+// XavierUniform balances forward and backward variance: bound gain*sqrt(6/(fan_in+fan_out)) (Glorot and
+// Bengio 2010).
+func XavierUniform(gain float64) Initializer {
+	return func(x []float64, shape []int, r tensor.Random) {
+		in, out := fans(shape)
+		b := gain * math.Sqrt(6/(in+out))
+		Uniform(-b, b)(x, shape, r)
+	}
+}
+
+// XavierNormal is XavierUniform with a normal distribution of deviation gain*sqrt(2/(fan_in+fan_out)).
+func XavierNormal(gain float64) Initializer {
+	return func(x []float64, shape []int, r tensor.Random) {
+		in, out := fans(shape)
+		Normal(0, gain*math.Sqrt(2/(in+out)))(x, shape, r)
+	}
+}
+
+// Orthogonal makes rows or columns, whichever are fewer, orthogonal and of length gain, by the QR
+// decomposition of a normal matrix (Saxe et al. 2013). The weight is [out in ...].
+func Orthogonal(gain float64) Initializer {
+	return func(x []float64, shape []int, r tensor.Random) {
+		in, out := fans(shape)
+		rows, cols := int(out), int(in)*len(x)/max(1, int(in)*int(out))
+		if rows == 0 || cols == 0 {
+			return
+		}
+		n, m := max(rows, cols), min(rows, cols)
+		a := make([]float64, n*m)
+		philox.Normal(a, r, 0)
+		var qr mat.QR
+		qr.Factorize(mat.NewDense(n, m, a))
+		var q, t mat.Dense
+		qr.QTo(&q)
+		qr.RTo(&t)
+		for i := range rows {
+			for j := range cols {
+				long, short := i, j
+				if rows < cols {
+					long, short = j, i
+				}
+				v := gain * q.At(long, short)
+				if t.At(short, short) < 0 { // makes the distribution uniform
+					v = -v
+				}
+				x[i*cols+j] = v
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// Linear is y = x Wᵀ + b over the last axis.
+type Linear struct {
+	Weight *tensor.Tensor // [out in]
+	Bias   *tensor.Tensor // [out]; nil: none
+}
+
+// LinearOption changes a layer that [NewLinear] makes.
+type LinearOption func(*linearConfig)
+
+type linearConfig struct {
+	noBias bool
+	init   Initializer
+}
+
+// NoBias leaves the bias out.
+func NoBias(c *linearConfig) { c.noBias = true }
+
+// WeightInit chooses the initialiser of the weight; the bias then starts at zero.
+func WeightInit(f Initializer) LinearOption { return func(c *linearConfig) { c.init = f } }
+
+// NewLinear declares a layer from in to out features. Weight and bias are drawn evenly from within
+// 1/sqrt(in), as in PyTorch.
+func NewLinear(in, out int, opts ...LinearOption) *Linear {
+	bound := 0.0
+	if in > 0 {
+		bound = 1 / math.Sqrt(float64(in))
+	}
+	c := linearConfig{}
+	for _, o := range opts {
+		o(&c)
+	}
+	bias := Uniform(-bound, bound)
+	if c.init == nil {
+		c.init = Uniform(-bound, bound)
+	} else {
+		bias = Zeros
+	}
+	l := &Linear{Weight: tensor.Parameter(c.init, out, in)}
+	if !c.noBias {
+		l.Bias = tensor.Parameter(bias, out)
+	}
+	return l
+}
+
+// Forward maps [... in] to [... out].
+func (l *Linear) Forward(x *tensor.Tensor) *tensor.Tensor { return x.Linear(l.Weight, l.Bias) }
+
+// Embedding looks rows of a table up by index.
+type Embedding struct {
+	Weight *tensor.Tensor // [count width]
+}
+
+// NewEmbedding declares a table of count rows of the given width with normal values of the given
+// deviation (PyTorch's default is 1).
+func NewEmbedding(count, width int, std float64) *Embedding {
+	return &Embedding{tensor.Parameter(Normal(0, std), count, width)}
+}
+
+// Forward maps indices [...] to [... width].
+func (e *Embedding) Forward(indices *tensor.Tensor) *tensor.Tensor {
+	return e.Weight.Embedding(indices)
+}
+
+// LayerNorm makes the last axis have mean 0 and variance 1, then scales and shifts it (Ba et al. 2016).
+type LayerNorm struct {
+	Weight *tensor.Tensor // [width]
+	Bias   *tensor.Tensor // [width]
+	Eps    float64
+}
+
+// NewLayerNorm declares a norm over the given width, with eps 1e-5.
+func NewLayerNorm(width int) *LayerNorm {
+	return &LayerNorm{tensor.Parameter(Ones, width), tensor.Parameter(Zeros, width), 1e-5}
+}
+
+// Forward keeps the shape [... width].
+func (n *LayerNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
+	return x.LayerNorm(n.Weight, n.Bias, n.Eps)
+}
+
+// RMSNorm divides the last axis by its root mean square and scales it (Zhang and Sennrich 2019).
+type RMSNorm struct {
+	Weight *tensor.Tensor // [width]
+	Eps    float64
+}
+
+// NewRMSNorm declares a norm over the given width, with eps 1e-5.
+func NewRMSNorm(width int) *RMSNorm { return &RMSNorm{tensor.Parameter(Ones, width), 1e-5} }
+
+// Forward keeps the shape [... width].
+func (n *RMSNorm) Forward(x *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(n.Weight, n.Eps) }
+
+// Dropout zeroes elements with probability P in training steps and scales the others by 1/(1-P).
+type Dropout struct{ P float64 }
+
+// NewDropout makes a dropout layer; it has no parameters.
+func NewDropout(p float64) *Dropout { return &Dropout{p} }
+
+// Forward keeps the shape.
+func (d *Dropout) Forward(x *tensor.Tensor) *tensor.Tensor { return x.Dropout(d.P) }

@@ -1,0 +1,60 @@
+package nn
+
+import "github.com/weft-ml/weft/tensor"
+
+// CrossEntropy is the mean over all positions of -log softmax(logits)[target]: logits [... classes], targets
+// [...] of an integer type. Options choose ignored targets, label smoothing and the reduction.
+func CrossEntropy(logits, targets *tensor.Tensor, opts ...tensor.CrossEntropyOption) *tensor.Tensor {
+	return logits.CrossEntropy(targets, opts...)
+}
+
+// NLL is the mean of -logProbs[target]: log-probabilities [N classes], integer targets [N].
+func NLL(logProbs, targets *tensor.Tensor) *tensor.Tensor {
+	n := targets.Len()
+	return logProbs.Gather(-1, targets.Unsqueeze(-1)).Reshape(n).Mean().Neg()
+}
+
+// MSE is the mean squared difference.
+func MSE(x, y *tensor.Tensor) *tensor.Tensor { return difference("mse", x, y).Square().Mean() }
+
+// L1 is the mean absolute difference.
+func L1(x, y *tensor.Tensor) *tensor.Tensor { return difference("l1", x, y).Abs().Mean() }
+
+// Huber is the mean of d²/2 where |d| is at most delta and delta(|d| - delta/2) beyond (Huber 1964).
+func Huber(x, y *tensor.Tensor, delta float64) *tensor.Tensor {
+	d := difference("huber", x, y).Abs()
+	c := d.Clamp(0, delta) // c (d - c/2) is both branches
+	return c.Mul(d.Sub(c.Scale(0.5))).Mean()
+}
+
+// BCEWithLogits is the mean binary cross-entropy of sigmoid(logits) against targets in [0, 1], computed
+// without forming the sigmoid: max(x,0) - x*y + log(1 + e^-|x|).
+func BCEWithLogits(logits, targets *tensor.Tensor) *tensor.Tensor {
+	difference("bce_with_logits", logits, targets)
+	return logits.Softplus().Sub(logits.Mul(targets)).Mean()
+}
+
+// KLDiv is the Kullback-Leibler divergence sum p (log p - logQ), divided by the number of rows: logQ and p
+// [N classes]; terms with p = 0 count nothing.
+func KLDiv(logQ, p *tensor.Tensor) *tensor.Tensor {
+	difference("kl_div", logQ, p)
+	rows := float64(max(1, logQ.Len()/max(1, logQ.Dim(-1))))
+	return p.XLogY(p).Sub(p.Mul(logQ)).Sum().Scale(1 / rows)
+}
+
+// difference is x - y for equal shapes: broadcasting in a loss hides mistakes.
+func difference(op string, x, y *tensor.Tensor) *tensor.Tensor {
+	if len(x.Shape()) != len(y.Shape()) || x.Len() != y.Len() || !sameShape(x.Shape(), y.Shape()) {
+		tensor.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)
+	}
+	return x.Sub(y)
+}
+
+func sameShape(a, b []int) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

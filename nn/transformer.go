@@ -1,0 +1,69 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// CausalAttention is multi-head self-attention in which a position sees itself and those before it
+// (Vaswani et al. 2017).
+type CausalAttention struct {
+	QKV     *Linear // queries, keys and values, in this order
+	Proj    *Linear
+	Heads   int     `weft:"-"`
+	Dropout float64 `weft:"-"` // on the result
+}
+
+// NewCausalAttention declares attention over vectors of the given width, which the number of heads must divide.
+func NewCausalAttention(width, heads int, opts ...LinearOption) *CausalAttention {
+	if heads <= 0 || width%heads != 0 {
+		tensor.Fail(tensor.ErrValue, "attention", "width %d is no multiple of %d heads", width, heads)
+	}
+	return &CausalAttention{QKV: NewLinear(width, 3*width, opts...), Proj: NewLinear(width, width, opts...), Heads: heads}
+}
+
+// Forward keeps the shape [B T C].
+func (a *CausalAttention) Forward(x *tensor.Tensor) *tensor.Tensor {
+	b, t, c := x.Dim(0), x.Dim(1), x.Dim(2)
+	d := c / a.Heads
+	qkv := a.QKV.Forward(x).Reshape(b, t, 3, a.Heads, d).Permute(2, 0, 3, 1, 4) // [3 B H T D]
+	y := tensor.Attention(qkv.Select(0, 0), qkv.Select(0, 1), qkv.Select(0, 2), true, 1/math.Sqrt(float64(d)))
+	y = y.Transpose(1, 2).Reshape(b, t, c)
+	return a.Proj.Forward(y).Dropout(a.Dropout)
+}
+
+// MLP is the two-layer network of a transformer block, with GELU (tanh) between the layers.
+type MLP struct {
+	FC1, FC2 *Linear
+	Dropout  float64 `weft:"-"` // on the result
+}
+
+// NewMLP declares layers width -> hidden -> width.
+func NewMLP(width, hidden int, opts ...LinearOption) *MLP {
+	return &MLP{FC1: NewLinear(width, hidden, opts...), FC2: NewLinear(hidden, width, opts...)}
+}
+
+// Forward keeps the shape [... width].
+func (m *MLP) Forward(x *tensor.Tensor) *tensor.Tensor {
+	return m.FC2.Forward(m.FC1.Forward(x).GELUTanh()).Dropout(m.Dropout)
+}
+
+// Block is a pre-norm transformer block: x + attn(ln1(x)), then x + mlp(ln2(x)).
+type Block struct {
+	LN1  *LayerNorm
+	Attn *CausalAttention
+	LN2  *LayerNorm
+	MLP  *MLP
+}
+
+// NewBlock declares a block; its network is four times as wide inside.
+func NewBlock(width, heads int, opts ...LinearOption) *Block {
+	return &Block{NewLayerNorm(width), NewCausalAttention(width, heads, opts...), NewLayerNorm(width), NewMLP(width, 4*width, opts...)}
+}
+
+// Forward keeps the shape [B T C].
+func (b *Block) Forward(x *tensor.Tensor) *tensor.Tensor {
+	x = x.Add(Call("attn", b.Attn, Call("ln1", b.LN1, x)))
+	return x.Add(Call("mlp", b.MLP, Call("ln2", b.LN2, x)))
+}

@@ -1,0 +1,293 @@
+package optim
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// Optimizer runs a [Rule] over the parameters of a model. It is used by one step at a time.
+type Optimizer struct {
+	LR *tensor.Scalar // the learning rate; schedules set it between steps
+
+	rule    Rule
+	params  []*tensor.Tensor
+	noDecay func(*tensor.Tensor) bool
+	clip    float64
+	arenas  []*arena
+	norm    *tensor.Tensor // of the last gradient before clipping, float64 of rank 0
+
+	update, count *tensor.Op
+	numbers       []float64
+	counters      []*tensor.Tensor // float64, one element each
+}
+
+// arena is what the optimizer keeps for one arena of parameters.
+type arena struct {
+	*tensor.Arena
+	state []*tensor.Tensor // flat, one for each name in Rule.State
+	mine  []bool           // which parameters belong to the optimizer
+}
+
+// Option changes an [Optimizer].
+type Option func(*Optimizer)
+
+// Clip scales the gradient of all parameters together to at most the given norm, before the update.
+func Clip(norm float64) Option { return func(o *Optimizer) { o.clip = norm } }
+
+// NoDecay exempts parameters from weight decay. [Vectors] is the usual choice for transformers.
+func NoDecay(exempt func(p *tensor.Tensor) bool) Option {
+	return func(o *Optimizer) { o.noDecay = exempt }
+}
+
+// Vectors tells biases and the weights of norms from matrices.
+func Vectors(p *tensor.Tensor) bool { return p.Rank() < 2 }
+
+// New makes an optimizer for the parameters of a model, which nn.Init has placed; a model may also be one
+// parameter or a slice of them. It panics with a [tensor.Error] if there is none, or if the rule's
+// expression is wrong.
+func New(rule Rule, model any, opts ...Option) *Optimizer {
+	o := &Optimizer{LR: tensor.NewScalar(rule.LearningRate()), rule: rule, params: tensor.Parameters(model)}
+	for _, opt := range opts {
+		opt(o)
+	}
+	if len(o.params) == 0 {
+		tensor.Fail(tensor.ErrValue, rule.Name(), "the model has no parameters")
+	}
+	names := []string{"lr"}
+	for _, n := range rule.Numbers() {
+		names = append(names, n.Name)
+		o.numbers = append(o.numbers, n.Value)
+	}
+	o.update = updateOp(rule, names)
+	o.count = countOp(rule, names)
+	for _, p := range o.params {
+		a, _, _ := p.Arena()
+		i := slices.IndexFunc(o.arenas, func(x *arena) bool { return x.Arena == a })
+		if i < 0 {
+			i = len(o.arenas)
+			o.arenas = append(o.arenas, &arena{Arena: a, mine: make([]bool, len(a.Params()))})
+		}
+		o.arenas[i].mine[slices.Index(a.Params(), p)] = true
+	}
+	return o
+}
+
+// updateOp is the rule for one element. The gradient is scaled first; where skip is set everything stays.
+func updateOp(rule Rule, numbers []string) *tensor.Op {
+	args := append([]string{"p", "grad"}, rule.State()...)
+	for _, c := range rule.Counters() {
+		args = append(args, c.Name)
+	}
+	args = append(args, "gradscale")
+	src := "g = grad*gradscale\n" + rule.Update()
+	return must(tensor.Pointwise(rule.Name(), src, args, numbers...))
+}
+
+// countOp moves the counters on by one step.
+func countOp(rule Rule, numbers []string) *tensor.Op {
+	if len(rule.Counters()) == 0 {
+		return nil
+	}
+	var args, next []string
+	for _, c := range rule.Counters() {
+		args, next = append(args, c.Name), append(next, c.Next)
+	}
+	return must(tensor.Pointwise(rule.Name()+"_count", strings.Join(next, "; "), args, numbers...))
+}
+
+func must(op *tensor.Op, err error) *tensor.Op {
+	if err != nil {
+		panic(err)
+	}
+	return op
+}
+
+// prepare allocates state at the first step, before anything is written.
+func (o *Optimizer) prepare(dev *tensor.Device) error {
+	for i, c := range o.rule.Counters() {
+		if i < len(o.counters) {
+			continue
+		}
+		t, err := dev.NewState(o.rule.Name()+"."+c.Name, tensor.Float64)
+		if err != nil {
+			return err
+		}
+		t.Assign(tensor.FromSlice([]float64{c.First}))
+		o.counters = append(o.counters, t)
+	}
+	if o.clip > 0 && o.norm == nil {
+		var err error
+		if o.norm, err = dev.NewState(o.rule.Name()+".norm", tensor.Float64); err != nil {
+			return err
+		}
+	}
+	for _, a := range o.arenas {
+		for len(a.state) < len(o.rule.State()) {
+			name := o.rule.Name() + "." + o.rule.State()[len(a.state)]
+			t, err := dev.NewState(name, a.DType(), a.Len())
+			if err != nil {
+				return err
+			}
+			a.state = append(a.state, t)
+		}
+	}
+	return nil
+}
+
+// Step applies the rule to every parameter that has a gradient in this step or from steps before, and
+// clears those gradients. Parameters without gradient stay as they are. It fails, and changes nothing, if
+// no parameter has a gradient or memory for the state is short.
+func (o *Optimizer) Step(s *tensor.Scope) error {
+	if err := o.prepare(s.Device()); err != nil {
+		return err
+	}
+	var runs [][]run
+	total := 0
+	for _, a := range o.arenas {
+		_, present := s.Grads(a.Arena)
+		r := a.runs(present, o.noDecay)
+		runs = append(runs, r)
+		total += len(r)
+	}
+	if total == 0 {
+		tensor.Fail(tensor.ErrGrad, o.rule.Name(), "no parameter has a gradient; call autograd.Backward first")
+	}
+	s.Region(o.rule.Name(), func() []*tensor.Tensor {
+		s.With(func() { o.step(s, runs) }, tensor.NoGrad)
+		return nil
+	})
+	return nil
+}
+
+func (o *Optimizer) step(s *tensor.Scope, runs [][]run) {
+	scale := s.Full(1, tensor.Float64)
+	if o.clip > 0 {
+		scale = o.clipScale(s, runs)
+	}
+	numbers := append([]float64{o.LR.Value()}, o.numbers...)
+	if o.count != nil {
+		s.Update(o.count, 0, 1, o.counters, o.counters, numbers)
+	}
+	plain := numbers
+	if o.noDecay != nil {
+		plain = slices.Clone(numbers)
+		for i, n := range o.rule.Numbers() {
+			if n.Name == "decay" {
+				plain[i+1] = 0
+			}
+		}
+	}
+	for i, a := range o.arenas {
+		grads, _ := s.Grads(a.Arena)
+		dst := append([]*tensor.Tensor{a.Values()}, a.state...)
+		in := append([]*tensor.Tensor{a.Values(), grads}, a.state...)
+		for _, c := range append(slices.Clone(o.counters), scale) {
+			in = append(in, s.In(c).To(a.DType()))
+		}
+		for _, r := range runs[i] {
+			n := numbers
+			if !r.decay {
+				n = plain
+			}
+			s.Update(o.update, r.lo, r.hi, dst, in, n)
+			for _, p := range a.Params()[r.first : r.last+1] {
+				s.TakeGrads(p)
+			}
+		}
+	}
+}
+
+// clipScale is min(1, clip/(norm + 1e-6)), of rank 0.
+func (o *Optimizer) clipScale(s *tensor.Scope, runs [][]run) *tensor.Tensor {
+	var sum *tensor.Tensor
+	for i, a := range o.arenas {
+		grads, _ := s.Grads(a.Arena)
+		for _, r := range runs[i] {
+			g := grads.Slice(0, r.lo, r.hi)
+			q := g.Square().Sum().To(tensor.Float64)
+			if sum == nil {
+				sum = q
+			} else {
+				sum = sum.Add(q)
+			}
+		}
+	}
+	norm := sum.Sqrt()
+	o.norm.Assign(norm)
+	return norm.AddScalar(1e-6).Reciprocal().Scale(o.clip).Minimum(s.Full(1, tensor.Float64))
+}
+
+// GradNorm is the norm of the gradient in the last step before clipping; 0 without [Clip].
+func (o *Optimizer) GradNorm() float64 {
+	if o.norm == nil {
+		return 0
+	}
+	return o.norm.Item()
+}
+
+// run is a range of an arena that one pass updates: neighbouring parameters treated alike.
+type run struct {
+	lo, hi      int // elements
+	first, last int // parameters
+	decay       bool
+}
+
+// runs finds the ranges of parameters that belong to the optimizer and have a gradient.
+func (a *arena) runs(present []bool, noDecay func(*tensor.Tensor) bool) []run {
+	var rs []run
+	for i, p := range a.Params() {
+		if present == nil || !present[i] || !a.mine[i] {
+			continue
+		}
+		_, lo, hi := p.Arena()
+		decay := noDecay == nil || !noDecay(p)
+		if n := len(rs) - 1; n >= 0 && rs[n].last == i-1 && rs[n].decay == decay {
+			rs[n].hi, rs[n].last = hi, i
+		} else {
+			rs = append(rs, run{lo, hi, i, i, decay})
+		}
+	}
+	return rs
+}
+
+// State lists the optimizer's tensors by name, for checkpoints and hashes: moments as flat tensors in the
+// order of the parameters' arena, and counters. It is empty before the first step.
+func (o *Optimizer) State() map[string]*tensor.Tensor {
+	m := map[string]*tensor.Tensor{}
+	for i, c := range o.rule.Counters() {
+		if i < len(o.counters) {
+			m[c.Name] = o.counters[i]
+		}
+	}
+	for i, a := range o.arenas {
+		for j, t := range a.state {
+			m[o.rule.State()[j]+"."+string(rune('0'+i))] = t
+		}
+	}
+	return m
+}
+
+// Hash is the SHA-256 of all parameters of the optimizer, by name, and of its state, in hexadecimal. Runs
+// with the same seed have the same hash, on any number of threads and any vector unit.
+func (o *Optimizer) Hash() string {
+	h := sha256.New()
+	add := func(name string, t *tensor.Tensor) {
+		fmt.Fprintf(h, "%s %v\n", name, t.Shape())
+		binary.Write(h, binary.LittleEndian, tensor.ToSlice[float64](t)) // exact for every floating type
+	}
+	for _, p := range o.params {
+		add(p.Name(), p)
+	}
+	state := o.State()
+	for _, name := range slices.Sorted(maps.Keys(state)) {
+		add(name, state[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

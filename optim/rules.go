@@ -1,0 +1,116 @@
+package optim
+
+// Rule is the mathematics of an optimizer for one element: an expression of package expr.
+//
+// The operands of Update are p (parameter), g (gradient, scaled and clipped), the names in State, and those
+// of Counters; its numbers are lr and the names of Numbers. Its results are the new p and then the new
+// State. Counters are single numbers that follow their own expression from their first values on, once per
+// step, in float64: they replace powers of the step count.
+type Rule interface {
+	Name() string
+	LearningRate() float64
+	Numbers() []Number   // hyperparameters; one called "decay" is the weight decay
+	State() []string     // per element, zero at first
+	Counters() []Counter // per optimizer
+	Update() string
+}
+
+// Number is a named hyperparameter.
+type Number struct {
+	Name  string
+	Value float64
+}
+
+// Counter is a number that changes from step to step: Next is an expression of its old value, by name.
+type Counter struct {
+	Name  string
+	First float64
+	Next  string // of the counters' old values and the rule's numbers
+}
+
+// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019):
+//
+//	m = β1 m + (1-β1) g,  v = β2 v + (1-β2) g²
+//	p = p (1 - lr λ) - lr/(1-β1^t) m / (sqrt(v)/sqrt(1-β2^t) + ε)
+//
+// Fields that are zero take PyTorch's defaults: LR 1e-3, Beta1 0.9, Beta2 0.999, Eps 1e-8, WeightDecay 0.01.
+// Negative values are taken as zero, so WeightDecay: -1 switches decay off.
+type AdamW struct{ LR, Beta1, Beta2, Eps, WeightDecay float64 }
+
+// Name is "adamw".
+func (AdamW) Name() string { return "adamw" }
+
+// LearningRate is LR.
+func (a AdamW) LearningRate() float64 { return or(a.LR, 1e-3) }
+
+// Numbers are the hyperparameters.
+func (a AdamW) Numbers() []Number {
+	b1, b2 := or(a.Beta1, 0.9), or(a.Beta2, 0.999)
+	return []Number{{"beta1", b1}, {"rest1", 1 - b1}, {"beta2", b2}, {"rest2", 1 - b2}, {"eps", or(a.Eps, 1e-8)}, {"decay", or(a.WeightDecay, 0.01)}}
+}
+
+// State are the moments.
+func (AdamW) State() []string { return []string{"m", "v"} }
+
+// Counters are the bias corrections 1-β^t.
+func (AdamW) Counters() []Counter {
+	return []Counter{{"c1", 0, "c1*beta1 + rest1"}, {"c2", 0, "c2*beta2 + rest2"}}
+}
+
+// Update is the rule.
+func (AdamW) Update() string {
+	return `
+		m1 = beta1*m + rest1*g
+		v1 = beta2*v + rest2*(g*g)
+		p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps)); m1; v1`
+}
+
+// SGD is stochastic gradient descent with momentum (Sutskever et al. 2013):
+//
+//	g = g + λ p,  b = μ b + g,  p = p - lr b        (or g + μ b in the place of b with Nesterov)
+//
+// LR is 1e-3 if zero.
+type SGD struct {
+	LR, Momentum, WeightDecay float64
+	Nesterov                  bool
+}
+
+// Name is "sgd".
+func (SGD) Name() string { return "sgd" }
+
+// LearningRate is LR.
+func (s SGD) LearningRate() float64 { return or(s.LR, 1e-3) }
+
+// Numbers are the hyperparameters.
+func (s SGD) Numbers() []Number {
+	return []Number{{"momentum", max(0, s.Momentum)}, {"decay", max(0, s.WeightDecay)}}
+}
+
+// State is the momentum buffer.
+func (s SGD) State() []string {
+	if s.Momentum > 0 {
+		return []string{"b"}
+	}
+	return nil
+}
+
+// Counters are none.
+func (SGD) Counters() []Counter { return nil }
+
+// Update is the rule.
+func (s SGD) Update() string {
+	switch {
+	case s.Momentum <= 0:
+		return "p - lr*(g + decay*p)"
+	case s.Nesterov:
+		return "d = g + decay*p; b1 = momentum*b + d; p - lr*(d + momentum*b1); b1"
+	}
+	return "b1 = momentum*b + (g + decay*p); p - lr*b1; b1"
+}
+
+func or(v, otherwise float64) float64 {
+	if v == 0 {
+		return otherwise
+	}
+	return max(0, v)
+}
