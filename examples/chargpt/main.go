@@ -1,0 +1,143 @@
+// Chargpt trains a small GPT on the characters of a text, by default Newton's Opticks, which every Go
+// toolchain carries, and then writes in the manner of that text.
+//
+//	go run ./examples/chargpt
+//	go run ./examples/chargpt -data FILE -layers 6 -width 256 -heads 8 -context 128
+package main
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/data"
+	"github.com/weft-ml/weft/examples/internal/run"
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/tensor"
+)
+
+var (
+	layers   = flag.Int("layers", 4, "transformer blocks")
+	heads    = flag.Int("heads", 4, "attention heads")
+	width    = flag.Int("width", 128, "width of the model")
+	length   = flag.Int("context", 64, "characters the model sees")
+	batch    = flag.Int("batch", 16, "sequences in a step")
+	dropout  = flag.Float64("dropout", 0, "probability of dropping a value")
+	rate     = flag.Float64("lr", 2e-3, "highest learning rate")
+	sampleOf = flag.Int("sample", 500, "characters to write at the end")
+)
+
+func main() {
+	run.Main(run.Options{Steps: 2000, Seed: 42, Data: "text file (default: Newton's Opticks from the Go toolchain)"}, train)
+}
+
+func train(ctx context.Context, r *run.Run) error {
+	dev, err := tensor.Open(r.Device, tensor.Seed(r.Seed))
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	r.Printf("device %v", dev)
+
+	path := r.Data
+	if path == "" {
+		if path, err = data.Opticks(); err != nil {
+			return err
+		}
+	}
+	text, err := data.ReadText(path, data.Chars)
+	if err != nil {
+		return err
+	}
+	model := nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: *length, Width: *width, Heads: *heads, Layers: *layers, Dropout: *dropout})
+	if err := nn.Init(dev, model); err != nil {
+		return err
+	}
+	r.Printf("%d parameters, %d characters, %d of them different", nn.CountParameters(model), text.TrainLen()+text.ValidationLen(), text.VocabSize())
+
+	opt := optim.New(optim.AdamW{LR: *rate, Beta2: 0.99, WeightDecay: 0.1}, model, optim.Clip(1), optim.NoDecay(optim.Vectors))
+	schedule := optim.WarmupCosine(*rate, *rate/10, min(100, r.Steps/10), r.Steps)
+	r.Expect(r.Steps, "tokens")
+	for i := range r.Steps {
+		if ctx.Err() != nil {
+			break
+		}
+		b, err := text.Batch(*batch, *length, r.Seed, i)
+		if err != nil {
+			return err
+		}
+		opt.LR.Set(schedule(i))
+		var loss float64
+		err = dev.Step(func(s *tensor.Scope) error {
+			l := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
+			autograd.Backward(l)
+			loss = l.Item()
+			return opt.Step(s)
+		})
+		if err != nil {
+			return err
+		}
+		r.Step(loss, *batch**length)
+	}
+	loss, err := validate(dev, model, text)
+	if err != nil {
+		return err
+	}
+	r.Metric("val_loss", loss)
+	if r.Hash {
+		r.Metric("hash", opt.Hash())
+	}
+	sample, err := write(dev, model, text, *sampleOf, r.Seed)
+	if err != nil {
+		return err
+	}
+	r.Printf("\n%s", sample)
+	return nil
+}
+
+// validate is the mean loss over the windows of the text's last tenth.
+func validate(dev *tensor.Device, model *nn.GPT, text *data.Text) (float64, error) {
+	sum, count := 0.0, 0
+	for b, err := range text.Validation(64, model.Config.Context, 0) {
+		if err != nil {
+			return 0, err
+		}
+		err = dev.Eval(func(s *tensor.Scope) error {
+			n := b.Y.Len()
+			sum += nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y)).Item() * float64(n)
+			count += n
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return sum / float64(count), nil
+}
+
+// write samples n characters from the model, one after the other.
+func write(dev *tensor.Device, model *nn.GPT, text *data.Text, n int, seed uint64) (string, error) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	tokens := []int64{0} // the first character of the vocabulary, the line break
+	for range n {
+		window := tokens[max(0, len(tokens)-model.Config.Context):]
+		err := dev.Eval(func(s *tensor.Scope) error {
+			logits := model.Forward(s.In(tensor.FromSlice(window, 1, len(window))))
+			p := tensor.ToSlice[float64](logits.Select(1, -1).Scale(1 / 0.8).Softmax(-1))
+			u := random.Float64()
+			next := 0
+			for next < len(p)-1 && u >= p[next] {
+				u -= p[next]
+				next++
+			}
+			tokens = append(tokens, int64(next))
+			return nil
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return text.Decode(tokens[1:]...), nil
+}
