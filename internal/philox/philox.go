@@ -34,19 +34,36 @@ const (
 	rounds      = 10
 )
 
-// cipher is Philox 4x32-10. A round multiplies two words, and mixes the high halves of the products with the other two
-// words and the key.
+// cipher is Philox 4x32-10.
 func cipher(c [4]uint32, k [2]uint32) [4]uint32 {
 	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
 	k0, k1 := k[0], k[1]
 	for range rounds {
-		p0 := uint64(c0) * multiplier0
-		p1 := uint64(c2) * multiplier1
-		c0, c1, c2, c3 = uint32(p1>>32)^c1^k0, uint32(p1), uint32(p0>>32)^c3^k1, uint32(p0)
-		k0 += weyl0
-		k1 += weyl1
+		c0, c1, c2, c3 = round(c0, c1, c2, c3, k0, k1)
+		k0, k1 = k0+weyl0, k1+weyl1
 	}
 	return [4]uint32{c0, c1, c2, c3}
+}
+
+// round multiplies two words, and mixes the high halves of the products with the other two words and the key.
+func round(c0, c1, c2, c3, k0, k1 uint32) (uint32, uint32, uint32, uint32) {
+	p0 := uint64(c0) * multiplier0
+	p1 := uint64(c2) * multiplier1
+	return uint32(p1>>32) ^ c1 ^ k0, uint32(p1), uint32(p0>>32) ^ c3 ^ k1, uint32(p0)
+}
+
+// pair is blocks i and i+1, whose rounds a processor computes side by side.
+func (s Source) pair(i uint64) (w [8]uint32) {
+	c, d := s.Counter+i, s.Counter+i+1
+	a0, a1, a2, a3 := uint32(c), uint32(c>>32), s.Stream, uint32(0)
+	b0, b1, b2, b3 := uint32(d), uint32(d>>32), s.Stream, uint32(0)
+	k0, k1 := uint32(s.Key), uint32(s.Key>>32)
+	for range rounds {
+		a0, a1, a2, a3 = round(a0, a1, a2, a3, k0, k1)
+		b0, b1, b2, b3 = round(b0, b1, b2, b3, k0, k1)
+		k0, k1 = k0+weyl0, k1+weyl1
+	}
+	return [8]uint32{a0, a1, a2, a3, b0, b1, b2, b3}
 }
 
 // Derive makes the key of a stream with a name, such as that of a parameter: the names of a seed are independent, so that
@@ -73,15 +90,19 @@ func derive(seed, n uint64, kind uint32) uint64 {
 // word, four in each block, so that they are the same as float32 and as float64.
 func Uniform[T float32 | float64](dst []T, s Source, first uint64) {
 	for len(dst) > 0 {
-		w, skip := s.Block(first/4), first%4
-		if skip == 0 && len(dst) >= 4 {
-			dst[0], dst[1], dst[2], dst[3] = uniform[T](w[0]), uniform[T](w[1]), uniform[T](w[2]), uniform[T](w[3])
-			dst, first = dst[4:], first+4
+		if first%4 == 0 && len(dst) >= 8 {
+			w := s.pair(first / 4)
+			d := dst[:8]
+			for k := range d {
+				d[k] = uniform[T](w[k])
+			}
+			dst, first = dst[8:], first+8
 			continue
 		}
-		n := min(4-int(skip), len(dst))
+		w, skip := s.Block(first/4), int(first%4)
+		n := min(4-skip, len(dst))
 		for k := range n {
-			dst[k] = uniform[T](w[int(skip)+k])
+			dst[k] = uniform[T](w[skip+k])
 		}
 		dst, first = dst[n:], first+uint64(n)
 	}
