@@ -16,6 +16,7 @@ import (
 type kernel struct {
 	name     string // unexported Go name
 	instr    string // the instruction it is, if any
+	variant  string // the pointwise operation it is, if any
 	doc      string // what the exported function does, after its name
 	outs     []string
 	ins      []string
@@ -39,6 +40,7 @@ type reduction struct {
 
 var (
 	sum     = &reduction{"sum", (*lane.Builder).Add, 0}
+	product = &reduction{"prod", (*lane.Builder).Mul, 0x3f800000}
 	maximum = &reduction{"max", lane.Max, 0xff800000}
 	minimum = &reduction{"min", lane.Min, 0x7f800000}
 )
@@ -46,23 +48,20 @@ var (
 // lanes is the number of accumulators of a reduction: element i goes to i mod 64.
 const lanes = 64
 
-// signature is the Go signature of the assembly functions.
+// signature is the Go signature of the assembly function. Those of instructions take
+// their pointers one by one; the others take an array of pointers, outputs first,
+// and an array of scalars.
 func (k *kernel) signature() string {
-	var p []string
-	for _, s := range slices.Concat(k.outs, k.ins) {
-		p = append(p, s+" *float32")
+	if k.instr != "" {
+		return "func(" + strings.Join(slices.Concat(k.outs, k.ins), ", ") + " *float32, n int)"
 	}
-	if len(k.uniforms) > 0 {
-		p = append(p, "u *float32")
+	var r []string
+	for _, x := range k.results {
+		r = append(r, x.name)
 	}
-	p = append(p, "n int")
-	sig := "func(" + strings.Join(p, ", ") + ")"
-	if len(k.results) > 0 {
-		var r []string
-		for _, x := range k.results {
-			r = append(r, x.name+" float32")
-		}
-		sig += " (" + strings.Join(r, ", ") + ")"
+	sig := "func(p **float32, u *float32, n int)"
+	if len(r) > 0 {
+		sig += " (" + strings.Join(r, ", ") + " float32)"
 	}
 	return sig
 }
@@ -232,10 +231,18 @@ func sortedKeys(m map[int]int) []int {
 // params loads the arguments.
 func (k *kernel) params(e *emitter) {
 	c, free := e.c, general
+	n := 0
+	if k.instr == "" {
+		c.Load(c.Param("p"), index)
+	}
 	ptr := func(name string) reg.Register {
-		r := free[0]
-		free = free[1:]
-		c.Load(c.Param(name), r)
+		r := free[n]
+		if k.instr != "" {
+			c.Load(c.Param(name), r)
+		} else {
+			c.MOVQ(operand.Mem{Base: index, Disp: 8 * n}, r)
+		}
+		n++
 		return r
 	}
 	for _, s := range k.outs {
@@ -262,7 +269,7 @@ func (k *kernel) frame(e *emitter, p *plan, before *alloc) {
 		if t == avx2 {
 			size = 32
 		}
-		e.slots = c.AllocLocal(size * e.s.slots)
+		e.slots = c.AllocLocal((size*e.s.slots + 7) &^ 7)
 	}
 	if len(k.results) == 0 {
 		return

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/weft-ml/weft/kernels/expr"
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
@@ -19,45 +22,166 @@ func instrKernels() []*kernel {
 	return ks
 }
 
-// A term is an expression of the inputs x[0], x[1], ... and the scalars u[0], ...
-type term func(b *lane.Builder, x, u []lane.Value) lane.Value
+// reductions are the ways to reduce, by name.
+var reductions = map[string]*reduction{"sum": sum, "prod": product, "max": maximum, "min": minimum}
 
-// fused makes a kernel from its expressions: first those of the outputs, then
-// those that the results reduce. Names are separated by spaces.
-func fused(name, outs, ins, uniforms string, results []result, doc string, terms ...term) *kernel {
-	k := &kernel{
-		name: name, doc: doc, results: results,
-		outs: strings.Fields(outs), ins: strings.Fields(ins), uniforms: strings.Fields(uniforms),
+// fused makes a kernel from an expression in the language of package expr. Its
+// roots are the values of the outputs, then those that the results reduce. Lists of
+// names are separated by spaces; a result is called like its reduction.
+func fused(name, outs, ins, scalars, results, src, doc string) *kernel {
+	k := &kernel{name: name, doc: doc, outs: strings.Fields(outs), ins: strings.Fields(ins), uniforms: strings.Fields(scalars)}
+	f := expr.Must(src, k.ins, k.uniforms)
+	p, err := f.Lower(0)
+	if err != nil {
+		panic(err)
 	}
 	b := lane.NewBuilder()
-	var x, u, out []lane.Value
+	var x, u []lane.Value
 	for i := range k.ins {
 		x = append(x, b.In(i))
 	}
 	for i := range k.uniforms {
 		u = append(u, b.Uniform(i))
 	}
-	for i, t := range terms {
-		v := t(b, x, u)
-		if i >= len(k.outs) {
-			r := i - len(k.outs)
-			v = results[r].kind.combine(b, b.Acc(r), v)
-		}
-		out = append(out, v)
+	v := b.Inline(p, x, u)
+	for i, r := range strings.Fields(results) {
+		kind := reductions[r]
+		at := len(k.outs) + i
+		v[at] = kind.combine(b, b.Acc(i), v[at])
+		k.results = append(k.results, result{fmt.Sprintf("%s%d", r, i), kind})
 	}
-	k.prog = b.Program(out...)
+	k.prog = b.Program(v...)
 	return k
 }
 
-func one(name string, kind *reduction) []result { return []result{{name, kind}} }
+// pointwise makes the kernel of a pointwise operation, which package vec finds by
+// expr.Func.Variant. The arguments named in uniform are one element for all.
+func pointwise(src, args, params, uniform string) *kernel {
+	f := expr.Must(src, strings.Fields(args), strings.Fields(params))
+	var set uint64
+	for i, a := range f.Args {
+		if slices.Contains(strings.Fields(uniform), a) {
+			set |= 1 << i
+		}
+	}
+	return pointwiseFunc(f, set)
+}
 
-// fusedKernels is the table of the fused kernels. A new one is one entry: its
-// name, outputs, inputs, scalars, results, documentation and expressions.
+func pointwiseFunc(f *expr.Func, uniform uint64) *kernel {
+	p, err := f.Lower(uniform)
+	if err != nil {
+		panic(err)
+	}
+	k := &kernel{variant: f.Variant(uniform), prog: p}
+	k.uniforms = append(k.uniforms, f.Params...)
+	for i, a := range f.Args {
+		if uniform>>i&1 == 1 {
+			k.uniforms = append(k.uniforms, a)
+		} else {
+			k.ins = append(k.ins, a)
+		}
+	}
+	for i := range f.Roots {
+		k.outs = append(k.outs, fmt.Sprintf("dst%d", i))
+	}
+	return k
+}
+
+// fusedKernels is the table of the named kernels. A new one is one line: its name,
+// outputs, inputs, scalars, results, expression and documentation.
 func fusedKernels() []*kernel {
 	return []*kernel{
-		fused("fill", "dst", "", "v", nil, "sets every element of dst to v.",
-			func(b *lane.Builder, x, u []lane.Value) lane.Value { return u[0] }),
-		fused("absMax", "", "x", "", one("m", maximum), "is the largest |x|, a NaN if there is one; -Inf of nothing.",
-			func(b *lane.Builder, x, u []lane.Value) lane.Value { return lane.Abs(b, x[0]) }),
+		fused("fill", "dst", "", "v", "", "v", "sets every element of dst to v."),
+		fused("scale", "dst", "x", "a", "", "x*a", "computes dst = x*a."),
+		fused("axpy", "dst", "x y", "a", "", "a*x + y", "computes dst = a*x + y, with both roundings."),
+
+		fused("sum", "", "x", "", "sum", "x", "is the canonical sum of x."),
+		fused("prod", "", "x", "", "prod", "x", "is the product of x in the canonical order."),
+		fused("max", "", "x", "", "max", "x", "is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing."),
+		fused("min", "", "x", "", "min", "x", "is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing."),
+		fused("absMax", "", "x", "", "max", "abs(x)", "is the largest |x|, a NaN if there is one; -Inf of nothing."),
+		fused("dot", "", "x y", "", "sum", "x*y", "is the canonical sum of the rounded products x*y."),
+		fused("sumSquares", "", "x", "", "sum", "x*x", "is the canonical sum of the rounded squares of x."),
+		fused("sumSub", "", "x", "c", "sum", "x - c", "is the canonical sum of x - c."),
+		fused("sumSquaresSub", "", "x", "c", "sum", "(x - c)*(x - c)", "is the canonical sum of (x - c)²."),
+
+		fused("expSub", "dst", "x", "m", "", "exp(x - m)", "computes dst = exp(x - m)."),
+		fused("sumExpSub", "", "x", "m", "sum", "exp(x - m)", "is the canonical sum of exp(x - m)."),
+		fused("expSubSum", "dst", "x", "m", "sum", "e = exp(x - m); e; e", "computes dst = exp(x - m) and its canonical sum."),
+		fused("softmaxGrad", "dst", "y g", "dot", "", "y*(g - dot)", "computes dst = y*(g - dot)."),
+		fused("subSub", "dst", "x", "m s", "", "(x - m) - s", "computes dst = (x - m) - s."),
+		fused("logSoftmaxGrad", "dst", "y g", "s", "", "g - exp(y)*s", "computes dst = g - exp(y)*s."),
+		fused("crossEntropyGrad", "dst", "x", "m inv off scale", "", "(exp(x - m)*inv - off)*scale",
+			"computes dst = (exp(x - m)*inv - off)*scale."),
+
+		fused("norm", "dst", "x", "c r", "", "(x - c)*r", "computes dst = (x - c)*r."),
+		fused("normWeight", "dst", "x w", "c r", "", "(x - c)*r*w", "computes dst = (x - c)*r*w."),
+		fused("normWeightBias", "dst", "x w b", "c r", "", "(x - c)*r*w + b", "computes dst = (x - c)*r*w + b."),
+		fused("normGradSums", "", "g x", "c r", "sum sum", "g; g*((x - c)*r)",
+			"gives the canonical sums of g and of g*h with h = (x - c)*r."),
+		fused("normWeightGradSums", "", "g x w", "c r", "sum sum", "k = g*w; k; k*((x - c)*r)",
+			"gives the canonical sums of k = g*w and of k*h with h = (x - c)*r."),
+		fused("normGrad", "dst", "g x", "c r p q", "", "((g - p) - (x - c)*r*q)*r",
+			"computes dst = ((g - p) - h*q)*r with h = (x - c)*r."),
+		fused("normWeightGrad", "dst", "g x w", "c r p q", "", "((g*w - p) - (x - c)*r*q)*r",
+			"computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r."),
+		fused("addNormProduct", "dst", "acc g x", "c r", "", "acc + g*((x - c)*r)", "computes dst = acc + g*h with h = (x - c)*r."),
 	}
+}
+
+// activations are the functions of one operand whose forward and backward kernels
+// are made.
+var activations = []string{
+	"exp(x)", "log(x)", "sqrt(x)", "x*x", "tanh(x)", "sigmoid(x)", "relu(x)", "gelu(x)", "gelu_tanh(x)", "silu(x)", "softplus(x)", "mish(x)",
+}
+
+// adamW and the other updates are the expressions of package optim.
+const (
+	adamW = `g = grad*gradscale
+		m1 = beta1*m + rest1*g
+		v1 = beta2*v + rest2*(g*g)
+		p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps)); m1; v1`
+	sgd         = "g = grad*gradscale; p - lr*(g + decay*p)"
+	sgdMomentum = "g = grad*gradscale; b1 = momentum*b + (g + decay*p); p - lr*b1; b1"
+)
+
+// pointwiseKernels is the table of the kernels of whole pointwise operations. An
+// expression that is not here runs instruction by instruction, with the same bits.
+func pointwiseKernels() []*kernel {
+	ks := []*kernel{
+		pointwise("x*a", "x", "a", ""), // scale
+		pointwise("x+a", "x", "a", ""), // add a scalar
+		pointwise("x*y", "x y", "", "y"),
+		pointwise("x+y", "x y", "", "y"),
+		pointwise("gelu(x + b)", "x b", "", ""),
+		pointwise("gelu_tanh(x + b)", "x b", "", ""),
+		pointwise("relu(x + b)", "x b", "", ""),
+		pointwise(adamW, "p grad m v c1 c2 gradscale", "lr beta1 rest1 beta2 rest2 eps decay", "c1 c2 gradscale"),
+		pointwise(sgd, "p grad gradscale", "lr momentum decay", "gradscale"),
+		pointwise(sgdMomentum, "p grad b gradscale", "lr momentum decay", "gradscale"),
+	}
+	for _, src := range activations {
+		f := expr.Must(src, []string{"x"}, nil)
+		ks = append(ks, pointwiseFunc(f, 0))
+		if b := f.Pullback(0); b.Func != nil {
+			ks = append(ks, pointwiseFunc(b.Func, 0))
+		}
+	}
+	return distinct(ks)
+}
+
+// distinct leaves out programs of one instruction, which have their kernel, and
+// those that were there before, and names the rest.
+func distinct(ks []*kernel) []*kernel {
+	seen := map[string]bool{}
+	var out []*kernel
+	for _, k := range ks {
+		if seen[k.variant] || strings.Count(k.variant, "=") == 1 && len(k.uniforms) == 0 {
+			continue
+		}
+		seen[k.variant] = true
+		k.name = fmt.Sprintf("fused%d", len(out))
+		out = append(out, k)
+	}
+	return out
 }

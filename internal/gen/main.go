@@ -13,6 +13,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mmcloughlin/avo/build"
@@ -27,16 +28,18 @@ var dir = flag.String("dir", "../../kernels/cpu/internal/vec", "folder to write 
 func main() {
 	flag.Parse()
 	log.SetFlags(0)
-	instrs, fused := instrKernels(), fusedKernels()
-	all := append(append([]*kernel{}, instrs...), fused...)
+	instrs, named, registered := instrKernels(), fusedKernels(), pointwiseKernels()
+	all := slices.Concat(instrs, named, registered)
 	for _, t := range []*target{avx2, avx512} {
 		assembly(t, all)
 	}
 	write("z_portable.go", portableFile(all))
 	write("z_instr_amd64.go", instrFile(instrs, "", []string{"AVX2", "AVX512"}))
 	write("z_instr_other.go", instrFile(instrs, "//go:build !amd64\n\n", nil))
-	write("z_fused_amd64.go", fusedFile(fused, "", []string{"AVX512", "AVX2"}))
-	write("z_fused_other.go", fusedFile(fused, "//go:build !amd64\n\n", nil))
+	write("z_named_amd64.go", namedFile(named, "", []string{"AVX512", "AVX2"}))
+	write("z_named_other.go", namedFile(named, "//go:build !amd64\n\n", nil))
+	write("z_registry.go", registryFile(registered))
+	write("z_registry_amd64.go", dispatchFile(registered, []string{"AVX512", "AVX2"}))
 }
 
 // assembly writes the functions of target t and their Go declarations.
@@ -113,18 +116,5 @@ func instrFile(instrs []*kernel, constraint string, tiers []string) string {
 		b.WriteString("},\n")
 	}
 	b.WriteString("}\n")
-	return b.String()
-}
-
-// fusedFile writes the exported functions of the fused kernels.
-func fusedFile(fused []*kernel, constraint string, tiers []string) string {
-	var b strings.Builder
-	header(&b, constraint)
-	if tiers != nil {
-		b.WriteString("import \"unsafe\"\n")
-	}
-	for _, k := range fused {
-		k.wrapper(&b, tiers)
-	}
 	return b.String()
 }

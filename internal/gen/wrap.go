@@ -8,97 +8,152 @@ import (
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// wrapper writes the exported function of a fused kernel, which checks lengths and
+// namedFile writes the exported functions of the named kernels.
+func namedFile(ks []*kernel, constraint string, tiers []string) string {
+	var b strings.Builder
+	header(&b, constraint)
+	if tiers != nil {
+		b.WriteString("import \"unsafe\"\n")
+	}
+	for _, k := range ks {
+		k.wrapper(&b, tiers)
+	}
+	return b.String()
+}
+
+// wrapper writes the exported function of a named kernel, which checks lengths and
 // goes to the tier in use.
 func (k *kernel) wrapper(b *strings.Builder, tiers []string) {
 	vecs := slices.Concat(k.outs, k.ins)
 	params := strings.Join(vecs, ", ") + " []float32"
-	args := strings.Join(vecs, ", ")
 	if len(k.uniforms) > 0 {
 		params += ", " + strings.Join(k.uniforms, ", ") + " float32"
-		args += ", " + strings.Join(k.uniforms, ", ")
 	}
+	args := strings.Join(slices.Concat(vecs, k.uniforms), ", ")
 	var rets []string
-	for _, r := range k.results {
-		rets = append(rets, r.name)
+	for range k.results {
+		rets = append(rets, "float32")
 	}
-	ret := strings.Join(rets, ", ")
-	if ret != "" {
-		ret = "(" + ret + " float32)"
+	ret := ""
+	if len(rets) > 0 {
+		ret = "(" + strings.Join(rets, ", ") + ")"
 	}
 	name := title(k.name)
 	if len(rets) > 0 {
-		k.blocked(b, params, ret, rets, vecs)
+		k.blocked(b, params, ret, vecs)
 		name = k.name + "Block"
 	} else {
 		k.comment(b)
 	}
 	fmt.Fprintf(b, "func %s(%s) %s {\n", name, params, ret)
 	if len(vecs) > 1 {
-		fmt.Fprintf(b, "n := sameLength(%q, len(%s), len(%s)", title(k.name), vecs[0], vecs[1])
-		for _, v := range vecs[2:] {
-			fmt.Fprintf(b, ", len(%s)", v)
-		}
-		b.WriteString(")\n")
-	} else {
-		fmt.Fprintf(b, "n := len(%s)\n", vecs[0])
+		fmt.Fprintf(b, "sameLength(%q, len(%s))\n", title(k.name), strings.Join(vecs, "), len("))
 	}
 	lead := "return "
 	if ret == "" {
 		lead = ""
 	}
 	if tiers == nil {
-		fmt.Fprintf(b, "_ = n\n%s%sPortable(%s)\n}\n\n", lead, k.name, args)
+		fmt.Fprintf(b, "%s%sPortable(%s)\n}\n\n", lead, k.name, args)
 		return
 	}
+	b.WriteString("if current == Portable {\n")
+	if ret == "" {
+		fmt.Fprintf(b, "%sPortable(%s)\nreturn\n}\n", k.name, args)
+	} else {
+		fmt.Fprintf(b, "return %sPortable(%s)\n}\n", k.name, args)
+	}
+	fmt.Fprintf(b, "ptrs := [...]*float32{unsafe.SliceData(%s)}\n", strings.Join(vecs, "), unsafe.SliceData("))
+	scalars := "nil"
 	if len(k.uniforms) > 0 {
-		fmt.Fprintf(b, "u := [...]float32{%s}\n", strings.Join(k.uniforms, ", "))
+		fmt.Fprintf(b, "args := [...]float32{%s}\n", strings.Join(k.uniforms, ", "))
+		scalars = "&args[0]"
 	}
-	b.WriteString("switch current {\n")
-	for _, t := range tiers {
-		fmt.Fprintf(b, "case %s:\n%s%s%s(", t, lead, k.name, t)
-		for _, v := range vecs {
-			fmt.Fprintf(b, "unsafe.SliceData(%s), ", v)
+	for i, t := range tiers {
+		call := fmt.Sprintf("%s%s%s(&ptrs[0], %s, len(%s))\n", lead, k.name, t, scalars, vecs[0])
+		switch {
+		case i == len(tiers)-1:
+			b.WriteString(call)
+		case ret == "":
+			fmt.Fprintf(b, "if current == %s {\n%sreturn\n}\n", t, call)
+		default:
+			fmt.Fprintf(b, "if current == %s {\n%s}\n", t, call)
 		}
-		if len(k.uniforms) > 0 {
-			b.WriteString("&u[0], ")
-		}
-		b.WriteString("n)\n")
 	}
-	fmt.Fprintf(b, "default:\n%s%sPortable(%s)\n}\n}\n\n", lead, k.name, args)
+	b.WriteString("}\n\n")
 }
 
 // comment writes the documentation of the exported function.
 func (k *kernel) comment(b *strings.Builder) {
-	fmt.Fprintf(b, "// %s %s\n", title(k.name), strings.ReplaceAll(k.doc, "\n", "\n// "))
+	fmt.Fprintf(b, "// %s %s\n", title(k.name), k.doc)
 }
 
 // blocked writes the exported function of a kernel with results: blocks of the
 // canonical order, and their results combined.
-func (k *kernel) blocked(b *strings.Builder, params, ret string, rets, vecs []string) {
+func (k *kernel) blocked(b *strings.Builder, params, ret string, vecs []string) {
 	k.comment(b)
 	fmt.Fprintf(b, "func %s(%s) %s {\n", title(k.name), params, ret)
-	call := func(lo string) string {
+	call := func(part string) string {
 		var args []string
 		for _, v := range vecs {
-			args = append(args, v+lo)
+			args = append(args, v+part)
 		}
 		return fmt.Sprintf("%sBlock(%s)", k.name, strings.Join(append(args, k.uniforms...), ", "))
 	}
 	fmt.Fprintf(b, "n := len(%s)\nif n <= Block {\nreturn %s\n}\n", vecs[0], call(""))
-	for _, v := range vecs[1:] {
-		fmt.Fprintf(b, "sameLength(%q, n, len(%s))\n", title(k.name), v)
+	if len(vecs) > 1 {
+		fmt.Fprintf(b, "sameLength(%q, len(%s))\n", title(k.name), strings.Join(vecs, "), len("))
 	}
-	var tmp []string
+	var parts, totals []string
 	for i, r := range k.results {
-		fmt.Fprintf(b, "t%d := %sTotal{}\n", i, r.kind.name)
-		tmp = append(tmp, fmt.Sprintf("r%d", i))
-	}
-	fmt.Fprintf(b, "for lo := 0; lo < n; lo += Block {\nhi := min(lo+Block, n)\n%s := %s\n", strings.Join(tmp, ", "), call("[lo:hi]"))
-	var totals []string
-	for i := range k.results {
-		fmt.Fprintf(b, "t%d.add(r%d)\n", i, i)
+		fmt.Fprintf(b, "var t%d %sTotal\n", i, r.kind.name)
+		parts = append(parts, fmt.Sprintf("r%d", i))
 		totals = append(totals, fmt.Sprintf("t%d.value()", i))
 	}
+	fmt.Fprintf(b, "for lo := 0; lo < n; lo += Block {\nhi := min(lo+Block, n)\n%s := %s\n", strings.Join(parts, ", "), call("[lo:hi]"))
+	for i := range k.results {
+		fmt.Fprintf(b, "t%d.add(r%d)\n", i, i)
+	}
 	fmt.Fprintf(b, "}\nreturn %s\n}\n\n", strings.Join(totals, ", "))
+}
+
+// registryFile writes the table of the pointwise kernels and their portable calls.
+func registryFile(ks []*kernel) string {
+	var b strings.Builder
+	header(&b, "")
+	b.WriteString("var registry = map[string]*Fused{\n")
+	for i, k := range ks {
+		fmt.Fprintf(&b, "%q: {%q, %d, %d, %d, %d},\n", k.variant, k.variant, i, len(k.outs), len(k.ins), len(k.uniforms))
+	}
+	b.WriteString("}\n\n// runPortable runs kernel id.\nfunc runPortable(id int, outs, ins [][]float32, u []float32) {\nswitch id {\n")
+	for i, k := range ks {
+		var args []string
+		for j := range k.outs {
+			args = append(args, fmt.Sprintf("outs[%d]", j))
+		}
+		for j := range k.ins {
+			args = append(args, fmt.Sprintf("ins[%d]", j))
+		}
+		for j := range k.uniforms {
+			args = append(args, fmt.Sprintf("u[%d]", j))
+		}
+		fmt.Fprintf(&b, "case %d:\n%sPortable(%s)\n", i, k.name, strings.Join(args, ", "))
+	}
+	b.WriteString("}\n}\n")
+	return b.String()
+}
+
+// dispatchFile writes the calls of the pointwise kernels of each vector tier.
+func dispatchFile(ks []*kernel, tiers []string) string {
+	var b strings.Builder
+	header(&b, "")
+	for _, t := range tiers {
+		fmt.Fprintf(&b, "// run%s runs kernel id. The calls are direct, so that arguments stay on the stack.\n", t)
+		fmt.Fprintf(&b, "func run%s(id int, p **float32, u *float32, n int) {\nswitch id {\n", t)
+		for i, k := range ks {
+			fmt.Fprintf(&b, "case %d:\n%s%s(p, u, n)\n", i, k.name, t)
+		}
+		b.WriteString("}\n}\n\n")
+	}
+	return b.String()
 }

@@ -70,6 +70,34 @@ func (b *Builder) Program(outs ...Value) *Program {
 	return p
 }
 
+// Inline adds program p with the given inputs and scalars and returns its outputs.
+// p must not have accumulators.
+func (b *Builder) Inline(p *Program, ins, uniforms []Value) []Value {
+	at := make([]Value, len(p.Insts))
+	for v, in := range p.Insts {
+		for i := range in.operands() {
+			in.Args[i] = at[in.Args[i]]
+		}
+		switch in.Op {
+		case OpIn:
+			at[v] = ins[in.K]
+		case OpUniform:
+			at[v] = uniforms[in.K]
+		case OpAcc:
+			panic("lane: Inline of a program with accumulators")
+		case OpLookup:
+			at[v] = b.Lookup(in.Args[0], p.Tables[in.K])
+		default:
+			at[v] = b.emit(in)
+		}
+	}
+	outs := make([]Value, len(p.Outs))
+	for i, o := range p.Outs {
+		outs[i] = at[o]
+	}
+	return outs
+}
+
 // operands returns the operands that the instruction has.
 func (in *Inst) operands() []Value { return in.Args[:in.Op.Args()] }
 

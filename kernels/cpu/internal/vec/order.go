@@ -31,6 +31,15 @@ func sumTree(l *[lanes]float32) float32 {
 	return l[0]
 }
 
+func prodTree(l *[lanes]float32) float32 {
+	for h := lanes / 2; h > 0; h /= 2 {
+		for i := range h {
+			l[i] *= l[i+h]
+		}
+	}
+	return l[0]
+}
+
 // maxTree uses the maximum that gives a NaN if there is one and takes +0 over -0;
 // its order does not matter.
 func maxTree(l *[lanes]float32) float32 {
@@ -50,35 +59,54 @@ func minTree(l *[lanes]float32) float32 {
 	return m
 }
 
-// sumTotal adds block results in the canonical order as they come.
-type sumTotal struct {
+// total combines block results in the canonical order as they come.
+type total struct {
 	lanes [lanes]float32
 	n     int
-	upper *sumTotal // results of Block blocks each, for very long sums
+	upper *total // results of Block blocks each, for very long vectors
 }
 
-func (t *sumTotal) add(x float32) {
-	if t.n == Block {
+// add takes the next block result x; combine and tree are those of the reduction
+// and neutral is its neutral element.
+func (t *total) add(x, neutral float32, combine func(x, y float32) float32, tree func(*[lanes]float32) float32) {
+	switch t.n {
+	case 0:
+		t.lanes = lanesOf(neutral)
+	case Block:
 		if t.upper == nil {
-			t.upper = &sumTotal{}
+			t.upper = &total{}
 		}
-		t.upper.add(sumTree(&t.lanes))
-		t.lanes, t.n = [lanes]float32{}, 0
+		t.upper.add(tree(&t.lanes), neutral, combine, tree)
+		t.lanes, t.n = lanesOf(neutral), 0
 	}
-	t.lanes[t.n%lanes] += x
+	lane := t.n % lanes
+	t.lanes[lane] = combine(t.lanes[lane], x)
 	t.n++
 }
 
-func (t *sumTotal) value() float32 {
-	x := sumTree(&t.lanes)
+func (t *total) value(neutral float32, combine func(x, y float32) float32, tree func(*[lanes]float32) float32) float32 {
+	x := tree(&t.lanes)
 	if t.upper == nil {
 		return x
 	}
-	t.upper.add(x)
-	return t.upper.value()
+	t.upper.add(x, neutral, combine, tree)
+	return t.upper.value(neutral, combine, tree)
 }
 
-// maxTotal and minTotal combine block results.
+type sumTotal struct{ total }
+
+func (t *sumTotal) add(x float32)  { t.total.add(x, 0, plus, sumTree) }
+func (t *sumTotal) value() float32 { return t.total.value(0, plus, sumTree) }
+
+type prodTotal struct{ total }
+
+func (t *prodTotal) add(x float32)  { t.total.add(x, 1, times, prodTree) }
+func (t *prodTotal) value() float32 { return t.total.value(1, times, prodTree) }
+
+func plus(x, y float32) float32  { return x + y }
+func times(x, y float32) float32 { return x * y }
+
+// maxTotal and minTotal need no order.
 type maxTotal struct {
 	max float32
 	any bool

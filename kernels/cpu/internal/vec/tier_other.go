@@ -9,3 +9,8 @@ func missing(t Tier) []string {
 	}
 	return []string{"an amd64 processor"}
 }
+
+// The vector tiers do not exist here, and SetTier refuses them.
+
+func runAVX2(id int, p **float32, u *float32, n int)   { panic("vec: no AVX2") }
+func runAVX512(id int, p **float32, u *float32, n int) { panic("vec: no AVX-512") }

@@ -141,7 +141,160 @@ func instrF16AVX2(dst *float32, a *float32, n int)
 func instrCopyAVX2(dst *float32, a *float32, n int)
 
 //go:noescape
-func fillAVX2(dst *float32, u *float32, n int)
+func fillAVX2(p **float32, u *float32, n int)
 
 //go:noescape
-func absMaxAVX2(x *float32, n int) (m float32)
+func scaleAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func axpyAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func sumAVX2(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func prodAVX2(p **float32, u *float32, n int) (prod0 float32)
+
+//go:noescape
+func maxAVX2(p **float32, u *float32, n int) (max0 float32)
+
+//go:noescape
+func minAVX2(p **float32, u *float32, n int) (min0 float32)
+
+//go:noescape
+func absMaxAVX2(p **float32, u *float32, n int) (max0 float32)
+
+//go:noescape
+func dotAVX2(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func sumSquaresAVX2(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func sumSubAVX2(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func sumSquaresSubAVX2(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func expSubAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func sumExpSubAVX2(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func expSubSumAVX2(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func softmaxGradAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func subSubAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func logSoftmaxGradAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func crossEntropyGradAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func normAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func normWeightAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func normWeightBiasAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func normGradSumsAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
+
+//go:noescape
+func normWeightGradSumsAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
+
+//go:noescape
+func normGradAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func normWeightGradAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func addNormProductAVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused0AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused1AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused2AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused3AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused4AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused5AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused6AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused7AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused8AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused9AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused10AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused11AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused12AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused13AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused14AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused15AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused16AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused17AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused18AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused19AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused20AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused21AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused22AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused23AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused24AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused25AVX2(p **float32, u *float32, n int)

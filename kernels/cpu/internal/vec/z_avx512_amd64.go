@@ -141,7 +141,160 @@ func instrF16AVX512(dst *float32, a *float32, n int)
 func instrCopyAVX512(dst *float32, a *float32, n int)
 
 //go:noescape
-func fillAVX512(dst *float32, u *float32, n int)
+func fillAVX512(p **float32, u *float32, n int)
 
 //go:noescape
-func absMaxAVX512(x *float32, n int) (m float32)
+func scaleAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func axpyAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func sumAVX512(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func prodAVX512(p **float32, u *float32, n int) (prod0 float32)
+
+//go:noescape
+func maxAVX512(p **float32, u *float32, n int) (max0 float32)
+
+//go:noescape
+func minAVX512(p **float32, u *float32, n int) (min0 float32)
+
+//go:noescape
+func absMaxAVX512(p **float32, u *float32, n int) (max0 float32)
+
+//go:noescape
+func dotAVX512(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func sumSquaresAVX512(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func sumSubAVX512(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func sumSquaresSubAVX512(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func expSubAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func sumExpSubAVX512(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func expSubSumAVX512(p **float32, u *float32, n int) (sum0 float32)
+
+//go:noescape
+func softmaxGradAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func subSubAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func logSoftmaxGradAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func crossEntropyGradAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func normAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func normWeightAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func normWeightBiasAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func normGradSumsAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
+
+//go:noescape
+func normWeightGradSumsAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
+
+//go:noescape
+func normGradAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func normWeightGradAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func addNormProductAVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused0AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused1AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused2AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused3AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused4AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused5AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused6AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused7AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused8AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused9AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused10AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused11AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused12AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused13AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused14AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused15AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused16AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused17AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused18AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused19AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused20AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused21AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused22AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused23AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused24AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused25AVX512(p **float32, u *float32, n int)

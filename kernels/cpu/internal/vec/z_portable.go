@@ -415,34 +415,26 @@ func instrTanhPortable(dst, a []float32) {
 		v0 := a[i]
 		v3 := math.Float32bits(v0) & 0x7fffffff
 		v4 := lane.Lesser32(10, math.Float32frombits(v3))
-		v6 := float32(v4 * -2)
-		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
-		v10 := v9 - 1.2582912e+07
-		v12 := lane.FMA32(-v10, 0.69314575, v6)
-		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
-		v15 := math.Float32bits(v9) << 23
-		v17 := v15 + 0x3f800000
-		v20 := lane.FMA32(0.0013837862, v14, 0.008367319)
-		v22 := lane.FMA32(v20, v14, 0.04166774)
-		v24 := lane.FMA32(v22, v14, 0.16666538)
-		v26 := lane.FMA32(v24, v14, 0.49999997)
-		v27 := float32(v14 * v14)
-		v28 := lane.FMA32(v26, v27, v14)
-		v29 := math.Float32frombits(v17) - 1
-		v30 := lane.FMA32(v28, math.Float32frombits(v17), v29)
-		v32 := v30 + 2
-		v35 := lane.FMA32(0.32323223, v32, -1.4545453)
-		v37 := lane.FMA32(v35, v32, 2.121212)
-		v38 := lane.FMA32(-v32, v37, 1)
-		v39 := lane.FMA32(v38, v38, v38)
-		v40 := lane.FMA32(v37, v39, v37)
-		v41 := float32(v30 * v40)
-		v42 := lane.FMA32(-v41, v32, v30)
-		v43 := lane.FMA32(v42, v40, v41)
-		v44 := math.Float32bits(v43) & 0x7fffffff
-		v46 := math.Float32bits(v0) & 0x80000000
-		v47 := v44 | v46
-		dst[i] = math.Float32frombits(v47)
+		v5 := v4 + v4
+		v8 := lane.FMA32(v5, 1.442695, 1.2582912e+07)
+		v9 := v8 - 1.2582912e+07
+		v11 := lane.FMA32(-v9, 0.69314575, v5)
+		v13 := lane.FMA32(-v9, 1.4286068e-06, v11)
+		v14 := math.Float32bits(v8) << 23
+		v16 := v14 + 0x3f800000
+		v19 := lane.FMA32(0.0013837862, v13, 0.008367319)
+		v21 := lane.FMA32(v19, v13, 0.04166774)
+		v23 := lane.FMA32(v21, v13, 0.16666538)
+		v25 := lane.FMA32(v23, v13, 0.49999997)
+		v26 := float32(v13 * v13)
+		v27 := lane.FMA32(v25, v26, v13)
+		v28 := math.Float32frombits(v16) - 1
+		v29 := lane.FMA32(v27, math.Float32frombits(v16), v28)
+		v31 := v29 + 2
+		v32 := v29 / v31
+		v34 := math.Float32bits(v0) & 0x80000000
+		v35 := math.Float32bits(v32) | v34
+		dst[i] = math.Float32frombits(v35)
 	}
 }
 
@@ -566,15 +558,8 @@ func instrSigmoidPortable(dst, a []float32) {
 			v30 = v27
 		}
 		v31 := v27 + 1
-		v34 := lane.FMA32(0.32323223, v31, -1.4545453)
-		v36 := lane.FMA32(v34, v31, 2.121212)
-		v37 := lane.FMA32(-v31, v36, 1)
-		v38 := lane.FMA32(v37, v37, v37)
-		v39 := lane.FMA32(v36, v38, v36)
-		v40 := float32(v30 * v39)
-		v41 := lane.FMA32(-v40, v31, v30)
-		v42 := lane.FMA32(v41, v39, v40)
-		dst[i] = v42
+		v32 := v30 / v31
+		dst[i] = v32
 	}
 }
 
@@ -1498,7 +1483,77 @@ func fillPortable(dst []float32, v float32) {
 	}
 }
 
-func absMaxPortable(x []float32) (m float32) {
+func scalePortable(dst, x []float32, a float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v2 := float32(v0 * a)
+		dst[i] = v2
+	}
+}
+
+func axpyPortable(dst, x, y []float32, a float32) {
+	x = x[:len(dst)]
+	y = y[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v1 := y[i]
+		v3 := float32(a * v0)
+		v4 := v3 + v1
+		dst[i] = v4
+	}
+}
+
+func sumPortable(x []float32) (sum0 float32) {
+	acc0 := lanesOf(0)
+	for i := range x {
+		v0 := x[i]
+		v2 := acc0[i%lanes] + v0
+		acc0[i%lanes] = v2
+	}
+	return sumTree(&acc0)
+}
+
+func prodPortable(x []float32) (prod0 float32) {
+	acc0 := lanesOf(math.Float32frombits(0x3f800000))
+	for i := range x {
+		v0 := x[i]
+		v2 := float32(acc0[i%lanes] * v0)
+		acc0[i%lanes] = v2
+	}
+	return prodTree(&acc0)
+}
+
+func maxPortable(x []float32) (max0 float32) {
+	acc0 := lanesOf(math.Float32frombits(0xff800000))
+	for i := range x {
+		v0 := x[i]
+		v2 := lane.Greater32(acc0[i%lanes], v0)
+		v3 := lane.Greater32(v0, acc0[i%lanes])
+		v4 := math.Float32bits(v2) & math.Float32bits(v3)
+		v5 := acc0[i%lanes] != acc0[i%lanes] || v0 != v0
+		var v7 float32 = math.Float32frombits(v4)
+		if v5 {
+			v7 = math.Float32frombits(0x7fc00000)
+		}
+		acc0[i%lanes] = v7
+	}
+	return maxTree(&acc0)
+}
+
+func minPortable(x []float32) (min0 float32) {
+	acc0 := lanesOf(math.Float32frombits(0x7f800000))
+	for i := range x {
+		v0 := x[i]
+		v2 := lane.Lesser32(acc0[i%lanes], v0)
+		v3 := lane.Lesser32(v0, acc0[i%lanes])
+		v4 := math.Float32bits(v2) | math.Float32bits(v3)
+		acc0[i%lanes] = math.Float32frombits(v4)
+	}
+	return minTree(&acc0)
+}
+
+func absMaxPortable(x []float32) (max0 float32) {
 	acc0 := lanesOf(math.Float32frombits(0xff800000))
 	for i := range x {
 		v0 := x[i]
@@ -1514,6 +1569,1058 @@ func absMaxPortable(x []float32) (m float32) {
 		acc0[i%lanes] = v9
 	}
 	return maxTree(&acc0)
+}
+
+func dotPortable(x, y []float32) (sum0 float32) {
+	acc0 := lanesOf(0)
+	y = y[:len(x)]
+	for i := range x {
+		v0 := x[i]
+		v1 := y[i]
+		v2 := float32(v0 * v1)
+		v4 := acc0[i%lanes] + v2
+		acc0[i%lanes] = v4
+	}
+	return sumTree(&acc0)
+}
+
+func sumSquaresPortable(x []float32) (sum0 float32) {
+	acc0 := lanesOf(0)
+	for i := range x {
+		v0 := x[i]
+		v1 := float32(v0 * v0)
+		v3 := acc0[i%lanes] + v1
+		acc0[i%lanes] = v3
+	}
+	return sumTree(&acc0)
+}
+
+func sumSubPortable(x []float32, c float32) (sum0 float32) {
+	acc0 := lanesOf(0)
+	for i := range x {
+		v0 := x[i]
+		v2 := v0 - c
+		v4 := acc0[i%lanes] + v2
+		acc0[i%lanes] = v4
+	}
+	return sumTree(&acc0)
+}
+
+func sumSquaresSubPortable(x []float32, c float32) (sum0 float32) {
+	acc0 := lanesOf(0)
+	for i := range x {
+		v0 := x[i]
+		v2 := v0 - c
+		v3 := float32(v2 * v2)
+		v5 := acc0[i%lanes] + v3
+		acc0[i%lanes] = v5
+	}
+	return sumTree(&acc0)
+}
+
+func expSubPortable(dst, x []float32, m float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v2 := v0 - m
+		v5 := lane.Lesser32(89, v2)
+		v6 := lane.Greater32(-104, v5)
+		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := lane.FMA32(-v10, 0.69314575, v6)
+		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
+		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
+		v19 := lane.FMA32(v17, v14, 0.041668084)
+		v21 := lane.FMA32(v19, v14, 0.16666515)
+		v23 := lane.FMA32(v21, v14, 0.49999994)
+		v25 := lane.FMA32(v23, v14, 1)
+		v26 := lane.FMA32(v25, v14, 1)
+		v27 := lane.Ldexp32(v26, v10)
+		dst[i] = v27
+	}
+}
+
+func sumExpSubPortable(x []float32, m float32) (sum0 float32) {
+	acc0 := lanesOf(0)
+	for i := range x {
+		v0 := x[i]
+		v2 := v0 - m
+		v5 := lane.Lesser32(89, v2)
+		v6 := lane.Greater32(-104, v5)
+		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := lane.FMA32(-v10, 0.69314575, v6)
+		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
+		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
+		v19 := lane.FMA32(v17, v14, 0.041668084)
+		v21 := lane.FMA32(v19, v14, 0.16666515)
+		v23 := lane.FMA32(v21, v14, 0.49999994)
+		v25 := lane.FMA32(v23, v14, 1)
+		v26 := lane.FMA32(v25, v14, 1)
+		v27 := lane.Ldexp32(v26, v10)
+		v29 := acc0[i%lanes] + v27
+		acc0[i%lanes] = v29
+	}
+	return sumTree(&acc0)
+}
+
+func expSubSumPortable(dst, x []float32, m float32) (sum0 float32) {
+	acc0 := lanesOf(0)
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v2 := v0 - m
+		v5 := lane.Lesser32(89, v2)
+		v6 := lane.Greater32(-104, v5)
+		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := lane.FMA32(-v10, 0.69314575, v6)
+		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
+		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
+		v19 := lane.FMA32(v17, v14, 0.041668084)
+		v21 := lane.FMA32(v19, v14, 0.16666515)
+		v23 := lane.FMA32(v21, v14, 0.49999994)
+		v25 := lane.FMA32(v23, v14, 1)
+		v26 := lane.FMA32(v25, v14, 1)
+		v27 := lane.Ldexp32(v26, v10)
+		v29 := acc0[i%lanes] + v27
+		dst[i] = v27
+		acc0[i%lanes] = v29
+	}
+	return sumTree(&acc0)
+}
+
+func softmaxGradPortable(dst, y, g []float32, dot float32) {
+	y = y[:len(dst)]
+	g = g[:len(dst)]
+	for i := range dst {
+		v0 := y[i]
+		v1 := g[i]
+		v3 := v1 - dot
+		v4 := float32(v0 * v3)
+		dst[i] = v4
+	}
+}
+
+func subSubPortable(dst, x []float32, m, s float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v3 := v0 - m
+		v4 := v3 - s
+		dst[i] = v4
+	}
+}
+
+func logSoftmaxGradPortable(dst, y, g []float32, s float32) {
+	y = y[:len(dst)]
+	g = g[:len(dst)]
+	for i := range dst {
+		v0 := y[i]
+		v1 := g[i]
+		v5 := lane.Lesser32(89, v0)
+		v6 := lane.Greater32(-104, v5)
+		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := lane.FMA32(-v10, 0.69314575, v6)
+		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
+		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
+		v19 := lane.FMA32(v17, v14, 0.041668084)
+		v21 := lane.FMA32(v19, v14, 0.16666515)
+		v23 := lane.FMA32(v21, v14, 0.49999994)
+		v25 := lane.FMA32(v23, v14, 1)
+		v26 := lane.FMA32(v25, v14, 1)
+		v27 := lane.Ldexp32(v26, v10)
+		v28 := float32(v27 * s)
+		v29 := v1 - v28
+		dst[i] = v29
+	}
+}
+
+func crossEntropyGradPortable(dst, x []float32, m, inv, off, scale float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v5 := v0 - m
+		v8 := lane.Lesser32(89, v5)
+		v9 := lane.Greater32(-104, v8)
+		v12 := lane.FMA32(v9, 1.442695, 1.2582912e+07)
+		v13 := v12 - 1.2582912e+07
+		v15 := lane.FMA32(-v13, 0.69314575, v9)
+		v17 := lane.FMA32(-v13, 1.4286068e-06, v15)
+		v20 := lane.FMA32(0.0013840367, v17, 0.008369348)
+		v22 := lane.FMA32(v20, v17, 0.041668084)
+		v24 := lane.FMA32(v22, v17, 0.16666515)
+		v26 := lane.FMA32(v24, v17, 0.49999994)
+		v28 := lane.FMA32(v26, v17, 1)
+		v29 := lane.FMA32(v28, v17, 1)
+		v30 := lane.Ldexp32(v29, v13)
+		v31 := float32(v30 * inv)
+		v32 := v31 - off
+		v33 := float32(v32 * scale)
+		dst[i] = v33
+	}
+}
+
+func normPortable(dst, x []float32, c, r float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v3 := v0 - c
+		v4 := float32(v3 * r)
+		dst[i] = v4
+	}
+}
+
+func normWeightPortable(dst, x, w []float32, c, r float32) {
+	x = x[:len(dst)]
+	w = w[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v1 := w[i]
+		v4 := v0 - c
+		v5 := float32(v4 * r)
+		v6 := float32(v5 * v1)
+		dst[i] = v6
+	}
+}
+
+func normWeightBiasPortable(dst, x, w, b []float32, c, r float32) {
+	x = x[:len(dst)]
+	w = w[:len(dst)]
+	b = b[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v1 := w[i]
+		v2 := b[i]
+		v5 := v0 - c
+		v6 := float32(v5 * r)
+		v7 := float32(v6 * v1)
+		v8 := v7 + v2
+		dst[i] = v8
+	}
+}
+
+func normGradSumsPortable(g, x []float32, c, r float32) (sum0, sum1 float32) {
+	acc0 := lanesOf(0)
+	acc1 := lanesOf(0)
+	x = x[:len(g)]
+	for i := range g {
+		v0 := g[i]
+		v1 := x[i]
+		v4 := v1 - c
+		v5 := float32(v4 * r)
+		v6 := float32(v0 * v5)
+		v8 := acc0[i%lanes] + v0
+		v10 := acc1[i%lanes] + v6
+		acc0[i%lanes] = v8
+		acc1[i%lanes] = v10
+	}
+	return sumTree(&acc0), sumTree(&acc1)
+}
+
+func normWeightGradSumsPortable(g, x, w []float32, c, r float32) (sum0, sum1 float32) {
+	acc0 := lanesOf(0)
+	acc1 := lanesOf(0)
+	x = x[:len(g)]
+	w = w[:len(g)]
+	for i := range g {
+		v0 := g[i]
+		v1 := x[i]
+		v2 := w[i]
+		v5 := float32(v0 * v2)
+		v6 := v1 - c
+		v7 := float32(v6 * r)
+		v8 := float32(v5 * v7)
+		v10 := acc0[i%lanes] + v5
+		v12 := acc1[i%lanes] + v8
+		acc0[i%lanes] = v10
+		acc1[i%lanes] = v12
+	}
+	return sumTree(&acc0), sumTree(&acc1)
+}
+
+func normGradPortable(dst, g, x []float32, c, r, p, q float32) {
+	g = g[:len(dst)]
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := g[i]
+		v1 := x[i]
+		v6 := v0 - p
+		v7 := v1 - c
+		v8 := float32(v7 * r)
+		v9 := float32(v8 * q)
+		v10 := v6 - v9
+		v11 := float32(v10 * r)
+		dst[i] = v11
+	}
+}
+
+func normWeightGradPortable(dst, g, x, w []float32, c, r, p, q float32) {
+	g = g[:len(dst)]
+	x = x[:len(dst)]
+	w = w[:len(dst)]
+	for i := range dst {
+		v0 := g[i]
+		v1 := x[i]
+		v2 := w[i]
+		v7 := float32(v0 * v2)
+		v8 := v7 - p
+		v9 := v1 - c
+		v10 := float32(v9 * r)
+		v11 := float32(v10 * q)
+		v12 := v8 - v11
+		v13 := float32(v12 * r)
+		dst[i] = v13
+	}
+}
+
+func addNormProductPortable(dst, acc, g, x []float32, c, r float32) {
+	acc = acc[:len(dst)]
+	g = g[:len(dst)]
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := acc[i]
+		v1 := g[i]
+		v2 := x[i]
+		v5 := v2 - c
+		v6 := float32(v5 * r)
+		v7 := float32(v1 * v6)
+		v8 := v0 + v7
+		dst[i] = v8
+	}
+}
+
+func fused0Portable(dst0, x []float32, a float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := float32(v0 * a)
+		dst0[i] = v2
+	}
+}
+
+func fused1Portable(dst0, x []float32, a float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := v0 + a
+		dst0[i] = v2
+	}
+}
+
+func fused2Portable(dst0, x []float32, y float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := float32(v0 * y)
+		dst0[i] = v2
+	}
+}
+
+func fused3Portable(dst0, x []float32, y float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := v0 + y
+		dst0[i] = v2
+	}
+}
+
+func fused4Portable(dst0, x, b []float32) {
+	x = x[:len(dst0)]
+	b = b[:len(dst0)]
+	for i := range dst0 {
+		v1 := x[i]
+		v2 := b[i]
+		v3 := v1 + v2
+		v4 := float32(0.5 * v3)
+		v7 := float32(v3 * 0.70710677)
+		v10 := math.Float32bits(v7) & 0x7fffffff
+		v11 := lane.Lesser32(3.93, math.Float32frombits(v10))
+		v14 := lane.FMA32(v11, 3.9384615, 1.2582912e+07)
+		v15 := table0[math.Float32bits(v14)&15]
+		v16 := v11 - v15
+		v17 := table1[math.Float32bits(v14)&15]
+		v18 := table2[math.Float32bits(v14)&15]
+		v19 := lane.FMA32(v17, v16, v18)
+		v20 := table3[math.Float32bits(v14)&15]
+		v21 := lane.FMA32(v19, v16, v20)
+		v22 := table4[math.Float32bits(v14)&15]
+		v23 := lane.FMA32(v21, v16, v22)
+		v24 := table5[math.Float32bits(v14)&15]
+		v25 := lane.FMA32(v23, v16, v24)
+		v26 := table6[math.Float32bits(v14)&15]
+		v27 := lane.FMA32(v25, v16, v26)
+		v29 := math.Float32bits(v7) & 0x80000000
+		v30 := math.Float32bits(v27) | v29
+		v31 := 1 + math.Float32frombits(v30)
+		v32 := float32(v4 * v31)
+		dst0[i] = v32
+	}
+}
+
+func fused5Portable(dst0, x, b []float32) {
+	x = x[:len(dst0)]
+	b = b[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v1 := b[i]
+		v2 := v0 + v1
+		v4 := float32(1.5957692 * v2)
+		v6 := float32(v2 * v2)
+		v8 := lane.FMA32(0.044715, v6, 1)
+		v9 := float32(v4 * v8)
+		v11 := math.Float32bits(v9) | 0x80000000
+		v14 := lane.Lesser32(89, math.Float32frombits(v11))
+		v15 := lane.Greater32(-104, v14)
+		v18 := lane.FMA32(v15, 1.442695, 1.2582912e+07)
+		v19 := v18 - 1.2582912e+07
+		v21 := lane.FMA32(-v19, 0.69314575, v15)
+		v23 := lane.FMA32(-v19, 1.4286068e-06, v21)
+		v26 := lane.FMA32(0.0013840367, v23, 0.008369348)
+		v28 := lane.FMA32(v26, v23, 0.041668084)
+		v30 := lane.FMA32(v28, v23, 0.16666515)
+		v32 := lane.FMA32(v30, v23, 0.49999994)
+		v33 := lane.FMA32(v32, v23, 1)
+		v34 := lane.FMA32(v33, v23, 1)
+		v35 := lane.Ldexp32(v34, v19)
+		v37 := v9 < 0
+		var v38 float32 = 1
+		if v37 {
+			v38 = v35
+		}
+		v39 := v35 + 1
+		v40 := v38 / v39
+		v41 := float32(v2 * v40)
+		dst0[i] = v41
+	}
+}
+
+func fused6Portable(dst0, x, b []float32) {
+	x = x[:len(dst0)]
+	b = b[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v1 := b[i]
+		v2 := v0 + v1
+		v4 := v2 <= 0
+		var v6 float32 = 0
+		if v4 {
+			v6 = 1
+		}
+		v7 := v6 == 0
+		var v8 float32 = 0
+		if v7 {
+			v8 = v2
+		}
+		dst0[i] = v8
+	}
+}
+
+func fused7Portable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1, beta2, rest2, eps, decay, c1, c2, gradscale float32) {
+	v4 := float32(lr * decay)
+	v5 := 1 - v4
+	v8 := lr / c1
+	v27 := lane.Sqrt32(c2)
+	dst1 = dst1[:len(dst0)]
+	dst2 = dst2[:len(dst0)]
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	m = m[:len(dst0)]
+	v = v[:len(dst0)]
+	for i := range dst0 {
+		v0 := p[i]
+		v6 := float32(v0 * v5)
+		v10 := m[i]
+		v11 := float32(beta1 * v10)
+		v13 := grad[i]
+		v15 := float32(v13 * gradscale)
+		v16 := float32(rest1 * v15)
+		v17 := v11 + v16
+		v19 := v[i]
+		v20 := float32(beta2 * v19)
+		v22 := float32(v15 * v15)
+		v23 := float32(rest2 * v22)
+		v24 := v20 + v23
+		v25 := lane.Sqrt32(v24)
+		v28 := v25 / v27
+		v30 := v28 + eps
+		v31 := v17 / v30
+		v32 := float32(v8 * v31)
+		v33 := v6 - v32
+		dst0[i] = v33
+		dst1[i] = v17
+		dst2[i] = v24
+	}
+}
+
+func fused8Portable(dst0, p, grad []float32, lr, momentum, decay, gradscale float32) {
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := p[i]
+		v2 := grad[i]
+		v4 := float32(v2 * gradscale)
+		v6 := float32(decay * v0)
+		v7 := v4 + v6
+		v8 := float32(lr * v7)
+		v9 := v0 - v8
+		dst0[i] = v9
+	}
+}
+
+func fused9Portable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale float32) {
+	dst1 = dst1[:len(dst0)]
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	b = b[:len(dst0)]
+	for i := range dst0 {
+		v0 := p[i]
+		v3 := b[i]
+		v4 := float32(momentum * v3)
+		v5 := grad[i]
+		v7 := float32(v5 * gradscale)
+		v9 := float32(decay * v0)
+		v10 := v7 + v9
+		v11 := v4 + v10
+		v12 := float32(lr * v11)
+		v13 := v0 - v12
+		dst0[i] = v13
+		dst1[i] = v11
+	}
+}
+
+func fused10Portable(dst0, grad, out []float32) {
+	grad = grad[:len(dst0)]
+	out = out[:len(dst0)]
+	for i := range dst0 {
+		v1 := grad[i]
+		v2 := float32(0.5 * v1)
+		v3 := out[i]
+		v4 := v2 / v3
+		dst0[i] = v4
+	}
+}
+
+func fused11Portable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := x[i]
+		v2 := float32(v0 * v1)
+		v3 := v2 + v2
+		dst0[i] = v3
+	}
+}
+
+func fused12Portable(dst0, grad, out []float32) {
+	grad = grad[:len(dst0)]
+	out = out[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v2 := out[i]
+		v3 := float32(v2 * v2)
+		v4 := 1 - v3
+		v5 := float32(v0 * v4)
+		dst0[i] = v5
+	}
+}
+
+func fused13Portable(dst0, grad, out []float32) {
+	grad = grad[:len(dst0)]
+	out = out[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := out[i]
+		v3 := 1 - v1
+		v4 := float32(v1 * v3)
+		v5 := float32(v0 * v4)
+		dst0[i] = v5
+	}
+}
+
+func fused14Portable(dst0, x []float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := v0 <= 0
+		var v4 float32 = 0
+		if v2 {
+			v4 = 1
+		}
+		v5 := v4 == 0
+		var v6 float32 = 0
+		if v5 {
+			v6 = v0
+		}
+		dst0[i] = v6
+	}
+}
+
+func fused15Portable(dst0, grad, out []float32) {
+	grad = grad[:len(dst0)]
+	out = out[:len(dst0)]
+	for i := range dst0 {
+		v0 := out[i]
+		v2 := v0 <= 0
+		var v4 float32 = 0
+		if v2 {
+			v4 = 1
+		}
+		v5 := grad[i]
+		v6 := v4 == 0
+		var v7 float32 = 0
+		if v6 {
+			v7 = v5
+		}
+		dst0[i] = v7
+	}
+}
+
+func fused16Portable(dst0, x []float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v1 := x[i]
+		v2 := float32(0.5 * v1)
+		v5 := float32(v1 * 0.70710677)
+		v8 := math.Float32bits(v5) & 0x7fffffff
+		v9 := lane.Lesser32(3.93, math.Float32frombits(v8))
+		v12 := lane.FMA32(v9, 3.9384615, 1.2582912e+07)
+		v13 := table0[math.Float32bits(v12)&15]
+		v14 := v9 - v13
+		v15 := table1[math.Float32bits(v12)&15]
+		v16 := table2[math.Float32bits(v12)&15]
+		v17 := lane.FMA32(v15, v14, v16)
+		v18 := table3[math.Float32bits(v12)&15]
+		v19 := lane.FMA32(v17, v14, v18)
+		v20 := table4[math.Float32bits(v12)&15]
+		v21 := lane.FMA32(v19, v14, v20)
+		v22 := table5[math.Float32bits(v12)&15]
+		v23 := lane.FMA32(v21, v14, v22)
+		v24 := table6[math.Float32bits(v12)&15]
+		v25 := lane.FMA32(v23, v14, v24)
+		v27 := math.Float32bits(v5) & 0x80000000
+		v28 := math.Float32bits(v25) | v27
+		v29 := 1 + math.Float32frombits(v28)
+		v30 := float32(v2 * v29)
+		dst0[i] = v30
+	}
+}
+
+func fused17Portable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v2 := x[i]
+		v3 := float32(0.5 * v2)
+		v4 := float32(v0 * v3)
+		v7 := float32(v2 * 0.70710677)
+		v8 := float32(v7 * v7)
+		v10 := math.Float32bits(v8) ^ 0x80000000
+		v13 := lane.Lesser32(89, math.Float32frombits(v10))
+		v14 := lane.Greater32(-104, v13)
+		v17 := lane.FMA32(v14, 1.442695, 1.2582912e+07)
+		v18 := v17 - 1.2582912e+07
+		v20 := lane.FMA32(-v18, 0.69314575, v14)
+		v22 := lane.FMA32(-v18, 1.4286068e-06, v20)
+		v25 := lane.FMA32(0.0013840367, v22, 0.008369348)
+		v27 := lane.FMA32(v25, v22, 0.041668084)
+		v29 := lane.FMA32(v27, v22, 0.16666515)
+		v31 := lane.FMA32(v29, v22, 0.49999994)
+		v33 := lane.FMA32(v31, v22, 1)
+		v34 := lane.FMA32(v33, v22, 1)
+		v35 := lane.Ldexp32(v34, v18)
+		v36 := float32(1.1283792 * v35)
+		v37 := float32(v4 * v36)
+		v38 := float32(v37 * 0.70710677)
+		v41 := math.Float32bits(v7) & 0x7fffffff
+		v42 := lane.Lesser32(3.93, math.Float32frombits(v41))
+		v44 := lane.FMA32(v42, 3.9384615, 1.2582912e+07)
+		v45 := table0[math.Float32bits(v44)&15]
+		v46 := v42 - v45
+		v47 := table1[math.Float32bits(v44)&15]
+		v48 := table2[math.Float32bits(v44)&15]
+		v49 := lane.FMA32(v47, v46, v48)
+		v50 := table3[math.Float32bits(v44)&15]
+		v51 := lane.FMA32(v49, v46, v50)
+		v52 := table4[math.Float32bits(v44)&15]
+		v53 := lane.FMA32(v51, v46, v52)
+		v54 := table5[math.Float32bits(v44)&15]
+		v55 := lane.FMA32(v53, v46, v54)
+		v56 := table6[math.Float32bits(v44)&15]
+		v57 := lane.FMA32(v55, v46, v56)
+		v58 := math.Float32bits(v7) & 0x80000000
+		v59 := math.Float32bits(v57) | v58
+		v60 := 1 + math.Float32frombits(v59)
+		v61 := float32(v0 * v60)
+		v62 := float32(v61 * 0.5)
+		v63 := v38 + v62
+		dst0[i] = v63
+	}
+}
+
+func fused18Portable(dst0, x []float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := float32(1.5957692 * v0)
+		v4 := float32(v0 * v0)
+		v6 := lane.FMA32(0.044715, v4, 1)
+		v7 := float32(v2 * v6)
+		v9 := math.Float32bits(v7) | 0x80000000
+		v12 := lane.Lesser32(89, math.Float32frombits(v9))
+		v13 := lane.Greater32(-104, v12)
+		v16 := lane.FMA32(v13, 1.442695, 1.2582912e+07)
+		v17 := v16 - 1.2582912e+07
+		v19 := lane.FMA32(-v17, 0.69314575, v13)
+		v21 := lane.FMA32(-v17, 1.4286068e-06, v19)
+		v24 := lane.FMA32(0.0013840367, v21, 0.008369348)
+		v26 := lane.FMA32(v24, v21, 0.041668084)
+		v28 := lane.FMA32(v26, v21, 0.16666515)
+		v30 := lane.FMA32(v28, v21, 0.49999994)
+		v31 := lane.FMA32(v30, v21, 1)
+		v32 := lane.FMA32(v31, v21, 1)
+		v33 := lane.Ldexp32(v32, v17)
+		v35 := v7 < 0
+		var v36 float32 = 1
+		if v35 {
+			v36 = v33
+		}
+		v37 := v33 + 1
+		v38 := v36 / v37
+		v39 := float32(v0 * v38)
+		dst0[i] = v39
+	}
+}
+
+func fused19Portable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v2 := x[i]
+		v3 := float32(1.5957692 * v2)
+		v5 := float32(v2 * v2)
+		v7 := lane.FMA32(0.044715, v5, 1)
+		v8 := float32(v3 * v7)
+		v10 := math.Float32bits(v8) | 0x80000000
+		v13 := lane.Lesser32(89, math.Float32frombits(v10))
+		v14 := lane.Greater32(-104, v13)
+		v17 := lane.FMA32(v14, 1.442695, 1.2582912e+07)
+		v18 := v17 - 1.2582912e+07
+		v20 := lane.FMA32(-v18, 0.69314575, v14)
+		v22 := lane.FMA32(-v18, 1.4286068e-06, v20)
+		v25 := lane.FMA32(0.0013840367, v22, 0.008369348)
+		v27 := lane.FMA32(v25, v22, 0.041668084)
+		v29 := lane.FMA32(v27, v22, 0.16666515)
+		v31 := lane.FMA32(v29, v22, 0.49999994)
+		v32 := lane.FMA32(v31, v22, 1)
+		v33 := lane.FMA32(v32, v22, 1)
+		v34 := lane.Ldexp32(v33, v18)
+		v36 := v8 < 0
+		var v37 float32 = 1
+		if v36 {
+			v37 = v34
+		}
+		v38 := v34 + 1
+		v39 := v37 / v38
+		v40 := float32(v0 * v39)
+		v41 := float32(v0 * v2)
+		v42 := 1 - v39
+		v43 := float32(v39 * v42)
+		v44 := float32(v41 * v43)
+		v45 := float32(v44 * v3)
+		v46 := float32(v45 * 0.044715)
+		v47 := float32(v46 * v2)
+		v48 := v40 + v47
+		v49 := v48 + v47
+		v50 := float32(v44 * v7)
+		v51 := float32(v50 * 1.5957692)
+		v52 := v49 + v51
+		dst0[i] = v52
+	}
+}
+
+func fused20Portable(dst0, x []float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := math.Float32bits(v0) | 0x80000000
+		v5 := lane.Lesser32(89, math.Float32frombits(v2))
+		v6 := lane.Greater32(-104, v5)
+		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := lane.FMA32(-v10, 0.69314575, v6)
+		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
+		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
+		v19 := lane.FMA32(v17, v14, 0.041668084)
+		v21 := lane.FMA32(v19, v14, 0.16666515)
+		v23 := lane.FMA32(v21, v14, 0.49999994)
+		v25 := lane.FMA32(v23, v14, 1)
+		v26 := lane.FMA32(v25, v14, 1)
+		v27 := lane.Ldexp32(v26, v10)
+		v29 := v0 < 0
+		var v30 float32 = 1
+		if v29 {
+			v30 = v27
+		}
+		v31 := v27 + 1
+		v32 := v30 / v31
+		v33 := float32(v0 * v32)
+		dst0[i] = v33
+	}
+}
+
+func fused21Portable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := x[i]
+		v3 := math.Float32bits(v1) | 0x80000000
+		v6 := lane.Lesser32(89, math.Float32frombits(v3))
+		v7 := lane.Greater32(-104, v6)
+		v10 := lane.FMA32(v7, 1.442695, 1.2582912e+07)
+		v11 := v10 - 1.2582912e+07
+		v13 := lane.FMA32(-v11, 0.69314575, v7)
+		v15 := lane.FMA32(-v11, 1.4286068e-06, v13)
+		v18 := lane.FMA32(0.0013840367, v15, 0.008369348)
+		v20 := lane.FMA32(v18, v15, 0.041668084)
+		v22 := lane.FMA32(v20, v15, 0.16666515)
+		v24 := lane.FMA32(v22, v15, 0.49999994)
+		v26 := lane.FMA32(v24, v15, 1)
+		v27 := lane.FMA32(v26, v15, 1)
+		v28 := lane.Ldexp32(v27, v11)
+		v30 := v1 < 0
+		var v31 float32 = 1
+		if v30 {
+			v31 = v28
+		}
+		v32 := v28 + 1
+		v33 := v31 / v32
+		v34 := float32(v0 * v33)
+		v35 := float32(v0 * v1)
+		v36 := 1 - v33
+		v37 := float32(v33 * v36)
+		v38 := float32(v35 * v37)
+		v39 := v34 + v38
+		dst0[i] = v39
+	}
+}
+
+func fused22Portable(dst0, x []float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v1 := x[i]
+		v2 := 40 < v1
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := v5 == 0
+		var v7 float32 = 0
+		if v6 {
+			v7 = v1
+		}
+		v10 := lane.Lesser32(89, v7)
+		v11 := lane.Greater32(-104, v10)
+		v14 := lane.FMA32(v11, 1.442695, 1.2582912e+07)
+		v15 := v14 - 1.2582912e+07
+		v17 := lane.FMA32(-v15, 0.69314575, v11)
+		v19 := lane.FMA32(-v15, 1.4286068e-06, v17)
+		v22 := lane.FMA32(0.0013840367, v19, 0.008369348)
+		v24 := lane.FMA32(v22, v19, 0.041668084)
+		v26 := lane.FMA32(v24, v19, 0.16666515)
+		v28 := lane.FMA32(v26, v19, 0.49999994)
+		v29 := lane.FMA32(v28, v19, 1)
+		v30 := lane.FMA32(v29, v19, 1)
+		v31 := lane.Ldexp32(v30, v15)
+		v32 := v31 + 1
+		v34 := math.Float32bits(v32) - 0x3f2aaaab
+		v35 := uint32(int32(v34) >> 23)
+		v36 := v35 << 23
+		v38 := 0x40800000 - v36
+		v40 := float32(v31 * 0.25)
+		v42 := lane.FMA32(math.Float32frombits(v38), 0.25, -1)
+		v43 := lane.FMA32(math.Float32frombits(v38), v40, v42)
+		v44 := uint32(int32(v36) >> 23)
+		v45 := float32(int32(v44))
+		v46 := float32(v43 * v43)
+		v47 := float32(v43 * v46)
+		v50 := lane.FMA32(0.11726684, v43, -0.12883107)
+		v52 := lane.FMA32(v50, v43, 0.10822263)
+		v54 := lane.FMA32(v52, v43, -0.12187802)
+		v56 := lane.FMA32(v54, v43, 0.14298947)
+		v58 := lane.FMA32(v56, v43, -0.16680087)
+		v60 := lane.FMA32(v58, v43, 0.19999765)
+		v62 := lane.FMA32(v60, v43, -0.24999811)
+		v64 := lane.FMA32(v62, v43, 0.33333334)
+		v65 := float32(v47 * v64)
+		v66 := lane.FMA32(v45, 1.4286068e-06, v65)
+		v68 := lane.FMA32(-v46, 0.5, v66)
+		v69 := v43 + v68
+		v70 := lane.FMA32(v45, 0.69314575, v69)
+		v72 := v32 < math.Float32frombits(0x7f800000)
+		var v73 float32 = v32
+		if v72 {
+			v73 = v70
+		}
+		v74 := v32 <= 0
+		var v76 float32 = v73
+		if v74 {
+			v76 = math.Float32frombits(0x7fc00000)
+		}
+		v77 := v32 == 0
+		var v79 float32 = v76
+		if v77 {
+			v79 = math.Float32frombits(0xff800000)
+		}
+		v81 := math.Float32bits(v31) & 0x7fffffff
+		v83 := math.Float32frombits(v81) < 2.9802322e-08
+		var v84 float32 = v79
+		if v83 {
+			v84 = v31
+		}
+		var v85 float32 = v1
+		if v6 {
+			v85 = v84
+		}
+		dst0[i] = v85
+	}
+}
+
+func fused23Portable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v1 := x[i]
+		v2 := 40 < v1
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := grad[i]
+		v7 := v5 == 0
+		var v8 float32 = 0
+		if v7 {
+			v8 = v6
+		}
+		var v9 float32 = 0
+		if v7 {
+			v9 = v1
+		}
+		v12 := lane.Lesser32(89, v9)
+		v13 := lane.Greater32(-104, v12)
+		v16 := lane.FMA32(v13, 1.442695, 1.2582912e+07)
+		v17 := v16 - 1.2582912e+07
+		v19 := lane.FMA32(-v17, 0.69314575, v13)
+		v21 := lane.FMA32(-v17, 1.4286068e-06, v19)
+		v24 := lane.FMA32(0.0013840367, v21, 0.008369348)
+		v26 := lane.FMA32(v24, v21, 0.041668084)
+		v28 := lane.FMA32(v26, v21, 0.16666515)
+		v30 := lane.FMA32(v28, v21, 0.49999994)
+		v31 := lane.FMA32(v30, v21, 1)
+		v32 := lane.FMA32(v31, v21, 1)
+		v33 := lane.Ldexp32(v32, v17)
+		v34 := v33 + 1
+		v35 := v8 / v34
+		v36 := float32(v35 * v33)
+		var v37 float32 = v6
+		if v7 {
+			v37 = v36
+		}
+		dst0[i] = v37
+	}
+}
+
+func fused24Portable(dst0, x []float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := 20 < v0
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := v5 == 0
+		var v7 float32 = 20
+		if v6 {
+			v7 = v0
+		}
+		v10 := lane.Lesser32(89, v7)
+		v11 := lane.Greater32(-104, v10)
+		v14 := lane.FMA32(v11, 1.442695, 1.2582912e+07)
+		v15 := v14 - 1.2582912e+07
+		v17 := lane.FMA32(-v15, 0.69314575, v11)
+		v19 := lane.FMA32(-v15, 1.4286068e-06, v17)
+		v22 := lane.FMA32(0.0013840367, v19, 0.008369348)
+		v24 := lane.FMA32(v22, v19, 0.041668084)
+		v26 := lane.FMA32(v24, v19, 0.16666515)
+		v28 := lane.FMA32(v26, v19, 0.49999994)
+		v29 := lane.FMA32(v28, v19, 1)
+		v30 := lane.FMA32(v29, v19, 1)
+		v31 := lane.Ldexp32(v30, v15)
+		v33 := v31 + 2
+		v34 := float32(v31 * v33)
+		v35 := v34 + 2
+		v36 := v34 / v35
+		v37 := float32(v0 * v36)
+		dst0[i] = v37
+	}
+}
+
+func fused25Portable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v2 := x[i]
+		v3 := 20 < v2
+		var v6 float32 = 0
+		if v3 {
+			v6 = 1
+		}
+		v7 := v6 == 0
+		var v8 float32 = 20
+		if v7 {
+			v8 = v2
+		}
+		v11 := lane.Lesser32(89, v8)
+		v12 := lane.Greater32(-104, v11)
+		v15 := lane.FMA32(v12, 1.442695, 1.2582912e+07)
+		v16 := v15 - 1.2582912e+07
+		v18 := lane.FMA32(-v16, 0.69314575, v12)
+		v20 := lane.FMA32(-v16, 1.4286068e-06, v18)
+		v23 := lane.FMA32(0.0013840367, v20, 0.008369348)
+		v25 := lane.FMA32(v23, v20, 0.041668084)
+		v27 := lane.FMA32(v25, v20, 0.16666515)
+		v29 := lane.FMA32(v27, v20, 0.49999994)
+		v30 := lane.FMA32(v29, v20, 1)
+		v31 := lane.FMA32(v30, v20, 1)
+		v32 := lane.Ldexp32(v31, v16)
+		v34 := v32 + 2
+		v35 := float32(v32 * v34)
+		v36 := v35 + 2
+		v37 := v35 / v36
+		v38 := float32(v0 * v37)
+		v39 := float32(v0 * v2)
+		v40 := v39 / v36
+		v41 := float32(v40 * v37)
+		v42 := v40 - v41
+		v43 := float32(v42 * v34)
+		v44 := float32(v42 * v32)
+		v45 := v43 + v44
+		v46 := float32(v45 * v32)
+		var v47 float32 = 0
+		if v7 {
+			v47 = v46
+		}
+		v48 := v38 + v47
+		dst0[i] = v48
+	}
 }
 
 var table0 = [16]float32{0, 0.25377774, 0.5078709, 0.7617111, 1.0155151, 1.2696195, 1.523478, 1.7773421, 2.0308218, 2.2852392, 2.5392075, 2.792448, 3.047001, 3.3008518, 3.5552588, 3.809165}
