@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/weft-ml/weft/kernels/expr"
+
 // pitch is the distance of the slots of a frame: a chunk, and a cache line so that the same places of all slots do not
 // compete for the same lines of a cache.
 const pitch = chunk + alignment/4
@@ -20,17 +22,27 @@ func (p *program[T]) frame() *frame[T] {
 		return f
 	}
 	operands := p.firstUniform - 1
-	return &frame[T]{
+	f := &frame[T]{
 		slots:   make([][]T, p.slots),
 		memory:  make([]T, (p.slots-p.firstUniform)*pitch),
 		loaded:  make([][]T, operands),
 		buffers: make([][]byte, operands),
 		starts:  make([]int, chunk),
 	}
+	for slot := p.firstUniform; slot < p.slots; slot++ {
+		f.slots[slot] = f.own(p, slot)
+	}
+	for k, u := range p.uniforms {
+		if u.node.Op == expr.Const {
+			fill(f.slots[p.firstUniform+k], T(u.node.C))
+		}
+	}
+	return f
 }
 
 func (p *program[T]) putFrame(f *frame[T]) {
-	clear(f.slots) // the memory of tensors
+	clear(f.slots[1:p.firstUniform]) // the memory of tensors
+	clear(f.slots[p.firstResult:p.firstRegister])
 	clear(f.loaded)
 	p.frames.Put(f)
 }

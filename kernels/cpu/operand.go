@@ -223,17 +223,44 @@ func gather[T uint8 | uint16 | uint32 | uint64](dst, src []T, starts []int, n, s
 		for r, from := range starts {
 			fill(dst[r*pitch:][:n], src[from])
 		}
-	default: // column by column: neighbouring rows of a transposed operand share cache lines
+	default:
+		r := 0
+		for ; r+4 <= len(starts) && starts[r+3] == starts[r]+3; r += 4 {
+			transpose(dst[r*pitch:], src[starts[r]:], n, step, pitch)
+		}
 		for c := range n {
-			for r, from := range starts {
-				dst[r*pitch+c] = src[from+c*step]
+			for r := r; r < len(starts); r++ {
+				dst[r*pitch+c] = src[starts[r]+c*step]
 			}
 		}
 	}
 }
 
+// transpose copies n columns of four neighbouring elements, step apart, to four rows, pitch apart.
+func transpose[T uint8 | uint16 | uint32 | uint64](dst, src []T, n, step, pitch int) {
+	row0, row1, row2, row3 := dst[:n], dst[pitch:][:n], dst[2*pitch:][:n], dst[3*pitch:][:n]
+	c := 0
+	for ; c+4 <= n; c += 4 {
+		a, b := (*[4]T)(src[c*step:]), (*[4]T)(src[(c+1)*step:])
+		x, y := (*[4]T)(src[(c+2)*step:]), (*[4]T)(src[(c+3)*step:])
+		*(*[4]T)(row0[c:]) = [4]T{a[0], b[0], x[0], y[0]}
+		*(*[4]T)(row1[c:]) = [4]T{a[1], b[1], x[1], y[1]}
+		*(*[4]T)(row2[c:]) = [4]T{a[2], b[2], x[2], y[2]}
+		*(*[4]T)(row3[c:]) = [4]T{a[3], b[3], x[3], y[3]}
+	}
+	for ; c < n; c++ {
+		a := src[c*step:]
+		row0[c], row1[c], row2[c], row3[c] = a[0], a[1], a[2], a[3]
+	}
+}
+
+// fill sets all elements to v, the later ones by copying the first.
 func fill[T any](dst []T, v T) {
-	for i := range dst {
+	n := min(len(dst), 32)
+	for i := range dst[:n] {
 		dst[i] = v
+	}
+	for ; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
 	}
 }

@@ -269,23 +269,18 @@ func (x *execution[T]) runBlocks(lo, hi int) {
 	x.p.putFrame(f)
 }
 
-// prepare fills the slots that stay the same in a run: uniform values and registers.
+// prepare fills the slots of the uniform values of this run. Those of constants stay filled.
 func (x *execution[T]) prepare(f *frame[T]) {
 	n := min(chunk, x.n)
 	for k := range x.p.uniforms {
-		if x.p.uniforms[k].spread {
-			slot := x.p.firstUniform + k
-			f.slots[slot] = f.own(x.p, slot)
-			fill(f.slots[slot][:n], x.uniforms[k])
+		if u := &x.p.uniforms[k]; u.spread && u.node.Op != expr.Const {
+			fill(f.slots[x.p.firstUniform+k][:n], x.uniforms[k])
 		}
 	}
 	for k, root := range x.p.roots {
 		if root.uniform >= 0 {
 			fill(f.own(x.p, x.p.firstResult+k)[:n], x.uniforms[root.uniform])
 		}
-	}
-	for slot := x.p.firstRegister; slot < x.p.slots; slot++ {
-		f.slots[slot] = f.own(x.p, slot)
 	}
 }
 

@@ -162,44 +162,64 @@ func random(r *rand.Rand, a kernels.Arg) kernels.Arg {
 	return with(a, v...)
 }
 
-// interpret evaluates an expression for one element on registers of type T, one instruction after the other, and stores
-// the results in one-element tensors.
-func interpret[T register](f *expr.Func, args, params []float64, rand func(k int) float64, out []kernels.Arg) {
-	v := map[*expr.Node]T{}
-	for _, n := range f.Order() {
-		switch n.Op {
-		case expr.Arg:
-			v[n] = T(args[n.K])
-		case expr.Param:
-			v[n] = T(params[n.K])
-		case expr.Const:
-			v[n] = T(n.C)
-		case expr.Rand:
-			v[n] = T(rand(n.K))
-		default:
-			var x [3][]T
-			for i, o := range n.Operands() {
-				x[i] = []T{v[o]}
-			}
-			var y [1]T
-			instruction[T]("", n.Op)(y[:], x[0], x[1], x[2])
-			v[n] = y[0]
-		}
-	}
-	for k, r := range f.Roots {
-		store(out[k].Buf.(*Mem).data, []T{v[r]}, out[k].DType)
-	}
+// An interpreter evaluates an expression for one element on registers of type T, one instruction after the other.
+type interpreter[T register] struct {
+	f       *expr.Func
+	kernels []kernel[T]
+	from    [][3]int // numbers of the operands; -1 if missing
+	values  []T
 }
 
-// interpretAs is interpret on registers of the type that a launch computes in.
-func interpretAs(d kernels.DType, f *expr.Func, args, params []float64, rand func(k int) float64, out []kernels.Arg) {
+// interpretation is how a launch with registers of type d is checked: it stores the results of one element in tensors.
+func interpretation(d kernels.DType, f *expr.Func) func(args, params []float64, rand func(k int) float64, out []kernels.Arg) {
 	switch d {
 	case kernels.Float64:
-		interpret[float64](f, args, params, rand, out)
+		return newInterpreter[float64](f).element
 	case kernels.Float32:
-		interpret[float32](f, args, params, rand, out)
-	default:
-		interpret[int64](f, args, params, rand, out)
+		return newInterpreter[float32](f).element
+	}
+	return newInterpreter[int64](f).element
+}
+
+func newInterpreter[T register](f *expr.Func) *interpreter[T] {
+	order := f.Order()
+	x := &interpreter[T]{f, make([]kernel[T], len(order)), make([][3]int, len(order)), make([]T, len(order))}
+	for i, n := range order {
+		x.from[i] = [3]int{-1, -1, -1}
+		for j, o := range n.Operands() {
+			x.from[i][j] = slices.Index(order, o)
+		}
+		if n.Op.Arity() > 0 {
+			x.kernels[i] = instruction[T]("", n.Op)
+		}
+	}
+	return x
+}
+
+func (x *interpreter[T]) element(args, params []float64, rand func(k int) float64, out []kernels.Arg) {
+	for i, n := range x.f.Order() {
+		switch n.Op {
+		case expr.Arg:
+			x.values[i] = T(args[n.K])
+		case expr.Param:
+			x.values[i] = T(params[n.K])
+		case expr.Const:
+			x.values[i] = T(n.C)
+		case expr.Rand:
+			x.values[i] = T(rand(n.K))
+		default:
+			var in [3][]T
+			for j, from := range x.from[i] {
+				if from >= 0 {
+					in[j] = x.values[from : from+1]
+				}
+			}
+			x.kernels[i](x.values[i:i+1], in[0], in[1], in[2])
+		}
+	}
+	for k, r := range x.f.Roots {
+		at := slices.Index(x.f.Order(), r)
+		store(out[k].Buf.(*Mem).data, x.values[at:at+1], out[k].DType)
 	}
 }
 
@@ -216,12 +236,12 @@ func compare(t testing.TB, l *kernels.Launch, registers kernels.DType) {
 	for k, a := range l.Out {
 		out[k], want[k] = elements(a), newTensor(a.DType, 1)
 	}
-	args := make([]float64, len(in))
+	args, element := make([]float64, len(in)), interpretation(registers, f)
 	for i := range l.Out[0].Len() {
 		for k := range in {
 			args[k] = in[k][i]
 		}
-		interpretAs(registers, f, args, l.Floats, func(k int) float64 {
+		element(args, l.Floats, func(k int) float64 {
 			var u [1]float32
 			philox.Uniform(u[:], philox.Source{Key: l.Random.Key, Counter: l.Random.Counter, Stream: uint32(k)}, uint64(i))
 			return float64(u[0])
