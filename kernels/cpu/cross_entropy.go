@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // Attributes of the cross-entropy kernels: l.Ints are the target of rows to leave out and the reduction, l.Floats is
@@ -91,8 +92,8 @@ func CrossEntropy(l *kernels.Launch) {
 		defer giveBack(buf)
 		for r := lo; r < hi; r++ {
 			row := rows.elements(*buf, in, r, 0, classes)
-			m := maxOf(row)
-			s := sumExp(row, m)
+			m := vec.Max(row)
+			s := vec.SumExpSub(row, m)
 			largest[r], sums[r] = m, s
 			loss[r] = 0
 			if targets[r] < 0 {
@@ -101,7 +102,7 @@ func CrossEntropy(l *kernels.Launch) {
 			logSum := logOf(s)
 			y := logSum - (row[targets[r]] - m)
 			if smoothing > 0 {
-				y = float32((1-smoothing)*y) + float32(smoothing*(logSum-sumDistance(row, m)/float32(classes)))
+				y = float32((1-smoothing)*y) + float32(smoothing*(logSum-vec.SumSub(row, m)/float32(classes)))
 			}
 			loss[r] = y
 		}
@@ -109,21 +110,11 @@ func CrossEntropy(l *kernels.Launch) {
 	if l.Ints[1] == lossNone {
 		return
 	}
-	total := sumOf(loss)
+	total := vec.Sum(loss)
 	if l.Ints[1] == lossMean {
 		total /= float32(count)
 	}
 	Slice[float32](l.Out[0])[0] = total
-}
-
-// sumDistance is the canonical sum of x - c.
-func sumDistance(x []float32, c float32) float32 {
-	return sumMapped(len(x), func(dst []float32, from, to int) []float32 {
-		for i, v := range x[from:to] {
-			dst[i] = v - c
-		}
-		return dst
-	})
 }
 
 // CrossEntropyGrad computes (exp(x - m) * (1/s) - target) * scale for each row, where targets are smoothed one-hot rows
@@ -155,13 +146,10 @@ func CrossEntropyGrad(l *kernels.Launch) {
 			case lossNone:
 				scale = g.at(r)
 			}
-			expSub(d, rows.elements(*buf, in, r, 0, classes), largest.at(r))
+			row, m := rows.elements(*buf, in, r, 0, classes), largest.at(r)
 			inverse := 1 / sums.at(r)
-			hit := float32(float32(d[target]*inverse)-on) * scale
-			for i := range d {
-				d[i] = float32(float32(d[i]*inverse)-off) * scale
-			}
-			d[target] = hit
+			vec.CrossEntropyGrad(d, row, m, inverse, off, scale)
+			vec.CrossEntropyGrad(d[target:target+1], row[target:target+1], m, inverse, on, scale)
 		}
 	})
 }

@@ -5,28 +5,20 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // Var computes sum((x - mean)^2) / max(0, n - correction) along the axes l.Ints; the correction is l.Floats[0].
 func Var(l *kernels.Launch) {
 	y := Slice[float32](l.Out[0])
 	eachResult(l, func(o int, x []float32) {
-		mean := sumOf(x) / float32(len(x))
-		y[o] = squaredDistance(x, mean) / float32(max(0, float64(len(x))-l.Floats[0]))
+		mean := vec.Sum(x) / float32(len(x))
+		y[o] = vec.SumSquaresSub(x, mean) / float32(max(0, float64(len(x))-l.Floats[0]))
 	})
 }
 
-// squaredDistance is the canonical sum of (x - c)^2.
-func squaredDistance(x []float32, c float32) float32 {
-	return sumMapped(len(x), func(dst []float32, from, to int) []float32 {
-		for i, v := range x[from:to] {
-			dst[i] = (v - c) * (v - c)
-		}
-		return dst
-	})
-}
-
-// The norms work on rows: the last l.Ints[0] axes of x together. Every operation is rounded by itself:
+// The norms work on rows: the last l.Ints[0] axes of x together. With canonical sums, and every operation rounded by
+// itself,
 //
 //	mean = sum(x) / n
 //	rstd = 1 / sqrt(sum((x - mean)^2) / n + eps)
@@ -35,20 +27,11 @@ func squaredDistance(x []float32, c float32) float32 {
 //
 // RMSNorm is the same without the mean.
 
-// lastAxes lists the last k of n axes.
-func lastAxes(n, k int) []int {
-	axes := make([]int, k)
-	for i := range axes {
-		axes[i] = n - k + i
-	}
-	return axes
-}
-
 // LayerNorm normalises rows. The operands are x and, if present, weight and bias; the results y, mean and rstd.
 func LayerNorm(l *kernels.Launch) {
-	means, rstds := Slice[float32](l.Out[1]), Slice[float32](l.Out[2])
-	normalize(l, rstds, func(r int, x []float32) float32 {
-		means[r] = sumOf(x) / float32(len(x))
+	means := Slice[float32](l.Out[1])
+	normalize(l, Slice[float32](l.Out[2]), func(r int, x []float32) float32 {
+		means[r] = vec.Sum(x) / float32(len(x))
 		return means[r]
 	})
 }
@@ -58,34 +41,29 @@ func RMSNorm(l *kernels.Launch) {
 	normalize(l, Slice[float32](l.Out[1]), func(int, []float32) float32 { return 0 })
 }
 
+// normalize fills y = l.Out[0] and rstds; center is the mean of row number r.
 func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float32) float32) {
-	x := l.In[0]
-	rows := reductionOf(x, lastAxes(len(x.Shape), l.Ints[0]))
+	rows := rowsOf(l.In[0], l.Ints[0])
 	weight, bias := parameter(l, 1), parameter(l, 2)
-	in, out := Slice[float32](x), Slice[float32](l.Out[0])
+	in, out := Slice[float32](l.In[0]), Slice[float32](l.Out[0])
 	eps := float32(l.Floats[0])
 	n := rows.n
 	par.For(rows.results(), 1+rowGrain/max(1, n), func(lo, hi int) {
 		buf := borrow(rows.gathered(n))
 		defer giveBack(buf)
 		for r := lo; r < hi; r++ {
-			row := rows.elements(*buf, in, r, 0, n)
-			c := center(r, row)
-			rstd := inverseRoot(squaredDistance(row, c)/float32(n) + eps)
+			x := rows.elements(*buf, in, r, 0, n)
+			c := center(r, x)
+			rstd := inverseRoot(vec.SumSquaresSub(x, c)/float32(n) + eps)
 			rstds[r] = rstd
 			y := out[r*n : (r+1)*n]
-			for i, v := range row {
-				y[i] = (v - c) * rstd
-			}
-			if weight != nil {
-				for i, w := range weight {
-					y[i] *= w
-				}
-			}
-			if bias != nil {
-				for i, b := range bias {
-					y[i] += b
-				}
+			switch {
+			case weight == nil:
+				vec.Norm(y, x, c, rstd)
+			case bias == nil:
+				vec.NormWeight(y, x, weight, c, rstd)
+			default:
+				vec.NormWeightBias(y, x, weight, bias, c, rstd)
 			}
 		}
 	})
@@ -94,17 +72,26 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 // inverseRoot is 1/sqrt(x) by an IEEE root and an IEEE division.
 func inverseRoot(x float32) float32 { return 1 / float32(math.Sqrt(float64(x))) }
 
+// rowsOf is a with its last k axes as rows.
+func rowsOf(a kernels.Arg, k int) *reduction {
+	axes := make([]int, k)
+	for i := range axes {
+		axes[i] = len(a.Shape) - k + i
+	}
+	return reductionOf(a, axes)
+}
+
 // parameter is operand k with its elements side by side, nil if it is missing.
 func parameter(l *kernels.Launch, k int) []float32 {
 	if k >= len(l.In) {
 		return nil
 	}
 	a := l.In[k]
-	r := reductionOf(a, lastAxes(len(a.Shape), len(a.Shape)))
+	r := rowsOf(a, len(a.Shape))
 	return r.elements(make([]float32, r.gathered(r.n)), Slice[float32](a), 0, 0, r.n)
 }
 
-// LayerNormGrad computes the gradients of LayerNorm, each only if its result has elements:
+// LayerNormGrad computes the gradients of LayerNorm that l.Ints[1:] asks for by a 1, of x, weight and bias:
 //
 //	dx      = ((gw - sum(gw)/n) - h * (sum(gw*h)/n)) * rstd, with gw = g * weight
 //	dweight = the sum of g * h over the rows
@@ -112,85 +99,129 @@ func parameter(l *kernels.Launch, k int) []float32 {
 //
 // The operands are g, x, mean, rstd and, if present, weight.
 func LayerNormGrad(l *kernels.Launch) {
-	normGradients(l, newReader(l.In[2]), newReader(l.In[3]), parameter(l, 4), true)
+	n := normGradient{l: l, centred: true, mean: newReader(l.In[2]), rstd: newReader(l.In[3]), weight: parameter(l, 4)}
+	n.run()
 }
 
-// RMSNormGrad is LayerNormGrad without the mean. The operands are g, x, rstd and, if present, weight.
+// RMSNormGrad is LayerNormGrad without mean and bias. The operands are g, x, rstd and, if present, weight.
 func RMSNormGrad(l *kernels.Launch) {
-	normGradients(l, nil, newReader(l.In[2]), parameter(l, 3), false)
+	n := normGradient{l: l, rstd: newReader(l.In[2]), weight: parameter(l, 3)}
+	n.run()
 }
 
-func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32, centred bool) {
-	g, x := l.In[0], l.In[1]
-	axes := lastAxes(len(x.Shape), l.Ints[0])
-	gRows, xRows := reductionOf(g, axes), reductionOf(x, axes)
-	gIn, xIn := Slice[float32](g), Slice[float32](x)
-	n, rows := xRows.n, xRows.results()
-	center := func(r int) float32 {
-		if mean == nil {
-			return 0
-		}
-		return mean.at(r)
+// A normGradient is one launch of the gradient of a norm.
+type normGradient struct {
+	l          *kernels.Launch
+	centred    bool
+	mean, rstd *reader // of the rows; no mean if the norm has none
+	weight     []float32
+	g, x       *reduction // the rows
+}
+
+func (n *normGradient) run() {
+	l := n.l
+	n.g, n.x = rowsOf(l.In[0], l.Ints[0]), rowsOf(l.In[1], l.Ints[0])
+	if l.Ints[1] == 1 {
+		n.input()
 	}
-	wantX, wantW := l.Ints[1] == 1, l.Ints[2] == 1
-	dx := Slice[float32](l.Out[0])
-	products := borrow(0) // g*h, whose columns are summed
-	if wantW {
-		giveBack(products)
-		products = borrow(rows * n)
-	}
-	defer func() { giveBack(products) }()
-	par.For(rows, 1+rowGrain/max(1, n), func(lo, hi int) {
-		scratch := borrow(gRows.gathered(n) + xRows.gathered(n) + 3*n)
-		defer giveBack(scratch)
-		free := *scratch
-		h, gw, ghw, free := free[:n], free[n:2*n], free[2*n:3*n], free[3*n:]
-		for r := lo; r < hi; r++ {
-			gRow := gRows.elements(free, gIn, r, 0, n)
-			xRow := xRows.elements(free[gRows.gathered(n):], xIn, r, 0, n)
-			c, s := center(r), rstd.at(r)
-			for i, v := range xRow {
-				h[i] = (v - c) * s
-			}
-			if wantW {
-				p := (*products)[r*n : (r+1)*n]
-				for i, v := range gRow {
-					p[i] = v * h[i]
-				}
-			}
-			if !wantX {
-				continue
-			}
-			copy(gw, gRow)
-			if weight != nil {
-				for i, w := range weight {
-					gw[i] *= w
-				}
-			}
-			for i, v := range gw {
-				ghw[i] = v * h[i]
-			}
-			var a float32
-			if centred {
-				a = sumOf(gw) / float32(n)
-			}
-			b := sumOf(ghw) / float32(n)
-			d := dx[r*n : (r+1)*n]
-			for i := range d {
-				d[i] = float32(float32(gw[i]-a)-float32(h[i]*b)) * s
-			}
-		}
-	})
-	if wantW {
-		sumFold.run(Slice[float32](l.Out[1])[:n], *products, columnsOf(rows, n))
+	if l.Ints[2] == 1 {
+		n.scale()
 	}
 	if len(l.Out) > 2 && l.Ints[3] == 1 {
-		leading := make([]int, len(g.Shape)-l.Ints[0])
+		leading := make([]int, len(l.In[0].Shape)-l.Ints[0])
 		for i := range leading {
 			leading[i] = i
 		}
-		sumFold.run(Slice[float32](l.Out[2])[:n], gIn, reductionOf(g, leading))
+		out := l.Out[2]
+		sumFold.run(Slice[float32](out)[:out.Len()], Slice[float32](l.In[0]), reductionOf(l.In[0], leading))
 	}
+}
+
+// center is the mean of row r.
+func (n *normGradient) center(r int) float32 {
+	if !n.centred {
+		return 0
+	}
+	return n.mean.at(r)
+}
+
+// input computes the gradient of x.
+func (n *normGradient) input() {
+	gIn, xIn, out := Slice[float32](n.l.In[0]), Slice[float32](n.l.In[1]), Slice[float32](n.l.Out[0])
+	size := n.x.n
+	count := float32(size)
+	par.For(n.x.results(), 1+rowGrain/max(1, size), func(lo, hi int) {
+		scratch := borrow(n.g.gathered(size) + n.x.gathered(size))
+		defer giveBack(scratch)
+		for r := lo; r < hi; r++ {
+			g := n.g.elements(*scratch, gIn, r, 0, size)
+			x := n.x.elements((*scratch)[n.g.gathered(size):], xIn, r, 0, size)
+			dx := out[r*size : (r+1)*size]
+			c, rstd := n.center(r), n.rstd.at(r)
+			var sum, product float32
+			if n.weight == nil {
+				sum, product = vec.NormGradSums(g, x, c, rstd)
+			} else {
+				sum, product = vec.NormWeightGradSums(g, x, n.weight, c, rstd)
+			}
+			if !n.centred {
+				sum = 0
+			}
+			if n.weight == nil {
+				vec.NormGrad(dx, g, x, c, rstd, sum/count, product/count)
+			} else {
+				vec.NormWeightGrad(dx, g, x, n.weight, c, rstd, sum/count, product/count)
+			}
+		}
+	})
+}
+
+// scale computes the gradient of weight: the canonical sum of g * h along the rows, for some columns at a time.
+func (n *normGradient) scale() {
+	wide, rows := n.x.n, n.x.results()
+	out := Slice[float32](n.l.Out[1])[:wide]
+	if rows == 0 {
+		clear(out)
+		return
+	}
+	blocks := (rows + foldBlock - 1) / foldBlock
+	dst, partial := out, (*[]float32)(nil)
+	if blocks > 1 {
+		partial = borrow(blocks * wide)
+		defer giveBack(partial)
+		dst = *partial
+	}
+	across := (wide + foldColumns - 1) / foldColumns
+	par.For(blocks*across, 1+2*rowGrain/(min(rows, foldBlock)*min(wide, foldColumns)+1), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			b, c := i/across, i%across*foldColumns
+			to := min(c+foldColumns, wide)
+			n.tile(dst[b*wide+c:b*wide+to], c, b*foldBlock, min((b+1)*foldBlock, rows))
+		}
+	})
+	if blocks > 1 {
+		sumFold.run(out, dst, columnsOf(blocks, wide))
+	}
+}
+
+// tile adds g * h of rows [from, to) in the columns that out stands for, which begin at column.
+func (n *normGradient) tile(out []float32, column, from, to int) {
+	gIn, xIn := Slice[float32](n.l.In[0]), Slice[float32](n.l.In[1])
+	wide := len(out)
+	used := min(to-from, foldLanes)
+	scratch := borrow(used*wide + n.g.gathered(wide) + n.x.gathered(wide))
+	defer giveBack(scratch)
+	lanes, free := (*scratch)[:used*wide], (*scratch)[used*wide:]
+	vec.Fill(lanes, 0)
+	for r := from; r < to; r++ {
+		g := n.g.elements(free, gIn, r, column, column+wide)
+		x := n.x.elements(free[n.g.gathered(wide):], xIn, r, column, column+wide)
+		lane := (r - from) % foldLanes * wide
+		acc := lanes[lane : lane+wide]
+		vec.AddNormProduct(acc, acc, g, x, n.center(r), n.rstd.at(r))
+	}
+	sumFold.tree(lanes, wide, used)
+	copy(out, lanes)
 }
 
 // columnsOf is the reduction of a contiguous matrix along its rows.

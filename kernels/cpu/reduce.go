@@ -7,50 +7,30 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // The canonical order of a sum of elements 0, 1, ..., n-1 (row-major over the reduced axes): blocks of 16,384; inside a
 // block element i is added to lane i mod 64, in ascending i, lanes starting at +0; then lane j takes lane j+h, for h = 32,
 // 16, 8, 4, 2, 1. The sums of the blocks are added in the same way, as if they were elements. Other folds keep the order.
 const (
-	foldBlock = 16384
+	foldBlock = vec.Block
 	foldLanes = 64
 )
 
 // A fold combines many elements into one.
 type fold struct {
-	start float32                    // combined with anything it changes nothing (but the sign of a zero sum)
-	pair  func(a, b float32) float32 // combines two elements
-	into  func(acc, x []float32)     // acc[i] = pair(acc[i], x[i])
-	block func(x []float32) float32  // combines at most foldBlock elements in canonical order
+	start float32                   // combined with anything it changes nothing (but the sign of a zero sum)
+	into  vec.Kernel                // combines elements of two slices
+	block func(x []float32) float32 // combines at most foldBlock elements in canonical order
 }
 
 var (
-	sumFold  = newFold(0, func(a, b float32) float32 { return a + b })
-	prodFold = newFold(1, func(a, b float32) float32 { return a * b })
-	maxFold  = newFold(float32(math.Inf(-1)), func(a, b float32) float32 { return max(a, b) })
-	minFold  = newFold(float32(math.Inf(1)), func(a, b float32) float32 { return min(a, b) })
+	sumFold  = fold{0, vec.Instr("add"), vec.Sum}
+	prodFold = fold{1, vec.Instr("mul"), vec.Prod}
+	maxFold  = fold{float32(math.Inf(-1)), vec.Instr("max"), vec.Max}
+	minFold  = fold{float32(math.Inf(1)), vec.Instr("min"), vec.Min}
 )
-
-// newFold makes a fold from its operation on two elements.
-func newFold(start float32, pair func(a, b float32) float32) *fold {
-	f := &fold{start: start, pair: pair}
-	f.into = func(acc, x []float32) {
-		x = x[:len(acc)]
-		for i := range acc {
-			acc[i] = pair(acc[i], x[i])
-		}
-	}
-	f.block = func(x []float32) float32 {
-		var lanes [foldLanes]float32
-		fill(lanes[:], start)
-		for i, v := range x {
-			lanes[i%foldLanes] = pair(lanes[i%foldLanes], v)
-		}
-		return foldTree(&lanes, len(x), pair)
-	}
-	return f
-}
 
 // Sum adds the elements along the axes l.Ints.
 func Sum(l *kernels.Launch) { sumFold.launch(l) }
@@ -74,18 +54,6 @@ func Mean(l *kernels.Launch) {
 	}
 }
 
-// foldTree combines the lanes that n elements reached. The others hold the start value and may be left out.
-func foldTree(lanes *[foldLanes]float32, n int, op func(a, b float32) float32) float32 {
-	used := min(n, foldLanes)
-	for h := foldLanes / 2; h > 0; h /= 2 {
-		for j := h; j < used; j++ {
-			lanes[j-h] = op(lanes[j-h], lanes[j])
-		}
-		used = min(used, h)
-	}
-	return lanes[0]
-}
-
 // launch folds the float32 operand along the axes l.Ints.
 func (f *fold) launch(l *kernels.Launch) {
 	r := reductionOf(l.In[0], l.Ints)
@@ -98,7 +66,7 @@ func (f *fold) run(out, x []float32, r *reduction) {
 	switch {
 	case len(out) == 0:
 	case r.n == 0:
-		fill(out, f.start)
+		vec.Fill(out, f.start)
 	case r.byColumns():
 		f.columns(out, x, r)
 	default:
@@ -169,29 +137,35 @@ func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
 	wide := len(out)
 	used := min(to-from, foldLanes)
 	lanes = lanes[:used*wide]
-	fill(lanes, f.start)
+	vec.Fill(lanes, f.start)
 	if r.reduced.n == 1 && r.reduced.strides[0] == wide { // whole rows without gaps: 64 of them at once
 		x = x[from*wide : to*wide]
 		for len(x) > len(lanes) {
-			f.into(lanes, x)
+			f.into(lanes, lanes, x, nil)
 			x = x[len(lanes):]
 		}
-		f.into(lanes[:len(x)], x)
+		f.into(lanes[:len(x)], lanes, x, nil)
 	} else {
 		at := r.reduced.walk(from)
 		for i := from; i < to; i++ {
 			lane := (i - from) % foldLanes * wide
-			f.into(lanes[lane:lane+wide], x[at.place:])
+			acc := lanes[lane : lane+wide]
+			f.into(acc, acc, x[at.place:], nil)
 			at.next()
 		}
 	}
+	f.tree(lanes, wide, used)
+	copy(out, lanes)
+}
+
+// tree combines rows of lanes by halves; only the first of the 64 are used.
+func (f *fold) tree(lanes []float32, wide, used int) {
 	for h := foldLanes / 2; h > 0; h /= 2 {
 		if used > h {
-			f.into(lanes[:(used-h)*wide], lanes[h*wide:])
+			f.into(lanes[:(used-h)*wide], lanes, lanes[h*wide:], nil)
 			used = h
 		}
 	}
-	copy(out, lanes)
 }
 
 // A reduction is an operand as its results see it: the kept dimensions count the results, the reduced ones the elements
@@ -257,6 +231,9 @@ func (r *reduction) gathered(n int) int {
 
 // elements is elements [from, to) of result o: where they lie, if side by side, else copied to buf.
 func (r *reduction) elements(buf, x []float32, o, from, to int) []float32 {
+	if from == to {
+		return nil
+	}
 	x = x[r.kept.place(o):]
 	if r.inRows() {
 		return x[from:to]
@@ -298,11 +275,11 @@ func (d *dimensions) push(size, stride int) {
 // place is where iteration i stands.
 func (d *dimensions) place(i int) int {
 	at := 0
-	for k := d.n - 1; k >= 0; k-- {
+	for k := d.n - 1; k > 0; k-- {
 		at += i % d.shape[k] * d.strides[k]
 		i /= d.shape[k]
 	}
-	return at
+	return at + i*d.strides[0] // 0 if there is no dimension
 }
 
 // A walker steps through the iterations of dimensions.

@@ -10,8 +10,11 @@ const rowGrain = 16384
 
 // eachRow calls f for every row of the operands along the given axes, of which there are n elements: the elements of
 // each operand, and room for those of the first result. They may be copies; dst is stored when f returns.
-func eachRow(l *kernels.Launch, axes []int, f func(o int, dst []float32, in [][]float32)) {
+func eachRow(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32)) {
 	out := reductionOf(l.Out[0], axes)
+	if out.n == 0 {
+		return
+	}
 	y := Slice[float32](l.Out[0])
 	copied := 0
 	if !out.inRows() {
@@ -33,10 +36,10 @@ func eachRow(l *kernels.Launch, axes []int, f func(o int, dst []float32, in [][]
 				free = free[in[k].gathered(out.n):]
 			}
 			if out.inRows() {
-				f(o, y[o*out.n:(o+1)*out.n], rows[:len(l.In)])
+				f(y[o*out.n:(o+1)*out.n], rows[:len(l.In)])
 				continue
 			}
-			f(o, free[:out.n], rows[:len(l.In)])
+			f(free[:out.n], rows[:len(l.In)])
 			at := out.reduced.walk(0)
 			base := out.kept.place(o)
 			for _, v := range free[:out.n] {
@@ -58,34 +61,4 @@ func eachResult(l *kernels.Launch, f func(o int, x []float32)) {
 			f(o, r.elements(*buf, x, o, 0, r.n))
 		}
 	})
-}
-
-// sumOf is the canonical sum of x.
-func sumOf(x []float32) float32 {
-	if len(x) <= foldBlock {
-		return sumFold.block(x)
-	}
-	return sumMapped(len(x), func(_ []float32, from, to int) []float32 { return x[from:to] })
-}
-
-// sumMapped is the canonical sum of n elements that f computes, in dst or elsewhere, a block [from, to) at a time.
-func sumMapped(n int, f func(dst []float32, from, to int) []float32) float32 {
-	blocks := (n + foldBlock - 1) / foldBlock
-	scratch := borrow(min(n, foldBlock) + blocks)
-	defer giveBack(scratch)
-	sums, dst := (*scratch)[:blocks], (*scratch)[blocks:]
-	for b := range sums {
-		from := b * foldBlock
-		to := min(from+foldBlock, n)
-		sums[b] = sumFold.block(f(dst[:to-from], from, to))
-	}
-	if blocks == 1 {
-		return sums[0]
-	}
-	return sumOf(sums)
-}
-
-// maxOf is the largest element of x, -Inf if there is none.
-func maxOf(x []float32) float32 {
-	return maxFold.block(x)
 }

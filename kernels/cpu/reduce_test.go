@@ -1,0 +1,346 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
+)
+
+// canonical is the canonical sum, written from its definition.
+func canonical(x []float32) float32 {
+	if len(x) > 16384 {
+		var sums []float32
+		for block := range slices.Chunk(x, 16384) {
+			sums = append(sums, canonical(block))
+		}
+		return canonical(sums)
+	}
+	var lane [64]float32
+	for i, v := range x {
+		lane[i%64] += v
+	}
+	for h := 32; h > 0; h /= 2 {
+		for j := range h {
+			lane[j] += lane[j+h]
+		}
+	}
+	return lane[0]
+}
+
+// mapped is f of each element.
+func mapped(x []float32, f func(v float32) float32) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = f(v)
+	}
+	return y
+}
+
+// zipped is f of the elements of x and y.
+func zipped(x, y []float32, f func(a, b float32) float32) []float32 {
+	z := make([]float32, len(x))
+	for i := range x {
+		z[i] = f(x[i], y[i])
+	}
+	return z
+}
+
+func largest(x []float32) float32 {
+	m := float32(math.Inf(-1))
+	for _, v := range x {
+		m = max(m, v)
+	}
+	return m
+}
+
+func scalarOf(name string) func(x float32) float32 {
+	k := vec.Instr(name)
+	return func(x float32) float32 {
+		v := []float32{x}
+		k(v, v, nil, nil)
+		return v[0]
+	}
+}
+
+var exp32, log32 = scalarOf("exp"), scalarOf("log")
+
+// A job is a launch of a kernel with the results that it must have.
+type job struct {
+	kernel func(l *kernels.Launch)
+	l      *kernels.Launch
+	want   [][]float64
+}
+
+// runJobs launches the jobs in each tier that this processor has, on 1, 2 and 7 threads, and compares the bits.
+func runJobs(t *testing.T, jobs []job) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer vec.SetTier(vec.Current())
+	for _, tier := range []vec.Tier{vec.Portable, vec.AVX2, vec.AVX512} {
+		if !vec.Supported(tier) {
+			continue
+		}
+		vec.SetTier(tier)
+		for _, threads := range []int{1, 2, 7} {
+			runtime.GOMAXPROCS(threads)
+			for _, j := range jobs {
+				for _, a := range j.l.Out {
+					fill(a.Buf.(*Mem).data, 0xa5)
+				}
+				j.kernel(j.l)
+				for k, a := range j.l.Out {
+					for i, got := range elements(a) {
+						if want := j.want[k][i]; !same(got, want) {
+							t.Fatalf("%v on %d threads: shapes %v, strides %v, ints %v: element %d of result %d is %v, want %v",
+								tier, threads, shapesOf(j.l.In), j.l.In[0].Strides, j.l.Ints, i, k, got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func shapesOf(args []kernels.Arg) (all [][]int) {
+	for _, a := range args {
+		all = append(all, a.Shape)
+	}
+	return all
+}
+
+// layout is layout number i for a shape, counting round.
+func layout(i int, shape []int) kernels.Arg {
+	return layouts[layoutNames[i%len(layoutNames)]](kernels.Float32, shape)
+}
+
+// normal fills the memory of a with numbers around 0, or corner cases among them.
+func normal(r *rand.Rand, a kernels.Arg, corners bool) kernels.Arg {
+	if corners {
+		return random(r, a)
+	}
+	v := make([]float64, a.Buf.Bytes()/a.DType.Size())
+	for i := range v {
+		v[i] = r.NormFloat64()
+	}
+	return with(a, v...)
+}
+
+// grouped are the elements of a by the results of reducing axes, in row-major order.
+func grouped(a kernels.Arg, axes []int) [][]float32 {
+	var kept, index []int
+	for i := range a.Shape {
+		if !slices.Contains(axes, i) {
+			kept = append(kept, i)
+		}
+	}
+	n := 1
+	for _, k := range kept {
+		n *= a.Shape[k]
+	}
+	groups := make([][]float32, n)
+	index = make([]int, len(a.Shape))
+	for i, v := range elements(a) {
+		for d := len(a.Shape) - 1; d >= 0; d-- {
+			index[d] = i % a.Shape[d]
+			i /= a.Shape[d]
+		}
+		g := 0
+		for _, k := range kept {
+			g = g*a.Shape[k] + index[k]
+		}
+		groups[g] = append(groups[g], float32(v))
+	}
+	return groups
+}
+
+// subsets are the sets of the numbers below n.
+func subsets(n int) (all [][]int) {
+	for mask := range 1 << n {
+		var s []int
+		for i := range n {
+			if mask>>i&1 == 1 {
+				s = append(s, i)
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// reduced is a launch of a reduction of a along axes, with results of the given types.
+func reduced(a kernels.Arg, axes []int, floats []float64, types ...kernels.DType) *kernels.Launch {
+	var shape []int
+	for i, d := range a.Shape {
+		if !slices.Contains(axes, i) {
+			shape = append(shape, d)
+		}
+	}
+	l := &kernels.Launch{Op: &kernels.Op{Name: "test"}, In: []kernels.Arg{a}, Ints: axes, Floats: floats}
+	for _, d := range types {
+		l.Out = append(l.Out, newTensor(d, shape...))
+	}
+	return l
+}
+
+var reductions = []struct {
+	name   string
+	kernel func(l *kernels.Launch)
+	floats []float64
+	of     func(x []float32) float32
+}{
+	{"sum", Sum, nil, canonical},
+	{"mean", Mean, nil, func(x []float32) float32 { return canonical(x) / float32(len(x)) }},
+	{"max", Max, nil, largest},
+	{"min", Min, nil, func(x []float32) float32 { return -largest(mapped(x, func(v float32) float32 { return -v })) }},
+	{"prod", Prod, nil, func(x []float32) float32 {
+		var lane [64]float32
+		for j := range lane {
+			lane[j] = 1
+		}
+		for i, v := range x {
+			lane[i%64] *= v
+		}
+		for h := 32; h > 0; h /= 2 {
+			for j := range h {
+				lane[j] *= lane[j+h]
+			}
+		}
+		return lane[0]
+	}},
+	{"var", Var, []float64{1}, func(x []float32) float32 {
+		mean := canonical(x) / float32(len(x))
+		return canonical(mapped(x, func(v float32) float32 { return (v - mean) * (v - mean) })) / float32(max(0, len(x)-1))
+	}},
+	{"logsumexp", LogSumExp, nil, func(x []float32) float32 {
+		m := largest(x)
+		if math.IsInf(float64(m), 0) {
+			m = 0
+		}
+		return m + log32(canonical(mapped(x, func(v float32) float32 { return exp32(v - m) })))
+	}},
+}
+
+// Every reduction of any axes in any layout has the bits of its definition.
+func TestReductions(t *testing.T) {
+	for _, k := range reductions {
+		r := rand.New(rand.NewPCG(1, 2))
+		var jobs []job
+		for i, shape := range shapes {
+			a := normal(r, layout(i, shape), i%2 == 0)
+			for j, axes := range subsets(len(shape)) {
+				if len(shape) < 5 || j%17 == 0 {
+					jobs = appendReduction(jobs, a, axes, k.floats, k.kernel, k.of)
+				}
+			}
+		}
+		t.Run(k.name, func(t *testing.T) { runJobs(t, jobs) })
+	}
+}
+
+func appendReduction(jobs []job, a kernels.Arg, axes []int, floats []float64, kernel func(l *kernels.Launch), of func(x []float32) float32) []job {
+	l := reduced(a, axes, floats, kernels.Float32)
+	if l.Out[0].Len() == 0 {
+		return jobs
+	}
+	var want []float64
+	for _, x := range grouped(a, axes) {
+		want = append(want, float64(of(x)))
+	}
+	return append(jobs, job{kernel, l, [][]float64{want}})
+}
+
+// Sums of more than one block, and of more than 64 blocks.
+func TestLongSums(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	var jobs []job
+	for _, c := range []struct {
+		shape  []int
+		axes   []int
+		layout string
+	}{
+		{[]int{16384}, []int{0}, "contiguous"},
+		{[]int{16385}, []int{0}, "contiguous"},
+		{[]int{1100000}, []int{0}, "contiguous"},
+		{[]int{3, 40000}, []int{1}, "contiguous"},
+		{[]int{3, 40000}, []int{1}, "stepped"},
+		{[]int{40000, 3}, []int{0}, "contiguous"},
+		{[]int{17000, 70}, []int{0}, "sliced"},
+		{[]int{2, 20000, 5}, []int{1}, "contiguous"},
+		{[]int{150, 3, 150}, []int{0, 2}, "contiguous"},
+		{[]int{70, 250, 60}, []int{0, 1}, "contiguous"},
+		{[]int{100, 1300}, []int{0}, "contiguous"},
+	} {
+		a := normal(r, layouts[c.layout](kernels.Float32, c.shape), false)
+		jobs = appendReduction(jobs, a, c.axes, nil, Sum, canonical)
+	}
+	runJobs(t, jobs)
+}
+
+// A sum of so many blocks that their results are more than a block themselves.
+func TestSumOfBlocksOfBlocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 1.1 GB")
+	}
+	a := newTensor(kernels.Float32, 16384*16384+100)
+	x := Slice[float32](a)
+	for i := range x {
+		x[i] = float32(i%1000) - 499.25
+	}
+	l := reduced(a, []int{0}, nil, kernels.Float32)
+	Sum(l)
+	if got, want := Slice[float32](l.Out[0])[0], canonical(x); got != want {
+		t.Errorf("sum %v, want %v", got, want)
+	}
+}
+
+func TestArgMax(t *testing.T) {
+	place := func(better func(a, b float32) bool) func(x []float32) int {
+		return func(x []float32) int {
+			for i, v := range x {
+				if v != v {
+					return i
+				}
+			}
+			best := 0
+			for i, v := range x {
+				if better(v, x[best]) {
+					best = i
+				}
+			}
+			return best
+		}
+	}
+	for _, k := range []struct {
+		name   string
+		kernel func(l *kernels.Launch)
+		of     func(x []float32) int
+	}{
+		{"argmax", ArgMax, place(func(a, b float32) bool { return a > b })},
+		{"argmin", ArgMin, place(func(a, b float32) bool { return a < b })},
+	} {
+		r := rand.New(rand.NewPCG(5, 6))
+		var jobs []job
+		for i, shape := range shapes {
+			a := random(r, layout(i, shape))
+			for axis, n := range shape {
+				if n == 0 {
+					continue
+				}
+				var values, places []float64
+				for _, x := range grouped(a, []int{axis}) {
+					p := k.of(x)
+					values, places = append(values, float64(x[p])), append(places, float64(p))
+				}
+				jobs = append(jobs,
+					job{k.kernel, reduced(a, []int{axis}, nil, kernels.Float32, kernels.Int64), [][]float64{values, places}},
+					job{k.kernel, reduced(a, []int{axis}, nil, kernels.Int64), [][]float64{places}})
+			}
+		}
+		t.Run(k.name, func(t *testing.T) { runJobs(t, jobs) })
+	}
+}
