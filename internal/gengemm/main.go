@@ -15,6 +15,19 @@ const target = "../../kernels/cpu/internal/gemm"
 
 func main() {
 	log.SetFlags(0)
+	files, err := generate()
+	for name, text := range files {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(target, name), text, 0o644)
+		}
+	}
+	if err != nil {
+		log.Fatal("gengemm: ", err)
+	}
+}
+
+// generate returns the generated files by name.
+func generate() (map[string][]byte, error) {
 	g := build.NewContext()
 	for _, set := range []isa{avx512, avx2} {
 		for rows := 1; rows <= set.rows; rows++ {
@@ -24,29 +37,26 @@ func main() {
 		copyStrips(g, set)
 		peak(g, set)
 	}
-	tails(g)
 	copyPanels(g)
 	transpose(g, 8)
 	transpose(g, 4)
+	tails(g)
 
 	file, err := g.Result()
 	if err != nil {
-		log.Fatal("gengemm: ", err)
+		return nil, err
 	}
 	if err := pass.Compile.Execute(file); err != nil {
-		log.Fatal("gengemm: ", err)
+		return nil, err
 	}
 	config := printer.Config{Pkg: "gemm", Name: "(cd internal/gengemm && go run .)"}
-	for name, p := range map[string]printer.Printer{
-		"z_amd64.s":  printer.NewGoAsm(config),
-		"z_amd64.go": printer.NewStubs(config),
-	} {
-		text, err := p.Print(file)
-		if err != nil {
-			log.Fatal("gengemm: ", err)
-		}
-		if err := os.WriteFile(filepath.Join(target, name), text, 0o644); err != nil {
-			log.Fatal("gengemm: ", err)
-		}
+	code, err := printer.NewGoAsm(config).Print(file)
+	if err != nil {
+		return nil, err
 	}
+	stubs, err := printer.NewStubs(config).Print(file)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{"z_amd64.s": code, "z_amd64.go": stubs}, nil
 }

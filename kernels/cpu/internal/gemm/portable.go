@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
 // strip is the number of columns that the portable loops carry along k together.
@@ -35,11 +36,7 @@ func portableStrip(dst []float32, k int, a, b Mat, i, j0 int) {
 	for k0 := 0; k0 < k; k0 += chunk {
 		clear(sum)
 		for p := k0; p < min(k0+chunk, k); p++ {
-			x := a.Data[i*a.Row+p*a.Col]
-			bp := b.Data[p*b.Row+j0*b.Col:]
-			for j := range sum {
-				sum[j] = fma32(x, bp[j*b.Col], sum[j])
-			}
+			addMultiple(sum, a.Data[i*a.Row+p*a.Col], b.Data[p*b.Row+j0*b.Col:], b.Col)
 		}
 		for j, s := range sum {
 			if k0 == 0 {
@@ -47,6 +44,28 @@ func portableStrip(dst []float32, k int, a, b Mat, i, j0 int) {
 			} else {
 				dst[j] += s
 			}
+		}
+	}
+}
+
+// addMultiple sets sum[j] = fma(x, y[j*step], sum[j]).
+//
+// It has the common case of lane.FMA32 in the loop: the float64 sum is a normal number for float32 too and not halfway
+// between two of them, so that rounding it once more gives the right result.
+func addMultiple(sum []float32, x float32, y []float32, step int) {
+	const (
+		below = 1<<29 - 1 // the bits of a float64 that float32 lacks
+		half  = 1 << 28
+	)
+	least := math.Float64bits(0x1p-126) << 1
+	x64 := float64(x)
+	for j := range sum {
+		v := y[j*step]
+		s := x64*float64(v) + float64(sum[j])
+		if bits := math.Float64bits(s); bits&below != half && bits<<1 > least {
+			sum[j] = float32(s)
+		} else {
+			sum[j] = lane.FMA32(x, v, sum[j])
 		}
 	}
 }
@@ -75,9 +94,15 @@ func strip64(dst []float64, k int, a, b Mat64, i, j0 int) {
 		clear(sum)
 		for p := k0; p < min(k0+chunk, k); p++ {
 			x := a.Data[i*a.Row+p*a.Col]
-			bp := b.Data[p*b.Row+j0*b.Col:]
+			y := b.Data[p*b.Row+j0*b.Col:]
+			if b.Col == 1 {
+				for j, v := range y[:len(sum)] {
+					sum[j] = math.FMA(x, v, sum[j])
+				}
+				continue
+			}
 			for j := range sum {
-				sum[j] = math.FMA(x, bp[j*b.Col], sum[j])
+				sum[j] = math.FMA(x, y[j*b.Col], sum[j])
 			}
 		}
 		for j, s := range sum {

@@ -44,6 +44,9 @@ type product struct {
 	epilogue Epilogue
 	firstCol int // what the epilogue calls column 0
 
+	// transposed says that this is the product of the transposed operands, C a row here and a column for the caller.
+	transposed bool
+
 	packA bool // pack A before running along the panel
 	packB bool // pack all strips of B, not only a last, narrow one
 
@@ -64,7 +67,7 @@ func acquire(tier *kernels) *product {
 		p = new(product)
 		p.packTask, p.rowTask, p.columnTask = p.doPack, p.doRows, p.doColumns
 	}
-	p.tier, p.firstCol = tier, 0
+	p.tier, p.firstCol, p.transposed = tier, 0, false
 	return p
 }
 
@@ -76,12 +79,18 @@ func (p *product) release() {
 
 // set prepares p for a product and chooses what to pack.
 func (p *product) set(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
-	p.m, p.n, p.k, p.a, p.b, p.c, p.ldc, p.epilogue = m, n, k, a, b, c, ldc, epilogue
-	if n == 1 {
-		p.b.Col = 1
+	if n == 1 && m > 1 && ldc == 1 {
+		// The columns of a vector unit would hold one element each: compute the row b' A' instead.
+		p.transposed = true
+		m, n, ldc = 1, m, m
+		a, b = Mat{b.Data, b.Col, b.Row}, Mat{a.Data, a.Col, a.Row}
 	}
-	p.packA = n >= packColumns && (a.Row == 1 || a.Col == 1)
-	p.packB = p.b.Col != 1 || m >= packRows
+	if n == 1 {
+		b.Col = 1
+	}
+	p.m, p.n, p.k, p.a, p.b, p.c, p.ldc, p.epilogue = m, n, k, a, b, c, ldc, epilogue
+	p.packA = n >= packColumns && m >= panelRows && (a.Row == 1 || a.Col == 1)
+	p.packB = b.Col != 1 || m >= packRows
 }
 
 // run computes the product with up to the given number of workers.
@@ -131,7 +140,7 @@ func (p *product) doColumns(_, task int) {
 	strips := divideUp(p.n, width)
 	lo, hi := strips*task/p.columnTasks*width, min(strips*(task+1)/p.columnTasks*width, p.n)
 	q := acquire(p.tier)
-	q.firstCol = p.firstCol + lo
+	q.firstCol, q.transposed = p.firstCol+lo, p.transposed
 	b := p.b
 	b.Data = b.Data[lo*b.Col:]
 	q.set(p.m, hi-lo, p.k, p.a, b, p.c[lo:], p.ldc, p.epilogue)
@@ -188,8 +197,20 @@ func (p *product) doPanel(i, rows, k0, kc int, a Mat) {
 	}
 	if p.epilogue != nil && k0+kc == p.k {
 		for r := i; r < i+rows; r++ {
-			p.epilogue(r, p.firstCol+p.j0, p.c[r*p.ldc+p.j0:r*p.ldc+p.j1])
+			p.finish(r, p.c[r*p.ldc+p.j0:r*p.ldc+p.j1])
 		}
+	}
+}
+
+// finish hands a finished segment of row i to the epilogue.
+func (p *product) finish(i int, segment []float32) {
+	first := p.firstCol + p.j0
+	if !p.transposed {
+		p.epilogue(i, first, segment)
+		return
+	}
+	for j := range segment {
+		p.epilogue(first+j, 0, segment[j:j+1])
 	}
 }
 

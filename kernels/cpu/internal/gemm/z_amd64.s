@@ -6709,40 +6709,6 @@ turn:
 	VZEROUPPER
 	RET
 
-DATA tails<>+0(SB)/4, $0xffffffff
-DATA tails<>+4(SB)/4, $0xffffffff
-DATA tails<>+8(SB)/4, $0xffffffff
-DATA tails<>+12(SB)/4, $0xffffffff
-DATA tails<>+16(SB)/4, $0xffffffff
-DATA tails<>+20(SB)/4, $0xffffffff
-DATA tails<>+24(SB)/4, $0xffffffff
-DATA tails<>+28(SB)/4, $0xffffffff
-DATA tails<>+32(SB)/4, $0xffffffff
-DATA tails<>+36(SB)/4, $0xffffffff
-DATA tails<>+40(SB)/4, $0xffffffff
-DATA tails<>+44(SB)/4, $0xffffffff
-DATA tails<>+48(SB)/4, $0xffffffff
-DATA tails<>+52(SB)/4, $0xffffffff
-DATA tails<>+56(SB)/4, $0xffffffff
-DATA tails<>+60(SB)/4, $0xffffffff
-DATA tails<>+64(SB)/4, $0x00000000
-DATA tails<>+68(SB)/4, $0x00000000
-DATA tails<>+72(SB)/4, $0x00000000
-DATA tails<>+76(SB)/4, $0x00000000
-DATA tails<>+80(SB)/4, $0x00000000
-DATA tails<>+84(SB)/4, $0x00000000
-DATA tails<>+88(SB)/4, $0x00000000
-DATA tails<>+92(SB)/4, $0x00000000
-DATA tails<>+96(SB)/4, $0x00000000
-DATA tails<>+100(SB)/4, $0x00000000
-DATA tails<>+104(SB)/4, $0x00000000
-DATA tails<>+108(SB)/4, $0x00000000
-DATA tails<>+112(SB)/4, $0x00000000
-DATA tails<>+116(SB)/4, $0x00000000
-DATA tails<>+120(SB)/4, $0x00000000
-DATA tails<>+124(SB)/4, $0x00000000
-GLOBL tails<>(SB), RODATA|NOPTR, $128
-
 // func copyPanels(dst *float32, src *float32, row int, k int, panels int)
 // Requires: AVX, MMX+
 TEXT ·copyPanels(SB), NOSPLIT, $0-40
@@ -6874,3 +6840,37 @@ block:
 done:
 	VZEROUPPER
 	RET
+
+DATA tails<>+0(SB)/4, $0xffffffff
+DATA tails<>+4(SB)/4, $0xffffffff
+DATA tails<>+8(SB)/4, $0xffffffff
+DATA tails<>+12(SB)/4, $0xffffffff
+DATA tails<>+16(SB)/4, $0xffffffff
+DATA tails<>+20(SB)/4, $0xffffffff
+DATA tails<>+24(SB)/4, $0xffffffff
+DATA tails<>+28(SB)/4, $0xffffffff
+DATA tails<>+32(SB)/4, $0xffffffff
+DATA tails<>+36(SB)/4, $0xffffffff
+DATA tails<>+40(SB)/4, $0xffffffff
+DATA tails<>+44(SB)/4, $0xffffffff
+DATA tails<>+48(SB)/4, $0xffffffff
+DATA tails<>+52(SB)/4, $0xffffffff
+DATA tails<>+56(SB)/4, $0xffffffff
+DATA tails<>+60(SB)/4, $0xffffffff
+DATA tails<>+64(SB)/4, $0x00000000
+DATA tails<>+68(SB)/4, $0x00000000
+DATA tails<>+72(SB)/4, $0x00000000
+DATA tails<>+76(SB)/4, $0x00000000
+DATA tails<>+80(SB)/4, $0x00000000
+DATA tails<>+84(SB)/4, $0x00000000
+DATA tails<>+88(SB)/4, $0x00000000
+DATA tails<>+92(SB)/4, $0x00000000
+DATA tails<>+96(SB)/4, $0x00000000
+DATA tails<>+100(SB)/4, $0x00000000
+DATA tails<>+104(SB)/4, $0x00000000
+DATA tails<>+108(SB)/4, $0x00000000
+DATA tails<>+112(SB)/4, $0x00000000
+DATA tails<>+116(SB)/4, $0x00000000
+DATA tails<>+120(SB)/4, $0x00000000
+DATA tails<>+124(SB)/4, $0x00000000
+GLOBL tails<>(SB), RODATA|NOPTR, $128
