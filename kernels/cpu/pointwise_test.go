@@ -261,6 +261,9 @@ func TestLayouts(t *testing.T) {
 	for _, shape := range shapes {
 		for _, a := range layoutNames {
 			for _, b := range layoutNames {
+				if testing.Short() && r.IntN(5) > 0 {
+					continue
+				}
 				for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.BFloat16, kernels.Int64, kernels.Uint8} {
 					if d != kernels.Float32 && r.IntN(4) > 0 {
 						continue
