@@ -1,0 +1,347 @@
+package tensor
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// The rows have the attributes causal (0 or 1), the packed ones also the number of heads, and the scale. Heads lie side by
+// side in their results, [B T H E], so that merging them needs no copy. The largest score m of each row and r, one over
+// the sum of exp(score - m), are kept for the gradient, which computes the probabilities again instead of keeping them.
+var attention, attentionGrad, attentionPacked, attentionPackedGrad Op
+
+func init() {
+	define(&attention, Op{
+		Op:    kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef, Kernel: "attention"},
+		Doc:   "softmax(scale q kᵀ) v, and m and r of the rows of scores",
+		Args:  []string{"q", "k", "v"},
+		Shape: attentionShape,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			g = g.Transpose(1, 2)
+			if c.scope.Recording() {
+				return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], g)
+			}
+			d := ApplyAll(&attentionGrad, []*Tensor{c.In[0], c.In[1], c.In[2], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)
+			return []*Tensor{d[0].Transpose(1, 2), d[1].Transpose(1, 2), d[2].Transpose(1, 2)}
+		},
+		Saves:   attentionSaves(3),
+		Samples: func() []Sample { return attentionSamples(Attention) },
+		Bench: func() []Benchmark {
+			bench := func(name string, b, h, t, d int) Benchmark {
+				x := Arg{Shape: []int{b, h, t, d}, Lo: -1, Hi: 1}
+				return Benchmark{Name: name, In: []Arg{x, x, x}, Flops: 4 * float64(b*h*t*t*d), Bytes: 16 * float64(b*h*t*d),
+					Call: func(x []*Tensor) *Tensor { return Attention(x[0], x[1], x[2], true, 1/math.Sqrt(float64(d))) }}
+			}
+			return []Benchmark{bench("64 heads, T=64, D=32", 16, 4, 64, 32), bench("12 heads, T=1024, D=64", 1, 12, 1024, 64)}
+		},
+	})
+	define(&attentionGrad, Op{
+		Op:    kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef, Kernel: "attention_grad"},
+		Doc:   "the gradients of q, k and v from the gradient g of attention",
+		Args:  []string{"q", "k", "v", "m", "r", "g"},
+		Shape: attentionGradShape,
+		Compose: func(c *Ctx) *Tensor {
+			return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], c.In[5])[0].Transpose(1, 2)
+		},
+		Samples: func() []Sample {
+			return attentionSamples(func(q, k, v *Tensor, causal bool, scale float64) *Tensor {
+				ints, floats := []int{flag(causal)}, []float64{scale}
+				y := ApplyAll(&attention, []*Tensor{q, k, v}, ints, floats)
+				return Apply(&attentionGrad, []*Tensor{q, k, v, y[1], y[2], y[0].Transpose(1, 2)}, ints, floats)
+			})
+		},
+	})
+	define(&attentionPacked, Op{
+		Op:    kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef, Kernel: "attention_packed"},
+		Doc:   "attention of the three thirds of qkv, heads side by side, and m and r of the rows of scores",
+		Args:  []string{"qkv"},
+		Shape: attentionPackedShape,
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			if c.scope.Recording() {
+				return []*Tensor{attentionPackedGradComposed(c, c.In[0], g)}
+			}
+			return []*Tensor{Apply(&attentionPackedGrad, []*Tensor{c.In[0], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)}
+		},
+		Saves:   attentionSaves(1),
+		Samples: func() []Sample { return attentionPackedSamples(AttentionPacked) },
+	})
+	define(&attentionPackedGrad, Op{
+		Op:    kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef, Kernel: "attention_packed_grad"},
+		Doc:   "the gradient of qkv from the gradient g of attention_packed",
+		Args:  []string{"qkv", "m", "r", "g"},
+		Shape: func(c *Ctx) { c.wantFloat(0, 1, 2, 3); c.result(c.In[0].dtype, c.Shape(0)) },
+		Compose: func(c *Ctx) *Tensor {
+			return attentionPackedGradComposed(c, c.In[0], c.In[3])
+		},
+		Samples: func() []Sample {
+			return attentionPackedSamples(func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor {
+				ints, floats := []int{flag(causal), heads}, []float64{scale}
+				y := ApplyAll(&attentionPacked, []*Tensor{qkv}, ints, floats)
+				return Apply(&attentionPackedGrad, []*Tensor{qkv, y[1], y[2], y[0]}, ints, floats)
+			})
+		},
+	})
+}
+
+// attentionSaves: each of n gradients reads all operands, m and r.
+func attentionSaves(n int) []Saves {
+	saves := make([]Saves, n)
+	for i := range saves {
+		saves[i] = SaveOut(1, 2)
+		for k := range n {
+			saves[i] |= SaveIn(k)
+		}
+	}
+	return saves
+}
+
+// Attention is softmax(scale q kᵀ) v for each head of each batch entry: queries q [B H T D], keys k [B H S D] and values v
+// [B H S E] give [B H T E]; a usual scale is 1/sqrt(D). If it is causal, queries do not see the keys after them; the last
+// query stands beside the last key, so that new queries may look back at older keys. Operands are read where they lie, and
+// in the memory of the result the heads of one position lie side by side, so that Transpose(1, 2) and merging the last two
+// axes do not copy.
+func Attention(q, k, v *Tensor, causal bool, scale float64) *Tensor {
+	return Apply(&attention, []*Tensor{q, k, v}, []int{flag(causal)}, []float64{scale}).Transpose(1, 2)
+}
+
+// AttentionPacked is Attention of the three thirds of the last axis of qkv [B T 3*C], whose C numbers are those of the
+// heads side by side; the result is [B T C]. Its gradient comes in one piece, so it is faster than to cut qkv into parts.
+func AttentionPacked(qkv *Tensor, heads int, causal bool, scale float64) *Tensor {
+	return Apply(&attentionPacked, []*Tensor{qkv}, []int{flag(causal), heads}, []float64{scale})
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func attentionShape(c *Ctx) {
+	c.wantFloat(0, 1, 2)
+	for i := range c.In {
+		if r := c.In[i].Rank(); r != 4 {
+			c.Fail(ErrShape, "%s %v has %d axes, want four: batch, heads, positions, width", c.argName(i), c.In[i], r)
+		}
+	}
+	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
+	for d, axis := range []string{"batch sizes", "heads"} {
+		if q[d] != k[d] || q[d] != v[d] {
+			c.Fail(ErrShape, "%s differ: q %v, k %v and v %v have %d, %d and %d on axis %d", axis, q, k, v, q[d], k[d], v[d], d)
+		}
+	}
+	if q[3] != k[3] {
+		c.Fail(ErrShape, "widths differ: q %v has %d on axis 3, k %v has %d", q, q[3], k, k[3])
+	}
+	if k[2] != v[2] {
+		c.Fail(ErrShape, "positions differ: k %v has %d on axis 2, v %v has %d", k, k[2], v, v[2])
+	}
+	if c.Ints[0] != 0 && q[2] > k[2] {
+		c.Fail(ErrShape, "causal attention with more queries than keys: q %v has %d on axis 2, k %v has %d", q, q[2], k, k[2])
+	}
+	c.result(c.In[0].dtype, []int{q[0], q[2], q[1], v[3]})
+	c.result(c.In[0].dtype, q[:3])
+	c.result(c.In[0].dtype, q[:3])
+}
+
+func attentionGradShape(c *Ctx) {
+	c.wantFloat(0, 1, 2, 3, 4, 5)
+	for i := range 3 {
+		s := c.Shape(i)
+		c.result(c.In[0].dtype, []int{s[0], s[2], s[1], s[3]})
+	}
+}
+
+func attentionPackedShape(c *Ctx) {
+	c.wantFloat(0)
+	x, heads := c.Shape(0), c.Ints[1]
+	if len(x) != 3 {
+		c.Fail(ErrShape, "qkv %v has %d axes, want three: batch, positions, width", c.In[0], len(x))
+	}
+	if heads < 1 || x[2]%(3*heads) != 0 {
+		c.Fail(ErrShape, "qkv %v has %d on axis 2, no multiple of 3 * %d heads", x, x[2], heads)
+	}
+	c.result(c.In[0].dtype, []int{x[0], x[1], x[2] / 3})
+	c.result(c.In[0].dtype, []int{x[0], heads, x[1]})
+	c.result(c.In[0].dtype, []int{x[0], heads, x[1]})
+}
+
+// attentionGradComposed is the gradient in differentiable operations; g is [B H T E], and so are the results.
+func attentionGradComposed(c *Ctx, q, k, v, g *Tensor) []*Tensor {
+	scale := c.Floats[0]
+	s := q.MatMul(k.T()).Scale(scale)
+	if c.Ints[0] != 0 {
+		t, n := q.Dim(2), k.Dim(2)
+		unseen := c.scope.Full(1, Bool, t, n).Triu(1 + n - t)
+		s = s.MaskedFill(unseen, math.Inf(-1))
+	}
+	p := s.Softmax(-1)
+	dp := g.MatMul(v.T())
+	ds := p.Mul(dp.Sub(dp.Mul(p).SumKeep(-1))).Scale(scale)
+	return []*Tensor{ds.MatMul(k), ds.T().MatMul(q), p.T().MatMul(g)}
+}
+
+// attentionPackedGradComposed is the gradient of qkv, given that of the result, in differentiable operations.
+func attentionPackedGradComposed(c *Ctx, qkv, g *Tensor) *Tensor {
+	b, t, heads := qkv.Dim(0), qkv.Dim(1), c.Ints[1]
+	d := qkv.Dim(2) / (3 * heads)
+	x := qkv.Reshape(b, t, 3, heads, d).Permute(2, 0, 3, 1, 4) // [3 B H T D]
+	g = g.Reshape(b, t, heads, d).Transpose(1, 2)
+	dx := Stack(0, attentionGradComposed(c, x.Select(0, 0), x.Select(0, 1), x.Select(0, 2), g)...)
+	return dx.Permute(1, 3, 0, 2, 4).Reshape(qkv.layout.Shape...)
+}
+
+func attentionSamples(call func(q, k, v *Tensor, causal bool, scale float64) *Tensor) []Sample {
+	sample := func(name string, b, h, t, s, d, e int, causal bool) Sample {
+		return Sample{Name: name, In: ranges([][]int{{b, h, t, d}, {b, h, s, d}, {b, h, s, e}}),
+			Call: func(x []*Tensor) *Tensor { return call(x[0], x[1], x[2], causal, 0.7) }}
+	}
+	return []Sample{
+		sample("full", 2, 1, 2, 3, 2, 2, false), sample("causal", 1, 2, 3, 3, 2, 2, true), sample("more keys", 1, 1, 2, 4, 2, 1, true),
+		sample("one position", 1, 1, 1, 1, 2, 2, true), sample("width 1", 1, 1, 3, 3, 1, 1, true), sample("values wider", 1, 1, 2, 2, 1, 3, false),
+		sample("no batch", 0, 1, 2, 2, 2, 2, true), sample("no queries", 1, 1, 0, 2, 2, 2, true), sample("no keys", 1, 1, 2, 0, 2, 2, false),
+	}
+}
+
+func attentionPackedSamples(call func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor) []Sample {
+	sample := func(name string, b, t, heads, d int, causal bool) Sample {
+		return Sample{Name: name, In: ranges([][]int{{b, t, 3 * heads * d}}),
+			Call: func(x []*Tensor) *Tensor { return call(x[0], heads, causal, 0.7) }}
+	}
+	return []Sample{
+		sample("causal", 2, 3, 2, 2, true), sample("full", 1, 3, 1, 2, false), sample("one position", 1, 1, 2, 1, true),
+		sample("no batch", 0, 2, 1, 2, true), sample("no positions", 1, 0, 1, 2, true),
+	}
+}
+
+// view4 is a reference's operand seen with the axes batch, head, row and column.
+type view4 struct {
+	data    []float64
+	strides [4]int
+}
+
+func (v view4) at(b, h, i, j int) *float64 {
+	return &v.data[b*v.strides[0]+h*v.strides[1]+i*v.strides[2]+j*v.strides[3]]
+}
+
+// byHead sees an operand [B H T D], byRow one [B T H D], byThird a third of [B T 3*H*D] or the whole of [B T H*D].
+func byHead(a kernels.Arg) view4 {
+	return view4{cpu.Slice[float64](a), [4]int{a.Strides[0], a.Strides[1], a.Strides[2], a.Strides[3]}}
+}
+
+func byRow(a kernels.Arg) view4 {
+	return view4{cpu.Slice[float64](a), [4]int{a.Strides[0], a.Strides[2], a.Strides[1], a.Strides[3]}}
+}
+
+func byThird(a kernels.Arg, third, heads, d int) view4 {
+	x := cpu.Slice[float64](a)
+	return view4{x[min(third*heads*d, len(x)):], [4]int{a.Strides[0], d, a.Strides[1], 1}}
+}
+
+// attentionSize is what references of attention loop over.
+type attentionSize struct {
+	b, h, t, s, d, e int
+	causal           bool
+	scale            float64
+}
+
+func attentionSizeOf(l *kernels.Launch) attentionSize {
+	q, k, v := l.In[0].Shape, l.In[1].Shape, l.In[2].Shape
+	return attentionSize{q[0], q[1], q[2], k[2], q[3], v[3], l.Ints[0] != 0, l.Floats[0]}
+}
+
+func attentionPackedSizeOf(l *kernels.Launch) attentionSize {
+	x, heads := l.In[0].Shape, l.Ints[1]
+	d := x[2] / (3 * heads)
+	return attentionSize{x[0], heads, x[1], x[1], d, d, l.Ints[0] != 0, l.Floats[0]}
+}
+
+// eachRow calls f for each query with its number among all and its scores; those of unseen keys are -Inf.
+func (z attentionSize) eachRow(q, k view4, f func(row, b, h, i int, scores []float64)) {
+	scores := make([]float64, z.s)
+	for row := range z.b * z.h * z.t {
+		b, h, i := row/z.t/z.h, row/z.t%z.h, row%z.t
+		for j := range scores {
+			scores[j] = 0
+			for d := range z.d {
+				scores[j] += float64(*q.at(b, h, i, d) * *k.at(b, h, j, d))
+			}
+			scores[j] *= z.scale
+			if z.causal && j > i+z.s-z.t {
+				scores[j] = math.Inf(-1)
+			}
+		}
+		f(row, b, h, i, scores)
+	}
+}
+
+// run is the reference of attention.
+func (z attentionSize) run(q, k, v, y view4, ms, rs []float64) {
+	z.eachRow(q, k, func(row, b, h, i int, scores []float64) {
+		m, sum := math.Inf(-1), 0.0
+		for _, s := range scores {
+			m = max(m, s)
+		}
+		for _, s := range scores {
+			sum += math.Exp(s - m)
+		}
+		ms[row], rs[row] = m, 1/sum
+		for e := range z.e {
+			to := y.at(b, h, i, e)
+			*to = 0
+			for j, s := range scores {
+				*to += float64(math.Exp(s-m) / sum * *v.at(b, h, j, e))
+			}
+		}
+	})
+}
+
+// grad is the reference of the gradient; dq, dk and dv are zero before.
+func (z attentionSize) grad(q, k, v, g, dq, dk, dv view4, ms, rs []float64) {
+	z.eachRow(q, k, func(row, b, h, i int, scores []float64) {
+		p, dp, dot := make([]float64, z.s), make([]float64, z.s), 0.0
+		for j, s := range scores {
+			p[j] = math.Exp(s-ms[row]) * rs[row]
+			for e := range z.e {
+				dp[j] += float64(*g.at(b, h, i, e) * *v.at(b, h, j, e))
+				*dv.at(b, h, j, e) += float64(p[j] * *g.at(b, h, i, e))
+			}
+			dot += float64(p[j] * dp[j])
+		}
+		for j := range scores {
+			ds := p[j] * (dp[j] - dot) * z.scale
+			for d := range z.d {
+				*dq.at(b, h, i, d) += float64(ds * *k.at(b, h, j, d))
+				*dk.at(b, h, j, d) += float64(ds * *q.at(b, h, i, d))
+			}
+		}
+	})
+}
+
+func attentionRef(l *kernels.Launch) {
+	attentionSizeOf(l).run(byHead(l.In[0]), byHead(l.In[1]), byHead(l.In[2]), byRow(l.Out[0]),
+		cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2]))
+}
+
+func attentionGradRef(l *kernels.Launch) {
+	for _, a := range l.Out {
+		clear(cpu.Slice[float64](a))
+	}
+	attentionSizeOf(l).grad(byHead(l.In[0]), byHead(l.In[1]), byHead(l.In[2]), byHead(l.In[5]),
+		byRow(l.Out[0]), byRow(l.Out[1]), byRow(l.Out[2]), cpu.Slice[float64](l.In[3]), cpu.Slice[float64](l.In[4]))
+}
+
+func attentionPackedRef(l *kernels.Launch) {
+	z, x := attentionPackedSizeOf(l), l.In[0]
+	z.run(byThird(x, 0, z.h, z.d), byThird(x, 1, z.h, z.d), byThird(x, 2, z.h, z.d), byThird(l.Out[0], 0, z.h, z.d),
+		cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2]))
+}
+
+func attentionPackedGradRef(l *kernels.Launch) {
+	z, x, dx := attentionPackedSizeOf(l), l.In[0], l.Out[0]
+	clear(cpu.Slice[float64](dx))
+	z.grad(byThird(x, 0, z.h, z.d), byThird(x, 1, z.h, z.d), byThird(x, 2, z.h, z.d), byThird(l.In[3], 0, z.h, z.d),
+		byThird(dx, 0, z.h, z.d), byThird(dx, 1, z.h, z.d), byThird(dx, 2, z.h, z.d), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.In[2]))
+}
