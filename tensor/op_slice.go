@@ -9,8 +9,8 @@ import (
 )
 
 // Rows slice and slice_grad have the attributes axis, start and step, and the size of that axis in the result.
-// Row select has axis and index.
-var slice, sliceGrad, selectOp Op
+// Row select has axis and index, and select_grad the size of that axis in the result too.
+var slice, sliceGrad, selectOp, selectGrad Op
 
 func init() {
 	resized := func(c *Ctx) {
@@ -89,7 +89,7 @@ func init() {
 		},
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			axis, index := c.Ints[0], c.Ints[1]
-			return []*Tensor{g.Unsqueeze(axis).sliceGrad(axis, index, 1, c.Shape(0)[axis])}
+			return []*Tensor{g.selectGrad(axis, index, c.Shape(0)[axis])}
 		},
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, axis, index int) Sample {
@@ -99,6 +99,26 @@ func init() {
 			return []Sample{
 				sample("row", []int{3, 2}, 0, 1), sample("column", []int{3, 2}, 1, -1), sample("middle", []int{2, 3, 2}, 1, 2),
 				sample("to rank 0", []int{3}, 0, 0), sample("size 1", []int{1, 2}, 0, 0), sample("empty", []int{0, 3}, 1, 1),
+			}
+		},
+	})
+	define(&selectGrad, Op{
+		Op:   kernels.Op{Name: "select_grad", CPU: cpu.SelectGrad, Types: kernels.DTypes(), Ref: selectGradRef},
+		Doc:  "g at one index of a new axis, zero elsewhere",
+		Args: []string{"g"},
+		Shape: func(c *Ctx) {
+			var buf [kernels.MaxDims]int
+			c.result(c.In[0].dtype, slices.Insert(append(buf[:0], c.Shape(0)...), c.Ints[0], c.Ints[2]))
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Select(c.Ints[0], c.Ints[1])} },
+		Samples: func() []Sample {
+			sample := func(name string, shape []int, axis, index, size int) Sample {
+				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+					Call: func(x []*Tensor) *Tensor { return x[0].selectGrad(axis, index, size) }}
+			}
+			return []Sample{
+				sample("row", []int{2}, 0, 1, 3), sample("column", []int{3}, 1, 0, 2), sample("middle", []int{2, 2}, 1, 2, 3),
+				sample("rank 0", nil, 0, 0, 3), sample("size 1", []int{2}, 0, 0, 1), sample("empty", []int{0}, 1, 1, 3),
 			}
 		},
 	})
@@ -149,6 +169,10 @@ func (t *Tensor) slice(axis, start, step, n int) *Tensor {
 
 func (t *Tensor) sliceGrad(axis, start, step, size int) *Tensor {
 	return Apply(&sliceGrad, []*Tensor{t}, []int{axis, start, step, size}, nil)
+}
+
+func (t *Tensor) selectGrad(axis, index, size int) *Tensor {
+	return Apply(&selectGrad, []*Tensor{t}, []int{axis, index, size}, nil)
 }
 
 // Select is the elements at one index of an axis, which disappears. Negative indices count from the end. It shares
@@ -220,5 +244,15 @@ func sliceGradRef(l *kernels.Launch) {
 		at = slices.Clone(at)
 		at[axis] = i / step
 		return 0, placeOf(shape, at)
+	})
+}
+
+func selectGradRef(l *kernels.Launch) {
+	axis, index := l.Ints[0], l.Ints[1]
+	moveRef(l, nil, func(at []int) (operand, place int) {
+		if at[axis] != index {
+			return blank, 0
+		}
+		return 0, placeOf(l.In[0].Shape, slices.Delete(slices.Clone(at), axis, axis+1))
 	})
 }

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
@@ -19,14 +21,18 @@ func Cat(l *kernels.Launch) {
 
 // Stack lays operands of equal shape side by side along a new axis l.Ints[0].
 func Stack(l *kernels.Launch) {
-	y, axis := l.Out[0], l.Ints[0]
 	for i, x := range l.In {
-		to := part(y, axis, i, 1, 1)
-		var strides [kernels.MaxDims]int
-		to.Shape = x.Shape
-		to.Strides = append(append(strides[:0], y.Strides[:axis]...), y.Strides[axis+1:]...)
-		copyStrided(to, x)
+		copyStrided(entry(l.Out[0], l.Ints[0], i), x)
 	}
+}
+
+// SelectGrad is zero but for entry l.Ints[1] of axis l.Ints[0], which is the operand.
+func SelectGrad(l *kernels.Launch) {
+	y, axis, index := l.Out[0], l.Ints[0], l.Ints[1]
+	v := scalar(0, y.DType)
+	fillStrided(part(y, axis, 0, 1, index), v)
+	fillStrided(part(y, axis, index+1, 1, y.Shape[axis]-index-1), v)
+	copyStrided(entry(y, axis, index), l.In[0])
 }
 
 // SliceGrad is zero but for every l.Ints[2]-th place along axis l.Ints[0] from l.Ints[1] on, which come from the operand.
@@ -137,6 +143,14 @@ func part(a kernels.Arg, axis, start, step, n int) kernels.Arg {
 	shape[axis] = n
 	strides[axis] *= step
 	a.Shape, a.Strides = shape, strides
+	return a
+}
+
+// entry is the elements at one index of an axis.
+func entry(a kernels.Arg, axis, index int) kernels.Arg {
+	a = part(a, axis, index, 1, 1)
+	a.Shape = slices.Delete(a.Shape, axis, axis+1)
+	a.Strides = slices.Delete(a.Strides, axis, axis+1)
 	return a
 }
 
