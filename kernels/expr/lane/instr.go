@@ -1,5 +1,7 @@
 package lane
 
+import "math"
+
 // Instr is one instruction of pointwise expressions: the function of one to three
 // operands that every backend computes with the same bits.
 type Instr struct {
@@ -8,6 +10,13 @@ type Instr struct {
 	Build func(b *Builder, x, y, z Value) Value
 	// Large, if set, gives the values for |x| > TrigLimit, infinities included.
 	Large func(x float32) float32
+
+	// Ref, if set, is the function of one operand that the instruction
+	// approximates, and ULP is its largest error over all float32, in units in the
+	// last place, rounded up to a twentieth. Instructions without Ref are exact or
+	// correctly rounded, but for Pow, whose documentation states its error.
+	Ref func(x float64) float64
+	ULP float64
 }
 
 // Program returns the instruction as a program of Args inputs.
@@ -30,6 +39,13 @@ func (in *Instr) Eval(p *Program, x, y, z float32) float32 {
 
 func unary(name string, f func(b *Builder, x Value) Value) Instr {
 	return Instr{Name: name, Args: 1, Build: func(b *Builder, x, _, _ Value) Value { return f(b, x) }}
+}
+
+// near is unary for an approximation of ref.
+func near(name string, f func(b *Builder, x Value) Value, ref func(float64) float64, ulp float64) Instr {
+	in := unary(name, f)
+	in.Ref, in.ULP = ref, ulp
+	return in
 }
 
 func large(in Instr, f func(float32) float32) Instr {
@@ -56,31 +72,31 @@ var Instrs = []Instr{
 	unary("abs", Abs),
 	binary("min", Min),
 	binary("max", Max),
-	unary("exp", Exp),
-	unary("exp2", Exp2),
-	unary("expm1", Expm1),
-	unary("log", Log),
-	unary("log2", Log2),
-	unary("log10", Log10),
-	unary("log1p", Log1p),
-	unary("tanh", Tanh),
-	unary("erf", Erf),
-	unary("erfc", Erfc),
-	unary("sigmoid", Sigmoid),
+	near("exp", Exp, math.Exp, 0.9),
+	near("exp2", Exp2, math.Exp2, 0.95),
+	near("expm1", Expm1, math.Expm1, 1.55),
+	near("log", Log, math.Log, 0.8),
+	near("log2", Log2, math.Log2, 1.45),
+	near("log10", Log10, math.Log10, 1.3),
+	near("log1p", Log1p, math.Log1p, 1.55),
+	near("tanh", Tanh, math.Tanh, 2.55),
+	near("erf", Erf, math.Erf, 2.35),
+	near("erfc", Erfc, math.Erfc, 3.9),
+	near("sigmoid", Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 2.35),
 	unary("sqrt", (*Builder).Sqrt),
-	unary("rsqrt", Rsqrt),
+	near("rsqrt", Rsqrt, func(x float64) float64 { return 1 / math.Sqrt(x) }, 1.5),
 	unary("reciprocal", Reciprocal),
-	large(unary("sin", Sin), SinLarge),
-	large(unary("cos", Cos), CosLarge),
-	large(unary("tan", Tan), TanLarge),
-	unary("asin", Asin),
-	unary("acos", Acos),
-	unary("atan", Atan),
-	unary("sinh", Sinh),
-	unary("cosh", Cosh),
-	unary("asinh", Asinh),
-	unary("acosh", Acosh),
-	unary("atanh", Atanh),
+	large(near("sin", Sin, math.Sin, 1.55), SinLarge),
+	large(near("cos", Cos, math.Cos, 1.55), CosLarge),
+	large(near("tan", Tan, math.Tan, 3), TanLarge),
+	near("asin", Asin, math.Asin, 2.45),
+	near("acos", Acos, math.Acos, 1.15),
+	near("atan", Atan, math.Atan, 1.35),
+	near("sinh", Sinh, math.Sinh, 1.65),
+	near("cosh", Cosh, math.Cosh, 1.35),
+	near("asinh", Asinh, math.Asinh, 1.85),
+	near("acosh", Acosh, math.Acosh, 1.95),
+	near("atanh", Atanh, math.Atanh, 2.2),
 	unary("floor", (*Builder).Floor),
 	unary("ceil", (*Builder).Ceil),
 	unary("round", (*Builder).Round),

@@ -50,5 +50,5 @@ func Where(b *Builder, x, y, z Value) Value { return b.Select(b.EQ(x, b.Const(0)
 // Reciprocal is 1/x.
 func Reciprocal(b *Builder, x Value) Value { return b.Div(b.Const(1), x) }
 
-// Rsqrt is 1/sqrt(x), rounded twice. Maximal error 1 ulp.
+// Rsqrt is 1/sqrt(x), rounded twice. Maximal error 1.5 ulp.
 func Rsqrt(b *Builder, x Value) Value { return b.Div(b.Const(1), b.Sqrt(x)) }

@@ -45,13 +45,13 @@ func sinQuadrant(b *Builder, bits, r Value) Value {
 	return b.Xor(y, b.And(b.Shl(bits, 30), b.Bits(signBit)))
 }
 
-// Sin is the sine for |x| <= TrigLimit. Maximal error 1.6 ulp.
+// Sin is the sine for |x| <= TrigLimit. Maximal error 1.55 ulp.
 func Sin(b *Builder, x Value) Value {
 	bits, r := trigReduce(b, x)
 	return b.Select(b.EQ(x, b.Const(0)), x, sinQuadrant(b, bits, r)) // keeps -0
 }
 
-// Cos is the cosine for |x| <= TrigLimit. Maximal error 1.6 ulp.
+// Cos is the cosine for |x| <= TrigLimit. Maximal error 1.55 ulp.
 func Cos(b *Builder, x Value) Value {
 	bits, r := trigReduce(b, x)
 	return sinQuadrant(b, b.IAdd(bits, b.Bits(1)), r)
