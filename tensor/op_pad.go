@@ -39,7 +39,7 @@ func init() {
 					Call: func(x []*Tensor) *Tensor { return x[0].Pad(value, pads...) }}
 			}
 			return []Sample{
-				sample("both axes", []int{2, 3}, 0, [2]int{1, 2}, [2]int{0, 1}), sample("last", []int{2, 3}, -1.5, [2]int{}, [2]int{2, 0}),
+				sample("both axes", []int{2, 3}, 0, [2]int{1, 2}, [2]int{0, 1}), sample("last", []int{2, 3}, -3, [2]int{}, [2]int{2, 0}),
 				sample("none", []int{2, 3}, 7, [2]int{}, [2]int{}), sample("middle", []int{2, 1, 2}, 1, [2]int{}, [2]int{1, 1}, [2]int{}),
 				sample("rank 0", nil, 3), sample("size 1", []int{1}, 2, [2]int{1, 1}), sample("empty", []int{0, 2}, 3, [2]int{1, 1}, [2]int{0, 1}),
 			}
