@@ -225,7 +225,7 @@ func gather[T uint8 | uint16 | uint32 | uint64](dst, src []T, starts []int, n, s
 		}
 	default:
 		r := 0
-		for ; r+4 <= len(starts) && starts[r+3] == starts[r]+3; r += 4 {
+		for ; r+4 <= len(starts) && neighbours(starts[r:r+4]); r += 4 {
 			transpose(dst[r*pitch:], src[starts[r]:], n, step, pitch)
 		}
 		for c := range n {
@@ -234,6 +234,16 @@ func gather[T uint8 | uint16 | uint32 | uint64](dst, src []T, starts []int, n, s
 			}
 		}
 	}
+}
+
+// neighbours tells whether places follow each other.
+func neighbours(places []int) bool {
+	for i, p := range places {
+		if p != places[0]+i {
+			return false
+		}
+	}
+	return true
 }
 
 // transpose copies n columns of four neighbouring elements, step apart, to four rows, pitch apart.
