@@ -42,9 +42,10 @@ var library = []Macro{
 	{"hypot", []string{"a", "b"}, "sqrt(a*a + b*b)", "length of the vector (a, b), without care for overflow"},
 	{"floordiv", []string{"a", "b"}, "floor(a/b)", "the quotient rounded down"},
 	// The quotient may round up to an integer that the true one does not reach; then the remainder has the wrong sign.
-	{"mod", []string{"a", "b"}, "r = fma(-floor(a/b), b, a); where(r != 0 && (r < 0) != (b < 0), r + b, r)",
+	// A quotient of 0 leaves a, also when b is infinite.
+	{"mod", []string{"a", "b"}, "q = floor(a/b); r = where(q == 0, a, fma(-q, b, a)); where(r != 0 && (r < 0) != (b < 0), r + b, r)",
 		"remainder of floordiv, with the sign of b; exact while a/b is below 2^24 (float32) or 2^53"},
-	{"fmod", []string{"a", "b"}, "r = mod(abs(a), abs(b)); where(a < 0, -r, r)",
+	{"fmod", []string{"a", "b"}, "r = mod(where(a < 0, -a, a), abs(b)); where(a < 0, -r, r)",
 		"remainder of the quotient rounded to zero, with the sign of a; exact as far as mod"},
 
 	{"clamp", []string{"x", "lo", "hi"}, "y = where(x < lo, lo, x); where(hi < y, hi, y)", "x held between lo and hi; derivative 1 at both"},
@@ -78,7 +79,7 @@ var library = []Macro{
 	{"gelu_tanh", []string{"x"}, "x*sigmoid(2*sqrt(2/pi)*x*fma(0.044715, x*x, 1))", "gelu by its tanh approximation"},
 
 	{"xlogy", []string{"x", "y"}, "where(x == 0 && y == y, 0, x*log(y))", "x*log(y), and 0 for x = 0"},
-	{"logaddexp", []string{"a", "b"}, "max(a, b) + log1p(exp(-abs(a - b)))", "log(e^a + e^b)"},
+	{"logaddexp", []string{"a", "b"}, "max(a, b) + log1p(exp(where(a == b, 0, -abs(a - b))))", "log(e^a + e^b), for equal infinities, too"},
 	// The angle is atan of the smaller over the larger length, mirrored where y is longer and where x is negative.
 	{"atan2", []string{"y", "x"}, `
 		v = where(y < 0, -y, y)
