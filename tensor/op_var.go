@@ -5,9 +5,11 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-var variance Op
+var variance, rootOp Op
 
 func init() {
+	// The square root under a deviation: an infinite derivative at 0 would meet the variance's 0 and give NaN.
+	pointwise(&rootOp, "root", "where(x == 0, 0, sqrt(where(x == 0, 1, x)))", "x", nil, floatType, 0.2, 3)
 	define(&variance, Op{
 		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef},
 		Doc:  "the sum of (x - mean(x))^2 over axes, divided by the number of elements less the correction",
@@ -46,8 +48,10 @@ func (t *Tensor) VarKeep(correction int, axes ...int) *Tensor {
 	return t.keep(t.Var(correction, axes...), axes)
 }
 
-// Std is the standard deviation, the square root of [Tensor.Var].
-func (t *Tensor) Std(correction int, axes ...int) *Tensor { return t.Var(correction, axes...).Sqrt() }
+// Std is the standard deviation, the square root of [Tensor.Var]. Its derivative where all elements are equal is 0.
+func (t *Tensor) Std(correction int, axes ...int) *Tensor {
+	return apply1(&rootOp, t.Var(correction, axes...))
+}
 
 func varRef(l *kernels.Launch) {
 	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
