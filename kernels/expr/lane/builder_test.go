@@ -8,7 +8,8 @@ import (
 func TestBuilderSharesAndFolds(t *testing.T) {
 	b := NewBuilder()
 	x := b.In(0)
-	if b.Add(x, b.Const(1)) != b.Add(x, b.Const(1)) {
+	first, second := b.Add(x, b.Const(1)), b.Add(x, b.Const(1))
+	if first != second {
 		t.Error("equal instructions are made twice")
 	}
 	if b.FMA(b.Const(2), b.Const(3), b.Const(4)) != b.Const(10) {

@@ -16,6 +16,7 @@ func missing(t Tier) []string {
 		need = []feature{
 			{"AVX512F", cpu.X86.HasAVX512F}, {"AVX512DQ", cpu.X86.HasAVX512DQ},
 			{"AVX512BW", cpu.X86.HasAVX512BW}, {"AVX512VL", cpu.X86.HasAVX512VL},
+			{"BMI2", cpu.X86.HasBMI2},
 		}
 	}
 	var lacks []string
