@@ -9,13 +9,13 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// adamw is one step of AdamW over its parameter, gradient and moments.
+// adamw is the rule of package optim.
 var adamw = expr.Must(`
-	m2 = b1*m + (1 - b1)*g
-	v2 = b2*v + (1 - b2)*(g*g)
-	p*(1 - lr*decay) - lr*(m2/c1)/(sqrt(v2/c2) + eps)
-	m2
-	v2`, []string{"p", "g", "m", "v"}, []string{"lr", "b1", "b2", "eps", "decay", "c1", "c2"})
+	g = grad*gradscale
+	m1 = beta1*m + rest1*g
+	v1 = beta2*v + rest2*(g*g)
+	p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps)); m1; v1`,
+	[]string{"p", "grad", "m", "v", "c1", "c2", "gradscale"}, []string{"lr", "beta1", "rest1", "beta2", "rest2", "eps", "decay"})
 
 // BenchmarkPointwise reports bytes read and written per second on one thread, at 10^6 elements.
 func BenchmarkPointwise(b *testing.B) {
@@ -52,7 +52,7 @@ func BenchmarkPointwise(b *testing.B) {
 		{"gelu backward", expr.Must("gelu(x)", x, nil).Pullback(0).Func, []kernels.Arg{flat(), flat()}, []kernels.Arg{flat()}, nil},
 		{"bias gelu", expr.Must("gelu(x + y)", xy, nil), []kernels.Arg{flat(), row}, []kernels.Arg{flat()}, nil},
 		{"dropout", expr.Must("where(rand() < p, 0, x/(1 - p))", x, []string{"p"}), []kernels.Arg{flat()}, []kernels.Arg{flat()}, []float64{0.1}},
-		{"adamw", adamw, []kernels.Arg{p, g, m, v}, []kernels.Arg{p, m, v}, []float64{1e-3, 0.9, 0.999, 1e-8, 0.01, 0.1, 0.001}},
+		{"adamw", adamw, []kernels.Arg{p, g, m, v, one, one, one}, []kernels.Arg{p, m, v}, []float64{1e-3, 0.9, 0.1, 0.999, 0.001, 1e-8, 0.01}},
 		{"float32 to bfloat16", expr.Must("x", x, nil), []kernels.Arg{flat()}, []kernels.Arg{bfloat16}, nil},
 		{"bfloat16 to float32", expr.Must("x", x, nil), []kernels.Arg{bfloat16}, []kernels.Arg{flat()}, nil},
 		{"float32 to float16", expr.Must("x", x, nil), []kernels.Arg{flat()}, []kernels.Arg{float16}, nil},

@@ -12,6 +12,7 @@ type frame[T register] struct {
 	memory  []T      // of uniform values, results and registers
 	loaded  [][]T    // the present block of each operand that is not read in place
 	buffers [][]byte // and the memory of such blocks
+	args    [][]T    // the operands of a fused kernel
 	raw     []byte   // elements that were gathered but not converted
 	starts  []int    // of the rows of a block
 }
@@ -44,7 +45,19 @@ func (p *program[T]) putFrame(f *frame[T]) {
 	clear(f.slots[1:p.firstUniform]) // the memory of tensors
 	clear(f.slots[p.firstResult:p.firstRegister])
 	clear(f.loaded)
+	clear(f.args)
 	p.frames.Put(f)
+}
+
+// vectors are the slots of the operands that are not uniform.
+func (f *frame[T]) vectors(operands []operand) [][]T {
+	f.args = f.args[:0]
+	for k := range operands {
+		if operands[k].mode != uniform {
+			f.args = append(f.args, f.slots[1+k])
+		}
+	}
+	return f.args
 }
 
 // own is the frame's memory of a slot.

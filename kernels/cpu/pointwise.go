@@ -105,7 +105,8 @@ type execution[T register] struct {
 	params   []float64
 	uniforms []T
 	random   kernels.Random
-	body     func(lo, hi int) // x.blocksOf, made once
+	through  bool             // a fused kernel takes any piece at once
+	body     func(lo, hi int) // x.runBlocks, made once
 }
 
 // A result of an execution.
@@ -138,6 +139,7 @@ func run[T register](programs *cache[T], pool *sync.Pool, l *kernels.Launch) {
 		x.p = programs.get(l.Op.Name, programKey{l.Op.Expr, x.uniformArgs()})
 		x.setResults(l)
 		x.setUniforms()
+		x.through = x.isThrough()
 		elements := x.high * x.wide
 		grain := 100_000 / (1 + x.p.cost*costUnit[T]() + len(x.operands) + len(x.results))
 		par.For(x.blocks, (grain+elements-1)/elements, x.body)
@@ -186,6 +188,9 @@ func (x *execution[T]) setResults(l *kernels.Launch) {
 		r.dtype, r.data = o.DType, bytesOf(o)
 		root := x.p.roots[k]
 		r.direct = o.DType == x.native && root.at >= 0 && root.slot == x.p.firstResult+k
+		if x.p.fused != nil { // it reads an element of all operands before it writes that of a result
+			continue
+		}
 		for j, a := range l.In {
 			if !overlap(a, o) {
 				continue
@@ -198,6 +203,21 @@ func (x *execution[T]) setResults(l *kernels.Launch) {
 			}
 		}
 	}
+}
+
+// isThrough tells whether a fused kernel finds all elements in place, so that they need not be cut into chunks.
+func (x *execution[T]) isThrough() bool {
+	for i := range x.operands {
+		if o := &x.operands[i]; o.mode != uniform && (o.mode != flat || o.dtype != x.native) {
+			return false
+		}
+	}
+	for k := range x.results {
+		if !x.results[k].direct {
+			return false
+		}
+	}
+	return x.p.fused != nil && x.dims == 1
 }
 
 // isRoot tells whether a slot is a result as it is.
@@ -251,6 +271,11 @@ func (x *execution[T]) setUniforms() {
 func (x *execution[T]) runBlocks(lo, hi int) {
 	f := x.p.frame()
 	x.prepare(f)
+	if x.through {
+		at := lo * x.wide
+		x.runChunk(f, 0, at, min(hi*x.wide, x.n)-at)
+		lo = hi
+	}
 	for i := lo; i < hi; i++ {
 		b := x.block(i)
 		for k := range x.operands {
@@ -321,6 +346,20 @@ func (x *execution[T]) runPiece(f *frame[T], in, at, n int) {
 // runChunk is runPiece for at most a chunk.
 func (x *execution[T]) runChunk(f *frame[T], in, at, n int) {
 	x.setSlots(f, in, at, n)
+	if x.p.fused != nil {
+		x.p.fused(f.slots[x.p.firstResult:x.p.firstRegister], f.vectors(x.operands)[:x.p.reads], x.uniforms)
+	} else {
+		x.runSteps(f, at, n)
+	}
+	for k := range x.results {
+		if r := &x.results[k]; !r.direct {
+			store(r.data[at*r.dtype.Size():], f.slots[x.p.roots[k].slot][:n], r.dtype)
+		}
+	}
+}
+
+// runSteps executes the steps of the program.
+func (x *execution[T]) runSteps(f *frame[T], at, n int) {
 	random := philox.Source{Key: x.random.Key, Counter: x.random.Counter}
 	for i := range x.p.code {
 		s := &x.p.code[i]
@@ -331,11 +370,6 @@ func (x *execution[T]) runChunk(f *frame[T], in, at, n int) {
 			continue
 		}
 		s.run(dst, f.slots[s.operand[0]], f.slots[s.operand[1]], f.slots[s.operand[2]])
-	}
-	for k := range x.results {
-		if r := &x.results[k]; !r.direct {
-			store(r.data[at*r.dtype.Size():], f.slots[x.p.roots[k].slot][:n], r.dtype)
-		}
 	}
 }
 

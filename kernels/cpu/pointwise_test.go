@@ -113,10 +113,18 @@ var layouts = map[string]func(d kernels.DType, shape []int) kernels.Arg{
 		a.Shape = shape
 		return a
 	},
-	"row":    func(d kernels.DType, shape []int) kernels.Arg { return expanded(d, shape, func(i, n int) bool { return i < n-1 }) },
-	"column": func(d kernels.DType, shape []int) kernels.Arg { return expanded(d, shape, func(i, n int) bool { return i == n-1 }) },
-	"middle": func(d kernels.DType, shape []int) kernels.Arg { return expanded(d, shape, func(i, n int) bool { return i == n/2 }) },
-	"scalar": func(d kernels.DType, shape []int) kernels.Arg { return expanded(d, shape, func(i, n int) bool { return true }) },
+	"row": func(d kernels.DType, shape []int) kernels.Arg {
+		return expanded(d, shape, func(i, n int) bool { return i < n-1 })
+	},
+	"column": func(d kernels.DType, shape []int) kernels.Arg {
+		return expanded(d, shape, func(i, n int) bool { return i == n-1 })
+	},
+	"middle": func(d kernels.DType, shape []int) kernels.Arg {
+		return expanded(d, shape, func(i, n int) bool { return i == n/2 })
+	},
+	"scalar": func(d kernels.DType, shape []int) kernels.Arg {
+		return expanded(d, shape, func(i, n int) bool { return true })
+	},
 }
 
 var layoutNames = slices.Sorted(func(yield func(string) bool) {
@@ -360,13 +368,59 @@ func TestRandomPrograms(t *testing.T) {
 			l.Out = append(l.Out, newTensor(types[r.IntN(len(types))], shape...))
 		}
 		l.In[0] = random(r, newTensor(registers, shape...)) // so that this type it is
-		for k := range l.Out {                               // in place
+		for k := range l.Out {                              // in place
 			if j := r.IntN(2 * len(args)); j < len(args) && l.In[j].Contiguous() && !slices.ContainsFunc(l.Out[:k], func(o kernels.Arg) bool { return o.Buf == l.In[j].Buf }) {
 				l.Out[k] = l.In[j]
 			}
 		}
 		runtime.GOMAXPROCS([]int{1, 2, 7}[r.IntN(3)])
 		compare(t, l, registers)
+	}
+}
+
+// Operations that have a kernel of their own give the bits of their instructions, in every layout and type, and in place.
+func TestFusedKernels(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	relu := expr.Must("relu(x)", []string{"x"}, nil)
+	for _, f := range []*expr.Func{
+		expr.Must("gelu(x)", []string{"x"}, nil), expr.Must("gelu(x)", []string{"x", "unused"}, nil), relu, relu.Pullback(0).Func, expr.Must("gelu(x + b)", []string{"x", "b"}, nil),
+		expr.Must("g = grad*gradscale; b1 = momentum*b + (g + decay*p); p - lr*b1; b1", []string{"p", "grad", "b", "gradscale"}, []string{"lr", "momentum", "decay"}),
+	} {
+		for _, shape := range shapes {
+			if shape == nil || kernels.Count(shape) == 1 {
+				continue
+			}
+			for range 8 {
+				var in []kernels.Arg
+				uniform := uint64(0)
+				for k, name := range f.Args {
+					layout, d := layoutNames[r.IntN(len(layoutNames))], []kernels.DType{kernels.Float32, kernels.Float32, kernels.BFloat16}[r.IntN(3)]
+					if k == 0 {
+						layout, d = "contiguous", kernels.Float32
+					}
+					if name == "gradscale" {
+						layout, uniform = "scalar", 1<<k
+					} else if layout == "scalar" {
+						layout = "row"
+					}
+					in = append(in, random(r, layouts[layout](d, shape)))
+				}
+				l := launch(f, in)
+				for range f.Params {
+					l.Floats = append(l.Floats, r.Float64())
+				}
+				for range f.Roots {
+					l.Out = append(l.Out, newTensor([]kernels.DType{kernels.Float32, kernels.Float32, kernels.Float16}[r.IntN(3)], shape...))
+				}
+				if r.IntN(2) == 0 {
+					l.Out[0] = in[0]
+				}
+				if run, _ := fused[float32](programKey{f, uniform}); run == nil {
+					t.Fatalf("no kernel for %s", f.Variant(uniform))
+				}
+				compare(t, l, kernels.Float32)
+			}
+		}
 	}
 }
 

@@ -2,14 +2,20 @@ package cpu
 
 import (
 	"math"
+	"math/bits"
 	"sync"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
 // A kernel computes dst[i] from a[i], b[i] and c[i]. Operands that the instruction does not have are nil; dst may be an operand.
 type kernel[T register] func(dst, a, b, c []T)
+
+// A fusedKernel computes the results from the arguments that are not uniform, and the scalars: the parameters and then
+// the uniform arguments.
+type fusedKernel[T register] func(results, args [][]T, scalars []T)
 
 // A step is one instruction on the values of a chunk. Its fields count in the slots of a frame; a missing operand is the
 // slot that is always nil.
@@ -32,8 +38,13 @@ type step[T register] struct {
 //
 // Uniform values are computed once a run. The others live in registers, which are free again after their last use, and
 // the instruction that computes a result writes it to its place at once.
+//
+// If package vec has a kernel of the whole function, with the same bits, it takes the place of the steps. It reads the
+// arguments and the scalars, which are then the uniform values, and writes the results.
 type program[T register] struct {
 	uniforms []uniformValue[T]
+	fused    fusedKernel[T]
+	reads    int // arguments that it takes
 	code     []step[T]
 	roots    []root
 
@@ -89,10 +100,41 @@ func (c *cache[T]) get(op string, key programKey) *program[T] {
 
 // compile translates the nodes in order.
 func compile[T register](op string, key programKey) *program[T] {
-	c := compiler[T]{op: op, f: key.f, uniform: key.uniforms, place: map[*expr.Node]int{}, number: map[*expr.Node]int{}}
-	c.scan()
-	c.emit()
+	c := compiler[T]{
+		op: op, f: key.f, uniform: key.uniforms, p: &program[T]{},
+		number: map[*expr.Node]int{}, place: map[*expr.Node]int{}, last: map[*expr.Node]int{},
+	}
+	c.p.fused, c.p.reads = fused[T](key)
+	if c.p.fused != nil {
+		c.scalars()
+	} else {
+		c.scan()
+	}
+	c.p.firstUniform = 1 + len(c.f.Args)
+	c.p.firstResult = c.p.firstUniform + len(c.p.uniforms)
+	c.p.firstRegister = c.p.firstResult + len(c.f.Roots)
+	c.p.slots = c.p.firstRegister
+	if c.p.fused != nil {
+		c.wire()
+	} else {
+		c.emit()
+	}
 	return c.p
+}
+
+// fused is the kernel of the whole function and the number of arguments it reads; nil if there is none. A kernel found by
+// its mathematics may have been made for fewer arguments: those after them are not used.
+func fused[T register](key programKey) (run fusedKernel[T], reads int) {
+	k := vec.Pointwise(key.f.Variant(key.uniforms))
+	if k == nil {
+		return nil, 0
+	}
+	scalars := bits.OnesCount64(key.uniforms)
+	if k.Scalars != len(key.f.Params)+scalars || k.Ins > len(key.f.Args)-scalars {
+		return nil, 0
+	}
+	run, _ = any(k.Run).(func(results, args [][]T, scalars []T)) // nil unless T is float32
+	return run, k.Ins
 }
 
 type compiler[T register] struct {
@@ -107,10 +149,31 @@ type compiler[T register] struct {
 	free   []int              // registers
 }
 
-// scan finds the uniform nodes, the last uses and the layout of the slots.
+// scalars makes the uniform values of a fused kernel.
+func (c *compiler[T]) scalars() {
+	add := func(op expr.Op, k int) {
+		c.p.uniforms = append(c.p.uniforms, c.uniformValue(&expr.Node{Op: op, K: k}))
+	}
+	for k := range c.f.Params {
+		add(expr.Param, k)
+	}
+	for k := range c.f.Args {
+		if c.uniform>>k&1 == 1 {
+			add(expr.Arg, k)
+		}
+	}
+}
+
+// wire says that a fused kernel writes all results.
+func (c *compiler[T]) wire() {
+	for k := range c.f.Roots {
+		c.p.roots = append(c.p.roots, root{slot: c.p.firstResult + k, uniform: -1})
+	}
+	c.p.cost = len(c.f.Order())
+}
+
+// scan finds the uniform nodes and the last uses.
 func (c *compiler[T]) scan() {
-	c.p = &program[T]{}
-	c.last = map[*expr.Node]int{}
 	for i, n := range c.f.Order() {
 		for _, x := range n.Operands() {
 			c.last[x] = i
@@ -120,10 +183,6 @@ func (c *compiler[T]) scan() {
 			c.p.uniforms = append(c.p.uniforms, c.uniformValue(n))
 		}
 	}
-	c.p.firstUniform = 1 + len(c.f.Args)
-	c.p.firstResult = c.p.firstUniform + len(c.p.uniforms)
-	c.p.firstRegister = c.p.firstResult + len(c.f.Roots)
-	c.p.slots = c.p.firstRegister
 }
 
 func (c *compiler[T]) isUniform(n *expr.Node) bool {
