@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -145,6 +146,9 @@ func (o *Optimizer) prepare(dev *tensor.Device) error {
 // clears those gradients. Parameters without gradient stay as they are. It fails, and changes nothing, if
 // no parameter has a gradient or memory for the state is short.
 func (o *Optimizer) Step(s *tensor.Scope) error {
+	if lr := o.LR.Value(); !(lr >= 0) || math.IsInf(lr, 1) {
+		tensor.Fail(tensor.ErrValue, o.rule.Name(), "the learning rate is %v", lr)
+	}
 	if err := o.prepare(s.Device()); err != nil {
 		return err
 	}
