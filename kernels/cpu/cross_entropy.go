@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
@@ -84,28 +83,36 @@ func CrossEntropy(l *kernels.Launch) {
 		defer giveBack(scratch)
 		loss = *scratch
 	}
-	smoothing := float32(l.Floats[0])
-	rows := reductionOf(x, []int{len(x.Shape) - 1})
-	in := Slice[float32](x)
-	par.For(len(targets), 1+rowGrain/max(1, classes), func(lo, hi int) {
-		buf := borrow(rows.gathered(classes))
-		defer giveBack(buf)
+	e := float32(l.Floats[0])
+	rows := rowsOf(x, 1)
+	parRows(len(targets), classes, func(lo, hi int) {
+		scratch := borrow(2 * (hi - lo))
+		logs, spreads := (*scratch)[:hi-lo], (*scratch)[hi-lo:]
+		x := newLines(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
-			row := rows.elements(*buf, in, r, 0, classes)
+			row := x.read(r)
 			m := vec.Max(row)
-			s := vec.SumExpSub(row, m)
-			largest[r], sums[r] = m, s
-			loss[r] = 0
-			if targets[r] < 0 {
-				continue
+			largest[r], sums[r] = m, vec.SumExpSub(row, m)
+			if targets[r] >= 0 {
+				loss[r] = row[targets[r]] - m
 			}
-			logSum := logOf(s)
-			y := logSum - (row[targets[r]] - m)
-			if smoothing > 0 {
-				y = float32((1-smoothing)*y) + float32(smoothing*(logSum-vec.SumSub(row, m)/float32(classes)))
+			if e > 0 {
+				spreads[r-lo] = vec.SumSub(row, m) / float32(classes)
 			}
-			loss[r] = y
 		}
+		vecLog(logs, sums[lo:hi], nil, nil)
+		for r := lo; r < hi; r++ {
+			switch log := logs[r-lo]; {
+			case targets[r] < 0:
+				loss[r] = 0
+			case e > 0:
+				loss[r] = float32((1-e)*(log-loss[r])) + float32(e*(log-spreads[r-lo]))
+			default:
+				loss[r] = log - loss[r]
+			}
+		}
+		x.close()
+		giveBack(scratch)
 	})
 	if l.Ints[1] == lossNone {
 		return
@@ -123,34 +130,35 @@ func CrossEntropyGrad(l *kernels.Launch) {
 	x := l.In[0]
 	classes := x.Shape[len(x.Shape)-1]
 	targets, count := Targets(l, classes)
-	dx, in := Slice[float32](l.Out[0]), Slice[float32](x)
-	rows := reductionOf(x, []int{len(x.Shape) - 1})
+	dx := Slice[float32](l.Out[0])
+	rows := rowsOf(x, 1)
 	largest, sums, g := newReader(l.In[2]), newReader(l.In[3]), newReader(l.In[4])
 	smoothing := float32(l.Floats[0])
 	off := smoothing / float32(classes)
 	on := (1 - smoothing) + off
-	par.For(len(targets), 1+rowGrain/max(1, classes), func(lo, hi int) {
-		buf := borrow(rows.gathered(classes))
-		defer giveBack(buf)
+	parRows(len(targets), classes, func(lo, hi int) {
+		x := newLines(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
 			d := dx[r*classes : (r+1)*classes]
-			target := targets[r]
-			if target < 0 {
+			k := targets[r]
+			if k < 0 {
 				clear(d)
 				continue
 			}
-			scale := g.at(0)
+			row, m, inverse := x.read(r), largest.at(r), 1/sums.at(r)
+			var scale float32
 			switch l.Ints[1] {
 			case lossMean:
-				scale /= float32(count)
+				scale = g.at(0) / float32(count)
+			case lossSum:
+				scale = g.at(0)
 			case lossNone:
 				scale = g.at(r)
 			}
-			row, m := rows.elements(*buf, in, r, 0, classes), largest.at(r)
-			inverse := 1 / sums.at(r)
 			vec.CrossEntropyGrad(d, row, m, inverse, off, scale)
-			vec.CrossEntropyGrad(d[target:target+1], row[target:target+1], m, inverse, on, scale)
+			vec.CrossEntropyGrad(d[k:k+1], row[k:k+1], m, inverse, on, scale)
 		}
+		x.close()
 	})
 }
 

@@ -45,14 +45,13 @@ func RMSNorm(l *kernels.Launch) {
 func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float32) float32) {
 	rows := rowsOf(l.In[0], l.Ints[0])
 	weight, bias := parameter(l, 1), parameter(l, 2)
-	in, out := Slice[float32](l.In[0]), Slice[float32](l.Out[0])
+	out := Slice[float32](l.Out[0])
 	eps := float32(l.Floats[0])
 	n := rows.n
-	par.For(rows.results(), 1+rowGrain/max(1, n), func(lo, hi int) {
-		buf := borrow(rows.gathered(n))
-		defer giveBack(buf)
+	parRows(rows.results(), n, func(lo, hi int) {
+		in := newLines(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
-			x := rows.elements(*buf, in, r, 0, n)
+			x := in.read(r)
 			c := center(r, x)
 			rstd := inverseRoot(vec.SumSquaresSub(x, c)/float32(n) + eps)
 			rstds[r] = rstd
@@ -66,6 +65,7 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 				vec.NormWeightBias(y, x, weight, bias, c, rstd)
 			}
 		}
+		in.close()
 	})
 }
 
@@ -147,15 +147,13 @@ func (n *normGradient) center(r int) float32 {
 
 // input computes the gradient of x.
 func (n *normGradient) input() {
-	gIn, xIn, out := Slice[float32](n.l.In[0]), Slice[float32](n.l.In[1]), Slice[float32](n.l.Out[0])
+	out := Slice[float32](n.l.Out[0])
 	size := n.x.n
 	count := float32(size)
-	par.For(n.x.results(), 1+rowGrain/max(1, size), func(lo, hi int) {
-		scratch := borrow(n.g.gathered(size) + n.x.gathered(size))
-		defer giveBack(scratch)
+	parRows(n.x.results(), size, func(lo, hi int) {
+		gs, xs := newLines(n.g, n.l.In[0], hi), newLines(n.x, n.l.In[1], hi)
 		for r := lo; r < hi; r++ {
-			g := n.g.elements(*scratch, gIn, r, 0, size)
-			x := n.x.elements((*scratch)[n.g.gathered(size):], xIn, r, 0, size)
+			g, x := gs.read(r), xs.read(r)
 			dx := out[r*size : (r+1)*size]
 			c, rstd := n.center(r), n.rstd.at(r)
 			var sum, product float32
@@ -173,38 +171,40 @@ func (n *normGradient) input() {
 				vec.NormWeightGrad(dx, g, x, n.weight, c, rstd, sum/count, product/count)
 			}
 		}
+		gs.close()
+		xs.close()
 	})
 }
 
 // scale computes the gradient of weight: the canonical sum of g * h along the rows, for some columns at a time.
 func (n *normGradient) scale() {
-	wide, rows := n.x.n, n.x.results()
-	out := Slice[float32](n.l.Out[1])[:wide]
+	columns, rows := n.x.n, n.x.results()
+	out := Slice[float32](n.l.Out[1])[:columns]
 	if rows == 0 {
 		clear(out)
 		return
 	}
-	blocks := (rows + foldBlock - 1) / foldBlock
+	wide := tileWidth(columns)
+	blocks, across := (rows+foldBlock-1)/foldBlock, (columns+wide-1)/wide
 	dst, partial := out, (*[]float32)(nil)
 	if blocks > 1 {
-		partial = borrow(blocks * wide)
+		partial = borrow(blocks * columns)
 		defer giveBack(partial)
 		dst = *partial
 	}
-	across := (wide + foldColumns - 1) / foldColumns
-	par.For(blocks*across, 1+2*rowGrain/(min(rows, foldBlock)*min(wide, foldColumns)+1), func(lo, hi int) {
+	par.For(blocks*across, 1+rowGrain/(wide*min(rows, foldBlock)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			b, c := i/across, i%across*foldColumns
-			to := min(c+foldColumns, wide)
-			n.tile(dst[b*wide+c:b*wide+to], c, b*foldBlock, min((b+1)*foldBlock, rows))
+			b, c := i/across, i%across*wide
+			to := min(c+wide, columns)
+			n.tile(dst[b*columns+c:b*columns+to], c, b*foldBlock, min((b+1)*foldBlock, rows))
 		}
 	})
 	if blocks > 1 {
-		sumFold.run(out, dst, columnsOf(blocks, wide))
+		sumFold.run(out, dst, columnsOf(blocks, columns))
 	}
 }
 
-// tile adds g * h of rows [from, to) in the columns that out stands for, which begin at column.
+// tile adds g * h of rows [from, to) in the columns that out stands for, which begin at column, lane by lane.
 func (n *normGradient) tile(out []float32, column, from, to int) {
 	gIn, xIn := Slice[float32](n.l.In[0]), Slice[float32](n.l.In[1])
 	wide := len(out)
@@ -213,12 +213,13 @@ func (n *normGradient) tile(out []float32, column, from, to int) {
 	defer giveBack(scratch)
 	lanes, free := (*scratch)[:used*wide], (*scratch)[used*wide:]
 	vec.Fill(lanes, 0)
-	for r := from; r < to; r++ {
-		g := n.g.elements(free, gIn, r, column, column+wide)
-		x := n.x.elements(free[n.g.gathered(wide):], xIn, r, column, column+wide)
-		lane := (r - from) % foldLanes * wide
-		acc := lanes[lane : lane+wide]
-		vec.AddNormProduct(acc, acc, g, x, n.center(r), n.rstd.at(r))
+	for j := range used {
+		lane := lanes[j*wide : (j+1)*wide]
+		for r := from + j; r < to; r += foldLanes {
+			g := n.g.elements(free, gIn, r, column, column+wide)
+			x := n.x.elements(free[n.g.gathered(wide):], xIn, r, column, column+wide)
+			vec.AddNormProduct(lane, lane, g, x, n.center(r), n.rstd.at(r))
+		}
 	}
 	sumFold.tree(lanes, wide, used)
 	copy(out, lanes)

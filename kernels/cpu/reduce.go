@@ -83,51 +83,54 @@ func (f *fold) rows(out, x []float32, r *reduction) {
 		defer giveBack(partial)
 		dst = *partial
 	}
-	par.For(len(dst), 1+32768/min(r.n, foldBlock), func(lo, hi int) {
+	par.For(len(dst), 1+2*rowGrain/min(r.n, foldBlock), func(lo, hi int) {
 		buf := borrow(r.gathered(foldBlock))
-		defer giveBack(buf)
 		for i := lo; i < hi; i++ {
 			from := i % blocks * foldBlock
 			dst[i] = f.block(r.elements(*buf, x, i/blocks, from, min(from+foldBlock, r.n)))
 		}
+		giveBack(buf)
 	})
 	if blocks > 1 {
 		f.run(out, dst, contiguous(len(out), blocks))
 	}
 }
 
-// foldColumns is how many columns are folded together.
-const foldColumns = 512
+// tileWidth is how many of n columns are folded together: few enough for a lane of each in the first cache, and for
+// every thread to have some.
+func tileWidth(n int) int {
+	share := (n + par.Workers() - 1) / par.Workers()
+	return min(n, max(256, min(1024, (share+15)&^15)))
+}
 
 // columns folds matrices along their rows: the last kept dimension is the columns, which lie side by side.
 func (f *fold) columns(out, x []float32, r *reduction) {
-	wide := r.kept.shape[r.kept.n-1]
-	blocks := (r.n + foldBlock - 1) / foldBlock
-	across := (wide + foldColumns - 1) / foldColumns
-	matrices := len(out) / wide
+	columns := r.kept.shape[r.kept.n-1]
+	matrices := len(out) / columns
+	wide := tileWidth(columns)
+	blocks, across := (r.n+foldBlock-1)/foldBlock, (columns+wide-1)/wide
 	dst, partial := out, (*[]float32)(nil)
 	if blocks > 1 {
 		partial = borrow(len(out) * blocks)
 		defer giveBack(partial)
 		dst = *partial
 	}
-	work := min(r.n, foldBlock) * min(wide, foldColumns)
-	par.For(matrices*blocks*across, 1+32768/work, func(lo, hi int) {
-		lanes := borrow(foldLanes * min(wide, foldColumns))
-		defer giveBack(lanes)
+	par.For(matrices*blocks*across, 1+2*rowGrain/(wide*min(r.n, foldBlock)), func(lo, hi int) {
+		lanes := borrow(foldLanes * wide)
 		for i := lo; i < hi; i++ {
-			m, b, c := i/across/blocks, i/across%blocks, i%across*foldColumns
-			to := min(c+foldColumns, wide)
-			row := (m*blocks + b) * wide
+			m, b, c := i/across/blocks, i/across%blocks, i%across*wide
+			to := min(c+wide, columns)
+			row := (m*blocks + b) * columns
 			from := b * foldBlock
-			f.tile(dst[row+c:row+to], *lanes, x[r.kept.place(m*wide+c):], r, from, min(from+foldBlock, r.n))
+			f.tile(dst[row+c:row+to], *lanes, x[r.kept.place(m*columns+c):], r, from, min(from+foldBlock, r.n))
 		}
+		giveBack(lanes)
 	})
 	if blocks > 1 {
 		second := reduction{n: blocks}
-		second.kept.push(matrices, blocks*wide)
-		second.kept.push(wide, 1)
-		second.reduced.push(blocks, wide)
+		second.kept.push(matrices, blocks*columns)
+		second.kept.push(columns, 1)
+		second.reduced.push(blocks, columns)
 		f.run(out, dst, &second)
 	}
 }
@@ -138,20 +141,19 @@ func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
 	used := min(to-from, foldLanes)
 	lanes = lanes[:used*wide]
 	vec.Fill(lanes, f.start)
-	if r.reduced.n == 1 && r.reduced.strides[0] == wide { // whole rows without gaps: 64 of them at once
+	if rows := r.reduced; rows.n == 1 && rows.strides[0] == wide && len(lanes) <= 16384 { // 64 whole rows at once
 		x = x[from*wide : to*wide]
 		for len(x) > len(lanes) {
 			f.into(lanes, lanes, x, nil)
 			x = x[len(lanes):]
 		}
 		f.into(lanes[:len(x)], lanes, x, nil)
-	} else {
-		at := r.reduced.walk(from)
-		for i := from; i < to; i++ {
-			lane := (i - from) % foldLanes * wide
-			acc := lanes[lane : lane+wide]
-			f.into(acc, acc, x[at.place:], nil)
-			at.next()
+	} else { // lane by lane, so that a lane stays in the first cache
+		for j := range used {
+			lane := lanes[j*wide : (j+1)*wide]
+			for i := from + j; i < to; i += foldLanes {
+				f.into(lane, lane, x[rows.place(i):], nil)
+			}
 		}
 	}
 	f.tree(lanes, wide, used)

@@ -8,44 +8,36 @@ import (
 // rowGrain is about how many elements are worth a second thread in operations along rows.
 const rowGrain = 16384
 
-// eachRow calls f for every row of the operands along the given axes, of which there are n elements: the elements of
-// each operand, and room for those of the first result. They may be copies; dst is stored when f returns.
+// parRows calls f for ranges [lo, hi) of rows of n elements, on several threads if there are many.
+func parRows(rows, n int, f func(lo, hi int)) { par.For(rows, 1+rowGrain/max(1, n), f) }
+
+// eachRow calls f for every row of the operands along the given axes, with room for the same row of the result.
 func eachRow(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32)) {
 	out := reductionOf(l.Out[0], axes)
 	if out.n == 0 {
 		return
 	}
-	y := Slice[float32](l.Out[0])
-	copied := 0
-	if !out.inRows() {
-		copied = out.n
-	}
-	var in [4]reduction
+	in := make([]*reduction, len(l.In))
 	for k, a := range l.In {
-		in[k].describe(a, axes)
-		copied += in[k].gathered(out.n)
+		in[k] = reductionOf(a, axes)
 	}
-	par.For(out.results(), 1+rowGrain/max(1, out.n), func(lo, hi int) {
-		scratch := borrow(copied)
-		defer giveBack(scratch)
-		var rows [4][]float32
+	parRows(out.results(), out.n, func(lo, hi int) {
+		y := newLines(out, l.Out[0], hi)
+		var x [2]lines
+		var rows [2][]float32
+		for k, a := range l.In {
+			x[k] = newLines(in[k], a, hi)
+		}
 		for o := lo; o < hi; o++ {
-			free := *scratch
-			for k, a := range l.In {
-				rows[k] = in[k].elements(free, Slice[float32](a), o, 0, out.n)
-				free = free[in[k].gathered(out.n):]
+			for k := range l.In {
+				rows[k] = x[k].read(o)
 			}
-			if out.inRows() {
-				f(y[o*out.n:(o+1)*out.n], rows[:len(l.In)])
-				continue
-			}
-			f(free[:out.n], rows[:len(l.In)])
-			at := out.reduced.walk(0)
-			base := out.kept.place(o)
-			for _, v := range free[:out.n] {
-				y[base+at.place] = v
-				at.next()
-			}
+			f(y.write(o), rows[:len(l.In)])
+		}
+		y.flush()
+		y.close()
+		for k := range l.In {
+			x[k].close()
 		}
 	})
 }
@@ -53,12 +45,114 @@ func eachRow(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32
 // eachResult calls f for every result of reducing the first operand along the axes l.Ints, with its elements.
 func eachResult(l *kernels.Launch, f func(o int, x []float32)) {
 	r := reductionOf(l.In[0], l.Ints)
-	x := Slice[float32](l.In[0])
-	par.For(l.Out[0].Len(), 1+rowGrain/max(1, r.n), func(lo, hi int) {
-		buf := borrow(r.gathered(r.n))
-		defer giveBack(buf)
+	parRows(l.Out[0].Len(), r.n, func(lo, hi int) {
+		x := newLines(r, l.In[0], hi)
 		for o := lo; o < hi; o++ {
-			f(o, r.elements(*buf, x, o, 0, r.n))
+			f(o, x.read(o))
 		}
+		x.close()
 	})
+}
+
+// lines give the elements of one result of a reduction after the other, side by side. Where they do not lie so, they
+// are copied, for some results at a time: neighbouring results then share cache lines.
+type lines struct {
+	r           *reduction
+	data        []float32
+	end         int        // no result from here on is asked for
+	direct      bool       // they lie side by side
+	buf         *[]float32 // copies of results
+	first, have int        // the results in buf
+}
+
+// newLines prepares for results before end of the operand a, which r describes.
+func newLines(r *reduction, a kernels.Arg, end int) lines {
+	return lines{r: r, data: Slice[float32](a), end: end, direct: r.inRows() || r.n == 0}
+}
+
+const (
+	lineGroup = 16      // results copied at a time: their elements may share a cache line
+	lineLimit = 1 << 18 // elements copied at a time, if that is more than one result
+	linePad   = 16      // elements between copies, lest they compete for the same places of the cache
+)
+
+// group sets the results in buf to those from o on.
+func (l *lines) group(o int) {
+	l.first, l.have = o, max(1, min(lineGroup, l.end-o, lineLimit/max(1, l.r.n)))
+	if l.buf == nil {
+		l.buf = borrow(l.have * (l.r.n + linePad))
+	}
+}
+
+// inPlace is where the elements of result o lie, side by side.
+func (l *lines) inPlace(o int) []float32 {
+	if l.r.n == 0 {
+		return nil
+	}
+	at := l.r.kept.place(o)
+	return l.data[at : at+l.r.n : at+l.r.n]
+}
+
+// copied is the copy of result o.
+func (l *lines) copied(o int) []float32 {
+	at := (o - l.first) * (l.r.n + linePad)
+	return (*l.buf)[at : at+l.r.n : at+l.r.n]
+}
+
+// read is the elements of result o.
+func (l *lines) read(o int) []float32 {
+	if l.direct {
+		return l.inPlace(o)
+	}
+	if l.buf == nil || o >= l.first+l.have {
+		l.group(o)
+		l.move(false)
+	}
+	return l.copied(o)
+}
+
+// write is room for the elements of result o, which counts up. What is in copies is stored at the latest by close.
+func (l *lines) write(o int) []float32 {
+	if l.direct {
+		return l.inPlace(o)
+	}
+	if l.buf == nil || o >= l.first+l.have {
+		l.flush()
+		l.group(o)
+	}
+	return l.copied(o)
+}
+
+// flush stores the copies that write gave out.
+func (l *lines) flush() {
+	if l.buf != nil {
+		l.move(true)
+	}
+}
+
+// move copies the elements of the group to buf, or stores them from there.
+func (l *lines) move(store bool) {
+	var from [lineGroup]int
+	for k := range l.have {
+		from[k] = l.r.kept.place(l.first + k)
+	}
+	buf, wide := *l.buf, l.r.n+linePad
+	at := l.r.reduced.walk(0)
+	for i := range l.r.n {
+		for k, f := range from[:l.have] {
+			if store {
+				l.data[f+at.place] = buf[k*wide+i]
+			} else {
+				buf[k*wide+i] = l.data[f+at.place]
+			}
+		}
+		at.next()
+	}
+}
+
+// close gives the memory of copies back.
+func (l *lines) close() {
+	if l.buf != nil {
+		giveBack(l.buf)
+	}
 }

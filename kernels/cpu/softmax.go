@@ -60,7 +60,10 @@ var vecLog = vec.Instr("log")
 
 // logOf is the logarithm of one number.
 func logOf(x float32) float32 {
-	v := [1]float32{x}
-	vecLog(v[:], v[:], nil, nil)
-	return v[0]
+	v := borrow(1)
+	(*v)[0] = x
+	vecLog(*v, *v, nil, nil)
+	x = (*v)[0]
+	giveBack(v)
+	return x
 }
