@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-var samples = flag.Int("samples", 50_000, "sample points of each accuracy test, spread over all float32; 1<<32 tries every one")
+var samples = flag.Int("samples", 50_000, "arguments of each accuracy test, spread over all float32")
 
 // ulpError is |got - want| in units in the last place of want rounded to float32.
 func ulpError(got float32, want float64) float64 {

@@ -12,9 +12,9 @@ type Instr struct {
 	Large func(x float32) float32
 
 	// Ref, if set, is the function of one operand that the instruction
-	// approximates, and ULP is its largest error over all float32, in units in the
-	// last place, rounded up to a twentieth. Instructions without Ref are exact or
-	// correctly rounded, but for Pow, whose documentation states its error.
+	// approximates, and ULP its largest error in units in the last place, as stated
+	// in the documentation. Instructions without Ref are exact or correctly rounded,
+	// but for Pow, which states its error itself.
 	Ref func(x float64) float64
 	ULP float64
 }
