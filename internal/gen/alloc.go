@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/operand"
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
@@ -514,25 +513,4 @@ func (a *alloc) fma(v int, negate bool) {
 		claim(d)
 	}
 	a.release()
-}
-
-// memory turns a fixed value or a slot into a machine operand.
-func (e *emitter) memory(p place, j int) (m operand.Mem, broadcast bool) {
-	if p.kind == inSlot {
-		return e.spill.Offset(4 * e.t.width * (p.n + j%e.group*e.spills)), false
-	}
-	f := e.s.fixed[p.n]
-	small := e.t == avx512
-	switch f.kind {
-	case fixedTable:
-		return e.pool.table(e.s.tables[f.k]), false
-	case fixedConst:
-		return e.pool.constant(f.bits), small
-	case fixedUniform:
-		return operand.Mem{Base: e.uniforms, Disp: 4 * f.k}, true
-	}
-	if small {
-		return e.slots.Offset(4 * f.k), true
-	}
-	return e.slots.Offset(32 * f.k), false
 }
