@@ -53,17 +53,20 @@ func round(c0, c1, c2, c3, k0, k1 uint32) (uint32, uint32, uint32, uint32) {
 }
 
 // pair is blocks i and i+1, whose rounds a processor computes side by side.
-func (s Source) pair(i uint64) (w [8]uint32) {
+func (s Source) pair(i uint64) (a0, a1, a2, a3, b0, b1, b2, b3 uint32) {
 	c, d := s.Counter+i, s.Counter+i+1
-	a0, a1, a2, a3 := uint32(c), uint32(c>>32), s.Stream, uint32(0)
-	b0, b1, b2, b3 := uint32(d), uint32(d>>32), s.Stream, uint32(0)
+	a0, a1, a2, a3 = uint32(c), uint32(c>>32), s.Stream, 0
+	b0, b1, b2, b3 = uint32(d), uint32(d>>32), s.Stream, 0
 	k0, k1 := uint32(s.Key), uint32(s.Key>>32)
-	for range rounds {
+	for range rounds / 2 { // by two, after which the words are in their registers again
+		a0, a1, a2, a3 = round(a0, a1, a2, a3, k0, k1)
+		b0, b1, b2, b3 = round(b0, b1, b2, b3, k0, k1)
+		k0, k1 = k0+weyl0, k1+weyl1
 		a0, a1, a2, a3 = round(a0, a1, a2, a3, k0, k1)
 		b0, b1, b2, b3 = round(b0, b1, b2, b3, k0, k1)
 		k0, k1 = k0+weyl0, k1+weyl1
 	}
-	return [8]uint32{a0, a1, a2, a3, b0, b1, b2, b3}
+	return a0, a1, a2, a3, b0, b1, b2, b3
 }
 
 // Derive makes the key of a stream with a name, such as that of a parameter: the names of a seed are independent, so that
@@ -91,10 +94,10 @@ func derive(seed, n uint64, kind uint32) uint64 {
 func Uniform[T float32 | float64](dst []T, s Source, first uint64) {
 	for len(dst) > 0 {
 		if first%4 == 0 && len(dst) >= 8 {
-			w := s.pair(first / 4)
-			d := dst[:8]
-			for k := range d {
-				d[k] = uniform[T](w[k])
+			a0, a1, a2, a3, b0, b1, b2, b3 := s.pair(first / 4)
+			*(*[8]T)(dst) = [8]T{
+				uniform[T](a0), uniform[T](a1), uniform[T](a2), uniform[T](a3),
+				uniform[T](b0), uniform[T](b1), uniform[T](b2), uniform[T](b3),
 			}
 			dst, first = dst[8:], first+8
 			continue
