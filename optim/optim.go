@@ -61,13 +61,11 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 	if len(o.params) == 0 {
 		tensor.Fail(tensor.ErrValue, rule.Name(), "the model has no parameters")
 	}
-	names := []string{"lr"}
 	for _, n := range rule.Numbers() {
-		names = append(names, n.Name)
 		o.numbers = append(o.numbers, n.Value)
 	}
-	o.update = updateOp(rule, names)
-	o.count = countOp(rule, names)
+	o.update = Operation(rule)
+	o.count = countOp(rule)
 	for _, p := range o.params {
 		a, _, _ := p.Arena()
 		i := slices.IndexFunc(o.arenas, func(x *arena) bool { return x.Arena == a })
@@ -80,19 +78,19 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 	return o
 }
 
-// updateOp is the rule for one element. The gradient is scaled first; where skip is set everything stays.
-func updateOp(rule Rule, numbers []string) *tensor.Op {
+// Operation is the rule for one element as a pointwise operation, as Step runs it: operands p, grad, the
+// state, the counters and gradscale, which the gradient is multiplied with first; numbers lr and the rule's.
+func Operation(rule Rule) *tensor.Op {
 	args := append([]string{"p", "grad"}, rule.State()...)
 	for _, c := range rule.Counters() {
 		args = append(args, c.Name)
 	}
 	args = append(args, "gradscale")
-	src := "g = grad*gradscale\n" + rule.Update()
-	return must(tensor.Pointwise(rule.Name(), src, args, numbers...))
+	return must(tensor.Pointwise(rule.Name(), "g = grad*gradscale\n"+rule.Update(), args, numbers(rule)...))
 }
 
 // countOp moves the counters on by one step.
-func countOp(rule Rule, numbers []string) *tensor.Op {
+func countOp(rule Rule) *tensor.Op {
 	if len(rule.Counters()) == 0 {
 		return nil
 	}
@@ -100,7 +98,16 @@ func countOp(rule Rule, numbers []string) *tensor.Op {
 	for _, c := range rule.Counters() {
 		args, next = append(args, c.Name), append(next, c.Next)
 	}
-	return must(tensor.Pointwise(rule.Name()+"_count", strings.Join(next, "; "), args, numbers...))
+	return must(tensor.Pointwise(rule.Name()+"_count", strings.Join(next, "; "), args, numbers(rule)...))
+}
+
+// numbers names the scalars of a rule's operations.
+func numbers(rule Rule) []string {
+	names := []string{"lr"}
+	for _, n := range rule.Numbers() {
+		names = append(names, n.Name)
+	}
+	return names
 }
 
 func must(op *tensor.Op, err error) *tensor.Op {

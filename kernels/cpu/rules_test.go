@@ -1,0 +1,23 @@
+package cpu_test
+
+import (
+	"testing"
+
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
+	"github.com/weft-ml/weft/optim"
+)
+
+// The optimizers' updates have fused kernels, found by their text: a rule that changes without its kernel
+// in internal/gen would still be right, but slow.
+func TestOptimizerRulesAreFused(t *testing.T) {
+	for _, rule := range []optim.Rule{optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9}} {
+		f := optim.Operation(rule).Expr
+		var uniform uint64 // the counters and gradscale are single numbers
+		for i := 2 + len(rule.State()); i < len(f.Args); i++ {
+			uniform |= 1 << i
+		}
+		if vec.Pointwise(f.Variant(uniform)) == nil {
+			t.Errorf("%+v has no fused kernel under %s", rule, f.Variant(uniform))
+		}
+	}
+}
