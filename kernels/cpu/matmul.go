@@ -3,7 +3,6 @@ package cpu
 import (
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/gemm"
-	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
@@ -24,8 +23,8 @@ var vecAdd = vec.Instr("add")
 // if there is one, to finished pieces of rows while they are in cache.
 func Linear(l *kernels.Launch) {
 	x, w, y := l.In[0], l.In[1], l.Out[0]
-	w.Shape = []int{w.Shape[1], w.Shape[0]}
-	w.Strides = []int{w.Strides[1], w.Strides[0]}
+	shape, strides := [2]int{w.Shape[1], w.Shape[0]}, [2]int{w.Strides[1], w.Strides[0]}
+	w.Shape, w.Strides = shape[:], strides[:]
 	p := productsOf(x, w, y)
 	if y.DType == kernels.Float64 {
 		p.run64(Slice[float64](x), Slice[float64](w), Slice[float64](y))
@@ -77,8 +76,8 @@ type products struct {
 }
 
 // productsOf describes the products of two operands with the result y.
-func productsOf(a, b, y kernels.Arg) *products {
-	p := &products{m: 1, n: 1}
+func productsOf(a, b, y kernels.Arg) products {
+	p := products{m: 1, n: 1}
 	lead := len(y.Shape)
 	last := len(b.Shape) - 1
 	if len(b.Shape) > 1 {
@@ -135,28 +134,38 @@ func (p *products) merge() {
 	}
 }
 
-// run computes the products; the epilogue takes finished pieces of the rows of C, numbered through all products.
+// run computes the products; the epilogue takes finished pieces of the rows of C.
 func (p *products) run(a, b, c []float32, epilogue gemm.Epilogue) {
 	if p.count > 1 && epilogue == nil {
-		gemm.Batch(p.count, p.m, p.n, p.k,
-			func(i int) gemm.Mat { return gemm.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol} },
-			func(i int) gemm.Mat { return gemm.Mat{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol} },
-			func(i int) ([]float32, int) { return c[i*p.m*p.n:], p.n })
+		batch(*p, a, b, c)
 		return
 	}
 	for i := range p.count {
-		gemm.Float32(p.m, p.n, p.k,
-			gemm.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol},
-			gemm.Mat{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n, epilogue)
+		gemm.Float32(p.m, p.n, p.k, p.matrixA(a, i), p.matrixB(b, i), c[i*p.m*p.n:], p.n, epilogue)
 	}
 }
 
+func (p *products) matrixA(a []float32, i int) gemm.Mat {
+	return gemm.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol}
+}
+
+func (p *products) matrixB(b []float32, i int) gemm.Mat {
+	return gemm.Mat{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}
+}
+
+// batch computes many products at once. It has p by value, so that only batches put it on the heap.
+func batch(p products, a, b, c []float32) {
+	gemm.Batch(p.count, p.m, p.n, p.k,
+		func(i int) gemm.Mat { return p.matrixA(a, i) },
+		func(i int) gemm.Mat { return p.matrixB(b, i) },
+		func(i int) ([]float32, int) { return c[i*p.m*p.n:], p.n })
+}
+
+// run64 is run in float64.
 func (p *products) run64(a, b, c []float64) {
-	par.For(p.count, 1+(1<<14)/(1+p.m*p.n*p.k), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			gemm.Float64(p.m, p.n, p.k,
-				gemm.Mat64{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol},
-				gemm.Mat64{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n)
-		}
-	})
+	for i := range p.count {
+		gemm.Float64(p.m, p.n, p.k,
+			gemm.Mat64{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol},
+			gemm.Mat64{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n)
+	}
 }
