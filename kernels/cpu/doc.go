@@ -15,8 +15,9 @@
 // In processing order: operand.go brings the layouts of a launch to the fewest dimensions and copies strided elements
 // into contiguous blocks, convert.go turns element types into the three register types float32, float64 and int64,
 // program.go compiles an expression into instructions on registers (instructions.go) or finds a kernel of the whole of it,
-// and pointwise.go runs the program block by block in the working memory of frame.go. A mere change of layout is a copy
-// (relayout.go). The vector kernels are in internal/vec, the goroutines in internal/par.
+// pointwise.go chooses the type of the registers, and execution.go runs the program block by block in the working memory
+// of frame.go. A mere change of layout is a copy (relayout.go). The vector kernels are in internal/vec, the goroutines in
+// internal/par.
 //
 // The results do not depend on the number of threads or on how the elements are cut into blocks.
 package cpu

@@ -40,7 +40,7 @@ type step[T register] struct {
 // the instruction that computes a result writes it to its place at once.
 //
 // If package vec has a kernel of the whole function, with the same bits, it takes the place of the steps. It reads the
-// arguments and the scalars, which are then the uniform values, and writes the results.
+// arguments and the scalars, which are then the uniform values and have no slots, and writes the results.
 type program[T register] struct {
 	uniforms []uniformValue[T]
 	fused    fusedKernel[T]
@@ -111,7 +111,10 @@ func compile[T register](op string, key programKey) *program[T] {
 		c.scan()
 	}
 	c.p.firstUniform = 1 + len(c.f.Args)
-	c.p.firstResult = c.p.firstUniform + len(c.p.uniforms)
+	c.p.firstResult = c.p.firstUniform
+	if c.p.fused == nil { // which has scalars, not slots
+		c.p.firstResult += len(c.p.uniforms)
+	}
 	c.p.firstRegister = c.p.firstResult + len(c.f.Roots)
 	c.p.slots = c.p.firstRegister
 	if c.p.fused != nil {

@@ -1,0 +1,322 @@
+package cpu
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+// An execution is one launch of a program. Executions are used again, so that a launch allocates nothing.
+type execution[T register] struct {
+	space
+	p        *program[T]
+	native   kernels.DType // the element type of registers
+	results  []result
+	params   []float64
+	uniforms []T
+	random   kernels.Random
+	through  bool             // a fused kernel takes any piece at once
+	body     func(lo, hi int) // x.runBlocks, made once
+}
+
+// A result of an execution.
+type result struct {
+	dtype  kernels.DType
+	data   []byte // from the first element on
+	direct bool   // written by the step that computes it
+}
+
+var (
+	float32Runs = executions[float32](kernels.Float32)
+	float64Runs = executions[float64](kernels.Float64)
+	int64Runs   = executions[int64](kernels.Int64)
+)
+
+func executions[T register](native kernels.DType) *sync.Pool {
+	return &sync.Pool{New: func() any {
+		x := &execution[T]{native: native}
+		x.body = x.runBlocks
+		return x
+	}}
+}
+
+// run executes a launch in registers of type T.
+func run[T register](programs *cache[T], pool *sync.Pool, l *kernels.Launch) {
+	x := pool.Get().(*execution[T])
+	x.describe(l.In, l.Out[0].Shape)
+	if x.n > 0 {
+		x.params, x.random = l.Floats, l.Random
+		x.p = programs.get(l.Op.Name, programKey{l.Op.Expr, x.uniformArgs()})
+		x.setResults(l)
+		x.setUniforms()
+		x.through = x.isThrough()
+		elements := x.high * x.wide
+		grain := 100_000 / (1 + x.p.cost*costUnit[T]() + len(x.operands) + len(x.results))
+		par.For(x.blocks, (grain+elements-1)/elements, x.body)
+	}
+	x.release()
+	pool.Put(x)
+}
+
+// release drops the memory of the launch.
+func (x *execution[T]) release() {
+	x.p, x.params = nil, nil
+	for i := range x.operands {
+		x.operands[i].data = nil
+	}
+	for i := range x.results {
+		x.results[i].data = nil
+	}
+}
+
+// costUnit is how much more an instruction costs than on float32.
+func costUnit[T register]() int {
+	if _, ok := any(T(0)).(float32); ok {
+		return 1
+	}
+	return 10
+}
+
+// uniformArgs is the set of operands that are one element.
+func (x *execution[T]) uniformArgs() (set uint64) {
+	for i := range x.operands {
+		if x.operands[i].mode == uniform && i < 64 {
+			set |= 1 << i
+		} else if x.operands[i].mode == uniform {
+			x.operands[i].mode = blocked
+		}
+	}
+	return set
+}
+
+// setResults decides which results are written by the step that computes them: those of the registers' own type, except
+// where that step would overwrite an operand in place that a later one reads.
+func (x *execution[T]) setResults(l *kernels.Launch) {
+	x.results = slices.Grow(x.results[:0], len(l.Out))[:len(l.Out)]
+	for k, o := range l.Out {
+		r := &x.results[k]
+		r.dtype, r.data = o.DType, bytesOf(o)
+		root := x.p.roots[k]
+		r.direct = o.DType == x.native && root.at >= 0 && root.slot == x.p.firstResult+k
+		if x.p.fused != nil { // it reads an element of all operands before it writes that of a result
+			continue
+		}
+		for j, a := range l.In {
+			if !overlap(a, o) {
+				continue
+			}
+			if x.p.lastRead(1+j) > root.at {
+				r.direct = false
+			}
+			if x.operands[j].mode == flat && x.isRoot(1+j) { // it is stored after the chunk, maybe after others
+				x.operands[j].mode = blocked
+			}
+		}
+	}
+}
+
+// isThrough tells whether a fused kernel finds all elements in place, so that they need not be cut into chunks.
+func (x *execution[T]) isThrough() bool {
+	for i := range x.operands {
+		if o := &x.operands[i]; o.mode != uniform && (o.mode != flat || o.dtype != x.native) {
+			return false
+		}
+	}
+	for k := range x.results {
+		if !x.results[k].direct {
+			return false
+		}
+	}
+	return x.p.fused != nil && x.dims == 1
+}
+
+// isRoot tells whether a slot is a result as it is.
+func (x *execution[T]) isRoot(slot int) bool {
+	for _, r := range x.p.roots {
+		if r.uniform < 0 && r.slot == slot {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap tells whether two contiguous operands share memory.
+func overlap(a, b kernels.Arg) bool {
+	if a.Buf != b.Buf {
+		return false
+	}
+	aFirst, aSize := a.Offset*a.DType.Size(), a.Len()*a.DType.Size()
+	bFirst, bSize := b.Offset*b.DType.Size(), b.Len()*b.DType.Size()
+	return aFirst < bFirst+bSize && bFirst < aFirst+aSize
+}
+
+// setUniforms computes the uniform values of the launch, each by the kernel that would compute it in a chunk.
+func (x *execution[T]) setUniforms() {
+	n := len(x.p.uniforms)
+	x.uniforms = slices.Grow(x.uniforms[:0], n)[:n]
+	for k := range x.p.uniforms {
+		u := &x.p.uniforms[k]
+		v := x.uniforms[k : k+1 : k+1]
+		switch u.node.Op {
+		case expr.Const:
+			v[0] = T(u.node.C)
+		case expr.Param:
+			v[0] = T(x.params[u.node.K])
+		case expr.Arg:
+			o := &x.operands[u.node.K]
+			load(v, o.data[o.first*o.dtype.Size():], o.dtype)
+		default:
+			var in [3][]T
+			for j, from := range u.operand {
+				if from >= 0 {
+					in[j] = x.uniforms[from : from+1 : from+1]
+				}
+			}
+			u.run(v, in[0], in[1], in[2])
+		}
+	}
+}
+
+// runBlocks computes blocks [lo, hi).
+func (x *execution[T]) runBlocks(lo, hi int) {
+	f := x.p.frame()
+	x.prepare(f)
+	if x.through {
+		at := lo * x.wide
+		x.runChunk(f, 0, at, min(hi*x.wide, x.n)-at)
+		lo = hi
+	}
+	for i := lo; i < hi; i++ {
+		b := x.block(i)
+		for k := range x.operands {
+			if m := x.operands[k].mode; m == rowwise || m == blocked || m == repeated && i == lo {
+				x.fetch(f, k, b)
+			}
+		}
+		if x.across == 1 { // whole rows are a contiguous piece of the results
+			x.runPiece(f, 0, b.row*x.columns, b.high*b.wide)
+			continue
+		}
+		for r := range b.high {
+			x.runPiece(f, r*b.wide, (b.row+r)*x.columns+b.column, b.wide)
+		}
+	}
+	x.p.putFrame(f)
+}
+
+// prepare fills the slots of the uniform values of this run. Those of constants stay filled.
+func (x *execution[T]) prepare(f *frame[T]) {
+	n := min(chunk, x.n)
+	for k := range x.p.uniforms {
+		if u := &x.p.uniforms[k]; u.spread && u.node.Op != expr.Const {
+			fill(f.slots[x.p.firstUniform+k][:n], x.uniforms[k])
+		}
+	}
+	for k, root := range x.p.roots {
+		if root.uniform >= 0 {
+			fill(f.own(x.p, x.p.firstResult+k)[:n], x.uniforms[root.uniform])
+		}
+	}
+}
+
+// fetch sets f.loaded[k] to a block of operand k.
+func (x *execution[T]) fetch(f *frame[T], k int, b block) {
+	o := &x.operands[k]
+	n, size := b.high*b.wide, o.dtype.Size()
+	native := o.dtype == x.native
+	if o.mode == rowwise {
+		x.offsets(f.starts[:1], o, b)
+		from := o.data[f.starts[0]*size:]
+		if native {
+			f.loaded[k] = view[T](from)[:n]
+			return
+		}
+		f.loaded[k] = view[T](f.buffer(k, n))[:n]
+		load(f.loaded[k], from, o.dtype)
+		return
+	}
+	buffer := f.buffer(k, n)
+	f.loaded[k] = view[T](buffer)[:n]
+	if native {
+		x.gather(buffer, o, b, b.wide, f.starts)
+		return
+	}
+	f.raw = enough(f.raw, n*size)
+	x.gather(f.raw, o, b, b.wide, f.starts)
+	load(f.loaded[k], f.raw, o.dtype)
+}
+
+// runPiece computes n elements of the results from number at on; the first is number in of the loaded blocks.
+func (x *execution[T]) runPiece(f *frame[T], in, at, n int) {
+	for done := 0; done < n; done += chunk {
+		x.runChunk(f, in+done, at+done, min(chunk, n-done))
+	}
+}
+
+// runChunk is runPiece for at most a chunk.
+func (x *execution[T]) runChunk(f *frame[T], in, at, n int) {
+	x.setSlots(f, in, at, n)
+	if x.p.fused != nil {
+		x.p.fused(f.slots[x.p.firstResult:x.p.firstRegister], f.vectors(x.operands)[:x.p.reads], x.uniforms)
+	} else {
+		x.runSteps(f, at, n)
+	}
+	for k := range x.results {
+		if r := &x.results[k]; !r.direct {
+			store(r.data[at*r.dtype.Size():], f.slots[x.p.roots[k].slot][:n], r.dtype)
+		}
+	}
+}
+
+// runSteps executes the steps of the program.
+func (x *execution[T]) runSteps(f *frame[T], at, n int) {
+	random := philox.Source{Key: x.random.Key, Counter: x.random.Counter}
+	for i := range x.p.code {
+		s := &x.p.code[i]
+		dst := f.slots[s.dst][:n]
+		if s.run == nil {
+			random.Stream = uint32(s.stream)
+			draw(dst, random, at)
+			continue
+		}
+		s.run(dst, f.slots[s.operand[0]], f.slots[s.operand[1]], f.slots[s.operand[2]])
+	}
+}
+
+// setSlots points the slots of the operands and results to a chunk.
+func (x *execution[T]) setSlots(f *frame[T], in, at, n int) {
+	for k := range x.operands {
+		switch o := &x.operands[k]; {
+		case o.mode == uniform:
+		case o.mode != flat:
+			f.slots[1+k] = f.loaded[k][in : in+n]
+		case o.dtype == x.native:
+			f.slots[1+k] = view[T](o.data)[o.first+at:][:n]
+		default:
+			f.slots[1+k] = view[T](f.buffer(k, chunk))[:n]
+			load(f.slots[1+k], o.data[(o.first+at)*o.dtype.Size():], o.dtype)
+		}
+	}
+	for k := range x.results {
+		slot := x.p.firstResult + k
+		if r := &x.results[k]; r.direct {
+			f.slots[slot] = view[T](r.data)[at : at+n]
+		} else {
+			f.slots[slot] = f.own(x.p, slot)[:n]
+		}
+	}
+}
+
+// draw fills a register with the random numbers of the elements from number at on. There are none on integers.
+func draw[T register](dst []T, s philox.Source, at int) {
+	switch dst := any(dst).(type) {
+	case []float32:
+		philox.Uniform(dst, s, uint64(at))
+	case []float64:
+		philox.Uniform(dst, s, uint64(at))
+	}
+}
