@@ -1,0 +1,113 @@
+package examples
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "record the loss curves anew")
+
+// TestLossCurves runs the examples with their defaults and compares the loss of every step with the
+// committed curve. Programs that train for minutes are stopped after the first steps.
+func TestLossCurves(t *testing.T) {
+	for _, c := range []struct {
+		program string
+		steps   int // to replay; 0: all
+	}{
+		{"mlp", 0},
+		{"chargpt", 60},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			file := filepath.Join("testdata", c.program+".loss")
+			binary := filepath.Join(t.TempDir(), c.program)
+			if out, err := exec.Command("go", "build", "-o", binary, "./"+c.program).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if *update {
+				record(t, file, losses(t, binary, 0))
+				return
+			}
+			want := read(t, file)
+			got := losses(t, binary, c.steps)
+			if c.steps > 0 {
+				want = want[:c.steps]
+			}
+			if len(got) != len(want) {
+				t.Fatalf("%d steps, the curve has %d", len(got), len(want))
+			}
+			for i := range want {
+				if got[i] != want[i] {
+					t.Fatalf("step %d: loss %s, the curve has %s", i, got[i], want[i])
+				}
+			}
+		})
+	}
+}
+
+// losses runs a program and returns the losses of its first steps as printed; of all steps if limit is 0.
+func losses(t *testing.T, binary string, limit int) (all []string) {
+	cmd := exec.Command(binary, "-log", "json")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		var line struct {
+			Event string
+			Loss  json.Number
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("%v in %q", err, lines.Text())
+		}
+		if line.Event != "step" {
+			continue
+		}
+		if all = append(all, line.Loss.String()); len(all) == limit {
+			cmd.Process.Kill()
+			cmd.Wait()
+			return all
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	return all
+}
+
+func read(t *testing.T, file string) []string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve := strings.Fields(string(b))
+	for _, v := range curve {
+		if _, err := strconv.ParseFloat(v, 64); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	return curve
+}
+
+func record(t *testing.T, file string, curve []string) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(curve, "\n")+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("%s: %d steps\n", file, len(curve))
+}
