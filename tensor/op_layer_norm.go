@@ -43,6 +43,7 @@ func (t *Tensor) LayerNorm(weight, bias *Tensor, eps float64) *Tensor {
 	case weight == nil && bias == nil:
 		return Apply(&layerNorm, []*Tensor{t}, []int{1}, []float64{eps})
 	case weight == nil:
+		t.checkRow("layer_norm", "bias", bias)
 		return Apply(&layerNorm, []*Tensor{t}, []int{bias.Rank()}, []float64{eps}).Add(bias)
 	case bias == nil:
 		return Apply(&layerNorm, []*Tensor{t, weight}, []int{weight.Rank()}, []float64{eps})
@@ -56,20 +57,30 @@ func (c *Ctx) normalized(statistics int) {
 	for i := range c.In {
 		c.wantFloat(0, i)
 	}
-	k := c.Ints[0]
-	if k == 0 {
-		c.Fail(ErrShape, "%s %v has no axes, so there is nothing to normalise", c.argName(1), c.In[1])
-	}
-	c.wantRank(0, k)
-	rows, row := c.Shape(0)[:x.Rank()-k], c.Shape(0)[x.Rank()-k:]
 	for i := 1; i < len(c.In); i++ {
-		if !slices.Equal(c.Shape(i), row) {
-			c.Fail(ErrShape, "%s %v must have the shape %v of the last %d axes of x %v", c.argName(i), c.In[i], row, k, x)
+		x.checkRow(c.Op.Name, c.argName(i), c.In[i])
+		if len(c.Shape(i)) != c.Ints[0] {
+			c.Fail(ErrShape, "%s %v and %s %v differ in shape", c.argName(1), c.In[1], c.argName(i), c.In[i])
 		}
 	}
+	c.wantRank(0, c.Ints[0])
+	rows := c.Shape(0)[:x.Rank()-c.Ints[0]]
 	c.result(x.dtype, x.layout.Shape)
 	for range statistics {
 		c.result(statistic(x.dtype), rows)
+	}
+}
+
+// checkRow fails unless parameter p of a norm of t has the shape of the last axes of t.
+func (t *Tensor) checkRow(op, name string, p *Tensor) {
+	k := p.Rank()
+	switch n := t.Rank(); {
+	case k == 0:
+		Fail(ErrShape, op, "%s %v has no axes, so there is nothing to normalise", name, p)
+	case k > n:
+		Fail(ErrShape, op, "%s %v has %d axes, x %v only %d", name, p, k, t, n)
+	case !slices.Equal(p.layout.Shape, t.layout.Shape[n-k:]):
+		Fail(ErrShape, op, "%s %v must have the shape of the last axes of x %v, which is %v", name, p, t, t.layout.Shape[n-k:])
 	}
 }
 
@@ -90,15 +101,23 @@ func (c *Ctx) normGradients(at, n int) {
 	}
 }
 
-// wanted lists for each operand of a norm whether its gradient is.
-func (c *Ctx) wanted(n int) []int {
-	ints := []int{c.Ints[0], 0, 0, 0}[:1+n]
+// gradients runs op, the fused gradient of the norm c: one result for each of n possible operands, of which those are
+// wanted that need it.
+func (c *Ctx) gradients(op *Op, n int, in ...*Tensor) []*Tensor {
+	ints := make([]int, 1+n)
+	ints[0] = c.Ints[0]
 	for i, x := range c.In {
 		if x.needs {
 			ints[1+i] = 1
 		}
 	}
-	return ints
+	grads := ApplyAll(op, in, ints, nil)[:len(c.In)]
+	for i, x := range c.In {
+		if !x.needs {
+			grads[i] = nil
+		}
+	}
+	return grads
 }
 
 func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
@@ -106,7 +125,7 @@ func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
 		return normCompose(c, g, true)
 	}
 	in := append([]*Tensor{g, c.In[0], c.Out[1], c.Out[2]}, c.In[1:min(2, len(c.In))]...)
-	return ApplyAll(&layerNormGrad, in, c.wanted(3), nil)[:len(c.In)]
+	return c.gradients(&layerNormGrad, 3, in...)
 }
 
 // normCompose is the gradient of a norm in differentiable operations. With h the normalised x,

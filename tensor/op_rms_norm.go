@@ -48,7 +48,7 @@ func rmsNormVJP(c *Ctx, g *Tensor) []*Tensor {
 		return normCompose(c, g, false)
 	}
 	in := append([]*Tensor{g, c.In[0], c.Out[1]}, c.In[1:]...)
-	return ApplyAll(&rmsNormGrad, in, c.wanted(2), nil)[:len(c.In)]
+	return c.gradients(&rmsNormGrad, 2, in...)
 }
 
 func rmsNormRef(l *kernels.Launch) {
