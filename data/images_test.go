@@ -142,8 +142,8 @@ func TestDigitsSeeds(t *testing.T) {
 		sum := sha256.Sum256(append(slices.Clone(test.pixels), test.labels...))
 		return hex.EncodeToString(sum[:8])
 	}
-	if digest(1) != digest(1) || digest(1) == digest(2) {
-		t.Errorf("splits of seeds 1, 1, 2: %s %s %s", digest(1), digest(1), digest(2))
+	if a, b, c := digest(1), digest(1), digest(2); a != b || a == c {
+		t.Errorf("splits of seeds 1, 1, 2: %s %s %s", a, b, c)
 	}
 	if got, want := digest(42), "65ea0e03a49d3f26"; got != want { // frozen: accuracies are quoted for this split
 		t.Errorf("split of seed 42 is %s, want %s", got, want)

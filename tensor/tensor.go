@@ -19,7 +19,6 @@ type Tensor struct {
 	dims   [8]int // backs shape and strides up to rank 4: one allocation a tensor
 	dtype  DType
 	needs  bool   // a gradient may flow to it
-	out    uint8  // which output of node it is
 	node   *Node  // producer on the tape, or leaf
 	scope  *Scope // nil: parameter, state or host data
 	root   *param // the parameter or state it is, or is a view of

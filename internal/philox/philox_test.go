@@ -194,7 +194,7 @@ func TestDerive(t *testing.T) {
 			}
 		}
 	}
-	if Derive(42, "blocks.0.attn.q.weight") != Derive(42, "blocks.0.attn.q.weight") {
+	if a, b := Derive(42, "blocks.0.attn.q.weight"), Derive(42, "blocks.0.attn.q.weight"); a != b {
 		t.Error("a name has two keys")
 	}
 }

@@ -167,7 +167,7 @@ func TestNodesAndKeys(t *testing.T) {
 	if Must("x*y", []string{"x", "y"}, nil).Key() == Must("x*y", []string{"y", "x"}, nil).Key() {
 		t.Error("operands in another order have the same key")
 	}
-	if Must("x", []string{"x"}, nil) != Must("x", []string{"x"}, nil) {
+	if f, g := Must("x", []string{"x"}, nil), Must("x", []string{"x"}, nil); f != g {
 		t.Error("the same source is two functions")
 	}
 	if Must("p", []string{"p"}, nil) == Must("p", nil, []string{"p"}) {
