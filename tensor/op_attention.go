@@ -27,6 +27,7 @@ func init() {
 			return []*Tensor{d[0].Transpose(1, 2), d[1].Transpose(1, 2), d[2].Transpose(1, 2)}
 		},
 		Saves:   attentionSaves(3),
+		Flops:   func(c *Ctx) float64 { return attentionFlops(c.In[0].Len(), c.In[1].Dim(2)) },
 		Samples: func() []Sample { return attentionSamples(Attention) },
 		Bench: func() []Benchmark {
 			bench := func(name string, b, h, t, d int) Benchmark {
@@ -65,6 +66,7 @@ func init() {
 			return []*Tensor{Apply(&attentionPackedGrad, []*Tensor{c.In[0], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)}
 		},
 		Saves:   attentionSaves(1),
+		Flops:   func(c *Ctx) float64 { return attentionFlops(c.Out[0].Len(), c.In[0].Dim(1)) },
 		Samples: func() []Sample { return attentionPackedSamples(AttentionPacked) },
 	})
 	define(&attentionPackedGrad, Op{
@@ -111,6 +113,10 @@ func Attention(q, k, v *Tensor, causal bool, scale float64) *Tensor {
 func AttentionPacked(qkv *Tensor, heads int, causal bool, scale float64) *Tensor {
 	return Apply(&attentionPacked, []*Tensor{qkv}, []int{flag(causal), heads}, []float64{scale})
 }
+
+// attentionFlops counts the two products of the queries, n numbers, with keys and values at the given number of
+// positions, as if none were hidden.
+func attentionFlops(n, positions int) float64 { return 4 * float64(n*positions) }
 
 func flag(b bool) int {
 	if b {
