@@ -11,17 +11,20 @@ import (
 
 // reduce applies op over the given axes, all axes if there are none; negative axes count from the end.
 func (t *Tensor) reduce(op *Op, axes []int, floats ...float64) *Tensor {
-	return Apply(op, []*Tensor{t}, t.axes(op.Name, axes), floats)
+	var buf [kernels.MaxDims]int
+	return Apply(op, []*Tensor{t}, t.appendAxes(buf[:0], op.Name, axes), floats)
 }
 
 // axes makes a list of axes ascending indices of the shape; an empty list stands for all axes.
-func (t *Tensor) axes(op string, axes []int) []int {
+func (t *Tensor) axes(op string, axes []int) []int { return t.appendAxes(nil, op, axes) }
+
+// appendAxes is axes with memory for the result.
+func (t *Tensor) appendAxes(sorted []int, op string, axes []int) []int {
 	t.alive(op)
-	var sorted []int
 	for _, a := range axes {
 		a = t.axis(op, a)
 		if slices.Contains(sorted, a) {
-			Fail(ErrShape, op, "axis %d of %v is named twice in %v", a, t, axes)
+			Fail(ErrShape, op, "axis %d of %v is named twice in %v", a, t, slices.Clone(axes))
 		}
 		sorted = append(sorted, a)
 	}

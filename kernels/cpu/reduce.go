@@ -179,7 +179,7 @@ type reduction struct {
 
 // describe sets r to the reduction of a along the given axes.
 func (r *reduction) describe(a kernels.Arg, axes []int) {
-	r.n = 1
+	r.kept.n, r.reduced.n, r.n = 0, 0, 1
 	for i, size := range a.Shape {
 		if slices.Contains(axes, i) {
 			r.reduced.push(size, a.Strides[i])
@@ -246,8 +246,12 @@ func (r *reduction) elements(buf, x []float32, o, from, to int) []float32 {
 	at := r.reduced.walk(from)
 	for i := 0; i < len(buf); {
 		run := min(size-at.index[last], len(buf)-i)
-		for k := range run {
-			buf[i+k] = x[at.place+k*step]
+		if step == 1 {
+			copy(buf[i:i+run], x[at.place:])
+		} else {
+			for k := range run {
+				buf[i+k] = x[at.place+k*step]
+			}
 		}
 		i += run
 		at.skip(run)
@@ -281,7 +285,10 @@ func (d *dimensions) place(i int) int {
 		at += i % d.shape[k] * d.strides[k]
 		i /= d.shape[k]
 	}
-	return at + i*d.strides[0] // 0 if there is no dimension
+	if d.n == 0 {
+		return 0
+	}
+	return at + i*d.strides[0]
 }
 
 // A walker steps through the iterations of dimensions.

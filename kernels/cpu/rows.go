@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"sync"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
@@ -13,33 +15,52 @@ func parRows(rows, n int, f func(lo, hi int)) { par.For(rows, 1+rowGrain/max(1, 
 
 // eachRow calls f for every row of the operands along the given axes, with room for the same row of the result.
 func eachRow(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32)) {
-	out := reductionOf(l.Out[0], axes)
-	if out.n == 0 {
-		return
-	}
-	in := make([]*reduction, len(l.In))
+	j := rowJobs.Get().(*rowJob)
+	j.l, j.f = l, f
+	j.out.describe(l.Out[0], axes)
 	for k, a := range l.In {
-		in[k] = reductionOf(a, axes)
+		j.in[k].describe(a, axes)
 	}
-	parRows(out.results(), out.n, func(lo, hi int) {
-		y := newLines(out, l.Out[0], hi)
-		var x [2]lines
-		var rows [2][]float32
-		for k, a := range l.In {
-			x[k] = newLines(in[k], a, hi)
+	if j.out.n > 0 {
+		parRows(j.out.results(), j.out.n, j.body)
+	}
+	j.l, j.f = nil, nil
+	rowJobs.Put(j)
+}
+
+// A rowJob is one call of eachRow. It is used again, so that a launch allocates nothing.
+type rowJob struct {
+	l    *kernels.Launch
+	f    func(dst []float32, in [][]float32)
+	out  reduction
+	in   [2]reduction
+	body func(lo, hi int) // run, made once
+}
+
+var rowJobs = sync.Pool{New: func() any {
+	j := &rowJob{}
+	j.body = j.run
+	return j
+}}
+
+func (j *rowJob) run(lo, hi int) {
+	y := newLines(&j.out, j.l.Out[0], hi)
+	var x [2]lines
+	var rows [2][]float32
+	for k, a := range j.l.In {
+		x[k] = newLines(&j.in[k], a, hi)
+	}
+	for o := lo; o < hi; o++ {
+		for k := range j.l.In {
+			rows[k] = x[k].read(o)
 		}
-		for o := lo; o < hi; o++ {
-			for k := range l.In {
-				rows[k] = x[k].read(o)
-			}
-			f(y.write(o), rows[:len(l.In)])
-		}
-		y.flush()
-		y.close()
-		for k := range l.In {
-			x[k].close()
-		}
-	})
+		j.f(y.write(o), rows[:len(j.l.In)])
+	}
+	y.flush()
+	y.close()
+	for k := range j.l.In {
+		x[k].close()
+	}
 }
 
 // eachResult calls f for every result of reducing the first operand along the axes l.Ints, with its elements.
