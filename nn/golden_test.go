@@ -70,7 +70,6 @@ var growing = map[string]float64{"gpt/f32/sgd-nesterov": 4}
 
 // A trial is one model in one precision.
 type trial struct {
-	*testing.T
 	f     *golden.File
 	model string
 	precision
@@ -85,7 +84,7 @@ func TestGoldenModels(t *testing.T) {
 	for _, m := range goldenModels {
 		for _, p := range precisions {
 			t.Run(m.name+"/"+p.label, func(t *testing.T) {
-				r := &trial{T: t, f: f, model: m.name, precision: p, build: m.build, dev: open(t)}
+				r := &trial{f: f, model: m.name, precision: p, build: m.build, dev: open(t)}
 				r.x, r.y = r.batch()
 				t.Run("pass", r.pass)
 				t.Run("clip", r.clip)

@@ -137,11 +137,12 @@ func XavierNormal(gain float64) Initializer {
 // decomposition of a normal matrix (Saxe et al. 2013). The weight is [out in ...].
 func Orthogonal(gain float64) Initializer {
 	return func(x []float64, shape []int, r tensor.Random) {
-		in, out := fans(shape)
-		rows, cols := int(out), int(in)*len(x)/max(1, int(in)*int(out))
-		if rows == 0 || cols == 0 {
+		fans(shape)
+		if len(x) == 0 {
 			return
 		}
+		rows := shape[0]
+		cols := len(x) / rows
 		n, m := max(rows, cols), min(rows, cols)
 		a := make([]float64, n*m)
 		philox.Normal(a, r, 0)
