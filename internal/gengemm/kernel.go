@@ -82,20 +82,16 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 	for v := range rowOfB {
 		rowOfB[v] = set.vector(g)
 	}
-	elements := make([]reg.VecVirtual, min(rows, set.spare))
-	for i := range elements {
-		elements[i] = set.vector(g)
-	}
+	element := set.vector(g)
 	step := func() {
 		for v := range rowOfB {
 			g.VMOVUPS(operand.Mem{Base: b, Disp: v * set.bytes()}, rowOfB[v])
 		}
 		g.ADDQ(bStep, b)
 		for r := range rows {
-			x := elements[r%len(elements)]
-			g.VBROADCASTSS(aRows[r], x)
+			g.VBROADCASTSS(aRows[r], element)
 			for v := range rowOfB {
-				g.VFMADD231PS(rowOfB[v], x, sums[r][v])
+				g.VFMADD231PS(rowOfB[v], element, sums[r][v])
 			}
 		}
 		g.ADDQ(aStep, a)
@@ -156,12 +152,11 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 
 	g.Label("narrow")
 	edge := set.newTail(g, cols, vectors)
-	old := elements[0]
 	g.CMPB(arg("add"), operand.U8(0))
 	g.JE(operand.LabelRef("storeNarrow"))
 	tile(func(r, v int, at operand.Mem) {
-		edge.load(g, v, at, old)
-		g.VADDPS(old, sums[r][v], sums[r][v])
+		edge.load(g, v, at, element)
+		g.VADDPS(element, sums[r][v], sums[r][v])
 	})
 	g.Label("storeNarrow")
 	tile(func(r, v int, at operand.Mem) { edge.store(g, v, sums[r][v], at) })

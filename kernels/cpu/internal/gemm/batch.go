@@ -56,7 +56,6 @@ func (t *batch) products(lo, hi int) {
 			portable(t.m, t.n, t.k, a, b, c, ldc, nil)
 			continue
 		}
-		p.transposed = false
 		p.set(t.m, t.n, t.k, a, b, c, ldc, nil)
 		p.run(1)
 	}

@@ -136,6 +136,9 @@ func checkProduct(t *testing.T, r *rand.Rand, m, n, k int, la, lb layout) {
 func TestSmallSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{0, 1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 15, 16, 17, 23, 24, 25, 31, 32, 33, 39, 40}
+	if raceEnabled {
+		sizes = []int{0, 1, 2, 4, 12, 17, 33} // the detector makes the loops that check slow
+	}
 	for _, m := range sizes {
 		for _, n := range sizes {
 			for _, k := range []int{0, 1, 2, 3, 4, 5, 8, 13, 32, 37} {
@@ -148,7 +151,11 @@ func TestSmallSizes(t *testing.T) {
 
 func TestChunks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, k := range []int{255, 256, 257, 511, 512, 513, 1000, 2047, 2048, 2049, 2305} {
+	depths, layouts := []int{255, 256, 257, 511, 512, 513, 1000, 2047, 2048, 2049, 2305}, layouts
+	if raceEnabled {
+		depths, layouts = []int{257, 2049}, layouts[:2]
+	}
+	for _, k := range depths {
 		for _, la := range layouts {
 			for _, lb := range layouts {
 				checkProduct(t, r, 1+r.IntN(30), 1+r.IntN(70), k, la, lb)
@@ -159,6 +166,9 @@ func TestChunks(t *testing.T) {
 
 func TestBigSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
+	if raceEnabled {
+		t.Skip("slow under the race detector; TestThreads runs the same code")
+	}
 	for _, s := range [][3]int{{97, 513, 257}, {130, 1037, 40}, {301, 95, 300}, {96, 96, 96}, {100, 100, 513}, {257, 129, 130}, {8, 1100, 300}} {
 		for _, la := range layouts[:3] {
 			for _, lb := range layouts[:3] {
@@ -170,7 +180,11 @@ func TestBigSizes(t *testing.T) {
 
 func TestRandomShapes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	for range 300 {
+	count := 300
+	if raceEnabled {
+		count = 30
+	}
+	for range count {
 		m, n, k := 1+r.IntN(120), 1+r.IntN(120), r.IntN(120)
 		checkProduct(t, r, m, n, k, layouts[r.IntN(len(layouts))], layouts[r.IntN(len(layouts))])
 	}
@@ -195,6 +209,30 @@ func TestNotFinite(t *testing.T) {
 						}
 					}
 				}
+			}
+		}
+	}
+}
+
+// Sums of three numbers whose float64 value rounds to the middle of two float32 numbers, from where rounding again goes
+// the wrong way: the product is just less than half of the last place of the number it is added to.
+func TestDoubleRounding(t *testing.T) {
+	for _, want := range []float32{1 + 0x1p-23, 0x1p-129 + 0x1p-149} {
+		half := float32(0x1p-24)
+		if want < 1 {
+			half = 0x1p-90
+		}
+		a := []float32{want, 1 + 0x1p-18}
+		if want < 1 {
+			a[1] *= 0x1p-60
+		}
+		b := []float32{1, (1 - 0x1p-18) * half}
+		for _, tier := range tiers() {
+			force(t, tier)
+			var c [1]float32
+			Float32(1, 1, 2, Mat{a, 2, 1}, Mat{b, 1, 1}, c[:], 1, nil)
+			if c[0] != want {
+				t.Errorf("%v: got %x, want %x", tier, c[0], want)
 			}
 		}
 	}
@@ -228,12 +266,13 @@ var nanGuard = float32(math.NaN())
 
 func TestThreads(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	for _, s := range [][3]int{{300, 200, 300}, {5, 3000, 500}, {40, 2000, 300}, {1000, 10, 600}, {128, 600, 784}, {7000, 1, 300}} {
+	sizes := [][3]int{{300, 200, 300}, {5, 3000, 500}, {40, 2000, 300}, {1000, 10, 600}, {128, 600, 784}, {7000, 1, 300}, {50, 60, 2100}}
+	for _, s := range sizes {
 		m, n, k := s[0], s[1], s[2]
 		for _, lb := range layouts[:2] {
 			a, b := layout("rows").view(r, m, k), lb.view(r, k, n)
 			for _, tier := range tiers() {
-				if tier == vec.Portable && testing.Short() {
+				if tier == vec.Portable && raceEnabled {
 					continue
 				}
 				force(t, tier)
@@ -243,6 +282,10 @@ func TestThreads(t *testing.T) {
 					c := make([]float32, m*n)
 					calls := make([]int32, m*n)
 					Float32(m, n, k, a, b, c, n, func(i, j int, dst []float32) {
+						if i >= m || j+len(dst) > n {
+							t.Errorf("%v: %v, %d threads: segment [%d, %d) of row %d", tier, s, procs, j, j+len(dst), i)
+							return
+						}
 						for x := range dst {
 							calls[i*n+j+x]++
 							dst[x] = max(dst[x], 0)
@@ -266,7 +309,7 @@ func TestThreads(t *testing.T) {
 
 func TestBatch(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	for _, s := range [][4]int{{0, 3, 3, 3}, {1, 64, 64, 32}, {64, 64, 64, 32}, {7, 5, 6, 0}, {3, 200, 200, 200}} {
+	for _, s := range [][4]int{{0, 3, 3, 3}, {1, 64, 64, 32}, {64, 64, 64, 32}, {7, 5, 6, 0}, {3, 110, 110, 110}} {
 		count, m, n, k := s[0], s[1], s[2], s[3]
 		as, bs := make([]Mat, count), make([]Mat, count)
 		for i := range count {
@@ -341,6 +384,9 @@ func TestFloat64(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector drops what is in a sync.Pool")
+	}
 	for _, procs := range []int{1, 2} {
 		old := runtime.GOMAXPROCS(procs)
 		for _, s := range []int{8, 100, 200} {

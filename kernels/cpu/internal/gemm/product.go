@@ -67,7 +67,7 @@ func acquire(tier *kernels) *product {
 		p = new(product)
 		p.packTask, p.rowTask, p.columnTask = p.doPack, p.doRows, p.doColumns
 	}
-	p.tier, p.firstCol, p.transposed = tier, 0, false
+	p.tier = tier
 	return p
 }
 
@@ -79,9 +79,10 @@ func (p *product) release() {
 
 // set prepares p for a product and chooses what to pack.
 func (p *product) set(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
-	if n == 1 && m > 1 && ldc == 1 {
-		// The columns of a vector unit would hold one element each: compute the row b' A' instead.
-		p.transposed = true
+	p.firstCol = 0
+	p.transposed = n == 1 && m > 1 && ldc == 1
+	if p.transposed {
+		// A vector would hold one element of the column: compute it as the row B' A'.
 		m, n, ldc = 1, m, m
 		a, b = Mat{b.Data, b.Col, b.Row}, Mat{a.Data, a.Col, a.Row}
 	}
@@ -140,10 +141,10 @@ func (p *product) doColumns(_, task int) {
 	strips := divideUp(p.n, width)
 	lo, hi := strips*task/p.columnTasks*width, min(strips*(task+1)/p.columnTasks*width, p.n)
 	q := acquire(p.tier)
-	q.firstCol, q.transposed = p.firstCol+lo, p.transposed
 	b := p.b
 	b.Data = b.Data[lo*b.Col:]
 	q.set(p.m, hi-lo, p.k, p.a, b, p.c[lo:], p.ldc, p.epilogue)
+	q.firstCol, q.transposed = lo, p.transposed
 	q.run(1)
 	q.release()
 }

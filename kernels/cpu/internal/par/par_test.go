@@ -74,6 +74,27 @@ func TestHelpersTakePart(t *testing.T) {
 	})
 }
 
+func TestCallerWaitsForSlowHelper(t *testing.T) {
+	procs(2, func() {
+		for range 3 {
+			var started sync.WaitGroup
+			started.Add(2)
+			var slow atomic.Bool
+			Tiles(2, func(worker, _ int) {
+				started.Done()
+				started.Wait()
+				if worker > 0 {
+					time.Sleep(20 * watch) // the caller has long stopped polling
+					slow.Store(true)
+				}
+			})
+			if !slow.Load() {
+				t.Fatal("Tiles returned before its helper was done")
+			}
+		}
+	})
+}
+
 func TestNested(t *testing.T) {
 	procs(4, func() {
 		var sum atomic.Int64
@@ -133,6 +154,27 @@ func TestPanicComesBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPanicStopsTheRest(t *testing.T) {
+	procs(2, func() {
+		var done atomic.Int64
+		func() {
+			defer func() { recover() }()
+			Tiles(1000, func(_, i int) {
+				for i == 0 {
+					if done.Load() > 0 { // the other goroutine is at work
+						panic("first")
+					}
+				}
+				time.Sleep(100 * time.Microsecond)
+				done.Add(1)
+			})
+		}()
+		if n := done.Load(); n > 500 {
+			t.Errorf("%d tiles done after the first one panicked", n)
+		}
+	})
 }
 
 func TestIdleHasNoHelpers(t *testing.T) {
