@@ -49,6 +49,9 @@ type matrices struct {
 
 // matricesOf sees the axes of a in the order batch, head, row, column.
 func matricesOf(a kernels.Arg, batch, head, row, col int) matrices {
+	if a.Len() == 0 { // there is nothing to step to
+		return matrices{}
+	}
 	st := a.Strides
 	return matrices{Slice[float32](a), st[batch], st[head], st[row], st[col]}
 }
@@ -56,6 +59,9 @@ func matricesOf(a kernels.Arg, batch, head, row, col int) matrices {
 // packed sees the third part (0, 1 or 2) of the last axis of a [B T 3*H*D] as H heads side by side, or all of it if there
 // is but one part.
 func packed(a kernels.Arg, third, heads, width int) matrices {
+	if a.Len() == 0 {
+		return matrices{}
+	}
 	st := a.Strides
 	a.Offset += third * heads * width * st[2]
 	return matrices{Slice[float32](a), st[0], width * st[2], st[1], st[2]}

@@ -104,10 +104,11 @@ func productsOf(a, b, y kernels.Arg) products {
 	return p
 }
 
-// batchStep is the stride of batch axis d, counted from the end of the batch (-1 is the last), 0 if it repeats.
+// batchStep is the stride of batch axis d, counted from the end of the batch (-1 is the last), 0 if it repeats or if there
+// are no elements to step to.
 func batchStep(a kernels.Arg, d int) int {
 	d += len(a.Shape) - 2
-	if d < 0 || a.Shape[d] == 1 {
+	if d < 0 || a.Shape[d] == 1 || a.Len() == 0 {
 		return 0
 	}
 	return a.Strides[d]
