@@ -137,7 +137,7 @@ func XavierNormal(gain float64) Initializer {
 // decomposition of a normal matrix (Saxe et al. 2013). The weight is [out in ...].
 func Orthogonal(gain float64) Initializer {
 	return func(x []float64, shape []int, r tensor.Random) {
-		fans(shape)
+		fans(shape) // refuses vectors
 		if len(x) == 0 {
 			return
 		}

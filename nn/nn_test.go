@@ -183,6 +183,17 @@ func TestSummary(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", part, text)
 		}
 	}
+	gpt := newGPT(true)
+	initialize(t, dev, gpt)
+	if report, err = nn.Summary(dev, gpt, tensor.Zeros(tensor.Int64, 2, 8)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := report.Total.Parameters, nn.CountParameters(gpt); got != want {
+		t.Errorf("%d parameters of the GPT, want %d", got, want)
+	}
+	if text := report.String(); !strings.Contains(text, "blocks.1/mlp ") || !strings.Contains(text, "[2 8 17]") {
+		t.Errorf("the table of the GPT lacks a layer or the output:\n%s", text)
+	}
 	if _, err := nn.Summary(dev, model, tensor.Zeros(tensor.Float32, 5, 4)); err == nil {
 		t.Error("a summary of the wrong input has no error")
 	}
