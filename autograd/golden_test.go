@@ -444,9 +444,9 @@ func TestGolden(t *testing.T) {
 			continue
 		}
 		ok := t.Run(c.Name, func(t *testing.T) {
-			check(t, dev, f, c, tensor.Float64, &r)
+			runCase(t, dev, f, c, tensor.Float64, &r)
 			if has(f, c, "float64") {
-				check(t, dev, f, c, tensor.Float32, &r)
+				runCase(t, dev, f, c, tensor.Float32, &r)
 			}
 		})
 		switch {
@@ -514,8 +514,8 @@ func has(f *golden.File, c *golden.Case, dtype string) bool {
 	return false
 }
 
-// check runs a case with its float64 inputs in the given type and compares outputs and gradients.
-func check(t *testing.T, dev *tensor.Device, f *golden.File, c *golden.Case, dt tensor.DType, r *report) {
+// runCase runs a case with its float64 inputs in the given type and compares outputs and gradients.
+func runCase(t *testing.T, dev *tensor.Device, f *golden.File, c *golden.Case, dt tensor.DType, r *report) {
 	outputs, gradients := values64, gradients64
 	if dt == tensor.Float32 || has(f, c, "float32") {
 		outputs, gradients = values32, gradients32

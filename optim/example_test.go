@@ -1,0 +1,77 @@
+package optim_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/tensor"
+)
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// The line y = 2x + 1, found from four points.
+func Example() {
+	dev, err := tensor.Open("cpu")
+	check(err)
+	defer dev.Close()
+	slope := tensor.ParameterOf("slope", tensor.FromSlice([]float64{0}, 1))
+	shift := tensor.ParameterOf("shift", tensor.FromSlice([]float64{0}, 1))
+	opt := optim.New(optim.SGD{LR: 0.05, Momentum: 0.9}, []*tensor.Tensor{slope, shift})
+
+	x := tensor.FromSlice([]float64{0, 1, 2, 3}, 4)
+	y := tensor.FromSlice([]float64{1, 3, 5, 7}, 4)
+	for range 400 {
+		check(dev.Step(func(s *tensor.Scope) error {
+			autograd.Backward(s.In(x).Mul(slope).Add(shift).Sub(y).Square().Mean())
+			return opt.Step(s)
+		}))
+	}
+	fmt.Printf("y = %.3f x + %.3f\n", slope.Item(), shift.Item())
+	// Output:
+	// y = 2.000 x + 1.000
+}
+
+// A schedule sets the learning rate between steps.
+func ExampleWarmupCosine() {
+	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{0}, 1))
+	opt := optim.New(optim.AdamW{}, w, optim.Clip(1), optim.NoDecay(optim.Vectors))
+	rate := optim.WarmupCosine(1e-3, 1e-4, 2, 6)
+	for step := range 7 {
+		opt.LR.Set(rate(step))
+		fmt.Printf("%.2e ", opt.LR.Value())
+	}
+	fmt.Println()
+	// Output:
+	// 5.00e-04 1.00e-03 1.00e-03 8.68e-04 5.50e-04 2.32e-04 1.00e-04
+}
+
+// signSGD is a rule of one's own: only the sign of the gradient counts.
+type signSGD struct{ LR float64 }
+
+func (signSGD) Name() string              { return "sign_sgd" }
+func (r signSGD) LearningRate() float64   { return r.LR }
+func (signSGD) Numbers() []optim.Number   { return nil }
+func (signSGD) State() []string           { return nil }
+func (signSGD) Counters() []optim.Counter { return nil }
+func (signSGD) Update() string            { return "p - lr*sign(g)" }
+
+func ExampleRule() {
+	dev, err := tensor.Open("cpu")
+	check(err)
+	defer dev.Close()
+	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{1, 1, 1}, 3))
+	opt := optim.New(signSGD{LR: 0.25}, w)
+	check(dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(s.In(w).Mul(tensor.FromSlice([]float64{100, -0.01, 0}, 3)).Sum())
+		return opt.Step(s)
+	}))
+	fmt.Println(tensor.ToSlice[float64](w))
+	// Output:
+	// [0.75 1.25 1]
+}
