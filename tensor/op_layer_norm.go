@@ -17,7 +17,7 @@ func init() {
 		Args:  []string{"x", "weight", "bias"},
 		Shape: func(c *Ctx) { c.normalized(2) },
 		VJP:   layerNormVJP,
-		Saves: []Saves{SaveIn(0, 1) | SaveOut(1, 2), SaveIn(0) | SaveOut(1, 2), 0},
+		Saves: []Saves{SaveIn(0, 1) | SaveOut(1, 2), SaveIn(0) | SaveOut(1, 2)},
 		Flops: func(c *Ctx) float64 { return 8 * float64(c.In[0].Len()) },
 		Samples: func() []Sample {
 			return normSamples(true, func(x, w, b *Tensor) *Tensor { return x.LayerNorm(w, b, 1e-5) })
@@ -28,9 +28,9 @@ func init() {
 	})
 	define(&layerNormGrad, Op{
 		Op:     kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad, Ref: layerNormGradRef},
-		Doc:    "the gradients of layer_norm for x, weight and bias",
+		Doc:    "the gradients of layer_norm for x and weight",
 		Args:   []string{"g", "x", "mean", "rstd", "weight"},
-		Shape:  func(c *Ctx) { c.normGradients(1, 3) },
+		Shape:  normGradShape,
 		NoGrad: "with a graph, layer_norm composes its gradient",
 	})
 }
@@ -84,16 +84,12 @@ func (t *Tensor) checkRow(op, name string, p *Tensor) {
 	}
 }
 
-// normGradients is the shape rule of the gradients of norms: one result for x and each of n-1 parameters, without
-// elements where Ints[1:] says that it is not wanted. x is operand number at.
-func (c *Ctx) normGradients(at, n int) {
-	x := c.In[at]
-	row := c.Shape(at)[x.Rank()-c.Ints[0]:]
-	for i := range n {
-		shape := row
-		if i == 0 {
-			shape = c.Shape(at)
-		}
+// normGradShape is the shape rule of the gradients of norms: results for x, which is the second operand, and weight,
+// without elements where Ints[1:] says that the gradient is not wanted.
+func normGradShape(c *Ctx) {
+	x := c.In[1]
+	shapes := [2][]int{c.Shape(1), c.Shape(1)[x.Rank()-c.Ints[0]:]}
+	for i, shape := range shapes {
 		if c.Ints[1+i] == 0 {
 			shape = []int{0}
 		}
@@ -101,36 +97,46 @@ func (c *Ctx) normGradients(at, n int) {
 	}
 }
 
-// gradients runs op, the fused gradient of the norm c: one result for each of n possible operands, of which those are
-// wanted that need it.
-func (c *Ctx) gradients(op *Op, n int, in ...*Tensor) []*Tensor {
-	ints := make([]int, 1+n)
-	ints[0] = c.Ints[0]
+func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
+	return c.normVJP(g, &layerNormGrad, true)
+}
+
+// normVJP is the gradient of a norm: op for x and weight, and a sum for bias.
+func (c *Ctx) normVJP(g *Tensor, op *Op, centred bool) []*Tensor {
+	wanted := [3]bool{}
 	for i, x := range c.In {
-		if x.needs {
-			ints[1+i] = 1
+		wanted[i] = x.needs
+	}
+	grads := make([]*Tensor, len(c.In))
+	switch {
+	case !wanted[0] && !wanted[1]:
+	case c.scope.Recording():
+		c.composeNormVJP(grads, g, centred)
+	default:
+		in := append([]*Tensor{g, c.In[0]}, c.Out[1:]...)
+		ints := []int{c.Ints[0], 0, 0}
+		if wanted[0] {
+			ints[1] = 1
+			in = append(in, c.In[1:min(2, len(c.In))]...)
+		}
+		if wanted[1] {
+			ints[2] = 1
+		}
+		for i, d := range ApplyAll(op, in, ints, nil) {
+			if wanted[i] {
+				grads[i] = d
+			}
 		}
 	}
-	grads := ApplyAll(op, in, ints, nil)[:len(c.In)]
-	for i, x := range c.In {
-		if !x.needs {
-			grads[i] = nil
-		}
+	if wanted[2] {
+		grads[2] = g.SumTo(c.Shape(2)...)
 	}
 	return grads
 }
 
-func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
-	if c.scope.Recording() {
-		return normCompose(c, g, true)
-	}
-	in := append([]*Tensor{g, c.In[0], c.Out[1], c.Out[2]}, c.In[1:min(2, len(c.In))]...)
-	return c.gradients(&layerNormGrad, 3, in...)
-}
-
-// normCompose is the gradient of a norm in differentiable operations. With h the normalised x,
-// dx = (gw - mean(gw) - h mean(gw h)) / sqrt(...), gw = g weight; the term mean(gw) is missing if x was not centred.
-func normCompose(c *Ctx, g *Tensor, centred bool) []*Tensor {
+// composeNormVJP is the gradient for x and weight in differentiable operations. With h the normalised x and
+// gw = g weight, dx = (gw - mean(gw) - h mean(gw h)) rstd; the term mean(gw) is missing if x was not centred.
+func (c *Ctx) composeNormVJP(grads []*Tensor, g *Tensor, centred bool) {
 	x := c.In[0]
 	axes := make([]int, c.Ints[0])
 	for i := range axes {
@@ -142,21 +148,21 @@ func normCompose(c *Ctx, g *Tensor, centred bool) []*Tensor {
 	}
 	rstd := d.Square().MeanKeep(axes...).AddScalar(c.Floats[0]).Rsqrt()
 	h := d.Mul(rstd)
-	grads := make([]*Tensor, len(c.In))
+	if len(c.In) > 1 && c.Needs(1) {
+		grads[1] = g.Mul(h).SumTo(c.Shape(1)...)
+	}
+	if !c.Needs(0) {
+		return
+	}
 	gw := g
 	if len(c.In) > 1 {
 		gw = g.Mul(c.In[1])
-		grads[1] = g.Mul(h).SumTo(c.Shape(1)...)
-	}
-	if len(c.In) > 2 {
-		grads[2] = g.SumTo(c.Shape(2)...)
 	}
 	dx := gw.Sub(h.Mul(gw.Mul(h).MeanKeep(axes...)))
 	if centred {
 		dx = dx.Sub(gw.MeanKeep(axes...))
 	}
 	grads[0] = dx.Mul(rstd)
-	return grads
 }
 
 // normRows is the number of rows and elements of a row when the last k axes of x are normalised.
@@ -203,14 +209,11 @@ func layerNormGradRef(l *kernels.Launch) {
 	normGradRef(l, g, x, weight, rstds, func(r int) float64 { return means[r] }, true)
 }
 
-// normGradRef computes the gradients of a norm for x and its parameters, as far as wanted.
+// normGradRef computes the gradients of a norm for x and weight, as far as wanted.
 func normGradRef(l *kernels.Launch, g, x, weight, rstds []float64, mean func(r int) float64, centred bool) {
 	rows, n := normRows(l.In[1], l.Ints[0])
-	var out [3][]float64
-	for i, y := range l.Out {
-		out[i] = cpu.Slice[float64](y)[:y.Len()]
-		clear(out[i])
-	}
+	dx, dw := cpu.Slice[float64](l.Out[0]), cpu.Slice[float64](l.Out[1])[:l.Out[1].Len()]
+	clear(dw)
 	h, gw := make([]float64, n), make([]float64, n)
 	for r := range rows {
 		var meanGW, meanGWH float64
@@ -227,13 +230,10 @@ func normGradRef(l *kernels.Launch, g, x, weight, rstds []float64, mean func(r i
 		}
 		for i := range n {
 			if l.Ints[1] == 1 {
-				out[0][r*n+i] = (gw[i] - meanGW - h[i]*meanGWH) * rstds[r]
+				dx[r*n+i] = (gw[i] - meanGW - h[i]*meanGWH) * rstds[r]
 			}
 			if l.Ints[2] == 1 {
-				out[1][i] += g[r*n+i] * h[i]
-			}
-			if len(l.Out) > 2 && l.Ints[3] == 1 {
-				out[2][i] += g[r*n+i]
+				dw[i] += g[r*n+i] * h[i]
 			}
 		}
 	}

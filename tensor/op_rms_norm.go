@@ -29,7 +29,7 @@ func init() {
 		Op:     kernels.Op{Name: "rms_norm_grad", CPU: cpu.RMSNormGrad, Ref: rmsNormGradRef},
 		Doc:    "the gradients of rms_norm for x and weight",
 		Args:   []string{"g", "x", "rstd", "weight"},
-		Shape:  func(c *Ctx) { c.normGradients(1, 2) },
+		Shape:  normGradShape,
 		NoGrad: "with a graph, rms_norm composes its gradient",
 	})
 }
@@ -43,13 +43,7 @@ func (t *Tensor) RMSNorm(weight *Tensor, eps float64) *Tensor {
 	return Apply(&rmsNorm, []*Tensor{t, weight}, []int{weight.Rank()}, []float64{eps})
 }
 
-func rmsNormVJP(c *Ctx, g *Tensor) []*Tensor {
-	if c.scope.Recording() {
-		return normCompose(c, g, false)
-	}
-	in := append([]*Tensor{g, c.In[0], c.Out[1]}, c.In[1:]...)
-	return c.gradients(&rmsNormGrad, 2, in...)
-}
+func rmsNormVJP(c *Ctx, g *Tensor) []*Tensor { return c.normVJP(g, &rmsNormGrad, false) }
 
 func rmsNormRef(l *kernels.Launch) {
 	x, y, rstds := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0]), cpu.Slice[float64](l.Out[1])

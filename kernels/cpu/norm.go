@@ -91,55 +91,43 @@ func parameter(l *kernels.Launch, k int) []float32 {
 	return r.elements(make([]float32, r.gathered(r.n)), Slice[float32](a), 0, 0, r.n)
 }
 
-// LayerNormGrad computes the gradients of LayerNorm that l.Ints[1:] asks for by a 1, of x, weight and bias:
+// LayerNormGrad computes the gradients of LayerNorm that l.Ints[1:] asks for by a 1, of x and weight:
 //
 //	dx      = ((gw - sum(gw)/n) - h * (sum(gw*h)/n)) * rstd, with gw = g * weight
 //	dweight = the sum of g * h over the rows
-//	dbias   = the sum of g over the rows
 //
 // The operands are g, x, mean, rstd and, if present, weight.
 func LayerNormGrad(l *kernels.Launch) {
-	n := normGradient{l: l, centred: true, mean: newReader(l.In[2]), rstd: newReader(l.In[3]), weight: parameter(l, 4)}
-	n.run()
+	normGradients(l, newReader(l.In[2]), newReader(l.In[3]), parameter(l, 4))
 }
 
-// RMSNormGrad is LayerNormGrad without mean and bias. The operands are g, x, rstd and, if present, weight.
+// RMSNormGrad is LayerNormGrad without the mean. The operands are g, x, rstd and, if present, weight.
 func RMSNormGrad(l *kernels.Launch) {
-	n := normGradient{l: l, rstd: newReader(l.In[2]), weight: parameter(l, 3)}
-	n.run()
+	normGradients(l, nil, newReader(l.In[2]), parameter(l, 3))
 }
 
 // A normGradient is one launch of the gradient of a norm.
 type normGradient struct {
-	l          *kernels.Launch
-	centred    bool
-	mean, rstd *reader // of the rows; no mean if the norm has none
-	weight     []float32
-	g, x       *reduction // the rows
+	l      *kernels.Launch
+	mean   *reader // of the rows; nil if the norm has none
+	rstd   *reader
+	weight []float32
+	g, x   *reduction // the rows
 }
 
-func (n *normGradient) run() {
-	l := n.l
-	n.g, n.x = rowsOf(l.In[0], l.Ints[0]), rowsOf(l.In[1], l.Ints[0])
+func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
+	n := &normGradient{l, mean, rstd, weight, rowsOf(l.In[0], l.Ints[0]), rowsOf(l.In[1], l.Ints[0])}
 	if l.Ints[1] == 1 {
 		n.input()
 	}
 	if l.Ints[2] == 1 {
 		n.scale()
 	}
-	if len(l.Out) > 2 && l.Ints[3] == 1 {
-		leading := make([]int, len(l.In[0].Shape)-l.Ints[0])
-		for i := range leading {
-			leading[i] = i
-		}
-		out := l.Out[2]
-		sumFold.run(Slice[float32](out)[:out.Len()], Slice[float32](l.In[0]), reductionOf(l.In[0], leading))
-	}
 }
 
 // center is the mean of row r.
 func (n *normGradient) center(r int) float32 {
-	if !n.centred {
+	if n.mean == nil {
 		return 0
 	}
 	return n.mean.at(r)
@@ -162,7 +150,7 @@ func (n *normGradient) input() {
 			} else {
 				sum, product = vec.NormWeightGradSums(g, x, n.weight, c, rstd)
 			}
-			if !n.centred {
+			if n.mean == nil {
 				sum = 0
 			}
 			if n.weight == nil {
