@@ -356,7 +356,7 @@ var conventions = []own{
 	{"atan2/nonfinite", "output 0", []int{21, 22, 27, 28}, []float64{nan}, "two infinities have no quotient"},
 	{"atan2/nonfinite", "gradient 0", []int{3, 4, 9, 10, 15, 16}, []float64{0}, "towards infinity the angle levels off"},
 	{"atan2/nonfinite", "gradient 1", []int{0, 18, 19, 20, 24, 25, 26}, []float64{0}, "likewise"},
-	{"atan2/nonfinite", "gradient 1", []int{30}, []float64{0}, "on the y axis the other coordinate has no say, even NaN"},
+	{"atan2/nonfinite", "gradient 1", []int{30}, []float64{0}, "at x = 0 the slope in x does not read y"},
 	{"hypot/nonfinite", "output 0", []int{23, 29, 33, 34}, []float64{nan}, "NaN goes through, also beside an infinity"},
 	{"logaddexp/nonfinite", "gradient 0", []int{21, 28}, []float64{-0.46875, -0.71875}, "equal infinities share the gradient like equal numbers"},
 	{"logaddexp/nonfinite", "gradient 1", []int{21, 28}, []float64{-0.46875, -0.71875}, "likewise"},
