@@ -22,7 +22,7 @@ import (
 // their gradients. Only some rows of s exist at a time. Keys that none of these rows sees are left out: their products
 // are zeros, which would change nothing but the sign of a zero.
 const (
-	scoreRows = 64  // rows of s that are computed at once
+	scoreRows = 32  // rows of s that are computed at once; few, so that a causal one computes little that is not seen
 	gradRows  = 256 // rows that the gradient sums over at once: a chain of the canonical order
 )
 
