@@ -11,6 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	// What the programs use, so that the go command runs the test again when it changes.
+	_ "github.com/weft-ml/weft/data"
+	_ "github.com/weft-ml/weft/nn"
+	_ "github.com/weft-ml/weft/optim"
 )
 
 var update = flag.Bool("update", false, "record the loss curves anew")

@@ -25,11 +25,8 @@ func NewCausalAttention(width, heads int, opts ...LinearOption) *CausalAttention
 
 // Forward keeps the shape [B T C].
 func (a *CausalAttention) Forward(x *tensor.Tensor) *tensor.Tensor {
-	b, t, c := x.Dim(0), x.Dim(1), x.Dim(2)
-	d := c / a.Heads
-	qkv := a.QKV.Forward(x).Reshape(b, t, 3, a.Heads, d).Permute(2, 0, 3, 1, 4) // [3 B H T D]
-	y := tensor.Attention(qkv.Select(0, 0), qkv.Select(0, 1), qkv.Select(0, 2), true, 1/math.Sqrt(float64(d)))
-	y = y.Transpose(1, 2).Reshape(b, t, c)
+	scale := 1 / math.Sqrt(float64(x.Dim(-1)/a.Heads))
+	y := tensor.AttentionPacked(a.QKV.Forward(x), a.Heads, true, scale)
 	return a.Proj.Forward(y).Dropout(a.Dropout)
 }
 
