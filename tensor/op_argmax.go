@@ -14,6 +14,7 @@ func init() {
 			Doc:    doc,
 			Args:   []string{"x"},
 			Shape:  func(c *Ctx) { c.indexed(Int64) },
+			Flops:  perElement(1),
 			NoGrad: "the result is an index",
 		})
 	}
@@ -31,6 +32,7 @@ func init() {
 				return []*Tensor{c.unreduce(g).Mul(there.To(g.dtype))}
 			},
 			Saves: []Saves{SaveOut(1)},
+			Flops: perElement(1),
 			Samples: func() []Sample {
 				values := func(x *Tensor, axes ...int) *Tensor { v, _ := call(x, axes[0]); return v }
 				var samples []Sample

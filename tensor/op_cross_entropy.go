@@ -21,12 +21,16 @@ func init() {
 			return []*Tensor{Apply(&crossEntropyGrad, in, c.Ints, c.Floats), nil}
 		},
 		Saves:   []Saves{SaveIn(0, 1) | SaveOut(1, 2)},
-		Flops:   func(c *Ctx) float64 { return 10 * float64(c.In[0].Len()) },
+		Flops:   perElement(10),
 		Samples: crossEntropySamples,
 		Bench: func() []Benchmark {
-			return rowBenchmarks(1, func(x *Tensor, axis int) *Tensor {
-				return x.CrossEntropy(Zeros(Int64, x.Dim(0)))
-			})
+			all := rowBenchmarks(1, nil)
+			for i, b := range all {
+				shape := b.In[0].Shape
+				all[i].In = append(b.In, Arg{Shape: shape[:1], DType: Int64, Lo: 0, Hi: float64(shape[1])})
+				all[i].Call = func(x []*Tensor) *Tensor { return x[0].CrossEntropy(x[1]) }
+			}
+			return all
 		},
 	})
 	define(&crossEntropyGrad, Op{
@@ -35,14 +39,16 @@ func init() {
 		Args:    []string{"logits", "targets", "max", "sum", "g"},
 		Shape:   sameFloats,
 		Compose: crossEntropyGradCompose,
-		Flops:   func(c *Ctx) float64 { return 10 * float64(c.In[0].Len()) },
+		Flops:   perElement(10),
 		Samples: func() []Sample {
 			return []Sample{{
 				Name: "mean", In: []Arg{{Shape: []int{3, 4}, Lo: -2, Hi: 2}, {Lo: 0.5, Hi: 2}},
 				Call: func(x []*Tensor) *Tensor {
 					targets := FromSlice([]int64{1, 3, 0}, 3)
-					max, sum := x[0].Detach().Max(-1), x[0].Detach().Sub(x[0].Detach().MaxKeep(-1)).Exp().Sum(-1)
-					return Apply(&crossEntropyGrad, []*Tensor{x[0], targets, max, sum, x[1]}, []int{ignored, 0}, []float64{0})
+					v := x[0].Detach()
+					m := v.MaxKeep(-1)
+					in := []*Tensor{x[0], targets, m.Squeeze(-1), v.Sub(m).Exp().Sum(-1), x[1]}
+					return Apply(&crossEntropyGrad, in, []int{ignored, 0}, []float64{0})
 				},
 			}}
 		},

@@ -1,6 +1,7 @@
 package tensor_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -114,4 +115,16 @@ func TestCrossEntropyErrors(t *testing.T) {
 	} {
 		wantError(t, tensor.Try(c.f), c.kind, c.parts...)
 	}
+}
+
+func ExampleTensor_CrossEntropy() {
+	logits := tensor.FromSlice([]float32{0, 0, 10, -10}, 2, 2)
+	targets := tensor.FromSlice([]int64{1, 0}, 2)
+	fmt.Printf("%.4f\n", logits.CrossEntropy(targets).Item())
+	fmt.Printf("%.4f\n", tensor.ToSlice[float32](logits.CrossEntropy(targets, tensor.ReduceNone)))
+	fmt.Printf("%.4f\n", logits.CrossEntropy(targets, tensor.IgnoreIndex(1), tensor.LabelSmoothing(0.1)).Item())
+	// Output:
+	// 0.3466
+	// [0.6931 0.0000]
+	// 1.0000
 }

@@ -18,7 +18,7 @@ func init() {
 		Shape: func(c *Ctx) { c.normalized(2) },
 		VJP:   layerNormVJP,
 		Saves: []Saves{SaveIn(0, 1) | SaveOut(1, 2), SaveIn(0) | SaveOut(1, 2)},
-		Flops: func(c *Ctx) float64 { return 8 * float64(c.In[0].Len()) },
+		Flops: perElement(8),
 		Samples: func() []Sample {
 			return normSamples(true, func(x, w, b *Tensor) *Tensor { return x.LayerNorm(w, b, 1e-5) })
 		},
@@ -31,6 +31,7 @@ func init() {
 		Doc:    "the gradients of layer_norm for x and weight",
 		Args:   []string{"g", "x", "mean", "rstd", "weight"},
 		Shape:  normGradShape,
+		Flops:  perElement(12),
 		NoGrad: "with a graph, layer_norm composes its gradient",
 	})
 }

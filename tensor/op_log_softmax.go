@@ -19,6 +19,7 @@ func init() {
 			return []*Tensor{Apply(&logSoftmaxGrad, []*Tensor{c.Out[0], g}, c.Ints, nil)}
 		},
 		Saves:   []Saves{SaveOut(0)},
+		Flops:   perElement(5),
 		Samples: func() []Sample { return axisSamples(-2, 2, (*Tensor).LogSoftmax) },
 		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).LogSoftmax) },
 	})
@@ -31,6 +32,7 @@ func init() {
 			y, g := c.In[0], c.In[1]
 			return g.Sub(y.Exp().Mul(g.SumKeep(c.Ints[0])))
 		},
+		Flops:   perElement(4),
 		Samples: func() []Sample { return gradSamples(&logSoftmaxGrad, -2, -0.1) },
 	})
 }

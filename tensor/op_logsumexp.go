@@ -22,6 +22,7 @@ func init() {
 			return []*Tensor{c.In[0].Sub(c.unreduce(c.Out[0])).Exp().Mul(c.unreduce(g))}
 		},
 		Saves:   []Saves{SaveIn(0) | SaveOut(0)},
+		Flops:   perElement(4),
 		Samples: func() []Sample { return reductionSamples(-2, 2, false, (*Tensor).LogSumExp) },
 	})
 }

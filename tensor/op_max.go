@@ -30,6 +30,7 @@ func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) 
 		},
 		VJP:     extremeVJP,
 		Saves:   []Saves{SaveIn(0) | SaveOut(0)},
+		Flops:   perElement(1),
 		Samples: func() []Sample { return reductionSamples(-2, 2, false, call) },
 	})
 }

@@ -16,6 +16,7 @@ func init() {
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			return []*Tensor{c.unreduce(g.Scale(1 / float64(c.count())))}
 		},
+		Flops:   perElement(1),
 		Samples: func() []Sample { return reductionSamples(-2, 2, false, (*Tensor).Mean) },
 	})
 }

@@ -19,6 +19,7 @@ func init() {
 			return []*Tensor{Apply(&prodGrad, []*Tensor{c.In[0], g}, c.Ints, nil)}
 		},
 		Saves:   []Saves{SaveIn(0)},
+		Flops:   perElement(1),
 		Samples: prodSamples,
 	})
 	define(&prodGrad, Op{

@@ -1,6 +1,7 @@
 package tensor_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -194,4 +195,12 @@ func TestReductionErrors(t *testing.T) {
 	} {
 		wantError(t, tensor.Try(c.f), c.kind, c.parts...)
 	}
+}
+
+func ExampleTensor_MaxIndex() {
+	x := tensor.FromSlice([]float32{3, 9, 9, 5, 4, 1}, 2, 3)
+	values, places := x.MaxIndex(-1)
+	fmt.Println(tensor.ToSlice[float32](values), tensor.ToSlice[int64](places))
+	// Output:
+	// [9 5] [1 0]
 }

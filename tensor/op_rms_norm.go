@@ -17,7 +17,7 @@ func init() {
 		Shape: func(c *Ctx) { c.normalized(1) },
 		VJP:   rmsNormVJP,
 		Saves: []Saves{SaveIn(0, 1) | SaveOut(1), SaveIn(0) | SaveOut(1)},
-		Flops: func(c *Ctx) float64 { return 5 * float64(c.In[0].Len()) },
+		Flops: perElement(5),
 		Samples: func() []Sample {
 			return normSamples(false, func(x, w, _ *Tensor) *Tensor { return x.RMSNorm(w, 1e-5) })
 		},
@@ -30,6 +30,7 @@ func init() {
 		Doc:    "the gradients of rms_norm for x and weight",
 		Args:   []string{"g", "x", "rstd", "weight"},
 		Shape:  normGradShape,
+		Flops:  perElement(10),
 		NoGrad: "with a graph, rms_norm composes its gradient",
 	})
 }

@@ -19,6 +19,7 @@ func init() {
 			return []*Tensor{Apply(&softmaxGrad, []*Tensor{c.Out[0], g}, c.Ints, nil)}
 		},
 		Saves:   []Saves{SaveOut(0)},
+		Flops:   perElement(5),
 		Samples: func() []Sample { return axisSamples(-2, 2, (*Tensor).Softmax) },
 		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).Softmax) },
 	})
@@ -31,6 +32,7 @@ func init() {
 			y, g := c.In[0], c.In[1]
 			return y.Mul(g.Sub(g.Mul(y).SumKeep(c.Ints[0])))
 		},
+		Flops:   perElement(4),
 		Samples: func() []Sample { return gradSamples(&softmaxGrad, 0.1, 0.9) },
 	})
 }

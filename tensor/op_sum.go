@@ -14,6 +14,7 @@ func init() {
 		Args:    []string{"x"},
 		Shape:   func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
 		VJP:     func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{c.unreduce(g)} },
+		Flops:   perElement(1),
 		Samples: func() []Sample { return reductionSamples(-2, 2, true, (*Tensor).Sum) },
 		Bench: func() []Benchmark {
 			bench := func(name string, shape []int, axes ...int) Benchmark {

@@ -24,6 +24,7 @@ func init() {
 			return []*Tensor{x.Sub(c.unreduce(x.Mean(c.Ints...))).Mul(c.unreduce(g.Scale(2 / n)))}
 		},
 		Saves: []Saves{SaveIn(0)},
+		Flops: perElement(4),
 		Samples: func() []Sample {
 			biased := func(x *Tensor, axes ...int) *Tensor { return x.Var(0, axes...) }
 			sample := Sample{Name: "correction 1", In: []Arg{{Shape: []int{3, 4}, Lo: -2, Hi: 2}},

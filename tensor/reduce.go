@@ -94,6 +94,11 @@ func averaged(dt DType) DType {
 	return Float32
 }
 
+// perElement counts n operations for each element of the first operand.
+func perElement(n float64) func(c *Ctx) float64 {
+	return func(c *Ctx) float64 { return n * float64(c.In[0].Len()) }
+}
+
 // eachReduced calls f for each element i of the first operand, in row-major order, with the element o of the
 // result that it belongs to. Reference kernels use it.
 func eachReduced(l *kernels.Launch, f func(i, o int)) {

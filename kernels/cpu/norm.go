@@ -72,15 +72,6 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 // inverseRoot is 1/sqrt(x) by an IEEE root and an IEEE division.
 func inverseRoot(x float32) float32 { return 1 / float32(math.Sqrt(float64(x))) }
 
-// rowsOf is a with its last k axes as rows.
-func rowsOf(a kernels.Arg, k int) *reduction {
-	axes := make([]int, k)
-	for i := range axes {
-		axes[i] = len(a.Shape) - k + i
-	}
-	return reductionOf(a, axes)
-}
-
 // parameter is operand k with its elements side by side, nil if it is missing.
 func parameter(l *kernels.Launch, k int) []float32 {
 	if k >= len(l.In) {
@@ -211,12 +202,4 @@ func (n *normGradient) tile(out []float32, column, from, to int) {
 	}
 	sumFold.tree(lanes, wide, used)
 	copy(out, lanes)
-}
-
-// columnsOf is the reduction of a contiguous matrix along its rows.
-func columnsOf(rows, n int) *reduction {
-	r := &reduction{n: rows}
-	r.reduced.push(rows, n)
-	r.kept.push(n, 1)
-	return r
 }

@@ -132,7 +132,7 @@ func (l *lines) read(o int) []float32 {
 	return l.copied(o)
 }
 
-// write is room for the elements of result o, which counts up. What is in copies is stored at the latest by close.
+// write is room for the elements of result o, which counts up. What is in copies at the end, flush stores.
 func (l *lines) write(o int) []float32 {
 	if l.direct {
 		return l.inPlace(o)
