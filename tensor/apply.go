@@ -89,7 +89,7 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 		op.View(c, &y.layout)
 	} else {
 		for _, y := range c.Out {
-			y.blk = s.dev.deviceBlock(op.Name, y.Len()*y.dtype.Size())
+			s.dev.fillBlock(y.blk, op.Name, y.Len()*y.dtype.Size())
 			s.top.owned = append(s.top.owned, y.blk)
 		}
 		s.run(c)
@@ -207,7 +207,7 @@ func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
 		if err != nil {
 			Fail(ErrMemory, op.Name, "%v", err)
 		}
-		y.blk = hostBlock(buf, op.Name)
+		*y.blk = block{buf: buf, refs: 1, shared: true, op: op.Name}
 	}
 	if op.draws > 0 {
 		Fail(ErrStep, op.Name, "random numbers come from a step's stream; take the operand into a step with s.In")

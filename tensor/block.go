@@ -48,6 +48,13 @@ func hostBlock(buf kernels.Buffer, op string) *block {
 
 // deviceBlock takes n bytes from the device's pool.
 func (d *Device) deviceBlock(op string, n int) *block {
+	b := &block{}
+	d.fillBlock(b, op, n)
+	return b
+}
+
+// fillBlock makes b a block of n bytes from the device's pool.
+func (d *Device) fillBlock(b *block, op string, n int) {
 	mem, err := d.shared.pool.Alloc(n)
 	if err != nil {
 		e, ok := err.(*Error)
@@ -56,7 +63,7 @@ func (d *Device) deviceBlock(op string, n int) *block {
 		}
 		Fail(e.Kind, op, "%s", e.Msg)
 	}
-	return &block{buf: mem.Buf, mem: mem, dev: d, refs: 1, op: op}
+	*b = block{buf: mem.Buf, mem: mem, dev: d, refs: 1, op: op}
 }
 
 // disown makes a block of a step shared: from now on Go's collector decides when it returns to the pool.

@@ -124,7 +124,16 @@ func (c *Ctx) set(op *Op, s *Scope, in []*Tensor, ints []int, floats []float64) 
 func (c *Ctx) Result(dt DType, shape ...int) { c.result(dt, shape) }
 
 func (c *Ctx) result(dt DType, shape []int) {
-	c.Out = append(c.Out, newTensor(nil, dt, shape, c.scope))
+	if c.Op.View != nil {
+		c.Out = append(c.Out, newTensor(nil, dt, shape, c.scope))
+		return
+	}
+	made := &struct { // one Go allocation for both
+		t Tensor
+		b block
+	}{}
+	made.t.init(&made.b, dt, shape, c.scope)
+	c.Out = append(c.Out, &made.t)
 }
 
 // Shape is the shape of operand i; it must not be changed.

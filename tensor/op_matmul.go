@@ -113,26 +113,32 @@ func transposedWouldFit(a, b []int) string {
 // matmulVJP: dA = G Bᵀ and dB = Aᵀ G, summed over the axes along which the operand was repeated. If B is one matrix,
 // dB is one product whose inner size counts the rows of all of A.
 func matmulVJP(c *Ctx, g *Tensor) []*Tensor {
-	a, b := c.In[0], c.In[1]
-	shape := g.Shape()
-	if b.Rank() == 1 {
-		shape = append(shape, 1)
-		b = b.Unsqueeze(1)
+	as, bs, shape := c.Shape(0), c.Shape(1), g.Shape() // of matrices, where the operands are vectors
+	vector := len(bs) == 1
+	if vector {
+		bs, shape = []int{bs[0], 1}, append(shape, 1)
 	}
-	if a.Rank() == 1 {
-		shape = slices.Insert(shape, len(shape)-1, 1)
-		a = a.Unsqueeze(0)
+	if len(as) == 1 {
+		as, shape = []int{1, as[0]}, slices.Insert(shape, len(shape)-1, 1)
 	}
 	g = g.Reshape(shape...)
 	grads := make([]*Tensor, 2)
-	if c.Needs(0) {
-		grads[0] = g.MatMul(b.T()).SumTo(a.layout.Shape...).Reshape(c.Shape(0)...)
+	if c.Needs(0) { // reads b alone
+		b := c.In[1]
+		if vector {
+			b = b.Unsqueeze(1)
+		}
+		grads[0] = g.MatMul(b.T()).SumTo(as...).Reshape(c.Shape(0)...)
 	}
-	if c.Needs(1) {
-		if b.Rank() == 2 {
+	if c.Needs(1) { // reads a alone
+		a := c.In[0]
+		if a.Rank() == 1 {
+			a = a.Unsqueeze(0)
+		}
+		if len(bs) == 2 {
 			a, g = a.rows(), g.rows()
 		}
-		grads[1] = a.T().MatMul(g).SumTo(b.layout.Shape...).Reshape(c.Shape(1)...)
+		grads[1] = a.T().MatMul(g).SumTo(bs...).Reshape(c.Shape(1)...)
 	}
 	return grads
 }

@@ -27,10 +27,15 @@ type Tensor struct {
 
 // newTensor makes a header with its own copy of shape and row-major strides.
 func newTensor(blk *block, dt DType, shape []int, s *Scope) *Tensor {
-	t := &Tensor{blk: blk, dtype: dt, scope: s}
+	t := &Tensor{}
+	t.init(blk, dt, shape, s)
+	return t
+}
+
+func (t *Tensor) init(blk *block, dt DType, shape []int, s *Scope) {
+	t.blk, t.dtype, t.scope = blk, dt, s
 	t.setShape(shape)
 	kernels.RowMajor(t.layout.Strides, shape)
-	return t
 }
 
 // setShape copies shape and makes room for strides, inside the header where they fit.
