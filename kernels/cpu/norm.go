@@ -1,8 +1,7 @@
 package cpu
 
 import (
-	"math"
-
+	"github.com/chewxy/math32"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
@@ -70,7 +69,7 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 }
 
 // inverseRoot is 1/sqrt(x) by an IEEE root and an IEEE division.
-func inverseRoot(x float32) float32 { return 1 / float32(math.Sqrt(float64(x))) }
+func inverseRoot(x float32) float32 { return 1 / math32.Sqrt(x) }
 
 // parameter is operand k with its elements side by side, nil if it is missing.
 func parameter(l *kernels.Launch, k int) []float32 {

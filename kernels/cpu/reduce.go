@@ -1,8 +1,7 @@
 package cpu
 
 import (
-	"math"
-
+	"github.com/chewxy/math32"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
@@ -26,8 +25,8 @@ type fold struct {
 var (
 	sumFold  = fold{0, vec.Instr("add"), vec.Sum}
 	prodFold = fold{1, vec.Instr("mul"), vec.Prod}
-	maxFold  = fold{float32(math.Inf(-1)), vec.Instr("max"), vec.Max}
-	minFold  = fold{float32(math.Inf(1)), vec.Instr("min"), vec.Min}
+	maxFold  = fold{math32.Inf(-1), vec.Instr("max"), vec.Max}
+	minFold  = fold{math32.Inf(1), vec.Instr("min"), vec.Min}
 )
 
 // Sum adds the elements along the axes l.Ints.
