@@ -27,16 +27,17 @@ func rowAddress(g *build.Context, rows int, base, row reg.GPVirtual) []operand.M
 	return address
 }
 
-// microKernel emits the product of rows rows of A with strips of B, each vectors wide, for one chunk of k.
-// The sums stay in registers from the first k to the last; A is read through its strides, element by element.
+// microKernel emits the product of panels of rows rows of A with strips of B, each vectors wide, for one chunk of k.
+// The sums stay in registers from the first k to the last; A is read through its strides, element by element. The panels
+// are the inner loop: a few of them stay in the level-2 cache while B goes by once.
 func microKernel(g *build.Context, set isa, rows, vectors int) {
 	width := vectors * set.lanes
 	name := fmt.Sprintf("tile%dx%d%s", rows, width, set.name)
 	g.Function(name)
-	g.Doc(fmt.Sprintf("%s computes %d rows of C over strips of %d columns, see tileFunc.", name, rows, width))
+	g.Doc(fmt.Sprintf("%s computes panels of %d rows of C over strips of %d columns, see tileFunc.", name, rows, width))
 	g.Pragma("noescape")
 	g.Attributes(build.NOSPLIT)
-	g.SignatureExpr("func(k int, a *float32, aRow, aCol int, b *float32, bRow, bStrip int, c *float32, ldc, strips, cols int, add bool)")
+	g.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)")
 
 	arg := func(name string) operand.Mem {
 		basic, err := g.Param(name).Resolve()
@@ -51,12 +52,15 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 		g.SHLQ(operand.U8(2), r)
 		return r
 	}
+	panelsLeft := g.AllocLocal(8)
 
 	a, b, c := g.GP64(), g.GP64(), g.GP64()
 	aStep, bStep := stride("aCol"), stride("bRow")
 	aRows := rowAddress(g, rows, a, stride("aRow"))
 
 	g.Label("strip")
+	g.MOVQ(load("panels"), panelsLeft)
+	g.Label("panel")
 	g.Comment("Ask for the tile of C while the sums are computed.")
 	g.MOVQ(arg("c"), c)
 	ldc := stride("ldc")
@@ -134,17 +138,27 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 	cols := load("cols")
 	g.CMPQ(cols, operand.U8(uint8(width)))
 	g.JNE(operand.LabelRef("narrow"))
-
 	g.CMPB(arg("add"), operand.U8(0))
 	g.JE(operand.LabelRef("store"))
 	tile(func(r, v int, at operand.Mem) { g.VADDPS(at, sums[r][v], sums[r][v]) })
 	g.Label("store")
 	tile(func(r, v int, at operand.Mem) { g.VMOVUPS(sums[r][v], at) })
 
-	g.MOVQ(arg("bStrip"), b)
-	g.SHLQ(operand.U8(2), b)
-	g.ADDQ(b, arg("b"))
-	g.ADDQ(operand.U32(uint32(4*width)), arg("c"))
+	g.Label("next")
+	aPanel, cPanel := stride("aPanel"), stride("cPanel")
+	g.ADDQ(aPanel, arg("a"))
+	g.ADDQ(cPanel, arg("c"))
+	g.DECQ(panelsLeft)
+	g.JNE(operand.LabelRef("panel"))
+
+	g.Comment("Back to the first panel and on to the next strip.")
+	g.IMULQ(arg("panels"), aPanel)
+	g.SUBQ(aPanel, arg("a"))
+	g.IMULQ(arg("panels"), cPanel)
+	g.SUBQ(operand.U32(uint32(4*width)), cPanel)
+	g.SUBQ(cPanel, arg("c"))
+	bStrip := stride("bStrip")
+	g.ADDQ(bStrip, arg("b"))
 	g.DECQ(arg("strips"))
 	g.JNE(operand.LabelRef("strip"))
 	g.VZEROUPPER()
@@ -160,6 +174,5 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 	})
 	g.Label("storeNarrow")
 	tile(func(r, v int, at operand.Mem) { edge.store(g, v, sums[r][v], at) })
-	g.VZEROUPPER()
-	g.RET()
+	g.JMP(operand.LabelRef("next"))
 }

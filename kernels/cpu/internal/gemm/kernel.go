@@ -1,13 +1,14 @@
 package gemm
 
-// tileFunc is a micro-kernel. It computes some rows of C over strips of the columns, for one chunk of k:
+// tileFunc is a micro-kernel for tiles of some rows and columns of C. It computes, for one chunk of k,
 //
 //	C[i, j] = or += sum over p of A[i, p] B[p, j], one chain of fused multiply-adds from +0
 //
-// with element (i, p) of A at a[i*aRow+p*aCol], and element (p, j) of strip s of B at b[s*bStrip+p*bRow+j].
-// A strip is as wide as the kernel and the strips of C lie side by side. When cols is less than that width there is
-// one strip of cols columns, of which B must nevertheless have the full width. If add is false C is overwritten.
-type tileFunc func(k int, a *float32, aRow, aCol int, b *float32, bRow, bStrip int, c *float32, ldc, strips, cols int, add bool)
+// for a column of tiles, one in each of some panels of A, and that for some strips of B. In panel q, element (i, p) of A
+// is a[q*aPanel+i*aRow+p*aCol] and element (i, j) of C is c[q*cPanel+i*ldc+j]; in strip s, element (p, j) of B is
+// b[s*bStrip+p*bRow+j]. Strips are as wide as the tile and lie side by side in C. When cols is less than that width
+// there is one strip of cols columns, of which B must nevertheless have the full width. If add is false C is overwritten.
+type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // kernels is the assembly of one tier.
 type kernels struct {

@@ -9,22 +9,10 @@ import (
 const (
 	// panelRows is the number of rows in a packed panel of A: what one AVX-512 or two AVX2 tiles take.
 	panelRows = 12
-	// groupRows is the number of rows of A that are packed at a time when A is a transposed view: there, elements of
-	// neighbouring rows share cache lines.
+	// groupRows is the number of rows of A that are packed at a time. The 48 KB of a chunk of them stay in the level-2
+	// cache while the strips of B go by.
 	groupRows = 4 * panelRows
-	// taskRows is the most rows of C in one task. While the task goes from chunk to chunk of k, its part of C, 288 KB,
-	// stays in the level-2 cache.
-	taskRows = 144
-	// panelCols is the number of columns in a panel of B: one chunk of it, 512 KB, stays in the level-2 cache.
-	panelCols = 512
-	// panelDepth is the number of rows in a panel of B, a multiple of chunk. The panel, 4 MB, stays in level 3.
-	panelDepth = 8 * chunk
-	// packGroup is the number of strips of B that are packed as one task.
-	packGroup = 4
-)
-
-var (
-	// packColumns is how many columns C must have for packing A to pay.
+	// packColumns is how many columns a block of C must have for packing A to pay.
 	packColumns = 96
 	// packRows is how many rows C must have for packing a row-major B to pay.
 	packRows = 96
@@ -32,9 +20,12 @@ var (
 
 // A product is one call of Float32 on an assembly tier.
 //
-// C is computed panel by panel: a panel is a block of B, packed into strips that the micro-kernels read from first to
-// last, and shared by all threads. Then each thread takes blocks of rows, and runs along the panel with up to twelve
-// rows of A at a time.
+// C is cut into blocks. The columns of B that belong to a block are packed into a panel of strips, which the micro-kernels
+// read from first to last. Of A, some panels of twelve rows at a time are packed; each strip is multiplied with all of
+// them.
+//
+// Threads share blocks out and pack what they need themselves, some of it twice. The alternative, panels that all threads
+// use, moves these between caches, which costs more where caches are far apart.
 type product struct {
 	tier     *kernels
 	m, n, k  int
@@ -42,20 +33,18 @@ type product struct {
 	c        []float32
 	ldc      int
 	epilogue Epilogue
-	firstCol int // what the epilogue calls column 0
 
 	// transposed says that this is the product of the transposed operands, C a row here and a column for the caller.
 	transposed bool
 
-	packA bool // pack A before running along the panel
-	packB bool // pack all strips of B, not only a last, narrow one
+	packA  bool // pack A before running along the panel
+	packB  bool // pack all strips of B, not only a last, narrow one
 
-	k0, k1, j0, j1 int       // rows and columns of B in the panel at hand
-	unpacked       int       // full strips that are read where they lie; the other ones follow them
-	packed         []float32 // the packed strips, chunk by chunk
+	grid   grid
+	k0, k1 int     // the rows of B in the panels at hand
+	panels []panel // one for each worker
 
-	rowsPerTask, columnTasks      int
-	packTask, rowTask, columnTask func(worker, task int) // bound methods, made once
+	task func(worker, task int) // the bound method runTask, made once
 }
 
 var products sync.Pool
@@ -65,7 +54,7 @@ func acquire(tier *kernels) *product {
 	p, ok := products.Get().(*product)
 	if !ok {
 		p = new(product)
-		p.packTask, p.rowTask, p.columnTask = p.doPack, p.doRows, p.doColumns
+		p.task = p.runTask
 	}
 	p.tier = tier
 	return p
@@ -77,9 +66,8 @@ func (p *product) release() {
 	products.Put(p)
 }
 
-// set prepares p for a product and chooses what to pack.
+// set prepares p for a product.
 func (p *product) set(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
-	p.firstCol = 0
 	p.transposed = n == 1 && m > 1 && ldc == 1
 	if p.transposed {
 		// A vector would hold one element of the column: compute it as the row B' A'.
@@ -90,163 +78,115 @@ func (p *product) set(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epil
 		b.Col = 1
 	}
 	p.m, p.n, p.k, p.a, p.b, p.c, p.ldc, p.epilogue = m, n, k, a, b, c, ldc, epilogue
-	p.packA = n >= packColumns && m >= panelRows && (a.Row == 1 || a.Col == 1)
-	p.packB = b.Col != 1 || m >= packRows
 }
 
 // run computes the product with up to the given number of workers.
 func (p *product) run(workers int) {
-	if workers > 1 && p.m < 2*panelRows*workers {
-		p.columnTasks = min(workers, divideUp(p.n, p.tier.width()))
-		par.TilesOn(workers, p.columnTasks, p.columnTask)
-		return
+	p.grid = chooseGrid(p.m, p.n, p.tier.width(), workers)
+	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.Row == 1 || p.a.Col == 1)
+	p.packB = p.b.Col != 1 || p.m >= packRows
+	for len(p.panels) < workers {
+		p.panels = append(p.panels, panel{})
 	}
-	tasks := divideUp(divideUp(p.m, taskRows), workers) * workers
-	p.rowsPerTask = divideUp(divideUp(p.m, tasks), 4) * 4
-	for p.j0 = 0; p.j0 < p.n; p.j0 = p.j1 {
-		p.j1 = min(p.j0+panelCols, p.n)
-		for p.k0 = 0; p.k0 < p.k; p.k0 = p.k1 {
-			p.k1 = min(p.k0+panelDepth, p.k)
-			if packTasks := p.choosePacked(); packTasks > 0 {
-				par.TilesOn(workers, packTasks, p.packTask)
-			}
-			par.TilesOn(workers, divideUp(p.m, p.rowsPerTask), p.rowTask)
+	for p.k0 = 0; p.k0 < p.k; p.k0 = p.k1 {
+		p.k1 = min(p.k0+panelDepth, p.k)
+		for w := range workers {
+			p.panels[w].column = -1
 		}
+		par.TilesOn(workers, p.grid.down*p.grid.across, p.task)
 	}
 }
 
-// choosePacked decides which strips of the panel to pack, finds memory for them and returns the number of pack tasks.
-func (p *product) choosePacked() int {
-	width := p.tier.width()
-	strips := divideUp(p.j1-p.j0, width)
-	p.unpacked = 0
-	if !p.packB {
-		p.unpacked = strips
-		// The micro-kernels read B in full vectors, so a strip that ends inside one is packed.
-		if rest := (p.j1 - p.j0) % width; rest != 0 && rest != p.tier.lanes {
-			p.unpacked--
-		}
+// runTask computes what the rows of B at hand contribute to one block of C. The tasks of a column of blocks follow each
+// other, so that a worker seldom needs another panel.
+func (p *product) runTask(worker, task int) {
+	b := &p.panels[worker]
+	if column := task / p.grid.down; b.column != column {
+		b.column = column
+		b.j0 = column * p.grid.cols
+		b.j1 = min(b.j0+p.grid.cols, p.n)
+		p.pack(b)
 	}
-	count := strips - p.unpacked
-	if size := count * width * (p.k1 - p.k0); cap(p.packed) < size {
-		p.packed = make([]float32, size)
-	}
-	p.packed = p.packed[:cap(p.packed)]
-	return divideUp(count, packGroup) * divideUp(p.k1-p.k0, chunk)
-}
-
-// doColumns computes a share of the columns: how products with few rows are split.
-func (p *product) doColumns(_, task int) {
-	width := p.tier.width()
-	strips := divideUp(p.n, width)
-	lo, hi := strips*task/p.columnTasks*width, min(strips*(task+1)/p.columnTasks*width, p.n)
-	q := acquire(p.tier)
-	b := p.b
-	b.Data = b.Data[lo*b.Col:]
-	q.set(p.m, hi-lo, p.k, p.a, b, p.c[lo:], p.ldc, p.epilogue)
-	q.firstCol, q.transposed = lo, p.transposed
-	q.run(1)
-	q.release()
+	i := task % p.grid.down * p.grid.rows
+	p.doBlock(b, i, min(i+p.grid.rows, p.m))
 }
 
 // scratch holds memory for packed panels of A.
 var scratch = sync.Pool{New: func() any { return new([groupRows * chunk]float32) }}
 
-// doRows multiplies a block of rows of A with the panel.
-func (p *product) doRows(_, task int) {
-	i0 := task * p.rowsPerTask
-	i1 := min(i0+p.rowsPerTask, p.m)
-	group, packed := i1-i0, (*[groupRows * chunk]float32)(nil)
+// doBlock multiplies rows [i0, i1) of A with a panel of B.
+func (p *product) doBlock(b *panel, i0, i1 int) {
+	group, packed := i1-i0, []float32(nil)
 	if p.packA {
-		packed = scratch.Get().(*[groupRows * chunk]float32)
-		defer scratch.Put(packed)
-		group = panelRows
-		if p.a.Row == 1 {
-			group = groupRows
-		}
+		memory := scratch.Get().(*[groupRows * chunk]float32)
+		defer scratch.Put(memory)
+		group, packed = groupRows, memory[:]
 	}
 	for k0 := p.k0; k0 < p.k1; k0 += chunk {
 		kc := min(chunk, p.k1-k0)
 		for i := i0; i < i1; i += group {
-			p.doGroup(i, min(group, i1-i), k0, kc, packed)
+			rows := min(group, i1-i)
+			p.doGroup(b, i, rows, k0, kc, packed)
+			if p.epilogue != nil && k0+kc == p.k {
+				for r := i; r < i+rows; r++ {
+					p.finish(r, b.j0, p.c[r*p.ldc+b.j0:r*p.ldc+b.j1])
+				}
+			}
 		}
 	}
 }
 
-// doGroup multiplies a group of rows of A with one chunk of the panel. It packs full panels of them if there is memory
-// for that; the other rows are read where they lie.
-func (p *product) doGroup(i, rows, k0, kc int, packed *[groupRows * chunk]float32) {
-	a := Mat{p.a.Data[i*p.a.Row+k0*p.a.Col:], p.a.Row, p.a.Col}
-	done := 0
-	if packed != nil && rows >= panelRows {
-		panels := rows / panelRows
-		p.tier.packPanels(packed[:], a, kc, panels)
-		for panel := range panels {
-			p.doPanel(i+done, panelRows, k0, kc, Mat{packed[panel*panelRows*kc:], 1, panelRows})
-			done += panelRows
-		}
-	}
-	for ; done < rows; done += panelRows {
-		p.doPanel(i+done, min(panelRows, rows-done), k0, kc, Mat{a.Data[done*a.Row:], a.Row, a.Col})
-	}
-}
-
-// doPanel multiplies up to panelRows rows of A with one chunk of the panel.
-func (p *product) doPanel(i, rows, k0, kc int, a Mat) {
-	for r := 0; r < rows; r += p.tier.rows {
-		p.doTiles(i+r, min(p.tier.rows, rows-r), k0, kc, Mat{a.Data[r*a.Row:], a.Row, a.Col})
-	}
-	if p.epilogue != nil && k0+kc == p.k {
-		for r := i; r < i+rows; r++ {
-			p.finish(r, p.c[r*p.ldc+p.j0:r*p.ldc+p.j1])
-		}
-	}
-}
-
-// finish hands a finished segment of row i to the epilogue.
-func (p *product) finish(i int, segment []float32) {
-	first := p.firstCol + p.j0
+// finish hands a finished segment of row i, from column j on, to the epilogue.
+func (p *product) finish(i, j int, segment []float32) {
 	if !p.transposed {
-		p.epilogue(i, first, segment)
+		p.epilogue(i, j, segment)
 		return
 	}
-	for j := range segment {
-		p.epilogue(first+j, 0, segment[j:j+1])
+	for x := range segment {
+		p.epilogue(j+x, 0, segment[x:x+1])
 	}
 }
 
-// doTiles runs the micro-kernel for some rows of A along one chunk of the panel.
-func (p *product) doTiles(i, rows, k0, kc int, a Mat) {
+// doGroup multiplies a group of rows of A with one chunk of a panel of B. It packs full panels of A if there is memory
+// for that; other rows are read where they lie.
+func (p *product) doGroup(b *panel, i, rows, k0, kc int, packed []float32) {
+	a := Mat{p.a.Data[i*p.a.Row+k0*p.a.Col:], p.a.Row, p.a.Col}
+	if panels := rows / panelRows; panels > 0 {
+		source, step := a, panelRows*a.Row
+		if packed != nil {
+			p.tier.packPanels(packed, a, kc, panels)
+			source, step = Mat{packed, 1, panelRows}, panelRows*kc
+		}
+		for r := 0; r < panelRows; r += p.tier.rows {
+			p.doTiles(b, i+r, k0, kc, p.tier.rows, panels, source.from(r), step)
+		}
+	}
+	for r := rows / panelRows * panelRows; r < rows; r += p.tier.rows {
+		p.doTiles(b, i+r, k0, kc, min(p.tier.rows, rows-r), 1, a.from(r), 0)
+	}
+}
+
+// from returns the matrix without its first rows.
+func (m Mat) from(row int) Mat { return Mat{m.Data[row*m.Row:], m.Row, m.Col} }
+
+// doTiles runs the micro-kernel of some rows over one chunk of a panel of B: on rows i, i+1, ... of C and on those of the
+// following panels of A, which are step elements apart.
+func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Mat, step int) {
 	width := p.tier.width()
+	full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width
 	wide := p.tier.wide[rows]
-	c := p.c[i*p.ldc+p.j0:]
+	c := p.c[i*p.ldc+b.j0:]
 	add := k0 > 0
-
-	full := (p.j1 - p.j0) / width
-	rest := p.j1 - p.j0 - full*width
-	var b []float32
-	var bRow, bStrip int
-	if p.unpacked > 0 {
-		b, bRow, bStrip = p.b.Data[k0*p.b.Row+p.j0:], p.b.Row, width
-	} else {
-		b, bRow, bStrip = p.packedStrip(k0, kc, 0), width, kc*width
-	}
 	if full > 0 {
-		wide(kc, &a.Data[0], a.Row, a.Col, &b[0], bRow, bStrip, &c[0], p.ldc, full, width, add)
+		strips, bRow, bStrip := p.strip(b, 0, k0, kc)
+		wide(kc, &a.Data[0], a.Row, a.Col, step, &strips[0], bRow, bStrip, &c[0], p.ldc, panelRows*p.ldc, panels, full, width, add)
 	}
-	if rest == 0 {
-		return
+	if rest > 0 {
+		last := wide
+		if rest <= p.tier.lanes {
+			last = p.tier.narrow[rows]
+		}
+		strip, bRow, _ := p.strip(b, full, k0, kc)
+		last(kc, &a.Data[0], a.Row, a.Col, step, &strip[0], bRow, 0, &c[full*width], p.ldc, panelRows*p.ldc, panels, 1, rest, add)
 	}
-	if p.unpacked > full {
-		b = b[full*width:]
-	} else {
-		b, bRow = p.packedStrip(k0, kc, full), width
-	}
-	last := wide
-	if rest <= p.tier.lanes {
-		last = p.tier.narrow[rows]
-	}
-	last(kc, &a.Data[0], a.Row, a.Col, &b[0], bRow, 0, &c[full*width], p.ldc, 1, rest, add)
 }
-
-func divideUp(n, unit int) int { return (n + unit - 1) / unit }

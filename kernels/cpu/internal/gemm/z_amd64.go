@@ -2,125 +2,125 @@
 
 package gemm
 
-// tile1x32AVX512 computes 1 rows of C over strips of 32 columns, see tileFunc.
+// tile1x32AVX512 computes panels of 1 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile1x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile1x16AVX512 computes 1 rows of C over strips of 16 columns, see tileFunc.
+// tile1x16AVX512 computes panels of 1 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile1x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile2x32AVX512 computes 2 rows of C over strips of 32 columns, see tileFunc.
+// tile2x32AVX512 computes panels of 2 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile2x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile2x16AVX512 computes 2 rows of C over strips of 16 columns, see tileFunc.
+// tile2x16AVX512 computes panels of 2 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile2x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile3x32AVX512 computes 3 rows of C over strips of 32 columns, see tileFunc.
+// tile3x32AVX512 computes panels of 3 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile3x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile3x16AVX512 computes 3 rows of C over strips of 16 columns, see tileFunc.
+// tile3x16AVX512 computes panels of 3 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile3x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile4x32AVX512 computes 4 rows of C over strips of 32 columns, see tileFunc.
+// tile4x32AVX512 computes panels of 4 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile4x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile4x16AVX512 computes 4 rows of C over strips of 16 columns, see tileFunc.
+// tile4x16AVX512 computes panels of 4 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile4x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile5x32AVX512 computes 5 rows of C over strips of 32 columns, see tileFunc.
+// tile5x32AVX512 computes panels of 5 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile5x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile5x16AVX512 computes 5 rows of C over strips of 16 columns, see tileFunc.
+// tile5x16AVX512 computes panels of 5 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile5x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile6x32AVX512 computes 6 rows of C over strips of 32 columns, see tileFunc.
+// tile6x32AVX512 computes panels of 6 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile6x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile6x16AVX512 computes 6 rows of C over strips of 16 columns, see tileFunc.
+// tile6x16AVX512 computes panels of 6 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile6x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile7x32AVX512 computes 7 rows of C over strips of 32 columns, see tileFunc.
+// tile7x32AVX512 computes panels of 7 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile7x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile7x16AVX512 computes 7 rows of C over strips of 16 columns, see tileFunc.
+// tile7x16AVX512 computes panels of 7 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile7x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile8x32AVX512 computes 8 rows of C over strips of 32 columns, see tileFunc.
+// tile8x32AVX512 computes panels of 8 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile8x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile8x16AVX512 computes 8 rows of C over strips of 16 columns, see tileFunc.
+// tile8x16AVX512 computes panels of 8 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile8x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile9x32AVX512 computes 9 rows of C over strips of 32 columns, see tileFunc.
+// tile9x32AVX512 computes panels of 9 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile9x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile9x16AVX512 computes 9 rows of C over strips of 16 columns, see tileFunc.
+// tile9x16AVX512 computes panels of 9 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile9x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile10x32AVX512 computes 10 rows of C over strips of 32 columns, see tileFunc.
+// tile10x32AVX512 computes panels of 10 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile10x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile10x16AVX512 computes 10 rows of C over strips of 16 columns, see tileFunc.
+// tile10x16AVX512 computes panels of 10 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile10x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile11x32AVX512 computes 11 rows of C over strips of 32 columns, see tileFunc.
+// tile11x32AVX512 computes panels of 11 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile11x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile11x16AVX512 computes 11 rows of C over strips of 16 columns, see tileFunc.
+// tile11x16AVX512 computes panels of 11 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile11x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile12x32AVX512 computes 12 rows of C over strips of 32 columns, see tileFunc.
+// tile12x32AVX512 computes panels of 12 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
-func tile12x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile12x16AVX512 computes 12 rows of C over strips of 16 columns, see tileFunc.
+// tile12x16AVX512 computes panels of 12 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile12x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
 // copyStripsAVX512 is kernels.copyStrips for this tier.
 //
@@ -130,65 +130,65 @@ func copyStripsAVX512(dst *float32, src *float32, row int, k int, strips int, co
 // peakAVX512 does 12 independent vector multiply-adds of x n times.
 func peakAVX512(n int, x float32)
 
-// tile1x16AVX2 computes 1 rows of C over strips of 16 columns, see tileFunc.
+// tile1x16AVX2 computes panels of 1 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile1x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile1x8AVX2 computes 1 rows of C over strips of 8 columns, see tileFunc.
+// tile1x8AVX2 computes panels of 1 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile1x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile2x16AVX2 computes 2 rows of C over strips of 16 columns, see tileFunc.
+// tile2x16AVX2 computes panels of 2 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile2x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile2x8AVX2 computes 2 rows of C over strips of 8 columns, see tileFunc.
+// tile2x8AVX2 computes panels of 2 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile2x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile3x16AVX2 computes 3 rows of C over strips of 16 columns, see tileFunc.
+// tile3x16AVX2 computes panels of 3 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile3x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile3x8AVX2 computes 3 rows of C over strips of 8 columns, see tileFunc.
+// tile3x8AVX2 computes panels of 3 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile3x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile4x16AVX2 computes 4 rows of C over strips of 16 columns, see tileFunc.
+// tile4x16AVX2 computes panels of 4 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile4x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile4x8AVX2 computes 4 rows of C over strips of 8 columns, see tileFunc.
+// tile4x8AVX2 computes panels of 4 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile4x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile5x16AVX2 computes 5 rows of C over strips of 16 columns, see tileFunc.
+// tile5x16AVX2 computes panels of 5 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile5x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile5x8AVX2 computes 5 rows of C over strips of 8 columns, see tileFunc.
+// tile5x8AVX2 computes panels of 5 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile5x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile6x16AVX2 computes 6 rows of C over strips of 16 columns, see tileFunc.
+// tile6x16AVX2 computes panels of 6 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
-func tile6x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// tile6x8AVX2 computes 6 rows of C over strips of 8 columns, see tileFunc.
+// tile6x8AVX2 computes panels of 6 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile6x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
 // copyStripsAVX2 is kernels.copyStrips for this tier.
 //

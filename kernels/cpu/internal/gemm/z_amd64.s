@@ -2,179 +2,219 @@
 
 #include "textflag.h"
 
-// func tile1x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), AX
+TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), CX
+	SHLQ $0x02, CX
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
-	SHLQ       $0x02, CX
-	PREFETCHT0 (AX)
-	PREFETCHT0 124(AX)
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), BX
+	SHLQ       $0x02, BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+40(FP), BX
 	MOVQ       k+0(FP), SI
 	TESTQ      SI, SI
 	JE         done
 
 step:
-	VMOVUPS      (CX), Z2
-	VMOVUPS      64(CX), Z3
-	ADDQ         BX, CX
-	VBROADCASTSS (AX), Z4
+	VMOVUPS      (BX), Z2
+	VMOVUPS      64(BX), Z3
+	ADDQ         DX, BX
+	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         DX, AX
+	ADDQ         AX, CX
 	DECQ         SI
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
-	CMPQ   AX, $0x20
+	MOVQ   cols+104(FP), CX
+	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
-	VADDPS (AX), Z0, Z0
-	VADDPS 64(AX), Z1, Z1
+	MOVQ   c+64(FP), CX
+	VADDPS (CX), Z0, Z0
+	VADDPS 64(CX), Z1, Z1
 
 store:
-	MOVQ    c+56(FP), AX
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+	MOVQ    c+64(FP), CX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), BX
+	SHLQ $0x02, BX
+	ADDQ CX, a+8(FP)
+	ADDQ BX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), BX
+	SUBQ  $0x00000080, BX
+	SUBQ  BX, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      AX, CX
-	MOVQ      $0x00000001, AX
-	SHLQ      CL, AX
-	DECQ      AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, BX
+	SHLQ      CL, BX
+	DECQ      BX
+	KMOVW     BX, K1
+	SHRQ      $0x10, BX
+	KMOVW     BX, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), AX
-	VMOVUPS.Z (AX), K1, Z4
+	MOVQ      c+64(FP), CX
+	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z 64(AX), K2, Z4
+	VMOVUPS.Z 64(CX), K2, Z4
 	VADDPS    Z4, Z1, Z1
 
 storeNarrow:
-	MOVQ    c+56(FP), AX
-	VMOVUPS Z0, K1, (AX)
-	VMOVUPS Z1, K2, 64(AX)
-	VZEROUPPER
-	RET
+	MOVQ    c+64(FP), CX
+	VMOVUPS Z0, K1, (CX)
+	VMOVUPS Z1, K2, 64(CX)
+	JMP     next
 
-// func tile1x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), AX
+TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), CX
+	SHLQ $0x02, CX
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
-	SHLQ       $0x02, CX
-	PREFETCHT0 (AX)
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), BX
+	SHLQ       $0x02, BX
+	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
-	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+40(FP), BX
 	MOVQ       k+0(FP), SI
 	TESTQ      SI, SI
 	JE         done
 
 step:
-	VMOVUPS      (CX), Z1
-	ADDQ         BX, CX
-	VBROADCASTSS (AX), Z2
+	VMOVUPS      (BX), Z1
+	ADDQ         DX, BX
+	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         DX, AX
+	ADDQ         AX, CX
 	DECQ         SI
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
-	CMPQ   AX, $0x10
+	MOVQ   cols+104(FP), CX
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
-	VADDPS (AX), Z0, Z0
+	MOVQ   c+64(FP), CX
+	VADDPS (CX), Z0, Z0
 
 store:
-	MOVQ    c+56(FP), AX
-	VMOVUPS Z0, (AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+	MOVQ    c+64(FP), CX
+	VMOVUPS Z0, (CX)
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), BX
+	SHLQ $0x02, BX
+	ADDQ CX, a+8(FP)
+	ADDQ BX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), BX
+	SUBQ  $0x00000040, BX
+	SUBQ  BX, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      AX, CX
-	MOVQ      $0x00000001, AX
-	SHLQ      CL, AX
-	DECQ      AX
-	KMOVW     AX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, BX
+	SHLQ      CL, BX
+	DECQ      BX
+	KMOVW     BX, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), AX
-	VMOVUPS.Z (AX), K1, Z2
+	MOVQ      c+64(FP), CX
+	VMOVUPS.Z (CX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 
 storeNarrow:
-	MOVQ    c+56(FP), AX
-	VMOVUPS Z0, K1, (AX)
-	VZEROUPPER
-	RET
+	MOVQ    c+64(FP), CX
+	VMOVUPS Z0, K1, (CX)
+	JMP     next
 
-// func tile2x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), SI
+	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -182,191 +222,229 @@ strip:
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), DI
 	MOVQ       k+0(FP), R8
 	TESTQ      R8, R8
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z4
-	VMOVUPS      64(DX), Z5
-	ADDQ         SI, DX
+	VMOVUPS      (DI), Z4
+	VMOVUPS      64(DI), Z5
+	ADDQ         DX, DI
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (CX)(DI*1), Z6
+	VBROADCASTSS (CX)(BX*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R8
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), SI
+	SHLQ $0x02, SI
+	ADDQ CX, a+8(FP)
+	ADDQ SI, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), SI
+	SUBQ  $0x00000080, SI
+	SUBQ  SI, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	SHRQ      $0x10, DI
+	KMOVW     DI, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z6
 	VADDPS    Z6, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z6
 	VADDPS    Z6, Z3, Z3
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile2x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), SI
+	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), DI
 	MOVQ       k+0(FP), R8
 	TESTQ      R8, R8
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z2
-	ADDQ         SI, DX
+	VMOVUPS      (DI), Z2
+	ADDQ         DX, DI
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (CX)(DI*1), Z3
+	VBROADCASTSS (CX)(BX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R8
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z1, Z1
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z1, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), SI
+	SHLQ $0x02, SI
+	ADDQ CX, a+8(FP)
+	ADDQ SI, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), SI
+	SUBQ  $0x00000040, SI
+	SUBQ  SI, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z3
 	VADDPS    Z3, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z3
 	VADDPS    Z3, Z1, Z1
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z1, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile3x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), SI
+	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -376,226 +454,264 @@ strip:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), DI
 	MOVQ       k+0(FP), R8
 	TESTQ      R8, R8
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z6
-	VMOVUPS      64(DX), Z7
-	ADDQ         SI, DX
+	VMOVUPS      (DI), Z6
+	VMOVUPS      64(DI), Z7
+	ADDQ         DX, DI
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (CX)(DI*1), Z8
+	VBROADCASTSS (CX)(BX*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (CX)(DI*2), Z8
+	VBROADCASTSS (CX)(BX*2), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R8
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), SI
+	SHLQ $0x02, SI
+	ADDQ CX, a+8(FP)
+	ADDQ SI, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), SI
+	SUBQ  $0x00000080, SI
+	SUBQ  SI, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	SHRQ      $0x10, DI
+	KMOVW     DI, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z8
 	VADDPS    Z8, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z8
 	VADDPS    Z8, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z8
 	VADDPS    Z8, Z5, Z5
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile3x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), SI
+	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), DI
 	MOVQ       k+0(FP), R8
 	TESTQ      R8, R8
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z3
-	ADDQ         SI, DX
+	VMOVUPS      (DI), Z3
+	ADDQ         DX, DI
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z3, Z4, Z0
-	VBROADCASTSS (CX)(DI*1), Z4
+	VBROADCASTSS (CX)(BX*1), Z4
 	VFMADD231PS  Z3, Z4, Z1
-	VBROADCASTSS (CX)(DI*2), Z4
+	VBROADCASTSS (CX)(BX*2), Z4
 	VFMADD231PS  Z3, Z4, Z2
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R8
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z2, Z2
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z2, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), SI
+	SHLQ $0x02, SI
+	ADDQ CX, a+8(FP)
+	ADDQ SI, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), SI
+	SUBQ  $0x00000040, SI
+	SUBQ  SI, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z2, Z2
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    SI, CX
 	VMOVUPS Z2, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile4x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
+	LEAQ (BX)(BX*2), SI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), DI
+	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -607,261 +723,299 @@ strip:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R8
 	MOVQ       k+0(FP), R9
 	TESTQ      R9, R9
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z8
-	VMOVUPS      64(DX), Z9
-	ADDQ         SI, DX
+	VMOVUPS      (R8), Z8
+	VMOVUPS      64(R8), Z9
+	ADDQ         DX, R8
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (CX)(DI*1), Z10
+	VBROADCASTSS (CX)(BX*1), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (CX)(DI*2), Z10
+	VBROADCASTSS (CX)(BX*2), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (CX)(R8*1), Z10
+	VBROADCASTSS (CX)(SI*1), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R9
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), DI
+	SHLQ $0x02, DI
+	ADDQ CX, a+8(FP)
+	ADDQ DI, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), DI
+	SUBQ  $0x00000080, DI
+	SUBQ  DI, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	SHRQ      $0x10, R8
+	KMOVW     R8, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z10
 	VADDPS    Z10, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z10
 	VADDPS    Z10, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z10
 	VADDPS    Z10, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z10
 	VADDPS    Z10, Z7, Z7
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile4x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
+	LEAQ (BX)(BX*2), SI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), DI
+	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R8
 	MOVQ       k+0(FP), R9
 	TESTQ      R9, R9
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z4
-	ADDQ         SI, DX
+	VMOVUPS      (R8), Z4
+	ADDQ         DX, R8
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
-	VBROADCASTSS (CX)(DI*1), Z5
+	VBROADCASTSS (CX)(BX*1), Z5
 	VFMADD231PS  Z4, Z5, Z1
-	VBROADCASTSS (CX)(DI*2), Z5
+	VBROADCASTSS (CX)(BX*2), Z5
 	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (CX)(R8*1), Z5
+	VBROADCASTSS (CX)(SI*1), Z5
 	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R9
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z3, Z3
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z3, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), DI
+	SHLQ $0x02, DI
+	ADDQ CX, a+8(FP)
+	ADDQ DI, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), DI
+	SUBQ  $0x00000040, DI
+	SUBQ  DI, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z3, Z3
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z3, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile5x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
+	LEAQ (BX)(BX*2), SI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), DI
+	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -875,160 +1029,179 @@ strip:
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R8
 	MOVQ       k+0(FP), R9
 	TESTQ      R9, R9
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z10
-	VMOVUPS      64(DX), Z11
-	ADDQ         SI, DX
+	VMOVUPS      (R8), Z10
+	VMOVUPS      64(R8), Z11
+	ADDQ         DX, R8
 	VBROADCASTSS (CX), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (CX)(DI*1), Z12
+	VBROADCASTSS (CX)(BX*1), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (CX)(DI*2), Z12
+	VBROADCASTSS (CX)(BX*2), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (CX)(R8*1), Z12
+	VBROADCASTSS (CX)(SI*1), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (CX)(DI*4), Z12
+	VBROADCASTSS (CX)(BX*4), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R9
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS 64(CX), Z9, Z9
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), DI
+	SHLQ $0x02, DI
+	ADDQ CX, a+8(FP)
+	ADDQ DI, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), DI
+	SUBQ  $0x00000080, DI
+	SUBQ  DI, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	SHRQ      $0x10, R8
+	KMOVW     R8, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z12
 	VADDPS    Z12, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z12
 	VADDPS    Z12, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z12
 	VADDPS    Z12, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z12
 	VADDPS    Z12, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z8, Z8
 	VMOVUPS.Z 64(CX), K2, Z12
 	VADDPS    Z12, Z9, Z9
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile5x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
+	LEAQ (BX)(BX*2), SI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), DI
+	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -1036,135 +1209,154 @@ strip:
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R8
 	MOVQ       k+0(FP), R9
 	TESTQ      R9, R9
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z5
-	ADDQ         SI, DX
+	VMOVUPS      (R8), Z5
+	ADDQ         DX, R8
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z5, Z6, Z0
-	VBROADCASTSS (CX)(DI*1), Z6
+	VBROADCASTSS (CX)(BX*1), Z6
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (CX)(DI*2), Z6
+	VBROADCASTSS (CX)(BX*2), Z6
 	VFMADD231PS  Z5, Z6, Z2
-	VBROADCASTSS (CX)(R8*1), Z6
+	VBROADCASTSS (CX)(SI*1), Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VBROADCASTSS (CX)(DI*4), Z6
+	VBROADCASTSS (CX)(BX*4), Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R9
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z4, Z4
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z4, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), DI
+	SHLQ $0x02, DI
+	ADDQ CX, a+8(FP)
+	ADDQ DI, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), DI
+	SUBQ  $0x00000040, DI
+	SUBQ  DI, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z4, Z4
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    DI, CX
 	VMOVUPS Z4, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile6x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R8
+	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -1180,180 +1372,199 @@ strip:
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R9
 	MOVQ       k+0(FP), R10
 	TESTQ      R10, R10
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z12
-	VMOVUPS      64(DX), Z13
-	ADDQ         SI, DX
+	VMOVUPS      (R9), Z12
+	VMOVUPS      64(R9), Z13
+	ADDQ         DX, R9
 	VBROADCASTSS (CX), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS (CX)(DI*1), Z14
+	VBROADCASTSS (CX)(BX*1), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS (CX)(DI*2), Z14
+	VBROADCASTSS (CX)(BX*2), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS (CX)(R8*1), Z14
+	VBROADCASTSS (CX)(SI*1), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS (CX)(DI*4), Z14
+	VBROADCASTSS (CX)(BX*4), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (CX)(R9*1), Z14
+	VBROADCASTSS (CX)(DI*1), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R10
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS 64(CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z10, Z10
 	VADDPS 64(CX), Z11, Z11
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z10, (CX)
 	VMOVUPS Z11, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R8
+	SHLQ $0x02, R8
+	ADDQ CX, a+8(FP)
+	ADDQ R8, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R8
+	SUBQ  $0x00000080, R8
+	SUBQ  R8, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K1
+	SHRQ      $0x10, R9
+	KMOVW     R9, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z14
 	VADDPS    Z14, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z14
 	VADDPS    Z14, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z14
 	VADDPS    Z14, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z14
 	VADDPS    Z14, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z8, Z8
 	VMOVUPS.Z 64(CX), K2, Z14
 	VADDPS    Z14, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z10, Z10
 	VMOVUPS.Z 64(CX), K2, Z14
 	VADDPS    Z14, Z11, Z11
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile6x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R8
+	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -1362,149 +1573,168 @@ strip:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R9
 	MOVQ       k+0(FP), R10
 	TESTQ      R10, R10
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z6
-	ADDQ         SI, DX
+	VMOVUPS      (R9), Z6
+	ADDQ         DX, R9
 	VBROADCASTSS (CX), Z7
 	VFMADD231PS  Z6, Z7, Z0
-	VBROADCASTSS (CX)(DI*1), Z7
+	VBROADCASTSS (CX)(BX*1), Z7
 	VFMADD231PS  Z6, Z7, Z1
-	VBROADCASTSS (CX)(DI*2), Z7
+	VBROADCASTSS (CX)(BX*2), Z7
 	VFMADD231PS  Z6, Z7, Z2
-	VBROADCASTSS (CX)(R8*1), Z7
+	VBROADCASTSS (CX)(SI*1), Z7
 	VFMADD231PS  Z6, Z7, Z3
-	VBROADCASTSS (CX)(DI*4), Z7
+	VBROADCASTSS (CX)(BX*4), Z7
 	VFMADD231PS  Z6, Z7, Z4
-	VBROADCASTSS (CX)(R9*1), Z7
+	VBROADCASTSS (CX)(DI*1), Z7
 	VFMADD231PS  Z6, Z7, Z5
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R10
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z5, Z5
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z5, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R8
+	SHLQ $0x02, R8
+	ADDQ CX, a+8(FP)
+	ADDQ R8, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R8
+	SUBQ  $0x00000040, R8
+	SUBQ  R8, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z4, Z4
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z5, Z5
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z5, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile7x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R8
+	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -1522,199 +1752,218 @@ strip:
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R9
 	MOVQ       k+0(FP), R10
 	TESTQ      R10, R10
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z14
-	VMOVUPS      64(DX), Z15
-	ADDQ         SI, DX
+	VMOVUPS      (R9), Z14
+	VMOVUPS      64(R9), Z15
+	ADDQ         DX, R9
 	VBROADCASTSS (CX), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS (CX)(DI*1), Z16
+	VBROADCASTSS (CX)(BX*1), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS (CX)(DI*2), Z16
+	VBROADCASTSS (CX)(BX*2), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS (CX)(R8*1), Z16
+	VBROADCASTSS (CX)(SI*1), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS (CX)(DI*4), Z16
+	VBROADCASTSS (CX)(BX*4), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS (CX)(R9*1), Z16
+	VBROADCASTSS (CX)(DI*1), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS (CX)(R8*2), Z16
+	VBROADCASTSS (CX)(SI*2), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R10
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS 64(CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z10, Z10
 	VADDPS 64(CX), Z11, Z11
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z12, Z12
 	VADDPS 64(CX), Z13, Z13
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z10, (CX)
 	VMOVUPS Z11, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z12, (CX)
 	VMOVUPS Z13, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R8
+	SHLQ $0x02, R8
+	ADDQ CX, a+8(FP)
+	ADDQ R8, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R8
+	SUBQ  $0x00000080, R8
+	SUBQ  R8, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K1
+	SHRQ      $0x10, R9
+	KMOVW     R9, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z16
 	VADDPS    Z16, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z16
 	VADDPS    Z16, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z16
 	VADDPS    Z16, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z16
 	VADDPS    Z16, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z8, Z8
 	VMOVUPS.Z 64(CX), K2, Z16
 	VADDPS    Z16, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z10, Z10
 	VMOVUPS.Z 64(CX), K2, Z16
 	VADDPS    Z16, Z11, Z11
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z12, Z12
 	VMOVUPS.Z 64(CX), K2, Z16
 	VADDPS    Z16, Z13, Z13
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z12, K1, (CX)
 	VMOVUPS Z13, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile7x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R8
+	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -1724,164 +1973,183 @@ strip:
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R9
 	MOVQ       k+0(FP), R10
 	TESTQ      R10, R10
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z7
-	ADDQ         SI, DX
+	VMOVUPS      (R9), Z7
+	ADDQ         DX, R9
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z7, Z8, Z0
-	VBROADCASTSS (CX)(DI*1), Z8
+	VBROADCASTSS (CX)(BX*1), Z8
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (CX)(DI*2), Z8
+	VBROADCASTSS (CX)(BX*2), Z8
 	VFMADD231PS  Z7, Z8, Z2
-	VBROADCASTSS (CX)(R8*1), Z8
+	VBROADCASTSS (CX)(SI*1), Z8
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (CX)(DI*4), Z8
+	VBROADCASTSS (CX)(BX*4), Z8
 	VFMADD231PS  Z7, Z8, Z4
-	VBROADCASTSS (CX)(R9*1), Z8
+	VBROADCASTSS (CX)(DI*1), Z8
 	VFMADD231PS  Z7, Z8, Z5
-	VBROADCASTSS (CX)(R8*2), Z8
+	VBROADCASTSS (CX)(SI*2), Z8
 	VFMADD231PS  Z7, Z8, Z6
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R10
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z6, Z6
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z6, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R8
+	SHLQ $0x02, R8
+	ADDQ CX, a+8(FP)
+	ADDQ R8, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R8
+	SUBQ  $0x00000040, R8
+	SUBQ  R8, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z4, Z4
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z6, Z6
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R8, CX
 	VMOVUPS Z6, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile8x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R9
+	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -1901,219 +2169,238 @@ strip:
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R10
 	MOVQ       k+0(FP), R11
 	TESTQ      R11, R11
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z16
-	VMOVUPS      64(DX), Z17
-	ADDQ         SI, DX
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
+	ADDQ         DX, R10
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS (CX)(DI*1), Z18
+	VBROADCASTSS (CX)(BX*1), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS (CX)(DI*2), Z18
+	VBROADCASTSS (CX)(BX*2), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS (CX)(R8*1), Z18
+	VBROADCASTSS (CX)(SI*1), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS (CX)(DI*4), Z18
+	VBROADCASTSS (CX)(BX*4), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS (CX)(R9*1), Z18
+	VBROADCASTSS (CX)(DI*1), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS (CX)(R8*2), Z18
+	VBROADCASTSS (CX)(SI*2), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (CX)(R10*1), Z18
+	VBROADCASTSS (CX)(R8*1), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R11
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS 64(CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z10, Z10
 	VADDPS 64(CX), Z11, Z11
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z12, Z12
 	VADDPS 64(CX), Z13, Z13
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z14, Z14
 	VADDPS 64(CX), Z15, Z15
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z10, (CX)
 	VMOVUPS Z11, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z12, (CX)
 	VMOVUPS Z13, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z14, (CX)
 	VMOVUPS Z15, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R9
+	SHLQ $0x02, R9
+	ADDQ CX, a+8(FP)
+	ADDQ R9, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R9
+	SUBQ  $0x00000080, R9
+	SUBQ  R9, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R10
+	SHLQ      CL, R10
+	DECQ      R10
+	KMOVW     R10, K1
+	SHRQ      $0x10, R10
+	KMOVW     R10, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z18
 	VADDPS    Z18, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z18
 	VADDPS    Z18, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z18
 	VADDPS    Z18, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z18
 	VADDPS    Z18, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z8, Z8
 	VMOVUPS.Z 64(CX), K2, Z18
 	VADDPS    Z18, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z10, Z10
 	VMOVUPS.Z 64(CX), K2, Z18
 	VADDPS    Z18, Z11, Z11
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z12, Z12
 	VMOVUPS.Z 64(CX), K2, Z18
 	VADDPS    Z18, Z13, Z13
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z14, Z14
 	VMOVUPS.Z 64(CX), K2, Z18
 	VADDPS    Z18, Z15, Z15
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z12, K1, (CX)
 	VMOVUPS Z13, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z14, K1, (CX)
 	VMOVUPS Z15, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile8x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R9
+	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -2124,178 +2411,197 @@ strip:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R10
 	MOVQ       k+0(FP), R11
 	TESTQ      R11, R11
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z8
-	ADDQ         SI, DX
+	VMOVUPS      (R10), Z8
+	ADDQ         DX, R10
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (CX)(DI*1), Z9
+	VBROADCASTSS (CX)(BX*1), Z9
 	VFMADD231PS  Z8, Z9, Z1
-	VBROADCASTSS (CX)(DI*2), Z9
+	VBROADCASTSS (CX)(BX*2), Z9
 	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (CX)(R8*1), Z9
+	VBROADCASTSS (CX)(SI*1), Z9
 	VFMADD231PS  Z8, Z9, Z3
-	VBROADCASTSS (CX)(DI*4), Z9
+	VBROADCASTSS (CX)(BX*4), Z9
 	VFMADD231PS  Z8, Z9, Z4
-	VBROADCASTSS (CX)(R9*1), Z9
+	VBROADCASTSS (CX)(DI*1), Z9
 	VFMADD231PS  Z8, Z9, Z5
-	VBROADCASTSS (CX)(R8*2), Z9
+	VBROADCASTSS (CX)(SI*2), Z9
 	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (CX)(R10*1), Z9
+	VBROADCASTSS (CX)(R8*1), Z9
 	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R11
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z6, Z6
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z7, Z7
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z7, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R9
+	SHLQ $0x02, R9
+	ADDQ CX, a+8(FP)
+	ADDQ R9, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R9
+	SUBQ  $0x00000040, R9
+	SUBQ  R9, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R10
+	SHLQ      CL, R10
+	DECQ      R10
+	KMOVW     R10, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z4, Z4
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z6, Z6
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z7, Z7
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z7, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile9x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile9x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R9
+	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -2317,238 +2623,257 @@ strip:
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R10
 	MOVQ       k+0(FP), R11
 	TESTQ      R11, R11
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z18
-	VMOVUPS      64(DX), Z19
-	ADDQ         SI, DX
+	VMOVUPS      (R10), Z18
+	VMOVUPS      64(R10), Z19
+	ADDQ         DX, R10
 	VBROADCASTSS (CX), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS (CX)(DI*1), Z20
+	VBROADCASTSS (CX)(BX*1), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS (CX)(DI*2), Z20
+	VBROADCASTSS (CX)(BX*2), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS (CX)(R8*1), Z20
+	VBROADCASTSS (CX)(SI*1), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS (CX)(DI*4), Z20
+	VBROADCASTSS (CX)(BX*4), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS (CX)(R9*1), Z20
+	VBROADCASTSS (CX)(DI*1), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS (CX)(R8*2), Z20
+	VBROADCASTSS (CX)(SI*2), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS (CX)(R10*1), Z20
+	VBROADCASTSS (CX)(R8*1), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS (CX)(DI*8), Z20
+	VBROADCASTSS (CX)(BX*8), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R11
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS 64(CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z10, Z10
 	VADDPS 64(CX), Z11, Z11
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z12, Z12
 	VADDPS 64(CX), Z13, Z13
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z14, Z14
 	VADDPS 64(CX), Z15, Z15
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z16, Z16
 	VADDPS 64(CX), Z17, Z17
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z10, (CX)
 	VMOVUPS Z11, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z12, (CX)
 	VMOVUPS Z13, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z14, (CX)
 	VMOVUPS Z15, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z16, (CX)
 	VMOVUPS Z17, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R9
+	SHLQ $0x02, R9
+	ADDQ CX, a+8(FP)
+	ADDQ R9, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R9
+	SUBQ  $0x00000080, R9
+	SUBQ  R9, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R10
+	SHLQ      CL, R10
+	DECQ      R10
+	KMOVW     R10, K1
+	SHRQ      $0x10, R10
+	KMOVW     R10, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z8, Z8
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z10, Z10
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z11, Z11
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z12, Z12
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z13, Z13
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z14, Z14
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z15, Z15
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z16, Z16
 	VMOVUPS.Z 64(CX), K2, Z20
 	VADDPS    Z20, Z17, Z17
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z12, K1, (CX)
 	VMOVUPS Z13, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z14, K1, (CX)
 	VMOVUPS Z15, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z16, K1, (CX)
 	VMOVUPS Z17, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile9x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile9x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R9
+	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -2560,193 +2885,212 @@ strip:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R10
 	MOVQ       k+0(FP), R11
 	TESTQ      R11, R11
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z9
-	ADDQ         SI, DX
+	VMOVUPS      (R10), Z9
+	ADDQ         DX, R10
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z9, Z10, Z0
-	VBROADCASTSS (CX)(DI*1), Z10
+	VBROADCASTSS (CX)(BX*1), Z10
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (CX)(DI*2), Z10
+	VBROADCASTSS (CX)(BX*2), Z10
 	VFMADD231PS  Z9, Z10, Z2
-	VBROADCASTSS (CX)(R8*1), Z10
+	VBROADCASTSS (CX)(SI*1), Z10
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (CX)(DI*4), Z10
+	VBROADCASTSS (CX)(BX*4), Z10
 	VFMADD231PS  Z9, Z10, Z4
-	VBROADCASTSS (CX)(R9*1), Z10
+	VBROADCASTSS (CX)(DI*1), Z10
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (CX)(R8*2), Z10
+	VBROADCASTSS (CX)(SI*2), Z10
 	VFMADD231PS  Z9, Z10, Z6
-	VBROADCASTSS (CX)(R10*1), Z10
+	VBROADCASTSS (CX)(R8*1), Z10
 	VFMADD231PS  Z9, Z10, Z7
-	VBROADCASTSS (CX)(DI*8), Z10
+	VBROADCASTSS (CX)(BX*8), Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R11
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z6, Z6
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z8, Z8
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z7, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z8, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R9
+	SHLQ $0x02, R9
+	ADDQ CX, a+8(FP)
+	ADDQ R9, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R9
+	SUBQ  $0x00000040, R9
+	SUBQ  R9, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R10
+	SHLQ      CL, R10
+	DECQ      R10
+	KMOVW     R10, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z4, Z4
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z6, Z6
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z8, Z8
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z7, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R9, CX
 	VMOVUPS Z8, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile10x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile10x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
-	LEAQ (R10)(DI*2), R11
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R10
+	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -2770,258 +3114,277 @@ strip:
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R11
 	MOVQ       k+0(FP), R12
 	TESTQ      R12, R12
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z20
-	VMOVUPS      64(DX), Z21
-	ADDQ         SI, DX
+	VMOVUPS      (R11), Z20
+	VMOVUPS      64(R11), Z21
+	ADDQ         DX, R11
 	VBROADCASTSS (CX), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS (CX)(DI*1), Z22
+	VBROADCASTSS (CX)(BX*1), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS (CX)(DI*2), Z22
+	VBROADCASTSS (CX)(BX*2), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS (CX)(R8*1), Z22
+	VBROADCASTSS (CX)(SI*1), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS (CX)(DI*4), Z22
+	VBROADCASTSS (CX)(BX*4), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS (CX)(R9*1), Z22
+	VBROADCASTSS (CX)(DI*1), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS (CX)(R8*2), Z22
+	VBROADCASTSS (CX)(SI*2), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS (CX)(R10*1), Z22
+	VBROADCASTSS (CX)(R8*1), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS (CX)(DI*8), Z22
+	VBROADCASTSS (CX)(BX*8), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS (CX)(R11*1), Z22
+	VBROADCASTSS (CX)(R9*1), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R12
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS 64(CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z10, Z10
 	VADDPS 64(CX), Z11, Z11
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z12, Z12
 	VADDPS 64(CX), Z13, Z13
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z14, Z14
 	VADDPS 64(CX), Z15, Z15
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z16, Z16
 	VADDPS 64(CX), Z17, Z17
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z18, Z18
 	VADDPS 64(CX), Z19, Z19
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z10, (CX)
 	VMOVUPS Z11, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z12, (CX)
 	VMOVUPS Z13, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z14, (CX)
 	VMOVUPS Z15, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z16, (CX)
 	VMOVUPS Z17, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z18, (CX)
 	VMOVUPS Z19, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R10
+	SHLQ $0x02, R10
+	ADDQ CX, a+8(FP)
+	ADDQ R10, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R10
+	SUBQ  $0x00000080, R10
+	SUBQ  R10, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R11
+	SHLQ      CL, R11
+	DECQ      R11
+	KMOVW     R11, K1
+	SHRQ      $0x10, R11
+	KMOVW     R11, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z8, Z8
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z10, Z10
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z11, Z11
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z12, Z12
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z13, Z13
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z14, Z14
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z15, Z15
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z16, Z16
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z17, Z17
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z18, Z18
 	VMOVUPS.Z 64(CX), K2, Z22
 	VADDPS    Z22, Z19, Z19
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z12, K1, (CX)
 	VMOVUPS Z13, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z14, K1, (CX)
 	VMOVUPS Z15, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z16, K1, (CX)
 	VMOVUPS Z17, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z18, K1, (CX)
 	VMOVUPS Z19, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile10x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile10x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
-	LEAQ (R10)(DI*2), R11
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R10
+	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -3034,207 +3397,226 @@ strip:
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R11
 	MOVQ       k+0(FP), R12
 	TESTQ      R12, R12
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z10
-	ADDQ         SI, DX
+	VMOVUPS      (R11), Z10
+	ADDQ         DX, R11
 	VBROADCASTSS (CX), Z11
 	VFMADD231PS  Z10, Z11, Z0
-	VBROADCASTSS (CX)(DI*1), Z11
+	VBROADCASTSS (CX)(BX*1), Z11
 	VFMADD231PS  Z10, Z11, Z1
-	VBROADCASTSS (CX)(DI*2), Z11
+	VBROADCASTSS (CX)(BX*2), Z11
 	VFMADD231PS  Z10, Z11, Z2
-	VBROADCASTSS (CX)(R8*1), Z11
+	VBROADCASTSS (CX)(SI*1), Z11
 	VFMADD231PS  Z10, Z11, Z3
-	VBROADCASTSS (CX)(DI*4), Z11
+	VBROADCASTSS (CX)(BX*4), Z11
 	VFMADD231PS  Z10, Z11, Z4
-	VBROADCASTSS (CX)(R9*1), Z11
+	VBROADCASTSS (CX)(DI*1), Z11
 	VFMADD231PS  Z10, Z11, Z5
-	VBROADCASTSS (CX)(R8*2), Z11
+	VBROADCASTSS (CX)(SI*2), Z11
 	VFMADD231PS  Z10, Z11, Z6
-	VBROADCASTSS (CX)(R10*1), Z11
+	VBROADCASTSS (CX)(R8*1), Z11
 	VFMADD231PS  Z10, Z11, Z7
-	VBROADCASTSS (CX)(DI*8), Z11
+	VBROADCASTSS (CX)(BX*8), Z11
 	VFMADD231PS  Z10, Z11, Z8
-	VBROADCASTSS (CX)(R11*1), Z11
+	VBROADCASTSS (CX)(R9*1), Z11
 	VFMADD231PS  Z10, Z11, Z9
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R12
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z6, Z6
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z8, Z8
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z9, Z9
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z7, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z9, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R10
+	SHLQ $0x02, R10
+	ADDQ CX, a+8(FP)
+	ADDQ R10, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R10
+	SUBQ  $0x00000040, R10
+	SUBQ  R10, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R11
+	SHLQ      CL, R11
+	DECQ      R11
+	KMOVW     R11, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z4, Z4
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z6, Z6
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z8, Z8
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z9, Z9
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z7, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z9, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile11x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile11x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
-	LEAQ (R10)(DI*2), R11
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R10
+	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -3260,277 +3642,296 @@ strip:
 	VPXORD     Z20, Z20, Z20
 	VPXORD     Z21, Z21, Z21
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R11
 	MOVQ       k+0(FP), R12
 	TESTQ      R12, R12
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z22
-	VMOVUPS      64(DX), Z23
-	ADDQ         SI, DX
+	VMOVUPS      (R11), Z22
+	VMOVUPS      64(R11), Z23
+	ADDQ         DX, R11
 	VBROADCASTSS (CX), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS (CX)(DI*1), Z24
+	VBROADCASTSS (CX)(BX*1), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS (CX)(DI*2), Z24
+	VBROADCASTSS (CX)(BX*2), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS (CX)(R8*1), Z24
+	VBROADCASTSS (CX)(SI*1), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS (CX)(DI*4), Z24
+	VBROADCASTSS (CX)(BX*4), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS (CX)(R9*1), Z24
+	VBROADCASTSS (CX)(DI*1), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS (CX)(R8*2), Z24
+	VBROADCASTSS (CX)(SI*2), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS (CX)(R10*1), Z24
+	VBROADCASTSS (CX)(R8*1), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS (CX)(DI*8), Z24
+	VBROADCASTSS (CX)(BX*8), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS (CX)(R11*1), Z24
+	VBROADCASTSS (CX)(R9*1), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS (CX)(R9*2), Z24
+	VBROADCASTSS (CX)(DI*2), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R12
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS 64(CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z10, Z10
 	VADDPS 64(CX), Z11, Z11
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z12, Z12
 	VADDPS 64(CX), Z13, Z13
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z14, Z14
 	VADDPS 64(CX), Z15, Z15
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z16, Z16
 	VADDPS 64(CX), Z17, Z17
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z18, Z18
 	VADDPS 64(CX), Z19, Z19
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z20, Z20
 	VADDPS 64(CX), Z21, Z21
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z10, (CX)
 	VMOVUPS Z11, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z12, (CX)
 	VMOVUPS Z13, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z14, (CX)
 	VMOVUPS Z15, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z16, (CX)
 	VMOVUPS Z17, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z18, (CX)
 	VMOVUPS Z19, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z20, (CX)
 	VMOVUPS Z21, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R10
+	SHLQ $0x02, R10
+	ADDQ CX, a+8(FP)
+	ADDQ R10, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R10
+	SUBQ  $0x00000080, R10
+	SUBQ  R10, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R11
+	SHLQ      CL, R11
+	DECQ      R11
+	KMOVW     R11, K1
+	SHRQ      $0x10, R11
+	KMOVW     R11, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z8, Z8
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z10, Z10
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z11, Z11
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z12, Z12
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z13, Z13
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z14, Z14
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z15, Z15
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z16, Z16
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z17, Z17
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z18, Z18
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z19, Z19
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z20, Z20
 	VMOVUPS.Z 64(CX), K2, Z24
 	VADDPS    Z24, Z21, Z21
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z12, K1, (CX)
 	VMOVUPS Z13, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z14, K1, (CX)
 	VMOVUPS Z15, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z16, K1, (CX)
 	VMOVUPS Z17, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z18, K1, (CX)
 	VMOVUPS Z19, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z20, K1, (CX)
 	VMOVUPS Z21, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile11x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile11x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
-	LEAQ (R10)(DI*2), R11
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R10
+	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -3544,222 +3945,241 @@ strip:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R11
 	MOVQ       k+0(FP), R12
 	TESTQ      R12, R12
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z11
-	ADDQ         SI, DX
+	VMOVUPS      (R11), Z11
+	ADDQ         DX, R11
 	VBROADCASTSS (CX), Z12
 	VFMADD231PS  Z11, Z12, Z0
-	VBROADCASTSS (CX)(DI*1), Z12
+	VBROADCASTSS (CX)(BX*1), Z12
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (CX)(DI*2), Z12
+	VBROADCASTSS (CX)(BX*2), Z12
 	VFMADD231PS  Z11, Z12, Z2
-	VBROADCASTSS (CX)(R8*1), Z12
+	VBROADCASTSS (CX)(SI*1), Z12
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (CX)(DI*4), Z12
+	VBROADCASTSS (CX)(BX*4), Z12
 	VFMADD231PS  Z11, Z12, Z4
-	VBROADCASTSS (CX)(R9*1), Z12
+	VBROADCASTSS (CX)(DI*1), Z12
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (CX)(R8*2), Z12
+	VBROADCASTSS (CX)(SI*2), Z12
 	VFMADD231PS  Z11, Z12, Z6
-	VBROADCASTSS (CX)(R10*1), Z12
+	VBROADCASTSS (CX)(R8*1), Z12
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (CX)(DI*8), Z12
+	VBROADCASTSS (CX)(BX*8), Z12
 	VFMADD231PS  Z11, Z12, Z8
-	VBROADCASTSS (CX)(R11*1), Z12
+	VBROADCASTSS (CX)(R9*1), Z12
 	VFMADD231PS  Z11, Z12, Z9
-	VBROADCASTSS (CX)(R9*2), Z12
+	VBROADCASTSS (CX)(DI*2), Z12
 	VFMADD231PS  Z11, Z12, Z10
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R12
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z6, Z6
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z8, Z8
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z10, Z10
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z7, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z9, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z10, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R10
+	SHLQ $0x02, R10
+	ADDQ CX, a+8(FP)
+	ADDQ R10, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R10
+	SUBQ  $0x00000040, R10
+	SUBQ  R10, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R11
+	SHLQ      CL, R11
+	DECQ      R11
+	KMOVW     R11, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z4, Z4
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z6, Z6
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z8, Z8
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z10, Z10
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z7, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z9, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R10, CX
 	VMOVUPS Z10, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile12x32AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile12x32AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
-	LEAQ (R10)(DI*2), R11
-	LEAQ (R11)(DI*2), R12
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
+	LEAQ (R9)(BX*2), R10
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R11
+	SHLQ       $0x02, R11
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
 	VPXORD     Z0, Z0, Z0
@@ -3787,297 +4207,316 @@ strip:
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R12
 	MOVQ       k+0(FP), R13
 	TESTQ      R13, R13
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z24
-	VMOVUPS      64(DX), Z25
-	ADDQ         SI, DX
+	VMOVUPS      (R12), Z24
+	VMOVUPS      64(R12), Z25
+	ADDQ         DX, R12
 	VBROADCASTSS (CX), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS (CX)(DI*1), Z26
+	VBROADCASTSS (CX)(BX*1), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS (CX)(DI*2), Z26
+	VBROADCASTSS (CX)(BX*2), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS (CX)(R8*1), Z26
+	VBROADCASTSS (CX)(SI*1), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS (CX)(DI*4), Z26
+	VBROADCASTSS (CX)(BX*4), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS (CX)(R9*1), Z26
+	VBROADCASTSS (CX)(DI*1), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS (CX)(R8*2), Z26
+	VBROADCASTSS (CX)(SI*2), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS (CX)(R10*1), Z26
+	VBROADCASTSS (CX)(R8*1), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS (CX)(DI*8), Z26
+	VBROADCASTSS (CX)(BX*8), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS (CX)(R11*1), Z26
+	VBROADCASTSS (CX)(R9*1), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS (CX)(R9*2), Z26
+	VBROADCASTSS (CX)(DI*2), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS (CX)(R12*1), Z26
+	VBROADCASTSS (CX)(R10*1), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R13
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z2, Z2
 	VADDPS 64(CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z4, Z4
 	VADDPS 64(CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z6, Z6
 	VADDPS 64(CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS 64(CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z10, Z10
 	VADDPS 64(CX), Z11, Z11
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z12, Z12
 	VADDPS 64(CX), Z13, Z13
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z14, Z14
 	VADDPS 64(CX), Z15, Z15
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z16, Z16
 	VADDPS 64(CX), Z17, Z17
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z18, Z18
 	VADDPS 64(CX), Z19, Z19
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z20, Z20
 	VADDPS 64(CX), Z21, Z21
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z22, Z22
 	VADDPS 64(CX), Z23, Z23
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z2, (CX)
 	VMOVUPS Z3, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z4, (CX)
 	VMOVUPS Z5, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z6, (CX)
 	VMOVUPS Z7, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z10, (CX)
 	VMOVUPS Z11, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z12, (CX)
 	VMOVUPS Z13, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z14, (CX)
 	VMOVUPS Z15, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z16, (CX)
 	VMOVUPS Z17, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z18, (CX)
 	VMOVUPS Z19, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z20, (CX)
 	VMOVUPS Z21, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z22, (CX)
 	VMOVUPS Z23, 64(CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000080, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R11
+	SHLQ $0x02, R11
+	ADDQ CX, a+8(FP)
+	ADDQ R11, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R11
+	SUBQ  $0x00000080, R11
+	SUBQ  R11, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	SHRQ      $0x10, DX
-	KMOVW     DX, K2
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R12
+	SHLQ      CL, R12
+	DECQ      R12
+	KMOVW     R12, K1
+	SHRQ      $0x10, R12
+	KMOVW     R12, K2
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z2, Z2
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z4, Z4
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z6, Z6
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z8, Z8
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z10, Z10
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z11, Z11
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z12, Z12
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z13, Z13
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z14, Z14
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z15, Z15
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z16, Z16
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z17, Z17
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z18, Z18
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z19, Z19
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z20, Z20
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z21, Z21
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z22, Z22
 	VMOVUPS.Z 64(CX), K2, Z26
 	VADDPS    Z26, Z23, Z23
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z2, K1, (CX)
 	VMOVUPS Z3, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z4, K1, (CX)
 	VMOVUPS Z5, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z6, K1, (CX)
 	VMOVUPS Z7, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z12, K1, (CX)
 	VMOVUPS Z13, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z14, K1, (CX)
 	VMOVUPS Z15, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z16, K1, (CX)
 	VMOVUPS Z17, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z18, K1, (CX)
 	VMOVUPS Z19, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z20, K1, (CX)
 	VMOVUPS Z21, K2, 64(CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z22, K1, (CX)
 	VMOVUPS Z23, K2, 64(CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
-// func tile12x16AVX512(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile12x16AVX512(SB), NOSPLIT, $0-89
-	MOVQ aCol+24(FP), BX
+TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-113
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ bRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bRow+40(FP), SI
-	SHLQ $0x02, SI
-	MOVQ aRow+16(FP), DI
-	SHLQ $0x02, DI
-	LEAQ (DI)(DI*2), R8
-	LEAQ (R8)(DI*2), R9
-	LEAQ (R9)(DI*2), R10
-	LEAQ (R10)(DI*2), R11
-	LEAQ (R11)(DI*2), R12
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
+	LEAQ (R9)(BX*2), R10
 
 strip:
+	MOVQ panels+88(FP), CX
+	MOVQ CX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), CX
-	MOVQ       ldc+64(FP), AX
-	SHLQ       $0x02, AX
+	MOVQ       c+64(FP), CX
+	MOVQ       ldc+72(FP), R11
+	SHLQ       $0x02, R11
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	ADDQ       AX, CX
+	ADDQ       R11, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -4092,179 +4531,194 @@ strip:
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
 	MOVQ       a+8(FP), CX
-	MOVQ       b+32(FP), DX
+	MOVQ       b+40(FP), R12
 	MOVQ       k+0(FP), R13
 	TESTQ      R13, R13
 	JE         done
 
 step:
-	VMOVUPS      (DX), Z12
-	ADDQ         SI, DX
+	VMOVUPS      (R12), Z12
+	ADDQ         DX, R12
 	VBROADCASTSS (CX), Z13
 	VFMADD231PS  Z12, Z13, Z0
-	VBROADCASTSS (CX)(DI*1), Z13
+	VBROADCASTSS (CX)(BX*1), Z13
 	VFMADD231PS  Z12, Z13, Z1
-	VBROADCASTSS (CX)(DI*2), Z13
+	VBROADCASTSS (CX)(BX*2), Z13
 	VFMADD231PS  Z12, Z13, Z2
-	VBROADCASTSS (CX)(R8*1), Z13
+	VBROADCASTSS (CX)(SI*1), Z13
 	VFMADD231PS  Z12, Z13, Z3
-	VBROADCASTSS (CX)(DI*4), Z13
+	VBROADCASTSS (CX)(BX*4), Z13
 	VFMADD231PS  Z12, Z13, Z4
-	VBROADCASTSS (CX)(R9*1), Z13
+	VBROADCASTSS (CX)(DI*1), Z13
 	VFMADD231PS  Z12, Z13, Z5
-	VBROADCASTSS (CX)(R8*2), Z13
+	VBROADCASTSS (CX)(SI*2), Z13
 	VFMADD231PS  Z12, Z13, Z6
-	VBROADCASTSS (CX)(R10*1), Z13
+	VBROADCASTSS (CX)(R8*1), Z13
 	VFMADD231PS  Z12, Z13, Z7
-	VBROADCASTSS (CX)(DI*8), Z13
+	VBROADCASTSS (CX)(BX*8), Z13
 	VFMADD231PS  Z12, Z13, Z8
-	VBROADCASTSS (CX)(R11*1), Z13
+	VBROADCASTSS (CX)(R9*1), Z13
 	VFMADD231PS  Z12, Z13, Z9
-	VBROADCASTSS (CX)(R9*2), Z13
+	VBROADCASTSS (CX)(DI*2), Z13
 	VFMADD231PS  Z12, Z13, Z10
-	VBROADCASTSS (CX)(R12*1), Z13
+	VBROADCASTSS (CX)(R10*1), Z13
 	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         BX, CX
+	ADDQ         AX, CX
 	DECQ         R13
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), CX
+	MOVQ   cols+104(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), CX
+	MOVQ   c+64(FP), CX
 	VADDPS (CX), Z0, Z0
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z5, Z5
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z6, Z6
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z7, Z7
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z8, Z8
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z9, Z9
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z10, Z10
-	ADDQ   AX, CX
+	ADDQ   R11, CX
 	VADDPS (CX), Z11, Z11
 
 store:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z6, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z7, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z8, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z9, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z10, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z11, (CX)
-	MOVQ    bStrip+48(FP), DX
-	SHLQ    $0x02, DX
-	ADDQ    DX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+80(FP), R11
+	SHLQ $0x02, R11
+	ADDQ CX, a+8(FP)
+	ADDQ R11, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+88(FP), R11
+	SUBQ  $0x00000040, R11
+	SUBQ  R11, c+64(FP)
+	MOVQ  bStrip+56(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DX
-	SHLQ      CL, DX
-	DECQ      DX
-	KMOVW     DX, K1
-	CMPB      add+88(FP), $0x00
+	MOVQ      $0x00000001, R12
+	SHLQ      CL, R12
+	DECQ      R12
+	KMOVW     R12, K1
+	CMPB      add+112(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+56(FP), CX
+	MOVQ      c+64(FP), CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z0, Z0
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z1, Z1
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z2, Z2
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z3, Z3
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z4, Z4
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z5, Z5
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z6, Z6
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z7, Z7
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z8, Z8
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z9, Z9
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z10, Z10
-	ADDQ      AX, CX
+	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z11, Z11
 
 storeNarrow:
-	MOVQ    c+56(FP), CX
+	MOVQ    c+64(FP), CX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z6, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z7, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z8, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z9, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z10, K1, (CX)
-	ADDQ    AX, CX
+	ADDQ    R11, CX
 	VMOVUPS Z11, K1, (CX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 // func copyStripsAVX512(dst *float32, src *float32, row int, k int, strips int, cols int)
 // Requires: AVX, AVX512F, MMX+
@@ -4367,26 +4821,30 @@ turn:
 	VZEROUPPER
 	RET
 
-// func tile1x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1x16AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), AX
 	SHLQ $0x02, AX
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), SI
 	SUBQ       $0x04, SI
 	JLT        rest
@@ -4440,25 +4898,41 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000040, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -4467,9 +4941,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS (AX), Y2, Y4
 	VADDPS     Y4, Y0, Y0
@@ -4478,33 +4952,36 @@ narrow:
 	VADDPS     Y4, Y1, Y1
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y0, Y2, (AX)
 	VMOVUPS    32(CX), Y2
 	VMASKMOVPS Y1, Y2, 32(AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile1x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1x8AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), AX
 	SHLQ $0x02, AX
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), CX
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), SI
 	SUBQ       $0x04, SI
 	JLT        rest
@@ -4548,23 +5025,39 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000020, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000020, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -4573,34 +5066,37 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y1
 	VMASKMOVPS (AX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y1
 	VMASKMOVPS Y0, Y1, (AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile2x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile2x16AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), DI
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -4610,7 +5106,7 @@ strip:
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R8
 	SUBQ       $0x04, R8
 	JLT        rest
@@ -4679,12 +5175,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   DI, AX
@@ -4692,18 +5188,34 @@ done:
 	VADDPS 32(AX), Y3, Y3
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    DI, AX
 	VMOVUPS Y2, (AX)
 	VMOVUPS Y3, 32(AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000040, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -4712,9 +5224,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y6
 	VADDPS     Y6, Y0, Y0
@@ -4730,7 +5242,7 @@ narrow:
 	VADDPS     Y6, Y3, Y3
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y0, Y4, (AX)
 	VMOVUPS    32(CX), Y4
@@ -4740,23 +5252,26 @@ storeNarrow:
 	VMASKMOVPS Y2, Y4, (AX)
 	VMOVUPS    32(CX), Y4
 	VMASKMOVPS Y3, Y4, 32(AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile2x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile2x8AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), DI
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -4764,7 +5279,7 @@ strip:
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R8
 	SUBQ       $0x04, R8
 	JLT        rest
@@ -4818,27 +5333,43 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   DI, AX
 	VADDPS (AX), Y1, Y1
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    DI, AX
 	VMOVUPS Y1, (AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000020, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000020, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -4847,9 +5378,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS (AX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
@@ -4859,29 +5390,32 @@ narrow:
 	VADDPS     Y3, Y1, Y1
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y0, Y2, (AX)
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y1, Y2, (AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile3x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3x16AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), DI
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -4895,7 +5429,7 @@ strip:
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R8
 	SUBQ       $0x04, R8
 	JLT        rest
@@ -4979,12 +5513,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   DI, AX
@@ -4995,7 +5529,7 @@ done:
 	VADDPS 32(AX), Y5, Y5
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    DI, AX
@@ -5004,12 +5538,28 @@ store:
 	ADDQ    DI, AX
 	VMOVUPS Y4, (AX)
 	VMOVUPS Y5, 32(AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000040, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -5018,9 +5568,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y0, Y0
@@ -5043,7 +5593,7 @@ narrow:
 	VADDPS     Y8, Y5, Y5
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y0, Y6, (AX)
 	VMOVUPS    32(CX), Y6
@@ -5058,23 +5608,26 @@ storeNarrow:
 	VMASKMOVPS Y4, Y6, (AX)
 	VMOVUPS    32(CX), Y6
 	VMASKMOVPS Y5, Y6, 32(AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile3x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3x8AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), DI
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -5085,7 +5638,7 @@ strip:
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R8
 	SUBQ       $0x04, R8
 	JLT        rest
@@ -5149,12 +5702,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   DI, AX
 	VADDPS (AX), Y1, Y1
@@ -5162,18 +5715,34 @@ done:
 	VADDPS (AX), Y2, Y2
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    DI, AX
 	VMOVUPS Y1, (AX)
 	ADDQ    DI, AX
 	VMOVUPS Y2, (AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000020, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000020, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -5182,9 +5751,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS (AX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
@@ -5198,7 +5767,7 @@ narrow:
 	VADDPS     Y4, Y2, Y2
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS Y0, Y3, (AX)
 	ADDQ       DI, AX
@@ -5207,24 +5776,27 @@ storeNarrow:
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS Y2, Y3, (AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile4x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4x16AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 	LEAQ (SI)(SI*2), DI
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), R8
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -5242,7 +5814,7 @@ strip:
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R9
 	SUBQ       $0x04, R9
 	JLT        rest
@@ -5341,12 +5913,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   R8, AX
@@ -5360,7 +5932,7 @@ done:
 	VADDPS 32(AX), Y7, Y7
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    R8, AX
@@ -5372,12 +5944,28 @@ store:
 	ADDQ    R8, AX
 	VMOVUPS Y6, (AX)
 	VMOVUPS Y7, 32(AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000040, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -5386,9 +5974,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y0, Y0
@@ -5418,7 +6006,7 @@ narrow:
 	VADDPS     Y10, Y7, Y7
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y0, Y8, (AX)
 	VMOVUPS    32(CX), Y8
@@ -5438,24 +6026,27 @@ storeNarrow:
 	VMASKMOVPS Y6, Y8, (AX)
 	VMOVUPS    32(CX), Y8
 	VMASKMOVPS Y7, Y8, 32(AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile4x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4x8AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 	LEAQ (SI)(SI*2), DI
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), R8
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -5469,7 +6060,7 @@ strip:
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R9
 	SUBQ       $0x04, R9
 	JLT        rest
@@ -5543,12 +6134,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R8, AX
 	VADDPS (AX), Y1, Y1
@@ -5558,7 +6149,7 @@ done:
 	VADDPS (AX), Y3, Y3
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R8, AX
 	VMOVUPS Y1, (AX)
@@ -5566,12 +6157,28 @@ store:
 	VMOVUPS Y2, (AX)
 	ADDQ    R8, AX
 	VMOVUPS Y3, (AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000020, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000020, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -5580,9 +6187,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
@@ -5600,7 +6207,7 @@ narrow:
 	VADDPS     Y5, Y3, Y3
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y0, Y4, (AX)
 	ADDQ       R8, AX
@@ -5612,24 +6219,27 @@ storeNarrow:
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y3, Y4, (AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile5x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5x16AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 	LEAQ (SI)(SI*2), DI
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), R8
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -5651,7 +6261,7 @@ strip:
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R9
 	SUBQ       $0x04, R9
 	JLT        rest
@@ -5765,12 +6375,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   R8, AX
@@ -5787,7 +6397,7 @@ done:
 	VADDPS 32(AX), Y9, Y9
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    R8, AX
@@ -5802,12 +6412,28 @@ store:
 	ADDQ    R8, AX
 	VMOVUPS Y8, (AX)
 	VMOVUPS Y9, 32(AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000040, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -5816,9 +6442,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y0, Y0
@@ -5855,7 +6481,7 @@ narrow:
 	VADDPS     Y12, Y9, Y9
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y0, Y10, (AX)
 	VMOVUPS    32(CX), Y10
@@ -5880,24 +6506,27 @@ storeNarrow:
 	VMASKMOVPS Y8, Y10, (AX)
 	VMOVUPS    32(CX), Y10
 	VMASKMOVPS Y9, Y10, 32(AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile5x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5x8AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 	LEAQ (SI)(SI*2), DI
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), R8
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -5914,7 +6543,7 @@ strip:
 	VXORPS     Y3, Y3, Y3
 	VXORPS     Y4, Y4, Y4
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R9
 	SUBQ       $0x04, R9
 	JLT        rest
@@ -5998,12 +6627,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R8, AX
 	VADDPS (AX), Y1, Y1
@@ -6015,7 +6644,7 @@ done:
 	VADDPS (AX), Y4, Y4
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R8, AX
 	VMOVUPS Y1, (AX)
@@ -6025,12 +6654,28 @@ store:
 	VMOVUPS Y3, (AX)
 	ADDQ    R8, AX
 	VMOVUPS Y4, (AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000020, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000020, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -6039,9 +6684,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
@@ -6063,7 +6708,7 @@ narrow:
 	VADDPS     Y6, Y4, Y4
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y0, Y5, (AX)
 	ADDQ       R8, AX
@@ -6078,15 +6723,14 @@ storeNarrow:
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y4, Y5, (AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile6x16AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6x16AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
@@ -6094,9 +6738,13 @@ TEXT ·tile6x16AVX2(SB), NOSPLIT, $0-89
 	LEAQ (DI)(SI*2), R8
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), R9
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (AX)
 	ADDQ       R9, AX
@@ -6122,7 +6770,7 @@ strip:
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R10
 	SUBQ       $0x04, R10
 	JLT        rest
@@ -6251,12 +6899,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   R9, AX
@@ -6276,7 +6924,7 @@ done:
 	VADDPS 32(AX), Y11, Y11
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    R9, AX
@@ -6294,12 +6942,28 @@ store:
 	ADDQ    R9, AX
 	VMOVUPS Y10, (AX)
 	VMOVUPS Y11, 32(AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000040, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000040, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -6308,9 +6972,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y0, Y0
@@ -6354,7 +7018,7 @@ narrow:
 	VADDPS     Y14, Y11, Y11
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y0, Y12, (AX)
 	VMOVUPS    32(CX), Y12
@@ -6384,15 +7048,14 @@ storeNarrow:
 	VMASKMOVPS Y10, Y12, (AX)
 	VMOVUPS    32(CX), Y12
 	VMASKMOVPS Y11, Y12, 32(AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
-// func tile6x8AVX2(k int, a *float32, aRow int, aCol int, b *float32, bRow int, bStrip int, c *float32, ldc int, strips int, cols int, add bool)
+// func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6x8AVX2(SB), NOSPLIT, $0-89
+TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-113
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+40(FP), BX
+	MOVQ bRow+48(FP), BX
 	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
@@ -6400,9 +7063,13 @@ TEXT ·tile6x8AVX2(SB), NOSPLIT, $0-89
 	LEAQ (DI)(SI*2), R8
 
 strip:
+	MOVQ panels+88(FP), AX
+	MOVQ AX, (SP)
+
+panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+56(FP), AX
-	MOVQ       ldc+64(FP), R9
+	MOVQ       c+64(FP), AX
+	MOVQ       ldc+72(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (AX)
 	ADDQ       R9, AX
@@ -6422,7 +7089,7 @@ strip:
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
 	MOVQ       a+8(FP), AX
-	MOVQ       b+32(FP), CX
+	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R10
 	SUBQ       $0x04, R10
 	JLT        rest
@@ -6516,12 +7183,12 @@ step:
 	JNE          step
 
 done:
-	MOVQ   cols+80(FP), AX
+	MOVQ   cols+104(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+88(FP), $0x00
+	CMPB   add+112(FP), $0x00
 	JE     store
-	MOVQ   c+56(FP), AX
+	MOVQ   c+64(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R9, AX
 	VADDPS (AX), Y1, Y1
@@ -6535,7 +7202,7 @@ done:
 	VADDPS (AX), Y5, Y5
 
 store:
-	MOVQ    c+56(FP), AX
+	MOVQ    c+64(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R9, AX
 	VMOVUPS Y1, (AX)
@@ -6547,12 +7214,28 @@ store:
 	VMOVUPS Y4, (AX)
 	ADDQ    R9, AX
 	VMOVUPS Y5, (AX)
-	MOVQ    bStrip+48(FP), CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, b+32(FP)
-	ADDQ    $0x00000020, c+56(FP)
-	DECQ    strips+72(FP)
-	JNE     strip
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+80(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+64(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+88(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+88(FP), CX
+	SUBQ  $0x00000020, CX
+	SUBQ  CX, c+64(FP)
+	MOVQ  bStrip+56(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+96(FP)
+	JNE   strip
 	VZEROUPPER
 	RET
 
@@ -6561,9 +7244,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+88(FP), $0x00
+	CMPB       add+112(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
@@ -6589,7 +7272,7 @@ narrow:
 	VADDPS     Y7, Y5, Y5
 
 storeNarrow:
-	MOVQ       c+56(FP), AX
+	MOVQ       c+64(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y0, Y6, (AX)
 	ADDQ       R9, AX
@@ -6607,8 +7290,7 @@ storeNarrow:
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y5, Y6, (AX)
-	VZEROUPPER
-	RET
+	JMP        next
 
 // func copyStripsAVX2(dst *float32, src *float32, row int, k int, strips int, cols int)
 // Requires: AVX, MMX+

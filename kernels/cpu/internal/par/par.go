@@ -33,33 +33,35 @@ func ForAligned(n, grain, align int, f func(lo, hi int)) {
 		return
 	}
 	grain = max(grain, 1)
-	workers := 1
+	procs := 1
 	if n >= 2*grain {
-		workers = Workers()
+		procs = Workers()
 	}
-	if workers == 1 {
+	if procs == 1 {
 		f(0, n)
 		return
 	}
-	pieces := min(n/grain, workers*piecesPerWorker)
+	pieces := min(n/grain, procs*piecesPerWorker)
 	size := (n + pieces - 1) / pieces
 	size = (size + align - 1) / align * align
 	j := jobs.Get().(*job)
 	j.each, j.size, j.n = f, size, n
-	j.run((n+size-1)/size, workers)
+	j.run((n+size-1)/size, procs, procs)
 }
 
-// Tiles calls f(worker, i) once for each i in [0, n), handing the tiles out in ascending order to whoever is free.
+// Tiles calls f(worker, i) once for each i in [0, n). Each worker begins with its own stretch of neighbouring tiles, in
+// ascending order, and then takes what others have left of theirs.
 // Calls with equal worker do not overlap, and 0 <= worker < Workers(), so worker may select scratch memory.
 // A panic in f is treated as in For.
 func Tiles(n int, f func(worker, i int)) { TilesOn(Workers(), n, f) }
 
 // TilesOn is Tiles with at most the given number of workers.
 func TilesOn(workers, n int, f func(worker, i int)) {
+	procs := 1
 	if workers > 1 && n > 1 {
-		workers = min(workers, Workers())
+		procs = Workers()
 	}
-	if workers <= 1 || n <= 1 {
+	if procs == 1 {
 		for i := range n {
 			f(0, i)
 		}
@@ -67,7 +69,7 @@ func TilesOn(workers, n int, f func(worker, i int)) {
 	}
 	j := jobs.Get().(*job)
 	j.tile = f
-	j.run(n, workers)
+	j.run(n, workers, procs)
 }
 
 // A job is one call of For or Tiles that is open to helpers.
@@ -77,20 +79,61 @@ type job struct {
 	n    int              // the number of elements
 	tile func(worker, i int)
 
-	items int          // ranges or tiles
-	next  atomic.Int64 // first item not handed out
+	shares []share // one for each worker
 
 	inside atomic.Int32 // helpers at work now; only grows under pool.mu
 	// Guarded by pool.mu.
-	room   int  // helpers that may still join
-	joined int  // helpers that have joined
-	parked bool // the caller waits for the last of them on done
-	caught any  // value of the first panic
+	room   int    // helpers that may still join
+	busy   []bool // which workers have joined
+	parked bool   // the caller waits for the last of them on done
+	caught any    // value of the first panic
 
 	done chan struct{}
 }
 
 var jobs = sync.Pool{New: func() any { return &job{done: make(chan struct{}, 1)} }}
+
+// A share is a stretch of the ranges or tiles of a job, the one with which a worker begins. Kernels that follow each
+// other give a worker the same part of the tensors, which its cache may still have.
+type share struct {
+	next atomic.Int64 // first item not handed out
+	end  int64
+	_    [48]byte // keeps shares in cache lines of their own
+}
+
+// split makes the shares and forgets the workers of the last run.
+func (j *job) split(items, workers int) {
+	if cap(j.shares) < workers {
+		j.shares = make([]share, workers)
+		j.busy = make([]bool, workers)
+	}
+	j.shares, j.busy = j.shares[:workers], j.busy[:workers]
+	clear(j.busy)
+	for w := range j.shares {
+		j.shares[w].next.Store(int64(items * w / workers))
+		j.shares[w].end = int64(items * (w + 1) / workers)
+	}
+}
+
+// take returns the next item for a worker, of its own share if there is one left.
+func (j *job) take(worker int) (item int, ok bool) {
+	for i := range j.shares {
+		s := &j.shares[(worker+i)%len(j.shares)]
+		if s.next.Load() < s.end {
+			if item := s.next.Add(1) - 1; item < s.end {
+				return int(item), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// cancel drops the items that have not been handed out.
+func (j *job) cancel() {
+	for w := range j.shares {
+		j.shares[w].next.Store(j.shares[w].end)
+	}
+}
 
 // pool is the shared state of all calls.
 var pool struct {
@@ -98,19 +141,19 @@ var pool struct {
 	open     []*job        // jobs that helpers may join, oldest first
 	working  int           // goroutines at work: callers and helpers that have joined
 	seeking  int           // helpers that have not joined: starting, watching or asleep
+	numbers  []bool        // which helper numbers are in use
 	sleeping int           // those asleep
 	posted   atomic.Uint32 // number of jobs opened so far, which helpers without work watch; changes under mu
 }
 
-// run executes the job with up to workers goroutines and gives it back to the pool of jobs.
-func (j *job) run(items, workers int) {
-	j.items = items
-	j.next.Store(0)
-
+// run executes the job and gives it back to the pool of jobs. It uses at most the given number of workers, and as many
+// as keep the goroutines at work in all calls within procs.
+func (j *job) run(items, workers, procs int) {
 	pool.mu.Lock()
 	pool.working++
-	j.room = min(items, workers, workers-pool.working+1) - 1
-	j.joined, j.parked, j.caught = 0, false, nil
+	j.room = max(0, min(items, workers, procs-pool.working+1)-1)
+	j.split(items, j.room+1)
+	j.parked, j.caught = false, nil
 	wake, start := 0, 0
 	if j.room > 0 {
 		pool.open = append(pool.open, j)
@@ -193,7 +236,7 @@ func (j *job) work(worker int) {
 		if finished {
 			return
 		}
-		j.next.Store(int64(j.items))
+		j.cancel()
 		caught := recover()
 		pool.mu.Lock()
 		if j.caught == nil {
@@ -201,11 +244,7 @@ func (j *job) work(worker int) {
 		}
 		pool.mu.Unlock()
 	}()
-	for {
-		i := int(j.next.Add(1)) - 1
-		if i >= j.items {
-			break
-		}
+	for i, ok := j.take(worker); ok; i, ok = j.take(worker) {
 		if j.tile != nil {
 			j.tile(worker, i)
 		} else {
@@ -217,31 +256,52 @@ func (j *job) work(worker int) {
 
 // help joins open jobs until there has been none for a while.
 func help() {
+	number := enlist()
 	for {
 		posted := pool.posted.Load()
-		j, worker := join()
+		j, worker := join(number)
 		if j != nil {
 			j.work(worker)
 			j.leave()
-		} else if !await(posted) {
+		} else if !await(posted, number) {
 			return
 		}
 	}
 }
 
-// join enters the oldest open job that has room and items left.
-func join() (*job, int) {
+// enlist returns the lowest number, from 1 on, that no other helper has.
+func enlist() int {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	for i, used := range pool.numbers {
+		if !used {
+			pool.numbers[i] = true
+			return i + 1
+		}
+	}
+	pool.numbers = append(pool.numbers, true)
+	return len(pool.numbers)
+}
+
+// join enters the oldest open job that has room, as the worker of the helper's number if that is possible.
+func join(number int) (*job, int) {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
 	for _, j := range pool.open {
-		if j.room > 0 && int(j.next.Load()) < j.items {
-			j.room--
-			j.joined++
-			j.inside.Add(1)
-			pool.working++
-			pool.seeking--
-			return j, j.joined
+		if j.room == 0 {
+			continue
 		}
+		worker := number
+		if worker >= len(j.busy) || j.busy[worker] {
+			for worker = 1; j.busy[worker]; worker++ {
+			}
+		}
+		j.busy[worker] = true
+		j.room--
+		j.inside.Add(1)
+		pool.working++
+		pool.seeking--
+		return j, worker
 	}
 	return nil, 0
 }
@@ -260,7 +320,7 @@ func (j *job) leave() {
 
 // await waits for a job to be opened after the given count was read. It reports false, and the helper no longer
 // counts as seeking, when none came.
-func await(posted uint32) bool {
+func await(posted uint32, number int) bool {
 	if spin(func() bool { return pool.posted.Load() != posted }) {
 		return true
 	}
@@ -275,5 +335,6 @@ func await(posted uint32) bool {
 		return true
 	}
 	pool.seeking--
+	pool.numbers[number-1] = false
 	return false
 }
