@@ -37,8 +37,8 @@ type product struct {
 	// transposed says that this is the product of the transposed operands, C a row here and a column for the caller.
 	transposed bool
 
-	packA  bool // pack A before running along the panel
-	packB  bool // pack all strips of B, not only a last, narrow one
+	packA bool // pack A before running along the panel
+	packB bool // pack all strips of B, not only a last, narrow one
 
 	grid   grid
 	k0, k1 int     // the rows of B in the panels at hand
