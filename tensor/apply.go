@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"runtime"
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
@@ -43,7 +44,26 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 	if s == nil {
 		return hostApply(op, in, ints, floats)
 	}
-	s.open(op.Name)
+	c, composed := s.record(op, in, ints, floats)
+	if s.top.mode.observe != nil && !composed { // the parts of a composition have been observed
+		s.show(c)
+	}
+	return c
+}
+
+// show calls the observer of the step with c.
+func (s *Scope) show(c *Ctx) {
+	path, f := s.path(), s.top.mode.observe
+	s.With(func() {
+		s.Region("", func() []*Tensor { f(path, c); return nil })
+	}, NoGrad, Observe(nil))
+}
+
+// record does the operation and enters it in the tape, if it has a place there. Rows without a derivative of their own
+// are replaced by their composition.
+func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *Ctx, composed bool) {
+	s.enter(op.Name)
+	defer s.leave()
 	var adopted [8]*Tensor
 	xs := append(adopted[:0], in...)
 	needs := false
@@ -51,11 +71,6 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 		xs[i] = s.adopt(op.Name, t)
 		needs = needs || xs[i].needs
 	}
-	if !s.busy.CompareAndSwap(0, 1) {
-		Fail(ErrBusy, op.Name, "two goroutines use one step at the same time; give each its own Step or Eval")
-	}
-	defer s.busy.Store(0)
-
 	needs = needs && s.top.mode.Record && op.NoGrad == ""
 	if needs && op.VJP == nil {
 		if op.Compose == nil {
@@ -63,11 +78,10 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 		}
 		var c Ctx
 		c.set(op, s, xs, ints, floats)
-		s.busy.Store(0)
+		s.leave()
 		c.Out = append(c.Out, op.Compose(&c))
-		return &c
+		return &c, true
 	}
-	var c *Ctx
 	var node *Node
 	if needs {
 		for i, t := range xs { // VJPs use operands alone, so each must know its step
@@ -77,6 +91,8 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 		}
 		node = newNode()
 		c = &node.Ctx
+	} else if s.top.mode.observe != nil { // the observer's operations use the other one
+		c = &Ctx{}
 	} else {
 		c = &s.scratch
 	}
@@ -97,10 +113,7 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 	if node != nil && c.Out[0].dtype.IsFloat() {
 		s.tape.record(node)
 	}
-	if f := s.top.mode.observe; f != nil {
-		f(s.path(), c)
-	}
-	return c
+	return c, false
 }
 
 // run launches an operation whose outputs have memory.
@@ -111,6 +124,7 @@ func (s *Scope) run(c *Ctx) {
 	s.dev.launches.Add(1)
 	s.strides = fill(&s.launch, c, s.strides)
 	runOn(s.dev, &s.launch)
+	runtime.KeepAlive(c) // the launch knows the memory, not who owns it
 }
 
 // draw reserves random numbers: n streams of count elements each. A derivative draws what its forward drew.
@@ -188,7 +202,7 @@ func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
 		}
 	}
 	if needs && op.View == nil && op.NoGrad == "" {
-		Fail(ErrStep, op.Name, "all operands are parameters, so no step would record this; use s.In(w), or w.Detach() for its values alone")
+		Fail(ErrStep, op.Name, "a parameter meets no tensor of a step, so none would record this; take an operand in with s.In, or use Detach for values alone")
 	}
 	c.set(op, nil, in, ints, floats)
 	op.Shape(c)

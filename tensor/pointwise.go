@@ -176,18 +176,22 @@ func pointwiseVJP(c *Ctx, g *Tensor) []*Tensor {
 			grads[i] = in[e.K].SumTo(x.layout.Shape...)
 			continue
 		}
-		outer := c.scope.replay
-		if p.op.draws > 0 {
-			c.scope.replay = &c.random
-		}
-		d := c.scope.apply(p.op, in, nil, c.Floats)
-		c.scope.replay = outer
+		d := c.derivative(p.op, in)
 		if !sameShape(d, c.Out[0]) { // no operand of the derivative had the full shape
 			d = d.Expand(c.Out[0].layout.Shape...)
 		}
 		grads[i] = d.SumTo(x.layout.Shape...)
 	}
 	return grads
+}
+
+// derivative applies op, which draws the random numbers that c drew.
+func (c *Ctx) derivative(op *Op, in []*Tensor) *Tensor {
+	if op.draws > 0 {
+		defer func(outer *kernels.Random) { c.scope.replay = outer }(c.scope.replay)
+		c.scope.replay = &c.random
+	}
+	return c.scope.apply(op, in, nil, c.Floats)
 }
 
 // SumTo undoes broadcasting: it sums over the axes that shape lacks or has with size 1.

@@ -29,8 +29,8 @@ func Inference(m *Mode) { m.Record, m.Training = false, false }
 // because the order in which they start is not determined. It is an option of Step and Eval only.
 func Stream(k uint64) Option { return func(m *Mode) { m.stream = 3*k + 2 } }
 
-// Observe calls f after every operation, with the path of the enclosing regions, such as "blocks.0/attn". f
-// must not keep c.
+// Observe calls f after every operation, with the path of the enclosing regions, such as "blocks.0/attn". f may run
+// operations on what c holds; they are neither recorded nor observed, and their results end with f. It must not keep c.
 func Observe(f func(path string, c *Ctx)) Option { return func(m *Mode) { m.observe = f } }
 
 // region is one dynamic extent inside a step: a mode, and the memory made in it.
@@ -52,7 +52,6 @@ type Scope struct {
 	busy     atomic.Int32
 	backward int  // depth of running backward passes
 	ended    bool // the step returned
-	failedIn string
 	leaves   map[*param]*Node
 	grads    map[*Arena]*stepGrads
 	order    []*Arena // of grads, in order of first use
@@ -93,9 +92,6 @@ func (d *Device) run(f func(*Scope) error, m Mode, opts []Option) (err error) {
 		switch r := recover().(type) {
 		case nil: // runtime.Goexit, as from t.FailNow
 		case *Error:
-			if r.In == "" {
-				r.In = s.failedIn
-			}
 			err = r
 		default:
 			panic(r) // the trace still shows where it came from
@@ -113,13 +109,14 @@ func (s *Scope) end() {
 	for _, a := range s.order {
 		s.grads[a].drop()
 	}
-	for s.top != nil {
-		s.closeRegion(s.top, nil, "its step")
-		s.top = s.top.up
+	for r := s.top; r != nil; r = r.up {
+		s.closeRegion(r, nil, "its step")
+		s.top = r
 	}
 	for a, how := range s.access {
 		a.leave(s, how)
 	}
+	s.leaves, s.scratch, s.launch = nil, Ctx{}, kernels.Launch{}
 }
 
 // Device is the device the step runs on.
@@ -196,13 +193,24 @@ func (s *Scope) pop(r *region, keep []*Tensor) {
 // Region runs f, which makes many tensors and returns those that outlive it; the memory of the others
 // goes back to the pool when f returns, unless it was saved for backward. The name appears in errors.
 func (s *Scope) Region(name string, f func() []*Tensor) (out []*Tensor) {
+	s.open("region")
 	r := s.push(name, s.top.mode)
 	done := false
 	defer func() {
-		if !done && s.failedIn == "" {
-			s.failedIn = s.path()
+		defer s.pop(r, out)
+		if done {
+			return
 		}
-		s.pop(r, out)
+		switch e := recover().(type) {
+		case nil: // runtime.Goexit
+		case *Error: // the innermost region names itself and those around it
+			if e.In == "" {
+				e.In = s.path()
+			}
+			panic(e)
+		default:
+			panic(e)
+		}
 	}()
 	out = f()
 	done = true
@@ -211,6 +219,7 @@ func (s *Scope) Region(name string, f func() []*Tensor) (out []*Tensor) {
 
 // With runs f under a changed mode, for every tensor of the step, old or new.
 func (s *Scope) With(f func(), opts ...Option) {
+	s.open("with")
 	m := s.top.mode
 	for _, o := range opts {
 		o(&m)
@@ -226,10 +235,11 @@ func (s *Scope) With(f func(), opts ...Option) {
 	f()
 }
 
-// In takes host data, a parameter or state into the step. Tensors of the step pass unchanged. Data
-// from another device is copied. A parameter used alone needs it, since nothing else names the step.
+// In takes host data, a parameter or state into the step. Tensors of the step pass unchanged. A parameter
+// used alone needs it, since nothing else names the step.
 func (s *Scope) In(t *Tensor) *Tensor {
-	s.open("in")
+	s.enter("in")
+	defer s.leave()
 	t = s.adopt("in", t)
 	if t.scope == s {
 		return t
@@ -237,13 +247,18 @@ func (s *Scope) In(t *Tensor) *Tensor {
 	return t.alias(s)
 }
 
-// Watch makes t a leaf of the tape, so that autograd.Grad can be asked for its gradient.
+// Watch makes t a leaf of the tape, so that autograd.Grad can be asked for its gradient. No gradient flows through it
+// to what t was made from, except that a whole parameter stays itself.
 func (s *Scope) Watch(t *Tensor) *Tensor {
-	s.open("watch")
+	s.enter("watch")
+	defer s.leave()
+	t = s.adopt("watch", t)
 	if !t.dtype.IsFloat() {
 		Fail(ErrGrad, "watch", "%v holds no floating numbers, so no gradient can flow to it", t)
 	}
-	t = s.adopt("watch", t)
+	if t.node != nil && t.node.param != nil {
+		return t
+	}
 	v := t.alias(s)
 	v.node, v.needs = s.tape.leaf(v), true
 	return v
@@ -262,7 +277,18 @@ func (s *Scope) open(op string) {
 	}
 }
 
-// adopt makes an operand usable in the step: lazy views are recorded, foreign steps refused.
+// enter begins a use of the step's records. It fails when the step is over or another goroutine is inside.
+func (s *Scope) enter(op string) {
+	s.open(op)
+	if !s.busy.CompareAndSwap(0, 1) {
+		Fail(ErrBusy, op, "two goroutines use one step at the same time; give each its own Step or Eval")
+	}
+}
+
+func (s *Scope) leave() { s.busy.Store(0) }
+
+// adopt makes an operand usable in the step: lazy views are recorded, foreign steps and devices refused. The caller has
+// entered the step.
 func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 	t.alive(op)
 	switch {
@@ -274,8 +300,14 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 		Fail(ErrStep, op, "%v belongs to another step; Keep it there, then it may be used in any step", t)
 	case t.lazy != nil:
 		l := t.lazy
-		return s.apply(l.Op, l.In, l.Ints, l.Floats)
-	case t.root != nil && t.blk.dev != nil && t.blk.dev.shared != s.dev.shared:
+		s.leave() // the view is an operation of its own
+		v := s.apply(l.Op, l.In, l.Ints, l.Floats)
+		s.enter(op)
+		return v
+	case t.blk.dev != nil && t.blk.dev.shared != s.dev.shared:
+		if t.root == nil {
+			Fail(ErrStep, op, "%v was kept on %s, the step runs on %s; ToSlice and FromSlice carry it over", t, t.blk.dev.Name(), s.dev.Name())
+		}
 		Fail(ErrStep, op, "parameter %v lives on %s, the step runs on %s; nn.Init places a model on a device", t, t.blk.dev.Name(), s.dev.Name())
 	case t.root != nil:
 		s.touch(t.root.arena, reading)

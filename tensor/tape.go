@@ -12,6 +12,7 @@ type Node struct {
 	ID    int                     // position on the tape
 	Hooks []func(*Tensor) *Tensor // called with the gradient of the output; the result replaces it
 
+	param    *Tensor // what a leaf stands for
 	saved    []*block
 	versions []savedVersion
 	consumed bool
@@ -30,12 +31,7 @@ type savedVersion struct {
 func (t *Tensor) Node() *Node { return t.node }
 
 // Param is the parameter a leaf stands for; nil for other nodes.
-func (n *Node) Param() *Tensor {
-	if n.Op == nil && n.Out[0].root != nil {
-		return n.Out[0].root.tensor
-	}
-	return nil
-}
+func (n *Node) Param() *Tensor { return n.param }
 
 func newNode() *Node {
 	n := &Node{}
@@ -85,6 +81,7 @@ func (s *Scope) leaf(t *Tensor) *Node {
 		}
 		v := t.alias(s)
 		n = s.tape.leaf(v)
+		n.param = t.root.tensor
 		v.node, v.needs = n, true
 		s.leaves[t.root] = n
 	}
@@ -107,10 +104,12 @@ func (n *Node) Free() {
 	n.saved, n.versions, n.consumed = nil, nil, n.Op != nil
 }
 
-// release frees all nodes at the end of the step.
+// release frees all nodes at the end of the step. It also empties them: a block that is kept shares an allocation with
+// its first tensor, which through its node would hold on to all tensors before it.
 func (tp *Tape) release() {
 	for _, n := range tp.Nodes {
 		n.Free()
+		*n = Node{ID: n.ID, consumed: n.consumed}
 	}
 	tp.Nodes = nil
 }
@@ -156,8 +155,11 @@ func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor
 	if !needs || !s.top.mode.Record {
 		return y
 	}
-	y = s.adopt(op.Name, y).alias(s)
+	y = s.In(y).alias(s)
 	n.Out = append(n.Out, y)
+	for _, t := range saved {
+		t.alive(op.Name)
+	}
 	for _, t := range saved {
 		n.save(t)
 	}
@@ -179,11 +181,15 @@ func (tp *Tape) Retain(t *Tensor) { t.blk.retain() }
 // Release undoes Retain.
 func (tp *Tape) Release(t *Tensor) { t.blk.release("backward") }
 
-// Own hands a retained tensor to the innermost region, as if it had been made there.
+// Own hands a retained tensor to the innermost region, as if it had been made there. What still belongs to a region
+// around it stays there.
 func (s *Scope) Own(t *Tensor) {
-	if t.blk.shared {
-		return
+	switch b := t.blk; {
+	case b.shared:
+	case b.closed == "":
+		b.release("")
+	default:
+		b.closed = ""
+		s.top.owned = append(s.top.owned, b)
 	}
-	t.blk.closed = ""
-	s.top.owned = append(s.top.owned, t.blk)
 }
