@@ -16,6 +16,7 @@ type block struct {
 	dev    *Device     // nil: host data
 	refs   int32
 	shared bool
+	grads  bool   // gradients of an arena, which are written in place and live until the next ones
 	op     string // what made it
 	closed string // what ended its life for users; "" while it lives
 }
@@ -66,13 +67,14 @@ func (d *Device) fillBlock(b *block, op string, n int) {
 	*b = block{buf: mem.Buf, mem: mem, dev: d, refs: 1, op: op}
 }
 
-// disown makes a block of a step shared: from now on Go's collector decides when it returns to the pool.
-func (b *block) disown() {
+// disown makes a block of a step shared: from now on Go's collector decides when it returns to the pool, unless that is
+// stopped.
+func (b *block) disown() (returns runtime.Cleanup) {
 	if b.shared {
-		return
+		return returns
 	}
 	b.shared = true
 	p, mem := b.dev.shared.pool, b.mem
 	p.Keep(mem)
-	runtime.AddCleanup(b, func(m *pool.Block) { p.Free(m) }, mem)
+	return runtime.AddCleanup(b, func(m *pool.Block) { p.Free(m) }, mem)
 }

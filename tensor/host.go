@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"runtime"
 	"unsafe"
 
 	"github.com/weft-ml/weft/internal/philox"
@@ -87,6 +88,7 @@ func ToSlice[T Elem](t *Tensor) []T {
 	if err := d.Synchronize(); err != nil {
 		Fail(ErrDevice, "to_slice", "%v", err)
 	}
+	runtime.KeepAlive(c)
 	return v
 }
 
@@ -125,6 +127,7 @@ func bytesOf(t *Tensor) []byte {
 
 // Item is the value of a tensor with one element. It waits for the device.
 func (t *Tensor) Item() float64 {
+	t.alive("item")
 	if t.Len() != 1 {
 		Fail(ErrShape, "item", "%v has %d elements, Item wants one", t, t.Len())
 	}
@@ -147,16 +150,31 @@ func (t *Tensor) Keep() *Tensor {
 	t.alive("keep")
 	s := t.scope
 	if s == nil {
+		if t.blk.grads {
+			return t.keepGrad()
+		}
 		return t
 	}
 	s.open("keep")
 	c := t.Detach().Contiguous()
-	if c.blk.shared || c.blk.refs > 1 || c.Len()*c.dtype.Size() < c.blk.mem.Size() {
+	if c.blk.shared || c.blk.grads || c.blk.refs > 1 || c.Len()*c.dtype.Size() < c.blk.mem.Size() {
 		c = c.Clone()
 	}
 	c.blk.disown()
 	k := newTensor(c.blk, c.dtype, c.layout.Shape, nil)
 	k.layout.Offset = c.layout.Offset
+	return k
+}
+
+// keepGrad is Keep for a committed gradient, whose memory belongs to its arena.
+func (t *Tensor) keepGrad() (k *Tensor) {
+	err := t.blk.dev.run(func(s *Scope) error {
+		k = s.In(t).Keep()
+		return nil
+	}, Mode{}, nil)
+	if err != nil {
+		panic(err)
+	}
 	return k
 }
 

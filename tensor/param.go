@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -52,7 +53,7 @@ func ParameterOf(name string, t *Tensor) *Tensor {
 	}
 	t.root = &param{name: name, tensor: t, trainable: true, hi: t.Len()}
 	t.needs = true
-	newArena(nil, t.dtype, t.blk, []*Tensor{t}, t.Len())
+	newArena(t.blk.dev, t.dtype, t.blk, []*Tensor{t}, t.Len()).values.layout.Offset = t.layout.Offset
 	return t
 }
 
@@ -87,11 +88,12 @@ type Arena struct {
 	params []*Tensor
 
 	mu      sync.Mutex
-	grads   *block // committed gradients, flat [n]; nil: none
-	present []bool // which parameters have one
-	version uint64 // of grads
-	readers int    // steps reading the values
-	writer  *Scope // the step writing them
+	grads   *block          // committed gradients, flat [n]; nil: none
+	unused  runtime.Cleanup // frees grads with the arena
+	present []bool          // which parameters have one
+	version uint64          // of grads
+	readers int             // steps reading the values
+	writer  *Scope          // the step writing them
 }
 
 func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
@@ -113,10 +115,18 @@ const arenaAlign = 16
 func (d *Device) Place(names []string, tensors []*Tensor, dt DType) error {
 	return Try(func() {
 		n := 0
-		for _, t := range tensors {
+		seen := map[string]bool{}
+		for i, t := range tensors {
 			if t.root == nil || t.lazy != nil || t.root.tensor != t {
 				Fail(ErrValue, "place", "%v is not a declared parameter or state", t)
 			}
+			if t.root.trainable && !dt.IsFloat() {
+				Fail(ErrDType, "place", "%s is trained, so its type is a floating one, not %v", names[i], dt)
+			}
+			if seen[names[i]] {
+				Fail(ErrValue, "place", "two parameters are called %s; a field tag `weft:\"name\"` renames one", names[i])
+			}
+			seen[names[i]] = true
 			n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
 		}
 		blk := d.deviceBlock("parameters", n*dt.Size())
@@ -146,7 +156,7 @@ func (t *Tensor) Trainable() bool { return t.root != nil && t.root.trainable }
 // Arena is the arena of a placed parameter or state, and the range of its elements there.
 func (t *Tensor) Arena() (a *Arena, lo, hi int) {
 	if t.root == nil || t.root.arena == nil {
-		Fail(ErrStep, "arena", "%v is no placed parameter or state", t)
+		Fail(ErrStep, "arena", "%v has not been placed; nn.Init places a model", t)
 	}
 	return t.root.arena, t.root.lo, t.root.hi
 }
@@ -164,7 +174,8 @@ func (a *Arena) DType() DType { return a.dtype }
 func (a *Arena) Values() *Tensor { return a.values }
 
 // Grad is the gradient that steps have committed to a parameter and no optimizer has taken; nil if
-// there is none. Reading it waits for nothing; the tensor is valid until the next step commits.
+// there is none; of a view of a parameter it is the same view of the gradient. Reading it waits for nothing; the tensor is
+// valid until the next step commits, and Keep makes it last.
 func (t *Tensor) Grad() *Tensor {
 	a, lo, _ := t.Arena()
 	a.mu.Lock()
@@ -172,8 +183,9 @@ func (t *Tensor) Grad() *Tensor {
 	if a.grads == nil || !a.present[t.root.index] {
 		return nil
 	}
-	g := newTensor(a.grads, a.dtype, t.layout.Shape, nil)
-	g.layout.Offset = lo
+	g := t.alias(nil)
+	g.blk, g.root = a.grads, nil
+	g.layout.Offset += lo - t.root.tensor.layout.Offset // t may be a view
 	return g
 }
 
@@ -185,15 +197,16 @@ func (t *Tensor) ClearGrads() {
 	a.replace(nil, nil)
 }
 
-// replace puts b in the place of the committed gradients. Such blocks are shared, so nobody counts them:
-// the arena alone returns them to the pool.
+// replace puts b in the place of the committed gradients, which go back to the pool. The last ones go there when
+// nothing refers to the arena any more.
 func (a *Arena) replace(b *block, present []bool) {
 	if old := a.grads; old != nil {
+		a.unused.Stop()
 		old.refs, old.closed = 0, "a later step"
 		old.dev.shared.pool.Free(old.mem)
 	}
 	if b != nil {
-		b.shared = true
+		a.unused = b.disown()
 	}
 	a.grads, a.present = b, present
 	a.version++
@@ -210,14 +223,6 @@ func (g *stepGrads) drop() {
 	if g.flat.blk != nil && !g.flat.blk.shared {
 		g.flat.blk.release("its step")
 	}
-}
-
-// device of an arena; parameters made from host data use the step's.
-func (a *Arena) device(s *Scope) *Device {
-	if a.dev == nil {
-		return s.dev
-	}
-	return a.dev
 }
 
 // Grads are the gradients of the arena in this step, flat [n], and which parameters have one; nil if
@@ -239,21 +244,29 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 		return nil
 	}
 	g := &stepGrads{present: make([]bool, len(a.params)), base: a.version}
-	blk := a.device(s).deviceBlock("gradients", a.n*a.dtype.Size())
+	first := s.firstGrads(a)
+	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size())
+	blk.grads = true
 	g.flat = newTensor(blk, a.dtype, []int{a.n}, s)
-	if a.grads != nil {
-		copy(g.present, a.present)
-		old := newTensor(a.grads, a.dtype, []int{a.n}, nil)
-		s.into(&copyOp, []*Tensor{g.flat}, []*Tensor{old}, nil)
-	} else {
-		s.into(&copyOp, []*Tensor{g.flat}, []*Tensor{s.Full(0, a.dtype)}, nil)
-	}
+	copy(g.present, a.present)
 	if s.grads == nil {
 		s.grads = map[*Arena]*stepGrads{}
 	}
 	s.grads[a] = g
 	s.order = append(s.order, a)
+	s.into(&copyOp, []*Tensor{g.flat}, []*Tensor{first}, nil)
 	return g
+}
+
+// firstGrads is what the gradients of a step start from: those committed before it, or zero. a.mu is held.
+func (s *Scope) firstGrads(a *Arena) *Tensor {
+	if a.dev != nil && a.dev.shared != s.dev.shared {
+		Fail(ErrStep, "gradients", "parameter %v lives on %s, the step runs on %s", a.params[0], a.dev.Name(), s.dev.Name())
+	}
+	if a.grads != nil {
+		return newTensor(a.grads, a.dtype, []int{a.n}, nil)
+	}
+	return s.Full(0, a.dtype)
 }
 
 // AddGrad adds g to the gradient of parameter p in this step.
@@ -304,20 +317,24 @@ func (t *Tensor) OnGrad(f func(g *Tensor)) (stop func()) {
 func (s *Scope) commit() error {
 	return Try(func() {
 		for _, a := range s.order {
-			a.mu.Lock()
-			g := s.grads[a]
-			if g.base != a.version {
-				a.mu.Unlock()
-				Fail(ErrBusy, "step", "two steps added gradients to the same parameters (%v, ...) at once; use autograd.Grad in parallel steps and add the results in order", a.params[0])
-			}
-			if slices.Contains(g.present, true) {
-				a.replace(g.flat.blk, g.present)
-			} else if a.grads != nil {
-				a.replace(nil, nil)
-			}
-			a.mu.Unlock()
+			a.commit(s.grads[a])
 		}
 	})
+}
+
+func (a *Arena) commit(g *stepGrads) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := slices.Contains(g.present, true)
+	switch {
+	case !left && a.grads == nil: // all are used up
+	case g.base != a.version:
+		Fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too (use autograd.Grad in parallel steps and add the results in order), or ClearGrads was called in the step (call it before Backward)", a.params[0])
+	case left:
+		a.replace(g.flat.blk, g.present)
+	default:
+		a.replace(nil, nil)
+	}
 }
 
 // access is how a step uses an arena's values.
@@ -371,6 +388,13 @@ func (a *Arena) leave(s *Scope, how access) {
 	}
 }
 
+// Claim notes that the step will update the values of a. It fails if another step uses them.
+func (s *Scope) Claim(a *Arena) {
+	s.enter("update")
+	defer s.leave()
+	s.touch(a, writing)
+}
+
 // span is the view of elements [lo, hi) of a flat contiguous tensor, off the tape.
 func span(t *Tensor, lo, hi int) *Tensor {
 	v := newTensor(t.blk, t.dtype, []int{hi - lo}, t.scope)
@@ -382,7 +406,8 @@ func span(t *Tensor, lo, hi int) *Tensor {
 // are arena values, state or gradients of the step; in has tensors of that length and one-element ones.
 // It is how optimizers write. Nothing is recorded.
 func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) {
-	s.open(op.Name)
+	s.enter(op.Name)
+	defer s.leave()
 	out := make([]*Tensor, len(dst))
 	for i, t := range dst {
 		s.written(t, lo, hi)
@@ -424,11 +449,11 @@ func (s *Scope) into(op *Op, out, in []*Tensor, floats []float64) {
 
 // Assign writes v, broadcast and converted, into parameter or state t: the only operation that changes
 // a tensor. It is not recorded. Inside a step it bumps the version, so that a backward pass over the
-// old value fails; outside a step v must be host data.
+// old value fails. Host data is assigned at once, as between steps; inside a step take it in with s.In.
 func (t *Tensor) Assign(v *Tensor) {
 	t.alive("assign")
 	v.alive("assign")
-	if t.root == nil || t.lazy != nil || t.root.tensor.layout.Offset != t.layout.Offset || !sameShape(t, t.root.tensor) {
+	if t.root == nil || t.lazy != nil || !t.layout.Equal(t.root.tensor.layout) {
 		Fail(ErrStep, "assign", "%v is no parameter or state as a whole; only those are assigned", t)
 	}
 	if shape := broadcast("assign", t.layout.Shape, v.layout.Shape); !slices.Equal(shape, t.layout.Shape) {
@@ -436,13 +461,18 @@ func (t *Tensor) Assign(v *Tensor) {
 	}
 	root := t.root
 	if s := v.scope; s != nil {
+		if v = v.Detach(); v.blk == t.blk && !v.layout.Equal(t.layout) {
+			v = v.Clone() // a view of t, whose elements would be overwritten before they are read
+		}
+		s.enter("assign")
+		defer s.leave()
 		s.written(t, root.lo, root.hi)
-		s.into(&copyOp, []*Tensor{root.tensor}, []*Tensor{v.Detach()}, nil)
+		s.into(&copyOp, []*Tensor{root.tensor}, []*Tensor{v}, nil)
 		return
 	}
 	dev := root.arena.dev
 	if dev == nil {
-		dev = host()
+		dev = v.device()
 	}
 	err := dev.run(func(s *Scope) error {
 		root.tensor.Assign(s.In(v.Detach()))
