@@ -28,6 +28,9 @@ type walker struct {
 }
 
 func (w walker) walk(path string, v reflect.Value) {
+	if v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
 	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return
 	}
@@ -50,9 +53,15 @@ func (w walker) walk(path string, v reflect.Value) {
 			}
 			return
 		}
+		if v.Kind() == reflect.Struct && v.CanAddr() { // a part held by value, whose methods have pointer receivers
+			if m, ok := v.Addr().Interface().(Container); ok && !w.seen[m] {
+				w.walk(path, v.Addr())
+				return
+			}
+		}
 	}
 	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
+	case reflect.Pointer:
 		w.walk(path, v.Elem())
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
