@@ -61,7 +61,7 @@ func (t *Tensor) Pad(value float64, pads ...[2]int) *Tensor {
 		if min(p[0], p[1]) < 0 {
 			Fail(ErrValue, "pad", "%v elements on axis %d; Slice removes elements", p, d)
 		}
-		ints = append(ints, p[0], p[1])
+		ints = append(ints, min(p[0], 1<<48), min(p[1], 1<<48)) // no tensor is that large, and nothing overflows
 	}
 	return Apply(&pad, []*Tensor{t}, ints, []float64{value})
 }

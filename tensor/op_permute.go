@@ -47,6 +47,7 @@ func init() {
 
 // Permute reorders the axes: axis i of the result is axis axes[i] of t. It shares the memory.
 func (t *Tensor) Permute(axes ...int) *Tensor {
+	t.alive("permute")
 	n := t.Rank()
 	if len(axes) != n {
 		Fail(ErrShape, "permute", "%d axes given, %v has %d", len(axes), t, n)
@@ -64,6 +65,7 @@ func (t *Tensor) Permute(axes ...int) *Tensor {
 
 // Transpose exchanges two axes. It shares the memory.
 func (t *Tensor) Transpose(a, b int) *Tensor {
+	t.alive("transpose")
 	p := make([]int, t.Rank())
 	for i := range p {
 		p[i] = i
@@ -75,6 +77,7 @@ func (t *Tensor) Transpose(a, b int) *Tensor {
 
 // T exchanges the last two axes: the transposed matrix, or one for each leading index.
 func (t *Tensor) T() *Tensor {
+	t.alive("transpose")
 	if t.Rank() < 2 {
 		Fail(ErrShape, "transpose", "%v has %d axes, a matrix has two", t, t.Rank())
 	}

@@ -194,14 +194,14 @@ func (t *Tensor) Select(axis, index int) *Tensor {
 func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 	t.alive("split")
 	axis = t.axis("split", axis)
-	sum := 0
+	sum, size := 0, t.layout.Shape[axis]
 	for i, n := range sizes {
 		if n < 0 {
 			Fail(ErrShape, "split", "size %d of part %d is negative", n, i)
 		}
-		sum += n
+		sum += min(n, 1<<48) // far more than any tensor has, far less than an overflow
 	}
-	if size := t.layout.Shape[axis]; sum != size {
+	if sum != size {
 		Fail(ErrShape, "split", "sizes %v add up to %d, axis %d of %v has %d", sizes, sum, axis, t, size)
 	}
 	parts := make([]*Tensor, len(sizes))
@@ -222,10 +222,11 @@ func (t *Tensor) Chunk(axis, n int) []*Tensor {
 		Fail(ErrValue, "chunk", "%v cannot be cut into %d parts", t, n)
 	}
 	size := t.layout.Shape[axis]
-	each := (size + n - 1) / n
 	if size == 0 {
 		return t.Split(axis, make([]int, n)...)
 	}
+	n = min(n, size)
+	each := (size + n - 1) / n
 	var sizes []int
 	for at := 0; at < size; at += each {
 		sizes = append(sizes, min(each, size-at))
