@@ -53,8 +53,13 @@ const module = "github.com/weft-ml/weft/"
 
 // callSite is the innermost caller outside the library, as file:line.
 func callSite() string {
-	var pcs [64]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	pcs := make([]uintptr, 64)
+	n := runtime.Callers(2, pcs)
+	for n == len(pcs) { // deeply nested modules
+		pcs = make([]uintptr, 4*n)
+		n = runtime.Callers(2, pcs)
+	}
+	frames := runtime.CallersFrames(pcs[:n])
 	for {
 		f, more := frames.Next()
 		if !inLibrary(f.Function, f.File) {
