@@ -20,6 +20,7 @@ type Device struct {
 	why      string
 	steps    atomic.Uint64
 	evals    atomic.Uint64
+	closed   bool // under devicesMu
 	launches atomic.Uint64
 }
 
@@ -40,8 +41,9 @@ var (
 type OpenOption func(*openConfig)
 
 type openConfig struct {
-	seed  uint64
-	limit int
+	seed   uint64
+	limit  int
+	poison bool
 }
 
 // Seed fixes the random numbers of a device: parameters' first values and every step's streams. The default is 0.
@@ -50,6 +52,11 @@ func Seed(n uint64) OpenOption { return func(c *openConfig) { c.seed = n } }
 // MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with
 // [ErrMemory]. The default is no limit but the device's own.
 func MemoryLimit(bytes int) OpenOption { return func(c *openConfig) { c.limit = bytes } }
+
+// Poison is a debugging aid: memory is full of NaNs (and of -1 for integers) until it is written, and a write to memory
+// that has gone back to the pool panics when the memory is used again. It holds for everybody who uses the device's
+// memory, until the last one closes it.
+func Poison(c *openConfig) { c.poison = true }
 
 // Open opens a device: "cpu", another registered kind such as "cuda:1", or "auto" for the fastest
 // there is; [Device.String] says which was taken and why. Opening the same device twice shares its
@@ -95,15 +102,23 @@ func open(name string, c openConfig) (*Device, error) {
 	if c.limit > 0 {
 		sh.pool.SetLimit(c.limit)
 	}
+	if c.poison {
+		sh.pool.SetPoison(true)
+	}
 	return &Device{shared: sh, seed: c.seed}, nil
 }
 
-// Close gives the device's cached memory back when its last user closes it.
+// Close gives the device's cached memory back when its last user closes it. Closing again does nothing.
 func (d *Device) Close() error {
 	devicesMu.Lock()
 	defer devicesMu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
 	if d.shared.users--; d.shared.users == 0 {
 		d.shared.pool.SetLimit(0)
+		d.shared.pool.SetPoison(false)
 		d.shared.pool.Trim()
 	}
 	return nil
@@ -145,5 +160,5 @@ var host = sync.OnceValue(func() *Device {
 	if err != nil {
 		panic(err)
 	}
-	return &Device{shared: &sharedDevice{name: "host", backend: b}}
+	return &Device{shared: &sharedDevice{name: "host", backend: b, pool: pool.New(b, 0)}}
 })
