@@ -65,10 +65,10 @@ func Grad(y *tensor.Tensor, xs []*tensor.Tensor, opts ...Option) []*tensor.Tenso
 	p.retain = true
 	nodes := make([]*tensor.Node, len(xs))
 	for i, x := range xs {
-		if !x.NeedsGrad() {
+		if x == nil || !x.NeedsGrad() {
 			tensor.Fail(tensor.ErrGrad, "grad", "operand %d, %v, needs no gradient; make it with Scope.Watch", i, x)
 		}
-		nodes[i] = p.scope.In(x).Node()
+		p.scope.Differentiate(true, func() { nodes[i] = p.scope.In(x).Node() }) // parameters have a node while recording
 		if id := nodes[i].ID; id < len(p.want) {
 			p.want[id] = true
 		}
@@ -96,6 +96,7 @@ func start(op string, y *tensor.Tensor, opts []Option) *pass {
 	if y == nil || y.Scope() == nil {
 		tensor.Fail(tensor.ErrGrad, op, "%v belongs to no step, so nothing was recorded", y)
 	}
+	y.Scope().In(y) // fails after the step
 	if y.Node() == nil {
 		tensor.Fail(tensor.ErrGrad, op, "%v has no path to a parameter: it was made under NoGrad or in Eval, from detached tensors, or from data alone", y)
 	}
@@ -134,11 +135,12 @@ func (p *pass) run(y *tensor.Tensor, found func(*tensor.Node, *tensor.Tensor)) {
 			}
 		}
 	}
+	defer p.drop()
 	p.scope.Differentiate(p.create, func() {
 		if p.seed == nil {
 			p.seed = p.scope.Full(1, y.DType(), y.Shape()...)
 		}
-		seed := p.scope.In(p.seed)
+		seed := p.take(p.seed, y)
 		p.tape.Retain(seed)
 		p.grads[len(nodes)-1] = seed
 		for i := len(nodes) - 1; i >= 0; i-- {
@@ -153,6 +155,29 @@ func (p *pass) run(y *tensor.Tensor, found func(*tensor.Node, *tensor.Tensor)) {
 	})
 }
 
+// take makes what the caller gave as the gradient of y one: a tensor of the step, of y's type, on the tape only if the
+// pass is recorded.
+func (p *pass) take(g, y *tensor.Tensor) *tensor.Tensor {
+	if !equal(g.Shape(), y.Shape()) {
+		tensor.Fail(tensor.ErrShape, "backward", "a hook gives the gradient %v to %v", g, y)
+	}
+	g = p.scope.In(g).To(y.DType())
+	if !p.create {
+		g = g.Detach()
+	}
+	return g
+}
+
+// drop lets go of the gradients that a failed pass left in flight.
+func (p *pass) drop() {
+	for i, g := range p.grads {
+		if g != nil {
+			p.tape.Release(g)
+			p.grads[i] = nil
+		}
+	}
+}
+
 // step takes the gradient of node n back to its operands.
 func (p *pass) step(n *tensor.Node, found func(*tensor.Node, *tensor.Tensor)) {
 	g := p.grads[n.ID]
@@ -163,6 +188,7 @@ func (p *pass) step(n *tensor.Node, found func(*tensor.Node, *tensor.Tensor)) {
 	}
 	for _, hook := range n.Hooks {
 		if h := hook(g); h != nil && h != g {
+			h = p.take(h, n.Out[0])
 			p.tape.Retain(h)
 			p.tape.Release(g)
 			g = h

@@ -17,7 +17,7 @@ func (c *Ctx) Saved(i int) *tensor.Tensor { return c.saved[i] }
 // Custom applies an operation with a hand-written gradient. forward computes the result from xs without
 // being recorded; backward maps the gradient of the result to one gradient for each of xs, nil where
 // there is none. With CreateGraph what backward does is recorded, so second derivatives are those of
-// backward. At least one of xs must belong to a step.
+// backward. At least one of xs must belong to a step; forward receives all of them as tensors of that step.
 func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
 	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
 	c := &Ctx{}
@@ -29,9 +29,13 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 	if c.Scope == nil {
 		tensor.Fail(tensor.ErrStep, name, "no operand belongs to a step; take one in with s.In")
 	}
+	in := make([]*tensor.Tensor, len(xs))
+	for i, x := range xs {
+		in[i] = c.Scope.In(x)
+	}
 	var y *tensor.Tensor
 	c.Scope.Region(name, func() []*tensor.Tensor {
-		c.Scope.With(func() { y = forward(c, xs...) }, tensor.NoGrad)
+		c.Scope.With(func() { y = forward(c, in...) }, tensor.NoGrad)
 		return append([]*tensor.Tensor{y}, c.saved...)
 	})
 	op := &tensor.Op{VJP: func(_ *tensor.Ctx, g *tensor.Tensor) []*tensor.Tensor {
@@ -42,5 +46,5 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 		return grads
 	}}
 	op.Name = name
-	return c.Scope.Record(op, xs, y, c.saved)
+	return c.Scope.Record(op, in, y, c.saved)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-func open(t testing.TB) *tensor.Device {
+func open(t testing.TB, opts ...tensor.OpenOption) *tensor.Device {
 	t.Helper()
-	dev, err := tensor.Open("cpu", tensor.Seed(1))
+	dev, err := tensor.Open("cpu", append([]tensor.OpenOption{tensor.Seed(1)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
