@@ -170,6 +170,11 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 	if total == 0 {
 		tensor.Fail(tensor.ErrGrad, o.rule.Name(), "no parameter has a gradient; call autograd.Backward first")
 	}
+	for i, a := range o.arenas {
+		if len(runs[i]) > 0 {
+			s.Claim(a.Arena)
+		}
+	}
 	s.Region(o.rule.Name(), func() []*tensor.Tensor {
 		s.With(func() { o.step(s, runs) }, tensor.NoGrad)
 		return nil
@@ -279,7 +284,7 @@ func (o *Optimizer) State() map[string]*tensor.Tensor {
 	}
 	for i, a := range o.arenas {
 		for j, t := range a.state {
-			m[o.rule.State()[j]+"."+string(rune('0'+i))] = t
+			m[fmt.Sprint(o.rule.State()[j], ".", i)] = t
 		}
 	}
 	return m

@@ -1,0 +1,50 @@
+package optim_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// An update that meets an evaluation changes nothing, in no arena.
+func TestUpdateBesideEvaluation(t *testing.T) {
+	dev := open(t)
+	w, u := param("w", 1, 2), param("u", 3, 4)
+	opt := optim.New(optim.AdamW{LR: 0.1}, []*tensor.Tensor{w, u})
+	update(t, dev, opt, map[*tensor.Tensor][]float64{w: {1, 1}, u: {1, 1}})
+	before := opt.Hash()
+	must(t, dev.Eval(func(reader *tensor.Scope) error {
+		reader.In(u)
+		err := dev.Step(func(s *tensor.Scope) error {
+			gradients(s, map[*tensor.Tensor][]float64{w: {1, 1}, u: {1, 1}})
+			return opt.Step(s)
+		})
+		wantError(t, err, tensor.ErrBusy, "u float64[2]", "evaluat")
+		return nil
+	}))
+	if opt.Hash() != before {
+		t.Error("the refused update changed something")
+	}
+	update(t, dev, opt, map[*tensor.Tensor][]float64{w: {1, 1}, u: {1, 1}})
+}
+
+// State is named by the number of its arena, however many there are.
+func TestStateOfManyArenas(t *testing.T) {
+	dev := open(t)
+	var params []*tensor.Tensor
+	grads := map[*tensor.Tensor][]float64{}
+	for i := range 12 {
+		p := param(fmt.Sprint("p", i), 1)
+		params, grads[p] = append(params, p), []float64{1}
+	}
+	opt := optim.New(optim.SGD{LR: 1, Momentum: 0.5}, params)
+	update(t, dev, opt, grads)
+	state := opt.State()
+	for i := range params {
+		if state[fmt.Sprint("b.", i)] == nil {
+			t.Errorf("there is no state b.%d in %v", i, state)
+		}
+	}
+}
