@@ -30,12 +30,12 @@ type Report struct {
 func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error) {
 	r := &Report{}
 	index := map[string]int{}
-	seen := map[string]bool{}
+	seen := map[*tensor.Tensor]bool{}
 	add := func(path string, c *tensor.Ctx) {
 		params, bytes := 0, 0
 		for _, t := range c.In {
-			if p := t.Origin(); p != nil && p.Trainable() && !seen[p.Name()] {
-				seen[p.Name()] = true
+			if p := t.Origin(); p != nil && p.Trainable() && !seen[p] {
+				seen[p] = true
 				params, bytes = params+p.Len(), bytes+p.Len()*p.DType().Size()
 			}
 		}
