@@ -1,6 +1,10 @@
 package autograd
 
-import "github.com/weft-ml/weft/tensor"
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/tensor"
+)
 
 // Option changes how a backward pass runs.
 type Option func(*pass)
@@ -103,25 +107,13 @@ func start(op string, y *tensor.Tensor, opts []Option) *pass {
 	switch {
 	case p.seed == nil && y.Len() != 1:
 		tensor.Fail(tensor.ErrGrad, op, "%v has %d elements; reduce it to one, as with Mean, or give autograd.Seed", y, y.Len())
-	case p.seed != nil && !equal(p.seed.Shape(), y.Shape()):
+	case p.seed != nil && !slices.Equal(p.seed.Shape(), y.Shape()):
 		tensor.Fail(tensor.ErrShape, op, "the seed has shape %v, the result %v", p.seed.Shape(), y.Shape())
 	}
 	p.scope, p.tape = y.Scope(), y.Scope().Tape()
 	n := y.Node().ID + 1
 	p.grads, p.want, p.need = make([]*tensor.Tensor, n), make([]bool, n), make([]bool, n)
 	return p
-}
-
-func equal(a, b []int) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // run walks back from y and hands the gradients of wanted nodes to found.
@@ -158,7 +150,7 @@ func (p *pass) run(y *tensor.Tensor, found func(*tensor.Node, *tensor.Tensor)) {
 // take makes what the caller gave as the gradient of y one: a tensor of the step, of y's type, on the tape only if the
 // pass is recorded.
 func (p *pass) take(g, y *tensor.Tensor) *tensor.Tensor {
-	if !equal(g.Shape(), y.Shape()) {
+	if !slices.Equal(g.Shape(), y.Shape()) {
 		tensor.Fail(tensor.ErrShape, "backward", "a hook gives the gradient %v to %v", g, y)
 	}
 	g = p.scope.In(g).To(y.DType())

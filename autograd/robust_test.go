@@ -196,7 +196,7 @@ func TestParallelSteps(t *testing.T) {
 			for round := range 5 {
 				var kept []*tensor.Tensor
 				err := dev.Step(func(s *tensor.Scope) error {
-					for _, g := range autograd.Grad(gptLoss(s, model), nn.Parameters(model)) {
+					for _, g := range autograd.Grad(gptLoss(s, model), tensor.Parameters(model)) {
 						kept = append(kept, g.Keep())
 					}
 					return nil

@@ -57,7 +57,7 @@ func ExampleModule() {
 	defer dev.Close()
 	model := nn.Sequential(&residual{nn.NewLayerNorm(4), nn.NewLinear(4, 4)}, nn.NewLinear(4, 2, nn.NoBias))
 	check(nn.Init(dev, model))
-	for _, p := range nn.Parameters(model) {
+	for _, p := range tensor.Parameters(model) {
 		fmt.Println(p)
 	}
 	// Output:

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/weft-ml/weft/tensor"
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/tensor"
+)
 
 // CrossEntropy is the mean over all positions of -log softmax(logits)[target]: logits [... classes], targets
 // [...] of an integer type. Options choose ignored targets, label smoothing and the reduction.
@@ -44,17 +48,8 @@ func KLDiv(logQ, p *tensor.Tensor) *tensor.Tensor {
 
 // difference is x - y for equal shapes: broadcasting in a loss hides mistakes.
 func difference(op string, x, y *tensor.Tensor) *tensor.Tensor {
-	if len(x.Shape()) != len(y.Shape()) || x.Len() != y.Len() || !sameShape(x.Shape(), y.Shape()) {
+	if !slices.Equal(x.Shape(), y.Shape()) {
 		tensor.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)
 	}
 	return x.Sub(y)
-}
-
-func sameShape(a, b []int) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -85,13 +85,10 @@ func (c *Chain) Children() iter.Seq2[string, any] {
 	}
 }
 
-// Parameters lists the trainable tensors of a model.
-func Parameters(model any) []*tensor.Tensor { return tensor.Parameters(model) }
-
 // CountParameters is the number of trainable elements of a model.
 func CountParameters(model any) int {
 	n := 0
-	for _, p := range Parameters(model) {
+	for _, p := range tensor.Parameters(model) {
 		n += p.Len()
 	}
 	return n

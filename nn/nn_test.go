@@ -140,7 +140,7 @@ func TestInitTwice(t *testing.T) {
 		t.Error("the second Init does not start afresh")
 	}
 	initialize(t, dev, model, nn.DType(tensor.Float64))
-	if p := nn.Parameters(model)[0]; p.DType() != tensor.Float64 {
+	if p := tensor.Parameters(model)[0]; p.DType() != tensor.Float64 {
 		t.Errorf("%v is not float64", p)
 	}
 }
@@ -150,7 +150,7 @@ func TestCountParameters(t *testing.T) {
 	if got, want := nn.CountParameters(model), 784*256+256+256*10+10; got != want {
 		t.Errorf("%d parameters, want %d", got, want)
 	}
-	if got := len(nn.Parameters(model)); got != 4 {
+	if got := len(tensor.Parameters(model)); got != 4 {
 		t.Errorf("%d tensors, want 4", got)
 	}
 }

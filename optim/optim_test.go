@@ -168,7 +168,7 @@ func TestNoDecay(t *testing.T) {
 			autograd.Backward(model.Forward(s.Full(0, tensor.Float64, 1, 2)).Scale(0).Sum())
 			return opt.Step(s)
 		}))
-		ps := nn.Parameters(model)
+		ps := tensor.Parameters(model)
 		return tensor.ToSlice[float64](ps[0])[0], tensor.ToSlice[float64](ps[1])[0]
 	}
 	if w, b := run(); w != 1.9 || b != 1.9 {
@@ -338,7 +338,7 @@ func TestAccumulation(t *testing.T) {
 			}
 		}
 		var all []float64
-		for _, p := range nn.Parameters(model) {
+		for _, p := range tensor.Parameters(model) {
 			all = append(all, tensor.ToSlice[float64](p)...)
 		}
 		return all

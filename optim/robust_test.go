@@ -1,9 +1,11 @@
 package optim_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -46,5 +48,31 @@ func TestStateOfManyArenas(t *testing.T) {
 		if state[fmt.Sprint("b.", i)] == nil {
 			t.Errorf("there is no state b.%d in %v", i, state)
 		}
+	}
+}
+
+// A step that fails after its update keeps the update, so it must not leave the gradients of earlier steps to be
+// applied a second time.
+func TestFailureAfterUpdate(t *testing.T) {
+	dev := open(t)
+	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{1}, 1))
+	opt := optim.New(optim.SGD{LR: 1}, w)
+	if err := dev.Step(func(s *tensor.Scope) error { autograd.Backward(s.In(w).Sum()); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	boom := errors.New("boom")
+	if err := dev.Step(func(s *tensor.Scope) error {
+		if err := opt.Step(s); err != nil {
+			return err
+		}
+		return boom
+	}); !errors.Is(err, boom) {
+		t.Fatal(err)
+	}
+	if w.Grad() != nil {
+		t.Errorf("the applied gradient %v is still there", tensor.ToSlice[float64](w.Grad()))
+	}
+	if got := tensor.ToSlice[float64](w)[0]; got != 0 {
+		t.Errorf("w is %v after one update, want 0", got)
 	}
 }

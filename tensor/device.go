@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weft-ml/weft/internal/pool"
 	"github.com/weft-ml/weft/kernels"
@@ -96,6 +97,7 @@ func open(name string, c openConfig) (*Device, error) {
 	sh := devices[backend.Name()]
 	if sh == nil {
 		sh = &sharedDevice{name: backend.Name(), backend: backend, pool: pool.New(backend, 0)}
+		sh.pool.SetReclaim(collect)
 		devices[sh.name] = sh
 	}
 	sh.users++
@@ -106,6 +108,18 @@ func open(name string, c openConfig) (*Device, error) {
 		sh.pool.SetPoison(true)
 	}
 	return &Device{shared: sh, seed: c.seed}, nil
+}
+
+// collect runs the Go collector and waits for the cleanups of what it found, so that the memory of kept tensors
+// which the program has dropped is back in the pool. It is the last resort before an allocation fails.
+func collect() {
+	done := make(chan bool)
+	runtime.AddCleanup(new([16]byte), func(done chan bool) { close(done) }, done)
+	runtime.GC()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
 }
 
 // Close gives the device's cached memory back when its last user closes it. Closing again does nothing.

@@ -216,6 +216,7 @@ func (a *Arena) replace(b *block, present []bool) {
 type stepGrads struct {
 	flat    *Tensor
 	present []bool
+	taken   []bool // applied by an optimizer, whatever becomes of the step
 	base    uint64 // arena version they started from
 }
 
@@ -243,7 +244,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	if a.grads == nil && !create {
 		return nil
 	}
-	g := &stepGrads{present: make([]bool, len(a.params)), base: a.version}
+	g := &stepGrads{present: make([]bool, len(a.params)), taken: make([]bool, len(a.params)), base: a.version}
 	first := s.firstGrads(a)
 	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size())
 	blk.grads = true
@@ -299,7 +300,7 @@ func (s *Scope) HasGrad(p *Tensor) bool {
 func (s *Scope) TakeGrads(p *Tensor) {
 	a, _, _ := p.Arena()
 	if g := s.stepGrads(a, false); g != nil {
-		g.present[p.root.index] = false
+		g.present[p.root.index], g.taken[p.root.index] = false, true
 	}
 }
 
@@ -334,6 +335,23 @@ func (a *Arena) commit(g *stepGrads) {
 		a.replace(g.flat.blk, g.present)
 	default:
 		a.replace(nil, nil)
+	}
+}
+
+// abandon ends the gradients of a failed step: the arenas keep those of earlier steps, but for what an optimizer
+// has applied to the parameters already.
+func (s *Scope) abandon() {
+	for _, a := range s.order {
+		a.mu.Lock()
+		if g := s.grads[a]; a.grads != nil && g.base == a.version {
+			for i, taken := range g.taken {
+				a.present[i] = a.present[i] && !taken
+			}
+			if !slices.Contains(a.present, true) {
+				a.replace(nil, nil)
+			}
+		}
+		a.mu.Unlock()
 	}
 }
 

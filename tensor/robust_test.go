@@ -391,3 +391,41 @@ func TestKeepLetsGoOfTheStep(t *testing.T) {
 	}
 	runtime.KeepAlive(kept)
 }
+
+// A tensor larger than the machine's memory is an error, not the end of the process.
+func TestAbsurdSize(t *testing.T) {
+	dev := open(t)
+	err := dev.Step(func(s *tensor.Scope) error {
+		s.Full(1, tensor.Float64, 1<<42)
+		return nil
+	})
+	wantError(t, err, tensor.ErrMemory, "full", "robust_test.go:")
+}
+
+// At the limit the pool takes back the memory of kept tensors that the program has dropped.
+func TestKeptMemoryComesBack(t *testing.T) {
+	dev := open(t)
+	base := dev.Stats().Memory.Reserved
+	limited, err := tensor.Open("cpu", tensor.MemoryLimit(base+8<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer limited.Close()
+	for i := range 40 { // 40 MB in all
+		if err := limited.Step(func(s *tensor.Scope) error {
+			s.Full(1, tensor.Float32, 1<<18).Keep()
+			return nil
+		}); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+}
+
+func TestStreamInsideStep(t *testing.T) {
+	dev := open(t)
+	err := dev.Step(func(s *tensor.Scope) error {
+		s.With(func() {}, tensor.Stream(3))
+		return nil
+	})
+	wantError(t, err, tensor.ErrValue, "with: Stream is an option of Step and Eval")
+}

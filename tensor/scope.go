@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -81,11 +82,18 @@ func (d *Device) run(f func(*Scope) error, m Mode, opts []Option) (err error) {
 	s := &Scope{dev: d, top: &region{mode: m}}
 	s.random.Key = philox.DeriveN(d.seed, m.stream)
 	returned := false
+	committed := false
 	defer func() {
-		defer s.end()
+		defer func() {
+			if !committed {
+				s.abandon()
+			}
+			s.end()
+		}()
 		if returned {
 			if err == nil {
 				err = s.commit()
+				committed = err == nil
 			}
 			return
 		}
@@ -141,9 +149,7 @@ func (s *Scope) path() string {
 			names = append(names, r.name)
 		}
 	}
-	for i, j := 0, len(names)-1; i < j; i, j = i+1, j-1 {
-		names[i], names[j] = names[j], names[i]
-	}
+	slices.Reverse(names)
 	return strings.Join(names, "/")
 }
 
@@ -223,6 +229,9 @@ func (s *Scope) With(f func(), opts ...Option) {
 	m := s.top.mode
 	for _, o := range opts {
 		o(&m)
+	}
+	if m.stream != s.top.mode.stream {
+		Fail(ErrValue, "with", "Stream is an option of Step and Eval, not of a part of a step")
 	}
 	r := s.push("", m)
 	defer func() { // memory passes through: f assigned its results to variables of the caller

@@ -219,7 +219,7 @@ func TestOutOfMemory(t *testing.T) {
 	defer limited.Close()
 	before := dev.Stats().Memory
 	err = limited.Step(func(s *tensor.Scope) error {
-		s.Region("big", func() []*tensor.Tensor { return []*tensor.Tensor{s.Full(1, tensor.Float32, 1<<20)} })
+		s.Region("big", func() []*tensor.Tensor { return []*tensor.Tensor{s.Full(1, tensor.Float32, 1<<26)} })
 		return nil
 	})
 	wantError(t, err, tensor.ErrMemory, "full", "limit", "step_test.go:", " in big")

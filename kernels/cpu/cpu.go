@@ -24,10 +24,13 @@ var _ kernels.Backend = Backend{}
 // Name is "cpu".
 func (Backend) Name() string { return "cpu" }
 
-// Alloc returns a [*Mem] of n bytes.
+// Alloc returns a [*Mem] of n bytes. More than the machine has is an error of kind [kernels.ErrMemory].
 func (Backend) Alloc(n int) (b kernels.Buffer, err error) {
 	if n < 0 || n > math.MaxInt-alignment {
 		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes", n)
+	}
+	if have := physical(); have > 0 && uint64(n) > have { // Go ends the process where the system has no more
+		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes, the machine has %d", n, have)
 	}
 	defer func() { // make panics for sizes that no address space holds
 		if e := recover(); e != nil {
