@@ -1,0 +1,110 @@
+//go:build cuda && cgo && linux
+
+package emu
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"unsafe"
+)
+
+// The two builds live side by side in one process.
+var plain, checkedDriver *Driver
+
+func TestMain(m *testing.M) {
+	for _, x := range []struct {
+		flavour Flavour
+		driver  **Driver
+	}{{Plain, &plain}, {Checked, &checkedDriver}} {
+		path, err := Build(x.flavour)
+		if errors.Is(err, ErrNoCompiler) {
+			fmt.Println("SKIPPED emu:", err)
+			os.Exit(0)
+		}
+		if err == nil {
+			*x.driver, err = Open(path)
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// settings are the defaults, which each test starts from and leaves.
+var settings = map[string]string{
+	"order": "fifo", "copies": "early", "streams": "late", "seed": "1", "threads": "1", "capability": "90",
+	"pageable": "copy", "fail_launch": "0", "fail_code": "719", "count": "0",
+}
+
+// fresh is a driver with an empty device and default settings, but for those given as name, value, name, value.
+func fresh(t *testing.T, d *Driver, changed ...string) *Driver {
+	t.Helper()
+	restore := func() {
+		for name, value := range settings {
+			must(t, d.Set(name, value))
+		}
+		must(t, d.Reset())
+	}
+	restore()
+	t.Cleanup(restore)
+	for i := 0; i < len(changed); i += 2 {
+		must(t, d.Set(changed[i], changed[i+1]))
+	}
+	return d
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// function finds a kernel of the sources.
+func function(t *testing.T, d *Driver, name string) uintptr {
+	t.Helper()
+	m, err := d.Module([]byte("emu"))
+	must(t, err)
+	f, err := d.Function(m, name)
+	must(t, err)
+	return f
+}
+
+// compiled loads the text of a kernel.
+func compiled(t *testing.T, d *Driver, name, text string) uintptr {
+	t.Helper()
+	flavour := Plain
+	if d == checkedDriver {
+		flavour = Checked
+	}
+	image, err := Compile(flavour, name, text)
+	must(t, err)
+	m, err := d.Module(image)
+	must(t, err)
+	return m
+}
+
+// upload is new device memory with the given content.
+func upload[T any](t *testing.T, d *Driver, data []T) Ptr {
+	t.Helper()
+	p, err := d.Alloc(max(4, len(data)*int(unsafe.Sizeof(*new(T)))))
+	must(t, err)
+	if len(data) > 0 {
+		must(t, Upload(d, p, data))
+	}
+	return p
+}
+
+// download is the content of device memory.
+func download[T any](t *testing.T, d *Driver, p Ptr, n int) []T {
+	t.Helper()
+	data := make([]T, n)
+	if n > 0 {
+		must(t, Download(d, data, p))
+	}
+	return data
+}

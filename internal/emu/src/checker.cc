@@ -1,0 +1,298 @@
+// The checker: bounds, uninitialised reads, races and missing proxy fences, for every access of a kernel.
+//
+// g++ -fsanitize=thread makes instrumented kernels call __tsan_read4 and the like before each access. These
+// are the functions at the end of this file, not those of libtsan. For every 4 bytes of the arena there are
+// four cells, which remember recent accesses, and a word of state. Two accesses race if they overlap, one
+// writes, and neither happened before the other by the vector clocks (as in FastTrack, Flanagan and Freund
+// 2009). Accesses of different blocks of a launch are never ordered.
+#ifdef EMU_CHECK
+#include "checker.h"
+#include "statistics.h"
+#include <algorithm>
+#include <cstdio>
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+namespace emu {
+
+namespace {
+
+struct Cell {
+  u32 time, block;
+  Place place;
+  uint16_t agent;
+  uint8_t bytes;  // a bit for each; 0: the cell is empty
+  bool write : 1, atomic : 1;
+};
+
+struct Word {
+  uint8_t allocated, written;  // a bit for each byte
+  uint16_t writer;             // thread of the last ordinary store,
+  u32 fences, block;           // its fences so far, and its block; block 0: none, or not an ordinary store
+};
+
+constexpr int kCells = 4;
+
+Cell (*cells)[kCells];
+Word* words;
+u32 blocks, first_of_launch;
+unsigned victim;  // the next cell to give up
+
+template <class T> T* reserve(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) abort();
+  return static_cast<T*>(p);
+}
+
+int threads() { return block->threads; }
+int warps() { return (int)block->warps.size(); }
+
+std::string name_of_agent(int agent) {
+  auto of = [](const char* what, int n) { return what + std::to_string(n); };
+  if (agent < threads()) return of("thread ", agent);
+  if ((agent -= threads()) < threads()) return of("cp.async of thread ", agent);
+  if ((agent -= threads()) < warps()) return of("wgmma of warp ", agent);
+  if ((agent -= warps()) < warps()) return of("TMA store of warp ", agent);
+  return "a TMA load";
+}
+
+// ---- places
+
+// A place is an entry of a hash table: the address of an instruction, or the address of a file's name with
+// the line above its 48 bits.
+constexpr size_t kPlaces = 1 << 16;
+u64 place_keys[kPlaces];
+
+Place enter(u64 key) {
+  for (size_t i = key * 0x9e3779b97f4a7c15 >> 48;; i = (i + 1) % kPlaces) {
+    if (place_keys[i] == key) return (Place)i;
+    if (!place_keys[i]) {
+      place_keys[i] = key;
+      return (Place)i;
+    }
+  }
+}
+
+const char* base_name(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+// look_up names an instruction by addr2line: where it is, and which call in the kernel it was inlined from.
+std::string look_up(const void* instruction) {
+  Dl_info info;
+  if (!dladdr(instruction, &info)) return "unknown code";
+  const unsigned long offset = (unsigned long)((const char*)instruction - (const char*)info.dli_fbase) - 1;
+  char hex[32];
+  snprintf(hex, sizeof hex, "0x%lx", offset);
+  FILE* p = popen(("addr2line -i -e '" + std::string(info.dli_fname) + "' " + hex).c_str(), "r");
+  if (!p) return "unknown code";
+  std::string inner, outer;
+  char line[512];
+  while (fgets(line, sizeof line, p)) {
+    line[strcspn(line, " \n")] = 0;  // after the line number may come a discriminator
+    outer = base_name(line);
+    if (inner.empty()) inner = outer;
+  }
+  pclose(p);
+  return inner == outer ? inner : inner + " from " + outer;
+}
+
+}  // namespace
+
+Place place_of(Site at) { return enter((u64)at.file | (u64)at.line << 48); }
+Place place_of(const void* instruction) { return enter((u64)instruction); }
+
+std::string name_of(Place place) {
+  const u64 key = place_keys[place];
+  if (!(key >> 48)) return look_up((const void*)key);
+  return std::string(base_name((const char*)(key & 0xffffffffffff))) + ":" + std::to_string(key >> 48);
+}
+
+// ---- agents and clocks
+
+int copies_of(int thread) { return threads() + thread; }
+int products_of(int warp) { return 2 * threads() + warp; }
+int stores_of(int warp) { return 2 * threads() + warps() + warp; }
+int loads_of(u32 barrier) { return 2 * threads() + 2 * warps() + (int)(barrier / 8 % 16); }
+int agents() { return 2 * threads() + 2 * warps() + 16; }
+
+u32 advance(int agent) { return ++block->times[agent]; }
+void tick(int thread) { block->fibers[thread].clock[thread]++; }
+
+void join(Clock& into, const Clock& from) {
+  if (into.size() < from.size()) into.resize(from.size());
+  for (size_t i = 0; i < from.size(); i++) into[i] = std::max(into[i], from[i]);
+}
+
+void join_threads(const std::vector<int>& from, const std::vector<int>& into) {
+  Clock all;
+  for (int t : from) join(all, block->fibers[t].clock);
+  for (int t : into) join(block->fibers[t].clock, all);
+  for (int t : from) tick(t);
+}
+
+void start_launch() { first_of_launch = blocks + 1; }
+
+void start_block() {
+  block->sequence = ++blocks;
+  block->times.assign(agents(), 0);
+}
+
+void start_thread(Fiber& fiber) {
+  fiber.clock.assign(agents(), 0);
+  fiber.clock[fiber.number] = 1;
+}
+
+// ---- memory
+
+void open_books() {
+  cells = reserve<Cell[kCells]>(arena_bytes / 4 * sizeof(Cell[kCells]));
+  words = reserve<Word>(arena_bytes / 4 * sizeof(Word));
+}
+
+namespace {
+
+// each_word calls f(word, bits of its bytes) for the bytes of a range.
+template <class F> void each_word(const void* p, size_t bytes, F f) {
+  for (size_t at = offset_of(p), end = at + bytes; at < end;) {
+    const size_t w = at / 4, stop = std::min(end, 4 * w + 4);
+    const unsigned bits = (1u << (stop - 4 * w)) - (1u << at % 4);
+    at = stop;
+    f(w, (uint8_t)bits);
+  }
+}
+
+const char* verb(bool write) { return write ? "write" : "read"; }
+
+// race compares an access with one in a cell. It returns whether the cell's is ordered before it.
+bool race(const Access& a, const Cell& c, uint8_t bits, size_t offset) {
+  const bool conflict = (c.bytes & bits) && (a.write || c.write) && !(a.atomic && c.atomic);
+  if (c.block != block->sequence) {
+    if (conflict)
+      fault(Fault::failure, "race between blocks: %s, %s at %s, and %s by block number %u of the launch at %s", describe(offset).c_str(),
+            verb(a.write), name_of(a.place).c_str(), verb(c.write), c.block - first_of_launch, name_of(c.place).c_str());
+    return false;
+  }
+  const bool before = c.agent == a.agent || a.clock[c.agent] >= c.time;
+  if (conflict && !before)
+    fault(Fault::failure, "race: %s: %s by %s at %s is not ordered with the %s by %s at %s", describe(offset).c_str(), verb(a.write),
+          name_of_agent(a.agent).c_str(), name_of(a.place).c_str(), verb(c.write), name_of_agent(c.agent).c_str(), name_of(c.place).c_str());
+  return before;
+}
+
+// remember enters an access in the cells of a word, after comparing it with what is there.
+void remember(const Access& a, size_t w, uint8_t bits, size_t offset) {
+  Cell* free = nullptr;
+  for (Cell& c : cells[w]) {
+    const bool stale = c.block < first_of_launch || (is_shared(offset) && c.block != block->sequence);
+    if (c.bytes && !stale) {
+      // An access that this one follows and covers need not be remembered: who is ordered after this one is
+      // ordered after it, too.
+      const bool covered = race(a, c, bits, offset) && !(c.bytes & ~bits) && (a.write || !c.write);
+      if (!covered) continue;
+    }
+    c.bytes = 0;
+    if (!free) free = &c;
+  }
+  if (!free) free = &cells[w][victim++ % kCells];
+  *free = Cell{a.clock[a.agent], block->sequence, a.place, (uint16_t)a.agent, bits, a.write, a.atomic};
+}
+
+void check_state(const Access& a, Word& m, uint8_t bits, size_t offset) {
+  if ((m.allocated & bits) != bits)
+    fault(Fault::address, "%s out of bounds: %zu bytes at %s, by %s at %s", verb(a.write), a.bytes, describe(offset).c_str(),
+          name_of_agent(a.agent).c_str(), name_of(a.place).c_str());
+  if (a.write) {
+    m.written |= bits;
+    m.writer = (uint16_t)(a.agent < threads() ? a.agent : a.agent - threads());  // a thread, or its cp.async
+    m.fences = a.proxy ? 0 : block->fibers[m.writer].fences;
+    m.block = a.proxy ? 0 : block->sequence;
+    return;
+  }
+  if ((m.written & bits) != bits)
+    fault(Fault::failure, "uninitialised read: %s, by %s at %s", describe(offset).c_str(), name_of_agent(a.agent).c_str(), name_of(a.place).c_str());
+  if (a.proxy && m.block == block->sequence && block->fibers[m.writer].fences == m.fences)
+    fault(Fault::failure, "missing fence.proxy.async: %s was written by thread %d with an ordinary store and is read by %s at %s",
+          describe(offset).c_str(), m.writer, name_of_agent(a.agent).c_str(), name_of(a.place).c_str());
+}
+
+}  // namespace
+
+void mark_allocated(const void* p, size_t bytes, bool allocated) {
+  each_word(p, bytes, [&](size_t w, uint8_t bits) {
+    words[w].allocated = allocated ? words[w].allocated | bits : words[w].allocated & ~bits;
+    words[w].written &= ~bits;
+  });
+}
+
+void mark_written(const void* p, size_t bytes) {
+  each_word(p, bytes, [&](size_t w, uint8_t bits) { words[w].written |= bits; });
+}
+
+void check(const Access& a) {
+  if (!in_arena(a.p)) return;
+  each_word(a.p, a.bytes, [&](size_t w, uint8_t bits) {
+    const size_t offset = std::max(offset_of(a.p), 4 * w);
+    check_state(a, words[w], bits, offset);
+    remember(a, w, bits, offset);
+  });
+}
+
+namespace {
+
+void check_at(const Fiber& fiber, const void* p, size_t bytes, bool write, Place place) {
+  if (!in_arena(p)) return;
+  const size_t offset = offset_of(p);
+  if (bytes <= 16 && !(bytes & (bytes - 1)) && offset % bytes)
+    fault(Fault::misaligned, "misaligned %s: %zu bytes at %s, at %s", verb(write), bytes, describe(offset).c_str(), name_of(place).c_str());
+  check({p, bytes, write, (int)fiber.number, fiber.clock, place});
+  if (settings.count) const_cast<Fiber&>(fiber).touches.push_back({place, offset, (uint8_t)bytes, write});
+}
+
+void instrumented(const void* p, size_t bytes, bool write, const void* instruction) {
+  if (block && block->current) check_at(*block->current, p, bytes, write, place_of(instruction));
+}
+
+}  // namespace
+
+void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, Site at) { check_at(fiber, p, bytes, write, place_of(at)); }
+
+}  // namespace emu
+
+// What the instrumented kernels call.
+#pragma GCC visibility push(default)
+extern "C" {
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+#define ACCESS(name, bytes, write) \
+  void __tsan_##name(void* p) { emu::instrumented(p, bytes, write, __builtin_return_address(0)); }
+#define ACCESSES(n)                       \
+  ACCESS(read##n, n, false)               \
+  ACCESS(write##n, n, true)               \
+  ACCESS(unaligned_read##n, n, false)     \
+  ACCESS(unaligned_write##n, n, true)     \
+  ACCESS(volatile_read##n, n, false)      \
+  ACCESS(volatile_write##n, n, true)
+ACCESSES(1)
+ACCESSES(2)
+ACCESSES(4)
+ACCESSES(8)
+ACCESSES(16)
+void __tsan_read_range(void* p, size_t n) { emu::instrumented(p, n, false, __builtin_return_address(0)); }
+void __tsan_write_range(void* p, size_t n) { emu::instrumented(p, n, true, __builtin_return_address(0)); }
+}
+#pragma GCC visibility pop
+
+#else
+#include "checker.h"
+
+// In the plain build no books are kept. What is called outside `if (checked)` does nothing.
+namespace emu {
+void mark_allocated(const void*, size_t, bool) {}
+void mark_written(const void*, size_t) {}
+void open_books() {}
+}  // namespace emu
+#endif

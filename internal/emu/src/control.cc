@@ -1,0 +1,29 @@
+// What tests ask of the emulator beside the driver API.
+#include "driver.h"
+#include "statistics.h"
+
+using namespace emu;
+
+// emu_set changes a setting, by the name it has in README.md. Those that shape the devices are fixed by cuInit.
+API emu_set(const char* name, const char* value) {
+  std::lock_guard<std::mutex> hold(api);
+  const std::string n = name;
+  if (initialized && (n == "devices" || n == "memory")) return kInvalidValue;
+  return set(n, value) ? kSuccess : kInvalidValue;
+}
+
+// emu_report is the text of the last fault or refusal.
+extern "C" __attribute__((visibility("default"))) const char* emu_report() {
+  std::lock_guard<std::mutex> hold(api);
+  static std::string text;
+  text = explanation;
+  return text.c_str();
+}
+
+// emu_statistics returns the counts since the last call; statistics.h describes them.
+extern "C" __attribute__((visibility("default"))) const char* emu_statistics() {
+  std::lock_guard<std::mutex> hold(api);
+  static std::string text;
+  text = report_statistics();
+  return text.c_str();
+}

@@ -1,0 +1,175 @@
+// driver.h: what the files of the driver API share. The API has one lock; its state is global, as a
+// driver's is.
+#pragma once
+#include "runtime.h"
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace emu {
+
+using Address = unsigned long long;  // CUdeviceptr
+
+// Result is a CUresult. Names and numbers are those of the CUDA driver API; error.cc has the texts.
+enum Result : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kNoBinaryForGpu = 209,
+  kPeerAccessUnsupported = 217,
+  kInvalidPtx = 218,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kLaunchOutOfResources = 701,
+  kLaunchTimeout = 702,
+  kPeerAccessAlreadyEnabled = 704,
+  kPeerAccessNotEnabled = 705,
+  kHostMemoryAlreadyRegistered = 712,
+  kHostMemoryNotRegistered = 713,
+  kMisalignedAddress = 716,
+  kLaunchFailed = 719,
+  kNotSupported = 801,
+};
+
+// ---- devices and contexts (driver_device.cc) ---------------------------------------------------------
+
+struct Stream;
+
+// Context is the primary context of a device.
+struct Context {
+  int device;
+  int holders = 0;
+  Result error = kSuccess;  // a fault: every call from then on returns it
+  std::vector<bool> peers;  // whose memory it may use
+  Stream* null_stream = nullptr;
+  std::vector<Stream*> streams;  // with the null stream, and those destroyed while they had work
+};
+
+extern std::mutex api;
+extern bool initialized;
+extern std::vector<Context> contexts;
+extern thread_local Context* current;
+
+// explain keeps a sentence that cuGetErrorString adds to the text of the last error; it returns the error.
+Result explain(Result error, const std::string& why);
+extern std::string explanation;
+extern Result explained;
+
+// latch keeps the first fault of a context.
+void latch(Context& c, Result error, const std::string& why);
+
+// advance_streams does what the setting `streams` asks of any call.
+void advance_streams();
+
+// in_context runs the body of a call that needs a current context without a fault.
+template <class F> Result in_context(F body) {
+  std::lock_guard<std::mutex> hold(api);
+  if (!initialized) return kNotInitialized;
+  if (!current || !current->holders) return kInvalidContext;
+  advance_streams();
+  if (current->error) return current->error;
+  const Result r = body(*current);
+  return r == kSuccess && current->error ? current->error : r;
+}
+
+// at_driver runs the body of a call that needs no context.
+template <class F> Result at_driver(F body) {
+  std::lock_guard<std::mutex> hold(api);
+  return initialized ? body() : kNotInitialized;
+}
+
+// ---- streams and events (driver_stream.cc) -----------------------------------------------------------
+
+// Ticket is a piece of work in a stream: number `number`, counting from 1. Number 0 has always been done.
+struct Ticket {
+  Stream* stream = nullptr;
+  u64 number = 0;
+};
+
+struct Work {
+  std::function<void(Context&)> run;
+  std::vector<Ticket> after;
+};
+
+struct Stream {
+  Context* context;
+  bool blocking;  // ordered with the null stream
+  bool destroyed = false;
+  std::deque<Work> queue;
+  u64 issued = 0, done = 0;
+
+  Stream(Context& c, bool blocking) : context(&c), blocking(blocking) {}
+};
+
+struct Event {
+  Context* context;
+  Ticket ticket;
+  bool timed;
+  double milliseconds = 0;
+};
+
+// stream_of returns the stream of a handle: null for one that is no stream.
+Stream* stream_of(void* handle);
+
+template <class F> Result on_stream(void* handle, F body) {
+  return in_context([&](Context&) {
+    Stream* s = stream_of(handle);
+    return s ? body(*s) : kInvalidHandle;
+  });
+}
+
+// submit queues work that follows what is in the stream, and `first`.
+Ticket submit(Stream& stream, std::function<void(Context&)> run, const Ticket& first = {});
+void run_until(const Ticket& ticket);
+void drain(Stream& stream);
+void drain(Context& context);
+bool is_done(const Ticket& ticket);
+
+// ---- memory (driver_memory.cc) -----------------------------------------------------------------------
+
+bool is_pinned(const void* p, size_t bytes);
+
+// ---- modules (driver_module.cc, image.cc) ------------------------------------------------------------
+
+// Limits of a kernel, from its cubin or its PTX.
+struct Limits {
+  unsigned registers = 0, threads = 1024, shared = 0, local = 0;
+};
+
+// Image is what an image says about itself.
+struct Image {
+  enum { cubin, ptx, host, stand_in, unknown } kind = unknown;
+  unsigned capability = 0;  // cubin and PTX: 10 * major + minor
+  std::map<std::string, Limits> kernels;
+};
+Image read_image(const char* bytes, size_t most);
+size_t object_size(const char* elf);
+
+struct Module {
+  std::map<std::string, const Kernel*> kernels;
+  Image image;
+  bool unloaded = false;
+  std::map<std::string, std::unique_ptr<struct Function>> functions;
+};
+
+struct Function {
+  std::shared_ptr<Module> module;
+  const Kernel* kernel;
+  Limits limits;
+  size_t dynamic = 48 << 10;  // the most that a launch may ask for
+};
+
+Function* function_of(void* handle);
+
+}  // namespace emu
+
+#define API extern "C" __attribute__((visibility("default"))) int

@@ -1,0 +1,73 @@
+// mbarrier: a phase ends when all arrivals and all announced bytes have come.
+#include "checker.h"
+
+namespace emu {
+
+namespace {
+
+MBarrier& find(u32 address, const char* what, Site at) {
+  at_shared(address, 8, 8, what, at);
+  for (auto& b : block->mbarriers)
+    if (b.address == address) return b;
+  fault(Fault::failure, "%s at %s:%d: no mbarrier was initialised at shared address %u", what, at.file, at.line, address);
+}
+
+void try_complete(MBarrier& b) {
+  if (b.pending || b.bytes) return;
+  b.phase++;
+  b.pending = b.count;
+  b.released = b.gathering;
+  std::vector<int> released;
+  released.swap(b.waiting);
+  for (int t : released) make_ready(t);
+}
+
+void arrive(u32 address, long bytes, const char* what, Site at) {
+  MBarrier& b = find(address, what, at);
+  if (!b.pending) fault(Fault::failure, "%s at %s:%d: more arrivals in a phase than the count, %u", what, at.file, at.line, b.count);
+  b.bytes += bytes;
+  b.pending--;
+  if (checked) {
+    join(b.gathering, block->current->clock);
+    tick(block->current->number);
+  }
+  try_complete(b);
+}
+
+}  // namespace
+
+void mbarrier_init(uint32_t barrier, unsigned count, Site at) {
+  at_shared(barrier, 8, 8, "mbarrier.init", at);
+  for (auto& b : block->mbarriers)
+    if (b.address == barrier) fault(Fault::failure, "mbarrier.init at %s:%d: the one at shared address %u was initialised before", at.file, at.line, barrier);
+  block->mbarriers.push_back({barrier, 0, count, count, 0, {}, block->current->clock, {}});
+}
+
+void mbarrier_arrive(uint32_t barrier, Site at) { arrive(barrier, 0, "mbarrier.arrive", at); }
+
+void mbarrier_expect(uint32_t barrier, unsigned bytes, Site at) { arrive(barrier, bytes, "mbarrier.arrive.expect_tx", at); }
+
+void mbarrier_wait(uint32_t barrier, unsigned parity, Site at) {
+  for (;;) {
+    MBarrier& b = find(barrier, "mbarrier.try_wait", at);
+    if ((b.phase & 1) != parity) {
+      if (checked) join(block->current->clock, b.released);
+      return;
+    }
+    b.waiting.push_back(block->current->number);
+    wait("mbarrier.try_wait", at);
+  }
+}
+
+void require_mbarrier(u32 barrier, const char* what, Site at) { find(barrier, what, at); }
+
+void arrive_bytes(u32 barrier, long bytes, const Clock& clock, Site at) {
+  MBarrier& b = find(barrier, "complete_tx", at);
+  b.bytes -= bytes;
+  if (checked) join(b.gathering, clock);
+  try_complete(b);
+}
+
+void fence_proxy_async() { block->current->fences++; }
+
+}  // namespace emu

@@ -1,0 +1,179 @@
+// wgmma m64nNk16 with FP32 accumulation and both operands in shared memory, K-major. Each warp of the group
+// computes its own 16 rows. The accumulators' registers hold NaN from the first product to the wait.
+#include "checker.h"
+#include <algorithm>
+#include <cmath>
+
+namespace emu {
+
+namespace {
+
+// Descriptor of a matrix in shared memory (PTX ISA, matrix descriptor format).
+struct Descriptor {
+  u32 start, leading, stride, swizzle;
+};
+
+Descriptor decode(u64 d, Site at) {
+  static const u32 swizzles[4] = {0, 128, 64, 32};
+  Descriptor x{(u32)(d & 0x3fff) << 4, (u32)(d >> 16 & 0x3fff) << 4, (u32)(d >> 32 & 0x3fff) << 4, swizzles[d >> 62]};
+  const char* wrong = nullptr;
+  if (d & 0x3ff0c000c000c000) wrong = "reserved bits are set";
+  if (d >> 49 & 7) wrong = "a base offset is not modelled";
+  if (x.swizzle && (x.start >> 7 & (x.swizzle / 16 - 1))) wrong = "the start is not at the start of a swizzle pattern and the base offset is 0";
+  if (x.swizzle && x.stride % (x.swizzle * 8)) wrong = "the stride offset is not a multiple of the swizzle pattern";
+  if (wrong) fault(Fault::failure, "wgmma at %s:%d: descriptor %016llx: %s", at.file, at.line, (unsigned long long)d, wrong);
+  return x;
+}
+
+// address of byte k (0 or 16) of the k16 slice in row r.
+u32 address(const Descriptor& x, int r, int k) {
+  if (!x.swizzle) return x.start + r / 8 * x.stride + k / 16 * x.leading + r % 8 * 16;
+  return swizzled(x.start + r / 8 * x.stride + r % 8 * x.swizzle + k, x.swizzle);
+}
+
+void execute(int warp_number, GroupProduct& o) {
+  if (o.done) return;
+  o.done = true;
+  const Descriptor a = decode(o.a, o.at), b = decode(o.b, o.at);
+  const int n = o.accumulator->n, first_row = warp_number % 4 * 16;
+  const int agent = checked ? products_of(warp_number) : 0;
+  if (checked) o.clock[agent] = advance(agent);
+  const Place place = checked ? place_of(o.at) : 0;
+  auto fetch = [&](const Descriptor& d, int r, int k, float* to) {
+    const char* p = at_shared(address(d, r, k), 16, 16, "wgmma", o.at);
+    if (checked) {
+      Access access{p, 16, false, agent, o.clock, place};
+      access.proxy = true;
+      check(access);
+    }
+    eight(p, to, o.bfloat);
+  };
+  float left[16][16];
+  for (int r = 0; r < 16; r++)
+    for (int h = 0; h < 2; h++) fetch(a, first_row + r, 16 * h, &left[r][8 * h]);
+  std::vector<float> right(16 * n);  // [k n]
+  for (int j = 0; j < n; j++)
+    for (int h = 0; h < 2; h++) {
+      float column[8];
+      fetch(b, j, 16 * h, column);
+      for (int k = 0; k < 8; k++) right[(8 * h + k) * n + j] = column[k];
+    }
+  float* c = o.accumulator->values.data();
+  if (!o.accumulate) std::fill(c, c + 16 * n, 0.f);
+  for (int r = 0; r < 16; r++)
+    for (int k = 0; k < 16; k++)
+      for (int j = 0; j < n; j++) c[r * n + j] = __builtin_fmaf(left[r][k], right[k * n + j], c[r * n + j]);
+}
+
+// element is where element e of the group of 8 columns j lies for lane l, in the rows of its warp.
+float& element(Accumulator& a, int l, int j, int e) { return a.values[(l / 4 + e / 2 * 8) * a.n + 8 * j + l % 4 * 2 + e % 2]; }
+
+template <class F> void each_register(Accumulator& a, F f) {
+  for (int l = 0; l < 32; l++)
+    for (int j = 0; j < a.n / 8; j++)
+      for (int e = 0; e < 4; e++) f(a.registers[l][4 * j + e], element(a, l, j, e));
+}
+
+struct Operand {
+  float* d;
+  u64 a, b;
+  bool accumulate;
+};
+
+Accumulator* accumulator_of(Warp& w, void** arguments, int n) {
+  float* first = static_cast<Operand*>(arguments[0])->d;
+  for (auto* a : w.accumulators)
+    if (a->registers[0] == first) return a;
+  auto* a = new Accumulator{{}, n, 0, std::vector<float>(16 * n)};
+  for (int l = 0; l < 32; l++) a->registers[l] = static_cast<Operand*>(arguments[l])->d;
+  each_register(*a, [](float& r, float& value) {
+    value = r;
+    r = NAN;
+  });
+  w.accumulators.push_back(a);
+  return a;
+}
+
+}  // namespace
+
+void wgmma_m64k16(float* d, int n, uint64_t a, uint64_t b, bool accumulate, bool bfloat, Site at) {
+  Operand mine{d, a, b, accumulate};
+  whole_warp("wgmma.mma_async", &mine, at, [&](void** arguments) {
+    Warp& w = warp();
+    const int number = block->current->warp;
+    for (int l = 0; l < 32; l++) {
+      const auto* x = static_cast<Operand*>(arguments[l]);
+      if (x->a != a || x->b != b || x->accumulate != accumulate)
+        fault(Fault::failure, "wgmma at %s:%d: descriptors differ between lanes", at.file, at.line);
+    }
+    Accumulator* target = accumulator_of(w, arguments, n);
+    target->pending++;
+    w.products.push_back({target, a, b, accumulate, bfloat, false, w.group, at, {}});
+    if (checked)
+      for (int l = 0; l < 32; l++) {
+        join(w.products.back().clock, lane(l).clock);
+        tick(number * 32 + l);
+      }
+    const bool in_turn = w.products.size() < 2 || w.products[w.products.size() - 2].done;
+    if (in_turn && completes_now()) execute(number, w.products.back());
+  });
+}
+
+void wgmma_fence(Site at) {
+  whole_warp("wgmma.fence", nullptr, at, [](void**) {});
+}
+
+void wgmma_commit(Site at) {
+  whole_warp("wgmma.commit_group", nullptr, at, [](void**) { warp().group++; });
+}
+
+void wgmma_wait(int pending, Site at) {
+  whole_warp("wgmma.wait_group", nullptr, at, [&](void**) {
+    Warp& w = warp();
+    size_t kept = 0;
+    for (auto& o : w.products) {
+      if (o.group + pending < w.group) {
+        execute(block->current->warp, o);
+        o.accumulator->pending--;
+        if (checked)
+          for (int l = 0; l < 32; l++) join(lane(l).clock, o.clock);
+      } else {
+        if (&w.products[kept] != &o) w.products[kept] = std::move(o);
+        kept++;
+      }
+    }
+    w.products.resize(kept);
+    for (size_t i = 0; i < w.accumulators.size();) {
+      Accumulator* a = w.accumulators[i];
+      if (a->pending) {
+        i++;
+        continue;
+      }
+      each_register(*a, [](float& r, float& value) { r = value; });
+      delete a;
+      w.accumulators.erase(w.accumulators.begin() + i);
+    }
+  });
+}
+
+void check_group_products() {
+  if (!warp().products.empty())
+    fault(Fault::failure, "a warp returns with the wgmma of %s:%d in flight: wait for its group", warp().products[0].at.file, warp().products[0].at.line);
+}
+
+// The registers of a block come from one pool of 65,536.
+void setmaxnreg(int registers, bool increase, Site at) {
+  if (registers < 24 || registers > 256 || registers % 8)
+    fault(Fault::failure, "setmaxnreg at %s:%d: %d is not a multiple of 8 from 24 to 256", at.file, at.line, registers);
+  block->current->registers = registers;
+  whole_warp(increase ? "setmaxnreg.inc" : "setmaxnreg.dec", nullptr, at, [](void**) {});
+  int sum = 0;
+  for (size_t w = 0; w < block->warps.size(); w++) {
+    const int r = block->fibers[w * 32].registers;
+    if (!r) return;
+    sum += r * 32;
+  }
+  if (sum > 65536) fault(Fault::failure, "setmaxnreg at %s:%d: the block would hold %d registers of 65536", at.file, at.line, sum);
+}
+
+}  // namespace emu
