@@ -8,6 +8,9 @@ import (
 
 // A host-side budget of one operation: Go allocations in evaluation and in training steps.
 func TestOperationAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates itself")
+	}
 	dev := open(t)
 	w := tensor.ParameterOf("w", tensor.Randn(1, 8))
 	x := tensor.Randn(2, 8)
