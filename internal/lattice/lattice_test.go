@@ -16,12 +16,12 @@ var text string
 const module = "github.com/weft-ml/weft"
 
 // TestLattice holds lattice.txt against the imports of all packages of the module, as seen from
-// each kind of processor. Generators are modules of their own and no part of it.
+// each kind of processor and with CUDA. Generators are modules of their own and no part of it.
 func TestLattice(t *testing.T) {
 	imports := map[string][]string{}
-	for _, arch := range []string{"amd64", "arm64"} {
+	for _, env := range [][]string{{"GOARCH=amd64"}, {"GOARCH=arm64"}, {"GOOS=linux", "CGO_ENABLED=1", "GOFLAGS=-tags=cuda"}} {
 		list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...")
-		list.Env = append(os.Environ(), "GOARCH="+arch)
+		list.Env = append(os.Environ(), env...)
 		list.Stderr = os.Stderr
 		out, err := list.Output()
 		if err != nil {

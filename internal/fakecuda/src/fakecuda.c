@@ -1,0 +1,715 @@
+// A driver library for tests: it has GPUs that are none. Memory is the host's; copies and launches are queued and run
+// as late as the driver API allows, when something waits for them, so that what is freed or reused too early shows.
+// What no program may do ends the process with a message.
+//
+// The environment variable FAKE_CUDA configures it, at any time: settings "name=value", separated by commas.
+//
+//   init=CODE        what cuInit returns
+//   devices=N        number of GPUs (default 1)
+//   capability=NN    compute capability (default 90)
+//   memory=BYTES     device memory of each GPU (default 1 GiB)
+//   leaks=1          end the process when a working context is destroyed that still has memory, streams or events
+//   fail=FUNCTION:N:CODE  the N-th call of FUNCTION (counted from when this setting appeared, from 1) returns CODE
+//
+// An image is the text "fake" followed by names of kernels. The kernels:
+//
+//   add_f32(float *out, const float *a, const float *b, int64 n)
+//   report_f32(int32 *out, int32 a, int64 b, float c, double d)  the launch and the arguments
+//   map_f32(uint64 *out, tensor map)                             the first words of the tensor map
+//   fault_f32(...)                                               fails as one that reads a wrong address
+//   noop_f32(...)
+#include <cuda.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static _Noreturn void die(const char *what) {
+	fprintf(stderr, "fakecuda: %s\n", what);
+	abort();
+}
+
+// Settings.
+
+static char seen[1024]; // the settings that calls are counted for
+static struct {
+	char function[64];
+	int nth, code, calls;
+} failure;
+
+// setting copies the value of a setting; 0 if there is none.
+static int setting(const char *name, char *value, size_t size) {
+	const char *s = getenv("FAKE_CUDA");
+	size_t n = strlen(name);
+	while (s && *s) {
+		if (!strncmp(s, name, n) && s[n] == '=') {
+			size_t k = strcspn(s + n + 1, ",");
+			snprintf(value, size, "%.*s", (int)k, s + n + 1);
+			return 1;
+		}
+		s += strcspn(s, ",");
+		s += *s == ',';
+	}
+	return 0;
+}
+
+static long long number(const char *name, long long otherwise) {
+	char v[32];
+	return setting(name, v, sizeof v) ? atoll(v) : otherwise;
+}
+
+// injected counts a call and returns the code that the settings want from it.
+static CUresult injected(const char *function) {
+	char v[128] = "";
+	setting("fail", v, sizeof v);
+	if (strcmp(v, seen)) {
+		snprintf(seen, sizeof seen, "%s", v);
+		memset(&failure, 0, sizeof failure);
+		sscanf(v, "%63[^:]:%d:%d", failure.function, &failure.nth, &failure.code);
+	}
+	if (!strcmp(failure.function, function) && ++failure.calls == failure.nth)
+		return failure.code;
+	return CUDA_SUCCESS;
+}
+
+// Objects.
+
+enum { MAX_DEVICES = 8, MAX_PARAMS = 8, PARAM_BYTES = 512 };
+
+struct CUctx_st {
+	CUdevice device;
+	int users, destroyed;
+	CUresult fault; // sticky
+	long long used; // bytes of device memory
+	int memories, pinned, streams, events;
+};
+
+struct CUevent_st {
+	CUcontext ctx;
+	CUstream stream; // of the last record
+	long long recorded, done;
+};
+
+struct CUfunc_st {
+	char name[64];
+	int shared;
+};
+
+struct CUmod_st {
+	char names[1024];
+	struct CUfunc_st functions[32];
+	int n;
+};
+
+typedef enum { COPY_IN, COPY_OUT, LAUNCH, RECORD, WAIT, WRITE } kind;
+
+typedef struct task {
+	struct task *next;
+	kind kind;
+	char *dst;
+	const char *src;
+	size_t bytes;
+	uint32_t value;
+	CUevent event;
+	long long ticket;
+	CUfunction function;
+	CUlaunchConfig config;
+	int cluster[3], cooperative, overlap;
+	char params[PARAM_BYTES];
+} task;
+
+struct CUstream_st {
+	CUcontext ctx;
+	task *first, **last;
+	struct CUstream_st *next;
+};
+
+// memory is a piece of device or pinned memory.
+typedef struct memory {
+	struct memory *next;
+	CUcontext ctx;
+	char *at;
+	size_t bytes;
+	int pinned;
+} memory;
+
+static CUcontext contexts[MAX_DEVICES];
+static CUstream streams;
+static memory *memories;
+static _Thread_local CUcontext current;
+
+static memory *holding(const void *p, size_t bytes, int pinned) {
+	for (memory *m = memories; m; m = m->next)
+		if (m->pinned == pinned && (char *)p >= m->at && (char *)p + bytes <= m->at + m->bytes)
+			return m;
+	return 0;
+}
+
+// enter begins a call that needs a context; leave ends it.
+static CUresult enter(const char *function) {
+	pthread_mutex_lock(&lock);
+	CUresult rc = injected(function);
+	if (rc == CUDA_SUCCESS && !current)
+		rc = CUDA_ERROR_INVALID_CONTEXT;
+	if (rc == CUDA_SUCCESS && current->destroyed)
+		rc = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (rc == CUDA_SUCCESS)
+		rc = current->fault;
+	if (rc != CUDA_SUCCESS)
+		pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static CUresult leave(CUresult rc) {
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+#define ENTER(function) \
+	do { \
+		CUresult entered = enter(function); \
+		if (entered != CUDA_SUCCESS) \
+			return entered; \
+	} while (0)
+
+// Kernels.
+
+// signature is the sizes of a kernel's parameters.
+static const int *signature(const char *name) {
+	static const int add[] = {8, 8, 8, 8, 0}, report[] = {8, 4, 8, 4, 8, 0}, map[] = {8, 128, 0}, none[] = {0};
+	if (!strcmp(name, "add_f32"))
+		return add;
+	if (!strcmp(name, "report_f32"))
+		return report;
+	if (!strcmp(name, "map_f32"))
+		return map;
+	return none;
+}
+
+static void run_report(const task *t, char *const *p) {
+	struct {
+		int32_t grid[3], block[3], shared, cluster[3], cooperative, overlap, a, pad;
+		int64_t b;
+		float c;
+		int32_t pad2;
+		double d;
+	} r = {{t->config.gridDimX, t->config.gridDimY, t->config.gridDimZ},
+		{t->config.blockDimX, t->config.blockDimY, t->config.blockDimZ}, t->config.sharedMemBytes,
+		{t->cluster[0], t->cluster[1], t->cluster[2]}, t->cooperative, t->overlap, *(int32_t *)p[1], 0,
+		*(int64_t *)p[2], *(float *)p[3], 0, *(double *)p[4]};
+	memcpy(*(void **)p[0], &r, sizeof r);
+}
+
+static CUresult run_kernel(task *t) {
+	const char *name = t->function->name;
+	char *p[MAX_PARAMS];
+	char *at = t->params;
+	const int *sizes = signature(name);
+	for (int i = 0; sizes[i]; at += (sizes[i] + 7) & ~7, i++)
+		p[i] = at;
+	if (!strcmp(name, "fault_f32"))
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	if (!strcmp(name, "report_f32"))
+		run_report(t, p);
+	if (!strcmp(name, "map_f32"))
+		memcpy(*(void **)p[0], p[1], 128);
+	if (!strcmp(name, "add_f32")) {
+		float *out = *(float **)p[0], *a = *(float **)p[1], *b = *(float **)p[2];
+		int64_t n = *(int64_t *)p[3];
+		if (!holding(out, n * 4, 0) || !holding(a, n * 4, 0) || !holding(b, n * 4, 0))
+			return CUDA_ERROR_ILLEGAL_ADDRESS;
+		for (int64_t i = 0; i < n; i++)
+			out[i] = a[i] + b[i];
+	}
+	return CUDA_SUCCESS;
+}
+
+// Queues.
+
+static task *queue(CUstream s, kind k) {
+	task *t = calloc(1, sizeof *t);
+	t->kind = k;
+	*s->last = t;
+	s->last = &t->next;
+	return t;
+}
+
+// step runs the first task of a stream, and whatever it waits for.
+static void step(CUstream s) {
+	task *t = s->first;
+	CUresult rc = s->ctx->fault;
+	if (rc == CUDA_SUCCESS) {
+		switch (t->kind) {
+		case COPY_IN:
+		case COPY_OUT:
+			if (!holding(t->kind == COPY_IN ? t->dst : t->src, t->bytes, 0))
+				die("a queued copy uses device memory that was freed");
+			if (!holding(t->kind == COPY_IN ? t->src : t->dst, t->bytes, 1))
+				die("a queued copy uses pinned memory that was freed");
+			memcpy(t->dst, t->src, t->bytes);
+			break;
+		case LAUNCH:
+			rc = run_kernel(t);
+			break;
+		case RECORD:
+			break;
+		case WAIT:
+			while (t->event->done < t->ticket && t->event->stream->first)
+				step(t->event->stream);
+			break;
+		case WRITE:
+			*(uint32_t *)t->dst = t->value;
+			break;
+		}
+	}
+	if (t->kind == RECORD && t->event->done < t->ticket)
+		t->event->done = t->ticket;
+	s->ctx->fault = rc;
+	s->first = t->next;
+	if (!s->first)
+		s->last = &s->first;
+	free(t);
+}
+
+static void drain(CUstream s) {
+	while (s->first)
+		step(s);
+}
+
+// Driver and devices. These need no context.
+
+CUresult cuInit(unsigned int flags) {
+	(void)flags;
+	return (CUresult)number("init", 0);
+}
+
+CUresult cuDriverGetVersion(int *version) {
+	*version = 13000;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count) {
+	*count = (int)number("devices", 1);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+	if (ordinal < 0 || ordinal >= number("devices", 1))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*device = ordinal;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int len, CUdevice device) {
+	(void)device;
+	snprintf(name, len, "Fake GPU");
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device) {
+	(void)device;
+	*bytes = number("memory", 1 << 30);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+	(void)device;
+	int capability = (int)number("capability", 90);
+	switch (attribute) {
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability / 10; break;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = capability % 10; break;
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; break;
+	case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 1980000; break;
+	case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = 3201000; break;
+	case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = 6144; break;
+	default: *value = 0;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
+	*can = device != peer;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **name) {
+	switch (error) {
+	case CUDA_ERROR_INVALID_VALUE: *name = "CUDA_ERROR_INVALID_VALUE"; break;
+	case CUDA_ERROR_OUT_OF_MEMORY: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
+	case CUDA_ERROR_ILLEGAL_ADDRESS: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
+	case CUDA_ERROR_ECC_UNCORRECTABLE: *name = "CUDA_ERROR_ECC_UNCORRECTABLE"; break;
+	default: return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult error, const char **text) {
+	if (error != CUDA_ERROR_ILLEGAL_ADDRESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	*text = "an illegal memory access was encountered";
+	return CUDA_SUCCESS;
+}
+
+// Contexts.
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
+	pthread_mutex_lock(&lock);
+	CUresult rc = injected("cuDevicePrimaryCtxRetain");
+	if (rc != CUDA_SUCCESS)
+		return leave(rc);
+	if (!contexts[device]) {
+		contexts[device] = calloc(1, sizeof **contexts);
+		contexts[device]->device = device;
+	}
+	contexts[device]->users++;
+	*ctx = contexts[device];
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+	pthread_mutex_lock(&lock);
+	CUcontext c = contexts[device];
+	if (!c)
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	if (--c->users == 0) {
+		if (number("leaks", 0) && !c->fault && (c->memories || c->pinned || c->streams || c->events)) {
+			fprintf(stderr, "fakecuda: left behind: %d pieces of device memory, %d of pinned memory, %d streams, %d events\n",
+				c->memories, c->pinned, c->streams, c->events);
+			abort();
+		}
+		c->destroyed = 1; // and never used again, so that a stale one is noticed
+		contexts[device] = 0;
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuCtxSetCurrent(CUcontext ctx) {
+	pthread_mutex_lock(&lock);
+	if (ctx && ctx->destroyed)
+		return leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	current = ctx;
+	return leave(CUDA_SUCCESS);
+}
+
+// Memory.
+
+static char *add_memory(size_t bytes, int pinned) {
+	memory *m = calloc(1, sizeof *m);
+	m->at = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
+	m->bytes = bytes;
+	m->pinned = pinned;
+	m->ctx = current;
+	memset(m->at, 0xEE, bytes); // what is not written is noticed
+	m->next = memories;
+	memories = m;
+	if (pinned) {
+		current->pinned++;
+	} else {
+		current->memories++;
+		current->used += bytes;
+	}
+	return m->at;
+}
+
+static CUresult remove_memory(const void *p, int pinned) {
+	for (memory **at = &memories; *at; at = &(*at)->next) {
+		memory *m = *at;
+		if (m->at != p || m->pinned != pinned)
+			continue;
+		for (CUstream s = streams; s; s = s->next)
+			for (task *t = s->first; t; t = t->next)
+				if ((t->dst >= m->at && t->dst < m->at + m->bytes) || (t->src >= m->at && t->src < m->at + m->bytes))
+					die("memory is freed while a copy that uses it is queued");
+		if (pinned) {
+			m->ctx->pinned--;
+		} else {
+			m->ctx->memories--;
+			m->ctx->used -= m->bytes;
+		}
+		*at = m->next;
+		free(m->at);
+		free(m);
+		return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemAlloc(CUdeviceptr *addr, size_t bytes) {
+	ENTER("cuMemAlloc");
+	if (bytes == 0)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (current->used + (long long)bytes > number("memory", 1 << 30))
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	*addr = (CUdeviceptr)add_memory(bytes, 0);
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemFree(CUdeviceptr addr) {
+	ENTER("cuMemFree");
+	return leave(remove_memory((void *)addr, 0));
+}
+
+CUresult cuMemGetInfo(size_t *free, size_t *total) {
+	ENTER("cuMemGetInfo");
+	*total = number("memory", 1 << 30);
+	*free = *total - current->used;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned int flags) {
+	(void)flags;
+	ENTER("cuMemHostAlloc");
+	*p = add_memory(bytes, 1);
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *addr, void *p, unsigned int flags) {
+	(void)flags;
+	ENTER("cuMemHostGetDevicePointer");
+	*addr = (CUdeviceptr)p;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemFreeHost(void *p) {
+	ENTER("cuMemFreeHost");
+	return leave(remove_memory(p, 1));
+}
+
+static CUresult queue_copy(CUstream s, kind k, void *dst, const void *src, size_t bytes) {
+	const void *device = k == COPY_IN ? dst : src, *host = k == COPY_IN ? src : dst;
+	if (!holding(host, bytes, 1))
+		die("an asynchronous copy uses memory that is not pinned");
+	if (!holding(device, bytes, 0))
+		return CUDA_ERROR_INVALID_VALUE;
+	task *t = queue(s, k);
+	t->dst = dst;
+	t->src = src;
+	t->bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes, CUstream s) {
+	ENTER("cuMemcpyHtoDAsync");
+	return leave(queue_copy(s, COPY_IN, (void *)dst, src, bytes));
+}
+
+CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream s) {
+	ENTER("cuMemcpyDtoHAsync");
+	return leave(queue_copy(s, COPY_OUT, dst, (void *)src, bytes));
+}
+
+// Streams and events.
+
+CUresult cuStreamCreate(CUstream *s, unsigned int flags) {
+	(void)flags;
+	ENTER("cuStreamCreate");
+	*s = calloc(1, sizeof **s);
+	(*s)->ctx = current;
+	(*s)->last = &(*s)->first;
+	(*s)->next = streams;
+	streams = *s;
+	current->streams++;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuStreamDestroy(CUstream s) {
+	ENTER("cuStreamDestroy");
+	drain(s);
+	for (CUstream *at = &streams; *at; at = &(*at)->next)
+		if (*at == s) {
+			*at = s->next;
+			break;
+		}
+	s->ctx->streams--;
+	return leave(CUDA_SUCCESS); // s itself is kept: events remember it
+}
+
+CUresult cuStreamSynchronize(CUstream s) {
+	ENTER("cuStreamSynchronize");
+	drain(s);
+	return leave(s->ctx->fault);
+}
+
+CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned int flags) {
+	(void)flags;
+	ENTER("cuStreamWaitEvent");
+	if (e->stream) {
+		task *t = queue(s, WAIT);
+		t->event = e;
+		t->ticket = e->recorded;
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+	(void)flags;
+	ENTER("cuStreamWriteValue32");
+	task *t = queue(s, WRITE);
+	t->dst = (char *)addr;
+	t->value = value;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuEventCreate(CUevent *e, unsigned int flags) {
+	(void)flags;
+	ENTER("cuEventCreate");
+	*e = calloc(1, sizeof **e);
+	(*e)->ctx = current;
+	current->events++;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuEventDestroy(CUevent e) {
+	ENTER("cuEventDestroy");
+	e->ctx->events--;
+	return leave(CUDA_SUCCESS); // e itself is kept: tasks may refer to it
+}
+
+CUresult cuEventRecord(CUevent e, CUstream s) {
+	ENTER("cuEventRecord");
+	task *t = queue(s, RECORD);
+	e->stream = s;
+	t->event = e;
+	t->ticket = ++e->recorded;
+	return leave(CUDA_SUCCESS);
+}
+
+// Asking for progress makes a little of it.
+CUresult cuEventQuery(CUevent e) {
+	ENTER("cuEventQuery");
+	if (e->done == e->recorded)
+		return leave(CUDA_SUCCESS);
+	step(e->stream);
+	return leave(e->ctx->fault ? e->ctx->fault : CUDA_ERROR_NOT_READY);
+}
+
+CUresult cuEventSynchronize(CUevent e) {
+	ENTER("cuEventSynchronize");
+	while (e->done < e->recorded)
+		step(e->stream);
+	return leave(e->ctx->fault);
+}
+
+// Modules and launches.
+
+static CUresult load(CUmodule *module, const char *image) {
+	if (strncmp(image, "fake ", 5))
+		return CUDA_ERROR_INVALID_IMAGE;
+	*module = calloc(1, sizeof **module);
+	snprintf((*module)->names, sizeof (*module)->names, "%s ", image + 5);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n, CUjit_option *options, void **values) {
+	ENTER("cuModuleLoadDataEx");
+	CUresult rc = load(module, image);
+	for (unsigned int i = 0; i < n && rc != CUDA_SUCCESS; i++)
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+			strcpy(values[i], "fake ptxas: not an image\n");
+	return leave(rc);
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+	ENTER("cuModuleUnload");
+	free(module);
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name) {
+	ENTER("cuModuleGetFunction");
+	char word[80];
+	snprintf(word, sizeof word, "%s ", name);
+	if (!strstr(m->names, word))
+		return leave(CUDA_ERROR_NOT_FOUND);
+	CUfunction f = &m->functions[m->n++];
+	snprintf(f->name, sizeof f->name, "%s", name);
+	f->shared = 48 << 10;
+	*function = f;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {
+	(void)f;
+	*value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : attribute == CU_FUNC_ATTRIBUTE_NUM_REGS ? 40 : 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
+	ENTER("cuFuncSetAttribute");
+	if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > 227 << 10)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	f->shared = value;
+	return leave(CUDA_SUCCESS);
+}
+
+// queue_launch copies the arguments: they belong to the caller.
+static CUresult queue_launch(CUfunction f, const CUlaunchConfig *c, void **params) {
+	if (!c->gridDimX || !c->gridDimY || !c->gridDimZ || !c->blockDimX || !c->blockDimY || !c->blockDimZ)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (c->blockDimX * c->blockDimY * c->blockDimZ > 1024 || (int)c->sharedMemBytes > f->shared)
+		return CUDA_ERROR_INVALID_VALUE;
+	task *t = queue(c->hStream, LAUNCH);
+	t->function = f;
+	t->config = *c;
+	for (unsigned int i = 0; i < c->numAttrs; i++) {
+		const CUlaunchAttribute *a = &c->attrs[i];
+		switch (a->id) {
+		case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+			t->cluster[0] = a->value.clusterDim.x;
+			t->cluster[1] = a->value.clusterDim.y;
+			t->cluster[2] = a->value.clusterDim.z;
+			break;
+		case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: t->cooperative = a->value.cooperative; break;
+		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+			t->overlap = a->value.programmaticStreamSerializationAllowed;
+			break;
+		}
+	}
+	char *at = t->params;
+	const int *sizes = signature(f->name);
+	for (int i = 0; sizes[i]; at += (sizes[i] + 7) & ~7, i++) {
+		if (sizes[i] == 128 && (uintptr_t)params[i] % 64)
+			die("a tensor map argument is not aligned");
+		memcpy(at, params[i], sizes[i]);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
+	unsigned int bz, unsigned int shared, CUstream s, void **params, void **extra) {
+	(void)extra;
+	ENTER("cuLaunchKernel");
+	CUlaunchConfig c = {gx, gy, gz, bx, by, bz, shared, s, 0, 0};
+	return leave(queue_launch(f, &c, params));
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra) {
+	(void)extra;
+	ENTER("cuLaunchKernelEx");
+	return leave(queue_launch(f, config, params));
+}
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *dims,
+	const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
+	CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+	(void)elementStrides;
+	(void)interleave;
+	(void)promotion;
+	(void)fill;
+	ENTER("cuTensorMapEncodeTiled");
+	if ((uintptr_t)map % 128)
+		die("a tensor map is not aligned to 128 bytes");
+	if ((uintptr_t)address % 16 || (rank > 1 && strides[0] % 16))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	memset(map, 0, sizeof *map);
+	map->opaque[0] = (cuuint64_t)address;
+	map->opaque[1] = type;
+	map->opaque[2] = rank;
+	map->opaque[3] = dims[rank - 1];
+	map->opaque[4] = rank > 1 ? strides[rank - 2] : 0;
+	map->opaque[5] = box[rank - 1];
+	map->opaque[6] = swizzle;
+	return leave(CUDA_SUCCESS);
+}

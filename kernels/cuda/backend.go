@@ -1,0 +1,443 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+// #include "shim.h"
+import "C"
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"gorgonia.org/cu"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+func init() { kernels.Register("cuda", open) }
+
+var (
+	openMu sync.Mutex
+	opened = map[int]*Backend{} // by ordinal
+
+	deadMu sync.Mutex
+	dead   = map[int]*kernels.Error{} // GPUs that this process cannot use any more, and why
+)
+
+// Backend is one GPU. All who open it share one value; the last [Backend.Close] gives everything back.
+type Backend struct {
+	gpu      GPU
+	ctx      context
+	users    int // guarded by openMu
+	sync     bool
+	closed   atomic.Bool
+	fault    atomic.Pointer[kernels.Error] // once set, no work is taken any more
+	deferred atomic.Pointer[kernels.Error] // failure of a call without a result, for the next Run or Synchronize
+	events   events
+	in, out  *ring
+	images   loader
+
+	streamsMu sync.RWMutex
+	streams   map[kernels.Stream]*stream
+
+	memoryMu sync.Mutex
+	memory   map[*buffer]struct{} // what Alloc made and Free has not taken
+}
+
+var _ kernels.Backend = (*Backend)(nil)
+
+// open opens a GPU, or takes a share in it.
+func open(ordinal int) (kernels.Backend, error) {
+	openMu.Lock()
+	defer openMu.Unlock()
+	if b := opened[ordinal]; b != nil {
+		b.users++
+		return b, nil
+	}
+	deadMu.Lock()
+	e := dead[ordinal]
+	deadMu.Unlock()
+	if e != nil {
+		return nil, e
+	}
+	gpus, _, err := Devices()
+	if err != nil {
+		return nil, err
+	}
+	if ordinal < 0 || ordinal >= len(gpus) {
+		if len(gpus) == 1 {
+			return nil, kernels.Errorf(kernels.ErrDevice, "open", "there is one GPU, cuda:0, not cuda:%d", ordinal)
+		}
+		return nil, kernels.Errorf(kernels.ErrDevice, "open", "there are %d GPUs, cuda:0 to cuda:%d, not cuda:%d", len(gpus), len(gpus)-1, ordinal)
+	}
+	if err := gpus[ordinal].Check(); err != nil {
+		return nil, err
+	}
+	b := &Backend{gpu: gpus[ordinal], users: 1, sync: os.Getenv("WEFT_CUDA_SYNC") == "1",
+		streams: map[kernels.Stream]*stream{}, memory: map[*buffer]struct{}{}}
+	if b.ctx, err = retain(ordinal); err != nil {
+		return nil, b.failed("open", "the driver makes no context", codeOf(err))
+	}
+	b.events.ctx = b.ctx
+	b.in, b.out = &ring{b: b}, &ring{b: b}
+	opened[ordinal] = b
+	return b, nil
+}
+
+// Close gives the device back; when the last of those who opened it does, its memory is freed. Work in flight is
+// waited for.
+func (b *Backend) Close() error {
+	openMu.Lock()
+	defer openMu.Unlock()
+	if b.users--; b.users != 0 {
+		return nil
+	}
+	delete(opened, b.gpu.Ordinal)
+	b.memoryMu.Lock()
+	defer b.memoryMu.Unlock()
+	b.closed.Store(true)
+	b.wait("close")
+	b.ctx.do(func() error { // failures do not matter: the context takes with it what is left
+		for m := range b.memory {
+			cu.MemFree(m.ptr)
+		}
+		b.in.free()
+		b.out.free()
+		b.events.free()
+		for _, s := range b.allStreams() {
+			s.free()
+		}
+		b.images.free()
+		return nil
+	})
+	clear(b.memory)
+	err := b.check("close", "releasing the context", codeOf(b.ctx.release()))
+	if f := b.fault.Load(); f != nil {
+		return f
+	}
+	return cmp.Or(b.takeDeferred(), err)
+}
+
+// wait waits for all streams. Failures are kept for the next Synchronize.
+func (b *Backend) wait(op string) {
+	for _, s := range b.allStreams() {
+		b.postpone(b.check(op, "waiting for the device", int(C.weft_stream_synchronize(b.ctx.handle, s.handle))))
+	}
+}
+
+// Name is "cuda:" and the number of the GPU.
+func (b *Backend) Name() string { return "cuda:" + itoa(b.gpu.Ordinal) }
+
+// GPU is the description of the device.
+func (b *Backend) GPU() GPU { return b.gpu }
+
+// buffer is device memory.
+type buffer struct {
+	b   *Backend
+	ptr cu.DevicePtr
+	n   int
+}
+
+// Bytes is the size.
+func (m *buffer) Bytes() int { return m.n }
+
+// at is the address of byte off of m, which must be memory of this device with n bytes from there on.
+func (b *Backend) at(op string, m kernels.Buffer, off, n int) C.CUdeviceptr {
+	d, ok := m.(*buffer)
+	if !ok || d.b != b {
+		panic(kernels.Errorf(kernels.ErrDevice, op, "memory of another device, or of one that was closed, was given to %s", b.Name()))
+	}
+	if off < 0 || n < 0 || n > d.n-off {
+		panic("cuda: " + op + ": bytes " + itoa(off) + " to " + itoa(off+n) + " of " + itoa(d.n))
+	}
+	return C.CUdeviceptr(d.ptr) + C.CUdeviceptr(off)
+}
+
+// Alloc takes n bytes from the driver, aligned to 256. It may wait for the device; package tensor therefore keeps
+// memory in a pool.
+func (b *Backend) Alloc(n int) (kernels.Buffer, error) {
+	if err := b.usable("alloc"); err != nil {
+		return nil, err
+	}
+	m := &buffer{b: b, n: n}
+	var free int64
+	rc := b.ctx.do(func() (err error) {
+		if m.ptr, err = cu.MemAlloc(int64(max(n, 1))); codeOf(err) == C.CUDA_ERROR_OUT_OF_MEMORY {
+			free, _, _ = cu.MemInfo()
+		}
+		return err
+	})
+	if rc == C.CUDA_ERROR_OUT_OF_MEMORY {
+		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes on %s: %d of its %d bytes are free", n, b.Name(), free, b.gpu.Memory)
+	}
+	if rc != C.CUDA_SUCCESS {
+		return nil, b.failed("alloc", itoa(n)+" bytes", rc)
+	}
+	b.memoryMu.Lock()
+	defer b.memoryMu.Unlock()
+	b.memory[m] = struct{}{}
+	return m, nil
+}
+
+// Free waits until no work uses any memory and gives m back to the driver.
+func (b *Backend) Free(m kernels.Buffer) {
+	d := m.(*buffer)
+	b.memoryMu.Lock()
+	defer b.memoryMu.Unlock()
+	if _, live := b.memory[d]; !live {
+		return // the device was closed before
+	}
+	delete(b.memory, d)
+	d.b = nil
+	if b.fault.Load() != nil {
+		return // the memory went with the context
+	}
+	b.wait("free")
+	b.postpone(b.check("free", itoa(d.n)+" bytes", b.ctx.do(func() error { return cu.MemFree(d.ptr) })))
+}
+
+// stream is a queue of work on the device. mu keeps the order of what several goroutines queue.
+type stream struct {
+	b      *Backend
+	id     kernels.Stream
+	handle C.CUstream
+
+	mu   sync.Mutex
+	call call
+	log  launchLog
+}
+
+// stream returns the stream of a number, making it at its first use.
+func (b *Backend) stream(id kernels.Stream) (*stream, error) {
+	b.streamsMu.RLock()
+	s := b.streams[id]
+	b.streamsMu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	made, rc := b.makeStream(id)
+	return made, b.check("stream", "making it", rc)
+}
+
+func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
+	b.streamsMu.Lock()
+	defer b.streamsMu.Unlock()
+	if s := b.streams[id]; s != nil {
+		return s, C.CUDA_SUCCESS
+	}
+	var made cu.Stream
+	rc := b.ctx.do(func() (err error) { made, err = cu.MakeStream(cu.NonBlocking); return err })
+	if rc != C.CUDA_SUCCESS {
+		return nil, rc
+	}
+	s := &stream{b: b, id: id, handle: handleOf[C.CUstream](made)}
+	s.call.b = b
+	s.log.open(b.ctx)
+	b.streams[id] = s
+	return s, rc
+}
+
+// free gives the stream to the driver. The context is current.
+func (s *stream) free() {
+	s.log.free()
+	C.cuStreamDestroy(s.handle)
+}
+
+// Run queues an operation. An operation without kernel is an error of kind [kernels.ErrDevice]; nothing runs on the
+// host in its place.
+func (b *Backend) Run(l *kernels.Launch) (err error) {
+	if err := cmp.Or(b.usable(l.Op.Name), b.takeDeferred()); err != nil {
+		return err
+	}
+	defer func() { // plans panic with errors about their operands
+		switch e := recover().(type) {
+		case nil:
+		case *kernels.Error:
+			err = e
+		default:
+			panic(e)
+		}
+	}()
+	k, err := b.images.kernel(b, l.Op, typeOf(l))
+	if err != nil {
+		return err
+	}
+	s, err := b.stream(l.Stream)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.call.reset(l.Op.Name)
+	if err := k.plan(&s.call, k, l); err != nil {
+		return err
+	}
+	return s.submit()
+}
+
+// Supports tells whether there is a kernel for op on elements of type d.
+func (b *Backend) Supports(op *kernels.Op, d kernels.DType) bool {
+	_, err := b.images.kernel(b, op, d)
+	return err == nil
+}
+
+// typeOf is the element type that selects the kernel: that of the first input, or of the result of an operation without inputs.
+func typeOf(l *kernels.Launch) kernels.DType {
+	if len(l.In) > 0 {
+		return l.In[0].DType
+	}
+	return l.Out[0].DType
+}
+
+// Event is a mark in a stream.
+type event struct {
+	b      *Backend
+	handle C.CUevent
+	dead   bool // the device failed before the mark was made
+}
+
+// Done tells whether everything before the mark has finished. After a failure of the device it is true, so that
+// nobody waits for ever; Synchronize tells of the failure.
+func (e *event) Done() bool {
+	if e.dead || e.b.usable("event") != nil {
+		return true
+	}
+	rc := C.weft_event_query(e.b.ctx.handle, e.handle)
+	if rc == C.CUDA_ERROR_NOT_READY {
+		return false
+	}
+	e.b.postpone(e.b.check("event", "asking for progress", int(rc)))
+	return true
+}
+
+// Record marks the end of what is queued on a stream now.
+func (b *Backend) Record(id kernels.Stream) kernels.Event {
+	e := &event{b: b}
+	if err := b.record(id, e); err != nil {
+		e.dead = true
+		b.postpone(err)
+		return e
+	}
+	runtime.AddCleanup(e, b.events.put, e.handle)
+	return e
+}
+
+func (b *Backend) record(id kernels.Stream, e *event) error {
+	if err := b.usable("record"); err != nil {
+		return err
+	}
+	s, err := b.stream(id)
+	if err != nil {
+		return err
+	}
+	if e.handle, err = b.events.get(b); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := b.check("record", "marking a stream", int(C.weft_event_record(b.ctx.handle, e.handle, s.handle))); err != nil {
+		b.events.put(e.handle)
+		return err
+	}
+	return nil
+}
+
+// Wait makes what is queued on a stream from now on wait for an event. The host does not wait.
+func (b *Backend) Wait(id kernels.Stream, mark kernels.Event) {
+	e := mark.(*event)
+	if e.dead || b.usable("wait") != nil {
+		return
+	}
+	s, err := b.stream(id)
+	if err != nil {
+		b.postpone(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.postpone(b.check("wait", "for an event", int(C.weft_stream_wait(b.ctx.handle, s.handle, e.handle))))
+	runtime.KeepAlive(e)
+}
+
+// Synchronize waits until all work on a stream has finished and copies to the host have arrived. It returns the
+// first failure since the last call.
+func (b *Backend) Synchronize(id kernels.Stream) error {
+	if err := b.usable("synchronize"); err != nil {
+		return err
+	}
+	s, err := b.stream(id)
+	if err != nil {
+		return err
+	}
+	queued := s.log.queued()
+	if rc := int(C.weft_stream_synchronize(b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
+		return b.failed("synchronize", "waiting for the device", rc)
+	}
+	s.log.confirm(queued)
+	if err := b.out.deliver(s); err != nil {
+		return err
+	}
+	return b.takeDeferred()
+}
+
+// events keeps events between uses.
+type events struct {
+	ctx  context
+	mu   sync.Mutex
+	all  []C.CUevent
+	idle []C.CUevent
+}
+
+// get returns an event.
+func (p *events) get(b *Backend) (C.CUevent, error) {
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		e := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return e, nil
+	}
+	p.mu.Unlock()
+	var made cu.Event
+	if rc := p.ctx.do(func() (err error) { made, err = cu.MakeEvent(cu.DisableTiming); return err }); rc != C.CUDA_SUCCESS {
+		return nil, b.failed("event", "making it", rc)
+	}
+	e := handleOf[C.CUevent](made)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = append(p.all, e)
+	return e, nil
+}
+
+// put takes an event back. Waits for it that are queued keep the mark they saw.
+func (p *events) put(e C.CUevent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, e)
+}
+
+// free destroys all events, those in use too: the device is closed, nobody asks for them any more. The context is
+// current.
+func (p *events) free() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.all {
+		C.cuEventDestroy(e)
+	}
+	p.all, p.idle = nil, nil
+}
+
+// allStreams lists the streams in order of number.
+func (b *Backend) allStreams() []*stream {
+	b.streamsMu.RLock()
+	defer b.streamsMu.RUnlock()
+	return slices.SortedFunc(maps.Values(b.streams), func(x, y *stream) int { return cmp.Compare(x.id, y.id) })
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

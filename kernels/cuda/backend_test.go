@@ -1,0 +1,652 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// noise is n bytes that differ from what any other seed gives.
+func noise(seed uint64, n int) []byte {
+	r := rand.New(rand.NewPCG(seed, 1))
+	v := make([]byte, n)
+	for i := range v {
+		v[i] = byte(r.Uint32())
+	}
+	return v
+}
+
+// smallRings makes staging rings small in a test, so that copies go round them many times.
+func smallRings(t *testing.T, n int) {
+	was := ringBytes
+	ringBytes = n
+	t.Cleanup(func() { ringBytes = was })
+}
+
+func TestCopy(t *testing.T) {
+	smallRings(t, 1024)
+	b := device(t)
+	m := alloc(t, b, 10000)
+	if m.Bytes() != 10000 {
+		t.Errorf("%d bytes", m.Bytes())
+	}
+	want := noise(1, 10000)
+	b.CopyIn(0, m, 0, want)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		off := r.IntN(len(want))
+		n := r.IntN(len(want) - off + 1)
+		if i%2 == 0 {
+			n = min(n, 100)
+		}
+		part := noise(uint64(i)+2, n)
+		b.CopyIn(0, m, off, part)
+		copy(want[off:], part)
+		clear(part) // src may be reused
+	}
+	got := make([]byte, 10000)
+	b.CopyOut(0, got[:5000], m, 0)
+	b.CopyOut(0, got[5000:], m, 5000)
+	if err := b.Synchronize(0); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("copies differ")
+	}
+	b.CopyIn(0, m, 10000, nil)
+	b.CopyOut(0, nil, m, 0)
+	for _, f := range []func(){
+		func() { b.CopyIn(0, m, 9999, make([]byte, 2)) }, func() { b.CopyOut(0, make([]byte, 2), m, -1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a copy outside the memory is accepted")
+				}
+			}()
+			f()
+		}()
+	}
+	b.Free(m)
+}
+
+// Goroutines move between threads; each call must find the device there, and streams must keep their order.
+func TestGoroutines(t *testing.T) {
+	smallRings(t, 4096)
+	fakeImages(t)
+	b := device(t)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 3))
+			for i := range 30 {
+				n := 1 + r.IntN(600)
+				id := kernels.Stream(r.IntN(4))
+				m, err := b.Alloc(12 * n)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				x, y, got := make([]byte, 4*n), make([]byte, 4*n), make([]byte, 4*n)
+				for k := range n {
+					binary.LittleEndian.PutUint32(x[4*k:], math.Float32bits(float32(k)))
+					binary.LittleEndian.PutUint32(y[4*k:], math.Float32bits(float32(1000*g+i)))
+				}
+				b.CopyIn(id, m, 4*n, x)
+				runtime.Gosched()
+				b.CopyIn(id, m, 8*n, y)
+				err = b.Run(&kernels.Launch{Op: addOp, Stream: id, Out: []kernels.Arg{vector(m, 0, n)}, In: []kernels.Arg{vector(m, n, n), vector(m, 2*n, n)}})
+				if err != nil {
+					t.Error(err)
+				}
+				runtime.Gosched()
+				b.CopyOut(id, got, m, 0)
+				if err := b.Synchronize(id); err != nil {
+					t.Error(err)
+				}
+				for k := range n {
+					if v := math.Float32frombits(binary.LittleEndian.Uint32(got[4*k:])); v != float32(k+1000*g+i) {
+						t.Errorf("goroutine %d, round %d: element %d is %v", g, i, k, v)
+						return
+					}
+				}
+				b.Free(m)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Work on one stream waits for another where it is told to, without the host waiting.
+func TestEvents(t *testing.T) {
+	fakeImages(t)
+	b := device(t)
+	m := alloc(t, b, 12)
+	one := binary.LittleEndian.AppendUint32(nil, math.Float32bits(1))
+	zero := make([]byte, 12)
+	b.CopyIn(2, m, 0, zero)
+	if err := b.Synchronize(2); err != nil {
+		t.Fatal(err)
+	}
+	b.CopyIn(1, m, 4, one)
+	b.CopyIn(1, m, 8, one)
+	filled := b.Record(1)
+	b.Wait(2, filled)
+	if err := b.Run(&kernels.Launch{Op: addOp, Stream: 2, Out: []kernels.Arg{vector(m, 0, 1)}, In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 4)
+	b.CopyOut(2, got, m, 0)
+	if filled.Done() {
+		t.Error("the host waited")
+	}
+	if err := b.Synchronize(2); err != nil {
+		t.Fatal(err)
+	}
+	if v := math.Float32frombits(binary.LittleEndian.Uint32(got)); v != 2 {
+		t.Errorf("1 + 1 = %v", v)
+	}
+	if !filled.Done() {
+		t.Error("what was waited for has not happened")
+	}
+	polled := b.Record(1)
+	for range 1000 {
+		if polled.Done() {
+			return
+		}
+	}
+	t.Error("an event never happens")
+}
+
+func TestOutOfMemory(t *testing.T) {
+	needFake(t)
+	t.Setenv("FAKE_CUDA", "leaks=1,memory=1000000")
+	b := device(t)
+	m := alloc(t, b, 600000)
+	_, err := b.Alloc(500000)
+	if !errors.Is(err, kernels.ErrMemory) || !strings.Contains(err.Error(), "500000 bytes on cuda:0: 400000 of its 1000000 bytes are free") {
+		t.Errorf("error %v", err)
+	}
+	b.Free(m)
+	b.Free(alloc(t, b, 500000))
+	b.Free(alloc(t, b, 0))
+	if err := b.Synchronize(0); err != nil {
+		t.Error(err)
+	}
+}
+
+// A copy that fails is reported by the next call that can, and once.
+func TestCopyFails(t *testing.T) {
+	needFake(t)
+	for _, function := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemHostAlloc", "cuEventCreate", "cuEventRecord", "cuStreamCreate"} {
+		t.Run(function, func(t *testing.T) {
+			fakeImages(t)
+			b := device(t)
+			m := alloc(t, b, 100)
+			t.Setenv("FAKE_CUDA", "leaks=1,fail="+function+":1:1")
+			b.CopyIn(0, m, 0, make([]byte, 100))
+			b.CopyOut(0, make([]byte, 100), m, 0)
+			var errs []error
+			for range 2 {
+				if err := b.Synchronize(0); err != nil {
+					errs = append(errs, err)
+				}
+			}
+			if function == "cuMemHostAlloc" && len(errs) == 0 {
+				return // it was the memory for marks of progress, which are not needed
+			}
+			if len(errs) != 1 || !errors.Is(errs[0], kernels.ErrDevice) || !strings.Contains(errs[0].Error(), "CUDA_ERROR_INVALID_VALUE (1)") {
+				t.Errorf("errors %v", errs)
+			}
+			want, got := noise(7, 100), make([]byte, 100)
+			b.CopyIn(0, m, 0, want)
+			if err := run(b, noopOp, m); err != nil {
+				t.Error(err)
+			}
+			b.CopyOut(0, got, m, 0)
+			if err := b.Synchronize(0); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("the device is not as before: %v", err)
+			}
+		})
+	}
+}
+
+// What cannot be copied fails the operation that would have read it.
+func TestRunReportsCopy(t *testing.T) {
+	fakeImages(t)
+	b := device(t)
+	m := alloc(t, b, 100)
+	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuMemcpyHtoDAsync:1:1")
+	b.CopyIn(0, m, 0, make([]byte, 100))
+	if err := run(b, noopOp, m); !errors.Is(err, kernels.ErrDevice) {
+		t.Errorf("error %v", err)
+	}
+	if err := run(b, noopOp, m); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMemoryOfAnother(t *testing.T) {
+	fakeImages(t)
+	t.Setenv("FAKE_CUDA", "leaks=1,devices=2")
+	b := device(t)
+	dev, err := kernels.Open("cuda:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := dev.(*Backend)
+	defer other.Close()
+	if b.Name() != "cuda:0" || other.Name() != "cuda:1" || other.GPU().Ordinal != 1 {
+		t.Errorf("%s, %s", b.Name(), other.Name())
+	}
+	m, mine := alloc(t, other, 4), alloc(t, b, 4)
+	err = b.Run(&kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(mine, 0, 1)}, In: []kernels.Arg{vector(m, 0, 1), vector(mine, 0, 1)}})
+	if !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "memory of another device") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestNoKernel(t *testing.T) {
+	fakeImages(t)
+	b := device(t)
+	m := alloc(t, b, 4)
+	for _, c := range []struct {
+		op    kernels.Op
+		dtype kernels.DType
+		want  string
+	}{
+		{kernels.Op{Name: "softmax"}, kernels.Float16, "softmax: device cuda:0 (Fake GPU) has no kernel for this operation on float16"},
+		{kernels.Op{Name: "plus", Kernel: "add"}, kernels.BFloat16, "plus: device cuda:0 (Fake GPU) has no kernel for this operation on bfloat16: load: this build has no kernel add_bf16"},
+	} {
+		a := vector(m, 0, 1)
+		a.DType = c.dtype
+		err := b.Run(&kernels.Launch{Op: &c.op, Out: []kernels.Arg{a}})
+		if !errors.Is(err, kernels.ErrDevice) || err.Error() != c.want {
+			t.Errorf("error %v, want %s", err, c.want)
+		}
+		if b.Supports(&c.op, c.dtype) {
+			t.Errorf("%s on %v is supported", c.op.Name, c.dtype)
+		}
+	}
+	if !b.Supports(addOp, kernels.Float32) {
+		t.Error("add on float32 is not supported")
+	}
+}
+
+func TestImages(t *testing.T) {
+	t.Run("no target", func(t *testing.T) {
+		fakeImages(t)
+		images[0].target = "sm_80"
+		b := device(t)
+		err := run(b, noopOp, alloc(t, b, 4))
+		if !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "this GPU has compute capability 9.0; in this build it is for sm_80") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("bad image", func(t *testing.T) {
+		fakeImages(t)
+		images[0].gzip = zipped("broken")
+		b := device(t)
+		err := run(b, noopOp, alloc(t, b, 4))
+		if !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "fake ptxas: not an image") || !strings.Contains(err.Error(), "(200)") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("cut image", func(t *testing.T) {
+		fakeImages(t)
+		images[0].gzip = images[0].gzip[:20]
+		b := device(t)
+		if err := run(b, noopOp, alloc(t, b, 4)); !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "unexpected EOF") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("missing symbol", func(t *testing.T) {
+		fakeImages(t)
+		images[0].gzip = zipped("fake add_f32")
+		b := device(t)
+		if err := run(b, noopOp, alloc(t, b, 4)); !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "looking for kernel noop_f32") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("figures", func(t *testing.T) {
+		fakeImages(t)
+		b := device(t)
+		f, err := b.images.function(b, "noop_f32")
+		if err != nil || f.registers != 40 || f.local != 0 || f.maxThreads != 1024 {
+			t.Errorf("%+v, %v", f, err)
+		}
+	})
+}
+
+func TestRank(t *testing.T) {
+	all := []string{"sm_80", "sm_86", "sm_90", "sm_90a", "compute_80", "compute_90a"}
+	for capability, want := range map[[2]int]string{
+		{7, 5}: "", {8, 0}: "sm_80", {8, 6}: "sm_86", {8, 9}: "sm_86", {9, 0}: "sm_90a", {10, 0}: "compute_80", {12, 0}: "compute_80",
+	} {
+		best, most := "", 0
+		for _, target := range all {
+			if r := rank(target, capability[0], capability[1]); r > most {
+				best, most = target, r
+			}
+		}
+		if best != want {
+			t.Errorf("%v takes %q, want %q", capability, best, want)
+		}
+	}
+	if rank("nonsense", 9, 0) != 0 {
+		t.Error("nonsense is a target")
+	}
+}
+
+// report is what the fake's kernel report_f32 writes.
+type report struct {
+	Grid, Block          [3]int32
+	Shared               int32
+	Cluster              [3]int32
+	Cooperative, Overlap int32
+	A                    int32
+	_                    int32
+	B                    int64
+	C                    float32
+	_                    int32
+	D                    float64
+}
+
+// launchOn submits what f puts into a call of stream 0.
+func launchOn(t *testing.T, b *Backend, f func(c *call) error) error {
+	t.Helper()
+	s, err := b.stream(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.call.reset("test")
+	if err := f(&s.call); err != nil {
+		return err
+	}
+	return s.submit()
+}
+
+// Arguments, sizes and attributes arrive as they were given, for several launches in one call.
+func TestLaunch(t *testing.T) {
+	fakeImages(t)
+	b := device(t)
+	f, err := b.images.function(b, "report_f32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int(unsafe.Sizeof(report{}))
+	m := alloc(t, b, 3*size)
+	err = launchOn(t, b, func(c *call) error {
+		for i := range 3 {
+			if err := c.launch(f, dim{1, 2, uint32(3 + i)}, dim{32, 2, 1}, 50000*i); err != nil {
+				return err
+			}
+			arg(c, uint64(b.at("test", m, i*size, size)))
+			arg(c, int32(-5-i))
+			arg(c, int64(1)<<40)
+			arg(c, float32(0.5))
+			arg(c, 0.25)
+			switch i {
+			case 1:
+				c.cluster(dim{2, 1, 1})
+			case 2:
+				c.cooperative()
+				c.overlap()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, 3*size)
+	b.CopyOut(0, out, m, 0)
+	if err := b.Synchronize(0); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		var got report
+		if _, err := binary.Decode(out[i*size:], binary.LittleEndian, &got); err != nil {
+			t.Fatal(err)
+		}
+		want := report{Grid: [3]int32{1, 2, int32(3 + i)}, Block: [3]int32{32, 2, 1}, Shared: int32(50000 * i), A: int32(-5 - i), B: 1 << 40, C: 0.5, D: 0.25}
+		if i == 1 {
+			want.Cluster = [3]int32{2, 1, 1}
+		}
+		if i == 2 {
+			want.Cooperative, want.Overlap = 1, 1
+		}
+		if got != want {
+			t.Errorf("launch %d: %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+func TestTensorMap(t *testing.T) {
+	fakeImages(t)
+	b := device(t)
+	f, err := b.images.function(b, "map_f32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := alloc(t, b, 4096+128)
+	tm, err := newTensorMap(b, kernels.BFloat16, b.at("test", m, 256, 0), []uint64{64, 30}, []uint64{128}, []uint32{64, 8}, swizzle128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = launchOn(t, b, func(c *call) error {
+		if err := c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0); err != nil {
+			return err
+		}
+		arg(c, uint64(b.at("test", m, 0, 128)))
+		c.tensorMap(tm)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, 128)
+	b.CopyOut(0, out, m, 0)
+	if err := b.Synchronize(0); err != nil {
+		t.Fatal(err)
+	}
+	var got [7]uint64
+	binary.Decode(out, binary.LittleEndian, &got)
+	if want := [7]uint64{uint64(b.at("test", m, 256, 0)), 9, 2, 30, 128, 8, 3}; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if _, err := newTensorMap(b, kernels.BFloat16, b.at("test", m, 4, 0), []uint64{64}, nil, []uint32{64}, noSwizzle); !errors.Is(err, kernels.ErrDevice) {
+		t.Errorf("an address that is no multiple of 16: %v", err)
+	}
+}
+
+// A launch that the driver refuses fails alone.
+func TestLaunchRefused(t *testing.T) {
+	fakeImages(t)
+	b := device(t)
+	m := alloc(t, b, 4)
+	f, err := b.images.function(b, "noop_f32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = launchOn(t, b, func(c *call) error {
+		if err := c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0); err != nil {
+			return err
+		}
+		return c.launch(f, dim{1, 1, 1}, dim{2048, 1, 1}, 0)
+	})
+	if !errors.Is(err, kernels.ErrDevice) || errors.Is(err, ErrFault) || !strings.Contains(err.Error(), "launching noop_f32 on cuda:0: CUDA_ERROR_INVALID_VALUE (1)") {
+		t.Errorf("error %v", err)
+	}
+	if err := launchOn(t, b, func(c *call) error { return c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 300<<10) }); !errors.Is(err, kernels.ErrDevice) {
+		t.Errorf("300 KiB of shared memory: %v", err)
+	}
+	if err := run(b, noopOp, m); err != nil {
+		t.Error(err)
+	}
+	if err := b.Synchronize(0); err != nil {
+		t.Error(err)
+	}
+}
+
+// A kernel that fails in the middle: whoever waits next learns of it and of what may have caused it; the device
+// takes no more work, in this process.
+func TestFault(t *testing.T) {
+	if !inChild(t) {
+		return
+	}
+	fakeImages(t)
+	b := device(t)
+	m := alloc(t, b, 12)
+	for range 70 {
+		if err := run(b, noopOp, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(b, faultOp, m); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := b.Run(&kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(m, 0, 1)}, In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.CopyOut(0, make([]byte, 4), m, 0)
+	err := b.Synchronize(0)
+	t.Log(err)
+	if !errors.Is(err, ErrFault) || !errors.Is(err, kernels.ErrDevice) {
+		t.Fatalf("error %v", err)
+	}
+	// Marks were written after launches 32 and 64: 12 are left.
+	want := "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; seen while synchronize was waiting for the device; " +
+		"not known to be finished on stream 0: 12 launches: noop (noop_f32) noop (noop_f32) noop (noop_f32) noop (noop_f32) noop (noop_f32) noop (noop_f32) fault (fault_f32) add (add_f32)"
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("%q does not say %q", err, want)
+	}
+	_, allocErr := b.Alloc(1)
+	for what, err := range map[string]error{"run": run(b, noopOp, m), "synchronize": b.Synchronize(0), "alloc": allocErr} {
+		if !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), "refused: cuda:0: CUDA_ERROR_ILLEGAL_ADDRESS") {
+			t.Errorf("%s after a fault: %v", what, err)
+		}
+	}
+	b.CopyIn(0, m, 0, []byte{1})
+	b.Wait(1, b.Record(0))
+	b.Free(m)
+	if err := b.Close(); !errors.Is(err, ErrFault) {
+		t.Errorf("close: %v", err)
+	}
+	if _, err := kernels.Open("cuda"); !errors.Is(err, ErrFault) {
+		t.Errorf("reopened: %v", err)
+	}
+}
+
+// In synchronous mode the operation that fails says so itself.
+func TestSynchronousFault(t *testing.T) {
+	if !inChild(t, "WEFT_CUDA_SYNC=1") {
+		return
+	}
+	fakeImages(t)
+	b := device(t)
+	m := alloc(t, b, 4)
+	for range 3 {
+		if err := run(b, noopOp, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := run(b, faultOp, m)
+	if !errors.Is(err, ErrFault) || !strings.HasPrefix(err.Error(), "fault: cuda:0") || !strings.Contains(err.Error(), "1 launches: fault (fault_f32)") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLost(t *testing.T) {
+	if !inChild(t) {
+		return
+	}
+	b := device(t)
+	m := alloc(t, b, 4)
+	t.Setenv("FAKE_CUDA", "fail=cuStreamSynchronize:1:214")
+	b.CopyIn(0, m, 0, make([]byte, 4))
+	if err := b.Synchronize(0); !errors.Is(err, ErrLost) || errors.Is(err, ErrFault) || !strings.Contains(err.Error(), "CUDA_ERROR_ECC_UNCORRECTABLE (214)") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := b.Alloc(1); !errors.Is(err, ErrLost) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A long window shows its ends.
+func TestSuspects(t *testing.T) {
+	var g launchLog
+	for i := range 2000 {
+		g.add("op"+itoa(i), []string{"k"})
+	}
+	g.confirm(100)
+	got := g.suspects(3)
+	if !strings.HasPrefix(got, "; not known to be finished on stream 3: 1900 launches: op976 (k) ") || !strings.Contains(got, " op983 (k) ... op1992 (k)") || !strings.HasSuffix(got, " op1999 (k)") {
+		t.Error(got)
+	}
+	g.confirm(2000)
+	if got := g.suspects(3); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestLaunchAllocatesNothing(t *testing.T) {
+	fakeImages(t)
+	b := device(t)
+	m := alloc(t, b, 12)
+	l := &kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(m, 0, 1)}, In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := b.Run(l); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a launch", n)
+	}
+}
+
+// The path of a launch from the Go side, on a driver that only queues it.
+func BenchmarkRun(b *testing.B) {
+	fakeImages(b)
+	dev := device(b)
+	m := alloc(b, dev, 12)
+	l := &kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(m, 0, 1)}, In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := dev.Run(l); err != nil {
+			b.Fatal(err)
+		}
+		if i%1000 == 999 {
+			b.StopTimer()
+			dev.Synchronize(0)
+			b.StartTimer()
+		}
+	}
+}
+
+func Example() {
+	gpus, driver, err := Devices()
+	if err != nil {
+		fmt.Println(err) // such as: open: no NVIDIA driver found ...
+		return
+	}
+	fmt.Println(driver)
+	for _, g := range gpus {
+		fmt.Println(g.Name, g.Generation(), g.Capability(), g.Check())
+	}
+}

@@ -1,0 +1,16 @@
+// The driver library, found when the program runs.
+#ifndef WEFT_DRIVER_H
+#define WEFT_DRIVER_H
+
+#include "include/cuda.h"
+
+// The library and its cuInit, as far as they came; the first call decides.
+typedef struct {
+	CUresult status;     // CUDA_SUCCESS, CUDA_ERROR_NO_DEVICE without a library, or what cuInit said
+	const char *library; // what was opened; "" if nothing was
+	const char *detail;  // what the loader said about a library that could not be opened
+} weft_driver_state;
+
+weft_driver_state weft_driver_open(void);
+
+#endif

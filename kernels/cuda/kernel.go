@@ -1,0 +1,71 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"cmp"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// A plan makes the launches of an operation: it looks at the operands' layouts, chooses grid and block, and calls
+// c.launch and arg for k.function or other kernels of the family. It refuses what the kernel cannot do by an
+// error of kind [kernels.ErrDevice].
+type plan func(c *call, k *kernel, l *kernels.Launch) error
+
+// plans holds the plan of each operation that has kernels, by its symbol without element type. None exists yet.
+var plans = map[string]plan{}
+
+// suffixes end the symbols of kernels.
+var suffixes = [8]string{
+	kernels.Float32: "f32", kernels.Float64: "f64", kernels.Float16: "f16", kernels.BFloat16: "bf16",
+	kernels.Int64: "i64", kernels.Int32: "i32", kernels.Uint8: "u8", kernels.Bool: "bool",
+}
+
+// base is the symbol of an operation without element type: the row's, or the name of a pointwise operation.
+func base(op *kernels.Op) string { return cmp.Or(op.Kernel, op.Name) }
+
+// kernel runs one operation on one element type.
+type kernel struct {
+	*function
+	plan plan
+}
+
+// byType holds the kernels of an operation.
+type byType [8]*kernel
+
+// kernel returns the kernel of an operation for elements of type d.
+func (l *loader) kernel(b *Backend, op *kernels.Op, d kernels.DType) (*kernel, error) {
+	if k := l.known(op, d); k != nil {
+		return k, nil
+	}
+	p := plans[base(op)]
+	if p == nil {
+		return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v", b.Name(), b.gpu.Name, d)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, err := l.load(b, base(op)+"_"+suffixes[d])
+	if err != nil {
+		return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v: %v", b.Name(), b.gpu.Name, d, err)
+	}
+	if l.kernels == nil {
+		l.kernels = map[*kernels.Op]*byType{}
+	}
+	if l.kernels[op] == nil {
+		l.kernels[op] = &byType{}
+	}
+	k := &kernel{f, p}
+	l.kernels[op][d] = k
+	return k, nil
+}
+
+// known is kernel for one that was used before, else nil.
+func (l *loader) known(op *kernels.Op, d kernels.DType) *kernel {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if k := l.kernels[op]; k != nil {
+		return k[d]
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+/*
+#include "shim.h"
+#cgo noescape weft_launch_all
+#cgo nocallback weft_launch_all
+*/
+import "C"
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// A call is what one operation launches: one kernel, or several that follow each other. It is submitted in one call
+// of C and used again for the next operation, so that nothing is allocated.
+//
+// Arguments are packed as the members of a C struct would be, each at a multiple of its alignment, in the order of
+// the kernel's parameters; the shim hands the driver the address of each.
+type call struct {
+	b        *Backend
+	op       string
+	launches []C.weft_launch
+	names    []string // of the kernels
+	values   []byte   // packed arguments; those of a launch begin at a multiple of 128
+	offsets  []uint32 // of each argument, from where its launch begins
+}
+
+// Dim is the size of a grid, in blocks, or of a block, in threads.
+type dim struct{ x, y, z uint32 }
+
+// reset begins the call of an operation.
+func (c *call) reset(op string) {
+	c.op = op
+	c.launches, c.names, c.values, c.offsets = c.launches[:0], c.names[:0], c.values[:0], c.offsets[:0]
+}
+
+// launch begins a launch; arguments follow. shared is dynamic shared memory in bytes.
+func (c *call) launch(f *function, grid, block dim, shared int) error {
+	if shared > f.shared {
+		if err := f.allowShared(c.b, shared); err != nil {
+			return err
+		}
+	}
+	c.extend(roundUp(len(c.values), C.WEFT_ARG_ALIGNMENT))
+	c.names = append(c.names, f.name)
+	c.launches = append(c.launches, C.weft_launch{
+		function: f.handle,
+		grid:     [3]C.uint32_t{C.uint32_t(grid.x), C.uint32_t(grid.y), C.uint32_t(grid.z)},
+		block:    [3]C.uint32_t{C.uint32_t(block.x), C.uint32_t(block.y), C.uint32_t(block.z)},
+		shared:   C.uint32_t(shared),
+		values:   C.uint32_t(len(c.values)),
+		offsets:  C.uint32_t(len(c.offsets)),
+	})
+	return nil
+}
+
+// last is the launch begun last.
+func (c *call) last() *C.weft_launch { return &c.launches[len(c.launches)-1] }
+
+// cluster makes the blocks of the last launch run in clusters.
+func (c *call) cluster(d dim) {
+	c.last().cluster = [3]C.uint32_t{C.uint32_t(d.x), C.uint32_t(d.y), C.uint32_t(d.z)}
+}
+
+// cooperative makes all blocks of the last launch run at once, so that they may wait for each other.
+func (c *call) cooperative() { c.last().flags |= C.WEFT_COOPERATIVE }
+
+// overlap lets the last launch begin before the one before it ends; the kernel itself waits where it must.
+func (c *call) overlap() { c.last().flags |= C.WEFT_OVERLAP }
+
+// argument is what kernels take by value: numbers, and structs of numbers.
+type argument interface {
+	int32 | uint32 | int64 | uint64 | float32 | float64 | [8]int32 | [8]int64
+}
+
+// arg appends an argument to the last launch.
+func arg[T argument](c *call, v T) {
+	p := c.space(unsafe.Sizeof(v), unsafe.Alignof(v))
+	copy(p, unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
+}
+
+// space makes room for an argument of the last launch.
+func (c *call) space(size, alignment uintptr) []byte {
+	l := c.last()
+	at := roundUp(len(c.values), int(alignment))
+	end := at + int(size)
+	if int(l.count) == C.WEFT_MAX_ARGS || end-int(l.values) > C.WEFT_MAX_ARG_BYTES {
+		panic("cuda: too many arguments for " + c.names[len(c.names)-1])
+	}
+	c.extend(end)
+	c.offsets = append(c.offsets, uint32(at)-uint32(l.values))
+	l.count++
+	l.bytes = C.uint32_t(end) - l.values
+	return c.values[at:end]
+}
+
+// extend makes the packed arguments n bytes long; what is new has any content.
+func (c *call) extend(n int) {
+	if n > cap(c.values) {
+		c.values = slices.Grow(c.values, n-len(c.values))
+	}
+	c.values = c.values[:n]
+}
+
+// roundUp is the smallest multiple of a power of two that is not less than n.
+func roundUp(n, power int) int { return (n + power - 1) &^ (power - 1) }
+
+// pointer appends the address of an operand's first element.
+func (c *call) pointer(a *kernels.Arg) {
+	size := a.DType.Size()
+	off := a.Offset * size
+	arg(c, uint64(c.b.at(c.op, a.Buf, off, 0)))
+}
+
+// tensorMap appends a tensor map.
+func (c *call) tensorMap(m *tensorMap) {
+	copy(c.space(unsafe.Sizeof(*m.p), C.WEFT_ARG_ALIGNMENT), unsafe.Slice((*byte)(unsafe.Pointer(m.p)), unsafe.Sizeof(*m.p)))
+}
+
+// submit queues the launches of the stream's call. s.mu is held.
+func (s *stream) submit() error {
+	c := &s.call
+	if len(c.launches) == 0 {
+		return nil
+	}
+	mark, due := s.log.add(c.op, c.names)
+	var progress C.CUdeviceptr
+	if due {
+		progress = s.log.markAddr
+	}
+	var done C.int
+	rc := C.weft_launch_all(s.b.ctx.handle, s.handle, unsafe.SliceData(c.launches), C.int(len(c.launches)),
+		unsafe.Pointer(unsafe.SliceData(c.values)), (*C.uint32_t)(unsafe.SliceData(c.offsets)), progress, C.uint32_t(mark), &done)
+	if rc != C.CUDA_SUCCESS && int(done) == len(c.launches) {
+		s.log.dropMarks() // the mark alone failed; what is wrong with the device, the next call tells
+		rc = C.CUDA_SUCCESS
+	}
+	if rc != C.CUDA_SUCCESS {
+		s.log.drop(len(c.launches) - int(done) - 1)
+		return s.b.failed(c.op, "launching "+c.names[done], int(rc))
+	}
+	if s.b.sync {
+		return s.settle()
+	}
+	return nil
+}
+
+// settle waits for the launches of the call, so that a failure is theirs. s.mu is held.
+func (s *stream) settle() error {
+	if rc := int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
+		return s.b.failed(s.call.op, "running "+s.call.names[0], rc)
+	}
+	s.log.confirm(s.log.queued())
+	return nil
+}

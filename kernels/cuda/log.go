@@ -1,0 +1,127 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+const (
+	logSize   = 1024 // launches remembered; about as many as a driver queues
+	markEvery = 32   // launches between marks of progress
+)
+
+// launchLog remembers the launches of a stream that the device may not have finished. A fault is reported late, by
+// some other call, and does not say who made it: one of these did.
+//
+// After every 32 launches the device writes their number to pinned memory, which can be read when the context is
+// dead too.
+type launchLog struct {
+	mu        sync.Mutex
+	ring      [logSize]logged
+	next      uint64         // launches queued so far: the number of the next
+	confirmed uint64         // launches known to be finished
+	mark      unsafe.Pointer // *uint32 in pinned memory; nil: no marks
+	markAddr  C.CUdeviceptr  // the same for the device
+}
+
+// logged is a launch.
+type logged struct{ op, kernel string }
+
+// open gets memory for marks; a driver that has none to give only makes reports less exact.
+func (g *launchLog) open(ctx context) {
+	if C.weft_host_alloc(ctx.handle, 4, &g.mark, &g.markAddr) != C.CUDA_SUCCESS {
+		g.dropMarks()
+	} else {
+		*(*uint32)(g.mark) = 0
+	}
+}
+
+// dropMarks stops asking for marks.
+func (g *launchLog) dropMarks() { g.mark, g.markAddr = nil, 0 }
+
+// free gives the memory of marks back. The context is current.
+func (g *launchLog) free() {
+	if g.mark != nil {
+		C.cuMemFreeHost(g.mark)
+	}
+	g.dropMarks()
+}
+
+// add notes the launches of an operation. It returns the number of launches so far, and whether that is to be marked.
+func (g *launchLog) add(op string, kernels []string) (queued uint64, due bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.next / markEvery
+	for _, k := range kernels {
+		g.ring[g.next%logSize] = logged{op, k}
+		g.next++
+	}
+	return g.next, g.next/markEvery != before
+}
+
+// drop takes the last n launches back: they were refused.
+func (g *launchLog) drop(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.next -= uint64(n)
+}
+
+// queued is the number of launches so far.
+func (g *launchLog) queued() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.next
+}
+
+// confirm notes that the first n launches are finished.
+func (g *launchLog) confirm(n uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.confirmed = max(g.confirmed, n)
+}
+
+// window is the numbers of the launches that are not known to be finished.
+func (g *launchLog) window() (from, to uint64) {
+	if g.mark != nil {
+		// The mark is the low half of a number between confirmed and next.
+		done := atomic.LoadUint32((*uint32)(g.mark))
+		if ahead := uint64(done - uint32(g.confirmed)); ahead <= g.next-g.confirmed {
+			g.confirmed += ahead
+		}
+	}
+	return g.confirmed, g.next
+}
+
+// suspects describes the launches that are not known to be finished; "" if there are none.
+func (g *launchLog) suspects(id kernels.Stream) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	from, to := g.window()
+	if from == to {
+		return ""
+	}
+	n := to - from
+	from = max(from, to-min(to, logSize))
+	var m strings.Builder
+	fmt.Fprintf(&m, "; not known to be finished on stream %d: %d launches:", id, n)
+	const shown = 8 // at either end
+	for i := from; i < to; i++ {
+		if i == from+shown && to-from > 2*shown {
+			m.WriteString(" ...")
+			i = to - shown
+		}
+		l := g.ring[i%logSize]
+		fmt.Fprintf(&m, " %s (%s)", l.op, l.kernel)
+	}
+	return m.String()
+}

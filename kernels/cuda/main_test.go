@@ -1,0 +1,153 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/internal/fakecuda"
+	"github.com/weft-ml/weft/kernels"
+)
+
+// The tests run on a fake driver, unless WEFT_CUDA_DRIVER names another: then those of the fake's own behaviour are
+// skipped, and the others run there.
+var onFake = os.Getenv("WEFT_CUDA_DRIVER") == "" || os.Getenv(childVariable) != ""
+
+// childVariable is set in the processes that inChild starts.
+const childVariable = "WEFT_CUDA_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv("WEFT_CUDA_DRIVER") != "" || os.Getenv(childVariable) != "" {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "fakecuda")
+	if err == nil {
+		var path string
+		path, err = fakecuda.Build(dir, Headers())
+		os.Setenv("WEFT_CUDA_DRIVER", path)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Setenv("FAKE_CUDA", "leaks=1")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// needFake skips a test of what only the fake driver does.
+func needFake(t *testing.T) {
+	t.Helper()
+	if !onFake {
+		t.Skip("needs the fake driver")
+	}
+}
+
+// inChild runs a test of its own process, for what a process can see once only: with environment variables set as
+// given ("NAME=value"). It returns true in that process, where the caller then tests.
+func inChild(t *testing.T, env ...string) bool {
+	t.Helper()
+	needFake(t)
+	if os.Getenv(childVariable) == t.Name() {
+		return true
+	}
+	parts := strings.Split(t.Name(), "/")
+	for i := range parts {
+		parts[i] = "^" + parts[i] + "$"
+	}
+	cmd := exec.Command(os.Args[0], "-test.run="+strings.Join(parts, "/"), "-test.v")
+	cmd.Env = append(append(os.Environ(), childVariable+"="+t.Name(), "GORACE=atexit_sleep_ms=0"), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+		t.Errorf("%v: %v\n%s", env, err, out)
+	}
+	return false
+}
+
+// device opens cuda:0 for a test.
+func device(t testing.TB) *Backend {
+	t.Helper()
+	dev, err := kernels.Open("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := dev.(*Backend)
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil && b.fault.Load() == nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// alloc takes memory for a test.
+func alloc(t testing.TB, b *Backend, n int) kernels.Buffer {
+	t.Helper()
+	m, err := b.Alloc(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// fakeImages makes the fake driver's kernels an image of this build, with plans that launch them as they are.
+func fakeImages(t testing.TB) {
+	t.Helper()
+	if !onFake {
+		t.Skip("needs the fake driver's kernels")
+	}
+	symbols := []string{"add_f32", "report_f32", "map_f32", "fault_f32", "noop_f32"}
+	images = []*image{{family: "fake", target: "sm_90", symbols: symbols, gzip: zipped("fake " + strings.Join(symbols, " "))}}
+	plans = map[string]plan{
+		"add": planAdd,
+		"noop": func(c *call, k *kernel, l *kernels.Launch) error {
+			return c.launch(k.function, dim{1, 1, 1}, dim{32, 1, 1}, 0)
+		},
+	}
+	plans["fault"] = plans["noop"]
+	t.Cleanup(func() { images, plans = nil, map[string]plan{} })
+}
+
+// zipped is the compressed form of an image.
+func zipped(text string) []byte {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	fmt.Fprint(w, text)
+	w.Close()
+	return z.Bytes()
+}
+
+func planAdd(c *call, k *kernel, l *kernels.Launch) error {
+	n := l.Out[0].Len()
+	if err := c.launch(k.function, dim{uint32(n+255) / 256, 1, 1}, dim{256, 1, 1}, 0); err != nil {
+		return err
+	}
+	c.pointer(&l.Out[0])
+	c.pointer(&l.In[0])
+	c.pointer(&l.In[1])
+	arg(c, int64(n))
+	return nil
+}
+
+var (
+	addOp   = &kernels.Op{Name: "add"}
+	noopOp  = &kernels.Op{Name: "noop"}
+	faultOp = &kernels.Op{Name: "fault"}
+)
+
+// vector is an operand of n float32 elements from element offset on.
+func vector(m kernels.Buffer, offset, n int) kernels.Arg {
+	return kernels.Arg{Buf: m, Layout: kernels.Layout{Shape: []int{n}, Strides: []int{1}, Offset: offset}}
+}
+
+// run launches an operation without operands but one result.
+func run(b *Backend, op *kernels.Op, m kernels.Buffer) error {
+	return b.Run(&kernels.Launch{Op: op, Out: []kernels.Arg{vector(m, 0, 1)}})
+}

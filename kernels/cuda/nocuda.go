@@ -1,0 +1,21 @@
+//go:build !(cuda && cgo && linux)
+
+package cuda
+
+import (
+	"runtime"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Built tells whether this program can use GPUs.
+const Built = false
+
+// Devices lists the GPUs. The error, of kind [kernels.ErrDevice], says why there is none and what to do about it.
+func Devices() ([]GPU, Driver, error) {
+	if runtime.GOOS != "linux" {
+		return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open", "NVIDIA GPUs are used on Linux only, not on %s", runtime.GOOS)
+	}
+	return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open",
+		"this program was built without CUDA: build it with -tags cuda and a C compiler; in a module of your own run first: go run github.com/weft-ml/weft/cmd/weft cuda-env -w")
+}

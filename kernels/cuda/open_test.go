@@ -1,0 +1,157 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// mustNotOpen opens a device, which must fail with the right kind and a sentence that contains all of want.
+func mustNotOpen(t *testing.T, name string, want ...string) {
+	t.Helper()
+	dev, err := kernels.Open(name)
+	var e *kernels.Error
+	if dev != nil || !errors.As(err, &e) || !errors.Is(err, kernels.ErrDevice) {
+		t.Fatalf("%s opened: %v, %v", name, dev, err)
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%s: %q does not say %q", name, err, w)
+		}
+	}
+	t.Log(err)
+}
+
+func TestOpenFails(t *testing.T) {
+	t.Run("no driver", func(t *testing.T) {
+		// The variable set to nothing means the usual places; LD_LIBRARY_PATH cannot add one here.
+		if inChild(t, "WEFT_CUDA_DRIVER=") {
+			if _, err := os.Stat("/dev/nvidiactl"); err == nil {
+				t.Skip("this machine has a driver")
+			}
+			mustNotOpen(t, "cuda", "no NVIDIA driver found", "libcuda.so.1", "install the driver")
+		}
+	})
+	t.Run("wrong path", func(t *testing.T) {
+		if inChild(t, "WEFT_CUDA_DRIVER=/nowhere/libcuda.so") {
+			mustNotOpen(t, "cuda", "WEFT_CUDA_DRIVER", "/nowhere/libcuda.so")
+		}
+	})
+	t.Run("other library", func(t *testing.T) {
+		if inChild(t, "WEFT_CUDA_DRIVER=libm.so.6") {
+			mustNotOpen(t, "cuda", "libm.so.6 does not work", "no function cuInit")
+		}
+	})
+	for _, c := range []struct{ name, code, want string }{
+		{"no GPU", "100", "sees no GPU"},
+		{"versions", "803", "restart the machine"},
+		{"compatibility package", "804", "LD_LIBRARY_PATH"},
+		{"not ready", "802", "nvidia-fabricmanager"},
+		{"stub", "34", "stub library"},
+		{"unknown", "999", "nvidia-modprobe"},
+		{"other", "3", "cuInit failed: CUDA error (3)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if inChild(t, "FAKE_CUDA=init="+c.code) {
+				mustNotOpen(t, "cuda", "does not work", c.want)
+			}
+		})
+	}
+	t.Run("hidden GPUs", func(t *testing.T) {
+		if inChild(t, "FAKE_CUDA=init=100", "CUDA_VISIBLE_DEVICES=-1") {
+			mustNotOpen(t, "cuda", "CUDA_VISIBLE_DEVICES=-1 may hide them")
+		}
+	})
+	t.Run("no devices", func(t *testing.T) {
+		needFake(t)
+		t.Setenv("FAKE_CUDA", "devices=0")
+		mustNotOpen(t, "cuda", "the NVIDIA driver is there", "sees no GPU")
+	})
+	t.Run("old", func(t *testing.T) {
+		needFake(t)
+		t.Setenv("FAKE_CUDA", "capability=75")
+		mustNotOpen(t, "cuda", "cuda:0, Fake GPU, has compute capability 7.5 (Turing)", "8.0 (Ampere)")
+	})
+	t.Run("one device", func(t *testing.T) {
+		needFake(t)
+		mustNotOpen(t, "cuda:1", "one GPU, cuda:0, not cuda:1")
+	})
+	t.Run("ordinal", func(t *testing.T) {
+		needFake(t)
+		t.Setenv("FAKE_CUDA", "devices=3")
+		mustNotOpen(t, "cuda:3", "3 GPUs, cuda:0 to cuda:2, not cuda:3")
+	})
+	t.Run("context", func(t *testing.T) {
+		needFake(t)
+		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:101")
+		mustNotOpen(t, "cuda", "makes no context", "(101)")
+	})
+	t.Run("context without memory", func(t *testing.T) {
+		needFake(t)
+		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:2")
+		if _, err := kernels.Open("cuda"); !errors.Is(err, kernels.ErrMemory) {
+			t.Errorf("error %v, want one of memory", err)
+		}
+	})
+}
+
+func TestDevices(t *testing.T) {
+	needFake(t)
+	t.Setenv("FAKE_CUDA", "devices=2,capability=89")
+	gpus, driver, err := Devices()
+	if err != nil || len(gpus) != 2 {
+		t.Fatalf("%v, %v", gpus, err)
+	}
+	g := gpus[1]
+	if g.Ordinal != 1 || g.Name != "Fake GPU" || g.Capability() != "8.9" || g.Generation() != "Ada Lovelace" || g.Memory != 1<<30 ||
+		g.SMs != 132 || g.ClockMHz != 1980 || g.MemoryClockMHz != 3201 || g.MemoryBusBits != 6144 || len(g.Peers) != 1 || g.Peers[0] != 0 {
+		t.Errorf("%+v", g)
+	}
+	if driver.Version != 13000 || !strings.HasSuffix(driver.String(), "CUDA 13.0") {
+		t.Errorf("driver %v", driver)
+	}
+}
+
+// A device is open as long as one of those who opened it has not closed it, and then can be opened anew.
+func TestReopen(t *testing.T) {
+	first, err := kernels.Open("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := kernels.Open("cuda:0")
+	if err != nil || first != second {
+		t.Fatalf("%p, %p, %v", first, second, err)
+	}
+	if err := first.(*Backend).Close(); err != nil {
+		t.Fatal(err)
+	}
+	m := alloc(t, second.(*Backend), 100)
+	second.CopyIn(0, m, 0, make([]byte, 100))
+	if err := second.(*Backend).Close(); err != nil { // with memory, pinned memory and work left behind
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"run": run(second.(*Backend), noopOp, m), "synchronize": second.Synchronize(0), "alloc": func() error { _, err := second.Alloc(1); return err }(),
+	} {
+		if !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "cuda:0 was closed") {
+			t.Errorf("%s after close: %v", what, err)
+		}
+	}
+	if e := second.Record(0); !e.Done() {
+		t.Error("an event of a closed device never happens")
+	}
+	second.Free(m) // as the garbage collector may
+
+	third := device(t)
+	if kernels.Backend(third) == second {
+		t.Fatal("a closed device was opened again")
+	}
+	if err := third.Synchronize(0); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,179 @@
+//go:build cuda && cgo && linux
+
+#include "shim.h"
+
+#include <string.h>
+
+#pragma GCC visibility push(hidden)
+
+// The context that this thread made current last, and when: a context destroyed since may have been followed by
+// another at the same address.
+static _Thread_local CUcontext current;
+static _Thread_local uint32_t current_era;
+static uint32_t era = 1;
+
+CUresult weft_enter(CUcontext ctx) {
+	uint32_t now = __atomic_load_n(&era, __ATOMIC_ACQUIRE);
+	if (__builtin_expect(current == ctx && current_era == now, 1))
+		return CUDA_SUCCESS;
+	CUresult rc = cuCtxSetCurrent(ctx);
+	if (rc == CUDA_SUCCESS) {
+		current = ctx;
+		current_era = now;
+	}
+	return rc;
+}
+
+void weft_forget(void) { __atomic_add_fetch(&era, 1, __ATOMIC_RELEASE); }
+
+// ENTER makes ctx current or returns the error from the function around it.
+#define ENTER(ctx) \
+	do { \
+		CUresult entered = weft_enter(ctx); \
+		if (__builtin_expect(entered != CUDA_SUCCESS, 0)) \
+			return entered; \
+	} while (0)
+
+const char *weft_error_name(CUresult code) {
+	const char *s = 0;
+	return cuGetErrorName(code, &s) == CUDA_SUCCESS && s ? s : "";
+}
+
+const char *weft_error_text(CUresult code) {
+	const char *s = 0;
+	return cuGetErrorString(code, &s) == CUDA_SUCCESS && s ? s : "";
+}
+
+static CUresult launch_plain(CUstream stream, const weft_launch *l, void **params) {
+	return cuLaunchKernel((CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
+		l->shared, stream, params, 0);
+}
+
+static CUresult launch_extended(CUstream stream, const weft_launch *l, void **params) {
+	CUlaunchAttribute attrs[3];
+	unsigned int n = 0;
+	memset(attrs, 0, sizeof attrs);
+	if (l->cluster[0]) {
+		attrs[n].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+		attrs[n].value.clusterDim.x = l->cluster[0];
+		attrs[n].value.clusterDim.y = l->cluster[1];
+		attrs[n].value.clusterDim.z = l->cluster[2];
+		n++;
+	}
+	if (l->flags & WEFT_COOPERATIVE) {
+		attrs[n].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+		attrs[n].value.cooperative = 1;
+		n++;
+	}
+	if (l->flags & WEFT_OVERLAP) {
+		attrs[n].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+		attrs[n].value.programmaticStreamSerializationAllowed = 1;
+		n++;
+	}
+	CUlaunchConfig config = {l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, stream, attrs, n};
+	return cuLaunchKernelEx(&config, (CUfunction)l->function, params, 0);
+}
+
+// launch_one passes the arguments by address, from a copy that is aligned as Go memory need not be.
+static CUresult launch_one(CUstream stream, const weft_launch *l, const char *values, const uint32_t *offsets) {
+	_Alignas(WEFT_ARG_ALIGNMENT) char aligned[WEFT_MAX_ARG_BYTES];
+	void *params[WEFT_MAX_ARGS];
+	memcpy(aligned, values + l->values, l->bytes);
+	for (uint32_t i = 0; i < l->count; i++)
+		params[i] = aligned + offsets[l->offsets + i];
+	if (l->cluster[0] || l->flags)
+		return launch_extended(stream, l, params);
+	return launch_plain(stream, l, params);
+}
+
+CUresult weft_launch_all(CUcontext ctx, CUstream stream, const weft_launch *launches, int n, const void *values,
+	const uint32_t *offsets, CUdeviceptr progress, uint32_t mark, int *done) {
+	*done = 0;
+	ENTER(ctx);
+	for (int i = 0; i < n; i++) {
+		CUresult rc = launch_one(stream, &launches[i], values, offsets);
+		if (rc != CUDA_SUCCESS)
+			return rc;
+		++*done;
+	}
+	return progress ? cuStreamWriteValue32(stream, progress, mark, 0) : CUDA_SUCCESS;
+}
+
+CUresult weft_copy_in(CUcontext ctx, CUstream stream, CUdeviceptr dst, const void *src, size_t n, CUevent after) {
+	ENTER(ctx);
+	CUresult rc = cuMemcpyHtoDAsync(dst, src, n, stream);
+	return rc != CUDA_SUCCESS ? rc : cuEventRecord(after, stream);
+}
+
+CUresult weft_copy_out(CUcontext ctx, CUstream stream, void *dst, CUdeviceptr src, size_t n, CUevent after) {
+	ENTER(ctx);
+	CUresult rc = cuMemcpyDtoHAsync(dst, src, n, stream);
+	return rc != CUDA_SUCCESS ? rc : cuEventRecord(after, stream);
+}
+
+CUresult weft_event_record(CUcontext ctx, CUevent event, CUstream stream) {
+	ENTER(ctx);
+	return cuEventRecord(event, stream);
+}
+
+CUresult weft_event_query(CUcontext ctx, CUevent event) {
+	ENTER(ctx);
+	return cuEventQuery(event);
+}
+
+CUresult weft_event_synchronize(CUcontext ctx, CUevent event) {
+	ENTER(ctx);
+	return cuEventSynchronize(event);
+}
+
+CUresult weft_stream_wait(CUcontext ctx, CUstream stream, CUevent event) {
+	ENTER(ctx);
+	return cuStreamWaitEvent(stream, event, 0);
+}
+
+CUresult weft_stream_synchronize(CUcontext ctx, CUstream stream) {
+	ENTER(ctx);
+	return cuStreamSynchronize(stream);
+}
+
+CUresult weft_host_alloc(CUcontext ctx, size_t n, void **memory, CUdeviceptr *addr) {
+	ENTER(ctx);
+	CUresult rc = cuMemHostAlloc(memory, n, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	rc = cuMemHostGetDevicePointer(addr, *memory, 0);
+	if (rc != CUDA_SUCCESS)
+		cuMemFreeHost(*memory);
+	return rc;
+}
+
+CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n) {
+	ENTER(ctx);
+	log[0] = 0;
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {log, (void *)(uintptr_t)n};
+	return cuModuleLoadDataEx(module, image, 2, options, values);
+}
+
+CUresult weft_function_set(CUcontext ctx, uintptr_t function, CUfunction_attribute attribute, int value) {
+	ENTER(ctx);
+	return cuFuncSetAttribute((CUfunction)function, attribute, value);
+}
+
+CUresult weft_tensor_map(CUcontext ctx, CUtensorMapDataType type, int rank, CUdeviceptr address, const cuuint64_t *dims,
+	const cuuint64_t *strides, const cuuint32_t *box, CUtensorMapSwizzle swizzle, CUtensorMap **map) {
+	static const cuuint32_t ones[5] = {1, 1, 1, 1, 1}; // elements are neighbours along every axis of the box
+	ENTER(ctx);
+	*map = aligned_alloc(_Alignof(CUtensorMap), sizeof(CUtensorMap));
+	if (!*map)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult rc = cuTensorMapEncodeTiled(*map, type, rank, (void *)(uintptr_t)address, dims, strides, box, ones,
+		CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+	if (rc != CUDA_SUCCESS) {
+		free(*map);
+		*map = 0;
+	}
+	return rc;
+}
+
+#pragma GCC visibility pop

@@ -1,0 +1,195 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+// #include "shim.h"
+import "C"
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// The GPU copies from and to host memory on its own, while the program goes on; that memory must stay where it is,
+// which Go does not promise, and be pinned, which is slow to arrange. So every copy goes through a ring of pinned
+// memory: to the device it is filled by the host and emptied by the device, from the device the other way round.
+// Where the ring is full, the host waits for its oldest part.
+
+// ringBytes is the size of each of the two rings. A variable so that tests can make it small.
+var ringBytes = 16 << 20
+
+// ring is pinned memory, used round and round.
+type ring struct {
+	b *Backend
+
+	mu     sync.Mutex
+	mem    []byte
+	filled uint64 // bytes ever taken, including those skipped at the end of mem
+	idle   uint64 // bytes ever given back; what lies between is in use
+	parts  []part // in use, oldest first
+}
+
+// part is a piece of a ring that a copy uses.
+type part struct {
+	s     *stream
+	end   uint64    // value of filled after it
+	event C.CUevent // after the copy
+	mem   []byte
+	dst   []byte // where the host wants the content; nil for copies to the device, and once it is there
+	over  bool   // the content is where it belongs
+}
+
+// alignment of parts, a cache line.
+const partAlignment = 64
+
+// take returns n bytes of the ring, at most a quarter of it; r.mu is held.
+func (r *ring) take(n int) ([]byte, error) {
+	if r.mem == nil {
+		var p unsafe.Pointer
+		var addr C.CUdeviceptr
+		if rc := C.weft_host_alloc(r.b.ctx.handle, C.size_t(ringBytes), &p, &addr); rc != C.CUDA_SUCCESS {
+			return nil, r.b.failed("copy", itoa(ringBytes)+" bytes of pinned memory", int(rc))
+		}
+		r.mem = unsafe.Slice((*byte)(p), ringBytes)
+	}
+	size := uint64(len(r.mem))
+	need := uint64(n+partAlignment-1) &^ (partAlignment - 1)
+	if at := r.filled % size; at+need > size {
+		r.filled += size - at // the piece would wrap: skip the rest
+	}
+	for r.filled+need-r.idle > size {
+		if len(r.parts) == 0 {
+			r.idle = r.filled
+			break
+		}
+		if err := r.retire(); err != nil {
+			return nil, err
+		}
+	}
+	at := r.filled % size
+	r.filled += need
+	return r.mem[at : at+uint64(n)], nil
+}
+
+// retire waits for the oldest part and gives it back.
+func (r *ring) retire() error {
+	p := &r.parts[0]
+	if !p.over {
+		if rc := int(C.weft_event_synchronize(r.b.ctx.handle, p.event)); rc != C.CUDA_SUCCESS {
+			return r.b.failed("copy", "waiting for pinned memory", rc)
+		}
+		p.finish(r.b)
+	}
+	r.idle = p.end
+	r.parts[0] = part{}
+	r.parts = r.parts[1:]
+	return nil
+}
+
+// finish puts the content of a part where it belongs: the copy is done.
+func (p *part) finish(b *Backend) {
+	copy(p.dst, p.mem)
+	b.events.put(p.event)
+	p.dst, p.event, p.over = nil, nil, true
+}
+
+// deliver finishes the copies of a stream that has been waited for.
+func (r *ring) deliver(s *stream) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.s != s || p.over {
+			continue
+		}
+		if rc := int(C.weft_event_synchronize(r.b.ctx.handle, p.event)); rc != C.CUDA_SUCCESS {
+			return r.b.failed("copy", "waiting for it", rc)
+		}
+		p.finish(r.b)
+	}
+	for len(r.parts) > 0 && r.parts[0].over {
+		if err := r.retire(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// free gives the memory to the driver. The context is current.
+func (r *ring) free() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mem != nil {
+		C.cuMemFreeHost(unsafe.Pointer(&r.mem[0]))
+	}
+	r.mem, r.parts = nil, nil
+}
+
+// CopyIn queues a copy from the host to byte off of dst. src may be reused on return. A failure is returned by the
+// next Synchronize.
+func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) {
+	b.postpone(b.copyIn(id, dst, off, src))
+}
+
+func (b *Backend) copyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
+	if err := b.usable("copy in"); err != nil {
+		return err
+	}
+	addr := b.at("copy in", dst, off, len(src))
+	s, err := b.stream(id)
+	if err != nil {
+		return err
+	}
+	return b.in.each(s, len(src), func(p *part, at int) C.CUresult {
+		copy(p.mem, src[at:])
+		return C.weft_copy_in(b.ctx.handle, s.handle, addr+C.CUdeviceptr(at), unsafe.Pointer(&p.mem[0]), C.size_t(len(p.mem)), p.event)
+	})
+}
+
+// CopyOut queues a copy from byte off of src to the host. dst is valid after Synchronize.
+func (b *Backend) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) {
+	b.postpone(b.copyOut(id, dst, src, off))
+}
+
+func (b *Backend) copyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
+	if err := b.usable("copy out"); err != nil {
+		return err
+	}
+	addr := b.at("copy out", src, off, len(dst))
+	s, err := b.stream(id)
+	if err != nil {
+		return err
+	}
+	return b.out.each(s, len(dst), func(p *part, at int) C.CUresult {
+		p.dst = dst[at : at+len(p.mem)]
+		return C.weft_copy_out(b.ctx.handle, s.handle, unsafe.Pointer(&p.mem[0]), addr+C.CUdeviceptr(at), C.size_t(len(p.mem)), p.event)
+	})
+}
+
+// each copies n bytes on a stream, in pieces of at most a quarter of the ring: start queues the copy of the piece
+// that begins at byte at.
+func (r *ring) each(s *stream, n int, start func(p *part, at int) C.CUresult) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at := 0; at < n; {
+		mem, err := r.take(min(n-at, ringBytes/4))
+		if err != nil {
+			return err
+		}
+		p := part{s: s, mem: mem, end: r.filled}
+		if p.event, err = r.b.events.get(r.b); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		rc := start(&p, at)
+		s.mu.Unlock()
+		if rc != C.CUDA_SUCCESS {
+			return r.b.failed("copy", itoa(len(mem))+" bytes", int(rc))
+		}
+		r.parts = append(r.parts, p)
+		at += len(mem)
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build cuda && cgo && linux
+
+package tensor
+
+import _ "github.com/weft-ml/weft/kernels/cuda" // registers itself
