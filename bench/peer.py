@@ -36,7 +36,7 @@ softmax, layer_norm and cross_entropy use rows of 1024, so n is rounded down to
 whole rows. With out=fresh PyTorch allocates the outputs; with reuse they are
 given, which PyTorch does not offer for layer_norm. Fresh outputs above 32 MB
 cost a page fault for every 4 KiB, because malloc returns such memory to the
-system at once. Two flags separate such effects from the kernels' own speed:
+system at once; smaller ones may too, as the 4 MB temporaries of adamw do. Two flags separate such effects from the kernels' own speed:
 
     --keep-memory    malloc never returns memory (glibc only); give it three
                      warm-up repetitions to grow

@@ -1,0 +1,218 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// A process runs benchmarks on request: one JSON object a line in each direction. The head of peer.py describes the
+// protocol; [serve] is the same for Weft itself, to have another tier of kernels in the same run.
+type process struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Scanner
+	facts answer
+}
+
+// An answer is what a process says about itself and the time of each call.
+type answer struct {
+	Torch      string    `json:"torch"`
+	BLAS       string    `json:"blas"`
+	Capability string    `json:"cpu_capability"`
+	Tier       string    `json:"tier"`
+	Peak       float64   `json:"peak"` // of Weft's own child: operations a second
+	Seconds    []float64 `json:"seconds"`
+	Error      string    `json:"error"`
+}
+
+// version names the program that a process runs.
+func (a answer) version() string {
+	if a.Torch == "" {
+		return "Weft, " + a.Tier
+	}
+	blas, _, _ := strings.Cut(a.BLAS, "(")
+	if words := strings.Fields(blas); len(words) > 2 {
+		blas = strings.Join(words[:2], " ")
+	}
+	return fmt.Sprintf("PyTorch %s, %s, %s", a.Torch, a.Capability, blas)
+}
+
+// start runs a program and asks what it is.
+func start(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd}
+	var err error
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewScanner(out)
+	p.out.Buffer(nil, 16<<20)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.facts, err = p.ask(map[string]any{"bench": "info"})
+	if err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *process) ask(request map[string]any) (a answer, err error) {
+	line, err := json.Marshal(request)
+	if err != nil {
+		return a, err
+	}
+	if _, err := p.in.Write(append(line, '\n')); err != nil {
+		return a, err
+	}
+	if !p.out.Scan() {
+		return a, fmt.Errorf("the process ended: %v", p.out.Err())
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &a); err != nil {
+		return a, err
+	}
+	if a.Error != "" {
+		return a, fmt.Errorf("%s", a.Error)
+	}
+	return a, nil
+}
+
+func (p *process) stop() {
+	p.in.Close()
+	p.cmd.Wait()
+}
+
+// processes are those started so far, by how they were started. A failed start is kept as its error.
+var processes = map[string]any{}
+
+// child is the process of the given key, started at first use.
+func child(key string, command func() *exec.Cmd) (*process, error) {
+	if processes[key] == nil {
+		if p, err := start(command()); err != nil {
+			processes[key] = err
+		} else {
+			processes[key] = p
+		}
+	}
+	if err, failed := processes[key].(error); failed {
+		return nil, err
+	}
+	return processes[key].(*process), nil
+}
+
+func stopProcesses() {
+	for _, p := range processes {
+		if p, ok := p.(*process); ok {
+			p.stop()
+		}
+	}
+}
+
+// torch is PyTorch with flags of peer.py and a setting of ATEN_CPU_CAPABILITY, "" for its own choice.
+func torch(capability string, flags ...string) (*process, error) {
+	return child("torch "+capability+strings.Join(flags, " "), func() *exec.Cmd {
+		cmd := exec.Command(python(), append([]string{"peer.py"}, flags...)...)
+		if capability != "" {
+			cmd.Env = append(os.Environ(), "ATEN_CPU_CAPABILITY="+capability)
+		}
+		cmd.Stderr = os.Stderr
+		return cmd
+	})
+}
+
+func python() string {
+	if p := os.Getenv("WEFT_PEER"); p != "" {
+		return p
+	}
+	const system = "/usr/bin/python3" // where Debian's python3-torch is
+	if _, err := os.Stat(system); err == nil {
+		return system
+	}
+	return "python3"
+}
+
+// serving is the environment variable that makes this test binary a child of the benchmarks.
+const serving = "WEFT_BENCH_SERVE"
+
+// tier is Weft with other kernels.
+func tier(name string) (*process, error) {
+	return child("weft "+name, func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), serving+"=1", "WEFT_CPU="+name)
+		cmd.Stderr = os.Stderr
+		return cmd
+	})
+}
+
+// serve answers requests {"bench": line, "threads": n, "warmup": n, "reps": n} until the input ends.
+func serve(in io.Reader, out io.Writer) {
+	requests := bufio.NewScanner(in)
+	answers := json.NewEncoder(out)
+	prepared := map[string]call{}
+	for requests.Scan() {
+		var r struct {
+			Bench                 string
+			Threads, Warmup, Reps int
+		}
+		a := answer{Tier: cpu.Tier()}
+		if err := json.Unmarshal(requests.Bytes(), &r); err != nil {
+			a.Error = err.Error()
+		} else if r.Bench != "info" {
+			setThreads(r.Threads)
+			if prepared[r.Bench] == nil {
+				w := workloads[slices.IndexFunc(workloads, func(w workload) bool { return w.name == r.Bench })]
+				prepared[r.Bench] = w.weft(openDevice())
+			}
+			a.Peak = peak(r.Threads)
+			a.Seconds = repeat(prepared[r.Bench], r.Warmup, r.Reps)
+		}
+		answers.Encode(a)
+	}
+}
+
+func openDevice() *tensor.Device {
+	dev, err := tensor.Open("cpu", tensor.Seed(1))
+	if err != nil {
+		panic(err)
+	}
+	return dev
+}
+
+// A contender runs a number of calls and returns the seconds of each.
+type contender struct {
+	name    string // of the variant: "PyTorch", "PyTorch, passive"
+	version string
+	run     func(warmup, reps int) ([]float64, error)
+	peak    float64 // its own ceiling, where that differs from Weft's
+}
+
+// remote is a contender in another process.
+func remote(name string, p *process, request map[string]any, threads int) *contender {
+	c := &contender{name: name, version: p.facts.version()}
+	c.run = func(warmup, reps int) ([]float64, error) {
+		r := maps.Clone(request)
+		r["threads"], r["warmup"], r["reps"] = threads, warmup, reps
+		a, err := p.ask(r)
+		c.peak = max(c.peak, a.Peak)
+		if threads > 1 {
+			time.Sleep(20 * time.Millisecond) // OpenMP's threads still spin
+		}
+		return a.Seconds, err
+	}
+	return c
+}
