@@ -558,7 +558,7 @@ typedef union CUlaunchAttributeValue_union {
 		unsigned int z;
 	} clusterDim;
 	int programmaticStreamSerializationAllowed;
-} CUlaunchAttributeValue;
+} __attribute__((aligned(8))) CUlaunchAttributeValue; /* others of its members are pointers */
 
 typedef struct CUlaunchAttribute_st {
 	CUlaunchAttributeID id;

@@ -56,8 +56,6 @@ using uint64_t = unsigned long long;
 struct f16 { uint16_t bits; };
 struct bf16 { uint16_t bits; };
 
-constexpr uint32_t kWholeWarp = 0xffffffffu;
-
 #ifdef ON_DEVICE
 
 // ---- half precision ----------------------------------------------------------------------------------
@@ -155,6 +153,8 @@ DEV void mma(bf16, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t 
 DEV void mma_done() {}
 
 #else
+
+constexpr uint32_t kWholeWarp = 0xffffffff;
 
 DEV float to_float(f16 h) { return _cvtsh_ss(h.bits); }
 DEV float to_float(bf16 h) { return __uint_as_float((uint32_t)h.bits << 16); }
