@@ -18,12 +18,13 @@ type place struct {
 type placeKind int
 
 const (
-	inReg   placeKind = iota // vector register n of the copy
-	inMask                   // mask register n of the copy
-	pinned                   // vector register n of the machine
-	inAcc                    // the register of accumulator n for the copy
-	inSlot                   // spill slot n of the copy
-	inFixed                  // memory of fixed value n
+	inReg     placeKind = iota // vector register n of the copy
+	inMask                     // mask register n of the copy
+	pinned                     // vector register n of the machine
+	inAcc                      // the register of accumulator n for the copy
+	inSlot                     // spill slot n of the copy
+	inFixed                    // memory of fixed value n
+	constMask                  // mask register n of the machine
 )
 
 const (
@@ -62,7 +63,7 @@ func newAlloc(t *target, s *split, b *body, regs int, hoist map[int]int, accs bo
 	n := len(b.insts)
 	a.uses = make([][]int, n)
 	a.reg, a.slot, a.mask = fill(n), fill(n), fill(n)
-	a.held, a.masks = fill(regs), fill(6)
+	a.held, a.masks = fill(regs), fill(s.masks)
 	for v, in := range b.insts {
 		for _, x := range in.operands() {
 			a.uses[x] = append(a.uses[x], v)
@@ -283,7 +284,7 @@ var simple = map[lane.Op]struct {
 }{
 	lane.OpAdd: {"VADDPS", true}, lane.OpSub: {"VSUBPS", false}, lane.OpMul: {"VMULPS", true}, lane.OpDiv: {"VDIVPS", false},
 	lane.OpLesser: {"VMINPS", false}, lane.OpGreater: {"VMAXPS", false},
-	lane.OpIAdd: {"VPADDD", true}, lane.OpISub: {"VPSUBD", false},
+	lane.OpIAdd: {"VPADDD", true}, lane.OpISub: {"VPSUBD", false}, lane.OpIMul: {"VPMULLD", true},
 	lane.OpAnd: {"VANDPS", true}, lane.OpOr: {"VORPS", true}, lane.OpXor: {"VXORPS", true}, lane.OpAndNot: {"VANDNPS", false},
 }
 
@@ -319,6 +320,26 @@ func (a *alloc) inst(v int) {
 		m, ya, zr := a.need(x), a.any(y), a.need(z)
 		a.emit("VBLENDVPS", m, ya, zr, a.def(v))
 		return
+	case opMulEven:
+		// No operand from memory: a broadcast would be one of 64 bits.
+		xr, yr := a.need(x), a.need(y)
+		a.emit("VPMULUDQ", yr, xr, a.def(v))
+		return
+	case opOdd:
+		xr := a.need(x)
+		a.emitImm("VPSRLQ", 32, xr, a.def(v))
+		return
+	case opZipLo, opZipHi, opJoinLo, opJoinHi:
+		name := map[op]string{opZipLo: "VUNPCKLPS", opZipHi: "VUNPCKHPS", opJoinLo: "VUNPCKLPD", opJoinHi: "VUNPCKHPD"}[in.op]
+		xr, yr := a.need(x), a.need(y)
+		a.emit(name, yr, xr, a.def(v))
+		return
+	case opXor3:
+		a.xor3(v)
+		return
+	case opHighs:
+		a.highs(v)
+		return
 	}
 	o := lane.Op(in.op)
 	if s, ok := simple[o]; ok {
@@ -348,6 +369,9 @@ func (a *alloc) inst(v int) {
 		name := map[lane.Op]string{lane.OpShl: "VPSLLD", lane.OpShr: "VPSRLD", lane.OpSar: "VPSRAD"}[o]
 		xr := a.need(x)
 		a.emitImm(name, int(in.k), xr, a.def(v))
+	case lane.OpIndex:
+		d := a.def(v)
+		a.steps = append(a.steps, func(e *emitter, j int) { e.number(j, e.vecIndex(d, j)) })
 	case lane.OpLdexp:
 		xr := a.need(x)
 		ya := a.any(y)
@@ -427,6 +451,57 @@ func (a *alloc) maskLogic(v int, o lane.Op) {
 	a.emit(map[lane.Op]string{lane.OpMaskAnd: "VANDPS", lane.OpMaskOr: "VORPS"}[o], a.any(y), xr, a.def(v))
 }
 
+// highs selects the upper halves of the products x of the even and y of the odd lanes.
+// Those of y are in place.
+func (a *alloc) highs(v int) {
+	x, y := a.b.insts[v].args[0], a.b.insts[v].args[1]
+	xr, yr := a.need(x), a.need(y)
+	if a.t == avx512 {
+		if !a.free(yr, y) {
+			panic("the product of the odd lanes has another use")
+		}
+		a.emit("VMOVSHDUP", xr, place{constMask, evenMask}, yr)
+		a.claim(yr, v)
+		a.release()
+		return
+	}
+	high := place{inReg, a.take(temp)}
+	a.emit("VMOVSHDUP", xr, high)
+	a.emitImm("VPBLENDD", 0xaa, yr, high, a.def(v))
+}
+
+// xor3 selects x ^ y ^ z, which overwrites an operand.
+func (a *alloc) xor3(v int) {
+	in := a.b.insts[v]
+	x, y, z := in.args[0], in.args[1], in.args[2]
+	xr, yr, zp := a.need(x), a.need(y), a.any(z)
+	switch {
+	case a.free(xr, x) && x != y && x != z:
+	case a.free(yr, y) && x != y && y != z:
+		xr, yr = yr, xr
+	default:
+		d := place{inReg, a.take(temp)}
+		a.emit(move, xr, d)
+		xr = d
+	}
+	a.emitImm("VPTERNLOGD", 0x96, zp, yr, xr)
+	a.claim(xr, v)
+	a.release()
+}
+
+// free reports whether the register p of val may be overwritten.
+func (a *alloc) free(p place, val int) bool {
+	return p.kind == inReg && (a.held[p.n] == temp || a.held[p.n] == val && a.dead(val))
+}
+
+// claim makes p, which is free, the register of v.
+func (a *alloc) claim(p place, v int) {
+	if old := a.held[p.n]; old >= 0 {
+		a.reg[old] = noValue
+	}
+	a.held[p.n], a.reg[v] = v, p.n
+}
+
 // zero reports whether v is the constant +0.
 func (a *alloc) zero(v int) bool {
 	in := a.b.insts[v]
@@ -479,28 +554,19 @@ func (a *alloc) fma(v int, negate bool) {
 	default:
 		zp, yp, xp = a.need(z), a.need(y), a.need(x)
 	}
-	free := func(p place, val int) bool {
-		return p.kind == inReg && (a.held[p.n] == temp || a.held[p.n] == val && a.dead(val))
-	}
-	claim := func(p place) {
-		if old := a.held[p.n]; old >= 0 {
-			a.reg[old] = noValue
-		}
-		a.held[p.n], a.reg[v] = v, p.n
-	}
 	switch {
-	case free(zp, z) && x != z && y != z:
+	case a.free(zp, z) && x != z && y != z:
 		a.emit(name+"231PS", yp, xp, zp)
-		claim(zp)
-	case free(xp, x) && x != y && x != z && yp.kind != inSlot && yp.kind != inFixed:
+		a.claim(zp, v)
+	case a.free(xp, x) && x != y && x != z && yp.kind != inSlot && yp.kind != inFixed:
 		a.emit(name+"213PS", zp, yp, xp)
-		claim(xp)
-	case free(xp, x) && x != y && x != z:
+		a.claim(xp, v)
+	case a.free(xp, x) && x != y && x != z:
 		a.emit(name+"132PS", yp, zp, xp)
-		claim(xp)
-	case free(yp, y) && x != y && y != z:
+		a.claim(xp, v)
+	case a.free(yp, y) && x != y && y != z:
 		a.emit(name+"213PS", zp, xp, yp)
-		claim(yp)
+		a.claim(yp, v)
 	default:
 		d := place{inReg, a.take(temp)}
 		if zp.kind == inFixed {
@@ -510,7 +576,7 @@ func (a *alloc) fma(v int, negate bool) {
 			a.emit(move, zp, d)
 		}
 		a.emit(name+"231PS", yp, xp, d)
-		claim(d)
+		a.claim(d, v)
 	}
 	a.release()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"reflect"
 
 	"github.com/mmcloughlin/avo/attr"
@@ -27,8 +28,11 @@ var (
 	opmask = []reg.Register{reg.K1, reg.K2, reg.K3, reg.K4, reg.K5, reg.K6, reg.K7}
 )
 
-// tailMask is the mask register of the lanes that exist in the last vector.
-const tailMask = 6
+// The mask registers that no value gets.
+const (
+	evenMask = 5 // of the even lanes, in kernels that need it
+	tailMask = 6 // of the lanes that exist in the last vector
+)
 
 // pool collects the constants of a file. AVX-512 broadcasts single words; AVX2
 // reads whole vectors.
@@ -78,6 +82,19 @@ func (p *pool) table(t lane.Table) operand.Mem {
 	return p.mem(data)
 }
 
+// numbers holds first and the numbers after it in the order of the lanes of a vector. That
+// of interleaved outputs follows from their transposition; see body.interleave.
+func (p *pool) numbers(first int, interleaved bool) operand.Mem {
+	var data []byte
+	for l := range p.t.width {
+		if interleaved {
+			l = l%4*(p.t.width/4) + l/4
+		}
+		data = binary.LittleEndian.AppendUint32(data, uint32(first+l))
+	}
+	return p.mem(data)
+}
+
 // tails is a table of 64 words of ones and 64 of zeros: the masks of AVX2.
 func (p *pool) tails() operand.Mem {
 	data := make([]byte, 512)
@@ -112,10 +129,14 @@ type emitter struct {
 	spills int // spill slots of a copy
 	masked bool
 
+	inType, outType elem
+	interleaved     bool
+	unit            int // what an element adds to index
+
 	inputs   []reg.Register // input pointers
 	outputs  []reg.Register
 	uniforms reg.Register
-	index    reg.Register // byte offset of the first vector
+	index    reg.Register // byte offset of the first vector in the vectors of the smallest elements
 	tail     reg.Register // AVX2: address of the masks
 	spill    operand.Mem
 	slots    operand.Mem
@@ -169,6 +190,8 @@ func (e *emitter) insOps(name string, args []operand.Op, j int, ops []place) {
 			args = append(args, e.vec(p, j))
 		case inMask:
 			args = append(args, opmask[j%e.group*e.masks+p.n])
+		case constMask:
+			args = append(args, opmask[p.n])
 		default:
 			m, broadcast := e.memory(p, j)
 			if broadcast {
@@ -180,9 +203,31 @@ func (e *emitter) insOps(name string, args []operand.Op, j int, ops []place) {
 	e.call(name, args...)
 }
 
-// address is where copy j of a stream lies.
-func (e *emitter) address(base reg.Register, j int) operand.Mem {
-	return operand.Mem{Base: base, Index: e.index, Scale: 1, Disp: 4 * e.t.width * j}
+// address is where copy j of a stream with elements of the given size lies.
+func (e *emitter) address(base reg.Register, j, size int) operand.Mem {
+	return operand.Mem{Base: base, Index: e.index, Scale: uint8(size / e.unit), Disp: size * e.t.width * j}
+}
+
+// outputAt is where copy j of output k lies.
+func (e *emitter) outputAt(k, j int) operand.Mem {
+	if e.interleaved {
+		return e.address(e.outputs[0], j, 16).Offset(4 * e.t.width * k)
+	}
+	return e.address(e.outputs[k], j, e.outType.size())
+}
+
+// number sets register r to the numbers of the elements of copy j.
+func (e *emitter) number(j, r int) {
+	c, v := e.c, e.vectors()[r]
+	c.MOVQ(e.index, scratch)
+	c.SHRQ(operand.Imm(uint64(bits.TrailingZeros(uint(e.unit)))), scratch)
+	if e.t == avx512 {
+		e.call("VPBROADCASTD", scratch.As32(), v)
+	} else {
+		e.call("VMOVD", scratch.As32(), xmm[r])
+		e.call("VPBROADCASTD", xmm[r], v)
+	}
+	e.call("VPADDD", e.pool.numbers(e.t.width*j, e.interleaved), v, v)
 }
 
 // tailAt is the AVX2 mask of copy j.
@@ -191,8 +236,13 @@ func (e *emitter) tailAt(j int) operand.Mem {
 }
 
 func (e *emitter) loadIn(k, j int, r reg.Register) {
-	m := e.address(e.inputs[k], j)
+	m := e.address(e.inputs[k], j, e.inType.size())
 	switch {
+	case e.inType == half:
+		e.call("VCVTPH2PS", m, r)
+	case e.inType == brain:
+		e.call("VPMOVZXWD", m, r)
+		e.call("VPSLLD", operand.U8(16), r, r)
 	case !e.masked:
 		e.call("VMOVUPS", m, r)
 	case e.t == avx512:
@@ -203,10 +253,14 @@ func (e *emitter) loadIn(k, j int, r reg.Register) {
 	}
 }
 
-// store writes r to output k; t is a register to spare.
-func (e *emitter) store(k, j int, r, t reg.Register) {
-	m := e.address(e.outputs[k], j)
+// store writes register n to output k; t is a register to spare.
+func (e *emitter) store(k, j, n int, t reg.Register) {
+	m, r := e.outputAt(k, j), e.vectors()[n]
 	switch {
+	case e.outType == half:
+		e.call("VCVTPS2PH", operand.U8(0), r, m) // 0: ties to even
+	case e.outType == brain:
+		e.storeUpper(n, m)
 	case !e.masked:
 		e.call("VMOVUPS", r, m)
 	case e.t == avx512:
@@ -215,6 +269,19 @@ func (e *emitter) store(k, j int, r, t reg.Register) {
 		e.call("VMOVDQU", e.tailAt(j), t)
 		e.call("VMASKMOVPS", r, t, m)
 	}
+}
+
+// storeUpper writes the upper halves of the lanes of register n.
+func (e *emitter) storeUpper(n int, m operand.Mem) {
+	r := e.vectors()[n]
+	e.call("VPSRLD", operand.U8(16), r, r)
+	if e.t == avx512 {
+		e.call("VPMOVDW", r, m)
+		return
+	}
+	e.call("VPACKUSDW", r, r, r) // each half of the vector twice
+	e.call("VPERMQ", operand.U8(0x08), r, r)
+	e.call("VMOVDQU", xmm[n], m)
 }
 
 func (e *emitter) accAt(k, j int) operand.Mem {

@@ -16,6 +16,7 @@ import (
 type kernel struct {
 	name     string // unexported Go name
 	instr    string // the instruction it is, if any
+	piece    *piece // what is different in a kernel that takes whole vectors only
 	variant  string // the pointwise operation it is, if any
 	doc      string // what the exported function does, after its name
 	outs     []string
@@ -24,6 +25,47 @@ type kernel struct {
 	results  []result
 	prog     *lane.Program // outputs first, then the new values of the accumulators
 }
+
+// piece describes a kernel that package vec calls with whole vectors only: a multiple of
+// 64 elements, or of 16 if it is interleaved. It has one vector of elements of another
+// type, or interleaved outputs.
+type piece struct {
+	in, out     elem
+	interleaved bool // the outputs are one vector: output k of element i is its element 4*i + k
+}
+
+// elem is the type of the elements of a vector in memory.
+type elem int
+
+const (
+	single elem = iota // float32
+	half               // IEEE half precision
+	brain              // bfloat16, the upper half of a float32
+)
+
+func (t elem) size() int {
+	if t == single {
+		return 4
+	}
+	return 2
+}
+
+func (t elem) goName() string {
+	if t == single {
+		return "float32"
+	}
+	return "uint16"
+}
+
+// types are those of the inputs and of the outputs in memory.
+func (k *kernel) types() (in, out elem) {
+	if k.piece == nil {
+		return single, single
+	}
+	return k.piece.in, k.piece.out
+}
+
+func (k *kernel) interleaved() bool { return k.piece != nil && k.piece.interleaved }
 
 // result is a reduction over all elements.
 type result struct {
@@ -48,12 +90,26 @@ var (
 // lanes is the number of accumulators of a reduction: element i goes to i mod 64.
 const lanes = 64
 
-// signature is the Go signature of the assembly function. Those of instructions take
-// their pointers one by one; the others take an array of pointers, outputs first,
-// and an array of scalars.
+// direct reports whether each pointer is a parameter.
+func (k *kernel) direct() bool { return k.instr != "" || k.piece != nil }
+
+// signature is the Go signature of the assembly function. Those of instructions and of
+// pieces take their pointers one by one; the others take an array of pointers, outputs
+// first, and an array of scalars.
 func (k *kernel) signature() string {
-	if k.instr != "" {
-		return "func(" + strings.Join(slices.Concat(k.outs, k.ins), ", ") + " *float32, n int)"
+	if k.direct() {
+		in, out := k.types()
+		sig := "func("
+		for _, x := range k.outs {
+			sig += x + " *" + out.goName() + ", "
+		}
+		for _, x := range k.ins {
+			sig += x + " *" + in.goName() + ", "
+		}
+		if len(k.uniforms) > 0 {
+			sig += "u *uint32, "
+		}
+		return sig + "n int)"
 	}
 	var r []string
 	for _, x := range k.results {
@@ -67,9 +123,10 @@ func (k *kernel) signature() string {
 }
 
 // general are the registers for pointers.
-var general = []reg.Register{reg.RDI, reg.RSI, reg.RDX, reg.R8, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13}
+var general = []reg.Register{reg.RDI, reg.RSI, reg.RDX, reg.R8, reg.R9, reg.R10, reg.R11, reg.R12}
 
 var (
+	scratch = reg.R13
 	count   = reg.RCX // elements left
 	index   = reg.RAX // byte offset
 	scalars = reg.RBX // argument array
@@ -101,12 +158,15 @@ func (k *kernel) plan(t *target, s *split) *plan {
 	k.run(probe, t)
 
 	p.group = unroll(len(probe.steps))
+	if k.interleaved() {
+		p.group = 2 // a long chain
+	}
 	if len(k.results) > 0 {
 		p.group = min(p.group, p.copies)
 	}
 	p.group = max(1, min(p.group, avail/probe.peak))
 	if probe.kpeak > 0 {
-		p.group = min(p.group, 6/probe.kpeak)
+		p.group = min(p.group, s.masks/probe.kpeak)
 	}
 	if len(k.results) == 0 {
 		p.copies = p.group
@@ -154,11 +214,11 @@ func hoist(s *split, t *target, first, limit int) map[int]int {
 func (k *kernel) run(a *alloc, t *target) {
 	a.run(func(i int, x place) {
 		spare := x
-		if t == avx2 {
+		if t == avx2 && k.piece == nil {
 			spare = place{inReg, a.take(temp)} // for the mask
 		}
-		if i < len(k.outs) {
-			a.steps = append(a.steps, func(e *emitter, j int) { e.store(i, j, e.vec(x, j), e.vec(spare, j)) })
+		if len(k.results) == 0 || i < len(k.outs) {
+			a.steps = append(a.steps, func(e *emitter, j int) { e.store(i, j, e.vecIndex(x, j), e.vec(spare, j)) })
 			return
 		}
 		i -= len(k.outs)
@@ -190,15 +250,16 @@ func (e *emitter) accumulate(k, j int, r, mask reg.Register) {
 
 // emit writes the assembly function of the kernel for target t.
 func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
-	s := prepare(k.prog, t)
+	s := prepare(k.prog, t, k.interleaved())
 	p := k.plan(t, s)
 	c.Function(k.name + t.name)
-	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr(k.signature())
 	c.Pragma("noescape")
 
 	e := &emitter{c: c, t: t, s: s, pool: pool, group: p.group, regs: p.alloc.regs, masks: p.alloc.kpeak,
-		spills: p.alloc.slots, uniforms: scalars, index: index, tail: masks}
+		spills: p.alloc.slots, uniforms: scalars, index: index, tail: masks, interleaved: k.interleaved()}
+	e.inType, e.outType = k.types()
+	e.unit = min(e.inType.size(), e.outType.size())
 	k.params(e)
 	before := newAlloc(t, s, &s.before, t.regs, nil, true)
 	before.run(func(i int, x place) {
@@ -206,15 +267,22 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 	})
 	k.frame(e, p, before)
 
+	if s.masks == evenMask && t == avx512 {
+		c.MOVL(operand.U32(0x5555), scratch.As32())
+		c.KMOVW(scratch.As32(), opmask[evenMask])
+	}
 	setup := *e
 	setup.group, setup.regs, setup.masks, setup.spills = 1, t.regs, before.kpeak, before.slots
 	setup.copies(before.steps, 0, 1)
 	for _, i := range sortedKeys(p.hoist) {
 		e.loadFixed(i, e.vectors()[p.hoist[i]])
 	}
-	if len(k.results) > 0 {
+	switch {
+	case k.piece != nil:
+		k.pieceLoop(e, p)
+	case len(k.results) > 0:
 		k.reduceLoop(e, p)
-	} else {
+	default:
 		k.mapLoop(e, p)
 	}
 }
@@ -232,12 +300,12 @@ func sortedKeys(m map[int]int) []int {
 func (k *kernel) params(e *emitter) {
 	c, free := e.c, general
 	n := 0
-	if k.instr == "" {
+	if !k.direct() {
 		c.Load(c.Param("p"), index)
 	}
 	ptr := func(name string) reg.Register {
 		r := free[n]
-		if k.instr != "" {
+		if k.direct() {
 			c.Load(c.Param(name), r)
 		} else {
 			c.MOVQ(operand.Mem{Base: index, Disp: 8 * n}, r)
@@ -260,28 +328,35 @@ func (k *kernel) params(e *emitter) {
 
 // frame lays out the stack: spilled values, slots and accumulators.
 func (k *kernel) frame(e *emitter, p *plan, before *alloc) {
-	c, t := e.c, e.t
+	t, size := e.t, 0
+	local := func(n int) operand.Mem {
+		n = (n + 7) &^ 7
+		size += n
+		return e.c.AllocLocal(n)
+	}
 	if n := 4 * t.width * max(p.alloc.slots*p.group, before.slots); n > 0 {
-		e.spill = c.AllocLocal(n)
+		e.spill = local(n)
 	}
 	if e.s.slots > 0 {
-		size := 4
-		if t == avx2 {
-			size = 32
-		}
-		e.slots = c.AllocLocal((size*e.s.slots + 7) &^ 7)
+		e.slots = local(t.slotSize() * e.s.slots)
 	}
-	if len(k.results) == 0 {
-		return
+	if len(k.results) > 0 && !p.accs {
+		e.accMem = local(4 * lanes * len(k.results))
+	}
+	if size <= smallFrame {
+		e.c.Attributes(attr.NOSPLIT)
 	}
 	if !p.accs {
-		e.accMem = c.AllocLocal(4 * lanes * len(k.results))
 		return
 	}
 	for i := range k.results {
 		e.accReg = append(e.accReg, t.regs-(len(k.results)-i)*p.copies)
 	}
 }
+
+// smallFrame is a frame for which there is always room on the stack. A kernel with a larger
+// one begins with a check.
+const smallFrame = 640
 
 // storeSlot keeps register r as slot i: one lane where it will be broadcast.
 func (e *emitter) storeSlot(i, r int) {
@@ -343,6 +418,18 @@ func (k *kernel) mapLoop(e *emitter, p *plan) {
 		c.JG(operand.LabelRef("tail"))
 	}
 	c.Label("done")
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// pieceLoop is the loop of a kernel that takes whole turns only.
+func (k *kernel) pieceLoop(e *emitter, p *plan) {
+	c, step := e.c, e.t.width*p.copies
+	c.Label("loop")
+	e.copies(p.alloc.steps, 0, p.copies)
+	c.ADDQ(operand.U32(e.unit*step), index)
+	c.SUBQ(operand.U32(step), count)
+	c.JG(operand.LabelRef("loop"))
 	c.VZEROUPPER()
 	c.RET()
 }
@@ -468,7 +555,7 @@ func (k *kernel) tree(e *emitter, p *plan, i int, r result) {
 // on are free for temporaries.
 func (e *emitter) combine(r *reduction, x, y int) {
 	b := lane.NewBuilder()
-	s := prepare(b.Program(r.combine(b, b.Acc(0), b.Acc(1))), e.t)
+	s := prepare(b.Program(r.combine(b, b.Acc(0), b.Acc(1))), e.t, false)
 	a := newAlloc(e.t, s, &s.loop, 6, nil, true)
 	a.run(func(_ int, out place) {
 		a.steps = append(a.steps, func(e *emitter, j int) { e.call("VMOVAPS", e.vec(out, j), e.vectors()[x]) })

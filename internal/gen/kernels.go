@@ -129,6 +129,41 @@ func fusedKernels() []*kernel {
 	}
 }
 
+// pieceKernels is the table of the kernels that handwritten functions of package vec call.
+// Their portable twins are in that package, too.
+func pieceKernels() []*kernel {
+	convert := func(name string, in, out elem, f func(b *lane.Builder, x lane.Value) lane.Value) *kernel {
+		b := lane.NewBuilder()
+		return &kernel{
+			name: name, piece: &piece{in: in, out: out},
+			outs: []string{"dst"}, ins: []string{"src"}, prog: b.Program(f(b, b.In(0))),
+		}
+	}
+	same := func(_ *lane.Builder, x lane.Value) lane.Value { return x }
+	return []*kernel{
+		uniformKernel(),
+		convert("fromFloat16", half, single, same),
+		convert("toFloat16", single, half, same),
+		convert("fromBFloat16", brain, single, same),
+		convert("toBFloat16", single, brain, lane.BFloat16),
+	}
+}
+
+// uniformKernel makes the uniform numbers of a random stream, four in each block. Its
+// scalars are the words of lane.Stream.
+func uniformKernel() *kernel {
+	b := lane.NewBuilder()
+	s := lane.Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3), KeyHi: b.Uniform(4)}
+	var outs []lane.Value
+	for _, word := range s.Block(b, b.Index()) {
+		outs = append(outs, lane.Unit(b, word))
+	}
+	return &kernel{
+		name: "uniform", piece: &piece{interleaved: true},
+		outs: []string{"dst"}, uniforms: []string{"counterLo", "counterHi", "number", "keyLo", "keyHi"}, prog: b.Program(outs...),
+	}
+}
+
 // activations are the functions of one operand whose forward and backward kernels
 // are made.
 var activations = []string{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
@@ -11,6 +12,14 @@ type target struct {
 	name  string // suffix of the functions
 	width int    // lanes of a vector
 	regs  int    // vector registers
+}
+
+// slotSize is the size of a value that is the same for all elements.
+func (t *target) slotSize() int {
+	if t == avx2 {
+		return 4 * t.width
+	}
+	return 4
 }
 
 var (
@@ -23,10 +32,18 @@ var (
 type op uint16
 
 const (
-	opFixed  op = 256 + iota // fixed value k
-	opPermLo                 // entry x & 7 of the lower half of table k
-	opPermHi                 // entry x & 7 of the upper half of table k
-	opBlend                  // the sign of x is set ? y : z
+	opFixed   op = 256 + iota // fixed value k
+	opPermLo                  // entry x & 7 of the lower half of table k
+	opPermHi                  // entry x & 7 of the upper half of table k
+	opBlend                   // the sign of x is set ? y : z
+	opMulEven                 // the 64-bit products of the even lanes of x and y
+	opOdd                     // the odd lanes of x in even lanes, which zeros follow
+	opZipLo                   // in each 128 bits: the lower two lanes of x and y, alternating
+	opZipHi                   // the upper two
+	opJoinLo                  // in each 128 bits: the lower two lanes of x, then those of y
+	opJoinHi                  // the upper two
+	opXor3                    // x ^ y ^ z
+	opHighs                   // the upper halves of the products x of even and y of odd lanes
 )
 
 // inst is an instruction after lowering.
@@ -61,6 +78,11 @@ func (b *body) add(in inst) int {
 	return v
 }
 
+// has reports whether the body has an instruction o.
+func (b *body) has(o op) bool {
+	return slices.ContainsFunc(b.insts, func(in inst) bool { return in.op == o })
+}
+
 func (b *body) op(o lane.Op, args ...int) int {
 	in := inst{op: op(o), n: len(args)}
 	copy(in.args[:], args)
@@ -77,7 +99,14 @@ func (b *body) shift(o lane.Op, x int, n int32) int {
 func expand(p *lane.Program, t *target) *body {
 	b := &body{}
 	at := make([]int, len(p.Insts))
+	inner := make([]bool, len(p.Insts)) // part of another instruction
+	if t == avx512 {
+		inner = innerXors(p)
+	}
 	for v, in := range p.Insts {
+		if inner[v] {
+			continue
+		}
 		low := inst{op: op(in.Op), n: in.Op.Args(), k: in.K, bits: in.Bits}
 		for i := range low.n {
 			low.args[i] = at[in.Args[i]]
@@ -91,6 +120,11 @@ func expand(p *lane.Program, t *target) *body {
 			hi := b.add(inst{op: opPermHi, args: [3]int{x}, n: 1, k: in.K})
 			lo := b.add(inst{op: opPermLo, args: [3]int{x}, n: 1, k: in.K})
 			at[v] = b.add(inst{op: opBlend, args: [3]int{sel, hi, lo}, n: 3})
+		case in.Op == lane.OpXor && inner[in.Args[0]]:
+			x := p.Insts[in.Args[0]].Args
+			at[v] = b.add(inst{op: opXor3, args: [3]int{at[x[0]], at[x[1]], at[in.Args[1]]}, n: 3})
+		case in.Op == lane.OpIMulHi:
+			at[v] = b.mulHi(low.args[0], low.args[1])
 		default:
 			at[v] = b.add(low)
 		}
@@ -99,6 +133,27 @@ func expand(p *lane.Program, t *target) *body {
 		b.outs = append(b.outs, at[o])
 	}
 	return b
+}
+
+// innerXors marks each x^y of x^y^z that has no other use.
+func innerXors(p *lane.Program) []bool {
+	uses := make([]int, len(p.Insts))
+	for _, in := range p.Insts {
+		for _, a := range in.Args[:in.Op.Args()] {
+			uses[a]++
+		}
+	}
+	for _, o := range p.Outs {
+		uses[o]++
+	}
+	inner := make([]bool, len(p.Insts))
+	for _, in := range p.Insts {
+		x := in.Args[0]
+		if in.Op == lane.OpXor && p.Insts[x].Op == lane.OpXor && uses[x] == 1 && !inner[p.Insts[x].Args[0]] {
+			inner[x] = true
+		}
+	}
+	return inner
 }
 
 // ldexp is x * 2^n as x * 2^i * 2^(n-i) with i = n/2: both powers are normal, and
@@ -112,6 +167,19 @@ func (b *body) ldexp(x, n int) int {
 		return b.op(lane.OpIAdd, b.shift(lane.OpShl, k, 23), b.constant(one))
 	}
 	return b.op(lane.OpMul, b.op(lane.OpMul, x, power(i)), power(j))
+}
+
+// mulHi is the upper half of the product of x and y. There is only a product of the even
+// lanes, so that of the odd ones is made apart.
+func (b *body) mulHi(x, y int) int {
+	product := func(x, y int) int { return b.add(inst{op: opMulEven, args: [3]int{x, y}, n: 2}) }
+	odd := func(x int) int {
+		if b.insts[x].op == op(lane.OpConst) {
+			return x
+		}
+		return b.add(inst{op: opOdd, args: [3]int{x}, n: 1})
+	}
+	return b.add(inst{op: opHighs, args: [3]int{product(x, y), product(odd(x), odd(y))}, n: 2})
 }
 
 // fixedKind says where a value lives that is the same for all elements.
@@ -140,12 +208,30 @@ type split struct {
 	loop   body
 	fixed  []fixed
 	tables []lane.Table
+	masks  int // registers for masks
+}
+
+// interleave transposes the four outputs, so that 128 bits of a vector are what one lane
+// had in all of them. Vector k takes lanes k, k+4, k+8, ..., which the numbers of the
+// lanes make consecutive elements.
+func (b *body) interleave() {
+	pair := func(o op, x, y int) int { return b.add(inst{op: o, args: [3]int{x, y}, n: 2}) }
+	w := b.outs
+	lo01, lo23 := pair(opZipLo, w[0], w[1]), pair(opZipLo, w[2], w[3])
+	hi01, hi23 := pair(opZipHi, w[0], w[1]), pair(opZipHi, w[2], w[3])
+	b.outs = []int{pair(opJoinLo, lo01, lo23), pair(opJoinHi, lo01, lo23), pair(opJoinLo, hi01, hi23), pair(opJoinHi, hi01, hi23)}
 }
 
 // prepare expands the program for the target and splits it.
-func prepare(p *lane.Program, t *target) *split {
+func prepare(p *lane.Program, t *target, interleaved bool) *split {
 	b := expand(p, t)
-	s := &split{tables: p.Tables}
+	if interleaved {
+		b.interleave()
+	}
+	s := &split{tables: p.Tables, masks: tailMask}
+	if b.has(opHighs) {
+		s.masks = evenMask
+	}
 	index := map[fixed]int{}
 	leaf := func(to *body, f fixed) int {
 		i, ok := index[f]
@@ -160,7 +246,7 @@ func prepare(p *lane.Program, t *target) *split {
 	uniform := make([]bool, len(b.insts))
 	for v, in := range b.insts {
 		switch in.op {
-		case op(lane.OpIn), op(lane.OpAcc):
+		case op(lane.OpIn), op(lane.OpAcc), op(lane.OpIndex):
 		default:
 			uniform[v] = true
 			for _, a := range in.operands() {

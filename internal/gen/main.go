@@ -31,7 +31,7 @@ func main() {
 	instrs, named, registered := instrKernels(), fusedKernels(), pointwiseKernels()
 	all := slices.Concat(instrs, named, registered)
 	for _, t := range []*target{avx2, avx512} {
-		assembly(t, all)
+		assembly(t, slices.Concat(all, pieceKernels()))
 	}
 	write("z_portable.go", portableFile(all))
 	write("z_instr_amd64.go", instrFile(instrs, "", []string{"AVX2", "AVX512"}))

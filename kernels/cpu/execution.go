@@ -7,6 +7,7 @@ import (
 	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
@@ -315,7 +316,7 @@ func (x *execution[T]) setSlots(f *frame[T], in, at, n int) {
 func draw[T register](dst []T, s philox.Source, at int) {
 	switch dst := any(dst).(type) {
 	case []float32:
-		philox.Uniform(dst, s, uint64(at))
+		vec.Uniform(dst, s, uint64(at))
 	case []float64:
 		philox.Uniform(dst, s, uint64(at))
 	}

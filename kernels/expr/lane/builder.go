@@ -146,6 +146,9 @@ func (b *Builder) Uniform(k int) Value { return b.emit(Inst{Op: OpUniform, K: in
 // Acc is this element's lane of accumulator k in a reduction.
 func (b *Builder) Acc(k int) Value { return b.emit(Inst{Op: OpAcc, K: int32(k)}) }
 
+// Index is the number of the element, counted from 0 modulo 2^32.
+func (b *Builder) Index() Value { return b.emit(Inst{Op: OpIndex}) }
+
 // Const is the constant x rounded to float32.
 func (b *Builder) Const(x float64) Value { return b.Bits(math.Float32bits(float32(x))) }
 
@@ -207,6 +210,12 @@ func (b *Builder) IAdd(x, y Value) Value { return b.op(OpIAdd, x, y) }
 
 // ISub is x - y on integers.
 func (b *Builder) ISub(x, y Value) Value { return b.op(OpISub, x, y) }
+
+// IMul is x * y on integers: the lower half of the product.
+func (b *Builder) IMul(x, y Value) Value { return b.op(OpIMul, x, y) }
+
+// IMulHi is the upper half of the 64-bit product of x and y as unsigned integers.
+func (b *Builder) IMulHi(x, y Value) Value { return b.op(OpIMulHi, x, y) }
 
 // And is x & y.
 func (b *Builder) And(x, y Value) Value { return b.op(OpAnd, x, y) }

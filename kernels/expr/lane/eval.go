@@ -12,10 +12,15 @@ type Program struct {
 	Outs     []Value
 }
 
-// Eval runs the program on one element. It is the definition of what a program
-// computes: every kernel made from the program gives the same bits, where any
-// NaN equals any other.
+// Eval runs the program on one element, number 0. It is the definition of what a
+// program computes: every kernel made from the program gives the same bits, where
+// any NaN equals any other.
 func (p *Program) Eval(ins, uniforms, accs []float32) []float32 {
+	return p.EvalAt(0, ins, uniforms, accs)
+}
+
+// EvalAt is Eval for the element with the given number.
+func (p *Program) EvalAt(index uint32, ins, uniforms, accs []float32) []float32 {
 	r := make([]uint32, len(p.Insts))
 	for v := range p.Insts {
 		in := &p.Insts[v]
@@ -26,6 +31,8 @@ func (p *Program) Eval(ins, uniforms, accs []float32) []float32 {
 			r[v] = math.Float32bits(uniforms[in.K])
 		case OpAcc:
 			r[v] = math.Float32bits(accs[in.K])
+		case OpIndex:
+			r[v] = index
 		default:
 			var x [3]uint32
 			for i, a := range in.operands() {
@@ -85,6 +92,10 @@ func eval(in *Inst, r [3]uint32, tables []Table) uint32 {
 		return r[0] + r[1]
 	case OpISub:
 		return r[0] - r[1]
+	case OpIMul:
+		return r[0] * r[1]
+	case OpIMulHi:
+		return uint32(uint64(r[0]) * uint64(r[1]) >> 32)
 	case OpAnd, OpMaskAnd:
 		return r[0] & r[1]
 	case OpOr, OpMaskOr:

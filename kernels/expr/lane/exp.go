@@ -7,9 +7,10 @@ import "math"
 // first, with the rest fitted again each time.
 
 const (
-	signBit = 0x80000000
-	absBits = 0x7fffffff
-	oneBits = 0x3f800000
+	signBit  = 0x80000000
+	quietBit = 0x00400000 // of a NaN that is not signalling
+	absBits  = 0x7fffffff
+	oneBits  = 0x3f800000
 )
 
 // magic is 1.5 * 2^23. Adding it to |x| < 2^22 rounds x to an integer, ties to

@@ -12,6 +12,7 @@ const (
 	OpIn      Op = iota // element of input stream K
 	OpUniform           // scalar K, the same for every element
 	OpAcc               // lane of accumulator K of a reduction
+	OpIndex             // the number of the element, modulo 2^32
 	OpConst             // the constant Bits
 
 	OpAdd  // x + y
@@ -36,6 +37,8 @@ const (
 
 	OpIAdd   // x + y on integers modulo 2^32
 	OpISub   // x - y on integers modulo 2^32
+	OpIMul   // x * y on integers modulo 2^32
+	OpIMulHi // the upper half of the 64-bit product of x and y as uint32
 	OpAnd    // x & y
 	OpOr     // x | y
 	OpXor    // x ^ y
@@ -71,13 +74,15 @@ type info struct {
 }
 
 var infos = [numOps]info{
-	OpIn: {"in", 0, false, 0}, OpUniform: {"uniform", 0, false, 0}, OpAcc: {"acc", 0, false, 0}, OpConst: {"const", 0, false, 0},
+	OpIn: {"in", 0, false, 0}, OpUniform: {"uniform", 0, false, 0}, OpAcc: {"acc", 0, false, 0},
+	OpIndex: {"index", 0, false, 0}, OpConst: {"const", 0, false, 0},
 	OpAdd: {"add", 2, false, 0}, OpSub: {"sub", 2, false, 0}, OpMul: {"mul", 2, false, 0}, OpDiv: {"div", 2, false, 0},
 	OpSqrt: {"sqrt", 1, false, 0}, OpFMA: {"fma", 3, false, 0}, OpFNMA: {"fnma", 3, false, 0},
 	OpLesser: {"lesser", 2, false, 0}, OpGreater: {"greater", 2, false, 0},
 	OpRound: {"round", 1, false, 0}, OpFloor: {"floor", 1, false, 0}, OpCeil: {"ceil", 1, false, 0}, OpTrunc: {"trunc", 1, false, 0},
 	OpToInt: {"toint", 1, false, 0}, OpFloat: {"float", 1, false, 0}, OpLdexp: {"ldexp", 2, false, 0},
-	OpIAdd: {"iadd", 2, false, 0}, OpISub: {"isub", 2, false, 0}, OpAnd: {"and", 2, false, 0}, OpOr: {"or", 2, false, 0},
+	OpIAdd: {"iadd", 2, false, 0}, OpISub: {"isub", 2, false, 0}, OpIMul: {"imul", 2, false, 0}, OpIMulHi: {"imulhi", 2, false, 0},
+	OpAnd: {"and", 2, false, 0}, OpOr: {"or", 2, false, 0},
 	OpXor: {"xor", 2, false, 0}, OpAndNot: {"andnot", 2, false, 0},
 	OpShl: {"shl", 1, false, 0}, OpShr: {"shr", 1, false, 0}, OpSar: {"sar", 1, false, 0}, OpLookup: {"lookup", 1, false, 0},
 	OpLT: {"lt", 2, true, 0}, OpLE: {"le", 2, true, 0}, OpEQ: {"eq", 2, true, 0}, OpUnord: {"unord", 2, true, 0},

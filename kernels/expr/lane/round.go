@@ -14,11 +14,13 @@ func Max(b *Builder, x, y Value) Value {
 	return b.Select(b.Unord(x, y), nan(b), m)
 }
 
-// BFloat16 is x rounded to the nearest bfloat16, ties to even.
+// BFloat16 is x rounded to the nearest bfloat16, ties to even. A NaN keeps its upper
+// bits and becomes quiet.
 func BFloat16(b *Builder, x Value) Value {
 	odd := b.And(b.Shr(x, 16), b.Bits(1))
 	y := b.IAdd(x, b.IAdd(odd, b.Bits(0x7fff)))
-	return b.Select(b.Unord(x, x), nan(b), b.And(y, b.Bits(0xffff0000)))
+	y = b.Select(b.Unord(x, x), b.Or(x, b.Bits(quietBit)), y)
+	return b.And(y, b.Bits(0xffff0000))
 }
 
 // Float16 is x rounded to the nearest IEEE half-precision number, ties to even;

@@ -2,6 +2,8 @@
 
 package vec
 
+import "github.com/weft-ml/weft/internal/philox"
+
 // missing lists the processor features that tier t needs and this machine lacks.
 func missing(t Tier) []string {
 	if t == Portable {
@@ -14,3 +16,5 @@ func missing(t Tier) []string {
 
 func runAVX2(id int, p **float32, u *float32, n int)   { panic("vec: no AVX2") }
 func runAVX512(id int, p **float32, u *float32, n int) { panic("vec: no AVX-512") }
+
+func uniformBlocks(dst *float32, s philox.Source, first uint64, n int) { panic("vec: no vectors") }

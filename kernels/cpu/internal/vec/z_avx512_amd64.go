@@ -298,3 +298,18 @@ func fused24AVX512(p **float32, u *float32, n int)
 
 //go:noescape
 func fused25AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func uniformAVX512(dst *float32, u *uint32, n int)
+
+//go:noescape
+func fromFloat16AVX512(dst *float32, src *uint16, n int)
+
+//go:noescape
+func toFloat16AVX512(dst *uint16, src *float32, n int)
+
+//go:noescape
+func fromBFloat16AVX512(dst *float32, src *uint16, n int)
+
+//go:noescape
+func toBFloat16AVX512(dst *uint16, src *float32, n int)

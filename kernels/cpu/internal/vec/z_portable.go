@@ -1427,12 +1427,13 @@ func instrBf16Portable(dst, a []float32) {
 		v5 := v3 + 0x7fff
 		v6 := math.Float32bits(v0) + v5
 		v7 := v0 != v0
-		v10 := v6 & 0xffff0000
-		var v11 float32 = math.Float32frombits(v10)
+		v9 := math.Float32bits(v0) | 0x400000
+		var v10 uint32 = v6
 		if v7 {
-			v11 = math.Float32frombits(0x7fc00000)
+			v10 = v9
 		}
-		dst[i] = v11
+		v12 := v10 & 0xffff0000
+		dst[i] = math.Float32frombits(v12)
 	}
 }
 
