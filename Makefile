@@ -48,7 +48,7 @@ race:
 	@$(LANE) race scripts/check-race $(RACED)
 
 bench:
-	go test -run '^$$' -bench '$(BENCH)' -benchmem ./bench
+	go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./bench
 
 gen:
 	for dir in $(GENERATORS); do (cd $$dir && go run .) || exit 1; done

@@ -255,7 +255,19 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	}
 	s.grads[a] = g
 	s.order = append(s.order, a)
-	s.into(&copyOp, []*Tensor{g.flat}, []*Tensor{first}, nil)
+	if a.grads != nil {
+		s.into(&copyOp, []*Tensor{g.flat}, []*Tensor{first}, nil)
+		return g
+	}
+	for i, p := range a.params { // passes over several parameters run over the gaps between them
+		end := a.n
+		if i+1 < len(a.params) {
+			end = a.params[i+1].root.lo
+		}
+		if p.root.hi < end {
+			s.into(&copyOp, []*Tensor{span(g.flat, p.root.hi, end)}, []*Tensor{first}, nil)
+		}
+	}
 	return g
 }
 
