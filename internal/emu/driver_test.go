@@ -1,4 +1,4 @@
-//go:build cuda && cgo && linux
+//go:build emu && cgo && linux
 
 package emu
 

@@ -155,6 +155,7 @@ __forceinline__ float __fsqrt_rn(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm
 __forceinline__ double __dadd_rn(double x, double y) { return x + y; }
 __forceinline__ double __dmul_rn(double x, double y) { return x * y; }
 __forceinline__ double __ddiv_rn(double x, double y) { return x / y; }
+__forceinline__ int __float2int_rz(float x) { return _mm_cvttss_si32(_mm_set_ss(x)); }
 __forceinline__ float __int2float_rn(int x) { return (float)x; }
 __forceinline__ float __uint2float_rn(unsigned x) { return (float)x; }
 __forceinline__ double __ll2double_rn(long long x) { return (double)x; }

@@ -73,9 +73,9 @@ DEV double lane_sin_turn(LaneTurn t, uint32_t quarters) {
 }
 
 // These are slow and rare, and not inlined, lest they take the registers of everything around.
-static __device__ __noinline__ float lane_sin_large(float x) { return __double2float_rn(lane_sin_turn(lane_reduce_large(x), 0)); }
-static __device__ __noinline__ float lane_cos_large(float x) { return __double2float_rn(lane_sin_turn(lane_reduce_large(x), 1)); }
-static __device__ __noinline__ float lane_tan_large(float x) {
+DEV_CALL float lane_sin_large(float x) { return __double2float_rn(lane_sin_turn(lane_reduce_large(x), 0)); }
+DEV_CALL float lane_cos_large(float x) { return __double2float_rn(lane_sin_turn(lane_reduce_large(x), 1)); }
+DEV_CALL float lane_tan_large(float x) {
   const LaneTurn t = lane_reduce_large(x);
   return __double2float_rn(__ddiv_rn(lane_sin_turn(t, 0), lane_sin_turn(t, 1)));
 }

@@ -34,6 +34,7 @@ using uint64_t = unsigned long long;
 #define KERNEL(name, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name
 #define EXPORT(name)
 #define SHARED(T, name, dims) __shared__ __align__(16) T name dims
+#define DEV_CALL static __device__ __noinline__
 #define SHARED_DYNAMIC(name) extern __shared__ __align__(1024) unsigned char name[]
 #else
 #define KERNEL(name, threads, blocks)           \
@@ -46,6 +47,7 @@ using uint64_t = unsigned long long;
   static const char key_of_##name = 0; \
   auto& name = ::emu::shared<T dims>(&key_of_##name)
 #define SHARED_DYNAMIC(name) unsigned char* name = static_cast<unsigned char*>(::emu::shared_dynamic())
+#define DEV_CALL static __attribute__((noinline))
 #define __syncthreads() ::emu::bar_sync(0, 0)
 #define __syncwarp() ::emu::sync_warp(0xffffffffu)
 #endif
