@@ -81,6 +81,9 @@ func pointwiseFunc(f *expr.Func, uniform uint64) *kernel {
 			k.ins = append(k.ins, a)
 		}
 	}
+	for _, s := range f.Streams() {
+		k.ins = append(k.ins, fmt.Sprintf("rand%d", s))
+	}
 	for i := range f.Roots {
 		k.outs = append(k.outs, fmt.Sprintf("dst%d", i))
 	}
@@ -170,6 +173,9 @@ var activations = []string{
 	"exp(x)", "log(x)", "sqrt(x)", "x*x", "tanh(x)", "sigmoid(x)", "relu(x)", "gelu(x)", "gelu_tanh(x)", "silu(x)", "softplus(x)", "mish(x)",
 }
 
+// dropout is the expression of package tensor.
+const dropout = "where(rand(0) < p, 0, x*(1/(1-p)))"
+
 // adamW and the other updates are the expressions of package optim.
 const (
 	adamW = `g = grad*gradscale
@@ -196,13 +202,19 @@ func pointwiseKernels() []*kernel {
 		pointwise(sgdMomentum, "p grad b gradscale", "lr momentum decay", "gradscale"),
 	}
 	for _, src := range activations {
-		f := expr.Must(src, []string{"x"}, nil)
-		ks = append(ks, pointwiseFunc(f, 0))
-		if b := f.Pullback(0); b.Func != nil {
-			ks = append(ks, pointwiseFunc(b.Func, 0))
-		}
+		ks = append(ks, bothWays(expr.Must(src, []string{"x"}, nil))...)
 	}
+	ks = append(ks, bothWays(expr.Must(dropout, []string{"x"}, []string{"p"}))...)
 	return distinct(ks)
+}
+
+// bothWays makes the kernels of f and of its derivative.
+func bothWays(f *expr.Func) []*kernel {
+	ks := []*kernel{pointwiseFunc(f, 0)}
+	if b := f.Pullback(0); b.Func != nil {
+		ks = append(ks, pointwiseFunc(b.Func, 0))
+	}
+	return ks
 }
 
 // distinct leaves out programs of one instruction, which have their kernel, and

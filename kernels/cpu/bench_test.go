@@ -30,6 +30,7 @@ func BenchmarkPointwise(b *testing.B) {
 	one.Strides[0], one.Strides[1] = 0, 0
 	bfloat16, float16 := newTensor(kernels.BFloat16, rows, columns), newTensor(kernels.Float16, rows, columns)
 	x := []string{"x"}
+	dropout := expr.Must("where(rand(0) < p, 0, x*(1/(1-p)))", x, []string{"p"})
 	xy := []string{"x", "y"}
 	p, g, m, v := flat(), flat(), flat(), flat()
 	for _, c := range []struct {
@@ -51,7 +52,9 @@ func BenchmarkPointwise(b *testing.B) {
 		{"gelu_tanh", expr.Must("gelu_tanh(x)", x, nil), []kernels.Arg{flat()}, []kernels.Arg{flat()}, nil},
 		{"gelu backward", expr.Must("gelu(x)", x, nil).Pullback(0).Func, []kernels.Arg{flat(), flat()}, []kernels.Arg{flat()}, nil},
 		{"bias gelu", expr.Must("gelu(x + y)", xy, nil), []kernels.Arg{flat(), row}, []kernels.Arg{flat()}, nil},
-		{"dropout", expr.Must("where(rand() < p, 0, x/(1 - p))", x, []string{"p"}), []kernels.Arg{flat()}, []kernels.Arg{flat()}, []float64{0.1}},
+		{"dropout", dropout, []kernels.Arg{flat()}, []kernels.Arg{flat()}, []float64{0.1}},
+		{"dropout backward", dropout.Pullback(0).Func, []kernels.Arg{flat()}, []kernels.Arg{flat()}, []float64{0.1}},
+		{"random steps", expr.Must("where(rand() < p, 0, x)", x, []string{"p"}), []kernels.Arg{flat()}, []kernels.Arg{flat()}, []float64{0.1}},
 		{"adamw", adamw, []kernels.Arg{p, g, m, v, one, one, one}, []kernels.Arg{p, m, v}, []float64{1e-3, 0.9, 0.1, 0.999, 0.001, 1e-8, 0.01}},
 		{"float32 to bfloat16", expr.Must("x", x, nil), []kernels.Arg{flat()}, []kernels.Arg{bfloat16}, nil},
 		{"bfloat16 to float32", expr.Must("x", x, nil), []kernels.Arg{bfloat16}, []kernels.Arg{flat()}, nil},

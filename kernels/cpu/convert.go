@@ -3,9 +3,8 @@ package cpu
 import (
 	"math"
 
-	"github.com/x448/float16"
-
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // The rules of conversion. A number becomes the nearest one of the other type, ties to even, and is rounded once. From
@@ -24,9 +23,9 @@ func load[T register](dst []T, src []byte, d kernels.DType) {
 	case kernels.Float64:
 		number(dst, view[float64](src))
 	case kernels.Float16:
-		each(dst, view[uint16](src), func(h uint16) T { return T(float16.Frombits(h).Float32()) })
+		widen(dst, view[uint16](src), vec.FromFloat16)
 	case kernels.BFloat16:
-		loadBrain(dst, view[uint16](src))
+		widen(dst, view[uint16](src), vec.FromBFloat16)
 	case kernels.Int64:
 		number(dst, view[int64](src))
 	case kernels.Int32:
@@ -58,19 +57,20 @@ func each[D, S any](dst []D, src []S, f func(S) D) {
 	}
 }
 
-// loadBrain and storeBrain are loops of their own, not each, for speed: bfloat16 is the type of most training.
-func loadBrain[T register](dst []T, src []uint16) {
-	src = src[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Float32frombits(uint32(src[i]) << 16))
+// widen converts numbers of 16 bits by way of float32, which holds them exactly.
+func widen[T register](dst []T, src []uint16, f func(dst []float32, src []uint16)) {
+	if dst, ok := any(dst).([]float32); ok {
+		f(dst, src[:len(dst)])
+		return
 	}
-}
-
-func storeBrain(dst []uint16, src []float32) {
-	src = src[:len(dst)]
-	for i := range dst {
-		dst[i] = brainBits(src[i])
+	wide := borrow(chunk)
+	for len(dst) > 0 {
+		part := (*wide)[:min(chunk, len(dst))]
+		f(part, src[:len(part)])
+		number(dst[:len(part)], part)
+		dst, src = dst[len(part):], src[len(part):]
 	}
+	giveBack(wide)
 }
 
 // store converts registers to len(src) elements of type d.
@@ -91,9 +91,9 @@ func storeFloat32(dst []byte, src []float32, d kernels.DType) {
 	case kernels.Float32:
 		copy(view[float32](dst)[:n], src)
 	case kernels.Float16:
-		each(view[uint16](dst)[:n], src, halfBits)
+		vec.ToFloat16(view[uint16](dst)[:n], src)
 	case kernels.BFloat16:
-		storeBrain(view[uint16](dst)[:n], src)
+		vec.ToBFloat16(view[uint16](dst)[:n], src)
 	default:
 		storeTruncated(dst, src, d)
 	}
@@ -107,9 +107,9 @@ func storeFloat64(dst []byte, src []float64, d kernels.DType) {
 	case kernels.Float64:
 		copy(view[float64](dst)[:n], src)
 	case kernels.Float16:
-		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return halfBits(oddFloat32(x)) })
+		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return vec.Float16(oddFloat32(x)) })
 	case kernels.BFloat16:
-		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return brainBits(oddFloat32(x)) })
+		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return vec.BFloat16(oddFloat32(x)) })
 	default:
 		storeTruncated(dst, src, d)
 	}
@@ -138,9 +138,9 @@ func storeInt64(dst []byte, src []int64, d kernels.DType) {
 	case kernels.Float64:
 		number(view[float64](dst)[:n], src)
 	case kernels.Float16:
-		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return halfBits(oddFloat32(oddFloat64(x))) })
+		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return vec.Float16(oddFloat32(oddFloat64(x))) })
 	case kernels.BFloat16:
-		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return brainBits(oddFloat32(oddFloat64(x))) })
+		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return vec.BFloat16(oddFloat32(oddFloat64(x))) })
 	case kernels.Int64:
 		copy(view[int64](dst)[:n], src)
 	case kernels.Int32:
@@ -171,18 +171,6 @@ func saturate[I int64 | int32 | uint8, T float32 | float64](x T, low, high I) I 
 		return high
 	}
 	return I(x)
-}
-
-func halfBits(x float32) uint16 { return float16.Fromfloat32(x).Bits() }
-
-// brainBits rounds to bfloat16, the upper half of a float32: adding just less than half of the last place, and the bit
-// that makes a tie even, carries where it should. A NaN keeps its upper bits and becomes quiet.
-func brainBits(x float32) uint16 {
-	u := math.Float32bits(x)
-	if x != x {
-		return uint16(u>>16) | 1<<6
-	}
-	return uint16((u + 0x7fff + u>>16&1) >> 16)
 }
 
 // oddFloat32 rounds to odd: an inexact result is the neighbour with an odd last bit. Rounding that to a type with at

@@ -132,7 +132,7 @@ func (x *execution[T]) isThrough() bool {
 			return false
 		}
 	}
-	return x.p.fused != nil && x.dims == 1
+	return x.p.fused != nil && x.p.streams == nil && x.dims == 1
 }
 
 // isRoot tells whether a slot is a result as it is.
@@ -262,7 +262,7 @@ func (x *execution[T]) runPiece(f *frame[T], in, at, n int) {
 func (x *execution[T]) runChunk(f *frame[T], in, at, n int) {
 	x.setSlots(f, in, at, n)
 	if x.p.fused != nil {
-		x.p.fused(f.slots[x.p.firstResult:x.p.firstRegister], f.vectors(x.operands)[:x.p.reads], x.uniforms)
+		x.runFused(f, at, n)
 	} else {
 		x.runSteps(f, at, n)
 	}
@@ -273,15 +273,25 @@ func (x *execution[T]) runChunk(f *frame[T], in, at, n int) {
 	}
 }
 
+// runFused executes the kernel of the whole function.
+func (x *execution[T]) runFused(f *frame[T], at, n int) {
+	args := f.vectors(x.operands)[:x.p.reads]
+	for i, stream := range x.p.streams {
+		numbers := f.slots[x.p.firstRegister+i][:n]
+		x.draw(numbers, stream, at)
+		args = append(args, numbers)
+	}
+	f.args = args
+	x.p.fused(f.slots[x.p.firstResult:x.p.firstRegister], args, x.uniforms)
+}
+
 // runSteps executes the steps of the program.
 func (x *execution[T]) runSteps(f *frame[T], at, n int) {
-	random := philox.Source{Key: x.random.Key, Counter: x.random.Counter}
 	for i := range x.p.code {
 		s := &x.p.code[i]
 		dst := f.slots[s.dst][:n]
 		if s.run == nil {
-			random.Stream = uint32(s.stream)
-			draw(dst, random, at)
+			x.draw(dst, s.stream, at)
 			continue
 		}
 		s.run(dst, f.slots[s.operand[0]], f.slots[s.operand[1]], f.slots[s.operand[2]])
@@ -313,7 +323,8 @@ func (x *execution[T]) setSlots(f *frame[T], in, at, n int) {
 }
 
 // draw fills a register with the random numbers of the elements from number at on. There are none on integers.
-func draw[T register](dst []T, s philox.Source, at int) {
+func (x *execution[T]) draw(dst []T, stream, at int) {
+	s := philox.Source{Key: x.random.Key, Counter: x.random.Counter, Stream: uint32(stream)}
 	switch dst := any(dst).(type) {
 	case []float32:
 		vec.Uniform(dst, s, uint64(at))

@@ -386,7 +386,9 @@ func TestRandomPrograms(t *testing.T) {
 func TestFusedKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	relu := expr.Must("relu(x)", []string{"x"}, nil)
+	dropout := expr.Must("where(rand(0) < p, 0, x*(1/(1-p)))", []string{"x"}, []string{"p"})
 	for _, f := range []*expr.Func{
+		dropout, dropout.Pullback(0).Func, expr.Must(dropout.Src, []string{"x", "unused"}, []string{"p"}),
 		expr.Must("gelu(x)", []string{"x"}, nil), expr.Must("gelu(x)", []string{"x", "unused"}, nil), relu, relu.Pullback(0).Func, expr.Must("gelu(x + b)", []string{"x", "b"}, nil),
 		expr.Must("g = grad*gradscale; b1 = momentum*b + (g + decay*p); p - lr*b1; b1", []string{"p", "grad", "b", "gradscale"}, []string{"lr", "momentum", "decay"}),
 	} {
@@ -410,6 +412,7 @@ func TestFusedKernels(t *testing.T) {
 					in = append(in, random(r, layouts[layout](d, shape)))
 				}
 				l := launch(f, in)
+				l.Random = kernels.Random{Key: r.Uint64(), Counter: r.Uint64()}
 				for range f.Params {
 					l.Floats = append(l.Floats, r.Float64())
 				}

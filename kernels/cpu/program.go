@@ -40,11 +40,13 @@ type step[T register] struct {
 // the instruction that computes a result writes it to its place at once.
 //
 // If package vec has a kernel of the whole function, with the same bits, it takes the place of the steps. It reads the
-// arguments and the scalars, which are then the uniform values and have no slots, and writes the results.
+// arguments, the random numbers, which are then the registers, and the scalars, which are the uniform values and have no
+// slots, and writes the results.
 type program[T register] struct {
 	uniforms []uniformValue[T]
 	fused    fusedKernel[T]
-	reads    int // arguments that it takes
+	reads    int   // arguments that it takes
+	streams  []int // random streams that it takes after them
 	code     []step[T]
 	roots    []root
 
@@ -106,6 +108,7 @@ func compile[T register](op string, key programKey) *program[T] {
 	}
 	c.p.fused, c.p.reads = fused[T](key)
 	if c.p.fused != nil {
+		c.p.streams = c.f.Streams()
 		c.scalars()
 	} else {
 		c.scan()
@@ -116,7 +119,7 @@ func compile[T register](op string, key programKey) *program[T] {
 		c.p.firstResult += len(c.p.uniforms)
 	}
 	c.p.firstRegister = c.p.firstResult + len(c.f.Roots)
-	c.p.slots = c.p.firstRegister
+	c.p.slots = c.p.firstRegister + len(c.p.streams)
 	if c.p.fused != nil {
 		c.wire()
 	} else {
@@ -133,11 +136,12 @@ func fused[T register](key programKey) (run fusedKernel[T], reads int) {
 		return nil, 0
 	}
 	scalars := bits.OnesCount64(key.uniforms)
-	if k.Scalars != len(key.f.Params)+scalars || k.Ins > len(key.f.Args)-scalars {
+	reads = k.Ins - len(key.f.Streams())
+	if k.Scalars != len(key.f.Params)+scalars || reads > len(key.f.Args)-scalars {
 		return nil, 0
 	}
 	run, _ = any(k.Run).(func(results, args [][]T, scalars []T)) // nil unless T is float32
-	return run, k.Ins
+	return run, reads
 }
 
 type compiler[T register] struct {
@@ -172,7 +176,7 @@ func (c *compiler[T]) wire() {
 	for k := range c.f.Roots {
 		c.p.roots = append(c.p.roots, root{slot: c.p.firstResult + k, uniform: -1})
 	}
-	c.p.cost = len(c.f.Order())
+	c.p.cost = len(c.f.Order()) + len(c.p.streams)*costOf(expr.Rand)
 }
 
 // scan finds the uniform nodes and the last uses.

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,6 +76,18 @@ func (f *Func) prepare() {
 func (f *Func) Order() []*Node {
 	f.prepare()
 	return f.order
+}
+
+// Streams lists the random streams that f draws from, ascending.
+func (f *Func) Streams() []int {
+	var ks []int
+	for _, n := range f.Order() {
+		if n.Op == Rand && !slices.Contains(ks, n.K) {
+			ks = append(ks, n.K)
+		}
+	}
+	slices.Sort(ks)
+	return ks
 }
 
 // Eval computes the results at one element in float64: the reference that all devices are tested against.

@@ -3,19 +3,22 @@ package expr
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
 // Lower turns f into one program of primitive FP32 operations, which gives the same bits as its instructions one by one.
-// Set uniform has bit k set if argument k is one element for all. The inputs of the program are the other arguments, its
-// scalars the parameters and then the uniform arguments, each in ascending order; its outputs are the roots.
+// Set uniform has bit k set if argument k is one element for all. The inputs of the program are the other arguments and
+// then the random streams, its scalars the parameters and then the uniform arguments, each in ascending order; its outputs
+// are the roots.
 //
-// There is no such program for rand, nor for sin, cos and tan, which need wider arithmetic for large operands.
+// There is no such program for sin, cos and tan, which need wider arithmetic for large operands.
 func (f *Func) Lower(uniform uint64) (*lane.Program, error) {
 	b := lane.NewBuilder()
 	values := map[*Node]lane.Value{}
+	vectors, streams := len(f.Args)-bits.OnesCount64(uniform), f.Streams()
 	for _, n := range f.Order() {
 		switch n.Op {
 		case Arg:
@@ -29,6 +32,8 @@ func (f *Func) Lower(uniform uint64) (*lane.Program, error) {
 			values[n] = b.Uniform(n.K)
 		case Const:
 			values[n] = b.Const(n.C)
+		case Rand:
+			values[n] = b.In(vectors + slices.Index(streams, n.K))
 		default:
 			in := laneInstruction(n.Op)
 			if in == nil {

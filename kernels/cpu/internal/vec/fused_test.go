@@ -38,6 +38,7 @@ type variant struct {
 	steps   [][]string // name and operands
 	roots   []string
 	uniform []string
+	streams []string // random numbers, which come after the other operands
 }
 
 func parseVariant(s string) variant {
@@ -50,6 +51,11 @@ func parseVariant(s string) variant {
 			continue
 		}
 		v.steps = append(v.steps, strings.FieldsFunc(call, func(r rune) bool { return strings.ContainsRune("(,)", r) }))
+	}
+	for k := range 2 {
+		if name := "r" + strconv.Itoa(k); strings.Contains(body, name+",") || strings.Contains(body, name+")") {
+			v.streams = append(v.streams, name)
+		}
 	}
 	return v
 }
@@ -120,11 +126,12 @@ func testPointwise(t *testing.T, f *Fused, v variant, s *scalar, r *rand.Rand, n
 		}
 	}
 	var args []string // the vector operands
-	for k := range f.Ins + len(v.uniform) {
+	for k := range f.Ins - len(v.streams) + len(v.uniform) {
 		if a := "a" + strconv.Itoa(k); shared[a] == 0 && !strings.Contains(" "+strings.Join(v.uniform, " ")+" ", " "+a+" ") {
 			args = append(args, a)
 		}
 	}
+	args = append(args, v.streams...)
 	ins, guards := make([][]float32, f.Ins), make([][]float32, f.Ins)
 	for i := range ins {
 		guards[i], ins[i] = guarded(operand(r, n), 65+i)

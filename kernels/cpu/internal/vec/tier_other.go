@@ -2,7 +2,11 @@
 
 package vec
 
-import "github.com/weft-ml/weft/internal/philox"
+import (
+	"unsafe"
+
+	"github.com/weft-ml/weft/internal/philox"
+)
 
 // missing lists the processor features that tier t needs and this machine lacks.
 func missing(t Tier) []string {
@@ -18,3 +22,5 @@ func runAVX2(id int, p **float32, u *float32, n int)   { panic("vec: no AVX2") }
 func runAVX512(id int, p **float32, u *float32, n int) { panic("vec: no AVX-512") }
 
 func uniformBlocks(dst *float32, s philox.Source, first uint64, n int) { panic("vec: no vectors") }
+
+func (c conversion) run(dst, src unsafe.Pointer, n int) { panic("vec: no vectors") }

@@ -300,6 +300,12 @@ func fused24AVX2(p **float32, u *float32, n int)
 func fused25AVX2(p **float32, u *float32, n int)
 
 //go:noescape
+func fused26AVX2(p **float32, u *float32, n int)
+
+//go:noescape
+func fused27AVX2(p **float32, u *float32, n int)
+
+//go:noescape
 func uniformAVX2(dst *float32, u *uint32, n int)
 
 //go:noescape

@@ -14261,6 +14261,214 @@ done:
 	VZEROUPPER
 	RET
 
+// func fused26AVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·fused26AVX2(SB), NOSPLIT, $64-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VMOVUPS      poolAVX2<>+896(SB), Y0
+	VBROADCASTSS (BX), Y1
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      poolAVX2<>+896(SB), Y1
+	VDIVPS       Y0, Y1, Y0
+	VBROADCASTSS (BX), Y1
+	VMOVUPS      Y1, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      (SP), Y9
+	VMOVUPS      poolAVX2<>+896(SB), Y10
+	VXORPS       Y8, Y8, Y8
+	VMOVUPS      32(SP), Y11
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS 32(DX)(AX*1), Y2
+	VMOVUPS 64(DX)(AX*1), Y4
+	VMOVUPS 96(DX)(AX*1), Y6
+	VCMPPS  $0x11, Y9, Y0, Y0
+	VCMPPS  $0x11, Y9, Y2, Y2
+	VCMPPS  $0x11, Y9, Y4, Y4
+	VCMPPS  $0x11, Y9, Y6, Y6
+	VANDPS  Y10, Y0, Y0
+	VANDPS  Y10, Y2, Y2
+	VANDPS  Y10, Y4, Y4
+	VANDPS  Y10, Y6, Y6
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y5
+	VMOVUPS 96(SI)(AX*1), Y7
+	VMULPS  Y11, Y1, Y1
+	VMULPS  Y11, Y3, Y3
+	VMULPS  Y11, Y5, Y5
+	VMULPS  Y11, Y7, Y7
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VCMPPS  $0x00, Y8, Y2, Y2
+	VCMPPS  $0x00, Y8, Y4, Y4
+	VCMPPS  $0x00, Y8, Y6, Y6
+	VANDPS  Y1, Y0, Y0
+	VANDPS  Y3, Y2, Y2
+	VANDPS  Y5, Y4, Y4
+	VANDPS  Y7, Y6, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (DX)(AX*1), Y0
+	VCMPPS  $0x11, Y9, Y0, Y0
+	VANDPS  Y10, Y0, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VMULPS  Y11, Y1, Y1
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VANDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VCMPPS     $0x11, Y9, Y0, Y0
+	VANDPS     Y10, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y11, Y1, Y1
+	VCMPPS     $0x00, Y8, Y0, Y0
+	VANDPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func fused27AVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·fused27AVX2(SB), NOSPLIT, $64-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VMOVUPS      poolAVX2<>+896(SB), Y0
+	VBROADCASTSS (BX), Y1
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      poolAVX2<>+896(SB), Y1
+	VDIVPS       Y0, Y1, Y0
+	VBROADCASTSS (BX), Y1
+	VMOVUPS      Y1, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      (SP), Y9
+	VMOVUPS      poolAVX2<>+896(SB), Y10
+	VXORPS       Y8, Y8, Y8
+	VMOVUPS      32(SP), Y11
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS 32(DX)(AX*1), Y2
+	VMOVUPS 64(DX)(AX*1), Y4
+	VMOVUPS 96(DX)(AX*1), Y6
+	VCMPPS  $0x11, Y9, Y0, Y0
+	VCMPPS  $0x11, Y9, Y2, Y2
+	VCMPPS  $0x11, Y9, Y4, Y4
+	VCMPPS  $0x11, Y9, Y6, Y6
+	VANDPS  Y10, Y0, Y0
+	VANDPS  Y10, Y2, Y2
+	VANDPS  Y10, Y4, Y4
+	VANDPS  Y10, Y6, Y6
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VCMPPS  $0x00, Y8, Y2, Y2
+	VCMPPS  $0x00, Y8, Y4, Y4
+	VCMPPS  $0x00, Y8, Y6, Y6
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y5
+	VMOVUPS 96(SI)(AX*1), Y7
+	VANDPS  Y1, Y0, Y0
+	VANDPS  Y3, Y2, Y2
+	VANDPS  Y5, Y4, Y4
+	VANDPS  Y7, Y6, Y6
+	VMULPS  Y11, Y0, Y0
+	VMULPS  Y11, Y2, Y2
+	VMULPS  Y11, Y4, Y4
+	VMULPS  Y11, Y6, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (DX)(AX*1), Y0
+	VCMPPS  $0x11, Y9, Y0, Y0
+	VANDPS  Y10, Y0, Y0
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VANDPS  Y1, Y0, Y0
+	VMULPS  Y11, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VCMPPS     $0x11, Y9, Y0, Y0
+	VANDPS     Y10, Y0, Y0
+	VCMPPS     $0x00, Y8, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VANDPS     Y1, Y0, Y0
+	VMULPS     Y11, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func uniformAVX2(dst *float32, u *uint32, n int)
 // Requires: AVX, AVX2
 TEXT ·uniformAVX2(SB), $992-24

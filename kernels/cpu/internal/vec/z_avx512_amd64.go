@@ -300,6 +300,12 @@ func fused24AVX512(p **float32, u *float32, n int)
 func fused25AVX512(p **float32, u *float32, n int)
 
 //go:noescape
+func fused26AVX512(p **float32, u *float32, n int)
+
+//go:noescape
+func fused27AVX512(p **float32, u *float32, n int)
+
+//go:noescape
 func uniformAVX512(dst *float32, u *uint32, n int)
 
 //go:noescape

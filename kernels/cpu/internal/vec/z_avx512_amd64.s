@@ -10119,6 +10119,172 @@ done:
 	VZEROUPPER
 	RET
 
+// func fused26AVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·fused26AVX512(SB), NOSPLIT, $8-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS poolAVX512<>+56(SB), Z0
+	VSUBPS.BCST  (BX), Z0, Z0
+	VBROADCASTSS poolAVX512<>+56(SB), Z1
+	VDIVPS       Z0, Z1, Z0
+	VMOVSS       X0, (SP)
+	VBROADCASTSS (BX), Z9
+	VBROADCASTSS poolAVX512<>+56(SB), Z10
+	VXORPS       Z8, Z8, Z8
+	VBROADCASTSS (SP), Z11
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (DX)(AX*1), Z0
+	VMOVUPS   64(DX)(AX*1), Z2
+	VMOVUPS   128(DX)(AX*1), Z4
+	VMOVUPS   192(DX)(AX*1), Z6
+	VCMPPS    $0x11, Z9, Z0, K1
+	VCMPPS    $0x11, Z9, Z2, K2
+	VCMPPS    $0x11, Z9, Z4, K3
+	VCMPPS    $0x11, Z9, Z6, K4
+	VMOVAPS.Z Z10, K1, Z0
+	VMOVAPS.Z Z10, K2, Z2
+	VMOVAPS.Z Z10, K3, Z4
+	VMOVAPS.Z Z10, K4, Z6
+	VMOVUPS   (SI)(AX*1), Z1
+	VMOVUPS   64(SI)(AX*1), Z3
+	VMOVUPS   128(SI)(AX*1), Z5
+	VMOVUPS   192(SI)(AX*1), Z7
+	VMULPS    Z11, Z1, Z1
+	VMULPS    Z11, Z3, Z3
+	VMULPS    Z11, Z5, Z5
+	VMULPS    Z11, Z7, Z7
+	VCMPPS    $0x00, Z8, Z0, K1
+	VCMPPS    $0x00, Z8, Z2, K2
+	VCMPPS    $0x00, Z8, Z4, K3
+	VCMPPS    $0x00, Z8, Z6, K4
+	VMOVAPS.Z Z1, K1, Z0
+	VMOVAPS.Z Z3, K2, Z2
+	VMOVAPS.Z Z5, K3, Z4
+	VMOVAPS.Z Z7, K4, Z6
+	VMOVUPS   Z0, (DI)(AX*1)
+	VMOVUPS   Z2, 64(DI)(AX*1)
+	VMOVUPS   Z4, 128(DI)(AX*1)
+	VMOVUPS   Z6, 192(DI)(AX*1)
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000040, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (DX)(AX*1), K7, Z0
+	VCMPPS    $0x11, Z9, Z0, K1
+	VMOVAPS.Z Z10, K1, Z0
+	VMOVUPS.Z (SI)(AX*1), K7, Z1
+	VMULPS    Z11, Z1, Z1
+	VCMPPS    $0x00, Z8, Z0, K1
+	VMOVAPS.Z Z1, K1, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func fused27AVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·fused27AVX512(SB), NOSPLIT, $8-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS poolAVX512<>+56(SB), Z0
+	VSUBPS.BCST  (BX), Z0, Z0
+	VBROADCASTSS poolAVX512<>+56(SB), Z1
+	VDIVPS       Z0, Z1, Z0
+	VMOVSS       X0, (SP)
+	VBROADCASTSS (BX), Z5
+	VBROADCASTSS poolAVX512<>+56(SB), Z6
+	VXORPS       Z4, Z4, Z4
+	VBROADCASTSS (SP), Z7
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (DX)(AX*1), Z0
+	VMOVUPS   64(DX)(AX*1), Z1
+	VMOVUPS   128(DX)(AX*1), Z2
+	VMOVUPS   192(DX)(AX*1), Z3
+	VCMPPS    $0x11, Z5, Z0, K1
+	VCMPPS    $0x11, Z5, Z1, K2
+	VCMPPS    $0x11, Z5, Z2, K3
+	VCMPPS    $0x11, Z5, Z3, K4
+	VMOVAPS.Z Z6, K1, Z0
+	VMOVAPS.Z Z6, K2, Z1
+	VMOVAPS.Z Z6, K3, Z2
+	VMOVAPS.Z Z6, K4, Z3
+	VCMPPS    $0x00, Z4, Z0, K1
+	VCMPPS    $0x00, Z4, Z1, K2
+	VCMPPS    $0x00, Z4, Z2, K3
+	VCMPPS    $0x00, Z4, Z3, K4
+	VMOVUPS   (SI)(AX*1), Z0
+	VMOVUPS   64(SI)(AX*1), Z1
+	VMOVUPS   128(SI)(AX*1), Z2
+	VMOVUPS   192(SI)(AX*1), Z3
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVAPS.Z Z1, K2, Z1
+	VMOVAPS.Z Z2, K3, Z2
+	VMOVAPS.Z Z3, K4, Z3
+	VMULPS    Z7, Z0, Z0
+	VMULPS    Z7, Z1, Z1
+	VMULPS    Z7, Z2, Z2
+	VMULPS    Z7, Z3, Z3
+	VMOVUPS   Z0, (DI)(AX*1)
+	VMOVUPS   Z1, 64(DI)(AX*1)
+	VMOVUPS   Z2, 128(DI)(AX*1)
+	VMOVUPS   Z3, 192(DI)(AX*1)
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000040, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (DX)(AX*1), K7, Z0
+	VCMPPS    $0x11, Z5, Z0, K1
+	VMOVAPS.Z Z6, K1, Z0
+	VCMPPS    $0x00, Z4, Z0, K1
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VMOVAPS.Z Z0, K1, Z0
+	VMULPS    Z7, Z0, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func uniformAVX512(dst *float32, u *uint32, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·uniformAVX512(SB), NOSPLIT, $88-24

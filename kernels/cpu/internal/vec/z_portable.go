@@ -2624,6 +2624,52 @@ func fused25Portable(dst0, x, grad []float32) {
 	}
 }
 
+func fused26Portable(dst0, x, rand0 []float32, p float32) {
+	v7 := 1 - p
+	v8 := 1 / v7
+	x = x[:len(dst0)]
+	rand0 = rand0[:len(dst0)]
+	for i := range dst0 {
+		v0 := rand0[i]
+		v2 := v0 < p
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := x[i]
+		v9 := float32(v6 * v8)
+		v10 := v5 == 0
+		var v11 float32 = 0
+		if v10 {
+			v11 = v9
+		}
+		dst0[i] = v11
+	}
+}
+
+func fused27Portable(dst0, grad, rand0 []float32, p float32) {
+	v9 := 1 - p
+	v10 := 1 / v9
+	grad = grad[:len(dst0)]
+	rand0 = rand0[:len(dst0)]
+	for i := range dst0 {
+		v0 := rand0[i]
+		v2 := v0 < p
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := grad[i]
+		v7 := v5 == 0
+		var v8 float32 = 0
+		if v7 {
+			v8 = v6
+		}
+		v11 := float32(v8 * v10)
+		dst0[i] = v11
+	}
+}
+
 var table0 = [16]float32{0, 0.25377774, 0.5078709, 0.7617111, 1.0155151, 1.2696195, 1.523478, 1.7773421, 2.0308218, 2.2852392, 2.5392075, 2.792448, 3.047001, 3.3008518, 3.5552588, 3.809165}
 
 var table1 = [16]float32{0.11143061, 0.08002877, 0.0061771376, -0.05447917, -0.06840286, -0.044641957, -0.01235854, 0.007827871, 0.013029416, 0.010018653, 0.0054944623, 0.0023750393, 0.00083546503, 0.00024600848, 6.104142e-05, 1.2941672e-05}

@@ -57,6 +57,10 @@ func runAVX512(id int, p **float32, u *float32, n int) {
 		fused24AVX512(p, u, n)
 	case 25:
 		fused25AVX512(p, u, n)
+	case 26:
+		fused26AVX512(p, u, n)
+	case 27:
+		fused27AVX512(p, u, n)
 	}
 }
 
@@ -115,5 +119,9 @@ func runAVX2(id int, p **float32, u *float32, n int) {
 		fused24AVX2(p, u, n)
 	case 25:
 		fused25AVX2(p, u, n)
+	case 26:
+		fused26AVX2(p, u, n)
+	case 27:
+		fused27AVX2(p, u, n)
 	}
 }
