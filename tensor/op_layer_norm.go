@@ -28,7 +28,7 @@ func init() {
 	})
 	define(&layerNormGrad, Op{
 		Op:     kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad, Ref: layerNormGradRef},
-		Doc:    "the gradients of layer_norm for x and weight",
+		Doc:    "the gradients of layer_norm for x, weight and bias",
 		Args:   []string{"g", "x", "mean", "rstd", "weight"},
 		Shape:  normGradShape,
 		Flops:  perElement(12),
@@ -85,14 +85,17 @@ func (t *Tensor) checkRow(op, name string, p *Tensor) {
 	}
 }
 
-// normGradShape is the shape rule of the gradients of norms: results for x, which is the second operand, and weight,
-// without elements where Ints[1:] says that the gradient is not wanted.
+// normGradShape is the shape rule of the gradients of norms: results for x, which is the second operand, and the
+// parameters, without elements where Ints[1:] says that the gradient is not wanted.
 func normGradShape(c *Ctx) {
 	x := c.In[1]
-	shapes := [2][]int{c.Shape(1), c.Shape(1)[x.Rank()-c.Ints[0]:]}
-	for i, shape := range shapes {
-		if c.Ints[1+i] == 0 {
+	for i, wanted := range c.Ints[1:] {
+		shape := c.Shape(1)
+		switch {
+		case wanted == 0:
 			shape = []int{0}
+		case i > 0:
+			shape = shape[x.Rank()-c.Ints[0]:]
 		}
 		c.result(x.dtype, shape)
 	}
@@ -102,7 +105,7 @@ func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
 	return c.normVJP(g, &layerNormGrad, true)
 }
 
-// normVJP is the gradient of a norm: op for x and weight, and a sum for bias.
+// normVJP is the gradient of a norm: that for bias alone is a sum, op computes all others together.
 func (c *Ctx) normVJP(g *Tensor, op *Op, centred bool) []*Tensor {
 	wanted := [3]bool{}
 	for i, x := range c.In {
@@ -115,13 +118,17 @@ func (c *Ctx) normVJP(g *Tensor, op *Op, centred bool) []*Tensor {
 		c.composeNormVJP(grads, g, centred)
 	default:
 		in := append([]*Tensor{g, c.In[0]}, c.Out[1:]...)
-		ints := []int{c.Ints[0], 0, 0}
 		if wanted[0] {
-			ints[1] = 1
 			in = append(in, c.In[1:min(2, len(c.In))]...)
 		}
-		if wanted[1] {
-			ints[2] = 1
+		ints := []int{c.Ints[0], 0, 0, 0}
+		if !centred { // there is no bias
+			ints = ints[:3]
+		}
+		for i := range ints[1:] {
+			if wanted[i] {
+				ints[1+i] = 1
+			}
 		}
 		for i, d := range ApplyAll(op, in, ints, nil) {
 			if wanted[i] {
@@ -129,7 +136,7 @@ func (c *Ctx) normVJP(g *Tensor, op *Op, centred bool) []*Tensor {
 			}
 		}
 	}
-	if wanted[2] {
+	if wanted[2] && grads[2] == nil {
 		grads[2] = g.SumTo(c.Shape(2)...)
 	}
 	return grads
@@ -210,11 +217,16 @@ func layerNormGradRef(l *kernels.Launch) {
 	normGradRef(l, g, x, weight, rstds, func(r int) float64 { return means[r] }, true)
 }
 
-// normGradRef computes the gradients of a norm for x and weight, as far as wanted.
+// normGradRef computes the gradients of a norm for x and its parameters, as far as wanted.
 func normGradRef(l *kernels.Launch, g, x, weight, rstds []float64, mean func(r int) float64, centred bool) {
 	rows, n := normRows(l.In[1], l.Ints[0])
 	dx, dw := cpu.Slice[float64](l.Out[0]), cpu.Slice[float64](l.Out[1])[:l.Out[1].Len()]
 	clear(dw)
+	var db []float64
+	if len(l.Out) > 2 && l.Ints[3] == 1 {
+		db = cpu.Slice[float64](l.Out[2])[:l.Out[2].Len()]
+		clear(db)
+	}
 	h, gw := make([]float64, n), make([]float64, n)
 	for r := range rows {
 		var meanGW, meanGWH float64
@@ -235,6 +247,9 @@ func normGradRef(l *kernels.Launch, g, x, weight, rstds []float64, mean func(r i
 			}
 			if l.Ints[2] == 1 {
 				dw[i] += g[r*n+i] * h[i]
+			}
+			if db != nil {
+				db[i] += g[r*n+i]
 			}
 		}
 	}

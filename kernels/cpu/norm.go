@@ -81,37 +81,109 @@ func parameter(l *kernels.Launch, k int) []float32 {
 	return r.elements(make([]float32, r.gathered(r.n)), Slice[float32](a), 0, 0, r.n)
 }
 
-// LayerNormGrad computes the gradients of LayerNorm that l.Ints[1:] asks for by a 1, of x and weight:
+// LayerNormGrad computes the gradients of LayerNorm that l.Ints[1:] asks for by a 1, of x, weight and bias:
 //
 //	dx      = ((gw - sum(gw)/n) - h * (sum(gw*h)/n)) * rstd, with gw = g * weight
 //	dweight = the sum of g * h over the rows
+//	dbias   = the sum of g over the rows
 //
 // The operands are g, x, mean, rstd and, if present, weight.
 func LayerNormGrad(l *kernels.Launch) {
 	normGradients(l, newReader(l.In[2]), newReader(l.In[3]), parameter(l, 4))
 }
 
-// RMSNormGrad is LayerNormGrad without the mean. The operands are g, x, rstd and, if present, weight.
+// RMSNormGrad is LayerNormGrad without the mean and the bias. The operands are g, x, rstd and, if present, weight.
 func RMSNormGrad(l *kernels.Launch) {
 	normGradients(l, nil, newReader(l.In[2]), parameter(l, 3))
 }
 
-// A normGradient is one launch of the gradient of a norm.
+// A normGradient is one launch of the gradient of a norm. It goes through the rows once: while a row is in the first
+// cache, it computes dx and adds to the sums for the parameters. These are canonical: row r belongs to lane r mod 64 of
+// its block. Lanes do not depend on each other, so threads take different lanes, and with them their rows.
 type normGradient struct {
-	l      *kernels.Launch
-	mean   *reader // of the rows; nil if the norm has none
-	rstd   *reader
-	weight []float32
-	g, x   *reduction // the rows
+	mean        *reader // of the rows; nil if the norm has none
+	rstd        *reader
+	weight      []float32
+	gs, xs      []float32
+	g, x        *reduction // the rows of gs and xs
+	size        int        // of a row
+	dx          []float32  // nil if not wanted
+	scale, bias bool       // whether dweight and dbias are wanted
+	wide        int        // of a lane: size for each of them
 }
 
+// groupRows is how many rows of a lane follow each other before the next lane has its turn. More keep the lane in the
+// first cache, fewer walk through memory more evenly.
+const groupRows = 4
+
 func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
-	n := &normGradient{l, mean, rstd, weight, rowsOf(l.In[0], l.Ints[0]), rowsOf(l.In[1], l.Ints[0])}
-	if l.Ints[1] == 1 {
-		n.input()
+	n := &normGradient{
+		mean: mean, rstd: rstd, weight: weight, gs: Slice[float32](l.In[0]), xs: Slice[float32](l.In[1]),
+		g: rowsOf(l.In[0], l.Ints[0]), x: rowsOf(l.In[1], l.Ints[0]),
+		scale: l.Ints[2] == 1, bias: len(l.Ints) > 3 && l.Ints[3] == 1,
 	}
-	if l.Ints[2] == 1 {
-		n.scale()
+	n.size = n.x.n
+	if l.Ints[1] == 1 {
+		n.dx = Slice[float32](l.Out[0])
+	}
+	var parameters [][]float32
+	for k, out := range l.Out[1:] {
+		if l.Ints[2+k] == 1 {
+			parameters = append(parameters, Slice[float32](out)[:n.size])
+		}
+	}
+	n.wide = n.size * len(parameters)
+	rows := n.x.results()
+	blocks := (rows + foldBlock - 1) / foldBlock
+	memory := borrow((blocks + 1) * n.wide)
+	defer giveBack(memory)
+	sums, partial := (*memory)[:n.wide], (*memory)[n.wide:]
+	for b := range blocks {
+		n.block(partial[b*n.wide:(b+1)*n.wide], b*foldBlock, min((b+1)*foldBlock, rows))
+	}
+	sumFold.run(sums, partial, columnsOf(blocks, n.wide))
+	for k, p := range parameters {
+		copy(p, sums[k*n.size:])
+	}
+}
+
+// block computes rows [from, to) of dx, and their share of the gradients of the parameters.
+func (n *normGradient) block(out []float32, from, to int) {
+	used := min(to-from, foldLanes)
+	memory := borrow(used * n.wide)
+	defer giveBack(memory)
+	lanes := *memory
+	par.For(used, 1+rowGrain*used/(1+n.size*(to-from)), func(lo, hi int) {
+		vec.Fill(lanes[lo*n.wide:hi*n.wide], 0)
+		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
+		defer giveBack(buf)
+		for group := from; group < to; group += groupRows * foldLanes {
+			for j := lo; j < hi; j++ {
+				lane := lanes[j*n.wide : (j+1)*n.wide]
+				for r := group + j; r < min(to, group+groupRows*foldLanes); r += foldLanes {
+					n.row(lane, *buf, r)
+				}
+			}
+		}
+	})
+	sumFold.parTree(lanes, n.wide, used)
+	copy(out, lanes)
+}
+
+// row computes row r of dx and adds to the sums of its lane.
+func (n *normGradient) row(lane, buf []float32, r int) {
+	g := n.g.elements(buf, n.gs, r, 0, n.size)
+	x := n.x.elements(buf[n.g.gathered(n.size):], n.xs, r, 0, n.size)
+	c, rstd := n.center(r), n.rstd.at(r)
+	if n.dx != nil {
+		n.input(n.dx[r*n.size:(r+1)*n.size], g, x, c, rstd)
+	}
+	if n.scale {
+		vec.AddNormProduct(lane[:n.size], lane[:n.size], g, x, c, rstd)
+		lane = lane[n.size:]
+	}
+	if n.bias {
+		sumFold.into(lane, lane, g, nil)
 	}
 }
 
@@ -123,82 +195,21 @@ func (n *normGradient) center(r int) float32 {
 	return n.mean.at(r)
 }
 
-// input computes the gradient of x.
-func (n *normGradient) input() {
-	out := Slice[float32](n.l.Out[0])
-	size := n.x.n
-	count := float32(size)
-	parRows(n.x.results(), size, func(lo, hi int) {
-		gs, xs := newLines(n.g, n.l.In[0], hi), newLines(n.x, n.l.In[1], hi)
-		for r := lo; r < hi; r++ {
-			g, x := gs.read(r), xs.read(r)
-			dx := out[r*size : (r+1)*size]
-			c, rstd := n.center(r), n.rstd.at(r)
-			var sum, product float32
-			if n.weight == nil {
-				sum, product = vec.NormGradSums(g, x, c, rstd)
-			} else {
-				sum, product = vec.NormWeightGradSums(g, x, n.weight, c, rstd)
-			}
-			if n.mean == nil {
-				sum = 0
-			}
-			if n.weight == nil {
-				vec.NormGrad(dx, g, x, c, rstd, sum/count, product/count)
-			} else {
-				vec.NormWeightGrad(dx, g, x, n.weight, c, rstd, sum/count, product/count)
-			}
-		}
-		gs.close()
-		xs.close()
-	})
-}
-
-// scale computes the gradient of weight: the canonical sum of g * h along the rows, for some columns at a time.
-func (n *normGradient) scale() {
-	columns, rows := n.x.n, n.x.results()
-	out := Slice[float32](n.l.Out[1])[:columns]
-	if rows == 0 {
-		clear(out)
-		return
+// input computes one row of dx.
+func (n *normGradient) input(dx, g, x []float32, c, rstd float32) {
+	var sum, product float32
+	if n.weight == nil {
+		sum, product = vec.NormGradSums(g, x, c, rstd)
+	} else {
+		sum, product = vec.NormWeightGradSums(g, x, n.weight, c, rstd)
 	}
-	wide := tileWidth(columns)
-	blocks, across := (rows+foldBlock-1)/foldBlock, (columns+wide-1)/wide
-	dst, partial := out, (*[]float32)(nil)
-	if blocks > 1 {
-		partial = borrow(blocks * columns)
-		defer giveBack(partial)
-		dst = *partial
+	if n.mean == nil {
+		sum = 0
 	}
-	par.For(blocks*across, 1+rowGrain/(wide*min(rows, foldBlock)), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			b, c := i/across, i%across*wide
-			to := min(c+wide, columns)
-			n.tile(dst[b*columns+c:b*columns+to], c, b*foldBlock, min((b+1)*foldBlock, rows))
-		}
-	})
-	if blocks > 1 {
-		sumFold.run(out, dst, columnsOf(blocks, columns))
+	count := float32(n.size)
+	if n.weight == nil {
+		vec.NormGrad(dx, g, x, c, rstd, sum/count, product/count)
+	} else {
+		vec.NormWeightGrad(dx, g, x, n.weight, c, rstd, sum/count, product/count)
 	}
-}
-
-// tile adds g * h of rows [from, to) in the columns that out stands for, which begin at column, lane by lane.
-func (n *normGradient) tile(out []float32, column, from, to int) {
-	gIn, xIn := Slice[float32](n.l.In[0]), Slice[float32](n.l.In[1])
-	wide := len(out)
-	used := min(to-from, foldLanes)
-	scratch := borrow(used*wide + n.g.gathered(wide) + n.x.gathered(wide))
-	defer giveBack(scratch)
-	lanes, free := (*scratch)[:used*wide], (*scratch)[used*wide:]
-	vec.Fill(lanes, 0)
-	for j := range used {
-		lane := lanes[j*wide : (j+1)*wide]
-		for r := from + j; r < to; r += foldLanes {
-			g := n.g.elements(free, gIn, r, column, column+wide)
-			x := n.x.elements(free[n.g.gathered(wide):], xIn, r, column, column+wide)
-			vec.AddNormProduct(lane, lane, g, x, n.center(r), n.rstd.at(r))
-		}
-	}
-	sumFold.tree(lanes, wide, used)
-	copy(out, lanes)
 }

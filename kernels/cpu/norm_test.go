@@ -9,10 +9,10 @@ import (
 )
 
 // normOf is the definition of a norm of the rows of x, with everything that its kernels compute.
-func normOf(rows, gs [][]float32, w, b []float32, eps float32, centred bool) (y, means, rstds, dx, dw []float32) {
+func normOf(rows, gs [][]float32, w, b []float32, eps float32, centred bool) (y, means, rstds, dx, dw, db []float32) {
 	size := len(w)
 	n := float32(size)
-	columns := make([][]float32, size)
+	columns, plain := make([][]float32, size), make([][]float32, size)
 	for r, x := range rows {
 		g := gs[r]
 		var mean float32
@@ -36,13 +36,14 @@ func normOf(rows, gs [][]float32, w, b []float32, eps float32, centred bool) (y,
 			y = append(y, v)
 			dx = append(dx, (float32(gw[i]-p)-float32(h[i]*q))*rstd)
 			columns[i] = append(columns[i], g[i]*h[i])
+			plain[i] = append(plain[i], g[i])
 		}
 		means, rstds = append(means, mean), append(rstds, rstd)
 	}
-	for _, c := range columns {
-		dw = append(dw, canonical(c))
+	for i := range columns {
+		dw, db = append(dw, canonical(columns[i])), append(db, canonical(plain[i]))
 	}
-	return y, means, rstds, dx, dw
+	return y, means, rstds, dx, dw, db
 }
 
 func wide(v []float32) []float64 {
@@ -93,21 +94,22 @@ func TestNorms(t *testing.T) {
 			{false, []kernels.Arg{x}, one, nil}, {false, []kernels.Arg{x, w}, wv, nil},
 		} {
 			rows, gs := grouped(x, axes), grouped(g, axes)
-			y, means, rstds, dx, dw := normOf(rows, gs, v.w, v.b, eps, v.centred)
+			y, means, rstds, dx, dw, db := normOf(rows, gs, v.w, v.b, eps, v.centred)
 			out := []kernels.Arg{newTensor(kernels.Float32, c.shape...), newTensor(kernels.Float32, lead...), newTensor(kernels.Float32, lead...)}
 			want := [][]float64{wide(y), wide(means), wide(rstds)}
 			statistics := []kernels.Arg{floats32(means, lead...), floats32(rstds, lead...)}
 			forward, backward := LayerNorm, LayerNormGrad
-			results := [][]float32{dx, dw}
+			results := [][]float32{dx, dw, db}
 			if !v.centred {
 				forward, backward = RMSNorm, RMSNormGrad
 				out, want, statistics = out[:2], [][]float64{wide(y), wide(rstds)}, statistics[1:]
+				results = results[:2]
 			}
 			op := &kernels.Op{Name: "test"}
 			jobs = append(jobs, job{forward, &kernels.Launch{Op: op, In: v.in, Out: out, Ints: []int{c.k}, Floats: []float64{eps}}, want})
 			in := append([]kernels.Arg{g, x}, statistics...)
 			in = append(in, v.in[1:min(2, len(v.in))]...)
-			for only := -1; only < len(results); only++ { // both gradients, then one at a time
+			for only := -1; only < len(results); only++ { // all gradients, then one at a time
 				l := &kernels.Launch{Op: op, In: in, Ints: []int{c.k}}
 				var want [][]float64
 				for k, v := range results {

@@ -37,7 +37,7 @@ func BenchmarkRows(b *testing.B) {
 			{"cross_entropy", CrossEntropy, []int{-100, 0}, []float64{0}, args(matrix(), targets), args(one, column(), column())},
 			{"cross_entropy_grad", CrossEntropyGrad, []int{-100, 0}, []float64{0}, args(matrix(), targets, column(), column(), one), args(matrix())},
 			{"layer_norm", LayerNorm, []int{1}, []float64{1e-5}, args(matrix(), row(), row()), args(matrix(), column(), column())},
-			{"layer_norm_grad", LayerNormGrad, []int{1, 1, 1}, nil, args(matrix(), matrix(), column(), column(), row()), args(matrix(), row())},
+			{"layer_norm_grad", LayerNormGrad, []int{1, 1, 1, 1}, nil, args(matrix(), matrix(), column(), column(), row()), args(matrix(), row(), row())},
 			{"layer_norm_grad_x", LayerNormGrad, []int{1, 1, 0}, nil, args(matrix(), matrix(), column(), column(), row()), args(matrix(), row())},
 			{"sum_all", Sum, []int{0, 1}, nil, args(matrix()), args(one)},
 			{"sum_rows", Sum, []int{1}, nil, args(matrix()), args(column())},
