@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,26 @@ func find(symbol string, g *GPU) (best *image, targets []string) {
 		}
 	}
 	return best, targets
+}
+
+// Kernels says which kernels of this build fit the GPU.
+func (g *GPU) Kernels() string {
+	fit := map[string]int{} // symbols of each target
+	for _, m := range images {
+		for _, symbol := range m.symbols {
+			if best, _ := find(symbol, g); best == m {
+				fit[m.target]++
+			}
+		}
+	}
+	if len(fit) == 0 {
+		return "none in this build"
+	}
+	var parts []string
+	for _, target := range slices.Sorted(maps.Keys(fit)) {
+		parts = append(parts, itoa(fit[target])+" for "+target)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // function is an entry point on a device.

@@ -19,3 +19,6 @@ func Devices() ([]GPU, Driver, error) {
 	return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open",
 		"this program was built without CUDA: build it with -tags cuda and a C compiler; in a module of your own run first: go run github.com/weft-ml/weft/cmd/weft cuda-env -w")
 }
+
+// Kernels says which kernels of this build fit the GPU.
+func (g *GPU) Kernels() string { return "none in this build" }

@@ -9,6 +9,7 @@
 //   capability=NN    compute capability (default 90)
 //   memory=BYTES     device memory of each GPU (default 1 GiB)
 //   leaks=1          end the process when a working context is destroyed that still has memory, streams or events
+//   hang=FUNCTION    calls of FUNCTION never return
 //   fail=FUNCTION:N:CODE  the N-th call of FUNCTION (counted from when this setting appeared, from 1) returns CODE
 //
 // An image is the text "fake" followed by names of kernels. The kernels:
@@ -23,6 +24,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -63,6 +65,10 @@ static long long number(const char *name, long long otherwise) {
 // injected counts a call and returns the code that the settings want from it.
 static CUresult injected(const char *function) {
 	char v[128] = "";
+	if (setting("hang", v, sizeof v) && !strcmp(v, function))
+		for (;;)
+			pause();
+	v[0] = 0;
 	setting("fail", v, sizeof v);
 	if (strcmp(v, seen)) {
 		snprintf(seen, sizeof seen, "%s", v);

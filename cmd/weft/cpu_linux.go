@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// processor reads what Linux says about the processor.
+func processor() cpuInfo {
+	const sys = "/sys/devices/system/cpu"
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	return cpuInfo{model: modelName(string(text)), cores: coreCount(sys, runtime.NumCPU(), runtime.GOMAXPROCS(0)), caches: cacheSizes(sys)}
+}
+
+// modelName finds the name in the text of /proc/cpuinfo; on arm64 the kernel knows numbers only.
+func modelName(text string) string {
+	part := ""
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(key) {
+		case "model name":
+			return value
+		case "CPU implementer":
+			part = "implementer " + value
+		case "CPU part":
+			return runtime.GOARCH + " " + part + ", part " + value
+		}
+	}
+	return runtime.GOARCH
+}
+
+// coreCount tells cores from hardware threads, as far as the folder sys does: threads that share a core list each other.
+func coreCount(sys string, threads, used int) string {
+	lists, _ := filepath.Glob(filepath.Join(sys, "cpu[0-9]*", "topology", "thread_siblings_list"))
+	cores := map[string]bool{}
+	for _, list := range lists {
+		if b, err := os.ReadFile(list); err == nil {
+			cores[string(b)] = true
+		}
+	}
+	if len(cores) == 0 {
+		return fmt.Sprintf("%d hardware threads; Weft uses %d (GOMAXPROCS)", threads, used)
+	}
+	return fmt.Sprintf("%d, with %d hardware threads, of which %d are for this process; Weft uses %d (GOMAXPROCS)", len(cores), len(lists), threads, used)
+}
+
+// cacheSizes lists the caches of the first processor, with how many hardware threads share each.
+func cacheSizes(sys string) string {
+	dirs, _ := filepath.Glob(filepath.Join(sys, "cpu0", "cache", "index*"))
+	slices.Sort(dirs)
+	var all []string
+	for _, dir := range dirs {
+		read := func(name string) string {
+			b, _ := os.ReadFile(filepath.Join(dir, name))
+			return strings.TrimSpace(string(b))
+		}
+		name := "L" + read("level")
+		switch read("type") {
+		case "Data":
+			name += "d"
+		case "Instruction":
+			name += "i"
+		}
+		if size := read("size"); size != "" {
+			all = append(all, name+" "+strings.Replace(size, "K", " KiB", 1))
+		}
+	}
+	return strings.Join(all, ", ")
+}

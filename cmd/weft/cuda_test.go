@@ -1,0 +1,140 @@
+//go:build cuda && cgo && linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/internal/fakecuda"
+	"github.com/weft-ml/weft/kernels/cuda"
+)
+
+// fake builds the fake driver and returns the setting that makes a program use it.
+func fake(t *testing.T) string {
+	t.Helper()
+	path, err := fakecuda.Build(t.TempDir(), cuda.Headers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "WEFT_CUDA_DRIVER=" + path
+}
+
+func TestInfoOfGPUs(t *testing.T) {
+	driver := fake(t)
+	stdout, _, code := weft(t, []string{driver, "FAKE_CUDA=devices=2"}, "info")
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	says(t, stdout, "NVIDIA driver  ", "libcuda-fake.so, CUDA 13.0", "cuda:0  Fake GPU, Hopper, compute capability 9.0",
+		"1.0 GiB, 6144 bits at 3201 MHz", "132 SMs at up to 1980 MHz", "the memory of cuda:1")
+	t.Log("\n" + stdout)
+
+	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=capability=75"}, "info")
+	says(t, stdout, "not usable", "compute capability 7.5 (Turing); Weft needs 8.0")
+	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=init=803"}, "info")
+	says(t, stdout, "GPU   none: the NVIDIA driver", "restart the machine")
+	stdout, _, _ = weft(t, []string{"WEFT_CUDA_DRIVER=/nowhere"}, "info")
+	says(t, stdout, "GPU   none: WEFT_CUDA_DRIVER names no driver library: /nowhere")
+}
+
+func TestDoctorOnGPU(t *testing.T) {
+	driver := fake(t)
+	stdout, _, code := weft(t, []string{driver}, "doctor")
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	says(t, stdout, "cpu\n  memory    ok", "cuda:0\n  memory    ok", "kernel    FAILED", "  gelu: device cuda:0 (Fake GPU) has no kernel for this operation on float32")
+	t.Log("\n" + stdout)
+
+	for setting, want := range map[string]string{
+		"hang=cuMemcpyHtoDAsync":         "it did not end within 2s and was stopped",
+		"fail=cuMemAlloc:1:2":            "alloc: 67108864 bytes on cuda:0: 1073741824 of its 1073741824 bytes are free",
+		"fail=cuStreamSynchronize:1:700": "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+		"init=100":                       "it sees no GPU",
+	} {
+		stdout, _, code := weft(t, []string{driver, "FAKE_CUDA=" + setting}, "doctor", "-device", "cuda", "-timeout", "2s")
+		if code != 1 || !strings.Contains(stdout, want) {
+			t.Errorf("%s: exit code %d\n%s", setting, code, stdout)
+		}
+	}
+}
+
+// A module that has nothing but a dependency on Weft builds with CUDA after one command, on a machine without a
+// toolkit, and its program runs without a driver.
+func TestModuleFromScratch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds everything from scratch")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	goSettings(t, dir)
+	modules, err := goEnv("GOMODCACHE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := filepath.Join(dir, "module")
+	if err := os.Mkdir(module, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"go.mod": "module example.org/user\n\ngo " + strings.TrimPrefix(runtime.Version(), "go") + "\n\n" +
+			"require github.com/weft-ml/weft v0.0.0\n\nreplace github.com/weft-ml/weft => " + root + "\n",
+		"main.go": `package main
+
+import (
+	"fmt"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+func main() {
+	dev, err := tensor.Open("auto")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(dev)
+	err = dev.Eval(func(s *tensor.Scope) error {
+		fmt.Println(s.In(tensor.Of(float32(3))).Square().Item())
+		return nil
+	})
+	fmt.Println(err)
+}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(module, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do := func(env []string, name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = module
+		cmd.Env = append(append(os.Environ(), "GOCACHE="+filepath.Join(dir, "build"), "GOMODCACHE="+modules, "GOFLAGS=-mod=mod", "CGO_ENABLED=1"), env...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	do(nil, "go", "mod", "tidy")
+	do(nil, "go", "run", "github.com/weft-ml/weft/cmd/weft", "cuda-env", "-w")
+	do(nil, "go", "build", "-tags", "cuda", "-o", "program", ".")
+	program := filepath.Join(module, "program")
+	said := do([]string{"WEFT_CUDA_DRIVER=/nowhere/libcuda.so"}, program)
+	says(t, said, "cpu (", "WEFT_CUDA_DRIVER names no driver library", "\n9\n<nil>\n")
+	says(t, do([]string{fake(t)}, program), "cuda:0: the first NVIDIA GPU", "square: device cuda:0 (Fake GPU) has no kernel for this operation on float32")
+	t.Log(said)
+
+	// The same from a vendor directory.
+	do(nil, "go", "mod", "vendor")
+	do([]string{"GOFLAGS=-mod=vendor"}, "go", "build", "-tags", "cuda", "-o", "program", ".")
+	says(t, do([]string{"WEFT_CUDA_DRIVER=/nowhere/libcuda.so"}, program), "\n9\n<nil>\n")
+}

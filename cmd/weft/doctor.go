@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// A check tries one ability of a device and says in a few words what it saw.
+type check struct {
+	name string
+	try  func(device string) (string, error)
+}
+
+// The checks, in the order in which they build on each other.
+var checks = []check{{"memory", tryMemory}, {"kernel", tryKernel}, {"matmul", tryMatMul}, {"training", tryTraining}}
+
+// checkCommand is the command by which doctor runs a check in a process of its own.
+const checkCommand = "doctor-check"
+
+// doctor tries the devices. A fault on a GPU ends the process that met it, and a hang never ends: so each check is a
+// process under a time limit.
+func doctor(args []string, stdout, stderr io.Writer) error {
+	f := flag.NewFlagSet("doctor", flag.ContinueOnError)
+	device := f.String("device", "", "try only this device: cpu, cuda, cuda:1, ...")
+	limit := f.Duration("timeout", time.Minute, "time for one check")
+	if err := parse(f, args, stderr); err != nil {
+		return err
+	}
+	devices := []string{*device}
+	if *device == "" {
+		devices = []string{"cpu"}
+		gpus, _, err := cuda.Devices()
+		if err != nil {
+			fmt.Fprintf(stdout, "no GPU: %s\n", reason(err))
+		}
+		for i := range gpus {
+			devices = append(devices, fmt.Sprintf("cuda:%d", i))
+		}
+	}
+	failed := 0
+	for _, d := range devices {
+		fmt.Fprintf(stdout, "%s\n", d)
+		for _, c := range checks {
+			start := time.Now()
+			said, err := inProcess(d, c.name, *limit)
+			verdict := "ok"
+			if err != nil {
+				verdict, said = "FAILED", err.Error()
+				failed++
+			}
+			fmt.Fprintf(stdout, "  %-9s %-7s %5.1f s  %s\n", c.name, verdict, time.Since(start).Seconds(), said)
+		}
+	}
+	if failed > 0 {
+		fmt.Fprintf(stdout, "%d of %d checks failed\n", failed, len(checks)*len(devices))
+		return errReported
+	}
+	return nil
+}
+
+// inProcess runs a check in a new process and returns what it said.
+func inProcess(device, name string, limit time.Duration) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, checkCommand, device, name)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second
+	err = cmd.Run()
+	said := strings.TrimSpace(out.String())
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("it did not end within %v and was stopped", limit)
+	case err != nil && said != "":
+		return "", errors.New(said)
+	case err != nil:
+		first, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
+		return "", fmt.Errorf("its process broke off (%v): %s", err, first)
+	}
+	return said, nil
+}
+
+// runCheck is what the process of a check does: its arguments are a device and a check.
+func runCheck(args []string, stdout, _ io.Writer) error {
+	i := -1
+	if len(args) == 2 {
+		i = slices.IndexFunc(checks, func(c check) bool { return c.name == args[1] })
+	}
+	if i < 0 {
+		return fmt.Errorf("want a device and a check, not %q", args)
+	}
+	said, err := checks[i].try(args[0])
+	var e *kernels.Error
+	if errors.As(err, &e) {
+		err = &kernels.Error{Op: e.Op, Msg: e.Msg} // where in this file does not matter
+	}
+	if err != nil {
+		fmt.Fprintln(stdout, err)
+		return errReported
+	}
+	fmt.Fprintln(stdout, said)
+	return nil
+}
+
+// tryMemory copies 64 MiB to the device and back.
+func tryMemory(device string) (string, error) {
+	dev, err := kernels.Open(device)
+	if err != nil {
+		return "", err
+	}
+	if c, ok := dev.(io.Closer); ok {
+		defer c.Close()
+	}
+	const n = 64 << 20
+	m, err := dev.Alloc(n)
+	if err != nil {
+		return "", err
+	}
+	defer dev.Free(m)
+	there, back := make([]byte, n), make([]byte, n)
+	for i := range there {
+		there[i] = byte(i * 2654435761 >> 24)
+	}
+	dev.CopyIn(0, m, 0, there)
+	dev.CopyOut(0, back, m, 0)
+	if err := dev.Synchronize(0); err != nil {
+		return "", err
+	}
+	if !bytes.Equal(there, back) {
+		return "", fmt.Errorf("64 MiB copied to the device came back different")
+	}
+	return "64 MiB there and back", nil
+}
+
+// A computation makes a tensor from float32 or float64 numbers.
+type computation func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor
+
+// evaluate runs f in a step of its own on a device and returns the numbers it makes.
+func evaluate(device string, f computation, dt tensor.DType) (v []float64, err error) {
+	dev, err := tensor.Open(device)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	err = dev.Eval(func(s *tensor.Scope) error {
+		v = tensor.ToSlice[float64](f(s, dt))
+		return nil
+	})
+	return v, err
+}
+
+// compare runs f in float32 on the device. The result must be near that of float64 on the CPU, and on a GPU equal to
+// that of float32 on the CPU, to the bit.
+func compare(device string, f computation) error {
+	got, err := evaluate(device, f, tensor.Float32)
+	if err != nil {
+		return err
+	}
+	exact, err := evaluate("cpu", f, tensor.Float64)
+	if err != nil {
+		return err
+	}
+	for i, want := range exact {
+		if !(math.Abs(got[i]-want) <= 1e-4*(1+math.Abs(want))) {
+			return fmt.Errorf("element %d of %d is %v, in float64 %v", i, len(exact), got[i], want)
+		}
+	}
+	if device == "cpu" {
+		return nil
+	}
+	same, err := evaluate("cpu", f, tensor.Float32)
+	if err != nil {
+		return err
+	}
+	for i, want := range same {
+		if got[i] != want {
+			return fmt.Errorf("element %d of %d is %v, on the CPU %v", i, len(same), got[i], want)
+		}
+	}
+	return nil
+}
+
+// agreement ends the report of a check that compared with the CPU.
+func agreement(device string) string {
+	if device == "cpu" {
+		return "as in float64"
+	}
+	return "equal to the CPU's"
+}
+
+// tryKernel runs a pointwise operation on a million numbers.
+func tryKernel(device string) (string, error) {
+	x := tensor.Randn(1, 1000, 1000)
+	err := compare(device, func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor { return s.In(x.To(dt)).GELU() })
+	return "gelu of 1000000 numbers, " + agreement(device), err
+}
+
+// tryMatMul multiplies two matrices.
+func tryMatMul(device string) (string, error) {
+	a, b := tensor.Randn(1, 300, 700), tensor.Randn(2, 700, 500)
+	err := compare(device, func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor { return s.In(a.To(dt)).MatMul(s.In(b.To(dt))) })
+	return "300x700 by 700x500, " + agreement(device), err
+}
+
+// tryTraining trains a small network to tell points inside a circle from points outside.
+func tryTraining(device string) (string, error) {
+	first, last, err := train(device)
+	if err != nil {
+		return "", err
+	}
+	if !(last < first/2) {
+		return "", fmt.Errorf("the loss went from %.4f to %.4f in 100 steps; it should have halved", first, last)
+	}
+	said := fmt.Sprintf("loss %.4f to %.4f in 100 steps", first, last)
+	if device == "cpu" {
+		return said, nil
+	}
+	wantFirst, wantLast, err := train("cpu")
+	if err != nil {
+		return "", err
+	}
+	if first != wantFirst || last != wantLast {
+		return "", fmt.Errorf("the loss went from %v to %v, on the CPU from %v to %v", first, last, wantFirst, wantLast)
+	}
+	return said + ", equal to the CPU's", nil
+}
+
+// train returns the first and the last loss.
+func train(device string) (first, last float64, err error) {
+	dev, err := tensor.Open(device, tensor.Seed(1))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer dev.Close()
+	model := nn.Sequential(nn.NewLinear(2, 32), nn.GELU, nn.NewLinear(32, 2))
+	if err := nn.Init(dev, model); err != nil {
+		return 0, 0, err
+	}
+	opt := optim.New(optim.AdamW{LR: 0.03}, model)
+	x := tensor.Randn(3, 256, 2)
+	inside := make([]int64, 256)
+	for i, p := range slices.Collect(slices.Chunk(tensor.ToSlice[float64](x), 2)) {
+		if p[0]*p[0]+p[1]*p[1] < 1.4 {
+			inside[i] = 1
+		}
+	}
+	y := tensor.FromSlice(inside, 256)
+	for step := range 100 {
+		err := dev.Step(func(s *tensor.Scope) error {
+			loss := nn.CrossEntropy(model.Forward(s.In(x)), s.In(y))
+			autograd.Backward(loss)
+			if last = loss.Item(); step == 0 {
+				first = last
+			}
+			return opt.Step(s)
+		})
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return first, last, nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+
+	xcpu "golang.org/x/sys/cpu"
+
+	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/kernels/cuda"
+)
+
+// info says what the machine offers.
+func info(args []string, stdout, stderr io.Writer) error {
+	f := flag.NewFlagSet("info", flag.ContinueOnError)
+	if err := parse(f, args, stderr); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "Weft\t%s, %s, %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	c := processor()
+	fmt.Fprintf(w, "CPU\t%s\n", c.model)
+	fmt.Fprintf(w, "\tcores\t%s\n", c.cores)
+	if c.caches != "" {
+		fmt.Fprintf(w, "\tcaches\t%s\n", c.caches)
+	}
+	fmt.Fprintf(w, "\tkernels\t%s; in use: %s (WEFT_CPU chooses)\n", strings.Join(tiers(), ", "), cpu.Tier())
+	w.Flush()
+	writeGPUs(stdout)
+	return nil
+}
+
+// version is that of the module, as the go command noted it.
+func version() string {
+	b, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown version"
+	}
+	for _, m := range append(b.Deps, &b.Main) {
+		if m.Path == "github.com/weft-ml/weft" && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "development version"
+}
+
+// cpuInfo describes the processor, as far as the system tells.
+type cpuInfo struct{ model, cores, caches string }
+
+// tiers lists the sets of CPU kernels that the processor can run, the fastest first.
+func tiers() (names []string) {
+	x := xcpu.X86
+	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL && x.HasBMI2 {
+		names = append(names, "avx512")
+	}
+	if x.HasAVX2 && x.HasFMA && x.HasF16C {
+		names = append(names, "avx2")
+	}
+	return append(names, "portable")
+}
+
+// writeGPUs describes the driver and the GPUs, or says why there are none.
+func writeGPUs(out io.Writer) {
+	gpus, driver, err := cuda.Devices()
+	if driver.Library != "" {
+		fmt.Fprintf(out, "NVIDIA driver  %v\n", driver)
+	}
+	if err != nil {
+		fmt.Fprintf(out, "GPU   none: %s\n", reason(err))
+		return
+	}
+	for i := range gpus {
+		g := &gpus[i]
+		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		fmt.Fprintf(w, "cuda:%d\t%s, %s, compute capability %s\n", i, g.Name, g.Generation(), g.Capability())
+		fmt.Fprintf(w, "\tmemory\t%.1f GiB, %d bits at %d MHz\n", float64(g.Memory)/(1<<30), g.MemoryBusBits, g.MemoryClockMHz)
+		fmt.Fprintf(w, "\tprocessors\t%d SMs at up to %d MHz\n", g.SMs, g.ClockMHz)
+		if len(g.Peers) > 0 {
+			fmt.Fprintf(w, "\treaches\tthe memory of %s\n", cudaNames(g.Peers))
+		}
+		fmt.Fprintf(w, "\tkernels\t%s\n", g.Kernels())
+		if err := g.Check(); err != nil {
+			fmt.Fprintf(w, "\tnot usable\t%s\n", reason(err))
+		}
+		w.Flush()
+	}
+}
+
+func cudaNames(ordinals []int) string {
+	var names []string
+	for _, o := range ordinals {
+		names = append(names, fmt.Sprintf("cuda:%d", o))
+	}
+	return strings.Join(names, ", ")
+}
+
+// reason is the message of an error of opening a device.
+func reason(err error) string { return strings.TrimPrefix(err.Error(), "open: ") }

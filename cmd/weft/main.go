@@ -1,0 +1,76 @@
+// Weft looks after an installation: it says what a machine offers, tries it out, and prepares builds with CUDA.
+//
+//	weft info           the CPU, the GPUs and the driver, and what is missing
+//	weft doctor         tries memory, kernels, a matrix product and training on every device
+//	weft cuda-env       settings for building a module with -tags cuda, without a CUDA toolkit
+//
+// Without installing: go run github.com/weft-ml/weft/cmd/weft info
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+const usage = `weft looks after an installation of Weft.
+
+	weft info      what this machine offers, and what is missing
+	weft doctor    try every device: memory, a kernel, a matrix product, training
+	weft cuda-env  settings for building with -tags cuda, without a CUDA toolkit
+
+"weft COMMAND -h" tells the flags of a command.
+`
+
+// run is the program; it returns the exit code: 0 for success, 1 for failure, 2 for a wrong command line.
+func run(args []string, stdout, stderr io.Writer) int {
+	commands := map[string]func(args []string, stdout, stderr io.Writer) error{
+		"info": info, "doctor": doctor, "cuda-env": cudaEnv, checkCommand: runCheck,
+	}
+	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	command := commands[args[0]]
+	if command == nil {
+		fmt.Fprintf(stderr, "weft: there is no command %q\n\n%s", args[0], usage)
+		return 2
+	}
+	err := command(args[1:], stdout, stderr)
+	var wrong usageError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.As(err, &wrong):
+		return 2
+	case errors.Is(err, errReported):
+		return 1
+	}
+	fmt.Fprintf(stderr, "weft %s: %v\n", args[0], err)
+	return 1
+}
+
+// errReported is a failure about which all has been said.
+var errReported = errors.New("reported")
+
+// usageError is a wrong command line, about which the flag set has said why.
+type usageError struct{ error }
+
+// parse parses the flags of a command, which takes no other arguments.
+func parse(f *flag.FlagSet, args []string, stderr io.Writer) error {
+	f.SetOutput(stderr)
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return err
+	} else if err != nil {
+		return usageError{err}
+	}
+	if f.NArg() > 0 {
+		fmt.Fprintf(stderr, "weft %s: unexpected argument %q\n", f.Name(), f.Arg(0))
+		return usageError{errReported}
+	}
+	return nil
+}
