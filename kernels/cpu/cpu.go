@@ -26,7 +26,7 @@ func (Backend) Name() string { return "cpu" }
 
 // Alloc returns a [*Mem] of n bytes. More than the machine has is an error of kind [kernels.ErrMemory].
 func (Backend) Alloc(n int) (b kernels.Buffer, err error) {
-	if n < 0 || n > math.MaxInt-alignment {
+	if n < 0 || n > math.MaxInt-max(alignment, hugePage) {
 		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes", n)
 	}
 	if have := physical(); have > 0 && uint64(n) > have { // Go ends the process where the system has no more

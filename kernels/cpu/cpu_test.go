@@ -50,12 +50,12 @@ func TestOpen(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	dev := Backend{}
-	for _, n := range []int{0, 1, 63, 64, 1000, 1 << 20} {
+	for _, n := range []int{0, 1, 63, 64, 1000, 1 << 20, 4 << 20, 5<<20 + 1} {
 		b, err := dev.Alloc(n)
 		if err != nil || b.Bytes() != n {
 			t.Fatalf("%d bytes: %v, %v", n, b, err)
 		}
-		if at := uintptr(unsafe.Pointer(unsafe.SliceData(b.(*Mem).Data()))); n > 0 && at%64 != 0 {
+		if at := uintptr(unsafe.Pointer(unsafe.SliceData(b.(*Mem).Data()))); n > 0 && at%64 != 0 || n >= hugeMemory && at%hugePage != 0 {
 			t.Errorf("%d bytes at %#x", n, at)
 		}
 	}

@@ -7,15 +7,25 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Mem is memory of the CPU: Go memory without pointers, aligned to 64 bytes.
+// Mem is memory of the CPU: Go memory without pointers, aligned to 64 bytes, or to huge pages if it is large.
 type Mem struct{ data []byte }
 
 const alignment = 64 // a cache line, and the widest vector
 
 func newMem(n int) *Mem {
-	raw := make([]byte, n+alignment-1)
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (alignment - 1)
-	return &Mem{raw[skip : skip+n : skip+n]}
+	if n >= hugeMemory {
+		m := aligned(n, hugePage)
+		adviseHuge(m)
+		return &Mem{m}
+	}
+	return &Mem{aligned(n, alignment)}
+}
+
+// aligned is memory of n bytes at a multiple of a power of two.
+func aligned(n, to int) []byte {
+	raw := make([]byte, n+to-1)
+	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (to - 1)
+	return raw[skip : skip+n : skip+n]
 }
 
 // Bytes is the size.
