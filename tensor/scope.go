@@ -296,8 +296,8 @@ func (s *Scope) enter(op string) {
 
 func (s *Scope) leave() { s.busy.Store(0) }
 
-// adopt makes an operand usable in the step: lazy views are recorded, foreign steps and devices refused. The caller has
-// entered the step.
+// adopt makes an operand usable in the step: lazy views are recorded, host data copied to the device, foreign steps and
+// devices refused. The caller has entered the step.
 func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 	t.alive(op)
 	switch {
@@ -313,6 +313,8 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 		v := s.apply(l.Op, l.In, l.Ints, l.Floats)
 		s.enter(op)
 		return v
+	case t.blk.dev == nil && !s.dev.onHost():
+		return s.upload(op, t)
 	case t.blk.dev != nil && t.blk.dev.shared != s.dev.shared:
 		if t.root == nil {
 			Fail(ErrStep, op, "%v was kept on %s, the step runs on %s; ToSlice and FromSlice carry it over", t, t.blk.dev.Name(), s.dev.Name())

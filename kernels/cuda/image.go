@@ -27,6 +27,7 @@ type image struct {
 	target  string   // see rank
 	symbols []string // entry points, such as "softmax_fwd_bf16"
 	gzip    []byte   // a cubin, or PTX text
+	text    []byte   // in place of gzip: what the driver is given as it is
 }
 
 // images are all compiled kernels of this build. None exists yet.
@@ -67,6 +68,9 @@ func find(symbol string, g *GPU) (best *image, targets []string) {
 		if r := rank(m.target, g.Major, g.Minor); r > 0 && (best == nil || r > rank(best.target, g.Major, g.Minor)) {
 			best = m
 		}
+	}
+	if len(targets) == 0 && g.emulated() {
+		return emulated, []string{emulated.target}
 	}
 	return best, targets
 }
@@ -120,6 +124,8 @@ type loader struct {
 	kernels   map[*kernels.Op]*byType
 	functions map[string]*function
 	modules   map[*image]C.CUmodule
+
+	expressions map[pointwiseKey]*pointwiseFamily
 }
 
 // function returns an entry point, loading its image if need be.
@@ -142,6 +148,11 @@ func (l *loader) load(b *Backend, symbol string) (*function, error) {
 		return nil, kernels.Errorf(kernels.ErrDevice, "load", "kernel %s: this GPU has compute capability %s; in this build it is for %s",
 			symbol, b.gpu.Capability(), strings.Join(targets, ", "))
 	}
+	return l.entry(b, m, symbol)
+}
+
+// entry returns an entry point of an image. mu is held.
+func (l *loader) entry(b *Backend, m *image, symbol string) (*function, error) {
 	module, err := l.module(b, m)
 	if err != nil {
 		return nil, err
@@ -157,16 +168,24 @@ func (l *loader) load(b *Backend, symbol string) (*function, error) {
 	return f, nil
 }
 
+// data is what the driver is given, a copy.
+func (m *image) data() ([]byte, error) {
+	if m.text != nil {
+		return slices.Clone(m.text), nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(m.gzip))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
+
 // module returns the loaded form of an image.
 func (l *loader) module(b *Backend, m *image) (C.CUmodule, error) {
 	if module := l.modules[m]; module != nil {
 		return module, nil
 	}
-	r, err := gzip.NewReader(bytes.NewReader(m.gzip))
-	if err != nil {
-		return nil, kernels.Errorf(kernels.ErrDevice, "load", "image %s for %s: %v", m.family, m.target, err)
-	}
-	data, err := io.ReadAll(r)
+	data, err := m.data()
 	if err != nil {
 		return nil, kernels.Errorf(kernels.ErrDevice, "load", "image %s for %s: %v", m.family, m.target, err)
 	}
@@ -222,5 +241,5 @@ func (l *loader) free() {
 	for _, m := range l.modules {
 		moduleOf(m).Unload()
 	}
-	l.modules, l.functions, l.kernels = nil, nil, nil
+	l.modules, l.functions, l.kernels, l.expressions = nil, nil, nil, nil
 }

@@ -13,8 +13,13 @@ import (
 // error of kind [kernels.ErrDevice].
 type plan func(c *call, k *kernel, l *kernels.Launch) error
 
-// plans holds the plan of each operation that has kernels, by its symbol without element type. None exists yet.
+// plans holds the plan of each operation that has kernels, by its symbol without element type. Operations that are
+// expressions need no entry: planPointwise serves them.
 var plans = map[string]plan{}
+
+// families holds the plan of each operation that has several kernels, by its symbol without element type: the plan
+// finds them by c.named. They take float32.
+var families = map[string]plan{}
 
 // suffixes end the symbols of kernels.
 var suffixes = [8]string{
@@ -40,6 +45,12 @@ func (l *loader) kernel(b *Backend, op *kernels.Op, d kernels.DType) (*kernel, e
 		return k, nil
 	}
 	p := plans[base(op)]
+	if p == nil && op.Expr != nil {
+		return pointwiseKernel, nil
+	}
+	if f := families[base(op)]; f != nil && d == kernels.Float32 {
+		return &kernel{plan: f}, nil
+	}
 	if p == nil {
 		return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v", b.Name(), b.gpu.Name, d)
 	}

@@ -25,9 +25,10 @@ type call struct {
 	b        *Backend
 	op       string
 	launches []C.weft_launch
-	names    []string // of the kernels
-	values   []byte   // packed arguments; those of a launch begin at a multiple of 128
-	offsets  []uint32 // of each argument, from where its launch begins
+	names    []string       // of the kernels
+	values   []byte         // packed arguments; those of a launch begin at a multiple of 128
+	offsets  []uint32       // of each argument, from where its launch begins
+	spare    kernels.Buffer // of scratch
 }
 
 // Dim is the size of a grid, in blocks, or of a block, in threads.
@@ -84,6 +85,11 @@ func arg[T argument](c *call, v T) {
 	copy(p, unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
 }
 
+// structure appends a struct of numbers to the last launch, which is laid out as the kernel's parameter.
+func structure[T any](c *call, v *T) {
+	copy(c.space(unsafe.Sizeof(*v), unsafe.Alignof(*v)), unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)))
+}
+
 // space makes room for an argument of the last launch.
 func (c *call) space(size, alignment uintptr) []byte {
 	l := c.last()
@@ -111,10 +117,11 @@ func (c *call) extend(n int) {
 func roundUp(n, power int) int { return (n + power - 1) &^ (power - 1) }
 
 // pointer appends the address of an operand's first element.
-func (c *call) pointer(a *kernels.Arg) {
-	size := a.DType.Size()
-	off := a.Offset * size
-	arg(c, uint64(c.b.at(c.op, a.Buf, off, 0)))
+func (c *call) pointer(a *kernels.Arg) { arg(c, c.address(a)) }
+
+// address is where an operand's first element lies.
+func (c *call) address(a *kernels.Arg) uint64 {
+	return uint64(c.b.at(c.op, a.Buf, a.Offset*a.DType.Size(), 0))
 }
 
 // tensorMap appends a tensor map.

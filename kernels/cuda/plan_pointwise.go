@@ -1,0 +1,314 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/src"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+// Operations that are expressions share one plan. Their kernels are written by package src for the element types of a
+// launch and compiled when these first occur.
+
+var pointwiseKernel = &kernel{plan: planPointwise}
+
+// pointwiseKey identifies the kernels of an expression for element types: four bits each, operands before results.
+type pointwiseKey struct {
+	f     *expr.Func
+	types uint64
+}
+
+// pointwiseFamily is the three kernels of a key, as pointwise.cuh describes them.
+type pointwiseFamily struct {
+	vector, strided, strided64 *function
+	elements                   int // that a thread of vector computes
+}
+
+const (
+	pointwiseThreads = 256
+	maxPointwise     = 16 // operands and results of an operation
+)
+
+// keyOf is the key of a launch.
+func keyOf(l *kernels.Launch) (pointwiseKey, error) {
+	if len(l.In)+len(l.Out) > maxPointwise {
+		return pointwiseKey{}, kernels.Errorf(kernels.ErrDevice, l.Op.Name, "%d operands and results; kernels take %d", len(l.In)+len(l.Out), maxPointwise)
+	}
+	k := pointwiseKey{f: l.Op.Expr}
+	for _, as := range [2][]kernels.Arg{l.In, l.Out} {
+		for i := range as {
+			k.types = k.types<<4 | uint64(as[i].DType)
+		}
+	}
+	return k, nil
+}
+
+// pointwiseSource describes the kernels of a launch.
+func pointwiseSource(l *kernels.Launch) *src.Pointwise {
+	p := &src.Pointwise{Func: l.Op.Expr}
+	for _, a := range l.In {
+		p.In = append(p.In, a.DType)
+	}
+	for _, a := range l.Out {
+		p.Out = append(p.Out, a.DType)
+	}
+	p.Name = "pointwise_" + identifier(l.Op.Name)
+	for _, d := range slices.Concat(p.In, p.Out) {
+		p.Name += "_" + suffixes[d]
+	}
+	return p
+}
+
+// identifier makes a name one of C.
+func identifier(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// pointwise returns the kernels of a launch, compiling them if need be.
+func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily, error) {
+	key, err := keyOf(launch)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.RLock()
+	f := l.expressions[key]
+	l.mu.RUnlock()
+	if f != nil {
+		return f, nil
+	}
+	p := pointwiseSource(launch)
+	text, err := p.Text()
+	if err != nil {
+		return nil, kernels.Errorf(kernels.ErrDevice, launch.Op.Name, "device %s (%s) has no kernel for this operation: %v", b.Name(), b.gpu.Name, err)
+	}
+	symbols := []string{p.Name + "_vector", p.Name + "_strided", p.Name + "_strided64"}
+	m, err := compile(&b.gpu, p.Name, text, symbols)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f = &pointwiseFamily{elements: p.Vector()}
+	for i, to := range []**function{&f.vector, &f.strided, &f.strided64} {
+		if *to, err = l.entry(b, m, symbols[i]); err != nil {
+			return nil, err
+		}
+	}
+	if l.expressions == nil {
+		l.expressions = map[pointwiseKey]*pointwiseFamily{}
+	}
+	l.expressions[key] = f
+	return f, nil
+}
+
+// planPointwise chooses between the three kernels.
+func planPointwise(c *call, _ *kernel, l *kernels.Launch) error {
+	f, err := c.b.images.pointwise(c.b, l)
+	if err != nil {
+		return err
+	}
+	if len(l.Floats) < len(l.Op.Expr.Params) {
+		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params), l.Op.Expr.Params, len(l.Floats))
+	}
+	var s space
+	s.collapse(l.In, l.Out[0].Shape)
+	uniform, flat := s.uniform(l.In), c.aligned(l, f.elements)
+	for k := range l.In {
+		flat = flat && (uniform>>k&1 == 1 || s.flat(k) && c.aligned1(&l.In[k], f.elements))
+	}
+	switch {
+	case s.n == 0:
+		return nil
+	case flat:
+		if err := c.launch(f.vector, blocks((s.n+f.elements-1)/f.elements, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0); err != nil {
+			return err
+		}
+	case s.small():
+		if err := c.launch(f.strided, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0); err != nil {
+			return err
+		}
+	default:
+		if err := c.launch(f.strided64, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0); err != nil {
+			return err
+		}
+	}
+	c.operands(l, uniform)
+	arg(c, uint64(s.n))
+	switch {
+	case flat:
+	case s.small():
+		s.shape32(c)
+	default:
+		s.shape64(c)
+	}
+	return nil
+}
+
+// blocks is a grid of one dimension with at least n threads.
+func blocks(n, threads int) dim { return dim{uint32((n + threads - 1) / threads), 1, 1} }
+
+// aligned tells whether the results lie where a thread can store n elements at once.
+func (c *call) aligned(l *kernels.Launch, n int) bool {
+	for k := range l.Out {
+		if !c.aligned1(&l.Out[k], n) {
+			return false
+		}
+	}
+	return true
+}
+
+// aligned1 is aligned for one operand.
+func (c *call) aligned1(a *kernels.Arg, n int) bool {
+	size := a.DType.Size()
+	return uint64(c.b.at(c.op, a.Buf, a.Offset*size, 0))%uint64(size*n) == 0
+}
+
+// operands appends the struct Operands of pointwise.cuh.
+func (c *call) operands(l *kernels.Launch, uniform uint64) {
+	ins, scalars := max(1, len(l.In)), max(1, len(l.Op.Expr.Params))
+	size := 8*(ins+len(l.Out)+2) + 4*(1+scalars)
+	p := c.space(uintptr(roundUp(size, 8)), 8)
+	clear(p)
+	for k := range l.In {
+		c.put64(p[8*k:], &l.In[k])
+	}
+	p = p[8*ins:]
+	for k := range l.Out {
+		c.put64(p[8*k:], &l.Out[k])
+	}
+	p = p[8*len(l.Out):]
+	binary.LittleEndian.PutUint64(p, l.Random.Key)
+	binary.LittleEndian.PutUint64(p[8:], l.Random.Counter)
+	binary.LittleEndian.PutUint32(p[16:], uint32(uniform))
+	for k := range l.Op.Expr.Params {
+		binary.LittleEndian.PutUint32(p[20+4*k:], math.Float32bits(float32(l.Floats[k])))
+	}
+}
+
+// put64 writes the address of an operand's first element.
+func (c *call) put64(to []byte, a *kernels.Arg) {
+	binary.LittleEndian.PutUint64(to, uint64(c.b.at(c.op, a.Buf, a.Offset*a.DType.Size(), 0)))
+}
+
+// A space is the elements of a launch in the fewest dimensions through which every operand steps evenly.
+type space struct {
+	n       int // elements
+	rank    int
+	shape   [kernels.MaxDims]int
+	ins     int
+	strides [maxPointwise][kernels.MaxDims]int
+}
+
+// collapse sets s to the elements of operands that all have the given shape.
+func (s *space) collapse(in []kernels.Arg, shape []int) {
+	s.n, s.ins = kernels.Count(shape), len(in)
+	for d, size := range shape {
+		if size == 1 {
+			continue
+		}
+		merge := s.rank > 0
+		for k := range in {
+			merge = merge && s.strides[k][s.rank-1] == in[k].Strides[d]*size
+		}
+		if merge {
+			s.shape[s.rank-1] *= size
+		} else {
+			s.shape[s.rank] = size
+			s.rank++
+		}
+		for k := range in {
+			s.strides[k][s.rank-1] = in[k].Strides[d]
+		}
+	}
+}
+
+// uniform is the set of operands that are one element.
+func (s *space) uniform(in []kernels.Arg) (set uint64) {
+	for k := range in {
+		if s.strides[k] == [kernels.MaxDims]int{} {
+			set |= 1 << k
+		}
+	}
+	return set
+}
+
+// flat tells whether the elements of operand k lie side by side in the order of the result.
+func (s *space) flat(k int) bool {
+	step := 1
+	for d := s.rank - 1; d >= 0; d-- {
+		if s.strides[k][d] != step {
+			return false
+		}
+		step *= s.shape[d]
+	}
+	return true
+}
+
+// small tells whether 32 bits count the elements and place them in all operands.
+func (s *space) small() bool {
+	if s.n >= 1<<31 {
+		return false
+	}
+	for k := range s.ins {
+		reach := 0
+		for d := range s.rank {
+			if s.strides[k][d] < 0 {
+				return false
+			}
+			reach += (s.shape[d] - 1) * s.strides[k][d]
+		}
+		if reach >= 1<<31 {
+			return false
+		}
+	}
+	return true
+}
+
+// shape32 appends the struct Shape32 of index.cuh.
+func (s *space) shape32(c *call) {
+	p := c.space(uintptr(4+12*kernels.MaxDims+4*kernels.MaxDims*max(1, s.ins)), 4)
+	clear(p)
+	binary.LittleEndian.PutUint32(p, uint32(s.rank))
+	p = p[4:]
+	for d := range s.rank {
+		size := uint64(s.shape[d])
+		shift := bits.Len64(size - 1)
+		binary.LittleEndian.PutUint32(p[12*d:], uint32(size))
+		binary.LittleEndian.PutUint32(p[12*d+4:], uint32((uint64(1)<<32)*(1<<shift-size)/size+1))
+		binary.LittleEndian.PutUint32(p[12*d+8:], uint32(shift))
+	}
+	p = p[12*kernels.MaxDims:]
+	for k := range s.ins {
+		for d := range s.rank {
+			binary.LittleEndian.PutUint32(p[4*(k*kernels.MaxDims+d):], uint32(s.strides[k][d]))
+		}
+	}
+}
+
+// shape64 appends the struct Shape64 of index.cuh.
+func (s *space) shape64(c *call) {
+	p := c.space(uintptr(8+8*kernels.MaxDims+8*kernels.MaxDims*max(1, s.ins)), 8)
+	clear(p)
+	binary.LittleEndian.PutUint64(p, uint64(s.rank))
+	for d := range s.rank {
+		binary.LittleEndian.PutUint64(p[8+8*d:], uint64(s.shape[d]))
+	}
+	p = p[8+8*kernels.MaxDims:]
+	for k := range s.ins {
+		for d := range s.rank {
+			binary.LittleEndian.PutUint64(p[8*(k*kernels.MaxDims+d):], uint64(s.strides[k][d]))
+		}
+	}
+}
