@@ -1,0 +1,259 @@
+// Strict matrix products C = A B in the canonical order: K in chunks of 256; inside a chunk one chain of fused
+// multiply-adds in ascending k, from +0; chunks added in ascending order. A bias, if there is one, is added to the
+// finished rows.
+//
+// Operands have any strides. Products of a batch follow each other in C, which has no gaps.
+#include "index.cuh"
+
+namespace {
+
+constexpr int kChunk = 256;
+
+// Product is the launch: element (i, k) of A lies at a + i*a_row + k*a_column, and so on. The batch places the
+// operands of each product.
+template <class T> struct Product {
+  T* c;
+  const T *a, *b, *bias;  // bias may be null
+  uint32_t m, n, k, unused;
+  int64_t a_row, a_column, b_row, b_column, bias_step;
+};
+
+using Batch = Shape64<2>;
+
+// Tile is where a block works in C.
+struct Tile {
+  uint32_t m0, n0;
+};
+
+// choose gives the block its tile, and p the operands of its product. Blocks count the tiles of a row of C first,
+// then rows, then products.
+template <class T> DEV Tile choose(Product<T>& p, const Batch& batch, uint32_t size) {
+  const uint32_t across = (p.n + size - 1) / size, down = (p.m + size - 1) / size;
+  const uint32_t row = blockIdx.x / across, number = row / down;
+  uint64_t at[2];
+  locate(batch, (uint64_t)number, at);
+  p.a += at[0];
+  p.b += at[1];
+  p.c += (uint64_t)number * p.m * p.n;
+  return {(row - number * down) * size, (blockIdx.x - row * across) * size};
+}
+
+DEV float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+DEV double fused(double x, double y, double z) { return fma(x, y, z); }
+DEV float add(float x, float y) { return __fadd_rn(x, y); }
+DEV double add(double x, double y) { return __dadd_rn(x, y); }
+
+// ---- tiles of 128 x 128 ------------------------------------------------------------------------------
+
+// 256 threads, 8 x 8 elements of C each, as two strips of 4 rows and two of 4 columns. Operands pass through shared
+// memory by cp.async, in two stages of 8 steps of k, both with k as the slower dimension.
+constexpr int kTile = 128, kStep = 8, kThreads = 256;
+constexpr int kPitch = kTile + 4;  // copies that transpose then reach 32 different banks
+
+// Side is one operand as a thread copies it: `across` counts rows of A or columns of B. A thread has 4 elements
+// of each step of k: neighbours across, which it copies at once, or elements 32 apart.
+struct Side {
+  const float* p;        // the thread's first element at the present step
+  int64_t hop, advance;  // to its next element, and to the same at the next tile
+  uint32_t exist;        // elements that it may read; bit i: element i of those 32 apart
+  int16_t k, x;          // where its first element goes
+  bool wide;
+};
+
+// side prepares for the elements from `first` on of `size` across, with stride `step`; k has stride `down`.
+DEV Side side(const float* p, uint32_t first, uint32_t size, int64_t step, int64_t down) {
+  const int t = threadIdx.x;
+  const float* tile = p + first * step;
+  Side s;
+  s.wide = step == 1 && down % 4 == 0 && (uint64_t)tile % 16 == 0;
+  const bool along = !s.wide && down == 1;  // neighbouring threads go along k
+  s.k = (int16_t)(along ? t % kStep : t / 32);
+  s.x = (int16_t)(along ? t / kStep : s.wide ? t % 32 * 4 : t % 32);
+  s.hop = 32 * step;
+  s.advance = kStep * down;
+  s.p = tile + s.x * step + s.k * down;
+  const int left = (int)(size - first) - s.x;
+  s.exist = 0;
+  if (s.wide)
+    s.exist = left >= 4 ? 4 : left > 0 ? left : 0;
+  else
+    for (int i = 0; i < 4; i++) s.exist |= (uint32_t)(32 * i < left) << i;
+  return s;
+}
+
+// copy_tile brings the next kStep steps into shared memory, of which `left` exist. What lies outside across is zero.
+// A step that does not exist is -0 in one operand, so that its products are -0, which added to any number is that
+// number.
+template <bool NEGATIVE> DEV void copy_tile(Side& s, float (*tile)[kPitch], uint32_t left) {
+  float* to = &tile[s.k][s.x];
+  const bool any = s.k < (int)left;
+  if (NEGATIVE && !any) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) store<float>(to + (s.wide ? i : 32 * i), -0.f);
+  } else if (s.wide) {
+    const int bytes = any ? 4 * (int)s.exist : 0;
+    cp_async<16>(shared_address(to), s.p, bytes);
+  } else {
+    const float* from = s.p;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const bool exists = any && (s.exist >> i & 1);
+      cp_async<4>(shared_address(to + 32 * i), from, exists ? 4 : 0);
+      from += s.hop;
+    }
+  }
+  s.p += s.advance;
+}
+
+struct Fragment {
+  float x[8];
+};
+
+DEV Fragment fragment(const float* row, int second) {
+  const float4 u = load<float4>(row), v = load<float4>(row + second);
+  return {{u.x, u.y, u.z, u.w, v.x, v.y, v.z, v.w}};
+}
+
+DEV void large(Product<float> p, const Batch& batch) {
+  SHARED(float, tiles_a, [2][kStep][kPitch]);
+  SHARED(float, tiles_b, [2][kStep][kPitch]);
+  const Tile tile = choose(p, batch, kTile);
+  const uint32_t m0 = tile.m0, n0 = tile.n0;
+  Side a = side(p.a, m0, p.m, p.a_row, p.a_column), b = side(p.b, n0, p.n, p.b_column, p.b_row);
+
+  // Warps are 4 x 2 over the tile, 32 x 64 each; lanes are 4 x 8, with strips 16 rows and 32 columns apart.
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int row = warp / 2 * 32 + lane / 8 * 4, column = warp % 2 * 64 + lane % 8 * 4;
+  constexpr int kRows = 16, kColumns = 32;
+
+  // -0 and the first chain is that chain.
+  const float start = p.k ? -0.f : 0.f;
+  float chain[8][8], total[8][8];
+#pragma unroll
+  for (int i = 0; i < 8; i++)
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      chain[i][j] = 0.f;
+      total[i][j] = start;
+    }
+
+  auto copy = [&](uint32_t k0) {
+    if (k0 < p.k) {
+      copy_tile<true>(a, tiles_a[k0 / kStep % 2], p.k - k0);
+      copy_tile<false>(b, tiles_b[k0 / kStep % 2], p.k - k0);
+    }
+    cp_async_commit();
+  };
+  copy(0);
+#pragma unroll 1
+  for (uint32_t k0 = 0; k0 < p.k; k0 += kStep) {
+    copy(k0 + kStep);
+    cp_async_wait<1>();
+    __syncthreads();
+    const int stage = k0 / kStep % 2;
+#pragma unroll
+    for (int k = 0; k < kStep; k++) {
+      const Fragment u = fragment(&tiles_a[stage][k][row], kRows), v = fragment(&tiles_b[stage][k][column], kColumns);
+#pragma unroll
+      for (int i = 0; i < 8; i++)
+#pragma unroll
+        for (int j = 0; j < 8; j++) chain[i][j] = __fmaf_rn(u.x[i], v.x[j], chain[i][j]);
+    }
+    __syncthreads();
+    if ((k0 + kStep) % kChunk == 0 || k0 + kStep >= p.k)
+#pragma unroll
+      for (int i = 0; i < 8; i++)
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+          total[i][j] = __fadd_rn(total[i][j], chain[i][j]);
+          chain[i][j] = 0.f;
+        }
+  }
+
+  if (p.bias) {
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      const uint32_t c = n0 + column + j / 4 * kColumns + j % 4;
+      const float bias = c < p.n ? p.bias[c * p.bias_step] : 0.f;
+#pragma unroll
+      for (int i = 0; i < 8; i++) total[i][j] = __fadd_rn(total[i][j], bias);
+    }
+  }
+  const bool wide = p.n % 4 == 0 && (uint64_t)p.c % 16 == 0;
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    const uint32_t r = m0 + row + i / 4 * kRows + i % 4;
+    if (r >= p.m) continue;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const uint32_t c = n0 + column + h * kColumns;
+      float* to = p.c + (uint64_t)r * p.n + c;
+      if (wide && c < p.n)
+        store<float4>(to, {total[i][4 * h], total[i][4 * h + 1], total[i][4 * h + 2], total[i][4 * h + 3]});
+      else
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+          if (c + j < p.n) store<float>(to + j, total[i][4 * h + j]);
+    }
+  }
+}
+
+// ---- tiles of 32 x 32 --------------------------------------------------------------------------------
+
+// For small results, of which the large tiles would waste most, and for FP64: 256 threads, 4 elements of C each, one
+// below the other.
+constexpr int kSmall = 32, kSmallStep = 32;
+
+template <class T> DEV void small(Product<T> p, const Batch& batch) {
+  SHARED(T, tile_a, [kSmallStep][kSmall + 1]);
+  SHARED(T, tile_b, [kSmallStep][kSmall + 1]);
+  const Tile tile = choose(p, batch, kSmall);
+  const uint32_t m0 = tile.m0, n0 = tile.n0;
+  const int x = threadIdx.x % 32, y = threadIdx.x / 32;
+  const T zero = T(0), start = p.k ? -zero : zero;
+  T chain[4] = {zero, zero, zero, zero}, total[4] = {start, start, start, start};
+#pragma unroll 1
+  for (uint32_t k0 = 0; k0 < p.k; k0 += kSmallStep) {
+    // Neighbouring threads read along the side whose elements are neighbours.
+    const bool a_along = p.a_column == 1, b_along = p.b_row == 1;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const uint32_t z = y + 8 * i;
+      const uint32_t ak = a_along ? x : z, am = a_along ? z : x, bk = b_along ? x : z, bn = b_along ? z : x;
+      tile_a[ak][am] = m0 + am < p.m && k0 + ak < p.k ? p.a[(m0 + am) * p.a_row + (k0 + ak) * p.a_column] : zero;
+      tile_b[bk][bn] = n0 + bn < p.n && k0 + bk < p.k ? p.b[(k0 + bk) * p.b_row + (n0 + bn) * p.b_column] : zero;
+    }
+    __syncthreads();
+    const int steps = p.k - k0 < kSmallStep ? (int)(p.k - k0) : kSmallStep;
+    for (int k = 0; k < steps; k++) {
+      const T v = tile_b[k][x];
+#pragma unroll
+      for (int i = 0; i < 4; i++) chain[i] = fused(tile_a[k][y + 8 * i], v, chain[i]);
+    }
+    __syncthreads();
+    if ((k0 + kSmallStep) % kChunk == 0 || k0 + kSmallStep >= p.k)
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        total[i] = add(total[i], chain[i]);
+        chain[i] = zero;
+      }
+  }
+  const uint32_t c = n0 + x;
+  if (c >= p.n) return;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const uint32_t r = m0 + y + 8 * i;
+    if (r < p.m) p.c[(uint64_t)r * p.n + c] = p.bias ? add(total[i], p.bias[c * p.bias_step]) : total[i];
+  }
+}
+
+}  // namespace
+
+KERNEL(matmul_large_f32, kThreads, 1)(Product<float> p, Batch batch) { large(p, batch); }
+EXPORT(matmul_large_f32);
+
+KERNEL(matmul_f32, 256, 4)(Product<float> p, Batch batch) { small(p, batch); }
+EXPORT(matmul_f32);
+
+KERNEL(matmul_f64, 256, 4)(Product<double> p, Batch batch) { small(p, batch); }
+EXPORT(matmul_f64);
