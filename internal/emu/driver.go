@@ -194,12 +194,18 @@ func (d *Driver) Function(module uintptr, name string) (uintptr, error) {
 	return *f, err
 }
 
-// Launch queues a kernel in a stream. Each argument is a number, a Ptr, or a struct as the kernel declares it.
+// Launch queues a kernel in a stream. Each argument is a number, a Ptr, or a struct as the kernel declares it or its
+// bytes.
 func (d *Driver) Launch(f uintptr, grid, block [3]uint32, shared int, stream uintptr, args ...any) error {
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	parameters := make([]unsafe.Pointer, len(args)+1)
 	for i, a := range args {
+		if b, ok := a.([]byte); ok {
+			parameters[i] = unsafe.Pointer(&b[0])
+			pins.Pin(parameters[i])
+			continue
+		}
 		p := reflect.New(reflect.TypeOf(a))
 		p.Elem().Set(reflect.ValueOf(a))
 		parameters[i] = p.UnsafePointer()

@@ -1,15 +1,47 @@
-// Moving and filling memory.
-#include "prim.cuh"
+// Moving and filling memory, by the width of an element in bytes: values are only passed on.
+#include "index.cuh"
 
 namespace {
 
-// fill writes n elements of one value, 16 bytes at a time where the address allows.
+constexpr int kThreads = 256;
+
+DEV bool aligned16(const void* p) { return (uint64_t)p % 16 == 0; }
+
+// fill writes n elements of one value, 16 bytes a thread.
 template <class T> DEV void fill(T* to, T value, uint64_t n) {
-  const uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) to[i] = value;
+  constexpr int kWide = 16 / sizeof(T);
+  const uint64_t i = thread_number() * kWide;
+  if (aligned16(to) && i + kWide <= n) {
+    uint64_t word = value;
+#pragma unroll
+    for (int bits = 8 * sizeof(T); bits < 64; bits *= 2) word |= word << bits;
+    const uint32_t low = (uint32_t)word, high = (uint32_t)(word >> 32);
+    store<uint4>(to + i, {low, high, low, high});
+    return;
+  }
+  for (uint64_t j = i; j < i + kWide && j < n; j++) to[j] = value;
+}
+
+// copy moves n elements between two layouts; operand 0 of the shape is where they go.
+template <class T, class Shape> DEV void copy(T* to, const T* from, uint64_t n, const Shape& shape) {
+  const uint64_t i = thread_number();
+  if (i >= n) return;
+  typename Shape::Index at[2];
+  locate(shape, (typename Shape::Index)i, at);
+  to[at[0]] = from[at[1]];
 }
 
 }  // namespace
 
-KERNEL(fill_b4, 256, 8)(uint32_t* to, uint32_t value, uint64_t n) { fill(to, value, n); }
-EXPORT(fill_b4);
+#define WIDTH(name, T)                                                                                           \
+  KERNEL(fill_##name, kThreads, 8)(T* to, T value, uint64_t n) { fill(to, value, n); }                           \
+  EXPORT(fill_##name);                                                                                           \
+  KERNEL(copy_##name, kThreads, 8)(T* to, const T* from, uint64_t n, Shape32<2> shape) { copy(to, from, n, shape); } \
+  EXPORT(copy_##name);                                                                                           \
+  KERNEL(copy64_##name, kThreads, 4)(T* to, const T* from, uint64_t n, Shape64<2> shape) { copy(to, from, n, shape); } \
+  EXPORT(copy64_##name);
+
+WIDTH(b1, uint8_t)
+WIDTH(b2, uint16_t)
+WIDTH(b4, uint32_t)
+WIDTH(b8, uint64_t)

@@ -1,0 +1,483 @@
+//go:build emu && cgo && linux
+
+package emu
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/kernels/cuda/src"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+// The tests of this file compare kernels with kernels/cpu, bit for bit, over random shapes and layouts.
+
+// shapes is the number of shapes that each operation is tried on: in the plain build under all schedules, in the
+// checked build a few.
+const shapes = 20
+
+// eachBuild runs f for random cases on both builds. Schedules, copies and streams vary with the case.
+func eachBuild(t *testing.T, f func(t *testing.T, d *Driver, r *rand.Rand)) {
+	orders := []string{"fifo", "lifo", "random", "skewed"}
+	whens := []string{"early", "late", "random"}
+	for _, x := range []struct {
+		name   string
+		driver *Driver
+		cases  int
+	}{{"plain", plain, shapes}, {"checked", checkedDriver, shapes / 4}} {
+		for i := range x.cases {
+			t.Run(fmt.Sprint(x.name, i), func(t *testing.T) {
+				d := fresh(t, x.driver, "order", orders[i%4], "copies", whens[i%3], "streams", whens[i/3%3], "seed", fmt.Sprint(i))
+				f(t, d, rand.New(rand.NewPCG(uint64(i), 9)))
+			})
+		}
+	}
+}
+
+// tensor is an operand on both sides.
+type tensor struct {
+	arg  kernels.Arg
+	data []byte
+	ptr  Ptr
+}
+
+var backend = func() kernels.Backend {
+	b, err := kernels.Open("cpu")
+	if err != nil {
+		panic(err)
+	}
+	return b
+}()
+
+// dims is a random shape of up to three dimensions.
+func dims(r *rand.Rand, most int) []int {
+	s := make([]int, 1+r.IntN(3))
+	for i := range s {
+		s[i] = 1 + r.IntN(most)
+		if r.IntN(6) == 0 {
+			s[i] = 1
+		}
+	}
+	return s
+}
+
+// layout is a random layout of a shape: contiguous, transposed, with gaps, or broadcast along some axes, and the number
+// of elements of its buffer.
+func layout(r *rand.Rand, shape []int) (kernels.Layout, int) {
+	l := kernels.Layout{Shape: shape, Strides: make([]int, len(shape)), Offset: r.IntN(2) * r.IntN(5)}
+	kind := r.IntN(4)
+	order := r.Perm(len(shape))
+	n := 1
+	for i := range shape {
+		d := len(shape) - 1 - i
+		if kind == 1 {
+			d = order[i]
+		}
+		if kind == 3 && r.IntN(2) == 0 {
+			continue // broadcast: stride 0
+		}
+		l.Strides[d] = n
+		n *= shape[d]
+		if kind == 2 {
+			n += r.IntN(3)
+		}
+	}
+	return l, l.Offset + n
+}
+
+// random32 fills a buffer with numbers of all kinds, or of a size that sums show every rounding of.
+func random32(r *rand.Rand, n int, wild bool) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		switch {
+		case wild && r.IntN(4) == 0:
+			x[i] = specials[r.IntN(len(specials))]
+		case wild && r.IntN(4) == 0:
+			x[i] = math.Float32frombits(r.Uint32())
+		default:
+			x[i] = float32(r.NormFloat64())
+		}
+	}
+	return x
+}
+
+// encode rounds numbers to bytes of an element type.
+func encode(x []float32, d kernels.DType) []byte {
+	var b []byte
+	for _, v := range x {
+		u := math.Float32bits(v)
+		switch d {
+		case kernels.Float32:
+			b = append(b, byte(u), byte(u>>8), byte(u>>16), byte(u>>24))
+		case kernels.BFloat16:
+			b = append(b, byte(u>>16), byte(u>>24))
+		case kernels.Float16:
+			b = append(b, byte(u), byte(u>>16)) // any bits will do
+		case kernels.Bool:
+			b = append(b, byte(u>>16&1))
+		}
+	}
+	return b
+}
+
+// place puts bytes on both sides.
+func place(t *testing.T, d *Driver, dtype kernels.DType, l kernels.Layout, data []byte) tensor {
+	t.Helper()
+	buf, err := backend.Alloc(max(1, len(data)))
+	must(t, err)
+	backend.CopyIn(0, buf, 0, data)
+	return tensor{kernels.Arg{Buf: buf, DType: dtype, Layout: l}, data, upload(t, d, data)}
+}
+
+// contiguous is a result of the given shape.
+func contiguous(t *testing.T, d *Driver, dtype kernels.DType, shape []int) tensor {
+	l := kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}
+	return place(t, d, dtype, l, make([]byte, kernels.Count(shape)*dtype.Size()))
+}
+
+// input is a random operand.
+func input(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, shape []int, wild bool) tensor {
+	l, n := layout(r, shape)
+	return place(t, d, dtype, l, encode(random32(r, n, wild), dtype))
+}
+
+// first is the address of the operand's first element on the device.
+func (x tensor) first() Ptr { return x.ptr + Ptr(x.arg.Offset*x.arg.DType.Size()) }
+
+// compare holds the result on the device to that of the CPU.
+func compare(t *testing.T, d *Driver, what string, x tensor) {
+	t.Helper()
+	n := x.arg.Len()
+	want := make([]byte, n*x.arg.DType.Size())
+	backend.CopyOut(0, want, x.arg.Buf, 0)
+	must(t, backend.Synchronize(0))
+	got := download[byte](t, d, x.ptr, len(want))
+	for i := range n {
+		g, w := number(got, i, x.arg.DType), number(want, i, x.arg.DType)
+		if !same(g, w) {
+			t.Fatalf("%s: element %d of %v is %v (%x), on the CPU %v (%x)", what, i, x.arg.Shape, g, g, w, w)
+		}
+	}
+}
+
+// number is element i.
+func number(b []byte, i int, d kernels.DType) float32 {
+	p := unsafe.Pointer(&b[i*d.Size()])
+	switch d {
+	case kernels.Float32:
+		return *(*float32)(p)
+	case kernels.BFloat16:
+		return math.Float32frombits(uint32(*(*uint16)(p)) << 16)
+	case kernels.Float16:
+		h := *(*uint16)(p)
+		if h&0x7c00 == 0x7c00 && h&0x3ff != 0 {
+			return float32(math.NaN())
+		}
+		return float32(h) // equal numbers are equal bits
+	}
+	return float32(b[i])
+}
+
+func blocks(n, threads int) [3]uint32 { return [3]uint32{uint32((n + threads - 1) / threads), 1, 1} }
+
+// each launches a kernel with at least n threads, in blocks of 256.
+func (d *Driver) each(t *testing.T, f uintptr, n int, args ...any) {
+	t.Helper()
+	if n > 0 {
+		must(t, d.Launch(f, blocks(n, 256), [3]uint32{256, 1, 1}, 0, 0, args...))
+	}
+}
+
+// pointwiseCases are expressions with the types of their operands and results.
+var pointwiseCases = []struct {
+	name, src    string
+	args, params string
+	in, out      []kernels.DType
+}{
+	{"add", "a + b", "a b", "", []kernels.DType{f32, f32}, []kernels.DType{f32}},
+	{"gelu", "gelu(x)", "x", "", []kernels.DType{f32}, []kernels.DType{f32}},
+	{"gelu_bf16", "gelu(x)", "x", "", []kernels.DType{kernels.BFloat16}, []kernels.DType{kernels.BFloat16}},
+	{"mixed", "sin(a)*s + where(c, b, 1/b)", "a b c", "s", []kernels.DType{f32, kernels.Float16, kernels.Bool}, []kernels.DType{f32}},
+	{"dropout", "where(rand(2) < p, 0, x/(1 - p)) + rand(5)*rand(2)", "x", "p", []kernels.DType{f32}, []kernels.DType{f32}},
+	{"dropout_f16", "where(rand() < p, 0, x)", "x", "p", []kernels.DType{kernels.Float16}, []kernels.DType{kernels.Float16}},
+	{"compare", "x < y; x*y", "x y", "", []kernels.DType{f32, f32}, []kernels.DType{kernels.Bool, kernels.BFloat16}},
+	{"constant", "0.25*s", "", "s", nil, []kernels.DType{f32}},
+	{"adamw", "m1 = b1*m + r1*g; v1 = b2*v + r2*(g*g); p*(1 - lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps)); m1; v1", "p g m v c1 c2",
+		"lr b1 r1 b2 r2 eps decay", []kernels.DType{f32, f32, f32, f32, f32, f32}, []kernels.DType{f32, f32, f32}},
+}
+
+const f32 = kernels.Float32
+
+func TestPointwise(t *testing.T) {
+	modules := map[*Driver]uintptr{}
+	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
+		if modules[d] == 0 {
+			modules[d] = compiled(t, d, "pointwise_cases.cu", pointwiseText(t))
+		}
+		for _, c := range pointwiseCases {
+			p := src.Pointwise{Name: c.name, Func: expr.Must(c.src, strings.Fields(c.args), strings.Fields(c.params)), In: c.in, Out: c.out}
+			testPointwise(t, d, r, modules[d], &p)
+		}
+	})
+}
+
+func pointwiseText(t *testing.T) string {
+	var all strings.Builder
+	for _, c := range pointwiseCases {
+		p := src.Pointwise{Name: c.name, Func: expr.Must(c.src, strings.Fields(c.args), strings.Fields(c.params)), In: c.in, Out: c.out}
+		text, err := p.Text()
+		must(t, err)
+		all.WriteString(text)
+	}
+	return all.String()
+}
+
+func testPointwise(t *testing.T, d *Driver, r *rand.Rand, module uintptr, p *src.Pointwise) {
+	t.Helper()
+	shape := dims(r, 20)
+	n := kernels.Count(shape)
+	l := kernels.Launch{Op: &kernels.Op{Name: p.Name, Expr: p.Func}, Random: kernels.Random{Key: r.Uint64(), Counter: r.Uint64()}}
+	var addresses, results []uintptr
+	var strides [][]int
+	uniform, simple := uint32(0), r.IntN(2) == 0
+	for k, dtype := range p.In {
+		var x tensor
+		switch {
+		case simple && r.IntN(4) == 0:
+			x = place(t, d, dtype, kernels.Layout{Shape: shape, Strides: make([]int, len(shape))}, encode(random32(r, 1, true), dtype))
+			uniform |= 1 << k
+		case simple:
+			x = contiguous(t, d, dtype, shape)
+			data := encode(random32(r, n, true), dtype)
+			backend.CopyIn(0, x.arg.Buf, 0, data)
+			must(t, Upload(d, x.ptr, data))
+		default:
+			x = input(t, d, r, dtype, shape, true)
+		}
+		l.In = append(l.In, x.arg)
+		strides = append(strides, x.arg.Strides)
+		addresses = append(addresses, uintptr(x.first()))
+	}
+	var out []tensor
+	for _, dtype := range p.Out {
+		out = append(out, contiguous(t, d, dtype, shape))
+		l.Out = append(l.Out, out[len(out)-1].arg)
+		results = append(results, uintptr(out[len(out)-1].ptr))
+	}
+	for range p.Func.Params {
+		l.Floats = append(l.Floats, r.Float64())
+	}
+	must(t, backend.Run(&l))
+
+	operands := p.AppendOperands(nil, addresses, results, l.Random, uniform, l.Floats)
+	if simple {
+		f, err := d.Function(module, p.Name+"_vector")
+		must(t, err)
+		d.each(t, f, (n+p.Vector()-1)/p.Vector(), operands, uint64(n))
+	} else {
+		if len(strides) == 0 {
+			strides = [][]int{make([]int, len(shape))}
+		}
+		sizes, steps := src.Collapse(shape, strides...)
+		suffix, packed := "_strided", src.AppendShape32(nil, sizes, steps...)
+		if r.IntN(2) == 0 {
+			suffix, packed = "_strided64", src.AppendShape64(nil, sizes, steps...)
+		}
+		f, err := d.Function(module, p.Name+suffix)
+		must(t, err)
+		d.each(t, f, n, operands, uint64(n), packed)
+	}
+	for k := range out {
+		compare(t, d, fmt.Sprintf("%s, result %d", p.Name, k), out[k])
+	}
+}
+
+func TestCopyAndFill(t *testing.T) {
+	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
+		shape := dims(r, 12)
+		from, nFrom := layout(r, shape)
+		to, nTo := layout(r, shape)
+		for d := range to.Strides {
+			if to.Strides[d] == 0 && shape[d] > 1 {
+				to, nTo = kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}, kernels.Count(shape)
+			}
+		}
+		data := random32(r, nFrom, true)
+		x, y := upload(t, d, data), upload(t, d, make([]float32, nTo))
+		want := make([]float32, nTo)
+		index := make([]int, len(shape))
+		for i := range kernels.Count(shape) {
+			a, b := to.Offset, from.Offset
+			for k := len(shape) - 1; k >= 0; k-- {
+				index[k] = i % shape[k]
+				i /= shape[k]
+				a += index[k] * to.Strides[k]
+				b += index[k] * from.Strides[k]
+			}
+			want[a] = data[b]
+		}
+		sizes, steps := src.Collapse(shape, to.Strides, from.Strides)
+		name, packed := "copy_b4", src.AppendShape32(nil, sizes, steps...)
+		if r.IntN(2) == 0 {
+			name, packed = "copy64_b4", src.AppendShape64(nil, sizes, steps...)
+		}
+		n := kernels.Count(shape)
+		d.each(t, function(t, d, name), n, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), uint64(n), packed)
+		for i, got := range download[float32](t, d, y, nTo) {
+			if math.Float32bits(got) != math.Float32bits(want[i]) {
+				t.Fatalf("%s %v from %v to %v: element %d is %v, want %v", name, shape, from, to, i, got, want[i])
+			}
+		}
+		testFill[uint8](t, d, r, "fill_b1")
+		testFill[uint16](t, d, r, "fill_b2")
+		testFill[uint32](t, d, r, "fill_b4")
+		testFill[uint64](t, d, r, "fill_b8")
+	})
+}
+
+func testFill[T uint8 | uint16 | uint32 | uint64](t *testing.T, d *Driver, r *rand.Rand, name string) {
+	t.Helper()
+	n, skip, value := r.IntN(600), r.IntN(3), T(r.Uint64())
+	p := upload(t, d, make([]T, n+8))
+	size := int(unsafe.Sizeof(value))
+	d.each(t, function(t, d, name), (n*size+15)/16+1, p+Ptr(skip*size), value, uint64(n))
+	for i, got := range download[T](t, d, p, n+8) {
+		if inside := i >= skip && i < skip+n; inside && got != value || !inside && got != 0 {
+			t.Fatalf("%s of %d from %d: element %d is %x", name, n, skip, i, got)
+		}
+	}
+}
+
+func TestUniform(t *testing.T) {
+	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
+		n, first := r.IntN(3000), uint64(r.IntN(100))
+		s := philox.Source{Key: r.Uint64(), Counter: r.Uint64(), Stream: r.Uint32()}
+		want := make([]float32, n)
+		philox.Uniform(want, s, first)
+		p := upload(t, d, make([]float32, n))
+		d.each(t, function(t, d, "uniform_f32"), n/4+2, p, uint64(n), s.Key, s.Counter, s.Stream, first)
+		for i, got := range download[float32](t, d, p, n) {
+			if got != want[i] {
+				t.Fatalf("number %d from %d of %v is %v, want %v", i, first, s, got, want[i])
+			}
+		}
+	})
+}
+
+func TestReduce(t *testing.T) {
+	folds := []struct {
+		name string
+		run  func(l *kernels.Launch)
+	}{{"sum", cpu.Sum}, {"prod", cpu.Prod}, {"max", cpu.Max}, {"min", cpu.Min}}
+	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
+		for i, f := range folds {
+			rows, n := 1+r.IntN(9), 1+r.IntN(700)
+			if i == 0 && r.IntN(2) == 0 {
+				rows, n = 1+r.IntN(2), 16_000+r.IntN(40_000) // several blocks
+			}
+			step := n + r.IntN(3)
+			x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}}, encode(random32(r, rows*step, i > 1), f32))
+			y := contiguous(t, d, f32, []int{rows})
+			f.run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
+			kernel := function(t, d, f.name+"_rows_f32")
+			reduceRows(t, d, kernel, y.ptr, x.ptr, rows, n, step)
+			compare(t, d, fmt.Sprint(f.name, " of rows ", n), y)
+			testColumns(t, d, r, f.name, f.run, kernel)
+			testStrided(t, d, r, f.name, f.run, kernel)
+		}
+	})
+}
+
+// foldBlocks is the number of blocks of the canonical order.
+func foldBlocks(n int) int { return (n + 16383) / 16384 }
+
+// reduceRows reduces rows, level by level.
+func reduceRows(t *testing.T, d *Driver, kernel uintptr, y, x Ptr, rows, n, step int) {
+	t.Helper()
+	b := foldBlocks(n)
+	to := y
+	if b > 1 {
+		to = upload(t, d, make([]float32, rows*b))
+	}
+	d.each(t, kernel, 32*rows*b, to, x, uint64(rows), uint64(n), uint64(step))
+	if b > 1 {
+		reduceRows(t, d, kernel, y, to, rows, b, b)
+	}
+}
+
+func testColumns(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*kernels.Launch), second uintptr) {
+	t.Helper()
+	count, n, columns := 1+r.IntN(3), 1+r.IntN(300), 1+r.IntN(70)
+	if name == "sum" && r.IntN(4) == 0 {
+		count, n, columns = 1, 16_500+r.IntN(17_000), 1+r.IntN(3)
+	}
+	step := columns + r.IntN(3)
+	x := place(t, d, f32, kernels.Layout{Shape: []int{count, n, columns}, Strides: []int{n * step, step, 1}}, encode(random32(r, count*n*step, false), f32))
+	y := contiguous(t, d, f32, []int{count, columns})
+	run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
+	b := foldBlocks(n)
+	to := y.ptr
+	if b > 1 {
+		to = upload(t, d, make([]float32, count*columns*b))
+	}
+	grid := [3]uint32{uint32(columns+31) / 32, uint32(b), uint32(count)}
+	must(t, d.Launch(function(t, d, name+"_columns_f32"), grid, [3]uint32{256, 1, 1}, 0, 0, to, x.ptr, uint64(columns), uint64(n), uint64(step), uint64(n*step)))
+	if b > 1 {
+		reduceRows(t, d, second, y.ptr, to, count*columns, b, b)
+	}
+	compare(t, d, fmt.Sprintf("%s of columns [%d %d %d]", name, count, n, columns), y)
+}
+
+func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*kernels.Launch), second uintptr) {
+	t.Helper()
+	shape := dims(r, 14)
+	x := input(t, d, r, f32, shape, false)
+	var axes, keptShape, kept, reducedShape, reduced []int
+	for k, size := range shape {
+		if r.IntN(2) == 0 {
+			axes, reducedShape, reduced = append(axes, k), append(reducedShape, size), append(reduced, x.arg.Strides[k])
+		} else {
+			keptShape, kept = append(keptShape, size), append(kept, x.arg.Strides[k])
+		}
+	}
+	y := contiguous(t, d, f32, keptShape)
+	run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: axes})
+	pack, suffix := src.AppendShape32, "_strided_f32"
+	if r.IntN(2) == 0 {
+		pack, suffix = src.AppendShape64, "_strided64_f32"
+	}
+	packed := func(shape, strides []int) []byte {
+		sizes, steps := src.Collapse(shape, strides)
+		return pack(nil, sizes, steps...)
+	}
+	results, n := kernels.Count(keptShape), kernels.Count(reducedShape)
+	d.each(t, function(t, d, name+suffix), 32*results, y.ptr, x.first(), uint64(results), uint64(n), packed(keptShape, kept), packed(reducedShape, reduced))
+	compare(t, d, fmt.Sprintf("%s of %v along %v", name, x.arg.Layout, axes), y)
+}
+
+func TestSoftmax(t *testing.T) {
+	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
+		for _, n := range []int{1 + r.IntN(1024), 1 + r.IntN(3000), 1 + r.IntN(40_000)} {
+			rows := 1 + r.IntN(max(1, min(9, 20_000/n)))
+			step := n + r.IntN(3)
+			x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}}, encode(random32(r, rows*step, r.IntN(8) == 0), f32))
+			y := contiguous(t, d, f32, []int{rows, n})
+			cpu.Softmax(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
+			if n <= 1024 && r.IntN(4) > 0 {
+				must(t, d.Launch(function(t, d, "softmax_fwd_short_f32"), blocks(rows, 4), [3]uint32{128, 1, 1}, 0, 0,
+					y.ptr, x.ptr, uint64(rows), uint32(n), uint64(n), uint64(step)))
+			} else {
+				must(t, d.Launch(function(t, d, "softmax_fwd_long_f32"), [3]uint32{uint32(rows), 1, 1}, [3]uint32{256, 1, 1}, 0, 0,
+					y.ptr, x.ptr, uint32(n), uint64(n), uint64(step)))
+			}
+			compare(t, d, "softmax", y)
+		}
+	})
+}

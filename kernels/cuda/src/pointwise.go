@@ -1,0 +1,112 @@
+package src
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+// A Pointwise is the kernels of an expression for given types of its operands and results.
+type Pointwise struct {
+	Name    string // of the operation and its types, such as "gelu_bf16"; a C identifier
+	Func    *expr.Func
+	In, Out []kernels.DType
+}
+
+// elements are the types that pointwise kernels have, by their names in pointwise.cuh.
+var elements = map[kernels.DType]string{
+	kernels.Float32: "float", kernels.Float16: "f16", kernels.BFloat16: "bf16", kernels.Bool: "boolean",
+}
+
+// Vector is the number of elements that a thread of the kernel Name_vector computes: 16 bytes of the widest type.
+func (p *Pointwise) Vector() int {
+	widest := 1
+	for _, d := range slices.Concat(p.In, p.Out) {
+		widest = max(widest, d.Size())
+	}
+	return min(8, 16/widest)
+}
+
+// Text is the source of the kernels Name_vector, Name_strided and Name_strided64.
+func (p *Pointwise) Text() (string, error) {
+	in, err := types(p.In, len(p.Func.Args))
+	if err != nil {
+		return "", fmt.Errorf("pointwise %s: operands: %w", p.Name, err)
+	}
+	out, err := types(p.Out, len(p.Func.Roots))
+	if err != nil {
+		return "", fmt.Errorf("pointwise %s: results: %w", p.Name, err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "// %s\n#include \"pointwise.cuh\"\n\n", strings.Join(strings.Fields(p.Func.Src), " "))
+	fmt.Fprintf(&b, "struct %s {\n  using In = Types<%s>;\n  using Out = Types<%s>;\n", p.Name, in, out)
+	fmt.Fprintf(&b, "  static constexpr int scalars = %d;\n", len(p.Func.Params))
+	body, streams := statements(p.Func)
+	fmt.Fprintf(&b, "  using Streams = RandomStreams<%s>;\n", streams)
+	b.WriteString("  DEV_METHOD static void apply(const float* in, const float* scalar, const float* random, float* out) {\n")
+	b.WriteString(body)
+	fmt.Fprintf(&b, "  }\n};\nPOINTWISE(%s, %d)\n", p.Name, p.Vector())
+	return b.String(), nil
+}
+
+// types lists n element types.
+func types(ds []kernels.DType, n int) (string, error) {
+	if len(ds) != n {
+		return "", fmt.Errorf("%d types for %d", len(ds), n)
+	}
+	var names []string
+	for _, d := range ds {
+		if elements[d] == "" {
+			return "", fmt.Errorf("no kernels for %v", d)
+		}
+		names = append(names, elements[d])
+	}
+	return strings.Join(names, ", "), nil
+}
+
+// statements computes the nodes of f one after the other, each by the function of its instruction in z_lane.cuh, and
+// lists the random streams in the order in which the statements number them.
+func statements(f *expr.Func) (body, streams string) {
+	var b strings.Builder
+	var drawn []string
+	names := map[*expr.Node]string{}
+	for i, n := range f.Order() {
+		switch n.Op {
+		case expr.Arg:
+			names[n] = fmt.Sprintf("in[%d]", n.K)
+		case expr.Param:
+			names[n] = fmt.Sprintf("scalar[%d]", n.K)
+		case expr.Const:
+			names[n] = constant(float32(n.C))
+		case expr.Rand:
+			stream := fmt.Sprint(n.K)
+			if !slices.Contains(drawn, stream) {
+				drawn = append(drawn, stream)
+			}
+			names[n] = fmt.Sprintf("random[%d]", slices.Index(drawn, stream))
+		default:
+			var args []string
+			for _, x := range n.Operands() {
+				args = append(args, names[x])
+			}
+			names[n] = fmt.Sprint("v", i)
+			fmt.Fprintf(&b, "    const float v%d = f32_%v(%s);\n", i, n.Op, strings.Join(args, ", "))
+		}
+	}
+	for k, r := range f.Roots {
+		fmt.Fprintf(&b, "    out[%d] = %s;\n", k, names[r])
+	}
+	return b.String(), strings.Join(drawn, ", ")
+}
+
+// constant is a number with exactly the bits of x.
+func constant(x float32) string {
+	if x != x || math.IsInf(float64(x), 0) {
+		return fmt.Sprintf("__uint_as_float(%#xu)", math.Float32bits(x))
+	}
+	return fmt.Sprintf("%xf", x)
+}

@@ -1,0 +1,105 @@
+package src
+
+import (
+	"flag"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+var update = flag.Bool("update", false, "write z_lane.cuh")
+
+// TestInstructions holds z_lane.cuh to the instructions.
+func TestInstructions(t *testing.T) {
+	if *update {
+		if err := os.WriteFile("z_lane.cuh", []byte(Instructions()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile("z_lane.cuh")
+	if err != nil || string(text) != Instructions() {
+		t.Errorf("z_lane.cuh is not that of the instructions: run go test ./kernels/cuda/src -update (%v)", err)
+	}
+}
+
+func TestPointwiseText(t *testing.T) {
+	p := Pointwise{
+		Name: "drop_bf16",
+		Func: expr.Must("where(rand(3) < p, 0, x*1.5)", []string{"x"}, []string{"p"}),
+		In:   []kernels.DType{kernels.BFloat16}, Out: []kernels.DType{kernels.Float32},
+	}
+	text, err := p.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `// where(rand(3) < p, 0, x*1.5)
+#include "pointwise.cuh"
+
+struct drop_bf16 {
+  using In = Types<bf16>;
+  using Out = Types<float>;
+  static constexpr int scalars = 1;
+  using Streams = RandomStreams<3>;
+  DEV_METHOD static void apply(const float* in, const float* scalar, const float* random, float* out) {
+    const float v2 = f32_lt(random[0], scalar[0]);
+    const float v6 = f32_mul(in[0], 0x1.8p+00f);
+    const float v7 = f32_where(v2, 0x0p+00f, v6);
+    out[0] = v7;
+  }
+};
+POINTWISE(drop_bf16, 4)
+`
+	if text != want {
+		t.Errorf("got\n%swant\n%s", text, want)
+	}
+}
+
+func TestPointwiseErrors(t *testing.T) {
+	f := expr.Must("x + y", []string{"x", "y"}, nil)
+	for want, p := range map[string]Pointwise{
+		"operands: 1 types for 2":      {In: []kernels.DType{kernels.Float32}, Out: []kernels.DType{kernels.Float32}},
+		"operands: no kernels for int": {In: []kernels.DType{kernels.Float32, kernels.Int32}, Out: []kernels.DType{kernels.Float32}},
+		"results: 0 types for 1":       {In: []kernels.DType{kernels.Float32, kernels.Float32}},
+	} {
+		p.Name, p.Func = "sum", f
+		if _, err := p.Text(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// TestRules holds the sources to the rules of prim.cuh that a text can show.
+func TestRules(t *testing.T) {
+	rules := []struct {
+		name, pattern string
+		where         func(file string) bool
+	}{
+		{"inline assembly outside the primitives", `\basm\b`, func(f string) bool { return !strings.HasPrefix(f, "prim") }},
+		{"raw shared memory", `__shared__`, func(f string) bool { return f != "prim.cuh" }},
+		{"an entry point without KERNEL", `__global__`, func(f string) bool { return f != "prim.cuh" }},
+		{"an intrinsic of warps outside the primitives", `__shfl|__ballot|__any_sync|__all_sync|__ldg`, func(string) bool { return true }},
+		{"fast arithmetic", `__fdividef|__expf|__logf|__powf|__frsqrt|rsqrtf|use_fast_math`, func(string) bool { return true }},
+		{"a launch", `<<<`, func(string) bool { return true }},
+	}
+	files, err := Files.ReadDir(".")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, f := range files {
+		text, err := Files.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rules {
+			if r.where(f.Name()) {
+				if at := regexp.MustCompile(r.pattern).FindIndex(text); at != nil {
+					t.Errorf("%s:%d: %s", f.Name(), 1+strings.Count(string(text[:at[0]]), "\n"), r.name)
+				}
+			}
+		}
+	}
+}
