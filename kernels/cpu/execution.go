@@ -20,7 +20,7 @@ type execution[T register] struct {
 	params   []float64
 	uniforms []T
 	random   kernels.Random
-	through  bool             // a fused kernel takes any piece at once
+	through  bool             // a kernel takes any piece at once
 	body     func(lo, hi int) // x.runBlocks, made once
 }
 
@@ -120,7 +120,8 @@ func (x *execution[T]) setResults(l *kernels.Launch) {
 	}
 }
 
-// isThrough tells whether a fused kernel finds all elements in place, so that they need not be cut into chunks.
+// isThrough tells whether one kernel does everything and finds all elements in place, so that they need not be cut into
+// chunks.
 func (x *execution[T]) isThrough() bool {
 	for i := range x.operands {
 		if o := &x.operands[i]; o.mode != uniform && (o.mode != flat || o.dtype != x.native) {
@@ -132,7 +133,7 @@ func (x *execution[T]) isThrough() bool {
 			return false
 		}
 	}
-	return x.p.fused != nil && x.p.streams == nil && x.dims == 1
+	return x.p.single && x.dims == 1
 }
 
 // isRoot tells whether a slot is a result as it is.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/weft-ml/weft/kernels"
@@ -49,6 +50,7 @@ type program[T register] struct {
 	streams  []int // random streams that it takes after them
 	code     []step[T]
 	roots    []root
+	single   bool // one kernel does everything, without the chunks of uniform values
 
 	firstUniform, firstResult, firstRegister, slots int
 
@@ -63,6 +65,8 @@ type uniformValue[T register] struct {
 	operand [3]int    // numbers of uniform values; -1 if missing
 	spread  bool      // used by a step: its slot is filled
 }
+
+func isSpread[T register](u uniformValue[T]) bool { return u.spread }
 
 // A root says where a result comes from.
 type root struct {
@@ -125,6 +129,8 @@ func compile[T register](op string, key programKey) *program[T] {
 	} else {
 		c.emit()
 	}
+	c.p.single = c.p.fused != nil && c.p.streams == nil ||
+		c.p.fused == nil && len(c.p.code) == 1 && !slices.ContainsFunc(c.p.uniforms, isSpread[T])
 	return c.p
 }
 
