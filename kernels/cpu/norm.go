@@ -112,9 +112,12 @@ type normGradient struct {
 	wide        int        // of a lane: size for each of them
 }
 
-// groupRows is how many rows of a lane follow each other before the next lane has its turn. More keep the lane in the
-// first cache, fewer walk through memory more evenly.
-const groupRows = 4
+// Rows are taken in order if all are more than the caches hold, in elements, for that suits memory, and if the lanes are
+// few enough for the second cache. Else the rows of one lane follow each other, and it stays in the first cache.
+const (
+	inOrderRows  = 1 << 21
+	inOrderLanes = 1 << 17
+)
 
 func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	n := &normGradient{
@@ -153,14 +156,18 @@ func (n *normGradient) block(out []float32, from, to int) {
 	memory := borrow(used * n.wide)
 	defer giveBack(memory)
 	lanes := *memory
+	group := foldBlock // rows among which those of a lane follow each other
+	if n.size*n.x.results() > inOrderRows && len(lanes) <= inOrderLanes {
+		group = foldLanes
+	}
 	par.For(used, 1+rowGrain*used/(1+n.size*(to-from)), func(lo, hi int) {
 		vec.Fill(lanes[lo*n.wide:hi*n.wide], 0)
 		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
 		defer giveBack(buf)
-		for group := from; group < to; group += groupRows * foldLanes {
+		for first := from; first < to; first += group {
 			for j := lo; j < hi; j++ {
 				lane := lanes[j*n.wide : (j+1)*n.wide]
-				for r := group + j; r < min(to, group+groupRows*foldLanes); r += foldLanes {
+				for r := first + j; r < min(to, first+group); r += foldLanes {
 					n.row(lane, *buf, r)
 				}
 			}

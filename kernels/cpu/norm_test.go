@@ -136,3 +136,21 @@ func allAxes(k int) (axes []int) {
 	}
 	return axes
 }
+
+// More rows than the caches hold are taken in order, not lane by lane, and have the same sums.
+func TestGradientOfManyRows(t *testing.T) {
+	const rows, size = 2*foldBlock + 1000, 64
+	if rows*size <= inOrderRows || foldLanes*2*size > inOrderLanes {
+		t.Fatal("the rows are not taken in order")
+	}
+	r := rand.New(rand.NewPCG(11, 12))
+	x, g := normal(r, newTensor(kernels.Float32, rows, size), false), normal(r, newTensor(kernels.Float32, rows, size), false)
+	w := normal(r, newTensor(kernels.Float32, size), false)
+	wv := grouped(w, allAxes(1))[0]
+	_, means, rstds, dx, dw, db := normOf(grouped(x, []int{1}), grouped(g, []int{1}), wv, nil, 1e-5, true)
+	runJobs(t, []job{{LayerNormGrad, &kernels.Launch{
+		Op: &kernels.Op{Name: "test"}, Ints: []int{1, 1, 1, 1},
+		In:  []kernels.Arg{g, x, floats32(means, rows), floats32(rstds, rows), w},
+		Out: []kernels.Arg{newTensor(kernels.Float32, rows, size), newTensor(kernels.Float32, size), newTensor(kernels.Float32, size)},
+	}, [][]float64{wide(dx), wide(dw), wide(db)}}})
+}
