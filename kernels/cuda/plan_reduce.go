@@ -29,14 +29,14 @@ const (
 // reductionPlan reduces the axes l.Ints of the operand; start is the result for no elements.
 func reductionPlan(name string, start float64) plan {
 	return func(c *call, _ *kernel, l *kernels.Launch) error {
-		return c.reduce(name, float32(start), c.address(&l.Out[0]), &l.In[0], l.Ints, 0)
+		return c.reduce(name, float32(start), c.address(&l.Out[0]), &l.In[0], l.Ints)
 	}
 }
 
 // planMean is a sum and a division.
 func planMean(c *call, _ *kernel, l *kernels.Launch) error {
 	to := c.address(&l.Out[0])
-	if err := c.reduce("sum", 0, to, &l.In[0], l.Ints, 0); err != nil {
+	if err := c.reduce("sum", 0, to, &l.In[0], l.Ints); err != nil {
 		return err
 	}
 	results := l.Out[0].Len()
@@ -85,9 +85,8 @@ func (c *call) scratch(n int) (uint64, error) {
 	return uint64(c.b.at(c.op, c.spare, 0, n)), nil
 }
 
-// reduce folds the elements of x along axes into to, which is contiguous; name is that of the kernels' family. With
-// room, partial results go there and not to scratch memory.
-func (c *call) reduce(name string, start float32, to uint64, x *kernels.Arg, axes []int, room uint64) error {
+// reduce folds the elements of x along axes into to, which is contiguous; name is that of the kernels' family.
+func (c *call) reduce(name string, start float32, to uint64, x *kernels.Arg, axes []int) error {
 	var r reduction
 	r.describe(x, axes)
 	results := r.results()
@@ -100,27 +99,30 @@ func (c *call) reduce(name string, start float32, to uint64, x *kernels.Arg, axe
 	n := (r.n + foldBlock - 1) / foldBlock
 	dst := to
 	if n > 1 {
-		if room == 0 {
-			var err error
-			if room, err = c.scratch(partialBytes(results, r.n)); err != nil {
-				return err
-			}
+		var err error
+		if dst, err = c.scratch(partialBytes(results, r.n)); err != nil {
+			return err
 		}
-		dst = room
 	}
 	if err := c.firstLevel(name, dst, c.address(x), &r, n); err != nil {
 		return err
 	}
-	for n > 1 { // the blocks' results are rows
-		from, count := dst, n
+	return c.upperLevels(name, to, dst, results, n)
+}
+
+// upperLevels reduces rows of n results of blocks, at from, until one is left of each; those in between follow them.
+func (c *call) upperLevels(name string, to, from uint64, results, n int) error {
+	for n > 1 {
+		count := n
 		n = (n + foldBlock - 1) / foldBlock
-		dst = to
+		dst := to
 		if n > 1 {
 			dst = from + uint64(4*results*count)
 		}
 		if err := c.foldRows(name, dst, from, results, count, count); err != nil {
 			return err
 		}
+		from = dst
 	}
 	return nil
 }

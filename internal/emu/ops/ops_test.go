@@ -8,8 +8,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/internal/emu"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -131,5 +133,120 @@ func TestAddSum(t *testing.T) {
 			z := x[0].Add(x[1])
 			return []*tensor.Tensor{z, z.Sum()}
 		})
+	}
+}
+
+// data makes the operands of a sample.
+func data(s tensor.Sample) []*tensor.Tensor {
+	var in []*tensor.Tensor
+	for k, a := range s.In {
+		x := tensor.Uniform(uint64(k)+1, a.Lo, a.Hi, a.Shape...)
+		if a.Values != nil {
+			x = tensor.FromSlice(a.Values, a.Shape...).To(tensor.Float32)
+		}
+		in = append(in, x.To(a.DType))
+	}
+	return in
+}
+
+// reduced are the rows that have kernels of their own in reduce.cu, rows.cu, norm.cu and cross_entropy.cu.
+var reduced = []string{
+	"sum", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "logsumexp", "var",
+	"argmax", "argmin", "max_index", "min_index", "cumsum", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad",
+	"cross_entropy", "cross_entropy_grad",
+}
+
+// TestReducedSamples: the samples of the rows, forward and, where there is one, the gradient.
+func TestReducedSamples(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for _, op := range tensor.Ops() {
+		if !slices.Contains(reduced, op.Name) {
+			continue
+		}
+		for k, s := range op.AllSamples() {
+			same(t, cpu, gpu, fmt.Sprint(op.Name, " ", k, " ", s.Name), data(s), func(x []*tensor.Tensor) []*tensor.Tensor { return one(s.Call(x)) })
+		}
+	}
+}
+
+// shapes are sizes around those at which kernels and canonical sums change their ways.
+var shapes = [][]int{{1, 1}, {3, 31}, {2, 65}, {2, 1025}, {2, 16385}, {70, 33}}
+
+// TestRows: operations along rows and columns, of contiguous and of transposed operands.
+func TestRows(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for name, f := range map[string]func(x *tensor.Tensor, axis int) *tensor.Tensor{
+		"sum":         func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Sum(axis) },
+		"mean":        func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Mean(axis) },
+		"max":         func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Max(axis) },
+		"min":         func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Min(axis) },
+		"prod":        func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Prod(axis) },
+		"logsumexp":   func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.LogSumExp(axis) },
+		"softmax":     (*tensor.Tensor).Softmax,
+		"log_softmax": (*tensor.Tensor).LogSoftmax,
+		"argmax":      (*tensor.Tensor).ArgMax,
+		"argmin":      (*tensor.Tensor).ArgMin,
+	} {
+		for _, shape := range shapes {
+			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...)}
+			for axis := range 2 {
+				same(t, cpu, gpu, fmt.Sprint(name, " of ", shape, " along ", axis), in, func(x []*tensor.Tensor) []*tensor.Tensor {
+					return []*tensor.Tensor{f(x[0], axis), f(x[0].Transpose(0, 1), axis), f(x[0].Unsqueeze(0).Expand(2, shape[0], shape[1]), 1+axis)}
+				})
+			}
+		}
+	}
+}
+
+// TestRowGradients: the gradients of what has fused ones.
+func TestRowGradients(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for name, f := range map[string]func(x, w *tensor.Tensor) *tensor.Tensor{
+		"softmax":     func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Softmax(-1) },
+		"log_softmax": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.LogSoftmax(-1) },
+		"layer_norm":  func(x, w *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(w, w, 1e-5) },
+		"rms_norm":    func(x, w *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(w, 1e-5) },
+		"no weight":   func(x, _ *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-5) },
+	} {
+		for _, shape := range append(shapes, []int{16500, 3}) {
+			n := shape[1]
+			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, n), tensor.Uniform(5, -1, 1, shape...)}
+			same(t, cpu, gpu, fmt.Sprint(name, " of ", shape), in, func(x []*tensor.Tensor) []*tensor.Tensor {
+				a, w := x[0].Scope().Watch(x[0]), x[1].Scope().Watch(x[1])
+				y := f(a, w)
+				return append([]*tensor.Tensor{y}, gradients(y.Mul(x[2]).Sum(), a, w)...)
+			})
+		}
+	}
+}
+
+// gradients are those of y for the tensors that it depends on.
+func gradients(y *tensor.Tensor, x ...*tensor.Tensor) (g []*tensor.Tensor) {
+	for _, d := range autograd.Grad(y, x, autograd.AllowUnused) {
+		if d != nil {
+			g = append(g, d)
+		}
+	}
+	return g
+}
+
+// TestCrossEntropy: losses and gradients, with ignored rows and smoothing, of several axes and index types.
+func TestCrossEntropy(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for _, shape := range [][]int{{1, 1}, {5, 10}, {64, 10}, {3, 2, 65}, {2, 16390}, {16500, 3}} {
+		last := len(shape) - 1
+		classes := shape[last]
+		places := tensor.Uniform(9, -0.49, float64(classes)-0.51, shape[:last]...).Round().Abs()
+		in := []*tensor.Tensor{tensor.Uniform(8, -4, 4, shape...), places.To(tensor.Int64)}
+		for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
+			for _, smoothing := range []float64{0, 0.1} {
+				what := fmt.Sprint("cross_entropy of ", shape, " reduction ", r, " smoothing ", smoothing)
+				same(t, cpu, gpu, what, in, func(x []*tensor.Tensor) []*tensor.Tensor {
+					a := x[0].Scope().Watch(x[0])
+					y := a.CrossEntropy(x[1], tensor.IgnoreIndex(0), tensor.LabelSmoothing(smoothing), r)
+					return append([]*tensor.Tensor{y}, gradients(y.Sum(), a)...)
+				})
+			}
+		}
 	}
 }

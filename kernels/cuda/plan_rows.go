@@ -1,0 +1,192 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import "github.com/weft-ml/weft/kernels"
+
+// The operations of rows.cu, norm.cu and cross_entropy.cu.
+func init() {
+	families["softmax"] = planSoftmax
+	families["softmax_grad"] = alongAxis("softmax_grad_f32")
+	families["log_softmax"] = alongAxis("log_softmax_f32")
+	families["log_softmax_grad"] = alongAxis("log_softmax_grad_f32")
+	families["logsumexp"] = planLogSumExp
+	families["var"] = planVar
+	families["argmax"] = planPlaceOf("argmax_f32")
+	families["argmin"] = planPlaceOf("argmin_f32")
+	families["max_index"] = planPlaceOf("argmax_f32")
+	families["min_index"] = planPlaceOf("argmin_f32")
+	families["cumsum"] = planCumSum
+}
+
+const (
+	rowWarps   = 4 // kRowWarps of rows.cuh
+	rowThreads = 32 * rowWarps
+	maxRow     = 1 << 28 // elements of a row
+)
+
+// rows is the struct Rows of rows.cuh.
+type rows struct {
+	data           uint64
+	rows, elements shape64
+}
+
+// rowsOf describes a, the elements of a row being those along the given axes.
+func (c *call) rowsOf(a *kernels.Arg, axes []int) rows {
+	var r reduction
+	r.describe(a, axes)
+	return rows{c.address(a), r.kept.shape64(), r.reduced.shape64()}
+}
+
+// rows appends an operand as rowsOf describes it.
+func (c *call) rows(a *kernels.Arg, axes []int) {
+	r := c.rowsOf(a, axes)
+	structure(c, &r)
+}
+
+// lastAxes are the last k axes of a.
+func lastAxes(a *kernels.Arg, k int) []int {
+	axes := make([]int, k)
+	for i := range axes {
+		axes[i] = len(a.Shape) - k + i
+	}
+	return axes
+}
+
+// startRows begins a launch with a warp for each row of n elements.
+func (c *call) startRows(symbol string, rows, n int) error {
+	if n >= maxRow {
+		return kernels.Errorf(kernels.ErrDevice, c.op, "rows of %d elements; kernels on %s take fewer than %d", n, c.b.Name(), maxRow)
+	}
+	return c.start(symbol, blocks(rows, rowWarps), rowThreads)
+}
+
+// extent is the number of rows of a along the given axes and their length.
+func extent(a *kernels.Arg, axes []int) (rows, n int) {
+	n = 1
+	for _, i := range axes {
+		n *= a.Shape[i]
+	}
+	if n == 0 {
+		var r reduction
+		r.describe(a, axes)
+		return r.results(), 0
+	}
+	return a.Len() / n, n
+}
+
+// alongAxis is the plan of kernels with the parameters (result, operands..., rows, n).
+func alongAxis(symbol string) plan {
+	return func(c *call, _ *kernel, l *kernels.Launch) error {
+		axes := l.Ints[:1]
+		count, n := extent(&l.Out[0], axes)
+		if count*n == 0 {
+			return nil
+		}
+		if err := c.startRows(symbol, count, n); err != nil {
+			return err
+		}
+		c.rows(&l.Out[0], axes)
+		for k := range l.In {
+			c.rows(&l.In[k], axes)
+		}
+		arg(c, uint64(count))
+		arg(c, uint32(n))
+		return nil
+	}
+}
+
+var softmaxRows = alongAxis("softmax_rows_f32")
+
+// Of softmax.cu.
+const (
+	shortRow         = 1024
+	shortRowWarps    = 4
+	longRowThreads   = 256
+	shortRowsThreads = 32 * shortRowWarps
+)
+
+// planSoftmax takes the kernels of softmax.cu where rows lie side by side.
+func planSoftmax(c *call, k *kernel, l *kernels.Launch) error {
+	var x, y reduction
+	x.describe(&l.In[0], l.Ints[:1])
+	y.describe(&l.Out[0], l.Ints[:1])
+	count := x.results()
+	if !x.inRows() || !y.inRows() || x.kept.rank > 1 || y.kept.rank > 1 || x.n >= maxRow || x.n*count == 0 {
+		return softmaxRows(c, k, l)
+	}
+	if x.n <= shortRow {
+		if err := c.start("softmax_fwd_short_f32", blocks(count, shortRowWarps), shortRowsThreads); err != nil {
+			return err
+		}
+	} else if err := c.start("softmax_fwd_long_f32", dim{uint32(count), 1, 1}, longRowThreads); err != nil {
+		return err
+	}
+	c.pointer(&l.Out[0])
+	c.pointer(&l.In[0])
+	if x.n <= shortRow {
+		arg(c, uint64(count))
+	}
+	arg(c, uint32(x.n))
+	arg(c, uint64(y.kept.strides[0]))
+	arg(c, uint64(x.kept.strides[0]))
+	return nil
+}
+
+// startResults begins a launch of a kernel with the parameters (results..., x, rows, n, ...), and appends the results.
+func (c *call) startResults(symbol string, l *kernels.Launch, axes []int, results ...uint64) error {
+	count, n := extent(&l.In[0], axes)
+	if err := c.startRows(symbol, count, n); err != nil {
+		return err
+	}
+	for _, r := range results {
+		arg(c, r)
+	}
+	c.rows(&l.In[0], axes)
+	arg(c, uint64(count))
+	arg(c, uint32(n))
+	return nil
+}
+
+func planLogSumExp(c *call, _ *kernel, l *kernels.Launch) error {
+	return c.startResults("logsumexp_f32", l, l.Ints, c.address(&l.Out[0]))
+}
+
+// planVar divides by the number of elements less the correction.
+func planVar(c *call, _ *kernel, l *kernels.Launch) error {
+	if err := c.startResults("var_f32", l, l.Ints, c.address(&l.Out[0])); err != nil {
+		return err
+	}
+	_, n := extent(&l.In[0], l.Ints)
+	arg(c, float32(max(0, float64(n)-l.Floats[0])))
+	return nil
+}
+
+// planPlaceOf finds places, the last result, and if there are two the elements there, the first.
+func planPlaceOf(symbol string) plan {
+	return func(c *call, _ *kernel, l *kernels.Launch) error {
+		values := uint64(0)
+		if len(l.Out) == 2 {
+			values = c.address(&l.Out[0])
+		}
+		return c.startResults(symbol, l, l.Ints, c.address(&l.Out[len(l.Out)-1]), values)
+	}
+}
+
+// planCumSum has a thread for each row.
+func planCumSum(c *call, _ *kernel, l *kernels.Launch) error {
+	axes := l.Ints[:1]
+	count, n := extent(&l.In[0], axes)
+	if count*n == 0 {
+		return nil
+	}
+	if err := c.start("cumsum_f32", blocks(count, rowThreads), rowThreads); err != nil {
+		return err
+	}
+	c.rows(&l.Out[0], axes)
+	c.rows(&l.In[0], axes)
+	arg(c, uint64(count))
+	arg(c, uint32(n))
+	arg(c, uint32(l.Ints[1]))
+	return nil
+}
