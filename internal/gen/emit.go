@@ -20,6 +20,7 @@ var (
 	}
 	ymm = []reg.Register{
 		reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
+		reg.Y16, reg.Y17, reg.Y18, reg.Y19, reg.Y20, reg.Y21, reg.Y22, reg.Y23, reg.Y24, reg.Y25, reg.Y26, reg.Y27, reg.Y28, reg.Y29, reg.Y30, reg.Y31,
 	}
 	xmm = []reg.Register{
 		reg.X0, reg.X1, reg.X2, reg.X3, reg.X4, reg.X5, reg.X6, reg.X7, reg.X8, reg.X9, reg.X10, reg.X11, reg.X12, reg.X13, reg.X14, reg.X15,
@@ -128,6 +129,7 @@ type emitter struct {
 	masks  int // mask registers of a copy
 	spills int // spill slots of a copy
 	masked bool
+	width  []reg.Register // narrower registers than those of the target, if set
 
 	inType, outType elem
 	interleaved     bool
@@ -147,8 +149,12 @@ type emitter struct {
 // vec is the vector register of a place.
 func (e *emitter) vec(p place, j int) reg.Register { return e.vectors()[e.vecIndex(p, j)] }
 
+// vectors are the registers of the width in use.
 func (e *emitter) vectors() []reg.Register {
-	if e.t == avx512 {
+	switch {
+	case e.width != nil:
+		return e.width
+	case e.t == avx512:
 		return zmm
 	}
 	return ymm

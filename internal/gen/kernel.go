@@ -17,6 +17,7 @@ type kernel struct {
 	name     string // unexported Go name
 	instr    string // the instruction it is, if any
 	piece    *piece // what is different in a kernel that takes whole vectors only
+	rows     bool   // it runs on many rows, each with its own scalars and results
 	variant  string // the pointwise operation it is, if any
 	doc      string // what the exported function does, after its name
 	outs     []string
@@ -95,7 +96,8 @@ func (k *kernel) direct() bool { return k.instr != "" || k.piece != nil }
 
 // signature is the Go signature of the assembly function. Those of instructions and of
 // pieces take their pointers one by one; the others take an array of pointers, outputs
-// first, and an array of scalars.
+// first, and an array of scalars. For rows, the scalars and the results r of a row follow
+// those of the row before.
 func (k *kernel) signature() string {
 	if k.direct() {
 		in, out := k.types()
@@ -111,6 +113,9 @@ func (k *kernel) signature() string {
 		}
 		return sig + "n int)"
 	}
+	if k.rows {
+		return "func(p **float32, u, r *float32, rows, n int)"
+	}
 	var r []string
 	for _, x := range k.results {
 		r = append(r, x.name)
@@ -124,6 +129,12 @@ func (k *kernel) signature() string {
 
 // general are the registers for pointers.
 var general = []reg.Register{reg.RDI, reg.RSI, reg.RDX, reg.R8, reg.R9, reg.R10, reg.R11, reg.R12}
+
+// A kernel for rows has fewer pointers.
+var (
+	rowsLeft = reg.R11
+	rowOut   = reg.R12 // where the results of the row go
+)
 
 var (
 	scratch = reg.R13
@@ -271,6 +282,11 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 		c.MOVL(operand.U32(0x5555), scratch.As32())
 		c.KMOVW(scratch.As32(), opmask[evenMask])
 	}
+	if k.rows {
+		c.Label("row")
+		c.Load(c.Param("n"), count)
+		c.XORQ(index, index)
+	}
 	setup := *e
 	setup.group, setup.regs, setup.masks, setup.spills = 1, t.regs, before.kpeak, before.slots
 	setup.copies(before.steps, 0, 1)
@@ -322,8 +338,32 @@ func (k *kernel) params(e *emitter) {
 	if len(k.uniforms) > 0 {
 		c.Load(c.Param("u"), scalars)
 	}
+	if k.rows {
+		c.Load(c.Param("r"), rowOut)
+		c.Load(c.Param("rows"), rowsLeft)
+		return
+	}
 	c.Load(c.Param("n"), count)
 	c.XORQ(index, index)
+}
+
+// finish is the end of the kernel, or of a row.
+func (k *kernel) finish(e *emitter) {
+	c := e.c
+	if k.rows {
+		c.Load(c.Param("n"), count)
+		for _, r := range slices.Concat(e.outputs, e.inputs) {
+			c.LEAQ(operand.Mem{Base: r, Index: count, Scale: 4}, r)
+		}
+		if len(k.uniforms) > 0 {
+			c.ADDQ(operand.U32(4*len(k.uniforms)), scalars)
+		}
+		c.ADDQ(operand.U32(4*len(k.results)), rowOut)
+		c.DECQ(rowsLeft)
+		c.JNZ(operand.LabelRef("row"))
+	}
+	c.VZEROUPPER()
+	c.RET()
 }
 
 // frame lays out the stack: spilled values, slots and accumulators.
@@ -418,8 +458,7 @@ func (k *kernel) mapLoop(e *emitter, p *plan) {
 		c.JG(operand.LabelRef("tail"))
 	}
 	c.Label("done")
-	c.VZEROUPPER()
-	c.RET()
+	k.finish(e)
 }
 
 // pieceLoop is the loop of a kernel that takes whole turns only.
@@ -430,8 +469,7 @@ func (k *kernel) pieceLoop(e *emitter, p *plan) {
 	c.ADDQ(operand.U32(e.unit*step), index)
 	c.SUBQ(operand.U32(step), count)
 	c.JG(operand.LabelRef("loop"))
-	c.VZEROUPPER()
-	c.RET()
+	k.finish(e)
 }
 
 // bits sets the mask bits of the elements left, 64 at most.
@@ -503,8 +541,7 @@ func (k *kernel) reduceLoop(e *emitter, p *plan) {
 	for i, r := range k.results {
 		k.tree(e, p, i, r)
 	}
-	c.VZEROUPPER()
-	c.RET()
+	k.finish(e)
 }
 
 func (e *emitter) loadConst(bits uint32, r reg.Register) {
@@ -528,22 +565,26 @@ func (k *kernel) tree(e *emitter, p *plan, i int, r result) {
 	}
 	for half := p.copies / 2; half > 0; half /= 2 {
 		for j := range half {
-			e.combine(r.kind, first+j, first+j+half)
+			e.combine(r.kind, e.vectors(), first+j, first+j+half)
 		}
 	}
 	other := 0 // registers from 1 on are scratch
 	if t == avx512 {
 		c.VEXTRACTF64X4(operand.Imm(1), zmm[first], ymm[other])
-		e.combine(r.kind, first, other)
-		c.VEXTRACTF32X4(operand.Imm(1), zmm[first], xmm[other])
+		e.combine(r.kind, ymm, first, other)
+		c.VEXTRACTF32X4(operand.Imm(1), ymm[first], xmm[other])
 	} else {
 		c.VEXTRACTF128(operand.Imm(1), ymm[first], xmm[other])
 	}
-	e.combine(r.kind, first, other)
+	e.combine(r.kind, xmm, first, other)
 	c.VPERMILPS(operand.Imm(0x4e), xmm[first], xmm[other])
-	e.combine(r.kind, first, other)
+	e.combine(r.kind, xmm, first, other)
 	c.VPERMILPS(operand.Imm(0xb1), xmm[first], xmm[other])
-	e.combine(r.kind, first, other)
+	e.combine(r.kind, xmm, first, other)
+	if k.rows {
+		c.VMOVSS(xmm[first], operand.Mem{Base: rowOut, Disp: 4 * i})
+		return
+	}
 	to, err := c.Return(r.name).Resolve()
 	if err != nil {
 		panic(err)
@@ -551,9 +592,9 @@ func (k *kernel) tree(e *emitter, p *plan, i int, r result) {
 	c.VMOVSS(xmm[first], to.Addr)
 }
 
-// combine makes register x the combination of registers x and y; registers from 1
-// on are free for temporaries.
-func (e *emitter) combine(r *reduction, x, y int) {
+// combine makes register x the combination of registers x and y of the given width;
+// registers from 1 on are free for temporaries.
+func (e *emitter) combine(r *reduction, width []reg.Register, x, y int) {
 	b := lane.NewBuilder()
 	s := prepare(b.Program(r.combine(b, b.Acc(0), b.Acc(1))), e.t, false)
 	a := newAlloc(e.t, s, &s.loop, 6, nil, true)
@@ -562,7 +603,7 @@ func (e *emitter) combine(r *reduction, x, y int) {
 	})
 	sub := *e
 	sub.s, sub.group, sub.regs, sub.masks, sub.accReg = s, 1, 0, a.kpeak, []int{x, y}
-	sub.first = 1
+	sub.first, sub.width = 1, width
 	for _, step := range a.steps {
 		step(&sub, 0)
 	}

@@ -132,6 +132,23 @@ func fusedKernels() []*kernel {
 	}
 }
 
+// overRows are the named kernels that are made for many rows, too: for short ones, where
+// the call of a kernel for each takes as long as its work. They have at most one scalar
+// and one result.
+var overRows = []string{"max", "dot", "scale", "expSubSum", "softmaxGrad"}
+
+func rowKernels(named []*kernel) []*kernel {
+	var ks []*kernel
+	for _, k := range named {
+		if slices.Contains(overRows, k.name) {
+			r := *k
+			r.rows, r.name = true, k.name+"Rows"
+			ks = append(ks, &r)
+		}
+	}
+	return ks
+}
+
 // pieceKernels is the table of the kernels that handwritten functions of package vec call.
 // Their portable twins are in that package, too.
 func pieceKernels() []*kernel {

@@ -29,15 +29,15 @@ func main() {
 	flag.Parse()
 	log.SetFlags(0)
 	instrs, named, registered := instrKernels(), fusedKernels(), pointwiseKernels()
-	all := slices.Concat(instrs, named, registered)
+	all, rows := slices.Concat(instrs, named, registered), rowKernels(named)
 	for _, t := range []*target{avx2, avx512} {
-		assembly(t, slices.Concat(all, pieceKernels()))
+		assembly(t, slices.Concat(all, rows, pieceKernels()))
 	}
 	write("z_portable.go", portableFile(all))
 	write("z_instr_amd64.go", instrFile(instrs, "", []string{"AVX2", "AVX512"}))
 	write("z_instr_other.go", instrFile(instrs, "//go:build !amd64\n\n", nil))
-	write("z_named_amd64.go", namedFile(named, "", []string{"AVX512", "AVX2"}))
-	write("z_named_other.go", namedFile(named, "//go:build !amd64\n\n", nil))
+	write("z_named_amd64.go", namedFile(slices.Concat(named, rows), "", []string{"AVX512", "AVX2"}))
+	write("z_named_other.go", namedFile(slices.Concat(named, rows), "//go:build !amd64\n\n", nil))
 	write("z_registry.go", registryFile(registered))
 	write("z_registry_amd64.go", dispatchFile(registered, []string{"AVX512", "AVX2"}))
 }

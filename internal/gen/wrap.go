@@ -16,9 +16,57 @@ func namedFile(ks []*kernel, constraint string, tiers []string) string {
 		b.WriteString("import \"unsafe\"\n")
 	}
 	for _, k := range ks {
-		k.wrapper(&b, tiers)
+		if k.rows {
+			k.rowsWrapper(&b, tiers)
+		} else {
+			k.wrapper(&b, tiers)
+		}
 	}
 	return b.String()
+}
+
+// rowsWrapper writes the exported function of a kernel for rows. The portable tier takes
+// row by row, and so do all for rows of several blocks.
+func (k *kernel) rowsWrapper(b *strings.Builder, tiers []string) {
+	one := title(strings.TrimSuffix(k.name, "Rows"))
+	var results, row, pointers []string
+	r, u := "nil", "nil"
+	call := ""
+	if len(k.results) > 0 {
+		results, r, call = []string{"r"}, "unsafe.SliceData(r)", "r[i] = "
+	}
+	for _, v := range slices.Concat(k.outs, k.ins) {
+		row = append(row, v+"[i*n:(i+1)*n]")
+		pointers = append(pointers, "unsafe.SliceData("+v+")")
+	}
+	for _, s := range k.uniforms {
+		row = append(row, s+"[i]")
+		u = "unsafe.SliceData(" + s + ")"
+	}
+	perRow := slices.Concat(results, k.uniforms)
+	params := slices.Concat(k.outs, results, k.ins, k.uniforms)
+	fmt.Fprintf(b, "// %s runs [%s] on each row of n elements", title(k.name), one)
+	if len(k.uniforms) > 0 {
+		fmt.Fprintf(b, ", row i with %s[i]", k.uniforms[0])
+	}
+	if len(results) > 0 {
+		b.WriteString("; r[i] is the result of row i")
+	}
+	fmt.Fprintf(b, ".\nfunc %s(%s []float32, n int) {\n", title(k.name), strings.Join(params, ", "))
+	fmt.Fprintf(b, "rows := len(%s)\n", perRow[0])
+	if len(perRow) > 1 {
+		fmt.Fprintf(b, "sameLength(%q, rows, len(%s))\n", title(k.name), perRow[1])
+	}
+	fmt.Fprintf(b, "sameLength(%q, rows*n, len(%s))\n", title(k.name), strings.Join(slices.Concat(k.outs, k.ins), "), len("))
+	loop := fmt.Sprintf("for i := range rows {\n%s%s(%s)\n}\n", call, one, strings.Join(row, ", "))
+	if tiers == nil {
+		b.WriteString(loop + "}\n\n")
+		return
+	}
+	fmt.Fprintf(b, "if current == Portable || n > Block {\n%sreturn\n}\nif rows == 0 {\nreturn\n}\n", loop)
+	fmt.Fprintf(b, "ptrs := [...]*float32{%s}\n", strings.Join(pointers, ", "))
+	fmt.Fprintf(b, "if current == %s {\n%s%s(&ptrs[0], %s, %s, rows, n)\nreturn\n}\n", tiers[0], k.name, tiers[0], u, r)
+	fmt.Fprintf(b, "%s%s(&ptrs[0], %s, %s, rows, n)\n}\n\n", k.name, tiers[1], u, r)
 }
 
 // wrapper writes the exported function of a named kernel, which checks lengths and

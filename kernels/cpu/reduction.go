@@ -76,6 +76,11 @@ func (r *reduction) inRows() bool {
 	return r.reduced.n == 0 || r.reduced.n == 1 && r.reduced.strides[0] == 1
 }
 
+// packed tells whether the results lie one after the other, without gaps.
+func (r *reduction) packed() bool {
+	return r.inRows() && r.kept.n == 1 && r.kept.strides[0] == r.n
+}
+
 // gathered is the size of the buffer that elements needs for up to n of them.
 func (r *reduction) gathered(n int) int {
 	if r.inRows() {

@@ -15,8 +15,14 @@ func parRows(rows, n int, f func(lo, hi int)) { par.For(rows, 1+rowGrain/max(1, 
 
 // eachRow calls f for every row of the operands along the given axes, with room for the same row of the result.
 func eachRow(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32)) {
+	eachRows(l, axes, f, nil)
+}
+
+// eachRows is eachRow with a function that does the same for at most bundleRows rows of n elements, one after the other in
+// memory. It serves for short rows, whose calls would take too long.
+func eachRows(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32), bundle func(dst []float32, in [][]float32, n int)) {
 	j := rowJobs.Get().(*rowJob)
-	j.l, j.f = l, f
+	j.l, j.f, j.bundle = l, f, bundle
 	j.out.describe(l.Out[0], axes)
 	for k, a := range l.In {
 		j.in[k].describe(a, axes)
@@ -24,17 +30,18 @@ func eachRow(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32
 	if j.out.n > 0 {
 		parRows(j.out.results(), j.out.n, j.body)
 	}
-	j.l, j.f = nil, nil
+	j.l, j.f, j.bundle = nil, nil, nil
 	rowJobs.Put(j)
 }
 
 // A rowJob is one call of eachRow. It is used again, so that a launch allocates nothing.
 type rowJob struct {
-	l    *kernels.Launch
-	f    func(dst []float32, in [][]float32)
-	out  reduction
-	in   [2]reduction
-	body func(lo, hi int) // run, made once
+	l      *kernels.Launch
+	f      func(dst []float32, in [][]float32)
+	bundle func(dst []float32, in [][]float32, n int)
+	out    reduction
+	in     [2]reduction
+	body   func(lo, hi int) // run, made once
 }
 
 var rowJobs = sync.Pool{New: func() any {
@@ -43,7 +50,48 @@ var rowJobs = sync.Pool{New: func() any {
 	return j
 }}
 
+const (
+	shortRow   = 512  // elements of a row that is better taken with others
+	bundleRows = 64   // rows taken together
+	bundleSize = 4096 // and their elements, which stay in the first cache
+)
+
+// short tells whether rows can be taken in bundles.
+func (j *rowJob) short() bool {
+	if j.bundle == nil || j.out.n > shortRow || !j.out.packed() {
+		return false
+	}
+	for k := range j.l.In {
+		if !j.in[k].packed() {
+			return false
+		}
+	}
+	return true
+}
+
+// runBundles computes rows [lo, hi) in bundles.
+func (j *rowJob) runBundles(lo, hi int) {
+	n := j.out.n
+	height := min(bundleRows, bundleSize/n)
+	piece := func(r *reduction, a kernels.Arg, o, rows int) []float32 {
+		at := r.kept.place(o)
+		return Slice[float32](a)[at : at+rows*n]
+	}
+	var in [2][]float32
+	for o := lo; o < hi; o += height {
+		rows := min(height, hi-o)
+		for k, a := range j.l.In {
+			in[k] = piece(&j.in[k], a, o, rows)
+		}
+		j.bundle(piece(&j.out, j.l.Out[0], o, rows), in[:len(j.l.In)], n)
+	}
+}
+
 func (j *rowJob) run(lo, hi int) {
+	if j.short() {
+		j.runBundles(lo, hi)
+		return
+	}
 	y := newLines(&j.out, j.l.Out[0], hi)
 	var x [2]lines
 	var rows [2][]float32

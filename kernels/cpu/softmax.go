@@ -12,19 +12,39 @@ import (
 
 // Softmax computes e = exp(x - max(x)) and y = e * (1/sum(e)) along the axis l.Ints[0], 1/sum being an IEEE division.
 func Softmax(l *kernels.Launch) {
-	eachRow(l, l.Ints[:1], func(y []float32, in [][]float32) {
+	eachRows(l, l.Ints[:1], func(y []float32, in [][]float32) {
 		x := in[0]
 		sum := vec.ExpSubSum(y, x, vec.Max(x))
 		vec.Scale(y, y, 1/sum)
-	})
+	}, softmaxBundle)
+}
+
+func softmaxBundle(y []float32, in [][]float32, n int) {
+	var a, b [bundleRows]float32
+	rows, x := len(y)/n, in[0]
+	largest, scale := a[:rows], b[:rows]
+	vec.MaxRows(largest, x, n)
+	vec.ExpSubSumRows(y, scale, x, largest, n)
+	for i, sum := range scale {
+		scale[i] = 1 / sum
+	}
+	vec.ScaleRows(y, y, scale, n)
 }
 
 // SoftmaxGrad computes y * (g - sum(g*y)) along the axis l.Ints[0]. The operands are y and g.
 func SoftmaxGrad(l *kernels.Launch) {
-	eachRow(l, l.Ints[:1], func(dx []float32, in [][]float32) {
+	eachRows(l, l.Ints[:1], func(dx []float32, in [][]float32) {
 		y, g := in[0], in[1]
 		vec.SoftmaxGrad(dx, y, g, vec.Dot(g, y))
-	})
+	}, softmaxGradBundle)
+}
+
+func softmaxGradBundle(dx []float32, in [][]float32, n int) {
+	var dots [bundleRows]float32
+	y, g := in[0], in[1]
+	dot := dots[:len(dx)/n]
+	vec.DotRows(dot, g, y, n)
+	vec.SoftmaxGradRows(dx, y, g, dot, n)
 }
 
 // LogSoftmax computes (x - m) - log(sum(exp(x - m))), m = max(x), along the axis l.Ints[0].

@@ -95,3 +95,19 @@ func TestAlongAxes(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) { runJobs(t, jobs) })
 	}
 }
+
+// Short rows without gaps, which are taken together, have the bits of their definitions.
+func TestShortRows(t *testing.T) {
+	for _, k := range alongAxes {
+		r := rand.New(rand.NewPCG(9, 10))
+		var jobs []job
+		for _, shape := range [][]int{{130, 33}, {1, 64}, {65, 1}, {9, 512}, {3, 513}, {2, 3, 40}} {
+			var in []kernels.Arg
+			for range k.args {
+				in = append(in, normal(r, newTensor(kernels.Float32, shape...), false))
+			}
+			jobs = append(jobs, alongAxis(k.kernel, append([]int{len(shape) - 1}, k.more...), in, k.of))
+		}
+		t.Run(k.name, func(t *testing.T) { runJobs(t, jobs) })
+	}
+}

@@ -306,6 +306,21 @@ func fused26AVX2(p **float32, u *float32, n int)
 func fused27AVX2(p **float32, u *float32, n int)
 
 //go:noescape
+func scaleRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
+func maxRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
+func dotRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
+func expSubSumRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
+func softmaxGradRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
 func uniformAVX2(dst *float32, u *uint32, n int)
 
 //go:noescape

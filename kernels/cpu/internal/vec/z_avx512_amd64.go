@@ -306,6 +306,21 @@ func fused26AVX512(p **float32, u *float32, n int)
 func fused27AVX512(p **float32, u *float32, n int)
 
 //go:noescape
+func scaleRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
+func maxRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
+func dotRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
+func expSubSumRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
+func softmaxGradRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+
+//go:noescape
 func uniformAVX512(dst *float32, u *uint32, n int)
 
 //go:noescape

@@ -4780,7 +4780,7 @@ done:
 	RET
 
 // func sumAVX512(p **float32, u *float32, n int) (sum0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·sumAVX512(SB), NOSPLIT, $0-28
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
@@ -4850,23 +4850,23 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func prodAVX512(p **float32, u *float32, n int) (prod0 float32)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, AVX512VL, BMI2
 TEXT ·prodAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -4936,23 +4936,23 @@ tree:
 	VMULPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VMULPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VMULPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VMULPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VMULPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VMULPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VMULPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VMULPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VMULPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, prod0+24(FP)
 	VZEROUPPER
 	RET
 
 // func maxAVX512(p **float32, u *float32, n int) (max0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·maxAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -5067,39 +5067,39 @@ tree:
 	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
 	VMOVAPS        Z1, Z28
 	VEXTRACTF64X4  $0x01, Z28, Y0
-	VMAXPS         Z0, Z28, Z1
-	VMAXPS         Z28, Z0, Z2
-	VANDPS         Z2, Z1, Z1
-	VCMPPS         $0x03, Z0, Z28, K1
-	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
-	VMOVAPS        Z1, Z28
-	VEXTRACTF32X4  $0x01, Z28, X0
-	VMAXPS         Z0, Z28, Z1
-	VMAXPS         Z28, Z0, Z2
-	VANDPS         Z2, Z1, Z1
-	VCMPPS         $0x03, Z0, Z28, K1
-	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
-	VMOVAPS        Z1, Z28
+	VMAXPS         Y0, Y28, Y1
+	VMAXPS         Y28, Y0, Y2
+	VANDPS         Y2, Y1, Y1
+	VCMPPS         $0x03, Y0, Y28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Y1, K1, Y1
+	VMOVAPS        Y1, Y28
+	VEXTRACTF32X4  $0x01, Y28, X0
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
 	VPERMILPS      $0x4e, X28, X0
-	VMAXPS         Z0, Z28, Z1
-	VMAXPS         Z28, Z0, Z2
-	VANDPS         Z2, Z1, Z1
-	VCMPPS         $0x03, Z0, Z28, K1
-	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
-	VMOVAPS        Z1, Z28
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
 	VPERMILPS      $0xb1, X28, X0
-	VMAXPS         Z0, Z28, Z1
-	VMAXPS         Z28, Z0, Z2
-	VANDPS         Z2, Z1, Z1
-	VCMPPS         $0x03, Z0, Z28, K1
-	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
-	VMOVAPS        Z1, Z28
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
 	VMOVSS         X28, max0+24(FP)
 	VZEROUPPER
 	RET
 
 // func minAVX512(p **float32, u *float32, n int) (min0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·minAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -5191,31 +5191,31 @@ tree:
 	VORPS         Z2, Z1, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VMINPS        Z0, Z28, Z1
-	VMINPS        Z28, Z0, Z2
-	VORPS         Z2, Z1, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VMINPS        Z0, Z28, Z1
-	VMINPS        Z28, Z0, Z2
-	VORPS         Z2, Z1, Z1
-	VMOVAPS       Z1, Z28
+	VMINPS        Y0, Y28, Y1
+	VMINPS        Y28, Y0, Y2
+	VORPS         Y2, Y1, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VMINPS        X0, X28, X1
+	VMINPS        X28, X0, X2
+	VORPS         X2, X1, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VMINPS        Z0, Z28, Z1
-	VMINPS        Z28, Z0, Z2
-	VORPS         Z2, Z1, Z1
-	VMOVAPS       Z1, Z28
+	VMINPS        X0, X28, X1
+	VMINPS        X28, X0, X2
+	VORPS         X2, X1, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VMINPS        Z0, Z28, Z1
-	VMINPS        Z28, Z0, Z2
-	VORPS         Z2, Z1, Z1
-	VMOVAPS       Z1, Z28
+	VMINPS        X0, X28, X1
+	VMINPS        X28, X0, X2
+	VORPS         X2, X1, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, min0+24(FP)
 	VZEROUPPER
 	RET
 
 // func absMaxAVX512(p **float32, u *float32, n int) (max0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·absMaxAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -5339,39 +5339,39 @@ tree:
 	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
 	VMOVAPS        Z1, Z28
 	VEXTRACTF64X4  $0x01, Z28, Y0
-	VMAXPS         Z0, Z28, Z1
-	VMAXPS         Z28, Z0, Z2
-	VANDPS         Z2, Z1, Z1
-	VCMPPS         $0x03, Z0, Z28, K1
-	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
-	VMOVAPS        Z1, Z28
-	VEXTRACTF32X4  $0x01, Z28, X0
-	VMAXPS         Z0, Z28, Z1
-	VMAXPS         Z28, Z0, Z2
-	VANDPS         Z2, Z1, Z1
-	VCMPPS         $0x03, Z0, Z28, K1
-	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
-	VMOVAPS        Z1, Z28
+	VMAXPS         Y0, Y28, Y1
+	VMAXPS         Y28, Y0, Y2
+	VANDPS         Y2, Y1, Y1
+	VCMPPS         $0x03, Y0, Y28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Y1, K1, Y1
+	VMOVAPS        Y1, Y28
+	VEXTRACTF32X4  $0x01, Y28, X0
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
 	VPERMILPS      $0x4e, X28, X0
-	VMAXPS         Z0, Z28, Z1
-	VMAXPS         Z28, Z0, Z2
-	VANDPS         Z2, Z1, Z1
-	VCMPPS         $0x03, Z0, Z28, K1
-	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
-	VMOVAPS        Z1, Z28
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
 	VPERMILPS      $0xb1, X28, X0
-	VMAXPS         Z0, Z28, Z1
-	VMAXPS         Z28, Z0, Z2
-	VANDPS         Z2, Z1, Z1
-	VCMPPS         $0x03, Z0, Z28, K1
-	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
-	VMOVAPS        Z1, Z28
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
 	VMOVSS         X28, max0+24(FP)
 	VZEROUPPER
 	RET
 
 // func dotAVX512(p **float32, u *float32, n int) (sum0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·dotAVX512(SB), NOSPLIT, $0-28
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
@@ -5458,23 +5458,23 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func sumSquaresAVX512(p **float32, u *float32, n int) (sum0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-28
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
@@ -5552,23 +5552,23 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func sumSubAVX512(p **float32, u *float32, n int) (sum0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·sumSubAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -5648,23 +5648,23 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func sumSquaresSubAVX512(p **float32, u *float32, n int) (sum0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·sumSquaresSubAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -5752,17 +5752,17 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum0+24(FP)
 	VZEROUPPER
 	RET
@@ -5868,7 +5868,7 @@ done:
 	RET
 
 // func sumExpSubAVX512(p **float32, u *float32, n int) (sum0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·sumExpSubAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -6080,23 +6080,23 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func expSubSumAVX512(p **float32, u *float32, n int) (sum0 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·expSubSumAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -6317,17 +6317,17 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum0+24(FP)
 	VZEROUPPER
 	RET
@@ -6865,7 +6865,7 @@ done:
 	RET
 
 // func normGradSumsAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·normGradSumsAVX512(SB), NOSPLIT, $0-32
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -6991,17 +6991,17 @@ tree:
 	VADDPS        Z25, Z24, Z1
 	VMOVAPS       Z1, Z24
 	VEXTRACTF64X4 $0x01, Z24, Y0
-	VADDPS        Z0, Z24, Z1
-	VMOVAPS       Z1, Z24
-	VEXTRACTF32X4 $0x01, Z24, X0
-	VADDPS        Z0, Z24, Z1
-	VMOVAPS       Z1, Z24
+	VADDPS        Y0, Y24, Y1
+	VMOVAPS       Y1, Y24
+	VEXTRACTF32X4 $0x01, Y24, X0
+	VADDPS        X0, X24, X1
+	VMOVAPS       X1, X24
 	VPERMILPS     $0x4e, X24, X0
-	VADDPS        Z0, Z24, Z1
-	VMOVAPS       Z1, Z24
+	VADDPS        X0, X24, X1
+	VMOVAPS       X1, X24
 	VPERMILPS     $0xb1, X24, X0
-	VADDPS        Z0, Z24, Z1
-	VMOVAPS       Z1, Z24
+	VADDPS        X0, X24, X1
+	VMOVAPS       X1, X24
 	VMOVSS        X24, sum0+24(FP)
 	VADDPS        Z30, Z28, Z1
 	VMOVAPS       Z1, Z28
@@ -7010,23 +7010,23 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum1+28(FP)
 	VZEROUPPER
 	RET
 
 // func normWeightGradSumsAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·normWeightGradSumsAVX512(SB), NOSPLIT, $0-32
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
@@ -7169,17 +7169,17 @@ tree:
 	VADDPS        Z25, Z24, Z1
 	VMOVAPS       Z1, Z24
 	VEXTRACTF64X4 $0x01, Z24, Y0
-	VADDPS        Z0, Z24, Z1
-	VMOVAPS       Z1, Z24
-	VEXTRACTF32X4 $0x01, Z24, X0
-	VADDPS        Z0, Z24, Z1
-	VMOVAPS       Z1, Z24
+	VADDPS        Y0, Y24, Y1
+	VMOVAPS       Y1, Y24
+	VEXTRACTF32X4 $0x01, Y24, X0
+	VADDPS        X0, X24, X1
+	VMOVAPS       X1, X24
 	VPERMILPS     $0x4e, X24, X0
-	VADDPS        Z0, Z24, Z1
-	VMOVAPS       Z1, Z24
+	VADDPS        X0, X24, X1
+	VMOVAPS       X1, X24
 	VPERMILPS     $0xb1, X24, X0
-	VADDPS        Z0, Z24, Z1
-	VMOVAPS       Z1, Z24
+	VADDPS        X0, X24, X1
+	VMOVAPS       X1, X24
 	VMOVSS        X24, sum0+24(FP)
 	VADDPS        Z30, Z28, Z1
 	VMOVAPS       Z1, Z28
@@ -7188,17 +7188,17 @@ tree:
 	VADDPS        Z29, Z28, Z1
 	VMOVAPS       Z1, Z28
 	VEXTRACTF64X4 $0x01, Z28, Y0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
-	VEXTRACTF32X4 $0x01, Z28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0x4e, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VPERMILPS     $0xb1, X28, X0
-	VADDPS        Z0, Z28, Z1
-	VMOVAPS       Z1, Z28
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
 	VMOVSS        X28, sum1+28(FP)
 	VZEROUPPER
 	RET
@@ -10282,6 +10282,655 @@ tail:
 	JG        tail
 
 done:
+	VZEROUPPER
+	RET
+
+// func scaleRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaleRowsAVX512(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 8(AX), SI
+	MOVQ u+8(FP), BX
+	MOVQ r+16(FP), R12
+	MOVQ rows+24(FP), R11
+
+row:
+	MOVQ         n+32(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z4
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z1
+	VMOVUPS 128(SI)(AX*1), Z2
+	VMOVUPS 192(SI)(AX*1), Z3
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z4, Z1, Z1
+	VMULPS  Z4, Z2, Z2
+	VMULPS  Z4, Z3, Z3
+	VMOVUPS Z0, (DI)(AX*1)
+	VMOVUPS Z1, 64(DI)(AX*1)
+	VMOVUPS Z2, 128(DI)(AX*1)
+	VMOVUPS Z3, 192(DI)(AX*1)
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000040, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VMULPS    Z4, Z0, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	MOVQ n+32(FP), CX
+	LEAQ (DI)(CX*4), DI
+	LEAQ (SI)(CX*4), SI
+	ADDQ $0x00000004, BX
+	ADDQ $0x00000000, R12
+	DECQ R11
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func maxRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
+TEXT ·maxRowsAVX512(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ r+16(FP), R12
+	MOVQ rows+24(FP), R11
+
+row:
+	MOVQ         n+32(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS poolAVX512<>+8(SB), Z12
+	VBROADCASTSS poolAVX512<>+184(SB), Z28
+	VMOVAPS      Z28, Z29
+	VMOVAPS      Z28, Z30
+	VMOVAPS      Z28, Z31
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (DI)(AX*1), Z0
+	VMOVUPS   64(DI)(AX*1), Z3
+	VMOVUPS   128(DI)(AX*1), Z6
+	VMOVUPS   192(DI)(AX*1), Z9
+	VMAXPS    Z0, Z28, Z1
+	VMAXPS    Z3, Z29, Z4
+	VMAXPS    Z6, Z30, Z7
+	VMAXPS    Z9, Z31, Z10
+	VMAXPS    Z28, Z0, Z2
+	VMAXPS    Z29, Z3, Z5
+	VMAXPS    Z30, Z6, Z8
+	VMAXPS    Z31, Z9, Z11
+	VANDPS    Z2, Z1, Z1
+	VANDPS    Z5, Z4, Z4
+	VANDPS    Z8, Z7, Z7
+	VANDPS    Z11, Z10, Z10
+	VCMPPS    $0x03, Z0, Z28, K1
+	VCMPPS    $0x03, Z3, Z29, K2
+	VCMPPS    $0x03, Z6, Z30, K3
+	VCMPPS    $0x03, Z9, Z31, K4
+	VBLENDMPS Z12, Z1, K1, Z0
+	VBLENDMPS Z12, Z4, K2, Z3
+	VBLENDMPS Z12, Z7, K3, Z6
+	VBLENDMPS Z12, Z10, K4, Z9
+	VMOVAPS   Z0, Z28
+	VMOVAPS   Z3, Z29
+	VMOVAPS   Z6, Z30
+	VMOVAPS   Z9, Z31
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000040, CX
+	JGE       loop
+
+rest:
+	ADDQ      $0x00000040, CX
+	JLE       tree
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	SHRQ      $0x10, R15
+	VMOVUPS.Z (DI)(AX*1), K7, Z0
+	VMAXPS    Z0, Z28, Z1
+	VMAXPS    Z28, Z0, Z2
+	VANDPS    Z2, Z1, Z1
+	VCMPPS    $0x03, Z0, Z28, K1
+	VBLENDMPS Z12, Z1, K1, Z0
+	VMOVAPS   Z0, K7, Z28
+	CMPQ      CX, $0x00000010
+	JLE       tree
+	KMOVW     R15, K7
+	SHRQ      $0x10, R15
+	VMOVUPS.Z 64(DI)(AX*1), K7, Z3
+	VMAXPS    Z3, Z29, Z4
+	VMAXPS    Z29, Z3, Z5
+	VANDPS    Z5, Z4, Z4
+	VCMPPS    $0x03, Z3, Z29, K2
+	VBLENDMPS Z12, Z4, K2, Z3
+	VMOVAPS   Z3, K7, Z29
+	CMPQ      CX, $0x00000020
+	JLE       tree
+	KMOVW     R15, K7
+	SHRQ      $0x10, R15
+	VMOVUPS.Z 128(DI)(AX*1), K7, Z6
+	VMAXPS    Z6, Z30, Z7
+	VMAXPS    Z30, Z6, Z8
+	VANDPS    Z8, Z7, Z7
+	VCMPPS    $0x03, Z6, Z30, K3
+	VBLENDMPS Z12, Z7, K3, Z6
+	VMOVAPS   Z6, K7, Z30
+	CMPQ      CX, $0x00000030
+	JLE       tree
+	KMOVW     R15, K7
+	SHRQ      $0x10, R15
+	VMOVUPS.Z 192(DI)(AX*1), K7, Z9
+	VMAXPS    Z9, Z31, Z10
+	VMAXPS    Z31, Z9, Z11
+	VANDPS    Z11, Z10, Z10
+	VCMPPS    $0x03, Z9, Z31, K4
+	VBLENDMPS Z12, Z10, K4, Z9
+	VMOVAPS   Z9, K7, Z31
+
+tree:
+	VMAXPS         Z30, Z28, Z1
+	VMAXPS         Z28, Z30, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z30, Z28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z28
+	VMAXPS         Z31, Z29, Z1
+	VMAXPS         Z29, Z31, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z31, Z29, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z29
+	VMAXPS         Z29, Z28, Z1
+	VMAXPS         Z28, Z29, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z29, Z28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z28
+	VEXTRACTF64X4  $0x01, Z28, Y0
+	VMAXPS         Y0, Y28, Y1
+	VMAXPS         Y28, Y0, Y2
+	VANDPS         Y2, Y1, Y1
+	VCMPPS         $0x03, Y0, Y28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Y1, K1, Y1
+	VMOVAPS        Y1, Y28
+	VEXTRACTF32X4  $0x01, Y28, X0
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
+	VPERMILPS      $0x4e, X28, X0
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
+	VPERMILPS      $0xb1, X28, X0
+	VMAXPS         X0, X28, X1
+	VMAXPS         X28, X0, X2
+	VANDPS         X2, X1, X1
+	VCMPPS         $0x03, X0, X28, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), X1, K1, X1
+	VMOVAPS        X1, X28
+	VMOVSS         X28, (R12)
+	MOVQ           n+32(FP), CX
+	LEAQ           (DI)(CX*4), DI
+	ADDQ           $0x00000004, R12
+	DECQ           R11
+	JNZ            row
+	VZEROUPPER
+	RET
+
+// func dotRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
+TEXT ·dotRowsAVX512(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 8(AX), SI
+	MOVQ r+16(FP), R12
+	MOVQ rows+24(FP), R11
+
+row:
+	MOVQ    n+32(FP), CX
+	XORQ    AX, AX
+	VXORPS  Z28, Z28, Z28
+	VMOVAPS Z28, Z29
+	VMOVAPS Z28, Z30
+	VMOVAPS Z28, Z31
+	SUBQ    $0x00000040, CX
+	JL      rest
+
+loop:
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z2
+	VMOVUPS 128(DI)(AX*1), Z4
+	VMOVUPS 192(DI)(AX*1), Z6
+	VMOVUPS (SI)(AX*1), Z1
+	VMOVUPS 64(SI)(AX*1), Z3
+	VMOVUPS 128(SI)(AX*1), Z5
+	VMOVUPS 192(SI)(AX*1), Z7
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z7, Z6, Z6
+	VADDPS  Z0, Z28, Z0
+	VADDPS  Z2, Z29, Z2
+	VADDPS  Z4, Z30, Z4
+	VADDPS  Z6, Z31, Z6
+	VMOVAPS Z0, Z28
+	VMOVAPS Z2, Z29
+	VMOVAPS Z4, Z30
+	VMOVAPS Z6, Z31
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000040, CX
+	JGE     loop
+
+rest:
+	ADDQ      $0x00000040, CX
+	JLE       tree
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	SHRQ      $0x10, R15
+	VMOVUPS.Z (DI)(AX*1), K7, Z0
+	VMOVUPS.Z (SI)(AX*1), K7, Z1
+	VMULPS    Z1, Z0, Z0
+	VADDPS    Z0, Z28, Z0
+	VMOVAPS   Z0, K7, Z28
+	CMPQ      CX, $0x00000010
+	JLE       tree
+	KMOVW     R15, K7
+	SHRQ      $0x10, R15
+	VMOVUPS.Z 64(DI)(AX*1), K7, Z2
+	VMOVUPS.Z 64(SI)(AX*1), K7, Z3
+	VMULPS    Z3, Z2, Z2
+	VADDPS    Z2, Z29, Z2
+	VMOVAPS   Z2, K7, Z29
+	CMPQ      CX, $0x00000020
+	JLE       tree
+	KMOVW     R15, K7
+	SHRQ      $0x10, R15
+	VMOVUPS.Z 128(DI)(AX*1), K7, Z4
+	VMOVUPS.Z 128(SI)(AX*1), K7, Z5
+	VMULPS    Z5, Z4, Z4
+	VADDPS    Z4, Z30, Z4
+	VMOVAPS   Z4, K7, Z30
+	CMPQ      CX, $0x00000030
+	JLE       tree
+	KMOVW     R15, K7
+	SHRQ      $0x10, R15
+	VMOVUPS.Z 192(DI)(AX*1), K7, Z6
+	VMOVUPS.Z 192(SI)(AX*1), K7, Z7
+	VMULPS    Z7, Z6, Z6
+	VADDPS    Z6, Z31, Z6
+	VMOVAPS   Z6, K7, Z31
+
+tree:
+	VADDPS        Z30, Z28, Z1
+	VMOVAPS       Z1, Z28
+	VADDPS        Z31, Z29, Z1
+	VMOVAPS       Z1, Z29
+	VADDPS        Z29, Z28, Z1
+	VMOVAPS       Z1, Z28
+	VEXTRACTF64X4 $0x01, Z28, Y0
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
+	VPERMILPS     $0x4e, X28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
+	VPERMILPS     $0xb1, X28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
+	VMOVSS        X28, (R12)
+	MOVQ          n+32(FP), CX
+	LEAQ          (DI)(CX*4), DI
+	LEAQ          (SI)(CX*4), SI
+	ADDQ          $0x00000004, R12
+	DECQ          R11
+	JNZ           row
+	VZEROUPPER
+	RET
+
+// func expSubSumRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
+TEXT ·expSubSumRowsAVX512(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 8(AX), SI
+	MOVQ u+8(FP), BX
+	MOVQ r+16(FP), R12
+	MOVQ rows+24(FP), R11
+
+row:
+	MOVQ         n+32(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z11
+	VBROADCASTSS poolAVX512<>+12(SB), Z6
+	VBROADCASTSS poolAVX512<>+16(SB), Z7
+	VBROADCASTSS poolAVX512<>+20(SB), Z12
+	VBROADCASTSS poolAVX512<>+24(SB), Z8
+	VBROADCASTSS poolAVX512<>+28(SB), Z13
+	VBROADCASTSS poolAVX512<>+32(SB), Z14
+	VBROADCASTSS poolAVX512<>+36(SB), Z9
+	VBROADCASTSS poolAVX512<>+40(SB), Z15
+	VBROADCASTSS poolAVX512<>+44(SB), Z16
+	VBROADCASTSS poolAVX512<>+48(SB), Z17
+	VBROADCASTSS poolAVX512<>+52(SB), Z18
+	VBROADCASTSS poolAVX512<>+56(SB), Z10
+	VXORPS       Z28, Z28, Z28
+	VMOVAPS      Z28, Z29
+	VMOVAPS      Z28, Z30
+	VMOVAPS      Z28, Z31
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS      (SI)(AX*1), Z0
+	VMOVUPS      64(SI)(AX*1), Z3
+	VSUBPS       Z11, Z0, Z0
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z1
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z0, Z1
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z1, Z1
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z1, Z0
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z2
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z1, Z2, Z0
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z0, Z28, Z1
+	VADDPS       Z3, Z29, Z4
+	VMOVUPS      Z0, (DI)(AX*1)
+	VMOVUPS      Z3, 64(DI)(AX*1)
+	VMOVAPS      Z1, Z28
+	VMOVAPS      Z4, Z29
+	VMOVUPS      128(SI)(AX*1), Z0
+	VMOVUPS      192(SI)(AX*1), Z3
+	VSUBPS       Z11, Z0, Z0
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z1
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z0, Z1
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z1, Z1
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z1, Z0
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z2
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z1, Z2, Z0
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z0, Z30, Z1
+	VADDPS       Z3, Z31, Z4
+	VMOVUPS      Z0, 128(DI)(AX*1)
+	VMOVUPS      Z3, 192(DI)(AX*1)
+	VMOVAPS      Z1, Z30
+	VMOVAPS      Z4, Z31
+	ADDQ         $0x00000100, AX
+	SUBQ         $0x00000040, CX
+	JGE          loop
+
+rest:
+	ADDQ         $0x00000040, CX
+	JLE          tree
+	MOVQ         $-1, R15
+	BZHIQ        CX, R15, R15
+	KMOVW        R15, K7
+	SHRQ         $0x10, R15
+	VMOVUPS.Z    (SI)(AX*1), K7, Z0
+	VSUBPS       Z11, Z0, Z0
+	VMINPS       Z0, Z6, Z0
+	VMAXPS       Z0, Z7, Z0
+	VMOVUPS      Z8, Z1
+	VFMADD231PS  Z12, Z0, Z1
+	VSUBPS       Z8, Z1, Z1
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z14, Z1, Z0
+	VMOVUPS      Z15, Z2
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z0, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VADDPS       Z0, Z28, Z1
+	VMOVUPS      Z0, K7, (DI)(AX*1)
+	VMOVAPS      Z1, K7, Z28
+	CMPQ         CX, $0x00000010
+	JLE          tree
+	KMOVW        R15, K7
+	SHRQ         $0x10, R15
+	VMOVUPS.Z    64(SI)(AX*1), K7, Z3
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z3, Z29, Z4
+	VMOVUPS      Z3, K7, 64(DI)(AX*1)
+	VMOVAPS      Z4, K7, Z29
+	CMPQ         CX, $0x00000020
+	JLE          tree
+	KMOVW        R15, K7
+	SHRQ         $0x10, R15
+	VMOVUPS.Z    128(SI)(AX*1), K7, Z0
+	VSUBPS       Z11, Z0, Z0
+	VMINPS       Z0, Z6, Z0
+	VMAXPS       Z0, Z7, Z0
+	VMOVUPS      Z8, Z1
+	VFMADD231PS  Z12, Z0, Z1
+	VSUBPS       Z8, Z1, Z1
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z14, Z1, Z0
+	VMOVUPS      Z15, Z2
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z0, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VADDPS       Z0, Z30, Z1
+	VMOVUPS      Z0, K7, 128(DI)(AX*1)
+	VMOVAPS      Z1, K7, Z30
+	CMPQ         CX, $0x00000030
+	JLE          tree
+	KMOVW        R15, K7
+	SHRQ         $0x10, R15
+	VMOVUPS.Z    192(SI)(AX*1), K7, Z3
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z3, Z31, Z4
+	VMOVUPS      Z3, K7, 192(DI)(AX*1)
+	VMOVAPS      Z4, K7, Z31
+
+tree:
+	VADDPS        Z30, Z28, Z1
+	VMOVAPS       Z1, Z28
+	VADDPS        Z31, Z29, Z1
+	VMOVAPS       Z1, Z29
+	VADDPS        Z29, Z28, Z1
+	VMOVAPS       Z1, Z28
+	VEXTRACTF64X4 $0x01, Z28, Y0
+	VADDPS        Y0, Y28, Y1
+	VMOVAPS       Y1, Y28
+	VEXTRACTF32X4 $0x01, Y28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
+	VPERMILPS     $0x4e, X28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
+	VPERMILPS     $0xb1, X28, X0
+	VADDPS        X0, X28, X1
+	VMOVAPS       X1, X28
+	VMOVSS        X28, (R12)
+	MOVQ          n+32(FP), CX
+	LEAQ          (DI)(CX*4), DI
+	LEAQ          (SI)(CX*4), SI
+	ADDQ          $0x00000004, BX
+	ADDQ          $0x00000004, R12
+	DECQ          R11
+	JNZ           row
+	VZEROUPPER
+	RET
+
+// func softmaxGradRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·softmaxGradRowsAVX512(SB), NOSPLIT, $0-40
+	MOVQ p+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 8(AX), SI
+	MOVQ 16(AX), DX
+	MOVQ u+8(FP), BX
+	MOVQ r+16(FP), R12
+	MOVQ rows+24(FP), R11
+
+row:
+	MOVQ         n+32(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z8
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS (DX)(AX*1), Z0
+	VMOVUPS 64(DX)(AX*1), Z2
+	VMOVUPS 128(DX)(AX*1), Z4
+	VMOVUPS 192(DX)(AX*1), Z6
+	VSUBPS  Z8, Z0, Z0
+	VSUBPS  Z8, Z2, Z2
+	VSUBPS  Z8, Z4, Z4
+	VSUBPS  Z8, Z6, Z6
+	VMOVUPS (SI)(AX*1), Z1
+	VMOVUPS 64(SI)(AX*1), Z3
+	VMOVUPS 128(SI)(AX*1), Z5
+	VMOVUPS 192(SI)(AX*1), Z7
+	VMULPS  Z0, Z1, Z0
+	VMULPS  Z2, Z3, Z2
+	VMULPS  Z4, Z5, Z4
+	VMULPS  Z6, Z7, Z6
+	VMOVUPS Z0, (DI)(AX*1)
+	VMOVUPS Z2, 64(DI)(AX*1)
+	VMOVUPS Z4, 128(DI)(AX*1)
+	VMOVUPS Z6, 192(DI)(AX*1)
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000040, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (DX)(AX*1), K7, Z0
+	VSUBPS    Z8, Z0, Z0
+	VMOVUPS.Z (SI)(AX*1), K7, Z1
+	VMULPS    Z0, Z1, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	MOVQ n+32(FP), CX
+	LEAQ (DI)(CX*4), DI
+	LEAQ (SI)(CX*4), SI
+	LEAQ (DX)(CX*4), DX
+	ADDQ $0x00000004, BX
+	ADDQ $0x00000000, R12
+	DECQ R11
+	JNZ  row
 	VZEROUPPER
 	RET
 

@@ -582,3 +582,109 @@ func AddNormProduct(dst, acc, g, x []float32, c, r float32) {
 	}
 	addNormProductAVX2(&ptrs[0], &args[0], len(dst))
 }
+
+// ScaleRows runs [Scale] on each row of n elements, row i with a[i].
+func ScaleRows(dst, x, a []float32, n int) {
+	rows := len(a)
+	sameLength("ScaleRows", rows*n, len(dst), len(x))
+	if current == Portable || n > Block {
+		for i := range rows {
+			Scale(dst[i*n:(i+1)*n], x[i*n:(i+1)*n], a[i])
+		}
+		return
+	}
+	if rows == 0 {
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(x)}
+	if current == AVX512 {
+		scaleRowsAVX512(&ptrs[0], unsafe.SliceData(a), nil, rows, n)
+		return
+	}
+	scaleRowsAVX2(&ptrs[0], unsafe.SliceData(a), nil, rows, n)
+}
+
+// MaxRows runs [Max] on each row of n elements; r[i] is the result of row i.
+func MaxRows(r, x []float32, n int) {
+	rows := len(r)
+	sameLength("MaxRows", rows*n, len(x))
+	if current == Portable || n > Block {
+		for i := range rows {
+			r[i] = Max(x[i*n : (i+1)*n])
+		}
+		return
+	}
+	if rows == 0 {
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(x)}
+	if current == AVX512 {
+		maxRowsAVX512(&ptrs[0], nil, unsafe.SliceData(r), rows, n)
+		return
+	}
+	maxRowsAVX2(&ptrs[0], nil, unsafe.SliceData(r), rows, n)
+}
+
+// DotRows runs [Dot] on each row of n elements; r[i] is the result of row i.
+func DotRows(r, x, y []float32, n int) {
+	rows := len(r)
+	sameLength("DotRows", rows*n, len(x), len(y))
+	if current == Portable || n > Block {
+		for i := range rows {
+			r[i] = Dot(x[i*n:(i+1)*n], y[i*n:(i+1)*n])
+		}
+		return
+	}
+	if rows == 0 {
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(x), unsafe.SliceData(y)}
+	if current == AVX512 {
+		dotRowsAVX512(&ptrs[0], nil, unsafe.SliceData(r), rows, n)
+		return
+	}
+	dotRowsAVX2(&ptrs[0], nil, unsafe.SliceData(r), rows, n)
+}
+
+// ExpSubSumRows runs [ExpSubSum] on each row of n elements, row i with m[i]; r[i] is the result of row i.
+func ExpSubSumRows(dst, r, x, m []float32, n int) {
+	rows := len(r)
+	sameLength("ExpSubSumRows", rows, len(m))
+	sameLength("ExpSubSumRows", rows*n, len(dst), len(x))
+	if current == Portable || n > Block {
+		for i := range rows {
+			r[i] = ExpSubSum(dst[i*n:(i+1)*n], x[i*n:(i+1)*n], m[i])
+		}
+		return
+	}
+	if rows == 0 {
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(x)}
+	if current == AVX512 {
+		expSubSumRowsAVX512(&ptrs[0], unsafe.SliceData(m), unsafe.SliceData(r), rows, n)
+		return
+	}
+	expSubSumRowsAVX2(&ptrs[0], unsafe.SliceData(m), unsafe.SliceData(r), rows, n)
+}
+
+// SoftmaxGradRows runs [SoftmaxGrad] on each row of n elements, row i with dot[i].
+func SoftmaxGradRows(dst, y, g, dot []float32, n int) {
+	rows := len(dot)
+	sameLength("SoftmaxGradRows", rows*n, len(dst), len(y), len(g))
+	if current == Portable || n > Block {
+		for i := range rows {
+			SoftmaxGrad(dst[i*n:(i+1)*n], y[i*n:(i+1)*n], g[i*n:(i+1)*n], dot[i])
+		}
+		return
+	}
+	if rows == 0 {
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(y), unsafe.SliceData(g)}
+	if current == AVX512 {
+		softmaxGradRowsAVX512(&ptrs[0], unsafe.SliceData(dot), nil, rows, n)
+		return
+	}
+	softmaxGradRowsAVX2(&ptrs[0], unsafe.SliceData(dot), nil, rows, n)
+}

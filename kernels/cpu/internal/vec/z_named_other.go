@@ -345,3 +345,49 @@ func AddNormProduct(dst, acc, g, x []float32, c, r float32) {
 	sameLength("AddNormProduct", len(dst), len(acc), len(g), len(x))
 	addNormProductPortable(dst, acc, g, x, c, r)
 }
+
+// ScaleRows runs [Scale] on each row of n elements, row i with a[i].
+func ScaleRows(dst, x, a []float32, n int) {
+	rows := len(a)
+	sameLength("ScaleRows", rows*n, len(dst), len(x))
+	for i := range rows {
+		Scale(dst[i*n:(i+1)*n], x[i*n:(i+1)*n], a[i])
+	}
+}
+
+// MaxRows runs [Max] on each row of n elements; r[i] is the result of row i.
+func MaxRows(r, x []float32, n int) {
+	rows := len(r)
+	sameLength("MaxRows", rows*n, len(x))
+	for i := range rows {
+		r[i] = Max(x[i*n : (i+1)*n])
+	}
+}
+
+// DotRows runs [Dot] on each row of n elements; r[i] is the result of row i.
+func DotRows(r, x, y []float32, n int) {
+	rows := len(r)
+	sameLength("DotRows", rows*n, len(x), len(y))
+	for i := range rows {
+		r[i] = Dot(x[i*n:(i+1)*n], y[i*n:(i+1)*n])
+	}
+}
+
+// ExpSubSumRows runs [ExpSubSum] on each row of n elements, row i with m[i]; r[i] is the result of row i.
+func ExpSubSumRows(dst, r, x, m []float32, n int) {
+	rows := len(r)
+	sameLength("ExpSubSumRows", rows, len(m))
+	sameLength("ExpSubSumRows", rows*n, len(dst), len(x))
+	for i := range rows {
+		r[i] = ExpSubSum(dst[i*n:(i+1)*n], x[i*n:(i+1)*n], m[i])
+	}
+}
+
+// SoftmaxGradRows runs [SoftmaxGrad] on each row of n elements, row i with dot[i].
+func SoftmaxGradRows(dst, y, g, dot []float32, n int) {
+	rows := len(dot)
+	sameLength("SoftmaxGradRows", rows*n, len(dst), len(y), len(g))
+	for i := range rows {
+		SoftmaxGrad(dst[i*n:(i+1)*n], y[i*n:(i+1)*n], g[i*n:(i+1)*n], dot[i])
+	}
+}
