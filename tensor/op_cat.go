@@ -12,7 +12,7 @@ var cat, stack Op
 
 func init() {
 	define(&cat, Op{
-		Op:    kernels.Op{Name: "cat", CPU: cpu.Cat, Types: kernels.DTypes(), Ref: catRef},
+		Op:    kernels.Op{Name: "cat", CPU: cpu.Cat, Types: kernels.DTypes(), Ref: catRef, Kernel: "cat"},
 		Doc:   "the operands side by side along an axis",
 		Shape: catShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
@@ -40,7 +40,7 @@ func init() {
 		},
 	})
 	define(&stack, Op{
-		Op:    kernels.Op{Name: "stack", CPU: cpu.Stack, Types: kernels.DTypes(), Ref: stackRef},
+		Op:    kernels.Op{Name: "stack", CPU: cpu.Stack, Types: kernels.DTypes(), Ref: stackRef, Kernel: "stack"},
 		Doc:   "the operands side by side along a new axis",
 		Shape: stackShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {

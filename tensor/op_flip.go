@@ -12,7 +12,7 @@ var flip Op
 
 func init() {
 	define(&flip, Op{
-		Op:    kernels.Op{Name: "flip", CPU: cpu.Flip, Types: kernels.DTypes(), Ref: flipRef},
+		Op:    kernels.Op{Name: "flip", CPU: cpu.Flip, Types: kernels.DTypes(), Ref: flipRef, Kernel: "flip"},
 		Doc:   "x in reverse order along axes",
 		Args:  []string{"x"},
 		Shape: func(c *Ctx) { c.result(c.In[0].dtype, c.Shape(0)) },

@@ -13,7 +13,7 @@ var pad Op
 
 func init() {
 	define(&pad, Op{
-		Op:   kernels.Op{Name: "pad", CPU: cpu.Pad, Types: kernels.DTypes(), Ref: padRef},
+		Op:   kernels.Op{Name: "pad", CPU: cpu.Pad, Types: kernels.DTypes(), Ref: padRef, Kernel: "pad"},
 		Doc:  "x surrounded by a value",
 		Args: []string{"x"},
 		Shape: func(c *Ctx) {

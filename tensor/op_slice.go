@@ -51,7 +51,7 @@ func init() {
 		},
 	})
 	define(&sliceGrad, Op{
-		Op:    kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef},
+		Op:    kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef, Kernel: "slice_grad"},
 		Doc:   "the elements of g at every step-th place of an axis from start on, zero elsewhere",
 		Args:  []string{"g"},
 		Shape: resized,
@@ -103,7 +103,7 @@ func init() {
 		},
 	})
 	define(&selectGrad, Op{
-		Op:   kernels.Op{Name: "select_grad", CPU: cpu.SelectGrad, Types: kernels.DTypes(), Ref: selectGradRef},
+		Op:   kernels.Op{Name: "select_grad", CPU: cpu.SelectGrad, Types: kernels.DTypes(), Ref: selectGradRef, Kernel: "select_grad"},
 		Doc:  "g at one index of a new axis, zero elsewhere",
 		Args: []string{"g"},
 		Shape: func(c *Ctx) {

@@ -27,7 +27,7 @@ func init() {
 		}
 	}
 	define(&tril, Op{
-		Op:      kernels.Op{Name: "tril", CPU: cpu.Tril, Types: kernels.DTypes(), Ref: trilRef},
+		Op:      kernels.Op{Name: "tril", CPU: cpu.Tril, Types: kernels.DTypes(), Ref: trilRef, Kernel: "tril"},
 		Doc:     "x[.., i, j] where j <= i+k, zero elsewhere",
 		Args:    []string{"x"},
 		Shape:   shape,
@@ -35,7 +35,7 @@ func init() {
 		Samples: samples((*Tensor).Tril),
 	})
 	define(&triu, Op{
-		Op:      kernels.Op{Name: "triu", CPU: cpu.Triu, Types: kernels.DTypes(), Ref: triuRef},
+		Op:      kernels.Op{Name: "triu", CPU: cpu.Triu, Types: kernels.DTypes(), Ref: triuRef, Kernel: "triu"},
 		Doc:     "x[.., i, j] where j >= i+k, zero elsewhere",
 		Args:    []string{"x"},
 		Shape:   shape,

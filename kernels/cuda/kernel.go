@@ -21,6 +21,9 @@ var plans = map[string]plan{}
 // finds them by c.named. They take float32.
 var families = map[string]plan{}
 
+// everyType holds the plan of each operation whose plan finds kernels by c.named for all element types that the row takes.
+var everyType = map[string]plan{}
+
 // suffixes end the symbols of kernels.
 var suffixes = [8]string{
 	kernels.Float32: "f32", kernels.Float64: "f64", kernels.Float16: "f16", kernels.BFloat16: "bf16",
@@ -47,6 +50,9 @@ func (l *loader) kernel(b *Backend, op *kernels.Op, d kernels.DType) (*kernel, e
 	p := plans[base(op)]
 	if p == nil && op.Expr != nil {
 		return pointwiseKernel, nil
+	}
+	if f := everyType[base(op)]; f != nil {
+		return &kernel{plan: f}, nil
 	}
 	if f := families[base(op)]; f != nil && d == kernels.Float32 {
 		return &kernel{plan: f}, nil

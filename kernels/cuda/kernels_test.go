@@ -151,9 +151,16 @@ func sameAsCPU(t testing.TB, b *Backend, l *kernels.Launch, in, out []value) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := on(t, host, l, in, out)
-	if err != nil {
-		t.Fatalf("%s on the CPU: %v", name, err)
+	var want [][]byte
+	elements := 0
+	for _, v := range out { // nobody asks the CPU for nothing
+		want = append(want, v.data)
+		elements += v.Len()
+	}
+	if elements > 0 {
+		if want, err = on(t, host, l, in, out); err != nil {
+			t.Fatalf("%s on the CPU: %v", name, err)
+		}
 	}
 	got, err := on(t, b, l, in, out)
 	if err != nil {

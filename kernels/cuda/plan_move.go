@@ -1,0 +1,255 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/x448/float16"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/src"
+)
+
+// Operations that move elements without looking at them. Their kernels go by the size of an element.
+func init() {
+	everyType["cat"] = planCat
+	everyType["stack"] = planStack
+	everyType["flip"] = planFlip
+	everyType["pad"] = planPad
+	everyType["slice_grad"] = planSliceGrad
+	everyType["select_grad"] = planSelectGrad
+	everyType["tril"] = planTriangle(0)
+	everyType["triu"] = planTriangle(1)
+}
+
+const moveThreads = 256
+
+// sized is the symbol of a kernel for elements of n bytes.
+func sized(family string, n int) string { return family + "_b" + itoa(n) }
+
+// each begins a launch of a kernel with a thread for each of n elements, which is not 0.
+func (c *call) each(symbol string, n int) error {
+	if n > math.MaxInt32*moveThreads {
+		return kernels.Errorf(kernels.ErrDevice, c.op, "%d elements are too many for one launch", n)
+	}
+	return c.start(symbol, blocks(n, moveThreads), moveThreads)
+}
+
+// relayout copies elements between two layouts of one shape; strides may be negative.
+func (c *call) relayout(to, from *kernels.Arg) error {
+	n := to.Len()
+	if n == 0 {
+		return nil
+	}
+	shape, steps := src.Collapse(to.Shape, to.Strides, from.Strides)
+	small := src.Fits32(shape, steps...) && !slices.ContainsFunc(from.Strides, func(s int) bool { return s < 0 })
+	family := "copy64"
+	if small {
+		family = "copy"
+	}
+	if err := c.each(sized(family, to.DType.Size()), n); err != nil {
+		return err
+	}
+	c.pointer(to)
+	c.pointer(from)
+	arg(c, uint64(n))
+	if small {
+		c.bytes(src.AppendShape32(nil, shape, steps...), 4)
+	} else {
+		c.bytes(src.AppendShape64(nil, shape, steps...), 8)
+	}
+	return nil
+}
+
+// bytes appends an argument that is laid out already.
+func (c *call) bytes(b []byte, alignment uintptr) { copy(c.space(uintptr(len(b)), alignment), b) }
+
+// planCat lays the operands side by side along axis l.Ints[0].
+func planCat(c *call, _ *kernel, l *kernels.Launch) error {
+	axis, y := l.Ints[0], l.Out[0]
+	for i := range l.In {
+		part := y
+		part.Shape = l.In[i].Shape
+		if err := c.relayout(&part, &l.In[i]); err != nil {
+			return err
+		}
+		y.Offset += l.In[i].Shape[axis] * y.Strides[axis]
+	}
+	return nil
+}
+
+// planStack lays operands of one shape side by side along a new axis l.Ints[0].
+func planStack(c *call, _ *kernel, l *kernels.Launch) error {
+	axis, y := l.Ints[0], l.Out[0]
+	step := y.Strides[axis]
+	y.Strides = slices.Delete(slices.Clone(y.Strides), axis, axis+1)
+	for i := range l.In {
+		y.Shape = l.In[i].Shape
+		if err := c.relayout(&y, &l.In[i]); err != nil {
+			return err
+		}
+		y.Offset += step
+	}
+	return nil
+}
+
+// planFlip reverses the order of the elements along the axes l.Ints.
+func planFlip(c *call, _ *kernel, l *kernels.Launch) error {
+	x := l.In[0]
+	if x.Len() == 0 {
+		return nil
+	}
+	x.Strides = slices.Clone(x.Strides)
+	for _, d := range l.Ints {
+		x.Offset += (x.Shape[d] - 1) * x.Strides[d]
+		x.Strides[d] = -x.Strides[d]
+	}
+	return c.relayout(&l.Out[0], &x)
+}
+
+// region is the struct Region of move.cu: where the elements of an operand lie in the result.
+type region struct {
+	rank                          uint64
+	size, lo, step, count, stride [kernels.MaxDims]int64
+}
+
+// regionOf is x at the beginning of y.
+func regionOf(y, x *kernels.Arg) region {
+	r := region{rank: uint64(len(y.Shape))}
+	for d := range y.Shape {
+		r.size[d], r.step[d], r.count[d], r.stride[d] = int64(y.Shape[d]), 1, int64(x.Shape[d]), int64(x.Strides[d])
+	}
+	return r
+}
+
+// pad sets y to x in the region and to a value elsewhere.
+func (c *call) pad(y, x *kernels.Arg, r *region, value float64) error {
+	if y.Len() == 0 {
+		return nil
+	}
+	size := y.DType.Size()
+	if err := c.each(sized("pad", size), y.Len()); err != nil {
+		return err
+	}
+	c.pointer(y)
+	c.pointer(x)
+	c.element(y.DType, value)
+	arg(c, uint64(y.Len()))
+	structure(c, r)
+	return nil
+}
+
+// planPad surrounds the operand by l.Floats[0], with l.Ints[2*d] elements before it on axis d.
+func planPad(c *call, _ *kernel, l *kernels.Launch) error {
+	r := regionOf(&l.Out[0], &l.In[0])
+	for d := range l.Out[0].Shape {
+		r.lo[d] = int64(l.Ints[2*d])
+	}
+	return c.pad(&l.Out[0], &l.In[0], &r, l.Floats[0])
+}
+
+// planSliceGrad puts the operand at every l.Ints[2]-th place along axis l.Ints[0] from l.Ints[1] on.
+func planSliceGrad(c *call, _ *kernel, l *kernels.Launch) error {
+	r := regionOf(&l.Out[0], &l.In[0])
+	r.lo[l.Ints[0]], r.step[l.Ints[0]] = int64(l.Ints[1]), int64(l.Ints[2])
+	return c.pad(&l.Out[0], &l.In[0], &r, 0)
+}
+
+// planSelectGrad puts the operand at index l.Ints[1] of a new axis l.Ints[0].
+func planSelectGrad(c *call, _ *kernel, l *kernels.Launch) error {
+	x, axis := l.In[0], l.Ints[0]
+	x.Shape, x.Strides = slices.Insert(slices.Clone(x.Shape), axis, 1), slices.Insert(slices.Clone(x.Strides), axis, 0)
+	r := regionOf(&l.Out[0], &x)
+	r.lo[axis] = int64(l.Ints[1])
+	return c.pad(&l.Out[0], &x, &r, 0)
+}
+
+// planTriangle keeps the elements on one side of the l.Ints[0]-th diagonal of the last two axes.
+func planTriangle(upper int32) plan {
+	return func(c *call, _ *kernel, l *kernels.Launch) error {
+		x, y := &l.In[0], &l.Out[0]
+		if y.Len() == 0 {
+			return nil
+		}
+		if err := c.each(sized("triangle", y.DType.Size()), y.Len()); err != nil {
+			return err
+		}
+		rank := len(y.Shape)
+		c.pointer(y)
+		c.pointer(x)
+		for _, n := range []int{y.Len(), y.Shape[rank-2], y.Shape[rank-1]} {
+			arg(c, uint64(n))
+		}
+		arg(c, int64(l.Ints[0]))
+		arg(c, upper)
+		c.place(x.Shape, x.Strides)
+		return nil
+	}
+}
+
+// place appends the struct Axes of rows.cuh.
+func (c *call) place(shape, strides []int) {
+	shape, steps := src.Collapse(shape, strides)
+	c.bytes(src.AppendShape64(nil, shape, steps...), 8)
+}
+
+// element appends a number as an element of type d, rounded to nearest; integers saturate.
+func (c *call) element(d kernels.DType, value float64) {
+	switch d {
+	case kernels.Float32:
+		arg(c, math.Float32bits(float32(value)))
+	case kernels.Float64:
+		arg(c, math.Float64bits(value))
+	case kernels.Float16:
+		binary.LittleEndian.PutUint16(c.space(2, 2), float16.Fromfloat32(oddFloat32(value)).Bits())
+	case kernels.BFloat16:
+		u := math.Float32bits(oddFloat32(value))
+		if value != value {
+			u = 0x7fff << 16
+		} else {
+			u += 0x7fff + u>>16&1
+		}
+		binary.LittleEndian.PutUint16(c.space(2, 2), uint16(u>>16))
+	case kernels.Int64:
+		arg(c, saturate(value, math.MinInt64, math.MaxInt64))
+	case kernels.Int32:
+		arg(c, int32(saturate(value, math.MinInt32, math.MaxInt32)))
+	case kernels.Uint8:
+		c.space(1, 1)[0] = uint8(saturate(value, 0, 255))
+	case kernels.Bool:
+		truth := byte(0)
+		if value != 0 {
+			truth = 1
+		}
+		c.space(1, 1)[0] = truth
+	}
+}
+
+// saturate is the integer nearest to zero beside value, or the nearest of [lo, hi].
+func saturate(value float64, lo, hi int64) int64 {
+	switch {
+	case value != value:
+		return 0
+	case value <= float64(lo):
+		return lo
+	case value >= float64(hi):
+		return hi
+	}
+	return int64(value)
+}
+
+// oddFloat32 rounds to the neighbour with an odd last bit, so that rounding once more gives what rounding once would.
+func oddFloat32(x float64) float32 {
+	f := float32(x)
+	if float64(f) == x || x != x {
+		return f
+	}
+	u := math.Float32bits(f)
+	if math.Abs(float64(f)) > math.Abs(x) {
+		u--
+	}
+	return math.Float32frombits(u | 1)
+}

@@ -1,0 +1,165 @@
+// Elements at places that a tensor of indices gives: taking them, and adding to them. Indices are int64, int32 or uint8;
+// one outside its axis stops the kernel. Values are only passed on where they are taken: those kernels go by the width
+// of an element in bytes.
+#include "rows.cuh"
+
+namespace {
+
+constexpr int kThreads = 256;
+
+// Indices are the operand that holds them: `bytes` tells their type.
+struct Indices {
+  const void* data;
+  uint64_t bytes, size;  // of an index; of the axis that they choose from
+  Axes axes;
+};
+
+// index_at is index number k.
+DEV uint64_t index_at(const Indices& a, uint64_t k) {
+  const uint64_t at = place(a.axes, k);
+  int64_t i;
+  if (a.bytes == 8)
+    i = static_cast<const int64_t*>(a.data)[at];
+  else if (a.bytes == 4)
+    i = static_cast<const int32_t*>(a.data)[at];
+  else
+    i = static_cast<const uint8_t*>(a.data)[at];
+  if (i < 0 || i >= (int64_t)a.size) trap();
+  return (uint64_t)i;
+}
+
+// select: y [outer, n, width] takes entry indices[k] of the axis for every k; `before` places the slabs of x, `inner`
+// the elements of an entry, and entries lie `step` apart.
+template <class T>
+DEV void select(T* y, const T* x, uint64_t total, uint64_t n, uint64_t width, uint64_t step, const Indices& indices,
+                const Axes& before, const Axes& inner) {
+  const uint64_t i = thread_number();
+  if (i >= total) return;
+  const uint64_t entry = i / width, w = i - entry * width, slab = entry / n, k = entry - slab * n;
+  y[i] = x[place(before, slab) + index_at(indices, k) * step + place(inner, w)];
+}
+
+// gather: element i of y is the one of x whose index along the axis is given; `others` places it but for that.
+template <class T> DEV void gather(T* y, const T* x, uint64_t total, uint64_t step, const Indices& indices, const Axes& others) {
+  const uint64_t i = thread_number();
+  if (i < total) y[i] = x[place(others, i) + index_at(indices, i) * step];
+}
+
+// ---- ordered additions -------------------------------------------------------------------------------
+
+DEV float plus(float x, float y) { return __fadd_rn(x, y); }
+DEV double plus(double x, double y) { return __dadd_rn(x, y); }
+DEV int64_t plus(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
+DEV int32_t plus(int32_t x, int32_t y) { return (int32_t)((uint32_t)x + (uint32_t)y); }
+DEV uint8_t plus(uint8_t x, uint8_t y) { return (uint8_t)(x + y); }
+
+constexpr int kWarps = 4, kEach = 8;  // elements of an entry that a thread adds up
+constexpr uint64_t kColumns = 32 * kEach;
+
+// index_add: y [outer, entries, width] gets x[k] added to its entry indices[k], k ascending. The elements of all slabs
+// are columns; a warp has one k and 256 columns. If no earlier index is the same, it adds up all that are, in order.
+template <class T>
+DEV void index_add(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t width, const Indices& indices, const Axes& column_axes,
+                   const Axes& entry_axes) {
+  const uint64_t tiles = (columns + kColumns - 1) / kColumns;
+  const uint64_t number = (uint64_t)blockIdx.x * kWarps + threadIdx.x / 32, k = number / tiles;
+  if (k >= n) return;
+  const int lane = threadIdx.x % 32;
+  const uint64_t mine = index_at(indices, k);
+  for (uint64_t from = 0; from < k; from += 32)
+    if (ballot(from + lane < k && index_at(indices, from + lane) == mine)) return;
+
+  const uint64_t first = number % tiles * kColumns + lane;
+  T sum[kEach];
+  T* to[kEach];
+  const T* added[kEach];
+#pragma unroll
+  for (int e = 0; e < kEach; e++) {
+    const uint64_t c = first + 32 * e;
+    if (c >= columns) continue;
+    const uint64_t slab = c / width;
+    to[e] = y + (slab * indices.size + mine) * width + (c - slab * width);
+    added[e] = x + place(column_axes, c);
+    sum[e] = *to[e];
+  }
+  for (uint64_t from = k / 32 * 32; from < n; from += 32) {
+    uint32_t same = ballot(from + lane >= k && from + lane < n && index_at(indices, from + lane) == mine);
+    for (int j = 0; same >> j; j++) {
+      if (!(same >> j & 1)) continue;
+      const uint64_t entry = place(entry_axes, from + j);
+#pragma unroll
+      for (int e = 0; e < kEach; e++)
+        if (first + 32 * e < columns) sum[e] = plus(sum[e], added[e][entry]);
+      if (j == 31) break;
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < kEach; e++)
+    if (first + 32 * e < columns) *to[e] = sum[e];
+}
+
+// Line is what meets in scatter_add: the elements whose indices differ along the axis only.
+struct Steps { uint64_t y, x, indices; };
+
+// scatter_add: a thread adds the n elements of a line, one after the other. `lines` places lines in the indices, in y
+// and in x.
+template <class T>
+DEV void scatter_add(T* y, const T* x, uint64_t count, uint64_t n, const Indices& indices, const Steps& step, const Shape64<3>& lines) {
+  const uint64_t line = thread_number();
+  if (line >= count) return;
+  uint64_t at[3];
+  locate(lines, line, at);
+  for (uint64_t k = 0; k < n; k++) {
+    Indices one = indices;
+    one.axes.rank = 1;
+    one.axes.stride[0][0] = 1;
+    T* to = y + at[1] + index_at(one, at[0] + k * step.indices) * step.y;
+    *to = plus(*to, x[at[2] + k * step.x]);
+  }
+}
+
+}  // namespace
+
+#define WIDTH(name, T)                                                                                                     \
+  KERNEL(select_##name, kThreads, 4)(T* y, const T* x, uint64_t total, uint64_t n, uint64_t width, uint64_t step,          \
+                                     Indices indices, Axes before, Axes inner) {                                           \
+    select(y, x, total, n, width, step, indices, before, inner);                                                           \
+  }                                                                                                                        \
+  EXPORT(select_##name);                                                                                                   \
+  KERNEL(gather_##name, kThreads, 4)(T* y, const T* x, uint64_t total, uint64_t step, Indices indices, Axes others) {      \
+    gather(y, x, total, step, indices, others);                                                                            \
+  }                                                                                                                        \
+  EXPORT(gather_##name);
+
+WIDTH(b1, uint8_t)
+WIDTH(b2, uint16_t)
+WIDTH(b4, uint32_t)
+WIDTH(b8, uint64_t)
+WIDTH(b16, uint4)
+
+#define ADD(name, T)                                                                                                       \
+  KERNEL(index_add_##name, 32 * kWarps, 4)(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t width, Indices indices, \
+                                           Axes column_axes, Axes entry_axes) {                                            \
+    index_add(y, x, n, columns, width, indices, column_axes, entry_axes);                                                  \
+  }                                                                                                                        \
+  EXPORT(index_add_##name);                                                                                                \
+  KERNEL(scatter_add_##name, kThreads, 4)(T* y, const T* x, uint64_t count, uint64_t n, Indices indices, Steps step,       \
+                                          Shape64<3> lines) {                                                              \
+    scatter_add(y, x, count, n, indices, step, lines);                                                                     \
+  }                                                                                                                        \
+  EXPORT(scatter_add_##name);
+
+ADD(f32, float)
+ADD(f64, double)
+ADD(i64, int64_t)
+ADD(i32, int32_t)
+ADD(u8, uint8_t)
+
+// one_hot: y[k, c] is 1 where c is index k.
+KERNEL(one_hot, kThreads, 8)(int64_t* y, uint64_t total, Indices indices) {
+  const uint64_t i = thread_number();
+  if (i >= total) return;
+  const uint64_t k = i / indices.size;
+  y[i] = index_at(indices, k) == i - k * indices.size;
+}
+EXPORT(one_hot);
