@@ -5,5 +5,5 @@
 // The kernels are generated from the scalar programs of package
 // [github.com/weft-ml/weft/kernels/expr/lane]; the files named z_* carry the
 // command that makes them. What is written by hand here is the choice of the
-// tier and the order of sums.
+// tier, the order of sums, and the ends of vectors in [Uniform] and the conversions.
 package vec
