@@ -197,7 +197,7 @@ func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
 			t.alive(op.Name)
 		}
 		needs = needs || t.needs
-		if t.blk != nil && t.blk.dev != nil && t.blk.dev.Name() != "cpu" {
+		if op.View == nil && t.blk != nil && t.blk.dev != nil && !t.blk.dev.inHostMemory() {
 			Fail(ErrStep, op.Name, "%v is on %s; operations outside a step work on host data", t, t.blk.dev.Name())
 		}
 	}

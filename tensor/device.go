@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -95,7 +96,9 @@ func open(name string, c openConfig) (*Device, error) {
 		return nil, err
 	}
 	sh := devices[backend.Name()]
-	if sh == nil {
+	if sh != nil {
+		closeBackend(backend) // it is open already
+	} else {
 		sh = &sharedDevice{name: backend.Name(), backend: backend, pool: pool.New(backend, 0)}
 		sh.pool.SetReclaim(collect)
 		devices[sh.name] = sh
@@ -122,8 +125,17 @@ func collect() {
 	}
 }
 
-// Close gives the device's cached memory back when its last user closes it. Closing again does nothing.
-func (d *Device) Close() error {
+// closeBackend closes a backend that holds more than memory. Those that do can be opened anew.
+func closeBackend(b kernels.Backend) (closed bool, err error) {
+	if c, ok := b.(io.Closer); ok {
+		return true, c.Close()
+	}
+	return false, nil
+}
+
+// Close gives the device's cached memory back when its last user closes it, and a GPU itself: what was kept there is
+// lost. Closing again does nothing.
+func (d *Device) Close() (err error) {
 	devicesMu.Lock()
 	defer devicesMu.Unlock()
 	if d.closed {
@@ -134,12 +146,22 @@ func (d *Device) Close() error {
 		d.shared.pool.SetLimit(0)
 		d.shared.pool.SetPoison(false)
 		d.shared.pool.Trim()
+		var closed bool
+		if closed, err = closeBackend(d.shared.backend); closed {
+			delete(devices, d.shared.name)
+		}
 	}
-	return nil
+	return err
 }
 
 // Name is the backend's name, such as "cpu" or "cuda:0".
 func (d *Device) Name() string { return d.shared.name }
+
+// inHostMemory tells whether the device computes on Go memory, so that nothing need be copied to it.
+func (d *Device) inHostMemory() bool {
+	_, ok := d.shared.backend.(cpu.Backend)
+	return ok
+}
 
 // Seed is the seed given to [Open].
 func (d *Device) Seed() uint64 { return d.seed }

@@ -75,19 +75,14 @@ func checkShape(op string, shape []int) {
 // waits for the device.
 func ToSlice[T Elem](t *Tensor) []T {
 	t.alive("to_slice")
-	c := t.Detach().To(dtypeOf[T]()).Contiguous()
+	c := t.Detach()
+	if !c.device().inHostMemory() {
+		c = c.download()
+	}
+	c = c.To(dtypeOf[T]()).Contiguous()
 	v := make([]T, c.Len())
-	if len(v) == 0 {
-		return v
-	}
 	var z T
-	size := int(unsafe.Sizeof(z))
-	dst := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*size)
-	d := c.device()
-	d.shared.backend.CopyOut(0, dst, c.blk.buf, c.layout.Offset*size)
-	if err := d.Synchronize(); err != nil {
-		Fail(ErrDevice, "to_slice", "%v", err)
-	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(z))), bytesOf(c))
 	runtime.KeepAlive(c)
 	return v
 }

@@ -461,6 +461,9 @@ func (s *Scope) written(t *Tensor, lo, hi int) {
 		Fail(ErrStep, "update", "%v is host data; only parameters, state and gradients are updated", t)
 	}
 	a := t.root.arena
+	if a.dev == nil && !s.dev.inHostMemory() {
+		Fail(ErrStep, "update", "parameter %v is host data, the step runs on %s; nn.Init places a model on a device", a.params[0], s.dev.Name())
+	}
 	s.touch(a, writing)
 	for _, p := range a.params {
 		if p.root.lo < hi && lo < p.root.hi {

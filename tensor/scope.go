@@ -54,6 +54,7 @@ type Scope struct {
 	backward int  // depth of running backward passes
 	ended    bool // the step returned
 	leaves   map[*param]*Node
+	uploads  map[*Tensor]*Tensor // copies of host data on the device
 	grads    map[*Arena]*stepGrads
 	order    []*Arena // of grads, in order of first use
 	access   map[*Arena]access
@@ -124,7 +125,7 @@ func (s *Scope) end() {
 	for a, how := range s.access {
 		a.leave(s, how)
 	}
-	s.leaves, s.scratch, s.launch = nil, Ctx{}, kernels.Launch{}
+	s.leaves, s.uploads, s.scratch, s.launch = nil, nil, Ctx{}, kernels.Launch{}
 }
 
 // Device is the device the step runs on.
@@ -245,7 +246,8 @@ func (s *Scope) With(f func(), opts ...Option) {
 }
 
 // In takes host data, a parameter or state into the step. Tensors of the step pass unchanged. A parameter
-// used alone needs it, since nothing else names the step.
+// used alone needs it, since nothing else names the step. A device with memory of its own gets a copy of host data, one
+// in a step; operands that are host data are taken in likewise.
 func (s *Scope) In(t *Tensor) *Tensor {
 	s.enter("in")
 	defer s.leave()
@@ -323,8 +325,8 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 	case t.root != nil:
 		s.touch(t.root.arena, reading)
 		if t.needs && s.top.mode.Record {
-			return s.leaf(t).Out[0]
+			return s.leaf(op, t).Out[0]
 		}
 	}
-	return t
+	return s.local(op, t)
 }

@@ -73,13 +73,13 @@ func (tp *Tape) leaf(t *Tensor) *Node {
 }
 
 // leaf is the node of a parameter in this step, made at first use.
-func (s *Scope) leaf(t *Tensor) *Node {
+func (s *Scope) leaf(op string, t *Tensor) *Node {
 	n := s.leaves[t.root]
 	if n == nil {
 		if s.leaves == nil {
 			s.leaves = map[*param]*Node{}
 		}
-		v := t.alias(s)
+		v := s.local(op, t).alias(s)
 		n = s.tape.leaf(v)
 		n.param = t.root.tensor
 		v.node, v.needs = n, true

@@ -89,8 +89,8 @@ func (p *Pool) SetReclaim(f func()) {
 	p.reclaim = f
 }
 
-// Alloc returns a block of n bytes. The error is a [*kernels.Error] of kind [kernels.ErrMemory];
-// after it the pool is as before and can be used on.
+// Alloc returns a block of n bytes. The error is a [*kernels.Error] of kind [kernels.ErrMemory], or of kind
+// [kernels.ErrDevice] if the source says that it does not work; after it the pool is as before and can be used on.
 func (p *Pool) Alloc(n int) (*Block, error) {
 	if n < 0 {
 		return nil, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
@@ -152,6 +152,9 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 	b, err := p.fromSource(n, class, size)
 	if err == nil {
 		return b, nil
+	}
+	if errors.Is(err, kernels.ErrDevice) {
+		return nil, err // the device does not work, or not any more; it is not full
 	}
 
 	p.mu.Lock()

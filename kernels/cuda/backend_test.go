@@ -65,6 +65,9 @@ func TestCopy(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Error("copies differ")
 	}
+	if n := len(b.events.all); n > 2*1024/partAlignment {
+		t.Errorf("%d events for two rings of 16 parts", n)
+	}
 	b.CopyIn(0, m, 10000, nil)
 	b.CopyOut(0, nil, m, 0)
 	for _, f := range []func(){
@@ -168,6 +171,18 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	t.Error("an event never happens")
+}
+
+// Memory may be freed while work uses it: Free waits. The fake driver ends the process otherwise.
+func TestFreeWaits(t *testing.T) {
+	b := device(t)
+	m := alloc(t, b, 100)
+	b.CopyIn(1, m, 0, make([]byte, 100))
+	b.Free(m)
+	b.Free(m) // nothing happens
+	if err := b.Synchronize(1); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOutOfMemory(t *testing.T) {

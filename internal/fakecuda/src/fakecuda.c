@@ -85,8 +85,8 @@ static CUresult injected(const char *function) {
 enum { MAX_DEVICES = 8, MAX_PARAMS = 8, PARAM_BYTES = 512 };
 
 struct CUctx_st {
-	CUdevice device;
-	int users, destroyed;
+	int users;
+	unsigned born; // differs from every other context, also from one that was at this address before
 	CUresult fault; // sticky
 	long long used; // bytes of device memory
 	int memories, pinned, streams, events;
@@ -141,10 +141,12 @@ typedef struct memory {
 	int pinned;
 } memory;
 
-static CUcontext contexts[MAX_DEVICES];
+static struct CUctx_st contexts[MAX_DEVICES];
+static unsigned births;
 static CUstream streams;
 static memory *memories;
 static _Thread_local CUcontext current;
+static _Thread_local unsigned current_born;
 
 static memory *holding(const void *p, size_t bytes, int pinned) {
 	for (memory *m = memories; m; m = m->next)
@@ -159,7 +161,7 @@ static CUresult enter(const char *function) {
 	CUresult rc = injected(function);
 	if (rc == CUDA_SUCCESS && !current)
 		rc = CUDA_ERROR_INVALID_CONTEXT;
-	if (rc == CUDA_SUCCESS && current->destroyed)
+	if (rc == CUDA_SUCCESS && (!current->users || current->born != current_born))
 		rc = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (rc == CUDA_SUCCESS)
 		rc = current->fault;
@@ -365,37 +367,36 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
 	CUresult rc = injected("cuDevicePrimaryCtxRetain");
 	if (rc != CUDA_SUCCESS)
 		return leave(rc);
-	if (!contexts[device]) {
-		contexts[device] = calloc(1, sizeof **contexts);
-		contexts[device]->device = device;
+	CUcontext c = &contexts[device];
+	if (!c->users) {
+		memset(c, 0, sizeof *c);
+		c->born = ++births;
 	}
-	contexts[device]->users++;
-	*ctx = contexts[device];
+	c->users++;
+	*ctx = c;
 	return leave(CUDA_SUCCESS);
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 	pthread_mutex_lock(&lock);
-	CUcontext c = contexts[device];
-	if (!c)
+	CUcontext c = &contexts[device];
+	if (!c->users)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
-	if (--c->users == 0) {
-		if (number("leaks", 0) && !c->fault && (c->memories || c->pinned || c->streams || c->events)) {
-			fprintf(stderr, "fakecuda: left behind: %d pieces of device memory, %d of pinned memory, %d streams, %d events\n",
-				c->memories, c->pinned, c->streams, c->events);
-			abort();
-		}
-		c->destroyed = 1; // and never used again, so that a stale one is noticed
-		contexts[device] = 0;
+	c->users--;
+	if (!c->users && number("leaks", 0) && !c->fault && (c->memories || c->pinned || c->streams || c->events)) {
+		fprintf(stderr, "fakecuda: left behind: %d pieces of device memory, %d of pinned memory, %d streams, %d events\n",
+			c->memories, c->pinned, c->streams, c->events);
+		abort();
 	}
 	return leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxSetCurrent(CUcontext ctx) {
 	pthread_mutex_lock(&lock);
-	if (ctx && ctx->destroyed)
+	if (ctx && !ctx->users)
 		return leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	current = ctx;
+	current_born = ctx ? ctx->born : 0;
 	return leave(CUDA_SUCCESS);
 }
 

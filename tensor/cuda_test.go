@@ -1,0 +1,328 @@
+//go:build cuda && cgo && linux
+
+package tensor_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/fakecuda"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// onFakeGPU runs a test in a process of its own, which looks for the driver anew, with settings of the fake driver. It
+// returns true in that process, where the caller then tests.
+func onFakeGPU(t *testing.T, settings string) bool {
+	t.Helper()
+	if childOf(t) {
+		return true
+	}
+	path, err := fakecuda.Build(t.TempDir(), cuda.Headers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inChild(t, "WEFT_CUDA_DRIVER="+path, "FAKE_CUDA="+settings)
+	return false
+}
+
+const childVariable = "WEFT_TENSOR_TEST_CHILD"
+
+func childOf(t *testing.T) bool { return os.Getenv(childVariable) == t.Name() }
+
+func inChild(t *testing.T, env ...string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(append(os.Environ(), childVariable+"="+t.Name()), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// openGPU opens the fake GPU for a test.
+func openGPU(t *testing.T) *tensor.Device {
+	t.Helper()
+	dev, err := tensor.Open("cuda", tensor.Seed(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// Without a driver "auto" takes the CPU, says why, and training goes on there.
+func TestAutoWithoutDriver(t *testing.T) {
+	if !childOf(t) {
+		inChild(t, "WEFT_CUDA_DRIVER=/nowhere/libcuda.so")
+		return
+	}
+	dev, err := tensor.Open("auto", tensor.Seed(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := dev.String(); !strings.HasPrefix(s, "cpu (") || !strings.Contains(s, "WEFT_CUDA_DRIVER names no driver library: /nowhere/libcuda.so") {
+		t.Errorf("device %s", s)
+	}
+	model := nn.NewLinear(4, 1)
+	if err := nn.Init(dev, model); err != nil {
+		t.Fatal(err)
+	}
+	opt := optim.New(optim.SGD{LR: 0.1}, model)
+	x := tensor.Randn(1, 16, 4)
+	var losses []float64
+	for range 10 {
+		err := dev.Step(func(s *tensor.Scope) error {
+			loss := model.Forward(s.In(x)).Square().Mean()
+			losses = append(losses, loss.Item())
+			autograd.Backward(loss)
+			return opt.Step(s)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if losses[9] >= losses[0] {
+		t.Errorf("losses %v", losses)
+	}
+	if _, err := tensor.Open("cuda"); !errors.Is(err, tensor.ErrDevice) {
+		t.Errorf("cuda opens without a driver: %v", err)
+	}
+}
+
+// Host data reach the GPU, whatever their layout, and come back.
+func TestHostDataOnGPU(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	dev := openGPU(t)
+	if s := dev.String(); s != "cuda:0: as asked" {
+		t.Errorf("device %s", s)
+	}
+	v := make([]float32, 24)
+	for i := range v {
+		v[i] = float32(i)
+	}
+	x := tensor.FromSlice(v, 2, 3, 4)
+	ids := tensor.FromSlice([]int64{7, -1}, 2)
+	for name, h := range map[string]*tensor.Tensor{
+		"whole": x, "permuted": x.Permute(2, 0, 1), "slice": x.Slice(1, 1, 3), "expanded": x.Slice(0, 0, 1).Expand(5, 3, 4),
+		"number": tensor.Of(float32(2.5)), "empty": x.Slice(0, 0, 0), "integers": ids,
+	} {
+		err := dev.Eval(func(s *tensor.Scope) error {
+			d := s.In(h)
+			if got, want := tensor.ToSlice[float64](d), tensor.ToSlice[float64](h); !slices.Equal(got, want) || !slices.Equal(d.Shape(), h.Shape()) || d.DType() != h.DType() {
+				t.Errorf("%s: %v %v, want %v %v", name, d, got, h, want)
+			}
+			if d.Scope() != s {
+				t.Errorf("%s: not in the step", name)
+			}
+			if s.In(h) != d || s.In(d) != d {
+				t.Errorf("%s: copied twice", name)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := dev.Stats().Memory.Blocks; n != 0 {
+		t.Errorf("%d blocks are live after the steps", n)
+	}
+}
+
+// The copy of host data serves the whole step, also where it was made in a region that has ended.
+func TestUploadOutlivesRegion(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	dev := openGPU(t)
+	x := tensor.FromSlice([]float32{1, 2, 3}, 3)
+	err := dev.Eval(func(s *tensor.Scope) error {
+		s.Region("layer", func() []*tensor.Tensor { s.In(x); return nil })
+		wantFloats(t, "after the region", s.In(x), 1, 2, 3)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was kept on a GPU is read outside steps as it is inside, views and conversions included.
+func TestKeptOnGPU(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	dev := openGPU(t)
+	var k *tensor.Tensor
+	if err := dev.Eval(func(s *tensor.Scope) error {
+		k = s.In(tensor.FromSlice([]float32{0, 1, 2, 3, 4, 5}, 2, 3)).Keep()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantFloats(t, "kept", k, 0, 1, 2, 3, 4, 5)
+	wantFloats(t, "transposed", k.Permute(1, 0), 0, 3, 1, 4, 2, 5)
+	wantFloats(t, "column", k.Slice(1, 1, 2), 1, 4)
+	if got := tensor.ToSlice[int64](k.Slice(0, 1, 2)); !slices.Equal(got, []int64{3, 4, 5}) {
+		t.Errorf("as integers: %v", got)
+	}
+	if v := k.Slice(0, 1, 2).Slice(1, 2, 3).Item(); v != 5 {
+		t.Errorf("item %v", v)
+	}
+	if err := tensor.Try(func() { k.Square() }); !errors.Is(err, tensor.ErrStep) || !strings.Contains(err.Error(), "is on cuda:0; operations outside a step work on host data") {
+		t.Errorf("an operation outside a step: %v", err)
+	}
+	if err := tensor.Try(func() { tensor.Data[float32](k) }); !errors.Is(err, tensor.ErrDevice) {
+		t.Errorf("Data: %v", err)
+	}
+}
+
+// A model's first values are the same on every device.
+func TestParametersOnGPU(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	values := func(dev *tensor.Device) []float32 {
+		model := nn.Sequential(nn.NewLinear(5, 3), nn.NewLinear(3, 2))
+		if err := nn.Init(dev, model); err != nil {
+			t.Fatal(err)
+		}
+		var v []float32
+		for _, p := range tensor.Parameters(model) {
+			v = append(v, tensor.ToSlice[float32](p)...)
+		}
+		return v
+	}
+	host, err := tensor.Open("cpu", tensor.Seed(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := values(openGPU(t)), values(host); !slices.Equal(got, want) || len(got) != 26 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A parameter made from host data can be read in a step on a GPU; updating it there is refused.
+func TestHostParameterOnGPU(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	dev := openGPU(t)
+	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
+	err := dev.Step(func(s *tensor.Scope) error {
+		v := s.In(w)
+		wantFloats(t, "w", v, 1, 2)
+		if !v.NeedsGrad() || v.Origin() != w || v.Name() != "w" {
+			t.Errorf("%v is not the parameter", v)
+		}
+		w.Assign(s.In(tensor.FromSlice([]float32{3, 4}, 2)))
+		return nil
+	})
+	if !errors.Is(err, tensor.ErrStep) || !strings.Contains(err.Error(), "parameter w float32[2] is host data, the step runs on cuda:0; nn.Init places a model on a device") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestNoKernelOnGPU(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	dev := openGPU(t)
+	op := &tensor.Op{Op: kernels.Op{Name: "unheard", Ref: func(*kernels.Launch) { panic("ran on the host") }},
+		Shape: func(c *tensor.Ctx) { c.Result(tensor.Float32, 2) }}
+	err := dev.Eval(func(s *tensor.Scope) error {
+		tensor.Apply(op, []*tensor.Tensor{s.In(tensor.FromSlice([]float32{1, 2}, 2))}, nil, nil)
+		return nil
+	})
+	var e *tensor.Error
+	if !errors.As(err, &e) || e.Kind != tensor.ErrDevice || !strings.HasPrefix(e.Site, "cuda_test.go:") ||
+		!strings.Contains(e.Msg, "device cuda:0 (Fake GPU) has no kernel for this operation on float32") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestGPUOutOfMemory(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1,memory=100000") {
+		return
+	}
+	dev := openGPU(t)
+	err := dev.Eval(func(s *tensor.Scope) error { s.In(tensor.Zeros(tensor.Float32, 30000)); return nil })
+	if !errors.Is(err, tensor.ErrMemory) {
+		t.Errorf("error %v", err)
+	}
+	if err := dev.Eval(func(s *tensor.Scope) error {
+		wantFloats(t, "afterwards", s.In(tensor.Of(float32(3))), 3)
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// After a fault every step fails, and says that it was a fault and not, say, lack of memory.
+func TestGPUFault(t *testing.T) {
+	if !onFakeGPU(t, "fail=cuStreamSynchronize:2:700") {
+		return
+	}
+	dev := openGPU(t)
+	x := tensor.FromSlice([]float32{1, 2, 3}, 3)
+	use := func() error {
+		return dev.Eval(func(s *tensor.Scope) error { tensor.ToSlice[float32](s.In(x)); return nil })
+	}
+	if err := use(); err != nil {
+		t.Fatal(err)
+	}
+	if err := use(); !errors.Is(err, cuda.ErrFault) || !errors.Is(err, tensor.ErrDevice) {
+		t.Errorf("the read: %v", err)
+	}
+	if err := use(); !errors.Is(err, cuda.ErrFault) {
+		t.Errorf("the next step: %v", err)
+	}
+	if _, err := dev.NewState("s", tensor.Float32, 1<<20); !errors.Is(err, cuda.ErrFault) || errors.Is(err, tensor.ErrMemory) {
+		t.Errorf("an allocation: %v", err)
+	}
+	if err := dev.Synchronize(); !errors.Is(err, cuda.ErrFault) {
+		t.Errorf("synchronize: %v", err)
+	}
+}
+
+// A device that all have closed is opened anew; its memory was given back.
+func TestReopenGPU(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	for range 3 {
+		one, err := tensor.Open("cuda")
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := tensor.Open("cuda:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := two.Eval(func(s *tensor.Scope) error { s.In(tensor.Of(float32(1))).Keep(); return nil }); err != nil {
+			t.Error(err)
+		}
+		if err := one.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := two.Eval(func(s *tensor.Scope) error { wantFloats(t, "second user", s.In(tensor.Of(float32(1))), 1); return nil }); err != nil {
+			t.Error(err)
+		}
+		if err := two.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := two.Eval(func(s *tensor.Scope) error { s.In(tensor.Of(float32(1))); return nil }); !errors.Is(err, tensor.ErrDevice) || !strings.Contains(err.Error(), "was closed") {
+			t.Errorf("a step after Close: %v", err)
+		}
+	}
+}
