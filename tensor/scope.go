@@ -315,8 +315,6 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 		v := s.apply(l.Op, l.In, l.Ints, l.Floats)
 		s.enter(op)
 		return v
-	case t.blk.dev == nil && !s.dev.onHost():
-		return s.upload(op, t)
 	case t.blk.dev != nil && t.blk.dev.shared != s.dev.shared:
 		if t.root == nil {
 			Fail(ErrStep, op, "%v was kept on %s, the step runs on %s; ToSlice and FromSlice carry it over", t, t.blk.dev.Name(), s.dev.Name())
