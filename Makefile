@@ -17,10 +17,10 @@ TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./nn/... ./optim/...
 RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./nn/... \
           ./optim/... ./data/... ./examples/internal/...
 
-.PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race cuda cuda-header
+.PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header
 .NOTPARALLEL:
 
-test: start format vet static build generated lattice units portable avx2 avx512 race cuda cuda-header
+test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header
 	@echo; cat build/lanes.txt
 
 check: start format vet static
@@ -46,6 +46,8 @@ portable avx2 avx512:
 	@$(LANE) $@ scripts/check-tier $@ $(TIERED)
 race:
 	@$(LANE) race scripts/check-race $(RACED)
+emu:
+	@$(LANE) emu scripts/check-emu
 cuda:
 	@$(LANE) cuda scripts/check-cuda
 cuda-header:

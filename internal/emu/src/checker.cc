@@ -78,7 +78,8 @@ const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// look_up names an instruction by addr2line: where it is, and which call in the kernel it was inlined from.
+// look_up names an instruction by addr2line: where it is, and what line of another file it
+// was inlined into.
 std::string look_up(const void* instruction) {
   Dl_info info;
   if (!dladdr(instruction, &info)) return "unknown code";
@@ -87,15 +88,19 @@ std::string look_up(const void* instruction) {
   snprintf(hex, sizeof hex, "0x%lx", offset);
   FILE* p = popen(("addr2line -i -e '" + std::string(info.dli_fname) + "' " + hex).c_str(), "r");
   if (!p) return "unknown code";
+  // From the innermost function outwards; after a line number may come a discriminator.
   std::string inner, outer;
   char line[512];
   while (fgets(line, sizeof line, p)) {
-    line[strcspn(line, " \n")] = 0;  // after the line number may come a discriminator
-    outer = base_name(line);
-    if (inner.empty()) inner = outer;
+    line[strcspn(line, " \n")] = 0;
+    const std::string place = base_name(line);
+    if (inner.empty())
+      inner = place;
+    else if (outer.empty() && place.substr(0, place.find(':')) != inner.substr(0, inner.find(':')))
+      outer = place;
   }
   pclose(p);
-  return inner == outer ? inner : inner + " from " + outer;
+  return outer.empty() || outer.compare(0, 5, "emu.h") == 0 ? inner : inner + " from " + outer;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ API emu_set(const char* name, const char* value) {
   std::lock_guard<std::mutex> hold(api);
   const std::string n = name;
   if (initialized && (n == "devices" || n == "memory")) return kInvalidValue;
+  if (n == "fail_launch") launches = 0;
   return set(n, value) ? kSuccess : kInvalidValue;
 }
 

@@ -138,6 +138,10 @@ bool is_done(const Ticket& ticket);
 
 bool is_pinned(const void* p, size_t bytes);
 
+// ---- launches (driver_launch.cc) ---------------------------------------------------------------------
+
+extern int launches;  // since the setting fail_launch was made
+
 // ---- modules (driver_module.cc, image.cc) ------------------------------------------------------------
 
 // Limits of a kernel, from its cubin or its PTX.

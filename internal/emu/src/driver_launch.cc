@@ -4,6 +4,8 @@
 
 namespace emu {
 
+int launches;
+
 namespace {
 
 // Arguments are a launch's parameters, copied.
@@ -65,10 +67,9 @@ Result code_of(Fault kind) {
   return kLaunchFailed;
 }
 
-int launches;
-
 void execute(Context& c, Module& m, const Kernel& kernel, const Shape& shape, Arguments& arguments) {
-  if (++launches == settings.fail_launch) return latch(c, (Result)settings.fail_code, "launch " + std::to_string(launches) + " fails because it was told to");
+  if (settings.fail_launch && ++launches == settings.fail_launch)
+    return latch(c, (Result)settings.fail_code, "launch " + std::to_string(launches) + " fails because it was told to");
   if (m.unloaded) return latch(c, kLaunchFailed, std::string(kernel.name) + " runs after its module was unloaded");
   const Report report = run(kernel, shape, arguments.pointers.data());
   if (report.kind != Fault::none) latch(c, code_of(report.kind), report.text);
