@@ -129,6 +129,8 @@ func fusedKernels() []*kernel {
 		fused("normWeightGrad", "dst", "g x w", "c r p q", "", "((g*w - p) - (x - c)*r*q)*r",
 			"computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r."),
 		fused("addNormProduct", "dst", "acc g x", "c r", "", "acc + g*((x - c)*r)", "computes dst = acc + g*h with h = (x - c)*r."),
+		fused("addNormProducts", "dst sum", "acc accsum g x", "c r", "", "acc + g*((x - c)*r); accsum + g",
+			"computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g."),
 	}
 }
 

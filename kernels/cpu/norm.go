@@ -185,11 +185,13 @@ func (n *normGradient) row(lane, buf []float32, r int) {
 	if n.dx != nil {
 		n.input(n.dx[r*n.size:(r+1)*n.size], g, x, c, rstd)
 	}
-	if n.scale {
-		vec.AddNormProduct(lane[:n.size], lane[:n.size], g, x, c, rstd)
-		lane = lane[n.size:]
-	}
-	if n.bias {
+	switch {
+	case n.scale && n.bias:
+		weight, bias := lane[:n.size], lane[n.size:]
+		vec.AddNormProducts(weight, bias, weight, bias, g, x, c, rstd)
+	case n.scale:
+		vec.AddNormProduct(lane, lane, g, x, c, rstd)
+	case n.bias:
 		sumFold.into(lane, lane, g, nil)
 	}
 }

@@ -276,6 +276,12 @@ var namedKernels = []named{
 	}),
 	mapped("AddNormProduct", 3, 2, func(d []float32, x [][]float32, u []float32) { AddNormProduct(d, x[0], x[1], x[2], u[0], u[1]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] + float32(x[1]*((x[2]-u[0])*u[1])) }),
+	mapped("AddNormProducts", 4, 2, func(d []float32, x [][]float32, u []float32) {
+		AddNormProducts(d, make([]float32, len(d)), x[0], x[1], x[2], x[3], u[0], u[1])
+	}, func(s *scalar, x, u []float32) float32 { return x[0] + float32(x[2]*((x[3]-u[0])*u[1])) }),
+	mapped("AddNormProducts", 4, 2, func(d []float32, x [][]float32, u []float32) {
+		AddNormProducts(make([]float32, len(d)), d, x[0], x[1], x[2], x[3], u[0], u[1])
+	}, func(s *scalar, x, u []float32) float32 { return x[1] + x[2] }),
 
 	summed("Sum", 1, 0, func(x [][]float32, u []float32) float32 { return Sum(x[0]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] }),

@@ -222,6 +222,9 @@ func normWeightGradAVX2(p **float32, u *float32, n int)
 func addNormProductAVX2(p **float32, u *float32, n int)
 
 //go:noescape
+func addNormProductsAVX2(p **float32, u *float32, n int)
+
+//go:noescape
 func fused0AVX2(p **float32, u *float32, n int)
 
 //go:noescape

@@ -222,6 +222,9 @@ func normWeightGradAVX512(p **float32, u *float32, n int)
 func addNormProductAVX512(p **float32, u *float32, n int)
 
 //go:noescape
+func addNormProductsAVX512(p **float32, u *float32, n int)
+
+//go:noescape
 func fused0AVX512(p **float32, u *float32, n int)
 
 //go:noescape

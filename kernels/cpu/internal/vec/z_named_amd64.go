@@ -583,6 +583,22 @@ func AddNormProduct(dst, acc, g, x []float32, c, r float32) {
 	addNormProductAVX2(&ptrs[0], &args[0], len(dst))
 }
 
+// AddNormProducts computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g.
+func AddNormProducts(dst, sum, acc, accsum, g, x []float32, c, r float32) {
+	sameLength("AddNormProducts", len(dst), len(sum), len(acc), len(accsum), len(g), len(x))
+	if current == Portable {
+		addNormProductsPortable(dst, sum, acc, accsum, g, x, c, r)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(sum), unsafe.SliceData(acc), unsafe.SliceData(accsum), unsafe.SliceData(g), unsafe.SliceData(x)}
+	args := [...]float32{c, r}
+	if current == AVX512 {
+		addNormProductsAVX512(&ptrs[0], &args[0], len(dst))
+		return
+	}
+	addNormProductsAVX2(&ptrs[0], &args[0], len(dst))
+}
+
 // ScaleRows runs [Scale] on each row of n elements, row i with a[i].
 func ScaleRows(dst, x, a []float32, n int) {
 	rows := len(a)

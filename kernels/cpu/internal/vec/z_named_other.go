@@ -346,6 +346,12 @@ func AddNormProduct(dst, acc, g, x []float32, c, r float32) {
 	addNormProductPortable(dst, acc, g, x, c, r)
 }
 
+// AddNormProducts computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g.
+func AddNormProducts(dst, sum, acc, accsum, g, x []float32, c, r float32) {
+	sameLength("AddNormProducts", len(dst), len(sum), len(acc), len(accsum), len(g), len(x))
+	addNormProductsPortable(dst, sum, acc, accsum, g, x, c, r)
+}
+
 // ScaleRows runs [Scale] on each row of n elements, row i with a[i].
 func ScaleRows(dst, x, a []float32, n int) {
 	rows := len(a)

@@ -1892,6 +1892,27 @@ func addNormProductPortable(dst, acc, g, x []float32, c, r float32) {
 	}
 }
 
+func addNormProductsPortable(dst, sum, acc, accsum, g, x []float32, c, r float32) {
+	sum = sum[:len(dst)]
+	acc = acc[:len(dst)]
+	accsum = accsum[:len(dst)]
+	g = g[:len(dst)]
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := acc[i]
+		v1 := accsum[i]
+		v2 := g[i]
+		v3 := x[i]
+		v6 := v3 - c
+		v7 := float32(v6 * r)
+		v8 := float32(v2 * v7)
+		v9 := v0 + v8
+		v10 := v1 + v2
+		dst[i] = v9
+		sum[i] = v10
+	}
+}
+
 func fused0Portable(dst0, x []float32, a float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
