@@ -250,3 +250,28 @@ func TestCrossEntropy(t *testing.T) {
 		}
 	}
 }
+
+// TestPointwiseSamples: the samples of all rows that are expressions, and their gradients. In short mode those that
+// small models use.
+func TestPointwiseSamples(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	few := []string{"add", "mul", "relu", "gelu", "where", "less", "dropout"}
+	for _, op := range tensor.Ops() {
+		if op.Expr == nil || op.Samples != nil || testing.Short() && !slices.Contains(few, op.Name) {
+			continue
+		}
+		for k, s := range op.AllSamples() {
+			same(t, cpu, gpu, fmt.Sprint(op.Name, " ", k, " ", s.Name), data(s), func(in []*tensor.Tensor) []*tensor.Tensor {
+				var x []*tensor.Tensor
+				for _, v := range in {
+					x = append(x, v.Scope().Watch(v))
+				}
+				y := s.Call(x)
+				if !y.NeedsGrad() {
+					return one(y)
+				}
+				return append(one(y), gradients(y.Sum(), x...)...)
+			})
+		}
+	}
+}
