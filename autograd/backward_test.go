@@ -210,3 +210,28 @@ func TestTwoLosses(t *testing.T) {
 	wantValues(t, "d", d.Grad(), 4)
 	wantValues(t, "g", g.Grad(), 12)
 }
+
+// A gradient comes back through a cast in the type of the operand.
+func TestCast(t *testing.T) {
+	dev := open(t)
+	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 2, 3}, 3))
+	err := dev.Step(func(s *tensor.Scope) error {
+		y := s.In(w).To(tensor.Float64)
+		if y.DType() != tensor.Float64 {
+			t.Errorf("the cast is %v", y)
+		}
+		autograd.Backward(y.Square().Sum())
+		x := s.Watch(tensor.FromSlice([]float64{2}, 1))
+		g := autograd.Grad(x.To(tensor.Float32).Square().Mul(x).Sum(), []*tensor.Tensor{x}, autograd.CreateGraph)[0]
+		wantValues(t, "first derivative of x³ through float32", g, 12)
+		wantValues(t, "second", autograd.Grad(g.Sum(), []*tensor.Tensor{x})[0], 12)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := w.Grad(); g.DType() != tensor.Float32 {
+		t.Errorf("the gradient is %v", g)
+	}
+	wantValues(t, "gradient", w.Grad(), 2, 4, 6)
+}

@@ -135,7 +135,7 @@ func pullbacks(name string, f *expr.Func) (pulls []pull) {
 
 // saves is what the gradient of operand i reads.
 func (o *Op) saves(i int) (set Saves) {
-	if o.Expr == nil {
+	if o.pulls == nil { // the row has its own VJP
 		if i < len(o.Saves) {
 			set = o.Saves[i]
 		}
