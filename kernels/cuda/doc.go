@@ -15,6 +15,7 @@
 //	backend.go            kernels.Backend: memory, streams, events
 //	staging.go            copies, through rings of pinned memory
 //	fault.go              what errors mean, and what follows from them
+//	log.go                launches that may have caused a fault
 //	launch.go             how arguments reach a kernel
 //	image.go, kernel.go   compiled kernels, and which operation uses which
 //
