@@ -216,14 +216,12 @@ var pointwiseCases = []struct {
 const f32 = kernels.Float32
 
 func TestPointwise(t *testing.T) {
-	modules := map[*Driver]uintptr{}
+	text := pointwiseText(t)
 	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
-		if modules[d] == 0 {
-			modules[d] = compiled(t, d, "pointwise_cases.cu", pointwiseText(t))
-		}
+		module := compiled(t, d, "pointwise_cases.cu", text)
 		for _, c := range pointwiseCases {
 			p := src.Pointwise{Name: c.name, Func: expr.Must(c.src, strings.Fields(c.args), strings.Fields(c.params)), In: c.in, Out: c.out}
-			testPointwise(t, d, r, modules[d], &p)
+			testPointwise(t, d, r, module, &p)
 		}
 	})
 }

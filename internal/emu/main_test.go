@@ -74,9 +74,18 @@ func function(t *testing.T, d *Driver, name string) uintptr {
 	return f
 }
 
+// modules are the texts that were compiled, by driver; resetting a device keeps them.
+var modules = map[*Driver]map[string]uintptr{}
+
 // compiled loads the text of a kernel.
 func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 	t.Helper()
+	if modules[d] == nil {
+		modules[d] = map[string]uintptr{}
+	}
+	if m := modules[d][text]; m != 0 {
+		return m
+	}
 	flavour := Plain
 	if d == checkedDriver {
 		flavour = Checked
@@ -85,6 +94,7 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 	must(t, err)
 	m, err := d.Module(image)
 	must(t, err)
+	modules[d][text] = m
 	return m
 }
 

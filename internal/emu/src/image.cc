@@ -90,7 +90,7 @@ Image read_cubin(Elf e) {
         if (number == 0x05) image.kernels[name.substr(9)].threads = e.at<u32>(at) * e.at<u32>(at + 4) * e.at<u32>(at + 8);
       });
   }
-  if (e.bad) image.kind = Image::unknown;
+  if (e.bad || image.kernels.empty()) image.kind = Image::unknown;
   return image;
 }
 
