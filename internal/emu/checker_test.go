@@ -5,6 +5,7 @@ package emu
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,16 +102,68 @@ var plants = []plant{
 	{"trap", `trap at @a`, `
 	if (threadIdx.x == 5) trap(); //@a
 `},
+	{"missing proxy fence", `missing fence.proxy.async: shared memory at \d+ was written by thread \d+ with an ordinary store and is read by wgmma of warp 0 at @a`, `
+	SHARED_DYNAMIC(s);
+	for (int i = threadIdx.x; i < 4096; i += 128) ((float*)s)[i] = 0;
+	__syncthreads();
+	float d[32] = {};
+	wgmma_fence();
+	wgmma_n64(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
+	wgmma_commit();
+	wgmma_wait<0>();
+	y[threadIdx.x % 64] = d[0];
+`},
+	{"wgmma in flight", `a warp returns with the wgmma of @a in flight`, `
+	SHARED_DYNAMIC(s);
+	for (int i = threadIdx.x; i < 4096; i += 128) ((float*)s)[i] = 0;
+	fence_proxy_async();
+	__syncthreads();
+	float d[32] = {};
+	wgmma_fence();
+	wgmma_n64(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
+	wgmma_commit();
+`},
+	{"descriptor inside a pattern", `wgmma at @a: descriptor \w+: the start is not at the start of a swizzle pattern`, `
+	SHARED_DYNAMIC(s);
+	float d[32] = {};
+	wgmma_n64(f16{}, d, descriptor128(shared_address(s) + 128), descriptor128(shared_address(s) + 8192), 1); //@a
+	wgmma_commit();
+	wgmma_wait<0>();
+`},
+	{"too many arrivals", `mbarrier.arrive at @a: more arrivals in a phase than the count, 1`, `
+	SHARED(uint64_t, s, [1]);
+	if (threadIdx.x > 0) return;
+	mbarrier_init(shared_address(s), 1);
+	mbarrier_expect(shared_address(s), 16);
+	mbarrier_arrive(shared_address(s)); //@a
+`},
+	{"nobody arrives", `deadlock: 128 threads in mbarrier.try_wait at @a; 0 returned`, `
+	SHARED(uint64_t, s, [1]);
+	if (threadIdx.x == 0) mbarrier_init(shared_address(s), 1);
+	__syncthreads();
+	mbarrier_wait(shared_address(s), 0); //@a
+`},
+	{"no barrier initialised", `mbarrier.try_wait at @a: no mbarrier was initialised`, `
+	SHARED(uint64_t, s, [1]);
+	mbarrier_wait(shared_address(s), 0); //@a
+`},
+	{"too many registers", `setmaxnreg at @a: the block would hold 131072 registers of 65536`, `
+	setmaxnreg_inc<256>(); //@a
+	for (int i = 0; i < 7; i++) __syncwarp();
+`},
 }
+
+// firstOfHopper is the first plant that runs with 128 threads and 16 KB of shared memory.
+var firstOfHopper = slices.IndexFunc(plants, func(p plant) bool { return p.name == "missing proxy fence" })
 
 // planted is one source with all plants, and the lines of their markers.
 func planted() (text string, markers map[string]string) {
 	var b strings.Builder
-	b.WriteString("#include \"prim.cuh\"\n")
+	b.WriteString("#include \"prim_hopper.cuh\"\n")
 	markers = map[string]string{}
 	for i, p := range plants {
 		line := 1 + strings.Count(b.String(), "\n")
-		code := fmt.Sprintf("KERNEL(plant%d, 64, 1)(float* x, float* y) {%s}\nEXPORT(plant%d);\n", i, p.code, i)
+		code := fmt.Sprintf("KERNEL(plant%d, 512, 1)(float* x, float* y) {%s}\nEXPORT(plant%d);\n", i, p.code, i)
 		for k, s := range strings.Split(code, "\n") {
 			if _, marker, found := strings.Cut(s, "//@"); found {
 				markers[fmt.Sprint(i, marker)] = fmt.Sprintf(`planted\.cu:%d`, line+k)
@@ -133,11 +186,17 @@ func TestPlanted(t *testing.T) {
 			must(t, err)
 			f, err := d.Function(module, fmt.Sprint("plant", i))
 			must(t, err)
-			grid := [3]uint32{1, 1, 1}
+			grid, threads, shared := [3]uint32{1, 1, 1}, uint32(64), 0
 			if strings.Contains(p.name, "blocks") {
 				grid[0] = 2
 			}
-			must(t, d.Launch(f, grid, [3]uint32{64, 1, 1}, 0, 0, x, y))
+			if i >= firstOfHopper {
+				threads, shared = 128, 16384
+			}
+			if strings.Contains(p.name, "registers") {
+				threads = 512
+			}
+			must(t, d.Launch(f, grid, [3]uint32{threads, 1, 1}, shared, 0, x, y))
 			err = d.Synchronize()
 			if err == nil {
 				t.Fatal("no report")
