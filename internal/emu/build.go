@@ -37,8 +37,9 @@ func Build(f Flavour) (string, error) {
 	return filepath.Join(output(), name), nil
 }
 
-// Compile compiles the text of kernels to an image for cuModuleLoadData. The name stands in reports of faults.
-func Compile(f Flavour, name, text string) ([]byte, error) {
+// Compile compiles the text of kernels to an image for cuModuleLoadData. The name stands in reports of faults. Options
+// are for g++; -I folder finds headers there before those of the kernels.
+func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "weft-emu-")
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func Compile(f Flavour, name, text string) ([]byte, error) {
 	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(filepath.Join(folder(), "compile"), string(f), source, object)
+	cmd := exec.Command(filepath.Join(folder(), "compile"), append([]string{string(f), source, object}, options...)...)
 	cmd.Env = append(os.Environ(), "WEFT_EMU_LIB="+output())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("emu: %s: %w\n%s", name, err, out)

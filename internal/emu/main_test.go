@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"unsafe"
 )
@@ -64,11 +65,20 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// mutant is the folder of changed sources that a test of mutants names, "" if there is none; mutantFile is the one of
+// them with kernels.
+var mutant, mutantFile = os.Getenv("WEFT_EMU_MUTANT"), os.Getenv("WEFT_EMU_MUTANT_FILE")
+
 // function finds a kernel of the sources.
 func function(t *testing.T, d *Driver, name string) uintptr {
 	t.Helper()
 	m, err := d.Module([]byte("emu"))
 	must(t, err)
+	if mutant != "" {
+		text, err := os.ReadFile(filepath.Join(mutant, mutantFile))
+		must(t, err)
+		m = compiled(t, d, mutantFile, string(text))
+	}
 	f, err := d.Function(m, name)
 	must(t, err)
 	return f
@@ -90,7 +100,11 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 	if d == checkedDriver {
 		flavour = Checked
 	}
-	image, err := Compile(flavour, name, text)
+	var options []string
+	if mutant != "" {
+		options = append(options, "-I"+mutant)
+	}
+	image, err := Compile(flavour, name, text, options...)
 	must(t, err)
 	m, err := d.Module(image)
 	must(t, err)
