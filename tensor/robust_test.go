@@ -177,7 +177,8 @@ func TestForgottenGradients(t *testing.T) {
 	for range 10 {
 		forget()
 	}
-	if after := dev.Stats().Memory.Reserved; after > 2*before {
+	// Eighty gradients of 1 MiB were made. The collector's cleanups run when they like, so some may be on their way.
+	if after := dev.Stats().Memory.Reserved; after > before+40<<20 {
 		t.Errorf("%d bytes reserved, then %d", before, after)
 	}
 }
