@@ -1,3 +1,0 @@
-// targets: sm_90a
-#include "part.cuh"
-#include "elsewhere.h"

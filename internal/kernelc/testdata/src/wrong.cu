@@ -1,1 +1,0 @@
-// targets: sm_90 gpu
