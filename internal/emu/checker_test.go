@@ -36,7 +36,8 @@ var plants = []plant{
 	SHARED(float, s, [64]);
 	s[threadIdx.x] = x[threadIdx.x];
 	__syncthreads();
-	y[threadIdx.x] = s[threadIdx.x + 1]; //@a
+	const float* p = s;
+	y[threadIdx.x] = p[threadIdx.x + 1]; //@a
 `},
 	{"write behind an allocation", `write out of bounds: 4 bytes at byte 256 of an allocation of 256, by thread 63 at @a`, `
 	y[threadIdx.x + 1] = x[threadIdx.x]; //@a
@@ -98,6 +99,20 @@ var plants = []plant{
 	const uint32_t a[4] = {1, 2, 3, 4};
 	mma(f16{}, d, a, 5, 6); //@a
 	y[threadIdx.x] = d[0];
+`},
+	{"index outside of a local array", `index outside of an array at @a`, `
+	float v[4];
+	for (int i = 0; i < 4; i++) v[i] = x[i];
+	y[threadIdx.x] = v[threadIdx.x % 5]; //@a
+`},
+	{"index outside of a row", `index outside of an array at @a`, `
+	SHARED(float, s, [8][8]);
+	s[threadIdx.x / 8][threadIdx.x % 8] = 0;
+	__syncthreads();
+	y[threadIdx.x] = s[threadIdx.x / 16][threadIdx.x % 16]; //@a
+`},
+	{"shift", `shift by more than the width at @a`, `
+	y[threadIdx.x] = (float)(1 << (threadIdx.x + (uint32_t)x[0])); //@a
 `},
 	{"trap", `trap at @a`, `
 	if (threadIdx.x == 5) trap(); //@a

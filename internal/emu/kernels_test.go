@@ -378,7 +378,7 @@ func TestReduce(t *testing.T) {
 		for i, f := range folds {
 			rows, n := 1+r.IntN(9), 1+r.IntN(700)
 			if i == 0 && r.IntN(2) == 0 {
-				rows, n = 1+r.IntN(2), 16_000+r.IntN(40_000) // several blocks
+				rows, n = 1+r.IntN(2), severalBlocks(r)
 			}
 			step := n + r.IntN(3)
 			x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}}, encode(random32(r, rows*step, i > 1), f32))
@@ -391,6 +391,14 @@ func TestReduce(t *testing.T) {
 			testStrided(t, d, r, f.name, f.run, kernel)
 		}
 	})
+}
+
+// severalBlocks is a length of several blocks of the canonical order, now and then of whole ones.
+func severalBlocks(r *rand.Rand) int {
+	if r.IntN(3) == 0 {
+		return 16384 * (1 + r.IntN(3))
+	}
+	return 16_000 + r.IntN(40_000)
 }
 
 // foldBlocks is the number of blocks of the canonical order.
@@ -414,7 +422,7 @@ func testColumns(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 	t.Helper()
 	count, n, columns := 1+r.IntN(3), 1+r.IntN(300), 1+r.IntN(70)
 	if name == "sum" && r.IntN(4) == 0 {
-		count, n, columns = 1, 16_500+r.IntN(17_000), 1+r.IntN(3)
+		count, n, columns = 1, severalBlocks(r), 1+r.IntN(3)
 	}
 	step := columns + r.IntN(3)
 	x := place(t, d, f32, kernels.Layout{Shape: []int{count, n, columns}, Strides: []int{n * step, step, 1}}, encode(random32(r, count*n*step, false), f32))
@@ -436,6 +444,9 @@ func testColumns(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*kernels.Launch), second uintptr) {
 	t.Helper()
 	shape := dims(r, 14)
+	if name == "sum" && r.IntN(3) == 0 {
+		shape = []int{1 + r.IntN(2), 100 + r.IntN(150), 2, 60 + r.IntN(100)} // several blocks, if the long axes go
+	}
 	x := input(t, d, r, f32, shape, false)
 	var axes, keptShape, kept, reducedShape, reduced []int
 	for k, size := range shape {
@@ -456,13 +467,25 @@ func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 		return pack(nil, sizes, steps...)
 	}
 	results, n := kernels.Count(keptShape), kernels.Count(reducedShape)
-	d.each(t, function(t, d, name+suffix), 32*results, y.ptr, x.first(), uint64(results), uint64(n), packed(keptShape, kept), packed(reducedShape, reduced))
+	b := foldBlocks(n)
+	to := y.ptr
+	if b > 1 {
+		to = upload(t, d, make([]float32, results*b))
+	}
+	d.each(t, function(t, d, name+suffix), 32*results*b, to, x.first(), uint64(results), uint64(n), packed(keptShape, kept), packed(reducedShape, reduced))
+	if b > 1 {
+		reduceRows(t, d, second, y.ptr, to, results, b, b)
+	}
 	compare(t, d, fmt.Sprintf("%s of %v along %v", name, x.arg.Layout, axes), y)
 }
 
 func TestSoftmax(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
-		for _, n := range []int{1 + r.IntN(1024), 1 + r.IntN(3000), 1 + r.IntN(40_000)} {
+		lengths := []int{1 + r.IntN(1024), 1 + r.IntN(3000), 1 + r.IntN(40_000)}
+		if d == plain && r.IntN(4) == 0 {
+			lengths = append(lengths, 33*16384+r.IntN(100_000)) // more than 32 blocks of the canonical order
+		}
+		for _, n := range lengths {
 			rows := 1 + r.IntN(max(1, min(9, 20_000/n)))
 			step := n + r.IntN(3)
 			x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}}, encode(random32(r, rows*step, r.IntN(8) == 0), f32))

@@ -42,9 +42,20 @@ func testMatMul(t *testing.T, d *Driver, r *rand.Rand, tile, m, n, k, batch int)
 	a, aBatch := matrix(t, d, r, batch, m, k)
 	b, bBatch := matrix(t, d, r, batch, k, n)
 	y := contiguous(t, d, f32, []int{batch, m, n})
-	cpu.MatMul(&kernels.Launch{In: []kernels.Arg{a.arg, b.arg}, Out: []kernels.Arg{y.arg}})
 	p := product{y.ptr, a.first(), b.first(), 0, uint32(m), uint32(n), uint32(k), 0,
 		int64(a.arg.Strides[1]), int64(a.arg.Strides[2]), int64(b.arg.Strides[1]), int64(b.arg.Strides[2]), 0}
+	if batch == 1 && r.IntN(2) == 0 { // as a linear layer: B is transposed, and there is a bias
+		step := r.IntN(3)
+		bias := place(t, d, f32, kernels.Layout{Shape: []int{n}, Strides: []int{step}}, encode(random32(r, n*step+1, false), f32))
+		p.bias, p.biasStep = bias.ptr, int64(step)
+		x, w, to := a.arg, b.arg, y.arg
+		x.Shape, x.Strides = x.Shape[1:], x.Strides[1:]
+		w.Shape, w.Strides = []int{n, k}, []int{b.arg.Strides[2], b.arg.Strides[1]}
+		to.Shape, to.Strides = to.Shape[1:], to.Strides[1:]
+		cpu.Linear(&kernels.Launch{In: []kernels.Arg{x, w, bias.arg}, Out: []kernels.Arg{to}})
+	} else {
+		cpu.MatMul(&kernels.Launch{In: []kernels.Arg{a.arg, b.arg}, Out: []kernels.Arg{y.arg}})
+	}
 	name := "matmul_f32"
 	if tile == 128 {
 		name = "matmul_large_f32"
@@ -63,7 +74,8 @@ func matrix(t *testing.T, d *Driver, r *rand.Rand, batch, rows, columns int) (te
 		row, column = 1, rows+pad
 	}
 	if r.IntN(5) == 0 {
-		row, column = row*2, column*2
+		gaps := 2 + r.IntN(3)
+		row, column = row*gaps, column*gaps
 	}
 	size := max(0, rows-1)*row + max(0, columns-1)*column + 1
 	step, offset := size, r.IntN(2)*r.IntN(4)

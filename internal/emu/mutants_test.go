@@ -29,7 +29,7 @@ var (
 var families = []struct{ file, kernels, test string }{
 	{"copy.cu", "copy.cu", "TestCopyAndFill"},
 	{"random.cu", "random.cu", "TestUniform"},
-	{"philox.cuh", "random.cu", "TestUniform"},
+	{"philox.cuh", "", "TestPointwise"},
 	{"reduce.cu", "reduce.cu", "TestReduce"},
 	{"reduce.cuh", "reduce.cu", "TestReduce"},
 	{"softmax.cu", "softmax.cu", "TestSoftmax"},
@@ -61,11 +61,14 @@ var mutations = []mutation{
 	{"rest", ` % `, ` / `},
 	{"quotient", ` / `, ` * `},
 	{"shifted index", `\[([a-z]\w*)\]`, `[$1 + 1]`},
-	{"number", `([ (\[<])(\d+)([ )\];,>])`, `${1}1+$2$3`},
+	{"number", `([ (\[<])(\d+)([ )\];,>])`, `$1(1+$2)$3`},
 	{"rounding", `__fadd_rn\(`, `__fsub_rn(`},
 	{"order", `__fmaf_rn\((\w.*?), (\w.*?), (\w.*?)\)`, `__fadd_rn(__fmul_rn($1, $2), $3)`},
 	{"fold", `Fold::combine\((.*?), (.*?)\);`, `Fold::combine($2, $2);`},
 }
+
+// declaration is the declaration of an array, whose size may well be larger.
+var declaration = regexp.MustCompile(`SHARED\(|^\s*[\w:<> ]+ \w+(\[[^\]]*\])+(, \w+(\[[^\]]*\])+)*;\s*$`)
 
 // A change is a file with one mutation at one place.
 type change struct {
@@ -81,7 +84,7 @@ func changes(file, kernels, test, text string) (all []change) {
 	for i, line := range lines {
 		code, comment, _ := strings.Cut(line, "//")
 		if strings.HasPrefix(strings.TrimSpace(code), "#") || strings.Contains(code, "constexpr") || strings.Contains(code, "template <") ||
-			strings.Contains(code, "KERNEL(") || strings.Contains(code, "EXPORT(") {
+			strings.Contains(code, "KERNEL(") || strings.Contains(code, "EXPORT(") || declaration.MatchString(code) {
 			continue
 		}
 		for _, m := range mutations {

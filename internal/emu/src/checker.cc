@@ -263,11 +263,28 @@ void instrumented(const void* p, size_t bytes, bool write, const void* instructi
 
 void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, Site at) { check_at(fiber, p, bytes, write, place_of(at)); }
 
+namespace {
+
+// Location is how g++ -fsanitize=undefined passes a place; it begins what the functions below are given.
+struct Location {
+  const char* file;
+  u32 line, column;
+};
+
+void undefined(const char* what, const void* data) {
+  const auto* at = static_cast<const Location*>(data);
+  if (block && block->current) fault(Fault::failure, "%s at %s:%u", what, base_name(at->file), at->line);
+}
+
+}  // namespace
 }  // namespace emu
 
 // What the instrumented kernels call.
 #pragma GCC visibility push(default)
 extern "C" {
+void __ubsan_handle_out_of_bounds(void* data, void*) { emu::undefined("index outside of an array", data); }
+void __ubsan_handle_shift_out_of_bounds(void* data, void*, void*) { emu::undefined("shift by more than the width", data); }
+void __ubsan_handle_divrem_overflow(void* data, void*, void*) { emu::undefined("division by zero", data); }
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
