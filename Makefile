@@ -5,6 +5,9 @@
 #   make bench    benchmarks; BENCH=regexp selects
 #   make gen      rewrite all generated files: assembly and docs
 #   make docs     rewrite the generated docs only
+#
+#   make kernels        compile the CUDA kernels that have changed (the compilers come from PyPI)
+#   make kernels-check  compile all of them again and look at their machine code (docs/KERNEL-IMAGES.md)
 
 LANE       := scripts/lane
 GENERATORS := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod))
@@ -17,7 +20,7 @@ TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./nn/... ./optim/...
 RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./nn/... \
           ./optim/... ./data/... ./examples/internal/...
 
-.PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header
+.PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-check images
 .NOTPARALLEL:
 
 test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header
@@ -53,6 +56,9 @@ cuda:
 cuda-header:
 	@$(LANE) cuda-header scripts/check-cuda-header
 
+images:
+	@$(LANE) kernels scripts/check-kernels
+
 bench:
 	go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./bench
 
@@ -62,3 +68,11 @@ gen:
 
 docs:
 	go run ./internal/opsdoc
+
+kernels:
+	scripts/cuda-toolchain
+	go run ./internal/kernelc build
+
+kernels-check:
+	scripts/cuda-toolchain
+	go run ./internal/kernelc check

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weft-ml/weft/kernels/cuda/images"
+)
+
+// thoroughness is how much a check does.
+type thoroughness struct {
+	part   int  // compile one unit of so many; which one depends on the sources
+	again  bool // assemble what is on record, too
+	frozen bool // the record must be complete; else it is written
+}
+
+// check compiles, compares with the images on disk, passes the gates and prints the table.
+func (p *project) check(w io.Writer, how thoroughness) error {
+	sources, err := p.readSources()
+	if err != nil {
+		return err
+	}
+	limits, err := p.readBudget()
+	if err != nil {
+		return err
+	}
+	known, err := p.readRecord()
+	if err != nil {
+		return err
+	}
+	all, err := p.units(sources)
+	if err != nil {
+		return err
+	}
+	units := choose(all, how.part)
+	if err := p.compile(units, true); err != nil {
+		return err
+	}
+	g := &gates{budget: limits}
+	g.listed(all)
+	for _, u := range units {
+		g.unit(u)
+	}
+	if err := p.assembleAll(g, sources, all, units, known, how); err != nil {
+		return err
+	}
+	rows, err := p.machineCode(g, units)
+	if err != nil {
+		return err
+	}
+	printTable(w, rows)
+	fmt.Fprintf(w, "%d of %d images compiled again\n", len(units), len(all))
+	if len(g.faults) > 0 {
+		var text strings.Builder
+		for _, f := range g.faults {
+			fmt.Fprintln(&text, f)
+		}
+		return fmt.Errorf("%d faults, which docs/KERNEL-IMAGES.md explains:\n%s", len(g.faults), text.String())
+	}
+	return p.compare(sources, all, units, limits)
+}
+
+// choose returns one unit of n, another one when a source changes.
+func choose(all []*unit, n int) []*unit {
+	var chosen []*unit
+	for _, u := range all {
+		h := fnv.New32a()
+		io.WriteString(h, u.name+u.text+u.source.hash)
+		if n <= 1 || h.Sum32()%uint32(n) == 0 {
+			chosen = append(chosen, u)
+		}
+	}
+	return chosen
+}
+
+// unit passes what the compiler made of a unit through the gates.
+func (g *gates) unit(u *unit) {
+	for _, v := range u.source.virtuals() {
+		g.ptx(u.name, v, string(u.code[v]))
+		free := map[string]string{}
+		for _, e := range entries(u.contracted[v]) {
+			free[e.name] = e.text
+		}
+		for _, e := range entries(string(u.code[v])) {
+			g.contraction(e.name, v, e.text, free[e.name])
+		}
+	}
+	for _, target := range u.source.targets {
+		if log, ok := u.logs[target]; ok {
+			g.log(log, target, u.symbols)
+			functions, _ := readLog(log)
+			for name, f := range functions {
+				g.registers(name, target, f.registers)
+			}
+		}
+	}
+}
+
+// machineCode passes the instructions of all cubins through the gates and returns the rows of the table.
+func (p *project) machineCode(g *gates, units []*unit) ([]row, error) {
+	type job struct {
+		*unit
+		target string
+	}
+	var jobs []job
+	for _, u := range units {
+		for _, target := range u.source.targets {
+			if strings.HasPrefix(target, "sm_") {
+				jobs = append(jobs, job{u, target})
+			}
+		}
+	}
+	var rows []row
+	var mu sync.Mutex
+	err := parallel(len(jobs), func(i int) error {
+		u, target := jobs[i].unit, jobs[i].target
+		text, err := p.nvdisasm(u.code[target])
+		if err != nil {
+			return fmt.Errorf("%s for %s: %w", u.name, target, err)
+		}
+		code := readSass(text)
+		functions, _ := readLog(u.logs[target])
+		mu.Lock()
+		defer mu.Unlock()
+		for _, e := range entries(string(u.code[u.source.virtuals()[0]])) {
+			l := g.budget.of(e.name)
+			g.sass(e.name, target, code[e.name], e.text)
+			r := newRow(e.name, target, functions[e.name], e.threads, code[e.name], l)
+			g.blocks(e.name, target, r.blocks)
+			rows = append(rows, r)
+		}
+		return nil
+	})
+	return rows, err
+}
+
+// assembleAll assembles the units family by family, so that a run that is interrupted keeps what it has.
+func (p *project) assembleAll(g *gates, sources []*source, all, units []*unit, known record, how thoroughness) error {
+	done := record{}
+	for _, u := range all {
+		if !slices.Contains(units, u) {
+			done.take(known, u)
+		}
+	}
+	for _, s := range sources {
+		var family []*unit
+		for _, u := range units {
+			if u.source == s {
+				family = append(family, u)
+			}
+		}
+		trusted := known
+		if how.again {
+			trusted = record{}
+		}
+		fresh, err := p.assemble(g, family, trusted)
+		if err != nil {
+			return err
+		}
+		maps.Copy(done, fresh)
+		if !how.frozen {
+			maps.Copy(known, fresh)
+			if err := writeFile(p.recordFile(), []byte(known.String())); err != nil {
+				return err
+			}
+		}
+	}
+	text := []byte(done.String())
+	if !how.frozen {
+		return writeFile(p.recordFile(), text)
+	}
+	if have, err := os.ReadFile(p.recordFile()); err != nil || !bytes.Equal(have, text) {
+		return errors.New("assembled.txt is not of these kernels: run make kernels-check and commit it")
+	}
+	return nil
+}
+
+// compare holds the images on disk against the sources: all by the hashes of their sources, and those of the given
+// units, which are compiled, by their code.
+func (p *project) compare(sources []*source, all, units []*unit, limits budget) error {
+	have, err := p.readImages()
+	if err != nil {
+		return err
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if err := sound(have, sources); err != nil {
+		faults = append(faults, err)
+	}
+	known := 0
+	for _, u := range all {
+		images := imagesOf(have, u)
+		known += len(images)
+		if !current(have, u, images) {
+			fault("%s: the images are not of the source as it is now", u.name)
+		}
+		for _, m := range images {
+			if code, ok := u.code[m.Target]; ok && sum(code) != m.Sum {
+				fault("%s: the image for %s is not what the source gives", u.name, m.Target)
+			}
+			registers := 0
+			for _, symbol := range m.Symbols {
+				if l := limits.of(symbol); l != nil {
+					registers = max(registers, l.registers)
+				}
+			}
+			if registers != m.Registers {
+				fault("%s: the manifest has a budget of %d registers, budget.txt %d", u.name, m.Registers, registers)
+			}
+		}
+	}
+	if known != len(have.Images) {
+		fault("%d images are of no kernel", len(have.Images)-known)
+	}
+	text, err := os.ReadFile(filepath.Join(p.images(), "z_packs.go"))
+	if err != nil || !bytes.Equal(text, embedding(have)) {
+		fault("z_packs.go is not of the manifest")
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("run make kernels:\n%w", errors.Join(faults...))
+	}
+	return nil
+}
+
+// sound tells whether the images on disk are whole, and of the sources as they are now. It needs no compiler.
+func sound(have *images.Manifest, sources []*source) error {
+	var stale []string
+	now := map[string]bool{}
+	for _, s := range sources {
+		now[s.family] = true
+		if have.Sources[s.family] != s.hash {
+			stale = append(stale, s.family)
+		}
+	}
+	for family := range have.Sources {
+		if !now[family] {
+			stale = append(stale, family)
+		}
+	}
+	if have.Compiler != compiler {
+		stale = append(stale, "the compiler")
+	}
+	if len(stale) > 0 {
+		slices.Sort(stale)
+		return fmt.Errorf("changed since the images were made: %s", strings.Join(stale, ", "))
+	}
+	for _, m := range have.Images {
+		code, err := m.Code()
+		if err != nil {
+			return err
+		}
+		if sum(code) != m.Sum {
+			return fmt.Errorf("image %s for %s: the code is not that of the manifest", m.Symbols[0], m.Target)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	p := &project{root: "."}
+	flags := flag.NewFlagSet("check", flag.ExitOnError)
+	flags.Usage = usage
+	var how thoroughness
+	flags.IntVar(&how.part, "part", 1, "")
+	flags.BoolVar(&how.again, "again", false, "")
+	flags.BoolVar(&how.frozen, "frozen", false, "")
+	if len(os.Args) < 2 || flags.Parse(os.Args[2:]) != nil || flags.NArg() > 0 {
+		usage()
+	}
+	var err error
+	switch os.Args[1] {
+	case "build":
+		err = p.build()
+	case "check":
+		err = p.check(os.Stdout, how)
+	default:
+		usage()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kernelc:", err)
+		os.Exit(1)
+	}
+}
+
+func usage() {
+	fmt.Fprintln(os.Stderr, `usage, in the root of the repository:
+	kernelc build
+	kernelc check [-part N] [-again] [-frozen]
+-part N    compile one image of N again
+-again     assemble PTX that is on record, too
+-frozen    fail where the record must be written anew`)
+	os.Exit(2)
+}

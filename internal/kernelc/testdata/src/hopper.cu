@@ -1,0 +1,3 @@
+// targets: sm_90a
+#include "part.cuh"
+#include "elsewhere.h"

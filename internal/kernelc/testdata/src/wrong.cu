@@ -1,0 +1,1 @@
+// targets: sm_90 gpu

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// An assembler is a version of ptxas. Drivers carry its like: one of 2024 that of 12.4, and so on.
+type assembler struct {
+	version string
+	targets []string // that it knows, of those that the gates assemble for
+}
+
+var (
+	upToHopper    = []string{"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"}
+	upToBlackwell = append(slices.Clone(upToHopper), "sm_100", "sm_120")
+	assemblers    = []assembler{{"12.4", upToHopper}, {"12.6", upToHopper}, {"12.8", upToBlackwell}, {"12.9", upToBlackwell}, {"13.0", upToBlackwell}}
+)
+
+// assembles returns the targets for which PTX of a virtual architecture is assembled: all, except that PTX of one
+// chip's own instructions fits that chip alone.
+func (a assembler) assembles(virtual string) []string {
+	number := strings.TrimPrefix(virtual, "compute_")
+	if !strings.HasSuffix(number, "a") {
+		return a.targets
+	}
+	if target := "sm_" + number; slices.Contains(a.targets, target) {
+		return []string{target}
+	}
+	return nil
+}
+
+// compiler is what the manifest says of how images were made. Contraction is off: what may be fused is written as a
+// fused multiply-add, so that a GPU and a CPU compute the same bits.
+const compiler = "nvrtc 12.4.127 --std=c++17 -default-device --fmad=false"
+
+// options are those of the compiler. With contract it may fuse.
+func options(contract bool) []string {
+	all := strings.Fields(compiler)[2:]
+	if i := slices.Index(all, "--fmad=false"); contract {
+		all[i] = "--fmad=true"
+	}
+	return all
+}
+
+// nvrtc compiles a program for a target, with the options given, in the folder of sources. The log has the remarks of
+// the compiler and, for a cubin, of the assembler.
+func (p *project) nvrtc(program, target string, options ...string) (image []byte, log string, err error) {
+	folder, err := filepath.Abs(filepath.Join(p.toolchain(), "nvrtc"))
+	if err != nil {
+		return nil, "", err
+	}
+	args := append([]string{folder, "--gpu-architecture=" + target, "--include-path=."}, options...)
+	if strings.HasPrefix(target, "sm_") {
+		args = append(args, "--ptxas-options=-v")
+	}
+	cmd := exec.Command(filepath.Join(folder, "call"), args...)
+	cmd.Dir = p.sources()
+	cmd.Stdin = strings.NewReader(program)
+	var out, remarks bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &remarks
+	if err := cmd.Run(); err != nil {
+		return nil, "", fmt.Errorf("nvrtc for %s: %w\n%s", target, err, remarks.String())
+	}
+	return out.Bytes(), remarks.String(), nil
+}
+
+// ptxas assembles PTX and returns what the assembler says about it.
+func (p *project) ptxas(version, target, ptx string) (log string, err error) {
+	cmd := exec.Command(filepath.Join(p.toolchain(), "ptxas-"+version), "-v", "-arch="+target, "-o", os.DevNull, "/dev/stdin")
+	cmd.Stdin = strings.NewReader(ptx)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("ptxas %s for %s: %w\n%s", version, target, err, out)
+	}
+	return string(out), nil
+}
+
+// nvdisasm returns the instructions of a cubin.
+func (p *project) nvdisasm(cubin []byte) (string, error) {
+	file, err := os.CreateTemp("", "*.cubin")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(cubin)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", err
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(filepath.Join(p.toolchain(), "nvdisasm"), "-c", file.Name())
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("nvdisasm: %w\n%s", err, log.String())
+	}
+	return string(out), nil
+}
+
+// parallel calls f for 0 to n-1 on all processors and joins the errors in that order.
+func parallel(n int, f func(i int) error) error {
+	faults := make([]error, n)
+	free := make(chan struct{}, runtime.NumCPU())
+	var wg sync.WaitGroup
+	for i := range n {
+		free <- struct{}{}
+		wg.Go(func() {
+			faults[i] = f(i)
+			<-free
+		})
+	}
+	wg.Wait()
+	return errors.Join(faults...)
+}
