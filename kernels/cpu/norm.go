@@ -112,12 +112,9 @@ type normGradient struct {
 	wide        int        // of a lane: size for each of them
 }
 
-// Rows are taken in order if all are more than the caches hold, in elements, for that suits memory, and if the lanes are
-// few enough for the second cache. Else the rows of one lane follow each other, and it stays in the first cache.
-const (
-	inOrderRows  = 1 << 21
-	inOrderLanes = 1 << 17
-)
+// Rows are taken in order, which suits memory, if the second cache holds the lanes, which have so many elements at most.
+// Else the rows of one lane follow each other, and it stays in the first cache.
+const inOrderLanes = 1 << 17
 
 func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	n := &normGradient{
@@ -157,7 +154,7 @@ func (n *normGradient) block(out []float32, from, to int) {
 	defer giveBack(memory)
 	lanes := *memory
 	group := foldBlock // rows among which those of a lane follow each other
-	if n.size*n.x.results() > inOrderRows && len(lanes) <= inOrderLanes {
+	if len(lanes) <= inOrderLanes {
 		group = foldLanes
 	}
 	par.For(used, 1+rowGrain*used/(1+n.size*(to-from)), func(lo, hi int) {

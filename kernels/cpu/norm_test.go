@@ -137,20 +137,28 @@ func allAxes(k int) (axes []int) {
 	return axes
 }
 
-// More rows than the caches hold are taken in order, not lane by lane, and have the same sums.
-func TestGradientOfManyRows(t *testing.T) {
-	const rows, size = 2*foldBlock + 1000, 64
-	if rows*size <= inOrderRows || foldLanes*2*size > inOrderLanes {
-		t.Fatal("the rows are not taken in order")
+// Rows taken in order have the same sums as rows taken lane by lane, which happens where they are long.
+func TestGradientOrder(t *testing.T) {
+	var jobs []job
+	for _, c := range []struct {
+		rows, size int
+		inOrder    bool
+	}{{2*foldBlock + 1000, 64, true}, {3*foldLanes + 5, inOrderLanes/foldLanes/2 + 1, false}} {
+		if inOrder := foldLanes*2*c.size <= inOrderLanes; inOrder != c.inOrder {
+			t.Fatalf("%d rows of %d: taken in order is %t", c.rows, c.size, inOrder)
+		}
+		r := rand.New(rand.NewPCG(11, 12))
+		x := normal(r, newTensor(kernels.Float32, c.rows, c.size), false)
+		g := normal(r, newTensor(kernels.Float32, c.rows, c.size), false)
+		w := normal(r, newTensor(kernels.Float32, c.size), false)
+		wv := grouped(w, allAxes(1))[0]
+		_, means, rstds, dx, dw, db := normOf(grouped(x, []int{1}), grouped(g, []int{1}), wv, nil, 1e-5, true)
+		jobs = append(jobs, job{LayerNormGrad, &kernels.Launch{
+			Op: &kernels.Op{Name: "test"}, Ints: []int{1, 1, 1, 1},
+			In: []kernels.Arg{g, x, floats32(means, c.rows), floats32(rstds, c.rows), w},
+			Out: []kernels.Arg{newTensor(kernels.Float32, c.rows, c.size), newTensor(kernels.Float32, c.size),
+				newTensor(kernels.Float32, c.size)},
+		}, [][]float64{wide(dx), wide(dw), wide(db)}})
 	}
-	r := rand.New(rand.NewPCG(11, 12))
-	x, g := normal(r, newTensor(kernels.Float32, rows, size), false), normal(r, newTensor(kernels.Float32, rows, size), false)
-	w := normal(r, newTensor(kernels.Float32, size), false)
-	wv := grouped(w, allAxes(1))[0]
-	_, means, rstds, dx, dw, db := normOf(grouped(x, []int{1}), grouped(g, []int{1}), wv, nil, 1e-5, true)
-	runJobs(t, []job{{LayerNormGrad, &kernels.Launch{
-		Op: &kernels.Op{Name: "test"}, Ints: []int{1, 1, 1, 1},
-		In:  []kernels.Arg{g, x, floats32(means, rows), floats32(rstds, rows), w},
-		Out: []kernels.Arg{newTensor(kernels.Float32, rows, size), newTensor(kernels.Float32, size), newTensor(kernels.Float32, size)},
-	}, [][]float64{wide(dx), wide(dw), wide(db)}}})
+	runJobs(t, jobs)
 }
