@@ -48,7 +48,8 @@ func TestDoctorOnGPU(t *testing.T) {
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	says(t, stdout, "cpu\n  memory    ok", "cuda:0\n  memory    ok", "kernel    FAILED", "matmul    FAILED", "3 of 8 checks failed")
+	says(t, stdout, "cpu\n  memory    ok", "images    ok      ", "none to load", "cuda:0\n  memory    ok",
+		"images    FAILED", "fake ptxas: not an image", "kernel    FAILED", "matmul    FAILED", "4 of 10 checks failed")
 	t.Log("\n" + stdout)
 
 	for setting, want := range map[string]string{

@@ -29,7 +29,7 @@ type check struct {
 }
 
 // The checks, in the order in which they build on each other.
-var checks = []check{{"memory", tryMemory}, {"kernel", tryKernel}, {"matmul", tryMatMul}, {"training", tryTraining}}
+var checks = []check{{"memory", tryMemory}, {"images", tryImages}, {"kernel", tryKernel}, {"matmul", tryMatMul}, {"training", tryTraining}}
 
 // checkCommand is the command by which doctor runs a check in a process of its own.
 const checkCommand = "doctor-check"
@@ -151,6 +151,35 @@ func tryMemory(device string) (string, error) {
 		return "", fmt.Errorf("64 MiB copied to the device came back different")
 	}
 	return "64 MiB there and back", nil
+}
+
+// tryImages loads all kernels of the device and looks whether its driver makes of them what they were checked for.
+func tryImages(device string) (string, error) {
+	dev, err := kernels.Open(device)
+	if err != nil {
+		return "", err
+	}
+	if c, ok := dev.(io.Closer); ok {
+		defer c.Close()
+	}
+	loads, ok := dev.(interface {
+		CheckKernels() (n int, remarks []string, err error)
+	})
+	if !ok {
+		return "none to load", nil
+	}
+	n, remarks, err := loads.CheckKernels()
+	if err != nil {
+		return "", err
+	}
+	said := fmt.Sprintf("%d kernels loaded, within their budgets", n)
+	if len(remarks) > 0 {
+		said = fmt.Sprintf("%d kernels loaded; WARNING: slower than they should be: %s", n, strings.Join(remarks[:min(3, len(remarks))], "; "))
+		if len(remarks) > 3 {
+			said += fmt.Sprintf(" and %d more", len(remarks)-3)
+		}
+	}
+	return said, nil
 }
 
 // A computation makes a tensor from float32 or float64 numbers.

@@ -109,14 +109,14 @@ func TestDoctorFails(t *testing.T) {
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	says(t, stdout, "memory    FAILED", `no device kind "tpu"`, "4 of 4 checks failed")
+	says(t, stdout, "memory    FAILED", `no device kind "tpu"`, "5 of 5 checks failed")
 
 	// The null device computes nothing: what it gives is wrong.
 	stdout, _, code = weft(t, nil, "doctor", "-device", "null")
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	says(t, stdout, "came back different", "kernel    FAILED", "in float64", "matmul    FAILED", "training  FAILED", "it should have halved", "4 of 4 checks failed")
+	says(t, stdout, "came back different", "kernel    FAILED", "in float64", "matmul    FAILED", "training  FAILED", "it should have halved", "4 of 5 checks failed")
 
 	stdout, _, code = weft(t, nil, "doctor", "-device", "cpu", "-timeout", "1ms")
 	if code != 1 {

@@ -300,51 +300,6 @@ func TestNoKernel(t *testing.T) {
 	}
 }
 
-func TestImages(t *testing.T) {
-	t.Run("no target", func(t *testing.T) {
-		fakeImages(t)
-		images[0].target = "sm_80"
-		b := device(t)
-		err := run(b, noopOp, alloc(t, b, 4))
-		if !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "this GPU has compute capability 9.0; in this build it is for sm_80") {
-			t.Errorf("error %v", err)
-		}
-	})
-	t.Run("bad image", func(t *testing.T) {
-		fakeImages(t)
-		images[0].gzip = zipped("broken")
-		b := device(t)
-		err := run(b, noopOp, alloc(t, b, 4))
-		if !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "fake ptxas: not an image") || !strings.Contains(err.Error(), "(200)") {
-			t.Errorf("error %v", err)
-		}
-	})
-	t.Run("cut image", func(t *testing.T) {
-		fakeImages(t)
-		images[0].gzip = images[0].gzip[:20]
-		b := device(t)
-		if err := run(b, noopOp, alloc(t, b, 4)); !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "unexpected EOF") {
-			t.Errorf("error %v", err)
-		}
-	})
-	t.Run("missing symbol", func(t *testing.T) {
-		fakeImages(t)
-		images[0].gzip = zipped("fake add_f32")
-		b := device(t)
-		if err := run(b, noopOp, alloc(t, b, 4)); !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "looking for kernel noop_f32") {
-			t.Errorf("error %v", err)
-		}
-	})
-	t.Run("figures", func(t *testing.T) {
-		fakeImages(t)
-		b := device(t)
-		f, err := b.images.function(b, "noop_f32")
-		if err != nil || f.registers != 40 || f.local != 0 || f.maxThreads != 1024 {
-			t.Errorf("%+v, %v", f, err)
-		}
-	})
-}
-
 func TestRank(t *testing.T) {
 	all := []string{"sm_80", "sm_86", "sm_90", "sm_90a", "compute_80", "compute_90a"}
 	for capability, want := range map[[2]int]string{

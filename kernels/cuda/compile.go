@@ -9,7 +9,10 @@ package cuda
 import "C"
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -18,64 +21,99 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
-// Sources that are not known before the program runs, those of pointwise expressions, are compiled by NVRTC.
+// Sources that are not known before the program runs, those of users' pointwise expressions, are compiled by NVRTC.
 
-// compiled holds what was compiled in this process, by target and text.
+// compiled holds what was compiled in this process, by the key of the disk cache.
 var compiled struct {
 	sync.Mutex
-	images map[[2]string]*image
+	images map[string]*image
 }
+
+// options are those of the compiler. Products and sums are not contracted: their bits matter.
+var options = []string{"--std=c++17", "--fmad=false", "--device-as-default-execution-space"}
 
 // compile makes an image of a source, for the GPU g. The name stands in messages of the compiler.
 func compile(g *GPU, name, text string, symbols []string) (*image, error) {
-	target := "sm_" + itoa(10*g.Major+g.Minor)
-	compiled.Lock()
-	defer compiled.Unlock()
-	if m := compiled.images[[2]string{target, text}]; m != nil {
-		return m, nil
-	}
-	code, err := nvrtc(name+".cu", text, target)
+	version, err := nvrtcVersion(name)
 	if err != nil {
 		return nil, err
 	}
-	m := &image{family: name, target: target, symbols: symbols, text: code}
-	if compiled.images == nil {
-		compiled.images = map[[2]string]*image{}
+	target := "sm_" + itoa(10*g.Major+g.Minor)
+	key := cacheKey(version, target, fmt.Sprint(options), text, fmt.Sprint(includes()))
+	compiled.Lock()
+	defer compiled.Unlock()
+	if m := compiled.images[key]; m != nil {
+		return m, nil
 	}
-	compiled.images[[2]string{target, text}] = m
+	cache := openCache()
+	if g.emulated() {
+		cache = nil // its code belongs to one build of the emulator
+	}
+	code := cache.get(key)
+	if code == nil {
+		if code, err = nvrtc(name+".cu", text, target); err != nil {
+			return nil, err
+		}
+		cache.put(key, code)
+	}
+	m := &image{family: name, target: target, symbols: symbols, code: func() ([]byte, error) { return slices.Clone(code), nil }}
+	if compiled.images == nil {
+		compiled.images = map[string]*image{}
+	}
+	compiled.images[key] = m
 	return m, nil
 }
 
-// nvrtc compiles a source to a cubin. Products and sums are not contracted: their bits matter.
-func nvrtc(name, text, target string) ([]byte, error) {
+// include is a header that sources include.
+type include struct{ name, text string }
+
+// includes are all headers.
+var includes = sync.OnceValue(func() (all []include) {
+	names, err := fs.Glob(src.Files, "*.cuh")
+	for _, name := range names {
+		var text []byte
+		if text, err = src.Files.ReadFile(name); err != nil {
+			break
+		}
+		all = append(all, include{name, string(text)})
+	}
+	if err != nil {
+		panic("kernels/cuda: " + err.Error()) // they are part of the program
+	}
+	return all
+})
+
+// nvrtcVersion is the version of the compiler. The error says what must be compiled, and how to get NVRTC.
+func nvrtcVersion(name string) (string, error) {
 	var detail *C.char
 	if C.weft_nvrtc_open(&detail) == nil {
 		way := "install it (for example: pip install nvidia-cuda-nvrtc-cu12), or set WEFT_NVRTC to its path"
 		if os.Getenv("WEFT_NVRTC") != "" {
 			way = "WEFT_NVRTC names it"
 		}
-		return nil, kernels.Errorf(kernels.ErrDevice, "compile", "%s must be compiled, and the library NVRTC cannot be opened (%s); %s", name, C.GoString(detail), way)
+		return "", kernels.Errorf(ErrNoCompiler, "compile", "%s is not among the kernels of this build and must be compiled, and the library NVRTC cannot be opened (%s); %s",
+			name, C.GoString(detail), way)
 	}
-	files, err := src.Files.ReadDir(".")
-	if err != nil {
-		return nil, err
+	var major, minor C.int
+	if C.weft_nvrtc_version(&major, &minor) != 0 {
+		return "", kernels.Errorf(ErrNoCompiler, "compile", "NVRTC does not say its version")
 	}
-	var texts, names, options list
+	return fmt.Sprintf("%d.%d", major, minor), nil
+}
+
+// nvrtc compiles a source to a cubin.
+func nvrtc(name, text, target string) ([]byte, error) {
+	var texts, names, flags list
 	defer texts.free()
 	defer names.free()
-	defer options.free()
-	for _, f := range files {
-		if strings.HasSuffix(f.Name(), ".cuh") {
-			header, err := src.Files.ReadFile(f.Name())
-			if err != nil {
-				return nil, err
-			}
-			texts.add(string(header))
-			names.add(f.Name())
-		}
+	defer flags.free()
+	for _, h := range includes() {
+		texts.add(h.text)
+		names.add(h.name)
 	}
-	for _, o := range []string{"--gpu-architecture=" + target, "--std=c++17", "--fmad=false", "--device-as-default-execution-space"} {
-		options.add(o)
+	flags.add("--gpu-architecture=" + target)
+	for _, o := range options {
+		flags.add(o)
 	}
 	var source list
 	defer source.free()
@@ -83,7 +121,7 @@ func nvrtc(name, text, target string) ([]byte, error) {
 	source.add(name)
 	var code, log *C.char
 	var size C.size_t
-	failure := C.weft_nvrtc_compile(source.at(0), source.at(1), C.int(texts.n), texts.all(), names.all(), C.int(options.n), options.all(), &code, &size, &log)
+	failure := C.weft_nvrtc_compile(source.at(0), source.at(1), C.int(texts.n), texts.all(), names.all(), C.int(flags.n), flags.all(), &code, &size, &log)
 	defer C.free(unsafe.Pointer(code))
 	defer C.free(unsafe.Pointer(log))
 	if failure != nil {

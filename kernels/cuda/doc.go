@@ -18,6 +18,7 @@
 //	log.go                launches that may have caused a fault
 //	launch.go             how arguments reach a kernel
 //	image.go, kernel.go   compiled kernels, and which operation uses which
+//	compile.go, cache.go  kernels of users' expressions, by NVRTC, kept on disk
 //
 // Work is asynchronous: a launch or a copy is queued on a stream and the call returns. Goroutines may use one
 // device at the same time; each call of C makes the device's context current on its thread first, so that no
@@ -26,5 +27,7 @@
 // Environment variables:
 //
 //	WEFT_CUDA_DRIVER  path of the driver library, in place of libcuda.so.1
+//	WEFT_NVRTC        path of the compiler library, in place of libnvrtc.so.12 or .13
+//	WEFT_CACHE        folder for what that compiled, in place of the user's cache; "off" for none
 //	WEFT_CUDA_SYNC=1  wait after every operation, so that a fault is reported by the operation that made it
 package cuda

@@ -6,7 +6,7 @@ import "strings"
 
 // emulated stands for the kernels inside the emulator's library (internal/emu), which it gives for the word "emu". They
 // serve where this build has no image with a kernel.
-var emulated = &image{family: "emu", target: "the emulator", text: []byte("emu")}
+var emulated = &image{family: "emu", target: "the emulator", code: func() ([]byte, error) { return []byte("emu"), nil }}
 
 // emulated tells whether the device is the emulator of internal/emu.
 func (g *GPU) emulated() bool { return strings.HasPrefix(g.Name, "Weft emulator") }

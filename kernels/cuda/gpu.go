@@ -12,6 +12,8 @@ var (
 	ErrFault = fmt.Errorf("%w: a kernel failed", kernels.ErrDevice)
 	// ErrLost: the GPU itself failed, or the driver gave it up. The same holds, and a new process may fail too.
 	ErrLost = fmt.Errorf("%w: lost", kernels.ErrDevice)
+	// ErrNoCompiler: a kernel must be compiled on this machine, and what would do that is missing or too old.
+	ErrNoCompiler = fmt.Errorf("%w: no compiler", kernels.ErrDevice)
 )
 
 // GPU describes one GPU as the driver sees it.

@@ -6,9 +6,7 @@ package cuda
 import "C"
 
 import (
-	"bytes"
-	"compress/gzip"
-	"io"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,19 +17,47 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/images"
 )
 
-// image is a compiled family of kernels for some GPUs.
+// image is compiled kernels for some GPUs: one of package images, or what was compiled in this process.
 type image struct {
-	family  string   // such as "softmax"
-	target  string   // see rank
-	symbols []string // entry points, such as "softmax_fwd_bf16"
-	gzip    []byte   // a cubin, or PTX text
-	text    []byte   // in place of gzip: what the driver is given as it is
+	family    string   // such as "softmax"
+	target    string   // see rank
+	symbols   []string // entry points, such as "softmax_fwd_bf16"
+	registers int      // of a thread: what the budget allows; 0 if there is none
+	text      string   // SHA-256 of the source, if that was generated
+	code      func() ([]byte, error)
 }
 
-// images are all compiled kernels of this build. None exists yet.
-var images []*image
+// library is the images of a build.
+type library struct {
+	all      []*image
+	bySymbol map[string][]*image
+	byText   map[string][]*image
+}
+
+// shipped is the images of this build.
+var shipped = sync.OnceValue(func() *library {
+	var all []*image
+	for _, m := range images.All() {
+		all = append(all, &image{m.Family, m.Target, m.Symbols, m.Registers, m.Text, m.Code})
+	}
+	return newLibrary(all...)
+})
+
+func newLibrary(all ...*image) *library {
+	l := &library{all: all, bySymbol: map[string][]*image{}, byText: map[string][]*image{}}
+	for _, m := range all {
+		for _, symbol := range m.symbols {
+			l.bySymbol[symbol] = append(l.bySymbol[symbol], m)
+		}
+		if m.text != "" {
+			l.byText[m.text] = append(l.byText[m.text], m)
+		}
+	}
+	return l
+}
 
 // rank tells how well code for a target fits a GPU of compute capability major.minor; 0 if it does not run there.
 //
@@ -58,35 +84,71 @@ func rank(target string, major, minor int) int {
 	return 0
 }
 
-// find returns the image that has a symbol and fits g best, or nil, and all targets that have it.
-func find(symbol string, g *GPU) (best *image, targets []string) {
-	for _, m := range images {
-		if !slices.Contains(m.symbols, symbol) {
-			continue
-		}
-		targets = append(targets, m.target)
-		if r := rank(m.target, g.Major, g.Minor); r > 0 && (best == nil || r > rank(best.target, g.Major, g.Minor)) {
-			best = m
+// fitting are those of some images that run on g, the best first. The emulator has the kernels of source files, and no
+// generated ones.
+func fitting(some []*image, g *GPU) []*image {
+	var fit []*image
+	for _, m := range some {
+		if rank(m.target, g.Major, g.Minor) > 0 && !(m.text != "" && g.emulated()) {
+			fit = append(fit, m)
 		}
 	}
-	if len(targets) == 0 && g.emulated() {
-		return emulated, []string{emulated.target}
+	slices.SortStableFunc(fit, func(a, b *image) int { return rank(b.target, g.Major, g.Minor) - rank(a.target, g.Major, g.Minor) })
+	return fit
+}
+
+// find returns the images that have a symbol and run on g, the best first.
+func find(symbol string, g *GPU) ([]*image, error) {
+	some := shipped().bySymbol[symbol]
+	if len(some) == 0 && g.emulated() {
+		return []*image{emulated}, nil
 	}
-	return best, targets
+	if len(some) == 0 {
+		return nil, kernels.Errorf(kernels.ErrDevice, "load", "this build has no kernel %s", symbol)
+	}
+	fit := fitting(some, g)
+	if len(fit) == 0 {
+		return nil, kernels.Errorf(kernels.ErrDevice, "load", "kernel %s: this GPU is compute %s; shipped: %s", symbol, g.Capability(), coverage(some))
+	}
+	return fit, nil
+}
+
+// coverage says for which compute capabilities images are: "8.0 and newer".
+func coverage(some []*image) string {
+	var parts []string
+	for _, m := range some {
+		kind, number, _ := strings.Cut(m.target, "_")
+		number, special := strings.CutSuffix(number, "a")
+		n, err := strconv.Atoi(number)
+		part := fmt.Sprintf("%d.%d", n/10, n%10)
+		switch {
+		case err != nil:
+			part = m.target
+		case kind == "compute" && !special:
+			part += " and newer"
+		case !special:
+			part += fmt.Sprintf(" to %d.9", n/10)
+		}
+		parts = append(parts, part)
+	}
+	slices.Sort(parts)
+	return strings.Join(slices.Compact(parts), ", ")
 }
 
 // Kernels says which kernels of this build fit the GPU.
 func (g *GPU) Kernels() string {
+	all := shipped()
 	fit := map[string]int{} // symbols of each target
-	for _, m := range images {
-		for _, symbol := range m.symbols {
-			if best, _ := find(symbol, g); best == m {
-				fit[m.target]++
-			}
+	for _, some := range all.bySymbol {
+		if best := fitting(some, g); len(best) > 0 {
+			fit[best[0].target]++
 		}
 	}
-	if len(fit) == 0 {
+	switch {
+	case len(all.all) == 0:
 		return "none in this build"
+	case len(fit) == 0:
+		return "none for this GPU; shipped: " + coverage(all.all)
 	}
 	var parts []string
 	for _, target := range slices.Sorted(maps.Keys(fit)) {
@@ -124,6 +186,7 @@ type loader struct {
 	kernels   map[*kernels.Op]*byType
 	functions map[string]*function
 	modules   map[*image]C.CUmodule
+	remarks   []string // what is not as the budget wants it
 
 	expressions map[pointwiseKey]*pointwiseFamily
 }
@@ -140,71 +203,115 @@ func (l *loader) load(b *Backend, symbol string) (*function, error) {
 	if f := l.functions[symbol]; f != nil {
 		return f, nil
 	}
-	m, targets := find(symbol, &b.gpu)
-	if len(targets) == 0 {
-		return nil, kernels.Errorf(kernels.ErrDevice, "load", "this build has no kernel %s", symbol)
-	}
-	if m == nil {
-		return nil, kernels.Errorf(kernels.ErrDevice, "load", "kernel %s: this GPU has compute capability %s; in this build it is for %s",
-			symbol, b.gpu.Capability(), strings.Join(targets, ", "))
-	}
-	return l.entry(b, m, symbol)
-}
-
-// entry returns an entry point of an image. mu is held.
-func (l *loader) entry(b *Backend, m *image, symbol string) (*function, error) {
-	module, err := l.module(b, m)
+	fit, err := find(symbol, &b.gpu)
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFunction(b, module, symbol)
-	if err != nil {
-		return nil, err
-	}
-	if l.functions == nil {
-		l.functions = map[string]*function{}
-	}
-	l.functions[symbol] = f
-	return f, nil
+	return l.entry(b, fit, symbol)
 }
 
-// data is what the driver is given, a copy.
-func (m *image) data() ([]byte, error) {
-	if m.text != nil {
-		return slices.Clone(m.text), nil
+// entry returns an entry point of the first of some images that the driver takes. mu is held.
+func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, error) {
+	for i, m := range fit {
+		module, rc, err := l.module(b, m)
+		if err != nil && rc == C.CUDA_ERROR_NO_BINARY_FOR_GPU && i+1 < len(fit) {
+			l.remarks = append(l.remarks, fmt.Sprintf("%s: the driver refuses %s, and gets %s", symbol, m.target, fit[i+1].target))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		f, err := newFunction(b, module, symbol)
+		if err != nil {
+			return nil, err
+		}
+		if l.functions == nil {
+			l.functions = map[string]*function{}
+		}
+		l.functions[symbol] = f
+		l.remarks = append(l.remarks, f.excess(m)...)
+		return f, nil
 	}
-	r, err := gzip.NewReader(bytes.NewReader(m.gzip))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(r)
+	panic("no image fits")
 }
 
-// module returns the loaded form of an image.
-func (l *loader) module(b *Backend, m *image) (C.CUmodule, error) {
+// excess compares what the driver says of a kernel with its budget: a driver that compiles PTX itself may find another
+// way than those that the kernel was checked with.
+func (f *function) excess(m *image) (remarks []string) {
+	if m.registers > 0 && f.registers > m.registers {
+		remarks = append(remarks, fmt.Sprintf("%s (%s): %d registers, budget %d", f.name, m.target, f.registers, m.registers))
+	}
+	if f.local > 0 {
+		remarks = append(remarks, fmt.Sprintf("%s (%s): %d bytes of local memory for a thread, budget 0", f.name, m.target, f.local))
+	}
+	return remarks
+}
+
+// CheckKernels loads all kernels of this build that fit the device and compares the driver's figures of each with its
+// budget. It returns how many there are, and remarks on those that use more.
+func (b *Backend) CheckKernels() (n int, remarks []string, err error) {
+	l := &b.images
+	all := shipped()
+	for _, symbol := range slices.Sorted(maps.Keys(all.bySymbol)) {
+		if len(fitting(all.bySymbol[symbol], &b.gpu)) == 0 {
+			continue // for other GPUs alone
+		}
+		if _, err := l.function(b, symbol); err != nil {
+			return n, nil, err
+		}
+		n++
+	}
+	if n == 0 {
+		return 0, nil, kernels.Errorf(kernels.ErrDevice, "load", "kernels of this build: %s", b.gpu.Kernels())
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return n, slices.Clone(l.remarks), nil
+}
+
+// module returns the loaded form of an image, or the driver's code for why there is none.
+func (l *loader) module(b *Backend, m *image) (C.CUmodule, int, error) {
 	if module := l.modules[m]; module != nil {
-		return module, nil
+		return module, 0, nil
 	}
-	data, err := m.data()
+	data, err := m.code()
 	if err != nil {
-		return nil, kernels.Errorf(kernels.ErrDevice, "load", "image %s for %s: %v", m.family, m.target, err)
+		return nil, 0, kernels.Errorf(kernels.ErrDevice, "load", "image %s for %s: %v", m.family, m.target, err)
 	}
 	data = append(data, 0) // PTX is text that ends with a zero
 	var module C.CUmodule
 	log := make([]byte, 4096)
-	rc := C.weft_module_load(b.ctx.handle, unsafe.Pointer(&data[0]), &module, (*C.char)(unsafe.Pointer(&log[0])), C.size_t(len(log)))
+	rc := int(C.weft_module_load(b.ctx.handle, unsafe.Pointer(&data[0]), &module, (*C.char)(unsafe.Pointer(&log[0])), C.size_t(len(log))))
 	if rc != C.CUDA_SUCCESS {
 		doing := "loading image " + m.family + " for " + m.target
 		if text := C.GoString((*C.char)(unsafe.Pointer(&log[0]))); text != "" {
 			doing += " (" + strings.TrimSpace(text) + ")"
 		}
-		return nil, b.failed("load", doing, int(rc))
+		if kind, way := wayOut(rc); kind != nil {
+			return nil, rc, kernels.Errorf(kind, "load", "%s on %s: %s; %s", doing, b.Name(), describe(rc), way)
+		}
+		return nil, rc, b.failed("load", doing, rc)
 	}
 	if l.modules == nil {
 		l.modules = map[*image]C.CUmodule{}
 	}
 	l.modules[m] = module
-	return module, nil
+	return module, 0, nil
+}
+
+// wayOut says what to do when the driver has no code for its GPU and cannot compile PTX; nil for other failures.
+func wayOut(code int) (kind error, way string) {
+	switch code {
+	case C.CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and for others the driver needs its compiler, libnvidia-ptxjitcompiler.so.1: install the driver's complete package"
+	case C.CUDA_ERROR_JIT_COMPILATION_DISABLED:
+		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and the driver's compiler is switched off: unset CUDA_DISABLE_PTX_JIT"
+	case C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and the driver older than its PTX: Weft needs driver 550 or newer"
+	case C.CUDA_ERROR_NO_BINARY_FOR_GPU:
+		return kernels.ErrDevice, "CUDA_FORCE_PTX_JIT or CUDA_DISABLE_PTX_JIT may be why"
+	}
+	return nil, ""
 }
 
 // newFunction looks an entry point up and asks the driver for its figures.

@@ -4,8 +4,10 @@ package cuda
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
 // A plan makes the launches of an operation: it looks at the operands' layouts, chooses grid and block, and calls
@@ -25,10 +27,7 @@ var families = map[string]plan{}
 var everyType = map[string]plan{}
 
 // suffixes end the symbols of kernels.
-var suffixes = [8]string{
-	kernels.Float32: "f32", kernels.Float64: "f64", kernels.Float16: "f16", kernels.BFloat16: "bf16",
-	kernels.Int64: "i64", kernels.Int32: "i32", kernels.Uint8: "u8", kernels.Bool: "bool",
-}
+var suffixes = src.Suffixes
 
 // base is the symbol of an operation without element type: the row's, or the name of a pointwise operation.
 func base(op *kernels.Op) string { return cmp.Or(op.Kernel, op.Name) }
@@ -64,7 +63,11 @@ func (l *loader) kernel(b *Backend, op *kernels.Op, d kernels.DType) (*kernel, e
 	defer l.mu.Unlock()
 	f, err := l.load(b, base(op)+"_"+suffixes[d])
 	if err != nil {
-		return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v: %v", b.Name(), b.gpu.Name, d, err)
+		kind := kernels.ErrDevice
+		if e := (*kernels.Error)(nil); errors.As(err, &e) {
+			kind = e.Kind
+		}
+		return nil, kernels.Errorf(kind, op.Name, "device %s (%s) has no kernel for this operation on %v: %v", b.Name(), b.gpu.Name, d, err)
 	}
 	if l.kernels == nil {
 		l.kernels = map[*kernels.Op]*byType{}

@@ -4,10 +4,10 @@ package cuda
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		var path string
 		path, err = fakecuda.Build(dir, Headers())
 		os.Setenv("WEFT_CUDA_DRIVER", path)
+		os.Setenv("WEFT_NVRTC", path)
+		os.Setenv("WEFT_CACHE", filepath.Join(dir, "cache"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -104,7 +106,7 @@ func fakeImages(t testing.TB) {
 		t.Skip("needs the fake driver's kernels")
 	}
 	symbols := []string{"add_f32", "report_f32", "map_f32", "fault_f32", "noop_f32"}
-	images = []*image{{family: "fake", target: "sm_90", symbols: symbols, gzip: zipped("fake " + strings.Join(symbols, " "))}}
+	fakeLibrary(t, &image{family: "fake", target: "sm_90", symbols: symbols, code: coded("fake " + strings.Join(symbols, " "))})
 	plans = map[string]plan{
 		"add": planAdd,
 		"noop": func(c *call, k *kernel, l *kernels.Launch) error {
@@ -112,16 +114,19 @@ func fakeImages(t testing.TB) {
 		},
 	}
 	plans["fault"] = plans["noop"]
-	t.Cleanup(func() { images, plans = nil, map[string]plan{} })
+	t.Cleanup(func() { plans = map[string]plan{} })
 }
 
-// zipped is the compressed form of an image.
-func zipped(text string) []byte {
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	fmt.Fprint(w, text)
-	w.Close()
-	return z.Bytes()
+// fakeLibrary makes some images all of this build.
+func fakeLibrary(t testing.TB, all ...*image) {
+	was := shipped
+	shipped = func() *library { return newLibrary(all...) }
+	t.Cleanup(func() { shipped = was })
+}
+
+// coded is the code of an image.
+func coded(text string) func() ([]byte, error) {
+	return func() ([]byte, error) { return []byte(text), nil }
 }
 
 func planAdd(c *call, k *kernel, l *kernels.Launch) error {

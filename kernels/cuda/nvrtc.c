@@ -15,6 +15,7 @@ typedef struct program *program;
 
 // The functions in use, as NVIDIA documents them. Results are 0 for success.
 static struct {
+	int (*version)(int *major, int *minor);
 	int (*create)(program *, const char *text, const char *name, int headers, const char *const *texts, const char *const *names);
 	int (*compile)(program, int options, const char *const *option);
 	int (*destroy)(program *);
@@ -55,6 +56,7 @@ static void open_nvrtc(void) {
 		library = try("libnvrtc.so.13");
 	if (!library)
 		return;
+	bind(library, "nvrtcVersion", &nvrtc.version);
 	bind(library, "nvrtcCreateProgram", &nvrtc.create);
 	bind(library, "nvrtcCompileProgram", &nvrtc.compile);
 	bind(library, "nvrtcDestroyProgram", &nvrtc.destroy);
@@ -70,6 +72,8 @@ const char *weft_nvrtc_open(const char **why) {
 	*why = detail;
 	return path[0] ? path : 0;
 }
+
+int weft_nvrtc_version(int *major, int *minor) { return nvrtc.version(major, minor); }
 
 // read gets something of a program that has a size; null if that fails.
 static char *read(program p, int (*size)(program, size_t *), int (*get)(program, char *), size_t *n) {

@@ -7,6 +7,9 @@
 // The library that was opened, or null and in *detail the reason. The first call decides.
 const char *weft_nvrtc_open(const char **detail);
 
+// The version of the library that was opened, which must be. The result is 0 for success.
+int weft_nvrtc_version(int *major, int *minor);
+
 // Compiles text to a cubin. On failure the result is what failed, "" if the library does not say; on success null.
 // *image and *log, which may be null, are for the caller to free.
 const char *weft_nvrtc_compile(const char *text, const char *name, int headers, const char *const *texts, const char *const *names,

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
-	"slices"
-	"strings"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/src"
@@ -15,7 +13,7 @@ import (
 )
 
 // Operations that are expressions share one plan. Their kernels are written by package src for the element types of a
-// launch and compiled when these first occur.
+// launch. Those of the operation table are images of the build; others are compiled when they first occur.
 
 var pointwiseKernel = &kernel{plan: planPointwise}
 
@@ -50,33 +48,7 @@ func keyOf(l *kernels.Launch) (pointwiseKey, error) {
 	return k, nil
 }
 
-// pointwiseSource describes the kernels of a launch.
-func pointwiseSource(l *kernels.Launch) *src.Pointwise {
-	p := &src.Pointwise{Func: l.Op.Expr}
-	for _, a := range l.In {
-		p.In = append(p.In, a.DType)
-	}
-	for _, a := range l.Out {
-		p.Out = append(p.Out, a.DType)
-	}
-	p.Name = "pointwise_" + identifier(l.Op.Name)
-	for _, d := range slices.Concat(p.In, p.Out) {
-		p.Name += "_" + suffixes[d]
-	}
-	return p
-}
-
-// identifier makes a name one of C.
-func identifier(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
-			return r
-		}
-		return '_'
-	}, name)
-}
-
-// pointwise returns the kernels of a launch, compiling them if need be.
+// pointwise returns the kernels of a launch: those of this build, else they are compiled.
 func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily, error) {
 	key, err := keyOf(launch)
 	if err != nil {
@@ -88,21 +60,25 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 	if f != nil {
 		return f, nil
 	}
-	p := pointwiseSource(launch)
+	p := src.PointwiseOf(launch)
 	text, err := p.Text()
 	if err != nil {
 		return nil, kernels.Errorf(kernels.ErrDevice, launch.Op.Name, "device %s (%s) has no kernel for this operation: %v", b.Name(), b.gpu.Name, err)
 	}
-	symbols := []string{p.Name + "_vector", p.Name + "_strided", p.Name + "_strided64"}
-	m, err := compile(&b.gpu, p.Name, text, symbols)
-	if err != nil {
-		return nil, err
+	symbols := p.Symbols()
+	fit := fitting(shipped().byText[src.Sum(text)], &b.gpu)
+	if len(fit) == 0 {
+		m, err := compile(&b.gpu, p.Name, text, symbols)
+		if err != nil {
+			return nil, err
+		}
+		fit = []*image{m}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f = &pointwiseFamily{elements: p.Vector()}
 	for i, to := range []**function{&f.vector, &f.strided, &f.strided64} {
-		if *to, err = l.entry(b, m, symbols[i]); err != nil {
+		if *to, err = l.entry(b, fit, symbols[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,8 @@
 //   memory=BYTES     device memory of each GPU (default 1 GiB)
 //   leaks=1          end the process when a working context is destroyed that still has memory, streams or events
 //   hang=FUNCTION    calls of FUNCTION never return
+//   registers=N, local=N  what kernels use, registers and bytes of local memory (default 40 and 0)
+//   compiler=NNNN    version of the compiler, 1000*major + 10*minor (default 12040)
 //   fail=FUNCTION:N:CODE  the N-th call of FUNCTION (counted from when this setting appeared, from 1) returns CODE
 //
 // An image is the text "fake" followed by names of kernels. The kernels:
@@ -19,6 +21,8 @@
 //   map_f32(uint64 *out, tensor map)                             the first words of the tensor map
 //   fault_f32(...)                                               fails as one that reads a wrong address
 //   noop_f32(...)
+//
+// The library is NVRTC, too: it makes an image of the kernels that the macro POINTWISE would.
 #include <cuda.h>
 
 #include <pthread.h>
@@ -639,7 +643,12 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {
 	(void)f;
-	*value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : attribute == CU_FUNC_ATTRIBUTE_NUM_REGS ? 40 : 0;
+	switch (attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
+	case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = number("registers", 40); break;
+	case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = number("local", 0); break;
+	default: *value = 0;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -720,3 +729,63 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
 	map->opaque[6] = swizzle;
 	return leave(CUDA_SUCCESS);
 }
+
+// The compiler.
+
+typedef struct {
+	char image[256];
+} program;
+
+int nvrtcVersion(int *major, int *minor) {
+	*major = number("compiler", 12040) / 1000;
+	*minor = number("compiler", 12040) % 1000 / 10;
+	return 0;
+}
+
+int nvrtcCreateProgram(program **p, const char *text, const char *name, int headers, const char *const *texts, const char *const *names) {
+	(void)name, (void)headers, (void)texts, (void)names;
+	*p = calloc(1, sizeof **p);
+	char op[64] = "";
+	const char *at = strstr(text, "POINTWISE(");
+	if (at)
+		sscanf(at, "POINTWISE(%63[^,]", op);
+	snprintf((*p)->image, sizeof (*p)->image, "fake %s_vector %s_strided %s_strided64", op, op, op);
+	return 0;
+}
+
+int nvrtcCompileProgram(program *p, int n, const char *const *options) {
+	(void)p, (void)n, (void)options;
+	pthread_mutex_lock(&lock);
+	int code = injected("nvrtcCompileProgram");
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+int nvrtcDestroyProgram(program **p) {
+	free(*p);
+	return 0;
+}
+
+int nvrtcGetProgramLogSize(program *p, size_t *n) {
+	(void)p;
+	*n = 1;
+	return 0;
+}
+
+int nvrtcGetProgramLog(program *p, char *to) {
+	(void)p;
+	*to = 0;
+	return 0;
+}
+
+int nvrtcGetCUBINSize(program *p, size_t *n) {
+	*n = strlen(p->image) + 1;
+	return 0;
+}
+
+int nvrtcGetCUBIN(program *p, char *to) {
+	strcpy(to, p->image);
+	return 0;
+}
+
+const char *nvrtcGetErrorString(int code) { return code ? "NVRTC_ERROR_FAKE" : "NVRTC_SUCCESS"; }
