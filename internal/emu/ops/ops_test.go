@@ -149,11 +149,11 @@ func data(s tensor.Sample) []*tensor.Tensor {
 	return in
 }
 
-// reduced are the rows that have kernels of their own in reduce.cu, rows.cu, norm.cu and cross_entropy.cu.
+// reduced are the rows that have kernels of their own in reduce.cu, rows.cu, norm.cu, cross_entropy.cu and attention.cu.
 var reduced = []string{
 	"sum", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "logsumexp", "var",
 	"argmax", "argmin", "max_index", "min_index", "cumsum", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad",
-	"cross_entropy", "cross_entropy_grad",
+	"cross_entropy", "cross_entropy_grad", "attention", "attention_grad", "attention_packed", "attention_packed_grad",
 }
 
 // TestReducedSamples: the samples of the rows, forward and, where there is one, the gradient.

@@ -5,6 +5,8 @@ package images
 import _ "embed"
 
 var (
+	//go:embed attention.pack
+	packAttention []byte
 	//go:embed copy.pack
 	packCopy []byte
 	//go:embed cross_entropy.pack
@@ -30,6 +32,7 @@ var (
 )
 
 var packs = map[string][]byte{
+	"attention":     packAttention,
 	"copy":          packCopy,
 	"cross_entropy": packCrossEntropy,
 	"gather":        packGather,

@@ -1,13 +1,11 @@
-// Strict matrix products C = A B in the canonical order: K in chunks of 256; inside a chunk one chain of fused
-// multiply-adds in ascending k, from +0; chunks added in ascending order. A bias, if there is one, is added to the
-// finished rows.
+// Strict matrix products C = A B in the canonical order, which product.cuh describes. A bias, if there is one, is added
+// to the finished rows.
 //
 // Operands have any strides. Products of a batch follow each other in C, which has no gaps.
 #include "index.cuh"
+#include "product.cuh"
 
 namespace {
-
-constexpr int kChunk = 256;
 
 // Product is the launch: element (i, k) of A lies at a + i*a_row + k*a_column, and so on. The batch places the
 // operands of each product.
@@ -37,11 +35,6 @@ template <class T> DEV Tile choose(Product<T>& p, const Batch& batch, uint32_t s
   p.c += (uint64_t)number * p.m * p.n;
   return {(row - number * down) * size, (blockIdx.x - row * across) * size};
 }
-
-DEV float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-DEV double fused(double x, double y, double z) { return fma(x, y, z); }
-DEV float add(float x, float y) { return __fadd_rn(x, y); }
-DEV double add(double x, double y) { return __dadd_rn(x, y); }
 
 // ---- tiles of 128 x 128 ------------------------------------------------------------------------------
 
@@ -200,51 +193,16 @@ DEV void large(Product<float> p, const Batch& batch) {
 
 // ---- tiles of 32 x 32 --------------------------------------------------------------------------------
 
-// For small results, of which the large tiles would waste most, and for FP64: 256 threads, 4 elements of C each, one
-// below the other.
-constexpr int kSmall = 32, kSmallStep = 32;
-
+// For small results, of which the large tiles would waste most, and for FP64.
 template <class T> DEV void small(Product<T> p, const Batch& batch) {
-  SHARED(T, tile_a, [kSmallStep][kSmall + 1]);
-  SHARED(T, tile_b, [kSmallStep][kSmall + 1]);
+  SHARED(T, room, [2][kSmall][kSmall + 1]);
   const Tile tile = choose(p, batch, kSmall);
-  const uint32_t m0 = tile.m0, n0 = tile.n0;
-  const int x = threadIdx.x % 32, y = threadIdx.x / 32;
-  const T zero = T(0), start = p.k ? -zero : zero;
-  T chain[4] = {zero, zero, zero, zero}, total[4] = {start, start, start, start};
-#pragma unroll 1
-  for (uint32_t k0 = 0; k0 < p.k; k0 += kSmallStep) {
-    // Neighbouring threads read along the side whose elements are neighbours.
-    const bool a_along = p.a_column == 1, b_along = p.b_row == 1;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const uint32_t z = y + 8 * i;
-      const uint32_t ak = a_along ? x : z, am = a_along ? z : x, bk = b_along ? x : z, bn = b_along ? z : x;
-      tile_a[ak][am] = m0 + am < p.m && k0 + ak < p.k ? p.a[(m0 + am) * p.a_row + (k0 + ak) * p.a_column] : zero;
-      tile_b[bk][bn] = n0 + bn < p.n && k0 + bk < p.k ? p.b[(k0 + bk) * p.b_row + (n0 + bn) * p.b_column] : zero;
-    }
-    __syncthreads();
-    const int steps = p.k - k0 < kSmallStep ? (int)(p.k - k0) : kSmallStep;
-    for (int k = 0; k < steps; k++) {
-      const T v = tile_b[k][x];
-#pragma unroll
-      for (int i = 0; i < 4; i++) chain[i] = fused(tile_a[k][y + 8 * i], v, chain[i]);
-    }
-    __syncthreads();
-    if ((k0 + kSmallStep) % kChunk == 0 || k0 + kSmallStep >= p.k)
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        total[i] = add(total[i], chain[i]);
-        chain[i] = zero;
-      }
-  }
-  const uint32_t c = n0 + x;
-  if (c >= p.n) return;
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    const uint32_t r = m0 + y + 8 * i;
-    if (r < p.m) p.c[(uint64_t)r * p.n + c] = p.bias ? add(total[i], p.bias[c * p.bias_step]) : total[i];
-  }
+  const Matrix<const T> a{p.a, p.a_row, p.a_column}, b{p.b, p.b_row, p.b_column};
+  const auto all = [](uint32_t) { return 0u; };
+  tile_product(room, a.from(tile.m0, 0), b.from(0, tile.n0), p.m - tile.m0, p.n - tile.n0, p.k, all, [&](uint32_t i, uint32_t j, T v) {
+    const uint32_t c = tile.n0 + j;
+    p.c[(uint64_t)(tile.m0 + i) * p.n + c] = p.bias ? add(v, p.bias[c * p.bias_step]) : v;
+  });
 }
 
 }  // namespace
@@ -252,8 +210,8 @@ template <class T> DEV void small(Product<T> p, const Batch& batch) {
 KERNEL(matmul_large_f32, kThreads, 1)(Product<float> p, Batch batch) { large(p, batch); }
 EXPORT(matmul_large_f32);
 
-KERNEL(matmul_f32, 256, 4)(Product<float> p, Batch batch) { small(p, batch); }
+KERNEL(matmul_f32, kSmallThreads, 4)(Product<float> p, Batch batch) { small(p, batch); }
 EXPORT(matmul_f32);
 
-KERNEL(matmul_f64, 256, 4)(Product<double> p, Batch batch) { small(p, batch); }
+KERNEL(matmul_f64, kSmallThreads, 4)(Product<double> p, Batch batch) { small(p, batch); }
 EXPORT(matmul_f64);

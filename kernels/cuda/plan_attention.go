@@ -1,0 +1,158 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import "github.com/weft-ml/weft/kernels"
+
+func init() {
+	families["attention"] = planAttention
+	families["attention_grad"] = planAttentionGrad
+	families["attention_packed"] = planAttentionPacked
+	families["attention_packed_grad"] = planAttentionPackedGrad
+}
+
+// heads is the struct Heads of attention.cu: one matrix for each head of each batch entry.
+type heads struct {
+	data                     uint64
+	batch, head, row, column int64
+}
+
+// attention is the struct Attention of attention.cu.
+type attention struct {
+	q, k, v, y, g, dq, dk, dv heads
+	m, r, dot, scratch        uint64
+	count                     uint64
+	heads, t, s, d, e, causal uint32
+	scale                     float32
+	_                         uint32
+}
+
+// Of attention.cu.
+const (
+	attentionGroup   = 32 // rows or keys that a block works on
+	attentionThreads = 256
+)
+
+// heads sees the axes of an operand in the order batch, head, row, column.
+func (c *call) heads(a *kernels.Arg, batch, head, row, column int) heads {
+	st := a.Strides
+	return heads{c.address(a), int64(st[batch]), int64(st[head]), int64(st[row]), int64(st[column])}
+}
+
+// headsBeside sees part 0, 1 or 2 of the last axis of an operand [B T parts*H*D] as heads side by side.
+func (c *call) headsBeside(a *kernels.Arg, part, count, width int) heads {
+	st := a.Strides
+	at := c.address(a) + uint64(a.DType.Size()*part*count*width*st[2])
+	return heads{at, int64(st[0]), int64(width * st[2]), int64(st[1]), int64(st[2])}
+}
+
+// attentionOf describes a launch with operands q [B H T D], k [B H S D] and v [B H S E].
+func (c *call) attentionOf(l *kernels.Launch) attention {
+	q, k, v := &l.In[0], &l.In[1], &l.In[2]
+	return attention{
+		q: c.heads(q, 0, 1, 2, 3), k: c.heads(k, 0, 1, 2, 3), v: c.heads(v, 0, 1, 2, 3),
+		count: uint64(q.Shape[0] * q.Shape[1]), heads: uint32(q.Shape[1]), t: uint32(q.Shape[2]), s: uint32(k.Shape[2]),
+		d: uint32(q.Shape[3]), e: uint32(v.Shape[3]), causal: uint32(l.Ints[0]), scale: float32(l.Floats[0]),
+	}
+}
+
+// attentionPackedOf describes a launch with the operand qkv [B T 3*H*D], H being l.Ints[1].
+func (c *call) attentionPackedOf(l *kernels.Launch) attention {
+	x, n := &l.In[0], l.Ints[1]
+	t, d := uint32(x.Shape[1]), x.Shape[2]/(3*n)
+	return attention{
+		q: c.headsBeside(x, 0, n, d), k: c.headsBeside(x, 1, n, d), v: c.headsBeside(x, 2, n, d),
+		count: uint64(x.Shape[0] * n), heads: uint32(n), t: t, s: t, d: uint32(d), e: uint32(d),
+		causal: uint32(l.Ints[0]), scale: float32(l.Floats[0]),
+	}
+}
+
+// planAttention has the results y [B T H E], m and r [B H T].
+func planAttention(c *call, _ *kernel, l *kernels.Launch) error {
+	z := c.attentionOf(l)
+	z.y = c.heads(&l.Out[0], 0, 2, 1, 3)
+	return c.attend(&z, l)
+}
+
+func planAttentionPacked(c *call, _ *kernel, l *kernels.Launch) error {
+	z := c.attentionPackedOf(l)
+	z.y = c.headsBeside(&l.Out[0], 0, l.Ints[1], int(z.d))
+	return c.attend(&z, l)
+}
+
+// planAttentionGrad has the operands q, k, v, m, r and g [B H T E] and the results dq [B T H D], dk [B S H D] and dv
+// [B S H E].
+func planAttentionGrad(c *call, _ *kernel, l *kernels.Launch) error {
+	z := c.attentionOf(l)
+	z.g = c.heads(&l.In[5], 0, 1, 2, 3)
+	z.dq, z.dk, z.dv = c.heads(&l.Out[0], 0, 2, 1, 3), c.heads(&l.Out[1], 0, 2, 1, 3), c.heads(&l.Out[2], 0, 2, 1, 3)
+	return c.attendGrad(&z, &l.In[3], &l.In[4])
+}
+
+func planAttentionPackedGrad(c *call, _ *kernel, l *kernels.Launch) error {
+	z := c.attentionPackedOf(l)
+	n, d, dx := l.Ints[1], int(z.d), &l.Out[0]
+	z.g = c.headsBeside(&l.In[3], 0, n, d)
+	z.dq, z.dk, z.dv = c.headsBeside(dx, 0, n, d), c.headsBeside(dx, 1, n, d), c.headsBeside(dx, 2, n, d)
+	return c.attendGrad(&z, &l.In[1], &l.In[2])
+}
+
+func (c *call) attend(z *attention, l *kernels.Launch) error {
+	z.m, z.r = c.address(&l.Out[1]), c.address(&l.Out[2])
+	blocks, err := c.attentionBlocks(z, z.t)
+	if err != nil || blocks == 0 {
+		return err
+	}
+	if z.scratch, err = c.scratch(blocks * attentionRoom(z.s)); err != nil {
+		return err
+	}
+	return c.startAttention("attention_f32", blocks, z)
+}
+
+// attendGrad computes dq first, with dot of each row, which follows the blocks' own room.
+func (c *call) attendGrad(z *attention, m, r *kernels.Arg) error {
+	if !m.Contiguous() || !r.Contiguous() {
+		return kernels.Errorf(kernels.ErrDevice, c.op, "m and r with strides %v and %v; kernels on %s take contiguous ones", m.Strides, r.Strides, c.b.Name())
+	}
+	z.m, z.r = c.address(m), c.address(r)
+	rows, err := c.attentionBlocks(z, z.t)
+	if err != nil {
+		return err
+	}
+	keys, err := c.attentionBlocks(z, z.s)
+	if err != nil {
+		return err
+	}
+	room := 2 * max(rows*attentionRoom(z.s), keys*attentionRoom(z.t))
+	if z.scratch, err = c.scratch(room + 4*int(z.count)*int(z.t)); err != nil {
+		return err
+	}
+	z.dot = z.scratch + uint64(room)
+	if err := c.startAttention("attention_grad_rows_f32", rows, z); err != nil {
+		return err
+	}
+	return c.startAttention("attention_grad_keys_f32", keys, z)
+}
+
+// attentionRoom is the bytes of a group's scores with n keys or rows.
+func attentionRoom(n uint32) int { return 4 * attentionGroup * int(n) }
+
+// attentionBlocks is the number of blocks for groups of n rows or keys, two at most for each multiprocessor.
+func (c *call) attentionBlocks(z *attention, n uint32) (int, error) {
+	if max(z.t, z.s) >= maxRow || z.count >= maxRow {
+		return 0, kernels.Errorf(kernels.ErrDevice, c.op, "%d heads with %d queries and %d keys; kernels on %s take fewer than %d",
+			z.count, z.t, z.s, c.b.Name(), maxRow)
+	}
+	return min(int(z.count)*int((n+attentionGroup-1)/attentionGroup), 2*c.b.gpu.SMs), nil
+}
+
+func (c *call) startAttention(symbol string, blocks int, z *attention) error {
+	if blocks == 0 {
+		return nil
+	}
+	if err := c.start(symbol, dim{uint32(blocks), 1, 1}, attentionThreads); err != nil {
+		return err
+	}
+	structure(c, z)
+	return nil
+}
