@@ -18,6 +18,7 @@ func (c *Ctx) Saved(i int) *tensor.Tensor { return c.saved[i] }
 // being recorded; backward maps the gradient of the result to one gradient for each of xs, nil where
 // there is none. With CreateGraph what backward does is recorded, so second derivatives are those of
 // backward. At least one of xs must belong to a step; forward receives all of them as tensors of that step.
+// Where autocast is on, it is on in both functions.
 func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
 	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
 	c := &Ctx{}
@@ -33,13 +34,15 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 	for i, x := range xs {
 		in[i] = c.Scope.In(x)
 	}
+	lower := c.Scope.Autocasting()
 	var y *tensor.Tensor
 	c.Scope.Region(name, func() []*tensor.Tensor {
 		c.Scope.With(func() { y = forward(c, in...) }, tensor.NoGrad)
 		return append([]*tensor.Tensor{y}, c.saved...)
 	})
 	op := &tensor.Op{VJP: func(_ *tensor.Ctx, g *tensor.Tensor) []*tensor.Tensor {
-		grads := backward(c, g)
+		var grads []*tensor.Tensor
+		c.Scope.With(func() { grads = backward(c, g) }, autocast(lower))
 		if len(grads) != len(xs) {
 			tensor.Fail(tensor.ErrGrad, name, "backward returned %d gradients for %d operands", len(grads), len(xs))
 		}
@@ -48,3 +51,28 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 	op.Name = name
 	return c.Scope.Record(op, in, y, c.saved)
 }
+
+// CustomIn is Custom for an operation that is to run in type dt under autocast: floating operands, float64 apart, are cast
+// to dt, and autocast is off in both functions. Elsewhere it is Custom.
+func CustomIn(dt tensor.DType, name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
+	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) (y *tensor.Tensor) {
+	var s *tensor.Scope
+	for _, x := range xs {
+		if x != nil && x.Scope() != nil {
+			s = x.Scope()
+		}
+	}
+	if s == nil || s.Autocasting() == tensor.Float32 {
+		return Custom(name, forward, backward, xs...)
+	}
+	in := make([]*tensor.Tensor, len(xs))
+	for i, x := range xs {
+		if in[i] = s.In(x); x.DType().IsFloat() && x.DType() != tensor.Float64 {
+			in[i] = in[i].To(dt)
+		}
+	}
+	s.With(func() { y = Custom(name, forward, backward, in...) }, autocast(tensor.Float32))
+	return y
+}
+
+func autocast(dt tensor.DType) tensor.Option { return func(m *tensor.Mode) { m.Autocast = dt } }

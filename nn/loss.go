@@ -15,7 +15,7 @@ func CrossEntropy(logits, targets *tensor.Tensor, opts ...tensor.CrossEntropyOpt
 // NLL is the mean of -logProbs[target]: log-probabilities [N classes], integer targets [N].
 func NLL(logProbs, targets *tensor.Tensor) *tensor.Tensor {
 	n := targets.Len()
-	return logProbs.Gather(-1, targets.Unsqueeze(-1)).Reshape(n).Mean().Neg()
+	return full(logProbs).Gather(-1, targets.Unsqueeze(-1)).Reshape(n).Mean().Neg()
 }
 
 // MSE is the mean squared difference.
@@ -31,25 +31,48 @@ func Huber(x, y *tensor.Tensor, delta float64) *tensor.Tensor {
 	return c.Mul(d.Sub(c.Scale(0.5))).Mean()
 }
 
+// BCE is the mean binary cross-entropy of probabilities against targets in [0, 1]. BCEWithLogits is more accurate, and
+// is the one that autocast allows.
+func BCE(p, targets *tensor.Tensor) *tensor.Tensor {
+	p, targets = pair("bce", p, targets)
+	return p.BinaryCrossEntropy(targets).Mean()
+}
+
 // BCEWithLogits is the mean binary cross-entropy of sigmoid(logits) against targets in [0, 1], computed
 // without forming the sigmoid: max(x,0) - x*y + log(1 + e^-|x|).
 func BCEWithLogits(logits, targets *tensor.Tensor) *tensor.Tensor {
-	difference("bce_with_logits", logits, targets)
+	logits, targets = pair("bce_with_logits", logits, targets)
 	return logits.Softplus().Sub(logits.Mul(targets)).Mean()
 }
 
 // KLDiv is the Kullback-Leibler divergence sum p (log p - logQ), divided by the number of rows: logQ and p
 // [N classes]; terms with p = 0 count nothing.
 func KLDiv(logQ, p *tensor.Tensor) *tensor.Tensor {
-	difference("kl_div", logQ, p)
+	logQ, p = pair("kl_div", logQ, p)
 	rows := float64(max(1, logQ.Len()/max(1, logQ.Dim(-1))))
 	return p.XLogY(p).Sub(p.Mul(logQ)).Sum().Scale(1 / rows)
 }
 
-// difference is x - y for equal shapes: broadcasting in a loss hides mistakes.
+// difference is x - y.
 func difference(op string, x, y *tensor.Tensor) *tensor.Tensor {
+	x, y = pair(op, x, y)
+	return x.Sub(y)
+}
+
+// pair is a prediction and a target of equal shapes, for broadcasting in a loss hides mistakes. Under autocast losses are
+// computed in float32.
+func pair(op string, x, y *tensor.Tensor) (*tensor.Tensor, *tensor.Tensor) {
 	if !slices.Equal(x.Shape(), y.Shape()) {
 		tensor.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)
 	}
-	return x.Sub(y)
+	return full(x), full(y)
+}
+
+// full is x, cast from half precision to float32 under autocast.
+func full(x *tensor.Tensor) *tensor.Tensor {
+	half := x.DType() == tensor.Float16 || x.DType() == tensor.BFloat16
+	if s := x.Scope(); half && s != nil && s.Autocasting() != tensor.Float32 {
+		return x.To(tensor.Float32)
+	}
+	return x
 }

@@ -79,14 +79,26 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 }
 
 // Operation is the rule for one element as a pointwise operation, as Step runs it: operands p, grad, the
-// state, the counters and gradscale, which the gradient is multiplied with first; numbers lr and the rule's.
+// state, the counters, gradscale, which the gradient is multiplied with first, and skip, which leaves everything
+// as it is unless it is 0; numbers lr and the rule's.
 func Operation(rule Rule) *tensor.Op {
 	args := append([]string{"p", "grad"}, rule.State()...)
 	for _, c := range rule.Counters() {
 		args = append(args, c.Name)
 	}
-	args = append(args, "gradscale")
-	return must(tensor.Pointwise(rule.Name(), "g = grad*gradscale\n"+rule.Update(), args, numbers(rule)...))
+	old := append([]string{"p"}, rule.State()...)
+	return guarded(rule.Name(), "g = grad*gradscale\n"+rule.Update(), old, append(args, "gradscale"), numbers(rule))
+}
+
+// guarded makes a pointwise operation whose i-th result is old[i] where another operand, skip, is not 0.
+func guarded(name, src string, old, args, numbers []string) *tensor.Op {
+	f := must(tensor.Pointwise(name, src, args, numbers...)).Expr
+	lines := strings.Split(f.String(), "; ") // definitions, then results
+	for i, p := range old {
+		result := &lines[len(lines)-len(old)+i]
+		*result = "where(skip, " + p + ", " + *result + ")"
+	}
+	return must(tensor.Pointwise(name, strings.Join(lines, "\n"), append(args, "skip"), numbers...))
 }
 
 // countOp moves the counters on by one step.
@@ -98,7 +110,7 @@ func countOp(rule Rule) *tensor.Op {
 	for _, c := range rule.Counters() {
 		args, next = append(args, c.Name), append(next, c.Next)
 	}
-	return must(tensor.Pointwise(rule.Name()+"_count", strings.Join(next, "; "), args, numbers(rule)...))
+	return guarded(rule.Name()+"_count", strings.Join(next, "; "), args, args, numbers(rule))
 }
 
 // numbers names the scalars of a rule's operations.
@@ -118,7 +130,7 @@ func must(op *tensor.Op, err error) *tensor.Op {
 }
 
 // prepare allocates state at the first step, before anything is written.
-func (o *Optimizer) prepare(dev *tensor.Device) error {
+func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
 	for i, c := range o.rule.Counters() {
 		if i < len(o.counters) {
 			continue
@@ -130,7 +142,7 @@ func (o *Optimizer) prepare(dev *tensor.Device) error {
 		t.Assign(tensor.FromSlice([]float64{c.First}))
 		o.counters = append(o.counters, t)
 	}
-	if o.clip > 0 && o.norm == nil {
+	if norm && o.norm == nil {
 		var err error
 		if o.norm, err = dev.NewState(o.rule.Name()+".norm", tensor.Float64); err != nil {
 			return err
@@ -153,13 +165,35 @@ func (o *Optimizer) prepare(dev *tensor.Device) error {
 // clears those gradients. Parameters without gradient stay as they are. It fails, and changes nothing, if
 // no parameter has a gradient or memory for the state is short.
 func (o *Optimizer) Step(s *tensor.Scope) error {
+	_, err := o.StepScaled(s, nil)
+	return err
+}
+
+// StepScaled is Step for gradients that are to be multiplied by inv, which has one element. Where their norm is then not
+// finite, parameters and state stay as they are, to the bit, and the result, of one element, is 1; else it is 0. Nothing
+// waits for the device. It is what a loss scaler calls.
+func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error) {
 	if lr := o.LR.Value(); !(lr >= 0) || math.IsInf(lr, 1) {
 		tensor.Fail(tensor.ErrValue, o.rule.Name(), "the learning rate is %v", lr)
 	}
-	if err := o.prepare(s.Device()); err != nil {
-		return err
+	if err := o.prepare(s.Device(), o.clip > 0 || inv != nil); err != nil {
+		return nil, err
 	}
-	var runs [][]run
+	runs := o.runs(s)
+	for i, a := range o.arenas {
+		if len(runs[i]) > 0 {
+			s.Claim(a.Arena)
+		}
+	}
+	s.Region(o.rule.Name(), func() []*tensor.Tensor {
+		s.With(func() { overflow = o.step(s, runs, inv) }, tensor.NoGrad)
+		return []*tensor.Tensor{overflow}
+	})
+	return overflow, nil
+}
+
+// runs are the ranges of the arenas that an update passes over.
+func (o *Optimizer) runs(s *tensor.Scope) (runs [][]run) {
 	total := 0
 	for _, a := range o.arenas {
 		_, present := s.Grads(a.Arena)
@@ -170,26 +204,40 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 	if total == 0 {
 		tensor.Fail(tensor.ErrGrad, o.rule.Name(), "no parameter has a gradient; call autograd.Backward first")
 	}
-	for i, a := range o.arenas {
-		if len(runs[i]) > 0 {
-			s.Claim(a.Arena)
-		}
-	}
-	s.Region(o.rule.Name(), func() []*tensor.Tensor {
-		s.With(func() { o.step(s, runs) }, tensor.NoGrad)
-		return nil
-	})
-	return nil
+	return runs
 }
 
-func (o *Optimizer) step(s *tensor.Scope, runs [][]run) {
-	scale := s.Full(1, tensor.Float64)
-	if o.clip > 0 {
-		scale = o.clipScale(s, runs)
+// unscale is what Unscale does to an element.
+var unscale = must(tensor.Pointwise("unscale", "g*inv", []string{"g", "inv"}))
+
+// Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place.
+func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) {
+	for i, rs := range o.runs(s) {
+		grads, _ := s.Grads(o.arenas[i].Arena)
+		for _, r := range rs {
+			s.Update(unscale, r.lo, r.hi, []*tensor.Tensor{grads}, []*tensor.Tensor{grads, inv.To(grads.DType())}, nil)
+		}
+	}
+}
+
+func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (skip *tensor.Tensor) {
+	scale, skip := s.Full(1, tensor.Float64), s.Full(0, tensor.Float32)
+	if inv != nil {
+		scale = inv.To(tensor.Float64)
+	}
+	if o.clip > 0 || inv != nil {
+		norm := o.gradNorm(s, runs, scale)
+		o.norm.Assign(norm)
+		if inv != nil {
+			skip = norm.IsFinite().Not().To(tensor.Float32)
+		}
+		if o.clip > 0 { // min(1, clip/(norm + 1e-6))
+			scale = scale.Mul(norm.AddScalar(1e-6).Reciprocal().Scale(o.clip).Minimum(s.Full(1, tensor.Float64)))
+		}
 	}
 	numbers := append([]float64{o.LR.Value()}, o.numbers...)
 	if o.count != nil {
-		s.Update(o.count, 0, 1, o.counters, o.counters, numbers)
+		s.Update(o.count, 0, 1, o.counters, append(slices.Clone(o.counters), skip), numbers)
 	}
 	plain := numbers
 	if o.noDecay != nil {
@@ -204,7 +252,7 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run) {
 		grads, _ := s.Grads(a.Arena)
 		dst := append([]*tensor.Tensor{a.Values()}, a.state...)
 		in := append([]*tensor.Tensor{a.Values(), grads}, a.state...)
-		for _, c := range append(slices.Clone(o.counters), scale) {
+		for _, c := range append(slices.Clone(o.counters), scale, skip) {
 			in = append(in, s.In(c).To(a.DType()))
 		}
 		for _, r := range runs[i] {
@@ -218,29 +266,28 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run) {
 			}
 		}
 	}
+	return skip
 }
 
-// clipScale is min(1, clip/(norm + 1e-6)), of rank 0.
-func (o *Optimizer) clipScale(s *tensor.Scope, runs [][]run) *tensor.Tensor {
-	var sum *tensor.Tensor
+// scaledSquare is what the norm sums.
+var scaledSquare = must(tensor.Pointwise("scaled_square", "d = g*scale; d*d", []string{"g", "scale"}))
+
+// gradNorm is the norm of the gradients of all parameters together, times scale: float64 of rank 0.
+func (o *Optimizer) gradNorm(s *tensor.Scope, runs [][]run, scale *tensor.Tensor) *tensor.Tensor {
+	sum := s.Full(0, tensor.Float64)
 	for i, a := range o.arenas {
 		grads, _ := s.Grads(a.Arena)
+		by := scale.To(a.DType())
 		for _, r := range runs[i] {
-			g := grads.Slice(0, r.lo, r.hi)
-			q := g.Square().Sum().To(tensor.Float64)
-			if sum == nil {
-				sum = q
-			} else {
-				sum = sum.Add(q)
-			}
+			squares := tensor.Apply(scaledSquare, []*tensor.Tensor{grads.Slice(0, r.lo, r.hi), by}, nil, nil)
+			sum = sum.Add(squares.Sum().To(tensor.Float64))
 		}
 	}
-	norm := sum.Sqrt()
-	o.norm.Assign(norm)
-	return norm.AddScalar(1e-6).Reciprocal().Scale(o.clip).Minimum(s.Full(1, tensor.Float64))
+	return sum.Sqrt()
 }
 
-// GradNorm is the norm of the gradient in the last step before clipping; 0 without [Clip].
+// GradNorm is the norm of the gradient in the last step before clipping, not finite if a loss scaler had the update
+// skipped; 0 without [Clip] or scaler. It waits for the device.
 func (o *Optimizer) GradNorm() float64 {
 	if o.norm == nil {
 		return 0

@@ -44,6 +44,10 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 	if s == nil {
 		return hostApply(op, in, ints, floats)
 	}
+	if s.top.mode.Autocast != Float32 {
+		var buf [8]*Tensor
+		in = s.autocast(op, in, buf[:0])
+	}
 	c, composed := s.record(op, in, ints, floats)
 	if s.top.mode.observe != nil && !composed { // the parts of a composition have been observed
 		s.show(c)

@@ -26,6 +26,8 @@ type Op struct {
 	// (fused backward kernels) when a gradient is wanted through it.
 	Compose func(c *Ctx) *Tensor
 	NoGrad  string               // why there is no VJP
+	Cast    CastClass            // what autocast does with the operands
+	Instead string               // what to use in the place of a row that autocast refuses
 	Flops   func(c *Ctx) float64 // arithmetic of one application; nil: one for each element of the result
 	Samples func() []Sample
 	Bench   func() []Benchmark

@@ -15,6 +15,7 @@ var attention, attentionGrad, attentionPacked, attentionPackedGrad Op
 func init() {
 	define(&attention, Op{
 		Op:    kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef, Kernel: "attention"},
+		Cast:  CastLower,
 		Doc:   "softmax(scale q kᵀ) v, and m and r of the rows of scores",
 		Args:  []string{"q", "k", "v"},
 		Shape: attentionShape,
@@ -56,6 +57,7 @@ func init() {
 	})
 	define(&attentionPacked, Op{
 		Op:    kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef, Kernel: "attention_packed"},
+		Cast:  CastLower,
 		Doc:   "attention of the three thirds of qkv, heads side by side, and m and r of the rows of scores",
 		Args:  []string{"qkv"},
 		Shape: attentionPackedShape,

@@ -13,6 +13,7 @@ var cat, stack Op
 func init() {
 	define(&cat, Op{
 		Op:    kernels.Op{Name: "cat", CPU: cpu.Cat, Types: kernels.DTypes(), Ref: catRef, Kernel: "cat"},
+		Cast:  CastWidest,
 		Doc:   "the operands side by side along an axis",
 		Shape: catShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
@@ -41,6 +42,7 @@ func init() {
 	})
 	define(&stack, Op{
 		Op:    kernels.Op{Name: "stack", CPU: cpu.Stack, Types: kernels.DTypes(), Ref: stackRef, Kernel: "stack"},
+		Cast:  CastWidest,
 		Doc:   "the operands side by side along a new axis",
 		Shape: stackShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {

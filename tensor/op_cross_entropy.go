@@ -13,6 +13,7 @@ var crossEntropy, crossEntropyGrad Op
 func init() {
 	define(&crossEntropy, Op{
 		Op:    kernels.Op{Name: "cross_entropy", CPU: cpu.CrossEntropy, Ref: crossEntropyRef},
+		Cast:  CastFull,
 		Doc:   "-log softmax(x)[target] along the last axis, averaged, added up or one by one",
 		Args:  []string{"logits", "targets"},
 		Shape: crossEntropyShape,

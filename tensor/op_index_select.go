@@ -35,6 +35,7 @@ func init() {
 	})
 	define(&indexAdd, Op{
 		Op:    kernels.Op{Name: "index_add", CPU: cpu.IndexAdd, Types: addable, Ref: indexAddRef, Kernel: "index_add"},
+		Cast:  CastWidest,
 		Doc:   "x with y[.., k, ..] added to entry indices[k] of an axis, k ascending",
 		Args:  []string{"x", "indices", "y"},
 		Shape: indexAddShape,

@@ -13,6 +13,7 @@ var layerNorm, layerNormGrad Op
 func init() {
 	define(&layerNorm, Op{
 		Op:    kernels.Op{Name: "layer_norm", CPU: cpu.LayerNorm, Ref: layerNormRef},
+		Cast:  CastFull,
 		Doc:   "(x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axes",
 		Args:  []string{"x", "weight", "bias"},
 		Shape: func(c *Ctx) { c.normalized(2) },

@@ -10,6 +10,7 @@ var linear Op
 func init() {
 	define(&linear, Op{
 		Op:    kernels.Op{Name: "linear", CPU: cpu.Linear, Types: []DType{Float32, Float64}, Ref: linearRef, Kernel: "matmul"},
+		Cast:  CastLower,
 		Doc:   "y[.., o] = (sum over i of x[.., i] weight[o, i]) + bias[o]",
 		Args:  []string{"x", "weight", "bias"},
 		Shape: linearShape,

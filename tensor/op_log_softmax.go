@@ -12,6 +12,7 @@ var logSoftmax, logSoftmaxGrad Op
 func init() {
 	define(&logSoftmax, Op{
 		Op:    kernels.Op{Name: "log_softmax", CPU: cpu.LogSoftmax, Ref: logSoftmaxRef},
+		Cast:  CastFull,
 		Doc:   "(x - m) - log(sum(exp(x - m))) along an axis, with m = max(x)",
 		Args:  []string{"x"},
 		Shape: sameFloats,

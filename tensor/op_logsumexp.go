@@ -12,6 +12,7 @@ var logsumexp Op
 func init() {
 	define(&logsumexp, Op{
 		Op:   kernels.Op{Name: "logsumexp", CPU: cpu.LogSumExp, Ref: logsumexpRef},
+		Cast: CastFull,
 		Doc:  "m + log(sum(exp(x - m))) over axes, with m = max(x)",
 		Args: []string{"x"},
 		Shape: func(c *Ctx) {

@@ -6,14 +6,14 @@ import "math"
 // function is that of package expr.
 
 var (
-	negOp, absOp, signOp, squareOp, sqrtOp, rsqrtOp, reciprocalOp, expOp, exp2Op, expm1Op, logOp, log2Op, log10Op Op
-	log1pOp, sinOp, cosOp, tanOp, asinOp, acosOp, atanOp, sinhOp, coshOp, tanhOp, asinhOp, acoshOp, atanhOp       Op
-	erfOp, erfcOp, floorOp, ceilOp, roundOp, truncOp, fracOp, sigmoidOp, logSigmoidOp, logitOp, reluOp, relu6Op   Op
-	seluOp, geluOp, geluTanhOp, siluOp, mishOp, softplusOp, softsignOp, hardtanhOp, hardsigmoidOp, hardswishOp    Op
-	tanhshrinkOp, isnanOp, isinfOp, isfiniteOp, notOp, addOp, subOp, mulOp, divOp, floorDivOp, modOp, fmodOp      Op
-	powOp, atan2Op, hypotOp, logaddexpOp, xlogyOp, maximumOp, minimumOp, lessOp, lessEqualOp, greaterOp           Op
-	greaterEqualOp, equalOp, notEqualOp, andOp, orOp, xorOp, addScalarOp, scaleOp, powScalarOp, clampOp           Op
-	leakyReluOp, eluOp, celuOp, hardshrinkOp, softshrinkOp, whereOp, lerpOp, maskedFillOp, dropoutOp, copyOp      Op
+	negOp, absOp, signOp, squareOp, sqrtOp, rsqrtOp, reciprocalOp, expOp, exp2Op, expm1Op, logOp, log2Op, log10Op   Op
+	log1pOp, sinOp, cosOp, tanOp, asinOp, acosOp, atanOp, sinhOp, coshOp, tanhOp, asinhOp, acoshOp, atanhOp         Op
+	erfOp, erfcOp, floorOp, ceilOp, roundOp, truncOp, fracOp, sigmoidOp, logSigmoidOp, logitOp, reluOp, relu6Op     Op
+	seluOp, geluOp, geluTanhOp, siluOp, mishOp, softplusOp, softsignOp, hardtanhOp, hardsigmoidOp, hardswishOp      Op
+	tanhshrinkOp, isnanOp, isinfOp, isfiniteOp, notOp, addOp, subOp, mulOp, divOp, floorDivOp, modOp, fmodOp        Op
+	powOp, atan2Op, hypotOp, logaddexpOp, xlogyOp, maximumOp, minimumOp, lessOp, lessEqualOp, greaterOp             Op
+	greaterEqualOp, equalOp, notEqualOp, andOp, orOp, xorOp, addScalarOp, scaleOp, powScalarOp, clampOp             Op
+	leakyReluOp, eluOp, celuOp, hardshrinkOp, softshrinkOp, whereOp, lerpOp, maskedFillOp, dropoutOp, bceOp, copyOp Op
 )
 
 func init() {
@@ -109,7 +109,16 @@ func init() {
 	pointwise(&lerpOp, "lerp", "lerp(x, y, t)", "xyt", nil, floatType, -2, 2)
 	pointwise(&maskedFillOp, "masked_fill", "where(m, v, x)", "xm", []string{"v"}, sameType, -2, 2)
 	pointwise(&dropoutOp, "dropout", "where(rand(0) < p, 0, x*(1/(1-p)))", "x", []string{"p"}, floatType, -2, 2)
+	pointwise(&bceOp, "binary_cross_entropy", "-(y*max(log(p), -100) + (1-y)*max(log1p(-p), -100))", "py", nil, floatType, 0.1, 0.9)
 	pointwise(&copyOp, "copy", "x", "x", nil, sameType, -2, 2)
+
+	// Those whose results overflow or cancel in half precision.
+	for _, o := range []*Op{&acosOp, &asinOp, &acoshOp, &atanhOp, &coshOp, &sinhOp, &tanOp, &expOp, &exp2Op, &expm1Op, &logOp, &log2Op,
+		&log10Op, &log1pOp, &powOp, &powScalarOp, &squareOp, &reciprocalOp, &rsqrtOp, &softplusOp, &logSigmoidOp, &logitOp, &logaddexpOp,
+		&xlogyOp, &hypotOp} {
+		o.Cast = CastFull
+	}
+	bceOp.Cast, bceOp.Instead = CastBanned, "take nn.BCEWithLogits, which needs no sigmoid"
 }
 
 // Neg is -x.
@@ -404,6 +413,10 @@ func (t *Tensor) Dropout(p float64) *Tensor {
 	}
 	return Apply(&dropoutOp, []*Tensor{t}, nil, []float64{p})
 }
+
+// BinaryCrossEntropy is -y log p - (1-y) log(1-p) for probabilities p, which is t, and targets y in [0, 1]; logarithms are
+// held above -100. Operands broadcast.
+func (t *Tensor) BinaryCrossEntropy(y *Tensor) *Tensor { return apply2(&bceOp, t, y) }
 
 // ScaleBy is t times a host number that may change from step to step.
 func (t *Tensor) ScaleBy(a *Scalar) *Tensor { return t.Scale(a.Value()) }

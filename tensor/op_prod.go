@@ -12,6 +12,7 @@ var prod, prodGrad Op
 func init() {
 	define(&prod, Op{
 		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: prodRef},
+		Cast:  CastFull,
 		Doc:   "the product of x over axes",
 		Args:  []string{"x"},
 		Shape: func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },

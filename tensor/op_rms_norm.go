@@ -12,6 +12,7 @@ var rmsNorm, rmsNormGrad Op
 func init() {
 	define(&rmsNorm, Op{
 		Op:    kernels.Op{Name: "rms_norm", CPU: cpu.RMSNorm, Ref: rmsNormRef},
+		Cast:  CastFull,
 		Doc:   "x / sqrt(mean(x^2) + eps) * weight over the last axes",
 		Args:  []string{"x", "weight"},
 		Shape: func(c *Ctx) { c.normalized(1) },

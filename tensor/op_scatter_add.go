@@ -13,6 +13,7 @@ var scatterAdd Op
 func init() {
 	define(&scatterAdd, Op{
 		Op:    kernels.Op{Name: "scatter_add", CPU: cpu.ScatterAdd, Types: addable, Ref: scatterAddRef, Kernel: "scatter_add"},
+		Cast:  CastWidest,
 		Doc:   "x with y[i, j, ..] added to its element [indices[i, j, ..], j, ..], the index being that of an axis",
 		Args:  []string{"x", "indices", "y"},
 		Shape: scatterAddShape,

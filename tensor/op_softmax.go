@@ -12,6 +12,7 @@ var softmax, softmaxGrad Op
 func init() {
 	define(&softmax, Op{
 		Op:    kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: softmaxRef},
+		Cast:  CastFull,
 		Doc:   "exp(x - m) / sum(exp(x - m)) along an axis, with m = max(x)",
 		Args:  []string{"x"},
 		Shape: sameFloats,

@@ -10,6 +10,7 @@ var sum Op
 func init() {
 	define(&sum, Op{
 		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef},
+		Cast:    CastFull,
 		Doc:     "the sum of x over axes",
 		Args:    []string{"x"},
 		Shape:   func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },

@@ -12,6 +12,7 @@ func init() {
 	pointwise(&rootOp, "root", "where(x == 0, 0, sqrt(where(x == 0, 1, x)))", "x", nil, floatType, 0.2, 3)
 	define(&variance, Op{
 		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef},
+		Cast: CastFull,
 		Doc:  "the sum of (x - mean(x))^2 over axes, divided by the number of elements less the correction",
 		Args: []string{"x"},
 		Shape: func(c *Ctx) {

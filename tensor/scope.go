@@ -13,6 +13,7 @@ import (
 type Mode struct {
 	Record   bool   // keep a tape for differentiation
 	Training bool   // dropout and the like are on
+	Autocast DType  // what package amp lowers operations to, Float16 or BFloat16; Float32: off
 	stream   uint64 // steps, evaluations and chosen streams have numbers of their own
 	observe  func(path string, c *Ctx)
 }
@@ -55,6 +56,7 @@ type Scope struct {
 	ended    bool // the step returned
 	leaves   map[*param]*Node
 	uploads  map[*Tensor]*Tensor // copies of host data on the device
+	casts    map[lowered]*Tensor // copies of parameters in half precision
 	grads    map[*Arena]*stepGrads
 	order    []*Arena // of grads, in order of first use
 	access   map[*Arena]access
@@ -125,7 +127,7 @@ func (s *Scope) end() {
 	for a, how := range s.access {
 		a.leave(s, how)
 	}
-	s.leaves, s.uploads, s.scratch, s.launch = nil, nil, Ctx{}, kernels.Launch{}
+	s.leaves, s.uploads, s.casts, s.scratch, s.launch = nil, nil, nil, Ctx{}, kernels.Launch{}
 }
 
 // Device is the device the step runs on.

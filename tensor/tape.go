@@ -167,12 +167,12 @@ func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor
 	return y
 }
 
-// Differentiate runs f with saved values readable and recording set as given, as backward passes do.
+// Differentiate runs f with saved values readable, recording set as given and autocast off, as backward passes do.
 func (s *Scope) Differentiate(record bool, f func()) {
 	s.backward++
 	defer func() { s.backward-- }()
 	m := s.top.mode
-	s.With(f, func(mode *Mode) { *mode = m; mode.Record = record })
+	s.With(f, func(mode *Mode) { *mode = m; mode.Record, mode.Autocast = record, Float32 })
 }
 
 // Retain keeps t alive beyond the region that made it, until Release.

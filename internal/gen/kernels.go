@@ -200,9 +200,9 @@ const (
 	adamW = `g = grad*gradscale
 		m1 = beta1*m + rest1*g
 		v1 = beta2*v + rest2*(g*g)
-		p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps)); m1; v1`
-	sgd         = "g = grad*gradscale; p - lr*(g + decay*p)"
-	sgdMomentum = "g = grad*gradscale; b1 = momentum*b + (g + decay*p); p - lr*b1; b1"
+		where(skip, p, p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps))); where(skip, m, m1); where(skip, v, v1)`
+	sgd         = "g = grad*gradscale; where(skip, p, p - lr*(g + decay*p))"
+	sgdMomentum = "g = grad*gradscale; b1 = momentum*b + (g + decay*p); where(skip, p, p - lr*b1); where(skip, b, b1)"
 )
 
 // pointwiseKernels is the table of the kernels of whole pointwise operations. An
@@ -216,9 +216,9 @@ func pointwiseKernels() []*kernel {
 		pointwise("gelu(x + b)", "x b", "", ""),
 		pointwise("gelu_tanh(x + b)", "x b", "", ""),
 		pointwise("relu(x + b)", "x b", "", ""),
-		pointwise(adamW, "p grad m v c1 c2 gradscale", "lr beta1 rest1 beta2 rest2 eps decay", "c1 c2 gradscale"),
-		pointwise(sgd, "p grad gradscale", "lr momentum decay", "gradscale"),
-		pointwise(sgdMomentum, "p grad b gradscale", "lr momentum decay", "gradscale"),
+		pointwise(adamW, "p grad m v c1 c2 gradscale skip", "lr beta1 rest1 beta2 rest2 eps decay", "c1 c2 gradscale skip"),
+		pointwise(sgd, "p grad gradscale skip", "lr momentum decay", "gradscale skip"),
+		pointwise(sgdMomentum, "p grad b gradscale skip", "lr momentum decay", "gradscale skip"),
 	}
 	for _, src := range activations {
 		ks = append(ks, bothWays(expr.Must(src, []string{"x"}, nil))...)

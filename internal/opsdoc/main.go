@@ -30,6 +30,8 @@ Generated from the operation table by ` + "`make docs`" + `; do not edit.
 - **CPU**: *expression* runs on vector kernels chunk by chunk; *direct* has loops of its own for the types named;
   *reference* runs the slow float64 definition; *view* computes nothing.
 - **CUDA**: the kernel; empty means that using the operation on a GPU is an error.
+- **autocast**: what package amp does with operands that are float32, float16 or bfloat16: *lower* casts them to the
+  region's type, *full* to float32, *widest* to the widest among them; *banned* refuses; nothing leaves them.
 `
 
 // document returns the page for a table of operations.
@@ -51,10 +53,10 @@ func section(page *strings.Builder, title string, ops []*tensor.Op, in func(*ten
 		}
 	}
 	slices.SortFunc(rows, func(a, b *tensor.Op) int { return strings.Compare(a.Name, b.Name) })
-	fmt.Fprintf(page, "\n## %s (%d)\n\n| operation | operands | result | gradient | CPU | CUDA |\n|---|---|---|---|---|---|\n", title, len(rows))
+	fmt.Fprintf(page, "\n## %s (%d)\n\n| operation | operands | result | gradient | CPU | CUDA | autocast |\n|---|---|---|---|---|---|---|\n", title, len(rows))
 	for _, o := range rows {
-		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s | %s |\n",
-			o.Name, strings.Join(o.Args, ", "), definition(o), gradient(o), cpu(o), o.Kernel)
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
+			o.Name, strings.Join(o.Args, ", "), definition(o), gradient(o), cpu(o), o.Kernel, autocast(o))
 	}
 }
 
@@ -97,4 +99,11 @@ func cpu(o *tensor.Op) string {
 		types = append(types, d.String())
 	}
 	return "direct: " + strings.Join(types, ", ")
+}
+
+func autocast(o *tensor.Op) string {
+	if o.Cast == tensor.CastKeep {
+		return ""
+	}
+	return o.Cast.String()
 }

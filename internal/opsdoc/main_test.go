@@ -13,22 +13,22 @@ func TestDocument(t *testing.T) {
 	loops := func(*kernels.Launch) {}
 	vjp := func(c *tensor.Ctx, g *tensor.Tensor) []*tensor.Tensor { return nil }
 	ops := []*tensor.Op{
-		{Op: kernels.Op{Name: "sum", CPU: loops, Kernel: "sum_fwd"}, Doc: "sum of x[i]", Args: []string{"x"}, VJP: vjp},
+		{Op: kernels.Op{Name: "sum", CPU: loops, Kernel: "sum_fwd"}, Cast: tensor.CastFull, Doc: "sum of x[i]", Args: []string{"x"}, VJP: vjp},
 		{Op: kernels.Op{Name: "argmax", CPU: loops, Types: []tensor.DType{tensor.Float32, tensor.Int64}}, Doc: "first i of max x[i]", Args: []string{"x"}, NoGrad: "the result is an index"},
 		{Op: kernels.Op{Name: "or", Expr: expr.Must("x+y", []string{"x", "y"}, nil)}, Doc: "x|y", Args: []string{"x", "y"}},
 		{Op: kernels.Op{Name: "t"}, Doc: "x transposed", Args: []string{"x"}, View: func(*tensor.Ctx, *kernels.Layout) {}, VJP: vjp},
 		{Op: kernels.Op{Name: "fused"}, Doc: "of a and b", Args: []string{"a", "b"}, Compose: func(*tensor.Ctx) *tensor.Tensor { return nil }},
 	}
-	table := "| operation | operands | result | gradient | CPU | CUDA |\n|---|---|---|---|---|---|\n"
+	table := "| operation | operands | result | gradient | CPU | CUDA | autocast |\n|---|---|---|---|---|---|---|\n"
 	want := head +
 		"\n## Pointwise (1)\n\n" + table +
-		"| `or` | x, y | `x\\|y` | derived | expression |  |\n" +
+		"| `or` | x, y | `x\\|y` | derived | expression |  |  |\n" +
 		"\n## Views (1)\n\n" + table +
-		"| `t` | x | x transposed | written | view |  |\n" +
+		"| `t` | x | x transposed | written | view |  |  |\n" +
 		"\n## Structured (3)\n\n" + table +
-		"| `argmax` | x | first i of max x[i] | none: the result is an index | direct: float32, int64 |  |\n" +
-		"| `fused` | a, b | of a and b | of its composition | reference |  |\n" +
-		"| `sum` | x | sum of x[i] | written | direct: float32 | sum_fwd |\n"
+		"| `argmax` | x | first i of max x[i] | none: the result is an index | direct: float32, int64 |  |  |\n" +
+		"| `fused` | a, b | of a and b | of its composition | reference |  |  |\n" +
+		"| `sum` | x | sum of x[i] | written | direct: float32 | sum_fwd | full |\n"
 	if got := document(ops); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

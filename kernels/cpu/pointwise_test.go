@@ -390,7 +390,7 @@ func TestFusedKernels(t *testing.T) {
 	for _, f := range []*expr.Func{
 		dropout, dropout.Pullback(0).Func, expr.Must(dropout.Src, []string{"x", "unused"}, []string{"p"}),
 		expr.Must("gelu(x)", []string{"x"}, nil), expr.Must("gelu(x)", []string{"x", "unused"}, nil), relu, relu.Pullback(0).Func, expr.Must("gelu(x + b)", []string{"x", "b"}, nil),
-		expr.Must("g = grad*gradscale; b1 = momentum*b + (g + decay*p); p - lr*b1; b1", []string{"p", "grad", "b", "gradscale"}, []string{"lr", "momentum", "decay"}),
+		expr.Must("g = grad*gradscale; b1 = momentum*b + (g + decay*p); where(skip, p, p - lr*b1); where(skip, b, b1)", []string{"p", "grad", "b", "gradscale", "skip"}, []string{"lr", "momentum", "decay"}),
 	} {
 		for _, shape := range shapes {
 			if shape == nil || kernels.Count(shape) == 1 {
@@ -404,8 +404,8 @@ func TestFusedKernels(t *testing.T) {
 					if k == 0 {
 						layout, d = "contiguous", kernels.Float32
 					}
-					if name == "gradscale" {
-						layout, uniform = "scalar", 1<<k
+					if name == "gradscale" || name == "skip" {
+						layout, uniform = "scalar", uniform|1<<k
 					} else if layout == "scalar" {
 						layout = "row"
 					}

@@ -2040,11 +2040,12 @@ func fused6Portable(dst0, x, b []float32) {
 	}
 }
 
-func fused7Portable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1, beta2, rest2, eps, decay, c1, c2, gradscale float32) {
-	v4 := float32(lr * decay)
-	v5 := 1 - v4
-	v8 := lr / c1
-	v27 := lane.Sqrt32(c2)
+func fused7Portable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1, beta2, rest2, eps, decay, c1, c2, gradscale, skip float32) {
+	v5 := float32(lr * decay)
+	v6 := 1 - v5
+	v9 := lr / c1
+	v28 := lane.Sqrt32(c2)
+	v36 := skip == 0
 	dst1 = dst1[:len(dst0)]
 	dst2 = dst2[:len(dst0)]
 	p = p[:len(dst0)]
@@ -2052,64 +2053,90 @@ func fused7Portable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1,
 	m = m[:len(dst0)]
 	v = v[:len(dst0)]
 	for i := range dst0 {
-		v0 := p[i]
-		v6 := float32(v0 * v5)
-		v10 := m[i]
-		v11 := float32(beta1 * v10)
-		v13 := grad[i]
-		v15 := float32(v13 * gradscale)
-		v16 := float32(rest1 * v15)
-		v17 := v11 + v16
-		v19 := v[i]
-		v20 := float32(beta2 * v19)
-		v22 := float32(v15 * v15)
-		v23 := float32(rest2 * v22)
-		v24 := v20 + v23
-		v25 := lane.Sqrt32(v24)
-		v28 := v25 / v27
-		v30 := v28 + eps
-		v31 := v17 / v30
-		v32 := float32(v8 * v31)
-		v33 := v6 - v32
-		dst0[i] = v33
-		dst1[i] = v17
-		dst2[i] = v24
+		v1 := p[i]
+		v7 := float32(v1 * v6)
+		v11 := m[i]
+		v12 := float32(beta1 * v11)
+		v14 := grad[i]
+		v16 := float32(v14 * gradscale)
+		v17 := float32(rest1 * v16)
+		v18 := v12 + v17
+		v20 := v[i]
+		v21 := float32(beta2 * v20)
+		v23 := float32(v16 * v16)
+		v24 := float32(rest2 * v23)
+		v25 := v21 + v24
+		v26 := lane.Sqrt32(v25)
+		v29 := v26 / v28
+		v31 := v29 + eps
+		v32 := v18 / v31
+		v33 := float32(v9 * v32)
+		v34 := v7 - v33
+		var v37 float32 = v1
+		if v36 {
+			v37 = v34
+		}
+		var v38 float32 = v11
+		if v36 {
+			v38 = v18
+		}
+		var v39 float32 = v20
+		if v36 {
+			v39 = v25
+		}
+		dst0[i] = v37
+		dst1[i] = v38
+		dst2[i] = v39
 	}
 }
 
-func fused8Portable(dst0, p, grad []float32, lr, momentum, decay, gradscale float32) {
+func fused8Portable(dst0, p, grad []float32, lr, momentum, decay, gradscale, skip float32) {
+	v12 := skip == 0
 	p = p[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
-		v0 := p[i]
-		v2 := grad[i]
-		v4 := float32(v2 * gradscale)
-		v6 := float32(decay * v0)
-		v7 := v4 + v6
-		v8 := float32(lr * v7)
-		v9 := v0 - v8
-		dst0[i] = v9
+		v1 := p[i]
+		v3 := grad[i]
+		v5 := float32(v3 * gradscale)
+		v7 := float32(decay * v1)
+		v8 := v5 + v7
+		v9 := float32(lr * v8)
+		v10 := v1 - v9
+		var v13 float32 = v1
+		if v12 {
+			v13 = v10
+		}
+		dst0[i] = v13
 	}
 }
 
-func fused9Portable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale float32) {
+func fused9Portable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale, skip float32) {
+	v16 := skip == 0
 	dst1 = dst1[:len(dst0)]
 	p = p[:len(dst0)]
 	grad = grad[:len(dst0)]
 	b = b[:len(dst0)]
 	for i := range dst0 {
-		v0 := p[i]
-		v3 := b[i]
-		v4 := float32(momentum * v3)
-		v5 := grad[i]
-		v7 := float32(v5 * gradscale)
-		v9 := float32(decay * v0)
-		v10 := v7 + v9
-		v11 := v4 + v10
-		v12 := float32(lr * v11)
-		v13 := v0 - v12
-		dst0[i] = v13
-		dst1[i] = v11
+		v1 := p[i]
+		v4 := b[i]
+		v5 := float32(momentum * v4)
+		v6 := grad[i]
+		v8 := float32(v6 * gradscale)
+		v10 := float32(decay * v1)
+		v11 := v8 + v10
+		v12 := v5 + v11
+		v13 := float32(lr * v12)
+		v14 := v1 - v13
+		var v17 float32 = v1
+		if v16 {
+			v17 = v14
+		}
+		var v18 float32 = v4
+		if v16 {
+			v18 = v12
+		}
+		dst0[i] = v17
+		dst1[i] = v18
 	}
 }
 

@@ -10,9 +10,9 @@ var registry = map[string]*Fused{
 	"%0=add(a0,a1);%1=mul(0.5,%0);%2=mul(%0,0.7071067811865476);%3=erf(%2);%4=add(1,%3);%5=mul(%1,%4);%5":                           {"%0=add(a0,a1);%1=mul(0.5,%0);%2=mul(%0,0.7071067811865476);%3=erf(%2);%4=add(1,%3);%5=mul(%1,%4);%5", 4, 1, 2, 0},
 	"%0=add(a0,a1);%1=mul(1.5957691216057308,%0);%2=mul(%0,%0);%3=fma(0.044715,%2,1);%4=mul(%1,%3);%5=sigmoid(%4);%6=mul(%0,%5);%6": {"%0=add(a0,a1);%1=mul(1.5957691216057308,%0);%2=mul(%0,%0);%3=fma(0.044715,%2,1);%4=mul(%1,%3);%5=sigmoid(%4);%6=mul(%0,%5);%6", 5, 1, 2, 0},
 	"%0=add(a0,a1);%1=le(%0,0);%2=where(%1,0,%0);%2":                                                                                {"%0=add(a0,a1);%1=le(%0,0);%2=where(%1,0,%0);%2", 6, 1, 2, 0},
-	"%0=mul(p0,p6);%1=sub(1,%0);%2=mul(a0,%1);%3=div(p0,a4);%4=mul(p1,a2);%5=mul(a1,a6);%6=mul(p2,%5);%7=add(%4,%6);%8=mul(p3,a3);%9=mul(%5,%5);%10=mul(p4,%9);%11=add(%8,%10);%12=sqrt(%11);%13=sqrt(a5);%14=div(%12,%13);%15=add(%14,p5);%16=div(%7,%15);%17=mul(%3,%16);%18=sub(%2,%17);%18;%7;%11 uniform a4 a5 a6": {"%0=mul(p0,p6);%1=sub(1,%0);%2=mul(a0,%1);%3=div(p0,a4);%4=mul(p1,a2);%5=mul(a1,a6);%6=mul(p2,%5);%7=add(%4,%6);%8=mul(p3,a3);%9=mul(%5,%5);%10=mul(p4,%9);%11=add(%8,%10);%12=sqrt(%11);%13=sqrt(a5);%14=div(%12,%13);%15=add(%14,p5);%16=div(%7,%15);%17=mul(%3,%16);%18=sub(%2,%17);%18;%7;%11 uniform a4 a5 a6", 7, 3, 4, 10},
-	"%0=mul(a1,a2);%1=mul(p2,a0);%2=add(%0,%1);%3=mul(p0,%2);%4=sub(a0,%3);%4 uniform a2":                                {"%0=mul(a1,a2);%1=mul(p2,a0);%2=add(%0,%1);%3=mul(p0,%2);%4=sub(a0,%3);%4 uniform a2", 8, 1, 2, 4},
-	"%0=mul(p1,a2);%1=mul(a1,a3);%2=mul(p2,a0);%3=add(%1,%2);%4=add(%0,%3);%5=mul(p0,%4);%6=sub(a0,%5);%6;%4 uniform a3": {"%0=mul(p1,a2);%1=mul(a1,a3);%2=mul(p2,a0);%3=add(%1,%2);%4=add(%0,%3);%5=mul(p0,%4);%6=sub(a0,%5);%6;%4 uniform a3", 9, 2, 3, 4},
+	"%0=mul(p0,p6);%1=sub(1,%0);%2=mul(a0,%1);%3=div(p0,a4);%4=mul(p1,a2);%5=mul(a1,a6);%6=mul(p2,%5);%7=add(%4,%6);%8=mul(p3,a3);%9=mul(%5,%5);%10=mul(p4,%9);%11=add(%8,%10);%12=sqrt(%11);%13=sqrt(a5);%14=div(%12,%13);%15=add(%14,p5);%16=div(%7,%15);%17=mul(%3,%16);%18=sub(%2,%17);%19=where(a7,a0,%18);%20=where(a7,a2,%7);%21=where(a7,a3,%11);%19;%20;%21 uniform a4 a5 a6 a7": {"%0=mul(p0,p6);%1=sub(1,%0);%2=mul(a0,%1);%3=div(p0,a4);%4=mul(p1,a2);%5=mul(a1,a6);%6=mul(p2,%5);%7=add(%4,%6);%8=mul(p3,a3);%9=mul(%5,%5);%10=mul(p4,%9);%11=add(%8,%10);%12=sqrt(%11);%13=sqrt(a5);%14=div(%12,%13);%15=add(%14,p5);%16=div(%7,%15);%17=mul(%3,%16);%18=sub(%2,%17);%19=where(a7,a0,%18);%20=where(a7,a2,%7);%21=where(a7,a3,%11);%19;%20;%21 uniform a4 a5 a6 a7", 7, 3, 4, 11},
+	"%0=mul(a1,a2);%1=mul(p2,a0);%2=add(%0,%1);%3=mul(p0,%2);%4=sub(a0,%3);%5=where(a3,a0,%4);%5 uniform a2 a3":                                                   {"%0=mul(a1,a2);%1=mul(p2,a0);%2=add(%0,%1);%3=mul(p0,%2);%4=sub(a0,%3);%5=where(a3,a0,%4);%5 uniform a2 a3", 8, 1, 2, 5},
+	"%0=mul(p1,a2);%1=mul(a1,a3);%2=mul(p2,a0);%3=add(%1,%2);%4=add(%0,%3);%5=mul(p0,%4);%6=sub(a0,%5);%7=where(a4,a0,%6);%8=where(a4,a2,%4);%7;%8 uniform a3 a4": {"%0=mul(p1,a2);%1=mul(a1,a3);%2=mul(p2,a0);%3=add(%1,%2);%4=add(%0,%3);%5=mul(p0,%4);%6=sub(a0,%5);%7=where(a4,a0,%6);%8=where(a4,a2,%4);%7;%8 uniform a3 a4", 9, 2, 3, 5},
 	"%0=mul(0.5,a0);%1=div(%0,a1);%1":                                                       {"%0=mul(0.5,a0);%1=div(%0,a1);%1", 10, 1, 2, 0},
 	"%0=mul(a1,a0);%1=add(%0,%0);%1":                                                        {"%0=mul(a1,a0);%1=add(%0,%0);%1", 11, 1, 2, 0},
 	"%0=mul(a1,a1);%1=sub(1,%0);%2=mul(a0,%1);%2":                                           {"%0=mul(a1,a1);%1=sub(1,%0);%2=mul(a0,%1);%2", 12, 1, 2, 0},
@@ -51,11 +51,11 @@ func runPortable(id int, outs, ins [][]float32, u []float32) {
 	case 6:
 		fused6Portable(outs[0], ins[0], ins[1])
 	case 7:
-		fused7Portable(outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], ins[3], u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9])
+		fused7Portable(outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], ins[3], u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10])
 	case 8:
-		fused8Portable(outs[0], ins[0], ins[1], u[0], u[1], u[2], u[3])
+		fused8Portable(outs[0], ins[0], ins[1], u[0], u[1], u[2], u[3], u[4])
 	case 9:
-		fused9Portable(outs[0], outs[1], ins[0], ins[1], ins[2], u[0], u[1], u[2], u[3])
+		fused9Portable(outs[0], outs[1], ins[0], ins[1], ins[2], u[0], u[1], u[2], u[3], u[4])
 	case 10:
 		fused10Portable(outs[0], ins[0], ins[1])
 	case 11:

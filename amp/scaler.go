@@ -1,0 +1,299 @@
+package amp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// ErrOverflow is the kind of error that ends a run whose updates are skipped without end.
+var ErrOverflow = errors.New("gradients overflow")
+
+// Optimizer is what a [GradScaler] drives; package optim has one.
+type Optimizer interface {
+	// Step updates the parameters with the gradients of the step, and clears these.
+	Step(s *tensor.Scope) error
+	// StepScaled is Step with the gradients times inv, which has one element. Where their norm is not finite it changes
+	// nothing but clears them, and the result, of one element, is 1; else it is 0.
+	StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error)
+	// Unscale multiplies the gradients of the step by inv, in place.
+	Unscale(s *tensor.Scope, inv *tensor.Tensor)
+}
+
+// GradScaler multiplies a loss so that float16 gradients stay within their range, divides the gradients again before
+// the update, skips updates whose gradients overflowed, and adapts the factor: an overflow takes it times Backoff, and
+// Interval updates without one take it times Growth. It follows PyTorch's GradScaler, but that gradients overflow when
+// their norm does, and that nothing in a step waits for the device: the state stays there.
+//
+// A GradScaler is used by one step at a time. Make it with [NewGradScaler].
+type GradScaler struct {
+	first    State              // before the first step; its options hold
+	state    []*tensor.Tensor   // scale, tracker, skipped, skipped in a row: float32, one element each
+	arrived  func() []float64   // the state after the last update, nil until it is on the host
+	step     *tensor.Scope      // that the following belong to
+	unscaled map[Optimizer]bool // Unscale was called
+	stepped  bool
+}
+
+// Options are the numbers of a scaler; Scale is the factor.
+type Options struct {
+	Scale    float64 `json:"scale"`
+	Growth   float64 `json:"growth_factor"`
+	Backoff  float64 `json:"backoff_factor"`
+	Interval int     `json:"growth_interval"`
+	Min      float64 `json:"min_scale"`
+	MaxSkips int     `json:"max_skips"`
+	Off      bool    `json:"off"` // Enabled(false)
+}
+
+// Option changes a [GradScaler].
+type Option func(*Options)
+
+// InitScale is the first factor; 65536 by default.
+func InitScale(v float64) Option { return func(o *Options) { o.Scale = v } }
+
+// Growth sets by what the factor grows, and after how many updates without overflow; 2 and 2000 by default.
+func Growth(factor float64, interval int) Option {
+	return func(o *Options) { o.Growth, o.Interval = factor, interval }
+}
+
+// Backoff is what an overflow multiplies the factor with; 0.5 by default.
+func Backoff(factor float64) Option { return func(o *Options) { o.Backoff = factor } }
+
+// MinScale is the smallest factor; 2^-16 by default.
+func MinScale(v float64) Option { return func(o *Options) { o.Min = v } }
+
+// MaxSkips is how many updates in a row may be skipped; 50 by default. One more is an error.
+func MaxSkips(n int) Option { return func(o *Options) { o.MaxSkips = n } }
+
+// Enabled(false) makes a scaler that does nothing: Scale is the loss itself and Step is that of the optimizers. Programs that
+// train in several types need no other difference.
+func Enabled(on bool) Option { return func(o *Options) { o.Off = !on } }
+
+// NewGradScaler makes a scaler. It panics with a [tensor.Error] if an option makes no sense.
+func NewGradScaler(opts ...Option) *GradScaler {
+	o := Options{Scale: 65536, Growth: 2, Backoff: 0.5, Interval: 2000, Min: 1. / 65536, MaxSkips: 50}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := o.check(); err != nil {
+		tensor.Fail(tensor.ErrValue, "grad_scaler", "%v", err)
+	}
+	return &GradScaler{first: State{Options: o}}
+}
+
+func (o *Options) check() error {
+	switch {
+	case !(o.Min > 0 && o.Min >= smallest):
+		return fmt.Errorf("the smallest scale %v is below %v, the smallest normal float32", o.Min, smallest)
+	case !(o.Scale >= o.Min && o.Scale <= math.MaxFloat32):
+		return fmt.Errorf("the scale %v is outside [%v, %v]", o.Scale, o.Min, math.MaxFloat32)
+	case !(o.Growth > 1 && o.Growth <= math.MaxFloat32):
+		return fmt.Errorf("the growth factor %v must be above 1", o.Growth)
+	case !(o.Backoff > 0 && o.Backoff < 1):
+		return fmt.Errorf("the backoff factor %v must be between 0 and 1", o.Backoff)
+	case o.Interval < 1:
+		return fmt.Errorf("the growth interval %d must be at least 1", o.Interval)
+	case o.MaxSkips < 1:
+		return fmt.Errorf("%d skipped updates in a row; at least 1 must be allowed", o.MaxSkips)
+	}
+	return nil
+}
+
+// smallest is the smallest normal float32: the reciprocal of any scale from there on is finite.
+const smallest = 1. / (1 << 63) / (1 << 63)
+
+// update moves the state on. bad is how many optimizers had an overflow.
+var update = must(tensor.Pointwise("grad_scaler", `
+	count = tracker + 1
+	due = interval <= count
+	up = scale*growth
+	where(0 < bad, max(scale*backoff, floor), where(due && up < inf, up, scale))
+	where(0 < bad || due, 0, count)
+	where(0 < bad, skipped + 1, skipped)
+	where(0 < bad, streak + 1, 0)`,
+	[]string{"scale", "tracker", "skipped", "streak", "bad"}, "growth", "backoff", "interval", "floor"))
+
+func must(op *tensor.Op, err error) *tensor.Op {
+	if err != nil {
+		panic(err)
+	}
+	return op
+}
+
+// prepare makes the state on the device of the first step.
+func (g *GradScaler) prepare(s *tensor.Scope) {
+	if g.state != nil {
+		return
+	}
+	var state []*tensor.Tensor
+	for i, v := range g.first.values() {
+		t, err := s.Device().NewState("grad_scaler."+[]string{"scale", "tracker", "skipped", "skipped_in_row"}[i], tensor.Float32)
+		if err != nil {
+			panic(err)
+		}
+		t.Assign(s.Full(float64(v), tensor.Float32))
+		state = append(state, t)
+	}
+	g.state = state
+}
+
+// Scale is the loss, or anything that Backward starts from, times the factor.
+func (g *GradScaler) Scale(loss *tensor.Tensor) *tensor.Tensor {
+	if g.first.Off {
+		return loss
+	}
+	s := loss.Scope()
+	if s == nil {
+		tensor.Fail(tensor.ErrStep, "grad_scaler", "%v belongs to no step; scale the loss inside the step that made it", loss)
+	}
+	g.begin(s)
+	if g.stepped {
+		tensor.Fail(tensor.ErrStep, "grad_scaler", "Scale after Step in one step: the factor has changed")
+	}
+	g.prepare(s)
+	return loss.Mul(s.In(g.state[0]))
+}
+
+// begin forgets what belongs to an earlier step.
+func (g *GradScaler) begin(s *tensor.Scope) {
+	if g.step != s {
+		g.step, g.stepped, g.unscaled = s, false, map[Optimizer]bool{}
+	}
+}
+
+// ready fails if the gradients of the step cannot be divided now.
+func (g *GradScaler) ready(s *tensor.Scope, call string) {
+	if g.state == nil {
+		tensor.Fail(tensor.ErrStep, "grad_scaler", "%s before Scale; Backward must start from scaler.Scale(loss)", call)
+	}
+	g.begin(s)
+	if g.stepped {
+		tensor.Fail(tensor.ErrStep, "grad_scaler", "%s after Step in one step; give Step all optimizers at once, so that the factor is updated once", call)
+	}
+}
+
+// Unscale divides the gradients of an optimizer by the factor, for who reads or changes them before Step. It is for the
+// step that updates, once for each optimizer, after the last Backward.
+func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
+	if g.first.Off {
+		return
+	}
+	g.ready(s, "Unscale")
+	if g.unscaled[opt] {
+		tensor.Fail(tensor.ErrStep, "grad_scaler", "Unscale twice for one optimizer in one step; its gradients would be divided twice")
+	}
+	g.unscaled[opt] = true
+	g.plain(s, func() { opt.Unscale(s, g.inverse(s)) })
+}
+
+// Step lets every optimizer of a step update its parameters, but for those whose gradients overflowed, and then moves the
+// factor on. It is called once in a step, after the last Backward. When more than MaxSkips updates in a row have been
+// skipped, a later call fails with [ErrOverflow]: on the CPU the next one, elsewhere as soon as the news has arrived.
+func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
+	if len(opts) == 0 {
+		tensor.Fail(tensor.ErrValue, "grad_scaler", "Step needs an optimizer")
+	}
+	if g.first.Off {
+		for _, opt := range opts {
+			if err := opt.Step(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	g.ready(s, "Step")
+	g.checkSkips()
+	var err error
+	g.plain(s, func() {
+		inv, one := g.inverse(s), s.Full(1, tensor.Float32)
+		bad := s.Full(0, tensor.Float32)
+		for _, opt := range opts {
+			by := inv
+			if g.unscaled[opt] {
+				by = one
+			}
+			var overflow *tensor.Tensor
+			if overflow, err = opt.StepScaled(s, by); err != nil {
+				return
+			}
+			bad = bad.Add(overflow)
+		}
+		numbers := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min}
+		s.Update(update, 0, 1, g.state, append(slices.Clone(g.state), bad), numbers)
+		var now []*tensor.Tensor
+		for _, t := range g.state {
+			now = append(now, s.In(t))
+		}
+		g.arrived = tensor.Stack(0, now...).Fetch()
+		g.stepped = true
+	})
+	return err
+}
+
+// plain runs f in a region of its own, not recorded and without autocast.
+func (g *GradScaler) plain(s *tensor.Scope, f func()) {
+	s.Region("grad_scaler", func() []*tensor.Tensor {
+		s.With(f, tensor.NoGrad, Autocast(tensor.Float32))
+		return nil
+	})
+}
+
+// inverse is 1/scale, computed in float64 and rounded once.
+func (g *GradScaler) inverse(s *tensor.Scope) *tensor.Tensor {
+	return s.In(g.state[0]).To(tensor.Float64).Reciprocal().To(tensor.Float32)
+}
+
+// checkSkips fails if too many updates in a row were skipped, as far as is known.
+func (g *GradScaler) checkSkips() {
+	if g.arrived == nil {
+		return
+	}
+	if now := g.arrived(); now != nil && now[3] > float64(g.first.MaxSkips) {
+		tensor.Fail(ErrOverflow, "grad_scaler", "%v updates in a row were skipped, at last with the scale %v: the gradients are not finite "+
+			"whatever the scale; find the first operation whose result is not, or allow more by amp.MaxSkips", now[3], now[0])
+	}
+}
+
+// State is all of a scaler, to be saved with a model.
+type State struct {
+	Options
+	Tracker      int `json:"growth_tracker"` // updates since the scale changed
+	Skipped      int `json:"skipped"`        // updates in all
+	SkippedInRow int `json:"skipped_in_row"` // up to now
+}
+
+// State waits for the device and reads the state. Between Unscale and Step it fails.
+func (g *GradScaler) State() State {
+	if !g.stepped && len(g.unscaled) > 0 {
+		tensor.Fail(tensor.ErrStep, "grad_scaler", "State between Unscale and Step; save after the step")
+	}
+	st := g.first
+	if g.state != nil {
+		st.Scale, st.Tracker = g.state[0].Item(), int(g.state[1].Item())
+		st.Skipped, st.SkippedInRow = int(g.state[2].Item()), int(g.state[3].Item())
+	}
+	return st
+}
+
+// Restore takes the state that State returned. It fails, and changes nothing, if that is none.
+func (g *GradScaler) Restore(st State) error {
+	if err := st.check(); err != nil {
+		return fmt.Errorf("grad_scaler: no state of a scaler: %w", err)
+	}
+	g.first, g.arrived = st, nil
+	if g.state != nil {
+		for i, v := range st.values() {
+			g.state[i].Assign(tensor.FromSlice([]float32{v}).Reshape())
+		}
+	}
+	return nil
+}
+
+// values are the state in the order of the tensors.
+func (st State) values() []float32 {
+	return []float32{float32(st.Scale), float32(st.Tracker), float32(st.Skipped), float32(st.SkippedInRow)}
+}

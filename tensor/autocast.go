@@ -1,0 +1,97 @@
+package tensor
+
+// CastClass says what autocast does with the operands of an operation that are float32, float16 or bfloat16. An
+// operation with a float64 operand is left alone, and integers and booleans are.
+type CastClass uint8
+
+// The classes. Operations that backward passes launch are not cast: they run in the types of their forward.
+const (
+	CastKeep   CastClass = iota // nothing: the operation takes what it is given, pointwise ones promote
+	CastLower                   // to the region's type: products of matrices, which tensor cores are made for
+	CastFull                    // to float32: what overflows, or loses its sum, in half precision
+	CastWidest                  // to the widest operand's type: what takes operands of one type
+	CastBanned                  // refused: no cast makes it safe
+)
+
+// String is what the documentation calls the class.
+func (c CastClass) String() string {
+	return [...]string{"keep", "lower", "full", "widest", "banned"}[c]
+}
+
+// lowered names the copy of a parameter in another type.
+type lowered struct {
+	root    *param
+	version uint64
+	dtype   DType
+}
+
+// autocast gives operands the types that op runs in under the step's mode; those that change are written to buf.
+func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
+	if op.Cast == CastKeep {
+		return in
+	}
+	to := s.top.mode.Autocast
+	widest := Bool
+	for _, t := range in {
+		switch {
+		case t.dtype == Float64:
+			return in
+		case t.dtype.IsFloat() && !widest.IsFloat():
+			widest = t.dtype
+		case t.dtype.IsFloat() && widest != t.dtype:
+			widest = Float32
+		}
+	}
+	switch op.Cast {
+	case CastBanned:
+		Fail(ErrDType, op.Name, "refused under autocast to %v: its gradient overflows in half precision; %s", to, op.Instead)
+	case CastFull:
+		to = Float32
+	case CastWidest:
+		to = widest
+	}
+	out := append(buf, in...)
+	for i, t := range out {
+		if t.dtype.IsFloat() && t.dtype != to {
+			out[i] = s.castTo(t, to)
+		}
+	}
+	return out
+}
+
+// castTo is t in another type. A parameter is cast once in a step, for all that use it, and with recording on: else a
+// use under NoGrad would leave the later ones without a gradient.
+func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
+	if l := t.lazy; l != nil && l.In[0].root != nil && t.needs { // a view of a parameter is the view of its copy
+		return s.apply(l.Op, []*Tensor{s.castTo(l.In[0], dt)}, l.Ints, l.Floats)
+	}
+	whole := t.needs && t.root != nil && (t == t.root.tensor || t.node != nil && t.node.param != nil)
+	if !whole {
+		return s.apply(&cast, []*Tensor{t}, []int{int(dt)}, nil)
+	}
+	key := lowered{t.root, t.root.version.Load(), dt}
+	if c := s.casts[key]; c != nil {
+		return c
+	}
+	var c *Tensor
+	s.With(func() { c = s.apply(&cast, []*Tensor{t}, []int{int(dt)}, nil) }, func(m *Mode) { m.Record = true })
+	s.toBottom(c.blk)
+	if s.casts == nil {
+		s.casts = map[lowered]*Tensor{}
+	}
+	s.casts[key] = c
+	return c
+}
+
+// toBottom moves a block that the innermost region has just made to the outermost, so that it lives as long as the step.
+func (s *Scope) toBottom(b *block) {
+	r := s.top
+	r.owned = r.owned[:len(r.owned)-1]
+	for r.up != nil {
+		r = r.up
+	}
+	r.owned = append(r.owned, b)
+}
+
+// Autocasting is the type that autocast lowers to in the step's innermost mode; Float32 if it is off.
+func (s *Scope) Autocasting() DType { return s.top.mode.Autocast }
