@@ -1,6 +1,8 @@
 package tensor
 
 import (
+	"slices"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -16,6 +18,9 @@ func init() {
 			Shape:  func(c *Ctx) { c.indexed(Int64) },
 			Flops:  perElement(1),
 			NoGrad: "the result is an index",
+			Samples: func() []Sample {
+				return alongSamples(func(x *Tensor, axis int) *Tensor { return x.reduce(o, []int{axis}) })
+			},
 		})
 	}
 	arg(&argmax, "argmax", "the place of the largest element of x along an axis", true, cpu.ArgMax)
@@ -34,21 +39,20 @@ func init() {
 			Saves: []Saves{SaveOut(1)},
 			Flops: perElement(1),
 			Samples: func() []Sample {
-				values := func(x *Tensor, axes ...int) *Tensor { v, _ := call(x, axes[0]); return v }
-				var samples []Sample
-				for _, s := range reductionSamples(-2, 2, false, values) {
-					switch s.Name {
-					case "all", "outer", "rank 0": // these have no single axis
-					default:
-						samples = append(samples, s)
-					}
-				}
-				return samples
+				return alongSamples(func(x *Tensor, axis int) *Tensor { v, _ := call(x, axis); return v })
 			},
 		})
 	}
 	both(&maxIndex, "max_index", "the largest element of x along an axis, and its place", true, cpu.ArgMax, (*Tensor).MaxIndex)
 	both(&minIndex, "min_index", "the smallest element of x along an axis, and its place", false, cpu.ArgMin, (*Tensor).MinIndex)
+}
+
+// alongSamples are those of reductions that reduce a single axis.
+func alongSamples(call func(x *Tensor, axis int) *Tensor) []Sample {
+	one := func(x *Tensor, axes ...int) *Tensor { return call(x, axes[0]) }
+	return slices.DeleteFunc(reductionSamples(-2, 2, false, one), func(s Sample) bool {
+		return s.Name == "all" || s.Name == "outer" || s.Name == "rank 0"
+	})
 }
 
 // indexed adds outputs of the given types that lack the one reduced axis, which must have elements.

@@ -28,7 +28,8 @@ Generated from the operation table by ` + "`make docs`" + `; do not edit.
 
 - **gradient**: derived from the expression, written in the row, or why there is none.
 - **CPU**: *expression* runs on vector kernels chunk by chunk; *direct* has loops of its own for the types named;
-  *reference* runs the slow float64 definition; *view* computes nothing.
+  *reference* runs the slow float64 definition; *view* computes nothing. Where nothing is said of float16 and bfloat16,
+  float32 computes: operands are widened, which is exact, and each result is rounded once.
 - **CUDA**: the kernel; empty means that using the operation on a GPU is an error.
 - **autocast**: what package amp does with operands that are float32, float16 or bfloat16: *lower* casts them to the
   region's type, *full* to float32, *widest* to the widest among them; *banned* refuses; nothing leaves them.

@@ -61,7 +61,7 @@ func (Backend) Supports(op *kernels.Op, d kernels.DType) bool {
 	case op.Expr != nil:
 		return d.IsFloat() || onIntegers(op.Expr) == nil
 	}
-	return op.Ref != nil
+	return widens(op, d) || op.Ref != nil
 }
 
 // takes tells whether op has loops of its own for elements of type d.
@@ -92,6 +92,8 @@ func (Backend) Run(l *kernels.Launch) (err error) {
 		l.Op.CPU(l)
 	case l.Op.Expr != nil:
 		pointwise(l)
+	case widens(l.Op, d):
+		widened(l)
 	case l.Op.Ref != nil:
 		reference(l)
 	default:

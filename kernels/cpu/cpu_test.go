@@ -105,7 +105,7 @@ func TestSupports(t *testing.T) {
 		op   *kernels.Op
 		want string
 	}{
-		{loops, "float32"}, {typed, "int64 uint8"}, {&kernels.Op{}, ""}, {smooth, "float32 float64 float16 bfloat16"},
+		{loops, "float32 float16 bfloat16"}, {typed, "int64 uint8"}, {&kernels.Op{}, ""}, {smooth, "float32 float64 float16 bfloat16"},
 		{slow, "float32 float64 float16 bfloat16 int64 int32 uint8 bool"}, {whole, "float32 float64 float16 bfloat16 int64 int32 uint8 bool"},
 	} {
 		var got []string

@@ -7,8 +7,8 @@
 //	dev, err := kernels.Open("cpu")
 //
 // A launch is executed by the first of these that its operation has: loops written for the element type (Op.CPU), the
-// pointwise program of its expression (Op.Expr), or the float64 reference (Op.Ref). Work is done when Run returns, so
-// streams and events are trivial.
+// pointwise program of its expression (Op.Expr), for float16 and bfloat16 the loops for float32 on widened operands
+// (half.go), or the float64 reference (Op.Ref). Work is done when Run returns, so streams and events are trivial.
 //
 // # Pointwise operations
 //

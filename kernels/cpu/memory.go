@@ -53,10 +53,11 @@ func bytesOf(a kernels.Arg) []byte {
 	return a.Buf.(*Mem).data[a.Offset*a.DType.Size():]
 }
 
-// view reads bytes as elements of another type. It is the only place where memory changes its type.
-func view[T any](b []byte) []T {
+// view reads memory as elements of another type. It is the only place where memory changes its type.
+func view[T, S any](b []S) []T {
 	var t T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
+	var s S
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)*int(unsafe.Sizeof(s))/int(unsafe.Sizeof(t)))
 }
 
 // sizeOf is the size of a value in bytes.

@@ -1,17 +1,24 @@
 package cpu
 
-import "sync"
+import (
+	"math/bits"
+	"sync"
+)
 
-var buffers = sync.Pool{New: func() any { return new([]float32) }}
+// buffers hold scratch memory that is not in use, of 1<<k elements each in number k: a small demand then takes no large
+// memory, and a large one finds what it gave back.
+var buffers [bits.UintSize]sync.Pool
 
 // borrow returns scratch memory of n elements, with any content.
 func borrow(n int) *[]float32 {
-	b := buffers.Get().(*[]float32)
-	if cap(*b) < n {
-		*b = make([]float32, n)
+	k := bits.Len(uint(max(n, 1) - 1))
+	b, ok := buffers[k].Get().(*[]float32)
+	if !ok {
+		b = new([]float32)
+		*b = view[float32](newMem(4 << k).data)
 	}
 	*b = (*b)[:n]
 	return b
 }
 
-func giveBack(b *[]float32) { buffers.Put(b) }
+func giveBack(b *[]float32) { buffers[bits.Len(uint(cap(*b)-1))].Put(b) }

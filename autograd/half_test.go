@@ -1,0 +1,152 @@
+package autograd_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/tensor"
+)
+
+var halves = []tensor.DType{tensor.Float16, tensor.BFloat16}
+
+// halfOperands are the operands of a sample with floating values rounded to dt.
+func halfOperands(op *tensor.Op, s tensor.Sample, dt tensor.DType) []*tensor.Tensor {
+	in := operands(op, s)
+	for i, x := range in {
+		if x.DType().IsFloat() {
+			in[i] = x.To(dt)
+		}
+	}
+	return in
+}
+
+// TestHalfRows runs every sample of every row in both half types, forwards and backwards, in several layouts, and holds
+// every operation that runs to the rule: the result is that of float32 on the same numbers, rounded once.
+func TestHalfRows(t *testing.T) {
+	dev := open(t)
+	ran := map[string]bool{}
+	for _, op := range tensor.Ops() {
+		t.Run(op.Name, func(t *testing.T) {
+			for _, s := range op.AllSamples() {
+				for j, l := range layouts {
+					if j > 0 && (s.Fixed || testing.Short()) {
+						break
+					}
+					for _, dt := range halves {
+						in := halfOperands(op, s, dt)
+						where := fmt.Sprintf("%s %v, %v, %s", s.Name, shapes(s), dt, l.name)
+						check := func(_ string, c *tensor.Ctx) {
+							if roundedOnce(t, where, c, dt) {
+								ran[c.Op.Name] = true
+							}
+						}
+						err := dev.Step(func(step *tensor.Scope) error {
+							var xs, watched []*tensor.Tensor
+							for _, x := range in {
+								x = step.In(x)
+								if x.DType().IsFloat() {
+									x = step.Watch(x)
+									watched = append(watched, x)
+								}
+								xs = append(xs, l.of(x))
+							}
+							y := s.Call(xs)
+							if y.Node() != nil {
+								seed := tensor.Uniform(7, 0.5, 1.5, y.Shape()...).To(y.DType())
+								autograd.Grad(y, watched, autograd.Seed(seed), autograd.AllowUnused)
+							}
+							return nil
+						}, tensor.Stream(1), tensor.Observe(check))
+						if err != nil {
+							t.Errorf("%s: %v", where, err)
+						}
+					}
+				}
+			}
+		})
+	}
+	for _, op := range tensor.Ops() {
+		if (op.CPU != nil || op.Expr != nil) && takesFloats(op) && !ran[op.Name] && op.Name != "dropout" {
+			t.Errorf("%s never ran in half precision", op.Name)
+		}
+	}
+}
+
+// roundedOnce repeats an operation that has operands of type dt on these in float32, and tells whether there are such.
+func roundedOnce(t *testing.T, where string, c *tensor.Ctx, dt tensor.DType) bool {
+	t.Helper()
+	if c.Op.View != nil || c.Op.Name == "dropout" { // which draws new numbers; TestHalfDropout has it
+		return false
+	}
+	found := false
+	in := slices.Clone(c.In)
+	for i, x := range in {
+		if x.DType() == dt {
+			in[i], found = x.To(tensor.Float32), true
+		}
+	}
+	if !found {
+		return false
+	}
+	got := slices.Clone(c.Out)
+	for k, y := range tensor.ApplyAll(c.Op, in, slices.Clone(c.Ints), slices.Clone(c.Floats)) {
+		want := y.To(got[k].DType())
+		if !slices.Equal(bits(got[k]), bits(want)) {
+			t.Errorf("%s: %s of %v, result %d: %v, in float32 and rounded %v", where, c.Op.Name, c.In, k, tensor.ToSlice[float64](got[k]), tensor.ToSlice[float64](want))
+			return true
+		}
+	}
+	return true
+}
+
+// The numbers that dropout draws do not depend on the type.
+func TestHalfDropout(t *testing.T) {
+	dev := open(t)
+	x := tensor.Uniform(3, -2, 2, 1000)
+	for _, dt := range halves {
+		x := x.To(dt)
+		pass := func(in tensor.DType) (values [][]uint64) {
+			err := dev.Step(func(s *tensor.Scope) error {
+				x := s.Watch(x.To(in))
+				y := x.Dropout(0.3)
+				values = append(values, bits(y.To(dt)), bits(autograd.Grad(y, []*tensor.Tensor{x}, autograd.Seed(x))[0].To(dt)))
+				return nil
+			}, tensor.Stream(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return values
+		}
+		got, want := pass(dt), pass(tensor.Float32)
+		if !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
+			t.Errorf("dropout in %v is not that of float32, rounded", dt)
+		}
+	}
+}
+
+// bits are the elements' bits as float64, in which halves and float32 are exact; all NaNs are alike.
+func bits(x *tensor.Tensor) []uint64 {
+	var all []uint64
+	for _, v := range tensor.ToSlice[float64](x) {
+		if v != v {
+			v = math.NaN()
+		}
+		all = append(all, math.Float64bits(v))
+	}
+	return all
+}
+
+// takesFloats tells whether an operation has a floating operand, as far as samples tell.
+func takesFloats(op *tensor.Op) bool {
+	for _, s := range op.AllSamples() {
+		for _, a := range s.In {
+			if a.DType.IsFloat() {
+				return true
+			}
+		}
+	}
+	return len(op.AllSamples()) == 0 && len(op.Args) > 0
+}
