@@ -79,6 +79,7 @@ func Grad(y *tensor.Tensor, xs []*tensor.Tensor, opts ...Option) []*tensor.Tenso
 	}
 	found := map[*tensor.Node]*tensor.Tensor{}
 	p.run(y, func(n *tensor.Node, g *tensor.Tensor) {
+		g = g.To(n.Out[0].DType())
 		p.tape.Retain(g)
 		p.scope.Own(g)
 		found[n] = g
@@ -132,7 +133,7 @@ func (p *pass) run(y *tensor.Tensor, found func(*tensor.Node, *tensor.Tensor)) {
 		if p.seed == nil {
 			p.seed = p.scope.Full(1, y.DType(), y.Shape()...)
 		}
-		seed := p.take(p.seed, y)
+		seed := p.take(p.seed, y, y.DType())
 		p.tape.Retain(seed)
 		p.grads[len(nodes)-1] = seed
 		for i := len(nodes) - 1; i >= 0; i-- {
@@ -147,13 +148,13 @@ func (p *pass) run(y *tensor.Tensor, found func(*tensor.Node, *tensor.Tensor)) {
 	})
 }
 
-// take makes what the caller gave as the gradient of y one: a tensor of the step, of y's type, on the tape only if the
-// pass is recorded.
-func (p *pass) take(g, y *tensor.Tensor) *tensor.Tensor {
+// take makes what the caller gave as the gradient of y one: a tensor of the step, of type dt, on the tape only if the pass
+// is recorded.
+func (p *pass) take(g, y *tensor.Tensor, dt tensor.DType) *tensor.Tensor {
 	if !slices.Equal(g.Shape(), y.Shape()) {
 		tensor.Fail(tensor.ErrShape, "backward", "a hook gives the gradient %v to %v", g, y)
 	}
-	g = p.scope.In(g).To(y.DType())
+	g = p.scope.In(g).To(dt)
 	if !p.create {
 		g = g.Detach()
 	}
@@ -180,7 +181,7 @@ func (p *pass) step(n *tensor.Node, found func(*tensor.Node, *tensor.Tensor)) {
 	}
 	for _, hook := range n.Hooks {
 		if h := hook(g); h != nil && h != g {
-			h = p.take(h, n.Out[0])
+			h = p.take(h, n.Out[0], g.DType())
 			p.tape.Retain(h)
 			p.tape.Release(g)
 			g = h
@@ -210,7 +211,7 @@ func (p *pass) step(n *tensor.Node, found func(*tensor.Node, *tensor.Tensor)) {
 // add adds d to the gradient of m's output.
 func (p *pass) add(m *tensor.Node, d *tensor.Tensor) {
 	if old := p.grads[m.ID]; old != nil {
-		d = old.Add(d)
+		d = old.To(m.SumType()).Add(d) // in the wider of their types
 		p.tape.Release(old)
 	}
 	p.tape.Retain(d)
@@ -229,7 +230,8 @@ func Unused(s *tensor.Scope, params []*tensor.Tensor) []string {
 }
 
 // Hook calls f with the gradient of t when a backward pass has it in full, before it goes on. If f returns a
-// tensor, that takes the gradient's place. Hooks run in the order they were added; stop removes this one.
+// tensor, that takes the gradient's place. Hooks run in the order they were added; stop removes this one. The gradient of a
+// cast to half precision that is used more than once is the sum in float32.
 func Hook(t *tensor.Tensor, f func(g *tensor.Tensor) *tensor.Tensor) (stop func()) {
 	if t.Scope() == nil || t.Node() == nil {
 		tensor.Fail(tensor.ErrGrad, "hook", "%v is not on a tape; hooks go on tensors of a step that need a gradient (Scope.In takes a parameter in)", t)

@@ -150,3 +150,32 @@ func takesFloats(op *tensor.Op) bool {
 	}
 	return len(op.AllSamples()) == 0 && len(op.Args) > 0
 }
+
+// TestSharedCast uses the half copy of a weight four times, with gradients 256 (in float16 2048), 1, 1 and 1: added in half
+// precision each 1 would be lost.
+func TestSharedCast(t *testing.T) {
+	dev := open(t)
+	for dt, large := range map[tensor.DType]float64{tensor.Float16: 2048, tensor.BFloat16: 256} {
+		w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 1}, 2))
+		err := dev.Step(func(s *tensor.Scope) error {
+			half := s.In(w).To(dt)
+			y := half.Add(half).Add(half).Add(half.Scale(large)) // whose gradient comes first
+			autograd.Hook(half, func(g *tensor.Tensor) *tensor.Tensor {
+				wantValues(t, "gradient at the cast", g, large+3, large+3)
+				return g.Scale(1)
+			})
+			inner := autograd.Grad(y, []*tensor.Tensor{half}, autograd.Seed(half))[0]
+			if inner.DType() != dt {
+				t.Errorf("the gradient of %v is %v", half, inner)
+			}
+			recorded := autograd.Grad(y, []*tensor.Tensor{s.In(w)}, autograd.Seed(half), autograd.CreateGraph)[0]
+			wantValues(t, "recorded gradient", recorded, large+3, large+3)
+			autograd.Backward(y, autograd.Seed(half))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantValues(t, "gradient", w.Grad(), large+3, large+3)
+	}
+}

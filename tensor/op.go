@@ -20,6 +20,9 @@ type Op struct {
 	// VJP maps the gradient of the first output to one gradient for each operand, nil where there is
 	// none, in ordinary tensor methods, so that gradients can be differentiated again.
 	VJP func(c *Ctx, g *Tensor) []*Tensor
+	// Sum is the type in which the gradients that reach the result from several uses are added up, and handed to VJP; nil:
+	// the result's own.
+	Sum func(c *Ctx) DType
 	// Saves lists, for each operand, what VJP reads to make that operand's gradient.
 	Saves []Saves
 	// Compose is the same computation in differentiable operations. It replaces a row without VJP

@@ -14,6 +14,8 @@ func init() {
 		Args:  []string{"x"},
 		Shape: func(c *Ctx) { c.result(DType(c.Ints[0]), c.Shape(0)) },
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].dtype)} },
+		// A weight that is cast once and used often so gets the sum of its half gradients in float32, not rounded each time.
+		Sum: func(c *Ctx) DType { return widest(c.In[0].dtype, c.Out[0].dtype) },
 		Samples: func() []Sample {
 			// Differences need float64 throughout; autograd's TestCast has the other types.
 			same := func(x []*Tensor) *Tensor { return Apply(&cast, x, []int{int(x[0].dtype)}, nil) }

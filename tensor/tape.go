@@ -140,6 +140,14 @@ func (n *Node) Backward(g *Tensor) []*Tensor {
 	return grads
 }
 
+// SumType is the type in which gradients of the output of n are added up.
+func (n *Node) SumType() DType {
+	if n.Op == nil || n.Op.Sum == nil {
+		return n.Out[0].dtype
+	}
+	return n.Op.Sum(&n.Ctx)
+}
+
 // Record enters an operation that was computed by other means: y came from in, and op.VJP, which may read
 // the saved tensors, takes gradients back. The result is y on the tape; it is y itself if no operand needs
 // a gradient or the step does not record. Custom operations use it.
