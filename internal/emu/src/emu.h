@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 #include <utility>
-#include <immintrin.h>
+#include <emmintrin.h>
 
 #define __global__
 #define __device__
@@ -167,3 +167,10 @@ __forceinline__ unsigned long long __umul64hi(unsigned long long x, unsigned lon
 }
 __forceinline__ float __uint_as_float(unsigned x) { float f; memcpy(&f, &x, 4); return f; }
 __forceinline__ unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
+
+// Half precision as in immintrin.h, which takes longer to read than a kernel to compile.
+#ifndef _IMMINTRIN_H_INCLUDED
+#define _MM_FROUND_TO_NEAREST_INT 0
+__forceinline__ float _cvtsh_ss(uint16_t bits) { _Float16 h; memcpy(&h, &bits, 2); return h; }
+__forceinline__ uint16_t _cvtss_sh(float x, int) { const _Float16 h = (_Float16)x; uint16_t bits; memcpy(&bits, &h, 2); return bits; }
+#endif

@@ -1,6 +1,7 @@
 // mma.sync.m16n8k16 with FP32 accumulation, in ascending k. A lane leaves its operands and runs on; products
 // are computed at the warp's next rendezvous, which saves 32 switches for each. Until then their
 // accumulators hold NaN: kernels call mma_done() before they read them.
+#include <immintrin.h>  // before emu.h
 #include "runtime.h"
 
 namespace emu {
