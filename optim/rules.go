@@ -108,6 +108,36 @@ func (s SGD) Update() string {
 	return "b1 = momentum*b + (g + decay*p); p - lr*b1; b1"
 }
 
+// Lion keeps the sign of an interpolated momentum (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"):
+//
+//	c = β1 m + (1-β1) g,  p = p (1 - lr λ) - lr sign(c),  m = β2 m + (1-β2) g
+//
+// Fields that are zero take the paper's defaults: LR 1e-4, Beta1 0.9, Beta2 0.99; WeightDecay is 0.
+type Lion struct{ LR, Beta1, Beta2, WeightDecay float64 }
+
+// Name is "lion".
+func (Lion) Name() string { return "lion" }
+
+// LearningRate is LR.
+func (l Lion) LearningRate() float64 { return or(l.LR, 1e-4) }
+
+// Numbers are the hyperparameters.
+func (l Lion) Numbers() []Number {
+	b1, b2 := or(l.Beta1, 0.9), or(l.Beta2, 0.99)
+	return []Number{{"beta1", b1}, {"rest1", 1 - b1}, {"beta2", b2}, {"rest2", 1 - b2}, {"decay", max(0, l.WeightDecay)}}
+}
+
+// State is the momentum.
+func (Lion) State() []string { return []string{"m"} }
+
+// Counters are none.
+func (Lion) Counters() []Counter { return nil }
+
+// Update is the rule.
+func (Lion) Update() string {
+	return "p*(1-lr*decay) - lr*sign(beta1*m + rest1*g); beta2*m + rest2*g"
+}
+
 func or(v, otherwise float64) float64 {
 	if v == 0 {
 		return otherwise

@@ -96,12 +96,14 @@ func (n *Node) save(t *Tensor) {
 	}
 }
 
-// Free lets go of what n saved; a backward pass calls it when it has consumed n.
+// Free lets go of what n saved; a backward pass calls it when it has consumed n. What saved nothing, such as the cast of a
+// parameter that the parts of a batch share, may be gone through again.
 func (n *Node) Free() {
+	n.consumed = n.consumed || len(n.saved) > 0
 	for _, b := range n.saved {
 		b.release("backward")
 	}
-	n.saved, n.versions, n.consumed = nil, nil, n.Op != nil
+	n.saved, n.versions = nil, nil
 }
 
 // release frees all nodes at the end of the step. It also empties them: a block that is kept shares an allocation with

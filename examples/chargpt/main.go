@@ -3,11 +3,14 @@
 //
 //	go run ./examples/chargpt
 //	go run ./examples/chargpt -data FILE -layers 6 -width 256 -heads 8 -context 128
+//	go run ./examples/chargpt -amp bf16
+//	go run ./examples/chargpt -amp fp16 -accumulate 4
 package main
 
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/weft-ml/weft/autograd"
@@ -24,6 +27,7 @@ var (
 	width    = flag.Int("width", 128, "width of the model")
 	length   = flag.Int("context", 64, "characters the model sees")
 	batch    = flag.Int("batch", 16, "sequences in a step")
+	parts    = flag.Int("accumulate", 1, "parts that a batch is taken in, one after the other")
 	dropout  = flag.Float64("dropout", 0, "probability of dropping a value")
 	rate     = flag.Float64("lr", 2e-3, "highest learning rate")
 	sampleOf = flag.Int("sample", 500, "characters to write at the end")
@@ -47,6 +51,9 @@ func train(ctx context.Context, r *run.Run) error {
 			return err
 		}
 	}
+	if *parts < 1 || *parts > *batch {
+		return fmt.Errorf("-accumulate %d: a batch of %d sequences has 1 to %d parts", *parts, *batch, *batch)
+	}
 	text, err := data.ReadText(path, data.Chars)
 	if err != nil {
 		return err
@@ -59,6 +66,8 @@ func train(ctx context.Context, r *run.Run) error {
 
 	opt := optim.New(optim.AdamW{LR: *rate, Beta2: 0.99, WeightDecay: 0.1}, model, optim.Clip(1), optim.NoDecay(optim.Vectors))
 	schedule := optim.WarmupCosine(*rate, *rate/10, min(100, r.Steps/10), r.Steps)
+	scaler := r.Scaler()
+	r.Health(scaler, opt.GradNorm)
 	r.Expect(r.Steps, "tokens")
 	for i := range r.Steps {
 		if ctx.Err() != nil {
@@ -71,11 +80,14 @@ func train(ctx context.Context, r *run.Run) error {
 		opt.LR.Set(schedule(i))
 		var loss float64
 		err = dev.Step(func(s *tensor.Scope) error {
-			l := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
-			autograd.Backward(l)
+			x, y := s.In(b.X), s.In(b.Y)
+			l := autograd.Accumulate(s, *parts, float64(y.Len()), func(i int) *tensor.Tensor {
+				lo, hi := i**batch / *parts, (i+1)**batch / *parts
+				return nn.CrossEntropy(model.Forward(x.Slice(0, lo, hi)), y.Slice(0, lo, hi), tensor.ReduceSum)
+			}, scaler.Scale)
 			loss = l.Item()
-			return opt.Step(s)
-		})
+			return scaler.Step(s, opt)
+		}, r.Autocast())
 		if err != nil {
 			return err
 		}

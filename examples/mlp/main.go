@@ -52,6 +52,7 @@ func train(ctx context.Context, r *run.Run) error {
 	steps := r.Epochs * loader.BatchesPerEpoch()
 	opt := optim.New(rule, model)
 	rate := optim.WarmupCosine(rule.LR, rule.LR/100, steps/20, steps)
+	scaler := r.Scaler()
 	r.Expect(steps, "examples")
 	step := 0
 	for b, err := range loader.Batches(ctx) {
@@ -65,10 +66,10 @@ func train(ctx context.Context, r *run.Run) error {
 		opt.LR.Set(rate(step))
 		err = dev.Step(func(s *tensor.Scope) error {
 			l := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
-			autograd.Backward(l)
+			autograd.Backward(scaler.Scale(l))
 			loss = l.Item()
-			return opt.Step(s)
-		})
+			return scaler.Step(s, opt)
+		}, r.Autocast())
 		if err != nil {
 			return err
 		}

@@ -203,6 +203,8 @@ const (
 		where(skip, p, p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps))); where(skip, m, m1); where(skip, v, v1)`
 	sgd         = "g = grad*gradscale; where(skip, p, p - lr*(g + decay*p))"
 	sgdMomentum = "g = grad*gradscale; b1 = momentum*b + (g + decay*p); where(skip, p, p - lr*b1); where(skip, b, b1)"
+	lion        = `g = grad*gradscale
+		where(skip, p, p*(1-lr*decay) - lr*sign(beta1*m + rest1*g)); where(skip, m, beta2*m + rest2*g)`
 )
 
 // pointwiseKernels is the table of the kernels of whole pointwise operations. An
@@ -218,6 +220,7 @@ func pointwiseKernels() []*kernel {
 		pointwise("relu(x + b)", "x b", "", ""),
 		pointwise(adamW, "p grad m v c1 c2 gradscale skip", "lr beta1 rest1 beta2 rest2 eps decay", "c1 c2 gradscale skip"),
 		pointwise(sgd, "p grad gradscale skip", "lr momentum decay", "gradscale skip"),
+		pointwise(lion, "p grad m gradscale skip", "lr beta1 rest1 beta2 rest2 decay", "gradscale skip"),
 		pointwise(sgdMomentum, "p grad b gradscale skip", "lr momentum decay", "gradscale skip"),
 	}
 	for _, src := range activations {

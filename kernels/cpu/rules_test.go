@@ -12,7 +12,7 @@ import (
 // The optimizers' updates have fused kernels, found by their text: a rule that changes without its kernel
 // in internal/gen would still be right, but slow.
 func TestOptimizerRulesAreFused(t *testing.T) {
-	for _, rule := range []optim.Rule{optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9}} {
+	for _, rule := range []optim.Rule{optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9}, optim.Lion{}} {
 		f := optim.Operation(rule).Expr
 		var uniform uint64 // the counters and gradscale are single numbers
 		for i := 2 + len(rule.State()); i < len(f.Args); i++ {

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -45,7 +48,7 @@ func (p *progress) Expect(steps int, unit string) {
 }
 
 // step counts a step and prints the line if it is time: at the first and the last step, and every so often.
-func (p *progress) step(loss float64, items int) {
+func (p *progress) step(loss float64, items int, watch func() map[string]float64) {
 	p.at++
 	p.items += items
 	p.sum = smoothing*p.sum + (1-smoothing)*loss
@@ -56,17 +59,24 @@ func (p *progress) step(loss float64, items int) {
 	}
 	if now := p.now(); p.at == 1 || p.at == p.total || now.Sub(p.printed) >= every {
 		p.printed = now
-		p.print()
+		var more map[string]float64
+		if watch != nil {
+			more = watch()
+		}
+		p.print(more)
 	}
 }
 
 // print writes the line.
-func (p *progress) print() {
+func (p *progress) print(more map[string]float64) {
 	line := fmt.Sprintf("step %d", p.at)
 	if p.total > 0 {
 		line += fmt.Sprintf("/%d", p.total)
 	}
 	line += fmt.Sprintf("  loss %.4f  %.0f %s/s", p.smooth(), p.rate(), p.unit)
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		line += fmt.Sprintf("  %s %.4g", strings.ReplaceAll(name, "_", " "), more[name])
+	}
 	if left := p.total - p.at; left > 0 {
 		d := time.Duration(p.seconds() / float64(p.at) * float64(left) * float64(time.Second))
 		line += fmt.Sprintf("  %v left", d.Round(time.Second))

@@ -28,6 +28,9 @@ import (
 	"os/signal"
 	"strings"
 	"time"
+
+	"github.com/weft-ml/weft/amp"
+	"github.com/weft-ml/weft/tensor"
 )
 
 // Options are the defaults of a program's flags. Steps or Epochs, whichever is not 0, decides if it
@@ -46,11 +49,13 @@ type Run struct {
 	Data          string // -data: a file or directory, "" for the default
 	Log           string // -log: "text" or "json"
 	Hash          bool   // -hash: end with the hash of all weights
+	AMP           string // -amp: "", "bf16" or "fp16"
 
 	progress
 	human   io.Writer // text for people
 	json    io.Writer // JSON lines; nil with -log text
 	metrics map[string]any
+	watch   func() map[string]float64
 }
 
 // Main parses the flags, runs train and exits: with 0 after success, 1 and the error in one line on
@@ -104,6 +109,7 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 	f.Uint64Var(&r.Seed, "seed", o.Seed, "decides initial weights and the order of the data")
 	f.StringVar(&r.Data, "data", "", o.Data)
 	f.StringVar(&r.Log, "log", "text", "text for people, or json: lines for machines on standard output")
+	f.StringVar(&r.AMP, "amp", "", "mixed precision: bf16, or fp16 with a loss scaler")
 	f.BoolVar(&r.Hash, "hash", false, "end with the SHA-256 of all weights and optimizer state")
 }
 
@@ -114,11 +120,37 @@ func (r *Run) check(rest []string) error {
 		return fmt.Errorf("unexpected argument %q", rest[0])
 	case r.Steps < 0 || r.Epochs < 0:
 		return fmt.Errorf("-steps and -epochs cannot be negative")
+	case r.AMP != "" && r.AMP != "bf16" && r.AMP != "fp16":
+		return fmt.Errorf("-amp is %q, want bf16 or fp16", r.AMP)
 	case r.Log != "text" && r.Log != "json":
 		return fmt.Errorf("-log is %q, want text or json", r.Log)
 	}
 	return nil
 }
+
+// Autocast is the mode that -amp asks for.
+func (r *Run) Autocast() tensor.Option {
+	return amp.Autocast(map[string]tensor.DType{"": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}[r.AMP])
+}
+
+// Scaler is the loss scaler that -amp asks for; it does nothing unless that is fp16.
+func (r *Run) Scaler() *amp.GradScaler { return amp.NewGradScaler(amp.Enabled(r.AMP == "fp16")) }
+
+// Health watches a run: the gradients' norm, with a loss scaler its factor, and how many updates it skipped.
+func (r *Run) Health(scaler *amp.GradScaler, norm func() float64) {
+	r.Watch(func() map[string]float64 {
+		m := map[string]float64{"norm": norm()}
+		if r.AMP == "fp16" {
+			st := scaler.State()
+			m["scale"], m["skipped"] = st.Scale, float64(st.Skipped)
+		}
+		return m
+	})
+}
+
+// Watch adds numbers to the progress line and to the step's JSON line. f is called when one is written, for reading the
+// numbers may wait for the device.
+func (r *Run) Watch(f func() map[string]float64) { r.watch = f }
 
 // Printf prints a line for people, above the progress line.
 func (r *Run) Printf(format string, args ...any) {
@@ -128,8 +160,17 @@ func (r *Run) Printf(format string, args ...any) {
 
 // Step reports one finished training step: its loss, and how many examples or tokens it used.
 func (r *Run) Step(loss float64, items int) {
-	r.step(loss, items)
-	r.Event("step", map[string]any{"step": r.at, "loss": loss, "rate": r.rate(), "unit": r.unit + "/s"})
+	r.step(loss, items, r.watch)
+	if r.json == nil {
+		return
+	}
+	fields := map[string]any{"step": r.at, "loss": loss, "rate": r.rate(), "unit": r.unit + "/s"}
+	if r.watch != nil {
+		for name, v := range r.watch() {
+			fields[name] = v
+		}
+	}
+	r.Event("step", fields)
 }
 
 // Event writes a JSON line {"event":name, ...fields} if the log is JSON, and nothing otherwise.

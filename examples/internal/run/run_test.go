@@ -247,12 +247,12 @@ func TestSmoothing(t *testing.T) {
 	var p progress
 	p.start(&bytes.Buffer{}, clock(time.Second))
 	for range 50 {
-		p.step(3, 1)
+		p.step(3, 1, nil)
 		if math.Abs(p.smooth()-3) > 1e-12 {
 			t.Fatalf("constant losses of 3 are smoothed to %v", p.smooth())
 		}
 	}
-	p.step(103, 1)
+	p.step(103, 1, nil)
 	if p.smooth() < 3.5 || p.smooth() > 20 {
 		t.Errorf("one outlier of 103 moves the smoothed loss to %v", p.smooth())
 	}

@@ -309,6 +309,9 @@ func fused26AVX2(p **float32, u *float32, n int)
 func fused27AVX2(p **float32, u *float32, n int)
 
 //go:noescape
+func fused28AVX2(p **float32, u *float32, n int)
+
+//go:noescape
 func scaleRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 
 //go:noescape

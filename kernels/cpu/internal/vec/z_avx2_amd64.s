@@ -11803,7 +11803,171 @@ done:
 
 // func fused9AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused9AVX2(SB), NOSPLIT, $160-24
+TEXT ·fused9AVX2(SB), NOSPLIT, $256-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 20(BX), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      poolAVX2<>+896(SB), Y1
+	VSUBPS       Y0, Y1, Y0
+	VMOVUPS      Y0, (SP)
+	VBROADCASTSS 4(BX), Y0
+	VMOVUPS      Y0, 32(SP)
+	VBROADCASTSS 24(BX), Y0
+	VMOVUPS      Y0, 64(SP)
+	VBROADCASTSS 8(BX), Y0
+	VMOVUPS      Y0, 96(SP)
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, 128(SP)
+	VBROADCASTSS 28(BX), Y0
+	VMOVUPS      Y0, 160(SP)
+	VBROADCASTSS 12(BX), Y0
+	VMOVUPS      Y0, 192(SP)
+	VBROADCASTSS 16(BX), Y0
+	VMOVUPS      Y0, 224(SP)
+	VMOVUPS      poolAVX2<>+896(SB), Y13
+	VMOVUPS      32(SP), Y14
+	VMOVUPS      96(SP), Y15
+	VXORPS       Y12, Y12, Y12
+	SUBQ         $0x00000010, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (DX)(AX*1), Y0
+	VMOVUPS   32(DX)(AX*1), Y6
+	VMULPS    (SP), Y0, Y1
+	VMULPS    (SP), Y6, Y7
+	VMOVUPS   (R9)(AX*1), Y2
+	VMOVUPS   32(R9)(AX*1), Y8
+	VMULPS    Y2, Y14, Y3
+	VMULPS    Y8, Y14, Y9
+	VMOVUPS   (R8)(AX*1), Y4
+	VMOVUPS   32(R8)(AX*1), Y10
+	VMULPS    64(SP), Y4, Y4
+	VMULPS    64(SP), Y10, Y10
+	VMULPS    Y4, Y15, Y5
+	VMULPS    Y10, Y15, Y11
+	VADDPS    Y5, Y3, Y3
+	VADDPS    Y11, Y9, Y9
+	VCMPPS    $0x11, Y3, Y12, Y5
+	VCMPPS    $0x11, Y9, Y12, Y11
+	VANDPS    Y13, Y5, Y5
+	VANDPS    Y13, Y11, Y11
+	VCMPPS    $0x11, Y12, Y3, Y3
+	VCMPPS    $0x11, Y12, Y9, Y9
+	VANDPS    Y13, Y3, Y3
+	VANDPS    Y13, Y9, Y9
+	VSUBPS    Y3, Y5, Y3
+	VSUBPS    Y9, Y11, Y9
+	VMULPS    128(SP), Y3, Y3
+	VMULPS    128(SP), Y9, Y9
+	VSUBPS    Y3, Y1, Y1
+	VSUBPS    Y9, Y7, Y7
+	VCMPPS    $0x00, 160(SP), Y12, Y3
+	VCMPPS    $0x00, 160(SP), Y12, Y9
+	VBLENDVPS Y3, Y1, Y0, Y0
+	VBLENDVPS Y9, Y7, Y6, Y6
+	VMULPS    192(SP), Y2, Y1
+	VMULPS    192(SP), Y8, Y7
+	VMULPS    224(SP), Y4, Y4
+	VMULPS    224(SP), Y10, Y10
+	VADDPS    Y4, Y1, Y1
+	VADDPS    Y10, Y7, Y7
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VBLENDVPS Y9, Y7, Y8, Y7
+	VMOVUPS   Y0, (DI)(AX*1)
+	VMOVUPS   Y6, 32(DI)(AX*1)
+	VMOVUPS   Y1, (SI)(AX*1)
+	VMOVUPS   Y7, 32(SI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000010, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS   (DX)(AX*1), Y0
+	VMULPS    (SP), Y0, Y1
+	VMOVUPS   (R9)(AX*1), Y2
+	VMULPS    Y2, Y14, Y3
+	VMOVUPS   (R8)(AX*1), Y4
+	VMULPS    64(SP), Y4, Y4
+	VMULPS    Y4, Y15, Y5
+	VADDPS    Y5, Y3, Y3
+	VCMPPS    $0x11, Y3, Y12, Y5
+	VANDPS    Y13, Y5, Y5
+	VCMPPS    $0x11, Y12, Y3, Y3
+	VANDPS    Y13, Y3, Y3
+	VSUBPS    Y3, Y5, Y3
+	VMULPS    128(SP), Y3, Y3
+	VSUBPS    Y3, Y1, Y1
+	VCMPPS    $0x00, 160(SP), Y12, Y3
+	VBLENDVPS Y3, Y1, Y0, Y0
+	VMULPS    192(SP), Y2, Y1
+	VMULPS    224(SP), Y4, Y4
+	VADDPS    Y4, Y1, Y1
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VMOVUPS   Y0, (DI)(AX*1)
+	VMOVUPS   Y1, (SI)(AX*1)
+	ADDQ      $0x00000020, AX
+	SUBQ      $0x00000008, CX
+	JGE       single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VMULPS     (SP), Y0, Y1
+	VMOVDQU    (R15), Y2
+	VMASKMOVPS (R9)(AX*1), Y2, Y2
+	VMULPS     Y2, Y14, Y3
+	VMOVDQU    (R15), Y4
+	VMASKMOVPS (R8)(AX*1), Y4, Y4
+	VMULPS     64(SP), Y4, Y4
+	VMULPS     Y4, Y15, Y5
+	VADDPS     Y5, Y3, Y3
+	VCMPPS     $0x11, Y3, Y12, Y5
+	VANDPS     Y13, Y5, Y5
+	VCMPPS     $0x11, Y12, Y3, Y3
+	VANDPS     Y13, Y3, Y3
+	VSUBPS     Y3, Y5, Y3
+	VMULPS     128(SP), Y3, Y3
+	VSUBPS     Y3, Y1, Y1
+	VCMPPS     $0x00, 160(SP), Y12, Y3
+	VBLENDVPS  Y3, Y1, Y0, Y0
+	VMULPS     192(SP), Y2, Y1
+	VMULPS     224(SP), Y4, Y4
+	VADDPS     Y4, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VMOVDQU    (R15), Y2
+	VMASKMOVPS Y0, Y2, (DI)(AX*1)
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS Y1, Y0, (SI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func fused10AVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·fused10AVX2(SB), NOSPLIT, $160-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -11925,9 +12089,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused10AVX2(p **float32, u *float32, n int)
+// func fused11AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused10AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused11AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -11999,9 +12163,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused11AVX2(p **float32, u *float32, n int)
+// func fused12AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused11AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused12AVX2(SB), NOSPLIT, $0-24
 	MOVQ p+0(FP), AX
 	MOVQ (AX), DI
 	MOVQ 8(AX), SI
@@ -12072,9 +12236,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused12AVX2(p **float32, u *float32, n int)
+// func fused13AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused12AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused13AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -12152,9 +12316,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused13AVX2(p **float32, u *float32, n int)
+// func fused14AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused13AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused14AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -12232,9 +12396,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused14AVX2(p **float32, u *float32, n int)
+// func fused15AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused14AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused15AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -12311,9 +12475,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused15AVX2(p **float32, u *float32, n int)
+// func fused16AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused15AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused16AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -12398,9 +12562,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused16AVX2(p **float32, u *float32, n int)
+// func fused17AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused16AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused17AVX2(SB), NOSPLIT, $0-24
 	MOVQ p+0(FP), AX
 	MOVQ (AX), DI
 	MOVQ 8(AX), SI
@@ -12603,9 +12767,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused17AVX2(p **float32, u *float32, n int)
+// func fused18AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused17AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused18AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -12790,9 +12954,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused18AVX2(p **float32, u *float32, n int)
+// func fused19AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused18AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused19AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -12981,9 +13145,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused19AVX2(p **float32, u *float32, n int)
+// func fused20AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused19AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused20AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13230,9 +13394,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused20AVX2(p **float32, u *float32, n int)
+// func fused21AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused20AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused21AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13407,9 +13571,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused21AVX2(p **float32, u *float32, n int)
+// func fused22AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused21AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused22AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13610,9 +13774,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused22AVX2(p **float32, u *float32, n int)
+// func fused23AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused22AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused23AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13783,9 +13947,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused23AVX2(p **float32, u *float32, n int)
+// func fused24AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused23AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused24AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13982,9 +14146,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused24AVX2(p **float32, u *float32, n int)
+// func fused25AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused24AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused25AVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -14171,9 +14335,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused25AVX2(p **float32, u *float32, n int)
+// func fused26AVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused25AVX2(SB), NOSPLIT, $0-24
+TEXT ·fused26AVX2(SB), NOSPLIT, $0-24
 	MOVQ p+0(FP), AX
 	MOVQ (AX), DI
 	MOVQ 8(AX), SI
@@ -14410,9 +14574,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused26AVX2(p **float32, u *float32, n int)
+// func fused27AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused26AVX2(SB), NOSPLIT, $64-24
+TEXT ·fused27AVX2(SB), NOSPLIT, $64-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -14514,9 +14678,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused27AVX2(p **float32, u *float32, n int)
+// func fused28AVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused27AVX2(SB), NOSPLIT, $64-24
+TEXT ·fused28AVX2(SB), NOSPLIT, $64-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI

@@ -309,6 +309,9 @@ func fused26AVX512(p **float32, u *float32, n int)
 func fused27AVX512(p **float32, u *float32, n int)
 
 //go:noescape
+func fused28AVX512(p **float32, u *float32, n int)
+
+//go:noescape
 func scaleRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
 
 //go:noescape

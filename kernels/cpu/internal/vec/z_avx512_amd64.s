@@ -8316,7 +8316,127 @@ done:
 
 // func fused9AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused9AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused9AVX512(SB), NOSPLIT, $8-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z0
+	VMULPS.BCST  20(BX), Z0, Z0
+	VBROADCASTSS poolAVX512<>+56(SB), Z1
+	VSUBPS       Z0, Z1, Z0
+	VMOVSS       X0, (SP)
+	VBROADCASTSS poolAVX512<>+56(SB), Z13
+	VBROADCASTSS (BX), Z14
+	VBROADCASTSS (SP), Z20
+	VBROADCASTSS 4(BX), Z15
+	VBROADCASTSS 24(BX), Z21
+	VBROADCASTSS 8(BX), Z16
+	VXORPS       Z12, Z12, Z12
+	VBROADCASTSS 28(BX), Z17
+	VBROADCASTSS 12(BX), Z18
+	VBROADCASTSS 16(BX), Z19
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (DX)(AX*1), Z0
+	VMOVUPS   64(DX)(AX*1), Z6
+	VMULPS    Z20, Z0, Z1
+	VMULPS    Z20, Z6, Z7
+	VMOVUPS   (R9)(AX*1), Z2
+	VMOVUPS   64(R9)(AX*1), Z8
+	VMULPS    Z2, Z15, Z3
+	VMULPS    Z8, Z15, Z9
+	VMOVUPS   (R8)(AX*1), Z4
+	VMOVUPS   64(R8)(AX*1), Z10
+	VMULPS    Z21, Z4, Z4
+	VMULPS    Z21, Z10, Z10
+	VMULPS    Z4, Z16, Z5
+	VMULPS    Z10, Z16, Z11
+	VADDPS    Z5, Z3, Z3
+	VADDPS    Z11, Z9, Z9
+	VCMPPS    $0x11, Z3, Z12, K1
+	VCMPPS    $0x11, Z9, Z12, K2
+	VMOVAPS.Z Z13, K1, Z5
+	VMOVAPS.Z Z13, K2, Z11
+	VCMPPS    $0x11, Z12, Z3, K1
+	VCMPPS    $0x11, Z12, Z9, K2
+	VMOVAPS.Z Z13, K1, Z3
+	VMOVAPS.Z Z13, K2, Z9
+	VSUBPS    Z3, Z5, Z3
+	VSUBPS    Z9, Z11, Z9
+	VMULPS    Z3, Z14, Z3
+	VMULPS    Z9, Z14, Z9
+	VSUBPS    Z3, Z1, Z1
+	VSUBPS    Z9, Z7, Z7
+	VCMPPS    $0x00, Z12, Z17, K1
+	VCMPPS    $0x00, Z12, Z17, K2
+	VBLENDMPS Z1, Z0, K1, Z0
+	VBLENDMPS Z7, Z6, K2, Z6
+	VMULPS    Z2, Z18, Z1
+	VMULPS    Z8, Z18, Z7
+	VMULPS    Z4, Z19, Z3
+	VMULPS    Z10, Z19, Z9
+	VADDPS    Z3, Z1, Z1
+	VADDPS    Z9, Z7, Z7
+	VBLENDMPS Z1, Z2, K1, Z1
+	VBLENDMPS Z7, Z8, K2, Z7
+	VMOVUPS   Z0, (DI)(AX*1)
+	VMOVUPS   Z6, 64(DI)(AX*1)
+	VMOVUPS   Z1, (SI)(AX*1)
+	VMOVUPS   Z7, 64(SI)(AX*1)
+	ADDQ      $0x00000080, AX
+	SUBQ      $0x00000020, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (DX)(AX*1), K7, Z0
+	VMULPS    Z20, Z0, Z1
+	VMOVUPS.Z (R9)(AX*1), K7, Z2
+	VMULPS    Z2, Z15, Z3
+	VMOVUPS.Z (R8)(AX*1), K7, Z4
+	VMULPS    Z21, Z4, Z4
+	VMULPS    Z4, Z16, Z5
+	VADDPS    Z5, Z3, Z3
+	VCMPPS    $0x11, Z3, Z12, K1
+	VMOVAPS.Z Z13, K1, Z5
+	VCMPPS    $0x11, Z12, Z3, K1
+	VMOVAPS.Z Z13, K1, Z3
+	VSUBPS    Z3, Z5, Z3
+	VMULPS    Z3, Z14, Z3
+	VSUBPS    Z3, Z1, Z1
+	VCMPPS    $0x00, Z12, Z17, K1
+	VBLENDMPS Z1, Z0, K1, Z0
+	VMULPS    Z2, Z18, Z1
+	VMULPS    Z4, Z19, Z3
+	VADDPS    Z3, Z1, Z1
+	VBLENDMPS Z1, Z2, K1, Z1
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	VMOVUPS   Z1, K7, (SI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func fused10AVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·fused10AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -8401,9 +8521,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused10AVX512(p **float32, u *float32, n int)
+// func fused11AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·fused10AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused11AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -8460,9 +8580,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused11AVX512(p **float32, u *float32, n int)
+// func fused12AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·fused11AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused12AVX512(SB), NOSPLIT, $0-24
 	MOVQ p+0(FP), AX
 	MOVQ (AX), DI
 	MOVQ 8(AX), SI
@@ -8518,9 +8638,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused12AVX512(p **float32, u *float32, n int)
+// func fused13AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·fused12AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused13AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -8582,9 +8702,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused13AVX512(p **float32, u *float32, n int)
+// func fused14AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·fused13AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused14AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -8646,9 +8766,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused14AVX512(p **float32, u *float32, n int)
+// func fused15AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused14AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused15AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -8710,9 +8830,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused15AVX512(p **float32, u *float32, n int)
+// func fused16AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused15AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused16AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -8780,9 +8900,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused16AVX512(p **float32, u *float32, n int)
+// func fused17AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused16AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused17AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -8902,9 +9022,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused17AVX512(p **float32, u *float32, n int)
+// func fused18AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused17AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused18AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -9100,9 +9220,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused18AVX512(p **float32, u *float32, n int)
+// func fused19AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused18AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused19AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -9229,9 +9349,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused19AVX512(p **float32, u *float32, n int)
+// func fused20AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused19AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused20AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -9398,9 +9518,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused20AVX512(p **float32, u *float32, n int)
+// func fused21AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused20AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused21AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -9513,9 +9633,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused21AVX512(p **float32, u *float32, n int)
+// func fused22AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused21AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused22AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -9647,9 +9767,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused22AVX512(p **float32, u *float32, n int)
+// func fused23AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused22AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused23AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -9814,9 +9934,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused23AVX512(p **float32, u *float32, n int)
+// func fused24AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused23AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused24AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -9942,9 +10062,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused24AVX512(p **float32, u *float32, n int)
+// func fused25AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused24AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused25AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -10067,9 +10187,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused25AVX512(p **float32, u *float32, n int)
+// func fused26AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused25AVX512(SB), NOSPLIT, $0-24
+TEXT ·fused26AVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -10226,9 +10346,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused26AVX512(p **float32, u *float32, n int)
+// func fused27AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused26AVX512(SB), NOSPLIT, $8-24
+TEXT ·fused27AVX512(SB), NOSPLIT, $8-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -10309,9 +10429,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused27AVX512(p **float32, u *float32, n int)
+// func fused28AVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·fused27AVX512(SB), NOSPLIT, $8-24
+TEXT ·fused28AVX512(SB), NOSPLIT, $8-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI

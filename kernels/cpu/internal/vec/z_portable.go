@@ -2110,7 +2110,53 @@ func fused8Portable(dst0, p, grad []float32, lr, momentum, decay, gradscale, ski
 	}
 }
 
-func fused9Portable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale, skip float32) {
+func fused9Portable(dst0, dst1, p, grad, m []float32, lr, beta1, rest1, beta2, rest2, decay, gradscale, skip float32) {
+	v5 := float32(lr * decay)
+	v6 := 1 - v5
+	v25 := skip == 0
+	dst1 = dst1[:len(dst0)]
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	m = m[:len(dst0)]
+	for i := range dst0 {
+		v1 := p[i]
+		v7 := float32(v1 * v6)
+		v10 := m[i]
+		v11 := float32(beta1 * v10)
+		v13 := grad[i]
+		v15 := float32(v13 * gradscale)
+		v16 := float32(rest1 * v15)
+		v17 := v11 + v16
+		v18 := 0 < v17
+		var v19 float32 = 0
+		if v18 {
+			v19 = 1
+		}
+		v20 := v17 < 0
+		var v21 float32 = 0
+		if v20 {
+			v21 = 1
+		}
+		v22 := v19 - v21
+		v23 := float32(lr * v22)
+		v24 := v7 - v23
+		var v26 float32 = v1
+		if v25 {
+			v26 = v24
+		}
+		v28 := float32(beta2 * v10)
+		v30 := float32(rest2 * v15)
+		v31 := v28 + v30
+		var v32 float32 = v10
+		if v25 {
+			v32 = v31
+		}
+		dst0[i] = v26
+		dst1[i] = v32
+	}
+}
+
+func fused10Portable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale, skip float32) {
 	v16 := skip == 0
 	dst1 = dst1[:len(dst0)]
 	p = p[:len(dst0)]
@@ -2140,7 +2186,7 @@ func fused9Portable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, grads
 	}
 }
 
-func fused10Portable(dst0, grad, out []float32) {
+func fused11Portable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
 	out = out[:len(dst0)]
 	for i := range dst0 {
@@ -2152,7 +2198,7 @@ func fused10Portable(dst0, grad, out []float32) {
 	}
 }
 
-func fused11Portable(dst0, x, grad []float32) {
+func fused12Portable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2164,7 +2210,7 @@ func fused11Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused12Portable(dst0, grad, out []float32) {
+func fused13Portable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
 	out = out[:len(dst0)]
 	for i := range dst0 {
@@ -2177,7 +2223,7 @@ func fused12Portable(dst0, grad, out []float32) {
 	}
 }
 
-func fused13Portable(dst0, grad, out []float32) {
+func fused14Portable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
 	out = out[:len(dst0)]
 	for i := range dst0 {
@@ -2190,7 +2236,7 @@ func fused13Portable(dst0, grad, out []float32) {
 	}
 }
 
-func fused14Portable(dst0, x []float32) {
+func fused15Portable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
@@ -2208,7 +2254,7 @@ func fused14Portable(dst0, x []float32) {
 	}
 }
 
-func fused15Portable(dst0, grad, out []float32) {
+func fused16Portable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
 	out = out[:len(dst0)]
 	for i := range dst0 {
@@ -2228,7 +2274,7 @@ func fused15Portable(dst0, grad, out []float32) {
 	}
 }
 
-func fused16Portable(dst0, x []float32) {
+func fused17Portable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v1 := x[i]
@@ -2258,7 +2304,7 @@ func fused16Portable(dst0, x []float32) {
 	}
 }
 
-func fused17Portable(dst0, x, grad []float32) {
+func fused18Portable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2311,7 +2357,7 @@ func fused17Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused18Portable(dst0, x []float32) {
+func fused19Portable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
@@ -2345,7 +2391,7 @@ func fused18Portable(dst0, x []float32) {
 	}
 }
 
-func fused19Portable(dst0, x, grad []float32) {
+func fused20Portable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2393,7 +2439,7 @@ func fused19Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused20Portable(dst0, x []float32) {
+func fused21Portable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
@@ -2423,7 +2469,7 @@ func fused20Portable(dst0, x []float32) {
 	}
 }
 
-func fused21Portable(dst0, x, grad []float32) {
+func fused22Portable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2460,7 +2506,7 @@ func fused21Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused22Portable(dst0, x []float32) {
+func fused23Portable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v1 := x[i]
@@ -2541,7 +2587,7 @@ func fused22Portable(dst0, x []float32) {
 	}
 }
 
-func fused23Portable(dst0, x, grad []float32) {
+func fused24Portable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2585,7 +2631,7 @@ func fused23Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused24Portable(dst0, x []float32) {
+func fused25Portable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
@@ -2621,7 +2667,7 @@ func fused24Portable(dst0, x []float32) {
 	}
 }
 
-func fused25Portable(dst0, x, grad []float32) {
+func fused26Portable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2672,7 +2718,7 @@ func fused25Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused26Portable(dst0, x, rand0 []float32, p float32) {
+func fused27Portable(dst0, x, rand0 []float32, p float32) {
 	v7 := 1 - p
 	v8 := 1 / v7
 	x = x[:len(dst0)]
@@ -2695,7 +2741,7 @@ func fused26Portable(dst0, x, rand0 []float32, p float32) {
 	}
 }
 
-func fused27Portable(dst0, grad, rand0 []float32, p float32) {
+func fused28Portable(dst0, grad, rand0 []float32, p float32) {
 	v9 := 1 - p
 	v10 := 1 / v9
 	grad = grad[:len(dst0)]

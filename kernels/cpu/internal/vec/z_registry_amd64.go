@@ -61,6 +61,8 @@ func runAVX512(id int, p **float32, u *float32, n int) {
 		fused26AVX512(p, u, n)
 	case 27:
 		fused27AVX512(p, u, n)
+	case 28:
+		fused28AVX512(p, u, n)
 	}
 }
 
@@ -123,5 +125,7 @@ func runAVX2(id int, p **float32, u *float32, n int) {
 		fused26AVX2(p, u, n)
 	case 27:
 		fused27AVX2(p, u, n)
+	case 28:
+		fused28AVX2(p, u, n)
 	}
 }
