@@ -15,7 +15,7 @@ import (
 // product is the struct of matmul.cu.
 type product struct {
 	c, a, b, bias                          Ptr
-	m, n, k, unused                        uint32
+	m, n, k, cRow                          uint32
 	aRow, aColumn, bRow, bColumn, biasStep int64
 }
 
@@ -42,7 +42,7 @@ func testMatMul(t *testing.T, d *Driver, r *rand.Rand, tile, m, n, k, batch int)
 	a, aBatch := matrix(t, d, r, batch, m, k)
 	b, bBatch := matrix(t, d, r, batch, k, n)
 	y := contiguous(t, d, f32, []int{batch, m, n})
-	p := product{y.ptr, a.first(), b.first(), 0, uint32(m), uint32(n), uint32(k), 0,
+	p := product{y.ptr, a.first(), b.first(), 0, uint32(m), uint32(n), uint32(k), uint32(n),
 		int64(a.arg.Strides[1]), int64(a.arg.Strides[2]), int64(b.arg.Strides[1]), int64(b.arg.Strides[2]), 0}
 	if batch == 1 && r.IntN(2) == 0 { // as a linear layer: B is transposed, and there is a bias
 		step := r.IntN(3)

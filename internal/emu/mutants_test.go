@@ -34,6 +34,8 @@ var families = []struct{ file, kernels, test string }{
 	{"reduce.cuh", "reduce.cu", "TestReduce"},
 	{"softmax.cu", "softmax.cu", "TestSoftmax"},
 	{"matmul.cu", "matmul.cu", "TestMatMul"},
+	{"gemm.cu", "gemm.cu", "TestGemm"},
+	{"batch.cuh", "gemm.cu", "TestGemm"},
 	{"pointwise.cuh", "", "TestPointwise"},
 	{"index.cuh", "copy.cu", "TestCopyAndFill"},
 }

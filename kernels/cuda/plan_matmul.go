@@ -8,30 +8,30 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-func init() { plans["matmul"] = planMatMul }
+func init() { everyType["matmul"] = planMatMul }
 
-// product is the struct Product of matmul.cu: equal matrix products, whose results [m n] follow each other in memory.
+// product is the struct Product of batch.cuh: equal matrix products, whose results [m n] follow each other in memory.
 type product struct {
 	c, a, b, bias uint64
-	m, n, k, _    uint32
+	m, n, k, cRow uint32
 	aRow, aCol    int64
 	bRow, bCol    int64
 	biasStep      int64
 }
 
-// productBatch is the struct Batch of matmul.cu: where the operands of each product lie.
+// productBatch is the struct Batch of batch.cuh: where the operands of each product lie.
 type productBatch struct {
 	rank  uint64
 	size  [kernels.MaxDims]int64
 	steps [2][kernels.MaxDims]int64 // of a and b
 }
 
-// Tiles of matmul.cu; both kinds of kernel have blocks of 256 threads.
-const smallTile, largeTile = 32, 128
+// Tiles of matmul.cu, and the threads of a block for both.
+const smallTile, largeTile, matmulThreads = 32, 128, 256
 
 // planMatMul multiplies the last two axes of two operands; those of rank 1 are a row on the left and a column on the
 // right. Operation linear multiplies by the transposed matrix and adds a bias, if there is one.
-func planMatMul(c *call, k *kernel, l *kernels.Launch) error {
+func planMatMul(c *call, _ *kernel, l *kernels.Launch) error {
 	a, b, y := l.In[0], l.In[1], &l.Out[0]
 	if y.Len() == 0 {
 		return nil
@@ -48,23 +48,27 @@ func planMatMul(c *call, k *kernel, l *kernels.Launch) error {
 	if len(l.In) > 2 {
 		p.bias, p.biasStep = c.address(&l.In[2]), int64(l.In[2].Strides[0])
 	}
-	// Large tiles, where they keep every multiprocessor busy.
-	count := y.Len() / (int(p.m) * int(p.n))
-	f, blocks := k.function, count*p.tiles(smallTile)
-	if n := count * p.tiles(largeTile); y.DType == kernels.Float32 && n >= c.b.gpu.SMs {
-		if f, err = c.b.images.function(c.b, "matmul_large_f32"); err != nil {
-			return err
-		}
-		blocks = n
+	if y.DType == kernels.Float16 || y.DType == kernels.BFloat16 {
+		return c.gemm(&p, &batch, y)
 	}
+	// Large tiles, where they keep every multiprocessor busy.
+	if y.DType == kernels.Float32 && y.Len()/(int(p.m)*int(p.n))*p.tiles(largeTile) >= c.b.gpu.SMs {
+		return c.products("matmul_large_f32", largeTile, matmulThreads, &p, &batch, y)
+	}
+	return c.products("matmul_"+suffixes[y.DType], smallTile, matmulThreads, &p, &batch, y)
+}
+
+// products launches a kernel with a block for each tile.
+func (c *call) products(symbol string, tile int, threads uint32, p *product, batch *productBatch, y *kernels.Arg) error {
+	blocks := y.Len() / (int(p.m) * int(p.n)) * p.tiles(tile)
 	if blocks > math.MaxInt32 {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "the result %v is too large: %d tiles", y.Shape, blocks)
 	}
-	if err := c.launch(f, dim{uint32(blocks), 1, 1}, dim{256, 1, 1}, 0); err != nil {
+	if err := c.start(symbol, dim{uint32(blocks), 1, 1}, threads); err != nil {
 		return err
 	}
-	structure(c, &p)
-	structure(c, &batch)
+	structure(c, p)
+	structure(c, batch)
 	return nil
 }
 
@@ -103,7 +107,7 @@ func productsOf(op string, a, b, y *kernels.Arg) (p product, batch productBatch,
 	if max(m, n, k) > math.MaxInt32 {
 		return p, batch, kernels.Errorf(kernels.ErrDevice, op, "sizes above 2^31 are not supported: %d x %d x %d", m, k, n)
 	}
-	p.m, p.n, p.k = uint32(m), uint32(n), uint32(k)
+	p.m, p.n, p.k, p.cRow = uint32(m), uint32(n), uint32(k), uint32(n)
 	return p, batch, nil
 }
 

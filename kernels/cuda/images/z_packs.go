@@ -13,6 +13,8 @@ var (
 	packCrossEntropy []byte
 	//go:embed gather.pack
 	packGather []byte
+	//go:embed gemm.pack
+	packGemm []byte
 	//go:embed matmul.pack
 	packMatmul []byte
 	//go:embed move.pack
@@ -36,6 +38,7 @@ var packs = map[string][]byte{
 	"copy":          packCopy,
 	"cross_entropy": packCrossEntropy,
 	"gather":        packGather,
+	"gemm":          packGemm,
 	"matmul":        packMatmul,
 	"move":          packMove,
 	"norm":          packNorm,

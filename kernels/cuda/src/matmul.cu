@@ -1,40 +1,9 @@
 // Strict matrix products C = A B in the canonical order, which product.cuh describes. A bias, if there is one, is added
 // to the finished rows.
-//
-// Operands have any strides. Products of a batch follow each other in C, which has no gaps.
-#include "index.cuh"
+#include "batch.cuh"
 #include "product.cuh"
 
 namespace {
-
-// Product is the launch: element (i, k) of A lies at a + i*a_row + k*a_column, and so on. The batch places the
-// operands of each product.
-template <class T> struct Product {
-  T* c;
-  const T *a, *b, *bias;  // bias may be null
-  uint32_t m, n, k, unused;
-  int64_t a_row, a_column, b_row, b_column, bias_step;
-};
-
-using Batch = Shape64<2>;
-
-// Tile is where a block works in C.
-struct Tile {
-  uint32_t m0, n0;
-};
-
-// choose gives the block its tile, and p the operands of its product. Blocks count the tiles of a row of C first,
-// then rows, then products.
-template <class T> DEV Tile choose(Product<T>& p, const Batch& batch, uint32_t size) {
-  const uint32_t across = (p.n + size - 1) / size, down = (p.m + size - 1) / size;
-  const uint32_t row = blockIdx.x / across, number = row / down;
-  uint64_t at[2];
-  locate(batch, (uint64_t)number, at);
-  p.a += at[0];
-  p.b += at[1];
-  p.c += (uint64_t)number * p.m * p.n;
-  return {(row - number * down) * size, (blockIdx.x - row * across) * size};
-}
 
 // ---- tiles of 128 x 128 ------------------------------------------------------------------------------
 
@@ -172,7 +141,7 @@ DEV void large(Product<float> p, const Batch& batch) {
       for (int i = 0; i < 8; i++) total[i][j] = __fadd_rn(total[i][j], bias);
     }
   }
-  const bool wide = p.n % 4 == 0 && (uint64_t)p.c % 16 == 0;
+  const bool wide = p.n % 4 == 0 && p.c_row % 4 == 0 && (uint64_t)p.c % 16 == 0;
 #pragma unroll
   for (int i = 0; i < 8; i++) {
     const uint32_t r = m0 + row + i / 4 * kRows + i % 4;
@@ -180,7 +149,7 @@ DEV void large(Product<float> p, const Batch& batch) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       const uint32_t c = n0 + column + h * kColumns;
-      float* to = p.c + (uint64_t)r * p.n + c;
+      float* to = p.c + (uint64_t)r * p.c_row + c;
       if (wide && c < p.n)
         store<float4>(to, {total[i][4 * h], total[i][4 * h + 1], total[i][4 * h + 2], total[i][4 * h + 3]});
       else
@@ -201,7 +170,7 @@ template <class T> DEV void small(Product<T> p, const Batch& batch) {
   const auto all = [](uint32_t) { return 0u; };
   tile_product(room, a.from(tile.m0, 0), b.from(0, tile.n0), p.m - tile.m0, p.n - tile.n0, p.k, all, [&](uint32_t i, uint32_t j, T v) {
     const uint32_t c = tile.n0 + j;
-    p.c[(uint64_t)(tile.m0 + i) * p.n + c] = p.bias ? add(v, p.bias[c * p.bias_step]) : v;
+    p.c[(uint64_t)(tile.m0 + i) * p.c_row + c] = p.bias ? add(v, p.bias[c * p.bias_step]) : v;
   });
 }
 

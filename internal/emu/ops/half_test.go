@@ -1,0 +1,66 @@
+//go:build emu && cuda && cgo && linux
+
+package ops
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// TestHalfMatMul: matrix products in half precision and their gradients, against float64 on the CPU. Each is off by its
+// rounding, and by little of the sum of absolute values that it adds up.
+func TestHalfMatMul(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
+		for _, c := range [][3][]int{
+			{{33, 17}, {17, 40}, {33, 40}}, {{64, 32}, {32, 128}, {64, 128}}, {{2, 9, 24}, {24, 16}, {2, 9, 16}}, {{3, 2, 8, 16}, {3, 2, 16, 8}, {3, 2, 8, 8}}, {{5}, {5, 3}, {3}},
+		} {
+			var in []*tensor.Tensor
+			for k, shape := range c {
+				in = append(in, tensor.Uniform(uint64(k)+1, -1, 1, shape...).To(d))
+			}
+			product := func(s *tensor.Scope, dtype tensor.DType, prepare func(x *tensor.Tensor) *tensor.Tensor) [][]float64 {
+				a, b := s.Watch(s.In(prepare(in[0].To(dtype)))), s.Watch(s.In(prepare(in[1].To(dtype))))
+				y := a.MatMul(b)
+				// A dot product, whose gradient for y is exactly the third operand.
+				loss := y.Reshape(y.Len()).MatMul(s.In(prepare(in[2].To(dtype))).Reshape(y.Len()))
+				var all [][]float64
+				for _, v := range append(one(y), gradients(loss, a, b)...) {
+					all = append(all, tensor.ToSlice[float64](v))
+				}
+				return all
+			}
+			var exact, sizes, got [][]float64
+			must(t, cpu.Step(func(s *tensor.Scope) error {
+				exact = product(s, tensor.Float64, func(x *tensor.Tensor) *tensor.Tensor { return x })
+				sizes = product(s, tensor.Float64, (*tensor.Tensor).Abs)
+				return nil
+			}))
+			must(t, gpu.Step(func(s *tensor.Scope) error {
+				got = product(s, d, func(x *tensor.Tensor) *tensor.Tensor { return x })
+				return nil
+			}))
+			ulp := 0x1p-11
+			if d == tensor.BFloat16 {
+				ulp = 0x1p-8
+			}
+			for k := range exact {
+				for i, want := range exact[k] {
+					if most := math.Abs(want)*ulp + sizes[k][i]*0x1p-16; !(math.Abs(got[k][i]-want) <= most) {
+						t.Fatalf("%v %v: element %d of result %d is %v, want %v within %v", d, c, i, k, got[k][i], want, most)
+					}
+				}
+			}
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(fmt.Errorf("step: %w", err))
+	}
+}
