@@ -65,7 +65,7 @@ type Stream uint32
 
 // Event marks a point of a stream.
 type Event interface {
-	Done() bool // has everything before the mark finished?
+	Done() bool // has everything before the mark finished, copies to the host included? It does not wait
 }
 
 // Backend is a device. Its methods may be called from many goroutines.
@@ -74,7 +74,7 @@ type Backend interface {
 	Alloc(n int) (Buffer, error)                       // n bytes, aligned to 64; the content is undefined
 	Free(b Buffer)                                     // b is not used again
 	CopyIn(s Stream, dst Buffer, off int, src []byte)  // host to device; src may be reused on return
-	CopyOut(s Stream, dst []byte, src Buffer, off int) // device to host; dst is valid after Synchronize
+	CopyOut(s Stream, dst []byte, src Buffer, off int) // device to host; dst is valid after Synchronize, or when a later event is done
 	Supports(op *Op, d DType) bool                     // can Run take op on element type d?
 	Run(l *Launch) error                               // in the order of the stream
 	Record(s Stream) Event

@@ -326,3 +326,31 @@ func TestReopenGPU(t *testing.T) {
 		}
 	}
 }
+
+// Fetch does not wait, and polling makes the elements arrive.
+func TestFetch(t *testing.T) {
+	if !onFakeGPU(t, "") {
+		return
+	}
+	dev := openGPU(t)
+	var arrived func() []float64
+	if err := dev.Eval(func(s *tensor.Scope) error {
+		x := s.In(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
+		arrived = x.Slice(0, 1, 2).Fetch()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if v := arrived(); v != nil {
+		t.Errorf("%v has arrived at once: the host waited", v)
+	}
+	for range 1000 {
+		if v := arrived(); v != nil {
+			if !slices.Equal(v, []float64{4, 5, 6}) {
+				t.Errorf("got %v", v)
+			}
+			return
+		}
+	}
+	t.Error("nothing arrives")
+}

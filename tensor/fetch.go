@@ -1,8 +1,31 @@
 package tensor
 
-// Fetch begins to copy the elements of t to the host, without waiting for the device. The result gives them once they
-// have arrived, nil before.
+import (
+	"runtime"
+
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// Fetch begins to copy the elements of t to the host, without waiting for the device. The result gives them, in row-major
+// order, once they have arrived, and nil before: numbers that a training loop watches, one step late.
 func (t *Tensor) Fetch() (arrived func() []float64) {
-	v := ToSlice[float64](t)
-	return func() []float64 { return v }
+	t.alive("fetch")
+	dev := t.device()
+	if dev.inHostMemory() {
+		v := ToSlice[float64](t)
+		return func() []float64 { return v }
+	}
+	c := t.Detach().Contiguous()
+	data := make([]byte, c.Len()*c.dtype.Size())
+	dev.shared.backend.CopyOut(0, data, c.blk.buf, c.layout.Offset*c.dtype.Size())
+	mark := dev.shared.backend.Record(0)
+	runtime.KeepAlive(c)
+	dtype, shape := c.dtype, c.Shape()
+	var v []float64
+	return func() []float64 {
+		if v == nil && mark.Done() {
+			v = ToSlice[float64](newTensor(hostBlock(cpu.Wrap(data), "fetch"), dtype, shape, nil))
+		}
+		return v
+	}
 }

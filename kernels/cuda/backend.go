@@ -298,11 +298,12 @@ func typeOf(l *kernels.Launch) kernels.DType {
 // Event is a mark in a stream.
 type event struct {
 	b      *Backend
+	s      *stream
 	handle C.CUevent
 	dead   bool // the device failed before the mark was made
 }
 
-// Done tells whether everything before the mark has finished. After a failure of the device it is true, so that
+// Done tells whether everything before the mark has finished, and copies to the host have arrived. After a failure of the device it is true, so that
 // nobody waits for ever; Synchronize tells of the failure.
 func (e *event) Done() bool {
 	if e.dead || e.b.usable("event") != nil {
@@ -313,6 +314,9 @@ func (e *event) Done() bool {
 		return false
 	}
 	e.b.postpone(e.b.check("event", "asking for progress", int(rc)))
+	if rc == C.CUDA_SUCCESS {
+		e.b.postpone(e.b.out.deliver(e.s))
+	}
 	return true
 }
 
@@ -339,6 +343,7 @@ func (b *Backend) record(id kernels.Stream, e *event) error {
 	if e.handle, err = b.events.get(b); err != nil {
 		return err
 	}
+	e.s = s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := b.check("record", "marking a stream", int(C.weft_event_record(b.ctx.handle, e.handle, s.handle))); err != nil {
