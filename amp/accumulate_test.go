@@ -39,14 +39,14 @@ func TestAccumulate(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			train := func(bounds []int) (weights []float64, loss float64) {
 				dev, err := tensor.Open("cpu", tensor.Seed(7))
-				check(t, err)
+				must(t, err)
 				defer dev.Close()
 				model := nn.Sequential(nn.NewLinear(4, 8), nn.GELU, nn.NewLinear(8, classes))
-				check(t, nn.Init(dev, model))
+				must(t, nn.Init(dev, model))
 				opt := optim.New(optim.SGD{LR: 1, Momentum: 0.9}, model, optim.Clip(0.1))
 				scaler := amp.NewGradScaler(amp.Enabled(c.lower == tensor.Float16))
 				for range 3 {
-					check(t, dev.Step(func(s *tensor.Scope) error {
+					must(t, dev.Step(func(s *tensor.Scope) error {
 						in, want := s.In(tensor.FromSlice(x, rows, 4)), s.In(tensor.FromSlice(targets, rows))
 						l := autograd.Accumulate(s, len(bounds)-1, float64(counted), func(i int) *tensor.Tensor {
 							lo, hi := bounds[i], bounds[i+1]
@@ -78,11 +78,11 @@ func TestAccumulate(t *testing.T) {
 // The mean over each part, and then over the parts, is another gradient; this is what Accumulate avoids.
 func TestMeanOfMeans(t *testing.T) {
 	dev, err := tensor.Open("cpu")
-	check(t, err)
+	must(t, err)
 	defer dev.Close()
 	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{1}, 1))
 	terms := []float64{1, 2, 30}
-	check(t, dev.Step(func(s *tensor.Scope) error {
+	must(t, dev.Step(func(s *tensor.Scope) error {
 		x := s.In(tensor.FromSlice(terms, 3))
 		mean := autograd.Accumulate(s, 2, 3, func(i int) *tensor.Tensor {
 			return x.Slice(0, 2*i, 2+i).Mul(w).Sum() // two terms, then one

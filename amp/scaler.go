@@ -19,8 +19,8 @@ type Optimizer interface {
 	// StepScaled is Step with the gradients times inv, which has one element. Where their norm is not finite it changes
 	// nothing but clears them, and the result, of one element, is 1; else it is 0.
 	StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error)
-	// Unscale multiplies the gradients of the step by inv, in place.
-	Unscale(s *tensor.Scope, inv *tensor.Tensor)
+	// Unscale multiplies the gradients of the step by inv, in place; overflow is as that of StepScaled.
+	Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor)
 }
 
 // GradScaler multiplies a loss so that float16 gradients stay within their range, divides the gradients again before
@@ -30,11 +30,11 @@ type Optimizer interface {
 //
 // A GradScaler is used by one step at a time. Make it with [NewGradScaler].
 type GradScaler struct {
-	first    State              // before the first step; its options hold
-	state    []*tensor.Tensor   // scale, tracker, skipped, skipped in a row: float32, one element each
-	arrived  func() []float64   // the state after the last update, nil until it is on the host
-	step     *tensor.Scope      // that the following belong to
-	unscaled map[Optimizer]bool // Unscale was called
+	first    State                        // before the first step; its options hold
+	state    []*tensor.Tensor             // scale, tracker, skipped, skipped in a row: float32, one element each
+	arrived  func() []float64             // the state after the last update, nil until it is on the host
+	step     *tensor.Scope                // that the following belong to
+	unscaled map[Optimizer]*tensor.Tensor // whether the gradients that Unscale divided overflowed
 	stepped  bool
 }
 
@@ -95,8 +95,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("the growth factor %v must be above 1", o.Growth)
 	case !(o.Backoff > 0 && o.Backoff < 1):
 		return fmt.Errorf("the backoff factor %v must be between 0 and 1", o.Backoff)
-	case o.Interval < 1:
-		return fmt.Errorf("the growth interval %d must be at least 1", o.Interval)
+	case o.Interval < 1 || o.Interval > 1<<24: // to where float32 counts
+		return fmt.Errorf("the growth interval %d must be between 1 and %d", o.Interval, 1<<24)
 	case o.MaxSkips < 1:
 		return fmt.Errorf("%d skipped updates in a row; at least 1 must be allowed", o.MaxSkips)
 	}
@@ -106,16 +106,17 @@ func (o *Options) check() error {
 // smallest is the smallest normal float32: the reciprocal of any scale from there on is finite.
 const smallest = 1. / (1 << 63) / (1 << 63)
 
-// update moves the state on. bad is how many optimizers had an overflow.
+// update moves the state on. bad is how many optimizers had an overflow. Products are made in float64, as PyTorch does, and
+// rounded by the float32 state they go to, where all from top on would be infinite.
 var update = must(tensor.Pointwise("grad_scaler", `
 	count = tracker + 1
 	due = interval <= count
 	up = scale*growth
-	where(0 < bad, max(scale*backoff, floor), where(due && up < inf, up, scale))
+	where(0 < bad, max(scale*backoff, floor), where(due && up < top, up, scale))
 	where(0 < bad || due, 0, count)
 	where(0 < bad, skipped + 1, skipped)
 	where(0 < bad, streak + 1, 0)`,
-	[]string{"scale", "tracker", "skipped", "streak", "bad"}, "growth", "backoff", "interval", "floor"))
+	[]string{"scale", "tracker", "skipped", "streak", "bad"}, "growth", "backoff", "interval", "floor", "top"))
 
 func must(op *tensor.Op, err error) *tensor.Op {
 	if err != nil {
@@ -161,9 +162,17 @@ func (g *GradScaler) Scale(loss *tensor.Tensor) *tensor.Tensor {
 // begin forgets what belongs to an earlier step.
 func (g *GradScaler) begin(s *tensor.Scope) {
 	if g.step != s {
-		g.step, g.stepped, g.unscaled = s, false, map[Optimizer]bool{}
+		left := g.halfway()
+		g.step, g.stepped, g.unscaled = s, false, map[Optimizer]*tensor.Tensor{}
+		if left {
+			tensor.Fail(tensor.ErrStep, "grad_scaler", "an earlier step called Unscale and not Step: the gradients it left are divided, "+
+				"those that come are not; call Unscale in the step that updates, and ClearGrads to go on from here")
+		}
 	}
 }
+
+// halfway tells whether there are gradients that Unscale has divided and no Step has taken.
+func (g *GradScaler) halfway() bool { return len(g.unscaled) > 0 && !g.stepped && !g.step.Failed() }
 
 // ready fails if the gradients of the step cannot be divided now.
 func (g *GradScaler) ready(s *tensor.Scope, call string) {
@@ -183,11 +192,13 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 		return
 	}
 	g.ready(s, "Unscale")
-	if g.unscaled[opt] {
+	if g.unscaled[opt] != nil {
 		tensor.Fail(tensor.ErrStep, "grad_scaler", "Unscale twice for one optimizer in one step; its gradients would be divided twice")
 	}
-	g.unscaled[opt] = true
-	g.plain(s, func() { opt.Unscale(s, g.inverse(s)) })
+	g.plain(s, func() []*tensor.Tensor {
+		g.unscaled[opt] = opt.Unscale(s, g.inverse(s))
+		return []*tensor.Tensor{g.unscaled[opt]}
+	})
 }
 
 // Step lets every optimizer of a step update its parameters, but for those whose gradients overflowed, and then moves the
@@ -196,6 +207,11 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 	if len(opts) == 0 {
 		tensor.Fail(tensor.ErrValue, "grad_scaler", "Step needs an optimizer")
+	}
+	for i, opt := range opts {
+		if slices.Contains(opts[:i], opt) {
+			tensor.Fail(tensor.ErrValue, "grad_scaler", "Step is given optimizer %d twice", i)
+		}
 	}
 	if g.first.Off {
 		for _, opt := range opts {
@@ -206,39 +222,46 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 		return nil
 	}
 	g.ready(s, "Step")
+	for opt := range g.unscaled {
+		if !slices.Contains(opts, opt) {
+			tensor.Fail(tensor.ErrStep, "grad_scaler", "Step without an optimizer that Unscale was called for; its gradients would meet others that are not divided")
+		}
+	}
 	g.checkSkips()
 	var err error
-	g.plain(s, func() {
+	g.plain(s, func() []*tensor.Tensor {
 		inv, one := g.inverse(s), s.Full(1, tensor.Float32)
 		bad := s.Full(0, tensor.Float32)
 		for _, opt := range opts {
 			by := inv
-			if g.unscaled[opt] {
-				by = one
+			if overflow := g.unscaled[opt]; overflow != nil {
+				by = one.Div(one.Sub(overflow)) // infinite after an overflow, whatever has become of the gradients since
 			}
 			var overflow *tensor.Tensor
 			if overflow, err = opt.StepScaled(s, by); err != nil {
-				return
+				return nil
 			}
 			bad = bad.Add(overflow)
 		}
-		numbers := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min}
-		s.Update(update, 0, 1, g.state, append(slices.Clone(g.state), bad), numbers)
+		numbers := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min, 0x1p128 - 0x1p103}
+		old := []*tensor.Tensor{s.In(g.state[0]).To(tensor.Float64)}
+		s.Update(update, 0, 1, g.state, append(append(old, g.state[1:]...), bad), numbers)
 		var now []*tensor.Tensor
 		for _, t := range g.state {
 			now = append(now, s.In(t))
 		}
 		g.arrived = tensor.Stack(0, now...).Fetch()
 		g.stepped = true
+		return nil
 	})
 	return err
 }
 
 // plain runs f in a region of its own, not recorded and without autocast.
-func (g *GradScaler) plain(s *tensor.Scope, f func()) {
-	s.Region("grad_scaler", func() []*tensor.Tensor {
-		s.With(f, tensor.NoGrad, Autocast(tensor.Float32))
-		return nil
+func (g *GradScaler) plain(s *tensor.Scope, f func() []*tensor.Tensor) {
+	s.Region("grad_scaler", func() (keep []*tensor.Tensor) {
+		s.With(func() { keep = f() }, tensor.NoGrad, Autocast(tensor.Float32))
+		return keep
 	})
 }
 
@@ -268,7 +291,7 @@ type State struct {
 
 // State waits for the device and reads the state. Between Unscale and Step it fails.
 func (g *GradScaler) State() State {
-	if !g.stepped && len(g.unscaled) > 0 {
+	if g.halfway() {
 		tensor.Fail(tensor.ErrStep, "grad_scaler", "State between Unscale and Step; save after the step")
 	}
 	st := g.first
@@ -281,7 +304,11 @@ func (g *GradScaler) State() State {
 
 // Restore takes the state that State returned. It fails, and changes nothing, if that is none.
 func (g *GradScaler) Restore(st State) error {
-	if err := st.check(); err != nil {
+	err := st.check()
+	if err == nil && min(st.Tracker, st.Skipped, st.SkippedInRow) < 0 {
+		err = fmt.Errorf("a count is negative: %d, %d, %d", st.Tracker, st.Skipped, st.SkippedInRow)
+	}
+	if err != nil {
 		return fmt.Errorf("grad_scaler: no state of a scaler: %w", err)
 	}
 	g.first, g.arrived = st, nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -179,25 +180,29 @@ func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *t
 	if err := o.prepare(s.Device(), o.clip > 0 || inv != nil); err != nil {
 		return nil, err
 	}
-	runs := o.runs(s)
+	runs := o.runs(s, inv != nil)
 	for i, a := range o.arenas {
 		if len(runs[i]) > 0 {
 			s.Claim(a.Arena)
 		}
 	}
 	s.Region(o.rule.Name(), func() []*tensor.Tensor {
-		s.With(func() { overflow = o.step(s, runs, inv) }, tensor.NoGrad)
+		s.With(func() { overflow = o.step(s, runs, inv) }, tensor.NoGrad, amp.Autocast(tensor.Float32))
 		return []*tensor.Tensor{overflow}
 	})
 	return overflow, nil
 }
 
-// runs are the ranges of the arenas that an update passes over.
-func (o *Optimizer) runs(s *tensor.Scope) (runs [][]run) {
+// runs are the ranges of the arenas that an update passes over; scaled gradients must have the range to be unscaled in.
+func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 	total := 0
 	for _, a := range o.arenas {
 		_, present := s.Grads(a.Arena)
 		r := a.runs(present, o.noDecay)
+		if scaled && len(r) > 0 && a.DType() == tensor.Float16 {
+			tensor.Fail(tensor.ErrDType, o.rule.Name(), "the gradient of %v is float16, where it would vanish when unscaled; keep parameters in "+
+				"float32, amp.Autocast casts them", a.Params()[r[0].first])
+		}
 		runs = append(runs, r)
 		total += len(r)
 	}
@@ -210,15 +215,22 @@ func (o *Optimizer) runs(s *tensor.Scope) (runs [][]run) {
 // unscale is what Unscale does to an element.
 var unscale = must(tensor.Pointwise("unscale", "g*inv", []string{"g", "inv"}))
 
-// Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place.
-func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) {
-	for i, rs := range o.runs(s) {
+// Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place. Where their norm is
+// then not finite overflow, of one element, is 1; else it is 0.
+func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor) {
+	runs := o.runs(s, true)
+	overflow = overflowed(o.gradNorm(s, runs, inv.To(tensor.Float64)))
+	for i, rs := range runs {
 		grads, _ := s.Grads(o.arenas[i].Arena)
 		for _, r := range rs {
 			s.Update(unscale, r.lo, r.hi, []*tensor.Tensor{grads}, []*tensor.Tensor{grads, inv.To(grads.DType())}, nil)
 		}
 	}
+	return overflow
 }
+
+// overflowed is 1 if the norm is not finite, else 0.
+func overflowed(norm *tensor.Tensor) *tensor.Tensor { return norm.IsFinite().Not().To(tensor.Float32) }
 
 func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (skip *tensor.Tensor) {
 	scale, skip := s.Full(1, tensor.Float64), s.Full(0, tensor.Float32)
@@ -229,7 +241,7 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 		norm := o.gradNorm(s, runs, scale)
 		o.norm.Assign(norm)
 		if inv != nil {
-			skip = norm.IsFinite().Not().To(tensor.Float32)
+			skip = overflowed(norm)
 		}
 		if o.clip > 0 { // min(1, clip/(norm + 1e-6))
 			scale = scale.Mul(norm.AddScalar(1e-6).Reciprocal().Scale(o.clip).Minimum(s.Full(1, tensor.Float64)))

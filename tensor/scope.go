@@ -54,6 +54,7 @@ type Scope struct {
 	busy     atomic.Int32
 	backward int  // depth of running backward passes
 	ended    bool // the step returned
+	failed   bool // with an error
 	leaves   map[*param]*Node
 	uploads  map[*Tensor]*Tensor // copies of host data on the device
 	casts    map[lowered]*Tensor // copies of parameters in half precision
@@ -89,6 +90,7 @@ func (d *Device) run(f func(*Scope) error, m Mode, opts []Option) (err error) {
 	defer func() {
 		defer func() {
 			if !committed {
+				s.failed = true
 				s.abandon()
 			}
 			s.end()
@@ -129,6 +131,9 @@ func (s *Scope) end() {
 	}
 	s.leaves, s.uploads, s.casts, s.scratch, s.launch = nil, nil, nil, Ctx{}, kernels.Launch{}
 }
+
+// Failed tells whether the step has ended with an error, so that the gradients it made are gone.
+func (s *Scope) Failed() bool { return s.failed }
 
 // Device is the device the step runs on.
 func (s *Scope) Device() *Device { return s.dev }
