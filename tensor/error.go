@@ -1,11 +1,7 @@
 package tensor
 
 import (
-	"path"
-	"runtime"
-	"strconv"
-	"strings"
-
+	"github.com/weft-ml/weft/internal/caller"
 	"github.com/weft-ml/weft/kernels"
 )
 
@@ -30,7 +26,7 @@ var (
 // step the error comes back from the step.
 func Fail(kind error, op, format string, args ...any) {
 	e := kernels.Errorf(kind, op, format, args...)
-	e.Site = callSite()
+	e.Site = caller.Site()
 	panic(e)
 }
 
@@ -47,38 +43,4 @@ func Try(f func()) (err error) {
 	}()
 	f()
 	return nil
-}
-
-const module = "github.com/weft-ml/weft/"
-
-// callSite is the innermost caller outside the library, as file:line.
-func callSite() string {
-	pcs := make([]uintptr, 64)
-	n := runtime.Callers(2, pcs)
-	for n == len(pcs) { // deeply nested modules
-		pcs = make([]uintptr, 4*n)
-		n = runtime.Callers(2, pcs)
-	}
-	frames := runtime.CallersFrames(pcs[:n])
-	for {
-		f, more := frames.Next()
-		if !inLibrary(f.Function, f.File) {
-			return path.Base(f.File) + ":" + strconv.Itoa(f.Line)
-		}
-		if !more {
-			return ""
-		}
-	}
-}
-
-// inLibrary tells library code from its callers. Tests, examples and commands of this module are callers.
-func inLibrary(function, file string) bool {
-	if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "reflect.") {
-		return true
-	}
-	in, ok := strings.CutPrefix(function, module)
-	if !ok || strings.HasSuffix(file, "_test.go") {
-		return false
-	}
-	return !strings.HasPrefix(in, "examples/") && !strings.HasPrefix(in, "cmd/") && !strings.HasPrefix(in, "bench")
 }

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
 )
 
 // noise is n bytes that differ from what any other seed gives.
@@ -476,18 +477,23 @@ func TestLaunchRefused(t *testing.T) {
 // A kernel that fails in the middle: whoever waits next learns of it and of what may have caused it; the device
 // takes no more work, in this process.
 func TestFault(t *testing.T) {
+	needFake(t)
 	if !inChild(t) {
 		return
 	}
 	fakeImages(t)
 	b := device(t)
 	m := alloc(t, b, 12)
+	shot := &kernels.Launch{Op: noopOp, Out: []kernels.Arg{vector(m, 0, 1)}}
+	var noops, faulty string
 	for range 70 {
-		if err := run(b, noopOp, m); err != nil {
+		noops = nextLine()
+		if err := b.Run(shot); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := run(b, faultOp, m); err != nil {
+	shot.Op, faulty = faultOp, nextLine()
+	if err := b.Run(shot); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -503,7 +509,7 @@ func TestFault(t *testing.T) {
 	}
 	// Marks were written after launches 32 and 64: 12 are left.
 	want := "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; seen while synchronize was waiting for the device; " +
-		"not known to be finished on stream 0: 12 launches: noop (noop_f32) noop (noop_f32) noop (noop_f32) noop (noop_f32) noop (noop_f32) noop (noop_f32) fault (fault_f32) add (add_f32)"
+		"not known to be finished on stream 0: 12 launches: " + strings.Repeat("noop (noop_f32) at "+noops+", ", 6) + "fault (fault_f32) at " + faulty + ", add (add_f32) at backend_test.go:"
 	if !strings.Contains(err.Error(), want) {
 		t.Errorf("%q does not say %q", err, want)
 	}
@@ -526,6 +532,7 @@ func TestFault(t *testing.T) {
 
 // In synchronous mode the operation that fails says so itself.
 func TestSynchronousFault(t *testing.T) {
+	needFake(t)
 	if !inChild(t, "WEFT_CUDA_SYNC=1") {
 		return
 	}
@@ -537,13 +544,36 @@ func TestSynchronousFault(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := run(b, faultOp, m)
-	if !errors.Is(err, ErrFault) || !strings.HasPrefix(err.Error(), "fault: cuda:0") || !strings.Contains(err.Error(), "1 launches: fault (fault_f32)") {
+	s, err := b.stream(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noop, err := b.images.function(b, "noop_f32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fault, err := b.images.function(b, "fault_f32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.call.reset("several")
+	for _, f := range []*function{noop, fault, noop} {
+		if err := s.call.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	site := nextLine()
+	err = s.submit()
+	s.mu.Unlock()
+	if !errors.Is(err, ErrFault) || !strings.HasPrefix(err.Error(), "several: cuda:0") || !strings.Contains(err.Error(), "running fault_f32; ") ||
+		!strings.Contains(err.Error(), "1 launches: several (fault_f32) at "+site+"; what was") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestLost(t *testing.T) {
+	needFake(t)
 	if !inChild(t) {
 		return
 	}
@@ -563,11 +593,11 @@ func TestLost(t *testing.T) {
 func TestSuspects(t *testing.T) {
 	var g launchLog
 	for i := range 2000 {
-		g.add("op"+itoa(i), []string{"k"})
+		g.add("op"+itoa(i), "main.go:1", []string{"k"})
 	}
 	g.confirm(100)
 	got := g.suspects(3)
-	if !strings.HasPrefix(got, "; not known to be finished on stream 3: 1900 launches: op976 (k) ") || !strings.Contains(got, " op983 (k) ... op1992 (k)") || !strings.HasSuffix(got, " op1999 (k)") {
+	if !strings.HasPrefix(got, "; not known to be finished on stream 3: 1900 launches: op976 (k) at main.go:1, ") || !strings.Contains(got, " op983 (k) at main.go:1, ..., op1992 (k)") || !strings.HasSuffix(got, ", op1999 (k) at main.go:1") {
 		t.Error(got)
 	}
 	g.confirm(2000)
@@ -576,36 +606,94 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
+// Every kind of plan, from Run to the driver, without Go memory; kernels_test.go looks at each plan in all its branches.
 func TestLaunchAllocatesNothing(t *testing.T) {
-	fakeImages(t)
-	b := device(t)
-	m := alloc(t, b, 12)
-	l := &kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(m, 0, 1)}, In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}
-	if n := testing.AllocsPerRun(100, func() {
-		if err := b.Run(l); err != nil {
-			t.Fatal(err)
+	for _, l := range launches(t) {
+		b := device(t)
+		prepare(t, b, l)
+		if n := testing.AllocsPerRun(20, func() {
+			if err := b.Run(l); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations a launch", l.Op.Name, n)
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations a launch", n)
+		if err := b.Synchronize(0); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
-// The path of a launch from the Go side, on a driver that only queues it.
+// launches are launches of several kinds, for kernels that the fake driver has by name only.
+func launches(t testing.TB) []*kernels.Launch {
+	fakeImages(t)
+	symbols := []string{"noop_f32", "pointwise", "matmul_f32", "matmul_large_f32", "sum_rows_f32", "sum_columns_f32", "sum_strided64_f32", "divide_f32",
+		"softmax_fwd_short_f32", "softmax_fwd_long_f32", "norm_f32", "copy_b4", "select_b16"}
+	fakeLibrary(t, &image{family: "kinds", target: "sm_90", symbols: symbols, code: coded("fake " + strings.Join(symbols, " "))})
+	shaped := func(shape ...int) kernels.Arg {
+		return kernels.Arg{Layout: kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}}
+	}
+	ids := shaped(5)
+	ids.DType = kernels.Int64
+	row := func(name, kernel string, ints []int, out kernels.Arg, in ...kernels.Arg) *kernels.Launch {
+		return &kernels.Launch{Op: &kernels.Op{Name: name, Kernel: kernel}, Ints: ints, Floats: []float64{1e-5}, In: in, Out: []kernels.Arg{out}}
+	}
+	plus := row("add", "", nil, shaped(4, 8), shaped(4, 8), shaped(4, 8))
+	plus.Op.Expr = expr.Must("x + y", []string{"x", "y"}, nil)
+	plus.Op.Name = "pointwise add"
+	norm := row("rms_norm", "rms_norm", []int{1}, shaped(4, 8), shaped(4, 8), shaped(8))
+	norm.Out = append(norm.Out, shaped(4))
+	return []*kernels.Launch{
+		row("noop", "noop", nil, shaped(1)),
+		plus,
+		row("sum of rows", "sum", []int{1}, shaped(3), shaped(3, 40000)),
+		row("sum of columns", "sum", []int{0}, shaped(40), shaped(30, 40)),
+		row("mean", "mean", []int{0, 2}, shaped(5), shaped(4, 5, 6)),
+		row("softmax", "softmax", []int{1}, shaped(3, 100), shaped(3, 100)),
+		row("softmax of long rows", "softmax", []int{1}, shaped(3, 2000), shaped(3, 2000)),
+		row("matmul", "matmul", nil, shaped(2, 8, 9), shaped(2, 8, 5), shaped(5, 9)),
+		row("large matmul", "matmul", nil, shaped(2000, 2000), shaped(2000, 5), shaped(5, 2000)),
+		norm,
+		row("cat", "cat", []int{0}, shaped(6, 4), shaped(2, 4), shaped(4, 4)),
+		row("index_select", "index_select", []int{0}, shaped(5, 8), shaped(9, 8), ids),
+	}
+}
+
+// prepare gives a launch operands, and a kernel to an expression.
+func prepare(t testing.TB, b *Backend, l *kernels.Launch) {
+	m := alloc(t, b, 16<<20)
+	for _, as := range [2][]kernels.Arg{l.In, l.Out} {
+		for i := range as {
+			as[i].Buf = m
+		}
+	}
+	if l.Op.Expr != nil {
+		f, err := b.images.function(b, "pointwise")
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := keyOf(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.images.expressions = map[pointwiseKey]*pointwiseFamily{key: {f, f, f, 4}}
+	}
+}
+
+// The path of a launch from Run to the driver and back; the driver forgets it.
 func BenchmarkRun(b *testing.B) {
-	fakeImages(b)
-	dev := device(b)
-	m := alloc(b, dev, 12)
-	l := &kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(m, 0, 1)}, In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if err := dev.Run(l); err != nil {
-			b.Fatal(err)
-		}
-		if i%1000 == 999 {
-			b.StopTimer()
-			dev.Synchronize(0)
-			b.StartTimer()
-		}
+	b.Setenv("FAKE_CUDA", "leaks=1,forget=1")
+	for _, l := range launches(b) {
+		b.Run(l.Op.Name, func(b *testing.B) {
+			dev := device(b)
+			prepare(b, dev, l)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := dev.Run(l); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

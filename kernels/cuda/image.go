@@ -191,11 +191,18 @@ type loader struct {
 	expressions map[pointwiseKey]*pointwiseFamily
 }
 
-// function returns an entry point, loading its image if need be.
+// function returns an entry point, loading its image if need be. It keeps a copy of the symbol, so that callers put
+// symbols together without allocating.
 func (l *loader) function(b *Backend, symbol string) (*function, error) {
+	l.mu.RLock()
+	f := l.functions[symbol]
+	l.mu.RUnlock()
+	if f != nil {
+		return f, nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.load(b, symbol)
+	return l.load(b, strings.Clone(symbol))
 }
 
 // load is function with mu held.

@@ -46,28 +46,11 @@ func (l *loader) kernel(b *Backend, op *kernels.Op, d kernels.DType) (*kernel, e
 	if k := l.known(op, d); k != nil {
 		return k, nil
 	}
-	p := plans[base(op)]
-	if p == nil && op.Expr != nil {
-		return pointwiseKernel, nil
-	}
-	if f := everyType[base(op)]; f != nil {
-		return &kernel{plan: f}, nil
-	}
-	if f := families[base(op)]; f != nil && d == kernels.Float32 {
-		return &kernel{plan: f}, nil
-	}
-	if p == nil {
-		return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v", b.Name(), b.gpu.Name, d)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f, err := l.load(b, base(op)+"_"+suffixes[d])
+	k, err := l.choose(b, op, d)
 	if err != nil {
-		kind := kernels.ErrDevice
-		if e := (*kernels.Error)(nil); errors.As(err, &e) {
-			kind = e.Kind
-		}
-		return nil, kernels.Errorf(kind, op.Name, "device %s (%s) has no kernel for this operation on %v: %v", b.Name(), b.gpu.Name, d, err)
+		return nil, err
 	}
 	if l.kernels == nil {
 		l.kernels = map[*kernels.Op]*byType{}
@@ -75,9 +58,34 @@ func (l *loader) kernel(b *Backend, op *kernels.Op, d kernels.DType) (*kernel, e
 	if l.kernels[op] == nil {
 		l.kernels[op] = &byType{}
 	}
-	k := &kernel{f, p}
 	l.kernels[op][d] = k
 	return k, nil
+}
+
+// choose is kernel for one that was not used before. mu is held.
+func (l *loader) choose(b *Backend, op *kernels.Op, d kernels.DType) (*kernel, error) {
+	p, symbol := plans[base(op)], base(op)
+	if p == nil && op.Expr != nil {
+		return pointwiseKernel, nil
+	}
+	if f := everyType[symbol]; f != nil {
+		return &kernel{plan: f}, nil
+	}
+	if f := families[symbol]; f != nil && d == kernels.Float32 {
+		return &kernel{plan: f}, nil
+	}
+	if p == nil {
+		return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v", b.Name(), b.gpu.Name, d)
+	}
+	f, err := l.load(b, symbol+"_"+suffixes[d])
+	if err != nil {
+		kind := kernels.ErrDevice
+		if e := (*kernels.Error)(nil); errors.As(err, &e) {
+			kind = e.Kind
+		}
+		return nil, kernels.Errorf(kind, op.Name, "device %s (%s) has no kernel for this operation on %v: %v", b.Name(), b.gpu.Name, d, err)
+	}
+	return &kernel{f, p}, nil
 }
 
 // known is kernel for one that was used before, else nil.

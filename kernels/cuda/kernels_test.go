@@ -18,10 +18,15 @@ import (
 // kernelDevice opens the device for a test of kernels.
 func kernelDevice(t testing.TB) *Backend {
 	t.Helper()
+	needKernels(t)
+	return device(t)
+}
+
+func needKernels(t testing.TB) {
+	t.Helper()
 	if onFake {
 		t.Skip("needs the emulator or a GPU: WEFT_CUDA_DRIVER=build/emu/libcuda_emu.so")
 	}
-	return device(t)
 }
 
 // value is content of an operand: the bytes of its buffer, and the layout of its elements there.
@@ -166,6 +171,9 @@ func sameAsCPU(t testing.TB, b *Backend, l *kernels.Launch, in, out []value) {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
+	if n := planAllocations(t, b, l, in, out); n != 0 {
+		t.Errorf("%s: planning allocates %v times", name, n)
+	}
 	for i := range want {
 		size := out[i].dtype.Size()
 		for at := 0; at+size <= len(want[i]); at += size {
@@ -175,6 +183,35 @@ func sameAsCPU(t testing.TB, b *Backend, l *kernels.Launch, in, out []value) {
 			}
 		}
 	}
+}
+
+// planAllocations is how often the plan of a launch allocates Go memory.
+func planAllocations(t testing.TB, b *Backend, l *kernels.Launch, in, out []value) float64 {
+	l = l.Clone()
+	m := alloc(t, b, 1<<16)
+	defer b.Free(m)
+	for _, v := range in {
+		l.In = append(l.In, kernels.Arg{Buf: m, DType: v.dtype, Layout: v.Layout})
+	}
+	for _, v := range out {
+		l.Out = append(l.Out, kernels.Arg{Buf: m, DType: v.dtype, Layout: v.Layout})
+	}
+	s, err := b.stream(l.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return testing.AllocsPerRun(5, func() {
+		k, err := b.images.kernel(b, l.Op, typeOf(l))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.call.reset(l.Op.Name)
+		if err := k.plan(&s.call, k, l); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 func sameElement(d kernels.DType, x, y []byte) bool {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/weft-ml/weft/internal/caller"
 	"github.com/weft-ml/weft/kernels"
 )
 
@@ -129,39 +130,46 @@ func (c *call) tensorMap(m *tensorMap) {
 	copy(c.space(unsafe.Sizeof(*m.p), C.WEFT_ARG_ALIGNMENT), unsafe.Slice((*byte)(unsafe.Pointer(m.p)), unsafe.Sizeof(*m.p)))
 }
 
-// submit queues the launches of the stream's call. s.mu is held.
+// submit queues the launches of the stream's call, in synchronous mode one by one, each of which it waits for. s.mu is
+// held.
 func (s *stream) submit() error {
-	c := &s.call
-	if len(c.launches) == 0 {
+	n := len(s.call.launches)
+	if !s.b.sync {
+		return s.queue(0, n)
+	}
+	for i := range n {
+		if err := s.queue(i, i+1); err != nil {
+			return err
+		}
+		if rc := int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
+			return s.b.failed(s.call.op, "running "+s.call.names[i], rc)
+		}
+		s.log.confirm(s.log.queued())
+	}
+	return nil
+}
+
+// queue gives launches [from, to) of the call to the driver. s.mu is held.
+func (s *stream) queue(from, to int) error {
+	if from == to {
 		return nil
 	}
-	mark, due := s.log.add(c.op, c.names)
+	c := &s.call
+	mark, due := s.log.add(c.op, caller.Site(), c.names[from:to])
 	var progress C.CUdeviceptr
 	if due {
 		progress = s.log.markAddr
 	}
 	var done C.int
-	rc := C.weft_launch_all(s.b.ctx.handle, s.handle, unsafe.SliceData(c.launches), C.int(len(c.launches)),
-		unsafe.Pointer(unsafe.SliceData(c.values)), (*C.uint32_t)(unsafe.SliceData(c.offsets)), progress, C.uint32_t(mark), &done)
-	if rc != C.CUDA_SUCCESS && int(done) == len(c.launches) {
+	rc := C.weft_launch_all(s.b.ctx.handle, s.handle, &c.launches[from], C.int(to-from),
+		(*C.uint8_t)(unsafe.SliceData(c.values)), (*C.uint32_t)(unsafe.SliceData(c.offsets)), progress, C.uint32_t(mark), &done)
+	if rc != C.CUDA_SUCCESS && from+int(done) == to {
 		s.log.dropMarks() // the mark alone failed; what is wrong with the device, the next call tells
 		rc = C.CUDA_SUCCESS
 	}
 	if rc != C.CUDA_SUCCESS {
-		s.log.drop(len(c.launches) - int(done) - 1)
-		return s.b.failed(c.op, "launching "+c.names[done], int(rc))
+		s.log.drop(to - from - int(done) - 1)
+		return s.b.failed(c.op, "launching "+c.names[from+int(done)], int(rc))
 	}
-	if s.b.sync {
-		return s.settle()
-	}
-	return nil
-}
-
-// settle waits for the launches of the call, so that a failure is theirs. s.mu is held.
-func (s *stream) settle() error {
-	if rc := int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
-		return s.b.failed(s.call.op, "running "+s.call.names[0], rc)
-	}
-	s.log.confirm(s.log.queued())
 	return nil
 }

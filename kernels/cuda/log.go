@@ -35,7 +35,7 @@ type launchLog struct {
 }
 
 // logged is a launch.
-type logged struct{ op, kernel string }
+type logged struct{ op, kernel, site string }
 
 // open gets memory for marks; a driver that has none to give only makes reports less exact.
 func (g *launchLog) open(ctx context) {
@@ -57,13 +57,14 @@ func (g *launchLog) free() {
 	g.dropMarks()
 }
 
-// add notes the launches of an operation. It returns the number of launches so far, and whether that is to be marked.
-func (g *launchLog) add(op string, kernels []string) (queued uint64, due bool) {
+// add notes the launches of an operation that site asked for. It returns the number of launches so far, and whether that
+// is to be marked.
+func (g *launchLog) add(op, site string, kernels []string) (queued uint64, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before := g.next / markEvery
 	for _, k := range kernels {
-		g.ring[g.next%logSize] = logged{op, k}
+		g.ring[g.next%logSize] = logged{op, k, site}
 		g.next++
 	}
 	return g.next, g.next/markEvery != before
@@ -116,12 +117,15 @@ func (g *launchLog) suspects(id kernels.Stream) string {
 	fmt.Fprintf(&m, "; not known to be finished on stream %d: %d launches:", id, n)
 	const shown = 8 // at either end
 	for i := from; i < to; i++ {
+		if i > from {
+			m.WriteString(",")
+		}
 		if i == from+shown && to-from > 2*shown {
-			m.WriteString(" ...")
+			m.WriteString(" ...,")
 			i = to - shown
 		}
 		l := g.ring[i%logSize]
-		fmt.Fprintf(&m, " %s (%s)", l.op, l.kernel)
+		fmt.Fprintf(&m, " %s (%s) at %s", l.op, l.kernel, l.site)
 	}
 	return m.String()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -17,7 +18,10 @@ import (
 
 // The tests run on a fake driver, unless WEFT_CUDA_DRIVER names another: then those of the fake's own behaviour are
 // skipped, and the others run there.
-var onFake = os.Getenv("WEFT_CUDA_DRIVER") == "" || os.Getenv(childVariable) != ""
+var onFake = os.Getenv("WEFT_CUDA_DRIVER") == "" || os.Getenv(fakeVariable) != ""
+
+// fakeVariable is set where the driver is the fake one.
+const fakeVariable = "WEFT_CUDA_TEST_FAKE"
 
 // childVariable is set in the processes that inChild starts.
 const childVariable = "WEFT_CUDA_TEST_CHILD"
@@ -33,6 +37,7 @@ func TestMain(m *testing.M) {
 		os.Setenv("WEFT_CUDA_DRIVER", path)
 		os.Setenv("WEFT_NVRTC", path)
 		os.Setenv("WEFT_CACHE", filepath.Join(dir, "cache"))
+		os.Setenv(fakeVariable, "1")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -56,7 +61,6 @@ func needFake(t *testing.T) {
 // given ("NAME=value"). It returns true in that process, where the caller then tests.
 func inChild(t *testing.T, env ...string) bool {
 	t.Helper()
-	needFake(t)
 	if os.Getenv(childVariable) == t.Name() {
 		return true
 	}
@@ -71,6 +75,12 @@ func inChild(t *testing.T, env ...string) bool {
 		t.Errorf("%v: %v\n%s", env, err, out)
 	}
 	return false
+}
+
+// nextLine is the line after the one that calls it, as reports of faults name it.
+func nextLine() string {
+	_, file, line, _ := runtime.Caller(1)
+	return filepath.Base(file) + ":" + itoa(line+1)
 }
 
 // device opens cuda:0 for a test.

@@ -28,6 +28,7 @@ func mustNotOpen(t *testing.T, name string, want ...string) {
 }
 
 func TestOpenFails(t *testing.T) {
+	needFake(t)
 	t.Run("no driver", func(t *testing.T) {
 		// The variable set to nothing means the usual places; LD_LIBRARY_PATH cannot add one here.
 		if inChild(t, "WEFT_CUDA_DRIVER=") {
@@ -68,31 +69,25 @@ func TestOpenFails(t *testing.T) {
 		}
 	})
 	t.Run("no devices", func(t *testing.T) {
-		needFake(t)
 		t.Setenv("FAKE_CUDA", "devices=0")
 		mustNotOpen(t, "cuda", "the NVIDIA driver is there", "sees no GPU")
 	})
 	t.Run("old", func(t *testing.T) {
-		needFake(t)
 		t.Setenv("FAKE_CUDA", "capability=75")
 		mustNotOpen(t, "cuda", "cuda:0, Fake GPU, has compute capability 7.5 (Turing)", "8.0 (Ampere)")
 	})
 	t.Run("one device", func(t *testing.T) {
-		needFake(t)
 		mustNotOpen(t, "cuda:1", "one GPU, cuda:0, not cuda:1")
 	})
 	t.Run("ordinal", func(t *testing.T) {
-		needFake(t)
 		t.Setenv("FAKE_CUDA", "devices=3")
 		mustNotOpen(t, "cuda:3", "3 GPUs, cuda:0 to cuda:2, not cuda:3")
 	})
 	t.Run("context", func(t *testing.T) {
-		needFake(t)
 		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:101")
 		mustNotOpen(t, "cuda", "makes no context", "(101)")
 	})
 	t.Run("context without memory", func(t *testing.T) {
-		needFake(t)
 		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:2")
 		if _, err := kernels.Open("cuda"); !errors.Is(err, kernels.ErrMemory) {
 			t.Errorf("error %v, want one of memory", err)

@@ -2,13 +2,7 @@
 
 package cuda
 
-import (
-	"encoding/binary"
-	"slices"
-
-	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cuda/src"
-)
+import "github.com/weft-ml/weft/kernels"
 
 // Operations with operands of indices. An index outside its axis stops the kernel, which ends the use of the GPU by this
 // process: the host does not wait for indices to look at them.
@@ -23,53 +17,53 @@ func init() {
 
 // indices appends the struct Indices of gather.cu: indices of an axis of the given size.
 func (c *call) indices(a *kernels.Arg, size int) {
-	shape, steps := src.Collapse(a.Shape, a.Strides)
-	c.indicesAlong(a, size, shape, steps[0])
+	var d dimensions
+	d.pushAll(a.Shape, a.Strides)
+	c.indicesAlong(a, size, &d)
 }
 
-func (c *call) indicesAlong(a *kernels.Arg, size int, shape, steps []int) {
-	head := [3]uint64{c.address(a), uint64(a.DType.Size()), uint64(size)}
-	axes := src.AppendShape64(nil, shape, steps)
-	p := c.space(uintptr(24+len(axes)), 8)
-	for i, v := range head {
-		binary.LittleEndian.PutUint64(p[8*i:], v)
-	}
-	copy(p[24:], axes)
+func (c *call) indicesAlong(a *kernels.Arg, size int, d *dimensions) {
+	structure(c, &struct {
+		data, bytes, size uint64
+		axes              shape64
+	}{c.address(a), uint64(a.DType.Size()), uint64(size), d.shape64()})
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
 func planIndexSelect(c *call, _ *kernel, l *kernels.Launch) error {
-	x, y, axis := l.In[0], l.Out[0], l.Ints[0]
+	x, y, axis := &l.In[0], &l.Out[0], l.Ints[0]
 	if y.Len() == 0 {
 		return nil
 	}
-	inner, steps := src.Collapse(x.Shape[axis+1:], x.Strides[axis+1:])
-	before := slices.Clone(x.Strides[:axis])
-	total, width, step, size := y.Len(), kernels.Count(inner), x.Strides[axis], y.DType.Size()
+	var before, inner dimensions
+	before.pushAll(x.Shape[:axis], x.Strides[:axis])
+	inner.pushAll(x.Shape[axis+1:], x.Strides[axis+1:])
+	total, width, step, size := y.Len(), kernels.Count(x.Shape[axis+1:]), x.Strides[axis], y.DType.Size()
 	// Entries without gaps move 16 bytes at a time, where all addresses allow.
 	unit := 16 / size
-	wide := len(inner) == 1 && steps[0][0] == 1 && width%unit == 0 && step%unit == 0 && (c.address(&x)|c.address(&y))%16 == 0
-	for _, s := range before {
+	wide := inner.rank == 1 && inner.strides[0] == 1 && width%unit == 0 && step%unit == 0 && (c.address(x)|c.address(y))%16 == 0
+	for _, s := range before.strides[:before.rank] {
 		wide = wide && s%unit == 0
 	}
 	if wide {
 		total, width, step, size = total/unit, width/unit, step/unit, 16
-		inner = []int{width}
-		for d := range before {
-			before[d] /= unit
+		inner.shape[0] = width
+		for d := range before.rank {
+			before.strides[d] /= unit
 		}
 	}
 	if err := c.each(sized("select", size), total); err != nil {
 		return err
 	}
-	c.pointer(&y)
-	c.pointer(&x)
-	for _, n := range []int{total, l.In[1].Len(), width, step} {
-		arg(c, uint64(n))
-	}
+	c.pointer(y)
+	c.pointer(x)
+	arg(c, uint64(total))
+	arg(c, uint64(l.In[1].Len()))
+	arg(c, uint64(width))
+	arg(c, uint64(step))
 	c.indices(&l.In[1], x.Shape[axis])
-	c.place(x.Shape[:axis], before)
-	c.bytes(src.AppendShape64(nil, inner, steps[0]), 8)
+	c.axes(&before)
+	c.axes(&inner)
 	return nil
 }
 
@@ -79,8 +73,14 @@ func planGather(c *call, _ *kernel, l *kernels.Launch) error {
 	if y.Len() == 0 {
 		return nil
 	}
-	others := slices.Clone(x.Strides)
-	others[axis] = 0
+	var others dimensions
+	for d, size := range y.Shape {
+		if d == axis {
+			others.push(size, 0)
+		} else {
+			others.push(size, x.Strides[d])
+		}
+	}
 	if err := c.each(sized("gather", y.DType.Size()), y.Len()); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func planGather(c *call, _ *kernel, l *kernels.Launch) error {
 	arg(c, uint64(y.Len()))
 	arg(c, uint64(x.Strides[axis]))
 	c.indices(&l.In[1], x.Shape[axis])
-	c.place(y.Shape, others)
+	c.axes(&others)
 	return nil
 }
 
@@ -111,12 +111,16 @@ func planIndexAdd(c *call, _ *kernel, l *kernels.Launch) error {
 	}
 	c.pointer(y)
 	c.pointer(added)
-	for _, n := range []int{n, columns, width} {
-		arg(c, uint64(n))
-	}
+	arg(c, uint64(n))
+	arg(c, uint64(columns))
+	arg(c, uint64(width))
 	c.indices(&l.In[1], y.Shape[axis])
-	c.place(slices.Delete(slices.Clone(added.Shape), axis, axis+rank), slices.Delete(slices.Clone(added.Strides), axis, axis+rank))
-	c.place(added.Shape[axis:axis+rank], added.Strides[axis:axis+rank])
+	var others, entries dimensions
+	others.pushAll(added.Shape[:axis], added.Strides[:axis])
+	others.pushAll(added.Shape[axis+rank:], added.Strides[axis+rank:])
+	entries.pushAll(added.Shape[axis:axis+rank], added.Strides[axis:axis+rank])
+	c.axes(&others)
+	c.axes(&entries)
 	return nil
 }
 
@@ -136,12 +140,15 @@ func planScatterAdd(c *call, _ *kernel, l *kernels.Launch) error {
 	c.pointer(added)
 	arg(c, uint64(lines))
 	arg(c, uint64(n))
-	c.indicesAlong(indices, y.Shape[axis], []int{1}, []int{1})
+	c.indicesAlong(indices, y.Shape[axis], &dimensions{rank: 1, shape: [kernels.MaxDims]int{1}, strides: [kernels.MaxDims]int{1}})
 	steps := [3]uint64{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(indices.Strides[axis])}
 	structure(c, &steps)
-	without := func(v []int) []int { return slices.Delete(slices.Clone(v), axis, axis+1) }
-	shape, strides := src.Collapse(without(added.Shape), without(indices.Strides), without(y.Strides), without(added.Strides))
-	c.bytes(src.AppendShape64(nil, shape, strides...), 8)
+	var shape [kernels.MaxDims]int
+	copy(shape[:], added.Shape)
+	shape[axis] = 1
+	var others space
+	others.collapse([]kernels.Arg{*indices, *y, *added}, shape[:len(added.Shape)])
+	others.shape64(c)
 	return nil
 }
 

@@ -5,12 +5,10 @@ package cuda
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/x448/float16"
 
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
 // Operations that move elements without looking at them. Their kernels go by the size of an element.
@@ -44,9 +42,9 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	if n == 0 {
 		return nil
 	}
-	shape, steps := src.Collapse(to.Shape, to.Strides, from.Strides)
-	small := src.Fits32(shape, steps...) && !slices.ContainsFunc(from.Strides, func(s int) bool { return s < 0 })
-	family := "copy64"
+	var s space
+	s.collapse([]kernels.Arg{*to, *from}, to.Shape)
+	small, family := s.small(), "copy64"
 	if small {
 		family = "copy"
 	}
@@ -57,15 +55,12 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	c.pointer(from)
 	arg(c, uint64(n))
 	if small {
-		c.bytes(src.AppendShape32(nil, shape, steps...), 4)
+		s.shape32(c)
 	} else {
-		c.bytes(src.AppendShape64(nil, shape, steps...), 8)
+		s.shape64(c)
 	}
 	return nil
 }
-
-// bytes appends an argument that is laid out already.
-func (c *call) bytes(b []byte, alignment uintptr) { copy(c.space(uintptr(len(b)), alignment), b) }
 
 // planCat lays the operands side by side along axis l.Ints[0].
 func planCat(c *call, _ *kernel, l *kernels.Launch) error {
@@ -85,7 +80,8 @@ func planCat(c *call, _ *kernel, l *kernels.Launch) error {
 func planStack(c *call, _ *kernel, l *kernels.Launch) error {
 	axis, y := l.Ints[0], l.Out[0]
 	step := y.Strides[axis]
-	y.Strides = slices.Delete(slices.Clone(y.Strides), axis, axis+1)
+	var others [kernels.MaxDims]int
+	y.Strides = append(append(others[:0], y.Strides[:axis]...), y.Strides[axis+1:]...)
 	for i := range l.In {
 		y.Shape = l.In[i].Shape
 		if err := c.relayout(&y, &l.In[i]); err != nil {
@@ -102,7 +98,8 @@ func planFlip(c *call, _ *kernel, l *kernels.Launch) error {
 	if x.Len() == 0 {
 		return nil
 	}
-	x.Strides = slices.Clone(x.Strides)
+	var strides [kernels.MaxDims]int
+	x.Strides = append(strides[:0], x.Strides...)
 	for _, d := range l.Ints {
 		x.Offset += (x.Shape[d] - 1) * x.Strides[d]
 		x.Strides[d] = -x.Strides[d]
@@ -161,7 +158,9 @@ func planSliceGrad(c *call, _ *kernel, l *kernels.Launch) error {
 // planSelectGrad puts the operand at index l.Ints[1] of a new axis l.Ints[0].
 func planSelectGrad(c *call, _ *kernel, l *kernels.Launch) error {
 	x, axis := l.In[0], l.Ints[0]
-	x.Shape, x.Strides = slices.Insert(slices.Clone(x.Shape), axis, 1), slices.Insert(slices.Clone(x.Strides), axis, 0)
+	var shape, strides [kernels.MaxDims]int
+	x.Shape = append(append(append(shape[:0], x.Shape[:axis]...), 1), x.Shape[axis:]...)
+	x.Strides = append(append(append(strides[:0], x.Strides[:axis]...), 0), x.Strides[axis:]...)
 	r := regionOf(&l.Out[0], &x)
 	r.lo[axis] = int64(l.Ints[1])
 	return c.pad(&l.Out[0], &x, &r, 0)
@@ -169,31 +168,29 @@ func planSelectGrad(c *call, _ *kernel, l *kernels.Launch) error {
 
 // planTriangle keeps the elements on one side of the l.Ints[0]-th diagonal of the last two axes.
 func planTriangle(upper int32) plan {
-	return func(c *call, _ *kernel, l *kernels.Launch) error {
-		x, y := &l.In[0], &l.Out[0]
-		if y.Len() == 0 {
-			return nil
-		}
-		if err := c.each(sized("triangle", y.DType.Size()), y.Len()); err != nil {
-			return err
-		}
-		rank := len(y.Shape)
-		c.pointer(y)
-		c.pointer(x)
-		for _, n := range []int{y.Len(), y.Shape[rank-2], y.Shape[rank-1]} {
-			arg(c, uint64(n))
-		}
-		arg(c, int64(l.Ints[0]))
-		arg(c, upper)
-		c.place(x.Shape, x.Strides)
-		return nil
-	}
+	return func(c *call, _ *kernel, l *kernels.Launch) error { return c.triangle(l, upper) }
 }
 
-// place appends the struct Axes of rows.cuh.
-func (c *call) place(shape, strides []int) {
-	shape, steps := src.Collapse(shape, strides)
-	c.bytes(src.AppendShape64(nil, shape, steps...), 8)
+func (c *call) triangle(l *kernels.Launch, upper int32) error {
+	x, y := &l.In[0], &l.Out[0]
+	if y.Len() == 0 {
+		return nil
+	}
+	if err := c.each(sized("triangle", y.DType.Size()), y.Len()); err != nil {
+		return err
+	}
+	rank := len(y.Shape)
+	c.pointer(y)
+	c.pointer(x)
+	arg(c, uint64(y.Len()))
+	arg(c, uint64(y.Shape[rank-2]))
+	arg(c, uint64(y.Shape[rank-1]))
+	arg(c, int64(l.Ints[0]))
+	arg(c, upper)
+	var d dimensions
+	d.pushAll(x.Shape, x.Strides)
+	c.axes(&d)
+	return nil
 }
 
 // element appends a number as an element of type d, rounded to nearest; integers saturate.

@@ -252,6 +252,13 @@ func (d *dimensions) push(size, stride int) {
 	}
 }
 
+// pushAll adds the axes of a layout.
+func (d *dimensions) pushAll(shape, strides []int) {
+	for i, size := range shape {
+		d.push(size, strides[i])
+	}
+}
+
 // shape64 is the struct Shape64<1> of index.cuh.
 type shape64 struct {
 	rank   uint64

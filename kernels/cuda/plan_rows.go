@@ -45,13 +45,9 @@ func (c *call) rows(a *kernels.Arg, axes []int) {
 }
 
 // lastAxes are the last k axes of a.
-func lastAxes(a *kernels.Arg, k int) []int {
-	axes := make([]int, k)
-	for i := range axes {
-		axes[i] = len(a.Shape) - k + i
-	}
-	return axes
-}
+func lastAxes(a *kernels.Arg, k int) []int { return allAxes[len(a.Shape)-k : len(a.Shape)] }
+
+var allAxes = [kernels.MaxDims]int{0, 1, 2, 3, 4, 5, 6, 7}
 
 // startRows begins a launch with a warp for each row of n elements.
 func (c *call) startRows(symbol string, rows, n int) error {

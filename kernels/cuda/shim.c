@@ -75,7 +75,7 @@ static CUresult launch_extended(CUstream stream, const weft_launch *l, void **pa
 }
 
 // launch_one passes the arguments by address, from a copy that is aligned as Go memory need not be.
-static CUresult launch_one(CUstream stream, const weft_launch *l, const char *values, const uint32_t *offsets) {
+static CUresult launch_one(CUstream stream, const weft_launch *l, const uint8_t *values, const uint32_t *offsets) {
 	_Alignas(WEFT_ARG_ALIGNMENT) char aligned[WEFT_MAX_ARG_BYTES];
 	void *params[WEFT_MAX_ARGS];
 	memcpy(aligned, values + l->values, l->bytes);
@@ -86,7 +86,7 @@ static CUresult launch_one(CUstream stream, const weft_launch *l, const char *va
 	return launch_plain(stream, l, params);
 }
 
-CUresult weft_launch_all(CUcontext ctx, CUstream stream, const weft_launch *launches, int n, const void *values,
+CUresult weft_launch_all(CUcontext ctx, CUstream stream, const weft_launch *launches, int n, const uint8_t *values,
 	const uint32_t *offsets, CUdeviceptr progress, uint32_t mark, int *done) {
 	*done = 0;
 	ENTER(ctx);

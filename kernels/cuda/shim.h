@@ -40,7 +40,7 @@ typedef struct {
 
 // Submits n launches in order. Where progress is not 0, the device then writes mark to that address. *done is
 // the number of launches submitted, n on success.
-CUresult weft_launch_all(CUcontext ctx, CUstream stream, const weft_launch *launches, int n, const void *values,
+CUresult weft_launch_all(CUcontext ctx, CUstream stream, const weft_launch *launches, int n, const uint8_t *values,
 	const uint32_t *offsets, CUdeviceptr progress, uint32_t mark, int *done);
 
 // Copies between device memory and pinned host memory, each followed by an event.

@@ -1,0 +1,93 @@
+package caller
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// here is where this was called from, by the runtime's own account.
+func here(skip int) string {
+	_, file, line, _ := runtime.Caller(skip + 1)
+	return file[strings.LastIndexByte(file, '/')+1:] + ":" + strconv.Itoa(line)
+}
+
+func TestSite(t *testing.T) {
+	for range 3 { // the first time and from the table
+		if got, want := Site(), here(0); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// through calls f from a depth of its own, so that paths differ in their middle.
+//
+//go:noinline
+func through(depth int, f func() string) string {
+	if depth == 0 {
+		return f()
+	}
+	return through(depth-1, f)
+}
+
+func TestPaths(t *testing.T) {
+	for range 2 {
+		for depth := range 100 {
+			if got := through(depth, func() string { return Site() + " " + here(0) }); got[:strings.IndexByte(got, ' ')] != got[strings.IndexByte(got, ' ')+1:] {
+				t.Errorf("depth %d: %s", depth, got)
+			}
+		}
+	}
+}
+
+// Stacks move when they grow; a walk over one that moved must not go astray.
+func TestManyStacks(t *testing.T) {
+	done := make(chan bool)
+	for g := range 50 {
+		go func() {
+			defer func() { done <- true }()
+			for depth := range 200 {
+				if through(depth*g/10, Site) == "" {
+					t.Error("no caller")
+				}
+			}
+		}()
+	}
+	for range 50 {
+		<-done
+	}
+}
+
+func TestAllocatesNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { Site() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestInLibrary(t *testing.T) {
+	for _, c := range []struct {
+		function, file string
+		in             bool
+	}{
+		{"github.com/weft-ml/weft/tensor.(*Tensor).Add", "op.go", true},
+		{"github.com/weft-ml/weft/tensor.TestAdd", "op_test.go", false},
+		{"github.com/weft-ml/weft/examples/mlp.main", "main.go", false},
+		{"github.com/weft-ml/weft/cmd/weft.main", "main.go", false},
+		{"runtime.goexit", "asm.s", true},
+		{"main.main", "main.go", false},
+	} {
+		if inLibrary(c.function, c.file) != c.in {
+			t.Errorf("%s in %s: %v", c.function, c.file, !c.in)
+		}
+	}
+}
+
+func BenchmarkSite(b *testing.B) {
+	through(20, func() string {
+		for b.Loop() {
+			Site()
+		}
+		return ""
+	})
+}

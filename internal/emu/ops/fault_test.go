@@ -1,0 +1,80 @@
+//go:build emu && cuda && cgo && linux
+
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// inChild runs a test in a process of its own, for faults, which end the use of a GPU by a process. It returns true in
+// that process.
+func inChild(t *testing.T, env ...string) bool {
+	t.Helper()
+	if os.Getenv("WEFT_OPS_TEST_CHILD") == t.Name() {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(append(os.Environ(), "WEFT_OPS_TEST_CHILD="+t.Name()), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// threeLaunches runs three operations and waits for the last; at is the line of the second.
+func threeLaunches(t *testing.T) (at string, err error) {
+	gpu, err := tensor.Open("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { gpu.Close() })
+	x := tensor.FromSlice([]float32{1, 2, 3, 4}, 2, 2)
+	err = gpu.Eval(func(s *tensor.Scope) error {
+		y := s.In(x).MatMul(x)
+		_, file, line, _ := runtime.Caller(0)
+		at = fmt.Sprintf("%s:%d", filepath.Base(file), line+2)
+		y = y.Softmax(1)
+		t.Log(y.Sum().Item())
+		return nil
+	})
+	return at, err
+}
+
+// The second launch fails. Whoever waits for the device learns which launches may have done it, and where they are in
+// the program.
+func TestFaultNamesLines(t *testing.T) {
+	if !inChild(t, "WEFT_EMU_FAIL_LAUNCH=2") {
+		return
+	}
+	at, err := threeLaunches(t)
+	if !errors.Is(err, cuda.ErrFault) {
+		t.Fatalf("error %v", err)
+	}
+	for _, want := range []string{"3 launches: matmul (", "softmax (softmax_fwd_short_f32) at " + at + ", sum (", "WEFT_CUDA_SYNC=1 finds which"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+// In synchronous mode the operation that made the fault reports it.
+func TestSynchronousFaultNamesLine(t *testing.T) {
+	if !inChild(t, "WEFT_EMU_FAIL_LAUNCH=2", "WEFT_CUDA_SYNC=1") {
+		return
+	}
+	at, err := threeLaunches(t)
+	if !errors.Is(err, cuda.ErrFault) || !strings.HasPrefix(err.Error(), at+": softmax: ") || !strings.Contains(err.Error(), "1 launches: softmax (softmax_fwd_short_f32) at "+at) {
+		t.Errorf("error %v, want one of %s", err, at)
+	}
+}
