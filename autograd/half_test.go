@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/golden"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -178,4 +179,135 @@ func TestSharedCast(t *testing.T) {
 		}
 		wantValues(t, "gradient", w.Grad(), large+3, large+3)
 	}
+}
+
+// TestHalfGolden compares with PyTorch: rounding to the bit; operations to one unit in the last place, since the float32
+// results that both round are not the same.
+func TestHalfGolden(t *testing.T) {
+	f, err := golden.Open("half.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range f.Cases {
+		c := &f.Cases[i]
+		dt := map[string]tensor.DType{"float16": tensor.Float16, "bfloat16": tensor.BFloat16}[c.Text("dtype")]
+		var in []*tensor.Tensor
+		for _, name := range c.Inputs {
+			x := load(f, name, dt)
+			if x.DType().IsFloat() {
+				x = x.To(dt)
+			}
+			in = append(in, x)
+		}
+		want, ulps := load(f, c.Outputs[0], dt), 1.0
+		var got *tensor.Tensor
+		if c.Op == "round" {
+			got, ulps = in[0], 0
+		} else {
+			got = calls[c.Op](c, in)[0]
+		}
+		if worst := ulpsApart(got, want, 0); got.DType() != dt || !(worst <= ulps) {
+			t.Errorf("%s: %v is %.3g ulp off, at most %g", c.Name, got, worst, ulps)
+		} else {
+			t.Logf("%s: %.3g ulp", c.Name, worst)
+		}
+	}
+}
+
+// ulpsApart is the largest difference of x from want, in units in the last place of x's type at want, or at least where
+// it is larger; unlike NaNs, infinities and signs of zeros are infinitely far apart.
+func ulpsApart(x, want *tensor.Tensor, least float64) (worst float64) {
+	digits, smallest := 11, math.Ldexp(1, -24)
+	if x.DType() == tensor.BFloat16 {
+		digits, smallest = 8, math.Ldexp(1, -133)
+	}
+	w := tensor.ToSlice[float64](want)
+	for i, v := range tensor.ToSlice[float64](x) {
+		d := math.Abs(v - w[i])
+		switch {
+		case v != v && w[i] != w[i], v == w[i] && math.Signbit(v) == math.Signbit(w[i]):
+			continue
+		case math.IsInf(v, 0) || math.IsInf(w[i], 0) || d != d || d == 0:
+			return math.Inf(1)
+		}
+		_, exp := math.Frexp(max(math.Abs(w[i]), least))
+		worst = max(worst, d/max(math.Ldexp(1, exp-digits), smallest))
+	}
+	return worst
+}
+
+// TestHalfGradients compares values and gradients of each row in half precision with those of float64 at the same numbers.
+// They differ by roundings of the result, its gradient and what both read: 2.5 units in the last place of the largest
+// element. The gradients of fused gradients are compositions of many operations, each rounded, whose terms cancel: 16.
+func TestHalfGradients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestHalfRows runs the same kernels")
+	}
+	dev := open(t)
+	for _, op := range tensor.Ops() {
+		limit := 2.5
+		if op.Compose != nil {
+			limit = 16
+		}
+		t.Run(op.Name, func(t *testing.T) {
+			for _, s := range op.AllSamples() {
+				for _, dt := range halves {
+					in := halfOperands(op, s, dt)
+					got, want := valuesAndGradients(t, dev, s, in, dt, dt), valuesAndGradients(t, dev, s, in, tensor.Float64, dt)
+					for i := range got {
+						if got[i] == nil || !got[i].DType().IsFloat() {
+							continue
+						}
+						largest := 0.0
+						for _, v := range tensor.ToSlice[float64](want[i]) {
+							if !math.IsInf(v, 0) {
+								largest = max(largest, math.Abs(v))
+							}
+						}
+						if worst := ulpsApart(got[i], want[i], largest); !(worst <= limit) {
+							t.Errorf("%s %v, %v: number %d of the result and the gradients is %.3g ulp off, at most %g", s.Name, shapes(s), dt, i, worst, limit)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// valuesAndGradients are the result of a sample on operands in type dt, and the gradients of its sum with weights of type
+// of.
+func valuesAndGradients(t *testing.T, dev *tensor.Device, s tensor.Sample, in []*tensor.Tensor, dt, of tensor.DType) (all []*tensor.Tensor) {
+	t.Helper()
+	err := dev.Step(func(step *tensor.Scope) error {
+		var xs, watched []*tensor.Tensor
+		for _, x := range in {
+			if x.DType().IsFloat() {
+				x = step.Watch(x.To(dt))
+				watched = append(watched, x)
+			}
+			xs = append(xs, x)
+		}
+		y := s.Call(xs)
+		all = append(all, host(y))
+		if y.Node() == nil {
+			return nil
+		}
+		seed := step.In(tensor.Uniform(7, 0.5, 1.5, y.Shape()...)).To(of).To(y.DType())
+		for _, g := range autograd.Grad(y, watched, autograd.Seed(seed), autograd.AllowUnused) {
+			if g != nil {
+				g = host(g)
+			}
+			all = append(all, g)
+		}
+		return nil
+	}, tensor.Stream(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// host is a copy of x that outlives its step.
+func host(x *tensor.Tensor) *tensor.Tensor {
+	return tensor.FromSlice(tensor.ToSlice[float64](x), x.Shape()...).To(x.DType())
 }
