@@ -1,0 +1,197 @@
+package amp_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/amp"
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/tensor"
+)
+
+var halves = []tensor.DType{tensor.Float16, tensor.BFloat16}
+
+// The classes, written down a second time: those of PyTorch's lists for CUDA, then those that Weft adds. Rows that are not
+// here are left alone.
+var wantClass = map[tensor.CastClass]string{
+	tensor.CastLower: "matmul linear attention attention_packed",
+	tensor.CastFull: "acos asin cosh sinh tan exp expm1 log log2 log10 log1p pow pow_scalar reciprocal rsqrt softmax log_softmax softplus " +
+		"sum prod cumsum layer_norm cross_entropy" +
+		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square mean var rms_norm",
+	tensor.CastWidest: "cat stack scatter_add index_add",
+	tensor.CastBanned: "binary_cross_entropy",
+}
+
+func TestClasses(t *testing.T) {
+	want := map[string]tensor.CastClass{}
+	for class, names := range wantClass {
+		for _, name := range strings.Fields(names) {
+			want[name] = class
+		}
+	}
+	for _, op := range tensor.Ops() {
+		if op.Cast != want[op.Name] {
+			t.Errorf("%s is of class %v, want %v", op.Name, op.Cast, want[op.Name])
+		}
+		if (op.Instead != "") != (op.Cast == tensor.CastBanned) {
+			t.Errorf("%s of class %v has the advice %q", op.Name, op.Cast, op.Instead)
+		}
+		delete(want, op.Name)
+	}
+	for name, class := range want {
+		t.Errorf("there is no row %s of class %v", name, class)
+	}
+}
+
+// given are the types that the operands of a call come in. The first is that of operand 0, the last that of all others.
+var given = []struct {
+	name  string
+	types func(lower tensor.DType) [2]tensor.DType
+}{
+	{"float32", func(tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float32, tensor.Float32} }},
+	{"lower", func(dt tensor.DType) [2]tensor.DType { return [2]tensor.DType{dt, dt} }},
+	{"lower, float32", func(dt tensor.DType) [2]tensor.DType { return [2]tensor.DType{dt, tensor.Float32} }},
+	{"float32, lower", func(dt tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float32, dt} }},
+	{"float16, bfloat16", func(tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float16, tensor.BFloat16} }},
+	{"float64", func(tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float64, tensor.Float64} }},
+	{"float64, lower", func(dt tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float64, dt} }},
+}
+
+// runsIn is the type that floating operands of a class are cast to; ok is false if they stay as they are.
+func runsIn(class tensor.CastClass, types []tensor.DType, lower tensor.DType) (dt tensor.DType, ok bool) {
+	all := map[tensor.DType]bool{}
+	for _, dt := range types {
+		all[dt] = true
+	}
+	switch {
+	case all[tensor.Float64] || class == tensor.CastKeep || len(types) == 0:
+		return 0, false
+	case class == tensor.CastLower:
+		return lower, true
+	case class == tensor.CastWidest && len(all) == 1:
+		return types[0], true
+	}
+	return tensor.Float32, true
+}
+
+// Under autocast every row gives what it gives for operands that were cast by hand to the type its class says, in type, in
+// value and in error, whatever types they come in.
+func TestAutocastRows(t *testing.T) {
+	dev := open(t)
+	for _, op := range tensor.Ops() {
+		if strings.HasSuffix(op.Name, "_grad") {
+			continue // of a backward pass, where autocast is off; the samples run forward rows too
+		}
+		for _, sample := range op.AllSamples() {
+			for _, g := range given {
+				for _, lower := range halves {
+					name := fmt.Sprintf("%s %s (%s), %v", op.Name, sample.Name, g.name, lower)
+					var in, cast []*tensor.Tensor
+					var types []tensor.DType
+					for i, a := range sample.In {
+						x := operand(a, uint64(i))
+						if x.DType().IsFloat() {
+							x = x.To(g.types(lower)[min(i, 1)])
+							types = append(types, x.DType())
+						}
+						in = append(in, x)
+					}
+					to, ok := runsIn(op.Cast, types, lower)
+					for _, x := range in {
+						if ok && x.DType().IsFloat() {
+							x = x.To(to)
+						}
+						cast = append(cast, x)
+					}
+					run := func(in []*tensor.Tensor, opts ...tensor.Option) (y *tensor.Tensor, err error) {
+						err = dev.Eval(func(s *tensor.Scope) error {
+							var xs []*tensor.Tensor
+							for _, x := range in {
+								xs = append(xs, s.In(x))
+							}
+							y = sample.Call(xs).Keep()
+							return nil
+						}, append(opts, tensor.Stream(1))...)
+						return y, err
+					}
+					got, err := run(in, amp.Autocast(lower))
+					if op.Cast == tensor.CastBanned && ok {
+						wantError(t, err, tensor.ErrDType, op.Name+": refused under autocast to "+lower.String(), "BCEWithLogits")
+						continue
+					}
+					want, wantErr := run(cast)
+					switch {
+					case (err != nil) != (wantErr != nil):
+						t.Errorf("%s: error %v under autocast, %v by hand", name, err, wantErr)
+					case err == nil && (got.DType() != want.DType() || !same(values(got), values(want))):
+						t.Errorf("%s: %v %v under autocast, %v %v by hand", name, got, values(got), want, values(want))
+					case err == nil && op.Cast == tensor.CastLower && ok && got.DType() != lower, err == nil && op.Cast == tensor.CastFull && ok && got.DType() != tensor.Float32:
+						t.Errorf("%s: the result is %v", name, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// operand is the host data that a sample asks for.
+func operand(a tensor.Arg, seed uint64) *tensor.Tensor {
+	if a.Values != nil {
+		return tensor.FromSlice(a.Values, a.Shape...).To(a.DType)
+	}
+	return tensor.Uniform(seed, a.Lo, a.Hi, a.Shape...).To(a.DType)
+}
+
+// same tells whether two results are equal, any NaN being one.
+func same(a, b []float64) bool {
+	for i := range a {
+		if len(a) != len(b) || math.Float64bits(a[i]) != math.Float64bits(b[i]) && !(math.IsNaN(a[i]) && math.IsNaN(b[i])) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// Losses are computed in float32 under autocast, whatever their operands; float64 stays, and elsewhere so does half.
+func TestLosses(t *testing.T) {
+	dev := open(t)
+	prediction, target := tensor.Uniform(1, 0.1, 0.9, 3, 4), tensor.Uniform(2, 0.1, 0.9, 3, 4)
+	classes := tensor.FromSlice([]int64{0, 3, 1}, 3)
+	for name, loss := range map[string]func(x, y *tensor.Tensor) *tensor.Tensor{
+		"cross entropy":   func(x, _ *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(x, classes) },
+		"nll":             func(x, _ *tensor.Tensor) *tensor.Tensor { return nn.NLL(x, classes) },
+		"mse":             nn.MSE,
+		"l1":              nn.L1,
+		"huber":           func(x, y *tensor.Tensor) *tensor.Tensor { return nn.Huber(x, y, 0.3) },
+		"bce with logits": nn.BCEWithLogits,
+		"kl divergence":   nn.KLDiv,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(x, y *tensor.Tensor, dt tensor.DType) (l *tensor.Tensor) {
+				must(t, dev.Eval(func(s *tensor.Scope) error { l = loss(s.In(x), s.In(y)).Keep(); return nil }, amp.Autocast(dt)))
+				return l
+			}
+			for _, lower := range halves {
+				x := prediction.To(lower)
+				got, want := run(x, target, lower), run(x.To(tensor.Float32), target, tensor.Float32)
+				if got.DType() != tensor.Float32 || got.Item() != want.Item() {
+					t.Errorf("%v under autocast to %v, want %v", got.Item(), lower, want.Item())
+				}
+				if l := run(x, target.To(lower), tensor.Float32); l.DType() != lower {
+					t.Errorf("without autocast the loss of %v is %v", x, l)
+				}
+			}
+			if l := run(prediction.To(tensor.Float64), target.To(tensor.Float64), tensor.Float16); l.DType() != tensor.Float64 {
+				t.Errorf("the loss of float64 is %v", l)
+			}
+		})
+	}
+	err := dev.Step(func(s *tensor.Scope) error { nn.BCE(s.In(prediction), s.In(target)); return nil }, amp.Autocast(tensor.Float16))
+	wantError(t, err, tensor.ErrDType, "binary_cross_entropy: refused under autocast to float16", "nn.BCEWithLogits", "classes_test.go:")
+	must(t, dev.Step(func(s *tensor.Scope) error {
+		s.With(func() { nn.BCE(s.In(prediction), s.In(target)) }, amp.Autocast(tensor.Float32)) // at the caller's risk
+		return nil
+	}, amp.Autocast(tensor.Float16)))
+}
