@@ -10,6 +10,7 @@ import (
 // The rows have the attributes causal (0 or 1), the packed ones also the number of heads, and the scale. Heads lie side by
 // side in their results, [B T H E], so that merging them needs no copy. The largest score m of each row and r, one over
 // the sum of exp(score - m), are kept for the gradient, which computes the probabilities again instead of keeping them.
+// The result y is kept, too: sum(dp*p) of a row is sum(g*y), which kernels in half precision use.
 var attention, attentionGrad, attentionPacked, attentionPackedGrad Op
 
 func init() {
@@ -24,7 +25,7 @@ func init() {
 			if c.scope.Recording() {
 				return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], g)
 			}
-			d := ApplyAll(&attentionGrad, []*Tensor{c.In[0], c.In[1], c.In[2], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)
+			d := ApplyAll(&attentionGrad, []*Tensor{c.In[0], c.In[1], c.In[2], c.Out[0], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)
 			return []*Tensor{d[0].Transpose(1, 2), d[1].Transpose(1, 2), d[2].Transpose(1, 2)}
 		},
 		Saves:   attentionSaves(3),
@@ -42,16 +43,16 @@ func init() {
 	define(&attentionGrad, Op{
 		Op:    kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef, Kernel: "attention_grad"},
 		Doc:   "the gradients of q, k and v from the gradient g of attention",
-		Args:  []string{"q", "k", "v", "m", "r", "g"},
+		Args:  []string{"q", "k", "v", "y", "m", "r", "g"},
 		Shape: attentionGradShape,
 		Compose: func(c *Ctx) *Tensor {
-			return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], c.In[5])[0].Transpose(1, 2)
+			return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], c.In[6])[0].Transpose(1, 2)
 		},
 		Samples: func() []Sample {
 			return attentionSamples(func(q, k, v *Tensor, causal bool, scale float64) *Tensor {
 				ints, floats := []int{flag(causal)}, []float64{scale}
 				y := ApplyAll(&attention, []*Tensor{q, k, v}, ints, floats)
-				return Apply(&attentionGrad, []*Tensor{q, k, v, y[1], y[2], y[0].Transpose(1, 2)}, ints, floats)
+				return Apply(&attentionGrad, []*Tensor{q, k, v, y[0], y[1], y[2], y[0].Transpose(1, 2)}, ints, floats)
 			})
 		},
 	})
@@ -65,7 +66,7 @@ func init() {
 			if c.scope.Recording() {
 				return []*Tensor{attentionPackedGradComposed(c, c.In[0], g)}
 			}
-			return []*Tensor{Apply(&attentionPackedGrad, []*Tensor{c.In[0], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)}
+			return []*Tensor{Apply(&attentionPackedGrad, []*Tensor{c.In[0], c.Out[0], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)}
 		},
 		Saves:   attentionSaves(1),
 		Flops:   func(c *Ctx) float64 { return attentionFlops(c.Out[0].Len(), c.In[0].Dim(1)) },
@@ -74,26 +75,26 @@ func init() {
 	define(&attentionPackedGrad, Op{
 		Op:    kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef, Kernel: "attention_packed_grad"},
 		Doc:   "the gradient of qkv from the gradient g of attention_packed",
-		Args:  []string{"qkv", "m", "r", "g"},
-		Shape: func(c *Ctx) { c.wantFloat(0, 3); c.result(c.In[0].dtype, c.Shape(0)) },
+		Args:  []string{"qkv", "y", "m", "r", "g"},
+		Shape: func(c *Ctx) { c.wantFloat(0, 1, 4); c.result(c.In[0].dtype, c.Shape(0)) },
 		Compose: func(c *Ctx) *Tensor {
-			return attentionPackedGradComposed(c, c.In[0], c.In[3])
+			return attentionPackedGradComposed(c, c.In[0], c.In[4])
 		},
 		Samples: func() []Sample {
 			return attentionPackedSamples(func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor {
 				ints, floats := []int{flag(causal), heads}, []float64{scale}
 				y := ApplyAll(&attentionPacked, []*Tensor{qkv}, ints, floats)
-				return Apply(&attentionPackedGrad, []*Tensor{qkv, y[1], y[2], y[0]}, ints, floats)
+				return Apply(&attentionPackedGrad, []*Tensor{qkv, y[0], y[1], y[2], y[0]}, ints, floats)
 			})
 		},
 	})
 }
 
-// attentionSaves: each of n gradients reads all operands, m and r.
+// attentionSaves: each of n gradients reads all operands and results.
 func attentionSaves(n int) []Saves {
 	saves := make([]Saves, n)
 	for i := range saves {
-		saves[i] = SaveOut(1, 2)
+		saves[i] = SaveOut(0, 1, 2)
 		for k := range n {
 			saves[i] |= SaveIn(k)
 		}
@@ -155,7 +156,7 @@ func attentionShape(c *Ctx) {
 }
 
 func attentionGradShape(c *Ctx) {
-	c.wantFloat(0, 1, 2, 5)
+	c.wantFloat(0, 1, 2, 3, 6)
 	for i := range 3 {
 		s := c.Shape(i)
 		c.result(c.In[0].dtype, []int{s[0], s[2], s[1], s[3]})
@@ -337,8 +338,8 @@ func attentionGradRef(l *kernels.Launch) {
 	for _, a := range l.Out {
 		clear(cpu.Slice[float64](a))
 	}
-	attentionSizeOf(l).grad(byHead(l.In[0]), byHead(l.In[1]), byHead(l.In[2]), byHead(l.In[5]),
-		byRow(l.Out[0]), byRow(l.Out[1]), byRow(l.Out[2]), cpu.Slice[float64](l.In[3]), cpu.Slice[float64](l.In[4]))
+	attentionSizeOf(l).grad(byHead(l.In[0]), byHead(l.In[1]), byHead(l.In[2]), byHead(l.In[6]),
+		byRow(l.Out[0]), byRow(l.Out[1]), byRow(l.Out[2]), cpu.Slice[float64](l.In[4]), cpu.Slice[float64](l.In[5]))
 }
 
 func attentionPackedRef(l *kernels.Launch) {
@@ -350,6 +351,6 @@ func attentionPackedRef(l *kernels.Launch) {
 func attentionPackedGradRef(l *kernels.Launch) {
 	z, x, dx := attentionPackedSizeOf(l), l.In[0], l.Out[0]
 	clear(cpu.Slice[float64](dx))
-	z.grad(byThird(x, 0, z.h, z.d), byThird(x, 1, z.h, z.d), byThird(x, 2, z.h, z.d), byThird(l.In[3], 0, z.h, z.d),
-		byThird(dx, 0, z.h, z.d), byThird(dx, 1, z.h, z.d), byThird(dx, 2, z.h, z.d), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.In[2]))
+	z.grad(byThird(x, 0, z.h, z.d), byThird(x, 1, z.h, z.d), byThird(x, 2, z.h, z.d), byThird(l.In[4], 0, z.h, z.d),
+		byThird(dx, 0, z.h, z.d), byThird(dx, 1, z.h, z.d), byThird(dx, 2, z.h, z.d), cpu.Slice[float64](l.In[2]), cpu.Slice[float64](l.In[3]))
 }

@@ -93,12 +93,12 @@ func Attention(l *kernels.Launch) {
 	a.forward()
 }
 
-// AttentionGrad computes dq [B T H D], dk [B S H D] and dv [B S H E] from the operands of Attention, m, r and the gradient
-// g [B H T E].
+// AttentionGrad computes dq [B T H D], dk [B S H D] and dv [B S H E] from the operands and results of Attention and the
+// gradient g [B H T E]. It has no use for y.
 func AttentionGrad(l *kernels.Launch) {
 	a := attentionOf(l)
-	a.max, a.norm = contiguousRows(l.In[3]), contiguousRows(l.In[4])
-	a.g = matricesOf(l.In[5], 0, 1, 2, 3)
+	a.max, a.norm = contiguousRows(l.In[4]), contiguousRows(l.In[5])
+	a.g = matricesOf(l.In[6], 0, 1, 2, 3)
 	a.dq, a.dk, a.dv = matricesOf(l.Out[0], 0, 2, 1, 3), matricesOf(l.Out[1], 0, 2, 1, 3), matricesOf(l.Out[2], 0, 2, 1, 3)
 	a.backward()
 }
@@ -122,11 +122,11 @@ func AttentionPacked(l *kernels.Launch) {
 	a.forward()
 }
 
-// AttentionPackedGrad computes the gradient of qkv from qkv, m, r and the gradient of y.
+// AttentionPackedGrad computes the gradient of qkv from qkv, y, m, r and the gradient of y.
 func AttentionPackedGrad(l *kernels.Launch) {
 	a := packedOf(l)
-	a.max, a.norm = contiguousRows(l.In[1]), contiguousRows(l.In[2])
-	a.g = packed(l.In[3], 0, a.heads, a.d)
+	a.max, a.norm = contiguousRows(l.In[2]), contiguousRows(l.In[3])
+	a.g = packed(l.In[4], 0, a.heads, a.d)
 	dx := l.Out[0]
 	a.dq, a.dk, a.dv = packed(dx, 0, a.heads, a.d), packed(dx, 1, a.heads, a.d), packed(dx, 2, a.heads, a.d)
 	a.backward()

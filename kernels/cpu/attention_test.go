@@ -86,7 +86,7 @@ func TestAttentionCanonical(t *testing.T) {
 		first := &kernels.Launch{In: []kernels.Arg{q, k, v}, Out: []kernels.Arg{y, m, norm}, Ints: ints, Floats: floats}
 		Attention(first)
 		forward = append(forward, job{Attention, first, [][]float64{want[0], elements(m), elements(norm)}})
-		backward = append(backward, job{AttentionGrad, &kernels.Launch{In: []kernels.Arg{q, k, v, m, norm, g}, Out: []kernels.Arg{dq, dk, dv}, Ints: ints, Floats: floats},
+		backward = append(backward, job{AttentionGrad, &kernels.Launch{In: []kernels.Arg{q, k, v, y, m, norm, g}, Out: []kernels.Arg{dq, dk, dv}, Ints: ints, Floats: floats},
 			[][]float64{want[1], want[2], want[3]}})
 	}
 	runJobs(t, forward)

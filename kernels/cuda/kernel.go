@@ -23,6 +23,9 @@ var plans = map[string]plan{}
 // finds them by c.named. They take float32.
 var families = map[string]plan{}
 
+// halves holds plans as families does, of operations that take float16 and bfloat16, too.
+var halves = map[string]plan{}
+
 // everyType holds the plan of each operation whose plan finds kernels by c.named for all element types that the row takes.
 var everyType = map[string]plan{}
 
@@ -72,6 +75,9 @@ func (l *loader) choose(b *Backend, op *kernels.Op, d kernels.DType) (*kernel, e
 		return &kernel{plan: f}, nil
 	}
 	if f := families[symbol]; f != nil && d == kernels.Float32 {
+		return &kernel{plan: f}, nil
+	}
+	if f := halves[symbol]; f != nil && (d == kernels.Float32 || d == kernels.Float16 || d == kernels.BFloat16) {
 		return &kernel{plan: f}, nil
 	}
 	if p == nil {

@@ -5,19 +5,19 @@ package cuda
 import "github.com/weft-ml/weft/kernels"
 
 func init() {
-	families["attention"] = planAttention
-	families["attention_grad"] = planAttentionGrad
-	families["attention_packed"] = planAttentionPacked
-	families["attention_packed_grad"] = planAttentionPackedGrad
+	halves["attention"] = planAttention
+	halves["attention_grad"] = planAttentionGrad
+	halves["attention_packed"] = planAttentionPacked
+	halves["attention_packed_grad"] = planAttentionPackedGrad
 }
 
-// heads is the struct Heads of attention.cu: one matrix for each head of each batch entry.
+// heads is the struct Heads of attention.cuh: one matrix for each head of each batch entry.
 type heads struct {
 	data                     uint64
 	batch, head, row, column int64
 }
 
-// attention is the struct Attention of attention.cu.
+// attention is the struct Attention of attention.cuh.
 type attention struct {
 	q, k, v, y, g, dq, dk, dv heads
 	m, r, dot, scratch        uint64
@@ -80,21 +80,21 @@ func planAttentionPacked(c *call, _ *kernel, l *kernels.Launch) error {
 	return c.attend(&z, l)
 }
 
-// planAttentionGrad has the operands q, k, v, m, r and g [B H T E] and the results dq [B T H D], dk [B S H D] and dv
+// planAttentionGrad has the operands q, k, v, y, m, r and g [B H T E] and the results dq [B T H D], dk [B S H D] and dv
 // [B S H E].
 func planAttentionGrad(c *call, _ *kernel, l *kernels.Launch) error {
 	z := c.attentionOf(l)
-	z.g = c.heads(&l.In[5], 0, 1, 2, 3)
+	z.g = c.heads(&l.In[6], 0, 1, 2, 3)
 	z.dq, z.dk, z.dv = c.heads(&l.Out[0], 0, 2, 1, 3), c.heads(&l.Out[1], 0, 2, 1, 3), c.heads(&l.Out[2], 0, 2, 1, 3)
-	return c.attendGrad(&z, &l.In[3], &l.In[4])
+	return c.attendGrad(&z, l, 4)
 }
 
 func planAttentionPackedGrad(c *call, _ *kernel, l *kernels.Launch) error {
 	z := c.attentionPackedOf(l)
 	n, d, dx := l.Ints[1], int(z.d), &l.Out[0]
-	z.g = c.headsBeside(&l.In[3], 0, n, d)
+	z.g = c.headsBeside(&l.In[4], 0, n, d)
 	z.dq, z.dk, z.dv = c.headsBeside(dx, 0, n, d), c.headsBeside(dx, 1, n, d), c.headsBeside(dx, 2, n, d)
-	return c.attendGrad(&z, &l.In[1], &l.In[2])
+	return c.attendGrad(&z, l, 2)
 }
 
 func (c *call) attend(z *attention, l *kernels.Launch) error {
@@ -106,11 +106,13 @@ func (c *call) attend(z *attention, l *kernels.Launch) error {
 	if z.scratch, err = c.scratch(blocks * attentionRoom(z.s)); err != nil {
 		return err
 	}
-	return c.startAttention("attention_f32", blocks, z)
+	return c.startAttention("attention", l.In[0].DType, blocks, z)
 }
 
-// attendGrad computes dq first, with dot of each row, which follows the blocks' own room.
-func (c *call) attendGrad(z *attention, m, r *kernels.Arg) error {
+// attendGrad computes dq first, with dot of each row, which follows the blocks' own room. Operands stat and stat+1 are m
+// and r.
+func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
+	m, r, d := &l.In[stat], &l.In[stat+1], l.In[0].DType
 	if !m.Contiguous() || !r.Contiguous() {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "m and r with strides %v and %v; kernels on %s take contiguous ones", m.Strides, r.Strides, c.b.Name())
 	}
@@ -128,10 +130,10 @@ func (c *call) attendGrad(z *attention, m, r *kernels.Arg) error {
 		return err
 	}
 	z.dot = z.scratch + uint64(room)
-	if err := c.startAttention("attention_grad_rows_f32", rows, z); err != nil {
+	if err := c.startAttention("attention_grad_rows", d, rows, z); err != nil {
 		return err
 	}
-	return c.startAttention("attention_grad_keys_f32", keys, z)
+	return c.startAttention("attention_grad_keys", d, keys, z)
 }
 
 // attentionRoom is the bytes of a group's scores with n keys or rows.
@@ -146,11 +148,11 @@ func (c *call) attentionBlocks(z *attention, n uint32) (int, error) {
 	return min(int(z.count)*int((n+attentionGroup-1)/attentionGroup), 2*c.b.gpu.SMs), nil
 }
 
-func (c *call) startAttention(symbol string, blocks int, z *attention) error {
+func (c *call) startAttention(symbol string, d kernels.DType, blocks int, z *attention) error {
 	if blocks == 0 {
 		return nil
 	}
-	if err := c.start(symbol, dim{uint32(blocks), 1, 1}, attentionThreads); err != nil {
+	if err := c.start(symbol+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, attentionThreads); err != nil {
 		return err
 	}
 	structure(c, z)

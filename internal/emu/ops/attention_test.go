@@ -7,6 +7,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -24,7 +25,7 @@ var attentionSizes = []struct {
 
 // withGradients are y and the gradients of x for a gradient g of y.
 func withGradients(y, g *tensor.Tensor, x ...*tensor.Tensor) []*tensor.Tensor {
-	return append([]*tensor.Tensor{y}, gradients(y.Mul(g).Sum(), x...)...)
+	return append([]*tensor.Tensor{y}, autograd.Grad(y, x, autograd.Seed(g))...)
 }
 
 func watched(x []*tensor.Tensor) (w []*tensor.Tensor) {
@@ -39,10 +40,12 @@ func TestAttention(t *testing.T) {
 	for _, c := range attentionSizes {
 		in := []*tensor.Tensor{tensor.Randn(1, c.b, c.h, c.t, c.d), tensor.Randn(2, c.b, c.h, c.s, c.d), tensor.Randn(3, c.b, c.h, c.s, c.e),
 			tensor.Randn(4, c.b, c.h, c.t, c.e)}
-		same(t, cpu, gpu, fmt.Sprint("attention of ", c), in, func(x []*tensor.Tensor) []*tensor.Tensor {
-			w := watched(x[:3])
-			return withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, 0.3), x[3], w...)
-		})
+		for _, d := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
+			same(t, cpu, gpu, fmt.Sprint("attention of ", c, " in ", d), in, func(x []*tensor.Tensor) []*tensor.Tensor {
+				w := watched([]*tensor.Tensor{x[0].To(d), x[1].To(d), x[2].To(d)})
+				return withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, 0.3), x[3].To(d), w...)
+			})
+		}
 	}
 }
 

@@ -89,6 +89,8 @@ func bits(y *tensor.Tensor) (v []uint64) {
 				v = append(v, 0)
 			}
 		}
+	case tensor.Float16, tensor.BFloat16:
+		return bits(y.To(tensor.Float32))
 	default:
 		panic(fmt.Sprint("results of type ", y.DType()))
 	}

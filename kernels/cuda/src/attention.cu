@@ -11,40 +11,13 @@
 // no part in y and dq of these rows; rows of dk and dv are sums over the chunks of 256 queries that see them.
 //
 // Blocks take groups of 32 rows or 32 keys of one head after another, and keep p and ds of one group in global memory
-// of their own. Operands have any strides.
-#include "product.cuh"
+// of their own. Operands have any strides. Those in half precision are widened, and results are rounded once.
+#include "attention.cuh"
 #include "rows.cuh"
 
 namespace {
 
 constexpr uint32_t kGroup = kSmall;
-
-// Heads is an operand or a result, one matrix for each head of each batch entry.
-struct Heads {
-  void* data;
-  int64_t batch, head, row, column;
-};
-
-// Attention is what all kernels are given. Matrix i belongs to head i % heads of batch entry i / heads; m, r and dot are
-// [count T].
-struct Attention {
-  Heads q, k, v, y, g, dq, dk, dv;
-  float *m, *r, *dot, *scratch;
-  uint64_t count;
-  uint32_t heads, t, s, d, e, causal;
-  float scale;
-  uint32_t unused;
-};
-
-template <class T> DEV Matrix<T> matrix(const Attention& z, const Heads& h, uint32_t i, uint32_t row) {
-  const uint32_t b = i / z.heads;
-  return {static_cast<T*>(h.data) + (b * h.batch + (i - b * z.heads) * h.head + row * h.row), h.row, h.column};
-}
-
-// sees is the number of keys that row i sees.
-DEV uint32_t sees(const Attention& z, uint32_t i) { return z.causal ? i + 1 + z.s - z.t : z.s; }
-
-DEV uint32_t less(uint32_t x, uint32_t y) { return x < y ? x : y; }
 
 DEV uint32_t everything(uint32_t) { return 0; }
 
@@ -77,15 +50,13 @@ template <class Work> DEV void each_row(const Group& w, Work work) {
   for (uint32_t row = threadIdx.x / 32; row < w.size; row += kSmallThreads / 32) work(row);
 }
 
-}  // namespace
-
 // y, m and r. A block's scratch is p [32 S].
-KERNEL(attention_f32, kSmallThreads, 2)(Attention z) {
+template <class T> DEV void forward(const Attention& z) {
   SHARED(float, room, [2][kSmall][kSmall + 1]);
   const Matrix<float> p{z.scratch + (uint64_t)blockIdx.x * kGroup * z.s, z.s, 1};
   each_group(z, z.t, true, [&](const Group& w) {
     const uint32_t seen = sees(z, w.from + w.size - 1);
-    product(room, matrix<const float>(z, z.q, w.i, w.from), matrix<const float>(z, z.k, w.i, 0).transposed(), w.size, seen, z.d, everything,
+    product(room, matrix<const T>(z, z.q, w.i, w.from), matrix<const T>(z, z.k, w.i, 0).transposed(), w.size, seen, z.d, everything,
             [&](uint32_t i, uint32_t j, float v) { p.at(i, j) = __fmul_rn(v, z.scale); });
     __syncthreads();
     each_row(w, [&](uint32_t row) {
@@ -101,21 +72,20 @@ KERNEL(attention_f32, kSmallThreads, 2)(Attention z) {
       z.r[at] = r;
     });
     __syncthreads();
-    const Matrix<float> y = matrix<float>(z, z.y, w.i, w.from);
-    product(room, p, matrix<const float>(z, z.v, w.i, 0), w.size, z.e, seen, everything, [&](uint32_t i, uint32_t j, float v) { y.at(i, j) = v; });
+    const Matrix<T> y = matrix<T>(z, z.y, w.i, w.from);
+    product(room, p, matrix<const T>(z, z.v, w.i, 0), w.size, z.e, seen, everything, [&](uint32_t i, uint32_t j, float v) { narrow(y.at(i, j), v); });
   });
 }
-EXPORT(attention_f32);
 
 // dq, and dot = sum(dp*p) of each row. A block's scratch is p and ds, both [32 S].
-KERNEL(attention_grad_rows_f32, kSmallThreads, 2)(Attention z) {
+template <class T> DEV void grad_rows(const Attention& z) {
   SHARED(float, room, [2][kSmall][kSmall + 1]);
   const Matrix<float> p{z.scratch + (uint64_t)blockIdx.x * 2 * kGroup * z.s, z.s, 1}, ds = p.from(kGroup, 0);
   each_group(z, z.t, true, [&](const Group& w) {
     const uint32_t seen = sees(z, w.from + w.size - 1);
-    product(room, matrix<const float>(z, z.q, w.i, w.from), matrix<const float>(z, z.k, w.i, 0).transposed(), w.size, seen, z.d, everything,
+    product(room, matrix<const T>(z, z.q, w.i, w.from), matrix<const T>(z, z.k, w.i, 0).transposed(), w.size, seen, z.d, everything,
             [&](uint32_t i, uint32_t j, float v) { p.at(i, j) = __fmul_rn(v, z.scale); });
-    product(room, matrix<const float>(z, z.g, w.i, w.from), matrix<const float>(z, z.v, w.i, 0).transposed(), w.size, seen, z.e, everything,
+    product(room, matrix<const T>(z, z.g, w.i, w.from), matrix<const T>(z, z.v, w.i, 0).transposed(), w.size, seen, z.e, everything,
             [&](uint32_t i, uint32_t j, float v) { ds.at(i, j) = v; });
     __syncthreads();
     each_row(w, [&](uint32_t row) {
@@ -129,40 +99,59 @@ KERNEL(attention_grad_rows_f32, kSmallThreads, 2)(Attention z) {
       if (threadIdx.x % 32 == 0) z.dot[at] = dot;
     });
     __syncthreads();
-    const Matrix<float> dq = matrix<float>(z, z.dq, w.i, w.from);
-    product(room, ds, matrix<const float>(z, z.k, w.i, 0), w.size, z.d, seen, everything, [&](uint32_t i, uint32_t j, float v) { dq.at(i, j) = v; });
+    const Matrix<T> dq = matrix<T>(z, z.dq, w.i, w.from);
+    product(room, ds, matrix<const T>(z, z.k, w.i, 0), w.size, z.d, seen, everything, [&](uint32_t i, uint32_t j, float v) { narrow(dq.at(i, j), v); });
   });
 }
-EXPORT(attention_grad_rows_f32);
 
 // dk and dv. A block's scratch is pᵀ and dsᵀ, both [32 T].
-KERNEL(attention_grad_keys_f32, kSmallThreads, 2)(Attention z) {
+template <class T> DEV void grad_keys(const Attention& z) {
   SHARED(float, room, [2][kSmall][kSmall + 1]);
   const Matrix<float> p{z.scratch + (uint64_t)blockIdx.x * 2 * kGroup * z.t, z.t, 1}, ds = p.from(kGroup, 0);
   each_group(z, z.s, false, [&](const Group& w) {
     // The first chunk with a row that sees key j of the group.
     const auto first = [&](uint32_t j) {
-      const uint32_t key = w.from + j, hidden = z.causal && key > z.s - z.t ? key - (z.s - z.t) : 0;
+      const uint32_t hidden = hides(z, w.from + j);
       return hidden - hidden % kChunk;
     };
     const uint32_t from = first(0);
-    const Matrix<const float> q = matrix<const float>(z, z.q, w.i, 0), g = matrix<const float>(z, z.g, w.i, 0);
-    product(room, matrix<const float>(z, z.k, w.i, w.from), q.from(from, 0).transposed(), w.size, z.t - from, z.d, everything,
+    const Matrix<const T> q = matrix<const T>(z, z.q, w.i, 0), g = matrix<const T>(z, z.g, w.i, 0);
+    product(room, matrix<const T>(z, z.k, w.i, w.from), q.from(from, 0).transposed(), w.size, z.t - from, z.d, everything,
             [&](uint32_t j, uint32_t c, float v) {
               const uint32_t row = from + c;
               const uint64_t at = (uint64_t)w.i * z.t + row;
               p.at(j, row) = w.from + j < sees(z, row) ? __fmul_rn(f32_exp(__fsub_rn(__fmul_rn(v, z.scale), z.m[at])), z.r[at]) : 0.f;
             });
-    product(room, matrix<const float>(z, z.v, w.i, w.from), g.from(from, 0).transposed(), w.size, z.t - from, z.e, everything,
+    product(room, matrix<const T>(z, z.v, w.i, w.from), g.from(from, 0).transposed(), w.size, z.t - from, z.e, everything,
             [&](uint32_t j, uint32_t c, float v) {
               const uint32_t row = from + c;
               const float dot = z.dot[(uint64_t)w.i * z.t + row];
               ds.at(j, row) = w.from + j < sees(z, row) ? __fmul_rn(__fmul_rn(p.at(j, row), __fsub_rn(v, dot)), z.scale) : 0.f;
             });
     __syncthreads();
-    const Matrix<float> dk = matrix<float>(z, z.dk, w.i, w.from), dv = matrix<float>(z, z.dv, w.i, w.from);
-    product(room, p, g, w.size, z.e, z.t, first, [&](uint32_t i, uint32_t j, float v) { dv.at(i, j) = v; });
-    product(room, ds, q, w.size, z.d, z.t, first, [&](uint32_t i, uint32_t j, float v) { dk.at(i, j) = v; });
+    const Matrix<T> dk = matrix<T>(z, z.dk, w.i, w.from), dv = matrix<T>(z, z.dv, w.i, w.from);
+    product(room, p, g, w.size, z.e, z.t, first, [&](uint32_t i, uint32_t j, float v) { narrow(dv.at(i, j), v); });
+    product(room, ds, q, w.size, z.d, z.t, first, [&](uint32_t i, uint32_t j, float v) { narrow(dk.at(i, j), v); });
   });
 }
+
+}  // namespace
+
+KERNEL(attention_f32, kSmallThreads, 2)(Attention z) { forward<float>(z); }
+EXPORT(attention_f32);
+KERNEL(attention_f16, kSmallThreads, 2)(Attention z) { forward<f16>(z); }
+EXPORT(attention_f16);
+KERNEL(attention_bf16, kSmallThreads, 2)(Attention z) { forward<bf16>(z); }
+EXPORT(attention_bf16);
+KERNEL(attention_grad_rows_f32, kSmallThreads, 2)(Attention z) { grad_rows<float>(z); }
+EXPORT(attention_grad_rows_f32);
+KERNEL(attention_grad_rows_f16, kSmallThreads, 2)(Attention z) { grad_rows<f16>(z); }
+EXPORT(attention_grad_rows_f16);
+KERNEL(attention_grad_rows_bf16, kSmallThreads, 2)(Attention z) { grad_rows<bf16>(z); }
+EXPORT(attention_grad_rows_bf16);
+KERNEL(attention_grad_keys_f32, kSmallThreads, 2)(Attention z) { grad_keys<float>(z); }
 EXPORT(attention_grad_keys_f32);
+KERNEL(attention_grad_keys_f16, kSmallThreads, 2)(Attention z) { grad_keys<f16>(z); }
+EXPORT(attention_grad_keys_f16);
+KERNEL(attention_grad_keys_bf16, kSmallThreads, 2)(Attention z) { grad_keys<bf16>(z); }
+EXPORT(attention_grad_keys_bf16);

@@ -14,8 +14,14 @@ template <class T> struct Matrix {
   DEV_METHOD Matrix transposed() const { return {data, column, row}; }
 };
 
+// Elements are computed with as float, or double; narrow rounds to the type of `to`.
 DEV float widen(float x) { return x; }
 DEV double widen(double x) { return x; }
+DEV float widen(f16 x) { return to_float(x); }
+DEV float widen(bf16 x) { return to_float(x); }
+DEV void narrow(float& to, float x) { to = x; }
+DEV void narrow(f16& to, float x) { to = to_f16(x); }
+DEV void narrow(bf16& to, float x) { to = to_bf16(x); }
 
 DEV float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 DEV double fused(double x, double y, double z) { return fma(x, y, z); }

@@ -1,0 +1,33 @@
+// attention.cuh: what kernels of attention are given. Operands are q [T D], k [S D], v [S E], y [T E] and its gradient g, and
+// m and r of each row, for each head of each batch entry.
+#pragma once
+#include "product.cuh"
+
+// Heads is an operand or a result, one matrix for each head of each batch entry.
+struct Heads {
+  void* data;
+  int64_t batch, head, row, column;
+};
+
+// Attention is the launch. Matrix i belongs to head i % heads of batch entry i / heads; m, r and dot are [count T].
+struct Attention {
+  Heads q, k, v, y, g, dq, dk, dv;
+  float *m, *r, *dot, *scratch;
+  uint64_t count;
+  uint32_t heads, t, s, d, e, causal;
+  float scale;
+  uint32_t unused;
+};
+
+template <class T> DEV Matrix<T> matrix(const Attention& z, const Heads& h, uint32_t i, uint32_t row) {
+  const uint32_t b = i / z.heads;
+  return {static_cast<T*>(h.data) + (b * h.batch + (i - b * z.heads) * h.head + row * h.row), h.row, h.column};
+}
+
+// sees is the number of keys that row i sees.
+DEV uint32_t sees(const Attention& z, uint32_t i) { return z.causal ? i + 1 + z.s - z.t : z.s; }
+
+// hides is the number of rows, the first ones, that do not see a key.
+DEV uint32_t hides(const Attention& z, uint32_t key) { return z.causal && key > z.s - z.t ? key - (z.s - z.t) : 0; }
+
+DEV uint32_t less(uint32_t x, uint32_t y) { return x < y ? x : y; }
