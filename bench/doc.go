@@ -5,9 +5,10 @@
 //	go test -run '^$' -bench Table/gelu ./bench                   # one line
 //	go test -run '^$' -bench . -benchtime 5s -timeout 2h ./bench -out results/new.jsonl
 //
-// Every line is measured in turns: Weft, then each peer, then Weft again, for -benchtime (default 1 s) and at least five
-// turns. The best and the median call count. What a line can reach at most is measured in the same turns: the rate of the
-// multiply-add units for products and training steps, the rate of copying arrays of that size for the others.
+// Every line is measured in turns: Weft, products and the GPT also in half precision, then each peer, then Weft again, for
+// -benchtime (default 1 s) and at least five turns. The best and the median call count. What a line can reach at most is
+// measured in the same turns: the rate of the multiply-add units for products and training steps, the rate of copying
+// arrays of that size for the others.
 //
 // The peer is a Python program, peer.py, run by the first of $WEFT_PEER, /usr/bin/python3 and python3 that exists; where
 // it or PyTorch is missing the table says SKIPPED. It runs in several variants on every line, and Weft's ratio is that to

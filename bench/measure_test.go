@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/tensor"
 )
 
 var outFile = flag.String("out", "", "append the results to this file, as JSON lines")
@@ -118,10 +119,17 @@ func measure(b *testing.B, w *workload, threads int) {
 	defer setThreads(0)
 	dev := openDevice()
 	defer dev.Close()
-	ours := w.weft(dev)
-	all := []*times{{contender: &contender{name: "Weft", version: "Weft, " + cpu.Tier(), run: func(warmup, reps int) ([]float64, error) {
-		return repeat(ours, warmup, reps), nil
-	}}}}
+	var all []*times
+	here := func(name string, c call) {
+		all = append(all, &times{contender: &contender{name: name, version: "Weft, " + cpu.Tier(), run: func(warmup, reps int) ([]float64, error) {
+			return repeat(c, warmup, reps), nil
+		}}})
+	}
+	here("Weft", w.weft(dev))
+	if w.half != nil {
+		here("Weft, bfloat16", w.half(dev, tensor.BFloat16))
+		here("Weft, float16", w.half(dev, tensor.Float16))
+	}
 	for _, c := range w.contenders(threads) {
 		all = append(all, &times{contender: c})
 	}

@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
 
+	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/kernels/cpu"
@@ -35,7 +36,8 @@ type workload struct {
 	bytes float64 // of a call: what must be read and written at least
 
 	weft  func(dev *tensor.Device) call
-	count func(dev *tensor.Device) float64 // Go allocations of a call
+	half  func(dev *tensor.Device, dt tensor.DType) call // the same in float16 and bfloat16, to show beside
+	count func(dev *tensor.Device) float64               // Go allocations of a call
 
 	peer      map[string]any // request to peer.py; nil: there is no peer
 	reuses    bool           // peer.py can reuse outputs
@@ -191,7 +193,7 @@ func randn(shape ...int) *tensor.Tensor {
 // onDevice copies x to memory of the device.
 func onDevice(dev *tensor.Device, x *tensor.Tensor) (y *tensor.Tensor) {
 	must(dev.Eval(func(s *tensor.Scope) error {
-		y = s.In(x).Add(s.Full(0, tensor.Float32)).Keep()
+		y = s.In(x).Add(s.Full(0, x.DType())).Keep()
 		return nil
 	}))
 	return y
@@ -215,21 +217,23 @@ func classes(n, count int) *tensor.Tensor {
 }
 
 func sgemm(n int) workload {
+	matmul := func(dev *tensor.Device, dt tensor.DType) call {
+		a, b := onDevice(dev, randn(n, n).To(dt)), onDevice(dev, randn(n, n).To(dt))
+		return timed(func() {
+			must(dev.Eval(func(s *tensor.Scope) error {
+				s.In(a).MatMul(b)
+				return nil
+			}))
+		})
+	}
 	return workload{
 		name:  fmt.Sprintf("sgemm/n=%d", n),
 		want:  "0.85 of peak, AVX2 0.80, two threads 0.92 of the peaks' ratio",
 		flops: 2 * float64(n) * float64(n) * float64(n),
 		tiers: []string{"avx2"},
 		peer:  map[string]any{"bench": "sgemm", "n": n},
-		weft: func(dev *tensor.Device) call {
-			a, b := onDevice(dev, randn(n, n)), onDevice(dev, randn(n, n))
-			return timed(func() {
-				must(dev.Eval(func(s *tensor.Scope) error {
-					s.In(a).MatMul(b)
-					return nil
-				}))
-			})
-		},
+		weft:  func(dev *tensor.Device) call { return matmul(dev, tensor.Float32) },
+		half:  matmul,
 		yardstick: func() call {
 			a, b, c := normal(n*n), normal(n*n), make([]float32, n*n)
 			return timed(func() {
@@ -305,21 +309,23 @@ func fashion() workload {
 func chargpt() workload {
 	const vocab, layers, width, heads, length, batch = 91, 4, 128, 4, 64, 16
 	const tokens = batch * length
+	steps := func(dev *tensor.Device, dt tensor.DType) call {
+		model := nn.NewGPT(nn.GPTConfig{Vocab: vocab, Context: length, Width: width, Heads: heads, Layers: layers})
+		must(nn.Init(dev, model))
+		opt := optim.New(optim.AdamW{LR: 1e-3}, model)
+		x, y := classes(tokens, vocab).Reshape(batch, length), classes(tokens, vocab).Reshape(batch, length)
+		return timed(func() {
+			must(dev.Step(func(s *tensor.Scope) error { return train(s, model, opt, x, y) }, amp.Autocast(dt)))
+		})
+	}
 	return workload{
 		name: "chargpt step",
 		want: "1.1x PyTorch's speed",
 		flops: 6*tokens*(layers*12*width*width+width*vocab) +
 			12*layers*tokens*length*width, // scores and their use, all positions
 		peer: map[string]any{"bench": "chargpt"},
-		weft: func(dev *tensor.Device) call {
-			model := nn.NewGPT(nn.GPTConfig{Vocab: vocab, Context: length, Width: width, Heads: heads, Layers: layers})
-			must(nn.Init(dev, model))
-			opt := optim.New(optim.AdamW{LR: 1e-3}, model)
-			x, y := classes(tokens, vocab).Reshape(batch, length), classes(tokens, vocab).Reshape(batch, length)
-			return timed(func() {
-				must(dev.Step(func(s *tensor.Scope) error { return train(s, model, opt, x, y) }))
-			})
-		},
+		weft: func(dev *tensor.Device) call { return steps(dev, tensor.Float32) },
+		half: steps,
 	}
 }
 
