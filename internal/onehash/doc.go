@@ -1,4 +1,4 @@
-// Package onehash holds the test that training in float32 gives the same bits on every vector unit, for any
-// number of threads and in every run: the SHA-256 of all weights and optimizer state after 200 steps of a
-// multilayer perceptron and of a small character model.
+// Package onehash holds the test that training gives the same bits on every vector unit, for any number of
+// threads and in every run: the SHA-256 of all weights and optimizer state after 200 steps of a multilayer
+// perceptron and of a small character model in float32, and after 40 steps of the latter in mixed precision.
 package onehash

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
@@ -20,31 +21,47 @@ import (
 const (
 	wantMLP = "8bcd29f942d2d255944f7c282ddaa0be6519ce5844b647d7c87789ec9fbf8d98"
 	wantGPT = "e59a5500e89071342520d88f6b1c1682866e6c0061d1ea7642e51ba09d2898de"
+
+	// The GPT under autocast.
+	wantBFloat16 = "7edcff2182f710db3bf2d2ab17d1edf3770343c5aee3a56de542cb37ca6efc0c"
+	wantFloat16  = "9d41b7cf03eea99856412abe829679b0e41204eb95b00d428b0641bda546e24c"
 )
 
-const steps = 200
+const (
+	steps     = 200
+	halfSteps = 40
+)
 
 // corpus is text that the model learns; the test must not depend on a Go installation's files.
 var corpus = strings.Repeat("the loom holds the warp and the weft goes over and under; a cloth is made of crossings. ", 40)
 
 func TestMain(m *testing.M) {
 	if os.Getenv("WEFT_ONEHASH") != "" {
-		mlp, gpt, err := hashes()
+		all, err := hashes()
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println(mlp, gpt)
+		fmt.Println(strings.Join(all, " "))
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-func hashes() (mlp, gpt string, err error) {
-	if mlp, err = trainMLP(); err == nil {
-		gpt, err = trainGPT()
+func hashes() (all []string, err error) {
+	for _, train := range []func() (string, error){
+		trainMLP,
+		func() (string, error) { return trainGPT(tensor.Float32, steps) },
+		func() (string, error) { return trainGPT(tensor.BFloat16, halfSteps) },
+		func() (string, error) { return trainGPT(tensor.Float16, halfSteps) },
+	} {
+		hash, err := train()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, hash)
 	}
-	return mlp, gpt, err
+	return all, nil
 }
 
 // trainMLP learns the digits with dropout, so that the random streams take part.
@@ -79,7 +96,8 @@ func trainMLP() (string, error) {
 	return opt.Hash(), nil
 }
 
-func trainGPT() (string, error) {
+// trainGPT runs a number of steps with products in type dt; the loss of float16 is scaled.
+func trainGPT(dt tensor.DType, steps int) (string, error) {
 	dev, err := tensor.Open("cpu", tensor.Seed(7))
 	if err != nil {
 		return "", err
@@ -94,6 +112,7 @@ func trainGPT() (string, error) {
 	}
 	opt := optim.New(optim.AdamW{LR: 3e-3, WeightDecay: 0.1}, model, optim.Clip(1), optim.NoDecay(optim.Vectors))
 	rate := optim.WarmupCosine(3e-3, 3e-4, 20, steps)
+	scaler := amp.NewGradScaler()
 	for k := range steps {
 		b, err := text.Batch(3, 33, 7, k)
 		if err != nil {
@@ -101,9 +120,14 @@ func trainGPT() (string, error) {
 		}
 		opt.LR.Set(rate(k))
 		if err := dev.Step(func(s *tensor.Scope) error {
-			autograd.Backward(nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y)))
+			loss := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
+			if dt == tensor.Float16 {
+				autograd.Backward(scaler.Scale(loss))
+				return scaler.Step(s, opt)
+			}
+			autograd.Backward(loss)
 			return opt.Step(s)
-		}); err != nil {
+		}, amp.Autocast(dt)); err != nil {
 			return "", err
 		}
 	}
@@ -130,7 +154,7 @@ func TestOneHash(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v\n%s", err, got)
 				}
-				if want := wantMLP + " " + wantGPT; got != want {
+				if want := strings.Join([]string{wantMLP, wantGPT, wantBFloat16, wantFloat16}, " "); got != want {
 					t.Errorf("on %s/%s the hashes are\n%s, want\n%s", runtime.GOOS, runtime.GOARCH, got, want)
 				}
 			})
