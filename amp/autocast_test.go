@@ -151,6 +151,23 @@ func TestCastOnce(t *testing.T) {
 		t.Errorf("evaluations took %d bytes for good", now-active)
 	}
 	n = 0
+	must(t, dev.Step(func(s *tensor.Scope) error { // the copy outlives the region that made it
+		s.With(func() { nn.Call("first", l, s.In(x)) }, tensor.NoGrad)
+		for range 20 { // operations that would take the memory
+			s.In(tensor.Uniform(1, -1, 1, 4, 4)).To(tensor.BFloat16)
+		}
+		y := l.Forward(s.In(x))
+		s.With(func() {
+			if z := s.In(x).Linear(s.In(l.Weight).To(tensor.BFloat16), l.Bias); !slices.Equal(values(y), values(z)) {
+				t.Errorf("the copy gives %v, want %v", values(y), values(z))
+			}
+		}, tensor.NoGrad)
+		return nil
+	}, amp.Autocast(tensor.BFloat16), casts(l.Weight, &n)))
+	if n != 2 { // the copy, and the one made here
+		t.Errorf("the weight was cast %d times", n)
+	}
+	n = 0
 	must(t, dev.Step(func(s *tensor.Scope) error {
 		for _, dt := range []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float16} {
 			s.With(func() {

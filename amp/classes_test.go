@@ -175,9 +175,11 @@ func TestLosses(t *testing.T) {
 			}
 			for _, lower := range halves {
 				x := prediction.To(lower)
-				got, want := run(x, target, lower), run(x.To(tensor.Float32), target, tensor.Float32)
-				if got.DType() != tensor.Float32 || got.Item() != want.Item() {
-					t.Errorf("%v under autocast to %v, want %v", got.Item(), lower, want.Item())
+				for _, y := range []*tensor.Tensor{target, target.To(lower)} {
+					got, want := run(x, y, lower), run(x.To(tensor.Float32), y.To(tensor.Float32), tensor.Float32)
+					if got.DType() != tensor.Float32 || got.Item() != want.Item() {
+						t.Errorf("%v under autocast to %v with the target %v, want %v", got.Item(), lower, y, want.Item())
+					}
 				}
 				if l := run(x, target.To(lower), tensor.Float32); l.DType() != lower {
 					t.Errorf("without autocast the loss of %v is %v", x, l)
