@@ -131,7 +131,7 @@ func (p *pass) run(y *tensor.Tensor, found func(*tensor.Node, *tensor.Tensor)) {
 	defer p.drop()
 	p.scope.Differentiate(p.create, func() {
 		if p.seed == nil {
-			p.seed = p.scope.Full(1, y.DType(), y.Shape()...)
+			p.seed = p.scope.Full(1, y.DType(), y.Shape()...).To(y.Device())
 		}
 		seed := p.take(p.seed, y, y.DType())
 		p.tape.Retain(seed)

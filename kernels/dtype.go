@@ -34,6 +34,9 @@ func (d DType) String() string {
 	return "invalid dtype"
 }
 
+// Target makes an element type one of the targets of a tensor's method To.
+func (DType) Target() {}
+
 // Size is the size of one element in bytes.
 func (d DType) Size() int { return dtypes[d].size }
 

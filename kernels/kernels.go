@@ -82,6 +82,15 @@ type Backend interface {
 	Synchronize(s Stream) error
 }
 
+// Peer is a backend that copies between devices of its kind without the host waiting.
+type Peer interface {
+	Backend
+	// CopyPeer queues a copy of n bytes of another device's memory to byte off of dst: after what is queued on stream s
+	// of either device, and before what is queued there later. It is false if src is of another kind. A failure is
+	// returned by the next Run or Synchronize.
+	CopyPeer(s Stream, dst Buffer, off int, src Buffer, srcOff, n int) bool
+}
+
 var (
 	mu      sync.Mutex
 	drivers = map[string]func(ordinal int) (Backend, error){}

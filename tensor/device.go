@@ -154,6 +154,9 @@ func (d *Device) Close() (err error) {
 	return err
 }
 
+// Target makes a device one of the targets of [Tensor.To].
+func (*Device) Target() {}
+
 // Name is the backend's name, such as "cpu" or "cuda:0".
 func (d *Device) Name() string { return d.shared.name }
 

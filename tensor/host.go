@@ -95,6 +95,18 @@ func (t *Tensor) device() *Device {
 	return host()
 }
 
+// Device is where t is; nil for host data, which an operation takes to the device of its other operands or of its step,
+// and for parameters without values.
+func (t *Tensor) Device() *Device {
+	switch {
+	case t.blk == nil:
+		return nil
+	case t.blk.dev == nil && t.scope != nil: // host data that a step of the CPU took in
+		return t.scope.home
+	}
+	return t.blk.dev
+}
+
 // Data is the memory of a contiguous tensor in host memory, as a slice of its own element type. It is
 // valid as long as the tensor is.
 func Data[T Elem](t *Tensor) []T {

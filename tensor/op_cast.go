@@ -28,14 +28,29 @@ func init() {
 	})
 }
 
-// To is t in another element type. Floating numbers become integers by rounding towards 0; what does not
-// fit saturates, and NaN gives 0. Any number but 0 is true. It is t itself if it has the type already.
-func (t *Tensor) To(dt DType) *Tensor {
+// Target is what [Tensor.To] makes of a tensor: another element type, a [DType], or the same on another [Device].
+type Target interface{ Target() }
+
+// To is t in another element type or on another device, and t itself if it is so already.
+//
+// Floating numbers become integers by rounding towards 0; what does not fit saturates, and NaN gives 0. Any number but 0
+// is true.
+//
+// Copies between GPUs are queued like operations: nothing waits. A copy to the CPU waits until it has arrived. Both are
+// differentiable. What belongs to no step, as host data, is copied to stay, as by Keep.
+func (t *Tensor) To(target Target) *Tensor {
 	if t == nil {
-		Fail(ErrStep, "cast", "the operand is nil")
+		Fail(ErrStep, "to", "the operand is nil")
 	}
-	if t.dtype == dt {
-		return t
+	switch to := target.(type) {
+	case DType:
+		if t.dtype == to {
+			return t
+		}
+		return Apply(&cast, []*Tensor{t}, []int{int(to)}, nil)
+	case *Device:
+		return t.toDevice(to)
 	}
-	return Apply(&cast, []*Tensor{t}, []int{int(dt)}, nil)
+	Fail(ErrValue, "to", "%T is neither an element type nor a device", target)
+	return nil
 }

@@ -245,6 +245,10 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 		return nil
 	}
 	g := &stepGrads{present: make([]bool, len(a.params)), taken: make([]bool, len(a.params)), base: a.version}
+	if a.dev != nil {
+		defer s.moveTo(s.dev)
+		s.moveTo(a.dev)
+	}
 	first := s.firstGrads(a)
 	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size())
 	blk.grads = true
@@ -273,9 +277,6 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 
 // firstGrads is what the gradients of a step start from: those committed before it, or zero. a.mu is held.
 func (s *Scope) firstGrads(a *Arena) *Tensor {
-	if a.dev != nil && a.dev.shared != s.dev.shared {
-		Fail(ErrStep, "gradients", "parameter %v lives on %s, the step runs on %s", a.params[0], a.dev.Name(), s.dev.Name())
-	}
 	if a.grads != nil {
 		return newTensor(a.grads, a.dtype, []int{a.n}, nil)
 	}
@@ -474,6 +475,10 @@ func (s *Scope) written(t *Tensor, lo, hi int) {
 
 // into runs a pointwise operation whose results go to existing memory.
 func (s *Scope) into(op *Op, out, in []*Tensor, floats []float64) {
+	defer s.moveTo(s.dev)
+	s.moveTo(s.placeOf(out))
+	s.together(op.Name, out)
+	s.together(op.Name, in)
 	var c Ctx
 	c.set(op, s, in, nil, floats)
 	c.Out = append(c.Out, out...)

@@ -257,7 +257,6 @@ func TestDevicesDoNotMix(t *testing.T) {
 	step(t, null, func(s *tensor.Scope) { autograd.Backward(layer.Forward(s.In(kept).Reshape(1, 2)).Sum()) })
 	for name, f := range map[string]func(s *tensor.Scope){
 		"kept":      func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2).Add(kept) },
-		"in":        func(s *tensor.Scope) { s.In(kept) },
 		"parameter": func(s *tensor.Scope) { layer.Forward(s.Full(1, tensor.Float32, 1, 2)) },
 		"gradients": func(s *tensor.Scope) { optim.New(optim.SGD{}, layer).Step(s) },
 	} {

@@ -45,7 +45,8 @@ type region struct {
 
 // Scope is one step of work on one goroutine.
 type Scope struct {
-	dev      *Device
+	home     *Device // of the step
+	dev      *Device // of the operation, or of the one whose derivative is computed: where results go
 	top      *region // innermost
 	free     []*region
 	tape     Tape
@@ -83,7 +84,7 @@ func (d *Device) run(f func(*Scope) error, m Mode, opts []Option) (err error) {
 	for _, o := range opts {
 		o(&m)
 	}
-	s := &Scope{dev: d, top: &region{mode: m}}
+	s := &Scope{home: d, dev: d, top: &region{mode: m}}
 	s.random.Key = philox.DeriveN(d.seed, m.stream)
 	returned := false
 	committed := false
@@ -136,7 +137,7 @@ func (s *Scope) end() {
 func (s *Scope) Failed() bool { return s.failed }
 
 // Device is the device the step runs on.
-func (s *Scope) Device() *Device { return s.dev }
+func (s *Scope) Device() *Device { return s.home }
 
 // Training tells whether dropout and the like are on.
 func (s *Scope) Training() bool { return s.top.mode.Training }
@@ -305,16 +306,13 @@ func (s *Scope) enter(op string) {
 
 func (s *Scope) leave() { s.busy.Store(0) }
 
-// adopt makes an operand usable in the step: lazy views are recorded, host data copied to the device, foreign steps and
-// devices refused. The caller has entered the step.
+// adopt makes an operand usable in the step: lazy views are recorded, host data copied to the device of the operation,
+// foreign steps refused. The caller has entered the step.
 func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 	t.alive(op)
 	switch {
 	case t.scope == s:
 	case t.scope != nil:
-		if t.scope.dev.shared != s.dev.shared {
-			Fail(ErrStep, op, "operands on two devices: %v is on %s, the step runs on %s; move it with To", t, t.scope.dev.Name(), s.dev.Name())
-		}
 		Fail(ErrStep, op, "%v belongs to another step; Keep it there, then it may be used in any step", t)
 	case t.lazy != nil:
 		l := t.lazy
@@ -322,11 +320,6 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 		v := s.apply(l.Op, l.In, l.Ints, l.Floats)
 		s.enter(op)
 		return v
-	case t.blk.dev != nil && t.blk.dev.shared != s.dev.shared:
-		if t.root == nil {
-			Fail(ErrStep, op, "%v was kept on %s, the step runs on %s; ToSlice and FromSlice carry it over", t, t.blk.dev.Name(), s.dev.Name())
-		}
-		Fail(ErrStep, op, "parameter %v lives on %s, the step runs on %s; nn.Init places a model on a device", t, t.blk.dev.Name(), s.dev.Name())
 	case t.root != nil:
 		s.touch(t.root.arena, reading)
 		if t.needs && s.top.mode.Record {

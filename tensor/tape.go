@@ -126,6 +126,8 @@ func (n *Node) Backward(g *Tensor) []*Tensor {
 			Fail(ErrVersion, n.Op.Name, "%v is at version %d, backward needs version %d: it was assigned after the forward saved it; assign after Backward", v.root.tensor, now, v.version)
 		}
 	}
+	defer n.scope.moveTo(n.scope.dev)
+	n.scope.moveTo(n.scope.placeOf(n.Out))
 	grads := n.Op.VJP(&n.Ctx, g)
 	for i, d := range grads {
 		if d == nil {

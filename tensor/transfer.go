@@ -4,13 +4,14 @@ import (
 	"errors"
 	"runtime"
 
+	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
 // local is t in memory that the step's device can use. Host data are copied to devices with memory of their own, once
 // in a step: they do not change while a step uses them.
 func (s *Scope) local(op string, t *Tensor) *Tensor {
-	if t.blk.dev != nil || s.dev.inHostMemory() {
+	if t.blk.dev != nil || t.scope != nil || s.dev.inHostMemory() {
 		return t
 	}
 	if v := s.uploads[t]; v != nil {
@@ -48,21 +49,115 @@ func (t *Tensor) download() *Tensor {
 	lo, hi := t.extent()
 	size := t.dtype.Size()
 	data := make([]byte, (hi-lo)*size)
-	dev := t.blk.dev
-	dev.shared.backend.CopyOut(0, data, t.blk.buf, lo*size)
-	if err := dev.Synchronize(); err != nil {
-		kind := ErrDevice
-		var e *Error
-		if errors.As(err, &e) {
-			kind = e.Kind
-		}
-		Fail(kind, "to_slice", "%v", err)
-	}
+	t.blk.dev.shared.backend.CopyOut(0, data, t.blk.buf, lo*size)
+	t.blk.dev.wait("to_slice")
 	runtime.KeepAlive(t)
 	h := newTensor(hostBlock(cpu.Wrap(data), "to_slice"), t.dtype, t.layout.Shape, nil)
 	copy(h.layout.Strides, t.layout.Strides)
 	h.layout.Offset = t.layout.Offset - lo
 	return h
+}
+
+// wait waits until copies to the host have arrived.
+func (d *Device) wait(op string) {
+	if err := d.Synchronize(); err != nil {
+		kind := ErrDevice
+		var e *Error
+		if errors.As(err, &e) {
+			kind = e.Kind
+		}
+		Fail(kind, op, "%v", err)
+	}
+}
+
+// moveTo makes d the device where results go.
+func (s *Scope) moveTo(d *Device) { s.dev = d }
+
+// placeOf is the device of tensors: where the first is that is not host data.
+func (s *Scope) placeOf(ts []*Tensor) *Device {
+	for _, t := range ts {
+		if t == nil {
+			break // refused later
+		}
+		if d := t.Device(); d != nil && d.shared != s.dev.shared {
+			return d
+		} else if d != nil {
+			break
+		}
+	}
+	return s.dev
+}
+
+// together fails unless all tensors are on the device of the operation.
+func (s *Scope) together(op string, ts []*Tensor) {
+	for _, t := range ts {
+		if d := t.Device(); d != nil && d.shared != s.dev.shared {
+			Fail(ErrStep, op, "operands on two devices: %v is on %s, another one on %s; x.To(dev) moves x", t, d.Name(), s.dev.Name())
+		}
+	}
+}
+
+// toDevice is t on another device.
+func (t *Tensor) toDevice(d *Device) (y *Tensor) {
+	t.alive("to")
+	if from := t.Device(); from == nil && d.inHostMemory() || from != nil && from.shared == d.shared {
+		return t
+	}
+	if t.scope == nil && t.needs {
+		Fail(ErrStep, "to", "%v belongs to no step, so none would record this; take it in with s.In, or use Detach for values alone", t)
+	}
+	if t.scope == nil {
+		home := t.blk.dev
+		if home == nil {
+			home = d
+		}
+		if err := home.run(func(s *Scope) error { y = s.In(t).To(d).Keep(); return nil }, Mode{}, nil); err != nil {
+			panic(err)
+		}
+		return y
+	}
+	s := t.scope
+	x := t.Contiguous()
+	blk := d.deviceBlock("to", x.Len()*x.dtype.Size())
+	s.top.owned = append(s.top.owned, blk)
+	x.copyTo(blk)
+	return s.Record(&toDevice, []*Tensor{x}, newTensor(blk, x.dtype, x.layout.Shape, s), nil)
+}
+
+var toDevice Op
+
+func init() {
+	toDevice = Op{
+		Op:    kernels.Op{Name: "to"},
+		Args:  []string{"x"},
+		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].Device())} },
+		Saves: []Saves{0},
+	}
+}
+
+// copyTo queues the copy of t, which is contiguous, to the memory of another device. It waits where the host takes part.
+func (t *Tensor) copyTo(b *block) {
+	size := t.dtype.Size()
+	from, to, n := t.device(), b.dev.shared.backend, t.Len()*size
+	switch peer, ok := to.(kernels.Peer); {
+	case n == 0:
+	case from.inHostMemory():
+		to.CopyIn(0, b.buf, 0, bytesOf(t))
+	case ok && peer.CopyPeer(0, b.buf, 0, t.blk.buf, t.layout.Offset*size, n):
+	default:
+		var data []byte
+		if m, ok := b.buf.(*cpu.Mem); ok {
+			data = m.Data()[:n]
+		} else {
+			data = make([]byte, n)
+		}
+		from.shared.backend.CopyOut(0, data, t.blk.buf, t.layout.Offset*size)
+		from.wait("to")
+		if !b.dev.inHostMemory() {
+			to.CopyIn(0, b.buf, 0, data)
+		}
+	}
+	runtime.KeepAlive(t)
 }
 
 // extent is the range of positions that the elements of t take in its memory; empty if there are none.

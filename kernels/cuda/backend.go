@@ -46,6 +46,9 @@ type Backend struct {
 	streamsMu sync.RWMutex
 	streams   map[kernels.Stream]*stream
 
+	peersMu sync.Mutex
+	peers   []*Backend // GPUs that this one has been allowed to reach
+
 	memoryMu sync.Mutex
 	memory   map[*buffer]struct{} // what Alloc made and Free has not taken
 }
@@ -103,6 +106,9 @@ func (b *Backend) Close() error {
 	defer b.memoryMu.Unlock()
 	b.closed.Store(true)
 	b.wait("close")
+	for _, a := range opened {
+		a.out.settle(b)
+	}
 	b.ctx.do(func() error { // failures do not matter: the context takes with it what is left
 		for m := range b.memory {
 			cu.MemFree(m.ptr)

@@ -111,6 +111,17 @@ CUresult weft_copy_out(CUcontext ctx, CUstream stream, void *dst, CUdeviceptr sr
 	return rc != CUDA_SUCCESS ? rc : cuEventRecord(after, stream);
 }
 
+CUresult weft_copy_peer(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUcontext from, CUdeviceptr src, size_t n) {
+	ENTER(ctx);
+	return cuMemcpyPeerAsync(dst, ctx, src, from, n, stream);
+}
+
+CUresult weft_enable_peer(CUcontext ctx, CUcontext peer) {
+	ENTER(ctx);
+	CUresult rc = cuCtxEnablePeerAccess(peer, 0);
+	return rc == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? CUDA_SUCCESS : rc;
+}
+
 CUresult weft_event_record(CUcontext ctx, CUevent event, CUstream stream) {
 	ENTER(ctx);
 	return cuEventRecord(event, stream);

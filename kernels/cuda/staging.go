@@ -80,7 +80,7 @@ func (r *ring) retire() error {
 		if rc := int(C.weft_event_synchronize(r.b.ctx.handle, p.event)); rc != C.CUDA_SUCCESS {
 			return r.b.failed("copy", "waiting for pinned memory", rc)
 		}
-		p.finish(r.b)
+		p.finish()
 	}
 	r.idle = p.end
 	r.parts[0] = part{}
@@ -89,9 +89,9 @@ func (r *ring) retire() error {
 }
 
 // finish puts the content of a part where it belongs: the copy is done.
-func (p *part) finish(b *Backend) {
+func (p *part) finish() {
 	copy(p.dst, p.mem)
-	b.events.put(p.event)
+	p.s.b.events.put(p.event)
 	p.dst, p.event, p.over = nil, nil, true
 }
 
@@ -106,7 +106,7 @@ func (r *ring) deliver(s *stream) error {
 		}
 		switch rc := C.weft_event_query(r.b.ctx.handle, p.event); rc {
 		case C.CUDA_SUCCESS:
-			p.finish(r.b)
+			p.finish()
 		case C.CUDA_ERROR_NOT_READY:
 		default:
 			return r.b.failed("copy", "asking for progress", int(rc))
@@ -120,10 +120,23 @@ func (r *ring) deliver(s *stream) error {
 	return nil
 }
 
-// free gives the memory to the driver. The context is current.
+// settle ends the copies on streams of b, which has been waited for.
+func (r *ring) settle(b *Backend) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.parts {
+		if p := &r.parts[i]; p.s.b == b && !p.over {
+			p.finish()
+		}
+	}
+}
+
+// free gives the memory to the driver, when streams of other devices are done with it too. The context is current.
 func (r *ring) free() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for len(r.parts) > 0 && r.retire() == nil {
+	}
 	if r.mem != nil {
 		C.cuMemFreeHost(unsafe.Pointer(&r.mem[0]))
 	}
@@ -182,7 +195,7 @@ func (r *ring) each(s *stream, n int, start func(p *part, at int) C.CUresult) er
 			return err
 		}
 		p := part{s: s, mem: mem, end: r.filled}
-		if p.event, err = r.b.events.get(r.b); err != nil {
+		if p.event, err = s.b.events.get(s.b); err != nil {
 			return err
 		}
 		s.mu.Lock()

@@ -7,6 +7,7 @@
 //   init=CODE        what cuInit returns
 //   devices=N        number of GPUs (default 1)
 //   capability=NN    compute capability (default 90)
+//   apart=1          the GPUs do not reach each other's memory
 //   memory=BYTES     device memory of each GPU (default 1 GiB)
 //   leaks=1          end the process when a working context is destroyed that still has memory, streams or events
 //   hang=FUNCTION    calls of FUNCTION never return
@@ -95,6 +96,7 @@ struct CUctx_st {
 	CUresult fault; // sticky
 	long long used; // bytes of device memory
 	int memories, pinned, streams, events;
+	int peers; // a set of devices
 };
 
 struct CUevent_st {
@@ -114,7 +116,7 @@ struct CUmod_st {
 	int n;
 };
 
-typedef enum { COPY_IN, COPY_OUT, LAUNCH, RECORD, WAIT, WRITE } kind;
+typedef enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD, WAIT, WRITE } kind;
 
 typedef struct task {
 	struct task *next;
@@ -263,6 +265,11 @@ static void step(CUstream s) {
 				die("a queued copy uses pinned memory that was freed");
 			memcpy(t->dst, t->src, t->bytes);
 			break;
+		case COPY_PEER:
+			if (!holding(t->dst, t->bytes, 0) || !holding(t->src, t->bytes, 0))
+				die("a queued copy between devices uses memory that was freed");
+			memcpy(t->dst, t->src, t->bytes);
+			break;
 		case LAUNCH:
 			rc = run_kernel(t);
 			break;
@@ -343,7 +350,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
-	*can = device != peer;
+	*can = device != peer && !number("apart", 0);
 	return CUDA_SUCCESS;
 }
 
@@ -510,6 +517,33 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes, CUstr
 CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream s) {
 	ENTER("cuMemcpyDtoHAsync");
 	return leave(queue_copy(s, COPY_OUT, dst, (void *)src, bytes));
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
+	(void)flags;
+	ENTER("cuCtxEnablePeerAccess");
+	int other = (int)(peer - contexts);
+	if (number("apart", 0))
+		return leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+	if (current->peers >> other & 1)
+		return leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	current->peers |= 1 << other;
+	return leave(CUDA_SUCCESS);
+}
+
+// A copy between devices that do not reach each other goes through the host on a GPU; here it is a mistake.
+CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream s) {
+	ENTER("cuMemcpyPeerAsync");
+	memory *d = holding((void *)dst, bytes, 0), *m = holding((void *)src, bytes, 0);
+	if (!d || !m || d->ctx != to || m->ctx != from)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (!(s->ctx->peers >> (from - contexts) & 1))
+		die("a copy between devices that were not connected");
+	task *t = queue(s, COPY_PEER);
+	t->dst = (char *)dst;
+	t->src = (char *)src;
+	t->bytes = bytes;
+	return leave(CUDA_SUCCESS);
 }
 
 // Streams and events.

@@ -1,0 +1,66 @@
+//go:build emu && cuda && cgo && linux
+
+package ops
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// A model on two GPUs, its halves on one each, learns what it learns on one, to the bit.
+func TestTwoGPUs(t *testing.T) {
+	if !inChild(t, "WEFT_EMU_DEVICES=2") {
+		return
+	}
+	one, two := open(t, "cuda:0"), open(t, "cuda:1")
+	x := tensor.Uniform(1, -1, 1, 5, 8)
+	gradients := func(second *tensor.Device) (all [][]float32) {
+		a, b := nn.NewLinear(8, 6), nn.NewLinear(6, 3)
+		if err := errors.Join(nn.Init(one, a), nn.Init(second, b)); err != nil {
+			t.Fatal(err)
+		}
+		err := one.Step(func(s *tensor.Scope) error {
+			h := a.Forward(s.In(x)).To(second)
+			if h.Device().Name() != second.Name() || h.Scope() != s {
+				t.Errorf("%v is on %v", h, h.Device())
+			}
+			y := b.Forward(h)
+			autograd.Backward(y.Mul(y).Sum())
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range append(tensor.Parameters(a), tensor.Parameters(b)...) {
+			all = append(all, tensor.ToSlice[float32](p.Grad()))
+		}
+		return all
+	}
+	want, got := gradients(one), gradients(two)
+	if len(want) != 4 || len(want[0]) != 48 || want[0][0] == 0 {
+		t.Fatalf("gradients %v", want)
+	}
+	for i := range want {
+		if !slices.Equal(got[i], want[i]) {
+			t.Errorf("gradient %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+	err := one.Eval(func(s *tensor.Scope) error {
+		a := s.In(x)
+		b := a.To(two)
+		a.MatMul(b.T())
+		return nil
+	})
+	if !errors.Is(err, tensor.ErrStep) || !strings.Contains(err.Error(), "matmul: operands on two devices: float32[8 5] is on cuda:1, another one on cuda:0; x.To(dev) moves x") {
+		t.Errorf("mixing devices: %v", err)
+	}
+	if n := one.Stats().Memory.Blocks + two.Stats().Memory.Blocks; n != 0 {
+		t.Errorf("%d blocks are live after the steps", n)
+	}
+}

@@ -1,0 +1,119 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+// #include "shim.h"
+import "C"
+
+import (
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+var _ kernels.Peer = (*Backend)(nil)
+
+// peerMu is held by who locks streams of two devices.
+var peerMu sync.Mutex
+
+// CopyPeer queues a copy from another GPU: directly where the two reach each other, through pinned memory otherwise.
+func (b *Backend) CopyPeer(id kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) bool {
+	m, ok := src.(*buffer)
+	if !ok || m.b == nil {
+		return false
+	}
+	b.postpone(b.copyPeer(id, dst, off, m, srcOff, n))
+	return true
+}
+
+func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *buffer, srcOff, n int) error {
+	a := src.b
+	for _, dev := range []*Backend{a, b} {
+		if err := dev.usable("copy"); err != nil {
+			return err
+		}
+	}
+	to, from := b.at("copy", dst, off, n), a.at("copy", src, srcOff, n)
+	out, err := a.stream(id)
+	if err != nil {
+		return err
+	}
+	in, err := b.stream(id)
+	if err != nil {
+		return err
+	}
+	direct, err := b.reaches(a)
+	if err != nil {
+		return err
+	}
+	if direct {
+		if err := in.after(out); err != nil {
+			return err
+		}
+		in.mu.Lock()
+		rc := C.weft_copy_peer(b.ctx.handle, in.handle, to, a.ctx.handle, from, C.size_t(n))
+		in.mu.Unlock()
+		if rc != C.CUDA_SUCCESS {
+			return b.failed("copy", itoa(n)+" bytes from "+a.Name(), int(rc))
+		}
+		return out.after(in) // what reuses the memory waits
+	}
+	peerMu.Lock()
+	defer peerMu.Unlock()
+	return a.out.each(in, n, func(p *part, at int) C.CUresult {
+		mem, step := unsafe.Pointer(&p.mem[0]), C.CUdeviceptr(at)
+		arrived, err := a.events.get(a)
+		if err != nil {
+			return C.CUDA_ERROR_UNKNOWN
+		}
+		defer a.events.put(arrived)
+		out.mu.Lock()
+		rc := C.weft_copy_out(a.ctx.handle, out.handle, mem, from+step, C.size_t(len(p.mem)), arrived)
+		out.mu.Unlock()
+		if rc == C.CUDA_SUCCESS {
+			rc = C.weft_stream_wait(b.ctx.handle, in.handle, arrived)
+		}
+		if rc == C.CUDA_SUCCESS {
+			rc = C.weft_copy_in(b.ctx.handle, in.handle, to+step, mem, C.size_t(len(p.mem)), p.event)
+		}
+		return rc
+	})
+}
+
+// after makes what is queued on s from now on wait for what is queued on other, a stream of any device.
+func (s *stream) after(other *stream) error {
+	a := other.b
+	e, err := a.events.get(a)
+	if err != nil {
+		return err
+	}
+	defer a.events.put(e)
+	other.mu.Lock()
+	rc := C.weft_event_record(a.ctx.handle, e, other.handle)
+	other.mu.Unlock()
+	if rc != C.CUDA_SUCCESS {
+		return a.failed("copy", "marking a stream", int(rc))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.check("copy", "waiting for "+a.Name(), int(C.weft_stream_wait(s.b.ctx.handle, s.handle, e)))
+}
+
+// reaches tells whether b copies from a directly. The first time it asks the driver to allow that.
+func (b *Backend) reaches(a *Backend) (bool, error) {
+	if !slices.Contains(b.gpu.Peers, a.gpu.Ordinal) {
+		return false, nil
+	}
+	b.peersMu.Lock()
+	defer b.peersMu.Unlock()
+	if slices.Contains(b.peers, a) {
+		return true, nil
+	}
+	if err := b.check("copy", "reaching "+a.Name(), int(C.weft_enable_peer(b.ctx.handle, a.ctx.handle))); err != nil {
+		return false, err
+	}
+	b.peers = append(b.peers, a)
+	return true, nil
+}
