@@ -315,16 +315,18 @@ func TestTiedWeights(t *testing.T) {
 }
 
 // A gradient penalty differentiates a gradient: the tape of the first backward pass holds half operations, and the second
-// goes back through them to float32 weights.
+// goes back through them to float32 weights. The gradient in the loss is that of the scaled result, divided by the scale.
 func TestGradientPenalty(t *testing.T) {
 	x := tensor.Uniform(4, -1, 1, 5, 3)
 	grads := map[tensor.DType][][]float64{}
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
 		model := nn.Sequential(nn.NewLinear(3, 8), nn.Tanh, nn.NewLinear(8, 8), nn.GELU, nn.NewLinear(8, 1, nn.NoBias))
+		const scale = 256
+		scaler := amp.NewGradScaler(amp.InitScale(scale))
 		grads[dt] = gradients(t, model, dt, func(s *tensor.Scope) *tensor.Tensor {
 			in := s.Watch(s.In(x))
 			y := model.Forward(in).Sum()
-			g := autograd.Grad(y, []*tensor.Tensor{in}, autograd.CreateGraph)[0]
+			g := autograd.Grad(scaler.Scale(y), []*tensor.Tensor{in}, autograd.CreateGraph)[0].Scale(1 / scale)
 			if g.DType() != tensor.Float32 {
 				t.Errorf("the gradient of a float32 operand is %v", g)
 			}

@@ -63,6 +63,7 @@ func TestUnderflow(t *testing.T) {
 	if !(want < first/10) {
 		t.Fatalf("float32 takes the loss from %v to %v", first, want)
 	}
+	t.Logf("loss %.5g at the start, %.5g after float32", first, want)
 	if _, last := (run{lower: tensor.Float16, scaler: off()}).train(t); last != first {
 		t.Errorf("without a scaler float16 takes the loss from %v to %v: the task does not underflow", first, last)
 	}
