@@ -5,8 +5,10 @@ package tensor_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -353,4 +355,41 @@ func TestFetch(t *testing.T) {
 		}
 	}
 	t.Error("nothing arrives")
+}
+
+// Hidden waits are counted, and each line that waits is reported once.
+func TestWaitsOnGPU(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	var reports []string
+	dev, err := tensor.Open("cuda", tensor.WarnWaits(func(site, why string) { reports = append(reports, site+" "+why) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	x := tensor.FromSlice([]float32{1, 2, 3}, 3)
+	line := 0
+	for range 3 {
+		if err := dev.Eval(func(s *tensor.Scope) error {
+			d := s.In(x)
+			before := dev.Stats().Waits
+			_, _, line, _ = runtime.Caller(0)
+			d.Slice(0, 1, 2).Item()
+			if n := dev.Stats().Waits - before; n != 1 {
+				t.Errorf("%d waits", n)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := dev.Stats().Waits
+	if err := dev.Synchronize(); err != nil || dev.Stats().Waits != before {
+		t.Errorf("a wait that was asked for is counted: %v", err)
+	}
+	want := []string{fmt.Sprintf("cuda_test.go:%d for memory from the driver", line-2), fmt.Sprintf("cuda_test.go:%d for the elements of a tensor", line+1)}
+	if !slices.Equal(reports, want) {
+		t.Errorf("%q, want %q", reports, want)
+	}
 }

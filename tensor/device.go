@@ -3,6 +3,7 @@ package tensor
 import (
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -46,6 +47,7 @@ type openConfig struct {
 	seed   uint64
 	limit  int
 	poison bool
+	warn   func(site, why string)
 }
 
 // Seed fixes the random numbers of a device: parameters' first values and every step's streams. The default is 0.
@@ -59,6 +61,12 @@ func MemoryLimit(bytes int) OpenOption { return func(c *openConfig) { c.limit = 
 // that has gone back to the pool panics when the memory is used again. It holds for everybody who uses the device's
 // memory, until the last one closes it.
 func Poison(c *openConfig) { c.poison = true }
+
+// WarnWaits calls f at the first hidden wait of each kind at each line of the program: where, as file:line, and for what the
+// host waits. Reading a tensor is one, and so are memory and staging buffers that the device must give back first; a
+// training loop has none but those it wants. It holds for everybody who uses the device, until the last one closes it.
+// The environment variable WEFT_WARN_WAITS=1 prints them.
+func WarnWaits(f func(site, why string)) OpenOption { return func(c *openConfig) { c.warn = f } }
 
 // Open opens a device: "cpu", another registered kind such as "cuda:1", or "auto" for the fastest
 // there is; [Device.String] says which was taken and why. Opening the same device twice shares its
@@ -109,6 +117,12 @@ func open(name string, c openConfig) (*Device, error) {
 	}
 	if c.poison {
 		sh.pool.SetPoison(true)
+	}
+	if c.warn == nil && os.Getenv("WEFT_WARN_WAITS") == "1" {
+		c.warn = func(site, why string) { fmt.Fprintf(os.Stderr, "weft: %s: waits %s on %s\n", site, why, sh.name) }
+	}
+	if w, ok := backend.(kernels.Waiter); ok && c.warn != nil {
+		w.Waits().Warn(c.warn)
 	}
 	return &Device{shared: sh, seed: c.seed}, nil
 }
@@ -185,12 +199,17 @@ func (d *Device) Synchronize() error { return d.shared.backend.Synchronize(0) }
 type Stats struct {
 	Steps, Evals uint64     // steps started
 	Launches     uint64     // operations run
+	Waits        uint64     // times the host waited for the device without a call of Synchronize, by any user of the card
 	Memory       pool.Stats // of the pool that all users of the card share
 }
 
 // Stats returns the counters.
 func (d *Device) Stats() Stats {
-	return Stats{d.steps.Load(), d.evals.Load(), d.launches.Load(), d.shared.pool.Stats()}
+	s := Stats{Steps: d.steps.Load(), Evals: d.evals.Load(), Launches: d.launches.Load(), Memory: d.shared.pool.Stats()}
+	if w, ok := d.shared.backend.(kernels.Waiter); ok {
+		s.Waits = w.Waits().Count()
+	}
+	return s
 }
 
 // host runs operations on plain host data, outside steps.

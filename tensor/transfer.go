@@ -60,6 +60,9 @@ func (t *Tensor) download() *Tensor {
 
 // wait waits until copies to the host have arrived.
 func (d *Device) wait(op string) {
+	if w, ok := d.shared.backend.(kernels.Waiter); ok {
+		w.Waits().Note("for the elements of a tensor")
+	}
 	if err := d.Synchronize(); err != nil {
 		kind := ErrDevice
 		var e *Error

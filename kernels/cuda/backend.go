@@ -41,6 +41,7 @@ type Backend struct {
 	deferred atomic.Pointer[kernels.Error] // failure of a call without a result, for the next Run or Synchronize
 	events   events
 	in, out  *ring
+	waits    kernels.Waits
 	images   loader
 
 	streamsMu sync.RWMutex
@@ -53,7 +54,10 @@ type Backend struct {
 	memory   map[*buffer]struct{} // what Alloc made and Free has not taken
 }
 
-var _ kernels.Backend = (*Backend)(nil)
+var _ kernels.Waiter = (*Backend)(nil)
+
+// Waits counts the waits that no program asked for.
+func (b *Backend) Waits() *kernels.Waits { return &b.waits }
 
 // open opens a GPU, or takes a share in it.
 func open(ordinal int) (kernels.Backend, error) {
@@ -171,6 +175,7 @@ func (b *Backend) Alloc(n int) (kernels.Buffer, error) {
 	if err := b.usable("alloc"); err != nil {
 		return nil, err
 	}
+	b.waits.Note("for memory from the driver")
 	m := &buffer{b: b, n: n}
 	var free int64
 	rc := b.ctx.do(func() (err error) {
@@ -204,6 +209,7 @@ func (b *Backend) Free(m kernels.Buffer) {
 	if b.fault.Load() != nil {
 		return // the memory went with the context
 	}
+	b.waits.Note("to give memory back to the driver")
 	b.wait("free")
 	b.postpone(b.check("free", itoa(d.n)+" bytes", b.ctx.do(func() error { return cu.MemFree(d.ptr) })))
 }

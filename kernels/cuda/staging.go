@@ -77,6 +77,9 @@ func (r *ring) take(n int) ([]byte, error) {
 func (r *ring) retire() error {
 	p := &r.parts[0]
 	if !p.over {
+		if C.weft_event_query(p.s.b.ctx.handle, p.event) == C.CUDA_ERROR_NOT_READY {
+			r.b.waits.Note("for room in the staging buffer")
+		}
 		if rc := int(C.weft_event_synchronize(r.b.ctx.handle, p.event)); rc != C.CUDA_SUCCESS {
 			return r.b.failed("copy", "waiting for pinned memory", rc)
 		}

@@ -64,3 +64,26 @@ func TestTwoGPUs(t *testing.T) {
 		t.Errorf("%d blocks are live after the steps", n)
 	}
 }
+
+// Forward and backward wait for nothing once their memory is in the pool.
+func TestStepDoesNotWait(t *testing.T) {
+	gpu := open(t, "cuda")
+	model := nn.NewLinear(8, 3)
+	if err := nn.Init(gpu, model); err != nil {
+		t.Fatal(err)
+	}
+	x, classes := tensor.Uniform(1, -1, 1, 5, 8), tensor.FromSlice([]int64{0, 2, 1, 1, 0}, 5)
+	var waits []uint64
+	for range 5 {
+		if err := gpu.Step(func(s *tensor.Scope) error {
+			autograd.Backward(nn.CrossEntropy(model.Forward(s.In(x)), s.In(classes)))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		waits = append(waits, gpu.Stats().Waits)
+	}
+	if waits[4] != waits[1] || waits[0] == 0 {
+		t.Errorf("hidden waits after each step: %v", waits)
+	}
+}
