@@ -20,28 +20,35 @@ import (
 
 var update = flag.Bool("update", false, "record the loss curves anew")
 
-// TestLossCurves runs the examples with their defaults and compares the loss of every step with the
-// committed curve. Programs that train for minutes are stopped after the first steps.
+// TestLossCurves runs the examples, with their defaults and in mixed precision, and compares the loss of every step with
+// the committed curve. Programs that train for minutes are stopped after the first steps.
 func TestLossCurves(t *testing.T) {
 	for _, c := range []struct {
-		program string
-		steps   int // to replay; 0: all
+		curve string // the program, and after a dash what distinguishes the run
+		args  string
+		steps int // to replay; 0: all
 	}{
-		{"mlp", 0},
-		{"chargpt", 60},
+		{"mlp", "", 0},
+		{"mlp-bf16", "-amp bf16", 200},
+		{"mlp-fp16", "-amp fp16", 200},
+		{"chargpt", "", 60},
+		{"chargpt-400", "-sample 0 -steps 400", 1},
+		{"chargpt-bf16", "-sample 0 -steps 400 -amp bf16", 15},
+		{"chargpt-fp16", "-sample 0 -steps 400 -amp fp16", 15},
 	} {
-		t.Run(c.program, func(t *testing.T) {
-			file := filepath.Join("testdata", c.program+".loss")
-			binary := filepath.Join(t.TempDir(), c.program)
-			if out, err := exec.Command("go", "build", "-o", binary, "./"+c.program).CombinedOutput(); err != nil {
+		t.Run(c.curve, func(t *testing.T) {
+			file := filepath.Join("testdata", c.curve+".loss")
+			program, _, _ := strings.Cut(c.curve, "-")
+			binary := filepath.Join(t.TempDir(), program)
+			if out, err := exec.Command("go", "build", "-o", binary, "./"+program).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if *update {
-				record(t, file, losses(t, binary, 0))
+				record(t, file, losses(t, binary, c.args, 0))
 				return
 			}
 			want := read(t, file)
-			got := losses(t, binary, c.steps)
+			got := losses(t, binary, c.args, c.steps)
 			if c.steps > 0 {
 				want = want[:c.steps]
 			}
@@ -58,8 +65,8 @@ func TestLossCurves(t *testing.T) {
 }
 
 // losses runs a program and returns the losses of its first steps as printed; of all steps if limit is 0.
-func losses(t *testing.T, binary string, limit int) (all []string) {
-	cmd := exec.Command(binary, "-log", "json")
+func losses(t *testing.T, binary, args string, limit int) (all []string) {
+	cmd := exec.Command(binary, append([]string{"-log", "json"}, strings.Fields(args)...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
