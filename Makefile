@@ -16,8 +16,8 @@ BENCH      := .
 # What depends on the tier of CPU kernels, and what uses several goroutines. The training runs of
 # the examples are in "tests" alone. "race" leaves out the arithmetic of kernels, which is slow there
 # and tested elsewhere, and with -short long runs.
-TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./nn/... ./optim/...
-RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./nn/... \
+TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./amp/... ./nn/... ./optim/...
+RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./amp/... ./nn/... \
           ./optim/... ./data/... ./examples/internal/...
 
 .PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-check images

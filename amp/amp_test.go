@@ -16,6 +16,14 @@ func open(t testing.TB) *tensor.Device {
 	return dev
 }
 
+// long skips what is slow under the race detector and runs on one goroutine.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("thousands of steps")
+	}
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

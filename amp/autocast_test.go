@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/weft-ml/weft/amp"
@@ -487,5 +488,54 @@ func TestAutocastFailedStep(t *testing.T) {
 	}
 	if now := dev.Stats().Memory.Active; now != active || l.Weight.Grad() != nil {
 		t.Errorf("failed steps took %d bytes, and left the gradient %v", now-active, l.Weight.Grad())
+	}
+}
+
+// Evaluations that run at the same time share the weights and not their copies.
+func TestAutocastParallel(t *testing.T) {
+	dev := open(t)
+	l := nn.NewLinear(8, 8)
+	must(t, nn.Init(dev, l))
+	x := tensor.Uniform(1, -1, 1, 4, 8)
+	evaluate := func(dt tensor.DType) (y []float64) {
+		err := dev.Eval(func(s *tensor.Scope) error { y = values(l.Forward(l.Forward(s.In(x)))); return nil }, amp.Autocast(dt))
+		if err != nil {
+			t.Error(err)
+		}
+		return y
+	}
+	want := map[tensor.DType][]float64{}
+	for _, dt := range halves {
+		want[dt] = evaluate(dt)
+	}
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for range 20 {
+				if dt := halves[i%2]; !slices.Equal(evaluate(dt), want[dt]) {
+					t.Errorf("an evaluation in %v differs beside others", dt)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// Optimizers compute as they do without autocast, also for parameters in half precision, whose norm a sum in float32 changes.
+func TestAutocastOptimizer(t *testing.T) {
+	for _, dt := range []tensor.DType{tensor.BFloat16, tensor.Float32} {
+		step := func(lower tensor.DType) (hash string, norm float64) {
+			w := tensor.ParameterOf("w", tensor.Uniform(1, -1, 1, 100).To(dt))
+			dev, opt := open(t), optim.New(optim.AdamW{}, w, optim.Clip(1))
+			must(t, dev.Step(func(s *tensor.Scope) error {
+				s.AddGrad(w, s.In(tensor.Uniform(2, -1, 1, 100)).To(dt))
+				return opt.Step(s)
+			}, amp.Autocast(lower)))
+			return opt.Hash(), opt.GradNorm()
+		}
+		hash, norm := step(tensor.Float32)
+		if h, n := step(tensor.Float16); h != hash || n != norm {
+			t.Errorf("under autocast the update of %v has the norm %v, without %v", dt, n, norm)
+		}
 	}
 }

@@ -38,6 +38,7 @@ func openGolden(t *testing.T) *golden.File {
 
 // Scale, count and decisions are those of PyTorch to the bit, over random overflows.
 func TestGoldenTraces(t *testing.T) {
+	long(t)
 	f := openGolden(t)
 	for _, c := range f.Cases {
 		if c.Op != "grad_scaler" {

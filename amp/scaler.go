@@ -32,7 +32,7 @@ type Optimizer interface {
 type GradScaler struct {
 	first    State                        // before the first step; its options hold
 	state    []*tensor.Tensor             // scale, tracker, skipped, skipped in a row: float32, one element each
-	arrived  func() []float64             // the state after the last update, nil until it is on the host
+	arrived  func() []float64             // the state after a late update, nil until it is on the host
 	step     *tensor.Scope                // that the following belong to
 	unscaled map[Optimizer]*tensor.Tensor // whether the gradients that Unscale divided overflowed
 	stepped  bool
@@ -89,7 +89,7 @@ func (o *Options) check() error {
 	switch {
 	case !(o.Min > 0 && o.Min >= smallest):
 		return fmt.Errorf("the smallest scale %v is below %v, the smallest normal float32", o.Min, smallest)
-	case !(o.Scale >= o.Min && o.Scale <= math.MaxFloat32):
+	case !(float32(o.Scale) >= float32(o.Min) && o.Scale <= math.MaxFloat32): // both as the device has them
 		return fmt.Errorf("the scale %v is outside [%v, %v]", o.Scale, o.Min, math.MaxFloat32)
 	case !(o.Growth > 1 && o.Growth <= math.MaxFloat32):
 		return fmt.Errorf("the growth factor %v must be above 1", o.Growth)
@@ -246,11 +246,13 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 		numbers := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min, 0x1p128 - 0x1p103}
 		old := []*tensor.Tensor{s.In(g.state[0]).To(tensor.Float64)}
 		s.Update(update, 0, 1, g.state, append(append(old, g.state[1:]...), bad), numbers)
-		var now []*tensor.Tensor
-		for _, t := range g.state {
-			now = append(now, s.In(t))
+		if g.arrived == nil || g.arrived() != nil { // else a device that is always behind would never be heard
+			var now []*tensor.Tensor
+			for _, t := range g.state {
+				now = append(now, s.In(t))
+			}
+			g.arrived = tensor.Stack(0, now...).Fetch()
 		}
-		g.arrived = tensor.Stack(0, now...).Fetch()
 		g.stepped = true
 		return nil
 	})
@@ -311,12 +313,12 @@ func (g *GradScaler) Restore(st State) error {
 	if err != nil {
 		return fmt.Errorf("grad_scaler: no state of a scaler: %w", err)
 	}
-	g.first, g.arrived = st, nil
 	if g.state != nil {
 		for i, v := range st.values() {
-			g.state[i].Assign(tensor.FromSlice([]float32{v}).Reshape())
+			g.state[i].Assign(tensor.Of(v))
 		}
 	}
+	*g = GradScaler{first: st, state: g.state}
 	return nil
 }
 

@@ -108,6 +108,7 @@ func TestScalerIsExact(t *testing.T) {
 
 // After exactly 2000 good updates the scale doubles, once; an overflow at update 1999 starts the count again.
 func TestScalerGrowth(t *testing.T) {
+	long(t)
 	w := param("w", 0)
 	dev, opt := open(t), optim.New(optim.SGD{}, w)
 	run := func(overflows map[int]bool, updates int) (scales []float64) {
@@ -321,6 +322,7 @@ func TestScalerOptions(t *testing.T) {
 // The scale is never infinite or zero, whatever overflows: it stays between the smallest scale and the largest float32, and
 // follows the rule.
 func TestScalerBounds(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	dev, w := open(t), param("w", 0)
 	opt := optim.New(optim.SGD{}, w)
@@ -462,6 +464,31 @@ func TestScalerState(t *testing.T) {
 				t.Error("the weights differ from those without the break")
 			}
 		})
+	}
+	// The state of a scaler at its smallest scale is one, though float32 has less than 0.7.
+	low := newRig(t, amp.InitScale(0.7), amp.MinScale(0.7), amp.MaxSkips(2))
+	must(t, low.step(math.Inf(1)))
+	if st := low.scaler.State(); st.Scale != float64(float32(0.7)) {
+		t.Errorf("%+v", st)
+	}
+	must(t, low.scaler.Restore(low.scaler.State()))
+	// Restoring forgets an Unscale without Step. Inside a step it fails, and changes nothing.
+	must(t, low.dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(low.scaler.Scale(s.In(low.w).Sum()))
+		low.scaler.Unscale(s, low.opt)
+		return nil
+	}))
+	low.w.ClearGrads()
+	must(t, low.scaler.Restore(states[0]))
+	must(t, low.step(1))
+	before := low.scaler.State()
+	err = low.dev.Step(func(s *tensor.Scope) error {
+		low.scaler.Scale(s.In(low.w).Sum())
+		return low.scaler.Restore(amp.NewGradScaler(amp.Growth(9, 9)).State())
+	})
+	wantError(t, err, tensor.ErrBusy, "grad_scaler")
+	if st := low.scaler.State(); st != before {
+		t.Errorf("a refused state changed the scaler to %+v", st)
 	}
 	// Saved before its first step, it is what its options say.
 	fresh := amp.NewGradScaler(odd...)

@@ -58,6 +58,7 @@ func (r run) train(t *testing.T) (first, last float64) {
 // Float16 without a scaler learns nothing where gradients underflow; with one it comes to the loss of float32, also if the
 // first scale is far too large or inputs overflow in between.
 func TestUnderflow(t *testing.T) {
+	long(t)
 	off := func() *amp.GradScaler { return amp.NewGradScaler(amp.Enabled(false)) }
 	first, want := run{lower: tensor.Float32, scaler: off()}.train(t)
 	if !(want < first/10) {
@@ -95,10 +96,8 @@ func TestUnderflow(t *testing.T) {
 
 // Ten thousand steps take no more memory than a hundred.
 func TestFlatMemory(t *testing.T) {
-	steps := 10_000
-	if testing.Short() {
-		steps = 1000
-	}
+	long(t)
+	const steps = 10_000
 	dev := open(t)
 	model := nn.Sequential(nn.NewLinear(3, 2), nn.GELU)
 	must(t, nn.Init(dev, model))
