@@ -131,6 +131,9 @@ func (s *Scope) run(c *Ctx) {
 	s.dev.launches.Add(1)
 	s.strides = fill(&s.launch, c, s.strides)
 	runOn(s.dev, &s.launch)
+	for _, y := range c.Out {
+		y.blk.checkGuard(c.Op.Name)
+	}
 	runtime.KeepAlive(c) // the launch knows the memory, not who owns it
 }
 

@@ -67,6 +67,23 @@ func (d *Device) fillBlock(b *block, op string, n int) {
 	*b = block{buf: mem.Buf, mem: mem, dev: d, refs: 1, op: op}
 }
 
+// checkGuard fails if the operation wrote behind the memory of its result. It looks, and so waits, if memory is poisoned.
+func (b *block) checkGuard(op string) {
+	if b.mem == nil {
+		return
+	}
+	from, to := b.mem.Guard()
+	if from == to {
+		return
+	}
+	guard := make([]byte, to-from)
+	b.dev.shared.backend.CopyOut(0, guard, b.buf, from)
+	b.dev.wait(op)
+	if n := pool.Overwritten(guard); n > 0 {
+		Fail(ErrDevice, op, "the kernel wrote %d bytes behind the %d bytes of its result", n, from)
+	}
+}
+
 // disown makes a block of a step shared: from now on Go's collector decides when it returns to the pool, unless that is
 // stopped.
 func (b *block) disown() (returns runtime.Cleanup) {

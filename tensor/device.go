@@ -57,9 +57,10 @@ func Seed(n uint64) OpenOption { return func(c *openConfig) { c.seed = n } }
 // [ErrMemory]. The default is no limit but the device's own.
 func MemoryLimit(bytes int) OpenOption { return func(c *openConfig) { c.limit = bytes } }
 
-// Poison is a debugging aid: memory is full of NaNs (and of -1 for integers) until it is written, and a write to memory
-// that has gone back to the pool panics when the memory is used again. It holds for everybody who uses the device's
-// memory, until the last one closes it.
+// Poison is a debugging aid: memory is full of NaNs (and of -1 for integers) until it is written, an operation that writes
+// behind the memory of its result fails, for which the host waits after each, and on the CPU a write to memory that has
+// gone back to the pool panics when the memory is used again. It holds for everybody who uses the device's memory,
+// until the last one closes it.
 func Poison(c *openConfig) { c.poison = true }
 
 // WarnWaits calls f at the first hidden wait of each kind at each line of the program: where, as file:line, and for what the

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
@@ -429,4 +431,21 @@ func TestStreamInsideStep(t *testing.T) {
 		return nil
 	})
 	wantError(t, err, tensor.ErrValue, "with: Stream is an option of Step and Eval")
+}
+
+// An operation that writes behind its result is named, where memory is poisoned.
+func TestGuardBand(t *testing.T) {
+	careless := &tensor.Op{
+		Op: kernels.Op{Name: "careless", CPU: func(l *kernels.Launch) {
+			n := l.Out[0].Len() * 4
+			clear(l.Out[0].Buf.(*cpu.Mem).Data()[:n+8])
+		}},
+		Shape: func(c *tensor.Ctx) { c.Result(tensor.Float32, c.Shape(0)...) },
+	}
+	dev := open(t, tensor.Poison)
+	err := dev.Eval(func(s *tensor.Scope) error {
+		tensor.Apply(careless, []*tensor.Tensor{s.Full(1, tensor.Float32, 3)}, nil, nil)
+		return nil
+	})
+	wantError(t, err, tensor.ErrDevice, "robust_test.go:", "careless: the kernel wrote 8 bytes behind the 12 bytes of its result")
 }

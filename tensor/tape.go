@@ -13,6 +13,7 @@ type Node struct {
 	Hooks []func(*Tensor) *Tensor // called with the gradient of the output; the result replaces it
 
 	param    *Tensor // what a leaf stands for
+	made     string  // where, if Anomaly watched
 	saved    []*block
 	versions []savedVersion
 	consumed bool
@@ -128,6 +129,9 @@ func (n *Node) Backward(g *Tensor) []*Tensor {
 	}
 	defer n.scope.moveTo(n.scope.dev)
 	n.scope.moveTo(n.scope.placeOf(n.Out))
+	if n.made != "" {
+		defer n.blame()
+	}
 	grads := n.Op.VJP(&n.Ctx, g)
 	for i, d := range grads {
 		if d == nil {
@@ -150,6 +154,17 @@ func (n *Node) SumType() DType {
 		return n.Out[0].dtype
 	}
 	return n.Op.Sum(&n.Ctx)
+}
+
+// blame adds to an error in a derivative what it is the derivative of.
+func (n *Node) blame() {
+	r := recover()
+	if e, ok := r.(*Error); ok {
+		e.Msg += "; this is the gradient of " + n.Op.Name + " at " + n.made
+	}
+	if r != nil {
+		panic(r)
+	}
 }
 
 // Record enters an operation that was computed by other means: y came from in, and op.VJP, which may read

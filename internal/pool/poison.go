@@ -1,22 +1,50 @@
 package pool
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weft-ml/weft/kernels"
+)
 
 // poisonByte makes every floating-point element a NaN and every signed integer -1.
 const poisonByte = 0xFF
+
+// guardBytes lie at least behind the bytes of each block while memory is poisoned.
+const guardBytes = 256
 
 // viewer is what a buffer in host memory offers for poisoning.
 type viewer interface {
 	Data() []byte // the memory itself, not a copy
 }
 
+// Filler is a source whose memory the host does not see. It fills a buffer after the work that uses it.
+type Filler interface {
+	Fill(b kernels.Buffer, value byte)
+}
+
 // SetPoison turns a debugging aid on or off: memory handed out is full of NaNs (and of -1 for
-// integers) until it is written, and a write to a freed block panics when the block is used again.
-// Only buffers with a method Data() []byte take part.
-func (p *Pool) SetPoison(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.poison = on
+// integers) until it is written, with a guard band behind it, see [Block.Guard], and a write to a freed block panics
+// when the block is used again. Buffers with a method Data() []byte take part, and those of a [Filler], but for
+// writes to freed ones.
+func (p *Pool) SetPoison(on bool) { p.poison.Store(on) }
+
+// Guard is the range of bytes behind those requested that nobody may write; it is empty if memory is not poisoned.
+// Overwritten tells whether somebody did, given a copy of them.
+func (b *Block) Guard() (from, to int) {
+	if !b.pool.poison.Load() || !b.banded {
+		return 0, 0
+	}
+	return b.size, min(b.size+guardBytes, b.cap)
+}
+
+// Overwritten counts the bytes of a guard band that were written.
+func Overwritten(guard []byte) (n int) {
+	for _, x := range guard {
+		if x != poisonByte {
+			n++
+		}
+	}
+	return n
 }
 
 // fill poisons a block that nobody uses.
@@ -26,7 +54,10 @@ func (b *Block) fill() {
 		for i := range data {
 			data[i] = poisonByte
 		}
-		b.poisoned = true
+		b.poisoned, b.banded = true, true
+	} else if f, ok := b.pool.src.(Filler); ok {
+		f.Fill(b.Buf, poisonByte)
+		b.banded = true
 	}
 }
 

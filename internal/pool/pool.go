@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weft-ml/weft/kernels"
 )
@@ -24,10 +25,11 @@ type Pool struct {
 	reclaim func()
 
 	// mu guards the rest. It is held for a few instructions, never during a call of the source.
-	mu     sync.Mutex
-	stats  Stats
-	free   [numClasses]*Block // cached blocks of each class, the last freed first
-	poison bool
+	mu    sync.Mutex
+	stats Stats
+	free  [numClasses]*Block // cached blocks of each class, the last freed first
+
+	poison atomic.Bool
 }
 
 // Block is memory handed out by a pool.
@@ -40,7 +42,8 @@ type Block struct {
 	cap      int    // bytes of Buf
 	class    int    // noClass: an exact size outside the classes, never cached
 	state    state
-	poisoned bool
+	poisoned bool // full of poison that can be checked
+	banded   bool // was full of poison when it was handed out
 }
 
 type state uint8
@@ -98,7 +101,11 @@ func (p *Pool) Alloc(n int) (*Block, error) {
 	if n > maxBytes {
 		return nil, p.outOfMemory(n, 0, nil)
 	}
-	class, size := classOf(n)
+	room := n
+	if p.poison.Load() {
+		room += guardBytes
+	}
+	class, size := classOf(room)
 	if b := p.take(class, n); b != nil {
 		return b, nil
 	}
@@ -120,11 +127,10 @@ func (p *Pool) take(class, n int) *Block {
 	b.next = nil
 	p.stats.Hits++
 	p.handOut(b, n)
-	poison := p.poison
 	p.mu.Unlock()
-	if poison && b.poisoned {
+	b.banded = false
+	if p.poison.Load() {
 		b.check()
-	} else if poison {
 		b.fill()
 	}
 	return b
@@ -199,7 +205,6 @@ func (p *Pool) missing(size int) int {
 func (p *Pool) fromSource(n, class, size int) (*Block, error) {
 	p.mu.Lock()
 	full := p.stats.Limit > 0 && size > p.stats.Limit-p.stats.Reserved
-	poison := p.poison
 	p.mu.Unlock()
 	if full {
 		return nil, errLimit
@@ -209,7 +214,7 @@ func (p *Pool) fromSource(n, class, size int) (*Block, error) {
 		return nil, err
 	}
 	b := &Block{Buf: buf, pool: p, cap: size, class: class}
-	if poison {
+	if p.poison.Load() {
 		b.fill()
 	}
 	p.mu.Lock()
@@ -243,7 +248,7 @@ func (p *Pool) Free(b *Block) {
 	s.Frees++
 	s.Active -= b.cap
 	drop := b.class == noClass || s.Limit > 0 && s.Reserved > s.Limit
-	if !drop && !p.poison {
+	if !drop && !p.poison.Load() {
 		b.poisoned = false
 		p.push(b)
 		p.mu.Unlock()

@@ -183,7 +183,7 @@ func TestTrace(t *testing.T) {
 				case r < 52:
 					n := int(math.Exp2(rng.Float64()*23)) - 1
 					if b, err := p.Alloc(n); err == nil {
-						if b.Size() != n || b.Buf.Bytes() != b.Cap() || b.Cap() < n || b.Cap() > n+max(n*5/8, 5*granule) {
+						if b.Size() != n || b.Buf.Bytes() != b.Cap() || b.Cap() < n || b.Cap() > n+guardBytes+max((n+guardBytes)*5/8, 5*granule) {
 							t.Fatalf("asked for %d, got %+v", n, b)
 						}
 						for _, x := range b.Buf.(*buffer).data {
@@ -453,6 +453,55 @@ func TestPoison(t *testing.T) {
 		}
 	}()
 	p.Alloc(100)
+}
+
+// Behind each poisoned block is a band that nobody may write; on a device the source fills both.
+func TestGuard(t *testing.T) {
+	p := New(newDevice(0), 0)
+	if from, to := mustAlloc(t, p, 512).Guard(); from != to {
+		t.Errorf("a guard band from %d to %d without poison", from, to)
+	}
+	p.SetPoison(true)
+	for range 2 { // from the source and from the cache
+		b := mustAlloc(t, p, 512)
+		from, to := b.Guard()
+		if from != 512 || to != 512+guardBytes {
+			t.Fatalf("the guard band is from %d to %d", from, to)
+		}
+		data := b.Buf.(*buffer).data
+		clear(data[:from])
+		if n := Overwritten(data[from:to]); n != 0 {
+			t.Errorf("%d bytes are overwritten", n)
+		}
+		data[from], data[to-1] = 0, 1
+		if n := Overwritten(data[from:to]); n != 2 {
+			t.Errorf("%d bytes are overwritten, want 2", n)
+		}
+		p.Free(b)
+	}
+
+	far := &remote{filled: map[kernels.Buffer]int{}}
+	p = New(far, 0)
+	p.SetPoison(true)
+	b := mustAlloc(t, p, 100)
+	p.Free(b)
+	if from, to := mustAlloc(t, p, 100).Guard(); far.filled[b.Buf] != 3 || from != 100 || to != 356 {
+		t.Errorf("filled %d times, want 3: fresh, freed and handed out again; the guard band is from %d to %d", far.filled[b.Buf], from, to)
+	}
+}
+
+// remote is memory that the host does not see.
+type remote struct{ filled map[kernels.Buffer]int }
+
+type hidden struct{ n int }
+
+func (h *hidden) Bytes() int                        { return h.n }
+func (*remote) Alloc(n int) (kernels.Buffer, error) { return &hidden{n}, nil }
+func (*remote) Free(kernels.Buffer)                 {}
+func (r *remote) Fill(b kernels.Buffer, value byte) {
+	if value == poisonByte {
+		r.filled[b]++
+	}
 }
 
 // TestSteadyState runs training steps of varying batch sizes: after the sizes have been seen once

@@ -174,6 +174,18 @@ func TestEvents(t *testing.T) {
 	t.Error("an event never happens")
 }
 
+// A fill follows what is queued before it.
+func TestFill(t *testing.T) {
+	b := device(t)
+	m, got := alloc(t, b, 1000), make([]byte, 1000)
+	b.CopyIn(0, m, 0, noise(1, 1000))
+	b.Fill(m, 0xff)
+	b.CopyOut(0, got, m, 0)
+	if err := b.Synchronize(0); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{0xff}, 1000)) {
+		t.Errorf("%v: %x", err, got[:10])
+	}
+}
+
 // Memory may be freed while work uses it: Free waits. The fake driver ends the process otherwise.
 func TestFreeWaits(t *testing.T) {
 	b := device(t)

@@ -111,6 +111,11 @@ CUresult weft_copy_out(CUcontext ctx, CUstream stream, void *dst, CUdeviceptr sr
 	return rc != CUDA_SUCCESS ? rc : cuEventRecord(after, stream);
 }
 
+CUresult weft_fill(CUcontext ctx, CUstream stream, CUdeviceptr dst, unsigned char value, size_t n) {
+	ENTER(ctx);
+	return cuMemsetD8Async(dst, value, n, stream);
+}
+
 CUresult weft_copy_peer(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUcontext from, CUdeviceptr src, size_t n) {
 	ENTER(ctx);
 	return cuMemcpyPeerAsync(dst, ctx, src, from, n, stream);

@@ -48,6 +48,8 @@ CUresult weft_launch_all(CUcontext ctx, CUstream stream, const weft_launch *laun
 CUresult weft_copy_in(CUcontext ctx, CUstream stream, CUdeviceptr dst, const void *src, size_t n, CUevent after);
 CUresult weft_copy_out(CUcontext ctx, CUstream stream, void *dst, CUdeviceptr src, size_t n, CUevent after);
 
+CUresult weft_fill(CUcontext ctx, CUstream stream, CUdeviceptr dst, unsigned char value, size_t n);
+
 // Copies between two devices directly, on a stream of ctx, that of the destination.
 CUresult weft_copy_peer(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUcontext from, CUdeviceptr src, size_t n);
 CUresult weft_enable_peer(CUcontext ctx, CUcontext peer);

@@ -212,3 +212,18 @@ func (r *ring) each(s *stream, n int, start func(p *part, at int) C.CUresult) er
 	}
 	return nil
 }
+
+// Fill sets all bytes of m, after what is queued on stream 0. It is how memory is poisoned.
+func (b *Backend) Fill(m kernels.Buffer, value byte) {
+	if b.usable("fill") != nil {
+		return
+	}
+	s, err := b.stream(0)
+	if err != nil {
+		b.postpone(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.postpone(b.check("fill", itoa(m.Bytes())+" bytes", int(C.weft_fill(b.ctx.handle, s.handle, b.at("fill", m, 0, m.Bytes()), C.uchar(value), C.size_t(m.Bytes())))))
+}

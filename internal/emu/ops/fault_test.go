@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -76,5 +77,46 @@ func TestSynchronousFaultNamesLine(t *testing.T) {
 	at, err := threeLaunches(t)
 	if !errors.Is(err, cuda.ErrFault) || !strings.HasPrefix(err.Error(), at+": softmax: ") || !strings.Contains(err.Error(), "1 launches: softmax (softmax_fwd_short_f32) at "+at) {
 		t.Errorf("error %v, want one of %s", err, at)
+	}
+}
+
+// A kernel that writes behind its result is named, with the line.
+func TestGuardBand(t *testing.T) {
+	gpu, err := tensor.Open("cuda", tensor.Poison)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gpu.Close()
+	careless := &tensor.Op{ // softmax writes as many rows as its operand has
+		Op:    kernels.Op{Name: "careless", Kernel: "softmax"},
+		Shape: func(c *tensor.Ctx) { c.Result(tensor.Float32, 2, 4) },
+	}
+	x := tensor.Uniform(1, 0, 1, 4, 4)
+	var at string
+	err = gpu.Eval(func(s *tensor.Scope) error {
+		t.Log(tensor.ToSlice[float32](s.In(x).Softmax(1)))
+		_, file, line, _ := runtime.Caller(0)
+		at = fmt.Sprintf("%s:%d", filepath.Base(file), line+2)
+		tensor.Apply(careless, []*tensor.Tensor{s.In(x)}, []int{1}, nil)
+		return nil
+	})
+	if !errors.Is(err, tensor.ErrDevice) || err.Error() != at+": careless: the kernel wrote 32 bytes behind the 32 bytes of its result" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAnomaly(t *testing.T) {
+	gpu := open(t, "cuda")
+	err := gpu.Step(func(s *tensor.Scope) error {
+		s.Region("head", func() []*tensor.Tensor {
+			x := s.In(tensor.FromSlice([]float32{1, -1, 2}, 1, 3))
+			x.MatMul(x.T()).Softmax(1)
+			s.In(tensor.FromSlice([]float32{3e38, 3e38, 0}, 1, 3)).Sum(1)
+			return nil
+		})
+		return nil
+	}, tensor.Anomaly)
+	if !errors.Is(err, tensor.ErrValue) || !strings.Contains(err.Error(), ": sum: the result float32[1] has 0 NaN and 1 infinite of 1 elements") || !strings.HasSuffix(err.Error(), " in head") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -116,7 +116,7 @@ struct CUmod_st {
 	int n;
 };
 
-typedef enum { COPY_IN, COPY_OUT, COPY_PEER, LAUNCH, RECORD, WAIT, WRITE } kind;
+typedef enum { COPY_IN, COPY_OUT, COPY_PEER, FILL, LAUNCH, RECORD, WAIT, WRITE } kind;
 
 typedef struct task {
 	struct task *next;
@@ -269,6 +269,11 @@ static void step(CUstream s) {
 			if (!holding(t->dst, t->bytes, 0) || !holding(t->src, t->bytes, 0))
 				die("a queued copy between devices uses memory that was freed");
 			memcpy(t->dst, t->src, t->bytes);
+			break;
+		case FILL:
+			if (!holding(t->dst, t->bytes, 0))
+				die("a queued fill uses memory that was freed");
+			memset(t->dst, (int)t->value, t->bytes);
 			break;
 		case LAUNCH:
 			rc = run_kernel(t);
@@ -543,6 +548,17 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcon
 	t->dst = (char *)dst;
 	t->src = (char *)src;
 	t->bytes = bytes;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream s) {
+	ENTER("cuMemsetD8Async");
+	if (!holding((void *)dst, n, 0))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	task *t = queue(s, FILL);
+	t->dst = (char *)dst;
+	t->value = value;
+	t->bytes = n;
 	return leave(CUDA_SUCCESS);
 }
 

@@ -1,0 +1,99 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/weft-ml/weft/internal/caller"
+)
+
+// Anomaly looks at the result of every operation, forward and backward. The step fails at the first one that has a NaN, or
+// an infinity that neither operands nor attributes bring in, with the operation, the line, the layer, and in a backward
+// pass the line of the operation whose gradient it is. It is for finding faults: the host waits for every operation.
+func Anomaly(m *Mode) {
+	others := m.observe
+	m.observe = func(path string, c *Ctx) {
+		if others != nil {
+			others(path, c)
+		}
+		c.examine(path)
+	}
+}
+
+// examine fails if the operation has made a number that is not finite. What is on the tape remembers where it was made.
+func (c *Ctx) examine(path string) {
+	if n := c.Out[0].node; n != nil && &n.Ctx == c {
+		n.made = caller.Site()
+		if path != "" {
+			n.made += " in " + path
+		}
+	}
+	if c.Op.View != nil {
+		return
+	}
+	for _, y := range c.Out {
+		if bad := y.notFinite(); bad.nan > 0 || bad.inf > 0 && !c.hadInfinity() {
+			c.Fail(ErrValue, "the result %v has %v%s", y, bad, c.sources())
+		}
+	}
+}
+
+// hadInfinity tells whether operands or attributes have an infinity or a NaN.
+func (c *Ctx) hadInfinity() bool {
+	for _, v := range c.Floats {
+		if v-v != 0 {
+			return true
+		}
+	}
+	for _, x := range c.In {
+		if x.notFinite() != (notFinite{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// sources says which operands had such numbers before.
+func (c *Ctx) sources() string {
+	var had []string
+	for i, x := range c.In {
+		if bad := x.notFinite(); bad != (notFinite{}) {
+			had = append(had, fmt.Sprintf("%s %v has %v", c.argName(i), x, bad))
+		}
+	}
+	if had == nil {
+		return "; the operands are finite"
+	}
+	return "; " + strings.Join(had, ", ")
+}
+
+// notFinite counts numbers of a tensor that are not finite, and says where the first one is.
+type notFinite struct{ nan, inf, of, first int }
+
+// String is such as "2 NaN and 1 infinity of 12 elements, the first at position 3".
+func (b notFinite) String() string {
+	return fmt.Sprintf("%d NaN and %d infinite of %d elements, the first at position %d", b.nan, b.inf, b.of, b.first)
+}
+
+// notFinite looks on the device first: the sum of 0*x is 0 unless x has such a number.
+func (t *Tensor) notFinite() (b notFinite) {
+	if !t.dtype.IsFloat() || t.Len() == 0 || t.Detach().To(Float32).Scale(0).Sum().Item() == 0 {
+		return b
+	}
+	v := ToSlice[float64](t)
+	for i, x := range v {
+		if x-x == 0 {
+			continue
+		}
+		if b.nan+b.inf == 0 {
+			b.first, b.of = i, len(v)
+		}
+		if math.IsNaN(x) {
+			b.nan++
+		} else {
+			b.inf++
+		}
+	}
+	return b
+}
