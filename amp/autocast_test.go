@@ -539,3 +539,42 @@ func TestAutocastOptimizer(t *testing.T) {
 		}
 	}
 }
+
+// Modules give the types that their last operation has, and float32 gradients near those of float32.
+func TestAutocastModules(t *testing.T) {
+	half := tensor.Bool // stands for the type of the region
+	x, ids := tensor.Uniform(1, -1, 1, 2, 5, 8), tensor.FromSlice([]int64{1, 2, 3, 4, 5, 6, 0, 6, 5, 4}, 2, 5)
+	for name, c := range map[string]struct {
+		build func() nn.Module
+		in    *tensor.Tensor
+		out   tensor.DType
+	}{
+		"linear":     {func() nn.Module { return nn.NewLinear(8, 4) }, x, half},
+		"mlp":        {func() nn.Module { return nn.NewMLP(8, 16) }, x, half},
+		"attention":  {func() nn.Module { return nn.NewCausalAttention(8, 2) }, x, half},
+		"layer norm": {func() nn.Module { return nn.Sequential(nn.NewLinear(8, 8), nn.NewLayerNorm(8)) }, x, tensor.Float32},
+		"rms norm":   {func() nn.Module { return nn.Sequential(nn.NewLinear(8, 8), nn.NewRMSNorm(8)) }, x, tensor.Float32},
+		"embedding":  {func() nn.Module { return nn.NewEmbedding(7, 8, 1) }, ids, tensor.Float32},
+		"block":      {func() nn.Module { return nn.NewBlock(8, 2) }, x, tensor.Float32}, // the sum of the residuals
+		"gpt":        {func() nn.Module { return nn.NewGPT(nn.GPTConfig{Vocab: 7, Context: 5, Width: 8, Heads: 2, Layers: 2}) }, ids, half},
+	} {
+		t.Run(name, func(t *testing.T) {
+			grads := map[tensor.DType][][]float64{}
+			for _, dt := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
+				model := c.build()
+				grads[dt] = gradients(t, model, dt, func(s *tensor.Scope) *tensor.Tensor {
+					y := model.Forward(s.In(c.in))
+					if want := c.out; y.DType() != want && !(want == half && y.DType() == dt) {
+						t.Errorf("the result under autocast to %v is %v", dt, y)
+					}
+					return nn.MSE(y, tensor.Uniform(2, -1, 1, y.Shape()...))
+				})
+			}
+			for _, dt := range halves {
+				if e := relative(t, grads[dt], grads[tensor.Float32]); e > precision[dt] {
+					t.Errorf("under autocast to %v gradients are off by %.2g of their norm", dt, e)
+				}
+			}
+		})
+	}
+}
