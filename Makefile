@@ -23,7 +23,7 @@ RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... 
 .PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-check images
 .NOTPARALLEL:
 
-test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header
+test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header images
 	@echo; cat build/lanes.txt
 
 check: start format vet static
@@ -55,9 +55,8 @@ cuda:
 	@$(LANE) cuda scripts/check-cuda
 cuda-header:
 	@$(LANE) cuda-header scripts/check-cuda-header
-
 images:
-	@$(LANE) kernels scripts/check-kernels
+	@$(LANE) images scripts/check-kernels
 
 bench:
 	go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./bench

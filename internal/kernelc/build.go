@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,7 +14,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/images"
 )
 
-// build compiles the families whose sources have changed and writes all images.
+// build compiles what has changed and writes all images.
 func (p *project) build() error {
 	sources, err := p.readSources()
 	if err != nil {
@@ -38,24 +37,54 @@ func (p *project) build() error {
 	for _, s := range sources {
 		m.Sources[s.family] = s.hash
 	}
+	codes := map[*images.Image][]byte{}
+	keep := func(u *unit) {
+		for _, g := range imagesOf(old, u) {
+			g.Text = u.text
+			m.Images = append(m.Images, g)
+		}
+	}
 	var changed []*unit
 	for _, u := range units {
-		if have := imagesOf(old, u); current(old, u, have) {
-			m.Images = append(m.Images, have...)
+		have := imagesOf(old, u)
+		whole := true
+		for _, g := range have {
+			codes[g], err = g.Code()
+			whole = whole && err == nil
+		}
+		if whole && current(old, u, have) {
+			keep(u)
 		} else {
 			changed = append(changed, u)
 		}
 	}
-	if err := p.compile(changed, false); err != nil {
+	// A header seldom changes a kernel. Where the PTX is that of before, so are the cubins.
+	if err := p.compile(changed, func(u *unit) []string { return u.source.of("compute_") }); err != nil {
 		return err
 	}
+	var unlike []*unit
 	for _, u := range changed {
+		if samePTX(old, u) {
+			keep(u)
+		} else {
+			unlike = append(unlike, u)
+		}
+	}
+	if err := p.compile(unlike, func(u *unit) []string { return u.source.of("sm_") }); err != nil {
+		return err
+	}
+	for _, u := range unlike {
 		for _, target := range u.source.targets {
-			m.Images = append(m.Images, newImage(u, target))
+			g := newImage(u, target)
+			codes[g] = u.code[target]
+			m.Images = append(m.Images, g)
 		}
 	}
 	sortImages(m.Images)
-	if err := setRegisters(m.Images, changed, limits); err != nil {
+	if err := setRegisters(m.Images, unlike, limits); err != nil {
+		return err
+	}
+	if err := images.Pack(m.Images, func(g *images.Image) ([]byte, error) { return codes[g], nil }); err != nil {
 		return err
 	}
 	return p.write(m)
@@ -85,25 +114,24 @@ func current(m *images.Manifest, u *unit, have []*images.Image) bool {
 	return len(targets) == 0 && m.Compiler == compiler && m.Sources[u.source.family] == u.source.hash
 }
 
+// samePTX tells whether the images of a unit have the PTX that its source gives now, and so would have the cubins, too:
+// sources that look at the architecture may differ in these alone.
+func samePTX(m *images.Manifest, u *unit) bool {
+	have := imagesOf(m, u)
+	texts := u.source.of("compute_")
+	for _, v := range texts {
+		if !slices.ContainsFunc(have, func(g *images.Image) bool { return g.Target == v && g.Sum == sum(u.code[v]) }) {
+			return false
+		}
+	}
+	return len(texts) > 0 && len(have) == len(u.source.targets) && m.Compiler == compiler && !u.source.arch
+}
+
 func newImage(u *unit, target string) *images.Image {
-	code := u.code[target]
-	return &images.Image{Family: u.source.family, Symbols: u.symbols, Target: target, Sum: sum(code), Text: u.text, Gzip: compress(code)}
+	return &images.Image{Family: u.source.family, Symbols: u.symbols, Target: target, Sum: sum(u.code[target]), Text: u.text}
 }
 
 func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
-
-// compress gives the same bytes for the same code at any time.
-func compress(code []byte) []byte {
-	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err == nil {
-		_, err = w.Write(code)
-	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		panic(err) // a buffer takes everything
-	}
-	return b.Bytes()
-}
 
 func sortImages(all []*images.Image) {
 	slices.SortFunc(all, func(a, b *images.Image) int {
@@ -192,7 +220,7 @@ func (p *project) write(m *images.Manifest) error {
 func packsOf(all []*images.Image) map[string][]byte {
 	packs := map[string][]byte{}
 	for _, g := range all {
-		packs[g.Family] = append(packs[g.Family], g.Gzip...)
+		packs[g.Family] = append(packs[g.Family], g.Packed...)
 	}
 	return packs
 }

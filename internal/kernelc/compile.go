@@ -77,9 +77,8 @@ func (p *project) units(sources []*source) ([]*unit, error) {
 	return all, nil
 }
 
-// compile compiles units for their targets. For gates it does so for the virtual architectures of the gates, too,
-// and once more with contraction. Remarks of the compiler are errors.
-func (p *project) compile(units []*unit, forGates bool) error {
+// compile compiles units for targets. Remarks of the compiler are errors.
+func (p *project) compile(units []*unit, targets func(*unit) []string) error {
 	type job struct {
 		*unit
 		target     string
@@ -89,18 +88,12 @@ func (p *project) compile(units []*unit, forGates bool) error {
 	}
 	var jobs []*job
 	for _, u := range units {
-		targets := slices.Clone(u.source.targets)
-		for _, v := range u.source.virtuals() {
-			if !forGates {
-				break
-			}
-			if !slices.Contains(targets, v) {
-				targets = append(targets, v)
-			}
-			jobs = append(jobs, &job{unit: u, target: v, contracted: true})
+		if u.code == nil {
+			u.code, u.logs, u.contracted = map[string][]byte{}, map[string]string{}, map[string]string{}
 		}
-		for _, target := range targets {
-			jobs = append(jobs, &job{unit: u, target: target})
+		for _, target := range targets(u) {
+			target, contracted := strings.CutPrefix(target, contract)
+			jobs = append(jobs, &job{unit: u, target: target, contracted: contracted})
 		}
 	}
 	err := parallel(len(jobs), func(i int) (err error) {
@@ -116,9 +109,6 @@ func (p *project) compile(units []*unit, forGates bool) error {
 	})
 	if err != nil {
 		return err
-	}
-	for _, u := range units {
-		u.code, u.logs, u.contracted = map[string][]byte{}, map[string]string{}, map[string]string{}
 	}
 	for _, j := range jobs {
 		switch {
@@ -137,6 +127,21 @@ func (p *project) compile(units []*unit, forGates bool) error {
 		}
 	}
 	return nil
+}
+
+// contract before a target says that the compiler may fuse products and sums.
+const contract = "contracted "
+
+// forGates are the targets of a unit that the gates look at: those of its images, and PTX with and without contraction.
+func forGates(u *unit) []string {
+	targets := slices.Clone(u.source.targets)
+	for _, v := range u.source.virtuals() {
+		if !slices.Contains(targets, v) {
+			targets = append(targets, v)
+		}
+		targets = append(targets, contract+v)
+	}
+	return targets
 }
 
 // checkSymbols looks into the PTX for the entry points: those expected and no others.

@@ -128,8 +128,12 @@ func shortest(ops []sassOp, from []int, found func(at int) bool) []int {
 	return nil
 }
 
-// elementSize is the size of the type that a kernel's name ends with, or 0.
+// elementSize is the size of the type that a kernel's name ends with, or 0. Those of pointwise operations have the way
+// of access behind it.
 func elementSize(name string) int {
+	for _, way := range []string{"_vector", "_strided", "_strided64"} {
+		name = strings.TrimSuffix(name, way)
+	}
 	switch name[strings.LastIndexByte(name, '_')+1:] {
 	case "f64", "i64", "b8":
 		return 8

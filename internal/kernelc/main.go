@@ -12,6 +12,8 @@ func main() {
 	flags.Usage = usage
 	var how thoroughness
 	flags.IntVar(&how.part, "part", 1, "")
+	flags.StringVar(&how.seed, "seed", "", "")
+	flags.IntVar(&how.texts, "texts", 8, "")
 	flags.BoolVar(&how.again, "again", false, "")
 	flags.BoolVar(&how.frozen, "frozen", false, "")
 	if len(os.Args) < 2 || flags.Parse(os.Args[2:]) != nil || flags.NArg() > 0 {
@@ -35,9 +37,11 @@ func main() {
 func usage() {
 	fmt.Fprintln(os.Stderr, `usage, in the root of the repository:
 	kernelc build
-	kernelc check [-part N] [-again] [-frozen]
--part N    compile one image of N again
+	kernelc check [-again] [-frozen]
+	kernelc check -part N [-seed TEXT] [-texts N] [-frozen]
+-part N    compile one image of N again; which ones depends on the seed
+-texts N   assemble so many texts that are not on record
 -again     assemble PTX that is on record, too
--frozen    fail where the record must be written anew`)
+-frozen    do not write the record, and without -part fail where it is not complete`)
 	os.Exit(2)
 }

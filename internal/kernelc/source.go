@@ -24,6 +24,7 @@ type source struct {
 	family  string   // the file without .cu
 	hash    string   // of the file and all that it includes, in hexadecimal
 	targets []string // of its images
+	arch    bool     // it looks at the architecture that it is compiled for
 
 	generated []*unit // of a family whose texts are written by a program, in place of a file
 }
@@ -54,7 +55,8 @@ func (p *project) readSources() ([]*source, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no kernels in %s", p.sources())
 	}
-	return all, nil
+	s, err := p.readPointwise()
+	return append(all, s), err
 }
 
 func readSource(dir, file string) (*source, error) {
@@ -62,7 +64,7 @@ func readSource(dir, file string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{family: strings.TrimSuffix(file, ".cu"), hash: hashFiles(files), targets: defaultTargets}
+	s := newSource(strings.TrimSuffix(file, ".cu"), files)
 	if m := targetsLine.FindStringSubmatch(files[file]); m != nil {
 		s.targets = strings.Fields(m[1])
 	}
@@ -72,6 +74,20 @@ func readSource(dir, file string) (*source, error) {
 		}
 	}
 	return s, nil
+}
+
+// newSource is a family of the given files.
+func newSource(family string, files map[string]string) *source {
+	s := &source{family: family, hash: hashFiles(files), targets: defaultTargets}
+	for _, text := range files {
+		s.arch = s.arch || strings.Contains(text, "__CUDA_ARCH__")
+	}
+	return s
+}
+
+// of are the targets of a kind, "sm_" or "compute_".
+func (s *source) of(kind string) []string {
+	return slices.DeleteFunc(slices.Clone(s.targets), func(target string) bool { return !strings.HasPrefix(target, kind) })
 }
 
 // included returns the contents of a file and of all files that it includes and that are in its folder. The host

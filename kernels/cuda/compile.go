@@ -125,7 +125,11 @@ func nvrtc(name, text, target string) ([]byte, error) {
 	defer C.free(unsafe.Pointer(code))
 	defer C.free(unsafe.Pointer(log))
 	if failure != nil {
-		return nil, kernels.Errorf(kernels.ErrDevice, "compile", "%s for %s: %s\n%s", name, target, C.GoString(failure), strings.TrimSpace(C.GoString(log)))
+		said := strings.TrimSpace(C.GoString(log))
+		if strings.Contains(said, "gpu-architecture") {
+			said += "\nthis NVRTC is older than the GPU: install a newer one"
+		}
+		return nil, kernels.Errorf(kernels.ErrDevice, "compile", "%s for %s: %s\n%s", name, target, C.GoString(failure), said)
 	}
 	return C.GoBytes(unsafe.Pointer(code), C.int(size)), nil
 }

@@ -36,7 +36,7 @@ func TestImageErrors(t *testing.T) {
 	}{
 		{"target", func(m *image) { m.target = "sm_80" }, "", kernels.ErrDevice, []string{"kernel noop_f32: this GPU is compute 9.0; shipped: 8.0 to 8.9"}},
 		{"image", func(m *image) { m.code = coded("broken") }, "", kernels.ErrDevice, []string{"fake ptxas: not an image", "(200)"}},
-		{"damage", func(m *image) { m.code = (&images.Image{Symbols: m.symbols, Gzip: []byte{31, 139, 8}}).Code }, "", kernels.ErrDevice, []string{"image fake for sm_90", "unexpected EOF"}},
+		{"damage", func(m *image) { m.code = (&images.Image{Symbols: m.symbols, Packed: []byte{0, 9}}).Code }, "", kernels.ErrDevice, []string{"image fake for sm_90", "unexpected EOF"}},
 		{"symbol", func(m *image) { m.code = coded("fake add_f32") }, "", kernels.ErrDevice, []string{"looking for kernel noop_f32"}},
 		{"no compiler", func(m *image) { m.target = "compute_80" }, "221", ErrNoCompiler, []string{"for compute_80", "libnvidia-ptxjitcompiler.so.1"}},
 		{"compiler off", func(m *image) { m.target = "compute_80" }, "223", ErrNoCompiler, []string{"unset CUDA_DISABLE_PTX_JIT"}},

@@ -2,8 +2,10 @@ package images
 
 import (
 	"bytes"
-	"compress/gzip"
+	"compress/flate"
+	"crypto/sha256"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -22,18 +24,67 @@ type Image struct {
 	Registers int    // of a thread: the most that the budget allows, whoever compiles
 	Sum       string // SHA-256 of the code, in hexadecimal
 	Text      string // SHA-256 of the source, if that was generated, such as the source of an expression
-	Gzip      []byte // the code, compressed
+	Packed    []byte // the code, compressed with the code of Before as dictionary
+	Before    *Image // of the same family and target; nil for none
+}
+
+// inRow is how many images at most are unpacked to get the code of the last one.
+const inRow = 8
+
+// link sets Before: kernels with neighbouring names are much alike.
+func link(all []*Image) {
+	type group struct{ family, target string }
+	last, n := map[group]*Image{}, map[group]int{}
+	for _, m := range all {
+		g := group{m.Family, m.Target}
+		if m.Before = nil; n[g]%inRow > 0 {
+			m.Before = last[g]
+		}
+		last[g] = m
+		n[g]++
+	}
+}
+
+// Pack compresses the codes of images, which are sorted as in a manifest. The same codes give the same bytes.
+func Pack(all []*Image, code func(*Image) ([]byte, error)) error {
+	link(all)
+	for _, m := range all {
+		var dictionary []byte
+		own, err := code(m)
+		if m.Before != nil && err == nil {
+			dictionary, err = code(m.Before)
+		}
+		if err != nil {
+			return err
+		}
+		var b bytes.Buffer
+		w, err := flate.NewWriterDict(&b, flate.BestCompression, dictionary)
+		if err == nil {
+			_, err = w.Write(own)
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			return err
+		}
+		m.Packed = b.Bytes()
+	}
+	return nil
 }
 
 // Code is the cubin or the PTX text.
 func (m *Image) Code() ([]byte, error) {
-	r, err := gzip.NewReader(bytes.NewReader(m.Gzip))
+	var dictionary []byte
+	var err error
+	if m.Before != nil {
+		if dictionary, err = m.Before.Code(); err != nil {
+			return nil, err
+		}
+	}
+	code, err := io.ReadAll(flate.NewReaderDict(bytes.NewReader(m.Packed), dictionary))
 	if err != nil {
 		return nil, fmt.Errorf("image %s for %s: %w", m.Symbols[0], m.Target, err)
 	}
-	code, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("image %s for %s: %w", m.Symbols[0], m.Target, err)
+	if sum := fmt.Sprintf("%x", sha256.Sum256(code)); sum != m.Sum {
+		return nil, fmt.Errorf("image %s for %s: the code is not that of the manifest", m.Symbols[0], m.Target)
 	}
 	return code, nil
 }
@@ -97,7 +148,7 @@ func Parse(text string, packs map[string][]byte) (*Manifest, error) {
 			if size < 0 || size > len(pack) {
 				return nil, fmt.Errorf("%s.pack ends before the image of %s for %s", family, fields[0], g.Target)
 			}
-			g.Gzip, rest[family] = pack[:size:size], pack[size:]
+			g.Packed, rest[family] = pack[:size:size], pack[size:]
 			m.Images = append(m.Images, g)
 		default:
 			return nil, fmt.Errorf("manifest: %s", line)
@@ -108,6 +159,7 @@ func Parse(text string, packs map[string][]byte) (*Manifest, error) {
 			return nil, fmt.Errorf("%s.pack has %d bytes more than its images", family, len(pack))
 		}
 	}
+	link(m.Images)
 	return m, nil
 }
 
@@ -121,7 +173,7 @@ func (m *Manifest) Lines() string {
 			family = g.Family
 			fmt.Fprintf(&b, "family %s %s\n", family, m.Sources[family])
 		}
-		line := fmt.Sprintf("image %s %s %d %d %s %s", strings.Join(g.Symbols, ","), g.Target, len(g.Gzip), g.Registers, g.Sum, g.Text)
+		line := fmt.Sprintf("image %s %s %d %d %s %s", strings.Join(g.Symbols, ","), g.Target, len(g.Packed), g.Registers, g.Sum, g.Text)
 		b.WriteString(strings.TrimSpace(line) + "\n")
 	}
 	return b.String()

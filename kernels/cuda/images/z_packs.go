@@ -21,6 +21,8 @@ var (
 	packMove []byte
 	//go:embed norm.pack
 	packNorm []byte
+	//go:embed pointwise.pack
+	packPointwise []byte
 	//go:embed random.pack
 	packRandom []byte
 	//go:embed reduce.pack
@@ -42,6 +44,7 @@ var packs = map[string][]byte{
 	"matmul":        packMatmul,
 	"move":          packMove,
 	"norm":          packNorm,
+	"pointwise":     packPointwise,
 	"random":        packRandom,
 	"reduce":        packReduce,
 	"rows":          packRows,

@@ -15,9 +15,10 @@ var Suffixes = [8]string{
 	kernels.Int64: "i64", kernels.Int32: "i32", kernels.Uint8: "u8", kernels.Bool: "bool",
 }
 
-// PointwiseOf describes the kernels of a launch of a pointwise operation.
+// PointwiseOf describes the kernels of a launch of a pointwise operation. Their name tells the operation, its content,
+// for there are operations of one name that compute other things, and the types.
 func PointwiseOf(l *kernels.Launch) *Pointwise {
-	p := &Pointwise{Name: "pointwise_" + identifier(l.Op.Name), Func: l.Op.Expr}
+	p := &Pointwise{Name: fmt.Sprintf("pointwise_%s_%.6s", identifier(l.Op.Name), Sum(l.Op.Expr.Key())), Func: l.Op.Expr}
 	for _, a := range l.In {
 		p.In = append(p.In, a.DType)
 	}
