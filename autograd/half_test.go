@@ -153,32 +153,38 @@ func takesFloats(op *tensor.Op) bool {
 }
 
 // TestSharedCast uses the half copy of a weight four times, with gradients 256 (in float16 2048), 1, 1 and 1: added in half
-// precision each 1 would be lost.
+// precision each 1 would be lost. So would it be in a view of the copy.
 func TestSharedCast(t *testing.T) {
-	dev := open(t)
 	for dt, large := range map[tensor.DType]float64{tensor.Float16: 2048, tensor.BFloat16: 256} {
-		w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 1}, 2))
-		err := dev.Step(func(s *tensor.Scope) error {
-			half := s.In(w).To(dt)
-			y := half.Add(half).Add(half).Add(half.Scale(large)) // whose gradient comes first
-			autograd.Hook(half, func(g *tensor.Tensor) *tensor.Tensor {
-				wantValues(t, "gradient at the cast", g, large+3, large+3)
-				return g.Scale(1)
-			})
-			inner := autograd.Grad(y, []*tensor.Tensor{half}, autograd.Seed(half))[0]
-			if inner.DType() != dt {
-				t.Errorf("the gradient of %v is %v", half, inner)
-			}
-			recorded := autograd.Grad(y, []*tensor.Tensor{s.In(w)}, autograd.Seed(half), autograd.CreateGraph)[0]
-			wantValues(t, "recorded gradient", recorded, large+3, large+3)
-			autograd.Backward(y, autograd.Seed(half))
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantValues(t, "gradient", w.Grad(), large+3, large+3)
+		testSharedCast(t, dt, large, func(half *tensor.Tensor) *tensor.Tensor { return half })
+		testSharedCast(t, dt, large, func(half *tensor.Tensor) *tensor.Tensor { return half.Unsqueeze(0).T() })
+		testSharedCast(t, dt, large, func(half *tensor.Tensor) *tensor.Tensor { return half.Slice(0, 0, tensor.End) })
 	}
+}
+
+func testSharedCast(t *testing.T, dt tensor.DType, large float64, view func(half *tensor.Tensor) *tensor.Tensor) {
+	dev := open(t)
+	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 1}, 2))
+	err := dev.Step(func(s *tensor.Scope) error {
+		half := view(s.In(w).To(dt))
+		y := half.Add(half).Add(half).Add(half.Scale(large)) // whose gradient comes first
+		autograd.Hook(half, func(g *tensor.Tensor) *tensor.Tensor {
+			wantValues(t, "gradient at the cast", g, large+3, large+3)
+			return g.Scale(1)
+		})
+		inner := autograd.Grad(y, []*tensor.Tensor{half}, autograd.Seed(half))[0]
+		if inner.DType() != dt {
+			t.Errorf("the gradient of %v is %v", half, inner)
+		}
+		recorded := autograd.Grad(y, []*tensor.Tensor{s.In(w)}, autograd.Seed(half), autograd.CreateGraph)[0]
+		wantValues(t, "recorded gradient", recorded, large+3, large+3)
+		autograd.Backward(y, autograd.Seed(half))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, "gradient", w.Grad(), large+3, large+3)
 }
 
 // TestHalfGolden compares with PyTorch: rounding to the bit; operations to one unit in the last place, since the float32

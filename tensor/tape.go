@@ -141,15 +141,19 @@ func (n *Node) Backward(g *Tensor) []*Tensor {
 		if !sameShape(d, x) {
 			Fail(ErrGrad, n.Op.Name, "the gradient of %s has shape %v, the operand %v", n.argName(i), d.layout.Shape, x.layout.Shape)
 		}
-		if d.dtype != x.dtype {
+		if d.dtype != x.dtype && (x.node == nil || d.dtype != x.node.SumType()) {
 			grads[i] = d.To(x.dtype)
 		}
 	}
 	return grads
 }
 
-// SumType is the type in which gradients of the output of n are added up.
+// SumType is the type in which gradients of the output of n are added up. A view hands on what it gets, so it takes the type
+// of its operand.
 func (n *Node) SumType() DType {
+	for n.Op != nil && n.Op.View != nil && n.In[0].node != nil {
+		n = n.In[0].node
+	}
 	if n.Op == nil || n.Op.Sum == nil {
 		return n.Out[0].dtype
 	}
