@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -187,7 +186,7 @@ func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *t
 		}
 	}
 	s.Region(o.rule.Name(), func() []*tensor.Tensor {
-		s.With(func() { overflow = o.step(s, runs, inv) }, tensor.NoGrad, amp.Autocast(tensor.Float32))
+		s.With(func() { overflow = o.step(s, runs, inv) }, tensor.NoGrad)
 		return []*tensor.Tensor{overflow}
 	})
 	return overflow, nil
@@ -223,7 +222,7 @@ func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tens
 	for i, rs := range runs {
 		grads, _ := s.Grads(o.arenas[i].Arena)
 		for _, r := range rs {
-			s.Update(unscale, r.lo, r.hi, []*tensor.Tensor{grads}, []*tensor.Tensor{grads, inv.To(grads.DType())}, nil)
+			s.Update(unscale, r.lo, r.hi, []*tensor.Tensor{grads}, []*tensor.Tensor{grads, inv.To(wide(grads.DType()))}, nil)
 		}
 	}
 	return overflow
@@ -231,6 +230,14 @@ func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tens
 
 // overflowed is 1 if the norm is not finite, else 0.
 func overflowed(norm *tensor.Tensor) *tensor.Tensor { return norm.IsFinite().Not().To(tensor.Float32) }
+
+// wide is the type of norms and factors of an arena: half precision would lose bias corrections and small factors.
+func wide(arena tensor.DType) tensor.DType {
+	if arena == tensor.Float64 {
+		return arena
+	}
+	return tensor.Float32
+}
 
 func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (skip *tensor.Tensor) {
 	scale, skip := s.Full(1, tensor.Float64), s.Full(0, tensor.Float32)
@@ -265,7 +272,7 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 		dst := append([]*tensor.Tensor{a.Values()}, a.state...)
 		in := append([]*tensor.Tensor{a.Values(), grads}, a.state...)
 		for _, c := range append(slices.Clone(o.counters), scale, skip) {
-			in = append(in, s.In(c).To(a.DType()))
+			in = append(in, s.In(c).To(wide(a.DType())))
 		}
 		for _, r := range runs[i] {
 			n := numbers
@@ -289,9 +296,9 @@ func (o *Optimizer) gradNorm(s *tensor.Scope, runs [][]run, scale *tensor.Tensor
 	sum := s.Full(0, tensor.Float64)
 	for i, a := range o.arenas {
 		grads, _ := s.Grads(a.Arena)
-		by := scale.To(a.DType())
+		dt := wide(a.DType())
 		for _, r := range runs[i] {
-			squares := tensor.Apply(scaledSquare, []*tensor.Tensor{grads.Slice(0, r.lo, r.hi), by}, nil, nil)
+			squares := tensor.Apply(scaledSquare, []*tensor.Tensor{grads.Slice(0, r.lo, r.hi).To(dt), scale.To(dt)}, nil, nil)
 			sum = sum.Add(squares.Sum().To(tensor.Float64))
 		}
 	}
