@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Flavour is one of the two builds of the emulator.
+// A Flavour is one of the two builds of the emulator, and a target of its Makefile.
 type Flavour string
 
 // The plain build is fast; the checked build inspects every access of memory.
@@ -22,12 +22,12 @@ const (
 // ErrNoCompiler tells that the emulator cannot be built here.
 var ErrNoCompiler = errors.New("emu: the emulator needs g++ and make, and an x86-64 processor with AVX2")
 
-// Build brings the libraries up to date and returns the path of one of them.
+// Build brings a build up to date and returns the path of its driver library.
 func Build(f Flavour) (string, error) {
 	if err := available(); err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("make", "-s", "-j2", "-C", folder()).CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-s", "-j2", "-C", folder(), string(f)).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("emu: make: %w\n%s", err, out)
 	}
 	name := "libcuda_emu.so"

@@ -4,9 +4,11 @@ package emu
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
@@ -312,9 +314,17 @@ func TestNVRTC(t *testing.T) {
 	must(t, err)
 	n, err := Load(filepath.Join(filepath.Dir(path), "libnvrtc_emu.so"))
 	must(t, err)
-	compile := func(text string) ([]byte, string, error) {
+	compile := func(text string, header ...string) ([]byte, string, error) {
 		program, size := new(uintptr), new(uint64)
-		must(t, n.Call("nvrtcCreateProgram", program, text, "three.cu", 0, 0, 0))
+		var texts, names [1]*byte
+		for _, h := range header {
+			texts[0], names[0] = &append([]byte(h), 0)[0], &[]byte("header.cuh\x00")[0]
+		}
+		var pins runtime.Pinner
+		defer pins.Unpin()
+		pins.Pin(texts[0])
+		pins.Pin(names[0])
+		must(t, n.Call("nvrtcCreateProgram", program, text, "three.cu", len(header), &texts, &names))
 		defer n.Call("nvrtcDestroyProgram", program)
 		err := n.Call("nvrtcCompileProgram", *program, 0, 0)
 		must(t, n.Call("nvrtcGetProgramLogSize", *program, size))
@@ -325,18 +335,22 @@ func TestNVRTC(t *testing.T) {
 		must(t, n.Call("nvrtcGetCUBIN", *program, image))
 		return image, string(log), err
 	}
-	image, log, err := compile("#include \"prim.cuh\"\nKERNEL(three, 32, 1)(float* y) { y[threadIdx.x] = 3; }\nEXPORT(three);\n")
-	if err != nil {
-		t.Fatal(err, log)
-	}
-	m, err := d.Module(image)
-	must(t, err)
-	f, err := d.Function(m, "three")
-	must(t, err)
-	p := upload(t, d, make([]float32, 32))
-	must(t, d.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{32, 1, 1}, 0, 0, p))
-	if got := download[float32](t, d, p, 32)[31]; got != 3 {
-		t.Errorf("got %v", got)
+	// The second image may be kept from the first; the third has another header.
+	for _, want := range []float32{3, 3, 4} {
+		image, log, err := compile("#include \"prim.cuh\"\n#include \"header.cuh\"\nKERNEL(three, 32, 1)(float* y) { y[threadIdx.x] = VALUE; }\nEXPORT(three);\n",
+			fmt.Sprint("#define VALUE ", want, "\n"))
+		if err != nil {
+			t.Fatal(err, log)
+		}
+		m, err := d.Module(image)
+		must(t, err)
+		f, err := d.Function(m, "three")
+		must(t, err)
+		p := upload(t, d, make([]float32, 32))
+		must(t, d.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{32, 1, 1}, 0, 0, p))
+		if got := download[float32](t, d, p, 32)[31]; got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
 	}
 	if _, log, err := compile("nonsense"); code(err) != 6 || !strings.Contains(log, "three.cu:1") {
 		t.Errorf("error %v, log %q", err, log)

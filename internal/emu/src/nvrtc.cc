@@ -1,4 +1,5 @@
-// A stand-in of NVRTC: compiles text for the emulator by the script `compile`. The "cubin" is a shared object.
+// A stand-in of NVRTC: compiles text for the emulator by the script `compile`. The "cubin" is a shared object. That of
+// a text with its headers is kept in the folder `compiled` beside this library, for later processes.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 namespace {
@@ -38,12 +40,12 @@ std::string contents(const std::string& path) {
   return s.str();
 }
 
-// Directory is a temporary one.
+// Directory is a temporary one in a folder.
 struct Directory {
   std::string path;
-  Directory() {
-    const char* base = getenv("TMPDIR");
-    std::string pattern = std::string(base ? base : "/tmp") + "/weft-nvrtc-XXXXXX";
+  explicit Directory(const std::string& base) {
+    mkdir(base.c_str(), 0777);
+    std::string pattern = base + "/new-XXXXXX";
     if (mkdtemp(pattern.data())) path = pattern;
   }
   ~Directory() {
@@ -62,19 +64,30 @@ std::string definitions(int n, const char* const* options) {
   return s;
 }
 
+// key names what a compilation makes, by all that decides it.
+std::string key(const Program& p, const std::string& options, const std::string& script) {
+  std::string all = std::string(build) + options + contents(script) + contents(folder() + "/../../internal/emu/src/emu.h") + p.name + p.text;
+  for (auto& h : p.headers) all += h.first + h.second;
+  return std::to_string(std::hash<std::string>()(all));
+}
+
 int compile(Program& p, int n, const char* const* options) {
-  Directory d;
+  const std::string script = folder() + "/../../internal/emu/compile", defined = definitions(n, options);
+  const std::string kept = folder() + "/compiled/" + key(p, defined, script);
+  if (!p.headers.empty()) p.object = contents(kept);
+  if (!p.object.empty()) return kSuccess;
+  Directory d(folder() + "/compiled");
   if (d.path.empty()) return kInvalidInput;
   const std::string source = d.path + "/" + p.name, object = d.path + "/out.so", log = d.path + "/log";
   std::ofstream(source) << p.text;
   for (auto& h : p.headers) std::ofstream(d.path + "/" + h.first) << h.second;
-  const std::string script = folder() + "/../../internal/emu/compile";
   const std::string command = "WEFT_EMU_LIB='" + folder() + "' '" + script + "' " + build + " '" + source + "' '" + object + "'" +
-                              definitions(n, options) + " > '" + log + "' 2>&1";
+                              defined + " > '" + log + "' 2>&1";
   const int status = system(command.c_str());
   p.log = contents(log);
   if (status) return kCompilation;
   p.object = contents(object);
+  if (!p.headers.empty()) rename(object.c_str(), kept.c_str());
   return kSuccess;
 }
 
