@@ -28,6 +28,8 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"unsafe"
 )
@@ -156,6 +158,17 @@ func (d *Driver) Set(name, value string) error { return d.Call("emu_set", name, 
 
 // Statistics returns what was counted since the last call, as src/statistics.h describes.
 func (d *Driver) Statistics() string { return C.GoString(C.text(d.symbol("emu_statistics"))) }
+
+// Calls returns how often each function of the driver was called since the last call of Calls. Those that need no context
+// are not counted.
+func (d *Driver) Calls() map[string]int {
+	calls := map[string]int{}
+	for line := range strings.Lines(C.GoString(C.text(d.symbol("emu_calls")))) {
+		name, count, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		calls[name], _ = strconv.Atoi(count)
+	}
+	return calls
+}
 
 // Reset gives the device back as it was, without memory, streams and faults.
 func (d *Driver) Reset() error { return d.Call("cuDevicePrimaryCtxReset_v2", 0) }

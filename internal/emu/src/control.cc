@@ -21,6 +21,17 @@ extern "C" __attribute__((visibility("default"))) const char* emu_report() {
   return text.c_str();
 }
 
+// emu_calls returns how often each function was called since the last call of this one: a line with its name, a tab and
+// the number. Functions that need no context are not counted.
+extern "C" __attribute__((visibility("default"))) const char* emu_calls() {
+  std::lock_guard<std::mutex> hold(api);
+  static std::string text;
+  text.clear();
+  for (auto& [name, n] : calls) text += name + "\t" + std::to_string(n) + "\n";
+  calls.clear();
+  return text.c_str();
+}
+
 // emu_statistics returns the counts since the last call; statistics.h describes them.
 extern "C" __attribute__((visibility("default"))) const char* emu_statistics() {
   std::lock_guard<std::mutex> hold(api);

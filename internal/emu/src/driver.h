@@ -70,9 +70,13 @@ void latch(Context& c, Result error, const std::string& why);
 // advance_streams does what the setting `streams` asks of any call.
 void advance_streams();
 
+// calls counts the calls of each function that needs a context.
+extern std::map<std::string, u64> calls;
+
 // in_context runs the body of a call that needs a current context without a fault.
-template <class F> Result in_context(F body) {
+template <class F> Result in_context(F body, const char* call = __builtin_FUNCTION()) {
   std::lock_guard<std::mutex> hold(api);
+  calls[call]++;
   if (!initialized) return kNotInitialized;
   if (!current || !current->holders) return kInvalidContext;
   advance_streams();
@@ -120,11 +124,11 @@ struct Event {
 // stream_of returns the stream of a handle: null for one that is no stream.
 Stream* stream_of(void* handle);
 
-template <class F> Result on_stream(void* handle, F body) {
+template <class F> Result on_stream(void* handle, F body, const char* call = __builtin_FUNCTION()) {
   return in_context([&](Context&) {
     Stream* s = stream_of(handle);
     return s ? body(*s) : kInvalidHandle;
-  });
+  }, call);
 }
 
 // submit queues work that follows what is in the stream, and `first`.

@@ -10,6 +10,7 @@ std::mutex api;
 bool initialized;
 std::vector<Context> contexts;
 thread_local Context* current;
+std::map<std::string, u64> calls;
 
 namespace {
 

@@ -75,7 +75,7 @@ void execute(Context& c, Module& m, const Kernel& kernel, const Shape& shape, Ar
   if (report.kind != Fault::none) latch(c, code_of(report.kind), report.text);
 }
 
-Result launch(void* function, const Shape& shape, void* stream, void** parameters, void** extra) {
+Result launch(void* function, const Shape& shape, void* stream, void** parameters, void** extra, const char* call = __builtin_FUNCTION()) {
   return in_context([&](Context&) {
     Function* f = function_of(function);
     Stream* s = stream_of(stream);
@@ -85,7 +85,7 @@ Result launch(void* function, const Shape& shape, void* stream, void** parameter
     if (Result r = collect_arguments(*f->kernel, parameters, extra, *arguments)) return r;
     submit(*s, [=, module = f->module, kernel = f->kernel](Context& c) { execute(c, *module, *kernel, shape, *arguments); });
     return kSuccess;
-  });
+  }, call);
 }
 
 // LaunchConfig is the head of a CUlaunchConfig.

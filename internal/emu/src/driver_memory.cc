@@ -51,16 +51,16 @@ void to_device(Stream& s, Address to, const void* from, size_t bytes) {
   submit(s, [=, data = snapshot(from, bytes)](Context& c) { copy(c, pointer(to), data->data(), bytes, "a copy to the device"); });
 }
 
-Result queue_copy(void* stream, Address to, Address from, size_t bytes) {
+Result queue_copy(void* stream, Address to, Address from, size_t bytes, const char* call = __builtin_FUNCTION()) {
   return on_stream(stream, [&](Stream& s) {
     for (Address p : {to, from})
       if (Result r = check_device(p, bytes, "copy")) return r;
     submit(s, [=](Context& c) { copy(c, pointer(to), pointer(from), bytes, "a copy"); });
     return kSuccess;
-  });
+  }, call);
 }
 
-template <class T> Result fill(void* stream, Address to, T value, size_t count) {
+template <class T> Result fill(void* stream, Address to, T value, size_t count, const char* call = __builtin_FUNCTION()) {
   return on_stream(stream, [&](Stream& s) {
     if (to % sizeof(T)) return explain(kInvalidValue, "fill: the address is not a multiple of the element");
     if (Result r = check_device(to, count * sizeof(T), "fill")) return r;
@@ -69,7 +69,7 @@ template <class T> Result fill(void* stream, Address to, T value, size_t count) 
       copy(c, pointer(to), data.data(), count * sizeof(T), "a fill");
     });
     return kSuccess;
-  });
+  }, call);
 }
 
 Result allocate_for(Context& c, Address* p, size_t bytes) {

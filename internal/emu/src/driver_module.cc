@@ -82,11 +82,11 @@ Result find_function(void** handle, Module* m, const char* name) {
   return kSuccess;
 }
 
-template <class F> Result with_function(void* handle, F body) {
+template <class F> Result with_function(void* handle, F body, const char* call = __builtin_FUNCTION()) {
   return in_context([&](Context&) {
     Function* f = function_of(handle);
     return f ? body(*f) : explain(kInvalidHandle, "no such function");
-  });
+  }, call);
 }
 
 unsigned most_shared() { return (settings.capability >= 90 ? 227 : 163) << 10; }

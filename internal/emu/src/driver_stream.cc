@@ -98,7 +98,7 @@ void advance_streams() {
 
 namespace {
 
-Result create(void** handle, unsigned flags) {
+Result create(void** handle, unsigned flags, const char* call = __builtin_FUNCTION()) {
   return in_context([&](Context& c) {
     if (flags > 1) return kInvalidValue;
     null_stream(c);
@@ -106,14 +106,14 @@ Result create(void** handle, unsigned flags) {
     c.streams.push_back(s);
     *handle = s;
     return kSuccess;
-  });
+  }, call);
 }
 
-template <class F> Result with_event(void* handle, F body) {
+template <class F> Result with_event(void* handle, F body, const char* call = __builtin_FUNCTION()) {
   return in_context([&](Context&) {
     auto* e = static_cast<Event*>(handle);
     return is_event(e) ? body(*e) : explain(kInvalidHandle, "no such event");
-  });
+  }, call);
 }
 
 // poll runs one piece of work before a ticket that is not done.
