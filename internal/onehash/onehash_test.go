@@ -8,11 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-ml/weft/amp"
-	"github.com/weft-ml/weft/autograd"
-	"github.com/weft-ml/weft/data"
-	"github.com/weft-ml/weft/nn"
-	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -32,9 +27,6 @@ const (
 	halfSteps = 40
 )
 
-// corpus is text that the model learns; the test must not depend on a Go installation's files.
-var corpus = strings.Repeat("the loom holds the warp and the weft goes over and under; a cloth is made of crossings. ", 40)
-
 func TestMain(m *testing.M) {
 	if os.Getenv("WEFT_ONEHASH") != "" {
 		all, err := hashes()
@@ -48,89 +40,44 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// A maker begins a training on a device.
+type maker func(dev *tensor.Device) (*Training, error)
+
+func mlp(dev *tensor.Device) (*Training, error) { return MLP(dev) }
+
+func gpt(dt tensor.DType, steps int) maker {
+	return func(dev *tensor.Device) (*Training, error) { return GPT(dev, dt, steps) }
+}
+
 func hashes() (all []string, err error) {
-	for _, train := range []func() (string, error){
-		trainMLP,
-		func() (string, error) { return trainGPT(tensor.Float32, steps) },
-		func() (string, error) { return trainGPT(tensor.BFloat16, halfSteps) },
-		func() (string, error) { return trainGPT(tensor.Float16, halfSteps) },
+	for _, c := range []struct {
+		begin maker
+		steps int
+	}{
+		{mlp, steps}, {gpt(tensor.Float32, steps), steps},
+		{gpt(tensor.BFloat16, halfSteps), halfSteps}, {gpt(tensor.Float16, halfSteps), halfSteps},
 	} {
-		hash, err := train()
+		h, err := hash("cpu", c.begin, c.steps)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, hash)
+		all = append(all, h)
 	}
 	return all, nil
 }
 
-// trainMLP learns the digits with dropout, so that the random streams take part.
-func trainMLP() (string, error) {
-	dev, err := tensor.Open("cpu", tensor.Seed(7))
+// hash is that of a training on a device after n steps.
+func hash(device string, begin maker, n int) (string, error) {
+	dev, err := Open(device)
 	if err != nil {
 		return "", err
 	}
-	set, _, err := data.Digits(7)
+	defer dev.Close()
+	t, err := begin(dev)
 	if err != nil {
 		return "", err
 	}
-	model := nn.Sequential(nn.NewLinear(64, 48), nn.GELU, nn.NewDropout(0.1), nn.NewLinear(48, 10))
-	if err := nn.Init(dev, model); err != nil {
-		return "", err
-	}
-	opt := optim.New(optim.AdamW{LR: 3e-3}, model)
-	loader := &data.Loader{Dataset: set, BatchSize: 50, Shuffle: true, Seed: 7, Epochs: data.Forever}
-	for k := range steps {
-		n := loader.BatchesPerEpoch()
-		b, err := loader.Batch(k/n, k%n)
-		if err != nil {
-			return "", err
-		}
-		if err := dev.Step(func(s *tensor.Scope) error {
-			autograd.Backward(nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y)))
-			return opt.Step(s)
-		}); err != nil {
-			return "", err
-		}
-	}
-	return opt.Hash(), nil
-}
-
-// trainGPT runs a number of steps with products in type dt; the loss of float16 is scaled, at first so high that updates are skipped.
-func trainGPT(dt tensor.DType, steps int) (string, error) {
-	dev, err := tensor.Open("cpu", tensor.Seed(7))
-	if err != nil {
-		return "", err
-	}
-	text, err := data.NewText([]byte(corpus), data.Chars)
-	if err != nil {
-		return "", err
-	}
-	model := nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: 33, Width: 24, Heads: 3, Layers: 2, Dropout: 0.1})
-	if err := nn.Init(dev, model); err != nil {
-		return "", err
-	}
-	opt := optim.New(optim.AdamW{LR: 3e-3, WeightDecay: 0.1}, model, optim.Clip(1), optim.NoDecay(optim.Vectors))
-	rate := optim.WarmupCosine(3e-3, 3e-4, 20, steps)
-	scaler := amp.NewGradScaler(amp.InitScale(1<<24), amp.Growth(2, 10), amp.Enabled(dt == tensor.Float16))
-	for k := range steps {
-		b, err := text.Batch(3, 33, 7, k)
-		if err != nil {
-			return "", err
-		}
-		opt.LR.Set(rate(k))
-		if err := dev.Step(func(s *tensor.Scope) error {
-			loss := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
-			autograd.Backward(scaler.Scale(loss))
-			return scaler.Step(s, opt)
-		}, amp.Autocast(dt)); err != nil {
-			return "", err
-		}
-	}
-	if st := scaler.State(); !st.Off && st.Skipped == 0 {
-		return "", fmt.Errorf("no update was skipped: %+v", st)
-	}
-	return opt.Hash(), nil
+	return t.Hash(n)
 }
 
 func TestOneHash(t *testing.T) {
