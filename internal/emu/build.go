@@ -37,6 +37,20 @@ func Build(f Flavour) (string, error) {
 	return filepath.Join(output(), name), nil
 }
 
+// Use builds the emulator and makes it the driver and the compiler of this process, unless the environment names a driver.
+func Use(f Flavour) error {
+	if os.Getenv("WEFT_CUDA_DRIVER") != "" {
+		return nil
+	}
+	driver, err := Build(f)
+	if err != nil {
+		return err
+	}
+	os.Setenv("WEFT_CUDA_DRIVER", driver)
+	os.Setenv("WEFT_NVRTC", strings.Replace(driver, "libcuda_emu", "libnvrtc_emu", 1))
+	return nil
+}
+
 // Compile compiles the text of kernels to an image for cuModuleLoadData. The name stands in reports of faults. Options
 // are for g++; -I folder finds headers there before those of the kernels.
 func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {

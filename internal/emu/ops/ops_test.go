@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -18,21 +17,17 @@ import (
 
 // TestMain chooses the emulator as the driver: its plain build, or the checked one if WEFT_EMU_BUILD is check.
 func TestMain(m *testing.M) {
-	flavour, suffix := emu.Plain, ""
+	flavour := emu.Plain
 	if os.Getenv("WEFT_EMU_BUILD") == "check" {
-		flavour, suffix = emu.Checked, "_check"
+		flavour = emu.Checked
 	}
-	driver, err := emu.Build(flavour)
-	if errors.Is(err, emu.ErrNoCompiler) {
+	if err := emu.Use(flavour); errors.Is(err, emu.ErrNoCompiler) {
 		fmt.Println("SKIPPED emu:", err)
 		os.Exit(0)
-	}
-	if err != nil {
+	} else if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	os.Setenv("WEFT_CUDA_DRIVER", driver)
-	os.Setenv("WEFT_NVRTC", filepath.Join(filepath.Dir(driver), "libnvrtc_emu"+suffix+".so"))
 	os.Exit(m.Run())
 }
 
