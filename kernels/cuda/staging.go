@@ -98,29 +98,46 @@ func (p *part) finish() {
 	p.dst, p.event, p.over = nil, nil, true
 }
 
-// deliver finishes those copies of a stream that are done.
-func (r *ring) deliver(s *stream) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.parts {
-		p := &r.parts[i]
-		if p.s != s || p.over {
-			continue
-		}
-		switch rc := C.weft_event_query(r.b.ctx.handle, p.event); rc {
-		case C.CUDA_SUCCESS:
-			p.finish()
-		case C.CUDA_ERROR_NOT_READY:
-		default:
-			return r.b.failed("copy", "asking for progress", int(rc))
-		}
+// ask finishes a part if its copy is done, without waiting for it.
+func (r *ring) ask(p *part) error {
+	if p.over {
+		return nil
 	}
-	for len(r.parts) > 0 && r.parts[0].over {
+	switch rc := C.weft_event_query(r.b.ctx.handle, p.event); rc {
+	case C.CUDA_SUCCESS:
+		p.finish()
+	case C.CUDA_ERROR_NOT_READY:
+	default:
+		return r.b.failed("copy", "asking for progress", int(rc))
+	}
+	return nil
+}
+
+// reclaim gives the oldest parts back as far as their copies are done, so that a few events serve all copies.
+func (r *ring) reclaim() error {
+	for len(r.parts) > 0 {
+		if err := r.ask(&r.parts[0]); err != nil || !r.parts[0].over {
+			return err
+		}
 		if err := r.retire(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// deliver finishes those copies of a stream that are done.
+func (r *ring) deliver(s *stream) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.parts {
+		if p := &r.parts[i]; p.s == s {
+			if err := r.ask(p); err != nil {
+				return err
+			}
+		}
+	}
+	return r.reclaim()
 }
 
 // settle ends the copies on streams of b, which has been waited for.
@@ -192,6 +209,9 @@ func (b *Backend) copyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off
 func (r *ring) each(s *stream, n int, start func(p *part, at int) C.CUresult) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err := r.reclaim(); err != nil {
+		return err
+	}
 	for at := 0; at < n; {
 		mem, err := r.take(min(n-at, ringBytes/4))
 		if err != nil {
