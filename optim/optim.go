@@ -239,14 +239,15 @@ func wide(arena tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
+// step updates the ranges. It takes all memory before it writes, so that a lack of it changes nothing.
 func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (skip *tensor.Tensor) {
 	scale, skip := s.Full(1, tensor.Float64), s.Full(0, tensor.Float32)
 	if inv != nil {
 		scale = inv.To(tensor.Float64)
 	}
+	var norm *tensor.Tensor
 	if o.clip > 0 || inv != nil {
-		norm := o.gradNorm(s, runs, scale)
-		o.norm.Assign(norm)
+		norm = o.gradNorm(s, runs, scale)
 		if inv != nil {
 			skip = overflowed(norm)
 		}
@@ -255,8 +256,25 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 		}
 	}
 	numbers := append([]float64{o.LR.Value()}, o.numbers...)
+	next := make([]*tensor.Tensor, len(o.counters))
+	for i := range next {
+		next[i] = s.Full(0, tensor.Float64)
+	}
 	if o.count != nil {
-		s.Update(o.count, 0, 1, o.counters, append(slices.Clone(o.counters), skip), numbers)
+		s.Update(o.count, 0, 1, next, append(slices.Clone(o.counters), skip), numbers)
+	}
+	shared := make([][]*tensor.Tensor, len(o.arenas)) // operands of one element for each arena
+	for i, a := range o.arenas {
+		for _, c := range append(slices.Clone(next), scale, skip) {
+			shared[i] = append(shared[i], c.To(wide(a.DType())))
+		}
+	}
+
+	if norm != nil {
+		o.norm.Assign(norm)
+	}
+	for i, c := range o.counters {
+		c.Assign(next[i])
 	}
 	plain := numbers
 	if o.noDecay != nil {
@@ -271,9 +289,7 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 		grads, _ := s.Grads(a.Arena)
 		dst := append([]*tensor.Tensor{a.Values()}, a.state...)
 		in := append([]*tensor.Tensor{a.Values(), grads}, a.state...)
-		for _, c := range append(slices.Clone(o.counters), scale, skip) {
-			in = append(in, s.In(c).To(wide(a.DType())))
-		}
+		in = append(in, shared[i]...)
 		for _, r := range runs[i] {
 			n := numbers
 			if !r.decay {

@@ -3,7 +3,9 @@ package optim_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/optim"
@@ -74,5 +76,43 @@ func TestFailureAfterUpdate(t *testing.T) {
 	}
 	if got := tensor.ToSlice[float64](w)[0]; got != 0 {
 		t.Errorf("w is %v after one update, want 0", got)
+	}
+}
+
+// A step whose memory ends, at one place after the other, changes nothing.
+func TestOutOfMemory(t *testing.T) {
+	dev := open(t)
+	w := param("w", 1, 2, 3)
+	opt := optim.New(optim.AdamW{LR: 0.1}, w, optim.Clip(1))
+	step := func() error {
+		return dev.Step(func(s *tensor.Scope) error {
+			autograd.Backward(s.In(w).Square().Sum())
+			return opt.Step(s)
+		})
+	}
+	must(t, step())
+	before := opt.Hash()
+	limit := func(bytes int) { open(t, tensor.MemoryLimit(bytes)) }
+	defer limit(1 << 40)
+	for range 5 { // what other tests have dropped goes back to the pool
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+	}
+	refused := 0
+	for room := 0; ; room += 512 {
+		limit(1) // gives back what is cached
+		limit(dev.Stats().Memory.Reserved + room)
+		err := step()
+		if err == nil {
+			break
+		}
+		refused++
+		wantError(t, err, tensor.ErrMemory)
+		if opt.Hash() != before {
+			t.Fatalf("with room for %d bytes the step failed and changed something: %v", room, err)
+		}
+	}
+	if opt.Hash() == before || refused < 5 {
+		t.Errorf("%d steps failed", refused)
 	}
 }
