@@ -2,7 +2,9 @@ package amp_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -576,5 +578,70 @@ func TestAutocastModules(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Any sequence of uses of a weight, in all types, with and without recording, as a whole and as a view, in regions of
+// memory and between changes of the weight, multiplies with its present value and adds up its gradient. The numbers are
+// small integers, exact in every type.
+func TestCastRandom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	dev := open(t)
+	w := tensor.ParameterOf("w", row(1).Reshape(1, 1))
+	types := []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16}
+	uses := []func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor{
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.Linear(w, nil) },
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(s.In(w)) },
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(w.T()) },
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(w.Reshape(1, 1).T()) },
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(s.In(w).T()) },
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(s.Watch(s.In(w))) },
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor {
+			return s.Region("part", func() []*tensor.Tensor { return []*tensor.Tensor{x.Linear(w, nil)} })[0]
+		},
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor {
+			return tensor.Cat(0, x.MatMul(w), x).Slice(0, 0, 1)
+		},
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(w.Detach()) }, // without gradient
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(s.In(w).Detach().T()) },
+	}
+	for trial := range 200 {
+		var log []string
+		want := 0.0
+		w.ClearGrads()
+		must(t, dev.Step(func(s *tensor.Scope) error {
+			loss := s.In(w).Sum() // so that there is a gradient
+			want++
+			for range 20 {
+				if rng.IntN(5) == 0 {
+					v := float32(1 + rng.IntN(15))
+					w.Assign(s.In(row(v).Reshape(1, 1)))
+					log = append(log, fmt.Sprint("assign ", v))
+				}
+				k, u, dt := 1+rng.IntN(8), rng.IntN(len(uses)), types[rng.IntN(3)]
+				opts := []tensor.Option{amp.Autocast(dt)}
+				recorded := rng.IntN(3) > 0
+				if !recorded {
+					opts = append(opts, tensor.NoGrad)
+				}
+				log = append(log, fmt.Sprintf("use %d with %d in %v, recorded: %v", u, k, dt, recorded))
+				var y *tensor.Tensor
+				s.With(func() { y = uses[u](s, s.In(row(float32(k)).Reshape(1, 1))) }, opts...)
+				if v := w.Item() * float64(k); y.Item() != v {
+					t.Fatalf("trial %d: %v, want %v; %v", trial, y.Item(), v, log)
+				}
+				if with := recorded && u < len(uses)-2; y.NeedsGrad() != with {
+					t.Fatalf("trial %d: needs a gradient: %v; %v", trial, y.NeedsGrad(), log)
+				} else if with {
+					loss = loss.Add(y.Sum().To(tensor.Float32))
+					want += float64(k)
+				}
+			}
+			autograd.Backward(loss)
+			return nil
+		}))
+		if g := w.Grad(); g.DType() != tensor.Float32 || g.Item() != want {
+			t.Fatalf("trial %d: the gradient is %v in %v, want %v; %v", trial, g.Item(), g, want, log)
+		}
 	}
 }

@@ -10,5 +10,5 @@
 //	}, amp.Autocast(tensor.Float16))
 //
 // bfloat16 has the range of float32 and needs no scaler. The method is that of Micikevicius et al., "Mixed Precision
-// Training" (2018).
+// Training" (2018); docs/MIXED-PRECISION.md has all rules.
 package amp
