@@ -75,7 +75,7 @@ func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err e
 }
 
 func (d *Device) zero(b *block) {
-	d.shared.backend.CopyIn(0, b.buf, 0, make([]byte, b.buf.Bytes()))
+	d.shared.backend.CopyIn(0, b.buf, 0, make([]byte, b.mem.Size()))
 }
 
 // Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer
