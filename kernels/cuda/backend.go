@@ -223,6 +223,8 @@ type stream struct {
 	mu   sync.Mutex
 	call call
 	log  launchLog
+
+	capturing atomic.Bool // launches become part of a graph: there is no progress to mark
 }
 
 // stream returns the stream of a number, making it at its first use.

@@ -134,7 +134,7 @@ func (c *call) tensorMap(m *tensorMap) {
 // held.
 func (s *stream) submit() error {
 	n := len(s.call.launches)
-	if !s.b.sync {
+	if !s.b.sync || s.capturing.Load() {
 		return s.queue(0, n)
 	}
 	for i := range n {
@@ -157,7 +157,7 @@ func (s *stream) queue(from, to int) error {
 	c := &s.call
 	mark, due := s.log.add(c.op, caller.Site(), c.names[from:to])
 	var progress C.CUdeviceptr
-	if due {
+	if due && !s.capturing.Load() {
 		progress = s.log.markAddr
 	}
 	var done C.int

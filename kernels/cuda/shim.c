@@ -163,6 +163,74 @@ CUresult weft_host_alloc(CUcontext ctx, size_t n, void **memory, CUdeviceptr *ad
 	return rc;
 }
 
+static CUmemAllocationProp memory_of(CUdevice dev) {
+	CUmemAllocationProp p;
+	memset(&p, 0, sizeof p);
+	p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	p.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev};
+	return p;
+}
+
+CUresult weft_granularity(CUcontext ctx, CUdevice dev, size_t *n) {
+	ENTER(ctx);
+	CUmemAllocationProp p = memory_of(dev);
+	return cuMemGetAllocationGranularity(n, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+}
+
+CUresult weft_reserve(CUcontext ctx, size_t n, CUdeviceptr *addr) {
+	ENTER(ctx);
+	return cuMemAddressReserve(addr, n, 0, 0, 0);
+}
+
+CUresult weft_map(CUcontext ctx, CUdevice dev, CUdeviceptr addr, size_t n) {
+	ENTER(ctx);
+	CUmemAllocationProp p = memory_of(dev);
+	CUmemAccessDesc access = {p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUmemGenericAllocationHandle memory;
+	CUresult rc = cuMemCreate(&memory, n, &p, 0);
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	rc = cuMemMap(addr, n, 0, memory, 0);
+	cuMemRelease(memory); // the mapping holds it from now on
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	rc = cuMemSetAccess(addr, n, &access, 1);
+	if (rc != CUDA_SUCCESS)
+		cuMemUnmap(addr, n);
+	return rc;
+}
+
+CUresult weft_unmap(CUcontext ctx, CUdeviceptr addr, size_t n) {
+	ENTER(ctx);
+	return cuMemUnmap(addr, n);
+}
+
+CUresult weft_unreserve(CUcontext ctx, CUdeviceptr addr, size_t n) {
+	ENTER(ctx);
+	return cuMemAddressFree(addr, n);
+}
+
+CUresult weft_capture_begin(CUcontext ctx, CUstream stream) {
+	ENTER(ctx);
+	return cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+CUresult weft_capture_end(CUcontext ctx, CUstream stream, CUgraphExec *graph) {
+	ENTER(ctx);
+	CUgraph captured;
+	CUresult rc = cuStreamEndCapture(stream, &captured);
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	rc = cuGraphInstantiateWithFlags(graph, captured, 0);
+	cuGraphDestroy(captured);
+	return rc;
+}
+
+CUresult weft_graph_launch(CUcontext ctx, CUgraphExec graph, CUstream stream) {
+	ENTER(ctx);
+	return cuGraphLaunch(graph, stream);
+}
+
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n) {
 	ENTER(ctx);
 	log[0] = 0;

@@ -65,6 +65,19 @@ CUresult weft_stream_synchronize(CUcontext ctx, CUstream stream);
 // Pinned host memory that the device can reach too, at *addr.
 CUresult weft_host_alloc(CUcontext ctx, size_t n, void **memory, CUdeviceptr *addr);
 
+// Virtual memory: addresses come first, and memory behind parts of them later. All sizes are multiples of the
+// granularity. Nothing waits for work that uses the memory.
+CUresult weft_granularity(CUcontext ctx, CUdevice dev, size_t *n);
+CUresult weft_reserve(CUcontext ctx, size_t n, CUdeviceptr *addr);
+CUresult weft_map(CUcontext ctx, CUdevice dev, CUdeviceptr addr, size_t n);
+CUresult weft_unmap(CUcontext ctx, CUdeviceptr addr, size_t n);
+CUresult weft_unreserve(CUcontext ctx, CUdeviceptr addr, size_t n);
+
+// Capture: what is queued on the stream between begin and end becomes a graph instead of running.
+CUresult weft_capture_begin(CUcontext ctx, CUstream stream);
+CUresult weft_capture_end(CUcontext ctx, CUstream stream, CUgraphExec *graph);
+CUresult weft_graph_launch(CUcontext ctx, CUgraphExec graph, CUstream stream);
+
 // Modules and functions.
 
 // Loads an image, a cubin or PTX with a zero at its end. What a compiler of the driver says goes to log, of size n.

@@ -133,8 +133,17 @@ typedef struct task {
 	char params[PARAM_BYTES];
 } task;
 
+struct CUgraph_st {
+	task *first, **last;
+};
+
+struct CUgraphExec_st {
+	struct CUgraph_st work;
+};
+
 struct CUstream_st {
 	CUcontext ctx;
+	CUgraph capture; // takes what is queued
 	task *first, **last;
 	struct CUstream_st *next;
 };
@@ -146,6 +155,7 @@ typedef struct memory {
 	char *at;
 	size_t bytes;
 	int pinned;
+	int mapped; // behind reserved addresses
 } memory;
 
 static struct CUctx_st contexts[MAX_DEVICES];
@@ -246,6 +256,11 @@ static CUresult run_kernel(task *t) {
 static task *queue(CUstream s, kind k) {
 	task *t = calloc(1, sizeof *t);
 	t->kind = k;
+	if (s->capture) {
+		*s->capture->last = t;
+		s->capture->last = &t->next;
+		return t;
+	}
 	*s->last = t;
 	s->last = &t->next;
 	return t;
@@ -440,7 +455,7 @@ static char *add_memory(size_t bytes, int pinned) {
 static CUresult remove_memory(const void *p, int pinned) {
 	for (memory **at = &memories; *at; at = &(*at)->next) {
 		memory *m = *at;
-		if (m->at != p || m->pinned != pinned)
+		if (m->at != p || m->pinned != pinned || m->mapped)
 			continue;
 		for (CUstream s = streams; s; s = s->next)
 			for (task *t = s->first; t; t = t->next)
@@ -499,6 +514,110 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *addr, void *p, unsigned int flag
 CUresult cuMemFreeHost(void *p) {
 	ENTER("cuMemFreeHost");
 	return leave(remove_memory(p, 1));
+}
+
+// Virtual memory. A range is one piece of the host's memory, and can be used where a handle is mapped.
+
+enum { GRANULARITY = 2 << 20 };
+
+static size_t created[64]; // sizes of memory without addresses; a handle is a place here, plus 1
+
+CUresult cuMemGetAllocationGranularity(size_t *n, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) {
+	(void)option;
+	ENTER("cuMemGetAllocationGranularity");
+	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*n = GRANULARITY;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *addr, size_t size, size_t alignment, CUdeviceptr wanted, unsigned long long flags) {
+	ENTER("cuMemAddressReserve");
+	if (!size || size % GRANULARITY || alignment || wanted || flags)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*addr = (CUdeviceptr)aligned_alloc(GRANULARITY, size);
+	current->memories++;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemAddressFree(CUdeviceptr addr, size_t size) {
+	ENTER("cuMemAddressFree");
+	for (memory *m = memories; m; m = m->next)
+		if (m->mapped && m->at >= (char *)addr && m->at < (char *)addr + size)
+			die("addresses are freed with memory behind them");
+	free((void *)addr);
+	current->memories--;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
+	ENTER("cuMemCreate");
+	if (!size || size % GRANULARITY || flags || contexts + prop->location.id != current)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (current->used + (long long)size > number("memory", 1 << 30))
+		return leave(CUDA_ERROR_OUT_OF_MEMORY);
+	for (int i = 0; i < 64; i++)
+		if (!created[i]) {
+			created[i] = size;
+			*handle = i + 1;
+			current->memories++;
+			return leave(CUDA_SUCCESS);
+		}
+	return leave(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+	ENTER("cuMemRelease");
+	created[handle - 1] = 0;
+	current->memories--;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemMap(CUdeviceptr addr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+	ENTER("cuMemMap");
+	if (size != created[handle - 1] || offset || flags || addr % GRANULARITY || holding((void *)addr, 1, 0))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	memory *m = calloc(1, sizeof *m);
+	*m = (memory){memories, current, (char *)addr, 0, 0, 1}; // of no use without access
+	memories = m;
+	current->memories++;
+	current->used += size;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemSetAccess(CUdeviceptr addr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+	ENTER("cuMemSetAccess");
+	memory *m = memories; // what was mapped last
+	if (!m || !m->mapped || m->at != (char *)addr || count != 1 || desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	memset(m->at, 0xEE, size);
+	m->bytes = size;
+	for (memory *before = m->next; before; before = before->next)
+		if (before->mapped && before->at + before->bytes == m->at) { // one piece with its neighbour
+			before->bytes += size;
+			memories = m->next;
+			free(m);
+			current->memories--;
+			break;
+		}
+	return leave(CUDA_SUCCESS);
+}
+
+// One call may end several mappings that lie side by side.
+CUresult cuMemUnmap(CUdeviceptr addr, size_t size) {
+	ENTER("cuMemUnmap");
+	for (memory **at = &memories; *at;) {
+		memory *m = *at;
+		if (!m->mapped || m->at < (char *)addr || m->at >= (char *)addr + size) {
+			at = &m->next;
+			continue;
+		}
+		current->memories--;
+		current->used -= m->bytes;
+		*at = m->next;
+		free(m);
+	}
+	return leave(CUDA_SUCCESS);
 }
 
 static CUresult queue_copy(CUstream s, kind k, void *dst, const void *src, size_t bytes) {
@@ -590,8 +709,66 @@ CUresult cuStreamDestroy(CUstream s) {
 
 CUresult cuStreamSynchronize(CUstream s) {
 	ENTER("cuStreamSynchronize");
+	if (s->capture)
+		die("a stream that is captured is waited for");
 	drain(s);
 	return leave(s->ctx->fault);
+}
+
+// Capture, for streams on their own.
+
+CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode) {
+	(void)mode;
+	ENTER("cuStreamBeginCapture");
+	if (s->capture)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	s->capture = calloc(1, sizeof *s->capture);
+	s->capture->last = &s->capture->first;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuStreamEndCapture(CUstream s, CUgraph *graph) {
+	ENTER("cuStreamEndCapture");
+	if (!s->capture)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	*graph = s->capture;
+	s->capture = 0;
+	current->events++; // what must be given back
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuGraphDestroy(CUgraph g) {
+	ENTER("cuGraphDestroy");
+	free(g); // the work is the executable graph's
+	current->events--;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph g, unsigned long long flags) {
+	(void)flags;
+	ENTER("cuGraphInstantiateWithFlags");
+	*exec = calloc(1, sizeof **exec);
+	(*exec)->work = *g;
+	current->events++;
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream s) {
+	ENTER("cuGraphLaunch");
+	for (task *t = exec->work.first; t; t = t->next) {
+		task *copy = queue(s, t->kind), **next = s->last;
+		*copy = *t;
+		copy->next = 0;
+		s->last = next;
+	}
+	return leave(CUDA_SUCCESS);
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec) {
+	ENTER("cuGraphExecDestroy");
+	free(exec);
+	current->events--;
+	return leave(CUDA_SUCCESS);
 }
 
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned int flags) {

@@ -103,6 +103,15 @@ WEFT_CUDA_FUNCTION(cuMemPrefetchAsync, "cuMemPrefetchAsync", (CUdeviceptr addr, 
 WEFT_CUDA_FUNCTION(cuPointerGetAttribute, "cuPointerGetAttribute", (void *data, CUpointer_attribute attrib, CUdeviceptr addr), (data, attrib, addr))
 WEFT_CUDA_FUNCTION(cuPointerSetAttribute, "cuPointerSetAttribute", (const void *data, CUpointer_attribute attrib, CUdeviceptr addr), (data, attrib, addr))
 
+WEFT_CUDA_FUNCTION(cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity", (size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option), (granularity, prop, option))
+WEFT_CUDA_FUNCTION(cuMemAddressReserve, "cuMemAddressReserve", (CUdeviceptr *addr, size_t size, size_t alignment, CUdeviceptr wanted, unsigned long long flags), (addr, size, alignment, wanted, flags))
+WEFT_CUDA_FUNCTION(cuMemAddressFree, "cuMemAddressFree", (CUdeviceptr addr, size_t size), (addr, size))
+WEFT_CUDA_FUNCTION(cuMemCreate, "cuMemCreate", (CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags), (handle, size, prop, flags))
+WEFT_CUDA_FUNCTION(cuMemRelease, "cuMemRelease", (CUmemGenericAllocationHandle handle), (handle))
+WEFT_CUDA_FUNCTION(cuMemMap, "cuMemMap", (CUdeviceptr addr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags), (addr, size, offset, handle, flags))
+WEFT_CUDA_FUNCTION(cuMemUnmap, "cuMemUnmap", (CUdeviceptr addr, size_t size), (addr, size))
+WEFT_CUDA_FUNCTION(cuMemSetAccess, "cuMemSetAccess", (CUdeviceptr addr, size_t size, const CUmemAccessDesc *desc, size_t count), (addr, size, desc, count))
+
 /* Copies. */
 WEFT_CUDA_FUNCTION(cuMemcpy, "cuMemcpy", (CUdeviceptr dst, CUdeviceptr src, size_t bytes), (dst, src, bytes))
 WEFT_CUDA_FUNCTION(cuMemcpyAsync, "cuMemcpyAsync", (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream), (dst, src, bytes, stream))
@@ -171,6 +180,10 @@ WEFT_CUDA_FUNCTION(cuSurfRefSetArray, "cuSurfRefSetArray", (CUsurfref ref, CUarr
 WEFT_CUDA_FUNCTION(cuSurfRefGetArray, "cuSurfRefGetArray", (CUarray *array, CUsurfref ref), (array, ref))
 
 /* Graphs. */
+WEFT_CUDA_FUNCTION(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+WEFT_CUDA_FUNCTION(cuStreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph *graph), (stream, graph))
+WEFT_CUDA_FUNCTION(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", (CUgraphExec *exec, CUgraph graph, unsigned long long flags), (exec, graph, flags))
+WEFT_CUDA_FUNCTION(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream), (exec, stream))
 WEFT_CUDA_FUNCTION(cuGraphCreate, "cuGraphCreate", (CUgraph *graph, unsigned int flags), (graph, flags))
 WEFT_CUDA_FUNCTION(cuGraphClone, "cuGraphClone", (CUgraph *clone, CUgraph graph), (clone, graph))
 WEFT_CUDA_FUNCTION(cuGraphDestroy, "cuGraphDestroy", (CUgraph graph), (graph))
