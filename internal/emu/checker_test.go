@@ -369,3 +369,47 @@ EXPORT(counted);
 		t.Errorf("nothing about %v in\n%s", want, got)
 	}
 }
+
+// limited has a time limit for waits at barriers. In blocks after the first, phase number `missing` does not end.
+const limited = `#define WEFT_BARRIER_LIMIT 1000000
+#include "prim_hopper.cuh"
+KERNEL(limited, 64, 1)(float* y, int32_t missing) {
+	SHARED(uint64_t, s, [2]);
+	const uint32_t b = shared_address(s + 1);
+	if (threadIdx.x == 0) mbarrier_init(b, 32);
+	mbarrier_fence();
+	__syncthreads();
+	for (int i = 0; i < 4; i++) {
+		if (threadIdx.x < 32)
+			mbarrier_wait(b, i & 1);
+		else if (blockIdx.x == 0 || i != missing)
+			mbarrier_arrive(b);
+		__syncthreads();
+	}
+	y[64 * blockIdx.x + threadIdx.x] = threadIdx.x;
+}
+EXPORT(limited);
+`
+
+// A kernel that hangs says where, in a build with a time limit; one that does not is none the worse for it.
+func TestBarrierLimit(t *testing.T) {
+	for _, driver := range []**Driver{&plain, &checkedDriver} {
+		for _, order := range []string{"fifo", "lifo", "random", "skewed"} {
+			d := fresh(t, *driver, "order", order)
+			f, err := d.Function(compiled(t, d, "limited.cu", limited), "limited")
+			must(t, err)
+			y := upload(t, d, make([]float32, 128))
+			must(t, d.Launch(f, [3]uint32{2, 1, 1}, [3]uint32{64, 1, 1}, 0, 0, y, int32(-1)))
+			must(t, d.Synchronize())
+			if got := download[float32](t, d, y, 128); got[127] != 63 {
+				t.Errorf("%s: the kernel did not end: %v", order, got)
+			}
+			must(t, d.Launch(f, [3]uint32{2, 1, 1}, [3]uint32{64, 1, 1}, 0, 0, y, int32(3)))
+			err = d.Synchronize()
+			want := `mbarrier.try_wait at limited.cu:11: the mbarrier at shared address \d+ does not end its phase with parity 1 in time \[limited, block \(1,0,0\), thread`
+			if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+				t.Errorf("%s: error %v", order, err)
+			}
+		}
+	}
+}

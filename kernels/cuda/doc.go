@@ -13,7 +13,8 @@
 //	shim.c                calls that need several steps on one thread, launches first of all
 //	context.go            the context of a GPU, on whatever thread a goroutine is
 //	backend.go            kernels.Backend: memory, streams, events
-//	staging.go            copies, through rings of pinned memory
+//	staging.go, peer.go   copies, through rings of pinned memory, and between GPUs
+//	virtual.go, graph.go  ranges of addresses that grow, captured work
 //	fault.go              what errors mean, and what follows from them
 //	log.go                launches that may have caused a fault
 //	launch.go             how arguments reach a kernel
@@ -29,5 +30,8 @@
 //	WEFT_CUDA_DRIVER  path of the driver library, in place of libcuda.so.1
 //	WEFT_NVRTC        path of the compiler library, in place of libnvrtc.so.12 or .13
 //	WEFT_CACHE        folder for what that compiled, in place of the user's cache; "off" for none
-//	WEFT_CUDA_SYNC=1  wait after every operation, so that a fault is reported by the operation that made it
+//	WEFT_CUDA_SYNC=1  wait after every launch, so that a fault is reported by the one that made it
+//
+// Without the last, the report of a fault lists the launches that may have made it, each with the line of the program
+// that asked for it.
 package cuda

@@ -100,6 +100,10 @@ void mbarrier_init(uint32_t barrier, unsigned count, EMU_AT);
 void mbarrier_arrive(uint32_t barrier, EMU_AT);
 void mbarrier_expect(uint32_t barrier, unsigned bytes, EMU_AT);
 void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT);
+// mbarrier_try returns when the phase has ended, or when nothing else can run: then the clock has moved far ahead.
+bool mbarrier_try(uint32_t barrier, unsigned parity, EMU_AT);
+[[noreturn]] void mbarrier_overdue(uint32_t barrier, unsigned parity, EMU_AT);
+uint64_t nanoseconds();
 void fence_proxy_async();
 void tma_load(uint32_t to, const void* map, int x, int y, uint32_t barrier, EMU_AT);
 void tma_store(const void* map, uint32_t from, int x, int y, EMU_AT);

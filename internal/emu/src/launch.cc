@@ -71,6 +71,7 @@ void run_block(Block& b, u64 number) {
   b.report = {};
   for (auto& x : b.barriers) x = Barrier();
   b.mbarriers.clear();
+  b.nanoseconds = 0;
   b.loads.clear();
   reset_shared();
   if (checked) start_block();

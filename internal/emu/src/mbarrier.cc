@@ -1,5 +1,6 @@
 // mbarrier: a phase ends when all arrivals and all announced bytes have come.
 #include "checker.h"
+#include <algorithm>
 
 namespace emu {
 
@@ -58,6 +59,29 @@ void mbarrier_wait(uint32_t barrier, unsigned parity, Site at) {
     wait("mbarrier.try_wait", at);
   }
 }
+
+bool mbarrier_try(uint32_t barrier, unsigned parity, Site at) {
+  auto ended = [&] { return (find(barrier, "mbarrier.try_wait", at).phase & 1) != parity; };
+  if (!ended()) {
+    Fiber* me = block->current;
+    find(barrier, "mbarrier.try_wait", at).waiting.push_back(me->number);
+    me->patient = false;
+    wait("mbarrier.try_wait", at);
+    me->patient = true;
+    auto& waiting = find(barrier, "mbarrier.try_wait", at).waiting;
+    waiting.erase(std::remove(waiting.begin(), waiting.end(), me->number), waiting.end());
+    if (!ended()) return false;
+  }
+  if (checked) join(block->current->clock, find(barrier, "mbarrier.try_wait", at).released);
+  return true;
+}
+
+void mbarrier_overdue(uint32_t barrier, unsigned parity, Site at) {
+  fault(Fault::timeout, "mbarrier.try_wait at %s:%d: the mbarrier at shared address %u does not end its phase with parity %u in time", at.file,
+        at.line, barrier, parity);
+}
+
+uint64_t nanoseconds() { return block->nanoseconds; }
 
 void require_mbarrier(u32 barrier, const char* what, Site at) { find(barrier, what, at); }
 

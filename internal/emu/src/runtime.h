@@ -136,6 +136,7 @@ struct Fiber : Thread {
   State state;
   const char* waits_in;  // why it is blocked, and where
   Site waits_at;
+  bool patient = true;   // else it goes on when all others are blocked
 
   std::vector<Copy> copies;
   u64 copy_group;
@@ -217,6 +218,7 @@ struct Block : Launch {
 
   Barrier barriers[16];
   std::vector<MBarrier> mbarriers;
+  u64 nanoseconds;  // that have passed: none, as long as anything can run
   std::vector<BoxCopy> loads;  // in flight
 
   u32 sequence;            // number of the block, over all launches

@@ -7,6 +7,9 @@
 //     a barrier.
 //  9. Descriptors and addresses of barriers go through uniform(), lest each lane computes them.
 // 10. setmaxnreg needs __launch_bounds__.
+//
+// A build that defines WEFT_BARRIER_LIMIT, in nanoseconds, ends a kernel that waits at an mbarrier for longer. It says
+// which block, barrier and phase: a kernel that hangs says nothing.
 #pragma once
 #include "prim.cuh"
 
@@ -38,6 +41,31 @@ DEV void mbarrier_arrive(uint32_t barrier) { asm volatile("mbarrier.arrive.relea
 DEV void mbarrier_expect(uint32_t barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+#ifdef WEFT_BARRIER_LIMIT
+DEV uint64_t nanoseconds() {
+  uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+// mbarrier_try waits for a time that the GPU chooses and tells whether the phase has ended.
+DEV bool mbarrier_try(uint32_t barrier, unsigned parity) {
+  uint32_t ended;
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p; }" : "=r"(ended) : "r"(barrier), "r"(parity) : "memory");
+  return ended;
+}
+// The driver prints what assert() would, with block and thread, and in place of a line the address of the barrier.
+extern "C" void __assertfail(const char* message, const char* file, unsigned line, const char* function, size_t bytes);
+DEV void mbarrier_wait(uint32_t barrier, unsigned parity) {
+  const uint64_t start = nanoseconds();
+  while (!mbarrier_try(barrier, parity))
+    if (nanoseconds() - start > WEFT_BARRIER_LIMIT)
+      __assertfail(parity ? "the phase with parity 1 ends in time" : "the phase with parity 0 ends in time", "mbarrier at shared address", barrier,
+                   "mbarrier_wait", 1);
+}
+#else
 // mbarrier_wait waits for the end of the phase with the given parity; the first phase has parity 0.
 DEV void mbarrier_wait(uint32_t barrier, unsigned parity) {
   asm volatile(
@@ -47,6 +75,7 @@ DEV void mbarrier_wait(uint32_t barrier, unsigned parity) {
       "bra again_%=;\n"
       "done_%=: }" ::"r"(barrier), "r"(parity) : "memory");
 }
+#endif
 DEV void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- TMA ---------------------------------------------------------------------------------------------
@@ -87,7 +116,15 @@ DEV void mbarrier_init(uint32_t barrier, unsigned count, EMU_AT) { emu::mbarrier
 DEV void mbarrier_fence() {}
 DEV void mbarrier_arrive(uint32_t barrier, EMU_AT) { emu::mbarrier_arrive(barrier, at); }
 DEV void mbarrier_expect(uint32_t barrier, unsigned bytes, EMU_AT) { emu::mbarrier_expect(barrier, bytes, at); }
+#ifdef WEFT_BARRIER_LIMIT
+DEV void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT) {
+  const uint64_t start = emu::nanoseconds();
+  while (!emu::mbarrier_try(barrier, parity, at))
+    if (emu::nanoseconds() - start > WEFT_BARRIER_LIMIT) emu::mbarrier_overdue(barrier, parity, at);
+}
+#else
 DEV void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT) { emu::mbarrier_wait(barrier, parity, at); }
+#endif
 DEV void fence_proxy_async() { emu::fence_proxy_async(); }
 DEV void tma_prefetch(const TensorMap*) {}
 DEV void tma_load(uint32_t to, const TensorMap* map, int x, int y, uint32_t barrier, EMU_AT) { emu::tma_load(to, map, x, y, barrier, at); }
