@@ -474,6 +474,35 @@ func TestAutocastCustom(t *testing.T) {
 	}), tensor.ErrStep, "alone", "s.In")
 }
 
+// A pointwise operation of a program's own has the class that the program gives it, none by default.
+func TestAutocastPointwise(t *testing.T) {
+	dev := open(t)
+	for class, want := range map[tensor.CastClass][3]tensor.DType{ // of float32, of half, of float64
+		tensor.CastKeep:   {tensor.Float32, tensor.Float16, tensor.Float64},
+		tensor.CastLower:  {tensor.Float16, tensor.Float16, tensor.Float64},
+		tensor.CastFull:   {tensor.Float32, tensor.Float32, tensor.Float64},
+		tensor.CastWidest: {tensor.Float32, tensor.Float16, tensor.Float64},
+	} {
+		op, err := tensor.Pointwise("cube", "x*x*x", []string{"x"})
+		must(t, err)
+		op.Cast = class
+		w := param("w", 2)
+		must(t, dev.Step(func(s *tensor.Scope) error {
+			for i, dt := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.Float64} {
+				y := tensor.Apply(op, []*tensor.Tensor{s.In(w).To(dt)}, nil, nil)
+				if y.DType() != want[i] || y.Item() != 8 {
+					t.Errorf("%v of %v: %v in %v, want 8 in %v", class, dt, y.Item(), y, want[i])
+				}
+				autograd.Backward(y.Sum())
+			}
+			return nil
+		}, amp.Autocast(tensor.Float16)))
+		if g := w.Grad(); g.DType() != tensor.Float32 || g.Item() != 36 {
+			t.Errorf("%v: the gradient is %v in %v, want 36", class, g.Item(), g)
+		}
+	}
+}
+
 // A step that fails under autocast leaves nothing behind.
 func TestAutocastFailedStep(t *testing.T) {
 	dev := open(t)
