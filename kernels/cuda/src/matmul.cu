@@ -179,8 +179,8 @@ template <class T> DEV void small(Product<T> p, const Batch& batch) {
 KERNEL(matmul_large_f32, kThreads, 1)(Product<float> p, Batch batch) { large(p, batch); }
 EXPORT(matmul_large_f32);
 
-KERNEL(matmul_f32, kSmallThreads, 4)(Product<float> p, Batch batch) { small(p, batch); }
+KERNEL(matmul_f32, kSmallThreads, 2)(Product<float> p, Batch batch) { small(p, batch); }
 EXPORT(matmul_f32);
 
-KERNEL(matmul_f64, kSmallThreads, 4)(Product<double> p, Batch batch) { small(p, batch); }
+KERNEL(matmul_f64, kSmallThreads, 2)(Product<double> p, Batch batch) { small(p, batch); }
 EXPORT(matmul_f64);
