@@ -47,3 +47,23 @@ func (e *Error) Unwrap() error { return e.Kind }
 func Errorf(kind error, op, format string, args ...any) *Error {
 	return &Error{Kind: kind, Op: op, Msg: fmt.Sprintf(format, args...)}
 }
+
+// IndexError says which index, number k of a tensor of the given shape, has the value v outside its axis.
+func IndexError(op string, shape []int, k, v, size int) *Error {
+	return Errorf(ErrIndex, op, "the index at %v is %d, outside [0, %d)", placeOf(shape, k), v, size)
+}
+
+// TargetError says which target of a loss, number k of a tensor of the given shape, has the value v, which is no class.
+func TargetError(op string, shape []int, k, v, classes, ignore int) *Error {
+	return Errorf(ErrIndex, op, "target %v is %d, outside the classes [0, %d); %d marks rows to ignore", placeOf(shape, k), v, classes, ignore)
+}
+
+// placeOf is the indices of element k of a shape, in row-major order.
+func placeOf(shape []int, k int) []int {
+	at := make([]int, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		at[d] = k % shape[d]
+		k /= shape[d]
+	}
+	return at
+}

@@ -190,7 +190,9 @@ func runOn(d *Device, l *kernels.Launch) {
 		return
 	}
 	if err := d.shared.backend.Run(l); err != nil {
-		if e, ok := err.(*Error); ok {
+		if e, ok := err.(*Error); ok && e.Site != "" { // of an earlier launch
+			panic(e)
+		} else if ok {
 			Fail(e.Kind, e.Op, "%s", e.Msg)
 		}
 		Fail(ErrDevice, l.Op.Name, "%v", err)

@@ -56,6 +56,13 @@ var plants = []plant{
 	{"race between blocks", `race between blocks: byte 0 of an allocation of 256, write at @a, and write by block number 0 of the launch at @a`, `
 	if (threadIdx.x == 0) y[0] = 1; //@a
 `},
+	{"an ordinary write beside an atomic", `race: byte 0 of an allocation of 256: write by thread (32 at @b is not ordered with the write by thread 0 at @a|0 at @a is not ordered with the write by thread 32 at @b)`, `
+	if (threadIdx.x == 0) atomic_min((uint64_t*)y, 1); //@a
+	if (threadIdx.x == 32) y[0] = 1; //@b
+`},
+	{"an atomic behind an allocation", `write out of bounds: 8 bytes at byte 256 of an allocation of 256, by thread 0 at @a`, `
+	if (threadIdx.x == 0) atomic_min((uint64_t*)y + 32, 1); //@a
+`},
 	{"divergent barriers", `__syncthreads at @b while other threads wait in the one at @a`, `
 	if (threadIdx.x < 32) {
 		__syncthreads(); //@a
@@ -174,7 +181,7 @@ var firstOfHopper = slices.IndexFunc(plants, func(p plant) bool { return p.name 
 // planted is one source with all plants, and the lines of their markers.
 func planted() (text string, markers map[string]string) {
 	var b strings.Builder
-	b.WriteString("#include \"prim_hopper.cuh\"\n")
+	b.WriteString("#include \"prim_atomic.cuh\"\n#include \"prim_hopper.cuh\"\n")
 	markers = map[string]string{}
 	for i, p := range plants {
 		line := 1 + strings.Count(b.String(), "\n")

@@ -235,6 +235,28 @@ func TestShuffles(t *testing.T) {
 	})
 }
 
+// TestAtomics: the minimum is that of unsigned numbers of 64 bits, whatever the order of lanes. All may write one signal.
+func TestAtomics(t *testing.T) {
+	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
+		for _, first := range []uint64{0, 1 << 40, math.MaxUint64} {
+			in, want := make([]uint64, 32), first
+			for i := range in {
+				in[i] = r.Uint64() >> r.IntN(64)
+				want = min(want, in[i])
+			}
+			least, signals := upload(t, d, []uint64{first}), upload(t, d, make([]uint32, 34))
+			launch1(t, d, module, "v_atomic", 32, 0, upload(t, d, in), least, signals)
+			equal(t, "minimum", download[uint64](t, d, least, 1), []uint64{want})
+			seen := make([]uint32, 34)
+			for l := range 32 {
+				seen[l] = uint32(l + 1)
+			}
+			seen[32] = 7
+			equal(t, "signals", download[uint32](t, d, signals, 34), seen)
+		}
+	})
+}
+
 // tensorMap describes a matrix of 16-bit elements and a box.
 func tensorMap(t *testing.T, d *Driver, base Ptr, width, height, pitch, boxWidth, boxHeight, swizzle int) [128]byte {
 	t.Helper()

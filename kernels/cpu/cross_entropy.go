@@ -35,7 +35,7 @@ func Targets(l *kernels.Launch, classes int) (targets []int, count int) {
 			targets[r] = -1
 			continue
 		case k < 0 || k >= int64(classes):
-			panic(kernels.Errorf(kernels.ErrIndex, l.Op.Name, "target %v is %d, outside the classes [0, %d); %d marks rows to ignore", indexOf(r, a.Shape), k, classes, l.Ints[0]))
+			panic(kernels.TargetError(l.Op.Name, a.Shape, r, int(k), classes, l.Ints[0]))
 		}
 		targets[r] = int(k)
 		count++
@@ -54,16 +54,6 @@ func integerReader(a kernels.Arg) func(i int) int64 {
 	}
 	v := Slice[uint8](a)
 	return func(i int) int64 { return int64(v[i]) }
-}
-
-// indexOf is the index of element i of a shape in row-major order.
-func indexOf(i int, shape []int) []int {
-	index := make([]int, len(shape))
-	for a := len(shape) - 1; a >= 0; a-- {
-		index[a] = i % shape[a]
-		i /= shape[a]
-	}
-	return index
 }
 
 // CrossEntropy computes for each row, with m = max(x) and s = sum(exp(x - m)),

@@ -33,7 +33,7 @@ func indicesOf(l *kernels.Launch, i, size int) *[]int {
 	}
 	for k, v := range *buf {
 		if v < 0 || v >= size {
-			panic(indexError(l.Op.Name, a.Shape, k, v, size))
+			panic(kernels.IndexError(l.Op.Name, a.Shape, k, v, size))
 		}
 	}
 	return buf
@@ -55,16 +55,6 @@ func readIndices[T int64 | int32 | uint8](dst []int, src []T, l kernels.Layout) 
 		dst[i] = int(src[at.place])
 		at.next()
 	}
-}
-
-// indexError says which index, number k of a tensor of the given shape, has the value v outside its axis.
-func indexError(op string, shape []int, k, v, size int) *kernels.Error {
-	at := make([]int, len(shape))
-	for d := len(shape) - 1; d >= 0; d-- {
-		at[d] = k % shape[d]
-		k /= shape[d]
-	}
-	return kernels.Errorf(kernels.ErrIndex, op, "the index at %v is %d, outside [0, %d)", at, v, size)
 }
 
 // IndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second, whose axes

@@ -106,13 +106,18 @@ func (b *Backend) Close() error {
 		return nil
 	}
 	delete(opened, b.gpu.Ordinal)
-	b.memoryMu.Lock()
-	defer b.memoryMu.Unlock()
 	b.closed.Store(true)
 	b.wait("close")
 	for _, a := range opened {
 		a.out.settle(b)
 	}
+	for _, s := range b.allStreams() {
+		s.mu.Lock()
+		b.postpone(s.indexError())
+		s.mu.Unlock()
+	}
+	b.memoryMu.Lock()
+	defer b.memoryMu.Unlock()
 	b.ctx.do(func() error { // failures do not matter: the context takes with it what is left
 		for m := range b.memory {
 			cu.MemFree(m.ptr)
@@ -220,9 +225,10 @@ type stream struct {
 	id     kernels.Stream
 	handle C.CUstream
 
-	mu   sync.Mutex
-	call call
-	log  launchLog
+	mu      sync.Mutex
+	call    call
+	log     launchLog
+	reports *reports // nil before the first operation with indices
 
 	capturing atomic.Bool // launches become part of a graph: there is no progress to mark
 }
@@ -251,7 +257,7 @@ func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
 		return nil, rc
 	}
 	s := &stream{b: b, id: id, handle: handleOf[C.CUstream](made)}
-	s.call.b = b
+	s.call.b, s.call.stream = b, s
 	s.log.open(b.ctx)
 	b.streams[id] = s
 	return s, rc
@@ -260,6 +266,7 @@ func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
 // free gives the stream to the driver. The context is current.
 func (s *stream) free() {
 	s.log.free()
+	s.reports.free()
 	C.cuStreamDestroy(s.handle)
 }
 
@@ -288,6 +295,9 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.indexError(); err != nil {
+		return err
+	}
 	s.call.reset(l.Op.Name)
 	if err := k.plan(&s.call, k, l); err != nil {
 		return err
@@ -400,6 +410,11 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	}
 	s.log.confirm(queued)
 	if err := b.out.deliver(s); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.indexError(); err != nil {
 		return err
 	}
 	return b.takeDeferred()

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/x448/float16"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -92,7 +94,15 @@ func (r fuzz) content(d kernels.DType, limit, n int) []byte {
 		case kernels.Float64:
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 		case kernels.Float16, kernels.BFloat16:
-			b = binary.LittleEndian.AppendUint16(b, uint16(r.Uint32()))
+			u := uint16(r.Uint32()) // any kind of number
+			switch {
+			case r.IntN(4) == 0:
+			case d == kernels.Float16:
+				u = float16.Fromfloat32(float32(x)).Bits()
+			default:
+				u = uint16(math.Float32bits(float32(x)) >> 16)
+			}
+			b = binary.LittleEndian.AppendUint16(b, u)
 		case kernels.Int64:
 			b = binary.LittleEndian.AppendUint64(b, uint64(r.IntN(limit)))
 		case kernels.Int32:
@@ -222,6 +232,9 @@ func sameElement(d kernels.DType, x, y []byte) bool {
 	case kernels.Float64:
 		x, y := math.Float64frombits(binary.LittleEndian.Uint64(x)), math.Float64frombits(binary.LittleEndian.Uint64(y))
 		return math.Float64bits(x) == math.Float64bits(y) || x != x && y != y
+	case kernels.Float16, kernels.BFloat16:
+		u, v := halfNumber(d, x), halfNumber(d, y)
+		return u == v && math.Signbit(u) == math.Signbit(v) || u != u && v != v
 	}
 	return string(x) == string(y)
 }

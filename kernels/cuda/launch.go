@@ -30,6 +30,8 @@ type call struct {
 	values   []byte         // packed arguments; those of a launch begin at a multiple of 128
 	offsets  []uint32       // of each argument, from where its launch begins
 	spare    kernels.Buffer // of scratch
+	stream   *stream        // where it is submitted
+	reports  bool           // its kernels report indices outside their axis
 }
 
 // Dim is the size of a grid, in blocks, or of a block, in threads.
@@ -37,7 +39,7 @@ type dim struct{ x, y, z uint32 }
 
 // reset begins the call of an operation.
 func (c *call) reset(op string) {
-	c.op = op
+	c.op, c.reports = op, false
 	c.launches, c.names, c.values, c.offsets = c.launches[:0], c.names[:0], c.values[:0], c.offsets[:0]
 }
 
@@ -146,7 +148,7 @@ func (s *stream) submit() error {
 		}
 		s.log.confirm(s.log.queued())
 	}
-	return nil
+	return s.indexError()
 }
 
 // queue gives launches [from, to) of the call to the driver. s.mu is held.
@@ -155,7 +157,11 @@ func (s *stream) queue(from, to int) error {
 		return nil
 	}
 	c := &s.call
-	mark, due := s.log.add(c.op, caller.Site(), c.names[from:to])
+	site := caller.Site()
+	if c.reports {
+		s.reports.operands[(s.reports.next-1)%reportCount].site = site
+	}
+	mark, due := s.log.add(c.op, site, c.names[from:to])
 	var progress C.CUdeviceptr
 	if due && !s.capturing.Load() {
 		progress = s.log.markAddr

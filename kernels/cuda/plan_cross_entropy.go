@@ -19,6 +19,7 @@ const (
 // targets is the struct Targets of cross_entropy.cu.
 type targets struct {
 	places         rows
+	report         reporting
 	ignore         int64
 	bytes, classes uint32
 }
@@ -26,7 +27,8 @@ type targets struct {
 // targets appends the class indices l.In[1].
 func (c *call) targets(l *kernels.Launch, classes int) {
 	a := &l.In[1]
-	t := targets{c.rowsOf(a, nil), int64(l.Ints[0]), uint32(a.DType.Size()), uint32(classes)}
+	r := c.report(a, indexed{size: classes, target: true, ignore: l.Ints[0]})
+	t := targets{c.rowsOf(a, nil), r, int64(l.Ints[0]), uint32(a.DType.Size()), uint32(classes)}
 	structure(c, &t)
 }
 

@@ -4,8 +4,8 @@ package cuda
 
 import "github.com/weft-ml/weft/kernels"
 
-// Operations with operands of indices. An index outside its axis stops the kernel, which ends the use of the GPU by this
-// process: the host does not wait for indices to look at them.
+// Operations with operands of indices. An index outside its axis is an error that the host learns of later: see
+// report.go.
 func init() {
 	everyType["embedding"] = planIndexSelect
 	everyType["index_select"] = planIndexSelect
@@ -24,9 +24,11 @@ func (c *call) indices(a *kernels.Arg, size int) {
 
 func (c *call) indicesAlong(a *kernels.Arg, size int, d *dimensions) {
 	structure(c, &struct {
-		data, bytes, size uint64
-		axes              shape64
-	}{c.address(a), uint64(a.DType.Size()), uint64(size), d.shape64()})
+		data        uint64
+		report      reporting
+		bytes, size uint64
+		axes        shape64
+	}{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size), d.shape64()})
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
@@ -133,15 +135,24 @@ func planScatterAdd(c *call, _ *kernel, l *kernels.Launch) error {
 	}
 	n := added.Shape[axis]
 	lines := added.Len() / n
+	var room uint64 // for sums in float32
+	if y.DType == kernels.Float16 || y.DType == kernels.BFloat16 {
+		var err error
+		if room, err = c.scratch(4 * lines * y.Shape[axis]); err != nil {
+			return err
+		}
+	}
 	if err := c.each("scatter_add_"+suffixes[y.DType], lines); err != nil {
 		return err
 	}
 	c.pointer(y)
 	c.pointer(added)
+	arg(c, room)
 	arg(c, uint64(lines))
 	arg(c, uint64(n))
 	c.indicesAlong(indices, y.Shape[axis], &dimensions{rank: 1, shape: [kernels.MaxDims]int{1}, strides: [kernels.MaxDims]int{1}})
-	steps := [3]uint64{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(indices.Strides[axis])}
+	inner := kernels.Count(added.Shape[axis+1:])
+	steps := [4]uint64{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(indices.Strides[axis]), uint64(inner)}
 	structure(c, &steps)
 	var shape [kernels.MaxDims]int
 	copy(shape[:], added.Shape)

@@ -3,8 +3,10 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/weft-ml/weft/tensor"
@@ -62,5 +64,38 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(fmt.Errorf("step: %w", err))
+	}
+}
+
+// TestIndexOutside: an index outside its axis is an error of its kind, with the caller's line and the CPU's words, which
+// comes when the step reads; the next step works.
+func TestIndexOutside(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	table := tensor.Uniform(1, -1, 1, 4, 3)
+	for name, f := range map[string]func(s *tensor.Scope, ids *tensor.Tensor) *tensor.Tensor{
+		"embedding": func(s *tensor.Scope, ids *tensor.Tensor) *tensor.Tensor { return s.In(table).Embedding(ids) },
+		"index_add": func(s *tensor.Scope, ids *tensor.Tensor) *tensor.Tensor {
+			return s.In(table).IndexAdd(0, ids, s.In(table))
+		},
+		"cross_entropy": func(s *tensor.Scope, ids *tensor.Tensor) *tensor.Tensor { return s.In(table).CrossEntropy(ids) },
+	} {
+		for wrong, ids := range map[bool]*tensor.Tensor{true: tensor.FromSlice([]int64{0, 1, 7, 9}, 4), false: tensor.FromSlice([]int64{0, 1, 2, 2}, 4)} {
+			step := func(dev *tensor.Device) error {
+				return dev.Step(func(s *tensor.Scope) error {
+					tensor.ToSlice[float32](f(s, s.In(ids)))
+					return nil
+				})
+			}
+			want, got := step(cpu), step(gpu)
+			var e *tensor.Error
+			switch {
+			case !wrong && (want != nil || got != nil):
+				t.Errorf("%s: errors %v and %v of right indices", name, want, got)
+			case wrong && (!errors.Is(got, tensor.ErrIndex) || !errors.As(want, &e) || !strings.Contains(got.Error(), ": "+name+": "+e.Msg)):
+				t.Errorf("%s: error %v, want %v", name, got, want)
+			case wrong && !strings.Contains(got.Error(), "half_test.go:"):
+				t.Errorf("%s: error %v does not name the line", name, got)
+			}
+		}
 	}
 }

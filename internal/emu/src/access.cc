@@ -19,10 +19,10 @@ void store(void* p, const void* value, size_t bytes, Site at) {
 
 namespace {
 
-void check_atomic(const void* p, Site at) {
+void check_atomic(const void* p, size_t bytes, Site at) {
   if (!checked) return;
   const Fiber& me = *block->current;
-  Access access{p, 4, true, (int)me.number, me.clock, place_of(at)};
+  Access access{p, bytes, true, (int)me.number, me.clock, place_of(at)};
   access.atomic = true;
   check(access);
 }
@@ -30,17 +30,29 @@ void check_atomic(const void* p, Site at) {
 }  // namespace
 
 uint32_t atomic_add(uint32_t* p, uint32_t value, Site at) {
-  check_atomic(p, at);
+  check_atomic(p, sizeof *p, at);
   return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);
 }
 
 float atomic_add(float* p, float value, Site at) {
-  check_atomic(p, at);
+  check_atomic(p, sizeof *p, at);
   u32* word = reinterpret_cast<u32*>(p);
   u32 old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
   while (!__atomic_compare_exchange_n(word, &old, __float_as_uint(__uint_as_float(old) + value), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
   }
   return __uint_as_float(old);
+}
+
+void atomic_min(uint64_t* p, uint64_t value, Site at) {
+  check_atomic(p, sizeof *p, at);
+  u64 old = __atomic_load_n(p, __ATOMIC_SEQ_CST);
+  while (value < old && !__atomic_compare_exchange_n(p, &old, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+  }
+}
+
+void atomic_store(uint32_t* p, uint32_t value, Site at) {
+  check_atomic(p, sizeof *p, at);
+  __atomic_store_n(p, value, __ATOMIC_SEQ_CST);
 }
 
 }  // namespace emu

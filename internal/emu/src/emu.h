@@ -79,6 +79,8 @@ __forceinline__ void store(void* p, const void* value, size_t bytes, Site) { mem
 
 uint32_t atomic_add(uint32_t* p, uint32_t value, EMU_AT);
 float atomic_add(float* p, float value, EMU_AT);
+void atomic_min(uint64_t* p, uint64_t value, EMU_AT);
+void atomic_store(uint32_t* p, uint32_t value, EMU_AT);
 [[noreturn]] void trap(EMU_AT);
 
 // Tensor cores. Accumulators hold NaN until they are delivered: at mma_done and wgmma_wait.

@@ -24,7 +24,10 @@ template <class T> bool number(const std::string& value, T* setting) {
   return true;
 }
 
-const std::map<std::string, When> whens = {{"early", When::early}, {"late", When::late}, {"random", When::random}};
+// when is called before the variables of this file have their values.
+bool when(const std::string& value, When* setting) {
+  return choose<When>({{"early", When::early}, {"late", When::late}, {"random", When::random}}, value, setting);
+}
 
 }  // namespace
 
@@ -32,8 +35,8 @@ bool set(const std::string& name, const std::string& value) {
   Settings& s = settings;
   if (name == "order")
     return choose<Order>({{"fifo", Order::fifo}, {"lifo", Order::lifo}, {"random", Order::random}, {"skewed", Order::skewed}}, value, &s.order);
-  if (name == "copies") return choose(whens, value, &s.copies);
-  if (name == "streams") return choose(whens, value, &s.streams);
+  if (name == "copies") return when(value, &s.copies);
+  if (name == "streams") return when(value, &s.streams);
   if (name == "seed") return number(value, &s.seed);
   if (name == "threads") return number(value, &s.threads) && s.threads >= 1 && s.threads <= kWindows;
   if (name == "devices") return number(value, &s.devices) && s.devices >= 0 && s.devices <= 8;

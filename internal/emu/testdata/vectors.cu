@@ -1,5 +1,5 @@
 // One kernel for each primitive of prim.cuh: raw data in, raw data out. One warp each.
-#include "prim.cuh"
+#include "prim_atomic.cuh"
 
 // 4 matrices of 8 rows of 16 bytes.
 KERNEL(v_ldmatrix, 32, 1)(const uint32_t* in, uint32_t* out, int transposed) {
@@ -70,3 +70,11 @@ KERNEL(v_shuffle, 32, 1)(const uint32_t* in, uint32_t* out) {
   out[192 + l] = ballot(in[l] % 3 == 0);
 }
 EXPORT(v_shuffle);
+
+// The least of 32 numbers, and a signal of every lane.
+KERNEL(v_atomic, 32, 1)(const uint64_t* in, uint64_t* least, uint32_t* signals) {
+  atomic_min(least, in[threadIdx.x]);
+  signal(signals + threadIdx.x, threadIdx.x + 1);
+  signal(signals + 32, 7);
+}
+EXPORT(v_atomic);

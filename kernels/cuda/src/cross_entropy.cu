@@ -4,6 +4,7 @@
 //	(1-e) * (log(s) - (x[target] - m)) + e * (log(s) - sum(x - m)/C)
 //
 // and its gradient (exp(x - m) * (1/s) - t) * scale, with t the smoothed one-hot row.
+#include "report.cuh"
 #include "rows.cuh"
 
 namespace {
@@ -11,20 +12,19 @@ namespace {
 // Targets are class indices of any integer type; those equal to `ignore` leave their row out.
 struct Targets {
   Rows places;
+  Report report;
   int64_t ignore;
   uint32_t bytes;  // of an index: 8, 4 or 1
   uint32_t classes;
 };
 
-// target_of is the class of row r, -1 for a row to leave out. An index that is no class ends the kernel.
+// target_of is the class of row r, -1 for a row to leave out, as is one whose target is no class.
 DEV int64_t target_of(const Targets& t, uint64_t r) {
-  const uint64_t at = place(t.places.rows, r);
-  const int64_t k = t.bytes == 8 ? static_cast<const int64_t*>(t.places.data)[at]
-                  : t.bytes == 4 ? static_cast<const int32_t*>(t.places.data)[at]
-                                 : static_cast<const uint8_t*>(t.places.data)[at];
+  const int64_t k = integer(t.places.data, t.bytes, place(t.places.rows, r));
   if (k == t.ignore) return -1;
-  if (k < 0 || k >= t.classes) trap();
-  return k;
+  if (k >= 0 && k < t.classes) return k;
+  report(t.report, r, k);
+  return -1;
 }
 
 }  // namespace

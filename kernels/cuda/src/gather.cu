@@ -1,32 +1,30 @@
 // Elements at places that a tensor of indices gives: taking them, and adding to them. Indices are int64, int32 or uint8;
-// one outside its axis stops the kernel. Values are only passed on where they are taken: those kernels go by the width
-// of an element in bytes.
+// of one outside its axis, 0 is taken and nothing is added. Values are only passed on where they are taken: those kernels
+// go by the width of an element in bytes.
+#include "report.cuh"
 #include "rows.cuh"
 
 namespace {
 
 constexpr int kThreads = 256;
 
-// Indices are the operand that holds them: `bytes` tells their type.
+// Indices are the operand that holds them.
 struct Indices {
   const void* data;
+  Report report;
   uint64_t bytes, size;  // of an index; of the axis that they choose from
   Axes axes;
 };
 
-// index_at is index number k.
-DEV uint64_t index_at(const Indices& a, uint64_t k) {
-  const uint64_t at = place(a.axes, k);
-  int64_t i;
-  if (a.bytes == 8)
-    i = static_cast<const int64_t*>(a.data)[at];
-  else if (a.bytes == 4)
-    i = static_cast<const int32_t*>(a.data)[at];
-  else
-    i = static_cast<const uint8_t*>(a.data)[at];
-  if (i < 0 || i >= (int64_t)a.size) trap();
-  return (uint64_t)i;
+// checked is index number k, which lies at place `at`; -1 if it is outside its axis.
+DEV int64_t checked(const Indices& a, uint64_t k, uint64_t at) {
+  const int64_t i = integer(a.data, a.bytes, at);
+  if (i >= 0 && i < (int64_t)a.size) return i;
+  report(a.report, k, i);
+  return -1;
 }
+
+DEV int64_t index_at(const Indices& a, uint64_t k) { return checked(a, k, place(a.axes, k)); }
 
 // select: y [outer, n, width] takes entry indices[k] of the axis for every k; `before` places the slabs of x, `inner`
 // the elements of an entry, and entries lie `step` apart.
@@ -36,13 +34,16 @@ DEV void select(T* y, const T* x, uint64_t total, uint64_t n, uint64_t width, ui
   const uint64_t i = thread_number();
   if (i >= total) return;
   const uint64_t entry = i / width, w = i - entry * width, slab = entry / n, k = entry - slab * n;
-  y[i] = x[place(before, slab) + index_at(indices, k) * step + place(inner, w)];
+  const int64_t at = index_at(indices, k);
+  y[i] = at < 0 ? T{} : x[place(before, slab) + at * step + place(inner, w)];
 }
 
 // gather: element i of y is the one of x whose index along the axis is given; `others` places it but for that.
 template <class T> DEV void gather(T* y, const T* x, uint64_t total, uint64_t step, const Indices& indices, const Axes& others) {
   const uint64_t i = thread_number();
-  if (i < total) y[i] = x[place(others, i) + index_at(indices, i) * step];
+  if (i >= total) return;
+  const int64_t at = index_at(indices, i);
+  y[i] = at < 0 ? T{} : x[place(others, i) + at * step];
 }
 
 // ---- ordered additions -------------------------------------------------------------------------------
@@ -52,6 +53,15 @@ DEV double plus(double x, double y) { return __dadd_rn(x, y); }
 DEV int64_t plus(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
 DEV int32_t plus(int32_t x, int32_t y) { return (int32_t)((uint32_t)x + (uint32_t)y); }
 DEV uint8_t plus(uint8_t x, uint8_t y) { return (uint8_t)(x + y); }
+
+// Elements of half precision add up in FP32 and are rounded once.
+template <class T> DEV T wide(T x) { return x; }
+DEV float wide(f16 x) { return to_float(x); }
+DEV float wide(bf16 x) { return to_float(x); }
+template <class T> DEV void narrow(T& to, T x) { to = x; }
+DEV void narrow(f16& to, float x) { to = to_f16(x); }
+DEV void narrow(bf16& to, float x) { to = to_bf16(x); }
+template <class T> using Total = decltype(wide(T{}));
 
 constexpr int kWarps = 4, kEach = 8;  // elements of an entry that a thread adds up
 constexpr uint64_t kColumns = 32 * kEach;
@@ -65,12 +75,13 @@ DEV void index_add(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t widt
   const uint64_t number = (uint64_t)blockIdx.x * kWarps + threadIdx.x / 32, k = number / tiles;
   if (k >= n) return;
   const int lane = threadIdx.x % 32;
-  const uint64_t mine = index_at(indices, k);
+  const int64_t mine = index_at(indices, k);
+  if (mine < 0) return;
   for (uint64_t from = 0; from < k; from += 32)
     if (ballot(from + lane < k && index_at(indices, from + lane) == mine)) return;
 
   const uint64_t first = number % tiles * kColumns + lane;
-  T sum[kEach];
+  Total<T> sum[kEach];
   T* to[kEach];
   const T* added[kEach];
 #pragma unroll
@@ -80,7 +91,7 @@ DEV void index_add(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t widt
     const uint64_t slab = c / width;
     to[e] = y + (slab * indices.size + mine) * width + (c - slab * width);
     added[e] = x + place(column_axes, c);
-    sum[e] = *to[e];
+    sum[e] = wide(*to[e]);
   }
   for (uint64_t from = k / 32 * 32; from < n; from += 32) {
     uint32_t same = ballot(from + lane >= k && from + lane < n && index_at(indices, from + lane) == mine);
@@ -89,32 +100,42 @@ DEV void index_add(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t widt
       const uint64_t entry = place(entry_axes, from + j);
 #pragma unroll
       for (int e = 0; e < kEach; e++)
-        if (first + 32 * e < columns) sum[e] = plus(sum[e], added[e][entry]);
+        if (first + 32 * e < columns) sum[e] = plus(sum[e], wide(added[e][entry]));
       if (j == 31) break;
     }
   }
 #pragma unroll
   for (int e = 0; e < kEach; e++)
-    if (first + 32 * e < columns) *to[e] = sum[e];
+    if (first + 32 * e < columns) narrow(*to[e], sum[e]);
 }
 
-// Line is what meets in scatter_add: the elements whose indices differ along the axis only.
-struct Steps { uint64_t y, x, indices; };
+// Steps are those of a line: the elements whose indices differ along the axis only. `inner` counts the elements behind
+// the axis.
+struct Steps { uint64_t y, x, indices, inner; };
 
 // scatter_add: a thread adds the n elements of a line, one after the other. `lines` places lines in the indices, in y
-// and in x.
+// and in x. Elements of half precision add up in `room` [entries lines].
 template <class T>
-DEV void scatter_add(T* y, const T* x, uint64_t count, uint64_t n, const Indices& indices, const Steps& step, const Shape64<3>& lines) {
+DEV void scatter_add(T* y, const T* x, Total<T>* room, uint64_t count, uint64_t n, const Indices& indices, const Steps& step,
+                     const Shape64<3>& lines) {
   const uint64_t line = thread_number();
   if (line >= count) return;
   uint64_t at[3];
   locate(lines, line, at);
-  for (uint64_t k = 0; k < n; k++) {
-    Indices one = indices;
-    one.axes.rank = 1;
-    one.axes.stride[0][0] = 1;
-    T* to = y + at[1] + index_at(one, at[0] + k * step.indices) * step.y;
-    *to = plus(*to, x[at[2] + k * step.x]);
+  // each calls f(element of y, place of its sum, element of x) for the elements of the line in order.
+  auto each = [&](auto f) {
+    for (uint64_t k = 0; k < n; k++) {
+      const uint64_t outer = line / step.inner;
+      const int64_t i = checked(indices, (outer * (n - 1) + k) * step.inner + line, at[0] + k * step.indices);
+      if (i >= 0) f(y[at[1] + i * step.y], i * count + line, x[at[2] + k * step.x]);
+    }
+  };
+  if constexpr (sizeof(Total<T>) == sizeof(T)) {
+    each([](T& to, uint64_t, const T& added) { to = plus(to, added); });
+  } else {
+    each([&](T& to, uint64_t sum, const T&) { room[sum] = wide(to); });
+    each([&](T&, uint64_t sum, const T& added) { room[sum] = plus(room[sum], wide(added)); });
+    each([&](T& to, uint64_t sum, const T&) { narrow(to, room[sum]); });
   }
 }
 
@@ -143,14 +164,16 @@ WIDTH(b16, uint4)
     index_add(y, x, n, columns, width, indices, column_axes, entry_axes);                                                  \
   }                                                                                                                        \
   EXPORT(index_add_##name);                                                                                                \
-  KERNEL(scatter_add_##name, kThreads, 4)(T* y, const T* x, uint64_t count, uint64_t n, Indices indices, Steps step,       \
-                                          Shape64<3> lines) {                                                              \
-    scatter_add(y, x, count, n, indices, step, lines);                                                                     \
+  KERNEL(scatter_add_##name, kThreads, 4)(T* y, const T* x, Total<T>* room, uint64_t count, uint64_t n, Indices indices,   \
+                                          Steps step, Shape64<3> lines) {                                                  \
+    scatter_add(y, x, room, count, n, indices, step, lines);                                                               \
   }                                                                                                                        \
   EXPORT(scatter_add_##name);
 
 ADD(f32, float)
 ADD(f64, double)
+ADD(f16, f16)
+ADD(bf16, bf16)
 ADD(i64, int64_t)
 ADD(i32, int32_t)
 ADD(u8, uint8_t)
@@ -160,6 +183,6 @@ KERNEL(one_hot, kThreads, 8)(int64_t* y, uint64_t total, Indices indices) {
   const uint64_t i = thread_number();
   if (i >= total) return;
   const uint64_t k = i / indices.size;
-  y[i] = index_at(indices, k) == i - k * indices.size;
+  y[i] = index_at(indices, k) == (int64_t)(i - k * indices.size);
 }
 EXPORT(one_hot);

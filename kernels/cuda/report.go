@@ -1,0 +1,157 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+// #include "shim.h"
+import "C"
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Kernels check indices, and the host does not wait for them: a kernel notes an index outside its axis, leaves it out
+// and goes on (report.cuh). The host looks at a word in its own memory, for nothing, when it queues more work and when it
+// has waited; only if that is set, it waits and asks which operation it was.
+
+// reportCount is the number of operations with indices that may be in flight; a driver queues no more.
+const reportCount = logSize
+
+// reports are what kernels of a stream found.
+type reports struct {
+	words    kernels.Buffer // on the device: for each operation what report.cuh describes, all ones for none
+	host     []uint64       // pinned memory for a copy of the words, and behind them the word that tells of any
+	seen     C.CUdeviceptr  // that word for the device
+	operands [reportCount]indexed
+	next     uint64 // number of the next operation
+}
+
+// indexed are the indices of an operation.
+type indexed struct {
+	op     string
+	site   string // of the caller, known when it is queued
+	rank   int
+	shape  [kernels.MaxDims]int
+	size   int // of the axis
+	target bool
+	ignore int // for targets of a loss
+}
+
+// reporting is the struct Report of report.cuh.
+type reporting struct{ first, seen uint64 }
+
+// any is the word that tells of an index outside its axis.
+func (r *reports) any() *uint32 { return (*uint32)(unsafe.Pointer(&r.host[reportCount])) }
+
+// report is where the kernels of this call note indices outside an axis of the given size. All kernels of a call note
+// them in one place.
+func (c *call) report(a *kernels.Arg, x indexed) reporting {
+	s := c.stream
+	if s.reports == nil {
+		if err := s.openReports(); err != nil {
+			panic(err)
+		}
+	}
+	r := s.reports
+	if !c.reports {
+		c.reports = true
+		x.op, x.rank = c.op, copy(x.shape[:], a.Shape)
+		r.operands[r.next%reportCount] = x
+		r.next++
+	}
+	at := 8 * int((r.next-1)%reportCount)
+	return reporting{uint64(c.b.at(c.op, r.words, at, 8)), uint64(r.seen)}
+}
+
+// openReports makes the memory for reports.
+func (s *stream) openReports() *kernels.Error {
+	words, err := s.b.Alloc(8 * reportCount)
+	if err != nil {
+		return err.(*kernels.Error)
+	}
+	r := &reports{words: words}
+	const bytes = 8*reportCount + 8
+	var p unsafe.Pointer
+	var addr C.CUdeviceptr
+	if rc := C.weft_host_alloc(s.b.ctx.handle, bytes, &p, &addr); rc != C.CUDA_SUCCESS {
+		return s.b.failed(s.call.op, itoa(bytes)+" bytes of pinned memory", int(rc))
+	}
+	r.host, r.seen = unsafe.Slice((*uint64)(p), reportCount+1), addr+8*reportCount
+	s.reports = r
+	return s.clearReports()
+}
+
+// clearReports queues that all words become ones. Nothing has been found.
+func (s *stream) clearReports() *kernels.Error {
+	r := s.reports
+	for i := range r.host {
+		r.host[i] = ^uint64(0)
+	}
+	atomic.StoreUint32(r.any(), 0)
+	return s.copyReports("clearing reports", func(words C.CUdeviceptr, event C.CUevent) C.CUresult {
+		return C.weft_copy_in(s.b.ctx.handle, s.handle, words, unsafe.Pointer(&r.host[0]), 8*reportCount, event)
+	})
+}
+
+// copyReports queues a copy of all words.
+func (s *stream) copyReports(doing string, start func(words C.CUdeviceptr, event C.CUevent) C.CUresult) *kernels.Error {
+	event, err := s.b.events.get(s.b)
+	if err != nil {
+		return err.(*kernels.Error)
+	}
+	defer s.b.events.put(event)
+	if rc := int(start(s.b.at("report", s.reports.words, 0, 8*reportCount), event)); rc != C.CUDA_SUCCESS {
+		return s.b.failed("report", doing, rc)
+	}
+	return nil
+}
+
+// indexError returns the error for the first operation of the stream, since the last call, that met an index outside its
+// axis; of its indices it names the first. s.mu is held.
+func (s *stream) indexError() error {
+	r := s.reports
+	if r == nil || atomic.LoadUint32(r.any()) == 0 || s.capturing.Load() {
+		return nil
+	}
+	if e := s.copyReports("asking for reports", func(words C.CUdeviceptr, event C.CUevent) C.CUresult {
+		return C.weft_copy_out(s.b.ctx.handle, s.handle, unsafe.Pointer(&r.host[0]), words, 8*reportCount, event)
+	}); e != nil {
+		return e
+	}
+	if rc := int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
+		return s.b.failed("report", "waiting for the device", rc)
+	}
+	found := kernels.Errorf(kernels.ErrIndex, "report", "an index is outside its axis")
+	for i := r.next - min(r.next, reportCount); i < r.next; i++ {
+		if word := r.host[i%reportCount]; word != ^uint64(0) {
+			found = r.operands[i%reportCount].outside(int(word>>32), int(int32(word)))
+			break
+		}
+	}
+	if e := s.clearReports(); e != nil {
+		return e
+	}
+	if !s.b.sync { // whoever asks now did other work
+		found.In = "an earlier operation"
+	}
+	return found
+}
+
+// outside is the error for index number k, which is v.
+func (x *indexed) outside(k, v int) *kernels.Error {
+	e := kernels.IndexError(x.op, x.shape[:x.rank], k, v, x.size)
+	if x.target {
+		e = kernels.TargetError(x.op, x.shape[:x.rank], k, v, x.size, x.ignore)
+	}
+	e.Site = x.site
+	return e
+}
+
+// free gives the pinned memory back. The context is current.
+func (r *reports) free() {
+	if r != nil {
+		C.cuMemFreeHost(unsafe.Pointer(&r.host[0]))
+	}
+}
