@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +130,12 @@ func main() {
 	do(nil, "go", "run", "github.com/weft-ml/weft/cmd/weft", "cuda-env", "-w")
 	do(nil, "go", "build", "-tags", "cuda", "-o", "program", ".")
 	program := filepath.Join(module, "program")
+	for _, line := range strings.Split(do(nil, "ldd", program), "\n") { // nothing but the C library
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); name != "" && !strings.HasPrefix(name, "linux-vdso.") &&
+			!strings.HasPrefix(filepath.Base(name), "ld-linux") && !slices.Contains([]string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libresolv.so.2"}, name) {
+			t.Errorf("the program needs %s", line)
+		}
+	}
 	said := do([]string{"WEFT_CUDA_DRIVER=/nowhere/libcuda.so"}, program)
 	says(t, said, "cpu (", "WEFT_CUDA_DRIVER names no driver library", "\n9\n<nil>\n")
 	says(t, do([]string{fake(t)}, program), "cuda:0: the first NVIDIA GPU")
