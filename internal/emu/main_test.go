@@ -3,6 +3,7 @@
 package emu
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -11,10 +12,23 @@ import (
 	"unsafe"
 )
 
-// The two builds live side by side in one process.
+// The two builds live side by side in one process. On a GPU both are its driver.
 var plain, checkedDriver *Driver
 
+// realDriver is the library of a GPU's driver, "" for the emulator. The tests of primitives run there too, with the images of
+// their texts in realImages, which scripts/gpu-bundle makes: it has the emulator's tests write the texts to textFolder.
+var realDriver, realImages, textFolder = os.Getenv("WEFT_EMU_GPU"), os.Getenv("WEFT_EMU_IMAGES"), os.Getenv("WEFT_EMU_TEXTS")
+
 func TestMain(m *testing.M) {
+	if realDriver != "" {
+		d, err := Open(realDriver)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		plain, checkedDriver = d, d
+		os.Exit(m.Run())
+	}
 	for _, x := range []struct {
 		flavour Flavour
 		driver  **Driver
@@ -44,6 +58,9 @@ var settings = map[string]string{
 // fresh is a driver with an empty device and default settings, but for those given as name, value, name, value.
 func fresh(t *testing.T, d *Driver, changed ...string) *Driver {
 	t.Helper()
+	if realDriver != "" {
+		return d
+	}
 	restore := func() {
 		for name, value := range settings {
 			must(t, d.Set(name, value))
@@ -72,6 +89,9 @@ var mutant, mutantFile = os.Getenv("WEFT_EMU_MUTANT"), os.Getenv("WEFT_EMU_MUTAN
 // function finds a kernel of the sources.
 func function(t *testing.T, d *Driver, name string) uintptr {
 	t.Helper()
+	if realDriver != "" {
+		t.Skip("a test of the emulator's own kernels")
+	}
 	m, err := d.Module([]byte("emu"))
 	must(t, err)
 	if mutant != "" {
@@ -96,6 +116,15 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 	if m := modules[d][text]; m != 0 {
 		return m
 	}
+	if realDriver != "" {
+		m, err := d.Module(realImage(t, d, text))
+		must(t, err)
+		modules[d][text] = m
+		return m
+	}
+	if textFolder != "" {
+		must(t, os.WriteFile(filepath.Join(textFolder, textName(text)+".cu"), []byte(text), 0o666))
+	}
 	flavour := Plain
 	if d == checkedDriver {
 		flavour = Checked
@@ -110,6 +139,25 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 	must(t, err)
 	modules[d][text] = m
 	return m
+}
+
+// textName is the file name of a text without ending.
+func textName(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16] }
+
+// realImage is the image of a text for the GPU: that for its own generation if there is one.
+func realImage(t *testing.T, d *Driver, text string) []byte {
+	t.Helper()
+	var major, minor int32
+	must(t, d.Call("cuDeviceGetAttribute", &major, 75, 0))
+	must(t, d.Call("cuDeviceGetAttribute", &minor, 76, 0))
+	for _, target := range []string{fmt.Sprintf("sm_%d%da", major, minor), "sm_80", "compute_80"} {
+		image, err := os.ReadFile(filepath.Join(realImages, textName(text)+"."+target))
+		if err == nil && (target != "sm_80" || major == 8) {
+			return append(image, 0)
+		}
+	}
+	t.Skipf("no image of this text for compute %d.%d in %s", major, minor, realImages)
+	return nil
 }
 
 // upload is new device memory with the given content.

@@ -1,0 +1,240 @@
+// Gpucheck runs what only a GPU can tell, on a machine with a driver and little else: no Go, no network. It is part of the
+// bundle that scripts/gpu-bundle makes; scripts/gpu-check unpacks and starts it:
+//
+//	gpucheck [-out FOLDER] [-limit 9m] [STEP...]
+//
+// Every test has a process of its own under a time limit, since a fault ends a context and a hang never returns. Each result
+// is one JSON line in FOLDER/results.jsonl, written at once.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A step is a group of processes. Steps come in the order in which a bare machine should answer.
+type step struct {
+	name, what string
+	run        func(c *check)
+}
+
+var steps = []step{
+	{"machine", "driver, clocks, what images fit; a copy, a kernel, a matmul", func(c *check) {
+		c.do("nvidia-smi", 20*time.Second, "nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,power.limit,memory.total,compute_cap", "--format=csv,noheader")
+		c.do("info", 60*time.Second, c.file("weft"), "info")
+		c.do("doctor", 2*time.Minute, c.file("weft"), "doctor")
+	}},
+	{"primitives", "every primitive and scalar instruction against its definition, bit for bit", func(c *check) {
+		c.tests("emu.test", "^Test(MatrixMoves|MMA|AsyncCopy|Conversions|Shuffles|TMA|TensorMapRules|WGMMA|Instructions|Expressions)$", time.Minute)
+	}},
+	{"operations", "every operation and whole models against the CPU", func(c *check) {
+		c.tests("ops.test", ".", 2*time.Minute)
+	}},
+	{"hash", "training ends with the CPU's hash", func(c *check) {
+		for _, p := range [][]string{{"mlp", "-epochs", "5", "-hash"}, {"chargpt", "-steps", "100", "-sample", "0", "-hash", "-data", "opticks"}} {
+			for _, device := range []string{"cpu", "cuda"} {
+				c.do(p[0]+" "+device, 3*time.Minute, c.file(p[0]), append(c.paths(p[1:]), "-log", "json", "-device", device)...)
+			}
+		}
+	}},
+	{"speed", "operations against the measured copy, products and attention in TFLOP/s, costs of the driver", func(c *check) {
+		for _, family := range families {
+			c.do("speed "+family.name, 90*time.Second, os.Args[0], "-speed", family.name)
+		}
+	}},
+	{"vendor", "the same by PyTorch, where there is one", func(c *check) {
+		if _, err := exec.LookPath("python3"); err != nil {
+			c.note("vendor", "python3 is missing")
+			return
+		}
+		c.do("pytorch", 5*time.Minute, "python3", c.file("gpu-peer.py"))
+	}},
+	{"training", "tokens a second and loss curves in float32, bfloat16 and float16", func(c *check) {
+		for _, amp := range []string{"", "bf16", "fp16"} {
+			args := append(c.paths([]string{"-steps", "400", "-sample", "0", "-data", "opticks"}), "-log", "json", "-device", "cuda", "-amp", amp)
+			c.do("chargpt "+amp, 2*time.Minute, c.file("chargpt"), args...)
+		}
+	}},
+}
+
+func main() {
+	out := flag.String("out", "gpu-results", "folder for results")
+	limit := flag.Duration("limit", 9*time.Minute, "for all steps together")
+	speed := flag.String("speed", "", "measure one family of operations in this process")
+	device := flag.String("device", "cuda", "for -speed")
+	small := flag.Bool("small", false, "small sizes for -speed, to rehearse")
+	list := flag.Bool("list", false, "list the steps")
+	flag.Parse()
+	switch {
+	case *speed != "":
+		if err := measure(*speed, *device, *small); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	case *list:
+		for _, s := range steps {
+			fmt.Printf("%-12s %s\n", s.name, s.what)
+		}
+		return
+	}
+	if err := run(*out, *limit, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "gpucheck:", err)
+		os.Exit(1)
+	}
+}
+
+// check is one run.
+type check struct {
+	folder string // of the bundle
+	out    string
+	log    *os.File
+	step   string
+	end    time.Time
+	failed int
+}
+
+func run(out string, limit time.Duration, names []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	os.Args[0] = self
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(out, "results.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c := &check{folder: filepath.Dir(self), out: out, log: log, end: time.Now().Add(limit)}
+	os.Setenv("WEFT_EMU_IMAGES", c.file("texts"))
+	if os.Getenv("WEFT_CUDA_DRIVER") == "" {
+		os.Setenv("WEFT_CUDA_DRIVER", "libcuda.so.1")
+	}
+	os.Setenv("WEFT_EMU_GPU", os.Getenv("WEFT_CUDA_DRIVER"))
+	for _, name := range names {
+		if !slices.ContainsFunc(steps, func(s step) bool { return s.name == name }) {
+			return fmt.Errorf("there is no step %q; -list shows them", name)
+		}
+	}
+	for _, s := range steps {
+		if len(names) > 0 && !slices.Contains(names, s.name) {
+			continue
+		}
+		c.step = s.name
+		s.run(c)
+	}
+	if c.failed > 0 {
+		return fmt.Errorf("%d of the processes failed; see %s", c.failed, log.Name())
+	}
+	return nil
+}
+
+// file is a file of the bundle.
+func (c *check) file(name string) string { return filepath.Join(c.folder, name) }
+
+// paths replaces the name of a file of the bundle that follows -data by its path.
+func (c *check) paths(args []string) []string {
+	args = slices.Clone(args)
+	for i := 1; i < len(args); i++ {
+		if args[i-1] == "-data" {
+			args[i] = c.file(args[i])
+		}
+	}
+	return args
+}
+
+// result is one line.
+type result struct {
+	Step    string          `json:"step"`
+	Name    string          `json:"name"`
+	OK      bool            `json:"ok"`
+	Timeout bool            `json:"timeout,omitempty"`
+	Seconds float64         `json:"seconds"`
+	Output  string          `json:"output,omitempty"` // the end of what the process printed
+	Values  json.RawMessage `json:"values,omitempty"` // its last line, if that is JSON
+}
+
+// do runs a process.
+func (c *check) do(name string, limit time.Duration, program string, args ...string) {
+	left := time.Until(c.end)
+	if left <= 0 {
+		c.note(name, "not run: the time for all steps is over")
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(limit, left))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.WaitDelay = 5 * time.Second // a process stuck in the driver may not die
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	start := time.Now()
+	err := cmd.Run()
+	r := result{Step: c.step, Name: name, OK: err == nil, Timeout: ctx.Err() != nil, Seconds: time.Since(start).Seconds()}
+	text := strings.TrimSpace(output.String())
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		text += "\n" + err.Error()
+	}
+	if last := text[strings.LastIndexByte(text, '\n')+1:]; json.Valid([]byte(last)) && strings.HasPrefix(last, "{") {
+		r.Values = json.RawMessage(last)
+	}
+	if len(text) > 4000 {
+		text = text[len(text)-4000:]
+	}
+	r.Output = text
+	c.write(r)
+}
+
+// note records what could not be done, which counts as a failure.
+func (c *check) note(name, why string) { c.write(result{Step: c.step, Name: name, Output: why}) }
+
+func (c *check) write(r result) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // plain data
+	}
+	fmt.Fprintf(c.log, "%s\n", line)
+	c.log.Sync()
+	word := "ok    "
+	switch {
+	case r.Timeout:
+		word = "TIME  "
+	case !r.OK:
+		word = "FAILED"
+	}
+	if !r.OK {
+		c.failed++
+	}
+	fmt.Printf("%s %6.1f s  %s: %s\n", word, r.Seconds, r.Step, r.Name)
+}
+
+// tests runs the tests of a binary that match a pattern, each in its own process.
+func (c *check) tests(binary, pattern string, limit time.Duration) {
+	list, err := exec.Command(c.file(binary), "-test.list", pattern).Output()
+	if err != nil {
+		c.note(binary, fmt.Sprintf("the tests could not be listed: %v", err))
+		return
+	}
+	found := 0
+	for _, name := range strings.Fields(string(list)) {
+		if strings.HasPrefix(name, "Test") {
+			found++
+			c.do(name, limit, c.file(binary), "-test.run", "^"+name+"$", "-test.v")
+		}
+	}
+	if found == 0 {
+		c.note(binary, "has no test that matches "+pattern)
+	}
+}
