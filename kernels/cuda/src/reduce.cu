@@ -101,7 +101,7 @@ template <class Fold> DEV void columns(float* y, const float* x, uint64_t count,
     strided<Fold>(y, x, results, n, kept, reduced);                                                                        \
   }                                                                                                                        \
   EXPORT(name##_strided64_f32);                                                                                            \
-  KERNEL(name##_columns_f32, kColumns * kGroups, 4)(float* y, const float* x, uint64_t count, uint64_t n, uint64_t step, uint64_t between) { \
+  KERNEL(name##_columns_f32, kColumns * kGroups, 3)(float* y, const float* x, uint64_t count, uint64_t n, uint64_t step, uint64_t between) { \
     columns<Fold>(y, x, count, n, step, between);                                                                          \
   }                                                                                                                        \
   EXPORT(name##_columns_f32);
