@@ -30,7 +30,8 @@ Generated from the operation table by ` + "`make docs`" + `; do not edit.
 - **CPU**: *expression* runs on vector kernels chunk by chunk; *direct* has loops of its own for the types named;
   *reference* runs the slow float64 definition; *view* computes nothing. Where nothing is said of float16 and bfloat16,
   float32 computes: operands are widened, which is exact, and each result is rounded once.
-- **CUDA**: the kernel; empty means that using the operation on a GPU is an error.
+- **CUDA**: *expression* has kernels made from the expression; *view* computes nothing; else the kernel's symbol, where it
+  is not the operation's name. Using an operation on a GPU that has no kernel for the operands' type is an error.
 - **autocast**: what package amp does with operands that are float32, float16 or bfloat16: *lower* casts them to the
   region's type, *full* to float32, *widest* to the widest among them; *banned* refuses; nothing leaves them.
 `
@@ -57,7 +58,7 @@ func section(page *strings.Builder, title string, ops []*tensor.Op, in func(*ten
 	fmt.Fprintf(page, "\n## %s (%d)\n\n| operation | operands | result | gradient | CPU | CUDA | autocast |\n|---|---|---|---|---|---|---|\n", title, len(rows))
 	for _, o := range rows {
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
-			o.Name, strings.Join(o.Args, ", "), definition(o), gradient(o), cpu(o), o.Kernel, autocast(o))
+			o.Name, strings.Join(o.Args, ", "), definition(o), gradient(o), cpu(o), cuda(o), autocast(o))
 	}
 }
 
@@ -82,6 +83,16 @@ func gradient(o *tensor.Op) string {
 		return "of its composition"
 	}
 	return ""
+}
+
+func cuda(o *tensor.Op) string {
+	switch {
+	case o.View != nil:
+		return "view"
+	case o.Expr != nil:
+		return "expression"
+	}
+	return o.Kernel
 }
 
 func cpu(o *tensor.Op) string {

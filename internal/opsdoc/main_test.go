@@ -22,9 +22,9 @@ func TestDocument(t *testing.T) {
 	table := "| operation | operands | result | gradient | CPU | CUDA | autocast |\n|---|---|---|---|---|---|---|\n"
 	want := head +
 		"\n## Pointwise (1)\n\n" + table +
-		"| `or` | x, y | `x\\|y` | derived | expression |  |  |\n" +
+		"| `or` | x, y | `x\\|y` | derived | expression | expression |  |\n" +
 		"\n## Views (1)\n\n" + table +
-		"| `t` | x | x transposed | written | view |  |  |\n" +
+		"| `t` | x | x transposed | written | view | view |  |\n" +
 		"\n## Structured (3)\n\n" + table +
 		"| `argmax` | x | first i of max x[i] | none: the result is an index | direct: float32, int64 |  |  |\n" +
 		"| `fused` | a, b | of a and b | of its composition | reference |  |  |\n" +
