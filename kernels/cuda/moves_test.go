@@ -237,7 +237,7 @@ func TestIndexOutsideLater(t *testing.T) {
 			}
 		}
 		told := 0
-		for i, err := range []error{run("embedding", bad), run("index_select", bad), b.Synchronize(0), b.Synchronize(0), run("index_select", good)} {
+		for i, err := range []error{run("embedding", bad), run("index_select", bad), run("index_select", good), run("index_select", good), b.Synchronize(0), b.Synchronize(0), run("index_select", good)} {
 			if err == nil {
 				continue
 			}
