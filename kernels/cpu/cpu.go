@@ -59,7 +59,7 @@ func (Backend) Supports(op *kernels.Op, d kernels.DType) bool {
 	case takes(op, d):
 		return true
 	case op.Expr != nil:
-		return d.IsFloat() || onIntegers(op.Expr) == nil
+		return d.IsFloat() || kernels.OnIntegers(op.Expr) == nil
 	}
 	return widens(op, d) || op.Ref != nil
 }

@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/expr"
-)
+import "github.com/weft-ml/weft/kernels"
 
 // The caches of programs, by register type.
 var (
@@ -12,34 +9,23 @@ var (
 	int64Programs   cache[int64]
 )
 
-// pointwise runs the expression of a launch. It computes in float64 if that is the type of an operand or a result, else
-// in float32 if one is floating, else in int64. A mere conversion from an integer type starts from all its bits.
+// pointwise runs the expression of a launch.
 func pointwise(l *kernels.Launch) {
-	f := l.Op.Expr
 	check(l)
-	var hasFloat, hasFloat64 bool
-	for _, as := range [2][]kernels.Arg{l.In, l.Out} {
-		for _, a := range as {
-			hasFloat = hasFloat || a.DType.IsFloat()
-			hasFloat64 = hasFloat64 || a.DType == kernels.Float64
-		}
-	}
+	number := l.PointwiseNumber()
 	switch {
-	case isConversion(f) && l.In[0].DType == l.Out[0].DType:
+	case kernels.IsConversion(l.Op.Expr) && l.In[0].DType == l.Out[0].DType:
 		relayout(l)
-	case !hasFloat || isConversion(f) && !l.In[0].DType.IsFloat():
-		checkIntegers(l)
+	case number == kernels.Int64:
+		if err := l.CheckIntegers(); err != nil {
+			panic(err)
+		}
 		run(&int64Programs, int64Runs, l)
-	case hasFloat64:
+	case number == kernels.Float64:
 		run(&float64Programs, float64Runs, l)
 	default:
 		run(&float32Programs, float32Runs, l)
 	}
-}
-
-// isConversion tells whether f is the expression x.
-func isConversion(f *expr.Func) bool {
-	return len(f.Roots) == 1 && len(f.Args) == 1 && f.Roots[0].Op == expr.Arg
 }
 
 // check refuses launches that do not fit their expression.
@@ -76,17 +62,4 @@ func equal(a, b []int) bool {
 		}
 	}
 	return true
-}
-
-// checkIntegers refuses what int64 registers cannot do.
-func checkIntegers(l *kernels.Launch) {
-	if err := onIntegers(l.Op.Expr); err != nil {
-		err.Op = l.Op.Name
-		panic(err)
-	}
-	for i, name := range l.Op.Expr.Params {
-		if v := l.Floats[i]; !isInteger(v) {
-			panic(kernels.Errorf(kernels.ErrDType, l.Op.Name, "the parameter %s = %g is not an integer: convert to a floating type", name, v))
-		}
-	}
 }

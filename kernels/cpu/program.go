@@ -1,12 +1,10 @@
 package cpu
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 	"sync"
 
-	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 	"github.com/weft-ml/weft/kernels/expr"
 )
@@ -326,19 +324,3 @@ func costOf(op expr.Op) int {
 	}
 	return 4
 }
-
-// onIntegers is the error if f cannot be computed on integers.
-func onIntegers(f *expr.Func) *kernels.Error {
-	for _, n := range f.Order() {
-		if !n.Op.Integer() {
-			return kernels.Errorf(kernels.ErrDType, "", "%v is not defined on integers: convert to a floating type", n.Op)
-		}
-		if n.Op == expr.Const && !isInteger(n.C) {
-			return kernels.Errorf(kernels.ErrDType, "", "the constant %g is not an integer: convert to a floating type", n.C)
-		}
-	}
-	return nil
-}
-
-// isInteger tells whether v is the value of an int64.
-func isInteger(v float64) bool { return v == math.Trunc(v) && -1<<63 <= v && v < 1<<63 }

@@ -158,6 +158,12 @@ func on(t testing.TB, dev kernels.Backend, l *kernels.Launch, in, out []value) (
 // them may change.
 func sameAsCPU(t testing.TB, b *Backend, l *kernels.Launch, in, out []value) {
 	t.Helper()
+	agrees(t, b, l, in, out, sameElement)
+}
+
+// agrees is sameAsCPU with a rule for what is the same.
+func agrees(t testing.TB, b *Backend, l *kernels.Launch, in, out []value, same func(d kernels.DType, got, want []byte) bool) {
+	t.Helper()
 	name := l.Op.Name
 	for _, v := range in {
 		name += fmt.Sprintf(" %v%v%v", v.dtype, v.Shape, v.Strides)
@@ -187,7 +193,7 @@ func sameAsCPU(t testing.TB, b *Backend, l *kernels.Launch, in, out []value) {
 	for i := range want {
 		size := out[i].dtype.Size()
 		for at := 0; at+size <= len(want[i]); at += size {
-			if x, y := got[i][at:at+size], want[i][at:at+size]; !sameElement(out[i].dtype, x, y) {
+			if x, y := got[i][at:at+size], want[i][at:at+size]; !same(out[i].dtype, x, y) {
 				t.Fatalf("%s, %v %v: result %d, element %d (of %v from %d) is %x, on the CPU %x",
 					name, l.Ints, l.Floats, i, at/size, out[i].Shape, out[i].Offset, x, y)
 			}

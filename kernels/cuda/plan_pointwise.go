@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 
 	"github.com/weft-ml/weft/kernels"
@@ -91,12 +90,18 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 
 // planPointwise chooses between the three kernels.
 func planPointwise(c *call, _ *kernel, l *kernels.Launch) error {
+	if len(l.Floats) < len(l.Op.Expr.Params) {
+		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params), l.Op.Expr.Params, len(l.Floats))
+	}
+	number := l.PointwiseNumber()
+	if number == kernels.Int64 {
+		if err := l.CheckIntegers(); err != nil {
+			return err
+		}
+	}
 	f, err := c.b.images.pointwise(c.b, l)
 	if err != nil {
 		return err
-	}
-	if len(l.Floats) < len(l.Op.Expr.Params) {
-		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params), l.Op.Expr.Params, len(l.Floats))
 	}
 	var s space
 	s.collapse(l.In, l.Out[0].Shape)
@@ -120,7 +125,7 @@ func planPointwise(c *call, _ *kernel, l *kernels.Launch) error {
 			return err
 		}
 	}
-	c.operands(l, uniform)
+	c.operands(l, uniform, number)
 	arg(c, uint64(s.n))
 	switch {
 	case flat:
@@ -152,9 +157,9 @@ func (c *call) aligned1(a *kernels.Arg, n int) bool {
 }
 
 // operands appends the struct Operands of pointwise.cuh.
-func (c *call) operands(l *kernels.Launch, uniform uint64) {
+func (c *call) operands(l *kernels.Launch, uniform uint64, number kernels.DType) {
 	ins, scalars := max(1, len(l.In)), max(1, len(l.Op.Expr.Params))
-	size := 8*(ins+len(l.Out)+2) + 4*(1+scalars)
+	size := 8*(ins+len(l.Out)+2) + number.Size()*(1+scalars)
 	p := c.space(uintptr(roundUp(size, 8)), 8)
 	clear(p)
 	for k := range l.In {
@@ -168,8 +173,9 @@ func (c *call) operands(l *kernels.Launch, uniform uint64) {
 	binary.LittleEndian.PutUint64(p, l.Random.Key)
 	binary.LittleEndian.PutUint64(p[8:], l.Random.Counter)
 	binary.LittleEndian.PutUint32(p[16:], uint32(uniform))
+	p = p[16+number.Size():] // scalars are aligned
 	for k := range l.Op.Expr.Params {
-		binary.LittleEndian.PutUint32(p[20+4*k:], math.Float32bits(float32(l.Floats[k])))
+		src.AppendNumber(p[:number.Size()*k], number, l.Floats[k])
 	}
 }
 

@@ -159,8 +159,11 @@ __forceinline__ float __fdiv_rn(float x, float y) { return x / y; }
 __forceinline__ float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 __forceinline__ float __fsqrt_rn(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 __forceinline__ double __dadd_rn(double x, double y) { return x + y; }
+__forceinline__ double __dsub_rn(double x, double y) { return x - y; }
 __forceinline__ double __dmul_rn(double x, double y) { return x * y; }
 __forceinline__ double __ddiv_rn(double x, double y) { return x / y; }
+__forceinline__ double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
+__forceinline__ double __dsqrt_rn(double x) { return _mm_cvtsd_f64(_mm_sqrt_pd(_mm_set_sd(x))); }
 __forceinline__ int __float2int_rz(float x) { return _mm_cvttss_si32(_mm_set_ss(x)); }
 __forceinline__ float __int2float_rn(int x) { return (float)x; }
 __forceinline__ float __uint2float_rn(unsigned x) { return (float)x; }
@@ -173,6 +176,8 @@ __forceinline__ unsigned long long __umul64hi(unsigned long long x, unsigned lon
 }
 __forceinline__ float __uint_as_float(unsigned x) { float f; memcpy(&f, &x, 4); return f; }
 __forceinline__ unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
+__forceinline__ double __longlong_as_double(long long x) { double f; memcpy(&f, &x, 8); return f; }
+__forceinline__ long long __double_as_longlong(double x) { long long u; memcpy(&u, &x, 8); return u; }
 
 // Half precision as in immintrin.h, which takes longer to read than a kernel to compile.
 #ifndef _IMMINTRIN_H_INCLUDED

@@ -130,16 +130,32 @@ func (p *Pointwise) AppendOperands(b []byte, in, out []uintptr, random kernels.R
 		b = le.AppendUint64(b, uint64(out[k]))
 	}
 	b = le.AppendUint64(le.AppendUint64(b, random.Key), random.Counter)
+	number := p.Number()
 	b = le.AppendUint32(b, uniform)
+	for len(b)%number.Size() != 0 {
+		b = append(b, 0)
+	}
 	for k := range max(1, len(p.Func.Params)) {
 		x := 0.0
 		if k < len(scalars) {
 			x = scalars[k]
 		}
-		b = le.AppendUint32(b, math.Float32bits(float32(x)))
+		b = AppendNumber(b, number, x)
 	}
 	for len(b)%8 != 0 {
 		b = append(b, 0)
 	}
 	return b
+}
+
+// AppendNumber appends x as a number that pointwise kernels compute with.
+func AppendNumber(b []byte, number kernels.DType, x float64) []byte {
+	switch le := binary.LittleEndian; number {
+	case kernels.Float64:
+		return le.AppendUint64(b, math.Float64bits(x))
+	case kernels.Int64:
+		return le.AppendUint64(b, uint64(int64(x)))
+	default:
+		return le.AppendUint32(b, math.Float32bits(float32(x)))
+	}
 }

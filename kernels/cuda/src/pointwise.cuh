@@ -2,19 +2,22 @@
 // kernels/cuda/src, as a struct like
 //
 //	struct scale {
+//	  using Number = float;              // what it computes with: float, double or int64_t
 //	  using In = Types<bf16>;
 //	  using Out = Types<float>;
 //	  static constexpr int scalars = 1;  // of the launch
 //	  using Streams = RandomStreams<>;   // numbers of the random streams it draws from
-//	  DEV_METHOD static void apply(const float* in, const float* scalar, const float* random, float* out) {
+//	  DEV_METHOD static void apply(const Number* in, const Number* scalar, const Number* random, Number* out) {
 //	    out[0] = f32_mul(in[0], scalar[0]);
 //	  }
 //	};
 //
 // and three kernels, by POINTWISE: scale_vector for operands without gaps, all aligned to 16 bytes, which may be
 // single elements; scale_strided for any operands up to 2^31 elements; scale_strided64 beyond. Results have no
-// gaps, and may take the place of an operand of the same type and layout. Values are computed in FP32.
+// gaps, and may take the place of an operand of the same type and layout.
 #pragma once
+#include "f64.cuh"
+#include "i64.cuh"
 #include "index.cuh"
 #include "philox.cuh"
 #include "z_lane.cuh"
@@ -47,24 +50,12 @@ template <class Op> struct Operands {
   void* out[Op::Out::count];
   uint64_t key, counter;  // of the random streams
   uint32_t uniform;       // bit k: operand k is one element
-  float scalar[at_least_one(Op::scalars)];
+  typename Op::Number scalar[at_least_one(Op::scalars)];
 };
-
-// ---- elements ----------------------------------------------------------------------------------------
-
-struct boolean { uint8_t bits; };
-
-DEV float to_number(float x) { return x; }
-DEV float to_number(f16 x) { return to_float(x); }
-DEV float to_number(bf16 x) { return to_float(x); }
-DEV float to_number(boolean x) { return x.bits ? 1.f : 0.f; }
-DEV void from_number(float x, float& to) { to = x; }
-DEV void from_number(float x, f16& to) { to = to_f16(x); }
-DEV void from_number(float x, bf16& to) { to = to_bf16(x); }
-DEV void from_number(float x, boolean& to) { to.bits = x != 0; }  // NaN is true
 
 // Wide is an access of the given size.
 template <int BYTES> struct Wide;
+template <> struct Wide<2> { using Type = uint16_t; };
 template <> struct Wide<4> { using Type = uint32_t; };
 template <> struct Wide<8> { using Type = uint2; };
 template <> struct Wide<16> { using Type = uint4; };
@@ -78,34 +69,35 @@ template <class T, int V> union Pack {
 // ---- loads and stores of all operands ----------------------------------------------------------------
 
 // Operands of the vector kernel: element i and the V-1 after it, of which `valid` exist.
-template <class Op, int V, int K = 0> DEV void load_vectors(const Operands<Op>& a, uint64_t i, int valid, float (&x)[V][at_least_one(Op::In::count)]) {
+template <class Op, int V, int K = 0> DEV void load_vectors(const Operands<Op>& a, uint64_t i, int valid, typename Op::Number (&x)[V][at_least_one(Op::In::count)]) {
   if constexpr (K < Op::In::count) {
     using T = typename ElementOf<K, typename Op::In>::Type;
+    using N = typename Op::Number;
     const T* p = static_cast<const T*>(a.in[K]);
     if (a.uniform >> K & 1) {
-      const float value = to_number(*p);
+      const N value = number<N>(*p);
 #pragma unroll
       for (int j = 0; j < V; j++) x[j][K] = value;
     } else if (valid == V) {
       Pack<T, V> pack;
       pack.word = load<decltype(pack.word)>(p + i);
 #pragma unroll
-      for (int j = 0; j < V; j++) x[j][K] = to_number(pack.element[j]);
+      for (int j = 0; j < V; j++) x[j][K] = number<N>(pack.element[j]);
     } else {
 #pragma unroll
-      for (int j = 0; j < V; j++) x[j][K] = j < valid ? to_number(p[i + j]) : 0.f;
+      for (int j = 0; j < V; j++) x[j][K] = j < valid ? number<N>(p[i + j]) : N(0);
     }
     load_vectors<Op, V, K + 1>(a, i, valid, x);
   }
 }
 
-template <class Op, int V, int K = 0> DEV void store_vectors(const Operands<Op>& a, uint64_t i, int valid, const float (&y)[V][Op::Out::count]) {
+template <class Op, int V, int K = 0> DEV void store_vectors(const Operands<Op>& a, uint64_t i, int valid, const typename Op::Number (&y)[V][Op::Out::count]) {
   if constexpr (K < Op::Out::count) {
     using T = typename ElementOf<K, typename Op::Out>::Type;
     T* p = static_cast<T*>(a.out[K]);
     Pack<T, V> pack;
 #pragma unroll
-    for (int j = 0; j < V; j++) from_number(y[j][K], pack.element[j]);
+    for (int j = 0; j < V; j++) pack.element[j] = element<T>(y[j][K]);
     if (valid == V) {
       store(p + i, pack.word);
     } else {
@@ -117,38 +109,34 @@ template <class Op, int V, int K = 0> DEV void store_vectors(const Operands<Op>&
   }
 }
 
-template <class Op, class Index, int K = 0> DEV void load_at(const Operands<Op>& a, const Index* at, float* x) {
+template <class Op, class Index, int K = 0> DEV void load_at(const Operands<Op>& a, const Index* at, typename Op::Number* x) {
   if constexpr (K < Op::In::count) {
-    x[K] = to_number(static_cast<const typename ElementOf<K, typename Op::In>::Type*>(a.in[K])[at[K]]);
+    x[K] = number<typename Op::Number>(static_cast<const typename ElementOf<K, typename Op::In>::Type*>(a.in[K])[at[K]]);
     load_at<Op, Index, K + 1>(a, at, x);
   }
 }
 
-template <class Op, int K = 0> DEV void store_at(const Operands<Op>& a, uint64_t i, const float* y) {
+template <class Op, int K = 0> DEV void store_at(const Operands<Op>& a, uint64_t i, const typename Op::Number* y) {
   if constexpr (K < Op::Out::count) {
-    from_number(y[K], static_cast<typename ElementOf<K, typename Op::Out>::Type*>(a.out[K])[i]);
+    using T = typename ElementOf<K, typename Op::Out>::Type;
+    static_cast<T*>(a.out[K])[i] = element<T>(y[K]);
     store_at<Op, K + 1>(a, i, y);
   }
 }
 
 // ---- kernels -----------------------------------------------------------------------------------------
 
-// Number i of a random stream is word i mod 4 of its block i/4.
-template <class Op, int V> DEV void draw(const Operands<Op>& a, uint64_t i, float (&r)[V][at_least_one(Op::Streams::count)]) {
+// Number i of a random stream is word i mod 4 of its block i/4. i is a multiple of V, or V of 4.
+template <class Op, int V> DEV void draw(const Operands<Op>& a, uint64_t i, typename Op::Number (&r)[V][at_least_one(Op::Streams::count)]) {
+  constexpr int kWords = V < 4 ? V : 4;  // of a block
 #pragma unroll
-  for (int k = 0; k < Op::Streams::count; k++) {
-    const uint32_t stream = Op::Streams::number(k);
-    if constexpr (V == 1) {
-      r[0][k] = philox_uniform(word_of(philox_block(a.key, a.counter + i / 4, stream), (uint32_t)i % 4));
-    } else {
+  for (int k = 0; k < Op::Streams::count; k++)
 #pragma unroll
-      for (int j = 0; j < V; j += 4) {
-        const Words w = philox_block(a.key, a.counter + (i + j) / 4, stream);
+    for (int j = 0; j < V; j += kWords) {
+      const Words w = philox_block(a.key, a.counter + (i + j) / 4, Op::Streams::number(k));
 #pragma unroll
-        for (int l = 0; l < 4; l++) r[j + l][k] = philox_uniform(w.x[l]);
-      }
+      for (int l = 0; l < kWords; l++) r[j + l][k] = philox_uniform(V < 4 ? word_of(w, (uint32_t)(i + l) % 4) : w.x[l]);
     }
-  }
 }
 
 // V consecutive elements a thread.
@@ -156,7 +144,7 @@ template <class Op, int V> DEV void pointwise(const Operands<Op>& a, uint64_t n)
   const uint64_t i = thread_number() * V;
   if (i >= n) return;
   const int valid = n - i < V ? (int)(n - i) : V;
-  float x[V][at_least_one(Op::In::count)], r[V][at_least_one(Op::Streams::count)], y[V][Op::Out::count];
+  typename Op::Number x[V][at_least_one(Op::In::count)], r[V][at_least_one(Op::Streams::count)], y[V][Op::Out::count];
   load_vectors(a, i, valid, x);
   draw(a, i, r);
 #pragma unroll
@@ -169,7 +157,7 @@ template <class Op, class Shape> DEV void pointwise_strided(const Operands<Op>& 
   if (i >= n) return;
   typename Shape::Index at[at_least_one(Op::In::count)];
   locate(shape, (typename Shape::Index)i, at);
-  float x[at_least_one(Op::In::count)], r[1][at_least_one(Op::Streams::count)], y[Op::Out::count];
+  typename Op::Number x[at_least_one(Op::In::count)], r[1][at_least_one(Op::Streams::count)], y[Op::Out::count];
   load_at<Op>(a, at, x);
   draw(a, i, r);
   Op::apply(x, a.scalar, r[0], y);

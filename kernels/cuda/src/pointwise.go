@@ -17,9 +17,27 @@ type Pointwise struct {
 	In, Out []kernels.DType
 }
 
-// elements are the types that pointwise kernels have, by their names in pointwise.cuh.
+// elements are the names of the element types in element.cuh.
 var elements = map[kernels.DType]string{
-	kernels.Float32: "float", kernels.Float16: "f16", kernels.BFloat16: "bf16", kernels.Bool: "boolean",
+	kernels.Float32: "float", kernels.Float64: "double", kernels.Float16: "f16", kernels.BFloat16: "bf16",
+	kernels.Int64: "int64_t", kernels.Int32: "int32_t", kernels.Uint8: "uint8_t", kernels.Bool: "boolean",
+}
+
+// numbers are the types that they compute with, and the prefix of the instructions' functions.
+var numbers = map[kernels.DType]struct{ name, prefix string }{
+	kernels.Float32: {"float", "f32_"}, kernels.Float64: {"double", "f64_"}, kernels.Int64: {"int64_t", "i64_"},
+}
+
+// Number is the type that the kernels compute with: Float32, Float64 or Int64.
+func (p *Pointwise) Number() kernels.DType {
+	l := kernels.Launch{Op: &kernels.Op{Expr: p.Func}}
+	for _, d := range p.In {
+		l.In = append(l.In, kernels.Arg{DType: d})
+	}
+	for _, d := range p.Out {
+		l.Out = append(l.Out, kernels.Arg{DType: d})
+	}
+	return l.PointwiseNumber()
 }
 
 // Vector is the number of elements that a thread of the kernel Name_vector computes: 16 bytes of the widest type.
@@ -43,11 +61,17 @@ func (p *Pointwise) Text() (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "// %s\n#include \"pointwise.cuh\"\n\n", strings.Join(strings.Fields(p.Func.Src), " "))
-	fmt.Fprintf(&b, "struct %s {\n  using In = Types<%s>;\n  using Out = Types<%s>;\n", p.Name, in, out)
+	number := p.Number()
+	if number == kernels.Int64 {
+		if err := kernels.OnIntegers(p.Func); err != nil {
+			return "", fmt.Errorf("pointwise %s: %w", p.Name, err)
+		}
+	}
+	fmt.Fprintf(&b, "struct %s {\n  using Number = %s;\n  using In = Types<%s>;\n  using Out = Types<%s>;\n", p.Name, numbers[number].name, in, out)
 	fmt.Fprintf(&b, "  static constexpr int scalars = %d;\n", len(p.Func.Params))
-	body, streams := statements(p.Func)
+	body, streams := statements(p.Func, number)
 	fmt.Fprintf(&b, "  using Streams = RandomStreams<%s>;\n", streams)
-	b.WriteString("  DEV_METHOD static void apply(const float* in, const float* scalar, const float* random, float* out) {\n")
+	b.WriteString("  DEV_METHOD static void apply(const Number* in, const Number* scalar, const Number* random, Number* out) {\n")
 	b.WriteString(body)
 	fmt.Fprintf(&b, "  }\n};\nPOINTWISE(%s, %d)\n", p.Name, p.Vector())
 	return b.String(), nil
@@ -60,17 +84,14 @@ func types(ds []kernels.DType, n int) (string, error) {
 	}
 	var names []string
 	for _, d := range ds {
-		if elements[d] == "" {
-			return "", fmt.Errorf("no kernels for %v", d)
-		}
 		names = append(names, elements[d])
 	}
 	return strings.Join(names, ", "), nil
 }
 
-// statements computes the nodes of f one after the other, each by the function of its instruction in z_lane.cuh, and
-// lists the random streams in the order in which the statements number them.
-func statements(f *expr.Func) (body, streams string) {
+// statements computes the nodes of f one after the other, each by the function of its instruction in z_lane.cuh, f64.cuh or
+// i64.cuh, and lists the random streams in the order in which the statements number them.
+func statements(f *expr.Func, number kernels.DType) (body, streams string) {
 	var b strings.Builder
 	var drawn []string
 	names := map[*expr.Node]string{}
@@ -81,7 +102,7 @@ func statements(f *expr.Func) (body, streams string) {
 		case expr.Param:
 			names[n] = fmt.Sprintf("scalar[%d]", n.K)
 		case expr.Const:
-			names[n] = constant(float32(n.C))
+			names[n] = constant(n.C, number)
 		case expr.Rand:
 			stream := fmt.Sprint(n.K)
 			if !slices.Contains(drawn, stream) {
@@ -94,7 +115,7 @@ func statements(f *expr.Func) (body, streams string) {
 				args = append(args, names[x])
 			}
 			names[n] = fmt.Sprint("v", i)
-			fmt.Fprintf(&b, "    const float v%d = f32_%v(%s);\n", i, n.Op, strings.Join(args, ", "))
+			fmt.Fprintf(&b, "    const Number v%d = %s%v(%s);\n", i, numbers[number].prefix, n.Op, strings.Join(args, ", "))
 		}
 	}
 	for k, r := range f.Roots {
@@ -103,10 +124,18 @@ func statements(f *expr.Func) (body, streams string) {
 	return b.String(), strings.Join(drawn, ", ")
 }
 
-// constant is a number with exactly the bits of x.
-func constant(x float32) string {
-	if x != x || math.IsInf(float64(x), 0) {
-		return fmt.Sprintf("__uint_as_float(%#xu)", math.Float32bits(x))
+// constant is x as a number of the given type, with exactly its bits.
+func constant(x float64, number kernels.DType) string {
+	single := float32(x)
+	switch {
+	case number == kernels.Int64:
+		return fmt.Sprintf("int64_t(%#xull)", uint64(int64(x)))
+	case number == kernels.Float64 && x-x != 0:
+		return fmt.Sprintf("f64_from(%#xull)", math.Float64bits(x))
+	case number == kernels.Float64:
+		return fmt.Sprintf("%x", x)
+	case single-single != 0:
+		return fmt.Sprintf("__uint_as_float(%#xu)", math.Float32bits(single))
 	}
-	return fmt.Sprintf("%xf", x)
+	return fmt.Sprintf("%xf", single)
 }

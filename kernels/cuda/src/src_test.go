@@ -41,14 +41,15 @@ func TestPointwiseText(t *testing.T) {
 #include "pointwise.cuh"
 
 struct drop_bf16 {
+  using Number = float;
   using In = Types<bf16>;
   using Out = Types<float>;
   static constexpr int scalars = 1;
   using Streams = RandomStreams<3>;
-  DEV_METHOD static void apply(const float* in, const float* scalar, const float* random, float* out) {
-    const float v2 = f32_lt(random[0], scalar[0]);
-    const float v6 = f32_mul(in[0], 0x1.8p+00f);
-    const float v7 = f32_where(v2, 0x0p+00f, v6);
+  DEV_METHOD static void apply(const Number* in, const Number* scalar, const Number* random, Number* out) {
+    const Number v2 = f32_lt(random[0], scalar[0]);
+    const Number v6 = f32_mul(in[0], 0x1.8p+00f);
+    const Number v7 = f32_where(v2, 0x0p+00f, v6);
     out[0] = v7;
   }
 };
@@ -59,14 +60,41 @@ POINTWISE(drop_bf16, 4)
 	}
 }
 
+// TestPointwiseNumbers: what kernels compute with, and its constants.
+func TestPointwiseNumbers(t *testing.T) {
+	floating, integer := "where(x < 0.1, -3, x) + inf", "where(x < 7, -3, x)"
+	for d, want := range map[kernels.DType]string{
+		kernels.BFloat16: "float; 0x1.99999ap-04f) f32_where(v2, -0x1.8p+01f, __uint_as_float(0x7f800000u)",
+		kernels.Float64:  "double; 0x1.999999999999ap-04) f64_where(v2, -0x1.8p+01, f64_from(0x7ff0000000000000ull)",
+		kernels.Int32:    "int64_t; int64_t(0x7ull)) i64_where(v2, int64_t(0xfffffffffffffffdull),",
+	} {
+		f := expr.Must(floating, []string{"x"}, nil)
+		if !d.IsFloat() {
+			f = expr.Must(integer, []string{"x"}, nil)
+		}
+		p := Pointwise{Name: "f", Func: f, In: []kernels.DType{d}, Out: []kernels.DType{d}}
+		text, err := p.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range strings.Fields(want) {
+			if !strings.Contains(text, part) {
+				t.Errorf("%v: no %q in\n%s", d, part, text)
+			}
+		}
+	}
+}
+
 func TestPointwiseErrors(t *testing.T) {
 	f := expr.Must("x + y", []string{"x", "y"}, nil)
 	for want, p := range map[string]Pointwise{
-		"operands: 1 types for 2":      {In: []kernels.DType{kernels.Float32}, Out: []kernels.DType{kernels.Float32}},
-		"operands: no kernels for int": {In: []kernels.DType{kernels.Float32, kernels.Int32}, Out: []kernels.DType{kernels.Float32}},
-		"results: 0 types for 1":       {In: []kernels.DType{kernels.Float32, kernels.Float32}},
+		"operands: 1 types for 2": {In: []kernels.DType{kernels.Float32}, Out: []kernels.DType{kernels.Float32}},
+		"results: 0 types for 1":  {In: []kernels.DType{kernels.Float32, kernels.Float32}},
 	} {
-		p.Name, p.Func = "sum", f
+		p.Name = "sum"
+		if p.Func == nil {
+			p.Func = f
+		}
 		if _, err := p.Text(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}

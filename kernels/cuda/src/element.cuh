@@ -1,0 +1,70 @@
+// element.cuh: the types of elements, and how they become the numbers that kernels compute with (float, double or
+// int64_t) and come from them. The rules are those of kernels/cpu/convert.go: to nearest, ties to even, in one rounding;
+// from floating to integer the fraction goes, what lies outside goes to the nearest end, and NaN to 0; between integers
+// the low bits stay; any number but 0, and so NaN, is true.
+#pragma once
+#include "prim.cuh"
+
+struct boolean { uint8_t bits; };
+
+template <class A, class B> struct Same { static constexpr __device__ bool value() { return false; } };
+template <class A> struct Same<A, A> { static constexpr __device__ bool value() { return true; } };
+
+template <class T> struct IsHalf { static constexpr __device__ bool value() { return Same<T, f16>::value() || Same<T, bf16>::value(); } };
+template <class T> struct IsFloating { static constexpr __device__ bool value() { return Same<T, float>::value() || Same<T, double>::value() || IsHalf<T>::value(); } };
+
+DEV f16 to_half(float x, f16) { return to_f16(x); }
+DEV bf16 to_half(float x, bf16) { return to_bf16(x); }
+
+// odd rounds to the neighbour with an odd last bit where x has no place. Rounding that to a type with at least two bits
+// fewer gives what rounding x itself would (Boldo and Melquiond 2005).
+DEV float odd(double x) {
+  const float f = (float)x;
+  const double back = f;
+  if (back == x || x != x) return f;
+  uint32_t u = __float_as_uint(f);
+  if (fabs(back) > fabs(x)) u--;  // towards zero
+  return __uint_as_float(u | 1);
+}
+DEV double odd(int64_t x) {
+  const double f = (double)x;
+  const bool beyond = f >= 0x1p63;
+  if (!beyond && (int64_t)f == x) return f;
+  uint64_t u = (uint64_t)__double_as_longlong(f);
+  if ((x > 0) == (beyond || (int64_t)f > x)) u--;
+  return __longlong_as_double((int64_t)(u | 1));
+}
+
+// saturate truncates to an integer type with the given ends. As floating numbers they are exact, or the power of two
+// just above.
+template <class T, class N> DEV T saturate(N x, T low, T high) {
+  if (x != x) return 0;
+  if (x <= (N)low) return low;
+  if (x >= (N)high) return high;
+  return (T)x;
+}
+template <class N> DEV int64_t truncated(int64_t, N x) { return saturate<int64_t>(x, (int64_t)(1ull << 63), (int64_t)(~0ull >> 1)); }
+template <class N> DEV int32_t truncated(int32_t, N x) { return saturate<int32_t>(x, (int32_t)(1u << 31), (int32_t)(~0u >> 1)); }
+template <class N> DEV uint8_t truncated(uint8_t, N x) { return saturate<uint8_t>(x, 0, 255); }
+
+// number is an element as a number to compute with, which holds it or is the nearest.
+template <class N, class T> DEV N number(T x) {
+  if constexpr (IsHalf<T>::value()) return (N)to_float(x);
+  else if constexpr (Same<T, boolean>::value()) return x.bits ? N(1) : N(0);
+  else return (N)x;
+}
+
+// element is a number as an element.
+template <class T, class N> DEV T element(N x) {
+  if constexpr (IsHalf<T>::value()) {
+    if constexpr (Same<N, float>::value()) return to_half(x, T{});
+    else if constexpr (Same<N, double>::value()) return to_half(odd(x), T{});
+    else return to_half(odd(odd(x)), T{});
+  } else if constexpr (Same<T, boolean>::value()) {
+    return {(uint8_t)(x != 0)};
+  } else if constexpr (IsFloating<N>::value() && !IsFloating<T>::value()) {
+    return truncated(T{}, x);
+  } else {
+    return (T)x;
+  }
+}
