@@ -214,6 +214,37 @@ func TestConversions(t *testing.T) {
 	})
 }
 
+// TestExp2: within 2 units in the last place, and 0 in place of subnormal numbers.
+func TestExp2(t *testing.T) {
+	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
+		in := []float32{0, -0x1p-140, 1, -126, -126.5, -149, 127.99999, 128, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+		for range 1000 {
+			in = append(in, 300*r.Float32()-160)
+		}
+		out := upload(t, d, in)
+		launch1(t, d, module, "v_exp2", 32, 0, upload(t, d, in), out, int32(len(in)))
+		for i, got := range download[float32](t, d, out, len(in)) {
+			want := math.Exp2(float64(in[i]))
+			switch {
+			case want != want:
+				if got == got {
+					t.Fatalf("2^NaN is %v", got)
+				}
+			case want < 0x1p-126:
+				if got != 0 {
+					t.Fatalf("2^%v is %v, want 0", in[i], got)
+				}
+			case want > math.MaxFloat32:
+				if got != float32(math.Inf(1)) {
+					t.Fatalf("2^%v is %v, want +Inf", in[i], got)
+				}
+			case math.Abs(float64(got)-want) > 0x1p-22*want:
+				t.Fatalf("2^%v is %v, want %v", in[i], got, want)
+			}
+		}
+	})
+}
+
 func TestShuffles(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		in, want := words(r, 32), make([]uint32, 224)

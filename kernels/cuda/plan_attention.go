@@ -84,7 +84,7 @@ func planAttentionPacked(c *call, _ *kernel, l *kernels.Launch) error {
 // [B S H E].
 func planAttentionGrad(c *call, _ *kernel, l *kernels.Launch) error {
 	z := c.attentionOf(l)
-	z.g = c.heads(&l.In[6], 0, 1, 2, 3)
+	z.y, z.g = c.heads(&l.In[3], 0, 2, 1, 3), c.heads(&l.In[6], 0, 1, 2, 3)
 	z.dq, z.dk, z.dv = c.heads(&l.Out[0], 0, 2, 1, 3), c.heads(&l.Out[1], 0, 2, 1, 3), c.heads(&l.Out[2], 0, 2, 1, 3)
 	return c.attendGrad(&z, l, 4)
 }
@@ -92,13 +92,16 @@ func planAttentionGrad(c *call, _ *kernel, l *kernels.Launch) error {
 func planAttentionPackedGrad(c *call, _ *kernel, l *kernels.Launch) error {
 	z := c.attentionPackedOf(l)
 	n, d, dx := l.Ints[1], int(z.d), &l.Out[0]
-	z.g = c.headsBeside(&l.In[4], 0, n, d)
+	z.y, z.g = c.headsBeside(&l.In[1], 0, n, d), c.headsBeside(&l.In[4], 0, n, d)
 	z.dq, z.dk, z.dv = c.headsBeside(dx, 0, n, d), c.headsBeside(dx, 1, n, d), c.headsBeside(dx, 2, n, d)
 	return c.attendGrad(&z, l, 2)
 }
 
 func (c *call) attend(z *attention, l *kernels.Launch) error {
 	z.m, z.r = c.address(&l.Out[1]), c.address(&l.Out[2])
+	if d := l.In[0].DType; z.flashes(d, &z.q, &z.k, &z.v, &z.y) {
+		return c.startFlash("", d, z, z.t, 128, 128+4*flashStep)
+	}
 	blocks, err := c.attentionBlocks(z, z.t)
 	if err != nil || blocks == 0 {
 		return err
@@ -117,6 +120,9 @@ func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "m and r with strides %v and %v; kernels on %s take contiguous ones", m.Strides, r.Strides, c.b.Name())
 	}
 	z.m, z.r = c.address(m), c.address(r)
+	if z.flashes(d, &z.q, &z.k, &z.v, &z.y, &z.g, &z.dq, &z.dk, &z.dv) {
+		return c.flashGrad(z, d)
+	}
 	rows, err := c.attentionBlocks(z, z.t)
 	if err != nil {
 		return err

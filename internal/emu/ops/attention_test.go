@@ -41,6 +41,9 @@ func TestAttention(t *testing.T) {
 		in := []*tensor.Tensor{tensor.Randn(1, c.b, c.h, c.t, c.d), tensor.Randn(2, c.b, c.h, c.s, c.d), tensor.Randn(3, c.b, c.h, c.s, c.e),
 			tensor.Randn(4, c.b, c.h, c.t, c.e)}
 		for _, d := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
+			if d != tensor.Float32 && c.d == c.e && c.d == 128 {
+				continue // in other kernels: TestFlash
+			}
 			same(t, cpu, gpu, fmt.Sprint("attention of ", c, " in ", d), in, func(x []*tensor.Tensor) []*tensor.Tensor {
 				w := watched([]*tensor.Tensor{x[0].To(d), x[1].To(d), x[2].To(d)})
 				return withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, 0.3), x[3].To(d), w...)

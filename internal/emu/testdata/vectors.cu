@@ -78,3 +78,8 @@ KERNEL(v_atomic, 32, 1)(const uint64_t* in, uint64_t* least, uint32_t* signals) 
   signal(signals + 32, 7);
 }
 EXPORT(v_atomic);
+
+KERNEL(v_exp2, 32, 1)(const float* in, float* out, int n) {
+  for (int i = threadIdx.x; i < n; i += 32) out[i] = exp2_fast(in[i]);
+}
+EXPORT(v_exp2);

@@ -11,6 +11,8 @@ var (
 	packCopy []byte
 	//go:embed cross_entropy.pack
 	packCrossEntropy []byte
+	//go:embed flash.pack
+	packFlash []byte
 	//go:embed gather.pack
 	packGather []byte
 	//go:embed gemm.pack
@@ -39,6 +41,7 @@ var packs = map[string][]byte{
 	"attention":     packAttention,
 	"copy":          packCopy,
 	"cross_entropy": packCrossEntropy,
+	"flash":         packFlash,
 	"gather":        packGather,
 	"gemm":          packGemm,
 	"matmul":        packMatmul,

@@ -90,6 +90,15 @@ DEV uint32_t pack(bf16, float low, float high) {
   return r;
 }
 
+// ---- arithmetic --------------------------------------------------------------------------------------
+
+// exp2_fast is 2^x within 2 units in the last place, and 0 below 2^-126.
+DEV float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // ---- memory ------------------------------------------------------------------------------------------
 
 template <class T> DEV T load(const void* p) { return *static_cast<const T*>(p); }
@@ -167,6 +176,11 @@ DEV bf16 to_bf16(float f) {
 }
 DEV uint32_t pack(f16, float low, float high) { return to_f16(low).bits | (uint32_t)to_f16(high).bits << 16; }
 DEV uint32_t pack(bf16, float low, float high) { return to_bf16(low).bits | (uint32_t)to_bf16(high).bits << 16; }
+
+DEV float exp2_fast(float x) {
+  const float y = exp2f(x);
+  return y < 0x1p-126f ? 0.f : y;
+}
 
 template <class T> DEV T load(const void* p, EMU_AT) {
   T value;

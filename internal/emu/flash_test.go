@@ -1,0 +1,88 @@
+//go:build emu && cgo && linux
+
+package emu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// heads and attention are the structs of attention.cuh.
+type heads struct {
+	data                     Ptr
+	batch, head, row, column int64
+}
+
+type attention struct {
+	q, k, v, y, g, dq, dk, dv heads
+	m, r, dot, scratch        Ptr
+	count                     uint64
+	heads, t, s, d, e, causal uint32
+	scale                     float32
+	_                         uint32
+}
+
+// TestFlashSchedules: the bits of results do not depend on the order of threads and copies. Package ops compares them with
+// float64.
+func TestFlashSchedules(t *testing.T) {
+	first := map[int][]uint16{}
+	number := 0
+	eachBuild(t, func(t *testing.T, d *Driver, _ *rand.Rand) {
+		c := number % 4
+		number++
+		dtype := []kernels.DType{kernels.Float16, kernels.BFloat16}[c%2]
+		z := []attention{{t: 130, s: 150, d: 64, causal: 1}, {t: 40, s: 200, d: 128}, {t: 200, s: 70, d: 64}, {t: 100, s: 100, d: 128, causal: 1}}[c]
+		got := flash(t, d, dtype, &z)
+		if first[c] == nil {
+			first[c] = got
+		}
+		if i := slices.IndexFunc(got, func(x uint16) bool { return x&0x7c00 == 0x7c00 && dtype == kernels.Float16 || x&0x7f80 == 0x7f80 }); i >= 0 {
+			t.Errorf("case %d: number %d is %#x", c, i, got[i])
+		}
+		if !slices.Equal(got, first[c]) {
+			t.Errorf("case %d: results differ from those of another schedule", c)
+		}
+	})
+}
+
+// flash runs all kernels on one head, and returns y, dq, dk and dv.
+func flash(t *testing.T, d *Driver, dtype kernels.DType, z *attention) (all []uint16) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	operand := func(rows uint32) heads {
+		x := make([]uint16, rows*z.d)
+		for i := range x {
+			x[i] = rounded(dtype, float32(r.NormFloat64()))
+		}
+		return heads{upload(t, d, x), 0, 0, int64(z.d), 1}
+	}
+	numbers := func(n uint32) Ptr { return upload(t, d, make([]float32, n)) }
+	padded := (z.t + 63) / 64 * 64
+	z.q, z.k, z.v, z.y, z.g = operand(z.t), operand(z.s), operand(z.s), operand(z.t), operand(z.t)
+	z.dq, z.dk, z.dv = operand(z.t), operand(z.s), operand(z.s)
+	z.m, z.r, z.dot, z.scratch = numbers(z.t), numbers(z.t), numbers(padded), numbers(padded)
+	z.count, z.heads, z.e, z.scale = 1, 1, z.d, 0.125
+	run := func(kind string, n, most uint32, rows int) {
+		t.Helper()
+		f := function(t, d, fmt.Sprint("flash_", kind, z.d, map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]))
+		shared := 2*int(z.d)*rows + 1024
+		must(t, d.Call("cuFuncSetAttribute", f, 8, shared))
+		must(t, d.Launch(f, [3]uint32{(n + most - 1) / most, 1, 1}, [3]uint32{128, 1, 1}, shared, 0, *z))
+	}
+	most := 128 * 64 / z.d
+	run("", z.t, 128, 128+256)
+	run("dot_", padded, 1024/z.d, 0)
+	run("grad_rows_", z.t, most, 2*int(most)+256)
+	run("grad_keys_", z.s, most, 2*int(most)+256)
+	for _, x := range []struct {
+		heads
+		rows uint32
+	}{{z.y, z.t}, {z.dq, z.t}, {z.dk, z.s}, {z.dv, z.s}} {
+		all = append(all, download[uint16](t, d, x.data, int(x.rows*z.d))...)
+	}
+	return all
+}

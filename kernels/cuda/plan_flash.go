@@ -1,0 +1,73 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Of flash.cu.
+const (
+	flashThreads = 128
+	flashStep    = 64 // rows of a tile that passes by
+)
+
+// flashes tells whether the kernels of flash.cu take an attention of elements d: heads of 64 or 128 numbers that lie side
+// by side, at multiples of 16 bytes. They take the largest score before scaling, so the scale must be positive.
+func (z *attention) flashes(d kernels.DType, operands ...*heads) bool {
+	if d == kernels.Float32 || z.d != z.e || z.d != 64 && z.d != 128 || z.s == 0 || !(z.scale > 0 && z.scale <= math.MaxFloat32) {
+		return false
+	}
+	for _, h := range operands {
+		if h.column != 1 || h.data%16 != 0 || (h.batch|h.head|h.row)%8 != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// startFlash begins a launch of blocks for `most` rows or keys of n each. Their shared memory has `rows` rows of an
+// operand.
+func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, rows int) error {
+	blocks := int(z.count) * ((int(n) + most - 1) / most)
+	if blocks == 0 {
+		return nil
+	}
+	if blocks > math.MaxInt32 {
+		return kernels.Errorf(kernels.ErrDevice, c.op, "%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
+	}
+	f, err := c.named("flash_" + kind + itoa(int(z.d)) + "_" + suffixes[d])
+	if err != nil {
+		return err
+	}
+	shared := 0
+	if rows > 0 {
+		shared = 2*int(z.d)*rows + 4*4*flashStep // with l and dot of two tiles
+	}
+	if err := c.launch(f, dim{uint32(blocks), 1, 1}, dim{flashThreads, 1, 1}, shared); err != nil {
+		return err
+	}
+	structure(c, z)
+	return nil
+}
+
+// flashGrad computes l and dot of each row, then dq, then dk and dv.
+func (c *call) flashGrad(z *attention, d kernels.DType) error {
+	rows := roundUp(int(z.t), flashStep)
+	size := 4 * int(z.count) * rows
+	var err error
+	if z.scratch, err = c.scratch(2 * size); err != nil {
+		return err
+	}
+	z.dot = z.scratch + uint64(size)
+	if err := c.startFlash("dot_", d, z, uint32(rows), flashThreads*8/int(z.d), 0); err != nil {
+		return err
+	}
+	most := 128 * 64 / int(z.d)
+	if err := c.startFlash("grad_rows_", d, z, z.t, most, 2*most+4*flashStep); err != nil {
+		return err
+	}
+	return c.startFlash("grad_keys_", d, z, z.s, most, 2*most+4*flashStep)
+}
