@@ -97,7 +97,7 @@ func test(dev *tensor.Device, model nn.Module, set data.Dataset) (float64, error
 		}
 		err = dev.Eval(func(s *tensor.Scope) error {
 			guess := model.Forward(s.In(b.X)).ArgMax(-1)
-			right += guess.Equal(b.Y).Sum().Item()
+			right += guess.Equal(b.Y).To(tensor.Float32).Sum().Item()
 			return nil
 		})
 		if err != nil {
