@@ -50,14 +50,3 @@ func mnemonics(ptx string) []string {
 	}
 	return all
 }
-
-var (
-	label    = regexp.MustCompile(`\$L__BB\d+_`)
-	internal = regexp.MustCompile(`[\w$]*_INTERNAL_[\w$]*`)
-)
-
-// canonical is the text of an entry without what depends on the module around it: the numbers of functions in
-// labels, and the names of variables that are local to a file.
-func canonical(text string) string {
-	return internal.ReplaceAllString(label.ReplaceAllString(text, "$$L_"), "local")
-}
