@@ -36,7 +36,6 @@ var families = []struct{ file, kernels, test string }{
 	{"matmul.cu", "matmul.cu", "TestMatMul"},
 	{"gemm.cu", "gemm.cu", "TestGemm"},
 	{"batch.cuh", "gemm.cu", "TestGemm"},
-	{"flash.cu", "flash.cu", "TestFlash"},
 	{"pointwise.cuh", "", "TestPointwise"},
 	{"index.cuh", "copy.cu", "TestCopyAndFill"},
 }
