@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -508,6 +509,7 @@ func TestAutocastFailedStep(t *testing.T) {
 	dev := open(t)
 	l := nn.NewLinear(3, 3)
 	must(t, nn.Init(dev, l))
+	runtime.GC() // what earlier tests left in the pool, which devices share
 	active, boom := dev.Stats().Memory.Active, errors.New("boom")
 	for range 3 {
 		if err := dev.Step(func(s *tensor.Scope) error {
@@ -517,7 +519,7 @@ func TestAutocastFailedStep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if now := dev.Stats().Memory.Active; now != active || l.Weight.Grad() != nil {
+	if now := dev.Stats().Memory.Active; now > active || l.Weight.Grad() != nil {
 		t.Errorf("failed steps took %d bytes, and left the gradient %v", now-active, l.Weight.Grad())
 	}
 }
