@@ -3,6 +3,7 @@
 package emu
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -404,6 +405,12 @@ func severalBlocks(r *rand.Rand) int {
 // foldBlocks is the number of blocks of the canonical order.
 func foldBlocks(n int) int { return (n + 16383) / 16384 }
 
+// float32s is the parameter of kernels for float32 results at p: where, by what to divide, which type.
+func float32s(p Ptr) []byte {
+	le := binary.LittleEndian
+	return le.AppendUint64(le.AppendUint64(le.AppendUint64(nil, uint64(p)), 0), uint64(f32))
+}
+
 // reduceRows reduces rows, level by level.
 func reduceRows(t *testing.T, d *Driver, kernel uintptr, y, x Ptr, rows, n, step int) {
 	t.Helper()
@@ -412,7 +419,7 @@ func reduceRows(t *testing.T, d *Driver, kernel uintptr, y, x Ptr, rows, n, step
 	if b > 1 {
 		to = upload(t, d, make([]float32, rows*b))
 	}
-	d.each(t, kernel, 32*rows*b, to, x, uint64(rows), uint64(n), uint64(step))
+	d.each(t, kernel, 32*rows*b, float32s(to), x, uint32(f32), uint64(rows), uint64(n), uint64(step))
 	if b > 1 {
 		reduceRows(t, d, kernel, y, to, rows, b, b)
 	}
@@ -434,7 +441,7 @@ func testColumns(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 		to = upload(t, d, make([]float32, count*columns*b))
 	}
 	grid := [3]uint32{uint32(columns+31) / 32, uint32(b), uint32(count)}
-	must(t, d.Launch(function(t, d, name+"_columns_f32"), grid, [3]uint32{256, 1, 1}, 0, 0, to, x.ptr, uint64(columns), uint64(n), uint64(step), uint64(n*step)))
+	must(t, d.Launch(function(t, d, name+"_columns_f32"), grid, [3]uint32{256, 1, 1}, 0, 0, float32s(to), x.ptr, uint32(f32), uint64(columns), uint64(n), uint64(step), uint64(n*step)))
 	if b > 1 {
 		reduceRows(t, d, second, y.ptr, to, count*columns, b, b)
 	}
@@ -458,13 +465,9 @@ func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 	}
 	y := contiguous(t, d, f32, keptShape)
 	run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: axes})
-	pack, suffix := src.AppendShape32, "_strided_f32"
-	if r.IntN(2) == 0 {
-		pack, suffix = src.AppendShape64, "_strided64_f32"
-	}
 	packed := func(shape, strides []int) []byte {
 		sizes, steps := src.Collapse(shape, strides)
-		return pack(nil, sizes, steps...)
+		return src.AppendShape64(nil, sizes, steps...)
 	}
 	results, n := kernels.Count(keptShape), kernels.Count(reducedShape)
 	b := foldBlocks(n)
@@ -472,7 +475,7 @@ func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 	if b > 1 {
 		to = upload(t, d, make([]float32, results*b))
 	}
-	d.each(t, function(t, d, name+suffix), 32*results*b, to, x.first(), uint64(results), uint64(n), packed(keptShape, kept), packed(reducedShape, reduced))
+	d.each(t, function(t, d, name+"_strided_f32"), 32*results*b, float32s(to), x.first(), uint32(f32), uint64(results), uint64(n), packed(keptShape, kept), packed(reducedShape, reduced))
 	if b > 1 {
 		reduceRows(t, d, second, y.ptr, to, results, b, b)
 	}

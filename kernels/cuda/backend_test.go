@@ -295,7 +295,7 @@ func TestNoKernel(t *testing.T) {
 		dtype kernels.DType
 		want  string
 	}{
-		{kernels.Op{Name: "softmax"}, kernels.Float16, "softmax: device cuda:0 (Fake GPU) has no kernel for this operation on float16"},
+		{kernels.Op{Name: "attention"}, kernels.Float64, "attention: device cuda:0 (Fake GPU) has no kernel for this operation on float64"},
 		{kernels.Op{Name: "plus", Kernel: "add"}, kernels.BFloat16, "plus: device cuda:0 (Fake GPU) has no kernel for this operation on bfloat16: load: this build has no kernel add_bf16"},
 	} {
 		a := vector(m, 0, 1)
@@ -639,7 +639,7 @@ func TestLaunchAllocatesNothing(t *testing.T) {
 // launches are launches of several kinds, for kernels that the fake driver has by name only.
 func launches(t testing.TB) []*kernels.Launch {
 	fakeImages(t)
-	symbols := []string{"noop_f32", "pointwise", "matmul_f32", "matmul_large_f32", "sum_rows_f32", "sum_columns_f32", "sum_strided64_f32", "divide_f32",
+	symbols := []string{"noop_f32", "pointwise", "matmul_f32", "matmul_large_f32", "sum_rows_f32", "sum_columns_f32", "sum_strided_f32",
 		"softmax_fwd_short_f32", "softmax_fwd_long_f32", "norm_f32", "copy_b4", "select_b16"}
 	fakeLibrary(t, &image{family: "kinds", target: "sm_90", symbols: symbols, code: coded("fake " + strings.Join(symbols, " "))})
 	shaped := func(shape ...int) kernels.Arg {

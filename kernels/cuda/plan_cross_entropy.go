@@ -5,8 +5,8 @@ package cuda
 import "github.com/weft-ml/weft/kernels"
 
 func init() {
-	families["cross_entropy"] = planCrossEntropy
-	families["cross_entropy_grad"] = planCrossEntropyGrad
+	everyType["cross_entropy"] = planCrossEntropy
+	everyType["cross_entropy_grad"] = planCrossEntropyGrad
 }
 
 // The reductions of losses, l.Ints[1]; l.Ints[0] marks rows to leave out and l.Floats[0] is the label smoothing.
@@ -51,59 +51,64 @@ func planCrossEntropy(c *call, _ *kernel, l *kernels.Launch) error {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
 	count, classes := extent(x, axes)
-	loss := c.address(&l.Out[0])
-	var room uint64
+	number := numberOf(x.DType)
+	y := c.resultOf(&l.Out[0])
+	losses, sum, counted := y, y, uint64(0)
 	if l.Ints[1] != lossNone {
-		var err error
-		if room, err = c.scratch(countBytes + roundUp(4*count, countBytes) + partialBytes(1, count)); err != nil {
+		room, err := c.scratch(2*countBytes + roundUp(number.Size()*count, countBytes) + partialBytes(number, 1, count))
+		if err != nil {
 			return err
 		}
-		loss = room + countBytes
+		counted = room
+		losses = result{to: room + 2*countBytes, dtype: uint64(number)}
+		if l.Ints[1] == lossMean {
+			sum = result{to: room + countBytes, dtype: uint64(number)}
+		}
 	}
 	if count > 0 {
-		if err := c.startRows("cross_entropy_rows_f32", count, classes); err != nil {
+		if err := c.startRows("cross_entropy_rows", x.DType, count, classes); err != nil {
 			return err
 		}
-		arg(c, loss)
+		structure(c, &losses)
 		c.pointer(&l.Out[1])
 		c.pointer(&l.Out[2])
 		c.rows(x, axes)
 		c.targets(l, classes)
 		arg(c, uint64(count))
-		arg(c, float32(l.Floats[0]))
+		arg(c, l.Floats[0])
 	}
 	if l.Ints[1] == lossNone {
 		return nil
 	}
-	y := c.address(&l.Out[0])
-	if err := c.sumOf(y, loss, count, loss+uint64(roundUp(4*count, countBytes))); err != nil || l.Ints[1] == lossSum {
+	if err := c.sumOf(sum, losses.to, number, count, losses.to+uint64(roundUp(number.Size()*count, countBytes))); err != nil || l.Ints[1] == lossSum {
 		return err
 	}
-	if err := c.countTargets(l, room, count, classes); err != nil {
+	if err := c.countTargets(l, counted, count, classes); err != nil {
 		return err
 	}
-	if err := c.start("cross_entropy_mean_f32", dim{1, 1, 1}, 32); err != nil {
+	if err := c.start("cross_entropy_mean_"+reader(number), dim{1, 1, 1}, 32); err != nil {
 		return err
 	}
-	arg(c, y)
-	arg(c, room)
+	structure(c, &y)
+	arg(c, sum.to)
+	arg(c, counted)
 	return nil
 }
 
 // sumOf adds n numbers side by side.
-func (c *call) sumOf(y, x uint64, n int, room uint64) error {
+func (c *call) sumOf(y result, x uint64, number kernels.DType, n int, room uint64) error {
 	if n == 0 {
 		return c.fill(y, 0, 1)
 	}
 	folds := (n + foldBlock - 1) / foldBlock
 	to := y
 	if folds > 1 {
-		to = room
+		to = result{to: room, dtype: uint64(number)}
 	}
-	if err := c.foldRows("sum", to, x, 1, n, n); err != nil {
+	if err := c.foldRows("sum", to, x, number, 1, n, n); err != nil {
 		return err
 	}
-	return c.upperLevels("sum", y, to, 1, folds)
+	return c.upperLevels("sum", y, to.to, number, 1, folds)
 }
 
 // planCrossEntropyGrad is the gradient for the logits. The operands are logits, targets, max, sum and the gradient of
@@ -125,11 +130,9 @@ func planCrossEntropyGrad(c *call, _ *kernel, l *kernels.Launch) error {
 			return err
 		}
 	}
-	if err := c.startRows("cross_entropy_grad_f32", count, classes); err != nil {
+	if err := c.startRows("cross_entropy_grad", x.DType, count, classes); err != nil {
 		return err
 	}
-	smoothing := float32(l.Floats[0])
-	off := smoothing / float32(classes)
 	each := uint32(0)
 	if l.Ints[1] == lossNone {
 		each = 1
@@ -143,7 +146,6 @@ func planCrossEntropyGrad(c *call, _ *kernel, l *kernels.Launch) error {
 	arg(c, counted)
 	arg(c, uint64(count))
 	arg(c, each)
-	arg(c, off)
-	arg(c, (1-smoothing)+off)
+	arg(c, l.Floats[0])
 	return nil
 }

@@ -5,10 +5,10 @@ package cuda
 import "github.com/weft-ml/weft/kernels"
 
 func init() {
-	families["layer_norm"] = planNorm
-	families["rms_norm"] = planNorm
-	families["layer_norm_grad"] = planNormGrad
-	families["rms_norm_grad"] = planNormGrad
+	everyType["layer_norm"] = planNorm
+	everyType["rms_norm"] = planNorm
+	everyType["layer_norm_grad"] = planNormGrad
+	everyType["rms_norm_grad"] = planNormGrad
 }
 
 // planNorm normalises rows, the last l.Ints[0] axes. Layer norm has the results y, mean and rstd, RMS norm has no mean.
@@ -19,7 +19,7 @@ func planNorm(c *call, _ *kernel, l *kernels.Launch) error {
 	if count == 0 {
 		return nil
 	}
-	if err := c.startRows("norm_f32", count, n); err != nil {
+	if err := c.startRows("norm", x.DType, count, n); err != nil {
 		return err
 	}
 	mean := uint64(0)
@@ -34,7 +34,7 @@ func planNorm(c *call, _ *kernel, l *kernels.Launch) error {
 	c.parameter(l, 2)
 	arg(c, uint64(count))
 	arg(c, uint32(n))
-	arg(c, float32(l.Floats[0]))
+	arg(c, l.Floats[0])
 	return nil
 }
 
@@ -58,7 +58,7 @@ func planNormGrad(c *call, _ *kernel, l *kernels.Launch) error {
 		rstd = 3
 	}
 	if l.Ints[1] == 1 && count*n > 0 {
-		if err := c.startRows("norm_grad_f32", count, n); err != nil {
+		if err := c.startRows("norm_grad", x.DType, count, n); err != nil {
 			return err
 		}
 		c.pointer(&l.Out[0])
@@ -67,13 +67,13 @@ func planNormGrad(c *call, _ *kernel, l *kernels.Launch) error {
 		arg(c, uint64(count))
 		arg(c, uint32(n))
 	}
-	var wanted [2]uint64 // dweight, dbias
+	var wanted [2]result // dweight, dbias
 	for k := range l.Ints[2:] {
 		if l.Ints[2+k] == 1 {
-			wanted[k] = c.address(&l.Out[1+k])
+			wanted[k] = c.resultOf(&l.Out[1+k])
 		}
 	}
-	if n == 0 || wanted == [2]uint64{} {
+	if n == 0 || wanted == [2]result{} {
 		return nil
 	}
 	return c.normParameters(l, axes, rstd, count, n, wanted)
@@ -92,11 +92,11 @@ func (c *call) normOperands(l *kernels.Launch, axes []int, rstd int) {
 }
 
 // normParameters computes dweight and dbias where they are wanted.
-func (c *call) normParameters(l *kernels.Launch, axes []int, rstd, count, n int, wanted [2]uint64) error {
+func (c *call) normParameters(l *kernels.Launch, axes []int, rstd, count, n int, wanted [2]result) error {
 	if count == 0 {
-		for _, to := range wanted {
-			if to != 0 {
-				if err := c.fill(to, 0, n); err != nil {
+		for _, y := range wanted {
+			if y.to != 0 {
+				if err := c.fill(y, 0, n); err != nil {
 					return err
 				}
 			}
@@ -107,24 +107,26 @@ func (c *call) normParameters(l *kernels.Launch, axes []int, rstd, count, n int,
 	if folds > maxGridOther {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "%d rows; kernels on %s take %d", count, c.b.Name(), maxGridOther*foldBlock)
 	}
+	number := numberOf(l.In[1].DType)
 	to := wanted
-	size := partialBytes(n, count)
 	if folds > 1 {
+		size := partialBytes(number, n, count)
 		room, err := c.scratch(2 * size)
 		if err != nil {
 			return err
 		}
 		for k := range to {
-			if to[k] != 0 {
-				to[k] = room + uint64(k*size)
+			if to[k].to != 0 {
+				to[k] = result{to: room + uint64(k*size), dtype: uint64(number)}
 			}
 		}
 	}
-	if err := c.start("norm_parameters_f32", dim{uint32((n + foldColumns - 1) / foldColumns), uint32(folds), 1}, foldThreads); err != nil {
+	symbol := "norm_parameters_" + reader(l.In[1].DType)
+	if err := c.start(symbol, dim{uint32((n + foldColumns - 1) / foldColumns), uint32(folds), 1}, foldThreads); err != nil {
 		return err
 	}
-	arg(c, to[0])
-	arg(c, to[1])
+	structure(c, &to[0])
+	structure(c, &to[1])
 	c.normOperands(l, axes, rstd)
 	arg(c, uint64(count))
 	arg(c, uint32(n))
@@ -132,8 +134,8 @@ func (c *call) normParameters(l *kernels.Launch, axes []int, rstd, count, n int,
 		return nil
 	}
 	for k := range wanted {
-		if wanted[k] != 0 {
-			if err := c.upperLevels("sum", wanted[k], to[k], n, folds); err != nil {
+		if wanted[k].to != 0 {
+			if err := c.upperLevels("sum", wanted[k], to[k].to, number, n, folds); err != nil {
 				return err
 			}
 		}

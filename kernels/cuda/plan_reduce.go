@@ -10,11 +10,13 @@ import (
 )
 
 func init() {
-	families["sum"] = reductionPlan("sum", 0)
-	families["prod"] = reductionPlan("prod", 1)
-	families["max"] = reductionPlan("max", math.Inf(-1))
-	families["min"] = reductionPlan("min", math.Inf(1))
-	families["mean"] = planMean
+	everyType["sum"] = reductionPlan("sum", 0)
+	everyType["prod"] = reductionPlan("prod", 1)
+	everyType["max"] = reductionPlan("max", math.Inf(-1))
+	everyType["min"] = reductionPlan("min", math.Inf(1))
+	everyType["any"] = reductionPlan("any", 0)
+	everyType["all"] = reductionPlan("all", 1)
+	everyType["mean"] = planMean
 }
 
 // Of reduce.cuh and reduce.cu.
@@ -26,35 +28,48 @@ const (
 	maxGridOther = 65535 // blocks in the second and third dimension of a grid
 )
 
+// result is the struct Result of element.cuh: where kernels put results, divided by divisor if that is not 0.
+type result struct {
+	to, divisor uint64
+	dtype       uint64
+}
+
+// resultOf is operand a as a result.
+func (c *call) resultOf(a *kernels.Arg) result {
+	return result{to: c.address(a), dtype: uint64(a.DType)}
+}
+
+// numberOf is the type that reductions of elements of type d compute with.
+func numberOf(d kernels.DType) kernels.DType {
+	switch {
+	case d == kernels.Float64:
+		return d
+	case d.IsFloat():
+		return kernels.Float32
+	}
+	return kernels.Int64
+}
+
+// reader ends the symbols of kernels that read elements of type d.
+func reader(d kernels.DType) string {
+	if d.IsFloat() {
+		return suffixes[d]
+	}
+	return "integer"
+}
+
 // reductionPlan reduces the axes l.Ints of the operand; start is the result for no elements.
 func reductionPlan(name string, start float64) plan {
 	return func(c *call, _ *kernel, l *kernels.Launch) error {
-		return c.reduce(name, float32(start), c.address(&l.Out[0]), &l.In[0], l.Ints)
+		return c.reduce(name, start, c.resultOf(&l.Out[0]), &l.In[0], l.Ints)
 	}
 }
 
-// planMean is a sum and a division.
+// planMean is a sum whose results are divided.
 func planMean(c *call, _ *kernel, l *kernels.Launch) error {
-	to := c.address(&l.Out[0])
-	if err := c.reduce("sum", 0, to, &l.In[0], l.Ints); err != nil {
-		return err
-	}
-	results := l.Out[0].Len()
-	return c.divide(to, results, float32(l.In[0].Len()/max(1, results)))
-}
-
-// divide divides n numbers by one.
-func (c *call) divide(at uint64, n int, by float32) error {
-	if n == 0 {
-		return nil
-	}
-	if err := c.start("divide_f32", blocks(n, foldThreads), foldThreads); err != nil {
-		return err
-	}
-	arg(c, at)
-	arg(c, uint64(n))
-	arg(c, by)
-	return nil
+	y := c.resultOf(&l.Out[0])
+	y.divisor = uint64(l.In[0].Len() / max(1, l.Out[0].Len()))
+	return c.reduce("sum", math.NaN(), y, &l.In[0], l.Ints)
 }
 
 // named returns a kernel.
@@ -85,8 +100,8 @@ func (c *call) scratch(n int) (uint64, error) {
 	return uint64(c.b.at(c.op, c.spare, 0, n)), nil
 }
 
-// reduce folds the elements of x along axes into to, which is contiguous; name is that of the kernels' family.
-func (c *call) reduce(name string, start float32, to uint64, x *kernels.Arg, axes []int) error {
+// reduce folds the elements of x along axes into y, which is contiguous; name is that of the kernels' family.
+func (c *call) reduce(name string, start float64, y result, x *kernels.Arg, axes []int) error {
 	var r reduction
 	r.describe(x, axes)
 	results := r.results()
@@ -94,84 +109,102 @@ func (c *call) reduce(name string, start float32, to uint64, x *kernels.Arg, axe
 	case results == 0:
 		return nil
 	case r.n == 0:
-		return c.fill(to, math.Float32bits(start), results)
+		return c.fill(y, start, results)
 	}
 	n := (r.n + foldBlock - 1) / foldBlock
-	dst := to
+	number := numberOf(x.DType)
+	if name == "any" || name == "all" {
+		number = kernels.Int64
+	}
+	dst := y
 	if n > 1 {
-		var err error
-		if dst, err = c.scratch(partialBytes(results, r.n)); err != nil {
+		room, err := c.scratch(partialBytes(number, results, r.n))
+		if err != nil {
 			return err
 		}
+		dst = result{to: room, dtype: uint64(number)}
 	}
-	if err := c.firstLevel(name, dst, c.address(x), &r, n); err != nil {
+	if err := c.firstLevel(name, dst, x, &r, n); err != nil {
 		return err
 	}
-	return c.upperLevels(name, to, dst, results, n)
+	return c.upperLevels(name, y, dst.to, number, results, n)
 }
 
-// upperLevels reduces rows of n results of blocks, at from, until one is left of each; those in between follow them.
-func (c *call) upperLevels(name string, to, from uint64, results, n int) error {
+// foldSymbol is a kernel of a family that folds elements of type d, some way.
+func foldSymbol(name, way string, d kernels.DType) string {
+	suffix := reader(d)
+	if name == "any" || name == "all" {
+		suffix = "truth"
+	}
+	return name + "_" + way + "_" + suffix
+}
+
+// upperLevels reduces rows of n results of blocks, numbers at from, until one is left of each; those in between follow
+// them.
+func (c *call) upperLevels(name string, y result, from uint64, number kernels.DType, results, n int) error {
 	for n > 1 {
 		count := n
 		n = (n + foldBlock - 1) / foldBlock
-		dst := to
+		dst := y
 		if n > 1 {
-			dst = from + uint64(4*results*count)
+			dst = result{to: from + uint64(number.Size()*results*count), dtype: uint64(number)}
 		}
-		if err := c.foldRows(name, dst, from, results, count, count); err != nil {
+		if err := c.foldRows(name, dst, from, number, results, count, count); err != nil {
 			return err
 		}
-		from = dst
+		from = dst.to
 	}
 	return nil
 }
 
-// partialBytes is the memory for the partial results of reductions of n elements each.
-func partialBytes(results, n int) (size int) {
+// partialBytes is the memory for the partial results, numbers, of reductions of n elements each.
+func partialBytes(number kernels.DType, results, n int) (size int) {
 	for n > foldBlock {
 		n = (n + foldBlock - 1) / foldBlock
-		size += 4 * results * n
+		size += number.Size() * results * n
 	}
 	return size
 }
 
-// fill sets n elements of 4 bytes.
-func (c *call) fill(to uint64, bits uint32, n int) error {
-	if err := c.start("set_f32", blocks(n, foldThreads), foldThreads); err != nil {
+// fill sets n results to a value.
+func (c *call) fill(y result, value float64, n int) error {
+	d := kernels.DType(y.dtype)
+	if err := c.each(sized("fill", d.Size()), (n*d.Size()+15)/16); err != nil {
 		return err
 	}
-	arg(c, to)
-	arg(c, bits)
+	arg(c, y.to)
+	c.element(d, value)
 	arg(c, uint64(n))
 	return nil
 }
 
-// firstLevel reduces blocks of the operand at x to y [results blocks].
-func (c *call) firstLevel(name string, y, x uint64, r *reduction, n int) error {
+// firstLevel reduces blocks of the operand x to y [results blocks].
+func (c *call) firstLevel(name string, y result, x *kernels.Arg, r *reduction, n int) error {
 	results := r.results()
 	columns, matrices, between := r.columns()
 	switch {
 	case r.inRows() && r.kept.rank <= 1:
-		return c.foldRows(name, y, x, results, r.n, r.kept.strides[0])
+		return c.foldRows(name, y, c.address(x), x.DType, results, r.n, r.kept.strides[0])
 	case columns > 0 && n <= maxGridOther && matrices <= maxGridOther:
 		grid := dim{uint32((columns + foldColumns - 1) / foldColumns), uint32(n), uint32(matrices)}
-		if err := c.start(name+"_columns_f32", grid, foldThreads); err != nil {
+		if err := c.start(foldSymbol(name, "columns", x.DType), grid, foldThreads); err != nil {
 			return err
 		}
-		arg(c, y)
-		arg(c, x)
+		structure(c, &y)
+		c.pointer(x)
+		arg(c, uint32(x.DType))
 		arg(c, uint64(columns))
 		arg(c, uint64(r.n))
 		arg(c, uint64(r.reduced.strides[0]))
 		arg(c, uint64(between))
 		return nil
 	}
-	if err := c.start(name+"_strided64_f32", blocks(results*n, foldWarps), foldThreads); err != nil {
+	if err := c.start(foldSymbol(name, "strided", x.DType), blocks(results*n, foldWarps), foldThreads); err != nil {
 		return err
 	}
-	arg(c, y)
-	arg(c, x)
+	structure(c, &y)
+	c.pointer(x)
+	arg(c, uint32(x.DType))
 	arg(c, uint64(results))
 	arg(c, uint64(r.n))
 	c.axes(&r.kept)
@@ -179,13 +212,14 @@ func (c *call) firstLevel(name string, y, x uint64, r *reduction, n int) error {
 	return nil
 }
 
-// foldRows reduces blocks of rows of n elements side by side, the rows step apart.
-func (c *call) foldRows(name string, y, x uint64, results, n, step int) error {
-	if err := c.start(name+"_rows_f32", blocks(results*((n+foldBlock-1)/foldBlock), foldWarps), foldThreads); err != nil {
+// foldRows reduces blocks of rows of n elements of type d side by side, the rows step apart.
+func (c *call) foldRows(name string, y result, x uint64, d kernels.DType, results, n, step int) error {
+	if err := c.start(foldSymbol(name, "rows", d), blocks(results*((n+foldBlock-1)/foldBlock), foldWarps), foldThreads); err != nil {
 		return err
 	}
-	arg(c, y)
+	structure(c, &y)
 	arg(c, x)
+	arg(c, uint32(d))
 	arg(c, uint64(results))
 	arg(c, uint64(n))
 	arg(c, uint64(step))

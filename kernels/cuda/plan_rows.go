@@ -6,17 +6,17 @@ import "github.com/weft-ml/weft/kernels"
 
 // The operations of rows.cu, norm.cu and cross_entropy.cu.
 func init() {
-	families["softmax"] = planSoftmax
-	families["softmax_grad"] = alongAxis("softmax_grad_f32")
-	families["log_softmax"] = alongAxis("log_softmax_f32")
-	families["log_softmax_grad"] = alongAxis("log_softmax_grad_f32")
-	families["logsumexp"] = planLogSumExp
-	families["var"] = planVar
-	families["argmax"] = planPlaceOf("argmax_f32")
-	families["argmin"] = planPlaceOf("argmin_f32")
-	families["max_index"] = planPlaceOf("argmax_f32")
-	families["min_index"] = planPlaceOf("argmin_f32")
-	families["cumsum"] = planCumSum
+	everyType["softmax"] = planSoftmax
+	everyType["softmax_grad"] = alongAxis("softmax_grad")
+	everyType["log_softmax"] = alongAxis("log_softmax")
+	everyType["log_softmax_grad"] = alongAxis("log_softmax_grad")
+	everyType["logsumexp"] = planLogSumExp
+	everyType["var"] = planVar
+	everyType["argmax"] = planPlaceOf("argmax")
+	everyType["argmin"] = planPlaceOf("argmin")
+	everyType["max_index"] = planPlaceOf("argmax")
+	everyType["min_index"] = planPlaceOf("argmin")
+	everyType["cumsum"] = planCumSum
 }
 
 const (
@@ -29,13 +29,14 @@ const (
 type rows struct {
 	data           uint64
 	rows, elements shape64
+	dtype          uint64
 }
 
 // rowsOf describes a, the elements of a row being those along the given axes.
 func (c *call) rowsOf(a *kernels.Arg, axes []int) rows {
 	var r reduction
 	r.describe(a, axes)
-	return rows{c.address(a), r.kept.shape64(), r.reduced.shape64()}
+	return rows{c.address(a), r.kept.shape64(), r.reduced.shape64(), uint64(a.DType)}
 }
 
 // rows appends an operand as rowsOf describes it.
@@ -49,12 +50,12 @@ func lastAxes(a *kernels.Arg, k int) []int { return allAxes[len(a.Shape)-k : len
 
 var allAxes = [kernels.MaxDims]int{0, 1, 2, 3, 4, 5, 6, 7}
 
-// startRows begins a launch with a warp for each row of n elements.
-func (c *call) startRows(symbol string, rows, n int) error {
+// startRows begins a launch with a warp for each row of n elements of type d.
+func (c *call) startRows(name string, d kernels.DType, rows, n int) error {
 	if n >= maxRow {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "rows of %d elements; kernels on %s take fewer than %d", n, c.b.Name(), maxRow)
 	}
-	return c.start(symbol, blocks(rows, rowWarps), rowThreads)
+	return c.start(name+"_"+reader(d), blocks(rows, rowWarps), rowThreads)
 }
 
 // extent is the number of rows of a along the given axes and their length.
@@ -72,14 +73,14 @@ func extent(a *kernels.Arg, axes []int) (rows, n int) {
 }
 
 // alongAxis is the plan of kernels with the parameters (result, operands..., rows, n).
-func alongAxis(symbol string) plan {
+func alongAxis(name string) plan {
 	return func(c *call, _ *kernel, l *kernels.Launch) error {
 		axes := l.Ints[:1]
 		count, n := extent(&l.Out[0], axes)
 		if count*n == 0 {
 			return nil
 		}
-		if err := c.startRows(symbol, count, n); err != nil {
+		if err := c.startRows(name, l.In[0].DType, count, n); err != nil {
 			return err
 		}
 		c.rows(&l.Out[0], axes)
@@ -92,7 +93,7 @@ func alongAxis(symbol string) plan {
 	}
 }
 
-var softmaxRows = alongAxis("softmax_rows_f32")
+var softmaxRows = alongAxis("softmax_rows")
 
 // Of softmax.cu.
 const (
@@ -108,14 +109,15 @@ func planSoftmax(c *call, k *kernel, l *kernels.Launch) error {
 	x.describe(&l.In[0], l.Ints[:1])
 	y.describe(&l.Out[0], l.Ints[:1])
 	count := x.results()
-	if !x.inRows() || !y.inRows() || x.kept.rank > 1 || y.kept.rank > 1 || x.n >= maxRow || x.n*count == 0 {
+	if l.In[0].DType == kernels.Float64 || !x.inRows() || !y.inRows() || x.kept.rank > 1 || y.kept.rank > 1 || x.n >= maxRow || x.n*count == 0 {
 		return softmaxRows(c, k, l)
 	}
+	suffix := "_" + reader(l.In[0].DType)
 	if x.n <= shortRow {
-		if err := c.start("softmax_fwd_short_f32", blocks(count, shortRowWarps), shortRowsThreads); err != nil {
+		if err := c.start("softmax_fwd_short"+suffix, blocks(count, shortRowWarps), shortRowsThreads); err != nil {
 			return err
 		}
-	} else if err := c.start("softmax_fwd_long_f32", dim{uint32(count), 1, 1}, longRowThreads); err != nil {
+	} else if err := c.start("softmax_fwd_long"+suffix, dim{uint32(count), 1, 1}, longRowThreads); err != nil {
 		return err
 	}
 	c.pointer(&l.Out[0])
@@ -129,43 +131,54 @@ func planSoftmax(c *call, k *kernel, l *kernels.Launch) error {
 	return nil
 }
 
-// startResults begins a launch of a kernel with the parameters (results..., x, rows, n, ...), and appends the results.
-func (c *call) startResults(symbol string, l *kernels.Launch, axes []int, results ...uint64) error {
-	count, n := extent(&l.In[0], axes)
-	if err := c.startRows(symbol, count, n); err != nil {
+// startResults begins a launch of a kernel with the parameters (..., x, rows, n, ...), of which the caller appends the
+// first by results.
+func (c *call) startResults(name string, l *kernels.Launch, axes []int, results func()) error {
+	x := &l.In[0]
+	count, n := extent(x, axes)
+	if err := c.startRows(name, x.DType, count, n); err != nil {
 		return err
 	}
-	for _, r := range results {
-		arg(c, r)
-	}
-	c.rows(&l.In[0], axes)
+	results()
+	c.rows(x, axes)
 	arg(c, uint64(count))
 	arg(c, uint32(n))
 	return nil
 }
 
+// firstResult appends the first result as a struct Result.
+func (c *call) firstResult(l *kernels.Launch) func() {
+	return func() {
+		y := c.resultOf(&l.Out[0])
+		structure(c, &y)
+	}
+}
+
 func planLogSumExp(c *call, _ *kernel, l *kernels.Launch) error {
-	return c.startResults("logsumexp_f32", l, l.Ints, c.address(&l.Out[0]))
+	return c.startResults("logsumexp", l, l.Ints, c.firstResult(l))
 }
 
 // planVar divides by the number of elements less the correction.
 func planVar(c *call, _ *kernel, l *kernels.Launch) error {
-	if err := c.startResults("var_f32", l, l.Ints, c.address(&l.Out[0])); err != nil {
+	if err := c.startResults("var", l, l.Ints, c.firstResult(l)); err != nil {
 		return err
 	}
 	_, n := extent(&l.In[0], l.Ints)
-	arg(c, float32(max(0, float64(n)-l.Floats[0])))
+	arg(c, max(0, float64(n)-l.Floats[0]))
 	return nil
 }
 
 // planPlaceOf finds places, the last result, and if there are two the elements there, the first.
-func planPlaceOf(symbol string) plan {
+func planPlaceOf(name string) plan {
 	return func(c *call, _ *kernel, l *kernels.Launch) error {
-		values := uint64(0)
-		if len(l.Out) == 2 {
-			values = c.address(&l.Out[0])
-		}
-		return c.startResults(symbol, l, l.Ints, c.address(&l.Out[len(l.Out)-1]), values)
+		return c.startResults(name, l, l.Ints, func() {
+			c.pointer(&l.Out[len(l.Out)-1])
+			if len(l.Out) == 2 {
+				c.firstResult(l)()
+			} else {
+				structure(c, &result{})
+			}
+		})
 	}
 }
 
@@ -176,7 +189,7 @@ func planCumSum(c *call, _ *kernel, l *kernels.Launch) error {
 	if count*n == 0 {
 		return nil
 	}
-	if err := c.start("cumsum_f32", blocks(count, rowThreads), rowThreads); err != nil {
+	if err := c.start("cumsum_"+reader(l.In[0].DType), blocks(count, rowThreads), rowThreads); err != nil {
 		return err
 	}
 	c.rows(&l.Out[0], axes)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
@@ -76,6 +77,8 @@ func bits(y *tensor.Tensor) (v []uint64) {
 		for _, x := range tensor.ToSlice[int64](y) {
 			v = append(v, uint64(x))
 		}
+	case tensor.Int32, tensor.Uint8:
+		return bits(y.To(tensor.Int64))
 	case tensor.Bool:
 		for _, x := range tensor.ToSlice[bool](y) {
 			if x {
@@ -269,6 +272,85 @@ func TestPointwiseSamples(t *testing.T) {
 				}
 				return append(one(y), gradients(y.Sum(), x...)...)
 			})
+		}
+	}
+}
+
+// reductions are the operations along axes that integers and truth values have.
+var reductions = map[string]func(x *tensor.Tensor, axes ...int) *tensor.Tensor{
+	"sum": (*tensor.Tensor).Sum, "mean": (*tensor.Tensor).Mean, "prod": (*tensor.Tensor).Prod,
+	"max": (*tensor.Tensor).Max, "min": (*tensor.Tensor).Min, "any": (*tensor.Tensor).Any, "all": (*tensor.Tensor).All,
+	"argmax": func(x *tensor.Tensor, axes ...int) *tensor.Tensor { return x.ArgMax(axes[0]) },
+	"argmin": func(x *tensor.Tensor, axes ...int) *tensor.Tensor { return x.ArgMin(axes[0]) },
+	"cumsum": func(x *tensor.Tensor, axes ...int) *tensor.Tensor { return x.CumSum(axes[0]) },
+	"max_index": func(x *tensor.Tensor, axes ...int) *tensor.Tensor {
+		v, i := x.MaxIndex(axes[0])
+		return v.To(tensor.Int64).Scale(100000).Add(i)
+	},
+}
+
+// TestIntegerReductions: rows, columns and everything, of integers and truth values; any and all of every type.
+func TestIntegerReductions(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	all := []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool, tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
+	for _, shape := range [][]int{{1, 1}, {3, 37}, {2, 16400}, {70, 33}} {
+		x := tensor.Uniform(3, -2, 2, shape...).Mul(tensor.Uniform(4, 0, 60, shape...)).Trunc()
+		for _, d := range all {
+			in := []*tensor.Tensor{x.Abs().To(d)}
+			if d != tensor.Uint8 {
+				in[0] = x.To(d)
+			}
+			for name, f := range reductions {
+				if d.IsFloat() && name != "any" && name != "all" {
+					continue
+				}
+				same(t, cpu, gpu, fmt.Sprint(name, " of ", d, " ", shape), in, func(x []*tensor.Tensor) []*tensor.Tensor {
+					y := []*tensor.Tensor{f(x[0], 0), f(x[0], 1), f(x[0].Transpose(0, 1), 0)}
+					switch name {
+					case "argmax", "argmin", "max_index", "cumsum":
+						return y
+					}
+					return append(y, f(x[0]), f(x[0].Slice(1, 0, shape[1], 2)))
+				})
+			}
+		}
+	}
+}
+
+// TestFloat64Rows: the samples of the rows on float64. Sums have another order there, and functions are CUDA's own.
+func TestFloat64Rows(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for _, op := range tensor.Ops() {
+		if !slices.Contains(reduced, op.Name) || strings.HasPrefix(op.Name, "attention") { // which has no kernels for float64
+			continue
+		}
+		for k, s := range op.AllSamples() {
+			in := data(s)
+			for i, x := range in {
+				if x.DType() == tensor.Float32 {
+					in[i] = x.To(tensor.Float64)
+				}
+			}
+			var results [2][]float64
+			for i, dev := range []*tensor.Device{cpu, gpu} {
+				err := dev.Step(func(scope *tensor.Scope) error {
+					var x []*tensor.Tensor
+					for _, v := range in {
+						x = append(x, scope.In(v))
+					}
+					results[i] = tensor.ToSlice[float64](s.Call(x).To(tensor.Float64))
+					return nil
+				})
+				if err != nil {
+					t.Fatalf("%s %d %s on %s: %v", op.Name, k, s.Name, dev.Name(), err)
+				}
+			}
+			for i, want := range results[0] {
+				// Results are about 1; sums of a few terms and functions are a few units of 2^-52 off.
+				if got := results[1][i]; !(math.Abs(got-want) <= 0x1p-48*max(1, math.Abs(want))) && !(got != got && want != want) {
+					t.Errorf("%s %d %s: element %d is %v, want %v", op.Name, k, s.Name, i, got, want)
+				}
+			}
 		}
 	}
 }

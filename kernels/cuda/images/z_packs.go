@@ -31,8 +31,6 @@ var (
 	packReduce []byte
 	//go:embed rows.pack
 	packRows []byte
-	//go:embed scale.pack
-	packScale []byte
 	//go:embed softmax.pack
 	packSoftmax []byte
 )
@@ -51,6 +49,5 @@ var packs = map[string][]byte{
 	"random":        packRandom,
 	"reduce":        packReduce,
 	"rows":          packRows,
-	"scale":         packScale,
 	"softmax":       packSoftmax,
 }

@@ -20,37 +20,65 @@ struct Targets {
 
 // target_of is the class of row r, -1 for a row to leave out, as is one whose target is no class.
 DEV int64_t target_of(const Targets& t, uint64_t r) {
-  const int64_t k = integer(t.places.data, t.bytes, place(t.places.rows, r));
+  const int64_t k = index_value(t.places.data, t.bytes, place(t.places.rows, r));
   if (k == t.ignore) return -1;
   if (k >= 0 && k < t.classes) return k;
   report(t.report, r, k);
   return -1;
 }
 
-}  // namespace
-
 // The loss, m and s of each row.
-KERNEL(cross_entropy_rows_f32, kRowThreads, 4)(float* loss, float* most, float* sums, Rows x_, Targets targets, uint64_t rows, float smoothing) {
+template <class T, class N = typename NumberOf<T>::Type>
+DEV void losses(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows, double smoothing) {
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
-  const Row<const float> x(x_, r);
-  const float m = row_fold<Max>(n, [&](uint32_t i) { return x[i]; });
-  const float s = row_fold<Sum>(n, [&](uint32_t i) { return f32_exp(__fsub_rn(x[i], m)); });
-  float spread = 0.f;
-  if (smoothing > 0) spread = __fdiv_rn(row_fold<Sum>(n, [&](uint32_t i) { return __fsub_rn(x[i], m); }), __uint2float_rn(n));
+  const Row<T> x(x_, r);
+  const N m = row_fold<Max, N>(n, [&](uint32_t i) { return x[i]; });
+  const N s = row_fold<Sum, N>(n, [&](uint32_t i) { return num::exp(num::sub(x[i], m)); });
+  const N e = (N)smoothing;
+  N spread = 0;
+  if (e > 0) spread = num::div(row_fold<Sum, N>(n, [&](uint32_t i) { return num::sub(x[i], m); }), (N)n);
   if (threadIdx.x % 32) return;
   most[r] = m;
   sums[r] = s;
   const int64_t k = target_of(targets, r);
   if (k < 0) {
-    loss[r] = 0.f;
+    put(loss, r, N(0));
     return;
   }
-  const float log = f32_log(s), own = __fsub_rn(log, __fsub_rn(x[(uint32_t)k], m));
-  loss[r] = smoothing > 0 ? __fadd_rn(__fmul_rn(__fsub_rn(1.f, smoothing), own), __fmul_rn(smoothing, __fsub_rn(log, spread))) : own;
+  const N log = num::log(s), own = num::sub(log, num::sub(x[(uint32_t)k], m));
+  put(loss, r, e > 0 ? num::add(num::mul(num::sub(N(1), e), own), num::mul(e, num::sub(log, spread))) : own);
 }
-EXPORT(cross_entropy_rows_f32);
+
+// The gradient of row r of a result without gaps. g is the gradient of the result, of each row if each is 1; count
+// is null but for the mean.
+template <class T>
+DEV void gradients(T* dx, const Rows& x_, const Targets& targets, const Rows& most, const Rows& sums, const Rows& g, const uint32_t* count, uint64_t rows,
+                   uint32_t each, double smoothing) {
+  using N = typename NumberOf<T>::Type;
+  const uint64_t r = row_of_warp();
+  if (r >= rows) return;
+  const uint32_t n = targets.classes;
+  T* d = dx + r * n;
+  const int64_t k = target_of(targets, r);
+  if (k < 0) {
+    row_each(n, [&](uint32_t i) { d[i] = element<T>(N(0)); });
+    return;
+  }
+  const Row<T> x(x_, r);
+  const N m = Row<N>(most, r)[0], inverse = num::div(N(1), Row<N>(sums, r)[0]);
+  // The smoothed target beside and at the class.
+  const N e = (N)smoothing, off = num::div(e, (N)n), on = num::add(num::sub(N(1), e), off);
+  N scale = Row<T>(g, each ? r : 0)[0];
+  if (count) scale = num::div(scale, (N)*count);
+  row_each(n, [&](uint32_t i) {
+    const N p = num::mul(num::exp(num::sub(x[i], m)), inverse);
+    d[i] = element<T>(num::mul(num::sub(p, i == (uint32_t)k ? on : off), scale));
+  });
+}
+
+}  // namespace
 
 // The number of rows that count. One warp.
 KERNEL(cross_entropy_count, 32, 1)(uint32_t* count, Targets targets, uint64_t rows) {
@@ -63,31 +91,25 @@ KERNEL(cross_entropy_count, 32, 1)(uint32_t* count, Targets targets, uint64_t ro
 EXPORT(cross_entropy_count);
 
 // The mean: a sum divided by the number of rows that count.
-KERNEL(cross_entropy_mean_f32, 32, 1)(float* y, const uint32_t* count) {
-  if (threadIdx.x == 0) *y = __fdiv_rn(*y, __uint2float_rn(*count));
-}
-EXPORT(cross_entropy_mean_f32);
+#define MEAN(suffix, N)                                                                                   \
+  KERNEL(cross_entropy_mean##suffix, 32, 1)(Result y, const N* sum, const uint32_t* count) {              \
+    if (threadIdx.x == 0) put(y, 0, num::div(*sum, (N)*count));                                           \
+  }                                                                                                       \
+  EXPORT(cross_entropy_mean##suffix);
 
-// The gradient of row r of a result without gaps. g is the gradient of the result, of each row if each is 1; count
-// is null but for the mean. off and on are t beside and at the target.
-KERNEL(cross_entropy_grad_f32, kRowThreads, 4)(float* dx, Rows x_, Targets targets, Rows most, Rows sums, Rows g, const uint32_t* count, uint64_t rows,
-                                               uint32_t each, float off, float on) {
-  const uint64_t r = row_of_warp();
-  if (r >= rows) return;
-  const uint32_t n = targets.classes;
-  float* d = dx + r * n;
-  const int64_t k = target_of(targets, r);
-  if (k < 0) {
-    row_each(n, [&](uint32_t i) { d[i] = 0.f; });
-    return;
-  }
-  const Row<const float> x(x_, r);
-  const float m = Row<const float>(most, r)[0], inverse = __fdiv_rn(1.f, Row<const float>(sums, r)[0]);
-  float scale = Row<const float>(g, each ? r : 0)[0];
-  if (count) scale = __fdiv_rn(scale, __uint2float_rn(*count));
-  row_each(n, [&](uint32_t i) {
-    const float p = __fmul_rn(f32_exp(__fsub_rn(x[i], m)), inverse);
-    d[i] = __fmul_rn(__fsub_rn(p, i == (uint32_t)k ? on : off), scale);
-  });
-}
-EXPORT(cross_entropy_grad_f32);
+MEAN(_f32, float)
+MEAN(_f64, double)
+
+#define CROSS_ENTROPY(suffix, T)                                                                                           \
+  KERNEL(cross_entropy_rows##suffix, kRowThreads, 4)(Result loss, NumberOf<T>::Type* most, NumberOf<T>::Type* sums, Rows x, \
+                                                     Targets targets, uint64_t rows, double smoothing) {                   \
+    losses<T>(loss, most, sums, x, targets, rows, smoothing);                                                              \
+  }                                                                                                                        \
+  EXPORT(cross_entropy_rows##suffix);                                                                                      \
+  KERNEL(cross_entropy_grad##suffix, kRowThreads, 4)(T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g,         \
+                                                     const uint32_t* count, uint64_t rows, uint32_t each, double smoothing) { \
+    gradients<T>(dx, x, targets, most, sums, g, count, rows, each, smoothing);                                             \
+  }                                                                                                                        \
+  EXPORT(cross_entropy_grad##suffix);
+
+FLOATS(CROSS_ENTROPY)

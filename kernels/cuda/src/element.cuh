@@ -68,3 +68,72 @@ template <class T, class N> DEV T element(N x) {
     return (T)x;
   }
 }
+
+// ---- operands and results whose type a launch says ---------------------------------------------------
+
+// Type is kernels.DType.
+enum Type : uint32_t { kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32, kUint8, kBool };
+
+// integer stands for all integer types and boolean, truth for all types as 0 and 1. They are read by their width, which
+// is slow and saves a kernel for each.
+struct integer;
+struct truth;
+
+// NumberOf is what kernels compute with.
+template <class T> struct NumberOf { using Type = float; };
+template <> struct NumberOf<double> { using Type = double; };
+template <> struct NumberOf<int64_t> { using Type = int64_t; };
+template <> struct NumberOf<integer> { using Type = int64_t; };
+template <> struct NumberOf<truth> { using Type = int64_t; };
+
+// read is element i of an operand as a number.
+template <class T> DEV typename NumberOf<T>::Type read(const void* p, uint32_t type, uint64_t i) {
+  if constexpr (Same<T, truth>::value()) {
+    switch (type) {
+      case kFloat32: return static_cast<const float*>(p)[i] != 0;
+      case kFloat64: return static_cast<const double*>(p)[i] != 0;
+      case kFloat16: return (static_cast<const uint16_t*>(p)[i] & 0x7fff) != 0;
+      case kBFloat16: return (static_cast<const uint16_t*>(p)[i] & 0x7fff) != 0;
+      default: return read<integer>(p, type, i) != 0;
+    }
+  } else if constexpr (Same<T, integer>::value()) {
+    switch (type) {
+      case kInt64: return static_cast<const int64_t*>(p)[i];
+      case kInt32: return static_cast<const int32_t*>(p)[i];
+      default: return static_cast<const uint8_t*>(p)[i];
+    }
+  } else {
+    return number<typename NumberOf<T>::Type>(static_cast<const T*>(p)[i]);
+  }
+}
+
+// Result is where results go, rounded to their type. If divisor is not 0, they are divided by it first.
+struct Result {
+  void* to;
+  uint64_t divisor;
+  uint32_t type;
+};
+
+DEV void put(const Result& y, uint64_t i, float x) {
+  if (y.divisor) x = __fdiv_rn(x, (float)y.divisor);
+  switch (y.type) {
+    case kFloat16: static_cast<f16*>(y.to)[i] = element<f16>(x); break;
+    case kBFloat16: static_cast<bf16*>(y.to)[i] = element<bf16>(x); break;
+    default: static_cast<float*>(y.to)[i] = x;
+  }
+}
+DEV void put(const Result& y, uint64_t i, double x) {
+  if (y.divisor) x = __ddiv_rn(x, (double)y.divisor);
+  if (y.type == kFloat32) static_cast<float*>(y.to)[i] = element<float>(x);
+  else static_cast<double*>(y.to)[i] = x;
+}
+// The mean of integers is a float.
+DEV void put(const Result& y, uint64_t i, int64_t x) {
+  switch (y.type) {
+    case kFloat32: put(y, i, (double)x); break;
+    case kInt64: static_cast<int64_t*>(y.to)[i] = x; break;
+    case kInt32: static_cast<int32_t*>(y.to)[i] = element<int32_t>(x); break;
+    case kUint8: static_cast<uint8_t*>(y.to)[i] = element<uint8_t>(x); break;
+    default: static_cast<boolean*>(y.to)[i] = element<boolean>(x);
+  }
+}

@@ -18,7 +18,7 @@ struct Indices {
 
 // checked is index number k, which lies at place `at`; -1 if it is outside its axis.
 DEV int64_t checked(const Indices& a, uint64_t k, uint64_t at) {
-  const int64_t i = integer(a.data, a.bytes, at);
+  const int64_t i = index_value(a.data, a.bytes, at);
   if (i >= 0 && i < (int64_t)a.size) return i;
   report(a.report, k, i);
   return -1;

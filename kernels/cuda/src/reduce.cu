@@ -1,7 +1,7 @@
 // Sums, products, maxima and minima.
 //
-// A kernel reduces blocks of 16,384 elements and writes y [results blocks]. Where there is more than one block, the
-// host calls the kernel for rows again, on those.
+// A kernel reduces blocks of 16,384 elements and writes y [results blocks]. Where there is more than one block, these are
+// numbers, unrounded, and the host calls the kernel for rows again, on those.
 #include "reduce.cuh"
 
 namespace {
@@ -27,51 +27,56 @@ DEV Work work_of_warp(uint64_t results, uint64_t n) {
   return k;
 }
 
+DEV uint64_t blocks_of(uint64_t n) { return (n + kFoldBlock - 1) / kFoldBlock; }
+
 // Rows whose elements lie side by side, the rows `step` apart. A warp takes a block of a row.
-template <class Fold> DEV void rows(float* y, const float* x, uint64_t results, uint64_t n, uint64_t step) {
+template <class Fold, class T> DEV void rows(const Result& y, const void* x, uint32_t type, uint64_t results, uint64_t n, uint64_t step) {
+  using N = typename NumberOf<T>::Type;
   const Work k = work_of_warp(results, n);
   if (!k.any) return;
-  const float* p = x + k.result * step + k.from;
-  const float v = warp_fold<Fold>(k.n, [=](uint32_t i) { return p[i]; });
-  if (threadIdx.x % 32 == 0) y[k.result * ((n + kFoldBlock - 1) / kFoldBlock) + k.block] = v;
+  const uint64_t first = k.result * step + k.from;
+  const N v = warp_fold<Fold, N>(k.n, [=](uint32_t i) { return read<T>(x, type, first + i); });
+  if (threadIdx.x % 32 == 0) put(y, k.result * blocks_of(n) + k.block, v);
 }
 
 // Any axes: `kept` places the results, `reduced` the elements of one.
-template <class Fold, class Shape> DEV void strided(float* y, const float* x, uint64_t results, uint64_t n, const Shape& kept, const Shape& reduced) {
+template <class Fold, class T, class Shape>
+DEV void strided(const Result& y, const void* x, uint32_t type, uint64_t results, uint64_t n, const Shape& kept, const Shape& reduced) {
+  using N = typename NumberOf<T>::Type;
   using Index = typename Shape::Index;
   const Work k = work_of_warp(results, n);
   if (!k.any) return;
-  Index at[1];
-  locate(kept, (Index)k.result, at);
-  const float* p = x + at[0];
-  const float v = warp_fold<Fold>(k.n, [&](uint32_t i) {
-    Index element[1];
-    locate(reduced, (Index)(k.from + i), element);
-    return p[element[0]];
+  Index first[1];
+  locate(kept, (Index)k.result, first);
+  const N v = warp_fold<Fold, N>(k.n, [&](uint32_t i) {
+    Index at[1];
+    locate(reduced, (Index)(k.from + i), at);
+    return read<T>(x, type, first[0] + at[0]);
   });
-  if (threadIdx.x % 32 == 0) y[k.result * ((n + kFoldBlock - 1) / kFoldBlock) + k.block] = v;
+  if (threadIdx.x % 32 == 0) put(y, k.result * blocks_of(n) + k.block, v);
 }
 
 constexpr int kColumns = 32, kGroups = 8;
 
 // Matrices [n columns] with rows `step` apart, matrices `between` apart, reduced along n. Thread (c, g) has column
 // c and the lanes g, g+8, ..., g+56 of it, so that a warp reads neighbours. y is [matrices columns blocks].
-template <class Fold> DEV void columns(float* y, const float* x, uint64_t count, uint64_t n, uint64_t step, uint64_t between) {
-  SHARED(float, partial, [kGroups][kColumns]);
+template <class Fold, class T> DEV void columns(const Result& y, const void* x, uint32_t type, uint64_t count, uint64_t n, uint64_t step, uint64_t between) {
+  using N = typename NumberOf<T>::Type;
+  SHARED(N, partial, [kGroups][kColumns]);
   const uint32_t c = threadIdx.x % kColumns, g = threadIdx.x / kColumns;
-  const uint64_t column = (uint64_t)blockIdx.x * kColumns + c, blocks = (n + kFoldBlock - 1) / kFoldBlock;
+  const uint64_t column = (uint64_t)blockIdx.x * kColumns + c;
   const uint64_t from = (uint64_t)blockIdx.y * kFoldBlock, to = from + kFoldBlock < n ? from + kFoldBlock : n;
-  const float* p = x + blockIdx.z * between + column;
+  const uint64_t first = blockIdx.z * between + column;
   constexpr int kLanes = kFoldLanes / kGroups;
-  float lane[kLanes];
+  N lane[kLanes];
 #pragma unroll
-  for (int k = 0; k < kLanes; k++) lane[k] = Fold::start();
+  for (int k = 0; k < kLanes; k++) lane[k] = Fold::template start<N>();
   if (column < count)
     for (uint64_t i = from; i < to; i += kFoldLanes)
 #pragma unroll
       for (int k = 0; k < kLanes; k++) {
         const uint64_t row = i + g + k * kGroups;
-        if (row < to) lane[k] = Fold::combine(lane[k], p[row * step]);
+        if (row < to) lane[k] = Fold::combine(lane[k], read<T>(x, type, first + row * step));
       }
   // h = 32, 16 and 8 are between lanes of one thread.
 #pragma unroll
@@ -83,30 +88,35 @@ template <class Fold> DEV void columns(float* y, const float* x, uint64_t count,
     __syncthreads();
     if (g < h) partial[g][c] = Fold::combine(partial[g][c], partial[g + h][c]);
   }
-  if (g == 0 && column < count) y[(blockIdx.z * count + column) * blocks + blockIdx.y] = partial[0][c];
+  if (g == 0 && column < count) put(y, (blockIdx.z * count + column) * blocks_of(n) + blockIdx.y, partial[0][c]);
 }
 
 }  // namespace
 
-#define FOLD(name, Fold)                                                                                                   \
-  KERNEL(name##_rows_f32, 32 * kWarps, 4)(float* y, const float* x, uint64_t results, uint64_t n, uint64_t step) {         \
-    rows<Fold>(y, x, results, n, step);                                                                                    \
+#define FOLD(name, suffix, Fold, T)                                                                                        \
+  KERNEL(name##_rows##suffix, 32 * kWarps, 4)(Result y, const void* x, uint32_t type, uint64_t results, uint64_t n, uint64_t step) { \
+    rows<Fold, T>(y, x, type, results, n, step);                                                                           \
   }                                                                                                                        \
-  EXPORT(name##_rows_f32);                                                                                                 \
-  KERNEL(name##_strided_f32, 32 * kWarps, 4)(float* y, const float* x, uint64_t results, uint64_t n, Shape32<1> kept, Shape32<1> reduced) { \
-    strided<Fold>(y, x, results, n, kept, reduced);                                                                        \
+  EXPORT(name##_rows##suffix);                                                                                             \
+  KERNEL(name##_strided##suffix, 32 * kWarps, 4)(Result y, const void* x, uint32_t type, uint64_t results, uint64_t n, Shape64<1> kept, Shape64<1> reduced) { \
+    strided<Fold, T>(y, x, type, results, n, kept, reduced);                                                               \
   }                                                                                                                        \
-  EXPORT(name##_strided_f32);                                                                                              \
-  KERNEL(name##_strided64_f32, 32 * kWarps, 4)(float* y, const float* x, uint64_t results, uint64_t n, Shape64<1> kept, Shape64<1> reduced) { \
-    strided<Fold>(y, x, results, n, kept, reduced);                                                                        \
+  EXPORT(name##_strided##suffix);                                                                                          \
+  KERNEL(name##_columns##suffix, kColumns * kGroups, 3)(Result y, const void* x, uint32_t type, uint64_t count, uint64_t n, uint64_t step, uint64_t between) { \
+    columns<Fold, T>(y, x, type, count, n, step, between);                                                                 \
   }                                                                                                                        \
-  EXPORT(name##_strided64_f32);                                                                                            \
-  KERNEL(name##_columns_f32, kColumns * kGroups, 3)(float* y, const float* x, uint64_t count, uint64_t n, uint64_t step, uint64_t between) { \
-    columns<Fold>(y, x, count, n, step, between);                                                                          \
-  }                                                                                                                        \
-  EXPORT(name##_columns_f32);
+  EXPORT(name##_columns##suffix);
 
-FOLD(sum, Sum)
-FOLD(prod, Prod)
-FOLD(max, Max)
-FOLD(min, Min)
+#define FOLDS(name, Fold)             \
+  FOLD(name, _f32, Fold, float)       \
+  FOLD(name, _f64, Fold, double)      \
+  FOLD(name, _f16, Fold, f16)         \
+  FOLD(name, _bf16, Fold, bf16)       \
+  FOLD(name, _integer, Fold, integer)
+
+FOLDS(sum, Sum)
+FOLDS(prod, Prod)
+FOLDS(max, Max)
+FOLDS(min, Min)
+FOLD(any, _truth, Max, truth)
+FOLD(all, _truth, Min, truth)

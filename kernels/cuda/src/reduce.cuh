@@ -3,41 +3,56 @@
 // 16, 8, 4, 2, 1. The results of the blocks are reduced by the same rule.
 #pragma once
 #include "index.cuh"
-#include "z_lane.cuh"
+#include "number.cuh"
 
 constexpr uint32_t kFoldBlock = 16384;
 constexpr uint32_t kFoldLanes = 64;
 
+// Folds combine numbers of type N, from start on.
 struct Sum {
-  DEV_METHOD static float start() { return 0.f; }
-  DEV_METHOD static float combine(float x, float y) { return __fadd_rn(x, y); }
+  template <class N> DEV_METHOD static N start() { return N(0); }
+  template <class N> DEV_METHOD static N combine(N x, N y) { return num::add(x, y); }
 };
 struct Prod {
-  DEV_METHOD static float start() { return 1.f; }
-  DEV_METHOD static float combine(float x, float y) { return __fmul_rn(x, y); }
+  template <class N> DEV_METHOD static N start() { return N(1); }
+  template <class N> DEV_METHOD static N combine(N x, N y) { return num::mul(x, y); }
 };
 struct Max {
-  DEV_METHOD static float start() { return __uint_as_float(0xff800000); }
-  DEV_METHOD static float combine(float x, float y) { return f32_max(x, y); }
+  template <class N> DEV_METHOD static N start() {
+    if constexpr (Same<N, int64_t>::value()) return (int64_t)(1ull << 63);
+    else return -infinity(N());
+  }
+  template <class N> DEV_METHOD static N combine(N x, N y) { return num::max(x, y); }
 };
 struct Min {
-  DEV_METHOD static float start() { return __uint_as_float(0x7f800000); }
-  DEV_METHOD static float combine(float x, float y) { return f32_min(x, y); }
+  template <class N> DEV_METHOD static N start() {
+    if constexpr (Same<N, int64_t>::value()) return (int64_t)(~0ull >> 1);
+    else return infinity(N());
+  }
+  template <class N> DEV_METHOD static N combine(N x, N y) { return num::min(x, y); }
 };
 
-// warp_tree combines the 64 lanes of a block, of which a thread holds number `lane` and the one 32 above it. All
-// threads of the warp get the result: threads j and j xor h combine the same two numbers.
-template <class Fold> DEV float warp_tree(float low, float high) {
-  float x = Fold::combine(low, high);
+DEV int64_t shuffle_xor(int64_t x, int mask) {
+  const uint64_t low = shuffle_xor((uint32_t)x, mask), high = shuffle_xor((uint32_t)((uint64_t)x >> 32), mask);
+  return (int64_t)(high << 32 | low);
+}
+DEV double shuffle_xor(double x, int mask) { return __longlong_as_double(shuffle_xor((int64_t)__double_as_longlong(x), mask)); }
+
+// warp_all combines the numbers of all threads of a warp and gives them the result: threads j and j xor h combine the
+// same two numbers.
+template <class Fold, class N> DEV N warp_all(N x) {
 #pragma unroll
   for (int h = 16; h > 0; h /= 2) x = Fold::combine(x, shuffle_xor(x, h));
   return x;
 }
 
+// warp_tree combines the 64 lanes of a block, of which a thread holds number `lane` and the one 32 above it.
+template <class Fold, class N> DEV N warp_tree(N low, N high) { return warp_all<Fold>(Fold::combine(low, high)); }
+
 // warp_fold reduces at most one block of elements by a warp; read(i) is element i.
-template <class Fold, class Read> DEV float warp_fold(uint32_t n, Read read) {
+template <class Fold, class N = float, class Read> DEV N warp_fold(uint32_t n, Read read) {
   const uint32_t lane = threadIdx.x % 32;
-  float low = Fold::start(), high = Fold::start();
+  N low = Fold::template start<N>(), high = low;
   uint32_t i = lane;
 #pragma unroll 4
   for (; i + 32 < n; i += kFoldLanes) {

@@ -18,8 +18,8 @@ DEV void report(const Report& to, uint64_t number, int64_t index) {
   signal(to.seen, 1);
 }
 
-// integer is an element of integers, whose type `bytes` tells: int64, int32 or uint8.
-DEV int64_t integer(const void* data, uint64_t bytes, uint64_t at) {
+// index_value is an element of indices, whose type `bytes` tells: int64, int32 or uint8.
+DEV int64_t index_value(const void* data, uint64_t bytes, uint64_t at) {
   if (bytes == 8) return static_cast<const int64_t*>(data)[at];
   if (bytes == 4) return static_cast<const int32_t*>(data)[at];
   return static_cast<const uint8_t*>(data)[at];

@@ -1,0 +1,270 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+var halfTypes = []kernels.DType{kernels.Float16, kernels.BFloat16}
+
+// convert is v, its whole buffer, in another type, as the CPU converts it.
+func convert(t *testing.T, v value, to kernels.DType) value {
+	t.Helper()
+	n := len(v.data) / v.dtype.Size()
+	flat := kernels.Layout{Shape: []int{n}, Strides: []int{1}}
+	host, err := kernels.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &kernels.Launch{Op: &kernels.Op{Name: "convert", Expr: expr.Must("x", []string{"x"}, nil)}}
+	got, err := on(t, host, l, []value{{v.dtype, v.data, flat}}, []value{{to, make([]byte, n*to.Size()), flat}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value{to, got[0], v.Layout}
+}
+
+// sameAsWidened runs a launch on operands of half precision. Its results are those of the CPU for the same operands as
+// float32, rounded once.
+func sameAsWidened(t *testing.T, b *Backend, l *kernels.Launch, in, out []value) {
+	t.Helper()
+	isHalf := func(v value) bool { return slices.Contains(halfTypes, v.dtype) }
+	host, err := kernels.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := func(all []value) (ws []value) {
+		for _, v := range all {
+			if isHalf(v) {
+				v = convert(t, v, kernels.Float32)
+			}
+			ws = append(ws, v)
+		}
+		return ws
+	}
+	wideOut := wide(out)
+	want, err := on(t, host, l, wide(in), wideOut)
+	if err != nil {
+		t.Fatalf("%s on the CPU: %v", l.Op.Name, err)
+	}
+	got, err := on(t, b, l, in, out)
+	if err != nil {
+		t.Fatalf("%s: %v", l.Op.Name, err)
+	}
+	for k, v := range out {
+		w := value{wideOut[k].dtype, want[k], v.Layout}
+		if isHalf(v) {
+			w = convert(t, w, v.dtype)
+		}
+		size := v.dtype.Size()
+		for i := range v.Len() {
+			at := (v.Offset + i) * size
+			if x, y := got[k][at:at+size], w.data[at:at+size]; !sameElement(v.dtype, x, y) {
+				t.Fatalf("%s %v, operand %v, %v %v: element %d of result %d %v is %x, want %x",
+					l.Op.Name, v.dtype, in[0].Layout, l.Ints, l.Floats, i, k, v.Shape, x, y)
+			}
+		}
+	}
+}
+
+// moderate is an operand of any layout without infinities and NaN.
+func (r fuzz) moderate(d kernels.DType, shape ...int) value {
+	l, n := r.layout(shape)
+	return value{d, r.numbers(d, n, true), l}
+}
+
+// wild is an operand of any layout and content.
+func (r fuzz) wild(d kernels.DType, shape ...int) value {
+	l, n := r.layout(shape)
+	return value{d, r.numbers(d, n, false), l}
+}
+
+// rowShape is a shape with a last axis around the lengths at which kernels and canonical sums change their ways.
+func (r fuzz) rowShape() []int {
+	n := oneOf(r, 1, 5, 31, 33, 64, 65, 200, 1+r.IntN(1100), 1+r.IntN(1100), 1500, 4097)
+	switch r.IntN(8) {
+	case 0:
+		return []int{n}
+	case 1:
+		return []int{2, 16385 + r.IntN(40000)}
+	case 2:
+		return []int{2, 3, min(n, 300)}
+	}
+	return []int{1 + r.IntN(6), n}
+}
+
+// without is a shape without some axes.
+func without(shape, axes []int) (kept []int) {
+	for k, n := range shape {
+		if !slices.Contains(axes, k) {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
+// anyAxes are some axes of a shape, one at least if it has any.
+func (r fuzz) anyAxes(shape []int) (axes []int) {
+	for k := range shape {
+		if r.IntN(2) == 0 {
+			axes = append(axes, k)
+		}
+	}
+	if len(axes) == 0 && len(shape) > 0 {
+		axes = []int{r.IntN(len(shape))}
+	}
+	return axes
+}
+
+func hostOp(name string, f func(*kernels.Launch)) *kernels.Op {
+	return &kernels.Op{Name: name, CPU: f}
+}
+
+// cases is n, or fewer if tests are to be short.
+func cases(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
+// TestReductionsHalf: sums and the like along any axes of half-precision operands.
+func TestReductionsHalf(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(11)
+	ops := []*kernels.Op{
+		hostOp("sum", cpu.Sum), hostOp("mean", cpu.Mean), hostOp("prod", cpu.Prod), hostOp("max", cpu.Max), hostOp("min", cpu.Min),
+		hostOp("logsumexp", cpu.LogSumExp), hostOp("var", cpu.Var),
+	}
+	for i := range cases(40) {
+		for k, op := range ops {
+			d := halfTypes[(i+k)%2]
+			shape := r.rowShape()
+			if i%10 == 0 {
+				shape = oneOf(r, nil, []int{16500, 3}, []int{1})
+			}
+			axes := r.anyAxes(shape)
+			l := &kernels.Launch{Op: op, Ints: axes, Floats: []float64{float64(r.IntN(2))}}
+			x := r.moderate(d, shape...)
+			if k == 3 || k == 4 {
+				x = r.wild(d, shape...)
+			}
+			sameAsWidened(t, b, l, []value{x}, []value{r.result(d, without(shape, axes)...)})
+		}
+	}
+}
+
+// TestPlacesHalf: places of extremes, with and without the values there.
+func TestPlacesHalf(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(12)
+	for i := range cases(30) {
+		d, shape := halfTypes[i%2], r.rowShape()
+		axis := r.IntN(len(shape))
+		op := oneOf(r, hostOp("argmax", cpu.ArgMax), hostOp("argmin", cpu.ArgMin))
+		kept := without(shape, []int{axis})
+		out := []value{r.result(kernels.Int64, kept...)}
+		if i%3 == 0 {
+			out = append([]value{r.result(d, kept...)}, out...)
+		}
+		sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{axis}}, []value{r.wild(d, shape...)}, out)
+	}
+}
+
+// TestAlongAxisHalf: the softmax family and running sums.
+func TestAlongAxisHalf(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(13)
+	ops := []*kernels.Op{
+		hostOp("softmax", cpu.Softmax), hostOp("log_softmax", cpu.LogSoftmax), hostOp("cumsum", cpu.CumSum),
+		hostOp("softmax_grad", cpu.SoftmaxGrad), hostOp("log_softmax_grad", cpu.LogSoftmaxGrad),
+	}
+	for i := range cases(25) {
+		for k, op := range ops {
+			d, shape := halfTypes[(i+k)%2], r.rowShape()
+			l := &kernels.Launch{Op: op, Ints: []int{r.IntN(len(shape)), r.IntN(2)}}
+			in := []value{r.moderate(d, shape...)}
+			if k > 2 {
+				in = append(in, r.moderate(d, shape...))
+			}
+			sameAsWidened(t, b, l, in, []value{r.result(d, shape...)})
+		}
+	}
+}
+
+// TestNormsHalf: norms with and without parameters, and all combinations of their gradients.
+func TestNormsHalf(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(14)
+	for i := range cases(40) {
+		d, shape := halfTypes[i%2], r.rowShape()
+		if i%10 == 5 {
+			shape = []int{16500, 3} // several blocks of the canonical sums of the parameters' gradients
+		}
+		k := 1 + r.IntN(min(2, len(shape)))
+		last, rows := shape[len(shape)-k:], shape[:len(shape)-k]
+		x, weight, bias := r.moderate(d, shape...), r.moderate(d, last...), r.moderate(d, last...)
+		in := [][]value{{x}, {x, weight}, {x, weight, bias}}[i%3]
+		y, mean, rstd := r.result(d, shape...), r.result(kernels.Float32, rows...), r.result(kernels.Float32, rows...)
+		l := &kernels.Launch{Ints: []int{k}, Floats: []float64{1e-5}}
+		l.Op = hostOp("layer_norm", cpu.LayerNorm)
+		sameAsWidened(t, b, l, in, []value{y, mean, rstd})
+		l.Op = hostOp("rms_norm", cpu.RMSNorm)
+		sameAsWidened(t, b, l, in[:min(2, len(in))], []value{y, rstd})
+
+		g := r.moderate(d, shape...)
+		mean, rstd = r.moderate(kernels.Float32, rows...), r.moderate(kernels.Float32, rows...)
+		wanted := []int{r.IntN(2), r.IntN(2), r.IntN(2)}
+		if !slices.Contains(wanted, 1) {
+			wanted[i%3] = 1
+		}
+		out := []value{r.result(d, 0), r.result(d, 0), r.result(d, 0)}
+		for j, shape := range [][]int{shape, last, last} {
+			if wanted[j] == 1 {
+				out[j] = r.result(d, shape...)
+			}
+		}
+		l = &kernels.Launch{Op: hostOp("layer_norm_grad", cpu.LayerNormGrad), Ints: append([]int{k}, wanted...)}
+		in = []value{g, x, mean, rstd, weight}
+		sameAsWidened(t, b, l, in[:4+i%2], out)
+		l = &kernels.Launch{Op: hostOp("rms_norm_grad", cpu.RMSNormGrad), Ints: append([]int{k}, wanted[:2]...)}
+		in = []value{g, x, rstd, weight}
+		sameAsWidened(t, b, l, in[:3+i%2], out[:2])
+	}
+}
+
+// TestCrossEntropyHalf: losses and gradients of all reductions, with rows left out and smoothing.
+func TestCrossEntropyHalf(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(15)
+	for i := range cases(30) {
+		d, shape := halfTypes[i%2], r.rowShape()
+		if i == 7 {
+			shape = []int{16500, 3}
+		}
+		rows, classes := shape[:len(shape)-1], shape[len(shape)-1]
+		logits, targets := r.moderate(d, shape...), r.operand(oneOf(r, kernels.Int64, kernels.Int32), classes, rows...)
+		reduction := i % 3
+		l := &kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{0, reduction}, Floats: []float64{oneOf(r, 0, 0.1)}}
+		of := func(d kernels.DType) value {
+			if reduction == 2 {
+				return r.result(d, rows...)
+			}
+			return r.result(d)
+		}
+		most, sums := r.result(kernels.Float32, rows...), r.result(kernels.Float32, rows...)
+		sameAsWidened(t, b, l, []value{logits, targets}, []value{of(d), most, sums})
+
+		most, sums = r.moderate(kernels.Float32, rows...), r.moderate(kernels.Float32, rows...)
+		g := of(d)
+		g.data = r.numbers(d, len(g.data)/2, true)
+		l.Op = hostOp("cross_entropy_grad", cpu.CrossEntropyGrad)
+		sameAsWidened(t, b, l, []value{logits, targets, most, sums, g}, []value{r.result(d, shape...)})
+	}
+}
