@@ -23,7 +23,7 @@ RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... 
 .PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-check images
 .NOTPARALLEL:
 
-test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header images
+test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header
 	@echo; cat build/lanes.txt
 
 check: start format vet static
