@@ -16,11 +16,7 @@ import (
 
 // build compiles what has changed and writes all images.
 func (p *project) build() error {
-	sources, err := p.readSources()
-	if err != nil {
-		return err
-	}
-	limits, err := p.readBudget()
+	sources, units, limits, err := p.read()
 	if err != nil {
 		return err
 	}
@@ -28,10 +24,6 @@ func (p *project) build() error {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kernelc: all images are made anew:", err)
 		old = &images.Manifest{}
-	}
-	units, err := p.units(sources)
-	if err != nil {
-		return err
 	}
 	m := &images.Manifest{Compiler: compiler, Sources: map[string]string{}}
 	for _, s := range sources {
@@ -88,6 +80,20 @@ func (p *project) build() error {
 		return err
 	}
 	return p.write(m)
+}
+
+// read reads what images are made from.
+func (p *project) read() ([]*source, []*unit, budget, error) {
+	sources, err := p.readSources()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	units, err := p.units(sources)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	limits, err := p.readBudget()
+	return sources, units, limits, err
 }
 
 // imagesOf returns the images of a unit.

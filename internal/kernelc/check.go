@@ -28,19 +28,11 @@ type thoroughness struct {
 
 // check compiles, compares with the images on disk, passes the gates and prints the table.
 func (p *project) check(w io.Writer, how thoroughness) error {
-	sources, err := p.readSources()
-	if err != nil {
-		return err
-	}
-	limits, err := p.readBudget()
+	sources, all, limits, err := p.read()
 	if err != nil {
 		return err
 	}
 	known, err := p.readRecord()
-	if err != nil {
-		return err
-	}
-	all, err := p.units(sources)
 	if err != nil {
 		return err
 	}
