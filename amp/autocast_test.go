@@ -484,8 +484,7 @@ func TestAutocastPointwise(t *testing.T) {
 		tensor.CastFull:   {tensor.Float32, tensor.Float32, tensor.Float64},
 		tensor.CastWidest: {tensor.Float32, tensor.Float16, tensor.Float64},
 	} {
-		op, err := tensor.Pointwise("cube", "x*x*x", []string{"x"})
-		must(t, err)
+		op := tensor.MustPointwise("cube", "x*x*x", []string{"x"})
 		op.Cast = class
 		w := param("w", 2)
 		must(t, dev.Step(func(s *tensor.Scope) error {

@@ -142,13 +142,7 @@ func TestGoldenTraining(t *testing.T) {
 	}
 }
 
-var scaleGrad = func() *tensor.Op {
-	op, err := tensor.Pointwise("scale_grad", "g*by", []string{"g", "by"})
-	if err != nil {
-		panic(err)
-	}
-	return op
-}()
+var scaleGrad = tensor.MustPointwise("scale_grad", "g*by", []string{"g", "by"})
 
 // clipByHand does what a program does between Unscale and Step: it reads the gradient of w and changes it.
 func clipByHand(s *tensor.Scope, w *tensor.Tensor, norm float64) {

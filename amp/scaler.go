@@ -108,7 +108,7 @@ const smallest = 1. / (1 << 63) / (1 << 63)
 
 // update moves the state on. bad is how many optimizers had an overflow. Products are made in float64, as PyTorch does, and
 // rounded by the float32 state they go to, where all from top on would be infinite.
-var update = must(tensor.Pointwise("grad_scaler", `
+var update = tensor.MustPointwise("grad_scaler", `
 	count = tracker + 1
 	due = interval <= count
 	up = scale*growth
@@ -116,14 +116,7 @@ var update = must(tensor.Pointwise("grad_scaler", `
 	where(0 < bad || due, 0, count)
 	where(0 < bad, skipped + 1, skipped)
 	where(0 < bad, streak + 1, 0)`,
-	[]string{"scale", "tracker", "skipped", "streak", "bad"}, "growth", "backoff", "interval", "floor", "top"))
-
-func must(op *tensor.Op, err error) *tensor.Op {
-	if err != nil {
-		panic(err)
-	}
-	return op
-}
+	[]string{"scale", "tracker", "skipped", "streak", "bad"}, "growth", "backoff", "interval", "floor", "top")
 
 // prepare makes the state on the device of the first step.
 func (g *GradScaler) prepare(s *tensor.Scope) {

@@ -92,13 +92,13 @@ func Operation(rule Rule) *tensor.Op {
 
 // guarded makes a pointwise operation whose i-th result is old[i] where another operand, skip, is not 0.
 func guarded(name, src string, old, args, numbers []string) *tensor.Op {
-	f := must(tensor.Pointwise(name, src, args, numbers...)).Expr
+	f := tensor.MustPointwise(name, src, args, numbers...).Expr
 	lines := strings.Split(f.String(), "; ") // definitions, then results
 	for i, p := range old {
 		result := &lines[len(lines)-len(old)+i]
 		*result = "where(skip, " + p + ", " + *result + ")"
 	}
-	return must(tensor.Pointwise(name, strings.Join(lines, "\n"), append(args, "skip"), numbers...))
+	return tensor.MustPointwise(name, strings.Join(lines, "\n"), append(args, "skip"), numbers...)
 }
 
 // countOp moves the counters on by one step.
@@ -120,13 +120,6 @@ func numbers(rule Rule) []string {
 		names = append(names, n.Name)
 	}
 	return names
-}
-
-func must(op *tensor.Op, err error) *tensor.Op {
-	if err != nil {
-		panic(err)
-	}
-	return op
 }
 
 // prepare allocates state at the first step, before anything is written.
@@ -212,7 +205,7 @@ func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 }
 
 // unscale is what Unscale does to an element.
-var unscale = must(tensor.Pointwise("unscale", "g*inv", []string{"g", "inv"}))
+var unscale = tensor.MustPointwise("unscale", "g*inv", []string{"g", "inv"})
 
 // Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place. Where their norm is
 // then not finite overflow, of one element, is 1; else it is 0.
@@ -305,7 +298,7 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 }
 
 // scaledSquare is what the norm sums.
-var scaledSquare = must(tensor.Pointwise("scaled_square", "d = g*scale; d*d", []string{"g", "scale"}))
+var scaledSquare = tensor.MustPointwise("scaled_square", "d = g*scale; d*d", []string{"g", "scale"})
 
 // gradNorm is the norm of the gradients of all parameters together, times scale: float64 of rank 0.
 func (o *Optimizer) gradNorm(s *tensor.Scope, runs [][]run, scale *tensor.Tensor) *tensor.Tensor {

@@ -62,6 +62,15 @@ func Pointwise(name, src string, args []string, params ...string) (*Op, error) {
 	return o, nil
 }
 
+// MustPointwise is [Pointwise] for operations kept in variables: it panics where Pointwise returns an error.
+func MustPointwise(name, src string, args []string, params ...string) *Op {
+	o, err := Pointwise(name, src, args, params...)
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
 func pointwiseShape(c *Ctx) {
 	if want := len(c.Op.Expr.Args); len(c.In) != want || len(c.Floats) != len(c.Op.Expr.Params) {
 		c.Fail(ErrValue, "takes %d tensors and %d numbers, got %d and %d", want, len(c.Op.Expr.Params), len(c.In), len(c.Floats))

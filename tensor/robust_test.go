@@ -269,13 +269,15 @@ func TestDevicesDoNotMix(t *testing.T) {
 	}
 }
 
+func TestMustPointwise(t *testing.T) {
+	err := tensor.Try(func() { tensor.MustPointwise("swish", "x*sigmoid(beta*x", []string{"x"}, "beta") })
+	wantError(t, err, tensor.ErrValue, "swish", "x*sigmoid(beta*x")
+}
+
 // A derivative that fails does not leave its random numbers to the operations after it.
 func TestMasksAfterFailedBackward(t *testing.T) {
 	dev := open(t)
-	noisy, err := tensor.Pointwise("noisy", "where(rand(0) < 0.5, 0, x*x)", []string{"x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noisy := tensor.MustPointwise("noisy", "where(rand(0) < 0.5, 0, x*x)", []string{"x"})
 	step(t, dev, func(s *tensor.Scope) {
 		y := tensor.Apply(noisy, []*tensor.Tensor{s.Watch(tensor.Zeros(tensor.Float32, 64))}, nil, nil)
 		err := tensor.Try(func() { y.Node().Backward(s.Full(1, tensor.Float32, 3)) })
