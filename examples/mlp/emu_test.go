@@ -11,4 +11,8 @@ import (
 func TestMain(m *testing.M) { survey.Main(m, main) }
 
 // Every operation of the program has a kernel.
-func TestHolesCUDA(t *testing.T) { survey.Holes(t, "-epochs 1") }
+func TestHolesCUDA(t *testing.T) {
+	for _, amp := range []string{"", "-amp bf16 ", "-amp fp16 "} {
+		survey.Holes(t, amp+"-epochs 1")
+	}
+}

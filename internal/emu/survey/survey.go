@@ -9,12 +9,15 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/weft-ml/weft/internal/emu"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/kernels/cuda/images"
+	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
 // variable is set in processes that are the program.
@@ -61,19 +64,49 @@ type device struct{ kernels.Backend }
 // Name tells the device from the GPU itself.
 func (d device) Name() string { return "survey of " + d.Backend.Name() }
 
-// Run queues an operation, or notes a hole and fills it.
+// Run queues an operation, or notes a hole and fills it. A pointwise operation without image is a hole, too: the emulator
+// compiles it, but where there is no NVRTC nothing does.
 func (d device) Run(l *kernels.Launch) error {
+	if err := imageOf(l); err != nil {
+		note(l, err)
+	}
 	err := d.Backend.Run(l)
 	if !errors.Is(err, kernels.ErrDevice) || errors.Is(err, cuda.ErrFault) || errors.Is(err, cuda.ErrLost) {
 		return err
 	}
+	note(l, err)
+	return d.onCPU(l)
+}
+
+// note prints a hole.
+func note(l *kernels.Launch, why error) {
 	var types []string
 	for _, a := range slices.Concat(l.In, l.Out) {
 		types = append(types, a.DType.String())
 	}
-	fmt.Fprintf(os.Stderr, "hole: %s (%s): %v\n", l.Op.Name, strings.Join(types, " "), err)
-	return d.onCPU(l)
+	fmt.Fprintf(os.Stderr, "hole: %s (%s): %v\n", l.Op.Name, strings.Join(types, " "), why)
 }
+
+// imageOf fails if the launch is pointwise and its kernel is not among the compiled ones.
+func imageOf(l *kernels.Launch) error {
+	if l.Op.Expr == nil {
+		return nil
+	}
+	text, err := src.PointwiseOf(l).Text()
+	if err == nil && !texts()[src.Sum(text)] {
+		err = errors.New("no image; make kernels compiles what internal/kernelc launches")
+	}
+	return err
+}
+
+// texts are the sources of all compiled kernels, as sums.
+var texts = sync.OnceValue(func() map[string]bool {
+	all := map[string]bool{}
+	for _, m := range images.All() {
+		all[m.Text] = true
+	}
+	return all
+})
 
 // onCPU runs a launch on copies of its memory.
 func (d device) onCPU(l *kernels.Launch) error {
