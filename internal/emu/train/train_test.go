@@ -100,29 +100,36 @@ func hashOnCPU(t *testing.T, n int) string {
 }
 
 // A step queues work and waits for nothing; after the first steps it also takes nothing from the driver. A read waits
-// once.
+// once. A loss scaler has its news copied to the host, without a wait.
 func TestDriverCalls(t *testing.T) {
 	queued := []string{"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuEventQuery", "cuStreamWriteValue32_v2", "cuCtxSetCurrent"}
-	for name, begin := range map[string]func(dev *tensor.Device) (*onehash.Training, error){
-		"mlp": func(dev *tensor.Device) (*onehash.Training, error) { return onehash.MLP(dev, optim.Clip(0.5)) },
-		"gpt": func(dev *tensor.Device) (*onehash.Training, error) { return onehash.GPT(dev, tensor.Float32, 200) },
+	for name, c := range map[string]struct {
+		begin func(dev *tensor.Device) (*onehash.Training, error)
+		news  int // copies to the host of a step
+	}{
+		"mlp":      {func(dev *tensor.Device) (*onehash.Training, error) { return onehash.MLP(dev, optim.Clip(0.5)) }, 0},
+		"gpt":      {func(dev *tensor.Device) (*onehash.Training, error) { return onehash.GPT(dev, tensor.Float32, 200) }, 0},
+		"gpt bf16": {func(dev *tensor.Device) (*onehash.Training, error) { return onehash.GPT(dev, tensor.BFloat16, 200) }, 0},
+		"gpt fp16": {func(dev *tensor.Device) (*onehash.Training, error) { return onehash.GPT(dev, tensor.Float16, 200) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t, "cuda")
-			m, err := begin(dev)
+			m, err := c.begin(dev)
 			must(t, err)
 			steps(t, m, 0, 3)
 			must(t, dev.Synchronize())
 			driver.Calls()
 			steps(t, m, 3, 6)
 			calls := driver.Calls()
+			copies := calls["cuMemcpyDtoHAsync_v2"]
+			delete(calls, "cuMemcpyDtoHAsync_v2")
 			for call, n := range calls {
 				if !slices.Contains(queued, call) {
 					t.Errorf("%d calls of %s in three steps", n, call)
 				}
 			}
-			if calls["cuLaunchKernel"] < 30 {
-				t.Errorf("%d launches in three steps", calls["cuLaunchKernel"])
+			if calls["cuLaunchKernel"] < 30 || copies > 3*c.news {
+				t.Errorf("%d launches and %d copies to the host in three steps", calls["cuLaunchKernel"], copies)
 			}
 			m.Look = func(loss *tensor.Tensor) { t.Log("loss", loss.Item()) }
 			steps(t, m, 6, 7) // memory for copies to the host
@@ -137,7 +144,7 @@ func TestDriverCalls(t *testing.T) {
 					t.Errorf("%d calls of %s in two steps with a read", n, call)
 				}
 			}
-			if waits != 2 || calls["cuMemcpyDtoHAsync_v2"] != 2 {
+			if waits != 2 || calls["cuMemcpyDtoHAsync_v2"] != 2+2*c.news {
 				t.Errorf("two steps with a read each made the calls %v", calls)
 			}
 		})
