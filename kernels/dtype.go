@@ -43,6 +43,9 @@ func (d DType) Size() int { return dtypes[d].size }
 // IsFloat tells whether values of the type can carry a gradient.
 func (d DType) IsFloat() bool { return d <= BFloat16 }
 
+// IsHalf tells whether the type is Float16 or BFloat16.
+func (d DType) IsHalf() bool { return d == Float16 || d == BFloat16 }
+
 // IsInt tells whether the type is an integer; Bool is not.
 func (d DType) IsInt() bool { return d >= Int64 && d <= Uint8 }
 

@@ -70,8 +70,7 @@ func pair(op string, x, y *tensor.Tensor) (*tensor.Tensor, *tensor.Tensor) {
 
 // full is x, cast from half precision to float32 under autocast.
 func full(x *tensor.Tensor) *tensor.Tensor {
-	half := x.DType() == tensor.Float16 || x.DType() == tensor.BFloat16
-	if s := x.Scope(); half && s != nil && s.Autocasting() != tensor.Float32 {
+	if s := x.Scope(); x.DType().IsHalf() && s != nil && s.Autocasting() != tensor.Float32 {
 		return x.To(tensor.Float32)
 	}
 	return x

@@ -13,10 +13,8 @@ import (
 // canonical order, and each result is rounded once, to nearest even. Sums and products so accumulate in float32. Pointwise
 // programs do this chunk by chunk, as they load and store; the operands of all other loops are widened beforehand.
 
-func isHalf(d kernels.DType) bool { return d == kernels.Float16 || d == kernels.BFloat16 }
-
 // widens tells whether elements of type d go through the float32 loops of op.
-func widens(op *kernels.Op, d kernels.DType) bool { return isHalf(d) && takes(op, kernels.Float32) }
+func widens(op *kernels.Op, d kernels.DType) bool { return d.IsHalf() && takes(op, kernels.Float32) }
 
 // A widening is one launch of float32 loops on operands of 16 bits. It is used again, so that a launch allocates nothing.
 type widening struct {
@@ -47,18 +45,18 @@ func widened(l *kernels.Launch) {
 	w.memory, w.scratch = slices.Grow(w.memory[:0], n)[:0], w.scratch[:0]
 	w.strides = slices.Grow(w.strides[:0], n*kernels.MaxDims)
 	for i, a := range in {
-		if isHalf(a.DType) {
+		if a.DType.IsHalf() {
 			in[i] = w.widen(a)
 		}
 	}
 	for i, a := range out {
-		if isHalf(a.DType) {
+		if a.DType.IsHalf() {
 			out[i] = w.room(a)
 		}
 	}
 	l.Op.CPU(&w.launch)
 	for i, a := range l.Out {
-		if isHalf(a.DType) {
+		if a.DType.IsHalf() {
 			w.all(Slice[float32](out[i])[:a.Len()], Slice[uint16](a), toHalf(a.DType))
 		}
 	}

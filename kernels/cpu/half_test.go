@@ -27,12 +27,12 @@ func TestWidened(t *testing.T) {
 		plain := *l
 		plain.In, plain.Out = slices.Clone(l.In), slices.Clone(l.Out)
 		for i, a := range l.In {
-			if isHalf(a.DType) {
+			if a.DType.IsHalf() {
 				plain.In[i] = with(newTensor(kernels.Float32, a.Shape...), elements(a)...)
 			}
 		}
 		for i, a := range l.Out {
-			if isHalf(a.DType) {
+			if a.DType.IsHalf() {
 				plain.Out[i] = newTensor(kernels.Float32, a.Shape...)
 			}
 		}

@@ -34,14 +34,13 @@ func convert(t *testing.T, v value, to kernels.DType) value {
 // float32, rounded once.
 func sameAsWidened(t *testing.T, b *Backend, l *kernels.Launch, in, out []value) {
 	t.Helper()
-	isHalf := func(v value) bool { return slices.Contains(halfTypes, v.dtype) }
 	host, err := kernels.Open("cpu")
 	if err != nil {
 		t.Fatal(err)
 	}
 	wide := func(all []value) (ws []value) {
 		for _, v := range all {
-			if isHalf(v) {
+			if v.dtype.IsHalf() {
 				v = convert(t, v, kernels.Float32)
 			}
 			ws = append(ws, v)
@@ -59,7 +58,7 @@ func sameAsWidened(t *testing.T, b *Backend, l *kernels.Launch, in, out []value)
 	}
 	for k, v := range out {
 		w := value{wideOut[k].dtype, want[k], v.Layout}
-		if isHalf(v) {
+		if v.dtype.IsHalf() {
 			w = convert(t, w, v.dtype)
 		}
 		size := v.dtype.Size()
