@@ -285,7 +285,7 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 			panic(e)
 		}
 	}()
-	k, err := b.images.kernel(b, l.Op, typeOf(l))
+	plan, err := b.plan(l.Op, typeOf(l))
 	if err != nil {
 		return err
 	}
@@ -299,19 +299,19 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 		return err
 	}
 	s.call.reset(l.Op.Name)
-	if err := k.plan(&s.call, k, l); err != nil {
+	if err := plan(&s.call, l); err != nil {
 		return err
 	}
 	return s.submit()
 }
 
-// Supports tells whether there is a kernel for op on elements of type d.
+// Supports tells whether there are kernels for op on elements of type d.
 func (b *Backend) Supports(op *kernels.Op, d kernels.DType) bool {
-	_, err := b.images.kernel(b, op, d)
+	_, err := b.plan(op, d)
 	return err == nil
 }
 
-// typeOf is the element type that selects the kernel: that of the first input, or of the result of an operation without inputs.
+// typeOf is the element type that selects the plan: that of the first input, or of the result of an operation without inputs.
 func typeOf(l *kernels.Launch) kernels.DType {
 	if len(l.In) > 0 {
 		return l.In[0].DType
@@ -327,8 +327,8 @@ type event struct {
 	dead   bool // the device failed before the mark was made
 }
 
-// Done tells whether everything before the mark has finished, and copies to the host have arrived. After a failure of the device it is true, so that
-// nobody waits for ever; Synchronize tells of the failure.
+// Done tells whether everything before the mark has finished, and copies to the host have arrived. After a failure of
+// the device it is true, so that nobody waits for ever; Synchronize tells of the failure.
 func (e *event) Done() bool {
 	if e.dead || e.b.usable("event") != nil {
 		return true

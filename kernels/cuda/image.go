@@ -183,7 +183,6 @@ func (f *function) allowShared(b *Backend, n int) error {
 // loader holds what of the images is on a device. Images are loaded when a kernel of theirs is first used.
 type loader struct {
 	mu        sync.RWMutex
-	kernels   map[*kernels.Op]*byType
 	functions map[string]*function
 	modules   map[*image]C.CUmodule
 	remarks   []string // what is not as the budget wants it
@@ -202,19 +201,15 @@ func (l *loader) function(b *Backend, symbol string) (*function, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.load(b, strings.Clone(symbol))
-}
-
-// load is function with mu held.
-func (l *loader) load(b *Backend, symbol string) (*function, error) {
 	if f := l.functions[symbol]; f != nil {
 		return f, nil
 	}
-	fit, err := find(symbol, &b.gpu)
+	own := strings.Clone(symbol)
+	fit, err := find(own, &b.gpu)
 	if err != nil {
 		return nil, err
 	}
-	return l.entry(b, fit, symbol)
+	return l.entry(b, fit, own)
 }
 
 // entry returns an entry point of the first of some images that the driver takes. mu is held.
@@ -355,5 +350,5 @@ func (l *loader) free() {
 	for _, m := range l.modules {
 		moduleOf(m).Unload()
 	}
-	l.modules, l.functions, l.kernels, l.expressions = nil, nil, nil, nil
+	l.modules, l.functions, l.expressions = nil, nil, nil
 }

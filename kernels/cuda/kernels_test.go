@@ -219,12 +219,12 @@ func planAllocations(t testing.TB, b *Backend, l *kernels.Launch, in, out []valu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return testing.AllocsPerRun(5, func() {
-		k, err := b.images.kernel(b, l.Op, typeOf(l))
+		plan, err := b.plan(l.Op, typeOf(l))
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.call.reset(l.Op.Name)
-		if err := k.plan(&s.call, k, l); err != nil {
+		if err := plan(&s.call, l); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -5,6 +5,7 @@ package cuda
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,7 +110,7 @@ func alloc(t testing.TB, b *Backend, n int) kernels.Buffer {
 	return m
 }
 
-// fakeImages makes the fake driver's kernels an image of this build, with plans that launch them as they are.
+// fakeImages makes the fake driver's kernels an image of this build, with plans that launch them.
 func fakeImages(t testing.TB) {
 	t.Helper()
 	if !onFake {
@@ -117,14 +118,11 @@ func fakeImages(t testing.TB) {
 	}
 	symbols := []string{"add_f32", "report_f32", "map_f32", "fault_f32", "noop_f32"}
 	fakeLibrary(t, &image{family: "fake", target: "sm_90", symbols: symbols, code: coded("fake " + strings.Join(symbols, " "))})
-	plans = map[string]plan{
-		"add": planAdd,
-		"noop": func(c *call, k *kernel, l *kernels.Launch) error {
-			return c.launch(k.function, dim{1, 1, 1}, dim{32, 1, 1}, 0)
-		},
-	}
-	plans["fault"] = plans["noop"]
-	t.Cleanup(func() { plans = map[string]plan{} })
+	launch := func(c *call, l *kernels.Launch) error { return c.start(l.Op.Name+"_f32", dim{1, 1, 1}, 32) }
+	real := plans
+	plans = maps.Clone(plans)
+	plans["add"], plans["noop"], plans["fault"] = planAdd, launch, launch
+	t.Cleanup(func() { plans = real })
 }
 
 // fakeLibrary makes some images all of this build.
@@ -139,9 +137,9 @@ func coded(text string) func() ([]byte, error) {
 	return func() ([]byte, error) { return []byte(text), nil }
 }
 
-func planAdd(c *call, k *kernel, l *kernels.Launch) error {
+func planAdd(c *call, l *kernels.Launch) error {
 	n := l.Out[0].Len()
-	if err := c.launch(k.function, dim{uint32(n+255) / 256, 1, 1}, dim{256, 1, 1}, 0); err != nil {
+	if err := c.start("add_"+suffixes[l.Out[0].DType], dim{uint32(n+255) / 256, 1, 1}, 256); err != nil {
 		return err
 	}
 	c.pointer(&l.Out[0])

@@ -68,13 +68,13 @@ func (c *call) attentionPackedOf(l *kernels.Launch) attention {
 }
 
 // planAttention has the results y [B T H E], m and r [B H T].
-func planAttention(c *call, _ *kernel, l *kernels.Launch) error {
+func planAttention(c *call, l *kernels.Launch) error {
 	z := c.attentionOf(l)
 	z.y = c.heads(&l.Out[0], 0, 2, 1, 3)
 	return c.attend(&z, l)
 }
 
-func planAttentionPacked(c *call, _ *kernel, l *kernels.Launch) error {
+func planAttentionPacked(c *call, l *kernels.Launch) error {
 	z := c.attentionPackedOf(l)
 	z.y = c.headsBeside(&l.Out[0], 0, l.Ints[1], int(z.d))
 	return c.attend(&z, l)
@@ -82,14 +82,14 @@ func planAttentionPacked(c *call, _ *kernel, l *kernels.Launch) error {
 
 // planAttentionGrad has the operands q, k, v, y, m, r and g [B H T E] and the results dq [B T H D], dk [B S H D] and dv
 // [B S H E].
-func planAttentionGrad(c *call, _ *kernel, l *kernels.Launch) error {
+func planAttentionGrad(c *call, l *kernels.Launch) error {
 	z := c.attentionOf(l)
 	z.y, z.g = c.heads(&l.In[3], 0, 2, 1, 3), c.heads(&l.In[6], 0, 1, 2, 3)
 	z.dq, z.dk, z.dv = c.heads(&l.Out[0], 0, 2, 1, 3), c.heads(&l.Out[1], 0, 2, 1, 3), c.heads(&l.Out[2], 0, 2, 1, 3)
 	return c.attendGrad(&z, l, 4)
 }
 
-func planAttentionPackedGrad(c *call, _ *kernel, l *kernels.Launch) error {
+func planAttentionPackedGrad(c *call, l *kernels.Launch) error {
 	z := c.attentionPackedOf(l)
 	n, d, dx := l.Ints[1], int(z.d), &l.Out[0]
 	z.y, z.g = c.headsBeside(&l.In[1], 0, n, d), c.headsBeside(&l.In[4], 0, n, d)

@@ -5,8 +5,8 @@ package cuda
 import "github.com/weft-ml/weft/kernels"
 
 func init() {
-	everyType["cross_entropy"] = planCrossEntropy
-	everyType["cross_entropy_grad"] = planCrossEntropyGrad
+	plans["cross_entropy"] = planCrossEntropy
+	plans["cross_entropy_grad"] = planCrossEntropyGrad
 }
 
 // The reductions of losses, l.Ints[1]; l.Ints[0] marks rows to leave out and l.Floats[0] is the label smoothing.
@@ -47,7 +47,7 @@ func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) er
 const countBytes = 256
 
 // planCrossEntropy has the results loss, max and sum of exponentials of each row.
-func planCrossEntropy(c *call, _ *kernel, l *kernels.Launch) error {
+func planCrossEntropy(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
 	count, classes := extent(x, axes)
@@ -113,7 +113,7 @@ func (c *call) sumOf(y result, x uint64, number kernels.DType, n int, room uint6
 
 // planCrossEntropyGrad is the gradient for the logits. The operands are logits, targets, max, sum and the gradient of
 // the result.
-func planCrossEntropyGrad(c *call, _ *kernel, l *kernels.Launch) error {
+func planCrossEntropyGrad(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
 	count, classes := extent(x, axes)

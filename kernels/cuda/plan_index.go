@@ -7,12 +7,12 @@ import "github.com/weft-ml/weft/kernels"
 // Operations with operands of indices. An index outside its axis is an error that the host learns of later: see
 // report.go.
 func init() {
-	everyType["embedding"] = planIndexSelect
-	everyType["index_select"] = planIndexSelect
-	everyType["gather"] = planGather
-	everyType["index_add"] = planIndexAdd
-	everyType["scatter_add"] = planScatterAdd
-	everyType["one_hot"] = planOneHot
+	plans["embedding"] = planIndexSelect
+	plans["index_select"] = planIndexSelect
+	plans["gather"] = planGather
+	plans["index_add"] = planIndexAdd
+	plans["scatter_add"] = planScatterAdd
+	plans["one_hot"] = planOneHot
 }
 
 // indices appends the struct Indices of gather.cu: indices of an axis of the given size.
@@ -32,7 +32,7 @@ func (c *call) indicesAlong(a *kernels.Arg, size int, d *dimensions) {
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
-func planIndexSelect(c *call, _ *kernel, l *kernels.Launch) error {
+func planIndexSelect(c *call, l *kernels.Launch) error {
 	x, y, axis := &l.In[0], &l.Out[0], l.Ints[0]
 	if y.Len() == 0 {
 		return nil
@@ -70,7 +70,7 @@ func planIndexSelect(c *call, _ *kernel, l *kernels.Launch) error {
 }
 
 // planGather takes the elements of the first operand whose index along axis l.Ints[0] the second one gives.
-func planGather(c *call, _ *kernel, l *kernels.Launch) error {
+func planGather(c *call, l *kernels.Launch) error {
 	x, y, axis := &l.In[0], &l.Out[0], l.Ints[0]
 	if y.Len() == 0 {
 		return nil
@@ -100,7 +100,7 @@ const addColumns, addWarps = 256, 4
 
 // planIndexAdd copies the first operand and adds to it, at the indices of the second along axis l.Ints[0], the entries
 // of the third.
-func planIndexAdd(c *call, _ *kernel, l *kernels.Launch) error {
+func planIndexAdd(c *call, l *kernels.Launch) error {
 	y, added, axis := &l.Out[0], &l.In[2], l.Ints[0]
 	if err := c.relayout(y, &l.In[0]); err != nil || added.Len() == 0 {
 		return err
@@ -128,7 +128,7 @@ func planIndexAdd(c *call, _ *kernel, l *kernels.Launch) error {
 
 // planScatterAdd copies the first operand and adds to it the elements of the third, where the second gives the index
 // along axis l.Ints[0].
-func planScatterAdd(c *call, _ *kernel, l *kernels.Launch) error {
+func planScatterAdd(c *call, l *kernels.Launch) error {
 	y, indices, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
 	if err := c.relayout(y, &l.In[0]); err != nil || added.Len() == 0 {
 		return err
@@ -136,7 +136,7 @@ func planScatterAdd(c *call, _ *kernel, l *kernels.Launch) error {
 	n := added.Shape[axis]
 	lines := added.Len() / n
 	var room uint64 // for sums in float32
-	if y.DType == kernels.Float16 || y.DType == kernels.BFloat16 {
+	if y.DType.IsHalf() {
 		var err error
 		if room, err = c.scratch(4 * lines * y.Shape[axis]); err != nil {
 			return err
@@ -164,7 +164,7 @@ func planScatterAdd(c *call, _ *kernel, l *kernels.Launch) error {
 }
 
 // planOneHot sets 1 where the index along the new last axis, of size l.Ints[0], is the operand's value.
-func planOneHot(c *call, _ *kernel, l *kernels.Launch) error {
+func planOneHot(c *call, l *kernels.Launch) error {
 	y := &l.Out[0]
 	if y.Len() == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-func init() { everyType["matmul"] = planMatMul }
+func init() { plans["matmul"] = planMatMul }
 
 // product is the struct Product of batch.cuh: equal matrix products, whose results [m n] follow each other in memory.
 type product struct {
@@ -31,7 +31,7 @@ const smallTile, largeTile, matmulThreads = 32, 128, 256
 
 // planMatMul multiplies the last two axes of two operands; those of rank 1 are a row on the left and a column on the
 // right. Operation linear multiplies by the transposed matrix and adds a bias, if there is one.
-func planMatMul(c *call, _ *kernel, l *kernels.Launch) error {
+func planMatMul(c *call, l *kernels.Launch) error {
 	a, b, y := l.In[0], l.In[1], &l.Out[0]
 	if y.Len() == 0 {
 		return nil
@@ -48,7 +48,7 @@ func planMatMul(c *call, _ *kernel, l *kernels.Launch) error {
 	if len(l.In) > 2 {
 		p.bias, p.biasStep = c.address(&l.In[2]), int64(l.In[2].Strides[0])
 	}
-	if y.DType == kernels.Float16 || y.DType == kernels.BFloat16 {
+	if y.DType.IsHalf() {
 		return c.gemm(&p, &batch, y)
 	}
 	// Large tiles, where they keep every multiprocessor busy.

@@ -13,14 +13,14 @@ import (
 
 // Operations that move elements without looking at them. Their kernels go by the size of an element.
 func init() {
-	everyType["cat"] = planCat
-	everyType["stack"] = planStack
-	everyType["flip"] = planFlip
-	everyType["pad"] = planPad
-	everyType["slice_grad"] = planSliceGrad
-	everyType["select_grad"] = planSelectGrad
-	everyType["tril"] = planTriangle(0)
-	everyType["triu"] = planTriangle(1)
+	plans["cat"] = planCat
+	plans["stack"] = planStack
+	plans["flip"] = planFlip
+	plans["pad"] = planPad
+	plans["slice_grad"] = planSliceGrad
+	plans["select_grad"] = planSelectGrad
+	plans["tril"] = planTriangle(0)
+	plans["triu"] = planTriangle(1)
 }
 
 const moveThreads = 256
@@ -63,7 +63,7 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 }
 
 // planCat lays the operands side by side along axis l.Ints[0].
-func planCat(c *call, _ *kernel, l *kernels.Launch) error {
+func planCat(c *call, l *kernels.Launch) error {
 	axis, y := l.Ints[0], l.Out[0]
 	for i := range l.In {
 		part := y
@@ -77,7 +77,7 @@ func planCat(c *call, _ *kernel, l *kernels.Launch) error {
 }
 
 // planStack lays operands of one shape side by side along a new axis l.Ints[0].
-func planStack(c *call, _ *kernel, l *kernels.Launch) error {
+func planStack(c *call, l *kernels.Launch) error {
 	axis, y := l.Ints[0], l.Out[0]
 	step := y.Strides[axis]
 	var others [kernels.MaxDims]int
@@ -93,7 +93,7 @@ func planStack(c *call, _ *kernel, l *kernels.Launch) error {
 }
 
 // planFlip reverses the order of the elements along the axes l.Ints.
-func planFlip(c *call, _ *kernel, l *kernels.Launch) error {
+func planFlip(c *call, l *kernels.Launch) error {
 	x := l.In[0]
 	if x.Len() == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (c *call) pad(y, x *kernels.Arg, r *region, value float64) error {
 }
 
 // planPad surrounds the operand by l.Floats[0], with l.Ints[2*d] elements before it on axis d.
-func planPad(c *call, _ *kernel, l *kernels.Launch) error {
+func planPad(c *call, l *kernels.Launch) error {
 	r := regionOf(&l.Out[0], &l.In[0])
 	for d := range l.Out[0].Shape {
 		r.lo[d] = int64(l.Ints[2*d])
@@ -149,14 +149,14 @@ func planPad(c *call, _ *kernel, l *kernels.Launch) error {
 }
 
 // planSliceGrad puts the operand at every l.Ints[2]-th place along axis l.Ints[0] from l.Ints[1] on.
-func planSliceGrad(c *call, _ *kernel, l *kernels.Launch) error {
+func planSliceGrad(c *call, l *kernels.Launch) error {
 	r := regionOf(&l.Out[0], &l.In[0])
 	r.lo[l.Ints[0]], r.step[l.Ints[0]] = int64(l.Ints[1]), int64(l.Ints[2])
 	return c.pad(&l.Out[0], &l.In[0], &r, 0)
 }
 
 // planSelectGrad puts the operand at index l.Ints[1] of a new axis l.Ints[0].
-func planSelectGrad(c *call, _ *kernel, l *kernels.Launch) error {
+func planSelectGrad(c *call, l *kernels.Launch) error {
 	x, axis := l.In[0], l.Ints[0]
 	var shape, strides [kernels.MaxDims]int
 	x.Shape = append(append(append(shape[:0], x.Shape[:axis]...), 1), x.Shape[axis:]...)
@@ -168,7 +168,7 @@ func planSelectGrad(c *call, _ *kernel, l *kernels.Launch) error {
 
 // planTriangle keeps the elements on one side of the l.Ints[0]-th diagonal of the last two axes.
 func planTriangle(upper int32) plan {
-	return func(c *call, _ *kernel, l *kernels.Launch) error { return c.triangle(l, upper) }
+	return func(c *call, l *kernels.Launch) error { return c.triangle(l, upper) }
 }
 
 func (c *call) triangle(l *kernels.Launch, upper int32) error {

@@ -5,14 +5,14 @@ package cuda
 import "github.com/weft-ml/weft/kernels"
 
 func init() {
-	everyType["layer_norm"] = planNorm
-	everyType["rms_norm"] = planNorm
-	everyType["layer_norm_grad"] = planNormGrad
-	everyType["rms_norm_grad"] = planNormGrad
+	plans["layer_norm"] = planNorm
+	plans["rms_norm"] = planNorm
+	plans["layer_norm_grad"] = planNormGrad
+	plans["rms_norm_grad"] = planNormGrad
 }
 
 // planNorm normalises rows, the last l.Ints[0] axes. Layer norm has the results y, mean and rstd, RMS norm has no mean.
-func planNorm(c *call, _ *kernel, l *kernels.Launch) error {
+func planNorm(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
 	axes := lastAxes(x, l.Ints[0])
 	count, n := extent(x, axes)
@@ -49,7 +49,7 @@ func (c *call) parameter(l *kernels.Launch, k int) {
 
 // planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. The
 // operands are g, x, mean (for layer norm), rstd and, if present, weight.
-func planNormGrad(c *call, _ *kernel, l *kernels.Launch) error {
+func planNormGrad(c *call, l *kernels.Launch) error {
 	x := &l.In[1]
 	axes := lastAxes(x, l.Ints[0])
 	count, n := extent(x, axes)

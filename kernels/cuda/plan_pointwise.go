@@ -14,8 +14,6 @@ import (
 // Operations that are expressions share one plan. Their kernels are written by package src for the element types of a
 // launch. Those of the operation table are images of the build; others are compiled when they first occur.
 
-var pointwiseKernel = &kernel{plan: planPointwise}
-
 // pointwiseKey identifies the kernels of an expression for element types: four bits each, operands before results.
 type pointwiseKey struct {
 	f     *expr.Func
@@ -89,7 +87,7 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 }
 
 // planPointwise chooses between the three kernels.
-func planPointwise(c *call, _ *kernel, l *kernels.Launch) error {
+func planPointwise(c *call, l *kernels.Launch) error {
 	if len(l.Floats) < len(l.Op.Expr.Params) {
 		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params), l.Op.Expr.Params, len(l.Floats))
 	}

@@ -10,13 +10,13 @@ import (
 )
 
 func init() {
-	everyType["sum"] = reductionPlan("sum", 0)
-	everyType["prod"] = reductionPlan("prod", 1)
-	everyType["max"] = reductionPlan("max", math.Inf(-1))
-	everyType["min"] = reductionPlan("min", math.Inf(1))
-	everyType["any"] = reductionPlan("any", 0)
-	everyType["all"] = reductionPlan("all", 1)
-	everyType["mean"] = planMean
+	plans["sum"] = reductionPlan("sum", 0)
+	plans["prod"] = reductionPlan("prod", 1)
+	plans["max"] = reductionPlan("max", math.Inf(-1))
+	plans["min"] = reductionPlan("min", math.Inf(1))
+	plans["any"] = reductionPlan("any", 0)
+	plans["all"] = reductionPlan("all", 1)
+	plans["mean"] = planMean
 }
 
 // Of reduce.cuh and reduce.cu.
@@ -60,13 +60,13 @@ func reader(d kernels.DType) string {
 
 // reductionPlan reduces the axes l.Ints of the operand; start is the result for no elements.
 func reductionPlan(name string, start float64) plan {
-	return func(c *call, _ *kernel, l *kernels.Launch) error {
+	return func(c *call, l *kernels.Launch) error {
 		return c.reduce(name, start, c.resultOf(&l.Out[0]), &l.In[0], l.Ints)
 	}
 }
 
 // planMean is a sum whose results are divided.
-func planMean(c *call, _ *kernel, l *kernels.Launch) error {
+func planMean(c *call, l *kernels.Launch) error {
 	y := c.resultOf(&l.Out[0])
 	y.divisor = uint64(l.In[0].Len() / max(1, l.Out[0].Len()))
 	return c.reduce("sum", math.NaN(), y, &l.In[0], l.Ints)

@@ -6,17 +6,17 @@ import "github.com/weft-ml/weft/kernels"
 
 // The operations of rows.cu, norm.cu and cross_entropy.cu.
 func init() {
-	everyType["softmax"] = planSoftmax
-	everyType["softmax_grad"] = alongAxis("softmax_grad")
-	everyType["log_softmax"] = alongAxis("log_softmax")
-	everyType["log_softmax_grad"] = alongAxis("log_softmax_grad")
-	everyType["logsumexp"] = planLogSumExp
-	everyType["var"] = planVar
-	everyType["argmax"] = planPlaceOf("argmax")
-	everyType["argmin"] = planPlaceOf("argmin")
-	everyType["max_index"] = planPlaceOf("argmax")
-	everyType["min_index"] = planPlaceOf("argmin")
-	everyType["cumsum"] = planCumSum
+	plans["softmax"] = planSoftmax
+	plans["softmax_grad"] = alongAxis("softmax_grad")
+	plans["log_softmax"] = alongAxis("log_softmax")
+	plans["log_softmax_grad"] = alongAxis("log_softmax_grad")
+	plans["logsumexp"] = planLogSumExp
+	plans["var"] = planVar
+	plans["argmax"] = planPlaceOf("argmax")
+	plans["argmin"] = planPlaceOf("argmin")
+	plans["max_index"] = planPlaceOf("argmax")
+	plans["min_index"] = planPlaceOf("argmin")
+	plans["cumsum"] = planCumSum
 }
 
 const (
@@ -74,7 +74,7 @@ func extent(a *kernels.Arg, axes []int) (rows, n int) {
 
 // alongAxis is the plan of kernels with the parameters (result, operands..., rows, n).
 func alongAxis(name string) plan {
-	return func(c *call, _ *kernel, l *kernels.Launch) error {
+	return func(c *call, l *kernels.Launch) error {
 		axes := l.Ints[:1]
 		count, n := extent(&l.Out[0], axes)
 		if count*n == 0 {
@@ -104,13 +104,13 @@ const (
 )
 
 // planSoftmax takes the kernels of softmax.cu where rows lie side by side.
-func planSoftmax(c *call, k *kernel, l *kernels.Launch) error {
+func planSoftmax(c *call, l *kernels.Launch) error {
 	var x, y reduction
 	x.describe(&l.In[0], l.Ints[:1])
 	y.describe(&l.Out[0], l.Ints[:1])
 	count := x.results()
 	if l.In[0].DType == kernels.Float64 || !x.inRows() || !y.inRows() || x.kept.rank > 1 || y.kept.rank > 1 || x.n >= maxRow || x.n*count == 0 {
-		return softmaxRows(c, k, l)
+		return softmaxRows(c, l)
 	}
 	suffix := "_" + reader(l.In[0].DType)
 	if x.n <= shortRow {
@@ -154,12 +154,12 @@ func (c *call) firstResult(l *kernels.Launch) func() {
 	}
 }
 
-func planLogSumExp(c *call, _ *kernel, l *kernels.Launch) error {
+func planLogSumExp(c *call, l *kernels.Launch) error {
 	return c.startResults("logsumexp", l, l.Ints, c.firstResult(l))
 }
 
 // planVar divides by the number of elements less the correction.
-func planVar(c *call, _ *kernel, l *kernels.Launch) error {
+func planVar(c *call, l *kernels.Launch) error {
 	if err := c.startResults("var", l, l.Ints, c.firstResult(l)); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func planVar(c *call, _ *kernel, l *kernels.Launch) error {
 
 // planPlaceOf finds places, the last result, and if there are two the elements there, the first.
 func planPlaceOf(name string) plan {
-	return func(c *call, _ *kernel, l *kernels.Launch) error {
+	return func(c *call, l *kernels.Launch) error {
 		return c.startResults(name, l, l.Ints, func() {
 			c.pointer(&l.Out[len(l.Out)-1])
 			if len(l.Out) == 2 {
@@ -183,7 +183,7 @@ func planPlaceOf(name string) plan {
 }
 
 // planCumSum has a thread for each row.
-func planCumSum(c *call, _ *kernel, l *kernels.Launch) error {
+func planCumSum(c *call, l *kernels.Launch) error {
 	axes := l.Ints[:1]
 	count, n := extent(&l.In[0], axes)
 	if count*n == 0 {
