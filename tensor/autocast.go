@@ -75,22 +75,13 @@ func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 	}
 	var c *Tensor
 	s.With(func() { c = s.apply(&cast, []*Tensor{t}, []int{int(dt)}, nil) }, func(m *Mode) { m.Record = true })
-	s.toBottom(c.blk)
+	s.top.owned = s.top.owned[:len(s.top.owned)-1] // where the cast has just put it
+	s.own(c.blk)
 	if s.casts == nil {
 		s.casts = map[lowered]*Tensor{}
 	}
 	s.casts[key] = c
 	return c
-}
-
-// toBottom moves a block that the innermost region has just made to the outermost, so that it lives as long as the step.
-func (s *Scope) toBottom(b *block) {
-	r := s.top
-	r.owned = r.owned[:len(r.owned)-1]
-	for r.up != nil {
-		r = r.up
-	}
-	r.owned = append(r.owned, b)
 }
 
 // Autocasting is the type that autocast lowers to in the step's innermost mode; Float32 if it is off.

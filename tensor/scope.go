@@ -174,6 +174,15 @@ func (s *Scope) push(name string, m Mode) *region {
 	return r
 }
 
+// own gives a block to the outermost region, so that it lives as long as the step.
+func (s *Scope) own(b *block) {
+	r := s.top
+	for r.up != nil {
+		r = r.up
+	}
+	r.owned = append(r.owned, b)
+}
+
 // closeRegion gives the blocks of r in keep to the parent and releases the others.
 func (s *Scope) closeRegion(r *region, keep []*Tensor, why string) {
 next:

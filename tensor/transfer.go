@@ -29,11 +29,7 @@ func (s *Scope) local(op string, t *Tensor) *Tensor {
 func (s *Scope) upload(op string, t *Tensor) *Tensor {
 	c := t.Detach().Contiguous()
 	blk := s.dev.deviceBlock(op, c.Len()*c.dtype.Size())
-	bottom := s.top
-	for bottom.up != nil {
-		bottom = bottom.up
-	}
-	bottom.owned = append(bottom.owned, blk)
+	s.own(blk)
 	s.dev.shared.backend.CopyIn(0, blk.buf, 0, bytesOf(c))
 	runtime.KeepAlive(c)
 	v := newTensor(blk, t.dtype, t.layout.Shape, s)
