@@ -21,12 +21,7 @@ func (c *Ctx) Saved(i int) *tensor.Tensor { return c.saved[i] }
 // Where autocast is on, it is on in both functions.
 func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
 	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
-	c := &Ctx{}
-	for _, x := range xs {
-		if x != nil && x.Scope() != nil {
-			c.Scope = x.Scope()
-		}
-	}
+	c := &Ctx{Scope: stepOf(xs)}
 	if c.Scope == nil {
 		tensor.Fail(tensor.ErrStep, name, "no operand belongs to a step; take one in with s.In")
 	}
@@ -56,12 +51,7 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 // to dt, and autocast is off in both functions. Elsewhere it is Custom.
 func CustomIn(dt tensor.DType, name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
 	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) (y *tensor.Tensor) {
-	var s *tensor.Scope
-	for _, x := range xs {
-		if x != nil && x.Scope() != nil {
-			s = x.Scope()
-		}
-	}
+	s := stepOf(xs)
 	if s == nil || s.Autocasting() == tensor.Float32 {
 		return Custom(name, forward, backward, xs...)
 	}
@@ -73,6 +63,16 @@ func CustomIn(dt tensor.DType, name string, forward func(c *Ctx, xs ...*tensor.T
 	}
 	s.With(func() { y = Custom(name, forward, backward, in...) }, autocast(tensor.Float32))
 	return y
+}
+
+// stepOf is the step that operands belong to; nil if none does.
+func stepOf(xs []*tensor.Tensor) (s *tensor.Scope) {
+	for _, x := range xs {
+		if x != nil && x.Scope() != nil {
+			s = x.Scope()
+		}
+	}
+	return s
 }
 
 func autocast(dt tensor.DType) tensor.Option { return func(m *tensor.Mode) { m.Autocast = dt } }
