@@ -23,6 +23,10 @@ var update = flag.Bool("update", false, "record the loss curves anew")
 // TestLossCurves runs the examples, with their defaults and in mixed precision, and compares the loss of every step with
 // the committed curve. Programs that train for minutes are stopped after the first steps.
 func TestLossCurves(t *testing.T) {
+	bin := t.TempDir() + string(filepath.Separator)
+	if out, err := exec.Command("go", "build", "-o", bin, "./mlp", "./chargpt").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	for _, c := range []struct {
 		curve string // the program, and after a dash what distinguishes the run
 		args  string
@@ -39,16 +43,12 @@ func TestLossCurves(t *testing.T) {
 		t.Run(c.curve, func(t *testing.T) {
 			file := filepath.Join("testdata", c.curve+".loss")
 			program, _, _ := strings.Cut(c.curve, "-")
-			binary := filepath.Join(t.TempDir(), program)
-			if out, err := exec.Command("go", "build", "-o", binary, "./"+program).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
 			if *update {
-				record(t, file, losses(t, binary, c.args, 0))
+				record(t, file, losses(t, bin+program, c.args, 0))
 				return
 			}
 			want := read(t, file)
-			got := losses(t, binary, c.args, c.steps)
+			got := losses(t, bin+program, c.args, c.steps)
 			if c.steps > 0 {
 				want = want[:c.steps]
 			}
