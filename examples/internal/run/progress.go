@@ -47,8 +47,8 @@ func (p *progress) Expect(steps int, unit string) {
 	p.total, p.unit, p.started = steps, unit, p.now()
 }
 
-// step counts a step and prints the line if it is time: at the first and the last step, and every so often.
-func (p *progress) step(loss float64, items int, watch func() map[string]float64) {
+// step counts a step and tells whether the line is due: at the first and the last step, and every so often.
+func (p *progress) step(loss float64, items int) bool {
 	p.at++
 	p.items += items
 	p.sum = smoothing*p.sum + (1-smoothing)*loss
@@ -57,17 +57,15 @@ func (p *progress) step(loss float64, items int, watch func() map[string]float64
 	if p.tty {
 		every = 100 * time.Millisecond
 	}
-	if now := p.now(); p.at == 1 || p.at == p.total || now.Sub(p.printed) >= every {
+	now := p.now()
+	due := p.at == 1 || p.at == p.total || now.Sub(p.printed) >= every
+	if due {
 		p.printed = now
-		var more map[string]float64
-		if watch != nil {
-			more = watch()
-		}
-		p.print(more)
 	}
+	return due
 }
 
-// print writes the line.
+// print writes the line, with more numbers at its end.
 func (p *progress) print(more map[string]float64) {
 	line := fmt.Sprintf("step %d", p.at)
 	if p.total > 0 {

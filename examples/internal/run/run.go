@@ -55,7 +55,7 @@ type Run struct {
 	human   io.Writer // text for people
 	json    io.Writer // JSON lines; nil with -log text
 	metrics map[string]any
-	watch   func() map[string]float64
+	watch   func() map[string]float64 // of Health
 }
 
 // Main parses the flags, runs train and exits: with 0 after success, 1 and the error in one line on
@@ -136,21 +136,18 @@ func (r *Run) Autocast() tensor.Option {
 // Scaler is the loss scaler that -amp asks for; it does nothing unless that is fp16.
 func (r *Run) Scaler() *amp.GradScaler { return amp.NewGradScaler(amp.Enabled(r.AMP == "fp16")) }
 
-// Health watches a run: the gradients' norm, with a loss scaler its factor, and how many updates it skipped.
+// Health adds to the progress line and to the step's JSON line the gradients' norm, with a loss scaler its factor, and how
+// many updates it skipped. They are read when a line is written, for that may wait for the device.
 func (r *Run) Health(scaler *amp.GradScaler, norm func() float64) {
-	r.Watch(func() map[string]float64 {
+	r.watch = func() map[string]float64 {
 		m := map[string]float64{"norm": norm()}
 		if r.AMP == "fp16" {
 			st := scaler.State()
 			m["scale"], m["skipped"] = st.Scale, float64(st.Skipped)
 		}
 		return m
-	})
+	}
 }
-
-// Watch adds numbers to the progress line and to the step's JSON line. f is called when one is written, for reading the
-// numbers may wait for the device.
-func (r *Run) Watch(f func() map[string]float64) { r.watch = f }
 
 // Printf prints a line for people, above the progress line.
 func (r *Run) Printf(format string, args ...any) {
@@ -160,15 +157,20 @@ func (r *Run) Printf(format string, args ...any) {
 
 // Step reports one finished training step: its loss, and how many examples or tokens it used.
 func (r *Run) Step(loss float64, items int) {
-	r.step(loss, items, r.watch)
+	due := r.step(loss, items)
+	var health map[string]float64
+	if r.watch != nil && (due || r.json != nil) {
+		health = r.watch()
+	}
+	if due {
+		r.print(health)
+	}
 	if r.json == nil {
 		return
 	}
 	fields := map[string]any{"step": r.at, "loss": loss, "rate": r.rate(), "unit": r.unit + "/s"}
-	if r.watch != nil {
-		for name, v := range r.watch() {
-			fields[name] = v
-		}
+	for name, v := range health {
+		fields[name] = v
 	}
 	r.Event("step", fields)
 }

@@ -243,16 +243,33 @@ func TestTerminalIsFound(t *testing.T) {
 	}
 }
 
+// Numbers of a run's health are in both lines of a step, and read once for both.
+func TestHealth(t *testing.T) {
+	reads := 0
+	_, stdout, stderr := try(t.Context(), "-log json -amp fp16", func(ctx context.Context, r *Run) error {
+		r.Health(r.Scaler(), func() float64 { reads++; return 0.125 })
+		return training(ctx, r)
+	})
+	for _, line := range lines(t, stdout)[:4] {
+		if line["norm"] != 0.125 || line["scale"] != 65536. || line["skipped"] != 0. {
+			t.Errorf("step %v", line)
+		}
+	}
+	if !strings.Contains(stderr, "norm 0.125  scale 6.554e+04  skipped 0") || reads != 4 {
+		t.Errorf("%d reads; %s", reads, stderr)
+	}
+}
+
 func TestSmoothing(t *testing.T) {
 	var p progress
 	p.start(&bytes.Buffer{}, clock(time.Second))
 	for range 50 {
-		p.step(3, 1, nil)
+		p.step(3, 1)
 		if math.Abs(p.smooth()-3) > 1e-12 {
 			t.Fatalf("constant losses of 3 are smoothed to %v", p.smooth())
 		}
 	}
-	p.step(103, 1, nil)
+	p.step(103, 1)
 	if p.smooth() < 3.5 || p.smooth() > 20 {
 		t.Errorf("one outlier of 103 moves the smoothed loss to %v", p.smooth())
 	}
