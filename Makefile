@@ -6,6 +6,7 @@
 #   make gen      rewrite all generated files: assembly and docs
 #   make docs     rewrite the generated docs only
 #
+#   make test-long      CUDA kernels on the emulator: more shapes, schedules, mutants (internal/emu/README.md)
 #   make kernels        compile the CUDA kernels that have changed (the compilers come from PyPI)
 #   make kernels-check  compile all of them again and look at their machine code (docs/KERNEL-IMAGES.md)
 
@@ -20,7 +21,7 @@ TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./amp/... ./nn/... ./opt
 RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./amp/... ./nn/... \
           ./optim/... ./data/... ./examples/internal/...
 
-.PHONY: test check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-check images
+.PHONY: test test-long check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-check images
 .NOTPARALLEL:
 
 test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header
@@ -57,6 +58,9 @@ cuda-header:
 	@$(LANE) cuda-header scripts/check-cuda-header
 images:
 	@$(LANE) images scripts/check-kernels
+
+test-long: start
+	@$(LANE) long scripts/check-long
 
 bench:
 	go test -run '^$$' -bench '$(BENCH)' -timeout 1h ./bench

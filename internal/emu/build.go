@@ -19,6 +19,9 @@ const (
 	Checked Flavour = "check"
 )
 
+// libraries are the driver libraries of the builds.
+var libraries = map[Flavour]string{Plain: "libcuda_emu.so", Checked: "libcuda_emu_check.so"}
+
 // ErrNoCompiler tells that the emulator cannot be built here.
 var ErrNoCompiler = errors.New("emu: the emulator needs g++ and make, and an x86-64 processor with AVX2")
 
@@ -30,11 +33,7 @@ func Build(f Flavour) (string, error) {
 	if out, err := exec.Command("make", "-s", "-j2", "-C", folder(), string(f)).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("emu: make: %w\n%s", err, out)
 	}
-	name := "libcuda_emu.so"
-	if f == Checked {
-		name = "libcuda_emu_check.so"
-	}
-	return filepath.Join(output(), name), nil
+	return filepath.Join(output(), libraries[f]), nil
 }
 
 // Use builds the emulator and makes it the driver and the compiler of this process, unless the environment names a driver.
@@ -66,10 +65,57 @@ func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {
 	cmd := exec.Command(filepath.Join(folder(), "compile"), append([]string{string(f), source, object}, options...)...)
 	cmd.Env = append(os.Environ(), "WEFT_EMU_LIB="+output())
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("emu: %s: %w\n%s", name, err, out)
+		return nil, &CompileError{name, err, string(out)}
 	}
 	return os.ReadFile(object)
 }
+
+// Variant builds the driver library of a build into a folder, with the kernels of some files there in place of those of
+// the sources of the same names. The build itself must be up to date. Options are for g++. An error of the compiler is a
+// *CompileError.
+func Variant(f Flavour, dir string, kernels []string, options ...string) error {
+	var objects []string
+	changed := map[string]bool{"nvrtc.o": true} // which is of another library
+	for _, name := range kernels {
+		object := strings.TrimSuffix(name, ".cu") + ".o"
+		changed[object] = true
+		objects = append(objects, filepath.Join(dir, object))
+		cmd := exec.Command(filepath.Join(folder(), "compile"), append([]string{string(f), filepath.Join(dir, name), filepath.Join(dir, object)}, options...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return &CompileError{name, err, string(out)}
+		}
+	}
+	for _, pattern := range []string{"same/*.o", string(f) + "/*.o", string(f) + "/kernels/*.o"} {
+		found, err := filepath.Glob(filepath.Join(output(), pattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range found {
+			if !changed[filepath.Base(path)] {
+				objects = append(objects, path)
+			}
+		}
+	}
+	library := libraries[f]
+	link := append([]string{"-shared", "-Wl,-soname," + library, "-Wl,-Bsymbolic", "-o", filepath.Join(dir, library)}, objects...)
+	if out, err := exec.Command("g++", append(link, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("emu: %s: %w\n%s", library, err, out)
+	}
+	return nil
+}
+
+// A CompileError is what the compiler says about kernels.
+type CompileError struct {
+	Name   string // of the file
+	Err    error
+	Output string
+}
+
+// Error has the compiler's output.
+func (e *CompileError) Error() string { return fmt.Sprintf("emu: %s: %v\n%s", e.Name, e.Err, e.Output) }
+
+// Unwrap is the error of the process.
+func (e *CompileError) Unwrap() error { return e.Err }
 
 // folder is where the sources of this package lie.
 func folder() string {

@@ -4,6 +4,7 @@ package emu
 
 import (
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,7 +23,7 @@ import (
 
 // shapes is the number of shapes that each operation is tried on: in the plain build under all schedules, in the
 // checked build a few.
-const shapes = 20
+var shapes = flag.Int("shapes", 20, "shapes for each operation in the plain build; a quarter in the checked one")
 
 // eachBuild runs f for random cases on both builds. Schedules, copies and streams vary with the case.
 func eachBuild(t *testing.T, f func(t *testing.T, d *Driver, r *rand.Rand)) {
@@ -32,7 +33,7 @@ func eachBuild(t *testing.T, f func(t *testing.T, d *Driver, r *rand.Rand)) {
 		name   string
 		driver *Driver
 		cases  int
-	}{{"plain", plain, shapes}, {"checked", checkedDriver, shapes / 4}} {
+	}{{"plain", plain, *shapes}, {"checked", checkedDriver, *shapes / 4}} {
 		for i := range x.cases {
 			t.Run(fmt.Sprint(x.name, i), func(t *testing.T) {
 				d := fresh(t, x.driver, "order", orders[i%4], "copies", whens[i%3], "streams", whens[i/3%3], "seed", fmt.Sprint(i))

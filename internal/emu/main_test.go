@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		flavour Flavour
 		driver  **Driver
 	}{{Plain, &plain}, {Checked, &checkedDriver}} {
-		path, err := Build(x.flavour)
+		path, err := library(x.flavour)
 		if errors.Is(err, ErrNoCompiler) {
 			fmt.Println("SKIPPED emu:", err)
 			os.Exit(0)
@@ -47,6 +47,20 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// mutant is a folder with changed sources and the libraries that they make, if a test of mutants (package mutants) names one.
+var mutant = os.Getenv("WEFT_EMU_MUTANT")
+
+// library is the driver library of a build, the mutant's if it has one.
+func library(f Flavour) (string, error) {
+	path, err := Build(f)
+	if changed := filepath.Join(mutant, filepath.Base(path)); err == nil && mutant != "" {
+		if _, err := os.Stat(changed); err == nil {
+			return changed, nil
+		}
+	}
+	return path, err
 }
 
 // settings are the defaults, which each test starts from and leaves.
@@ -82,10 +96,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// mutant is the folder of changed sources that a test of mutants names, "" if there is none; mutantFile is the one of
-// them with kernels.
-var mutant, mutantFile = os.Getenv("WEFT_EMU_MUTANT"), os.Getenv("WEFT_EMU_MUTANT_FILE")
-
 // function finds a kernel of the sources.
 func function(t *testing.T, d *Driver, name string) uintptr {
 	t.Helper()
@@ -94,11 +104,6 @@ func function(t *testing.T, d *Driver, name string) uintptr {
 	}
 	m, err := d.Module([]byte("emu"))
 	must(t, err)
-	if mutant != "" {
-		text, err := os.ReadFile(filepath.Join(mutant, mutantFile))
-		must(t, err)
-		m = compiled(t, d, mutantFile, string(text))
-	}
 	f, err := d.Function(m, name)
 	must(t, err)
 	return f

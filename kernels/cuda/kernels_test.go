@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -41,7 +42,26 @@ type value struct {
 // fuzz makes operands of random layouts.
 type fuzz struct{ *rand.Rand }
 
-func newFuzz(seed uint64) fuzz { return fuzz{rand.New(rand.NewPCG(seed, 77))} }
+func newFuzz(seed uint64) fuzz { return fuzz{rand.New(rand.NewPCG(seed, 77+round))} }
+
+var shapes = flag.Int("shapes", 0, "how many cases the tests of kernels try, each; 0: what is usual")
+
+// cases is n, or fewer if tests are to be short.
+func cases(n int) int {
+	switch {
+	case *shapes > 0:
+		return *shapes
+	case testing.Short():
+		return n / 4
+	}
+	return n
+}
+
+// round counts repetitions of the tests, which have other operands each.
+var round uint64
+
+// reschedule has the emulator run the next launch in another order, in tests of that.
+var reschedule = func() {}
 
 // oneOf picks one of the given.
 func oneOf[T any](r fuzz, from ...T) T { return from[r.IntN(len(from))] }
@@ -138,6 +158,9 @@ func on(t testing.TB, dev kernels.Backend, l *kernels.Launch, in, out []value) (
 	}
 	for _, v := range out {
 		l.Out = append(l.Out, put(v))
+	}
+	if _, ok := dev.(*Backend); ok {
+		reschedule()
 	}
 	if err := dev.Run(l); err != nil {
 		return nil, err
@@ -253,7 +276,7 @@ var (
 func TestMatMul(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(1)
-	for i := range 60 {
+	for i := range cases(240) {
 		d := oneOf(r, kernels.Float32, kernels.Float32, kernels.Float64)
 		m, n, k := r.IntN(50), r.IntN(50), oneOf(r, 0, 1, 15, 16, 17, 255, 256, 257, 300, 530, r.IntN(40))
 		shapeA, shapeB, shape := []int{m, k}, []int{k, n}, []int{m, n}
@@ -278,7 +301,7 @@ func TestMatMulLarge(t *testing.T) {
 	b.gpu.SMs = 2
 	t.Cleanup(func() { b.gpu.SMs = was })
 	r := newFuzz(2)
-	for range 12 {
+	for range cases(32) {
 		m, n, k := 129+r.IntN(150), 1+r.IntN(200), oneOf(r, 1, 16, 40, 257, 272, 513)
 		d := kernels.Float32
 		a, y := r.operand(d, 0, m, k), r.result(d, m, n)
@@ -290,7 +313,7 @@ func TestMatMulLarge(t *testing.T) {
 func TestLinear(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(3)
-	for i := range 40 {
+	for i := range cases(160) {
 		d := oneOf(r, kernels.Float32, kernels.Float64)
 		m, n, k := r.IntN(40), 1+r.IntN(40), oneOf(r, 0, 1, 31, 32, 257, r.IntN(60))
 		in := []value{r.operand(d, 0, 2, m, k), r.operand(d, 0, n, k), r.operand(d, 0, n)}

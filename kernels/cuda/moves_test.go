@@ -35,7 +35,7 @@ func with(shape []int, d int, sizes ...int) []int {
 func TestMoves(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(4)
-	for range 40 {
+	for range cases(160) {
 		d := oneOf(r, kernels.DTypes()...)
 		rank := 1 + r.IntN(4)
 		axis := r.IntN(rank)
@@ -85,7 +85,7 @@ func TestIndexed(t *testing.T) {
 	adding := func(name string, f func(l *kernels.Launch)) *kernels.Op {
 		return &kernels.Op{Name: name, CPU: f, Types: addable} // half precision goes through float32
 	}
-	for range 80 {
+	for range cases(320) {
 		d, sum := oneOf(r, kernels.DTypes()...), oneOf(r, append(addable, kernels.Float16, kernels.BFloat16)...)
 		ids := oneOf(r, kernels.Int64, kernels.Int32, kernels.Uint8)
 		s := r.shape(1+r.IntN(3), 6)
@@ -135,7 +135,7 @@ func TestIndexOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newFuzz(7)
-	for i := range 40 {
+	for i := range cases(160) {
 		ids := oneOf(r, kernels.Int64, kernels.Int32, kernels.Uint8)
 		size := 1 + r.IntN(6)
 		x, chosen := r.operand(kernels.Float32, 0, 3, size, 4), r.operand(ids, size, 3, 5, 4)
@@ -146,7 +146,7 @@ func TestIndexOutside(t *testing.T) {
 			for n := range len(v.data) / v.dtype.Size() {
 				if r.IntN(9) == 0 {
 					e := v.data[n*v.dtype.Size():][:v.dtype.Size()]
-					e[0] = byte(size + r.IntN(200-size))
+					e[0] = byte(size + r.IntN(2)*r.IntN(200-size))
 					if v.dtype != kernels.Uint8 && r.IntN(2) == 0 {
 						for j := range e {
 							e[j] = 0xff // -1

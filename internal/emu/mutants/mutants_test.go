@@ -1,0 +1,337 @@
+//go:build emu && cgo && linux
+
+package mutants
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weft-ml/weft/internal/emu"
+	"github.com/weft-ml/weft/kernels/cuda/src"
+)
+
+var (
+	most = flag.Int("mutants", 0, "how many mutants of each file TestMutants makes, beside those of the order among threads; -1: all")
+	only = flag.String("file", "", "only mutants of this file")
+	jobs = flag.Int("jobs", 2, "mutants at a time")
+)
+
+// A family is a file that is changed, the files of kernels that show it ("" for those that tests compile), and the tests:
+// a package and names.
+type family struct {
+	file, kernels string
+	exact         bool
+	tests         [][2]string
+}
+
+const raw, launches = "internal/emu", "kernels/cuda"
+
+var families = []family{
+	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention"}}},
+	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention"}}},
+	{"batch.cuh", "gemm.cu", true, [][2]string{{raw, "Gemm"}}},
+	{"copy.cu", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}}},
+	{"cross_entropy.cu", "cross_entropy.cu", true, [][2]string{{launches, "CrossEntropyHalf|IndexOutside"}}},
+	{"flash.cu", "flash.cu", false, [][2]string{{launches, "Flash"}}},
+	{"gather.cu", "gather.cu", true, [][2]string{{launches, "Indexed|Embedding|IndexOutside"}}},
+	{"gemm.cu", "gemm.cu", true, [][2]string{{raw, "Gemm"}}},
+	{"index.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}}},
+	{"lane.cuh", "", true, [][2]string{{raw, "Instructions"}}},
+	{"matmul.cu", "matmul.cu", true, [][2]string{{raw, "MatMul"}}},
+	{"move.cu", "move.cu", true, [][2]string{{launches, "Moves"}}},
+	{"norm.cu", "norm.cu", true, [][2]string{{launches, "NormsHalf"}}},
+	{"philox.cuh", "random.cu", true, [][2]string{{raw, "Uniform"}, {raw, "Pointwise"}}},
+	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
+	{"product.cuh", "matmul.cu attention.cu", true, [][2]string{{raw, "MatMul"}, {launches, "Attention"}}},
+	{"random.cu", "random.cu", true, [][2]string{{raw, "Uniform"}}},
+	{"reduce.cu", "reduce.cu", true, [][2]string{{raw, "Reduce"}}},
+	{"reduce.cuh", "reduce.cu", true, [][2]string{{raw, "Reduce"}}},
+	{"report.cuh", "gather.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
+	{"rows.cu", "rows.cu", true, [][2]string{{launches, "PlacesHalf|AlongAxisHalf|ReductionsHalf"}}},
+	{"rows.cuh", "cross_entropy.cu", true, [][2]string{{launches, "CrossEntropyHalf"}}},
+	{"softmax.cu", "softmax.cu", true, [][2]string{{raw, "Softmax"}}},
+}
+
+// binaries are the compiled tests of packages.
+var binaries = map[string]string{}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(func() int {
+		if *most == 0 {
+			return m.Run()
+		}
+		for _, f := range []emu.Flavour{emu.Plain, emu.Checked} {
+			if _, err := emu.Build(f); err != nil {
+				fmt.Println(err)
+				return 1
+			}
+		}
+		dir, err := os.MkdirTemp("", "weft-mutants-")
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		for _, p := range []string{raw, launches} {
+			binaries[p] = filepath.Join(dir, filepath.Base(p)+".test")
+			cmd := exec.Command("scripts/cuda-env", "go", "test", "-c", "-tags", "cuda,emu", "-o", binaries[p], "./"+p)
+			cmd.Dir = root
+			if out, err := cmd.CombinedOutput(); err != nil {
+				fmt.Printf("%v: %v\n%s", cmd, err, out)
+				return 1
+			}
+		}
+		return m.Run()
+	}())
+}
+
+// root is the folder of the module.
+var root = func() string {
+	path, err := filepath.Abs("../../..")
+	if err != nil {
+		panic(err)
+	}
+	return path
+}()
+
+// An end is what became of a mutant.
+type end int
+
+const (
+	survived end = iota
+	wrong        // results
+	reported     // by the checked build
+	hung
+	invalid // does not compile
+	ends
+)
+
+var endNames = [ends]string{"survives", "wrong results", "reported", "time", "does not compile"}
+
+// TestMutants changes one place of a kernel at a time: its tests must notice, in the plain or the checked build. A change
+// that cannot be noticed stands in equivalent.txt with its reason. At most one of twenty of the others may survive.
+func TestMutants(t *testing.T) {
+	if *most == 0 {
+		t.Skip("slow: -mutants 20 runs 20 of each file and those of the order among threads")
+	}
+	known := equivalent(t)
+	var total [ends + 1]int // the last: equivalent
+	table := "file                possible   made  wrong  reported  time  equivalent  survive  invalid\n"
+	line := func(name string, possible int, n [ends + 1]int) {
+		made := n[survived] + n[wrong] + n[reported] + n[hung] + n[ends]
+		table += fmt.Sprintf("%-18s%10d%7d%7d%10d%6d%12d%9d%9d\n", name, possible, made, n[wrong], n[reported], n[hung], n[ends], n[survived], n[invalid])
+	}
+	everything := 0
+	for _, f := range families {
+		if *only != "" && f.file != *only {
+			continue
+		}
+		text, err := src.Files.ReadFile(f.file)
+		must(t, err)
+		all := Of(f.file, string(text), f.exact)
+		// The sources as they are show that the tests pass, and how long they take.
+		begin := time.Now()
+		if e, out := f.try(t.TempDir(), string(text), 10*time.Minute); e != survived {
+			t.Fatalf("%s unchanged: %s\n%s", f.file, endNames[e], out)
+		}
+		limit := 30*time.Second + 10*time.Since(begin)
+		t.Logf("%s: %d possible; unchanged, it takes %v", f.file, len(all), time.Since(begin).Round(time.Second/10))
+		var n [ends + 1]int
+		for i, e := range f.tryAll(t, chosen(all), limit) {
+			m := &chosen(all)[i]
+			what := endNames[e]
+			if _, found := known[m.Name()]; found {
+				switch e {
+				case survived:
+					e, what = ends, "is equivalent"
+				case invalid:
+				default:
+					t.Errorf("%s is killed (%s), but stands in equivalent.txt", m.Name(), what)
+				}
+			}
+			n[e]++
+			t.Logf("%s:%d: %s: %s: %s  =>  %s", m.File, m.Line, what, m.Kind, m.Before, m.After)
+		}
+		line(f.file, len(all), n)
+		everything += len(all)
+		for k := range n {
+			total[k] += n[k]
+		}
+	}
+	line("all", everything, total)
+	t.Log("\n" + table)
+	tried := total[survived] + total[wrong] + total[reported] + total[hung]
+	if 20*total[survived] > tried {
+		t.Errorf("%d of %d mutants survive", total[survived], tried)
+	}
+}
+
+// chosen are the mutants of the order among threads, and as many others as are asked for, without regard to their place.
+func chosen(all []Mutant) (some []Mutant) {
+	ordered := slices.Clone(all)
+	slices.SortStableFunc(ordered, func(a, b Mutant) int { return compare(spread(&a), spread(&b)) })
+	others := 0
+	for _, m := range ordered {
+		switch m.Kind {
+		case "no barrier", "no wait", "later wait", "no commit":
+		default:
+			if others++; *most >= 0 && others > *most {
+				continue
+			}
+		}
+		some = append(some, m)
+	}
+	return some
+}
+
+func compare(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// tryAll tries some at a time.
+func (f *family) tryAll(t *testing.T, all []Mutant, limit time.Duration) []end {
+	results := make([]end, len(all))
+	next := make(chan int)
+	var wait sync.WaitGroup
+	for range *jobs {
+		dir := t.TempDir()
+		wait.Go(func() {
+			for i := range next {
+				results[i], _ = f.try(dir, all[i].Text, limit)
+			}
+		})
+	}
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	return results
+}
+
+// try runs the tests with a text in place of the file, first in the plain build.
+func (f *family) try(dir, text string, limit time.Duration) (e end, output string) {
+	if err := os.RemoveAll(dir); err != nil {
+		panic(err)
+	}
+	if err := os.CopyFS(dir, src.Files); err != nil {
+		panic(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, f.file), []byte(text), 0o666); err != nil {
+		panic(err)
+	}
+	for _, flavour := range []emu.Flavour{emu.Plain, emu.Checked} {
+		if f.kernels != "" {
+			err := emu.Variant(flavour, dir, strings.Fields(f.kernels), "-O1")
+			var c *emu.CompileError
+			if errors.As(err, &c) {
+				return invalid, c.Output
+			} else if err != nil {
+				panic(err)
+			}
+		}
+		for _, test := range f.tests {
+			if e, output := f.run(dir, flavour, test[0], test[1], limit); e != survived {
+				return e, output
+			}
+		}
+	}
+	return survived, ""
+}
+
+// run runs tests of a package with the libraries in a folder.
+func (f *family) run(dir string, flavour emu.Flavour, pkg, names string, limit time.Duration) (end, string) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	pattern := "^Test(" + names + ")$"
+	driver, nvrtc := "libcuda_emu.so", "libnvrtc_emu.so"
+	if flavour == emu.Checked {
+		driver, nvrtc = "libcuda_emu_check.so", "libnvrtc_emu_check.so"
+	}
+	env := append(os.Environ(), "GOMAXPROCS=1", "WEFT_CACHE="+filepath.Join(dir, "cache"))
+	if pkg == raw {
+		pattern += map[emu.Flavour]string{emu.Plain: "/^plain", emu.Checked: "/^checked"}[flavour]
+		env = append(env, "WEFT_EMU_MUTANT="+dir)
+	} else {
+		env = append(env, "WEFT_CUDA_DRIVER="+filepath.Join(dir, driver), "WEFT_NVRTC="+filepath.Join(root, "build/emu", nvrtc), "WEFT_EMU_SCHEDULES=1")
+	}
+	cmd := exec.CommandContext(ctx, binaries[pkg], "-test.run", pattern, "-test.failfast", "-test.short")
+	cmd.Dir, cmd.Env, cmd.WaitDelay = filepath.Join(root, pkg), env, time.Second
+	out, err := cmd.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return hung, ""
+	case err == nil && !bytes.Contains(out, []byte("no tests to run")):
+		return survived, ""
+	case bytes.Contains(out, []byte("error: ")):
+		return invalid, string(out)
+	case bytes.Contains(out, []byte("emulator:")):
+		return reported, string(out)
+	}
+	return wrong, string(out)
+}
+
+// equivalent are the changes that nothing can notice, with the reason. In the file a line names a change as Name does,
+// and the next one, after a tab, tells why.
+func equivalent(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("equivalent.txt")
+	must(t, err)
+	all := map[string]string{}
+	name := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch reason, isReason := strings.CutPrefix(line, "\t"); {
+		case line == "" || line[0] == '#':
+		case isReason && name != "":
+			all[name], name = reason, ""
+		case isReason || name != "":
+			t.Fatalf("equivalent.txt: a change and its reason take turns; found %q", line)
+		default:
+			name = line
+		}
+	}
+	return all
+}
+
+// TestEquivalent: what equivalent.txt names are still changes of the sources.
+func TestEquivalent(t *testing.T) {
+	names := map[string]bool{}
+	for _, f := range families {
+		text, err := src.Files.ReadFile(f.file)
+		must(t, err)
+		for _, m := range Of(f.file, string(text), f.exact) {
+			names[m.Name()] = true
+		}
+	}
+	for name := range equivalent(t) {
+		if !names[name] {
+			t.Errorf("equivalent.txt: there is no such change any more: %s", name)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,225 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// TestAttention: values and gradients to the bit, around the groups of 32 rows and the chunks of 256 of the kernels, of
+// operands in any layout, with more groups than blocks.
+func TestAttention(t *testing.T) {
+	b := kernelDevice(t)
+	was := b.gpu.SMs
+	b.gpu.SMs = 2
+	t.Cleanup(func() { b.gpu.SMs = was })
+	r := newFuzz(16)
+	dtypes := append([]kernels.DType{kernels.Float32}, halfTypes...)
+	for i := range cases(32) {
+		dtype, causal := dtypes[i%3], r.IntN(2)
+		batch, heads, rows, d, e := 1+r.IntN(2), 1+r.IntN(3), oneOf(r, 1, 32, 33, 1+r.IntN(100)), oneOf(r, 1, 32, 33, 1+r.IntN(70)), oneOf(r, 1, 32, 1+r.IntN(70))
+		keys := rows + r.IntN(40)
+		switch {
+		case i%8 == 7: // several chunks
+			batch, heads, rows, keys, d, e = 1, 1, 250+r.IntN(40), 290+r.IntN(300), 1+r.IntN(4), 1+r.IntN(4)
+		case i%8 == 3:
+			batch, heads, rows, keys, d, e = 1, 1, 32, 40, 257+r.IntN(40), 3
+		case causal == 0 && r.IntN(2) == 0:
+			keys = oneOf(r, 1, 32, 1+r.IntN(60))
+		}
+		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{causal}, Floats: []float64{0.3}}
+		in := []value{r.moderate(dtype, batch, heads, rows, d), r.moderate(dtype, batch, heads, keys, d), r.moderate(dtype, batch, heads, keys, e)}
+		number := func() value { return r.result(kernels.Float32, batch, heads, rows) }
+		y := r.result(dtype, batch, rows, heads, e)
+		sameAsWidened(t, b, l, in, []value{y, number(), number()})
+
+		l.Op = hostOp("attention_grad", cpu.AttentionGrad)
+		most, norm := number(), number()
+		most.data, norm.data = r.numbers(kernels.Float32, len(most.data)/4, true), r.numbers(kernels.Float32, len(norm.data)/4, true)
+		in = append(in, y, most, norm, r.moderate(dtype, batch, heads, rows, e))
+		sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d), r.result(dtype, batch, keys, heads, e)})
+	}
+}
+
+// A head is attention of one head in float64: operands [T D], [S D], [S D] and the gradient of y [T D].
+type head struct {
+	t, s, d    int
+	causal     bool
+	scale      float64
+	q, k, v, g []float64
+}
+
+// exact computes y, dq, dk, dv, m and 1/r, and what their errors are measured by: the kernels round p, ds and y, by
+// u = 2^-11 or 2^-8 of themselves. So an error is at most u times that of the result and that of the second of each pair,
+// in which sums are those of absolute values; sum(g*y), where y was rounded and made of rounded p, counts twice.
+func (f *head) exact() (results, sizes [6][]float64) {
+	for k, n := range []int{f.t * f.d, f.t * f.d, f.s * f.d, f.s * f.d, f.t, f.t} {
+		results[k], sizes[k] = make([]float64, n), make([]float64, n)
+	}
+	row := func(x []float64, i int) []float64 { return x[i*f.d:][:f.d] }
+	dot := func(x, y []float64) (sum, size float64) {
+		for e := range x {
+			sum += x[e] * y[e]
+			size += math.Abs(x[e] * y[e])
+		}
+		return sum, size
+	}
+	add := func(k, i int, by, size float64, x []float64) {
+		for e := range x {
+			row(results[k], i)[e] += by * x[e]
+			row(sizes[k], i)[e] += size * math.Abs(x[e])
+		}
+	}
+	for i := range f.t {
+		n := f.s
+		if f.causal {
+			n = i + 1 + f.s - f.t
+		}
+		p, most, total := make([]float64, n), math.Inf(-1), 0.0
+		for j := range p {
+			p[j], _ = dot(row(f.q, i), row(f.k, j))
+			p[j] *= f.scale
+			most = max(most, p[j])
+		}
+		for j := range p {
+			p[j] = math.Exp(p[j] - most)
+			total += p[j]
+		}
+		results[4][i], results[5][i] = most, total
+		sizes[4][i], sizes[5][i] = math.Abs(most), total
+		dp, dpSize := make([]float64, n), make([]float64, n)
+		sum, size := 0.0, 0.0
+		for j := range p {
+			p[j] /= total
+			dp[j], dpSize[j] = dot(row(f.g, i), row(f.v, j))
+			sum += p[j] * dp[j]
+			size += p[j] * dpSize[j]
+		}
+		for j := range p {
+			ds, dsSize := f.scale*p[j]*(dp[j]-sum), f.scale*p[j]*(dpSize[j]+3*size)
+			add(0, i, p[j], p[j], row(f.v, j))
+			add(1, i, ds, dsSize, row(f.k, j))
+			add(2, j, ds, dsSize, row(f.q, i))
+			add(3, j, p[j], p[j], row(f.g, i))
+		}
+	}
+	return results, sizes
+}
+
+// aligned is an operand [B H T D] of half precision whose rows lie at multiples of 16 bytes, in any order of the axes.
+func (r fuzz) aligned(d kernels.DType, shape ...int) value {
+	l := kernels.Layout{Shape: shape, Strides: []int{0, 0, 0, 1}, Offset: 8 * r.IntN(3)}
+	next := shape[3] + 8*r.IntN(3)
+	for _, axis := range r.Perm(3) {
+		l.Strides[axis] = next
+		next = next*shape[axis] + 8*r.IntN(2)
+	}
+	v := value{d, nil, l}
+	for range l.Offset + next {
+		v.data = binary.LittleEndian.AppendUint16(v.data, uint16(floatBits(d, r.NormFloat64())))
+	}
+	return v
+}
+
+// matrix is head h of batch entry b of an operand or result whose axes are batch, head and row in the given order.
+func matrix(v *value, b, h int, order ...int) (x []float64) {
+	st := v.Strides
+	for i := range v.Shape[order[2]] {
+		for e := range v.Shape[3] {
+			at := v.Offset + b*st[order[0]] + h*st[order[1]] + i*st[order[2]] + e*st[3]
+			x = append(x, halfNumber(v.dtype, v.data[2*at:]))
+		}
+	}
+	return x
+}
+
+// TestFlash: values and gradients of attention in half precision on tensor cores against float64, around the sizes of
+// tiles, strips and blocks, with more and fewer tiles than stages.
+func TestFlash(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(17)
+	for i := range cases(40) {
+		dtype, d, causal := halfTypes[i%2], []int{64, 64, 128, 128}[i%4], r.IntN(2)
+		batch, heads, rows := 1+r.IntN(2), 1+r.IntN(2), oneOf(r, 1, 63, 64, 65, 1+r.IntN(70), 1+r.IntN(150))
+		keys := rows + oneOf(r, 0, 0, 1, r.IntN(70))
+		switch {
+		case i%5 == 0: // more tiles than stages, whole ones and a ragged end
+			batch, heads, rows, keys = 1, 1, 129+r.IntN(80), 193+r.IntN(80)
+			if r.IntN(3) == 0 {
+				rows, keys = 192, 256
+			}
+		case causal == 0 && r.IntN(2) == 0:
+			keys = oneOf(r, 1, 64, 1+r.IntN(100))
+		}
+		scale := oneOf(r, 0.05, 0.125, 0.3)
+		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v", dtype, batch, heads, rows, d, keys, causal, scale)
+		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{causal}, Floats: []float64{scale}}
+		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d), r.aligned(dtype, batch, heads, keys, d)}
+		whole := func(d kernels.DType, shape ...int) value {
+			v := r.result(d, shape...)
+			v.Offset = 0
+			v.data = v.data[:v.Len()*d.Size()]
+			return v
+		}
+		out := []value{whole(dtype, batch, rows, heads, d), whole(kernels.Float32, batch, heads, rows), whole(kernels.Float32, batch, heads, rows)}
+		run := func(out []value) {
+			t.Helper()
+			got, err := on(t, b, l, in, out)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			for k := range out {
+				out[k].data = got[k]
+			}
+		}
+		run(out)
+		g := r.aligned(dtype, batch, heads, rows, d)
+		in, l.Op = append(in, out[0], out[1], out[2], g), hostOp("attention_grad", cpu.AttentionGrad)
+		grads := []value{whole(dtype, batch, rows, heads, d), whole(dtype, batch, keys, heads, d), whole(dtype, batch, keys, heads, d)}
+		run(grads)
+
+		u, least := 0x1p-11, 0x1p-25
+		if dtype == kernels.BFloat16 {
+			u, least = 0x1p-8, 0
+		}
+		for n := range batch * heads {
+			i, h := n/heads, n%heads
+			f := &head{rows, keys, d, causal != 0, scale, matrix(&in[0], i, h, 0, 1, 2), matrix(&in[1], i, h, 0, 1, 2), matrix(&in[2], i, h, 0, 1, 2), matrix(&g, i, h, 0, 1, 2)}
+			want, sizes := f.exact()
+			got := [][]float64{matrix(&out[0], i, h, 0, 2, 1)}
+			for k := range grads {
+				got = append(got, matrix(&grads[k], i, h, 0, 2, 1))
+			}
+			for k := range got {
+				// p and ds that are small are multiplied by at most as many numbers below 5.
+				near(t, fmt.Sprint("result ", k, " of ", what), got[k], want[k], sizes[k], u, 5*least*float64(max(rows, keys)))
+			}
+			for i := range rows {
+				m, norm := float64(float32At(out[1].data, n*rows+i)), float64(float32At(out[2].data, n*rows+i))
+				if !(math.Abs(m-want[4][i]) <= 0x1p-14*(1+sizes[4][i]) && math.Abs(norm*want[5][i]-1) <= 0x1p-14) {
+					t.Fatalf("%s: m and r of row %d are %v and %v, want %v and %v", what, i, m, norm, want[4][i], 1/want[5][i])
+				}
+			}
+		}
+	}
+}
+
+func float32At(b []byte, i int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+}
+
+// near fails unless errors are at most u of the result and its size, 2^-14 of the size for what FP32 does, and least.
+func near(t *testing.T, what string, got, want, size []float64, u, least float64) {
+	t.Helper()
+	for i, w := range want {
+		if most := u*(math.Abs(w)+size[i]) + 0x1p-14*size[i] + least; !(math.Abs(got[i]-w) <= most) {
+			t.Fatalf("%s: element %d is %v, want %v within %v", what, i, got[i], w, most)
+		}
+	}
+}
