@@ -19,7 +19,7 @@ var wantClass = map[tensor.CastClass]string{
 	tensor.CastLower: "matmul linear attention attention_packed",
 	tensor.CastFull: "acos asin cosh sinh tan exp expm1 log log2 log10 log1p pow pow_scalar reciprocal rsqrt softmax log_softmax softplus " +
 		"sum prod cumsum layer_norm cross_entropy" +
-		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square mean var rms_norm",
+		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square sum_squares mean var rms_norm",
 	tensor.CastWidest: "cat stack scatter_add index_add",
 	tensor.CastBanned: "binary_cross_entropy",
 }

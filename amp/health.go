@@ -1,22 +1,32 @@
 package amp
 
-import "github.com/weft-ml/weft/tensor"
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/tensor"
+)
 
 // NonFinite lists, by name, those of the parameters whose gradient in this step holds a NaN or an infinity, in the order given:
-// why a loss scaler skips updates. It is called between Backward and Step, and waits for the device; tensor.Anomaly names the
-// operation that made the first such number.
+// why a loss scaler skips updates. It is called between Backward and Step, and waits for the device, once; tensor.Anomaly names
+// the operation that made the first such number.
 func NonFinite(s *tensor.Scope, params []*tensor.Tensor) (names []string) {
+	var sums []*tensor.Tensor
 	s.With(func() {
+		zero := s.Full(0, tensor.Float32)
 		for _, p := range params {
 			if !s.HasGrad(p) {
 				continue
 			}
 			a, lo, hi := p.Arena()
 			grads, _ := s.Grads(a)
-			if grads.Slice(0, lo, hi).IsFinite().All().Item() == 0 {
-				names = append(names, p.Name())
-			}
+			names = append(names, p.Name())
+			sums = append(sums, grads.Slice(0, lo, hi).SumSquares(zero).To(tensor.Float32)) // 0 times what is not finite is NaN
 		}
 	}, tensor.NoGrad, Autocast(tensor.Float32))
-	return names
+	if len(sums) == 0 {
+		return nil
+	}
+	bad := tensor.ToSlice[float32](tensor.Stack(0, sums...))
+	i := -1
+	return slices.DeleteFunc(names, func(string) bool { i++; return bad[i] == 0 })
 }

@@ -146,7 +146,7 @@ func table() (ws []workload) {
 			backward("exp", n, (*tensor.Tensor).Exp),
 			pointwise("softmax", rows(n)*rowLen, softmax, 8),
 			backward("softmax", rows(n)*rowLen, softmax),
-			layerNorm(n), layerNormBackward(n), crossEntropy(n), adamw(n))
+			layerNorm(n), layerNormBackward(n), crossEntropy(n), adamw(n), clipped(n))
 	}
 	return append(ws, operation(), recordedOperation())
 }
@@ -432,23 +432,34 @@ func crossEntropy(n int) workload {
 // adamw reads parameter, gradient and two moments, and writes all but the gradient.
 func adamw(n int) workload {
 	w := line("adamw", "", n, 28)
-	w.weft = func(dev *tensor.Device) call {
-		p := tensor.Parameter(nn.Normal(0, 1), n)
-		must(nn.Init(dev, []*tensor.Tensor{p}))
-		opt := optim.New(optim.AdamW{LR: 1e-3}, []*tensor.Tensor{p})
-		g := onDevice(dev, randn(n))
-		return func() (d time.Duration) {
-			must(dev.Step(func(s *tensor.Scope) error {
-				s.AddGrad(p, s.In(g))
-				begin := time.Now()
-				err := opt.Step(s)
-				d = time.Since(begin)
-				return err
-			}))
-			return d
-		}
-	}
+	w.weft = func(dev *tensor.Device) call { return update(dev, n) }
 	return w
+}
+
+// clipped reads the gradient once more, for its norm.
+func clipped(n int) workload {
+	w := line("adamw, clipped", "", n, 32)
+	w.weft = func(dev *tensor.Device) call { return update(dev, n, optim.Clip(1)) }
+	w.peer, w.want = nil, "the share of adamw"
+	return w
+}
+
+// update is a step of AdamW over one parameter.
+func update(dev *tensor.Device, n int, opts ...optim.Option) call {
+	p := tensor.Parameter(nn.Normal(0, 1), n)
+	must(nn.Init(dev, []*tensor.Tensor{p}))
+	opt := optim.New(optim.AdamW{LR: 1e-3}, []*tensor.Tensor{p}, opts...)
+	g := onDevice(dev, randn(n))
+	return func() (d time.Duration) {
+		must(dev.Step(func(s *tensor.Scope) error {
+			s.AddGrad(p, s.In(g))
+			begin := time.Now()
+			err := opt.Step(s)
+			d = time.Since(begin)
+			return err
+		}))
+		return d
+	}
 }
 
 // operations in a step whose host cost is measured.

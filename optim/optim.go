@@ -297,18 +297,13 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 	return skip
 }
 
-// scaledSquare is what the norm sums.
-var scaledSquare = tensor.MustPointwise("scaled_square", "d = g*scale; d*d", []string{"g", "scale"})
-
 // gradNorm is the norm of the gradients of all parameters together, times scale: float64 of rank 0.
 func (o *Optimizer) gradNorm(s *tensor.Scope, runs [][]run, scale *tensor.Tensor) *tensor.Tensor {
 	sum := s.Full(0, tensor.Float64)
 	for i, a := range o.arenas {
 		grads, _ := s.Grads(a.Arena)
-		dt := wide(a.DType())
 		for _, r := range runs[i] {
-			squares := tensor.Apply(scaledSquare, []*tensor.Tensor{grads.Slice(0, r.lo, r.hi).To(dt), scale.To(dt)}, nil, nil)
-			sum = sum.Add(squares.Sum().To(tensor.Float64))
+			sum = sum.Add(grads.Slice(0, r.lo, r.hi).SumSquares(scale).To(tensor.Float64))
 		}
 	}
 	return sum.Sqrt()

@@ -104,3 +104,28 @@ func TestHalfParameters(t *testing.T) {
 		}
 	}
 }
+
+// The norm of the gradients takes no memory of their size: a step that unscales and clips has what a plain one has.
+func TestNormMemory(t *testing.T) {
+	const n = 1 << 20
+	dev := open(t)
+	limit := func(bytes int) { open(t, tensor.MemoryLimit(bytes)) }
+	limit(1) // gives back what is cached
+	limit(dev.Stats().Memory.Reserved + 2*4*n + 64<<10)
+	t.Cleanup(func() { limit(1 << 40) })
+	p := tensor.Parameter(nil, n)
+	must(t, dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32))
+	opt := optim.New(optim.SGD{LR: 1}, p, optim.Clip(1))
+	for range 2 {
+		must(t, dev.Step(func(s *tensor.Scope) error {
+			s.AddGrad(p, s.Full(1, tensor.Float32).Expand(n))
+			inv := s.Full(0.5, tensor.Float32)
+			opt.Unscale(s, inv)
+			_, err := opt.StepScaled(s, inv)
+			return err
+		}))
+	}
+	if norm := opt.GradNorm(); norm != 256 {
+		t.Errorf("the norm is %v, want 1024 / 2 / 2", norm)
+	}
+}

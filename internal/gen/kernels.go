@@ -104,7 +104,7 @@ func fusedKernels() []*kernel {
 		fused("min", "", "x", "", "min", "x", "is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing."),
 		fused("absMax", "", "x", "", "max", "abs(x)", "is the largest |x|, a NaN if there is one; -Inf of nothing."),
 		fused("dot", "", "x y", "", "sum", "x*y", "is the canonical sum of the rounded products x*y."),
-		fused("sumSquares", "", "x", "", "sum", "x*x", "is the canonical sum of the rounded squares of x."),
+		fused("sumSquares", "", "x", "a", "sum", "d = x*a; d*d", "is the canonical sum of (x*a)²."),
 		fused("sumSub", "", "x", "c", "sum", "x - c", "is the canonical sum of x - c."),
 		fused("sumSquaresSub", "", "x", "c", "sum", "(x - c)*(x - c)", "is the canonical sum of (x - c)²."),
 

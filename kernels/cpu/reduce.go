@@ -32,6 +32,22 @@ var (
 // Sum adds the elements along the axes l.Ints.
 func Sum(l *kernels.Launch) { sumFold.launch(l) }
 
+// SumSquares adds the squares of the elements along the axes l.Ints. The second operand, if there is one, is a factor of the
+// elements; the product and its square are rounded by themselves.
+func SumSquares(l *kernels.Launch) {
+	factor := float32(1)
+	if len(l.In) > 1 {
+		factor = Slice[float32](l.In[1])[0]
+	}
+	r := reductionOf(l.In[0], l.Ints)
+	out := Slice[float32](l.Out[0])[:l.Out[0].Len()]
+	if r.n == 0 {
+		clear(out)
+		return
+	}
+	sumFold.rows(out, Slice[float32](l.In[0]), r, func(x []float32) float32 { return vec.SumSquares(x, factor) })
+}
+
 // Prod multiplies the elements along the axes l.Ints.
 func Prod(l *kernels.Launch) { prodFold.launch(l) }
 
@@ -67,12 +83,12 @@ func (f *fold) run(out, x []float32, r *reduction) {
 	case r.byColumns():
 		f.columns(out, x, r)
 	default:
-		f.rows(out, x, r)
+		f.rows(out, x, r, f.block)
 	}
 }
 
-// rows folds one result after the other, blocks of them at once.
-func (f *fold) rows(out, x []float32, r *reduction) {
+// rows folds one result after the other, blocks of them at once; block makes one number of the elements of a block.
+func (f *fold) rows(out, x []float32, r *reduction, block func(x []float32) float32) {
 	blocks := (r.n + foldBlock - 1) / foldBlock
 	dst, partial := out, (*[]float32)(nil)
 	if blocks > 1 {
@@ -84,7 +100,7 @@ func (f *fold) rows(out, x []float32, r *reduction) {
 		buf := borrow(r.gathered(foldBlock))
 		for i := lo; i < hi; i++ {
 			from := i % blocks * foldBlock
-			dst[i] = f.block(r.elements(*buf, x, i/blocks, from, min(from+foldBlock, r.n)))
+			dst[i] = block(r.elements(*buf, x, i/blocks, from, min(from+foldBlock, r.n)))
 		}
 		giveBack(buf)
 	})

@@ -105,7 +105,7 @@ func (c *call) sumOf(y result, x uint64, number kernels.DType, n int, room uint6
 	if folds > 1 {
 		to = result{to: room, dtype: uint64(number)}
 	}
-	if err := c.foldRows("sum", to, x, number, 1, n, n); err != nil {
+	if err := c.foldRows("sum", to, folded{at: x, dtype: number}, 1, n, n); err != nil {
 		return err
 	}
 	return c.upperLevels("sum", y, to.to, number, 1, folds)

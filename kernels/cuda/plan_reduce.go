@@ -11,6 +11,7 @@ import (
 
 func init() {
 	plans["sum"] = reductionPlan("sum", 0)
+	plans["sum_squares"] = reductionPlan("sum_squares", 0)
 	plans["prod"] = reductionPlan("prod", 1)
 	plans["max"] = reductionPlan("max", math.Inf(-1))
 	plans["min"] = reductionPlan("min", math.Inf(1))
@@ -61,7 +62,7 @@ func reader(d kernels.DType) string {
 // reductionPlan reduces the axes l.Ints of the operand; start is the result for no elements.
 func reductionPlan(name string, start float64) plan {
 	return func(c *call, l *kernels.Launch) error {
-		return c.reduce(name, start, c.resultOf(&l.Out[0]), &l.In[0], l.Ints)
+		return c.reduce(name, start, c.resultOf(&l.Out[0]), l)
 	}
 }
 
@@ -69,7 +70,7 @@ func reductionPlan(name string, start float64) plan {
 func planMean(c *call, l *kernels.Launch) error {
 	y := c.resultOf(&l.Out[0])
 	y.divisor = uint64(l.In[0].Len() / max(1, l.Out[0].Len()))
-	return c.reduce("sum", math.NaN(), y, &l.In[0], l.Ints)
+	return c.reduce("sum", math.NaN(), y, l)
 }
 
 // named returns a kernel.
@@ -100,10 +101,17 @@ func (c *call) scratch(n int) (uint64, error) {
 	return uint64(c.b.at(c.op, c.spare, 0, n)), nil
 }
 
-// reduce folds the elements of x along axes into y, which is contiguous; name is that of the kernels' family.
-func (c *call) reduce(name string, start float64, y result, x *kernels.Arg, axes []int) error {
+// folded is what kernels of reduce.cu read: elements of a type, and for sum_squares where their factor is, 0 for none.
+type folded struct {
+	at, factor uint64
+	dtype      kernels.DType
+}
+
+// reduce folds the elements of the first operand along the axes l.Ints into y, which is contiguous; name is that of the
+// kernels' family.
+func (c *call) reduce(name string, start float64, y result, l *kernels.Launch) error {
 	var r reduction
-	r.describe(x, axes)
+	r.describe(&l.In[0], l.Ints)
 	results := r.results()
 	switch {
 	case results == 0:
@@ -111,10 +119,17 @@ func (c *call) reduce(name string, start float64, y result, x *kernels.Arg, axes
 	case r.n == 0:
 		return c.fill(y, start, results)
 	}
+	x := folded{at: c.address(&l.In[0]), dtype: l.In[0].DType}
+	if len(l.In) > 1 {
+		x.factor = c.address(&l.In[1])
+	}
 	n := (r.n + foldBlock - 1) / foldBlock
-	number := numberOf(x.DType)
-	if name == "any" || name == "all" {
+	number, upper := numberOf(x.dtype), name
+	switch name {
+	case "any", "all":
 		number = kernels.Int64
+	case "sum_squares":
+		upper = "sum"
 	}
 	dst := y
 	if n > 1 {
@@ -127,16 +142,26 @@ func (c *call) reduce(name string, start float64, y result, x *kernels.Arg, axes
 	if err := c.firstLevel(name, dst, x, &r, n); err != nil {
 		return err
 	}
-	return c.upperLevels(name, y, dst.to, number, results, n)
+	return c.upperLevels(upper, y, dst.to, number, results, n)
 }
 
-// foldSymbol is a kernel of a family that folds elements of type d, some way.
-func foldSymbol(name, way string, d kernels.DType) string {
-	suffix := reader(d)
+// fold begins a launch of a kernel of a family that folds x some way; sizes follow.
+func (c *call) fold(name, way string, grid dim, y result, x folded) error {
+	suffix := reader(x.dtype)
 	if name == "any" || name == "all" {
 		suffix = "truth"
 	}
-	return name + "_" + way + "_" + suffix
+	if err := c.start(name+"_"+way+"_"+suffix, grid, foldThreads); err != nil {
+		return err
+	}
+	structure(c, &y)
+	arg(c, x.at)
+	if name == "sum_squares" {
+		arg(c, x.factor)
+	} else {
+		arg(c, uint32(x.dtype))
+	}
+	return nil
 }
 
 // upperLevels reduces rows of n results of blocks, numbers at from, until one is left of each; those in between follow
@@ -149,7 +174,7 @@ func (c *call) upperLevels(name string, y result, from uint64, number kernels.DT
 		if n > 1 {
 			dst = result{to: from + uint64(number.Size()*results*count), dtype: uint64(number)}
 		}
-		if err := c.foldRows(name, dst, from, number, results, count, count); err != nil {
+		if err := c.foldRows(name, dst, folded{at: from, dtype: number}, results, count, count); err != nil {
 			return err
 		}
 		from = dst.to
@@ -178,33 +203,27 @@ func (c *call) fill(y result, value float64, n int) error {
 	return nil
 }
 
-// firstLevel reduces blocks of the operand x to y [results blocks].
-func (c *call) firstLevel(name string, y result, x *kernels.Arg, r *reduction, n int) error {
+// firstLevel reduces blocks of x, an operand that r describes, to y [results blocks].
+func (c *call) firstLevel(name string, y result, x folded, r *reduction, n int) error {
 	results := r.results()
 	columns, matrices, between := r.columns()
 	switch {
 	case r.inRows() && r.kept.rank <= 1:
-		return c.foldRows(name, y, c.address(x), x.DType, results, r.n, r.kept.strides[0])
+		return c.foldRows(name, y, x, results, r.n, r.kept.strides[0])
 	case columns > 0 && n <= maxGridOther && matrices <= maxGridOther:
 		grid := dim{uint32((columns + foldColumns - 1) / foldColumns), uint32(n), uint32(matrices)}
-		if err := c.start(foldSymbol(name, "columns", x.DType), grid, foldThreads); err != nil {
+		if err := c.fold(name, "columns", grid, y, x); err != nil {
 			return err
 		}
-		structure(c, &y)
-		c.pointer(x)
-		arg(c, uint32(x.DType))
 		arg(c, uint64(columns))
 		arg(c, uint64(r.n))
 		arg(c, uint64(r.reduced.strides[0]))
 		arg(c, uint64(between))
 		return nil
 	}
-	if err := c.start(foldSymbol(name, "strided", x.DType), blocks(results*n, foldWarps), foldThreads); err != nil {
+	if err := c.fold(name, "strided", blocks(results*n, foldWarps), y, x); err != nil {
 		return err
 	}
-	structure(c, &y)
-	c.pointer(x)
-	arg(c, uint32(x.DType))
 	arg(c, uint64(results))
 	arg(c, uint64(r.n))
 	c.axes(&r.kept)
@@ -212,14 +231,11 @@ func (c *call) firstLevel(name string, y result, x *kernels.Arg, r *reduction, n
 	return nil
 }
 
-// foldRows reduces blocks of rows of n elements of type d side by side, the rows step apart.
-func (c *call) foldRows(name string, y result, x uint64, d kernels.DType, results, n, step int) error {
-	if err := c.start(foldSymbol(name, "rows", d), blocks(results*((n+foldBlock-1)/foldBlock), foldWarps), foldThreads); err != nil {
+// foldRows reduces blocks of rows of n elements side by side, the rows step apart.
+func (c *call) foldRows(name string, y result, x folded, results, n, step int) error {
+	if err := c.fold(name, "rows", blocks(results*((n+foldBlock-1)/foldBlock), foldWarps), y, x); err != nil {
 		return err
 	}
-	structure(c, &y)
-	arg(c, x)
-	arg(c, uint32(d))
 	arg(c, uint64(results))
 	arg(c, uint64(n))
 	arg(c, uint64(step))

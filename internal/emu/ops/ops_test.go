@@ -151,7 +151,7 @@ func data(s tensor.Sample) []*tensor.Tensor {
 
 // reduced are the rows that have kernels of their own in reduce.cu, rows.cu, norm.cu, cross_entropy.cu and attention.cu.
 var reduced = []string{
-	"sum", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "logsumexp", "var",
+	"sum", "sum_squares", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "logsumexp", "var",
 	"argmax", "argmin", "max_index", "min_index", "cumsum", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad",
 	"cross_entropy", "cross_entropy_grad", "attention", "attention_grad", "attention_packed", "attention_packed_grad",
 }
@@ -176,7 +176,10 @@ var shapes = [][]int{{1, 1}, {3, 31}, {2, 65}, {2, 1025}, {2, 16385}, {70, 33}}
 func TestRows(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for name, f := range map[string]func(x *tensor.Tensor, axis int) *tensor.Tensor{
-		"sum":         func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Sum(axis) },
+		"sum": func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Sum(axis) },
+		"sum_squares": func(x *tensor.Tensor, axis int) *tensor.Tensor {
+			return x.SumSquares(x.Scope().Full(0.7, tensor.Float32), axis)
+		},
 		"mean":        func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Mean(axis) },
 		"max":         func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Max(axis) },
 		"min":         func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.Min(axis) },

@@ -1,4 +1,4 @@
-// Sums, products, maxima and minima.
+// Sums, sums of squares, products, maxima and minima.
 //
 // A kernel reduces blocks of 16,384 elements and writes y [results blocks]. Where there is more than one block, these are
 // numbers, unrounded, and the host calls the kernel for rows again, on those.
@@ -29,20 +29,41 @@ DEV Work work_of_warp(uint64_t results, uint64_t n) {
 
 DEV uint64_t blocks_of(uint64_t n) { return (n + kFoldBlock - 1) / kFoldBlock; }
 
-// Rows whose elements lie side by side, the rows `step` apart. A warp takes a block of a row.
-template <class Fold, class T> DEV void rows(const Result& y, const void* x, uint32_t type, uint64_t results, uint64_t n, uint64_t step) {
+// What is folded: the elements of an operand, or the squares of their products with a factor, which is 1 if there is none.
+// With is the second parameter of kernels.
+template <class T> struct Elements {
   using N = typename NumberOf<T>::Type;
+  using With = uint32_t;
+  const void* x;
+  With type;
+  DEV_METHOD N operator()(uint64_t i) const { return read<T>(x, type, i); }
+};
+template <class T> struct Squares {
+  using N = typename NumberOf<T>::Type;
+  using With = const N*;
+  const void* x;
+  N factor;
+  DEV_METHOD Squares(const void* x, With factor) : x(x), factor(factor ? *factor : N(1)) {}
+  DEV_METHOD N operator()(uint64_t i) const {
+    const N d = num::mul(read<T>(x, 0, i), factor);
+    return num::mul(d, d);
+  }
+};
+
+// Rows whose elements lie side by side, the rows `step` apart. A warp takes a block of a row.
+template <class Fold, class In> DEV void rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint64_t step) {
+  using N = typename In::N;
   const Work k = work_of_warp(results, n);
   if (!k.any) return;
   const uint64_t first = k.result * step + k.from;
-  const N v = warp_fold<Fold, N>(k.n, [=](uint32_t i) { return read<T>(x, type, first + i); });
+  const N v = warp_fold<Fold, N>(k.n, [=](uint32_t i) { return x(first + i); });
   if (threadIdx.x % 32 == 0) put(y, k.result * blocks_of(n) + k.block, v);
 }
 
 // Any axes: `kept` places the results, `reduced` the elements of one.
-template <class Fold, class T, class Shape>
-DEV void strided(const Result& y, const void* x, uint32_t type, uint64_t results, uint64_t n, const Shape& kept, const Shape& reduced) {
-  using N = typename NumberOf<T>::Type;
+template <class Fold, class In, class Shape>
+DEV void strided(const Result& y, const In& x, uint64_t results, uint64_t n, const Shape& kept, const Shape& reduced) {
+  using N = typename In::N;
   using Index = typename Shape::Index;
   const Work k = work_of_warp(results, n);
   if (!k.any) return;
@@ -51,7 +72,7 @@ DEV void strided(const Result& y, const void* x, uint32_t type, uint64_t results
   const N v = warp_fold<Fold, N>(k.n, [&](uint32_t i) {
     Index at[1];
     locate(reduced, (Index)(k.from + i), at);
-    return read<T>(x, type, first[0] + at[0]);
+    return x(first[0] + at[0]);
   });
   if (threadIdx.x % 32 == 0) put(y, k.result * blocks_of(n) + k.block, v);
 }
@@ -60,8 +81,8 @@ constexpr int kColumns = 32, kGroups = 8;
 
 // Matrices [n columns] with rows `step` apart, matrices `between` apart, reduced along n. Thread (c, g) has column
 // c and the lanes g, g+8, ..., g+56 of it, so that a warp reads neighbours. y is [matrices columns blocks].
-template <class Fold, class T> DEV void columns(const Result& y, const void* x, uint32_t type, uint64_t count, uint64_t n, uint64_t step, uint64_t between) {
-  using N = typename NumberOf<T>::Type;
+template <class Fold, class In> DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint64_t step, uint64_t between) {
+  using N = typename In::N;
   SHARED(N, partial, [kGroups][kColumns]);
   const uint32_t c = threadIdx.x % kColumns, g = threadIdx.x / kColumns;
   const uint64_t column = (uint64_t)blockIdx.x * kColumns + c;
@@ -76,7 +97,7 @@ template <class Fold, class T> DEV void columns(const Result& y, const void* x, 
 #pragma unroll
       for (int k = 0; k < kLanes; k++) {
         const uint64_t row = i + g + k * kGroups;
-        if (row < to) lane[k] = Fold::combine(lane[k], read<T>(x, type, first + row * step));
+        if (row < to) lane[k] = Fold::combine(lane[k], x(first + row * step));
       }
   // h = 32, 16 and 8 are between lanes of one thread.
 #pragma unroll
@@ -93,30 +114,33 @@ template <class Fold, class T> DEV void columns(const Result& y, const void* x, 
 
 }  // namespace
 
-#define FOLD(name, suffix, Fold, T)                                                                                        \
-  KERNEL(name##_rows##suffix, 32 * kWarps, 4)(Result y, const void* x, uint32_t type, uint64_t results, uint64_t n, uint64_t step) { \
-    rows<Fold, T>(y, x, type, results, n, step);                                                                           \
+#define FOLD(name, suffix, Fold, In)                                                                                        \
+  KERNEL(name##_rows##suffix, 32 * kWarps, 4)(Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint64_t step) { \
+    rows<Fold>(y, In{x, with}, results, n, step);                                                                          \
   }                                                                                                                        \
   EXPORT(name##_rows##suffix);                                                                                             \
-  KERNEL(name##_strided##suffix, 32 * kWarps, 4)(Result y, const void* x, uint32_t type, uint64_t results, uint64_t n, Shape64<1> kept, Shape64<1> reduced) { \
-    strided<Fold, T>(y, x, type, results, n, kept, reduced);                                                               \
+  KERNEL(name##_strided##suffix, 32 * kWarps, 4)(Result y, const void* x, In::With with, uint64_t results, uint64_t n, Shape64<1> kept, Shape64<1> reduced) { \
+    strided<Fold>(y, In{x, with}, results, n, kept, reduced);                                                              \
   }                                                                                                                        \
   EXPORT(name##_strided##suffix);                                                                                          \
-  KERNEL(name##_columns##suffix, kColumns * kGroups, 3)(Result y, const void* x, uint32_t type, uint64_t count, uint64_t n, uint64_t step, uint64_t between) { \
-    columns<Fold, T>(y, x, type, count, n, step, between);                                                                 \
+  KERNEL(name##_columns##suffix, kColumns * kGroups, 3)(Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint64_t step, uint64_t between) { \
+    columns<Fold>(y, In{x, with}, count, n, step, between);                                                                \
   }                                                                                                                        \
   EXPORT(name##_columns##suffix);
 
-#define FOLDS(name, Fold)             \
-  FOLD(name, _f32, Fold, float)       \
-  FOLD(name, _f64, Fold, double)      \
-  FOLD(name, _f16, Fold, f16)         \
-  FOLD(name, _bf16, Fold, bf16)       \
-  FOLD(name, _integer, Fold, integer)
+#define FOLDS(name, Fold, In)          \
+  FOLD(name, _f32, Fold, In<float>)    \
+  FOLD(name, _f64, Fold, In<double>)   \
+  FOLD(name, _f16, Fold, In<f16>)      \
+  FOLD(name, _bf16, Fold, In<bf16>)
+#define FOLDS_OF_ALL(name, Fold)       \
+  FOLDS(name, Fold, Elements)          \
+  FOLD(name, _integer, Fold, Elements<integer>)
 
-FOLDS(sum, Sum)
-FOLDS(prod, Prod)
-FOLDS(max, Max)
-FOLDS(min, Min)
-FOLD(any, _truth, Max, truth)
-FOLD(all, _truth, Min, truth)
+FOLDS_OF_ALL(sum, Sum)
+FOLDS_OF_ALL(prod, Prod)
+FOLDS_OF_ALL(max, Max)
+FOLDS_OF_ALL(min, Min)
+FOLDS(sum_squares, Sum, Squares)
+FOLD(any, _truth, Max, Elements<truth>)
+FOLD(all, _truth, Min, Elements<truth>)

@@ -6987,27 +6987,34 @@ tree:
 
 // func sumSquaresAVX2(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX
-TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-28
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VXORPS  Y8, Y8, Y8
-	VMOVAPS Y8, Y9
-	VMOVAPS Y8, Y10
-	VMOVAPS Y8, Y11
-	VMOVAPS Y8, Y12
-	VMOVAPS Y8, Y13
-	VMOVAPS Y8, Y14
-	VMOVAPS Y8, Y15
-	SUBQ    $0x00000040, CX
-	JL      rest
+TEXT ·sumSquaresAVX2(SB), NOSPLIT, $32-28
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, (SP)
+	VXORPS       Y8, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y10
+	VMOVAPS      Y8, Y11
+	VMOVAPS      Y8, Y12
+	VMOVAPS      Y8, Y13
+	VMOVAPS      Y8, Y14
+	VMOVAPS      Y8, Y15
+	SUBQ         $0x00000040, CX
+	JL           rest
 
 loop:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y2
 	VMOVUPS 64(DI)(AX*1), Y4
 	VMOVUPS 96(DI)(AX*1), Y6
+	VMULPS  (SP), Y0, Y0
+	VMULPS  (SP), Y2, Y2
+	VMULPS  (SP), Y4, Y4
+	VMULPS  (SP), Y6, Y6
 	VMULPS  Y0, Y0, Y0
 	VMULPS  Y2, Y2, Y2
 	VMULPS  Y4, Y4, Y4
@@ -7024,6 +7031,10 @@ loop:
 	VMOVUPS 160(DI)(AX*1), Y2
 	VMOVUPS 192(DI)(AX*1), Y4
 	VMOVUPS 224(DI)(AX*1), Y6
+	VMULPS  (SP), Y0, Y0
+	VMULPS  (SP), Y2, Y2
+	VMULPS  (SP), Y4, Y4
+	VMULPS  (SP), Y6, Y6
 	VMULPS  Y0, Y0, Y0
 	VMULPS  Y2, Y2, Y2
 	VMULPS  Y4, Y4, Y4
@@ -7049,6 +7060,7 @@ rest:
 	NEGQ       CX
 	VMOVDQU    (R15), Y0
 	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMULPS     (SP), Y0, Y0
 	VMULPS     Y0, Y0, Y0
 	VADDPS     Y0, Y8, Y0
 	VMOVDQU    (R15), Y1
@@ -7057,6 +7069,7 @@ rest:
 	JLE        tree
 	VMOVDQU    32(R15), Y2
 	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
+	VMULPS     (SP), Y2, Y2
 	VMULPS     Y2, Y2, Y2
 	VADDPS     Y2, Y9, Y2
 	VMOVDQU    32(R15), Y3
@@ -7065,6 +7078,7 @@ rest:
 	JLE        tree
 	VMOVDQU    64(R15), Y4
 	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
+	VMULPS     (SP), Y4, Y4
 	VMULPS     Y4, Y4, Y4
 	VADDPS     Y4, Y10, Y4
 	VMOVDQU    64(R15), Y5
@@ -7073,6 +7087,7 @@ rest:
 	JLE        tree
 	VMOVDQU    96(R15), Y6
 	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
+	VMULPS     (SP), Y6, Y6
 	VMULPS     Y6, Y6, Y6
 	VADDPS     Y6, Y11, Y6
 	VMOVDQU    96(R15), Y7
@@ -7081,6 +7096,7 @@ rest:
 	JLE        tree
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VMULPS     (SP), Y0, Y0
 	VMULPS     Y0, Y0, Y0
 	VADDPS     Y0, Y12, Y0
 	VMOVDQU    128(R15), Y1
@@ -7089,6 +7105,7 @@ rest:
 	JLE        tree
 	VMOVDQU    160(R15), Y2
 	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
+	VMULPS     (SP), Y2, Y2
 	VMULPS     Y2, Y2, Y2
 	VADDPS     Y2, Y13, Y2
 	VMOVDQU    160(R15), Y3
@@ -7097,6 +7114,7 @@ rest:
 	JLE        tree
 	VMOVDQU    192(R15), Y4
 	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
+	VMULPS     (SP), Y4, Y4
 	VMULPS     Y4, Y4, Y4
 	VADDPS     Y4, Y14, Y4
 	VMOVDQU    192(R15), Y5
@@ -7105,6 +7123,7 @@ rest:
 	JLE        tree
 	VMOVDQU    224(R15), Y6
 	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
+	VMULPS     (SP), Y6, Y6
 	VMULPS     Y6, Y6, Y6
 	VADDPS     Y6, Y15, Y6
 	VMOVDQU    224(R15), Y7

@@ -5476,22 +5476,28 @@ tree:
 // func sumSquaresAVX512(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2
 TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-28
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VXORPS  Z28, Z28, Z28
-	VMOVAPS Z28, Z29
-	VMOVAPS Z28, Z30
-	VMOVAPS Z28, Z31
-	SUBQ    $0x00000040, CX
-	JL      rest
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z4
+	VXORPS       Z28, Z28, Z28
+	VMOVAPS      Z28, Z29
+	VMOVAPS      Z28, Z30
+	VMOVAPS      Z28, Z31
+	SUBQ         $0x00000040, CX
+	JL           rest
 
 loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z1
 	VMOVUPS 128(DI)(AX*1), Z2
 	VMOVUPS 192(DI)(AX*1), Z3
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z4, Z1, Z1
+	VMULPS  Z4, Z2, Z2
+	VMULPS  Z4, Z3, Z3
 	VMULPS  Z0, Z0, Z0
 	VMULPS  Z1, Z1, Z1
 	VMULPS  Z2, Z2, Z2
@@ -5516,6 +5522,7 @@ rest:
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z (DI)(AX*1), K7, Z0
+	VMULPS    Z4, Z0, Z0
 	VMULPS    Z0, Z0, Z0
 	VADDPS    Z0, Z28, Z0
 	VMOVAPS   Z0, K7, Z28
@@ -5524,6 +5531,7 @@ rest:
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 64(DI)(AX*1), K7, Z1
+	VMULPS    Z4, Z1, Z1
 	VMULPS    Z1, Z1, Z1
 	VADDPS    Z1, Z29, Z1
 	VMOVAPS   Z1, K7, Z29
@@ -5532,6 +5540,7 @@ rest:
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 128(DI)(AX*1), K7, Z2
+	VMULPS    Z4, Z2, Z2
 	VMULPS    Z2, Z2, Z2
 	VADDPS    Z2, Z30, Z2
 	VMOVAPS   Z2, K7, Z30
@@ -5540,6 +5549,7 @@ rest:
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 192(DI)(AX*1), K7, Z3
+	VMULPS    Z4, Z3, Z3
 	VMULPS    Z3, Z3, Z3
 	VADDPS    Z3, Z31, Z3
 	VMOVAPS   Z3, K7, Z31

@@ -209,30 +209,31 @@ func dotBlock(x, y []float32) float32 {
 	return dotAVX2(&ptrs[0], nil, len(x))
 }
 
-// SumSquares is the canonical sum of the rounded squares of x.
-func SumSquares(x []float32) float32 {
+// SumSquares is the canonical sum of (x*a)².
+func SumSquares(x []float32, a float32) float32 {
 	n := len(x)
 	if n <= Block {
-		return sumSquaresBlock(x)
+		return sumSquaresBlock(x, a)
 	}
 	var t0 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
-		r0 := sumSquaresBlock(x[lo:hi])
+		r0 := sumSquaresBlock(x[lo:hi], a)
 		t0.add(r0)
 	}
 	return t0.value()
 }
 
-func sumSquaresBlock(x []float32) float32 {
+func sumSquaresBlock(x []float32, a float32) float32 {
 	if current == Portable {
-		return sumSquaresPortable(x)
+		return sumSquaresPortable(x, a)
 	}
 	ptrs := [...]*float32{unsafe.SliceData(x)}
+	args := [...]float32{a}
 	if current == AVX512 {
-		return sumSquaresAVX512(&ptrs[0], nil, len(x))
+		return sumSquaresAVX512(&ptrs[0], &args[0], len(x))
 	}
-	return sumSquaresAVX2(&ptrs[0], nil, len(x))
+	return sumSquaresAVX2(&ptrs[0], &args[0], len(x))
 }
 
 // SumSub is the canonical sum of x - c.

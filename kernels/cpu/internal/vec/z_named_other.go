@@ -137,23 +137,23 @@ func dotBlock(x, y []float32) float32 {
 	return dotPortable(x, y)
 }
 
-// SumSquares is the canonical sum of the rounded squares of x.
-func SumSquares(x []float32) float32 {
+// SumSquares is the canonical sum of (x*a)².
+func SumSquares(x []float32, a float32) float32 {
 	n := len(x)
 	if n <= Block {
-		return sumSquaresBlock(x)
+		return sumSquaresBlock(x, a)
 	}
 	var t0 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
-		r0 := sumSquaresBlock(x[lo:hi])
+		r0 := sumSquaresBlock(x[lo:hi], a)
 		t0.add(r0)
 	}
 	return t0.value()
 }
 
-func sumSquaresBlock(x []float32) float32 {
-	return sumSquaresPortable(x)
+func sumSquaresBlock(x []float32, a float32) float32 {
+	return sumSquaresPortable(x, a)
 }
 
 // SumSub is the canonical sum of x - c.

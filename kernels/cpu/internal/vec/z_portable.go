@@ -1585,13 +1585,14 @@ func dotPortable(x, y []float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
-func sumSquaresPortable(x []float32) (sum0 float32) {
+func sumSquaresPortable(x []float32, a float32) (sum0 float32) {
 	acc0 := lanesOf(0)
 	for i := range x {
 		v0 := x[i]
-		v1 := float32(v0 * v0)
-		v3 := acc0[i%lanes] + v1
-		acc0[i%lanes] = v3
+		v2 := float32(v0 * a)
+		v3 := float32(v2 * v2)
+		v5 := acc0[i%lanes] + v3
+		acc0[i%lanes] = v5
 	}
 	return sumTree(&acc0)
 }

@@ -1,0 +1,89 @@
+package tensor
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var sumSquares Op
+
+func init() {
+	define(&sumSquares, Op{
+		Op:    kernels.Op{Name: "sum_squares", CPU: cpu.SumSquares, Ref: sumSquaresRef},
+		Cast:  CastFull,
+		Doc:   "the sum of (x*factor)^2 over axes",
+		Args:  []string{"x", "factor"},
+		Shape: sumSquaresShape,
+		VJP:   sumSquaresVJP,
+		Saves: []Saves{SaveIn(0, 1), SaveIn(0, 1)},
+		Flops: perElement(3),
+		Samples: func() []Sample {
+			all := reductionSamples(-2, 2, true, func(x *Tensor, axes ...int) *Tensor { return x.SumSquares(nil, axes...) })
+			for _, factor := range []Arg{{Values: []float64{0.7}}, {Shape: []int{1, 1}, Values: []float64{-3}}} {
+				all = append(all, Sample{Name: "factor", In: []Arg{{Shape: []int{3, 5}, Lo: -2, Hi: 2}, factor},
+					Call: func(x []*Tensor) *Tensor { return x[0].SumSquares(x[1], 0) }})
+			}
+			return all
+		},
+		Bench: func() []Benchmark {
+			const n = 1 << 20
+			return []Benchmark{{Name: "all", In: []Arg{{Shape: []int{n}, Lo: -1, Hi: 1}}, Flops: 2 * n, Bytes: 4 * n,
+				Call: func(x []*Tensor) *Tensor { return x[0].SumSquares(nil) }}}
+		},
+	})
+}
+
+// SumSquares is the sum of (t*factor)^2 over the given axes, which disappear, or over all elements if there are none, in
+// one pass and without memory for the squares. Negative axes count from the end. factor has one element; nil stands for
+// 1. The sum of float16 and bfloat16 is float32.
+func (t *Tensor) SumSquares(factor *Tensor, axes ...int) *Tensor {
+	in := []*Tensor{t}
+	if factor != nil {
+		t.alive(sumSquares.Name)
+		in = append(in, factor.To(statistic(t.dtype)))
+	}
+	return Apply(&sumSquares, in, t.axes(sumSquares.Name, axes), nil)
+}
+
+func sumSquaresShape(c *Ctx) {
+	c.wantFloat(0)
+	dt := statistic(c.In[0].dtype)
+	if len(c.In) > 1 {
+		c.wantDType(1, dt)
+		if c.In[1].Len() != 1 {
+			c.Fail(ErrShape, "the factor %v must have one element", c.In[1])
+		}
+	}
+	c.reduced(dt)
+}
+
+// With d = x*factor the gradients are 2 d factor g and the sum of 2 d x g.
+func sumSquaresVJP(c *Ctx, g *Tensor) []*Tensor {
+	x := c.In[0]
+	twice := c.unreduce(g.Scale(2))
+	if len(c.In) == 1 {
+		return []*Tensor{twice.Mul(x).To(x.dtype)}
+	}
+	factor, grads := c.In[1], make([]*Tensor, 2)
+	twice = twice.Mul(x).Mul(factor)
+	if c.Needs(0) {
+		grads[0] = twice.Mul(factor).To(x.dtype)
+	}
+	if c.Needs(1) {
+		grads[1] = twice.Mul(x).Sum().Reshape(factor.layout.Shape...)
+	}
+	return grads
+}
+
+func sumSquaresRef(l *kernels.Launch) {
+	factor := 1.0
+	if len(l.In) > 1 {
+		factor = cpu.Slice[float64](l.In[1])[0]
+	}
+	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	clear(y)
+	eachReduced(l, func(i, o int) {
+		d := x[i] * factor
+		y[o] += float64(d * d)
+	})
+}
