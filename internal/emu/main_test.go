@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -15,8 +16,9 @@ import (
 // The two builds live side by side in one process. On a GPU both are its driver.
 var plain, checkedDriver *Driver
 
-// realDriver is the library of a GPU's driver, "" for the emulator. The tests of primitives run there too, with the images of
-// their texts in realImages, which scripts/gpu-bundle makes: it has the emulator's tests write the texts to textFolder.
+// realDriver is the library of a GPU's driver, "" for the emulator. The tests of primitives, which begin with
+// TestPrimitive, run there too, with the images of their texts in realImages, which scripts/gpu-bundle makes: it has the
+// emulator's tests write the texts to textFolder.
 var realDriver, realImages, textFolder = os.Getenv("WEFT_EMU_GPU"), os.Getenv("WEFT_EMU_IMAGES"), os.Getenv("WEFT_EMU_TEXTS")
 
 func TestMain(m *testing.M) {
@@ -127,9 +129,6 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 		modules[d][text] = m
 		return m
 	}
-	if textFolder != "" {
-		must(t, os.WriteFile(filepath.Join(textFolder, textName(text)+".cu"), []byte(text), 0o666))
-	}
 	flavour := Plain
 	if d == checkedDriver {
 		flavour = Checked
@@ -140,6 +139,10 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 	}
 	image, err := Compile(flavour, name, text, options...)
 	must(t, err)
+	if textFolder != "" && flavour == Plain {
+		must(t, os.WriteFile(filepath.Join(textFolder, textName(text)+".cu"), []byte(text), 0o666))
+		must(t, os.WriteFile(filepath.Join(textFolder, textName(text)+".emu"), image, 0o666))
+	}
 	m, err := d.Module(image)
 	must(t, err)
 	modules[d][text] = m
@@ -149,19 +152,29 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 // textName is the file name of a text without ending.
 func textName(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16] }
 
-// realImage is the image of a text for the GPU: that for its own generation if there is one.
+// realImage is the image of a text for the GPU: that for its own generation if there is one. The emulator takes the place of
+// a GPU in rehearsals.
 func realImage(t *testing.T, d *Driver, text string) []byte {
 	t.Helper()
+	if _, err := os.Stat(filepath.Join(realImages, textName(text)+".cu")); err != nil {
+		t.Fatalf("the bundle has another text than this test: %v", err)
+	}
+	var name [64]byte
 	var major, minor int32
+	must(t, d.Call("cuDeviceGetName", &name, len(name), 0))
 	must(t, d.Call("cuDeviceGetAttribute", &major, 75, 0))
 	must(t, d.Call("cuDeviceGetAttribute", &minor, 76, 0))
-	for _, target := range []string{fmt.Sprintf("sm_%d%da", major, minor), "sm_80", "compute_80"} {
+	targets := []string{fmt.Sprintf("sm_%d%da", major, minor), "sm_80", "compute_80"}
+	if strings.HasPrefix(string(name[:]), "Weft emulator") {
+		targets = []string{"emu"}
+	}
+	for _, target := range targets {
 		image, err := os.ReadFile(filepath.Join(realImages, textName(text)+"."+target))
 		if err == nil && (target != "sm_80" || major == 8) {
 			return append(image, 0)
 		}
 	}
-	t.Skipf("no image of this text for compute %d.%d in %s", major, minor, realImages)
+	t.Skipf("no image of this text for compute %d.%d", major, minor)
 	return nil
 }
 

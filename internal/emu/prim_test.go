@@ -3,16 +3,19 @@
 package emu
 
 import (
+	"embed"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"unsafe"
 
 	"github.com/x448/float16"
 )
+
+//go:embed testdata/*.cu
+var testdata embed.FS
 
 // The tests of this file run the kernels of testdata/vectors*.cu, one for each primitive, and compare with its
 // definition in the PTX ISA, written as plainly as possible.
@@ -20,7 +23,7 @@ import (
 // vectors loads one of the files.
 func vectors(t *testing.T, d *Driver, name string) uintptr {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
+	text, err := testdata.ReadFile("testdata/" + name)
 	must(t, err)
 	return compiled(t, d, name, string(text))
 }
@@ -63,8 +66,8 @@ func equal[T comparable](t *testing.T, what string, got, want []T) {
 // halves are the 16-bit elements of words.
 func halves(w []uint32) []uint16 { return unsafe.Slice((*uint16)(unsafe.Pointer(&w[0])), 2*len(w)) }
 
-// TestMatrixMoves: lane l has elements 2(l mod 4) and the next one of row l/4 of each 8x8 matrix, or of its transpose.
-func TestMatrixMoves(t *testing.T) {
+// TestPrimitiveMatrixMoves: lane l has elements 2(l mod 4) and the next one of row l/4 of each 8x8 matrix, or of its transpose.
+func TestPrimitiveMatrixMoves(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		in := words(r, 128)
 		m := halves(in)
@@ -111,8 +114,8 @@ func small(r *rand.Rand, bfloat bool) (uint16, float32) {
 	return float16.Fromfloat32(x).Bits(), x
 }
 
-// TestMMA: fragments as the PTX ISA lays them out for m16n8k16. Small integers make sums exact in any order.
-func TestMMA(t *testing.T) {
+// TestPrimitiveMMA: fragments as the PTX ISA lays them out for m16n8k16. Small integers make sums exact in any order.
+func TestPrimitiveMMA(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		for bfloat := range 2 {
 			var a [16][16]float32
@@ -152,7 +155,7 @@ func TestMMA(t *testing.T) {
 	})
 }
 
-func TestAsyncCopy(t *testing.T) {
+func TestPrimitiveAsyncCopy(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		in := words(r, 128)
 		want := make([]byte, 3*512)
@@ -176,8 +179,8 @@ func TestAsyncCopy(t *testing.T) {
 	})
 }
 
-// TestConversions: to nearest, ties to even; NaN becomes 0x7fff.
-func TestConversions(t *testing.T) {
+// TestPrimitiveConversions: to nearest, ties to even; NaN becomes 0x7fff.
+func TestPrimitiveConversions(t *testing.T) {
 	f16 := func(x float32) uint16 {
 		if x != x {
 			return 0x7fff
@@ -245,7 +248,7 @@ func TestExp2(t *testing.T) {
 	})
 }
 
-func TestShuffles(t *testing.T) {
+func TestPrimitiveShuffles(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		in, want := words(r, 32), make([]uint32, 224)
 		votes := uint32(0)
@@ -300,8 +303,8 @@ func tensorMap(t *testing.T, d *Driver, base Ptr, width, height, pitch, boxWidth
 	return [128]byte(memory[at:])
 }
 
-// TestTMA moves boxes inside, across each edge and outside of a matrix, with every swizzle.
-func TestTMA(t *testing.T) {
+// TestPrimitiveTMA moves boxes inside, across each edge and outside of a matrix, with every swizzle.
+func TestPrimitiveTMA(t *testing.T) {
 	const width, height, pitch, rows = 100, 70, 208, 32
 	eachDriver(t, "vectors_hopper.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		data := make([]uint16, pitch/2*height)
@@ -355,8 +358,8 @@ func TestTMA(t *testing.T) {
 	})
 }
 
-// TestTensorMapRules: what the encoder refuses.
-func TestTensorMapRules(t *testing.T) {
+// TestPrimitiveTensorMapRules: what the encoder refuses.
+func TestPrimitiveTensorMapRules(t *testing.T) {
 	d := fresh(t, plain)
 	p := upload(t, d, make([]uint16, 1024))
 	memory := make([]byte, 256)
@@ -374,8 +377,8 @@ func TestTensorMapRules(t *testing.T) {
 	fails(t, encode(0, p, 64, 128, 64, 2), 1, "must not exceed the swizzle")
 }
 
-// TestWGMMA: lane l of warp w has columns 8j + 2(l mod 4) and the next, rows 16w + l/4 and 8 below.
-func TestWGMMA(t *testing.T) {
+// TestPrimitiveWGMMA: lane l of warp w has columns 8j + 2(l mod 4) and the next, rows 16w + l/4 and 8 below.
+func TestPrimitiveWGMMA(t *testing.T) {
 	eachDriver(t, "vectors_hopper.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		for _, c := range []struct {
 			n      int
