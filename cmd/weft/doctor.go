@@ -29,7 +29,7 @@ type check struct {
 }
 
 // The checks, in the order in which they build on each other.
-var checks = []check{{"memory", tryMemory}, {"images", tryImages}, {"kernel", tryKernel}, {"matmul", tryMatMul}, {"training", tryTraining}}
+var checks = []check{{"memory", on(tryMemory)}, {"images", on(tryImages)}, {"kernel", tryKernel}, {"matmul", tryMatMul}, {"training", tryTraining}}
 
 // checkCommand is the command by which doctor runs a check in a process of its own.
 const checkCommand = "doctor-check"
@@ -123,15 +123,22 @@ func runCheck(args []string, stdout, _ io.Writer) error {
 	return nil
 }
 
+// on makes what works below package tensor a check.
+func on(try func(kernels.Backend) (string, error)) func(device string) (string, error) {
+	return func(device string) (string, error) {
+		dev, err := kernels.Open(device)
+		if err != nil {
+			return "", err
+		}
+		if c, ok := dev.(io.Closer); ok {
+			defer c.Close()
+		}
+		return try(dev)
+	}
+}
+
 // tryMemory copies 64 MiB to the device and back.
-func tryMemory(device string) (string, error) {
-	dev, err := kernels.Open(device)
-	if err != nil {
-		return "", err
-	}
-	if c, ok := dev.(io.Closer); ok {
-		defer c.Close()
-	}
+func tryMemory(dev kernels.Backend) (string, error) {
 	const n = 64 << 20
 	m, err := dev.Alloc(n)
 	if err != nil {
@@ -154,14 +161,7 @@ func tryMemory(device string) (string, error) {
 }
 
 // tryImages loads all kernels of the device and looks whether its driver makes of them what they were checked for.
-func tryImages(device string) (string, error) {
-	dev, err := kernels.Open(device)
-	if err != nil {
-		return "", err
-	}
-	if c, ok := dev.(io.Closer); ok {
-		defer c.Close()
-	}
+func tryImages(dev kernels.Backend) (string, error) {
 	loads, ok := dev.(interface {
 		CheckKernels() (n int, remarks []string, err error)
 	})
