@@ -48,6 +48,17 @@ func Errorf(kind error, op, format string, args ...any) *Error {
 	return &Error{Kind: kind, Op: op, Msg: fmt.Sprintf(format, args...)}
 }
 
+// Catch, deferred, makes an [*Error] that a function panics with its result err. Other panics go on.
+func Catch(err *error) {
+	switch e := recover().(type) {
+	case nil:
+	case *Error:
+		*err = e
+	default:
+		panic(e)
+	}
+}
+
 // IndexError says which index, number k of a tensor of the given shape, has the value v outside its axis.
 func IndexError(op string, shape []int, k, v, size int) *Error {
 	return Errorf(ErrIndex, op, "the index at %v is %d, outside [0, %d)", placeOf(shape, k), v, size)

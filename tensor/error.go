@@ -32,15 +32,7 @@ func Fail(kind error, op, format string, args ...any) {
 
 // Try runs f, which works outside a step, and returns the [*Error] it panicked with.
 func Try(f func()) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*Error)
-			if !ok {
-				panic(r)
-			}
-			err = e
-		}
-	}()
+	defer kernels.Catch(&err)
 	f()
 	return nil
 }

@@ -77,15 +77,7 @@ func takes(op *kernels.Op, d kernels.DType) bool {
 
 // Run executes a launch. An [*kernels.Error] that a kernel panics with becomes the error.
 func (Backend) Run(l *kernels.Launch) (err error) {
-	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case *kernels.Error:
-			err = e
-		default:
-			panic(e)
-		}
-	}()
+	defer kernels.Catch(&err)
 	d := typeOf(l)
 	switch {
 	case takes(l.Op, d):

@@ -276,15 +276,7 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 	if err := cmp.Or(b.usable(l.Op.Name), b.takeDeferred()); err != nil {
 		return err
 	}
-	defer func() { // plans panic with errors about their operands
-		switch e := recover().(type) {
-		case nil:
-		case *kernels.Error:
-			err = e
-		default:
-			panic(e)
-		}
-	}()
+	defer kernels.Catch(&err) // plans panic with errors about their operands
 	plan, err := b.plan(l.Op, typeOf(l))
 	if err != nil {
 		return err
