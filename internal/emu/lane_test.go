@@ -85,6 +85,42 @@ func TestPrimitiveInstructions(t *testing.T) {
 	}
 }
 
+// TestLogFloat64: the logarithm of f64.cuh has the bits of Go's, which is wrong for subnormal numbers.
+func TestLogFloat64(t *testing.T) {
+	d := fresh(t, plain)
+	module := compiled(t, d, "log.cu", `#include "f64.cuh"
+KERNEL(t_log, 256, 1)(const double* x, double* y, uint32_t n) {
+  const uint32_t i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) y[i] = f64_log(x[i]);
+}
+EXPORT(t_log);
+`)
+	f, err := d.Function(module, "t_log")
+	must(t, err)
+	r := rand.New(rand.NewPCG(1, 2))
+	x := []float64{0, math.Copysign(0, -1), -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, 0x1p-1022, 0x1p-1074, 0x1.8p-1050}
+	for range 50_000 {
+		x = append(x, math.Float64frombits(r.Uint64()), 1+r.NormFloat64()/8, r.ExpFloat64())
+	}
+	for _, v := range []float64{1, math.Sqrt2, math.Sqrt2 / 2, 2} {
+		x = append(x, v, math.Nextafter(v, 0), math.Nextafter(v, 4))
+	}
+	n, p := uint32(len(x)), upload(t, d, x)
+	must(t, d.Launch(f, [3]uint32{(n + 255) / 256, 1, 1}, [3]uint32{256, 1, 1}, 0, 0, p, p, n))
+	for i, got := range download[float64](t, d, p, len(x)) {
+		want := math.Log(x[i])
+		if x[i] > 0 && x[i] < 0x1p-1022 {
+			// The sum of both is rounded to a multiple of 2^-43.
+			if want = math.Log(x[i]*0x1p54) - 54*math.Ln2; math.Abs(got-want) <= 0x1p-42 {
+				continue
+			}
+		}
+		if math.Float64bits(got) != math.Float64bits(want) && !(got != got && want != want) {
+			t.Fatalf("log(%x) = %x, want %x", x[i], got, want)
+		}
+	}
+}
+
 // expressions are functions as training uses them.
 func expressions(t *testing.T) map[string]*expr.Func {
 	all := map[string]*expr.Func{}

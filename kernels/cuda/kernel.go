@@ -17,9 +17,6 @@ type plan func(c *call, l *kernels.Launch) error
 // Operations that are expressions need no entry: planPointwise serves them.
 var plans = map[string]plan{}
 
-// halves holds plans as plans does, of operations that have no kernels for float64.
-var halves = map[string]plan{}
-
 // suffixes end the symbols of kernels.
 var suffixes = src.Suffixes
 
@@ -28,11 +25,7 @@ func (b *Backend) plan(op *kernels.Op, d kernels.DType) (plan, error) {
 	if op.Expr != nil {
 		return planPointwise, nil
 	}
-	symbol := cmp.Or(op.Kernel, op.Name)
-	if p := plans[symbol]; p != nil {
-		return p, nil
-	}
-	if p := halves[symbol]; p != nil && (d == kernels.Float32 || d.IsHalf()) {
+	if p := plans[cmp.Or(op.Kernel, op.Name)]; p != nil {
 		return p, nil
 	}
 	return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v", b.Name(), b.gpu.Name, d)

@@ -2,13 +2,17 @@
 
 package cuda
 
-import "github.com/weft-ml/weft/kernels"
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+)
 
 func init() {
-	halves["attention"] = planAttention
-	halves["attention_grad"] = planAttentionGrad
-	halves["attention_packed"] = planAttentionPacked
-	halves["attention_packed_grad"] = planAttentionPackedGrad
+	plans["attention"] = planAttention
+	plans["attention_grad"] = planAttentionGrad
+	plans["attention_packed"] = planAttentionPacked
+	plans["attention_packed_grad"] = planAttentionPackedGrad
 }
 
 // heads is the struct Heads of attention.cuh: one matrix for each head of each batch entry.
@@ -23,8 +27,7 @@ type attention struct {
 	m, r, dot, scratch        uint64
 	count                     uint64
 	heads, t, s, d, e, causal uint32
-	scale                     float32
-	_                         uint32
+	scale                     uint64 // the bits of a float32, or of a float64 where the elements are
 }
 
 // Of attention.cu.
@@ -46,13 +49,20 @@ func (c *call) headsBeside(a *kernels.Arg, part, count, width int) heads {
 	return heads{at, int64(st[0]), int64(width * st[2]), int64(st[1]), int64(st[2])}
 }
 
+func attentionScale(l *kernels.Launch) uint64 {
+	if l.In[0].DType == kernels.Float64 {
+		return math.Float64bits(l.Floats[0])
+	}
+	return uint64(math.Float32bits(float32(l.Floats[0])))
+}
+
 // attentionOf describes a launch with operands q [B H T D], k [B H S D] and v [B H S E].
 func (c *call) attentionOf(l *kernels.Launch) attention {
 	q, k, v := &l.In[0], &l.In[1], &l.In[2]
 	return attention{
 		q: c.heads(q, 0, 1, 2, 3), k: c.heads(k, 0, 1, 2, 3), v: c.heads(v, 0, 1, 2, 3),
 		count: uint64(q.Shape[0] * q.Shape[1]), heads: uint32(q.Shape[1]), t: uint32(q.Shape[2]), s: uint32(k.Shape[2]),
-		d: uint32(q.Shape[3]), e: uint32(v.Shape[3]), causal: uint32(l.Ints[0]), scale: float32(l.Floats[0]),
+		d: uint32(q.Shape[3]), e: uint32(v.Shape[3]), causal: uint32(l.Ints[0]), scale: attentionScale(l),
 	}
 }
 
@@ -63,7 +73,7 @@ func (c *call) attentionPackedOf(l *kernels.Launch) attention {
 	return attention{
 		q: c.headsBeside(x, 0, n, d), k: c.headsBeside(x, 1, n, d), v: c.headsBeside(x, 2, n, d),
 		count: uint64(x.Shape[0] * n), heads: uint32(n), t: t, s: t, d: uint32(d), e: uint32(d),
-		causal: uint32(l.Ints[0]), scale: float32(l.Floats[0]),
+		causal: uint32(l.Ints[0]), scale: attentionScale(l),
 	}
 }
 
@@ -106,7 +116,7 @@ func (c *call) attend(z *attention, l *kernels.Launch) error {
 	if err != nil || blocks == 0 {
 		return err
 	}
-	if z.scratch, err = c.scratch(blocks * attentionRoom(z.s)); err != nil {
+	if z.scratch, err = c.scratch(blocks * attentionRoom(z.s, l.Out[1].DType)); err != nil {
 		return err
 	}
 	return c.startAttention("attention", l.In[0].DType, blocks, z)
@@ -131,8 +141,8 @@ func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
 	if err != nil {
 		return err
 	}
-	room := 2 * max(rows*attentionRoom(z.s), keys*attentionRoom(z.t))
-	if z.scratch, err = c.scratch(room + 4*int(z.count)*int(z.t)); err != nil {
+	room := 2 * max(rows*attentionRoom(z.s, m.DType), keys*attentionRoom(z.t, m.DType))
+	if z.scratch, err = c.scratch(room + m.DType.Size()*int(z.count)*int(z.t)); err != nil {
 		return err
 	}
 	z.dot = z.scratch + uint64(room)
@@ -142,8 +152,8 @@ func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
 	return c.startAttention("attention_grad_keys", d, keys, z)
 }
 
-// attentionRoom is the bytes of a group's scores with n keys or rows.
-func attentionRoom(n uint32) int { return 4 * attentionGroup * int(n) }
+// attentionRoom is the bytes of a group's scores, numbers like m and r, with n keys or rows.
+func attentionRoom(n uint32, d kernels.DType) int { return d.Size() * attentionGroup * int(n) }
 
 // attentionBlocks is the number of blocks for groups of n rows or keys, two at most for each multiprocessor.
 func (c *call) attentionBlocks(z *attention, n uint32) (int, error) {

@@ -14,10 +14,12 @@ const (
 	flashStep    = 64 // rows of a tile that passes by
 )
 
-// flashes tells whether the kernels of flash.cu take an attention of elements d: heads of 64 or 128 numbers that lie side
-// by side, at multiples of 16 bytes. They take the largest score before scaling, so the scale must be positive.
+// flashes tells whether the kernels of flash.cu take an attention of elements d: in half precision, heads of 64 or 128
+// numbers that lie side by side, at multiples of 16 bytes. They take the largest score before scaling, so the scale must be
+// positive.
 func (z *attention) flashes(d kernels.DType, operands ...*heads) bool {
-	if d == kernels.Float32 || z.d != z.e || z.d != 64 && z.d != 128 || z.s == 0 || !(z.scale > 0 && z.scale <= math.MaxFloat32) {
+	scale := math.Float32frombits(uint32(z.scale))
+	if !d.IsHalf() || z.d != z.e || z.d != 64 && z.d != 128 || z.s == 0 || !(scale > 0 && scale <= math.MaxFloat32) {
 		return false
 	}
 	for _, h := range operands {

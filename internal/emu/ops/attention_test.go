@@ -52,6 +52,30 @@ func TestAttention(t *testing.T) {
 	}
 }
 
+// TestAttentionFloat64 compares with the CPU, which adds up in another order: errors of scores, some of them above 4, become
+// relative ones of exponentials, and sums have hundreds of terms.
+func TestAttentionFloat64(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for _, c := range attentionSizes {
+		var in []*tensor.Tensor
+		for k, shape := range [][]int{{c.b, c.h, c.t, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.s, c.e}, {c.b, c.h, c.t, c.e}} {
+			in = append(in, tensor.Randn(uint64(k)+1, shape...).To(tensor.Float64))
+		}
+		alike(t, cpu, gpu, fmt.Sprint("attention of ", c), 0x1p-46, in, func(x []*tensor.Tensor) []*tensor.Tensor {
+			w := watched(x[:3])
+			return withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, 0.3), x[3], w...)
+		})
+		if c.t != c.s || c.d != c.e {
+			continue
+		}
+		packed := []*tensor.Tensor{tensor.Randn(5, c.b, c.t, 3*c.h*c.d).To(tensor.Float64), tensor.Randn(6, c.b, c.t, c.h*c.d).To(tensor.Float64)}
+		alike(t, cpu, gpu, fmt.Sprint("packed attention of ", c), 0x1p-46, packed, func(x []*tensor.Tensor) []*tensor.Tensor {
+			w := watched(x[:1])
+			return withGradients(tensor.AttentionPacked(w[0], c.h, c.causal, 0.3), x[1], w...)
+		})
+	}
+}
+
 // TestAttentionLayouts: operands that lie otherwise, repeat or go backwards.
 func TestAttentionLayouts(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")

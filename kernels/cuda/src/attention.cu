@@ -11,7 +11,8 @@
 // no part in y and dq of these rows; rows of dk and dv are sums over the chunks of 256 queries that see them.
 //
 // Blocks take groups of 32 rows or 32 keys of one head after another, and keep p and ds of one group in global memory
-// of their own. Operands have any strides. Those in half precision are widened, and results are rounded once.
+// of their own. Operands have any strides. Those in half precision are widened, and results are rounded once. In double the
+// CPU adds up otherwise, and exp is CUDA's own.
 #include "attention.cuh"
 #include "rows.cuh"
 
@@ -28,7 +29,7 @@ struct Group {
 
 // each_group calls work(group) for the groups of this block, of n rows or keys. Those that come first have the most
 // to do: the last rows and the first keys of causal attention.
-template <class Work> DEV void each_group(const Attention& z, uint32_t n, bool last_first, Work work) {
+template <class N, class Work> DEV void each_group(const Attention<N>& z, uint32_t n, bool last_first, Work work) {
   const uint32_t groups = (n + kGroup - 1) / kGroup;
   for (uint64_t task = blockIdx.x; task < z.count * groups; task += gridDim.x) {
     uint32_t number = (uint32_t)(task / z.count);
@@ -39,10 +40,10 @@ template <class Work> DEV void each_group(const Attention& z, uint32_t n, bool l
 }
 
 // product computes A B [m n], tile by tile across.
-template <class A, class B, class First, class Store>
-DEV void product(Room<float>& room, const Matrix<A>& a, const Matrix<B>& b, uint32_t m, uint32_t n, uint32_t k, First first, Store store) {
+template <class N, class A, class B, class First, class Store>
+DEV void product(Room<N>& room, const Matrix<A>& a, const Matrix<B>& b, uint32_t m, uint32_t n, uint32_t k, First first, Store store) {
   for (uint32_t c = 0; c < n; c += kSmall)
-    tile_product(room, a, b.from(0, c), m, n - c, k, first, [&](uint32_t i, uint32_t j, float v) { store(i, c + j, v); });
+    tile_product(room, a, b.from(0, c), m, n - c, k, first, [&](uint32_t i, uint32_t j, N v) { store(i, c + j, v); });
 }
 
 // each_row shares the rows of a group out to warps.
@@ -51,21 +52,21 @@ template <class Work> DEV void each_row(const Group& w, Work work) {
 }
 
 // y, m and r. A block's scratch is p [32 S].
-template <class T> DEV void forward(const Attention& z) {
-  SHARED(float, room, [2][kSmall][kSmall + 1]);
-  const Matrix<float> p{z.scratch + (uint64_t)blockIdx.x * kGroup * z.s, z.s, 1};
+template <class T, class N> DEV void forward(const Attention<N>& z) {
+  SHARED(N, room, [2][kSmall][kSmall + 1]);
+  const Matrix<N> p{z.scratch + (uint64_t)blockIdx.x * kGroup * z.s, z.s, 1};
   each_group(z, z.t, true, [&](const Group& w) {
     const uint32_t seen = sees(z, w.from + w.size - 1);
     product(room, matrix<const T>(z, z.q, w.i, w.from), matrix<const T>(z, z.k, w.i, 0).transposed(), w.size, seen, z.d, everything,
-            [&](uint32_t i, uint32_t j, float v) { p.at(i, j) = __fmul_rn(v, z.scale); });
+            [&](uint32_t i, uint32_t j, N v) { p.at(i, j) = num::mul(v, z.scale); });
     __syncthreads();
     each_row(w, [&](uint32_t row) {
-      float* const x = &p.at(row, 0);
+      N* const x = &p.at(row, 0);
       const uint32_t n = sees(z, w.from + row);
-      const float m = row_fold<Max>(n, [&](uint32_t j) { return x[j]; });
-      row_each(n, [&](uint32_t j) { x[j] = f32_exp(__fsub_rn(x[j], m)); });
-      const float r = __fdiv_rn(1.f, row_fold<Sum>(n, [&](uint32_t j) { return x[j]; }));
-      row_each(seen, [&](uint32_t j) { x[j] = j < n ? __fmul_rn(x[j], r) : 0.f; });
+      const N m = row_fold<Max, N>(n, [&](uint32_t j) { return x[j]; });
+      row_each(n, [&](uint32_t j) { x[j] = num::exp(num::sub(x[j], m)); });
+      const N r = num::div(N(1), row_fold<Sum, N>(n, [&](uint32_t j) { return x[j]; }));
+      row_each(seen, [&](uint32_t j) { x[j] = j < n ? num::mul(x[j], r) : N(0); });
       if (threadIdx.x % 32) return;
       const uint64_t at = (uint64_t)w.i * z.t + w.from + row;
       z.m[at] = m;
@@ -73,41 +74,41 @@ template <class T> DEV void forward(const Attention& z) {
     });
     __syncthreads();
     const Matrix<T> y = matrix<T>(z, z.y, w.i, w.from);
-    product(room, p, matrix<const T>(z, z.v, w.i, 0), w.size, z.e, seen, everything, [&](uint32_t i, uint32_t j, float v) { narrow(y.at(i, j), v); });
+    product(room, p, matrix<const T>(z, z.v, w.i, 0), w.size, z.e, seen, everything, [&](uint32_t i, uint32_t j, N v) { narrow(y.at(i, j), v); });
   });
 }
 
 // dq, and dot = sum(dp*p) of each row. A block's scratch is p and ds, both [32 S].
-template <class T> DEV void grad_rows(const Attention& z) {
-  SHARED(float, room, [2][kSmall][kSmall + 1]);
-  const Matrix<float> p{z.scratch + (uint64_t)blockIdx.x * 2 * kGroup * z.s, z.s, 1}, ds = p.from(kGroup, 0);
+template <class T, class N> DEV void grad_rows(const Attention<N>& z) {
+  SHARED(N, room, [2][kSmall][kSmall + 1]);
+  const Matrix<N> p{z.scratch + (uint64_t)blockIdx.x * 2 * kGroup * z.s, z.s, 1}, ds = p.from(kGroup, 0);
   each_group(z, z.t, true, [&](const Group& w) {
     const uint32_t seen = sees(z, w.from + w.size - 1);
     product(room, matrix<const T>(z, z.q, w.i, w.from), matrix<const T>(z, z.k, w.i, 0).transposed(), w.size, seen, z.d, everything,
-            [&](uint32_t i, uint32_t j, float v) { p.at(i, j) = __fmul_rn(v, z.scale); });
+            [&](uint32_t i, uint32_t j, N v) { p.at(i, j) = num::mul(v, z.scale); });
     product(room, matrix<const T>(z, z.g, w.i, w.from), matrix<const T>(z, z.v, w.i, 0).transposed(), w.size, seen, z.e, everything,
-            [&](uint32_t i, uint32_t j, float v) { ds.at(i, j) = v; });
+            [&](uint32_t i, uint32_t j, N v) { ds.at(i, j) = v; });
     __syncthreads();
     each_row(w, [&](uint32_t row) {
-      float *const x = &p.at(row, 0), *const dx = &ds.at(row, 0);
+      N *const x = &p.at(row, 0), *const dx = &ds.at(row, 0);
       const uint64_t at = (uint64_t)w.i * z.t + w.from + row;
       const uint32_t n = sees(z, w.from + row);
-      const float m = z.m[at], r = z.r[at];
-      row_each(n, [&](uint32_t j) { x[j] = __fmul_rn(f32_exp(__fsub_rn(x[j], m)), r); });
-      const float dot = row_fold<Sum>(n, [&](uint32_t j) { return __fmul_rn(dx[j], x[j]); });
-      row_each(seen, [&](uint32_t j) { dx[j] = j < n ? __fmul_rn(__fmul_rn(x[j], __fsub_rn(dx[j], dot)), z.scale) : 0.f; });
+      const N m = z.m[at], r = z.r[at];
+      row_each(n, [&](uint32_t j) { x[j] = num::mul(num::exp(num::sub(x[j], m)), r); });
+      const N dot = row_fold<Sum, N>(n, [&](uint32_t j) { return num::mul(dx[j], x[j]); });
+      row_each(seen, [&](uint32_t j) { dx[j] = j < n ? num::mul(num::mul(x[j], num::sub(dx[j], dot)), z.scale) : N(0); });
       if (threadIdx.x % 32 == 0) z.dot[at] = dot;
     });
     __syncthreads();
     const Matrix<T> dq = matrix<T>(z, z.dq, w.i, w.from);
-    product(room, ds, matrix<const T>(z, z.k, w.i, 0), w.size, z.d, seen, everything, [&](uint32_t i, uint32_t j, float v) { narrow(dq.at(i, j), v); });
+    product(room, ds, matrix<const T>(z, z.k, w.i, 0), w.size, z.d, seen, everything, [&](uint32_t i, uint32_t j, N v) { narrow(dq.at(i, j), v); });
   });
 }
 
 // dk and dv. A block's scratch is pᵀ and dsᵀ, both [32 T].
-template <class T> DEV void grad_keys(const Attention& z) {
-  SHARED(float, room, [2][kSmall][kSmall + 1]);
-  const Matrix<float> p{z.scratch + (uint64_t)blockIdx.x * 2 * kGroup * z.t, z.t, 1}, ds = p.from(kGroup, 0);
+template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
+  SHARED(N, room, [2][kSmall][kSmall + 1]);
+  const Matrix<N> p{z.scratch + (uint64_t)blockIdx.x * 2 * kGroup * z.t, z.t, 1}, ds = p.from(kGroup, 0);
   each_group(z, z.s, false, [&](const Group& w) {
     // The first chunk with a row that sees key j of the group.
     const auto first = [&](uint32_t j) {
@@ -117,41 +118,32 @@ template <class T> DEV void grad_keys(const Attention& z) {
     const uint32_t from = first(0);
     const Matrix<const T> q = matrix<const T>(z, z.q, w.i, 0), g = matrix<const T>(z, z.g, w.i, 0);
     product(room, matrix<const T>(z, z.k, w.i, w.from), q.from(from, 0).transposed(), w.size, z.t - from, z.d, everything,
-            [&](uint32_t j, uint32_t c, float v) {
+            [&](uint32_t j, uint32_t c, N v) {
               const uint32_t row = from + c;
               const uint64_t at = (uint64_t)w.i * z.t + row;
-              p.at(j, row) = w.from + j < sees(z, row) ? __fmul_rn(f32_exp(__fsub_rn(__fmul_rn(v, z.scale), z.m[at])), z.r[at]) : 0.f;
+              p.at(j, row) = w.from + j < sees(z, row) ? num::mul(num::exp(num::sub(num::mul(v, z.scale), z.m[at])), z.r[at]) : N(0);
             });
     product(room, matrix<const T>(z, z.v, w.i, w.from), g.from(from, 0).transposed(), w.size, z.t - from, z.e, everything,
-            [&](uint32_t j, uint32_t c, float v) {
+            [&](uint32_t j, uint32_t c, N v) {
               const uint32_t row = from + c;
-              const float dot = z.dot[(uint64_t)w.i * z.t + row];
-              ds.at(j, row) = w.from + j < sees(z, row) ? __fmul_rn(__fmul_rn(p.at(j, row), __fsub_rn(v, dot)), z.scale) : 0.f;
+              const N dot = z.dot[(uint64_t)w.i * z.t + row];
+              ds.at(j, row) = w.from + j < sees(z, row) ? num::mul(num::mul(p.at(j, row), num::sub(v, dot)), z.scale) : N(0);
             });
     __syncthreads();
     const Matrix<T> dk = matrix<T>(z, z.dk, w.i, w.from), dv = matrix<T>(z, z.dv, w.i, w.from);
-    product(room, p, g, w.size, z.e, z.t, first, [&](uint32_t i, uint32_t j, float v) { narrow(dv.at(i, j), v); });
-    product(room, ds, q, w.size, z.d, z.t, first, [&](uint32_t i, uint32_t j, float v) { narrow(dk.at(i, j), v); });
+    product(room, p, g, w.size, z.e, z.t, first, [&](uint32_t i, uint32_t j, N v) { narrow(dv.at(i, j), v); });
+    product(room, ds, q, w.size, z.d, z.t, first, [&](uint32_t i, uint32_t j, N v) { narrow(dk.at(i, j), v); });
   });
 }
 
 }  // namespace
 
-KERNEL(attention_f32, kSmallThreads, 2)(Attention z) { forward<float>(z); }
-EXPORT(attention_f32);
-KERNEL(attention_f16, kSmallThreads, 2)(Attention z) { forward<f16>(z); }
-EXPORT(attention_f16);
-KERNEL(attention_bf16, kSmallThreads, 2)(Attention z) { forward<bf16>(z); }
-EXPORT(attention_bf16);
-KERNEL(attention_grad_rows_f32, kSmallThreads, 2)(Attention z) { grad_rows<float>(z); }
-EXPORT(attention_grad_rows_f32);
-KERNEL(attention_grad_rows_f16, kSmallThreads, 2)(Attention z) { grad_rows<f16>(z); }
-EXPORT(attention_grad_rows_f16);
-KERNEL(attention_grad_rows_bf16, kSmallThreads, 2)(Attention z) { grad_rows<bf16>(z); }
-EXPORT(attention_grad_rows_bf16);
-KERNEL(attention_grad_keys_f32, kSmallThreads, 2)(Attention z) { grad_keys<float>(z); }
-EXPORT(attention_grad_keys_f32);
-KERNEL(attention_grad_keys_f16, kSmallThreads, 2)(Attention z) { grad_keys<f16>(z); }
-EXPORT(attention_grad_keys_f16);
-KERNEL(attention_grad_keys_bf16, kSmallThreads, 2)(Attention z) { grad_keys<bf16>(z); }
-EXPORT(attention_grad_keys_bf16);
+#define ATTENTION(suffix, T)                                                                                                     \
+  KERNEL(attention##suffix, kSmallThreads, 2)(Attention<NumberOf<T>::Type> z) { forward<T>(z); }                                 \
+  EXPORT(attention##suffix);                                                                                                     \
+  KERNEL(attention_grad_rows##suffix, kSmallThreads, 2)(Attention<NumberOf<T>::Type> z) { grad_rows<T>(z); }                     \
+  EXPORT(attention_grad_rows##suffix);                                                                                           \
+  KERNEL(attention_grad_keys##suffix, kSmallThreads, 2)(Attention<NumberOf<T>::Type> z) { grad_keys<T>(z); }                     \
+  EXPORT(attention_grad_keys##suffix);
+
+FLOATS(ATTENTION)

@@ -9,25 +9,27 @@ struct Heads {
   int64_t batch, head, row, column;
 };
 
-// Attention is the launch. Matrix i belongs to head i % heads of batch entry i / heads; m, r and dot are [count T].
-struct Attention {
+// Attention is the launch, computed with numbers N. Matrix i belongs to head i % heads of batch entry i / heads; m, r and dot
+// are [count T].
+template <class N> struct Attention {
   Heads q, k, v, y, g, dq, dk, dv;
-  float *m, *r, *dot, *scratch;
+  N *m, *r, *dot, *scratch;
   uint64_t count;
   uint32_t heads, t, s, d, e, causal;
-  float scale;
-  uint32_t unused;
+  N scale;
 };
 
-template <class T> DEV Matrix<T> matrix(const Attention& z, const Heads& h, uint32_t i, uint32_t row) {
+template <class T, class N> DEV Matrix<T> matrix(const Attention<N>& z, const Heads& h, uint32_t i, uint32_t row) {
   const uint32_t b = i / z.heads;
   return {static_cast<T*>(h.data) + (b * h.batch + (i - b * z.heads) * h.head + row * h.row), h.row, h.column};
 }
 
 // sees is the number of keys that row i sees.
-DEV uint32_t sees(const Attention& z, uint32_t i) { return z.causal ? i + 1 + z.s - z.t : z.s; }
+template <class N> DEV uint32_t sees(const Attention<N>& z, uint32_t i) { return z.causal ? i + 1 + z.s - z.t : z.s; }
 
 // hides is the number of rows, the first ones, that do not see a key.
-DEV uint32_t hides(const Attention& z, uint32_t key) { return z.causal && key > z.s - z.t ? key - (z.s - z.t) : 0; }
+template <class N> DEV uint32_t hides(const Attention<N>& z, uint32_t key) {
+  return z.causal && key > z.s - z.t ? key - (z.s - z.t) : 0;
+}
 
 DEV uint32_t less(uint32_t x, uint32_t y) { return x < y ? x : y; }

@@ -40,6 +40,12 @@ template <int D, int ROWS, class T> DEV void bring(uint32_t tile, const Matrix<T
   }
 }
 
+// bring_two copies the tiles from a row on of two operands of n rows to one stage.
+template <int D, class T> DEV void bring_two(uint32_t stage, const Matrix<T>& a, const Matrix<T>& b, uint32_t row, uint32_t n) {
+  bring<D, kStep>(stage, a.from(row, 0), n - row);
+  bring<D, kStep>(stage + 2 * kStep * D, b.from(row, 0), n - row);
+}
+
 // Lane has the places of a lane's unit in the first 16 rows and 2 units of a tile, as ldmatrix wants them: matrices
 // count rows first or units first. Other places follow by adding rows and by flipping bits of the unit; the bits below
 // 256 of a tile's address are 0.
@@ -209,7 +215,7 @@ struct Block {
 DEV uint32_t existing(uint32_t n, uint32_t from) { return n > from ? n - from : 0; }
 
 // y, m and r. Shared memory is q [64 M, D] and two stages of k and v [64, D].
-template <class T, int D, int M, int N> DEV void forward(const Attention& z) {
+template <class T, int D, int M, int N> DEV void forward(const Attention<float>& z) {
   constexpr int kTile = 2 * kStep * D;
   SHARED_DYNAMIC(shared);
   const Block w(z.t, 64 * M, true);
@@ -219,11 +225,7 @@ template <class T, int D, int M, int N> DEV void forward(const Attention& z) {
   const uint32_t seen = sees(z, w.from + w.size - 1);
   const Matrix<const T> k = matrix<const T>(z, z.k, w.i, 0), v = matrix<const T>(z, z.v, w.i, 0);
   const auto bring_keys = [&](uint32_t key) {
-    const uint32_t stage = ring + key / kStep % 2 * (2 * kTile);
-    if (key < seen) {
-      bring<D, kStep>(stage, k.from(key, 0), z.s - key);
-      bring<D, kStep>(stage + kTile, v.from(key, 0), z.s - key);
-    }
+    if (key < seen) bring_two<D>(ring + key / kStep % 2 * (2 * kTile), k, v, key, z.s);
     cp_async_commit();
   };
   bring<D, 64 * M>(q_tile, matrix<const T>(z, z.q, w.i, w.from), w.size);
@@ -314,7 +316,7 @@ DEV uint32_t padded(uint32_t t) { return (t + kStep - 1) / kStep * kStep; }
 
 // dot = sum(g*y), which is sum(dp*p), and l of each row, in scratch. Rows that only fill a tile have an infinite l, which
 // makes their p 0. A thread has a unit of a row.
-template <class T, int D> DEV void dots(const Attention& z) {
+template <class T, int D> DEV void dots(const Attention<float>& z) {
   constexpr int kUnits = D / kUnit;
   const uint32_t unit = threadIdx.x % kUnits, rows = padded(z.t);
   const uint64_t at = (uint64_t)blockIdx.x * (kThreads / kUnits) + threadIdx.x / kUnits;
@@ -339,7 +341,7 @@ template <class T, int D> DEV void dots(const Attention& z) {
 }
 
 // dq. Shared memory is q and g [64 M, D] and two stages of k and v [64, D].
-template <class T, int D, int M> DEV void grad_rows(const Attention& z) {
+template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
   constexpr int N = kStep / 16, kTile = 2 * kStep * D;
   SHARED_DYNAMIC(shared);
   const Block w(z.t, 64 * M, true);
@@ -349,11 +351,7 @@ template <class T, int D, int M> DEV void grad_rows(const Attention& z) {
   const uint32_t seen = sees(z, w.from + w.size - 1);
   const Matrix<const T> k = matrix<const T>(z, z.k, w.i, 0), v = matrix<const T>(z, z.v, w.i, 0);
   const auto bring_keys = [&](uint32_t key) {
-    const uint32_t stage = ring + key / kStep % 2 * (2 * kTile);
-    if (key < seen) {
-      bring<D, kStep>(stage, k.from(key, 0), z.s - key);
-      bring<D, kStep>(stage + kTile, v.from(key, 0), z.s - key);
-    }
+    if (key < seen) bring_two<D>(ring + key / kStep % 2 * (2 * kTile), k, v, key, z.s);
     cp_async_commit();
   };
   bring<D, 64 * M>(q_tile, matrix<const T>(z, z.q, w.i, w.from), w.size);
@@ -407,7 +405,7 @@ template <class T, int D, int M> DEV void grad_rows(const Attention& z) {
 
 // dk and dv. Shared memory is k and v [64 M, D] and two stages of q and g [64, D] with l and dot [64]. Products are
 // transposed, [keys rows], so that p and ds are left operands as they come.
-template <class T, int D, int M> DEV void grad_keys(const Attention& z) {
+template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
   constexpr int N = kStep / 16, kTile = 2 * kStep * D, kNumbers = 4 * kStep, kStage = 2 * (kTile + kNumbers);
   SHARED_DYNAMIC(shared);
   const Block w(z.s, 64 * M, false);
@@ -420,8 +418,7 @@ template <class T, int D, int M> DEV void grad_keys(const Attention& z) {
   const auto bring_rows = [&](uint32_t row) {
     const uint32_t stage = ring + row / kStep % 2 * kStage;
     if (row < z.t) {
-      bring<D, kStep>(stage, q.from(row, 0), z.t - row);
-      bring<D, kStep>(stage + kTile, g.from(row, 0), z.t - row);
+      bring_two<D>(stage, q, g, row, z.t);
       const uint32_t t = threadIdx.x % 16 * 4;
       if (threadIdx.x < 32)
         cp_async<16>(stage + 2 * kTile + threadIdx.x * 16, (threadIdx.x < 16 ? z.scratch : z.dot) + numbers + row + t, 16);
@@ -485,13 +482,13 @@ template <class T, int D, int M> DEV void grad_keys(const Attention& z) {
 
 // Strips have 16 M rows and take 8 N keys at a time, those of gradients 16 GRAD_M rows.
 #define FLASH(name, T, D, M, N, GRAD_M)                                                        \
-  KERNEL(flash_##name, kThreads, 2)(Attention z) { forward<T, D, M, N>(z); }                   \
+  KERNEL(flash_##name, kThreads, 2)(Attention<float> z) { forward<T, D, M, N>(z); }                   \
   EXPORT(flash_##name);                                                                        \
-  KERNEL(flash_dot_##name, kThreads, 8)(Attention z) { dots<T, D>(z); }                        \
+  KERNEL(flash_dot_##name, kThreads, 8)(Attention<float> z) { dots<T, D>(z); }                        \
   EXPORT(flash_dot_##name);                                                                    \
-  KERNEL(flash_grad_rows_##name, kThreads, 2)(Attention z) { grad_rows<T, D, GRAD_M>(z); }     \
+  KERNEL(flash_grad_rows_##name, kThreads, 2)(Attention<float> z) { grad_rows<T, D, GRAD_M>(z); }     \
   EXPORT(flash_grad_rows_##name);                                                              \
-  KERNEL(flash_grad_keys_##name, kThreads, 2)(Attention z) { grad_keys<T, D, GRAD_M>(z); }     \
+  KERNEL(flash_grad_keys_##name, kThreads, 2)(Attention<float> z) { grad_keys<T, D, GRAD_M>(z); }     \
   EXPORT(flash_grad_keys_##name);
 
 FLASH(64_f16, f16, 64, 2, 8, 2)

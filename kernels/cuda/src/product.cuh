@@ -20,6 +20,7 @@ DEV double widen(double x) { return x; }
 DEV float widen(f16 x) { return to_float(x); }
 DEV float widen(bf16 x) { return to_float(x); }
 DEV void narrow(float& to, float x) { to = x; }
+DEV void narrow(double& to, double x) { to = x; }
 DEV void narrow(f16& to, float x) { to = to_f16(x); }
 DEV void narrow(bf16& to, float x) { to = to_bf16(x); }
 
@@ -62,6 +63,7 @@ DEV void tile_product(Room<T>& room, const Matrix<A>& a, const Matrix<B>& b, uin
     }
     __syncthreads();
     const int steps = k - k0 < kSmall ? (int)(k - k0) : kSmall;
+#pragma unroll 4  // more takes too many registers
     for (int s = 0; s < steps; s++) {
       const T v = room[1][s][x];
 #pragma unroll
