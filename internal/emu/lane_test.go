@@ -85,8 +85,8 @@ func TestPrimitiveInstructions(t *testing.T) {
 	}
 }
 
-// TestLogFloat64: the logarithm of f64.cuh has the bits of Go's, which is wrong for subnormal numbers.
-func TestLogFloat64(t *testing.T) {
+// TestPrimitiveLogFloat64: the logarithm of f64.cuh has the bits of Go's, which is wrong for subnormal numbers.
+func TestPrimitiveLogFloat64(t *testing.T) {
 	d := fresh(t, plain)
 	module := compiled(t, d, "log.cu", `#include "f64.cuh"
 KERNEL(t_log, 256, 1)(const double* x, double* y, uint32_t n) {
