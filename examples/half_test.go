@@ -2,11 +2,14 @@ package examples
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -55,6 +58,33 @@ func TestHalfCurves(t *testing.T) {
 	}
 	if have, err := os.ReadFile(picture); err != nil || !bytes.Equal(have, svg) {
 		t.Errorf("%s does not show the curves (%v); go test ./examples -run HalfCurves -update draws it", picture, err)
+	}
+}
+
+// TestHealthLog: where a far too large learning rate makes activations overflow, each step's line in the log names the first
+// parameter whose gradient is not finite, and the operation that was first.
+func TestHealthLog(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("over and under ", 20)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const args = "-device cpu -log json -amp fp16 -anomaly -lr 3e3 -accumulate 2 -steps 3 -layers 1 -width 16 -heads 2 -context 8 -batch 2 -sample 0 -data "
+	out, err := exec.Command("go", append([]string{"run", "./chargpt"}, strings.Fields(args+text)...)...).Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for k, line := range strings.Split(string(out), "\n")[:3] {
+		var step struct {
+			Scale, Skipped     float64
+			NonFinite, Anomaly string
+		}
+		if err := json.Unmarshal([]byte(line), &step); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		named := step.NonFinite == "tok.weight" && strings.HasPrefix(step.Anomaly, "main.go:") && strings.HasSuffix(step.Anomaly, " in blocks.0/attn")
+		if named != (k > 0) || step.Skipped != float64(k) || step.Scale != math.Ldexp(65536, -k) {
+			t.Errorf("step %d: %s", k+1, line)
+		}
 	}
 }
 

@@ -6,23 +6,43 @@ import (
 	"strings"
 
 	"github.com/weft-ml/weft/internal/caller"
+	"github.com/weft-ml/weft/kernels"
 )
 
 // Anomaly looks at the result of every operation, forward and backward. The step fails at the first one that has a NaN, or
 // an infinity that neither operands nor attributes bring in, with the operation, the line, the layer, and in a backward
 // pass the line of the operation whose gradient it is. It is for finding faults: the host waits for every operation.
-func Anomaly(m *Mode) {
+func Anomaly(m *Mode) { m.examine(func(e *Error) { panic(e) }) }
+
+// OnAnomaly is Anomaly where steps do not fail: f gets the error of the first such operation of a step, which goes on. So one
+// sees what overflows where a loss scaler then skips the update.
+func OnAnomaly(f func(err error)) Option {
+	return func(m *Mode) {
+		found := false
+		m.examine(func(e *Error) {
+			if !found {
+				found = true
+				f(e)
+			}
+		})
+	}
+}
+
+// examine has f called with every operation that makes a number that is not finite.
+func (m *Mode) examine(f func(e *Error)) {
 	others := m.observe
 	m.observe = func(path string, c *Ctx) {
 		if others != nil {
 			others(path, c)
 		}
-		c.examine(path)
+		if e := c.anomaly(path); e != nil {
+			f(e)
+		}
 	}
 }
 
-// examine fails if the operation has made a number that is not finite. What is on the tape remembers where it was made.
-func (c *Ctx) examine(path string) {
+// anomaly is an error if the operation has made a number that is not finite. What is on the tape remembers where it was made.
+func (c *Ctx) anomaly(path string) *Error {
 	if n := c.Out[0].node; n != nil && &n.Ctx == c {
 		n.made = caller.Site()
 		if path != "" {
@@ -30,13 +50,19 @@ func (c *Ctx) examine(path string) {
 		}
 	}
 	if c.Op.View != nil {
-		return
+		return nil
 	}
 	for _, y := range c.Out {
 		if bad := y.notFinite(); bad.nan > 0 || bad.inf > 0 && !c.hadInfinity() {
-			c.Fail(ErrValue, "the result %v has %v%s", y, bad, c.sources())
+			e := kernels.Errorf(ErrValue, c.Op.Name, "the result %v has %v%s", y, bad, c.sources())
+			if n := c.scope.derived; n != nil && n.made != "" {
+				e.Msg += "; this is the gradient of " + n.Op.Name + " at " + n.made
+			}
+			e.Site, e.In = caller.Site(), path
+			return e
 		}
 	}
+	return nil
 }
 
 // hadInfinity tells whether operands or attributes have an infinity or a NaN.

@@ -70,6 +70,29 @@ func TestAnomaly(t *testing.T) {
 			t.Errorf("error %v, %d operations observed", err, seen)
 		}
 	})
+	t.Run("steps go on", func(t *testing.T) {
+		var found []string
+		watch := tensor.OnAnomaly(func(err error) { found = append(found, err.Error()) })
+		for range 2 {
+			err := dev.Step(func(s *tensor.Scope) error {
+				y := in(s, "layer", func() *tensor.Tensor { return s.Watch(tensor.FromSlice([]float32{1, 0}, 2)).Sqrt() })
+				autograd.Grad(y.Sum(), []*tensor.Tensor{y.Node().In[0]})
+				s.In(x).Log()
+				return nil
+			}, watch)
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if len(found) != 2 {
+			t.Fatalf("%q", found)
+		}
+		for _, part := range []string{": sqrt_grad_x: ", "; this is the gradient of sqrt at anomaly_test.go:", " in layer", "sqrt backward"} {
+			if !strings.Contains(found[1], part) {
+				t.Errorf("%q does not say %q", found[1], part)
+			}
+		}
+	})
 	t.Run("off", func(t *testing.T) {
 		if err := dev.Step(func(s *tensor.Scope) error { s.In(x).Sqrt(); return nil }); err != nil {
 			t.Error(err)

@@ -53,9 +53,10 @@ type Scope struct {
 	random   kernels.Random // next place in the step's stream
 	replay   *kernels.Random
 	busy     atomic.Int32
-	backward int  // depth of running backward passes
-	ended    bool // the step returned
-	failed   bool // with an error
+	backward int   // depth of running backward passes
+	derived  *Node // whose derivative is computed, innermost
+	ended    bool  // the step returned
+	failed   bool  // with an error
 	leaves   map[*param]*Node
 	uploads  map[*Tensor]*Tensor // copies of host data on the device
 	casts    map[lowered]*Tensor // copies of parameters in half precision

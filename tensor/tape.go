@@ -129,9 +129,8 @@ func (n *Node) Backward(g *Tensor) []*Tensor {
 	}
 	defer n.scope.moveTo(n.scope.dev)
 	n.scope.moveTo(n.scope.placeOf(n.Out))
-	if n.made != "" {
-		defer n.blame()
-	}
+	defer func(outer *Node) { n.scope.derived = outer }(n.scope.derived)
+	n.scope.derived = n
 	grads := n.Op.VJP(&n.Ctx, g)
 	for i, d := range grads {
 		if d == nil {
@@ -158,17 +157,6 @@ func (n *Node) SumType() DType {
 		return n.Out[0].dtype
 	}
 	return n.Op.Sum(&n.Ctx)
-}
-
-// blame adds to an error in a derivative what it is the derivative of.
-func (n *Node) blame() {
-	r := recover()
-	if e, ok := r.(*Error); ok {
-		e.Msg += "; this is the gradient of " + n.Op.Name + " at " + n.made
-	}
-	if r != nil {
-		panic(r)
-	}
 }
 
 // Record enters an operation that was computed by other means: y came from in, and op.VJP, which may read

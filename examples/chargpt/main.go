@@ -67,7 +67,7 @@ func train(ctx context.Context, r *run.Run) error {
 	opt := optim.New(optim.AdamW{LR: *rate, Beta2: 0.99, WeightDecay: 0.1}, model, optim.Clip(1), optim.NoDecay(optim.Vectors))
 	schedule := optim.WarmupCosine(*rate, *rate/10, min(100, r.Steps/10), r.Steps)
 	scaler := r.Scaler()
-	r.Health(scaler, opt.GradNorm)
+	r.Health(scaler, opt.GradNorm, tensor.Parameters(model))
 	r.Expect(r.Steps, "tokens")
 	for i := range r.Steps {
 		if ctx.Err() != nil {
@@ -86,8 +86,9 @@ func train(ctx context.Context, r *run.Run) error {
 				return nn.CrossEntropy(model.Forward(x.Slice(0, lo, hi)), y.Slice(0, lo, hi), tensor.ReduceSum)
 			}, scaler.Scale)
 			loss = l.Item()
+			r.Gradients(s)
 			return scaler.Step(s, opt)
-		}, r.Autocast())
+		}, r.Mode())
 		if err != nil {
 			return err
 		}

@@ -53,6 +53,7 @@ func train(ctx context.Context, r *run.Run) error {
 	opt := optim.New(rule, model)
 	rate := optim.WarmupCosine(rule.LR, rule.LR/100, steps/20, steps)
 	scaler := r.Scaler()
+	r.Health(scaler, opt.GradNorm, tensor.Parameters(model))
 	r.Expect(steps, "examples")
 	step := 0
 	for b, err := range loader.Batches(ctx) {
@@ -68,8 +69,9 @@ func train(ctx context.Context, r *run.Run) error {
 			l := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
 			autograd.Backward(scaler.Scale(l))
 			loss = l.Item()
+			r.Gradients(s)
 			return scaler.Step(s, opt)
-		}, r.Autocast())
+		}, r.Mode())
 		if err != nil {
 			return err
 		}

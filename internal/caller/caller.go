@@ -54,7 +54,11 @@ func pathHash(fp unsafe.Pointer) uint64 {
 	return (hash ^ hash>>32) * 0x9e3779b97f4a7c15
 }
 
-const module = "github.com/weft-ml/weft/"
+// root is the directory of the library, as the compiler wrote it down.
+var root = func() string {
+	_, file, _, _ := runtime.Caller(0)
+	return strings.TrimSuffix(file, "internal/caller/caller.go")
+}()
 
 // find unwinds the stack of calls.
 func find() string {
@@ -76,14 +80,15 @@ func find() string {
 	}
 }
 
-// inLibrary tells library code from its callers. Tests, examples and commands of this module are callers.
+// inLibrary tells library code from its callers, by its file: a function of the library that was inlined has the name of its
+// caller. Tests, examples and commands of this module are callers.
 func inLibrary(function, file string) bool {
 	if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "reflect.") {
 		return true
 	}
-	in, ok := strings.CutPrefix(function, module)
+	in, ok := strings.CutPrefix(file, root)
 	if !ok || strings.HasSuffix(file, "_test.go") {
 		return false
 	}
-	return !strings.HasPrefix(in, "examples/") && !strings.HasPrefix(in, "cmd/") && !strings.HasPrefix(in, "bench")
+	return !strings.HasPrefix(in, "examples/") && !strings.HasPrefix(in, "cmd/") && !strings.HasPrefix(in, "bench/")
 }

@@ -70,12 +70,13 @@ func TestInLibrary(t *testing.T) {
 		function, file string
 		in             bool
 	}{
-		{"github.com/weft-ml/weft/tensor.(*Tensor).Add", "op.go", true},
-		{"github.com/weft-ml/weft/tensor.TestAdd", "op_test.go", false},
-		{"github.com/weft-ml/weft/examples/mlp.main", "main.go", false},
-		{"github.com/weft-ml/weft/cmd/weft.main", "main.go", false},
+		{"github.com/weft-ml/weft/tensor.(*Tensor).Add", root + "tensor/op.go", true},
+		{"github.com/weft-ml/weft/tensor.TestAdd", root + "tensor/op_test.go", false},
+		{"main.main", root + "examples/mlp/main.go", false},
+		{"main.main", root + "cmd/weft/main.go", false},
 		{"runtime.goexit", "asm.s", true},
-		{"main.main", "main.go", false},
+		{"main.main", "/home/user/main.go", false},
+		{"main.main.Anomaly.func1", root + "tensor/anomaly.go", true},
 	} {
 		if inLibrary(c.function, c.file) != c.in {
 			t.Errorf("%s in %s: %v", c.function, c.file, !c.in)

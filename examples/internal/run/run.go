@@ -50,12 +50,16 @@ type Run struct {
 	Log           string // -log: "text" or "json"
 	Hash          bool   // -hash: end with the hash of all weights
 	AMP           string // -amp: "", "bf16" or "fp16"
+	Anomaly       bool   // -anomaly: look for the first operation that goes wrong
 
 	progress
-	human   io.Writer // text for people
-	json    io.Writer // JSON lines; nil with -log text
-	metrics map[string]any
-	watch   func() map[string]float64 // of Health
+	human     io.Writer // text for people
+	json      io.Writer // JSON lines; nil with -log text
+	metrics   map[string]any
+	watch     func() map[string]float64 // of Health
+	params    []*tensor.Tensor          // of Health
+	nonFinite []string                  // those of params whose gradients in this step are not finite
+	anomaly   error                     // the first operation of this step whose result is not
 }
 
 // Main parses the flags, runs train and exits: with 0 after success, 1 and the error in one line on
@@ -110,6 +114,7 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 	f.StringVar(&r.Data, "data", "", o.Data)
 	f.StringVar(&r.Log, "log", "text", "text for people, or json: lines for machines on standard output")
 	f.StringVar(&r.AMP, "amp", "", "mixed precision: bf16, or fp16 with a loss scaler")
+	f.BoolVar(&r.Anomaly, "anomaly", false, "name the first operation whose result is not finite; slow")
 	f.BoolVar(&r.Hash, "hash", false, "end with the SHA-256 of all weights and optimizer state")
 }
 
@@ -128,24 +133,43 @@ func (r *Run) check(rest []string) error {
 	return nil
 }
 
-// Autocast is the mode that -amp asks for.
-func (r *Run) Autocast() tensor.Option {
-	return amp.Autocast(map[string]tensor.DType{"": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}[r.AMP])
+// Mode is how steps run: in the type that -amp asks for, and watched if -anomaly is given.
+func (r *Run) Mode() tensor.Option {
+	autocast := amp.Autocast(map[string]tensor.DType{"": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}[r.AMP])
+	return func(m *tensor.Mode) {
+		autocast(m)
+		if r.Anomaly {
+			tensor.OnAnomaly(func(err error) { r.anomaly = err })(m)
+		}
+	}
 }
 
 // Scaler is the loss scaler that -amp asks for; it does nothing unless that is fp16.
 func (r *Run) Scaler() *amp.GradScaler { return amp.NewGradScaler(amp.Enabled(r.AMP == "fp16")) }
 
 // Health adds to the progress line and to the step's JSON line the gradients' norm, with a loss scaler its factor, and how
-// many updates it skipped. They are read when a line is written, for that may wait for the device.
-func (r *Run) Health(scaler *amp.GradScaler, norm func() float64) {
+// many updates it skipped. They are read when a line is written, for that may wait for the device. params are what Gradients
+// looks at.
+func (r *Run) Health(scaler *amp.GradScaler, norm func() float64, params []*tensor.Tensor) {
+	r.params = params
 	r.watch = func() map[string]float64 {
-		m := map[string]float64{"norm": norm()}
+		m := map[string]float64{}
+		if n := norm(); n != 0 { // else there is neither clipping nor a scaler, and nobody needs it
+			m["norm"] = n
+		}
 		if r.AMP == "fp16" {
 			st := scaler.State()
 			m["scale"], m["skipped"] = st.Scale, float64(st.Skipped)
 		}
 		return m
+	}
+}
+
+// Gradients is called in a step between Backward and the update. With a loss scaler, or if -anomaly is given, it looks for
+// gradients that are not finite; what it finds is logged with the step.
+func (r *Run) Gradients(s *tensor.Scope) {
+	if r.AMP == "fp16" || r.Anomaly {
+		r.nonFinite = amp.NonFinite(s, r.params)
 	}
 }
 
@@ -165,13 +189,19 @@ func (r *Run) Step(loss float64, items int) {
 	if due {
 		r.print(health)
 	}
-	if r.json == nil {
-		return
-	}
 	fields := map[string]any{"step": r.at, "loss": loss, "rate": r.rate(), "unit": r.unit + "/s"}
 	for name, v := range health {
 		fields[name] = v
 	}
+	if n := len(r.nonFinite); n > 0 {
+		r.Printf("step %d: %d gradients are not finite, first that of %s", r.at, n, r.nonFinite[0])
+		fields["nonfinite"], fields["nonfinite_count"] = r.nonFinite[0], n
+	}
+	if r.anomaly != nil {
+		r.Printf("step %d: not finite: %v", r.at, r.anomaly)
+		fields["anomaly"] = r.anomaly.Error()
+	}
+	r.nonFinite, r.anomaly = nil, nil
 	r.Event("step", fields)
 }
 

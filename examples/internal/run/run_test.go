@@ -14,6 +14,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/tensor"
 )
 
 // clock is a time that advances by itself with each look.
@@ -247,7 +252,7 @@ func TestTerminalIsFound(t *testing.T) {
 func TestHealth(t *testing.T) {
 	reads := 0
 	_, stdout, stderr := try(t.Context(), "-log json -amp fp16", func(ctx context.Context, r *Run) error {
-		r.Health(r.Scaler(), func() float64 { reads++; return 0.125 })
+		r.Health(r.Scaler(), func() float64 { reads++; return 0.125 }, nil)
 		return training(ctx, r)
 	})
 	for _, line := range lines(t, stdout)[:4] {
@@ -257,6 +262,73 @@ func TestHealth(t *testing.T) {
 	}
 	if !strings.Contains(stderr, "norm 0.125  scale 6.554e+04  skipped 0") || reads != 4 {
 		t.Errorf("%d reads; %s", reads, stderr)
+	}
+}
+
+// An overflow is in the log, in both forms, with the first parameter whose gradient is not finite, and in debug mode the first
+// operation. It is planted in an input of step 2, too large for float16.
+func TestOverflow(t *testing.T) {
+	train := func(_ context.Context, r *Run) error {
+		dev, err := tensor.Open("cpu", tensor.Seed(1))
+		if err != nil {
+			return err
+		}
+		defer dev.Close()
+		model := nn.Sequential(nn.NewLinear(2, 3), nn.Tanh, nn.NewLinear(3, 1))
+		if err := nn.Init(dev, model); err != nil {
+			return err
+		}
+		opt, scaler := optim.New(optim.SGD{}, model), r.Scaler()
+		r.Health(scaler, opt.GradNorm, tensor.Parameters(model))
+		for k := range 3 {
+			x := tensor.FromSlice([]float32{1, -1}, 1, 2)
+			if k == 1 {
+				x = x.Scale(1e5)
+			}
+			err := dev.Step(func(s *tensor.Scope) error {
+				autograd.Backward(scaler.Scale(model.Forward(s.In(x)).Mean().Scale(0.5)))
+				r.Gradients(s)
+				return scaler.Step(s, opt)
+			}, r.Mode())
+			if err != nil {
+				return err
+			}
+			r.Step(1, 1)
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		args              string
+		skipped           any // updates
+		overflow, anomaly bool
+	}{
+		{"-amp fp16", 1., true, false},
+		{"-amp fp16 -anomaly", 1., true, true},
+		{"-amp bf16 -anomaly", nil, false, false},
+	} {
+		code, stdout, stderr := try(t.Context(), "-log json "+c.args, train)
+		if code != 0 {
+			t.Fatalf("%s: code %d: %s", c.args, code, stderr)
+		}
+		all := lines(t, stdout)
+		for k, line := range all[:3] {
+			operation, _ := line["anomaly"].(string)
+			named := strings.HasPrefix(operation, "run_test.go:") && strings.Contains(operation, ": cast: the result float16[1 2] has 0 NaN and 2 infinite")
+			if (line["nonfinite"] == "0.weight") != (k == 1 && c.overflow) || named != (k == 1 && c.anomaly) {
+				t.Errorf("%s: step %v", c.args, line)
+			}
+		}
+		if all[2]["skipped"] != c.skipped {
+			t.Errorf("%s: the last step is %v", c.args, all[2])
+		}
+		for part, want := range map[string]bool{
+			"\nstep 2: 3 gradients are not finite, first that of 0.weight\n": c.overflow,
+			"\nstep 2: not finite: run_test.go:":                             c.anomaly,
+		} {
+			if strings.Contains(stderr, part) != want {
+				t.Errorf("%s: the text has %q: %v\n%s", c.args, part, !want, stderr)
+			}
+		}
 	}
 }
 
