@@ -36,7 +36,7 @@ var kinds = []kind{
 	{"later wait", `cp_async_wait<(.+)>\(`, `cp_async_wait<$1 + 1>(`},
 	{"no commit", `cp_async_commit\(\);`, `;`},
 	{"other lane", `shuffle_xor\((\w+), (\w+)\)`, `shuffle_xor($1, $2 ^ 1)`},
-	{"other lane", `threadIdx\.x % 32`, `(threadIdx.x + 1) % 32`},
+	{"other lane", `threadIdx\.x % 32(;| [*/+])`, `(threadIdx.x + 1) % 32$1`},
 	{"other lane", `(if \(.*)\blane\b`, `$1(lane ^ 1)`},
 	// Bounds and conditions.
 	{"bound", ` < `, ` <= `},

@@ -1,0 +1,305 @@
+//go:build emu && cgo && linux
+
+package emu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
+)
+
+// The tests of this file call the functions of element.cuh, f64.cuh and i64.cuh one by one, and compare with kernels/cpu.
+
+// elementTypes are the types of elements in the order of kernels.DType, and numberTypes what kernels compute with.
+var (
+	elementTypes = []string{"float", "double", "f16", "bf16", "int64_t", "int32_t", "uint8_t", "boolean"}
+	numberTypes  = []struct {
+		name  string
+		dtype kernels.DType
+	}{{"float", kernels.Float32}, {"double", kernels.Float64}, {"int64_t", kernels.Int64}}
+)
+
+// eachNumber is a text with the kernel `name`, which calls a statement for element i of x, and for those of b and c.
+func eachNumber(name, x, y, statement string) string {
+	return fmt.Sprintf(`KERNEL(%s, 256, 1)(const %s* x, const %[2]s* b, const %[2]s* c, %s* y, uint32_t type, uint64_t divisor, uint32_t n) {
+	const uint32_t i = blockIdx.x * 256 + threadIdx.x;
+	if (i < n) %s;
+}
+EXPORT(%[1]s);
+`, name, x, y, statement)
+}
+
+// extremes are numbers at which conversions go wrong first: ends of types, ties, and a little more than ties, which a
+// rounding on the way would make ties.
+var extremes = func() (all []float64) {
+	for _, x := range []float64{0, 1, 0.5, 1.5, 2.5, 255, 255.5, 256, 65504, 65519.99, 65520, 0x1p-24, 0x1p-25, 0x1.8p-25, 0x1p-14, 0x1p-126, 0x1p-149, 0x1p-150,
+		1<<24 + 1, 1<<31 - 1, 1<<31 - 0.5, 1 << 31, 1 << 32, 1<<53 - 1, 1 << 62, 0x1p63, 0x1.fffffffffffffp62, 3e38, 3.5e38, 0x1.fffffefp127, 1e300, math.Inf(1), math.NaN(),
+		1 + 0x1p-11, 1 + 0x1p-8, 1 + 0x3p-11, 1 + 0x3p-8, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-50, 1 + 0x3p-24, 2048 + 1 + 0x1p-40} {
+		all = append(all, x, -x, math.Nextafter(x, 0))
+	}
+	return all
+}()
+
+// integers are the same for integer types.
+var integers = func() (all []int64) {
+	for _, x := range []int64{0, 1, 127, 128, 255, 256, 2049, 2051, 4097<<12 + 1, 65519, 65520, 1<<24 + 1, 1<<24 + 3, 1<<31 - 1, 1 << 31, 1<<53 + 1, 1<<62 + 1, math.MaxInt64,
+		257<<40 + 1, 259 << 40, 2049<<30 + 1, 1<<62 + 1<<38 + 1} {
+		all = append(all, x, -x, -x-1)
+	}
+	return all
+}()
+
+// numbersOf are elements of a type: the extremes, if it is wide enough, numbers near 1, and any bits.
+func numbersOf(r *rand.Rand, d kernels.DType, any int) (b []byte) {
+	le := binary.LittleEndian
+	put := func(bits uint64) { b = append(b, le.AppendUint64(nil, bits)[:d.Size()]...) }
+	switch d {
+	case kernels.Float64:
+		for _, x := range extremes {
+			put(math.Float64bits(x))
+		}
+	case kernels.Float32:
+		for _, x := range extremes {
+			put(uint64(math.Float32bits(float32(x))))
+		}
+	case kernels.Bool:
+		put(0)
+		put(1)
+	default:
+		for _, x := range integers {
+			put(uint64(x))
+		}
+	}
+	for i := range any {
+		bits := r.Uint64()
+		switch {
+		case d == kernels.Bool:
+			bits &= 1
+		case d.IsInt():
+			bits >>= r.IntN(64)
+			if i%2 == 0 {
+				bits = -bits
+			}
+		case d == kernels.Float64 && i%2 == 0:
+			bits = math.Float64bits(r.NormFloat64() * math.Ldexp(1, r.IntN(140)-70))
+		case d == kernels.Float32 && i%2 == 0:
+			bits = uint64(math.Float32bits(float32(r.NormFloat64())))
+		}
+		put(bits)
+	}
+	return b
+}
+
+// onCPU computes an expression of contiguous operands of one type.
+func onCPU(t *testing.T, f *expr.Func, from, to kernels.DType, operands ...[]byte) []byte {
+	t.Helper()
+	n := len(operands[0]) / from.Size()
+	l := kernels.Launch{Op: &kernels.Op{Name: "test", Expr: f}}
+	arg := func(d kernels.DType, data []byte) kernels.Arg {
+		buf, err := backend.Alloc(max(1, len(data)))
+		must(t, err)
+		backend.CopyIn(0, buf, 0, data)
+		return kernels.Arg{Buf: buf, DType: d, Layout: kernels.Layout{Shape: []int{n}, Strides: []int{1}}}
+	}
+	for _, x := range operands {
+		l.In = append(l.In, arg(from, x))
+	}
+	want := make([]byte, n*to.Size())
+	l.Out = []kernels.Arg{arg(to, want)}
+	must(t, backend.Run(&l))
+	backend.CopyOut(0, want, l.Out[0].Buf, 0)
+	must(t, backend.Synchronize(0))
+	return want
+}
+
+var identity = expr.Must("x", []string{"x"}, nil)
+
+// onDevice runs a kernel of eachNumber.
+func onDevice(t *testing.T, d *Driver, module uintptr, name string, from, to kernels.DType, kind uint32, divisor uint64, operands ...[]byte) []byte {
+	t.Helper()
+	n := len(operands[0]) / from.Size()
+	var in [3]Ptr
+	for k := range in {
+		in[k] = upload(t, d, operands[min(k, len(operands)-1)])
+	}
+	y := upload(t, d, make([]byte, n*to.Size()))
+	f, err := d.Function(module, name)
+	must(t, err)
+	d.each(t, f, n, in[0], in[1], in[2], y, kind, divisor, uint32(n))
+	return download[byte](t, d, y, n*to.Size())
+}
+
+// sameNumbers fails unless elements have the same bits, or are both NaN. Numbers of double may differ by `close`, of
+// themselves or, where they are small, of 1.
+func sameNumbers(t *testing.T, what string, d kernels.DType, x, got, want []byte, close float64) {
+	t.Helper()
+	size := d.Size()
+	in := len(x) / (len(want) / size)
+	for i := range len(want) / size {
+		a, b := got[i*size:(i+1)*size], want[i*size:(i+1)*size]
+		if d == kernels.Float64 {
+			a, b := math.Float64frombits(binary.LittleEndian.Uint64(a)), math.Float64frombits(binary.LittleEndian.Uint64(b))
+			if a != a && b != b || math.Abs(a-b) <= close*max(1, math.Abs(b)) && close > 0 {
+				continue
+			}
+		} else if d.IsFloat() && same(number(a, 0, d), number(b, 0, d)) {
+			continue
+		}
+		if string(a) != string(b) {
+			t.Fatalf("%s of %x is %x, want %x", what, x[i*in:(i+1)*in], a, b)
+		}
+	}
+}
+
+// TestElements: numbers and elements of all types, by every way between them.
+func TestElements(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("#include \"element.cuh\"\n")
+	for from, x := range elementTypes {
+		for to, y := range elementTypes {
+			number := numberBetween(kernels.DType(from), kernels.DType(to))
+			text.WriteString(eachNumber(fmt.Sprint("cast_", from, "_", to), x, y, fmt.Sprintf("y[i] = element<%s>(number<%s>(x[i]))", y, number)))
+		}
+	}
+	for _, n := range numberTypes {
+		text.WriteString(eachNumber("put_"+n.name, n.name, "uint8_t", "put(Result{y, divisor, type}, i, x[i])"))
+	}
+	for _, kind := range []string{"integer", "truth"} {
+		text.WriteString(eachNumber("read_"+kind, "uint8_t", "int64_t", "y[i] = read<"+kind+">(x, type, i)"))
+	}
+	eachElementTest(t, text.String(), func(t *testing.T, d *Driver, r *rand.Rand, module uintptr) {
+		for from := range elementTypes {
+			from := kernels.DType(from)
+			x := numbersOf(r, from, 500)
+			for to := range elementTypes {
+				to := kernels.DType(to)
+				name := fmt.Sprint("cast_", int(from), "_", int(to))
+				sameNumbers(t, fmt.Sprint(from, " to ", to), to, x, onDevice(t, d, module, name, from, to, 0, 0, x), onCPU(t, identity, from, to, x), 0)
+			}
+			truth := onCPU(t, identity, kernels.Bool, kernels.Int64, onCPU(t, identity, from, kernels.Bool, x))
+			sameNumbers(t, fmt.Sprint(from, " as truth value"), kernels.Int64, x, readAs(t, d, module, "read_truth", from, x), truth, 0)
+			if !from.IsFloat() {
+				sameNumbers(t, fmt.Sprint(from, " as integer"), kernels.Int64, x, readAs(t, d, module, "read_integer", from, x), onCPU(t, identity, from, kernels.Int64, x), 0)
+			}
+		}
+		results := map[kernels.DType][]kernels.DType{
+			kernels.Float32: {kernels.Float32, kernels.Float16, kernels.BFloat16}, kernels.Float64: {kernels.Float32, kernels.Float64},
+			kernels.Int64: {kernels.Float32, kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool},
+		}
+		for _, n := range numberTypes {
+			x := numbersOf(r, n.dtype, 500)
+			for _, to := range results[n.dtype] {
+				for _, divisor := range []uint64{0, 7} {
+					f, number, wide := identity, n.dtype, x
+					switch {
+					case n.dtype == kernels.Int64 && to == kernels.Float32: // the mean of integers
+						number, wide = kernels.Float64, onCPU(t, identity, n.dtype, kernels.Float64, x)
+						fallthrough
+					case n.dtype.IsFloat():
+						if divisor != 0 {
+							f = expr.Must("x/7", []string{"x"}, nil)
+						}
+					case divisor != 0:
+						continue
+					}
+					want := onCPU(t, identity, number, to, onCPU(t, f, number, number, wide))
+					got := onDevice(t, d, module, "put_"+n.name, n.dtype, to, uint32(to), divisor, x)
+					sameNumbers(t, fmt.Sprint(n.name, " put as ", to, ", divided by ", divisor), to, x, got, want, 0)
+				}
+			}
+		}
+	})
+}
+
+// readAs calls a kernel that reads elements whose type it is told.
+func readAs(t *testing.T, d *Driver, module uintptr, name string, from kernels.DType, x []byte) []byte {
+	t.Helper()
+	n := len(x) / from.Size()
+	in, y := upload(t, d, x), upload(t, d, make([]int64, n))
+	f, err := d.Function(module, name)
+	must(t, err)
+	d.each(t, f, n, in, in, in, y, uint32(from), uint64(0), uint32(n))
+	return download[byte](t, d, y, 8*n)
+}
+
+// numberBetween is what a conversion passes through, as kernels.PointwiseNumber says.
+func numberBetween(from, to kernels.DType) string {
+	l := kernels.Launch{Op: &kernels.Op{Expr: identity}, In: []kernels.Arg{{DType: from}}, Out: []kernels.Arg{{DType: to}}}
+	number := l.PointwiseNumber()
+	for _, n := range numberTypes {
+		if n.dtype == number {
+			return n.name
+		}
+	}
+	panic("no number type")
+}
+
+// eachElementTest compiles a text for both builds, and runs f there.
+func eachElementTest(t *testing.T, text string, f func(t *testing.T, d *Driver, r *rand.Rand, module uintptr)) {
+	for _, x := range []struct {
+		name   string
+		driver *Driver
+	}{{"plain", plain}, {"checked", checkedDriver}} {
+		t.Run(x.name, func(t *testing.T) {
+			d := fresh(t, x.driver)
+			f(t, d, rand.New(rand.NewPCG(2, 3)), compiled(t, d, "elements.cu", text))
+		})
+	}
+}
+
+// TestNumbers: the instructions of expressions on double and int64_t.
+func TestNumbers(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("#include \"f64.cuh\"\n#include \"i64.cuh\"\n")
+	names := []string{"a", "b", "c"}
+	each := func(f func(op expr.Op, d kernels.DType, name string, e *expr.Func)) {
+		for _, op := range expr.Instructions() {
+			e := expr.Must(op.String()+"("+strings.Join(names[:op.Arity()], ", ")+")", names[:op.Arity()], nil)
+			f(op, kernels.Float64, "f64_"+op.String(), e)
+			if op.Integer() {
+				f(op, kernels.Int64, "i64_"+op.String(), e)
+			}
+		}
+	}
+	each(func(op expr.Op, d kernels.DType, name string, _ *expr.Func) {
+		x := elementTypes[d]
+		text.WriteString(eachNumber("t_"+name, x, x, "y[i] = "+name+"("+strings.Join([]string{"x[i]", "b[i]", "c[i]"}[:op.Arity()], ", ")+")"))
+	})
+	eachElementTest(t, text.String(), func(t *testing.T, d *Driver, r *rand.Rand, module uintptr) {
+		exact := []expr.Op{expr.Sqrt, expr.Rsqrt, expr.BF16, expr.F16}
+		each(func(op expr.Op, dtype kernels.DType, name string, e *expr.Func) {
+			close, x := 0.0, numbersOf(r, dtype, 60)
+			if !op.Integer() && !slices.Contains(exact, op) { // two implementations, which agree on moderate numbers
+				close, x = 0x1p-48, nil
+				for range 60 {
+					x = binary.LittleEndian.AppendUint64(x, math.Float64bits(r.NormFloat64()))
+				}
+			}
+			var operands [][]byte
+			for k := range op.Arity() {
+				operands = append(operands, pairs(x, k))
+			}
+			want := onCPU(t, e, dtype, dtype, operands...)
+			sameNumbers(t, name, dtype, operands[0], onDevice(t, d, module, "t_"+name, dtype, dtype, 0, 0, operands...), want, close)
+		})
+	})
+}
+
+// pairs repeats elements of 8 bytes so that operands 0 and 1 of a function meet in all pairs.
+func pairs(x []byte, k int) (all []byte) {
+	n := len(x) / 8
+	for i := range n {
+		for j := range n {
+			at := 8 * [...]int{i, j, (i + 7*j) % n}[k]
+			all = append(all, x[at:at+8]...)
+		}
+	}
+	return all
+}
