@@ -12,6 +12,13 @@ import (
 // ErrOverflow is the kind of error that ends a run whose updates are skipped without end.
 var ErrOverflow = errors.New("gradients overflow")
 
+// Kinds of errors in the order of calls, by what was called before. All are tensor.ErrStep, too.
+var (
+	ErrNotScaled = fmt.Errorf("no loss was scaled: %w", tensor.ErrStep)                     // Unscale or Step
+	ErrUnscaled  = fmt.Errorf("gradients are unscaled and not applied: %w", tensor.ErrStep) // Unscale, State, Step without them, or the next step
+	ErrStepped   = fmt.Errorf("the scaler has stepped: %w", tensor.ErrStep)                 // Scale, Unscale or Step
+)
+
 // Optimizer is what a [GradScaler] drives; package optim has one.
 type Optimizer interface {
 	// Step updates the parameters with the gradients of the step, and clears these.
@@ -146,7 +153,7 @@ func (g *GradScaler) Scale(loss *tensor.Tensor) *tensor.Tensor {
 	}
 	g.begin(s)
 	if g.stepped {
-		tensor.Fail(tensor.ErrStep, "grad_scaler", "Scale after Step in one step: the factor has changed")
+		tensor.Fail(ErrStepped, "grad_scaler", "Scale after Step in one step: the factor has changed")
 	}
 	g.prepare(s)
 	return loss.Mul(s.In(g.state[0]))
@@ -158,7 +165,7 @@ func (g *GradScaler) begin(s *tensor.Scope) {
 		left := g.halfway()
 		g.step, g.stepped, g.unscaled = s, false, map[Optimizer]*tensor.Tensor{}
 		if left {
-			tensor.Fail(tensor.ErrStep, "grad_scaler", "an earlier step called Unscale and not Step: the gradients it left are divided, "+
+			tensor.Fail(ErrUnscaled, "grad_scaler", "an earlier step called Unscale and not Step: the gradients it left are divided, "+
 				"those that come are not; call Unscale in the step that updates, and ClearGrads to go on from here")
 		}
 	}
@@ -170,11 +177,11 @@ func (g *GradScaler) halfway() bool { return len(g.unscaled) > 0 && !g.stepped &
 // ready fails if the gradients of the step cannot be divided now.
 func (g *GradScaler) ready(s *tensor.Scope, call string) {
 	if g.state == nil {
-		tensor.Fail(tensor.ErrStep, "grad_scaler", "%s before Scale; Backward must start from scaler.Scale(loss)", call)
+		tensor.Fail(ErrNotScaled, "grad_scaler", "%s before Scale; Backward must start from scaler.Scale(loss)", call)
 	}
 	g.begin(s)
 	if g.stepped {
-		tensor.Fail(tensor.ErrStep, "grad_scaler", "%s after Step in one step; give Step all optimizers at once, so that the factor is updated once", call)
+		tensor.Fail(ErrStepped, "grad_scaler", "%s after Step in one step; give Step all optimizers at once, so that the factor is updated once", call)
 	}
 }
 
@@ -186,7 +193,7 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 	}
 	g.ready(s, "Unscale")
 	if g.unscaled[opt] != nil {
-		tensor.Fail(tensor.ErrStep, "grad_scaler", "Unscale twice for one optimizer in one step; its gradients would be divided twice")
+		tensor.Fail(ErrUnscaled, "grad_scaler", "Unscale twice for one optimizer in one step; its gradients would be divided twice")
 	}
 	g.plain(s, func() []*tensor.Tensor {
 		g.unscaled[opt] = opt.Unscale(s, g.inverse(s))
@@ -217,7 +224,7 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 	g.ready(s, "Step")
 	for opt := range g.unscaled {
 		if !slices.Contains(opts, opt) {
-			tensor.Fail(tensor.ErrStep, "grad_scaler", "Step without an optimizer that Unscale was called for; its gradients would meet others that are not divided")
+			tensor.Fail(ErrUnscaled, "grad_scaler", "Step without an optimizer that Unscale was called for; its gradients would meet others that are not divided")
 		}
 	}
 	g.checkSkips()
@@ -287,7 +294,7 @@ type State struct {
 // State waits for the device and reads the state. Between Unscale and Step it fails.
 func (g *GradScaler) State() State {
 	if g.halfway() {
-		tensor.Fail(tensor.ErrStep, "grad_scaler", "State between Unscale and Step; save after the step")
+		tensor.Fail(ErrUnscaled, "grad_scaler", "State between Unscale and Step; save after the step")
 	}
 	st := g.first
 	if g.state != nil {

@@ -192,12 +192,18 @@ func TestScalerMisuse(t *testing.T) {
 	loss := func(s *tensor.Scope) *tensor.Tensor { return s.In(r.w).Sum() }
 	scaled := func(s *tensor.Scope) { autograd.Backward(r.scaler.Scale(loss(s))) }
 	texts := map[string]string{}
+	orders := []error{amp.ErrNotScaled, amp.ErrUnscaled, amp.ErrStepped}
 	fails := func(name string, kind error, text string, f func(s *tensor.Scope) error) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
 			before := r.opt.Hash()
 			err := r.dev.Step(f)
 			wantError(t, err, kind, text, "scaler_test.go:")
+			for _, k := range orders {
+				if errors.Is(err, k) != (k == kind) || k == kind && !errors.Is(err, tensor.ErrStep) {
+					t.Errorf("%v is of kind %v: %v", err, k, k != kind)
+				}
+			}
 			if twin := texts[text]; twin != "" {
 				t.Errorf("the error is that of %s", twin)
 			}
@@ -207,10 +213,10 @@ func TestScalerMisuse(t *testing.T) {
 			}
 		})
 	}
-	fails("unscale before scale", tensor.ErrStep, "Unscale before Scale", func(s *tensor.Scope) error { r.scaler.Unscale(s, r.opt); return nil })
-	fails("step before scale", tensor.ErrStep, "Step before Scale", func(s *tensor.Scope) error { return r.scaler.Step(s, r.opt) })
+	fails("unscale before scale", amp.ErrNotScaled, "Unscale before Scale", func(s *tensor.Scope) error { r.scaler.Unscale(s, r.opt); return nil })
+	fails("step before scale", amp.ErrNotScaled, "Step before Scale", func(s *tensor.Scope) error { return r.scaler.Step(s, r.opt) })
 	must(t, r.step(1))
-	fails("unscale twice", tensor.ErrStep, "Unscale twice", func(s *tensor.Scope) error {
+	fails("unscale twice", amp.ErrUnscaled, "Unscale twice", func(s *tensor.Scope) error {
 		scaled(s)
 		r.scaler.Unscale(s, r.opt)
 		r.scaler.Unscale(s, r.opt)
@@ -218,7 +224,7 @@ func TestScalerMisuse(t *testing.T) {
 	})
 	fails("step without an optimizer", tensor.ErrValue, "Step needs an optimizer", func(s *tensor.Scope) error { scaled(s); return r.scaler.Step(s) })
 	fails("one optimizer twice", tensor.ErrValue, "optimizer 1 twice", func(s *tensor.Scope) error { scaled(s); return r.scaler.Step(s, r.opt, r.opt) })
-	fails("unscaled and forgotten", tensor.ErrStep, "an optimizer that Unscale was called for", func(s *tensor.Scope) error {
+	fails("unscaled and forgotten", amp.ErrUnscaled, "an optimizer that Unscale was called for", func(s *tensor.Scope) error {
 		scaled(s)
 		r.scaler.Unscale(s, r.opt)
 		return r.scaler.Step(s, other)
@@ -231,7 +237,7 @@ func TestScalerMisuse(t *testing.T) {
 		s.AddGrad(h, s.Full(1, tensor.Float16, 1))
 		return r.scaler.Step(s, half)
 	})
-	fails("state between unscale and step", tensor.ErrStep, "State between Unscale and Step", func(s *tensor.Scope) error {
+	fails("state between unscale and step", amp.ErrUnscaled, "State between Unscale and Step", func(s *tensor.Scope) error {
 		scaled(s)
 		r.scaler.Unscale(s, r.opt)
 		r.scaler.State()
@@ -248,7 +254,7 @@ func TestScalerMisuse(t *testing.T) {
 				must(t, r.scaler.Step(s, r.opt))
 				return f(s)
 			})
-			wantError(t, err, tensor.ErrStep, text)
+			wantError(t, err, amp.ErrStepped, text)
 			if texts[text] != "" {
 				t.Errorf("the error is that of %s", texts[text])
 			}
@@ -265,8 +271,8 @@ func TestScalerMisuse(t *testing.T) {
 		r.scaler.Unscale(s, r.opt)
 		return nil
 	}))
-	wantError(t, tensor.Try(func() { r.scaler.State() }), tensor.ErrStep, "State between Unscale and Step")
-	fails("unscale in an earlier step", tensor.ErrStep, "an earlier step called Unscale and not Step", func(s *tensor.Scope) error { scaled(s); return nil })
+	wantError(t, tensor.Try(func() { r.scaler.State() }), amp.ErrUnscaled, "State between Unscale and Step")
+	fails("unscale in an earlier step", amp.ErrUnscaled, "an earlier step called Unscale and not Step", func(s *tensor.Scope) error { scaled(s); return nil })
 	r.w.ClearGrads()
 	must(t, r.step(1))
 

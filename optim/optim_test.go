@@ -126,6 +126,26 @@ func TestAdamW(t *testing.T) {
 	}
 }
 
+// Lion against its formula, in float64.
+func TestLion(t *testing.T) {
+	dev := open(t)
+	w := param("w", 1, -2, 3)
+	opt := optim.New(optim.Lion{LR: 0.1, Beta1: 0.75, Beta2: 0.9, WeightDecay: 0.2}, w)
+	p, m := []float64{1, -2, 3}, make([]float64, 3)
+	for _, g := range [][]float64{{1, -0.25, 0}, {-0.2, -4, 0}, {-3, 0.001, 0}, {0, 5, 1e-9}} { // against the momentum, and without any
+		update(t, dev, opt, map[*tensor.Tensor][]float64{w: g})
+		for i := range p {
+			c := 0.75*m[i] + 0.25*g[i]
+			p[i] -= 0.1 * 0.2 * p[i]
+			if c != 0 {
+				p[i] -= math.Copysign(0.1, c)
+			}
+			m[i] = 0.9*m[i] + 0.1*g[i]
+		}
+		wantValues(t, "weights", w, p...)
+	}
+}
+
 // Parameters without a gradient stay as they are, weight decay included, and so do their moments.
 func TestParametersWithoutGradient(t *testing.T) {
 	dev := open(t)
