@@ -213,7 +213,7 @@ var calls = map[string]call{
 	"acos": unary((*tensor.Tensor).Acos), "atan": unary((*tensor.Tensor).Atan), "sinh": unary((*tensor.Tensor).Sinh),
 	"cosh": unary((*tensor.Tensor).Cosh), "tanh": unary((*tensor.Tensor).Tanh), "asinh": unary((*tensor.Tensor).Asinh),
 	"acosh": unary((*tensor.Tensor).Acosh), "atanh": unary((*tensor.Tensor).Atanh), "erf": unary((*tensor.Tensor).Erf),
-	"erfc": unary((*tensor.Tensor).Erfc), "floor": unary((*tensor.Tensor).Floor), "ceil": unary((*tensor.Tensor).Ceil),
+	"erfc": unary((*tensor.Tensor).Erfc), "normpdf": unary((*tensor.Tensor).NormPDF), "normcdf": unary((*tensor.Tensor).NormCDF), "floor": unary((*tensor.Tensor).Floor), "ceil": unary((*tensor.Tensor).Ceil),
 	"round": unary((*tensor.Tensor).Round), "trunc": unary((*tensor.Tensor).Trunc), "sigmoid": unary((*tensor.Tensor).Sigmoid),
 	"logsigmoid": unary((*tensor.Tensor).LogSigmoid), "relu": unary((*tensor.Tensor).ReLU), "relu6": unary((*tensor.Tensor).ReLU6),
 	"selu": unary((*tensor.Tensor).SELU), "silu": unary((*tensor.Tensor).SiLU), "mish": unary((*tensor.Tensor).Mish),
@@ -390,8 +390,8 @@ type accuracy struct {
 
 var accuracies = map[string]accuracy{
 	"atan2": {limit: 1.5}, "atanh": {limit: 1.5}, "erf": {limit: 1.5}, "erfc": {limit: 2}, "hardswish": {limit: 1.5},
-	"celu": {limit: 1.5}, "selu": {limit: 1.5}, "rsqrt": {limit: 1.5}, "tan": {limit: 1.5}, "tanh": {limit: 1.5},
-	"gelu":       {terms: 1, why: "1 + erf(x/sqrt(2)) cancels below 0, as in PyTorch"},
+	"celu": {limit: 1.5}, "selu": {limit: 1.5}, "rsqrt": {limit: 1.5}, "tan": {limit: 1.5}, "tanh": {limit: 1.5}, "normpdf": {limit: 1.5}, "normcdf": {limit: 5},
+	"gelu":       {terms: 1, why: "PyTorch's 1 + erf(x/sqrt(2)) cancels below 0"},
 	"silu":       {limit: 1.5, terms: 0x1p-120, why: "sigmoid(x) is subnormal there"},
 	"mish":       {limit: 1.5, terms: 0x1p-120, why: "e^x is subnormal there"},
 	"softmax":    {limit: 20, why: "x - max(x) is rounded before exp, where it is up to 25"},

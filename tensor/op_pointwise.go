@@ -6,14 +6,14 @@ import "math"
 // function is that of package expr.
 
 var (
-	negOp, absOp, signOp, squareOp, sqrtOp, rsqrtOp, reciprocalOp, expOp, exp2Op, expm1Op, logOp, log2Op, log10Op   Op
-	log1pOp, sinOp, cosOp, tanOp, asinOp, acosOp, atanOp, sinhOp, coshOp, tanhOp, asinhOp, acoshOp, atanhOp         Op
-	erfOp, erfcOp, floorOp, ceilOp, roundOp, truncOp, fracOp, sigmoidOp, logSigmoidOp, logitOp, reluOp, relu6Op     Op
-	seluOp, geluOp, geluTanhOp, siluOp, mishOp, softplusOp, softsignOp, hardtanhOp, hardsigmoidOp, hardswishOp      Op
-	tanhshrinkOp, isnanOp, isinfOp, isfiniteOp, notOp, addOp, subOp, mulOp, divOp, floorDivOp, modOp, fmodOp        Op
-	powOp, atan2Op, hypotOp, logaddexpOp, xlogyOp, maximumOp, minimumOp, lessOp, lessEqualOp, greaterOp             Op
-	greaterEqualOp, equalOp, notEqualOp, andOp, orOp, xorOp, addScalarOp, scaleOp, powScalarOp, clampOp             Op
-	leakyReluOp, eluOp, celuOp, hardshrinkOp, softshrinkOp, whereOp, lerpOp, maskedFillOp, dropoutOp, bceOp, copyOp Op
+	negOp, absOp, signOp, squareOp, sqrtOp, rsqrtOp, reciprocalOp, expOp, exp2Op, expm1Op, logOp, log2Op, log10Op                     Op
+	log1pOp, sinOp, cosOp, tanOp, asinOp, acosOp, atanOp, sinhOp, coshOp, tanhOp, asinhOp, acoshOp, atanhOp                           Op
+	erfOp, erfcOp, normPDFOp, normCDFOp, floorOp, ceilOp, roundOp, truncOp, fracOp, sigmoidOp, logSigmoidOp, logitOp, reluOp, relu6Op Op
+	seluOp, geluOp, geluTanhOp, siluOp, mishOp, softplusOp, softsignOp, hardtanhOp, hardsigmoidOp, hardswishOp                        Op
+	tanhshrinkOp, isnanOp, isinfOp, isfiniteOp, notOp, addOp, subOp, mulOp, divOp, floorDivOp, modOp, fmodOp                          Op
+	powOp, atan2Op, hypotOp, logaddexpOp, xlogyOp, maximumOp, minimumOp, lessOp, lessEqualOp, greaterOp                               Op
+	greaterEqualOp, equalOp, notEqualOp, andOp, orOp, xorOp, addScalarOp, scaleOp, powScalarOp, clampOp                               Op
+	leakyReluOp, eluOp, celuOp, hardshrinkOp, softshrinkOp, whereOp, lerpOp, maskedFillOp, dropoutOp, bceOp, copyOp                   Op
 )
 
 func init() {
@@ -45,6 +45,8 @@ func init() {
 	pointwise(&atanhOp, "atanh", "atanh(x)", "x", nil, floatType, -0.9, 0.9)
 	pointwise(&erfOp, "erf", "erf(x)", "x", nil, floatType, -2, 2)
 	pointwise(&erfcOp, "erfc", "erfc(x)", "x", nil, floatType, -2, 2)
+	pointwise(&normPDFOp, "normpdf", "normpdf(x)", "x", nil, floatType, -2, 2)
+	pointwise(&normCDFOp, "normcdf", "normcdf(x)", "x", nil, floatType, -2, 2)
 	pointwise(&floorOp, "floor", "floor(x)", "x", nil, sameType, 0.1, 0.9)
 	pointwise(&ceilOp, "ceil", "ceil(x)", "x", nil, sameType, 0.1, 0.9)
 	pointwise(&roundOp, "round", "round(x)", "x", nil, sameType, 0.1, 0.4)
@@ -204,6 +206,13 @@ func (t *Tensor) Erf() *Tensor { return apply1(&erfOp, t) }
 
 // Erfc is 1 - erf(x), accurate for large x.
 func (t *Tensor) Erfc() *Tensor { return apply1(&erfcOp, t) }
+
+// NormPDF is the density of the standard normal distribution, exp(-x²/2) / sqrt(2 pi).
+func (t *Tensor) NormPDF() *Tensor { return apply1(&normPDFOp, t) }
+
+// NormCDF is the distribution function of the standard normal distribution, the probability of numbers less than x;
+// accurate for negative x, too.
+func (t *Tensor) NormCDF() *Tensor { return apply1(&normCDFOp, t) }
 
 // Floor is x rounded down.
 func (t *Tensor) Floor() *Tensor { return apply1(&floorOp, t) }

@@ -201,6 +201,9 @@ func erfAdjoint(n, g *Node) [3]*Node {
 
 func erfcAdjoint(n, g *Node) [3]*Node { return [3]*Node{neg(erfAdjoint(n, g)[0])} }
 
+func normPDFAdjoint(n, g *Node) [3]*Node { return [3]*Node{neg(mul(g, mul(n.X[0], n)))} }
+func normCDFAdjoint(n, g *Node) [3]*Node { return [3]*Node{mul(g, apply(NormPDF, n.X[0]))} }
+
 // sigmoid' = sigmoid (1 - sigmoid)
 func sigmoidAdjoint(n, g *Node) [3]*Node {
 	return [3]*Node{mul(g, mul(n, sub(constant(1), n)))}

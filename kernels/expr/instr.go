@@ -49,6 +49,8 @@ const (
 
 	Erf
 	Erfc
+	NormPDF
+	NormCDF
 	Sigmoid
 
 	Floor
@@ -122,6 +124,8 @@ func init() {
 
 		Erf:     {"erf", 1, false, unary(math.Erf), erfAdjoint},
 		Erfc:    {"erfc", 1, false, unary(math.Erfc), erfcAdjoint},
+		NormPDF: {"normpdf", 1, false, func(a, _, _ float64) float64 { return math.Exp(-a*a/2) / math.Sqrt(2*math.Pi) }, normPDFAdjoint},
+		NormCDF: {"normcdf", 1, false, func(a, _, _ float64) float64 { return math.Erfc(-a*math.Sqrt(0.5)) / 2 }, normCDFAdjoint},
 		Sigmoid: {"sigmoid", 1, false, func(a, _, _ float64) float64 { return 1 / (1 + math.Exp(-a)) }, sigmoidAdjoint},
 
 		Floor: {"floor", 1, true, unary(math.Floor), nil},

@@ -74,7 +74,7 @@ var library = []Macro{
 	{"silu", []string{"x"}, "x*sigmoid(x)", "x times sigmoid, the swish"},
 	// tanh(log(1+e)) = n/(n+2) with n = e(e+2), and 1 in float64 from x = 20 on.
 	{"mish", []string{"x"}, "e = exp(where(20 < x, 20, x)); n = e*(e + 2); x*(n/(n + 2))", "x times tanh(softplus(x)) (Misra 2019)"},
-	{"gelu", []string{"x"}, "0.5*x*(1 + erf(x*sqrt(0.5)))", "x times the normal distribution function (Hendrycks and Gimpel 2016)"},
+	{"gelu", []string{"x"}, "x*normcdf(x)", "x times the normal distribution function (Hendrycks and Gimpel 2016)"},
 	// 0.5 x (1 + tanh u) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3).
 	{"gelu_tanh", []string{"x"}, "x*sigmoid(2*sqrt(2/pi)*x*fma(0.044715, x*x, 1))", "gelu by its tanh approximation"},
 

@@ -140,6 +140,14 @@ def erfc(x):
     return torch.special.erfc(x)
 
 
+def normpdf(x):
+    return torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def normcdf(x):
+    return torch.special.erfc(-x * math.sqrt(0.5)) / 2  # its ndtr cancels
+
+
 # Unary functions: (name, function, attributes, random range, float32 range).
 UNARY = [
     ("abs", torch.abs, {}, (-3, 3), (-1e30, 1e30)),
@@ -170,6 +178,8 @@ UNARY = [
     ("atanh", torch.atanh, {}, (-0.98, 0.98), (-1, 1)),
     ("erf", torch.erf, {}, (-3, 3), (-6, 6)),
     ("erfc", erfc, {}, (-3, 3), (-6, 11)),
+    ("normpdf", normpdf, {}, (-3, 3), (-14, 14)),
+    ("normcdf", normcdf, {}, (-3, 3), (-14, 14)),
     ("sigmoid", torch.sigmoid, {}, (-6, 6), (-110, 90)),
     ("logsigmoid", F.logsigmoid, {}, (-6, 6), (-110, 90)),
     ("relu", F.relu, {}, (-3, 3), (-1e30, 1e30)),

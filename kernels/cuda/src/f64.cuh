@@ -86,4 +86,6 @@ DEV double f64_acosh(double x) { return acosh(x); }
 DEV double f64_atanh(double x) { return atanh(x); }
 DEV double f64_erf(double x) { return erf(x); }
 DEV double f64_erfc(double x) { return erfc(x); }
+DEV double f64_normpdf(double x) { return __dmul_rn(exp(__dmul_rn(-0.5, __dmul_rn(x, x))), 0.3989422804014327); }
+DEV double f64_normcdf(double x) { return __dmul_rn(0.5, erfc(__dmul_rn(x, -0.7071067811865476))); }
 DEV double f64_sigmoid(double x) { return __ddiv_rn(1, __dadd_rn(1, exp(f64_neg(x)))); }

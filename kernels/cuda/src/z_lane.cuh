@@ -423,6 +423,68 @@ DEV float f32_erfc(float in0) {
   return v85;
 }
 
+DEV float f32_normpdf(float in0) {
+  const uint32_t v3 = __float_as_uint(in0) & 0x7fffffffu;
+  const float v4 = (0x1.ccccccp+03f < __uint_as_float(v3) ? 0x1.ccccccp+03f : __uint_as_float(v3));
+  const float v6 = __fmul_rn(v4, 0x1.715476p-01f);
+  const float v8 = __fmaf_rn(v6, v4, 0x1.8p+23f);
+  const float v9 = __fsub_rn(v8, 0x1.8p+23f);
+  const float v11 = __fmul_rn(v4, 0x1p-01f);
+  const float v13 = __fmul_rn(v9, 0x1.62e4p-01f);
+  const float v14 = __fmaf_rn(-v11, v4, v13);
+  const float v16 = __fmaf_rn(v9, 0x1.7f7d1cp-20f, v14);
+  const uint32_t v18 = __float_as_uint(v8) << 23;
+  const uint32_t v19 = 0x5f800000u - v18;
+  const float v22 = __fmaf_rn(0x1.6ad122p-10f, v16, 0x1.123f2ep-07f);
+  const float v24 = __fmaf_rn(v22, v16, 0x1.55584ep-05f);
+  const float v26 = __fmaf_rn(v24, v16, 0x1.55548ap-03f);
+  const float v28 = __fmaf_rn(v26, v16, 0x1.fffffcp-02f);
+  const float v30 = __fmaf_rn(v28, v16, 0x1p+00f);
+  const float v31 = __fmaf_rn(v30, v16, 0x1p+00f);
+  const float v32 = __fmul_rn(v31, __uint_as_float(v19));
+  const float v34 = __fmul_rn(v32, 0x1.988454p-66f);
+  return v34;
+}
+
+DEV float f32_normcdf(float in0) {
+  const uint32_t v3 = __float_as_uint(in0) & 0x7fffffffu;
+  const float v4 = (0x1.ccccccp+03f < __uint_as_float(v3) ? 0x1.ccccccp+03f : __uint_as_float(v3));
+  const float v6 = __fmul_rn(v4, 0x1.715476p-01f);
+  const float v8 = __fmaf_rn(v6, v4, 0x1.8p+23f);
+  const float v9 = __fsub_rn(v8, 0x1.8p+23f);
+  const float v11 = __fmul_rn(v4, 0x1p-01f);
+  const float v13 = __fmul_rn(v9, 0x1.62e4p-01f);
+  const float v14 = __fmaf_rn(-v11, v4, v13);
+  const float v16 = __fmaf_rn(v9, 0x1.7f7d1cp-20f, v14);
+  const uint32_t v18 = __float_as_uint(v8) << 23;
+  const uint32_t v19 = 0x5f800000u - v18;
+  const float v22 = __fmaf_rn(0x1.6ad122p-10f, v16, 0x1.123f2ep-07f);
+  const float v24 = __fmaf_rn(v22, v16, 0x1.55584ep-05f);
+  const float v26 = __fmaf_rn(v24, v16, 0x1.55548ap-03f);
+  const float v28 = __fmaf_rn(v26, v16, 0x1.fffffcp-02f);
+  const float v30 = __fmaf_rn(v28, v16, 0x1p+00f);
+  const float v31 = __fmaf_rn(v30, v16, 0x1p+00f);
+  const float v32 = __fmul_rn(v31, __uint_as_float(v19));
+  const float v34 = __fsub_rn(v4, 0x1.8p+01f);
+  const float v35 = __fadd_rn(v4, 0x1.8p+01f);
+  const float v36 = __fdiv_rn(v34, v35);
+  const float v39 = __fmaf_rn(0x1.c34774p-15f, v36, 0x1.e5233ep-14f);
+  const float v41 = __fmaf_rn(v39, v36, (-0x1.6443a8p-12f));
+  const float v43 = __fmaf_rn(v41, v36, (-0x1.01f158p-10f));
+  const float v45 = __fmaf_rn(v43, v36, 0x1.7cbb18p-09f);
+  const float v47 = __fmaf_rn(v45, v36, 0x1.91e0bap-08f);
+  const float v49 = __fmaf_rn(v47, v36, (-0x1.7a9468p-05f));
+  const float v51 = __fmaf_rn(v49, v36, 0x1.f8bacap-04f);
+  const float v53 = __fmaf_rn(v51, v36, (-0x1.a6b66ap-03f));
+  const float v55 = __fmaf_rn(v53, v36, 0x1.f1b89cp-04f);
+  const float v57 = __fmul_rn(v55, 0x1p-64f);
+  const float v58 = __fmul_rn(v32, v57);
+  const bool v60 = in0 < 0x0p+00f;
+  const float v61 = __fsub_rn(0x1p+00f, v58);
+  const float v62 = v60 ? v58 : v61;
+  return v62;
+}
+
 DEV float f32_sigmoid(float in0) {
   const uint32_t v2 = __float_as_uint(in0) | 0x80000000u;
   const float v5 = (0x1.64p+06f < __uint_as_float(v2) ? 0x1.64p+06f : __uint_as_float(v2));

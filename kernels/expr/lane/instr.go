@@ -82,6 +82,8 @@ var Instrs = []Instr{
 	near("tanh", Tanh, math.Tanh, 2.55),
 	near("erf", Erf, math.Erf, 2.35),
 	near("erfc", Erfc, math.Erfc, 3.9),
+	near("normpdf", NormPDF, func(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }, 2.05),
+	near("normcdf", NormCDF, func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }, 6.55),
 	near("sigmoid", Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 2.35),
 	unary("sqrt", (*Builder).Sqrt),
 	near("rsqrt", Rsqrt, func(x float64) float64 { return 1 / math.Sqrt(x) }, 1.5),

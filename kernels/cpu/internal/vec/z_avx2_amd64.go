@@ -60,6 +60,12 @@ func instrErfAVX2(dst *float32, a *float32, n int)
 func instrErfcAVX2(dst *float32, a *float32, n int)
 
 //go:noescape
+func instrNormpdfAVX2(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrNormcdfAVX2(dst *float32, a *float32, n int)
+
+//go:noescape
 func instrSigmoidAVX2(dst *float32, a *float32, n int)
 
 //go:noescape

@@ -60,6 +60,12 @@ func instrErfAVX512(dst *float32, a *float32, n int)
 func instrErfcAVX512(dst *float32, a *float32, n int)
 
 //go:noescape
+func instrNormpdfAVX512(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrNormcdfAVX512(dst *float32, a *float32, n int)
+
+//go:noescape
 func instrSigmoidAVX512(dst *float32, a *float32, n int)
 
 //go:noescape

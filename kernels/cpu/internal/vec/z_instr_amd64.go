@@ -22,6 +22,8 @@ var instrs = map[string]*[numTiers]Kernel{
 	"tanh":       {portable1(instrTanhPortable), vector1(instrTanhAVX2), vector1(instrTanhAVX512)},
 	"erf":        {portable1(instrErfPortable), vector1(instrErfAVX2), vector1(instrErfAVX512)},
 	"erfc":       {portable1(instrErfcPortable), vector1(instrErfcAVX2), vector1(instrErfcAVX512)},
+	"normpdf":    {portable1(instrNormpdfPortable), vector1(instrNormpdfAVX2), vector1(instrNormpdfAVX512)},
+	"normcdf":    {portable1(instrNormcdfPortable), vector1(instrNormcdfAVX2), vector1(instrNormcdfAVX512)},
 	"sigmoid":    {portable1(instrSigmoidPortable), vector1(instrSigmoidAVX2), vector1(instrSigmoidAVX512)},
 	"sqrt":       {portable1(instrSqrtPortable), vector1(instrSqrtAVX2), vector1(instrSqrtAVX512)},
 	"rsqrt":      {portable1(instrRsqrtPortable), vector1(instrRsqrtAVX2), vector1(instrRsqrtAVX512)},

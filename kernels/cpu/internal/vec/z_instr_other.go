@@ -24,6 +24,8 @@ var instrs = map[string]*[numTiers]Kernel{
 	"tanh":       {portable1(instrTanhPortable)},
 	"erf":        {portable1(instrErfPortable)},
 	"erfc":       {portable1(instrErfcPortable)},
+	"normpdf":    {portable1(instrNormpdfPortable)},
+	"normcdf":    {portable1(instrNormcdfPortable)},
 	"sigmoid":    {portable1(instrSigmoidPortable)},
 	"sqrt":       {portable1(instrSqrtPortable)},
 	"rsqrt":      {portable1(instrRsqrtPortable)},

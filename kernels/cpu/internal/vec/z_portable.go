@@ -534,6 +534,79 @@ func instrErfcPortable(dst, a []float32) {
 	}
 }
 
+func instrNormpdfPortable(dst, a []float32) {
+	a = a[:len(dst)]
+	for i := range dst {
+		v0 := a[i]
+		v3 := math.Float32bits(v0) & 0x7fffffff
+		v4 := lane.Lesser32(14.4, math.Float32frombits(v3))
+		v6 := float32(v4 * 0.7213475)
+		v8 := lane.FMA32(v6, v4, 1.2582912e+07)
+		v9 := v8 - 1.2582912e+07
+		v11 := float32(v4 * 0.5)
+		v13 := float32(v9 * 0.69314575)
+		v14 := lane.FMA32(-v11, v4, v13)
+		v16 := lane.FMA32(v9, 1.4286068e-06, v14)
+		v18 := math.Float32bits(v8) << 23
+		v19 := 0x5f800000 - v18
+		v22 := lane.FMA32(0.0013840367, v16, 0.008369348)
+		v24 := lane.FMA32(v22, v16, 0.041668084)
+		v26 := lane.FMA32(v24, v16, 0.16666515)
+		v28 := lane.FMA32(v26, v16, 0.49999994)
+		v30 := lane.FMA32(v28, v16, 1)
+		v31 := lane.FMA32(v30, v16, 1)
+		v32 := float32(v31 * math.Float32frombits(v19))
+		v34 := float32(v32 * 2.1626705e-20)
+		dst[i] = v34
+	}
+}
+
+func instrNormcdfPortable(dst, a []float32) {
+	a = a[:len(dst)]
+	for i := range dst {
+		v0 := a[i]
+		v3 := math.Float32bits(v0) & 0x7fffffff
+		v4 := lane.Lesser32(14.4, math.Float32frombits(v3))
+		v6 := float32(v4 * 0.7213475)
+		v8 := lane.FMA32(v6, v4, 1.2582912e+07)
+		v9 := v8 - 1.2582912e+07
+		v11 := float32(v4 * 0.5)
+		v13 := float32(v9 * 0.69314575)
+		v14 := lane.FMA32(-v11, v4, v13)
+		v16 := lane.FMA32(v9, 1.4286068e-06, v14)
+		v18 := math.Float32bits(v8) << 23
+		v19 := 0x5f800000 - v18
+		v22 := lane.FMA32(0.0013840367, v16, 0.008369348)
+		v24 := lane.FMA32(v22, v16, 0.041668084)
+		v26 := lane.FMA32(v24, v16, 0.16666515)
+		v28 := lane.FMA32(v26, v16, 0.49999994)
+		v30 := lane.FMA32(v28, v16, 1)
+		v31 := lane.FMA32(v30, v16, 1)
+		v32 := float32(v31 * math.Float32frombits(v19))
+		v34 := v4 - 3
+		v35 := v4 + 3
+		v36 := v34 / v35
+		v39 := lane.FMA32(5.3796663e-05, v36, 0.00011566583)
+		v41 := lane.FMA32(v39, v36, -0.0003397601)
+		v43 := lane.FMA32(v41, v36, -0.0009839735)
+		v45 := lane.FMA32(v43, v36, 0.0029047458)
+		v47 := lane.FMA32(v45, v36, 0.006132169)
+		v49 := lane.FMA32(v47, v36, -0.046213344)
+		v51 := lane.FMA32(v49, v36, 0.12322501)
+		v53 := lane.FMA32(v51, v36, -0.20640261)
+		v55 := lane.FMA32(v53, v36, 0.12151395)
+		v57 := float32(v55 * 5.421011e-20)
+		v58 := float32(v32 * v57)
+		v60 := v0 < 0
+		v61 := 1 - v58
+		var v62 float32 = v61
+		if v60 {
+			v62 = v58
+		}
+		dst[i] = v62
+	}
+}
+
 func instrSigmoidPortable(dst, a []float32) {
 	a = a[:len(dst)]
 	for i := range dst {
@@ -1954,32 +2027,49 @@ func fused4Portable(dst0, x, b []float32) {
 	x = x[:len(dst0)]
 	b = b[:len(dst0)]
 	for i := range dst0 {
-		v1 := x[i]
-		v2 := b[i]
-		v3 := v1 + v2
-		v4 := float32(0.5 * v3)
-		v7 := float32(v3 * 0.70710677)
-		v10 := math.Float32bits(v7) & 0x7fffffff
-		v11 := lane.Lesser32(3.93, math.Float32frombits(v10))
-		v14 := lane.FMA32(v11, 3.9384615, 1.2582912e+07)
-		v15 := table0[math.Float32bits(v14)&15]
-		v16 := v11 - v15
-		v17 := table1[math.Float32bits(v14)&15]
-		v18 := table2[math.Float32bits(v14)&15]
-		v19 := lane.FMA32(v17, v16, v18)
-		v20 := table3[math.Float32bits(v14)&15]
-		v21 := lane.FMA32(v19, v16, v20)
-		v22 := table4[math.Float32bits(v14)&15]
-		v23 := lane.FMA32(v21, v16, v22)
-		v24 := table5[math.Float32bits(v14)&15]
-		v25 := lane.FMA32(v23, v16, v24)
-		v26 := table6[math.Float32bits(v14)&15]
-		v27 := lane.FMA32(v25, v16, v26)
-		v29 := math.Float32bits(v7) & 0x80000000
-		v30 := math.Float32bits(v27) | v29
-		v31 := 1 + math.Float32frombits(v30)
-		v32 := float32(v4 * v31)
-		dst0[i] = v32
+		v0 := x[i]
+		v1 := b[i]
+		v2 := v0 + v1
+		v5 := math.Float32bits(v2) & 0x7fffffff
+		v6 := lane.Lesser32(14.4, math.Float32frombits(v5))
+		v8 := float32(v6 * 0.7213475)
+		v10 := lane.FMA32(v8, v6, 1.2582912e+07)
+		v11 := v10 - 1.2582912e+07
+		v13 := float32(v6 * 0.5)
+		v15 := float32(v11 * 0.69314575)
+		v16 := lane.FMA32(-v13, v6, v15)
+		v18 := lane.FMA32(v11, 1.4286068e-06, v16)
+		v20 := math.Float32bits(v10) << 23
+		v21 := 0x5f800000 - v20
+		v24 := lane.FMA32(0.0013840367, v18, 0.008369348)
+		v26 := lane.FMA32(v24, v18, 0.041668084)
+		v28 := lane.FMA32(v26, v18, 0.16666515)
+		v30 := lane.FMA32(v28, v18, 0.49999994)
+		v32 := lane.FMA32(v30, v18, 1)
+		v33 := lane.FMA32(v32, v18, 1)
+		v34 := float32(v33 * math.Float32frombits(v21))
+		v36 := v6 - 3
+		v37 := v6 + 3
+		v38 := v36 / v37
+		v41 := lane.FMA32(5.3796663e-05, v38, 0.00011566583)
+		v43 := lane.FMA32(v41, v38, -0.0003397601)
+		v45 := lane.FMA32(v43, v38, -0.0009839735)
+		v47 := lane.FMA32(v45, v38, 0.0029047458)
+		v49 := lane.FMA32(v47, v38, 0.006132169)
+		v51 := lane.FMA32(v49, v38, -0.046213344)
+		v53 := lane.FMA32(v51, v38, 0.12322501)
+		v55 := lane.FMA32(v53, v38, -0.20640261)
+		v57 := lane.FMA32(v55, v38, 0.12151395)
+		v59 := float32(v57 * 5.421011e-20)
+		v60 := float32(v34 * v59)
+		v62 := v2 < 0
+		v63 := 1 - v60
+		var v64 float32 = v63
+		if v62 {
+			v64 = v60
+		}
+		v65 := float32(v2 * v64)
+		dst0[i] = v65
 	}
 }
 
@@ -2278,30 +2368,47 @@ func fused16Portable(dst0, grad, out []float32) {
 func fused17Portable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
-		v1 := x[i]
-		v2 := float32(0.5 * v1)
-		v5 := float32(v1 * 0.70710677)
-		v8 := math.Float32bits(v5) & 0x7fffffff
-		v9 := lane.Lesser32(3.93, math.Float32frombits(v8))
-		v12 := lane.FMA32(v9, 3.9384615, 1.2582912e+07)
-		v13 := table0[math.Float32bits(v12)&15]
-		v14 := v9 - v13
-		v15 := table1[math.Float32bits(v12)&15]
-		v16 := table2[math.Float32bits(v12)&15]
-		v17 := lane.FMA32(v15, v14, v16)
-		v18 := table3[math.Float32bits(v12)&15]
-		v19 := lane.FMA32(v17, v14, v18)
-		v20 := table4[math.Float32bits(v12)&15]
-		v21 := lane.FMA32(v19, v14, v20)
-		v22 := table5[math.Float32bits(v12)&15]
-		v23 := lane.FMA32(v21, v14, v22)
-		v24 := table6[math.Float32bits(v12)&15]
-		v25 := lane.FMA32(v23, v14, v24)
-		v27 := math.Float32bits(v5) & 0x80000000
-		v28 := math.Float32bits(v25) | v27
-		v29 := 1 + math.Float32frombits(v28)
-		v30 := float32(v2 * v29)
-		dst0[i] = v30
+		v0 := x[i]
+		v3 := math.Float32bits(v0) & 0x7fffffff
+		v4 := lane.Lesser32(14.4, math.Float32frombits(v3))
+		v6 := float32(v4 * 0.7213475)
+		v8 := lane.FMA32(v6, v4, 1.2582912e+07)
+		v9 := v8 - 1.2582912e+07
+		v11 := float32(v4 * 0.5)
+		v13 := float32(v9 * 0.69314575)
+		v14 := lane.FMA32(-v11, v4, v13)
+		v16 := lane.FMA32(v9, 1.4286068e-06, v14)
+		v18 := math.Float32bits(v8) << 23
+		v19 := 0x5f800000 - v18
+		v22 := lane.FMA32(0.0013840367, v16, 0.008369348)
+		v24 := lane.FMA32(v22, v16, 0.041668084)
+		v26 := lane.FMA32(v24, v16, 0.16666515)
+		v28 := lane.FMA32(v26, v16, 0.49999994)
+		v30 := lane.FMA32(v28, v16, 1)
+		v31 := lane.FMA32(v30, v16, 1)
+		v32 := float32(v31 * math.Float32frombits(v19))
+		v34 := v4 - 3
+		v35 := v4 + 3
+		v36 := v34 / v35
+		v39 := lane.FMA32(5.3796663e-05, v36, 0.00011566583)
+		v41 := lane.FMA32(v39, v36, -0.0003397601)
+		v43 := lane.FMA32(v41, v36, -0.0009839735)
+		v45 := lane.FMA32(v43, v36, 0.0029047458)
+		v47 := lane.FMA32(v45, v36, 0.006132169)
+		v49 := lane.FMA32(v47, v36, -0.046213344)
+		v51 := lane.FMA32(v49, v36, 0.12322501)
+		v53 := lane.FMA32(v51, v36, -0.20640261)
+		v55 := lane.FMA32(v53, v36, 0.12151395)
+		v57 := float32(v55 * 5.421011e-20)
+		v58 := float32(v32 * v57)
+		v60 := v0 < 0
+		v61 := 1 - v58
+		var v62 float32 = v61
+		if v60 {
+			v62 = v58
+		}
+		v63 := float32(v0 * v62)
+		dst0[i] = v63
 	}
 }
 
@@ -2310,51 +2417,51 @@ func fused18Portable(dst0, x, grad []float32) {
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
 		v0 := grad[i]
-		v2 := x[i]
-		v3 := float32(0.5 * v2)
-		v4 := float32(v0 * v3)
-		v7 := float32(v2 * 0.70710677)
-		v8 := float32(v7 * v7)
-		v10 := math.Float32bits(v8) ^ 0x80000000
-		v13 := lane.Lesser32(89, math.Float32frombits(v10))
-		v14 := lane.Greater32(-104, v13)
-		v17 := lane.FMA32(v14, 1.442695, 1.2582912e+07)
-		v18 := v17 - 1.2582912e+07
-		v20 := lane.FMA32(-v18, 0.69314575, v14)
-		v22 := lane.FMA32(-v18, 1.4286068e-06, v20)
-		v25 := lane.FMA32(0.0013840367, v22, 0.008369348)
-		v27 := lane.FMA32(v25, v22, 0.041668084)
-		v29 := lane.FMA32(v27, v22, 0.16666515)
-		v31 := lane.FMA32(v29, v22, 0.49999994)
-		v33 := lane.FMA32(v31, v22, 1)
-		v34 := lane.FMA32(v33, v22, 1)
-		v35 := lane.Ldexp32(v34, v18)
-		v36 := float32(1.1283792 * v35)
-		v37 := float32(v4 * v36)
-		v38 := float32(v37 * 0.70710677)
-		v41 := math.Float32bits(v7) & 0x7fffffff
-		v42 := lane.Lesser32(3.93, math.Float32frombits(v41))
-		v44 := lane.FMA32(v42, 3.9384615, 1.2582912e+07)
-		v45 := table0[math.Float32bits(v44)&15]
-		v46 := v42 - v45
-		v47 := table1[math.Float32bits(v44)&15]
-		v48 := table2[math.Float32bits(v44)&15]
-		v49 := lane.FMA32(v47, v46, v48)
-		v50 := table3[math.Float32bits(v44)&15]
-		v51 := lane.FMA32(v49, v46, v50)
-		v52 := table4[math.Float32bits(v44)&15]
-		v53 := lane.FMA32(v51, v46, v52)
-		v54 := table5[math.Float32bits(v44)&15]
-		v55 := lane.FMA32(v53, v46, v54)
-		v56 := table6[math.Float32bits(v44)&15]
-		v57 := lane.FMA32(v55, v46, v56)
-		v58 := math.Float32bits(v7) & 0x80000000
-		v59 := math.Float32bits(v57) | v58
-		v60 := 1 + math.Float32frombits(v59)
-		v61 := float32(v0 * v60)
-		v62 := float32(v61 * 0.5)
-		v63 := v38 + v62
-		dst0[i] = v63
+		v1 := x[i]
+		v4 := math.Float32bits(v1) & 0x7fffffff
+		v5 := lane.Lesser32(14.4, math.Float32frombits(v4))
+		v7 := float32(v5 * 0.7213475)
+		v9 := lane.FMA32(v7, v5, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := float32(v5 * 0.5)
+		v14 := float32(v10 * 0.69314575)
+		v15 := lane.FMA32(-v12, v5, v14)
+		v17 := lane.FMA32(v10, 1.4286068e-06, v15)
+		v19 := math.Float32bits(v9) << 23
+		v20 := 0x5f800000 - v19
+		v23 := lane.FMA32(0.0013840367, v17, 0.008369348)
+		v25 := lane.FMA32(v23, v17, 0.041668084)
+		v27 := lane.FMA32(v25, v17, 0.16666515)
+		v29 := lane.FMA32(v27, v17, 0.49999994)
+		v31 := lane.FMA32(v29, v17, 1)
+		v32 := lane.FMA32(v31, v17, 1)
+		v33 := float32(v32 * math.Float32frombits(v20))
+		v35 := v5 - 3
+		v36 := v5 + 3
+		v37 := v35 / v36
+		v40 := lane.FMA32(5.3796663e-05, v37, 0.00011566583)
+		v42 := lane.FMA32(v40, v37, -0.0003397601)
+		v44 := lane.FMA32(v42, v37, -0.0009839735)
+		v46 := lane.FMA32(v44, v37, 0.0029047458)
+		v48 := lane.FMA32(v46, v37, 0.006132169)
+		v50 := lane.FMA32(v48, v37, -0.046213344)
+		v52 := lane.FMA32(v50, v37, 0.12322501)
+		v54 := lane.FMA32(v52, v37, -0.20640261)
+		v56 := lane.FMA32(v54, v37, 0.12151395)
+		v58 := float32(v56 * 5.421011e-20)
+		v59 := float32(v33 * v58)
+		v61 := v1 < 0
+		v62 := 1 - v59
+		var v63 float32 = v62
+		if v61 {
+			v63 = v59
+		}
+		v64 := float32(v0 * v63)
+		v65 := float32(v0 * v1)
+		v67 := float32(v33 * 2.1626705e-20)
+		v68 := float32(v65 * v67)
+		v69 := v64 + v68
+		dst0[i] = v69
 	}
 }
 
