@@ -6,14 +6,14 @@ import "math"
 // function is that of package expr.
 
 var (
-	negOp, absOp, signOp, squareOp, sqrtOp, rsqrtOp, reciprocalOp, expOp, exp2Op, expm1Op, logOp, log2Op, log10Op                     Op
-	log1pOp, sinOp, cosOp, tanOp, asinOp, acosOp, atanOp, sinhOp, coshOp, tanhOp, asinhOp, acoshOp, atanhOp                           Op
-	erfOp, erfcOp, normPDFOp, normCDFOp, floorOp, ceilOp, roundOp, truncOp, fracOp, sigmoidOp, logSigmoidOp, logitOp, reluOp, relu6Op Op
-	seluOp, geluOp, geluTanhOp, siluOp, mishOp, softplusOp, softsignOp, hardtanhOp, hardsigmoidOp, hardswishOp                        Op
-	tanhshrinkOp, isnanOp, isinfOp, isfiniteOp, notOp, addOp, subOp, mulOp, divOp, floorDivOp, modOp, fmodOp                          Op
-	powOp, atan2Op, hypotOp, logaddexpOp, xlogyOp, maximumOp, minimumOp, lessOp, lessEqualOp, greaterOp                               Op
-	greaterEqualOp, equalOp, notEqualOp, andOp, orOp, xorOp, addScalarOp, scaleOp, powScalarOp, clampOp                               Op
-	leakyReluOp, eluOp, celuOp, hardshrinkOp, softshrinkOp, whereOp, lerpOp, maskedFillOp, dropoutOp, bceOp, copyOp                   Op
+	negOp, absOp, signOp, squareOp, sqrtOp, rsqrtOp, reciprocalOp, expOp, exp2Op, expm1Op, logOp, log2Op, log10Op   Op
+	log1pOp, sinOp, cosOp, tanOp, asinOp, acosOp, atanOp, sinhOp, coshOp, tanhOp, asinhOp, acoshOp, atanhOp, erfOp  Op
+	erfcOp, normPDFOp, normCDFOp, floorOp, ceilOp, roundOp, truncOp, fracOp, sigmoidOp, logSigmoidOp, logitOp       Op
+	reluOp, relu6Op, seluOp, geluOp, geluTanhOp, siluOp, mishOp, softplusOp, softsignOp, hardtanhOp, hardsigmoidOp  Op
+	hardswishOp, tanhshrinkOp, isnanOp, isinfOp, isfiniteOp, notOp, addOp, subOp, mulOp, divOp, floorDivOp, modOp   Op
+	fmodOp, powOp, atan2Op, hypotOp, logaddexpOp, xlogyOp, maximumOp, minimumOp, lessOp, lessEqualOp, greaterOp     Op
+	greaterEqualOp, equalOp, notEqualOp, andOp, orOp, xorOp, addScalarOp, scaleOp, powScalarOp, clampOp             Op
+	leakyReluOp, eluOp, celuOp, hardshrinkOp, softshrinkOp, whereOp, lerpOp, maskedFillOp, dropoutOp, bceOp, copyOp Op
 )
 
 func init() {
