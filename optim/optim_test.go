@@ -132,7 +132,8 @@ func TestLion(t *testing.T) {
 	w := param("w", 1, -2, 3)
 	opt := optim.New(optim.Lion{LR: 0.1, Beta1: 0.75, Beta2: 0.9, WeightDecay: 0.2}, w)
 	p, m := []float64{1, -2, 3}, make([]float64, 3)
-	for _, g := range [][]float64{{1, -0.25, 0}, {-0.2, -4, 0}, {-3, 0.001, 0}, {0, 5, 1e-9}} { // against the momentum, and without any
+	for step := range 30 {
+		g := []float64{math.Sin(float64(step)), math.Cos(float64(2 * step)), 0}
 		update(t, dev, opt, map[*tensor.Tensor][]float64{w: g})
 		for i := range p {
 			c := 0.75*m[i] + 0.25*g[i]
@@ -143,6 +144,7 @@ func TestLion(t *testing.T) {
 			m[i] = 0.9*m[i] + 0.1*g[i]
 		}
 		wantValues(t, "weights", w, p...)
+		wantValues(t, "momentum", opt.State()["m.0"], m...)
 	}
 }
 
