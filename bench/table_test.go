@@ -135,7 +135,7 @@ func table() (ws []workload) {
 	for _, n := range []int{512, 1024, 2048} {
 		ws = append(ws, sgemm(n))
 	}
-	ws = append(ws, fashion(), chargpt())
+	ws = append(ws, fashion(), chargpt(), chargptCasts())
 	for _, n := range []int{1_000_000, 16_000_000} {
 		ws = append(ws,
 			pointwise("gelu", n, (*tensor.Tensor).GELU, 8),
@@ -306,12 +306,19 @@ func fashion() workload {
 	}
 }
 
+// Of chargpt.
+const vocab, layers, width, heads, length, batch = 91, 4, 128, 4, 64, 16
+
+func newGPT(dev *tensor.Device) *nn.GPT {
+	model := nn.NewGPT(nn.GPTConfig{Vocab: vocab, Context: length, Width: width, Heads: heads, Layers: layers})
+	must(nn.Init(dev, model))
+	return model
+}
+
 func chargpt() workload {
-	const vocab, layers, width, heads, length, batch = 91, 4, 128, 4, 64, 16
 	const tokens = batch * length
 	steps := func(dev *tensor.Device, dt tensor.DType) call {
-		model := nn.NewGPT(nn.GPTConfig{Vocab: vocab, Context: length, Width: width, Heads: heads, Layers: layers})
-		must(nn.Init(dev, model))
+		model := newGPT(dev)
 		opt := optim.New(optim.AdamW{LR: 1e-3}, model)
 		x, y := classes(tokens, vocab).Reshape(batch, length), classes(tokens, vocab).Reshape(batch, length)
 		return timed(func() {
@@ -327,6 +334,23 @@ func chargpt() workload {
 		weft: func(dev *tensor.Device) call { return steps(dev, tensor.Float32) },
 		half: steps,
 	}
+}
+
+// chargptCasts casts all parameters to bfloat16: what a step of chargpt does once in mixed precision, and a little more.
+func chargptCasts() workload {
+	w := workload{name: "chargpt casts", want: "0.01 of a step"}
+	w.weft = func(dev *tensor.Device) call {
+		model := newGPT(dev)
+		return timed(func() {
+			must(dev.Eval(func(s *tensor.Scope) error {
+				for _, p := range tensor.Parameters(model) {
+					s.In(p).To(tensor.BFloat16)
+				}
+				return nil
+			}))
+		})
+	}
+	return w
 }
 
 // line is the part that the operations on n elements have in common; bytes are those of an element.
