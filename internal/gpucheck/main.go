@@ -1,10 +1,10 @@
 // Gpucheck runs what only a GPU can tell, on a machine with a driver and little else: no Go, no network. It is part of the
 // bundle that scripts/gpu-bundle makes; scripts/gpu-check unpacks and starts it:
 //
-//	gpucheck [-out FOLDER] [-limit 9m] [STEP...]
+//	gpucheck [-out FOLDER] [-limit 9m] [-small] [STEP...]
 //
 // Every test has a process of its own under a time limit, since a fault ends a context and a hang never returns. Each result
-// is one JSON line in FOLDER/results.jsonl, written at once.
+// is one JSON line in FOLDER/results.jsonl, written at once; what a process printed is in a file beside it.
 package main
 
 import (
@@ -41,15 +41,17 @@ var steps = []step{
 		c.tests("ops.test", ".", 2*time.Minute)
 	}},
 	{"hash", "training ends with the CPU's hash", func(c *check) {
-		for _, p := range [][]string{{"mlp", "-epochs", "5", "-hash"}, {"chargpt", "-steps", "100", "-sample", "0", "-hash", "-data", "opticks"}} {
-			for _, device := range []string{"cpu", "cuda"} {
-				c.do(p[0]+" "+device, 3*time.Minute, c.file(p[0]), append(c.paths(p[1:]), "-log", "json", "-device", device)...)
+		for _, p := range [][]string{{"mlp", "-epochs", "5", "-hash"}, {"chargpt", "-steps", "100", "-hash"}} {
+			cpu := c.train(p[0]+" cpu", "cpu", 3*time.Minute, p...)
+			gpu := c.train(p[0]+" cuda", "cuda", 3*time.Minute, p...)
+			if cpu.OK && gpu.OK && (cpu.hash() == "" || cpu.hash() != gpu.hash()) {
+				c.note(p[0]+" hash", fmt.Sprintf("the CPU ends with %q, the GPU with %q", cpu.hash(), gpu.hash()))
 			}
 		}
 	}},
 	{"speed", "operations against the measured copy, products and attention in TFLOP/s, costs of the driver", func(c *check) {
 		for _, family := range families {
-			c.do("speed "+family.name, 90*time.Second, os.Args[0], "-speed", family.name)
+			c.do("speed "+family.name, 90*time.Second, os.Args[0], "-speed", family.name, fmt.Sprint("-small=", c.small))
 		}
 	}},
 	{"vendor", "the same by PyTorch, where there is one", func(c *check) {
@@ -61,8 +63,7 @@ var steps = []step{
 	}},
 	{"training", "tokens a second and loss curves in float32, bfloat16 and float16", func(c *check) {
 		for _, amp := range []string{"", "bf16", "fp16"} {
-			args := append(c.paths([]string{"-steps", "400", "-sample", "0", "-data", "opticks"}), "-log", "json", "-device", "cuda", "-amp", amp)
-			c.do("chargpt "+amp, 2*time.Minute, c.file("chargpt"), args...)
+			c.train("chargpt "+amp, "cuda", 2*time.Minute, "chargpt", "-steps", "400", "-amp", amp)
 		}
 	}},
 }
@@ -72,7 +73,7 @@ func main() {
 	limit := flag.Duration("limit", 9*time.Minute, "for all steps together")
 	speed := flag.String("speed", "", "measure one family of operations in this process")
 	device := flag.String("device", "cuda", "for -speed")
-	small := flag.Bool("small", false, "small sizes for -speed, to rehearse")
+	small := flag.Bool("small", false, "small sizes, to rehearse")
 	list := flag.Bool("list", false, "list the steps")
 	flag.Parse()
 	switch {
@@ -88,7 +89,7 @@ func main() {
 		}
 		return
 	}
-	if err := run(*out, *limit, flag.Args()); err != nil {
+	if err := run(*out, *limit, *small, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "gpucheck:", err)
 		os.Exit(1)
 	}
@@ -101,10 +102,11 @@ type check struct {
 	log    *os.File
 	step   string
 	end    time.Time
+	small  bool
 	failed int
 }
 
-func run(out string, limit time.Duration, names []string) error {
+func run(out string, limit time.Duration, small bool, names []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -118,7 +120,7 @@ func run(out string, limit time.Duration, names []string) error {
 		return err
 	}
 	defer log.Close()
-	c := &check{folder: filepath.Dir(self), out: out, log: log, end: time.Now().Add(limit)}
+	c := &check{folder: filepath.Dir(self), out: out, log: log, end: time.Now().Add(limit), small: small}
 	os.Setenv("WEFT_EMU_IMAGES", c.file("texts"))
 	if os.Getenv("WEFT_CUDA_DRIVER") == "" {
 		os.Setenv("WEFT_CUDA_DRIVER", "libcuda.so.1")
@@ -145,15 +147,19 @@ func run(out string, limit time.Duration, names []string) error {
 // file is a file of the bundle.
 func (c *check) file(name string) string { return filepath.Join(c.folder, name) }
 
-// paths replaces the name of a file of the bundle that follows -data by its path.
-func (c *check) paths(args []string) []string {
-	args = slices.Clone(args)
-	for i := 1; i < len(args); i++ {
-		if args[i-1] == "-data" {
-			args[i] = c.file(args[i])
+// train trains with an example, named first, and its arguments.
+func (c *check) train(name, device string, limit time.Duration, program ...string) result {
+	args := append(slices.Clone(program[1:]), "-log", "json", "-device", device)
+	switch {
+	case program[0] == "chargpt":
+		args = append(args, "-sample", "0", "-data", c.file("opticks"))
+		if c.small {
+			args = append(args, "-steps", "4", "-layers", "1", "-width", "32", "-heads", "2", "-context", "16", "-batch", "2")
 		}
+	case c.small:
+		args = append(args, "-epochs", "1")
 	}
-	return args
+	return c.do(name, limit, c.file(program[0]), args...)
 }
 
 // result is one line.
@@ -167,12 +173,18 @@ type result struct {
 	Values  json.RawMessage `json:"values,omitempty"` // its last line, if that is JSON
 }
 
+// hash is that of the weights, which ends a training.
+func (r result) hash() string {
+	var last struct{ Hash string }
+	json.Unmarshal(r.Values, &last) // without one it is ""
+	return last.Hash
+}
+
 // do runs a process.
-func (c *check) do(name string, limit time.Duration, program string, args ...string) {
+func (c *check) do(name string, limit time.Duration, program string, args ...string) result {
 	left := time.Until(c.end)
 	if left <= 0 {
-		c.note(name, "not run: the time for all steps is over")
-		return
+		return c.note(name, "not run: the time for all steps is over")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(limit, left))
 	defer cancel()
@@ -190,34 +202,40 @@ func (c *check) do(name string, limit time.Duration, program string, args ...str
 	if last := text[strings.LastIndexByte(text, '\n')+1:]; json.Valid([]byte(last)) && strings.HasPrefix(last, "{") {
 		r.Values = json.RawMessage(last)
 	}
+	whole := filepath.Join(c.out, strings.ReplaceAll(c.step+" "+name, " ", "-")+".txt")
+	if err := os.WriteFile(whole, output.Bytes(), 0o666); err != nil {
+		text += "\n" + err.Error()
+	}
 	if len(text) > 4000 {
 		text = text[len(text)-4000:]
 	}
 	r.Output = text
-	c.write(r)
+	return c.write(r)
 }
 
 // note records what could not be done, which counts as a failure.
-func (c *check) note(name, why string) { c.write(result{Step: c.step, Name: name, Output: why}) }
+func (c *check) note(name, why string) result {
+	return c.write(result{Step: c.step, Name: name, Output: why})
+}
 
-func (c *check) write(r result) {
+// write writes the line, and for people another one, with the last words of a process that failed.
+func (c *check) write(r result) result {
 	line, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // plain data
 	}
 	fmt.Fprintf(c.log, "%s\n", line)
 	c.log.Sync()
-	word := "ok    "
-	switch {
-	case r.Timeout:
-		word = "TIME  "
-	case !r.OK:
-		word = "FAILED"
-	}
+	word, why := "ok    ", ""
 	if !r.OK {
 		c.failed++
+		word, why = "FAILED", ": "+r.Output[strings.LastIndexByte(r.Output, '\n')+1:]
 	}
-	fmt.Printf("%s %6.1f s  %s: %s\n", word, r.Seconds, r.Step, r.Name)
+	if r.Timeout {
+		word = "TIME  "
+	}
+	fmt.Printf("%s %6.1f s  %s: %s%s\n", word, r.Seconds, r.Step, r.Name, why)
+	return r
 }
 
 // tests runs the tests of a binary that match a pattern, each in its own process.
@@ -231,7 +249,7 @@ func (c *check) tests(binary, pattern string, limit time.Duration) {
 	for _, name := range strings.Fields(string(list)) {
 		if strings.HasPrefix(name, "Test") {
 			found++
-			c.do(name, limit, c.file(binary), "-test.run", "^"+name+"$", "-test.v")
+			c.do(name, limit, c.file(binary), "-test.run", "^"+name+"$", "-test.v", fmt.Sprint("-test.short=", c.small))
 		}
 	}
 	if found == 0 {

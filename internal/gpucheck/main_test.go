@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,34 @@ func TestResults(t *testing.T) {
 	}
 	if c.failed != 5 {
 		t.Errorf("%d failed, want 5", c.failed)
+	}
+}
+
+// Two devices that end with different weights are a failure, even if all processes end well.
+func TestHash(t *testing.T) {
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("no /bin/sh")
+	}
+	folder := t.TempDir()
+	for program, script := range map[string]string{"mlp": `echo '{"event":"done","hash":"1f"}'`, "chargpt": `echo "{\"hash\":\"$7\"}"`} {
+		if err := os.WriteFile(filepath.Join(folder, program), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := os.Create(filepath.Join(folder, "results.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	c := &check{folder: folder, out: folder, log: log, end: time.Now().Add(time.Minute)}
+	i := slices.IndexFunc(steps, func(s step) bool { return s.name == "hash" })
+	steps[i].run(c)
+	text, err := os.ReadFile(log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.failed != 1 || !strings.Contains(string(text), `"chargpt hash","ok":false,"seconds":0,"output":"the CPU ends with \"cpu\", the GPU with \"cuda\""`) {
+		t.Errorf("%d failed\n%s", c.failed, text)
 	}
 }
 
