@@ -64,7 +64,7 @@ func TestSchedules(t *testing.T) {
 	}{
 		{"attention.cu", TestAttention}, {"flash.cu", TestFlash}, {"gemm.cu", TestHalfMatMul}, {"matmul.cu", TestMatMul}, {"matmul.cu, large", TestMatMulLarge},
 		{"matmul.cu, linear", TestLinear}, {"norm.cu", TestNormsHalf}, {"reduce.cu", TestReductionsHalf}, {"rows.cu and softmax.cu", TestAlongAxisHalf},
-		{"rows.cu", TestPlacesHalf}, {"cross_entropy.cu", TestCrossEntropyHalf}, {"gather.cu", TestIndexed}, {"gather.cu, wide", TestEmbedding},
+		{"rows.cu", TestPlacesHalf}, {"rows.cu, statistics", TestStatisticsHalf}, {"cross_entropy.cu", TestCrossEntropyHalf}, {"gather.cu", TestIndexed}, {"gather.cu, wide", TestEmbedding},
 		{"report.cuh", TestIndexOutside}, {"move.cu and copy.cu", TestMoves},
 	}
 	counts := make([]int, len(tests))
