@@ -301,45 +301,51 @@ func testPointwise(t *testing.T, d *Driver, r *rand.Rand, module uintptr, p *src
 
 func TestCopyAndFill(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
-		shape := dims(r, 12)
-		from, nFrom := layout(r, shape)
-		to, nTo := layout(r, shape)
-		for d := range to.Strides {
-			if to.Strides[d] == 0 && shape[d] > 1 {
-				to, nTo = kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}, kernels.Count(shape)
-			}
-		}
-		data := random32(r, nFrom, true)
-		x, y := upload(t, d, data), upload(t, d, make([]float32, nTo))
-		want := make([]float32, nTo)
-		index := make([]int, len(shape))
-		for i := range kernels.Count(shape) {
-			a, b := to.Offset, from.Offset
-			for k := len(shape) - 1; k >= 0; k-- {
-				index[k] = i % shape[k]
-				i /= shape[k]
-				a += index[k] * to.Strides[k]
-				b += index[k] * from.Strides[k]
-			}
-			want[a] = data[b]
-		}
-		sizes, steps := src.Collapse(shape, to.Strides, from.Strides)
-		name, packed := "copy_b4", src.AppendShape32(nil, sizes, steps...)
-		if r.IntN(2) == 0 {
-			name, packed = "copy64_b4", src.AppendShape64(nil, sizes, steps...)
-		}
-		n := kernels.Count(shape)
-		d.each(t, function(t, d, name), n, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), uint64(n), packed)
-		for i, got := range download[float32](t, d, y, nTo) {
-			if math.Float32bits(got) != math.Float32bits(want[i]) {
-				t.Fatalf("%s %v from %v to %v: element %d is %v, want %v", name, shape, from, to, i, got, want[i])
-			}
-		}
+		testCopy(t, d, r, dims(r, 12))
+		testCopy(t, d, r, []int{2 + r.IntN(3), 2 + r.IntN(3), 2 + r.IntN(3), 2 + r.IntN(3)})
+		testCopy(t, d, r, []int{2, 2, 2, 2, 2, 2, 2, 3})
 		testFill[uint8](t, d, r, "fill_b1")
 		testFill[uint16](t, d, r, "fill_b2")
 		testFill[uint32](t, d, r, "fill_b4")
 		testFill[uint64](t, d, r, "fill_b8")
 	})
+}
+
+func testCopy(t *testing.T, d *Driver, r *rand.Rand, shape []int) {
+	t.Helper()
+	from, nFrom := layout(r, shape)
+	to, nTo := layout(r, shape)
+	for d := range to.Strides {
+		if to.Strides[d] == 0 && shape[d] > 1 {
+			to, nTo = kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}, kernels.Count(shape)
+		}
+	}
+	data := random32(r, nFrom, true)
+	x, y := upload(t, d, data), upload(t, d, make([]float32, nTo))
+	want := make([]float32, nTo)
+	index := make([]int, len(shape))
+	for i := range kernels.Count(shape) {
+		a, b := to.Offset, from.Offset
+		for k := len(shape) - 1; k >= 0; k-- {
+			index[k] = i % shape[k]
+			i /= shape[k]
+			a += index[k] * to.Strides[k]
+			b += index[k] * from.Strides[k]
+		}
+		want[a] = data[b]
+	}
+	sizes, steps := src.Collapse(shape, to.Strides, from.Strides)
+	name, packed := "copy_b4", src.AppendShape32(nil, sizes, steps...)
+	if r.IntN(2) == 0 {
+		name, packed = "copy64_b4", src.AppendShape64(nil, sizes, steps...)
+	}
+	n := kernels.Count(shape)
+	d.each(t, function(t, d, name), n, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), uint64(n), packed)
+	for i, got := range download[float32](t, d, y, nTo) {
+		if math.Float32bits(got) != math.Float32bits(want[i]) {
+			t.Fatalf("%s %v from %v to %v: element %d is %v, want %v", name, shape, from, to, i, got, want[i])
+		}
+	}
 }
 
 func testFill[T uint8 | uint16 | uint32 | uint64](t *testing.T, d *Driver, r *rand.Rand, name string) {
@@ -357,12 +363,12 @@ func testFill[T uint8 | uint16 | uint32 | uint64](t *testing.T, d *Driver, r *ra
 
 func TestUniform(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
-		n, first := r.IntN(3000), uint64(r.IntN(100))
+		n, first := r.IntN(3000), uint64(r.IntN(100_000))
 		s := philox.Source{Key: r.Uint64(), Counter: r.Uint64(), Stream: r.Uint32()}
 		want := make([]float32, n)
 		philox.Uniform(want, s, first)
 		p := upload(t, d, make([]float32, n))
-		d.each(t, function(t, d, "uniform_f32"), n/4+2, p, uint64(n), s.Key, s.Counter, s.Stream, first)
+		d.each(t, function(t, d, "uniform_f32"), (int(first%4)+n+3)/4, p, uint64(n), s.Key, s.Counter, s.Stream, first)
 		for i, got := range download[float32](t, d, p, n) {
 			if got != want[i] {
 				t.Fatalf("number %d from %d of %v is %v, want %v", i, first, s, got, want[i])

@@ -78,6 +78,21 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// TestPadEveryAxis: as many axes as there may be.
+func TestPadEveryAxis(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(19)
+	for range cases(40) {
+		var s, pads, padded []int
+		for range kernels.MaxDims {
+			n, lo, hi := 1+r.IntN(2), r.IntN(2), r.IntN(2)
+			s, pads, padded = append(s, n), append(pads, lo, hi), append(padded, lo+n+hi)
+		}
+		l := &kernels.Launch{Op: rowOf("pad", cpu.Pad), Ints: pads, Floats: []float64{7}}
+		sameAsCPU(t, b, l, []value{r.operand(kernels.Float32, 0, s...)}, []value{r.result(kernels.Float32, padded...)})
+	}
+}
+
 func TestIndexed(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(5)

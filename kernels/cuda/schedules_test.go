@@ -65,7 +65,7 @@ func TestSchedules(t *testing.T) {
 		{"attention.cu", TestAttention}, {"flash.cu", TestFlash}, {"gemm.cu", TestHalfMatMul}, {"matmul.cu", TestMatMul}, {"matmul.cu, large", TestMatMulLarge},
 		{"matmul.cu, linear", TestLinear}, {"norm.cu", TestNormsHalf}, {"reduce.cu", TestReductionsHalf}, {"rows.cu and softmax.cu", TestAlongAxisHalf},
 		{"rows.cu", TestPlacesHalf}, {"rows.cu, statistics", TestStatisticsHalf}, {"cross_entropy.cu", TestCrossEntropyHalf}, {"gather.cu", TestIndexed}, {"gather.cu, wide", TestEmbedding},
-		{"report.cuh", TestIndexOutside}, {"move.cu and copy.cu", TestMoves},
+		{"report.cuh", TestIndexOutside}, {"move.cu and copy.cu", TestMoves}, {"move.cu, every axis", TestPadEveryAxis},
 	}
 	counts := make([]int, len(tests))
 	for ; scheduled < *schedules; round++ {
