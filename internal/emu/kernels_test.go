@@ -401,6 +401,23 @@ func TestReduce(t *testing.T) {
 	})
 }
 
+func TestSumSquares(t *testing.T) {
+	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
+		rows, n := 1+r.IntN(9), 1+r.IntN(700)
+		step := n + r.IntN(3)
+		x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}}, encode(random32(r, rows*step, false), f32))
+		y := contiguous(t, d, f32, []int{rows})
+		in, factor := []kernels.Arg{x.arg}, Ptr(0)
+		if r.IntN(2) == 0 {
+			f := place(t, d, f32, kernels.Layout{Shape: []int{1}, Strides: []int{1}}, encode([]float32{r.Float32()}, f32))
+			in, factor = append(in, f.arg), f.ptr
+		}
+		cpu.SumSquares(&kernels.Launch{In: in, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
+		d.each(t, function(t, d, "sum_squares_rows_f32"), 32*rows, float32s(y.ptr), x.ptr, factor, uint64(rows), uint64(n), uint64(step))
+		compare(t, d, fmt.Sprint("sum of squares of rows ", n), y)
+	})
+}
+
 // severalBlocks is a length of several blocks of the canonical order, now and then of whole ones.
 func severalBlocks(r *rand.Rand) int {
 	if r.IntN(3) == 0 {
