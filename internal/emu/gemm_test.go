@@ -29,6 +29,9 @@ func TestGemm(t *testing.T) {
 		if r.IntN(3) == 0 {
 			m, n, k = (m+7)/8*8, (n+7)/8*8, (k+31)/32*32
 		}
+		if r.IntN(5) == 0 {
+			m, n = 128*(1+r.IntN(2)), 128*(1+r.IntN(2)) // whole tiles
+		}
 		for _, layout := range r.Perm(4)[:2] {
 			testGemm(t, d, r, dtype, layout, m, n, k, 1+r.IntN(3)/2)
 		}

@@ -29,6 +29,9 @@ func TestMatMul(t *testing.T) {
 			if r.IntN(3) == 0 {
 				m, n, k = (m+3)/4*4, (n+3)/4*4, (k+15)/16*16
 			}
+			if r.IntN(5) == 0 {
+				m, n = tile*(1+r.IntN(2)), tile*(1+r.IntN(2)) // whole tiles
+			}
 			testMatMul(t, d, r, tile, m, n, k, 1+r.IntN(3)/2)
 		}
 		testMatMul(t, d, r, 32, 1, 1, 1, 1)

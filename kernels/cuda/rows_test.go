@@ -204,6 +204,9 @@ func TestNormsHalf(t *testing.T) {
 		if i%10 == 5 {
 			shape = []int{16500, 3} // several blocks of the canonical sums of the parameters' gradients
 		}
+		if i == 6 {
+			shape = []int{1, 33*16384 + 5} // more blocks in a row than half the lanes
+		}
 		k := 1 + r.IntN(min(2, len(shape)))
 		last, rows := shape[len(shape)-k:], shape[:len(shape)-k]
 		x, weight, bias := r.moderate(d, shape...), r.moderate(d, last...), r.moderate(d, last...)

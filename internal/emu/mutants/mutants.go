@@ -95,7 +95,7 @@ var (
 	}()
 	// fixed are lines that stay: directives, macros, constants that sizes of arrays are made of, and declarations of
 	// arrays, which may well be larger.
-	fixed = regexp.MustCompile(`^\s*#|\\$|\bconstexpr\b|\busing\b|KERNEL\(|EXPORT\(|SHARED\(|^\s*[\w:<> ]+ \w+(\[[^\]]*\])+(, \w+(\[[^\]]*\])+)*;\s*$`)
+	fixed = regexp.MustCompile(`^\s*#|\\$|\bconstexpr\b|\busing\b|KERNEL\(|EXPORT\(|SHARED\(|^\s*[\w:<>* ]+ \w+(\[[^\]]*\])+(, \w+(\[[^\]]*\])+)*;\s*$`)
 	// header is the beginning of a line that says only what a template is for.
 	header = regexp.MustCompile(`^\s*template <[^()]*?> (DEV|DEV_METHOD|struct|using)\b`)
 )

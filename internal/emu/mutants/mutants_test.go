@@ -63,7 +63,7 @@ var families = []family{
 	{"reduce.cuh", "reduce.cu", true, [][2]string{{raw, "Reduce"}}},
 	{"report.cuh", "gather.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
 	{"rows.cu", "rows.cu", true, [][2]string{{launches, "PlacesHalf|AlongAxisHalf|StatisticsHalf"}}},
-	{"rows.cuh", "cross_entropy.cu", true, [][2]string{{launches, "CrossEntropyHalf"}}},
+	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "NormsHalf"}}},
 	{"softmax.cu", "softmax.cu", true, [][2]string{{raw, "Softmax"}}},
 }
 
@@ -74,7 +74,7 @@ var trims = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	{"rows.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`), `$1 make(_f16, f16) make(_bf16, bf16)`},
+	{"rows.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`), `$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`},
 	{"reduce.cu", regexp.MustCompile(`(FOLD\(name, _f32, Fold, float\)) +\\\n(?:.*\\\n)*.*\n`), "$1\n"},
 	{"reduce.cu", regexp.MustCompile(`(?m)^FOLD\((any|all),.*`), ""},
 	{"flash.cu", regexp.MustCompile(`(?m)^FLASH\((64_bf16|128_f16),.*`), ""},
