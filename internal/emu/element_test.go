@@ -171,6 +171,9 @@ func TestElements(t *testing.T) {
 	for _, n := range numberTypes {
 		text.WriteString(eachNumber("put_"+n.name, n.name, "uint8_t", "put(Result{y, divisor, type}, i, x[i])"))
 	}
+	for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.Float16, kernels.BFloat16} {
+		text.WriteString(eachNumber(fmt.Sprint("read_", int(d)), elementTypes[d], numberBetween(d, d), "y[i] = read<"+elementTypes[d]+">(x, type, i)"))
+	}
 	for _, kind := range []string{"integer", "truth"} {
 		text.WriteString(eachNumber("read_"+kind, "uint8_t", "int64_t", "y[i] = read<"+kind+">(x, type, i)"))
 	}
@@ -185,7 +188,15 @@ func TestElements(t *testing.T) {
 			}
 			truth := onCPU(t, identity, kernels.Bool, kernels.Int64, onCPU(t, identity, from, kernels.Bool, x))
 			sameNumbers(t, fmt.Sprint(from, " as truth value"), kernels.Int64, x, readAs(t, d, module, "read_truth", from, x), truth, 0)
-			if !from.IsFloat() {
+			switch {
+			case from.IsFloat():
+				number := kernels.Float32
+				if from == kernels.Float64 {
+					number = from
+				}
+				got := onDevice(t, d, module, fmt.Sprint("read_", int(from)), from, number, 0, 0, x)
+				sameNumbers(t, fmt.Sprint(from, " as number"), number, x, got, onCPU(t, identity, from, number, x), 0)
+			default:
 				sameNumbers(t, fmt.Sprint(from, " as integer"), kernels.Int64, x, readAs(t, d, module, "read_integer", from, x), onCPU(t, identity, from, kernels.Int64, x), 0)
 			}
 		}
