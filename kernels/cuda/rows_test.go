@@ -204,8 +204,11 @@ func TestNormsHalf(t *testing.T) {
 		if i%10 == 5 {
 			shape = []int{16500, 3} // several blocks of the canonical sums of the parameters' gradients
 		}
-		if i == 6 {
+		switch {
+		case i == 6:
 			shape = []int{1, 33*16384 + 5} // more blocks in a row than half the lanes
+		case i%2 == 0:
+			shape = []int{2, 3, 1 + r.IntN(70)} // rows, or their elements, along two axes
 		}
 		k := 1 + r.IntN(min(2, len(shape)))
 		last, rows := shape[len(shape)-k:], shape[:len(shape)-k]
