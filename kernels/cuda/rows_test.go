@@ -204,10 +204,7 @@ func TestNormsHalf(t *testing.T) {
 		if i%10 == 5 {
 			shape = []int{16500, 3} // several blocks of the canonical sums of the parameters' gradients
 		}
-		switch {
-		case i == 6:
-			shape = []int{1, 33*16384 + 5} // more blocks in a row than half the lanes
-		case i%2 == 0:
+		if i%2 == 0 {
 			shape = []int{2, 3, 1 + r.IntN(70)} // rows, or their elements, along two axes
 		}
 		k := 1 + r.IntN(min(2, len(shape)))
@@ -240,6 +237,15 @@ func TestNormsHalf(t *testing.T) {
 		in = []value{g, x, rstd, weight}
 		sameAsWidened(t, b, l, in[:3+i%2], out[:2])
 	}
+}
+
+// TestLongRowHalf: more blocks of the canonical order than half the lanes of its second level.
+func TestLongRowHalf(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(20)
+	shape := []int{1, 33*16384 + 5}
+	l := &kernels.Launch{Op: hostOp("rms_norm", cpu.RMSNorm), Ints: []int{1}, Floats: []float64{1e-5}}
+	sameAsWidened(t, b, l, []value{r.moderate(kernels.BFloat16, shape...)}, []value{r.result(kernels.BFloat16, shape...), r.result(kernels.Float32, 1)})
 }
 
 // TestCrossEntropyHalf: losses and gradients of all reductions, with rows left out and smoothing.

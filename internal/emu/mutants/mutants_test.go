@@ -63,7 +63,7 @@ var families = []family{
 	{"reduce.cuh", "reduce.cu", true, [][2]string{{raw, "Reduce"}}},
 	{"report.cuh", "gather.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
 	{"rows.cu", "rows.cu", true, [][2]string{{launches, "PlacesHalf|AlongAxisHalf|StatisticsHalf"}}},
-	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "NormsHalf"}}},
+	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRowHalf"}}},
 	{"softmax.cu", "softmax.cu", true, [][2]string{{raw, "Softmax"}}},
 }
 
