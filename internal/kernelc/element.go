@@ -6,40 +6,54 @@ import (
 )
 
 // perElement estimates how many instructions a thread executes for each element of global memory, or returns 0 where
-// that says nothing. The way of a thread is the shortest one through one of the widest accesses: around the loop
-// that it is in, or from the entry to an exit. Elements are those stored on that way, or those loaded if none is.
+// that says nothing. The way of a thread is the shortest one through one of the widest accesses: around a loop, or, where
+// no loop has accesses or 16 bytes are moved outside of them, from the entry to an exit. Elements are those stored on that
+// way, or those loaded if none is.
 func perElement(ops []sassOp, size int) float64 {
 	for _, matrix := range []string{"HMMA", "HGMMA", "LDGSTS", "UTMALDG"} {
 		if counts(ops, matrix) > 0 {
 			return 0
 		}
 	}
-	widest := 0
-	for i := range ops {
-		widest = max(widest, width(&ops[i]))
-	}
-	if size == 0 || widest == 0 {
+	if size == 0 {
 		return 0
 	}
-	best := 0.0
-	looped := false
+	loops, ways := map[int][]int{}, map[int][]int{} // by the access that they go through
 	for i := range ops {
-		if width(&ops[i]) != widest {
+		if width(&ops[i]) == 0 {
 			continue
 		}
-		way, loop := around(ops, i), true
-		if way == nil {
-			way, loop = through(ops, i), false
+		if way := around(ops, i); way != nil {
+			loops[i] = way
+		} else if way := through(ops, i); way != nil {
+			ways[i] = way
 		}
-		n := elements(ops, way, size)
-		if n == 0 || looped && !loop {
+	}
+	if len(loops) == 0 || widest(ops, ways) == vector && widest(ops, loops) < vector {
+		loops = ways
+	}
+	best, most := 0.0, widest(ops, loops)
+	for i, way := range loops {
+		if width(&ops[i]) != most {
 			continue
 		}
-		if cost := float64(len(way)) / n; best == 0 || cost < best || loop && !looped {
-			best, looped = cost, loop
+		if cost := float64(len(way)) / elements(ops, way, size); best == 0 || cost < best {
+			best = cost
 		}
 	}
 	return best
+}
+
+// vector is the width of the widest access.
+const vector = 16
+
+// widest is the width of the widest of the accesses that have a way.
+func widest(ops []sassOp, ways map[int][]int) int {
+	most := 0
+	for i := range ways {
+		most = max(most, width(&ops[i]))
+	}
+	return most
 }
 
 // width is the number of bytes that an instruction moves between global memory and the registers of a thread.

@@ -198,6 +198,14 @@ func TestPerElement(t *testing.T) {
 	if got, want := perElement(straight, 4), 9.0/4; got != want {
 		t.Errorf("without a loop: %g instructions, want %g", got, want)
 	}
+	// What is written behind the loop is written once, unless it is a whole vector.
+	for store, want := range map[string]float64{"STG.E.64": 5, "STG.E.128": 10.0 / 8} {
+		behind := strings.NewReplacer("LDG.E.128", "LDG.E.U16", "STG.E.128 [R8.64], R4", "FADD R9, R9, R4",
+			"/*0090*/ ", "/*0088*/  "+store+" [R8.64], R9 ;\n        /*0090*/ ")
+		if got := perElement(readOps(behind.Replace(goodSASS)), 2); got != want {
+			t.Errorf("%s behind the loop: %g instructions, want %g", store, got, want)
+		}
+	}
 	// A kernel that only reads counts what it loads.
 	reads := readOps(strings.Replace(goodSASS, "STG.E.128 [R8.64], R4", "FADD R9, R9, R4", 1))
 	if got, want := perElement(reads, 4), 5.0/4; got != want {
