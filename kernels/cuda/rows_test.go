@@ -207,7 +207,7 @@ func TestNormsHalf(t *testing.T) {
 		if i%2 == 0 {
 			shape = []int{2, 3, 1 + r.IntN(70)} // rows, or their elements, along two axes
 		}
-		k := 1 + r.IntN(min(2, len(shape)))
+		k := 1 + r.IntN(min(3, len(shape)))
 		last, rows := shape[len(shape)-k:], shape[:len(shape)-k]
 		x, weight, bias := r.moderate(d, shape...), r.moderate(d, last...), r.moderate(d, last...)
 		in := [][]value{{x}, {x, weight}, {x, weight, bias}}[i%3]
