@@ -1,6 +1,6 @@
 # Everything here needs Go and a POSIX shell. Lanes that need more say SKIPPED where it is missing.
 #
-#   make test     all checks and tests, the cheapest first (about ten minutes the first time)
+#   make test     all checks and tests, the cheapest first (about fifteen minutes the first time)
 #   make check    formatting, vet, staticcheck
 #   make bench    benchmarks; BENCH=regexp selects
 #   make gen      rewrite all generated files: assembly and docs
@@ -24,7 +24,7 @@ RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... 
 .PHONY: test test-long check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-check images
 .NOTPARALLEL:
 
-test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header
+test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header images
 	@echo; cat build/lanes.txt
 
 check: start format vet static
