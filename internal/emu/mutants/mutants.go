@@ -4,7 +4,6 @@ package mutants
 
 import (
 	"fmt"
-	"hash/fnv"
 	"regexp"
 	"strings"
 )
@@ -140,11 +139,4 @@ func Of(file, text string, exact bool) (all []Mutant) {
 		}
 	}
 	return all
-}
-
-// spread orders mutants without regard to their place, the same each time.
-func spread(m *Mutant) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(m.Name()))
-	return h.Sum64() * 0x9e3779b97f4a7c15
 }

@@ -4,9 +4,11 @@ package mutants
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -201,7 +203,7 @@ func chosen(all []Mutant) (some []Mutant) {
 		return slices.DeleteFunc(slices.Clone(all), func(m Mutant) bool { return !re.MatchString(m.Name()) })
 	}
 	ordered := slices.Clone(all)
-	slices.SortStableFunc(ordered, func(a, b Mutant) int { return compare(spread(&a), spread(&b)) })
+	slices.SortStableFunc(ordered, func(a, b Mutant) int { return cmp.Compare(spread(&a), spread(&b)) })
 	others := 0
 	for _, m := range ordered {
 		switch m.Kind {
@@ -216,14 +218,11 @@ func chosen(all []Mutant) (some []Mutant) {
 	return some
 }
 
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+// spread orders mutants without regard to their place, the same each time.
+func spread(m *Mutant) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(m.Name()))
+	return h.Sum64() * 0x9e3779b97f4a7c15
 }
 
 // tryAll tries some at a time.
