@@ -296,7 +296,7 @@ func TestNoKernel(t *testing.T) {
 		plan  bool
 		want  string
 	}{
-		{kernels.Op{Name: "attention"}, kernels.Float64, false, "attention: device cuda:0 (Fake GPU) has no kernel for this operation on float64"},
+		{kernels.Op{Name: "convolution"}, kernels.Float64, false, "convolution: device cuda:0 (Fake GPU) has no kernel for this operation on float64"},
 		{kernels.Op{Name: "plus", Kernel: "add"}, kernels.BFloat16, true, "load: this build has no kernel add_bf16"},
 	} {
 		a := vector(m, 0, 1)
