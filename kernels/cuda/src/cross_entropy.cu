@@ -7,8 +7,6 @@
 #include "report.cuh"
 #include "rows.cuh"
 
-namespace {
-
 // Targets are class indices of any integer type; those equal to `ignore` leave their row out.
 struct Targets {
   Rows places;
@@ -17,6 +15,8 @@ struct Targets {
   uint32_t bytes;  // of an index: 8, 4 or 1
   uint32_t classes;
 };
+
+namespace {
 
 // target_of is the class of row r, -1 for a row to leave out, as is one whose target is no class.
 DEV int64_t target_of(const Targets& t, uint64_t r) {

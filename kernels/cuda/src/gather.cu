@@ -4,10 +4,6 @@
 #include "report.cuh"
 #include "rows.cuh"
 
-namespace {
-
-constexpr int kThreads = 256;
-
 // Indices are the operand that holds them.
 struct Indices {
   const void* data;
@@ -15,6 +11,14 @@ struct Indices {
   uint64_t bytes, size;  // of an index; of the axis that they choose from
   Axes axes;
 };
+
+// Steps are those of a line: the elements whose indices differ along the axis only. `inner` counts the elements behind
+// the axis.
+struct Steps { uint64_t y, x, indices, inner; };
+
+namespace {
+
+constexpr int kThreads = 256;
 
 // checked is index number k, which lies at place `at`; -1 if it is outside its axis.
 DEV int64_t checked(const Indices& a, uint64_t k, uint64_t at) {
@@ -108,10 +112,6 @@ DEV void index_add(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t widt
   for (int e = 0; e < kEach; e++)
     if (first + 32 * e < columns) narrow(*to[e], sum[e]);
 }
-
-// Steps are those of a line: the elements whose indices differ along the axis only. `inner` counts the elements behind
-// the axis.
-struct Steps { uint64_t y, x, indices, inner; };
 
 // scatter_add: a thread adds the n elements of a line, one after the other. `lines` places lines in the indices, in y
 // and in x. Elements of half precision add up in `room` [entries lines].

@@ -1,16 +1,16 @@
 // Moving elements to other places among a filling, by the width of an element in bytes.
 #include "rows.cuh"
 
-namespace {
-
-constexpr int kThreads = 256;
-
 // Region is where the elements of x lie in y: on axis d those at lo + i*step for i < count, which lie `stride` apart in x.
 struct Region {
   uint64_t rank;
   uint64_t size[kMaxDims];  // of y
   uint64_t lo[kMaxDims], step[kMaxDims], count[kMaxDims], stride[kMaxDims];
 };
+
+namespace {
+
+constexpr int kThreads = 256;
 
 // pad: y is x in the region and `value` elsewhere.
 template <class T> DEV void pad(T* y, const T* x, T value, uint64_t total, const Region& region) {
