@@ -8,6 +8,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/weft-ml/weft/internal/emu/exact"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -47,71 +48,6 @@ func TestAttention(t *testing.T) {
 		in = append(in, y, most, norm, r.moderate(dtype, batch, heads, rows, e))
 		sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d), r.result(dtype, batch, keys, heads, e)})
 	}
-}
-
-// A head is attention of one head in float64: operands [T D], [S D], [S D] and the gradient of y [T D].
-type head struct {
-	t, s, d    int
-	causal     bool
-	scale      float64
-	q, k, v, g []float64
-}
-
-// exact computes y, dq, dk, dv, m and 1/r, and what their errors are measured by: the kernels round p, ds and y, by
-// u = 2^-11 or 2^-8 of themselves. So an error is at most u times that of the result and that of the second of each pair,
-// in which sums are those of absolute values; sum(g*y), where y was rounded and made of rounded p, counts twice.
-func (f *head) exact() (results, sizes [6][]float64) {
-	for k, n := range []int{f.t * f.d, f.t * f.d, f.s * f.d, f.s * f.d, f.t, f.t} {
-		results[k], sizes[k] = make([]float64, n), make([]float64, n)
-	}
-	row := func(x []float64, i int) []float64 { return x[i*f.d:][:f.d] }
-	dot := func(x, y []float64) (sum, size float64) {
-		for e := range x {
-			sum += x[e] * y[e]
-			size += math.Abs(x[e] * y[e])
-		}
-		return sum, size
-	}
-	add := func(k, i int, by, size float64, x []float64) {
-		for e := range x {
-			row(results[k], i)[e] += by * x[e]
-			row(sizes[k], i)[e] += size * math.Abs(x[e])
-		}
-	}
-	for i := range f.t {
-		n := f.s
-		if f.causal {
-			n = i + 1 + f.s - f.t
-		}
-		p, most, total := make([]float64, n), math.Inf(-1), 0.0
-		for j := range p {
-			p[j], _ = dot(row(f.q, i), row(f.k, j))
-			p[j] *= f.scale
-			most = max(most, p[j])
-		}
-		for j := range p {
-			p[j] = math.Exp(p[j] - most)
-			total += p[j]
-		}
-		results[4][i], results[5][i] = most, total
-		sizes[4][i], sizes[5][i] = math.Abs(most), total
-		dp, dpSize := make([]float64, n), make([]float64, n)
-		sum, size := 0.0, 0.0
-		for j := range p {
-			p[j] /= total
-			dp[j], dpSize[j] = dot(row(f.g, i), row(f.v, j))
-			sum += p[j] * dp[j]
-			size += p[j] * dpSize[j]
-		}
-		for j := range p {
-			ds, dsSize := f.scale*p[j]*(dp[j]-sum), f.scale*p[j]*(dpSize[j]+3*size)
-			add(0, i, p[j], p[j], row(f.v, j))
-			add(1, i, ds, dsSize, row(f.k, j))
-			add(2, j, ds, dsSize, row(f.q, i))
-			add(3, j, p[j], p[j], row(f.g, i))
-		}
-	}
-	return results, sizes
 }
 
 // aligned is an operand [B H T D] of half precision whose rows lie at multiples of 16 bytes, in any order of the axes.
@@ -197,15 +133,20 @@ func TestFlash(t *testing.T) {
 		}
 		for n := range batch * heads {
 			i, h := n/heads, n%heads
-			f := &head{rows, keys, d, causal != 0, scale, matrix(&in[0], i, h, 0, 1, 2), matrix(&in[1], i, h, 0, 1, 2), matrix(&in[2], i, h, 0, 1, 2), matrix(&g, i, h, 0, 1, 2)}
-			want, sizes := f.exact()
+			f := &exact.Attention{
+				T: rows, S: keys, D: d, Causal: causal != 0, Scale: scale,
+				Q: matrix(&in[0], i, h, 0, 1, 2), K: matrix(&in[1], i, h, 0, 1, 2), V: matrix(&in[2], i, h, 0, 1, 2), G: matrix(&g, i, h, 0, 1, 2),
+			}
+			want, sizes := f.Results()
 			got := [][]float64{matrix(&out[0], i, h, 0, 2, 1)}
 			for k := range grads {
 				got = append(got, matrix(&grads[k], i, h, 0, 2, 1))
 			}
 			for k := range got {
 				// p and ds that are small are multiplied by at most as many numbers below 5.
-				near(t, fmt.Sprint("result ", k, " of ", what), got[k], want[k], sizes[k], u, 5*least*float64(max(rows, keys)))
+				if err := exact.Near(got[k], want[k], sizes[k], u, 5*least*float64(max(rows, keys))); err != nil {
+					t.Fatalf("result %d of %s: %v", k, what, err)
+				}
 			}
 			for i := range rows {
 				m, norm := float64(float32At(out[1].data, n*rows+i)), float64(float32At(out[2].data, n*rows+i))
@@ -219,14 +160,4 @@ func TestFlash(t *testing.T) {
 
 func float32At(b []byte, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-}
-
-// near fails unless errors are at most u of the result and its size, 2^-14 of the size for what FP32 does, and least.
-func near(t *testing.T, what string, got, want, size []float64, u, least float64) {
-	t.Helper()
-	for i, w := range want {
-		if most := u*(math.Abs(w)+size[i]) + 0x1p-14*size[i] + least; !(math.Abs(got[i]-w) <= most) {
-			t.Fatalf("%s: element %d is %v, want %v within %v", what, i, got[i], w, most)
-		}
-	}
 }

@@ -3,75 +3,12 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
+	"github.com/weft-ml/weft/internal/emu/exact"
 	"github.com/weft-ml/weft/tensor"
 )
-
-// A flash is attention of one head in float64: operands [T D], [S D], [S D] and the gradient of y [T D].
-type flash struct {
-	t, s, d    int
-	causal     bool
-	scale      float64
-	q, k, v, g []float64
-}
-
-// exact computes y, dq, dk and dv, and what their errors are measured by: the kernels round p, ds and y, by u = 2^-11 or
-// 2^-8 of themselves. So an error is at most u times that of the result and that of the second of each pair, in which
-// sums are those of absolute values; sum(g*y), where y was rounded and made of rounded p, counts twice.
-func (f *flash) exact() (results, sizes [4][]float64) {
-	for k, rows := range []int{f.t, f.t, f.s, f.s} {
-		results[k], sizes[k] = make([]float64, rows*f.d), make([]float64, rows*f.d)
-	}
-	row := func(x []float64, i int) []float64 { return x[i*f.d:][:f.d] }
-	dot := func(x, y []float64) (sum, size float64) {
-		for e := range x {
-			sum += x[e] * y[e]
-			size += math.Abs(x[e] * y[e])
-		}
-		return sum, size
-	}
-	add := func(k, i int, by, size float64, x []float64) {
-		for e := range x {
-			row(results[k], i)[e] += by * x[e]
-			row(sizes[k], i)[e] += size * math.Abs(x[e])
-		}
-	}
-	for i := range f.t {
-		n := f.s
-		if f.causal {
-			n = i + 1 + f.s - f.t
-		}
-		p, most, total := make([]float64, n), math.Inf(-1), 0.0
-		for j := range p {
-			p[j], _ = dot(row(f.q, i), row(f.k, j))
-			p[j] *= f.scale
-			most = max(most, p[j])
-		}
-		for j := range p {
-			p[j] = math.Exp(p[j] - most)
-			total += p[j]
-		}
-		dp, dpSize := make([]float64, n), make([]float64, n)
-		sum, size := 0.0, 0.0
-		for j := range p {
-			p[j] /= total
-			dp[j], dpSize[j] = dot(row(f.g, i), row(f.v, j))
-			sum += p[j] * dp[j]
-			size += p[j] * dpSize[j]
-		}
-		for j := range p {
-			ds, dsSize := f.scale*p[j]*(dp[j]-sum), f.scale*p[j]*(dpSize[j]+3*size)
-			add(0, i, p[j], p[j], row(f.v, j))
-			add(1, i, ds, dsSize, row(f.k, j))
-			add(2, j, ds, dsSize, row(f.q, i))
-			add(3, j, p[j], p[j], row(f.g, i))
-		}
-	}
-	return results, sizes
-}
 
 // head is head h of batch entry b of x [B H T D].
 func head(x *tensor.Tensor, b, h int) []float64 {
@@ -111,27 +48,21 @@ func TestFlash(t *testing.T) {
 			}))
 			for b := range c.b {
 				for h := range c.h {
-					f := &flash{c.t, c.s, c.d, c.causal, scale, head(in[0], b, h), head(in[1], b, h), head(in[2], b, h), head(in[3], b, h)}
-					want, sizes := f.exact()
-					for k := range want {
+					f := &exact.Attention{
+						T: c.t, S: c.s, D: c.d, Causal: c.causal, Scale: scale,
+						Q: head(in[0], b, h), K: head(in[1], b, h), V: head(in[2], b, h), G: head(in[3], b, h),
+					}
+					want, sizes := f.Results()
+					for k := range got {
 						// p and ds that are small are multiplied by at most as many numbers below 5.
-						near(t, fmt.Sprint("result ", k, " of ", c, " in ", d), head(got[k], b, h), want[k], sizes[k], u, 5*least*float64(max(c.t, c.s)))
+						if err := exact.Near(head(got[k], b, h), want[k], sizes[k], u, 5*least*float64(max(c.t, c.s))); err != nil {
+							t.Errorf("result %d of %v in %v: %v", k, c, d, err)
+						}
 					}
 				}
 			}
 		}
 	})
-}
-
-// near fails unless errors are at most u of the result and its size, 2^-14 of the size for what FP32 does, and least.
-func near(t *testing.T, what string, got, want, size []float64, u, least float64) {
-	t.Helper()
-	for i, w := range want {
-		if most := u*(math.Abs(w)+size[i]) + 0x1p-14*size[i] + least; !(math.Abs(got[i]-w) <= most) {
-			t.Errorf("%s: element %d is %v, want %v within %v", what, i, got[i], w, most)
-			return
-		}
-	}
 }
 
 // TestFlashMask: keys and values that a query does not see do not change a bit of what it gives, however large they are.
