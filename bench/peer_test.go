@@ -210,7 +210,7 @@ func remote(name string, p *process, request map[string]any, threads int) *conte
 		a, err := p.ask(r)
 		c.peak = max(c.peak, a.Peak)
 		if threads > 1 {
-			time.Sleep(20 * time.Millisecond) // OpenMP's threads still spin
+			time.Sleep(200 * time.Millisecond) // the threads of OpenMP and OpenBLAS spin for up to 120 ms
 		}
 		return a.Seconds, err
 	}
