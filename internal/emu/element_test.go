@@ -15,7 +15,8 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// The tests of this file call the functions of element.cuh, f64.cuh and i64.cuh one by one, and compare with kernels/cpu.
+// The tests of this file call the functions of element.cuh, f64.cuh and i64.cuh one by one, and compare with kernels/cpu, and
+// those of reduce.cuh with the canonical order.
 
 // elementTypes are the types of elements in the order of kernels.DType, and numberTypes what kernels compute with.
 var (
@@ -302,4 +303,63 @@ func pairs(x []byte, k int) (all []byte) {
 		}
 	}
 	return all
+}
+
+// TestFolds: all folds of reduce.cuh of 0 to 199 numbers of all types, in every thread of two warps.
+func TestFolds(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("#include \"reduce.cuh\"\n")
+	for _, n := range numberTypes {
+		for _, fold := range []string{"Sum", "Prod", "Max", "Min"} {
+			fmt.Fprintf(&text, `KERNEL(t_%s_%s, 64, 1)(const %[2]s* x, %[2]s* y) {
+	y[blockIdx.x * 64 + threadIdx.x] = warp_fold<%[1]s, %[2]s>(blockIdx.x, [=](uint32_t i) { return x[i]; });
+}
+EXPORT(t_%[1]s_%[2]s);
+`, fold, n.name)
+		}
+	}
+	eachElementTest(t, text.String(), func(t *testing.T, d *Driver, r *rand.Rand, module uintptr) {
+		// Factors near 1 or odd, so that no product vanishes.
+		near1 := func() float64 { return math.Copysign(0.5+r.Float64(), r.Float64()-0.5) }
+		testFolds(t, d, module, "float", func() float32 { return float32(near1()) }, float32(math.Inf(-1)), float32(math.Inf(1)))
+		testFolds(t, d, module, "double", near1, math.Inf(-1), math.Inf(1))
+		testFolds(t, d, module, "int64_t", func() int64 { return int64(r.Uint64() | 1) }, math.MinInt64, math.MaxInt64)
+	})
+}
+
+// testFolds compares folds of numbers of a type that has a least and a greatest one.
+func testFolds[N float32 | float64 | int64](t *testing.T, d *Driver, module uintptr, name string, any func() N, least, greatest N) {
+	const lengths = 200
+	var x [lengths]N
+	for i := range x {
+		x[i] = any()
+	}
+	in := upload(t, d, x[:])
+	for _, fold := range []struct {
+		name    string
+		start   N
+		combine func(a, b N) N
+	}{
+		{"Sum", 0, func(a, b N) N { return a + b }}, {"Prod", 1, func(a, b N) N { return a * b }},
+		{"Max", least, func(a, b N) N { return max(a, b) }}, {"Min", greatest, func(a, b N) N { return min(a, b) }},
+	} {
+		f, err := d.Function(module, "t_"+fold.name+"_"+name)
+		must(t, err)
+		y := upload(t, d, make([]N, 64*lengths))
+		must(t, d.Launch(f, [3]uint32{lengths, 1, 1}, [3]uint32{64, 1, 1}, 0, 0, in, y))
+		for i, got := range download[N](t, d, y, 64*lengths) {
+			n, lanes := i/64, slices.Repeat([]N{fold.start}, 64)
+			for k, v := range x[:n] {
+				lanes[k%64] = fold.combine(lanes[k%64], v)
+			}
+			for h := 32; h > 0; h /= 2 {
+				for j := range h {
+					lanes[j] = fold.combine(lanes[j], lanes[j+h])
+				}
+			}
+			if got != lanes[0] {
+				t.Fatalf("%s of %d of %s in thread %d is %v, want %v", fold.name, n, name, i%64, got, lanes[0])
+			}
+		}
+	}
 }

@@ -19,7 +19,9 @@ import (
 var specials = func() []float32 {
 	xs := []float32{0, 1, 2, 3, 0.5, 1.5, 2.5, 10, 88, 89, 103, 104, 127, 128, 149, 150, 151, 252, 1e-3, 1e-7, 1e10, 1e30,
 		lane.TrigLimit, lane.TrigLimit + 1, 65504, 65520, 1 << 23, 1 << 24, 1 << 31, 0x1p-24, 0x1p-25, 0x1p-126, 0x1p-127, 0x1p-149,
-		math.Pi, math.Pi / 2, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
+		math.Pi, math.Pi / 2, 0x1.891f3cp15, 0x1.9a238ep30, // the sines of these two are almost halfway between numbers
+		0x1.f37c8ap95, // the nearest to a multiple of pi/2
+		math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
 	for _, x := range xs {
 		xs = append(xs, -x, math.Nextafter32(x, 0), math.Nextafter32(x, float32(math.Inf(1))))
 	}
