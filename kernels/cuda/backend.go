@@ -88,7 +88,10 @@ func open(ordinal int) (kernels.Backend, error) {
 	}
 	b := &Backend{gpu: gpus[ordinal], users: 1, sync: os.Getenv("WEFT_CUDA_SYNC") == "1",
 		streams: map[kernels.Stream]*stream{}, memory: map[*buffer]struct{}{}}
-	if b.ctx, err = retain(ordinal); err != nil {
+	if b.ctx, err = retain(ordinal); codeOf(err) == C.CUDA_ERROR_DEVICE_UNAVAILABLE {
+		return nil, kernels.Errorf(kernels.ErrDevice, "open", "the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
+			"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(), describe(C.CUDA_ERROR_DEVICE_UNAVAILABLE), ordinal)
+	} else if err != nil {
 		return nil, b.failed("open", "the driver makes no context", codeOf(err))
 	}
 	b.events.ctx = b.ctx

@@ -87,6 +87,15 @@ func TestOpenFails(t *testing.T) {
 		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:101")
 		mustNotOpen(t, "cuda", "makes no context", "(101)")
 	})
+	t.Run("GPU in use", func(t *testing.T) {
+		if inChild(t) { // alone, so that only this could keep the GPU from being opened later
+			t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:46")
+			mustNotOpen(t, "cuda", "makes no context on cuda:0", "CUDA_ERROR_DEVICE_UNAVAILABLE (46)", "another process", "nvidia-smi -i 0 -c 0")
+			if b := device(t); b.Synchronize(0) != nil {
+				t.Error("the GPU that has become free does not work")
+			}
+		}
+	})
 	t.Run("context without memory", func(t *testing.T) {
 		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:2")
 		if _, err := kernels.Open("cuda"); !errors.Is(err, kernels.ErrMemory) {
