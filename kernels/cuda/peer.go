@@ -62,23 +62,28 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 	}
 	peerMu.Lock()
 	defer peerMu.Unlock()
-	return a.out.each(in, n, func(p *part, at int) C.CUresult {
+	return a.out.each(in, n, func(p *part, at int) error {
 		mem, step := unsafe.Pointer(&p.mem[0]), C.CUdeviceptr(at)
 		arrived, err := a.events.get(a)
 		if err != nil {
-			return C.CUDA_ERROR_UNKNOWN
+			return err
 		}
 		defer a.events.put(arrived)
 		out.mu.Lock()
 		rc := C.weft_copy_out(a.ctx.handle, out.handle, mem, from+step, C.size_t(len(p.mem)), arrived)
 		out.mu.Unlock()
-		if rc == C.CUDA_SUCCESS {
-			rc = C.weft_stream_wait(b.ctx.handle, in.handle, arrived)
+		if rc != C.CUDA_SUCCESS {
+			return a.failed("copy", "copying "+itoa(len(p.mem))+" bytes for "+b.Name(), int(rc))
 		}
+		rc = C.weft_stream_wait(b.ctx.handle, in.handle, arrived)
 		if rc == C.CUDA_SUCCESS {
 			rc = C.weft_copy_in(b.ctx.handle, in.handle, to+step, mem, C.size_t(len(p.mem)), p.event)
 		}
-		return rc
+		if rc != C.CUDA_SUCCESS { // the next to use the memory must not meet what a still writes there
+			C.weft_event_synchronize(a.ctx.handle, arrived)
+			return b.failed("copy", "copying "+itoa(len(p.mem))+" bytes from "+a.Name(), int(rc))
+		}
+		return nil
 	})
 }
 

@@ -4,10 +4,22 @@ package cuda
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
 )
+
+// secondDevice opens cuda:1 for a test, which closes it.
+func secondDevice(t *testing.T) *Backend {
+	t.Helper()
+	dev, err := kernels.Open("cuda:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dev.(*Backend)
+}
 
 // Copies between two GPUs, which reach each other or do not, keep the order of the streams of both.
 func TestCopyPeer(t *testing.T) {
@@ -17,11 +29,7 @@ func TestCopyPeer(t *testing.T) {
 			smallRings(t, 1024)
 			t.Setenv("FAKE_CUDA", "leaks=1,"+how)
 			a := device(t)
-			opened, err := kernels.Open("cuda:1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := opened.(*Backend)
+			b := secondDevice(t)
 			const n = 5000
 			x, y := alloc(t, a, n), alloc(t, b, n)
 			first, second, got := noise(1, n), noise(2, n), make([]byte, n)
@@ -50,6 +58,100 @@ func TestCopyPeer(t *testing.T) {
 				t.Error("memory of the host is taken for a GPU's")
 			}
 			b.CopyPeer(0, y, 0, alloc(t, a, n), 0, n) // in flight when both close
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// One of two GPUs that copy through the host fails: that one is dead, the other goes on with all it has.
+func TestCopyPeerFault(t *testing.T) {
+	const kernel = "a kernel" // fails, or a function of the driver that returns 719
+	for _, c := range []struct {
+		name, fails string
+		source      bool
+	}{
+		{"kernel of the target", kernel, false},
+		{"kernel of the source", kernel, true},
+		{"copy to the target", "cuMemcpyHtoDAsync", false},
+		{"copy from the source", "cuMemcpyDtoHAsync", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			needFake(t)
+			if !inChild(t, "FAKE_CUDA=devices=2,apart=1") {
+				return
+			}
+			smallRings(t, 1024)
+			fakeImages(t)
+			a, b := device(t), secondDevice(t)
+			const n = 5000 // goes round the ring
+			x, y := alloc(t, a, n), alloc(t, b, n)
+			dead, alive, of := b, a, x
+			if c.source {
+				dead, alive, of = a, b, y
+			}
+			content, got := noise(1, n), make([]byte, n)
+			alive.CopyIn(0, of, 0, content)
+			if c.fails == kernel {
+				if err := run(dead, faultOp, map[*Backend]kernels.Buffer{a: x, b: y}[dead]); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				t.Setenv("FAKE_CUDA", "devices=2,apart=1,fail="+c.fails+":1:719")
+			}
+			b.CopyPeer(0, y, 0, x, 0, n)
+			if err := dead.Synchronize(0); !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), dead.Name()+": CUDA") {
+				t.Errorf("%s failed: %v", dead.Name(), err)
+			}
+			if err := alive.fault.Load(); err != nil {
+				t.Fatalf("%s did not fail: %v", alive.Name(), err)
+			}
+			if err := alive.Synchronize(0); err != nil && !(c.source && strings.Contains(err.Error(), a.Name())) {
+				t.Errorf("%s did not fail: %v", alive.Name(), err) // that its data did not come it may say
+			}
+			for range 3 { // parts of the ring that the dead one had are used again
+				clear(got)
+				alive.CopyIn(0, of, 0, content)
+				alive.CopyOut(0, got, of, 0)
+				if err := alive.Synchronize(0); err != nil || !bytes.Equal(got, content) {
+					t.Fatalf("%s goes on: %v, and its data are the same: %v", alive.Name(), err, bytes.Equal(got, content))
+				}
+			}
+			if err := alive.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What the driver refuses in a copy through the host is an error of the GPU it was asked of, and no more than that.
+func TestCopyPeerRefused(t *testing.T) {
+	for _, c := range []struct{ call, want string }{
+		{"cuEventCreate:1", "making it on cuda:1: CUDA_ERROR_INVALID_VALUE (1)"},
+		{"cuEventCreate:2", "making it on cuda:0: CUDA_ERROR_INVALID_VALUE (1)"},
+		{"cuMemcpyDtoHAsync:1", "copying 256 bytes for cuda:1 on cuda:0: CUDA_ERROR_INVALID_VALUE (1)"},
+		{"cuMemcpyHtoDAsync:1", "copying 256 bytes from cuda:0 on cuda:1: CUDA_ERROR_INVALID_VALUE (1)"},
+		{"cuStreamWaitEvent:1", "copying 256 bytes from cuda:0 on cuda:1: CUDA_ERROR_INVALID_VALUE (1)"},
+	} {
+		t.Run(c.call, func(t *testing.T) {
+			needFake(t)
+			smallRings(t, 1024)
+			t.Setenv("FAKE_CUDA", "leaks=1,devices=2,apart=1")
+			a, b := device(t), secondDevice(t)
+			x, y := alloc(t, a, 1000), alloc(t, b, 1000)
+			a.Fill(x, 1)
+			t.Setenv("FAKE_CUDA", "leaks=1,devices=2,apart=1,fail="+c.call+":1")
+			b.CopyPeer(0, y, 0, x, 0, 1000)
+			if err := b.Synchronize(0); !errors.Is(err, kernels.ErrDevice) || errors.Is(err, ErrLost) || errors.Is(err, ErrFault) || !strings.HasSuffix(err.Error(), c.want) {
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+			got := make([]byte, 1000)
+			b.CopyPeer(0, y, 0, x, 0, 1000)
+			b.CopyOut(0, got, y, 0)
+			if err := errors.Join(b.Synchronize(0), a.Synchronize(0)); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{1}, 1000)) {
+				t.Errorf("the copy is not possible later: %v", err)
+			}
 			if err := b.Close(); err != nil {
 				t.Error(err)
 			}

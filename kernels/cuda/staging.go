@@ -80,14 +80,29 @@ func (r *ring) retire() error {
 		if C.weft_event_query(p.s.b.ctx.handle, p.event) == C.CUDA_ERROR_NOT_READY {
 			r.b.waits.Note("for room in the staging buffer")
 		}
-		if rc := int(C.weft_event_synchronize(r.b.ctx.handle, p.event)); rc != C.CUDA_SUCCESS {
-			return r.b.failed("copy", "waiting for pinned memory", rc)
+		if err := r.end(p, "waiting for pinned memory", C.weft_event_synchronize(p.s.b.ctx.handle, p.event)); err != nil {
+			return err
 		}
-		p.finish()
 	}
 	r.idle = p.end
 	r.parts[0] = part{}
 	r.parts = r.parts[1:]
+	return nil
+}
+
+// end finishes a part, for whose copy the driver has answered rc. If a device has died that another one sent the copy
+// to, that is no failure of the other's: the dead one does not touch the part any more.
+func (r *ring) end(p *part, doing string, rc C.CUresult) error {
+	if rc == C.CUDA_SUCCESS {
+		p.finish()
+		return nil
+	}
+	user := p.s.b
+	err := user.failed("copy", doing, int(rc))
+	if user == r.b || user.fault.Load() == nil {
+		return err
+	}
+	p.event, p.over = nil, true
 	return nil
 }
 
@@ -103,14 +118,11 @@ func (r *ring) ask(p *part) error {
 	if p.over {
 		return nil
 	}
-	switch rc := C.weft_event_query(r.b.ctx.handle, p.event); rc {
-	case C.CUDA_SUCCESS:
-		p.finish()
-	case C.CUDA_ERROR_NOT_READY:
-	default:
-		return r.b.failed("copy", "asking for progress", int(rc))
+	rc := C.weft_event_query(p.s.b.ctx.handle, p.event)
+	if rc == C.CUDA_ERROR_NOT_READY {
+		return nil
 	}
-	return nil
+	return r.end(p, "asking for progress", rc)
 }
 
 // reclaim gives the oldest parts back as far as their copies are done, so that a few events serve all copies.
@@ -178,9 +190,13 @@ func (b *Backend) copyIn(id kernels.Stream, dst kernels.Buffer, off int, src []b
 	if err != nil {
 		return err
 	}
-	return b.in.each(s, len(src), func(p *part, at int) C.CUresult {
+	return b.in.each(s, len(src), func(p *part, at int) error {
 		copy(p.mem, src[at:])
-		return C.weft_copy_in(b.ctx.handle, s.handle, addr+C.CUdeviceptr(at), unsafe.Pointer(&p.mem[0]), C.size_t(len(p.mem)), p.event)
+		rc := C.weft_copy_in(b.ctx.handle, s.handle, addr+C.CUdeviceptr(at), unsafe.Pointer(&p.mem[0]), C.size_t(len(p.mem)), p.event)
+		if rc != C.CUDA_SUCCESS {
+			return b.failed("copy in", "copying "+itoa(len(p.mem))+" bytes", int(rc))
+		}
+		return nil
 	})
 }
 
@@ -198,15 +214,19 @@ func (b *Backend) copyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off
 	if err != nil {
 		return err
 	}
-	return b.out.each(s, len(dst), func(p *part, at int) C.CUresult {
+	return b.out.each(s, len(dst), func(p *part, at int) error {
 		p.dst = dst[at : at+len(p.mem)]
-		return C.weft_copy_out(b.ctx.handle, s.handle, unsafe.Pointer(&p.mem[0]), addr+C.CUdeviceptr(at), C.size_t(len(p.mem)), p.event)
+		rc := C.weft_copy_out(b.ctx.handle, s.handle, unsafe.Pointer(&p.mem[0]), addr+C.CUdeviceptr(at), C.size_t(len(p.mem)), p.event)
+		if rc != C.CUDA_SUCCESS {
+			return b.failed("copy out", "copying "+itoa(len(p.mem))+" bytes", int(rc))
+		}
+		return nil
 	})
 }
 
 // each copies n bytes on a stream, in pieces of at most a quarter of the ring: start queues the copy of the piece
 // that begins at byte at.
-func (r *ring) each(s *stream, n int, start func(p *part, at int) C.CUresult) error {
+func (r *ring) each(s *stream, n int, start func(p *part, at int) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.reclaim(); err != nil {
@@ -222,10 +242,11 @@ func (r *ring) each(s *stream, n int, start func(p *part, at int) C.CUresult) er
 			return err
 		}
 		s.mu.Lock()
-		rc := start(&p, at)
+		err = start(&p, at)
 		s.mu.Unlock()
-		if rc != C.CUDA_SUCCESS {
-			return r.b.failed("copy", itoa(len(mem))+" bytes", int(rc))
+		if err != nil {
+			s.b.events.put(p.event)
+			return err
 		}
 		r.parts = append(r.parts, p)
 		at += len(mem)
