@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,20 +17,24 @@ func processor() cpuInfo {
 	return cpuInfo{model: modelName(string(text)), cores: coreCount(sys, runtime.NumCPU(), runtime.GOMAXPROCS(0)), caches: cacheSizes(sys)}
 }
 
-// modelName finds the name in the text of /proc/cpuinfo; on arm64 the kernel knows numbers only.
+// modelName finds name and generation in the text of /proc/cpuinfo, "Some CPU (Zen 3)"; on arm64 the kernel knows numbers
+// only.
 func modelName(text string) string {
-	part := ""
-	for line := range strings.Lines(text) {
+	first, _, _ := strings.Cut(text, "\n\n")
+	is := map[string]string{}
+	for line := range strings.Lines(first) {
 		key, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch strings.TrimSpace(key) {
-		case "model name":
-			return value
-		case "CPU implementer":
-			part = "implementer " + value
-		case "CPU part":
-			return runtime.GOARCH + " " + part + ", part " + value
-		}
+		is[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	number := func(key string) int {
+		n, _ := strconv.Atoi(is[key])
+		return n
+	}
+	switch {
+	case is["cpu family"] != "":
+		return fmt.Sprintf("%s (%s)", is["model name"], generation(is["vendor_id"], number("cpu family"), number("model"), number("stepping")))
+	case is["CPU part"] != "":
+		return runtime.GOARCH + " " + armCore(is["CPU implementer"], is["CPU part"])
 	}
 	return runtime.GOARCH
 }

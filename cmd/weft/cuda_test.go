@@ -31,16 +31,23 @@ func TestInfoOfGPUs(t *testing.T) {
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	says(t, stdout, "NVIDIA driver  ", "libcuda-fake.so, CUDA 13.0", "cuda:0  Fake GPU, Hopper, compute capability 9.0",
-		"1.0 GiB, 6144 bits at 3201 MHz", "132 SMs at up to 1980 MHz", "the memory of cuda:1")
+	says(t, stdout, "driver  ", "libcuda-fake.so, CUDA 13.0", "cuda:0  Fake GPU, Hopper, compute capability 9.0",
+		"1.0 GiB, 6144 bits at 3201 MHz", "132 SMs at up to 1980 MHz",
+		"0001:f0:02.0, PCIe", "the memory of cuda:1 (rank 0, atomics as over NVLink)")
+	if strings.Contains(stdout, "TOO OLD") || strings.Contains(stdout, "NOT USABLE") {
+		t.Error("finds fault with a GPU that is right:\n" + stdout)
+	}
 	t.Log("\n" + stdout)
 
+	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=devices=2,pcie=1,driver=12020"}, "info")
+	says(t, stdout, "(rank 1, no atomics, as over PCIe)", "TOO OLD: ", "CUDA 12.2 is older than CUDA 12.4 of driver 550", "install NVIDIA driver 550 or newer")
+
 	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=capability=75"}, "info")
-	says(t, stdout, "not usable", "compute capability 7.5 (Turing); Weft needs 8.0")
+	says(t, stdout, "NOT USABLE", "compute capability 7.5 (Turing); Weft needs 8.0")
 	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=init=803"}, "info")
-	says(t, stdout, "GPU   none: the NVIDIA driver", "restart the machine")
+	says(t, stdout, "GPU  none: the NVIDIA driver", "restart the machine")
 	stdout, _, _ = weft(t, []string{"WEFT_CUDA_DRIVER=/nowhere"}, "info")
-	says(t, stdout, "GPU   none: WEFT_CUDA_DRIVER names no driver library: /nowhere")
+	says(t, stdout, "GPU  none: WEFT_CUDA_DRIVER names no driver library: /nowhere")
 }
 
 func TestDoctorOnGPU(t *testing.T) {
@@ -70,6 +77,40 @@ func TestDoctorOnGPU(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	says(t, stdout, "memory    FAILED", "it did not end within 1s and was stopped")
+}
+
+// What compiles is found, or missing with a way out; without the driver's own compiler only GPUs that need it are not usable.
+func TestInfoOfCompilers(t *testing.T) {
+	driver := fake(t)
+	library := strings.TrimPrefix(driver, "WEFT_CUDA_DRIVER=")
+	ptx := filepath.Join(filepath.Dir(library), "libnvidia-ptxjitcompiler.so.1")
+	unusable := "NOT USABLE  the driver must compile kernels for it, and its PTX compiler: "
+
+	env := []string{driver, "WEFT_NVRTC=/nowhere/libnvrtc.so", "FAKE_CUDA=capability=100"}
+	stdout, _, _ := weft(t, env, "info")
+	says(t, stdout, "NVRTC   MISSING: it cannot be opened (/nowhere/libnvrtc.so", "WEFT_NVRTC names it", "PTX     MISSING: it cannot be opened (libnvidia-ptxjitcompiler.so.1",
+		"install the driver's complete package", unusable+"it cannot be opened")
+	stdout, _, _ = weft(t, append(env, "FAKE_CUDA=capability=90"), "info")
+	if says(t, stdout, "PTX     MISSING"); strings.Contains(stdout, "NOT USABLE") {
+		t.Error(stdout)
+	}
+
+	if b, err := os.ReadFile(library); err != nil || os.WriteFile(ptx, b, 0o755) != nil {
+		t.Fatalf("%s cannot be copied: %v", library, err)
+	}
+	env = append(env, "WEFT_NVRTC="+library, "LD_LIBRARY_PATH="+filepath.Dir(ptx))
+	stdout, _, _ = weft(t, env, "info")
+	says(t, stdout, "NVRTC   "+library+", version 12.4\n", "PTX     "+ptx+"\n")
+	if strings.Contains(stdout, "MISSING") || strings.Contains(stdout, "NOT USABLE") {
+		t.Error(stdout)
+	}
+	stdout, _, _ = weft(t, append(env, "CUDA_DISABLE_PTX_JIT=1"), "info")
+	says(t, stdout, "PTX     MISSING: it is switched off; unset CUDA_DISABLE_PTX_JIT", unusable+"it is switched off")
+
+	stdout, _, _ = weft(t, append(env, "WEFT_NVRTC=", "LD_LIBRARY_PATH="), "info")
+	if strings.Contains(stdout, "NVRTC   MISSING") { // unless this machine has it
+		says(t, stdout, "pip install nvidia-cuda-nvrtc-cu12", "set WEFT_NVRTC to the path of its libnvrtc.so.12")
+	}
 }
 
 // A module that has nothing but a dependency on Weft builds with CUDA after one command, on a machine without a

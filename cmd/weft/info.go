@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	xcpu "golang.org/x/sys/cpu"
 
+	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/kernels/cuda"
 )
@@ -64,39 +67,58 @@ func tiers() (names []string) {
 	return append(names, "portable")
 }
 
-// writeGPUs describes the driver and the GPUs, or says why there are none.
+// writeGPUs describes the driver, the compilers and the GPUs, or says why there are none.
 func writeGPUs(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	defer w.Flush()
 	gpus, driver, err := cuda.Devices()
 	if driver.Library != "" {
-		fmt.Fprintf(out, "NVIDIA driver  %v\n", driver)
+		fmt.Fprintf(w, "driver\t%v", driver)
+		if text, err := os.ReadFile("/proc/driver/nvidia/version"); err == nil {
+			fmt.Fprintf(w, "; kernel module %s", releaseOf(string(text)))
+		}
+		fmt.Fprintln(w)
 	}
 	if err != nil {
-		fmt.Fprintf(out, "GPU   none: %s\n", reason(err))
+		fmt.Fprintf(w, "GPU\tnone: %s\n", reason(err))
 		return
 	}
+	if err := driver.Check(); err != nil {
+		fmt.Fprintf(w, "\tTOO OLD: %s\n", reason(err))
+	}
+	nvrtc, ptx := cuda.Compilers()
+	fmt.Fprintf(w, "NVRTC\t%s\n\tneeded for your own expressions alone\n", compiler(nvrtc))
+	fmt.Fprintf(w, "PTX\t%s\n\tneeded for GPUs for which there are no kernels in machine code\n", compiler(ptx))
+	w.Flush() // the columns below are others
 	for i := range gpus {
 		g := &gpus[i]
-		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintf(w, "cuda:%d\t%s, %s, compute capability %s\n", i, g.Name, g.Generation(), g.Capability())
 		fmt.Fprintf(w, "\tmemory\t%.1f GiB, %d bits at %d MHz\n", float64(g.Memory)/(1<<30), g.MemoryBusBits, g.MemoryClockMHz)
 		fmt.Fprintf(w, "\tprocessors\t%d SMs at up to %d MHz\n", g.SMs, g.ClockMHz)
-		if len(g.Peers) > 0 {
-			fmt.Fprintf(w, "\treaches\tthe memory of %s\n", cudaNames(g.Peers))
+		fmt.Fprintf(w, "\tbus\t%s, %s\n", g.PCI, pcie("/sys/bus/pci/devices", g.PCI))
+		for k, peer := range g.Peers {
+			fmt.Fprintf(w, "\treaches\tthe memory of cuda:%d (%v)\n", peer, g.Links[k])
 		}
 		fmt.Fprintf(w, "\tkernels\t%s\n", g.Kernels())
 		if err := g.Check(); err != nil {
-			fmt.Fprintf(w, "\tnot usable\t%s\n", reason(err))
+			fmt.Fprintf(w, "\tNOT USABLE\t%s\n", reason(err))
+		} else if g.NeedsPTX() && ptx.Missing != nil {
+			fmt.Fprintf(w, "\tNOT USABLE\tthe driver must compile kernels for it, and its %v\n", ptx.Missing)
 		}
 		w.Flush()
 	}
 }
 
-func cudaNames(ordinals []int) string {
-	var names []string
-	for _, o := range ordinals {
-		names = append(names, fmt.Sprintf("cuda:%d", o))
+// compiler is where a compiler is, or how to get it.
+func compiler(c cuda.Compiler) string {
+	var e *kernels.Error
+	switch {
+	case errors.As(c.Missing, &e):
+		return "MISSING: " + e.Msg
+	case c.Version != "":
+		return c.Library + ", version " + c.Version
 	}
-	return strings.Join(names, ", ")
+	return c.Library
 }
 
 // reason is the message of an error of opening a device.

@@ -4,6 +4,7 @@ package cuda
 
 /*
 #include <stdlib.h>
+#include "driver.h"
 #include "nvrtc.h"
 */
 import "C"
@@ -34,12 +35,12 @@ var options = []string{"--std=c++17", "--fmad=false", "--device-as-default-execu
 
 // compile makes an image of a source, for the GPU g. The name stands in messages of the compiler.
 func compile(g *GPU, name, text string, symbols []string) (*image, error) {
-	version, err := nvrtcVersion(name)
-	if err != nil {
-		return nil, err
+	compiler := findNVRTC()
+	if compiler.Missing != nil {
+		return nil, kernels.Errorf(ErrNoCompiler, "compile", "%s is not among the kernels of this build and must be compiled; %v", name, compiler.Missing)
 	}
 	target := "sm_" + itoa(10*g.Major+g.Minor)
-	key := cacheKey(version, target, fmt.Sprint(options), text, fmt.Sprint(includes()))
+	key := cacheKey(compiler.Version, target, fmt.Sprint(options), text, fmt.Sprint(includes()))
 	compiled.Lock()
 	defer compiled.Unlock()
 	if m := compiled.images[key]; m != nil {
@@ -51,6 +52,7 @@ func compile(g *GPU, name, text string, symbols []string) (*image, error) {
 	}
 	code := cache.get(key)
 	if code == nil {
+		var err error
 		if code, err = nvrtc(name+".cu", text, target); err != nil {
 			return nil, err
 		}
@@ -83,22 +85,39 @@ var includes = sync.OnceValue(func() (all []include) {
 	return all
 })
 
-// nvrtcVersion is the version of the compiler. The error says what must be compiled, and how to get NVRTC.
-func nvrtcVersion(name string) (string, error) {
+// Compilers describes NVRTC, which compiles users' expressions, and the driver's own compiler, which makes machine code of
+// PTX where a build has none for the GPU ([GPU.NeedsPTX]).
+func Compilers() (nvrtc, ptx Compiler) { return findNVRTC(), findPTXCompiler() }
+
+func findNVRTC() (c Compiler) {
 	var detail *C.char
-	if C.weft_nvrtc_open(&detail) == nil {
-		way := "install it (for example: pip install nvidia-cuda-nvrtc-cu12), or set WEFT_NVRTC to its path"
-		if os.Getenv("WEFT_NVRTC") != "" {
-			way = "WEFT_NVRTC names it"
-		}
-		return "", kernels.Errorf(ErrNoCompiler, "compile", "%s is not among the kernels of this build and must be compiled, and the library NVRTC cannot be opened (%s); %s",
-			name, C.GoString(detail), way)
-	}
+	c.Library = C.GoString(C.weft_nvrtc_open(&detail))
 	var major, minor C.int
-	if C.weft_nvrtc_version(&major, &minor) != 0 {
-		return "", kernels.Errorf(ErrNoCompiler, "compile", "NVRTC does not say its version")
+	switch {
+	case c.Library == "" && os.Getenv("WEFT_NVRTC") != "":
+		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "it cannot be opened (%s); WEFT_NVRTC names it", C.GoString(detail))
+	case c.Library == "":
+		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "it cannot be opened (%s); install it (for example: pip install nvidia-cuda-nvrtc-cu12) "+
+			"and set WEFT_NVRTC to the path of its libnvrtc.so.12", C.GoString(detail))
+	case C.weft_nvrtc_version(&major, &minor) != 0:
+		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "%s does not say its version", c.Library)
+	default:
+		c.Version = fmt.Sprintf("%d.%d", major, minor)
 	}
-	return fmt.Sprintf("%d.%d", major, minor), nil
+	return c
+}
+
+func findPTXCompiler() (c Compiler) {
+	var detail *C.char
+	c.Library = C.GoString(C.weft_ptx_compiler_open(&detail))
+	switch {
+	case c.Library == "":
+		c.Missing = kernels.Errorf(ErrNoCompiler, "PTX compiler", "it cannot be opened (%s); install the driver's complete package, "+
+			"and in a container let NVIDIA_DRIVER_CAPABILITIES have compute", C.GoString(detail))
+	case os.Getenv("CUDA_DISABLE_PTX_JIT") == "1":
+		c.Missing = kernels.Errorf(ErrNoCompiler, "PTX compiler", "it is switched off; unset CUDA_DISABLE_PTX_JIT")
+	}
+	return c
 }
 
 // nvrtc compiles a source to a cubin.

@@ -11,6 +11,7 @@ package cuda
 import "C"
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"runtime"
@@ -127,25 +128,31 @@ func queryGPU(ordinal, n int) (g GPU, err error) {
 		return g, err
 	}
 	g.Memory = int(memory)
+	var domain, bus, slot int
 	for _, a := range []struct {
 		to        *int
 		attribute cu.DeviceAttribute
 	}{
 		{&g.Major, cu.ComputeCapabilityMajor}, {&g.Minor, cu.ComputeCapabilityMinor}, {&g.SMs, cu.MultiprocessorCount},
 		{&g.ClockMHz, cu.ClockRate}, {&g.MemoryClockMHz, cu.MemoryClockRate}, {&g.MemoryBusBits, cu.GlobalMemoryBusWidth},
+		{&domain, cu.PciDomainID}, {&bus, cu.PciBusID}, {&slot, cu.PciDeviceID},
 	} {
 		if *a.to, err = dev.Attribute(a.attribute); err != nil {
 			return g, err
 		}
 	}
 	g.ClockMHz, g.MemoryClockMHz = g.ClockMHz/1000, g.MemoryClockMHz/1000
+	g.PCI = fmt.Sprintf("%04x:%02x:%02x.0", domain, bus, slot)
 	for peer := range n {
 		other, err := cu.GetDevice(peer)
 		if err != nil || peer == ordinal {
 			continue
 		}
 		if can, err := dev.CanAccessPeer(other); err == nil && can != 0 {
+			rank, err := dev.P2PAttribute(cu.PerformanceRank, other)
+			atomics, err2 := dev.P2PAttribute(cu.P2PNativeAomicSupported, other)
 			g.Peers = append(g.Peers, peer)
+			g.Links = append(g.Links, Link{err == nil && err2 == nil, rank, atomics != 0})
 		}
 	}
 	return g, nil

@@ -10,9 +10,11 @@
 //
 // The definitions are hidden: they serve this program alone and never stand in for the driver's in a library that
 // was itself linked with one.
+#define _GNU_SOURCE
 #include "driver.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +62,20 @@ static void open_driver(void) {
 weft_driver_state weft_driver_open(void) {
 	pthread_once(&once, open_driver);
 	return state;
+}
+
+const char *weft_ptx_compiler_open(const char **why) {
+	static char at[512];
+	void *compiler = dlopen("libnvidia-ptxjitcompiler.so.1", RTLD_NOW | RTLD_LOCAL);
+	struct link_map *found;
+	if (!compiler) {
+		*why = dlerror();
+		return 0;
+	}
+	if (!dlinfo(compiler, RTLD_DI_LINKMAP, &found))
+		snprintf(at, sizeof at, "%s", found->l_name);
+	dlclose(compiler);
+	return at;
 }
 
 // find returns the driver's function, or null and in *error the reason.

@@ -13,4 +13,8 @@ typedef struct {
 
 weft_driver_state weft_driver_open(void);
 
+// The path of the library by which the driver compiles PTX, or null and in *detail the reason. The driver opens it by
+// itself when it needs it.
+const char *weft_ptx_compiler_open(const char **detail);
+
 #endif

@@ -26,11 +26,34 @@ type GPU struct {
 	ClockMHz       int    // highest clock of the SMs
 	MemoryClockMHz int
 	MemoryBusBits  int
-	Peers          []int // ordinals of the GPUs whose memory it can reach directly
+	PCI            string // address, such as "0000:65:00.0"
+	Peers          []int  // ordinals of the GPUs whose memory it can reach directly
+	Links          []Link // to each of Peers
+}
+
+// Link is what the driver says of the way to another GPU's memory.
+type Link struct {
+	Known   bool // it says something
+	Rank    int  // of its speed among the links of the machine, 0 the fastest
+	Atomics bool // work across it, too: over NVLink they do, over PCIe they do not
+}
+
+// String is "rank 0, atomics as over NVLink".
+func (l Link) String() string {
+	switch {
+	case !l.Known:
+		return "the driver does not describe the link"
+	case l.Atomics:
+		return fmt.Sprintf("rank %d, atomics as over NVLink", l.Rank)
+	}
+	return fmt.Sprintf("rank %d, no atomics, as over PCIe", l.Rank)
 }
 
 // Oldest compute capability that Weft has kernels for.
 const oldestMajor, oldestMinor = 8, 0
+
+// The version of CUDA that the kernels are compiled by, which driver 550 was the first to support.
+const oldestCUDA = 12040
 
 // Capability is the compute capability, such as "9.0".
 func (g *GPU) Capability() string { return fmt.Sprintf("%d.%d", g.Major, g.Minor) }
@@ -67,10 +90,26 @@ func (g *GPU) Check() error {
 	return nil
 }
 
+// Compiler describes a library that compiles kernels on this machine.
+type Compiler struct {
+	Library, Version string
+	Missing          error // why it cannot be used, of kind [ErrNoCompiler], and the way out; nil if it can
+}
+
 // Driver describes the driver library.
 type Driver struct {
 	Library string // what was loaded
 	Version int    // of CUDA that it supports: 1000*major + 10*minor
+}
+
+// Check tells what an old driver lacks, and the way out; nil if it is new enough.
+func (d Driver) Check() error {
+	if d.Version > 0 && d.Version < oldestCUDA {
+		return kernels.Errorf(kernels.ErrDevice, "open",
+			"%v is older than CUDA %d.%d of driver 550, for which kernels are compiled; install NVIDIA driver 550 or newer (a container takes the host's)",
+			d, oldestCUDA/1000, oldestCUDA%1000/10)
+	}
+	return nil
 }
 
 // String is the library and the version: "libcuda.so.1, CUDA 13.0".

@@ -137,13 +137,7 @@ func coverage(some []*image) string {
 
 // Kernels says which kernels of this build fit the GPU.
 func (g *GPU) Kernels() string {
-	all := shipped()
-	fit := map[string]int{} // symbols of each target
-	for _, some := range all.bySymbol {
-		if best := fitting(some, g); len(best) > 0 {
-			fit[best[0].target]++
-		}
-	}
+	all, fit := shipped(), g.fit()
 	switch {
 	case len(all.all) == 0:
 		return "none in this build"
@@ -155,6 +149,27 @@ func (g *GPU) Kernels() string {
 		parts = append(parts, itoa(fit[target])+" for "+target)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// NeedsPTX tells whether the driver must compile kernels of this build for the GPU.
+func (g *GPU) NeedsPTX() bool {
+	for target := range g.fit() {
+		if strings.HasPrefix(target, "compute_") {
+			return true
+		}
+	}
+	return false
+}
+
+// fit counts the kernels of this build that are for the GPU, by target.
+func (g *GPU) fit() map[string]int {
+	fit := map[string]int{}
+	for _, some := range shipped().bySymbol {
+		if best := fitting(some, g); len(best) > 0 {
+			fit[best[0].target]++
+		}
+	}
+	return fit
 }
 
 // function is an entry point on a device.

@@ -22,3 +22,9 @@ func Devices() ([]GPU, Driver, error) {
 
 // Kernels says which kernels of this build fit the GPU.
 func (g *GPU) Kernels() string { return "none in this build" }
+
+// NeedsPTX tells whether the driver must compile kernels of this build for the GPU.
+func (g *GPU) NeedsPTX() bool { return false }
+
+// Compilers describes NVRTC and the driver's own compiler, which this build does not look for.
+func Compilers() (nvrtc, ptx Compiler) { return }

@@ -4,9 +4,11 @@
 //
 //   1. $WEFT_NVRTC, if set, and nothing else;
 //   2. libnvrtc.so.12, libnvrtc.so.13, as the dynamic loader finds them.
+#define _GNU_SOURCE
 #include "nvrtc.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +33,9 @@ static char path[512], detail[512];
 
 static void *try(const char *name) {
 	void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	struct link_map *found;
 	if (library)
-		snprintf(path, sizeof path, "%s", name);
+		snprintf(path, sizeof path, "%s", dlinfo(library, RTLD_DI_LINKMAP, &found) ? name : found->l_name);
 	else if (!detail[0])
 		snprintf(detail, sizeof detail, "%s", dlerror());
 	return library;

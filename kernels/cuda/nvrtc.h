@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-// The library that was opened, or null and in *detail the reason. The first call decides.
+// The path of the library that was opened, or null and in *detail the reason. The first call decides.
 const char *weft_nvrtc_open(const char **detail);
 
 // The version of the library that was opened, which must be. The result is 0 for success.

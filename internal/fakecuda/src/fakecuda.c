@@ -8,6 +8,8 @@
 //   devices=N        number of GPUs (default 1)
 //   capability=NN    compute capability (default 90)
 //   apart=1          the GPUs do not reach each other's memory
+//   pcie=1           they do so by a slow way without atomics
+//   driver=NNNNN     version of CUDA that the driver supports, 1000*major + 10*minor (default 13000)
 //   memory=BYTES     device memory of each GPU (default 1 GiB)
 //   leaks=1          end the process when a working context is destroyed that still has memory, streams or events
 //   hang=FUNCTION    calls of FUNCTION never return
@@ -326,7 +328,7 @@ CUresult cuInit(unsigned int flags) {
 }
 
 CUresult cuDriverGetVersion(int *version) {
-	*version = 13000;
+	*version = (int)number("driver", 13000);
 	return CUDA_SUCCESS;
 }
 
@@ -355,7 +357,6 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device) {
 }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
-	(void)device;
 	int capability = (int)number("capability", 90);
 	switch (attribute) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability / 10; break;
@@ -364,6 +365,23 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 1980000; break;
 	case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = 3201000; break;
 	case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = 6144; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: *value = 1; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 0xf0 + device; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: *value = 2; break;
+	default: *value = 0;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device, CUdevice peer) {
+	(void)device, (void)peer;
+	CUresult rc = injected("cuDeviceGetP2PAttribute");
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	int pcie = (int)number("pcie", 0);
+	switch (attribute) {
+	case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK: *value = pcie; break;
+	case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: *value = !pcie; break;
 	default: *value = 0;
 	}
 	return CUDA_SUCCESS;
