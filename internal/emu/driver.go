@@ -153,6 +153,9 @@ func (d *Driver) fault(name string, code int) error {
 	return &Error{name, code, text}
 }
 
+// Emulated tells whether the library is the emulator, whose settings can be changed.
+func (d *Driver) Emulated() bool { return d.symbol("emu_set") != nil }
+
 // Set changes a setting of the emulator; README.md lists them.
 func (d *Driver) Set(name, value string) error { return d.Call("emu_set", name, value) }
 
