@@ -8,7 +8,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +25,7 @@ import (
 type step struct {
 	name, what string
 	run        func(c *check)
+	share      float64 // of the time for all steps, that earlier ones leave to this one
 }
 
 var steps = []step{
@@ -33,13 +33,26 @@ var steps = []step{
 		c.do("nvidia-smi", 20*time.Second, "nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,power.limit,memory.total,compute_cap", "--format=csv,noheader")
 		c.do("info", 60*time.Second, c.file("weft"), "info")
 		c.do("doctor", 2*time.Minute, c.file("weft"), "doctor")
-	}},
+		c.do("startup", time.Minute, os.Args[0], "-speed", "startup")
+		cache, err := os.MkdirTemp("", "jit")
+		if err != nil {
+			c.note("startup of PTX", err.Error())
+			return
+		}
+		defer os.RemoveAll(cache)
+		for _, name := range []string{"cold", "warm"} { // the driver compiles PTX, and keeps what it made
+			c.do("startup of PTX "+name, time.Minute, "env", "CUDA_FORCE_PTX_JIT=1", "CUDA_CACHE_PATH="+cache, os.Args[0], "-speed", "startup")
+		}
+	}, 0},
 	{"primitives", "every primitive and scalar instruction against its definition, bit for bit", func(c *check) {
 		c.tests("emu.test", "^TestPrimitive", time.Minute)
-	}},
+	}, 0},
+	{"kernels", "the backend, and kernels with random shapes and layouts, against the CPU", func(c *check) {
+		c.tests("cuda.test", ".", time.Minute)
+	}, 0},
 	{"operations", "every operation and whole models against the CPU", func(c *check) {
 		c.tests("ops.test", ".", 2*time.Minute)
-	}},
+	}, 0},
 	{"hash", "training ends with the CPU's hash", func(c *check) {
 		for _, p := range [][]string{{"mlp", "-epochs", "5", "-hash"}, {"chargpt", "-steps", "100", "-hash"}} {
 			cpu := c.train(p[0]+" cpu", "cpu", 3*time.Minute, p...)
@@ -48,24 +61,24 @@ var steps = []step{
 				c.note(p[0]+" hash", fmt.Sprintf("the CPU ends with %q, the GPU with %q", cpu.hash(), gpu.hash()))
 			}
 		}
-	}},
+	}, 0},
 	{"speed", "operations against the measured copy, products and attention in TFLOP/s, costs of the driver", func(c *check) {
 		for _, family := range families {
 			c.do("speed "+family.name, 90*time.Second, os.Args[0], "-speed", family.name, fmt.Sprint("-small=", c.small))
 		}
-	}},
+	}, 0},
 	{"vendor", "the same by PyTorch, where there is one", func(c *check) {
 		if _, err := exec.LookPath("python3"); err != nil {
 			c.note("vendor", "python3 is missing")
 			return
 		}
 		c.do("pytorch", 5*time.Minute, "python3", c.file("gpu-peer.py"))
-	}},
+	}, 0.25},
 	{"training", "tokens a second and loss curves in float32, bfloat16 and float16", func(c *check) {
 		for _, amp := range []string{"", "bf16", "fp16"} {
 			c.train("chargpt "+amp, "cuda", 2*time.Minute, "chargpt", "-steps", "400", "-amp", amp)
 		}
-	}},
+	}, 0},
 }
 
 func main() {
@@ -101,7 +114,8 @@ type check struct {
 	out    string
 	log    *os.File
 	step   string
-	end    time.Time
+	end    time.Time // of the step
+	gpu    *gpu      // when it began
 	small  bool
 	failed int
 }
@@ -120,7 +134,7 @@ func run(out string, limit time.Duration, small bool, names []string) error {
 		return err
 	}
 	defer log.Close()
-	c := &check{folder: filepath.Dir(self), out: out, log: log, end: time.Now().Add(limit), small: small}
+	c := &check{folder: filepath.Dir(self), out: out, log: log, small: small}
 	os.Setenv("WEFT_EMU_IMAGES", c.file("texts"))
 	if os.Getenv("WEFT_CUDA_DRIVER") == "" {
 		os.Setenv("WEFT_CUDA_DRIVER", "libcuda.so.1")
@@ -131,17 +145,55 @@ func run(out string, limit time.Duration, small bool, names []string) error {
 			return fmt.Errorf("there is no step %q; -list shows them", name)
 		}
 	}
-	for _, s := range steps {
-		if len(names) > 0 && !slices.Contains(names, s.name) {
-			continue
-		}
-		c.step = s.name
+	chosen := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return len(names) > 0 && !slices.Contains(names, s.name) })
+	start := time.Now()
+	for i, s := range chosen {
+		c.step, c.gpu, c.end = s.name, query(), start.Add(ends(chosen, limit)[i])
 		s.run(c)
 	}
 	if c.failed > 0 {
 		return fmt.Errorf("%d of the processes failed; see %s", c.failed, log.Name())
 	}
 	return nil
+}
+
+// ends are when steps must end: before the shares of those that follow.
+func ends(of []step, limit time.Duration) []time.Duration {
+	all := make([]time.Duration, len(of))
+	end := limit
+	for i := len(of) - 1; i >= 0; i-- {
+		all[i] = end
+		end -= time.Duration(of[i].share * float64(limit))
+	}
+	return all
+}
+
+// gpu is the state of the first GPU, beside which figures stand.
+type gpu struct {
+	SM          float64 `json:"sm_mhz"`
+	Memory      float64 `json:"memory_mhz"`
+	PowerLimit  float64 `json:"power_limit_w"`
+	Power       float64 `json:"power_w"`
+	Temperature float64 `json:"temperature_c"`
+}
+
+// query asks nvidia-smi; nil where there is none, as on the emulator.
+func query() *gpu {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nvidia-smi", "--id=0", "--query-gpu=clocks.sm,clocks.mem,power.limit,power.draw,temperature.gpu", "--format=csv,noheader,nounits")
+	cmd.WaitDelay = time.Second
+	line, err := cmd.Output()
+	if err != nil {
+		return nil
+	}
+	g := new(gpu)
+	for i, word := range strings.Split(string(line), ",") {
+		if to := []*float64{&g.SM, &g.Memory, &g.PowerLimit, &g.Power, &g.Temperature}; i < len(to) {
+			fmt.Sscan(word, to[i]) // 0 where the GPU does not say
+		}
+	}
+	return g
 }
 
 // file is a file of the bundle.
@@ -166,10 +218,12 @@ type result struct {
 	Step    string          `json:"step"`
 	Name    string          `json:"name"`
 	OK      bool            `json:"ok"`
+	Skipped bool            `json:"skipped,omitempty"` // a test that cannot run here; the output says why
 	Timeout bool            `json:"timeout,omitempty"`
 	Seconds float64         `json:"seconds"`
 	Output  string          `json:"output,omitempty"` // the end of what the process printed
 	Values  json.RawMessage `json:"values,omitempty"` // its last line, if that is JSON
+	GPU     *gpu            `json:"gpu"`              // three seconds into the process, or when the step began
 }
 
 // hash is that of the weights, which ends a training.
@@ -183,28 +237,33 @@ func (r result) hash() string {
 func (c *check) do(name string, limit time.Duration, program string, args ...string) result {
 	left := time.Until(c.end)
 	if left <= 0 {
-		return c.note(name, "not run: the time for all steps is over")
+		return c.note(name, "not run: the time for this step is over")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(limit, left))
 	defer cancel()
+	whole := filepath.Join(c.out, strings.ReplaceAll(c.step+" "+name, " ", "-")+".txt")
+	file, err := os.Create(whole)
+	if err != nil {
+		return c.note(name, err.Error())
+	}
+	defer file.Close()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.WaitDelay = 5 * time.Second // a process stuck in the driver may not die
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	start := time.Now()
-	err := cmd.Run()
-	r := result{Step: c.step, Name: name, OK: err == nil, Timeout: ctx.Err() != nil, Seconds: time.Since(start).Seconds()}
-	text := strings.TrimSpace(output.String())
+	cmd.Stdout, cmd.Stderr = file, file
+	start, state := time.Now(), c.gpu
+	err = wait(ctx, cmd, func() { state = query() })
+	r := result{Step: c.step, Name: name, OK: err == nil, Timeout: ctx.Err() != nil, Seconds: time.Since(start).Seconds(), GPU: state}
+	output, unread := os.ReadFile(whole)
+	text := strings.TrimSpace(string(output))
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		text += "\n" + err.Error()
+	}
+	if unread != nil {
+		text += "\n" + unread.Error()
 	}
 	if last := text[strings.LastIndexByte(text, '\n')+1:]; json.Valid([]byte(last)) && strings.HasPrefix(last, "{") {
 		r.Values = json.RawMessage(last)
 	}
-	whole := filepath.Join(c.out, strings.ReplaceAll(c.step+" "+name, " ", "-")+".txt")
-	if err := os.WriteFile(whole, output.Bytes(), 0o666); err != nil {
-		text += "\n" + err.Error()
-	}
+	r.Skipped = r.OK && strings.Contains(text, "--- SKIP: "+name+" ")
 	if len(text) > 4000 {
 		text = text[len(text)-4000:]
 	}
@@ -212,9 +271,37 @@ func (c *check) do(name string, limit time.Duration, program string, args ...str
 	return c.write(r)
 }
 
+// wait runs a process, and calls a function three seconds after its start if it still runs then. A process that is stuck in
+// the driver does not even die when it is killed: nobody waits for it longer than another five seconds.
+func wait(ctx context.Context, cmd *exec.Cmd, during func()) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	case <-time.After(3 * time.Second):
+		during()
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(5 * time.Second):
+		return errors.New("the process does not die")
+	}
+}
+
 // note records what could not be done, which counts as a failure.
 func (c *check) note(name, why string) result {
-	return c.write(result{Step: c.step, Name: name, Output: why})
+	return c.write(result{Step: c.step, Name: name, Output: why, GPU: c.gpu})
 }
 
 // write writes the line, and for people another one, with the last words of a process that failed.
@@ -230,8 +317,11 @@ func (c *check) write(r result) result {
 		c.failed++
 		word, why = "FAILED", ": "+r.Output[strings.LastIndexByte(r.Output, '\n')+1:]
 	}
-	if r.Timeout {
+	switch {
+	case r.Timeout:
 		word = "TIME  "
+	case r.Skipped:
+		word = "SKIP  "
 	}
 	fmt.Printf("%s %6.1f s  %s: %s%s\n", word, r.Seconds, r.Step, r.Name, why)
 	return r

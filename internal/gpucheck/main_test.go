@@ -28,7 +28,7 @@ func TestResults(t *testing.T) {
 	c.do("hangs", 50*time.Millisecond, "/bin/sh", "-c", "exec sleep 60")
 	c.do("missing", time.Minute, filepath.Join(folder, "none"))
 	list := filepath.Join(folder, "some.test")
-	if err := os.WriteFile(list, []byte("#!/bin/sh\ncase $1 in -test.list) echo TestA; echo TestB; echo BenchmarkC;; *) test $2 = '^TestA$';; esac\n"), 0o777); err != nil {
+	if err := os.WriteFile(list, []byte("#!/bin/sh\ncase $1 in -test.list) echo TestA; echo TestB; echo TestC; echo BenchmarkC;; *) echo '--- SKIP: TestC (0.00s)'; test $2 = '^TestC$' || test $2 = '^TestA$';; esac\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	c.tests("some.test", ".", time.Minute)
@@ -36,12 +36,12 @@ func TestResults(t *testing.T) {
 	c.do("late", time.Minute, "/bin/sh", "-c", "true")
 
 	want := []struct {
-		name        string
-		ok, timeout bool
-		output      string
+		name                 string
+		ok, timeout, skipped bool
+		output               string
 	}{
-		{"good", true, false, "words"}, {"bad", false, false, "no"}, {"hangs", false, true, ""}, {"missing", false, false, "no such file"},
-		{"TestA", true, false, ""}, {"TestB", false, false, ""}, {"late", false, false, "time for all steps"},
+		{"good", true, false, false, "words"}, {"bad", false, false, false, "no"}, {"hangs", false, true, false, ""}, {"missing", false, false, false, "no such file"},
+		{"TestA", true, false, false, ""}, {"TestB", false, false, false, ""}, {"TestC", true, false, true, ""}, {"late", false, false, false, "time for this step"},
 	}
 	f, err := os.Open(log.Name())
 	if err != nil {
@@ -57,7 +57,7 @@ func TestResults(t *testing.T) {
 		if i >= len(want) {
 			t.Fatalf("one line too many: %+v", r)
 		}
-		if w := want[i]; r.Name != w.name || r.OK != w.ok || r.Timeout != w.timeout || !strings.Contains(r.Output, w.output) || r.Step != "s" {
+		if w := want[i]; r.Name != w.name || r.OK != w.ok || r.Timeout != w.timeout || r.Skipped != w.skipped || !strings.Contains(r.Output, w.output) || r.Step != "s" {
 			t.Errorf("line %d is %+v, want %+v", i, r, w)
 		}
 		if i == 0 && string(r.Values) != `{"GB/s":3}` {
@@ -94,6 +94,41 @@ func TestHash(t *testing.T) {
 	}
 	if c.failed != 1 || !strings.Contains(string(text), `"chargpt hash","ok":false,"seconds":0,"output":"the CPU ends with \"cpu\", the GPU with \"cuda\""`) {
 		t.Errorf("%d failed\n%s", c.failed, text)
+	}
+}
+
+// What comes before the vendor's figures leaves them their time, however long it hangs.
+func TestEnds(t *testing.T) {
+	all := ends([]step{{name: "a"}, {name: "b", share: 0.25}, {name: "c"}, {name: "d", share: 0.5}}, 80*time.Second)
+	if want := []time.Duration{20 * time.Second, 40 * time.Second, 40 * time.Second, 80 * time.Second}; !slices.Equal(all, want) {
+		t.Errorf("steps end at %v, want %v", all, want)
+	}
+	for i, end := range ends(steps, 9*time.Minute) {
+		before := time.Duration(0)
+		if i > 0 {
+			before = ends(steps, 9*time.Minute)[i-1]
+		}
+		if steps[i].name == "vendor" && end-before < 2*time.Minute {
+			t.Errorf("the vendor's figures have %v", end-before)
+		}
+	}
+}
+
+// The state of the GPU comes from nvidia-smi, and is null without one.
+func TestQuery(t *testing.T) {
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("no /bin/sh")
+	}
+	folder := t.TempDir()
+	t.Setenv("PATH", folder)
+	if g := query(); g != nil {
+		t.Errorf("without nvidia-smi: %+v", g)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "nvidia-smi"), []byte("#!/bin/sh\necho '1980, 2619, 700.00, [N/A], 41'\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if g := query(); g == nil || *g != (gpu{1980, 2619, 700, 0, 41}) {
+		t.Errorf("%+v", g)
 	}
 }
 

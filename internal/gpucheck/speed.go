@@ -30,7 +30,7 @@ type family struct {
 
 var families = []family{
 	{"pointwise", pointwiseLines}, {"rows", rowLines}, {"reductions", reductionLines},
-	{"matmul", matmulLines}, {"attention", attentionLines}, {"optimizer", nil}, {"launch", nil},
+	{"matmul", matmulLines}, {"attention", attentionLines}, {"optimizer", nil}, {"launch", nil}, {"startup", nil},
 }
 
 func float(dt tensor.DType, shape ...int) func() []*tensor.Tensor {
@@ -138,11 +138,13 @@ func measure(name, device string, small bool) error {
 	if i < 0 {
 		return fmt.Errorf("there is no family %q", name)
 	}
+	start := time.Now()
 	dev, err := tensor.Open(device, tensor.Seed(1))
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
+	opened := time.Since(start)
 	n, times := 1<<26, 20
 	if small {
 		n, times = 1<<12, 2
@@ -153,6 +155,9 @@ func measure(name, device string, small bool) error {
 		err = optimizer(dev, n, times, values)
 	case "launch":
 		err = launches(dev, values)
+	case "startup":
+		values["open"] = map[string]any{"us": 1e6 * opened.Seconds()}
+		err = first(dev, values)
 	default:
 		err = timeLines(dev, families[i].lines(n), n, times, values)
 	}
@@ -289,4 +294,29 @@ func launches(dev *tensor.Device, values map[string]any) error {
 	t, err := seconds(dev, 1000, func(s *tensor.Scope) { s.With(func() { s.In(kept).Neg() }, tensor.NoGrad) })
 	values["launch"] = map[string]any{"us": 1e6 * t}
 	return err
+}
+
+// first times the first launch of kernels in this process, with the loading of their images.
+func first(dev *tensor.Device, values map[string]any) error {
+	return dev.Eval(func(s *tensor.Scope) error {
+		x := s.Full(1, tensor.Float32, 32, 32)
+		if err := dev.Synchronize(); err != nil {
+			return err
+		}
+		for _, l := range []struct {
+			name string
+			call func() *tensor.Tensor
+		}{
+			{"add", func() *tensor.Tensor { return x.Add(x) }}, {"softmax", func() *tensor.Tensor { return x.Softmax(-1) }},
+			{"matmul", func() *tensor.Tensor { return x.MatMul(x) }}, {"softmax again", func() *tensor.Tensor { return x.Softmax(-1) }},
+		} {
+			start := time.Now()
+			l.call()
+			if err := dev.Synchronize(); err != nil {
+				return err
+			}
+			values["first "+l.name] = map[string]any{"us": 1e6 * time.Since(start).Seconds()}
+		}
+		return nil
+	})
 }
