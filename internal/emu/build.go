@@ -19,8 +19,13 @@ const (
 	Checked Flavour = "check"
 )
 
-// libraries are the driver libraries of the builds.
-var libraries = map[Flavour]string{Plain: "libcuda_emu.so", Checked: "libcuda_emu_check.so"}
+// Libraries are the names of the files that stand for the driver and for NVRTC.
+func (f Flavour) Libraries() (driver, nvrtc string) {
+	if f == Checked {
+		return "libcuda_emu_check.so", "libnvrtc_emu_check.so"
+	}
+	return "libcuda_emu.so", "libnvrtc_emu.so"
+}
 
 // ErrNoCompiler tells that the emulator cannot be built here.
 var ErrNoCompiler = errors.New("emu: the emulator needs g++ and make, and an x86-64 processor with AVX2")
@@ -33,7 +38,8 @@ func Build(f Flavour) (string, error) {
 	if out, err := exec.Command("make", "-s", "-j2", "-C", folder(), string(f)).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("emu: make: %w\n%s", err, out)
 	}
-	return filepath.Join(output(), libraries[f]), nil
+	driver, _ := f.Libraries()
+	return filepath.Join(output(), driver), nil
 }
 
 // Use builds the emulator and makes it the driver and the compiler of this process, unless the environment names a driver.
@@ -45,8 +51,9 @@ func Use(f Flavour) error {
 	if err != nil {
 		return err
 	}
+	_, nvrtc := f.Libraries()
 	os.Setenv("WEFT_CUDA_DRIVER", driver)
-	os.Setenv("WEFT_NVRTC", strings.Replace(driver, "libcuda_emu", "libnvrtc_emu", 1))
+	os.Setenv("WEFT_NVRTC", filepath.Join(output(), nvrtc))
 	return nil
 }
 
@@ -96,7 +103,7 @@ func Variant(f Flavour, dir string, kernels []string, options ...string) error {
 			}
 		}
 	}
-	library := libraries[f]
+	library, _ := f.Libraries()
 	link := append([]string{"-shared", "-Wl,-soname," + library, "-Wl,-Bsymbolic", "-o", filepath.Join(dir, library)}, objects...)
 	if out, err := exec.Command("g++", append(link, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("emu: %s: %w\n%s", library, err, out)

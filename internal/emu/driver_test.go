@@ -312,7 +312,8 @@ func TestNVRTC(t *testing.T) {
 	d := fresh(t, plain)
 	path, err := Build(Plain)
 	must(t, err)
-	n, err := Load(filepath.Join(filepath.Dir(path), "libnvrtc_emu.so"))
+	_, nvrtc := Plain.Libraries()
+	n, err := Load(filepath.Join(filepath.Dir(path), nvrtc))
 	must(t, err)
 	compile := func(text string, header ...string) ([]byte, string, error) {
 		program, size := new(uintptr), new(uint64)

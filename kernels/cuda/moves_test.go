@@ -78,6 +78,18 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// TestTranspose: copies between random orders of the axes, of matrices that end inside tiles.
+func TestTranspose(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(21)
+	for range cases(60) {
+		d := oneOf(r, kernels.DTypes()...)
+		s := []int{1 + r.IntN(3), 1 + r.IntN(90), 1 + r.IntN(90)}
+		r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("cat", cpu.Cat), Ints: []int{0}}, []value{r.operand(d, 200, s...)}, []value{r.result(d, s...)})
+	}
+}
+
 // TestPadEveryAxis: as many axes as there may be.
 func TestPadEveryAxis(t *testing.T) {
 	b := kernelDevice(t)

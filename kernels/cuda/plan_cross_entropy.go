@@ -34,7 +34,7 @@ func (c *call) targets(l *kernels.Launch, classes int) {
 
 // countTargets launches the count of rows that matter.
 func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) error {
-	if err := c.start("cross_entropy_count", dim{1, 1, 1}, 32); err != nil {
+	if err := c.start("cross_entropy_count", dim{1, 1, 1}, countThreads); err != nil {
 		return err
 	}
 	arg(c, to)
@@ -42,6 +42,8 @@ func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) er
 	arg(c, uint64(count))
 	return nil
 }
+
+const countThreads = 1024 // kCountThreads of cross_entropy.cu
 
 // countBytes is the room for a count, so that what follows is aligned.
 const countBytes = 256
@@ -100,7 +102,7 @@ func (c *call) sumOf(y result, x uint64, number kernels.DType, n int, room uint6
 	if n == 0 {
 		return c.fill(y, 0, 1)
 	}
-	folds := (n + foldBlock - 1) / foldBlock
+	folds := ceilDiv(n, foldBlock)
 	to := y
 	if folds > 1 {
 		to = result{to: room, dtype: uint64(number)}

@@ -33,7 +33,7 @@ func (z *attention) flashes(d kernels.DType, operands ...*heads) bool {
 // startFlash begins a launch of blocks for `most` rows or keys of n each. Their shared memory has `rows` rows of an
 // operand.
 func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, rows int) error {
-	blocks := int(z.count) * ((int(n) + most - 1) / most)
+	blocks := int(z.count) * ceilDiv(int(n), most)
 	if blocks == 0 {
 		return nil
 	}

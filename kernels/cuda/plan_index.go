@@ -107,7 +107,7 @@ func planIndexAdd(c *call, l *kernels.Launch) error {
 	}
 	n, rank := l.In[1].Len(), len(l.In[1].Shape)
 	columns, width := added.Len()/n, kernels.Count(y.Shape[axis+1:])
-	warps := n * ((columns + addColumns - 1) / addColumns)
+	warps := n * ceilDiv(columns, addColumns)
 	if err := c.start("index_add_"+suffixes[y.DType], blocks(warps, addWarps), 32*addWarps); err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (c *call) products(symbol string, tile int, threads uint32, p *product, bat
 
 // tiles is the number of tiles of one product.
 func (p *product) tiles(size int) int {
-	return (int(p.m) + size - 1) / size * ((int(p.n) + size - 1) / size)
+	return ceilDiv(int(p.m), size) * ceilDiv(int(p.n), size)
 }
 
 // productsOf describes the products of two operands with the result y.

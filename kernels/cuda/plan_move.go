@@ -23,7 +23,11 @@ func init() {
 	plans["triu"] = planTriangle(1)
 }
 
-const moveThreads = 256
+const (
+	moveThreads    = 256
+	transposeTile  = 32 // rows and columns: kTile of copy.cu
+	transposeLeast = 8  // rows and columns: of less, a tile would be almost empty
+)
 
 // sized is the symbol of a kernel for elements of n bytes.
 func sized(family string, n int) string { return family + "_b" + itoa(n) }
@@ -44,6 +48,9 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	}
 	var s space
 	s.collapse([]kernels.Arg{*to, *from}, to.Shape)
+	if row, column := s.adjacent(0), s.adjacent(1); row >= 0 && column >= 0 && row != column && min(s.shape[row], s.shape[column]) >= transposeLeast {
+		return c.transpose(to, from, &s, row, column)
+	}
 	small, family := s.small(), "copy64"
 	if small {
 		family = "copy"
@@ -59,6 +66,30 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	} else {
 		s.shape64(c)
 	}
+	return nil
+}
+
+// transpose copies matrices by tiles: the elements of a row, along one axis of s, lie side by side in `to`, those of a
+// column in `from`.
+func (c *call) transpose(to, from *kernels.Arg, s *space, row, column int) error {
+	columns, rows := s.shape[row], s.shape[column]
+	toStep, fromStep := s.strides[0][column], s.strides[1][row]
+	s.drop(max(row, column))
+	s.drop(min(row, column))
+	matrices := s.n / (rows * columns)
+	tiles := matrices * ceilDiv(rows, transposeTile) * ceilDiv(columns, transposeTile)
+	if tiles > math.MaxInt32 {
+		return kernels.Errorf(kernels.ErrDevice, c.op, "%d elements are too many for one launch", s.n)
+	}
+	if err := c.start(sized("transpose", to.DType.Size()), dim{uint32(tiles), 1, 1}, moveThreads); err != nil {
+		return err
+	}
+	c.pointer(to)
+	c.pointer(from)
+	for _, n := range [4]int{rows, columns, toStep, fromStep} {
+		arg(c, uint64(n))
+	}
+	s.shape64(c)
 	return nil
 }
 

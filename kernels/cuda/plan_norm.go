@@ -22,48 +22,74 @@ func planNorm(c *call, l *kernels.Launch) error {
 	if err := c.startRows("norm", x.DType, count, n); err != nil {
 		return err
 	}
-	mean := uint64(0)
-	if len(l.Out) == 3 {
+	mean, parameters := uint64(0), [2]*kernels.Arg{}
+	if layer := len(l.Out) == 3; layer {
 		mean = c.address(&l.Out[1])
+	}
+	for k := range l.In[1:] {
+		parameters[k] = &l.In[1+k]
 	}
 	arg(c, c.address(&l.Out[0]))
 	arg(c, mean)
 	arg(c, c.address(&l.Out[len(l.Out)-1]))
 	c.rows(x, axes)
-	c.parameter(l, 1)
-	c.parameter(l, 2)
+	c.parameter(parameters[0])
+	c.parameter(parameters[1])
 	arg(c, uint64(count))
 	arg(c, uint32(n))
 	arg(c, l.Floats[0])
 	return nil
 }
 
-// parameter appends operand k as one row; none if it is missing.
-func (c *call) parameter(l *kernels.Launch, k int) {
-	if k >= len(l.In) {
+// parameter appends an operand as one row; none if it is missing.
+func (c *call) parameter(a *kernels.Arg) {
+	if a == nil {
 		structure(c, &rows{})
 		return
 	}
-	c.rows(&l.In[k], lastAxes(&l.In[k], len(l.In[k].Shape)))
+	c.rows(a, lastAxes(a, len(a.Shape)))
 }
 
-// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. The
-// operands are g, x, mean (for layer norm), rstd and, if present, weight.
-func planNormGrad(c *call, l *kernels.Launch) error {
-	x := &l.In[1]
-	axes := lastAxes(x, l.Ints[0])
-	count, n := extent(x, axes)
-	rstd := 2
-	if len(l.Ints) == 4 {
-		rstd = 3
+// normOperands are the operands of a norm's gradient; RMS norm has no mean, and weight may be missing.
+type normOperands struct{ g, x, mean, rstd, weight *kernels.Arg }
+
+func normOperandsOf(l *kernels.Launch) normOperands {
+	o := normOperands{g: &l.In[0], x: &l.In[1]}
+	rest := l.In[2:]
+	if layer := len(l.Ints) == 4; layer { // x, weight and bias may have gradients
+		o.mean, rest = &rest[0], rest[1:]
 	}
+	o.rstd = &rest[0]
+	if len(rest) > 1 {
+		o.weight = &rest[1]
+	}
+	return o
+}
+
+// normRows appends g, x, mean and rstd.
+func (c *call) normRows(o *normOperands, axes []int) {
+	c.rows(o.g, axes)
+	c.rows(o.x, axes)
+	if o.mean != nil {
+		c.rows(o.mean, nil)
+	} else {
+		structure(c, &rows{})
+	}
+	c.rows(o.rstd, nil)
+}
+
+// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias.
+func planNormGrad(c *call, l *kernels.Launch) error {
+	o := normOperandsOf(l)
+	axes := lastAxes(o.x, l.Ints[0])
+	count, n := extent(o.x, axes)
 	if l.Ints[1] == 1 && count*n > 0 {
-		if err := c.startRows("norm_grad", x.DType, count, n); err != nil {
+		if err := c.startRows("norm_grad", o.x.DType, count, n); err != nil {
 			return err
 		}
 		c.pointer(&l.Out[0])
-		c.normOperands(l, axes, rstd)
-		c.parameter(l, rstd+1)
+		c.normRows(&o, axes)
+		c.parameter(o.weight)
 		arg(c, uint64(count))
 		arg(c, uint32(n))
 	}
@@ -76,23 +102,11 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 	if n == 0 || wanted == [2]result{} {
 		return nil
 	}
-	return c.normParameters(l, axes, rstd, count, n, wanted)
-}
-
-// normOperands appends g, x, mean and rstd.
-func (c *call) normOperands(l *kernels.Launch, axes []int, rstd int) {
-	c.rows(&l.In[0], axes)
-	c.rows(&l.In[1], axes)
-	if rstd == 3 {
-		c.rows(&l.In[2], nil)
-	} else {
-		structure(c, &rows{})
-	}
-	c.rows(&l.In[rstd], nil)
+	return c.normParameters(&o, axes, count, n, wanted)
 }
 
 // normParameters computes dweight and dbias where they are wanted.
-func (c *call) normParameters(l *kernels.Launch, axes []int, rstd, count, n int, wanted [2]result) error {
+func (c *call) normParameters(o *normOperands, axes []int, count, n int, wanted [2]result) error {
 	if count == 0 {
 		for _, y := range wanted {
 			if y.to != 0 {
@@ -103,11 +117,11 @@ func (c *call) normParameters(l *kernels.Launch, axes []int, rstd, count, n int,
 		}
 		return nil
 	}
-	folds := (count + foldBlock - 1) / foldBlock
+	folds := ceilDiv(count, foldBlock)
 	if folds > maxGridOther {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "%d rows; kernels on %s take %d", count, c.b.Name(), maxGridOther*foldBlock)
 	}
-	number := numberOf(l.In[1].DType)
+	number := numberOf(o.x.DType)
 	to := wanted
 	if folds > 1 {
 		size := partialBytes(number, n, count)
@@ -121,13 +135,13 @@ func (c *call) normParameters(l *kernels.Launch, axes []int, rstd, count, n int,
 			}
 		}
 	}
-	symbol := "norm_parameters_" + reader(l.In[1].DType)
-	if err := c.start(symbol, dim{uint32((n + foldColumns - 1) / foldColumns), uint32(folds), 1}, foldThreads); err != nil {
+	symbol := "norm_parameters_" + reader(o.x.DType)
+	if err := c.start(symbol, dim{uint32(ceilDiv(n, foldColumns)), uint32(folds), 1}, foldThreads); err != nil {
 		return err
 	}
 	structure(c, &to[0])
 	structure(c, &to[1])
-	c.normOperands(l, axes, rstd)
+	c.normRows(o, axes)
 	arg(c, uint64(count))
 	arg(c, uint32(n))
 	if folds == 1 {

@@ -5,6 +5,7 @@ package cuda
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/src"
@@ -97,12 +98,15 @@ func planPointwise(c *call, l *kernels.Launch) error {
 			return err
 		}
 	}
+	var s space
+	s.collapse(l.In, l.Out[0].Shape)
+	if l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType && !s.flat(0) {
+		return c.relayout(&l.Out[0], &l.In[0])
+	}
 	f, err := c.b.images.pointwise(c.b, l)
 	if err != nil {
 		return err
 	}
-	var s space
-	s.collapse(l.In, l.Out[0].Shape)
 	uniform, flat := s.uniform(l.In), c.aligned(l, f.elements)
 	for k := range l.In {
 		flat = flat && (uniform>>k&1 == 1 || s.flat(k) && c.aligned1(&l.In[k], f.elements))
@@ -136,7 +140,10 @@ func planPointwise(c *call, l *kernels.Launch) error {
 }
 
 // blocks is a grid of one dimension with at least n threads.
-func blocks(n, threads int) dim { return dim{uint32((n + threads - 1) / threads), 1, 1} }
+func blocks(n, threads int) dim { return dim{uint32(ceilDiv(n, threads)), 1, 1} }
+
+// ceilDiv is how many times size it takes to reach n.
+func ceilDiv(n, size int) int { return (n + size - 1) / size }
 
 // aligned tells whether the results lie where a thread can store n elements at once.
 func (c *call) aligned(l *kernels.Launch, n int) bool {
@@ -234,6 +241,18 @@ func (s *space) flat(k int) bool {
 		step *= s.shape[d]
 	}
 	return true
+}
+
+// adjacent is the axis along which the elements of operand k lie side by side; -1 if there is none.
+func (s *space) adjacent(k int) int { return slices.Index(s.strides[k][:s.rank], 1) }
+
+// drop takes an axis out.
+func (s *space) drop(axis int) {
+	copy(s.shape[axis:], s.shape[axis+1:s.rank])
+	for k := range s.ins {
+		copy(s.strides[k][axis:], s.strides[k][axis+1:s.rank])
+	}
+	s.rank--
 }
 
 // small tells whether 32 bits count the elements and place them in all operands.

@@ -123,7 +123,7 @@ func (c *call) reduce(name string, start float64, y result, l *kernels.Launch) e
 	if len(l.In) > 1 {
 		x.factor = c.address(&l.In[1])
 	}
-	n := (r.n + foldBlock - 1) / foldBlock
+	n := ceilDiv(r.n, foldBlock)
 	number, upper := numberOf(x.dtype), name
 	switch name {
 	case "any", "all":
@@ -169,7 +169,7 @@ func (c *call) fold(name, way string, grid dim, y result, x folded) error {
 func (c *call) upperLevels(name string, y result, from uint64, number kernels.DType, results, n int) error {
 	for n > 1 {
 		count := n
-		n = (n + foldBlock - 1) / foldBlock
+		n = ceilDiv(n, foldBlock)
 		dst := y
 		if n > 1 {
 			dst = result{to: from + uint64(number.Size()*results*count), dtype: uint64(number)}
@@ -185,7 +185,7 @@ func (c *call) upperLevels(name string, y result, from uint64, number kernels.DT
 // partialBytes is the memory for the partial results, numbers, of reductions of n elements each.
 func partialBytes(number kernels.DType, results, n int) (size int) {
 	for n > foldBlock {
-		n = (n + foldBlock - 1) / foldBlock
+		n = ceilDiv(n, foldBlock)
 		size += number.Size() * results * n
 	}
 	return size
@@ -211,7 +211,7 @@ func (c *call) firstLevel(name string, y result, x folded, r *reduction, n int) 
 	case r.inRows() && r.kept.rank <= 1:
 		return c.foldRows(name, y, x, results, r.n, r.kept.strides[0])
 	case columns > 0 && n <= maxGridOther && matrices <= maxGridOther:
-		grid := dim{uint32((columns + foldColumns - 1) / foldColumns), uint32(n), uint32(matrices)}
+		grid := dim{uint32(ceilDiv(columns, foldColumns)), uint32(n), uint32(matrices)}
 		if err := c.fold(name, "columns", grid, y, x); err != nil {
 			return err
 		}

@@ -93,38 +93,26 @@ func alongAxis(name string) plan {
 	}
 }
 
-var softmaxRows = alongAxis("softmax_rows")
+var softmaxRows = alongAxis("softmax")
 
-// Of softmax.cu.
 const (
-	shortRow         = 1024
-	shortRowWarps    = 4
-	longRowThreads   = 256
-	shortRowsThreads = 32 * shortRowWarps
+	shortRow       = 1024 // 32 * slots of rows.cuh
+	longRowThreads = 256  // of softmax.cu
 )
 
-// planSoftmax takes the kernels of softmax.cu where rows lie side by side.
+// planSoftmax takes the kernels of softmax.cu for long rows that lie side by side.
 func planSoftmax(c *call, l *kernels.Launch) error {
 	var x, y reduction
 	x.describe(&l.In[0], l.Ints[:1])
 	y.describe(&l.Out[0], l.Ints[:1])
-	count := x.results()
-	if l.In[0].DType == kernels.Float64 || !x.inRows() || !y.inRows() || x.kept.rank > 1 || y.kept.rank > 1 || x.n >= maxRow || x.n*count == 0 {
+	if x.n <= shortRow || x.n >= maxRow || x.results() == 0 || l.In[0].DType == kernels.Float64 || !x.inRows() || !y.inRows() || x.kept.rank > 1 || y.kept.rank > 1 {
 		return softmaxRows(c, l)
 	}
-	suffix := "_" + reader(l.In[0].DType)
-	if x.n <= shortRow {
-		if err := c.start("softmax_fwd_short"+suffix, blocks(count, shortRowWarps), shortRowsThreads); err != nil {
-			return err
-		}
-	} else if err := c.start("softmax_fwd_long"+suffix, dim{uint32(count), 1, 1}, longRowThreads); err != nil {
+	if err := c.start("softmax_long_"+reader(l.In[0].DType), dim{uint32(x.results()), 1, 1}, longRowThreads); err != nil {
 		return err
 	}
 	c.pointer(&l.Out[0])
 	c.pointer(&l.In[0])
-	if x.n <= shortRow {
-		arg(c, uint64(count))
-	}
 	arg(c, uint32(x.n))
 	arg(c, uint64(y.kept.strides[0]))
 	arg(c, uint64(x.kept.strides[0]))

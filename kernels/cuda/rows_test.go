@@ -94,6 +94,8 @@ func (r fuzz) rowShape() []int {
 		return []int{2, 16385 + r.IntN(40000)}
 	case 2:
 		return []int{2, 3, min(n, 300)}
+	case 3:
+		return []int{1 + r.IntN(140), 1 + r.IntN(70)}
 	}
 	return []int{1 + r.IntN(6), n}
 }

@@ -78,6 +78,9 @@ func (f *Func) Order() []*Node {
 	return f.order
 }
 
+// Identity tells whether the function returns its only operand as it is.
+func (f *Func) Identity() bool { return len(f.Args) == 1 && len(f.Roots) == 1 && f.Roots[0].Op == Arg }
+
 // Streams lists the random streams that f draws from, ascending.
 func (f *Func) Streams() []int {
 	var ks []int

@@ -129,6 +129,9 @@ var cases = []struct {
 }{
 	{"add", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Add(y) }},
 	{"gelu", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.GELU() }},
+	{"relu", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.ReLU() }},
+	{"dropout", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Dropout(0.1) }},
+	{"cast", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.To(tensor.Float16) }},
 	{"fill", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 		return s.Full(2, tensor.Float32, rows, width)
 	}},

@@ -31,6 +31,26 @@ template <class T, class Shape> DEV void copy(T* to, const T* from, uint64_t n, 
   to[at[0]] = from[at[1]];
 }
 
+constexpr int kTile = 32;
+
+// transpose copies element (i, j) of matrices from from[i + j * from_step] to to[i * to_step + j], by tiles, so that
+// neighbours read and write neighbours; operand 0 of the shape, that of the matrices, is where they go.
+template <class T>
+DEV void transpose(T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_step, uint64_t from_step, const Shape64<2>& shape) {
+  SHARED(T, tile, [kTile][kTile + 1]);
+  const uint64_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
+  const uint64_t strip = blockIdx.x / across, matrix = strip / down;
+  const uint64_t row = (strip - matrix * down) * kTile, column = (blockIdx.x - strip * across) * kTile;
+  uint64_t at[2];
+  locate(shape, matrix, at);
+  const uint32_t x = threadIdx.x % kTile, y = threadIdx.x / kTile;
+  for (uint32_t j = y; j < kTile; j += kThreads / kTile)
+    if (row + x < rows && column + j < columns) tile[j][x] = from[at[1] + row + x + (column + j) * from_step];
+  __syncthreads();
+  for (uint32_t i = y; i < kTile; i += kThreads / kTile)
+    if (row + i < rows && column + x < columns) to[at[0] + (row + i) * to_step + column + x] = tile[x][i];
+}
+
 }  // namespace
 
 #define WIDTH(name, T)                                                                                           \
@@ -39,7 +59,12 @@ template <class T, class Shape> DEV void copy(T* to, const T* from, uint64_t n, 
   KERNEL(copy_##name, kThreads, 8)(T* to, const T* from, uint64_t n, Shape32<2> shape) { copy(to, from, n, shape); } \
   EXPORT(copy_##name);                                                                                           \
   KERNEL(copy64_##name, kThreads, 4)(T* to, const T* from, uint64_t n, Shape64<2> shape) { copy(to, from, n, shape); } \
-  EXPORT(copy64_##name);
+  EXPORT(copy64_##name);                                                                                         \
+  KERNEL(transpose_##name, kThreads, 8)(T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_step, \
+                                        uint64_t from_step, Shape64<2> shape) {                                  \
+    transpose(to, from, rows, columns, to_step, from_step, shape);                                               \
+  }                                                                                                              \
+  EXPORT(transpose_##name);
 
 WIDTH(b1, uint8_t)
 WIDTH(b2, uint16_t)

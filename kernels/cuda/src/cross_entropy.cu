@@ -28,17 +28,17 @@ DEV int64_t target_of(const Targets& t, uint64_t r) {
 }
 
 // The loss, m and s of each row.
-template <class T, class N = typename NumberOf<T>::Type>
+template <class T, uint32_t SLOTS, class N = typename NumberOf<T>::Type>
 DEV void losses(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows, double smoothing) {
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
-  const Row<T> x(x_, r);
-  const N m = row_fold<Max, N>(n, [&](uint32_t i) { return x[i]; });
-  const N s = row_fold<Sum, N>(n, [&](uint32_t i) { return num::exp(num::sub(x[i], m)); });
+  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
+  const N m = row_fold<Max, N, SLOTS>(n, x);
+  const N s = row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); });
   const N e = (N)smoothing;
   N spread = 0;
-  if (e > 0) spread = num::div(row_fold<Sum, N>(n, [&](uint32_t i) { return num::sub(x[i], m); }), (N)n);
+  if (e > 0) spread = num::div(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::sub(x(i), m); }), (N)n);
   if (threadIdx.x % 32) return;
   most[r] = m;
   sums[r] = s;
@@ -47,7 +47,7 @@ DEV void losses(const Result& loss, N* most, N* sums, const Rows& x_, const Targ
     put(loss, r, N(0));
     return;
   }
-  const N log = num::log(s), own = num::sub(log, num::sub(x[(uint32_t)k], m));
+  const N log = num::log(s), own = num::sub(log, num::sub(Row<T>(x_, r)((uint32_t)k), m));
   put(loss, r, e > 0 ? num::add(num::mul(num::sub(N(1), e), own), num::mul(e, num::sub(log, spread))) : own);
 }
 
@@ -67,25 +67,35 @@ DEV void gradients(T* dx, const Rows& x_, const Targets& targets, const Rows& mo
     return;
   }
   const Row<T> x(x_, r);
-  const N m = Row<N>(most, r)[0], inverse = num::div(N(1), Row<N>(sums, r)[0]);
+  const N m = Row<N>(most, r)(0), inverse = num::div(N(1), Row<N>(sums, r)(0));
   // The smoothed target beside and at the class.
   const N e = (N)smoothing, off = num::div(e, (N)n), on = num::add(num::sub(N(1), e), off);
-  N scale = Row<T>(g, each ? r : 0)[0];
+  N scale = Row<T>(g, each ? r : 0)(0);
   if (count) scale = num::div(scale, (N)*count);
   row_each(n, [&](uint32_t i) {
-    const N p = num::mul(num::exp(num::sub(x[i], m)), inverse);
+    const N p = num::mul(num::exp(num::sub(x(i), m)), inverse);
     d[i] = element<T>(num::mul(num::sub(p, i == (uint32_t)k ? on : off), scale));
   });
 }
 
+struct Count {
+  DEV_METHOD static uint32_t combine(uint32_t x, uint32_t y) { return x + y; }
+};
+
 }  // namespace
 
-// The number of rows that count. One warp.
-KERNEL(cross_entropy_count, 32, 1)(uint32_t* count, Targets targets, uint64_t rows) {
+// The number of rows that count. One block.
+constexpr uint32_t kCountThreads = 1024;
+KERNEL(cross_entropy_count, kCountThreads, 1)(uint32_t* count, Targets targets, uint64_t rows) {
+  SHARED(uint32_t, counts, [kCountThreads / 32]);
   uint32_t n = 0;
-  for (uint64_t r = threadIdx.x; r < rows; r += 32) n += target_of(targets, r) >= 0;
-#pragma unroll
-  for (int h = 16; h > 0; h /= 2) n += shuffle_xor(n, h);
+#pragma unroll 4
+  for (uint64_t r = threadIdx.x; r < rows; r += kCountThreads) n += target_of(targets, r) >= 0;
+  n = warp_all<Count>(n);
+  if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = n;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  n = warp_all<Count>(counts[threadIdx.x]);
   if (threadIdx.x == 0) *count = n;
 }
 EXPORT(cross_entropy_count);
@@ -103,7 +113,7 @@ MEAN(_f64, double)
 #define CROSS_ENTROPY(suffix, T)                                                                                           \
   KERNEL(cross_entropy_rows##suffix, kRowThreads, 4)(Result loss, NumberOf<T>::Type* most, NumberOf<T>::Type* sums, Rows x, \
                                                      Targets targets, uint64_t rows, double smoothing) {                   \
-    losses<T>(loss, most, sums, x, targets, rows, smoothing);                                                              \
+    BY_LENGTH(are_short<T>(targets.classes, x), losses, T, loss, most, sums, x, targets, rows, smoothing);                    \
   }                                                                                                                        \
   EXPORT(cross_entropy_rows##suffix);                                                                                      \
   KERNEL(cross_entropy_grad##suffix, kRowThreads, 4)(T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g,         \

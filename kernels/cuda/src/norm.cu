@@ -17,16 +17,17 @@
 namespace {
 
 // mean and rstd are numbers, unrounded.
-template <class T, class N = typename NumberOf<T>::Type>
+template <class T, uint32_t SLOTS, class N = typename NumberOf<T>::Type>
 DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const Rows& bias_, uint64_t rows, uint32_t n, double eps) {
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> x(x_, r), weight(weight_, 0), bias(bias_, 0);
+  const Row<T, SLOTS> weight(weight_, 0), bias(bias_, 0);
+  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
   const N count = (N)n;
   N c = 0;
-  if (mean) c = num::div(row_fold<Sum, N>(n, [&](uint32_t i) { return x[i]; }), count);
-  const N squares = row_fold<Sum, N>(n, [&](uint32_t i) {
-    const N d = num::sub(x[i], c);
+  if (mean) c = num::div(row_fold<Sum, N, SLOTS>(n, x), count);
+  const N squares = row_fold<Sum, N, SLOTS>(n, [&](Place i) {
+    const N d = num::sub(x(i), c);
     return num::mul(d, d);
   });
   const N scale = num::div(N(1), num::sqrt(num::add(num::div(squares, count), (N)eps)));
@@ -35,30 +36,31 @@ DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const
     rstd[r] = scale;
   }
   T* out = y + r * n;
-  row_each(n, [&](uint32_t i) {
-    N v = num::mul(num::sub(x[i], c), scale);
-    if (weight_.data) v = num::mul(v, weight[i]);
-    if (bias_.data) v = num::add(v, bias[i]);
+  row_each<SLOTS>(n, [&](Place i) {
+    N v = num::mul(num::sub(x(i), c), scale);
+    if (weight_.data) v = num::mul(v, weight(i));
+    if (bias_.data) v = num::add(v, bias(i));
     out[i] = element<T>(v);
   });
 }
 
-template <class T>
+template <class T, uint32_t SLOTS>
 DEV void norm_grad(T* dx, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, const Rows& weight_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> g(g_, r), x(x_, r), weight(weight_, 0);
-  const N count = (N)n, scale = Row<N>(rstd, r)[0];
-  const N c = mean.data ? Row<N>(mean, r)[0] : N(0);
-  const auto h = [&](uint32_t i) { return num::mul(num::sub(x[i], c), scale); };
-  const auto gw = [&](uint32_t i) { return weight_.data ? num::mul(g[i], weight[i]) : g[i]; };
+  const Row<T, SLOTS> weight(weight_, 0);
+  const N count = (N)n, scale = Row<N>(rstd, r)(0);
+  const N c = mean.data ? Row<N>(mean, r)(0) : N(0);
+  const Row<T, SLOTS> g(g_, r), x(x_, r);
+  const auto h = kept<SLOTS>(n, [&](Place i) { return num::mul(num::sub(x(i), c), scale); });
+  const auto gw = kept<SLOTS>(n, [&](Place i) { return weight_.data ? num::mul(g(i), weight(i)) : g(i); });
   N p = 0;
-  if (mean.data) p = row_fold<Sum, N>(n, gw);
+  if (mean.data) p = row_fold<Sum, N, SLOTS>(n, gw);
   p = num::div(p, count);
-  const N q = num::div(row_fold<Sum, N>(n, [&](uint32_t i) { return num::mul(gw(i), h(i)); }), count);
+  const N q = num::div(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::mul(gw(i), h(i)); }), count);
   T* out = dx + r * n;
-  row_each(n, [&](uint32_t i) { out[i] = element<T>(num::mul(num::sub(num::sub(gw(i), p), num::mul(h(i), q)), scale)); });
+  row_each<SLOTS>(n, [&](Place i) { out[i] = element<T>(num::mul(num::sub(num::sub(gw(i), p), num::mul(h(i), q)), scale)); });
 }
 
 constexpr int kColumns = 32, kGroups = 8;
@@ -82,9 +84,9 @@ DEV void norm_parameters(const Result& dweight, const Result& dbias, const Rows&
       for (int k = 0; k < kLanes; k++) {
         const uint64_t r = i + group + k * kGroups;
         if (r >= to) continue;
-        const N g = Row<T>(g_, r)[column];
-        const N m = mean.data ? Row<N>(mean, r)[0] : N(0);
-        const N h = num::mul(num::sub(Row<T>(x_, r)[column], m), Row<N>(rstd, r)[0]);
+        const N g = Row<T>(g_, r)(column);
+        const N m = mean.data ? Row<N>(mean, r)(0) : N(0);
+        const N h = num::mul(num::sub(Row<T>(x_, r)(column), m), Row<N>(rstd, r)(0));
         scales[k] = num::add(scales[k], num::mul(g, h));
         shifts[k] = num::add(shifts[k], g);
       }
@@ -114,11 +116,11 @@ DEV void norm_parameters(const Result& dweight, const Result& dbias, const Rows&
 #define NORM(suffix, T)                                                                                                    \
   KERNEL(norm##suffix, kRowThreads, 4)(T* y, NumberOf<T>::Type* mean, NumberOf<T>::Type* rstd, Rows x, Rows weight, Rows bias, \
                                        uint64_t rows, uint32_t n, double eps) {                                            \
-    norm<T>(y, mean, rstd, x, weight, bias, rows, n, eps);                                                                 \
+    BY_LENGTH(are_short<T>(n, x, weight, bias), norm, T, y, mean, rstd, x, weight, bias, rows, n, eps);                       \
   }                                                                                                                        \
   EXPORT(norm##suffix);                                                                                                    \
   KERNEL(norm_grad##suffix, kRowThreads, 4)(T* dx, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, uint64_t rows, uint32_t n) { \
-    norm_grad<T>(dx, g, x, mean, rstd, weight, rows, n);                                                                   \
+    BY_LENGTH(are_short<T>(n, g, x, weight), norm_grad, T, dx, g, x, mean, rstd, weight, rows, n);                            \
   }                                                                                                                        \
   EXPORT(norm_grad##suffix);                                                                                               \
   KERNEL(norm_parameters##suffix, kColumns * kGroups, 2)(Result dweight, Result dbias, Rows g, Rows x, Rows mean, Rows rstd, \

@@ -6,69 +6,73 @@
 namespace {
 
 // e = exp(x - max(x)), y = e * (1 / sum(e))
-template <class T> DEV void softmax(const Rows& y_, const Rows& x_, uint64_t rows, uint32_t n) {
+template <class T, uint32_t SLOTS> DEV void softmax(const Rows& y_, const Rows& x_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> y(y_, r), x(x_, r);
-  const N m = row_fold<Max, N>(n, [&](uint32_t i) { return x[i]; });
-  const auto e = [&](uint32_t i) { return num::exp(num::sub(x[i], m)); };
-  const N scale = num::div(N(1), row_fold<Sum, N>(n, e));
-  row_each(n, [&](uint32_t i) { y.set(i, num::mul(e(i), scale)); });
+  const Row<T, SLOTS> y(y_, r);
+  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
+  const N m = row_fold<Max, N, SLOTS>(n, x);
+  const auto e = kept<SLOTS>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); });
+  const N scale = num::div(N(1), row_fold<Sum, N, SLOTS>(n, e));
+  row_each<SLOTS>(n, [&](Place i) { y.set(i, num::mul(e(i), scale)); });
 }
 
 // dx = y * (g - sum(g*y))
-template <class T> DEV void softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint64_t rows, uint32_t n) {
+template <class T, uint32_t SLOTS> DEV void softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> dx(dx_, r), y(y_, r), g(g_, r);
-  const N dot = row_fold<Sum, N>(n, [&](uint32_t i) { return num::mul(g[i], y[i]); });
-  row_each(n, [&](uint32_t i) { dx.set(i, num::mul(y[i], num::sub(g[i], dot))); });
+  const Row<T, SLOTS> dx(dx_, r);
+  const auto y = kept<SLOTS>(n, Row<T, SLOTS>(y_, r)), g = kept<SLOTS>(n, Row<T, SLOTS>(g_, r));
+  const N dot = row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::mul(g(i), y(i)); });
+  row_each<SLOTS>(n, [&](Place i) { dx.set(i, num::mul(y(i), num::sub(g(i), dot))); });
 }
 
 // y = (x - m) - log(sum(exp(x - m))), m = max(x)
-template <class T> DEV void log_softmax(const Rows& y_, const Rows& x_, uint64_t rows, uint32_t n) {
+template <class T, uint32_t SLOTS> DEV void log_softmax(const Rows& y_, const Rows& x_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> y(y_, r), x(x_, r);
-  const N m = row_fold<Max, N>(n, [&](uint32_t i) { return x[i]; });
-  const N s = num::log(row_fold<Sum, N>(n, [&](uint32_t i) { return num::exp(num::sub(x[i], m)); }));
-  row_each(n, [&](uint32_t i) { y.set(i, num::sub(num::sub(x[i], m), s)); });
+  const Row<T, SLOTS> y(y_, r);
+  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
+  const N m = row_fold<Max, N, SLOTS>(n, x);
+  const N s = num::log(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); }));
+  row_each<SLOTS>(n, [&](Place i) { y.set(i, num::sub(num::sub(x(i), m), s)); });
 }
 
 // dx = g - exp(y) * sum(g)
-template <class T> DEV void log_softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint64_t rows, uint32_t n) {
+template <class T, uint32_t SLOTS> DEV void log_softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> dx(dx_, r), y(y_, r), g(g_, r);
-  const N s = row_fold<Sum, N>(n, [&](uint32_t i) { return g[i]; });
-  row_each(n, [&](uint32_t i) { dx.set(i, num::sub(g[i], num::mul(num::exp(y[i]), s))); });
+  const Row<T, SLOTS> dx(dx_, r), y(y_, r);
+  const auto g = kept<SLOTS>(n, Row<T, SLOTS>(g_, r));
+  const N s = row_fold<Sum, N, SLOTS>(n, g);
+  row_each<SLOTS>(n, [&](Place i) { dx.set(i, num::sub(g(i), num::mul(num::exp(y(i)), s))); });
 }
 
 // y = m + log(sum(exp(x - m))), m = max(x), or 0 if that is infinite
-template <class T> DEV void logsumexp(const Result& y, const Rows& x_, uint64_t rows, uint32_t n) {
+template <class T, uint32_t SLOTS> DEV void logsumexp(const Result& y, const Rows& x_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> x(x_, r);
-  N m = row_fold<Max, N>(n, [&](uint32_t i) { return x[i]; });
+  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
+  N m = row_fold<Max, N, SLOTS>(n, x);
   if (m == infinity(m) || m == -infinity(m)) m = 0;
-  const N s = num::log(row_fold<Sum, N>(n, [&](uint32_t i) { return num::exp(num::sub(x[i], m)); }));
+  const N s = num::log(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); }));
   if (threadIdx.x % 32 == 0) put(y, r, num::add(m, s));
 }
 
 // y = sum((x - mean)^2) / divisor, mean = sum(x) / n
-template <class T> DEV void var(const Result& y, const Rows& x_, uint64_t rows, uint32_t n, double divisor) {
+template <class T, uint32_t SLOTS> DEV void var(const Result& y, const Rows& x_, uint64_t rows, uint32_t n, double divisor) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> x(x_, r);
-  const N mean = num::div(row_fold<Sum, N>(n, [&](uint32_t i) { return x[i]; }), (N)n);
-  const N squares = row_fold<Sum, N>(n, [&](uint32_t i) {
-    const N d = num::sub(x[i], mean);
+  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
+  const N mean = num::div(row_fold<Sum, N, SLOTS>(n, x), (N)n);
+  const N squares = row_fold<Sum, N, SLOTS>(n, [&](Place i) {
+    const N d = num::sub(x(i), mean);
     return num::mul(d, d);
   });
   if (threadIdx.x % 32 == 0) put(y, r, num::div(squares, (N)divisor));
@@ -80,67 +84,100 @@ struct First {
 };
 
 // The first place of the extreme element, or of a NaN if there is one. values.to may be null.
-template <class Fold, class T> DEV void place_of(int64_t* places, const Result& values, const Rows& x_, uint64_t rows, uint32_t n) {
+template <class T, uint32_t SLOTS, class Fold> DEV void place_of(Fold, int64_t* places, const Result& values, const Rows& x_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = row_of_warp();
   if (r >= rows) return;
-  const Row<T> x(x_, r);
-  const N v = row_fold<Fold, N>(n, [&](uint32_t i) { return x[i]; });
+  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
+  const N v = row_fold<Fold, N, SLOTS>(n, x);
   uint32_t first = 0xffffffff;
-  row_each(n, [&](uint32_t i) {
-    const N e = x[i];
+  row_each<SLOTS>(n, [&](Place i) {
+    const N e = x(i);
     if ((e == v || (v != v && e != e)) && i < first) first = i;
   });
   first = warp_all<First>(first);
   if (threadIdx.x % 32) return;
   places[r] = first;
-  if (values.to) put(values, r, x[first]);
+  if (values.to) put(values, r, Row<T>(x_, r)(first));
 }
 
 // The sums of integers are of type int64_t.
 template <class T> struct SumOf { using Type = T; };
 template <> struct SumOf<integer> { using Type = int64_t; };
 
-// Running sums from +0, one element after the other, from the end if backward; a thread computes a row.
+// Running sums from +0, one element after the other, from the end if backward; a thread computes a row. Of rows whose
+// elements lie side by side a warp moves 32 by 32 elements at a time through shared memory, so that it reads neighbours.
 template <class T> DEV void cumsum(const Rows& y_, const Rows& x_, uint64_t rows, uint32_t n, uint32_t backward) {
   using N = typename NumberOf<T>::Type;
+  using Y = Row<typename SumOf<T>::Type>;
+  SHARED(N, tiles, [kRowWarps][32][33]);
   const uint64_t r = thread_number();
-  if (r >= rows) return;
-  const Row<typename SumOf<T>::Type> y(y_, r);
-  const Row<T> x(x_, r);
+  const uint32_t lane = threadIdx.x % 32;
+  const auto place_of = [&](uint32_t k) { return backward ? n - 1 - k : k; };
   N sum = 0;
-  for (uint32_t k = 0; k < n; k++) {
-    const uint32_t i = backward ? n - 1 - k : k;
-    sum = num::add(sum, x[i]);
-    y.set(i, sum);
+  if (!are_adjacent(y_, x_)) {
+    if (r >= rows) return;
+    const Y y(y_, r);
+    const Row<T> x(x_, r);
+    for (uint32_t k = 0; k < n; k++) {
+      sum = num::add(sum, x(place_of(k)));
+      y.set(place_of(k), sum);
+    }
+    return;
+  }
+  auto& tile = tiles[threadIdx.x / 32];
+  const uint64_t first = r - lane;
+  if (first >= rows) return;
+  const uint32_t count = rows - first < 32 ? (uint32_t)(rows - first) : 32;
+  for (uint32_t k = 0; k < n; k += 32) {
+    const uint32_t width = n - k < 32 ? n - k : 32;
+    if (lane < width)
+      for (uint32_t i = 0; i < count; i++) tile[i][lane] = Row<T>(x_, first + i)(place_of(k + lane));
+    __syncwarp();
+    if (lane < count)
+      for (uint32_t j = 0; j < width; j++) tile[lane][j] = sum = num::add(sum, tile[lane][j]);
+    __syncwarp();
+    if (lane < width)
+      for (uint32_t i = 0; i < count; i++) Y(y_, first + i).set(place_of(k + lane), tile[i][lane]);
+    __syncwarp();
   }
 }
 
 }  // namespace
 
 #define ROWS(suffix, T)                                                                                                      \
-  KERNEL(softmax_rows##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n) { softmax<T>(y, x, rows, n); }     \
-  EXPORT(softmax_rows##suffix);                                                                                              \
-  KERNEL(softmax_grad##suffix, kRowThreads, 4)(Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n) { softmax_grad<T>(dx, y, g, rows, n); } \
+  KERNEL(softmax##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n) {                                       \
+    BY_LENGTH(are_short<T>(n, y, x), softmax, T, y, x, rows, n);                                                                \
+  }                                                                                                                          \
+  EXPORT(softmax##suffix);                                                                                                   \
+  KERNEL(softmax_grad##suffix, kRowThreads, 4)(Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n) {                         \
+    BY_LENGTH(are_short<T>(n, dx, y, g), softmax_grad, T, dx, y, g, rows, n);                                                   \
+  }                                                                                                                          \
   EXPORT(softmax_grad##suffix);                                                                                              \
-  KERNEL(log_softmax##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n) { log_softmax<T>(y, x, rows, n); }  \
+  KERNEL(log_softmax##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n) {                                   \
+    BY_LENGTH(are_short<T>(n, y, x), log_softmax, T, y, x, rows, n);                                                            \
+  }                                                                                                                          \
   EXPORT(log_softmax##suffix);                                                                                               \
   KERNEL(log_softmax_grad##suffix, kRowThreads, 4)(Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n) {                     \
-    log_softmax_grad<T>(dx, y, g, rows, n);                                                                                  \
+    BY_LENGTH(are_short<T>(n, dx, y, g), log_softmax_grad, T, dx, y, g, rows, n);                                               \
   }                                                                                                                          \
   EXPORT(log_softmax_grad##suffix);                                                                                          \
-  KERNEL(logsumexp##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n) { logsumexp<T>(y, x, rows, n); }    \
+  KERNEL(logsumexp##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n) {                                   \
+    BY_LENGTH(are_short<T>(n, x), logsumexp, T, y, x, rows, n);                                                                 \
+  }                                                                                                                          \
   EXPORT(logsumexp##suffix);                                                                                                 \
-  KERNEL(var##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n, double divisor) { var<T>(y, x, rows, n, divisor); } \
+  KERNEL(var##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n, double divisor) {                         \
+    BY_LENGTH(are_short<T>(n, x), var, T, y, x, rows, n, divisor);                                                              \
+  }                                                                                                                          \
   EXPORT(var##suffix);
 
 #define PLACES(suffix, T)                                                                                                    \
   KERNEL(argmax##suffix, kRowThreads, 4)(int64_t* places, Result values, Rows x, uint64_t rows, uint32_t n) {                \
-    place_of<Max, T>(places, values, x, rows, n);                                                                            \
+    BY_LENGTH(are_short<T>(n, x), place_of, T, Max(), places, values, x, rows, n);                                              \
   }                                                                                                                          \
   EXPORT(argmax##suffix);                                                                                                    \
   KERNEL(argmin##suffix, kRowThreads, 4)(int64_t* places, Result values, Rows x, uint64_t rows, uint32_t n) {                \
-    place_of<Min, T>(places, values, x, rows, n);                                                                            \
+    BY_LENGTH(are_short<T>(n, x), place_of, T, Min(), places, values, x, rows, n);                                              \
   }                                                                                                                          \
   EXPORT(argmin##suffix);                                                                                                    \
   KERNEL(cumsum##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n, uint32_t backward) {                     \

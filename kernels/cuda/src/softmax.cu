@@ -1,57 +1,11 @@
-// Softmax of rows: e = exp(x - max(x)), y = e * (1 / sum(e)), the sum in the canonical order. Rows lie at any
-// distance; their elements lie side by side.
+// Softmax of long rows, a block each: e = exp(x - max(x)), y = e * (1 / sum(e)), the sum in the canonical order. Rows lie
+// at any distance; their elements lie side by side. Other rows: rows.cu.
 #include "reduce.cuh"
 
 namespace {
 
-// ---- short rows: a warp each, in registers -----------------------------------------------------------
-
-constexpr int kWarps = 4;
-constexpr int kSteps = 16;  // of 64 elements: rows up to 1024
-
-// A thread has the elements whose canonical lanes are its own number and the one 32 above.
-template <class T> DEV void row_by_warp(T* y, const T* x, uint64_t rows, uint32_t n, uint64_t y_step, uint64_t x_step) {
-  using N = typename NumberOf<T>::Type;
-  const uint64_t row = (uint64_t)blockIdx.x * kWarps + threadIdx.x / 32;
-  if (row >= rows) return;
-  const uint32_t lane = threadIdx.x % 32;
-  const T* in = x + row * x_step;
-  T* out = y + row * y_step;
-
-  N e[kSteps][2], most = Max::start<N>();
-#pragma unroll
-  for (int s = 0; s < kSteps; s++)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const uint32_t i = 64 * s + 32 * h + lane;
-      e[s][h] = i < n ? number<N>(in[i]) : Max::start<N>();
-      most = Max::combine(most, e[s][h]);
-    }
-  most = warp_all<Max>(most);
-
-  N sum[2] = {0, 0};
-#pragma unroll
-  for (int s = 0; s < kSteps; s++)
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-      if (64 * s + 32 * h + lane < n) {
-        e[s][h] = num::exp(num::sub(e[s][h], most));
-        sum[h] = num::add(sum[h], e[s][h]);
-      }
-  const N scale = num::div(N(1), warp_tree<Sum>(sum[0], sum[1]));
-#pragma unroll
-  for (int s = 0; s < kSteps; s++)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const uint32_t i = 64 * s + 32 * h + lane;
-      if (i < n) out[i] = element<T>(num::mul(e[s][h], scale));
-    }
-}
-
-// ---- long rows: a block each -------------------------------------------------------------------------
-
 constexpr int kThreads = 256;
-constexpr uint32_t kTile = 4096;  // a divisor of a canonical block
+constexpr uint32_t kTile = 8192;  // a divisor of a canonical block
 
 // max_of_block leaves the result of all threads in room[0].
 template <class N> DEV N max_of_block(N x, N* room) {
@@ -65,8 +19,9 @@ template <class N> DEV N max_of_block(N x, N* room) {
 
 // All threads compute exponentials, a tile of them at a time, and leave them in shared memory. The first warp adds them
 // up, its threads holding two lanes of the canonical order each. `total` are the lanes of the second level: block b of
-// the row goes to lane b mod 64. Results are computed anew, since elements may have fewer bits than exponentials.
-template <class T> DEV void row_by_block(T* y, const T* x, uint32_t n, uint64_t y_step, uint64_t x_step) {
+// the row goes to lane b mod 64. A row that is one tile is read once; of others, exponentials are computed again for the
+// results. A thread has the same elements of a tile each time.
+template <class T> DEV void softmax_long(T* y, const T* x, uint32_t n, uint64_t y_step, uint64_t x_step) {
   using N = typename NumberOf<T>::Type;
   SHARED(N, tile, [kTile]);
   SHARED(N, room, [kThreads / 32]);
@@ -74,14 +29,19 @@ template <class T> DEV void row_by_block(T* y, const T* x, uint32_t n, uint64_t 
   const T* in = x + blockIdx.x * x_step;
   T* out = y + blockIdx.x * y_step;
 
+  const bool one = n <= kTile;
   N most = Max::start<N>();
-  for (uint32_t i = t; i < n; i += kThreads) most = Max::combine(most, number<N>(in[i]));
+  for (uint32_t i = t; i < n; i += kThreads) {
+    const N v = number<N>(in[i]);
+    if (one) tile[i] = v;
+    most = Max::combine(most, v);
+  }
   most = max_of_block(most, room);
 
   N low = 0, high = 0, total_low = 0, total_high = 0;
   for (uint32_t from = 0; from < n; from += kTile) {
     const uint32_t count = n - from < kTile ? n - from : kTile;
-    for (uint32_t i = t; i < count; i += kThreads) tile[i] = num::exp(num::sub(number<N>(in[from + i]), most));
+    for (uint32_t i = t; i < count; i += kThreads) tile[i] = num::exp(num::sub(one ? tile[i] : number<N>(in[from + i]), most));
     __syncthreads();
     if (t < 32) {
       for (uint32_t i = t; i < count; i += kFoldLanes) {
@@ -104,22 +64,20 @@ template <class T> DEV void row_by_block(T* y, const T* x, uint32_t n, uint64_t 
   }
   __syncthreads();
   const N scale = room[0];
-  for (uint32_t i = t; i < n; i += kThreads) out[i] = element<T>(num::mul(num::exp(num::sub(number<N>(in[i]), most)), scale));
+  for (uint32_t i = t; i < n; i += kThreads) {
+    const N e = one ? tile[i] : num::exp(num::sub(number<N>(in[i]), most));
+    out[i] = element<T>(num::mul(e, scale));
+  }
 }
 
 }  // namespace
 
-// Rows of at most 1024 elements, 4 to a block; and of at most 2^28 elements, which are the blocks of one block, one row
-// to a block.
+// Rows of at most 2^28 elements, whose blocks are one block of the second level.
 #define SOFTMAX(suffix, T)                                                                                                 \
-  KERNEL(softmax_fwd_short##suffix, 32 * kWarps, 4)(T* y, const T* x, uint64_t rows, uint32_t n, uint64_t y_step, uint64_t x_step) { \
-    row_by_warp(y, x, rows, n, y_step, x_step);                                                                            \
+  KERNEL(softmax_long##suffix, kThreads, 4)(T* y, const T* x, uint32_t n, uint64_t y_step, uint64_t x_step) {              \
+    softmax_long(y, x, n, y_step, x_step);                                                                                 \
   }                                                                                                                        \
-  EXPORT(softmax_fwd_short##suffix);                                                                                       \
-  KERNEL(softmax_fwd_long##suffix, kThreads, 4)(T* y, const T* x, uint32_t n, uint64_t y_step, uint64_t x_step) {          \
-    row_by_block(y, x, n, y_step, x_step);                                                                                 \
-  }                                                                                                                        \
-  EXPORT(softmax_fwd_long##suffix);
+  EXPORT(softmax_long##suffix);
 
 SOFTMAX(_f32, float)
 SOFTMAX(_f16, f16)
