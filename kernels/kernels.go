@@ -75,8 +75,11 @@ type Backend interface {
 	Free(b Buffer)                                     // b is not used again
 	CopyIn(s Stream, dst Buffer, off int, src []byte)  // host to device; src may be reused on return
 	CopyOut(s Stream, dst []byte, src Buffer, off int) // device to host; dst is valid after Synchronize, or when a later event is done
-	Supports(op *Op, d DType) bool                     // can Run take op on element type d?
-	Run(l *Launch) error                               // in the order of the stream
+	// Read is CopyOut, and waits until dst is valid: for what is queued on the stream, and not for what others queue
+	// meanwhile. It returns what Synchronize would.
+	Read(s Stream, dst []byte, src Buffer, off int) error
+	Supports(op *Op, d DType) bool // can Run take op on element type d?
+	Run(l *Launch) error           // in the order of the stream
 	Record(s Stream) Event
 	Wait(s Stream, e Event)
 	Synchronize(s Stream) error

@@ -77,8 +77,7 @@ func (b *block) checkGuard(op string) {
 		return
 	}
 	guard := make([]byte, to-from)
-	b.dev.shared.backend.CopyOut(0, guard, b.buf, from)
-	b.dev.wait(op)
+	b.dev.read(op, guard, b.buf, from)
 	if n := pool.Overwritten(guard); n > 0 {
 		Fail(ErrDevice, op, "the kernel wrote %d bytes behind the %d bytes of its result", n, from)
 	}

@@ -272,7 +272,7 @@ func TestGPUOutOfMemory(t *testing.T) {
 
 // After a fault every step fails, and says that it was a fault and not, say, lack of memory.
 func TestGPUFault(t *testing.T) {
-	if !onFakeGPU(t, "fail=cuStreamSynchronize:2:700") {
+	if !onFakeGPU(t, "fail=cuEventSynchronize:2:700") {
 		return
 	}
 	dev := openGPU(t)
@@ -355,6 +355,43 @@ func TestFetch(t *testing.T) {
 		}
 	}
 	t.Error("nothing arrives")
+}
+
+// A read waits for the elements it wants, and not for work that others queue on the device while it waits.
+func TestReadWaitsForItsElements(t *testing.T) {
+	if !onFakeGPU(t, "") {
+		return
+	}
+	var kept, other *tensor.Tensor
+	var arrived func() []float64
+	dev, err := tensor.Open("cuda", tensor.WarnWaits(func(site, why string) {
+		if why == "for the elements of a tensor" {
+			arrived = other.Fetch()
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if err := dev.Eval(func(s *tensor.Scope) error {
+		kept, other = s.In(tensor.FromSlice([]float32{1, 2, 3}, 3)).Keep(), s.In(tensor.Of(float32(7))).Keep()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantFloats(t, "kept", kept, 1, 2, 3)
+	if arrived == nil {
+		t.Fatal("the read did not wait")
+	}
+	if v := arrived(); v != nil { // asking makes a little progress
+		t.Errorf("the read waited for what was queued after it: %v", v)
+	}
+	if err := dev.Synchronize(); err != nil {
+		t.Error(err)
+	}
+	if v := arrived(); !slices.Equal(v, []float64{7}) {
+		t.Errorf("queued after the read: %v", v)
+	}
 }
 
 // Hidden waits are counted, and each line that waits is reported once.

@@ -45,8 +45,7 @@ func (t *Tensor) download() *Tensor {
 	lo, hi := t.extent()
 	size := t.dtype.Size()
 	data := make([]byte, (hi-lo)*size)
-	t.blk.dev.shared.backend.CopyOut(0, data, t.blk.buf, lo*size)
-	t.blk.dev.wait("to_slice")
+	t.blk.dev.read("to_slice", data, t.blk.buf, lo*size)
 	runtime.KeepAlive(t)
 	h := newTensor(hostBlock(cpu.Wrap(data), "to_slice"), t.dtype, t.layout.Shape, nil)
 	copy(h.layout.Strides, t.layout.Strides)
@@ -54,12 +53,9 @@ func (t *Tensor) download() *Tensor {
 	return h
 }
 
-// wait waits until copies to the host have arrived.
-func (d *Device) wait(op string) {
-	if w, ok := d.shared.backend.(kernels.Waiter); ok {
-		w.Waits().Note("for the elements of a tensor")
-	}
-	if err := d.Synchronize(); err != nil {
+// read copies bytes of memory, from off on, to the host. It waits for them, and not for what other goroutines queue.
+func (d *Device) read(op string, to []byte, m kernels.Buffer, off int) {
+	if err := d.shared.backend.Read(0, to, m, off); err != nil {
 		kind := ErrDevice
 		var e *Error
 		if errors.As(err, &e) {
@@ -150,8 +146,7 @@ func (t *Tensor) copyTo(b *block) {
 		} else {
 			data = make([]byte, n)
 		}
-		from.shared.backend.CopyOut(0, data, t.blk.buf, t.layout.Offset*size)
-		from.wait("to")
+		from.read("to", data, t.blk.buf, t.layout.Offset*size)
 		if !b.dev.inHostMemory() {
 			to.CopyIn(0, b.buf, 0, data)
 		}

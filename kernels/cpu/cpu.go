@@ -53,6 +53,12 @@ func (Backend) CopyOut(_ kernels.Stream, dst []byte, src kernels.Buffer, off int
 	copy(dst, src.(*Mem).data[off:off+len(dst)])
 }
 
+// Read is CopyOut.
+func (b Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
+	b.CopyOut(id, dst, src, off)
+	return nil
+}
+
 // Supports tells whether Run takes op with operands of element type d.
 func (Backend) Supports(op *kernels.Op, d kernels.DType) bool {
 	switch {

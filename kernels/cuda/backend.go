@@ -403,8 +403,43 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	if rc := int(C.weft_stream_synchronize(b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
 		return b.failed("synchronize", "waiting for the device", rc)
 	}
-	s.log.confirm(queued)
-	if err := b.out.deliver(s); err != nil {
+	return s.finished(queued)
+}
+
+// Read copies from byte off of src to the host. It waits until that has happened, but not for work that others queue
+// meanwhile, and returns the first failure since the last wait.
+func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
+	if err := b.usable("read"); err != nil {
+		return err
+	}
+	b.CopyOut(id, dst, src, off)
+	s, err := b.stream(id)
+	if err != nil {
+		return err
+	}
+	copied, err := b.events.get(b)
+	if err != nil {
+		return err
+	}
+	defer b.events.put(copied)
+	s.mu.Lock()
+	queued := s.log.queued()
+	rc := C.weft_event_record(b.ctx.handle, copied, s.handle)
+	s.mu.Unlock()
+	if rc != C.CUDA_SUCCESS {
+		return b.failed("read", "marking a stream", int(rc))
+	}
+	b.waits.Note("for the elements of a tensor")
+	if rc := C.weft_event_synchronize(b.ctx.handle, copied); rc != C.CUDA_SUCCESS {
+		return b.failed("read", "waiting for the device", int(rc))
+	}
+	return s.finished(queued)
+}
+
+// finished follows a wait for the first n launches of the stream: copies arrive at the host, and failures are told.
+func (s *stream) finished(n uint64) error {
+	s.log.confirm(n)
+	if err := s.b.out.deliver(s); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -412,7 +447,7 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	if err := s.indexError(); err != nil {
 		return err
 	}
-	return b.takeDeferred()
+	return s.b.takeDeferred()
 }
 
 // events keeps events between uses.
