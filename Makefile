@@ -8,6 +8,7 @@
 #
 #   make test-long      CUDA kernels on the emulator: more shapes, schedules, mutants (internal/emu/README.md)
 #   make kernels        compile the CUDA kernels that have changed (the compilers come from PyPI)
+#   make kernels-limited  the same with a time limit for waits, to find a hang; LIMIT=2s
 #   make kernels-check  compile all of them again and look at their machine code (docs/KERNEL-IMAGES.md)
 
 LANE       := scripts/lane
@@ -21,7 +22,7 @@ TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./amp/... ./nn/... ./opt
 RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./amp/... ./nn/... \
           ./optim/... ./data/... ./examples/internal/...
 
-.PHONY: test test-long check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-check images
+.PHONY: test test-long check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-limited kernels-check images
 .NOTPARALLEL:
 
 test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header images
@@ -75,6 +76,11 @@ docs:
 kernels:
 	scripts/cuda-toolchain
 	go run ./internal/kernelc build
+
+LIMIT := 2s
+kernels-limited:
+	scripts/cuda-toolchain
+	go run ./internal/kernelc build -limit $(LIMIT)
 
 kernels-check:
 	scripts/cuda-toolchain
