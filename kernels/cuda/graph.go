@@ -5,7 +5,11 @@ package cuda
 // #include "shim.h"
 import "C"
 
-import "github.com/weft-ml/weft/kernels"
+import (
+	"runtime"
+
+	"github.com/weft-ml/weft/kernels"
+)
 
 // Graph is work of a stream that was captured, to be queued again and again as a whole.
 type Graph struct {
@@ -13,8 +17,8 @@ type Graph struct {
 	handle C.CUgraphExec
 }
 
-// Capture makes a graph of what f queues on a stream, which does not run meanwhile. f must not wait, and its memory must
-// stay. Nobody else may queue work on the stream.
+// Capture makes a graph of what f queues on a stream, which does not run meanwhile. f must not wait nor take memory from
+// the driver, which refuses that to its thread, and its memory must stay. Nobody else may queue work on the stream.
 func (b *Backend) Capture(id kernels.Stream, f func() error) (*Graph, error) {
 	if err := b.usable("capture"); err != nil {
 		return nil, err
@@ -23,7 +27,9 @@ func (b *Backend) Capture(id kernels.Stream, f func() error) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.check("capture", "beginning it", int(C.weft_capture_begin(b.ctx.handle, s.handle))); err != nil {
+	runtime.LockOSThread() // a capture ends on the thread that began it
+	defer runtime.UnlockOSThread()
+	if err := b.check("capture", "beginning to capture", int(C.weft_capture_begin(b.ctx.handle, s.handle))); err != nil {
 		return nil, err
 	}
 	s.capturing.Store(true)
@@ -35,7 +41,7 @@ func (b *Backend) Capture(id kernels.Stream, f func() error) (*Graph, error) {
 		g.Free()
 		return nil, err
 	}
-	if err := b.check("capture", "ending it", rc); err != nil {
+	if err := b.check("capture", "making a graph", rc); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -53,7 +59,7 @@ func (g *Graph) Launch(id kernels.Stream) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return b.check("graph", "launching it", int(C.weft_graph_launch(b.ctx.handle, g.handle, s.handle)))
+	return b.check("graph", "launching a graph", int(C.weft_graph_launch(b.ctx.handle, g.handle, s.handle)))
 }
 
 // Free gives the graph back; launches of it that are queued still run.

@@ -212,7 +212,7 @@ CUresult weft_unreserve(CUcontext ctx, CUdeviceptr addr, size_t n) {
 
 CUresult weft_capture_begin(CUcontext ctx, CUstream stream) {
 	ENTER(ctx);
-	return cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+	return cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
 CUresult weft_capture_end(CUcontext ctx, CUstream stream, CUgraphExec *graph) {

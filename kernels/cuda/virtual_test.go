@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
@@ -104,6 +105,9 @@ func TestCapture(t *testing.T) {
 	refused := errors.New("no")
 	if _, err := b.Capture(0, func() error { return refused }); err != refused {
 		t.Errorf("error %v", err)
+	}
+	if _, err := b.Capture(0, func() error { _, err := b.Alloc(4); return err }); err == nil || !strings.HasSuffix(err.Error(), "CUDA error (900)") {
+		t.Errorf("memory is taken during a capture: %v", err)
 	}
 	if err := b.Run(add); err != nil || sum() != 21+2*10*(markEvery+1) {
 		t.Errorf("the stream is not as before: %v", err)

@@ -146,6 +146,7 @@ struct CUgraphExec_st {
 struct CUstream_st {
 	CUcontext ctx;
 	CUgraph capture; // takes what is queued
+	CUstream strict; // itself, if its thread must end the capture
 	task *first, **last;
 	struct CUstream_st *next;
 };
@@ -166,6 +167,7 @@ static CUstream streams;
 static memory *memories;
 static _Thread_local CUcontext current;
 static _Thread_local unsigned current_born;
+static _Thread_local CUstream capturing; // on this thread
 
 static memory *holding(const void *p, size_t bytes, int pinned) {
 	for (memory *m = memories; m; m = m->next)
@@ -498,6 +500,8 @@ CUresult cuMemAlloc(CUdeviceptr *addr, size_t bytes) {
 	ENTER("cuMemAlloc");
 	if (bytes == 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (capturing)
+		return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	if (current->used + (long long)bytes > number("memory", 1 << 30))
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	*addr = (CUdeviceptr)add_memory(bytes, 0);
@@ -734,13 +738,13 @@ CUresult cuStreamSynchronize(CUstream s) {
 	return leave(s->ctx->fault);
 }
 
-// Capture, for streams on their own.
+// Capture, for streams on their own. The thread that captures may not take memory, unless the mode is relaxed.
 
 CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode) {
-	(void)mode;
 	ENTER("cuStreamBeginCapture");
 	if (s->capture)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	capturing = s->strict = mode == CU_STREAM_CAPTURE_MODE_RELAXED ? 0 : s;
 	s->capture = calloc(1, sizeof *s->capture);
 	s->capture->last = &s->capture->first;
 	return leave(CUDA_SUCCESS);
@@ -750,6 +754,9 @@ CUresult cuStreamEndCapture(CUstream s, CUgraph *graph) {
 	ENTER("cuStreamEndCapture");
 	if (!s->capture)
 		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (s->strict != capturing)
+		return leave(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+	capturing = 0;
 	*graph = s->capture;
 	s->capture = 0;
 	current->events++; // what must be given back

@@ -442,6 +442,7 @@ typedef struct CUmemAccessDesc_st {
 /* Capture of a stream's work in a graph. */
 
 typedef enum CUstreamCaptureMode_enum {
+	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
 	CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 } CUstreamCaptureMode;
 
