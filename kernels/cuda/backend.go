@@ -92,7 +92,7 @@ func open(ordinal int) (kernels.Backend, error) {
 		return nil, kernels.Errorf(kernels.ErrDevice, "open", "the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
 			"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(), describe(C.CUDA_ERROR_DEVICE_UNAVAILABLE), ordinal)
 	} else if err != nil {
-		return nil, b.failed("open", "the driver makes no context", codeOf(err))
+		return nil, b.failed("open", "making a context", codeOf(err))
 	}
 	b.events.ctx = b.ctx
 	b.in, b.out = &ring{b: b}, &ring{b: b}
@@ -196,7 +196,7 @@ func (b *Backend) Alloc(n int) (kernels.Buffer, error) {
 		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes on %s: %d of its %d bytes are free", n, b.Name(), free, b.gpu.Memory)
 	}
 	if rc != C.CUDA_SUCCESS {
-		return nil, b.failed("alloc", itoa(n)+" bytes", rc)
+		return nil, b.failed("alloc", "allocating "+itoa(n)+" bytes", rc)
 	}
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
@@ -219,7 +219,7 @@ func (b *Backend) Free(m kernels.Buffer) {
 	}
 	b.waits.Note("to give memory back to the driver")
 	b.wait("free")
-	b.postpone(b.check("free", itoa(d.n)+" bytes", b.ctx.do(func() error { return cu.MemFree(d.ptr) })))
+	b.postpone(b.check("free", "freeing "+itoa(d.n)+" bytes", b.ctx.do(func() error { return cu.MemFree(d.ptr) })))
 }
 
 // stream is a queue of work on the device. mu keeps the order of what several goroutines queue.
@@ -245,7 +245,7 @@ func (b *Backend) stream(id kernels.Stream) (*stream, error) {
 		return s, nil
 	}
 	made, rc := b.makeStream(id)
-	return made, b.check("stream", "making it", rc)
+	return made, b.check("stream", "making a stream", rc)
 }
 
 func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
@@ -385,7 +385,7 @@ func (b *Backend) Wait(id kernels.Stream, mark kernels.Event) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.postpone(b.check("wait", "for an event", int(C.weft_stream_wait(b.ctx.handle, s.handle, e.handle))))
+	b.postpone(b.check("wait", "making a stream wait", int(C.weft_stream_wait(b.ctx.handle, s.handle, e.handle))))
 	runtime.KeepAlive(e)
 }
 
@@ -470,7 +470,7 @@ func (p *events) get(b *Backend) (C.CUevent, error) {
 	p.mu.Unlock()
 	var made cu.Event
 	if rc := p.ctx.do(func() (err error) { made, err = cu.MakeEvent(cu.DisableTiming); return err }); rc != C.CUDA_SUCCESS {
-		return nil, b.failed("event", "making it", rc)
+		return nil, b.failed("event", "making an event", rc)
 	}
 	e := handleOf[C.CUevent](made)
 	p.mu.Lock()

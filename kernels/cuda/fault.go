@@ -39,7 +39,8 @@ func classify(code int) class {
 	return callFailed
 }
 
-// failed makes the error for a code other than CUDA_SUCCESS that a call returned while op did something. A fault
+// failed makes the error for a code other than CUDA_SUCCESS that a call returned while op was doing something, which a
+// gerund says: "copying 100 bytes". A fault
 // or loss of the device ends its use: see latch.
 func (b *Backend) failed(op, doing string, code int) *kernels.Error {
 	switch classify(code) {
@@ -66,10 +67,11 @@ func (b *Backend) check(op, doing string, code int) error {
 func (b *Backend) latch(kind error, op, doing string, code int) *kernels.Error {
 	var m strings.Builder
 	m.WriteString(b.Name() + ": " + describe(code) + "; seen while " + op + " was " + doing)
+	known := m.Len()
 	for _, s := range b.allStreams() {
 		m.WriteString(s.log.suspects(s.id))
 	}
-	if !b.sync {
+	if m.Len() > known && !b.sync {
 		m.WriteString("; WEFT_CUDA_SYNC=1 finds which")
 	}
 	m.WriteString("; what was on the device is lost, and only a new process can use it again")

@@ -188,7 +188,7 @@ const smallShared = 48 << 10
 // allowShared raises the limit of dynamic shared memory.
 func (f *function) allowShared(b *Backend, n int) error {
 	rc := C.weft_function_set(b.ctx.handle, f.handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n))
-	if err := b.check("load", itoa(n)+" bytes of shared memory for "+f.name, int(rc)); err != nil {
+	if err := b.check("load", "allowing "+itoa(n)+" bytes of shared memory for "+f.name, int(rc)); err != nil {
 		return err
 	}
 	f.shared = n

@@ -174,7 +174,7 @@ func (s *stream) queue(from, to int) error {
 		rc = C.CUDA_SUCCESS
 	}
 	if rc != C.CUDA_SUCCESS {
-		s.log.drop(to - from - int(done) - 1)
+		s.log.drop(to - from - int(done) - 1) // those after the refused one, which stays: it may be suspect
 		return s.b.failed(c.op, "launching "+c.names[from+int(done)], int(rc))
 	}
 	return nil

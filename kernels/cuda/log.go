@@ -70,7 +70,7 @@ func (g *launchLog) add(op, site string, kernels []string) (queued uint64, due b
 	return g.next, g.next/markEvery != before
 }
 
-// drop takes the last n launches back: they were refused.
+// drop takes the last n launches back: they were not queued.
 func (g *launchLog) drop(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -85,7 +85,7 @@ func TestOpenFails(t *testing.T) {
 	})
 	t.Run("context", func(t *testing.T) {
 		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:101")
-		mustNotOpen(t, "cuda", "makes no context", "(101)")
+		mustNotOpen(t, "cuda", "making a context on cuda:0", "(101)")
 	})
 	t.Run("GPU in use", func(t *testing.T) {
 		if inChild(t) { // alone, so that only this could keep the GPU from being opened later

@@ -56,7 +56,7 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 		rc := C.weft_copy_peer(b.ctx.handle, in.handle, to, a.ctx.handle, from, C.size_t(n))
 		in.mu.Unlock()
 		if rc != C.CUDA_SUCCESS {
-			return b.failed("copy", itoa(n)+" bytes from "+a.Name(), int(rc))
+			return b.failed("copy", "copying "+itoa(n)+" bytes from "+a.Name(), int(rc))
 		}
 		return out.after(in) // what reuses the memory waits
 	}

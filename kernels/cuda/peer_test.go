@@ -128,8 +128,8 @@ func TestCopyPeerFault(t *testing.T) {
 // What the driver refuses in a copy through the host is an error of the GPU it was asked of, and no more than that.
 func TestCopyPeerRefused(t *testing.T) {
 	for _, c := range []struct{ call, want string }{
-		{"cuEventCreate:1", "making it on cuda:1: CUDA_ERROR_INVALID_VALUE (1)"},
-		{"cuEventCreate:2", "making it on cuda:0: CUDA_ERROR_INVALID_VALUE (1)"},
+		{"cuEventCreate:1", "making an event on cuda:1: CUDA_ERROR_INVALID_VALUE (1)"},
+		{"cuEventCreate:2", "making an event on cuda:0: CUDA_ERROR_INVALID_VALUE (1)"},
 		{"cuMemcpyDtoHAsync:1", "copying 256 bytes for cuda:1 on cuda:0: CUDA_ERROR_INVALID_VALUE (1)"},
 		{"cuMemcpyHtoDAsync:1", "copying 256 bytes from cuda:0 on cuda:1: CUDA_ERROR_INVALID_VALUE (1)"},
 		{"cuStreamWaitEvent:1", "copying 256 bytes from cuda:0 on cuda:1: CUDA_ERROR_INVALID_VALUE (1)"},

@@ -76,7 +76,7 @@ func (s *stream) openReports() *kernels.Error {
 	var p unsafe.Pointer
 	var addr C.CUdeviceptr
 	if rc := C.weft_host_alloc(s.b.ctx.handle, bytes, &p, &addr); rc != C.CUDA_SUCCESS {
-		return s.b.failed(s.call.op, itoa(bytes)+" bytes of pinned memory", int(rc))
+		return s.b.failed(s.call.op, "pinning "+itoa(bytes)+" bytes", int(rc))
 	}
 	r.host, r.seen = unsafe.Slice((*uint64)(p), reportCount+1), addr+8*reportCount
 	s.reports = r

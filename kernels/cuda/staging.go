@@ -50,7 +50,7 @@ func (r *ring) take(n int) ([]byte, error) {
 		var p unsafe.Pointer
 		var addr C.CUdeviceptr
 		if rc := C.weft_host_alloc(r.b.ctx.handle, C.size_t(ringBytes), &p, &addr); rc != C.CUDA_SUCCESS {
-			return nil, r.b.failed("copy", itoa(ringBytes)+" bytes of pinned memory", int(rc))
+			return nil, r.b.failed("copy", "pinning "+itoa(ringBytes)+" bytes", int(rc))
 		}
 		r.mem = unsafe.Slice((*byte)(p), ringBytes)
 	}
@@ -266,5 +266,5 @@ func (b *Backend) Fill(m kernels.Buffer, value byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.postpone(b.check("fill", itoa(m.Bytes())+" bytes", int(C.weft_fill(b.ctx.handle, s.handle, b.at("fill", m, 0, m.Bytes()), C.uchar(value), C.size_t(m.Bytes())))))
+	b.postpone(b.check("fill", "filling "+itoa(m.Bytes())+" bytes", int(C.weft_fill(b.ctx.handle, s.handle, b.at("fill", m, 0, m.Bytes()), C.uchar(value), C.size_t(m.Bytes())))))
 }

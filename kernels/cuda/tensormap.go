@@ -41,7 +41,7 @@ func newTensorMap(b *Backend, dtype kernels.DType, address C.CUdeviceptr, dims, 
 	strides = append(strides[:len(strides):len(strides)], 0) // so that there is a first one
 	rc := C.weft_tensor_map(b.ctx.handle, dataTypes[dtype], C.int(len(dims)), address, (*C.cuuint64_t)(&dims[0]), (*C.cuuint64_t)(&strides[0]),
 		(*C.cuuint32_t)(&box[0]), C.CUtensorMapSwizzle(sw), &m.p)
-	if err := b.check("tensor map", "encoding it", int(rc)); err != nil {
+	if err := b.check("tensor map", "encoding a tensor map", int(rc)); err != nil {
 		return nil, err
 	}
 	runtime.AddCleanup(m, func(p *C.CUtensorMap) { C.free(unsafe.Pointer(p)) }, m.p)

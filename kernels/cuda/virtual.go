@@ -30,7 +30,7 @@ func (b *Backend) Reserve(n int) (*Range, error) {
 		return nil, err
 	}
 	n = roundUp(max(n, 1), int(granularity))
-	if err := b.check("reserve", itoa(n)+" bytes of addresses", int(C.weft_reserve(b.ctx.handle, C.size_t(n), &addr))); err != nil {
+	if err := b.check("reserve", "reserving "+itoa(n)+" bytes of addresses", int(C.weft_reserve(b.ctx.handle, C.size_t(n), &addr))); err != nil {
 		return nil, err
 	}
 	return &Range{buffer: buffer{b: b, ptr: cu.DevicePtr(addr), n: n}, granularity: int(granularity)}, nil
@@ -52,7 +52,7 @@ func (r *Range) Grow(n int) error {
 		return nil
 	}
 	rc := C.weft_map(b.ctx.handle, C.CUdevice(b.gpu.Ordinal), C.CUdeviceptr(r.ptr)+C.CUdeviceptr(r.mapped), C.size_t(more))
-	if err := b.check("grow", itoa(more)+" bytes", int(rc)); err != nil {
+	if err := b.check("grow", "mapping "+itoa(more)+" bytes", int(rc)); err != nil {
 		return err
 	}
 	r.mapped += more
@@ -69,5 +69,5 @@ func (r *Range) Free() error {
 		}
 		r.mapped = 0
 	}
-	return b.check("free", "a range", int(C.weft_unreserve(b.ctx.handle, C.CUdeviceptr(r.ptr), C.size_t(r.n))))
+	return b.check("free", "freeing a range of addresses", int(C.weft_unreserve(b.ctx.handle, C.CUdeviceptr(r.ptr), C.size_t(r.n))))
 }
