@@ -68,6 +68,9 @@ var steps = []step{
 	}, 0},
 	{"speed", "operations against the measured copy, products and attention in TFLOP/s, costs of the driver", func(c *check) {
 		for _, family := range families {
+			if family.name == "startup" {
+				continue // in the step machine
+			}
 			c.do("speed "+family.name, 90*time.Second, os.Args[0], "-speed", family.name, fmt.Sprint("-small=", c.small))
 		}
 	}, 0},
