@@ -86,7 +86,7 @@ func (r fuzz) wild(d kernels.DType, shape ...int) value {
 
 // rowShape is a shape with a last axis around the lengths at which kernels and canonical sums change their ways.
 func (r fuzz) rowShape() []int {
-	n := oneOf(r, 1, 5, 31, 33, 64, 65, 200, 1+r.IntN(1100), 1+r.IntN(1100), 1500, 4097)
+	n := oneOf(r, 1, 5, 31, 33, 64, 65, 200, 257, 1+r.IntN(1100), 1+r.IntN(1100), 1024, 1025, 4097)
 	switch r.IntN(8) {
 	case 0:
 		return []int{n}
@@ -194,6 +194,22 @@ func TestAlongAxisHalf(t *testing.T) {
 			}
 			sameAsWidened(t, b, l, in, []value{r.result(d, shape...)})
 		}
+	}
+}
+
+// TestCumSum: tiles of rows whose elements lie side by side, first of all.
+func TestCumSum(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(22)
+	for i := range cases(32) {
+		shape := []int{1 + r.IntN(140), 1 + r.IntN(100)}
+		x := r.moderate(halfTypes[i%2], shape...)
+		if i%4 > 0 {
+			l := kernels.Layout{Shape: shape, Strides: []int{shape[1] + r.IntN(3), 1}}
+			x = value{x.dtype, r.numbers(x.dtype, shape[0]*l.Strides[0], true), l}
+		}
+		l := &kernels.Launch{Op: hostOp("cumsum", cpu.CumSum), Ints: []int{1, i / 2 % 2}}
+		sameAsWidened(t, b, l, []value{x}, []value{r.result(x.dtype, shape...)})
 	}
 }
 

@@ -64,7 +64,7 @@ var families = []family{
 	{"reduce.cu", "reduce.cu", true, [][2]string{{raw, "Reduce"}}},
 	{"reduce.cuh", "", true, [][2]string{{raw, "Folds"}}},
 	{"report.cuh", "gather.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
-	{"rows.cu", "rows.cu", true, [][2]string{{launches, "PlacesHalf|AlongAxisHalf|StatisticsHalf"}}},
+	{"rows.cu", "rows.cu", true, [][2]string{{launches, "PlacesHalf|AlongAxisHalf|CumSum|StatisticsHalf"}}},
 	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRowHalf"}}},
 	{"softmax.cu", "softmax.cu", true, [][2]string{{raw, "SoftmaxLong"}}},
 }

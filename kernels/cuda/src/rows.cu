@@ -105,6 +105,8 @@ template <class T, uint32_t SLOTS, class Fold> DEV void place_of(Fold, int64_t* 
 template <class T> struct SumOf { using Type = T; };
 template <> struct SumOf<integer> { using Type = int64_t; };
 
+DEV bool is_adjacent(const Rows& a) { return a.elements.rank <= 1 && a.elements.stride[0][0] == 1; }
+
 // Running sums from +0, one element after the other, from the end if backward; a thread computes a row. Of rows whose
 // elements lie side by side a warp moves 32 by 32 elements at a time through shared memory, so that it reads neighbours.
 template <class T> DEV void cumsum(const Rows& y_, const Rows& x_, uint64_t rows, uint32_t n, uint32_t backward) {
@@ -115,7 +117,7 @@ template <class T> DEV void cumsum(const Rows& y_, const Rows& x_, uint64_t rows
   const uint32_t lane = threadIdx.x % 32;
   const auto place_of = [&](uint32_t k) { return backward ? n - 1 - k : k; };
   N sum = 0;
-  if (!are_adjacent(y_, x_)) {
+  if (!is_adjacent(y_) || !is_adjacent(x_)) {
     if (r >= rows) return;
     const Y y(y_, r);
     const Row<T> x(x_, r);
@@ -139,7 +141,6 @@ template <class T> DEV void cumsum(const Rows& y_, const Rows& x_, uint64_t rows
     __syncwarp();
     if (lane < width)
       for (uint32_t i = 0; i < count; i++) Y(y_, first + i).set(place_of(k + lane), tile[i][lane]);
-    __syncwarp();
   }
 }
 

@@ -46,7 +46,6 @@ template <class T> static constexpr __device__ uint32_t slots() {
 template <class T, class... Operand> DEV bool are_short(uint32_t n, const Operand&... a) {
   return n <= 32 * slots<T>() && (... && (a.elements.rank <= 1));
 }
-template <class... Operand> DEV bool are_adjacent(const Operand&... a) { return (... && (a.elements.rank <= 1 && a.elements.stride[0][0] == 1)); }
 
 // Place is element i of a row; of a short one, the thread's element number `slot`.
 struct Place {
