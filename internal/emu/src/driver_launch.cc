@@ -67,9 +67,17 @@ Result code_of(Fault kind) {
   return kLaunchFailed;
 }
 
+// told tells whether the settings want this launch to fail. A driver refuses a launch with some errors when it is queued,
+// and nothing else is harmed; it finds the others when the kernel runs.
+bool told(bool queued) {
+  const bool refusal = settings.fail_code == kInvalidValue || settings.fail_code == kLaunchOutOfResources;
+  return settings.fail_launch && refusal == queued && ++launches == settings.fail_launch;
+}
+
+std::string because() { return "launch " + std::to_string(launches) + " fails because it was told to"; }
+
 void execute(Context& c, Module& m, const Kernel& kernel, const Shape& shape, Arguments& arguments) {
-  if (settings.fail_launch && ++launches == settings.fail_launch)
-    return latch(c, (Result)settings.fail_code, "launch " + std::to_string(launches) + " fails because it was told to");
+  if (told(false)) return latch(c, (Result)settings.fail_code, because());
   if (m.unloaded) return latch(c, kLaunchFailed, std::string(kernel.name) + " runs after its module was unloaded");
   const Report report = run(kernel, shape, arguments.pointers.data());
   if (report.kind != Fault::none) latch(c, code_of(report.kind), report.text);
@@ -81,6 +89,7 @@ Result launch(void* function, const Shape& shape, void* stream, void** parameter
     Stream* s = stream_of(stream);
     if (!f || !s) return explain(kInvalidHandle, f ? "no such stream" : "no such function");
     if (Result r = check_shape(*f, shape)) return r;
+    if (told(true)) return explain((Result)settings.fail_code, because());
     auto arguments = std::make_shared<Arguments>();
     if (Result r = collect_arguments(*f->kernel, parameters, extra, *arguments)) return r;
     submit(*s, [=, module = f->module, kernel = f->kernel](Context& c) { execute(c, *module, *kernel, shape, *arguments); });

@@ -13,10 +13,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/internal/emu"
 	"github.com/weft-ml/weft/internal/onehash"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -238,6 +240,89 @@ func TestOutOfMemoryInStep(t *testing.T) {
 	steps(t, same, 2, 5)
 	if got, want := m.Optimizer.Hash(), same.Optimizer.Hash(); got != want || refused < 20 {
 		t.Errorf("after %d failures the hash is %s, on the CPU %s", refused, got, want)
+	}
+}
+
+// The driver refuses memory in the middle of a step. The step says where, changes nothing and leaves nothing behind, and
+// with smaller batches the training goes on.
+func TestDriverOutOfMemoryInStep(t *testing.T) {
+	if !inChild(t, "WEFT_EMU_MEMORY=8388608") {
+		return
+	}
+	dev := open(t, "cuda")
+	model := nn.Sequential(nn.NewLinear(64, 48), nn.GELU, nn.NewLinear(48, 10))
+	must(t, nn.Init(dev, model))
+	optimizer := optim.New(optim.SGD{LR: 0.1}, model)
+	step := func(rows int) (value float64, err error) {
+		x := tensor.Uniform(1, -1, 1, rows, 64)
+		return value, dev.Step(func(s *tensor.Scope) error {
+			loss := model.Forward(s.In(x)).Square().Mean()
+			autograd.Backward(loss)
+			value = loss.Item()
+			return optimizer.Step(s)
+		})
+	}
+	_, err := step(16)
+	must(t, err)
+	before, live := optimizer.Hash(), dev.Stats().Memory.Blocks
+	rows, where := 1<<15, map[string]bool{}
+	for ; ; rows /= 2 {
+		_, err := step(rows)
+		if err == nil {
+			break
+		}
+		var e *tensor.Error
+		if !errors.As(err, &e) || e.Kind != tensor.ErrMemory || !strings.HasPrefix(e.Site, "train_test.go:") || !strings.Contains(e.Msg, "of its 8388608 bytes are free") {
+			t.Fatalf("%d rows: %v", rows, err)
+		}
+		where[e.Op] = true
+		if n := dev.Stats().Memory.Blocks; n != live || optimizer.Hash() != before {
+			t.Fatalf("%d rows: the step failed and left %d blocks, or changed the model: %v", rows, n-live, err)
+		}
+	}
+	if len(where) < 2 || rows < 1000 {
+		t.Errorf("%d rows found room; before, memory ended in %v", rows, where)
+	}
+	first, err := step(16)
+	must(t, err)
+	for range 3 {
+		_, err := step(16)
+		must(t, err)
+	}
+	if last, err := step(16); err != nil || last >= first {
+		t.Errorf("the loss went from %v to %v: %v", first, last, err)
+	}
+}
+
+// The driver refuses a launch in the middle of a step: that step fails and changes nothing, and the next one works.
+func TestRefusedLaunchInStep(t *testing.T) {
+	dev, cpu := open(t, "cuda"), open(t, "cpu")
+	m, same := mlp(t, dev), mlp(t, cpu)
+	steps(t, m, 0, 2)
+	steps(t, same, 0, 2)
+	before, live := m.Optimizer.Hash(), dev.Stats().Memory.Blocks
+	defer driver.Set("fail_code", "719")
+	for code, name := range map[string]string{"1": "CUDA_ERROR_INVALID_VALUE", "701": "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"} {
+		for _, launch := range []string{"1", "4", "9"} {
+			must(t, driver.Set("fail_code", code))
+			must(t, driver.Set("fail_launch", launch))
+			err := m.Step(2)
+			must(t, driver.Set("fail_launch", "0"))
+			cpu.Step(func(*tensor.Scope) error { return err }) // random streams are counted by step
+			var e *tensor.Error
+			if !errors.As(err, &e) || e.Kind != tensor.ErrDevice || !strings.HasPrefix(e.Site, "train_test.go:") ||
+				!strings.Contains(e.Msg, "launching ") || !strings.Contains(e.Msg, name+" ("+code+")") {
+				t.Errorf("launch %s is refused: %v", launch, err)
+			}
+			if n := dev.Stats().Memory.Blocks; n != live || m.Optimizer.Hash() != before {
+				t.Errorf("launch %s: the step failed and left %d blocks, or changed the model", launch, n-live)
+			}
+		}
+	}
+	steps(t, m, 2, 4)
+	steps(t, same, 2, 4)
+	if got, want := m.Optimizer.Hash(), same.Optimizer.Hash(); got != want {
+		t.Errorf("the hash is %s, on the CPU %s", got, want)
 	}
 }
 
