@@ -19,7 +19,7 @@ func planNorm(c *call, l *kernels.Launch) error {
 	if count == 0 {
 		return nil
 	}
-	if err := c.startRows("norm", x.DType, count, n); err != nil {
+	if err := c.startRows("norm", x.DType, count, n, rowWarps); err != nil {
 		return err
 	}
 	mean, parameters := uint64(0), [2]*kernels.Arg{}
@@ -84,7 +84,7 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 	axes := lastAxes(o.x, l.Ints[0])
 	count, n := extent(o.x, axes)
 	if l.Ints[1] == 1 && count*n > 0 {
-		if err := c.startRows("norm_grad", o.x.DType, count, n); err != nil {
+		if err := c.startRows("norm_grad", o.x.DType, count, n, rowWarps); err != nil {
 			return err
 		}
 		c.pointer(&l.Out[0])

@@ -17,6 +17,7 @@ func init() {
 	plans["max_index"] = planPlaceOf("argmax")
 	plans["min_index"] = planPlaceOf("argmin")
 	plans["cumsum"] = planCumSum
+	plans["prod_grad"] = planProdGrad
 }
 
 const (
@@ -50,12 +51,12 @@ func lastAxes(a *kernels.Arg, k int) []int { return allAxes[len(a.Shape)-k : len
 
 var allAxes = [kernels.MaxDims]int{0, 1, 2, 3, 4, 5, 6, 7}
 
-// startRows begins a launch with a warp for each row of n elements of type d.
-func (c *call) startRows(name string, d kernels.DType, rows, n int) error {
+// startRows begins a launch for rows of n elements of type d, of which a block computes `each`: one by a warp or by a thread.
+func (c *call) startRows(name string, d kernels.DType, rows, n, each int) error {
 	if n >= maxRow {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "rows of %d elements; kernels on %s take fewer than %d", n, c.b.Name(), maxRow)
 	}
-	return c.start(name+"_"+reader(d), blocks(rows, rowWarps), rowThreads)
+	return c.start(name+"_"+reader(d), blocks(rows, each), rowThreads)
 }
 
 // extent is the number of rows of a along the given axes and their length.
@@ -80,7 +81,7 @@ func alongAxis(name string) plan {
 		if count*n == 0 {
 			return nil
 		}
-		if err := c.startRows(name, l.In[0].DType, count, n); err != nil {
+		if err := c.startRows(name, l.In[0].DType, count, n, rowWarps); err != nil {
 			return err
 		}
 		c.rows(&l.Out[0], axes)
@@ -124,7 +125,7 @@ func planSoftmax(c *call, l *kernels.Launch) error {
 func (c *call) startResults(name string, l *kernels.Launch, axes []int, results func()) error {
 	x := &l.In[0]
 	count, n := extent(x, axes)
-	if err := c.startRows(name, x.DType, count, n); err != nil {
+	if err := c.startRows(name, x.DType, count, n, rowWarps); err != nil {
 		return err
 	}
 	results()
@@ -177,7 +178,7 @@ func planCumSum(c *call, l *kernels.Launch) error {
 	if count*n == 0 {
 		return nil
 	}
-	if err := c.start("cumsum_"+reader(l.In[0].DType), blocks(count, rowThreads), rowThreads); err != nil {
+	if err := c.startRows("cumsum", l.In[0].DType, count, n, rowThreads); err != nil {
 		return err
 	}
 	c.rows(&l.Out[0], axes)
@@ -185,5 +186,28 @@ func planCumSum(c *call, l *kernels.Launch) error {
 	arg(c, uint64(count))
 	arg(c, uint32(n))
 	arg(c, uint32(l.Ints[1]))
+	return nil
+}
+
+// planProdGrad has a thread for each row of x that makes a product. The operands are x and g.
+func planProdGrad(c *call, l *kernels.Launch) error {
+	x := &l.In[0]
+	count, n := extent(x, l.Ints)
+	if count*n == 0 {
+		return nil
+	}
+	front, err := c.scratch(8 * count * n)
+	if err != nil {
+		return err
+	}
+	if err := c.startRows("prod_grad", x.DType, count, n, rowThreads); err != nil {
+		return err
+	}
+	c.rows(&l.Out[0], l.Ints)
+	c.rows(x, l.Ints)
+	c.rows(&l.In[1], nil)
+	arg(c, front)
+	arg(c, uint64(count))
+	arg(c, uint32(n))
 	return nil
 }

@@ -144,6 +144,25 @@ template <class T> DEV void cumsum(const Rows& y_, const Rows& x_, uint64_t rows
   }
 }
 
+// dx = g times the product of the other elements: of those in front, kept in `front`, and of those behind, in float64 and
+// one after the other as package tensor defines it. A thread computes a row.
+template <class T> DEV void prod_grad(const Rows& dx_, const Rows& x_, const Rows& g_, double* front, uint64_t rows, uint32_t n) {
+  using N = typename NumberOf<T>::Type;
+  const uint64_t r = thread_number();
+  if (r >= rows) return;
+  const Row<T> dx(dx_, r), x(x_, r);
+  double product = Row<T>(g_, r)(0);
+  for (uint32_t i = 0; i < n; i++) {
+    front[i * rows + r] = product;
+    product = f64_mul(product, x(i));
+  }
+  product = 1;
+  for (uint32_t i = n; i-- > 0;) {
+    dx.set(i, element<N>(f64_mul(front[i * rows + r], product)));
+    product = f64_mul(product, x(i));
+  }
+}
+
 }  // namespace
 
 #define ROWS(suffix, T)                                                                                                      \
@@ -170,7 +189,11 @@ template <class T> DEV void cumsum(const Rows& y_, const Rows& x_, uint64_t rows
   KERNEL(var##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n, double divisor) {                         \
     BY_LENGTH(are_short<T>(n, x), var, T, y, x, rows, n, divisor);                                                              \
   }                                                                                                                          \
-  EXPORT(var##suffix);
+  EXPORT(var##suffix);                                                                                                       \
+  KERNEL(prod_grad##suffix, kRowThreads, 4)(Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n) {             \
+    prod_grad<T>(dx, x, g, front, rows, n);                                                                                  \
+  }                                                                                                                          \
+  EXPORT(prod_grad##suffix);
 
 #define PLACES(suffix, T)                                                                                                    \
   KERNEL(argmax##suffix, kRowThreads, 4)(int64_t* places, Result values, Rows x, uint64_t rows, uint32_t n) {                \
