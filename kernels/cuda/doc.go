@@ -17,6 +17,7 @@
 //	virtual.go, graph.go  ranges of addresses that grow, captured work
 //	fault.go              what errors mean, and what follows from them
 //	log.go                launches that may have caused a fault
+//	badindex.go           indices outside their axis, which kernels note and the host asks for later
 //	launch.go             how arguments reach a kernel
 //	image.go, kernel.go   compiled kernels, and which operation uses which
 //	compile.go, cache.go  kernels of users' expressions, by NVRTC, kept on disk

@@ -5,7 +5,7 @@ package cuda
 import "github.com/weft-ml/weft/kernels"
 
 // Operations with operands of indices. An index outside its axis is an error that the host learns of later: see
-// report.go.
+// badindex.go.
 func init() {
 	plans["embedding"] = planIndexSelect
 	plans["index_select"] = planIndexSelect
