@@ -33,11 +33,14 @@ const (
 func sized(family string, n int) string { return family + "_b" + itoa(n) }
 
 // each begins a launch of a kernel with a thread for each of n elements, which is not 0.
-func (c *call) each(symbol string, n int) error {
-	if n > math.MaxInt32*moveThreads {
+func (c *call) each(symbol string, n int) error { return c.move(symbol, n, ceilDiv(n, moveThreads)) }
+
+// move begins a launch of so many blocks for n elements.
+func (c *call) move(symbol string, n, blocks int) error {
+	if blocks > math.MaxInt32 {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "%d elements are too many for one launch", n)
 	}
-	return c.start(symbol, blocks(n, moveThreads), moveThreads)
+	return c.start(symbol, dim{uint32(blocks), 1, 1}, moveThreads)
 }
 
 // relayout copies elements between two layouts of one shape; strides may be negative.
@@ -78,10 +81,7 @@ func (c *call) transpose(to, from *kernels.Arg, s *space, row, column int) error
 	s.drop(min(row, column))
 	matrices := s.n / (rows * columns)
 	tiles := matrices * ceilDiv(rows, transposeTile) * ceilDiv(columns, transposeTile)
-	if tiles > math.MaxInt32 {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "%d elements are too many for one launch", s.n)
-	}
-	if err := c.start(sized("transpose", to.DType.Size()), dim{uint32(tiles), 1, 1}, moveThreads); err != nil {
+	if err := c.move(sized("transpose", to.DType.Size()), s.n, tiles); err != nil {
 		return err
 	}
 	c.pointer(to)
