@@ -13,7 +13,7 @@ func generation(vendor string, family, model, stepping int) string {
 	return fmt.Sprintf("family %d, model %d", family, model)
 }
 
-// A line is a range of models, from a stepping on.
+// models are a range of models of a family, from a stepping on.
 type models struct {
 	family, first, last, stepping int
 	name                          string

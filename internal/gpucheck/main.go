@@ -153,9 +153,9 @@ func run(out string, limit time.Duration, small bool, names []string) error {
 		}
 	}
 	chosen := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return len(names) > 0 && !slices.Contains(names, s.name) })
-	start := time.Now()
+	start, ends := time.Now(), ends(chosen, limit)
 	for i, s := range chosen {
-		c.step, c.gpu, c.end = s.name, query(), start.Add(ends(chosen, limit)[i])
+		c.step, c.gpu, c.end = s.name, query(), start.Add(ends[i])
 		s.run(c)
 	}
 	if c.failed > 0 {
