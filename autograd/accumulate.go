@@ -6,7 +6,8 @@ import "github.com/weft-ml/weft/tensor"
 // at a time. f computes part i and returns the sum, not the mean, of its losses; total is the number of terms of all parts
 // together, such as the tokens that count. Dividing by it, and not by the terms of each part, gives the gradient of the
 // mean over the whole batch also where the parts are of different sizes. What is to happen to a loss before Backward, such
-// as a loss scaler's Scale, is given by through. The result is the mean loss, off the tape.
+// as a loss scaler's Scale, is given by through. What f makes, its result apart, is for the tape alone: Backward frees it, or
+// writes over it, as soon as it can. The result is the mean loss, off the tape.
 func Accumulate(s *tensor.Scope, n int, total float64, f func(i int) *tensor.Tensor, through ...func(*tensor.Tensor) *tensor.Tensor) *tensor.Tensor {
 	if n < 1 || !(total > 0) {
 		tensor.Fail(tensor.ErrValue, "accumulate", "%d parts of %v terms in all; there must be some of both", n, total)
@@ -14,7 +15,9 @@ func Accumulate(s *tensor.Scope, n int, total float64, f func(i int) *tensor.Ten
 	var mean *tensor.Tensor
 	for i := range n {
 		s.Region("", func() []*tensor.Tensor {
-			loss := f(i).Scale(1 / total)
+			loss := s.Region("", func() []*tensor.Tensor {
+				return []*tensor.Tensor{f(i).Scale(1 / total)}
+			})[0]
 			sum := loss.Detach()
 			if mean != nil {
 				sum = mean.Add(sum)

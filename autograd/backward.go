@@ -194,7 +194,7 @@ func (p *pass) step(n *tensor.Node, found func(*tensor.Node, *tensor.Tensor)) {
 		return
 	}
 	spread := func() []*tensor.Tensor {
-		for i, d := range n.Backward(g) {
+		for i, d := range n.Backward(g, !p.retain) {
 			if m := n.In[i].Node(); d != nil && m != nil && p.need[m.ID] {
 				p.add(m, d)
 			}

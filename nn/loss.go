@@ -7,7 +7,8 @@ import (
 )
 
 // CrossEntropy is the mean over all positions of -log softmax(logits)[target]: logits [... classes], targets
-// [...] of an integer type. Options choose ignored targets, label smoothing and the reduction.
+// [...] of an integer type. Options choose ignored targets, label smoothing and the reduction. Where there are many
+// classes, make logits and loss in one region: [tensor.Tensor.CrossEntropy] says what that saves.
 func CrossEntropy(logits, targets *tensor.Tensor, opts ...tensor.CrossEntropyOption) *tensor.Tensor {
 	return logits.CrossEntropy(targets, opts...)
 }

@@ -111,8 +111,10 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 		y.layout.Offset = x.layout.Offset
 		op.View(c, &y.layout)
 	} else {
-		for _, y := range c.Out {
-			s.dev.fillBlock(y.blk, op.Name, y.Len()*y.dtype.Size())
+		for i, y := range c.Out {
+			if i > 0 || node != nil || !s.overwrite(c) {
+				s.dev.fillBlock(y.blk, op.Name, y.Len()*y.dtype.Size())
+			}
 			s.top.owned = append(s.top.owned, y.blk)
 		}
 		s.run(c)
@@ -121,6 +123,20 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 		s.tape.record(node)
 	}
 	return c, false
+}
+
+// overwrite puts the first result where an operand lies, if the row allows that and the derivative under way is all that
+// needs the operand. An observer would look at it afterwards.
+func (s *Scope) overwrite(c *Ctx) bool {
+	if c.Op.Overwrites == 0 || s.derived == nil || s.top.mode.observe != nil {
+		return false
+	}
+	for i, x := range c.In {
+		if c.Op.Overwrites&SaveIn(i) != 0 && s.derived.handOver(c.Op.Name, x, c.Out[0]) {
+			return true
+		}
+	}
+	return false
 }
 
 // run launches an operation whose outputs have memory.

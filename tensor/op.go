@@ -25,6 +25,9 @@ type Op struct {
 	Sum func(c *Ctx) DType
 	// Saves lists, for each operand, what VJP reads to make that operand's gradient.
 	Saves []Saves
+	// Overwrites are operands in whose memory the first result may lie, where they have its type and shape: each element
+	// is read before it is written, and only by the thread that writes it. A VJP that applies the row reads them no more.
+	Overwrites Saves
 	// Compose is the same computation in differentiable operations. It replaces a row without VJP
 	// (fused backward kernels) when a gradient is wanted through it.
 	Compose func(c *Ctx) *Tensor

@@ -35,12 +35,13 @@ func init() {
 		},
 	})
 	define(&crossEntropyGrad, Op{
-		Op:      kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef},
-		Doc:     "(softmax(x) - one-hot target) * g along the last axis",
-		Args:    []string{"logits", "targets", "max", "sum", "g"},
-		Shape:   sameFloats,
-		Compose: crossEntropyGradCompose,
-		Flops:   perElement(10),
+		Op:         kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef},
+		Doc:        "(softmax(x) - one-hot target) * g along the last axis",
+		Args:       []string{"logits", "targets", "max", "sum", "g"},
+		Shape:      sameFloats,
+		Overwrites: SaveIn(0),
+		Compose:    crossEntropyGradCompose,
+		Flops:      perElement(10),
 		Samples: func() []Sample {
 			return []Sample{{
 				Name: "mean", In: []Arg{{Shape: []int{3, 4}, Lo: -2, Hi: 2}, {Lo: 0.5, Hi: 2}},
@@ -90,6 +91,10 @@ func (r Reduction) set(o *crossEntropyOptions)      { o.reduction = r }
 // CrossEntropy is -log softmax(t)[target], averaged over all rows: logits [... C], with the classes on the last axis,
 // and targets [...] that hold class indices, int64, int32 or uint8. Options leave out rows, smooth the targets and
 // choose another reduction. The mean over no rows is NaN.
+//
+// In Backward the gradient takes the memory of the logits if the tape is their only owner: if the region that made them
+// has ended, as where logits and loss are made in one region and only the loss is returned, and no other operation has
+// saved them. autograd.Accumulate makes such a region. With autograd.Retain and under [Observe] it has memory of its own.
 func (t *Tensor) CrossEntropy(targets *Tensor, opts ...CrossEntropyOption) *Tensor {
 	o := crossEntropyOptions{ignore: ignored}
 	for _, opt := range opts {

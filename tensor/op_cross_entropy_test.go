@@ -3,6 +3,7 @@ package tensor_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
@@ -84,6 +85,214 @@ func TestCrossEntropySecondDerivative(t *testing.T) {
 			t.Errorf("reduction %d: %v", r, err)
 		}
 	}
+}
+
+// lossIn computes logits f(w) and their loss in a region of their own, so that the tape is the logits' only owner.
+func lossIn(s *tensor.Scope, f func() *tensor.Tensor) *tensor.Tensor {
+	return s.Region("loss", func() []*tensor.Tensor { return []*tensor.Tensor{f()} })[0]
+}
+
+// The gradient takes the memory of the logits, and has the bits that it has in memory of its own.
+func TestCrossEntropyGradInPlace(t *testing.T) {
+	dev := open(t)
+	const rows, classes = 300, 70
+	v := make([]int64, rows)
+	for r := range v {
+		v[r] = int64(r * 37 % classes)
+	}
+	targets := tensor.FromSlice(v, rows)
+	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {
+		w := tensor.ParameterOf("w", tensor.Randn(3, rows, classes).To(dt))
+		for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
+			for _, smoothing := range []tensor.LabelSmoothing{0, 0.1} {
+				gradient := func(opts ...autograd.Option) (g []float64, blocks int) {
+					step(t, dev, func(s *tensor.Scope) {
+						y := lossIn(s, func() *tensor.Tensor {
+							return s.In(w).Scale(2).CrossEntropy(targets, r, smoothing, tensor.IgnoreIndex(7))
+						})
+						opts = append(opts, autograd.Seed(tensor.Uniform(5, 0.5, 1.5, y.Shape()...).To(dt)))
+						before := dev.Stats().Memory.Allocs
+						autograd.Backward(y, opts...)
+						blocks = dev.Stats().Memory.Allocs - before
+					})
+					g = tensor.ToSlice[float64](w.Grad())
+					w.ClearGrads()
+					return g, blocks
+				}
+				want, own := gradient(autograd.Retain)
+				got, inPlace := gradient()
+				if !slices.Equal(got, want) {
+					t.Errorf("%v, reduction %d, smoothing %v: the gradient is another one in the memory of the logits", dt, r, smoothing)
+				}
+				if inPlace != own-1 {
+					t.Errorf("%v, reduction %d, smoothing %v: backward takes %d blocks from the pool, %d with Retain, want one less", dt, r, smoothing, inPlace, own)
+				}
+			}
+		}
+	}
+}
+
+// A step has room for the logits once, not twice.
+func TestCrossEntropyMemory(t *testing.T) {
+	const rows, classes = 1 << 10, 1 << 14
+	dev := openDevice(t, "null")
+	w, err := dev.NewState("w", tensor.Float32, classes, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(bytes int) {
+		other, err := tensor.Open("null", tensor.MemoryLimit(bytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.Close()
+	}
+	limit(1) // gives back what is cached
+	limit(dev.Stats().Memory.Reserved + 4*rows*classes + 256<<10)
+	defer limit(1 << 40)
+	x, targets := tensor.Zeros(tensor.Float32, rows, 1), tensor.Zeros(tensor.Int64, rows)
+	p := tensor.ParameterOf("p", x)
+	train := func(f func(s *tensor.Scope, loss func() *tensor.Tensor)) error {
+		return dev.Step(func(s *tensor.Scope) error {
+			f(s, func() *tensor.Tensor { return s.In(p).Linear(w, nil).CrossEntropy(targets) })
+			return nil
+		})
+	}
+	for i := range 2 {
+		err := train(func(s *tensor.Scope, loss func() *tensor.Tensor) {
+			if i == 0 {
+				autograd.Backward(lossIn(s, loss))
+			} else {
+				autograd.Accumulate(s, 2, 2, func(int) *tensor.Tensor { return loss() })
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	err = train(func(s *tensor.Scope, loss func() *tensor.Tensor) { autograd.Backward(loss()) })
+	wantError(t, err, tensor.ErrMemory, "cross_entropy_grad")
+}
+
+// The logits keep their memory while anybody can read them.
+func TestCrossEntropyGradElsewhere(t *testing.T) {
+	dev := open(t)
+	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
+	targets := vector[int64](3, 1, 15, 0)
+	loss := func(x *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(targets) }
+	// gradient is that of f(w), by a pass that may take memory and by one that may not, which must agree.
+	gradient := func(name string, f func(s *tensor.Scope) *tensor.Tensor) {
+		t.Helper()
+		var g [2][]float32
+		var blocks [2]int
+		for i, opts := range [][]autograd.Option{{autograd.Retain}, nil} {
+			before := dev.Stats().Memory.Allocs
+			step(t, dev, func(s *tensor.Scope) { autograd.Backward(lossIn(s, func() *tensor.Tensor { return f(s) }), opts...) })
+			blocks[i] = dev.Stats().Memory.Allocs - before
+			g[i] = tensor.ToSlice[float32](w.Grad())
+			w.ClearGrads()
+		}
+		if !slices.Equal(g[0], g[1]) {
+			t.Errorf("%s: the gradient is %v, want %v", name, g[1], g[0])
+		}
+		if blocks[0] != blocks[1] {
+			t.Errorf("%s: the step takes %d blocks from the pool, want %d", name, blocks[1], blocks[0])
+		}
+	}
+	gradient("read by another operation, whose derivative comes later", func(s *tensor.Scope) *tensor.Tensor {
+		x := s.In(w).Scale(2)
+		square := x.Square()
+		return loss(x).Add(square.Mean())
+	})
+	gradient("the result of a function whose derivative reads it", func(s *tensor.Scope) *tensor.Tensor { return loss(s.In(w).Tanh()) })
+	gradient("half of a block", func(s *tensor.Scope) *tensor.Tensor {
+		x := s.In(w).Scale(2).Reshape(8, 8)
+		return x.Slice(0, 4, 8).CrossEntropy(vector[int64](3, 1, 7, 0))
+	})
+	gradient("transposed", func(s *tensor.Scope) *tensor.Tensor {
+		return s.In(w).Scale(2).Reshape(16, 4).T().CrossEntropy(targets)
+	})
+
+	step(t, dev, func(s *tensor.Scope) {
+		x := s.In(w).Scale(2)
+		before := tensor.ToSlice[float32](x)
+		autograd.Backward(loss(x))
+		if !slices.Equal(tensor.ToSlice[float32](x), before) {
+			t.Error("backward changed logits that the step still owns")
+		}
+		var kept *tensor.Tensor
+		y := lossIn(s, func() *tensor.Tensor {
+			x := s.In(w).Scale(2)
+			kept = x.Keep()
+			return loss(x)
+		})
+		autograd.Backward(y)
+		if !slices.Equal(tensor.ToSlice[float32](kept), before) {
+			t.Error("backward changed logits that were kept")
+		}
+	})
+	w.ClearGrads()
+
+	p := tensor.Parameter(func(v []float64, _ []int, r tensor.Random) {
+		for i := range v {
+			v[i] = float64(i%5) / 4
+		}
+	}, 4, 16)
+	if err := dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
+		t.Fatal(err)
+	}
+	before := tensor.ToSlice[float32](p)
+	step(t, dev, func(s *tensor.Scope) { autograd.Backward(lossIn(s, func() *tensor.Tensor { return loss(s.In(p)) })) })
+	if !slices.Equal(tensor.ToSlice[float32](p), before) {
+		t.Error("backward changed a parameter")
+	}
+	p.ClearGrads()
+
+	// Who looks at an operation sees its operands as they were.
+	err := dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(lossIn(s, func() *tensor.Tensor { return loss(s.In(w).Scale(2)) }))
+		return nil
+	}, tensor.Observe(func(_ string, c *tensor.Ctx) {
+		for _, x := range c.In {
+			tensor.ToSlice[float64](x)
+		}
+	}))
+	if err != nil {
+		t.Error(err)
+	}
+	w.ClearGrads()
+}
+
+// What is gone is not read: neither by a second pass, also after one that ended in between, nor by who still has a handle.
+func TestCrossEntropyGradTakesOnce(t *testing.T) {
+	dev := open(t)
+	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
+	step(t, dev, func(s *tensor.Scope) {
+		var x *tensor.Tensor
+		loss := func() *tensor.Tensor {
+			return lossIn(s, func() *tensor.Tensor {
+				x = s.In(w).Scale(2)
+				return x.CrossEntropy(vector[int64](3, 1, 15, 0))
+			})
+		}
+		y := loss()
+		autograd.Backward(y, autograd.Retain)
+		autograd.Backward(y)
+		wantError(t, tensor.Try(func() { autograd.Backward(y) }), tensor.ErrGrad, "the values that cross_entropy saved were freed", "autograd.Retain")
+		wantError(t, tensor.Try(func() { x.Sum() }), tensor.ErrStep, "float32[4 16], made by scale, was released when region loss ended")
+
+		n := loss().Node()
+		s.Differentiate(false, func() {
+			one := s.Full(1, tensor.Float32)
+			n.Backward(one, true)
+			wantError(t, tensor.Try(func() { n.Backward(one, false) }), tensor.ErrGrad, "the values that cross_entropy saved were freed")
+			wantError(t, tensor.Try(func() { x.Sum() }), tensor.ErrStep, "was released when region loss ended")
+		})
+	})
+	if n := dev.Stats().Memory.Blocks; n != 0 {
+		t.Errorf("%d blocks are live after the step", n)
+	}
+	w.ClearGrads()
 }
 
 func TestCrossEntropyErrors(t *testing.T) {

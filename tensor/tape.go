@@ -1,5 +1,7 @@
 package tensor
 
+import "slices"
+
 // Tape is the record of one step in order of execution; package autograd walks it backwards.
 type Tape struct {
 	Nodes []*Node
@@ -17,6 +19,7 @@ type Node struct {
 	saved    []*block
 	versions []savedVersion
 	consumed bool
+	last     bool // the backward pass under way is the last one through it
 
 	savedBuf   [4]*block // backs saved, versions: one allocation a node
 	versionBuf [2]savedVersion
@@ -107,6 +110,23 @@ func (n *Node) Free() {
 	n.saved, n.versions = nil, nil
 }
 
+// handOver gives y, the result of op on x, the memory of x to write over, if nobody will read x again: n, whose last
+// backward pass this is, is its only owner. It returns false where that is not so, or y is of another type or size.
+func (n *Node) handOver(op string, x, y *Tensor) bool {
+	b := x.blk
+	i := slices.Index(n.saved, b)
+	if !n.last || i < 0 || b.shared || b.refs != 1 {
+		return false
+	}
+	if x.dtype != y.dtype || x.Len() != y.Len() || !x.layout.Contiguous() || b.mem.Size() != y.Len()*y.dtype.Size() {
+		return false
+	}
+	n.saved, n.consumed = slices.Delete(n.saved, i, i+1), true
+	*y.blk = block{buf: b.buf, mem: b.mem, dev: b.dev, refs: 1, op: op}
+	b.mem, b.refs = nil, 0 // the launch still reads b.buf
+	return true
+}
+
 // release frees all nodes at the end of the step. It also empties them: a block that is kept shares an allocation with
 // its first tensor, which through its node would hold on to all tensors before it.
 func (tp *Tape) release() {
@@ -117,8 +137,9 @@ func (tp *Tape) release() {
 	tp.Nodes = nil
 }
 
-// Backward runs the VJP of n on the gradient g of its output: one gradient, or nil, for each operand.
-func (n *Node) Backward(g *Tensor) []*Tensor {
+// Backward runs the VJP of n on the gradient g of its output: one gradient, or nil, for each operand. last says that Free
+// follows, so that a gradient may take the memory of what n saved.
+func (n *Node) Backward(g *Tensor, last bool) []*Tensor {
 	if n.consumed {
 		Fail(ErrGrad, "backward", "the values that %s saved were freed by an earlier backward pass; give that one autograd.Retain", n.Op.Name)
 	}
@@ -130,7 +151,7 @@ func (n *Node) Backward(g *Tensor) []*Tensor {
 	defer n.scope.moveTo(n.scope.dev)
 	n.scope.moveTo(n.scope.placeOf(n.Out))
 	defer func(outer *Node) { n.scope.derived = outer }(n.scope.derived)
-	n.scope.derived = n
+	n.scope.derived, n.last = n, last
 	grads := n.Op.VJP(&n.Ctx, g)
 	for i, d := range grads {
 		if d == nil {

@@ -145,8 +145,10 @@ func CrossEntropyGrad(l *kernels.Launch) {
 			case lossNone:
 				scale = g.at(r)
 			}
+			own := row[k] // d may be the row
 			vec.CrossEntropyGrad(d, row, m, inverse, off, scale)
-			vec.CrossEntropyGrad(d[k:k+1], row[k:k+1], m, inverse, on, scale)
+			d[k] = own
+			vec.CrossEntropyGrad(d[k:k+1], d[k:k+1], m, inverse, on, scale)
 		}
 		x.close()
 	})

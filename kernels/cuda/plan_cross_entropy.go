@@ -113,8 +113,8 @@ func (c *call) sumOf(y result, x uint64, number kernels.DType, n int, room uint6
 	return c.upperLevels("sum", y, to.to, number, 1, folds)
 }
 
-// planCrossEntropyGrad is the gradient for the logits. The operands are logits, targets, max, sum and the gradient of
-// the result.
+// planCrossEntropyGrad is the gradient for the logits, which may lie where they do: a thread writes what it alone has read.
+// The operands are logits, targets, max, sum and the gradient of the result.
 func planCrossEntropyGrad(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
