@@ -25,6 +25,13 @@ func kernelDevice(t testing.TB) *Backend {
 	return device(t)
 }
 
+// multiprocessors makes the device one of few for a test, so that kernels do for few blocks what they do for many.
+func multiprocessors(t testing.TB, b *Backend, n int) {
+	was := b.gpu.SMs
+	b.gpu.SMs = n
+	t.Cleanup(func() { b.gpu.SMs = was })
+}
+
 func needKernels(t testing.TB) {
 	t.Helper()
 	if onFake {
@@ -297,9 +304,7 @@ func TestMatMul(t *testing.T) {
 // Products with so many tiles that the large ones are taken.
 func TestMatMulLarge(t *testing.T) {
 	b := kernelDevice(t)
-	was := b.gpu.SMs
-	b.gpu.SMs = 2
-	t.Cleanup(func() { b.gpu.SMs = was })
+	multiprocessors(t, b, 2)
 	r := newFuzz(2)
 	for range cases(32) {
 		m, n, k := 129+r.IntN(150), 1+r.IntN(200), oneOf(r, 1, 16, 40, 257, 272, 513)

@@ -11,6 +11,8 @@ func init() {
 	plans["rms_norm_grad"] = planNormGrad
 }
 
+const normBlocks = 4 // of norm.cu that a multiprocessor holds: more rows are taken in turns
+
 // planNorm normalises rows, the last l.Ints[0] axes. Layer norm has the results y, mean and rstd, RMS norm has no mean.
 func planNorm(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
@@ -19,7 +21,7 @@ func planNorm(c *call, l *kernels.Launch) error {
 	if count == 0 {
 		return nil
 	}
-	if err := c.startRows("norm", x.DType, count, n, rowWarps); err != nil {
+	if err := c.startRows("norm", x.DType, min(count, normBlocks*rowWarps*c.b.gpu.SMs), n, rowWarps); err != nil {
 		return err
 	}
 	mean, parameters := uint64(0), [2]*kernels.Arg{}

@@ -216,6 +216,7 @@ func TestCumSum(t *testing.T) {
 // TestNormsHalf: norms with and without parameters, and all combinations of their gradients.
 func TestNormsHalf(t *testing.T) {
 	b := kernelDevice(t)
+	multiprocessors(t, b, 1) // a warp has many rows
 	r := newFuzz(14)
 	for i := range cases(40) {
 		d, shape := halfTypes[i%2], r.rowShape()

@@ -48,7 +48,7 @@ int attribute(int which) {
     case 10: return 32;             // WARP_SIZE
     case 12: return 65536;          // MAX_REGISTERS_PER_BLOCK
     case 13: return 1980000;        // CLOCK_RATE, kHz
-    case 16: return 132;            // MULTIPROCESSOR_COUNT
+    case 16: return settings.multiprocessors;  // MULTIPROCESSOR_COUNT
     case 19: return 1;              // CAN_MAP_HOST_MEMORY
     case 31: return 1;              // CONCURRENT_KERNELS
     case 36: return 3201000;        // MEMORY_CLOCK_RATE, kHz

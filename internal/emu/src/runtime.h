@@ -23,6 +23,7 @@ struct Settings {
   int threads = 1;              // of the host that run blocks
   int devices = 1;
   int capability = 90;          // 10 * major + minor
+  int multiprocessors = 132;    // that a device says it has
   size_t memory = 512 << 20;    // of a device
   bool refuse_pageable = false; // asynchronous copies of memory that is not pinned are errors
   int fail_launch = 0;          // number of the launch that fails, counting from 1

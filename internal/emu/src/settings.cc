@@ -41,6 +41,7 @@ bool set(const std::string& name, const std::string& value) {
   if (name == "threads") return number(value, &s.threads) && s.threads >= 1 && s.threads <= kWindows;
   if (name == "devices") return number(value, &s.devices) && s.devices >= 0 && s.devices <= 8;
   if (name == "capability") return number(value, &s.capability);
+  if (name == "multiprocessors") return number(value, &s.multiprocessors) && s.multiprocessors >= 1;
   if (name == "memory") return number(value, &s.memory);
   if (name == "pageable") return choose<bool>({{"copy", false}, {"refuse", true}}, value, &s.refuse_pageable);
   if (name == "fail_launch") return number(value, &s.fail_launch);
@@ -53,7 +54,7 @@ namespace {
 
 // A wrong variable stops the program: the tests that depend on it would show nothing.
 __attribute__((constructor)) void read_environment() {
-  for (const char* name : {"order", "copies", "streams", "seed", "threads", "devices", "capability", "memory", "pageable", "fail_launch", "fail_code", "count"}) {
+  for (const char* name : {"order", "copies", "streams", "seed", "threads", "devices", "capability", "multiprocessors", "memory", "pageable", "fail_launch", "fail_code", "count"}) {
     std::string variable = "WEFT_EMU_";
     for (const char* c = name; *c; c++) variable += (char)toupper(*c);
     const char* value = getenv(variable.c_str());

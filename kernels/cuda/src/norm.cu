@@ -16,32 +16,41 @@
 
 namespace {
 
-// mean and rstd are numbers, unrounded.
+// mean and rstd are numbers, unrounded. A warp takes every row whose distance is that of all warps; for short rows a block
+// keeps weight and bias, so that they are read once for all of its rows.
 template <class T, uint32_t SLOTS, class N = typename NumberOf<T>::Type>
 DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const Rows& bias_, uint64_t rows, uint32_t n, double eps) {
-  const uint64_t r = row_of_warp();
-  if (r >= rows) return;
+  SHARED(N, parameters, [2][SLOTS ? 32 * SLOTS : 1]);
   const Row<T, SLOTS> weight(weight_, 0), bias(bias_, 0);
-  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
-  const N count = (N)n;
-  N c = 0;
-  if (mean) c = num::div(row_fold<Sum, N, SLOTS>(n, x), count);
-  const N squares = row_fold<Sum, N, SLOTS>(n, [&](Place i) {
-    const N d = num::sub(x(i), c);
-    return num::mul(d, d);
-  });
-  const N scale = num::div(N(1), num::sqrt(num::add(num::div(squares, count), (N)eps)));
-  if (threadIdx.x % 32 == 0) {
-    if (mean) mean[r] = c;
-    rstd[r] = scale;
+  if constexpr (SLOTS > 0) {
+    for (uint32_t i = threadIdx.x; i < n; i += kRowThreads) {
+      if (weight_.data) parameters[0][i] = weight(i);
+      if (bias_.data) parameters[1][i] = bias(i);
+    }
+    __syncthreads();
   }
-  T* out = y + r * n;
-  row_each<SLOTS>(n, [&](Place i) {
-    N v = num::mul(num::sub(x(i), c), scale);
-    if (weight_.data) v = num::mul(v, weight(i));
-    if (bias_.data) v = num::add(v, bias(i));
-    out[i] = element<T>(v);
-  });
+  for (uint64_t r = row_of_warp(); r < rows; r += (uint64_t)gridDim.x * kRowWarps) {
+    const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
+    const N count = (N)n;
+    N c = 0;
+    if (mean) c = num::div(row_fold<Sum, N, SLOTS>(n, x), count);
+    const N squares = row_fold<Sum, N, SLOTS>(n, [&](Place i) {
+      const N d = num::sub(x(i), c);
+      return num::mul(d, d);
+    });
+    const N scale = num::div(N(1), num::sqrt(num::add(num::div(squares, count), (N)eps)));
+    if (threadIdx.x % 32 == 0) {
+      if (mean) mean[r] = c;
+      rstd[r] = scale;
+    }
+    T* out = y + r * n;
+    row_each<SLOTS>(n, [&](Place i) {
+      N v = num::mul(num::sub(x(i), c), scale);
+      if (weight_.data) v = num::mul(v, SLOTS ? parameters[0][i] : weight(i));
+      if (bias_.data) v = num::add(v, SLOTS ? parameters[1][i] : bias(i));
+      out[i] = element<T>(v);
+    });
+  }
 }
 
 template <class T, uint32_t SLOTS>
