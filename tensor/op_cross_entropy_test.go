@@ -132,6 +132,32 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 	}
 }
 
+// Under autocast the loss saves a cast of the logits to float32, whose memory the gradient takes.
+func TestCrossEntropyGradOfCast(t *testing.T) {
+	dev := open(t)
+	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
+	lowered := func(m *tensor.Mode) { m.Autocast = tensor.BFloat16 }
+	var g [2][]float32
+	var blocks [2]int
+	for i, opts := range [][]autograd.Option{{autograd.Retain}, nil} {
+		err := dev.Step(func(s *tensor.Scope) error {
+			y := lossIn(s, func() *tensor.Tensor { return s.In(w).To(tensor.BFloat16).CrossEntropy(vector[int64](3, 1, 15, 0)) })
+			before := dev.Stats().Memory.Allocs
+			autograd.Backward(y, opts...)
+			blocks[i] = dev.Stats().Memory.Allocs - before
+			return nil
+		}, lowered)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g[i] = tensor.ToSlice[float32](w.Grad())
+		w.ClearGrads()
+	}
+	if !slices.Equal(g[0], g[1]) || blocks[1] != blocks[0]-1 {
+		t.Errorf("the gradient is %v in %d blocks, want %v in one block less than %d", g[1], blocks[1], g[0], blocks[0])
+	}
+}
+
 // A step has room for the logits once, not twice.
 func TestCrossEntropyMemory(t *testing.T) {
 	const rows, classes = 1 << 10, 1 << 14
