@@ -106,7 +106,7 @@ func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
 	return c.normVJP(g, &layerNormGrad, true)
 }
 
-// normVJP is the gradient of a norm: that for bias alone is a sum, op computes all others together.
+// normVJP is the gradient of a norm: that for bias alone is a sum, in canonical order; op computes all others together.
 func (c *Ctx) normVJP(g *Tensor, op *Op, centred bool) []*Tensor {
 	wanted := [3]bool{}
 	for i, x := range c.In {

@@ -88,7 +88,11 @@ func TestNormPartialGradients(t *testing.T) {
 		want := grads(func(int) bool { return true })
 		for i := range in {
 			alone := func(j int) bool { return i == j }
-			wantClose(t, c.name, grads(alone)[0], 0, want[i]...)
+			tolerance := 0.0
+			if i == 2 {
+				tolerance = 1e-6 // the gradient for bias alone is a canonical sum
+			}
+			wantClose(t, c.name, grads(alone)[0], tolerance, want[i]...)
 			wantClose(t, c.name+" with a graph", grads(alone, autograd.CreateGraph)[0], 1e-5, want[i]...)
 		}
 	}

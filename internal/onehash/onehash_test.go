@@ -15,11 +15,11 @@ import (
 // needs an entry in the changelog.
 const (
 	wantMLP = "c448e7dcdb70d1b1b89d3ee49bc877df65dc8d4af8d86b73325cd2cd8f7c4376"
-	wantGPT = "e59a5500e89071342520d88f6b1c1682866e6c0061d1ea7642e51ba09d2898de"
+	wantGPT = "71dcc9931bb241dd3493f8398724e43c40627d46043e4176ac762e5be136c14b"
 
 	// The GPT under autocast.
-	wantBFloat16 = "7edcff2182f710db3bf2d2ab17d1edf3770343c5aee3a56de542cb37ca6efc0c"
-	wantFloat16  = "7f9232a8f803e64ec46edd34029f2d0a8c3dafb49b6dc360218e0704195457ed"
+	wantBFloat16 = "5e4970c5b8d2c4a0135cc60eeef7b27a2f0d56a6a4632545f665d8ef92557a31"
+	wantFloat16  = "1ea54a3b57d341f4e92228e45fc061ff1f9577103010f84955e631bfb684c07b"
 )
 
 const (

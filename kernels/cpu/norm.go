@@ -97,9 +97,21 @@ func RMSNormGrad(l *kernels.Launch) {
 	normGradients(l, nil, newReader(l.In[2]), parameter(l, 3))
 }
 
+// The sums over rows for the parameters, which go along with a pass over them, have an order of their own: blocks of 64
+// rows; inside a block lane j has rows 8j to 8j+7, in ascending order, and takes lane j+h for h = 4, 2, 1. The sums of the
+// blocks are added in canonical order (docs/adr/0005-sums-of-norm-gradients.md).
+const (
+	normLanes = 8                    // of a block
+	laneRows  = 8                    // of a lane
+	normBlock = normLanes * laneRows // of a block
+)
+
+// normGroup bounds the elements of the lanes that are summed at a time, so that the second cache holds them.
+const normGroup = 1 << 16
+
 // A normGradient is one launch of the gradient of a norm. It goes through the rows once: while a row is in the first
-// cache, it computes dx and adds to the sums for the parameters. These are canonical: row r belongs to lane r mod 64 of
-// its block. Lanes do not depend on each other, so threads take different lanes, and with them their rows.
+// cache, which keeps the sums of its lane too, it computes dx and adds to these. Lanes do not depend on each other: threads
+// take different ones.
 type normGradient struct {
 	mean        *reader // of the rows; nil if the norm has none
 	rstd        *reader
@@ -111,10 +123,6 @@ type normGradient struct {
 	scale, bias bool       // whether dweight and dbias are wanted
 	wide        int        // of a lane: size for each of them
 }
-
-// Rows are taken in order, which suits memory, if the second cache holds the lanes, which have so many elements at most.
-// Else the rows of one lane follow each other, and it stays in the first cache.
-const inOrderLanes = 1 << 17
 
 func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	n := &normGradient{
@@ -133,13 +141,14 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 		}
 	}
 	n.wide = n.size * len(parameters)
-	rows := n.x.results()
-	blocks := (rows + foldBlock - 1) / foldBlock
-	memory := borrow((blocks + 1) * n.wide)
+	blocks := (n.x.results() + normBlock - 1) / normBlock
+	group := max(1, normGroup/(1+normLanes*n.wide))
+	memory := borrow((1 + blocks + normLanes*min(group, blocks)) * n.wide)
 	defer giveBack(memory)
-	sums, partial := (*memory)[:n.wide], (*memory)[n.wide:]
-	for b := range blocks {
-		n.block(partial[b*n.wide:(b+1)*n.wide], b*foldBlock, min((b+1)*foldBlock, rows))
+	sums, rest := (*memory)[:n.wide], (*memory)[n.wide:]
+	partial, lanes := rest[:blocks*n.wide], rest[blocks*n.wide:]
+	for b := 0; b < blocks; b += group {
+		n.blocks(partial[b*n.wide:], lanes, b, min(b+group, blocks))
 	}
 	sumFold.run(sums, partial, columnsOf(blocks, n.wide))
 	for k, p := range parameters {
@@ -147,31 +156,28 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	}
 }
 
-// block computes rows [from, to) of dx, and their share of the gradients of the parameters.
-func (n *normGradient) block(out []float32, from, to int) {
-	used := min(to-from, foldLanes)
-	memory := borrow(used * n.wide)
-	defer giveBack(memory)
-	lanes := *memory
-	group := foldBlock // rows among which those of a lane follow each other
-	if len(lanes) <= inOrderLanes {
-		group = foldLanes
-	}
-	par.For(used, 1+rowGrain*used/(1+n.size*(to-from)), func(lo, hi int) {
-		vec.Fill(lanes[lo*n.wide:hi*n.wide], 0)
+// blocks computes the rows of blocks [from, to) of dx, and their shares of the gradients of the parameters.
+func (n *normGradient) blocks(out, lanes []float32, from, to int) {
+	rows := n.x.results()
+	par.For(normLanes*(to-from), 1+rowGrain/(1+n.size*laneRows), func(lo, hi int) {
 		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
 		defer giveBack(buf)
-		for first := from; first < to; first += group {
-			for j := lo; j < hi; j++ {
-				lane := lanes[j*n.wide : (j+1)*n.wide]
-				for r := first + j; r < min(to, first+group); r += foldLanes {
-					n.row(lane, *buf, r)
-				}
+		for j := lo; j < hi; j++ {
+			lane := lanes[j*n.wide : (j+1)*n.wide]
+			vec.Fill(lane, 0)
+			first := from*normBlock + j*laneRows
+			for r := first; r < min(first+laneRows, rows); r++ {
+				n.row(lane, *buf, r)
 			}
 		}
 	})
-	sumFold.parTree(lanes, n.wide, used)
-	copy(out, lanes)
+	par.For(to-from, 1+rowGrain/(1+n.wide*normLanes), func(lo, hi int) {
+		for b := lo; b < hi; b++ {
+			of := lanes[b*normLanes*n.wide : (b+1)*normLanes*n.wide]
+			sumFold.tree(of, n.wide, normLanes)
+			copy(out[b*n.wide:(b+1)*n.wide], of)
+		}
+	})
 }
 
 // row computes row r of dx and adds to the sums of its lane.

@@ -41,9 +41,22 @@ func normOf(rows, gs [][]float32, w, b []float32, eps float32, centred bool) (y,
 		means, rstds = append(means, mean), append(rstds, rstd)
 	}
 	for i := range columns {
-		dw, db = append(dw, canonical(columns[i])), append(db, canonical(plain[i]))
+		dw, db = append(dw, overRows(columns[i])), append(db, overRows(plain[i]))
 	}
 	return y, means, rstds, dx, dw, db
+}
+
+// overRows is the sum over rows for a parameter of a norm, by its definition: blocks of 64 rows, 8 lanes, then canonical.
+func overRows(v []float32) float32 {
+	var blocks []float32
+	for from := 0; from < len(v); from += 64 {
+		var lane [8]float32
+		for i, x := range v[from:min(from+64, len(v))] {
+			lane[i/8] += x
+		}
+		blocks = append(blocks, ((lane[0]+lane[4])+(lane[2]+lane[6]))+((lane[1]+lane[5])+(lane[3]+lane[7])))
+	}
+	return canonical(blocks)
 }
 
 func wide(v []float32) []float64 {
@@ -69,6 +82,7 @@ func TestNorms(t *testing.T) {
 	}{
 		{[]int{7}, 1}, {[]int{3, 1}, 1}, {[]int{5, 64}, 1}, {[]int{70, 33}, 1}, {[]int{3, 4, 5}, 2}, {[]int{2, 3, 200}, 1},
 		{[]int{3, 700}, 1}, {[]int{17000, 3}, 1}, {[]int{2, 17000}, 1}, {[]int{0, 4}, 1}, {[]int{300, 600}, 1},
+		{[]int{130, 4200}, 1},
 	} {
 		rank := len(c.shape)
 		rowShape := c.shape[rank-c.k:]
@@ -135,30 +149,4 @@ func allAxes(k int) (axes []int) {
 		axes = append(axes, i)
 	}
 	return axes
-}
-
-// Rows taken in order have the same sums as rows taken lane by lane, which happens where they are long.
-func TestGradientOrder(t *testing.T) {
-	var jobs []job
-	for _, c := range []struct {
-		rows, size int
-		inOrder    bool
-	}{{2*foldBlock + 1000, 64, true}, {3*foldLanes + 5, inOrderLanes/foldLanes/2 + 1, false}} {
-		if inOrder := foldLanes*2*c.size <= inOrderLanes; inOrder != c.inOrder {
-			t.Fatalf("%d rows of %d: taken in order is %t", c.rows, c.size, inOrder)
-		}
-		r := rand.New(rand.NewPCG(11, 12))
-		x := normal(r, newTensor(kernels.Float32, c.rows, c.size), false)
-		g := normal(r, newTensor(kernels.Float32, c.rows, c.size), false)
-		w := normal(r, newTensor(kernels.Float32, c.size), false)
-		wv := grouped(w, allAxes(1))[0]
-		_, means, rstds, dx, dw, db := normOf(grouped(x, []int{1}), grouped(g, []int{1}), wv, nil, 1e-5, true)
-		jobs = append(jobs, job{LayerNormGrad, &kernels.Launch{
-			Op: &kernels.Op{Name: "test"}, Ints: []int{1, 1, 1, 1},
-			In: []kernels.Arg{g, x, floats32(means, c.rows), floats32(rstds, c.rows), w},
-			Out: []kernels.Arg{newTensor(kernels.Float32, c.rows, c.size), newTensor(kernels.Float32, c.size),
-				newTensor(kernels.Float32, c.size)},
-		}, [][]float64{wide(dx), wide(dw), wide(db)}})
-	}
-	runJobs(t, jobs)
 }

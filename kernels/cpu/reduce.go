@@ -182,16 +182,3 @@ func (f *fold) tree(lanes []float32, wide, used int) {
 		}
 	}
 }
-
-// parTree is tree on several threads if there is much to do.
-func (f *fold) parTree(lanes []float32, wide, used int) {
-	for h := foldLanes / 2; h > 0; h /= 2 {
-		if used > h {
-			upper := lanes[h*wide:]
-			par.For((used-h)*wide, 2*rowGrain, func(lo, hi int) {
-				f.into(lanes[lo:hi], lanes[lo:], upper[lo:], nil)
-			})
-			used = h
-		}
-	}
-}

@@ -82,7 +82,7 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 	if l.Ints[1] == lossNone {
 		return nil
 	}
-	if err := c.sumOf(sum, losses.to, number, count, losses.to+uint64(roundUp(number.Size()*count, countBytes))); err != nil || l.Ints[1] == lossSum {
+	if err := c.sumOf(sum, losses.to, number, count, 1, losses.to+uint64(roundUp(number.Size()*count, countBytes))); err != nil || l.Ints[1] == lossSum {
 		return err
 	}
 	if err := c.countTargets(l, counted, count, classes); err != nil {
@@ -95,22 +95,6 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 	arg(c, sum.to)
 	arg(c, counted)
 	return nil
-}
-
-// sumOf adds n numbers side by side.
-func (c *call) sumOf(y result, x uint64, number kernels.DType, n int, room uint64) error {
-	if n == 0 {
-		return c.fill(y, 0, 1)
-	}
-	folds := ceilDiv(n, foldBlock)
-	to := y
-	if folds > 1 {
-		to = result{to: room, dtype: uint64(number)}
-	}
-	if err := c.foldRows("sum", to, folded{at: x, dtype: number}, 1, n, n); err != nil {
-		return err
-	}
-	return c.upperLevels("sum", y, to.to, number, 1, folds)
 }
 
 // planCrossEntropyGrad is the gradient for the logits, which may lie where they do: a thread writes what it alone has read.

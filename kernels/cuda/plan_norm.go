@@ -80,81 +80,92 @@ func (c *call) normRows(o *normOperands, axes []int) {
 	c.rows(o.rstd, nil)
 }
 
-// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias.
+// Of norm.cu: the sums over rows for weight and bias.
+const (
+	normLanes   = 8
+	laneRows    = 8
+	normBlock   = normLanes * laneRows
+	normColumns = 32
+	normThreads = 32 * normLanes
+)
+
+// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Short rows
+// are read once for all of them; else the sums for weight and bias take a kernel of their own.
 func planNormGrad(c *call, l *kernels.Launch) error {
 	o := normOperandsOf(l)
 	axes := lastAxes(o.x, l.Ints[0])
 	count, n := extent(o.x, axes)
-	if l.Ints[1] == 1 && count*n > 0 {
-		if err := c.startRows("norm_grad", o.x.DType, count, n, rowWarps); err != nil {
+	if n == 0 {
+		return nil
+	}
+	number, folds := numberOf(o.x.DType), ceilDiv(count, normBlock)
+	size := number.Size() * folds * n
+	room, err := c.scratch(2*size + partialBytes(number, n, folds))
+	if err != nil {
+		return err
+	}
+	var wanted, sums [2]result // of weight and bias; sums are those of the blocks
+	for k, want := range l.Ints[2:] {
+		if want == 1 {
+			wanted[k] = c.resultOf(&l.Out[1+k])
+			sums[k] = result{to: room + uint64(k*size), dtype: uint64(number)}
+		}
+	}
+	if folds == 1 {
+		sums = wanted
+	}
+	some := count > 0 && wanted != [2]result{}
+	if count > 0 && l.Ints[1] == 1 {
+		each, along := 1, [2]result{}
+		if some && o.short(number, n, axes) {
+			each, along, some = laneRows, sums, false
+		}
+		if err := c.start("norm_grad_"+reader(o.x.DType), blocks(count, normLanes*each), normThreads); err != nil {
 			return err
 		}
 		c.pointer(&l.Out[0])
+		structure(c, &along[0])
+		structure(c, &along[1])
 		c.normRows(&o, axes)
 		c.parameter(o.weight)
 		arg(c, uint64(count))
 		arg(c, uint32(n))
+		arg(c, uint32(each))
 	}
-	var wanted [2]result // dweight, dbias
-	for k := range l.Ints[2:] {
-		if l.Ints[2+k] == 1 {
-			wanted[k] = c.resultOf(&l.Out[1+k])
-		}
-	}
-	if n == 0 || wanted == [2]result{} {
-		return nil
-	}
-	return c.normParameters(&o, axes, count, n, wanted)
-}
-
-// normParameters computes dweight and dbias where they are wanted.
-func (c *call) normParameters(o *normOperands, axes []int, count, n int, wanted [2]result) error {
-	if count == 0 {
-		for _, y := range wanted {
-			if y.to != 0 {
-				if err := c.fill(y, 0, n); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	folds := ceilDiv(count, foldBlock)
-	if folds > maxGridOther {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "%d rows; kernels on %s take %d", count, c.b.Name(), maxGridOther*foldBlock)
-	}
-	number := numberOf(o.x.DType)
-	to := wanted
-	if folds > 1 {
-		size := partialBytes(number, n, count)
-		room, err := c.scratch(2 * size)
-		if err != nil {
+	if some {
+		if err := c.start("norm_parameters_"+reader(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1), normThreads); err != nil {
 			return err
 		}
-		for k := range to {
-			if to[k].to != 0 {
-				to[k] = result{to: room + uint64(k*size), dtype: uint64(number)}
-			}
+		structure(c, &sums[0])
+		structure(c, &sums[1])
+		c.normRows(&o, axes)
+		arg(c, uint64(count))
+		arg(c, uint32(n))
+	}
+	for k, y := range wanted {
+		if y.to == 0 || folds == 1 {
+			continue
 		}
-	}
-	symbol := "norm_parameters_" + reader(o.x.DType)
-	if err := c.start(symbol, dim{uint32(ceilDiv(n, foldColumns)), uint32(folds), 1}, foldThreads); err != nil {
-		return err
-	}
-	structure(c, &to[0])
-	structure(c, &to[1])
-	c.normRows(o, axes)
-	arg(c, uint64(count))
-	arg(c, uint32(n))
-	if folds == 1 {
-		return nil
-	}
-	for k := range wanted {
-		if wanted[k].to != 0 {
-			if err := c.upperLevels("sum", wanted[k], to[k].to, number, n, folds); err != nil {
-				return err
-			}
+		if err := c.sumOf(y, sums[k].to, number, folds, n, room+uint64(2*size)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// short tells whether the operands have rows of one axis that registers hold: are_short of rows.cuh.
+func (o *normOperands) short(number kernels.DType, n int, axes []int) bool {
+	for _, a := range []*kernels.Arg{o.g, o.x} {
+		var r reduction
+		if r.describe(a, axes); r.reduced.rank > 1 {
+			return false
+		}
+	}
+	if o.weight != nil {
+		var r reduction
+		if r.describe(o.weight, lastAxes(o.weight, len(o.weight.Shape))); r.reduced.rank > 1 {
+			return false
+		}
+	}
+	return n*number.Size() <= 4*shortRow
 }

@@ -164,6 +164,25 @@ func (c *call) fold(name, way string, grid dim, y result, x folded) error {
 	return nil
 }
 
+// sumOf adds up the rows of a matrix of numbers [rows columns]; room has partialBytes.
+func (c *call) sumOf(y result, x uint64, number kernels.DType, rows, columns int, room uint64) error {
+	if rows == 0 {
+		return c.fill(y, 0, columns)
+	}
+	r := reduction{n: rows}
+	r.reduced.push(rows, columns)
+	r.kept.push(columns, 1)
+	n := ceilDiv(rows, foldBlock)
+	to := y
+	if n > 1 {
+		to = result{to: room, dtype: uint64(number)}
+	}
+	if err := c.firstLevel("sum", to, folded{at: x, dtype: number}, &r, n); err != nil {
+		return err
+	}
+	return c.upperLevels("sum", y, to.to, number, columns, n)
+}
+
 // upperLevels reduces rows of n results of blocks, numbers at from, until one is left of each; those in between follow
 // them.
 func (c *call) upperLevels(name string, y result, from uint64, number kernels.DType, results, n int) error {

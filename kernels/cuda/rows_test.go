@@ -220,11 +220,13 @@ func TestNormsHalf(t *testing.T) {
 	r := newFuzz(14)
 	for i := range cases(40) {
 		d, shape := halfTypes[i%2], r.rowShape()
-		if i%10 == 5 {
-			shape = []int{16500, 3} // several blocks of the canonical sums of the parameters' gradients
-		}
-		if i%2 == 0 {
+		switch {
+		case i%2 == 0:
 			shape = []int{2, 3, 1 + r.IntN(70)} // rows, or their elements, along two axes
+		case i%10 == 3:
+			shape = []int{60 + r.IntN(140), 1020 + r.IntN(10)} // several blocks of the sums for parameters; rows short or long
+		case i%10 == 5:
+			shape = []int{16500, 3}
 		}
 		k := 1 + r.IntN(min(3, len(shape)))
 		last, rows := shape[len(shape)-k:], shape[:len(shape)-k]

@@ -156,10 +156,12 @@ var cases = []struct {
 	{"long softmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Reshape(8, -1).Softmax(1) }},
 	{"log_softmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.LogSoftmax(1) }},
 	{"layer_norm", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
-		w := y.Select(0, 0)
+		w := s.Watch(y.Select(0, 0))
 		return x.LayerNorm(w, w, 1e-5)
 	}},
-	{"rms_norm", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(y.Select(0, 0), 1e-5) }},
+	{"rms_norm", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
+		return x.RMSNorm(s.Watch(y.Select(0, 0)), 1e-5)
+	}},
 	{"cross_entropy", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(places(s, rows)) }},
 }
 

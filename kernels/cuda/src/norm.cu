@@ -53,69 +53,109 @@ DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const
   }
 }
 
+// The sums over rows for weight and bias: blocks of 64 rows; inside a block lane j has rows 8j to 8j+7, in ascending order,
+// and takes lane j+h for h = 4, 2, 1. The sums of the blocks are [blocks n], and the host adds them up; one block
+// alone makes the results.
+constexpr uint32_t kLanes = 8, kLaneRows = 8;
+
+// With h and g of a row in registers, warp j of a block adds up lane j, too, if that is wanted. A warp has `each` rows, then 8.
 template <class T, uint32_t SLOTS>
-DEV void norm_grad(T* dx, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, const Rows& weight_, uint64_t rows, uint32_t n) {
+DEV void norm_grad(T* dx, const Result& dweight, const Result& dbias, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, const Rows& weight_,
+                   uint64_t rows, uint32_t n, uint32_t each) {
   using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
-  if (r >= rows) return;
-  const Row<T, SLOTS> weight(weight_, 0);
-  const N count = (N)n, scale = Row<N>(rstd, r)(0);
-  const N c = mean.data ? Row<N>(mean, r)(0) : N(0);
-  const Row<T, SLOTS> g(g_, r), x(x_, r);
-  const auto h = kept<SLOTS>(n, [&](Place i) { return num::mul(num::sub(x(i), c), scale); });
-  const auto gw = kept<SLOTS>(n, [&](Place i) { return weight_.data ? num::mul(g(i), weight(i)) : g(i); });
-  N p = 0;
-  if (mean.data) p = row_fold<Sum, N, SLOTS>(n, gw);
-  p = num::div(p, count);
-  const N q = num::div(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::mul(gw(i), h(i)); }), count);
-  T* out = dx + r * n;
-  row_each<SLOTS>(n, [&](Place i) { out[i] = element<T>(num::mul(num::sub(num::sub(gw(i), p), num::mul(h(i), q)), scale)); });
+  using Sums = Kept<N, SLOTS ? SLOTS : 1>;
+  SHARED(N, centers, [kLanes * kLaneRows]);
+  SHARED(N, roots, [kLanes * kLaneRows]);
+  SHARED(N, weights, [SLOTS ? 32 * SLOTS : 1]);
+  const uint32_t warp = threadIdx.x / 32;
+  const uint64_t first = (uint64_t)blockIdx.x * kLanes * each;  // of the block
+  const Row<T, SLOTS> weight_row(weight_, 0);
+  const auto weight_at = [&](uint32_t i) { return weight_.data ? weight_row(i) : N(1); };
+  if (threadIdx.x < kLanes * each && first + threadIdx.x < rows) {
+    centers[threadIdx.x] = mean.data ? Row<N>(mean, first + threadIdx.x)(0) : N(0);
+    roots[threadIdx.x] = Row<N>(rstd, first + threadIdx.x)(0);
+  }
+  if (SLOTS)
+    for (uint32_t i = threadIdx.x; i < n; i += 32 * kLanes) weights[i] = weight_at(i);
+  __syncthreads();
+  const auto weight = [&](Place i) { return SLOTS ? weights[i] : weight_at(i); };
+  Sums scales{}, shifts{};
+  for (uint32_t k = warp * each; k < (warp + 1) * each && first + k < rows; k++) {
+    const uint64_t r = first + k;
+    const N count = (N)n, c = centers[k], scale = roots[k];
+    const Row<T, SLOTS> x(x_, r);
+    const auto g = kept<SLOTS>(n, Row<T, SLOTS>(g_, r));
+    const auto h = kept<SLOTS>(n, [&](Place i) { return num::mul(num::sub(x(i), c), scale); });
+    const auto gw = [&](Place i) { return num::mul(g(i), weight(i)); };
+    N p = 0;
+    if (mean.data) p = row_fold<Sum, N, SLOTS>(n, gw);
+    p = num::div(p, count);
+    const N q = num::div(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::mul(gw(i), h(i)); }), count);
+    T* out = dx + r * n;
+    row_each<SLOTS>(n, [&](Place i) { out[i] = element<T>(num::mul(num::sub(num::sub(gw(i), p), num::mul(h(i), q)), scale)); });
+    if constexpr (SLOTS > 0)
+      row_each<SLOTS>(n, [&](Place i) {
+        scales.value[i.slot] = num::add(scales.value[i.slot], num::mul(g(i), h(i)));
+        shifts.value[i.slot] = num::add(shifts.value[i.slot], g(i));
+      });
+  }
+  if constexpr (SLOTS > 0) {
+    if (!dweight.to && !dbias.to) return;
+    SHARED(N, upper, [2][kLanes / 2][32 * SLOTS]);
+    for (uint32_t h = kLanes / 2; h > 0; h /= 2) {
+      if (warp >= h && warp < 2 * h)
+        row_each<SLOTS>(n, [&](Place i) {
+          upper[0][warp - h][i] = scales(i);
+          upper[1][warp - h][i] = shifts(i);
+        });
+      __syncthreads();
+      if (warp < h)
+        row_each<SLOTS>(n, [&](Place i) {
+          scales.value[i.slot] = num::add(scales(i), upper[0][warp][i]);
+          shifts.value[i.slot] = num::add(shifts(i), upper[1][warp][i]);
+        });
+      __syncthreads();
+    }
+    if (warp) return;
+    const uint64_t at = (uint64_t)blockIdx.x * n;
+    row_each<SLOTS>(n, [&](Place i) {
+      if (dweight.to) put(dweight, at + i, scales(i));
+      if (dbias.to) put(dbias, at + i, shifts(i));
+    });
+  }
 }
 
-constexpr int kColumns = 32, kGroups = 8;
-constexpr int kLanes = kFoldLanes / kGroups;
+constexpr int kColumns = 32;
 
-// The gradients of weight and bias. Thread (c, g) has column c and the lanes g, g+8, ..., g+56 of it. Results are
-// [n blocks], for blocks of 16,384 rows; with more than one these are numbers, and the host adds them up.
+// The sums alone, for rows of any length. Thread (c, j) has lane j of column c; blocks of threads go along the columns first.
 template <class T>
 DEV void norm_parameters(const Result& dweight, const Result& dbias, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
-  SHARED(N, partial, [2][kGroups][kColumns]);
-  const uint32_t c = threadIdx.x % kColumns, group = threadIdx.x / kColumns;
-  const uint32_t column = blockIdx.x * kColumns + c;
-  const uint64_t from = (uint64_t)blockIdx.y * kFoldBlock, to = from + kFoldBlock < rows ? from + kFoldBlock : rows;
-  N scales[kLanes], shifts[kLanes];
-#pragma unroll
-  for (int k = 0; k < kLanes; k++) scales[k] = shifts[k] = 0;
+  SHARED(N, partial, [2][kLanes][kColumns]);
+  const uint32_t c = threadIdx.x % kColumns, lane = threadIdx.x / kColumns, across = (n + kColumns - 1) / kColumns;
+  const uint64_t block = blockIdx.x / across, first = (block * kLanes + lane) * kLaneRows;
+  const uint32_t column = (uint32_t)(blockIdx.x - block * across) * kColumns + c;
+  N scales = 0, shifts = 0;
   if (column < n)
-    for (uint64_t i = from; i < to; i += kFoldLanes)
 #pragma unroll
-      for (int k = 0; k < kLanes; k++) {
-        const uint64_t r = i + group + k * kGroups;
-        if (r >= to) continue;
-        const N g = Row<T>(g_, r)(column);
-        const N m = mean.data ? Row<N>(mean, r)(0) : N(0);
-        const N h = num::mul(num::sub(Row<T>(x_, r)(column), m), Row<N>(rstd, r)(0));
-        scales[k] = num::add(scales[k], num::mul(g, h));
-        shifts[k] = num::add(shifts[k], g);
-      }
-  // h = 32, 16 and 8 are between lanes of one thread.
-#pragma unroll
-  for (int h = kLanes / 2; h > 0; h /= 2)
-#pragma unroll
-    for (int k = 0; k < h; k++) {
-      scales[k] = num::add(scales[k], scales[k + h]);
-      shifts[k] = num::add(shifts[k], shifts[k + h]);
+    for (uint32_t k = 0; k < kLaneRows; k++) {
+      const uint64_t r = first + k;
+      if (r >= rows) break;
+      const N g = Row<T>(g_, r)(column);
+      const N m = mean.data ? Row<N>(mean, r)(0) : N(0);
+      const N h = num::mul(num::sub(Row<T>(x_, r)(column), m), Row<N>(rstd, r)(0));
+      scales = num::add(scales, num::mul(g, h));
+      shifts = num::add(shifts, g);
     }
-  partial[0][group][c] = scales[0];
-  partial[1][group][c] = shifts[0];
-  for (uint32_t h = kGroups / 2; h > 0; h /= 2) {
+  partial[0][lane][c] = scales;
+  partial[1][lane][c] = shifts;
+  for (uint32_t h = kLanes / 2; h > 0; h /= 2) {
     __syncthreads();
-    if (group < h)
-      for (int k = 0; k < 2; k++) partial[k][group][c] = num::add(partial[k][group][c], partial[k][group + h][c]);
+    if (lane < h)
+      for (int k = 0; k < 2; k++) partial[k][lane][c] = num::add(partial[k][lane][c], partial[k][lane + h][c]);
   }
-  if (group || column >= n) return;
-  const uint64_t at = (uint64_t)column * gridDim.y + blockIdx.y;
+  if (lane || column >= n) return;
+  const uint64_t at = block * n + column;
   if (dweight.to) put(dweight, at, partial[0][0][c]);
   if (dbias.to) put(dbias, at, partial[1][0][c]);
 }
@@ -128,11 +168,12 @@ DEV void norm_parameters(const Result& dweight, const Result& dbias, const Rows&
     BY_LENGTH(are_short<T>(n, x, weight, bias), norm, T, y, mean, rstd, x, weight, bias, rows, n, eps);                       \
   }                                                                                                                        \
   EXPORT(norm##suffix);                                                                                                    \
-  KERNEL(norm_grad##suffix, kRowThreads, 4)(T* dx, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, uint64_t rows, uint32_t n) { \
-    BY_LENGTH(are_short<T>(n, g, x, weight), norm_grad, T, dx, g, x, mean, rstd, weight, rows, n);                            \
+  KERNEL(norm_grad##suffix, 32 * kLanes, 1)(T* dx, Result dweight, Result dbias, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, \
+                                            uint64_t rows, uint32_t n, uint32_t each) {                                    \
+    BY_LENGTH(are_short<T>(n, g, x, weight), norm_grad, T, dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each);      \
   }                                                                                                                        \
   EXPORT(norm_grad##suffix);                                                                                               \
-  KERNEL(norm_parameters##suffix, kColumns * kGroups, 2)(Result dweight, Result dbias, Rows g, Rows x, Rows mean, Rows rstd, \
+  KERNEL(norm_parameters##suffix, kColumns * kLanes, 4)(Result dweight, Result dbias, Rows g, Rows x, Rows mean, Rows rstd, \
                                                          uint64_t rows, uint32_t n) {                                      \
     norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n);                                                         \
   }                                                                                                                        \
