@@ -18,6 +18,10 @@ type Op struct {
 	Types  []DType         // element types (of the first input) that CPU takes; empty: Float32
 	Ref    func(l *Launch) // slow and obvious; floating operands arrive and leave as contiguous float64
 	Kernel string          // symbol of the CUDA kernel, without the dtype suffix
+
+	// Approximate lets a GPU compute an expression on half precision with its approximate units: results are within a unit in
+	// the last place of the rounded ones, or 2^-16 of the largest term where terms cancel.
+	Approximate bool
 }
 
 // Buffer is device memory; each backend knows its own kind.

@@ -26,6 +26,7 @@ func pointwise(o *Op, name, src, args string, params []string, result resultType
 		row.Args = append(row.Args, string(a))
 	}
 	row.Expr = expr.Must(src, row.Args, params)
+	row.Approximate = slices.Contains(approximate, name)
 	row.setPointwise()
 	if result == boolType {
 		row.VJP, row.NoGrad = nil, "the result is a truth value"
@@ -33,10 +34,14 @@ func pointwise(o *Op, name, src, args string, params []string, result resultType
 	define(o, row)
 }
 
+// approximate are the operations that, with their gradients, may be approximate in half precision: activations whose
+// functions take longer than their bytes.
+var approximate = []string{"tanh", "sigmoid", "gelu", "gelu_tanh", "silu"}
+
 func (o *Op) setPointwise() {
 	o.Shape, o.VJP = pointwiseShape, pointwiseVJP
-	name, f := o.Name, o.Expr
-	o.pulls = sync.OnceValue(func() []pull { return pullbacks(name, f) })
+	row := o.Op
+	o.pulls = sync.OnceValue(func() []pull { return pullbacks(&row) })
 	for _, n := range o.Expr.Order() {
 		if n.Op == expr.Rand {
 			o.draws = max(o.draws, n.K+1)
@@ -127,16 +132,17 @@ type pull struct {
 	uses []int
 }
 
-func pullbacks(name string, f *expr.Func) (pulls []pull) {
-	for i, arg := range f.Args {
-		p := f.Pullback(i)
+func pullbacks(o *kernels.Op) (pulls []pull) {
+	for i, arg := range o.Expr.Args {
+		p := o.Expr.Pullback(i)
 		if p.Func == nil {
 			pulls = append(pulls, pull{})
 			continue
 		}
 		d := &Op{Doc: p.Func.Src, Args: p.Func.Args}
-		d.Name, d.Expr = name+"_grad_"+arg, p.Func
+		d.Name, d.Expr = o.Name+"_grad_"+arg, p.Func
 		d.setPointwise()
+		d.Approximate = o.Approximate // but not its own derivatives
 		pulls = append(pulls, pull{d, p.Uses})
 	}
 	return pulls

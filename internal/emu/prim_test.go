@@ -248,6 +248,25 @@ func TestExp2(t *testing.T) {
 	})
 }
 
+// TestReciprocal: within a unit in the last place, where neither side is subnormal.
+func TestReciprocal(t *testing.T) {
+	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
+		inf := float32(math.Inf(1))
+		in, want := []float32{0, 0x1p-140, -0x1p-140, 0x1.8p126, -inf, inf}, []float32{inf, inf, -inf, 0, 0, 0}
+		for range 1000 {
+			x := float32(math.Ldexp(1+r.Float64(), r.IntN(250)-125))
+			in, want = append(in, x, -x), append(want, 1/x, -1/x)
+		}
+		out := upload(t, d, in)
+		launch1(t, d, module, "v_reciprocal", 32, 0, upload(t, d, in), out, int32(len(in)))
+		for i, got := range download[float32](t, d, out, len(in)) {
+			if got != want[i] && !(math.Abs(float64(got)-float64(want[i])) <= 0x1p-23*math.Abs(float64(want[i]))) {
+				t.Fatalf("1/%v is %v, want %v", in[i], got, want[i])
+			}
+		}
+	})
+}
+
 func TestPrimitiveShuffles(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		in, want := words(r, 32), make([]uint32, 224)

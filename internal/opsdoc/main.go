@@ -30,8 +30,10 @@ Generated from the operation table by ` + "`make docs`" + `; do not edit.
 - **CPU**: *expression* runs on vector kernels chunk by chunk; *direct* has loops of its own for the types named;
   *reference* runs the slow float64 definition; *view* computes nothing. Where nothing is said of float16 and bfloat16,
   float32 computes: operands are widened, which is exact, and each result is rounded once.
-- **CUDA**: *expression* has kernels made from the expression; *view* computes nothing; else the kernel's symbol, where it
-  is not the operation's name. Using an operation on a GPU that has no kernel for the operands' type is an error.
+- **CUDA**: *expression* has kernels made from the expression; *approximate*: on float16 and bfloat16 alone these use the GPU's
+  approximate units, within a unit in the last place of the CPU's results, or 2^-16 in gradients, where terms of size 1
+  cancel; *view* computes nothing; else the kernel's symbol, where it is not the operation's name. Using an operation on a
+  GPU that has no kernel for the operands' type is an error.
 - **autocast**: what package amp does with operands that are float32, float16 or bfloat16: *lower* casts them to the
   region's type, *full* to float32, *widest* to the widest among them; *banned* refuses; nothing leaves them.
 `
@@ -89,6 +91,8 @@ func cuda(o *tensor.Op) string {
 	switch {
 	case o.View != nil:
 		return "view"
+	case o.Approximate:
+		return "expression, *approximate*"
 	case o.Expr != nil:
 		return "expression"
 	}

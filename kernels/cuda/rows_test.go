@@ -224,9 +224,11 @@ func TestNormsHalf(t *testing.T) {
 		case i%2 == 0:
 			shape = []int{2, 3, 1 + r.IntN(70)} // rows, or their elements, along two axes
 		case i%10 == 3:
-			shape = []int{60 + r.IntN(140), 1020 + r.IntN(10)} // several blocks of the sums for parameters; rows short or long
+			shape = []int{60 + r.IntN(140), 1020 + i/2%2*5} // several blocks of the sums for parameters; rows long or short
 		case i%10 == 5:
 			shape = []int{16500, 3}
+		case i%10 == 7:
+			shape = []int{65 + r.IntN(70), 1 + r.IntN(70)}
 		}
 		k := 1 + r.IntN(min(3, len(shape)))
 		last, rows := shape[len(shape)-k:], shape[:len(shape)-k]
@@ -242,6 +244,14 @@ func TestNormsHalf(t *testing.T) {
 		g := r.moderate(d, shape...)
 		mean, rstd = r.moderate(kernels.Float32, rows...), r.moderate(kernels.Float32, rows...)
 		wanted := []int{r.IntN(2), r.IntN(2), r.IntN(2)}
+		switch i % 10 {
+		case 3, 7:
+			wanted = []int{1, 1, 1}
+		case 5:
+			wanted = []int{0, 1, 1}
+		case 9:
+			wanted = []int{1, r.IntN(2), 1}
+		}
 		if !slices.Contains(wanted, 1) {
 			wanted[i%3] = 1
 		}

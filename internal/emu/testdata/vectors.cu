@@ -1,5 +1,6 @@
 // One kernel for each primitive of prim.cuh: raw data in, raw data out. One warp each.
 #include "prim_atomic.cuh"
+#include "prim_fast.cuh"
 
 // 4 matrices of 8 rows of 16 bytes.
 KERNEL(v_ldmatrix, 32, 1)(const uint32_t* in, uint32_t* out, int transposed) {
@@ -83,3 +84,8 @@ KERNEL(v_exp2, 32, 1)(const float* in, float* out, int n) {
   for (int i = threadIdx.x; i < n; i += 32) out[i] = exp2_fast(in[i]);
 }
 EXPORT(v_exp2);
+
+KERNEL(v_reciprocal, 32, 1)(const float* in, float* out, int n) {
+  for (int i = threadIdx.x; i < n; i += 32) out[i] = reciprocal_fast(in[i]);
+}
+EXPORT(v_reciprocal);

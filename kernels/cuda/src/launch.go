@@ -25,8 +25,10 @@ func PointwiseOf(l *kernels.Launch) *Pointwise {
 	for _, a := range l.Out {
 		p.Out = append(p.Out, a.DType)
 	}
+	p.Short = l.Op.Approximate
 	for _, d := range slices.Concat(p.In, p.Out) {
 		p.Name += "_" + Suffixes[d]
+		p.Short = p.Short && d.IsHalf()
 	}
 	return p
 }

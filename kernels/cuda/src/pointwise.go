@@ -15,6 +15,7 @@ type Pointwise struct {
 	Name    string // of the operation and its types, such as "gelu_bf16"; a C identifier
 	Func    *expr.Func
 	In, Out []kernels.DType
+	Short   bool // its functions are those of half.cuh, as far as it has them
 }
 
 // elements are the names of the element types in element.cuh.
@@ -60,7 +61,11 @@ func (p *Pointwise) Text() (string, error) {
 		return "", fmt.Errorf("pointwise %s: results: %w", p.Name, err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "// %s\n#include \"pointwise.cuh\"\n\n", strings.Join(strings.Fields(p.Func.Src), " "))
+	fmt.Fprintf(&b, "// %s\n#include \"pointwise.cuh\"\n", strings.Join(strings.Fields(p.Func.Src), " "))
+	if p.Short {
+		b.WriteString("#include \"half.cuh\"\n")
+	}
+	b.WriteString("\n")
 	number := p.Number()
 	if number == kernels.Int64 {
 		if err := kernels.OnIntegers(p.Func); err != nil {
@@ -69,7 +74,7 @@ func (p *Pointwise) Text() (string, error) {
 	}
 	fmt.Fprintf(&b, "struct %s {\n  using Number = %s;\n  using In = Types<%s>;\n  using Out = Types<%s>;\n", p.Name, numbers[number].name, in, out)
 	fmt.Fprintf(&b, "  static constexpr int scalars = %d;\n", len(p.Func.Params))
-	body, streams := statements(p.Func, number)
+	body, streams := p.statements(number)
 	fmt.Fprintf(&b, "  using Streams = RandomStreams<%s>;\n", streams)
 	b.WriteString("  DEV_METHOD static void apply(const Number* in, const Number* scalar, const Number* random, Number* out) {\n")
 	b.WriteString(body)
@@ -89,13 +94,16 @@ func types(ds []kernels.DType, n int) (string, error) {
 	return strings.Join(names, ", "), nil
 }
 
-// statements computes the nodes of f one after the other, each by the function of its instruction in z_lane.cuh, f64.cuh or
-// i64.cuh, and lists the random streams in the order in which the statements number them.
-func statements(f *expr.Func, number kernels.DType) (body, streams string) {
+// short are the instructions that half.cuh has.
+var short = []expr.Op{expr.Tanh, expr.NormPDF, expr.NormCDF, expr.Sigmoid}
+
+// statements computes the nodes one after the other, each by the function of its instruction in z_lane.cuh, half.cuh, f64.cuh
+// or i64.cuh, and lists the random streams in the order in which the statements number them.
+func (p *Pointwise) statements(number kernels.DType) (body, streams string) {
 	var b strings.Builder
 	var drawn []string
 	names := map[*expr.Node]string{}
-	for i, n := range f.Order() {
+	for i, n := range p.Func.Order() {
 		switch n.Op {
 		case expr.Arg:
 			names[n] = fmt.Sprintf("in[%d]", n.K)
@@ -115,10 +123,14 @@ func statements(f *expr.Func, number kernels.DType) (body, streams string) {
 				args = append(args, names[x])
 			}
 			names[n] = fmt.Sprint("v", i)
-			fmt.Fprintf(&b, "    const Number v%d = %s%v(%s);\n", i, numbers[number].prefix, n.Op, strings.Join(args, ", "))
+			prefix := numbers[number].prefix
+			if p.Short && slices.Contains(short, n.Op) {
+				prefix = "half_"
+			}
+			fmt.Fprintf(&b, "    const Number v%d = %s%v(%s);\n", i, prefix, n.Op, strings.Join(args, ", "))
 		}
 	}
-	for k, r := range f.Roots {
+	for k, r := range p.Func.Roots {
 		fmt.Fprintf(&b, "    out[%d] = %s;\n", k, names[r])
 	}
 	return b.String(), strings.Join(drawn, ", ")
