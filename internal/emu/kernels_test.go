@@ -335,15 +335,13 @@ func testCopy(t *testing.T, d *Driver, r *rand.Rand, shape []int) {
 		want[a] = data[b]
 	}
 	sizes, steps := src.Collapse(shape, to.Strides, from.Strides)
-	name, packed := "copy_b4", src.AppendShape32(nil, sizes, steps...)
-	if r.IntN(2) == 0 {
-		name, packed = "copy64_b4", src.AppendShape64(nil, sizes, steps...)
-	}
-	n := kernels.Count(shape)
-	d.each(t, function(t, d, name), n, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), uint64(n), packed)
+	n, groups := kernels.Count(shape), (sizes[0]+3)/4
+	threads := n / sizes[0] * groups
+	walk := [4]uint32{uint32(n), uint32(threads), uint32(groups * steps[0][0]), uint32(groups * steps[1][0])}
+	d.each(t, function(t, d, "copy_b4"), threads, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), walk, src.AppendShape32(nil, sizes, steps...))
 	for i, got := range download[float32](t, d, y, nTo) {
 		if math.Float32bits(got) != math.Float32bits(want[i]) {
-			t.Fatalf("%s %v from %v to %v: element %d is %v, want %v", name, shape, from, to, i, got, want[i])
+			t.Fatalf("copy_b4 %v from %v to %v: element %d is %v, want %v", shape, from, to, i, got, want[i])
 		}
 	}
 }

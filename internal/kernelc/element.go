@@ -149,6 +149,8 @@ func elementSize(name string) int {
 		name = strings.TrimSuffix(name, way)
 	}
 	switch name[strings.LastIndexByte(name, '_')+1:] {
+	case "b16":
+		return 16
 	case "f64", "i64", "b8":
 		return 8
 	case "f32", "i32", "b4":

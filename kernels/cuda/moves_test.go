@@ -78,6 +78,54 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// TestCopyWide: columns of matrices, whose places let a copy move 1, 2, 4, 8 or 16 bytes at a time.
+func TestCopyWide(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(23)
+	for range cases(160) {
+		d := oneOf(r, kernels.DTypes()...)
+		unit := max(1, oneOf(r, 1, 2, 4, 8, 16)/d.Size())
+		s := []int{1 + r.IntN(40), 1 + r.IntN(4), unit * (1 + r.IntN(9))}
+		row := s[2] + unit*r.IntN(4)
+		x := value{dtype: d, Layout: kernels.Layout{Shape: s, Strides: []int{s[1]*row + unit*r.IntN(2), row, 1}, Offset: unit * r.IntN(3)}}
+		x.data = r.content(d, 200, x.Offset+s[0]*(x.Strides[0]+row))
+		y := r.result(d, s...)
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("cat", cpu.Cat), Ints: []int{0}}, []value{x}, []value{y})
+	}
+}
+
+// TestCopyFar: elements further apart than one launch reaches, forwards and backwards.
+func TestCopyFar(t *testing.T) {
+	b := kernelDevice(t)
+	const far = walkReach + 48
+	x, y := alloc(t, b, far+32), alloc(t, b, 2*32)
+	var want []byte
+	for i := range 2 {
+		row := noise(uint64(i), 32)
+		b.CopyIn(0, x, i*far, row)
+		want = append(row, want...)
+	}
+	l := &kernels.Launch{Op: rowOf("flip", cpu.Flip), Ints: []int{0},
+		In:  []kernels.Arg{{Buf: x, DType: kernels.Uint8, Layout: kernels.Layout{Shape: []int{2, 32}, Strides: []int{far, 1}}}},
+		Out: []kernels.Arg{{Buf: y, DType: kernels.Uint8, Layout: kernels.Layout{Shape: []int{2, 32}, Strides: []int{32, 1}}}}}
+	for _, shift := range []int{0, 1} { // by units of 16 bytes and by bytes
+		l.In[0].Offset, l.In[0].Shape[1], l.Out[0].Shape[1], l.Out[0].Strides[0] = shift, 32-shift, 32-shift, 32-shift
+		if err := b.Run(l); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 2*(32-shift))
+		b.CopyOut(0, got, y, 0)
+		if err := b.Synchronize(0); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			if string(got[i*(32-shift):][:32-shift]) != string(want[32*i+shift:32*(i+1)]) {
+				t.Errorf("from byte %d, row %d differs", shift, i)
+			}
+		}
+	}
+}
+
 // TestTranspose: copies between random orders of the axes, of matrices that end inside tiles.
 func TestTranspose(t *testing.T) {
 	b := kernelDevice(t)

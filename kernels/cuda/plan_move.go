@@ -54,21 +54,29 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	if row, column := s.adjacent(0), s.adjacent(1); row >= 0 && column >= 0 && row != column && min(s.shape[row], s.shape[column]) >= transposeLeast {
 		return c.transpose(to, from, &s, row, column)
 	}
-	small, family := s.small(), "copy64"
-	if small {
-		family = "copy"
+	if s.rank == 0 { // one element
+		s.shape[0], s.rank = 1, 1
 	}
-	if err := c.each(sized(family, to.DType.Size()), n); err != nil {
+	toAddress, fromAddress := c.address(to), c.address(from)
+	unit := s.widen(toAddress|fromAddress, to.DType.Size())
+	return c.copy(&s, toAddress, fromAddress, unit)
+}
+
+// copy copies the elements of s, of `unit` bytes.
+func (c *call) copy(s *space, to, from uint64, unit int) error {
+	var rest space
+	if at, far := s.split(&rest); far {
+		if err := c.copy(s, to, from, unit); err != nil {
+			return err
+		}
+		return c.copy(&rest, to+uint64(at[0]*unit), from+uint64(at[1]*unit), unit)
+	}
+	if err := c.each(sized("copy", unit), s.threads(unit)); err != nil {
 		return err
 	}
-	c.pointer(to)
-	c.pointer(from)
-	arg(c, uint64(n))
-	if small {
-		s.shape32(c)
-	} else {
-		s.shape64(c)
-	}
+	arg(c, to)
+	arg(c, from)
+	c.steps(s, unit)
 	return nil
 }
 

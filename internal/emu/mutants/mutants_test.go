@@ -44,7 +44,7 @@ var families = []family{
 	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention"}}},
 	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention"}}},
 	{"batch.cuh", "gemm.cu", true, [][2]string{{raw, "Gemm"}}},
-	{"copy.cu", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Transpose"}}},
+	{"copy.cu", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Transpose|CopyWide"}}},
 	{"cross_entropy.cu", "cross_entropy.cu", true, [][2]string{{launches, "CrossEntropyHalf|IndexOutside"}}},
 	{"element.cuh", "", true, [][2]string{{raw, "Elements"}}},
 	{"f64.cuh", "", true, [][2]string{{raw, "Numbers|PrimitiveLogFloat64"}}},
@@ -67,6 +67,7 @@ var families = []family{
 	{"rows.cu", "rows.cu", true, [][2]string{{launches, "PlacesHalf|AlongAxisHalf|CumSum|StatisticsHalf"}}},
 	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRowHalf"}}},
 	{"softmax.cu", "softmax.cu", true, [][2]string{{raw, "SoftmaxLong"}}},
+	{"walk.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Moves|CopyWide"}}},
 }
 
 // trims leave out kernels that differ from others in the type of elements alone, and that the tests above do without: most

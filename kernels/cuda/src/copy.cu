@@ -1,5 +1,5 @@
 // Moving and filling memory, by the width of an element in bytes: values are only passed on.
-#include "index.cuh"
+#include "walk.cuh"
 
 namespace {
 
@@ -22,13 +22,9 @@ template <class T> DEV void fill(T* to, T value, uint64_t n) {
   for (uint64_t j = i; j < i + kWide && j < n; j++) to[j] = value;
 }
 
-// copy moves n elements between two layouts; operand 0 of the shape is where they go.
-template <class T, class Shape> DEV void copy(T* to, const T* from, uint64_t n, const Shape& shape) {
-  const uint64_t i = thread_number();
-  if (i >= n) return;
-  typename Shape::Index at[2];
-  locate(shape, (typename Shape::Index)i, at);
-  to[at[0]] = from[at[1]];
+// copy moves elements between two layouts; operand 0 of the walk is where they go.
+template <class T> DEV void copy(T* to, const T* from, const Walk<2>& walk, const Shape32<2>& shape) {
+  move(to, walk, shape, [=](auto& at, int e) { return load<T>(from + at.in(1, e)); });
 }
 
 constexpr int kTile = 32;
@@ -53,13 +49,14 @@ DEV void transpose(T* to, const T* from, uint64_t rows, uint64_t columns, uint64
 
 }  // namespace
 
+#define COPY(name, T)                                                                                            \
+  KERNEL(copy_##name, kThreads, 8)(T* to, const T* from, Walk<2> walk, Shape32<2> shape) { copy(to, from, walk, shape); } \
+  EXPORT(copy_##name);
+
 #define WIDTH(name, T)                                                                                           \
+  COPY(name, T)                                                                                                  \
   KERNEL(fill_##name, kThreads, 8)(T* to, T value, uint64_t n) { fill(to, value, n); }                           \
   EXPORT(fill_##name);                                                                                           \
-  KERNEL(copy_##name, kThreads, 8)(T* to, const T* from, uint64_t n, Shape32<2> shape) { copy(to, from, n, shape); } \
-  EXPORT(copy_##name);                                                                                           \
-  KERNEL(copy64_##name, kThreads, 4)(T* to, const T* from, uint64_t n, Shape64<2> shape) { copy(to, from, n, shape); } \
-  EXPORT(copy64_##name);                                                                                         \
   KERNEL(transpose_##name, kThreads, 8)(T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_step, \
                                         uint64_t from_step, Shape64<2> shape) {                                  \
     transpose(to, from, rows, columns, to_step, from_step, shape);                                               \
@@ -70,3 +67,4 @@ WIDTH(b1, uint8_t)
 WIDTH(b2, uint16_t)
 WIDTH(b4, uint32_t)
 WIDTH(b8, uint64_t)
+COPY(b16, uint4)

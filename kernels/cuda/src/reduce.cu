@@ -92,13 +92,15 @@ template <class Fold, class In> DEV void columns(const Result& y, const In& x, u
   N lane[kLanes];
 #pragma unroll
   for (int k = 0; k < kLanes; k++) lane[k] = Fold::template start<N>();
-  if (column < count)
-    for (uint64_t i = from; i < to; i += kFoldLanes)
+  if (column < count) {
+    uint64_t i = from + g;
+    for (; i - g + kFoldLanes <= to; i += kFoldLanes)
 #pragma unroll
-      for (int k = 0; k < kLanes; k++) {
-        const uint64_t row = i + g + k * kGroups;
-        if (row < to) lane[k] = Fold::combine(lane[k], x(first + row * step));
-      }
+      for (int k = 0; k < kLanes; k++) lane[k] = Fold::combine(lane[k], x(first + (i + k * kGroups) * step));
+#pragma unroll
+    for (int k = 0; k < kLanes; k++)
+      if (i + k * kGroups < to) lane[k] = Fold::combine(lane[k], x(first + (i + k * kGroups) * step));
+  }
   // h = 32, 16 and 8 are between lanes of one thread.
 #pragma unroll
   for (int h = kLanes / 2; h > 0; h /= 2)
