@@ -110,12 +110,13 @@ func (b *Backend) Close() error {
 	}
 	delete(opened, b.gpu.Ordinal)
 	b.closed.Store(true)
+	b.flush()
 	b.wait("close")
 	for _, a := range opened {
 		a.out.settle(b)
 	}
 	for _, s := range b.allStreams() {
-		s.mu.Lock()
+		s.lock()
 		b.postpone(s.indexError())
 		s.mu.Unlock()
 	}
@@ -142,7 +143,14 @@ func (b *Backend) Close() error {
 	return cmp.Or(b.takeDeferred(), err)
 }
 
-// wait waits for all streams. Failures are kept for the next Synchronize.
+// flush launches what streams hold.
+func (b *Backend) flush() {
+	for _, s := range b.allStreams() {
+		s.flush()
+	}
+}
+
+// wait waits for all streams, which hold nothing. Failures are kept for the next Synchronize.
 func (b *Backend) wait(op string) {
 	for _, s := range b.allStreams() {
 		b.postpone(b.check(op, "waiting for the device", int(C.weft_stream_synchronize(b.ctx.handle, s.handle))))
@@ -206,7 +214,12 @@ func (b *Backend) Alloc(n int) (kernels.Buffer, error) {
 
 // Free waits until no work uses any memory and gives m back to the driver.
 func (b *Backend) Free(m kernels.Buffer) {
-	d := m.(*buffer)
+	b.flush()
+	b.free(m.(*buffer))
+}
+
+// free is Free of memory that no stream holds a launch for.
+func (b *Backend) free(d *buffer) {
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
 	if _, live := b.memory[d]; !live {
@@ -228,10 +241,11 @@ type stream struct {
 	id     kernels.Stream
 	handle C.CUstream
 
-	mu      sync.Mutex
-	call    call
-	log     launchLog
-	reports *reports // nil before the first operation with indices
+	mu       sync.Mutex // taken by lock
+	call     call
+	residual residual
+	log      launchLog
+	reports  *reports // nil before the first operation with indices
 
 	capturing atomic.Bool // launches become part of a graph: there is no progress to mark
 }
@@ -260,7 +274,9 @@ func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
 		return nil, rc
 	}
 	s := &stream{b: b, id: id, handle: handleOf[C.CUstream](made)}
-	s.call.b, s.call.stream = b, s
+	for _, c := range [...]*call{&s.call, &s.residual.call} {
+		c.b, c.stream = b, s
+	}
 	s.log.open(b.ctx)
 	b.streams[id] = s
 	return s, rc
@@ -293,11 +309,29 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 	if err := s.indexError(); err != nil {
 		return err
 	}
-	s.call.reset(l.Op.Name)
-	if err := plan(&s.call, l); err != nil {
+	c, r := &s.call, &s.residual
+	fused := r.feeds(l)
+	if !fused {
+		if err := s.release(); err != nil {
+			return err
+		}
+	}
+	hold := !fused && r.describe(l)
+	if hold {
+		c = &r.call
+	}
+	c.reset(l.Op.Name)
+	if fused {
+		c.sum = r
+	}
+	if err := plan(c, l); err != nil {
 		return err
 	}
-	return s.submit()
+	if hold {
+		r.hold()
+		return nil
+	}
+	return c.submit()
 }
 
 // Supports tells whether there are kernels for op on elements of type d.
@@ -363,7 +397,7 @@ func (b *Backend) record(id kernels.Stream, e *event) error {
 		return err
 	}
 	e.s = s
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	if err := b.check("record", "marking a stream", int(C.weft_event_record(b.ctx.handle, e.handle, s.handle))); err != nil {
 		b.events.put(e.handle)
@@ -383,7 +417,7 @@ func (b *Backend) Wait(id kernels.Stream, mark kernels.Event) {
 		b.postpone(err)
 		return
 	}
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	b.postpone(b.check("wait", "making a stream wait", int(C.weft_stream_wait(b.ctx.handle, s.handle, e.handle))))
 	runtime.KeepAlive(e)
@@ -399,7 +433,9 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	if err != nil {
 		return err
 	}
+	s.lock()
 	queued := s.log.queued()
+	s.mu.Unlock()
 	if rc := int(C.weft_stream_synchronize(b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
 		return b.failed("synchronize", "waiting for the device", rc)
 	}
@@ -422,7 +458,7 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 		return err
 	}
 	defer b.events.put(copied)
-	s.mu.Lock()
+	s.lock()
 	queued := s.log.queued()
 	rc := C.weft_event_record(b.ctx.handle, copied, s.handle)
 	s.mu.Unlock()
@@ -442,7 +478,7 @@ func (s *stream) finished(n uint64) error {
 	if err := s.b.out.deliver(s); err != nil {
 		return err
 	}
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	if err := s.indexError(); err != nil {
 		return err

@@ -358,7 +358,7 @@ func launchOn(t *testing.T, b *Backend, f func(c *call) error) error {
 	if err := f(&s.call); err != nil {
 		return err
 	}
-	return s.submit()
+	return s.call.submit()
 }
 
 // Arguments, sizes and attributes arrive as they were given, for several launches in one call.
@@ -574,7 +574,7 @@ func TestSynchronousFault(t *testing.T) {
 		}
 	}
 	site := nextLine()
-	err = s.submit()
+	err = s.call.submit()
 	s.mu.Unlock()
 	if !errors.Is(err, ErrFault) || !strings.HasPrefix(err.Error(), "several: cuda:0") || !strings.Contains(err.Error(), "running fault_f32; ") ||
 		!strings.Contains(err.Error(), "1 launches: several (fault_f32) at "+site+"; what was") {

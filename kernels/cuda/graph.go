@@ -27,6 +27,7 @@ func (b *Backend) Capture(id kernels.Stream, f func() error) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.flush()
 	runtime.LockOSThread() // a capture ends on the thread that began it
 	defer runtime.UnlockOSThread()
 	if err := b.check("capture", "beginning to capture", int(C.weft_capture_begin(b.ctx.handle, s.handle))); err != nil {
@@ -57,7 +58,7 @@ func (g *Graph) Launch(id kernels.Stream) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return b.check("graph", "launching a graph", int(C.weft_graph_launch(b.ctx.handle, g.handle, s.handle)))
 }

@@ -32,6 +32,8 @@ type call struct {
 	spare    kernels.Buffer // of scratch
 	stream   *stream        // where it is submitted
 	reports  bool           // its kernels report indices outside their axis
+	site     string         // the caller's line, known when it is queued
+	sum      *residual      // the sum that its kernel computes, too
 }
 
 // Dim is the size of a grid, in blocks, or of a block, in threads.
@@ -39,7 +41,7 @@ type dim struct{ x, y, z uint32 }
 
 // reset begins the call of an operation.
 func (c *call) reset(op string) {
-	c.op, c.reports = op, false
+	c.op, c.reports, c.site, c.sum = op, false, "", nil
 	c.launches, c.names, c.values, c.offsets = c.launches[:0], c.names[:0], c.values[:0], c.offsets[:0]
 }
 
@@ -132,36 +134,46 @@ func (c *call) tensorMap(m *tensorMap) {
 	copy(c.space(unsafe.Sizeof(*m.p), C.WEFT_ARG_ALIGNMENT), unsafe.Slice((*byte)(unsafe.Pointer(m.p)), unsafe.Sizeof(*m.p)))
 }
 
-// submit queues the launches of the stream's call, in synchronous mode one by one, each of which it waits for. s.mu is
-// held.
-func (s *stream) submit() error {
-	n := len(s.call.launches)
+// submit queues the launches of the call on its stream, in synchronous mode one by one, each of which it waits for. The
+// stream's mu is held.
+func (c *call) submit() error {
+	n, s := len(c.launches), c.stream
+	if c.sum != nil {
+		c.sum.held = false
+	}
 	if !s.b.sync || s.capturing.Load() {
-		return s.queue(0, n)
+		return c.queue(0, n)
 	}
 	for i := range n {
-		if err := s.queue(i, i+1); err != nil {
+		if err := c.queue(i, i+1); err != nil {
 			return err
 		}
 		if rc := int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
-			return s.b.failed(s.call.op, "running "+s.call.names[i], rc)
+			return s.b.failed(c.op, "running "+c.names[i], rc)
 		}
 		s.log.confirm(s.log.queued())
 	}
 	return s.indexError()
 }
 
-// queue gives launches [from, to) of the call to the driver. s.mu is held.
-func (s *stream) queue(from, to int) error {
+// queue gives launches [from, to) of the call to the driver. The stream's mu is held.
+func (c *call) queue(from, to int) error {
 	if from == to {
 		return nil
 	}
-	c := &s.call
-	site := caller.Site()
-	if c.reports {
-		s.reports.operands[(s.reports.next-1)%reportCount].site = site
+	s := c.stream
+	if c.site == "" {
+		c.site = caller.Site()
 	}
-	mark, due := s.log.add(c.op, site, c.names[from:to])
+	if c.reports {
+		s.reports.operands[(s.reports.next-1)%reportCount].site = c.site
+	}
+	passed := false
+	if c.sum != nil {
+		_, passed = s.log.add(c.sum.call.op, c.sum.call.site, c.names[from:to])
+	}
+	mark, due := s.log.add(c.op, c.site, c.names[from:to])
+	due = due || passed
 	var progress C.CUdeviceptr
 	if due && !s.capturing.Load() {
 		progress = s.log.markAddr

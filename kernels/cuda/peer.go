@@ -52,7 +52,7 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 		if err := in.after(out); err != nil {
 			return err
 		}
-		in.mu.Lock()
+		in.lock()
 		rc := C.weft_copy_peer(b.ctx.handle, in.handle, to, a.ctx.handle, from, C.size_t(n))
 		in.mu.Unlock()
 		if rc != C.CUDA_SUCCESS {
@@ -69,7 +69,7 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 			return err
 		}
 		defer a.events.put(arrived)
-		out.mu.Lock()
+		out.lock()
 		rc := C.weft_copy_out(a.ctx.handle, out.handle, mem, from+step, C.size_t(len(p.mem)), arrived)
 		out.mu.Unlock()
 		if rc != C.CUDA_SUCCESS {
@@ -95,13 +95,13 @@ func (s *stream) after(other *stream) error {
 		return err
 	}
 	defer a.events.put(e)
-	other.mu.Lock()
+	other.lock()
 	rc := C.weft_event_record(a.ctx.handle, e, other.handle)
 	other.mu.Unlock()
 	if rc != C.CUDA_SUCCESS {
 		return a.failed("copy", "marking a stream", int(rc))
 	}
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return s.b.check("copy", "waiting for "+a.Name(), int(C.weft_stream_wait(s.b.ctx.handle, s.handle, e)))
 }

@@ -37,6 +37,7 @@ func planNorm(c *call, l *kernels.Launch) error {
 	c.rows(x, axes)
 	c.parameter(parameters[0])
 	c.parameter(parameters[1])
+	c.residual()
 	arg(c, uint64(count))
 	arg(c, uint32(n))
 	arg(c, l.Floats[0])

@@ -94,7 +94,7 @@ func (c *call) scratch(n int) (uint64, error) {
 			return 0, err
 		}
 		if c.spare != nil {
-			c.b.Free(c.spare)
+			c.b.free(c.spare.(*buffer))
 		}
 		c.spare = m
 	}

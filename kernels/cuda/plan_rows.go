@@ -101,6 +101,14 @@ const (
 	longRowThreads = 256  // of softmax.cu
 )
 
+// shortRowOf is how long short rows of elements of type d are, as rows.cuh says.
+func shortRowOf(d kernels.DType) int {
+	if d == kernels.Float64 {
+		return shortRow / 2
+	}
+	return shortRow
+}
+
 // planSoftmax takes the kernels of softmax.cu for long rows that lie side by side.
 func planSoftmax(c *call, l *kernels.Launch) error {
 	var x, y reduction

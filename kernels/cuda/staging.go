@@ -241,7 +241,7 @@ func (r *ring) each(s *stream, n int, start func(p *part, at int) error) error {
 		if p.event, err = s.b.events.get(s.b); err != nil {
 			return err
 		}
-		s.mu.Lock()
+		s.lock()
 		err = start(&p, at)
 		s.mu.Unlock()
 		if err != nil {
@@ -264,7 +264,7 @@ func (b *Backend) Fill(m kernels.Buffer, value byte) {
 		b.postpone(err)
 		return
 	}
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	b.postpone(b.check("fill", "filling "+itoa(m.Bytes())+" bytes", int(C.weft_fill(b.ctx.handle, s.handle, b.at("fill", m, 0, m.Bytes()), C.uchar(value), C.size_t(m.Bytes())))))
 }

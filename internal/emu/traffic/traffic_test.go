@@ -49,7 +49,9 @@ func TestMain(m *testing.M) {
 // A meter is a device that counts what each launch moves.
 type meter struct {
 	kernels.Backend
-	moved []traffic
+	moved  []traffic
+	joined bool            // sums are counted together with what follows
+	sum    *kernels.Launch // such a sum
 }
 
 var measured meter
@@ -69,6 +71,10 @@ var hash = regexp.MustCompile("_[0-9a-f]{6}_")
 
 // Run launches, waits and counts.
 func (m *meter) Run(l *kernels.Launch) error {
+	if m.joined && l.Op.Name == "add" {
+		m.sum = l.Clone()
+		return m.Backend.Run(l)
+	}
 	driver.Statistics()
 	if err := m.Backend.Run(l); err != nil {
 		return err
@@ -83,6 +89,13 @@ func (m *meter) Run(l *kernels.Launch) error {
 	t := traffic{op: fmt.Sprint(l.Op.Name, "_", first.DType)}
 	for _, a := range slices.Concat(l.In, l.Out) {
 		t.least += extent(&a)
+	}
+	if m.sum != nil { // it is written, and need not be read
+		t.least -= extent(&l.In[0])
+		for _, a := range slices.Concat(m.sum.In, m.sum.Out) {
+			t.least += extent(&a)
+		}
+		m.sum = nil
 	}
 	for line := range strings.Lines(driver.Statistics()) {
 		f := strings.Split(strings.TrimSpace(line), "\t")
@@ -159,6 +172,10 @@ var cases = []struct {
 		w := s.Watch(y.Select(0, 0))
 		return x.LayerNorm(w, w, 1e-5)
 	}},
+	{"residual", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
+		w := s.Watch(y.Select(0, 0))
+		return x.Add(y).LayerNorm(w, w, 1e-5)
+	}},
 	{"rms_norm", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 		return x.RMSNorm(s.Watch(y.Select(0, 0)), 1e-5)
 	}},
@@ -169,10 +186,10 @@ var cases = []struct {
 // emulated device has here as a batch of 16 x 1024 has for each of an H200.
 const many = 128
 
-var manyRows = []string{"layer_norm", "rms_norm"}
+var manyRows = []string{"layer_norm", "residual", "rms_norm"}
 
 // half are the cases of bfloat16.
-var half = []string{"add", "gelu", "sum of rows", "sum of columns", "softmax", "layer_norm", "rms_norm"}
+var half = []string{"add", "gelu", "sum of rows", "sum of columns", "softmax", "layer_norm", "residual", "rms_norm"}
 
 // places are the numbers below n from the last one down, as indices.
 func places(s *tensor.Scope, n int) *tensor.Tensor {
@@ -191,7 +208,7 @@ func measure(t *testing.T, dev *tensor.Device, name string, d tensor.DType, run 
 		count = many
 	}
 	x, y := tensor.Randn(1, count, width).To(d), tensor.Randn(2, count, width).To(d)
-	measured.moved = nil
+	measured.moved, measured.joined = nil, name == "residual"
 	err := dev.Step(func(s *tensor.Scope) error {
 		a, b := s.Watch(s.In(x)), s.In(y)
 		z := run(s, a, b)

@@ -14,12 +14,49 @@
 // Missing operands and results are null. Results have no gaps; weight and bias are one row.
 #include "rows.cuh"
 
+// Residual is a sum x + y of operands without gaps, whose rows are normalised, and stored where the norm's operand lies. y has
+// the type of x, or any of half precision beside float32. There is none if x is null.
+struct Residual {
+  const void* x;
+  const void* y;
+  uint64_t type;  // of y
+};
+
 namespace {
+
+// sum_row is a row of x + y, rounded to elements as the sum alone would be.
+template <class T, class Y, uint32_t SLOTS> DEV auto sum_row(const Residual& sum, uint64_t first, uint32_t n) {
+  using N = typename NumberOf<T>::Type;
+  const T* x = static_cast<const T*>(sum.x) + first;
+  const Y* y = static_cast<const Y*>(sum.y) + first;
+  return kept<SLOTS>(n, [&](Place i) { return number<N>(element<T>(num::add(number<N>(x[i]), number<N>(y[i])))); });
+}
+
+template <class T, uint32_t SLOTS> DEV auto sum_row_of(const Residual& sum, uint64_t first, uint32_t n) {
+  if constexpr (Same<T, float>::value()) {
+    if (sum.type == kFloat16) return sum_row<T, f16, SLOTS>(sum, first, n);
+    if (sum.type == kBFloat16) return sum_row<T, bf16, SLOTS>(sum, first, n);
+  }
+  return sum_row<T, T, SLOTS>(sum, first, n);
+}
+
+// norm_row is row r of what is normalised. Only short rows may be those of a sum.
+template <class T, uint32_t SLOTS> DEV auto norm_row(const Rows& x_, const Residual& sum, uint64_t r, uint32_t n) {
+  const Row<T, SLOTS> x(x_, r);
+  if constexpr (SLOTS > 0) {
+    if (sum.x) {
+      const auto s = sum_row_of<T, SLOTS>(sum, r * n, n);
+      row_each<SLOTS>(n, [&](Place i) { x.set(i, s(i)); });
+      return s;
+    }
+  }
+  return kept<SLOTS>(n, x);
+}
 
 // mean and rstd are numbers, unrounded. A warp takes every row whose distance is that of all warps; for short rows a block
 // keeps weight and bias, so that they are read once for all of its rows.
 template <class T, uint32_t SLOTS, class N = typename NumberOf<T>::Type>
-DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const Rows& bias_, uint64_t rows, uint32_t n, double eps) {
+DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const Rows& bias_, const Residual& sum, uint64_t rows, uint32_t n, double eps) {
   SHARED(N, parameters, [2][SLOTS ? 32 * SLOTS : 1]);
   const Row<T, SLOTS> weight(weight_, 0), bias(bias_, 0);
   if constexpr (SLOTS > 0) {
@@ -30,7 +67,7 @@ DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const
     __syncthreads();
   }
   for (uint64_t r = row_of_warp(); r < rows; r += (uint64_t)gridDim.x * kRowWarps) {
-    const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
+    const auto x = norm_row<T, SLOTS>(x_, sum, r, n);
     const N count = (N)n;
     N c = 0;
     if (mean) c = num::div(row_fold<Sum, N, SLOTS>(n, x), count);
@@ -164,8 +201,8 @@ DEV void norm_parameters(const Result& dweight, const Result& dbias, const Rows&
 
 #define NORM(suffix, T)                                                                                                    \
   KERNEL(norm##suffix, kRowThreads, 4)(T* y, NumberOf<T>::Type* mean, NumberOf<T>::Type* rstd, Rows x, Rows weight, Rows bias, \
-                                       uint64_t rows, uint32_t n, double eps) {                                            \
-    BY_LENGTH(are_short<T>(n, x, weight, bias), norm, T, y, mean, rstd, x, weight, bias, rows, n, eps);                       \
+                                       Residual sum, uint64_t rows, uint32_t n, double eps) {                              \
+    BY_LENGTH(are_short<T>(n, x, weight, bias), norm, T, y, mean, rstd, x, weight, bias, sum, rows, n, eps);               \
   }                                                                                                                        \
   EXPORT(norm##suffix);                                                                                                    \
   KERNEL(norm_grad##suffix, 32 * kLanes, 1)(T* dx, Result dweight, Result dbias, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, \
