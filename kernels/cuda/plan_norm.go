@@ -118,7 +118,7 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 	some := count > 0 && wanted != [2]result{}
 	if count > 0 && l.Ints[1] == 1 {
 		each, along := 1, [2]result{}
-		if some && o.short(number, n, axes) {
+		if some && o.short(n, axes) {
 			each, along, some = laneRows, sums, false
 		}
 		if err := c.start("norm_grad_"+reader(o.x.DType), blocks(count, normLanes*each), normThreads); err != nil {
@@ -155,18 +155,18 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 }
 
 // short tells whether the operands have rows of one axis that registers hold: are_short of rows.cuh.
-func (o *normOperands) short(number kernels.DType, n int, axes []int) bool {
-	for _, a := range []*kernels.Arg{o.g, o.x} {
+func (o *normOperands) short(n int, axes []int) bool {
+	for _, a := range []*kernels.Arg{o.g, o.x, o.weight} {
+		if a == nil {
+			continue
+		}
+		if a == o.weight {
+			axes = lastAxes(a, len(a.Shape))
+		}
 		var r reduction
 		if r.describe(a, axes); r.reduced.rank > 1 {
 			return false
 		}
 	}
-	if o.weight != nil {
-		var r reduction
-		if r.describe(o.weight, lastAxes(o.weight, len(o.weight.Shape))); r.reduced.rank > 1 {
-			return false
-		}
-	}
-	return n*number.Size() <= 4*shortRow
+	return n <= shortRowOf(o.x.DType)
 }

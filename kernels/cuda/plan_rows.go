@@ -97,7 +97,7 @@ func alongAxis(name string) plan {
 var softmaxRows = alongAxis("softmax")
 
 const (
-	shortRow       = 1024 // 32 * slots of rows.cuh, of 4 bytes each
+	shortRow       = 1024 // 32 * slots of rows.cuh
 	longRowThreads = 256  // of softmax.cu
 )
 
