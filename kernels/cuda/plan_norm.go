@@ -2,7 +2,11 @@
 
 package cuda
 
-import "github.com/weft-ml/weft/kernels"
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+)
 
 func init() {
 	plans["layer_norm"] = planNorm
@@ -101,23 +105,23 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 	}
 	number, folds := numberOf(o.x.DType), ceilDiv(count, normBlock)
 	size := number.Size() * folds * n
-	room, err := c.scratch(2*size + partialBytes(number, n, folds))
-	if err != nil {
-		return err
-	}
-	var wanted, sums [2]result // of weight and bias; sums are those of the blocks
-	for k, want := range l.Ints[2:] {
-		if want == 1 {
-			wanted[k] = c.resultOf(&l.Out[1+k])
-			sums[k] = result{to: room + uint64(k*size), dtype: uint64(number)}
+	some := slices.Contains(l.Ints[2:], 1)
+	var room uint64
+	if some {
+		var err error
+		if room, err = c.scratch(2*size + partialBytes(number, n, folds)); err != nil {
+			return err
 		}
 	}
-	if folds == 1 {
-		sums = wanted
+	var wanted [2]result // of weight and bias
+	var sums [2]uint64   // of the blocks
+	for k, want := range l.Ints[2:] {
+		if want == 1 {
+			wanted[k], sums[k] = c.resultOf(&l.Out[1+k]), room+uint64(k*size)
+		}
 	}
-	some := count > 0 && wanted != [2]result{}
 	if count > 0 && l.Ints[1] == 1 {
-		each, along := 1, [2]result{}
+		each, along := 1, [2]uint64{}
 		if some && o.short(n, axes) {
 			each, along, some = laneRows, sums, false
 		}
@@ -125,29 +129,29 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 			return err
 		}
 		c.pointer(&l.Out[0])
-		structure(c, &along[0])
-		structure(c, &along[1])
+		arg(c, along[0])
+		arg(c, along[1])
 		c.normRows(&o, axes)
 		c.parameter(o.weight)
 		arg(c, uint64(count))
 		arg(c, uint32(n))
 		arg(c, uint32(each))
 	}
-	if some {
+	if count > 0 && some {
 		if err := c.start("norm_parameters_"+reader(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1), normThreads); err != nil {
 			return err
 		}
-		structure(c, &sums[0])
-		structure(c, &sums[1])
+		arg(c, sums[0])
+		arg(c, sums[1])
 		c.normRows(&o, axes)
 		arg(c, uint64(count))
 		arg(c, uint32(n))
 	}
 	for k, y := range wanted {
-		if y.to == 0 || folds == 1 {
+		if y.to == 0 {
 			continue
 		}
-		if err := c.sumOf(y, sums[k].to, number, folds, n, room+uint64(2*size)); err != nil {
+		if err := c.sumOf(y, sums[k], number, folds, n, room+uint64(2*size)); err != nil {
 			return err
 		}
 	}

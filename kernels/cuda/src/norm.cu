@@ -91,15 +91,13 @@ DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const
 }
 
 // The sums over rows for weight and bias: blocks of 64 rows; inside a block lane j has rows 8j to 8j+7, in ascending order,
-// and takes lane j+h for h = 4, 2, 1. The sums of the blocks are [blocks n], and the host adds them up; one block
-// alone makes the results.
+// and takes lane j+h for h = 4, 2, 1. The sums of the blocks, [blocks n], are numbers, and the host adds them up.
 constexpr uint32_t kLanes = 8, kLaneRows = 8;
 
 // With h and g of a row in registers, warp j of a block adds up lane j, too, if that is wanted. A warp has `each` rows, then 8.
-template <class T, uint32_t SLOTS>
-DEV void norm_grad(T* dx, const Result& dweight, const Result& dbias, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, const Rows& weight_,
-                   uint64_t rows, uint32_t n, uint32_t each) {
-  using N = typename NumberOf<T>::Type;
+template <class T, uint32_t SLOTS, class N = typename NumberOf<T>::Type>
+DEV void norm_grad(T* dx, N* dweight, N* dbias, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, const Rows& weight_, uint64_t rows,
+                   uint32_t n, uint32_t each) {
   using Sums = Kept<N, SLOTS ? SLOTS : 1>;
   SHARED(N, centers, [kLanes * kLaneRows]);
   SHARED(N, roots, [kLanes * kLaneRows]);
@@ -137,8 +135,9 @@ DEV void norm_grad(T* dx, const Result& dweight, const Result& dbias, const Rows
       });
   }
   if constexpr (SLOTS > 0) {
-    if (!dweight.to && !dbias.to) return;
+    if (!dweight && !dbias) return;
     SHARED(N, upper, [2][kLanes / 2][32 * SLOTS]);
+#pragma unroll 1
     for (uint32_t h = kLanes / 2; h > 0; h /= 2) {
       if (warp >= h && warp < 2 * h)
         row_each<SLOTS>(n, [&](Place i) {
@@ -156,8 +155,8 @@ DEV void norm_grad(T* dx, const Result& dweight, const Result& dbias, const Rows
     if (warp) return;
     const uint64_t at = (uint64_t)blockIdx.x * n;
     row_each<SLOTS>(n, [&](Place i) {
-      if (dweight.to) put(dweight, at + i, scales(i));
-      if (dbias.to) put(dbias, at + i, shifts(i));
+      if (dweight) dweight[at + i] = scales(i);
+      if (dbias) dbias[at + i] = shifts(i);
     });
   }
 }
@@ -165,16 +164,15 @@ DEV void norm_grad(T* dx, const Result& dweight, const Result& dbias, const Rows
 constexpr int kColumns = 32;
 
 // The sums alone, for rows of any length. Thread (c, j) has lane j of column c; blocks of threads go along the columns first.
-template <class T>
-DEV void norm_parameters(const Result& dweight, const Result& dbias, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, uint64_t rows, uint32_t n) {
-  using N = typename NumberOf<T>::Type;
+template <class T, class N = typename NumberOf<T>::Type>
+DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, uint64_t rows, uint32_t n) {
   SHARED(N, partial, [2][kLanes][kColumns]);
   const uint32_t c = threadIdx.x % kColumns, lane = threadIdx.x / kColumns, across = (n + kColumns - 1) / kColumns;
   const uint64_t block = blockIdx.x / across, first = (block * kLanes + lane) * kLaneRows;
   const uint32_t column = (uint32_t)(blockIdx.x - block * across) * kColumns + c;
   N scales = 0, shifts = 0;
   if (column < n)
-#pragma unroll
+#pragma unroll 2
     for (uint32_t k = 0; k < kLaneRows; k++) {
       const uint64_t r = first + k;
       if (r >= rows) break;
@@ -193,8 +191,8 @@ DEV void norm_parameters(const Result& dweight, const Result& dbias, const Rows&
   }
   if (lane || column >= n) return;
   const uint64_t at = block * n + column;
-  if (dweight.to) put(dweight, at, partial[0][0][c]);
-  if (dbias.to) put(dbias, at, partial[1][0][c]);
+  if (dweight) dweight[at] = partial[0][0][c];
+  if (dbias) dbias[at] = partial[1][0][c];
 }
 
 }  // namespace
@@ -205,12 +203,12 @@ DEV void norm_parameters(const Result& dweight, const Result& dbias, const Rows&
     BY_LENGTH(are_short<T>(n, x, weight, bias), norm, T, y, mean, rstd, x, weight, bias, sum, rows, n, eps);               \
   }                                                                                                                        \
   EXPORT(norm##suffix);                                                                                                    \
-  KERNEL(norm_grad##suffix, 32 * kLanes, 1)(T* dx, Result dweight, Result dbias, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, \
+  KERNEL(norm_grad##suffix, 32 * kLanes, 1)(T* dx, NumberOf<T>::Type* dweight, NumberOf<T>::Type* dbias, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, \
                                             uint64_t rows, uint32_t n, uint32_t each) {                                    \
     BY_LENGTH(are_short<T>(n, g, x, weight), norm_grad, T, dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each);      \
   }                                                                                                                        \
   EXPORT(norm_grad##suffix);                                                                                               \
-  KERNEL(norm_parameters##suffix, kColumns * kLanes, 4)(Result dweight, Result dbias, Rows g, Rows x, Rows mean, Rows rstd, \
+  KERNEL(norm_parameters##suffix, kColumns * kLanes, 4)(NumberOf<T>::Type* dweight, NumberOf<T>::Type* dbias, Rows g, Rows x, Rows mean, Rows rstd, \
                                                          uint64_t rows, uint32_t n) {                                      \
     norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n);                                                         \
   }                                                                                                                        \
