@@ -62,14 +62,19 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	return c.copy(&s, toAddress, fromAddress, unit)
 }
 
+// copyHalves copies a space that is too far for one walk.
+func (c *call) copyHalves(s *space, axis int, to, from uint64, unit int) error {
+	rest, at := s.split(axis)
+	if err := c.copy(s, to, from, unit); err != nil {
+		return err
+	}
+	return c.copy(&rest, to+uint64(at[0]*unit), from+uint64(at[1]*unit), unit)
+}
+
 // copy copies the elements of s, of `unit` bytes.
 func (c *call) copy(s *space, to, from uint64, unit int) error {
-	var rest space
-	if at, far := s.split(&rest); far {
-		if err := c.copy(s, to, from, unit); err != nil {
-			return err
-		}
-		return c.copy(&rest, to+uint64(at[0]*unit), from+uint64(at[1]*unit), unit)
+	if axis := s.far(); axis >= 0 {
+		return c.copyHalves(s, axis, to, from, unit)
 	}
 	if err := c.each(sized("copy", unit), s.threads(unit)); err != nil {
 		return err

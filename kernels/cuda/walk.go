@@ -38,10 +38,9 @@ func (s *space) widen(addresses uint64, size int) int {
 	return unit
 }
 
-// split tells whether s spans too much for one walk. If so, s becomes its first half and rest the second, whose first
-// element lies at[k] behind that of s in operand k.
-func (s *space) split(rest *space) (at [2]int, far bool) {
-	axis, furthest := 0, 0
+// far is the axis along which s reaches furthest if it spans too much for one walk, else -1.
+func (s *space) far() int {
+	axis, furthest, far := -1, -1, false
 	for k := range s.ins {
 		total := 0
 		for d, stride := range s.strides[k][:s.rank] {
@@ -54,9 +53,15 @@ func (s *space) split(rest *space) (at [2]int, far bool) {
 		far = far || total >= walkReach
 	}
 	if !far {
-		return at, false
+		return -1
 	}
-	*rest = *s
+	return axis
+}
+
+// split makes s its first half along an axis and returns the second, whose first element lies at[k] behind that of s in
+// operand k.
+func (s *space) split(axis int) (rest space, at [2]int) {
+	rest = *s
 	s.shape[axis] /= 2
 	rest.shape[axis] -= s.shape[axis]
 	entry := s.n / (s.shape[axis] + rest.shape[axis])
@@ -64,7 +69,7 @@ func (s *space) split(rest *space) (at [2]int, far bool) {
 	for k := range s.ins {
 		at[k] = s.shape[axis] * s.strides[k][axis]
 	}
-	return at, true
+	return rest, at
 }
 
 // threads is how many threads take the elements of s, of `unit` bytes: each several entries of the first axis, evenly apart.
