@@ -138,7 +138,7 @@ func TestResidualBits(t *testing.T) {
 func fakeResidual(t testing.TB) *Backend {
 	t.Helper()
 	fakeImages(t)
-	symbols := []string{"noop_f32", "pointwise", "norm_f32"}
+	symbols := []string{"noop_f32", "pointwise", "norm_f32", "fault_f32"}
 	fakeLibrary(t, &image{family: "residual", target: "sm_90", symbols: symbols, code: coded("fake " + strings.Join(symbols, " "))})
 	b := device(t)
 	f, err := b.images.function(b, "pointwise")
@@ -263,6 +263,27 @@ func TestResidualErrors(t *testing.T) {
 	}
 	if got, want := s.log.suspects(0), "add (norm_f32) at "+sum+", rms_norm (norm_f32) at "+norm; !strings.HasSuffix(got, want) {
 		t.Errorf("suspects %s, want %s", got, want)
+	}
+}
+
+// TestResidualClosed: Close launches a sum that is held before it waits for the device and frees memory, and so sees its fault.
+func TestResidualClosed(t *testing.T) {
+	needFake(t)
+	if !inChild(t) {
+		return
+	}
+	b := fakeResidual(t)
+	f, err := b.images.function(b, "fault_f32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.images.expressions[pointwiseKey{sumOp.Expr, 0}] = &pointwiseFamily{f, f, f, 4}
+	line := nextLine()
+	if err := b.Run(pairOn(t, b, "layer_norm", kernels.Float32, kernels.Float32, 4, 8).sum); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), "1 launches: add (fault_f32) at "+line) {
+		t.Errorf("close: error %v, want the fault of the sum at %s", err, line)
 	}
 }
 
