@@ -1,6 +1,6 @@
 """What only the vendor's stack can tell: PyTorch's speed on this GPU, as the lines that gpucheck prints for Weft.
 
-Prints one line for each operation and one JSON object at the end. It needs PyTorch with CUDA.
+Prints one line for each operation and one JSON object at the end. Without PyTorch with CUDA it says so and ends with status 77.
 """
 import json
 import sys
@@ -9,9 +9,11 @@ try:
     import torch
     import torch.nn.functional as F
 except ImportError as e:
-    sys.exit(f"no PyTorch: {e}")
+    print(f"no PyTorch: {e}")
+    sys.exit(77)
 if not torch.cuda.is_available():
-    sys.exit("this PyTorch finds no GPU")
+    print("this PyTorch finds no GPU")
+    sys.exit(77)
 
 N = 1 << 26
 values = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}

@@ -27,6 +27,8 @@ func TestResults(t *testing.T) {
 	c.do("bad", time.Minute, "/bin/sh", "-c", "echo no; exit 3")
 	c.do("hangs", 50*time.Millisecond, "/bin/sh", "-c", "exec sleep 60")
 	c.do("missing", time.Minute, filepath.Join(folder, "none"))
+	c.do("not here", time.Minute, "no-such-program")
+	c.do("no peer", time.Minute, "/bin/sh", "-c", "echo no PyTorch; exit 77")
 	list := filepath.Join(folder, "some.test")
 	if err := os.WriteFile(list, []byte("#!/bin/sh\ncase $1 in -test.list) echo TestA; echo TestB; echo TestC; echo BenchmarkC;; *) echo '--- SKIP: TestC/part (0.00s)'; test $2 = '^TestC$' || test $2 = '^TestA$';; esac\n"), 0o777); err != nil {
 		t.Fatal(err)
@@ -41,6 +43,7 @@ func TestResults(t *testing.T) {
 		output               string
 	}{
 		{"good", true, false, false, "words"}, {"bad", false, false, false, "no"}, {"hangs", false, true, false, ""}, {"missing", false, false, false, "no such file"},
+		{"not here", true, false, true, "not found"}, {"no peer", true, false, true, "no PyTorch"},
 		{"TestA", true, false, false, ""}, {"TestB", false, false, false, ""}, {"TestC", true, false, true, ""}, {"late", false, false, false, "time for this step"},
 	}
 	f, err := os.Open(log.Name())
@@ -122,10 +125,10 @@ func TestQuery(t *testing.T) {
 	if g := query(); g != nil {
 		t.Errorf("without nvidia-smi: %+v", g)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "nvidia-smi"), []byte("#!/bin/sh\necho '1980, 2619, 700.00, [N/A], 41'\n"), 0o777); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "nvidia-smi"), []byte("#!/bin/sh\necho 'NVIDIA H200, 550.54.15, 1980, 2619, 700.00, [N/A], 41'\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if g := query(); g == nil || *g != (gpu{1980, 2619, 700, 0, 41}) {
+	if g := query(); g == nil || *g != (gpu{"NVIDIA H200", "550.54.15", 1980, 2619, 700, 0, 41}) {
 		t.Errorf("%+v", g)
 	}
 }
