@@ -121,6 +121,9 @@ var plants = []plant{
 	{"shift", `shift by more than the width at @a`, `
 	y[threadIdx.x] = (float)(1 << (threadIdx.x + (uint32_t)x[0])); //@a
 `},
+	{"conversion", `conversion to an integer out of range at @a`, `
+	y[threadIdx.x] = (float)(int)((threadIdx.x + 1) * 0x1p31f); //@a
+`},
 	{"trap", `trap at @a`, `
 	if (threadIdx.x == 5) trap(); //@a
 `},

@@ -87,6 +87,27 @@ func TestPrimitiveInstructions(t *testing.T) {
 	}
 }
 
+// TestToInt: lane_to_int converts nothing that is out of range, where a GPU gives another number than this processor: the checked
+// build sees it.
+func TestToInt(t *testing.T) {
+	text := "#include \"lane.cuh\"\n" + eachNumber("to_int", "float", "uint32_t", "y[i] = lane_to_int(x[i])")
+	eachElementTest(t, text, func(t *testing.T, d *Driver, _ *rand.Rand, module uintptr) {
+		f, err := d.Function(module, "to_int")
+		must(t, err)
+		n, x, y := len(specials), upload(t, d, specials), upload(t, d, specials)
+		d.each(t, f, n, x, x, x, y, uint32(0), uint64(0), uint32(n))
+		for i, got := range download[int32](t, d, y, n) {
+			want := int32(math.MinInt32)
+			if x := specials[i]; x >= -1<<31 && x < 1<<31 {
+				want = int32(x)
+			}
+			if got != want {
+				t.Errorf("%x becomes %d, want %d", specials[i], got, want)
+			}
+		}
+	})
+}
+
 // TestPrimitiveLogFloat64: the logarithm of f64.cuh has the bits of Go's, which is wrong for subnormal numbers.
 func TestPrimitiveLogFloat64(t *testing.T) {
 	d := fresh(t, plain)

@@ -53,7 +53,7 @@ var families = []family{
 	{"gemm.cu", "gemm.cu", true, [][2]string{{raw, "Gemm"}}},
 	{"i64.cuh", "", true, [][2]string{{raw, "Numbers"}}},
 	{"index.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}}},
-	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions"}}},
+	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions|ToInt"}}},
 	{"matmul.cu", "matmul.cu", true, [][2]string{{raw, "MatMul"}}},
 	{"move.cu", "move.cu", true, [][2]string{{launches, "Moves|PadEveryAxis"}}},
 	{"norm.cu", "norm.cu", true, [][2]string{{launches, "NormsHalf"}}},

@@ -284,6 +284,7 @@ void undefined(const char* what, const void* data) {
 extern "C" {
 void __ubsan_handle_out_of_bounds(void* data, void*) { emu::undefined("index outside of an array", data); }
 void __ubsan_handle_shift_out_of_bounds(void* data, void*, void*) { emu::undefined("shift by more than the width", data); }
+void __ubsan_handle_float_cast_overflow(void* data, void*) { emu::undefined("conversion to an integer out of range", data); }
 void __ubsan_handle_divrem_overflow(void* data, void*, void*) { emu::undefined("division by zero", data); }
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
