@@ -30,7 +30,7 @@ type family struct {
 
 var families = []family{
 	{"pointwise", pointwiseLines}, {"rows", rowLines}, {"reductions", reductionLines},
-	{"matmul", matmulLines}, {"attention", attentionLines}, {"optimizer", nil}, {"launch", nil}, {"startup", nil},
+	{"matmul", matmulLines}, {"attention", attentionLines}, {"optimizer", nil}, {"copies", nil}, {"launch", nil}, {"startup", nil},
 }
 
 func float(dt tensor.DType, shape ...int) func() []*tensor.Tensor {
@@ -153,6 +153,8 @@ func measure(name, device string, small bool) error {
 	switch name {
 	case "optimizer":
 		err = optimizer(dev, n, times, values)
+	case "copies":
+		err = copies(dev, n, times, values)
 	case "launch":
 		err = launches(dev, values)
 	case "startup":
@@ -281,6 +283,42 @@ func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 		}
 		values[name] = map[string]any{"us": 1e6 * (with - without), "GB/s": bytes / (with - without) / 1e9}
 		p.ClearGrads()
+	}
+	return nil
+}
+
+// copies times copies to the device, products that do not need them, and both: no longer than the longer of the two where a
+// copy goes by the side of kernels.
+func copies(dev *tensor.Device, n, times int, values map[string]any) error {
+	width := 2048
+	if n < 1<<20 {
+		width = 64
+	}
+	var x *tensor.Tensor
+	if err := dev.Eval(func(s *tensor.Scope) error {
+		x = s.In(tensor.Uniform(1, -1, 1, width, width)).Keep()
+		return nil
+	}); err != nil {
+		return err
+	}
+	product := func(s *tensor.Scope) { s.With(func() { s.In(x).MatMul(s.In(x)) }, tensor.NoGrad) }
+	alone, err := seconds(dev, times, product)
+	if err != nil {
+		return err
+	}
+	values["product"] = map[string]any{"us": 1e6 * alone}
+	for bytes := n >> 10; bytes <= n>>2; bytes *= 4 {
+		data := make([]float32, bytes/4)
+		upload := func(s *tensor.Scope) { s.In(tensor.FromSlice(data, len(data))) } // a step copies a tensor once
+		alone, err := seconds(dev, times, upload)
+		if err != nil {
+			return err
+		}
+		both, err := seconds(dev, times, func(s *tensor.Scope) { upload(s); product(s) })
+		if err != nil {
+			return err
+		}
+		values[fmt.Sprint("copy of ", bytes)] = map[string]any{"us": 1e6 * alone, "GB/s": float64(bytes) / alone / 1e9, "us with product": 1e6 * both}
 	}
 	return nil
 }

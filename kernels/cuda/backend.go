@@ -95,7 +95,7 @@ func open(ordinal int) (kernels.Backend, error) {
 		return nil, b.failed("open", "making a context", codeOf(err))
 	}
 	b.events.ctx = b.ctx
-	b.in, b.out = &ring{b: b}, &ring{b: b}
+	b.in, b.out = &ring{b: b, id: inSide}, &ring{b: b, id: outSide}
 	opened[ordinal] = b
 	return b, nil
 }
@@ -153,8 +153,13 @@ func (b *Backend) flush() {
 // wait waits for all streams, which hold nothing. Failures are kept for the next Synchronize.
 func (b *Backend) wait(op string) {
 	for _, s := range b.allStreams() {
-		b.postpone(b.check(op, "waiting for the device", int(C.weft_stream_synchronize(b.ctx.handle, s.handle))))
+		b.postpone(s.wait(op))
 	}
+}
+
+// wait waits for what is queued on the stream.
+func (s *stream) wait(op string) error {
+	return s.b.check(op, "waiting for the device", int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)))
 }
 
 // Name is "cuda:" and the number of the GPU.
@@ -252,14 +257,18 @@ type stream struct {
 
 // stream returns the stream of a number, making it at its first use.
 func (b *Backend) stream(id kernels.Stream) (*stream, error) {
-	b.streamsMu.RLock()
-	s := b.streams[id]
-	b.streamsMu.RUnlock()
-	if s != nil {
+	if s := b.madeStream(id); s != nil {
 		return s, nil
 	}
 	made, rc := b.makeStream(id)
 	return made, b.check("stream", "making a stream", rc)
+}
+
+// madeStream is the stream of a number, nil before its first use.
+func (b *Backend) madeStream(id kernels.Stream) *stream {
+	b.streamsMu.RLock()
+	defer b.streamsMu.RUnlock()
+	return b.streams[id]
 }
 
 func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
@@ -348,12 +357,13 @@ func typeOf(l *kernels.Launch) kernels.DType {
 	return l.Out[0].DType
 }
 
-// Event is a mark in a stream.
+// Event is a mark in a stream, and one behind its copies to the host that go by the side.
 type event struct {
 	b      *Backend
 	s      *stream
 	handle C.CUevent
-	dead   bool // the device failed before the mark was made
+	copied C.CUevent // nil before the first such copy of any stream
+	dead   bool      // the device failed before the mark was made
 }
 
 // Done tells whether everything before the mark has finished, and copies to the host have arrived. After a failure of
@@ -363,6 +373,9 @@ func (e *event) Done() bool {
 		return true
 	}
 	rc := C.weft_event_query(e.b.ctx.handle, e.handle)
+	if rc == C.CUDA_SUCCESS && e.copied != nil {
+		rc = C.weft_event_query(e.b.ctx.handle, e.copied)
+	}
 	if rc == C.CUDA_ERROR_NOT_READY {
 		return false
 	}
@@ -381,7 +394,11 @@ func (b *Backend) Record(id kernels.Stream) kernels.Event {
 		b.postpone(err)
 		return e
 	}
-	runtime.AddCleanup(e, b.events.put, e.handle)
+	for _, handle := range [...]C.CUevent{e.handle, e.copied} {
+		if handle != nil {
+			runtime.AddCleanup(e, b.events.put, handle)
+		}
+	}
 	return e
 }
 
@@ -393,17 +410,31 @@ func (b *Backend) record(id kernels.Stream, e *event) error {
 	if err != nil {
 		return err
 	}
-	if e.handle, err = b.events.get(b); err != nil {
+	e.s = s
+	if e.handle, err = s.mark("record"); err != nil {
 		return err
 	}
-	e.s = s
+	if side := b.madeStream(outSide); side != nil {
+		if e.copied, err = side.mark("record"); err != nil {
+			b.events.put(e.handle)
+		}
+	}
+	return err
+}
+
+// mark is an event behind what is queued on the stream.
+func (s *stream) mark(op string) (C.CUevent, error) {
+	e, err := s.b.events.get(s.b)
+	if err != nil {
+		return nil, err
+	}
 	s.lock()
 	defer s.mu.Unlock()
-	if err := b.check("record", "marking a stream", int(C.weft_event_record(b.ctx.handle, e.handle, s.handle))); err != nil {
-		b.events.put(e.handle)
-		return err
+	if err := s.b.check(op, "marking a stream", int(C.weft_event_record(s.b.ctx.handle, e, s.handle))); err != nil {
+		s.b.events.put(e)
+		return nil, err
 	}
-	return nil
+	return e, nil
 }
 
 // Wait makes what is queued on a stream from now on wait for an event. The host does not wait.
@@ -436,8 +467,13 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	s.lock()
 	queued := s.log.queued()
 	s.mu.Unlock()
-	if rc := int(C.weft_stream_synchronize(b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
-		return b.failed("synchronize", "waiting for the device", rc)
+	if err := s.wait("synchronize"); err != nil {
+		return err
+	}
+	if side := b.madeStream(outSide); side != nil {
+		if err := side.wait("synchronize"); err != nil {
+			return err
+		}
 	}
 	return s.finished(queued)
 }
@@ -448,23 +484,20 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 	if err := b.usable("read"); err != nil {
 		return err
 	}
-	b.CopyOut(id, dst, src, off)
 	s, err := b.stream(id)
 	if err != nil {
 		return err
 	}
-	copied, err := b.events.get(b)
+	s.lock()
+	queued := s.log.queued()
+	s.mu.Unlock()
+	end, err := b.copyOut(s, dst, src, off)
+	b.postpone(err)
+	copied, err := end.mark("read")
 	if err != nil {
 		return err
 	}
 	defer b.events.put(copied)
-	s.lock()
-	queued := s.log.queued()
-	rc := C.weft_event_record(b.ctx.handle, copied, s.handle)
-	s.mu.Unlock()
-	if rc != C.CUDA_SUCCESS {
-		return b.failed("read", "marking a stream", int(rc))
-	}
 	b.waits.Note("for the elements of a tensor")
 	if rc := C.weft_event_synchronize(b.ctx.handle, copied); rc != C.CUDA_SUCCESS {
 		return b.failed("read", "waiting for the device", int(rc))

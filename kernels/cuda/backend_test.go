@@ -29,15 +29,16 @@ func noise(seed uint64, n int) []byte {
 	return v
 }
 
-// smallRings makes staging rings small in a test, so that copies go round them many times.
-func smallRings(t *testing.T, n int) {
-	was := ringBytes
-	ringBytes = n
-	t.Cleanup(func() { ringBytes = was })
+// smallRings makes staging rings small in a test, so that copies go round them many times, and copies from a size on go
+// by the side.
+func smallRings(t *testing.T, ring, side int) {
+	wasRing, wasSide := ringBytes, sideBytes
+	ringBytes, sideBytes = ring, side
+	t.Cleanup(func() { ringBytes, sideBytes = wasRing, wasSide })
 }
 
 func TestCopy(t *testing.T) {
-	smallRings(t, 1024)
+	smallRings(t, 1024, 50)
 	b := device(t)
 	m := alloc(t, b, 10000)
 	if m.Bytes() != 10000 {
@@ -88,7 +89,7 @@ func TestCopy(t *testing.T) {
 
 // Goroutines move between threads; each call must find the device there, and streams must keep their order.
 func TestGoroutines(t *testing.T) {
-	smallRings(t, 4096)
+	smallRings(t, 4096, 1000)
 	fakeImages(t)
 	b := device(t)
 	var wg sync.WaitGroup
@@ -174,6 +175,86 @@ func TestEvents(t *testing.T) {
 	t.Error("an event never happens")
 }
 
+// Large copies go over the bus on their own: they wait for no kernel and no kernel waits for the bus, but for those
+// copied to the device. The fake driver does what somebody waits for, and nothing else.
+func TestCopyBySide(t *testing.T) {
+	needFake(t)
+	smallRings(t, 4096, 500)
+	b := device(t)
+	m := alloc(t, b, 1000)
+	memory := func(m kernels.Buffer) []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&m.(*buffer).ptr)), 1000) } // the fake's is the host's
+	there := memory(m)
+	finish := func(id kernels.Stream) {
+		t.Helper()
+		if err := b.madeStream(id).wait("test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(what string, got, want []byte, equal bool) {
+		t.Helper()
+		if bytes.Equal(got, want) != equal {
+			t.Errorf("%s: %x, %x", what, got[:4], want[:4])
+		}
+	}
+	first, second := noise(1, 1000), noise(2, 1000)
+	b.Fill(m, 0)
+	b.CopyIn(0, m, 0, first)
+	mirror := memory(b.in.mirror)
+	before := bytes.Clone(there)
+	finish(inSide)
+	is("over the bus", mirror, first, true)
+	is("what was queued before, and the place", there, before, true)
+	finish(0)
+	is("at its place", there, first, true)
+
+	got := make([]byte, 1000)
+	b.CopyOut(0, got, m, 0)
+	b.CopyIn(0, m, 0, second)
+	finish(0)
+	is("over the bus to the device", there, second, true)
+	is("not yet over the bus to the host", b.out.parts[0].mem, first, false)
+	mark := b.Record(0)
+	finish(0)
+	polls := 0
+	for ; !mark.Done(); polls++ {
+		is("at the host", got, first, false)
+	}
+	is("at the host at last", got, first, true)
+	if polls == 0 {
+		t.Error("the event did not wait for the bus")
+	}
+
+	if err := b.Read(0, got, m, 0); err != nil {
+		t.Fatal(err)
+	}
+	is("read", got, second, true)
+	clear(got)
+	b.CopyOut(0, got[:600], m, 0)
+	b.CopyOut(0, got[600:], m, 600)
+	if err := b.Synchronize(0); err != nil {
+		t.Fatal(err)
+	}
+	is("large and small", got, second, true)
+}
+
+// Without room for the mirror, copies go directly.
+func TestCopyWithoutMirror(t *testing.T) {
+	needFake(t)
+	smallRings(t, 4096, 500)
+	t.Setenv("FAKE_CUDA", "leaks=1,memory=6000")
+	b := device(t)
+	m := alloc(t, b, 1000)
+	want, got := noise(1, 1000), make([]byte, 1000)
+	b.CopyIn(0, m, 0, want) // takes 4096 bytes
+	b.CopyOut(0, got, m, 0)
+	if err := b.Synchronize(0); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v", err)
+	}
+	if b.in.mirror == nil || b.out.mirror != nil {
+		t.Error("memory for one mirror of two")
+	}
+}
+
 // A fill follows what is queued before it.
 func TestFill(t *testing.T) {
 	b := device(t)
@@ -218,8 +299,13 @@ func TestOutOfMemory(t *testing.T) {
 // A copy that fails is reported by the next call that can, and once.
 func TestCopyFails(t *testing.T) {
 	needFake(t)
-	for _, function := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemHostAlloc", "cuEventCreate", "cuEventRecord", "cuStreamCreate"} {
-		t.Run(function, func(t *testing.T) {
+	for _, failing := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemHostAlloc", "cuEventCreate", "cuEventRecord", "cuStreamCreate",
+		"cuMemAlloc/side", "cuMemcpyHtoDAsync/side", "cuMemcpyDtoHAsync/side", "cuMemcpyDtoDAsync/side", "cuStreamWaitEvent/side"} {
+		t.Run(failing, func(t *testing.T) {
+			function, side := strings.CutSuffix(failing, "/side")
+			if side {
+				smallRings(t, 1024, 1)
+			}
 			fakeImages(t)
 			b := device(t)
 			m := alloc(t, b, 100)
@@ -248,6 +334,35 @@ func TestCopyFails(t *testing.T) {
 				t.Errorf("the device is not as before: %v", err)
 			}
 		})
+	}
+}
+
+// What was queued of a copy that fails halfway does not meet the next copy.
+func TestCopyFailsHalfway(t *testing.T) {
+	needFake(t)
+	smallRings(t, 1024, 1)
+	b := device(t)
+	m := alloc(t, b, 200)
+	want, got := noise(1, 200), make([]byte, 100)
+	b.CopyIn(0, m, 0, want)
+	if err := b.Synchronize(0); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuStreamWaitEvent:1:1")
+	b.CopyOut(1, make([]byte, 100), m, 0)
+	for range 1024 / 128 { // the last goes by way of the same memory
+		b.CopyOut(2, got, m, 100)
+	}
+	for _, id := range []kernels.Stream{2, 1} {
+		if err := b.madeStream(id).wait("test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Synchronize(2); err == nil {
+		t.Error("no error")
+	}
+	if !bytes.Equal(got, want[100:]) {
+		t.Error("another copy arrived")
 	}
 }
 

@@ -140,6 +140,7 @@ func TestLazyLoading(t *testing.T) {
 // A pointwise operation takes the image of its source, and is compiled where there is none.
 func TestPointwiseImages(t *testing.T) {
 	needFake(t)
+	t.Setenv("WEFT_CACHE", "off")
 	launch := func(text string) *kernels.Launch {
 		a := kernels.Arg{DType: kernels.Float32}
 		return &kernels.Launch{Op: &kernels.Op{Name: "f", Expr: expr.Must(text, []string{"x"}, nil)}, In: []kernels.Arg{a}, Out: []kernels.Arg{a}}

@@ -62,7 +62,7 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 	}
 	peerMu.Lock()
 	defer peerMu.Unlock()
-	return a.out.each(in, n, func(p *part, at int) error {
+	return a.out.each(in, nil, n, func(p *part, at int) error {
 		mem, step := unsafe.Pointer(&p.mem[0]), C.CUdeviceptr(at)
 		arrived, err := a.events.get(a)
 		if err != nil {
@@ -90,17 +90,11 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 // after makes what is queued on s from now on wait for what is queued on other, a stream of any device.
 func (s *stream) after(other *stream) error {
 	a := other.b
-	e, err := a.events.get(a)
+	e, err := other.mark("copy")
 	if err != nil {
 		return err
 	}
 	defer a.events.put(e)
-	other.lock()
-	rc := C.weft_event_record(a.ctx.handle, e, other.handle)
-	other.mu.Unlock()
-	if rc != C.CUDA_SUCCESS {
-		return a.failed("copy", "marking a stream", int(rc))
-	}
 	s.lock()
 	defer s.mu.Unlock()
 	return s.b.check("copy", "waiting for "+a.Name(), int(C.weft_stream_wait(s.b.ctx.handle, s.handle, e)))

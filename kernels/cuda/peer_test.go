@@ -26,7 +26,7 @@ func TestCopyPeer(t *testing.T) {
 	for _, how := range []string{"devices=2", "devices=2,apart=1"} {
 		t.Run(how, func(t *testing.T) {
 			needFake(t)
-			smallRings(t, 1024)
+			smallRings(t, 1024, 50)
 			t.Setenv("FAKE_CUDA", "leaks=1,"+how)
 			a := device(t)
 			b := secondDevice(t)
@@ -82,7 +82,7 @@ func TestCopyPeerFault(t *testing.T) {
 			if !inChild(t, "FAKE_CUDA=devices=2,apart=1") {
 				return
 			}
-			smallRings(t, 1024)
+			smallRings(t, 1024, 50)
 			fakeImages(t)
 			a, b := device(t), secondDevice(t)
 			const n = 5000 // goes round the ring
@@ -136,7 +136,7 @@ func TestCopyPeerRefused(t *testing.T) {
 	} {
 		t.Run(c.call, func(t *testing.T) {
 			needFake(t)
-			smallRings(t, 1024)
+			smallRings(t, 1024, 50)
 			t.Setenv("FAKE_CUDA", "leaks=1,devices=2,apart=1")
 			a, b := device(t), secondDevice(t)
 			x, y := alloc(t, a, 1000), alloc(t, b, 1000)

@@ -111,6 +111,12 @@ CUresult weft_copy_out(CUcontext ctx, CUstream stream, void *dst, CUdeviceptr sr
 	return rc != CUDA_SUCCESS ? rc : cuEventRecord(after, stream);
 }
 
+CUresult weft_copy_within(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUdeviceptr src, size_t n, CUevent after) {
+	ENTER(ctx);
+	CUresult rc = cuMemcpyDtoDAsync(dst, src, n, stream);
+	return rc != CUDA_SUCCESS ? rc : cuEventRecord(after, stream);
+}
+
 CUresult weft_fill(CUcontext ctx, CUstream stream, CUdeviceptr dst, unsigned char value, size_t n) {
 	ENTER(ctx);
 	return cuMemsetD8Async(dst, value, n, stream);

@@ -43,10 +43,11 @@ typedef struct {
 CUresult weft_launch_all(CUcontext ctx, CUstream stream, const weft_launch *launches, int n, const uint8_t *values,
 	const uint32_t *offsets, CUdeviceptr progress, uint32_t mark, int *done);
 
-// Copies between device memory and pinned host memory, each followed by an event.
+// Copies between device memory and pinned host memory, and within the device, each followed by an event.
 
 CUresult weft_copy_in(CUcontext ctx, CUstream stream, CUdeviceptr dst, const void *src, size_t n, CUevent after);
 CUresult weft_copy_out(CUcontext ctx, CUstream stream, void *dst, CUdeviceptr src, size_t n, CUevent after);
+CUresult weft_copy_within(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUdeviceptr src, size_t n, CUevent after);
 
 CUresult weft_fill(CUcontext ctx, CUstream stream, CUdeviceptr dst, unsigned char value, size_t n);
 

@@ -6,6 +6,8 @@ package cuda
 import "C"
 
 import (
+	"errors"
+	"math"
 	"sync"
 	"unsafe"
 
@@ -16,13 +18,27 @@ import (
 // which Go does not promise, and be pinned, which is slow to arrange. So every copy goes through a ring of pinned
 // memory: to the device it is filled by the host and emptied by the device, from the device the other way round.
 // Where the ring is full, the host waits for its oldest part.
+//
+// A stream does one thing after the other, and a large copy over the bus takes as long as many kernels. So a ring has
+// a mirror on the device and a stream of its own, its side, which moves large copies between the two while kernels run.
+// Queued among the kernels is only the way between the mirror and the copy's place, inside the device, which
+// takes a few hundredths of the time. The parts of the ring order all of it: memory of the program is touched in the order of
+// its own stream alone.
 
-// ringBytes is the size of each of the two rings. A variable so that tests can make it small.
-var ringBytes = 16 << 20
+// ringBytes is the size of each of the two rings and mirrors. sideBytes is the least that takes the way by the side; a
+// smaller copy is over sooner than streams have met. Variables so that tests can make them small.
+var ringBytes, sideBytes = 16 << 20, 256 << 10
+
+// The sides of the two rings have numbers that no program's streams have.
+const inSide, outSide kernels.Stream = math.MaxUint32 - 1, math.MaxUint32
 
 // ring is pinned memory, used round and round.
 type ring struct {
-	b *Backend
+	b  *Backend
+	id kernels.Stream // of the side
+
+	mirrorMu sync.Mutex
+	mirror   kernels.Buffer // nil before the first large copy
 
 	mu     sync.Mutex
 	mem    []byte
@@ -33,12 +49,13 @@ type ring struct {
 
 // part is a piece of a ring that a copy uses.
 type part struct {
-	s     *stream
-	end   uint64    // value of filled after it
-	event C.CUevent // after the copy
-	mem   []byte
-	dst   []byte // where the host wants the content; nil for copies to the device, and once it is there
-	over  bool   // the content is where it belongs
+	s      *stream
+	mirror C.CUdeviceptr // of mem; 0 if the copy goes directly
+	end    uint64        // value of filled after it
+	event  C.CUevent     // after the copy
+	mem    []byte
+	dst    []byte // where the host wants the content; nil for copies to the device, and once it is there
+	over   bool   // the content is where it belongs
 }
 
 // alignment of parts, a cache line.
@@ -190,43 +207,102 @@ func (b *Backend) copyIn(id kernels.Stream, dst kernels.Buffer, off int, src []b
 	if err != nil {
 		return err
 	}
-	return b.in.each(s, len(src), func(p *part, at int) error {
+	side, err := b.in.side(s, len(src))
+	if err != nil {
+		return err
+	}
+	return b.in.each(s, side, len(src), func(p *part, at int) error {
 		copy(p.mem, src[at:])
-		rc := C.weft_copy_in(b.ctx.handle, s.handle, addr+C.CUdeviceptr(at), unsafe.Pointer(&p.mem[0]), C.size_t(len(p.mem)), p.event)
-		if rc != C.CUDA_SUCCESS {
-			return b.failed("copy in", "copying "+itoa(len(p.mem))+" bytes", int(rc))
+		ctx, to, host, n := b.ctx.handle, addr+C.CUdeviceptr(at), unsafe.Pointer(&p.mem[0]), C.size_t(len(p.mem))
+		if side == nil {
+			return p.queued("copy in", C.weft_copy_in(ctx, s.handle, to, host, n, p.event))
 		}
-		return nil
+		rc := C.weft_copy_in(ctx, side.handle, p.mirror, host, n, p.event)
+		if rc == C.CUDA_SUCCESS {
+			rc = C.weft_stream_wait(ctx, s.handle, p.event) // for what the event marks now: it may be recorded again
+		}
+		if rc == C.CUDA_SUCCESS {
+			rc = C.weft_copy_within(ctx, s.handle, to, p.mirror, n, p.event)
+		}
+		return p.queued("copy in", rc)
 	})
 }
 
 // CopyOut queues a copy from byte off of src to the host. dst is valid after Synchronize.
 func (b *Backend) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) {
-	b.postpone(b.copyOut(id, dst, src, off))
+	s, err := b.stream(id)
+	if err == nil {
+		_, err = b.copyOut(s, dst, src, off)
+	}
+	b.postpone(err)
 }
 
-func (b *Backend) copyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
+// copyOut is CopyOut, and returns the stream on which the copy ends.
+func (b *Backend) copyOut(s *stream, dst []byte, src kernels.Buffer, off int) (*stream, error) {
 	if err := b.usable("copy out"); err != nil {
-		return err
+		return s, err
 	}
 	addr := b.at("copy out", src, off, len(dst))
-	s, err := b.stream(id)
+	side, err := b.out.side(s, len(dst))
 	if err != nil {
-		return err
+		return s, err
 	}
-	return b.out.each(s, len(dst), func(p *part, at int) error {
+	err = b.out.each(s, side, len(dst), func(p *part, at int) error {
 		p.dst = dst[at : at+len(p.mem)]
-		rc := C.weft_copy_out(b.ctx.handle, s.handle, unsafe.Pointer(&p.mem[0]), addr+C.CUdeviceptr(at), C.size_t(len(p.mem)), p.event)
-		if rc != C.CUDA_SUCCESS {
-			return b.failed("copy out", "copying "+itoa(len(p.mem))+" bytes", int(rc))
+		ctx, from, host, n := b.ctx.handle, addr+C.CUdeviceptr(at), unsafe.Pointer(&p.mem[0]), C.size_t(len(p.mem))
+		if side == nil {
+			return p.queued("copy out", C.weft_copy_out(ctx, s.handle, host, from, n, p.event))
 		}
-		return nil
+		rc := C.weft_copy_within(ctx, s.handle, p.mirror, from, n, p.event)
+		if rc == C.CUDA_SUCCESS {
+			rc = C.weft_stream_wait(ctx, side.handle, p.event)
+		}
+		if rc == C.CUDA_SUCCESS {
+			rc = C.weft_copy_out(ctx, side.handle, host, p.mirror, n, p.event)
+		}
+		return p.queued("copy out", rc)
 	})
+	if side != nil {
+		s = side
+	}
+	return s, err
+}
+
+// queued is the error for what the driver answered when the copy of a part was queued.
+func (p *part) queued(op string, rc C.CUresult) error {
+	if rc == C.CUDA_SUCCESS {
+		return nil
+	}
+	return p.s.b.failed(op, "copying "+itoa(len(p.mem))+" bytes", int(rc))
+}
+
+// side is the stream for the bus if it shall move a copy of n bytes; nil if the copy goes directly, as small ones do, and
+// all as long as the device has no room for the mirror.
+func (r *ring) side(s *stream, n int) (*stream, error) {
+	if n < sideBytes || s.capturing.Load() {
+		return nil, nil
+	}
+	side, err := r.b.stream(r.id)
+	if err != nil {
+		return nil, err
+	}
+	r.mirrorMu.Lock()
+	defer r.mirrorMu.Unlock()
+	if r.mirror == nil {
+		mirror, err := r.b.Alloc(ringBytes)
+		if errors.Is(err, kernels.ErrMemory) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		r.mirror = mirror
+	}
+	return side, nil
 }
 
 // each copies n bytes on a stream, in pieces of at most a quarter of the ring: start queues the copy of the piece
 // that begins at byte at.
-func (r *ring) each(s *stream, n int, start func(p *part, at int) error) error {
+func (r *ring) each(s, side *stream, n int, start func(p *part, at int) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.reclaim(); err != nil {
@@ -238,13 +314,21 @@ func (r *ring) each(s *stream, n int, start func(p *part, at int) error) error {
 			return err
 		}
 		p := part{s: s, mem: mem, end: r.filled}
+		if side != nil {
+			p.mirror = r.b.at("copy", r.mirror, cap(r.mem)-cap(mem), len(mem)) // mem reaches, as a slice, to the end of the ring
+		}
 		if p.event, err = s.b.events.get(s.b); err != nil {
 			return err
 		}
 		s.lock()
 		err = start(&p, at)
 		s.mu.Unlock()
-		if err != nil {
+		if err != nil { // the next to use the part must not meet what has been queued of the copy
+			for _, user := range [...]*stream{s, side} {
+				if user != nil {
+					user.wait("copy") // if this fails, so will all
+				}
+			}
 			s.b.events.put(p.event)
 			return err
 		}

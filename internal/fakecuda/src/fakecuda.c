@@ -118,7 +118,7 @@ struct CUmod_st {
 	int n;
 };
 
-typedef enum { COPY_IN, COPY_OUT, COPY_PEER, FILL, LAUNCH, RECORD, WAIT, WRITE } kind;
+typedef enum { COPY_IN, COPY_OUT, COPY_WITHIN, COPY_PEER, FILL, LAUNCH, RECORD, WAIT, WRITE } kind;
 
 typedef struct task {
 	struct task *next;
@@ -128,6 +128,7 @@ typedef struct task {
 	size_t bytes;
 	uint32_t value;
 	CUevent event;
+	CUstream marked; // that a wait is for: the event may have been recorded again, elsewhere
 	long long ticket;
 	CUfunction function;
 	CUlaunchConfig config;
@@ -284,9 +285,10 @@ static void step(CUstream s) {
 				die("a queued copy uses pinned memory that was freed");
 			memcpy(t->dst, t->src, t->bytes);
 			break;
+		case COPY_WITHIN:
 		case COPY_PEER:
 			if (!holding(t->dst, t->bytes, 0) || !holding(t->src, t->bytes, 0))
-				die("a queued copy between devices uses memory that was freed");
+				die("a queued copy within devices, or between them, uses memory that was freed");
 			memcpy(t->dst, t->src, t->bytes);
 			break;
 		case FILL:
@@ -300,8 +302,8 @@ static void step(CUstream s) {
 		case RECORD:
 			break;
 		case WAIT:
-			while (t->event->done < t->ticket && t->event->stream->first)
-				step(t->event->stream);
+			while (t->event->done < t->ticket && t->marked->first)
+				step(t->marked);
 			break;
 		case WRITE:
 			*(uint32_t *)t->dst = t->value;
@@ -666,6 +668,17 @@ CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream s)
 	return leave(queue_copy(s, COPY_OUT, dst, (void *)src, bytes));
 }
 
+CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream s) {
+	ENTER("cuMemcpyDtoDAsync");
+	if (!holding((void *)dst, bytes, 0) || !holding((void *)src, bytes, 0))
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	task *t = queue(s, COPY_WITHIN);
+	t->dst = (char *)dst;
+	t->src = (const char *)src;
+	t->bytes = bytes;
+	return leave(CUDA_SUCCESS);
+}
+
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
 	(void)flags;
 	ENTER("cuCtxEnablePeerAccess");
@@ -803,6 +816,7 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned int flags) {
 	if (e->stream) {
 		task *t = queue(s, WAIT);
 		t->event = e;
+		t->marked = e->stream;
 		t->ticket = e->recorded;
 	}
 	return leave(CUDA_SUCCESS);
