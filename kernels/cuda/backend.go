@@ -301,7 +301,10 @@ func (s *stream) free() {
 // Run queues an operation. An operation without kernel is an error of kind [kernels.ErrDevice]; nothing runs on the
 // host in its place.
 func (b *Backend) Run(l *kernels.Launch) (err error) {
-	if err := cmp.Or(b.usable(l.Op.Name), b.takeDeferred()); err != nil {
+	if err := b.usable(l.Op.Name); err != nil {
+		return err
+	}
+	if err := b.takeDeferred(); err != nil {
 		return err
 	}
 	defer kernels.Catch(&err) // plans panic with errors about their operands
@@ -313,6 +316,11 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 	if err != nil {
 		return err
 	}
+	return s.run(plan, l)
+}
+
+// run queues an operation by its plan, or holds it back.
+func (s *stream) run(plan plan, l *kernels.Launch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.indexError(); err != nil {
