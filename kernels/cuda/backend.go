@@ -44,8 +44,8 @@ type Backend struct {
 	waits    kernels.Waits
 	images   loader
 
-	streamsMu sync.RWMutex
-	streams   map[kernels.Stream]*stream
+	streamsMu sync.Mutex
+	streams   table[kernels.Stream, *stream] // streamsMu guards additions
 
 	peersMu sync.Mutex
 	peers   []*Backend // GPUs that this one has been allowed to reach
@@ -87,7 +87,7 @@ func open(ordinal int) (kernels.Backend, error) {
 		return nil, err
 	}
 	b := &Backend{gpu: gpus[ordinal], users: 1, sync: os.Getenv("WEFT_CUDA_SYNC") == "1",
-		streams: map[kernels.Stream]*stream{}, memory: map[*buffer]struct{}{}}
+		memory: map[*buffer]struct{}{}}
 	if b.ctx, err = retain(ordinal); codeOf(err) == C.CUDA_ERROR_DEVICE_UNAVAILABLE {
 		return nil, kernels.Errorf(kernels.ErrDevice, "open", "the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
 			"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(), describe(C.CUDA_ERROR_DEVICE_UNAVAILABLE), ordinal)
@@ -257,24 +257,17 @@ type stream struct {
 
 // stream returns the stream of a number, making it at its first use.
 func (b *Backend) stream(id kernels.Stream) (*stream, error) {
-	if s := b.madeStream(id); s != nil {
+	if s := b.streams.get(id); s != nil {
 		return s, nil
 	}
 	made, rc := b.makeStream(id)
 	return made, b.check("stream", "making a stream", rc)
 }
 
-// madeStream is the stream of a number, nil before its first use.
-func (b *Backend) madeStream(id kernels.Stream) *stream {
-	b.streamsMu.RLock()
-	defer b.streamsMu.RUnlock()
-	return b.streams[id]
-}
-
 func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
 	b.streamsMu.Lock()
 	defer b.streamsMu.Unlock()
-	if s := b.streams[id]; s != nil {
+	if s := b.streams.get(id); s != nil {
 		return s, C.CUDA_SUCCESS
 	}
 	var made cu.Stream
@@ -287,7 +280,7 @@ func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
 		c.b, c.stream = b, s
 	}
 	s.log.open(b.ctx)
-	b.streams[id] = s
+	b.streams.add(id, s)
 	return s, rc
 }
 
@@ -422,7 +415,7 @@ func (b *Backend) record(id kernels.Stream, e *event) error {
 	if e.handle, err = s.mark("record"); err != nil {
 		return err
 	}
-	if side := b.madeStream(outSide); side != nil {
+	if side := b.streams.get(outSide); side != nil {
 		if e.copied, err = side.mark("record"); err != nil {
 			b.events.put(e.handle)
 		}
@@ -478,7 +471,7 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	if err := s.wait("synchronize"); err != nil {
 		return err
 	}
-	if side := b.madeStream(outSide); side != nil {
+	if side := b.streams.get(outSide); side != nil {
 		if err := side.wait("synchronize"); err != nil {
 			return err
 		}
@@ -576,9 +569,7 @@ func (p *events) free() {
 
 // allStreams lists the streams in order of number.
 func (b *Backend) allStreams() []*stream {
-	b.streamsMu.RLock()
-	defer b.streamsMu.RUnlock()
-	return slices.SortedFunc(maps.Values(b.streams), func(x, y *stream) int { return cmp.Compare(x.id, y.id) })
+	return slices.SortedFunc(maps.Values(b.streams.all()), func(x, y *stream) int { return cmp.Compare(x.id, y.id) })
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

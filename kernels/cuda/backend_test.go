@@ -186,7 +186,7 @@ func TestCopyBySide(t *testing.T) {
 	there := memory(m)
 	finish := func(id kernels.Stream) {
 		t.Helper()
-		if err := b.madeStream(id).wait("test"); err != nil {
+		if err := b.streams.get(id).wait("test"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -354,7 +354,7 @@ func TestCopyFailsHalfway(t *testing.T) {
 		b.CopyOut(2, got, m, 100)
 	}
 	for _, id := range []kernels.Stream{2, 1} {
-		if err := b.madeStream(id).wait("test"); err != nil {
+		if err := b.streams.get(id).wait("test"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -801,7 +801,7 @@ func prepare(t testing.TB, b *Backend, l *kernels.Launch) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.images.expressions = map[pointwiseKey]*pointwiseFamily{key: {f, f, f, 4}}
+		b.images.expressions.add(key, &pointwiseFamily{f, f, f, 4})
 	}
 }
 

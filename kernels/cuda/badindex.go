@@ -120,8 +120,8 @@ func (s *stream) indexError() error {
 	}); e != nil {
 		return e
 	}
-	if rc := int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
-		return s.b.failed("report", "waiting for the device", rc)
+	if err := s.wait("report"); err != nil {
+		return err
 	}
 	found := kernels.Errorf(kernels.ErrIndex, "report", "an index is outside its axis")
 	for i := r.next - min(r.next, reportCount); i < r.next; i++ {

@@ -20,6 +20,7 @@
 //	badindex.go           indices outside their axis, which kernels note and the host asks for later
 //	launch.go             how arguments reach a kernel
 //	image.go, kernel.go   compiled kernels, and which operation uses which
+//	table.go              what is looked up at each launch, without locks
 //	compile.go, cache.go  kernels of users' expressions, by NVRTC, kept on disk
 //
 // Work is asynchronous: a launch or a copy is queued on a stream and the call returns. Goroutines may use one

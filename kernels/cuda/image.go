@@ -197,26 +197,23 @@ func (f *function) allowShared(b *Backend, n int) error {
 
 // loader holds what of the images is on a device. Images are loaded when a kernel of theirs is first used.
 type loader struct {
-	mu        sync.RWMutex
-	functions map[string]*function
-	modules   map[*image]C.CUmodule
-	remarks   []string // what is not as the budget wants it
+	functions   table[string, *function]
+	expressions table[pointwiseKey, *pointwiseFamily]
 
-	expressions map[pointwiseKey]*pointwiseFamily
+	mu      sync.Mutex // guards additions, and what follows
+	modules map[*image]C.CUmodule
+	remarks []string // what is not as the budget wants it
 }
 
 // function returns an entry point, loading its image if need be. It keeps a copy of the symbol, so that callers put
 // symbols together without allocating.
 func (l *loader) function(b *Backend, symbol string) (*function, error) {
-	l.mu.RLock()
-	f := l.functions[symbol]
-	l.mu.RUnlock()
-	if f != nil {
+	if f := l.functions.get(symbol); f != nil {
 		return f, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.functions[symbol]; f != nil {
+	if f := l.functions.get(symbol); f != nil {
 		return f, nil
 	}
 	own := strings.Clone(symbol)
@@ -242,10 +239,7 @@ func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, erro
 		if err != nil {
 			return nil, err
 		}
-		if l.functions == nil {
-			l.functions = map[string]*function{}
-		}
-		l.functions[symbol] = f
+		l.functions.add(symbol, f)
 		l.remarks = append(l.remarks, f.excess(m)...)
 		return f, nil
 	}
@@ -281,8 +275,8 @@ func (b *Backend) CheckKernels() (n int, remarks []string, err error) {
 	if n == 0 {
 		return 0, nil, kernels.Errorf(kernels.ErrDevice, "load", "kernels of this build: %s", b.gpu.Kernels())
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return n, slices.Clone(l.remarks), nil
 }
 
@@ -365,5 +359,5 @@ func (l *loader) free() {
 	for _, m := range l.modules {
 		moduleOf(m).Unload()
 	}
-	l.modules, l.functions, l.expressions = nil, nil, nil
+	l.modules = nil
 }

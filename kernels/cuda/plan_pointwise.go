@@ -52,10 +52,7 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 	if err != nil {
 		return nil, err
 	}
-	l.mu.RLock()
-	f := l.expressions[key]
-	l.mu.RUnlock()
-	if f != nil {
+	if f := l.expressions.get(key); f != nil {
 		return f, nil
 	}
 	p := src.PointwiseOf(launch)
@@ -74,16 +71,13 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f = &pointwiseFamily{elements: p.Vector()}
+	f := &pointwiseFamily{elements: p.Vector()}
 	for i, to := range []**function{&f.vector, &f.strided, &f.strided64} {
 		if *to, err = l.entry(b, fit, symbols[i]); err != nil {
 			return nil, err
 		}
 	}
-	if l.expressions == nil {
-		l.expressions = map[pointwiseKey]*pointwiseFamily{}
-	}
-	l.expressions[key] = f
+	l.expressions.add(key, f)
 	return f, nil
 }
 

@@ -131,9 +131,6 @@ func precompile(t *testing.T, b *Backend, cases []pointwiseCase) {
 	b.images.mu.Lock()
 	defer b.images.mu.Unlock()
 	fit := []*image{m}
-	if b.images.expressions == nil {
-		b.images.expressions = map[pointwiseKey]*pointwiseFamily{}
-	}
 	for i := range cases {
 		l := cases[i].launch()
 		key, _ := keyOf(l)
@@ -143,7 +140,7 @@ func precompile(t *testing.T, b *Backend, cases []pointwiseCase) {
 				t.Fatal(err)
 			}
 		}
-		b.images.expressions[key] = f
+		b.images.expressions.add(key, f)
 	}
 }
 

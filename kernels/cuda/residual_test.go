@@ -145,7 +145,7 @@ func fakeResidual(t testing.TB) *Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.images.expressions = map[pointwiseKey]*pointwiseFamily{{sumOp.Expr, 0}: {f, f, f, 4}}
+	b.images.expressions.add(pointwiseKey{sumOp.Expr, 0}, &pointwiseFamily{f, f, f, 4})
 	return b
 }
 
@@ -277,7 +277,7 @@ func TestResidualClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.images.expressions[pointwiseKey{sumOp.Expr, 0}] = &pointwiseFamily{f, f, f, 4}
+	b.images.expressions.add(pointwiseKey{sumOp.Expr, 0}, &pointwiseFamily{f, f, f, 4})
 	line := nextLine()
 	if err := b.Run(pairOn(t, b, "layer_norm", kernels.Float32, kernels.Float32, 4, 8).sum); err != nil {
 		t.Fatal(err)
