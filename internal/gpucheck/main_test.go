@@ -26,6 +26,9 @@ func TestResults(t *testing.T) {
 	c.do("good", time.Minute, "/bin/sh", "-c", `echo words; echo '{"GB/s": 3}'`)
 	c.do("bad", time.Minute, "/bin/sh", "-c", "echo no; exit 3")
 	c.do("hangs", 50*time.Millisecond, "/bin/sh", "-c", "exec sleep 60")
+	c.small = true
+	c.do("slow", 300*time.Millisecond, "/bin/sh", "-c", "sleep 0.5")
+	c.small = false
 	c.do("missing", time.Minute, filepath.Join(folder, "none"))
 	c.do("not here", time.Minute, "no-such-program")
 	c.do("no peer", time.Minute, "/bin/sh", "-c", "echo no PyTorch; exit 77")
@@ -42,7 +45,7 @@ func TestResults(t *testing.T) {
 		ok, timeout, skipped bool
 		output               string
 	}{
-		{"good", true, false, false, "words"}, {"bad", false, false, false, "no"}, {"hangs", false, true, false, ""}, {"missing", false, false, false, "no such file"},
+		{"good", true, false, false, "words"}, {"bad", false, false, false, "no"}, {"hangs", false, true, false, ""}, {"slow", true, false, false, ""}, {"missing", false, false, false, "no such file"},
 		{"not here", true, false, true, "not found"}, {"no peer", true, false, true, "no PyTorch"},
 		{"TestA", true, false, false, ""}, {"TestB", false, false, false, ""}, {"TestC", true, false, true, ""}, {"late", false, false, false, "time for this step"},
 	}
