@@ -337,7 +337,7 @@ func testCopy(t *testing.T, d *Driver, r *rand.Rand, shape []int) {
 	sizes, steps := src.Collapse(shape, to.Strides, from.Strides)
 	n, groups := kernels.Count(shape), (sizes[0]+3)/4
 	threads := n / sizes[0] * groups
-	walk := [4]uint32{uint32(n), uint32(threads), uint32(groups * steps[0][0]), uint32(groups * steps[1][0])}
+	walk := [5]uint32{uint32(n), uint32(groups), uint32(threads), uint32(groups * steps[0][0]), uint32(groups * steps[1][0])}
 	d.each(t, function(t, d, "copy_b4"), threads, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), walk, src.AppendShape32(nil, sizes, steps...))
 	for i, got := range download[float32](t, d, y, nTo) {
 		if math.Float32bits(got) != math.Float32bits(want[i]) {

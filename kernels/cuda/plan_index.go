@@ -33,66 +33,50 @@ func (c *call) indicesAlong(a *kernels.Arg, size int, d *dimensions) {
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
 func planIndexSelect(c *call, l *kernels.Launch) error {
-	x, y, axis := &l.In[0], &l.Out[0], l.Ints[0]
-	if y.Len() == 0 {
-		return nil
-	}
-	var before, inner dimensions
-	before.pushAll(x.Shape[:axis], x.Strides[:axis])
-	inner.pushAll(x.Shape[axis+1:], x.Strides[axis+1:])
-	total, width, step, size := y.Len(), kernels.Count(x.Shape[axis+1:]), x.Strides[axis], y.DType.Size()
-	// Entries without gaps move 16 bytes at a time, where all addresses allow.
-	unit := 16 / size
-	wide := inner.rank == 1 && inner.strides[0] == 1 && width%unit == 0 && step%unit == 0 && (c.address(x)|c.address(y))%16 == 0
-	for _, s := range before.strides[:before.rank] {
-		wide = wide && s%unit == 0
-	}
-	if wide {
-		total, width, step, size = total/unit, width/unit, step/unit, 16
-		inner.shape[0] = width
-		for d := range before.rank {
-			before.strides[d] /= unit
-		}
-	}
-	if err := c.each(sized("select", size), total); err != nil {
-		return err
-	}
-	c.pointer(y)
-	c.pointer(x)
-	arg(c, uint64(total))
-	arg(c, uint64(l.In[1].Len()))
-	arg(c, uint64(width))
-	arg(c, uint64(step))
-	c.indices(&l.In[1], x.Shape[axis])
-	c.axes(&before)
-	c.axes(&inner)
-	return nil
+	x, chosen, y, axis := &l.In[0], &l.In[1], &l.Out[0], l.Ints[0]
+	behind := axis + len(chosen.Shape)
+	var from, at, number [kernels.MaxDims]int
+	copy(from[:], x.Strides[:axis])
+	copy(from[behind:], x.Strides[axis+1:])
+	copy(at[axis:], chosen.Strides)
+	kernels.RowMajor(number[axis:], chosen.Shape)
+	return c.gather(y, x, chosen, axis, from[:len(y.Shape)], at[:len(y.Shape)], number[:len(y.Shape)])
 }
 
 // planGather takes the elements of the first operand whose index along axis l.Ints[0] the second one gives.
 func planGather(c *call, l *kernels.Launch) error {
-	x, y, axis := &l.In[0], &l.Out[0], l.Ints[0]
+	x, chosen, y, axis := &l.In[0], &l.In[1], &l.Out[0], l.Ints[0]
+	var from, number [kernels.MaxDims]int
+	copy(from[:], x.Strides)
+	from[axis] = 0
+	return c.gather(y, x, chosen, axis, from[:len(y.Shape)], chosen.Strides, kernels.RowMajor(number[:], chosen.Shape))
+}
+
+// gather takes elements of x whose index along the axis is chosen. Along the axes of y, `from` leads through the places in x
+// where its axis begins, `at` through the indices and `number` through their numbers in row-major order.
+func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []int) error {
 	if y.Len() == 0 {
 		return nil
 	}
-	var others dimensions
-	for d, size := range y.Shape {
-		if d == axis {
-			others.push(size, 0)
-		} else {
-			others.push(size, x.Strides[d])
-		}
+	along := func(strides []int) kernels.Arg { return kernels.Arg{Layout: kernels.Layout{Strides: strides}} }
+	var w walk
+	w.over(y.Shape, y.DType.Size(), *y, along(from), along(at), along(number))
+	w.begin[0], w.begin[1], w.begin[2] = c.address(y), c.address(x), c.address(chosen)
+	w.size[2] = chosen.DType.Size()
+	size, step := x.Shape[axis], x.Strides[axis]
+	step /= w.widen(uint64(step * w.unit))
+	entries := struct {
+		bytes, size uint64
+		step        int64
+		report      reporting
+	}{uint64(chosen.DType.Size()), uint64(size), int64(step), reporting{}}
+	if entries.bytes < 8 {
+		entries.size = min(entries.size, 1<<31)
 	}
-	if err := c.each(sized("gather", y.DType.Size()), y.Len()); err != nil {
-		return err
-	}
-	c.pointer(y)
-	c.pointer(x)
-	arg(c, uint64(y.Len()))
-	arg(c, uint64(x.Strides[axis]))
-	c.indices(&l.In[1], x.Shape[axis])
-	c.axes(&others)
-	return nil
+	return c.walk("gather", &w, func([kernels.MaxDims]int) {
+		entries.report = c.report(chosen, indexed{size: size})
+		structure(c, &entries)
+	})
 }
 
 // Of gather.cu: what a warp of index_add adds up, and warps of a block.

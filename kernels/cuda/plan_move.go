@@ -19,8 +19,8 @@ func init() {
 	plans["pad"] = planPad
 	plans["slice_grad"] = planSliceGrad
 	plans["select_grad"] = planSelectGrad
-	plans["tril"] = planTriangle(0)
-	plans["triu"] = planTriangle(1)
+	plans["tril"] = planTriangle(false)
+	plans["triu"] = planTriangle(true)
 }
 
 const (
@@ -49,40 +49,14 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	if n == 0 {
 		return nil
 	}
-	var s space
-	s.collapse([]kernels.Arg{*to, *from}, to.Shape)
-	if row, column := s.adjacent(0), s.adjacent(1); row >= 0 && column >= 0 && row != column && min(s.shape[row], s.shape[column]) >= transposeLeast {
-		return c.transpose(to, from, &s, row, column)
+	var w walk
+	w.over(to.Shape, to.DType.Size(), *to, *from)
+	if row, column := w.adjacent(0), w.adjacent(1); row >= 0 && column >= 0 && row != column && min(w.shape[row], w.shape[column]) >= transposeLeast {
+		return c.transpose(to, from, &w.space, row, column)
 	}
-	if s.rank == 0 { // one element
-		s.shape[0], s.rank = 1, 1
-	}
-	toAddress, fromAddress := c.address(to), c.address(from)
-	unit := s.widen(toAddress|fromAddress, to.DType.Size())
-	return c.copy(&s, toAddress, fromAddress, unit)
-}
-
-// copyHalves copies a space that is too far for one walk.
-func (c *call) copyHalves(s *space, axis int, to, from uint64, unit int) error {
-	rest, at := s.split(axis)
-	if err := c.copy(s, to, from, unit); err != nil {
-		return err
-	}
-	return c.copy(&rest, to+uint64(at[0]*unit), from+uint64(at[1]*unit), unit)
-}
-
-// copy copies the elements of s, of `unit` bytes.
-func (c *call) copy(s *space, to, from uint64, unit int) error {
-	if axis := s.far(); axis >= 0 {
-		return c.copyHalves(s, axis, to, from, unit)
-	}
-	if err := c.each(sized("copy", unit), s.threads(unit)); err != nil {
-		return err
-	}
-	arg(c, to)
-	arg(c, from)
-	c.steps(s, unit)
-	return nil
+	w.begin[0], w.begin[1] = c.address(to), c.address(from)
+	w.widen(0)
+	return c.walk("copy", &w, nil)
 }
 
 // transpose copies matrices by tiles: the elements of a row, along one axis of s, lie side by side in `to`, those of a
@@ -151,101 +125,134 @@ func planFlip(c *call, l *kernels.Launch) error {
 	return c.relayout(&l.Out[0], &x)
 }
 
-// region is the struct Region of move.cu: where the elements of an operand lie in the result.
-type region struct {
-	rank                          uint64
-	size, lo, step, count, stride [kernels.MaxDims]int64
-}
-
-// regionOf is x at the beginning of y.
-func regionOf(y, x *kernels.Arg) region {
-	r := region{rank: uint64(len(y.Shape))}
-	for d := range y.Shape {
-		r.size[d], r.step[d], r.count[d], r.stride[d] = int64(y.Shape[d]), 1, int64(x.Shape[d]), int64(x.Strides[d])
-	}
-	return r
-}
-
-// pad sets y to x in the region and to a value elsewhere.
-func (c *call) pad(y, x *kernels.Arg, r *region, value float64) error {
+// pad sets y to x, which begins at the entries lo of its axes, and to a value elsewhere.
+func (c *call) pad(y, x *kernels.Arg, lo [kernels.MaxDims]int, value float64) error {
 	if y.Len() == 0 {
 		return nil
 	}
 	size := y.DType.Size()
-	if err := c.each(sized("pad", size), y.Len()); err != nil {
-		return err
+	w := walk{space: space{n: y.Len(), ins: 2}, unit: size, size: [maxWalk]int{size, size}}
+	w.begin[0], w.begin[1] = c.address(y), c.address(x)
+	var first, count [kernels.MaxDims]int // of x, by the axes of the walk
+	for d, n := range y.Shape {
+		w.begin[1] -= uint64(lo[d] * x.Strides[d] * size) // where it would begin if lo were 0
+		whole, last := x.Shape[d] == n, w.rank-1
+		switch {
+		case whole && n == 1:
+			continue
+		case whole && w.rank > 0 && w.strides[0][last] == y.Strides[d]*n && w.strides[1][last] == x.Strides[d]*n:
+			w.shape[last] *= n
+			first[last] *= n
+			count[last] *= n
+		default:
+			last = w.rank
+			w.shape[last], first[last], count[last] = n, lo[d], x.Shape[d]
+			w.rank++
+		}
+		w.strides[0][last], w.strides[1][last] = y.Strides[d], x.Strides[d]
 	}
-	c.pointer(y)
-	c.pointer(x)
-	c.element(y.DType, value)
-	arg(c, uint64(y.Len()))
-	structure(c, r)
-	return nil
+	if w.rank == 0 { // one element
+		w.shape[0], count[0], w.rank = 1, 1, 1
+	}
+	last := w.rank - 1
+	n := w.widen(uint64(size*first[last] | size*count[last]))
+	first[last] /= n
+	count[last] /= n
+	return c.walk("pad", &w, func(before [kernels.MaxDims]int) {
+		c.element(y.DType, value, w.unit)
+		var region struct{ lo, count [kernels.MaxDims]int32 }
+		for d := range w.rank {
+			lo := nearby(first[d] - before[d])
+			region.lo[d], region.count[d] = lo, nearby(first[d]+count[d]-before[d])-lo
+		}
+		structure(c, &region)
+	})
 }
+
+// nearby is n or, if that is outside of what a walk spans, a number beyond.
+func nearby(n int) int32 { return int32(max(-2*walkReach, min(n, 2*walkReach))) }
 
 // planPad surrounds the operand by l.Floats[0], with l.Ints[2*d] elements before it on axis d.
 func planPad(c *call, l *kernels.Launch) error {
-	r := regionOf(&l.Out[0], &l.In[0])
+	var lo [kernels.MaxDims]int
 	for d := range l.Out[0].Shape {
-		r.lo[d] = int64(l.Ints[2*d])
+		lo[d] = l.Ints[2*d]
 	}
-	return c.pad(&l.Out[0], &l.In[0], &r, l.Floats[0])
+	return c.pad(&l.Out[0], &l.In[0], lo, l.Floats[0])
 }
 
 // planSliceGrad puts the operand at every l.Ints[2]-th place along axis l.Ints[0] from l.Ints[1] on.
 func planSliceGrad(c *call, l *kernels.Launch) error {
-	r := regionOf(&l.Out[0], &l.In[0])
-	r.lo[l.Ints[0]], r.step[l.Ints[0]] = int64(l.Ints[1]), int64(l.Ints[2])
-	return c.pad(&l.Out[0], &l.In[0], &r, 0)
+	x, y, axis, start, step := &l.In[0], l.Out[0], l.Ints[0], l.Ints[1], l.Ints[2]
+	if step == 1 {
+		var lo [kernels.MaxDims]int
+		lo[axis] = start
+		return c.pad(&y, x, lo, 0)
+	}
+	if y.Len() == 0 {
+		return nil
+	}
+	if err := c.fill(c.resultOf(&y), 0, y.Len()); err != nil {
+		return err
+	}
+	var strides [kernels.MaxDims]int
+	y.Shape, y.Strides, y.Offset = x.Shape, append(strides[:0], y.Strides...), y.Offset+start*y.Strides[axis]
+	y.Strides[axis] *= step
+	return c.relayout(&y, x)
 }
 
 // planSelectGrad puts the operand at index l.Ints[1] of a new axis l.Ints[0].
 func planSelectGrad(c *call, l *kernels.Launch) error {
 	x, axis := l.In[0], l.Ints[0]
+	entry := 0 // any number will do as the stride of one entry: by this, the axis goes on evenly from the next
+	if axis < len(x.Shape) {
+		entry = x.Shape[axis] * x.Strides[axis]
+	}
 	var shape, strides [kernels.MaxDims]int
 	x.Shape = append(append(append(shape[:0], x.Shape[:axis]...), 1), x.Shape[axis:]...)
-	x.Strides = append(append(append(strides[:0], x.Strides[:axis]...), 0), x.Strides[axis:]...)
-	r := regionOf(&l.Out[0], &x)
-	r.lo[axis] = int64(l.Ints[1])
-	return c.pad(&l.Out[0], &x, &r, 0)
+	x.Strides = append(append(append(strides[:0], x.Strides[:axis]...), entry), x.Strides[axis:]...)
+	var lo [kernels.MaxDims]int
+	lo[axis] = l.Ints[1]
+	return c.pad(&l.Out[0], &x, lo, 0)
 }
 
 // planTriangle keeps the elements on one side of the l.Ints[0]-th diagonal of the last two axes.
-func planTriangle(upper int32) plan {
+func planTriangle(upper bool) plan {
 	return func(c *call, l *kernels.Launch) error { return c.triangle(l, upper) }
 }
 
-func (c *call) triangle(l *kernels.Launch, upper int32) error {
+func (c *call) triangle(l *kernels.Launch, upper bool) error {
 	x, y := &l.In[0], &l.Out[0]
 	if y.Len() == 0 {
 		return nil
 	}
-	if err := c.each(sized("triangle", y.DType.Size()), y.Len()); err != nil {
-		return err
-	}
+	var diagonal [kernels.MaxDims]int
 	rank := len(y.Shape)
-	c.pointer(y)
-	c.pointer(x)
-	arg(c, uint64(y.Len()))
-	arg(c, uint64(y.Shape[rank-2]))
-	arg(c, uint64(y.Shape[rank-1]))
-	arg(c, int64(l.Ints[0]))
-	arg(c, upper)
-	var d dimensions
-	d.pushAll(x.Shape, x.Strides)
-	c.axes(&d)
-	return nil
+	diagonal[rank-2], diagonal[rank-1] = -1, 1
+	var w walk
+	w.over(y.Shape, y.DType.Size(), *y, *x, kernels.Arg{Layout: kernels.Layout{Strides: diagonal[:rank]}})
+	w.begin[0], w.begin[1] = c.address(y), c.address(x)
+	const far = 1 << 60 // diagonals
+	band := [2]int64{-far, far}
+	at := max(-far, min(int64(l.Ints[0]), far))
+	if upper {
+		band[0] = at
+	} else {
+		band[1] = at
+	}
+	return c.walk("triangle", &w, func([kernels.MaxDims]int) { structure(c, &band) })
 }
 
-// element appends a number as an element of type d, rounded to nearest; integers saturate.
-func (c *call) element(d kernels.DType, value float64) {
+// element appends a number as elements of type d that fill so many bytes, rounded to nearest; integers saturate.
+func (c *call) element(d kernels.DType, value float64, bytes int) {
+	p, le := c.space(uintptr(bytes), uintptr(bytes)), binary.LittleEndian
 	switch d {
 	case kernels.Float32:
-		arg(c, math.Float32bits(float32(value)))
+		le.PutUint32(p, math.Float32bits(float32(value)))
 	case kernels.Float64:
-		arg(c, math.Float64bits(value))
+		le.PutUint64(p, math.Float64bits(value))
 	case kernels.Float16:
-		binary.LittleEndian.PutUint16(c.space(2, 2), float16.Fromfloat32(oddFloat32(value)).Bits())
+		le.PutUint16(p, float16.Fromfloat32(oddFloat32(value)).Bits())
 	case kernels.BFloat16:
 		u := math.Float32bits(oddFloat32(value))
 		if value != value {
@@ -253,19 +260,21 @@ func (c *call) element(d kernels.DType, value float64) {
 		} else {
 			u += 0x7fff + u>>16&1
 		}
-		binary.LittleEndian.PutUint16(c.space(2, 2), uint16(u>>16))
+		le.PutUint16(p, uint16(u>>16))
 	case kernels.Int64:
-		arg(c, saturate(value, math.MinInt64, math.MaxInt64))
+		le.PutUint64(p, uint64(saturate(value, math.MinInt64, math.MaxInt64)))
 	case kernels.Int32:
-		arg(c, int32(saturate(value, math.MinInt32, math.MaxInt32)))
+		le.PutUint32(p, uint32(saturate(value, math.MinInt32, math.MaxInt32)))
 	case kernels.Uint8:
-		c.space(1, 1)[0] = uint8(saturate(value, 0, 255))
+		p[0] = uint8(saturate(value, 0, 255))
 	case kernels.Bool:
-		truth := byte(0)
+		p[0] = 0
 		if value != 0 {
-			truth = 1
+			p[0] = 1
 		}
-		c.space(1, 1)[0] = truth
+	}
+	for n := d.Size(); n < bytes; n *= 2 {
+		copy(p[n:], p[:n])
 	}
 }
 

@@ -217,7 +217,7 @@ func (c *call) fill(y result, value float64, n int) error {
 		return err
 	}
 	arg(c, y.to)
-	c.element(d, value)
+	c.element(d, value, d.Size())
 	arg(c, uint64(n))
 	return nil
 }

@@ -5,6 +5,8 @@ package cuda
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/weft-ml/weft/kernels"
 )
 
 // Launches of the kernels that walk.cuh describes.
@@ -14,37 +16,65 @@ const (
 	walkReach = 1 << 28 // elements: a walk spans fewer in every operand; 16 times as many have a number of 32 bits
 )
 
-// widen makes elements of the given size that lie side by side in all operands one element, of up to 16 bytes, as far as
-// their places allow; addresses are those of the operands, combined by or. It returns the size of the new elements.
-func (s *space) widen(addresses uint64, size int) int {
-	last := s.rank - 1
-	all := addresses | uint64(s.shape[last]*size)
-	for k := range s.ins {
-		if s.strides[k][last] != 1 {
-			return size
-		}
-		for _, stride := range s.strides[k][:last] {
-			all |= uint64(stride * size)
-		}
-	}
-	unit := min(walkBytes, 1<<bits.TrailingZeros64(all))
-	s.n /= unit / size
-	s.shape[last] /= unit / size
-	for k := range s.ins {
-		for d := range last {
-			s.strides[k][d] /= unit / size
-		}
-	}
-	return unit
+// A walk is a launch of such a kernel. Its first two operands are where elements go and where they come from; the others
+// give numbers, and may be no memory.
+type walk struct {
+	space
+	unit   int                  // bytes of an element
+	begin  [maxWalk]uint64      // of the operands: addresses, or numbers
+	size   [maxWalk]int         // what one step adds to that
+	before [kernels.MaxDims]int // entries of each axis that other walks take, in front of these
 }
 
-// far is the axis along which s reaches furthest if it spans too much for one walk, else -1.
-func (s *space) far() int {
+const (
+	maxWalk = 4 // operands
+	moved   = 2 // those that hold the elements
+)
+
+// over sets w to the elements of operands that all have the given shape, of which only strides are looked at.
+func (w *walk) over(shape []int, unit int, operands ...kernels.Arg) {
+	w.collapse(operands, shape)
+	if w.rank == 0 { // one element
+		w.shape[0], w.rank = 1, 1
+	}
+	w.unit, w.size = unit, [maxWalk]int{unit, unit, 1, 1}
+}
+
+// widen makes elements that lie side by side one element, of up to 16 bytes, as far as their places and other numbers of
+// bytes allow, combined by or. It returns how many became one.
+func (w *walk) widen(others uint64) int {
+	last := w.rank - 1
+	all := w.begin[0] | w.begin[1] | others | uint64(w.shape[last]*w.unit)
+	for k := range w.ins {
+		if k < moved != (w.strides[k][last] == 1) || k >= moved && w.strides[k][last] != 0 {
+			return 1
+		}
+		for _, stride := range w.strides[k][:last] {
+			if k < moved {
+				all |= uint64(stride * w.unit)
+			}
+		}
+	}
+	n := min(walkBytes, 1<<bits.TrailingZeros64(all)) / w.unit
+	w.n /= n
+	w.shape[last] /= n
+	for k := range moved {
+		for d := range last {
+			w.strides[k][d] /= n
+		}
+		w.size[k] *= n
+	}
+	w.unit *= n
+	return n
+}
+
+// far is the axis along which w reaches furthest if it spans too much for one launch, else -1.
+func (w *walk) far() int {
 	axis, furthest, far := -1, -1, false
-	for k := range s.ins {
+	for k := range w.ins {
 		total := 0
-		for d, stride := range s.strides[k][:s.rank] {
-			reach := (s.shape[d] - 1) * max(stride, -stride)
+		for d, stride := range w.strides[k][:w.rank] {
+			reach := (w.shape[d] - 1) * max(stride, -stride)
 			if reach > furthest {
 				axis, furthest = d, reach
 			}
@@ -58,34 +88,59 @@ func (s *space) far() int {
 	return axis
 }
 
-// split makes s its first half along an axis and returns the second, whose first element lies at[k] behind that of s in
-// operand k.
-func (s *space) split(axis int) (rest space, at [2]int) {
-	rest = *s
-	s.shape[axis] /= 2
-	rest.shape[axis] -= s.shape[axis]
-	entry := s.n / (s.shape[axis] + rest.shape[axis])
-	s.n, rest.n = entry*s.shape[axis], entry*rest.shape[axis]
-	for k := range s.ins {
-		at[k] = s.shape[axis] * s.strides[k][axis]
+// split makes w its first half along an axis and returns the second.
+func (w *walk) split(axis int) walk {
+	rest := *w
+	w.shape[axis] /= 2
+	rest.shape[axis] -= w.shape[axis]
+	entry := w.n / (w.shape[axis] + rest.shape[axis])
+	w.n, rest.n = entry*w.shape[axis], entry*rest.shape[axis]
+	rest.before[axis] += w.shape[axis]
+	for k := range w.ins {
+		rest.begin[k] += uint64(w.shape[axis] * w.strides[k][axis] * w.size[k])
 	}
-	return rest, at
+	return rest
 }
 
-// threads is how many threads take the elements of s, of `unit` bytes: each several entries of the first axis, evenly apart.
-func (s *space) threads(unit int) int { return s.n / s.shape[0] * s.groups(unit) }
-
 // groups is how many entries of the first axis go by before the next one of a thread.
-func (s *space) groups(unit int) int { return ceilDiv(s.shape[0], walkBytes/unit) }
+func (w *walk) groups() int { return ceilDiv(w.shape[0], walkBytes/w.unit) }
 
-// steps appends the structs Walk and Shape32.
-func (c *call) steps(s *space, unit int) {
-	p := c.space(uintptr(8+4*s.ins), 4)
-	le := binary.LittleEndian
-	le.PutUint32(p, uint32(s.n))
-	le.PutUint32(p[4:], uint32(s.threads(unit)))
-	for k := range s.ins {
-		le.PutUint32(p[8+4*k:], uint32(s.groups(unit)*s.strides[k][0]))
+// threads is how many threads take the elements: each several entries of the first axis, evenly apart.
+func (w *walk) threads() int { return w.n / w.shape[0] * w.groups() }
+
+// walk launches a kernel of a family, several times if one does not reach all. Arguments are where operands begin and the
+// structs Walk and Shape32; `more` appends what follows, unless it is nil, and gets w.before.
+func (c *call) walk(family string, w *walk, more func(before [kernels.MaxDims]int)) error {
+	if axis := w.far(); axis >= 0 {
+		return c.walkHalves(family, w, axis, more)
 	}
-	s.shape32(c)
+	if err := c.each(sized(family, w.unit), w.threads()); err != nil {
+		return err
+	}
+	for _, begin := range w.begin[:w.ins] {
+		arg(c, begin)
+	}
+	p := c.space(uintptr(12+4*w.ins), 4)
+	le := binary.LittleEndian
+	le.PutUint32(p, uint32(w.n))
+	le.PutUint32(p[4:], uint32(w.groups()))
+	le.PutUint32(p[8:], uint32(w.threads()))
+	for k := range w.ins {
+		le.PutUint32(p[12+4*k:], uint32(w.groups()*w.strides[k][0]))
+	}
+	w.shape32(c)
+	if more != nil {
+		more(w.before)
+	}
+	return nil
+}
+
+// walkHalves launches both halves of a walk that is too far for one.
+func (c *call) walkHalves(family string, w *walk, axis int, more func(before [kernels.MaxDims]int)) error {
+	first := *w
+	second := first.split(axis)
+	if err := c.walk(family, &first, more); err != nil {
+		return err
+	}
+	return c.walk(family, &second, more)
 }

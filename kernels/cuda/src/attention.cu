@@ -138,9 +138,9 @@ template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
 
 }  // namespace
 
-// The gradient of rows in half precision takes more registers than two blocks leave it.
+// The gradient of rows in half precision takes more registers than two blocks leave it, as does attention in double.
 #define ATTENTION(suffix, T)                                                                                                     \
-  KERNEL(attention##suffix, kSmallThreads, 2)(Attention<NumberOf<T>::Type> z) { forward<T>(z); }                                 \
+  KERNEL(attention##suffix, kSmallThreads, sizeof(T) == 8 ? 1 : 2)(Attention<NumberOf<T>::Type> z) { forward<T>(z); }                   \
   EXPORT(attention##suffix);                                                                                                     \
   KERNEL(attention_grad_rows##suffix, kSmallThreads, IsHalf<T>::value() ? 1 : 2)(Attention<NumberOf<T>::Type> z) { grad_rows<T>(z); } \
   EXPORT(attention_grad_rows##suffix);                                                                                           \

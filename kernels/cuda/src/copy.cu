@@ -24,7 +24,8 @@ template <class T> DEV void fill(T* to, T value, uint64_t n) {
 
 // copy moves elements between two layouts; operand 0 of the walk is where they go.
 template <class T> DEV void copy(T* to, const T* from, const Walk<2>& walk, const Shape32<2>& shape) {
-  move(to, walk, shape, [=](auto& at, int e) { return load<T>(from + at.in(1, e)); });
+  const Places<T, 2> p(walk, shape);
+  move(to, p, [&](int e) { return load<T>(from + p.in(1, e)); });
 }
 
 constexpr int kTile = 32;

@@ -25,9 +25,8 @@ DEV double f64_trunc(double x) { return trunc(x); }
 // Both choices of a tie are taken and their bits joined, which settles the sign of zero; lane.Min has the same.
 DEV double f64_min(double x, double y) { return f64_from(f64_bits(x < y ? x : y) | f64_bits(y < x ? y : x)); }
 DEV double f64_max(double x, double y) {
-  if (x != x) return x;
-  if (y != y) return y;
-  return f64_from(f64_bits(x > y ? x : y) & f64_bits(y > x ? y : x));
+  const double most = x > y || x != x ? x : y;  // the first NaN, if there is one
+  return x == y ? f64_from(f64_bits(x) & f64_bits(y)) : most;
 }
 
 DEV double f64_lt(double x, double y) { return x < y ? 1 : 0; }

@@ -3,6 +3,7 @@
 // go by the width of an element in bytes.
 #include "report.cuh"
 #include "rows.cuh"
+#include "walk.cuh"
 
 // Indices are the operand that holds them.
 struct Indices {
@@ -10,6 +11,14 @@ struct Indices {
   Report report;
   uint64_t bytes, size;  // of an index; of the axis that they choose from
   Axes axes;
+};
+
+// Entries are what an index chooses from: `size` entries, `step` apart, by indices of so many bytes. Of 4 bytes, those are
+// outside that have the uppermost bit: then the size is 2^31 at most.
+struct Entries {
+  uint64_t bytes, size;
+  int64_t step;
+  Report report;
 };
 
 // Steps are those of a line: the elements whose indices differ along the axis only. `inner` counts the elements behind
@@ -30,24 +39,40 @@ DEV int64_t checked(const Indices& a, uint64_t k, uint64_t at) {
 
 DEV int64_t index_at(const Indices& a, uint64_t k) { return checked(a, k, place(a.axes, k)); }
 
-// select: y [outer, n, width] takes entry indices[k] of the axis for every k; `before` places the slabs of x, `inner`
-// the elements of an entry, and entries lie `step` apart.
-template <class T>
-DEV void select(T* y, const T* x, uint64_t total, uint64_t n, uint64_t width, uint64_t step, const Indices& indices,
-                const Axes& before, const Axes& inner) {
-  const uint64_t i = thread_number();
-  if (i >= total) return;
-  const uint64_t entry = i / width, w = i - entry * width, slab = entry / n, k = entry - slab * n;
-  const int64_t at = index_at(indices, k);
-  y[i] = at < 0 ? T{} : x[place(before, slab) + at * step + place(inner, w)];
+// ---- taking -------------------------------------------------------------------------------------------
+
+// An index as a number that is too large if the index is negative.
+DEV uint64_t positive(int64_t i) { return (uint64_t)i; }
+DEV uint32_t positive(int32_t i) { return (uint32_t)i; }
+DEV uint32_t positive(uint8_t i) { return i; }
+
+// gather_by is gather for indices of one type. Of several that are outside, a thread reports the first.
+template <class T, class I>
+DEV void gather_by(T* y, const T* x, const I* indices, uint64_t number, const Places<T, 4>& p, const Entries& entries) {
+  using Index = decltype(positive(I()));
+  const Index size = (Index)entries.size;
+  uint32_t outside = 0;
+  move(y, p, [&](int e) {
+    const Index i = positive(load<I>(indices + p.in(2, e)));
+    if (i >= size) outside |= 1u << e;
+    return i < size ? load<T>(x + p.in(1, e) + (int64_t)i * entries.step) : T{};
+  });
+  if (!outside) return;
+  int e = 0;
+  while (!(outside >> e & 1)) e++;
+  report(entries.report, number + p.in(3, e), indices[p.in(2, e)]);
 }
 
-// gather: element i of y is the one of x whose index along the axis is given; `others` places it but for that.
-template <class T> DEV void gather(T* y, const T* x, uint64_t total, uint64_t step, const Indices& indices, const Axes& others) {
-  const uint64_t i = thread_number();
-  if (i >= total) return;
-  const int64_t at = index_at(indices, i);
-  y[i] = at < 0 ? T{} : x[place(others, i) + at * step];
+// gather: an element of y is the one of x with an index along an axis. Where the axis begins in x, operand 1 tells,
+// operand 2 where the index is, and operand 3, which begins at `number`, how many indices are before it.
+template <class T>
+DEV void gather(T* y, const T* x, const void* indices, uint64_t number, const Walk<4>& walk, const Shape32<4>& shape, const Entries& entries) {
+  const Places<T, 4> p(walk, shape);
+  switch (entries.bytes) {
+    case 8: return gather_by(y, x, static_cast<const int64_t*>(indices), number, p, entries);
+    case 4: return gather_by(y, x, static_cast<const int32_t*>(indices), number, p, entries);
+    default: return gather_by(y, x, static_cast<const uint8_t*>(indices), number, p, entries);
+  }
 }
 
 // ---- ordered additions -------------------------------------------------------------------------------
@@ -142,13 +167,9 @@ DEV void scatter_add(T* y, const T* x, Total<T>* room, uint64_t count, uint64_t 
 }  // namespace
 
 #define WIDTH(name, T)                                                                                                     \
-  KERNEL(select_##name, kThreads, 4)(T* y, const T* x, uint64_t total, uint64_t n, uint64_t width, uint64_t step,          \
-                                     Indices indices, Axes before, Axes inner) {                                           \
-    select(y, x, total, n, width, step, indices, before, inner);                                                           \
-  }                                                                                                                        \
-  EXPORT(select_##name);                                                                                                   \
-  KERNEL(gather_##name, kThreads, 4)(T* y, const T* x, uint64_t total, uint64_t step, Indices indices, Axes others) {      \
-    gather(y, x, total, step, indices, others);                                                                            \
+  KERNEL(gather_##name, kThreads, 3)(T* y, const T* x, const void* indices, uint64_t number, Walk<4> walk,                 \
+                                     Shape32<4> shape, Entries entries) {                                                  \
+    gather(y, x, indices, number, walk, shape, entries);                                                                   \
   }                                                                                                                        \
   EXPORT(gather_##name);
 

@@ -40,20 +40,26 @@ DEV uint64_t divide(uint64_t n, uint64_t d, uint64_t& rest) {
   return q;
 }
 
-// locate sets at[k] to where element i of operand k lies.
-template <class Shape, int N> DEV void locate(const Shape& shape, typename Shape::Index i, typename Shape::Index (&at)[N]) {
-#pragma unroll
-  for (int k = 0; k < N; k++) at[k] = 0;
+// each_axis calls f(axis, entry) for the place of element i on every axis.
+template <class Shape, class F> DEV void each_axis(const Shape& shape, typename Shape::Index i, F f) {
 #pragma unroll
   for (int d = kMaxDims - 1; d > 0; d--) {
     if (d >= (int)shape.rank) continue;
     typename Shape::Index rest;
     i = divide(i, shape.size[d], rest);
-#pragma unroll
-    for (int k = 0; k < N; k++) at[k] += rest * shape.stride[k][d];
+    f(d, rest);
   }
+  f(0, i);
+}
+
+// locate sets at[k] to where element i of operand k lies.
+template <class Shape, int N> DEV void locate(const Shape& shape, typename Shape::Index i, typename Shape::Index (&at)[N]) {
 #pragma unroll
-  for (int k = 0; k < N; k++) at[k] += i * shape.stride[k][0];
+  for (int k = 0; k < N; k++) at[k] = 0;
+  each_axis(shape, i, [&](int d, typename Shape::Index entry) {
+#pragma unroll
+    for (int k = 0; k < N; k++) at[k] += entry * shape.stride[k][d];
+  });
 }
 
 // thread_number counts the threads of a grid of one dimension.
