@@ -503,30 +503,3 @@ func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 	}
 	compare(t, d, fmt.Sprintf("%s of %v along %v", name, x.arg.Layout, axes), y)
 }
-
-func TestSoftmaxLong(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
-		lengths := []int{1 + r.IntN(1024), 1 + r.IntN(12_000), 1 + r.IntN(40_000)}
-		if d == plain && r.IntN(3) == 0 {
-			lengths = append(lengths, 33*16384+r.IntN(100_000)) // more than 32 blocks of the canonical order
-		}
-		for _, n := range lengths {
-			rows := 1 + r.IntN(max(1, min(9, 20_000/n)))
-			step := n + r.IntN(3)
-			data := random32(r, rows*step, r.IntN(8) == 0)
-			if n > 33*16384 {
-				for i := range data {
-					if i%step/16384%32 > 1 { // few blocks have a share, so that the order of their sums shows
-						data[i] = -1e4
-					}
-				}
-			}
-			x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}}, encode(data, f32))
-			y := contiguous(t, d, f32, []int{rows, n})
-			cpu.Softmax(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
-			must(t, d.Launch(function(t, d, "softmax_long_f32"), [3]uint32{uint32(rows), 1, 1}, [3]uint32{256, 1, 1}, 0, 0,
-				y.ptr, x.ptr, uint32(n), uint64(n), uint64(step)))
-			compare(t, d, "softmax", y)
-		}
-	})
-}

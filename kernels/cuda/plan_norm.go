@@ -15,8 +15,6 @@ func init() {
 	plans["rms_norm_grad"] = planNormGrad
 }
 
-const normBlocks = 4 // of norm.cu that a multiprocessor holds: more rows are taken in turns
-
 // planNorm normalises rows, the last l.Ints[0] axes. Layer norm has the results y, mean and rstd, RMS norm has no mean.
 func planNorm(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
@@ -25,7 +23,7 @@ func planNorm(c *call, l *kernels.Launch) error {
 	if count == 0 {
 		return nil
 	}
-	if err := c.startRows("norm", x.DType, min(count, normBlocks*rowWarps*c.b.gpu.SMs), n, rowWarps); err != nil {
+	if err := c.startTeams("norm", x.DType, count, n, 2); err != nil {
 		return err
 	}
 	mean, parameters := uint64(0), [2]*kernels.Arg{}
@@ -92,10 +90,14 @@ const (
 	normBlock   = normLanes * laneRows
 	normColumns = 32
 	normThreads = 32 * normLanes
+
+	// Of its kernel for long rows: what a thread keeps, in bytes of numbers.
+	gradThreads = 1024
+	gradKeeps   = 4 * 4
 )
 
-// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Short rows
-// are read once for all of them; else the sums for weight and bias take a kernel of their own.
+// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Rows that a team
+// keeps are read once for all of them; else the sums for weight and bias take a kernel of their own.
 func planNormGrad(c *call, l *kernels.Launch) error {
 	o := normOperandsOf(l)
 	axes := lastAxes(o.x, l.Ints[0])
@@ -122,10 +124,21 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 	}
 	if count > 0 && l.Ints[1] == 1 {
 		each, along := 1, [2]uint64{}
-		if some && o.short(n, axes) {
+		bytes := n * number.Size()
+		long := n > shortRow(o.x.DType) && bytes <= gradThreads*gradKeeps && o.inRows(axes)
+		if some && (long || n <= shortRow(o.x.DType) && o.inRows(axes)) {
 			each, along, some = laneRows, sums, false
 		}
-		if err := c.start("norm_grad_"+reader(o.x.DType), blocks(count, normLanes*each), normThreads); err != nil {
+		grid := blocks(count, normLanes*each)
+		if long {
+			f, err := c.named("norm_grad_long_" + reader(o.x.DType))
+			if err != nil {
+				return err
+			}
+			if err := c.launch(f, grid, dim{uint32(roundUp(ceilDiv(bytes, gradKeeps), 32)), 1, 1}, 6*bytes); err != nil {
+				return err
+			}
+		} else if err := c.start("norm_grad_"+reader(o.x.DType), grid, normThreads); err != nil {
 			return err
 		}
 		c.pointer(&l.Out[0])
@@ -158,8 +171,8 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 	return nil
 }
 
-// short tells whether the operands have rows of one axis that registers hold: are_short of rows.cuh.
-func (o *normOperands) short(n int, axes []int) bool {
+// inRows tells whether the operands have rows of one axis: can_keep of rows.cuh.
+func (o *normOperands) inRows(axes []int) bool {
 	for _, a := range []*kernels.Arg{o.g, o.x, o.weight} {
 		if a == nil {
 			continue
@@ -172,5 +185,5 @@ func (o *normOperands) short(n int, axes []int) bool {
 			return false
 		}
 	}
-	return n <= shortRowOf(o.x.DType)
+	return true
 }

@@ -2,11 +2,15 @@
 
 package cuda
 
-import "github.com/weft-ml/weft/kernels"
+import (
+	"math"
 
-// The operations of rows.cu, norm.cu and cross_entropy.cu.
+	"github.com/weft-ml/weft/kernels"
+)
+
+// The operations of rows.cu and softmax.cu.
 func init() {
-	plans["softmax"] = planSoftmax
+	plans["softmax"] = alongAxis("softmax")
 	plans["softmax_grad"] = alongAxis("softmax_grad")
 	plans["log_softmax"] = alongAxis("log_softmax")
 	plans["log_softmax_grad"] = alongAxis("log_softmax_grad")
@@ -21,10 +25,21 @@ func init() {
 }
 
 const (
-	rowWarps   = 4 // kRowWarps of rows.cuh
-	rowThreads = 32 * rowWarps
-	maxRow     = 1 << 28 // elements of a row
+	rowWarps     = 4 // kRowWarps of rows.cuh
+	rowThreads   = 32 * rowWarps
+	maxRow       = 1 << 28  // elements of a row
+	blockThreads = 512      // kBlockThreads
+	tileBytes    = 32 << 10 // kTile
+
+	// What rows may be that warps and blocks keep, and what a thread of a block keeps, in bytes of numbers.
+	warpKeeps   = 32 * 32 * 4
+	threadKeeps = 16 * 4
+	blockKeeps  = blockThreads * threadKeeps
 )
+
+// shortRow is how long rows of elements of type d are that a warp keeps, as rows.cuh says, longRow that a block keeps.
+func shortRow(d kernels.DType) int { return warpKeeps / numberOf(d).Size() }
+func longRow(d kernels.DType) int  { return blockKeeps / numberOf(d).Size() }
 
 // rows is the struct Rows of rows.cuh.
 type rows struct {
@@ -59,6 +74,32 @@ func (c *call) startRows(name string, d kernels.DType, rows, n, each int) error 
 	return c.start(name+"_"+reader(d), blocks(rows, each), rowThreads)
 }
 
+// startTeams begins a launch in which warps, or blocks where rows are long, have rows of n elements of type d. Blocks of kernels
+// with rows of parameters, which they keep in shared memory if a team keeps a row, take as many rows in turns as it needs.
+func (c *call) startTeams(name string, d kernels.DType, rows, n, parameters int) error {
+	size := numberOf(d).Size()
+	infix, each, threads, together, shared := "_", rowWarps, rowThreads, 4*rowThreads, 0
+	if n > shortRow(d) {
+		infix, each, threads, together = "_long_", 1, roundUp(ceilDiv(min(n*size, blockKeeps), threadKeeps), 32), 2*blockThreads
+		shared = min(n*size, tileBytes)
+	}
+	if n <= longRow(d) {
+		shared += parameters * n * size
+	}
+	grid := ceilDiv(rows, each)
+	if parameters > 0 {
+		grid = min(grid, together/threads*c.b.gpu.SMs)
+	}
+	if n >= maxRow || grid > math.MaxInt32 {
+		return kernels.Errorf(kernels.ErrDevice, c.op, "%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31, maxRow)
+	}
+	f, err := c.named(name + infix + reader(d))
+	if err != nil {
+		return err
+	}
+	return c.launch(f, dim{uint32(grid), 1, 1}, dim{uint32(threads), 1, 1}, shared)
+}
+
 // extent is the number of rows of a along the given axes and their length.
 func extent(a *kernels.Arg, axes []int) (rows, n int) {
 	n = 1
@@ -81,7 +122,7 @@ func alongAxis(name string) plan {
 		if count*n == 0 {
 			return nil
 		}
-		if err := c.startRows(name, l.In[0].DType, count, n, rowWarps); err != nil {
+		if err := c.startTeams(name, l.In[0].DType, count, n, 0); err != nil {
 			return err
 		}
 		c.rows(&l.Out[0], axes)
@@ -92,40 +133,6 @@ func alongAxis(name string) plan {
 		arg(c, uint32(n))
 		return nil
 	}
-}
-
-var softmaxRows = alongAxis("softmax")
-
-const (
-	shortRow       = 1024 // 32 * slots of rows.cuh
-	longRowThreads = 256  // of softmax.cu
-)
-
-// shortRowOf is how long short rows of elements of type d are, as rows.cuh says.
-func shortRowOf(d kernels.DType) int {
-	if d == kernels.Float64 {
-		return shortRow / 2
-	}
-	return shortRow
-}
-
-// planSoftmax takes the kernels of softmax.cu for long rows that lie side by side.
-func planSoftmax(c *call, l *kernels.Launch) error {
-	var x, y reduction
-	x.describe(&l.In[0], l.Ints[:1])
-	y.describe(&l.Out[0], l.Ints[:1])
-	if x.n <= shortRow || x.n >= maxRow || x.results() == 0 || l.In[0].DType == kernels.Float64 || !x.inRows() || !y.inRows() || x.kept.rank > 1 || y.kept.rank > 1 {
-		return softmaxRows(c, l)
-	}
-	if err := c.start("softmax_long_"+reader(l.In[0].DType), dim{uint32(x.results()), 1, 1}, longRowThreads); err != nil {
-		return err
-	}
-	c.pointer(&l.Out[0])
-	c.pointer(&l.In[0])
-	arg(c, uint32(x.n))
-	arg(c, uint64(y.kept.strides[0]))
-	arg(c, uint64(x.kept.strides[0]))
-	return nil
 }
 
 // startResults begins a launch of a kernel with the parameters (..., x, rows, n, ...), of which the caller appends the

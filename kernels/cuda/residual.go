@@ -109,7 +109,7 @@ func (r *residual) feeds(l *kernels.Launch) bool {
 	}
 	c, x := &r.call, &l.In[0]
 	_, n := extent(x, lastAxes(x, l.Ints[0]))
-	if n > shortRowOf(x.DType) || !x.Contiguous() || x.DType != r.dtype || c.span(x) != r.sum {
+	if n > longRow(x.DType) || !x.Contiguous() || x.DType != r.dtype || c.span(x) != r.sum {
 		return false
 	}
 	for i := range l.In[1:] {

@@ -116,7 +116,7 @@ func TestResidualBits(t *testing.T) {
 				}
 			}
 			got[k] = p.results(t, b)
-			if ops := launched(t, b, from); (ops[0] == "add norm") != (k == 1 && n <= shortRowOf(d[0])) {
+			if ops := launched(t, b, from); (ops[0] == "add norm") != (k == 1 && n <= longRow(d[0])) {
 				t.Errorf("%v, %d elements: launches %v", d, n, ops)
 			}
 			for _, a := range append(slices.Clip(p.sum.Out), p.norm.Out...) {

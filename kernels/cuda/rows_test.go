@@ -270,13 +270,51 @@ func TestNormsHalf(t *testing.T) {
 	}
 }
 
-// TestLongRowHalf: more blocks of the canonical order than half the lanes of its second level.
-func TestLongRowHalf(t *testing.T) {
+// TestLongRows: lengths at which rows become too long for a warp, for the registers of a block, for a block of the canonical
+// order and for all lanes of its second level to be in one half of the threads; the sums for parameters with blocks, lanes and
+// rows of lanes left over.
+func TestLongRows(t *testing.T) {
 	b := kernelDevice(t)
-	r := newFuzz(20)
-	shape := []int{1, 33*16384 + 5}
-	l := &kernels.Launch{Op: hostOp("rms_norm", cpu.RMSNorm), Ints: []int{1}, Floats: []float64{1e-5}}
-	sameAsWidened(t, b, l, []value{r.moderate(kernels.BFloat16, shape...)}, []value{r.result(kernels.BFloat16, shape...), r.result(kernels.Float32, 1)})
+	multiprocessors(t, b, 1) // a block has many rows
+	r := newFuzz(33)
+	shapes := [][]int{{200, 1025}, {65, 1500}, {3, 4097}, {64, 2049}, {1, 8192}, {5, 8193}, {63, 513}, {17, 4096}, {7, 1056}, {2, 16385}, {2, 3, 1200}, {2, 6000}}
+	types := []kernels.DType{kernels.Float32, kernels.BFloat16, kernels.Float16, kernels.Float32, kernels.BFloat16}
+	for i := range cases(24) {
+		d, shape := types[i%len(types)], shapes[i%len(shapes)]
+		if i == 11 || i > 24 && r.IntN(20) == 0 {
+			shape = []int{1, 33*16384 + 5}
+		}
+		last, n := len(shape)-1, shape[len(shape)-1:]
+		x, y, g := r.moderate(d, shape...), r.moderate(d, shape...), r.moderate(d, shape...)
+		for _, op := range []*kernels.Op{hostOp("softmax", cpu.Softmax), hostOp("log_softmax", cpu.LogSoftmax)} {
+			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{x}, []value{r.result(d, shape...)})
+		}
+		for _, op := range []*kernels.Op{hostOp("softmax_grad", cpu.SoftmaxGrad), hostOp("log_softmax_grad", cpu.LogSoftmaxGrad)} {
+			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{y, g}, []value{r.result(d, shape...)})
+		}
+
+		weight, bias := r.moderate(d, n...), r.moderate(d, n...)
+		mean, rstd := r.result(kernels.Float32, shape[:last]...), r.result(kernels.Float32, shape[:last]...)
+		l := &kernels.Launch{Op: hostOp("layer_norm", cpu.LayerNorm), Ints: []int{1}, Floats: []float64{1e-5}}
+		sameAsWidened(t, b, l, []value{x, weight, bias}[:1+i%3], []value{r.result(d, shape...), mean, rstd})
+		l.Op = hostOp("rms_norm", cpu.RMSNorm)
+		sameAsWidened(t, b, l, []value{x, weight}[:1+i%2], []value{r.result(d, shape...), rstd})
+
+		mean, rstd = r.moderate(kernels.Float32, shape[:last]...), r.moderate(kernels.Float32, shape[:last]...)
+		wanted := oneOf(r, []int{1, 1, 1}, []int{1, 1, 1}, []int{1, 0, 1}, []int{1, 1, 0}, []int{1, 0, 0}, []int{0, 1, 1})
+		out := []value{r.result(d, shape...), r.result(d, n...), r.result(d, n...)}
+		for k, want := range wanted {
+			if want == 0 {
+				out[k] = r.result(d, 0)
+			}
+		}
+		l = &kernels.Launch{Op: hostOp("layer_norm_grad", cpu.LayerNormGrad), Ints: append([]int{1}, wanted...)}
+		sameAsWidened(t, b, l, []value{g, x, mean, rstd, weight}[:4+i%2], out)
+		if wanted[0]+wanted[1] > 0 {
+			l = &kernels.Launch{Op: hostOp("rms_norm_grad", cpu.RMSNormGrad), Ints: append([]int{1}, wanted[:2]...)}
+			sameAsWidened(t, b, l, []value{g, x, rstd, weight}[:3+i%2], out[:2])
+		}
+	}
 }
 
 // TestCrossEntropyHalf: losses and gradients of all reductions, with rows left out and smoothing.

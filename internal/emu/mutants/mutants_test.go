@@ -56,7 +56,7 @@ var families = []family{
 	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions|ToInt"}}},
 	{"matmul.cu", "matmul.cu", true, [][2]string{{raw, "MatMul"}}},
 	{"move.cu", "move.cu", true, [][2]string{{launches, "Moves|PadEveryAxis"}}},
-	{"norm.cu", "norm.cu", true, [][2]string{{launches, "NormsHalf"}}},
+	{"norm.cu", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRows"}}},
 	{"philox.cuh", "random.cu", true, [][2]string{{raw, "Uniform"}, {raw, "Pointwise"}}},
 	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"product.cuh", "matmul.cu attention.cu", true, [][2]string{{raw, "MatMul"}, {launches, "Attention"}}},
@@ -65,8 +65,8 @@ var families = []family{
 	{"reduce.cuh", "", true, [][2]string{{raw, "Folds"}}},
 	{"report.cuh", "gather.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
 	{"rows.cu", "rows.cu", true, [][2]string{{launches, "PlacesHalf|AlongAxisHalf|CumSum|StatisticsHalf"}}},
-	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRowHalf"}}},
-	{"softmax.cu", "softmax.cu", true, [][2]string{{raw, "SoftmaxLong"}}},
+	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRows"}}},
+	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "AlongAxisHalf|LongRows"}}},
 	{"walk.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Moves|CopyWide"}}},
 }
 

@@ -279,24 +279,45 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// alongRows are operations whose gradients are fused.
+var alongRows = map[string]func(x, w *tensor.Tensor) *tensor.Tensor{
+	"softmax":     func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Softmax(-1) },
+	"log_softmax": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.LogSoftmax(-1) },
+	"layer_norm":  func(x, w *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(w, w, 1e-5) },
+	"rms_norm":    func(x, w *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(w, 1e-5) },
+	"no weight":   func(x, _ *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-5) },
+}
+
+// rowsAndGradients is an operation of x[0] and the weight x[1] with its gradients, of which x[2] is that of the result.
+func rowsAndGradients(f func(x, w *tensor.Tensor) *tensor.Tensor) func(x []*tensor.Tensor) []*tensor.Tensor {
+	return func(x []*tensor.Tensor) []*tensor.Tensor {
+		a, w := x[0].Scope().Watch(x[0]), x[1].Scope().Watch(x[1])
+		y := f(a, w)
+		return append([]*tensor.Tensor{y}, gradients(y.Mul(x[2]).Sum(), a, w)...)
+	}
+}
+
 // TestRowGradients: the gradients of what has fused ones.
 func TestRowGradients(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
-	for name, f := range map[string]func(x, w *tensor.Tensor) *tensor.Tensor{
-		"softmax":     func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Softmax(-1) },
-		"log_softmax": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.LogSoftmax(-1) },
-		"layer_norm":  func(x, w *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(w, w, 1e-5) },
-		"rms_norm":    func(x, w *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(w, 1e-5) },
-		"no weight":   func(x, _ *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-5) },
-	} {
+	for name, f := range alongRows {
 		for _, shape := range some(3, append(shapes, []int{16500, 3})...) {
-			n := shape[1]
-			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, n), tensor.Uniform(5, -1, 1, shape...)}
-			same(t, cpu, gpu, fmt.Sprint(name, " of ", shape), in, func(x []*tensor.Tensor) []*tensor.Tensor {
-				a, w := x[0].Scope().Watch(x[0]), x[1].Scope().Watch(x[1])
-				y := f(a, w)
-				return append([]*tensor.Tensor{y}, gradients(y.Mul(x[2]).Sum(), a, w)...)
-			})
+			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, shape[1]), tensor.Uniform(5, -1, 1, shape...)}
+			same(t, cpu, gpu, fmt.Sprint(name, " of ", shape), in, rowsAndGradients(f))
+		}
+	}
+}
+
+// TestFloat64RowGradients: the same on float64, for rows that a warp keeps, a block keeps, and none.
+func TestFloat64RowGradients(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for name, f := range alongRows {
+		for _, shape := range some(2, []int{67, 513}, []int{9, 512}, []int{3, 2048}, []int{2, 2049}, []int{1, 4097}) {
+			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, shape[1]), tensor.Uniform(5, -1, 1, shape...)}
+			for i, x := range in {
+				in[i] = x.To(tensor.Float64)
+			}
+			alike(t, cpu, gpu, fmt.Sprint(name, " of ", shape), 0x1p-46, in, rowsAndGradients(f))
 		}
 	}
 }

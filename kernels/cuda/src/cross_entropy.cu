@@ -28,18 +28,18 @@ DEV int64_t target_of(const Targets& t, uint64_t r) {
 }
 
 // The loss, m and s of each row.
-template <class T, uint32_t SLOTS, class N = typename NumberOf<T>::Type>
+template <class T, class Team, class N = typename NumberOf<T>::Type>
 DEV void losses(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows, double smoothing) {
-  const uint64_t r = row_of_warp();
+  const uint64_t r = Team::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
-  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
-  const N m = row_fold<Max, N, SLOTS>(n, x);
-  const N s = row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); });
+  const auto x = kept<Team>(n, Row<T, Team>(x_, r));
+  const N m = row_fold<Max, N, Team>(n, x);
+  const N s = row_fold<Sum, N, Team>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); });
   const N e = (N)smoothing;
   N spread = 0;
-  if (e > 0) spread = num::div(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::sub(x(i), m); }), (N)n);
-  if (threadIdx.x % 32) return;
+  if (e > 0) spread = num::div(row_fold<Sum, N, Team>(n, [&](Place i) { return num::sub(x(i), m); }), (N)n);
+  if (Team::thread()) return;
   most[r] = m;
   sums[r] = s;
   const int64_t k = target_of(targets, r);
@@ -57,7 +57,7 @@ template <class T>
 DEV void gradients(T* dx, const Rows& x_, const Targets& targets, const Rows& most, const Rows& sums, const Rows& g, const uint32_t* count, uint64_t rows,
                    uint32_t each, double smoothing) {
   using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
+  const uint64_t r = Warp<0>::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
   T* d = dx + r * n;
@@ -113,7 +113,7 @@ MEAN(_f64, double)
 #define CROSS_ENTROPY(suffix, T)                                                                                           \
   KERNEL(cross_entropy_rows##suffix, kRowThreads, 4)(Result loss, NumberOf<T>::Type* most, NumberOf<T>::Type* sums, Rows x, \
                                                      Targets targets, uint64_t rows, double smoothing) {                   \
-    BY_LENGTH(are_short<T>(targets.classes, x), losses, T, loss, most, sums, x, targets, rows, smoothing);                    \
+    BY_LENGTH(Warp, T, (targets.classes, x), losses, loss, most, sums, x, targets, rows, smoothing);                       \
   }                                                                                                                        \
   EXPORT(cross_entropy_rows##suffix);                                                                                      \
   KERNEL(cross_entropy_grad##suffix, kRowThreads, 4)(T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g,         \

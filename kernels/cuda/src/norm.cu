@@ -22,69 +22,78 @@ struct Residual {
   uint64_t type;  // of y
 };
 
+// Two sums of a row at once.
+template <class N> struct Pair { N first, second; };
+struct Sums {
+  template <class P> DEV_METHOD static P start() { return {0, 0}; }
+  template <class P> DEV_METHOD static P combine(P x, P y) { return {num::add(x.first, y.first), num::add(x.second, y.second)}; }
+};
+template <class N> DEV Pair<N> shuffle_xor(Pair<N> x, int mask) { return {shuffle_xor(x.first, mask), shuffle_xor(x.second, mask)}; }
+
 namespace {
 
 // sum_row is a row of x + y, rounded to elements as the sum alone would be.
-template <class T, class Y, uint32_t SLOTS> DEV auto sum_row(const Residual& sum, uint64_t first, uint32_t n) {
+template <class T, class Y, class Team> DEV auto sum_row(const Residual& sum, uint64_t first, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const T* x = static_cast<const T*>(sum.x) + first;
   const Y* y = static_cast<const Y*>(sum.y) + first;
-  return kept<SLOTS>(n, [&](Place i) { return number<N>(element<T>(num::add(number<N>(x[i]), number<N>(y[i])))); });
+  return kept<Team>(n, [&](Place i) { return number<N>(element<T>(num::add(number<N>(x[i]), number<N>(y[i])))); });
 }
 
-template <class T, uint32_t SLOTS> DEV auto sum_row_of(const Residual& sum, uint64_t first, uint32_t n) {
+template <class T, class Team> DEV auto sum_row_of(const Residual& sum, uint64_t first, uint32_t n) {
   if constexpr (Same<T, float>::value()) {
-    if (sum.type == kFloat16) return sum_row<T, f16, SLOTS>(sum, first, n);
-    if (sum.type == kBFloat16) return sum_row<T, bf16, SLOTS>(sum, first, n);
+    if (sum.type == kFloat16) return sum_row<T, f16, Team>(sum, first, n);
+    if (sum.type == kBFloat16) return sum_row<T, bf16, Team>(sum, first, n);
   }
-  return sum_row<T, T, SLOTS>(sum, first, n);
+  return sum_row<T, T, Team>(sum, first, n);
 }
 
-// norm_row is row r of what is normalised. Only short rows may be those of a sum.
-template <class T, uint32_t SLOTS> DEV auto norm_row(const Rows& x_, const Residual& sum, uint64_t r, uint32_t n) {
-  const Row<T, SLOTS> x(x_, r);
-  if constexpr (SLOTS > 0) {
+// norm_row is row r of what is normalised. Only rows that are kept may be those of a sum, which has no gaps.
+template <class T, class Team> DEV auto norm_row(const Rows& x, const Residual& sum, uint64_t r, uint32_t n) {
+  if constexpr (Team::slots() > 0) {
     if (sum.x) {
-      const auto s = sum_row_of<T, SLOTS>(sum, r * n, n);
-      row_each<SLOTS>(n, [&](Place i) { x.set(i, s(i)); });
+      const auto s = sum_row_of<T, Team>(sum, r * n, n);
+      T* to = static_cast<T*>(x.data) + r * n;
+      row_each<Team>(n, [&](Place i) { to[i] = element<T>(s(i)); });
       return s;
     }
   }
-  return kept<SLOTS>(n, x);
+  return kept<Team>(n, Row<T, Team>(x, r));
 }
 
-// mean and rstd are numbers, unrounded. A warp takes every row whose distance is that of all warps; for short rows a block
-// keeps weight and bias, so that they are read once for all of its rows.
-template <class T, uint32_t SLOTS, class N = typename NumberOf<T>::Type>
+// mean and rstd are numbers, unrounded. A team takes every row whose distance is that of all teams; with rows that are kept a
+// block keeps weight and bias in shared memory, so that they are read once for all of its rows.
+template <class T, class Team, class N = typename NumberOf<T>::Type>
 DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const Rows& bias_, const Residual& sum, uint64_t rows, uint32_t n, double eps) {
-  SHARED(N, parameters, [2][SLOTS ? 32 * SLOTS : 1]);
-  const Row<T, SLOTS> weight(weight_, 0), bias(bias_, 0);
-  if constexpr (SLOTS > 0) {
-    for (uint32_t i = threadIdx.x; i < n; i += kRowThreads) {
-      if (weight_.data) parameters[0][i] = weight(i);
-      if (bias_.data) parameters[1][i] = bias(i);
+  N* const weights = room<N>() + (Team::is_block() ? n : 0);
+  const Row<T, Team> weight(weight_, 0), bias(bias_, 0);
+  if constexpr (Team::slots() > 0) {
+    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
+      if (weight_.data) weights[i] = weight(i);
+      if (bias_.data) weights[n + i] = bias(i);
     }
     __syncthreads();
   }
-  for (uint64_t r = row_of_warp(); r < rows; r += (uint64_t)gridDim.x * kRowWarps) {
-    const auto x = norm_row<T, SLOTS>(x_, sum, r, n);
+#pragma unroll 1
+  for (uint64_t r = Team::row(); r < rows; r += Team::rows()) {
+    const auto x = norm_row<T, Team>(x_, sum, r, n);
     const N count = (N)n;
     N c = 0;
-    if (mean) c = num::div(row_fold<Sum, N, SLOTS>(n, x), count);
-    const N squares = row_fold<Sum, N, SLOTS>(n, [&](Place i) {
+    if (mean) c = num::div(row_fold<Sum, N, Team>(n, x), count);
+    const N squares = row_fold<Sum, N, Team>(n, [&](Place i) {
       const N d = num::sub(x(i), c);
       return num::mul(d, d);
     });
     const N scale = num::div(N(1), num::sqrt(num::add(num::div(squares, count), (N)eps)));
-    if (threadIdx.x % 32 == 0) {
+    if (Team::thread() == 0) {
       if (mean) mean[r] = c;
       rstd[r] = scale;
     }
     T* out = y + r * n;
-    row_each<SLOTS>(n, [&](Place i) {
+    row_each<Team>(n, [&](Place i) {
       N v = num::mul(num::sub(x(i), c), scale);
-      if (weight_.data) v = num::mul(v, SLOTS ? parameters[0][i] : weight(i));
-      if (bias_.data) v = num::add(v, SLOTS ? parameters[1][i] : bias(i));
+      if (weight_.data) v = num::mul(v, Team::slots() ? weights[i] : weight(i));
+      if (bias_.data) v = num::add(v, Team::slots() ? weights[n + i] : bias(i));
       out[i] = element<T>(v);
     });
   }
@@ -94,69 +103,125 @@ DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const
 // and takes lane j+h for h = 4, 2, 1. The sums of the blocks, [blocks n], are numbers, and the host adds them up.
 constexpr uint32_t kLanes = 8, kLaneRows = 8;
 
-// With h and g of a row in registers, warp j of a block adds up lane j, too, if that is wanted. A warp has `each` rows, then 8.
-template <class T, uint32_t SLOTS, class N = typename NumberOf<T>::Type>
-DEV void norm_grad(T* dx, N* dweight, N* dbias, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd, const Rows& weight_, uint64_t rows,
+// Parameters are the sums over rows of a thread's elements: for the weight and for the bias.
+template <class N, class Team> struct Parameters {
+  Kept<N, Team::slots() ? Team::slots() : 1> scales{}, shifts{};
+};
+
+// norm_grad_row computes dx of row r, whose mean is c and whose rstd is scale, and adds g and h to the sums of rows that are kept.
+template <class T, class Team, class N, class Weight>
+DEV void norm_grad_row(T* dx, const Rows& g_, const Rows& x_, uint64_t r, uint32_t n, bool layer, N c, N scale, Weight weight, Parameters<N, Team>& sums) {
+  const N count = (N)n;
+  const Row<T, Team> x(x_, r);
+  const auto g = kept<Team>(n, Row<T, Team>(g_, r));
+  const auto h = kept<Team>(n, [&](Place i) { return num::mul(num::sub(x(i), c), scale); });
+  const auto gw = [&](Place i) { return num::mul(g(i), weight(i)); };
+  const Pair<N> dots = row_fold<Sums, Pair<N>, Team>(n, [&](Place i) { return Pair<N>{gw(i), num::mul(gw(i), h(i))}; });
+  const N p = layer ? num::div(dots.first, count) : N(0), q = num::div(dots.second, count);
+  T* out = dx + r * n;
+  row_each<Team>(n, [&](Place i) { out[i] = element<T>(num::mul(num::sub(num::sub(gw(i), p), num::mul(h(i), q)), scale)); });
+  if constexpr (Team::slots() > 0)
+    row_each<Team>(n, [&](Place i) {
+      sums.scales.value[i.slot] = num::add(sums.scales(i), num::mul(g(i), h(i)));
+      sums.shifts.value[i.slot] = num::add(sums.shifts(i), g(i));
+    });
+}
+
+// Centers are mean and rstd of the rows of a block.
+template <class N> struct Centers { N mean[kLanes * kLaneRows], rstd[kLanes * kLaneRows]; };
+
+// read_centers needs a barrier behind it.
+template <class N> DEV void read_centers(Centers<N>& to, const Rows& mean, const Rows& rstd, uint64_t first, uint64_t rows, uint32_t each) {
+  if (threadIdx.x >= kLanes * each || first + threadIdx.x >= rows) return;
+  to.mean[threadIdx.x] = mean.data ? Row<N>(mean, first + threadIdx.x)(0) : N(0);
+  to.rstd[threadIdx.x] = Row<N>(rstd, first + threadIdx.x)(0);
+}
+
+// With g and h of a row in registers, warp j of a block adds up lane j, too, if that is wanted. A warp has `each` rows, then 8.
+template <class T, class Team, class N = typename NumberOf<T>::Type>
+DEV void norm_grad(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& x, const Rows& mean, const Rows& rstd, const Rows& weight_, uint64_t rows,
                    uint32_t n, uint32_t each) {
-  using Sums = Kept<N, SLOTS ? SLOTS : 1>;
-  SHARED(N, centers, [kLanes * kLaneRows]);
-  SHARED(N, roots, [kLanes * kLaneRows]);
-  SHARED(N, weights, [SLOTS ? 32 * SLOTS : 1]);
+  SHARED(Centers<N>, centers, [1]);
+  SHARED(N, weights, [Team::slots() ? 32 * Team::slots() : 1]);
   const uint32_t warp = threadIdx.x / 32;
   const uint64_t first = (uint64_t)blockIdx.x * kLanes * each;  // of the block
-  const Row<T, SLOTS> weight_row(weight_, 0);
+  const Row<T, Team> weight_row(weight_, 0);
   const auto weight_at = [&](uint32_t i) { return weight_.data ? weight_row(i) : N(1); };
-  if (threadIdx.x < kLanes * each && first + threadIdx.x < rows) {
-    centers[threadIdx.x] = mean.data ? Row<N>(mean, first + threadIdx.x)(0) : N(0);
-    roots[threadIdx.x] = Row<N>(rstd, first + threadIdx.x)(0);
-  }
-  if (SLOTS)
+  read_centers(centers[0], mean, rstd, first, rows, each);
+  if (Team::slots())
     for (uint32_t i = threadIdx.x; i < n; i += 32 * kLanes) weights[i] = weight_at(i);
   __syncthreads();
-  const auto weight = [&](Place i) { return SLOTS ? weights[i] : weight_at(i); };
-  Sums scales{}, shifts{};
-  for (uint32_t k = warp * each; k < (warp + 1) * each && first + k < rows; k++) {
-    const uint64_t r = first + k;
-    const N count = (N)n, c = centers[k], scale = roots[k];
-    const Row<T, SLOTS> x(x_, r);
-    const auto g = kept<SLOTS>(n, Row<T, SLOTS>(g_, r));
-    const auto h = kept<SLOTS>(n, [&](Place i) { return num::mul(num::sub(x(i), c), scale); });
-    const auto gw = [&](Place i) { return num::mul(g(i), weight(i)); };
-    N p = 0;
-    if (mean.data) p = row_fold<Sum, N, SLOTS>(n, gw);
-    p = num::div(p, count);
-    const N q = num::div(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::mul(gw(i), h(i)); }), count);
-    T* out = dx + r * n;
-    row_each<SLOTS>(n, [&](Place i) { out[i] = element<T>(num::mul(num::sub(num::sub(gw(i), p), num::mul(h(i), q)), scale)); });
-    if constexpr (SLOTS > 0)
-      row_each<SLOTS>(n, [&](Place i) {
-        scales.value[i.slot] = num::add(scales.value[i.slot], num::mul(g(i), h(i)));
-        shifts.value[i.slot] = num::add(shifts.value[i.slot], g(i));
-      });
-  }
-  if constexpr (SLOTS > 0) {
+  const auto weight = [&](Place i) { return Team::slots() ? weights[i] : weight_at(i); };
+  Parameters<N, Team> sums;
+  for (uint32_t k = warp * each; k < (warp + 1) * each && first + k < rows; k++)
+    norm_grad_row<T>(dx, g, x, first + k, n, mean.data, centers[0].mean[k], centers[0].rstd[k], weight, sums);
+  if constexpr (Team::slots() > 0) {
     if (!dweight && !dbias) return;
-    SHARED(N, upper, [2][kLanes / 2][32 * SLOTS]);
+    SHARED(N, upper, [2][kLanes / 2][32 * Team::slots()]);
 #pragma unroll 1
     for (uint32_t h = kLanes / 2; h > 0; h /= 2) {
       if (warp >= h && warp < 2 * h)
-        row_each<SLOTS>(n, [&](Place i) {
-          upper[0][warp - h][i] = scales(i);
-          upper[1][warp - h][i] = shifts(i);
+        row_each<Team>(n, [&](Place i) {
+          upper[0][warp - h][i] = sums.scales(i);
+          upper[1][warp - h][i] = sums.shifts(i);
         });
       __syncthreads();
       if (warp < h)
-        row_each<SLOTS>(n, [&](Place i) {
-          scales.value[i.slot] = num::add(scales(i), upper[0][warp][i]);
-          shifts.value[i.slot] = num::add(shifts(i), upper[1][warp][i]);
+        row_each<Team>(n, [&](Place i) {
+          sums.scales.value[i.slot] = num::add(sums.scales(i), upper[0][warp][i]);
+          sums.shifts.value[i.slot] = num::add(sums.shifts(i), upper[1][warp][i]);
         });
       __syncthreads();
     }
     if (warp) return;
     const uint64_t at = (uint64_t)blockIdx.x * n;
-    row_each<SLOTS>(n, [&](Place i) {
-      if (dweight) dweight[at + i] = scales(i);
-      if (dbias) dbias[at + i] = shifts(i);
+    row_each<Team>(n, [&](Place i) {
+      if (dweight) dweight[at + i] = sums.scales(i);
+      if (dbias) dbias[at + i] = sums.shifts(i);
+    });
+  }
+}
+
+// The same for long rows: a block has all lanes, `each` rows of a lane one after the other. It takes lanes in the order in which
+// the tree joins them, 0 4 2 6 1 5 3 7, so that at most one sum of each level waits: of the first in registers, of the others,
+// [2 2 n], in shared memory.
+constexpr int kGradThreads = 1024;
+template <class T, class N = typename NumberOf<T>::Type>
+DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& x, const Rows& mean, const Rows& rstd, const Rows& weight_, uint64_t rows,
+                        uint32_t n, uint32_t each) {
+  using Team = Block<16 / sizeof(N)>;
+  SHARED(Centers<N>, centers, [1]);
+  const uint64_t first = (uint64_t)blockIdx.x * kLanes * each;
+  const Row<T, Team> weight_row(weight_, 0);
+  read_centers(centers[0], mean, rstd, first, rows, each);
+  const auto weight = kept<Team>(n, [&](Place i) { return weight_.data ? weight_row(i) : N(1); });
+  __syncthreads();
+  Parameters<N, Team> even;
+#pragma unroll 1
+  for (uint32_t k = 0; k < kLanes; k++) {
+    const uint32_t lane = (k & 1) << 2 | (k & 2) | k >> 2;
+    Parameters<N, Team> sums;
+#pragma unroll 1
+    for (uint32_t r = lane * each; r < (lane + 1) * each && first + r < rows; r++)
+      norm_grad_row<T>(dx, g, x, first + r, n, mean.data, centers[0].mean[r], centers[0].rstd[r], weight, sums);
+    if (k % 2 == 0) {
+      even = sums;
+      continue;
+    }
+    const auto join = [&](Place i, N scale, N shift) {
+      sums.scales.value[i.slot] = num::add(scale, sums.scales(i));
+      sums.shifts.value[i.slot] = num::add(shift, sums.shifts(i));
+    };
+    row_each<Team>(n, [&](Place i) { join(i, even.scales(i), even.shifts(i)); });
+    N* waiting = room<N>() + 2 * n;  // behind the sums of a row
+    uint32_t level = k / 2;
+    for (; level % 2; level /= 2, waiting += 2 * n) row_each<Team>(n, [&](Place i) { join(i, waiting[i], waiting[n + i]); });
+    const bool all = k == kLanes - 1;
+    N* const scales = all ? dweight + (uint64_t)blockIdx.x * n : waiting;
+    N* const shifts = all ? dbias + (uint64_t)blockIdx.x * n : waiting + n;
+    row_each<Team>(n, [&](Place i) {
+      if (!all || dweight) scales[i] = sums.scales(i);
+      if (!all || dbias) shifts[i] = sums.shifts(i);
     });
   }
 }
@@ -198,16 +263,19 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
 }  // namespace
 
 #define NORM(suffix, T)                                                                                                    \
-  KERNEL(norm##suffix, kRowThreads, 4)(T* y, NumberOf<T>::Type* mean, NumberOf<T>::Type* rstd, Rows x, Rows weight, Rows bias, \
-                                       Residual sum, uint64_t rows, uint32_t n, double eps) {                              \
-    BY_LENGTH(are_short<T>(n, x, weight, bias), norm, T, y, mean, rstd, x, weight, bias, sum, rows, n, eps);               \
-  }                                                                                                                        \
-  EXPORT(norm##suffix);                                                                                                    \
+  ROW_KERNELS(norm, suffix, T, (T* y, NumberOf<T>::Type* mean, NumberOf<T>::Type* rstd, Rows x, Rows weight, Rows bias,    \
+                                Residual sum, uint64_t rows, uint32_t n, double eps),                                      \
+              (n, x, weight, bias), y, mean, rstd, x, weight, bias, sum, rows, n, eps)                                     \
   KERNEL(norm_grad##suffix, 32 * kLanes, 1)(T* dx, NumberOf<T>::Type* dweight, NumberOf<T>::Type* dbias, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, \
                                             uint64_t rows, uint32_t n, uint32_t each) {                                    \
-    BY_LENGTH(are_short<T>(n, g, x, weight), norm_grad, T, dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each);      \
+    BY_LENGTH(Warp, T, (n, g, x, weight), norm_grad, dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each);         \
   }                                                                                                                        \
   EXPORT(norm_grad##suffix);                                                                                               \
+  KERNEL(norm_grad_long##suffix, kGradThreads, 1)(T* dx, NumberOf<T>::Type* dweight, NumberOf<T>::Type* dbias, Rows g, Rows x, Rows mean, Rows rstd, \
+                                                  Rows weight, uint64_t rows, uint32_t n, uint32_t each) {                 \
+    norm_grad_long<T>(dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each);                                        \
+  }                                                                                                                        \
+  EXPORT(norm_grad_long##suffix);                                                                                          \
   KERNEL(norm_parameters##suffix, kColumns * kLanes, 4)(NumberOf<T>::Type* dweight, NumberOf<T>::Type* dbias, Rows g, Rows x, Rows mean, Rows rstd, \
                                                          uint64_t rows, uint32_t n) {                                      \
     norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n);                                                         \

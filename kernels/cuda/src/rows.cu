@@ -1,81 +1,34 @@
-// Operations along rows of any layout: the softmax family, variances, places of extremes, running sums. A warp
+// Operations along rows of any layout: logsumexp, variances, places of extremes, running sums. A warp
 // computes a row; row r of a result without gaps is its element r. Each operation is rounded by itself and sums are
 // canonical, as in kernels/cpu; what is stored is rounded once.
 #include "rows.cuh"
 
 namespace {
 
-// e = exp(x - max(x)), y = e * (1 / sum(e))
-template <class T, uint32_t SLOTS> DEV void softmax(const Rows& y_, const Rows& x_, uint64_t rows, uint32_t n) {
-  using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
-  if (r >= rows) return;
-  const Row<T, SLOTS> y(y_, r);
-  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
-  const N m = row_fold<Max, N, SLOTS>(n, x);
-  const auto e = kept<SLOTS>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); });
-  const N scale = num::div(N(1), row_fold<Sum, N, SLOTS>(n, e));
-  row_each<SLOTS>(n, [&](Place i) { y.set(i, num::mul(e(i), scale)); });
-}
-
-// dx = y * (g - sum(g*y))
-template <class T, uint32_t SLOTS> DEV void softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint64_t rows, uint32_t n) {
-  using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
-  if (r >= rows) return;
-  const Row<T, SLOTS> dx(dx_, r);
-  const auto y = kept<SLOTS>(n, Row<T, SLOTS>(y_, r)), g = kept<SLOTS>(n, Row<T, SLOTS>(g_, r));
-  const N dot = row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::mul(g(i), y(i)); });
-  row_each<SLOTS>(n, [&](Place i) { dx.set(i, num::mul(y(i), num::sub(g(i), dot))); });
-}
-
-// y = (x - m) - log(sum(exp(x - m))), m = max(x)
-template <class T, uint32_t SLOTS> DEV void log_softmax(const Rows& y_, const Rows& x_, uint64_t rows, uint32_t n) {
-  using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
-  if (r >= rows) return;
-  const Row<T, SLOTS> y(y_, r);
-  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
-  const N m = row_fold<Max, N, SLOTS>(n, x);
-  const N s = num::log(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); }));
-  row_each<SLOTS>(n, [&](Place i) { y.set(i, num::sub(num::sub(x(i), m), s)); });
-}
-
-// dx = g - exp(y) * sum(g)
-template <class T, uint32_t SLOTS> DEV void log_softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint64_t rows, uint32_t n) {
-  using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
-  if (r >= rows) return;
-  const Row<T, SLOTS> dx(dx_, r), y(y_, r);
-  const auto g = kept<SLOTS>(n, Row<T, SLOTS>(g_, r));
-  const N s = row_fold<Sum, N, SLOTS>(n, g);
-  row_each<SLOTS>(n, [&](Place i) { dx.set(i, num::sub(g(i), num::mul(num::exp(y(i)), s))); });
-}
-
 // y = m + log(sum(exp(x - m))), m = max(x), or 0 if that is infinite
-template <class T, uint32_t SLOTS> DEV void logsumexp(const Result& y, const Rows& x_, uint64_t rows, uint32_t n) {
+template <class T, class Team> DEV void logsumexp(const Result& y, const Rows& x_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
+  const uint64_t r = Team::row();
   if (r >= rows) return;
-  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
-  N m = row_fold<Max, N, SLOTS>(n, x);
+  const auto x = kept<Team>(n, Row<T, Team>(x_, r));
+  N m = row_fold<Max, N, Team>(n, x);
   if (m == infinity(m) || m == -infinity(m)) m = 0;
-  const N s = num::log(row_fold<Sum, N, SLOTS>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); }));
-  if (threadIdx.x % 32 == 0) put(y, r, num::add(m, s));
+  const N s = num::log(row_fold<Sum, N, Team>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); }));
+  if (Team::thread() == 0) put(y, r, num::add(m, s));
 }
 
 // y = sum((x - mean)^2) / divisor, mean = sum(x) / n
-template <class T, uint32_t SLOTS> DEV void var(const Result& y, const Rows& x_, uint64_t rows, uint32_t n, double divisor) {
+template <class T, class Team> DEV void var(const Result& y, const Rows& x_, uint64_t rows, uint32_t n, double divisor) {
   using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
+  const uint64_t r = Team::row();
   if (r >= rows) return;
-  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
-  const N mean = num::div(row_fold<Sum, N, SLOTS>(n, x), (N)n);
-  const N squares = row_fold<Sum, N, SLOTS>(n, [&](Place i) {
+  const auto x = kept<Team>(n, Row<T, Team>(x_, r));
+  const N mean = num::div(row_fold<Sum, N, Team>(n, x), (N)n);
+  const N squares = row_fold<Sum, N, Team>(n, [&](Place i) {
     const N d = num::sub(x(i), mean);
     return num::mul(d, d);
   });
-  if (threadIdx.x % 32 == 0) put(y, r, num::div(squares, (N)divisor));
+  if (Team::thread() == 0) put(y, r, num::div(squares, (N)divisor));
 }
 
 // First finds the smallest number that a thread of a warp has.
@@ -84,19 +37,19 @@ struct First {
 };
 
 // The first place of the extreme element, or of a NaN if there is one. values.to may be null.
-template <class T, uint32_t SLOTS, class Fold> DEV void place_of(Fold, int64_t* places, const Result& values, const Rows& x_, uint64_t rows, uint32_t n) {
+template <class T, class Team, class Fold> DEV void place_of(Fold, int64_t* places, const Result& values, const Rows& x_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
-  const uint64_t r = row_of_warp();
+  const uint64_t r = Team::row();
   if (r >= rows) return;
-  const auto x = kept<SLOTS>(n, Row<T, SLOTS>(x_, r));
-  const N v = row_fold<Fold, N, SLOTS>(n, x);
+  const auto x = kept<Team>(n, Row<T, Team>(x_, r));
+  const N v = row_fold<Fold, N, Team>(n, x);
   uint32_t first = 0xffffffff;
-  row_each<SLOTS>(n, [&](Place i) {
+  row_each<Team>(n, [&](Place i) {
     const N e = x(i);
     if ((e == v || (v != v && e != e)) && i < first) first = i;
   });
   first = warp_all<First>(first);
-  if (threadIdx.x % 32) return;
+  if (Team::thread()) return;
   places[r] = first;
   if (values.to) put(values, r, Row<T>(x_, r)(first));
 }
@@ -166,28 +119,12 @@ template <class T> DEV void prod_grad(const Rows& dx_, const Rows& x_, const Row
 }  // namespace
 
 #define ROWS(suffix, T)                                                                                                      \
-  KERNEL(softmax##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n) {                                       \
-    BY_LENGTH(are_short<T>(n, y, x), softmax, T, y, x, rows, n);                                                                \
-  }                                                                                                                          \
-  EXPORT(softmax##suffix);                                                                                                   \
-  KERNEL(softmax_grad##suffix, kRowThreads, 4)(Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n) {                         \
-    BY_LENGTH(are_short<T>(n, dx, y, g), softmax_grad, T, dx, y, g, rows, n);                                                   \
-  }                                                                                                                          \
-  EXPORT(softmax_grad##suffix);                                                                                              \
-  KERNEL(log_softmax##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n) {                                   \
-    BY_LENGTH(are_short<T>(n, y, x), log_softmax, T, y, x, rows, n);                                                            \
-  }                                                                                                                          \
-  EXPORT(log_softmax##suffix);                                                                                               \
-  KERNEL(log_softmax_grad##suffix, kRowThreads, 4)(Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n) {                     \
-    BY_LENGTH(are_short<T>(n, dx, y, g), log_softmax_grad, T, dx, y, g, rows, n);                                               \
-  }                                                                                                                          \
-  EXPORT(log_softmax_grad##suffix);                                                                                          \
   KERNEL(logsumexp##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n) {                                   \
-    BY_LENGTH(are_short<T>(n, x), logsumexp, T, y, x, rows, n);                                                                 \
+    BY_LENGTH(Warp, T, (n, x), logsumexp, y, x, rows, n);                                                                    \
   }                                                                                                                          \
   EXPORT(logsumexp##suffix);                                                                                                 \
   KERNEL(var##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n, double divisor) {                         \
-    BY_LENGTH(are_short<T>(n, x), var, T, y, x, rows, n, divisor);                                                              \
+    BY_LENGTH(Warp, T, (n, x), var, y, x, rows, n, divisor);                                                                 \
   }                                                                                                                          \
   EXPORT(var##suffix);                                                                                                       \
   KERNEL(prod_grad##suffix, kRowThreads, 4)(Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n) {             \
@@ -197,11 +134,11 @@ template <class T> DEV void prod_grad(const Rows& dx_, const Rows& x_, const Row
 
 #define PLACES(suffix, T)                                                                                                    \
   KERNEL(argmax##suffix, kRowThreads, 4)(int64_t* places, Result values, Rows x, uint64_t rows, uint32_t n) {                \
-    BY_LENGTH(are_short<T>(n, x), place_of, T, Max(), places, values, x, rows, n);                                              \
+    BY_LENGTH(Warp, T, (n, x), place_of, Max(), places, values, x, rows, n);                                                 \
   }                                                                                                                          \
   EXPORT(argmax##suffix);                                                                                                    \
   KERNEL(argmin##suffix, kRowThreads, 4)(int64_t* places, Result values, Rows x, uint64_t rows, uint32_t n) {                \
-    BY_LENGTH(are_short<T>(n, x), place_of, T, Min(), places, values, x, rows, n);                                              \
+    BY_LENGTH(Warp, T, (n, x), place_of, Min(), places, values, x, rows, n);                                                 \
   }                                                                                                                          \
   EXPORT(argmin##suffix);                                                                                                    \
   KERNEL(cumsum##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n, uint32_t backward) {                     \
