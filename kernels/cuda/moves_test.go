@@ -32,10 +32,19 @@ func with(shape []int, d int, sizes ...int) []int {
 	return slices.Concat(shape[:d], sizes, shape[d+1:])
 }
 
+// reaches is a function that makes walks short for some cases of a test, so that an operation takes several.
+func (r fuzz) reaches(t *testing.T) func() {
+	was := walkReach
+	t.Cleanup(func() { walkReach = was })
+	return func() { walkReach = oneOf(r, was, 20+r.IntN(100)) }
+}
+
 func TestMoves(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(4)
+	another := r.reaches(t)
 	for range cases(160) {
+		another()
 		d := oneOf(r, kernels.DTypes()...)
 		rank := 1 + r.IntN(4)
 		axis := r.IntN(rank)
@@ -71,18 +80,20 @@ func TestMoves(t *testing.T) {
 		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("select_grad", cpu.SelectGrad), Ints: []int{at, r.IntN(size), size}}, []value{x}, []value{r.result(d, slices.Insert(slices.Clone(s), at, size)...)})
 
 		if rank > 1 && kernels.Count(s) > 0 {
-			k := []int{r.IntN(9) - 4}
+			k := []int{oneOf(r, r.IntN(9)-4, 1<<40, -1<<40)}
 			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("tril", cpu.Tril), Ints: k}, []value{x}, []value{r.result(d, s...)})
 			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("triu", cpu.Triu), Ints: k}, []value{x}, []value{r.result(d, s...)})
 		}
 	}
 }
 
-// TestCopyWide: columns of matrices, whose places let a copy move 1, 2, 4, 8 or 16 bytes at a time.
+// TestCopyWide: columns of matrices, whose places let a copy move 1, 2, 4, 8 or 16 bytes at a time, also into a larger result.
 func TestCopyWide(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(23)
+	another := r.reaches(t)
 	for range cases(160) {
+		another()
 		d := oneOf(r, kernels.DTypes()...)
 		unit := max(1, oneOf(r, 1, 2, 4, 8, 16)/d.Size())
 		s := []int{1 + r.IntN(40), 1 + r.IntN(4), unit * (1 + r.IntN(9))}
@@ -91,13 +102,17 @@ func TestCopyWide(t *testing.T) {
 		x.data = r.content(d, 200, x.Offset+s[0]*(x.Strides[0]+row))
 		y := r.result(d, s...)
 		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("cat", cpu.Cat), Ints: []int{0}}, []value{x}, []value{y})
+
+		pads := []int{r.IntN(3), r.IntN(3), 0, r.IntN(2), unit * r.IntN(3), unit * r.IntN(3)}
+		padded := []int{pads[0] + s[0] + pads[1], s[1] + pads[3], pads[4] + s[2] + pads[5]}
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("pad", cpu.Pad), Ints: pads, Floats: []float64{3}}, []value{x}, []value{r.result(d, padded...)})
 	}
 }
 
 // TestCopyFar: elements further apart than one launch reaches, forwards and backwards.
 func TestCopyFar(t *testing.T) {
 	b := kernelDevice(t)
-	const far = walkReach + 48
+	far := walkReach + 48
 	x, y := alloc(t, b, far+32), alloc(t, b, 2*32)
 	var want []byte
 	for i := range 2 {
@@ -142,7 +157,9 @@ func TestTranspose(t *testing.T) {
 func TestPadEveryAxis(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(19)
+	another := r.reaches(t)
 	for range cases(40) {
+		another()
 		var s, pads, padded []int
 		for range kernels.MaxDims {
 			n, lo, hi := 1+r.IntN(2), r.IntN(2), r.IntN(2)
@@ -160,7 +177,9 @@ func TestIndexed(t *testing.T) {
 	adding := func(name string, f func(l *kernels.Launch)) *kernels.Op {
 		return &kernels.Op{Name: name, CPU: f, Types: addable} // half precision goes through float32
 	}
+	another := r.reaches(t)
 	for range cases(320) {
+		another()
 		d, sum := oneOf(r, kernels.DTypes()...), oneOf(r, append(addable, kernels.Float16, kernels.BFloat16)...)
 		ids := oneOf(r, kernels.Int64, kernels.Int32, kernels.Uint8)
 		s := r.shape(1+r.IntN(3), 6)

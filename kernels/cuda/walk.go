@@ -11,10 +11,11 @@ import (
 
 // Launches of the kernels that walk.cuh describes.
 
-const (
-	walkBytes = 16      // that a thread moves
-	walkReach = 1 << 28 // elements: a walk spans fewer in every operand; 16 times as many have a number of 32 bits
-)
+const walkBytes = 16 // that a thread moves
+
+// walkReach is how many elements a walk spans at most in every operand; 16 times as many have a number of 32 bits. A variable so
+// that tests can make it small.
+var walkReach = 1 << 28
 
 // A walk is a launch of such a kernel. Its first two operands are where elements go and where they come from; the others
 // give numbers, and may be no memory.

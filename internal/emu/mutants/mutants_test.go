@@ -55,7 +55,7 @@ var families = []family{
 	{"index.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}}},
 	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions|ToInt"}}},
 	{"matmul.cu", "matmul.cu", true, [][2]string{{raw, "MatMul"}}},
-	{"move.cu", "move.cu", true, [][2]string{{launches, "Moves|PadEveryAxis"}}},
+	{"move.cu", "move.cu", true, [][2]string{{launches, "Moves|PadEveryAxis|CopyWide"}}},
 	{"norm.cu", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRows"}}},
 	{"philox.cuh", "random.cu", true, [][2]string{{raw, "Uniform"}, {raw, "Pointwise"}}},
 	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
