@@ -74,13 +74,14 @@ func (c *call) startRows(name string, d kernels.DType, rows, n, each int) error 
 	return c.start(name+"_"+reader(d), blocks(rows, each), rowThreads)
 }
 
-// startTeams begins a launch in which warps, or blocks where rows are long, have rows of n elements of type d. Blocks of kernels
-// with rows of parameters, which they keep in shared memory if a team keeps a row, take as many rows in turns as it needs.
+// startTeams begins a launch in which warps, or blocks where rows are long, have rows of n elements of type d. Kernels with
+// rows of parameters keep them in shared memory if teams keep rows. So that they are read seldom, at most 4 blocks of a
+// multiprocessor take all rows in turns: enough bytes under way, with 24 KB and more, to keep memory busy.
 func (c *call) startTeams(name string, d kernels.DType, rows, n, parameters int) error {
 	size := numberOf(d).Size()
-	infix, each, threads, together, shared := "_", rowWarps, rowThreads, 4*rowThreads, 0
+	infix, each, threads, shared := "_", rowWarps, rowThreads, 0
 	if n > shortRow(d) {
-		infix, each, threads, together = "_long_", 1, roundUp(ceilDiv(min(n*size, blockKeeps), threadKeeps), 32), 2*blockThreads
+		infix, each, threads = "_long_", 1, roundUp(ceilDiv(min(n*size, blockKeeps), threadKeeps), 32)
 		shared = min(n*size, tileBytes)
 	}
 	if n <= longRow(d) {
@@ -88,7 +89,7 @@ func (c *call) startTeams(name string, d kernels.DType, rows, n, parameters int)
 	}
 	grid := ceilDiv(rows, each)
 	if parameters > 0 {
-		grid = min(grid, together/threads*c.b.gpu.SMs)
+		grid = min(grid, min(4, 2*blockThreads/threads)*c.b.gpu.SMs)
 	}
 	if n >= maxRow || grid > math.MaxInt32 {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31, maxRow)
