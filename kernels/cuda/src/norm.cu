@@ -32,33 +32,31 @@ template <class N> DEV Pair<N> shuffle_xor(Pair<N> x, int mask) { return {shuffl
 
 namespace {
 
-// sum_row is a row of x + y, rounded to elements as the sum alone would be.
-template <class T, class Y, class Team> DEV auto sum_row(const Residual& sum, uint64_t first, uint32_t n) {
+// addend is a row of y.
+template <class T, class Team> DEV auto addend(const Residual& sum, uint64_t first, uint32_t n) {
   using N = typename NumberOf<T>::Type;
-  const T* x = static_cast<const T*>(sum.x) + first;
-  const Y* y = static_cast<const Y*>(sum.y) + first;
-  return kept<Team>(n, [&](Place i) { return number<N>(element<T>(num::add(number<N>(x[i]), number<N>(y[i])))); });
-}
-
-template <class T, class Team> DEV auto sum_row_of(const Residual& sum, uint64_t first, uint32_t n) {
+  const auto of = [&](auto* y) { return kept<Team>(n, [&](Place i) { return number<N>(y[first + i]); }); };
   if constexpr (Same<T, float>::value()) {
-    if (sum.type == kFloat16) return sum_row<T, f16, Team>(sum, first, n);
-    if (sum.type == kBFloat16) return sum_row<T, bf16, Team>(sum, first, n);
+    if (sum.type == kFloat16) return of(static_cast<const f16*>(sum.y));
+    if (sum.type == kBFloat16) return of(static_cast<const bf16*>(sum.y));
   }
-  return sum_row<T, T, Team>(sum, first, n);
+  return of(static_cast<const T*>(sum.y));
 }
 
-// norm_row is row r of what is normalised. Only rows that are kept may be those of a sum, which has no gaps.
-template <class T, class Team> DEV auto norm_row(const Rows& x, const Residual& sum, uint64_t r, uint32_t n) {
+// norm_row is row r of what is normalised. Only rows that are kept may be those of a sum, which has no gaps and is rounded
+// to elements as the sum alone would be.
+template <class T, class Team> DEV auto norm_row(const Rows& a, const Residual& sum, uint64_t r, uint32_t n) {
   if constexpr (Team::slots() > 0) {
     if (sum.x) {
-      const auto s = sum_row_of<T, Team>(sum, r * n, n);
-      T* to = static_cast<T*>(x.data) + r * n;
-      row_each<Team>(n, [&](Place i) { to[i] = element<T>(s(i)); });
+      using N = typename NumberOf<T>::Type;
+      auto s = addend<T, Team>(sum, r * n, n);
+      const T* x = static_cast<const T*>(sum.x) + r * n;
+      T* to = static_cast<T*>(a.data) + r * n;
+      row_each<Team>(n, [&](Place i) { s.value[i.slot] = number<N>(to[i] = element<T>(num::add(number<N>(x[i]), s(i)))); });
       return s;
     }
   }
-  return kept<Team>(n, Row<T, Team>(x, r));
+  return kept<Team>(n, Row<T, Team>(a, r));
 }
 
 // mean and rstd are numbers, unrounded. A team takes every row whose distance is that of all teams; with rows that are kept a

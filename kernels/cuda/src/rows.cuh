@@ -92,7 +92,7 @@ template <class Team = Warp<0>, class F> DEV void row_each(uint32_t n, F f) {
     const uint32_t first = Team::thread() / 32 * 32 * Team::slots(), i = first + threadIdx.x % 32;
 #pragma unroll
     for (uint32_t s = 0; s < Team::slots(); s++) {
-      if (s % 8 == 0 && first + 32 * s >= n) break;
+      if (s % (Team::is_block() ? 4 : 8) == 0 && first + 32 * s >= n) break;
       if (i + 32 * s < n) f(Place{i + 32 * s, s});
     }
   } else {
@@ -149,7 +149,7 @@ template <class Fold, class N, class Team, class Read> DEV N block_fold(uint32_t
     from += count;
     if (threadIdx.x < 32) {
       uint32_t i = threadIdx.x;
-#pragma unroll 8
+#pragma unroll 4
       for (; i + 32 < count; i += kFoldLanes) {
         lanes.low = Fold::combine(lanes.low, tile[i]);
         lanes.high = Fold::combine(lanes.high, tile[i + 32]);
