@@ -149,7 +149,7 @@ template <class Fold, class N, class Team, class Read> DEV N block_fold(uint32_t
     from += count;
     if (threadIdx.x < 32) {
       uint32_t i = threadIdx.x;
-#pragma unroll 4
+#pragma unroll(Team::slots() > 8 ? 4 : 8)
       for (; i + 32 < count; i += kFoldLanes) {
         lanes.low = Fold::combine(lanes.low, tile[i]);
         lanes.high = Fold::combine(lanes.high, tile[i + 32]);
