@@ -79,8 +79,8 @@ var (
 	resume = []string{"add pointwise"}
 )
 
-// TestResidualBits: the sum and the norm of it have the bits that they have apart, in all types; rows that are not short are
-// not fused.
+// TestResidualBits: the sum and the norm of it have the bits that they have apart, in all types, for rows that a warp or a block
+// keeps.
 func TestResidualBits(t *testing.T) {
 	b := kernelDevice(t)
 	multiprocessors(t, b, 1)

@@ -56,7 +56,7 @@ var families = []family{
 	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions|ToInt"}}},
 	{"matmul.cu", "matmul.cu", true, [][2]string{{raw, "MatMul"}}},
 	{"move.cu", "move.cu", true, [][2]string{{launches, "Moves|PadEveryAxis|CopyWide"}}},
-	{"norm.cu", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRows|ResidualBits"}}},
+	{"norm.cu", "norm.cu", true, [][2]string{{launches, "NormsHalf|LongRows"}}},
 	{"philox.cuh", "random.cu", true, [][2]string{{raw, "Uniform"}, {raw, "Pointwise"}}},
 	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"product.cuh", "matmul.cu attention.cu", true, [][2]string{{raw, "MatMul"}, {launches, "Attention"}}},
