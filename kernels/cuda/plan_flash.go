@@ -40,15 +40,11 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 	if blocks > math.MaxInt32 {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
 	}
-	f, err := c.named("flash_" + kind + itoa(int(z.d)) + "_" + suffixes[d])
-	if err != nil {
-		return err
-	}
 	shared := 0
 	if rows > 0 {
 		shared = 2*int(z.d)*rows + 4*4*flashStep // with l and dot of two tiles
 	}
-	if err := c.launch(f, dim{uint32(blocks), 1, 1}, dim{flashThreads, 1, 1}, shared); err != nil {
+	if err := c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads, shared); err != nil {
 		return err
 	}
 	structure(c, z)

@@ -131,11 +131,8 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 		}
 		grid := blocks(count, normLanes*each)
 		if long {
-			f, err := c.named("norm_grad_long_" + reader(o.x.DType))
-			if err != nil {
-				return err
-			}
-			if err := c.launch(f, grid, dim{uint32(roundUp(ceilDiv(bytes, gradKeeps), 32)), 1, 1}, 6*bytes); err != nil {
+			threads := roundUp(ceilDiv(bytes, gradKeeps), 32)
+			if err := c.startShared("norm_grad_long_"+reader(o.x.DType), grid, uint32(threads), 6*bytes); err != nil {
 				return err
 			}
 		} else if err := c.start("norm_grad_"+reader(o.x.DType), grid, normThreads); err != nil {

@@ -73,16 +73,18 @@ func planMean(c *call, l *kernels.Launch) error {
 	return c.reduce("sum", math.NaN(), y, l)
 }
 
-// named returns a kernel.
-func (c *call) named(symbol string) (*function, error) { return c.b.images.function(c.b, symbol) }
-
 // start begins a launch of a kernel without dynamic shared memory; arguments follow.
 func (c *call) start(symbol string, grid dim, threads uint32) error {
-	f, err := c.named(symbol)
+	return c.startShared(symbol, grid, threads, 0)
+}
+
+// startShared is start with so many bytes of dynamic shared memory.
+func (c *call) startShared(symbol string, grid dim, threads uint32, shared int) error {
+	f, err := c.b.images.function(c.b, symbol)
 	if err != nil {
 		return err
 	}
-	return c.launch(f, grid, dim{threads, 1, 1}, 0)
+	return c.launch(f, grid, dim{threads, 1, 1}, shared)
 }
 
 // scratch is n bytes of device memory for the launches of this call. It is the stream's own: the next call, which

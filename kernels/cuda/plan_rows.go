@@ -94,11 +94,7 @@ func (c *call) startTeams(name string, d kernels.DType, rows, n, parameters int)
 	if n >= maxRow || grid > math.MaxInt32 {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31, maxRow)
 	}
-	f, err := c.named(name + infix + reader(d))
-	if err != nil {
-		return err
-	}
-	return c.launch(f, dim{uint32(grid), 1, 1}, dim{uint32(threads), 1, 1}, shared)
+	return c.startShared(name+infix+reader(d), dim{uint32(grid), 1, 1}, uint32(threads), shared)
 }
 
 // extent is the number of rows of a along the given axes and their length.
