@@ -68,7 +68,7 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 		}
 	}
 	if count > 0 {
-		if err := c.startRows("cross_entropy_rows", x.DType, count, classes, rowWarps); err != nil {
+		if err := c.startTeams("cross_entropy_rows", x.DType, count, classes, 0); err != nil {
 			return err
 		}
 		structure(c, &losses)
@@ -116,7 +116,7 @@ func planCrossEntropyGrad(c *call, l *kernels.Launch) error {
 			return err
 		}
 	}
-	if err := c.startRows("cross_entropy_grad", x.DType, count, classes, rowWarps); err != nil {
+	if err := c.startTeams("cross_entropy_grad", x.DType, count, classes, 0); err != nil {
 		return err
 	}
 	each := uint32(0)

@@ -66,12 +66,12 @@ func lastAxes(a *kernels.Arg, k int) []int { return allAxes[len(a.Shape)-k : len
 
 var allAxes = [kernels.MaxDims]int{0, 1, 2, 3, 4, 5, 6, 7}
 
-// startRows begins a launch for rows of n elements of type d, of which a block computes `each`: one by a warp or by a thread.
-func (c *call) startRows(name string, d kernels.DType, rows, n, each int) error {
+// startRows begins a launch in which threads have rows of n elements of type d.
+func (c *call) startRows(name string, d kernels.DType, rows, n int) error {
 	if n >= maxRow {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "rows of %d elements; kernels on %s take fewer than %d", n, c.b.Name(), maxRow)
 	}
-	return c.start(name+"_"+reader(d), blocks(rows, each), rowThreads)
+	return c.start(name+"_"+reader(d), blocks(rows, rowThreads), rowThreads)
 }
 
 // startTeams begins a launch in which warps, or blocks where rows are long, have rows of n elements of type d. Kernels with
@@ -137,7 +137,7 @@ func alongAxis(name string) plan {
 func (c *call) startResults(name string, l *kernels.Launch, axes []int, results func()) error {
 	x := &l.In[0]
 	count, n := extent(x, axes)
-	if err := c.startRows(name, x.DType, count, n, rowWarps); err != nil {
+	if err := c.startTeams(name, x.DType, count, n, 0); err != nil {
 		return err
 	}
 	results()
@@ -190,7 +190,7 @@ func planCumSum(c *call, l *kernels.Launch) error {
 	if count*n == 0 {
 		return nil
 	}
-	if err := c.startRows("cumsum", l.In[0].DType, count, n, rowThreads); err != nil {
+	if err := c.startRows("cumsum", l.In[0].DType, count, n); err != nil {
 		return err
 	}
 	c.rows(&l.Out[0], axes)
@@ -212,7 +212,7 @@ func planProdGrad(c *call, l *kernels.Launch) error {
 	if err != nil {
 		return err
 	}
-	if err := c.startRows("prod_grad", x.DType, count, n, rowThreads); err != nil {
+	if err := c.startRows("prod_grad", x.DType, count, n); err != nil {
 		return err
 	}
 	c.rows(&l.Out[0], l.Ints)

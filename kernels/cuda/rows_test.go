@@ -293,6 +293,15 @@ func TestLongRows(t *testing.T) {
 			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{y, g}, []value{r.result(d, shape...)})
 		}
 
+		for _, op := range []*kernels.Op{hostOp("logsumexp", cpu.LogSumExp), hostOp("var", cpu.Var)} {
+			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}, Floats: []float64{1}}, []value{x}, []value{r.result(d, shape[:last]...)})
+		}
+		for _, op := range []*kernels.Op{hostOp("argmax", cpu.ArgMax), hostOp("argmin", cpu.ArgMin)} {
+			out := []value{r.result(d, shape[:last]...), r.result(kernels.Int64, shape[:last]...)}
+			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{r.wild(d, shape...)}, out[i%2:])
+		}
+		crossEntropyHalf(t, b, r, d, shape, i%3)
+
 		weight, bias := r.moderate(d, n...), r.moderate(d, n...)
 		mean, rstd := r.result(kernels.Float32, shape[:last]...), r.result(kernels.Float32, shape[:last]...)
 		l := &kernels.Launch{Op: hostOp("layer_norm", cpu.LayerNorm), Ints: []int{1}, Floats: []float64{1e-5}}
@@ -329,23 +338,28 @@ func TestCrossEntropyHalf(t *testing.T) {
 		case i%3 == 1: // few classes, so that each is a target
 			shape = []int{1 + r.IntN(40), 1 + r.IntN(5)}
 		}
-		rows, classes := shape[:len(shape)-1], shape[len(shape)-1]
-		logits, targets := r.moderate(d, shape...), r.operand(oneOf(r, kernels.Int64, kernels.Int32), classes, rows...)
-		reduction := i % 3
-		l := &kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{oneOf(r, 0, -100), reduction}, Floats: []float64{oneOf(r, 0, 0.1)}}
-		of := func(d kernels.DType) value {
-			if reduction == 2 {
-				return r.result(d, rows...)
-			}
-			return r.result(d)
-		}
-		most, sums := r.result(kernels.Float32, rows...), r.result(kernels.Float32, rows...)
-		sameAsWidened(t, b, l, []value{logits, targets}, []value{of(d), most, sums})
-
-		most, sums = r.moderate(kernels.Float32, rows...), r.moderate(kernels.Float32, rows...)
-		g := of(d)
-		g.data = r.numbers(d, len(g.data)/2, true)
-		l.Op = hostOp("cross_entropy_grad", cpu.CrossEntropyGrad)
-		sameAsWidened(t, b, l, []value{logits, targets, most, sums, g}, []value{r.result(d, shape...)})
+		crossEntropyHalf(t, b, r, d, shape, i%3)
 	}
+}
+
+// crossEntropyHalf compares losses of logits and their gradients.
+func crossEntropyHalf(t *testing.T, b *Backend, r fuzz, d kernels.DType, shape []int, reduction int) {
+	t.Helper()
+	rows, classes := shape[:len(shape)-1], shape[len(shape)-1]
+	logits, targets := r.moderate(d, shape...), r.operand(oneOf(r, kernels.Int64, kernels.Int32), classes, rows...)
+	l := &kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{oneOf(r, 0, -100), reduction}, Floats: []float64{oneOf(r, 0, 0.1)}}
+	of := func(d kernels.DType) value {
+		if reduction == 2 {
+			return r.result(d, rows...)
+		}
+		return r.result(d)
+	}
+	most, sums := r.result(kernels.Float32, rows...), r.result(kernels.Float32, rows...)
+	sameAsWidened(t, b, l, []value{logits, targets}, []value{of(d), most, sums})
+
+	most, sums = r.moderate(kernels.Float32, rows...), r.moderate(kernels.Float32, rows...)
+	g := of(d)
+	g.data = r.numbers(d, len(g.data)/d.Size(), true)
+	l.Op = hostOp("cross_entropy_grad", cpu.CrossEntropyGrad)
+	sameAsWidened(t, b, l, []value{logits, targets, most, sums, g}, []value{r.result(d, shape...)})
 }

@@ -286,6 +286,12 @@ var alongRows = map[string]func(x, w *tensor.Tensor) *tensor.Tensor{
 	"layer_norm":  func(x, w *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(w, w, 1e-5) },
 	"rms_norm":    func(x, w *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(w, 1e-5) },
 	"no weight":   func(x, _ *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-5) },
+	"logsumexp":   func(x, _ *tensor.Tensor) *tensor.Tensor { return x.LogSumExp(-1).Unsqueeze(-1) },
+	"var":         func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Var(1, -1).Unsqueeze(-1) },
+	"max":         func(x, _ *tensor.Tensor) *tensor.Tensor { v, _ := x.MaxIndex(-1); return v.Unsqueeze(-1) },
+	"cross_entropy": func(x, _ *tensor.Tensor) *tensor.Tensor {
+		return x.CrossEntropy(x.ArgMin(-1), tensor.ReduceNone).Unsqueeze(-1)
+	},
 }
 
 // rowsAndGradients is an operation of x[0] and the weight x[1] with its gradients, of which x[2] is that of the result.

@@ -163,7 +163,11 @@ var cases = []struct {
 	{"sum of columns", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Sum(0) }},
 	{"sum of squares", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.SumSquares(nil) }},
 	{"var", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Var(1, 1) }},
+	{"long var", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Var(1, 1) }},
 	{"argmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.ArgMax(1) }},
+	{"long argmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.ArgMax(1) }},
+	{"logsumexp", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.LogSumExp(1) }},
+	{"long logsumexp", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.LogSumExp(1) }},
 	{"cumsum", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.CumSum(1) }},
 	{"softmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Softmax(1) }},
 	{"long softmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Softmax(1) }},
@@ -175,7 +179,8 @@ var cases = []struct {
 	{"long residual", residual},
 	{"rms_norm", rmsNorm},
 	{"long rms_norm", rmsNorm},
-	{"cross_entropy", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(places(s, rows)) }},
+	{"cross_entropy", crossEntropy},
+	{"long cross_entropy", crossEntropy},
 }
 
 func layerNorm(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
@@ -184,6 +189,10 @@ func layerNorm(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 }
 
 func residual(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return layerNorm(s, x.Add(y), y) }
+
+func crossEntropy(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
+	return x.CrossEntropy(places(s, rows))
+}
 
 func rmsNorm(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 	return x.RMSNorm(s.Watch(y.Select(0, 0)), 1e-5)

@@ -29,7 +29,7 @@ DEV int64_t target_of(const Targets& t, uint64_t r) {
 
 // The loss, m and s of each row.
 template <class T, class Team, class N = typename NumberOf<T>::Type>
-DEV void losses(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows, double smoothing) {
+DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows, double smoothing) {
   const uint64_t r = Team::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
@@ -51,31 +51,35 @@ DEV void losses(const Result& loss, N* most, N* sums, const Rows& x_, const Targ
   put(loss, r, e > 0 ? num::add(num::mul(num::sub(N(1), e), own), num::mul(e, num::sub(log, spread))) : own);
 }
 
-// The gradient of row r of a result without gaps. g is the gradient of the result, of each row if each is 1; count
+// The gradient of row r of a result without gaps, which may lie where the logits do: a thread writes what it alone has read,
+// and reads as many elements as it can keep before it writes. g is the gradient of the result, of each row if each is 1; count
 // is null but for the mean.
-template <class T>
-DEV void gradients(T* dx, const Rows& x_, const Targets& targets, const Rows& most, const Rows& sums, const Rows& g, const uint32_t* count, uint64_t rows,
+template <class T, class Team>
+DEV void cross_entropy_grad(T* dx, const Rows& x_, const Targets& targets, const Rows& most, const Rows& sums, const Rows& g, const uint32_t* count, uint64_t rows,
                    uint32_t each, double smoothing) {
   using N = typename NumberOf<T>::Type;
-  const uint64_t r = Warp<0>::row();
+  const uint64_t r = Team::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
   T* d = dx + r * n;
   const int64_t k = target_of(targets, r);
   if (k < 0) {
-    row_each(n, [&](uint32_t i) { d[i] = element<T>(N(0)); });
+    for (uint32_t i = Team::thread(); i < n; i += Team::threads()) d[i] = element<T>(N(0));
     return;
   }
-  const Row<T> x(x_, r);
+  const Row<T, Team> x(x_, r);
   const N m = Row<N>(most, r)(0), inverse = num::div(N(1), Row<N>(sums, r)(0));
   // The smoothed target beside and at the class.
   const N e = (N)smoothing, off = num::div(e, (N)n), on = num::add(num::sub(N(1), e), off);
   N scale = Row<T>(g, each ? r : 0)(0);
   if (count) scale = num::div(scale, (N)*count);
-  row_each(n, [&](uint32_t i) {
-    const N p = num::mul(num::exp(num::sub(x(i), m)), inverse);
-    d[i] = element<T>(num::mul(num::sub(p, i == (uint32_t)k ? on : off), scale));
-  });
+  for (uint32_t from = 0; from < n; from += Team::threads() * Team::slots()) {
+    const auto part = kept<Team>(n - from, [&](Place i) { return x(from + i); });
+    row_each<Team>(n - from, [&](Place i) {
+      const N p = num::mul(num::exp(num::sub(part(i), m)), inverse);
+      d[from + i] = element<T>(num::mul(num::sub(p, from + i == (uint32_t)k ? on : off), scale));
+    });
+  }
 }
 
 struct Count {
@@ -110,16 +114,20 @@ EXPORT(cross_entropy_count);
 MEAN(_f32, float)
 MEAN(_f64, double)
 
-#define CROSS_ENTROPY(suffix, T)                                                                                           \
-  KERNEL(cross_entropy_rows##suffix, kRowThreads, 4)(Result loss, NumberOf<T>::Type* most, NumberOf<T>::Type* sums, Rows x, \
-                                                     Targets targets, uint64_t rows, double smoothing) {                   \
-    BY_LENGTH(Warp, T, (targets.classes, x), losses, loss, most, sums, x, targets, rows, smoothing);                       \
-  }                                                                                                                        \
-  EXPORT(cross_entropy_rows##suffix);                                                                                      \
-  KERNEL(cross_entropy_grad##suffix, kRowThreads, 4)(T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g,         \
-                                                     const uint32_t* count, uint64_t rows, uint32_t each, double smoothing) { \
-    gradients<T>(dx, x, targets, most, sums, g, count, rows, each, smoothing);                                             \
-  }                                                                                                                        \
-  EXPORT(cross_entropy_grad##suffix);
+// The elements of a row of classes are of one axis, and can always be kept.
+#define GRADIENT(name, suffix, T, threads, blocks, Team)                                                                     \
+  KERNEL(name##suffix, threads, blocks)(T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g, const uint32_t* count, \
+                                        uint64_t rows, uint32_t each, double smoothing) {                                    \
+    cross_entropy_grad<T, Team<slots<Team, T>()>>(dx, x, targets, most, sums, g, count, rows, each, smoothing);              \
+  }                                                                                                                          \
+  EXPORT(name##suffix);
+
+#define CROSS_ENTROPY(suffix, T)                                                                                             \
+  ROW_KERNELS(cross_entropy_rows, suffix, T,                                                                                 \
+              (Result loss, NumberOf<T>::Type* most, NumberOf<T>::Type* sums, Rows x, Targets targets, uint64_t rows,        \
+               double smoothing),                                                                                            \
+              (targets.classes, x), loss, most, sums, x, targets, rows, smoothing)                                           \
+  GRADIENT(cross_entropy_grad, suffix, T, kRowThreads, 4, Warp)                                                              \
+  GRADIENT(cross_entropy_grad_long, suffix, T, kBlockThreads, 2, Block)
 
 FLOATS(CROSS_ENTROPY)

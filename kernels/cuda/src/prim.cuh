@@ -1,4 +1,4 @@
-// prim.cuh: the primitives of kernels. Inline assembly stands in this file and in prim_hopper.cuh only.
+// prim.cuh: the primitives of kernels. Inline assembly stands in this file, prim_fast.cuh, prim_hopper.cuh and z_wgmma.cuh only.
 //
 // A kernel is compiled twice: by NVRTC for the GPU, and by g++ for the emulator of internal/emu, which runs it
 // in the tests. Each primitive that is no plain CUDA has therefore two sides. Rules for kernels:

@@ -1,5 +1,4 @@
-// Operations along rows of any layout: logsumexp, variances, places of extremes, running sums. A warp
-// computes a row; row r of a result without gaps is its element r. Each operation is rounded by itself and sums are
+// Operations along rows of any layout: logsumexp, variances, places of extremes, running sums. Row r of a result without gaps is its element r. Each operation is rounded by itself and sums are
 // canonical, as in kernels/cpu; what is stored is rounded once.
 #include "rows.cuh"
 
@@ -31,27 +30,34 @@ template <class T, class Team> DEV void var(const Result& y, const Rows& x_, uin
   if (Team::thread() == 0) put(y, r, num::div(squares, (N)divisor));
 }
 
-// First finds the smallest number that a thread of a warp has.
+// First finds the smallest number that a thread of a team has.
 struct First {
+  template <class N> DEV_METHOD static N start() { return 0xffffffff; }
   DEV_METHOD static uint32_t combine(uint32_t x, uint32_t y) { return x < y ? x : y; }
 };
 
 // The first place of the extreme element, or of a NaN if there is one. values.to may be null.
-template <class T, class Team, class Fold> DEV void place_of(Fold, int64_t* places, const Result& values, const Rows& x_, uint64_t rows, uint32_t n) {
+template <class Fold, class T, class Team> DEV void place_of(int64_t* places, const Result& values, const Rows& x_, uint64_t rows, uint32_t n) {
   using N = typename NumberOf<T>::Type;
   const uint64_t r = Team::row();
   if (r >= rows) return;
   const auto x = kept<Team>(n, Row<T, Team>(x_, r));
   const N v = row_fold<Fold, N, Team>(n, x);
-  uint32_t first = 0xffffffff;
+  uint32_t first = First::start<uint32_t>();
   row_each<Team>(n, [&](Place i) {
     const N e = x(i);
     if ((e == v || (v != v && e != e)) && i < first) first = i;
   });
-  first = warp_all<First>(first);
+  first = team_all<First, uint32_t, Team>(first);
   if (Team::thread()) return;
   places[r] = first;
   if (values.to) put(values, r, Row<T>(x_, r)(first));
+}
+template <class T, class Team> DEV void argmax(int64_t* places, const Result& values, const Rows& x, uint64_t rows, uint32_t n) {
+  place_of<Max, T, Team>(places, values, x, rows, n);
+}
+template <class T, class Team> DEV void argmin(int64_t* places, const Result& values, const Rows& x, uint64_t rows, uint32_t n) {
+  place_of<Min, T, Team>(places, values, x, rows, n);
 }
 
 // The sums of integers are of type int64_t.
@@ -118,32 +124,20 @@ template <class T> DEV void prod_grad(const Rows& dx_, const Rows& x_, const Row
 
 }  // namespace
 
-#define ROWS(suffix, T)                                                                                                      \
-  KERNEL(logsumexp##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n) {                                   \
-    BY_LENGTH(Warp, T, (n, x), logsumexp, y, x, rows, n);                                                                    \
-  }                                                                                                                          \
-  EXPORT(logsumexp##suffix);                                                                                                 \
-  KERNEL(var##suffix, kRowThreads, 4)(Result y, Rows x, uint64_t rows, uint32_t n, double divisor) {                         \
-    BY_LENGTH(Warp, T, (n, x), var, y, x, rows, n, divisor);                                                                 \
-  }                                                                                                                          \
-  EXPORT(var##suffix);                                                                                                       \
-  KERNEL(prod_grad##suffix, kRowThreads, 4)(Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n) {             \
-    prod_grad<T>(dx, x, g, front, rows, n);                                                                                  \
-  }                                                                                                                          \
+#define ROWS(suffix, T)                                                                                                       \
+  ROW_KERNELS(logsumexp, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n), (n, x), y, x, rows, n)                     \
+  ROW_KERNELS(var, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n, double divisor), (n, x), y, x, rows, n, divisor)  \
+  KERNEL(prod_grad##suffix, kRowThreads, 4)(Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n) {              \
+    prod_grad<T>(dx, x, g, front, rows, n);                                                                                   \
+  }                                                                                                                           \
   EXPORT(prod_grad##suffix);
 
-#define PLACES(suffix, T)                                                                                                    \
-  KERNEL(argmax##suffix, kRowThreads, 4)(int64_t* places, Result values, Rows x, uint64_t rows, uint32_t n) {                \
-    BY_LENGTH(Warp, T, (n, x), place_of, Max(), places, values, x, rows, n);                                                 \
-  }                                                                                                                          \
-  EXPORT(argmax##suffix);                                                                                                    \
-  KERNEL(argmin##suffix, kRowThreads, 4)(int64_t* places, Result values, Rows x, uint64_t rows, uint32_t n) {                \
-    BY_LENGTH(Warp, T, (n, x), place_of, Min(), places, values, x, rows, n);                                                 \
-  }                                                                                                                          \
-  EXPORT(argmin##suffix);                                                                                                    \
-  KERNEL(cumsum##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n, uint32_t backward) {                     \
-    cumsum<T>(y, x, rows, n, backward);                                                                                      \
-  }                                                                                                                          \
+#define PLACES(suffix, T)                                                                                                     \
+  ROW_KERNELS(argmax, suffix, T, (int64_t* places, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), places, y, x, rows, n) \
+  ROW_KERNELS(argmin, suffix, T, (int64_t* places, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), places, y, x, rows, n) \
+  KERNEL(cumsum##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n, uint32_t backward) {                      \
+    cumsum<T>(y, x, rows, n, backward);                                                                                       \
+  }                                                                                                                           \
   EXPORT(cumsum##suffix);
 
 FLOATS(ROWS)

@@ -170,13 +170,19 @@ template <class Fold, class N, class Team, class Read> DEV N block_fold(uint32_t
   return result[0];
 }
 
+// team_all combines the numbers of all threads of a team, in any order, and gives them the result.
+template <class Fold, class N, class Team> DEV N team_all(N x) {
+  if constexpr (Team::is_block()) return block_fold<Fold, N, Block<1>>(blockDim.x, [&](Place) { return x; });
+  else return warp_all<Fold>(x);
+}
+
 // row_fold reduces a row of less than 2^28 elements in canonical order; read(Place) is an element, of type N. All threads
 // of the team get the result.
 template <class Fold, class N = float, class Team = Warp<0>, class Read> DEV N row_fold(uint32_t n, Read read) {
-  if constexpr (Team::is_block() && Same<Fold, Max>::value()) {  // in any order
-    N most = Fold::template start<N>();
-    row_each<Team>(n, [&](Place i) { most = Fold::combine(most, read(i)); });
-    return block_fold<Fold, N, Block<1>>(blockDim.x, [&](Place) { return most; });
+  if constexpr (Team::is_block() && (Same<Fold, Max>::value() || Same<Fold, Min>::value())) {  // in any order
+    N extreme = Fold::template start<N>();
+    row_each<Team>(n, [&](Place i) { extreme = Fold::combine(extreme, read(i)); });
+    return team_all<Fold, N, Team>(extreme);
   } else if constexpr (Team::is_block()) {
     return block_fold<Fold, N, Team>(n, read);
   } else if constexpr (Team::slots() > 0) {
