@@ -69,16 +69,20 @@ type Stream uint32
 
 // Event marks a point of a stream.
 type Event interface {
-	Done() bool // has everything before the mark finished, copies to the host included? It does not wait
+	// Done tells whether everything before the mark has finished and copies to the host have arrived, without waiting. After an error,
+	// by which the device has failed, they never will.
+	Done() (bool, error)
 }
 
 // Backend is a device. Its methods may be called from many goroutines.
 type Backend interface {
-	Name() string                                      // "cpu", "cuda:0"
-	Alloc(n int) (Buffer, error)                       // n bytes, aligned to 64; the content is undefined
-	Free(b Buffer)                                     // b is not used again
-	CopyIn(s Stream, dst Buffer, off int, src []byte)  // host to device; src may be reused on return
-	CopyOut(s Stream, dst []byte, src Buffer, off int) // device to host; dst is valid after Synchronize, or when a later event is done
+	Name() string                // "cpu", "cuda:0"
+	Alloc(n int) (Buffer, error) // n bytes, aligned to 64; the content is undefined
+	Free(b Buffer)               // b is not used again
+	// CopyIn queues a copy to the device; src may be reused on return.
+	CopyIn(s Stream, dst Buffer, off int, src []byte) error
+	// CopyOut queues a copy to the host; dst is valid after Synchronize, or when a later event is done.
+	CopyOut(s Stream, dst []byte, src Buffer, off int) error
 	// Read is CopyOut, and waits until dst is valid: for what is queued on the stream, and not for what others queue
 	// meanwhile. It returns what Synchronize would.
 	Read(s Stream, dst []byte, src Buffer, off int) error
@@ -93,9 +97,8 @@ type Backend interface {
 type Peer interface {
 	Backend
 	// CopyPeer queues a copy of n bytes of another device's memory to byte off of dst: after what is queued on stream s
-	// of either device, and before what is queued there later. It is false if src is of another kind. A failure is
-	// returned by the next Run or Synchronize.
-	CopyPeer(s Stream, dst Buffer, off int, src Buffer, srcOff, n int) bool
+	// of either device, and before what is queued there later. It is false if src is of another kind.
+	CopyPeer(s Stream, dst Buffer, off int, src Buffer, srcOff, n int) (bool, error)
 }
 
 var (

@@ -14,6 +14,9 @@ CHANGED_IN_13 = {"cuCtxCreate", "cuMemAdvise", "cuMemPrefetchAsync", "cuGraphAdd
 # These got new symbols, too, and kept their parameters.
 RENAMED_IN_13 = {"cuDeviceGetUuid", "cuEventElapsedTime"}
 
+# Since CUDA 12.8.
+NEW = {"CUDA_ERROR_CONTAINED", "CUDA_ERROR_TENSOR_MEMORY_LEAK"}
+
 
 def read(path):
     with open(path) as f:
@@ -51,7 +54,11 @@ def main(folder):
     print("#define SAME(a, b) (sizeof a == sizeof b && !__builtin_memcmp(a, b, sizeof b))")
 
     for name, value in constants(header):
+        if name in NEW:
+            print("#if CUDA_VERSION >= 12080")
         assert_(f"{name} == {value}", name)
+        if name in NEW:
+            print("#endif")
 
     # Ours, under other names, beside NVIDIA's.
     for name, members, nested in structs(header):

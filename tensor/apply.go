@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"runtime"
 	"slices"
 
@@ -205,7 +206,11 @@ func runOn(d *Device, l *kernels.Launch) {
 	if work == 0 {
 		return
 	}
-	if err := d.shared.backend.Run(l); err != nil {
+	err := d.shared.backend.Run(l)
+	if errors.Is(err, kernels.ErrScratch) && d.shared.pool.Trim() > 0 { // memory lies idle in the pool
+		err = d.shared.backend.Run(l)
+	}
+	if err != nil {
 		if e, ok := err.(*Error); ok && e.Site != "" { // of an earlier launch
 			panic(e)
 		} else if ok {

@@ -63,7 +63,7 @@ func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err e
 		checkShape("state", shape)
 		b := d.deviceBlock(name, kernels.Count(shape)*dt.Size())
 		b.disown()
-		d.zero(b)
+		d.copyIn(name, b, 0, make([]byte, b.mem.Size()))
 		t = newTensor(b, dt, shape, nil)
 	})
 	if err != nil {
@@ -72,10 +72,6 @@ func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err e
 	t.root = &param{name: name, tensor: t, hi: t.Len()}
 	newArena(d, dt, t.blk, []*Tensor{t}, t.Len())
 	return t, nil
-}
-
-func (d *Device) zero(b *block) {
-	d.shared.backend.CopyIn(0, b.buf, 0, make([]byte, b.mem.Size()))
 }
 
 // Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer
@@ -131,7 +127,7 @@ func (d *Device) Place(names []string, tensors []*Tensor, dt DType) error {
 		}
 		blk := d.deviceBlock("parameters", n*dt.Size())
 		blk.disown()
-		d.zero(blk)
+		d.copyIn("parameters", blk, 0, make([]byte, blk.mem.Size()))
 		newArena(d, dt, blk, slices.Clone(tensors), n)
 		at := 0
 		for i, t := range tensors {
@@ -144,7 +140,7 @@ func (d *Device) Place(names []string, tensors []*Tensor, dt DType) error {
 			if p.init != nil {
 				p.init(v, t.Shape(), Random{Key: philox.Derive(d.seed, p.name)})
 			}
-			d.shared.backend.CopyIn(0, blk.buf, at*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
+			d.copyIn("parameters", blk, at*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
 			at += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
 		}
 	})

@@ -30,7 +30,7 @@ func (s *Scope) upload(op string, t *Tensor) *Tensor {
 	c := t.Detach().Contiguous()
 	blk := s.dev.deviceBlock(op, c.Len()*c.dtype.Size())
 	s.own(blk)
-	s.dev.shared.backend.CopyIn(0, blk.buf, 0, bytesOf(c))
+	s.dev.copyIn(op, blk, 0, bytesOf(c))
 	runtime.KeepAlive(c)
 	v := newTensor(blk, t.dtype, t.layout.Shape, s)
 	v.root = t.root
@@ -55,14 +55,25 @@ func (t *Tensor) download() *Tensor {
 
 // read copies bytes of memory, from off on, to the host. It waits for them, and not for what other goroutines queue.
 func (d *Device) read(op string, to []byte, m kernels.Buffer, off int) {
-	if err := d.shared.backend.Read(0, to, m, off); err != nil {
-		kind := ErrDevice
-		var e *Error
-		if errors.As(err, &e) {
-			kind = e.Kind
-		}
-		Fail(kind, op, "%v", err)
+	copied(op, d.shared.backend.Read(0, to, m, off))
+}
+
+// copyIn queues a copy of host memory to b, from byte off on.
+func (d *Device) copyIn(op string, b *block, off int, from []byte) {
+	copied(op, d.shared.backend.CopyIn(0, b.buf, off, from))
+}
+
+// copied fails if a copy did.
+func copied(op string, err error) {
+	if err == nil {
+		return
 	}
+	kind := ErrDevice
+	var e *Error
+	if errors.As(err, &e) {
+		kind = e.Kind
+	}
+	Fail(kind, op, "%v", err)
 }
 
 // moveTo makes d the device where results go.
@@ -133,24 +144,27 @@ func init() {
 // copyTo queues the copy of t, which is contiguous, to the memory of another device. It waits where the host takes part.
 func (t *Tensor) copyTo(b *block) {
 	size := t.dtype.Size()
-	from, to, n := t.device(), b.dev.shared.backend, t.Len()*size
-	switch peer, ok := to.(kernels.Peer); {
-	case n == 0:
-	case from.inHostMemory():
-		to.CopyIn(0, b.buf, 0, bytesOf(t))
-	case ok && peer.CopyPeer(0, b.buf, 0, t.blk.buf, t.layout.Offset*size, n):
-	default:
-		var data []byte
-		if m, ok := b.buf.(*cpu.Mem); ok {
-			data = m.Data()[:n]
-		} else {
-			data = make([]byte, n)
-		}
-		from.read("to", data, t.blk.buf, t.layout.Offset*size)
-		if !b.dev.inHostMemory() {
-			to.CopyIn(0, b.buf, 0, data)
+	from, n := t.device(), t.Len()*size
+	if n == 0 {
+		return
+	}
+	if from.inHostMemory() {
+		b.dev.copyIn("to", b, 0, bytesOf(t))
+		return
+	}
+	if peer, ok := b.dev.shared.backend.(kernels.Peer); ok {
+		done, err := peer.CopyPeer(0, b.buf, 0, t.blk.buf, t.layout.Offset*size, n)
+		if copied("to", err); done {
+			return
 		}
 	}
+	if m, ok := b.buf.(*cpu.Mem); ok {
+		from.read("to", m.Data()[:n], t.blk.buf, t.layout.Offset*size)
+		return
+	}
+	data := make([]byte, n)
+	from.read("to", data, t.blk.buf, t.layout.Offset*size)
+	b.dev.copyIn("to", b, 0, data)
 	runtime.KeepAlive(t)
 }
 

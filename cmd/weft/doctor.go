@@ -149,9 +149,10 @@ func tryMemory(dev kernels.Backend) (string, error) {
 	for i := range there {
 		there[i] = byte(i * 2654435761 >> 24)
 	}
-	dev.CopyIn(0, m, 0, there)
-	dev.CopyOut(0, back, m, 0)
-	if err := dev.Synchronize(0); err != nil {
+	if err := dev.CopyIn(0, m, 0, there); err != nil {
+		return "", err
+	}
+	if err := dev.Read(0, back, m, 0); err != nil {
 		return "", err
 	}
 	if !bytes.Equal(there, back) {

@@ -44,19 +44,20 @@ func (Backend) Alloc(n int) (b kernels.Buffer, err error) {
 func (Backend) Free(b kernels.Buffer) { b.(*Mem).data = nil }
 
 // CopyIn copies src to dst from byte off on.
-func (Backend) CopyIn(_ kernels.Stream, dst kernels.Buffer, off int, src []byte) {
+func (Backend) CopyIn(_ kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
 	copy(dst.(*Mem).data[off:off+len(src)], src)
+	return nil
 }
 
 // CopyOut copies from byte off of src to dst.
-func (Backend) CopyOut(_ kernels.Stream, dst []byte, src kernels.Buffer, off int) {
+func (Backend) CopyOut(_ kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
 	copy(dst, src.(*Mem).data[off:off+len(dst)])
+	return nil
 }
 
 // Read is CopyOut.
 func (b Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
-	b.CopyOut(id, dst, src, off)
-	return nil
+	return b.CopyOut(id, dst, src, off)
 }
 
 // Supports tells whether Run takes op with operands of element type d.
@@ -111,7 +112,7 @@ func typeOf(l *kernels.Launch) kernels.DType {
 // done is the event of a device that finishes work before it returns.
 type done struct{}
 
-func (done) Done() bool { return true }
+func (done) Done() (bool, error) { return true, nil }
 
 // Record returns an event that has happened.
 func (Backend) Record(kernels.Stream) kernels.Event { return done{} }

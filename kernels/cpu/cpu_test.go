@@ -78,8 +78,11 @@ func TestMemory(t *testing.T) {
 
 	e := dev.Record(3)
 	dev.Wait(4, e)
-	if err := dev.Synchronize(3); !e.Done() || err != nil {
-		t.Errorf("event %v, error %v", e.Done(), err)
+	if err := dev.Synchronize(3); err != nil {
+		t.Error(err)
+	}
+	if done, err := e.Done(); !done || err != nil {
+		t.Errorf("event %v, error %v", done, err)
 	}
 	dev.Free(b)
 	mustPanic(t, func() { dev.CopyOut(0, got, b, 0) })

@@ -52,6 +52,7 @@ type Backend struct {
 
 	memoryMu sync.Mutex
 	memory   map[*buffer]struct{} // what Alloc made and Free has not taken
+	ranges   map[*Range]struct{}  // the same of Reserve
 }
 
 var _ kernels.Waiter = (*Backend)(nil)
@@ -87,7 +88,7 @@ func open(ordinal int) (kernels.Backend, error) {
 		return nil, err
 	}
 	b := &Backend{gpu: gpus[ordinal], users: 1, sync: os.Getenv("WEFT_CUDA_SYNC") == "1",
-		memory: map[*buffer]struct{}{}}
+		memory: map[*buffer]struct{}{}, ranges: map[*Range]struct{}{}}
 	if b.ctx, err = retain(ordinal); codeOf(err) == C.CUDA_ERROR_DEVICE_UNAVAILABLE {
 		return nil, kernels.Errorf(kernels.ErrDevice, "open", "the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
 			"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(), describe(C.CUDA_ERROR_DEVICE_UNAVAILABLE), ordinal)
@@ -110,11 +111,12 @@ func (b *Backend) Close() error {
 	}
 	delete(opened, b.gpu.Ordinal)
 	b.closed.Store(true)
-	b.flush()
-	b.wait("close")
+	b.finish("close")
 	for _, a := range opened {
 		a.out.settle(b)
 	}
+	b.in.drain()
+	b.out.drain()
 	for _, s := range b.allStreams() {
 		s.lock()
 		b.postpone(s.indexError())
@@ -126,6 +128,9 @@ func (b *Backend) Close() error {
 		for m := range b.memory {
 			cu.MemFree(m.ptr)
 		}
+		for r := range b.ranges {
+			r.release()
+		}
 		b.in.free()
 		b.out.free()
 		b.events.free()
@@ -136,6 +141,7 @@ func (b *Backend) Close() error {
 		return nil
 	})
 	clear(b.memory)
+	clear(b.ranges)
 	err := b.check("close", "releasing the context", codeOf(b.ctx.release()))
 	if f := b.fault.Load(); f != nil {
 		return f
@@ -150,10 +156,18 @@ func (b *Backend) flush() {
 	}
 }
 
-// wait waits for all streams, which hold nothing. Failures are kept for the next Synchronize.
+// finish waits for all that streams hold and that was queued on them. Failures are kept for the next Synchronize.
+func (b *Backend) finish(op string) {
+	b.flush()
+	b.wait(op)
+}
+
+// wait is finish but for what streams hold. What is being captured does not run and is not waited for.
 func (b *Backend) wait(op string) {
 	for _, s := range b.allStreams() {
-		b.postpone(s.wait(op))
+		if !s.capturing.Load() {
+			b.postpone(s.wait(op))
+		}
 	}
 }
 
@@ -215,6 +229,15 @@ func (b *Backend) Alloc(n int) (kernels.Buffer, error) {
 	defer b.memoryMu.Unlock()
 	b.memory[m] = struct{}{}
 	return m, nil
+}
+
+// scratch is memory for the work of an operation, of which nothing has been queued yet.
+func (b *Backend) scratch(op string, n int) (kernels.Buffer, error) {
+	m, err := b.Alloc(n)
+	if e, ok := err.(*kernels.Error); ok && e.Kind == kernels.ErrMemory {
+		return nil, kernels.Errorf(kernels.ErrScratch, op, "for its own work: %s", e.Msg)
+	}
+	return m, err
 }
 
 // Free waits until no work uses any memory and gives m back to the driver.
@@ -364,35 +387,33 @@ type event struct {
 	s      *stream
 	handle C.CUevent
 	copied C.CUevent // nil before the first such copy of any stream
-	dead   bool      // the device failed before the mark was made
+	dead   error     // why no mark was made
 }
 
-// Done tells whether everything before the mark has finished, and copies to the host have arrived. After a failure of
-// the device it is true, so that nobody waits for ever; Synchronize tells of the failure.
-func (e *event) Done() bool {
-	if e.dead || e.b.usable("event") != nil {
-		return true
+// Done tells whether everything before the mark has finished, and copies to the host have arrived.
+func (e *event) Done() (bool, error) {
+	if err := cmp.Or(e.dead, e.b.usable("event")); err != nil {
+		return false, err
 	}
 	rc := C.weft_event_query(e.b.ctx.handle, e.handle)
 	if rc == C.CUDA_SUCCESS && e.copied != nil {
 		rc = C.weft_event_query(e.b.ctx.handle, e.copied)
 	}
 	if rc == C.CUDA_ERROR_NOT_READY {
-		return false
+		return false, nil
 	}
-	e.b.postpone(e.b.check("event", "asking for progress", int(rc)))
-	if rc == C.CUDA_SUCCESS {
-		e.b.postpone(e.b.out.deliver(e.s))
+	err := e.b.check("event", "asking for progress", int(rc))
+	if err == nil {
+		err = e.b.out.deliver(e.s)
 	}
-	return true
+	return err == nil, err
 }
 
 // Record marks the end of what is queued on a stream now.
 func (b *Backend) Record(id kernels.Stream) kernels.Event {
 	e := &event{b: b}
-	if err := b.record(id, e); err != nil {
-		e.dead = true
-		b.postpone(err)
+	if e.dead = b.record(id, e); e.dead != nil {
+		b.postpone(e.dead)
 		return e
 	}
 	for _, handle := range [...]C.CUevent{e.handle, e.copied} {
@@ -441,7 +462,7 @@ func (s *stream) mark(op string) (C.CUevent, error) {
 // Wait makes what is queued on a stream from now on wait for an event. The host does not wait.
 func (b *Backend) Wait(id kernels.Stream, mark kernels.Event) {
 	e := mark.(*event)
-	if e.dead || b.usable("wait") != nil {
+	if e.dead != nil || b.usable("wait") != nil {
 		return
 	}
 	s, err := b.stream(id)
@@ -493,7 +514,9 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 	queued := s.log.queued()
 	s.mu.Unlock()
 	end, err := b.copyOut(s, dst, src, off)
-	b.postpone(err)
+	if err != nil {
+		return err
+	}
 	copied, err := end.mark("read")
 	if err != nil {
 		return err

@@ -49,6 +49,9 @@ func (r *reports) any() *uint32 { return (*uint32)(unsafe.Pointer(&r.host[report
 // them in one place.
 func (c *call) report(a *kernels.Arg, x indexed) reporting {
 	s := c.stream
+	if s.capturing.Load() {
+		panic(kernels.Errorf(kernels.ErrDevice, c.op, "cannot be captured: it reports indices that are out of range"))
+	}
 	if s.reports == nil {
 		if err := s.openReports(); err != nil {
 			panic(err)
@@ -67,7 +70,7 @@ func (c *call) report(a *kernels.Arg, x indexed) reporting {
 
 // openReports makes the memory for reports.
 func (s *stream) openReports() *kernels.Error {
-	words, err := s.b.Alloc(8 * reportCount)
+	words, err := s.b.scratch(s.call.op, 8*reportCount)
 	if err != nil {
 		return err.(*kernels.Error)
 	}

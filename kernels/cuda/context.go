@@ -176,16 +176,14 @@ func retain(ordinal int) (context, error) {
 
 // release gives the share back; the last one destroys the context.
 func (c context) release() error {
-	err := c.dev.ReleasePrimaryCtx()
-	C.weft_forget()
-	return err
+	return c.dev.ReleasePrimaryCtx()
 }
 
 // do calls f on a thread on which the context is current, for functions of package cu. The error code is that of f.
 func (c context) do(f func() error) int {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if rc := C.weft_enter(c.handle); rc != C.CUDA_SUCCESS {
+	if rc := C.cuCtxSetCurrent(c.handle); rc != C.CUDA_SUCCESS {
 		return int(rc)
 	}
 	return codeOf(f())

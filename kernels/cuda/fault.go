@@ -30,18 +30,17 @@ func classify(code int) class {
 		return noMemory
 	case C.CUDA_ERROR_ILLEGAL_ADDRESS, C.CUDA_ERROR_LAUNCH_TIMEOUT, C.CUDA_ERROR_ASSERT, C.CUDA_ERROR_HARDWARE_STACK_ERROR,
 		C.CUDA_ERROR_ILLEGAL_INSTRUCTION, C.CUDA_ERROR_MISALIGNED_ADDRESS, C.CUDA_ERROR_INVALID_ADDRESS_SPACE,
-		C.CUDA_ERROR_INVALID_PC, C.CUDA_ERROR_LAUNCH_FAILED:
+		C.CUDA_ERROR_INVALID_PC, C.CUDA_ERROR_LAUNCH_FAILED, C.CUDA_ERROR_CONTAINED, C.CUDA_ERROR_TENSOR_MEMORY_LEAK:
 		return faulted
-	case C.CUDA_ERROR_DEINITIALIZED, C.CUDA_ERROR_ECC_UNCORRECTABLE,
-		C.CUDA_ERROR_NVLINK_UNCORRECTABLE, C.CUDA_ERROR_CONTEXT_IS_DESTROYED, C.CUDA_ERROR_UNKNOWN:
+	case C.CUDA_ERROR_DEINITIALIZED, C.CUDA_ERROR_ECC_UNCORRECTABLE, C.CUDA_ERROR_NVLINK_UNCORRECTABLE, C.CUDA_ERROR_CONTEXT_IS_DESTROYED,
+		C.CUDA_ERROR_MPS_CLIENT_TERMINATED, C.CUDA_ERROR_EXTERNAL_DEVICE, C.CUDA_ERROR_UNKNOWN:
 		return lost
 	}
 	return callFailed
 }
 
 // failed makes the error for a code other than CUDA_SUCCESS that a call returned while op was doing something, which a
-// gerund says: "copying 100 bytes". A fault
-// or loss of the device ends its use: see latch.
+// gerund says: "copying 100 bytes". A fault or loss of the device ends its use: see latch.
 func (b *Backend) failed(op, doing string, code int) *kernels.Error {
 	switch classify(code) {
 	case noMemory:

@@ -15,11 +15,13 @@ import (
 type Graph struct {
 	b      *Backend
 	handle C.CUgraphExec
+	spare  kernels.Buffer // scratch of its launches
 }
 
 // Capture makes a graph of what f queues on a stream, which does not run meanwhile. f must not wait nor take memory from
-// the driver, which refuses that to its thread, and its memory must stay. Nobody else may queue work on the stream.
-func (b *Backend) Capture(id kernels.Stream, f func() error) (*Graph, error) {
+// the driver, which refuses that to its thread: what f queues has run once before. Its memory must stay. Copies to and from the host
+// and operations that report indices are refused. Nobody else may queue work on the stream.
+func (b *Backend) Capture(id kernels.Stream, f func() error) (made *Graph, err error) {
 	if err := b.usable("capture"); err != nil {
 		return nil, err
 	}
@@ -28,23 +30,33 @@ func (b *Backend) Capture(id kernels.Stream, f func() error) (*Graph, error) {
 		return nil, err
 	}
 	s.flush()
+	if err := s.wait("capture"); err != nil { // Free does not wait for the stream from now on
+		return nil, err
+	}
 	runtime.LockOSThread() // a capture ends on the thread that began it
 	defer runtime.UnlockOSThread()
 	if err := b.check("capture", "beginning to capture", int(C.weft_capture_begin(b.ctx.handle, s.handle))); err != nil {
 		return nil, err
 	}
 	s.capturing.Store(true)
-	err = f()
-	s.capturing.Store(false)
-	g := &Graph{b: b}
-	rc := int(C.weft_capture_end(b.ctx.handle, s.handle, &g.handle))
-	if err != nil {
-		g.Free()
+	g, captured := &Graph{b: b}, false
+	defer func() { // if f panics, too
+		s.capturing.Store(false)
+		rc := int(C.weft_capture_end(b.ctx.handle, s.handle, &g.handle))
+		if captured {
+			err = b.check("capture", "making a graph", rc)
+		}
+		if !captured || err != nil {
+			g.destroy()
+			made = nil
+			return
+		}
+		g.spare, s.call.spare = s.call.spare, nil
+	}()
+	if err := f(); err != nil {
 		return nil, err
 	}
-	if err := b.check("capture", "making a graph", rc); err != nil {
-		return nil, err
-	}
+	captured = true
 	return g, nil
 }
 
@@ -63,8 +75,17 @@ func (g *Graph) Launch(id kernels.Stream) error {
 	return b.check("graph", "launching a graph", int(C.weft_graph_launch(b.ctx.handle, g.handle, s.handle)))
 }
 
-// Free gives the graph back; launches of it that are queued still run.
+// Free gives the graph back, when no work uses it any more.
 func (g *Graph) Free() {
+	g.destroy()
+	if g.spare != nil {
+		g.b.Free(g.spare)
+		g.spare = nil
+	}
+}
+
+// destroy gives the graph without its memory back; launches of it that are queued still run.
+func (g *Graph) destroy() {
 	if g.handle != nil {
 		C.cuGraphExecDestroy(g.handle)
 		g.handle = nil

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -174,25 +175,10 @@ func (g *GPU) fit() map[string]int {
 
 // function is an entry point on a device.
 type function struct {
-	name       string
-	handle     C.uintptr_t
-	registers  int // of a thread
-	local      int // bytes of local memory of a thread; spills are there
-	maxThreads int // of a block
-	shared     int // dynamic shared memory that may be asked for, in bytes
-}
-
-// smallShared is the dynamic shared memory that a kernel may have without asking.
-const smallShared = 48 << 10
-
-// allowShared raises the limit of dynamic shared memory.
-func (f *function) allowShared(b *Backend, n int) error {
-	rc := C.weft_function_set(b.ctx.handle, f.handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n))
-	if err := b.check("load", "allowing "+itoa(n)+" bytes of shared memory for "+f.name, int(rc)); err != nil {
-		return err
-	}
-	f.shared = n
-	return nil
+	name      string
+	handle    C.uintptr_t
+	registers int // of a thread
+	local     int // bytes of local memory of a thread; spills are there
 }
 
 // loader holds what of the images is on a device. Images are loaded when a kernel of theirs is first used.
@@ -229,7 +215,7 @@ func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, erro
 	for i, m := range fit {
 		module, rc, err := l.module(b, m)
 		if err != nil && rc == C.CUDA_ERROR_NO_BINARY_FOR_GPU && i+1 < len(fit) {
-			l.remarks = append(l.remarks, fmt.Sprintf("%s: the driver refuses %s, and gets %s", symbol, m.target, fit[i+1].target))
+			l.remark(fmt.Sprintf("%s: the driver refuses %s, and gets %s", symbol, m.target, fit[i+1].target))
 			continue
 		}
 		if err != nil {
@@ -240,10 +226,18 @@ func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, erro
 			return nil, err
 		}
 		l.functions.add(symbol, f)
-		l.remarks = append(l.remarks, f.excess(m)...)
+		l.remark(f.excess(m)...)
 		return f, nil
 	}
 	panic("no image fits")
+}
+
+// remark notes that a kernel is slower than it should be, and logs it: results are right, and nobody would look for it.
+func (l *loader) remark(texts ...string) {
+	l.remarks = append(l.remarks, texts...)
+	for _, text := range texts {
+		slog.Warn("weft: slow kernel on a GPU", "kernel", text)
+	}
 }
 
 // excess compares what the driver says of a kernel with its budget: a driver that compiles PTX itself may find another
@@ -301,7 +295,11 @@ func (l *loader) module(b *Backend, m *image) (C.CUmodule, int, error) {
 		if kind, way := wayOut(rc); kind != nil {
 			return nil, rc, kernels.Errorf(kind, "load", "%s on %s: %s; %s", doing, b.Name(), describe(rc), way)
 		}
-		return nil, rc, b.failed("load", doing, rc)
+		e := b.failed("load", doing, rc)
+		if e.Kind == kernels.ErrMemory {
+			e.Kind = kernels.ErrScratch
+		}
+		return nil, rc, e
 	}
 	if l.modules == nil {
 		l.modules = map[*image]C.CUmodule{}
@@ -325,9 +323,10 @@ func wayOut(code int) (kind error, way string) {
 	return nil, ""
 }
 
-// newFunction looks an entry point up and asks the driver for its figures.
+// newFunction looks an entry point up, asks the driver for its figures, and lets it have all shared memory of a block: without
+// asking, static and dynamic together are 48 KiB.
 func newFunction(b *Backend, module C.CUmodule, symbol string) (*function, error) {
-	f := &function{name: symbol, shared: smallShared}
+	f := &function{name: symbol}
 	rc := b.ctx.do(func() error {
 		fn, err := moduleOf(module).Function(symbol)
 		if err != nil {
@@ -335,7 +334,7 @@ func newFunction(b *Backend, module C.CUmodule, symbol string) (*function, error
 		}
 		f.handle = C.uintptr_t(handleOf[uintptr](fn))
 		for attribute, to := range map[cu.FunctionAttribute]*int{
-			cu.NumRegs: &f.registers, cu.LocalSizeBytes: &f.local, cu.FnMaxThreadsPerBlock: &f.maxThreads,
+			cu.NumRegs: &f.registers, cu.LocalSizeBytes: &f.local,
 		} {
 			if *to, err = fn.Attribute(attribute); err != nil {
 				return err
@@ -344,6 +343,10 @@ func newFunction(b *Backend, module C.CUmodule, symbol string) (*function, error
 		return nil
 	})
 	if err := b.check("load", "looking for kernel "+symbol, rc); err != nil {
+		return nil, err
+	}
+	rc = int(C.weft_allow_shared(b.ctx.handle, C.CUdevice(b.ctx.dev), f.handle))
+	if err := b.check("load", "allowing shared memory for "+symbol, rc); err != nil {
 		return nil, err
 	}
 	return f, nil

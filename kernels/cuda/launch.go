@@ -47,11 +47,6 @@ func (c *call) reset(op string) {
 
 // launch begins a launch; arguments follow. shared is dynamic shared memory in bytes.
 func (c *call) launch(f *function, grid, block dim, shared int) error {
-	if shared > f.shared {
-		if err := f.allowShared(c.b, shared); err != nil {
-			return err
-		}
-	}
 	c.extend(roundUp(len(c.values), C.WEFT_ARG_ALIGNMENT))
 	c.names = append(c.names, f.name)
 	c.launches = append(c.launches, C.weft_launch{
@@ -63,6 +58,36 @@ func (c *call) launch(f *function, grid, block dim, shared int) error {
 		offsets:  C.uint32_t(len(c.offsets)),
 	})
 	return nil
+}
+
+// start begins a launch of a kernel without dynamic shared memory; arguments follow.
+func (c *call) start(symbol string, grid dim, threads uint32) error {
+	return c.startShared(symbol, grid, threads, 0)
+}
+
+// startShared is start with so many bytes of dynamic shared memory.
+func (c *call) startShared(symbol string, grid dim, threads uint32, shared int) error {
+	f, err := c.b.images.function(c.b, symbol)
+	if err != nil {
+		return err
+	}
+	return c.launch(f, grid, dim{threads, 1, 1}, shared)
+}
+
+// scratch is n bytes of device memory for the launches of this call. It is the stream's own: the next call, which
+// runs later, uses it again. A call asks once.
+func (c *call) scratch(n int) (uint64, error) {
+	if c.spare == nil || c.spare.Bytes() < n {
+		m, err := c.b.scratch(c.op, max(n, 1<<20))
+		if err != nil {
+			return 0, err
+		}
+		if c.spare != nil {
+			c.b.free(c.spare.(*buffer))
+		}
+		c.spare = m
+	}
+	return uint64(c.b.at(c.op, c.spare, 0, n)), nil
 }
 
 // last is the launch begun last.
@@ -117,6 +142,12 @@ func (c *call) extend(n int) {
 	}
 	c.values = c.values[:n]
 }
+
+// blocks is a grid of one dimension with at least n threads.
+func blocks(n, threads int) dim { return dim{uint32(ceilDiv(n, threads)), 1, 1} }
+
+// ceilDiv is how many times size it takes to reach n.
+func ceilDiv(n, size int) int { return (n + size - 1) / size }
 
 // roundUp is the smallest multiple of a power of two that is not less than n.
 func roundUp(n, power int) int { return (n + power - 1) &^ (power - 1) }

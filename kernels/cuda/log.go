@@ -47,7 +47,11 @@ func (g *launchLog) open(ctx context) {
 }
 
 // dropMarks stops asking for marks.
-func (g *launchLog) dropMarks() { g.mark, g.markAddr = nil, 0 }
+func (g *launchLog) dropMarks() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mark, g.markAddr = nil, 0
+}
 
 // free gives the memory of marks back. The context is current.
 func (g *launchLog) free() {

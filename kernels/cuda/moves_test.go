@@ -347,7 +347,7 @@ func TestIndexOutsideLater(t *testing.T) {
 	if err := run("embedding", bad); err != nil {
 		t.Fatal(err)
 	}
-	for e := b.Record(0); !e.Done(); {
+	for e := b.Record(0); !happened(t, e); {
 	}
 	if err := run("index_select", good); !errors.Is(err, kernels.ErrIndex) || !strings.HasSuffix(err.Error(), want+late) {
 		t.Fatalf("more work: error %v, want %s", err, want)

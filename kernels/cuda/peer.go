@@ -19,13 +19,12 @@ var _ kernels.Peer = (*Backend)(nil)
 var peerMu sync.Mutex
 
 // CopyPeer queues a copy from another GPU: directly where the two reach each other, through pinned memory otherwise.
-func (b *Backend) CopyPeer(id kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) bool {
+func (b *Backend) CopyPeer(id kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) (bool, error) {
 	m, ok := src.(*buffer)
 	if !ok || m.b == nil {
-		return false
+		return false, nil
 	}
-	b.postpone(b.copyPeer(id, dst, off, m, srcOff, n))
-	return true
+	return true, b.copyPeer(id, dst, off, m, srcOff, n)
 }
 
 func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *buffer, srcOff, n int) error {
@@ -73,14 +72,15 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 		rc := C.weft_copy_out(a.ctx.handle, out.handle, mem, from+step, C.size_t(len(p.mem)), arrived)
 		out.mu.Unlock()
 		if rc != C.CUDA_SUCCESS {
+			out.wait("copy") // the next to use the memory must not meet what a still writes there
 			return a.failed("copy", "copying "+itoa(len(p.mem))+" bytes for "+b.Name(), int(rc))
 		}
 		rc = C.weft_stream_wait(b.ctx.handle, in.handle, arrived)
 		if rc == C.CUDA_SUCCESS {
 			rc = C.weft_copy_in(b.ctx.handle, in.handle, to+step, mem, C.size_t(len(p.mem)), p.event)
 		}
-		if rc != C.CUDA_SUCCESS { // the next to use the memory must not meet what a still writes there
-			C.weft_event_synchronize(a.ctx.handle, arrived)
+		if rc != C.CUDA_SUCCESS {
+			out.wait("copy")
 			return b.failed("copy", "copying "+itoa(len(p.mem))+" bytes from "+a.Name(), int(rc))
 		}
 		return nil

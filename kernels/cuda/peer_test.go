@@ -5,8 +5,11 @@ package cuda
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+
+	"gorgonia.org/cu"
 
 	"github.com/weft-ml/weft/kernels"
 )
@@ -34,8 +37,8 @@ func TestCopyPeer(t *testing.T) {
 			x, y := alloc(t, a, n), alloc(t, b, n)
 			first, second, got := noise(1, n), noise(2, n), make([]byte, n)
 			a.CopyIn(0, x, 0, first)
-			if !b.CopyPeer(0, y, 0, x, 0, n) {
-				t.Fatal("memory of a GPU is refused")
+			if ok, err := b.CopyPeer(0, y, 0, x, 0, n); !ok || err != nil {
+				t.Fatalf("memory of a GPU is refused: %v", err)
 			}
 			a.CopyIn(0, x, 0, second) // after the copy has read it
 			b.CopyOut(0, got, y, 0)
@@ -54,7 +57,7 @@ func TestCopyPeer(t *testing.T) {
 			a.Free(x) // waits for the other GPU
 			if host, err := kernels.Open("cpu"); err != nil {
 				t.Error(err)
-			} else if m, _ := host.Alloc(4); b.CopyPeer(0, y, 0, m, 0, 4) {
+			} else if m, _ := host.Alloc(4); taken(b.CopyPeer(0, y, 0, m, 0, 4)) {
 				t.Error("memory of the host is taken for a GPU's")
 			}
 			b.CopyPeer(0, y, 0, alloc(t, a, n), 0, n) // in flight when both close
@@ -64,6 +67,8 @@ func TestCopyPeer(t *testing.T) {
 		})
 	}
 }
+
+func taken(ok bool, _ error) bool { return ok }
 
 // One of two GPUs that copy through the host fails: that one is dead, the other goes on with all it has.
 func TestCopyPeerFault(t *testing.T) {
@@ -142,8 +147,7 @@ func TestCopyPeerRefused(t *testing.T) {
 			x, y := alloc(t, a, 1000), alloc(t, b, 1000)
 			a.Fill(x, 1)
 			t.Setenv("FAKE_CUDA", "leaks=1,devices=2,apart=1,fail="+c.call+":1")
-			b.CopyPeer(0, y, 0, x, 0, 1000)
-			if err := b.Synchronize(0); !errors.Is(err, kernels.ErrDevice) || errors.Is(err, ErrLost) || errors.Is(err, ErrFault) || !strings.HasSuffix(err.Error(), c.want) {
+			if _, err := b.CopyPeer(0, y, 0, x, 0, 1000); !errors.Is(err, kernels.ErrDevice) || errors.Is(err, ErrLost) || errors.Is(err, ErrFault) || !strings.HasSuffix(err.Error(), c.want) {
 				t.Errorf("error %v, want %s", err, c.want)
 			}
 			got := make([]byte, 1000)
@@ -156,5 +160,83 @@ func TestCopyPeerRefused(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// What has been queued of a copy through the host that fails halfway does not meet the next copy.
+func TestCopyPeerFailsHalfway(t *testing.T) {
+	needFake(t)
+	smallRings(t, 1024, 1<<20)
+	for _, fails := range []string{"cuEventRecord:1", "cuEventRecord:2", "cuStreamWaitEvent:1"} {
+		t.Setenv("FAKE_CUDA", "leaks=1,devices=2,apart=1")
+		a, b := device(t), secondDevice(t)
+		x, y, z := alloc(t, a, 256), alloc(t, b, 256), alloc(t, a, 256)
+		a.Fill(x, 1)
+		a.Fill(z, 2)
+		if err := a.Synchronize(0); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("FAKE_CUDA", "leaks=1,devices=2,apart=1,fail="+fails+":1")
+		if _, err := b.CopyPeer(0, y, 0, x, 0, 256); !errors.Is(err, kernels.ErrDevice) {
+			t.Errorf("error %v", err)
+		}
+		got := make([]byte, 256)
+		for range 8 { // round the ring
+			a.CopyOut(1, got, z, 0)
+		}
+		for _, id := range []kernels.Stream{1, 0} {
+			if err := a.streams.get(id).wait("test"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Synchronize(1); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{2}, 256)) {
+			t.Errorf("%s failed: another copy arrived, %v", fails, err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What other CUDA code does with the context of a thread does not matter.
+func TestOtherContext(t *testing.T) {
+	needFake(t)
+	t.Setenv("FAKE_CUDA", "leaks=1,devices=2")
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	a, b := device(t), secondDevice(t)
+	defer b.Close()
+	a.Free(alloc(t, a, 4))
+	t.Setenv("FAKE_CUDA", "leaks=1,devices=2,memory=1000")
+	other, err := b.ctx.dev.RetainPrimaryCtx()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.ctx.dev.ReleasePrimaryCtx()
+	cu.SetCurrentContext(other)
+	alloc(t, a, 1000)
+	alloc(t, b, 1000)
+}
+
+// A GPU is closed while another still reads from its pinned memory.
+func TestCloseDuringPeerCopy(t *testing.T) {
+	fakeImages(t)
+	t.Setenv("FAKE_CUDA", "leaks=1,devices=2,apart=1")
+	a, b := device(t), secondDevice(t)
+	x, y := alloc(t, a, 100), alloc(t, b, 100)
+	a.Fill(x, 3)
+	if err := run(a, noopOp, x); err != nil { // loads a module
+		t.Fatal(err)
+	}
+	b.CopyPeer(0, y, 0, x, 0, 100)
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	got := make([]byte, 100)
+	if err := b.Read(0, got, y, 0); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{3}, 100)) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -73,36 +73,6 @@ func planMean(c *call, l *kernels.Launch) error {
 	return c.reduce("sum", math.NaN(), y, l)
 }
 
-// start begins a launch of a kernel without dynamic shared memory; arguments follow.
-func (c *call) start(symbol string, grid dim, threads uint32) error {
-	return c.startShared(symbol, grid, threads, 0)
-}
-
-// startShared is start with so many bytes of dynamic shared memory.
-func (c *call) startShared(symbol string, grid dim, threads uint32, shared int) error {
-	f, err := c.b.images.function(c.b, symbol)
-	if err != nil {
-		return err
-	}
-	return c.launch(f, grid, dim{threads, 1, 1}, shared)
-}
-
-// scratch is n bytes of device memory for the launches of this call. It is the stream's own: the next call, which
-// runs later, uses it again. A call asks once.
-func (c *call) scratch(n int) (uint64, error) {
-	if c.spare == nil || c.spare.Bytes() < n {
-		m, err := c.b.Alloc(max(n, 1<<20))
-		if err != nil {
-			return 0, err
-		}
-		if c.spare != nil {
-			c.b.free(c.spare.(*buffer))
-		}
-		c.spare = m
-	}
-	return uint64(c.b.at(c.op, c.spare, 0, n)), nil
-}
-
 // folded is what kernels of reduce.cu read: elements of a type, and for sum_squares where their factor is, 0 for none.
 type folded struct {
 	at, factor uint64
@@ -302,51 +272,4 @@ func (r *reduction) columns() (columns, matrices, between int) {
 		return r.kept.shape[0], 1, 0
 	}
 	return r.kept.shape[1], r.kept.shape[0], r.kept.strides[0]
-}
-
-// dimensions are nested loops with their steps through memory.
-type dimensions struct {
-	rank           int
-	shape, strides [kernels.MaxDims]int
-}
-
-// push adds an innermost loop, or lengthens the innermost if it goes on evenly.
-func (d *dimensions) push(size, stride int) {
-	switch last := d.rank - 1; {
-	case size == 1:
-	case d.rank > 0 && d.strides[last] == stride*size:
-		d.shape[last] *= size
-		d.strides[last] = stride
-	default:
-		d.shape[d.rank], d.strides[d.rank] = size, stride
-		d.rank++
-	}
-}
-
-// pushAll adds the axes of a layout.
-func (d *dimensions) pushAll(shape, strides []int) {
-	for i, size := range shape {
-		d.push(size, strides[i])
-	}
-}
-
-// shape64 is the struct Shape64<1> of index.cuh.
-type shape64 struct {
-	rank   uint64
-	size   [kernels.MaxDims]uint64
-	stride [kernels.MaxDims]uint64
-}
-
-// axes appends dimensions as a Shape64<1>.
-func (c *call) axes(d *dimensions) {
-	s := d.shape64()
-	structure(c, &s)
-}
-
-func (d *dimensions) shape64() shape64 {
-	s := shape64{rank: uint64(d.rank)}
-	for i := range d.rank {
-		s.size[i], s.stride[i] = uint64(d.shape[i]), uint64(d.strides[i])
-	}
-	return s
 }

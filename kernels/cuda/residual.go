@@ -34,9 +34,10 @@ type residual struct {
 // span is the addresses of an operand without gaps.
 type span struct{ from, to uint64 }
 
-func (c *call) span(a *kernels.Arg) span {
-	at := c.address(a)
-	return span{at, at + uint64(a.Len()*a.DType.Size())}
+func (s *stream) span(op string, a *kernels.Arg) span {
+	size := a.DType.Size()
+	at := uint64(s.b.at(op, a.Buf, a.Offset*size, 0))
+	return span{at, at + uint64(a.Len()*size)}
 }
 
 func (s span) overlaps(t span) bool { return s.from < t.to && t.from < s.to }
@@ -94,8 +95,8 @@ func (r *residual) describe(l *kernels.Launch) bool {
 			return false
 		}
 	}
-	c := &r.call
-	r.x, r.y, r.sum = c.span(x), c.span(y), c.span(sum)
+	op := l.Op.Name
+	r.x, r.y, r.sum = s.span(op, x), s.span(op, y), s.span(op, sum)
 	return sum.Len() > 0 && !r.sum.overlaps(r.x) && !r.sum.overlaps(r.y)
 }
 
@@ -107,18 +108,18 @@ func (r *residual) feeds(l *kernels.Launch) bool {
 	if name := cmp.Or(l.Op.Kernel, l.Op.Name); name != "layer_norm" && name != "rms_norm" {
 		return false
 	}
-	c, x := &r.call, &l.In[0]
+	s, op, x := r.call.stream, l.Op.Name, &l.In[0]
 	_, n := extent(x, lastAxes(x, l.Ints[0]))
-	if n > longRow(x.DType) || !x.Contiguous() || x.DType != r.dtype || c.span(x) != r.sum {
+	if n > longRow(x.DType) || !x.Contiguous() || x.DType != r.dtype || s.span(op, x) != r.sum {
 		return false
 	}
 	for i := range l.In[1:] {
-		if p := &l.In[1+i]; !p.Contiguous() || c.span(p).overlaps(r.sum) {
+		if p := &l.In[1+i]; !p.Contiguous() || s.span(op, p).overlaps(r.sum) {
 			return false
 		}
 	}
 	for i := range l.Out {
-		y := c.span(&l.Out[i])
+		y := s.span(op, &l.Out[i])
 		if y.overlaps(r.x) || y.overlaps(r.y) || y.overlaps(r.sum) {
 			return false
 		}

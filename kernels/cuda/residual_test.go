@@ -336,3 +336,16 @@ func TestResidualShared(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Errors of a norm that might feed on a sum name the norm.
+func TestResidualNames(t *testing.T) {
+	b := fakeResidual(t)
+	p := pairOn(t, b, "layer_norm", kernels.Float32, kernels.Float32, 4, 8)
+	if err := b.Run(p.sum); err != nil {
+		t.Fatal(err)
+	}
+	p.norm.In[1].Buf = &buffer{n: 1 << 20}
+	if err := b.Run(p.norm); err == nil || !strings.HasPrefix(err.Error(), "layer_norm: memory of another device") {
+		t.Errorf("error %v", err)
+	}
+}

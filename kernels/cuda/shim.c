@@ -6,30 +6,11 @@
 
 #pragma GCC visibility push(hidden)
 
-// The context that this thread made current last, and when: a context destroyed since may have been followed by
-// another at the same address.
-static _Thread_local CUcontext current;
-static _Thread_local uint32_t current_era;
-static uint32_t era = 1;
-
-CUresult weft_enter(CUcontext ctx) {
-	uint32_t now = __atomic_load_n(&era, __ATOMIC_ACQUIRE);
-	if (__builtin_expect(current == ctx && current_era == now, 1))
-		return CUDA_SUCCESS;
-	CUresult rc = cuCtxSetCurrent(ctx);
-	if (rc == CUDA_SUCCESS) {
-		current = ctx;
-		current_era = now;
-	}
-	return rc;
-}
-
-void weft_forget(void) { __atomic_add_fetch(&era, 1, __ATOMIC_RELEASE); }
-
-// ENTER makes ctx current or returns the error from the function around it.
+// ENTER makes ctx current or returns the error from the function around it. It does not remember what it did: other CUDA
+// code of the process may have made another context current since.
 #define ENTER(ctx) \
 	do { \
-		CUresult entered = weft_enter(ctx); \
+		CUresult entered = cuCtxSetCurrent(ctx); \
 		if (__builtin_expect(entered != CUDA_SUCCESS, 0)) \
 			return entered; \
 	} while (0)
@@ -245,9 +226,13 @@ CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, ch
 	return cuModuleLoadDataEx(module, image, 2, options, values);
 }
 
-CUresult weft_function_set(CUcontext ctx, uintptr_t function, CUfunction_attribute attribute, int value) {
+CUresult weft_allow_shared(CUcontext ctx, CUdevice dev, uintptr_t function) {
 	ENTER(ctx);
-	return cuFuncSetAttribute((CUfunction)function, attribute, value);
+	int most, own; // of a block, and what the kernel has without asking
+	CUresult rc = cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, dev);
+	if (rc == CUDA_SUCCESS)
+		rc = cuFuncGetAttribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, (CUfunction)function);
+	return rc != CUDA_SUCCESS ? rc : cuFuncSetAttribute((CUfunction)function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - own);
 }
 
 CUresult weft_tensor_map(CUcontext ctx, CUtensorMapDataType type, int rank, CUdeviceptr address, const cuuint64_t *dims,

@@ -5,11 +5,6 @@
 
 #include "include/cuda.h"
 
-CUresult weft_enter(CUcontext ctx);
-
-// The contexts that threads remember are no longer valid: one was destroyed.
-void weft_forget(void);
-
 const char *weft_error_name(CUresult code);
 const char *weft_error_text(CUresult code);
 
@@ -83,7 +78,8 @@ CUresult weft_graph_launch(CUcontext ctx, CUgraphExec graph, CUstream stream);
 
 // Loads an image, a cubin or PTX with a zero at its end. What a compiler of the driver says goes to log, of size n.
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n);
-CUresult weft_function_set(CUcontext ctx, uintptr_t function, CUfunction_attribute attribute, int value);
+// Lets a kernel have all shared memory that a block can have.
+CUresult weft_allow_shared(CUcontext ctx, CUdevice dev, uintptr_t function);
 
 // Tensor maps: encoded into new C memory, aligned to 128 bytes, that free releases.
 CUresult weft_tensor_map(CUcontext ctx, CUtensorMapDataType type, int rank, CUdeviceptr address, const cuuint64_t *dims,

@@ -180,25 +180,26 @@ func (r *ring) settle(b *Backend) {
 	}
 }
 
-// free gives the memory to the driver, when streams of other devices are done with it too. The context is current.
-func (r *ring) free() {
+// drain waits for the copies, also those of other devices, unless a device fails.
+func (r *ring) drain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.parts) > 0 && r.retire() == nil {
 	}
+}
+
+// free gives the memory to the driver. The context is current.
+func (r *ring) free() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.mem != nil {
 		C.cuMemFreeHost(unsafe.Pointer(&r.mem[0]))
 	}
 	r.mem, r.parts = nil, nil
 }
 
-// CopyIn queues a copy from the host to byte off of dst. src may be reused on return. A failure is returned by the
-// next Synchronize.
-func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) {
-	b.postpone(b.copyIn(id, dst, off, src))
-}
-
-func (b *Backend) copyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
+// CopyIn queues a copy from the host to byte off of dst. src may be reused on return.
+func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
 	if err := b.usable("copy in"); err != nil {
 		return err
 	}
@@ -229,12 +230,13 @@ func (b *Backend) copyIn(id kernels.Stream, dst kernels.Buffer, off int, src []b
 }
 
 // CopyOut queues a copy from byte off of src to the host. dst is valid after Synchronize.
-func (b *Backend) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) {
+func (b *Backend) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
 	s, err := b.stream(id)
-	if err == nil {
-		_, err = b.copyOut(s, dst, src, off)
+	if err != nil {
+		return err
 	}
-	b.postpone(err)
+	_, err = b.copyOut(s, dst, src, off)
+	return err
 }
 
 // copyOut is CopyOut, and returns the stream on which the copy ends.
@@ -279,7 +281,7 @@ func (p *part) queued(op string, rc C.CUresult) error {
 // side is the stream for the bus if it shall move a copy of n bytes; nil if the copy goes directly, as small ones do, and
 // all as long as the device has no room for the mirror.
 func (r *ring) side(s *stream, n int) (*stream, error) {
-	if n < sideBytes || s.capturing.Load() {
+	if n < sideBytes {
 		return nil, nil
 	}
 	side, err := r.b.stream(r.id)
@@ -303,6 +305,9 @@ func (r *ring) side(s *stream, n int) (*stream, error) {
 // each copies n bytes on a stream, in pieces of at most a quarter of the ring: start queues the copy of the piece
 // that begins at byte at.
 func (r *ring) each(s, side *stream, n int, start func(p *part, at int) error) error {
+	if s.capturing.Load() {
+		return kernels.Errorf(kernels.ErrDevice, "copy", "a stream that is captured takes no copies by way of the host: a graph would find other data there")
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.reclaim(); err != nil {

@@ -26,14 +26,18 @@ func (b *Backend) Reserve(n int) (*Range, error) {
 	}
 	var granularity C.size_t
 	var addr C.CUdeviceptr
-	if err := b.check("reserve", "asking for the granularity", int(C.weft_granularity(b.ctx.handle, C.CUdevice(b.gpu.Ordinal), &granularity))); err != nil {
+	if err := b.check("reserve", "asking for the granularity", int(C.weft_granularity(b.ctx.handle, C.CUdevice(b.ctx.dev), &granularity))); err != nil {
 		return nil, err
 	}
 	n = roundUp(max(n, 1), int(granularity))
 	if err := b.check("reserve", "reserving "+itoa(n)+" bytes of addresses", int(C.weft_reserve(b.ctx.handle, C.size_t(n), &addr))); err != nil {
 		return nil, err
 	}
-	return &Range{buffer: buffer{b: b, ptr: cu.DevicePtr(addr), n: n}, granularity: int(granularity)}, nil
+	r := &Range{buffer: buffer{b: b, ptr: cu.DevicePtr(addr), n: n}, granularity: int(granularity)}
+	b.memoryMu.Lock()
+	defer b.memoryMu.Unlock()
+	b.ranges[r] = struct{}{}
+	return r, nil
 }
 
 // Buffer is the whole range; only what has been mapped may be used.
@@ -51,7 +55,7 @@ func (r *Range) Grow(n int) error {
 	if more <= 0 {
 		return nil
 	}
-	rc := C.weft_map(b.ctx.handle, C.CUdevice(b.gpu.Ordinal), C.CUdeviceptr(r.ptr)+C.CUdeviceptr(r.mapped), C.size_t(more))
+	rc := C.weft_map(b.ctx.handle, C.CUdevice(b.ctx.dev), C.CUdeviceptr(r.ptr)+C.CUdeviceptr(r.mapped), C.size_t(more))
 	if err := b.check("grow", "mapping "+itoa(more)+" bytes", int(rc)); err != nil {
 		return err
 	}
@@ -59,15 +63,27 @@ func (r *Range) Grow(n int) error {
 	return nil
 }
 
-// Free gives memory and addresses back, when no work uses them any more.
+// Free gives memory and addresses back, when no work uses them any more. [Backend.Close] does it for ranges that are left.
 func (r *Range) Free() error {
 	b := r.b
-	b.wait("free")
+	if err := b.usable("free"); err != nil {
+		return err
+	}
+	b.finish("free")
+	b.memoryMu.Lock()
+	defer b.memoryMu.Unlock()
+	delete(b.ranges, r)
+	return b.check("free", "freeing a range of addresses", r.release())
+}
+
+// release gives the range to the driver, which answers with an error code.
+func (r *Range) release() int {
+	ctx, addr := r.b.ctx.handle, C.CUdeviceptr(r.ptr)
 	if r.mapped > 0 {
-		if err := b.check("free", "unmapping a range", int(C.weft_unmap(b.ctx.handle, C.CUdeviceptr(r.ptr), C.size_t(r.mapped)))); err != nil {
-			return err
+		if rc := C.weft_unmap(ctx, addr, C.size_t(r.mapped)); rc != C.CUDA_SUCCESS {
+			return int(rc)
 		}
 		r.mapped = 0
 	}
-	return b.check("free", "freeing a range of addresses", int(C.weft_unreserve(b.ctx.handle, C.CUdeviceptr(r.ptr), C.size_t(r.n))))
+	return int(C.weft_unreserve(ctx, addr, C.size_t(r.n)))
 }

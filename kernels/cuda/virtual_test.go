@@ -39,8 +39,7 @@ func TestRange(t *testing.T) {
 	if err := b.Synchronize(0); err != nil || !bytes.Equal(got[:2<<20], want) || !bytes.Equal(got[2<<20:], want) {
 		t.Errorf("content differs: %v", err)
 	}
-	b.CopyIn(0, r.Buffer(), 7<<20, make([]byte, 10))
-	if err := b.Synchronize(0); !errors.Is(err, kernels.ErrDevice) {
+	if err := b.CopyIn(0, r.Buffer(), 7<<20, make([]byte, 10)); !errors.Is(err, kernels.ErrDevice) {
 		t.Errorf("a copy to where no memory is: %v", err)
 	}
 	for _, n := range []int{12e6, 30e6} {
@@ -51,6 +50,29 @@ func TestRange(t *testing.T) {
 	b.CopyIn(0, r.Buffer(), 0, want) // Free waits
 	if err := r.Free(); err != nil {
 		t.Error(err)
+	}
+	if r, err := b.Reserve(1); err != nil || r.Grow(1) != nil { // Close frees it
+		t.Error(err)
+	}
+}
+
+// A sum that a stream holds runs before its memory goes.
+func TestRangeHeld(t *testing.T) {
+	b := fakeResidual(t)
+	r, err := b.Reserve(4 << 20)
+	if err := errors.Join(err, r.Grow(2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	v := func(off int) kernels.Arg { return vector(r.Buffer(), off, 256) }
+	if err := b.Run(&kernels.Launch{Op: sumOp, In: []kernels.Arg{v(0), v(256)}, Out: []kernels.Arg{v(512)}}); err != nil {
+		t.Fatal(err)
+	}
+	s := b.streams.get(0)
+	if !s.residual.held {
+		t.Fatal("the sum is not held")
+	}
+	if err := r.Free(); err != nil || s.residual.held {
+		t.Errorf("held: %v, %v", s.residual.held, err)
 	}
 }
 
@@ -109,6 +131,18 @@ func TestCapture(t *testing.T) {
 	if _, err := b.Capture(0, func() error { _, err := b.Alloc(4); return err }); err == nil || !strings.HasSuffix(err.Error(), "CUDA error (900)") {
 		t.Errorf("memory is taken during a capture: %v", err)
 	}
+	for what, f := range map[string]func() error{
+		"copy in":  func() error { return b.CopyIn(0, m, 0, make([]byte, 4)) },
+		"copy out": func() error { return b.CopyOut(0, make([]byte, 4), m, 0) },
+	} {
+		if _, err := b.Capture(0, f); !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "a stream that is captured takes no copies") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	func() {
+		defer func() { recover() }()
+		b.Capture(0, func() error { panic("of the program") })
+	}()
 	if err := b.Run(add); err != nil || sum() != 21+2*10*(markEvery+1) {
 		t.Errorf("the stream is not as before: %v", err)
 	}

@@ -29,15 +29,17 @@ func (*Backend) Alloc(n int) (kernels.Buffer, error) { return buffer(n), nil }
 func (*Backend) Free(kernels.Buffer) {}
 
 // CopyIn drops the data.
-func (*Backend) CopyIn(kernels.Stream, kernels.Buffer, int, []byte) {}
+func (*Backend) CopyIn(kernels.Stream, kernels.Buffer, int, []byte) error { return nil }
 
 // CopyOut gives zeros.
-func (*Backend) CopyOut(_ kernels.Stream, dst []byte, _ kernels.Buffer, _ int) { clear(dst) }
-
-// Read gives zeros.
-func (*Backend) Read(_ kernels.Stream, dst []byte, _ kernels.Buffer, _ int) error {
+func (*Backend) CopyOut(_ kernels.Stream, dst []byte, _ kernels.Buffer, _ int) error {
 	clear(dst)
 	return nil
+}
+
+// Read gives zeros.
+func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
+	return b.CopyOut(id, dst, src, off)
 }
 
 // Supports is true of every operation.
@@ -76,7 +78,7 @@ func end(l kernels.Layout) int {
 
 type done struct{}
 
-func (done) Done() bool { return true }
+func (done) Done() (bool, error) { return true, nil }
 
 // Record returns an event that has happened.
 func (*Backend) Record(kernels.Stream) kernels.Event { return done{} }

@@ -178,6 +178,16 @@ struct Function {
 
 Function* function_of(void* handle);
 
+// most_shared is the shared memory that a block can have on a GPU of a compute capability, in bytes (CUDA C++ Programming Guide,
+// technical specifications).
+inline unsigned most_shared(unsigned capability) {
+  switch (capability) {
+    case 80: case 87: return 163 << 10;
+    case 86: case 89: case 120: case 121: return 99 << 10;
+  }
+  return 227 << 10;
+}
+
 }  // namespace emu
 
 #define API extern "C" __attribute__((visibility("default"))) int

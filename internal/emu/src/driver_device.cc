@@ -36,7 +36,6 @@ void reset(Context& c) {
 
 // The numbers are those of an H200, with the capability of the setting.
 int attribute(int which) {
-  const bool hopper = settings.capability >= 90;
   switch (which) {
     case 1: return 1024;            // MAX_THREADS_PER_BLOCK
     case 2: case 3: return 1024;    // MAX_BLOCK_DIM_X, Y
@@ -60,9 +59,9 @@ int attribute(int which) {
     case 75: return settings.capability / 10;
     case 76: return settings.capability % 10;
     case 78: return 1;              // STREAM_PRIORITIES_SUPPORTED
-    case 81: return (hopper ? 228 : 164) << 10;  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+    case 81: return most_shared(settings.capability) + 1024;  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
     case 82: return 65536;          // MAX_REGISTERS_PER_MULTIPROCESSOR
-    case 97: return (hopper ? 227 : 163) << 10;  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    case 97: return most_shared(settings.capability);  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
     case 106: return 32;            // MAX_BLOCKS_PER_MULTIPROCESSOR
     case 111: return 1 << 10;       // RESERVED_SHARED_MEMORY_PER_BLOCK
     case 115: return 1;             // MEMORY_POOLS_SUPPORTED

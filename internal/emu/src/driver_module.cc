@@ -77,7 +77,10 @@ Result find_function(void** handle, Module* m, const char* name) {
   if (it == m->kernels.end() || !listed)
     return explain(kNotFound, std::string("no kernel ") + name + (listed ? " in the sources" : " in the image"));
   auto& f = m->functions[name];
-  if (!f) f.reset(new Function{modules[m], it->second, limits_of(*m, *it->second)});
+  if (!f) {
+    f.reset(new Function{modules[m], it->second, limits_of(*m, *it->second)});
+    f->dynamic -= std::min<size_t>(f->dynamic, f->limits.shared);
+  }
   *handle = f.get();
   return kSuccess;
 }
@@ -89,15 +92,13 @@ template <class F> Result with_function(void* handle, F body, const char* call =
   }, call);
 }
 
-unsigned most_shared() { return (settings.capability >= 90 ? 227 : 163) << 10; }
-
 // resident is how many blocks of a function one multiprocessor holds.
 int resident(const Function& f, int threads, size_t dynamic) {
   const int warps = (threads + 31) / 32;
   int n = std::min(32, 64 / std::max(1, warps));
   if (f.limits.registers) n = std::min(n, (int)(65536 / (warps * ((f.limits.registers * 32 + 255) / 256 * 256))));
   const size_t shared = f.limits.shared + dynamic + 1024;
-  return std::min(n, (int)(most_shared() + 1024) / (int)shared);
+  return std::min(n, (int)(most_shared(settings.capability) + 1024) / (int)shared);
 }
 
 }  // namespace
@@ -164,8 +165,8 @@ API cuFuncGetAttribute(int* value, int which, void* function) {
 API cuFuncSetAttribute(void* function, int which, int value) {
   return with_function(function, [&](Function& f) {
     if (which != 8) return kSuccess;  // preferences
-    if (value < 0 || value + f.limits.shared > most_shared())
-      return explain(kInvalidValue, std::to_string(value) + " bytes of dynamic shared memory beside " + std::to_string(f.limits.shared) + " static ones are over " + std::to_string(most_shared()));
+    if (value < 0 || value + f.limits.shared > most_shared(settings.capability))
+      return explain(kInvalidValue, std::to_string(value) + " bytes of dynamic shared memory beside " + std::to_string(f.limits.shared) + " static ones are over " + std::to_string(most_shared(settings.capability)));
     f.dynamic = (size_t)value;
     return kSuccess;
   });

@@ -116,19 +116,20 @@ func (d device) onCPU(l *kernels.Launch) error {
 			a := &args[i]
 			if memory[a.Buf] == nil {
 				memory[a.Buf] = make([]byte, a.Buf.Bytes())
-				d.CopyOut(l.Stream, memory[a.Buf], a.Buf, 0)
+				if err := d.Read(l.Stream, memory[a.Buf], a.Buf, 0); err != nil {
+					return err
+				}
 			}
 			a.Buf = cpu.Wrap(memory[a.Buf])
 		}
-	}
-	if err := d.Synchronize(l.Stream); err != nil {
-		return err
 	}
 	if err := (cpu.Backend{}).Run(host); err != nil {
 		return err
 	}
 	for _, a := range l.Out {
-		d.CopyIn(l.Stream, a.Buf, 0, memory[a.Buf])
+		if err := d.CopyIn(l.Stream, a.Buf, 0, memory[a.Buf]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -107,12 +107,16 @@ struct CUevent_st {
 	long long recorded, done;
 };
 
+// Shared memory that each kernel has, and that a block can have, in bytes.
+enum { STATIC_SHARED = 1 << 10, MOST_SHARED = 227 << 10 };
+
 struct CUfunc_st {
 	char name[64];
 	int shared, forget;
 };
 
 struct CUmod_st {
+	CUcontext ctx;
 	char names[1024];
 	struct CUfunc_st functions[64];
 	int n;
@@ -369,6 +373,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 	case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 1980000; break;
 	case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = 3201000; break;
 	case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = 6144; break;
+	case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = MOST_SHARED; break;
 	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: *value = 1; break;
 	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 0xf0 + device; break;
 	case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: *value = 2; break;
@@ -877,6 +882,7 @@ static CUresult load(CUmodule *module, const char *image) {
 	if (strncmp(image, "fake ", 5))
 		return CUDA_ERROR_INVALID_IMAGE;
 	*module = calloc(1, sizeof **module);
+	(*module)->ctx = current;
 	snprintf((*module)->names, sizeof (*module)->names, "%s ", image + 5);
 	return CUDA_SUCCESS;
 }
@@ -892,6 +898,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n,
 
 CUresult cuModuleUnload(CUmodule module) {
 	ENTER("cuModuleUnload");
+	if (module->ctx != current)
+		die("a module of another context is unloaded");
 	free(module);
 	return leave(CUDA_SUCCESS);
 }
@@ -904,7 +912,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
 		return leave(CUDA_ERROR_NOT_FOUND);
 	CUfunction f = &m->functions[m->n++];
 	snprintf(f->name, sizeof f->name, "%s", name);
-	f->shared = 48 << 10;
+	f->shared = (48 << 10) - STATIC_SHARED;
 	f->forget = (int)number("forget", 0);
 	*function = f;
 	return leave(CUDA_SUCCESS);
@@ -916,6 +924,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
 	case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = number("registers", 40); break;
 	case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = number("local", 0); break;
+	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = STATIC_SHARED; break;
 	default: *value = 0;
 	}
 	return CUDA_SUCCESS;
@@ -923,7 +932,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
 
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
 	ENTER("cuFuncSetAttribute");
-	if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > 227 << 10)
+	if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value + STATIC_SHARED > MOST_SHARED)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	f->shared = value;
 	return leave(CUDA_SUCCESS);
