@@ -62,7 +62,7 @@ func TestDoctorOnGPU(t *testing.T) {
 
 	for setting, want := range map[string]string{
 		"fail=cuMemAlloc:1:2":            "alloc: 67108864 bytes on cuda:0: 1073741824 of its 1073741824 bytes are free",
-		"fail=cuStreamSynchronize:1:700": "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+		"fail=cuEventSynchronize:1:700": "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
 		"init=100":                       "it sees no GPU",
 	} {
 		stdout, _, code := weft(t, []string{driver, "FAKE_CUDA=" + setting}, "doctor", "-device", "cuda")

@@ -87,7 +87,13 @@ func inProcess(device, name string, limit time.Duration) (string, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = time.Second
-	err = cmd.Run()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Run() }()
+	select {
+	case err = <-ended:
+	case <-time.After(limit + 5*time.Second): // who is stuck in the driver does not even die when killed
+		return "", fmt.Errorf("it did not end within %v and cannot be stopped", limit)
+	}
 	said := strings.TrimSpace(out.String())
 	switch {
 	case ctx.Err() != nil:

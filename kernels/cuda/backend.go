@@ -255,11 +255,13 @@ func (b *Backend) free(d *buffer) {
 	}
 	delete(b.memory, d)
 	d.b = nil
+	if b.fault.Load() == nil {
+		b.waits.Note("to give memory back to the driver")
+		b.wait("free")
+	}
 	if b.fault.Load() != nil {
 		return // the memory went with the context
 	}
-	b.waits.Note("to give memory back to the driver")
-	b.wait("free")
 	b.postpone(b.check("free", "freeing "+itoa(d.n)+" bytes", b.ctx.do(func() error { return cu.MemFree(d.ptr) })))
 }
 
@@ -402,10 +404,15 @@ func (e *event) Done() (bool, error) {
 	if rc == C.CUDA_ERROR_NOT_READY {
 		return false, nil
 	}
-	err := e.b.check("event", "asking for progress", int(rc))
-	if err == nil {
-		err = e.b.out.deliver(e.s)
+	if err := e.b.check("event", "asking for progress", int(rc)); err != nil {
+		return false, err
 	}
+	out := e.b.out
+	if !out.mu.TryLock() { // somebody who copies may wait
+		return false, nil
+	}
+	defer out.mu.Unlock()
+	err := out.deliver(e.s)
 	return err == nil, err
 }
 
@@ -532,7 +539,7 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 // finished follows a wait for the first n launches of the stream: copies arrive at the host, and failures are told.
 func (s *stream) finished(n uint64) error {
 	s.log.confirm(n)
-	if err := s.b.out.deliver(s); err != nil {
+	if err := s.b.out.arrived(s); err != nil {
 		return err
 	}
 	s.lock()

@@ -52,10 +52,9 @@ type part struct {
 	s      *stream
 	mirror C.CUdeviceptr // of mem; 0 if the copy goes directly
 	end    uint64        // value of filled after it
-	event  C.CUevent     // after the copy
+	event  C.CUevent     // after the copy; nil once the content is where it belongs
 	mem    []byte
-	dst    []byte // where the host wants the content; nil for copies to the device, and once it is there
-	over   bool   // the content is where it belongs
+	dst    []byte // where the host wants the content; nil for copies to the device
 }
 
 // alignment of parts, a cache line.
@@ -93,7 +92,7 @@ func (r *ring) take(n int) ([]byte, error) {
 // retire waits for the oldest part and gives it back.
 func (r *ring) retire() error {
 	p := &r.parts[0]
-	if !p.over {
+	if p.event != nil {
 		if C.weft_event_query(p.s.b.ctx.handle, p.event) == C.CUDA_ERROR_NOT_READY {
 			r.b.waits.Note("for room in the staging buffer")
 		}
@@ -119,7 +118,7 @@ func (r *ring) end(p *part, doing string, rc C.CUresult) error {
 	if user == r.b || user.fault.Load() == nil {
 		return err
 	}
-	p.event, p.over = nil, true
+	p.event = nil
 	return nil
 }
 
@@ -127,12 +126,12 @@ func (r *ring) end(p *part, doing string, rc C.CUresult) error {
 func (p *part) finish() {
 	copy(p.dst, p.mem)
 	p.s.b.events.put(p.event)
-	p.dst, p.event, p.over = nil, nil, true
+	p.dst, p.event = nil, nil
 }
 
 // ask finishes a part if its copy is done, without waiting for it.
 func (r *ring) ask(p *part) error {
-	if p.over {
+	if p.event == nil {
 		return nil
 	}
 	rc := C.weft_event_query(p.s.b.ctx.handle, p.event)
@@ -145,7 +144,7 @@ func (r *ring) ask(p *part) error {
 // reclaim gives the oldest parts back as far as their copies are done, so that a few events serve all copies.
 func (r *ring) reclaim() error {
 	for len(r.parts) > 0 {
-		if err := r.ask(&r.parts[0]); err != nil || !r.parts[0].over {
+		if err := r.ask(&r.parts[0]); err != nil || r.parts[0].event != nil {
 			return err
 		}
 		if err := r.retire(); err != nil {
@@ -155,10 +154,8 @@ func (r *ring) reclaim() error {
 	return nil
 }
 
-// deliver finishes those copies of a stream that are done.
+// deliver finishes those copies of a stream that are done. r.mu is held.
 func (r *ring) deliver(s *stream) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for i := range r.parts {
 		if p := &r.parts[i]; p.s == s {
 			if err := r.ask(p); err != nil {
@@ -169,12 +166,19 @@ func (r *ring) deliver(s *stream) error {
 	return r.reclaim()
 }
 
+// arrived is deliver for who has waited.
+func (r *ring) arrived(s *stream) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deliver(s)
+}
+
 // settle ends the copies on streams of b, which has been waited for.
 func (r *ring) settle(b *Backend) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.parts {
-		if p := &r.parts[i]; p.s.b == b && !p.over {
+		if p := &r.parts[i]; p.s.b == b && p.event != nil {
 			p.finish()
 		}
 	}
