@@ -17,7 +17,7 @@ type Op struct {
 	CPU    func(l *Launch) // direct loops over the element types of Types; nil: Ref serves
 	Types  []DType         // element types (of the first input) that CPU takes; empty: Float32
 	Ref    func(l *Launch) // slow and obvious; floating operands arrive and leave as contiguous float64
-	Kernel string          // symbol of the CUDA kernel, without the dtype suffix
+	Kernel string          // names the CUDA kernels of a row without Expr; empty: there are none
 
 	// Approximate lets a GPU compute an expression on half precision with its approximate units: results are within a unit in
 	// the last place of the rounded ones, or 2^-16 of the largest term where terms cancel.

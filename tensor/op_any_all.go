@@ -10,7 +10,7 @@ var anyOp, allOp Op
 func init() {
 	quantifier := func(o *Op, name, doc string, none bool) {
 		define(o, Op{
-			Op:     kernels.Op{Name: name, Ref: quantifierRef(none)},
+			Op:     kernels.Op{Name: name, Ref: quantifierRef(none), Kernel: name},
 			Doc:    doc,
 			Args:   []string{"x"},
 			Shape:  func(c *Ctx) { c.reduced(Bool) },

@@ -12,7 +12,7 @@ var argmax, argmin, maxIndex, minIndex Op
 func init() {
 	arg := func(o *Op, name, doc string, largest bool, k func(l *kernels.Launch)) {
 		define(o, Op{
-			Op:     kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
+			Op:     kernels.Op{Name: name, CPU: k, Ref: argRef(largest), Kernel: name},
 			Doc:    doc,
 			Args:   []string{"x"},
 			Shape:  func(c *Ctx) { c.indexed(Int64) },
@@ -28,7 +28,7 @@ func init() {
 
 	both := func(o *Op, name, doc string, largest bool, k func(l *kernels.Launch), call func(x *Tensor, axis int) (v, i *Tensor)) {
 		define(o, Op{
-			Op:    kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
+			Op:    kernels.Op{Name: name, CPU: k, Ref: argRef(largest), Kernel: name},
 			Doc:   doc,
 			Args:  []string{"x"},
 			Shape: func(c *Ctx) { c.indexed(c.In[0].dtype, Int64) },

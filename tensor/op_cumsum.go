@@ -9,7 +9,7 @@ var cumsum Op
 
 func init() {
 	define(&cumsum, Op{
-		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Ref: cumsumRef},
+		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Ref: cumsumRef, Kernel: "cumsum"},
 		Cast: CastFull,
 		Doc:  "y[i] = x[0] + ... + x[i] along an axis, or x[n-1] + ... + x[i] in reverse",
 		Args: []string{"x"},

@@ -11,7 +11,7 @@ var logSoftmax, logSoftmaxGrad Op
 
 func init() {
 	define(&logSoftmax, Op{
-		Op:    kernels.Op{Name: "log_softmax", CPU: cpu.LogSoftmax, Ref: logSoftmaxRef},
+		Op:    kernels.Op{Name: "log_softmax", CPU: cpu.LogSoftmax, Ref: logSoftmaxRef, Kernel: "log_softmax"},
 		Cast:  CastFull,
 		Doc:   "(x - m) - log(sum(exp(x - m))) along an axis, with m = max(x)",
 		Args:  []string{"x"},
@@ -25,7 +25,7 @@ func init() {
 		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).LogSoftmax) },
 	})
 	define(&logSoftmaxGrad, Op{
-		Op:    kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: logSoftmaxGradRef},
+		Op:    kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: logSoftmaxGradRef, Kernel: "log_softmax_grad"},
 		Doc:   "g - exp(y)*sum(g) along an axis",
 		Args:  []string{"y", "g"},
 		Shape: sameFloats,

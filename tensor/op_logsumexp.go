@@ -11,7 +11,7 @@ var logsumexp Op
 
 func init() {
 	define(&logsumexp, Op{
-		Op:   kernels.Op{Name: "logsumexp", CPU: cpu.LogSumExp, Ref: logsumexpRef},
+		Op:   kernels.Op{Name: "logsumexp", CPU: cpu.LogSumExp, Ref: logsumexpRef, Kernel: "logsumexp"},
 		Cast: CastFull,
 		Doc:  "m + log(sum(exp(x - m))) over axes, with m = max(x)",
 		Args: []string{"x"},

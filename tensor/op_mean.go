@@ -9,7 +9,7 @@ var mean Op
 
 func init() {
 	define(&mean, Op{
-		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Ref: meanRef},
+		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Ref: meanRef, Kernel: "mean"},
 		Cast:  CastFull,
 		Doc:   "the sum of x over axes, divided by the number of elements",
 		Args:  []string{"x"},

@@ -11,7 +11,7 @@ var prod, prodGrad Op
 
 func init() {
 	define(&prod, Op{
-		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: prodRef},
+		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: prodRef, Kernel: "prod"},
 		Cast:  CastFull,
 		Doc:   "the product of x over axes",
 		Args:  []string{"x"},
@@ -24,7 +24,7 @@ func init() {
 		Samples: prodSamples,
 	})
 	define(&prodGrad, Op{
-		Op:      kernels.Op{Name: "prod_grad", Ref: prodGradRef},
+		Op:      kernels.Op{Name: "prod_grad", Ref: prodGradRef, Kernel: "prod_grad"},
 		Doc:     "g times the product of the other elements",
 		Args:    []string{"x", "g"},
 		Shape:   func(c *Ctx) { c.result(c.In[0].dtype, c.Shape(0)) },

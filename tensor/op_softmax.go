@@ -11,7 +11,7 @@ var softmax, softmaxGrad Op
 
 func init() {
 	define(&softmax, Op{
-		Op:    kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: softmaxRef},
+		Op:    kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: softmaxRef, Kernel: "softmax"},
 		Cast:  CastFull,
 		Doc:   "exp(x - m) / sum(exp(x - m)) along an axis, with m = max(x)",
 		Args:  []string{"x"},
@@ -25,7 +25,7 @@ func init() {
 		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).Softmax) },
 	})
 	define(&softmaxGrad, Op{
-		Op:    kernels.Op{Name: "softmax_grad", CPU: cpu.SoftmaxGrad, Ref: softmaxGradRef},
+		Op:    kernels.Op{Name: "softmax_grad", CPU: cpu.SoftmaxGrad, Ref: softmaxGradRef, Kernel: "softmax_grad"},
 		Doc:   "y*(g - sum(g*y)) along an axis",
 		Args:  []string{"y", "g"},
 		Shape: sameFloats,

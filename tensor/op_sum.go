@@ -9,7 +9,7 @@ var sum Op
 
 func init() {
 	define(&sum, Op{
-		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef},
+		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef, Kernel: "sum"},
 		Cast:    CastFull,
 		Doc:     "the sum of x over axes",
 		Args:    []string{"x"},

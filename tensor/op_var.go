@@ -11,7 +11,7 @@ func init() {
 	// The square root under a deviation: an infinite derivative at 0 would meet the variance's 0 and give NaN.
 	pointwise(&rootOp, "root", "where(x == 0, 0, sqrt(where(x == 0, 1, x)))", "x", nil, floatType, 0.2, 3)
 	define(&variance, Op{
-		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef},
+		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef, Kernel: "var"},
 		Cast: CastFull,
 		Doc:  "the sum of (x - mean(x))^2 over axes, divided by the number of elements less the correction",
 		Args: []string{"x"},

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,8 +33,8 @@ Generated from the operation table by ` + "`make docs`" + `; do not edit.
   float32 computes: operands are widened, which is exact, and each result is rounded once.
 - **CUDA**: *expression* has kernels made from the expression; *approximate*: on float16 and bfloat16 alone these use the GPU's
   approximate units, within a unit in the last place of the CPU's results, or 2^-16 in gradients, where terms of size 1
-  cancel; *view* computes nothing; else the kernel's symbol, where it is not the operation's name. Using an operation on a
-  GPU that has no kernel for the operands' type is an error.
+  cancel; *view* computes nothing; else the name of its kernels, or *none*. Using an operation on a GPU that has no kernel for
+  the operands' type is an error.
 - **autocast**: what package amp does with operands that are float32, float16 or bfloat16: *lower* casts them to the
   region's type, *full* to float32, *widest* to the widest among them; *banned* refuses; nothing leaves them.
 `
@@ -96,7 +97,7 @@ func cuda(o *tensor.Op) string {
 	case o.Expr != nil:
 		return "expression"
 	}
-	return o.Kernel
+	return cmp.Or(o.Kernel, "*none*")
 }
 
 func cpu(o *tensor.Op) string {

@@ -26,8 +26,8 @@ func TestDocument(t *testing.T) {
 		"\n## Views (1)\n\n" + table +
 		"| `t` | x | x transposed | written | view | view |  |\n" +
 		"\n## Structured (3)\n\n" + table +
-		"| `argmax` | x | first i of max x[i] | none: the result is an index | direct: float32, int64 |  |  |\n" +
-		"| `fused` | a, b | of a and b | of its composition | reference |  |  |\n" +
+		"| `argmax` | x | first i of max x[i] | none: the result is an index | direct: float32, int64 | *none* |  |\n" +
+		"| `fused` | a, b | of a and b | of its composition | reference | *none* |  |\n" +
 		"| `sum` | x | sum of x[i] | written | direct: float32 | sum_fwd | full |\n"
 	if got := document(ops); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"cmp"
-
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/src"
 )
@@ -13,7 +11,7 @@ import (
 // and calls c.start and arg. It refuses what the kernels cannot do by an error of kind [kernels.ErrDevice].
 type plan func(c *call, l *kernels.Launch) error
 
-// plans holds the plan of each operation that has kernels for all element types that the row takes, by the row's symbol.
+// plans holds the plan of each operation that has kernels for all element types that the row takes, by the row's Kernel.
 // Operations that are expressions need no entry: planPointwise serves them.
 var plans = map[string]plan{}
 
@@ -25,7 +23,7 @@ func (b *Backend) plan(op *kernels.Op, d kernels.DType) (plan, error) {
 	if op.Expr != nil {
 		return planPointwise, nil
 	}
-	if p := plans[cmp.Or(op.Kernel, op.Name)]; p != nil {
+	if p := plans[op.Kernel]; p != nil {
 		return p, nil
 	}
 	return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v", b.Name(), b.gpu.Name, d)

@@ -150,9 +150,9 @@ func planAdd(c *call, l *kernels.Launch) error {
 }
 
 var (
-	addOp   = &kernels.Op{Name: "add"}
-	noopOp  = &kernels.Op{Name: "noop"}
-	faultOp = &kernels.Op{Name: "fault"}
+	addOp   = &kernels.Op{Name: "add", Kernel: "add"}
+	noopOp  = &kernels.Op{Name: "noop", Kernel: "noop"}
+	faultOp = &kernels.Op{Name: "fault", Kernel: "fault"}
 )
 
 // vector is an operand of n float32 elements from element offset on.

@@ -15,7 +15,7 @@ import (
 
 // rowOf is an operation for tests of all element types.
 func rowOf(name string, f func(l *kernels.Launch)) *kernels.Op {
-	return &kernels.Op{Name: name, CPU: f, Types: kernels.DTypes()}
+	return &kernels.Op{Name: name, Kernel: name, CPU: f, Types: kernels.DTypes()}
 }
 
 // shape is a random shape of the given rank.
@@ -175,7 +175,7 @@ func TestIndexed(t *testing.T) {
 	r := newFuzz(5)
 	addable := []kernels.DType{kernels.Float32, kernels.Float64, kernels.Int64, kernels.Int32, kernels.Uint8}
 	adding := func(name string, f func(l *kernels.Launch)) *kernels.Op {
-		return &kernels.Op{Name: name, CPU: f, Types: addable} // half precision goes through float32
+		return &kernels.Op{Name: name, Kernel: name, CPU: f, Types: addable} // half precision goes through float32
 	}
 	another := r.reaches(t)
 	for range cases(320) {
@@ -261,7 +261,7 @@ func TestIndexOutside(t *testing.T) {
 			{&kernels.Launch{Op: rowOf("scatter_add", cpu.ScatterAdd), Ints: axis}, []value{x, chosen, y}, []value{r.result(kernels.Float32, 3, size, 4)}},
 			{&kernels.Launch{Op: rowOf("index_add", cpu.IndexAdd), Ints: axis}, []value{x, line, r.operand(kernels.Float32, 0, 3, 9, 4)}, []value{r.result(kernels.Float32, 3, size, 4)}},
 			{&kernels.Launch{Op: rowOf("one_hot", cpu.OneHot), Ints: []int{size}}, []value{chosen}, []value{r.result(kernels.Int64, 3, 5, 4, size)}},
-			{&kernels.Launch{Op: &kernels.Op{Name: "cross_entropy", CPU: cpu.CrossEntropy}, Ints: []int{-100, lossMean}, Floats: []float64{0}}, []value{logits, line}, loss},
+			{&kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{-100, lossMean}, Floats: []float64{0}}, []value{logits, line}, loss},
 		} {
 			_, want := on(t, host, c.l, c.in, c.out)
 			got, err := on(t, b, c.l, c.in, c.out)

@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/weft-ml/weft/internal/caller"
@@ -105,7 +104,7 @@ func (r *residual) feeds(l *kernels.Launch) bool {
 	if !r.held || l.Op.Expr != nil {
 		return false
 	}
-	if name := cmp.Or(l.Op.Kernel, l.Op.Name); name != "layer_norm" && name != "rms_norm" {
+	if name := l.Op.Kernel; name != "layer_norm" && name != "rms_norm" {
 		return false
 	}
 	s, op, x := r.call.stream, l.Op.Name, &l.In[0]

@@ -37,7 +37,7 @@ func pairOn(t testing.TB, b kernels.Backend, name string, d, e kernels.DType, ro
 	x, y, sum, weight := of(d, rows, n), of(e, rows, n), of(d, rows, n), of(d, n)
 	p := residualPair{
 		&kernels.Launch{Op: sumOp, In: []kernels.Arg{x, y}, Out: []kernels.Arg{sum}},
-		&kernels.Launch{Op: &kernels.Op{Name: name}, In: []kernels.Arg{sum, weight}, Out: []kernels.Arg{of(d, rows, n), of(statistics, rows)}, Ints: []int{1}, Floats: []float64{1e-5}},
+		&kernels.Launch{Op: &kernels.Op{Name: name, Kernel: name}, In: []kernels.Arg{sum, weight}, Out: []kernels.Arg{of(d, rows, n), of(statistics, rows)}, Ints: []int{1}, Floats: []float64{1e-5}},
 	}
 	if name == "layer_norm" {
 		p.norm.In, p.norm.Out = append(p.norm.In, of(d, n)), append(p.norm.Out, of(statistics, rows))

@@ -124,7 +124,7 @@ func (r fuzz) anyAxes(shape []int) (axes []int) {
 }
 
 func hostOp(name string, f func(*kernels.Launch)) *kernels.Op {
-	return &kernels.Op{Name: name, CPU: f}
+	return &kernels.Op{Name: name, Kernel: name, CPU: f}
 }
 
 // TestReductionsHalf: sums and the like along any axes of half-precision operands.

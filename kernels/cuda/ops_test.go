@@ -1,0 +1,32 @@
+//go:build cuda && cgo && linux
+
+package cuda_test
+
+import (
+	"testing"
+
+	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// TestPlansOfRows: the kernels that rows of the operation table name, and docs/OPS.md after them, are those that have plans.
+func TestPlansOfRows(t *testing.T) {
+	named := map[string]bool{}
+	for _, op := range tensor.Ops() {
+		if op.Kernel == "" {
+			continue
+		}
+		named[op.Kernel] = true
+		if cuda.Plans[op.Kernel] == nil {
+			t.Errorf("operation %s: there is no plan for its kernel %s", op.Name, op.Kernel)
+		}
+		if op.Expr != nil || op.View != nil {
+			t.Errorf("operation %s needs no kernel, and names %s", op.Name, op.Kernel)
+		}
+	}
+	for kernel := range cuda.Plans {
+		if !named[kernel] {
+			t.Errorf("no operation has the kernel %s", kernel)
+		}
+	}
+}
