@@ -61,9 +61,9 @@ func TestDoctorOnGPU(t *testing.T) {
 	t.Log("\n" + stdout)
 
 	for setting, want := range map[string]string{
-		"fail=cuMemAlloc:1:2":            "alloc: 67108864 bytes on cuda:0: 1073741824 of its 1073741824 bytes are free",
+		"fail=cuMemAlloc:1:2":           "alloc: 67108864 bytes on cuda:0: 1073741824 of its 1073741824 bytes are free",
 		"fail=cuEventSynchronize:1:700": "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
-		"init=100":                       "it sees no GPU",
+		"init=100":                      "it sees no GPU",
 	} {
 		stdout, _, code := weft(t, []string{driver, "FAKE_CUDA=" + setting}, "doctor", "-device", "cuda")
 		if code != 1 || !strings.Contains(stdout, want) {

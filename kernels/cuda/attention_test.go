@@ -21,9 +21,8 @@ func TestAttention(t *testing.T) {
 	b.gpu.SMs = 2
 	t.Cleanup(func() { b.gpu.SMs = was })
 	r := newFuzz(16)
-	dtypes := append([]kernels.DType{kernels.Float32}, halfTypes...)
 	for i := range cases(32) {
-		dtype, causal := dtypes[i%3], r.IntN(2)
+		dtype, causal := singleTypes[i%3], r.IntN(2)
 		batch, heads, rows, d, e := 1+r.IntN(2), 1+r.IntN(3), oneOf(r, 1, 32, 33, 1+r.IntN(100)), oneOf(r, 1, 32, 33, 1+r.IntN(70)), oneOf(r, 1, 32, 1+r.IntN(70))
 		keys := rows + r.IntN(40)
 		switch {
@@ -47,6 +46,13 @@ func TestAttention(t *testing.T) {
 		most.data, norm.data = r.numbers(kernels.Float32, len(most.data)/4, true), r.numbers(kernels.Float32, len(norm.data)/4, true)
 		in = append(in, y, most, norm, r.moderate(dtype, batch, heads, rows, e))
 		sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d), r.result(dtype, batch, keys, heads, e)})
+
+		l.Op, l.Ints = hostOp("attention_packed", cpu.AttentionPacked), []int{causal, heads}
+		qkv, y := r.moderate(dtype, batch, rows, 3*heads*d), r.result(dtype, batch, rows, heads*d)
+		sameAsWidened(t, b, l, []value{qkv}, []value{y, number(), number()})
+		l.Op = hostOp("attention_packed_grad", cpu.AttentionPackedGrad)
+		in = []value{qkv, y, most, norm, r.moderate(dtype, batch, rows, heads*d)}
+		sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, rows, 3*heads*d)})
 	}
 }
 

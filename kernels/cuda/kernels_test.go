@@ -51,17 +51,14 @@ type fuzz struct{ *rand.Rand }
 
 func newFuzz(seed uint64) fuzz { return fuzz{rand.New(rand.NewPCG(seed, 77+round))} }
 
-var shapes = flag.Int("shapes", 0, "how many cases the tests of kernels try, each; 0: what is usual")
+var shapes = flag.Int("shapes", 0, "how many cases the tests of kernels try, each, if not more as usual")
 
-// cases is n, or fewer if tests are to be short.
+// cases is n, or a quarter of it but no fewer than 20 if tests are to be short; no fewer than -shapes in any event.
 func cases(n int) int {
-	switch {
-	case *shapes > 0:
-		return *shapes
-	case testing.Short():
-		return n / 4
+	if testing.Short() {
+		n = max(min(n, 20), n/4)
 	}
-	return n
+	return max(n, *shapes)
 }
 
 // round counts repetitions of the tests, which have other operands each.

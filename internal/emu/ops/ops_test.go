@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/internal/emu"
+	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -172,7 +174,7 @@ func data(s tensor.Sample) []*tensor.Tensor {
 
 // elsewhere are the rows with operands but without samples, and where they are tested.
 var elsewhere = map[string]string{
-	"any": "TestIntegerReductions", "all": "TestIntegerReductions", "layer_norm_grad": "the samples of layer_norm", "rms_norm_grad": "the samples of rms_norm",
+	"any": "TestReductions", "all": "TestReductions", "layer_norm_grad": "the samples of layer_norm", "rms_norm_grad": "the samples of rms_norm",
 }
 
 // often are the expressions that small models use.
@@ -247,6 +249,44 @@ func TestProdGrad(t *testing.T) {
 				return all
 			})
 		}
+	}
+}
+
+// TestReductions: reductions that only slow definitions compute on the CPU, of random shapes, along any axes in any order and
+// with gaps: any and all of every type, and the gradient of prod with zeros here and there.
+func TestReductions(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	floats := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
+	integers := []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool}
+	count := 200
+	if testing.Short() {
+		count = 40 // 20 of them with gradients
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range count {
+		shape := []int{1 + r.IntN(5), 1 + r.IntN(40), 1 + r.IntN(5), 1 + r.IntN(200)}[r.IntN(4):]
+		order := r.Perm(len(shape))
+		axes := r.Perm(len(shape))[:1+r.IntN(len(shape))]
+		step := 1 + r.IntN(2)
+		x := make([]float32, kernels.Count(shape))
+		for k := range x {
+			if r.IntN(100) > 0 {
+				x[k] = float32(math.Exp(0.3 * r.NormFloat64()))
+			}
+		}
+		d, whole := floats[i%4], integers[i/4%4]
+		what := fmt.Sprint("reductions of ", d, shape, " in the order ", order, " along ", axes, " by steps of ", step)
+		same(t, cpu, gpu, what, []*tensor.Tensor{tensor.FromSlice(x, shape...).To(d)}, func(x []*tensor.Tensor) []*tensor.Tensor {
+			leaf := x[0].Scope().Watch(x[0])
+			v := leaf.Permute(order...)
+			v = v.Slice(0, 0, v.Shape()[0], step)
+			w := v.To(whole)
+			all := []*tensor.Tensor{v.Any(axes...), v.All(axes...), w.Any(axes...), w.All(axes...)}
+			if d.IsHalf() {
+				return all // gradients are rounded to float32 on the way there
+			}
+			return append(all, gradients(v.Prod(axes...).Sum(), leaf)...)
+		})
 	}
 }
 
