@@ -46,7 +46,11 @@ func cudaEnv(args []string, stdout, stderr io.Writer) error {
 		if err := store(stdout, cflags, ldflags); err != nil {
 			return err
 		}
-		return os.RemoveAll(base)
+		if err := os.RemoveAll(base); err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, "taken back: Weft's flags in CGO_CFLAGS and CGO_LDFLAGS, and its headers, in "+base)
+		return nil
 	}
 	include, err := copyHeaders(base)
 	if err != nil {

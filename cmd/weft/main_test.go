@@ -182,7 +182,7 @@ func TestCUDAEnv(t *testing.T) {
 			if len(include) != 1 || err != nil {
 				t.Errorf("headers: %v, %v", include, err)
 			}
-			command(t, "cuda-env", "-u")
+			says(t, command(t, "cuda-env", "-u"), "taken back", dir+"/cache/weft/cuda\n")
 			if get("CGO_CFLAGS") != "-O2 -g" || get("CGO_LDFLAGS") != "-O2 -g" {
 				t.Errorf("after -u: %s, %s", get("CGO_CFLAGS"), get("CGO_LDFLAGS"))
 			}

@@ -17,7 +17,8 @@ func Devices() ([]GPU, Driver, error) {
 		return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open", "NVIDIA GPUs are used on Linux only, not on %s", runtime.GOOS)
 	}
 	return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open",
-		"this program was built without CUDA: build it with -tags cuda and a C compiler; in a module of your own run first: go run github.com/weft-ml/weft/cmd/weft cuda-env -w")
+		"this program was built without CUDA; to build it with CUDA (and a C compiler), in Weft's repository: scripts/cuda-env go build -tags cuda ./...; "+
+			"in a module of your own: go run github.com/weft-ml/weft/cmd/weft cuda-env -w, once, and then go build -tags cuda")
 }
 
 // Kernels says which kernels of this build fit the GPU.
