@@ -69,8 +69,8 @@ type Stream uint32
 
 // Event marks a point of a stream.
 type Event interface {
-	// Done tells whether everything before the mark has finished and copies to the host have arrived, without waiting. After an error,
-	// by which the device has failed, they never will.
+	// Done tells whether everything before the mark has finished and copies to the host have arrived, without waiting. With an error
+	// they never will.
 	Done() (bool, error)
 }
 

@@ -179,14 +179,15 @@ func tryImages(dev kernels.Backend) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said := fmt.Sprintf("%d kernels loaded, within their budgets", n)
 	if len(remarks) > 0 {
-		said = fmt.Sprintf("%d kernels loaded; WARNING: slower than they should be: %s", n, strings.Join(remarks[:min(3, len(remarks))], "; "))
-		if len(remarks) > 3 {
-			said += fmt.Sprintf(" and %d more", len(remarks)-3)
+		const shown = 20
+		said := strings.Join(remarks[:min(shown, len(remarks))], "; ")
+		if len(remarks) > shown {
+			said += fmt.Sprintf(" and %d more", len(remarks)-shown)
 		}
+		return "", fmt.Errorf("%d kernels loaded, which work, but slower than they should: %s", n, said)
 	}
-	return said, nil
+	return fmt.Sprintf("%d kernels loaded, within their budgets", n), nil
 }
 
 // A computation makes a tensor from float32 or float64 numbers.

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/weft-ml/weft/kernels"
 )
 
 // asCommand makes the test binary behave as the program: doctor starts itself.
@@ -212,5 +214,27 @@ func TestCUDAEnvKeeps(t *testing.T) {
 	command(t, "cuda-env", "-u")
 	if flags, _ := goEnv("CGO_CFLAGS"); flags != "-O3 -march=native" {
 		t.Errorf("flags %s", flags)
+	}
+}
+
+// figures is a device of which only the driver's figures are asked.
+type figures struct {
+	kernels.Backend
+	remarks []string
+}
+
+func (f figures) CheckKernels() (int, []string, error) { return 7, f.remarks, nil }
+
+// Kernels that use more than they were checked with are a failure of the doctor, which names them.
+func TestKernelsAboveBudget(t *testing.T) {
+	if said, err := tryImages(figures{}); err != nil || said != "7 kernels loaded, within their budgets" {
+		t.Errorf("%q, %v", said, err)
+	}
+	_, err := tryImages(figures{remarks: []string{"sum_f32 (sm_90): 41 registers, budget 40", "mul_f32 (sm_90): 8 bytes of local memory"}})
+	if err == nil || !strings.Contains(err.Error(), "slower than they should: sum_f32 (sm_90): 41 registers, budget 40; mul_f32") {
+		t.Error(err)
+	}
+	if _, err := tryImages(figures{remarks: make([]string, 23)}); err == nil || !strings.HasSuffix(err.Error(), " and 3 more") {
+		t.Error(err)
 	}
 }

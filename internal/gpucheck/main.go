@@ -25,7 +25,7 @@ import (
 type step struct {
 	name, what string
 	run        func(c *check)
-	share      float64 // of the time for all steps, that earlier ones leave to this one
+	share      float64 // of the time for all steps, that others leave to this one
 }
 
 var steps = []step{
@@ -43,20 +43,20 @@ var steps = []step{
 		for _, name := range []string{"cold", "warm"} { // the driver compiles PTX, and keeps what it made
 			c.do("startup of PTX "+name, time.Minute, "env", "CUDA_FORCE_PTX_JIT=1", "CUDA_CACHE_PATH="+cache, os.Args[0], "-speed", "startup")
 		}
-	}, 0},
+	}, 0.08},
 	{"primitives", "every primitive and scalar instruction against its definition, bit for bit", func(c *check) {
 		c.tests("emu.test", "^TestPrimitive", time.Minute)
-	}, 0},
+	}, 0.05},
 	{"kernels", "the backend, and kernels with random shapes and layouts, against the CPU", func(c *check) {
 		shapes := []string{"-test.short", "-shapes=100"} // of expressions few, for NVRTC takes seconds for some
 		if c.small {
 			shapes = nil
 		}
 		c.tests("cuda.test", ".", time.Minute, shapes...)
-	}, 0},
+	}, 0.15},
 	{"operations", "every operation and whole models against the CPU", func(c *check) {
 		c.tests("ops.test", ".", 2*time.Minute)
-	}, 0},
+	}, 0.17},
 	{"hash", "training ends with the CPU's hash", func(c *check) {
 		for _, p := range [][]string{{"mlp", "-epochs", "5", "-hash"}, {"chargpt", "-steps", "100", "-hash"}} {
 			cpu := c.train(p[0]+" cpu", "cpu", 3*time.Minute, p...)
@@ -65,23 +65,38 @@ var steps = []step{
 				c.note(p[0]+" hash", fmt.Sprintf("the CPU ends with %q, the GPU with %q", cpu.hash(), gpu.hash()))
 			}
 		}
-	}, 0},
-	{"speed", "operations against the measured copy, products and attention in TFLOP/s, costs of the driver", func(c *check) {
-		for _, family := range families {
-			if family.name == "startup" {
+	}, 0.15},
+	{"speed", "operations beside the copy of the same process and beside PyTorch, products and attention in TFLOP/s, costs of the driver", func(c *check) {
+		type process struct {
+			name string
+			args []string
+		}
+		var all []process
+		for _, f := range families {
+			if f.name == "startup" {
 				continue // in the step machine
 			}
-			c.do("speed "+family.name, 90*time.Second, os.Args[0], "-speed", family.name, fmt.Sprint("-small=", c.small))
+			all = append(all, process{f.name, []string{os.Args[0], "-speed", f.name, fmt.Sprint("-small=", c.small)}})
+			if f.peer {
+				all = append(all, process{vendor + f.name, []string{"python3", c.file("gpu-peer.py"), f.name}})
+			}
 		}
-	}, 0},
-	{"vendor", "the same by PyTorch, where there is one", func(c *check) {
-		c.do("pytorch", 5*time.Minute, "python3", c.file("gpu-peer.py"))
-	}, 0.25},
+		c.weft, c.vendor = map[string]figure{}, map[string]figure{}
+		for i, p := range all {
+			fair := 2 * time.Until(c.end) / time.Duration(len(all)-i) // one that hangs leaves time to those that follow
+			figures := c.weft
+			if strings.HasPrefix(p.name, vendor) {
+				figures = c.vendor
+			}
+			collect(figures, c.do(p.name, min(90*time.Second, fair), p.args[0], p.args[1:]...).Values)
+		}
+		c.summary()
+	}, 0.3},
 	{"training", "tokens a second and loss curves in float32, bfloat16 and float16", func(c *check) {
 		for _, amp := range []string{"", "bf16", "fp16"} {
 			c.train("chargpt "+amp, "cuda", 2*time.Minute, "chargpt", "-steps", "400", "-amp", amp)
 		}
-	}, 0},
+	}, 0.1},
 }
 
 func main() {
@@ -121,6 +136,8 @@ type check struct {
 	gpu    *gpu      // when it began
 	small  bool
 	failed int
+
+	weft, vendor map[string]figure // what the step speed measured, by the names of lines
 }
 
 func run(out string, limit time.Duration, small bool, names []string) error {

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -103,7 +105,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// What comes before the vendor's figures leaves them their time, however long it hangs.
+// What comes before a step leaves it its time, however long it hangs, and what is left over goes to those that follow.
 func TestEnds(t *testing.T) {
 	all := ends([]step{{name: "a"}, {name: "b", share: 0.25}, {name: "c"}, {name: "d", share: 0.5}}, 80*time.Second)
 	if want := []time.Duration{20 * time.Second, 40 * time.Second, 40 * time.Second, 80 * time.Second}; !slices.Equal(all, want) {
@@ -111,10 +113,124 @@ func TestEnds(t *testing.T) {
 	}
 	before := time.Duration(0)
 	for i, end := range ends(steps, 9*time.Minute) {
-		if steps[i].name == "vendor" && end-before < 2*time.Minute {
-			t.Errorf("the vendor's figures have %v", end-before)
+		if own := end - before; own < 25*time.Second || steps[i].name == "speed" && own < 150*time.Second {
+			t.Errorf("%s has %v", steps[i].name, own)
 		}
 		before = end
+	}
+}
+
+// Weft's families and the vendor's are measured in turn, whatever fails, and a summary tells of every goal whether it is met.
+func TestSpeed(t *testing.T) {
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("no /bin/sh")
+	}
+	folder := t.TempDir()
+	for program, script := range map[string]string{"gpucheck": `case $2 in
+pointwise) echo '{"family":"pointwise","relu float32":{"us":10,"GB/s":4000,"of copy":0.92},"add float32":{"us":10,"GB/s":4000,"of copy":0.94},"gelu float32":{"us":10,"of copy":0.1}}';;
+rows) echo '{"layer_norm backward 1024 float32":{"us":10,"GB/s":1},"rms_norm backward 1024 float32":{"us":10},"layer_norm backward 2048 float32":{"us":10}}';;
+attention) echo '{"attention causal D=64 bfloat16":{"us":10,"TFLOP/s":171},"attention causal D=64 backward bfloat16":{"us":10,"TFLOP/s":169}}';;
+*) exit 1;; esac`, "python3": `case $2 in rows) echo '{"layer_norm backward 1024 float32":{"us":9.8},"rms_norm backward 1024 float32":{"us":9.6}}';; *) exit 1;; esac`} {
+		if err := os.WriteFile(filepath.Join(folder, program), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", folder)
+	self := os.Args[0]
+	defer func() { os.Args[0] = self }()
+	os.Args[0] = filepath.Join(folder, "gpucheck")
+	log, err := os.Create(filepath.Join(folder, "results.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	c := &check{folder: folder, out: folder, log: log, step: "speed", end: time.Now().Add(time.Minute)}
+	steps[slices.IndexFunc(steps, func(s step) bool { return s.name == "speed" })].run(c)
+	text, err := os.ReadFile(log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	var last result
+	for line := range strings.Lines(string(text)) {
+		last = result{}
+		if err := json.Unmarshal([]byte(line), &last); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, last.Name)
+	}
+	if want := "pointwise,vendor pointwise,rows,vendor rows,reductions,vendor reductions,matmul,vendor matmul,attention,vendor attention,optimizer,vendor optimizer,copies,vendor copies,launch,summary"; strings.Join(names, ",") != want {
+		t.Errorf("processes %v, want %s", names, want)
+	}
+	var values map[string]figure
+	if err := json.Unmarshal(last.Values, &values); err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile(filepath.Join(folder, "summary.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"relu float32": "4000 GB/s 0.92 0.93 of copy NO", "add float32": "4000 GB/s 0.94 0.93 of copy yes", "gelu float32": "0 GB/s 0.10",
+		"layer_norm backward 1024 float32": "1 GB/s 0.98 0.97 of vendor yes", "rms_norm backward 1024 float32": "0 GB/s 0.96 0.97 of vendor NO",
+		"layer_norm backward 2048 float32": "0 GB/s 0.97 of vendor unknown", "adamw": "not measured 0.9 of copy unknown",
+		"attention causal D=64 bfloat16": "171.0 TFLOP/s 170 TFLOP/s yes", "attention causal D=64 backward bfloat16": "169.0 TFLOP/s 170 TFLOP/s NO",
+	} {
+		found := "no line"
+		for line := range strings.Lines(string(table)) {
+			if rest, ok := strings.CutPrefix(line, name+"  "); ok {
+				if found = strings.Join(strings.Fields(rest), " "); !strings.HasPrefix(found, "not") {
+					_, found, _ = strings.Cut(found, " ") // the time
+				}
+			}
+		}
+		if found != want {
+			t.Errorf("%s: %q, want %q", name, found, want)
+		}
+		met := values[name].Met
+		if yes, no := strings.HasSuffix(want, "yes"), strings.HasSuffix(want, "NO"); (met != nil) != (yes || no) || met != nil && *met != yes {
+			t.Errorf("%s: %+v", name, values[name])
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", table)
+	}
+}
+
+// The vendor's side has the lines of Weft's by the same names, but those that PyTorch lacks. Its program runs to its end here with
+// a stand-in of PyTorch.
+func TestPeer(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, f := range families {
+		if !f.peer {
+			continue
+		}
+		cmd := exec.Command(python, "../../scripts/gpu-peer.py", f.name)
+		cmd.Env = append(os.Environ(), "PYTHONPATH=testdata", "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", f.name, err, out)
+		}
+		text := strings.TrimSpace(string(out))
+		figures := map[string]figure{}
+		collect(figures, json.RawMessage(text[strings.LastIndexByte(text, '\n')+1:]))
+		if len(figures) == 0 {
+			t.Errorf("%s has no figures", f.name)
+		}
+		if f.lines == nil {
+			continue
+		}
+		for _, l := range f.lines(1 << 26) {
+			if _, ok := figures[l.name]; !ok && l.name != "adamw and clip" && !strings.HasPrefix(l.name, "attention") {
+				t.Errorf("the vendor has no %q", l.name)
+			}
+			if v := figures[l.name]; v.Time != 0 && math.Abs(v.GBs/(l.bytes/v.Time/1e3)-1) > 1e-9 && l.bytes > 0 {
+				t.Errorf("%s: %v bytes here, %v there", l.name, l.bytes, v.GBs*v.Time*1e3)
+			}
+		}
 	}
 }
 

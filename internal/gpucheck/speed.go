@@ -16,84 +16,177 @@ import (
 // A line is one operation to be timed.
 type line struct {
 	name         string
+	dtype        tensor.DType // of the copy that runs in turn with it, where bytes are counted
 	bytes, flops float64
-	operands     func() []*tensor.Tensor
+	operands     func(random source) []*tensor.Tensor
 	call         func(x []*tensor.Tensor) *tensor.Tensor
 	backward     bool // time the backward pass alone: that of both less the forward
+	goal         goal
+}
+
+// A source makes a random tensor with memory of its own.
+type source func(dt tensor.DType, shape ...int) *tensor.Tensor
+
+// A goal is what the speed of a line is to reach.
+type goal struct {
+	least float64
+	of    string // "copy": bandwidth beside that of a copy; "vendor": speed beside the vendor's; "TFLOP/s"
+}
+
+// A figure is what was measured of a line.
+type figure struct {
+	Time   float64 `json:"us"`
+	GBs    float64 `json:"GB/s,omitempty"`
+	TFLOPs float64 `json:"TFLOP/s,omitempty"`
+	Copy   float64 `json:"of copy,omitempty"`
+	Vendor float64 `json:"of vendor,omitempty"`
+	Target float64 `json:"target,omitempty"`
+	Met    *bool   `json:"met,omitempty"`
+}
+
+// figure makes one of the seconds that a call takes, and those that a copy of so many bytes takes; 0 without one.
+func (l *line) figure(seconds, copied, bytes float64) figure {
+	f := figure{Time: 1e6 * seconds, GBs: l.bytes / seconds / 1e9, TFLOPs: l.flops / seconds / 1e12}
+	if copied > 0 {
+		f.Copy = l.bytes / seconds / (bytes / copied)
+	}
+	return f.judge(l.goal)
+}
+
+// judge tells whether the goal is met, if it can be told.
+func (f figure) judge(g goal) figure {
+	is := map[string]float64{"copy": f.Copy, "vendor": f.Vendor, "TFLOP/s": f.TFLOPs}[g.of]
+	if f.Target = g.least; is != 0 {
+		met := is >= g.least
+		f.Met = &met
+	}
+	return f
 }
 
 // A family is measured by one process.
 type family struct {
 	name  string
 	lines func(n int) []line // n scales the elements of operands
+	peer  bool               // gpu-peer.py measures it too
 }
 
 var families = []family{
-	{"pointwise", pointwiseLines}, {"rows", rowLines}, {"reductions", reductionLines},
-	{"matmul", matmulLines}, {"attention", attentionLines}, {"optimizer", nil}, {"copies", nil}, {"launch", nil}, {"startup", nil},
+	{"pointwise", pointwiseLines, true}, {"rows", rowLines, true}, {"reductions", reductionLines, true}, {"matmul", matmulLines, true},
+	{"attention", attentionLines, true}, {"optimizer", optimizerLines, true}, {"copies", nil, true}, {"launch", nil, false}, {"startup", nil, false},
 }
 
-func float(dt tensor.DType, shape ...int) func() []*tensor.Tensor {
-	return func() []*tensor.Tensor { return []*tensor.Tensor{tensor.Uniform(1, -1, 1, shape...).To(dt)} }
+// float makes operands of the same type and shape.
+func float(count int, dt tensor.DType, shape ...int) func(source) []*tensor.Tensor {
+	return func(random source) (x []*tensor.Tensor) {
+		for range count {
+			x = append(x, random(dt, shape...))
+		}
+		return x
+	}
 }
 
 var halves = []tensor.DType{tensor.Float32, tensor.BFloat16, tensor.Float16}
 
 func pointwiseLines(n int) (ls []line) {
 	for _, dt := range halves {
-		size := float64(n * dt.Size())
-		unary := map[string]func(x *tensor.Tensor) *tensor.Tensor{
-			"copy": (*tensor.Tensor).Clone, "relu": (*tensor.Tensor).ReLU, "gelu": (*tensor.Tensor).GELU, "silu": (*tensor.Tensor).SiLU, "tanh": (*tensor.Tensor).Tanh,
+		half := goal{0.85, "copy"}
+		if dt == tensor.Float32 {
+			half = goal{} // bound by arithmetic
 		}
-		for _, name := range []string{"copy", "relu", "gelu", "silu", "tanh"} {
-			f := unary[name]
-			ls = append(ls, line{name: fmt.Sprint(name, " ", dt), bytes: 2 * size, operands: float(dt, n), call: func(x []*tensor.Tensor) *tensor.Tensor { return f(x[0]) }})
+		for _, op := range []struct {
+			name string
+			call func(x []*tensor.Tensor) *tensor.Tensor
+			in   int
+			goal goal
+		}{
+			{"copy", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Clone() }, 1, goal{}},
+			{"relu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].ReLU() }, 1, goal{0.93, "copy"}},
+			{"gelu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].GELU() }, 1, half},
+			{"silu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].SiLU() }, 1, half},
+			{"tanh", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Tanh() }, 1, half},
+			{"add", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Add(x[1]) }, 2, goal{0.93, "copy"}},
+			{"mul", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Mul(x[1]) }, 2, goal{0.93, "copy"}},
+		} {
+			ls = append(ls, line{name: fmt.Sprint(op.name, " ", dt), dtype: dt, bytes: float64((op.in + 1) * n * dt.Size()), goal: op.goal,
+				operands: float(op.in, dt, n), call: op.call})
 		}
-		two := func() []*tensor.Tensor { return append(float(dt, n)(), float(dt, n)()...) }
-		ls = append(ls,
-			line{name: fmt.Sprint("add ", dt), bytes: 3 * size, operands: two, call: func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Add(x[1]) }},
-			line{name: fmt.Sprint("mul ", dt), bytes: 3 * size, operands: two, call: func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Mul(x[1]) }})
 	}
-	return append(ls, line{name: "cast float32 to bfloat16", bytes: 6 * float64(n), operands: float(tensor.Float32, n),
-		call: func(x []*tensor.Tensor) *tensor.Tensor { return x[0].To(tensor.BFloat16) }})
+	for _, to := range halves[1:] {
+		for _, c := range [][2]tensor.DType{{tensor.Float32, to}, {to, tensor.Float32}} {
+			ls = append(ls, line{name: fmt.Sprint("cast ", c[0], " to ", c[1]), dtype: tensor.Float32, bytes: 6 * float64(n), goal: goal{0.93, "copy"},
+				operands: float(1, c[0], n), call: func(x []*tensor.Tensor) *tensor.Tensor { return x[0].To(c[1]) }})
+		}
+	}
+	return ls
 }
 
+// rowLines are operations along rows: of 1024 elements in all types, of more in two, and losses with as many classes as GPT-2.
 func rowLines(n int) (ls []line) {
-	const columns = 1024
-	rows := n / columns
-	for _, dt := range halves {
-		size := float64(n * dt.Size())
-		norm := func() []*tensor.Tensor {
-			return append(float(dt, rows, columns)(), append(float(dt, columns)(), float(dt, columns)()...)...)
-		}
-		layer := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].LayerNorm(x[1], x[2], 1e-5) }
-		soft := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Softmax(-1) }
-		targets := func() []*tensor.Tensor {
-			return append(float(dt, rows, columns)(), tensor.FromSlice(make([]int64, rows), rows))
-		}
-		loss := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].CrossEntropy(x[1]) }
-		for _, l := range []line{
-			{name: "layer_norm", bytes: 2 * size, operands: norm, call: layer},
-			{name: "layer_norm backward", bytes: 3 * size, operands: norm, call: layer, backward: true},
-			{name: "softmax", bytes: 2 * size, operands: float(dt, rows, columns), call: soft},
-			{name: "softmax backward", bytes: 3 * size, operands: float(dt, rows, columns), call: soft, backward: true},
-			{name: "cross_entropy", bytes: size, operands: targets, call: loss},
-			{name: "cross_entropy backward", bytes: 2 * size, operands: targets, call: loss, backward: true},
-		} {
-			l.name += " " + dt.String()
-			ls = append(ls, l)
+	for _, columns := range []int{1024, 2048, 4096, 8192, 50304} {
+		rows := max(1, n/columns)
+		for _, dt := range halves {
+			if dt == tensor.Float16 && columns > 1024 {
+				continue
+			}
+			size := float64(rows * columns * dt.Size())
+			x := float(1, dt, rows, columns)
+			with := func(random source, weights int) []*tensor.Tensor {
+				return append(x(random), float(weights, dt, columns)(random)...)
+			}
+			layers := func(random source) []*tensor.Tensor { return with(random, 2) }
+			scales := func(random source) []*tensor.Tensor { return with(random, 1) }
+			layer := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].LayerNorm(x[1], x[2], 1e-5) }
+			rms := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].RMSNorm(x[1], 1e-5) }
+			soft := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Softmax(-1) }
+			targets := func(random source) []*tensor.Tensor {
+				return append(x(random), tensor.FromSlice(make([]int64, rows), rows))
+			}
+			loss := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].CrossEntropy(x[1]) }
+			all := []line{
+				{name: "cross_entropy", bytes: size, operands: targets, call: loss, goal: goal{0.88, "copy"}},
+				{name: "cross_entropy backward", bytes: 2 * size, operands: targets, call: loss, backward: true, goal: goal{0.88, "copy"}},
+				{name: "softmax", bytes: 2 * size, operands: x, call: soft, goal: goal{0.88, "copy"}},
+				{name: "softmax backward", bytes: 3 * size, operands: x, call: soft, backward: true, goal: goal{0.88, "copy"}},
+				{name: "layer_norm", bytes: 2 * size, operands: layers, call: layer, goal: goal{0.90, "copy"}},
+				{name: "layer_norm backward", bytes: 3 * size, operands: layers, call: layer, backward: true, goal: goal{0.97, "vendor"}},
+				{name: "rms_norm", bytes: 2 * size, operands: scales, call: rms, goal: goal{0.90, "copy"}},
+				{name: "rms_norm backward", bytes: 3 * size, operands: scales, call: rms, backward: true, goal: goal{0.97, "vendor"}},
+				{name: "residual", bytes: 4 * size, goal: goal{0.93, "copy"}, // one kernel, which writes the sum too
+					operands: func(random source) []*tensor.Tensor { return append(layers(random), x(random)...) },
+					call:     func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Add(x[3]).LayerNorm(x[1], x[2], 1e-5) }},
+			}
+			if columns > 8192 {
+				all = all[:2]
+			}
+			for _, l := range all {
+				l.name, l.dtype = fmt.Sprint(l.name, " ", columns, " ", dt), dt
+				ls = append(ls, l)
+			}
 		}
 	}
 	return ls
 }
 
 func reductionLines(n int) (ls []line) {
-	rows := n / 1024
-	for name, axes := range map[string][]int{"sum": nil, "sum of rows": {1}, "sum of columns": {0}} {
-		ls = append(ls, line{name: name, bytes: 4 * float64(n), operands: float(tensor.Float32, rows, 1024),
-			call: func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Sum(axes...) }})
+	rows := max(1, n/1024)
+	for _, dt := range halves[:2] {
+		for _, op := range []struct {
+			name string
+			call func(x *tensor.Tensor) *tensor.Tensor
+		}{
+			{"sum", func(x *tensor.Tensor) *tensor.Tensor { return x.Sum() }},
+			{"sum of rows", func(x *tensor.Tensor) *tensor.Tensor { return x.Sum(1) }},
+			{"sum of columns", func(x *tensor.Tensor) *tensor.Tensor { return x.Sum(0) }},
+			{"max", func(x *tensor.Tensor) *tensor.Tensor { return x.Max() }},
+			{"max of rows", func(x *tensor.Tensor) *tensor.Tensor { return x.Max(1) }},
+			{"max of columns", func(x *tensor.Tensor) *tensor.Tensor { return x.Max(0) }},
+			{"argmax of rows", func(x *tensor.Tensor) *tensor.Tensor { return x.ArgMax(1) }},
+			{"argmax of columns", func(x *tensor.Tensor) *tensor.Tensor { return x.ArgMax(0) }},
+		} {
+			ls = append(ls, line{name: fmt.Sprint(op.name, " ", dt), dtype: dt, bytes: float64(rows * 1024 * dt.Size()), goal: goal{0.95, "copy"},
+				operands: float(1, dt, rows, 1024), call: func(x []*tensor.Tensor) *tensor.Tensor { return op.call(x[0]) }})
+		}
 	}
-	slices.SortFunc(ls, func(a, b line) int { return len(a.name) - len(b.name) })
 	return ls
 }
 
@@ -108,8 +201,10 @@ func matmulLines(n int) (ls []line) {
 				continue
 			}
 			ls = append(ls, line{name: fmt.Sprint("matmul ", s, " ", dt), flops: 2 * float64(s[0]) * float64(s[1]) * float64(s[2]),
-				operands: func() []*tensor.Tensor { return append(float(dt, s[0], s[2])(), float(dt, s[2], s[1])()...) },
-				call:     func(x []*tensor.Tensor) *tensor.Tensor { return x[0].MatMul(x[1]) }})
+				operands: func(random source) []*tensor.Tensor {
+					return []*tensor.Tensor{random(dt, s[0], s[2]), random(dt, s[2], s[1])}
+				},
+				call: func(x []*tensor.Tensor) *tensor.Tensor { return x[0].MatMul(x[1]) }})
 		}
 	}
 	return ls
@@ -124,12 +219,32 @@ func attentionLines(n int) (ls []line) {
 		for _, d := range []int{64, 128} {
 			forward := 2 * float64(batch*heads) * float64(length*length) * float64(d) // half of the products are masked
 			call := func(x []*tensor.Tensor) *tensor.Tensor { return tensor.AttentionPacked(x[0], heads, true, 0.125) }
-			operands := float(dt, batch, length, 3*heads*d)
-			ls = append(ls, line{name: fmt.Sprintf("attention causal D=%d %v", d, dt), flops: forward, operands: operands, call: call},
-				line{name: fmt.Sprintf("attention causal D=%d %v backward", d, dt), flops: 2.5 * forward, operands: operands, call: call, backward: true})
+			operands := float(1, dt, batch, length, 3*heads*d)
+			var flash goal
+			if d == 64 && dt != tensor.Float32 {
+				flash = goal{170, "TFLOP/s"}
+			}
+			ls = append(ls, line{name: fmt.Sprintf("attention causal D=%d %v", d, dt), flops: forward, operands: operands, call: call, goal: flash},
+				line{name: fmt.Sprintf("attention causal D=%d backward %v", d, dt), flops: 2.5 * forward, operands: operands, call: call, backward: true, goal: flash})
 		}
 	}
 	return ls
+}
+
+// optimizerLines are of AdamW over one flat parameter; the norm of its gradient is one more pass over that.
+func optimizerLines(n int) []line {
+	return []line{
+		{name: "adamw", dtype: tensor.Float32, bytes: 28 * float64(n), goal: goal{0.90, "copy"}},
+		{name: "adamw and clip", dtype: tensor.Float32, bytes: 32 * float64(n), goal: goal{0.90, "copy"}},
+	}
+}
+
+// sizes are the elements of operands and the calls of a run.
+func sizes(small bool) (n, times int) {
+	if small {
+		return 1 << 12, 2
+	}
+	return 1 << 26, 20
 }
 
 // measure prints the figures of a family as lines, and all of them as one JSON object at the end.
@@ -145,10 +260,7 @@ func measure(name, device string, small bool) error {
 	}
 	defer dev.Close()
 	opened := time.Since(start)
-	n, times := 1<<26, 20
-	if small {
-		n, times = 1<<12, 2
-	}
+	n, times := sizes(small)
 	values := map[string]any{"device": dev.String(), "family": name, "elements": n}
 	switch name {
 	case "optimizer":
@@ -158,7 +270,7 @@ func measure(name, device string, small bool) error {
 	case "launch":
 		err = launches(dev, values)
 	case "startup":
-		values["open"] = map[string]any{"us": 1e6 * opened.Seconds()}
+		values["open"] = figure{Time: 1e6 * opened.Seconds()}
 		err = first(dev, values)
 	default:
 		err = timeLines(dev, families[i].lines(n), n, times, values)
@@ -169,67 +281,111 @@ func measure(name, device string, small bool) error {
 	return json.NewEncoder(os.Stdout).Encode(values)
 }
 
-// seconds is the median time of f, of several runs of `times` calls each, with all queued work done.
-func seconds(dev *tensor.Device, times int, f func(s *tensor.Scope)) (float64, error) {
-	var all []float64
-	for range 6 {
-		err := dev.Step(func(s *tensor.Scope) error {
-			if err := dev.Synchronize(); err != nil {
+// seconds times sides in turn, in runs of `times` calls each: the median time of a call until it is queued, and until all is done.
+func seconds(dev *tensor.Device, times int, sides ...func(s *tensor.Scope)) (queued, done []float64, err error) {
+	const runs = 6
+	q, d := make([][]float64, len(sides)), make([][]float64, len(sides))
+	for range runs {
+		for i, f := range sides {
+			err := dev.Step(func(s *tensor.Scope) error {
+				if err := dev.Synchronize(); err != nil {
+					return err
+				}
+				start := time.Now()
+				for range times {
+					s.Region("", func() []*tensor.Tensor { f(s); return nil })
+				}
+				q[i] = append(q[i], time.Since(start).Seconds()/float64(times))
+				err := dev.Synchronize()
+				d[i] = append(d[i], time.Since(start).Seconds()/float64(times))
 				return err
+			})
+			if err != nil {
+				return nil, nil, err
 			}
-			start := time.Now()
-			for range times {
-				s.Region("", func() []*tensor.Tensor { f(s); return nil })
-			}
-			err := dev.Synchronize()
-			all = append(all, time.Since(start).Seconds()/float64(times))
-			return err
-		})
-		if err != nil {
-			return 0, err
 		}
 	}
-	all = all[1:] // the first warms up
+	for i := range sides {
+		queued, done = append(queued, median(q[i][1:])), append(done, median(d[i][1:])) // the first warms up
+	}
+	return queued, done, nil
+}
+
+func median(all []float64) float64 {
 	slices.Sort(all)
-	return all[len(all)/2], nil
+	return all[len(all)/2]
+}
+
+// keep makes tensors on the device that outlive the step.
+func keep(dev *tensor.Device, f func(s *tensor.Scope) []*tensor.Tensor) (kept []*tensor.Tensor, err error) {
+	err = dev.Eval(func(s *tensor.Scope) error {
+		for _, t := range f(s) {
+			kept = append(kept, s.In(t).Keep())
+		}
+		return nil
+	})
+	return kept, err
+}
+
+// copyOf returns the side that copies n elements of a type.
+func copyOf(dev *tensor.Device, dt tensor.DType, n int) (func(s *tensor.Scope), error) {
+	x, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor { return []*tensor.Tensor{s.Full(1, dt, n)} })
+	return func(s *tensor.Scope) { s.With(func() { s.In(x[0]).Clone() }, tensor.NoGrad) }, err
 }
 
 func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]any) error {
+	base, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor { return []*tensor.Tensor{tensor.Uniform(1, -1, 1, n)} })
+	if err != nil {
+		return err
+	}
 	for _, l := range ls {
-		var kept []*tensor.Tensor
-		if err := dev.Eval(func(s *tensor.Scope) error {
-			for _, t := range l.operands() {
-				kept = append(kept, s.In(t).Keep())
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		forward, err := seconds(dev, times, func(s *tensor.Scope) { s.With(func() { l.call(in(s, kept, false)) }, tensor.NoGrad) })
+		kept, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor {
+			return l.operands(func(dt tensor.DType, shape ...int) *tensor.Tensor {
+				count := 1
+				for _, d := range shape {
+					count *= d
+				}
+				times := (count + n - 1) / n
+				return s.In(base[0]).Expand(times, n).Reshape(times*n).Slice(0, 0, count).Scale(0.5).To(dt).Reshape(shape...)
+			})
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		t := forward
+		forward := func(s *tensor.Scope) { s.With(func() { l.call(in(s, kept, false)) }, tensor.NoGrad) }
+		sides := []func(s *tensor.Scope){forward}
 		if l.backward {
-			both, err := seconds(dev, times, func(s *tensor.Scope) {
+			sides = []func(s *tensor.Scope){func(s *tensor.Scope) {
 				x := in(s, kept, true)
 				y := l.call(x)
 				autograd.Grad(y, watched(x), autograd.Seed(y.Detach()))
-			})
-			if err != nil {
-				return fmt.Errorf("%s: %w", l.name, err)
-			}
-			t = both - forward
+			}, forward}
 		}
-		figure := map[string]any{"us": 1e6 * t}
 		if l.bytes > 0 {
-			figure["GB/s"] = l.bytes / t / 1e9
+			c, err := copyOf(dev, l.dtype, n)
+			if err != nil {
+				return err
+			}
+			sides = append(sides, c)
 		}
-		if l.flops > 0 {
-			figure["TFLOP/s"] = l.flops / t / 1e12
+		_, done, err := seconds(dev, times, sides...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
 		}
+		t, copied := done[0], 0.0
+		if l.backward {
+			t -= done[1]
+		}
+		if l.bytes > 0 {
+			copied = done[len(done)-1]
+		}
+		figure := l.figure(t, copied, 2*float64(n*l.dtype.Size()))
+		said, err := json.Marshal(figure)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		fmt.Println(l.name, string(said))
 		values[l.name] = figure
-		fmt.Println(l.name, figure)
 	}
 	return nil
 }
@@ -254,35 +410,30 @@ func watched(x []*tensor.Tensor) (w []*tensor.Tensor) {
 	return w
 }
 
-// optimizer times AdamW over one flat parameter: 28 bytes an element, and 4 more for the norm.
+// optimizer times AdamW, less what makes its gradient: a pass that writes.
 func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 	p := tensor.Parameter(nil, n)
 	if err := dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
 		return err
 	}
-	for name, opts := range map[string][]optim.Option{"adamw": nil, "adamw and clip": {optim.Clip(1)}} {
-		opt := optim.New(optim.AdamW{}, p, opts...)
-		bytes := 28 * float64(n)
-		if opts != nil {
-			bytes += 4 * float64(n)
-		}
+	for i, l := range optimizerLines(n) {
+		opt := optim.New(optim.AdamW{}, p, [][]optim.Option{nil, {optim.Clip(1)}}[i]...)
 		var failed error
-		add := func(s *tensor.Scope) { s.AddGrad(p, s.Full(1e-3, tensor.Float32).Expand(n)) }
-		without, err := seconds(dev, times, add)
+		g := func(s *tensor.Scope) *tensor.Tensor { return s.Full(1e-3, tensor.Float32).Expand(n) }
+		c, err := copyOf(dev, l.dtype, n)
 		if err != nil {
 			return err
 		}
-		with, err := seconds(dev, times, func(s *tensor.Scope) {
-			add(s)
+		_, done, err := seconds(dev, times, func(s *tensor.Scope) {
+			s.AddGrad(p, g(s))
 			if err := opt.Step(s); err != nil {
 				failed = err
 			}
-		})
+		}, func(s *tensor.Scope) { g(s).Clone() }, c)
 		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
-		values[name] = map[string]any{"us": 1e6 * (with - without), "GB/s": bytes / (with - without) / 1e9}
-		p.ClearGrads()
+		values[l.name] = l.figure(done[0]-done[1], done[2], 2*float64(n*l.dtype.Size()))
 	}
 	return nil
 }
@@ -294,44 +445,37 @@ func copies(dev *tensor.Device, n, times int, values map[string]any) error {
 	if n < 1<<20 {
 		width = 64
 	}
-	var x *tensor.Tensor
-	if err := dev.Eval(func(s *tensor.Scope) error {
-		x = s.In(tensor.Uniform(1, -1, 1, width, width)).Keep()
-		return nil
-	}); err != nil {
-		return err
-	}
-	product := func(s *tensor.Scope) { s.With(func() { s.In(x).MatMul(s.In(x)) }, tensor.NoGrad) }
-	alone, err := seconds(dev, times, product)
+	x, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor {
+		return []*tensor.Tensor{tensor.Uniform(1, -1, 1, width, width)}
+	})
 	if err != nil {
 		return err
 	}
-	values["product"] = map[string]any{"us": 1e6 * alone}
+	product := func(s *tensor.Scope) { s.With(func() { s.In(x[0]).MatMul(s.In(x[0])) }, tensor.NoGrad) }
 	for bytes := n >> 10; bytes <= n>>2; bytes *= 4 {
 		data := make([]float32, bytes/4)
 		upload := func(s *tensor.Scope) { s.In(tensor.FromSlice(data, len(data))) } // a step copies a tensor once
-		alone, err := seconds(dev, times, upload)
+		_, t, err := seconds(dev, times, upload, product, func(s *tensor.Scope) { upload(s); product(s) })
 		if err != nil {
 			return err
 		}
-		both, err := seconds(dev, times, func(s *tensor.Scope) { upload(s); product(s) })
-		if err != nil {
-			return err
-		}
-		values[fmt.Sprint("copy of ", bytes)] = map[string]any{"us": 1e6 * alone, "GB/s": float64(bytes) / alone / 1e9, "us with product": 1e6 * both}
+		values[fmt.Sprint("upload of ", bytes)] = map[string]any{"us": 1e6 * t[0], "GB/s": float64(bytes) / t[0] / 1e9, "us of product": 1e6 * t[1], "us of both": 1e6 * t[2]}
 	}
 	return nil
 }
 
-// launches times an operation that does next to nothing: the host's side and the driver's.
+// launches times an operation that does next to nothing: until it is done, and until the host has queued it.
 func launches(dev *tensor.Device, values map[string]any) error {
-	var kept *tensor.Tensor
-	if err := dev.Eval(func(s *tensor.Scope) error { kept = s.Full(1, tensor.Float32, 32).Keep(); return nil }); err != nil {
+	x, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor { return []*tensor.Tensor{s.Full(1, tensor.Float32, 32)} })
+	if err != nil {
 		return err
 	}
-	t, err := seconds(dev, 1000, func(s *tensor.Scope) { s.With(func() { s.In(kept).Neg() }, tensor.NoGrad) })
-	values["launch"] = map[string]any{"us": 1e6 * t}
-	return err
+	queued, done, err := seconds(dev, 500, func(s *tensor.Scope) { s.With(func() { s.In(x[0]).Neg() }, tensor.NoGrad) }) // the driver queues some 1000
+	if err != nil {
+		return err
+	}
+	values["launch"] = map[string]any{"us": 1e6 * done[0], "us to queue": 1e6 * queued[0]}
+	return nil
 }
 
 // first times the first launch of kernels in this process, with the loading of their images.

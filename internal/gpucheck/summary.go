@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+)
+
+// vendor begins the names of processes that measure what PyTorch does.
+const vendor = "vendor "
+
+// collect takes the figures out of what a process said at its end.
+func collect(figures map[string]figure, values json.RawMessage) {
+	var all map[string]json.RawMessage
+	json.Unmarshal(values, &all) // nothing where the process failed
+	for name, value := range all {
+		var f figure
+		if json.Unmarshal(value, &f) == nil && f.Time != 0 {
+			figures[name] = f
+		}
+	}
+}
+
+// summary holds the figures of all lines against their goals and the vendor's figures: a table for people, which is kept in
+// FOLDER/summary.txt too, and one line of results. A goal that is missed is no failure of a process.
+func (c *check) summary() {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "line\tus\tmeasured\tof copy\tof vendor\ttarget\tmet")
+	n, _ := sizes(c.small)
+	values := map[string]figure{}
+	met, told, goals := 0, 0, 0
+	for _, family := range families {
+		if family.lines == nil {
+			continue
+		}
+		for _, l := range family.lines(n) {
+			f, measured := c.weft[l.name]
+			if v, ok := c.vendor[l.name]; ok && measured {
+				f.Vendor = v.Time / f.Time
+			}
+			f = f.judge(l.goal)
+			values[l.name] = f
+			target, verdict := "", ""
+			if l.goal != (goal{}) {
+				goals++
+				target, verdict = fmt.Sprintf("%.4g of %s", l.goal.least, l.goal.of), "unknown"
+				if l.goal.of == "TFLOP/s" {
+					target = fmt.Sprintf("%.4g TFLOP/s", l.goal.least)
+				}
+			}
+			if f.Met != nil {
+				told++
+				verdict = "NO"
+				if *f.Met {
+					met++
+					verdict = "yes"
+				}
+			}
+			if !measured {
+				fmt.Fprintf(w, "%s\t\tnot measured\t\t\t%s\t%s\n", l.name, target, verdict)
+				continue
+			}
+			speed := fmt.Sprintf("%.0f GB/s", f.GBs)
+			if l.flops > 0 {
+				speed = fmt.Sprintf("%.1f TFLOP/s", f.TFLOPs)
+			}
+			fmt.Fprintf(w, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\n", l.name, f.Time, speed, ratio(f.Copy), ratio(f.Vendor), target, verdict)
+		}
+	}
+	w.Flush()
+	fmt.Fprintf(&text, "%d of %d targets met, %d missed, %d unknown\n", met, goals, told-met, goals-told)
+	if c.small {
+		fmt.Fprintln(&text, "This is a rehearsal: its figures mean nothing.")
+	}
+	fmt.Print("\n", text.String(), "\n")
+	file := filepath.Join(c.out, "summary.txt")
+	if err := os.WriteFile(file, []byte(text.String()), 0o666); err != nil {
+		c.note("summary", err.Error())
+		return
+	}
+	line, err := json.Marshal(values)
+	if err != nil {
+		c.note("summary", err.Error())
+		return
+	}
+	c.write(result{Step: c.step, Name: "summary", OK: true, Output: file, Values: line, GPU: c.gpu})
+}
+
+// ratio is nothing where it was not measured.
+func ratio(r float64) string {
+	if r == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", r)
+}
