@@ -106,7 +106,6 @@ template <class T> DEV void cumsum(const Rows& y_, const Rows& x_, uint64_t rows
 // dx = g times the product of the other elements: of those in front, kept in `front`, and of those behind, in float64 and
 // one after the other as package tensor defines it. A thread computes a row.
 template <class T> DEV void prod_grad(const Rows& dx_, const Rows& x_, const Rows& g_, double* front, uint64_t rows, uint32_t n) {
-  using N = typename NumberOf<T>::Type;
   const uint64_t r = thread_number();
   if (r >= rows) return;
   const Row<T> dx(dx_, r), x(x_, r);
@@ -117,7 +116,7 @@ template <class T> DEV void prod_grad(const Rows& dx_, const Rows& x_, const Row
   }
   product = 1;
   for (uint32_t i = n; i-- > 0;) {
-    dx.set(i, element<N>(f64_mul(front[i * rows + r], product)));
+    static_cast<T*>(dx.data)[dx.at(i)] = element<T>(f64_mul(front[i * rows + r], product));
     product = f64_mul(product, x(i));
   }
 }
