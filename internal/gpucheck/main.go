@@ -83,7 +83,7 @@ var steps = []step{
 		}
 		c.weft, c.vendor = map[string]figure{}, map[string]figure{}
 		for i, p := range all {
-			fair := 2 * time.Until(c.end) / time.Duration(len(all)-i) // one that hangs leaves time to those that follow
+			fair := 3 * time.Until(c.end) / time.Duration(len(all)-i) // one that hangs leaves time to those that follow
 			figures := c.weft
 			if strings.HasPrefix(p.name, vendor) {
 				figures = c.vendor
@@ -138,6 +138,7 @@ type check struct {
 	failed int
 
 	weft, vendor map[string]figure // what the step speed measured, by the names of lines
+	table        string            // of these, to be shown at the end
 }
 
 func run(out string, limit time.Duration, small bool, names []string) error {
@@ -170,6 +171,9 @@ func run(out string, limit time.Duration, small bool, names []string) error {
 	for i, s := range chosen {
 		c.step, c.gpu, c.end = s.name, query(), start.Add(ends[i])
 		s.run(c)
+	}
+	if c.table != "" {
+		fmt.Print("\n", c.table)
 	}
 	if c.failed > 0 {
 		return fmt.Errorf("%d of the processes failed; see %s", c.failed, log.Name())

@@ -24,8 +24,8 @@ func collect(figures map[string]figure, values json.RawMessage) {
 	}
 }
 
-// summary holds the figures of all lines against their goals and the vendor's figures: a table for people, which is kept in
-// FOLDER/summary.txt too, and one line of results. A goal that is missed is no failure of a process.
+// summary holds the figures of all lines against their goals and the vendor's figures: a table for people, in
+// FOLDER/summary.txt, and one line of results. A goal that is missed is no failure of a process.
 func (c *check) summary() {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -76,9 +76,9 @@ func (c *check) summary() {
 	if c.small {
 		fmt.Fprintln(&text, "This is a rehearsal: its figures mean nothing.")
 	}
-	fmt.Print("\n", text.String(), "\n")
+	c.table = text.String()
 	file := filepath.Join(c.out, "summary.txt")
-	if err := os.WriteFile(file, []byte(text.String()), 0o666); err != nil {
+	if err := os.WriteFile(file, []byte(c.table), 0o666); err != nil {
 		c.note("summary", err.Error())
 		return
 	}
