@@ -41,7 +41,7 @@ def note(name, t, nbytes=0, flops=0):
     if flops:
         figure["TFLOP/s"] = flops / t / 1e12
     values[name] = figure
-    print(name, figure, flush=True)
+    print(name, json.dumps(figure), flush=True)
 
 
 def both(op, kind, f, xs, forward_bytes=0, backward_bytes=0, forward_flops=0, backward_flops=0):

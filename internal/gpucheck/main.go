@@ -88,7 +88,9 @@ var steps = []step{
 			if strings.HasPrefix(p.name, vendor) {
 				figures = c.vendor
 			}
-			collect(figures, c.do(p.name, min(90*time.Second, fair), p.args[0], p.args[1:]...).Values)
+			if r := c.do(p.name, min(90*time.Second, fair), p.args[0], p.args[1:]...); r.Seconds > 0 { // else the file is of another run
+				collect(figures, c.said(p.name))
+			}
 		}
 		c.summary()
 	}, 0.3},
@@ -261,6 +263,11 @@ func (r result) hash() string {
 	return last.Hash
 }
 
+// said is the file of what a process prints.
+func (c *check) said(name string) string {
+	return filepath.Join(c.out, strings.ReplaceAll(c.step+" "+name, " ", "-")+".txt")
+}
+
 // do runs a process. In a rehearsal it has five times its limit, for the emulator is slow.
 func (c *check) do(name string, limit time.Duration, program string, args ...string) result {
 	if c.small {
@@ -272,7 +279,7 @@ func (c *check) do(name string, limit time.Duration, program string, args ...str
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(limit, left))
 	defer cancel()
-	whole := filepath.Join(c.out, strings.ReplaceAll(c.step+" "+name, " ", "-")+".txt")
+	whole := c.said(name)
 	file, err := os.Create(whole)
 	if err != nil {
 		return c.note(name, err.Error())

@@ -44,13 +44,21 @@ type figure struct {
 	Met    *bool   `json:"met,omitempty"`
 }
 
-// figure makes one of the seconds that a call takes, and those that a copy of so many bytes takes; 0 without one.
-func (l *line) figure(seconds, copied, bytes float64) figure {
+// say prints the figure of a line and adds it to values: from the seconds that a call takes, and those that a copy of n
+// elements takes, 0 without one.
+func (l *line) say(values map[string]any, seconds, copied float64, n int) error {
 	f := figure{Time: 1e6 * seconds, GBs: l.bytes / seconds / 1e9, TFLOPs: l.flops / seconds / 1e12}
 	if copied > 0 {
-		f.Copy = l.bytes / seconds / (bytes / copied)
+		f.Copy = l.bytes / seconds / (2 * float64(n*l.dtype.Size()) / copied)
 	}
-	return f.judge(l.goal)
+	f = f.judge(l.goal)
+	said, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.name, err)
+	}
+	fmt.Println(l.name, string(said))
+	values[l.name] = f
+	return nil
 }
 
 // judge tells whether the goal is met, if it can be told.
@@ -379,13 +387,9 @@ func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]an
 		if l.bytes > 0 {
 			copied = done[len(done)-1]
 		}
-		figure := l.figure(t, copied, 2*float64(n*l.dtype.Size()))
-		said, err := json.Marshal(figure)
-		if err != nil {
-			return fmt.Errorf("%s: %w", l.name, err)
+		if err := l.say(values, t, copied, n); err != nil {
+			return err
 		}
-		fmt.Println(l.name, string(said))
-		values[l.name] = figure
 	}
 	return nil
 }
@@ -433,7 +437,9 @@ func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
-		values[l.name] = l.figure(done[0]-done[1], done[2], 2*float64(n*l.dtype.Size()))
+		if err := l.say(values, done[0]-done[1], done[2], n); err != nil {
+			return err
+		}
 	}
 	return nil
 }

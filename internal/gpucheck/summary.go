@@ -12,13 +12,13 @@ import (
 // vendor begins the names of processes that measure what PyTorch does.
 const vendor = "vendor "
 
-// collect takes the figures out of what a process said at its end.
-func collect(figures map[string]figure, values json.RawMessage) {
-	var all map[string]json.RawMessage
-	json.Unmarshal(values, &all) // nothing where the process failed
-	for name, value := range all {
+// collect takes the figures out of what a process printed, even if it came to no end: lines of a name and an object.
+func collect(figures map[string]figure, file string) {
+	text, _ := os.ReadFile(file) // none where the process could not start
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, " {")
 		var f figure
-		if json.Unmarshal(value, &f) == nil && f.Time != 0 {
+		if json.Unmarshal([]byte("{"+value), &f) == nil && f.Time != 0 {
 			figures[name] = f
 		}
 	}
