@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"encoding/binary"
+	"math"
 	"slices"
 	"testing"
 
@@ -202,6 +204,68 @@ func TestAlongAxis(t *testing.T) {
 				in = append(in, r.moderate(d, shape...))
 			}
 			sameAsWidened(t, b, l, in, []value{r.result(d, shape...)})
+		}
+	}
+}
+
+// TestProdGrad: g times the product of the other elements of a row, in float64 from both ends, rounded once. Rows lie side by side
+// or cross each other.
+func TestProdGrad(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(16)
+	exact := func(x []float64) value {
+		v := value{dtype: kernels.Float64, Layout: kernels.Layout{Shape: []int{len(x)}, Strides: []int{1}}}
+		for _, e := range x {
+			v.data = binary.LittleEndian.AppendUint64(v.data, math.Float64bits(e))
+		}
+		return v
+	}
+	numbers := func(d kernels.DType, n int) (value, []float64) { // of the type, and what they are
+		x := make([]float64, n)
+		for i := range x {
+			if r.IntN(100) > 0 {
+				x[i] = math.Exp(0.3 * r.NormFloat64())
+			}
+		}
+		v := convert(t, exact(x), d)
+		for i, data := 0, convert(t, v, kernels.Float64).data; i < n; i++ {
+			x[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+		}
+		return v, x
+	}
+	for i := range cases(20) {
+		d := []kernels.DType{kernels.Float32, kernels.Float16, kernels.BFloat16, kernels.Float64}[i%4]
+		rows, n := 1+r.IntN(300), 1+r.IntN(40)
+		next, step := n, 1 // from row to row, from element to element
+		if i%3 == 0 {
+			next, step = 1, rows
+		}
+		x, xs := numbers(d, rows*n)
+		g, gs := numbers(d, rows)
+		x.Layout = kernels.Layout{Shape: []int{rows, n}, Strides: []int{next, step}}
+		want := make([]float64, rows*n)
+		for row := range rows {
+			product := gs[row]
+			for k := range n {
+				want[row*n+k] = product
+				product *= xs[row*next+k*step]
+			}
+			product = 1
+			for k := n - 1; k >= 0; k-- {
+				want[row*n+k] *= product
+				product *= xs[row*next+k*step]
+			}
+		}
+		y := value{d, make([]byte, rows*n*d.Size()), kernels.Layout{Shape: []int{rows, n}, Strides: []int{n, 1}}}
+		got, err := on(t, b, &kernels.Launch{Op: &kernels.Op{Name: "prod_grad", Kernel: "prod_grad"}, Ints: []int{1}}, []value{x, g}, []value{y})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, rounded := d.Size(), convert(t, exact(want), d).data
+		for k := range want {
+			if at := k * size; !sameElement(d, got[0][at:at+size], rounded[at:at+size]) {
+				t.Fatalf("%v, %d rows of %d: element %d is %x, want %x", d, rows, n, k, got[0][at:at+size], rounded[at:at+size])
+			}
 		}
 	}
 }

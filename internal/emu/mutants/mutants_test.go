@@ -64,7 +64,7 @@ var families = []family{
 	{"reduce.cu", "reduce.cu", true, [][2]string{{raw, "Reduce"}}},
 	{"reduce.cuh", "", true, [][2]string{{raw, "Folds"}}},
 	{"report.cuh", "gather.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
-	{"rows.cu", "rows.cu", true, [][2]string{{launches, "Places|AlongAxis|CumSum|Statistics|LongRows"}}},
+	{"rows.cu", "rows.cu", true, [][2]string{{launches, "Places|AlongAxis|CumSum|Statistics|LongRows|ProdGrad"}}},
 	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
 	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "AlongAxis|LongRows"}}},
 	{"walk.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Moves|CopyWide"}}},
