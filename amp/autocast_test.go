@@ -151,7 +151,7 @@ func TestCastOnce(t *testing.T) {
 	if n != 3 {
 		t.Errorf("the weight was cast %d times in three evaluations", n)
 	}
-	if now := dev.Stats().Memory.Active; now != active {
+	if now := dev.Stats().Memory.Active; now > active { // less, if what tests before left is collected
 		t.Errorf("evaluations took %d bytes for good", now-active)
 	}
 	n = 0
