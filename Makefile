@@ -6,13 +6,13 @@
 #   make gen      rewrite all generated files: assembly and docs
 #   make docs     rewrite the generated docs only
 #
-#   make test-long      CUDA kernels on the emulator: more shapes, schedules, mutants (internal/emu/README.md)
+#   make test-long      CUDA kernels on the emulator: more shapes, schedules, mutants (internal/testing/emu/README.md)
 #   make kernels        compile the CUDA kernels that have changed (the compilers come from PyPI)
 #   make kernels-limited  the same with a time limit for waits, to find a hang; LIMIT=2s
 #   make kernels-check  compile all of them again and look at their machine code (docs/KERNEL-IMAGES.md)
 
 LANE       := scripts/lane
-GENERATORS := $(patsubst %/go.mod,%,$(wildcard internal/*/go.mod))
+GENERATORS := $(patsubst %/go.mod,%,$(wildcard internal/tools/*/go.mod))
 BENCH      := .
 
 # What depends on the tier of CPU kernels, and what uses several goroutines. The training runs of
@@ -44,7 +44,7 @@ build:
 generated:
 	@$(LANE) generated scripts/check-generated
 lattice:
-	@$(LANE) lattice go test -count=1 ./internal/lattice
+	@$(LANE) lattice go test -count=1 ./internal/testing/lattice
 units:
 	@$(LANE) tests go test ./...
 portable avx2 avx512:
@@ -71,17 +71,17 @@ gen:
 	$(MAKE) docs
 
 docs:
-	go run ./internal/opsdoc
+	go run ./internal/tools/opsdoc
 
 kernels:
 	scripts/cuda-toolchain
-	go run ./internal/kernelc build
+	go run ./internal/tools/kernelc build
 
 LIMIT := 2s
 kernels-limited:
 	scripts/cuda-toolchain
-	go run ./internal/kernelc build -limit $(LIMIT)
+	go run ./internal/tools/kernelc build -limit $(LIMIT)
 
 kernels-check:
 	scripts/cuda-toolchain
-	go run ./internal/kernelc check
+	go run ./internal/tools/kernelc check

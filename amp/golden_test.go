@@ -8,7 +8,7 @@ import (
 
 	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
-	"github.com/weft-ml/weft/internal/golden"
+	"github.com/weft-ml/weft/internal/testing/golden"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
-	"github.com/weft-ml/weft/internal/golden"
+	"github.com/weft-ml/weft/internal/testing/golden"
 	"github.com/weft-ml/weft/tensor"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-ml/weft/internal/emu"
+	"github.com/weft-ml/weft/internal/testing/emu"
 )
 
 // timing are lines that differ from run to run, and that of the device.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
-	"github.com/weft-ml/weft/internal/fakecuda"
+	"github.com/weft-ml/weft/internal/testing/fakecuda"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda"
 	"github.com/weft-ml/weft/nn"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-ml/weft/internal/fakecuda"
+	"github.com/weft-ml/weft/internal/testing/fakecuda"
 	"github.com/weft-ml/weft/kernels/cuda"
 )
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/weft-ml/weft/internal/emu"
+	"github.com/weft-ml/weft/internal/testing/emu"
 )
 
 // All checks of the doctor pass on the emulated GPU.

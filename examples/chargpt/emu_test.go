@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"github.com/weft-ml/weft/internal/emu/survey"
+	"github.com/weft-ml/weft/internal/testing/emu/survey"
 )
 
 func TestMain(m *testing.M) { survey.Main(m, main) }

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cpu/internal/gemm"
+	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
@@ -68,11 +68,11 @@ func packed(a kernels.Arg, third, heads, width int) matrices {
 }
 
 // rows is matrix i of m from a row on.
-func (a *attention) rows(m *matrices, i, row int) gemm.Mat {
-	return gemm.Mat{Data: m.data[i/a.heads*m.batch+i%a.heads*m.head+row*m.row:], Row: m.row, Col: m.col}
+func (a *attention) rows(m *matrices, i, row int) matmul.Mat {
+	return matmul.Mat{Data: m.data[i/a.heads*m.batch+i%a.heads*m.head+row*m.row:], Row: m.row, Col: m.col}
 }
 
-func transposed(m gemm.Mat) gemm.Mat { return gemm.Mat{Data: m.Data, Row: m.Col, Col: m.Row} }
+func transposed(m matmul.Mat) matmul.Mat { return matmul.Mat{Data: m.Data, Row: m.Col, Col: m.Row} }
 
 // attentionOf describes a launch with operands q [B H T D], k [B H S D] and v [B H S E].
 func attentionOf(l *kernels.Launch) *attention {
@@ -183,13 +183,13 @@ func (a *attention) forwardRows(i, from, to int, scratch []float32) {
 		clear(row[n:])
 		a.max[i*a.t+r], a.norm[i*a.t+r] = m, norm
 	}
-	gemm.Float32(to-from, a.e, seen, gemm.Mat{Data: p, Row: seen, Col: 1}, a.rows(&a.v, i, 0),
+	matmul.Float32(to-from, a.e, seen, matmul.Mat{Data: p, Row: seen, Col: 1}, a.rows(&a.v, i, 0),
 		a.rows(&a.y, i, from).Data, a.y.row, nil)
 }
 
 // scores sets dst, whose rows lie pitch apart, to rows [from, to) of s for the first n keys.
 func (a *attention) scores(dst []float32, i, from, to, n, pitch int) {
-	gemm.Float32(to-from, n, a.d, a.rows(&a.q, i, from), transposed(a.rows(&a.k, i, 0)), dst, pitch, nil)
+	matmul.Float32(to-from, n, a.d, a.rows(&a.q, i, from), transposed(a.rows(&a.k, i, 0)), dst, pitch, nil)
 	scaleRows(dst, to-from, n, pitch, a.scale)
 }
 
@@ -230,7 +230,7 @@ func (a *attention) backwardRows(i, from, to int, scratch []float32) {
 		at := (lo - from) * seen
 		a.gradScores(p[at:], ds[at:], i, lo, hi, seen)
 		n := a.sees(hi - 1)
-		gemm.Float32(hi-lo, a.d, n, gemm.Mat{Data: ds[at:], Row: seen, Col: 1}, a.rows(&a.k, i, 0),
+		matmul.Float32(hi-lo, a.d, n, matmul.Mat{Data: ds[at:], Row: seen, Col: 1}, a.rows(&a.k, i, 0),
 			a.rows(&a.dq, i, lo).Data, a.dq.row, nil)
 	}
 	a.addProduct(&a.dv, i, a.e, seen, rows, p, a.rows(&a.g, i, from), from == 0)
@@ -241,7 +241,7 @@ func (a *attention) backwardRows(i, from, to int, scratch []float32) {
 func (a *attention) gradScores(p, ds []float32, i, from, to, pitch int) {
 	n := a.sees(to - 1)
 	a.scores(p, i, from, to, n, pitch)
-	gemm.Float32(to-from, n, a.e, a.rows(&a.g, i, from), transposed(a.rows(&a.v, i, 0)), ds, pitch, nil)
+	matmul.Float32(to-from, n, a.e, a.rows(&a.g, i, from), transposed(a.rows(&a.v, i, 0)), ds, pitch, nil)
 	for r := from; r < to; r++ {
 		p, ds, n := p[(r-from)*pitch:][:pitch], ds[(r-from)*pitch:][:pitch], a.sees(r)
 		vec.ExpSub(p[:n], p[:n], a.max[i*a.t+r])
@@ -255,17 +255,17 @@ func (a *attention) gradScores(p, ds []float32, i, from, to, pitch int) {
 
 // addProduct adds wᵀ x to the first rows of matrix i of dst, w being [k rows] and x [k n]. The first product is the start
 // of the sum, and the other rows of dst become zero.
-func (a *attention) addProduct(dst *matrices, i, n, rows, k int, w []float32, x gemm.Mat, first bool) {
-	wT := gemm.Mat{Data: w, Row: 1, Col: rows}
+func (a *attention) addProduct(dst *matrices, i, n, rows, k int, w []float32, x matmul.Mat, first bool) {
+	wT := matmul.Mat{Data: w, Row: 1, Col: rows}
 	to := a.rows(dst, i, 0).Data
 	if first {
-		gemm.Float32(rows, n, k, wT, x, to, dst.row, nil)
+		matmul.Float32(rows, n, k, wT, x, to, dst.row, nil)
 		a.clearRows(dst, i, rows, n)
 		return
 	}
 	product := borrow(rows * n)
 	defer giveBack(product)
-	gemm.Float32(rows, n, k, wT, x, *product, n, nil)
+	matmul.Float32(rows, n, k, wT, x, *product, n, nil)
 	for r := range rows {
 		row := to[r*dst.row:][:n]
 		vecAdd(row, row, (*product)[r*n:][:n], nil)

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cpu/internal/gemm"
+	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
@@ -34,7 +34,7 @@ func Linear(l *kernels.Launch) {
 		}
 		return
 	}
-	var epilogue gemm.Epilogue
+	var epilogue matmul.Epilogue
 	if len(l.In) > 2 {
 		bias := vector(l.In[2])
 		epilogue = func(_, j int, dst []float32) { vecAdd(dst, dst, bias[j:], nil) }
@@ -136,37 +136,37 @@ func (p *products) merge() {
 }
 
 // run computes the products; the epilogue takes finished pieces of the rows of C.
-func (p *products) run(a, b, c []float32, epilogue gemm.Epilogue) {
+func (p *products) run(a, b, c []float32, epilogue matmul.Epilogue) {
 	if p.count > 1 && epilogue == nil {
 		batch(*p, a, b, c)
 		return
 	}
 	for i := range p.count {
-		gemm.Float32(p.m, p.n, p.k, p.matrixA(a, i), p.matrixB(b, i), c[i*p.m*p.n:], p.n, epilogue)
+		matmul.Float32(p.m, p.n, p.k, p.matrixA(a, i), p.matrixB(b, i), c[i*p.m*p.n:], p.n, epilogue)
 	}
 }
 
-func (p *products) matrixA(a []float32, i int) gemm.Mat {
-	return gemm.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol}
+func (p *products) matrixA(a []float32, i int) matmul.Mat {
+	return matmul.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol}
 }
 
-func (p *products) matrixB(b []float32, i int) gemm.Mat {
-	return gemm.Mat{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}
+func (p *products) matrixB(b []float32, i int) matmul.Mat {
+	return matmul.Mat{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}
 }
 
 // batch computes many products at once. It has p by value, so that only batches put it on the heap.
 func batch(p products, a, b, c []float32) {
-	gemm.Batch(p.count, p.m, p.n, p.k,
-		func(i int) gemm.Mat { return p.matrixA(a, i) },
-		func(i int) gemm.Mat { return p.matrixB(b, i) },
+	matmul.Batch(p.count, p.m, p.n, p.k,
+		func(i int) matmul.Mat { return p.matrixA(a, i) },
+		func(i int) matmul.Mat { return p.matrixB(b, i) },
 		func(i int) ([]float32, int) { return c[i*p.m*p.n:], p.n })
 }
 
 // run64 is run in float64.
 func (p *products) run64(a, b, c []float64) {
 	for i := range p.count {
-		gemm.Float64(p.m, p.n, p.k,
-			gemm.Mat64{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol},
-			gemm.Mat64{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n)
+		matmul.Float64(p.m, p.n, p.k,
+			matmul.Mat64{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol},
+			matmul.Mat64{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // The optimizers' updates have fused kernels, found by their text: a rule that changes without its kernel
-// in internal/gen would still be right, but slow.
+// in internal/tools/genvec would still be right, but slow.
 func TestOptimizerRulesAreFused(t *testing.T) {
 	for _, rule := range []optim.Rule{optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9}, optim.Lion{}} {
 		f := optim.Operation(rule).Expr

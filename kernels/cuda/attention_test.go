@@ -8,7 +8,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/weft-ml/weft/internal/emu/exact"
+	"github.com/weft-ml/weft/internal/testing/emu/exact"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )

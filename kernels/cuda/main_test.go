@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-ml/weft/internal/fakecuda"
+	"github.com/weft-ml/weft/internal/testing/fakecuda"
 	"github.com/weft-ml/weft/kernels"
 )
 

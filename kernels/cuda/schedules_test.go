@@ -9,7 +9,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/weft-ml/weft/internal/emu"
+	"github.com/weft-ml/weft/internal/testing/emu"
 )
 
 var schedules = flag.Int("schedules", 0, "under how many schedules TestSchedules runs kernels")

@@ -1,4 +1,4 @@
-"""Writer of golden files; internal/golden/doc.go describes the format.
+"""Writer of golden files; internal/testing/golden/doc.go describes the format.
 
 The same inputs give the same bytes: keys are sorted and no time is stored.
 """

@@ -5,7 +5,7 @@
 // numbers), element.cuh (element types and conversion), lane.cuh and z_lane.cuh (exp, erf and the like with the bits of
 // package kernels/expr/lane), f64.cuh and i64.cuh (the same instructions on double and int64_t), pointwise.cuh (the
 // frame of pointwise kernels). [Files] has them all, for compilers at run time. The same files compile for a GPU and, by
-// g++, for the emulator in internal/emu.
+// g++, for the emulator in internal/testing/emu.
 //
 // FP32 kernels compute in the canonical order (docs/DESIGN.md, section 9): their results are those of kernels/cpu to
 // the bit.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCUDAForms: every primitive has a text. Their values are compared with Eval in internal/emu.
+// TestCUDAForms: every primitive has a text. Their values are compared with Eval in internal/testing/emu.
 func TestCUDAForms(t *testing.T) {
 	for o := Op(0); o < numOps; o++ {
 		switch name := o.String(); name {

@@ -13,7 +13,7 @@
 //	silu := b.Program(b.Mul(x, lane.Sigmoid(b, x)))
 //
 // [Program.Eval] is the definition of what a program computes. The generator in
-// internal/gen turns the same program into vector kernels and their portable
+// internal/tools/genvec turns the same program into vector kernels and their portable
 // twins. Nothing is contracted or reordered on the way: a fused multiply-add
 // happens where the source says FMA and nowhere else, which is why a fused kernel
 // equals its instructions run one by one.

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+)
+
+// target is the folder of package matmul as seen from this module.
+const target = "../../../kernels/cpu/internal/matmul"
+
+func main() {
+	log.SetFlags(0)
+	files, err := generate()
+	for name, text := range files {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(target, name), text, 0o644)
+		}
+	}
+	if err != nil {
+		log.Fatal("genmatmul: ", err)
+	}
+}
+
+// generate returns the generated files by name.
+func generate() (map[string][]byte, error) {
+	g := build.NewContext()
+	for _, set := range []isa{avx512, avx2} {
+		for rows := 1; rows <= set.rows; rows++ {
+			microKernel(g, set, rows, 2)
+			microKernel(g, set, rows, 1)
+		}
+		copyStrips(g, set)
+		peak(g, set)
+	}
+	copyPanels(g)
+	transpose(g, 8)
+	transpose(g, 4)
+	tails(g)
+
+	file, err := g.Result()
+	if err != nil {
+		return nil, err
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		return nil, err
+	}
+	config := printer.Config{Pkg: "matmul", Name: "(cd internal/tools/genmatmul && go run .)"}
+	code, err := printer.NewGoAsm(config).Print(file)
+	if err != nil {
+		return nil, err
+	}
+	stubs, err := printer.NewStubs(config).Print(file)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{"z_amd64.s": code, "z_amd64.go": stubs}, nil
+}

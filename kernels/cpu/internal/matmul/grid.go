@@ -1,0 +1,54 @@
+package matmul
+
+import "math"
+
+const (
+	// blockRows is the most rows of C in a block, and blockCols the most columns. While the block goes from chunk to chunk
+	// of k, its part of C and a chunk of B take turns in the level-2 cache.
+	blockRows = 144
+	blockCols = 1024
+	// packCost is about what packing an element costs, in multiply-adds, when it comes from the level-3 cache.
+	packCost = 12
+)
+
+// A grid cuts C into down*across blocks of rows rows and cols columns; the last ones may be smaller.
+type grid struct{ down, across, rows, cols int }
+
+// newGrid returns the grid with at most the given numbers of blocks; columns are cut at strips of the given width.
+func newGrid(m, n, width, down, across int) grid {
+	rows := divideUp(divideUp(m, down), 4) * 4
+	cols := divideUp(divideUp(n, across), width) * width
+	return grid{divideUp(m, rows), divideUp(n, cols), rows, cols}
+}
+
+// chooseGrid picks the grid that keeps the workers busy and lets them pack little.
+func chooseGrid(m, n, width, workers int) grid {
+	down, across := divideUp(m, blockRows), divideUp(n, blockCols)
+	best := newGrid(m, n, width, down, across)
+	if workers == 1 {
+		return best
+	}
+	least := math.MaxInt
+	for ; across == 1 || n/across >= width; across *= 2 {
+		for each := 1; each <= 4; each++ { // blocks for each worker
+			g := newGrid(m, n, width, max(down, divideUp(each*workers, across)), across)
+			if each > 1 && g.rows < groupRows {
+				break
+			}
+			if cost := g.cost(workers); cost < least {
+				least, best = cost, g
+			}
+		}
+	}
+	return best
+}
+
+// cost estimates the time that a step of k takes, in multiply-adds of one worker. Workers that are not equally fast wait
+// for a part of a block at the end.
+func (g grid) cost(workers int) int {
+	tasks := divideUp(g.down*g.across, workers)
+	panels := divideUp(tasks, g.down)
+	return tasks*(g.rows*g.cols+packCost*g.rows) + panels*packCost*g.cols + g.rows*g.cols/32
+}
+
+func divideUp(n, unit int) int { return (n + unit - 1) / unit }

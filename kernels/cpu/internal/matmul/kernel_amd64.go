@@ -1,0 +1,49 @@
+package matmul
+
+import "github.com/weft-ml/weft/kernels/cpu/internal/vec"
+
+var kernelsAVX512 = kernels{
+	lanes: 16,
+	rows:  12,
+	wide: []tileFunc{nil, tile1x32AVX512, tile2x32AVX512, tile3x32AVX512, tile4x32AVX512, tile5x32AVX512, tile6x32AVX512,
+		tile7x32AVX512, tile8x32AVX512, tile9x32AVX512, tile10x32AVX512, tile11x32AVX512, tile12x32AVX512},
+	narrow: []tileFunc{nil, tile1x16AVX512, tile2x16AVX512, tile3x16AVX512, tile4x16AVX512, tile5x16AVX512, tile6x16AVX512,
+		tile7x16AVX512, tile8x16AVX512, tile9x16AVX512, tile10x16AVX512, tile11x16AVX512, tile12x16AVX512},
+	copyStrips: copyStripsAVX512,
+	copyPanels: copyPanels,
+	transpose8: transpose8,
+	transpose4: transpose4,
+}
+
+var kernelsAVX2 = kernels{
+	lanes:      8,
+	rows:       6,
+	wide:       []tileFunc{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2},
+	narrow:     []tileFunc{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
+	copyStrips: copyStripsAVX2,
+	copyPanels: copyPanels,
+	transpose8: transpose8,
+	transpose4: transpose4,
+}
+
+// current returns the assembly of the tier in use, nil for the portable one.
+func current() *kernels {
+	switch vec.Current() {
+	case vec.AVX512:
+		return &kernelsAVX512
+	case vec.AVX2:
+		return &kernelsAVX2
+	}
+	return nil
+}
+
+// peakLoop returns a loop of twelve independent multiply-adds of vectors, and their number of elements.
+func peakLoop(tier vec.Tier) (loop func(n int, x float32), lanes int) {
+	switch tier {
+	case vec.AVX512:
+		return peakAVX512, 16
+	case vec.AVX2:
+		return peakAVX2, 8
+	}
+	return nil, 0
+}

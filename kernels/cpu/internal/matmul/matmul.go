@@ -1,0 +1,80 @@
+package matmul
+
+import (
+	"fmt"
+
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+// chunk is the number of k steps that one chain of fused multiply-adds covers. It is part of the canonical order:
+// changing it changes the bits of every product with an inner size above it.
+const chunk = 256
+
+// parallelWork is the number of multiply-adds that are worth a thread, about ten microseconds of them.
+const parallelWork = 1 << 19
+
+// Mat is a view of float32 elements: element (i, j) is Data[i*Row+j*Col]. Strides are not negative; a stride of 0
+// repeats one row or column (an expanded operand).
+type Mat struct {
+	Data     []float32
+	Row, Col int
+}
+
+// Mat64 is Mat for float64 elements.
+type Mat64 struct {
+	Data     []float64
+	Row, Col int
+}
+
+// An Epilogue changes a finished segment of row i of C, which starts at column j, while it is in cache.
+type Epilogue = func(i, j int, dst []float32)
+
+// Float32 computes C = A B in the canonical order, for A [m k], B [k n] and C [m n].
+// C is row-major with leading dimension ldc and shares no memory with A and B.
+// The epilogue, when not nil, is called for segments of rows that cover each element of C once, possibly from several
+// goroutines at once. How rows are cut into segments is not defined.
+func Float32(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
+	if m <= 0 || n <= 0 {
+		return
+	}
+	check(m, n, k, len(a.Data), a.Row, a.Col, len(b.Data), b.Row, b.Col, len(c), ldc)
+	tier := current()
+	if tier == nil || k <= 0 {
+		portable(m, n, k, a, b, c, ldc, epilogue)
+		return
+	}
+	p := acquire(tier)
+	p.set(m, n, k, a, b, c, ldc, epilogue)
+	p.run(workersFor(m, n, k))
+	p.release()
+}
+
+// workersFor returns the number of threads that a product is worth.
+func workersFor(m, n, k int) int {
+	if m*n*k < 2*parallelWork {
+		return 1
+	}
+	return min(par.Workers(), m*n*k/parallelWork)
+}
+
+// check panics unless every element that a product of these sizes touches exists.
+func check(m, n, k, lenA, rowA, colA, lenB, rowB, colB, lenC, ldc int) {
+	if min(rowA, colA, rowB, colB) < 0 {
+		panic("matmul: negative stride")
+	}
+	if ldc < n && m > 1 {
+		panic(fmt.Sprintf("matmul: leading dimension %d of C is less than its %d columns", ldc, n))
+	}
+	if need := (m-1)*ldc + n; lenC < need {
+		panic(fmt.Sprintf("matmul: C has %d elements, needs %d", lenC, need))
+	}
+	if k <= 0 {
+		return
+	}
+	if need := (m-1)*rowA + (k-1)*colA + 1; lenA < need {
+		panic(fmt.Sprintf("matmul: A has %d elements, needs %d", lenA, need))
+	}
+	if need := (k-1)*rowB + (n-1)*colB + 1; lenB < need {
+		panic(fmt.Sprintf("matmul: B has %d elements, needs %d", lenB, need))
+	}
+}

@@ -1,0 +1,192 @@
+package matmul
+
+import (
+	"sync"
+
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+const (
+	// panelRows is the number of rows in a packed panel of A: what one AVX-512 or two AVX2 tiles take.
+	panelRows = 12
+	// groupRows is the number of rows of A that are packed at a time. The 48 KB of a chunk of them stay in the level-2
+	// cache while the strips of B go by.
+	groupRows = 4 * panelRows
+	// packColumns is how many columns a block of C must have for packing A to pay.
+	packColumns = 96
+	// packRows is how many rows C must have for packing a row-major B to pay.
+	packRows = 96
+)
+
+// A product is one call of Float32 on an assembly tier.
+//
+// C is cut into blocks. The columns of B that belong to a block are packed into a panel of strips, which the micro-kernels
+// read from first to last. Of A, some panels of twelve rows at a time are packed; each strip is multiplied with all of
+// them.
+//
+// Threads share blocks out and pack what they need themselves, some of it twice. The alternative, panels that all threads
+// use, moves these between caches, which costs more where caches are far apart.
+type product struct {
+	tier     *kernels
+	m, n, k  int
+	a, b     Mat
+	c        []float32
+	ldc      int
+	epilogue Epilogue
+
+	// transposed says that this is the product of the transposed operands, C a row here and a column for the caller.
+	transposed bool
+
+	packA bool // pack A before running along the panel
+	packB bool // pack all strips of B, not only a last, narrow one
+
+	grid   grid
+	k0, k1 int     // the rows of B in the panels at hand
+	panels []panel // one for each worker
+
+	task func(worker, task int) // the bound method runTask, made once
+}
+
+var products sync.Pool
+
+// acquire returns a product from the pool.
+func acquire(tier *kernels) *product {
+	p, ok := products.Get().(*product)
+	if !ok {
+		p = new(product)
+		p.task = p.runTask
+	}
+	p.tier = tier
+	return p
+}
+
+// release gives p back to the pool.
+func (p *product) release() {
+	p.a, p.b, p.c, p.epilogue = Mat{}, Mat{}, nil, nil
+	products.Put(p)
+}
+
+// set prepares p for a product.
+func (p *product) set(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
+	p.transposed = n == 1 && m > 1 && ldc == 1
+	if p.transposed {
+		// A vector would hold one element of the column: compute it as the row B' A'.
+		m, n, ldc = 1, m, m
+		a, b = Mat{b.Data, b.Col, b.Row}, Mat{a.Data, a.Col, a.Row}
+	}
+	if n == 1 {
+		b.Col = 1
+	}
+	p.m, p.n, p.k, p.a, p.b, p.c, p.ldc, p.epilogue = m, n, k, a, b, c, ldc, epilogue
+}
+
+// run computes the product with up to the given number of workers.
+func (p *product) run(workers int) {
+	p.grid = chooseGrid(p.m, p.n, p.tier.width(), workers)
+	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.Row == 1 || p.a.Col == 1)
+	p.packB = p.b.Col != 1 || p.m >= packRows
+	for len(p.panels) < workers {
+		p.panels = append(p.panels, panel{})
+	}
+	for p.k0 = 0; p.k0 < p.k; p.k0 = p.k1 {
+		p.k1 = min(p.k0+panelDepth, p.k)
+		for w := range workers {
+			p.panels[w].column = -1
+		}
+		par.TilesOn(workers, p.grid.down*p.grid.across, p.task)
+	}
+}
+
+// runTask computes what the rows of B at hand contribute to one block of C. The tasks of a column of blocks follow each
+// other, so that a worker seldom needs another panel.
+func (p *product) runTask(worker, task int) {
+	b := &p.panels[worker]
+	if column := task / p.grid.down; b.column != column {
+		b.column = column
+		b.j0 = column * p.grid.cols
+		b.j1 = min(b.j0+p.grid.cols, p.n)
+		p.pack(b)
+	}
+	i := task % p.grid.down * p.grid.rows
+	p.doBlock(b, i, min(i+p.grid.rows, p.m))
+}
+
+// scratch holds memory for packed panels of A.
+var scratch = sync.Pool{New: func() any { return new([groupRows * chunk]float32) }}
+
+// doBlock multiplies rows [i0, i1) of A with a panel of B.
+func (p *product) doBlock(b *panel, i0, i1 int) {
+	group, packed := i1-i0, []float32(nil)
+	if p.packA {
+		memory := scratch.Get().(*[groupRows * chunk]float32)
+		defer scratch.Put(memory)
+		group, packed = groupRows, memory[:]
+	}
+	for k0 := p.k0; k0 < p.k1; k0 += chunk {
+		kc := min(chunk, p.k1-k0)
+		for i := i0; i < i1; i += group {
+			rows := min(group, i1-i)
+			p.doGroup(b, i, rows, k0, kc, packed)
+			if p.epilogue != nil && k0+kc == p.k {
+				for r := i; r < i+rows; r++ {
+					p.finish(r, b.j0, p.c[r*p.ldc+b.j0:r*p.ldc+b.j1])
+				}
+			}
+		}
+	}
+}
+
+// finish hands a finished segment of row i, from column j on, to the epilogue.
+func (p *product) finish(i, j int, segment []float32) {
+	if !p.transposed {
+		p.epilogue(i, j, segment)
+		return
+	}
+	for x := range segment {
+		p.epilogue(j+x, 0, segment[x:x+1])
+	}
+}
+
+// doGroup multiplies a group of rows of A with one chunk of a panel of B. It packs full panels of A if there is memory
+// for that; other rows are read where they lie.
+func (p *product) doGroup(b *panel, i, rows, k0, kc int, packed []float32) {
+	a := Mat{p.a.Data[i*p.a.Row+k0*p.a.Col:], p.a.Row, p.a.Col}
+	if panels := rows / panelRows; panels > 0 {
+		source, step := a, panelRows*a.Row
+		if packed != nil {
+			p.tier.packPanels(packed, a, kc, panels)
+			source, step = Mat{packed, 1, panelRows}, panelRows*kc
+		}
+		for r := 0; r < panelRows; r += p.tier.rows {
+			p.doTiles(b, i+r, k0, kc, p.tier.rows, panels, source.from(r), step)
+		}
+	}
+	for r := rows / panelRows * panelRows; r < rows; r += p.tier.rows {
+		p.doTiles(b, i+r, k0, kc, min(p.tier.rows, rows-r), 1, a.from(r), 0)
+	}
+}
+
+// from returns the matrix without its first rows.
+func (m Mat) from(row int) Mat { return Mat{m.Data[row*m.Row:], m.Row, m.Col} }
+
+// doTiles runs the micro-kernel of some rows over one chunk of a panel of B: on rows i, i+1, ... of C and on those of the
+// following panels of A, which are step elements apart.
+func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Mat, step int) {
+	width := p.tier.width()
+	full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width
+	wide := p.tier.wide[rows]
+	c := p.c[i*p.ldc+b.j0:]
+	add := k0 > 0
+	if full > 0 {
+		strips, bRow, bStrip := p.strip(b, 0, k0, kc)
+		wide(kc, &a.Data[0], a.Row, a.Col, step, &strips[0], bRow, bStrip, &c[0], p.ldc, panelRows*p.ldc, panels, full, width, add)
+	}
+	if rest > 0 {
+		last := wide
+		if rest <= p.tier.lanes {
+			last = p.tier.narrow[rows]
+		}
+		strip, bRow, _ := p.strip(b, full, k0, kc)
+		last(kc, &a.Data[0], a.Row, a.Col, step, &strip[0], bRow, 0, &c[full*width], p.ldc, panelRows*p.ldc, panels, 1, rest, add)
+	}
+}
