@@ -49,6 +49,14 @@ type Launch struct {
 	Stream  Stream
 }
 
+// DType is the element type that selects the kernel: that of the first input, or of the result of an operation without inputs.
+func (l *Launch) DType() DType {
+	if len(l.In) > 0 {
+		return l.In[0].DType
+	}
+	return l.Out[0].DType
+}
+
 // Clone is a deep copy of l, for who keeps it.
 func (l *Launch) Clone() *Launch {
 	c := *l

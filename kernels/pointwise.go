@@ -17,17 +17,12 @@ func (l *Launch) PointwiseNumber() DType {
 		}
 	}
 	switch {
-	case !hasFloat || IsConversion(l.Op.Expr) && !l.In[0].DType.IsFloat():
+	case !hasFloat || l.Op.Expr.Identity() && !l.In[0].DType.IsFloat():
 		return Int64
 	case hasFloat64:
 		return Float64
 	}
 	return Float32
-}
-
-// IsConversion tells whether f is the expression x.
-func IsConversion(f *expr.Func) bool {
-	return len(f.Roots) == 1 && len(f.Args) == 1 && f.Roots[0].Op == expr.Arg
 }
 
 // CheckIntegers is the error if the expression of a launch cannot be computed on integers, or not with its parameters.

@@ -99,21 +99,19 @@ func triangle(l *kernels.Launch, kept func(row, columns int) (lo, hi int)) {
 	x, y := l.In[0], l.Out[0]
 	last := len(y.Shape) - 1
 	rows, columns, size := y.Shape[last-1], y.Shape[last], y.DType.Size()
-	var starts dimensions
-	for d := range last {
-		starts.push(x.Shape[d], x.Strides[d])
-	}
+	var starts kernels.Dims
+	starts.PushAll(x.Shape[:last], x.Strides[:last])
 	dst, src := bytesOf(y), bytesOf(x)
 	par.For(y.Len()/columns, 1+(1<<14)/columns, func(from, to int) {
-		for at := starts.walk(from); from < to; from++ {
+		for at := starts.Cursor(from); from < to; from++ {
 			row := dst[from*columns*size : (from+1)*columns*size]
 			lo, hi := kept(from%rows, columns)
 			clear(row[:lo*size])
 			clear(row[hi*size:])
 			if lo < hi {
-				copyLine(row[lo*size:hi*size], src[(at.place+lo*x.Strides[last])*size:], hi-lo, x.Strides[last], size)
+				copyLine(row[lo*size:hi*size], src[(at.Offset+lo*x.Strides[last])*size:], hi-lo, x.Strides[last], size)
 			}
-			at.next()
+			at.Next()
 		}
 	})
 }
@@ -182,44 +180,25 @@ const (
 
 // copyStrided copies the elements of src to those of dst, in any layouts of the same shape and element type.
 func copyStrided(dst, src kernels.Arg) {
-	var to, from dimensions
-	for d, size := range dst.Shape {
-		if size == 0 {
-			return
-		}
-		pushPair(&to, &from, size, dst.Strides[d], src.Strides[d])
+	if dst.Len() == 0 {
+		return
 	}
-	if to.n == 0 {
-		pushPair(&to, &from, 2, 1, 1) // one element: two, of which the first is copied
-		to.shape[0], from.shape[0] = 1, 1
+	pair := [2]kernels.Arg{dst, src}
+	var space kernels.Space
+	space.Collapse(dst.Shape, pair[:])
+	m := move{
+		size: dst.DType.Size(), dst: dst.Buf.(*Mem).data, src: src.Buf.(*Mem).data, dstAt: dst.Offset, srcAt: src.Offset,
+		rows: 1, columns: 1, dstStep: 1, srcStep: 1,
+		to: space.Dims(dst.Strides), from: space.Dims(src.Strides),
 	}
-	m := move{size: dst.DType.Size(), dst: dst.Buf.(*Mem).data, src: src.Buf.(*Mem).data, dstAt: dst.Offset, srcAt: src.Offset}
-	last := to.n - 1
-	m.columns, m.dstStep, m.srcStep = to.shape[last], to.strides[last], from.strides[last]
-	to.n, from.n = last, last
-	m.to, m.from = to, from
-	m.rows = kernels.Count(to.shape[:last])
+	if last := space.Rank - 1; last >= 0 { // its columns
+		m.rows, m.columns = kernels.Count(space.Shape[:last]), space.Shape[last]
+		m.dstStep, m.srcStep = m.to.Strides[last], m.from.Strides[last]
+		m.to.Rank, m.from.Rank = last, last
+	}
 	m.across = (m.columns + moveColumns - 1) / moveColumns
 	blocks := (m.rows + moveRows - 1) / moveRows * m.across
 	par.For(blocks, 1+(1<<14)/(min(m.rows, moveRows)*min(m.columns, moveColumns)), m.run)
-}
-
-// pushPair is dimensions.push for two layouts at once: loops are merged only if both go on evenly.
-func pushPair(a, b *dimensions, size, stepA, stepB int) {
-	if size == 1 {
-		return
-	}
-	last := a.n - 1
-	if last >= 0 && a.strides[last] == stepA*size && b.strides[last] == stepB*size {
-		a.shape[last] *= size
-		b.shape[last] = a.shape[last]
-		a.strides[last], b.strides[last] = stepA, stepB
-		return
-	}
-	a.shape[a.n], a.strides[a.n] = size, stepA
-	b.shape[b.n], b.strides[b.n] = size, stepB
-	a.n++
-	b.n++
 }
 
 // A move is a strided copy: rows of columns, each with a step between elements.
@@ -230,7 +209,7 @@ type move struct {
 	rows, columns    int
 	across           int // blocks beside each other
 	dstStep, srcStep int
-	to, from         dimensions // of the rows
+	to, from         kernels.Dims // of the rows
 }
 
 func (m *move) run(lo, hi int) {
@@ -238,12 +217,12 @@ func (m *move) run(lo, hi int) {
 		row, column := i/m.across*moveRows, i%m.across*moveColumns
 		high, wide := min(moveRows, m.rows-row), min(moveColumns, m.columns-column)
 		var to, from [moveRows]int
-		t, f := m.to.walk(row), m.from.walk(row)
+		t, f := m.to.Cursor(row), m.from.Cursor(row)
 		for r := range high {
-			to[r] = m.dstAt + t.place + column*m.dstStep
-			from[r] = m.srcAt + f.place + column*m.srcStep
-			t.next()
-			f.next()
+			to[r] = m.dstAt + t.Offset + column*m.dstStep
+			from[r] = m.srcAt + f.Offset + column*m.srcStep
+			t.Next()
+			f.Next()
 		}
 		switch m.size {
 		case 1:

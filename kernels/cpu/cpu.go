@@ -85,7 +85,7 @@ func takes(op *kernels.Op, d kernels.DType) bool {
 // Run executes a launch. An [*kernels.Error] that a kernel panics with becomes the error.
 func (Backend) Run(l *kernels.Launch) (err error) {
 	defer kernels.Catch(&err)
-	d := typeOf(l)
+	d := l.DType()
 	switch {
 	case takes(l.Op, d):
 		l.Op.CPU(l)
@@ -99,14 +99,6 @@ func (Backend) Run(l *kernels.Launch) (err error) {
 		return kernels.Errorf(kernels.ErrDevice, l.Op.Name, "device cpu has no kernel for %v", d)
 	}
 	return nil
-}
-
-// typeOf is the element type that selects the kernel: that of the first input, or of the result of an operation without inputs.
-func typeOf(l *kernels.Launch) kernels.DType {
-	if len(l.In) > 0 {
-		return l.In[0].DType
-	}
-	return l.Out[0].DType
 }
 
 // done is the event of a device that finishes work before it returns.

@@ -21,15 +21,13 @@ func Targets(l *kernels.Launch, classes int) (targets []int, count int) {
 	if len(targets) == 0 {
 		return targets, 0
 	}
-	var all dimensions
-	for i, size := range a.Shape {
-		all.push(size, a.Strides[i])
-	}
+	var all kernels.Dims
+	all.PushAll(a.Shape, a.Strides)
 	read := integerReader(a)
-	at := all.walk(0)
+	at := all.Cursor(0)
 	for r := range targets {
-		k := read(at.place)
-		at.next()
+		k := read(at.Offset)
+		at.Next()
 		switch {
 		case k == int64(l.Ints[0]):
 			targets[r] = -1
@@ -156,16 +154,14 @@ func CrossEntropyGrad(l *kernels.Launch) {
 
 // A reader finds the elements of an operand of any layout by their number in row-major order.
 type reader struct {
-	all  dimensions
+	all  kernels.Dims
 	data []float32
 }
 
 func newReader(a kernels.Arg) *reader {
 	r := &reader{data: Slice[float32](a)}
-	for i, size := range a.Shape {
-		r.all.push(size, a.Strides[i])
-	}
+	r.all.PushAll(a.Shape, a.Strides)
 	return r
 }
 
-func (r *reader) at(i int) float32 { return r.data[r.all.place(i)] }
+func (r *reader) at(i int) float32 { return r.data[r.all.Offset(i)] }

@@ -133,7 +133,7 @@ func (x *execution[T]) isThrough() bool {
 			return false
 		}
 	}
-	return x.p.single && x.dims == 1
+	return x.p.single && x.Rank == 1
 }
 
 // isRoot tells whether a slot is a result as it is.

@@ -46,14 +46,12 @@ func readIndices[T int64 | int32 | uint8](dst []int, src []T, l kernels.Layout) 
 		}
 		return
 	}
-	var d dimensions
-	for i, size := range l.Shape {
-		d.push(size, l.Strides[i])
-	}
-	at := d.walk(0)
+	var d kernels.Dims
+	d.PushAll(l.Shape, l.Strides)
+	at := d.Cursor(0)
 	for i := range dst {
-		dst[i] = int(src[at.place])
-		at.next()
+		dst[i] = int(src[at.Offset])
+		at.Next()
 	}
 }
 
@@ -74,9 +72,9 @@ func IndexSelect(l *kernels.Launch) {
 				continue
 			}
 			line := v.inner
-			for k, at := 0, line.walk(0); k < v.width; k++ {
-				copy(dst[(i*v.width+k)*size:][:size], src[(from+at.place)*size:])
-				at.next()
+			for k, at := 0, line.Cursor(0); k < v.width; k++ {
+				copy(dst[(i*v.width+k)*size:][:size], src[(from+at.Offset)*size:])
+				at.Next()
 			}
 		}
 	})
@@ -87,29 +85,23 @@ func IndexSelect(l *kernels.Launch) {
 type slabs struct {
 	outer, width int
 	step         int
-	before       dimensions
-	inner        dimensions
+	before       kernels.Dims
+	inner        kernels.Dims
 	flat         bool // the elements of an entry lie side by side
 }
 
 func slabsOf(a kernels.Arg, axis int) *slabs {
-	v := &slabs{outer: 1, width: 1, step: a.Strides[axis]}
-	for d, size := range a.Shape {
-		switch {
-		case d < axis:
-			v.outer *= size
-			v.before.push(size, a.Strides[d])
-		case d > axis:
-			v.width *= size
-			v.inner.push(size, a.Strides[d])
-		}
+	v := &slabs{
+		outer: kernels.Count(a.Shape[:axis]), width: kernels.Count(a.Shape[axis+1:]), step: a.Strides[axis],
 	}
-	v.flat = v.inner.n == 0 || v.inner.n == 1 && v.inner.strides[0] == 1
+	v.before.PushAll(a.Shape[:axis], a.Strides[:axis])
+	v.inner.PushAll(a.Shape[axis+1:], a.Strides[axis+1:])
+	v.flat = v.inner.Contiguous()
 	return v
 }
 
 // place is where slab i begins.
-func (v *slabs) place(i int) int { return v.before.place(i) }
+func (v *slabs) place(i int) int { return v.before.Offset(i) }
 
 // IndexAdd copies the first operand and adds to it, at the indices of the second along axis l.Ints[0], the entries of the
 // third one after the other.
@@ -155,10 +147,10 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 					}
 					continue
 				}
-				w := from.inner.walk(column)
+				w := from.inner.Cursor(column)
 				for j := range row {
-					row[j] += src[at+w.place]
-					w.next()
+					row[j] += src[at+w.Offset]
+					w.Next()
 				}
 			}
 		}
@@ -170,14 +162,9 @@ func addedSlabs(l *kernels.Launch) *slabs {
 	a := l.In[2]
 	lead := l.Ints[0] + len(l.In[1].Shape)
 	v := &slabs{}
-	for d, size := range a.Shape {
-		if d < lead {
-			v.before.push(size, a.Strides[d])
-		} else {
-			v.inner.push(size, a.Strides[d])
-		}
-	}
-	v.flat = v.inner.n == 0 || v.inner.n == 1 && v.inner.strides[0] == 1
+	v.before.PushAll(a.Shape[:lead], a.Strides[:lead])
+	v.inner.PushAll(a.Shape[lead:], a.Strides[lead:])
+	v.flat = v.inner.Contiguous()
 	return v
 }
 
@@ -203,23 +190,23 @@ func gatherAlong[T uint8 | uint16 | uint32 | uint64](l *kernels.Launch) {
 	dst, src := view[T](bytesOf(l.Out[0])), view[T](bytesOf(x))
 	others := alongOthers(l.In[1].Shape, x, axis)
 	par.For(len(*indices), 1<<13, func(lo, hi int) {
-		at := others.walk(lo)
+		at := others.Cursor(lo)
 		for i := lo; i < hi; i++ {
-			dst[i] = src[at.place+(*indices)[i]*x.Strides[axis]]
-			at.next()
+			dst[i] = src[at.Offset+(*indices)[i]*x.Strides[axis]]
+			at.Next()
 		}
 	})
 }
 
 // alongOthers walks the operand a as the index counts through shape, but stands still along the axis.
-func alongOthers(shape []int, a kernels.Arg, axis int) *dimensions {
-	d := &dimensions{}
+func alongOthers(shape []int, a kernels.Arg, axis int) *kernels.Dims {
+	d := &kernels.Dims{}
 	for i, size := range shape {
 		step := a.Strides[i]
 		if i == axis {
 			step = 0
 		}
-		d.push(size, step)
+		d.Push(size, step)
 	}
 	return d
 }
@@ -249,10 +236,8 @@ func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) 
 	shape := l.In[1].Shape
 	dst, src := Slice[T](y), Slice[T](l.In[2])
 	to := alongOthers(shape, y, axis)
-	var from dimensions
-	for i, size := range shape {
-		from.push(size, l.In[2].Strides[i])
-	}
+	var from kernels.Dims
+	from.PushAll(shape, l.In[2].Strides)
 	step := y.Strides[axis]
 	// Elements with different leading indices never meet: the slabs before the axis are independent.
 	slabs := kernels.Count(shape[:axis])
@@ -261,11 +246,11 @@ func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) 
 	}
 	each := len(*indices) / slabs
 	par.For(slabs, 1+(1<<14)/each, func(lo, hi int) {
-		t, f := to.walk(lo*each), from.walk(lo*each)
+		t, f := to.Cursor(lo*each), from.Cursor(lo*each)
 		for i := lo * each; i < hi*each; i++ {
-			dst[t.place+(*indices)[i]*step] += src[f.place]
-			t.next()
-			f.next()
+			dst[t.Offset+(*indices)[i]*step] += src[f.Offset]
+			t.Next()
+			f.Next()
 		}
 	})
 }

@@ -63,12 +63,12 @@ func addBias64(y, bias []float64, columns, step int) {
 }
 
 // products are equal matrix products C = A B, whose results [m n] follow each other in memory. The operands of number i
-// lie at a.place(i) and b.place(i).
+// lie at a.Offset(i) and b.Offset(i).
 type products struct {
 	m, n, k        int
 	aRow, aCol     int
 	bRow, bCol     int
-	a, b           dimensions // of the batch
+	a, b           kernels.Dims // of the batch
 	count          int
 	batch          int // axes of the batch
 	shape          [kernels.MaxDims]int
@@ -127,12 +127,10 @@ func (p *products) merge() {
 		p.m *= p.shape[d]
 		p.batch--
 	}
-	p.count = 1
-	for d := range p.batch {
-		p.count *= p.shape[d]
-		p.a.push(p.shape[d], p.aSteps[d])
-		p.b.push(p.shape[d], p.bSteps[d])
-	}
+	shape := p.shape[:p.batch]
+	p.count = kernels.Count(shape)
+	p.a.PushAll(shape, p.aSteps[:])
+	p.b.PushAll(shape, p.bSteps[:])
 }
 
 // run computes the products; the epilogue takes finished pieces of the rows of C.
@@ -147,11 +145,11 @@ func (p *products) run(a, b, c []float32, epilogue matmul.Epilogue) {
 }
 
 func (p *products) matrixA(a []float32, i int) matmul.Mat {
-	return matmul.Mat{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol}
+	return matmul.Mat{Data: a[p.a.Offset(i):], Row: p.aRow, Col: p.aCol}
 }
 
 func (p *products) matrixB(b []float32, i int) matmul.Mat {
-	return matmul.Mat{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}
+	return matmul.Mat{Data: b[p.b.Offset(i):], Row: p.bRow, Col: p.bCol}
 }
 
 // batch computes many products at once. It has p by value, so that only batches put it on the heap.
@@ -166,7 +164,7 @@ func batch(p products, a, b, c []float32) {
 func (p *products) run64(a, b, c []float64) {
 	for i := range p.count {
 		matmul.Float64(p.m, p.n, p.k,
-			matmul.Mat64{Data: a[p.a.place(i):], Row: p.aRow, Col: p.aCol},
-			matmul.Mat64{Data: b[p.b.place(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n)
+			matmul.Mat64{Data: a[p.a.Offset(i):], Row: p.aRow, Col: p.aCol},
+			matmul.Mat64{Data: b[p.b.Offset(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n)
 	}
 }

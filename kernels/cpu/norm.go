@@ -46,8 +46,8 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 	weight, bias := parameter(l, 1), parameter(l, 2)
 	out := Slice[float32](l.Out[0])
 	eps := float32(l.Floats[0])
-	n := rows.n
-	parRows(rows.results(), n, func(lo, hi int) {
+	n := rows.N
+	parRows(rows.Results(), n, func(lo, hi int) {
 		in := newLines(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
 			x := in.read(r)
@@ -78,7 +78,7 @@ func parameter(l *kernels.Launch, k int) []float32 {
 	}
 	a := l.In[k]
 	r := rowsOf(a, len(a.Shape))
-	return r.elements(make([]float32, r.gathered(r.n)), Slice[float32](a), 0, 0, r.n)
+	return r.elements(make([]float32, r.gathered(r.N)), Slice[float32](a), 0, 0, r.N)
 }
 
 // LayerNormGrad computes the gradients of LayerNorm that l.Ints[1:] asks for by a 1, of x, weight and bias:
@@ -130,7 +130,7 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 		g: rowsOf(l.In[0], l.Ints[0]), x: rowsOf(l.In[1], l.Ints[0]),
 		scale: l.Ints[2] == 1, bias: len(l.Ints) > 3 && l.Ints[3] == 1,
 	}
-	n.size = n.x.n
+	n.size = n.x.N
 	if l.Ints[1] == 1 {
 		n.dx = Slice[float32](l.Out[0])
 	}
@@ -141,7 +141,7 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 		}
 	}
 	n.wide = n.size * len(parameters)
-	blocks := (n.x.results() + normBlock - 1) / normBlock
+	blocks := (n.x.Results() + normBlock - 1) / normBlock
 	group := max(1, normGroup/(1+normLanes*n.wide))
 	memory := borrow((1 + blocks + normLanes*min(group, blocks)) * n.wide)
 	defer giveBack(memory)
@@ -158,7 +158,7 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 
 // blocks computes the rows of blocks [from, to) of dx, and their shares of the gradients of the parameters.
 func (n *normGradient) blocks(out, lanes []float32, from, to int) {
-	rows := n.x.results()
+	rows := n.x.Results()
 	par.For(normLanes*(to-from), 1+rowGrain/(1+n.size*laneRows), func(lo, hi int) {
 		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
 		defer giveBack(buf)

@@ -32,15 +32,13 @@ type operand struct {
 	strides [kernels.MaxDims]int // of the collapsed dimensions
 }
 
-// A space is the set of elements of a launch, in the fewest dimensions that keep every operand regular, and cut into
-// blocks. The last dimension is the columns, the others together are the rows. The results are contiguous.
+// A space is the set of elements of a launch, cut into blocks. The last dimension is the columns, the others together are the rows. The results are contiguous.
 //
 // If the columns fit, a block is a number of whole rows, and so a contiguous piece of the result; else it is a piece of
 // one row, or of 16 rows if there are transposed operands, whose columns are then read by whole cache lines.
 type space struct {
+	kernels.Space
 	n             int // elements
-	dims          int
-	shape         [kernels.MaxDims]int
 	rows, columns int
 	high, wide    int // a block's rows and columns
 	across        int // blocks beside each other
@@ -52,8 +50,12 @@ type space struct {
 func (s *space) describe(in []kernels.Arg, shape []int) {
 	s.operands = slices.Grow(s.operands[:0], len(in))[:len(in)]
 	s.n = kernels.Count(shape)
-	s.collapse(in, shape)
-	s.columns = s.shape[s.dims-1]
+	s.Collapse(shape, in)
+	one := s.Rank == 0
+	if one {
+		s.Rank, s.Shape[0] = 1, 1
+	}
+	s.columns = s.Shape[s.Rank-1]
 	s.rows = 1
 	if s.columns > 0 {
 		s.rows = s.n / s.columns
@@ -61,51 +63,25 @@ func (s *space) describe(in []kernels.Arg, shape []int) {
 	for i, a := range in {
 		o := &s.operands[i]
 		o.dtype, o.data, o.first = a.DType, a.Buf.(*Mem).data, a.Offset
+		if one {
+			o.strides[0] = 1
+			continue
+		}
+		o.strides = s.Strides(a.Strides)
 	}
 	s.cut()
 }
 
-// collapse merges neighbouring dimensions through which every operand steps evenly.
-func (s *space) collapse(in []kernels.Arg, shape []int) {
-	s.dims = 0
-	for d, size := range shape {
-		if size == 1 {
-			continue
-		}
-		merge := s.dims > 0
-		for i := range in {
-			if s.dims > 0 && s.operands[i].strides[s.dims-1] != in[i].Strides[d]*size {
-				merge = false
-			}
-		}
-		if merge {
-			s.shape[s.dims-1] *= size
-		} else {
-			s.shape[s.dims] = size
-			s.dims++
-		}
-		for i := range in {
-			s.operands[i].strides[s.dims-1] = in[i].Strides[d]
-		}
-	}
-	if s.dims == 0 {
-		s.dims, s.shape[0] = 1, 1
-		for i := range in {
-			s.operands[i].strides[0] = 1
-		}
-	}
-}
-
 // cut chooses the blocks, and with them the modes of the operands.
 func (s *space) cut() {
-	last := s.dims - 1
+	last := s.Rank - 1
 	transposed := false
 	for i := range s.operands {
 		o := &s.operands[i]
 		switch {
-		case s.n > 1 && isZero(o.strides[:s.dims]):
+		case s.n > 1 && isZero(o.strides[:s.Rank]):
 			o.mode = uniform
-		case s.dims == 1 && o.strides[0] == 1:
+		case s.Rank == 1 && o.strides[0] == 1:
 			o.mode = flat
 		default:
 			o.mode = blocked
@@ -138,11 +114,11 @@ func (s *space) cut() {
 
 // refine finds the mode of an operand that is neither uniform nor flat in one dimension.
 func (s *space) refine(o *operand) mode {
-	last := s.dims - 1
+	last := s.Rank - 1
 	row, even := s.columns, o.strides[last] == 1
 	for d := last - 1; d >= 0; d-- {
 		even = even && o.strides[d] == row
-		row *= s.shape[d]
+		row *= s.Shape[d]
 	}
 	switch {
 	case even:
@@ -175,21 +151,21 @@ func (s *space) block(i int) block {
 // offsets sets starts to the places of the first elements of the block's rows, by counting through the outer dimensions.
 func (s *space) offsets(starts []int, o *operand, b block) {
 	var index [kernels.MaxDims]int
-	place, row := o.first+b.column*o.strides[s.dims-1], b.row
-	for d := s.dims - 2; d >= 0; d-- {
-		index[d] = row % s.shape[d]
-		row /= s.shape[d]
+	place, row := o.first+b.column*o.strides[s.Rank-1], b.row
+	for d := s.Rank - 2; d >= 0; d-- {
+		index[d] = row % s.Shape[d]
+		row /= s.Shape[d]
 		place += index[d] * o.strides[d]
 	}
 	for r := range starts {
 		starts[r] = place
-		for d := s.dims - 2; d >= 0; d-- {
+		for d := s.Rank - 2; d >= 0; d-- {
 			index[d]++
 			place += o.strides[d]
-			if index[d] < s.shape[d] {
+			if index[d] < s.Shape[d] {
 				break
 			}
-			place -= s.shape[d] * o.strides[d]
+			place -= s.Shape[d] * o.strides[d]
 			index[d] = 0
 		}
 	}
@@ -199,7 +175,7 @@ func (s *space) offsets(starts []int, o *operand, b block) {
 func (s *space) gather(dst []byte, o *operand, b block, pitch int, starts []int) {
 	starts = starts[:b.high]
 	s.offsets(starts, o, b)
-	step := o.strides[s.dims-1]
+	step := o.strides[s.Rank-1]
 	switch o.dtype.Size() {
 	case 1:
 		gather(dst, o.data, starts, b.wide, step, pitch)

@@ -14,7 +14,7 @@ func pointwise(l *kernels.Launch) {
 	check(l)
 	number := l.PointwiseNumber()
 	switch {
-	case kernels.IsConversion(l.Op.Expr) && l.In[0].DType == l.Out[0].DType:
+	case l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType:
 		relayout(l)
 	case number == kernels.Int64:
 		if err := l.CheckIntegers(); err != nil {

@@ -41,7 +41,7 @@ func SumSquares(l *kernels.Launch) {
 	}
 	r := reductionOf(l.In[0], l.Ints)
 	out := Slice[float32](l.Out[0])[:l.Out[0].Len()]
-	if r.n == 0 {
+	if r.N == 0 {
 		clear(out)
 		return
 	}
@@ -78,7 +78,7 @@ func (f *fold) launch(l *kernels.Launch) {
 func (f *fold) run(out, x []float32, r *reduction) {
 	switch {
 	case len(out) == 0:
-	case r.n == 0:
+	case r.N == 0:
 		vec.Fill(out, f.start)
 	case r.byColumns():
 		f.columns(out, x, r)
@@ -89,18 +89,18 @@ func (f *fold) run(out, x []float32, r *reduction) {
 
 // rows folds one result after the other, blocks of them at once; block makes one number of the elements of a block.
 func (f *fold) rows(out, x []float32, r *reduction, block func(x []float32) float32) {
-	blocks := (r.n + foldBlock - 1) / foldBlock
+	blocks := (r.N + foldBlock - 1) / foldBlock
 	dst, partial := out, (*[]float32)(nil)
 	if blocks > 1 {
 		partial = borrow(len(out) * blocks)
 		defer giveBack(partial)
 		dst = *partial
 	}
-	par.For(len(dst), 1+2*rowGrain/min(r.n, foldBlock), func(lo, hi int) {
+	par.For(len(dst), 1+2*rowGrain/min(r.N, foldBlock), func(lo, hi int) {
 		buf := borrow(r.gathered(foldBlock))
 		for i := lo; i < hi; i++ {
 			from := i % blocks * foldBlock
-			dst[i] = block(r.elements(*buf, x, i/blocks, from, min(from+foldBlock, r.n)))
+			dst[i] = block(r.elements(*buf, x, i/blocks, from, min(from+foldBlock, r.N)))
 		}
 		giveBack(buf)
 	})
@@ -118,32 +118,32 @@ func tileWidth(n int) int {
 
 // columns folds matrices along their rows: the last kept dimension is the columns, which lie side by side.
 func (f *fold) columns(out, x []float32, r *reduction) {
-	columns := r.kept.shape[r.kept.n-1]
+	columns := r.Kept.Shape[r.Kept.Rank-1]
 	matrices := len(out) / columns
 	wide := tileWidth(columns)
-	blocks, across := (r.n+foldBlock-1)/foldBlock, (columns+wide-1)/wide
+	blocks, across := (r.N+foldBlock-1)/foldBlock, (columns+wide-1)/wide
 	dst, partial := out, (*[]float32)(nil)
 	if blocks > 1 {
 		partial = borrow(len(out) * blocks)
 		defer giveBack(partial)
 		dst = *partial
 	}
-	par.For(matrices*blocks*across, 1+2*rowGrain/(wide*min(r.n, foldBlock)), func(lo, hi int) {
+	par.For(matrices*blocks*across, 1+2*rowGrain/(wide*min(r.N, foldBlock)), func(lo, hi int) {
 		lanes := borrow(foldLanes * wide)
 		for i := lo; i < hi; i++ {
 			m, b, c := i/across/blocks, i/across%blocks, i%across*wide
 			to := min(c+wide, columns)
 			row := (m*blocks + b) * columns
 			from := b * foldBlock
-			f.tile(dst[row+c:row+to], *lanes, x[r.kept.place(m*columns+c):], r, from, min(from+foldBlock, r.n))
+			f.tile(dst[row+c:row+to], *lanes, x[r.Kept.Offset(m*columns+c):], r, from, min(from+foldBlock, r.N))
 		}
 		giveBack(lanes)
 	})
 	if blocks > 1 {
-		second := reduction{n: blocks}
-		second.kept.push(matrices, blocks*columns)
-		second.kept.push(columns, 1)
-		second.reduced.push(blocks, columns)
+		second := reduction{kernels.Reduction{N: blocks}}
+		second.Kept.Push(matrices, blocks*columns)
+		second.Kept.Push(columns, 1)
+		second.Reduced.Push(blocks, columns)
 		f.run(out, dst, &second)
 	}
 }
@@ -154,7 +154,7 @@ func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
 	used := min(to-from, foldLanes)
 	lanes = lanes[:used*wide]
 	vec.Fill(lanes, f.start)
-	if rows := r.reduced; rows.n == 1 && rows.strides[0] == wide && len(lanes) <= 16384 { // 64 whole rows at once
+	if rows := r.Reduced; rows.Rank == 1 && rows.Strides[0] == wide && len(lanes) <= 16384 { // 64 whole rows at once
 		x = x[from*wide : to*wide]
 		for len(x) > len(lanes) {
 			f.into(lanes, lanes, x, nil)
@@ -165,7 +165,7 @@ func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
 		for j := range used {
 			lane := lanes[j*wide : (j+1)*wide]
 			for i := from + j; i < to; i += foldLanes {
-				f.into(lane, lane, x[rows.place(i):], nil)
+				f.into(lane, lane, x[rows.Offset(i):], nil)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func relayout(l *kernels.Launch) {
 func (x *relayouting) copyBlocks(lo, hi int) {
 	o := &x.operands[0]
 	size := o.dtype.Size()
-	if o.mode == flat && x.dims == 1 {
+	if o.mode == flat && x.Rank == 1 {
 		from, to := lo*x.wide, min(hi*x.wide, x.n)
 		copy(x.dst[from*size:to*size], o.data[(o.first+from)*size:])
 		return

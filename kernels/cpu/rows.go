@@ -23,12 +23,12 @@ func eachRow(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32
 func eachRows(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32), bundle func(dst []float32, in [][]float32, n int)) {
 	j := rowJobs.Get().(*rowJob)
 	j.l, j.f, j.bundle = l, f, bundle
-	j.out.describe(l.Out[0], axes)
-	for k, a := range l.In {
-		j.in[k].describe(a, axes)
+	j.out.Set(&l.Out[0].Layout, axes)
+	for k := range l.In {
+		j.in[k].Set(&l.In[k].Layout, axes)
 	}
-	if j.out.n > 0 {
-		parRows(j.out.results(), j.out.n, j.body)
+	if j.out.N > 0 {
+		parRows(j.out.Results(), j.out.N, j.body)
 	}
 	j.l, j.f, j.bundle = nil, nil, nil
 	rowJobs.Put(j)
@@ -58,7 +58,7 @@ const (
 
 // short tells whether rows can be taken in bundles.
 func (j *rowJob) short() bool {
-	if j.bundle == nil || j.out.n > shortRow || !j.out.packed() {
+	if j.bundle == nil || j.out.N > shortRow || !j.out.packed() {
 		return false
 	}
 	for k := range j.l.In {
@@ -71,10 +71,10 @@ func (j *rowJob) short() bool {
 
 // runBundles computes rows [lo, hi) in bundles.
 func (j *rowJob) runBundles(lo, hi int) {
-	n := j.out.n
+	n := j.out.N
 	height := min(bundleRows, bundleSize/n)
 	piece := func(r *reduction, a kernels.Arg, o, rows int) []float32 {
-		at := r.kept.place(o)
+		at := r.Kept.Offset(o)
 		return Slice[float32](a)[at : at+rows*n]
 	}
 	var in [2][]float32
@@ -114,7 +114,7 @@ func (j *rowJob) run(lo, hi int) {
 // eachResult calls f for every result of reducing the first operand along the axes l.Ints, with its elements.
 func eachResult(l *kernels.Launch, f func(o int, x []float32)) {
 	r := reductionOf(l.In[0], l.Ints)
-	parRows(l.Out[0].Len(), r.n, func(lo, hi int) {
+	parRows(l.Out[0].Len(), r.N, func(lo, hi int) {
 		x := newLines(r, l.In[0], hi)
 		for o := lo; o < hi; o++ {
 			f(o, x.read(o))
@@ -136,7 +136,7 @@ type lines struct {
 
 // newLines prepares for results before end of the operand a, which r describes.
 func newLines(r *reduction, a kernels.Arg, end int) lines {
-	return lines{r: r, data: Slice[float32](a), end: end, direct: r.inRows() || r.n == 0}
+	return lines{r: r, data: Slice[float32](a), end: end, direct: r.Reduced.Contiguous() || r.N == 0}
 }
 
 const (
@@ -147,25 +147,25 @@ const (
 
 // group sets the results in buf to those from o on.
 func (l *lines) group(o int) {
-	l.first, l.have = o, max(1, min(lineGroup, l.end-o, lineLimit/max(1, l.r.n)))
+	l.first, l.have = o, max(1, min(lineGroup, l.end-o, lineLimit/max(1, l.r.N)))
 	if l.buf == nil {
-		l.buf = borrow(l.have * (l.r.n + linePad))
+		l.buf = borrow(l.have * (l.r.N + linePad))
 	}
 }
 
 // inPlace is where the elements of result o lie, side by side.
 func (l *lines) inPlace(o int) []float32 {
-	if l.r.n == 0 {
+	if l.r.N == 0 {
 		return nil
 	}
-	at := l.r.kept.place(o)
-	return l.data[at : at+l.r.n : at+l.r.n]
+	at := l.r.Kept.Offset(o)
+	return l.data[at : at+l.r.N : at+l.r.N]
 }
 
 // copied is the copy of result o.
 func (l *lines) copied(o int) []float32 {
-	at := (o - l.first) * (l.r.n + linePad)
-	return (*l.buf)[at : at+l.r.n : at+l.r.n]
+	at := (o - l.first) * (l.r.N + linePad)
+	return (*l.buf)[at : at+l.r.N : at+l.r.N]
 }
 
 // read is the elements of result o.
@@ -203,19 +203,19 @@ func (l *lines) flush() {
 func (l *lines) move(store bool) {
 	var from [lineGroup]int
 	for k := range l.have {
-		from[k] = l.r.kept.place(l.first + k)
+		from[k] = l.r.Kept.Offset(l.first + k)
 	}
-	buf, wide := *l.buf, l.r.n+linePad
-	at := l.r.reduced.walk(0)
-	for i := range l.r.n {
+	buf, wide := *l.buf, l.r.N+linePad
+	at := l.r.Reduced.Cursor(0)
+	for i := range l.r.N {
 		for k, f := range from[:l.have] {
 			if store {
-				l.data[f+at.place] = buf[k*wide+i]
+				l.data[f+at.Offset] = buf[k*wide+i]
 			} else {
-				buf[k*wide+i] = l.data[f+at.place]
+				buf[k*wide+i] = l.data[f+at.Offset]
 			}
 		}
-		at.next()
+		at.Next()
 	}
 }
 

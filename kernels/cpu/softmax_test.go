@@ -22,9 +22,9 @@ func alongAxis(kernel func(l *kernels.Launch), ints []int, in []kernels.Arg, of 
 		for k := range in {
 			line[k] = lines[k][o]
 		}
-		at := r.kept.place(o)
+		at := r.Kept.Offset(o)
 		for i, v := range of(line) {
-			Slice[float32](want)[at+r.reduced.place(i)] = v
+			Slice[float32](want)[at+r.Reduced.Offset(i)] = v
 		}
 	}
 	l := &kernels.Launch{Op: &kernels.Op{Name: "test"}, In: in, Out: []kernels.Arg{y}, Ints: ints}
