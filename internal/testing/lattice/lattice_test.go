@@ -16,10 +16,10 @@ var text string
 const module = "github.com/weft-ml/weft"
 
 // TestLattice holds lattice.txt against the imports of all packages of the module, as seen from
-// each kind of processor and with CUDA. Generators are modules of their own and no part of it.
+// each kind of processor, with CUDA and its emulator. Generators are modules of their own and no part of it.
 func TestLattice(t *testing.T) {
 	imports := map[string][]string{}
-	for _, env := range [][]string{{"GOARCH=amd64"}, {"GOARCH=arm64"}, {"GOOS=linux", "CGO_ENABLED=1", "GOFLAGS=-tags=cuda"}} {
+	for _, env := range [][]string{{"GOARCH=amd64"}, {"GOARCH=arm64"}, {"GOOS=linux", "CGO_ENABLED=1", "GOFLAGS=-tags=cuda,emu"}} {
 		list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...")
 		list.Env = append(os.Environ(), env...)
 		list.Stderr = os.Stderr
@@ -47,19 +47,22 @@ type rule struct {
 	used bool
 }
 
-// covers tells whether the rule is about a package.
-func (r *rule) covers(pkg string) bool {
-	if below, ok := strings.CutSuffix(r.path, "..."); ok {
+// covers tells whether a package is the one of a path or, where the path ends in /..., below it.
+func covers(path, pkg string) bool {
+	if below, ok := strings.CutSuffix(path, "..."); ok {
 		return strings.HasPrefix(pkg, below)
 	}
-	return pkg == r.path
+	return pkg == path
 }
 
 // check returns what is wrong with the lattice itself and with the packages, given by their full
 // import paths, that it describes.
 func check(lattice string, imports map[string][]string) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	rules := parse(lattice, fault)
+	rules, closed := parse(lattice, fault)
+	isClosed := func(pkg string) bool {
+		return slices.ContainsFunc(closed, func(path string) bool { return covers(path, pkg) })
+	}
 	pkgs := make([]string, 0, len(imports))
 	for pkg := range imports {
 		pkgs = append(pkgs, pkg)
@@ -79,6 +82,9 @@ func check(lattice string, imports map[string][]string) (faults []string) {
 			if !standard(dep) && !slices.Contains(r.may, local(dep)) {
 				fault("package %s may not import %s", name, local(dep))
 			}
+			if isClosed(local(dep)) && !isClosed(name) {
+				fault("package %s imports %s, which is closed to it", name, local(dep))
+			}
 		}
 	}
 	for _, r := range rules {
@@ -89,11 +95,15 @@ func check(lattice string, imports map[string][]string) (faults []string) {
 	return faults
 }
 
-// parse reads the rules and reports names that no earlier line has.
-func parse(lattice string, fault func(format string, args ...any)) (rules []*rule) {
+// parse reads the rules and the closed paths, and reports names that no earlier line has.
+func parse(lattice string, fault func(format string, args ...any)) (rules []*rule, closed []string) {
 	for line := range strings.Lines(lattice) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if path, ok := strings.CutPrefix(line, "closed "); ok {
+			closed = append(closed, path)
 			continue
 		}
 		path, may, ok := strings.Cut(line, ":")
@@ -112,7 +122,7 @@ func parse(lattice string, fault func(format string, args ...any)) (rules []*rul
 		}
 		rules = append(rules, r)
 	}
-	return rules
+	return rules, closed
 }
 
 // find returns the rule for a package: its own, or the first pattern that covers it, or nil.
@@ -121,7 +131,7 @@ func find(rules []*rule, name string) (pattern *rule) {
 		if r.path == name {
 			return r
 		}
-		if pattern == nil && r.covers(name) {
+		if pattern == nil && covers(r.path, name) {
 			pattern = r
 		}
 	}
@@ -151,6 +161,10 @@ func TestCheck(t *testing.T) {
 		cgo: C
 		cmd/...: a a/b
 		cmd/special: a
+		closed tool/...
+		tool/one:
+		tool/two: tool/one
+		wrong: tool/one
 	`
 	packages := func() map[string][]string {
 		return map[string][]string{
@@ -159,6 +173,9 @@ func TestCheck(t *testing.T) {
 			module + "/cgo":         {"C", "unsafe"},
 			module + "/cmd/one":     {module + "/a/b"},
 			module + "/cmd/special": {module + "/a"},
+			module + "/tool/one":    {"fmt"},
+			module + "/tool/two":    {module + "/tool/one"},
+			module + "/wrong":       {"fmt"},
 		}
 	}
 	for _, c := range []struct {
@@ -173,6 +190,7 @@ func TestCheck(t *testing.T) {
 		{"import beside the pattern", good, "cmd/special", module + "/a/b", []string{"package cmd/special may not import a/b"}},
 		{"other module", good, "a", "example.org/x", []string{"package a may not import example.org/x"}},
 		{"part of an allowed path", good, "a/b", "example.org/x/y", []string{"package a/b may not import example.org/x/y"}},
+		{"tool in a program", good, "wrong", module + "/tool/one", []string{"package wrong imports tool/one, which is closed to it"}},
 		{"cgo", good, "a", "C", []string{"package a may not import C"}},
 		{"package without a line", good, "new", "fmt", []string{"package new has no line in lattice.txt"}},
 		{"line without a package", good + "gone: a\n", "a", "os", []string{"lattice.txt has a line for gone, which does not exist"}},
