@@ -1,15 +1,19 @@
-# Everything here needs Go and a POSIX shell. Lanes that need more say SKIPPED where it is missing.
+# "make test" and "make check" need Go and a POSIX shell. Lanes that need more say SKIPPED where it is missing.
 #
-#   make test     all checks and tests, the cheapest first (about fifteen minutes the first time)
-#   make check    formatting, vet, staticcheck
+#   make test     formatting, vet, build and tests with -short: what to run before a commit (two minutes)
+#   make check    form and size: formatting, vet, staticcheck, lines by package
+#   make ci       every lane and all tests (CONTRIBUTING.md); "make test ci" runs what both have once
 #   make bench    benchmarks; BENCH=regexp selects
 #   make gen      rewrite all generated files: assembly and docs
 #   make docs     rewrite the generated docs only
+#   make size     lines by package and their budget; "go run ./internal/tools/size -update" lowers it
 #
 #   make test-long      CUDA kernels on the emulator: more shapes, schedules, mutants (internal/testing/emu/README.md)
 #   make kernels        compile the CUDA kernels that have changed (the compilers come from PyPI)
 #   make kernels-limited  the same with a time limit for waits, to find a hang; LIMIT=2s
 #   make kernels-check  compile all of them again and look at their machine code (docs/KERNEL-IMAGES.md)
+#
+# Each lane is a target too, such as "make race".
 
 LANE       := scripts/lane
 GENERATORS := $(patsubst %/go.mod,%,$(wildcard internal/tools/*/go.mod))
@@ -22,13 +26,20 @@ TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./amp/... ./nn/... ./opt
 RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./amp/... ./nn/... \
           ./optim/... ./data/... ./examples/internal/...
 
-.PHONY: test test-long check bench gen docs start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header kernels kernels-limited kernels-check images
+# The lanes of "make test", and what "make ci" has beside them, the cheapest first.
+TEST := format vet build tests
+MORE := vet-all static size platforms generated lattice whole portable avx2 avx512 race emu cuda cuda-header images
+
+.PHONY: test check ci test-long bench gen docs start kernels kernels-limited kernels-check $(TEST) $(MORE)
 .NOTPARALLEL:
 
-test: start format vet static build generated lattice units portable avx2 avx512 race emu cuda cuda-header images
-	@echo; cat build/lanes.txt
+test: start $(TEST)
+	@$(LANE) --report
 
-check: start format vet static
+check: start format vet vet-all static size
+
+ci: start $(TEST) $(MORE)
+	@$(LANE) --report
 
 start:
 	@mkdir -p build; rm -f build/lanes.txt
@@ -36,17 +47,25 @@ start:
 format:
 	@$(LANE) gofmt scripts/check-format
 vet:
-	@$(LANE) vet scripts/check-vet
+	@$(LANE) vet go vet ./...
+vet-all:
+	@$(LANE) vet-all scripts/check-vet
 static:
 	@$(LANE) staticcheck scripts/check-static
+size:
+	@$(LANE) size go run ./internal/tools/size
 build:
-	@$(LANE) build scripts/check-build
+	@$(LANE) build go build ./...
+platforms:
+	@$(LANE) platforms scripts/check-platforms
 generated:
 	@$(LANE) generated scripts/check-generated
 lattice:
 	@$(LANE) lattice go test -count=1 ./internal/testing/lattice
-units:
-	@$(LANE) tests go test ./...
+tests:
+	@$(LANE) tests go test -short ./...
+whole:
+	@$(LANE) whole scripts/check-whole
 portable avx2 avx512:
 	@$(LANE) $@ scripts/check-tier $@ $(TIERED)
 race:
