@@ -127,7 +127,8 @@ func (b *budget) check(t *tally) (faults []string) {
 	return faults
 }
 
-// lower makes the budget as small as what was found. It never raises a limit nor adds a line, and leaves the total.
+// lower makes the budget as small as what was found, and gives a package that has no line one. It raises no limit, adds
+// no line of another kind, and leaves the total.
 func (b *budget) lower(t *tally) {
 	need := t.entries()
 	b.entries = slices.DeleteFunc(b.entries, func(e *entry) bool {
@@ -139,4 +140,22 @@ func (b *budget) lower(t *tally) {
 			e.limit = min(e.limit, n)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(need)) {
+		if strings.HasPrefix(name, "package ") && b.find(name) == nil {
+			b.entries = slices.Insert(b.entries, b.after(name), &entry{name: name, limit: need[name]})
+		}
+	}
+}
+
+// after is where a package's line belongs: behind those of packages before it, or behind all.
+func (b *budget) after(name string) int {
+	for i, e := range slices.Backward(b.entries) {
+		if strings.HasPrefix(e.name, "package ") && e.name < name {
+			return i + 1
+		}
+	}
+	if i := slices.IndexFunc(b.entries, func(e *entry) bool { return e.name == "total" }); i >= 0 {
+		return i + 1
+	}
+	return len(b.entries)
 }
