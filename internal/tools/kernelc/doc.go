@@ -10,6 +10,7 @@
 //
 //	source.go            a source file, what it includes, and which targets it is for
 //	toolchain.go         the compilers as processes
+//	cache.go             what they made, kept for the next run
 //	compile.go           one image of each kernel and target
 //	build.go             packs and manifest
 //	ptx.go, log.go,      what is read from the texts of the compilers

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 )
 
 func main() {
-	p := &project{root: "."}
+	p := &project{root: ".", cache: &cache{dir: "build/kernelc"}}
 	flags := flag.NewFlagSet("check", flag.ExitOnError)
 	flags.Usage = usage
 	var how thoroughness
@@ -20,6 +21,9 @@ func main() {
 	if len(os.Args) < 2 || flags.Parse(os.Args[2:]) != nil || flags.NArg() > 0 || p.limit < 0 || p.limit > 0 && os.Args[1] != "build" {
 		usage()
 	}
+	if how.again {
+		p.cache = nil
+	}
 	var err error
 	switch os.Args[1] {
 	case "build":
@@ -29,7 +33,7 @@ func main() {
 	default:
 		usage()
 	}
-	if err != nil {
+	if err = errors.Join(err, p.cache.prune()); err != nil {
 		fmt.Fprintln(os.Stderr, "kernelc:", err)
 		os.Exit(1)
 	}
@@ -43,7 +47,7 @@ func usage() {
 -limit TIME  let waits at mbarriers end the kernel after so long, and write to build/images-limited
 -part N    compile one image of N again; which ones depends on the seed
 -texts N   assemble so many texts that are not on record
--again     assemble PTX that is on record, too
+-again     assemble PTX that is on record, too, and take nothing from the cache, build/kernelc
 -frozen    do not write the record, and without -part fail where it is not complete`)
 	os.Exit(2)
 }

@@ -15,6 +15,7 @@ import (
 type project struct {
 	root  string
 	limit time.Duration // of waits at mbarriers in what is built; 0 for none
+	cache *cache        // of what compilers made; may be nil
 }
 
 func (p *project) sources() string   { return filepath.Join(p.root, "kernels/cuda/src") }
@@ -95,26 +96,33 @@ func (s *source) of(kind string) []string {
 	return slices.DeleteFunc(slices.Clone(s.targets), func(target string) bool { return !strings.HasPrefix(target, kind) })
 }
 
-// included returns the contents of a file and of all files that it includes and that are in its folder. The host
-// side of prim.cuh includes others, which the GPU never sees.
+// included returns the contents of a file and of all files that it includes and that are in its folder.
 func included(dir, file string) (map[string]string, error) {
-	files := map[string]string{}
-	for todo := []string{file}; len(todo) > 0; {
-		name := todo[0]
-		todo = todo[1:]
-		if _, done := files[name]; done {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if os.IsNotExist(err) && name != file {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		files[name] = string(text)
-		for _, m := range includeLine.FindAllStringSubmatch(string(text), -1) {
-			todo = append(todo, m[1])
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return nil, err
+	}
+	return includedBy(dir, file, string(text))
+}
+
+// includedBy returns a text, by a name, and the files of a folder that it includes. The host side of prim.cuh includes
+// others, which the GPU never sees.
+func includedBy(dir, name, text string) (map[string]string, error) {
+	files := map[string]string{name: text}
+	for todo := []string{text}; len(todo) > 0; todo = todo[1:] {
+		for _, m := range includeLine.FindAllStringSubmatch(todo[0], -1) {
+			if _, done := files[m[1]]; done {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(dir, m[1]))
+			if os.IsNotExist(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			files[m[1]] = string(text)
+			todo = append(todo, string(text))
 		}
 	}
 	return files, nil

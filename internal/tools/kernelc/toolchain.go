@@ -66,51 +66,69 @@ func (p *project) nvrtc(program, target string, options ...string) (image []byte
 	if err != nil {
 		return nil, "", err
 	}
-	args := append([]string{folder, "--gpu-architecture=" + target, "--include-path=."}, options...)
+	read, err := includedBy(p.sources(), "program", program)
+	if err != nil {
+		return nil, "", err
+	}
+	args := append([]string{"--gpu-architecture=" + target, "--include-path=."}, options...)
 	if strings.HasPrefix(target, "sm_") {
 		args = append(args, "--ptxas-options=-v")
 	}
-	cmd := exec.Command(filepath.Join(folder, "call"), args...)
-	cmd.Dir = p.sources()
-	cmd.Stdin = strings.NewReader(program)
-	var out, remarks bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &remarks
-	if err := cmd.Run(); err != nil {
-		return nil, "", fmt.Errorf("nvrtc for %s: %w\n%s", target, err, remarks.String())
-	}
-	return out.Bytes(), remarks.String(), nil
+	call := filepath.Join(folder, "call")
+	compilers := []string{call, filepath.Join(folder, "libnvrtc.so.12"), filepath.Join(folder, "libnvrtc-builtins.so.12.4")}
+	out, err := p.cache.ask(question{compilers, args, []byte(hashFiles(read))}, func() (output, error) {
+		cmd := exec.Command(call, append([]string{folder}, args...)...)
+		cmd.Dir = p.sources()
+		cmd.Stdin = strings.NewReader(program)
+		var out, remarks bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &remarks
+		if err := cmd.Run(); err != nil {
+			return output{}, fmt.Errorf("nvrtc for %s: %w\n%s", target, err, remarks.String())
+		}
+		return output{out.Bytes(), remarks.Bytes()}, nil
+	})
+	return out.result, string(out.log), err
 }
 
 // ptxas assembles PTX and returns what the assembler says about it.
 func (p *project) ptxas(version, target, ptx string) (log string, err error) {
-	cmd := exec.Command(filepath.Join(p.toolchain(), "ptxas-"+version), "-v", "-arch="+target, "-o", os.DevNull, "/dev/stdin")
-	cmd.Stdin = strings.NewReader(ptx)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("ptxas %s for %s: %w\n%s", version, target, err, out)
-	}
-	return string(out), nil
+	ptxas := filepath.Join(p.toolchain(), "ptxas-"+version)
+	args := []string{"-v", "-arch=" + target, "-o", os.DevNull, "/dev/stdin"}
+	out, err := p.cache.ask(question{[]string{ptxas}, args, []byte(ptx)}, func() (output, error) {
+		cmd := exec.Command(ptxas, args...)
+		cmd.Stdin = strings.NewReader(ptx)
+		log, err := cmd.CombinedOutput()
+		if err != nil {
+			return output{}, fmt.Errorf("ptxas %s for %s: %w\n%s", version, target, err, log)
+		}
+		return output{log: log}, nil
+	})
+	return string(out.log), err
 }
 
 // nvdisasm returns the instructions of a cubin.
 func (p *project) nvdisasm(cubin []byte) (string, error) {
-	file, err := os.CreateTemp("", "*.cubin")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(file.Name())
-	_, err = file.Write(cubin)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return "", err
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(filepath.Join(p.toolchain(), "nvdisasm"), "-c", file.Name())
-	cmd.Stderr = &log
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("nvdisasm: %w\n%s", err, log.String())
-	}
-	return string(out), nil
+	nvdisasm := filepath.Join(p.toolchain(), "nvdisasm")
+	out, err := p.cache.ask(question{[]string{nvdisasm}, []string{"-c"}, cubin}, func() (output, error) {
+		file, err := os.CreateTemp("", "*.cubin")
+		if err != nil {
+			return output{}, err
+		}
+		defer os.Remove(file.Name())
+		_, err = file.Write(cubin)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return output{}, err
+		}
+		var log bytes.Buffer
+		cmd := exec.Command(nvdisasm, "-c", file.Name())
+		cmd.Stderr = &log
+		text, err := cmd.Output()
+		if err != nil {
+			return output{}, fmt.Errorf("nvdisasm: %w\n%s", err, log.String())
+		}
+		return output{result: text}, nil
+	})
+	return string(out.result), err
 }
 
 // parallel calls f for 0 to n-1 on all processors and joins the errors in that order.
