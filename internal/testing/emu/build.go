@@ -130,7 +130,7 @@ func folder() string {
 	return filepath.Dir(file)
 }
 
-func output() string { return filepath.Join(folder(), "..", "..", "build", "emu") }
+func output() string { return filepath.Join(folder(), "..", "..", "..", "build", "emu") }
 
 // available tells why the emulator cannot be built, if so.
 func available() error {
