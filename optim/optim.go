@@ -82,35 +82,31 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 // state, the counters, gradscale, which the gradient is multiplied with first, and skip, which leaves everything
 // as it is unless it is 0; numbers lr and the rule's.
 func Operation(rule Rule) *tensor.Op {
-	args := append([]string{"p", "grad"}, rule.State()...)
-	for _, c := range rule.Counters() {
-		args = append(args, c.Name)
-	}
 	old := append([]string{"p"}, rule.State()...)
-	return guarded(rule.Name(), "g = grad*gradscale\n"+rule.Update(), old, append(args, "gradscale"), numbers(rule))
+	args := append([]string{"p", "grad"}, rule.State()...)
+	args = append(append(args, names(rule.Counters())...), "gradscale")
+	src := "g = grad*gradscale\n" + rule.Update()
+	return tensor.MustPointwise(rule.Name(), src, args, numbers(rule)...).Guard("skip", old...)
 }
 
-// guarded makes a pointwise operation whose i-th result is old[i] where another operand, skip, is not 0.
-func guarded(name, src string, old, args, numbers []string) *tensor.Op {
-	f := tensor.MustPointwise(name, src, args, numbers...).Expr
-	lines := strings.Split(f.String(), "; ") // definitions, then results
-	for i, p := range old {
-		result := &lines[len(lines)-len(old)+i]
-		*result = "where(skip, " + p + ", " + *result + ")"
-	}
-	return tensor.MustPointwise(name, strings.Join(lines, "\n"), append(args, "skip"), numbers...)
-}
-
-// countOp moves the counters on by one step.
+// countOp moves the counters on by one step, unless its last operand, skip, is not 0.
 func countOp(rule Rule) *tensor.Op {
 	if len(rule.Counters()) == 0 {
 		return nil
 	}
-	var args, next []string
+	var next []string
 	for _, c := range rule.Counters() {
-		args, next = append(args, c.Name), append(next, c.Next)
+		next = append(next, c.Next)
 	}
-	return guarded(rule.Name()+"_count", strings.Join(next, "; "), args, args, numbers(rule))
+	args := names(rule.Counters())
+	return tensor.MustPointwise(rule.Name()+"_count", strings.Join(next, "; "), args, numbers(rule)...).Guard("skip", args...)
+}
+
+func names(counters []Counter) (all []string) {
+	for _, c := range counters {
+		all = append(all, c.Name)
+	}
+	return all
 }
 
 // numbers names the scalars of a rule's operations.

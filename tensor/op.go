@@ -38,10 +38,12 @@ type Op struct {
 	Samples func() []Sample
 	Bench   func() []Benchmark
 
-	result resultType    // of a pointwise row
-	draws  int           // random streams its expression reads
-	lo, hi float64       // domain of a pointwise row, for tests
-	pulls  func() []pull // derivatives of a pointwise row, made at first use
+	// Of a pointwise operation:
+	result    resultType
+	condition bool          // the first operand has no say in the result's type
+	draws     int           // random streams that the expression reads
+	lo, hi    float64       // range of operands in tests
+	pulls     func() []pull // derivatives, made at first use
 }
 
 // Saves is a set of operands and outputs.

@@ -5,11 +5,14 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-var variance, rootOp Op
+var variance Op
+
+// The square root under a deviation: an infinite derivative at 0 would meet the variance's 0 and give NaN.
+var rootOp = pointwise{
+	name: "root", expr: "where(x == 0, 0, sqrt(where(x == 0, 1, x)))", result: floatType, lo: 0.2, hi: 3,
+}.op()
 
 func init() {
-	// The square root under a deviation: an infinite derivative at 0 would meet the variance's 0 and give NaN.
-	pointwise(&rootOp, "root", "where(x == 0, 0, sqrt(where(x == 0, 1, x)))", "x", nil, floatType, 0.2, 3)
 	define(&variance, Op{
 		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef, Kernel: "var"},
 		Cast: CastFull,
@@ -52,7 +55,7 @@ func (t *Tensor) VarKeep(correction int, axes ...int) *Tensor {
 
 // Std is the standard deviation, the square root of [Tensor.Var]. Its derivative where all elements are equal is 0.
 func (t *Tensor) Std(correction int, axes ...int) *Tensor {
-	return apply1(&rootOp, t.Var(correction, axes...))
+	return apply1(rootOp, t.Var(correction, axes...))
 }
 
 func varRef(l *kernels.Launch) {

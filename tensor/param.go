@@ -256,7 +256,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	s.grads[a] = g
 	s.order = append(s.order, a)
 	if a.grads != nil {
-		s.into(&copyOp, []*Tensor{g.flat}, []*Tensor{first}, nil)
+		s.into(copyOp, []*Tensor{g.flat}, []*Tensor{first}, nil)
 		return g
 	}
 	for i, p := range a.params { // passes over several parameters run over the gaps between them
@@ -265,7 +265,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 			end = a.params[i+1].root.lo
 		}
 		if p.root.hi < end {
-			s.into(&copyOp, []*Tensor{span(g.flat, p.root.hi, end)}, []*Tensor{first}, nil)
+			s.into(copyOp, []*Tensor{span(g.flat, p.root.hi, end)}, []*Tensor{first}, nil)
 		}
 	}
 	return g
@@ -288,9 +288,9 @@ func (s *Scope) AddGrad(p, g *Tensor) {
 	dst.setShape(g.layout.Shape)
 	kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
 	if sg.present[i] {
-		s.into(&addOp, []*Tensor{dst}, []*Tensor{dst, g}, nil)
+		s.into(addOp, []*Tensor{dst}, []*Tensor{dst, g}, nil)
 	} else {
-		s.into(&copyOp, []*Tensor{dst}, []*Tensor{g}, nil)
+		s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil)
 		sg.present[i] = true
 	}
 	for _, h := range p.root.hooks {
@@ -501,7 +501,7 @@ func (t *Tensor) Assign(v *Tensor) {
 		s.enter("assign")
 		defer s.leave()
 		s.written(t, root.lo, root.hi)
-		s.into(&copyOp, []*Tensor{root.tensor}, []*Tensor{v}, nil)
+		s.into(copyOp, []*Tensor{root.tensor}, []*Tensor{v}, nil)
 		return
 	}
 	dev := root.arena.dev

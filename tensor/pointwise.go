@@ -1,7 +1,10 @@
 package tensor
 
 import (
+	"cmp"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/weft-ml/weft/kernels"
@@ -17,36 +20,74 @@ const (
 	boolType
 )
 
-// pointwise enters a row that is its expression. The operands' names are single letters; lo and hi
-// bound the operands in tests, away from poles and kinks.
-func pointwise(o *Op, name, src, args string, params []string, result resultType, lo, hi float64) {
-	row := Op{Doc: src, result: result, lo: lo, hi: hi}
-	row.Name = name
-	for _, a := range args {
-		row.Args = append(row.Args, string(a))
-	}
-	row.Expr = expr.Must(src, row.Args, params)
-	row.Approximate = slices.Contains(approximate, name)
-	row.setPointwise()
-	if result == boolType {
-		row.VJP, row.NoGrad = nil, "the result is a truth value"
-	}
-	define(o, row)
+// A pointwise literal is an operation of the table that is its expression. Kernels on all devices, derivatives, what they
+// save, tests and documentation follow from it.
+type pointwise struct {
+	name    string
+	expr    string     // in the language of package expr
+	args    string     // names of the operands; x if empty
+	scalars string     // names of the scalars
+	result  resultType // rule for the result's type
+	lo, hi  float64    // range of operands in tests, away from poles and kinks
+
+	condition bool      // the first operand is a condition, without a say in the result's type
+	cast      CastClass // what autocast does with the operands
+	instead   string    // what to use where autocast refuses the operation
+
+	// A GPU may compute it and its gradients approximately in half precision: for functions that take longer than their bytes.
+	approximate bool
 }
 
-// approximate are the operations that, with their gradients, may be approximate in half precision: activations whose
-// functions take longer than their bytes.
-var approximate = []string{"tanh", "sigmoid", "gelu", "gelu_tanh", "silu"}
+// pointwiseOps are the operations made by pointwise literals. They are complete after init.
+var pointwiseOps []*Op
+
+// op makes the operation. It leaves to init what refers to methods, which refer back to the operation.
+func (p pointwise) op() *Op {
+	o := &Op{
+		Doc: p.expr, Args: strings.Fields(cmp.Or(p.args, "x")), Cast: p.cast, Instead: p.instead,
+		result: p.result, condition: p.condition, lo: p.lo, hi: p.hi,
+	}
+	o.Name, o.Approximate = p.name, p.approximate
+	o.Expr = expr.Must(p.expr, o.Args, strings.Fields(p.scalars))
+	pointwiseOps = append(pointwiseOps, o)
+	return o
+}
+
+func init() {
+	for _, o := range pointwiseOps {
+		o.setPointwise()
+		if o.result == boolType {
+			o.VJP, o.NoGrad = nil, "the result is a truth value"
+		}
+		define(o, *o)
+	}
+}
+
+// gradName is the name of the gradient for an operand.
+func gradName(op, arg string) string { return op + "_grad_" + arg }
 
 func (o *Op) setPointwise() {
 	o.Shape, o.VJP = pointwiseShape, pointwiseVJP
-	row := o.Op
-	o.pulls = sync.OnceValue(func() []pull { return pullbacks(&row) })
+	forward := o.Op
+	o.pulls = sync.OnceValue(func() []pull { return pullbacks(&forward) })
 	for _, n := range o.Expr.Order() {
 		if n.Op == expr.Rand {
 			o.draws = max(o.draws, n.K+1)
 		}
 	}
+}
+
+// scalar applies an operation with scalar operands. Integer tensors take whole numbers only, so that the
+// result's type never depends on a scalar's value.
+func (t *Tensor) scalar(op *Op, v ...float64) *Tensor {
+	if op.result == sameType && t != nil && !t.dtype.IsFloat() {
+		for _, a := range v {
+			if a != math.Trunc(a) {
+				Fail(ErrValue, op.Name, "%v holds integers and %v is none; x.To(tensor.Float32) converts", t, a)
+			}
+		}
+	}
+	return Apply(op, []*Tensor{t}, nil, v)
 }
 
 // Pointwise makes an operation from an expression over its operands, such as
@@ -61,10 +102,15 @@ func Pointwise(name, src string, args []string, params ...string) (*Op, error) {
 	if err != nil {
 		return nil, kernels.Errorf(ErrValue, name, "%v", err)
 	}
-	o := &Op{Doc: src, Args: args, result: floatType}
+	return newPointwise(name, f, floatType), nil
+}
+
+// newPointwise makes an operation that is not in the table.
+func newPointwise(name string, f *expr.Func, result resultType) *Op {
+	o := &Op{Doc: f.Src, Args: f.Args, result: result}
 	o.Name, o.Expr = name, f
 	o.setPointwise()
-	return o, nil
+	return o
 }
 
 // MustPointwise is [Pointwise] for operations kept in variables: it panics where Pointwise returns an error.
@@ -74,6 +120,12 @@ func MustPointwise(name, src string, args []string, params ...string) *Op {
 		panic(err)
 	}
 	return o
+}
+
+// Guard is a pointwise operation with one more operand, the last, called name: where it is not 0, result i is the operand
+// old[i] instead. It lets a [Scope.Update] leave everything as it is.
+func (o *Op) Guard(name string, old ...string) *Op {
+	return newPointwise(o.Name, o.Expr.Guard(name, old), o.result)
 }
 
 func pointwiseShape(c *Ctx) {
@@ -94,7 +146,7 @@ func (o *Op) resultOf(in []*Tensor) DType {
 	if o.result == boolType {
 		return Bool
 	}
-	if o == &whereOp { // the condition has no say
+	if o.condition {
 		in = in[1:]
 	}
 	dt := promote(in)
@@ -139,9 +191,7 @@ func pullbacks(o *kernels.Op) (pulls []pull) {
 			pulls = append(pulls, pull{})
 			continue
 		}
-		d := &Op{Doc: p.Func.Src, Args: p.Func.Args}
-		d.Name, d.Expr = o.Name+"_grad_"+arg, p.Func
-		d.setPointwise()
+		d := newPointwise(gradName(o.Name, arg), p.Func, sameType)
 		d.Approximate = o.Approximate // but not its own derivatives
 		pulls = append(pulls, pull{d, p.Uses})
 	}

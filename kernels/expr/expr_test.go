@@ -173,9 +173,9 @@ func TestNodesAndKeys(t *testing.T) {
 	if Must("p", []string{"p"}, nil) == Must("p", nil, []string{"p"}) {
 		t.Error("an argument and a parameter are one function")
 	}
-	f := Must("x*y + z", []string{"x", "y", "z"}, nil)
-	if got, want := f.Variant(0b101), f.Key()+" uniform a0 a2"; got != want {
-		t.Errorf("variant %q, want %q", got, want)
+	old := []string{"x"}
+	if f := Must("x*y", []string{"x", "y"}, nil); f.Guard("skip", old) != f.Guard("skip", old) || f.Guard("skip", old) == f.Guard("s", old) {
+		t.Error("a function guarded twice, or under another name")
 	}
 }
 

@@ -34,17 +34,23 @@ var funcs struct {
 
 // New reads an expression; the package comment describes the language. The error is a [*SyntaxError].
 func New(src string, args, params []string) (*Func, error) {
-	id := fmt.Sprintf("%q %q %q", src, args, params)
+	return once(fmt.Sprintf("%q %q %q", src, args, params), func() (*Func, error) {
+		roots, err := parse(src, args, params)
+		return &Func{Src: src, Args: slices.Clone(args), Params: slices.Clone(params), Roots: roots}, err
+	})
+}
+
+// once is the function known as id, which create makes at the first call.
+func once(id string, create func() (*Func, error)) (*Func, error) {
 	funcs.Lock()
 	defer funcs.Unlock()
 	if f := funcs.made[id]; f != nil {
 		return f, nil
 	}
-	roots, err := parse(src, args, params)
+	f, err := create()
 	if err != nil {
 		return nil, err
 	}
-	f := &Func{Src: src, Args: append([]string(nil), args...), Params: append([]string(nil), params...), Roots: roots}
 	if funcs.made == nil {
 		funcs.made = map[string]*Func{}
 	}
@@ -59,6 +65,29 @@ func Must(src string, args, params []string) *Func {
 		panic(err)
 	}
 	return f
+}
+
+// Guard is f with one more argument, the last, called name: where it is not 0, result i is the argument old[i] instead.
+// It panics if a name in old is no argument, or if there is not one for each result.
+func (f *Func) Guard(name string, old []string) *Func {
+	id := fmt.Sprintf("%q %q %q guard %q %q", f.Src, f.Args, f.Params, name, old)
+	g, _ := once(id, func() (*Func, error) {
+		g := &Func{Args: append(slices.Clone(f.Args), name), Params: f.Params}
+		guard := argument(len(f.Args))
+		if len(old) != len(f.Roots) {
+			panic(fmt.Sprintf("expr: %d results, and %d to take instead", len(f.Roots), len(old)))
+		}
+		for i, r := range f.Roots {
+			k := slices.Index(f.Args, old[i])
+			if k < 0 {
+				panic(fmt.Sprintf("expr: no argument %s; there are %v", old[i], f.Args))
+			}
+			g.Roots = append(g.Roots, apply(Where, guard, argument(k), r))
+		}
+		g.Src = strings.Join(g.statements(), "\n")
+		return g, nil
+	})
+	return g
 }
 
 func (f *Func) prepare() {

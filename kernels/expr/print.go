@@ -10,7 +10,10 @@ import (
 
 // String writes the function in the language of [New], which reads the same roots from it. Values that are used more
 // than once become definitions.
-func (f *Func) String() string {
+func (f *Func) String() string { return strings.Join(f.statements(), "; ") }
+
+// statements are the definitions and then the results.
+func (f *Func) statements() []string {
 	f.prepare()
 	uses := map[*Node]int{}
 	for _, n := range f.order {
@@ -35,7 +38,7 @@ func (f *Func) String() string {
 	for _, r := range f.Roots {
 		lines = append(lines, f.text(r, names, token.LowestPrec))
 	}
-	return strings.Join(lines, "; ")
+	return lines
 }
 
 // operators are the instructions that have one in Go.
