@@ -28,6 +28,20 @@ type Counter struct {
 	Next  string // of the counters' old values and the rule's numbers
 }
 
+func init() {
+	fuse("adamw", AdamW{})
+	fuse("sgd", SGD{})
+	fuse("sgd_momentum", SGD{Momentum: 0.9})
+	fuse("lion", Lion{})
+}
+
+// fuse asks for a CPU kernel of the update of a rule, which else is several passes over each chunk of an arena. What
+// follows the state among its operands is one element for all.
+func fuse(name string, rule Rule) {
+	f := Operation(rule).Expr
+	f.Fuse(name, f.Args[2+len(rule.State()):]...)
+}
+
 // AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019):
 //
 //	m = β1 m + (1-β1) g,  v = β2 v + (1-β2) g²

@@ -3,7 +3,7 @@ package tensor
 // Activations. Those that take longer than their bytes may be approximate in half precision.
 
 var sigmoidOp = pointwise{
-	name: "sigmoid", expr: "sigmoid(x)", result: floatType, lo: -3, hi: 3, approximate: true,
+	name: "sigmoid", expr: "sigmoid(x)", result: floatType, lo: -3, hi: 3, approximate: true, fused: true,
 }.op()
 
 // Sigmoid is 1/(1+e^-x).
@@ -21,7 +21,7 @@ var logitOp = pointwise{name: "logit", expr: "logit(x)", result: floatType, lo: 
 // Logit is log(x/(1-x)), the inverse of sigmoid.
 func (t *Tensor) Logit() *Tensor { return apply1(logitOp, t) }
 
-var reluOp = pointwise{name: "relu", expr: "relu(x)", lo: 0.1, hi: 2}.op()
+var reluOp = pointwise{name: "relu", expr: "relu(x)", lo: 0.1, hi: 2, fused: true}.op()
 
 // ReLU is x where positive, else 0.
 func (t *Tensor) ReLU() *Tensor { return apply1(reluOp, t) }
@@ -54,33 +54,33 @@ var seluOp = pointwise{name: "selu", expr: "selu(x)", result: floatType, lo: 0.1
 func (t *Tensor) SELU() *Tensor { return apply1(seluOp, t) }
 
 var geluOp = pointwise{
-	name: "gelu", expr: "gelu(x)", result: floatType, lo: -3, hi: 3, approximate: true,
+	name: "gelu", expr: "gelu(x)", result: floatType, lo: -3, hi: 3, approximate: true, fused: true,
 }.op()
 
 // GELU is x times the normal distribution function, by erf (Hendrycks and Gimpel 2016).
 func (t *Tensor) GELU() *Tensor { return apply1(geluOp, t) }
 
 var geluTanhOp = pointwise{
-	name: "gelu_tanh", expr: "gelu_tanh(x)", result: floatType, lo: -3, hi: 3, approximate: true,
+	name: "gelu_tanh", expr: "gelu_tanh(x)", result: floatType, lo: -3, hi: 3, approximate: true, fused: true,
 }.op()
 
 // GELUTanh is GELU by its tanh approximation.
 func (t *Tensor) GELUTanh() *Tensor { return apply1(geluTanhOp, t) }
 
 var siluOp = pointwise{
-	name: "silu", expr: "silu(x)", result: floatType, lo: -3, hi: 3, approximate: true,
+	name: "silu", expr: "silu(x)", result: floatType, lo: -3, hi: 3, approximate: true, fused: true,
 }.op()
 
 // SiLU is x*sigmoid(x), the swish.
 func (t *Tensor) SiLU() *Tensor { return apply1(siluOp, t) }
 
-var mishOp = pointwise{name: "mish", expr: "mish(x)", result: floatType, lo: -3, hi: 3}.op()
+var mishOp = pointwise{name: "mish", expr: "mish(x)", result: floatType, lo: -3, hi: 3, fused: true}.op()
 
 // Mish is x*tanh(softplus(x)) (Misra 2019).
 func (t *Tensor) Mish() *Tensor { return apply1(mishOp, t) }
 
 var softplusOp = pointwise{
-	name: "softplus", expr: "softplus(x)", result: floatType, lo: -3, hi: 3, cast: CastFull,
+	name: "softplus", expr: "softplus(x)", result: floatType, lo: -3, hi: 3, cast: CastFull, fused: true,
 }.op()
 
 // Softplus is log(1+e^x).

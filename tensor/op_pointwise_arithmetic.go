@@ -17,7 +17,7 @@ var signOp = pointwise{name: "sign", expr: "sign(x)", lo: 0.1, hi: 2}.op()
 // Sign is -1, 0 or 1.
 func (t *Tensor) Sign() *Tensor { return apply1(signOp, t) }
 
-var squareOp = pointwise{name: "square", expr: "x*x", lo: -2, hi: 2, cast: CastFull}.op()
+var squareOp = pointwise{name: "square", expr: "x*x", lo: -2, hi: 2, cast: CastFull, fused: true}.op()
 
 // Square is x squared.
 func (t *Tensor) Square() *Tensor { return apply1(squareOp, t) }
@@ -52,7 +52,7 @@ var fracOp = pointwise{name: "frac", expr: "frac(x)", lo: 0.1, hi: 0.9}.op()
 // Frac is x - trunc(x).
 func (t *Tensor) Frac() *Tensor { return apply1(fracOp, t) }
 
-var addOp = pointwise{name: "add", expr: "x+y", args: "x y", lo: -2, hi: 2}.op()
+var addOp = pointwise{name: "add", expr: "x+y", args: "x y", lo: -2, hi: 2, fused: true, uniform: "y"}.op()
 
 // Add is x + y; x is t. Operands broadcast.
 func (t *Tensor) Add(y *Tensor) *Tensor { return apply2(addOp, t, y) }
@@ -62,7 +62,7 @@ var subOp = pointwise{name: "sub", expr: "x-y", args: "x y", lo: -2, hi: 2}.op()
 // Sub is x - y; x is t. Operands broadcast.
 func (t *Tensor) Sub(y *Tensor) *Tensor { return apply2(subOp, t, y) }
 
-var mulOp = pointwise{name: "mul", expr: "x*y", args: "x y", lo: -2, hi: 2}.op()
+var mulOp = pointwise{name: "mul", expr: "x*y", args: "x y", lo: -2, hi: 2, fused: true, uniform: "y"}.op()
 
 // Mul is x * y; x is t. Operands broadcast.
 func (t *Tensor) Mul(y *Tensor) *Tensor { return apply2(mulOp, t, y) }
@@ -97,12 +97,12 @@ var minimumOp = pointwise{name: "minimum", expr: "min(x, y)", args: "x y", lo: -
 // Minimum is the smaller of x and y; NaN if either is; ties share the gradient; x is t. Operands broadcast.
 func (t *Tensor) Minimum(y *Tensor) *Tensor { return apply2(minimumOp, t, y) }
 
-var addScalarOp = pointwise{name: "add_scalar", expr: "x+a", scalars: "a", lo: -2, hi: 2}.op()
+var addScalarOp = pointwise{name: "add_scalar", expr: "x+a", scalars: "a", lo: -2, hi: 2, fused: true}.op()
 
 // AddScalar is x + a.
 func (t *Tensor) AddScalar(a float64) *Tensor { return t.scalar(addScalarOp, a) }
 
-var scaleOp = pointwise{name: "scale", expr: "x*a", scalars: "a", lo: -2, hi: 2}.op()
+var scaleOp = pointwise{name: "scale", expr: "x*a", scalars: "a", lo: -2, hi: 2, fused: true}.op()
 
 // Scale is a * x.
 func (t *Tensor) Scale(a float64) *Tensor { return t.scalar(scaleOp, a) }

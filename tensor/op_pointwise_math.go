@@ -2,7 +2,7 @@ package tensor
 
 // The functions of mathematics. Those whose results overflow or cancel in half precision are computed in float32.
 
-var sqrtOp = pointwise{name: "sqrt", expr: "sqrt(x)", result: floatType, lo: 0.2, hi: 3}.op()
+var sqrtOp = pointwise{name: "sqrt", expr: "sqrt(x)", result: floatType, lo: 0.2, hi: 3, fused: true}.op()
 
 // Sqrt is the square root; NaN below 0.
 func (t *Tensor) Sqrt() *Tensor { return apply1(sqrtOp, t) }
@@ -114,7 +114,7 @@ var coshOp = pointwise{name: "cosh", expr: "cosh(x)", result: floatType, lo: -2,
 func (t *Tensor) Cosh() *Tensor { return apply1(coshOp, t) }
 
 var tanhOp = pointwise{
-	name: "tanh", expr: "tanh(x)", result: floatType, lo: -2, hi: 2, approximate: true,
+	name: "tanh", expr: "tanh(x)", result: floatType, lo: -2, hi: 2, approximate: true, fused: true,
 }.op()
 
 // Tanh is the hyperbolic tangent.

@@ -36,6 +36,10 @@ type pointwise struct {
 
 	// A GPU may compute it and its gradients approximately in half precision: for functions that take longer than their bytes.
 	approximate bool
+	// The CPU has a kernel of the whole expression, and of each gradient, where the operands in uniform, and no others, are one
+	// element: for operations whose instructions one by one would take several passes over a chunk.
+	fused   bool
+	uniform string
 }
 
 // pointwiseOps are the operations made by pointwise literals. They are complete after init.
@@ -49,8 +53,21 @@ func (p pointwise) op() *Op {
 	}
 	o.Name, o.Approximate = p.name, p.approximate
 	o.Expr = expr.Must(p.expr, o.Args, strings.Fields(p.scalars))
+	if p.fused {
+		fuse(o, strings.Fields(p.uniform))
+	}
 	pointwiseOps = append(pointwiseOps, o)
 	return o
+}
+
+// fuse asks for kernels of an operation and, unless some of its operands are uniform, of its gradients.
+func fuse(o *Op, uniform []string) {
+	o.Expr.Fuse(o.Name, uniform...)
+	for i, arg := range o.Args {
+		if d := o.Expr.Pullback(i); d.Func != nil && len(uniform) == 0 {
+			d.Func.Fuse(gradName(o.Name, arg))
+		}
+	}
 }
 
 func init() {

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -132,20 +131,19 @@ func compile[T register](op string, key programKey) *program[T] {
 	return c.p
 }
 
-// fused is the kernel of the whole function and the number of arguments it reads; nil if there is none. A kernel found by
-// its mathematics may have been made for fewer arguments: those after them are not used.
+// fused is the kernel of the whole function and the number of arguments it reads; nil if there is none. Further arguments
+// are not used.
 func fused[T register](key programKey) (run fusedKernel[T], reads int) {
-	k := vec.Pointwise(key.f.Variant(key.uniforms))
+	fusion := key.f.Fusion(key.uniforms)
+	if fusion == nil {
+		return nil, 0
+	}
+	k := vec.Pointwise(fusion.Name)
 	if k == nil {
 		return nil, 0
 	}
-	scalars := bits.OnesCount64(key.uniforms)
-	reads = k.Ins - len(key.f.Streams())
-	if k.Scalars != len(key.f.Params)+scalars || reads > len(key.f.Args)-scalars {
-		return nil, 0
-	}
 	run, _ = any(k.Run).(func(results, args [][]T, scalars []T)) // nil unless T is float32
-	return run, reads
+	return run, k.Ins - len(key.f.Streams())
 }
 
 type compiler[T register] struct {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
@@ -60,20 +59,4 @@ func laneInstruction(op Op) *lane.Instr {
 		}
 	}
 	return nil
-}
-
-// Variant names the program that [Func.Lower] makes: the key of f, then the uniform arguments.
-// Example: "%0=mul(a0,a1);%0 uniform a1".
-func (f *Func) Variant(uniform uint64) string {
-	var b strings.Builder
-	b.WriteString(f.Key())
-	if uniform != 0 {
-		b.WriteString(" uniform")
-	}
-	for k := range f.Args {
-		if uniform>>k&1 == 1 {
-			fmt.Fprintf(&b, " a%d", k)
-		}
-	}
-	return b.String()
 }

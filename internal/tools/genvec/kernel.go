@@ -18,8 +18,7 @@ type kernel struct {
 	instr    string // the instruction it is, if any
 	piece    *piece // what is different in a kernel that takes whole vectors only
 	rows     bool   // it runs on many rows, each with its own scalars and results
-	variant  string // the pointwise operation it is, if any
-	doc      string // what the exported function does, after its name
+	doc      string // what it does, after its name
 	outs     []string
 	ins      []string
 	uniforms []string
@@ -265,6 +264,9 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 	p := k.plan(t, s)
 	c.Function(k.name + t.name)
 	c.SignatureExpr(k.signature())
+	if k.doc != "" {
+		c.Doc(k.name + t.name + " " + k.doc)
+	}
 	c.Pragma("noescape")
 
 	e := &emitter{c: c, t: t, s: s, pool: pool, group: p.group, regs: p.alloc.regs, masks: p.alloc.kpeak,

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/weft-ml/weft/kernels/expr"
 	"github.com/weft-ml/weft/kernels/expr/lane"
+	_ "github.com/weft-ml/weft/optim" // and package tensor: their init functions say what is fused
 )
 
 // instrKernels makes one kernel of each instruction of package lane.
@@ -25,10 +27,10 @@ func instrKernels() []*kernel {
 // reductions are the ways to reduce, by name.
 var reductions = map[string]*reduction{"sum": sum, "prod": product, "max": maximum, "min": minimum}
 
-// fused makes a kernel from an expression in the language of package expr. Its
+// named makes a kernel from an expression in the language of package expr. Its
 // roots are the values of the outputs, then those that the results reduce. Lists of
 // names are separated by spaces; a result is called like its reduction.
-func fused(name, outs, ins, scalars, results, src, doc string) *kernel {
+func named(name, outs, ins, scalars, results, src, doc string) *kernel {
 	k := &kernel{name: name, doc: doc, outs: strings.Fields(outs), ins: strings.Fields(ins), uniforms: strings.Fields(scalars)}
 	f := expr.Must(src, k.ins, k.uniforms)
 	p, err := f.Lower(0)
@@ -54,82 +56,46 @@ func fused(name, outs, ins, scalars, results, src, doc string) *kernel {
 	return k
 }
 
-// pointwise makes the kernel of a pointwise operation, which package vec finds by
-// expr.Func.Variant. The arguments named in uniform are one element for all.
-func pointwise(src, args, params, uniform string) *kernel {
-	f := expr.Must(src, strings.Fields(args), strings.Fields(params))
-	var set uint64
-	for i, a := range f.Args {
-		if slices.Contains(strings.Fields(uniform), a) {
-			set |= 1 << i
-		}
-	}
-	return pointwiseFunc(f, set)
-}
-
-func pointwiseFunc(f *expr.Func, uniform uint64) *kernel {
-	p, err := f.Lower(uniform)
-	if err != nil {
-		panic(err)
-	}
-	k := &kernel{variant: f.Variant(uniform), prog: p}
-	k.uniforms = append(k.uniforms, f.Params...)
-	for i, a := range f.Args {
-		if uniform>>i&1 == 1 {
-			k.uniforms = append(k.uniforms, a)
-		} else {
-			k.ins = append(k.ins, a)
-		}
-	}
-	for _, s := range f.Streams() {
-		k.ins = append(k.ins, fmt.Sprintf("rand%d", s))
-	}
-	for i := range f.Roots {
-		k.outs = append(k.outs, fmt.Sprintf("dst%d", i))
-	}
-	return k
-}
-
-// fusedKernels is the table of the named kernels. A new one is one line: its name,
+// namedKernels is the table of the named kernels. A new one is one line: its name,
 // outputs, inputs, scalars, results, expression and documentation.
-func fusedKernels() []*kernel {
+func namedKernels() []*kernel {
 	return []*kernel{
-		fused("fill", "dst", "", "v", "", "v", "sets every element of dst to v."),
-		fused("scale", "dst", "x", "a", "", "x*a", "computes dst = x*a."),
-		fused("axpy", "dst", "x y", "a", "", "a*x + y", "computes dst = a*x + y, with both roundings."),
+		named("fill", "dst", "", "v", "", "v", "sets every element of dst to v."),
+		named("scale", "dst", "x", "a", "", "x*a", "computes dst = x*a."),
+		named("axpy", "dst", "x y", "a", "", "a*x + y", "computes dst = a*x + y, with both roundings."),
 
-		fused("sum", "", "x", "", "sum", "x", "is the canonical sum of x."),
-		fused("prod", "", "x", "", "prod", "x", "is the product of x in the canonical order."),
-		fused("max", "", "x", "", "max", "x", "is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing."),
-		fused("min", "", "x", "", "min", "x", "is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing."),
-		fused("absMax", "", "x", "", "max", "abs(x)", "is the largest |x|, a NaN if there is one; -Inf of nothing."),
-		fused("dot", "", "x y", "", "sum", "x*y", "is the canonical sum of the rounded products x*y."),
-		fused("sumSquares", "", "x", "a", "sum", "d = x*a; d*d", "is the canonical sum of (x*a)²."),
-		fused("sumSub", "", "x", "c", "sum", "x - c", "is the canonical sum of x - c."),
-		fused("sumSquaresSub", "", "x", "c", "sum", "(x - c)*(x - c)", "is the canonical sum of (x - c)²."),
+		named("sum", "", "x", "", "sum", "x", "is the canonical sum of x."),
+		named("prod", "", "x", "", "prod", "x", "is the product of x in the canonical order."),
+		named("max", "", "x", "", "max", "x", "is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing."),
+		named("min", "", "x", "", "min", "x", "is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing."),
+		named("absMax", "", "x", "", "max", "abs(x)", "is the largest |x|, a NaN if there is one; -Inf of nothing."),
+		named("dot", "", "x y", "", "sum", "x*y", "is the canonical sum of the rounded products x*y."),
+		named("sumSquares", "", "x", "a", "sum", "d = x*a; d*d", "is the canonical sum of (x*a)²."),
+		named("sumSub", "", "x", "c", "sum", "x - c", "is the canonical sum of x - c."),
+		named("sumSquaresSub", "", "x", "c", "sum", "(x - c)*(x - c)", "is the canonical sum of (x - c)²."),
 
-		fused("expSub", "dst", "x", "m", "", "exp(x - m)", "computes dst = exp(x - m)."),
-		fused("sumExpSub", "", "x", "m", "sum", "exp(x - m)", "is the canonical sum of exp(x - m)."),
-		fused("expSubSum", "dst", "x", "m", "sum", "e = exp(x - m); e; e", "computes dst = exp(x - m) and its canonical sum."),
-		fused("softmaxGrad", "dst", "y g", "dot", "", "y*(g - dot)", "computes dst = y*(g - dot)."),
-		fused("subSub", "dst", "x", "m s", "", "(x - m) - s", "computes dst = (x - m) - s."),
-		fused("logSoftmaxGrad", "dst", "y g", "s", "", "g - exp(y)*s", "computes dst = g - exp(y)*s."),
-		fused("crossEntropyGrad", "dst", "x", "m inv off scale", "", "(exp(x - m)*inv - off)*scale",
+		named("expSub", "dst", "x", "m", "", "exp(x - m)", "computes dst = exp(x - m)."),
+		named("sumExpSub", "", "x", "m", "sum", "exp(x - m)", "is the canonical sum of exp(x - m)."),
+		named("expSubSum", "dst", "x", "m", "sum", "e = exp(x - m); e; e", "computes dst = exp(x - m) and its canonical sum."),
+		named("softmaxGrad", "dst", "y g", "dot", "", "y*(g - dot)", "computes dst = y*(g - dot)."),
+		named("subSub", "dst", "x", "m s", "", "(x - m) - s", "computes dst = (x - m) - s."),
+		named("logSoftmaxGrad", "dst", "y g", "s", "", "g - exp(y)*s", "computes dst = g - exp(y)*s."),
+		named("crossEntropyGrad", "dst", "x", "m inv off scale", "", "(exp(x - m)*inv - off)*scale",
 			"computes dst = (exp(x - m)*inv - off)*scale."),
 
-		fused("norm", "dst", "x", "c r", "", "(x - c)*r", "computes dst = (x - c)*r."),
-		fused("normWeight", "dst", "x w", "c r", "", "(x - c)*r*w", "computes dst = (x - c)*r*w."),
-		fused("normWeightBias", "dst", "x w b", "c r", "", "(x - c)*r*w + b", "computes dst = (x - c)*r*w + b."),
-		fused("normGradSums", "", "g x", "c r", "sum sum", "g; g*((x - c)*r)",
+		named("norm", "dst", "x", "c r", "", "(x - c)*r", "computes dst = (x - c)*r."),
+		named("normWeight", "dst", "x w", "c r", "", "(x - c)*r*w", "computes dst = (x - c)*r*w."),
+		named("normWeightBias", "dst", "x w b", "c r", "", "(x - c)*r*w + b", "computes dst = (x - c)*r*w + b."),
+		named("normGradSums", "", "g x", "c r", "sum sum", "g; g*((x - c)*r)",
 			"gives the canonical sums of g and of g*h with h = (x - c)*r."),
-		fused("normWeightGradSums", "", "g x w", "c r", "sum sum", "k = g*w; k; k*((x - c)*r)",
+		named("normWeightGradSums", "", "g x w", "c r", "sum sum", "k = g*w; k; k*((x - c)*r)",
 			"gives the canonical sums of k = g*w and of k*h with h = (x - c)*r."),
-		fused("normGrad", "dst", "g x", "c r p q", "", "((g - p) - (x - c)*r*q)*r",
+		named("normGrad", "dst", "g x", "c r p q", "", "((g - p) - (x - c)*r*q)*r",
 			"computes dst = ((g - p) - h*q)*r with h = (x - c)*r."),
-		fused("normWeightGrad", "dst", "g x w", "c r p q", "", "((g*w - p) - (x - c)*r*q)*r",
+		named("normWeightGrad", "dst", "g x w", "c r p q", "", "((g*w - p) - (x - c)*r*q)*r",
 			"computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r."),
-		fused("addNormProduct", "dst", "acc g x", "c r", "", "acc + g*((x - c)*r)", "computes dst = acc + g*h with h = (x - c)*r."),
-		fused("addNormProducts", "dst sum", "acc accsum g x", "c r", "", "acc + g*((x - c)*r); accsum + g",
+		named("addNormProduct", "dst", "acc g x", "c r", "", "acc + g*((x - c)*r)", "computes dst = acc + g*h with h = (x - c)*r."),
+		named("addNormProducts", "dst sum", "acc accsum g x", "c r", "", "acc + g*((x - c)*r); accsum + g",
 			"computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g."),
 	}
 }
@@ -186,71 +152,65 @@ func uniformKernel() *kernel {
 	}
 }
 
-// activations are the functions of one operand whose forward and backward kernels
-// are made.
-var activations = []string{
-	"exp(x)", "log(x)", "sqrt(x)", "x*x", "tanh(x)", "sigmoid(x)", "relu(x)", "gelu(x)", "gelu_tanh(x)", "silu(x)", "softplus(x)", "mish(x)",
+// A fusion is a pointwise operation with the kernel that it has.
+type fusion struct {
+	name string
+	*kernel
 }
 
-// dropout is the expression of package tensor.
-const dropout = "where(rand(0) < p, 0, x*(1/(1-p)))"
-
-// adamW and the other updates are the expressions of package optim.
-const (
-	adamW = `g = grad*gradscale
-		m1 = beta1*m + rest1*g
-		v1 = beta2*v + rest2*(g*g)
-		where(skip, p, p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps))); where(skip, m, m1); where(skip, v, v1)`
-	sgd         = "g = grad*gradscale; where(skip, p, p - lr*(g + decay*p))"
-	sgdMomentum = "g = grad*gradscale; b1 = momentum*b + (g + decay*p); where(skip, p, p - lr*b1); where(skip, b, b1)"
-	lion        = `g = grad*gradscale
-		where(skip, p, p*(1-lr*decay) - lr*sign(beta1*m + rest1*g)); where(skip, m, beta2*m + rest2*g)`
-)
-
-// pointwiseKernels is the table of the kernels of whole pointwise operations. An
-// expression that is not here runs instruction by instruction, with the same bits.
-func pointwiseKernels() []*kernel {
-	ks := []*kernel{
-		pointwise("x*a", "x", "a", ""), // scale
-		pointwise("x+a", "x", "a", ""), // add a scalar
-		pointwise("x*y", "x y", "", "y"),
-		pointwise("x+y", "x y", "", "y"),
-		pointwise("gelu(x + b)", "x b", "", ""),
-		pointwise("gelu_tanh(x + b)", "x b", "", ""),
-		pointwise("relu(x + b)", "x b", "", ""),
-		pointwise(adamW, "p grad m v c1 c2 gradscale skip", "lr beta1 rest1 beta2 rest2 eps decay", "c1 c2 gradscale skip"),
-		pointwise(sgd, "p grad gradscale skip", "lr momentum decay", "gradscale skip"),
-		pointwise(lion, "p grad m gradscale skip", "lr beta1 rest1 beta2 rest2 decay", "gradscale skip"),
-		pointwise(sgdMomentum, "p grad b gradscale skip", "lr momentum decay", "gradscale skip"),
-	}
-	for _, src := range activations {
-		ks = append(ks, bothWays(expr.Must(src, []string{"x"}, nil))...)
-	}
-	ks = append(ks, bothWays(expr.Must(dropout, []string{"x"}, []string{"p"}))...)
-	return distinct(ks)
-}
-
-// bothWays makes the kernels of f and of its derivative.
-func bothWays(f *expr.Func) []*kernel {
-	ks := []*kernel{pointwiseFunc(f, 0)}
-	if b := f.Pullback(0); b.Func != nil {
-		ks = append(ks, pointwiseFunc(b.Func, 0))
-	}
-	return ks
-}
-
-// distinct leaves out programs of one instruction, which have their kernel, and
-// those that were there before, and names the rest.
-func distinct(ks []*kernel) []*kernel {
-	seen := map[string]bool{}
-	var out []*kernel
-	for _, k := range ks {
-		if seen[k.variant] || strings.Count(k.variant, "=") == 1 && len(k.uniforms) == 0 {
-			continue
+// fusions are the kernels of whole pointwise operations: those that the table of package tensor and the rules of package
+// optim ask for. An operation with the program of a named kernel, or of one before it, has that kernel. One that is not here
+// runs instruction by instruction, with the same bits.
+func fusions(named []*kernel) (all []fusion, made []*kernel) {
+	fused := slices.SortedFunc(slices.Values(expr.Fusions()), func(a, b *expr.Fusion) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range fused {
+		k := fusedKernel(f)
+		at := slices.IndexFunc(slices.Concat(named, made), k.same)
+		if at >= 0 {
+			k = slices.Concat(named, made)[at]
+		} else {
+			made = append(made, k)
 		}
-		seen[k.variant] = true
-		k.name = fmt.Sprintf("fused%d", len(out))
-		out = append(out, k)
+		all = append(all, fusion{f.Name, k})
 	}
-	return out
+	return all, made
+}
+
+// same tells whether two kernels differ in names alone.
+func (k *kernel) same(other *kernel) bool {
+	return len(k.results)+len(other.results) == 0 && len(k.outs) == len(other.outs) && len(k.ins) == len(other.ins) &&
+		len(k.uniforms) == len(other.uniforms) && reflect.DeepEqual(k.prog, other.prog)
+}
+
+// fusedKernel makes the kernel of a whole pointwise operation.
+func fusedKernel(f *expr.Fusion) *kernel {
+	p, err := f.Func.Lower(f.Uniform)
+	if err != nil {
+		panic(err)
+	}
+	k := &kernel{name: camel(f.Name), prog: p, doc: "computes " + f.Func.String()}
+	k.uniforms = append(k.uniforms, f.Func.Params...)
+	for i, a := range f.Func.Args {
+		if f.Uniform>>i&1 == 1 {
+			k.uniforms = append(k.uniforms, a)
+		} else {
+			k.ins = append(k.ins, a)
+		}
+	}
+	for _, s := range f.Func.Streams() {
+		k.ins = append(k.ins, fmt.Sprintf("rand%d", s))
+	}
+	for i := range f.Func.Roots {
+		k.outs = append(k.outs, fmt.Sprintf("dst%d", i))
+	}
+	return k
+}
+
+// camel is the name of an operation as one of Go: geluGradX for gelu_grad_x.
+func camel(name string) string {
+	words := strings.Split(name, "_")
+	for i := range words[1:] {
+		words[i+1] = title(words[i+1])
+	}
+	return strings.Join(words, "")
 }

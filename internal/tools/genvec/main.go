@@ -28,8 +28,9 @@ var dir = flag.String("dir", "../../../kernels/cpu/internal/vec", "folder to wri
 func main() {
 	flag.Parse()
 	log.SetFlags(0)
-	instrs, named, registered := instrKernels(), fusedKernels(), pointwiseKernels()
-	all, rows := slices.Concat(instrs, named, registered), rowKernels(named)
+	instrs, named := instrKernels(), namedKernels()
+	fused, made := fusions(named)
+	all, rows := slices.Concat(instrs, named, made), rowKernels(named)
 	for _, t := range []*target{avx2, avx512} {
 		assembly(t, slices.Concat(all, rows, pieceKernels()))
 	}
@@ -38,8 +39,8 @@ func main() {
 	write("z_instr_other.go", instrFile(instrs, "//go:build !amd64\n\n", nil))
 	write("z_named_amd64.go", namedFile(slices.Concat(named, rows), "", []string{"AVX512", "AVX2"}))
 	write("z_named_other.go", namedFile(slices.Concat(named, rows), "//go:build !amd64\n\n", nil))
-	write("z_registry.go", registryFile(registered))
-	write("z_registry_amd64.go", dispatchFile(registered, []string{"AVX512", "AVX2"}))
+	write("z_fused_amd64.go", fusedFile(fused, "", []string{"AVX2", "AVX512"}))
+	write("z_fused_other.go", fusedFile(fused, "//go:build !amd64\n\n", nil))
 }
 
 // assembly writes the functions of target t and their Go declarations.

@@ -197,7 +197,11 @@ func (k *kernel) portable(b *strings.Builder) {
 	if len(k.uniforms) > 0 {
 		params = append(params, strings.Join(k.uniforms, ", ")+" float32")
 	}
-	fmt.Fprintf(b, "\nfunc %sPortable(%s)", k.name, strings.Join(params, ", "))
+	b.WriteString("\n")
+	if k.doc != "" {
+		fmt.Fprintf(b, "// %sPortable %s\n", k.name, k.doc)
+	}
+	fmt.Fprintf(b, "func %sPortable(%s)", k.name, strings.Join(params, ", "))
 	if len(k.results) > 0 {
 		var r []string
 		for _, x := range k.results {

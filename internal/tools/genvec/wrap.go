@@ -165,43 +165,35 @@ func (k *kernel) blocked(b *strings.Builder, params, ret string, vecs []string) 
 	fmt.Fprintf(b, "}\nreturn %s\n}\n\n", strings.Join(totals, ", "))
 }
 
-// registryFile writes the table of the pointwise kernels and their portable calls.
-func registryFile(ks []*kernel) string {
+// fusedFile writes the table of the kernels of pointwise operations: for each tier a function that calls the kernel with
+// its arguments. The calls are direct, so that arrays of pointers stay on the stack.
+func fusedFile(ks []fusion, constraint string, tiers []string) string {
 	var b strings.Builder
-	header(&b, "")
-	b.WriteString("var registry = map[string]*Fused{\n")
-	for i, k := range ks {
-		fmt.Fprintf(&b, "%q: {%q, %d, %d, %d, %d},\n", k.variant, k.variant, i, len(k.outs), len(k.ins), len(k.uniforms))
+	header(&b, constraint)
+	if tiers != nil {
+		b.WriteString("import \"unsafe\"\n\n")
 	}
-	b.WriteString("}\n\n// runPortable runs kernel id.\nfunc runPortable(id int, outs, ins [][]float32, u []float32) {\nswitch id {\n")
-	for i, k := range ks {
-		var args []string
-		for j := range k.outs {
-			args = append(args, fmt.Sprintf("outs[%d]", j))
+	b.WriteString("var fused = map[string]*Fused{\n")
+	const signature = "func(outs, ins [][]float32, u []float32)"
+	for _, k := range ks {
+		vecs := slices.Concat(elements("outs", len(k.outs)), elements("ins", len(k.ins)))
+		fmt.Fprintf(&b, "%q: {%q, %d, %d, %d, [numTiers]fusedRun{\n", k.name, k.name, len(k.outs), len(k.ins), len(k.uniforms))
+		fmt.Fprintf(&b, "%s {\n%sPortable(%s)\n},\n", signature, k.kernel.name,
+			strings.Join(slices.Concat(vecs, elements("u", len(k.uniforms))), ", "))
+		for _, t := range tiers {
+			fmt.Fprintf(&b, "%s {\np := [...]*float32{unsafe.SliceData(%s)}\n", signature, strings.Join(vecs, "), unsafe.SliceData("))
+			fmt.Fprintf(&b, "%s%s(&p[0], unsafe.SliceData(u), len(outs[0]))\n},\n", k.kernel.name, t)
 		}
-		for j := range k.ins {
-			args = append(args, fmt.Sprintf("ins[%d]", j))
-		}
-		for j := range k.uniforms {
-			args = append(args, fmt.Sprintf("u[%d]", j))
-		}
-		fmt.Fprintf(&b, "case %d:\n%sPortable(%s)\n", i, k.name, strings.Join(args, ", "))
+		b.WriteString("}},\n")
 	}
-	b.WriteString("}\n}\n")
+	b.WriteString("}\n")
 	return b.String()
 }
 
-// dispatchFile writes the calls of the pointwise kernels of each vector tier.
-func dispatchFile(ks []*kernel, tiers []string) string {
-	var b strings.Builder
-	header(&b, "")
-	for _, t := range tiers {
-		fmt.Fprintf(&b, "// run%s runs kernel id. The calls are direct, so that arguments stay on the stack.\n", t)
-		fmt.Fprintf(&b, "func run%s(id int, p **float32, u *float32, n int) {\nswitch id {\n", t)
-		for i, k := range ks {
-			fmt.Fprintf(&b, "case %d:\n%s%s(p, u, n)\n", i, k.name, t)
-		}
-		b.WriteString("}\n}\n\n")
+// elements names the first n elements of a slice.
+func elements(slice string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s[%d]", slice, i))
 	}
-	return b.String()
+	return names
 }

@@ -4,6 +4,7 @@
 //
 // The kernels are generated from the scalar programs of package
 // [github.com/weft-ml/weft/kernels/expr/lane]; the files named z_* carry the
-// command that makes them. What is written by hand here is the choice of the
+// command that makes them. Of whole pointwise operations there are those that
+// [github.com/weft-ml/weft/kernels/expr.Fusions] lists, found by name. What is written by hand here is the choice of the
 // tier, the order of sums, and the ends of vectors in [Uniform] and the conversions.
 package vec

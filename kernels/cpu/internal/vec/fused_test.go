@@ -1,481 +1,144 @@
-package vec
+package vec_test
 
 import (
-	"fmt"
-	"math"
 	"math/rand/v2"
-	"sort"
-	"strconv"
-	"strings"
+	"slices"
 	"testing"
 
-	"github.com/weft-ml/weft/kernels/expr/lane"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
+	"github.com/weft-ml/weft/kernels/expr"
+	_ "github.com/weft-ml/weft/optim" // and tensor: what is fused
 )
 
-// scalar evaluates instructions one by one: the definition of a fused kernel.
-type scalar struct {
-	instr map[string]*lane.Instr
-	prog  map[string]*lane.Program
+// TestFusionsHaveKernels: what asks for a kernel has one, and every kernel was asked for.
+func TestFusionsHaveKernels(t *testing.T) {
+	var asked []string
+	for _, f := range expr.Fusions() {
+		asked = append(asked, f.Name)
+	}
+	slices.Sort(asked)
+	if made := vec.FusedNames(); !slices.Equal(asked, made) {
+		t.Errorf("there are kernels of\n%v\nthe operations ask for those of\n%v\nrun make gen", made, asked)
+	}
 }
 
-func newScalar() *scalar {
-	s := &scalar{map[string]*lane.Instr{}, map[string]*lane.Program{}}
-	for i := range lane.Instrs {
-		in := &lane.Instrs[i]
-		s.instr[in.Name], s.prog[in.Name] = in, in.Program()
-	}
-	return s
-}
-
-func (s *scalar) do(name string, x ...float32) float32 {
-	x = append(x, 0, 0)
-	return s.instr[name].Eval(s.prog[name], x[0], x[1], x[2])
-}
-
-// variant is a parsed name of a pointwise operation, such as
-// "%0=mul(a0,p0);%1=add(%0,a1);%1 uniform a1".
-type variant struct {
-	steps   [][]string // name and operands
-	roots   []string
-	uniform []string
-	streams []string // random numbers, which come after the other operands
-}
-
-func parseVariant(s string) variant {
-	body, uniform, _ := strings.Cut(s, " uniform")
-	v := variant{uniform: strings.Fields(uniform)}
-	for _, part := range strings.Split(body, ";") {
-		_, call, ok := strings.Cut(part, "=")
-		if !ok {
-			v.roots = append(v.roots, part)
-			continue
-		}
-		v.steps = append(v.steps, strings.FieldsFunc(call, func(r rune) bool { return strings.ContainsRune("(,)", r) }))
-	}
-	for k := range 2 {
-		if name := "r" + strconv.Itoa(k); strings.Contains(body, name+",") || strings.Contains(body, name+")") {
-			v.streams = append(v.streams, name)
+// eval computes the results at one element, instruction by instruction: the definition of a fused kernel.
+func eval(f *expr.Func, do func(name string, x ...float32) float32, leaf func(n *expr.Node) float32) (out []float32) {
+	values := map[*expr.Node]float32{}
+	for _, n := range f.Order() {
+		switch n.Op {
+		case expr.Const:
+			values[n] = float32(n.C)
+		case expr.Arg, expr.Param, expr.Rand:
+			values[n] = leaf(n)
+		default:
+			var x []float32
+			for _, o := range n.Operands() {
+				x = append(x, values[o])
+			}
+			values[n] = do(n.Op.String(), x...)
 		}
 	}
-	return v
-}
-
-// eval computes the roots from named leaves.
-func (v variant) eval(s *scalar, leaves map[string]float32) []float32 {
-	value := func(name string) float32 {
-		if x, ok := leaves[name]; ok {
-			return x
-		}
-		c, err := strconv.ParseFloat(name, 64)
-		if err != nil {
-			panic("no value of " + name)
-		}
-		return float32(c)
-	}
-	for i, step := range v.steps {
-		var x []float32
-		for _, a := range step[1:] {
-			x = append(x, value(a))
-		}
-		leaves["%"+strconv.Itoa(i)] = s.do(step[0], x...)
-	}
-	var out []float32
-	for _, r := range v.roots {
-		out = append(out, value(r))
+	for _, r := range f.Roots {
+		out = append(out, values[r])
 	}
 	return out
 }
 
-// TestPointwise holds every kernel of a pointwise operation to the bits of its
+// TestFused holds every kernel of a pointwise operation to the bits of its
 // instructions, apart and with the outputs in the place of operands.
-func TestPointwise(t *testing.T) {
-	var names []string
-	for name := range registry {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	tiers(t, func(t *testing.T) {
-		s := newScalar()
-		for _, name := range names {
-			f := Pointwise(name)
-			v := parseVariant(name)
+func TestFused(t *testing.T) {
+	vec.EachTier(t, func(t *testing.T) {
+		do := vec.Evaluator()
+		for _, f := range expr.Fusions() {
 			r := rand.New(rand.NewPCG(3, 4))
 			for _, n := range []int{0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100} {
 				for _, inPlace := range []bool{false, true} {
-					testPointwise(t, f, v, s, r, n, inPlace)
+					testFused(t, f, do, r, n, inPlace)
 				}
 			}
 		}
 	})
 }
 
-func testPointwise(t *testing.T, f *Fused, v variant, s *scalar, r *rand.Rand, n int, inPlace bool) {
+func testFused(t *testing.T, f *expr.Fusion, do func(string, ...float32) float32, r *rand.Rand, n int, inPlace bool) {
 	t.Helper()
-	scalars := make([]float32, f.Scalars)
-	params := f.Scalars - len(v.uniform)
-	shared := map[string]float32{}
+	k := vec.Pointwise(f.Name)
+	scalars := make([]float32, k.Scalars)
 	for i := range scalars {
 		scalars[i] = r.Float32()
 		if r.IntN(20) == 0 {
-			scalars[i] = special[r.IntN(len(special))]
-		}
-		if i < params {
-			shared["p"+strconv.Itoa(i)] = scalars[i]
-		} else {
-			shared[v.uniform[i-params]] = scalars[i]
+			scalars[i] = vec.Special[r.IntN(len(vec.Special))]
 		}
 	}
-	var args []string // the vector operands
-	for k := range f.Ins - len(v.streams) + len(v.uniform) {
-		if a := "a" + strconv.Itoa(k); shared[a] == 0 && !strings.Contains(" "+strings.Join(v.uniform, " ")+" ", " "+a+" ") {
-			args = append(args, a)
-		}
-	}
-	args = append(args, v.streams...)
-	ins, guards := make([][]float32, f.Ins), make([][]float32, f.Ins)
+	ins, guards := make([][]float32, k.Ins), make([][]float32, k.Ins)
 	for i := range ins {
-		guards[i], ins[i] = guarded(operand(r, n), 65+i)
+		guards[i], ins[i] = vec.Guarded(vec.Operand(r, n), 65+i)
 	}
-	want := make([][]float32, f.Outs)
+	// The operands are the vectors and the scalars after the parameters, the streams the vectors after them.
+	vectors, uniforms := map[int]int{}, map[int]int{}
+	for i := range f.Func.Args {
+		if f.Uniform>>i&1 == 1 {
+			uniforms[i] = len(f.Func.Params) + len(uniforms)
+		} else {
+			vectors[i] = len(vectors)
+		}
+	}
+	want := make([][]float32, k.Outs)
 	for i := range n {
-		leaves := map[string]float32{}
-		for k, x := range shared {
-			leaves[k] = x
-		}
-		for k, a := range args {
-			leaves[a] = ins[k][i]
-		}
-		for k, x := range v.eval(s, leaves) {
+		results := eval(f.Func, do, func(node *expr.Node) float32 {
+			switch {
+			case node.Op == expr.Param:
+				return scalars[node.K]
+			case node.Op == expr.Rand:
+				return ins[len(vectors)+slices.Index(f.Func.Streams(), node.K)][i]
+			case f.Uniform>>node.K&1 == 1:
+				return scalars[uniforms[node.K]]
+			}
+			return ins[vectors[node.K]][i]
+		})
+		for k, x := range results {
 			want[k] = append(want[k], x)
 		}
 	}
-	outs, outGuards := make([][]float32, f.Outs), make([][]float32, f.Outs)
+	outs, outGuards := make([][]float32, k.Outs), make([][]float32, k.Outs)
 	for i := range outs {
-		outGuards[i], outs[i] = guarded(make([]float32, n), 66+i)
-		if inPlace && i < f.Ins {
+		outGuards[i], outs[i] = vec.Guarded(make([]float32, n), 66+i)
+		if inPlace && i < k.Ins {
 			outGuards[i], outs[i] = guards[i], ins[i]
 		}
 	}
-	f.Run(outs, ins, scalars)
-	for k := range outs {
-		for i := range outs[k] {
-			if !same(outs[k][i], want[k][i]) {
-				t.Fatalf("%s: n=%d in place %v: output %d, element %d: %v, want %v (scalars %v)", f.Variant, n, inPlace, k, i, outs[k][i], want[k][i], scalars)
-			}
-		}
-		offset := 66 + k
-		if inPlace && k < f.Ins {
-			offset = 65 + k
-		}
-		if !intact(outGuards[k], offset, n) {
-			t.Fatalf("%s: n=%d: wrote outside output %d", f.Variant, n, k)
-		}
-	}
-}
-
-// canonical is the reduction of x in the canonical order, written as the order is
-// defined.
-func canonical(x []float32, neutral float32, combine func(a, b float32) float32) float32 {
-	var blocks []float32
-	for lo := 0; lo == 0 || lo < len(x); lo += 16384 {
-		l := make([]float32, 64)
-		for i := range l {
-			l[i] = neutral
-		}
-		for i, v := range x[lo:min(lo+16384, len(x))] {
-			l[i%64] = combine(l[i%64], v)
-		}
-		for h := 32; h >= 1; h /= 2 {
-			for i := range h {
-				l[i] = combine(l[i], l[i+h])
-			}
-		}
-		blocks = append(blocks, l[0])
-	}
-	if len(blocks) == 1 {
-		return blocks[0]
-	}
-	return canonical(blocks, neutral, combine)
-}
-
-func canonicalSum(x []float32) float32 {
-	return canonical(x, 0, func(a, b float32) float32 { return a + b })
-}
-
-// named describes a named kernel: its call on outputs o, inputs x and scalars u, and
-// the value of output k, or of what result k sums, at one element.
-type named struct {
-	name         string
-	outs, ins, u int
-	results      int
-	call         func(o, x [][]float32, u []float32) []float32
-	element      func(s *scalar, x, u []float32) []float32
-	neutral      float32
-	combine      func(a, b float32) float32
-}
-
-func list(x ...float32) []float32 { return x }
-
-// mapped describes a kernel of one output and no result.
-func mapped(name string, ins, u int, call func(dst []float32, x [][]float32, u []float32), element func(s *scalar, x, u []float32) float32) named {
-	return named{
-		name: name, outs: 1, ins: ins, u: u,
-		call:    func(o, x [][]float32, u []float32) []float32 { call(o[0], x, u); return nil },
-		element: func(s *scalar, x, u []float32) []float32 { return list(element(s, x, u)) },
-	}
-}
-
-// summed describes a kernel of one sum and no output.
-func summed(name string, ins, u int, call func(x [][]float32, u []float32) float32, element func(s *scalar, x, u []float32) float32) named {
-	return named{
-		name: name, ins: ins, u: u, results: 1,
-		call:    func(_, x [][]float32, u []float32) []float32 { return list(call(x, u)) },
-		element: func(s *scalar, x, u []float32) []float32 { return list(element(s, x, u)) },
-		combine: func(a, b float32) float32 { return a + b },
-	}
-}
-
-func (n named) by(neutral float32, combine func(a, b float32) float32) named {
-	n.neutral, n.combine = neutral, combine
-	return n
-}
-
-var namedKernels = []named{
-	mapped("Scale", 1, 1, func(d []float32, x [][]float32, u []float32) { Scale(d, x[0], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] * u[0] }),
-	mapped("Axpy", 2, 1, func(d []float32, x [][]float32, u []float32) { Axpy(d, x[0], x[1], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return float32(u[0]*x[0]) + x[1] }),
-	mapped("ExpSub", 1, 1, func(d []float32, x [][]float32, u []float32) { ExpSub(d, x[0], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return s.do("exp", x[0]-u[0]) }),
-	mapped("SoftmaxGrad", 2, 1, func(d []float32, x [][]float32, u []float32) { SoftmaxGrad(d, x[0], x[1], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] * (x[1] - u[0]) }),
-	mapped("SubSub", 1, 2, func(d []float32, x [][]float32, u []float32) { SubSub(d, x[0], u[0], u[1]) },
-		func(s *scalar, x, u []float32) float32 { return (x[0] - u[0]) - u[1] }),
-	mapped("LogSoftmaxGrad", 2, 1, func(d []float32, x [][]float32, u []float32) { LogSoftmaxGrad(d, x[0], x[1], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[1] - float32(s.do("exp", x[0])*u[0]) }),
-	mapped("CrossEntropyGrad", 1, 4, func(d []float32, x [][]float32, u []float32) { CrossEntropyGrad(d, x[0], u[0], u[1], u[2], u[3]) },
-		func(s *scalar, x, u []float32) float32 {
-			return (float32(s.do("exp", x[0]-u[0])*u[1]) - u[2]) * u[3]
-		}),
-	mapped("Norm", 1, 2, func(d []float32, x [][]float32, u []float32) { Norm(d, x[0], u[0], u[1]) },
-		func(s *scalar, x, u []float32) float32 { return (x[0] - u[0]) * u[1] }),
-	mapped("NormWeight", 2, 2, func(d []float32, x [][]float32, u []float32) { NormWeight(d, x[0], x[1], u[0], u[1]) },
-		func(s *scalar, x, u []float32) float32 { return (x[0] - u[0]) * u[1] * x[1] }),
-	mapped("NormWeightBias", 3, 2, func(d []float32, x [][]float32, u []float32) { NormWeightBias(d, x[0], x[1], x[2], u[0], u[1]) },
-		func(s *scalar, x, u []float32) float32 { return float32((x[0]-u[0])*u[1]*x[1]) + x[2] }),
-	mapped("NormGrad", 2, 4, func(d []float32, x [][]float32, u []float32) { NormGrad(d, x[0], x[1], u[0], u[1], u[2], u[3]) },
-		func(s *scalar, x, u []float32) float32 {
-			h := float32((x[1] - u[0]) * u[1])
-			return (float32(x[0]-u[2]) - float32(h*u[3])) * u[1]
-		}),
-	mapped("NormWeightGrad", 3, 4, func(d []float32, x [][]float32, u []float32) {
-		NormWeightGrad(d, x[0], x[1], x[2], u[0], u[1], u[2], u[3])
-	}, func(s *scalar, x, u []float32) float32 {
-		h := float32((x[1] - u[0]) * u[1])
-		return (float32(float32(x[0]*x[2])-u[2]) - float32(h*u[3])) * u[1]
-	}),
-	mapped("AddNormProduct", 3, 2, func(d []float32, x [][]float32, u []float32) { AddNormProduct(d, x[0], x[1], x[2], u[0], u[1]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] + float32(x[1]*((x[2]-u[0])*u[1])) }),
-	mapped("AddNormProducts", 4, 2, func(d []float32, x [][]float32, u []float32) {
-		AddNormProducts(d, make([]float32, len(d)), x[0], x[1], x[2], x[3], u[0], u[1])
-	}, func(s *scalar, x, u []float32) float32 { return x[0] + float32(x[2]*((x[3]-u[0])*u[1])) }),
-	mapped("AddNormProducts", 4, 2, func(d []float32, x [][]float32, u []float32) {
-		AddNormProducts(make([]float32, len(d)), d, x[0], x[1], x[2], x[3], u[0], u[1])
-	}, func(s *scalar, x, u []float32) float32 { return x[1] + x[2] }),
-
-	summed("Sum", 1, 0, func(x [][]float32, u []float32) float32 { return Sum(x[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] }),
-	summed("Prod", 1, 0, func(x [][]float32, u []float32) float32 { return Prod(x[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] }).by(1, func(a, b float32) float32 { return a * b }),
-	summed("Max", 1, 0, func(x [][]float32, u []float32) float32 { return Max(x[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] }).by(float32(math.Inf(-1)), func(a, b float32) float32 { return max(a, b) }),
-	summed("Min", 1, 0, func(x [][]float32, u []float32) float32 { return Min(x[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] }).by(float32(math.Inf(1)), func(a, b float32) float32 { return min(a, b) }),
-	summed("AbsMax", 1, 0, func(x [][]float32, u []float32) float32 { return AbsMax(x[0]) },
-		func(s *scalar, x, u []float32) float32 { return s.do("abs", x[0]) }).by(float32(math.Inf(-1)), func(a, b float32) float32 { return max(a, b) }),
-	summed("Dot", 2, 0, func(x [][]float32, u []float32) float32 { return Dot(x[0], x[1]) },
-		func(s *scalar, x, u []float32) float32 { return float32(x[0] * x[1]) }),
-	summed("SumSquares", 1, 1, func(x [][]float32, u []float32) float32 { return SumSquares(x[0], u[0]) },
-		func(s *scalar, x, u []float32) float32 { d := x[0] * u[0]; return float32(d * d) }),
-	summed("SumSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumSub(x[0], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] - u[0] }),
-	summed("SumSquaresSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumSquaresSub(x[0], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return float32((x[0] - u[0]) * (x[0] - u[0])) }),
-	summed("SumExpSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumExpSub(x[0], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return s.do("exp", x[0]-u[0]) }),
-	{
-		name: "ExpSubSum", outs: 1, ins: 1, u: 1, results: 1,
-		call: func(o, x [][]float32, u []float32) []float32 { return list(ExpSubSum(o[0], x[0], u[0])) },
-		element: func(s *scalar, x, u []float32) []float32 {
-			e := s.do("exp", x[0]-u[0])
-			return list(e, e)
-		},
-		combine: func(a, b float32) float32 { return a + b },
-	},
-	{
-		name: "NormGradSums", ins: 2, u: 2, results: 2,
-		call: func(_, x [][]float32, u []float32) []float32 {
-			a, b := NormGradSums(x[0], x[1], u[0], u[1])
-			return list(a, b)
-		},
-		element: func(s *scalar, x, u []float32) []float32 { return list(x[0], x[0]*((x[1]-u[0])*u[1])) },
-		combine: func(a, b float32) float32 { return a + b },
-	},
-	{
-		name: "NormWeightGradSums", ins: 3, u: 2, results: 2,
-		call: func(_, x [][]float32, u []float32) []float32 {
-			a, b := NormWeightGradSums(x[0], x[1], x[2], u[0], u[1])
-			return list(a, b)
-		},
-		element: func(s *scalar, x, u []float32) []float32 {
-			k := float32(x[0] * x[2])
-			return list(k, k*((x[1]-u[0])*u[1]))
-		},
-		combine: func(a, b float32) float32 { return a + b },
-	},
-}
-
-// TestNamed holds the named kernels to their definitions.
-func TestNamed(t *testing.T) {
-	tiers(t, func(t *testing.T) {
-		s := newScalar()
-		for _, k := range namedKernels {
-			t.Run(k.name, func(t *testing.T) {
-				r := rand.New(rand.NewPCG(5, 6))
-				for n := range 200 {
-					k.test(t, s, r, n, n%2 == 0)
-				}
-				for _, n := range []int{1000, 16383, 16384, 16385, 3*16384 + 77} {
-					k.test(t, s, r, n, false)
-				}
-			})
-		}
-	})
-}
-
-// values returns n operands: of all kinds if wild, else such that sums are finite and
-// every rounding shows.
-func values(r *rand.Rand, n int, wild bool) []float32 {
-	if wild {
-		return operand(r, n)
-	}
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(r.NormFloat64())
-	}
-	return x
-}
-
-func (k named) test(t *testing.T, s *scalar, r *rand.Rand, n int, wild bool) {
-	t.Helper()
-	x, u := make([][]float32, k.ins), make([]float32, k.u)
-	for i := range x {
-		_, x[i] = guarded(values(r, n, wild), 64+(n+i)%5)
-	}
-	for i := range u {
-		u[i] = float32(r.NormFloat64())
-	}
-	want := make([][]float32, k.outs+k.results)
-	at := make([]float32, k.ins)
-	for i := range n {
-		for j := range x {
-			at[j] = x[j][i]
-		}
-		for j, v := range k.element(s, at, u) {
-			want[j] = append(want[j], v)
-		}
-	}
-	outs, all := make([][]float32, k.outs), make([][]float32, k.outs)
-	for i := range outs {
-		all[i], outs[i] = guarded(make([]float32, n), 65)
-		if n%3 == 0 {
-			outs[i] = x[0] // in place
-			all[i] = nil
-		}
-	}
-	got := k.call(outs, x, u)
+	k.Run(outs, ins, scalars)
 	for j := range outs {
 		for i := range outs[j] {
-			if !same(outs[j][i], want[j][i]) {
-				t.Fatalf("n=%d: element %d is %v, want %v", n, i, outs[j][i], want[j][i])
+			if !vec.Same(outs[j][i], want[j][i]) {
+				t.Fatalf("%s: n=%d in place %v: output %d, element %d: %v, want %v (scalars %v)", f.Name, n, inPlace, j, i,
+					outs[j][i], want[j][i], scalars)
 			}
 		}
-		if all[j] != nil && !intact(all[j], 65, n) {
-			t.Fatalf("n=%d: wrote outside the output", n)
+		offset := 66 + j
+		if inPlace && j < k.Ins {
+			offset = 65 + j
 		}
-	}
-	for j, g := range got {
-		if w := canonical(want[k.outs+j], k.neutral, k.combine); !same(g, w) {
-			t.Fatalf("n=%d: result %d is %v, want %v", n, j, g, w)
+		if !vec.Intact(outGuards[j], offset, n) {
+			t.Fatalf("%s: n=%d: wrote outside output %d", f.Name, n, j)
 		}
 	}
 }
 
-// TestSumManyBlocks reaches the second and third level of blocks.
-func TestSumManyBlocks(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	blocks := values(r, Block*2+100, false)
-	var tot sumTotal
-	for _, b := range blocks {
-		tot.add(b)
-	}
-	if got, want := tot.value(), canonicalSum(blocks); got != want {
-		t.Errorf("sum of %d block results is %v, want %v", len(blocks), got, want)
-	}
-	x := values(r, Block*70+5, false)
-	tiers(t, func(t *testing.T) {
-		if got, want := Sum(x), canonicalSum(x); got != want {
-			t.Errorf("sum of %d elements is %v, want %v", len(x), got, want)
-		}
-	})
-}
-
-func TestLengthMismatch(t *testing.T) {
-	defer func() {
-		if s := fmt.Sprint(recover()); !strings.Contains(s, "ExpSub: slices of different lengths: 3 and 4") {
-			t.Errorf("panic %q", s)
-		}
-	}()
-	ExpSub(make([]float32, 3), make([]float32, 4), 0)
-}
-
-// BenchmarkNamed and BenchmarkPointwise measure the kernels on 2^20 elements, which
-// lie in the last cache.
-func BenchmarkNamed(b *testing.B) {
+// BenchmarkFused measures the kernels on 2^20 elements, which lie in the last cache.
+func BenchmarkFused(b *testing.B) {
 	const n = 1 << 20
-	for _, k := range namedKernels {
-		b.Run(k.name, func(b *testing.B) {
-			r := rand.New(rand.NewPCG(1, 2))
-			x, o, u := make([][]float32, k.ins), make([][]float32, k.outs), make([]float32, k.u)
-			for i := range x {
-				x[i] = values(r, n, false)
-			}
-			for i := range o {
-				o[i] = make([]float32, n)
-			}
-			for i := range u {
-				u[i] = 0.5
-			}
-			b.SetBytes(int64(4 * n * (k.ins + k.outs)))
-			for b.Loop() {
-				k.call(o, x, u)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/elem")
-		})
-	}
-}
-
-func BenchmarkPointwise(b *testing.B) {
-	const n = 1 << 20
-	for name, f := range registry {
+	for _, name := range vec.FusedNames() {
+		f := vec.Pointwise(name)
 		b.Run(name, func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 2))
 			x, o, u := make([][]float32, f.Ins), make([][]float32, f.Outs), make([]float32, f.Scalars)
 			for i := range x {
-				x[i] = values(r, n, false)
-				if name := x[i]; i == 3 { // a second moment
-					for j := range name {
-						name[j] *= name[j]
+				x[i] = vec.Values(r, n, false)
+				if i == 3 { // a second moment
+					for j, v := range x[i] {
+						x[i][j] = v * v
 					}
 				}
 			}

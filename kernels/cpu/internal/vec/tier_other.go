@@ -18,9 +18,6 @@ func missing(t Tier) []string {
 
 // The vector tiers do not exist here, and SetTier refuses them.
 
-func runAVX2(id int, p **float32, u *float32, n int)   { panic("vec: no AVX2") }
-func runAVX512(id int, p **float32, u *float32, n int) { panic("vec: no AVX-512") }
-
 func uniformBlocks(dst *float32, s philox.Source, first uint64, n int) { panic("vec: no vectors") }
 
 func (c conversion) run(dst, src unsafe.Pointer, n int) { panic("vec: no vectors") }

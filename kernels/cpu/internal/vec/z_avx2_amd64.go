@@ -146,189 +146,283 @@ func instrF16AVX2(dst *float32, a *float32, n int)
 //go:noescape
 func instrCopyAVX2(dst *float32, a *float32, n int)
 
+// fillAVX2 sets every element of dst to v.
+//
 //go:noescape
 func fillAVX2(p **float32, u *float32, n int)
 
+// scaleAVX2 computes dst = x*a.
+//
 //go:noescape
 func scaleAVX2(p **float32, u *float32, n int)
 
+// axpyAVX2 computes dst = a*x + y, with both roundings.
+//
 //go:noescape
 func axpyAVX2(p **float32, u *float32, n int)
 
+// sumAVX2 is the canonical sum of x.
+//
 //go:noescape
 func sumAVX2(p **float32, u *float32, n int) (sum0 float32)
 
+// prodAVX2 is the product of x in the canonical order.
+//
 //go:noescape
 func prodAVX2(p **float32, u *float32, n int) (prod0 float32)
 
+// maxAVX2 is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing.
+//
 //go:noescape
 func maxAVX2(p **float32, u *float32, n int) (max0 float32)
 
+// minAVX2 is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing.
+//
 //go:noescape
 func minAVX2(p **float32, u *float32, n int) (min0 float32)
 
+// absMaxAVX2 is the largest |x|, a NaN if there is one; -Inf of nothing.
+//
 //go:noescape
 func absMaxAVX2(p **float32, u *float32, n int) (max0 float32)
 
+// dotAVX2 is the canonical sum of the rounded products x*y.
+//
 //go:noescape
 func dotAVX2(p **float32, u *float32, n int) (sum0 float32)
 
+// sumSquaresAVX2 is the canonical sum of (x*a)².
+//
 //go:noescape
 func sumSquaresAVX2(p **float32, u *float32, n int) (sum0 float32)
 
+// sumSubAVX2 is the canonical sum of x - c.
+//
 //go:noescape
 func sumSubAVX2(p **float32, u *float32, n int) (sum0 float32)
 
+// sumSquaresSubAVX2 is the canonical sum of (x - c)².
+//
 //go:noescape
 func sumSquaresSubAVX2(p **float32, u *float32, n int) (sum0 float32)
 
+// expSubAVX2 computes dst = exp(x - m).
+//
 //go:noescape
 func expSubAVX2(p **float32, u *float32, n int)
 
+// sumExpSubAVX2 is the canonical sum of exp(x - m).
+//
 //go:noescape
 func sumExpSubAVX2(p **float32, u *float32, n int) (sum0 float32)
 
+// expSubSumAVX2 computes dst = exp(x - m) and its canonical sum.
+//
 //go:noescape
 func expSubSumAVX2(p **float32, u *float32, n int) (sum0 float32)
 
+// softmaxGradAVX2 computes dst = y*(g - dot).
+//
 //go:noescape
 func softmaxGradAVX2(p **float32, u *float32, n int)
 
+// subSubAVX2 computes dst = (x - m) - s.
+//
 //go:noescape
 func subSubAVX2(p **float32, u *float32, n int)
 
+// logSoftmaxGradAVX2 computes dst = g - exp(y)*s.
+//
 //go:noescape
 func logSoftmaxGradAVX2(p **float32, u *float32, n int)
 
+// crossEntropyGradAVX2 computes dst = (exp(x - m)*inv - off)*scale.
+//
 //go:noescape
 func crossEntropyGradAVX2(p **float32, u *float32, n int)
 
+// normAVX2 computes dst = (x - c)*r.
+//
 //go:noescape
 func normAVX2(p **float32, u *float32, n int)
 
+// normWeightAVX2 computes dst = (x - c)*r*w.
+//
 //go:noescape
 func normWeightAVX2(p **float32, u *float32, n int)
 
+// normWeightBiasAVX2 computes dst = (x - c)*r*w + b.
+//
 //go:noescape
 func normWeightBiasAVX2(p **float32, u *float32, n int)
 
+// normGradSumsAVX2 gives the canonical sums of g and of g*h with h = (x - c)*r.
+//
 //go:noescape
 func normGradSumsAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 
+// normWeightGradSumsAVX2 gives the canonical sums of k = g*w and of k*h with h = (x - c)*r.
+//
 //go:noescape
 func normWeightGradSumsAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 
+// normGradAVX2 computes dst = ((g - p) - h*q)*r with h = (x - c)*r.
+//
 //go:noescape
 func normGradAVX2(p **float32, u *float32, n int)
 
+// normWeightGradAVX2 computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r.
+//
 //go:noescape
 func normWeightGradAVX2(p **float32, u *float32, n int)
 
+// addNormProductAVX2 computes dst = acc + g*h with h = (x - c)*r.
+//
 //go:noescape
 func addNormProductAVX2(p **float32, u *float32, n int)
 
+// addNormProductsAVX2 computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g.
+//
 //go:noescape
 func addNormProductsAVX2(p **float32, u *float32, n int)
 
+// adamwAVX2 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
+//
 //go:noescape
-func fused0AVX2(p **float32, u *float32, n int)
+func adamwAVX2(p **float32, u *float32, n int)
 
+// addAVX2 computes x + y
+//
 //go:noescape
-func fused1AVX2(p **float32, u *float32, n int)
+func addAVX2(p **float32, u *float32, n int)
 
+// dropoutAVX2 computes where(rand(0) < p, 0, x * (1 / (1 - p)))
+//
 //go:noescape
-func fused2AVX2(p **float32, u *float32, n int)
+func dropoutAVX2(p **float32, u *float32, n int)
 
+// dropoutGradXAVX2 computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
+//
 //go:noescape
-func fused3AVX2(p **float32, u *float32, n int)
+func dropoutGradXAVX2(p **float32, u *float32, n int)
 
+// geluAVX2 computes x * normcdf(x)
+//
 //go:noescape
-func fused4AVX2(p **float32, u *float32, n int)
+func geluAVX2(p **float32, u *float32, n int)
 
+// geluGradXAVX2 computes grad * normcdf(x) + grad * x * normpdf(x)
+//
 //go:noescape
-func fused5AVX2(p **float32, u *float32, n int)
+func geluGradXAVX2(p **float32, u *float32, n int)
 
+// geluTanhAVX2 computes x * sigmoid(1.5957691216057308 * x * fma(0.044715, x * x, 1))
+//
 //go:noescape
-func fused6AVX2(p **float32, u *float32, n int)
+func geluTanhAVX2(p **float32, u *float32, n int)
 
+// geluTanhGradXAVX2 computes t0 = 1.5957691216057308 * x; t1 = fma(0.044715, x * x, 1); t2 = sigmoid(t0 * t1); t3 = grad * x * (t2 * (1 - t2)); t4 = t3 * t0 * 0.044715 * x; grad * t2 + t4 + t4 + t3 * t1 * 1.5957691216057308
+//
 //go:noescape
-func fused7AVX2(p **float32, u *float32, n int)
+func geluTanhGradXAVX2(p **float32, u *float32, n int)
 
+// lionAVX2 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
+//
 //go:noescape
-func fused8AVX2(p **float32, u *float32, n int)
+func lionAVX2(p **float32, u *float32, n int)
 
+// mishAVX2 computes t0 = exp(where(20 < x, 20, x)); t1 = t0 * (t0 + 2); x * (t1 / (t1 + 2))
+//
 //go:noescape
-func fused9AVX2(p **float32, u *float32, n int)
+func mishAVX2(p **float32, u *float32, n int)
 
+// mishGradXAVX2 computes t0 = 20 < x; t1 = exp(where(t0, 20, x)); t2 = t1 + 2; t3 = t1 * t2; t4 = t3 + 2; t5 = t3 / t4; t6 = grad * x / t4; t7 = t6 - t6 * t5; grad * t5 + where(t0, 0, (t7 * t2 + t7 * t1) * t1)
+//
 //go:noescape
-func fused10AVX2(p **float32, u *float32, n int)
+func mishGradXAVX2(p **float32, u *float32, n int)
 
+// reluAVX2 computes where(x <= 0, 0, x)
+//
 //go:noescape
-func fused11AVX2(p **float32, u *float32, n int)
+func reluAVX2(p **float32, u *float32, n int)
 
+// reluGradXAVX2 computes where(out <= 0, 0, grad)
+//
 //go:noescape
-func fused12AVX2(p **float32, u *float32, n int)
+func reluGradXAVX2(p **float32, u *float32, n int)
 
+// sgdAVX2 computes where(skip, p, p - lr * (grad * gradscale + decay * p))
+//
 //go:noescape
-func fused13AVX2(p **float32, u *float32, n int)
+func sgdAVX2(p **float32, u *float32, n int)
 
+// sgdMomentumAVX2 computes t0 = momentum * b + (grad * gradscale + decay * p); where(skip, p, p - lr * t0); where(skip, b, t0)
+//
 //go:noescape
-func fused14AVX2(p **float32, u *float32, n int)
+func sgdMomentumAVX2(p **float32, u *float32, n int)
 
+// sigmoidGradXAVX2 computes grad * (out * (1 - out))
+//
 //go:noescape
-func fused15AVX2(p **float32, u *float32, n int)
+func sigmoidGradXAVX2(p **float32, u *float32, n int)
 
+// siluAVX2 computes x * sigmoid(x)
+//
 //go:noescape
-func fused16AVX2(p **float32, u *float32, n int)
+func siluAVX2(p **float32, u *float32, n int)
 
+// siluGradXAVX2 computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
+//
 //go:noescape
-func fused17AVX2(p **float32, u *float32, n int)
+func siluGradXAVX2(p **float32, u *float32, n int)
 
+// softplusAVX2 computes t0 = 40 < x; where(t0, x, log1p(exp(where(t0, 0, x))))
+//
 //go:noescape
-func fused18AVX2(p **float32, u *float32, n int)
+func softplusAVX2(p **float32, u *float32, n int)
 
+// softplusGradXAVX2 computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
+//
 //go:noescape
-func fused19AVX2(p **float32, u *float32, n int)
+func softplusGradXAVX2(p **float32, u *float32, n int)
 
+// sqrtGradXAVX2 computes 0.5 * grad / out
+//
 //go:noescape
-func fused20AVX2(p **float32, u *float32, n int)
+func sqrtGradXAVX2(p **float32, u *float32, n int)
 
+// squareGradXAVX2 computes t0 = grad * x; t0 + t0
+//
 //go:noescape
-func fused21AVX2(p **float32, u *float32, n int)
+func squareGradXAVX2(p **float32, u *float32, n int)
 
+// tanhGradXAVX2 computes grad * (1 - out * out)
+//
 //go:noescape
-func fused22AVX2(p **float32, u *float32, n int)
+func tanhGradXAVX2(p **float32, u *float32, n int)
 
-//go:noescape
-func fused23AVX2(p **float32, u *float32, n int)
-
-//go:noescape
-func fused24AVX2(p **float32, u *float32, n int)
-
-//go:noescape
-func fused25AVX2(p **float32, u *float32, n int)
-
-//go:noescape
-func fused26AVX2(p **float32, u *float32, n int)
-
-//go:noescape
-func fused27AVX2(p **float32, u *float32, n int)
-
-//go:noescape
-func fused28AVX2(p **float32, u *float32, n int)
-
+// scaleRowsAVX2 computes dst = x*a.
+//
 //go:noescape
 func scaleRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 
+// maxRowsAVX2 is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing.
+//
 //go:noescape
 func maxRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 
+// dotRowsAVX2 is the canonical sum of the rounded products x*y.
+//
 //go:noescape
 func dotRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 
+// expSubSumRowsAVX2 computes dst = exp(x - m) and its canonical sum.
+//
 //go:noescape
 func expSubSumRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 
+// softmaxGradRowsAVX2 computes dst = y*(g - dot).
+//
 //go:noescape
 func softmaxGradRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 

@@ -11088,770 +11088,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused0AVX2(p **float32, u *float32, n int)
+// func adamwAVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused0AVX2(SB), NOSPLIT, $32-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VBROADCASTSS (BX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      (SP), Y8
-	SUBQ         $0x00000020, CX
-	JL           rest
-
-loop:
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 64(SI)(AX*1), Y4
-	VMOVUPS 96(SI)(AX*1), Y6
-	VMULPS  Y8, Y0, Y0
-	VMULPS  Y8, Y2, Y2
-	VMULPS  Y8, Y4, Y4
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (SI)(AX*1), Y0
-	VMULPS  Y8, Y0, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (SI)(AX*1), Y0, Y0
-	VMULPS     Y8, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused1AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused1AVX2(SB), NOSPLIT, $32-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VBROADCASTSS (BX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      (SP), Y8
-	SUBQ         $0x00000020, CX
-	JL           rest
-
-loop:
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 64(SI)(AX*1), Y4
-	VMOVUPS 96(SI)(AX*1), Y6
-	VADDPS  Y8, Y0, Y0
-	VADDPS  Y8, Y2, Y2
-	VADDPS  Y8, Y4, Y4
-	VADDPS  Y8, Y6, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (SI)(AX*1), Y0
-	VADDPS  Y8, Y0, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (SI)(AX*1), Y0, Y0
-	VADDPS     Y8, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused2AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused2AVX2(SB), NOSPLIT, $32-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VBROADCASTSS (BX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      (SP), Y8
-	SUBQ         $0x00000020, CX
-	JL           rest
-
-loop:
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 64(SI)(AX*1), Y4
-	VMOVUPS 96(SI)(AX*1), Y6
-	VMULPS  Y8, Y0, Y0
-	VMULPS  Y8, Y2, Y2
-	VMULPS  Y8, Y4, Y4
-	VMULPS  Y8, Y6, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (SI)(AX*1), Y0
-	VMULPS  Y8, Y0, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (SI)(AX*1), Y0, Y0
-	VMULPS     Y8, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused3AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused3AVX2(SB), NOSPLIT, $32-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VBROADCASTSS (BX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      (SP), Y8
-	SUBQ         $0x00000020, CX
-	JL           rest
-
-loop:
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 64(SI)(AX*1), Y4
-	VMOVUPS 96(SI)(AX*1), Y6
-	VADDPS  Y8, Y0, Y0
-	VADDPS  Y8, Y2, Y2
-	VADDPS  Y8, Y4, Y4
-	VADDPS  Y8, Y6, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (SI)(AX*1), Y0
-	VADDPS  Y8, Y0, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (SI)(AX*1), Y0, Y0
-	VADDPS     Y8, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused4AVX2(p **float32, u *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fused4AVX2(SB), NOSPLIT, $0-24
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    8(AX), SI
-	MOVQ    16(AX), DX
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VMOVUPS poolAVX2<>+3264(SB), Y13
-	VMOVUPS poolAVX2<>+704(SB), Y14
-	VMOVUPS poolAVX2<>+3296(SB), Y15
-	VMOVUPS poolAVX2<>+896(SB), Y12
-	SUBQ    $0x00000010, CX
-	JL      rest
-
-loop:
-	VMOVUPS      (SI)(AX*1), Y0
-	VMOVUPS      32(SI)(AX*1), Y6
-	VMOVUPS      (DX)(AX*1), Y1
-	VMOVUPS      32(DX)(AX*1), Y7
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y7, Y6, Y6
-	VANDPS       poolAVX2<>+544(SB), Y0, Y1
-	VANDPS       poolAVX2<>+544(SB), Y6, Y7
-	VMINPS       Y1, Y13, Y1
-	VMINPS       Y7, Y13, Y7
-	VMULPS       poolAVX2<>+3328(SB), Y1, Y2
-	VMULPS       poolAVX2<>+3328(SB), Y7, Y8
-	VFMADD213PS  Y14, Y1, Y2
-	VFMADD213PS  Y14, Y7, Y8
-	VSUBPS       Y14, Y2, Y3
-	VSUBPS       Y14, Y8, Y9
-	VMULPS       poolAVX2<>+992(SB), Y1, Y4
-	VMULPS       poolAVX2<>+992(SB), Y7, Y10
-	VMULPS       poolAVX2<>+736(SB), Y3, Y5
-	VMULPS       poolAVX2<>+736(SB), Y9, Y11
-	VFNMADD231PS Y1, Y4, Y5
-	VFNMADD231PS Y7, Y10, Y11
-	VFMADD231PS  poolAVX2<>+768(SB), Y3, Y5
-	VFMADD231PS  poolAVX2<>+768(SB), Y9, Y11
-	VPSLLD       $0x17, Y2, Y2
-	VPSLLD       $0x17, Y8, Y8
-	VPSUBD       Y2, Y15, Y2
-	VPSUBD       Y8, Y15, Y8
-	VMOVUPS      poolAVX2<>+800(SB), Y3
-	VMOVUPS      poolAVX2<>+800(SB), Y9
-	VFMADD213PS  poolAVX2<>+832(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+832(SB), Y11, Y9
-	VFMADD213PS  poolAVX2<>+864(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+864(SB), Y11, Y9
-	VFMADD213PS  poolAVX2<>+928(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+928(SB), Y11, Y9
-	VFMADD213PS  poolAVX2<>+960(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+960(SB), Y11, Y9
-	VFMADD213PS  Y12, Y5, Y3
-	VFMADD213PS  Y12, Y11, Y9
-	VFMADD213PS  Y12, Y5, Y3
-	VFMADD213PS  Y12, Y11, Y9
-	VMULPS       Y2, Y3, Y2
-	VMULPS       Y8, Y9, Y8
-	VSUBPS       poolAVX2<>+3392(SB), Y1, Y3
-	VSUBPS       poolAVX2<>+3392(SB), Y7, Y9
-	VADDPS       poolAVX2<>+3392(SB), Y1, Y1
-	VADDPS       poolAVX2<>+3392(SB), Y7, Y7
-	VDIVPS       Y1, Y3, Y1
-	VDIVPS       Y7, Y9, Y7
-	VMOVUPS      poolAVX2<>+3424(SB), Y3
-	VMOVUPS      poolAVX2<>+3424(SB), Y9
-	VFMADD213PS  poolAVX2<>+3456(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3456(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+3488(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3488(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+3520(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3520(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+3552(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3552(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+3584(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3584(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+3616(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3616(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+3648(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3648(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+3680(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3680(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+3712(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3712(SB), Y7, Y9
-	VMULPS       poolAVX2<>+3744(SB), Y3, Y1
-	VMULPS       poolAVX2<>+3744(SB), Y9, Y7
-	VMULPS       Y1, Y2, Y1
-	VMULPS       Y7, Y8, Y7
-	VCMPPS       $0x11, poolAVX2<>+1600(SB), Y0, Y2
-	VCMPPS       $0x11, poolAVX2<>+1600(SB), Y6, Y8
-	VSUBPS       Y1, Y12, Y3
-	VSUBPS       Y7, Y12, Y9
-	VBLENDVPS    Y2, Y1, Y3, Y1
-	VBLENDVPS    Y8, Y7, Y9, Y7
-	VMULPS       Y1, Y0, Y0
-	VMULPS       Y7, Y6, Y6
-	VMOVUPS      Y0, (DI)(AX*1)
-	VMOVUPS      Y6, 32(DI)(AX*1)
-	ADDQ         $0x00000040, AX
-	SUBQ         $0x00000010, CX
-	JGE          loop
-
-rest:
-	ADDQ $0x00000010, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS      (SI)(AX*1), Y0
-	VMOVUPS      (DX)(AX*1), Y1
-	VADDPS       Y1, Y0, Y0
-	VANDPS       poolAVX2<>+544(SB), Y0, Y1
-	VMINPS       Y1, Y13, Y1
-	VMULPS       poolAVX2<>+3328(SB), Y1, Y2
-	VFMADD213PS  Y14, Y1, Y2
-	VSUBPS       Y14, Y2, Y3
-	VMULPS       poolAVX2<>+992(SB), Y1, Y4
-	VMULPS       poolAVX2<>+736(SB), Y3, Y5
-	VFNMADD231PS Y1, Y4, Y5
-	VFMADD231PS  poolAVX2<>+768(SB), Y3, Y5
-	VPSLLD       $0x17, Y2, Y2
-	VPSUBD       Y2, Y15, Y2
-	VMOVUPS      poolAVX2<>+800(SB), Y3
-	VFMADD213PS  poolAVX2<>+832(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+864(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+928(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+960(SB), Y5, Y3
-	VFMADD213PS  Y12, Y5, Y3
-	VFMADD213PS  Y12, Y5, Y3
-	VMULPS       Y2, Y3, Y2
-	VSUBPS       poolAVX2<>+3392(SB), Y1, Y3
-	VADDPS       poolAVX2<>+3392(SB), Y1, Y1
-	VDIVPS       Y1, Y3, Y1
-	VMOVUPS      poolAVX2<>+3424(SB), Y3
-	VFMADD213PS  poolAVX2<>+3456(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3488(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3520(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3552(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3584(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3616(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3648(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3680(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3712(SB), Y1, Y3
-	VMULPS       poolAVX2<>+3744(SB), Y3, Y1
-	VMULPS       Y1, Y2, Y1
-	VCMPPS       $0x11, poolAVX2<>+1600(SB), Y0, Y2
-	VSUBPS       Y1, Y12, Y3
-	VBLENDVPS    Y2, Y1, Y3, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DI)(AX*1)
-	ADDQ         $0x00000020, AX
-	SUBQ         $0x00000008, CX
-	JGE          single
-
-tail:
-	ADDQ         $0x00000008, CX
-	JLE          done
-	LEAQ         poolAVX2<>+256(SB), R15
-	NEGQ         CX
-	LEAQ         (R15)(CX*4), R15
-	NEGQ         CX
-	VMOVDQU      (R15), Y0
-	VMASKMOVPS   (SI)(AX*1), Y0, Y0
-	VMOVDQU      (R15), Y1
-	VMASKMOVPS   (DX)(AX*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	VANDPS       poolAVX2<>+544(SB), Y0, Y1
-	VMINPS       Y1, Y13, Y1
-	VMULPS       poolAVX2<>+3328(SB), Y1, Y2
-	VFMADD213PS  Y14, Y1, Y2
-	VSUBPS       Y14, Y2, Y3
-	VMULPS       poolAVX2<>+992(SB), Y1, Y4
-	VMULPS       poolAVX2<>+736(SB), Y3, Y5
-	VFNMADD231PS Y1, Y4, Y5
-	VFMADD231PS  poolAVX2<>+768(SB), Y3, Y5
-	VPSLLD       $0x17, Y2, Y2
-	VPSUBD       Y2, Y15, Y2
-	VMOVUPS      poolAVX2<>+800(SB), Y3
-	VFMADD213PS  poolAVX2<>+832(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+864(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+928(SB), Y5, Y3
-	VFMADD213PS  poolAVX2<>+960(SB), Y5, Y3
-	VFMADD213PS  Y12, Y5, Y3
-	VFMADD213PS  Y12, Y5, Y3
-	VMULPS       Y2, Y3, Y2
-	VSUBPS       poolAVX2<>+3392(SB), Y1, Y3
-	VADDPS       poolAVX2<>+3392(SB), Y1, Y1
-	VDIVPS       Y1, Y3, Y1
-	VMOVUPS      poolAVX2<>+3424(SB), Y3
-	VFMADD213PS  poolAVX2<>+3456(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3488(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3520(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3552(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3584(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3616(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3648(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3680(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+3712(SB), Y1, Y3
-	VMULPS       poolAVX2<>+3744(SB), Y3, Y1
-	VMULPS       Y1, Y2, Y1
-	VCMPPS       $0x11, poolAVX2<>+1600(SB), Y0, Y2
-	VSUBPS       Y1, Y12, Y3
-	VBLENDVPS    Y2, Y1, Y3, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVDQU      (R15), Y1
-	VMASKMOVPS   Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused5AVX2(p **float32, u *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fused5AVX2(SB), NOSPLIT, $0-24
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    8(AX), SI
-	MOVQ    16(AX), DX
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VMOVUPS poolAVX2<>+5408(SB), Y12
-	VMOVUPS poolAVX2<>+5440(SB), Y13
-	VMOVUPS poolAVX2<>+896(SB), Y10
-	VMOVUPS poolAVX2<>+608(SB), Y14
-	VMOVUPS poolAVX2<>+640(SB), Y15
-	VMOVUPS poolAVX2<>+704(SB), Y11
-	SUBQ    $0x00000010, CX
-	JL      rest
-
-loop:
-	VMOVUPS      (SI)(AX*1), Y0
-	VMOVUPS      32(SI)(AX*1), Y5
-	VMOVUPS      (DX)(AX*1), Y1
-	VMOVUPS      32(DX)(AX*1), Y6
-	VADDPS       Y1, Y0, Y0
-	VADDPS       Y6, Y5, Y5
-	VMULPS       Y0, Y12, Y1
-	VMULPS       Y5, Y12, Y6
-	VMULPS       Y0, Y0, Y2
-	VMULPS       Y5, Y5, Y7
-	VFMADD213PS  Y10, Y13, Y2
-	VFMADD213PS  Y10, Y13, Y7
-	VMULPS       Y2, Y1, Y1
-	VMULPS       Y7, Y6, Y6
-	VORPS        poolAVX2<>+512(SB), Y1, Y2
-	VORPS        poolAVX2<>+512(SB), Y6, Y7
-	VMINPS       Y2, Y14, Y2
-	VMINPS       Y7, Y14, Y7
-	VMAXPS       Y2, Y15, Y2
-	VMAXPS       Y7, Y15, Y7
-	VMOVUPS      Y11, Y3
-	VMOVUPS      Y11, Y8
-	VFMADD231PS  poolAVX2<>+672(SB), Y2, Y3
-	VFMADD231PS  poolAVX2<>+672(SB), Y7, Y8
-	VSUBPS       Y11, Y3, Y3
-	VSUBPS       Y11, Y8, Y8
-	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
-	VFNMADD231PS poolAVX2<>+736(SB), Y8, Y7
-	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
-	VFNMADD231PS poolAVX2<>+768(SB), Y8, Y7
-	VMOVUPS      poolAVX2<>+800(SB), Y4
-	VMOVUPS      poolAVX2<>+800(SB), Y9
-	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+832(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+864(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+928(SB), Y7, Y9
-	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+960(SB), Y7, Y9
-	VFMADD213PS  Y10, Y2, Y4
-	VFMADD213PS  Y10, Y7, Y9
-	VFMADD213PS  Y10, Y2, Y4
-	VFMADD213PS  Y10, Y7, Y9
-	VMOVUPS      Y11, Y2
-	VMOVUPS      Y11, Y7
-	VFMADD231PS  poolAVX2<>+992(SB), Y3, Y2
-	VFMADD231PS  poolAVX2<>+992(SB), Y8, Y7
-	VADDPS       Y11, Y3, Y3
-	VADDPS       Y11, Y8, Y8
-	VPSUBD       Y2, Y3, Y3
-	VPSUBD       Y7, Y8, Y8
-	VPSLLD       $0x17, Y2, Y2
-	VPSLLD       $0x17, Y7, Y7
-	VPADDD       Y10, Y2, Y2
-	VPADDD       Y10, Y7, Y7
-	VMULPS       Y2, Y4, Y2
-	VMULPS       Y7, Y9, Y7
-	VPSLLD       $0x17, Y3, Y3
-	VPSLLD       $0x17, Y8, Y8
-	VPADDD       Y10, Y3, Y3
-	VPADDD       Y10, Y8, Y8
-	VMULPS       Y3, Y2, Y2
-	VMULPS       Y8, Y7, Y7
-	VCMPPS       $0x11, poolAVX2<>+1600(SB), Y1, Y1
-	VCMPPS       $0x11, poolAVX2<>+1600(SB), Y6, Y6
-	VBLENDVPS    Y1, Y2, Y10, Y1
-	VBLENDVPS    Y6, Y7, Y10, Y6
-	VADDPS       Y10, Y2, Y2
-	VADDPS       Y10, Y7, Y7
-	VDIVPS       Y2, Y1, Y1
-	VDIVPS       Y7, Y6, Y6
-	VMULPS       Y1, Y0, Y0
-	VMULPS       Y6, Y5, Y5
-	VMOVUPS      Y0, (DI)(AX*1)
-	VMOVUPS      Y5, 32(DI)(AX*1)
-	ADDQ         $0x00000040, AX
-	SUBQ         $0x00000010, CX
-	JGE          loop
-
-rest:
-	ADDQ $0x00000010, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS      (SI)(AX*1), Y0
-	VMOVUPS      (DX)(AX*1), Y1
-	VADDPS       Y1, Y0, Y0
-	VMULPS       Y0, Y12, Y1
-	VMULPS       Y0, Y0, Y2
-	VFMADD213PS  Y10, Y13, Y2
-	VMULPS       Y2, Y1, Y1
-	VORPS        poolAVX2<>+512(SB), Y1, Y2
-	VMINPS       Y2, Y14, Y2
-	VMAXPS       Y2, Y15, Y2
-	VMOVUPS      Y11, Y3
-	VFMADD231PS  poolAVX2<>+672(SB), Y2, Y3
-	VSUBPS       Y11, Y3, Y3
-	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
-	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
-	VMOVUPS      poolAVX2<>+800(SB), Y4
-	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
-	VFMADD213PS  Y10, Y2, Y4
-	VFMADD213PS  Y10, Y2, Y4
-	VMOVUPS      Y11, Y2
-	VFMADD231PS  poolAVX2<>+992(SB), Y3, Y2
-	VADDPS       Y11, Y3, Y3
-	VPSUBD       Y2, Y3, Y3
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       Y10, Y2, Y2
-	VMULPS       Y2, Y4, Y2
-	VPSLLD       $0x17, Y3, Y3
-	VPADDD       Y10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VCMPPS       $0x11, poolAVX2<>+1600(SB), Y1, Y1
-	VBLENDVPS    Y1, Y2, Y10, Y1
-	VADDPS       Y10, Y2, Y2
-	VDIVPS       Y2, Y1, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DI)(AX*1)
-	ADDQ         $0x00000020, AX
-	SUBQ         $0x00000008, CX
-	JGE          single
-
-tail:
-	ADDQ         $0x00000008, CX
-	JLE          done
-	LEAQ         poolAVX2<>+256(SB), R15
-	NEGQ         CX
-	LEAQ         (R15)(CX*4), R15
-	NEGQ         CX
-	VMOVDQU      (R15), Y0
-	VMASKMOVPS   (SI)(AX*1), Y0, Y0
-	VMOVDQU      (R15), Y1
-	VMASKMOVPS   (DX)(AX*1), Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	VMULPS       Y0, Y12, Y1
-	VMULPS       Y0, Y0, Y2
-	VFMADD213PS  Y10, Y13, Y2
-	VMULPS       Y2, Y1, Y1
-	VORPS        poolAVX2<>+512(SB), Y1, Y2
-	VMINPS       Y2, Y14, Y2
-	VMAXPS       Y2, Y15, Y2
-	VMOVUPS      Y11, Y3
-	VFMADD231PS  poolAVX2<>+672(SB), Y2, Y3
-	VSUBPS       Y11, Y3, Y3
-	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
-	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
-	VMOVUPS      poolAVX2<>+800(SB), Y4
-	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
-	VFMADD213PS  Y10, Y2, Y4
-	VFMADD213PS  Y10, Y2, Y4
-	VMOVUPS      Y11, Y2
-	VFMADD231PS  poolAVX2<>+992(SB), Y3, Y2
-	VADDPS       Y11, Y3, Y3
-	VPSUBD       Y2, Y3, Y3
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       Y10, Y2, Y2
-	VMULPS       Y2, Y4, Y2
-	VPSLLD       $0x17, Y3, Y3
-	VPADDD       Y10, Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VCMPPS       $0x11, poolAVX2<>+1600(SB), Y1, Y1
-	VBLENDVPS    Y1, Y2, Y10, Y1
-	VADDPS       Y10, Y2, Y2
-	VDIVPS       Y2, Y1, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVDQU      (R15), Y1
-	VMASKMOVPS   Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused6AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused6AVX2(SB), NOSPLIT, $0-24
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    8(AX), SI
-	MOVQ    16(AX), DX
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VXORPS  Y8, Y8, Y8
-	VMOVUPS poolAVX2<>+896(SB), Y9
-	SUBQ    $0x00000020, CX
-	JL      rest
-
-loop:
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 64(SI)(AX*1), Y4
-	VMOVUPS 96(SI)(AX*1), Y6
-	VMOVUPS (DX)(AX*1), Y1
-	VMOVUPS 32(DX)(AX*1), Y3
-	VMOVUPS 64(DX)(AX*1), Y5
-	VMOVUPS 96(DX)(AX*1), Y7
-	VADDPS  Y1, Y0, Y0
-	VADDPS  Y3, Y2, Y2
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y7, Y6, Y6
-	VCMPPS  $0x12, Y8, Y0, Y1
-	VCMPPS  $0x12, Y8, Y2, Y3
-	VCMPPS  $0x12, Y8, Y4, Y5
-	VCMPPS  $0x12, Y8, Y6, Y7
-	VANDPS  Y9, Y1, Y1
-	VANDPS  Y9, Y3, Y3
-	VANDPS  Y9, Y5, Y5
-	VANDPS  Y9, Y7, Y7
-	VCMPPS  $0x00, Y8, Y1, Y1
-	VCMPPS  $0x00, Y8, Y3, Y3
-	VCMPPS  $0x00, Y8, Y5, Y5
-	VCMPPS  $0x00, Y8, Y7, Y7
-	VANDPS  Y0, Y1, Y0
-	VANDPS  Y2, Y3, Y2
-	VANDPS  Y4, Y5, Y4
-	VANDPS  Y6, Y7, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS (DX)(AX*1), Y1
-	VADDPS  Y1, Y0, Y0
-	VCMPPS  $0x12, Y8, Y0, Y1
-	VANDPS  Y9, Y1, Y1
-	VCMPPS  $0x00, Y8, Y1, Y1
-	VANDPS  Y0, Y1, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (SI)(AX*1), Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS (DX)(AX*1), Y1, Y1
-	VADDPS     Y1, Y0, Y0
-	VCMPPS     $0x12, Y8, Y0, Y1
-	VANDPS     Y9, Y1, Y1
-	VCMPPS     $0x00, Y8, Y1, Y1
-	VANDPS     Y0, Y1, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused7AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused7AVX2(SB), NOSPLIT, $320-24
+TEXT ·adamwAVX2(SB), NOSPLIT, $320-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -12038,75 +11277,37 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused8AVX2(p **float32, u *float32, n int)
+// func addAVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused8AVX2(SB), NOSPLIT, $128-24
+TEXT ·addAVX2(SB), NOSPLIT, $32-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
-	MOVQ         16(AX), DX
 	MOVQ         u+8(FP), BX
 	MOVQ         n+16(FP), CX
 	XORQ         AX, AX
-	VBROADCASTSS 12(BX), Y0
-	VMOVUPS      Y0, (SP)
-	VBROADCASTSS 8(BX), Y0
-	VMOVUPS      Y0, 32(SP)
 	VBROADCASTSS (BX), Y0
-	VMOVUPS      Y0, 64(SP)
-	VBROADCASTSS 16(BX), Y0
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      (SP), Y15
-	VMOVUPS      32(SP), Y12
-	VMOVUPS      64(SP), Y13
-	VMOVUPS      96(SP), Y14
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      (SP), Y8
 	SUBQ         $0x00000020, CX
 	JL           rest
 
 loop:
-	VMOVUPS   (DX)(AX*1), Y0
-	VMOVUPS   32(DX)(AX*1), Y3
-	VMOVUPS   64(DX)(AX*1), Y6
-	VMOVUPS   96(DX)(AX*1), Y9
-	VMULPS    Y15, Y0, Y0
-	VMULPS    Y15, Y3, Y3
-	VMULPS    Y15, Y6, Y6
-	VMULPS    Y15, Y9, Y9
-	VMOVUPS   (SI)(AX*1), Y1
-	VMOVUPS   32(SI)(AX*1), Y4
-	VMOVUPS   64(SI)(AX*1), Y7
-	VMOVUPS   96(SI)(AX*1), Y10
-	VMULPS    Y1, Y12, Y2
-	VMULPS    Y4, Y12, Y5
-	VMULPS    Y7, Y12, Y8
-	VMULPS    Y10, Y12, Y11
-	VADDPS    Y2, Y0, Y0
-	VADDPS    Y5, Y3, Y3
-	VADDPS    Y8, Y6, Y6
-	VADDPS    Y11, Y9, Y9
-	VMULPS    Y0, Y13, Y0
-	VMULPS    Y3, Y13, Y3
-	VMULPS    Y6, Y13, Y6
-	VMULPS    Y9, Y13, Y9
-	VSUBPS    Y0, Y1, Y0
-	VSUBPS    Y3, Y4, Y3
-	VSUBPS    Y6, Y7, Y6
-	VSUBPS    Y9, Y10, Y9
-	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y2
-	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y5
-	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y8
-	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y11
-	VBLENDVPS Y2, Y0, Y1, Y0
-	VBLENDVPS Y5, Y3, Y4, Y3
-	VBLENDVPS Y8, Y6, Y7, Y6
-	VBLENDVPS Y11, Y9, Y10, Y9
-	VMOVUPS   Y0, (DI)(AX*1)
-	VMOVUPS   Y3, 32(DI)(AX*1)
-	VMOVUPS   Y6, 64(DI)(AX*1)
-	VMOVUPS   Y9, 96(DI)(AX*1)
-	ADDQ      $0x00000080, AX
-	SUBQ      $0x00000020, CX
-	JGE       loop
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y2
+	VMOVUPS 64(SI)(AX*1), Y4
+	VMOVUPS 96(SI)(AX*1), Y6
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
 
 rest:
 	ADDQ $0x00000020, CX
@@ -12115,19 +11316,12 @@ rest:
 	JL   tail
 
 single:
-	VMOVUPS   (DX)(AX*1), Y0
-	VMULPS    Y15, Y0, Y0
-	VMOVUPS   (SI)(AX*1), Y1
-	VMULPS    Y1, Y12, Y2
-	VADDPS    Y2, Y0, Y0
-	VMULPS    Y0, Y13, Y0
-	VSUBPS    Y0, Y1, Y0
-	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y2
-	VBLENDVPS Y2, Y0, Y1, Y0
-	VMOVUPS   Y0, (DI)(AX*1)
-	ADDQ      $0x00000020, AX
-	SUBQ      $0x00000008, CX
-	JGE       single
+	VMOVUPS (SI)(AX*1), Y0
+	VADDPS  Y8, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
 
 tail:
 	ADDQ       $0x00000008, CX
@@ -12137,16 +11331,8 @@ tail:
 	LEAQ       (R15)(CX*4), R15
 	NEGQ       CX
 	VMOVDQU    (R15), Y0
-	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VMULPS     Y15, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS (SI)(AX*1), Y1, Y1
-	VMULPS     Y1, Y12, Y2
-	VADDPS     Y2, Y0, Y0
-	VMULPS     Y0, Y13, Y0
-	VSUBPS     Y0, Y1, Y0
-	VCMPPS     $0x00, poolAVX2<>+1600(SB), Y14, Y2
-	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VADDPS     Y8, Y0, Y0
 	VMOVDQU    (R15), Y1
 	VMASKMOVPS Y0, Y1, (DI)(AX*1)
 
@@ -12154,715 +11340,56 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused9AVX2(p **float32, u *float32, n int)
+// func dropoutAVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused9AVX2(SB), NOSPLIT, $256-24
+TEXT ·dropoutAVX2(SB), NOSPLIT, $64-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
 	MOVQ         16(AX), DX
-	MOVQ         24(AX), R8
-	MOVQ         32(AX), R9
 	MOVQ         u+8(FP), BX
 	MOVQ         n+16(FP), CX
 	XORQ         AX, AX
-	VBROADCASTSS (BX), Y0
-	VBROADCASTSS 20(BX), Y1
-	VMULPS       Y1, Y0, Y0
+	VMOVUPS      poolAVX2<>+896(SB), Y0
+	VBROADCASTSS (BX), Y1
+	VSUBPS       Y1, Y0, Y0
 	VMOVUPS      poolAVX2<>+896(SB), Y1
-	VSUBPS       Y0, Y1, Y0
-	VMOVUPS      Y0, (SP)
-	VBROADCASTSS 4(BX), Y0
+	VDIVPS       Y0, Y1, Y0
+	VBROADCASTSS (BX), Y1
+	VMOVUPS      Y1, (SP)
 	VMOVUPS      Y0, 32(SP)
-	VBROADCASTSS 24(BX), Y0
-	VMOVUPS      Y0, 64(SP)
-	VBROADCASTSS 8(BX), Y0
-	VMOVUPS      Y0, 96(SP)
-	VBROADCASTSS (BX), Y0
-	VMOVUPS      Y0, 128(SP)
-	VBROADCASTSS 28(BX), Y0
-	VMOVUPS      Y0, 160(SP)
-	VBROADCASTSS 12(BX), Y0
-	VMOVUPS      Y0, 192(SP)
-	VBROADCASTSS 16(BX), Y0
-	VMOVUPS      Y0, 224(SP)
-	VMOVUPS      poolAVX2<>+896(SB), Y13
-	VMOVUPS      32(SP), Y14
-	VMOVUPS      96(SP), Y15
-	VXORPS       Y12, Y12, Y12
-	SUBQ         $0x00000010, CX
+	VMOVUPS      (SP), Y9
+	VMOVUPS      poolAVX2<>+896(SB), Y10
+	VXORPS       Y8, Y8, Y8
+	VMOVUPS      32(SP), Y11
+	SUBQ         $0x00000020, CX
 	JL           rest
 
 loop:
-	VMOVUPS   (DX)(AX*1), Y0
-	VMOVUPS   32(DX)(AX*1), Y6
-	VMULPS    (SP), Y0, Y1
-	VMULPS    (SP), Y6, Y7
-	VMOVUPS   (R9)(AX*1), Y2
-	VMOVUPS   32(R9)(AX*1), Y8
-	VMULPS    Y2, Y14, Y3
-	VMULPS    Y8, Y14, Y9
-	VMOVUPS   (R8)(AX*1), Y4
-	VMOVUPS   32(R8)(AX*1), Y10
-	VMULPS    64(SP), Y4, Y4
-	VMULPS    64(SP), Y10, Y10
-	VMULPS    Y4, Y15, Y5
-	VMULPS    Y10, Y15, Y11
-	VADDPS    Y5, Y3, Y3
-	VADDPS    Y11, Y9, Y9
-	VCMPPS    $0x11, Y3, Y12, Y5
-	VCMPPS    $0x11, Y9, Y12, Y11
-	VANDPS    Y13, Y5, Y5
-	VANDPS    Y13, Y11, Y11
-	VCMPPS    $0x11, Y12, Y3, Y3
-	VCMPPS    $0x11, Y12, Y9, Y9
-	VANDPS    Y13, Y3, Y3
-	VANDPS    Y13, Y9, Y9
-	VSUBPS    Y3, Y5, Y3
-	VSUBPS    Y9, Y11, Y9
-	VMULPS    128(SP), Y3, Y3
-	VMULPS    128(SP), Y9, Y9
-	VSUBPS    Y3, Y1, Y1
-	VSUBPS    Y9, Y7, Y7
-	VCMPPS    $0x00, 160(SP), Y12, Y3
-	VCMPPS    $0x00, 160(SP), Y12, Y9
-	VBLENDVPS Y3, Y1, Y0, Y0
-	VBLENDVPS Y9, Y7, Y6, Y6
-	VMULPS    192(SP), Y2, Y1
-	VMULPS    192(SP), Y8, Y7
-	VMULPS    224(SP), Y4, Y4
-	VMULPS    224(SP), Y10, Y10
-	VADDPS    Y4, Y1, Y1
-	VADDPS    Y10, Y7, Y7
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VBLENDVPS Y9, Y7, Y8, Y7
-	VMOVUPS   Y0, (DI)(AX*1)
-	VMOVUPS   Y6, 32(DI)(AX*1)
-	VMOVUPS   Y1, (SI)(AX*1)
-	VMOVUPS   Y7, 32(SI)(AX*1)
-	ADDQ      $0x00000040, AX
-	SUBQ      $0x00000010, CX
-	JGE       loop
-
-rest:
-	ADDQ $0x00000010, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS   (DX)(AX*1), Y0
-	VMULPS    (SP), Y0, Y1
-	VMOVUPS   (R9)(AX*1), Y2
-	VMULPS    Y2, Y14, Y3
-	VMOVUPS   (R8)(AX*1), Y4
-	VMULPS    64(SP), Y4, Y4
-	VMULPS    Y4, Y15, Y5
-	VADDPS    Y5, Y3, Y3
-	VCMPPS    $0x11, Y3, Y12, Y5
-	VANDPS    Y13, Y5, Y5
-	VCMPPS    $0x11, Y12, Y3, Y3
-	VANDPS    Y13, Y3, Y3
-	VSUBPS    Y3, Y5, Y3
-	VMULPS    128(SP), Y3, Y3
-	VSUBPS    Y3, Y1, Y1
-	VCMPPS    $0x00, 160(SP), Y12, Y3
-	VBLENDVPS Y3, Y1, Y0, Y0
-	VMULPS    192(SP), Y2, Y1
-	VMULPS    224(SP), Y4, Y4
-	VADDPS    Y4, Y1, Y1
-	VBLENDVPS Y3, Y1, Y2, Y1
-	VMOVUPS   Y0, (DI)(AX*1)
-	VMOVUPS   Y1, (SI)(AX*1)
-	ADDQ      $0x00000020, AX
-	SUBQ      $0x00000008, CX
-	JGE       single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VMULPS     (SP), Y0, Y1
-	VMOVDQU    (R15), Y2
-	VMASKMOVPS (R9)(AX*1), Y2, Y2
-	VMULPS     Y2, Y14, Y3
-	VMOVDQU    (R15), Y4
-	VMASKMOVPS (R8)(AX*1), Y4, Y4
-	VMULPS     64(SP), Y4, Y4
-	VMULPS     Y4, Y15, Y5
-	VADDPS     Y5, Y3, Y3
-	VCMPPS     $0x11, Y3, Y12, Y5
-	VANDPS     Y13, Y5, Y5
-	VCMPPS     $0x11, Y12, Y3, Y3
-	VANDPS     Y13, Y3, Y3
-	VSUBPS     Y3, Y5, Y3
-	VMULPS     128(SP), Y3, Y3
-	VSUBPS     Y3, Y1, Y1
-	VCMPPS     $0x00, 160(SP), Y12, Y3
-	VBLENDVPS  Y3, Y1, Y0, Y0
-	VMULPS     192(SP), Y2, Y1
-	VMULPS     224(SP), Y4, Y4
-	VADDPS     Y4, Y1, Y1
-	VBLENDVPS  Y3, Y1, Y2, Y1
-	VMOVDQU    (R15), Y2
-	VMASKMOVPS Y0, Y2, (DI)(AX*1)
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS Y1, Y0, (SI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused10AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused10AVX2(SB), NOSPLIT, $160-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         16(AX), DX
-	MOVQ         24(AX), R8
-	MOVQ         32(AX), R9
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VBROADCASTSS 4(BX), Y0
-	VMOVUPS      Y0, (SP)
-	VBROADCASTSS 12(BX), Y0
-	VMOVUPS      Y0, 32(SP)
-	VBROADCASTSS 8(BX), Y0
-	VMOVUPS      Y0, 64(SP)
-	VBROADCASTSS (BX), Y0
-	VMOVUPS      Y0, 96(SP)
-	VBROADCASTSS 16(BX), Y0
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      (SP), Y10
-	VMOVUPS      32(SP), Y14
-	VMOVUPS      64(SP), Y11
-	VMOVUPS      96(SP), Y12
-	VMOVUPS      128(SP), Y13
-	VXORPS       Y15, Y15, Y15
-	SUBQ         $0x00000010, CX
-	JL           rest
-
-loop:
-	VMOVUPS   (R9)(AX*1), Y0
-	VMOVUPS   32(R9)(AX*1), Y5
-	VMULPS    Y0, Y10, Y1
-	VMULPS    Y5, Y10, Y6
-	VMOVUPS   (R8)(AX*1), Y2
-	VMOVUPS   32(R8)(AX*1), Y7
-	VMULPS    Y14, Y2, Y2
-	VMULPS    Y14, Y7, Y7
-	VMOVUPS   (DX)(AX*1), Y3
-	VMOVUPS   32(DX)(AX*1), Y8
-	VMULPS    Y3, Y11, Y4
-	VMULPS    Y8, Y11, Y9
-	VADDPS    Y4, Y2, Y2
-	VADDPS    Y9, Y7, Y7
-	VADDPS    Y2, Y1, Y1
-	VADDPS    Y7, Y6, Y6
-	VMULPS    Y1, Y12, Y2
-	VMULPS    Y6, Y12, Y7
-	VSUBPS    Y2, Y3, Y2
-	VSUBPS    Y7, Y8, Y7
-	VCMPPS    $0x00, Y15, Y13, Y4
-	VCMPPS    $0x00, Y15, Y13, Y9
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VBLENDVPS Y9, Y7, Y8, Y7
-	VBLENDVPS Y4, Y1, Y0, Y0
-	VBLENDVPS Y9, Y6, Y5, Y5
-	VMOVUPS   Y2, (DI)(AX*1)
-	VMOVUPS   Y7, 32(DI)(AX*1)
-	VMOVUPS   Y0, (SI)(AX*1)
-	VMOVUPS   Y5, 32(SI)(AX*1)
-	ADDQ      $0x00000040, AX
-	SUBQ      $0x00000010, CX
-	JGE       loop
-
-rest:
-	ADDQ $0x00000010, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS   (R9)(AX*1), Y0
-	VMULPS    Y0, Y10, Y1
-	VMOVUPS   (R8)(AX*1), Y2
-	VMULPS    Y14, Y2, Y2
-	VMOVUPS   (DX)(AX*1), Y3
-	VMULPS    Y3, Y11, Y4
-	VADDPS    Y4, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	VMULPS    Y1, Y12, Y2
-	VSUBPS    Y2, Y3, Y2
-	VCMPPS    $0x00, Y15, Y13, Y4
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VBLENDVPS Y4, Y1, Y0, Y0
-	VMOVUPS   Y2, (DI)(AX*1)
-	VMOVUPS   Y0, (SI)(AX*1)
-	ADDQ      $0x00000020, AX
-	SUBQ      $0x00000008, CX
-	JGE       single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (R9)(AX*1), Y0, Y0
-	VMULPS     Y0, Y10, Y1
-	VMOVDQU    (R15), Y2
-	VMASKMOVPS (R8)(AX*1), Y2, Y2
-	VMULPS     Y14, Y2, Y2
-	VMOVDQU    (R15), Y3
-	VMASKMOVPS (DX)(AX*1), Y3, Y3
-	VMULPS     Y3, Y11, Y4
-	VADDPS     Y4, Y2, Y2
-	VADDPS     Y2, Y1, Y1
-	VMULPS     Y1, Y12, Y2
-	VSUBPS     Y2, Y3, Y2
-	VCMPPS     $0x00, Y15, Y13, Y4
-	VBLENDVPS  Y4, Y2, Y3, Y2
-	VBLENDVPS  Y4, Y1, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y2, Y1, (DI)(AX*1)
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (SI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused11AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused11AVX2(SB), NOSPLIT, $0-24
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    8(AX), SI
-	MOVQ    16(AX), DX
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VMOVUPS poolAVX2<>+992(SB), Y8
-	SUBQ    $0x00000020, CX
-	JL      rest
-
-loop:
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 64(SI)(AX*1), Y4
-	VMOVUPS 96(SI)(AX*1), Y6
-	VMULPS  Y0, Y8, Y0
-	VMULPS  Y2, Y8, Y2
-	VMULPS  Y4, Y8, Y4
-	VMULPS  Y6, Y8, Y6
-	VMOVUPS (DX)(AX*1), Y1
-	VMOVUPS 32(DX)(AX*1), Y3
-	VMOVUPS 64(DX)(AX*1), Y5
-	VMOVUPS 96(DX)(AX*1), Y7
-	VDIVPS  Y1, Y0, Y0
-	VDIVPS  Y3, Y2, Y2
-	VDIVPS  Y5, Y4, Y4
-	VDIVPS  Y7, Y6, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (SI)(AX*1), Y0
-	VMULPS  Y0, Y8, Y0
-	VMOVUPS (DX)(AX*1), Y1
-	VDIVPS  Y1, Y0, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (SI)(AX*1), Y0, Y0
-	VMULPS     Y0, Y8, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS (DX)(AX*1), Y1, Y1
-	VDIVPS     Y1, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused12AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused12AVX2(SB), NOSPLIT, $0-24
-	MOVQ p+0(FP), AX
-	MOVQ (AX), DI
-	MOVQ 8(AX), SI
-	MOVQ 16(AX), DX
-	MOVQ n+16(FP), CX
-	XORQ AX, AX
-	SUBQ $0x00000020, CX
-	JL   rest
-
-loop:
 	VMOVUPS (DX)(AX*1), Y0
 	VMOVUPS 32(DX)(AX*1), Y2
 	VMOVUPS 64(DX)(AX*1), Y4
 	VMOVUPS 96(DX)(AX*1), Y6
+	VCMPPS  $0x11, Y9, Y0, Y0
+	VCMPPS  $0x11, Y9, Y2, Y2
+	VCMPPS  $0x11, Y9, Y4, Y4
+	VCMPPS  $0x11, Y9, Y6, Y6
+	VANDPS  Y10, Y0, Y0
+	VANDPS  Y10, Y2, Y2
+	VANDPS  Y10, Y4, Y4
+	VANDPS  Y10, Y6, Y6
 	VMOVUPS (SI)(AX*1), Y1
 	VMOVUPS 32(SI)(AX*1), Y3
 	VMOVUPS 64(SI)(AX*1), Y5
 	VMOVUPS 96(SI)(AX*1), Y7
-	VMULPS  Y1, Y0, Y0
-	VMULPS  Y3, Y2, Y2
-	VMULPS  Y5, Y4, Y4
-	VMULPS  Y7, Y6, Y6
-	VADDPS  Y0, Y0, Y0
-	VADDPS  Y2, Y2, Y2
-	VADDPS  Y4, Y4, Y4
-	VADDPS  Y6, Y6, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (DX)(AX*1), Y0
-	VMOVUPS (SI)(AX*1), Y1
-	VMULPS  Y1, Y0, Y0
-	VADDPS  Y0, Y0, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS (SI)(AX*1), Y1, Y1
-	VMULPS     Y1, Y0, Y0
-	VADDPS     Y0, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused13AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused13AVX2(SB), NOSPLIT, $0-24
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    8(AX), SI
-	MOVQ    16(AX), DX
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VMOVUPS poolAVX2<>+896(SB), Y8
-	SUBQ    $0x00000020, CX
-	JL      rest
-
-loop:
-	VMOVUPS (DX)(AX*1), Y0
-	VMOVUPS 32(DX)(AX*1), Y2
-	VMOVUPS 64(DX)(AX*1), Y4
-	VMOVUPS 96(DX)(AX*1), Y6
-	VMULPS  Y0, Y0, Y0
-	VMULPS  Y2, Y2, Y2
-	VMULPS  Y4, Y4, Y4
-	VMULPS  Y6, Y6, Y6
-	VSUBPS  Y0, Y8, Y0
-	VSUBPS  Y2, Y8, Y2
-	VSUBPS  Y4, Y8, Y4
-	VSUBPS  Y6, Y8, Y6
-	VMOVUPS (SI)(AX*1), Y1
-	VMOVUPS 32(SI)(AX*1), Y3
-	VMOVUPS 64(SI)(AX*1), Y5
-	VMOVUPS 96(SI)(AX*1), Y7
-	VMULPS  Y0, Y1, Y0
-	VMULPS  Y2, Y3, Y2
-	VMULPS  Y4, Y5, Y4
-	VMULPS  Y6, Y7, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (DX)(AX*1), Y0
-	VMULPS  Y0, Y0, Y0
-	VSUBPS  Y0, Y8, Y0
-	VMOVUPS (SI)(AX*1), Y1
-	VMULPS  Y0, Y1, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VMULPS     Y0, Y0, Y0
-	VSUBPS     Y0, Y8, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS (SI)(AX*1), Y1, Y1
-	VMULPS     Y0, Y1, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused14AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused14AVX2(SB), NOSPLIT, $0-24
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    8(AX), SI
-	MOVQ    16(AX), DX
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VMOVUPS poolAVX2<>+896(SB), Y8
-	SUBQ    $0x00000020, CX
-	JL      rest
-
-loop:
-	VMOVUPS (DX)(AX*1), Y0
-	VMOVUPS 32(DX)(AX*1), Y2
-	VMOVUPS 64(DX)(AX*1), Y4
-	VMOVUPS 96(DX)(AX*1), Y6
-	VSUBPS  Y0, Y8, Y1
-	VSUBPS  Y2, Y8, Y3
-	VSUBPS  Y4, Y8, Y5
-	VSUBPS  Y6, Y8, Y7
-	VMULPS  Y1, Y0, Y0
-	VMULPS  Y3, Y2, Y2
-	VMULPS  Y5, Y4, Y4
-	VMULPS  Y7, Y6, Y6
-	VMOVUPS (SI)(AX*1), Y1
-	VMOVUPS 32(SI)(AX*1), Y3
-	VMOVUPS 64(SI)(AX*1), Y5
-	VMOVUPS 96(SI)(AX*1), Y7
-	VMULPS  Y0, Y1, Y0
-	VMULPS  Y2, Y3, Y2
-	VMULPS  Y4, Y5, Y4
-	VMULPS  Y6, Y7, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (DX)(AX*1), Y0
-	VSUBPS  Y0, Y8, Y1
-	VMULPS  Y1, Y0, Y0
-	VMOVUPS (SI)(AX*1), Y1
-	VMULPS  Y0, Y1, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VSUBPS     Y0, Y8, Y1
-	VMULPS     Y1, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS (SI)(AX*1), Y1, Y1
-	VMULPS     Y0, Y1, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused15AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused15AVX2(SB), NOSPLIT, $0-24
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    8(AX), SI
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VXORPS  Y8, Y8, Y8
-	VMOVUPS poolAVX2<>+896(SB), Y9
-	SUBQ    $0x00000020, CX
-	JL      rest
-
-loop:
-	VMOVUPS (SI)(AX*1), Y0
-	VMOVUPS 32(SI)(AX*1), Y2
-	VMOVUPS 64(SI)(AX*1), Y4
-	VMOVUPS 96(SI)(AX*1), Y6
-	VCMPPS  $0x12, Y8, Y0, Y1
-	VCMPPS  $0x12, Y8, Y2, Y3
-	VCMPPS  $0x12, Y8, Y4, Y5
-	VCMPPS  $0x12, Y8, Y6, Y7
-	VANDPS  Y9, Y1, Y1
-	VANDPS  Y9, Y3, Y3
-	VANDPS  Y9, Y5, Y5
-	VANDPS  Y9, Y7, Y7
-	VCMPPS  $0x00, Y8, Y1, Y1
-	VCMPPS  $0x00, Y8, Y3, Y3
-	VCMPPS  $0x00, Y8, Y5, Y5
-	VCMPPS  $0x00, Y8, Y7, Y7
-	VANDPS  Y0, Y1, Y0
-	VANDPS  Y2, Y3, Y2
-	VANDPS  Y4, Y5, Y4
-	VANDPS  Y6, Y7, Y6
-	VMOVUPS Y0, (DI)(AX*1)
-	VMOVUPS Y2, 32(DI)(AX*1)
-	VMOVUPS Y4, 64(DI)(AX*1)
-	VMOVUPS Y6, 96(DI)(AX*1)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000020, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS (SI)(AX*1), Y0
-	VCMPPS  $0x12, Y8, Y0, Y1
-	VANDPS  Y9, Y1, Y1
-	VCMPPS  $0x00, Y8, Y1, Y1
-	VANDPS  Y0, Y1, Y0
-	VMOVUPS Y0, (DI)(AX*1)
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000008, CX
-	JGE     single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (SI)(AX*1), Y0, Y0
-	VCMPPS     $0x12, Y8, Y0, Y1
-	VANDPS     Y9, Y1, Y1
-	VCMPPS     $0x00, Y8, Y1, Y1
-	VANDPS     Y0, Y1, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused16AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused16AVX2(SB), NOSPLIT, $0-24
-	MOVQ    p+0(FP), AX
-	MOVQ    (AX), DI
-	MOVQ    8(AX), SI
-	MOVQ    16(AX), DX
-	MOVQ    n+16(FP), CX
-	XORQ    AX, AX
-	VXORPS  Y8, Y8, Y8
-	VMOVUPS poolAVX2<>+896(SB), Y9
-	SUBQ    $0x00000020, CX
-	JL      rest
-
-loop:
-	VMOVUPS (DX)(AX*1), Y0
-	VMOVUPS 32(DX)(AX*1), Y2
-	VMOVUPS 64(DX)(AX*1), Y4
-	VMOVUPS 96(DX)(AX*1), Y6
-	VCMPPS  $0x12, Y8, Y0, Y0
-	VCMPPS  $0x12, Y8, Y2, Y2
-	VCMPPS  $0x12, Y8, Y4, Y4
-	VCMPPS  $0x12, Y8, Y6, Y6
-	VANDPS  Y9, Y0, Y0
-	VANDPS  Y9, Y2, Y2
-	VANDPS  Y9, Y4, Y4
-	VANDPS  Y9, Y6, Y6
+	VMULPS  Y11, Y1, Y1
+	VMULPS  Y11, Y3, Y3
+	VMULPS  Y11, Y5, Y5
+	VMULPS  Y11, Y7, Y7
 	VCMPPS  $0x00, Y8, Y0, Y0
 	VCMPPS  $0x00, Y8, Y2, Y2
 	VCMPPS  $0x00, Y8, Y4, Y4
 	VCMPPS  $0x00, Y8, Y6, Y6
-	VMOVUPS (SI)(AX*1), Y1
-	VMOVUPS 32(SI)(AX*1), Y3
-	VMOVUPS 64(SI)(AX*1), Y5
-	VMOVUPS 96(SI)(AX*1), Y7
 	VANDPS  Y1, Y0, Y0
 	VANDPS  Y3, Y2, Y2
 	VANDPS  Y5, Y4, Y4
@@ -12883,10 +11410,11 @@ rest:
 
 single:
 	VMOVUPS (DX)(AX*1), Y0
-	VCMPPS  $0x12, Y8, Y0, Y0
-	VANDPS  Y9, Y0, Y0
-	VCMPPS  $0x00, Y8, Y0, Y0
+	VCMPPS  $0x11, Y9, Y0, Y0
+	VANDPS  Y10, Y0, Y0
 	VMOVUPS (SI)(AX*1), Y1
+	VMULPS  Y11, Y1, Y1
+	VCMPPS  $0x00, Y8, Y0, Y0
 	VANDPS  Y1, Y0, Y0
 	VMOVUPS Y0, (DI)(AX*1)
 	ADDQ    $0x00000020, AX
@@ -12902,11 +11430,12 @@ tail:
 	NEGQ       CX
 	VMOVDQU    (R15), Y0
 	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VCMPPS     $0x12, Y8, Y0, Y0
-	VANDPS     Y9, Y0, Y0
-	VCMPPS     $0x00, Y8, Y0, Y0
+	VCMPPS     $0x11, Y9, Y0, Y0
+	VANDPS     Y10, Y0, Y0
 	VMOVDQU    (R15), Y1
 	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y11, Y1, Y1
+	VCMPPS     $0x00, Y8, Y0, Y0
 	VANDPS     Y1, Y0, Y0
 	VMOVDQU    (R15), Y1
 	VMASKMOVPS Y0, Y1, (DI)(AX*1)
@@ -12915,9 +11444,113 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused17AVX2(p **float32, u *float32, n int)
+// func dropoutGradXAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·dropoutGradXAVX2(SB), NOSPLIT, $64-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VMOVUPS      poolAVX2<>+896(SB), Y0
+	VBROADCASTSS (BX), Y1
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      poolAVX2<>+896(SB), Y1
+	VDIVPS       Y0, Y1, Y0
+	VBROADCASTSS (BX), Y1
+	VMOVUPS      Y1, (SP)
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      (SP), Y9
+	VMOVUPS      poolAVX2<>+896(SB), Y10
+	VXORPS       Y8, Y8, Y8
+	VMOVUPS      32(SP), Y11
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS 32(DX)(AX*1), Y2
+	VMOVUPS 64(DX)(AX*1), Y4
+	VMOVUPS 96(DX)(AX*1), Y6
+	VCMPPS  $0x11, Y9, Y0, Y0
+	VCMPPS  $0x11, Y9, Y2, Y2
+	VCMPPS  $0x11, Y9, Y4, Y4
+	VCMPPS  $0x11, Y9, Y6, Y6
+	VANDPS  Y10, Y0, Y0
+	VANDPS  Y10, Y2, Y2
+	VANDPS  Y10, Y4, Y4
+	VANDPS  Y10, Y6, Y6
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VCMPPS  $0x00, Y8, Y2, Y2
+	VCMPPS  $0x00, Y8, Y4, Y4
+	VCMPPS  $0x00, Y8, Y6, Y6
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y5
+	VMOVUPS 96(SI)(AX*1), Y7
+	VANDPS  Y1, Y0, Y0
+	VANDPS  Y3, Y2, Y2
+	VANDPS  Y5, Y4, Y4
+	VANDPS  Y7, Y6, Y6
+	VMULPS  Y11, Y0, Y0
+	VMULPS  Y11, Y2, Y2
+	VMULPS  Y11, Y4, Y4
+	VMULPS  Y11, Y6, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (DX)(AX*1), Y0
+	VCMPPS  $0x11, Y9, Y0, Y0
+	VANDPS  Y10, Y0, Y0
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VANDPS  Y1, Y0, Y0
+	VMULPS  Y11, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VCMPPS     $0x11, Y9, Y0, Y0
+	VANDPS     Y10, Y0, Y0
+	VCMPPS     $0x00, Y8, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VANDPS     Y1, Y0, Y0
+	VMULPS     Y11, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func geluAVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused17AVX2(SB), NOSPLIT, $0-24
+TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13120,9 +11753,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused18AVX2(p **float32, u *float32, n int)
+// func geluGradXAVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused18AVX2(SB), NOSPLIT, $0-24
+TEXT ·geluGradXAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13347,9 +11980,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused19AVX2(p **float32, u *float32, n int)
+// func geluTanhAVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused19AVX2(SB), NOSPLIT, $0-24
+TEXT ·geluTanhAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13538,9 +12171,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused20AVX2(p **float32, u *float32, n int)
+// func geluTanhGradXAVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused20AVX2(SB), NOSPLIT, $0-24
+TEXT ·geluTanhGradXAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13787,9 +12420,1087 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused21AVX2(p **float32, u *float32, n int)
+// func lionAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·lionAVX2(SB), NOSPLIT, $256-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Y0
+	VBROADCASTSS 20(BX), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      poolAVX2<>+896(SB), Y1
+	VSUBPS       Y0, Y1, Y0
+	VMOVUPS      Y0, (SP)
+	VBROADCASTSS 4(BX), Y0
+	VMOVUPS      Y0, 32(SP)
+	VBROADCASTSS 24(BX), Y0
+	VMOVUPS      Y0, 64(SP)
+	VBROADCASTSS 8(BX), Y0
+	VMOVUPS      Y0, 96(SP)
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, 128(SP)
+	VBROADCASTSS 28(BX), Y0
+	VMOVUPS      Y0, 160(SP)
+	VBROADCASTSS 12(BX), Y0
+	VMOVUPS      Y0, 192(SP)
+	VBROADCASTSS 16(BX), Y0
+	VMOVUPS      Y0, 224(SP)
+	VMOVUPS      poolAVX2<>+896(SB), Y13
+	VMOVUPS      32(SP), Y14
+	VMOVUPS      96(SP), Y15
+	VXORPS       Y12, Y12, Y12
+	SUBQ         $0x00000010, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (DX)(AX*1), Y0
+	VMOVUPS   32(DX)(AX*1), Y6
+	VMULPS    (SP), Y0, Y1
+	VMULPS    (SP), Y6, Y7
+	VMOVUPS   (R9)(AX*1), Y2
+	VMOVUPS   32(R9)(AX*1), Y8
+	VMULPS    Y2, Y14, Y3
+	VMULPS    Y8, Y14, Y9
+	VMOVUPS   (R8)(AX*1), Y4
+	VMOVUPS   32(R8)(AX*1), Y10
+	VMULPS    64(SP), Y4, Y4
+	VMULPS    64(SP), Y10, Y10
+	VMULPS    Y4, Y15, Y5
+	VMULPS    Y10, Y15, Y11
+	VADDPS    Y5, Y3, Y3
+	VADDPS    Y11, Y9, Y9
+	VCMPPS    $0x11, Y3, Y12, Y5
+	VCMPPS    $0x11, Y9, Y12, Y11
+	VANDPS    Y13, Y5, Y5
+	VANDPS    Y13, Y11, Y11
+	VCMPPS    $0x11, Y12, Y3, Y3
+	VCMPPS    $0x11, Y12, Y9, Y9
+	VANDPS    Y13, Y3, Y3
+	VANDPS    Y13, Y9, Y9
+	VSUBPS    Y3, Y5, Y3
+	VSUBPS    Y9, Y11, Y9
+	VMULPS    128(SP), Y3, Y3
+	VMULPS    128(SP), Y9, Y9
+	VSUBPS    Y3, Y1, Y1
+	VSUBPS    Y9, Y7, Y7
+	VCMPPS    $0x00, 160(SP), Y12, Y3
+	VCMPPS    $0x00, 160(SP), Y12, Y9
+	VBLENDVPS Y3, Y1, Y0, Y0
+	VBLENDVPS Y9, Y7, Y6, Y6
+	VMULPS    192(SP), Y2, Y1
+	VMULPS    192(SP), Y8, Y7
+	VMULPS    224(SP), Y4, Y4
+	VMULPS    224(SP), Y10, Y10
+	VADDPS    Y4, Y1, Y1
+	VADDPS    Y10, Y7, Y7
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VBLENDVPS Y9, Y7, Y8, Y7
+	VMOVUPS   Y0, (DI)(AX*1)
+	VMOVUPS   Y6, 32(DI)(AX*1)
+	VMOVUPS   Y1, (SI)(AX*1)
+	VMOVUPS   Y7, 32(SI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000010, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS   (DX)(AX*1), Y0
+	VMULPS    (SP), Y0, Y1
+	VMOVUPS   (R9)(AX*1), Y2
+	VMULPS    Y2, Y14, Y3
+	VMOVUPS   (R8)(AX*1), Y4
+	VMULPS    64(SP), Y4, Y4
+	VMULPS    Y4, Y15, Y5
+	VADDPS    Y5, Y3, Y3
+	VCMPPS    $0x11, Y3, Y12, Y5
+	VANDPS    Y13, Y5, Y5
+	VCMPPS    $0x11, Y12, Y3, Y3
+	VANDPS    Y13, Y3, Y3
+	VSUBPS    Y3, Y5, Y3
+	VMULPS    128(SP), Y3, Y3
+	VSUBPS    Y3, Y1, Y1
+	VCMPPS    $0x00, 160(SP), Y12, Y3
+	VBLENDVPS Y3, Y1, Y0, Y0
+	VMULPS    192(SP), Y2, Y1
+	VMULPS    224(SP), Y4, Y4
+	VADDPS    Y4, Y1, Y1
+	VBLENDVPS Y3, Y1, Y2, Y1
+	VMOVUPS   Y0, (DI)(AX*1)
+	VMOVUPS   Y1, (SI)(AX*1)
+	ADDQ      $0x00000020, AX
+	SUBQ      $0x00000008, CX
+	JGE       single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VMULPS     (SP), Y0, Y1
+	VMOVDQU    (R15), Y2
+	VMASKMOVPS (R9)(AX*1), Y2, Y2
+	VMULPS     Y2, Y14, Y3
+	VMOVDQU    (R15), Y4
+	VMASKMOVPS (R8)(AX*1), Y4, Y4
+	VMULPS     64(SP), Y4, Y4
+	VMULPS     Y4, Y15, Y5
+	VADDPS     Y5, Y3, Y3
+	VCMPPS     $0x11, Y3, Y12, Y5
+	VANDPS     Y13, Y5, Y5
+	VCMPPS     $0x11, Y12, Y3, Y3
+	VANDPS     Y13, Y3, Y3
+	VSUBPS     Y3, Y5, Y3
+	VMULPS     128(SP), Y3, Y3
+	VSUBPS     Y3, Y1, Y1
+	VCMPPS     $0x00, 160(SP), Y12, Y3
+	VBLENDVPS  Y3, Y1, Y0, Y0
+	VMULPS     192(SP), Y2, Y1
+	VMULPS     224(SP), Y4, Y4
+	VADDPS     Y4, Y1, Y1
+	VBLENDVPS  Y3, Y1, Y2, Y1
+	VMOVDQU    (R15), Y2
+	VMASKMOVPS Y0, Y2, (DI)(AX*1)
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS Y1, Y0, (SI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mishAVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused21AVX2(SB), NOSPLIT, $0-24
+TEXT ·mishAVX2(SB), NOSPLIT, $0-24
+	MOVQ    p+0(FP), AX
+	MOVQ    (AX), DI
+	MOVQ    8(AX), SI
+	MOVQ    n+16(FP), CX
+	XORQ    AX, AX
+	VMOVUPS poolAVX2<>+5472(SB), Y10
+	VMOVUPS poolAVX2<>+896(SB), Y8
+	VXORPS  Y11, Y11, Y11
+	VMOVUPS poolAVX2<>+608(SB), Y12
+	VMOVUPS poolAVX2<>+640(SB), Y13
+	VMOVUPS poolAVX2<>+704(SB), Y9
+	VMOVUPS poolAVX2<>+800(SB), Y14
+	VMOVUPS poolAVX2<>+2304(SB), Y15
+	SUBQ    $0x00000010, CX
+	JL      rest
+
+loop:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y4
+	VCMPPS       $0x11, Y0, Y10, Y1
+	VCMPPS       $0x11, Y4, Y10, Y5
+	VANDPS       Y8, Y1, Y1
+	VANDPS       Y8, Y5, Y5
+	VCMPPS       $0x00, Y11, Y1, Y1
+	VCMPPS       $0x00, Y11, Y5, Y5
+	VBLENDVPS    Y1, Y0, Y10, Y1
+	VBLENDVPS    Y5, Y4, Y10, Y5
+	VMINPS       Y1, Y12, Y1
+	VMINPS       Y5, Y12, Y5
+	VMAXPS       Y1, Y13, Y1
+	VMAXPS       Y5, Y13, Y5
+	VMOVUPS      Y9, Y2
+	VMOVUPS      Y9, Y6
+	VFMADD231PS  poolAVX2<>+672(SB), Y1, Y2
+	VFMADD231PS  poolAVX2<>+672(SB), Y5, Y6
+	VSUBPS       Y9, Y2, Y2
+	VSUBPS       Y9, Y6, Y6
+	VFNMADD231PS poolAVX2<>+736(SB), Y2, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y6, Y5
+	VFNMADD231PS poolAVX2<>+768(SB), Y2, Y1
+	VFNMADD231PS poolAVX2<>+768(SB), Y6, Y5
+	VMOVUPS      poolAVX2<>+832(SB), Y3
+	VMOVUPS      poolAVX2<>+832(SB), Y7
+	VFMADD231PS  Y1, Y14, Y3
+	VFMADD231PS  Y5, Y14, Y7
+	VFMADD213PS  poolAVX2<>+864(SB), Y1, Y3
+	VFMADD213PS  poolAVX2<>+864(SB), Y5, Y7
+	VFMADD213PS  poolAVX2<>+928(SB), Y1, Y3
+	VFMADD213PS  poolAVX2<>+928(SB), Y5, Y7
+	VFMADD213PS  poolAVX2<>+960(SB), Y1, Y3
+	VFMADD213PS  poolAVX2<>+960(SB), Y5, Y7
+	VFMADD213PS  Y8, Y1, Y3
+	VFMADD213PS  Y8, Y5, Y7
+	VFMADD213PS  Y8, Y1, Y3
+	VFMADD213PS  Y8, Y5, Y7
+	VMOVUPS      Y9, Y1
+	VMOVUPS      Y9, Y5
+	VFMADD231PS  poolAVX2<>+992(SB), Y2, Y1
+	VFMADD231PS  poolAVX2<>+992(SB), Y6, Y5
+	VADDPS       Y9, Y2, Y2
+	VADDPS       Y9, Y6, Y6
+	VPSUBD       Y1, Y2, Y2
+	VPSUBD       Y5, Y6, Y6
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y8, Y1, Y1
+	VPADDD       Y8, Y5, Y5
+	VMULPS       Y1, Y3, Y1
+	VMULPS       Y5, Y7, Y5
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       Y8, Y2, Y2
+	VPADDD       Y8, Y6, Y6
+	VMULPS       Y2, Y1, Y1
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y15, Y1, Y2
+	VADDPS       Y15, Y5, Y6
+	VMULPS       Y2, Y1, Y1
+	VMULPS       Y6, Y5, Y5
+	VADDPS       Y15, Y1, Y2
+	VADDPS       Y15, Y5, Y6
+	VDIVPS       Y2, Y1, Y1
+	VDIVPS       Y6, Y5, Y5
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y4, 32(DI)(AX*1)
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x00000010, CX
+	JGE          loop
+
+rest:
+	ADDQ $0x00000010, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS      (SI)(AX*1), Y0
+	VCMPPS       $0x11, Y0, Y10, Y1
+	VANDPS       Y8, Y1, Y1
+	VCMPPS       $0x00, Y11, Y1, Y1
+	VBLENDVPS    Y1, Y0, Y10, Y1
+	VMINPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y13, Y1
+	VMOVUPS      Y9, Y2
+	VFMADD231PS  poolAVX2<>+672(SB), Y1, Y2
+	VSUBPS       Y9, Y2, Y2
+	VFNMADD231PS poolAVX2<>+736(SB), Y2, Y1
+	VFNMADD231PS poolAVX2<>+768(SB), Y2, Y1
+	VMOVUPS      poolAVX2<>+832(SB), Y3
+	VFMADD231PS  Y1, Y14, Y3
+	VFMADD213PS  poolAVX2<>+864(SB), Y1, Y3
+	VFMADD213PS  poolAVX2<>+928(SB), Y1, Y3
+	VFMADD213PS  poolAVX2<>+960(SB), Y1, Y3
+	VFMADD213PS  Y8, Y1, Y3
+	VFMADD213PS  Y8, Y1, Y3
+	VMOVUPS      Y9, Y1
+	VFMADD231PS  poolAVX2<>+992(SB), Y2, Y1
+	VADDPS       Y9, Y2, Y2
+	VPSUBD       Y1, Y2, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y8, Y1, Y1
+	VMULPS       Y1, Y3, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       Y8, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y15, Y1, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y15, Y1, Y2
+	VDIVPS       Y2, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (DI)(AX*1)
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000008, CX
+	JGE          single
+
+tail:
+	ADDQ         $0x00000008, CX
+	JLE          done
+	LEAQ         poolAVX2<>+256(SB), R15
+	NEGQ         CX
+	LEAQ         (R15)(CX*4), R15
+	NEGQ         CX
+	VMOVDQU      (R15), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VCMPPS       $0x11, Y0, Y10, Y1
+	VANDPS       Y8, Y1, Y1
+	VCMPPS       $0x00, Y11, Y1, Y1
+	VBLENDVPS    Y1, Y0, Y10, Y1
+	VMINPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y13, Y1
+	VMOVUPS      Y9, Y2
+	VFMADD231PS  poolAVX2<>+672(SB), Y1, Y2
+	VSUBPS       Y9, Y2, Y2
+	VFNMADD231PS poolAVX2<>+736(SB), Y2, Y1
+	VFNMADD231PS poolAVX2<>+768(SB), Y2, Y1
+	VMOVUPS      poolAVX2<>+832(SB), Y3
+	VFMADD231PS  Y1, Y14, Y3
+	VFMADD213PS  poolAVX2<>+864(SB), Y1, Y3
+	VFMADD213PS  poolAVX2<>+928(SB), Y1, Y3
+	VFMADD213PS  poolAVX2<>+960(SB), Y1, Y3
+	VFMADD213PS  Y8, Y1, Y3
+	VFMADD213PS  Y8, Y1, Y3
+	VMOVUPS      Y9, Y1
+	VFMADD231PS  poolAVX2<>+992(SB), Y2, Y1
+	VADDPS       Y9, Y2, Y2
+	VPSUBD       Y1, Y2, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y8, Y1, Y1
+	VMULPS       Y1, Y3, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       Y8, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y15, Y1, Y2
+	VMULPS       Y2, Y1, Y1
+	VADDPS       Y15, Y1, Y2
+	VDIVPS       Y2, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVDQU      (R15), Y1
+	VMASKMOVPS   Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mishGradXAVX2(p **float32, u *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·mishGradXAVX2(SB), NOSPLIT, $0-24
+	MOVQ p+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 8(AX), SI
+	MOVQ 16(AX), DX
+	MOVQ n+16(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000010, CX
+	JL   rest
+
+loop:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y8
+	VCMPPS       $0x1e, poolAVX2<>+5472(SB), Y0, Y1
+	VCMPPS       $0x1e, poolAVX2<>+5472(SB), Y8, Y9
+	VANDPS       poolAVX2<>+896(SB), Y1, Y1
+	VANDPS       poolAVX2<>+896(SB), Y9, Y9
+	VCMPPS       $0x00, poolAVX2<>+1600(SB), Y1, Y1
+	VCMPPS       $0x00, poolAVX2<>+1600(SB), Y9, Y9
+	VMOVUPS      poolAVX2<>+5472(SB), Y2
+	VMOVUPS      poolAVX2<>+5472(SB), Y10
+	VBLENDVPS    Y1, Y0, Y2, Y2
+	VBLENDVPS    Y9, Y8, Y10, Y10
+	VMOVUPS      poolAVX2<>+608(SB), Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y11
+	VMINPS       Y2, Y3, Y2
+	VMINPS       Y10, Y11, Y10
+	VMOVUPS      poolAVX2<>+640(SB), Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y11
+	VMAXPS       Y2, Y3, Y2
+	VMAXPS       Y10, Y11, Y10
+	VMOVUPS      poolAVX2<>+672(SB), Y3
+	VMOVUPS      poolAVX2<>+672(SB), Y11
+	VFMADD213PS  poolAVX2<>+704(SB), Y2, Y3
+	VFMADD213PS  poolAVX2<>+704(SB), Y10, Y11
+	VSUBPS       poolAVX2<>+704(SB), Y3, Y3
+	VSUBPS       poolAVX2<>+704(SB), Y11, Y11
+	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
+	VFNMADD231PS poolAVX2<>+736(SB), Y11, Y10
+	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
+	VFNMADD231PS poolAVX2<>+768(SB), Y11, Y10
+	VMOVUPS      poolAVX2<>+800(SB), Y4
+	VMOVUPS      poolAVX2<>+800(SB), Y12
+	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+832(SB), Y10, Y12
+	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+864(SB), Y10, Y12
+	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+928(SB), Y10, Y12
+	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+960(SB), Y10, Y12
+	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+896(SB), Y10, Y12
+	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+896(SB), Y10, Y12
+	VMOVUPS      poolAVX2<>+992(SB), Y2
+	VMOVUPS      poolAVX2<>+992(SB), Y10
+	VFMADD213PS  poolAVX2<>+704(SB), Y3, Y2
+	VFMADD213PS  poolAVX2<>+704(SB), Y11, Y10
+	VADDPS       poolAVX2<>+704(SB), Y3, Y3
+	VADDPS       poolAVX2<>+704(SB), Y11, Y11
+	VPSUBD       Y2, Y3, Y3
+	VPSUBD       Y10, Y11, Y11
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       poolAVX2<>+896(SB), Y2, Y2
+	VPADDD       poolAVX2<>+896(SB), Y10, Y10
+	VMULPS       Y2, Y4, Y2
+	VMULPS       Y10, Y12, Y10
+	VPSLLD       $0x17, Y3, Y3
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       poolAVX2<>+896(SB), Y3, Y3
+	VPADDD       poolAVX2<>+896(SB), Y11, Y11
+	VMULPS       Y3, Y2, Y2
+	VMULPS       Y11, Y10, Y10
+	VADDPS       poolAVX2<>+2304(SB), Y2, Y3
+	VADDPS       poolAVX2<>+2304(SB), Y10, Y11
+	VMULPS       Y3, Y2, Y4
+	VMULPS       Y11, Y10, Y12
+	VADDPS       poolAVX2<>+2304(SB), Y4, Y5
+	VADDPS       poolAVX2<>+2304(SB), Y12, Y13
+	VDIVPS       Y5, Y4, Y4
+	VDIVPS       Y13, Y12, Y12
+	VMOVUPS      (DX)(AX*1), Y6
+	VMOVUPS      32(DX)(AX*1), Y14
+	VMULPS       Y4, Y6, Y7
+	VMULPS       Y12, Y14, Y15
+	VMULPS       Y0, Y6, Y0
+	VMULPS       Y8, Y14, Y8
+	VDIVPS       Y5, Y0, Y0
+	VDIVPS       Y13, Y8, Y8
+	VMULPS       Y4, Y0, Y4
+	VMULPS       Y12, Y8, Y12
+	VSUBPS       Y4, Y0, Y0
+	VSUBPS       Y12, Y8, Y8
+	VMULPS       Y3, Y0, Y3
+	VMULPS       Y11, Y8, Y11
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y10, Y8, Y8
+	VADDPS       Y0, Y3, Y0
+	VADDPS       Y8, Y11, Y8
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y10, Y8, Y8
+	VANDPS       Y0, Y1, Y0
+	VANDPS       Y8, Y9, Y8
+	VADDPS       Y0, Y7, Y0
+	VADDPS       Y8, Y15, Y8
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y8, 32(DI)(AX*1)
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x00000010, CX
+	JGE          loop
+
+rest:
+	ADDQ $0x00000010, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS      (SI)(AX*1), Y0
+	VCMPPS       $0x1e, poolAVX2<>+5472(SB), Y0, Y1
+	VANDPS       poolAVX2<>+896(SB), Y1, Y1
+	VCMPPS       $0x00, poolAVX2<>+1600(SB), Y1, Y1
+	VMOVUPS      poolAVX2<>+5472(SB), Y2
+	VBLENDVPS    Y1, Y0, Y2, Y2
+	VMOVUPS      poolAVX2<>+608(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMOVUPS      poolAVX2<>+640(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      poolAVX2<>+672(SB), Y3
+	VFMADD213PS  poolAVX2<>+704(SB), Y2, Y3
+	VSUBPS       poolAVX2<>+704(SB), Y3, Y3
+	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
+	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y4
+	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
+	VMOVUPS      poolAVX2<>+992(SB), Y2
+	VFMADD213PS  poolAVX2<>+704(SB), Y3, Y2
+	VADDPS       poolAVX2<>+704(SB), Y3, Y3
+	VPSUBD       Y2, Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       poolAVX2<>+896(SB), Y2, Y2
+	VMULPS       Y2, Y4, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       poolAVX2<>+896(SB), Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       poolAVX2<>+2304(SB), Y2, Y3
+	VMULPS       Y3, Y2, Y4
+	VADDPS       poolAVX2<>+2304(SB), Y4, Y5
+	VDIVPS       Y5, Y4, Y4
+	VMOVUPS      (DX)(AX*1), Y6
+	VMULPS       Y4, Y6, Y7
+	VMULPS       Y0, Y6, Y0
+	VDIVPS       Y5, Y0, Y0
+	VMULPS       Y4, Y0, Y4
+	VSUBPS       Y4, Y0, Y0
+	VMULPS       Y3, Y0, Y3
+	VMULPS       Y2, Y0, Y0
+	VADDPS       Y0, Y3, Y0
+	VMULPS       Y2, Y0, Y0
+	VANDPS       Y0, Y1, Y0
+	VADDPS       Y0, Y7, Y0
+	VMOVUPS      Y0, (DI)(AX*1)
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000008, CX
+	JGE          single
+
+tail:
+	ADDQ         $0x00000008, CX
+	JLE          done
+	LEAQ         poolAVX2<>+256(SB), R15
+	NEGQ         CX
+	LEAQ         (R15)(CX*4), R15
+	NEGQ         CX
+	VMOVDQU      (R15), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VCMPPS       $0x1e, poolAVX2<>+5472(SB), Y0, Y1
+	VANDPS       poolAVX2<>+896(SB), Y1, Y1
+	VCMPPS       $0x00, poolAVX2<>+1600(SB), Y1, Y1
+	VMOVUPS      poolAVX2<>+5472(SB), Y2
+	VBLENDVPS    Y1, Y0, Y2, Y2
+	VMOVUPS      poolAVX2<>+608(SB), Y3
+	VMINPS       Y2, Y3, Y2
+	VMOVUPS      poolAVX2<>+640(SB), Y3
+	VMAXPS       Y2, Y3, Y2
+	VMOVUPS      poolAVX2<>+672(SB), Y3
+	VFMADD213PS  poolAVX2<>+704(SB), Y2, Y3
+	VSUBPS       poolAVX2<>+704(SB), Y3, Y3
+	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
+	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y4
+	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
+	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
+	VMOVUPS      poolAVX2<>+992(SB), Y2
+	VFMADD213PS  poolAVX2<>+704(SB), Y3, Y2
+	VADDPS       poolAVX2<>+704(SB), Y3, Y3
+	VPSUBD       Y2, Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       poolAVX2<>+896(SB), Y2, Y2
+	VMULPS       Y2, Y4, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       poolAVX2<>+896(SB), Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VADDPS       poolAVX2<>+2304(SB), Y2, Y3
+	VMULPS       Y3, Y2, Y4
+	VADDPS       poolAVX2<>+2304(SB), Y4, Y5
+	VDIVPS       Y5, Y4, Y4
+	VMOVDQU      (R15), Y6
+	VMASKMOVPS   (DX)(AX*1), Y6, Y6
+	VMULPS       Y4, Y6, Y7
+	VMULPS       Y0, Y6, Y0
+	VDIVPS       Y5, Y0, Y0
+	VMULPS       Y4, Y0, Y4
+	VSUBPS       Y4, Y0, Y0
+	VMULPS       Y3, Y0, Y3
+	VMULPS       Y2, Y0, Y0
+	VADDPS       Y0, Y3, Y0
+	VMULPS       Y2, Y0, Y0
+	VANDPS       Y0, Y1, Y0
+	VADDPS       Y0, Y7, Y0
+	VMOVDQU      (R15), Y1
+	VMASKMOVPS   Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·reluAVX2(SB), NOSPLIT, $0-24
+	MOVQ    p+0(FP), AX
+	MOVQ    (AX), DI
+	MOVQ    8(AX), SI
+	MOVQ    n+16(FP), CX
+	XORQ    AX, AX
+	VXORPS  Y8, Y8, Y8
+	VMOVUPS poolAVX2<>+896(SB), Y9
+	SUBQ    $0x00000020, CX
+	JL      rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y2
+	VMOVUPS 64(SI)(AX*1), Y4
+	VMOVUPS 96(SI)(AX*1), Y6
+	VCMPPS  $0x12, Y8, Y0, Y1
+	VCMPPS  $0x12, Y8, Y2, Y3
+	VCMPPS  $0x12, Y8, Y4, Y5
+	VCMPPS  $0x12, Y8, Y6, Y7
+	VANDPS  Y9, Y1, Y1
+	VANDPS  Y9, Y3, Y3
+	VANDPS  Y9, Y5, Y5
+	VANDPS  Y9, Y7, Y7
+	VCMPPS  $0x00, Y8, Y1, Y1
+	VCMPPS  $0x00, Y8, Y3, Y3
+	VCMPPS  $0x00, Y8, Y5, Y5
+	VCMPPS  $0x00, Y8, Y7, Y7
+	VANDPS  Y0, Y1, Y0
+	VANDPS  Y2, Y3, Y2
+	VANDPS  Y4, Y5, Y4
+	VANDPS  Y6, Y7, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (SI)(AX*1), Y0
+	VCMPPS  $0x12, Y8, Y0, Y1
+	VANDPS  Y9, Y1, Y1
+	VCMPPS  $0x00, Y8, Y1, Y1
+	VANDPS  Y0, Y1, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VCMPPS     $0x12, Y8, Y0, Y1
+	VANDPS     Y9, Y1, Y1
+	VCMPPS     $0x00, Y8, Y1, Y1
+	VANDPS     Y0, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluGradXAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·reluGradXAVX2(SB), NOSPLIT, $0-24
+	MOVQ    p+0(FP), AX
+	MOVQ    (AX), DI
+	MOVQ    8(AX), SI
+	MOVQ    16(AX), DX
+	MOVQ    n+16(FP), CX
+	XORQ    AX, AX
+	VXORPS  Y8, Y8, Y8
+	VMOVUPS poolAVX2<>+896(SB), Y9
+	SUBQ    $0x00000020, CX
+	JL      rest
+
+loop:
+	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS 32(DX)(AX*1), Y2
+	VMOVUPS 64(DX)(AX*1), Y4
+	VMOVUPS 96(DX)(AX*1), Y6
+	VCMPPS  $0x12, Y8, Y0, Y0
+	VCMPPS  $0x12, Y8, Y2, Y2
+	VCMPPS  $0x12, Y8, Y4, Y4
+	VCMPPS  $0x12, Y8, Y6, Y6
+	VANDPS  Y9, Y0, Y0
+	VANDPS  Y9, Y2, Y2
+	VANDPS  Y9, Y4, Y4
+	VANDPS  Y9, Y6, Y6
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VCMPPS  $0x00, Y8, Y2, Y2
+	VCMPPS  $0x00, Y8, Y4, Y4
+	VCMPPS  $0x00, Y8, Y6, Y6
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y5
+	VMOVUPS 96(SI)(AX*1), Y7
+	VANDPS  Y1, Y0, Y0
+	VANDPS  Y3, Y2, Y2
+	VANDPS  Y5, Y4, Y4
+	VANDPS  Y7, Y6, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (DX)(AX*1), Y0
+	VCMPPS  $0x12, Y8, Y0, Y0
+	VANDPS  Y9, Y0, Y0
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VANDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VCMPPS     $0x12, Y8, Y0, Y0
+	VANDPS     Y9, Y0, Y0
+	VCMPPS     $0x00, Y8, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VANDPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sgdAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·sgdAVX2(SB), NOSPLIT, $128-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS 12(BX), Y0
+	VMOVUPS      Y0, (SP)
+	VBROADCASTSS 8(BX), Y0
+	VMOVUPS      Y0, 32(SP)
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, 64(SP)
+	VBROADCASTSS 16(BX), Y0
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      (SP), Y15
+	VMOVUPS      32(SP), Y12
+	VMOVUPS      64(SP), Y13
+	VMOVUPS      96(SP), Y14
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (DX)(AX*1), Y0
+	VMOVUPS   32(DX)(AX*1), Y3
+	VMOVUPS   64(DX)(AX*1), Y6
+	VMOVUPS   96(DX)(AX*1), Y9
+	VMULPS    Y15, Y0, Y0
+	VMULPS    Y15, Y3, Y3
+	VMULPS    Y15, Y6, Y6
+	VMULPS    Y15, Y9, Y9
+	VMOVUPS   (SI)(AX*1), Y1
+	VMOVUPS   32(SI)(AX*1), Y4
+	VMOVUPS   64(SI)(AX*1), Y7
+	VMOVUPS   96(SI)(AX*1), Y10
+	VMULPS    Y1, Y12, Y2
+	VMULPS    Y4, Y12, Y5
+	VMULPS    Y7, Y12, Y8
+	VMULPS    Y10, Y12, Y11
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y5, Y3, Y3
+	VADDPS    Y8, Y6, Y6
+	VADDPS    Y11, Y9, Y9
+	VMULPS    Y0, Y13, Y0
+	VMULPS    Y3, Y13, Y3
+	VMULPS    Y6, Y13, Y6
+	VMULPS    Y9, Y13, Y9
+	VSUBPS    Y0, Y1, Y0
+	VSUBPS    Y3, Y4, Y3
+	VSUBPS    Y6, Y7, Y6
+	VSUBPS    Y9, Y10, Y9
+	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y2
+	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y5
+	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y8
+	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y11
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VBLENDVPS Y5, Y3, Y4, Y3
+	VBLENDVPS Y8, Y6, Y7, Y6
+	VBLENDVPS Y11, Y9, Y10, Y9
+	VMOVUPS   Y0, (DI)(AX*1)
+	VMOVUPS   Y3, 32(DI)(AX*1)
+	VMOVUPS   Y6, 64(DI)(AX*1)
+	VMOVUPS   Y9, 96(DI)(AX*1)
+	ADDQ      $0x00000080, AX
+	SUBQ      $0x00000020, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS   (DX)(AX*1), Y0
+	VMULPS    Y15, Y0, Y0
+	VMOVUPS   (SI)(AX*1), Y1
+	VMULPS    Y1, Y12, Y2
+	VADDPS    Y2, Y0, Y0
+	VMULPS    Y0, Y13, Y0
+	VSUBPS    Y0, Y1, Y0
+	VCMPPS    $0x00, poolAVX2<>+1600(SB), Y14, Y2
+	VBLENDVPS Y2, Y0, Y1, Y0
+	VMOVUPS   Y0, (DI)(AX*1)
+	ADDQ      $0x00000020, AX
+	SUBQ      $0x00000008, CX
+	JGE       single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VMULPS     Y15, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y1, Y12, Y2
+	VADDPS     Y2, Y0, Y0
+	VMULPS     Y0, Y13, Y0
+	VSUBPS     Y0, Y1, Y0
+	VCMPPS     $0x00, poolAVX2<>+1600(SB), Y14, Y2
+	VBLENDVPS  Y2, Y0, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sgdMomentumAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·sgdMomentumAVX2(SB), NOSPLIT, $160-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS 4(BX), Y0
+	VMOVUPS      Y0, (SP)
+	VBROADCASTSS 12(BX), Y0
+	VMOVUPS      Y0, 32(SP)
+	VBROADCASTSS 8(BX), Y0
+	VMOVUPS      Y0, 64(SP)
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, 96(SP)
+	VBROADCASTSS 16(BX), Y0
+	VMOVUPS      Y0, 128(SP)
+	VMOVUPS      (SP), Y10
+	VMOVUPS      32(SP), Y14
+	VMOVUPS      64(SP), Y11
+	VMOVUPS      96(SP), Y12
+	VMOVUPS      128(SP), Y13
+	VXORPS       Y15, Y15, Y15
+	SUBQ         $0x00000010, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (R9)(AX*1), Y0
+	VMOVUPS   32(R9)(AX*1), Y5
+	VMULPS    Y0, Y10, Y1
+	VMULPS    Y5, Y10, Y6
+	VMOVUPS   (R8)(AX*1), Y2
+	VMOVUPS   32(R8)(AX*1), Y7
+	VMULPS    Y14, Y2, Y2
+	VMULPS    Y14, Y7, Y7
+	VMOVUPS   (DX)(AX*1), Y3
+	VMOVUPS   32(DX)(AX*1), Y8
+	VMULPS    Y3, Y11, Y4
+	VMULPS    Y8, Y11, Y9
+	VADDPS    Y4, Y2, Y2
+	VADDPS    Y9, Y7, Y7
+	VADDPS    Y2, Y1, Y1
+	VADDPS    Y7, Y6, Y6
+	VMULPS    Y1, Y12, Y2
+	VMULPS    Y6, Y12, Y7
+	VSUBPS    Y2, Y3, Y2
+	VSUBPS    Y7, Y8, Y7
+	VCMPPS    $0x00, Y15, Y13, Y4
+	VCMPPS    $0x00, Y15, Y13, Y9
+	VBLENDVPS Y4, Y2, Y3, Y2
+	VBLENDVPS Y9, Y7, Y8, Y7
+	VBLENDVPS Y4, Y1, Y0, Y0
+	VBLENDVPS Y9, Y6, Y5, Y5
+	VMOVUPS   Y2, (DI)(AX*1)
+	VMOVUPS   Y7, 32(DI)(AX*1)
+	VMOVUPS   Y0, (SI)(AX*1)
+	VMOVUPS   Y5, 32(SI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000010, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS   (R9)(AX*1), Y0
+	VMULPS    Y0, Y10, Y1
+	VMOVUPS   (R8)(AX*1), Y2
+	VMULPS    Y14, Y2, Y2
+	VMOVUPS   (DX)(AX*1), Y3
+	VMULPS    Y3, Y11, Y4
+	VADDPS    Y4, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMULPS    Y1, Y12, Y2
+	VSUBPS    Y2, Y3, Y2
+	VCMPPS    $0x00, Y15, Y13, Y4
+	VBLENDVPS Y4, Y2, Y3, Y2
+	VBLENDVPS Y4, Y1, Y0, Y0
+	VMOVUPS   Y2, (DI)(AX*1)
+	VMOVUPS   Y0, (SI)(AX*1)
+	ADDQ      $0x00000020, AX
+	SUBQ      $0x00000008, CX
+	JGE       single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (R9)(AX*1), Y0, Y0
+	VMULPS     Y0, Y10, Y1
+	VMOVDQU    (R15), Y2
+	VMASKMOVPS (R8)(AX*1), Y2, Y2
+	VMULPS     Y14, Y2, Y2
+	VMOVDQU    (R15), Y3
+	VMASKMOVPS (DX)(AX*1), Y3, Y3
+	VMULPS     Y3, Y11, Y4
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	VMULPS     Y1, Y12, Y2
+	VSUBPS     Y2, Y3, Y2
+	VCMPPS     $0x00, Y15, Y13, Y4
+	VBLENDVPS  Y4, Y2, Y3, Y2
+	VBLENDVPS  Y4, Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y2, Y1, (DI)(AX*1)
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (SI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func sigmoidGradXAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·sigmoidGradXAVX2(SB), NOSPLIT, $0-24
+	MOVQ    p+0(FP), AX
+	MOVQ    (AX), DI
+	MOVQ    8(AX), SI
+	MOVQ    16(AX), DX
+	MOVQ    n+16(FP), CX
+	XORQ    AX, AX
+	VMOVUPS poolAVX2<>+896(SB), Y8
+	SUBQ    $0x00000020, CX
+	JL      rest
+
+loop:
+	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS 32(DX)(AX*1), Y2
+	VMOVUPS 64(DX)(AX*1), Y4
+	VMOVUPS 96(DX)(AX*1), Y6
+	VSUBPS  Y0, Y8, Y1
+	VSUBPS  Y2, Y8, Y3
+	VSUBPS  Y4, Y8, Y5
+	VSUBPS  Y6, Y8, Y7
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y7, Y6, Y6
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y5
+	VMOVUPS 96(SI)(AX*1), Y7
+	VMULPS  Y0, Y1, Y0
+	VMULPS  Y2, Y3, Y2
+	VMULPS  Y4, Y5, Y4
+	VMULPS  Y6, Y7, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (DX)(AX*1), Y0
+	VSUBPS  Y0, Y8, Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VMULPS  Y0, Y1, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VSUBPS     Y0, Y8, Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func siluAVX2(p **float32, u *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·siluAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -13964,9 +13675,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused22AVX2(p **float32, u *float32, n int)
+// func siluGradXAVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused22AVX2(SB), NOSPLIT, $0-24
+TEXT ·siluGradXAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -14167,15 +13878,15 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused23AVX2(p **float32, u *float32, n int)
+// func softplusAVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused23AVX2(SB), NOSPLIT, $0-24
+TEXT ·softplusAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
 	MOVQ    n+16(FP), CX
 	XORQ    AX, AX
-	VMOVUPS poolAVX2<>+5472(SB), Y12
+	VMOVUPS poolAVX2<>+5504(SB), Y12
 	VMOVUPS poolAVX2<>+896(SB), Y9
 	VXORPS  Y10, Y10, Y10
 	VMOVUPS poolAVX2<>+608(SB), Y13
@@ -14340,16 +14051,16 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused24AVX2(p **float32, u *float32, n int)
+// func softplusGradXAVX2(p **float32, u *float32, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·fused24AVX2(SB), NOSPLIT, $0-24
+TEXT ·softplusGradXAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
 	MOVQ    16(AX), DX
 	MOVQ    n+16(FP), CX
 	XORQ    AX, AX
-	VMOVUPS poolAVX2<>+5472(SB), Y15
+	VMOVUPS poolAVX2<>+5504(SB), Y15
 	VMOVUPS poolAVX2<>+896(SB), Y12
 	VXORPS  Y13, Y13, Y13
 	VMOVUPS poolAVX2<>+704(SB), Y14
@@ -14539,488 +14250,36 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused25AVX2(p **float32, u *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fused25AVX2(SB), NOSPLIT, $0-24
+// func sqrtGradXAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·sqrtGradXAVX2(SB), NOSPLIT, $0-24
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
+	MOVQ    16(AX), DX
 	MOVQ    n+16(FP), CX
 	XORQ    AX, AX
-	VMOVUPS poolAVX2<>+5504(SB), Y10
-	VMOVUPS poolAVX2<>+896(SB), Y8
-	VXORPS  Y11, Y11, Y11
-	VMOVUPS poolAVX2<>+608(SB), Y12
-	VMOVUPS poolAVX2<>+640(SB), Y13
-	VMOVUPS poolAVX2<>+704(SB), Y9
-	VMOVUPS poolAVX2<>+800(SB), Y14
-	VMOVUPS poolAVX2<>+2304(SB), Y15
-	SUBQ    $0x00000010, CX
+	VMOVUPS poolAVX2<>+992(SB), Y8
+	SUBQ    $0x00000020, CX
 	JL      rest
 
 loop:
-	VMOVUPS      (SI)(AX*1), Y0
-	VMOVUPS      32(SI)(AX*1), Y4
-	VCMPPS       $0x11, Y0, Y10, Y1
-	VCMPPS       $0x11, Y4, Y10, Y5
-	VANDPS       Y8, Y1, Y1
-	VANDPS       Y8, Y5, Y5
-	VCMPPS       $0x00, Y11, Y1, Y1
-	VCMPPS       $0x00, Y11, Y5, Y5
-	VBLENDVPS    Y1, Y0, Y10, Y1
-	VBLENDVPS    Y5, Y4, Y10, Y5
-	VMINPS       Y1, Y12, Y1
-	VMINPS       Y5, Y12, Y5
-	VMAXPS       Y1, Y13, Y1
-	VMAXPS       Y5, Y13, Y5
-	VMOVUPS      Y9, Y2
-	VMOVUPS      Y9, Y6
-	VFMADD231PS  poolAVX2<>+672(SB), Y1, Y2
-	VFMADD231PS  poolAVX2<>+672(SB), Y5, Y6
-	VSUBPS       Y9, Y2, Y2
-	VSUBPS       Y9, Y6, Y6
-	VFNMADD231PS poolAVX2<>+736(SB), Y2, Y1
-	VFNMADD231PS poolAVX2<>+736(SB), Y6, Y5
-	VFNMADD231PS poolAVX2<>+768(SB), Y2, Y1
-	VFNMADD231PS poolAVX2<>+768(SB), Y6, Y5
-	VMOVUPS      poolAVX2<>+832(SB), Y3
-	VMOVUPS      poolAVX2<>+832(SB), Y7
-	VFMADD231PS  Y1, Y14, Y3
-	VFMADD231PS  Y5, Y14, Y7
-	VFMADD213PS  poolAVX2<>+864(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+864(SB), Y5, Y7
-	VFMADD213PS  poolAVX2<>+928(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+928(SB), Y5, Y7
-	VFMADD213PS  poolAVX2<>+960(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+960(SB), Y5, Y7
-	VFMADD213PS  Y8, Y1, Y3
-	VFMADD213PS  Y8, Y5, Y7
-	VFMADD213PS  Y8, Y1, Y3
-	VFMADD213PS  Y8, Y5, Y7
-	VMOVUPS      Y9, Y1
-	VMOVUPS      Y9, Y5
-	VFMADD231PS  poolAVX2<>+992(SB), Y2, Y1
-	VFMADD231PS  poolAVX2<>+992(SB), Y6, Y5
-	VADDPS       Y9, Y2, Y2
-	VADDPS       Y9, Y6, Y6
-	VPSUBD       Y1, Y2, Y2
-	VPSUBD       Y5, Y6, Y6
-	VPSLLD       $0x17, Y1, Y1
-	VPSLLD       $0x17, Y5, Y5
-	VPADDD       Y8, Y1, Y1
-	VPADDD       Y8, Y5, Y5
-	VMULPS       Y1, Y3, Y1
-	VMULPS       Y5, Y7, Y5
-	VPSLLD       $0x17, Y2, Y2
-	VPSLLD       $0x17, Y6, Y6
-	VPADDD       Y8, Y2, Y2
-	VPADDD       Y8, Y6, Y6
-	VMULPS       Y2, Y1, Y1
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y15, Y1, Y2
-	VADDPS       Y15, Y5, Y6
-	VMULPS       Y2, Y1, Y1
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y15, Y1, Y2
-	VADDPS       Y15, Y5, Y6
-	VDIVPS       Y2, Y1, Y1
-	VDIVPS       Y6, Y5, Y5
-	VMULPS       Y1, Y0, Y0
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y0, (DI)(AX*1)
-	VMOVUPS      Y4, 32(DI)(AX*1)
-	ADDQ         $0x00000040, AX
-	SUBQ         $0x00000010, CX
-	JGE          loop
-
-rest:
-	ADDQ $0x00000010, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS      (SI)(AX*1), Y0
-	VCMPPS       $0x11, Y0, Y10, Y1
-	VANDPS       Y8, Y1, Y1
-	VCMPPS       $0x00, Y11, Y1, Y1
-	VBLENDVPS    Y1, Y0, Y10, Y1
-	VMINPS       Y1, Y12, Y1
-	VMAXPS       Y1, Y13, Y1
-	VMOVUPS      Y9, Y2
-	VFMADD231PS  poolAVX2<>+672(SB), Y1, Y2
-	VSUBPS       Y9, Y2, Y2
-	VFNMADD231PS poolAVX2<>+736(SB), Y2, Y1
-	VFNMADD231PS poolAVX2<>+768(SB), Y2, Y1
-	VMOVUPS      poolAVX2<>+832(SB), Y3
-	VFMADD231PS  Y1, Y14, Y3
-	VFMADD213PS  poolAVX2<>+864(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+928(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+960(SB), Y1, Y3
-	VFMADD213PS  Y8, Y1, Y3
-	VFMADD213PS  Y8, Y1, Y3
-	VMOVUPS      Y9, Y1
-	VFMADD231PS  poolAVX2<>+992(SB), Y2, Y1
-	VADDPS       Y9, Y2, Y2
-	VPSUBD       Y1, Y2, Y2
-	VPSLLD       $0x17, Y1, Y1
-	VPADDD       Y8, Y1, Y1
-	VMULPS       Y1, Y3, Y1
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       Y8, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y15, Y1, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y15, Y1, Y2
-	VDIVPS       Y2, Y1, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (DI)(AX*1)
-	ADDQ         $0x00000020, AX
-	SUBQ         $0x00000008, CX
-	JGE          single
-
-tail:
-	ADDQ         $0x00000008, CX
-	JLE          done
-	LEAQ         poolAVX2<>+256(SB), R15
-	NEGQ         CX
-	LEAQ         (R15)(CX*4), R15
-	NEGQ         CX
-	VMOVDQU      (R15), Y0
-	VMASKMOVPS   (SI)(AX*1), Y0, Y0
-	VCMPPS       $0x11, Y0, Y10, Y1
-	VANDPS       Y8, Y1, Y1
-	VCMPPS       $0x00, Y11, Y1, Y1
-	VBLENDVPS    Y1, Y0, Y10, Y1
-	VMINPS       Y1, Y12, Y1
-	VMAXPS       Y1, Y13, Y1
-	VMOVUPS      Y9, Y2
-	VFMADD231PS  poolAVX2<>+672(SB), Y1, Y2
-	VSUBPS       Y9, Y2, Y2
-	VFNMADD231PS poolAVX2<>+736(SB), Y2, Y1
-	VFNMADD231PS poolAVX2<>+768(SB), Y2, Y1
-	VMOVUPS      poolAVX2<>+832(SB), Y3
-	VFMADD231PS  Y1, Y14, Y3
-	VFMADD213PS  poolAVX2<>+864(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+928(SB), Y1, Y3
-	VFMADD213PS  poolAVX2<>+960(SB), Y1, Y3
-	VFMADD213PS  Y8, Y1, Y3
-	VFMADD213PS  Y8, Y1, Y3
-	VMOVUPS      Y9, Y1
-	VFMADD231PS  poolAVX2<>+992(SB), Y2, Y1
-	VADDPS       Y9, Y2, Y2
-	VPSUBD       Y1, Y2, Y2
-	VPSLLD       $0x17, Y1, Y1
-	VPADDD       Y8, Y1, Y1
-	VMULPS       Y1, Y3, Y1
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       Y8, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y15, Y1, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y15, Y1, Y2
-	VDIVPS       Y2, Y1, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVDQU      (R15), Y1
-	VMASKMOVPS   Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused26AVX2(p **float32, u *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fused26AVX2(SB), NOSPLIT, $0-24
-	MOVQ p+0(FP), AX
-	MOVQ (AX), DI
-	MOVQ 8(AX), SI
-	MOVQ 16(AX), DX
-	MOVQ n+16(FP), CX
-	XORQ AX, AX
-	SUBQ $0x00000010, CX
-	JL   rest
-
-loop:
-	VMOVUPS      (SI)(AX*1), Y0
-	VMOVUPS      32(SI)(AX*1), Y8
-	VCMPPS       $0x1e, poolAVX2<>+5504(SB), Y0, Y1
-	VCMPPS       $0x1e, poolAVX2<>+5504(SB), Y8, Y9
-	VANDPS       poolAVX2<>+896(SB), Y1, Y1
-	VANDPS       poolAVX2<>+896(SB), Y9, Y9
-	VCMPPS       $0x00, poolAVX2<>+1600(SB), Y1, Y1
-	VCMPPS       $0x00, poolAVX2<>+1600(SB), Y9, Y9
-	VMOVUPS      poolAVX2<>+5504(SB), Y2
-	VMOVUPS      poolAVX2<>+5504(SB), Y10
-	VBLENDVPS    Y1, Y0, Y2, Y2
-	VBLENDVPS    Y9, Y8, Y10, Y10
-	VMOVUPS      poolAVX2<>+608(SB), Y3
-	VMOVUPS      poolAVX2<>+608(SB), Y11
-	VMINPS       Y2, Y3, Y2
-	VMINPS       Y10, Y11, Y10
-	VMOVUPS      poolAVX2<>+640(SB), Y3
-	VMOVUPS      poolAVX2<>+640(SB), Y11
-	VMAXPS       Y2, Y3, Y2
-	VMAXPS       Y10, Y11, Y10
-	VMOVUPS      poolAVX2<>+672(SB), Y3
-	VMOVUPS      poolAVX2<>+672(SB), Y11
-	VFMADD213PS  poolAVX2<>+704(SB), Y2, Y3
-	VFMADD213PS  poolAVX2<>+704(SB), Y10, Y11
-	VSUBPS       poolAVX2<>+704(SB), Y3, Y3
-	VSUBPS       poolAVX2<>+704(SB), Y11, Y11
-	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
-	VFNMADD231PS poolAVX2<>+736(SB), Y11, Y10
-	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
-	VFNMADD231PS poolAVX2<>+768(SB), Y11, Y10
-	VMOVUPS      poolAVX2<>+800(SB), Y4
-	VMOVUPS      poolAVX2<>+800(SB), Y12
-	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+832(SB), Y10, Y12
-	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+864(SB), Y10, Y12
-	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+928(SB), Y10, Y12
-	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+960(SB), Y10, Y12
-	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+896(SB), Y10, Y12
-	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+896(SB), Y10, Y12
-	VMOVUPS      poolAVX2<>+992(SB), Y2
-	VMOVUPS      poolAVX2<>+992(SB), Y10
-	VFMADD213PS  poolAVX2<>+704(SB), Y3, Y2
-	VFMADD213PS  poolAVX2<>+704(SB), Y11, Y10
-	VADDPS       poolAVX2<>+704(SB), Y3, Y3
-	VADDPS       poolAVX2<>+704(SB), Y11, Y11
-	VPSUBD       Y2, Y3, Y3
-	VPSUBD       Y10, Y11, Y11
-	VPSLLD       $0x17, Y2, Y2
-	VPSLLD       $0x17, Y10, Y10
-	VPADDD       poolAVX2<>+896(SB), Y2, Y2
-	VPADDD       poolAVX2<>+896(SB), Y10, Y10
-	VMULPS       Y2, Y4, Y2
-	VMULPS       Y10, Y12, Y10
-	VPSLLD       $0x17, Y3, Y3
-	VPSLLD       $0x17, Y11, Y11
-	VPADDD       poolAVX2<>+896(SB), Y3, Y3
-	VPADDD       poolAVX2<>+896(SB), Y11, Y11
-	VMULPS       Y3, Y2, Y2
-	VMULPS       Y11, Y10, Y10
-	VADDPS       poolAVX2<>+2304(SB), Y2, Y3
-	VADDPS       poolAVX2<>+2304(SB), Y10, Y11
-	VMULPS       Y3, Y2, Y4
-	VMULPS       Y11, Y10, Y12
-	VADDPS       poolAVX2<>+2304(SB), Y4, Y5
-	VADDPS       poolAVX2<>+2304(SB), Y12, Y13
-	VDIVPS       Y5, Y4, Y4
-	VDIVPS       Y13, Y12, Y12
-	VMOVUPS      (DX)(AX*1), Y6
-	VMOVUPS      32(DX)(AX*1), Y14
-	VMULPS       Y4, Y6, Y7
-	VMULPS       Y12, Y14, Y15
-	VMULPS       Y0, Y6, Y0
-	VMULPS       Y8, Y14, Y8
-	VDIVPS       Y5, Y0, Y0
-	VDIVPS       Y13, Y8, Y8
-	VMULPS       Y4, Y0, Y4
-	VMULPS       Y12, Y8, Y12
-	VSUBPS       Y4, Y0, Y0
-	VSUBPS       Y12, Y8, Y8
-	VMULPS       Y3, Y0, Y3
-	VMULPS       Y11, Y8, Y11
-	VMULPS       Y2, Y0, Y0
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y0, Y3, Y0
-	VADDPS       Y8, Y11, Y8
-	VMULPS       Y2, Y0, Y0
-	VMULPS       Y10, Y8, Y8
-	VANDPS       Y0, Y1, Y0
-	VANDPS       Y8, Y9, Y8
-	VADDPS       Y0, Y7, Y0
-	VADDPS       Y8, Y15, Y8
-	VMOVUPS      Y0, (DI)(AX*1)
-	VMOVUPS      Y8, 32(DI)(AX*1)
-	ADDQ         $0x00000040, AX
-	SUBQ         $0x00000010, CX
-	JGE          loop
-
-rest:
-	ADDQ $0x00000010, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS      (SI)(AX*1), Y0
-	VCMPPS       $0x1e, poolAVX2<>+5504(SB), Y0, Y1
-	VANDPS       poolAVX2<>+896(SB), Y1, Y1
-	VCMPPS       $0x00, poolAVX2<>+1600(SB), Y1, Y1
-	VMOVUPS      poolAVX2<>+5504(SB), Y2
-	VBLENDVPS    Y1, Y0, Y2, Y2
-	VMOVUPS      poolAVX2<>+608(SB), Y3
-	VMINPS       Y2, Y3, Y2
-	VMOVUPS      poolAVX2<>+640(SB), Y3
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      poolAVX2<>+672(SB), Y3
-	VFMADD213PS  poolAVX2<>+704(SB), Y2, Y3
-	VSUBPS       poolAVX2<>+704(SB), Y3, Y3
-	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
-	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
-	VMOVUPS      poolAVX2<>+800(SB), Y4
-	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
-	VMOVUPS      poolAVX2<>+992(SB), Y2
-	VFMADD213PS  poolAVX2<>+704(SB), Y3, Y2
-	VADDPS       poolAVX2<>+704(SB), Y3, Y3
-	VPSUBD       Y2, Y3, Y3
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       poolAVX2<>+896(SB), Y2, Y2
-	VMULPS       Y2, Y4, Y2
-	VPSLLD       $0x17, Y3, Y3
-	VPADDD       poolAVX2<>+896(SB), Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       poolAVX2<>+2304(SB), Y2, Y3
-	VMULPS       Y3, Y2, Y4
-	VADDPS       poolAVX2<>+2304(SB), Y4, Y5
-	VDIVPS       Y5, Y4, Y4
-	VMOVUPS      (DX)(AX*1), Y6
-	VMULPS       Y4, Y6, Y7
-	VMULPS       Y0, Y6, Y0
-	VDIVPS       Y5, Y0, Y0
-	VMULPS       Y4, Y0, Y4
-	VSUBPS       Y4, Y0, Y0
-	VMULPS       Y3, Y0, Y3
-	VMULPS       Y2, Y0, Y0
-	VADDPS       Y0, Y3, Y0
-	VMULPS       Y2, Y0, Y0
-	VANDPS       Y0, Y1, Y0
-	VADDPS       Y0, Y7, Y0
-	VMOVUPS      Y0, (DI)(AX*1)
-	ADDQ         $0x00000020, AX
-	SUBQ         $0x00000008, CX
-	JGE          single
-
-tail:
-	ADDQ         $0x00000008, CX
-	JLE          done
-	LEAQ         poolAVX2<>+256(SB), R15
-	NEGQ         CX
-	LEAQ         (R15)(CX*4), R15
-	NEGQ         CX
-	VMOVDQU      (R15), Y0
-	VMASKMOVPS   (SI)(AX*1), Y0, Y0
-	VCMPPS       $0x1e, poolAVX2<>+5504(SB), Y0, Y1
-	VANDPS       poolAVX2<>+896(SB), Y1, Y1
-	VCMPPS       $0x00, poolAVX2<>+1600(SB), Y1, Y1
-	VMOVUPS      poolAVX2<>+5504(SB), Y2
-	VBLENDVPS    Y1, Y0, Y2, Y2
-	VMOVUPS      poolAVX2<>+608(SB), Y3
-	VMINPS       Y2, Y3, Y2
-	VMOVUPS      poolAVX2<>+640(SB), Y3
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      poolAVX2<>+672(SB), Y3
-	VFMADD213PS  poolAVX2<>+704(SB), Y2, Y3
-	VSUBPS       poolAVX2<>+704(SB), Y3, Y3
-	VFNMADD231PS poolAVX2<>+736(SB), Y3, Y2
-	VFNMADD231PS poolAVX2<>+768(SB), Y3, Y2
-	VMOVUPS      poolAVX2<>+800(SB), Y4
-	VFMADD213PS  poolAVX2<>+832(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+864(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+928(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+960(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
-	VFMADD213PS  poolAVX2<>+896(SB), Y2, Y4
-	VMOVUPS      poolAVX2<>+992(SB), Y2
-	VFMADD213PS  poolAVX2<>+704(SB), Y3, Y2
-	VADDPS       poolAVX2<>+704(SB), Y3, Y3
-	VPSUBD       Y2, Y3, Y3
-	VPSLLD       $0x17, Y2, Y2
-	VPADDD       poolAVX2<>+896(SB), Y2, Y2
-	VMULPS       Y2, Y4, Y2
-	VPSLLD       $0x17, Y3, Y3
-	VPADDD       poolAVX2<>+896(SB), Y3, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       poolAVX2<>+2304(SB), Y2, Y3
-	VMULPS       Y3, Y2, Y4
-	VADDPS       poolAVX2<>+2304(SB), Y4, Y5
-	VDIVPS       Y5, Y4, Y4
-	VMOVDQU      (R15), Y6
-	VMASKMOVPS   (DX)(AX*1), Y6, Y6
-	VMULPS       Y4, Y6, Y7
-	VMULPS       Y0, Y6, Y0
-	VDIVPS       Y5, Y0, Y0
-	VMULPS       Y4, Y0, Y4
-	VSUBPS       Y4, Y0, Y0
-	VMULPS       Y3, Y0, Y3
-	VMULPS       Y2, Y0, Y0
-	VADDPS       Y0, Y3, Y0
-	VMULPS       Y2, Y0, Y0
-	VANDPS       Y0, Y1, Y0
-	VADDPS       Y0, Y7, Y0
-	VMOVDQU      (R15), Y1
-	VMASKMOVPS   Y0, Y1, (DI)(AX*1)
-
-done:
-	VZEROUPPER
-	RET
-
-// func fused27AVX2(p **float32, u *float32, n int)
-// Requires: AVX
-TEXT ·fused27AVX2(SB), NOSPLIT, $64-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         16(AX), DX
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VMOVUPS      poolAVX2<>+896(SB), Y0
-	VBROADCASTSS (BX), Y1
-	VSUBPS       Y1, Y0, Y0
-	VMOVUPS      poolAVX2<>+896(SB), Y1
-	VDIVPS       Y0, Y1, Y0
-	VBROADCASTSS (BX), Y1
-	VMOVUPS      Y1, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      (SP), Y9
-	VMOVUPS      poolAVX2<>+896(SB), Y10
-	VXORPS       Y8, Y8, Y8
-	VMOVUPS      32(SP), Y11
-	SUBQ         $0x00000020, CX
-	JL           rest
-
-loop:
-	VMOVUPS (DX)(AX*1), Y0
-	VMOVUPS 32(DX)(AX*1), Y2
-	VMOVUPS 64(DX)(AX*1), Y4
-	VMOVUPS 96(DX)(AX*1), Y6
-	VCMPPS  $0x11, Y9, Y0, Y0
-	VCMPPS  $0x11, Y9, Y2, Y2
-	VCMPPS  $0x11, Y9, Y4, Y4
-	VCMPPS  $0x11, Y9, Y6, Y6
-	VANDPS  Y10, Y0, Y0
-	VANDPS  Y10, Y2, Y2
-	VANDPS  Y10, Y4, Y4
-	VANDPS  Y10, Y6, Y6
-	VMOVUPS (SI)(AX*1), Y1
-	VMOVUPS 32(SI)(AX*1), Y3
-	VMOVUPS 64(SI)(AX*1), Y5
-	VMOVUPS 96(SI)(AX*1), Y7
-	VMULPS  Y11, Y1, Y1
-	VMULPS  Y11, Y3, Y3
-	VMULPS  Y11, Y5, Y5
-	VMULPS  Y11, Y7, Y7
-	VCMPPS  $0x00, Y8, Y0, Y0
-	VCMPPS  $0x00, Y8, Y2, Y2
-	VCMPPS  $0x00, Y8, Y4, Y4
-	VCMPPS  $0x00, Y8, Y6, Y6
-	VANDPS  Y1, Y0, Y0
-	VANDPS  Y3, Y2, Y2
-	VANDPS  Y5, Y4, Y4
-	VANDPS  Y7, Y6, Y6
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y2
+	VMOVUPS 64(SI)(AX*1), Y4
+	VMOVUPS 96(SI)(AX*1), Y6
+	VMULPS  Y0, Y8, Y0
+	VMULPS  Y2, Y8, Y2
+	VMULPS  Y4, Y8, Y4
+	VMULPS  Y6, Y8, Y6
+	VMOVUPS (DX)(AX*1), Y1
+	VMOVUPS 32(DX)(AX*1), Y3
+	VMOVUPS 64(DX)(AX*1), Y5
+	VMOVUPS 96(DX)(AX*1), Y7
+	VDIVPS  Y1, Y0, Y0
+	VDIVPS  Y3, Y2, Y2
+	VDIVPS  Y5, Y4, Y4
+	VDIVPS  Y7, Y6, Y6
 	VMOVUPS Y0, (DI)(AX*1)
 	VMOVUPS Y2, 32(DI)(AX*1)
 	VMOVUPS Y4, 64(DI)(AX*1)
@@ -15036,13 +14295,10 @@ rest:
 	JL   tail
 
 single:
-	VMOVUPS (DX)(AX*1), Y0
-	VCMPPS  $0x11, Y9, Y0, Y0
-	VANDPS  Y10, Y0, Y0
-	VMOVUPS (SI)(AX*1), Y1
-	VMULPS  Y11, Y1, Y1
-	VCMPPS  $0x00, Y8, Y0, Y0
-	VANDPS  Y1, Y0, Y0
+	VMOVUPS (SI)(AX*1), Y0
+	VMULPS  Y0, Y8, Y0
+	VMOVUPS (DX)(AX*1), Y1
+	VDIVPS  Y1, Y0, Y0
 	VMOVUPS Y0, (DI)(AX*1)
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000008, CX
@@ -15056,14 +14312,11 @@ tail:
 	LEAQ       (R15)(CX*4), R15
 	NEGQ       CX
 	VMOVDQU    (R15), Y0
-	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VCMPPS     $0x11, Y9, Y0, Y0
-	VANDPS     Y10, Y0, Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMULPS     Y0, Y8, Y0
 	VMOVDQU    (R15), Y1
-	VMASKMOVPS (SI)(AX*1), Y1, Y1
-	VMULPS     Y11, Y1, Y1
-	VCMPPS     $0x00, Y8, Y0, Y0
-	VANDPS     Y1, Y0, Y0
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VDIVPS     Y1, Y0, Y0
 	VMOVDQU    (R15), Y1
 	VMASKMOVPS Y0, Y1, (DI)(AX*1)
 
@@ -15071,60 +14324,35 @@ done:
 	VZEROUPPER
 	RET
 
-// func fused28AVX2(p **float32, u *float32, n int)
+// func squareGradXAVX2(p **float32, u *float32, n int)
 // Requires: AVX
-TEXT ·fused28AVX2(SB), NOSPLIT, $64-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         16(AX), DX
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VMOVUPS      poolAVX2<>+896(SB), Y0
-	VBROADCASTSS (BX), Y1
-	VSUBPS       Y1, Y0, Y0
-	VMOVUPS      poolAVX2<>+896(SB), Y1
-	VDIVPS       Y0, Y1, Y0
-	VBROADCASTSS (BX), Y1
-	VMOVUPS      Y1, (SP)
-	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      (SP), Y9
-	VMOVUPS      poolAVX2<>+896(SB), Y10
-	VXORPS       Y8, Y8, Y8
-	VMOVUPS      32(SP), Y11
-	SUBQ         $0x00000020, CX
-	JL           rest
+TEXT ·squareGradXAVX2(SB), NOSPLIT, $0-24
+	MOVQ p+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 8(AX), SI
+	MOVQ 16(AX), DX
+	MOVQ n+16(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000020, CX
+	JL   rest
 
 loop:
 	VMOVUPS (DX)(AX*1), Y0
 	VMOVUPS 32(DX)(AX*1), Y2
 	VMOVUPS 64(DX)(AX*1), Y4
 	VMOVUPS 96(DX)(AX*1), Y6
-	VCMPPS  $0x11, Y9, Y0, Y0
-	VCMPPS  $0x11, Y9, Y2, Y2
-	VCMPPS  $0x11, Y9, Y4, Y4
-	VCMPPS  $0x11, Y9, Y6, Y6
-	VANDPS  Y10, Y0, Y0
-	VANDPS  Y10, Y2, Y2
-	VANDPS  Y10, Y4, Y4
-	VANDPS  Y10, Y6, Y6
-	VCMPPS  $0x00, Y8, Y0, Y0
-	VCMPPS  $0x00, Y8, Y2, Y2
-	VCMPPS  $0x00, Y8, Y4, Y4
-	VCMPPS  $0x00, Y8, Y6, Y6
 	VMOVUPS (SI)(AX*1), Y1
 	VMOVUPS 32(SI)(AX*1), Y3
 	VMOVUPS 64(SI)(AX*1), Y5
 	VMOVUPS 96(SI)(AX*1), Y7
-	VANDPS  Y1, Y0, Y0
-	VANDPS  Y3, Y2, Y2
-	VANDPS  Y5, Y4, Y4
-	VANDPS  Y7, Y6, Y6
-	VMULPS  Y11, Y0, Y0
-	VMULPS  Y11, Y2, Y2
-	VMULPS  Y11, Y4, Y4
-	VMULPS  Y11, Y6, Y6
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y7, Y6, Y6
+	VADDPS  Y0, Y0, Y0
+	VADDPS  Y2, Y2, Y2
+	VADDPS  Y4, Y4, Y4
+	VADDPS  Y6, Y6, Y6
 	VMOVUPS Y0, (DI)(AX*1)
 	VMOVUPS Y2, 32(DI)(AX*1)
 	VMOVUPS Y4, 64(DI)(AX*1)
@@ -15141,12 +14369,9 @@ rest:
 
 single:
 	VMOVUPS (DX)(AX*1), Y0
-	VCMPPS  $0x11, Y9, Y0, Y0
-	VANDPS  Y10, Y0, Y0
-	VCMPPS  $0x00, Y8, Y0, Y0
 	VMOVUPS (SI)(AX*1), Y1
-	VANDPS  Y1, Y0, Y0
-	VMULPS  Y11, Y0, Y0
+	VMULPS  Y1, Y0, Y0
+	VADDPS  Y0, Y0, Y0
 	VMOVUPS Y0, (DI)(AX*1)
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000008, CX
@@ -15161,13 +14386,90 @@ tail:
 	NEGQ       CX
 	VMOVDQU    (R15), Y0
 	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VCMPPS     $0x11, Y9, Y0, Y0
-	VANDPS     Y10, Y0, Y0
-	VCMPPS     $0x00, Y8, Y0, Y0
 	VMOVDQU    (R15), Y1
 	VMASKMOVPS (SI)(AX*1), Y1, Y1
-	VANDPS     Y1, Y0, Y0
-	VMULPS     Y11, Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VADDPS     Y0, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func tanhGradXAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·tanhGradXAVX2(SB), NOSPLIT, $0-24
+	MOVQ    p+0(FP), AX
+	MOVQ    (AX), DI
+	MOVQ    8(AX), SI
+	MOVQ    16(AX), DX
+	MOVQ    n+16(FP), CX
+	XORQ    AX, AX
+	VMOVUPS poolAVX2<>+896(SB), Y8
+	SUBQ    $0x00000020, CX
+	JL      rest
+
+loop:
+	VMOVUPS (DX)(AX*1), Y0
+	VMOVUPS 32(DX)(AX*1), Y2
+	VMOVUPS 64(DX)(AX*1), Y4
+	VMOVUPS 96(DX)(AX*1), Y6
+	VMULPS  Y0, Y0, Y0
+	VMULPS  Y2, Y2, Y2
+	VMULPS  Y4, Y4, Y4
+	VMULPS  Y6, Y6, Y6
+	VSUBPS  Y0, Y8, Y0
+	VSUBPS  Y2, Y8, Y2
+	VSUBPS  Y4, Y8, Y4
+	VSUBPS  Y6, Y8, Y6
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y5
+	VMOVUPS 96(SI)(AX*1), Y7
+	VMULPS  Y0, Y1, Y0
+	VMULPS  Y2, Y3, Y2
+	VMULPS  Y4, Y5, Y4
+	VMULPS  Y6, Y7, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (DX)(AX*1), Y0
+	VMULPS  Y0, Y0, Y0
+	VSUBPS  Y0, Y8, Y0
+	VMOVUPS (SI)(AX*1), Y1
+	VMULPS  Y0, Y1, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VMULPS     Y0, Y0, Y0
+	VSUBPS     Y0, Y8, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
 	VMOVDQU    (R15), Y1
 	VMASKMOVPS Y0, Y1, (DI)(AX*1)
 
@@ -18385,22 +17687,22 @@ DATA poolAVX2<>+5456(SB)/4, $0x3d372713
 DATA poolAVX2<>+5460(SB)/4, $0x3d372713
 DATA poolAVX2<>+5464(SB)/4, $0x3d372713
 DATA poolAVX2<>+5468(SB)/4, $0x3d372713
-DATA poolAVX2<>+5472(SB)/4, $0x42200000
-DATA poolAVX2<>+5476(SB)/4, $0x42200000
-DATA poolAVX2<>+5480(SB)/4, $0x42200000
-DATA poolAVX2<>+5484(SB)/4, $0x42200000
-DATA poolAVX2<>+5488(SB)/4, $0x42200000
-DATA poolAVX2<>+5492(SB)/4, $0x42200000
-DATA poolAVX2<>+5496(SB)/4, $0x42200000
-DATA poolAVX2<>+5500(SB)/4, $0x42200000
-DATA poolAVX2<>+5504(SB)/4, $0x41a00000
-DATA poolAVX2<>+5508(SB)/4, $0x41a00000
-DATA poolAVX2<>+5512(SB)/4, $0x41a00000
-DATA poolAVX2<>+5516(SB)/4, $0x41a00000
-DATA poolAVX2<>+5520(SB)/4, $0x41a00000
-DATA poolAVX2<>+5524(SB)/4, $0x41a00000
-DATA poolAVX2<>+5528(SB)/4, $0x41a00000
-DATA poolAVX2<>+5532(SB)/4, $0x41a00000
+DATA poolAVX2<>+5472(SB)/4, $0x41a00000
+DATA poolAVX2<>+5476(SB)/4, $0x41a00000
+DATA poolAVX2<>+5480(SB)/4, $0x41a00000
+DATA poolAVX2<>+5484(SB)/4, $0x41a00000
+DATA poolAVX2<>+5488(SB)/4, $0x41a00000
+DATA poolAVX2<>+5492(SB)/4, $0x41a00000
+DATA poolAVX2<>+5496(SB)/4, $0x41a00000
+DATA poolAVX2<>+5500(SB)/4, $0x41a00000
+DATA poolAVX2<>+5504(SB)/4, $0x42200000
+DATA poolAVX2<>+5508(SB)/4, $0x42200000
+DATA poolAVX2<>+5512(SB)/4, $0x42200000
+DATA poolAVX2<>+5516(SB)/4, $0x42200000
+DATA poolAVX2<>+5520(SB)/4, $0x42200000
+DATA poolAVX2<>+5524(SB)/4, $0x42200000
+DATA poolAVX2<>+5528(SB)/4, $0x42200000
+DATA poolAVX2<>+5532(SB)/4, $0x42200000
 DATA poolAVX2<>+5536(SB)/4, $0xcd9e8d57
 DATA poolAVX2<>+5540(SB)/4, $0xcd9e8d57
 DATA poolAVX2<>+5544(SB)/4, $0xcd9e8d57

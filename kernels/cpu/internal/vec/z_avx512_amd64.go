@@ -146,189 +146,283 @@ func instrF16AVX512(dst *float32, a *float32, n int)
 //go:noescape
 func instrCopyAVX512(dst *float32, a *float32, n int)
 
+// fillAVX512 sets every element of dst to v.
+//
 //go:noescape
 func fillAVX512(p **float32, u *float32, n int)
 
+// scaleAVX512 computes dst = x*a.
+//
 //go:noescape
 func scaleAVX512(p **float32, u *float32, n int)
 
+// axpyAVX512 computes dst = a*x + y, with both roundings.
+//
 //go:noescape
 func axpyAVX512(p **float32, u *float32, n int)
 
+// sumAVX512 is the canonical sum of x.
+//
 //go:noescape
 func sumAVX512(p **float32, u *float32, n int) (sum0 float32)
 
+// prodAVX512 is the product of x in the canonical order.
+//
 //go:noescape
 func prodAVX512(p **float32, u *float32, n int) (prod0 float32)
 
+// maxAVX512 is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing.
+//
 //go:noescape
 func maxAVX512(p **float32, u *float32, n int) (max0 float32)
 
+// minAVX512 is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing.
+//
 //go:noescape
 func minAVX512(p **float32, u *float32, n int) (min0 float32)
 
+// absMaxAVX512 is the largest |x|, a NaN if there is one; -Inf of nothing.
+//
 //go:noescape
 func absMaxAVX512(p **float32, u *float32, n int) (max0 float32)
 
+// dotAVX512 is the canonical sum of the rounded products x*y.
+//
 //go:noescape
 func dotAVX512(p **float32, u *float32, n int) (sum0 float32)
 
+// sumSquaresAVX512 is the canonical sum of (x*a)².
+//
 //go:noescape
 func sumSquaresAVX512(p **float32, u *float32, n int) (sum0 float32)
 
+// sumSubAVX512 is the canonical sum of x - c.
+//
 //go:noescape
 func sumSubAVX512(p **float32, u *float32, n int) (sum0 float32)
 
+// sumSquaresSubAVX512 is the canonical sum of (x - c)².
+//
 //go:noescape
 func sumSquaresSubAVX512(p **float32, u *float32, n int) (sum0 float32)
 
+// expSubAVX512 computes dst = exp(x - m).
+//
 //go:noescape
 func expSubAVX512(p **float32, u *float32, n int)
 
+// sumExpSubAVX512 is the canonical sum of exp(x - m).
+//
 //go:noescape
 func sumExpSubAVX512(p **float32, u *float32, n int) (sum0 float32)
 
+// expSubSumAVX512 computes dst = exp(x - m) and its canonical sum.
+//
 //go:noescape
 func expSubSumAVX512(p **float32, u *float32, n int) (sum0 float32)
 
+// softmaxGradAVX512 computes dst = y*(g - dot).
+//
 //go:noescape
 func softmaxGradAVX512(p **float32, u *float32, n int)
 
+// subSubAVX512 computes dst = (x - m) - s.
+//
 //go:noescape
 func subSubAVX512(p **float32, u *float32, n int)
 
+// logSoftmaxGradAVX512 computes dst = g - exp(y)*s.
+//
 //go:noescape
 func logSoftmaxGradAVX512(p **float32, u *float32, n int)
 
+// crossEntropyGradAVX512 computes dst = (exp(x - m)*inv - off)*scale.
+//
 //go:noescape
 func crossEntropyGradAVX512(p **float32, u *float32, n int)
 
+// normAVX512 computes dst = (x - c)*r.
+//
 //go:noescape
 func normAVX512(p **float32, u *float32, n int)
 
+// normWeightAVX512 computes dst = (x - c)*r*w.
+//
 //go:noescape
 func normWeightAVX512(p **float32, u *float32, n int)
 
+// normWeightBiasAVX512 computes dst = (x - c)*r*w + b.
+//
 //go:noescape
 func normWeightBiasAVX512(p **float32, u *float32, n int)
 
+// normGradSumsAVX512 gives the canonical sums of g and of g*h with h = (x - c)*r.
+//
 //go:noescape
 func normGradSumsAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 
+// normWeightGradSumsAVX512 gives the canonical sums of k = g*w and of k*h with h = (x - c)*r.
+//
 //go:noescape
 func normWeightGradSumsAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 
+// normGradAVX512 computes dst = ((g - p) - h*q)*r with h = (x - c)*r.
+//
 //go:noescape
 func normGradAVX512(p **float32, u *float32, n int)
 
+// normWeightGradAVX512 computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r.
+//
 //go:noescape
 func normWeightGradAVX512(p **float32, u *float32, n int)
 
+// addNormProductAVX512 computes dst = acc + g*h with h = (x - c)*r.
+//
 //go:noescape
 func addNormProductAVX512(p **float32, u *float32, n int)
 
+// addNormProductsAVX512 computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g.
+//
 //go:noescape
 func addNormProductsAVX512(p **float32, u *float32, n int)
 
+// adamwAVX512 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
+//
 //go:noescape
-func fused0AVX512(p **float32, u *float32, n int)
+func adamwAVX512(p **float32, u *float32, n int)
 
+// addAVX512 computes x + y
+//
 //go:noescape
-func fused1AVX512(p **float32, u *float32, n int)
+func addAVX512(p **float32, u *float32, n int)
 
+// dropoutAVX512 computes where(rand(0) < p, 0, x * (1 / (1 - p)))
+//
 //go:noescape
-func fused2AVX512(p **float32, u *float32, n int)
+func dropoutAVX512(p **float32, u *float32, n int)
 
+// dropoutGradXAVX512 computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
+//
 //go:noescape
-func fused3AVX512(p **float32, u *float32, n int)
+func dropoutGradXAVX512(p **float32, u *float32, n int)
 
+// geluAVX512 computes x * normcdf(x)
+//
 //go:noescape
-func fused4AVX512(p **float32, u *float32, n int)
+func geluAVX512(p **float32, u *float32, n int)
 
+// geluGradXAVX512 computes grad * normcdf(x) + grad * x * normpdf(x)
+//
 //go:noescape
-func fused5AVX512(p **float32, u *float32, n int)
+func geluGradXAVX512(p **float32, u *float32, n int)
 
+// geluTanhAVX512 computes x * sigmoid(1.5957691216057308 * x * fma(0.044715, x * x, 1))
+//
 //go:noescape
-func fused6AVX512(p **float32, u *float32, n int)
+func geluTanhAVX512(p **float32, u *float32, n int)
 
+// geluTanhGradXAVX512 computes t0 = 1.5957691216057308 * x; t1 = fma(0.044715, x * x, 1); t2 = sigmoid(t0 * t1); t3 = grad * x * (t2 * (1 - t2)); t4 = t3 * t0 * 0.044715 * x; grad * t2 + t4 + t4 + t3 * t1 * 1.5957691216057308
+//
 //go:noescape
-func fused7AVX512(p **float32, u *float32, n int)
+func geluTanhGradXAVX512(p **float32, u *float32, n int)
 
+// lionAVX512 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
+//
 //go:noescape
-func fused8AVX512(p **float32, u *float32, n int)
+func lionAVX512(p **float32, u *float32, n int)
 
+// mishAVX512 computes t0 = exp(where(20 < x, 20, x)); t1 = t0 * (t0 + 2); x * (t1 / (t1 + 2))
+//
 //go:noescape
-func fused9AVX512(p **float32, u *float32, n int)
+func mishAVX512(p **float32, u *float32, n int)
 
+// mishGradXAVX512 computes t0 = 20 < x; t1 = exp(where(t0, 20, x)); t2 = t1 + 2; t3 = t1 * t2; t4 = t3 + 2; t5 = t3 / t4; t6 = grad * x / t4; t7 = t6 - t6 * t5; grad * t5 + where(t0, 0, (t7 * t2 + t7 * t1) * t1)
+//
 //go:noescape
-func fused10AVX512(p **float32, u *float32, n int)
+func mishGradXAVX512(p **float32, u *float32, n int)
 
+// reluAVX512 computes where(x <= 0, 0, x)
+//
 //go:noescape
-func fused11AVX512(p **float32, u *float32, n int)
+func reluAVX512(p **float32, u *float32, n int)
 
+// reluGradXAVX512 computes where(out <= 0, 0, grad)
+//
 //go:noescape
-func fused12AVX512(p **float32, u *float32, n int)
+func reluGradXAVX512(p **float32, u *float32, n int)
 
+// sgdAVX512 computes where(skip, p, p - lr * (grad * gradscale + decay * p))
+//
 //go:noescape
-func fused13AVX512(p **float32, u *float32, n int)
+func sgdAVX512(p **float32, u *float32, n int)
 
+// sgdMomentumAVX512 computes t0 = momentum * b + (grad * gradscale + decay * p); where(skip, p, p - lr * t0); where(skip, b, t0)
+//
 //go:noescape
-func fused14AVX512(p **float32, u *float32, n int)
+func sgdMomentumAVX512(p **float32, u *float32, n int)
 
+// sigmoidGradXAVX512 computes grad * (out * (1 - out))
+//
 //go:noescape
-func fused15AVX512(p **float32, u *float32, n int)
+func sigmoidGradXAVX512(p **float32, u *float32, n int)
 
+// siluAVX512 computes x * sigmoid(x)
+//
 //go:noescape
-func fused16AVX512(p **float32, u *float32, n int)
+func siluAVX512(p **float32, u *float32, n int)
 
+// siluGradXAVX512 computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
+//
 //go:noescape
-func fused17AVX512(p **float32, u *float32, n int)
+func siluGradXAVX512(p **float32, u *float32, n int)
 
+// softplusAVX512 computes t0 = 40 < x; where(t0, x, log1p(exp(where(t0, 0, x))))
+//
 //go:noescape
-func fused18AVX512(p **float32, u *float32, n int)
+func softplusAVX512(p **float32, u *float32, n int)
 
+// softplusGradXAVX512 computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
+//
 //go:noescape
-func fused19AVX512(p **float32, u *float32, n int)
+func softplusGradXAVX512(p **float32, u *float32, n int)
 
+// sqrtGradXAVX512 computes 0.5 * grad / out
+//
 //go:noescape
-func fused20AVX512(p **float32, u *float32, n int)
+func sqrtGradXAVX512(p **float32, u *float32, n int)
 
+// squareGradXAVX512 computes t0 = grad * x; t0 + t0
+//
 //go:noescape
-func fused21AVX512(p **float32, u *float32, n int)
+func squareGradXAVX512(p **float32, u *float32, n int)
 
+// tanhGradXAVX512 computes grad * (1 - out * out)
+//
 //go:noescape
-func fused22AVX512(p **float32, u *float32, n int)
+func tanhGradXAVX512(p **float32, u *float32, n int)
 
-//go:noescape
-func fused23AVX512(p **float32, u *float32, n int)
-
-//go:noescape
-func fused24AVX512(p **float32, u *float32, n int)
-
-//go:noescape
-func fused25AVX512(p **float32, u *float32, n int)
-
-//go:noescape
-func fused26AVX512(p **float32, u *float32, n int)
-
-//go:noescape
-func fused27AVX512(p **float32, u *float32, n int)
-
-//go:noescape
-func fused28AVX512(p **float32, u *float32, n int)
-
+// scaleRowsAVX512 computes dst = x*a.
+//
 //go:noescape
 func scaleRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
 
+// maxRowsAVX512 is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing.
+//
 //go:noescape
 func maxRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
 
+// dotRowsAVX512 is the canonical sum of the rounded products x*y.
+//
 //go:noescape
 func dotRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
 
+// expSubSumRowsAVX512 computes dst = exp(x - m) and its canonical sum.
+//
 //go:noescape
 func expSubSumRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
 
+// softmaxGradRowsAVX512 computes dst = y*(g - dot).
+//
 //go:noescape
 func softmaxGradRowsAVX512(p **float32, u *float32, r *float32, rows int, n int)
 

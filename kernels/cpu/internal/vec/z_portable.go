@@ -1551,12 +1551,14 @@ func instrCopyPortable(dst, a []float32) {
 	}
 }
 
+// fillPortable sets every element of dst to v.
 func fillPortable(dst []float32, v float32) {
 	for i := range dst {
 		dst[i] = v
 	}
 }
 
+// scalePortable computes dst = x*a.
 func scalePortable(dst, x []float32, a float32) {
 	x = x[:len(dst)]
 	for i := range dst {
@@ -1566,6 +1568,7 @@ func scalePortable(dst, x []float32, a float32) {
 	}
 }
 
+// axpyPortable computes dst = a*x + y, with both roundings.
 func axpyPortable(dst, x, y []float32, a float32) {
 	x = x[:len(dst)]
 	y = y[:len(dst)]
@@ -1578,6 +1581,7 @@ func axpyPortable(dst, x, y []float32, a float32) {
 	}
 }
 
+// sumPortable is the canonical sum of x.
 func sumPortable(x []float32) (sum0 float32) {
 	acc0 := lanesOf(0)
 	for i := range x {
@@ -1588,6 +1592,7 @@ func sumPortable(x []float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
+// prodPortable is the product of x in the canonical order.
 func prodPortable(x []float32) (prod0 float32) {
 	acc0 := lanesOf(math.Float32frombits(0x3f800000))
 	for i := range x {
@@ -1598,6 +1603,7 @@ func prodPortable(x []float32) (prod0 float32) {
 	return prodTree(&acc0)
 }
 
+// maxPortable is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing.
 func maxPortable(x []float32) (max0 float32) {
 	acc0 := lanesOf(math.Float32frombits(0xff800000))
 	for i := range x {
@@ -1615,6 +1621,7 @@ func maxPortable(x []float32) (max0 float32) {
 	return maxTree(&acc0)
 }
 
+// minPortable is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing.
 func minPortable(x []float32) (min0 float32) {
 	acc0 := lanesOf(math.Float32frombits(0x7f800000))
 	for i := range x {
@@ -1627,6 +1634,7 @@ func minPortable(x []float32) (min0 float32) {
 	return minTree(&acc0)
 }
 
+// absMaxPortable is the largest |x|, a NaN if there is one; -Inf of nothing.
 func absMaxPortable(x []float32) (max0 float32) {
 	acc0 := lanesOf(math.Float32frombits(0xff800000))
 	for i := range x {
@@ -1645,6 +1653,7 @@ func absMaxPortable(x []float32) (max0 float32) {
 	return maxTree(&acc0)
 }
 
+// dotPortable is the canonical sum of the rounded products x*y.
 func dotPortable(x, y []float32) (sum0 float32) {
 	acc0 := lanesOf(0)
 	y = y[:len(x)]
@@ -1658,6 +1667,7 @@ func dotPortable(x, y []float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
+// sumSquaresPortable is the canonical sum of (x*a)².
 func sumSquaresPortable(x []float32, a float32) (sum0 float32) {
 	acc0 := lanesOf(0)
 	for i := range x {
@@ -1670,6 +1680,7 @@ func sumSquaresPortable(x []float32, a float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
+// sumSubPortable is the canonical sum of x - c.
 func sumSubPortable(x []float32, c float32) (sum0 float32) {
 	acc0 := lanesOf(0)
 	for i := range x {
@@ -1681,6 +1692,7 @@ func sumSubPortable(x []float32, c float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
+// sumSquaresSubPortable is the canonical sum of (x - c)².
 func sumSquaresSubPortable(x []float32, c float32) (sum0 float32) {
 	acc0 := lanesOf(0)
 	for i := range x {
@@ -1693,6 +1705,7 @@ func sumSquaresSubPortable(x []float32, c float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
+// expSubPortable computes dst = exp(x - m).
 func expSubPortable(dst, x []float32, m float32) {
 	x = x[:len(dst)]
 	for i := range dst {
@@ -1715,6 +1728,7 @@ func expSubPortable(dst, x []float32, m float32) {
 	}
 }
 
+// sumExpSubPortable is the canonical sum of exp(x - m).
 func sumExpSubPortable(x []float32, m float32) (sum0 float32) {
 	acc0 := lanesOf(0)
 	for i := range x {
@@ -1739,6 +1753,7 @@ func sumExpSubPortable(x []float32, m float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
+// expSubSumPortable computes dst = exp(x - m) and its canonical sum.
 func expSubSumPortable(dst, x []float32, m float32) (sum0 float32) {
 	acc0 := lanesOf(0)
 	x = x[:len(dst)]
@@ -1765,6 +1780,7 @@ func expSubSumPortable(dst, x []float32, m float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
+// softmaxGradPortable computes dst = y*(g - dot).
 func softmaxGradPortable(dst, y, g []float32, dot float32) {
 	y = y[:len(dst)]
 	g = g[:len(dst)]
@@ -1777,6 +1793,7 @@ func softmaxGradPortable(dst, y, g []float32, dot float32) {
 	}
 }
 
+// subSubPortable computes dst = (x - m) - s.
 func subSubPortable(dst, x []float32, m, s float32) {
 	x = x[:len(dst)]
 	for i := range dst {
@@ -1787,6 +1804,7 @@ func subSubPortable(dst, x []float32, m, s float32) {
 	}
 }
 
+// logSoftmaxGradPortable computes dst = g - exp(y)*s.
 func logSoftmaxGradPortable(dst, y, g []float32, s float32) {
 	y = y[:len(dst)]
 	g = g[:len(dst)]
@@ -1812,6 +1830,7 @@ func logSoftmaxGradPortable(dst, y, g []float32, s float32) {
 	}
 }
 
+// crossEntropyGradPortable computes dst = (exp(x - m)*inv - off)*scale.
 func crossEntropyGradPortable(dst, x []float32, m, inv, off, scale float32) {
 	x = x[:len(dst)]
 	for i := range dst {
@@ -1837,6 +1856,7 @@ func crossEntropyGradPortable(dst, x []float32, m, inv, off, scale float32) {
 	}
 }
 
+// normPortable computes dst = (x - c)*r.
 func normPortable(dst, x []float32, c, r float32) {
 	x = x[:len(dst)]
 	for i := range dst {
@@ -1847,6 +1867,7 @@ func normPortable(dst, x []float32, c, r float32) {
 	}
 }
 
+// normWeightPortable computes dst = (x - c)*r*w.
 func normWeightPortable(dst, x, w []float32, c, r float32) {
 	x = x[:len(dst)]
 	w = w[:len(dst)]
@@ -1860,6 +1881,7 @@ func normWeightPortable(dst, x, w []float32, c, r float32) {
 	}
 }
 
+// normWeightBiasPortable computes dst = (x - c)*r*w + b.
 func normWeightBiasPortable(dst, x, w, b []float32, c, r float32) {
 	x = x[:len(dst)]
 	w = w[:len(dst)]
@@ -1876,6 +1898,7 @@ func normWeightBiasPortable(dst, x, w, b []float32, c, r float32) {
 	}
 }
 
+// normGradSumsPortable gives the canonical sums of g and of g*h with h = (x - c)*r.
 func normGradSumsPortable(g, x []float32, c, r float32) (sum0, sum1 float32) {
 	acc0 := lanesOf(0)
 	acc1 := lanesOf(0)
@@ -1894,6 +1917,7 @@ func normGradSumsPortable(g, x []float32, c, r float32) (sum0, sum1 float32) {
 	return sumTree(&acc0), sumTree(&acc1)
 }
 
+// normWeightGradSumsPortable gives the canonical sums of k = g*w and of k*h with h = (x - c)*r.
 func normWeightGradSumsPortable(g, x, w []float32, c, r float32) (sum0, sum1 float32) {
 	acc0 := lanesOf(0)
 	acc1 := lanesOf(0)
@@ -1915,6 +1939,7 @@ func normWeightGradSumsPortable(g, x, w []float32, c, r float32) (sum0, sum1 flo
 	return sumTree(&acc0), sumTree(&acc1)
 }
 
+// normGradPortable computes dst = ((g - p) - h*q)*r with h = (x - c)*r.
 func normGradPortable(dst, g, x []float32, c, r, p, q float32) {
 	g = g[:len(dst)]
 	x = x[:len(dst)]
@@ -1931,6 +1956,7 @@ func normGradPortable(dst, g, x []float32, c, r, p, q float32) {
 	}
 }
 
+// normWeightGradPortable computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r.
 func normWeightGradPortable(dst, g, x, w []float32, c, r, p, q float32) {
 	g = g[:len(dst)]
 	x = x[:len(dst)]
@@ -1950,6 +1976,7 @@ func normWeightGradPortable(dst, g, x, w []float32, c, r, p, q float32) {
 	}
 }
 
+// addNormProductPortable computes dst = acc + g*h with h = (x - c)*r.
 func addNormProductPortable(dst, acc, g, x []float32, c, r float32) {
 	acc = acc[:len(dst)]
 	g = g[:len(dst)]
@@ -1966,6 +1993,7 @@ func addNormProductPortable(dst, acc, g, x []float32, c, r float32) {
 	}
 }
 
+// addNormProductsPortable computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g.
 func addNormProductsPortable(dst, sum, acc, accsum, g, x []float32, c, r float32) {
 	sum = sum[:len(dst)]
 	acc = acc[:len(dst)]
@@ -1987,151 +2015,8 @@ func addNormProductsPortable(dst, sum, acc, accsum, g, x []float32, c, r float32
 	}
 }
 
-func fused0Portable(dst0, x []float32, a float32) {
-	x = x[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v2 := float32(v0 * a)
-		dst0[i] = v2
-	}
-}
-
-func fused1Portable(dst0, x []float32, a float32) {
-	x = x[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v2 := v0 + a
-		dst0[i] = v2
-	}
-}
-
-func fused2Portable(dst0, x []float32, y float32) {
-	x = x[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v2 := float32(v0 * y)
-		dst0[i] = v2
-	}
-}
-
-func fused3Portable(dst0, x []float32, y float32) {
-	x = x[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v2 := v0 + y
-		dst0[i] = v2
-	}
-}
-
-func fused4Portable(dst0, x, b []float32) {
-	x = x[:len(dst0)]
-	b = b[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v1 := b[i]
-		v2 := v0 + v1
-		v5 := math.Float32bits(v2) & 0x7fffffff
-		v6 := lane.Lesser32(14.4, math.Float32frombits(v5))
-		v8 := float32(v6 * 0.7213475)
-		v10 := lane.FMA32(v8, v6, 1.2582912e+07)
-		v11 := v10 - 1.2582912e+07
-		v13 := float32(v6 * 0.5)
-		v15 := float32(v11 * 0.69314575)
-		v16 := lane.FMA32(-v13, v6, v15)
-		v18 := lane.FMA32(v11, 1.4286068e-06, v16)
-		v20 := math.Float32bits(v10) << 23
-		v21 := 0x5f800000 - v20
-		v24 := lane.FMA32(0.0013840367, v18, 0.008369348)
-		v26 := lane.FMA32(v24, v18, 0.041668084)
-		v28 := lane.FMA32(v26, v18, 0.16666515)
-		v30 := lane.FMA32(v28, v18, 0.49999994)
-		v32 := lane.FMA32(v30, v18, 1)
-		v33 := lane.FMA32(v32, v18, 1)
-		v34 := float32(v33 * math.Float32frombits(v21))
-		v36 := v6 - 3
-		v37 := v6 + 3
-		v38 := v36 / v37
-		v41 := lane.FMA32(5.3796663e-05, v38, 0.00011566583)
-		v43 := lane.FMA32(v41, v38, -0.0003397601)
-		v45 := lane.FMA32(v43, v38, -0.0009839735)
-		v47 := lane.FMA32(v45, v38, 0.0029047458)
-		v49 := lane.FMA32(v47, v38, 0.006132169)
-		v51 := lane.FMA32(v49, v38, -0.046213344)
-		v53 := lane.FMA32(v51, v38, 0.12322501)
-		v55 := lane.FMA32(v53, v38, -0.20640261)
-		v57 := lane.FMA32(v55, v38, 0.12151395)
-		v59 := float32(v57 * 5.421011e-20)
-		v60 := float32(v34 * v59)
-		v62 := v2 < 0
-		v63 := 1 - v60
-		var v64 float32 = v63
-		if v62 {
-			v64 = v60
-		}
-		v65 := float32(v2 * v64)
-		dst0[i] = v65
-	}
-}
-
-func fused5Portable(dst0, x, b []float32) {
-	x = x[:len(dst0)]
-	b = b[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v1 := b[i]
-		v2 := v0 + v1
-		v4 := float32(1.5957692 * v2)
-		v6 := float32(v2 * v2)
-		v8 := lane.FMA32(0.044715, v6, 1)
-		v9 := float32(v4 * v8)
-		v11 := math.Float32bits(v9) | 0x80000000
-		v14 := lane.Lesser32(89, math.Float32frombits(v11))
-		v15 := lane.Greater32(-104, v14)
-		v18 := lane.FMA32(v15, 1.442695, 1.2582912e+07)
-		v19 := v18 - 1.2582912e+07
-		v21 := lane.FMA32(-v19, 0.69314575, v15)
-		v23 := lane.FMA32(-v19, 1.4286068e-06, v21)
-		v26 := lane.FMA32(0.0013840367, v23, 0.008369348)
-		v28 := lane.FMA32(v26, v23, 0.041668084)
-		v30 := lane.FMA32(v28, v23, 0.16666515)
-		v32 := lane.FMA32(v30, v23, 0.49999994)
-		v33 := lane.FMA32(v32, v23, 1)
-		v34 := lane.FMA32(v33, v23, 1)
-		v35 := lane.Ldexp32(v34, v19)
-		v37 := v9 < 0
-		var v38 float32 = 1
-		if v37 {
-			v38 = v35
-		}
-		v39 := v35 + 1
-		v40 := v38 / v39
-		v41 := float32(v2 * v40)
-		dst0[i] = v41
-	}
-}
-
-func fused6Portable(dst0, x, b []float32) {
-	x = x[:len(dst0)]
-	b = b[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v1 := b[i]
-		v2 := v0 + v1
-		v4 := v2 <= 0
-		var v6 float32 = 0
-		if v4 {
-			v6 = 1
-		}
-		v7 := v6 == 0
-		var v8 float32 = 0
-		if v7 {
-			v8 = v2
-		}
-		dst0[i] = v8
-	}
-}
-
-func fused7Portable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1, beta2, rest2, eps, decay, c1, c2, gradscale, skip float32) {
+// adamwPortable computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
+func adamwPortable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1, beta2, rest2, eps, decay, c1, c2, gradscale, skip float32) {
 	v5 := float32(lr * decay)
 	v6 := 1 - v5
 	v9 := lr / c1
@@ -2181,191 +2066,66 @@ func fused7Portable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1,
 	}
 }
 
-func fused8Portable(dst0, p, grad []float32, lr, momentum, decay, gradscale, skip float32) {
-	v12 := skip == 0
-	p = p[:len(dst0)]
-	grad = grad[:len(dst0)]
-	for i := range dst0 {
-		v1 := p[i]
-		v3 := grad[i]
-		v5 := float32(v3 * gradscale)
-		v7 := float32(decay * v1)
-		v8 := v5 + v7
-		v9 := float32(lr * v8)
-		v10 := v1 - v9
-		var v13 float32 = v1
-		if v12 {
-			v13 = v10
-		}
-		dst0[i] = v13
-	}
-}
-
-func fused9Portable(dst0, dst1, p, grad, m []float32, lr, beta1, rest1, beta2, rest2, decay, gradscale, skip float32) {
-	v5 := float32(lr * decay)
-	v6 := 1 - v5
-	v25 := skip == 0
-	dst1 = dst1[:len(dst0)]
-	p = p[:len(dst0)]
-	grad = grad[:len(dst0)]
-	m = m[:len(dst0)]
-	for i := range dst0 {
-		v1 := p[i]
-		v7 := float32(v1 * v6)
-		v10 := m[i]
-		v11 := float32(beta1 * v10)
-		v13 := grad[i]
-		v15 := float32(v13 * gradscale)
-		v16 := float32(rest1 * v15)
-		v17 := v11 + v16
-		v18 := 0 < v17
-		var v19 float32 = 0
-		if v18 {
-			v19 = 1
-		}
-		v20 := v17 < 0
-		var v21 float32 = 0
-		if v20 {
-			v21 = 1
-		}
-		v22 := v19 - v21
-		v23 := float32(lr * v22)
-		v24 := v7 - v23
-		var v26 float32 = v1
-		if v25 {
-			v26 = v24
-		}
-		v28 := float32(beta2 * v10)
-		v30 := float32(rest2 * v15)
-		v31 := v28 + v30
-		var v32 float32 = v10
-		if v25 {
-			v32 = v31
-		}
-		dst0[i] = v26
-		dst1[i] = v32
-	}
-}
-
-func fused10Portable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale, skip float32) {
-	v16 := skip == 0
-	dst1 = dst1[:len(dst0)]
-	p = p[:len(dst0)]
-	grad = grad[:len(dst0)]
-	b = b[:len(dst0)]
-	for i := range dst0 {
-		v1 := p[i]
-		v4 := b[i]
-		v5 := float32(momentum * v4)
-		v6 := grad[i]
-		v8 := float32(v6 * gradscale)
-		v10 := float32(decay * v1)
-		v11 := v8 + v10
-		v12 := v5 + v11
-		v13 := float32(lr * v12)
-		v14 := v1 - v13
-		var v17 float32 = v1
-		if v16 {
-			v17 = v14
-		}
-		var v18 float32 = v4
-		if v16 {
-			v18 = v12
-		}
-		dst0[i] = v17
-		dst1[i] = v18
-	}
-}
-
-func fused11Portable(dst0, grad, out []float32) {
-	grad = grad[:len(dst0)]
-	out = out[:len(dst0)]
-	for i := range dst0 {
-		v1 := grad[i]
-		v2 := float32(0.5 * v1)
-		v3 := out[i]
-		v4 := v2 / v3
-		dst0[i] = v4
-	}
-}
-
-func fused12Portable(dst0, x, grad []float32) {
-	x = x[:len(dst0)]
-	grad = grad[:len(dst0)]
-	for i := range dst0 {
-		v0 := grad[i]
-		v1 := x[i]
-		v2 := float32(v0 * v1)
-		v3 := v2 + v2
-		dst0[i] = v3
-	}
-}
-
-func fused13Portable(dst0, grad, out []float32) {
-	grad = grad[:len(dst0)]
-	out = out[:len(dst0)]
-	for i := range dst0 {
-		v0 := grad[i]
-		v2 := out[i]
-		v3 := float32(v2 * v2)
-		v4 := 1 - v3
-		v5 := float32(v0 * v4)
-		dst0[i] = v5
-	}
-}
-
-func fused14Portable(dst0, grad, out []float32) {
-	grad = grad[:len(dst0)]
-	out = out[:len(dst0)]
-	for i := range dst0 {
-		v0 := grad[i]
-		v1 := out[i]
-		v3 := 1 - v1
-		v4 := float32(v1 * v3)
-		v5 := float32(v0 * v4)
-		dst0[i] = v5
-	}
-}
-
-func fused15Portable(dst0, x []float32) {
+// addPortable computes x + y
+func addPortable(dst0, x []float32, y float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
-		v2 := v0 <= 0
-		var v4 float32 = 0
-		if v2 {
-			v4 = 1
-		}
-		v5 := v4 == 0
-		var v6 float32 = 0
-		if v5 {
-			v6 = v0
-		}
-		dst0[i] = v6
+		v2 := v0 + y
+		dst0[i] = v2
 	}
 }
 
-func fused16Portable(dst0, grad, out []float32) {
-	grad = grad[:len(dst0)]
-	out = out[:len(dst0)]
+// dropoutPortable computes where(rand(0) < p, 0, x * (1 / (1 - p)))
+func dropoutPortable(dst0, x, rand0 []float32, p float32) {
+	v7 := 1 - p
+	v8 := 1 / v7
+	x = x[:len(dst0)]
+	rand0 = rand0[:len(dst0)]
 	for i := range dst0 {
-		v0 := out[i]
-		v2 := v0 <= 0
-		var v4 float32 = 0
+		v0 := rand0[i]
+		v2 := v0 < p
+		var v5 float32 = 0
 		if v2 {
-			v4 = 1
+			v5 = 1
 		}
-		v5 := grad[i]
-		v6 := v4 == 0
-		var v7 float32 = 0
-		if v6 {
-			v7 = v5
+		v6 := x[i]
+		v9 := float32(v6 * v8)
+		v10 := v5 == 0
+		var v11 float32 = 0
+		if v10 {
+			v11 = v9
 		}
-		dst0[i] = v7
+		dst0[i] = v11
 	}
 }
 
-func fused17Portable(dst0, x []float32) {
+// dropoutGradXPortable computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
+func dropoutGradXPortable(dst0, grad, rand0 []float32, p float32) {
+	v9 := 1 - p
+	v10 := 1 / v9
+	grad = grad[:len(dst0)]
+	rand0 = rand0[:len(dst0)]
+	for i := range dst0 {
+		v0 := rand0[i]
+		v2 := v0 < p
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := grad[i]
+		v7 := v5 == 0
+		var v8 float32 = 0
+		if v7 {
+			v8 = v6
+		}
+		v11 := float32(v8 * v10)
+		dst0[i] = v11
+	}
+}
+
+// geluPortable computes x * normcdf(x)
+func geluPortable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
@@ -2412,7 +2172,8 @@ func fused17Portable(dst0, x []float32) {
 	}
 }
 
-func fused18Portable(dst0, x, grad []float32) {
+// geluGradXPortable computes grad * normcdf(x) + grad * x * normpdf(x)
+func geluGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2465,7 +2226,8 @@ func fused18Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused19Portable(dst0, x []float32) {
+// geluTanhPortable computes x * sigmoid(1.5957691216057308 * x * fma(0.044715, x * x, 1))
+func geluTanhPortable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
@@ -2499,7 +2261,8 @@ func fused19Portable(dst0, x []float32) {
 	}
 }
 
-func fused20Portable(dst0, x, grad []float32) {
+// geluTanhGradXPortable computes t0 = 1.5957691216057308 * x; t1 = fma(0.044715, x * x, 1); t2 = sigmoid(t0 * t1); t3 = grad * x * (t2 * (1 - t2)); t4 = t3 * t0 * 0.044715 * x; grad * t2 + t4 + t4 + t3 * t1 * 1.5957691216057308
+func geluTanhGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2547,7 +2310,250 @@ func fused20Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused21Portable(dst0, x []float32) {
+// lionPortable computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
+func lionPortable(dst0, dst1, p, grad, m []float32, lr, beta1, rest1, beta2, rest2, decay, gradscale, skip float32) {
+	v5 := float32(lr * decay)
+	v6 := 1 - v5
+	v25 := skip == 0
+	dst1 = dst1[:len(dst0)]
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	m = m[:len(dst0)]
+	for i := range dst0 {
+		v1 := p[i]
+		v7 := float32(v1 * v6)
+		v10 := m[i]
+		v11 := float32(beta1 * v10)
+		v13 := grad[i]
+		v15 := float32(v13 * gradscale)
+		v16 := float32(rest1 * v15)
+		v17 := v11 + v16
+		v18 := 0 < v17
+		var v19 float32 = 0
+		if v18 {
+			v19 = 1
+		}
+		v20 := v17 < 0
+		var v21 float32 = 0
+		if v20 {
+			v21 = 1
+		}
+		v22 := v19 - v21
+		v23 := float32(lr * v22)
+		v24 := v7 - v23
+		var v26 float32 = v1
+		if v25 {
+			v26 = v24
+		}
+		v28 := float32(beta2 * v10)
+		v30 := float32(rest2 * v15)
+		v31 := v28 + v30
+		var v32 float32 = v10
+		if v25 {
+			v32 = v31
+		}
+		dst0[i] = v26
+		dst1[i] = v32
+	}
+}
+
+// mishPortable computes t0 = exp(where(20 < x, 20, x)); t1 = t0 * (t0 + 2); x * (t1 / (t1 + 2))
+func mishPortable(dst0, x []float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := 20 < v0
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := v5 == 0
+		var v7 float32 = 20
+		if v6 {
+			v7 = v0
+		}
+		v10 := lane.Lesser32(89, v7)
+		v11 := lane.Greater32(-104, v10)
+		v14 := lane.FMA32(v11, 1.442695, 1.2582912e+07)
+		v15 := v14 - 1.2582912e+07
+		v17 := lane.FMA32(-v15, 0.69314575, v11)
+		v19 := lane.FMA32(-v15, 1.4286068e-06, v17)
+		v22 := lane.FMA32(0.0013840367, v19, 0.008369348)
+		v24 := lane.FMA32(v22, v19, 0.041668084)
+		v26 := lane.FMA32(v24, v19, 0.16666515)
+		v28 := lane.FMA32(v26, v19, 0.49999994)
+		v29 := lane.FMA32(v28, v19, 1)
+		v30 := lane.FMA32(v29, v19, 1)
+		v31 := lane.Ldexp32(v30, v15)
+		v33 := v31 + 2
+		v34 := float32(v31 * v33)
+		v35 := v34 + 2
+		v36 := v34 / v35
+		v37 := float32(v0 * v36)
+		dst0[i] = v37
+	}
+}
+
+// mishGradXPortable computes t0 = 20 < x; t1 = exp(where(t0, 20, x)); t2 = t1 + 2; t3 = t1 * t2; t4 = t3 + 2; t5 = t3 / t4; t6 = grad * x / t4; t7 = t6 - t6 * t5; grad * t5 + where(t0, 0, (t7 * t2 + t7 * t1) * t1)
+func mishGradXPortable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v2 := x[i]
+		v3 := 20 < v2
+		var v6 float32 = 0
+		if v3 {
+			v6 = 1
+		}
+		v7 := v6 == 0
+		var v8 float32 = 20
+		if v7 {
+			v8 = v2
+		}
+		v11 := lane.Lesser32(89, v8)
+		v12 := lane.Greater32(-104, v11)
+		v15 := lane.FMA32(v12, 1.442695, 1.2582912e+07)
+		v16 := v15 - 1.2582912e+07
+		v18 := lane.FMA32(-v16, 0.69314575, v12)
+		v20 := lane.FMA32(-v16, 1.4286068e-06, v18)
+		v23 := lane.FMA32(0.0013840367, v20, 0.008369348)
+		v25 := lane.FMA32(v23, v20, 0.041668084)
+		v27 := lane.FMA32(v25, v20, 0.16666515)
+		v29 := lane.FMA32(v27, v20, 0.49999994)
+		v30 := lane.FMA32(v29, v20, 1)
+		v31 := lane.FMA32(v30, v20, 1)
+		v32 := lane.Ldexp32(v31, v16)
+		v34 := v32 + 2
+		v35 := float32(v32 * v34)
+		v36 := v35 + 2
+		v37 := v35 / v36
+		v38 := float32(v0 * v37)
+		v39 := float32(v0 * v2)
+		v40 := v39 / v36
+		v41 := float32(v40 * v37)
+		v42 := v40 - v41
+		v43 := float32(v42 * v34)
+		v44 := float32(v42 * v32)
+		v45 := v43 + v44
+		v46 := float32(v45 * v32)
+		var v47 float32 = 0
+		if v7 {
+			v47 = v46
+		}
+		v48 := v38 + v47
+		dst0[i] = v48
+	}
+}
+
+// reluPortable computes where(x <= 0, 0, x)
+func reluPortable(dst0, x []float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := v0 <= 0
+		var v4 float32 = 0
+		if v2 {
+			v4 = 1
+		}
+		v5 := v4 == 0
+		var v6 float32 = 0
+		if v5 {
+			v6 = v0
+		}
+		dst0[i] = v6
+	}
+}
+
+// reluGradXPortable computes where(out <= 0, 0, grad)
+func reluGradXPortable(dst0, grad, out []float32) {
+	grad = grad[:len(dst0)]
+	out = out[:len(dst0)]
+	for i := range dst0 {
+		v0 := out[i]
+		v2 := v0 <= 0
+		var v4 float32 = 0
+		if v2 {
+			v4 = 1
+		}
+		v5 := grad[i]
+		v6 := v4 == 0
+		var v7 float32 = 0
+		if v6 {
+			v7 = v5
+		}
+		dst0[i] = v7
+	}
+}
+
+// sgdPortable computes where(skip, p, p - lr * (grad * gradscale + decay * p))
+func sgdPortable(dst0, p, grad []float32, lr, momentum, decay, gradscale, skip float32) {
+	v12 := skip == 0
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v1 := p[i]
+		v3 := grad[i]
+		v5 := float32(v3 * gradscale)
+		v7 := float32(decay * v1)
+		v8 := v5 + v7
+		v9 := float32(lr * v8)
+		v10 := v1 - v9
+		var v13 float32 = v1
+		if v12 {
+			v13 = v10
+		}
+		dst0[i] = v13
+	}
+}
+
+// sgdMomentumPortable computes t0 = momentum * b + (grad * gradscale + decay * p); where(skip, p, p - lr * t0); where(skip, b, t0)
+func sgdMomentumPortable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale, skip float32) {
+	v16 := skip == 0
+	dst1 = dst1[:len(dst0)]
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	b = b[:len(dst0)]
+	for i := range dst0 {
+		v1 := p[i]
+		v4 := b[i]
+		v5 := float32(momentum * v4)
+		v6 := grad[i]
+		v8 := float32(v6 * gradscale)
+		v10 := float32(decay * v1)
+		v11 := v8 + v10
+		v12 := v5 + v11
+		v13 := float32(lr * v12)
+		v14 := v1 - v13
+		var v17 float32 = v1
+		if v16 {
+			v17 = v14
+		}
+		var v18 float32 = v4
+		if v16 {
+			v18 = v12
+		}
+		dst0[i] = v17
+		dst1[i] = v18
+	}
+}
+
+// sigmoidGradXPortable computes grad * (out * (1 - out))
+func sigmoidGradXPortable(dst0, grad, out []float32) {
+	grad = grad[:len(dst0)]
+	out = out[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := out[i]
+		v3 := 1 - v1
+		v4 := float32(v1 * v3)
+		v5 := float32(v0 * v4)
+		dst0[i] = v5
+	}
+}
+
+// siluPortable computes x * sigmoid(x)
+func siluPortable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
@@ -2577,7 +2583,8 @@ func fused21Portable(dst0, x []float32) {
 	}
 }
 
-func fused22Portable(dst0, x, grad []float32) {
+// siluGradXPortable computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
+func siluGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2614,7 +2621,8 @@ func fused22Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused23Portable(dst0, x []float32) {
+// softplusPortable computes t0 = 40 < x; where(t0, x, log1p(exp(where(t0, 0, x))))
+func softplusPortable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v1 := x[i]
@@ -2695,7 +2703,8 @@ func fused23Portable(dst0, x []float32) {
 	}
 }
 
-func fused24Portable(dst0, x, grad []float32) {
+// softplusGradXPortable computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
+func softplusGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
@@ -2739,136 +2748,43 @@ func fused24Portable(dst0, x, grad []float32) {
 	}
 }
 
-func fused25Portable(dst0, x []float32) {
-	x = x[:len(dst0)]
+// sqrtGradXPortable computes 0.5 * grad / out
+func sqrtGradXPortable(dst0, grad, out []float32) {
+	grad = grad[:len(dst0)]
+	out = out[:len(dst0)]
 	for i := range dst0 {
-		v0 := x[i]
-		v2 := 20 < v0
-		var v5 float32 = 0
-		if v2 {
-			v5 = 1
-		}
-		v6 := v5 == 0
-		var v7 float32 = 20
-		if v6 {
-			v7 = v0
-		}
-		v10 := lane.Lesser32(89, v7)
-		v11 := lane.Greater32(-104, v10)
-		v14 := lane.FMA32(v11, 1.442695, 1.2582912e+07)
-		v15 := v14 - 1.2582912e+07
-		v17 := lane.FMA32(-v15, 0.69314575, v11)
-		v19 := lane.FMA32(-v15, 1.4286068e-06, v17)
-		v22 := lane.FMA32(0.0013840367, v19, 0.008369348)
-		v24 := lane.FMA32(v22, v19, 0.041668084)
-		v26 := lane.FMA32(v24, v19, 0.16666515)
-		v28 := lane.FMA32(v26, v19, 0.49999994)
-		v29 := lane.FMA32(v28, v19, 1)
-		v30 := lane.FMA32(v29, v19, 1)
-		v31 := lane.Ldexp32(v30, v15)
-		v33 := v31 + 2
-		v34 := float32(v31 * v33)
-		v35 := v34 + 2
-		v36 := v34 / v35
-		v37 := float32(v0 * v36)
-		dst0[i] = v37
+		v1 := grad[i]
+		v2 := float32(0.5 * v1)
+		v3 := out[i]
+		v4 := v2 / v3
+		dst0[i] = v4
 	}
 }
 
-func fused26Portable(dst0, x, grad []float32) {
+// squareGradXPortable computes t0 = grad * x; t0 + t0
+func squareGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
 	for i := range dst0 {
 		v0 := grad[i]
-		v2 := x[i]
-		v3 := 20 < v2
-		var v6 float32 = 0
-		if v3 {
-			v6 = 1
-		}
-		v7 := v6 == 0
-		var v8 float32 = 20
-		if v7 {
-			v8 = v2
-		}
-		v11 := lane.Lesser32(89, v8)
-		v12 := lane.Greater32(-104, v11)
-		v15 := lane.FMA32(v12, 1.442695, 1.2582912e+07)
-		v16 := v15 - 1.2582912e+07
-		v18 := lane.FMA32(-v16, 0.69314575, v12)
-		v20 := lane.FMA32(-v16, 1.4286068e-06, v18)
-		v23 := lane.FMA32(0.0013840367, v20, 0.008369348)
-		v25 := lane.FMA32(v23, v20, 0.041668084)
-		v27 := lane.FMA32(v25, v20, 0.16666515)
-		v29 := lane.FMA32(v27, v20, 0.49999994)
-		v30 := lane.FMA32(v29, v20, 1)
-		v31 := lane.FMA32(v30, v20, 1)
-		v32 := lane.Ldexp32(v31, v16)
-		v34 := v32 + 2
-		v35 := float32(v32 * v34)
-		v36 := v35 + 2
-		v37 := v35 / v36
-		v38 := float32(v0 * v37)
-		v39 := float32(v0 * v2)
-		v40 := v39 / v36
-		v41 := float32(v40 * v37)
-		v42 := v40 - v41
-		v43 := float32(v42 * v34)
-		v44 := float32(v42 * v32)
-		v45 := v43 + v44
-		v46 := float32(v45 * v32)
-		var v47 float32 = 0
-		if v7 {
-			v47 = v46
-		}
-		v48 := v38 + v47
-		dst0[i] = v48
+		v1 := x[i]
+		v2 := float32(v0 * v1)
+		v3 := v2 + v2
+		dst0[i] = v3
 	}
 }
 
-func fused27Portable(dst0, x, rand0 []float32, p float32) {
-	v7 := 1 - p
-	v8 := 1 / v7
-	x = x[:len(dst0)]
-	rand0 = rand0[:len(dst0)]
-	for i := range dst0 {
-		v0 := rand0[i]
-		v2 := v0 < p
-		var v5 float32 = 0
-		if v2 {
-			v5 = 1
-		}
-		v6 := x[i]
-		v9 := float32(v6 * v8)
-		v10 := v5 == 0
-		var v11 float32 = 0
-		if v10 {
-			v11 = v9
-		}
-		dst0[i] = v11
-	}
-}
-
-func fused28Portable(dst0, grad, rand0 []float32, p float32) {
-	v9 := 1 - p
-	v10 := 1 / v9
+// tanhGradXPortable computes grad * (1 - out * out)
+func tanhGradXPortable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
-	rand0 = rand0[:len(dst0)]
+	out = out[:len(dst0)]
 	for i := range dst0 {
-		v0 := rand0[i]
-		v2 := v0 < p
-		var v5 float32 = 0
-		if v2 {
-			v5 = 1
-		}
-		v6 := grad[i]
-		v7 := v5 == 0
-		var v8 float32 = 0
-		if v7 {
-			v8 = v6
-		}
-		v11 := float32(v8 * v10)
-		dst0[i] = v11
+		v0 := grad[i]
+		v2 := out[i]
+		v3 := float32(v2 * v2)
+		v4 := 1 - v3
+		v5 := float32(v0 * v4)
+		dst0[i] = v5
 	}
 }
 
