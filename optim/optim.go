@@ -99,7 +99,8 @@ func countOp(rule Rule) *tensor.Op {
 		next = append(next, c.Next)
 	}
 	args := names(rule.Counters())
-	return tensor.MustPointwise(rule.Name()+"_count", strings.Join(next, "; "), args, numbers(rule)...).Guard("skip", args...)
+	op := tensor.MustPointwise(rule.Name()+"_count", strings.Join(next, "; "), args, numbers(rule)...)
+	return op.Guard("skip", args...)
 }
 
 func names(counters []Counter) (all []string) {

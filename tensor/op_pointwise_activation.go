@@ -2,125 +2,109 @@ package tensor
 
 // Activations. Those that take longer than their bytes may be approximate in half precision.
 
-var sigmoidOp = pointwise{
-	name: "sigmoid", expr: "sigmoid(x)", result: floatType, lo: -3, hi: 3, approximate: true, fused: true,
-}.op()
+var sigmoidOp = pointwise{name: "sigmoid", expr: "sigmoid(x)", lo: -3, hi: 3, approximate: true, fused: true}.op()
 
 // Sigmoid is 1/(1+e^-x).
 func (t *Tensor) Sigmoid() *Tensor { return apply1(sigmoidOp, t) }
 
-var logSigmoidOp = pointwise{
-	name: "log_sigmoid", expr: "logsigmoid(x)", result: floatType, lo: -3, hi: 3, cast: CastFull,
-}.op()
+var logSigmoidOp = pointwise{name: "log_sigmoid", expr: "logsigmoid(x)", lo: -3, hi: 3, cast: CastFull}.op()
 
 // LogSigmoid is log(sigmoid(x)).
 func (t *Tensor) LogSigmoid() *Tensor { return apply1(logSigmoidOp, t) }
 
-var logitOp = pointwise{name: "logit", expr: "logit(x)", result: floatType, lo: 0.1, hi: 0.9, cast: CastFull}.op()
+var logitOp = pointwise{name: "logit", expr: "logit(x)", lo: 0.1, hi: 0.9, cast: CastFull}.op()
 
 // Logit is log(x/(1-x)), the inverse of sigmoid.
 func (t *Tensor) Logit() *Tensor { return apply1(logitOp, t) }
 
-var reluOp = pointwise{name: "relu", expr: "relu(x)", lo: 0.1, hi: 2, fused: true}.op()
+var reluOp = pointwise{name: "relu", expr: "relu(x)", result: sameType, lo: 0.1, hi: 2, fused: true}.op()
 
 // ReLU is x where positive, else 0.
 func (t *Tensor) ReLU() *Tensor { return apply1(reluOp, t) }
 
-var relu6Op = pointwise{name: "relu6", expr: "relu6(x)", lo: 0.1, hi: 2}.op()
+var relu6Op = pointwise{name: "relu6", expr: "relu6(x)", result: sameType, lo: 0.1, hi: 2}.op()
 
 // ReLU6 is x between 0 and 6.
 func (t *Tensor) ReLU6() *Tensor { return apply1(relu6Op, t) }
 
-var leakyReluOp = pointwise{
-	name: "leaky_relu", expr: "leaky_relu(x, slope)", scalars: "slope", result: floatType, lo: 0.1, hi: 2,
-}.op()
+var leakyReluOp = pointwise{name: "leaky_relu", expr: "leaky_relu(x, slope)", scalars: "slope", lo: 0.1, hi: 2}.op()
 
 // LeakyReLU is x where positive, else slope*x.
 func (t *Tensor) LeakyReLU(slope float64) *Tensor { return t.scalar(leakyReluOp, slope) }
 
-var eluOp = pointwise{name: "elu", expr: "elu(x, alpha)", scalars: "alpha", result: floatType, lo: 0.1, hi: 2}.op()
+var eluOp = pointwise{name: "elu", expr: "elu(x, alpha)", scalars: "alpha", lo: 0.1, hi: 2}.op()
 
 // ELU is x where positive, else alpha*(e^x-1).
 func (t *Tensor) ELU(alpha float64) *Tensor { return t.scalar(eluOp, alpha) }
 
-var celuOp = pointwise{name: "celu", expr: "celu(x, alpha)", scalars: "alpha", result: floatType, lo: 0.1, hi: 2}.op()
+var celuOp = pointwise{name: "celu", expr: "celu(x, alpha)", scalars: "alpha", lo: 0.1, hi: 2}.op()
 
 // CELU is ELU with a continuous derivative.
 func (t *Tensor) CELU(alpha float64) *Tensor { return t.scalar(celuOp, alpha) }
 
-var seluOp = pointwise{name: "selu", expr: "selu(x)", result: floatType, lo: 0.1, hi: 2}.op()
+var seluOp = pointwise{name: "selu", expr: "selu(x)", lo: 0.1, hi: 2}.op()
 
 // SELU is the self-normalising ELU (Klambauer et al. 2017).
 func (t *Tensor) SELU() *Tensor { return apply1(seluOp, t) }
 
-var geluOp = pointwise{
-	name: "gelu", expr: "gelu(x)", result: floatType, lo: -3, hi: 3, approximate: true, fused: true,
-}.op()
+var geluOp = pointwise{name: "gelu", expr: "gelu(x)", lo: -3, hi: 3, approximate: true, fused: true}.op()
 
 // GELU is x times the normal distribution function, by erf (Hendrycks and Gimpel 2016).
 func (t *Tensor) GELU() *Tensor { return apply1(geluOp, t) }
 
 var geluTanhOp = pointwise{
-	name: "gelu_tanh", expr: "gelu_tanh(x)", result: floatType, lo: -3, hi: 3, approximate: true, fused: true,
+	name: "gelu_tanh", expr: "gelu_tanh(x)", lo: -3, hi: 3, approximate: true, fused: true,
 }.op()
 
 // GELUTanh is GELU by its tanh approximation.
 func (t *Tensor) GELUTanh() *Tensor { return apply1(geluTanhOp, t) }
 
-var siluOp = pointwise{
-	name: "silu", expr: "silu(x)", result: floatType, lo: -3, hi: 3, approximate: true, fused: true,
-}.op()
+var siluOp = pointwise{name: "silu", expr: "silu(x)", lo: -3, hi: 3, approximate: true, fused: true}.op()
 
 // SiLU is x*sigmoid(x), the swish.
 func (t *Tensor) SiLU() *Tensor { return apply1(siluOp, t) }
 
-var mishOp = pointwise{name: "mish", expr: "mish(x)", result: floatType, lo: -3, hi: 3, fused: true}.op()
+var mishOp = pointwise{name: "mish", expr: "mish(x)", lo: -3, hi: 3, fused: true}.op()
 
 // Mish is x*tanh(softplus(x)) (Misra 2019).
 func (t *Tensor) Mish() *Tensor { return apply1(mishOp, t) }
 
-var softplusOp = pointwise{
-	name: "softplus", expr: "softplus(x)", result: floatType, lo: -3, hi: 3, cast: CastFull, fused: true,
-}.op()
+var softplusOp = pointwise{name: "softplus", expr: "softplus(x)", lo: -3, hi: 3, cast: CastFull, fused: true}.op()
 
 // Softplus is log(1+e^x).
 func (t *Tensor) Softplus() *Tensor { return apply1(softplusOp, t) }
 
-var softsignOp = pointwise{name: "softsign", expr: "softsign(x)", result: floatType, lo: 0.1, hi: 2}.op()
+var softsignOp = pointwise{name: "softsign", expr: "softsign(x)", lo: 0.1, hi: 2}.op()
 
 // Softsign is x/(1+|x|).
 func (t *Tensor) Softsign() *Tensor { return apply1(softsignOp, t) }
 
-var hardtanhOp = pointwise{name: "hardtanh", expr: "hardtanh(x)", lo: -0.9, hi: 0.9}.op()
+var hardtanhOp = pointwise{name: "hardtanh", expr: "hardtanh(x)", result: sameType, lo: -0.9, hi: 0.9}.op()
 
 // Hardtanh is x between -1 and 1.
 func (t *Tensor) Hardtanh() *Tensor { return apply1(hardtanhOp, t) }
 
-var hardsigmoidOp = pointwise{name: "hardsigmoid", expr: "hardsigmoid(x)", result: floatType, lo: -2, hi: 2}.op()
+var hardsigmoidOp = pointwise{name: "hardsigmoid", expr: "hardsigmoid(x)"}.op()
 
 // Hardsigmoid is relu6(x+3)/6.
 func (t *Tensor) Hardsigmoid() *Tensor { return apply1(hardsigmoidOp, t) }
 
-var hardswishOp = pointwise{name: "hardswish", expr: "hardswish(x)", result: floatType, lo: -2, hi: 2}.op()
+var hardswishOp = pointwise{name: "hardswish", expr: "hardswish(x)"}.op()
 
 // Hardswish is x*hardsigmoid(x).
 func (t *Tensor) Hardswish() *Tensor { return apply1(hardswishOp, t) }
 
-var hardshrinkOp = pointwise{
-	name: "hardshrink", expr: "hardshrink(x, bound)", scalars: "bound", result: floatType, lo: 1.1, hi: 2,
-}.op()
+var hardshrinkOp = pointwise{name: "hardshrink", expr: "hardshrink(x, bound)", scalars: "bound", lo: 1.1, hi: 2}.op()
 
 // Hardshrink is 0 within the bound, else x.
 func (t *Tensor) Hardshrink(bound float64) *Tensor { return t.scalar(hardshrinkOp, bound) }
 
-var softshrinkOp = pointwise{
-	name: "softshrink", expr: "softshrink(x, bound)", scalars: "bound", result: floatType, lo: 1.1, hi: 2,
-}.op()
+var softshrinkOp = pointwise{name: "softshrink", expr: "softshrink(x, bound)", scalars: "bound", lo: 1.1, hi: 2}.op()
 
 // Softshrink is x moved towards 0 by the bound.
 func (t *Tensor) Softshrink(bound float64) *Tensor { return t.scalar(softshrinkOp, bound) }
 
-var tanhshrinkOp = pointwise{name: "tanhshrink", expr: "tanhshrink(x)", result: floatType, lo: -2, hi: 2}.op()
+var tanhshrinkOp = pointwise{name: "tanhshrink", expr: "tanhshrink(x)"}.op()
 
 // Tanhshrink is x - tanh(x).
 func (t *Tensor) Tanhshrink() *Tensor { return apply1(tanhshrinkOp, t) }

@@ -2,107 +2,109 @@ package tensor
 
 // Arithmetic, rounding, and copies.
 
-var negOp = pointwise{name: "neg", expr: "-x", lo: -2, hi: 2}.op()
+var negOp = pointwise{name: "neg", expr: "-x", result: sameType}.op()
 
 // Neg is -x.
 func (t *Tensor) Neg() *Tensor { return apply1(negOp, t) }
 
-var absOp = pointwise{name: "abs", expr: "abs(x)", lo: 0.1, hi: 2}.op()
+var absOp = pointwise{name: "abs", expr: "abs(x)", result: sameType, lo: 0.1, hi: 2}.op()
 
 // Abs is |x|; the derivative at 0 is 0.
 func (t *Tensor) Abs() *Tensor { return apply1(absOp, t) }
 
-var signOp = pointwise{name: "sign", expr: "sign(x)", lo: 0.1, hi: 2}.op()
+var signOp = pointwise{name: "sign", expr: "sign(x)", result: sameType, lo: 0.1, hi: 2}.op()
 
 // Sign is -1, 0 or 1.
 func (t *Tensor) Sign() *Tensor { return apply1(signOp, t) }
 
-var squareOp = pointwise{name: "square", expr: "x*x", lo: -2, hi: 2, cast: CastFull, fused: true}.op()
+var squareOp = pointwise{name: "square", expr: "x*x", result: sameType, cast: CastFull, fused: true}.op()
 
 // Square is x squared.
 func (t *Tensor) Square() *Tensor { return apply1(squareOp, t) }
 
-var reciprocalOp = pointwise{name: "reciprocal", expr: "1/x", result: floatType, lo: 0.3, hi: 2, cast: CastFull}.op()
+var reciprocalOp = pointwise{name: "reciprocal", expr: "1/x", lo: 0.3, hi: 2, cast: CastFull}.op()
 
 // Reciprocal is 1/x.
 func (t *Tensor) Reciprocal() *Tensor { return apply1(reciprocalOp, t) }
 
-var floorOp = pointwise{name: "floor", expr: "floor(x)", lo: 0.1, hi: 0.9}.op()
+var floorOp = pointwise{name: "floor", expr: "floor(x)", result: sameType, lo: 0.1, hi: 0.9}.op()
 
 // Floor is x rounded down.
 func (t *Tensor) Floor() *Tensor { return apply1(floorOp, t) }
 
-var ceilOp = pointwise{name: "ceil", expr: "ceil(x)", lo: 0.1, hi: 0.9}.op()
+var ceilOp = pointwise{name: "ceil", expr: "ceil(x)", result: sameType, lo: 0.1, hi: 0.9}.op()
 
 // Ceil is x rounded up.
 func (t *Tensor) Ceil() *Tensor { return apply1(ceilOp, t) }
 
-var roundOp = pointwise{name: "round", expr: "round(x)", lo: 0.1, hi: 0.4}.op()
+var roundOp = pointwise{name: "round", expr: "round(x)", result: sameType, lo: 0.1, hi: 0.4}.op()
 
 // Round is x rounded to the nearest integer, halves to even.
 func (t *Tensor) Round() *Tensor { return apply1(roundOp, t) }
 
-var truncOp = pointwise{name: "trunc", expr: "trunc(x)", lo: 0.1, hi: 0.9}.op()
+var truncOp = pointwise{name: "trunc", expr: "trunc(x)", result: sameType, lo: 0.1, hi: 0.9}.op()
 
 // Trunc is x rounded towards 0.
 func (t *Tensor) Trunc() *Tensor { return apply1(truncOp, t) }
 
-var fracOp = pointwise{name: "frac", expr: "frac(x)", lo: 0.1, hi: 0.9}.op()
+var fracOp = pointwise{name: "frac", expr: "frac(x)", result: sameType, lo: 0.1, hi: 0.9}.op()
 
 // Frac is x - trunc(x).
 func (t *Tensor) Frac() *Tensor { return apply1(fracOp, t) }
 
-var addOp = pointwise{name: "add", expr: "x+y", args: "x y", lo: -2, hi: 2, fused: true, uniform: "y"}.op()
+var addOp = pointwise{name: "add", expr: "x+y", args: "x y", result: sameType, fused: true, uniform: "y"}.op()
 
 // Add is x + y; x is t. Operands broadcast.
 func (t *Tensor) Add(y *Tensor) *Tensor { return apply2(addOp, t, y) }
 
-var subOp = pointwise{name: "sub", expr: "x-y", args: "x y", lo: -2, hi: 2}.op()
+var subOp = pointwise{name: "sub", expr: "x-y", args: "x y", result: sameType}.op()
 
 // Sub is x - y; x is t. Operands broadcast.
 func (t *Tensor) Sub(y *Tensor) *Tensor { return apply2(subOp, t, y) }
 
-var mulOp = pointwise{name: "mul", expr: "x*y", args: "x y", lo: -2, hi: 2, fused: true, uniform: "y"}.op()
+var mulOp = pointwise{name: "mul", expr: "x*y", args: "x y", result: sameType, fused: true, uniform: "y"}.op()
 
 // Mul is x * y; x is t. Operands broadcast.
 func (t *Tensor) Mul(y *Tensor) *Tensor { return apply2(mulOp, t, y) }
 
-var divOp = pointwise{name: "div", expr: "x/y", args: "x y", result: floatType, lo: 0.5, hi: 2}.op()
+var divOp = pointwise{name: "div", expr: "x/y", args: "x y", lo: 0.5, hi: 2}.op()
 
 // Div is x / y; integers become float32; x is t. Operands broadcast.
 func (t *Tensor) Div(y *Tensor) *Tensor { return apply2(divOp, t, y) }
 
-var floorDivOp = pointwise{name: "floor_div", expr: "floordiv(x, y)", args: "x y", lo: 0.5, hi: 0.9}.op()
+var floorDivOp = pointwise{
+	name: "floor_div", expr: "floordiv(x, y)", args: "x y", result: sameType, lo: 0.5, hi: 0.9,
+}.op()
 
 // FloorDiv is floor(x/y): -7 by 2 is -4; integers by 0 give 0; x is t. Operands broadcast.
 func (t *Tensor) FloorDiv(y *Tensor) *Tensor { return apply2(floorDivOp, t, y) }
 
-var modOp = pointwise{name: "mod", expr: "mod(x, y)", args: "x y", lo: 1.1, hi: 1.9}.op()
+var modOp = pointwise{name: "mod", expr: "mod(x, y)", args: "x y", result: sameType, lo: 1.1, hi: 1.9}.op()
 
 // Mod is the remainder of FloorDiv, with the sign of y: -7 by 2 is 1; x is t. Operands broadcast.
 func (t *Tensor) Mod(y *Tensor) *Tensor { return apply2(modOp, t, y) }
 
-var fmodOp = pointwise{name: "fmod", expr: "fmod(x, y)", args: "x y", lo: 1.1, hi: 1.9}.op()
+var fmodOp = pointwise{name: "fmod", expr: "fmod(x, y)", args: "x y", result: sameType, lo: 1.1, hi: 1.9}.op()
 
 // Fmod is the remainder of division rounded to 0, with the sign of x: -7 by 2 is -1; x is t. Operands broadcast.
 func (t *Tensor) Fmod(y *Tensor) *Tensor { return apply2(fmodOp, t, y) }
 
-var maximumOp = pointwise{name: "maximum", expr: "max(x, y)", args: "x y", lo: -2, hi: 2}.op()
+var maximumOp = pointwise{name: "maximum", expr: "max(x, y)", args: "x y", result: sameType}.op()
 
 // Maximum is the larger of x and y; NaN if either is; ties share the gradient; x is t. Operands broadcast.
 func (t *Tensor) Maximum(y *Tensor) *Tensor { return apply2(maximumOp, t, y) }
 
-var minimumOp = pointwise{name: "minimum", expr: "min(x, y)", args: "x y", lo: -2, hi: 2}.op()
+var minimumOp = pointwise{name: "minimum", expr: "min(x, y)", args: "x y", result: sameType}.op()
 
 // Minimum is the smaller of x and y; NaN if either is; ties share the gradient; x is t. Operands broadcast.
 func (t *Tensor) Minimum(y *Tensor) *Tensor { return apply2(minimumOp, t, y) }
 
-var addScalarOp = pointwise{name: "add_scalar", expr: "x+a", scalars: "a", lo: -2, hi: 2, fused: true}.op()
+var addScalarOp = pointwise{name: "add_scalar", expr: "x+a", scalars: "a", result: sameType, fused: true}.op()
 
 // AddScalar is x + a.
 func (t *Tensor) AddScalar(a float64) *Tensor { return t.scalar(addScalarOp, a) }
 
-var scaleOp = pointwise{name: "scale", expr: "x*a", scalars: "a", lo: -2, hi: 2, fused: true}.op()
+var scaleOp = pointwise{name: "scale", expr: "x*a", scalars: "a", result: sameType, fused: true}.op()
 
 // Scale is a * x.
 func (t *Tensor) Scale(a float64) *Tensor { return t.scalar(scaleOp, a) }
@@ -110,17 +112,17 @@ func (t *Tensor) Scale(a float64) *Tensor { return t.scalar(scaleOp, a) }
 // ScaleBy is t times a host number that may change from step to step.
 func (t *Tensor) ScaleBy(a *Scalar) *Tensor { return t.Scale(a.Value()) }
 
-var clampOp = pointwise{name: "clamp", expr: "clamp(x, lo, hi)", scalars: "lo hi", lo: -2, hi: 2}.op()
+var clampOp = pointwise{name: "clamp", expr: "clamp(x, lo, hi)", scalars: "lo hi", result: sameType}.op()
 
 // Clamp is x held between lo and hi; the derivative at both is 1.
 func (t *Tensor) Clamp(lo, hi float64) *Tensor { return t.scalar(clampOp, lo, hi) }
 
-var lerpOp = pointwise{name: "lerp", expr: "lerp(x, y, t)", args: "x y t", result: floatType, lo: -2, hi: 2}.op()
+var lerpOp = pointwise{name: "lerp", expr: "lerp(x, y, t)", args: "x y t"}.op()
 
 // Lerp is t at w = 0, y at w = 1, and on the line through both elsewhere.
 func (t *Tensor) Lerp(y, w *Tensor) *Tensor { return Apply(lerpOp, []*Tensor{t, y, w}, nil, nil) }
 
-var copyOp = pointwise{name: "copy", expr: "x", lo: -2, hi: 2}.op()
+var copyOp = pointwise{name: "copy", expr: "x", result: sameType}.op()
 
 // Clone is a contiguous copy.
 func (t *Tensor) Clone() *Tensor { return apply1(copyOp, t) }

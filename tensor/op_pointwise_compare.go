@@ -2,80 +2,78 @@ package tensor
 
 // Comparisons, logic, and the choice by a condition.
 
-var lessOp = pointwise{name: "less", expr: "x < y", args: "x y", result: boolType, lo: -2, hi: 2}.op()
+var lessOp = pointwise{name: "less", expr: "x < y", args: "x y", result: boolType}.op()
 
 // Less is whether x < y; x is t. Operands broadcast.
 func (t *Tensor) Less(y *Tensor) *Tensor { return apply2(lessOp, t, y) }
 
-var lessEqualOp = pointwise{name: "less_equal", expr: "x <= y", args: "x y", result: boolType, lo: -2, hi: 2}.op()
+var lessEqualOp = pointwise{name: "less_equal", expr: "x <= y", args: "x y", result: boolType}.op()
 
 // LessEqual is whether x <= y; x is t. Operands broadcast.
 func (t *Tensor) LessEqual(y *Tensor) *Tensor { return apply2(lessEqualOp, t, y) }
 
-var greaterOp = pointwise{name: "greater", expr: "x > y", args: "x y", result: boolType, lo: -2, hi: 2}.op()
+var greaterOp = pointwise{name: "greater", expr: "x > y", args: "x y", result: boolType}.op()
 
 // Greater is whether x > y; x is t. Operands broadcast.
 func (t *Tensor) Greater(y *Tensor) *Tensor { return apply2(greaterOp, t, y) }
 
-var greaterEqualOp = pointwise{
-	name: "greater_equal", expr: "x >= y", args: "x y", result: boolType, lo: -2, hi: 2,
-}.op()
+var greaterEqualOp = pointwise{name: "greater_equal", expr: "x >= y", args: "x y", result: boolType}.op()
 
 // GreaterEqual is whether x >= y; x is t. Operands broadcast.
 func (t *Tensor) GreaterEqual(y *Tensor) *Tensor { return apply2(greaterEqualOp, t, y) }
 
-var equalOp = pointwise{name: "equal", expr: "x == y", args: "x y", result: boolType, lo: -2, hi: 2}.op()
+var equalOp = pointwise{name: "equal", expr: "x == y", args: "x y", result: boolType}.op()
 
 // Equal is whether x = y; x is t. Operands broadcast.
 func (t *Tensor) Equal(y *Tensor) *Tensor { return apply2(equalOp, t, y) }
 
-var notEqualOp = pointwise{name: "not_equal", expr: "x != y", args: "x y", result: boolType, lo: -2, hi: 2}.op()
+var notEqualOp = pointwise{name: "not_equal", expr: "x != y", args: "x y", result: boolType}.op()
 
 // NotEqual is whether x differs from y; x is t. Operands broadcast.
 func (t *Tensor) NotEqual(y *Tensor) *Tensor { return apply2(notEqualOp, t, y) }
 
-var andOp = pointwise{name: "and", expr: "x && y", args: "x y", result: boolType, lo: -2, hi: 2}.op()
+var andOp = pointwise{name: "and", expr: "x && y", args: "x y", result: boolType}.op()
 
 // And is whether both are not 0; x is t. Operands broadcast.
 func (t *Tensor) And(y *Tensor) *Tensor { return apply2(andOp, t, y) }
 
-var orOp = pointwise{name: "or", expr: "x || y", args: "x y", result: boolType, lo: -2, hi: 2}.op()
+var orOp = pointwise{name: "or", expr: "x || y", args: "x y", result: boolType}.op()
 
 // Or is whether one is not 0; x is t. Operands broadcast.
 func (t *Tensor) Or(y *Tensor) *Tensor { return apply2(orOp, t, y) }
 
-var xorOp = pointwise{name: "xor", expr: "xor(x, y)", args: "x y", result: boolType, lo: -2, hi: 2}.op()
+var xorOp = pointwise{name: "xor", expr: "xor(x, y)", args: "x y", result: boolType}.op()
 
 // Xor is whether exactly one is not 0; x is t. Operands broadcast.
 func (t *Tensor) Xor(y *Tensor) *Tensor { return apply2(xorOp, t, y) }
 
-var notOp = pointwise{name: "not", expr: "!x", result: boolType, lo: -2, hi: 2}.op()
+var notOp = pointwise{name: "not", expr: "!x", result: boolType}.op()
 
 // Not is whether x is 0.
 func (t *Tensor) Not() *Tensor { return apply1(notOp, t) }
 
-var isnanOp = pointwise{name: "isnan", expr: "isnan(x)", result: boolType, lo: -2, hi: 2}.op()
+var isnanOp = pointwise{name: "isnan", expr: "isnan(x)", result: boolType}.op()
 
 // IsNaN is whether x is not a number.
 func (t *Tensor) IsNaN() *Tensor { return apply1(isnanOp, t) }
 
-var isinfOp = pointwise{name: "isinf", expr: "isinf(x)", result: boolType, lo: -2, hi: 2}.op()
+var isinfOp = pointwise{name: "isinf", expr: "isinf(x)", result: boolType}.op()
 
 // IsInf is whether x is infinite.
 func (t *Tensor) IsInf() *Tensor { return apply1(isinfOp, t) }
 
-var isfiniteOp = pointwise{name: "isfinite", expr: "isfinite(x)", result: boolType, lo: -2, hi: 2}.op()
+var isfiniteOp = pointwise{name: "isfinite", expr: "isfinite(x)", result: boolType}.op()
 
 // IsFinite is whether x is a finite number.
 func (t *Tensor) IsFinite() *Tensor { return apply1(isfiniteOp, t) }
 
-var whereOp = pointwise{name: "where", expr: "where(c, x, y)", args: "c x y", condition: true, lo: -2, hi: 2}.op()
+var whereOp = pointwise{name: "where", expr: "where(c, x, y)", args: "c x y", condition: true, result: sameType}.op()
 
 // Where is x where the condition t is not 0, else y. Operands broadcast.
 func (t *Tensor) Where(x, y *Tensor) *Tensor { return Apply(whereOp, []*Tensor{t, x, y}, nil, nil) }
 
 var maskedFillOp = pointwise{
-	name: "masked_fill", expr: "where(m, v, x)", args: "x m", scalars: "v", lo: -2, hi: 2,
+	name: "masked_fill", expr: "where(m, v, x)", args: "x m", scalars: "v", result: sameType,
 }.op()
 
 // MaskedFill is t with v where mask is not 0.

@@ -1,9 +1,6 @@
 package tensor
 
-var dropoutOp = pointwise{
-	name: "dropout", expr: "where(rand(0) < p, 0, x*(1/(1-p)))", scalars: "p", result: floatType, lo: -2, hi: 2,
-	fused: true,
-}.op()
+var dropoutOp = pointwise{name: "dropout", expr: "where(rand(0) < p, 0, x*(1/(1-p)))", scalars: "p", fused: true}.op()
 
 // Dropout zeroes each element with probability p and scales the others by 1/(1-p), in steps with
 // training behaviour; elsewhere it is t. The mask is drawn again in backward, never stored

@@ -8,9 +8,7 @@ import (
 var variance Op
 
 // The square root under a deviation: an infinite derivative at 0 would meet the variance's 0 and give NaN.
-var rootOp = pointwise{
-	name: "root", expr: "where(x == 0, 0, sqrt(where(x == 0, 1, x)))", result: floatType, lo: 0.2, hi: 3,
-}.op()
+var rootOp = pointwise{name: "root", expr: "where(x == 0, 0, sqrt(where(x == 0, 1, x)))", lo: 0.2, hi: 3}.op()
 
 func init() {
 	define(&variance, Op{

@@ -15,29 +15,30 @@ import (
 type resultType uint8
 
 const (
-	sameType  resultType = iota // the operands' common type
-	floatType                   // that, but float32 for integers and booleans
+	floatType resultType = iota // the operands' common type, but float32 for integers and booleans
+	sameType                    // the operands' common type
 	boolType
 )
 
-// A pointwise literal is an operation of the table that is its expression. Kernels on all devices, derivatives, what they
-// save, tests and documentation follow from it.
+// A pointwise literal is an operation of the table that is its expression. Kernels on all devices, derivatives, what
+// they save, tests and documentation follow from it.
 type pointwise struct {
 	name    string
 	expr    string     // in the language of package expr
 	args    string     // names of the operands; x if empty
 	scalars string     // names of the scalars
 	result  resultType // rule for the result's type
-	lo, hi  float64    // range of operands in tests, away from poles and kinks
+	lo, hi  float64    // range of operands in tests, away from poles and kinks; -2 to 2 if both are 0
 
 	condition bool      // the first operand is a condition, without a say in the result's type
 	cast      CastClass // what autocast does with the operands
 	instead   string    // what to use where autocast refuses the operation
 
-	// A GPU may compute it and its gradients approximately in half precision: for functions that take longer than their bytes.
+	// A GPU may compute it and its gradients approximately in half precision: for functions that take longer than
+	// their bytes.
 	approximate bool
-	// The CPU has a kernel of the whole expression, and of each gradient, where the operands in uniform, and no others, are one
-	// element: for operations whose instructions one by one would take several passes over a chunk.
+	// The CPU has a kernel of the whole expression, and of each gradient, where the operands in uniform, and no others,
+	// are one element: for operations whose instructions one by one would pass over a chunk several times.
 	fused   bool
 	uniform string
 }
@@ -50,6 +51,9 @@ func (p pointwise) op() *Op {
 	o := &Op{
 		Doc: p.expr, Args: strings.Fields(cmp.Or(p.args, "x")), Cast: p.cast, Instead: p.instead,
 		result: p.result, condition: p.condition, lo: p.lo, hi: p.hi,
+	}
+	if o.lo == 0 && o.hi == 0 {
+		o.lo, o.hi = -2, 2
 	}
 	o.Name, o.Approximate = p.name, p.approximate
 	o.Expr = expr.Must(p.expr, o.Args, strings.Fields(p.scalars))
@@ -139,8 +143,8 @@ func MustPointwise(name, src string, args []string, params ...string) *Op {
 	return o
 }
 
-// Guard is a pointwise operation with one more operand, the last, called name: where it is not 0, result i is the operand
-// old[i] instead. It lets a [Scope.Update] leave everything as it is.
+// Guard is a pointwise operation with one more operand, the last, called name: where it is not 0, result i is the
+// operand old[i] instead. It lets a [Scope.Update] leave everything as it is.
 func (o *Op) Guard(name string, old ...string) *Op {
 	return newPointwise(o.Name, o.Expr.Guard(name, old), o.result)
 }

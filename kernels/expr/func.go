@@ -68,21 +68,16 @@ func Must(src string, args, params []string) *Func {
 }
 
 // Guard is f with one more argument, the last, called name: where it is not 0, result i is the argument old[i] instead.
-// It panics if a name in old is no argument, or if there is not one for each result.
+// It panics unless old names an argument for each result.
 func (f *Func) Guard(name string, old []string) *Func {
-	id := fmt.Sprintf("%q %q %q guard %q %q", f.Src, f.Args, f.Params, name, old)
-	g, _ := once(id, func() (*Func, error) {
+	g, _ := once(fmt.Sprintf("%q %q %q guard %q %q", f.Src, f.Args, f.Params, name, old), func() (*Func, error) {
 		g := &Func{Args: append(slices.Clone(f.Args), name), Params: f.Params}
-		guard := argument(len(f.Args))
-		if len(old) != len(f.Roots) {
-			panic(fmt.Sprintf("expr: %d results, and %d to take instead", len(f.Roots), len(old)))
-		}
 		for i, r := range f.Roots {
 			k := slices.Index(f.Args, old[i])
 			if k < 0 {
-				panic(fmt.Sprintf("expr: no argument %s; there are %v", old[i], f.Args))
+				panic("expr: no argument is called " + old[i])
 			}
-			g.Roots = append(g.Roots, apply(Where, guard, argument(k), r))
+			g.Roots = append(g.Roots, apply(Where, argument(len(f.Args)), argument(k), r))
 		}
 		g.Src = strings.Join(g.statements(), "\n")
 		return g, nil

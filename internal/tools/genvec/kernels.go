@@ -158,16 +158,15 @@ type fusion struct {
 	*kernel
 }
 
-// fusions are the kernels of whole pointwise operations: those that the table of package tensor and the rules of package
-// optim ask for. An operation with the program of a named kernel, or of one before it, has that kernel. One that is not here
-// runs instruction by instruction, with the same bits.
+// fusions are the kernels of whole pointwise operations: those that the table of package tensor and the rules of
+// package optim ask for. An operation with the program of a named kernel, or of one before it, has that kernel. One that
+// is not here runs instruction by instruction, with the same bits.
 func fusions(named []*kernel) (all []fusion, made []*kernel) {
-	fused := slices.SortedFunc(slices.Values(expr.Fusions()), func(a, b *expr.Fusion) int { return strings.Compare(a.Name, b.Name) })
-	for _, f := range fused {
+	for _, f := range expr.Fusions() {
 		k := fusedKernel(f)
-		at := slices.IndexFunc(slices.Concat(named, made), k.same)
-		if at >= 0 {
-			k = slices.Concat(named, made)[at]
+		earlier := slices.Concat(named, made)
+		if at := slices.IndexFunc(earlier, k.same); at >= 0 {
+			k = earlier[at]
 		} else {
 			made = append(made, k)
 		}

@@ -165,8 +165,8 @@ func (k *kernel) blocked(b *strings.Builder, params, ret string, vecs []string) 
 	fmt.Fprintf(b, "}\nreturn %s\n}\n\n", strings.Join(totals, ", "))
 }
 
-// fusedFile writes the table of the kernels of pointwise operations: for each tier a function that calls the kernel with
-// its arguments. The calls are direct, so that arrays of pointers stay on the stack.
+// fusedFile writes the table of the kernels of pointwise operations: for each tier a function that calls the kernel
+// with its arguments. The calls are direct, so that arrays of pointers stay on the stack.
 func fusedFile(ks []fusion, constraint string, tiers []string) string {
 	var b strings.Builder
 	header(&b, constraint)
@@ -177,11 +177,12 @@ func fusedFile(ks []fusion, constraint string, tiers []string) string {
 	const signature = "func(outs, ins [][]float32, u []float32)"
 	for _, k := range ks {
 		vecs := slices.Concat(elements("outs", len(k.outs)), elements("ins", len(k.ins)))
-		fmt.Fprintf(&b, "%q: {%q, %d, %d, %d, [numTiers]fusedRun{\n", k.name, k.name, len(k.outs), len(k.ins), len(k.uniforms))
-		fmt.Fprintf(&b, "%s {\n%sPortable(%s)\n},\n", signature, k.kernel.name,
-			strings.Join(slices.Concat(vecs, elements("u", len(k.uniforms))), ", "))
+		args := slices.Concat(vecs, elements("u", len(k.uniforms)))
+		fmt.Fprintf(&b, "%q: {%q, %d, %d, %d, ", k.name, k.name, len(k.outs), len(k.ins), len(k.uniforms))
+		fmt.Fprintf(&b, "[numTiers]fusedRun{\n%s {\n%sPortable(%s)\n},\n", signature, k.kernel.name, strings.Join(args, ", "))
 		for _, t := range tiers {
-			fmt.Fprintf(&b, "%s {\np := [...]*float32{unsafe.SliceData(%s)}\n", signature, strings.Join(vecs, "), unsafe.SliceData("))
+			fmt.Fprintf(&b, "%s {\np := [...]*float32{unsafe.SliceData(", signature)
+			fmt.Fprintf(&b, "%s)}\n", strings.Join(vecs, "), unsafe.SliceData("))
 			fmt.Fprintf(&b, "%s%s(&p[0], unsafe.SliceData(u), len(outs[0]))\n},\n", k.kernel.name, t)
 		}
 		b.WriteString("}},\n")

@@ -286,25 +286,20 @@ func addNormProductAVX2(p **float32, u *float32, n int)
 //go:noescape
 func addNormProductsAVX2(p **float32, u *float32, n int)
 
-// adamwAVX2 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
+// sigmoidGradXAVX2 computes grad * (out * (1 - out))
 //
 //go:noescape
-func adamwAVX2(p **float32, u *float32, n int)
+func sigmoidGradXAVX2(p **float32, u *float32, n int)
 
-// addAVX2 computes x + y
+// reluAVX2 computes where(x <= 0, 0, x)
 //
 //go:noescape
-func addAVX2(p **float32, u *float32, n int)
+func reluAVX2(p **float32, u *float32, n int)
 
-// dropoutAVX2 computes where(rand(0) < p, 0, x * (1 / (1 - p)))
+// reluGradXAVX2 computes where(out <= 0, 0, grad)
 //
 //go:noescape
-func dropoutAVX2(p **float32, u *float32, n int)
-
-// dropoutGradXAVX2 computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
-//
-//go:noescape
-func dropoutGradXAVX2(p **float32, u *float32, n int)
+func reluGradXAVX2(p **float32, u *float32, n int)
 
 // geluAVX2 computes x * normcdf(x)
 //
@@ -326,10 +321,15 @@ func geluTanhAVX2(p **float32, u *float32, n int)
 //go:noescape
 func geluTanhGradXAVX2(p **float32, u *float32, n int)
 
-// lionAVX2 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
+// siluAVX2 computes x * sigmoid(x)
 //
 //go:noescape
-func lionAVX2(p **float32, u *float32, n int)
+func siluAVX2(p **float32, u *float32, n int)
+
+// siluGradXAVX2 computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
+//
+//go:noescape
+func siluGradXAVX2(p **float32, u *float32, n int)
 
 // mishAVX2 computes t0 = exp(where(20 < x, 20, x)); t1 = t0 * (t0 + 2); x * (t1 / (t1 + 2))
 //
@@ -341,15 +341,50 @@ func mishAVX2(p **float32, u *float32, n int)
 //go:noescape
 func mishGradXAVX2(p **float32, u *float32, n int)
 
-// reluAVX2 computes where(x <= 0, 0, x)
+// softplusAVX2 computes t0 = 40 < x; where(t0, x, log1p(exp(where(t0, 0, x))))
 //
 //go:noescape
-func reluAVX2(p **float32, u *float32, n int)
+func softplusAVX2(p **float32, u *float32, n int)
 
-// reluGradXAVX2 computes where(out <= 0, 0, grad)
+// softplusGradXAVX2 computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
 //
 //go:noescape
-func reluGradXAVX2(p **float32, u *float32, n int)
+func softplusGradXAVX2(p **float32, u *float32, n int)
+
+// squareGradXAVX2 computes t0 = grad * x; t0 + t0
+//
+//go:noescape
+func squareGradXAVX2(p **float32, u *float32, n int)
+
+// addAVX2 computes x + y
+//
+//go:noescape
+func addAVX2(p **float32, u *float32, n int)
+
+// dropoutAVX2 computes where(rand(0) < p, 0, x * (1 / (1 - p)))
+//
+//go:noescape
+func dropoutAVX2(p **float32, u *float32, n int)
+
+// dropoutGradXAVX2 computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
+//
+//go:noescape
+func dropoutGradXAVX2(p **float32, u *float32, n int)
+
+// sqrtGradXAVX2 computes 0.5 * grad / out
+//
+//go:noescape
+func sqrtGradXAVX2(p **float32, u *float32, n int)
+
+// tanhGradXAVX2 computes grad * (1 - out * out)
+//
+//go:noescape
+func tanhGradXAVX2(p **float32, u *float32, n int)
+
+// adamwAVX2 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
+//
+//go:noescape
+func adamwAVX2(p **float32, u *float32, n int)
 
 // sgdAVX2 computes where(skip, p, p - lr * (grad * gradscale + decay * p))
 //
@@ -361,45 +396,10 @@ func sgdAVX2(p **float32, u *float32, n int)
 //go:noescape
 func sgdMomentumAVX2(p **float32, u *float32, n int)
 
-// sigmoidGradXAVX2 computes grad * (out * (1 - out))
+// lionAVX2 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
 //
 //go:noescape
-func sigmoidGradXAVX2(p **float32, u *float32, n int)
-
-// siluAVX2 computes x * sigmoid(x)
-//
-//go:noescape
-func siluAVX2(p **float32, u *float32, n int)
-
-// siluGradXAVX2 computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
-//
-//go:noescape
-func siluGradXAVX2(p **float32, u *float32, n int)
-
-// softplusAVX2 computes t0 = 40 < x; where(t0, x, log1p(exp(where(t0, 0, x))))
-//
-//go:noescape
-func softplusAVX2(p **float32, u *float32, n int)
-
-// softplusGradXAVX2 computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
-//
-//go:noescape
-func softplusGradXAVX2(p **float32, u *float32, n int)
-
-// sqrtGradXAVX2 computes 0.5 * grad / out
-//
-//go:noescape
-func sqrtGradXAVX2(p **float32, u *float32, n int)
-
-// squareGradXAVX2 computes t0 = grad * x; t0 + t0
-//
-//go:noescape
-func squareGradXAVX2(p **float32, u *float32, n int)
-
-// tanhGradXAVX2 computes grad * (1 - out * out)
-//
-//go:noescape
-func tanhGradXAVX2(p **float32, u *float32, n int)
+func lionAVX2(p **float32, u *float32, n int)
 
 // scaleRowsAVX2 computes dst = x*a.
 //

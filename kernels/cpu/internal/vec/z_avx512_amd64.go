@@ -286,25 +286,20 @@ func addNormProductAVX512(p **float32, u *float32, n int)
 //go:noescape
 func addNormProductsAVX512(p **float32, u *float32, n int)
 
-// adamwAVX512 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
+// sigmoidGradXAVX512 computes grad * (out * (1 - out))
 //
 //go:noescape
-func adamwAVX512(p **float32, u *float32, n int)
+func sigmoidGradXAVX512(p **float32, u *float32, n int)
 
-// addAVX512 computes x + y
+// reluAVX512 computes where(x <= 0, 0, x)
 //
 //go:noescape
-func addAVX512(p **float32, u *float32, n int)
+func reluAVX512(p **float32, u *float32, n int)
 
-// dropoutAVX512 computes where(rand(0) < p, 0, x * (1 / (1 - p)))
+// reluGradXAVX512 computes where(out <= 0, 0, grad)
 //
 //go:noescape
-func dropoutAVX512(p **float32, u *float32, n int)
-
-// dropoutGradXAVX512 computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
-//
-//go:noescape
-func dropoutGradXAVX512(p **float32, u *float32, n int)
+func reluGradXAVX512(p **float32, u *float32, n int)
 
 // geluAVX512 computes x * normcdf(x)
 //
@@ -326,10 +321,15 @@ func geluTanhAVX512(p **float32, u *float32, n int)
 //go:noescape
 func geluTanhGradXAVX512(p **float32, u *float32, n int)
 
-// lionAVX512 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
+// siluAVX512 computes x * sigmoid(x)
 //
 //go:noescape
-func lionAVX512(p **float32, u *float32, n int)
+func siluAVX512(p **float32, u *float32, n int)
+
+// siluGradXAVX512 computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
+//
+//go:noescape
+func siluGradXAVX512(p **float32, u *float32, n int)
 
 // mishAVX512 computes t0 = exp(where(20 < x, 20, x)); t1 = t0 * (t0 + 2); x * (t1 / (t1 + 2))
 //
@@ -341,15 +341,50 @@ func mishAVX512(p **float32, u *float32, n int)
 //go:noescape
 func mishGradXAVX512(p **float32, u *float32, n int)
 
-// reluAVX512 computes where(x <= 0, 0, x)
+// softplusAVX512 computes t0 = 40 < x; where(t0, x, log1p(exp(where(t0, 0, x))))
 //
 //go:noescape
-func reluAVX512(p **float32, u *float32, n int)
+func softplusAVX512(p **float32, u *float32, n int)
 
-// reluGradXAVX512 computes where(out <= 0, 0, grad)
+// softplusGradXAVX512 computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
 //
 //go:noescape
-func reluGradXAVX512(p **float32, u *float32, n int)
+func softplusGradXAVX512(p **float32, u *float32, n int)
+
+// squareGradXAVX512 computes t0 = grad * x; t0 + t0
+//
+//go:noescape
+func squareGradXAVX512(p **float32, u *float32, n int)
+
+// addAVX512 computes x + y
+//
+//go:noescape
+func addAVX512(p **float32, u *float32, n int)
+
+// dropoutAVX512 computes where(rand(0) < p, 0, x * (1 / (1 - p)))
+//
+//go:noescape
+func dropoutAVX512(p **float32, u *float32, n int)
+
+// dropoutGradXAVX512 computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
+//
+//go:noescape
+func dropoutGradXAVX512(p **float32, u *float32, n int)
+
+// sqrtGradXAVX512 computes 0.5 * grad / out
+//
+//go:noescape
+func sqrtGradXAVX512(p **float32, u *float32, n int)
+
+// tanhGradXAVX512 computes grad * (1 - out * out)
+//
+//go:noescape
+func tanhGradXAVX512(p **float32, u *float32, n int)
+
+// adamwAVX512 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
+//
+//go:noescape
+func adamwAVX512(p **float32, u *float32, n int)
 
 // sgdAVX512 computes where(skip, p, p - lr * (grad * gradscale + decay * p))
 //
@@ -361,45 +396,10 @@ func sgdAVX512(p **float32, u *float32, n int)
 //go:noescape
 func sgdMomentumAVX512(p **float32, u *float32, n int)
 
-// sigmoidGradXAVX512 computes grad * (out * (1 - out))
+// lionAVX512 computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
 //
 //go:noescape
-func sigmoidGradXAVX512(p **float32, u *float32, n int)
-
-// siluAVX512 computes x * sigmoid(x)
-//
-//go:noescape
-func siluAVX512(p **float32, u *float32, n int)
-
-// siluGradXAVX512 computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
-//
-//go:noescape
-func siluGradXAVX512(p **float32, u *float32, n int)
-
-// softplusAVX512 computes t0 = 40 < x; where(t0, x, log1p(exp(where(t0, 0, x))))
-//
-//go:noescape
-func softplusAVX512(p **float32, u *float32, n int)
-
-// softplusGradXAVX512 computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
-//
-//go:noescape
-func softplusGradXAVX512(p **float32, u *float32, n int)
-
-// sqrtGradXAVX512 computes 0.5 * grad / out
-//
-//go:noescape
-func sqrtGradXAVX512(p **float32, u *float32, n int)
-
-// squareGradXAVX512 computes t0 = grad * x; t0 + t0
-//
-//go:noescape
-func squareGradXAVX512(p **float32, u *float32, n int)
-
-// tanhGradXAVX512 computes grad * (1 - out * out)
-//
-//go:noescape
-func tanhGradXAVX512(p **float32, u *float32, n int)
+func lionAVX512(p **float32, u *float32, n int)
 
 // scaleRowsAVX512 computes dst = x*a.
 //

@@ -5,29 +5,19 @@
 package vec
 
 var fused = map[string]*Fused{
-	"adamw": {"adamw", 3, 4, 11, [numTiers]fusedRun{
+	"sigmoid_grad_x": {"sigmoid_grad_x", 1, 2, 0, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
-			adamwPortable(outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], ins[3], u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10])
+			sigmoidGradXPortable(outs[0], ins[0], ins[1])
 		},
 	}},
-	"add": {"add", 1, 1, 1, [numTiers]fusedRun{
+	"relu": {"relu", 1, 1, 0, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
-			addPortable(outs[0], ins[0], u[0])
+			reluPortable(outs[0], ins[0])
 		},
 	}},
-	"add_scalar": {"add_scalar", 1, 1, 1, [numTiers]fusedRun{
+	"relu_grad_x": {"relu_grad_x", 1, 2, 0, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
-			addPortable(outs[0], ins[0], u[0])
-		},
-	}},
-	"dropout": {"dropout", 1, 2, 1, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			dropoutPortable(outs[0], ins[0], ins[1], u[0])
-		},
-	}},
-	"dropout_grad_x": {"dropout_grad_x", 1, 2, 1, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			dropoutGradXPortable(outs[0], ins[0], ins[1], u[0])
+			reluGradXPortable(outs[0], ins[0], ins[1])
 		},
 	}},
 	"gelu": {"gelu", 1, 1, 0, [numTiers]fusedRun{
@@ -50,9 +40,14 @@ var fused = map[string]*Fused{
 			geluTanhGradXPortable(outs[0], ins[0], ins[1])
 		},
 	}},
-	"lion": {"lion", 2, 3, 8, [numTiers]fusedRun{
+	"silu": {"silu", 1, 1, 0, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
-			lionPortable(outs[0], outs[1], ins[0], ins[1], ins[2], u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7])
+			siluPortable(outs[0], ins[0])
+		},
+	}},
+	"silu_grad_x": {"silu_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			siluGradXPortable(outs[0], ins[0], ins[1])
 		},
 	}},
 	"mish": {"mish", 1, 1, 0, [numTiers]fusedRun{
@@ -65,24 +60,64 @@ var fused = map[string]*Fused{
 			mishGradXPortable(outs[0], ins[0], ins[1])
 		},
 	}},
+	"softplus": {"softplus", 1, 1, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			softplusPortable(outs[0], ins[0])
+		},
+	}},
+	"softplus_grad_x": {"softplus_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			softplusGradXPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"square_grad_x": {"square_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			squareGradXPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"add": {"add", 1, 1, 1, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			addPortable(outs[0], ins[0], u[0])
+		},
+	}},
 	"mul": {"mul", 1, 1, 1, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
 			scalePortable(outs[0], ins[0], u[0])
 		},
 	}},
-	"relu": {"relu", 1, 1, 0, [numTiers]fusedRun{
+	"add_scalar": {"add_scalar", 1, 1, 1, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
-			reluPortable(outs[0], ins[0])
-		},
-	}},
-	"relu_grad_x": {"relu_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			reluGradXPortable(outs[0], ins[0], ins[1])
+			addPortable(outs[0], ins[0], u[0])
 		},
 	}},
 	"scale": {"scale", 1, 1, 1, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
 			scalePortable(outs[0], ins[0], u[0])
+		},
+	}},
+	"dropout": {"dropout", 1, 2, 1, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			dropoutPortable(outs[0], ins[0], ins[1], u[0])
+		},
+	}},
+	"dropout_grad_x": {"dropout_grad_x", 1, 2, 1, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			dropoutGradXPortable(outs[0], ins[0], ins[1], u[0])
+		},
+	}},
+	"sqrt_grad_x": {"sqrt_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			sqrtGradXPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"tanh_grad_x": {"tanh_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			tanhGradXPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"adamw": {"adamw", 3, 4, 11, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			adamwPortable(outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], ins[3], u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10])
 		},
 	}},
 	"sgd": {"sgd", 1, 2, 5, [numTiers]fusedRun{
@@ -95,44 +130,9 @@ var fused = map[string]*Fused{
 			sgdMomentumPortable(outs[0], outs[1], ins[0], ins[1], ins[2], u[0], u[1], u[2], u[3], u[4])
 		},
 	}},
-	"sigmoid_grad_x": {"sigmoid_grad_x", 1, 2, 0, [numTiers]fusedRun{
+	"lion": {"lion", 2, 3, 8, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
-			sigmoidGradXPortable(outs[0], ins[0], ins[1])
-		},
-	}},
-	"silu": {"silu", 1, 1, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			siluPortable(outs[0], ins[0])
-		},
-	}},
-	"silu_grad_x": {"silu_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			siluGradXPortable(outs[0], ins[0], ins[1])
-		},
-	}},
-	"softplus": {"softplus", 1, 1, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			softplusPortable(outs[0], ins[0])
-		},
-	}},
-	"softplus_grad_x": {"softplus_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			softplusGradXPortable(outs[0], ins[0], ins[1])
-		},
-	}},
-	"sqrt_grad_x": {"sqrt_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			sqrtGradXPortable(outs[0], ins[0], ins[1])
-		},
-	}},
-	"square_grad_x": {"square_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			squareGradXPortable(outs[0], ins[0], ins[1])
-		},
-	}},
-	"tanh_grad_x": {"tanh_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
-			tanhGradXPortable(outs[0], ins[0], ins[1])
+			lionPortable(outs[0], outs[1], ins[0], ins[1], ins[2], u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7])
 		},
 	}},
 }

@@ -2015,112 +2015,57 @@ func addNormProductsPortable(dst, sum, acc, accsum, g, x []float32, c, r float32
 	}
 }
 
-// adamwPortable computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
-func adamwPortable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1, beta2, rest2, eps, decay, c1, c2, gradscale, skip float32) {
-	v5 := float32(lr * decay)
-	v6 := 1 - v5
-	v9 := lr / c1
-	v28 := lane.Sqrt32(c2)
-	v36 := skip == 0
-	dst1 = dst1[:len(dst0)]
-	dst2 = dst2[:len(dst0)]
-	p = p[:len(dst0)]
+// sigmoidGradXPortable computes grad * (out * (1 - out))
+func sigmoidGradXPortable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
-	m = m[:len(dst0)]
-	v = v[:len(dst0)]
+	out = out[:len(dst0)]
 	for i := range dst0 {
-		v1 := p[i]
-		v7 := float32(v1 * v6)
-		v11 := m[i]
-		v12 := float32(beta1 * v11)
-		v14 := grad[i]
-		v16 := float32(v14 * gradscale)
-		v17 := float32(rest1 * v16)
-		v18 := v12 + v17
-		v20 := v[i]
-		v21 := float32(beta2 * v20)
-		v23 := float32(v16 * v16)
-		v24 := float32(rest2 * v23)
-		v25 := v21 + v24
-		v26 := lane.Sqrt32(v25)
-		v29 := v26 / v28
-		v31 := v29 + eps
-		v32 := v18 / v31
-		v33 := float32(v9 * v32)
-		v34 := v7 - v33
-		var v37 float32 = v1
-		if v36 {
-			v37 = v34
-		}
-		var v38 float32 = v11
-		if v36 {
-			v38 = v18
-		}
-		var v39 float32 = v20
-		if v36 {
-			v39 = v25
-		}
-		dst0[i] = v37
-		dst1[i] = v38
-		dst2[i] = v39
+		v0 := grad[i]
+		v1 := out[i]
+		v3 := 1 - v1
+		v4 := float32(v1 * v3)
+		v5 := float32(v0 * v4)
+		dst0[i] = v5
 	}
 }
 
-// addPortable computes x + y
-func addPortable(dst0, x []float32, y float32) {
+// reluPortable computes where(x <= 0, 0, x)
+func reluPortable(dst0, x []float32) {
 	x = x[:len(dst0)]
 	for i := range dst0 {
 		v0 := x[i]
-		v2 := v0 + y
-		dst0[i] = v2
-	}
-}
-
-// dropoutPortable computes where(rand(0) < p, 0, x * (1 / (1 - p)))
-func dropoutPortable(dst0, x, rand0 []float32, p float32) {
-	v7 := 1 - p
-	v8 := 1 / v7
-	x = x[:len(dst0)]
-	rand0 = rand0[:len(dst0)]
-	for i := range dst0 {
-		v0 := rand0[i]
-		v2 := v0 < p
-		var v5 float32 = 0
+		v2 := v0 <= 0
+		var v4 float32 = 0
 		if v2 {
-			v5 = 1
+			v4 = 1
 		}
-		v6 := x[i]
-		v9 := float32(v6 * v8)
-		v10 := v5 == 0
-		var v11 float32 = 0
-		if v10 {
-			v11 = v9
+		v5 := v4 == 0
+		var v6 float32 = 0
+		if v5 {
+			v6 = v0
 		}
-		dst0[i] = v11
+		dst0[i] = v6
 	}
 }
 
-// dropoutGradXPortable computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
-func dropoutGradXPortable(dst0, grad, rand0 []float32, p float32) {
-	v9 := 1 - p
-	v10 := 1 / v9
+// reluGradXPortable computes where(out <= 0, 0, grad)
+func reluGradXPortable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
-	rand0 = rand0[:len(dst0)]
+	out = out[:len(dst0)]
 	for i := range dst0 {
-		v0 := rand0[i]
-		v2 := v0 < p
-		var v5 float32 = 0
+		v0 := out[i]
+		v2 := v0 <= 0
+		var v4 float32 = 0
 		if v2 {
-			v5 = 1
+			v4 = 1
 		}
-		v6 := grad[i]
-		v7 := v5 == 0
-		var v8 float32 = 0
-		if v7 {
-			v8 = v6
+		v5 := grad[i]
+		v6 := v4 == 0
+		var v7 float32 = 0
+		if v6 {
+			v7 = v5
 		}
-		v11 := float32(v8 * v10)
-		dst0[i] = v11
+		dst0[i] = v7
 	}
 }
 
@@ -2310,50 +2255,72 @@ func geluTanhGradXPortable(dst0, x, grad []float32) {
 	}
 }
 
-// lionPortable computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
-func lionPortable(dst0, dst1, p, grad, m []float32, lr, beta1, rest1, beta2, rest2, decay, gradscale, skip float32) {
-	v5 := float32(lr * decay)
-	v6 := 1 - v5
-	v25 := skip == 0
-	dst1 = dst1[:len(dst0)]
-	p = p[:len(dst0)]
-	grad = grad[:len(dst0)]
-	m = m[:len(dst0)]
+// siluPortable computes x * sigmoid(x)
+func siluPortable(dst0, x []float32) {
+	x = x[:len(dst0)]
 	for i := range dst0 {
-		v1 := p[i]
-		v7 := float32(v1 * v6)
-		v10 := m[i]
-		v11 := float32(beta1 * v10)
-		v13 := grad[i]
-		v15 := float32(v13 * gradscale)
-		v16 := float32(rest1 * v15)
-		v17 := v11 + v16
-		v18 := 0 < v17
-		var v19 float32 = 0
-		if v18 {
-			v19 = 1
+		v0 := x[i]
+		v2 := math.Float32bits(v0) | 0x80000000
+		v5 := lane.Lesser32(89, math.Float32frombits(v2))
+		v6 := lane.Greater32(-104, v5)
+		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := lane.FMA32(-v10, 0.69314575, v6)
+		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
+		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
+		v19 := lane.FMA32(v17, v14, 0.041668084)
+		v21 := lane.FMA32(v19, v14, 0.16666515)
+		v23 := lane.FMA32(v21, v14, 0.49999994)
+		v25 := lane.FMA32(v23, v14, 1)
+		v26 := lane.FMA32(v25, v14, 1)
+		v27 := lane.Ldexp32(v26, v10)
+		v29 := v0 < 0
+		var v30 float32 = 1
+		if v29 {
+			v30 = v27
 		}
-		v20 := v17 < 0
-		var v21 float32 = 0
-		if v20 {
-			v21 = 1
+		v31 := v27 + 1
+		v32 := v30 / v31
+		v33 := float32(v0 * v32)
+		dst0[i] = v33
+	}
+}
+
+// siluGradXPortable computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
+func siluGradXPortable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := x[i]
+		v3 := math.Float32bits(v1) | 0x80000000
+		v6 := lane.Lesser32(89, math.Float32frombits(v3))
+		v7 := lane.Greater32(-104, v6)
+		v10 := lane.FMA32(v7, 1.442695, 1.2582912e+07)
+		v11 := v10 - 1.2582912e+07
+		v13 := lane.FMA32(-v11, 0.69314575, v7)
+		v15 := lane.FMA32(-v11, 1.4286068e-06, v13)
+		v18 := lane.FMA32(0.0013840367, v15, 0.008369348)
+		v20 := lane.FMA32(v18, v15, 0.041668084)
+		v22 := lane.FMA32(v20, v15, 0.16666515)
+		v24 := lane.FMA32(v22, v15, 0.49999994)
+		v26 := lane.FMA32(v24, v15, 1)
+		v27 := lane.FMA32(v26, v15, 1)
+		v28 := lane.Ldexp32(v27, v11)
+		v30 := v1 < 0
+		var v31 float32 = 1
+		if v30 {
+			v31 = v28
 		}
-		v22 := v19 - v21
-		v23 := float32(lr * v22)
-		v24 := v7 - v23
-		var v26 float32 = v1
-		if v25 {
-			v26 = v24
-		}
-		v28 := float32(beta2 * v10)
-		v30 := float32(rest2 * v15)
-		v31 := v28 + v30
-		var v32 float32 = v10
-		if v25 {
-			v32 = v31
-		}
-		dst0[i] = v26
-		dst1[i] = v32
+		v32 := v28 + 1
+		v33 := v31 / v32
+		v34 := float32(v0 * v33)
+		v35 := float32(v0 * v1)
+		v36 := 1 - v33
+		v37 := float32(v33 * v36)
+		v38 := float32(v35 * v37)
+		v39 := v34 + v38
+		dst0[i] = v39
 	}
 }
 
@@ -2443,181 +2410,6 @@ func mishGradXPortable(dst0, x, grad []float32) {
 		}
 		v48 := v38 + v47
 		dst0[i] = v48
-	}
-}
-
-// reluPortable computes where(x <= 0, 0, x)
-func reluPortable(dst0, x []float32) {
-	x = x[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v2 := v0 <= 0
-		var v4 float32 = 0
-		if v2 {
-			v4 = 1
-		}
-		v5 := v4 == 0
-		var v6 float32 = 0
-		if v5 {
-			v6 = v0
-		}
-		dst0[i] = v6
-	}
-}
-
-// reluGradXPortable computes where(out <= 0, 0, grad)
-func reluGradXPortable(dst0, grad, out []float32) {
-	grad = grad[:len(dst0)]
-	out = out[:len(dst0)]
-	for i := range dst0 {
-		v0 := out[i]
-		v2 := v0 <= 0
-		var v4 float32 = 0
-		if v2 {
-			v4 = 1
-		}
-		v5 := grad[i]
-		v6 := v4 == 0
-		var v7 float32 = 0
-		if v6 {
-			v7 = v5
-		}
-		dst0[i] = v7
-	}
-}
-
-// sgdPortable computes where(skip, p, p - lr * (grad * gradscale + decay * p))
-func sgdPortable(dst0, p, grad []float32, lr, momentum, decay, gradscale, skip float32) {
-	v12 := skip == 0
-	p = p[:len(dst0)]
-	grad = grad[:len(dst0)]
-	for i := range dst0 {
-		v1 := p[i]
-		v3 := grad[i]
-		v5 := float32(v3 * gradscale)
-		v7 := float32(decay * v1)
-		v8 := v5 + v7
-		v9 := float32(lr * v8)
-		v10 := v1 - v9
-		var v13 float32 = v1
-		if v12 {
-			v13 = v10
-		}
-		dst0[i] = v13
-	}
-}
-
-// sgdMomentumPortable computes t0 = momentum * b + (grad * gradscale + decay * p); where(skip, p, p - lr * t0); where(skip, b, t0)
-func sgdMomentumPortable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale, skip float32) {
-	v16 := skip == 0
-	dst1 = dst1[:len(dst0)]
-	p = p[:len(dst0)]
-	grad = grad[:len(dst0)]
-	b = b[:len(dst0)]
-	for i := range dst0 {
-		v1 := p[i]
-		v4 := b[i]
-		v5 := float32(momentum * v4)
-		v6 := grad[i]
-		v8 := float32(v6 * gradscale)
-		v10 := float32(decay * v1)
-		v11 := v8 + v10
-		v12 := v5 + v11
-		v13 := float32(lr * v12)
-		v14 := v1 - v13
-		var v17 float32 = v1
-		if v16 {
-			v17 = v14
-		}
-		var v18 float32 = v4
-		if v16 {
-			v18 = v12
-		}
-		dst0[i] = v17
-		dst1[i] = v18
-	}
-}
-
-// sigmoidGradXPortable computes grad * (out * (1 - out))
-func sigmoidGradXPortable(dst0, grad, out []float32) {
-	grad = grad[:len(dst0)]
-	out = out[:len(dst0)]
-	for i := range dst0 {
-		v0 := grad[i]
-		v1 := out[i]
-		v3 := 1 - v1
-		v4 := float32(v1 * v3)
-		v5 := float32(v0 * v4)
-		dst0[i] = v5
-	}
-}
-
-// siluPortable computes x * sigmoid(x)
-func siluPortable(dst0, x []float32) {
-	x = x[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v2 := math.Float32bits(v0) | 0x80000000
-		v5 := lane.Lesser32(89, math.Float32frombits(v2))
-		v6 := lane.Greater32(-104, v5)
-		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
-		v10 := v9 - 1.2582912e+07
-		v12 := lane.FMA32(-v10, 0.69314575, v6)
-		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
-		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
-		v19 := lane.FMA32(v17, v14, 0.041668084)
-		v21 := lane.FMA32(v19, v14, 0.16666515)
-		v23 := lane.FMA32(v21, v14, 0.49999994)
-		v25 := lane.FMA32(v23, v14, 1)
-		v26 := lane.FMA32(v25, v14, 1)
-		v27 := lane.Ldexp32(v26, v10)
-		v29 := v0 < 0
-		var v30 float32 = 1
-		if v29 {
-			v30 = v27
-		}
-		v31 := v27 + 1
-		v32 := v30 / v31
-		v33 := float32(v0 * v32)
-		dst0[i] = v33
-	}
-}
-
-// siluGradXPortable computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
-func siluGradXPortable(dst0, x, grad []float32) {
-	x = x[:len(dst0)]
-	grad = grad[:len(dst0)]
-	for i := range dst0 {
-		v0 := grad[i]
-		v1 := x[i]
-		v3 := math.Float32bits(v1) | 0x80000000
-		v6 := lane.Lesser32(89, math.Float32frombits(v3))
-		v7 := lane.Greater32(-104, v6)
-		v10 := lane.FMA32(v7, 1.442695, 1.2582912e+07)
-		v11 := v10 - 1.2582912e+07
-		v13 := lane.FMA32(-v11, 0.69314575, v7)
-		v15 := lane.FMA32(-v11, 1.4286068e-06, v13)
-		v18 := lane.FMA32(0.0013840367, v15, 0.008369348)
-		v20 := lane.FMA32(v18, v15, 0.041668084)
-		v22 := lane.FMA32(v20, v15, 0.16666515)
-		v24 := lane.FMA32(v22, v15, 0.49999994)
-		v26 := lane.FMA32(v24, v15, 1)
-		v27 := lane.FMA32(v26, v15, 1)
-		v28 := lane.Ldexp32(v27, v11)
-		v30 := v1 < 0
-		var v31 float32 = 1
-		if v30 {
-			v31 = v28
-		}
-		v32 := v28 + 1
-		v33 := v31 / v32
-		v34 := float32(v0 * v33)
-		v35 := float32(v0 * v1)
-		v36 := 1 - v33
-		v37 := float32(v33 * v36)
-		v38 := float32(v35 * v37)
-		v39 := v34 + v38
-		dst0[i] = v39
 	}
 }
 
@@ -2748,19 +2540,6 @@ func softplusGradXPortable(dst0, x, grad []float32) {
 	}
 }
 
-// sqrtGradXPortable computes 0.5 * grad / out
-func sqrtGradXPortable(dst0, grad, out []float32) {
-	grad = grad[:len(dst0)]
-	out = out[:len(dst0)]
-	for i := range dst0 {
-		v1 := grad[i]
-		v2 := float32(0.5 * v1)
-		v3 := out[i]
-		v4 := v2 / v3
-		dst0[i] = v4
-	}
-}
-
 // squareGradXPortable computes t0 = grad * x; t0 + t0
 func squareGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
@@ -2771,6 +2550,77 @@ func squareGradXPortable(dst0, x, grad []float32) {
 		v2 := float32(v0 * v1)
 		v3 := v2 + v2
 		dst0[i] = v3
+	}
+}
+
+// addPortable computes x + y
+func addPortable(dst0, x []float32, y float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := v0 + y
+		dst0[i] = v2
+	}
+}
+
+// dropoutPortable computes where(rand(0) < p, 0, x * (1 / (1 - p)))
+func dropoutPortable(dst0, x, rand0 []float32, p float32) {
+	v7 := 1 - p
+	v8 := 1 / v7
+	x = x[:len(dst0)]
+	rand0 = rand0[:len(dst0)]
+	for i := range dst0 {
+		v0 := rand0[i]
+		v2 := v0 < p
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := x[i]
+		v9 := float32(v6 * v8)
+		v10 := v5 == 0
+		var v11 float32 = 0
+		if v10 {
+			v11 = v9
+		}
+		dst0[i] = v11
+	}
+}
+
+// dropoutGradXPortable computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
+func dropoutGradXPortable(dst0, grad, rand0 []float32, p float32) {
+	v9 := 1 - p
+	v10 := 1 / v9
+	grad = grad[:len(dst0)]
+	rand0 = rand0[:len(dst0)]
+	for i := range dst0 {
+		v0 := rand0[i]
+		v2 := v0 < p
+		var v5 float32 = 0
+		if v2 {
+			v5 = 1
+		}
+		v6 := grad[i]
+		v7 := v5 == 0
+		var v8 float32 = 0
+		if v7 {
+			v8 = v6
+		}
+		v11 := float32(v8 * v10)
+		dst0[i] = v11
+	}
+}
+
+// sqrtGradXPortable computes 0.5 * grad / out
+func sqrtGradXPortable(dst0, grad, out []float32) {
+	grad = grad[:len(dst0)]
+	out = out[:len(dst0)]
+	for i := range dst0 {
+		v1 := grad[i]
+		v2 := float32(0.5 * v1)
+		v3 := out[i]
+		v4 := v2 / v3
+		dst0[i] = v4
 	}
 }
 
@@ -2785,6 +2635,156 @@ func tanhGradXPortable(dst0, grad, out []float32) {
 		v4 := 1 - v3
 		v5 := float32(v0 * v4)
 		dst0[i] = v5
+	}
+}
+
+// adamwPortable computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; t2 = beta2 * v + rest2 * (t0 * t0); where(skip, p, p * (1 - lr * decay) - lr / c1 * (t1 / (sqrt(t2) / sqrt(c2) + eps))); where(skip, m, t1); where(skip, v, t2)
+func adamwPortable(dst0, dst1, dst2, p, grad, m, v []float32, lr, beta1, rest1, beta2, rest2, eps, decay, c1, c2, gradscale, skip float32) {
+	v5 := float32(lr * decay)
+	v6 := 1 - v5
+	v9 := lr / c1
+	v28 := lane.Sqrt32(c2)
+	v36 := skip == 0
+	dst1 = dst1[:len(dst0)]
+	dst2 = dst2[:len(dst0)]
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	m = m[:len(dst0)]
+	v = v[:len(dst0)]
+	for i := range dst0 {
+		v1 := p[i]
+		v7 := float32(v1 * v6)
+		v11 := m[i]
+		v12 := float32(beta1 * v11)
+		v14 := grad[i]
+		v16 := float32(v14 * gradscale)
+		v17 := float32(rest1 * v16)
+		v18 := v12 + v17
+		v20 := v[i]
+		v21 := float32(beta2 * v20)
+		v23 := float32(v16 * v16)
+		v24 := float32(rest2 * v23)
+		v25 := v21 + v24
+		v26 := lane.Sqrt32(v25)
+		v29 := v26 / v28
+		v31 := v29 + eps
+		v32 := v18 / v31
+		v33 := float32(v9 * v32)
+		v34 := v7 - v33
+		var v37 float32 = v1
+		if v36 {
+			v37 = v34
+		}
+		var v38 float32 = v11
+		if v36 {
+			v38 = v18
+		}
+		var v39 float32 = v20
+		if v36 {
+			v39 = v25
+		}
+		dst0[i] = v37
+		dst1[i] = v38
+		dst2[i] = v39
+	}
+}
+
+// sgdPortable computes where(skip, p, p - lr * (grad * gradscale + decay * p))
+func sgdPortable(dst0, p, grad []float32, lr, momentum, decay, gradscale, skip float32) {
+	v12 := skip == 0
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v1 := p[i]
+		v3 := grad[i]
+		v5 := float32(v3 * gradscale)
+		v7 := float32(decay * v1)
+		v8 := v5 + v7
+		v9 := float32(lr * v8)
+		v10 := v1 - v9
+		var v13 float32 = v1
+		if v12 {
+			v13 = v10
+		}
+		dst0[i] = v13
+	}
+}
+
+// sgdMomentumPortable computes t0 = momentum * b + (grad * gradscale + decay * p); where(skip, p, p - lr * t0); where(skip, b, t0)
+func sgdMomentumPortable(dst0, dst1, p, grad, b []float32, lr, momentum, decay, gradscale, skip float32) {
+	v16 := skip == 0
+	dst1 = dst1[:len(dst0)]
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	b = b[:len(dst0)]
+	for i := range dst0 {
+		v1 := p[i]
+		v4 := b[i]
+		v5 := float32(momentum * v4)
+		v6 := grad[i]
+		v8 := float32(v6 * gradscale)
+		v10 := float32(decay * v1)
+		v11 := v8 + v10
+		v12 := v5 + v11
+		v13 := float32(lr * v12)
+		v14 := v1 - v13
+		var v17 float32 = v1
+		if v16 {
+			v17 = v14
+		}
+		var v18 float32 = v4
+		if v16 {
+			v18 = v12
+		}
+		dst0[i] = v17
+		dst1[i] = v18
+	}
+}
+
+// lionPortable computes t0 = grad * gradscale; t1 = beta1 * m + rest1 * t0; where(skip, p, p * (1 - lr * decay) - lr * ((0 < t1) - (t1 < 0))); where(skip, m, beta2 * m + rest2 * t0)
+func lionPortable(dst0, dst1, p, grad, m []float32, lr, beta1, rest1, beta2, rest2, decay, gradscale, skip float32) {
+	v5 := float32(lr * decay)
+	v6 := 1 - v5
+	v25 := skip == 0
+	dst1 = dst1[:len(dst0)]
+	p = p[:len(dst0)]
+	grad = grad[:len(dst0)]
+	m = m[:len(dst0)]
+	for i := range dst0 {
+		v1 := p[i]
+		v7 := float32(v1 * v6)
+		v10 := m[i]
+		v11 := float32(beta1 * v10)
+		v13 := grad[i]
+		v15 := float32(v13 * gradscale)
+		v16 := float32(rest1 * v15)
+		v17 := v11 + v16
+		v18 := 0 < v17
+		var v19 float32 = 0
+		if v18 {
+			v19 = 1
+		}
+		v20 := v17 < 0
+		var v21 float32 = 0
+		if v20 {
+			v21 = 1
+		}
+		v22 := v19 - v21
+		v23 := float32(lr * v22)
+		v24 := v7 - v23
+		var v26 float32 = v1
+		if v25 {
+			v26 = v24
+		}
+		v28 := float32(beta2 * v10)
+		v30 := float32(rest2 * v15)
+		v31 := v28 + v30
+		var v32 float32 = v10
+		if v25 {
+			v32 = v31
+		}
+		dst0[i] = v26
+		dst1[i] = v32
 	}
 }
 
