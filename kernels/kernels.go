@@ -94,8 +94,7 @@ type Backend interface {
 	// Read is CopyOut, and waits until dst is valid: for what is queued on the stream, and not for what others queue
 	// meanwhile. It returns what Synchronize would.
 	Read(s Stream, dst []byte, src Buffer, off int) error
-	Supports(op *Op, d DType) bool // can Run take op on element type d?
-	Run(l *Launch) error           // in the order of the stream
+	Run(l *Launch) error // in the order of the stream
 	Record(s Stream) Event
 	Wait(s Stream, e Event)
 	Synchronize(s Stream) error

@@ -60,17 +60,6 @@ func (b Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int
 	return b.CopyOut(id, dst, src, off)
 }
 
-// Supports tells whether Run takes op with operands of element type d.
-func (Backend) Supports(op *kernels.Op, d kernels.DType) bool {
-	switch {
-	case takes(op, d):
-		return true
-	case op.Expr != nil:
-		return d.IsFloat() || kernels.OnIntegers(op.Expr) == nil
-	}
-	return widens(op, d) || op.Ref != nil
-}
-
 // takes tells whether op has loops of its own for elements of type d.
 func takes(op *kernels.Op, d kernels.DType) bool {
 	if op.CPU == nil {

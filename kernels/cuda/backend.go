@@ -369,12 +369,6 @@ func (s *stream) run(plan plan, l *kernels.Launch) error {
 	return c.submit()
 }
 
-// Supports tells whether there are kernels for op on elements of type d.
-func (b *Backend) Supports(op *kernels.Op, d kernels.DType) bool {
-	_, err := b.plan(op, d)
-	return err == nil
-}
-
 // typeOf is the element type that selects the plan: that of the first input, or of the result of an operation without inputs.
 func typeOf(l *kernels.Launch) kernels.DType {
 	if len(l.In) > 0 {

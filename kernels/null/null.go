@@ -42,9 +42,6 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 	return b.CopyOut(id, dst, src, off)
 }
 
-// Supports is true of every operation.
-func (*Backend) Supports(*kernels.Op, kernels.DType) bool { return true }
-
 // Run checks that operands and results lie inside their buffers, and that those of a pointwise operation
 // have one shape.
 func (*Backend) Run(l *kernels.Launch) error {
