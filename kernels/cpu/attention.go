@@ -13,16 +13,16 @@ import (
 //	p = exp(s - m) * r          m = max(s) and r = 1/sum(exp(s - m)) of each row, as softmax does it
 //	y = p v                     [T E], in the canonical order
 //
-// If it is causal, row i sees the keys j <= i + S-T only; p is 0 for the others. The gradient computes p again from m and
+// If it is causal, row i visibleKeys the keys j <= i + S-T only; p is 0 for the others. The gradient computes p again from m and
 // r, with the same bits, and then, g being the gradient of y,
 //
 //	dv = pᵀ g,  dp = g vᵀ,  ds = scale * (p * (dp - sum(dp*p))),  dq = ds k,  dk = dsᵀ q
 //
 // These are, to the bit, the values that the operations matmul, scale, softmax and matmul give one after the other, and
-// their gradients. Only some rows of s exist at a time. Keys that none of these rows sees are left out: their products
+// their gradients. Only some rows of s exist at a time. Keys that none of these rows visibleKeys are left out: their products
 // are zeros, which would change nothing but the sign of a zero.
 const (
-	scoreRows = 32  // rows of s that are computed at once; few, so that a causal one computes little that is not seen
+	scoreRows = 32  // rows of s that are computed at once; few, so that a causal one computes little that is not visible
 	gradRows  = 256 // rows that the gradient sums over at once: a chain of the canonical order
 )
 
@@ -31,23 +31,23 @@ const headWork = 1 << 19
 
 // An attention is one launch. Matrix i of the operands belongs to head i%heads of batch entry i/heads.
 type attention struct {
-	batch, heads int
-	t, s, d, e   int
-	causal       bool
-	scale        float32
-	q, k, v, y   matrices
-	max, norm    []float32 // m and r of each row of each matrix
+	batch, heads       int
+	t, s, d, e         int
+	causal             bool
+	scale              float32
+	q, k, v, y         matrices
+	rowMax, inverseSum []float32 // m and r of each row of each matrix
 
 	g, dq, dk, dv matrices // g is the gradient of y
 }
 
-// matrices are an operand seen as one matrix for each head of each batch entry: steps through memory.
+// matrices are an operand visible as one matrix for each head of each batch entry: steps through memory.
 type matrices struct {
 	data                  []float32
 	batch, head, row, col int
 }
 
-// matricesOf sees the axes of a in the order batch, head, row, column.
+// matricesOf visibleKeys the axes of a in the order batch, head, row, column.
 func matricesOf(a kernels.Arg, batch, head, row, col int) matrices {
 	if a.Len() == 0 { // there is nothing to step to
 		return matrices{}
@@ -56,7 +56,7 @@ func matricesOf(a kernels.Arg, batch, head, row, col int) matrices {
 	return matrices{Slice[float32](a), st[batch], st[head], st[row], st[col]}
 }
 
-// packed sees the third part (0, 1 or 2) of the last axis of a [B T 3*H*D] as H heads side by side, or all of it if there
+// packed visibleKeys the third part (0, 1 or 2) of the last axis of a [B T 3*H*D] as H heads side by side, or all of it if there
 // is but one part.
 func packed(a kernels.Arg, third, heads, width int) matrices {
 	if a.Len() == 0 {
@@ -89,7 +89,7 @@ func attentionOf(l *kernels.Launch) *attention {
 func Attention(l *kernels.Launch) {
 	a := attentionOf(l)
 	a.y = matricesOf(l.Out[0], 0, 2, 1, 3)
-	a.max, a.norm = Slice[float32](l.Out[1]), Slice[float32](l.Out[2])
+	a.rowMax, a.inverseSum = Slice[float32](l.Out[1]), Slice[float32](l.Out[2])
 	a.forward()
 }
 
@@ -97,7 +97,7 @@ func Attention(l *kernels.Launch) {
 // gradient g [B H T E]. It has no use for y.
 func AttentionGrad(l *kernels.Launch) {
 	a := attentionOf(l)
-	a.max, a.norm = contiguousRows(l.In[4]), contiguousRows(l.In[5])
+	a.rowMax, a.inverseSum = contiguousElements(l.In[4]), contiguousElements(l.In[5])
 	a.g = matricesOf(l.In[6], 0, 1, 2, 3)
 	a.dq, a.dk, a.dv = matricesOf(l.Out[0], 0, 2, 1, 3), matricesOf(l.Out[1], 0, 2, 1, 3), matricesOf(l.Out[2], 0, 2, 1, 3)
 	a.backward()
@@ -118,39 +118,22 @@ func packedOf(l *kernels.Launch) *attention {
 func AttentionPacked(l *kernels.Launch) {
 	a := packedOf(l)
 	a.y = packed(l.Out[0], 0, a.heads, a.d)
-	a.max, a.norm = Slice[float32](l.Out[1]), Slice[float32](l.Out[2])
+	a.rowMax, a.inverseSum = Slice[float32](l.Out[1]), Slice[float32](l.Out[2])
 	a.forward()
 }
 
 // AttentionPackedGrad computes the gradient of qkv from qkv, y, m, r and the gradient of y.
 func AttentionPackedGrad(l *kernels.Launch) {
 	a := packedOf(l)
-	a.max, a.norm = contiguousRows(l.In[2]), contiguousRows(l.In[3])
+	a.rowMax, a.inverseSum = contiguousElements(l.In[2]), contiguousElements(l.In[3])
 	a.g = packed(l.In[4], 0, a.heads, a.d)
 	dx := l.Out[0]
 	a.dq, a.dk, a.dv = packed(dx, 0, a.heads, a.d), packed(dx, 1, a.heads, a.d), packed(dx, 2, a.heads, a.d)
 	a.backward()
 }
 
-// contiguousRows is the elements of an operand in row-major order: where they lie, if so, else copied.
-func contiguousRows(x kernels.Arg) []float32 {
-	if x.Contiguous() {
-		return Slice[float32](x)
-	}
-	y := plain32(x)
-	copyStrided(y, x)
-	return Slice[float32](y)
-}
-
-// plain32 is new contiguous memory for an operand.
-func plain32(a kernels.Arg) kernels.Arg {
-	p := kernels.Arg{DType: a.DType, Layout: kernels.Layout{Shape: a.Shape}, Buf: newMem(a.Len() * a.DType.Size())}
-	p.Strides = kernels.RowMajor(make([]int, len(a.Shape)), a.Shape)
-	return p
-}
-
-// sees is the number of keys that row i sees.
-func (a *attention) sees(i int) int {
+// visibleKeys is the number of keys that row i visibleKeys.
+func (a *attention) visibleKeys(i int) int {
 	if a.causal {
 		return i + 1 + a.s - a.t
 	}
@@ -172,18 +155,18 @@ func (a *attention) forward() {
 
 // forwardRows computes rows [from, to) of matrix i.
 func (a *attention) forwardRows(i, from, to int, scratch []float32) {
-	seen := a.sees(to - 1)
-	p := scratch[:(to-from)*seen]
-	a.scores(p, i, from, to, seen, seen)
+	visible := a.visibleKeys(to - 1)
+	p := scratch[:(to-from)*visible]
+	a.scores(p, i, from, to, visible, visible)
 	for r := from; r < to; r++ {
-		row, n := p[(r-from)*seen:][:seen], a.sees(r)
+		row, n := p[(r-from)*visible:][:visible], a.visibleKeys(r)
 		m := vec.Max(row[:n])
 		norm := 1 / vec.ExpSubSum(row[:n], row[:n], m)
 		vec.Scale(row[:n], row[:n], norm)
 		clear(row[n:])
-		a.max[i*a.t+r], a.norm[i*a.t+r] = m, norm
+		a.rowMax[i*a.t+r], a.inverseSum[i*a.t+r] = m, norm
 	}
-	matmul.Float32(to-from, a.e, seen, matmul.Mat{Data: p, Row: seen, Col: 1}, a.rows(&a.v, i, 0),
+	matmul.Float32(to-from, a.e, visible, matmul.Mat{Data: p, Row: visible, Col: 1}, a.rows(&a.v, i, 0),
 		a.rows(&a.y, i, from).Data, a.y.row, nil)
 }
 
@@ -223,29 +206,29 @@ func (a *attention) backward() {
 
 // backwardRows computes rows [from, to) of dq and adds what these rows give to dk and dv.
 func (a *attention) backwardRows(i, from, to int, scratch []float32) {
-	rows, seen := to-from, a.sees(to-1)
-	p, ds := scratch[:rows*seen], scratch[rows*seen:][:rows*seen]
+	rows, visible := to-from, a.visibleKeys(to-1)
+	p, ds := scratch[:rows*visible], scratch[rows*visible:][:rows*visible]
 	for lo := from; lo < to; lo += scoreRows {
 		hi := min(lo+scoreRows, to)
-		at := (lo - from) * seen
-		a.gradScores(p[at:], ds[at:], i, lo, hi, seen)
-		n := a.sees(hi - 1)
-		matmul.Float32(hi-lo, a.d, n, matmul.Mat{Data: ds[at:], Row: seen, Col: 1}, a.rows(&a.k, i, 0),
+		at := (lo - from) * visible
+		a.gradScores(p[at:], ds[at:], i, lo, hi, visible)
+		n := a.visibleKeys(hi - 1)
+		matmul.Float32(hi-lo, a.d, n, matmul.Mat{Data: ds[at:], Row: visible, Col: 1}, a.rows(&a.k, i, 0),
 			a.rows(&a.dq, i, lo).Data, a.dq.row, nil)
 	}
-	a.addProduct(&a.dv, i, a.e, seen, rows, p, a.rows(&a.g, i, from), from == 0)
-	a.addProduct(&a.dk, i, a.d, seen, rows, ds, a.rows(&a.q, i, from), from == 0)
+	a.addProduct(&a.dv, i, a.e, visible, rows, p, a.rows(&a.g, i, from), from == 0)
+	a.addProduct(&a.dk, i, a.d, visible, rows, ds, a.rows(&a.q, i, from), from == 0)
 }
 
 // gradScores computes rows [from, to) of p and ds; the rows of both lie pitch apart and have as many elements.
 func (a *attention) gradScores(p, ds []float32, i, from, to, pitch int) {
-	n := a.sees(to - 1)
+	n := a.visibleKeys(to - 1)
 	a.scores(p, i, from, to, n, pitch)
 	matmul.Float32(to-from, n, a.e, a.rows(&a.g, i, from), transposed(a.rows(&a.v, i, 0)), ds, pitch, nil)
 	for r := from; r < to; r++ {
-		p, ds, n := p[(r-from)*pitch:][:pitch], ds[(r-from)*pitch:][:pitch], a.sees(r)
-		vec.ExpSub(p[:n], p[:n], a.max[i*a.t+r])
-		vec.Scale(p[:n], p[:n], a.norm[i*a.t+r])
+		p, ds, n := p[(r-from)*pitch:][:pitch], ds[(r-from)*pitch:][:pitch], a.visibleKeys(r)
+		vec.ExpSub(p[:n], p[:n], a.rowMax[i*a.t+r])
+		vec.Scale(p[:n], p[:n], a.inverseSum[i*a.t+r])
 		vec.SoftmaxGrad(ds[:n], p[:n], ds[:n], vec.Dot(ds[:n], p[:n]))
 		clear(p[n:])
 		clear(ds[n:])

@@ -19,19 +19,19 @@ type register interface{ float32 | float64 | int64 }
 func load[T register](dst []T, src []byte, d kernels.DType) {
 	switch d {
 	case kernels.Float32:
-		number(dst, view[float32](src))
+		convert(dst, view[float32](src))
 	case kernels.Float64:
-		number(dst, view[float64](src))
+		convert(dst, view[float64](src))
 	case kernels.Float16:
 		widen(dst, view[uint16](src), vec.FromFloat16)
 	case kernels.BFloat16:
 		widen(dst, view[uint16](src), vec.FromBFloat16)
 	case kernels.Int64:
-		number(dst, view[int64](src))
+		convert(dst, view[int64](src))
 	case kernels.Int32:
-		number(dst, view[int32](src))
+		convert(dst, view[int32](src))
 	case kernels.Uint8:
-		number(dst, src)
+		convert(dst, src)
 	case kernels.Bool:
 		each(dst, src, func(b uint8) T {
 			if b != 0 {
@@ -43,7 +43,7 @@ func load[T register](dst []T, src []byte, d kernels.DType) {
 }
 
 // number converts between types by Go's rules, which are ours except from floating to integer.
-func number[D, S float32 | float64 | int64 | int32 | uint8](dst []D, src []S) {
+func convert[D, S float32 | float64 | int64 | int32 | uint8](dst []D, src []S) {
 	src = src[:len(dst)]
 	for i := range dst {
 		dst[i] = D(src[i])
@@ -67,7 +67,7 @@ func widen[T register](dst []T, src []uint16, f func(dst []float32, src []uint16
 	for len(dst) > 0 {
 		part := (*wide)[:min(chunk, len(dst))]
 		f(part, src[:len(part)])
-		number(dst[:len(part)], part)
+		convert(dst[:len(part)], part)
 		dst, src = dst[len(part):], src[len(part):]
 	}
 	giveBack(wide)
@@ -95,7 +95,7 @@ func storeFloat32(dst []byte, src []float32, d kernels.DType) {
 	case kernels.BFloat16:
 		vec.ToBFloat16(view[uint16](dst)[:n], src)
 	default:
-		storeTruncated(dst, src, d)
+		storeInteger(dst, src, d)
 	}
 }
 
@@ -103,7 +103,7 @@ func storeFloat64(dst []byte, src []float64, d kernels.DType) {
 	n := len(src)
 	switch d {
 	case kernels.Float32:
-		number(view[float32](dst)[:n], src)
+		convert(view[float32](dst)[:n], src)
 	case kernels.Float64:
 		copy(view[float64](dst)[:n], src)
 	case kernels.Float16:
@@ -111,12 +111,12 @@ func storeFloat64(dst []byte, src []float64, d kernels.DType) {
 	case kernels.BFloat16:
 		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return vec.BFloat16(oddFloat32(x)) })
 	default:
-		storeTruncated(dst, src, d)
+		storeInteger(dst, src, d)
 	}
 }
 
-// storeTruncated stores floating numbers as integers or truth values.
-func storeTruncated[T float32 | float64](dst []byte, src []T, d kernels.DType) {
+// storeInteger stores floating numbers as integers or truth values.
+func storeInteger[T float32 | float64](dst []byte, src []T, d kernels.DType) {
 	n := len(src)
 	switch d {
 	case kernels.Int64:
@@ -126,7 +126,7 @@ func storeTruncated[T float32 | float64](dst []byte, src []T, d kernels.DType) {
 	case kernels.Uint8:
 		each(dst[:n], src, func(x T) uint8 { return saturate[uint8](x, 0, math.MaxUint8) })
 	case kernels.Bool:
-		each(dst[:n], src, isTrue[T])
+		each(dst[:n], src, toBool[T])
 	}
 }
 
@@ -134,9 +134,9 @@ func storeInt64(dst []byte, src []int64, d kernels.DType) {
 	n := len(src)
 	switch d {
 	case kernels.Float32:
-		number(view[float32](dst)[:n], src)
+		convert(view[float32](dst)[:n], src)
 	case kernels.Float64:
-		number(view[float64](dst)[:n], src)
+		convert(view[float64](dst)[:n], src)
 	case kernels.Float16:
 		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return vec.Float16(oddFloat32(oddFloat64(x))) })
 	case kernels.BFloat16:
@@ -144,15 +144,15 @@ func storeInt64(dst []byte, src []int64, d kernels.DType) {
 	case kernels.Int64:
 		copy(view[int64](dst)[:n], src)
 	case kernels.Int32:
-		number(view[int32](dst)[:n], src)
+		convert(view[int32](dst)[:n], src)
 	case kernels.Uint8:
-		number(dst[:n], src)
+		convert(dst[:n], src)
 	case kernels.Bool:
-		each(dst[:n], src, isTrue[int64])
+		each(dst[:n], src, toBool[int64])
 	}
 }
 
-func isTrue[T register](x T) uint8 {
+func toBool[T register](x T) uint8 {
 	if x != 0 {
 		return 1
 	}

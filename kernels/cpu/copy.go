@@ -2,19 +2,20 @@ package cpu
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
-// Operations that move elements without looking at them: all element types of one size share a loop. A result is cut
+// Operations that stridedCopy elements without looking at them: all element types of one size share a loop. A result is cut
 // into regions, which are layouts in its memory, and each region is copied from an operand or filled.
 
 // Cat lays the operands side by side along axis l.Ints[0].
 func Cat(l *kernels.Launch) {
 	axis, at := l.Ints[0], 0
 	for _, x := range l.In {
-		copyStrided(part(l.Out[0], axis, at, 1, x.Shape[axis]), x)
+		copyStrided(sliced(l.Out[0], axis, at, 1, x.Shape[axis]), x)
 		at += x.Shape[axis]
 	}
 }
@@ -22,7 +23,7 @@ func Cat(l *kernels.Launch) {
 // Stack lays operands of equal shape side by side along a new axis l.Ints[0].
 func Stack(l *kernels.Launch) {
 	for i, x := range l.In {
-		copyStrided(entry(l.Out[0], l.Ints[0], i), x)
+		copyStrided(selected(l.Out[0], l.Ints[0], i), x)
 	}
 }
 
@@ -30,9 +31,9 @@ func Stack(l *kernels.Launch) {
 func SelectGrad(l *kernels.Launch) {
 	y, axis, index := l.Out[0], l.Ints[0], l.Ints[1]
 	v := scalar(0, y.DType)
-	fillStrided(part(y, axis, 0, 1, index), v)
-	fillStrided(part(y, axis, index+1, 1, y.Shape[axis]-index-1), v)
-	copyStrided(entry(y, axis, index), l.In[0])
+	fillStrided(sliced(y, axis, 0, 1, index), v)
+	fillStrided(sliced(y, axis, index+1, 1, y.Shape[axis]-index-1), v)
+	copyStrided(selected(y, axis, index), l.In[0])
 }
 
 // SliceGrad is zero but for every l.Ints[2]-th place along axis l.Ints[0] from l.Ints[1] on, which come from the operand.
@@ -41,7 +42,7 @@ func SliceGrad(l *kernels.Launch) {
 	g, y := l.In[0], l.Out[0]
 	if step > 1 {
 		clearAll(y)
-		copyStrided(part(y, axis, start, step, g.Shape[axis]), g)
+		copyStrided(sliced(y, axis, start, step, g.Shape[axis]), g)
 		return
 	}
 	var lo [kernels.MaxDims]int
@@ -65,9 +66,9 @@ func pad(y, x kernels.Arg, lo []int, value float64) {
 	inside := y
 	for d, size := range y.Shape {
 		n := x.Shape[d]
-		fillStrided(part(inside, d, 0, 1, lo[d]), v)
-		fillStrided(part(inside, d, lo[d]+n, 1, size-lo[d]-n), v)
-		inside = part(inside, d, lo[d], 1, n)
+		fillStrided(sliced(inside, d, 0, 1, lo[d]), v)
+		fillStrided(sliced(inside, d, lo[d]+n, 1, size-lo[d]-n), v)
+		inside = sliced(inside, d, lo[d], 1, n)
 	}
 	copyStrided(inside, x)
 }
@@ -132,7 +133,7 @@ func copyLine(dst, src []byte, n, step, size int) {
 }
 
 // part is the n-element range of an axis that begins at start and takes every step-th element.
-func part(a kernels.Arg, axis, start, step, n int) kernels.Arg {
+func sliced(a kernels.Arg, axis, start, step, n int) kernels.Arg {
 	layout := make([]int, 2*len(a.Shape))
 	shape, strides := layout[:len(a.Shape)], layout[len(a.Shape):]
 	copy(shape, a.Shape)
@@ -145,8 +146,8 @@ func part(a kernels.Arg, axis, start, step, n int) kernels.Arg {
 }
 
 // entry is the elements at one index of an axis.
-func entry(a kernels.Arg, axis, index int) kernels.Arg {
-	a = part(a, axis, index, 1, 1)
+func selected(a kernels.Arg, axis, index int) kernels.Arg {
+	a = sliced(a, axis, index, 1, 1)
 	a.Shape = slices.Delete(a.Shape, axis, axis+1)
 	a.Strides = slices.Delete(a.Strides, axis, axis+1)
 	return a
@@ -174,8 +175,8 @@ func clearAll(y kernels.Arg) {
 
 // A strided copy goes block by block: some rows, so that what is transposed is read by whole cache lines, of some columns.
 const (
-	moveRows    = 32
-	moveColumns = 4096
+	copyRows    = 32
+	copyColumns = 4096
 )
 
 // copyStrided copies the elements of src to those of dst, in any layouts of the same shape and element type.
@@ -186,73 +187,132 @@ func copyStrided(dst, src kernels.Arg) {
 	pair := [2]kernels.Arg{dst, src}
 	var space kernels.Space
 	space.Collapse(dst.Shape, pair[:])
-	m := move{
-		size: dst.DType.Size(), dst: dst.Buf.(*Mem).data, src: src.Buf.(*Mem).data, dstAt: dst.Offset, srcAt: src.Offset,
-		rows: 1, columns: 1, dstStep: 1, srcStep: 1,
+	m := stridedCopy{
+		size: dst.DType.Size(), dst: dst.Buf.(*Mem).data, src: src.Buf.(*Mem).data, dstOffset: dst.Offset, srcOffset: src.Offset,
+		rows: 1, columns: 1, dstStride: 1, srcStride: 1,
 		to: space.Dims(dst.Strides), from: space.Dims(src.Strides),
 	}
 	if last := space.Rank - 1; last >= 0 { // its columns
 		m.rows, m.columns = kernels.Count(space.Shape[:last]), space.Shape[last]
-		m.dstStep, m.srcStep = m.to.Strides[last], m.from.Strides[last]
+		m.dstStride, m.srcStride = m.to.Strides[last], m.from.Strides[last]
 		m.to.Rank, m.from.Rank = last, last
 	}
-	m.across = (m.columns + moveColumns - 1) / moveColumns
-	blocks := (m.rows + moveRows - 1) / moveRows * m.across
-	par.For(blocks, 1+(1<<14)/(min(m.rows, moveRows)*min(m.columns, moveColumns)), m.run)
+	m.across = (m.columns + copyColumns - 1) / copyColumns
+	blocks := (m.rows + copyRows - 1) / copyRows * m.across
+	par.For(blocks, 1+(1<<14)/(min(m.rows, copyRows)*min(m.columns, copyColumns)), m.run)
 }
 
-// A move is a strided copy: rows of columns, each with a step between elements.
-type move struct {
-	size             int // of an element in bytes
-	dst, src         []byte
-	dstAt, srcAt     int // places of the first elements
-	rows, columns    int
-	across           int // blocks beside each other
-	dstStep, srcStep int
-	to, from         kernels.Dims // of the rows
+// A stridedCopy is a strided copy: rows of columns, each with a step between elements.
+type stridedCopy struct {
+	size                 int // of an element in bytes
+	dst, src             []byte
+	dstOffset, srcOffset int // places of the first elements
+	rows, columns        int
+	across               int // blocks beside each other
+	dstStride, srcStride int
+	to, from             kernels.Dims // of the rows
 }
 
-func (m *move) run(lo, hi int) {
+func (m *stridedCopy) run(lo, hi int) {
 	for i := lo; i < hi; i++ {
-		row, column := i/m.across*moveRows, i%m.across*moveColumns
-		high, wide := min(moveRows, m.rows-row), min(moveColumns, m.columns-column)
-		var to, from [moveRows]int
+		row, column := i/m.across*copyRows, i%m.across*copyColumns
+		high, wide := min(copyRows, m.rows-row), min(copyColumns, m.columns-column)
+		var to, from [copyRows]int
 		t, f := m.to.Cursor(row), m.from.Cursor(row)
 		for r := range high {
-			to[r] = m.dstAt + t.Offset + column*m.dstStep
-			from[r] = m.srcAt + f.Offset + column*m.srcStep
+			to[r] = m.dstOffset + t.Offset + column*m.dstStride
+			from[r] = m.srcOffset + f.Offset + column*m.srcStride
 			t.Next()
 			f.Next()
 		}
 		switch m.size {
 		case 1:
-			moveBlock(m.dst, m.src, to[:high], from[:high], wide, m.dstStep, m.srcStep)
+			copyBlock(m.dst, m.src, to[:high], from[:high], wide, m.dstStride, m.srcStride)
 		case 2:
-			moveBlock(view[uint16](m.dst), view[uint16](m.src), to[:high], from[:high], wide, m.dstStep, m.srcStep)
+			copyBlock(view[uint16](m.dst), view[uint16](m.src), to[:high], from[:high], wide, m.dstStride, m.srcStride)
 		case 4:
-			moveBlock(view[uint32](m.dst), view[uint32](m.src), to[:high], from[:high], wide, m.dstStep, m.srcStep)
+			copyBlock(view[uint32](m.dst), view[uint32](m.src), to[:high], from[:high], wide, m.dstStride, m.srcStride)
 		case 8:
-			moveBlock(view[uint64](m.dst), view[uint64](m.src), to[:high], from[:high], wide, m.dstStep, m.srcStep)
+			copyBlock(view[uint64](m.dst), view[uint64](m.src), to[:high], from[:high], wide, m.dstStride, m.srcStride)
 		}
 	}
 }
 
-// moveBlock copies n elements of each row.
-func moveBlock[T uint8 | uint16 | uint32 | uint64](dst, src []T, to, from []int, n, dstStep, srcStep int) {
+// copyBlock copies n elements of each row.
+func copyBlock[T uint8 | uint16 | uint32 | uint64](dst, src []T, to, from []int, n, dstStride, srcStride int) {
 	switch {
-	case dstStep == 1 && srcStep == 1:
+	case dstStride == 1 && srcStride == 1:
 		for r, at := range to {
 			copy(dst[at:at+n], src[from[r]:])
 		}
-	case dstStep == 1 && srcStep == 0:
+	case dstStride == 1 && srcStride == 0:
 		for r, at := range to {
 			fill(dst[at:at+n], src[from[r]])
 		}
 	default:
 		for c := range n {
 			for r, at := range to {
-				dst[at+c*dstStep] = src[from[r]+c*srcStep]
+				dst[at+c*dstStride] = src[from[r]+c*srcStride]
 			}
 		}
 	}
+}
+
+// contiguousElements are the elements of a float32 operand in row-major order, copied if it is not contiguous.
+func contiguousElements(a kernels.Arg) []float32 {
+	if !a.Contiguous() {
+		src := a
+		a = newContiguous(a.Shape, a.DType)
+		copyStrided(a, src)
+	}
+	return Slice[float32](a)[:a.Len()]
+}
+
+// newContiguous is a new contiguous operand.
+func newContiguous(shape []int, d kernels.DType) kernels.Arg {
+	strides := kernels.RowMajor(make([]int, len(shape)), shape)
+	return kernels.Arg{
+		Buf: newMem(kernels.Count(shape) * d.Size()), DType: d, Layout: kernels.Layout{Shape: shape, Strides: strides},
+	}
+}
+
+// A contiguousCopy copies elements of one type from any layout to contiguous memory, bit by bit.
+type contiguousCopy struct {
+	space
+	dst  []byte
+	body func(lo, hi int) // copyBlocks, made once
+}
+
+var contiguousCopies = sync.Pool{New: func() any {
+	x := &contiguousCopy{}
+	x.body = x.copyBlocks
+	return x
+}}
+
+var rowStarts = sync.Pool{New: func() any { return new([chunk]int) }}
+
+// relayout copies the operand of a launch to its result, whose type is the same.
+func copyContiguous(l *kernels.Launch) {
+	x := contiguousCopies.Get().(*contiguousCopy)
+	x.describe(l.In, l.Out[0].Shape)
+	x.dst = bytesOf(l.Out[0])
+	par.For(x.blocks, 1+(1<<15)/(1+x.high*x.wide), x.body)
+	x.dst, x.operands[0].data = nil, nil
+	contiguousCopies.Put(x)
+}
+
+func (x *contiguousCopy) copyBlocks(lo, hi int) {
+	o := &x.operands[0]
+	size := o.dtype.Size()
+	if o.mode == contiguous && x.Rank == 1 {
+		from, to := lo*x.wide, min(hi*x.wide, x.n)
+		copy(x.dst[from*size:to*size], o.data[(o.offset+from)*size:])
+		return
+	}
+	starts := rowStarts.Get().(*[chunk]int)
+	for i := lo; i < hi; i++ {
+		b := x.block(i)
+		x.gather(x.dst[(b.row*x.columns+b.column)*size:], o, b, x.columns, starts[:])
+	}
+	rowStarts.Put(starts)
 }

@@ -29,7 +29,7 @@ func TestCopyStrided(t *testing.T) {
 				dst := all
 				for a, size := range shape {
 					step := 1 + (i+j+k+a)%3
-					dst = part(dst, a, 1, step, size)
+					dst = sliced(dst, a, 1, step, size)
 				}
 				copyStrided(dst, src)
 				want := elements(src)

@@ -76,7 +76,7 @@ func CrossEntropy(l *kernels.Launch) {
 	parRows(len(targets), classes, func(lo, hi int) {
 		scratch := borrow(2 * (hi - lo))
 		logs, spreads := (*scratch)[:hi-lo], (*scratch)[hi-lo:]
-		x := newLines(rows, l.In[0], hi)
+		x := newRowAccess(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
 			row := x.read(r)
 			m := vec.Max(row)
@@ -125,7 +125,7 @@ func CrossEntropyGrad(l *kernels.Launch) {
 	off := smoothing / float32(classes)
 	on := (1 - smoothing) + off
 	parRows(len(targets), classes, func(lo, hi int) {
-		x := newLines(rows, l.In[0], hi)
+		x := newRowAccess(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
 			d := dx[r*classes : (r+1)*classes]
 			k := targets[r]

@@ -6,18 +6,27 @@
 //
 //	dev, err := kernels.Open("cpu")
 //
-// A launch is executed by the first of these that its operation has: loops written for the element type (Op.CPU), the
-// pointwise program of its expression (Op.Expr), for float16 and bfloat16 the loops for float32 on widened operands
-// (half.go), or the float64 reference (Op.Ref). Work is done when Run returns, so streams and events are trivial.
+// An op call is executed by the first of these that its operation has: direct loops for the element type (Op.CPU), the
+// pointwise program of its expression (Op.Expr), for float16 and bfloat16 the direct loops for float32 on widened operands,
+// or the float64 reference (Op.Ref). Work is done when Run returns, so streams and events are trivial. The results do not
+// depend on the number of threads or on how the elements are cut into blocks.
 //
-// # Pointwise operations
+// # Files
 //
-// In processing order: operand.go brings the layouts of a launch to the fewest dimensions and copies strided elements
-// into contiguous blocks, convert.go turns element types into the three register types float32, float64 and int64,
-// program.go compiles an expression into instructions on registers (instructions.go) or finds a kernel of the whole of it,
-// pointwise.go chooses the type of the registers, and execution.go runs the program block by block in the working memory
-// of frame.go. A mere change of layout is a copy (relayout.go). The vector kernels are in internal/vec, the goroutines in
-// internal/par.
+// In processing order:
 //
-// The results do not depend on the number of threads or on how the elements are cut into blocks.
+//   - cpu.go is the backend and chooses what executes an op call; tier.go names the vector instructions in use.
+//   - memory.go, memory_linux.go, memory_other.go, hugepages_linux.go, hugepages_other.go: device memory; scratch.go:
+//     working memory.
+//   - half.go widens float16 and bfloat16 operands, reference.go runs references, convert.go converts element types.
+//   - Pointwise operations: pointwise.go chooses the type of the registers float32, float64 or int64; program.go compiles
+//     an expression to instructions (instructions.go) or finds a fused kernel; blocks.go cuts the elements into blocks and
+//     gathers strided ones; execution.go runs the program block by block in the working memory of workspace.go.
+//   - copy.go: strided and contiguous copies, cat, stack, pad, flip, triangles.
+//   - index.go: gather, index select, scatter and index add, one-hot.
+//   - rows.go gives the operations along axes their rows: reduce.go, reduce_arg.go, reduce_var.go, softmax.go, scan.go,
+//     norm.go, cross_entropy.go.
+//   - matmul.go and attention.go: matrix products, by internal/matmul.
+//
+// The vector kernels are in internal/vec, the goroutines in internal/par.
 package cpu

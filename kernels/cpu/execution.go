@@ -14,14 +14,14 @@ import (
 // An execution is one launch of a program. Executions are used again, so that a launch allocates nothing.
 type execution[T register] struct {
 	space
-	p        *program[T]
-	native   kernels.DType // the element type of registers
-	results  []result
-	params   []float64
-	uniforms []T
-	random   kernels.Random
-	through  bool             // a kernel takes any piece at once
-	body     func(lo, hi int) // x.runBlocks, made once
+	p         *program[T]
+	native    kernels.DType // the element type of registers
+	results   []result
+	params    []float64
+	uniforms  []T
+	random    kernels.Random
+	unchunked bool             // a kernel takes any piece at once
+	body      func(lo, hi int) // x.runBlocks, made once
 }
 
 // A result of an execution.
@@ -54,7 +54,7 @@ func run[T register](programs *cache[T], pool *sync.Pool, l *kernels.Launch) {
 		x.p = programs.get(l.Op.Name, programKey{l.Op.Expr, x.uniformArgs()})
 		x.setResults(l)
 		x.setUniforms()
-		x.through = x.isThrough()
+		x.unchunked = x.isUnchunked()
 		elements := x.high * x.wide
 		grain := 100_000 / (1 + x.p.cost*costUnit[T]() + len(x.operands) + len(x.results))
 		par.For(x.blocks, (grain+elements-1)/elements, x.body)
@@ -113,18 +113,18 @@ func (x *execution[T]) setResults(l *kernels.Launch) {
 			if x.p.lastRead(1+j) > root.at {
 				r.direct = false
 			}
-			if x.operands[j].mode == flat && x.isRoot(1+j) { // it is stored after the chunk, maybe after others
+			if x.operands[j].mode == contiguous && x.isRoot(1+j) { // it is stored after the chunk, maybe after others
 				x.operands[j].mode = blocked
 			}
 		}
 	}
 }
 
-// isThrough tells whether one kernel does everything and finds all elements in place, so that they need not be cut into
+// isUnchunked tells whether one kernel does everything and finds all elements in place, so that they need not be cut into
 // chunks.
-func (x *execution[T]) isThrough() bool {
+func (x *execution[T]) isUnchunked() bool {
 	for i := range x.operands {
-		if o := &x.operands[i]; o.mode != uniform && (o.mode != flat || o.dtype != x.native) {
+		if o := &x.operands[i]; o.mode != uniform && (o.mode != contiguous || o.dtype != x.native) {
 			return false
 		}
 	}
@@ -170,7 +170,7 @@ func (x *execution[T]) setUniforms() {
 			v[0] = T(x.params[u.node.K])
 		case expr.Arg:
 			o := &x.operands[u.node.K]
-			load(v, o.data[o.first*o.dtype.Size():], o.dtype)
+			load(v, o.data[o.offset*o.dtype.Size():], o.dtype)
 		default:
 			var in [3][]T
 			for j, from := range u.operand {
@@ -187,7 +187,7 @@ func (x *execution[T]) setUniforms() {
 func (x *execution[T]) runBlocks(lo, hi int) {
 	f := x.p.frame()
 	x.prepare(f)
-	if x.through {
+	if x.unchunked {
 		at := lo * x.wide
 		x.runChunk(f, 0, at, min(hi*x.wide, x.n)-at)
 		lo = hi
@@ -265,7 +265,7 @@ func (x *execution[T]) runChunk(f *frame[T], in, at, n int) {
 	if x.p.fused != nil {
 		x.runFused(f, at, n)
 	} else {
-		x.runSteps(f, at, n)
+		x.runInstructions(f, at, n)
 	}
 	for k := range x.results {
 		if r := &x.results[k]; !r.direct {
@@ -286,8 +286,8 @@ func (x *execution[T]) runFused(f *frame[T], at, n int) {
 	x.p.fused(f.slots[x.p.firstResult:x.p.firstRegister], args, x.uniforms)
 }
 
-// runSteps executes the steps of the program.
-func (x *execution[T]) runSteps(f *frame[T], at, n int) {
+// runInstructions executes the steps of the program.
+func (x *execution[T]) runInstructions(f *frame[T], at, n int) {
 	for i := range x.p.code {
 		s := &x.p.code[i]
 		dst := f.slots[s.dst][:n]
@@ -304,13 +304,13 @@ func (x *execution[T]) setSlots(f *frame[T], in, at, n int) {
 	for k := range x.operands {
 		switch o := &x.operands[k]; {
 		case o.mode == uniform:
-		case o.mode != flat:
+		case o.mode != contiguous:
 			f.slots[1+k] = f.loaded[k][in : in+n]
 		case o.dtype == x.native:
-			f.slots[1+k] = view[T](o.data)[o.first+at:][:n]
+			f.slots[1+k] = view[T](o.data)[o.offset+at:][:n]
 		default:
 			f.slots[1+k] = view[T](f.buffer(k, chunk))[:n]
-			load(f.slots[1+k], o.data[(o.first+at)*o.dtype.Size():], o.dtype)
+			load(f.slots[1+k], o.data[(o.offset+at)*o.dtype.Size():], o.dtype)
 		}
 	}
 	for k := range x.results {

@@ -51,13 +51,13 @@ func widened(l *kernels.Launch) {
 	}
 	for i, a := range out {
 		if a.DType.IsHalf() {
-			out[i] = w.room(a)
+			out[i] = w.allocate(a)
 		}
 	}
 	l.Op.CPU(&w.launch)
 	for i, a := range l.Out {
 		if a.DType.IsHalf() {
-			w.all(Slice[float32](out[i])[:a.Len()], Slice[uint16](a), toHalf(a.DType))
+			w.convertAll(Slice[float32](out[i])[:a.Len()], Slice[uint16](a), toHalf(a.DType))
 		}
 	}
 }
@@ -75,8 +75,8 @@ func (w *widening) release() {
 	widenings.Put(w)
 }
 
-// room is contiguous float32 memory for the elements of a.
-func (w *widening) room(a kernels.Arg) kernels.Arg {
+// allocate is contiguous float32 memory for the elements of a.
+func (w *widening) allocate(a kernels.Arg) kernels.Arg {
 	b := borrow(a.Len())
 	w.scratch = append(w.scratch, b)
 	w.memory = append(w.memory, Mem{view[byte](*b)})
@@ -90,7 +90,7 @@ func (w *widening) room(a kernels.Arg) kernels.Arg {
 // widen is a in float32. Elements that lie in a piece of memory without gaps, in whatever order or repeated, keep their
 // layout; others become contiguous. Strides are not negative.
 func (w *widening) widen(a kernels.Arg) kernels.Arg {
-	wide := w.room(a)
+	wide := w.allocate(a)
 	n := 1 // elements from the first to the last
 	for d, size := range a.Shape {
 		n += (size - 1) * a.Strides[d]
@@ -99,7 +99,7 @@ func (w *widening) widen(a kernels.Arg) kernels.Arg {
 	case a.Len() == 0:
 	case n <= a.Len():
 		copy(wide.Strides, a.Strides)
-		w.all(view[float32](wide.Buf.(*Mem).data)[:n], Slice[uint16](a), fromHalf(a.DType))
+		w.convertAll(view[float32](wide.Buf.(*Mem).data)[:n], Slice[uint16](a), fromHalf(a.DType))
 	default:
 		copyElements(wide, a)
 	}
@@ -107,7 +107,7 @@ func (w *widening) widen(a kernels.Arg) kernels.Arg {
 }
 
 // all converts elements on several threads.
-func (w *widening) all(wide []float32, narrow []uint16, convert func(wide []float32, narrow []uint16)) {
+func (w *widening) convertAll(wide []float32, narrow []uint16, convert func(wide []float32, narrow []uint16)) {
 	w.wide, w.narrow, w.convert = wide, narrow, convert
 	par.ForAligned(len(wide), 1<<14, alignment, w.body)
 }

@@ -67,7 +67,7 @@ func IndexSelect(l *kernels.Launch) {
 	par.For(v.outer*n, 1+(1<<14)/max(v.width, 1), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			from := v.place(i/n) + (*indices)[i%n]*v.step
-			if v.flat {
+			if v.contiguous {
 				copy(dst[i*v.width*size:(i+1)*v.width*size], src[from*size:])
 				continue
 			}
@@ -87,7 +87,7 @@ type slabs struct {
 	step         int
 	before       kernels.Dims
 	inner        kernels.Dims
-	flat         bool // the elements of an entry lie side by side
+	contiguous   bool // the elements of an entry lie side by side
 }
 
 func slabsOf(a kernels.Arg, axis int) *slabs {
@@ -96,7 +96,7 @@ func slabsOf(a kernels.Arg, axis int) *slabs {
 	}
 	v.before.PushAll(a.Shape[:axis], a.Strides[:axis])
 	v.inner.PushAll(a.Shape[axis+1:], a.Strides[axis+1:])
-	v.flat = v.inner.Contiguous()
+	v.contiguous = v.inner.Contiguous()
 	return v
 }
 
@@ -141,7 +141,7 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 			for k, i := range *indices {
 				row := dst[start+i*to.width:][:n]
 				at := from.place(slab*len(*indices) + k)
-				if from.flat {
+				if from.contiguous {
 					for j, v := range src[at+column:][:len(row)] {
 						row[j] += v
 					}
@@ -164,7 +164,7 @@ func addedSlabs(l *kernels.Launch) *slabs {
 	v := &slabs{}
 	v.before.PushAll(a.Shape[:lead], a.Strides[:lead])
 	v.inner.PushAll(a.Shape[lead:], a.Strides[lead:])
-	v.flat = v.inner.Contiguous()
+	v.contiguous = v.inner.Contiguous()
 	return v
 }
 

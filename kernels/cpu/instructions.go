@@ -137,19 +137,19 @@ func commonKernel[T float64 | int64](op expr.Op) kernel[T] {
 	case expr.LT:
 		return func(dst, a, b, _ []T) {
 			for i := range dst {
-				dst[i] = truth[T](a[i] < b[i])
+				dst[i] = fromBool[T](a[i] < b[i])
 			}
 		}
 	case expr.LE:
 		return func(dst, a, b, _ []T) {
 			for i := range dst {
-				dst[i] = truth[T](a[i] <= b[i])
+				dst[i] = fromBool[T](a[i] <= b[i])
 			}
 		}
 	case expr.EQ:
 		return func(dst, a, b, _ []T) {
 			for i := range dst {
-				dst[i] = truth[T](a[i] == b[i])
+				dst[i] = fromBool[T](a[i] == b[i])
 			}
 		}
 	case expr.Where:
@@ -166,7 +166,7 @@ func commonKernel[T float64 | int64](op expr.Op) kernel[T] {
 	return nil
 }
 
-func truth[T register](b bool) T {
+func fromBool[T register](b bool) T {
 	if b {
 		return 1
 	}

@@ -36,23 +36,10 @@ func Linear(l *kernels.Launch) {
 	}
 	var epilogue matmul.Epilogue
 	if len(l.In) > 2 {
-		bias := vector(l.In[2])
+		bias := contiguousElements(l.In[2])
 		epilogue = func(_, j int, dst []float32) { vecAdd(dst, dst, bias[j:], nil) }
 	}
 	p.run(Slice[float32](x), Slice[float32](w), Slice[float32](y), epilogue)
-}
-
-// vector is the elements of an operand of rank 1: where they lie, if side by side, else copied.
-func vector(a kernels.Arg) []float32 {
-	x := Slice[float32](a)
-	if a.Contiguous() {
-		return x[:a.Len()]
-	}
-	v := make([]float32, a.Shape[0])
-	for i := range v {
-		v[i] = x[i*a.Strides[0]]
-	}
-	return v
 }
 
 // addBias64 adds element j of the bias to column j.

@@ -21,6 +21,9 @@ func newMem(n int) *Mem {
 	return &Mem{aligned(n, alignment)}
 }
 
+// Wrap makes device memory of existing host memory, without copying.
+func Wrap(b []byte) *Mem { return &Mem{b} }
+
 // aligned is memory of n bytes at a multiple of a power of two.
 func aligned(n, to int) []byte {
 	raw := make([]byte, n+to-1)

@@ -7,15 +7,6 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// Var computes sum((x - mean)^2) / max(0, n - correction) along the axes l.Ints; the correction is l.Floats[0].
-func Var(l *kernels.Launch) {
-	y := Slice[float32](l.Out[0])
-	eachResult(l, func(o int, x []float32) {
-		mean := vec.Sum(x) / float32(len(x))
-		y[o] = vec.SumSquaresSub(x, mean) / float32(max(0, float64(len(x))-l.Floats[0]))
-	})
-}
-
 // The norms work on rows: the last l.Ints[0] axes of x together. With canonical sums, and every operation rounded by
 // itself,
 //
@@ -48,7 +39,7 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 	eps := float32(l.Floats[0])
 	n := rows.N
 	parRows(rows.Results(), n, func(lo, hi int) {
-		in := newLines(rows, l.In[0], hi)
+		in := newRowAccess(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
 			x := in.read(r)
 			c := center(r, x)
@@ -71,14 +62,12 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 // inverseRoot is 1/sqrt(x) by an IEEE root and an IEEE division.
 func inverseRoot(x float32) float32 { return 1 / math32.Sqrt(x) }
 
-// parameter is operand k with its elements side by side, nil if it is missing.
+// parameter is operand k as one contiguous row, nil if it is missing.
 func parameter(l *kernels.Launch, k int) []float32 {
 	if k >= len(l.In) {
 		return nil
 	}
-	a := l.In[k]
-	r := rowsOf(a, len(a.Shape))
-	return r.elements(make([]float32, r.gathered(r.N)), Slice[float32](a), 0, 0, r.N)
+	return contiguousElements(l.In[k])
 }
 
 // LayerNormGrad computes the gradients of LayerNorm that l.Ints[1:] asks for by a 1, of x, weight and bias:
@@ -101,9 +90,9 @@ func RMSNormGrad(l *kernels.Launch) {
 // rows; inside a block lane j has rows 8j to 8j+7, in ascending order, and takes lane j+h for h = 4, 2, 1. The sums of the
 // blocks are added in canonical order (docs/adr/0005-sums-of-norm-gradients.md).
 const (
-	normLanes = 8                    // of a block
-	laneRows  = 8                    // of a lane
-	normBlock = normLanes * laneRows // of a block
+	normPartials = 8                          // of a block
+	partialRows  = 8                          // of a lane
+	normBlock    = normPartials * partialRows // of a block
 )
 
 // normGroup bounds the elements of the lanes that are summed at a time, so that the second cache holds them.
@@ -142,15 +131,15 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	}
 	n.wide = n.size * len(parameters)
 	blocks := (n.x.Results() + normBlock - 1) / normBlock
-	group := max(1, normGroup/(1+normLanes*n.wide))
-	memory := borrow((1 + blocks + normLanes*min(group, blocks)) * n.wide)
+	group := max(1, normGroup/(1+normPartials*n.wide))
+	memory := borrow((1 + blocks + normPartials*min(group, blocks)) * n.wide)
 	defer giveBack(memory)
 	sums, rest := (*memory)[:n.wide], (*memory)[n.wide:]
 	partial, lanes := rest[:blocks*n.wide], rest[blocks*n.wide:]
 	for b := 0; b < blocks; b += group {
 		n.blocks(partial[b*n.wide:], lanes, b, min(b+group, blocks))
 	}
-	sumFold.run(sums, partial, columnsOf(blocks, n.wide))
+	sumFold.run(sums, partial, columnsOfMatrix(blocks, n.wide))
 	for k, p := range parameters {
 		copy(p, sums[k*n.size:])
 	}
@@ -159,22 +148,22 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 // blocks computes the rows of blocks [from, to) of dx, and their shares of the gradients of the parameters.
 func (n *normGradient) blocks(out, lanes []float32, from, to int) {
 	rows := n.x.Results()
-	par.For(normLanes*(to-from), 1+rowGrain/(1+n.size*laneRows), func(lo, hi int) {
+	par.For(normPartials*(to-from), 1+rowGrain/(1+n.size*partialRows), func(lo, hi int) {
 		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
 		defer giveBack(buf)
 		for j := lo; j < hi; j++ {
 			lane := lanes[j*n.wide : (j+1)*n.wide]
 			vec.Fill(lane, 0)
-			first := from*normBlock + j*laneRows
-			for r := first; r < min(first+laneRows, rows); r++ {
+			first := from*normBlock + j*partialRows
+			for r := first; r < min(first+partialRows, rows); r++ {
 				n.row(lane, *buf, r)
 			}
 		}
 	})
-	par.For(to-from, 1+rowGrain/(1+n.wide*normLanes), func(lo, hi int) {
+	par.For(to-from, 1+rowGrain/(1+n.wide*normPartials), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
-			of := lanes[b*normLanes*n.wide : (b+1)*normLanes*n.wide]
-			sumFold.tree(of, n.wide, normLanes)
+			of := lanes[b*normPartials*n.wide : (b+1)*normPartials*n.wide]
+			sumFold.tree(of, n.wide, normPartials)
 			copy(out[b*n.wide:(b+1)*n.wide], of)
 		}
 	})

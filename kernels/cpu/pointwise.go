@@ -15,7 +15,7 @@ func pointwise(l *kernels.Launch) {
 	number := l.PointwiseNumber()
 	switch {
 	case l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType:
-		relayout(l)
+		copyContiguous(l)
 	case number == kernels.Int64:
 		if err := l.CheckIntegers(); err != nil {
 			panic(err)

@@ -11,8 +11,8 @@ import (
 // block element i is added to lane i mod 64, in ascending i, lanes starting at +0; then lane j takes lane j+h, for h = 32,
 // 16, 8, 4, 2, 1. The sums of the blocks are added in the same way, as if they were elements. Other folds keep the order.
 const (
-	foldBlock = vec.Block
-	foldLanes = 64
+	foldBlock    = vec.Block
+	foldPartials = 64
 )
 
 // A fold combines many elements into one.
@@ -105,7 +105,7 @@ func (f *fold) rows(out, x []float32, r *reduction, block func(x []float32) floa
 		giveBack(buf)
 	})
 	if blocks > 1 {
-		f.run(out, dst, contiguous(len(out), blocks))
+		f.run(out, dst, rowsOfMatrix(len(out), blocks))
 	}
 }
 
@@ -129,7 +129,7 @@ func (f *fold) columns(out, x []float32, r *reduction) {
 		dst = *partial
 	}
 	par.For(matrices*blocks*across, 1+2*rowGrain/(wide*min(r.N, foldBlock)), func(lo, hi int) {
-		lanes := borrow(foldLanes * wide)
+		lanes := borrow(foldPartials * wide)
 		for i := lo; i < hi; i++ {
 			m, b, c := i/across/blocks, i/across%blocks, i%across*wide
 			to := min(c+wide, columns)
@@ -151,7 +151,7 @@ func (f *fold) columns(out, x []float32, r *reduction) {
 // tile folds rows [from, to) of neighbouring columns, which start at x, into out.
 func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
 	wide := len(out)
-	used := min(to-from, foldLanes)
+	used := min(to-from, foldPartials)
 	lanes = lanes[:used*wide]
 	vec.Fill(lanes, f.start)
 	if rows := r.Reduced; rows.Rank == 1 && rows.Strides[0] == wide && len(lanes) <= 16384 { // 64 whole rows at once
@@ -164,7 +164,7 @@ func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
 	} else { // lane by lane, so that a lane stays in the first cache
 		for j := range used {
 			lane := lanes[j*wide : (j+1)*wide]
-			for i := from + j; i < to; i += foldLanes {
+			for i := from + j; i < to; i += foldPartials {
 				f.into(lane, lane, x[rows.Offset(i):], nil)
 			}
 		}
@@ -175,7 +175,7 @@ func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
 
 // tree combines rows of lanes by halves; only the first of the 64 are used.
 func (f *fold) tree(lanes []float32, wide, used int) {
-	for h := foldLanes / 2; h > 0; h /= 2 {
+	for h := foldPartials / 2; h > 0; h /= 2 {
 		if used > h {
 			f.into(lanes[:(used-h)*wide], lanes, lanes[h*wide:], nil)
 			used = h

@@ -9,13 +9,13 @@ import (
 
 // ArgMax finds the place of the largest element along the axis l.Ints[0]: the first of equal ones, a NaN if there is
 // one. The last result takes the places; if there are two, the first takes the elements.
-func ArgMax(l *kernels.Launch) { placeOf(l, vec.Max) }
+func ArgMax(l *kernels.Launch) { argExtreme(l, vec.Max) }
 
 // ArgMin is ArgMax for the smallest element.
-func ArgMin(l *kernels.Launch) { placeOf(l, vec.Min) }
+func ArgMin(l *kernels.Launch) { argExtreme(l, vec.Min) }
 
 // placeOf looks for the element that a reduction gives.
-func placeOf(l *kernels.Launch, reduce func(x []float32) float32) {
+func argExtreme(l *kernels.Launch, reduce func(x []float32) float32) {
 	places := Slice[int64](l.Out[len(l.Out)-1])
 	var values []float32
 	if len(l.Out) == 2 {

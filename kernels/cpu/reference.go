@@ -14,17 +14,17 @@ func copyElements(dst, src kernels.Arg) {
 	pointwise(&kernels.Launch{Op: &copyOp, In: []kernels.Arg{src}, Out: []kernels.Arg{dst}})
 }
 
-// reference runs the float64 reference of an operation: floating operands become contiguous float64, others contiguous
-// in their own type, and the results are converted to the element types of the launch.
+// reference runs the float64 reference of an operation. Floating-point operands are converted to contiguous float64;
+// others become contiguous and keep their type. The results are converted to the element types of the op call.
 func reference(l *kernels.Launch) {
 	r := *l
 	r.In, r.Out = slices.Clone(l.In), slices.Clone(l.Out)
 	for i, a := range l.In {
-		r.In[i] = plain(a)
+		r.In[i] = newReferenceArg(a)
 		copyElements(r.In[i], a)
 	}
 	for i, a := range l.Out {
-		r.Out[i] = plain(a)
+		r.Out[i] = newReferenceArg(a)
 	}
 	l.Op.Ref(&r)
 	for i, a := range l.Out {
@@ -32,13 +32,10 @@ func reference(l *kernels.Launch) {
 	}
 }
 
-// plain is new contiguous memory for an operand of a reference.
-func plain(a kernels.Arg) kernels.Arg {
-	p := kernels.Arg{DType: a.DType, Layout: kernels.Layout{Shape: a.Shape}}
+// newReferenceArg is new contiguous memory for an operand of a reference.
+func newReferenceArg(a kernels.Arg) kernels.Arg {
 	if a.DType.IsFloat() {
-		p.DType = kernels.Float64
+		return newContiguous(a.Shape, kernels.Float64)
 	}
-	p.Strides = kernels.RowMajor(make([]int, len(a.Shape)), a.Shape)
-	p.Buf = newMem(p.Len() * p.DType.Size())
-	return p
+	return newContiguous(a.Shape, a.DType)
 }

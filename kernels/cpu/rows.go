@@ -7,6 +7,86 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
+// A reduction is an operand as its results see it.
+type reduction struct{ kernels.Reduction }
+
+func reductionOf(a kernels.Arg, axes []int) *reduction {
+	r := &reduction{}
+	r.Set(&a.Layout, axes)
+	return r
+}
+
+// rowsOf is a with its last k axes reduced.
+func rowsOf(a kernels.Arg, k int) *reduction {
+	axes := make([]int, k)
+	for i := range axes {
+		axes[i] = len(a.Shape) - k + i
+	}
+	return reductionOf(a, axes)
+}
+
+// contiguous is the reduction of the rows of a matrix.
+func rowsOfMatrix(rows, n int) *reduction {
+	r := &reduction{kernels.Reduction{N: n}}
+	r.Kept.Push(rows, n)
+	r.Reduced.Push(n, 1)
+	return r
+}
+
+// columnsOf is the reduction of the columns of a matrix.
+func columnsOfMatrix(rows, n int) *reduction {
+	r := &reduction{kernels.Reduction{N: rows}}
+	r.Reduced.Push(rows, n)
+	r.Kept.Push(n, 1)
+	return r
+}
+
+// byColumns tells whether neighbouring results, but not the elements of one, are neighbours in memory.
+func (r *reduction) byColumns() bool {
+	last := r.Kept.Rank - 1
+	return !r.Reduced.Contiguous() && last >= 0 && r.Kept.Strides[last] == 1
+}
+
+// packed tells whether the results lie one after the other, without gaps.
+func (r *reduction) packed() bool {
+	return r.Reduced.Contiguous() && r.Kept.Rank == 1 && r.Kept.Strides[0] == r.N
+}
+
+// gathered is the size of the buffer that elements needs for up to n of them.
+func (r *reduction) gathered(n int) int {
+	if r.Reduced.Contiguous() {
+		return 0
+	}
+	return min(n, r.N)
+}
+
+// elements is elements [from, to) of result o: where they lie, if side by side, else copied to buf.
+func (r *reduction) elements(buf, x []float32, o, from, to int) []float32 {
+	if from == to {
+		return nil
+	}
+	x = x[r.Kept.Offset(o):]
+	if r.Reduced.Contiguous() {
+		return x[from:to]
+	}
+	buf = buf[:to-from]
+	step := r.Reduced.Strides[r.Reduced.Rank-1]
+	at := r.Reduced.Cursor(from)
+	for i := 0; i < len(buf); {
+		run := min(at.Run(), len(buf)-i)
+		if step == 1 {
+			copy(buf[i:i+run], x[at.Offset:])
+		} else {
+			for k := range run {
+				buf[i+k] = x[at.Offset+k*step]
+			}
+		}
+		i += run
+		at.Skip(run)
+	}
+	return buf
+}
+
 // rowGrain is about how many elements are worth a second thread in operations along rows.
 const rowGrain = 16384
 
@@ -92,11 +172,11 @@ func (j *rowJob) run(lo, hi int) {
 		j.runBundles(lo, hi)
 		return
 	}
-	y := newLines(&j.out, j.l.Out[0], hi)
-	var x [2]lines
+	y := newRowAccess(&j.out, j.l.Out[0], hi)
+	var x [2]rowAccess
 	var rows [2][]float32
 	for k, a := range j.l.In {
-		x[k] = newLines(&j.in[k], a, hi)
+		x[k] = newRowAccess(&j.in[k], a, hi)
 	}
 	for o := lo; o < hi; o++ {
 		for k := range j.l.In {
@@ -115,7 +195,7 @@ func (j *rowJob) run(lo, hi int) {
 func eachResult(l *kernels.Launch, f func(o int, x []float32)) {
 	r := reductionOf(l.In[0], l.Ints)
 	parRows(l.Out[0].Len(), r.N, func(lo, hi int) {
-		x := newLines(r, l.In[0], hi)
+		x := newRowAccess(r, l.In[0], hi)
 		for o := lo; o < hi; o++ {
 			f(o, x.read(o))
 		}
@@ -123,9 +203,9 @@ func eachResult(l *kernels.Launch, f func(o int, x []float32)) {
 	})
 }
 
-// lines give the elements of one result of a reduction after the other, side by side. Where they do not lie so, they
-// are copied, for some results at a time: neighbouring results then share cache lines.
-type lines struct {
+// rowAccess give the elements of one result of a reduction after the other, side by side. Where they do not lie so, they
+// are copied, for some results at a time: neighbouring results then share cache rowAccess.
+type rowAccess struct {
 	r           *reduction
 	data        []float32
 	end         int        // no result from here on is asked for
@@ -134,27 +214,27 @@ type lines struct {
 	first, have int        // the results in buf
 }
 
-// newLines prepares for results before end of the operand a, which r describes.
-func newLines(r *reduction, a kernels.Arg, end int) lines {
-	return lines{r: r, data: Slice[float32](a), end: end, direct: r.Reduced.Contiguous() || r.N == 0}
+// newRowAccess prepares for results before end of the operand a, which r describes.
+func newRowAccess(r *reduction, a kernels.Arg, end int) rowAccess {
+	return rowAccess{r: r, data: Slice[float32](a), end: end, direct: r.Reduced.Contiguous() || r.N == 0}
 }
 
 const (
-	lineGroup = 16      // results copied at a time: their elements may share a cache line
-	lineLimit = 1 << 18 // elements copied at a time, if that is more than one result
-	linePad   = 16      // elements between copies, lest they compete for the same places of the cache
+	accessGroup = 16      // results copied at a time: their elements may share a cache line
+	accessLimit = 1 << 18 // elements copied at a time, if that is more than one result
+	accessPad   = 16      // elements between copies, lest they compete for the same places of the cache
 )
 
 // group sets the results in buf to those from o on.
-func (l *lines) group(o int) {
-	l.first, l.have = o, max(1, min(lineGroup, l.end-o, lineLimit/max(1, l.r.N)))
+func (l *rowAccess) group(o int) {
+	l.first, l.have = o, max(1, min(accessGroup, l.end-o, accessLimit/max(1, l.r.N)))
 	if l.buf == nil {
-		l.buf = borrow(l.have * (l.r.N + linePad))
+		l.buf = borrow(l.have * (l.r.N + accessPad))
 	}
 }
 
 // inPlace is where the elements of result o lie, side by side.
-func (l *lines) inPlace(o int) []float32 {
+func (l *rowAccess) inPlace(o int) []float32 {
 	if l.r.N == 0 {
 		return nil
 	}
@@ -163,25 +243,25 @@ func (l *lines) inPlace(o int) []float32 {
 }
 
 // copied is the copy of result o.
-func (l *lines) copied(o int) []float32 {
-	at := (o - l.first) * (l.r.N + linePad)
+func (l *rowAccess) copied(o int) []float32 {
+	at := (o - l.first) * (l.r.N + accessPad)
 	return (*l.buf)[at : at+l.r.N : at+l.r.N]
 }
 
 // read is the elements of result o.
-func (l *lines) read(o int) []float32 {
+func (l *rowAccess) read(o int) []float32 {
 	if l.direct {
 		return l.inPlace(o)
 	}
 	if l.buf == nil || o >= l.first+l.have {
 		l.group(o)
-		l.move(false)
+		l.copyGroup(false)
 	}
 	return l.copied(o)
 }
 
 // write is room for the elements of result o, which counts up. What is in copies at the end, flush stores.
-func (l *lines) write(o int) []float32 {
+func (l *rowAccess) write(o int) []float32 {
 	if l.direct {
 		return l.inPlace(o)
 	}
@@ -193,19 +273,19 @@ func (l *lines) write(o int) []float32 {
 }
 
 // flush stores the copies that write gave out.
-func (l *lines) flush() {
+func (l *rowAccess) flush() {
 	if l.buf != nil {
-		l.move(true)
+		l.copyGroup(true)
 	}
 }
 
 // move copies the elements of the group to buf, or stores them from there.
-func (l *lines) move(store bool) {
-	var from [lineGroup]int
+func (l *rowAccess) copyGroup(store bool) {
+	var from [accessGroup]int
 	for k := range l.have {
 		from[k] = l.r.Kept.Offset(l.first + k)
 	}
-	buf, wide := *l.buf, l.r.N+linePad
+	buf, wide := *l.buf, l.r.N+accessPad
 	at := l.r.Reduced.Cursor(0)
 	for i := range l.r.N {
 		for k, f := range from[:l.have] {
@@ -220,7 +300,7 @@ func (l *lines) move(store bool) {
 }
 
 // close gives the memory of copies back.
-func (l *lines) close() {
+func (l *rowAccess) close() {
 	if l.buf != nil {
 		giveBack(l.buf)
 	}

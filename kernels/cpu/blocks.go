@@ -16,18 +16,18 @@ const (
 type mode uint8
 
 const (
-	flat     mode = iota // in the order of the result: read where it lies
-	uniform              // one element
-	rowwise              // each block is a piece of one row: read where it lies
-	repeated             // every block holds the same elements: copied once
-	blocked              // copied block by block
+	contiguous mode = iota // in the order of the result: read where it lies
+	uniform                // one element
+	rowwise                // each block is a piece of one row: read where it lies
+	repeated               // every block holds the same elements: copied once
+	blocked                // copied block by block
 )
 
 // An operand is an input as seen by the blocks of a [space].
 type operand struct {
 	dtype   kernels.DType
 	data    []byte // the whole buffer
-	first   int    // place of the first element
+	offset  int    // of the first element
 	mode    mode
 	strides [kernels.MaxDims]int // of the collapsed dimensions
 }
@@ -62,7 +62,7 @@ func (s *space) describe(in []kernels.Arg, shape []int) {
 	}
 	for i, a := range in {
 		o := &s.operands[i]
-		o.dtype, o.data, o.first = a.DType, a.Buf.(*Mem).data, a.Offset
+		o.dtype, o.data, o.offset = a.DType, a.Buf.(*Mem).data, a.Offset
 		if one {
 			o.strides[0] = 1
 			continue
@@ -82,7 +82,7 @@ func (s *space) cut() {
 		case s.n > 1 && isZero(o.strides[:s.Rank]):
 			o.mode = uniform
 		case s.Rank == 1 && o.strides[0] == 1:
-			o.mode = flat
+			o.mode = contiguous
 		default:
 			o.mode = blocked
 			transposed = transposed || last > 0 && o.strides[last] > 1 || o.strides[last] < 0
@@ -112,7 +112,7 @@ func (s *space) cut() {
 	}
 }
 
-// refine finds the mode of an operand that is neither uniform nor flat in one dimension.
+// refine finds the mode of an operand that is neither uniform nor contiguous in one dimension.
 func (s *space) refine(o *operand) mode {
 	last := s.Rank - 1
 	row, even := s.columns, o.strides[last] == 1
@@ -122,7 +122,7 @@ func (s *space) refine(o *operand) mode {
 	}
 	switch {
 	case even:
-		return flat
+		return contiguous
 	case s.across == 1 && isZero(o.strides[:last]):
 		return repeated
 	case s.high == 1 && o.strides[last] == 1:
@@ -151,7 +151,7 @@ func (s *space) block(i int) block {
 // offsets sets starts to the places of the first elements of the block's rows, by counting through the outer dimensions.
 func (s *space) offsets(starts []int, o *operand, b block) {
 	var index [kernels.MaxDims]int
-	place, row := o.first+b.column*o.strides[s.Rank-1], b.row
+	place, row := o.offset+b.column*o.strides[s.Rank-1], b.row
 	for d := s.Rank - 2; d >= 0; d-- {
 		index[d] = row % s.Shape[d]
 		row /= s.Shape[d]
