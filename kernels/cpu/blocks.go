@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	chunk      = 1024 // elements that a program computes at a time; a float32 register is 4 KiB, so that a few fit into L1
-	tileRows   = 16   // rows of a block with transposed operands: elements of a column that share a cache line
-	tileColumn = 256  // and its columns
+	chunk       = 1024 // elements that a program computes at a time: 4 KiB of float32, so that some registers fit into L1
+	tileRows    = 16   // rows of a block with transposed operands: elements of a column in one cache line
+	tileColumns = 256  // columns of such a block
 )
 
 // mode says how the elements of an operand reach the program.
 type mode uint8
 
 const (
-	contiguous mode = iota // in the order of the result: read where it lies
+	contiguous mode = iota // in the order of the result: read in place
 	uniform                // one element
-	rowwise                // each block is a piece of one row: read where it lies
-	repeated               // every block holds the same elements: copied once
+	rowwise                // each block is a contiguous piece of one row: read in place
+	repeated               // every block has the same elements: copied once
 	blocked                // copied block by block
 )
 
@@ -32,42 +32,37 @@ type operand struct {
 	strides [kernels.MaxDims]int // of the collapsed dimensions
 }
 
-// A space is the set of elements of a launch, cut into blocks. The last dimension is the columns, the others together are the rows. The results are contiguous.
+// A space is the elements of an op call, cut into blocks. The last dimension is the columns, the others together are the
+// rows. The results are contiguous.
 //
-// If the columns fit, a block is a number of whole rows, and so a contiguous piece of the result; else it is a piece of
+// If the columns fit, a block is a number of whole rows, and so a contiguous piece of the result. If not, it is a piece of
 // one row, or of 16 rows if there are transposed operands, whose columns are then read by whole cache lines.
 type space struct {
 	kernels.Space
 	n             int // elements
 	rows, columns int
-	high, wide    int // a block's rows and columns
-	across        int // blocks beside each other
+	high, wide    int // rows and columns of a block
+	across        int // blocks along a row
 	blocks        int
 	operands      []operand
 }
 
-// describe sets s to the elements of a launch.
+// describe sets s to the elements of an op call.
 func (s *space) describe(in []kernels.Arg, shape []int) {
 	s.operands = slices.Grow(s.operands[:0], len(in))[:len(in)]
 	s.n = kernels.Count(shape)
 	s.Collapse(shape, in)
-	one := s.Rank == 0
-	if one {
+	for i, a := range in {
+		o := &s.operands[i]
+		o.dtype, o.data, o.offset, o.strides = a.DType, a.Buf.(*Mem).data, a.Offset, s.Strides(a.Strides)
+	}
+	if s.Rank == 0 { // one element
 		s.Rank, s.Shape[0] = 1, 1
 	}
 	s.columns = s.Shape[s.Rank-1]
 	s.rows = 1
 	if s.columns > 0 {
 		s.rows = s.n / s.columns
-	}
-	for i, a := range in {
-		o := &s.operands[i]
-		o.dtype, o.data, o.offset = a.DType, a.Buf.(*Mem).data, a.Offset
-		if one {
-			o.strides[0] = 1
-			continue
-		}
-		o.strides = s.Strides(a.Strides)
 	}
 	s.cut()
 }
@@ -81,7 +76,7 @@ func (s *space) cut() {
 		switch {
 		case s.n > 1 && isZero(o.strides[:s.Rank]):
 			o.mode = uniform
-		case s.Rank == 1 && o.strides[0] == 1:
+		case s.n == 1 || s.Rank == 1 && o.strides[0] == 1:
 			o.mode = contiguous
 		default:
 			o.mode = blocked
@@ -90,7 +85,7 @@ func (s *space) cut() {
 	}
 	limit, high := chunk, 1
 	if transposed {
-		limit, high = tileColumn, tileRows
+		limit, high = tileColumns, tileRows
 	}
 	if s.columns <= limit {
 		s.wide, s.across = s.columns, 1
@@ -115,13 +110,9 @@ func (s *space) cut() {
 // refine finds the mode of an operand that is neither uniform nor contiguous in one dimension.
 func (s *space) refine(o *operand) mode {
 	last := s.Rank - 1
-	row, even := s.columns, o.strides[last] == 1
-	for d := last - 1; d >= 0; d-- {
-		even = even && o.strides[d] == row
-		row *= s.Shape[d]
-	}
+	whole := kernels.Dims{Rank: s.Rank, Shape: s.Shape, Strides: o.strides}
 	switch {
-	case even:
+	case whole.Contiguous():
 		return contiguous
 	case s.across == 1 && isZero(o.strides[:last]):
 		return repeated
@@ -148,49 +139,41 @@ func (s *space) block(i int) block {
 	return block{row, column, min(s.high, s.rows-row), min(s.wide, s.columns-column)}
 }
 
-// offsets sets starts to the places of the first elements of the block's rows, by counting through the outer dimensions.
+// offsets sets starts to the offsets of the first elements of the block's rows.
 func (s *space) offsets(starts []int, o *operand, b block) {
-	var index [kernels.MaxDims]int
-	place, row := o.offset+b.column*o.strides[s.Rank-1], b.row
-	for d := s.Rank - 2; d >= 0; d-- {
-		index[d] = row % s.Shape[d]
-		row /= s.Shape[d]
-		place += index[d] * o.strides[d]
-	}
+	rows := kernels.Dims{Rank: s.Rank - 1, Shape: s.Shape, Strides: o.strides}
+	first := o.offset + b.column*o.strides[s.Rank-1]
+	at := rows.Cursor(b.row)
 	for r := range starts {
-		starts[r] = place
-		for d := s.Rank - 2; d >= 0; d-- {
-			index[d]++
-			place += o.strides[d]
-			if index[d] < s.Shape[d] {
-				break
-			}
-			place -= s.Shape[d] * o.strides[d]
-			index[d] = 0
-		}
+		starts[r] = first + at.Offset
+		at.Next()
 	}
 }
 
-// gather copies a block of an operand to dst, without changing the elements. The rows of dst lie pitch elements apart.
+// gather copies a block of an operand to dst, without changing the elements. The rows of dst are pitch elements apart.
 func (s *space) gather(dst []byte, o *operand, b block, pitch int, starts []int) {
 	starts = starts[:b.high]
 	s.offsets(starts, o, b)
-	step := o.strides[s.Rank-1]
-	switch o.dtype.Size() {
+	gatherBytes(dst, o.data, starts, b.wide, o.strides[s.Rank-1], pitch, o.dtype.Size())
+}
+
+// gatherBytes is gather for elements of a size in bytes.
+func gatherBytes(dst, src []byte, starts []int, n, stride, pitch, size int) {
+	switch size {
 	case 1:
-		gather(dst, o.data, starts, b.wide, step, pitch)
+		gather(dst, src, starts, n, stride, pitch)
 	case 2:
-		gather(view[uint16](dst), view[uint16](o.data), starts, b.wide, step, pitch)
+		gather(view[uint16](dst), view[uint16](src), starts, n, stride, pitch)
 	case 4:
-		gather(view[uint32](dst), view[uint32](o.data), starts, b.wide, step, pitch)
+		gather(view[uint32](dst), view[uint32](src), starts, n, stride, pitch)
 	case 8:
-		gather(view[uint64](dst), view[uint64](o.data), starts, b.wide, step, pitch)
+		gather(view[uint64](dst), view[uint64](src), starts, n, stride, pitch)
 	}
 }
 
-// gather copies rows of n elements that lie step apart, starting at the given places, to rows that lie pitch apart.
-func gather[T uint8 | uint16 | uint32 | uint64](dst, src []T, starts []int, n, step, pitch int) {
-	switch step {
+// gather copies a row of n strided elements from each of the given offsets, to contiguous rows pitch elements apart.
+func gather[T uint8 | uint16 | uint32 | uint64](dst, src []T, starts []int, n, stride, pitch int) {
+	switch stride {
 	case 1:
 		for r, from := range starts {
 			copy(dst[r*pitch:][:n], src[from:])
@@ -201,46 +184,46 @@ func gather[T uint8 | uint16 | uint32 | uint64](dst, src []T, starts []int, n, s
 		}
 	default:
 		r := 0
-		for ; r+4 <= len(starts) && neighbours(starts[r:r+4]); r += 4 {
-			transpose(dst[r*pitch:], src[starts[r]:], n, step, pitch)
+		for ; r+4 <= len(starts) && consecutive(starts[r:r+4]); r += 4 {
+			transpose(dst[r*pitch:], src[starts[r]:], n, stride, pitch)
 		}
 		for c := range n {
 			for r := r; r < len(starts); r++ {
-				dst[r*pitch+c] = src[starts[r]+c*step]
+				dst[r*pitch+c] = src[starts[r]+c*stride]
 			}
 		}
 	}
 }
 
-// neighbours tells whether places follow each other.
-func neighbours(places []int) bool {
-	for i, p := range places {
-		if p != places[0]+i {
+// consecutive tells whether each offset is one more than the one before.
+func consecutive(offsets []int) bool {
+	for i, offset := range offsets {
+		if offset != offsets[0]+i {
 			return false
 		}
 	}
 	return true
 }
 
-// transpose copies n columns of four neighbouring elements, step apart, to four rows, pitch apart.
-func transpose[T uint8 | uint16 | uint32 | uint64](dst, src []T, n, step, pitch int) {
+// transpose copies n columns of four contiguous elements, stride apart, to four contiguous rows, pitch apart.
+func transpose[T uint8 | uint16 | uint32 | uint64](dst, src []T, n, stride, pitch int) {
 	row0, row1, row2, row3 := dst[:n], dst[pitch:][:n], dst[2*pitch:][:n], dst[3*pitch:][:n]
 	c := 0
 	for ; c+4 <= n; c += 4 {
-		a, b := (*[4]T)(src[c*step:]), (*[4]T)(src[(c+1)*step:])
-		x, y := (*[4]T)(src[(c+2)*step:]), (*[4]T)(src[(c+3)*step:])
+		a, b := (*[4]T)(src[c*stride:]), (*[4]T)(src[(c+1)*stride:])
+		x, y := (*[4]T)(src[(c+2)*stride:]), (*[4]T)(src[(c+3)*stride:])
 		*(*[4]T)(row0[c:]) = [4]T{a[0], b[0], x[0], y[0]}
 		*(*[4]T)(row1[c:]) = [4]T{a[1], b[1], x[1], y[1]}
 		*(*[4]T)(row2[c:]) = [4]T{a[2], b[2], x[2], y[2]}
 		*(*[4]T)(row3[c:]) = [4]T{a[3], b[3], x[3], y[3]}
 	}
 	for ; c < n; c++ {
-		a := src[c*step:]
+		a := src[c*stride:]
 		row0[c], row1[c], row2[c], row3[c] = a[0], a[1], a[2], a[3]
 	}
 }
 
-// fill sets all elements to v, the later ones by copying the first.
+// fill sets all elements to v: the first 32 one by one, the others by copying what is set.
 func fill[T any](dst []T, v T) {
 	n := min(len(dst), 32)
 	for i := range dst[:n] {

@@ -8,26 +8,26 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
-// Operations that stridedCopy elements without looking at them: all element types of one size share a loop. A result is cut
-// into regions, which are layouts in its memory, and each region is copied from an operand or filled.
+// Operations that copy elements: all element types of one size share a loop. A result is cut into regions, which are
+// layouts in its memory, and each region is copied from an operand or filled.
 
-// Cat lays the operands side by side along axis l.Ints[0].
+// Cat concatenates the operands along axis l.Ints[0].
 func Cat(l *kernels.Launch) {
-	axis, at := l.Ints[0], 0
+	axis, start := l.Ints[0], 0
 	for _, x := range l.In {
-		copyStrided(sliced(l.Out[0], axis, at, 1, x.Shape[axis]), x)
-		at += x.Shape[axis]
+		copyStrided(sliced(l.Out[0], axis, start, 1, x.Shape[axis]), x)
+		start += x.Shape[axis]
 	}
 }
 
-// Stack lays operands of equal shape side by side along a new axis l.Ints[0].
+// Stack concatenates operands of equal shape along a new axis l.Ints[0].
 func Stack(l *kernels.Launch) {
 	for i, x := range l.In {
 		copyStrided(selected(l.Out[0], l.Ints[0], i), x)
 	}
 }
 
-// SelectGrad is zero but for entry l.Ints[1] of axis l.Ints[0], which is the operand.
+// SelectGrad sets index l.Ints[1] of axis l.Ints[0] to the operand and the other elements to zero.
 func SelectGrad(l *kernels.Launch) {
 	y, axis, index := l.Out[0], l.Ints[0], l.Ints[1]
 	v := scalar(0, y.DType)
@@ -36,7 +36,8 @@ func SelectGrad(l *kernels.Launch) {
 	copyStrided(selected(y, axis, index), l.In[0])
 }
 
-// SliceGrad is zero but for every l.Ints[2]-th place along axis l.Ints[0] from l.Ints[1] on, which come from the operand.
+// SliceGrad sets every l.Ints[2]-th index of axis l.Ints[0], from l.Ints[1] on, to the operand and the other elements to
+// zero.
 func SliceGrad(l *kernels.Launch) {
 	axis, start, step := l.Ints[0], l.Ints[1], l.Ints[2]
 	g, y := l.In[0], l.Out[0]
@@ -50,7 +51,7 @@ func SliceGrad(l *kernels.Launch) {
 	pad(y, g, lo[:len(y.Shape)], 0)
 }
 
-// Pad surrounds the operand by l.Floats[0]: by l.Ints[2*d] elements before it and l.Ints[2*d+1] after it on axis d.
+// Pad surrounds the operand by the value l.Floats[0]: l.Ints[2*d] elements before it and l.Ints[2*d+1] after it on axis d.
 func Pad(l *kernels.Launch) {
 	var lo [kernels.MaxDims]int
 	for d := range l.Out[0].Shape {
@@ -59,8 +60,8 @@ func Pad(l *kernels.Launch) {
 	pad(l.Out[0], l.In[0], lo[:len(l.Out[0].Shape)], l.Floats[0])
 }
 
-// pad copies x into y, lo[d] elements from the border on axis d, and fills the rest: on each axis the slabs before and
-// after x, as long as x on the axes that are done and as long as y on those to come.
+// pad copies x into y, from index lo[d] of axis d on, and fills the rest. On each axis it fills the slabs before and after
+// x: these have the sizes of x on earlier axes and of y on later ones.
 func pad(y, x kernels.Arg, lo []int, value float64) {
 	v := scalar(value, y.DType)
 	inside := y
@@ -110,29 +111,15 @@ func triangle(l *kernels.Launch, kept func(row, columns int) (lo, hi int)) {
 			clear(row[:lo*size])
 			clear(row[hi*size:])
 			if lo < hi {
-				copyLine(row[lo*size:hi*size], src[(at.Offset+lo*x.Strides[last])*size:], hi-lo, x.Strides[last], size)
+				from := src[(at.Offset+lo*x.Strides[last])*size:]
+				gatherBytes(row[lo*size:hi*size], from, []int{0}, hi-lo, x.Strides[last], hi-lo, size)
 			}
 			at.Next()
 		}
 	})
 }
 
-// copyLine copies n elements that lie step apart to neighbouring places.
-func copyLine(dst, src []byte, n, step, size int) {
-	starts := [1]int{}
-	switch size {
-	case 1:
-		gather(dst, src, starts[:], n, step, n)
-	case 2:
-		gather(view[uint16](dst), view[uint16](src), starts[:], n, step, n)
-	case 4:
-		gather(view[uint32](dst), view[uint32](src), starts[:], n, step, n)
-	case 8:
-		gather(view[uint64](dst), view[uint64](src), starts[:], n, step, n)
-	}
-}
-
-// part is the n-element range of an axis that begins at start and takes every step-th element.
+// sliced is a with n indices of an axis: start and every step-th after it.
 func sliced(a kernels.Arg, axis, start, step, n int) kernels.Arg {
 	layout := make([]int, 2*len(a.Shape))
 	shape, strides := layout[:len(a.Shape)], layout[len(a.Shape):]
@@ -145,7 +132,7 @@ func sliced(a kernels.Arg, axis, start, step, n int) kernels.Arg {
 	return a
 }
 
-// entry is the elements at one index of an axis.
+// selected is a at one index of an axis, without that axis.
 func selected(a kernels.Arg, axis, index int) kernels.Arg {
 	a = sliced(a, axis, index, 1, 1)
 	a.Shape = slices.Delete(a.Shape, axis, axis+1)
@@ -153,7 +140,7 @@ func selected(a kernels.Arg, axis, index int) kernels.Arg {
 	return a
 }
 
-// scalar is one element with the given value.
+// scalar is an operand of one element.
 func scalar(value float64, d kernels.DType) kernels.Arg {
 	a := kernels.Arg{Buf: newMem(d.Size()), DType: d}
 	store(a.Buf.(*Mem).data, []float64{value}, d)
@@ -162,8 +149,8 @@ func scalar(value float64, d kernels.DType) kernels.Arg {
 
 // fillStrided sets all elements of dst to v.
 func fillStrided(dst, v kernels.Arg) {
-	var still [kernels.MaxDims]int
-	v.Shape, v.Strides = dst.Shape, still[:len(dst.Shape)]
+	var zeros [kernels.MaxDims]int
+	v.Shape, v.Strides = dst.Shape, zeros[:len(dst.Shape)]
 	copyStrided(dst, v)
 }
 
@@ -173,7 +160,7 @@ func clearAll(y kernels.Arg) {
 	par.ForAligned(len(b), 1<<17, alignment, func(lo, hi int) { clear(b[lo:hi]) })
 }
 
-// A strided copy goes block by block: some rows, so that what is transposed is read by whole cache lines, of some columns.
+// A strided copy goes by blocks of rows and columns: a transposed operand is then read by whole cache lines.
 const (
 	copyRows    = 32
 	copyColumns = 4096
@@ -184,15 +171,14 @@ func copyStrided(dst, src kernels.Arg) {
 	if dst.Len() == 0 {
 		return
 	}
-	pair := [2]kernels.Arg{dst, src}
 	var space kernels.Space
-	space.Collapse(dst.Shape, pair[:])
+	space.Collapse(dst.Shape, []kernels.Arg{dst, src})
 	m := stridedCopy{
-		size: dst.DType.Size(), dst: dst.Buf.(*Mem).data, src: src.Buf.(*Mem).data, dstOffset: dst.Offset, srcOffset: src.Offset,
-		rows: 1, columns: 1, dstStride: 1, srcStride: 1,
+		size: dst.DType.Size(), dst: dst.Buf.(*Mem).data, src: src.Buf.(*Mem).data,
+		dstOffset: dst.Offset, srcOffset: src.Offset, rows: 1, columns: 1, dstStride: 1, srcStride: 1,
 		to: space.Dims(dst.Strides), from: space.Dims(src.Strides),
 	}
-	if last := space.Rank - 1; last >= 0 { // its columns
+	if last := space.Rank - 1; last >= 0 { // the last dimension is the columns
 		m.rows, m.columns = kernels.Count(space.Shape[:last]), space.Shape[last]
 		m.dstStride, m.srcStride = m.to.Strides[last], m.from.Strides[last]
 		m.to.Rank, m.from.Rank = last, last
@@ -202,15 +188,15 @@ func copyStrided(dst, src kernels.Arg) {
 	par.For(blocks, 1+(1<<14)/(min(m.rows, copyRows)*min(m.columns, copyColumns)), m.run)
 }
 
-// A stridedCopy is a strided copy: rows of columns, each with a step between elements.
+// A stridedCopy copies a matrix: the last dimension is the columns, the others together are the rows.
 type stridedCopy struct {
 	size                 int // of an element in bytes
 	dst, src             []byte
-	dstOffset, srcOffset int // places of the first elements
+	dstOffset, srcOffset int // of the first elements
 	rows, columns        int
-	across               int // blocks beside each other
+	across               int // blocks along a row
 	dstStride, srcStride int
-	to, from             kernels.Dims // of the rows
+	to, from             kernels.Dims // dimensions of the rows
 }
 
 func (m *stridedCopy) run(lo, hi int) {
@@ -276,7 +262,7 @@ func newContiguous(shape []int, d kernels.DType) kernels.Arg {
 	}
 }
 
-// A contiguousCopy copies elements of one type from any layout to contiguous memory, bit by bit.
+// A contiguousCopy copies elements of one type, unchanged, from any layout to contiguous memory.
 type contiguousCopy struct {
 	space
 	dst  []byte
@@ -291,7 +277,7 @@ var contiguousCopies = sync.Pool{New: func() any {
 
 var rowStarts = sync.Pool{New: func() any { return new([chunk]int) }}
 
-// relayout copies the operand of a launch to its result, whose type is the same.
+// copyContiguous copies the operand of an op call to its result, whose type is the same.
 func copyContiguous(l *kernels.Launch) {
 	x := contiguousCopies.Get().(*contiguousCopy)
 	x.describe(l.In, l.Out[0].Shape)
