@@ -5,7 +5,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// Attributes of the cross-entropy kernels: l.Ints are the target of rows to leave out and the reduction, l.Floats is
+// Attributes of the cross-entropy kernels: l.Ints are the target that marks ignored rows and the reduction, l.Floats is
 // the label smoothing.
 const (
 	lossMean = iota
@@ -13,8 +13,8 @@ const (
 	lossNone
 )
 
-// Targets reads the class indices l.In[1] of the rows of l.In[0]: -1 for rows to leave out. The second result is the
-// number of the others. An index that is no class is an error.
+// Targets reads the class indices l.In[1] of the rows of l.In[0]: -1 for ignored rows. The second result is the number of
+// the others. An index that is no class is an error.
 func Targets(l *kernels.Launch, classes int) (targets []int, count int) {
 	a := l.In[1]
 	targets = make([]int, a.Len())
@@ -58,8 +58,8 @@ func integerReader(a kernels.Arg) func(i int) int64 {
 //
 //	(1-e) * (log(s) - (x[target] - m)) + e * (log(s) - sum(x - m)/C)
 //
-// where e is the label smoothing, and keeps m and s for the gradient. The mean is the canonical sum of the rows' losses
-// divided by the number of rows that count.
+// where e is the label smoothing. m and s are results, too, for the gradient. The mean is the sum of the rows' losses in the
+// canonical order, divided by the number of rows that are not ignored.
 func CrossEntropy(l *kernels.Launch) {
 	x := l.In[0]
 	classes := x.Shape[len(x.Shape)-1]
@@ -75,7 +75,7 @@ func CrossEntropy(l *kernels.Launch) {
 	rows := rowsOf(x, 1)
 	parRows(len(targets), classes, func(lo, hi int) {
 		scratch := borrow(2 * (hi - lo))
-		logs, spreads := (*scratch)[:hi-lo], (*scratch)[hi-lo:]
+		logs, means := (*scratch)[:hi-lo], (*scratch)[hi-lo:] // means of x - m
 		x := newRowAccess(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
 			row := x.read(r)
@@ -85,7 +85,7 @@ func CrossEntropy(l *kernels.Launch) {
 				loss[r] = row[targets[r]] - m
 			}
 			if e > 0 {
-				spreads[r-lo] = vec.SumSub(row, m) / float32(classes)
+				means[r-lo] = vec.SumSub(row, m) / float32(classes)
 			}
 		}
 		vecLog(logs, sums[lo:hi], nil, nil)
@@ -94,7 +94,7 @@ func CrossEntropy(l *kernels.Launch) {
 			case targets[r] < 0:
 				loss[r] = 0
 			case e > 0:
-				loss[r] = float32((1-e)*(log-loss[r])) + float32(e*(log-spreads[r-lo]))
+				loss[r] = float32((1-e)*(log-loss[r])) + float32(e*(log-means[r-lo]))
 			default:
 				loss[r] = log - loss[r]
 			}
@@ -112,8 +112,8 @@ func CrossEntropy(l *kernels.Launch) {
 	Slice[float32](l.Out[0])[0] = total
 }
 
-// CrossEntropyGrad computes (exp(x - m) * (1/s) - target) * scale for each row, where targets are smoothed one-hot rows
-// and scale is the gradient of the row's loss. The operands are logits, targets, m, s and the gradient of the result.
+// CrossEntropyGrad computes (exp(x - m) * (1/s) - target) * scale for each row. The target is a smoothed one-hot row and
+// scale is the gradient of the row's loss. The operands are logits, targets, m, s and the gradient of the result.
 func CrossEntropyGrad(l *kernels.Launch) {
 	x := l.In[0]
 	classes := x.Shape[len(x.Shape)-1]
@@ -143,16 +143,16 @@ func CrossEntropyGrad(l *kernels.Launch) {
 			case lossNone:
 				scale = g.at(r)
 			}
-			own := row[k] // d may be the row
+			logit := row[k] // d may be the row
 			vec.CrossEntropyGrad(d, row, m, inverse, off, scale)
-			d[k] = own
+			d[k] = logit
 			vec.CrossEntropyGrad(d[k:k+1], d[k:k+1], m, inverse, on, scale)
 		}
 		x.close()
 	})
 }
 
-// A reader finds the elements of an operand of any layout by their number in row-major order.
+// A reader reads the elements of an operand of any layout by their number in row-major order.
 type reader struct {
 	all  kernels.Dims
 	data []float32

@@ -7,13 +7,13 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
-// Operations that take or add elements at places given by a tensor of indices. All indices are checked before anything is
-// written. Results that are hit several times add up in ascending order of occurrence: the work is cut along the other
-// axes only, so that one goroutine does all additions to an element.
+// Operations that read or add elements at given indices. All indices are checked before anything is written. Where an
+// index occurs several times, elements are added in the order of occurrence: the work is cut along the other axes only, so
+// that one goroutine does all additions to an element.
 
 var indexBuffers = sync.Pool{New: func() any { return new([]int) }}
 
-// indicesOf reads operand i of a launch, indices of an axis with the given size, to borrowed memory in row-major order.
+// indicesOf reads operand i of an op call, indices of an axis with the given size, to borrowed memory in row-major order.
 // It panics with an error that names the first index outside [0, size).
 func indicesOf(l *kernels.Launch, i, size int) *[]int {
 	a := l.In[i]
@@ -55,8 +55,8 @@ func readIndices[T int64 | int32 | uint8](dst []int, src []T, l kernels.Layout) 
 	}
 }
 
-// IndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second, whose axes
-// take the place of that axis.
+// IndexSelect reads the entries of the first operand along axis l.Ints[0] whose indices the second operand gives. The
+// axes of the second operand replace that axis.
 func IndexSelect(l *kernels.Launch) {
 	x, y, axis := l.In[0], l.Out[0], l.Ints[0]
 	indices := indicesOf(l, 1, x.Shape[axis])
@@ -66,13 +66,12 @@ func IndexSelect(l *kernels.Launch) {
 	dst, src := bytesOf(y), bytesOf(x)
 	par.For(v.outer*n, 1+(1<<14)/max(v.width, 1), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			from := v.place(i/n) + (*indices)[i%n]*v.step
+			from := v.before.Offset(i/n) + (*indices)[i%n]*v.stride
 			if v.contiguous {
 				copy(dst[i*v.width*size:(i+1)*v.width*size], src[from*size:])
 				continue
 			}
-			line := v.inner
-			for k, at := 0, line.Cursor(0); k < v.width; k++ {
+			for k, at := 0, v.inner.Cursor(0); k < v.width; k++ {
 				copy(dst[(i*v.width+k)*size:][:size], src[(from+at.Offset)*size:])
 				at.Next()
 			}
@@ -80,19 +79,19 @@ func IndexSelect(l *kernels.Launch) {
 	})
 }
 
-// slabs are a tensor seen along an axis: outer slabs, in each of them entries that lie step apart, and width elements in
-// an entry.
+// slabs are a tensor seen along an axis: outer slabs, in each of them entries that are stride apart, and width elements
+// in an entry.
 type slabs struct {
 	outer, width int
-	step         int
+	stride       int
 	before       kernels.Dims
 	inner        kernels.Dims
-	contiguous   bool // the elements of an entry lie side by side
+	contiguous   bool // the elements of an entry are
 }
 
 func slabsOf(a kernels.Arg, axis int) *slabs {
 	v := &slabs{
-		outer: kernels.Count(a.Shape[:axis]), width: kernels.Count(a.Shape[axis+1:]), step: a.Strides[axis],
+		outer: kernels.Count(a.Shape[:axis]), width: kernels.Count(a.Shape[axis+1:]), stride: a.Strides[axis],
 	}
 	v.before.PushAll(a.Shape[:axis], a.Strides[:axis])
 	v.inner.PushAll(a.Shape[axis+1:], a.Strides[axis+1:])
@@ -100,11 +99,8 @@ func slabsOf(a kernels.Arg, axis int) *slabs {
 	return v
 }
 
-// place is where slab i begins.
-func (v *slabs) place(i int) int { return v.before.Offset(i) }
-
-// IndexAdd copies the first operand and adds to it, at the indices of the second along axis l.Ints[0], the entries of the
-// third one after the other.
+// IndexAdd copies the first operand and adds the entries of the third to it, one after the other, at the indices that the
+// second gives along axis l.Ints[0].
 func IndexAdd(l *kernels.Launch) {
 	switch l.Out[0].DType {
 	case kernels.Float32:
@@ -140,7 +136,7 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 			start := slab*y.Shape[axis]*to.width + column
 			for k, i := range *indices {
 				row := dst[start+i*to.width:][:n]
-				at := from.place(slab*len(*indices) + k)
+				at := from.before.Offset(slab*len(*indices) + k)
 				if from.contiguous {
 					for j, v := range src[at+column:][:len(row)] {
 						row[j] += v
@@ -157,7 +153,7 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 	})
 }
 
-// addedSlabs sees the entries that IndexAdd adds: place(i) is where entry i begins, counted through all slabs.
+// addedSlabs are the entries that IndexAdd adds: entry i, counted through all slabs, is at before.Offset(i).
 func addedSlabs(l *kernels.Launch) *slabs {
 	a := l.In[2]
 	lead := l.Ints[0] + len(l.In[1].Shape)
@@ -168,7 +164,7 @@ func addedSlabs(l *kernels.Launch) *slabs {
 	return v
 }
 
-// Gather takes the elements of the first operand whose index along axis l.Ints[0] the second operand gives; their other
+// Gather reads the elements of the first operand whose index along axis l.Ints[0] the second operand gives; their other
 // indices are those of the result.
 func Gather(l *kernels.Launch) {
 	switch l.Out[0].DType.Size() {
@@ -198,21 +194,17 @@ func gatherAlong[T uint8 | uint16 | uint32 | uint64](l *kernels.Launch) {
 	})
 }
 
-// alongOthers walks the operand a as the index counts through shape, but stands still along the axis.
+// alongOthers are the dimensions of the operand a for indices of the given shape, with stride 0 along the axis.
 func alongOthers(shape []int, a kernels.Arg, axis int) *kernels.Dims {
 	d := &kernels.Dims{}
-	for i, size := range shape {
-		step := a.Strides[i]
-		if i == axis {
-			step = 0
-		}
-		d.Push(size, step)
-	}
+	d.PushAll(shape[:axis], a.Strides[:axis])
+	d.Push(shape[axis], 0)
+	d.PushAll(shape[axis+1:], a.Strides[axis+1:])
 	return d
 }
 
-// ScatterAdd copies the first operand and adds to it the elements of the third, in row-major order, where the second
-// operand gives the index along axis l.Ints[0] and the other indices are those of the added element.
+// ScatterAdd copies the first operand and adds the elements of the third to it, in row-major order. The second operand
+// gives their index along axis l.Ints[0]; the other indices are those of the added element.
 func ScatterAdd(l *kernels.Launch) {
 	switch l.Out[0].DType {
 	case kernels.Float32:
@@ -238,8 +230,8 @@ func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) 
 	to := alongOthers(shape, y, axis)
 	var from kernels.Dims
 	from.PushAll(shape, l.In[2].Strides)
-	step := y.Strides[axis]
-	// Elements with different leading indices never meet: the slabs before the axis are independent.
+	stride := y.Strides[axis]
+	// Elements with different leading indices have different results: the slabs before the axis are independent.
 	slabs := kernels.Count(shape[:axis])
 	if slabs == 0 || len(*indices) == 0 {
 		return
@@ -248,14 +240,14 @@ func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) 
 	par.For(slabs, 1+(1<<14)/each, func(lo, hi int) {
 		t, f := to.Cursor(lo*each), from.Cursor(lo*each)
 		for i := lo * each; i < hi*each; i++ {
-			dst[t.Offset+(*indices)[i]*step] += src[f.Offset]
+			dst[t.Offset+(*indices)[i]*stride] += src[f.Offset]
 			t.Next()
 			f.Next()
 		}
 	})
 }
 
-// OneHot is 1 where the index along the new last axis, of size l.Ints[0], is the operand's value, and 0 elsewhere.
+// OneHot is 1 where the index along the new last axis, of size l.Ints[0], is the value of the operand, and else 0.
 func OneHot(l *kernels.Launch) {
 	classes := l.Ints[0]
 	indices := indicesOf(l, 0, classes)

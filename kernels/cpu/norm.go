@@ -7,8 +7,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// The norms work on rows: the last l.Ints[0] axes of x together. With canonical sums, and every operation rounded by
-// itself,
+// The norms work on rows: the last l.Ints[0] axes of x together. With sums in the canonical order, and every operation
+// rounded,
 //
 //	mean = sum(x) / n
 //	rstd = 1 / sqrt(sum((x - mean)^2) / n + eps)
@@ -17,7 +17,7 @@ import (
 //
 // RMSNorm is the same without the mean.
 
-// LayerNorm normalises rows. The operands are x and, if present, weight and bias; the results y, mean and rstd.
+// LayerNorm normalises rows. The operands are x and, if present, weight and bias; the results are y, mean and rstd.
 func LayerNorm(l *kernels.Launch) {
 	means := Slice[float32](l.Out[1])
 	normalize(l, Slice[float32](l.Out[2]), func(r int, x []float32) float32 {
@@ -26,12 +26,12 @@ func LayerNorm(l *kernels.Launch) {
 	})
 }
 
-// RMSNorm scales rows. The operands are x and, if present, weight; the results y and rstd.
+// RMSNorm scales rows. The operands are x and, if present, weight; the results are y and rstd.
 func RMSNorm(l *kernels.Launch) {
 	normalize(l, Slice[float32](l.Out[1]), func(int, []float32) float32 { return 0 })
 }
 
-// normalize fills y = l.Out[0] and rstds; center is the mean of row number r.
+// normalize computes y = l.Out[0] and rstds; center is the mean of row r.
 func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float32) float32) {
 	rows := rowsOf(l.In[0], l.Ints[0])
 	weight, bias := parameter(l, 1), parameter(l, 2)
@@ -59,7 +59,7 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 	})
 }
 
-// inverseRoot is 1/sqrt(x) by an IEEE root and an IEEE division.
+// inverseRoot is 1/sqrt(x): an IEEE square root and an IEEE division.
 func inverseRoot(x float32) float32 { return 1 / math32.Sqrt(x) }
 
 // parameter is operand k as one contiguous row, nil if it is missing.
@@ -70,7 +70,7 @@ func parameter(l *kernels.Launch, k int) []float32 {
 	return contiguousElements(l.In[k])
 }
 
-// LayerNormGrad computes the gradients of LayerNorm that l.Ints[1:] asks for by a 1, of x, weight and bias:
+// LayerNormGrad computes the gradients of x, weight and bias; those are wanted for which l.Ints[1:] is 1:
 //
 //	dx      = ((gw - sum(gw)/n) - h * (sum(gw*h)/n)) * rstd, with gw = g * weight
 //	dweight = the sum of g * h over the rows
@@ -86,21 +86,21 @@ func RMSNormGrad(l *kernels.Launch) {
 	normGradients(l, nil, newReader(l.In[2]), parameter(l, 3))
 }
 
-// The sums over rows for the parameters, which go along with a pass over them, have an order of their own: blocks of 64
-// rows; inside a block lane j has rows 8j to 8j+7, in ascending order, and takes lane j+h for h = 4, 2, 1. The sums of the
-// blocks are added in canonical order (docs/adr/0005-sums-of-norm-gradients.md).
+// The sums over rows for weight and bias have an order of their own, so that one pass over the rows is enough: blocks of
+// 64 rows with 8 partial sums. Partial sum j adds rows 8j to 8j+7 of the block, in ascending order; then partial sum j+h is
+// added to partial sum j, for h = 4, 2, 1. The sums of the blocks are added in the canonical order
+// (docs/adr/0005-sums-of-norm-gradients.md).
 const (
-	normPartials = 8                          // of a block
-	partialRows  = 8                          // of a lane
-	normBlock    = normPartials * partialRows // of a block
+	normPartials = 8 // of a block
+	partialRows  = 8 // of a partial sum
+	normBlock    = normPartials * partialRows
 )
 
-// normGroup bounds the elements of the lanes that are summed at a time, so that the second cache holds them.
+// normGroup is the most elements of partial sums at a time, so that the L2 cache holds them.
 const normGroup = 1 << 16
 
-// A normGradient is one launch of the gradient of a norm. It goes through the rows once: while a row is in the first
-// cache, which keeps the sums of its lane too, it computes dx and adds to these. Lanes do not depend on each other: threads
-// take different ones.
+// A normGradient is one op call of the gradient of a norm. It reads the rows once: while a row and its partial sum are in
+// the L1 cache, it computes dx and adds to the partial sum. Threads have different partial sums.
 type normGradient struct {
 	mean        *reader // of the rows; nil if the norm has none
 	rstd        *reader
@@ -110,7 +110,7 @@ type normGradient struct {
 	size        int        // of a row
 	dx          []float32  // nil if not wanted
 	scale, bias bool       // whether dweight and dbias are wanted
-	wide        int        // of a lane: size for each of them
+	wide        int        // elements of a partial sum: size for each of them
 }
 
 func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
@@ -135,42 +135,42 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	memory := borrow((1 + blocks + normPartials*min(group, blocks)) * n.wide)
 	defer giveBack(memory)
 	sums, rest := (*memory)[:n.wide], (*memory)[n.wide:]
-	partial, lanes := rest[:blocks*n.wide], rest[blocks*n.wide:]
+	ofBlocks, partials := rest[:blocks*n.wide], rest[blocks*n.wide:]
 	for b := 0; b < blocks; b += group {
-		n.blocks(partial[b*n.wide:], lanes, b, min(b+group, blocks))
+		n.blocks(ofBlocks[b*n.wide:], partials, b, min(b+group, blocks))
 	}
-	sumFold.run(sums, partial, columnsOfMatrix(blocks, n.wide))
+	sumFold.run(sums, ofBlocks, columnsOfMatrix(blocks, n.wide))
 	for k, p := range parameters {
 		copy(p, sums[k*n.size:])
 	}
 }
 
-// blocks computes the rows of blocks [from, to) of dx, and their shares of the gradients of the parameters.
-func (n *normGradient) blocks(out, lanes []float32, from, to int) {
+// blocks computes the rows of blocks [from, to) of dx, and the sums of these blocks for weight and bias.
+func (n *normGradient) blocks(out, partials []float32, from, to int) {
 	rows := n.x.Results()
 	par.For(normPartials*(to-from), 1+rowGrain/(1+n.size*partialRows), func(lo, hi int) {
 		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
 		defer giveBack(buf)
 		for j := lo; j < hi; j++ {
-			lane := lanes[j*n.wide : (j+1)*n.wide]
-			vec.Fill(lane, 0)
+			partial := partials[j*n.wide : (j+1)*n.wide]
+			vec.Fill(partial, 0)
 			first := from*normBlock + j*partialRows
 			for r := first; r < min(first+partialRows, rows); r++ {
-				n.row(lane, *buf, r)
+				n.row(partial, *buf, r)
 			}
 		}
 	})
 	par.For(to-from, 1+rowGrain/(1+n.wide*normPartials), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
-			of := lanes[b*normPartials*n.wide : (b+1)*normPartials*n.wide]
-			sumFold.tree(of, n.wide, normPartials)
-			copy(out[b*n.wide:(b+1)*n.wide], of)
+			block := partials[b*normPartials*n.wide : (b+1)*normPartials*n.wide]
+			sumFold.tree(block, n.wide, normPartials)
+			copy(out[b*n.wide:(b+1)*n.wide], block)
 		}
 	})
 }
 
-// row computes row r of dx and adds to the sums of its lane.
-func (n *normGradient) row(lane, buf []float32, r int) {
+// row computes row r of dx and adds to its partial sum.
+func (n *normGradient) row(partial, buf []float32, r int) {
 	g := n.g.elements(buf, n.gs, r, 0, n.size)
 	x := n.x.elements(buf[n.g.gathered(n.size):], n.xs, r, 0, n.size)
 	c, rstd := n.center(r), n.rstd.at(r)
@@ -179,12 +179,12 @@ func (n *normGradient) row(lane, buf []float32, r int) {
 	}
 	switch {
 	case n.scale && n.bias:
-		weight, bias := lane[:n.size], lane[n.size:]
+		weight, bias := partial[:n.size], partial[n.size:]
 		vec.AddNormProducts(weight, bias, weight, bias, g, x, c, rstd)
 	case n.scale:
-		vec.AddNormProduct(lane, lane, g, x, c, rstd)
+		vec.AddNormProduct(partial, partial, g, x, c, rstd)
 	case n.bias:
-		sumFold.into(lane, lane, g, nil)
+		sumFold.into(partial, partial, g, nil)
 	}
 }
 

@@ -7,9 +7,10 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// The canonical order of a sum of elements 0, 1, ..., n-1 (row-major over the reduced axes): blocks of 16,384; inside a
-// block element i is added to lane i mod 64, in ascending i, lanes starting at +0; then lane j takes lane j+h, for h = 32,
-// 16, 8, 4, 2, 1. The sums of the blocks are added in the same way, as if they were elements. Other folds keep the order.
+// The canonical order of a sum of elements 0, 1, ..., n-1 (row-major over the reduced axes): blocks of 16,384. In a block
+// there are 64 partial sums, which start at +0; element i is added to partial sum i mod 64, in ascending i. Then partial
+// sum j+h is added to partial sum j, for h = 32, 16, 8, 4, 2, 1. The sums of the blocks are added in the same way, as if
+// they were elements. Other folds keep the order.
 const (
 	foldBlock    = vec.Block
 	foldPartials = 64
@@ -17,7 +18,7 @@ const (
 
 // A fold combines many elements into one.
 type fold struct {
-	start float32                   // combined with anything it changes nothing (but the sign of a zero sum)
+	start float32                   // the neutral element, but for the sign of a zero sum
 	into  vec.Kernel                // combines elements of two slices
 	block func(x []float32) float32 // combines at most foldBlock elements in canonical order
 }
@@ -32,8 +33,8 @@ var (
 // Sum adds the elements along the axes l.Ints.
 func Sum(l *kernels.Launch) { sumFold.launch(l) }
 
-// SumSquares adds the squares of the elements along the axes l.Ints. The second operand, if there is one, is a factor of the
-// elements; the product and its square are rounded by themselves.
+// SumSquares adds the squares of the elements along the axes l.Ints. The second operand, if there is one, is a factor of
+// the elements; the product and its square are rounded separately.
 func SumSquares(l *kernels.Launch) {
 	factor := float32(1)
 	if len(l.In) > 1 {
@@ -51,10 +52,10 @@ func SumSquares(l *kernels.Launch) {
 // Prod multiplies the elements along the axes l.Ints.
 func Prod(l *kernels.Launch) { prodFold.launch(l) }
 
-// Max is the largest element along the axes l.Ints; NaN if there is one, and +0 is larger than -0.
+// Max is the largest element along the axes l.Ints; NaN if there is one. +0 is larger than -0.
 func Max(l *kernels.Launch) { maxFold.launch(l) }
 
-// Min is the smallest element along the axes l.Ints; NaN if there is one, and -0 is smaller than +0.
+// Min is the smallest element along the axes l.Ints; NaN if there is one. -0 is smaller than +0.
 func Min(l *kernels.Launch) { minFold.launch(l) }
 
 // Mean is Sum with one IEEE division by the number of elements.
@@ -87,7 +88,7 @@ func (f *fold) run(out, x []float32, r *reduction) {
 	}
 }
 
-// rows folds one result after the other, blocks of them at once; block makes one number of the elements of a block.
+// rows folds rows block by block; block combines the elements of one block.
 func (f *fold) rows(out, x []float32, r *reduction, block func(x []float32) float32) {
 	blocks := (r.N + foldBlock - 1) / foldBlock
 	dst, partial := out, (*[]float32)(nil)
@@ -109,14 +110,14 @@ func (f *fold) rows(out, x []float32, r *reduction, block func(x []float32) floa
 	}
 }
 
-// tileWidth is how many of n columns are folded together: few enough for a lane of each in the first cache, and for
-// every thread to have some.
+// tileWidth is how many of n columns are folded together: few enough that the L1 cache holds a partial sum of each, and
+// that every thread has some.
 func tileWidth(n int) int {
 	share := (n + par.Workers() - 1) / par.Workers()
 	return min(n, max(256, min(1024, (share+15)&^15)))
 }
 
-// columns folds matrices along their rows: the last kept dimension is the columns, which lie side by side.
+// columns folds the columns of matrices: the last kept dimension, which is contiguous.
 func (f *fold) columns(out, x []float32, r *reduction) {
 	columns := r.Kept.Shape[r.Kept.Rank-1]
 	matrices := len(out) / columns
@@ -129,15 +130,16 @@ func (f *fold) columns(out, x []float32, r *reduction) {
 		dst = *partial
 	}
 	par.For(matrices*blocks*across, 1+2*rowGrain/(wide*min(r.N, foldBlock)), func(lo, hi int) {
-		lanes := borrow(foldPartials * wide)
+		partials := borrow(foldPartials * wide)
 		for i := lo; i < hi; i++ {
-			m, b, c := i/across/blocks, i/across%blocks, i%across*wide
-			to := min(c+wide, columns)
-			row := (m*blocks + b) * columns
+			matrix, b, column := i/across/blocks, i/across%blocks, i%across*wide
+			to := min(column+wide, columns)
+			row := (matrix*blocks + b) * columns
 			from := b * foldBlock
-			f.tile(dst[row+c:row+to], *lanes, x[r.Kept.Offset(m*columns+c):], r, from, min(from+foldBlock, r.N))
+			first := x[r.Kept.Offset(matrix*columns+column):]
+			f.tile(dst[row+column:row+to], *partials, first, r, from, min(from+foldBlock, r.N))
 		}
-		giveBack(lanes)
+		giveBack(partials)
 	})
 	if blocks > 1 {
 		second := reduction{kernels.Reduction{N: blocks}}
@@ -148,36 +150,36 @@ func (f *fold) columns(out, x []float32, r *reduction) {
 	}
 }
 
-// tile folds rows [from, to) of neighbouring columns, which start at x, into out.
-func (f *fold) tile(out, lanes, x []float32, r *reduction, from, to int) {
+// tile folds elements [from, to) of neighbouring columns, which start at x, into out.
+func (f *fold) tile(out, partials, x []float32, r *reduction, from, to int) {
 	wide := len(out)
 	used := min(to-from, foldPartials)
-	lanes = lanes[:used*wide]
-	vec.Fill(lanes, f.start)
-	if rows := r.Reduced; rows.Rank == 1 && rows.Strides[0] == wide && len(lanes) <= 16384 { // 64 whole rows at once
+	partials = partials[:used*wide]
+	vec.Fill(partials, f.start)
+	if rows := &r.Reduced; rows.Rank == 1 && rows.Strides[0] == wide && len(partials) <= 16384 { // 64 whole rows at once
 		x = x[from*wide : to*wide]
-		for len(x) > len(lanes) {
-			f.into(lanes, lanes, x, nil)
-			x = x[len(lanes):]
+		for len(x) > len(partials) {
+			f.into(partials, partials, x, nil)
+			x = x[len(partials):]
 		}
-		f.into(lanes[:len(x)], lanes, x, nil)
-	} else { // lane by lane, so that a lane stays in the first cache
+		f.into(partials[:len(x)], partials, x, nil)
+	} else { // one partial sum after the other, so that it stays in the L1 cache
 		for j := range used {
-			lane := lanes[j*wide : (j+1)*wide]
+			partial := partials[j*wide : (j+1)*wide]
 			for i := from + j; i < to; i += foldPartials {
-				f.into(lane, lane, x[rows.Offset(i):], nil)
+				f.into(partial, partial, x[rows.Offset(i):], nil)
 			}
 		}
 	}
-	f.tree(lanes, wide, used)
-	copy(out, lanes)
+	f.tree(partials, wide, used)
+	copy(out, partials)
 }
 
-// tree combines rows of lanes by halves; only the first of the 64 are used.
-func (f *fold) tree(lanes []float32, wide, used int) {
+// tree combines rows of partial sums by halves; only the first of the 64 are used.
+func (f *fold) tree(partials []float32, wide, used int) {
 	for h := foldPartials / 2; h > 0; h /= 2 {
 		if used > h {
-			f.into(lanes[:(used-h)*wide], lanes, lanes[h*wide:], nil)
+			f.into(partials[:(used-h)*wide], partials, partials[h*wide:], nil)
 			used = h
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
-// A reduction is an operand as its results see it.
+// A reduction is an operand cut into rows: those elements that one result is made of.
 type reduction struct{ kernels.Reduction }
 
 func reductionOf(a kernels.Arg, axes []int) *reduction {
@@ -16,7 +16,7 @@ func reductionOf(a kernels.Arg, axes []int) *reduction {
 	return r
 }
 
-// rowsOf is a with its last k axes reduced.
+// rowsOf are the rows of a along its last k axes.
 func rowsOf(a kernels.Arg, k int) *reduction {
 	axes := make([]int, k)
 	for i := range axes {
@@ -25,7 +25,7 @@ func rowsOf(a kernels.Arg, k int) *reduction {
 	return reductionOf(a, axes)
 }
 
-// contiguous is the reduction of the rows of a matrix.
+// rowsOfMatrix are the rows of a contiguous matrix.
 func rowsOfMatrix(rows, n int) *reduction {
 	r := &reduction{kernels.Reduction{N: n}}
 	r.Kept.Push(rows, n)
@@ -33,7 +33,7 @@ func rowsOfMatrix(rows, n int) *reduction {
 	return r
 }
 
-// columnsOf is the reduction of the columns of a matrix.
+// columnsOfMatrix are the columns of a contiguous matrix, as rows.
 func columnsOfMatrix(rows, n int) *reduction {
 	r := &reduction{kernels.Reduction{N: rows}}
 	r.Reduced.Push(rows, n)
@@ -41,18 +41,18 @@ func columnsOfMatrix(rows, n int) *reduction {
 	return r
 }
 
-// byColumns tells whether neighbouring results, but not the elements of one, are neighbours in memory.
+// byColumns tells whether the elements of a row are strided, and those of neighbouring rows are neighbours in memory.
 func (r *reduction) byColumns() bool {
 	last := r.Kept.Rank - 1
 	return !r.Reduced.Contiguous() && last >= 0 && r.Kept.Strides[last] == 1
 }
 
-// packed tells whether the results lie one after the other, without gaps.
+// packed tells whether all rows together are contiguous.
 func (r *reduction) packed() bool {
 	return r.Reduced.Contiguous() && r.Kept.Rank == 1 && r.Kept.Strides[0] == r.N
 }
 
-// gathered is the size of the buffer that elements needs for up to n of them.
+// gathered is the size of the buffer that elements needs for up to n elements.
 func (r *reduction) gathered(n int) int {
 	if r.Reduced.Contiguous() {
 		return 0
@@ -60,25 +60,25 @@ func (r *reduction) gathered(n int) int {
 	return min(n, r.N)
 }
 
-// elements is elements [from, to) of result o: where they lie, if side by side, else copied to buf.
-func (r *reduction) elements(buf, x []float32, o, from, to int) []float32 {
+// elements are elements [from, to) of a row of x, copied to buf if they are not contiguous.
+func (r *reduction) elements(buf, x []float32, row, from, to int) []float32 {
 	if from == to {
 		return nil
 	}
-	x = x[r.Kept.Offset(o):]
+	x = x[r.Kept.Offset(row):]
 	if r.Reduced.Contiguous() {
 		return x[from:to]
 	}
 	buf = buf[:to-from]
-	step := r.Reduced.Strides[r.Reduced.Rank-1]
+	stride := r.Reduced.Strides[r.Reduced.Rank-1]
 	at := r.Reduced.Cursor(from)
 	for i := 0; i < len(buf); {
 		run := min(at.Run(), len(buf)-i)
-		if step == 1 {
+		if stride == 1 {
 			copy(buf[i:i+run], x[at.Offset:])
 		} else {
 			for k := range run {
-				buf[i+k] = x[at.Offset+k*step]
+				buf[i+k] = x[at.Offset+k*stride]
 			}
 		}
 		i += run
@@ -93,14 +93,14 @@ const rowGrain = 16384
 // parRows calls f for ranges [lo, hi) of rows of n elements, on several threads if there are many.
 func parRows(rows, n int, f func(lo, hi int)) { par.For(rows, 1+rowGrain/max(1, n), f) }
 
-// eachRow calls f for every row of the operands along the given axes, with room for the same row of the result.
-func eachRow(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32)) {
+// eachRow calls f for every row of the operands along the given axes, and for the same row of the result.
+func eachRow(l *kernels.Launch, axes []int, f rowFunc) {
 	eachRows(l, axes, f, nil)
 }
 
-// eachRows is eachRow with a function that does the same for at most bundleRows rows of n elements, one after the other in
-// memory. It serves for short rows, whose calls would take too long.
-func eachRows(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float32), bundle func(dst []float32, in [][]float32, n int)) {
+// eachRows is eachRow with a second function, which does the same for up to bundleRows contiguous rows of n elements. It
+// serves for short rows, for which one call each would take too long.
+func eachRows(l *kernels.Launch, axes []int, f rowFunc, bundle bundleFunc) {
 	j := rowJobs.Get().(*rowJob)
 	j.l, j.f, j.bundle = l, f, bundle
 	j.out.Set(&l.Out[0].Layout, axes)
@@ -114,11 +114,17 @@ func eachRows(l *kernels.Launch, axes []int, f func(dst []float32, in [][]float3
 	rowJobs.Put(j)
 }
 
-// A rowJob is one call of eachRow. It is used again, so that a launch allocates nothing.
+// A rowFunc computes a row of the result, a bundleFunc several rows of n elements.
+type (
+	rowFunc    func(dst []float32, in [][]float32)
+	bundleFunc func(dst []float32, in [][]float32, n int)
+)
+
+// A rowJob is one call of eachRow. It is used again, so that an op call allocates nothing.
 type rowJob struct {
 	l      *kernels.Launch
-	f      func(dst []float32, in [][]float32)
-	bundle func(dst []float32, in [][]float32, n int)
+	f      rowFunc
+	bundle bundleFunc
 	out    reduction
 	in     [2]reduction
 	body   func(lo, hi int) // run, made once
@@ -131,13 +137,13 @@ var rowJobs = sync.Pool{New: func() any {
 }}
 
 const (
-	shortRow   = 512  // elements of a row that is better taken with others
-	bundleRows = 64   // rows taken together
-	bundleSize = 4096 // and their elements, which stay in the first cache
+	shortRow   = 512  // most elements of a row in a bundle
+	bundleRows = 64   // most rows of a bundle
+	bundleSize = 4096 // most elements of a bundle, which the L1 cache holds
 )
 
-// short tells whether rows can be taken in bundles.
-func (j *rowJob) short() bool {
+// bundled tells whether rows can be computed in bundles.
+func (j *rowJob) bundled() bool {
 	if j.bundle == nil || j.out.N > shortRow || !j.out.packed() {
 		return false
 	}
@@ -153,22 +159,22 @@ func (j *rowJob) short() bool {
 func (j *rowJob) runBundles(lo, hi int) {
 	n := j.out.N
 	height := min(bundleRows, bundleSize/n)
-	piece := func(r *reduction, a kernels.Arg, o, rows int) []float32 {
-		at := r.Kept.Offset(o)
-		return Slice[float32](a)[at : at+rows*n]
+	piece := func(r *reduction, a kernels.Arg, row, rows int) []float32 {
+		offset := r.Kept.Offset(row)
+		return Slice[float32](a)[offset : offset+rows*n]
 	}
 	var in [2][]float32
-	for o := lo; o < hi; o += height {
-		rows := min(height, hi-o)
+	for row := lo; row < hi; row += height {
+		rows := min(height, hi-row)
 		for k, a := range j.l.In {
-			in[k] = piece(&j.in[k], a, o, rows)
+			in[k] = piece(&j.in[k], a, row, rows)
 		}
-		j.bundle(piece(&j.out, j.l.Out[0], o, rows), in[:len(j.l.In)], n)
+		j.bundle(piece(&j.out, j.l.Out[0], row, rows), in[:len(j.l.In)], n)
 	}
 }
 
 func (j *rowJob) run(lo, hi int) {
-	if j.short() {
+	if j.bundled() {
 		j.runBundles(lo, hi)
 		return
 	}
@@ -178,11 +184,11 @@ func (j *rowJob) run(lo, hi int) {
 	for k, a := range j.l.In {
 		x[k] = newRowAccess(&j.in[k], a, hi)
 	}
-	for o := lo; o < hi; o++ {
+	for row := lo; row < hi; row++ {
 		for k := range j.l.In {
-			rows[k] = x[k].read(o)
+			rows[k] = x[k].read(row)
 		}
-		j.f(y.write(o), rows[:len(j.l.In)])
+		j.f(y.write(row), rows[:len(j.l.In)])
 	}
 	y.flush()
 	y.close()
@@ -191,108 +197,108 @@ func (j *rowJob) run(lo, hi int) {
 	}
 }
 
-// eachResult calls f for every result of reducing the first operand along the axes l.Ints, with its elements.
-func eachResult(l *kernels.Launch, f func(o int, x []float32)) {
+// eachResult calls f for every row of the first operand along the axes l.Ints, with its number.
+func eachResult(l *kernels.Launch, f func(row int, x []float32)) {
 	r := reductionOf(l.In[0], l.Ints)
 	parRows(l.Out[0].Len(), r.N, func(lo, hi int) {
 		x := newRowAccess(r, l.In[0], hi)
-		for o := lo; o < hi; o++ {
-			f(o, x.read(o))
+		for row := lo; row < hi; row++ {
+			f(row, x.read(row))
 		}
 		x.close()
 	})
 }
 
-// rowAccess give the elements of one result of a reduction after the other, side by side. Where they do not lie so, they
-// are copied, for some results at a time: neighbouring results then share cache rowAccess.
+// rowAccess reads or writes the rows of an operand, one after the other, as contiguous elements. Rows that are not
+// contiguous are copied, several at a time: their elements may share cache lines.
 type rowAccess struct {
 	r           *reduction
 	data        []float32
-	end         int        // no result from here on is asked for
-	direct      bool       // they lie side by side
-	buf         *[]float32 // copies of results
-	first, have int        // the results in buf
+	end         int        // no row from here on is asked for
+	direct      bool       // rows are contiguous
+	buf         *[]float32 // copies of rows
+	first, have int        // the rows in buf
 }
 
-// newRowAccess prepares for results before end of the operand a, which r describes.
+// newRowAccess prepares for rows before end of the operand a, which r describes.
 func newRowAccess(r *reduction, a kernels.Arg, end int) rowAccess {
-	return rowAccess{r: r, data: Slice[float32](a), end: end, direct: r.Reduced.Contiguous() || r.N == 0}
+	return rowAccess{r: r, data: Slice[float32](a), end: end, direct: r.N == 0 || r.Reduced.Contiguous()}
 }
 
 const (
-	accessGroup = 16      // results copied at a time: their elements may share a cache line
-	accessLimit = 1 << 18 // elements copied at a time, if that is more than one result
-	accessPad   = 16      // elements between copies, lest they compete for the same places of the cache
+	accessGroup = 16      // most rows copied at a time
+	accessLimit = 1 << 18 // most elements copied at a time, if that is more than one row
+	accessPad   = 16      // elements between copies, so that they do not compete for the same sets of the cache
 )
 
-// group sets the results in buf to those from o on.
-func (l *rowAccess) group(o int) {
-	l.first, l.have = o, max(1, min(accessGroup, l.end-o, accessLimit/max(1, l.r.N)))
-	if l.buf == nil {
-		l.buf = borrow(l.have * (l.r.N + accessPad))
+// group sets the rows in buf to those from row on.
+func (a *rowAccess) group(row int) {
+	a.first, a.have = row, max(1, min(accessGroup, a.end-row, accessLimit/max(1, a.r.N)))
+	if a.buf == nil {
+		a.buf = borrow(a.have * (a.r.N + accessPad))
 	}
 }
 
-// inPlace is where the elements of result o lie, side by side.
-func (l *rowAccess) inPlace(o int) []float32 {
-	if l.r.N == 0 {
+// inPlace is a contiguous row.
+func (a *rowAccess) inPlace(row int) []float32 {
+	if a.r.N == 0 {
 		return nil
 	}
-	at := l.r.Kept.Offset(o)
-	return l.data[at : at+l.r.N : at+l.r.N]
+	offset := a.r.Kept.Offset(row)
+	return a.data[offset : offset+a.r.N : offset+a.r.N]
 }
 
-// copied is the copy of result o.
-func (l *rowAccess) copied(o int) []float32 {
-	at := (o - l.first) * (l.r.N + accessPad)
-	return (*l.buf)[at : at+l.r.N : at+l.r.N]
+// copied is the copy of a row.
+func (a *rowAccess) copied(row int) []float32 {
+	start := (row - a.first) * (a.r.N + accessPad)
+	return (*a.buf)[start : start+a.r.N : start+a.r.N]
 }
 
-// read is the elements of result o.
-func (l *rowAccess) read(o int) []float32 {
-	if l.direct {
-		return l.inPlace(o)
+// read returns the elements of a row. Calls count rows up.
+func (a *rowAccess) read(row int) []float32 {
+	if a.direct {
+		return a.inPlace(row)
 	}
-	if l.buf == nil || o >= l.first+l.have {
-		l.group(o)
-		l.copyGroup(false)
+	if a.buf == nil || row >= a.first+a.have {
+		a.group(row)
+		a.copyGroup(false)
 	}
-	return l.copied(o)
+	return a.copied(row)
 }
 
-// write is room for the elements of result o, which counts up. What is in copies at the end, flush stores.
-func (l *rowAccess) write(o int) []float32 {
-	if l.direct {
-		return l.inPlace(o)
+// write returns memory for the elements of a row. Calls count rows up; flush stores the last ones.
+func (a *rowAccess) write(row int) []float32 {
+	if a.direct {
+		return a.inPlace(row)
 	}
-	if l.buf == nil || o >= l.first+l.have {
-		l.flush()
-		l.group(o)
+	if a.buf == nil || row >= a.first+a.have {
+		a.flush()
+		a.group(row)
 	}
-	return l.copied(o)
+	return a.copied(row)
 }
 
-// flush stores the copies that write gave out.
-func (l *rowAccess) flush() {
-	if l.buf != nil {
-		l.copyGroup(true)
+// flush stores the copies of rows.
+func (a *rowAccess) flush() {
+	if a.buf != nil {
+		a.copyGroup(true)
 	}
 }
 
-// move copies the elements of the group to buf, or stores them from there.
-func (l *rowAccess) copyGroup(store bool) {
-	var from [accessGroup]int
-	for k := range l.have {
-		from[k] = l.r.Kept.Offset(l.first + k)
+// copyGroup copies the rows of the group to buf, or stores them from there.
+func (a *rowAccess) copyGroup(store bool) {
+	var starts [accessGroup]int
+	for k := range a.have {
+		starts[k] = a.r.Kept.Offset(a.first + k)
 	}
-	buf, wide := *l.buf, l.r.N+accessPad
-	at := l.r.Reduced.Cursor(0)
-	for i := range l.r.N {
-		for k, f := range from[:l.have] {
+	buf, pitch := *a.buf, a.r.N+accessPad
+	at := a.r.Reduced.Cursor(0)
+	for i := range a.r.N {
+		for k, start := range starts[:a.have] {
 			if store {
-				l.data[f+at.Offset] = buf[k*wide+i]
+				a.data[start+at.Offset] = buf[k*pitch+i]
 			} else {
-				buf[k*wide+i] = l.data[f+at.Offset]
+				buf[k*pitch+i] = a.data[start+at.Offset]
 			}
 		}
 		at.Next()
@@ -300,8 +306,8 @@ func (l *rowAccess) copyGroup(store bool) {
 }
 
 // close gives the memory of copies back.
-func (l *rowAccess) close() {
-	if l.buf != nil {
-		giveBack(l.buf)
+func (a *rowAccess) close() {
+	if a.buf != nil {
+		giveBack(a.buf)
 	}
 }

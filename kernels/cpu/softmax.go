@@ -7,8 +7,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// Sums are canonical, products and differences rounded one by one, and exp and log those of pointwise operations, so
-// that each kernel has the bits of its composition.
+// Sums are in the canonical order, every product and difference is rounded, and exp and log are those of pointwise
+// operations: each kernel has the bits of its composition.
 
 // Softmax computes e = exp(x - max(x)) and y = e * (1/sum(e)) along the axis l.Ints[0], 1/sum being an IEEE division.
 func Softmax(l *kernels.Launch) {
@@ -67,23 +67,22 @@ func LogSoftmaxGrad(l *kernels.Launch) {
 // LogSumExp computes m + log(sum(exp(x - m))) along the axes l.Ints, m being max(x), or 0 if that is infinite.
 func LogSumExp(l *kernels.Launch) {
 	y := Slice[float32](l.Out[0])
-	eachResult(l, func(o int, x []float32) {
+	eachResult(l, func(row int, x []float32) {
 		m := vec.Max(x)
 		if math.IsInf(float64(m), 0) {
 			m = 0
 		}
-		y[o] = m + logOf(vec.SumExpSub(x, m))
+		y[row] = m + logOf(vec.SumExpSub(x, m))
 	})
 }
 
 var vecLog = vec.Instr("log")
 
-// logOf is the logarithm of one number.
+// logOf is the logarithm of a scalar.
 func logOf(x float32) float32 {
 	v := borrow(1)
+	defer giveBack(v)
 	(*v)[0] = x
 	vecLog(*v, *v, nil, nil)
-	x = (*v)[0]
-	giveBack(v)
-	return x
+	return (*v)[0]
 }
