@@ -13,23 +13,23 @@ import (
 //	p = exp(s - m) * r          m = max(s) and r = 1/sum(exp(s - m)) of each row, as softmax does it
 //	y = p v                     [T E], in the canonical order
 //
-// If it is causal, row i visibleKeys the keys j <= i + S-T only; p is 0 for the others. The gradient computes p again from m and
-// r, with the same bits, and then, g being the gradient of y,
+// If it is causal, only the keys j <= i + S-T are visible to row i; p is 0 for the others. The gradient computes p again
+// from m and r, with the same bits, and then, with the gradient g of y,
 //
 //	dv = pᵀ g,  dp = g vᵀ,  ds = scale * (p * (dp - sum(dp*p))),  dq = ds k,  dk = dsᵀ q
 //
-// These are, to the bit, the values that the operations matmul, scale, softmax and matmul give one after the other, and
-// their gradients. Only some rows of s exist at a time. Keys that none of these rows visibleKeys are left out: their products
-// are zeros, which would change nothing but the sign of a zero.
+// The values have the bits of the operations matmul, scale, softmax and matmul one after the other, and of their gradients.
+// Only some rows of s exist at a time. Keys that are visible to none of these rows are skipped: their products are zeros,
+// which would change only the sign of a zero.
 const (
-	scoreRows = 32  // rows of s that are computed at once; few, so that a causal one computes little that is not visible
-	gradRows  = 256 // rows that the gradient sums over at once: a chain of the canonical order
+	scoreRows = 32  // rows of s at a time: few, so that a causal one computes little that is not visible
+	gradRows  = 256 // rows that the gradient adds at a time: a chunk of the canonical order
 )
 
 // headWork is the number of multiply-adds that are worth a second thread.
 const headWork = 1 << 19
 
-// An attention is one launch. Matrix i of the operands belongs to head i%heads of batch entry i/heads.
+// An attention is one op call. Matrix i of the operands belongs to head i%heads of batch entry i/heads.
 type attention struct {
 	batch, heads       int
 	t, s, d, e         int
@@ -41,23 +41,23 @@ type attention struct {
 	g, dq, dk, dv matrices // g is the gradient of y
 }
 
-// matrices are an operand visible as one matrix for each head of each batch entry: steps through memory.
+// matrices are an operand seen as one matrix for each head of each batch entry.
 type matrices struct {
 	data                  []float32
-	batch, head, row, col int
+	batch, head, row, col int // strides
 }
 
-// matricesOf visibleKeys the axes of a in the order batch, head, row, column.
+// matricesOf sees the given axes of a as batch, head, row and column.
 func matricesOf(a kernels.Arg, batch, head, row, col int) matrices {
-	if a.Len() == 0 { // there is nothing to step to
+	if a.Len() == 0 {
 		return matrices{}
 	}
 	st := a.Strides
 	return matrices{Slice[float32](a), st[batch], st[head], st[row], st[col]}
 }
 
-// packed visibleKeys the third part (0, 1 or 2) of the last axis of a [B T 3*H*D] as H heads side by side, or all of it if there
-// is but one part.
+// packed sees one third (0, 1 or 2) of the last axis of a [B T 3*H*D] as H heads. The last axis may also be one part only,
+// [B T H*D], which is third 0.
 func packed(a kernels.Arg, third, heads, width int) matrices {
 	if a.Len() == 0 {
 		return matrices{}
@@ -67,14 +67,21 @@ func packed(a kernels.Arg, third, heads, width int) matrices {
 	return matrices{Slice[float32](a), st[0], width * st[2], st[1], st[2]}
 }
 
-// rows is matrix i of m from a row on.
-func (a *attention) rows(m *matrices, i, row int) matmul.Mat {
-	return matmul.Mat{Data: m.data[i/a.heads*m.batch+i%a.heads*m.head+row*m.row:], Row: m.row, Col: m.col}
+// rows is matrix i of m from the given row on.
+func (a *attention) rows(m *matrices, i, row int) matmul.Matrix {
+	offset := i/a.heads*m.batch + i%a.heads*m.head + row*m.row
+	return matmul.Matrix{Data: m.data[offset:], RowStride: m.row, ColStride: m.col}
 }
 
-func transposed(m matmul.Mat) matmul.Mat { return matmul.Mat{Data: m.Data, Row: m.Col, Col: m.Row} }
+func contiguousMatrix(x []float32, columns int) matmul.Matrix {
+	return matmul.Matrix{Data: x, RowStride: columns, ColStride: 1}
+}
 
-// attentionOf describes a launch with operands q [B H T D], k [B H S D] and v [B H S E].
+func transposed(m matmul.Matrix) matmul.Matrix {
+	return matmul.Matrix{Data: m.Data, RowStride: m.ColStride, ColStride: m.RowStride}
+}
+
+// attentionOf describes an op call with operands q [B H T D], k [B H S D] and v [B H S E].
 func attentionOf(l *kernels.Launch) *attention {
 	q, k, v := l.In[0], l.In[1], l.In[2]
 	return &attention{
@@ -94,16 +101,17 @@ func Attention(l *kernels.Launch) {
 }
 
 // AttentionGrad computes dq [B T H D], dk [B S H D] and dv [B S H E] from the operands and results of Attention and the
-// gradient g [B H T E]. It has no use for y.
+// gradient g [B H T E]. It does not read y.
 func AttentionGrad(l *kernels.Launch) {
 	a := attentionOf(l)
 	a.rowMax, a.inverseSum = contiguousElements(l.In[4]), contiguousElements(l.In[5])
 	a.g = matricesOf(l.In[6], 0, 1, 2, 3)
-	a.dq, a.dk, a.dv = matricesOf(l.Out[0], 0, 2, 1, 3), matricesOf(l.Out[1], 0, 2, 1, 3), matricesOf(l.Out[2], 0, 2, 1, 3)
+	a.dq, a.dk = matricesOf(l.Out[0], 0, 2, 1, 3), matricesOf(l.Out[1], 0, 2, 1, 3)
+	a.dv = matricesOf(l.Out[2], 0, 2, 1, 3)
 	a.backward()
 }
 
-// packedOf describes a launch with the operand qkv [B T 3*H*D], H being l.Ints[1].
+// packedOf describes an op call with the operand qkv [B T 3*H*D], H being l.Ints[1].
 func packedOf(l *kernels.Launch) *attention {
 	x, heads := l.In[0], l.Ints[1]
 	t, d := x.Shape[1], x.Shape[2]/(3*heads)
@@ -132,7 +140,7 @@ func AttentionPackedGrad(l *kernels.Launch) {
 	a.backward()
 }
 
-// visibleKeys is the number of keys that row i visibleKeys.
+// visibleKeys is the number of keys that are visible to row i.
 func (a *attention) visibleKeys(i int) int {
 	if a.causal {
 		return i + 1 + a.s - a.t
@@ -166,17 +174,17 @@ func (a *attention) forwardRows(i, from, to int, scratch []float32) {
 		clear(row[n:])
 		a.rowMax[i*a.t+r], a.inverseSum[i*a.t+r] = m, norm
 	}
-	matmul.Float32(to-from, a.e, visible, matmul.Mat{Data: p, Row: visible, Col: 1}, a.rows(&a.v, i, 0),
+	matmul.Float32(to-from, a.e, visible, contiguousMatrix(p, visible), a.rows(&a.v, i, 0),
 		a.rows(&a.y, i, from).Data, a.y.row, nil)
 }
 
-// scores sets dst, whose rows lie pitch apart, to rows [from, to) of s for the first n keys.
+// scores sets dst, whose rows are pitch apart, to rows [from, to) of s for the first n keys.
 func (a *attention) scores(dst []float32, i, from, to, n, pitch int) {
 	matmul.Float32(to-from, n, a.d, a.rows(&a.q, i, from), transposed(a.rows(&a.k, i, 0)), dst, pitch, nil)
 	scaleRows(dst, to-from, n, pitch, a.scale)
 }
 
-// scaleRows multiplies the first n elements of rows that lie pitch apart.
+// scaleRows multiplies the first n elements of rows that are pitch apart.
 func scaleRows(x []float32, rows, n, pitch int, by float32) {
 	if n == pitch {
 		rows, n = 1, rows*n
@@ -204,7 +212,7 @@ func (a *attention) backward() {
 	})
 }
 
-// backwardRows computes rows [from, to) of dq and adds what these rows give to dk and dv.
+// backwardRows computes rows [from, to) of dq and adds what these rows contribute to dk and dv.
 func (a *attention) backwardRows(i, from, to int, scratch []float32) {
 	rows, visible := to-from, a.visibleKeys(to-1)
 	p, ds := scratch[:rows*visible], scratch[rows*visible:][:rows*visible]
@@ -213,14 +221,14 @@ func (a *attention) backwardRows(i, from, to int, scratch []float32) {
 		at := (lo - from) * visible
 		a.gradScores(p[at:], ds[at:], i, lo, hi, visible)
 		n := a.visibleKeys(hi - 1)
-		matmul.Float32(hi-lo, a.d, n, matmul.Mat{Data: ds[at:], Row: visible, Col: 1}, a.rows(&a.k, i, 0),
+		matmul.Float32(hi-lo, a.d, n, contiguousMatrix(ds[at:], visible), a.rows(&a.k, i, 0),
 			a.rows(&a.dq, i, lo).Data, a.dq.row, nil)
 	}
 	a.addProduct(&a.dv, i, a.e, visible, rows, p, a.rows(&a.g, i, from), from == 0)
 	a.addProduct(&a.dk, i, a.d, visible, rows, ds, a.rows(&a.q, i, from), from == 0)
 }
 
-// gradScores computes rows [from, to) of p and ds; the rows of both lie pitch apart and have as many elements.
+// gradScores computes rows [from, to) of p and ds, of pitch elements each.
 func (a *attention) gradScores(p, ds []float32, i, from, to, pitch int) {
 	n := a.visibleKeys(to - 1)
 	a.scores(p, i, from, to, n, pitch)
@@ -236,10 +244,10 @@ func (a *attention) gradScores(p, ds []float32, i, from, to, pitch int) {
 	scaleRows(ds, to-from, pitch, pitch, a.scale)
 }
 
-// addProduct adds wᵀ x to the first rows of matrix i of dst, w being [k rows] and x [k n]. The first product is the start
-// of the sum, and the other rows of dst become zero.
-func (a *attention) addProduct(dst *matrices, i, n, rows, k int, w []float32, x matmul.Mat, first bool) {
-	wT := matmul.Mat{Data: w, Row: 1, Col: rows}
+// addProduct adds wᵀ x to the first rows of matrix i of dst; w is [k rows] and x is [k n]. The first product starts the
+// sum and sets the other rows of dst to zero.
+func (a *attention) addProduct(dst *matrices, i, n, rows, k int, w []float32, x matmul.Matrix, first bool) {
+	wT := transposed(contiguousMatrix(w, rows))
 	to := a.rows(dst, i, 0).Data
 	if first {
 		matmul.Float32(rows, n, k, wT, x, to, dst.row, nil)
@@ -255,7 +263,7 @@ func (a *attention) addProduct(dst *matrices, i, n, rows, k int, w []float32, x 
 	}
 }
 
-// clearRows sets the rows of matrix i of dst, which has a row of n elements for each key, to zero from one on.
+// clearRows sets rows from `from` on of matrix i of dst to zero; dst has a row of n elements for each key.
 func (a *attention) clearRows(dst *matrices, i, from, n int) {
 	for r := from; r < a.s; r++ {
 		clear(a.rows(dst, i, r).Data[:n])

@@ -7,15 +7,15 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// The rules of conversion. A number becomes the nearest one of the other type, ties to even, and is rounded once. From
-// floating to integer the fraction is dropped, what lies outside goes to the nearest end, and NaN to 0. Between integers
-// the low bits stay. Bool is 0 or 1; any number but 0, and so NaN, is true.
+// The rules of conversion. A value is rounded once, to the nearest value of the other type, ties to even. From floating
+// point to integer the fraction is dropped, values out of range become the nearest integer in range, and NaN becomes 0.
+// From integer to integer the low bits stay. Bool is 0 or 1; every value other than 0, NaN included, is true.
 
 // register is a type that programs compute in.
 type register interface{ float32 | float64 | int64 }
 
-// load converts len(dst) elements of type d to registers. Of the floating types, float32 registers take no float64 and
-// int64 registers take none: a program is compiled for registers that hold its operands.
+// load converts len(dst) elements of type d to registers. Programs are compiled for registers that hold their operands: no
+// float64 is loaded into float32, and no floating-point type into int64.
 func load[T register](dst []T, src []byte, d kernels.DType) {
 	switch d {
 	case kernels.Float32:
@@ -42,7 +42,7 @@ func load[T register](dst []T, src []byte, d kernels.DType) {
 	}
 }
 
-// number converts between types by Go's rules, which are ours except from floating to integer.
+// convert converts between types by Go's rules, which are the rules above but for floating point to integer.
 func convert[D, S float32 | float64 | int64 | int32 | uint8](dst []D, src []S) {
 	src = src[:len(dst)]
 	for i := range dst {
@@ -57,7 +57,7 @@ func each[D, S any](dst []D, src []S, f func(S) D) {
 	}
 }
 
-// widen converts numbers of 16 bits by way of float32, which holds them exactly.
+// widen converts float16 or bfloat16 through float32, which holds their values exactly.
 func widen[T register](dst []T, src []uint16, f func(dst []float32, src []uint16)) {
 	if dst, ok := any(dst).([]float32); ok {
 		f(dst, src[:len(dst)])
@@ -65,10 +65,10 @@ func widen[T register](dst []T, src []uint16, f func(dst []float32, src []uint16
 	}
 	wide := borrow(chunk)
 	for len(dst) > 0 {
-		part := (*wide)[:min(chunk, len(dst))]
-		f(part, src[:len(part)])
-		convert(dst[:len(part)], part)
-		dst, src = dst[len(part):], src[len(part):]
+		piece := (*wide)[:min(chunk, len(dst))]
+		f(piece, src[:len(piece)])
+		convert(dst[:len(piece)], piece)
+		dst, src = dst[len(piece):], src[len(piece):]
 	}
 	giveBack(wide)
 }
@@ -115,7 +115,7 @@ func storeFloat64(dst []byte, src []float64, d kernels.DType) {
 	}
 }
 
-// storeInteger stores floating numbers as integers or truth values.
+// storeInteger stores floating-point values as integers or bools.
 func storeInteger[T float32 | float64](dst []byte, src []T, d kernels.DType) {
 	n := len(src)
 	switch d {
@@ -159,8 +159,8 @@ func toBool[T register](x T) uint8 {
 	return 0
 }
 
-// saturate converts to an integer type with the given ends. As floating numbers the ends are exact, or the power of two
-// just above.
+// saturate converts to an integer type with the range [low, high]. As floating-point values these are exact, or the power
+// of two just above.
 func saturate[I int64 | int32 | uint8, T float32 | float64](x T, low, high I) I {
 	switch {
 	case x != x:

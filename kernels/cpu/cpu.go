@@ -32,7 +32,7 @@ func (Backend) Alloc(n int) (b kernels.Buffer, err error) {
 	if have := physical(); have > 0 && uint64(n) > have { // Go ends the process where the system has no more
 		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes, the machine has %d", n, have)
 	}
-	defer func() { // make panics for sizes that no address space holds
+	defer func() { // make panics for sizes beyond the address space
 		if e := recover(); e != nil {
 			b, err = nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes: %v", n, e)
 		}
@@ -60,7 +60,7 @@ func (b Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int
 	return b.CopyOut(id, dst, src, off)
 }
 
-// takes tells whether op has loops of its own for elements of type d.
+// takes tells whether op has direct loops for elements of type d.
 func takes(op *kernels.Op, d kernels.DType) bool {
 	if op.CPU == nil {
 		return false
@@ -71,7 +71,7 @@ func takes(op *kernels.Op, d kernels.DType) bool {
 	return slices.Contains(op.Types, d)
 }
 
-// Run executes a launch. An [*kernels.Error] that a kernel panics with becomes the error.
+// Run executes an op call. It returns an [*kernels.Error] that a kernel panics with.
 func (Backend) Run(l *kernels.Launch) (err error) {
 	defer kernels.Catch(&err)
 	d := l.DType()
@@ -90,7 +90,7 @@ func (Backend) Run(l *kernels.Launch) (err error) {
 	return nil
 }
 
-// done is the event of a device that finishes work before it returns.
+// done is the event of a device whose work is finished when Run returns.
 type done struct{}
 
 func (done) Done() (bool, error) { return true, nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// An execution is one launch of a program. Executions are used again, so that a launch allocates nothing.
+// An execution is one run of a program. Executions are used again, so that an op call allocates nothing.
 type execution[T register] struct {
 	space
 	p         *program[T]
@@ -28,7 +28,7 @@ type execution[T register] struct {
 type result struct {
 	dtype  kernels.DType
 	data   []byte // from the first element on
-	direct bool   // written by the step that computes it
+	direct bool   // written by the instruction that computes it
 }
 
 var (
@@ -45,7 +45,7 @@ func executions[T register](native kernels.DType) *sync.Pool {
 	}}
 }
 
-// run executes a launch in registers of type T.
+// run executes an op call in registers of type T.
 func run[T register](programs *cache[T], pool *sync.Pool, l *kernels.Launch) {
 	x := pool.Get().(*execution[T])
 	x.describe(l.In, l.Out[0].Shape)
@@ -63,7 +63,7 @@ func run[T register](programs *cache[T], pool *sync.Pool, l *kernels.Launch) {
 	pool.Put(x)
 }
 
-// release drops the memory of the launch.
+// release drops the memory of the op call.
 func (x *execution[T]) release() {
 	x.p, x.params = nil, nil
 	for i := range x.operands {
@@ -74,7 +74,7 @@ func (x *execution[T]) release() {
 	}
 }
 
-// costUnit is how much more an instruction costs than on float32.
+// costUnit is the cost of an instruction, relative to float32.
 func costUnit[T register]() int {
 	if _, ok := any(T(0)).(float32); ok {
 		return 1
@@ -94,8 +94,8 @@ func (x *execution[T]) uniformArgs() (set uint64) {
 	return set
 }
 
-// setResults decides which results are written by the step that computes them: those of the registers' own type, except
-// where that step would overwrite an operand in place that a later one reads.
+// setResults decides which results are written by the instruction that computes them: those of the registers' own type,
+// unless that would overwrite an operand that a later instruction reads.
 func (x *execution[T]) setResults(l *kernels.Launch) {
 	x.results = slices.Grow(x.results[:0], len(l.Out))[:len(l.Out)]
 	for k, o := range l.Out {
@@ -113,14 +113,14 @@ func (x *execution[T]) setResults(l *kernels.Launch) {
 			if x.p.lastRead(1+j) > root.at {
 				r.direct = false
 			}
-			if x.operands[j].mode == contiguous && x.isRoot(1+j) { // it is stored after the chunk, maybe after others
+			if x.operands[j].mode == contiguous && x.isRoot(1+j) { // it is stored after the chunk, perhaps after other results
 				x.operands[j].mode = blocked
 			}
 		}
 	}
 }
 
-// isUnchunked tells whether one kernel does everything and finds all elements in place, so that they need not be cut into
+// isUnchunked tells whether one kernel does everything and finds all elements in place, so that they are not cut into
 // chunks.
 func (x *execution[T]) isUnchunked() bool {
 	for i := range x.operands {
@@ -156,7 +156,7 @@ func overlap(a, b kernels.Arg) bool {
 	return aFirst < bFirst+bSize && bFirst < aFirst+aSize
 }
 
-// setUniforms computes the uniform values of the launch, each by the kernel that would compute it in a chunk.
+// setUniforms computes the uniform values of the op call, each by the kernel that would compute it in a chunk.
 func (x *execution[T]) setUniforms() {
 	n := len(x.p.uniforms)
 	x.uniforms = slices.Grow(x.uniforms[:0], n)[:n]
@@ -185,11 +185,11 @@ func (x *execution[T]) setUniforms() {
 
 // runBlocks computes blocks [lo, hi).
 func (x *execution[T]) runBlocks(lo, hi int) {
-	f := x.p.frame()
+	f := x.p.workspace()
 	x.prepare(f)
 	if x.unchunked {
-		at := lo * x.wide
-		x.runChunk(f, 0, at, min(hi*x.wide, x.n)-at)
+		from := lo * x.wide
+		x.runChunk(f, 0, from, min(hi*x.wide, x.n)-from)
 		lo = hi
 	}
 	for i := lo; i < hi; i++ {
@@ -207,11 +207,11 @@ func (x *execution[T]) runBlocks(lo, hi int) {
 			x.runPiece(f, r*b.wide, (b.row+r)*x.columns+b.column, b.wide)
 		}
 	}
-	x.p.putFrame(f)
+	x.p.putWorkspace(f)
 }
 
-// prepare fills the slots of the uniform values of this run. Those of constants stay filled.
-func (x *execution[T]) prepare(f *frame[T]) {
+// prepare fills the slots of uniform values. Those of constants stay filled.
+func (x *execution[T]) prepare(f *workspace[T]) {
 	n := min(chunk, x.n)
 	for k := range x.p.uniforms {
 		if u := &x.p.uniforms[k]; u.spread && u.node.Op != expr.Const {
@@ -226,7 +226,7 @@ func (x *execution[T]) prepare(f *frame[T]) {
 }
 
 // fetch sets f.loaded[k] to a block of operand k.
-func (x *execution[T]) fetch(f *frame[T], k int, b block) {
+func (x *execution[T]) fetch(f *workspace[T], k int, b block) {
 	o := &x.operands[k]
 	n, size := b.high*b.wide, o.dtype.Size()
 	native := o.dtype == x.native
@@ -252,15 +252,15 @@ func (x *execution[T]) fetch(f *frame[T], k int, b block) {
 	load(f.loaded[k], f.raw, o.dtype)
 }
 
-// runPiece computes n elements of the results from number at on; the first is number in of the loaded blocks.
-func (x *execution[T]) runPiece(f *frame[T], in, at, n int) {
+// runPiece computes elements [at, at+n) of the results; the first is element `in` of the loaded blocks.
+func (x *execution[T]) runPiece(f *workspace[T], in, at, n int) {
 	for done := 0; done < n; done += chunk {
 		x.runChunk(f, in+done, at+done, min(chunk, n-done))
 	}
 }
 
-// runChunk is runPiece for at most a chunk.
-func (x *execution[T]) runChunk(f *frame[T], in, at, n int) {
+// runChunk is runPiece for at most one chunk.
+func (x *execution[T]) runChunk(f *workspace[T], in, at, n int) {
 	x.setSlots(f, in, at, n)
 	if x.p.fused != nil {
 		x.runFused(f, at, n)
@@ -275,19 +275,19 @@ func (x *execution[T]) runChunk(f *frame[T], in, at, n int) {
 }
 
 // runFused executes the kernel of the whole function.
-func (x *execution[T]) runFused(f *frame[T], at, n int) {
+func (x *execution[T]) runFused(f *workspace[T], at, n int) {
 	args := f.vectors(x.operands)[:x.p.reads]
 	for i, stream := range x.p.streams {
-		numbers := f.slots[x.p.firstRegister+i][:n]
-		x.draw(numbers, stream, at)
-		args = append(args, numbers)
+		random := f.slots[x.p.firstRegister+i][:n]
+		x.draw(random, stream, at)
+		args = append(args, random)
 	}
 	f.args = args
 	x.p.fused(f.slots[x.p.firstResult:x.p.firstRegister], args, x.uniforms)
 }
 
-// runInstructions executes the steps of the program.
-func (x *execution[T]) runInstructions(f *frame[T], at, n int) {
+// runInstructions executes the instructions of the program.
+func (x *execution[T]) runInstructions(f *workspace[T], at, n int) {
 	for i := range x.p.code {
 		s := &x.p.code[i]
 		dst := f.slots[s.dst][:n]
@@ -300,7 +300,7 @@ func (x *execution[T]) runInstructions(f *frame[T], at, n int) {
 }
 
 // setSlots points the slots of the operands and results to a chunk.
-func (x *execution[T]) setSlots(f *frame[T], in, at, n int) {
+func (x *execution[T]) setSlots(f *workspace[T], in, at, n int) {
 	for k := range x.operands {
 		switch o := &x.operands[k]; {
 		case o.mode == uniform:
@@ -323,7 +323,7 @@ func (x *execution[T]) setSlots(f *frame[T], in, at, n int) {
 	}
 }
 
-// draw fills a register with the random numbers of the elements from number at on. There are none on integers.
+// draw fills a register with the random numbers of the elements from `at` on. There are none on integers.
 func (x *execution[T]) draw(dst []T, stream, at int) {
 	s := philox.Source{Key: x.random.Key, Counter: x.random.Counter, Stream: uint32(stream)}
 	switch dst := any(dst).(type) {

@@ -9,20 +9,20 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// The rule for float16 and bfloat16: operands are widened to float32, which is exact, the float32 computation runs in its
-// canonical order, and each result is rounded once, to nearest even. Sums and products so accumulate in float32. Pointwise
-// programs do this chunk by chunk, as they load and store; the operands of all other loops are widened beforehand.
+// The rule for float16 and bfloat16: operands are widened to float32, which is exact, the computation runs in float32 in
+// the canonical order, and each result is rounded once, to nearest even. Pointwise programs do this chunk by chunk, as they
+// load and store. For direct loops, whole operands are widened first.
 
 // widens tells whether elements of type d go through the float32 loops of op.
 func widens(op *kernels.Op, d kernels.DType) bool { return d.IsHalf() && takes(op, kernels.Float32) }
 
-// A widening is one launch of float32 loops on operands of 16 bits. It is used again, so that a launch allocates nothing.
+// A widening is one op call of float32 loops on operands of 16 bits. It is used again, so that an op call allocates nothing.
 type widening struct {
 	launch  kernels.Launch // in float32
-	scratch []*[]float32   // the memory of what is in another type
-	memory  []Mem          // the same, as the launch has it
-	strides []int          // and its layouts
-	wide    []float32      // what is converted
+	scratch []*[]float32   // the memory of converted operands
+	memory  []Mem          // the same as device memory
+	strides []int          // of converted operands
+	wide    []float32      // what body converts
 	narrow  []uint16
 	convert func(wide []float32, narrow []uint16)
 	body    func(lo, hi int) // run, made once
@@ -62,7 +62,7 @@ func widened(l *kernels.Launch) {
 	}
 }
 
-// release gives the memory of the launch back.
+// release gives the memory of the op call back.
 func (w *widening) release() {
 	for _, b := range w.scratch {
 		giveBack(b)
@@ -75,7 +75,7 @@ func (w *widening) release() {
 	widenings.Put(w)
 }
 
-// allocate is contiguous float32 memory for the elements of a.
+// allocate returns contiguous float32 memory for the elements of a.
 func (w *widening) allocate(a kernels.Arg) kernels.Arg {
 	b := borrow(a.Len())
 	w.scratch = append(w.scratch, b)
@@ -87,11 +87,11 @@ func (w *widening) allocate(a kernels.Arg) kernels.Arg {
 	return wide
 }
 
-// widen is a in float32. Elements that lie in a piece of memory without gaps, in whatever order or repeated, keep their
+// widen is a in float32. An operand that uses all elements of a piece of memory, in any order or repeated, keeps its
 // layout; others become contiguous. Strides are not negative.
 func (w *widening) widen(a kernels.Arg) kernels.Arg {
 	wide := w.allocate(a)
-	n := 1 // elements from the first to the last
+	n := 1 // elements of memory from the first to the last
 	for d, size := range a.Shape {
 		n += (size - 1) * a.Strides[d]
 	}
@@ -106,7 +106,7 @@ func (w *widening) widen(a kernels.Arg) kernels.Arg {
 	return wide
 }
 
-// all converts elements on several threads.
+// convertAll converts elements on several threads.
 func (w *widening) convertAll(wide []float32, narrow []uint16, convert func(wide []float32, narrow []uint16)) {
 	w.wide, w.narrow, w.convert = wide, narrow, convert
 	par.ForAligned(len(wide), 1<<14, alignment, w.body)

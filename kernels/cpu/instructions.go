@@ -6,8 +6,8 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// instruction is the kernel of an instruction on registers of type T: vector kernels on float32, and plain loops on
-// float64, where the standard library's mathematics is the reference, and on int64.
+// instruction is the kernel of an instruction on registers of type T: a vector kernel for float32, a plain loop for float64
+// and int64. In float64, functions are those of Go's standard library, which are the reference.
 func instruction[T register](opName string, op expr.Op) kernel[T] {
 	var k any
 	switch any(T(0)).(type) {
@@ -83,7 +83,7 @@ func int64Kernel(op expr.Op) kernel[int64] {
 	return commonKernel[int64](op)
 }
 
-// floorDiv rounds the quotient down; a division by 0 gives 0.
+// floorDiv rounds the quotient down; a division by 0 is 0.
 func floorDiv(a, b int64) int64 {
 	if b == 0 {
 		return 0
@@ -95,7 +95,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// commonKernel is the kernel of an instruction that reads the same in Go for floating and integer numbers.
+// commonKernel is the kernel of an instruction with the same Go code for float64 and int64.
 func commonKernel[T float64 | int64](op expr.Op) kernel[T] {
 	switch op {
 	case expr.Add:

@@ -6,8 +6,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// MatMul multiplies the last two axes of its operands in the canonical order; leading axes broadcast. Operands of rank 1
-// are a row on the left and a column on the right.
+// MatMul multiplies the last two axes of its operands in the canonical order; leading axes broadcast. A left operand of
+// rank 1 is a row, a right one a column.
 func MatMul(l *kernels.Launch) {
 	p := productsOf(l.In[0], l.In[1], l.Out[0])
 	if l.In[0].DType == kernels.Float64 {
@@ -19,8 +19,8 @@ func MatMul(l *kernels.Launch) {
 
 var vecAdd = vec.Instr("add")
 
-// Linear multiplies the rows of l.In[0] by the transposed matrix l.In[1] in the canonical order and adds the bias l.In[2],
-// if there is one, to finished pieces of rows while they are in cache.
+// Linear multiplies the rows of l.In[0] by the transposed matrix l.In[1] in the canonical order. It adds the bias l.In[2],
+// if there is one, to finished pieces of rows while they are in the cache.
 func Linear(l *kernels.Launch) {
 	x, w, y := l.In[0], l.In[1], l.Out[0]
 	shape, strides := [2]int{w.Shape[1], w.Shape[0]}, [2]int{w.Strides[1], w.Strides[0]}
@@ -43,14 +43,14 @@ func Linear(l *kernels.Launch) {
 }
 
 // addBias64 adds element j of the bias to column j.
-func addBias64(y, bias []float64, columns, step int) {
+func addBias64(y, bias []float64, columns, stride int) {
 	for i := range y {
-		y[i] += bias[i%columns*step]
+		y[i] += bias[i%columns*stride]
 	}
 }
 
-// products are equal matrix products C = A B, whose results [m n] follow each other in memory. The operands of number i
-// lie at a.Offset(i) and b.Offset(i).
+// products are matrix products C = A B of equal sizes, whose results [m n] are contiguous. The operands of product i are
+// at a.Offset(i) and b.Offset(i).
 type products struct {
 	m, n, k        int
 	aRow, aCol     int
@@ -59,7 +59,7 @@ type products struct {
 	count          int
 	batch          int // axes of the batch
 	shape          [kernels.MaxDims]int
-	aSteps, bSteps [kernels.MaxDims]int
+	aBatch, bBatch [kernels.MaxDims]int // strides
 }
 
 // productsOf describes the products of two operands with the result y.
@@ -82,8 +82,8 @@ func productsOf(a, b, y kernels.Arg) products {
 	for d, size := range y.Shape[:lead] {
 		if size != 1 {
 			p.shape[p.batch] = size
-			p.aSteps[p.batch] = batchStep(a, d-lead)
-			p.bSteps[p.batch] = batchStep(b, d-lead)
+			p.aBatch[p.batch] = batchStride(a, d-lead)
+			p.bBatch[p.batch] = batchStride(b, d-lead)
 			p.batch++
 		}
 	}
@@ -91,9 +91,9 @@ func productsOf(a, b, y kernels.Arg) products {
 	return p
 }
 
-// batchStep is the stride of batch axis d, counted from the end of the batch (-1 is the last), 0 if it repeats or if there
-// are no elements to step to.
-func batchStep(a kernels.Arg, d int) int {
+// batchStride is the stride of batch axis d, counted from the end of the batch (-1 is the last): 0 if the axis is
+// broadcast or the operand is empty.
+func batchStride(a kernels.Arg, d int) int {
 	d += len(a.Shape) - 2
 	if d < 0 || a.Shape[d] == 1 || a.Len() == 0 {
 		return 0
@@ -101,26 +101,26 @@ func batchStep(a kernels.Arg, d int) int {
 	return a.Strides[d]
 }
 
-// merge makes products with the same B, whose A follow each other, one product of many rows.
+// merge makes one product of those with the same B whose rows of A have one stride.
 func (p *products) merge() {
 	for p.batch > 0 {
 		d := p.batch - 1
-		if p.bSteps[d] != 0 || p.m > 1 && p.aSteps[d] != p.m*p.aRow {
+		if p.bBatch[d] != 0 || p.m > 1 && p.aBatch[d] != p.m*p.aRow {
 			break
 		}
 		if p.m == 1 {
-			p.aRow = p.aSteps[d]
+			p.aRow = p.aBatch[d]
 		}
 		p.m *= p.shape[d]
 		p.batch--
 	}
 	shape := p.shape[:p.batch]
 	p.count = kernels.Count(shape)
-	p.a.PushAll(shape, p.aSteps[:])
-	p.b.PushAll(shape, p.bSteps[:])
+	p.a.PushAll(shape, p.aBatch[:])
+	p.b.PushAll(shape, p.bBatch[:])
 }
 
-// run computes the products; the epilogue takes finished pieces of the rows of C.
+// run computes the products and calls the epilogue for finished pieces of the rows of C.
 func (p *products) run(a, b, c []float32, epilogue matmul.Epilogue) {
 	if p.count > 1 && epilogue == nil {
 		batch(*p, a, b, c)
@@ -131,19 +131,19 @@ func (p *products) run(a, b, c []float32, epilogue matmul.Epilogue) {
 	}
 }
 
-func (p *products) matrixA(a []float32, i int) matmul.Mat {
-	return matmul.Mat{Data: a[p.a.Offset(i):], Row: p.aRow, Col: p.aCol}
+func (p *products) matrixA(a []float32, i int) matmul.Matrix {
+	return matmul.Matrix{Data: a[p.a.Offset(i):], RowStride: p.aRow, ColStride: p.aCol}
 }
 
-func (p *products) matrixB(b []float32, i int) matmul.Mat {
-	return matmul.Mat{Data: b[p.b.Offset(i):], Row: p.bRow, Col: p.bCol}
+func (p *products) matrixB(b []float32, i int) matmul.Matrix {
+	return matmul.Matrix{Data: b[p.b.Offset(i):], RowStride: p.bRow, ColStride: p.bCol}
 }
 
-// batch computes many products at once. It has p by value, so that only batches put it on the heap.
+// batch computes many products at once. p is passed by value, so that it is on the heap for batches only.
 func batch(p products, a, b, c []float32) {
 	matmul.Batch(p.count, p.m, p.n, p.k,
-		func(i int) matmul.Mat { return p.matrixA(a, i) },
-		func(i int) matmul.Mat { return p.matrixB(b, i) },
+		func(i int) matmul.Matrix { return p.matrixA(a, i) },
+		func(i int) matmul.Matrix { return p.matrixB(b, i) },
 		func(i int) ([]float32, int) { return c[i*p.m*p.n:], p.n })
 }
 
@@ -151,7 +151,7 @@ func batch(p products, a, b, c []float32) {
 func (p *products) run64(a, b, c []float64) {
 	for i := range p.count {
 		matmul.Float64(p.m, p.n, p.k,
-			matmul.Mat64{Data: a[p.a.Offset(i):], Row: p.aRow, Col: p.aCol},
-			matmul.Mat64{Data: b[p.b.Offset(i):], Row: p.bRow, Col: p.bCol}, c[i*p.m*p.n:], p.n)
+			matmul.Matrix64{Data: a[p.a.Offset(i):], RowStride: p.aRow, ColStride: p.aCol},
+			matmul.Matrix64{Data: b[p.b.Offset(i):], RowStride: p.bRow, ColStride: p.bCol}, c[i*p.m*p.n:], p.n)
 	}
 }

@@ -56,7 +56,7 @@ func bytesOf(a kernels.Arg) []byte {
 	return a.Buf.(*Mem).data[a.Offset*a.DType.Size():]
 }
 
-// view reads memory as elements of another type. It is the only place where memory changes its type.
+// view reads memory as elements of another type. No other function changes the type of memory.
 func view[T, S any](b []S) []T {
 	var t T
 	var s S

@@ -9,7 +9,7 @@ var (
 	int64Programs   cache[int64]
 )
 
-// pointwise runs the expression of a launch.
+// pointwise runs the expression of an op call.
 func pointwise(l *kernels.Launch) {
 	check(l)
 	number := l.PointwiseNumber()
@@ -28,7 +28,7 @@ func pointwise(l *kernels.Launch) {
 	}
 }
 
-// check refuses launches that do not fit their expression.
+// check panics if an op call does not fit its expression.
 func check(l *kernels.Launch) {
 	f, name := l.Op.Expr, l.Op.Name
 	switch {
@@ -42,7 +42,7 @@ func check(l *kernels.Launch) {
 	shape := l.Out[0].Shape
 	for i, o := range l.Out {
 		if !equal(o.Shape, shape) || !o.Contiguous() {
-			panic(kernels.Errorf(kernels.ErrShape, name, "result %d has shape %v and strides %v, want shape %v without gaps", i, o.Shape, o.Strides, shape))
+			panic(kernels.Errorf(kernels.ErrShape, name, "result %d has shape %v and strides %v, want shape %v, contiguous", i, o.Shape, o.Strides, shape))
 		}
 	}
 	for i, a := range l.In {

@@ -15,7 +15,7 @@ type kernel[T register] func(dst, a, b, c []T)
 // the uniform arguments.
 type fusedKernel[T register] func(results, args [][]T, scalars []T)
 
-// A step is one instruction on the values of a chunk. Its fields count in the slots of a frame; a missing operand is the
+// A step is one instruction on the values of a chunk. Its fields count in the slots of a workspace; a missing operand is the
 // slot that is always nil.
 type step[T register] struct {
 	run     kernel[T]
@@ -52,7 +52,7 @@ type program[T register] struct {
 	firstUniform, firstResult, firstRegister, slots int
 
 	cost   int       // of an element, in about a tenth of a nanosecond
-	frames sync.Pool // of *frame[T]
+	frames sync.Pool // of *workspace[T]
 }
 
 // A uniformValue is one value of a run: a constant, a parameter, an argument or an instruction on those before it.

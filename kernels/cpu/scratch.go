@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// buffers hold scratch memory that is not in use, of 1<<k elements each in number k: a small demand then takes no large
-// memory, and a large one finds what it gave back.
+// buffers hold scratch memory that is not in use; pool k has buffers of 1<<k elements, so that a small request does not use
+// up a large buffer.
 var buffers [bits.UintSize]sync.Pool
 
 // borrow returns scratch memory of n elements, with any content.

@@ -2,28 +2,28 @@ package cpu
 
 import "github.com/weft-ml/weft/kernels/expr"
 
-// pitch is the distance of the slots of a frame: a chunk, and a cache line so that the same places of all slots do not
-// compete for the same lines of a cache.
+// pitch is the distance of the slots of a workspace: a chunk, and a cache line so that the same elements of all slots do not
+// compete for the same sets of a cache.
 const pitch = chunk + alignment/4
 
-// A frame is the working memory of one goroutine that runs a program.
-type frame[T register] struct {
-	slots   [][]T    // what the steps work on
+// A workspace is the working memory of one goroutine that runs a program.
+type workspace[T register] struct {
+	slots   [][]T    // operands of instructions
 	memory  []T      // of uniform values, results and registers
 	loaded  [][]T    // the present block of each operand that is not read in place
 	buffers [][]byte // and the memory of such blocks
 	args    [][]T    // the operands of a fused kernel
-	raw     []byte   // elements that were gathered but not converted
+	raw     []byte   // gathered elements before conversion
 	starts  []int    // of the rows of a block
 }
 
-// frame returns working memory for p, and putFrame takes it back.
-func (p *program[T]) frame() *frame[T] {
-	if f, ok := p.frames.Get().(*frame[T]); ok {
+// workspace returns working memory for p, and putWorkspace takes it back.
+func (p *program[T]) workspace() *workspace[T] {
+	if f, ok := p.frames.Get().(*workspace[T]); ok {
 		return f
 	}
 	operands := p.firstUniform - 1
-	f := &frame[T]{
+	f := &workspace[T]{
 		slots:   make([][]T, p.slots),
 		memory:  make([]T, (p.slots-p.firstUniform)*pitch),
 		loaded:  make([][]T, operands),
@@ -41,7 +41,7 @@ func (p *program[T]) frame() *frame[T] {
 	return f
 }
 
-func (p *program[T]) putFrame(f *frame[T]) {
+func (p *program[T]) putWorkspace(f *workspace[T]) {
 	clear(f.slots[1:p.firstUniform]) // the memory of tensors
 	clear(f.slots[p.firstResult:p.firstRegister])
 	clear(f.loaded)
@@ -50,7 +50,7 @@ func (p *program[T]) putFrame(f *frame[T]) {
 }
 
 // vectors are the slots of the operands that are not uniform.
-func (f *frame[T]) vectors(operands []operand) [][]T {
+func (f *workspace[T]) vectors(operands []operand) [][]T {
 	f.args = f.args[:0]
 	for k := range operands {
 		if operands[k].mode != uniform {
@@ -60,14 +60,14 @@ func (f *frame[T]) vectors(operands []operand) [][]T {
 	return f.args
 }
 
-// own is the frame's memory of a slot.
-func (f *frame[T]) own(p *program[T], slot int) []T {
+// own is the memory of a slot.
+func (f *workspace[T]) own(p *program[T], slot int) []T {
 	at := (slot - p.firstUniform) * pitch
 	return f.memory[at : at+chunk : at+chunk]
 }
 
 // buffer is memory for n elements of operand k.
-func (f *frame[T]) buffer(k, n int) []byte {
+func (f *workspace[T]) buffer(k, n int) []byte {
 	var t T
 	f.buffers[k] = enough(f.buffers[k], n*sizeOf(t))
 	return f.buffers[k]

@@ -9,7 +9,7 @@ import (
 // Batch computes count products C = A B of equal sizes, asking for the operands of each by its number.
 // Small products, such as the heads of attention, are spread over the processors whole.
 // The functions may be called from several goroutines at once.
-func Batch(count, m, n, k int, a, b func(i int) Mat, c func(i int) (data []float32, ldc int)) {
+func Batch(count, m, n, k int, a, b func(i int) Matrix, c func(i int) (data []float32, ldc int)) {
 	if m <= 0 || n <= 0 {
 		return
 	}
@@ -34,7 +34,7 @@ func Batch(count, m, n, k int, a, b func(i int) Mat, c func(i int) (data []float
 // A batch is one call of Batch.
 type batch struct {
 	m, n, k int
-	a, b    func(i int) Mat
+	a, b    func(i int) Matrix
 	c       func(i int) (data []float32, ldc int)
 	run     func(lo, hi int) // the bound method products, made once
 }
@@ -51,7 +51,7 @@ func (t *batch) products(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		a, b := t.a(i), t.b(i)
 		c, ldc := t.c(i)
-		check(t.m, t.n, t.k, len(a.Data), a.Row, a.Col, len(b.Data), b.Row, b.Col, len(c), ldc)
+		check(t.m, t.n, t.k, len(a.Data), a.RowStride, a.ColStride, len(b.Data), b.RowStride, b.ColStride, len(c), ldc)
 		if p == nil {
 			portable(t.m, t.n, t.k, a, b, c, ldc, nil)
 			continue

@@ -55,11 +55,11 @@ func (s shape) operands() (run func()) {
 		}
 		return x
 	}
-	view := func(x []float32, rows, cols int, byCols bool) Mat {
+	view := func(x []float32, rows, cols int, byCols bool) Matrix {
 		if byCols {
-			return Mat{x, 1, rows}
+			return Matrix{x, 1, rows}
 		}
-		return Mat{x, cols, 1}
+		return Matrix{x, cols, 1}
 	}
 	a, b, c := random(s.count*s.m*s.k), random(s.count*s.k*s.n), make([]float32, s.count*s.m*s.n)
 	if s.count == 1 {
@@ -67,8 +67,8 @@ func (s shape) operands() (run func()) {
 			Float32(s.m, s.n, s.k, view(a, s.m, s.k, s.aCols), view(b, s.k, s.n, s.bCols), c, s.n, nil)
 		}
 	}
-	ai := func(i int) Mat { return view(a[i*s.m*s.k:], s.m, s.k, s.aCols) }
-	bi := func(i int) Mat { return view(b[i*s.k*s.n:], s.k, s.n, s.bCols) }
+	ai := func(i int) Matrix { return view(a[i*s.m*s.k:], s.m, s.k, s.aCols) }
+	bi := func(i int) Matrix { return view(b[i*s.k*s.n:], s.k, s.n, s.bCols) }
 	ci := func(i int) ([]float32, int) { return c[i*s.m*s.n:], s.n }
 	return func() { Batch(s.count, s.m, s.n, s.k, ai, bi, ci) }
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
-// chunk is the number of k steps that one chain of fused multiply-adds covers. It is part of the canonical order:
+// chunk is the number of terms in one chain of fused multiply-adds. It is part of the canonical order:
 // changing it changes the bits of every product with an inner size above it.
 const chunk = 256
 
 // parallelWork is the number of multiply-adds that are worth a thread, about ten microseconds of them.
 const parallelWork = 1 << 19
 
-// Mat is a view of float32 elements: element (i, j) is Data[i*Row+j*Col]. Strides are not negative; a stride of 0
-// repeats one row or column (an expanded operand).
-type Mat struct {
-	Data     []float32
-	Row, Col int
+// Matrix is a view of float32 elements: element (i, j) is Data[i*RowStride+j*ColStride]. Strides are not negative; a
+// stride of 0 repeats one row or column (an expanded operand).
+type Matrix struct {
+	Data                 []float32
+	RowStride, ColStride int
 }
 
-// Mat64 is Mat for float64 elements.
-type Mat64 struct {
-	Data     []float64
-	Row, Col int
+// Matrix64 is Matrix for float64 elements.
+type Matrix64 struct {
+	Data                 []float64
+	RowStride, ColStride int
 }
 
 // An Epilogue changes a finished segment of row i of C, which starts at column j, while it is in cache.
@@ -33,11 +33,11 @@ type Epilogue = func(i, j int, dst []float32)
 // C is row-major with leading dimension ldc and shares no memory with A and B.
 // The epilogue, when not nil, is called for segments of rows that cover each element of C once, possibly from several
 // goroutines at once. How rows are cut into segments is not defined.
-func Float32(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
+func Float32(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue) {
 	if m <= 0 || n <= 0 {
 		return
 	}
-	check(m, n, k, len(a.Data), a.Row, a.Col, len(b.Data), b.Row, b.Col, len(c), ldc)
+	check(m, n, k, len(a.Data), a.RowStride, a.ColStride, len(b.Data), b.RowStride, b.ColStride, len(c), ldc)
 	tier := current()
 	if tier == nil || k <= 0 {
 		portable(m, n, k, a, b, c, ldc, epilogue)

@@ -12,14 +12,14 @@ import (
 )
 
 // naive is the definition of the canonical order, one element of C at a time.
-func naive(m, n, k int, a, b Mat, c []float32, ldc int) {
+func naive(m, n, k int, a, b Matrix, c []float32, ldc int) {
 	for i := range m {
 		for j := range n {
 			var total float32
 			for k0 := 0; k0 < k; k0 += 256 {
 				var sum float32
 				for p := k0; p < min(k0+256, k); p++ {
-					sum = lane.FMA32(a.Data[i*a.Row+p*a.Col], b.Data[p*b.Row+j*b.Col], sum)
+					sum = lane.FMA32(a.Data[i*a.RowStride+p*a.ColStride], b.Data[p*b.RowStride+j*b.ColStride], sum)
 				}
 				if k0 == 0 {
 					total = sum
@@ -58,7 +58,7 @@ func force(t testing.TB, tier vec.Tier) {
 type layout string
 
 // view fills fresh memory and returns a matrix of it with the given sizes.
-func (l layout) view(r *rand.Rand, rows, cols int) Mat {
+func (l layout) view(r *rand.Rand, rows, cols int) Matrix {
 	fill := func(n int) []float32 {
 		x := make([]float32, n)
 		for i := range x {
@@ -78,17 +78,17 @@ func (l layout) view(r *rand.Rand, rows, cols int) Mat {
 	size := func(n, stride int) int { return max(0, (n-1)*stride) }
 	switch l {
 	case "rows":
-		return Mat{fill(size(rows, cols+pad) + cols), cols + pad, 1}
+		return Matrix{fill(size(rows, cols+pad) + cols), cols + pad, 1}
 	case "columns":
-		return Mat{fill(size(cols, rows+pad) + rows), 1, rows + pad}
+		return Matrix{fill(size(cols, rows+pad) + rows), 1, rows + pad}
 	case "both strided":
-		return Mat{fill(size(rows, 2*cols+pad) + size(cols, 2) + 1), 2*cols + pad, 2}
+		return Matrix{fill(size(rows, 2*cols+pad) + size(cols, 2) + 1), 2*cols + pad, 2}
 	case "one row":
-		return Mat{fill(cols + 1), 0, 1}
+		return Matrix{fill(cols + 1), 0, 1}
 	case "one column":
-		return Mat{fill(rows + 1), 1, 0}
+		return Matrix{fill(rows + 1), 1, 0}
 	case "one element":
-		return Mat{fill(1), 0, 0}
+		return Matrix{fill(1), 0, 0}
 	}
 	panic("unknown layout " + l)
 }
@@ -201,7 +201,7 @@ func TestNotFinite(t *testing.T) {
 				a, b := make([]float32, size*size), make([]float32, size*size)
 				b[(size/2)*size+size-1] = x
 				c := make([]float32, size*size)
-				Float32(size, size, size, Mat{a, size, 1}, Mat{b, size, 1}, c, size, nil)
+				Float32(size, size, size, Matrix{a, size, 1}, Matrix{b, size, 1}, c, size, nil)
 				for i := range size {
 					for j := range size {
 						if got, want := c[i*size+j], j == size-1; (got != got) != want {
@@ -230,7 +230,7 @@ func TestDoubleRounding(t *testing.T) {
 		for _, tier := range tiers() {
 			force(t, tier)
 			var c [1]float32
-			Float32(1, 1, 2, Mat{a, 2, 1}, Mat{b, 1, 1}, c[:], 1, nil)
+			Float32(1, 1, 2, Matrix{a, 2, 1}, Matrix{b, 1, 1}, c[:], 1, nil)
 			if c[0] != want {
 				t.Errorf("%v: got %x, want %x", tier, c[0], want)
 			}
@@ -252,7 +252,7 @@ func TestSignedZero(t *testing.T) {
 			for i := range c {
 				c[i] = nanGuard
 			}
-			Float32(20, 40, k, Mat{a, k, 1}, Mat{b, 40, 1}, c, 40, nil)
+			Float32(20, 40, k, Matrix{a, k, 1}, Matrix{b, 40, 1}, c, 40, nil)
 			for i, x := range c {
 				if math.Float32bits(x) != 0 {
 					t.Fatalf("%v: k %d: element %d is %v, want +0", tier, k, i, x)
@@ -311,14 +311,14 @@ func TestBatch(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, s := range [][4]int{{0, 3, 3, 3}, {1, 64, 64, 32}, {64, 64, 64, 32}, {7, 5, 6, 0}, {3, 110, 110, 110}} {
 		count, m, n, k := s[0], s[1], s[2], s[3]
-		as, bs := make([]Mat, count), make([]Mat, count)
+		as, bs := make([]Matrix, count), make([]Matrix, count)
 		for i := range count {
 			as[i], bs[i] = layouts[i%3].view(r, m, k), layouts[i/3%3].view(r, k, n)
 		}
 		for _, tier := range tiers() {
 			force(t, tier)
 			c := make([]float32, count*m*n)
-			Batch(count, m, n, k, func(i int) Mat { return as[i] }, func(i int) Mat { return bs[i] },
+			Batch(count, m, n, k, func(i int) Matrix { return as[i] }, func(i int) Matrix { return bs[i] },
 				func(i int) ([]float32, int) { return c[i*m*n:][:m*n], n })
 			want := make([]float32, m*n)
 			for i := range count {
@@ -336,11 +336,11 @@ func TestBatch(t *testing.T) {
 func TestBadSizesPanic(t *testing.T) {
 	x := make([]float32, 100)
 	for name, f := range map[string]func(){
-		"short A":   func() { Float32(10, 10, 11, Mat{x, 11, 1}, Mat{make([]float32, 110), 10, 1}, x, 10, nil) },
-		"short B":   func() { Float32(10, 10, 11, Mat{make([]float32, 110), 11, 1}, Mat{x, 10, 1}, x, 10, nil) },
-		"short C":   func() { Float32(10, 11, 5, Mat{x, 5, 1}, Mat{x, 11, 1}, x, 11, nil) },
-		"small ldc": func() { Float32(10, 10, 5, Mat{x, 5, 1}, Mat{x, 10, 1}, x, 9, nil) },
-		"negative":  func() { Float32(10, 10, 5, Mat{x, -5, 1}, Mat{x, 10, 1}, x, 10, nil) },
+		"short A":   func() { Float32(10, 10, 11, Matrix{x, 11, 1}, Matrix{make([]float32, 110), 10, 1}, x, 10, nil) },
+		"short B":   func() { Float32(10, 10, 11, Matrix{make([]float32, 110), 11, 1}, Matrix{x, 10, 1}, x, 10, nil) },
+		"short C":   func() { Float32(10, 11, 5, Matrix{x, 5, 1}, Matrix{x, 11, 1}, x, 11, nil) },
+		"small ldc": func() { Float32(10, 10, 5, Matrix{x, 5, 1}, Matrix{x, 10, 1}, x, 9, nil) },
+		"negative":  func() { Float32(10, 10, 5, Matrix{x, -5, 1}, Matrix{x, 10, 1}, x, 10, nil) },
 	} {
 		func() {
 			defer func() {
@@ -364,7 +364,7 @@ func TestFloat64(t *testing.T) {
 		for i := range b {
 			b[i] = r.NormFloat64()
 		}
-		Float64(m, n, k, Mat64{a, 1, m}, Mat64{b, n, 1}, c, n)
+		Float64(m, n, k, Matrix64{a, 1, m}, Matrix64{b, n, 1}, c, n)
 		for i := range m {
 			for j := range n {
 				var total float64
@@ -394,7 +394,7 @@ func TestNoAllocation(t *testing.T) {
 		old := runtime.GOMAXPROCS(procs)
 		for _, s := range []int{8, 100, 200} {
 			x, c := make([]float32, s*s), make([]float32, s*s)
-			run := func() { Float32(s, s, s, Mat{x, s, 1}, Mat{x, 1, s}, c, s, nil) }
+			run := func() { Float32(s, s, s, Matrix{x, s, 1}, Matrix{x, 1, s}, c, s, nil) }
 			run()
 			if n := testing.AllocsPerRun(50, run); n >= 1 {
 				t.Errorf("size %d, %d threads: %v allocations a call", s, procs, n)
@@ -408,7 +408,7 @@ func ExampleFloat32() {
 	a := []float32{1, 2, 3, 4, 5, 6} // [2 3]
 	b := []float32{1, 0, 1, 0, 1, 1} // [2 3], used transposed
 	c := make([]float32, 4)
-	Float32(2, 2, 3, Mat{a, 3, 1}, Mat{b, 1, 3}, c, 2, nil)
+	Float32(2, 2, 3, Matrix{a, 3, 1}, Matrix{b, 1, 3}, c, 2, nil)
 	fmt.Println(c)
 	// Output: [4 5 10 11]
 }

@@ -27,9 +27,9 @@ func beforeHole(t *testing.T, x []float32) []float32 {
 // The vector loads must not reach beyond the last element of an operand: there may be no memory.
 func TestReadsInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
-	exact := func(l layout, rows, cols int) Mat {
+	exact := func(l layout, rows, cols int) Matrix {
 		m := l.view(r, rows, cols)
-		m.Data = beforeHole(t, m.Data[:(rows-1)*m.Row+(cols-1)*m.Col+1])
+		m.Data = beforeHole(t, m.Data[:(rows-1)*m.RowStride+(cols-1)*m.ColStride+1])
 		return m
 	}
 	for _, s := range [][3]int{{1, 1, 1}, {5, 9, 3}, {12, 16, 7}, {13, 24, 8}, {25, 48, 30}, {8, 17, 5}, {40, 40, 40}, {100, 104, 20}, {100, 112, 21}, {121, 103, 258}} {

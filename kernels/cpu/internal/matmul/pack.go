@@ -7,12 +7,12 @@ const panelDepth = 4 * chunk
 type panel struct {
 	column   int // of the grid, -1 if the panel is not packed
 	j0, j1   int // the columns of B
-	unpacked int // full strips that are read where they lie; the other ones follow them
+	unpacked int // full strips that are read in place; the others follow them
 	packed   []float32
 	_        [64]byte // keeps the panels of different workers in different cache lines
 }
 
-// pack packs a panel of B, or only what of it cannot be read where it lies.
+// pack packs a panel of B, or only the strips that cannot be read in place.
 func (p *product) pack(b *panel) {
 	width := p.tier.width()
 	strips := divideUp(b.j1-b.j0, width)
@@ -36,73 +36,73 @@ func (p *product) pack(b *panel) {
 	}
 }
 
-// packChunk packs the strips of one chunk of a panel. Columns that fill up the last strip get any values: the
-// micro-kernels drop what they compute from them.
+// packChunk packs the strips of one chunk of a panel. The padding of the last strip has any values: the micro-kernels do
+// not store what they compute from it.
 func (p *product) packChunk(b *panel, k0, kc int) {
 	width := p.tier.width()
 	dst, _, _ := p.strip(b, b.unpacked, k0, kc)
 	j0 := b.j0 + b.unpacked*width
-	src := p.b.Data[k0*p.b.Row+j0*p.b.Col:]
-	if p.b.Col == 1 {
-		p.tier.copyStrips(&dst[0], &src[0], p.b.Row, kc, (b.j1-j0)/width, (b.j1-j0)%width)
+	src := p.b.Data[k0*p.b.RowStride+j0*p.b.ColStride:]
+	if p.b.ColStride == 1 {
+		p.tier.copyStrips(&dst[0], &src[0], p.b.RowStride, kc, (b.j1-j0)/width, (b.j1-j0)%width)
 		return
 	}
 	for j := j0; j < b.j1; j += width {
-		columns := Mat{src[(j-j0)*p.b.Col:], p.b.Col, p.b.Row}
+		columns := Matrix{src[(j-j0)*p.b.ColStride:], p.b.ColStride, p.b.RowStride}
 		p.tier.packTranspose(dst[(j-j0)*kc:], width, columns, min(width, b.j1-j), kc)
 	}
 }
 
-// strip returns the place of a strip of the panel in the chunk of kc rows from k0 on, and the steps from row to row and
-// from strip to strip.
-func (p *product) strip(b *panel, strip, k0, kc int) (place []float32, row, step int) {
+// strip returns a strip of the panel in the chunk of kc rows from k0 on, and the strides between its rows and between
+// strips.
+func (p *product) strip(b *panel, strip, k0, kc int) (data []float32, rowStride, stripStride int) {
 	width := p.tier.width()
 	if strip < b.unpacked {
-		return p.b.Data[k0*p.b.Row+b.j0+strip*width:], p.b.Row, width
+		return p.b.Data[k0*p.b.RowStride+b.j0+strip*width:], p.b.RowStride, width
 	}
 	strips := divideUp(b.j1-b.j0, width) - b.unpacked
 	return b.packed[((k0-p.k0)*strips+(strip-b.unpacked)*kc)*width:], width, kc * width
 }
 
-// packTranspose sets dst[p*step+r] to element (r, p) of src for r < rows and p < k.
-func (t *kernels) packTranspose(dst []float32, step int, src Mat, rows, k int) {
+// packTranspose sets dst[p*stride+r] to element (r, p) of src for r < rows and p < k.
+func (t *kernels) packTranspose(dst []float32, stride int, src Matrix, rows, k int) {
 	r, even := 0, 0
-	if src.Col == 1 {
+	if src.ColStride == 1 {
 		even = k &^ 3
 	}
 	if even > 0 {
 		for ; r+8 <= rows; r += 8 {
-			t.transpose8(&dst[r], step, &src.Data[r*src.Row], src.Row, even)
+			t.transpose8(&dst[r], stride, &src.Data[r*src.RowStride], src.RowStride, even)
 		}
 		for ; r+4 <= rows; r += 4 {
-			t.transpose4(&dst[r], step, &src.Data[r*src.Row], src.Row, even)
+			t.transpose4(&dst[r], stride, &src.Data[r*src.RowStride], src.RowStride, even)
 		}
 	}
-	// What the blocks of four by four left over: the last rows, and the last columns of the rows above.
-	copyTranspose(dst, step, src, r, rows, 0, k)
-	copyTranspose(dst, step, src, 0, r, even, k)
+	// The rest: the last rows, and the last columns of the rows above.
+	copyTranspose(dst, stride, src, r, rows, 0, k)
+	copyTranspose(dst, stride, src, 0, r, even, k)
 }
 
 // copyTranspose is packTranspose for rows [r0, r1) and p in [p0, p1).
-func copyTranspose(dst []float32, step int, src Mat, r0, r1, p0, p1 int) {
+func copyTranspose(dst []float32, stride int, src Matrix, r0, r1, p0, p1 int) {
 	if r0 == r1 {
 		return
 	}
 	for p := p0; p < p1; p++ {
 		for r := r0; r < r1; r++ {
-			dst[p*step+r] = src.Data[r*src.Row+p*src.Col]
+			dst[p*stride+r] = src.Data[r*src.RowStride+p*src.ColStride]
 		}
 	}
 }
 
 // packPanels packs full panels of A, for kc values of k.
-func (t *kernels) packPanels(dst []float32, a Mat, kc, panels int) {
-	if a.Row == 1 {
-		t.copyPanels(&dst[0], &a.Data[0], a.Col, kc, panels)
+func (t *kernels) packPanels(dst []float32, a Matrix, kc, panels int) {
+	if a.RowStride == 1 {
+		t.copyPanels(&dst[0], &a.Data[0], a.ColStride, kc, panels)
 		return
 	}
 	for panel := range panels {
-		rows := Mat{a.Data[panel*panelRows*a.Row:], a.Row, a.Col}
+		rows := Matrix{a.Data[panel*panelRows*a.RowStride:], a.RowStride, a.ColStride}
 		t.packTranspose(dst[panel*panelRows*kc:], panelRows, rows, panelRows, kc)
 	}
 }

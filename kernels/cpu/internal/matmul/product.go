@@ -21,27 +21,26 @@ const (
 // A product is one call of Float32 on an assembly tier.
 //
 // C is cut into blocks. The columns of B that belong to a block are packed into a panel of strips, which the micro-kernels
-// read from first to last. Of A, some panels of twelve rows at a time are packed; each strip is multiplied with all of
-// them.
+// read from first to last. Of A, some panels of twelve rows are packed at a time; each strip is multiplied by all of them.
 //
-// Threads share blocks out and pack what they need themselves, some of it twice. The alternative, panels that all threads
-// use, moves these between caches, which costs more where caches are far apart.
+// Each thread computes blocks and packs what it needs, so that some of B is packed twice. If all threads used the same
+// panels, these would move between caches, which costs more where caches are far apart.
 type product struct {
 	tier     *kernels
 	m, n, k  int
-	a, b     Mat
+	a, b     Matrix
 	c        []float32
 	ldc      int
 	epilogue Epilogue
 
-	// transposed says that this is the product of the transposed operands, C a row here and a column for the caller.
+	// transposed: this is the product of the transposed operands; C is a row here and a column for the caller.
 	transposed bool
 
 	packA bool // pack A before running along the panel
 	packB bool // pack all strips of B, not only a last, narrow one
 
 	grid   grid
-	k0, k1 int     // the rows of B in the panels at hand
+	k0, k1 int     // the rows of B in the present panels
 	panels []panel // one for each worker
 
 	task func(worker, task int) // the bound method runTask, made once
@@ -62,20 +61,20 @@ func acquire(tier *kernels) *product {
 
 // release gives p back to the pool.
 func (p *product) release() {
-	p.a, p.b, p.c, p.epilogue = Mat{}, Mat{}, nil, nil
+	p.a, p.b, p.c, p.epilogue = Matrix{}, Matrix{}, nil, nil
 	products.Put(p)
 }
 
 // set prepares p for a product.
-func (p *product) set(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epilogue) {
+func (p *product) set(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue) {
 	p.transposed = n == 1 && m > 1 && ldc == 1
 	if p.transposed {
 		// A vector would hold one element of the column: compute it as the row B' A'.
 		m, n, ldc = 1, m, m
-		a, b = Mat{b.Data, b.Col, b.Row}, Mat{a.Data, a.Col, a.Row}
+		a, b = Matrix{b.Data, b.ColStride, b.RowStride}, Matrix{a.Data, a.ColStride, a.RowStride}
 	}
 	if n == 1 {
-		b.Col = 1
+		b.ColStride = 1
 	}
 	p.m, p.n, p.k, p.a, p.b, p.c, p.ldc, p.epilogue = m, n, k, a, b, c, ldc, epilogue
 }
@@ -83,8 +82,8 @@ func (p *product) set(m, n, k int, a, b Mat, c []float32, ldc int, epilogue Epil
 // run computes the product with up to the given number of workers.
 func (p *product) run(workers int) {
 	p.grid = chooseGrid(p.m, p.n, p.tier.width(), workers)
-	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.Row == 1 || p.a.Col == 1)
-	p.packB = p.b.Col != 1 || p.m >= packRows
+	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.RowStride == 1 || p.a.ColStride == 1)
+	p.packB = p.b.ColStride != 1 || p.m >= packRows
 	for len(p.panels) < workers {
 		p.panels = append(p.panels, panel{})
 	}
@@ -97,8 +96,8 @@ func (p *product) run(workers int) {
 	}
 }
 
-// runTask computes what the rows of B at hand contribute to one block of C. The tasks of a column of blocks follow each
-// other, so that a worker seldom needs another panel.
+// runTask adds what the present rows of B contribute to one block of C. The tasks of a column of blocks follow each other,
+// so that a worker seldom needs another panel.
 func (p *product) runTask(worker, task int) {
 	b := &p.panels[worker]
 	if column := task / p.grid.down; b.column != column {
@@ -114,7 +113,7 @@ func (p *product) runTask(worker, task int) {
 // scratch holds memory for packed panels of A.
 var scratch = sync.Pool{New: func() any { return new([groupRows * chunk]float32) }}
 
-// doBlock multiplies rows [i0, i1) of A with a panel of B.
+// doBlock multiplies rows [i0, i1) of A by a panel of B.
 func (p *product) doBlock(b *panel, i0, i1 int) {
 	group, packed := i1-i0, []float32(nil)
 	if p.packA {
@@ -147,18 +146,18 @@ func (p *product) finish(i, j int, segment []float32) {
 	}
 }
 
-// doGroup multiplies a group of rows of A with one chunk of a panel of B. It packs full panels of A if there is memory
-// for that; other rows are read where they lie.
+// doGroup multiplies a group of rows of A by one chunk of a panel of B. It packs full panels of A if there is memory for
+// that; other rows are read in place.
 func (p *product) doGroup(b *panel, i, rows, k0, kc int, packed []float32) {
-	a := Mat{p.a.Data[i*p.a.Row+k0*p.a.Col:], p.a.Row, p.a.Col}
+	a := Matrix{p.a.Data[i*p.a.RowStride+k0*p.a.ColStride:], p.a.RowStride, p.a.ColStride}
 	if panels := rows / panelRows; panels > 0 {
-		source, step := a, panelRows*a.Row
+		source, panelStride := a, panelRows*a.RowStride
 		if packed != nil {
 			p.tier.packPanels(packed, a, kc, panels)
-			source, step = Mat{packed, 1, panelRows}, panelRows*kc
+			source, panelStride = Matrix{packed, 1, panelRows}, panelRows*kc
 		}
 		for r := 0; r < panelRows; r += p.tier.rows {
-			p.doTiles(b, i+r, k0, kc, p.tier.rows, panels, source.from(r), step)
+			p.doTiles(b, i+r, k0, kc, p.tier.rows, panels, source.from(r), panelStride)
 		}
 	}
 	for r := rows / panelRows * panelRows; r < rows; r += p.tier.rows {
@@ -167,26 +166,30 @@ func (p *product) doGroup(b *panel, i, rows, k0, kc int, packed []float32) {
 }
 
 // from returns the matrix without its first rows.
-func (m Mat) from(row int) Mat { return Mat{m.Data[row*m.Row:], m.Row, m.Col} }
+func (m Matrix) from(row int) Matrix {
+	return Matrix{m.Data[row*m.RowStride:], m.RowStride, m.ColStride}
+}
 
 // doTiles runs the micro-kernel of some rows over one chunk of a panel of B: on rows i, i+1, ... of C and on those of the
 // following panels of A, which are step elements apart.
-func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Mat, step int) {
+func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Matrix, panelStride int) {
 	width := p.tier.width()
 	full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width
-	wide := p.tier.wide[rows]
+	tile := p.tier.wide[rows]
 	c := p.c[i*p.ldc+b.j0:]
-	add := k0 > 0
+	run := func(b []float32, bRow, bStrip int, c []float32, strips, cols int) {
+		tile(kc, &a.Data[0], a.RowStride, a.ColStride, panelStride, &b[0], bRow, bStrip,
+			&c[0], p.ldc, panelRows*p.ldc, panels, strips, cols, k0 > 0)
+	}
 	if full > 0 {
 		strips, bRow, bStrip := p.strip(b, 0, k0, kc)
-		wide(kc, &a.Data[0], a.Row, a.Col, step, &strips[0], bRow, bStrip, &c[0], p.ldc, panelRows*p.ldc, panels, full, width, add)
+		run(strips, bRow, bStrip, c, full, width)
 	}
 	if rest > 0 {
-		last := wide
 		if rest <= p.tier.lanes {
-			last = p.tier.narrow[rows]
+			tile = p.tier.narrow[rows]
 		}
 		strip, bRow, _ := p.strip(b, full, k0, kc)
-		last(kc, &a.Data[0], a.Row, a.Col, step, &strip[0], bRow, 0, &c[full*width], p.ldc, panelRows*p.ldc, panels, 1, rest, add)
+		run(strip, bRow, 0, c[full*width:], 1, rest)
 	}
 }
