@@ -101,7 +101,8 @@ func (c *Cursor) Skip(n int) {
 	}
 }
 
-// A Space is an iteration space: the elements of operands of one shape, in the fewest dimensions that every operand has.
+// A Space is an iteration space: the elements of operands of one shape, in the fewest dimensions that every operand
+// has.
 type Space struct {
 	Rank  int
 	Shape [MaxDims]int

@@ -18,7 +18,8 @@ func anyShape(r *rand.Rand) []int {
 	return shape
 }
 
-// anyStrides are those of a contiguous tensor, changed at some axes: repeated, reversed, with gaps, overlapping, swapped.
+// anyStrides are those of a contiguous tensor, changed at some axes: repeated, reversed, with gaps, overlapping,
+// swapped.
 func anyStrides(r *rand.Rand, shape []int) []int {
 	strides := RowMajor(make([]int, len(shape)), shape)
 	for d := range strides {

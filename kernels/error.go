@@ -19,8 +19,8 @@ var (
 	ErrDevice  = errors.New("device not available") // no such device, or it cannot do this
 )
 
-// ErrScratch is [ErrMemory] for what an operation needs for itself, its kernel or scratch. Nothing of it has been queued: it can be
-// run again when there is memory.
+// ErrScratch is [ErrMemory] for what an operation needs for itself, its kernel or scratch. Nothing of it has been
+// queued: it can be run again when there is memory.
 var ErrScratch = fmt.Errorf("%w: for the work of an operation", ErrMemory)
 
 // Error is misuse or a failure of resources. Inside a step it travels by panic and is returned by the step.

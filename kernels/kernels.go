@@ -19,8 +19,8 @@ type Op struct {
 	Ref    func(l *Launch) // slow and obvious; floating operands arrive and leave as contiguous float64
 	Kernel string          // names the CUDA kernels of a row without Expr; empty: there are none
 
-	// Approximate lets a GPU compute an expression on half precision with its approximate units: results are within a unit in
-	// the last place of the rounded ones, or 2^-16 of the largest term where terms cancel.
+	// Approximate lets a GPU compute an expression on half precision with its approximate units: results are within a
+	// unit in the last place of the rounded ones, or 2^-16 of the largest term where terms cancel.
 	Approximate bool
 }
 
@@ -49,7 +49,8 @@ type Launch struct {
 	Stream  Stream
 }
 
-// DType is the element type that selects the kernel: that of the first input, or of the result of an operation without inputs.
+// DType is the element type that selects the kernel: that of the first input, or of the result of an operation without
+// inputs.
 func (l *Launch) DType() DType {
 	if len(l.In) > 0 {
 		return l.In[0].DType
@@ -77,8 +78,8 @@ type Stream uint32
 
 // Event marks a point of a stream.
 type Event interface {
-	// Done tells whether everything before the mark has finished and copies to the host have arrived, without waiting. With an error
-	// they never will.
+	// Done tells whether everything before the mark has finished and copies to the host have arrived, without waiting.
+	// With an error they never will.
 	Done() (bool, error)
 }
 

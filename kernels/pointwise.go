@@ -6,8 +6,9 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// PointwiseNumber is the type that the expression of a launch computes in: Float64 if that is the type of an operand or a
-// result, else Float32 if one is floating, else Int64. A mere conversion from an integer type starts from all its bits.
+// PointwiseNumber is the type that the expression of a launch computes in: Float64 if that is the type of an operand or
+// a result, else Float32 if one is floating, else Int64. A mere conversion from an integer type starts from all its
+// bits.
 func (l *Launch) PointwiseNumber() DType {
 	var hasFloat, hasFloat64 bool
 	for _, as := range [2][]Arg{l.In, l.Out} {

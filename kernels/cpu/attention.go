@@ -13,14 +13,14 @@ import (
 //	p = exp(s - m) * r          m = max(s) and r = 1/sum(exp(s - m)) of each row, as softmax does it
 //	y = p v                     [T E], in the canonical order
 //
-// If it is causal, only the keys j <= i + S-T are visible to row i; p is 0 for the others. The gradient computes p again
-// from m and r, with the same bits, and then, with the gradient g of y,
+// If it is causal, only the keys j <= i + S-T are visible to row i; p is 0 for the others. The gradient computes p
+// again from m and r, with the same bits, and then, with the gradient g of y,
 //
 //	dv = pᵀ g,  dp = g vᵀ,  ds = scale * (p * (dp - sum(dp*p))),  dq = ds k,  dk = dsᵀ q
 //
-// The values have the bits of the operations matmul, scale, softmax and matmul one after the other, and of their gradients.
-// Only some rows of s exist at a time. Keys that are visible to none of these rows are skipped: their products are zeros,
-// which would change only the sign of a zero.
+// The values have the bits of the operations matmul, scale, softmax and matmul one after the other, and of their
+// gradients. Only some rows of s exist at a time. Keys that are visible to none of these rows are skipped: their
+// products are zeros, which would change only the sign of a zero.
 const (
 	scoreRows = 32  // rows of s at a time: few, so that a causal one computes little that is not visible
 	gradRows  = 256 // rows that the gradient adds at a time: a chunk of the canonical order
@@ -56,8 +56,8 @@ func matricesOf(a kernels.Arg, batch, head, row, col int) matrices {
 	return matrices{Slice[float32](a), st[batch], st[head], st[row], st[col]}
 }
 
-// packed sees one third (0, 1 or 2) of the last axis of a [B T 3*H*D] as H heads. The last axis may also be one part only,
-// [B T H*D], which is third 0.
+// packed sees one third (0, 1 or 2) of the last axis of a [B T 3*H*D] as H heads. The last axis may also be one part
+// only, [B T H*D], which is third 0.
 func packed(a kernels.Arg, third, heads, width int) matrices {
 	if a.Len() == 0 {
 		return matrices{}

@@ -32,11 +32,11 @@ type operand struct {
 	strides [kernels.MaxDims]int // of the collapsed dimensions
 }
 
-// A space is the elements of an op call, cut into blocks. The last dimension is the columns, the others together are the
-// rows. The results are contiguous.
+// A space is the elements of an op call, cut into blocks. The last dimension is the columns, the others together are
+// the rows. The results are contiguous.
 //
-// If the columns fit, a block is a number of whole rows, and so a contiguous piece of the result. If not, it is a piece of
-// one row, or of 16 rows if there are transposed operands, whose columns are then read by whole cache lines.
+// If the columns fit, a block is a number of whole rows, and so a contiguous piece of the result. If not, it is a piece
+// of one row, or of 16 rows if there are transposed operands, whose columns are then read by whole cache lines.
 type space struct {
 	kernels.Space
 	n             int // elements

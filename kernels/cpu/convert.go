@@ -14,8 +14,8 @@ import (
 // register is a type that programs compute in.
 type register interface{ float32 | float64 | int64 }
 
-// load converts len(dst) elements of type d to registers. Programs are compiled for registers that hold their operands: no
-// float64 is loaded into float32, and no floating-point type into int64.
+// load converts len(dst) elements of type d to registers. Programs are compiled for registers that hold their operands:
+// no float64 is loaded into float32, and no floating-point type into int64.
 func load[T register](dst []T, src []byte, d kernels.DType) {
 	switch d {
 	case kernels.Float32:
@@ -159,8 +159,8 @@ func toBool[T register](x T) uint8 {
 	return 0
 }
 
-// saturate converts to an integer type with the range [low, high]. As floating-point values these are exact, or the power
-// of two just above.
+// saturate converts to an integer type with the range [low, high]. As floating-point values these are exact, or the
+// power of two just above.
 func saturate[I int64 | int32 | uint8, T float32 | float64](x T, low, high I) I {
 	switch {
 	case x != x:

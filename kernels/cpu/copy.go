@@ -36,8 +36,8 @@ func SelectGrad(l *kernels.Launch) {
 	copyStrided(selected(y, axis, index), l.In[0])
 }
 
-// SliceGrad sets every l.Ints[2]-th index of axis l.Ints[0], from l.Ints[1] on, to the operand and the other elements to
-// zero.
+// SliceGrad sets every l.Ints[2]-th index of axis l.Ints[0], from l.Ints[1] on, to the operand and the other elements
+// to zero.
 func SliceGrad(l *kernels.Launch) {
 	axis, start, step := l.Ints[0], l.Ints[1], l.Ints[2]
 	g, y := l.In[0], l.Out[0]
@@ -51,7 +51,8 @@ func SliceGrad(l *kernels.Launch) {
 	pad(y, g, lo[:len(y.Shape)], 0)
 }
 
-// Pad surrounds the operand by the value l.Floats[0]: l.Ints[2*d] elements before it and l.Ints[2*d+1] after it on axis d.
+// Pad surrounds the operand by the value l.Floats[0]: l.Ints[2*d] elements before it and l.Ints[2*d+1] after it on axis
+// d.
 func Pad(l *kernels.Launch) {
 	var lo [kernels.MaxDims]int
 	for d := range l.Out[0].Shape {
@@ -60,8 +61,8 @@ func Pad(l *kernels.Launch) {
 	pad(l.Out[0], l.In[0], lo[:len(l.Out[0].Shape)], l.Floats[0])
 }
 
-// pad copies x into y, from index lo[d] of axis d on, and fills the rest. On each axis it fills the slabs before and after
-// x: these have the sizes of x on earlier axes and of y on later ones.
+// pad copies x into y, from index lo[d] of axis d on, and fills the rest. On each axis it fills the slabs before and
+// after x: these have the sizes of x on earlier axes and of y on later ones.
 func pad(y, x kernels.Arg, lo []int, value float64) {
 	v := scalar(value, y.DType)
 	inside := y

@@ -67,7 +67,8 @@ func TestMoves(t *testing.T) {
 				x := random(r, layouts[layoutNames[k]](d, shape))
 				v := elements(x)
 				axis := (i + j + k) % len(shape)
-				// push makes a job whose result, of the given shape, has at each index the element of x at from(index), or blank.
+				// push makes a job whose result, of the given shape, has at each index the element of x at from(index),
+				// or blank.
 				push := func(kernel func(*kernels.Launch), to []int, blank float64, ints []int, floats []float64, in []kernels.Arg, from func(at []int) bool) {
 					y := newTensor(d, to...)
 					var want []float64

@@ -13,8 +13,8 @@ const (
 	lossNone
 )
 
-// Targets reads the class indices l.In[1] of the rows of l.In[0]: -1 for ignored rows. The second result is the number of
-// the others. An index that is no class is an error.
+// Targets reads the class indices l.In[1] of the rows of l.In[0]: -1 for ignored rows. The second result is the number
+// of the others. An index that is no class is an error.
 func Targets(l *kernels.Launch, classes int) (targets []int, count int) {
 	a := l.In[1]
 	targets = make([]int, a.Len())
@@ -58,8 +58,8 @@ func integerReader(a kernels.Arg) func(i int) int64 {
 //
 //	(1-e) * (log(s) - (x[target] - m)) + e * (log(s) - sum(x - m)/C)
 //
-// where e is the label smoothing. m and s are results, too, for the gradient. The mean is the sum of the rows' losses in the
-// canonical order, divided by the number of rows that are not ignored.
+// where e is the label smoothing. m and s are results, too, for the gradient. The mean is the sum of the rows' losses
+// in the canonical order, divided by the number of rows that are not ignored.
 func CrossEntropy(l *kernels.Launch) {
 	x := l.In[0]
 	classes := x.Shape[len(x.Shape)-1]
@@ -112,8 +112,8 @@ func CrossEntropy(l *kernels.Launch) {
 	Slice[float32](l.Out[0])[0] = total
 }
 
-// CrossEntropyGrad computes (exp(x - m) * (1/s) - target) * scale for each row. The target is a smoothed one-hot row and
-// scale is the gradient of the row's loss. The operands are logits, targets, m, s and the gradient of the result.
+// CrossEntropyGrad computes (exp(x - m) * (1/s) - target) * scale for each row. The target is a smoothed one-hot row
+// and scale is the gradient of the row's loss. The operands are logits, targets, m, s and the gradient of the result.
 func CrossEntropyGrad(l *kernels.Launch) {
 	x := l.In[0]
 	classes := x.Shape[len(x.Shape)-1]

@@ -7,9 +7,9 @@
 //	dev, err := kernels.Open("cpu")
 //
 // An op call is executed by the first of these that its operation has: direct loops for the element type (Op.CPU), the
-// pointwise program of its expression (Op.Expr), for float16 and bfloat16 the direct loops for float32 on widened operands,
-// or the float64 reference (Op.Ref). Work is done when Run returns, so streams and events are trivial. The results do not
-// depend on the number of threads or on how the elements are cut into blocks.
+// pointwise program of its expression (Op.Expr), for float16 and bfloat16 the direct loops for float32 on widened
+// operands, or the float64 reference (Op.Ref). Work is done when Run returns, so streams and events are trivial. The
+// results do not depend on the number of threads or on how the elements are cut into blocks.
 //
 // # Files
 //
@@ -19,9 +19,10 @@
 //   - memory.go, memory_linux.go, memory_other.go, hugepages_linux.go, hugepages_other.go: device memory; scratch.go:
 //     working memory.
 //   - half.go widens float16 and bfloat16 operands, reference.go runs references, convert.go converts element types.
-//   - Pointwise operations: pointwise.go chooses the type of the registers float32, float64 or int64; program.go compiles
-//     an expression to instructions (instructions.go) or finds a fused kernel; blocks.go cuts the elements into blocks and
-//     gathers strided ones; execution.go runs the program block by block in the working memory of workspace.go.
+//   - Pointwise operations: pointwise.go chooses the type of the registers float32, float64 or int64; program.go
+//     compiles an expression to instructions (instructions.go) or finds a fused kernel; blocks.go cuts the elements
+//     into blocks and gathers strided ones; execution.go runs the program block by block in the working memory of
+//     workspace.go.
 //   - copy.go: strided and contiguous copies, cat, stack, pad, flip, triangles.
 //   - index.go: gather, index select, scatter and index add, one-hot.
 //   - rows.go gives the operations along axes their rows: reduce.go, reduce_arg.go, reduce_var.go, softmax.go, scan.go,

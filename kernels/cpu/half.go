@@ -9,14 +9,15 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// The rule for float16 and bfloat16: operands are widened to float32, which is exact, the computation runs in float32 in
-// the canonical order, and each result is rounded once, to nearest even. Pointwise programs do this chunk by chunk, as they
-// load and store. For direct loops, whole operands are widened first.
+// The rule for float16 and bfloat16: operands are widened to float32, which is exact, the computation runs in float32
+// in the canonical order, and each result is rounded once, to nearest even. Pointwise programs do this chunk by chunk,
+// as they load and store. For direct loops, whole operands are widened first.
 
 // widens tells whether elements of type d go through the float32 loops of op.
 func widens(op *kernels.Op, d kernels.DType) bool { return d.IsHalf() && takes(op, kernels.Float32) }
 
-// A widening is one op call of float32 loops on operands of 16 bits. It is used again, so that an op call allocates nothing.
+// A widening is one op call of float32 loops on operands of 16 bits. It is used again, so that an op call allocates
+// nothing.
 type widening struct {
 	launch  kernels.Launch // in float32
 	scratch []*[]float32   // the memory of converted operands

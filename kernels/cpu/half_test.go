@@ -14,8 +14,8 @@ func roundTo(d kernels.DType, v ...float64) []float64 {
 	return elements(with(newTensor(d, len(v)), v...))
 }
 
-// TestWidened runs float32 loops on halves in all layouts, some with more elements than one thread converts: the results
-// are those of float32 on the same numbers, rounded once; operands and results of other types are left alone.
+// TestWidened runs float32 loops on halves in all layouts, some with more elements than one thread converts: the
+// results are those of float32 on the same numbers, rounded once; operands and results of other types are left alone.
 func TestWidened(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	matmul := &kernels.Op{Name: "matmul", CPU: MatMul, Types: []kernels.DType{kernels.Float32, kernels.Float64}}
@@ -67,8 +67,8 @@ func TestWidened(t *testing.T) {
 	runJobs(t, jobs)
 }
 
-// Loops that have a half type of their own, and expressions, come before widening, and it before the reference; an error
-// of the loops comes out.
+// Loops that have a half type of their own, and expressions, come before widening, and it before the reference; an
+// error of the loops comes out.
 func TestWidenedWhere(t *testing.T) {
 	ran := ""
 	loops := func(l *kernels.Launch) { ran += " loops on " + l.In[0].DType.String() }

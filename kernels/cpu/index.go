@@ -8,13 +8,13 @@ import (
 )
 
 // Operations that read or add elements at given indices. All indices are checked before anything is written. Where an
-// index occurs several times, elements are added in the order of occurrence: the work is cut along the other axes only, so
-// that one goroutine does all additions to an element.
+// index occurs several times, elements are added in the order of occurrence: the work is cut along the other axes only,
+// so that one goroutine does all additions to an element.
 
 var indexBuffers = sync.Pool{New: func() any { return new([]int) }}
 
-// indicesOf reads operand i of an op call, indices of an axis with the given size, to borrowed memory in row-major order.
-// It panics with an error that names the first index outside [0, size).
+// indicesOf reads operand i of an op call, indices of an axis with the given size, to borrowed memory in row-major
+// order. It panics with an error that names the first index outside [0, size).
 func indicesOf(l *kernels.Launch, i, size int) *[]int {
 	a := l.In[i]
 	n := a.Len()
@@ -99,8 +99,8 @@ func slabsOf(a kernels.Arg, axis int) *slabs {
 	return v
 }
 
-// IndexAdd copies the first operand and adds the entries of the third to it, one after the other, at the indices that the
-// second gives along axis l.Ints[0].
+// IndexAdd copies the first operand and adds the entries of the third to it, one after the other, at the indices that
+// the second gives along axis l.Ints[0].
 func IndexAdd(l *kernels.Launch) {
 	switch l.Out[0].DType {
 	case kernels.Float32:

@@ -28,7 +28,8 @@ func ravel(at, shape []int) int {
 	return i
 }
 
-// indexJobs are launches of the kernels of index.go in one element type, with results that are written from definitions.
+// indexJobs are launches of the kernels of index.go in one element type, with results that are written from
+// definitions.
 func indexJobs(r *rand.Rand, d kernels.DType, turn int, shape []int, axis, count int) (jobs []job) {
 	makeIndices := func(shape []int, size int) (kernels.Arg, []float64) {
 		types := []kernels.DType{kernels.Int64, kernels.Int32, kernels.Uint8}

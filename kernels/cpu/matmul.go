@@ -19,8 +19,8 @@ func MatMul(l *kernels.Launch) {
 
 var vecAdd = vec.Instr("add")
 
-// Linear multiplies the rows of l.In[0] by the transposed matrix l.In[1] in the canonical order. It adds the bias l.In[2],
-// if there is one, to finished pieces of rows while they are in the cache.
+// Linear multiplies the rows of l.In[0] by the transposed matrix l.In[1] in the canonical order. It adds the bias
+// l.In[2], if there is one, to finished pieces of rows while they are in the cache.
 func Linear(l *kernels.Launch) {
 	x, w, y := l.In[0], l.In[1], l.Out[0]
 	shape, strides := [2]int{w.Shape[1], w.Shape[0]}, [2]int{w.Strides[1], w.Strides[0]}
@@ -49,8 +49,8 @@ func addBias64(y, bias []float64, columns, stride int) {
 	}
 }
 
-// products are matrix products C = A B of equal sizes, whose results [m n] are contiguous. The operands of product i are
-// at a.Offset(i) and b.Offset(i).
+// products are matrix products C = A B of equal sizes, whose results [m n] are contiguous. The operands of product i
+// are at a.Offset(i) and b.Offset(i).
 type products struct {
 	m, n, k        int
 	aRow, aCol     int

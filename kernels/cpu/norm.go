@@ -86,9 +86,9 @@ func RMSNormGrad(l *kernels.Launch) {
 	normGradients(l, nil, newReader(l.In[2]), parameter(l, 3))
 }
 
-// The sums over rows for weight and bias have an order of their own, so that one pass over the rows is enough: blocks of
-// 64 rows with 8 partial sums. Partial sum j adds rows 8j to 8j+7 of the block, in ascending order; then partial sum j+h is
-// added to partial sum j, for h = 4, 2, 1. The sums of the blocks are added in the canonical order
+// The sums over rows for weight and bias have an order of their own, so that one pass over the rows is enough: blocks
+// of 64 rows with 8 partial sums. Partial sum j adds rows 8j to 8j+7 of the block, in ascending order; then partial sum
+// j+h is added to partial sum j, for h = 4, 2, 1. The sums of the blocks are added in the canonical order
 // (docs/adr/0005-sums-of-norm-gradients.md).
 const (
 	normPartials = 8 // of a block
@@ -99,8 +99,8 @@ const (
 // normGroup is the most elements of partial sums at a time, so that the L2 cache holds them.
 const normGroup = 1 << 16
 
-// A normGradient is one op call of the gradient of a norm. It reads the rows once: while a row and its partial sum are in
-// the L1 cache, it computes dx and adds to the partial sum. Threads have different partial sums.
+// A normGradient is one op call of the gradient of a norm. It reads the rows once: while a row and its partial sum are
+// in the L1 cache, it computes dx and adds to the partial sum. Threads have different partial sums.
 type normGradient struct {
 	mean        *reader // of the rows; nil if the norm has none
 	rstd        *reader

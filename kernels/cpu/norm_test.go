@@ -46,7 +46,8 @@ func normOf(rows, gs [][]float32, w, b []float32, eps float32, centred bool) (y,
 	return y, means, rstds, dx, dw, db
 }
 
-// overRows is the sum over rows for a parameter of a norm, by its definition: blocks of 64 rows, 8 lanes, then canonical.
+// overRows is the sum over rows for a parameter of a norm, by its definition: blocks of 64 rows, 8 lanes, then
+// canonical.
 func overRows(v []float32) float32 {
 	var blocks []float32
 	for from := 0; from < len(v); from += 64 {

@@ -382,7 +382,8 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// Operations that have a kernel of their own give the bits of their instructions, in every layout and type, and in place.
+// Operations that have a kernel of their own give the bits of their instructions, in every layout and type, and in
+// place.
 func TestFusedKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	relu := expr.Must("relu(x)", []string{"x"}, nil)

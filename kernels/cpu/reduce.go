@@ -7,10 +7,10 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// The canonical order of a sum of elements 0, 1, ..., n-1 (row-major over the reduced axes): blocks of 16,384. In a block
-// there are 64 partial sums, which start at +0; element i is added to partial sum i mod 64, in ascending i. Then partial
-// sum j+h is added to partial sum j, for h = 32, 16, 8, 4, 2, 1. The sums of the blocks are added in the same way, as if
-// they were elements. Other folds keep the order.
+// The canonical order of a sum of elements 0, 1, ..., n-1 (row-major over the reduced axes): blocks of 16,384. In a
+// block there are 64 partial sums, which start at +0; element i is added to partial sum i mod 64, in ascending i. Then
+// partial sum j+h is added to partial sum j, for h = 32, 16, 8, 4, 2, 1. The sums of the blocks are added in the same
+// way, as if they were elements. Other folds keep the order.
 const (
 	foldBlock    = vec.Block
 	foldPartials = 64
@@ -33,8 +33,8 @@ var (
 // Sum adds the elements along the axes l.Ints.
 func Sum(l *kernels.Launch) { sumFold.launch(l) }
 
-// SumSquares adds the squares of the elements along the axes l.Ints. The second operand, if there is one, is a factor of
-// the elements; the product and its square are rounded separately.
+// SumSquares adds the squares of the elements along the axes l.Ints. The second operand, if there is one, is a factor
+// of the elements; the product and its square are rounded separately.
 func SumSquares(l *kernels.Launch) {
 	factor := float32(1)
 	if len(l.In) > 1 {

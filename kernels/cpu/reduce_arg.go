@@ -7,8 +7,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// ArgMax finds the index of the largest element along the axis l.Ints[0]: the first of equal ones, or of NaN if there is
-// one. The last result is the indices; if there are two, the first is the elements.
+// ArgMax finds the index of the largest element along the axis l.Ints[0]: the first of equal ones, or of NaN if there
+// is one. The last result is the indices; if there are two, the first is the elements.
 func ArgMax(l *kernels.Launch) { argExtreme(l, vec.Max) }
 
 // ArgMin is ArgMax for the smallest element.

@@ -98,8 +98,8 @@ func eachRow(l *kernels.Launch, axes []int, f rowFunc) {
 	eachRows(l, axes, f, nil)
 }
 
-// eachRows is eachRow with a second function, which does the same for up to bundleRows contiguous rows of n elements. It
-// serves for short rows, for which one call each would take too long.
+// eachRows is eachRow with a second function, which does the same for up to bundleRows contiguous rows of n elements.
+// It serves for short rows, for which one call each would take too long.
 func eachRows(l *kernels.Launch, axes []int, f rowFunc, bundle bundleFunc) {
 	j := rowJobs.Get().(*rowJob)
 	j.l, j.f, j.bundle = l, f, bundle

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// buffers hold scratch memory that is not in use; pool k has buffers of 1<<k elements, so that a small request does not use
-// up a large buffer.
+// buffers hold scratch memory that is not in use; pool k has buffers of 1<<k elements, so that a small request does not
+// use up a large buffer.
 var buffers [bits.UintSize]sync.Pool
 
 // borrow returns scratch memory of n elements, with any content.

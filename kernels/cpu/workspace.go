@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/weft-ml/weft/kernels/expr"
 
-// pitch is the distance of the slots of a workspace: a chunk, and a cache line so that the same elements of all slots do not
-// compete for the same sets of a cache.
+// pitch is the distance of the slots of a workspace: a chunk, and a cache line so that the same elements of all slots
+// do not compete for the same sets of a cache.
 const pitch = chunk + alignment/4
 
 // A workspace is the working memory of one goroutine that runs a program.

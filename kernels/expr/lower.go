@@ -8,10 +8,10 @@ import (
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
-// Lower turns f into one program of primitive FP32 operations, which gives the same bits as its instructions one by one.
-// Set uniform has bit k set if argument k is one element for all. The inputs of the program are the other arguments and
-// then the random streams, its scalars the parameters and then the uniform arguments, each in ascending order; its outputs
-// are the roots.
+// Lower turns f into one program of primitive FP32 operations, which gives the same bits as its instructions one by
+// one. Set uniform has bit k set if argument k is one element for all. The inputs of the program are the other
+// arguments and then the random streams, its scalars the parameters and then the uniform arguments, each in ascending
+// order; its outputs are the roots.
 //
 // There is no such program for sin, cos and tan, which need wider arithmetic for large operands.
 func (f *Func) Lower(uniform uint64) (*lane.Program, error) {

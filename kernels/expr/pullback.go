@@ -12,8 +12,8 @@ type Pullback struct {
 	Uses []int // what Func takes: k < n is argument k of the n, n the gradient of the result, n+1 the result itself
 }
 
-// Pullback is the derivative of the first root with respect to argument i, times the gradient of the result.
-// It prefers the result to the arguments where that saves keeping one (exp, tanh, sqrt, relu). Parameters keep their positions.
+// Pullback is the derivative of the first root with respect to argument i, times the gradient of the result. It prefers
+// the result to the arguments where that saves keeping one (exp, tanh, sqrt, relu). Parameters keep their positions.
 // The result is a function like any other, so derivatives of any order follow.
 func (f *Func) Pullback(i int) *Pullback {
 	f.mu.Lock()
@@ -56,7 +56,8 @@ func (f *Func) derive(i int) *Pullback {
 	return &Pullback{Func: p, Uses: uses}
 }
 
-// throughResult says what the result y of a root makes known: the root itself, and for y = relu(x) that x <= 0 where y <= 0.
+// throughResult says what the result y of a root makes known: the root itself, and for y = relu(x) that x <= 0 where y
+// <= 0.
 func throughResult(root, y *Node) map[*Node]*Node {
 	with := map[*Node]*Node{}
 	if root.Op != Arg {

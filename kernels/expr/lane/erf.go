@@ -51,7 +51,8 @@ func Erfc(b *Builder, x Value) Value {
 	return b.Select(b.LT(a, b.Const(0.5)), near, far)
 }
 
-// gauss is 2^64 e^-x²/2 and a = min(|x|, 14.4), beyond which density and distribution function are less than all numbers.
+// gauss is 2^64 e^-x²/2 and a = min(|x|, 14.4), beyond which density and distribution function are less than all
+// numbers.
 func gauss(b *Builder, x Value) (e, a Value) {
 	a = b.Lesser(b.Const(14.4), Abs(b, x))
 	// x²/2 = n ln 2 - r, where a rounded square settles n alone.
@@ -69,8 +70,8 @@ func NormPDF(b *Builder, x Value) Value {
 	return b.Mul(e, b.Const(0x1p-64/math.Sqrt(2*math.Pi)))
 }
 
-// NormCDF is the distribution function (1 + erf(x/sqrt 2)) / 2 of the normal distribution. At -a < 0 it is e^-a²/2 times a
-// polynomial in (a-3)/(a+3), at a one less that. Maximal error 6.55 ulp.
+// NormCDF is the distribution function (1 + erf(x/sqrt 2)) / 2 of the normal distribution. At -a < 0 it is e^-a²/2
+// times a polynomial in (a-3)/(a+3), at a one less that. Maximal error 6.55 ulp.
 func NormCDF(b *Builder, x Value) Value {
 	e, a := gauss(b, x)
 	q := b.Div(b.Sub(a, b.Const(3)), b.Add(a, b.Const(3)))

@@ -3,8 +3,8 @@ package matmul
 import "math"
 
 const (
-	// blockRows is the most rows of C in a block, and blockCols the most columns. For each chunk of k, the block of C and a
-	// chunk of B pass through the L2 cache.
+	// blockRows is the most rows of C in a block, and blockCols the most columns. For each chunk of k, the block of C
+	// and a chunk of B pass through the L2 cache.
 	blockRows = 144
 	blockCols = 1024
 	// packCost is about the cost, in multiply-adds, of packing an element that comes from the L3 cache.
@@ -43,8 +43,8 @@ func chooseGrid(m, n, width, workers int) grid {
 	return best
 }
 
-// cost estimates the time of one index of k, in multiply-adds of one worker. Its last term is the time that workers wait
-// at the end, because they are not equally fast.
+// cost estimates the time of one index of k, in multiply-adds of one worker. Its last term is the time that workers
+// wait at the end, because they are not equally fast.
 func (g grid) cost(workers int) int {
 	tasks := divideUp(g.down*g.across, workers)
 	panels := divideUp(tasks, g.down)

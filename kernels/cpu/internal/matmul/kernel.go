@@ -4,11 +4,11 @@ package matmul
 //
 //	C[i, j] = or += sum over p of A[i, p] B[p, j], one chain of fused multiply-adds from +0
 //
-// for some strips of B (BLIS calls them micro-panels), and in each for a tile of each of some panels of A. The parameters
-// after a, b and c are strides. In panel q, element (i, p) of A is a[q*aPanel+i*aRow+p*aCol] and element (i, j) of C is
-// c[q*cPanel+i*ldc+j]; in strip s, element (p, j) of B is b[s*bStrip+p*bRow+j]. Strips are as wide as the tile and adjacent
-// in C. When cols is less than that width, there is one strip of cols columns, of which B must still have the full width.
-// If add is false, C is overwritten.
+// for some strips of B (BLIS calls them micro-panels), and in each for a tile of each of some panels of A. The
+// parameters after a, b and c are strides. In panel q, element (i, p) of A is a[q*aPanel+i*aRow+p*aCol] and element (i,
+// j) of C is c[q*cPanel+i*ldc+j]; in strip s, element (p, j) of B is b[s*bStrip+p*bRow+j]. Strips are as wide as the
+// tile and adjacent in C. When cols is less than that width, there is one strip of cols columns, of which B must still
+// have the full width. If add is false, C is overwritten.
 type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int,
 	c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
@@ -23,7 +23,8 @@ type kernels struct {
 	copyStrips func(dst, src *float32, srcStride, k, strips, cols int)
 	// copyPanels copies panels of A: dst[q*12*k+p*12+r] = src[p*srcStride+q*12+r] for q < panels, p < k, r < 12.
 	copyPanels func(dst, src *float32, srcStride, k, panels int)
-	// transpose8 sets dst[p*dstStride+r] = src[r*srcStride+p] for r < 8 and p < k, a multiple of 4; transpose4 for r < 4.
+	// transpose8 sets dst[p*dstStride+r] = src[r*srcStride+p] for r < 8 and p < k, a multiple of 4; transpose4 for r <
+	// 4.
 	transpose8, transpose4 func(dst *float32, dstStride int, src *float32, srcStride, k int)
 }
 

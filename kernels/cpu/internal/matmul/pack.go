@@ -36,8 +36,8 @@ func (p *product) pack(b *panel) {
 	}
 }
 
-// packChunk packs the strips of one chunk of a panel. The padding of the last strip has any values: the micro-kernels do
-// not store what they compute from it.
+// packChunk packs the strips of one chunk of a panel. The padding of the last strip has any values: the micro-kernels
+// do not store what they compute from it.
 func (p *product) packChunk(b *panel, k0, kc int) {
 	width := p.tier.width()
 	dst, _, _ := p.strip(b, b.unpacked, k0, kc)

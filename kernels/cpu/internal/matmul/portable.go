@@ -50,8 +50,8 @@ func portableStrip(dst []float32, k int, a, b Matrix, i, j0 int) {
 
 // addMultiple sets sum[j] = fma(x, y[j*stride], sum[j]).
 //
-// It has the common case of lane.FMA32 in the loop: the float64 sum is a normal float32, too, and not halfway between two
-// of them, so that rounding it once more gives the right result.
+// It has the common case of lane.FMA32 in the loop: the float64 sum is a normal float32, too, and not halfway between
+// two of them, so that rounding it once more gives the right result.
 func addMultiple(sum []float32, x float32, y []float32, stride int) {
 	const (
 		below = 1<<29 - 1 // the bits of a float64 that float32 lacks

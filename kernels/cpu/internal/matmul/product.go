@@ -20,8 +20,9 @@ const (
 
 // A product is one call of Float32 on an assembly tier.
 //
-// C is cut into blocks. The columns of B that belong to a block are packed into a panel of strips, which the micro-kernels
-// read from first to last. Of A, some panels of twelve rows are packed at a time; each strip is multiplied by all of them.
+// C is cut into blocks. The columns of B that belong to a block are packed into a panel of strips, which the
+// micro-kernels read from first to last. Of A, some panels of twelve rows are packed at a time; each strip is
+// multiplied by all of them.
 //
 // Each thread computes blocks and packs what it needs, so that some of B is packed twice. If all threads used the same
 // panels, these would move between caches, which costs more where caches are far apart.
@@ -96,8 +97,8 @@ func (p *product) run(workers int) {
 	}
 }
 
-// runTask adds what the present rows of B contribute to one block of C. The tasks of a column of blocks follow each other,
-// so that a worker seldom needs another panel.
+// runTask adds what the present rows of B contribute to one block of C. The tasks of a column of blocks follow each
+// other, so that a worker seldom needs another panel.
 func (p *product) runTask(worker, task int) {
 	b := &p.panels[worker]
 	if column := task / p.grid.down; b.column != column {
@@ -146,8 +147,8 @@ func (p *product) finish(i, j int, segment []float32) {
 	}
 }
 
-// doGroup multiplies a group of rows of A by one chunk of a panel of B. It packs full panels of A if there is memory for
-// that; other rows are read in place.
+// doGroup multiplies a group of rows of A by one chunk of a panel of B. It packs full panels of A if there is memory
+// for that; other rows are read in place.
 func (p *product) doGroup(b *panel, i, rows, k0, kc int, packed []float32) {
 	a := Matrix{p.a.Data[i*p.a.RowStride+k0*p.a.ColStride:], p.a.RowStride, p.a.ColStride}
 	if panels := rows / panelRows; panels > 0 {
@@ -170,8 +171,8 @@ func (m Matrix) from(row int) Matrix {
 	return Matrix{m.Data[row*m.RowStride:], m.RowStride, m.ColStride}
 }
 
-// doTiles runs the micro-kernel of some rows over one chunk of a panel of B: on rows i, i+1, ... of C and on those of the
-// following panels of A, which are step elements apart.
+// doTiles runs the micro-kernel of some rows over one chunk of a panel of B: on rows i, i+1, ... of C and on those of
+// the following panels of A, which are step elements apart.
 func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Matrix, panelStride int) {
 	width := p.tier.width()
 	full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width
