@@ -5,7 +5,7 @@ import "slices"
 // The algebra of layouts that backends share. Axes of size 1 do not matter, and two neighbouring axes are one dimension
 // if the stride of the outer one is the stride of the inner one times its size. Both keep the order of the elements.
 
-// Dims are the dimensions of one operand, the last innermost: element i in row-major order lies at Offset(i).
+// Dims are the dimensions of one operand, the last innermost: element i in row-major order is at Offset(i).
 type Dims struct {
 	Rank           int
 	Shape, Strides [MaxDims]int
@@ -49,7 +49,7 @@ func (d *Dims) Contiguous() bool {
 	return true
 }
 
-// Offset is where element i lies, counted from element 0.
+// Offset is the offset of element i from element 0.
 func (d *Dims) Offset(i int) int {
 	offset := 0
 	for k := d.Rank - 1; k > 0; k-- {
@@ -101,8 +101,7 @@ func (c *Cursor) Skip(n int) {
 	}
 }
 
-// A Space is an iteration space: the elements of operands of one shape, in the fewest dimensions that every operand
-// has.
+// A Space is an iteration space: the elements of operands of one shape, in the fewest dimensions with constant strides.
 type Space struct {
 	Rank  int
 	Shape [MaxDims]int
@@ -149,7 +148,7 @@ func (s *Space) Dims(operand []int) Dims {
 	return Dims{Rank: s.Rank, Shape: s.Shape, Strides: s.Strides(operand)}
 }
 
-// A Reduction is an operand as its results see it: element i of result r lies at Kept.Offset(r) + Reduced.Offset(i),
+// A Reduction is an operand as its results see it: element i of result r is at Kept.Offset(r) + Reduced.Offset(i),
 // counted from the operand's first element. Results and elements are in row-major order.
 type Reduction struct {
 	Kept, Reduced Dims

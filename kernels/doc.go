@@ -1,8 +1,11 @@
 // Package kernels is the border between tensors and devices: operations cross it as data.
 //
-// A row of the operation table (package tensor) has a device half, [Op]. One application of it to
-// memory is a [Launch]: a plain value that names the operation, the buffers with their layouts and
-// the attributes, so that launches can be compared, recorded and replayed. A [Backend] is what a
-// device must offer to run launches; it does not grow when operations are added. Backends announce
-// themselves with [Register], as drivers of database/sql do.
+// An operation of package tensor has a part for devices, [Op]. A [Launch] is an op call: a plain value that names the
+// operation, the buffers with their layouts and the attributes, so that calls can be compared, recorded and replayed. A
+// [Backend] runs op calls; it does not change when operations are added. Backends announce themselves with [Register],
+// as drivers of database/sql do.
+//
+// Files: dtype.go has element types, layout.go and dims.go layouts and their algebra, kernels.go operations, op calls,
+// backends and their registry, pointwise.go the types that expressions compute in, waits.go a count of waits, error.go
+// errors.
 package kernels

@@ -2,7 +2,7 @@ package kernels
 
 import "math"
 
-// DType is the element type of a tensor. It is a run-time property: mixed precision changes it inside a step.
+// DType is the element type of a tensor. It is known at run time only: mixed precision changes it inside a step.
 type DType uint8
 
 // The element types. Float16 and BFloat16 are IEEE binary16 and its 8-bit-exponent relative.
@@ -58,7 +58,7 @@ func DTypes() []DType {
 	return all
 }
 
-// BF16 is the storage form of a bfloat16 number: the upper half of a float32.
+// BF16 is a stored bfloat16: the upper half of a float32.
 type BF16 uint16
 
 // Float32 is the exact value.

@@ -19,11 +19,12 @@ var (
 	ErrDevice  = errors.New("device not available") // no such device, or it cannot do this
 )
 
-// ErrScratch is [ErrMemory] for what an operation needs for itself, its kernel or scratch. Nothing of it has been
-// queued: it can be run again when there is memory.
+// ErrScratch is [ErrMemory] for what an operation needs besides its results: its kernel, or scratch memory. Nothing of
+// the operation is queued, so it can run again when there is memory.
 var ErrScratch = fmt.Errorf("%w: for the work of an operation", ErrMemory)
 
-// Error is misuse or a failure of resources. Inside a step it travels by panic and is returned by the step.
+// Error is a misuse of the library or a lack of resources. Inside a step it is a panic, which the step returns as an
+// error.
 type Error struct {
 	Kind error  // one of the kinds above
 	Op   string // the operation, such as "matmul"
@@ -63,22 +64,23 @@ func Catch(err *error) {
 	}
 }
 
-// IndexError says which index, number k of a tensor of the given shape, has the value v outside its axis.
+// IndexError is the error that index k of a tensor of the given shape has the value v, which is outside its axis.
 func IndexError(op string, shape []int, k, v, size int) *Error {
-	return Errorf(ErrIndex, op, "the index at %v is %d, outside [0, %d)", placeOf(shape, k), v, size)
+	return Errorf(ErrIndex, op, "the index at %v is %d, outside [0, %d)", indicesOf(shape, k), v, size)
 }
 
-// TargetError says which target of a loss, number k of a tensor of the given shape, has the value v, which is no class.
+// TargetError is the error that target k of a tensor of the given shape has the value v, which is no class.
 func TargetError(op string, shape []int, k, v, classes, ignore int) *Error {
-	return Errorf(ErrIndex, op, "target %v is %d, outside the classes [0, %d); %d marks rows to ignore", placeOf(shape, k), v, classes, ignore)
+	return Errorf(ErrIndex, op, "target %v is %d, outside the classes [0, %d); %d marks rows to ignore",
+		indicesOf(shape, k), v, classes, ignore)
 }
 
-// placeOf is the indices of element k of a shape, in row-major order.
-func placeOf(shape []int, k int) []int {
-	at := make([]int, len(shape))
+// indicesOf are the indices of element k, in row-major order, of a shape.
+func indicesOf(shape []int, k int) []int {
+	indices := make([]int, len(shape))
 	for d := len(shape) - 1; d >= 0; d-- {
-		at[d] = k % shape[d]
+		indices[d] = k % shape[d]
 		k /= shape[d]
 	}
-	return at
+	return indices
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// Op is the device half of a row of the operation table.
+// Op is the part of an operation that devices know: how its results are computed.
 type Op struct {
 	Name   string          // lower case, the field's standard term: "softmax"
 	Expr   *expr.Func      // a pointwise operation is its expression
-	CPU    func(l *Launch) // direct loops over the element types of Types; nil: Ref serves
+	CPU    func(l *Launch) // direct loops for the element types of Types; nil: Ref is used
 	Types  []DType         // element types (of the first input) that CPU takes; empty: Float32
-	Ref    func(l *Launch) // slow and obvious; floating operands arrive and leave as contiguous float64
-	Kernel string          // names the CUDA kernels of a row without Expr; empty: there are none
+	Ref    func(l *Launch) // the definition; floating-point operands and results are contiguous float64
+	Kernel string          // names the CUDA kernels of an operation without Expr; empty: there are none
 
 	// Approximate lets a GPU compute an expression on half precision with its approximate units: results are within a
 	// unit in the last place of the rounded ones, or 2^-16 of the largest term where terms cancel.
@@ -29,17 +29,18 @@ type Buffer interface {
 	Bytes() int // size
 }
 
-// Arg is an operand or a result of a launch.
+// Arg is an operand or a result of an op call.
 type Arg struct {
 	Buf   Buffer
 	DType DType
 	Layout
 }
 
-// Random is a place in a random stream: Philox key and first counter.
+// Random selects a sequence of random numbers: Philox key and first counter.
 type Random struct{ Key, Counter uint64 }
 
-// Launch is one application of an operation. It is valid until Run returns; who keeps it, copies it.
+// Launch is an op call: one operation with its operands and attributes. It is valid until Run returns; callers that
+// keep it must [Launch.Clone] it.
 type Launch struct {
 	Op      *Op
 	In, Out []Arg
@@ -49,8 +50,7 @@ type Launch struct {
 	Stream  Stream
 }
 
-// DType is the element type that selects the kernel: that of the first input, or of the result of an operation without
-// inputs.
+// DType is the element type that selects the kernel: that of the first input, or of the result if there is no input.
 func (l *Launch) DType() DType {
 	if len(l.In) > 0 {
 		return l.In[0].DType
@@ -58,17 +58,17 @@ func (l *Launch) DType() DType {
 	return l.Out[0].DType
 }
 
-// Clone is a deep copy of l, for who keeps it.
+// Clone is a deep copy of l.
 func (l *Launch) Clone() *Launch {
 	c := *l
-	args := func(as []Arg) []Arg {
-		as = slices.Clone(as)
-		for i := range as {
-			as[i].Shape, as[i].Strides = slices.Clone(as[i].Shape), slices.Clone(as[i].Strides)
+	cloned := func(args []Arg) []Arg {
+		args = slices.Clone(args)
+		for i := range args {
+			args[i].Shape, args[i].Strides = slices.Clone(args[i].Shape), slices.Clone(args[i].Strides)
 		}
-		return as
+		return args
 	}
-	c.In, c.Out = args(l.In), args(l.Out)
+	c.In, c.Out = cloned(l.In), cloned(l.Out)
 	c.Ints, c.Floats = slices.Clone(l.Ints), slices.Clone(l.Floats)
 	return &c
 }
@@ -78,7 +78,7 @@ type Stream uint32
 
 // Event marks a point of a stream.
 type Event interface {
-	// Done tells whether everything before the mark has finished and copies to the host have arrived, without waiting.
+	// Done tells, without waiting, whether everything before the mark has finished and copies to the host have arrived.
 	// With an error they never will.
 	Done() (bool, error)
 }
@@ -134,7 +134,8 @@ func Open(name string) (Backend, error) {
 	open := drivers[kind]
 	mu.Unlock()
 	if open == nil {
-		return nil, Errorf(ErrDevice, "open", "no device kind %q in this program; there are %s", kind, strings.Join(Drivers(), ", "))
+		have := strings.Join(Drivers(), ", ")
+		return nil, Errorf(ErrDevice, "open", "no device kind %q in this program; there are %s", kind, have)
 	}
 	return open(ordinal)
 }

@@ -5,7 +5,7 @@ import "slices"
 // MaxDims is the largest rank of a tensor.
 const MaxDims = 8
 
-// Layout places the elements of a tensor in its buffer: element (i0, i1, ...) lies at
+// Layout says where the elements of a tensor are in its buffer: element (i0, i1, ...) is at
 // Offset + i0*Strides[0] + i1*Strides[1] + ..., counted in elements. A stride of 0 repeats.
 type Layout struct {
 	Shape, Strides []int
@@ -24,7 +24,7 @@ func Count(shape []int) int {
 	return n
 }
 
-// Contiguous tells whether the elements lie in row-major order without gaps.
+// Contiguous tells whether the elements are in row-major order without padding.
 func (l Layout) Contiguous() bool {
 	n := 1
 	for i := len(l.Shape) - 1; i >= 0; i-- {
@@ -36,7 +36,7 @@ func (l Layout) Contiguous() bool {
 	return true
 }
 
-// Equal tells whether two layouts place the same elements at the same positions.
+// Equal tells whether two layouts have the same shape, strides and offset.
 func (l Layout) Equal(m Layout) bool {
 	return l.Offset == m.Offset && slices.Equal(l.Shape, m.Shape) && slices.Equal(l.Strides, m.Strides)
 }

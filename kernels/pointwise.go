@@ -6,9 +6,8 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// PointwiseNumber is the type that the expression of a launch computes in: Float64 if that is the type of an operand or
-// a result, else Float32 if one is floating, else Int64. A mere conversion from an integer type starts from all its
-// bits.
+// PointwiseNumber is the type that the expression of an op call computes in: Float64 if an operand or a result has that
+// type, else Float32 if one is floating-point, else Int64. A mere conversion of an integer type computes in Int64.
 func (l *Launch) PointwiseNumber() DType {
 	var hasFloat, hasFloat64 bool
 	for _, as := range [2][]Arg{l.In, l.Out} {
@@ -26,7 +25,7 @@ func (l *Launch) PointwiseNumber() DType {
 	return Float32
 }
 
-// CheckIntegers is the error if the expression of a launch cannot be computed on integers, or not with its parameters.
+// CheckIntegers is the error if the expression of an op call, or a parameter, is not defined on integers.
 func (l *Launch) CheckIntegers() error {
 	if err := OnIntegers(l.Op.Expr); err != nil {
 		err.Op = l.Op.Name
@@ -34,13 +33,14 @@ func (l *Launch) CheckIntegers() error {
 	}
 	for i, name := range l.Op.Expr.Params {
 		if v := l.Floats[i]; !isInteger(v) {
-			return Errorf(ErrDType, l.Op.Name, "the parameter %s = %g is not an integer: convert to a floating type", name, v)
+			return Errorf(ErrDType, l.Op.Name, "the parameter %s = %g is not an integer: convert to a floating type",
+				name, v)
 		}
 	}
 	return nil
 }
 
-// OnIntegers is the error if f cannot be computed on integers.
+// OnIntegers is the error if f is not defined on integers.
 func OnIntegers(f *expr.Func) *Error {
 	for _, n := range f.Order() {
 		if !n.Op.Integer() {

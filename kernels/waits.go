@@ -8,7 +8,7 @@ import (
 )
 
 // Waits counts how often the host waited for a device although the program did not ask for that: to read a tensor, for
-// room in a staging buffer, for memory.
+// space in a staging buffer, for memory.
 type Waits struct {
 	n    atomic.Uint64
 	warn atomic.Pointer[func(site, why string)]
@@ -35,7 +35,7 @@ func (w *Waits) Note(why string) {
 // Count is how many waits there have been.
 func (w *Waits) Count() uint64 { return w.n.Load() }
 
-// Warn reports waits to f from now on, nil for nobody: where in the program, as file:line, and why.
+// Warn calls f for waits from now on, nil for none: with the line of the program, as file:line, and why.
 func (w *Waits) Warn(f func(site, why string)) {
 	w.seen.Clear()
 	if f == nil {

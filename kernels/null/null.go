@@ -42,26 +42,30 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 	return b.CopyOut(id, dst, src, off)
 }
 
-// Run checks that operands and results lie inside their buffers, and that those of a pointwise operation
+// Run checks that operands and results are inside their buffers, and that those of a pointwise operation
 // have one shape.
 func (*Backend) Run(l *kernels.Launch) error {
+	name := l.Op.Name
 	for _, args := range [][]kernels.Arg{l.In, l.Out} {
 		for i, a := range args {
 			if last := end(a.Layout) * a.DType.Size(); a.Offset < 0 || last > a.Buf.Bytes() {
-				return kernels.Errorf(kernels.ErrShape, l.Op.Name, "operand %d, %v%v, ends at byte %d of %d", i, a.DType, a.Shape, last, a.Buf.Bytes())
+				return kernels.Errorf(kernels.ErrShape, name, "operand %d, %v%v, ends at byte %d of %d",
+					i, a.DType, a.Shape, last, a.Buf.Bytes())
 			}
-			if l.Op.Expr != nil && kernels.Count(a.Shape) != kernels.Count(l.Out[0].Shape) {
-				return kernels.Errorf(kernels.ErrShape, l.Op.Name, "operand %d has shape %v, the result %v", i, a.Shape, l.Out[0].Shape)
+			if shape := l.Out[0].Shape; l.Op.Expr != nil && kernels.Count(a.Shape) != kernels.Count(shape) {
+				return kernels.Errorf(kernels.ErrShape, name, "operand %d has shape %v, the result %v", i, a.Shape, shape)
 			}
 		}
 	}
-	if e := l.Op.Expr; e != nil && (len(l.In) != len(e.Args) || len(l.Floats) != len(e.Params) || len(l.Out) != len(e.Roots)) {
-		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "%d operands, %d numbers and %d results for %s", len(l.In), len(l.Floats), len(l.Out), e)
+	if e := l.Op.Expr; e != nil &&
+		(len(l.In) != len(e.Args) || len(l.Floats) != len(e.Params) || len(l.Out) != len(e.Roots)) {
+		return kernels.Errorf(kernels.ErrValue, name, "%d operands, %d scalars and %d results for %s",
+			len(l.In), len(l.Floats), len(l.Out), e)
 	}
 	return nil
 }
 
-// end is one more than the highest position of a layout, 0 if it has no elements.
+// end is one more than the largest offset of a layout, 0 if it has no elements.
 func end(l kernels.Layout) int {
 	if l.Len() == 0 {
 		return 0
