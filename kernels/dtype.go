@@ -5,7 +5,7 @@ import "math"
 // DType is the element type of a tensor. It is known at run time only: mixed precision changes it inside a step.
 type DType uint8
 
-// The element types. Float16 and BFloat16 are IEEE binary16 and its 8-bit-exponent relative.
+// The element types. Float16 is IEEE binary16; BFloat16 is the upper half of a Float32.
 const (
 	Float32 DType = iota
 	Float64

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	chunk       = 1024 // elements that a program computes at a time: 4 KiB of float32, so that some registers fit into L1
+	chunk       = 1024 // elements that a program computes at a time: 4 KiB of float32, so that L1 holds some registers
 	tileRows    = 16   // rows of a block with transposed operands: elements of a column in one cache line
 	tileColumns = 256  // columns of such a block
 )

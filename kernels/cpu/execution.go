@@ -113,7 +113,7 @@ func (x *execution[T]) setResults(l *kernels.Launch) {
 			if x.p.lastRead(1+j) > root.at {
 				r.direct = false
 			}
-			if x.operands[j].mode == contiguous && x.isRoot(1+j) { // it is stored after the chunk, perhaps after other results
+			if x.operands[j].mode == contiguous && x.isRoot(1+j) { // stored after the chunk
 				x.operands[j].mode = blocked
 			}
 		}

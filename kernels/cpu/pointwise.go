@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/weft-ml/weft/kernels"
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+)
 
 // The caches of programs, by register type.
 var (
@@ -12,16 +16,16 @@ var (
 // pointwise runs the expression of an op call.
 func pointwise(l *kernels.Launch) {
 	check(l)
-	number := l.PointwiseNumber()
+	compute := l.PointwiseNumber()
 	switch {
 	case l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType:
 		copyContiguous(l)
-	case number == kernels.Int64:
+	case compute == kernels.Int64:
 		if err := l.CheckIntegers(); err != nil {
 			panic(err)
 		}
 		run(&int64Programs, int64Runs, l)
-	case number == kernels.Float64:
+	case compute == kernels.Float64:
 		run(&float64Programs, float64Runs, l)
 	default:
 		run(&float32Programs, float32Runs, l)
@@ -35,31 +39,22 @@ func check(l *kernels.Launch) {
 	case len(l.In) != len(f.Args):
 		panic(kernels.Errorf(kernels.ErrValue, name, "takes %d operands %v, found %d", len(f.Args), f.Args, len(l.In)))
 	case len(l.Floats) < len(f.Params):
-		panic(kernels.Errorf(kernels.ErrValue, name, "takes %d parameters %v, found %d", len(f.Params), f.Params, len(l.Floats)))
+		panic(kernels.Errorf(kernels.ErrValue, name, "takes %d parameters %v, found %d",
+			len(f.Params), f.Params, len(l.Floats)))
 	case len(l.Out) != len(f.Roots):
 		panic(kernels.Errorf(kernels.ErrValue, name, "has %d results, found %d", len(f.Roots), len(l.Out)))
 	}
 	shape := l.Out[0].Shape
 	for i, o := range l.Out {
-		if !equal(o.Shape, shape) || !o.Contiguous() {
-			panic(kernels.Errorf(kernels.ErrShape, name, "result %d has shape %v and strides %v, want shape %v, contiguous", i, o.Shape, o.Strides, shape))
+		if !slices.Equal(o.Shape, shape) || !o.Contiguous() {
+			panic(kernels.Errorf(kernels.ErrShape, name,
+				"result %d has shape %v and strides %v, want shape %v, contiguous", i, o.Shape, o.Strides, shape))
 		}
 	}
 	for i, a := range l.In {
-		if !equal(a.Shape, shape) {
-			panic(kernels.Errorf(kernels.ErrShape, name, "operand %s has shape %v, the result %v", f.Args[i], a.Shape, shape))
+		if !slices.Equal(a.Shape, shape) {
+			panic(kernels.Errorf(kernels.ErrShape, name, "operand %s has shape %v, the result %v",
+				f.Args[i], a.Shape, shape))
 		}
 	}
-}
-
-func equal(a, b []int) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -156,7 +156,8 @@ func (f *fold) tile(out, partials, x []float32, r *reduction, from, to int) {
 	used := min(to-from, foldPartials)
 	partials = partials[:used*wide]
 	vec.Fill(partials, f.start)
-	if rows := &r.Reduced; rows.Rank == 1 && rows.Strides[0] == wide && len(partials) <= 16384 { // 64 whole rows at once
+	rows := &r.Reduced
+	if rows.Rank == 1 && rows.Strides[0] == wide && len(partials) <= 16384 { // 64 whole rows at once
 		x = x[from*wide : to*wide]
 		for len(x) > len(partials) {
 			f.into(partials, partials, x, nil)

@@ -2,8 +2,8 @@ package expr
 
 import "math"
 
-// The calculus: adjoint rules of the instructions, and constructors that drop structural zeros and ones. It alone
-// simplifies; what a person wrote is never rewritten.
+// Derivatives: adjoint rules of the instructions, and constructors that drop structural zeros and ones. Only
+// derivatives are simplified, never the expression that was written.
 
 func add(a, b *Node) *Node {
 	switch {

@@ -7,10 +7,10 @@ type Op uint8
 
 // The leaves and the instructions.
 const (
-	Arg   Op = iota // operand K of the launch
-	Param           // scalar K of the launch: a new value is not a new program
-	Const           // the number C
-	Rand            // uniform in [0,1) at this element, random stream K of the launch: drawn again wherever it is needed
+	Arg   Op = iota // operand K
+	Param           // parameter K: a new value is not a new program
+	Const           // the constant C
+	Rand            // uniform in [0,1): the random number of stream K at this element, computed wherever it is needed
 
 	Add
 	Sub
@@ -68,13 +68,13 @@ const (
 	numOps
 )
 
-// An instruction is one row of the instruction set.
+// An instruction is an entry of the instruction set.
 type instruction struct {
 	name    string
 	arity   int
 	integer bool                           // defined on integers, too
 	eval    func(a, b, c float64) float64  // float64 reference
-	adjoint func(n, g *Node) (dx [3]*Node) // adjoints of the operands of n = op(x...), given g; nil where the derivative is zero
+	adjoint func(n, g *Node) (dx [3]*Node) // adjoints of the operands of n = op(x...), given g; nil where they are zero
 }
 
 var instructions [numOps]instruction
@@ -124,8 +124,8 @@ func init() {
 
 		Erf:     {"erf", 1, false, unary(math.Erf), erfAdjoint},
 		Erfc:    {"erfc", 1, false, unary(math.Erfc), erfcAdjoint},
-		NormPDF: {"normpdf", 1, false, func(a, _, _ float64) float64 { return math.Exp(-a*a/2) / math.Sqrt(2*math.Pi) }, normPDFAdjoint},
-		NormCDF: {"normcdf", 1, false, func(a, _, _ float64) float64 { return math.Erfc(-a*math.Sqrt(0.5)) / 2 }, normCDFAdjoint},
+		NormPDF: {"normpdf", 1, false, unary(normPDF), normPDFAdjoint},
+		NormCDF: {"normcdf", 1, false, unary(normCDF), normCDFAdjoint},
 		Sigmoid: {"sigmoid", 1, false, func(a, _, _ float64) float64 { return 1 / (1 + math.Exp(-a)) }, sigmoidAdjoint},
 
 		Floor: {"floor", 1, true, unary(math.Floor), nil},
@@ -133,15 +133,18 @@ func init() {
 		Round: {"round", 1, true, unary(math.RoundToEven), nil},
 		Trunc: {"trunc", 1, true, unary(math.Trunc), nil},
 
-		LT:    {"lt", 2, true, func(a, b, _ float64) float64 { return truth(a < b) }, nil},
-		LE:    {"le", 2, true, func(a, b, _ float64) float64 { return truth(a <= b) }, nil},
-		EQ:    {"eq", 2, true, func(a, b, _ float64) float64 { return truth(a == b) }, nil},
+		LT:    {"lt", 2, true, func(a, b, _ float64) float64 { return fromBool(a < b) }, nil},
+		LE:    {"le", 2, true, func(a, b, _ float64) float64 { return fromBool(a <= b) }, nil},
+		EQ:    {"eq", 2, true, func(a, b, _ float64) float64 { return fromBool(a == b) }, nil},
 		Where: {"where", 3, true, choose, whereAdjoint},
 
 		BF16: {"bf16", 1, false, unary(roundBFloat16), bf16Adjoint},
 		F16:  {"f16", 1, false, unary(roundFloat16), f16Adjoint},
 	}
 }
+
+func normPDF(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
+func normCDF(x float64) float64 { return math.Erfc(-x*math.Sqrt(0.5)) / 2 }
 
 // String is the instruction's name, such as "expm1".
 func (o Op) String() string { return instructions[o].name }
@@ -178,7 +181,7 @@ func unary(f func(float64) float64) func(a, b, c float64) float64 {
 	return func(a, _, _ float64) float64 { return f(a) }
 }
 
-func truth(b bool) float64 {
+func fromBool(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -199,7 +202,7 @@ func roundFloat16(x float64) float64 { return roundTo(x, 11, -24, 65504) }
 // roundBFloat16 rounds to the nearest bfloat16, ties to even.
 func roundBFloat16(x float64) float64 { return roundTo(x, 8, -133, 0x1.fep127) }
 
-// roundTo rounds to the given number of significant bits, not finer than 2^least; beyond largest lies infinity.
+// roundTo rounds to the given number of significant bits, not finer than 2^least; beyond largest is infinity.
 func roundTo(x float64, bits, least int, largest float64) float64 {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return x

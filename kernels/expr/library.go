@@ -43,12 +43,14 @@ var library = []Macro{
 	{"floordiv", []string{"a", "b"}, "floor(a/b)", "the quotient rounded down"},
 	// The quotient may round up to an integer that the true one does not reach; then the remainder has the wrong sign.
 	// A quotient of 0 leaves a, also when b is infinite.
-	{"mod", []string{"a", "b"}, "q = floor(a/b); r = where(q == 0, a, fma(-q, b, a)); where(r != 0 && (r < 0) != (b < 0), r + b, r)",
+	{"mod", []string{"a",
+		"b"}, "q = floor(a/b); r = where(q == 0, a, fma(-q, b, a)); where(r != 0 && (r < 0) != (b < 0), r + b, r)",
 		"remainder of floordiv, with the sign of b; exact while a/b is below 2^24 (float32) or 2^53"},
 	{"fmod", []string{"a", "b"}, "r = mod(where(a < 0, -a, a), abs(b)); where(a < 0, -r, r)",
 		"remainder of the quotient rounded to zero, with the sign of a; exact as far as mod"},
 
-	{"clamp", []string{"x", "lo", "hi"}, "y = where(x < lo, lo, x); where(hi < y, hi, y)", "x held between lo and hi; derivative 1 at both"},
+	{"clamp", []string{"x", "lo", "hi"}, "y = where(x < lo, lo, x); where(hi < y, hi, y)",
+		"x held between lo and hi; derivative 1 at both"},
 	{"clamp_min", []string{"x", "lo"}, "where(x < lo, lo, x)", "at least lo; derivative 1 there"},
 	{"clamp_max", []string{"x", "hi"}, "where(hi < x, hi, x)", "at most hi; derivative 1 there"},
 
@@ -59,12 +61,16 @@ var library = []Macro{
 	{"hardsigmoid", []string{"x"}, "relu6(x + 3)/6", "the line through (-3, 0) and (3, 1), held between 0 and 1"},
 	{"hardswish", []string{"x"}, "x*hardsigmoid(x)", "x times hardsigmoid"},
 	{"hardshrink", []string{"x", "bound"}, "where(bound < abs(x) || x != x, x, 0)", "0 within the bound"},
-	{"softshrink", []string{"x", "bound"}, "where(abs(x) <= bound, 0, x - bound*sign(x))", "x moved towards 0 by the bound"},
+	{"softshrink", []string{"x", "bound"}, "where(abs(x) <= bound, 0, x - bound*sign(x))",
+		"x moved towards 0 by the bound"},
 	{"tanhshrink", []string{"x"}, "x - tanh(x)", "x less its tanh"},
 
-	{"elu", []string{"x", "alpha"}, "where(0 < x, x, alpha*expm1(where(0 < x, 0, x)))", "x where positive, else alpha*(e^x - 1)"},
-	{"celu", []string{"x", "alpha"}, "where(0 < x, x, alpha*expm1(where(0 < x, 0, x)/alpha))", "elu with a continuous derivative"},
-	{"selu", []string{"x"}, "1.0507009873554805*elu(x, 1.6732632423543772)", "the self-normalising elu (Klambauer et al. 2017)"},
+	{"elu", []string{"x", "alpha"}, "where(0 < x, x, alpha*expm1(where(0 < x, 0, x)))",
+		"x where positive, else alpha*(e^x - 1)"},
+	{"celu", []string{"x", "alpha"}, "where(0 < x, x, alpha*expm1(where(0 < x, 0, x)/alpha))",
+		"elu with a continuous derivative"},
+	{"selu", []string{"x"}, "1.0507009873554805*elu(x, 1.6732632423543772)",
+		"the self-normalising elu (Klambauer et al. 2017)"},
 
 	// From 40 on, log(1 + e^x) is x in float64, too.
 	{"softplus", []string{"x"}, "where(40 < x, x, log1p(exp(where(40 < x, 0, x))))", "log(1 + e^x)"},
@@ -73,13 +79,15 @@ var library = []Macro{
 	{"softsign", []string{"x"}, "x/(1 + abs(x))", "x over 1 + |x|"},
 	{"silu", []string{"x"}, "x*sigmoid(x)", "x times sigmoid, the swish"},
 	// tanh(log(1+e)) = n/(n+2) with n = e(e+2), and 1 in float64 from x = 20 on.
-	{"mish", []string{"x"}, "e = exp(where(20 < x, 20, x)); n = e*(e + 2); x*(n/(n + 2))", "x times tanh(softplus(x)) (Misra 2019)"},
+	{"mish", []string{"x"}, "e = exp(where(20 < x, 20, x)); n = e*(e + 2); x*(n/(n + 2))",
+		"x times tanh(softplus(x)) (Misra 2019)"},
 	{"gelu", []string{"x"}, "x*normcdf(x)", "x times the normal distribution function (Hendrycks and Gimpel 2016)"},
 	// 0.5 x (1 + tanh u) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3).
 	{"gelu_tanh", []string{"x"}, "x*sigmoid(2*sqrt(2/pi)*x*fma(0.044715, x*x, 1))", "gelu by its tanh approximation"},
 
 	{"xlogy", []string{"x", "y"}, "where(x == 0 && y == y, 0, x*log(y))", "x*log(y), and 0 for x = 0"},
-	{"logaddexp", []string{"a", "b"}, "max(a, b) + log1p(exp(where(a == b, 0, -abs(a - b))))", "log(e^a + e^b), for equal infinities, too"},
+	{"logaddexp", []string{"a", "b"}, "max(a, b) + log1p(exp(where(a == b, 0, -abs(a - b))))",
+		"log(e^a + e^b), for equal infinities, too"},
 	// The angle is atan of the smaller over the larger length, mirrored where y is longer and where x is negative.
 	{"atan2", []string{"y", "x"}, `
 		v = where(y < 0, -y, y)

@@ -24,8 +24,8 @@ type nodeKey struct {
 	x    [3]*Node
 }
 
-// interned holds every node ever made. Numbers that change from step to step are parameters, not constants, so that it
-// stays as small as the program text.
+// interned holds all nodes. Values that change from step to step are parameters, not constants, so that it does not
+// grow.
 var interned struct {
 	sync.Mutex
 	nodes map[nodeKey]*Node

@@ -13,7 +13,7 @@ import (
 // SyntaxError says what is wrong with an expression and where.
 type SyntaxError struct {
 	Src       string
-	Line, Col int // of the place, from 1; the column counts bytes
+	Line, Col int // from 1; the column counts bytes
 	Msg       string
 }
 
@@ -43,7 +43,7 @@ type parser struct {
 	defined map[string]int   // where the definitions are that were not used yet
 }
 
-var numbers = map[string]float64{"pi": math.Pi, "inf": math.Inf(1), "nan": math.NaN()}
+var constants = map[string]float64{"pi": math.Pi, "inf": math.Inf(1), "nan": math.NaN()}
 
 func parse(src string, args, params []string) (roots []*Node, err error) {
 	defer func() {
@@ -103,10 +103,10 @@ func (p *parser) fail(offset int, format string, a ...any) {
 
 // bind gives a name its meaning.
 func (p *parser) bind(offset int, name string, n *Node) {
-	switch _, number := numbers[name]; {
+	switch _, isConstant := constants[name]; {
 	case !token.IsIdentifier(name):
 		p.fail(offset, "%q cannot be the name of an operand", name)
-	case number:
+	case isConstant:
 		p.fail(offset, "%s is a number and cannot be the name of an operand", name)
 	case p.vars[name] != nil:
 		p.fail(offset, "%s is defined twice", name)
@@ -297,13 +297,14 @@ func (p *parser) name(t lexeme) *Node {
 		delete(p.defined, t.lit)
 		return n
 	}
-	if v, ok := numbers[t.lit]; ok {
+	if v, ok := constants[t.lit]; ok {
 		return constant(v)
 	}
 	if _, ok := arityOf(t.lit); ok {
 		p.fail(t.offset, "%s is a function; call it as %s", t.lit, usage(t.lit))
 	}
-	p.fail(t.offset, "no operand %s; there are %s", t.lit, strings.Join(append(slices.Clone(p.known), "pi", "inf", "nan"), ", "))
+	known := append(slices.Clone(p.known), "pi", "inf", "nan")
+	p.fail(t.offset, "no operand %s; there are %s", t.lit, strings.Join(known, ", "))
 	return nil
 }
 

@@ -56,8 +56,8 @@ func (f *Func) derive(i int) *Pullback {
 	return &Pullback{Func: p, Uses: uses}
 }
 
-// throughResult says what the result y of a root makes known: the root itself, and for y = relu(x) that x <= 0 where y
-// <= 0.
+// throughResult are the nodes that can be replaced by the result y of a root: the root itself, and for y = relu(x) the
+// condition x <= 0, by y <= 0.
 func throughResult(root, y *Node) map[*Node]*Node {
 	with := map[*Node]*Node{}
 	if root.Op != Arg {

@@ -53,7 +53,8 @@ func (*Backend) Run(l *kernels.Launch) error {
 					i, a.DType, a.Shape, last, a.Buf.Bytes())
 			}
 			if shape := l.Out[0].Shape; l.Op.Expr != nil && kernels.Count(a.Shape) != kernels.Count(shape) {
-				return kernels.Errorf(kernels.ErrShape, name, "operand %d has shape %v, the result %v", i, a.Shape, shape)
+				return kernels.Errorf(kernels.ErrShape, name, "operand %d has shape %v, the result %v",
+					i, a.Shape, shape)
 			}
 		}
 	}

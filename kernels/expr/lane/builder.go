@@ -143,7 +143,7 @@ func (b *Builder) In(k int) Value { return b.emit(Inst{Op: OpIn, K: int32(k)}) }
 // Uniform is scalar k, which is the same for all elements.
 func (b *Builder) Uniform(k int) Value { return b.emit(Inst{Op: OpUniform, K: int32(k)}) }
 
-// Acc is this element's lane of accumulator k in a reduction.
+// Acc is the partial sum of accumulator k that this element is added to in a reduction.
 func (b *Builder) Acc(k int) Value { return b.emit(Inst{Op: OpAcc, K: int32(k)}) }
 
 // Index is the number of the element, counted from 0 modulo 2^32.

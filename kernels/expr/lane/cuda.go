@@ -230,12 +230,13 @@ func cudaFloat(x float32) string {
 	return fmt.Sprintf("%xf", x)
 }
 
-// CUDA returns the instruction as a function of CUDA C, f32_exp for exp. Where values beyond TrigLimit are computed
-// otherwise, that is by a function of lane.cuh, such as lane_sin_large.
+// CUDA returns the instruction as a function of CUDA C, f32_exp for exp. Values beyond TrigLimit are computed by a
+// function of lane.cuh, such as lane_sin_large.
 func (in *Instr) CUDA() string {
 	first := ""
 	if in.Large != nil {
-		first = fmt.Sprintf("  if (!(in0 >= -%[1]d.f && in0 <= %[1]d.f)) return lane_%[2]s_large(in0);\n", TrigLimit, in.Name)
+		first = fmt.Sprintf("  if (!(in0 >= -%[1]d.f && in0 <= %[1]d.f)) return lane_%[2]s_large(in0);\n",
+			TrigLimit, in.Name)
 	}
 	return in.Program().cuda("f32_"+in.Name, first)
 }

@@ -11,7 +11,7 @@ type Op uint8
 const (
 	OpIn      Op = iota // element of input stream K
 	OpUniform           // scalar K, the same for every element
-	OpAcc               // lane of accumulator K of a reduction
+	OpAcc               // partial sum of accumulator K of a reduction
 	OpIndex             // the number of the element, modulo 2^32
 	OpConst             // the constant Bits
 
@@ -79,13 +79,16 @@ var infos = [numOps]info{
 	OpAdd: {"add", 2, false, 0}, OpSub: {"sub", 2, false, 0}, OpMul: {"mul", 2, false, 0}, OpDiv: {"div", 2, false, 0},
 	OpSqrt: {"sqrt", 1, false, 0}, OpFMA: {"fma", 3, false, 0}, OpFNMA: {"fnma", 3, false, 0},
 	OpLesser: {"lesser", 2, false, 0}, OpGreater: {"greater", 2, false, 0},
-	OpRound: {"round", 1, false, 0}, OpFloor: {"floor", 1, false, 0}, OpCeil: {"ceil", 1, false, 0}, OpTrunc: {"trunc", 1, false, 0},
+	OpRound: {"round", 1, false, 0}, OpFloor: {"floor", 1, false, 0},
+	OpCeil: {"ceil", 1, false, 0}, OpTrunc: {"trunc", 1, false, 0},
 	OpToInt: {"toint", 1, false, 0}, OpFloat: {"float", 1, false, 0}, OpLdexp: {"ldexp", 2, false, 0},
-	OpIAdd: {"iadd", 2, false, 0}, OpISub: {"isub", 2, false, 0}, OpIMul: {"imul", 2, false, 0}, OpIMulHi: {"imulhi", 2, false, 0},
+	OpIAdd: {"iadd", 2, false, 0}, OpISub: {"isub", 2, false, 0},
+	OpIMul: {"imul", 2, false, 0}, OpIMulHi: {"imulhi", 2, false, 0},
 	OpAnd: {"and", 2, false, 0}, OpOr: {"or", 2, false, 0},
 	OpXor: {"xor", 2, false, 0}, OpAndNot: {"andnot", 2, false, 0},
-	OpShl: {"shl", 1, false, 0}, OpShr: {"shr", 1, false, 0}, OpSar: {"sar", 1, false, 0}, OpLookup: {"lookup", 1, false, 0},
-	OpLT: {"lt", 2, true, 0}, OpLE: {"le", 2, true, 0}, OpEQ: {"eq", 2, true, 0}, OpUnord: {"unord", 2, true, 0},
+	OpShl: {"shl", 1, false, 0}, OpShr: {"shr", 1, false, 0}, OpSar: {"sar", 1, false, 0},
+	OpLookup: {"lookup", 1, false, 0},
+	OpLT:     {"lt", 2, true, 0}, OpLE: {"le", 2, true, 0}, OpEQ: {"eq", 2, true, 0}, OpUnord: {"unord", 2, true, 0},
 	OpILT: {"ilt", 2, true, 0}, OpIEQ: {"ieq", 2, true, 0},
 	OpMaskAnd: {"maskand", 2, true, 2}, OpMaskOr: {"maskor", 2, true, 2}, OpMaskNot: {"masknot", 1, true, 1},
 	OpSelect: {"select", 3, false, 1},
