@@ -209,7 +209,8 @@ func TestCollapse(t *testing.T) {
 		var s Space
 		s.Collapse(c.shape, []Arg{{Layout: Layout{Strides: c.a}}, {Layout: Layout{Strides: c.b}}})
 		a, b := s.Dims(c.a), s.Dims(c.b)
-		if !slices.Equal(s.Shape[:s.Rank], c.want) || !slices.Equal(a.Strides[:a.Rank], c.wantA) || !slices.Equal(b.Strides[:b.Rank], c.wantB) {
+		if !slices.Equal(s.Shape[:s.Rank], c.want) || !slices.Equal(a.Strides[:a.Rank], c.wantA) ||
+			!slices.Equal(b.Strides[:b.Rank], c.wantB) {
 			t.Errorf("%v with strides %v, %v collapses to %+v", c.shape, c.a, c.b, s)
 		}
 	}

@@ -32,7 +32,8 @@ func Example() {
 }
 
 func ExampleError() {
-	err := error(kernels.Errorf(kernels.ErrShape, "matmul", "inner sizes differ: a [2 3] has 3 on axis 1, b [4 5] has 4 on axis 0"))
+	err := error(kernels.Errorf(kernels.ErrShape, "matmul",
+		"inner sizes differ: a [2 3] has 3 on axis 1, b [4 5] has 4 on axis 0"))
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, kernels.ErrShape))
 	// Output:

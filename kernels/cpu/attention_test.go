@@ -8,7 +8,9 @@ import (
 )
 
 // attentionOfHead is attention and its gradient for one head, written from their definition: y, dq, dk and dv.
-func attentionOfHead(q, k, v, g func(row, col int) float32, t, s, d, e int, causal bool, scale float32) (y, dq, dk, dv []float32) {
+func attentionOfHead(
+	q, k, v, g func(row, col int) float32, t, s, d, e int, causal bool, scale float32,
+) (y, dq, dk, dv []float32) {
 	var ps, dss [][]float32
 	for i := range t {
 		n := s
@@ -32,7 +34,8 @@ func attentionOfHead(q, k, v, g func(row, col int) float32, t, s, d, e int, caus
 	product := func(rows, columns, n int, a, b func(i, k int) float32) (out []float32) {
 		for i := range rows {
 			for j := range columns {
-				out = append(out, dot(n, func(k int) float32 { return a(i, k) }, func(k int) float32 { return b(k, j) }))
+				out = append(out, dot(n, func(k int) float32 { return a(i, k) },
+					func(k int) float32 { return b(k, j) }))
 			}
 		}
 		return out
@@ -64,12 +67,16 @@ func TestAttentionCanonical(t *testing.T) {
 		v, vOf := operand(2, c.s, c.e)
 		g, gOf := operand(3, c.t, c.e)
 		// Results are [B rows H cols]; m and r come from the launch itself.
-		y, m, norm := newTensor(kernels.Float32, c.b, c.t, c.h, c.e), newTensor(kernels.Float32, c.b, c.h, c.t), newTensor(kernels.Float32, c.b, c.h, c.t)
-		dq, dk, dv := newTensor(kernels.Float32, c.b, c.t, c.h, c.d), newTensor(kernels.Float32, c.b, c.s, c.h, c.d), newTensor(kernels.Float32, c.b, c.s, c.h, c.e)
-		want := [4][]float64{make([]float64, y.Len()), make([]float64, dq.Len()), make([]float64, dk.Len()), make([]float64, dv.Len())}
+		y, m, norm := newTensor(kernels.Float32, c.b, c.t, c.h, c.e), newTensor(kernels.Float32, c.b, c.h, c.t),
+			newTensor(kernels.Float32, c.b, c.h, c.t)
+		dq, dk, dv := newTensor(kernels.Float32, c.b, c.t, c.h, c.d), newTensor(kernels.Float32, c.b, c.s, c.h, c.d),
+			newTensor(kernels.Float32, c.b, c.s, c.h, c.e)
+		want := [4][]float64{make([]float64, y.Len()), make([]float64, dq.Len()), make([]float64, dk.Len()),
+			make([]float64, dv.Len())}
 		for head := range c.b * c.h {
 			var of [4][]float32
-			of[0], of[1], of[2], of[3] = attentionOfHead(qOf(head), kOf(head), vOf(head), gOf(head), c.t, c.s, c.d, c.e, c.causal, 0.3)
+			of[0], of[1], of[2], of[3] = attentionOfHead(qOf(head), kOf(head), vOf(head), gOf(head), c.t, c.s, c.d, c.e,
+				c.causal, 0.3)
 			for w, cols := range []int{c.e, c.d, c.d, c.e} {
 				rows := len(of[w]) / cols
 				for i, x := range of[w] {
@@ -86,8 +93,10 @@ func TestAttentionCanonical(t *testing.T) {
 		first := &kernels.Launch{In: []kernels.Arg{q, k, v}, Out: []kernels.Arg{y, m, norm}, Ints: ints, Floats: floats}
 		Attention(first)
 		forward = append(forward, job{Attention, first, [][]float64{want[0], elements(m), elements(norm)}})
-		backward = append(backward, job{AttentionGrad, &kernels.Launch{In: []kernels.Arg{q, k, v, y, m, norm, g}, Out: []kernels.Arg{dq, dk, dv}, Ints: ints, Floats: floats},
-			[][]float64{want[1], want[2], want[3]}})
+		backward = append(backward,
+			job{AttentionGrad, &kernels.Launch{In: []kernels.Arg{q, k, v, y, m, norm, g},
+				Out: []kernels.Arg{dq, dk, dv}, Ints: ints, Floats: floats},
+				[][]float64{want[1], want[2], want[3]}})
 	}
 	runJobs(t, forward)
 	runJobs(t, backward)

@@ -17,7 +17,8 @@ var adamw = expr.Must(`
 	m1 = beta1*m + rest1*g
 	v1 = beta2*v + rest2*(g*g)
 	where(skip, p, p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps))); where(skip, m, m1); where(skip, v, v1)`,
-	[]string{"p", "grad", "m", "v", "c1", "c2", "gradscale", "skip"}, []string{"lr", "beta1", "rest1", "beta2", "rest2", "eps", "decay"})
+	[]string{"p", "grad", "m", "v", "c1", "c2", "gradscale", "skip"},
+	[]string{"lr", "beta1", "rest1", "beta2", "rest2", "eps", "decay"})
 
 // BenchmarkPointwise reports bytes read and written per second on one thread, at 10^6 elements.
 func BenchmarkPointwise(b *testing.B) {
@@ -48,21 +49,28 @@ func BenchmarkPointwise(b *testing.B) {
 		{"add scalar", expr.Must("x + y", xy, nil), []kernels.Arg{matrix32(), one}, []kernels.Arg{matrix32()}, nil},
 		{"add row", expr.Must("x + y", xy, nil), []kernels.Arg{matrix32(), row}, []kernels.Arg{matrix32()}, nil},
 		{"add column", expr.Must("x + y", xy, nil), []kernels.Arg{matrix32(), column}, []kernels.Arg{matrix32()}, nil},
-		{"add transposed", expr.Must("x + y", xy, nil), []kernels.Arg{matrix32(), turned}, []kernels.Arg{matrix32()}, nil},
+		{"add transposed", expr.Must("x + y", xy, nil), []kernels.Arg{matrix32(), turned}, []kernels.Arg{matrix32()},
+			nil},
 		{"exp", expr.Must("exp(x)", x, nil), []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, nil},
 		{"gelu", expr.Must("gelu(x)", x, nil), []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, nil},
 		{"gelu_tanh", expr.Must("gelu_tanh(x)", x, nil), []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, nil},
-		{"gelu backward", expr.Must("gelu(x)", x, nil).Pullback(0).Func, []kernels.Arg{matrix32(), matrix32()}, []kernels.Arg{matrix32()}, nil},
-		{"bias gelu", expr.Must("gelu(x + y)", xy, nil), []kernels.Arg{matrix32(), row}, []kernels.Arg{matrix32()}, nil},
+		{"gelu backward", expr.Must("gelu(x)", x, nil).Pullback(0).Func, []kernels.Arg{matrix32(), matrix32()},
+			[]kernels.Arg{matrix32()}, nil},
+		{"bias gelu", expr.Must("gelu(x + y)", xy, nil), []kernels.Arg{matrix32(), row}, []kernels.Arg{matrix32()},
+			nil},
 		{"dropout", dropout, []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, []float64{0.1}},
-		{"dropout backward", dropout.Pullback(0).Func, []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, []float64{0.1}},
-		{"random steps", expr.Must("where(rand() < p, 0, x)", x, []string{"p"}), []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, []float64{0.1}},
-		{"adamw", adamw, []kernels.Arg{p, g, m, v, one, one, one, one}, []kernels.Arg{p, m, v}, []float64{1e-3, 0.9, 0.1, 0.999, 0.001, 1e-8, 0.01}},
+		{"dropout backward", dropout.Pullback(0).Func, []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()},
+			[]float64{0.1}},
+		{"random steps", expr.Must("where(rand() < p, 0, x)", x, []string{"p"}), []kernels.Arg{matrix32()},
+			[]kernels.Arg{matrix32()}, []float64{0.1}},
+		{"adamw", adamw, []kernels.Arg{p, g, m, v, one, one, one, one}, []kernels.Arg{p, m, v},
+			[]float64{1e-3, 0.9, 0.1, 0.999, 0.001, 1e-8, 0.01}},
 		{"float32 to bfloat16", expr.Must("x", x, nil), []kernels.Arg{matrix32()}, []kernels.Arg{bfloat16}, nil},
 		{"bfloat16 to float32", expr.Must("x", x, nil), []kernels.Arg{bfloat16}, []kernels.Arg{matrix32()}, nil},
 		{"float32 to float16", expr.Must("x", x, nil), []kernels.Arg{matrix32()}, []kernels.Arg{float16}, nil},
 		{"float16 to float32", expr.Must("x", x, nil), []kernels.Arg{float16}, []kernels.Arg{matrix32()}, nil},
-		{"float32 to int64", expr.Must("x", x, nil), []kernels.Arg{matrix32()}, []kernels.Arg{newTensor(kernels.Int64, rows, columns)}, nil},
+		{"float32 to int64", expr.Must("x", x, nil), []kernels.Arg{matrix32()},
+			[]kernels.Arg{newTensor(kernels.Int64, rows, columns)}, nil},
 	} {
 		l := launch(c.src, c.in, c.out...)
 		l.Floats = c.floats
@@ -93,7 +101,9 @@ func with32(a kernels.Arg) kernels.Arg {
 func BenchmarkSmall(b *testing.B) {
 	for _, n := range []int{1, 64, 1024} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			l := launch(expr.Must("gelu(x + y)", []string{"x", "y"}, nil), []kernels.Arg{newTensor(kernels.Float32, n), newTensor(kernels.Float32, n)}, newTensor(kernels.Float32, n))
+			l := launch(expr.Must("gelu(x + y)", []string{"x", "y"}, nil),
+				[]kernels.Arg{newTensor(kernels.Float32, n), newTensor(kernels.Float32, n)},
+				newTensor(kernels.Float32, n))
 			b.ReportAllocs()
 			mustRun(b, l)
 			for b.Loop() {
@@ -128,18 +138,24 @@ func BenchmarkRows(b *testing.B) {
 			{"softmax_grad", SoftmaxGrad, []int{1}, nil, args(matrix(), matrix()), args(matrix())},
 			{"log_softmax", LogSoftmax, []int{1}, nil, args(matrix()), args(matrix())},
 			{"softmax_columns", Softmax, []int{0}, nil, args(matrix()), args(matrix())},
-			{"cross_entropy", CrossEntropy, []int{-100, 0}, []float64{0}, args(matrix(), targets), args(one, column(), column())},
-			{"cross_entropy_grad", CrossEntropyGrad, []int{-100, 0}, []float64{0}, args(matrix(), targets, column(), column(), one), args(matrix())},
-			{"layer_norm", LayerNorm, []int{1}, []float64{1e-5}, args(matrix(), row(), row()), args(matrix(), column(), column())},
-			{"layer_norm_grad", LayerNormGrad, []int{1, 1, 1, 1}, nil, args(matrix(), matrix(), column(), column(), row()), args(matrix(), row(), row())},
-			{"layer_norm_grad_x", LayerNormGrad, []int{1, 1, 0}, nil, args(matrix(), matrix(), column(), column(), row()), args(matrix(), row())},
+			{"cross_entropy", CrossEntropy, []int{-100, 0}, []float64{0}, args(matrix(), targets),
+				args(one, column(), column())},
+			{"cross_entropy_grad", CrossEntropyGrad, []int{-100, 0}, []float64{0},
+				args(matrix(), targets, column(), column(), one), args(matrix())},
+			{"layer_norm", LayerNorm, []int{1}, []float64{1e-5}, args(matrix(), row(), row()),
+				args(matrix(), column(), column())},
+			{"layer_norm_grad", LayerNormGrad, []int{1, 1, 1, 1}, nil,
+				args(matrix(), matrix(), column(), column(), row()), args(matrix(), row(), row())},
+			{"layer_norm_grad_x", LayerNormGrad, []int{1, 1, 0}, nil,
+				args(matrix(), matrix(), column(), column(), row()), args(matrix(), row())},
 			{"sum_all", Sum, []int{0, 1}, nil, args(matrix()), args(one)},
 			{"sum_rows", Sum, []int{1}, nil, args(matrix()), args(column())},
 			{"sum_columns", Sum, []int{0}, nil, args(matrix()), args(row())},
 			{"argmax", ArgMax, []int{1}, nil, args(matrix()), args(newTensor(kernels.Int64, rows))},
 		} {
 			b.Run(fmt.Sprintf("%s/%dx%d", k.name, rows, n), func(b *testing.B) {
-				l := &kernels.Launch{Op: &kernels.Op{Name: k.name}, In: k.in, Out: k.out, Ints: k.ints, Floats: k.floats}
+				l := &kernels.Launch{Op: &kernels.Op{Name: k.name}, In: k.in, Out: k.out, Ints: k.ints,
+					Floats: k.floats}
 				bytes := 0
 				for _, a := range slices.Concat(k.in, k.out) {
 					bytes += a.Buf.Bytes()

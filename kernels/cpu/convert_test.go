@@ -79,7 +79,8 @@ func rounded(x *big.Float, d kernels.DType) float64 {
 }
 
 var ranges = map[kernels.DType][2]int64{
-	kernels.Int64: {math.MinInt64, math.MaxInt64}, kernels.Int32: {math.MinInt32, math.MaxInt32}, kernels.Uint8: {0, 255},
+	kernels.Int64: {math.MinInt64, math.MaxInt64}, kernels.Int32: {math.MinInt32, math.MaxInt32},
+	kernels.Uint8: {0, 255},
 }
 
 // converted is the rule of conversion, by exact arithmetic.
@@ -142,7 +143,8 @@ func samples(d kernels.DType) kernels.Arg {
 	}
 	var v []float64
 	for e := -160; e <= 130; e++ {
-		for _, top := range []float64{1, 1.5, 1 + 1.0/256, 1 + 3.0/256, 1 + 1.0/2048, 1 + 3.0/2048, 1 + 1.0/2048 + 0x1p-30, 1 + 1.0/256 + 0x1p-50, 2 - 0x1p-52, 1 + 1.0/256 - 0x1p-50} {
+		for _, top := range []float64{1, 1.5, 1 + 1.0/256, 1 + 3.0/256, 1 + 1.0/2048, 1 + 3.0/2048,
+			1 + 1.0/2048 + 0x1p-30, 1 + 1.0/256 + 0x1p-50, 2 - 0x1p-52, 1 + 1.0/256 - 0x1p-50} {
 			x := math.Ldexp(top, e)
 			v = append(v, x, -x)
 		}
@@ -150,7 +152,8 @@ func samples(d kernels.DType) kernels.Arg {
 	for i := range 600 {
 		v = append(v, float64(i-300), float64(i-300)/2, float64(i)*218.35+0.5)
 	}
-	v = append(v, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 65504, 65519, 65520, 65519.999, math.MaxFloat32, math.MaxFloat64,
+	v = append(v, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 65504, 65519, 65520, 65519.999,
+		math.MaxFloat32, math.MaxFloat64,
 		math.MaxInt64, math.MinInt64, 1<<31-1, 1<<31, -1<<31, -1<<31-1, 5e-324, 2.98e-8, 2.99e-8, 5.96e-8)
 	return with(newTensor(d, len(v)), v...)
 }
@@ -175,7 +178,8 @@ func TestCasts(t *testing.T) {
 				}
 				if !ok && bad < 5 {
 					bad++
-					t.Errorf("%v to %v: %v (%v) becomes %v (%v), want %v or %d", from, to, x, special, got, gotFloat, wantFloat, wantInt)
+					t.Errorf("%v to %v: %v (%v) becomes %v (%v), want %v or %d", from, to, x, special, got, gotFloat,
+						wantFloat, wantInt)
 				}
 			}
 		}

@@ -34,7 +34,8 @@ func TestCopyStrided(t *testing.T) {
 				copyStrided(dst, src)
 				want := elements(src)
 				if n := firstDifferent(elements(dst), want); n >= 0 {
-					t.Fatalf("%v %v from %s: element %d is %v, want %v", d, shape, layoutNames[k], n, elements(dst)[n], want[n])
+					t.Fatalf("%v %v from %s: element %d is %v, want %v", d, shape, layoutNames[k], n, elements(dst)[n],
+						want[n])
 				}
 				restore := newTensor(d, 1)
 				fill(restore.Buf.(*Mem).data, 0x11)
@@ -69,7 +70,8 @@ func TestMoves(t *testing.T) {
 				axis := (i + j + k) % len(shape)
 				// push makes a job whose result, of the given shape, has at each index the element of x at from(index),
 				// or blank.
-				push := func(kernel func(*kernels.Launch), to []int, blank float64, ints []int, floats []float64, in []kernels.Arg, from func(at []int) bool) {
+				push := func(kernel func(*kernels.Launch), to []int, blank float64, ints []int, floats []float64,
+					in []kernels.Arg, from func(at []int) bool) {
 					y := newTensor(d, to...)
 					var want []float64
 					for i := range y.Len() {
@@ -80,15 +82,19 @@ func TestMoves(t *testing.T) {
 							want = append(want, blank)
 						}
 					}
-					l := &kernels.Launch{Op: &kernels.Op{Name: "test"}, In: in, Out: []kernels.Arg{y}, Ints: ints, Floats: floats}
+					l := &kernels.Launch{Op: &kernels.Op{Name: "test"}, In: in, Out: []kernels.Arg{y}, Ints: ints,
+						Floats: floats}
 					jobs = append(jobs, job{kernel, l, [][]float64{want}})
 				}
 				one := []kernels.Arg{x}
-				push(Flip, shape, 0, []int{axis}, nil, one, func(at []int) bool { at[axis] = shape[axis] - 1 - at[axis]; return true })
+				push(Flip, shape, 0, []int{axis}, nil, one,
+					func(at []int) bool { at[axis] = shape[axis] - 1 - at[axis]; return true })
 				diagonal := 3*j + k - 4
 				last := len(shape) - 1
-				push(Tril, shape, 0, []int{diagonal}, nil, one, func(at []int) bool { return at[last] <= at[last-1]+diagonal })
-				push(Triu, shape, 0, []int{diagonal}, nil, one, func(at []int) bool { return at[last] >= at[last-1]+diagonal })
+				push(Tril, shape, 0, []int{diagonal}, nil, one,
+					func(at []int) bool { return at[last] <= at[last-1]+diagonal })
+				push(Triu, shape, 0, []int{diagonal}, nil, one,
+					func(at []int) bool { return at[last] >= at[last-1]+diagonal })
 				var ints []int
 				to := slices.Clone(shape)
 				for a := range shape {
@@ -119,10 +125,12 @@ func TestMoves(t *testing.T) {
 					copy(at[axis:], at[axis+1:])
 					return on
 				})
-				push(Stack, to, 0, []int{axis}, nil, []kernels.Arg{x, x, x}, func(at []int) bool { copy(at[axis:], at[axis+1:]); return true })
+				push(Stack, to, 0, []int{axis}, nil, []kernels.Arg{x, x, x},
+					func(at []int) bool { copy(at[axis:], at[axis+1:]); return true })
 				to = slices.Clone(shape)
 				to[axis] *= 2
-				push(Cat, to, 0, []int{axis}, nil, []kernels.Arg{x, x}, func(at []int) bool { at[axis] %= max(shape[axis], 1); return true })
+				push(Cat, to, 0, []int{axis}, nil, []kernels.Arg{x, x},
+					func(at []int) bool { at[axis] %= max(shape[axis], 1); return true })
 			}
 		}
 	}

@@ -24,7 +24,8 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		a := kernels.Arg{Buf: buf, DType: kernels.Float32, Layout: kernels.Layout{Shape: []int{len(values)}, Strides: []int{1}}}
+		a := kernels.Arg{Buf: buf, DType: kernels.Float32,
+			Layout: kernels.Layout{Shape: []int{len(values)}, Strides: []int{1}}}
 		copy(Slice[float32](a), values)
 		return a
 	}
@@ -36,7 +37,8 @@ func Example() {
 }
 
 func TestOpen(t *testing.T) {
-	for name, want := range map[string]string{"cpu": "", "cpu:0": "", "cpu:1": "open: there is one cpu device, cpu:0, not cpu:1"} {
+	for name, want := range map[string]string{"cpu": "", "cpu:0": "",
+		"cpu:1": "open: there is one cpu device, cpu:0, not cpu:1"} {
 		dev, err := kernels.Open(name)
 		if want == "" {
 			if err != nil || dev.Name() != "cpu" {
@@ -55,7 +57,8 @@ func TestMemory(t *testing.T) {
 		if err != nil || b.Bytes() != n {
 			t.Fatalf("%d bytes: %v, %v", n, b, err)
 		}
-		if at := uintptr(unsafe.Pointer(unsafe.SliceData(b.(*Mem).Data()))); n > 0 && at%64 != 0 || n >= hugeMemory && at%hugePage != 0 {
+		if at := uintptr(unsafe.Pointer(unsafe.SliceData(b.(*Mem).Data()))); n > 0 && at%64 != 0 || n >= hugeMemory &&
+			at%hugePage != 0 {
 			t.Errorf("%d bytes at %#x", n, at)
 		}
 	}
@@ -109,8 +112,10 @@ func TestTypes(t *testing.T) {
 		op   *kernels.Op
 		want string
 	}{
-		{loops, "float32 float16 bfloat16"}, {typed, "int64 uint8"}, {&kernels.Op{}, ""}, {smooth, "float32 float64 float16 bfloat16"},
-		{slow, "float32 float64 float16 bfloat16 int64 int32 uint8 bool"}, {whole, "float32 float64 float16 bfloat16 int64 int32 uint8 bool"},
+		{loops, "float32 float16 bfloat16"}, {typed, "int64 uint8"}, {&kernels.Op{}, ""},
+		{smooth, "float32 float64 float16 bfloat16"},
+		{slow, "float32 float64 float16 bfloat16 int64 int32 uint8 bool"},
+		{whole, "float32 float64 float16 bfloat16 int64 int32 uint8 bool"},
 	} {
 		var got []string
 		for _, d := range kernels.DTypes() {
@@ -143,7 +148,8 @@ func TestWhatRuns(t *testing.T) {
 		want string
 	}{{kernels.Float32, "loops"}, {kernels.Float64, "expression"}} {
 		ran = "expression"
-		mustRun(t, &kernels.Launch{Op: op, In: []kernels.Arg{newTensor(c.d, 1)}, Out: []kernels.Arg{newTensor(kernels.Float32, 1)}})
+		mustRun(t, &kernels.Launch{Op: op, In: []kernels.Arg{newTensor(c.d, 1)},
+			Out: []kernels.Arg{newTensor(kernels.Float32, 1)}})
 		if ran != c.want {
 			t.Errorf("%v ran the %s, want the %s", c.d, ran, c.want)
 		}
@@ -184,7 +190,8 @@ func TestReference(t *testing.T) {
 // A kernel reports misuse by a panic with an Error; other panics pass.
 func TestPanics(t *testing.T) {
 	fails := func(v any) *kernels.Launch {
-		return &kernels.Launch{Op: &kernels.Op{CPU: func(*kernels.Launch) { panic(v) }}, Out: []kernels.Arg{newTensor(kernels.Float32, 1)}}
+		return &kernels.Launch{Op: &kernels.Op{CPU: func(*kernels.Launch) { panic(v) }},
+			Out: []kernels.Arg{newTensor(kernels.Float32, 1)}}
 	}
 	want := kernels.Errorf(kernels.ErrIndex, "gather", "index 5")
 	if err := (Backend{}).Run(fails(want)); err != error(want) {

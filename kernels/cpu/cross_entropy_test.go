@@ -10,7 +10,8 @@ import (
 )
 
 // crossEntropyOf is the definition of the losses of rows and of their gradients, with everything the kernels keep.
-func crossEntropyOf(rows [][]float32, targets []int, smoothing float32, scale func(r int) float32) (losses, ms, sums, dx []float32) {
+func crossEntropyOf(rows [][]float32, targets []int, smoothing float32, scale func(r int) float32) (losses, ms, sums,
+	dx []float32) {
 	for r, x := range rows {
 		n := float32(len(x))
 		m := largest(x)
@@ -46,7 +47,8 @@ func TestCrossEntropy(t *testing.T) {
 		rank := len(shape)
 		classes, lead := shape[rank-1], shape[:rank-1]
 		x := normal(r, layout(i, shape), false)
-		targets := layouts[layoutNames[(i+3)%len(layoutNames)]]([]kernels.DType{kernels.Int64, kernels.Int32, kernels.Uint8}[i%3], lead)
+		targets := layouts[layoutNames[(i+3)%len(layoutNames)]]([]kernels.DType{kernels.Int64, kernels.Int32,
+			kernels.Uint8}[i%3], lead)
 		const ignore = 1
 		v := make([]float64, targets.Buf.Bytes()/targets.DType.Size())
 		for k := range v {
@@ -89,9 +91,11 @@ func TestCrossEntropy(t *testing.T) {
 				keep := []kernels.Arg{floats32(ms, lead...), floats32(sums, lead...)}
 				jobs = append(jobs,
 					job{CrossEntropy, &kernels.Launch{Op: op, In: []kernels.Arg{x, targets}, Ints: ints, Floats: floats,
-						Out: []kernels.Arg{newTensor(kernels.Float32, lossShape...), newTensor(kernels.Float32, lead...), newTensor(kernels.Float32, lead...)},
+						Out: []kernels.Arg{newTensor(kernels.Float32, lossShape...),
+							newTensor(kernels.Float32, lead...), newTensor(kernels.Float32, lead...)},
 					}, [][]float64{wide(losses), wide(ms), wide(sums)}},
-					job{CrossEntropyGrad, &kernels.Launch{Op: op, In: append([]kernels.Arg{x, targets}, append(keep, g)...), Ints: ints, Floats: floats,
+					job{CrossEntropyGrad, &kernels.Launch{Op: op,
+						In: append([]kernels.Arg{x, targets}, append(keep, g)...), Ints: ints, Floats: floats,
 						Out: []kernels.Arg{newTensor(kernels.Float32, shape...)},
 					}, [][]float64{wide(dx)}})
 			}
@@ -105,10 +109,13 @@ func TestCrossEntropyRefuses(t *testing.T) {
 	x := newTensor(kernels.Float32, 2, 3, 4)
 	for _, bad := range []float64{4, -1, 1 << 40} {
 		targets := with(newTensor(kernels.Int64, 2, 3), 0, 1, 2, 3, bad, 0)
-		out := []kernels.Arg{with(newTensor(kernels.Float32), 7), newTensor(kernels.Float32, 2, 3), newTensor(kernels.Float32, 2, 3)}
+		out := []kernels.Arg{with(newTensor(kernels.Float32), 7), newTensor(kernels.Float32, 2, 3),
+			newTensor(kernels.Float32, 2, 3)}
 		op := &kernels.Op{Name: "cross_entropy", CPU: CrossEntropy}
-		err := Backend{}.Run(&kernels.Launch{Op: op, In: []kernels.Arg{x, targets}, Out: out, Ints: []int{-100, 0}, Floats: []float64{0}})
-		if !errors.Is(err, kernels.ErrIndex) || !strings.Contains(err.Error(), "target [1 1] is ") || !strings.Contains(err.Error(), "[0, 4)") {
+		err := Backend{}.Run(&kernels.Launch{Op: op, In: []kernels.Arg{x, targets}, Out: out, Ints: []int{-100, 0},
+			Floats: []float64{0}})
+		if !errors.Is(err, kernels.ErrIndex) || !strings.Contains(err.Error(), "target [1 1] is ") ||
+			!strings.Contains(err.Error(), "[0, 4)") {
 			t.Errorf("target %v: error %v", bad, err)
 		}
 		if elements(out[0])[0] != 7 {

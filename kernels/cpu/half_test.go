@@ -52,15 +52,21 @@ func TestWidened(t *testing.T) {
 			other := layoutNames[(3*j+i)%len(layoutNames)]
 			for _, size := range [][3]int{{3, 5, 7}, {1, 9, 300}, {220, 330, 8}, {2, 3, 0}} {
 				a, b := operand(name, 2, size[0], size[2]), operand(other, size[2], size[1])
-				add(&kernels.Launch{Op: matmul, In: []kernels.Arg{a, b}, Out: []kernels.Arg{newTensor(d, 2, size[0], size[1])}})
+				add(&kernels.Launch{Op: matmul, In: []kernels.Arg{a, b},
+					Out: []kernels.Arg{newTensor(d, 2, size[0], size[1])}})
 			}
 			x, w := operand(name, 6, 70), operand(other, 70)
 			y, mean, rstd := newTensor(d, 6, 70), newTensor(kernels.Float32, 6), newTensor(kernels.Float32, 6)
-			add(&kernels.Launch{Op: norm, In: []kernels.Arg{x, w, w}, Out: []kernels.Arg{y, mean, rstd}, Ints: []int{1}, Floats: []float64{1e-5}})
-			statistics := []kernels.Arg{normal(r, layouts[name](kernels.Float32, []int{6}), false), normal(r, layouts[other](kernels.Float32, []int{6}), false)}
-			add(&kernels.Launch{Op: gradient, In: []kernels.Arg{operand(other, 6, 70), x, statistics[0], statistics[1], w}, Ints: []int{1, 1, 1, 0},
+			add(&kernels.Launch{Op: norm, In: []kernels.Arg{x, w, w}, Out: []kernels.Arg{y, mean, rstd}, Ints: []int{1},
+				Floats: []float64{1e-5}})
+			statistics := []kernels.Arg{normal(r, layouts[name](kernels.Float32, []int{6}), false),
+				normal(r, layouts[other](kernels.Float32, []int{6}), false)}
+			add(&kernels.Launch{Op: gradient,
+				In: []kernels.Arg{operand(other, 6, 70), x, statistics[0], statistics[1], w}, Ints: []int{1, 1, 1, 0},
 				Out: []kernels.Arg{newTensor(d, 6, 70), newTensor(d, 70), newTensor(d, 0)}})
-			add(&kernels.Launch{Op: selected, In: []kernels.Arg{operand(name, 4, 9), with(newTensor(kernels.Int64, 3), 2, 0, 2), operand(other, 3, 9)},
+			add(&kernels.Launch{Op: selected,
+				In: []kernels.Arg{operand(name, 4, 9), with(newTensor(kernels.Int64, 3), 2, 0, 2),
+					operand(other, 3, 9)},
 				Out: []kernels.Arg{newTensor(d, 4, 9)}, Ints: []int{0}})
 		}
 	}
@@ -76,7 +82,8 @@ func TestWidenedWhere(t *testing.T) {
 	launch := func(op *kernels.Op) string {
 		ran = ""
 		op.Ref = reference
-		mustRun(t, &kernels.Launch{Op: op, In: []kernels.Arg{newTensor(kernels.BFloat16, 1)}, Out: []kernels.Arg{newTensor(kernels.BFloat16, 1)}})
+		mustRun(t, &kernels.Launch{Op: op, In: []kernels.Arg{newTensor(kernels.BFloat16, 1)},
+			Out: []kernels.Arg{newTensor(kernels.BFloat16, 1)}})
 		return ran
 	}
 	for want, op := range map[string]*kernels.Op{
@@ -88,8 +95,10 @@ func TestWidenedWhere(t *testing.T) {
 			t.Errorf("ran%s, want%s", got, want)
 		}
 	}
-	fails := &kernels.Op{Name: "test", CPU: func(*kernels.Launch) { panic(kernels.Errorf(kernels.ErrIndex, "test", "index 5")) }}
-	err := Backend{}.Run(&kernels.Launch{Op: fails, In: []kernels.Arg{newTensor(kernels.Float16, 3)}, Out: []kernels.Arg{newTensor(kernels.Float16, 1)}})
+	fails := &kernels.Op{Name: "test",
+		CPU: func(*kernels.Launch) { panic(kernels.Errorf(kernels.ErrIndex, "test", "index 5")) }}
+	err := Backend{}.Run(&kernels.Launch{Op: fails, In: []kernels.Arg{newTensor(kernels.Float16, 3)},
+		Out: []kernels.Arg{newTensor(kernels.Float16, 1)}})
 	if !errors.Is(err, kernels.ErrIndex) {
 		t.Errorf("error %v", err)
 	}

@@ -56,7 +56,8 @@ func indexJobs(r *rand.Rand, d kernels.DType, turn int, shape []int, axis, count
 		return x + y
 	}
 	push := func(kernel func(*kernels.Launch), want []float64, shape []int, in ...kernels.Arg) {
-		l := &kernels.Launch{Op: &kernels.Op{Name: "test"}, In: in, Out: []kernels.Arg{newTensor(d, shape...)}, Ints: []int{axis}}
+		l := &kernels.Launch{Op: &kernels.Op{Name: "test"}, In: in, Out: []kernels.Arg{newTensor(d, shape...)},
+			Ints: []int{axis}}
 		jobs = append(jobs, job{kernel, l, [][]float64{want}})
 	}
 	x, xs := fill(shape)
@@ -109,12 +110,14 @@ func TestIndexing(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	var jobs []job
 	turn := 0
-	for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.BFloat16, kernels.Int64, kernels.Int32, kernels.Uint8} {
+	for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.BFloat16, kernels.Int64, kernels.Int32,
+		kernels.Uint8} {
 		for _, c := range []struct {
 			shape []int
 			axis  int
 			count int
-		}{{[]int{5, 3}, 0, 7}, {[]int{5, 3}, 1, 2}, {[]int{4, 5, 6}, 1, 9}, {[]int{9}, 0, 4}, {[]int{30, 130}, 0, 300}, {[]int{3, 200, 5}, 1, 400}, {[]int{2, 3}, 0, 0}} {
+		}{{[]int{5, 3}, 0, 7}, {[]int{5, 3}, 1, 2}, {[]int{4, 5, 6}, 1, 9}, {[]int{9}, 0, 4}, {[]int{30, 130}, 0, 300},
+			{[]int{3, 200, 5}, 1, 400}, {[]int{2, 3}, 0, 0}} {
 			for range 4 {
 				jobs = append(jobs, indexJobs(r, d, turn, c.shape, c.axis, c.count)...)
 				turn++

@@ -42,7 +42,8 @@ func (m matrix) at(i, row, col int) float32 { return float32(m.v[(i*m.rows+row)*
 func TestMatMulCanonical(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var jobs []job
-	for i, c := range []struct{ batch, m, n, k int }{{1, 3, 5, 7}, {3, 4, 6, 1}, {2, 1, 9, 300}, {2, 9, 1, 300}, {2, 17, 33, 260}, {1, 2, 2, 0}, {4, 30, 20, 40}} {
+	for i, c := range []struct{ batch, m, n, k int }{{1, 3, 5, 7}, {3, 4, 6, 1}, {2, 1, 9, 300}, {2, 9, 1, 300},
+		{2, 17, 33, 260}, {1, 2, 2, 0}, {4, 30, 20, 40}} {
 		for j := range layoutNames {
 			a := normal(r, layout(i+j, []int{c.batch, c.m, c.k}), false)
 			b := normal(r, layout(3*i+2*j, []int{c.batch, c.k, c.n}), false)
@@ -51,9 +52,11 @@ func TestMatMulCanonical(t *testing.T) {
 			var want []float64
 			for e := range c.batch * c.m * c.n {
 				i, row, col := e/c.n/c.m, e/c.n%c.m, e%c.n
-				want = append(want, float64(dot(c.k, func(k int) float32 { return left.at(i, row, k) }, func(k int) float32 { return right.at(i, k, col) })))
+				want = append(want, float64(dot(c.k, func(k int) float32 { return left.at(i, row, k) },
+					func(k int) float32 { return right.at(i, k, col) })))
 			}
-			jobs = append(jobs, job{MatMul, &kernels.Launch{In: []kernels.Arg{a, b}, Out: []kernels.Arg{y}}, [][]float64{want}})
+			jobs = append(jobs, job{MatMul, &kernels.Launch{In: []kernels.Arg{a, b}, Out: []kernels.Arg{y}},
+				[][]float64{want}})
 		}
 	}
 	runJobs(t, jobs)
@@ -62,7 +65,8 @@ func TestMatMulCanonical(t *testing.T) {
 func TestLinearCanonical(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var jobs []job
-	for i, c := range []struct{ batch, rows, in, out int }{{1, 3, 5, 7}, {3, 4, 300, 6}, {1, 2, 3, 1100}, {2, 2, 0, 3}} {
+	for i, c := range []struct{ batch, rows, in, out int }{{1, 3, 5, 7}, {3, 4, 300, 6}, {1, 2, 3, 1100},
+		{2, 2, 0, 3}} {
 		for j := range layoutNames {
 			x := normal(r, layout(i+j, []int{c.batch, c.rows, c.in}), false)
 			w := normal(r, layout(2*j, []int{c.out, c.in}), false)
@@ -72,10 +76,12 @@ func TestLinearCanonical(t *testing.T) {
 			var want []float64
 			for e := range c.batch * c.rows * c.out {
 				i, row, o := e/c.out/c.rows, e/c.out%c.rows, e%c.out
-				sum := dot(c.in, func(k int) float32 { return left.at(i, row, k) }, func(k int) float32 { return right.at(0, o, k) })
+				sum := dot(c.in, func(k int) float32 { return left.at(i, row, k) },
+					func(k int) float32 { return right.at(0, o, k) })
 				want = append(want, float64(sum+float32(add[o])))
 			}
-			jobs = append(jobs, job{Linear, &kernels.Launch{In: []kernels.Arg{x, w, bias}, Out: []kernels.Arg{y}}, [][]float64{want}})
+			jobs = append(jobs, job{Linear, &kernels.Launch{In: []kernels.Arg{x, w, bias}, Out: []kernels.Arg{y}},
+				[][]float64{want}})
 		}
 	}
 	runJobs(t, jobs)

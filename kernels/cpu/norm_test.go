@@ -81,7 +81,8 @@ func TestNorms(t *testing.T) {
 		shape []int
 		k     int // axes of a row
 	}{
-		{[]int{7}, 1}, {[]int{3, 1}, 1}, {[]int{5, 64}, 1}, {[]int{70, 33}, 1}, {[]int{3, 4, 5}, 2}, {[]int{2, 3, 200}, 1},
+		{[]int{7}, 1}, {[]int{3, 1}, 1}, {[]int{5, 64}, 1}, {[]int{70, 33}, 1}, {[]int{3, 4, 5}, 2},
+		{[]int{2, 3, 200}, 1},
 		{[]int{3, 700}, 1}, {[]int{17000, 3}, 1}, {[]int{2, 17000}, 1}, {[]int{0, 4}, 1}, {[]int{300, 600}, 1},
 		{[]int{130, 4200}, 1},
 	} {
@@ -105,12 +106,14 @@ func TestNorms(t *testing.T) {
 			w, b    []float32
 		}
 		for _, v := range []choice{
-			{true, []kernels.Arg{x}, one, nil}, {true, []kernels.Arg{x, w}, wv, nil}, {true, []kernels.Arg{x, w, b}, wv, bv},
+			{true, []kernels.Arg{x}, one, nil}, {true, []kernels.Arg{x, w}, wv, nil},
+			{true, []kernels.Arg{x, w, b}, wv, bv},
 			{false, []kernels.Arg{x}, one, nil}, {false, []kernels.Arg{x, w}, wv, nil},
 		} {
 			rows, gs := grouped(x, axes), grouped(g, axes)
 			y, means, rstds, dx, dw, db := normOf(rows, gs, v.w, v.b, eps, v.centred)
-			out := []kernels.Arg{newTensor(kernels.Float32, c.shape...), newTensor(kernels.Float32, lead...), newTensor(kernels.Float32, lead...)}
+			out := []kernels.Arg{newTensor(kernels.Float32, c.shape...), newTensor(kernels.Float32, lead...),
+				newTensor(kernels.Float32, lead...)}
 			want := [][]float64{wide(y), wide(means), wide(rstds)}
 			statistics := []kernels.Arg{floats32(means, lead...), floats32(rstds, lead...)}
 			forward, backward := LayerNorm, LayerNormGrad
@@ -121,7 +124,8 @@ func TestNorms(t *testing.T) {
 				results = results[:2]
 			}
 			op := &kernels.Op{Name: "test"}
-			jobs = append(jobs, job{forward, &kernels.Launch{Op: op, In: v.in, Out: out, Ints: []int{c.k}, Floats: []float64{eps}}, want})
+			jobs = append(jobs, job{forward,
+				&kernels.Launch{Op: op, In: v.in, Out: out, Ints: []int{c.k}, Floats: []float64{eps}}, want})
 			in := append([]kernels.Arg{g, x}, statistics...)
 			in = append(in, v.in[1:min(2, len(v.in))]...)
 			for only := -1; only < len(results); only++ { // all gradients, then one at a time
@@ -133,10 +137,12 @@ func TestNorms(t *testing.T) {
 						shape = c.shape
 					}
 					if only >= 0 && only != k {
-						l.Out, l.Ints, want = append(l.Out, newTensor(kernels.Float32, 0)), append(l.Ints, 0), append(want, nil)
+						l.Out, l.Ints, want = append(l.Out, newTensor(kernels.Float32, 0)), append(l.Ints, 0),
+							append(want, nil)
 						continue
 					}
-					l.Out, l.Ints, want = append(l.Out, newTensor(kernels.Float32, shape...)), append(l.Ints, 1), append(want, wide(v))
+					l.Out, l.Ints, want = append(l.Out, newTensor(kernels.Float32, shape...)), append(l.Ints, 1),
+						append(want, wide(v))
 				}
 				jobs = append(jobs, job{backward, l, want})
 			}

@@ -62,7 +62,8 @@ func same(a, b float64) bool {
 }
 
 var shapes = [][]int{
-	{}, {0}, {1}, {7}, {1024}, {1025}, {5000}, {3, 0, 2}, {1, 1}, {2, 3}, {17, 33}, {40, 64}, {3, 1100}, {70, 300}, {600, 3},
+	{}, {0}, {1}, {7}, {1024}, {1025}, {5000}, {3, 0, 2}, {1, 1}, {2, 3}, {17, 33}, {40, 64}, {3, 1100}, {70, 300},
+	{600, 3},
 	{1500, 1}, {33, 260}, {2, 3, 4}, {3, 20, 17}, {2, 5, 3, 40}, {1, 6, 1, 50}, {2, 1, 3, 1, 2, 2, 1, 3},
 }
 
@@ -155,7 +156,8 @@ func expanded(d kernels.DType, shape []int, repeats func(i, n int) bool) kernels
 
 // random fills the memory of a with numbers that meet the corners of the instructions.
 func random(r *rand.Rand, a kernels.Arg) kernels.Arg {
-	corners := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, math.Inf(1), math.Inf(-1), math.NaN(), 1e30, -1e30, 1e-40, 65504, 1e-8}
+	corners := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, math.Inf(1), math.Inf(-1), math.NaN(), 1e30, -1e30,
+		1e-40, 65504, 1e-8}
 	v := make([]float64, a.Buf.Bytes()/a.DType.Size())
 	for i := range v {
 		switch {
@@ -179,7 +181,8 @@ type interpreter[T register] struct {
 }
 
 // interpretation is how a launch with registers of type d is checked: it stores the results of one element in tensors.
-func interpretation(d kernels.DType, f *expr.Func) func(args, params []float64, rand func(k int) float64, out []kernels.Arg) {
+func interpretation(d kernels.DType, f *expr.Func) func(args, params []float64, rand func(k int) float64,
+	out []kernels.Arg) {
 	switch d {
 	case kernels.Float64:
 		return newInterpreter[float64](f).element
@@ -251,12 +254,14 @@ func compare(t testing.TB, l *kernels.Launch, registers kernels.DType) {
 		}
 		element(args, l.Floats, func(k int) float64 {
 			var u [1]float32
-			philox.Uniform(u[:], philox.Source{Key: l.Random.Key, Counter: l.Random.Counter, Stream: uint32(k)}, uint64(i))
+			philox.Uniform(u[:], philox.Source{Key: l.Random.Key, Counter: l.Random.Counter, Stream: uint32(k)},
+				uint64(i))
 			return float64(u[0])
 		}, want)
 		for k := range want {
 			if w := elements(want[k])[0]; !same(out[k][i], w) {
-				t.Fatalf("%s at %v: result %d, element %d is %v, want %v\nprogram %s", f.Src, args, k, i, out[k][i], w, f.Key())
+				t.Fatalf("%s at %v: result %d, element %d is %v, want %v\nprogram %s", f.Src, args, k, i, out[k][i], w,
+					f.Key())
 			}
 		}
 	}
@@ -276,7 +281,8 @@ func TestLayouts(t *testing.T) {
 				if r.IntN(every) > 0 {
 					continue
 				}
-				for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.BFloat16, kernels.Int64, kernels.Uint8} {
+				for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.BFloat16, kernels.Int64,
+					kernels.Uint8} {
 					if d != kernels.Float32 && r.IntN(4) > 0 {
 						continue
 					}
@@ -348,7 +354,8 @@ func TestRandomPrograms(t *testing.T) {
 	for seed := range count {
 		r := rand.New(rand.NewPCG(uint64(seed), 3))
 		args, params := []string{"x", "y", "z"}[:1+r.IntN(3)], []string{"p", "q"}[:r.IntN(3)]
-		registers := []kernels.DType{kernels.Float32, kernels.Float32, kernels.Float32, kernels.Float64, kernels.Int64}[r.IntN(5)]
+		registers := []kernels.DType{kernels.Float32, kernels.Float32, kernels.Float32, kernels.Float64,
+			kernels.Int64}[r.IntN(5)]
 		f, err := expr.New(randomProgram(r, args, params, registers == kernels.Int64), args, params)
 		if err != nil {
 			t.Fatal(err)
@@ -360,7 +367,8 @@ func TestRandomPrograms(t *testing.T) {
 			l.Floats = append(l.Floats, float64(r.IntN(5)-2))
 		}
 		types := map[kernels.DType][]kernels.DType{
-			kernels.Float32: {kernels.Float32, kernels.Float32, kernels.Float16, kernels.BFloat16, kernels.Int32, kernels.Bool},
+			kernels.Float32: {kernels.Float32, kernels.Float32, kernels.Float16, kernels.BFloat16, kernels.Int32,
+				kernels.Bool},
 			kernels.Float64: kernels.DTypes(),
 			kernels.Int64:   {kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool},
 		}[registers]
@@ -373,7 +381,8 @@ func TestRandomPrograms(t *testing.T) {
 		}
 		l.In[0] = random(r, newTensor(registers, shape...)) // so that this type it is
 		for k := range l.Out {                              // in place
-			if j := r.IntN(2 * len(args)); j < len(args) && l.In[j].Contiguous() && !slices.ContainsFunc(l.Out[:k], func(o kernels.Arg) bool { return o.Buf == l.In[j].Buf }) {
+			if j := r.IntN(2 * len(args)); j < len(args) && l.In[j].Contiguous() &&
+				!slices.ContainsFunc(l.Out[:k], func(o kernels.Arg) bool { return o.Buf == l.In[j].Buf }) {
 				l.Out[k] = l.In[j]
 			}
 		}
@@ -390,8 +399,10 @@ func TestFusedKernels(t *testing.T) {
 	dropout := expr.Must("where(rand(0) < p, 0, x*(1/(1-p)))", []string{"x"}, []string{"p"})
 	for _, f := range []*expr.Func{
 		dropout, dropout.Pullback(0).Func, expr.Must(dropout.Src, []string{"x", "unused"}, []string{"p"}),
-		expr.Must("gelu(x)", []string{"x"}, nil), expr.Must("gelu(x)", []string{"x", "unused"}, nil), relu, relu.Pullback(0).Func, expr.Must("silu(x)", []string{"x"}, nil).Pullback(0).Func,
-		expr.Must("g = grad*gradscale; b1 = momentum*b + (g + decay*p); where(skip, p, p - lr*b1); where(skip, b, b1)", []string{"p", "grad", "b", "gradscale", "skip"}, []string{"lr", "momentum", "decay"}),
+		expr.Must("gelu(x)", []string{"x"}, nil), expr.Must("gelu(x)", []string{"x", "unused"}, nil), relu,
+		relu.Pullback(0).Func, expr.Must("silu(x)", []string{"x"}, nil).Pullback(0).Func,
+		expr.Must("g = grad*gradscale; b1 = momentum*b + (g + decay*p); where(skip, p, p - lr*b1); where(skip, b, b1)",
+			[]string{"p", "grad", "b", "gradscale", "skip"}, []string{"lr", "momentum", "decay"}),
 	} {
 		for _, shape := range shapes {
 			if shape == nil || kernels.Count(shape) == 1 {
@@ -401,7 +412,8 @@ func TestFusedKernels(t *testing.T) {
 				var in []kernels.Arg
 				uniform := uint64(0)
 				for k, name := range f.Args {
-					layout, d := layoutNames[r.IntN(len(layoutNames))], []kernels.DType{kernels.Float32, kernels.Float32, kernels.BFloat16}[r.IntN(3)]
+					layout, d := layoutNames[r.IntN(len(layoutNames))],
+						[]kernels.DType{kernels.Float32, kernels.Float32, kernels.BFloat16}[r.IntN(3)]
 					if k == 0 {
 						layout, d = "contiguous", kernels.Float32
 					}
@@ -418,7 +430,8 @@ func TestFusedKernels(t *testing.T) {
 					l.Floats = append(l.Floats, r.Float64())
 				}
 				for range f.Roots {
-					l.Out = append(l.Out, newTensor([]kernels.DType{kernels.Float32, kernels.Float32, kernels.Float16}[r.IntN(3)], shape...))
+					l.Out = append(l.Out, newTensor([]kernels.DType{kernels.Float32, kernels.Float32,
+						kernels.Float16}[r.IntN(3)], shape...))
 				}
 				if r.IntN(2) == 0 {
 					l.Out[0] = in[0]
@@ -435,7 +448,8 @@ func TestFusedKernels(t *testing.T) {
 // The instructions on float32 against float64.
 func TestAgainstEval(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, src := range []string{"gelu(x + b)", "silu(x)", "tanh(x)*b", "softplus(x)", "x/(1 + exp(b))", "where(x < b, erf(x), log1p(x*x))"} {
+	for _, src := range []string{"gelu(x + b)", "silu(x)", "tanh(x)*b", "softplus(x)", "x/(1 + exp(b))",
+		"where(x < b, erf(x), log1p(x*x))"} {
 		f := expr.Must(src, []string{"x", "b"}, nil)
 		x, b := newTensor(kernels.Float32, 50, 30), newTensor(kernels.Float32, 30)
 		for _, a := range []kernels.Arg{x, b} {
@@ -476,7 +490,8 @@ func TestThreads(t *testing.T) {
 			want = got
 		}
 		for k := range got {
-			if i := slices.IndexFunc(got[k], func(float64) bool { return false }); i >= 0 || !slices.EqualFunc(got[k], want[k], same) {
+			if i := slices.IndexFunc(got[k], func(float64) bool { return false }); i >= 0 ||
+				!slices.EqualFunc(got[k], want[k], same) {
 				t.Errorf("%d threads: result %d differs", threads, k)
 			}
 		}
@@ -562,17 +577,25 @@ func TestRefusals(t *testing.T) {
 		kind error
 		text string
 	}{
-		{launch(expr.Must("exp(x)", one, nil), []kernels.Arg{i}, i), kernels.ErrDType, "test: exp is not defined on integers: convert to a floating type"},
-		{launch(expr.Must("x*0.5", one, nil), []kernels.Arg{i}, i), kernels.ErrDType, "test: the constant 0.5 is not an integer: convert to a floating type"},
-		{launch(expr.Must("rand()", nil, nil), nil, i), kernels.ErrDType, "test: rand is not defined on integers: convert to a floating type"},
-		{&kernels.Launch{Op: &kernels.Op{Name: "scale", Expr: expr.Must("x*p", one, []string{"p"})}, In: []kernels.Arg{i}, Out: []kernels.Arg{i}, Floats: []float64{1.5}},
+		{launch(expr.Must("exp(x)", one, nil), []kernels.Arg{i}, i), kernels.ErrDType,
+			"test: exp is not defined on integers: convert to a floating type"},
+		{launch(expr.Must("x*0.5", one, nil), []kernels.Arg{i}, i), kernels.ErrDType,
+			"test: the constant 0.5 is not an integer: convert to a floating type"},
+		{launch(expr.Must("rand()", nil, nil), nil, i), kernels.ErrDType,
+			"test: rand is not defined on integers: convert to a floating type"},
+		{&kernels.Launch{Op: &kernels.Op{Name: "scale", Expr: expr.Must("x*p", one, []string{"p"})},
+			In: []kernels.Arg{i}, Out: []kernels.Arg{i}, Floats: []float64{1.5}},
 			kernels.ErrDType, "scale: the parameter p = 1.5 is not an integer: convert to a floating type"},
-		{launch(expr.Must("x*p", one, []string{"p"}), []kernels.Arg{x}, x), kernels.ErrValue, "test: takes 1 parameters [p], found 0"},
+		{launch(expr.Must("x*p", one, []string{"p"}), []kernels.Arg{x}, x), kernels.ErrValue,
+			"test: takes 1 parameters [p], found 0"},
 		{launch(expr.Must("x+x", one, nil), nil, x), kernels.ErrValue, "test: takes 1 operands [x], found 0"},
 		{launch(expr.Must("x; x*x", one, nil), []kernels.Arg{x}, x), kernels.ErrValue, "test: has 2 results, found 1"},
-		{launch(expr.Must("x+x", one, nil), []kernels.Arg{x}, newTensor(kernels.Float32, 3)), kernels.ErrShape, "test: operand x has shape [2], the result [3]"},
-		{launch(expr.Must("x+x", one, nil), []kernels.Arg{x}, layouts["stepped"](kernels.Float32, []int{2})), kernels.ErrShape, "test: result 0 has shape [2] and strides [3], want shape [2], contiguous"},
-		{&kernels.Launch{Op: &kernels.Op{Name: "matmul"}, In: []kernels.Arg{half}, Out: []kernels.Arg{half}}, kernels.ErrDevice, "matmul: device cpu has no kernel for float16"},
+		{launch(expr.Must("x+x", one, nil), []kernels.Arg{x}, newTensor(kernels.Float32, 3)), kernels.ErrShape,
+			"test: operand x has shape [2], the result [3]"},
+		{launch(expr.Must("x+x", one, nil), []kernels.Arg{x}, layouts["stepped"](kernels.Float32, []int{2})),
+			kernels.ErrShape, "test: result 0 has shape [2] and strides [3], want shape [2], contiguous"},
+		{&kernels.Launch{Op: &kernels.Op{Name: "matmul"}, In: []kernels.Arg{half}, Out: []kernels.Arg{half}},
+			kernels.ErrDevice, "matmul: device cpu has no kernel for float16"},
 	} {
 		err := Backend{}.Run(c.l)
 		var e *kernels.Error
@@ -608,7 +631,8 @@ func TestConcurrentRuns(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(g), 1))
 			f := expr.Must(fmt.Sprintf("x*y + %d", g%3), []string{"x", "y"}, nil)
 			for range 20 {
-				compare(t, launch(f, []kernels.Arg{random(r, newTensor(kernels.Float32, 40, 50)), random(r, layouts["row"](kernels.Float32, []int{40, 50}))},
+				compare(t, launch(f, []kernels.Arg{random(r, newTensor(kernels.Float32, 40, 50)),
+					random(r, layouts["row"](kernels.Float32, []int{40, 50}))},
 					newTensor(kernels.Float32, 40, 50)), kernels.Float32)
 			}
 		})
@@ -627,7 +651,8 @@ func TestTiersAgree(t *testing.T) {
 			continue
 		}
 		vec.SetTier(tier)
-		l := launch(f, in, newTensor(kernels.Float32, 3001), newTensor(kernels.Float32, 3001), newTensor(kernels.Float32, 3001))
+		l := launch(f, in, newTensor(kernels.Float32, 3001), newTensor(kernels.Float32, 3001),
+			newTensor(kernels.Float32, 3001))
 		mustRun(t, l)
 		for k, o := range l.Out {
 			if tier == vec.Portable {

@@ -96,7 +96,8 @@ func runJobs(t *testing.T, jobs []job) {
 				for k, a := range j.l.Out {
 					for i, got := range elements(a) {
 						if want := j.want[k][i]; !same(got, want) {
-							t.Fatalf("%v on %d threads: shapes %v, strides %v, ints %v: element %d of result %d is %v, want %v",
+							t.Fatalf("%v on %d threads: shapes %v, strides %v, ints %v: "+
+								"element %d of result %d is %v, want %v",
 								tier, threads, shapesOf(j.l.In), j.l.In[0].Strides, j.l.Ints, i, k, got, want)
 						}
 					}
@@ -214,7 +215,8 @@ var reductions = []struct {
 	}},
 	{"var", Var, []float64{1}, func(x []float32) float32 {
 		mean := canonical(x) / float32(len(x))
-		return canonical(mapped(x, func(v float32) float32 { return (v - mean) * (v - mean) })) / float32(max(0, len(x)-1))
+		return canonical(mapped(x, func(v float32) float32 { return (v - mean) * (v - mean) })) / float32(max(0,
+			len(x)-1))
 	}},
 	{"logsumexp", LogSumExp, nil, func(x []float32) float32 {
 		m := largest(x)
@@ -242,7 +244,8 @@ func TestReductions(t *testing.T) {
 	}
 }
 
-func appendReduction(jobs []job, a kernels.Arg, axes []int, floats []float64, kernel func(l *kernels.Launch), of func(x []float32) float32) []job {
+func appendReduction(jobs []job, a kernels.Arg, axes []int, floats []float64, kernel func(l *kernels.Launch),
+	of func(x []float32) float32) []job {
 	l := reduced(a, axes, floats, kernels.Float32)
 	if l.Out[0].Len() == 0 {
 		return jobs
@@ -329,7 +332,8 @@ func TestArgMax(t *testing.T) {
 					values, places = append(values, float64(x[p])), append(places, float64(p))
 				}
 				jobs = append(jobs,
-					job{k.kernel, reduced(a, []int{axis}, nil, kernels.Float32, kernels.Int64), [][]float64{values, places}},
+					job{k.kernel, reduced(a, []int{axis}, nil, kernels.Float32, kernels.Int64),
+						[][]float64{values, places}},
 					job{k.kernel, reduced(a, []int{axis}, nil, kernels.Int64), [][]float64{places}})
 			}
 		}

@@ -12,14 +12,21 @@ var domain = map[string][]float64{ // pairs low, high
 	"div": {-2, 2, 0.5, 2}, "abs": {0.1, 2}, "min": {-2, 0.4, 0.5, 2}, "max": {-2, 0.4, 0.5, 2},
 	"log": {0.2, 3}, "log2": {0.2, 3}, "log10": {0.2, 3}, "log1p": {-0.8, 3}, "pow": {0.2, 3, -2, 2},
 	"sqrt": {0.2, 3}, "rsqrt": {0.2, 3}, "tan": {-1.3, 1.3}, "asin": {-0.9, 0.9}, "acos": {-0.9, 0.9},
-	"acosh": {1.2, 4}, "atanh": {-0.9, 0.9}, "floor": {0.1, 0.9}, "ceil": {0.1, 0.9}, "round": {0.6, 1.4}, "trunc": {0.1, 0.9},
-	"lt": {0, 1, 2, 3}, "le": {0, 1, 2, 3}, "eq": {0, 1, 2, 3}, "where": {1, 2, -2, 2, -2, 2},
-	"ne": {0, 1, 2, 3}, "gt": {0, 1, 2, 3}, "ge": {0, 1, 2, 3}, "not": {1, 2}, "and": {1, 2, 1, 2}, "or": {1, 2, 1, 2}, "xor": {1, 2, 1, 2},
-	"sign": {0.1, 1}, "reciprocal": {0.5, 2}, "frac": {0.1, 0.9}, "hypot": {0.5, 2, 0.5, 2}, "floordiv": {2.1, 2.9, 0.9, 1},
-	"mod": {2.1, 2.9, 0.9, 1}, "fmod": {-2.9, -2.1, 0.9, 1}, "clamp": {-3, 3, -1, -0.9, 0.9, 1}, "clamp_min": {0.5, 2, -1, 0}, "clamp_max": {0.5, 2, 3, 4},
-	"leaky_relu": {-2, -0.1, 0.1, 0.3}, "relu": {0.1, 2}, "relu6": {0.1, 5.9}, "hardtanh": {-0.9, 0.9}, "hardsigmoid": {-2.9, 2.9}, "hardswish": {-2.9, 2.9},
-	"hardshrink": {0.6, 2, 0.1, 0.5}, "softshrink": {0.6, 2, 0.1, 0.5}, "elu": {-3, -0.1, 0.5, 2}, "celu": {-3, -0.1, 0.5, 2}, "selu": {-3, -0.1},
-	"softsign": {0.1, 3}, "logit": {0.1, 0.9}, "xlogy": {0.2, 2, 0.2, 2}, "logaddexp": {-1, 0, 0.5, 2}, "atan2": {-2, -0.1, -3, -2.1},
+	"acosh": {1.2, 4}, "atanh": {-0.9, 0.9}, "floor": {0.1, 0.9}, "ceil": {0.1, 0.9}, "round": {0.6, 1.4},
+	"trunc": {0.1, 0.9},
+	"lt":    {0, 1, 2, 3}, "le": {0, 1, 2, 3}, "eq": {0, 1, 2, 3}, "where": {1, 2, -2, 2, -2, 2},
+	"ne": {0, 1, 2, 3}, "gt": {0, 1, 2, 3}, "ge": {0, 1, 2, 3}, "not": {1, 2}, "and": {1, 2, 1, 2}, "or": {1, 2, 1, 2},
+	"xor":  {1, 2, 1, 2},
+	"sign": {0.1, 1}, "reciprocal": {0.5, 2}, "frac": {0.1, 0.9}, "hypot": {0.5, 2, 0.5, 2},
+	"floordiv": {2.1, 2.9, 0.9, 1},
+	"mod":      {2.1, 2.9, 0.9, 1}, "fmod": {-2.9, -2.1, 0.9, 1}, "clamp": {-3, 3, -1, -0.9, 0.9, 1},
+	"clamp_min": {0.5, 2, -1, 0}, "clamp_max": {0.5, 2, 3, 4},
+	"leaky_relu": {-2, -0.1, 0.1, 0.3}, "relu": {0.1, 2}, "relu6": {0.1, 5.9}, "hardtanh": {-0.9, 0.9},
+	"hardsigmoid": {-2.9, 2.9}, "hardswish": {-2.9, 2.9},
+	"hardshrink": {0.6, 2, 0.1, 0.5}, "softshrink": {0.6, 2, 0.1, 0.5}, "elu": {-3, -0.1, 0.5, 2},
+	"celu": {-3, -0.1, 0.5, 2}, "selu": {-3, -0.1},
+	"softsign": {0.1, 3}, "logit": {0.1, 0.9}, "xlogy": {0.2, 2, 0.2, 2}, "logaddexp": {-1, 0, 0.5, 2},
+	"atan2": {-2, -0.1, -3, -2.1},
 }
 
 // halves are the instructions whose value jumps everywhere: their derivative is that of the identity.
@@ -125,13 +132,15 @@ func TestDerivatives(t *testing.T) {
 				got := slope(f, i, args, 1.5)
 				want := 1.5 * central(func(x float64) float64 { return f.Eval(at(i, x), nil, nil)[0] }, args[i])
 				if math.IsNaN(want) || math.Abs(got-want) > 1e-7*(1+math.Abs(want)) {
-					t.Errorf("d%s/d%s at %v is %v, by differences %v: %v", name, operandNames[i], args, got, want, f.Pullback(i).Func)
+					t.Errorf("d%s/d%s at %v is %v, by differences %v: %v", name, operandNames[i], args, got, want,
+						f.Pullback(i).Func)
 				}
 				for j := range arity {
 					got := slopeOfSlope(f, i, j, args, 1.5)
 					want := central(func(x float64) float64 { return slope(f, i, at(j, x), 1.5) }, args[j])
 					if math.IsNaN(want) || math.Abs(got-want) > 1e-6*(1+math.Abs(want)) {
-						t.Errorf("d2%s/d%sd%s at %v is %v, by differences %v", name, operandNames[i], operandNames[j], args, got, want)
+						t.Errorf("d2%s/d%sd%s at %v is %v, by differences %v", name, operandNames[i], operandNames[j],
+							args, got, want)
 					}
 				}
 			}
@@ -142,7 +151,8 @@ func TestDerivatives(t *testing.T) {
 func TestRoundingPassesTheGradient(t *testing.T) {
 	for name := range halves {
 		f := call(name, 1)
-		if got, want := slope(f, 0, []float64{3}, 1.0001), f.Eval([]float64{1.0001}, nil, nil)[0]; got != want || got == 1.0001 {
+		if got, want := slope(f, 0, []float64{3}, 1.0001), f.Eval([]float64{1.0001}, nil, nil)[0]; got != want ||
+			got == 1.0001 {
 			t.Errorf("%s passes %v, want %v", name, got, want)
 		}
 	}
@@ -156,26 +166,40 @@ func TestEdges(t *testing.T) {
 		x, y          float64
 		value, dx, dy float64
 	}{
-		{"relu(x)", 0, 0, 0, 0, 0}, {"relu(x)", nan, 0, nan, 1, 0}, {"relu(x)", -inf, 0, 0, 0, 0}, {"relu(x)", inf, 0, inf, 1, 0},
+		{"relu(x)", 0, 0, 0, 0, 0}, {"relu(x)", nan, 0, nan, 1, 0}, {"relu(x)", -inf, 0, 0, 0, 0},
+		{"relu(x)", inf, 0, inf, 1, 0},
 		{"abs(x)", 0, 0, 0, 0, 0}, {"sqrt(x)", 0, 0, 0, inf, 0}, {"rsqrt(x)", 0, 0, inf, -inf, 0},
-		{"clamp(x, 0, 1)", 0, 0, 0, 1, 0}, {"clamp(x, 0, 1)", 1, 0, 1, 1, 0}, {"clamp(x, 0, 1)", 2, 0, 1, 0, 0}, {"clamp(x, 0, 1)", nan, 0, nan, 1, 0}, {"clamp(x, 2, 1)", 5, 0, 1, 0, 0},
+		{"clamp(x, 0, 1)", 0, 0, 0, 1, 0}, {"clamp(x, 0, 1)", 1, 0, 1, 1, 0}, {"clamp(x, 0, 1)", 2, 0, 1, 0, 0},
+		{"clamp(x, 0, 1)", nan, 0, nan, 1, 0}, {"clamp(x, 2, 1)", 5, 0, 1, 0, 0},
 		{"clamp_min(x, 0)", 0, 0, 0, 1, 0}, {"clamp_min(x, 0)", nan, 0, nan, 1, 0}, {"clamp_max(x, 0)", 0, 0, 0, 1, 0},
-		{"relu6(x)", 6, 0, 6, 0, 0}, {"hardtanh(x)", 1, 0, 1, 0, 0}, {"leaky_relu(x, 0.1)", 0, 0, 0, 0.1, 0}, {"leaky_relu(x, 0.1)", nan, 0, nan, 0.1, 0},
-		{"max(x, y)", 2, 2, 2, 0.5, 0.5}, {"min(x, y)", 2, 2, 2, 0.5, 0.5}, {"max(x, y)", nan, 1, nan, 1, 1}, {"min(x, y)", 1, nan, nan, 1, 1}, {"max(x, y)", 1, 2, 2, 0, 1}, {"min(x, y)", 1, 2, 1, 1, 0},
+		{"relu6(x)", 6, 0, 6, 0, 0}, {"hardtanh(x)", 1, 0, 1, 0, 0}, {"leaky_relu(x, 0.1)", 0, 0, 0, 0.1, 0},
+		{"leaky_relu(x, 0.1)", nan, 0, nan, 0.1, 0},
+		{"max(x, y)", 2, 2, 2, 0.5, 0.5}, {"min(x, y)", 2, 2, 2, 0.5, 0.5}, {"max(x, y)", nan, 1, nan, 1, 1},
+		{"min(x, y)", 1, nan, nan, 1, 1}, {"max(x, y)", 1, 2, 2, 0, 1}, {"min(x, y)", 1, 2, 1, 1, 0},
 		{"where(0 < x, log(x), x)", 0, 0, 0, nan, 0}, {"where(x, 1, y)", nan, 5, 1, 0, 0},
-		{"pow(x, y)", 0, 0, 1, 0, 0}, {"pow(x, y)", 0, 2, 0, 0, 0}, {"pow(x, 0)", nan, 0, 1, 0, 0}, {"pow(x, 2)", 0, 0, 0, 0, 0}, {"pow(x, 1)", 0, 0, 0, 1, 0},
-		{"pow(x, y)", -2, 3, -8, 12, nan}, {"pow(x, 0.5)", 0, 0, 0, inf, 0}, {"pow(x, y)", -2, 0.5, nan, nan, nan}, {"pow(0, y)", 0, 3, 0, 0, 0},
+		{"pow(x, y)", 0, 0, 1, 0, 0}, {"pow(x, y)", 0, 2, 0, 0, 0}, {"pow(x, 0)", nan, 0, 1, 0, 0},
+		{"pow(x, 2)", 0, 0, 0, 0, 0}, {"pow(x, 1)", 0, 0, 0, 1, 0},
+		{"pow(x, y)", -2, 3, -8, 12, nan}, {"pow(x, 0.5)", 0, 0, 0, inf, 0}, {"pow(x, y)", -2, 0.5, nan, nan, nan},
+		{"pow(0, y)", 0, 3, 0, 0, 0},
 		{"sign(x)", nan, 0, 0, 0, 0}, {"round(x)", 2.5, 0, 2, 0, 0}, {"round(x)", -0.5, 0, math.Copysign(0, -1), 0, 0},
-		{"x*0 == 0", inf, 0, 0, 0, 0}, {"isfinite(x)", inf, 0, 0, 0, 0}, {"isfinite(x)", nan, 0, 0, 0, 0}, {"isinf(x)", -inf, 0, 1, 0, 0}, {"isinf(x)", nan, 0, 0, 0, 0}, {"isnan(x)", nan, 0, 1, 0, 0}, {"isnan(x)", inf, 0, 0, 0, 0},
+		{"x*0 == 0", inf, 0, 0, 0, 0}, {"isfinite(x)", inf, 0, 0, 0, 0}, {"isfinite(x)", nan, 0, 0, 0, 0},
+		{"isinf(x)", -inf, 0, 1, 0, 0}, {"isinf(x)", nan, 0, 0, 0, 0}, {"isnan(x)", nan, 0, 1, 0, 0},
+		{"isnan(x)", inf, 0, 0, 0, 0},
 		{"elu(x, 1)", 1000, 0, 1000, 1, 0}, {"elu(x, 1)", 0, 0, 0, 1, 0}, {"elu(x, 1)", nan, 0, nan, nan, 0},
-		{"softplus(x)", 1000, 0, 1000, 1, 0}, {"softplus(x)", -1000, 0, 0, 0, 0}, {"softplus(x)", nan, 0, nan, nan, 0}, {"logsigmoid(x)", -1000, 0, -1000, 1, 0},
-		{"mish(x)", 1000, 0, 1000, 1, 0}, {"mish(x)", -1000, 0, math.Copysign(0, -1), 0, 0}, {"silu(x)", 1000, 0, 1000, 1, 0},
+		{"softplus(x)", 1000, 0, 1000, 1, 0}, {"softplus(x)", -1000, 0, 0, 0, 0}, {"softplus(x)", nan, 0, nan, nan, 0},
+		{"logsigmoid(x)", -1000, 0, -1000, 1, 0},
+		{"mish(x)", 1000, 0, 1000, 1, 0}, {"mish(x)", -1000, 0, math.Copysign(0, -1), 0, 0},
+		{"silu(x)", 1000, 0, 1000, 1, 0},
 		{"gelu(x)", 0, 0, 0, 0.5, 0}, {"gelu(x)", 100, 0, 100, 1, 0}, {"gelu_tanh(x)", 100, 0, 100, 1, 0},
 		{"sigmoid(x)", -1000, 0, 0, 0, 0}, {"tanh(x)", 1000, 0, 1, 0, 0},
-		{"mod(x, y)", -7, 3, 2, 1, 3}, {"fmod(x, y)", -7, 3, -1, 1, 2}, {"floordiv(x, y)", -7, 2, -4, 0, 0}, {"mod(x, y)", 7, -3, -2, 1, 3},
+		{"mod(x, y)", -7, 3, 2, 1, 3}, {"fmod(x, y)", -7, 3, -1, 1, 2}, {"floordiv(x, y)", -7, 2, -4, 0, 0},
+		{"mod(x, y)", 7, -3, -2, 1, 3},
 		{"xlogy(x, y)", 0, 0, 0, nan, nan}, {"xlogy(x, y)", 0, nan, nan, nan, nan},
-		{"hardshrink(x, 1)", nan, 0, nan, 1, 0}, {"softshrink(x, 1)", nan, 0, nan, 1, 0}, {"softshrink(x, 1)", 1, 0, 0, 0, 0},
-		{"atan2(x, y)", 0, -1, math.Pi, -1, 0}, {"atan2(x, y)", 1, 0, math.Pi / 2, 0, -1}, {"atan2(x, y)", -1, 0, -math.Pi / 2, 0, 1}, {"atan2(x, y)", 0, 0, 0, 1, 0}, {"atan2(x, y)", 1, 1, math.Pi / 4, 0.5, -0.5},
+		{"hardshrink(x, 1)", nan, 0, nan, 1, 0}, {"softshrink(x, 1)", nan, 0, nan, 1, 0},
+		{"softshrink(x, 1)", 1, 0, 0, 0, 0},
+		{"atan2(x, y)", 0, -1, math.Pi, -1, 0}, {"atan2(x, y)", 1, 0, math.Pi / 2, 0, -1},
+		{"atan2(x, y)", -1, 0, -math.Pi / 2, 0, 1}, {"atan2(x, y)", 0, 0, 0, 1, 0},
+		{"atan2(x, y)", 1, 1, math.Pi / 4, 0.5, -0.5},
 	} {
 		f, err := xyp(c.src)
 		if err != nil {
@@ -186,7 +210,8 @@ func TestEdges(t *testing.T) {
 		for i, want := range [3]float64{c.value, c.dx, c.dy} {
 			exact := same(got[i], want) || got[i] == want && want == 0 && i > 0
 			if !exact && !(math.Abs(got[i]-want) < 1e-15*(1+math.Abs(want))) {
-				t.Errorf("%s at %v: %s is %v, want %v", c.src, args, [3]string{"the value", "the derivative in x", "the derivative in y"}[i], got[i], want)
+				t.Errorf("%s at %v: %s is %v, want %v", c.src, args,
+					[3]string{"the value", "the derivative in x", "the derivative in y"}[i], got[i], want)
 			}
 		}
 	}
@@ -233,10 +258,12 @@ func TestLibraryValues(t *testing.T) {
 // What must be kept for the backward pass.
 func TestUses(t *testing.T) {
 	for src, want := range map[string]string{
-		"exp(x)": "[2 3]", "tanh(x)": "[2 3]", "sigmoid(x)": "[2 3]", "sqrt(x)": "[2 3]", "rsqrt(x)": "[2 3]", "tan(x)": "[2 3]",
+		"exp(x)": "[2 3]", "tanh(x)": "[2 3]", "sigmoid(x)": "[2 3]", "sqrt(x)": "[2 3]", "rsqrt(x)": "[2 3]",
+		"tan(x)":  "[2 3]",
 		"relu(x)": "[2 3]", "expm1(x)": "[2 3]", "exp2(x)": "[2 3]", "reciprocal(x)": "[0 2]",
 		"x + y": "[2]", "x*3": "[2]", "x - y": "[2]", "-x": "[2]", "x*y": "[1 2]", "x/y": "[1 2]", "x": "[2]",
-		"gelu(x)": "[0 2]", "sin(x)": "[0 2]", "square(x)": "[0 2]", "silu(x)": "[0 2]", "floor(x)": "[]", "y": "[]", "x < y": "[]",
+		"gelu(x)": "[0 2]", "sin(x)": "[0 2]", "square(x)": "[0 2]", "silu(x)": "[0 2]", "floor(x)": "[]", "y": "[]",
+		"x < y":          "[]",
 		"where(y, x, 0)": "[1 2]", "where(rand() < 0.5, 0, 2*x)": "[2]", "bf16(x)": "[2]",
 	} {
 		f, _ := xyp(src)

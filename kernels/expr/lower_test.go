@@ -17,7 +17,8 @@ func TestLower(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	for _, src := range []string{"gelu(x + y)", "relu(x)*p; x; y - p", "pow(x, y) + log1p(exp(x)); p + 1", "where(x < y, bf16(x), f16(y))", "x + rand(7)*y; rand(2) < p; rand(7)", "atan2(x, y)*erfc(p)"} {
+	for _, src := range []string{"gelu(x + y)", "relu(x)*p; x; y - p", "pow(x, y) + log1p(exp(x)); p + 1",
+		"where(x < y, bf16(x), f16(y))", "x + rand(7)*y; rand(2) < p; rand(7)", "atan2(x, y)*erfc(p)"} {
 		f, err := xyp(src)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +47,8 @@ func TestLower(t *testing.T) {
 				got := p.Eval(ins, uniforms, nil)
 				for i, want := range oneByOne(f, programs, args, param, drawn) {
 					if math.Float32bits(got[i]) != math.Float32bits(want) && (got[i] == got[i] || want == want) {
-						t.Fatalf("%s with uniform %b at %v, %v: result %d is %v, want %v", src, uniform, args, param, i, got[i], want)
+						t.Fatalf("%s with uniform %b at %v, %v: result %d is %v, want %v", src, uniform, args, param, i,
+							got[i], want)
 					}
 				}
 			}
@@ -54,7 +56,8 @@ func TestLower(t *testing.T) {
 	}
 }
 
-func oneByOne(f *Func, programs map[Op]*lane.Program, args []float32, param float32, drawn map[int]float32) (out []float32) {
+func oneByOne(f *Func, programs map[Op]*lane.Program, args []float32, param float32,
+	drawn map[int]float32) (out []float32) {
 	v := map[*Node]float32{}
 	for _, n := range f.Order() {
 		switch n.Op {

@@ -10,7 +10,8 @@ import (
 )
 
 func arg(bytes int, offset int, shape ...int) kernels.Arg {
-	return kernels.Arg{Buf: buffer(bytes), Layout: kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape), Offset: offset}}
+	return kernels.Arg{Buf: buffer(bytes),
+		Layout: kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape), Offset: offset}}
 }
 
 func TestRun(t *testing.T) {
@@ -20,11 +21,16 @@ func TestRun(t *testing.T) {
 		l    kernels.Launch
 		ok   bool
 	}{
-		{"fits", kernels.Launch{Op: add, In: []kernels.Arg{arg(24, 0, 2, 3), arg(28, 1, 2, 3)}, Out: []kernels.Arg{arg(24, 0, 2, 3)}}, true},
-		{"outside", kernels.Launch{Op: add, In: []kernels.Arg{arg(24, 0, 2, 3), arg(24, 1, 2, 3)}, Out: []kernels.Arg{arg(24, 0, 2, 3)}}, false},
-		{"shapes", kernels.Launch{Op: add, In: []kernels.Arg{arg(24, 0, 2, 3), arg(24, 0, 3)}, Out: []kernels.Arg{arg(24, 0, 2, 3)}}, false},
-		{"operands", kernels.Launch{Op: add, In: []kernels.Arg{arg(24, 0, 2, 3)}, Out: []kernels.Arg{arg(24, 0, 2, 3)}}, false},
-		{"empty", kernels.Launch{Op: add, In: []kernels.Arg{arg(0, 0, 0, 3), arg(0, 0, 0, 3)}, Out: []kernels.Arg{arg(0, 0, 0, 3)}}, true},
+		{"fits", kernels.Launch{Op: add, In: []kernels.Arg{arg(24, 0, 2, 3), arg(28, 1, 2, 3)},
+			Out: []kernels.Arg{arg(24, 0, 2, 3)}}, true},
+		{"outside", kernels.Launch{Op: add, In: []kernels.Arg{arg(24, 0, 2, 3), arg(24, 1, 2, 3)},
+			Out: []kernels.Arg{arg(24, 0, 2, 3)}}, false},
+		{"shapes", kernels.Launch{Op: add, In: []kernels.Arg{arg(24, 0, 2, 3), arg(24, 0, 3)},
+			Out: []kernels.Arg{arg(24, 0, 2, 3)}}, false},
+		{"operands", kernels.Launch{Op: add, In: []kernels.Arg{arg(24, 0, 2, 3)}, Out: []kernels.Arg{arg(24, 0, 2, 3)}},
+			false},
+		{"empty", kernels.Launch{Op: add, In: []kernels.Arg{arg(0, 0, 0, 3), arg(0, 0, 0, 3)},
+			Out: []kernels.Arg{arg(0, 0, 0, 3)}}, true},
 	} {
 		err := new(Backend).Run(&c.l)
 		if (err == nil) != c.ok {

@@ -20,7 +20,8 @@ func ulpError(got float32, want float64) float64 {
 		if got == w {
 			return 0
 		}
-		if math.IsInf(float64(w), 0) != math.IsInf(float64(got), 0) && math.Abs(want) > 0x1.fffffep127 && math.Abs(want) < 0x1.000001p128 {
+		if math.IsInf(float64(w), 0) != math.IsInf(float64(got), 0) && math.Abs(want) > 0x1.fffffep127 &&
+			math.Abs(want) < 0x1.000001p128 {
 			return math.Abs(want-math.Copysign(0x1.fffffep127, want)) / 0x1p104
 		}
 		return math.Inf(1)

@@ -46,7 +46,8 @@ func TestInline(t *testing.T) {
 	c := NewBuilder()
 	out := c.Inline(erf, []Value{c.Add(c.In(0), c.In(1))}, []Value{c.Const(2)})
 	p := c.Program(out...)
-	if got, want := p.Eval([]float32{0.5, 0.25}, nil, nil)[0], erf.Eval([]float32{0.75}, []float32{2}, nil)[0]; got != want {
+	if got, want := p.Eval([]float32{0.5, 0.25}, nil, nil)[0],
+		erf.Eval([]float32{0.75}, []float32{2}, nil)[0]; got != want {
 		t.Errorf("inlined %v, want %v", got, want)
 	}
 }

@@ -49,7 +49,8 @@ func TestCUDATables(t *testing.T) {
 			text = in.CUDA()
 		}
 	}
-	if n := strings.Count(text, "static __constant__ const uint32_t f32_erf_table"); n == 0 || n != strings.Count(text, "[16] = {") {
+	if n := strings.Count(text, "static __constant__ const uint32_t f32_erf_table"); n == 0 ||
+		n != strings.Count(text, "[16] = {") {
 		t.Errorf("%d tables in\n%s", n, text)
 	}
 }

@@ -50,33 +50,50 @@ func TestSpecialValues(t *testing.T) {
 		name    string
 		x, want float32
 	}{
-		{"exp", 0, 1}, {"exp", negZero, 1}, {"exp", negInf, 0}, {"exp", posInf, posInf}, {"exp", 88.8, posInf}, {"exp", -104, 0},
+		{"exp", 0, 1}, {"exp", negZero, 1}, {"exp", negInf, 0}, {"exp", posInf, posInf}, {"exp", 88.8, posInf},
+		{"exp", -104, 0},
 		{"exp", -103.5, math.SmallestNonzeroFloat32},
-		{"exp2", 0, 1}, {"exp2", 10, 1024}, {"exp2", -149, math.SmallestNonzeroFloat32}, {"exp2", -151, 0}, {"exp2", 127, 0x1p127}, {"exp2", 128, posInf},
-		{"expm1", 0, 0}, {"expm1", negZero, negZero}, {"expm1", negInf, -1}, {"expm1", posInf, posInf}, {"expm1", 1e-40, 1e-40}, {"expm1", -30, -1},
-		{"log", 1, 0}, {"log", 0, negInf}, {"log", negZero, negInf}, {"log", -1, qNaN}, {"log", negInf, qNaN}, {"log", posInf, posInf},
-		{"log2", 1, 0}, {"log2", 8, 3}, {"log2", 0x1p-149, -149}, {"log2", 0x1p-126, -126}, {"log2", 0, negInf}, {"log2", -2, qNaN},
+		{"exp2", 0, 1}, {"exp2", 10, 1024}, {"exp2", -149, math.SmallestNonzeroFloat32}, {"exp2", -151, 0},
+		{"exp2", 127, 0x1p127}, {"exp2", 128, posInf},
+		{"expm1", 0, 0}, {"expm1", negZero, negZero}, {"expm1", negInf, -1}, {"expm1", posInf, posInf},
+		{"expm1", 1e-40, 1e-40}, {"expm1", -30, -1},
+		{"log", 1, 0}, {"log", 0, negInf}, {"log", negZero, negInf}, {"log", -1, qNaN}, {"log", negInf, qNaN},
+		{"log", posInf, posInf},
+		{"log2", 1, 0}, {"log2", 8, 3}, {"log2", 0x1p-149, -149}, {"log2", 0x1p-126, -126}, {"log2", 0, negInf},
+		{"log2", -2, qNaN},
 		{"log10", 1, 0}, {"log10", 1000, 3}, {"log10", 0, negInf}, {"log10", posInf, posInf},
-		{"log1p", 0, 0}, {"log1p", negZero, negZero}, {"log1p", -1, negInf}, {"log1p", -1.5, qNaN}, {"log1p", posInf, posInf}, {"log1p", 1e-40, 1e-40},
-		{"tanh", 0, 0}, {"tanh", negZero, negZero}, {"tanh", posInf, 1}, {"tanh", negInf, -1}, {"tanh", 9.1, 1}, {"tanh", 1e-40, 1e-40},
+		{"log1p", 0, 0}, {"log1p", negZero, negZero}, {"log1p", -1, negInf}, {"log1p", -1.5, qNaN},
+		{"log1p", posInf, posInf}, {"log1p", 1e-40, 1e-40},
+		{"tanh", 0, 0}, {"tanh", negZero, negZero}, {"tanh", posInf, 1}, {"tanh", negInf, -1}, {"tanh", 9.1, 1},
+		{"tanh", 1e-40, 1e-40},
 		{"erf", 0, 0}, {"erf", negZero, negZero}, {"erf", posInf, 1}, {"erf", negInf, -1}, {"erf", 4, 1},
 		{"erfc", 0, 1}, {"erfc", posInf, 0}, {"erfc", negInf, 2}, {"erfc", 11, 0}, {"erfc", -11, 2},
 		{"sigmoid", 0, 0.5}, {"sigmoid", negInf, 0}, {"sigmoid", posInf, 1}, {"sigmoid", -110, 0}, {"sigmoid", 30, 1},
 		{"rsqrt", 4, 0.5}, {"rsqrt", 0, posInf}, {"rsqrt", posInf, 0}, {"rsqrt", -1, qNaN},
-		{"reciprocal", 4, 0.25}, {"reciprocal", 0, posInf}, {"reciprocal", negZero, negInf}, {"reciprocal", negInf, negZero},
-		{"sin", 0, 0}, {"sin", negZero, negZero}, {"sin", posInf, qNaN}, {"sin", 1e-40, 1e-40}, {"cos", 0, 1}, {"cos", negInf, qNaN},
+		{"reciprocal", 4, 0.25}, {"reciprocal", 0, posInf}, {"reciprocal", negZero, negInf},
+		{"reciprocal", negInf, negZero},
+		{"sin", 0, 0}, {"sin", negZero, negZero}, {"sin", posInf, qNaN}, {"sin", 1e-40, 1e-40}, {"cos", 0, 1},
+		{"cos", negInf, qNaN},
 		{"tan", 0, 0}, {"tan", negZero, negZero}, {"tan", posInf, qNaN},
-		{"asin", 0, 0}, {"asin", negZero, negZero}, {"asin", 1, math.Pi / 2}, {"asin", -1, -math.Pi / 2}, {"asin", 1.001, qNaN}, {"asin", negInf, qNaN},
+		{"asin", 0, 0}, {"asin", negZero, negZero}, {"asin", 1, math.Pi / 2}, {"asin", -1, -math.Pi / 2},
+		{"asin", 1.001, qNaN}, {"asin", negInf, qNaN},
 		{"acos", 1, 0}, {"acos", 0, math.Pi / 2}, {"acos", -1, math.Pi}, {"acos", -1.001, qNaN},
 		{"atan", 0, 0}, {"atan", negZero, negZero}, {"atan", posInf, math.Pi / 2}, {"atan", negInf, -math.Pi / 2},
-		{"sinh", 0, 0}, {"sinh", negZero, negZero}, {"sinh", posInf, posInf}, {"sinh", negInf, negInf}, {"sinh", 1e-40, 1e-40},
+		{"sinh", 0, 0}, {"sinh", negZero, negZero}, {"sinh", posInf, posInf}, {"sinh", negInf, negInf},
+		{"sinh", 1e-40, 1e-40},
 		{"cosh", 0, 1}, {"cosh", negInf, posInf}, {"cosh", posInf, posInf},
-		{"asinh", 0, 0}, {"asinh", negZero, negZero}, {"asinh", posInf, posInf}, {"asinh", negInf, negInf}, {"asinh", -1e-40, -1e-40},
-		{"acosh", 1, 0}, {"acosh", 0.999, qNaN}, {"acosh", negInf, qNaN}, {"acosh", -1e30, qNaN}, {"acosh", posInf, posInf},
-		{"atanh", 0, 0}, {"atanh", negZero, negZero}, {"atanh", 1, posInf}, {"atanh", -1, negInf}, {"atanh", 1.001, qNaN}, {"atanh", posInf, qNaN},
-		{"floor", -0.5, -1}, {"floor", negZero, negZero}, {"ceil", -0.5, negZero}, {"round", 2.5, 2}, {"round", -0.5, negZero}, {"trunc", -1.9, -1},
-		{"neg", 0, negZero}, {"abs", negZero, 0}, {"abs", negInf, posInf}, {"sqrt", negZero, negZero}, {"sqrt", -1, qNaN},
-		{"bf16", 1.00390625, 1}, {"bf16", 3.4e38, posInf}, {"f16", 65519, 65504}, {"f16", 65520, posInf}, {"f16", -0x1p-25, negZero}, {"f16", 0x1.8p-25, 0x1p-24},
+		{"asinh", 0, 0}, {"asinh", negZero, negZero}, {"asinh", posInf, posInf}, {"asinh", negInf, negInf},
+		{"asinh", -1e-40, -1e-40},
+		{"acosh", 1, 0}, {"acosh", 0.999, qNaN}, {"acosh", negInf, qNaN}, {"acosh", -1e30, qNaN},
+		{"acosh", posInf, posInf},
+		{"atanh", 0, 0}, {"atanh", negZero, negZero}, {"atanh", 1, posInf}, {"atanh", -1, negInf},
+		{"atanh", 1.001, qNaN}, {"atanh", posInf, qNaN},
+		{"floor", -0.5, -1}, {"floor", negZero, negZero}, {"ceil", -0.5, negZero}, {"round", 2.5, 2},
+		{"round", -0.5, negZero}, {"trunc", -1.9, -1},
+		{"neg", 0, negZero}, {"abs", negZero, 0}, {"abs", negInf, posInf}, {"sqrt", negZero, negZero},
+		{"sqrt", -1, qNaN},
+		{"bf16", 1.00390625, 1}, {"bf16", 3.4e38, posInf}, {"f16", 65519, 65504}, {"f16", 65520, posInf},
+		{"f16", -0x1p-25, negZero}, {"f16", 0x1.8p-25, 0x1p-24},
 	} {
 		if got := evalInstr(t, c.name, c.x); !same(got, c.want) {
 			t.Errorf("%s(%v) = %v (%#x), want %v", c.name, c.x, got, math.Float32bits(got), c.want)
@@ -186,7 +203,8 @@ const powULP = 1.2 // stated by Pow
 // TestPow compares the special cases with math.Pow, which follows C99, and the rest
 // with its values.
 func TestPow(t *testing.T) {
-	values := []float32{0, negZero, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 2.5, -2.5, posInf, negInf, qNaN, 1e30, -1e30, 1e-30, 16777217, 33554432, 0x1p-140, -0x1p-140}
+	values := []float32{0, negZero, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 2.5, -2.5, posInf, negInf, qNaN, 1e30, -1e30, 1e-30,
+		16777217, 33554432, 0x1p-140, -0x1p-140}
 	check := func(x, y float32) float64 {
 		got, want := evalInstr(t, "pow", x, y), math.Pow(float64(x), float64(y))
 		e := ulpError(got, want)
@@ -243,7 +261,8 @@ func TestFMA32(t *testing.T) {
 			}
 		}
 		if got := FMA32(x, y, z); !same(got, want) {
-			t.Fatalf("FMA32(%v, %v, %v) = %v (%#x), want %v (%#x)", x, y, z, got, math.Float32bits(got), want, math.Float32bits(want))
+			t.Fatalf("FMA32(%v, %v, %v) = %v (%#x), want %v (%#x)", x, y, z, got, math.Float32bits(got), want,
+				math.Float32bits(want))
 		}
 	}
 }
@@ -274,7 +293,8 @@ func TestToInt(t *testing.T) {
 	for _, c := range []struct {
 		x    float32
 		want int32
-	}{{1.9, 1}, {-1.9, -1}, {3e9, math.MaxInt32}, {-3e9, math.MinInt32}, {posInf, math.MaxInt32}, {negInf, math.MinInt32}, {qNaN, 0}} {
+	}{{1.9, 1}, {-1.9, -1}, {3e9, math.MaxInt32}, {-3e9, math.MinInt32}, {posInf, math.MaxInt32},
+		{negInf, math.MinInt32}, {qNaN, 0}} {
 		if got := int32(math.Float32bits(p.Eval([]float32{c.x}, nil, nil)[0])); got != c.want {
 			t.Errorf("ToInt(%v) = %d, want %d", c.x, got, c.want)
 		}
@@ -283,7 +303,9 @@ func TestToInt(t *testing.T) {
 
 // TestLargeTrig compares the reduction of large arguments with exact arithmetic.
 func TestLargeTrig(t *testing.T) {
-	const digits = "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214808651328230664709384460955058223172535940812848111745028410270193852110555964462294895493038196"
+	const digits = "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348" +
+		"253421170679821480865132823066470938446095505822317253594081284811174502841027019385211055" +
+		"5964462294895493038196"
 	pi, _, err := big.ParseFloat(digits, 10, 600, big.ToNearestEven)
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +322,8 @@ func TestLargeTrig(t *testing.T) {
 			name string
 			got  float32
 			want float64
-		}{{"sin", SinLarge(x), math.Sin(angle)}, {"cos", CosLarge(-x), math.Cos(angle)}, {"tan", TanLarge(x), math.Tan(angle)}} {
+		}{{"sin", SinLarge(x), math.Sin(angle)}, {"cos", CosLarge(-x), math.Cos(angle)},
+			{"tan", TanLarge(x), math.Tan(angle)}} {
 			if e := ulpError(c.got, c.want); e > 0.51 {
 				t.Errorf("%s(%v) = %v, want %v", c.name, x, c.got, c.want)
 			}

@@ -11,7 +11,8 @@ import (
 // TestPhilox compares the blocks of a stream with those of package philox.
 func TestPhilox(t *testing.T) {
 	b := NewBuilder()
-	s := Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3), KeyHi: b.Uniform(4)}
+	s := Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3),
+		KeyHi: b.Uniform(4)}
 	w := s.Block(b, b.Index())
 	p := b.Program(w[0], w[1], w[2], w[3], Unit(b, w[0]))
 	r := rand.New(rand.NewPCG(1, 2))
@@ -25,7 +26,8 @@ func TestPhilox(t *testing.T) {
 			want.Counter = math.MaxUint64 - uint64(index) + r.Uint64N(2)
 		}
 		var words []float32
-		for _, u := range []uint32{uint32(want.Counter), uint32(want.Counter >> 32), want.Stream, uint32(want.Key), uint32(want.Key >> 32)} {
+		for _, u := range []uint32{uint32(want.Counter), uint32(want.Counter >> 32), want.Stream, uint32(want.Key),
+			uint32(want.Key >> 32)} {
 			words = append(words, math.Float32frombits(u))
 		}
 		got := p.EvalAt(index, nil, words, nil)

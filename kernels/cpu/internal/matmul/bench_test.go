@@ -13,7 +13,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-var share = flag.String("share", "", "print the share of the multiply-add peak for the cases tier/threads/shape that match this expression")
+var share = flag.String("share", "",
+	"print the share of the multiply-add peak for the cases tier/threads/shape that match this expression")
 
 // A shape is a product that training does; a letter T marks a transposed operand.
 type shape struct {
@@ -116,7 +117,8 @@ func TestShareOfPeak(t *testing.T) {
 						best = max(best, s.flops()/float64(time.Since(t0).Nanoseconds()))
 					}
 				}
-				fmt.Printf("%-20s %7.1f GFLOP/s of %6.1f: %.3f  %9.1f us\n", name, best, peak, best/peak, s.flops()/best/1e3)
+				fmt.Printf("%-20s %7.1f GFLOP/s of %6.1f: %.3f  %9.1f us\n", name, best, peak, best/peak,
+					s.flops()/best/1e3)
 			}
 			runtime.GOMAXPROCS(old)
 		}

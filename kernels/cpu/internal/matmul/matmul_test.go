@@ -127,7 +127,8 @@ func checkProduct(t *testing.T, r *rand.Rand, m, n, k int, la, lb layout) {
 		}
 		for i, ok := range touched {
 			if !ok && whole[i] != 12345 {
-				t.Fatalf("%v: [%d %d] x [%d %d] (%s, %s): wrote outside C at %d of %d", tier, m, k, k, n, la, lb, i-guard, size)
+				t.Fatalf("%v: [%d %d] x [%d %d] (%s, %s): wrote outside C at %d of %d", tier, m, k, k, n, la, lb,
+					i-guard, size)
 			}
 		}
 	}
@@ -169,7 +170,8 @@ func TestBigSizes(t *testing.T) {
 	if raceEnabled {
 		t.Skip("slow under the race detector; TestThreads runs the same code")
 	}
-	for _, s := range [][3]int{{97, 513, 257}, {130, 1037, 40}, {301, 95, 300}, {96, 96, 96}, {100, 100, 513}, {257, 129, 130}, {8, 1100, 300}} {
+	for _, s := range [][3]int{{97, 513, 257}, {130, 1037, 40}, {301, 95, 300}, {96, 96, 96}, {100, 100, 513},
+		{257, 129, 130}, {8, 1100, 300}} {
 		for _, la := range layouts[:3] {
 			for _, lb := range layouts[:3] {
 				checkProduct(t, r, s[0], s[1], s[2], la, lb)
@@ -266,7 +268,8 @@ var nanGuard = float32(math.NaN())
 
 func TestThreads(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	sizes := [][3]int{{300, 200, 300}, {5, 3000, 500}, {40, 2000, 300}, {1000, 10, 600}, {128, 600, 784}, {7000, 1, 300}, {50, 60, 2100}}
+	sizes := [][3]int{{300, 200, 300}, {5, 3000, 500}, {40, 2000, 300}, {1000, 10, 600}, {128, 600, 784},
+		{7000, 1, 300}, {50, 60, 2100}}
 	for _, s := range sizes {
 		m, n, k := s[0], s[1], s[2]
 		for _, lb := range layouts[:2] {

@@ -11,7 +11,8 @@ import (
 func beforeHole(t *testing.T, x []float32) []float32 {
 	const page = 1 << 16 // a multiple of any page size in use
 	size := (4*len(x) + page - 1) / page * page
-	mem, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	mem, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,8 @@ func TestReadsInside(t *testing.T) {
 		m.Data = beforeHole(t, m.Data[:(rows-1)*m.RowStride+(cols-1)*m.ColStride+1])
 		return m
 	}
-	for _, s := range [][3]int{{1, 1, 1}, {5, 9, 3}, {12, 16, 7}, {13, 24, 8}, {25, 48, 30}, {8, 17, 5}, {40, 40, 40}, {100, 104, 20}, {100, 112, 21}, {121, 103, 258}} {
+	for _, s := range [][3]int{{1, 1, 1}, {5, 9, 3}, {12, 16, 7}, {13, 24, 8}, {25, 48, 30}, {8, 17, 5}, {40, 40, 40},
+		{100, 104, 20}, {100, 112, 21}, {121, 103, 258}} {
 		m, n, k := s[0], s[1], s[2]
 		for _, la := range layouts {
 			for _, lb := range layouts {
