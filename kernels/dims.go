@@ -11,7 +11,7 @@ type Dims struct {
 	Shape, Strides [MaxDims]int
 }
 
-// Push adds an innermost axis: as a dimension, or as a part of the innermost dimension where both are one.
+// Push adds an innermost axis: as a new dimension, or by collapsing it into the innermost one.
 func (d *Dims) Push(size, stride int) {
 	switch last := d.Rank - 1; {
 	case size == 1:

@@ -216,7 +216,7 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
-// TestCollapseAllocations: launches collapse operands without allocating.
+// TestCollapseAllocations: collapsing allocates nothing.
 func TestCollapseAllocations(t *testing.T) {
 	a := Arg{Layout: Layout{Shape: []int{3, 1, 4, 5}, Strides: []int{20, 20, 5, 1}}}
 	sum := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// An operation crosses the border as data: what to compute, and where its operands lie.
+// An op call is data: the operation, its operands with their layouts, and its attributes.
 func Example() {
 	dev, err := kernels.Open("cpu")
 	if err != nil {

@@ -61,7 +61,7 @@ func BenchmarkPointwise(b *testing.B) {
 		{"dropout", dropout, []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, []float64{0.1}},
 		{"dropout backward", dropout.Pullback(0).Func, []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()},
 			[]float64{0.1}},
-		{"random steps", expr.Must("where(rand() < p, 0, x)", x, []string{"p"}), []kernels.Arg{matrix32()},
+		{"random instructions", expr.Must("where(rand() < p, 0, x)", x, []string{"p"}), []kernels.Arg{matrix32()},
 			[]kernels.Arg{matrix32()}, []float64{0.1}},
 		{"adamw", adamw, []kernels.Arg{p, g, m, v, one, one, one, one}, []kernels.Arg{p, m, v},
 			[]float64{1e-3, 0.9, 0.1, 0.999, 0.001, 1e-8, 0.01}},
@@ -89,7 +89,7 @@ func BenchmarkPointwise(b *testing.B) {
 	}
 }
 
-// with32 fills a float32 tensor with numbers around 0.
+// with32 fills a float32 tensor with values around 0.
 func with32(a kernels.Arg) kernels.Arg {
 	for i, s := 0, Slice[float32](a); i < len(s); i++ {
 		s[i] = float32(i%1001)/250 - 2
@@ -97,7 +97,7 @@ func with32(a kernels.Arg) kernels.Arg {
 	return a
 }
 
-// BenchmarkSmall is the time of a launch whose elements do not matter.
+// BenchmarkSmall is the time of an op call whose elements do not matter.
 func BenchmarkSmall(b *testing.B) {
 	for _, n := range []int{1, 64, 1024} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

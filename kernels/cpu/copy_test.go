@@ -41,7 +41,7 @@ func TestCopyStrided(t *testing.T) {
 				fill(restore.Buf.(*Mem).data, 0x11)
 				fillStrided(dst, restore)
 				if n := firstDifferent(elements(all), before); n >= 0 {
-					t.Fatalf("%v %v from %s: place %d outside the region changed", d, shape, layoutNames[k], n)
+					t.Fatalf("%v %v from %s: element %d outside the region changed", d, shape, layoutNames[k], n)
 				}
 			}
 		}
@@ -57,7 +57,7 @@ func firstDifferent(a, b []float64) int {
 	return -1
 }
 
-// The kernels of move.go, against the place that each element comes from.
+// The kernels of copy.go, against the index that each element comes from.
 func TestMoves(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	var jobs []job

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// unravel is the index of place i of a shape in row-major order.
+// unravel are the indices of element i, in row-major order, of a shape.
 func unravel(i int, shape []int) []int {
 	at := make([]int, len(shape))
 	for d := len(shape) - 1; d >= 0; d-- {
@@ -19,7 +19,7 @@ func unravel(i int, shape []int) []int {
 	return at
 }
 
-// ravel is the place of an index.
+// ravel is the number of the element with the given indices.
 func ravel(at, shape []int) int {
 	i := 0
 	for d, size := range shape {
@@ -28,7 +28,7 @@ func ravel(at, shape []int) int {
 	return i
 }
 
-// indexJobs are launches of the kernels of index.go in one element type, with results that are written from
+// indexJobs are op calls of the kernels of index.go in one element type, with results that are written from
 // definitions.
 func indexJobs(r *rand.Rand, d kernels.DType, turn int, shape []int, axis, count int) (jobs []job) {
 	makeIndices := func(shape []int, size int) (kernels.Arg, []float64) {

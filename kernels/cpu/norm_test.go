@@ -46,16 +46,16 @@ func normOf(rows, gs [][]float32, w, b []float32, eps float32, centred bool) (y,
 	return y, means, rstds, dx, dw, db
 }
 
-// overRows is the sum over rows for a parameter of a norm, by its definition: blocks of 64 rows, 8 lanes, then
+// overRows is the sum over rows for a parameter of a norm, by its definition: blocks of 64 rows, 8 partial sums, then
 // canonical.
 func overRows(v []float32) float32 {
 	var blocks []float32
 	for from := 0; from < len(v); from += 64 {
-		var lane [8]float32
+		var partial [8]float32
 		for i, x := range v[from:min(from+64, len(v))] {
-			lane[i/8] += x
+			partial[i/8] += x
 		}
-		blocks = append(blocks, ((lane[0]+lane[4])+(lane[2]+lane[6]))+((lane[1]+lane[5])+(lane[3]+lane[7])))
+		blocks = append(blocks, ((partial[0]+partial[4])+(partial[2]+partial[6]))+((partial[1]+partial[5])+(partial[3]+partial[7])))
 	}
 	return canonical(blocks)
 }

@@ -23,7 +23,7 @@ func newTensor(d kernels.DType, shape ...int) kernels.Arg {
 	return kernels.Arg{Buf: newMem(l.Len() * d.Size()), DType: d, Layout: l}
 }
 
-// with stores numbers in the memory of a, in the order of its buffer.
+// with stores values in the memory of a, in the order of its buffer.
 func with(a kernels.Arg, v ...float64) kernels.Arg {
 	store(a.Buf.(*Mem).data, v, a.DType)
 	return a
@@ -67,7 +67,7 @@ var shapes = [][]int{
 	{1500, 1}, {33, 260}, {2, 3, 4}, {3, 20, 17}, {2, 5, 3, 40}, {1, 6, 1, 50}, {2, 1, 3, 1, 2, 2, 1, 3},
 }
 
-// layouts are the ways to place a tensor in memory, each of new memory with undefined content.
+// layouts are the ways to lay a tensor out in memory, each of new memory with undefined content.
 var layouts = map[string]func(d kernels.DType, shape []int) kernels.Arg{
 	"contiguous": func(d kernels.DType, shape []int) kernels.Arg { return newTensor(d, shape...) },
 	"transposed": func(d kernels.DType, shape []int) kernels.Arg {
@@ -154,7 +154,7 @@ func expanded(d kernels.DType, shape []int, repeats func(i, n int) bool) kernels
 	return a
 }
 
-// random fills the memory of a with numbers that meet the corners of the instructions.
+// random fills the memory of a with values that meet the corners of the instructions.
 func random(r *rand.Rand, a kernels.Arg) kernels.Arg {
 	corners := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, math.Inf(1), math.Inf(-1), math.NaN(), 1e30, -1e30,
 		1e-40, 65504, 1e-8}
@@ -180,7 +180,8 @@ type interpreter[T register] struct {
 	values  []T
 }
 
-// interpretation is how a launch with registers of type d is checked: it stores the results of one element in tensors.
+// interpretation is how an op call with registers of type d is checked: it stores the results of one element in
+// tensors.
 func interpretation(d kernels.DType, f *expr.Func) func(args, params []float64, rand func(k int) float64,
 	out []kernels.Arg) {
 	switch d {
@@ -605,7 +606,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A launch allocates nothing once its program is compiled.
+// An op call allocates nothing once its program is compiled.
 func TestAllocations(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector allocates")

@@ -20,16 +20,16 @@ func canonical(x []float32) float32 {
 		}
 		return canonical(sums)
 	}
-	var lane [64]float32
+	var partial [64]float32
 	for i, v := range x {
-		lane[i%64] += v
+		partial[i%64] += v
 	}
 	for h := 32; h > 0; h /= 2 {
 		for j := range h {
-			lane[j] += lane[j+h]
+			partial[j] += partial[j+h]
 		}
 	}
-	return lane[0]
+	return partial[0]
 }
 
 // mapped is f of each element.
@@ -69,14 +69,14 @@ func scalarOf(name string) func(x float32) float32 {
 
 var exp32, log32 = scalarOf("exp"), scalarOf("log")
 
-// A job is a launch of a kernel with the results that it must have.
+// A job is an op call with the results that it must have.
 type job struct {
 	kernel func(l *kernels.Launch)
 	l      *kernels.Launch
 	want   [][]float64
 }
 
-// runJobs launches the jobs in each tier that this processor has, on 1, 2 and 7 threads, and compares the bits.
+// runJobs runs the jobs in each tier that this processor has, on 1, 2 and 7 threads, and compares the bits.
 func runJobs(t *testing.T, jobs []job) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
@@ -173,7 +173,7 @@ func subsets(n int) (all [][]int) {
 	return all
 }
 
-// reduced is a launch of a reduction of a along axes, with results of the given types.
+// reduced is an op call of a reduction of a along axes, with results of the given types.
 func reduced(a kernels.Arg, axes []int, floats []float64, types ...kernels.DType) *kernels.Launch {
 	var shape []int
 	for i, d := range a.Shape {
@@ -199,19 +199,19 @@ var reductions = []struct {
 	{"max", Max, nil, largest},
 	{"min", Min, nil, func(x []float32) float32 { return -largest(mapped(x, func(v float32) float32 { return -v })) }},
 	{"prod", Prod, nil, func(x []float32) float32 {
-		var lane [64]float32
-		for j := range lane {
-			lane[j] = 1
+		var partial [64]float32
+		for j := range partial {
+			partial[j] = 1
 		}
 		for i, v := range x {
-			lane[i%64] *= v
+			partial[i%64] *= v
 		}
 		for h := 32; h > 0; h /= 2 {
 			for j := range h {
-				lane[j] *= lane[j+h]
+				partial[j] *= partial[j+h]
 			}
 		}
-		return lane[0]
+		return partial[0]
 	}},
 	{"var", Var, []float64{1}, func(x []float32) float32 {
 		mean := canonical(x) / float32(len(x))
@@ -294,7 +294,7 @@ func TestSumOfBlocksOfBlocks(t *testing.T) {
 }
 
 func TestArgMax(t *testing.T) {
-	place := func(better func(a, b float32) bool) func(x []float32) int {
+	index := func(better func(a, b float32) bool) func(x []float32) int {
 		return func(x []float32) int {
 			for i, v := range x {
 				if v != v {
@@ -315,8 +315,8 @@ func TestArgMax(t *testing.T) {
 		kernel func(l *kernels.Launch)
 		of     func(x []float32) int
 	}{
-		{"argmax", ArgMax, place(func(a, b float32) bool { return a > b })},
-		{"argmin", ArgMin, place(func(a, b float32) bool { return a < b })},
+		{"argmax", ArgMax, index(func(a, b float32) bool { return a > b })},
+		{"argmin", ArgMin, index(func(a, b float32) bool { return a < b })},
 	} {
 		r := rand.New(rand.NewPCG(5, 6))
 		var jobs []job
@@ -326,15 +326,15 @@ func TestArgMax(t *testing.T) {
 				if n == 0 {
 					continue
 				}
-				var values, places []float64
+				var values, indices []float64
 				for _, x := range grouped(a, []int{axis}) {
 					p := k.of(x)
-					values, places = append(values, float64(x[p])), append(places, float64(p))
+					values, indices = append(values, float64(x[p])), append(indices, float64(p))
 				}
 				jobs = append(jobs,
 					job{k.kernel, reduced(a, []int{axis}, nil, kernels.Float32, kernels.Int64),
-						[][]float64{values, places}},
-					job{k.kernel, reduced(a, []int{axis}, nil, kernels.Int64), [][]float64{places}})
+						[][]float64{values, indices}},
+					job{k.kernel, reduced(a, []int{axis}, nil, kernels.Int64), [][]float64{indices}})
 			}
 		}
 		t.Run(k.name, func(t *testing.T) { runJobs(t, jobs) })

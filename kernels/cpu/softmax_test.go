@@ -96,7 +96,7 @@ func TestAlongAxes(t *testing.T) {
 	}
 }
 
-// Short rows without gaps, which are taken together, have the bits of their definitions.
+// Short contiguous rows, which are computed in bundles, have the bits of their definitions.
 func TestShortRows(t *testing.T) {
 	for _, k := range alongAxes {
 		r := rand.New(rand.NewPCG(9, 10))

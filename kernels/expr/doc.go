@@ -11,7 +11,7 @@
 //
 //	||    &&    == != < <= > >=    + -    * /    and the unary - !
 //
-// on numbers: a comparison is 0 or 1, and every value but 0 is true. Names are the function's arguments (operands,
+// on scalars: a comparison is 0 or 1, and every value but 0 is true. Names are the function's arguments (operands,
 // which are tensors), its parameters (scalars of an op call, such as a learning rate) and pi, inf and nan. Calls are
 // the instructions ([Instructions]), the functions of the library ([Library]), and rand(k), which is uniform in [0,1):
 // the number of random stream k at this element, the same wherever it appears; rand() is rand(0).

@@ -1,5 +1,5 @@
-// Package null is a device that computes nothing. It checks every launch against its row and accounts for
-// memory and launches, so that a whole training run can be planned, and its memory known, on any machine:
+// Package null is a device that computes nothing. It checks the operands of every op call and counts memory, so that a
+// whole training run can be planned, and its memory known, on any machine:
 //
 //	dev, err := tensor.Open("null")
 //

@@ -172,7 +172,7 @@ func (m Matrix) from(row int) Matrix {
 }
 
 // doTiles runs the micro-kernel of some rows over one chunk of a panel of B: on rows i, i+1, ... of C and on those of
-// the following panels of A, which are step elements apart.
+// the following panels of A, which are panelStride elements apart.
 func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Matrix, panelStride int) {
 	width := p.tier.width()
 	full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width

@@ -1,10 +1,10 @@
 // Package par spreads the loops of the CPU kernels over the processors.
 //
-// [For] cuts a range of elements into contiguous pieces, [Tiles] hands out numbered tiles one by one.
-// Each worker has a share of its own to begin with, the same part of the tensors in one kernel after the other, and
-// helps with the shares of others when it is done. The calling goroutine is one of the workers, so a call never waits
-// for a helper that has not started: when the machine is busy the caller simply does more of the pieces itself, and a
-// small kernel loses nothing by asking for help.
+// [For] cuts a range of elements into contiguous pieces, [Tiles] hands out numbered tiles one by one. Each worker
+// begins with its own share, which is the same range of the tensors in successive kernels, and helps with the shares of
+// others when it is done. The calling goroutine is one of the workers, so a call never waits for a helper that has not
+// started: when the machine is busy the caller simply does more of the pieces itself, and a small kernel loses nothing
+// by asking for help.
 //
 // A call with enough work starts helper goroutines. A helper that runs out of work watches for more for a few
 // microseconds, since the kernels of a training step follow each other closely, then sleeps, and ends when nothing has

@@ -83,7 +83,7 @@ type job struct {
 
 	inside atomic.Int32 // helpers at work now; only grows under pool.mu
 	// Guarded by pool.mu.
-	room   int    // helpers that may still join
+	vacant   int    // helpers that may still join
 	busy   []bool // which workers have joined
 	parked bool   // the caller waits for the last of them on done
 	caught any    // value of the first panic
@@ -93,8 +93,8 @@ type job struct {
 
 var jobs = sync.Pool{New: func() any { return &job{done: make(chan struct{}, 1)} }}
 
-// A share is a stretch of the ranges or tiles of a job, the one with which a worker begins. Kernels that follow each
-// other give a worker the same part of the tensors, which its cache may still have.
+// A share is a contiguous range of the items of a job, the one with which a worker begins. In successive kernels a
+// worker has the same range of the tensors, which its cache may still hold.
 type share struct {
 	next atomic.Int64 // first item not handed out
 	end  int64
@@ -151,16 +151,16 @@ var pool struct {
 func (j *job) run(items, workers, procs int) {
 	pool.mu.Lock()
 	pool.working++
-	j.room = max(0, min(items, workers, procs-pool.working+1)-1)
-	j.split(items, j.room+1)
+	j.vacant = max(0, min(items, workers, procs-pool.working+1)-1)
+	j.split(items, j.vacant+1)
 	j.parked, j.caught = false, nil
 	wake, start := 0, 0
-	if j.room > 0 {
+	if j.vacant > 0 {
 		pool.open = append(pool.open, j)
 		pool.posted.Add(1)
-		missing := max(0, j.room-(pool.seeking-pool.sleeping))
+		missing := max(0, j.vacant-(pool.seeking-pool.sleeping))
 		wake = min(missing, pool.sleeping)
-		start = max(0, j.room-pool.seeking)
+		start = max(0, j.vacant-pool.seeking)
 		pool.seeking += start
 	}
 	pool.mu.Unlock()
@@ -283,12 +283,12 @@ func enlist() int {
 	return len(pool.numbers)
 }
 
-// join enters the oldest open job that has room, as the worker of the helper's number if that is possible.
+// join enters the oldest open job that has a vacancy; the worker has the helper's number if possible.
 func join(number int) (*job, int) {
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
 	for _, j := range pool.open {
-		if j.room == 0 {
+		if j.vacant == 0 {
 			continue
 		}
 		worker := number
@@ -297,7 +297,7 @@ func join(number int) (*job, int) {
 			}
 		}
 		j.busy[worker] = true
-		j.room--
+		j.vacant--
 		j.inside.Add(1)
 		pool.working++
 		pool.seeking--
@@ -306,7 +306,7 @@ func join(number int) (*job, int) {
 	return nil, 0
 }
 
-// leave ends a helper's part in the job and wakes the caller if that was the last one.
+// leave ends a helper's work on the job and wakes the caller if that helper was the last one.
 func (j *job) leave() {
 	pool.mu.Lock()
 	pool.working--
