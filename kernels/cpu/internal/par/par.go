@@ -83,7 +83,7 @@ type job struct {
 
 	inside atomic.Int32 // helpers at work now; only grows under pool.mu
 	// Guarded by pool.mu.
-	vacant   int    // helpers that may still join
+	vacant int    // helpers that may still join
 	busy   []bool // which workers have joined
 	parked bool   // the caller waits for the last of them on done
 	caught any    // value of the first panic
