@@ -88,23 +88,6 @@ func eval(in *Inst, r [3]uint32, tables []Table) uint32 {
 		return f(float32(int32(r[0])))
 	case OpLdexp:
 		return f(Ldexp32(x, y))
-	case OpLookup:
-		return f(tables[in.K][r[0]&15])
-	case OpLT:
-		return mask(x < y)
-	case OpLE:
-		return mask(x <= y)
-	case OpEQ:
-		return mask(x == y)
-	case OpUnord:
-		return mask(x != x || y != y)
-	}
-	return evalBits(in, r)
-}
-
-// evalBits is eval for instructions on integers, bits and masks.
-func evalBits(in *Inst, r [3]uint32) uint32 {
-	switch in.Op {
 	case OpIAdd:
 		return r[0] + r[1]
 	case OpISub:
@@ -127,6 +110,16 @@ func evalBits(in *Inst, r [3]uint32) uint32 {
 		return r[0] >> in.K
 	case OpSar:
 		return uint32(int32(r[0]) >> in.K)
+	case OpLookup:
+		return f(tables[in.K][r[0]&15])
+	case OpLT:
+		return mask(x < y)
+	case OpLE:
+		return mask(x <= y)
+	case OpEQ:
+		return mask(x == y)
+	case OpUnord:
+		return mask(x != x || y != y)
 	case OpILT:
 		return mask(int32(r[0]) < int32(r[1]))
 	case OpIEQ:
