@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A cache keeps what compilers, assemblers and disassemblers said, in files of build/kernelc. The key of an entry is the
-// hash of all that the answer depends on: the files of the program that gave it, its arguments, and every text that it
-// read. An entry that is not whole, or stands under another key than its own, is as if it were not there. Without a
+// A cache keeps what compilers, assemblers and disassemblers said, in files of build/kernelc. The key of an entry is
+// the hash of all that the answer depends on: the files of the program that gave it, its arguments, and every text that
+// it read. An entry that is not whole, or stands under another key than its own, is as if it were not there. Without a
 // cache, where it is nil, all programs run.
 type cache struct {
 	dir string

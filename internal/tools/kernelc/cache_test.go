@@ -68,7 +68,8 @@ func TestCache(t *testing.T) {
 	expect("an old entry", before+1)
 	failed := errors.New("failed")
 	for range 2 {
-		if _, err := c.ask(question{input: []byte("wrong")}, func() (output, error) { return output{}, failed }); err != failed {
+		_, err := c.ask(question{input: []byte("wrong")}, func() (output, error) { return output{}, failed })
+		if err != failed {
 			t.Errorf("error %v", err)
 		}
 	}

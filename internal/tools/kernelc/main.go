@@ -18,7 +18,8 @@ func main() {
 	flags.IntVar(&how.texts, "texts", 8, "")
 	flags.BoolVar(&how.again, "again", false, "")
 	flags.BoolVar(&how.frozen, "frozen", false, "")
-	if len(os.Args) < 2 || flags.Parse(os.Args[2:]) != nil || flags.NArg() > 0 || p.limit < 0 || p.limit > 0 && os.Args[1] != "build" {
+	if len(os.Args) < 2 || flags.Parse(os.Args[2:]) != nil || flags.NArg() > 0 ||
+		p.limit < 0 || p.limit > 0 && os.Args[1] != "build" {
 		usage()
 	}
 	if how.again {

@@ -93,7 +93,9 @@ func newSource(family string, files map[string]string) *source {
 
 // of are the targets of a kind, "sm_" or "compute_".
 func (s *source) of(kind string) []string {
-	return slices.DeleteFunc(slices.Clone(s.targets), func(target string) bool { return !strings.HasPrefix(target, kind) })
+	return slices.DeleteFunc(slices.Clone(s.targets), func(target string) bool {
+		return !strings.HasPrefix(target, kind)
+	})
 }
 
 // included returns the contents of a file and of all files that it includes and that are in its folder.

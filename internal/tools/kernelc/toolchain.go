@@ -22,7 +22,8 @@ type assembler struct {
 var (
 	upToHopper    = []string{"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"}
 	upToBlackwell = append(slices.Clone(upToHopper), "sm_100", "sm_120")
-	assemblers    = []assembler{{"12.4", upToHopper}, {"12.6", upToHopper}, {"12.8", upToBlackwell}, {"12.9", upToBlackwell}, {"13.0", upToBlackwell}}
+	assemblers    = []assembler{{"12.4", upToHopper}, {"12.6", upToHopper}, {"12.8", upToBlackwell},
+		{"12.9", upToBlackwell}, {"13.0", upToBlackwell}}
 )
 
 // assembles returns the targets for which PTX of a virtual architecture is assembled: all, except that PTX of one
@@ -74,8 +75,8 @@ func (p *project) nvrtc(program, target string, options ...string) (image []byte
 	if strings.HasPrefix(target, "sm_") {
 		args = append(args, "--ptxas-options=-v")
 	}
-	call := filepath.Join(folder, "call")
-	compilers := []string{call, filepath.Join(folder, "libnvrtc.so.12"), filepath.Join(folder, "libnvrtc-builtins.so.12.4")}
+	call, library := filepath.Join(folder, "call"), filepath.Join(folder, "libnvrtc")
+	compilers := []string{call, library + ".so.12", library + "-builtins.so.12.4"}
 	out, err := p.cache.ask(question{compilers, args, []byte(hashFiles(read))}, func() (output, error) {
 		cmd := exec.Command(call, append([]string{folder}, args...)...)
 		cmd.Dir = p.sources()

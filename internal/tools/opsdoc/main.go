@@ -7,6 +7,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,8 +17,11 @@ import (
 )
 
 func main() {
-	text := document(tensor.Ops())
-	if err := os.WriteFile(filepath.Join("docs", "OPS.md"), []byte(text), 0o644); err != nil {
+	where, err := findFiles(".", tensor.Ops())
+	if err == nil {
+		err = os.WriteFile(filepath.Join("docs", "OPS.md"), []byte(document(tensor.Ops(), where)), 0o644)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "opsdoc:", err)
 		os.Exit(1)
 	}
@@ -31,22 +35,36 @@ Generated from the operation table by ` + "`make docs`" + `; do not edit.
 - **CPU**: *expression* runs on vector kernels chunk by chunk; *direct* has loops of its own for the types named;
   *reference* runs the slow float64 definition; *view* computes nothing. Where nothing is said of float16 and bfloat16,
   float32 computes: operands are widened, which is exact, and each result is rounded once.
-- **CUDA**: *expression* has kernels made from the expression; *approximate*: on float16 and bfloat16 alone these use the GPU's
-  approximate units, within a unit in the last place of the CPU's results, or 2^-16 in gradients, where terms of size 1
-  cancel; *view* computes nothing; else the name of its kernels, or *none*. Using an operation on a GPU that has no kernel for
-  the operands' type is an error.
+- **CUDA**: *expression* has kernels made from the expression; *approximate*: on float16 and bfloat16 alone these use the
+  GPU's approximate units, within a unit in the last place of the CPU's results, or 2^-16 in gradients, where terms of
+  size 1 cancel; *view* computes nothing; else the name of its kernels, or *none*. Using an operation on a GPU that has no
+  kernel for the operands' type is an error.
 - **autocast**: what package amp does with operands that are float32, float16 or bfloat16: *lower* casts them to the
   region's type, *full* to float32, *widest* to the widest among them; *banned* refuses; nothing leaves them.
+
+The last section has the files of each operation in all layers.
 `
 
-// document returns the page for a table of operations.
-func document(ops []*tensor.Op) string {
+// document returns the page for a table of operations and their files.
+func document(ops []*tensor.Op, where map[string]files) string {
 	var page strings.Builder
 	page.WriteString(head)
 	section(&page, "Pointwise", ops, func(o *tensor.Op) bool { return o.Expr != nil })
 	section(&page, "Views", ops, func(o *tensor.Op) bool { return o.View != nil })
 	section(&page, "Structured", ops, func(o *tensor.Op) bool { return o.Expr == nil && o.View == nil })
+	fileSection(&page, where)
 	return page.String()
+}
+
+// fileSection writes the files of operations, by name.
+func fileSection(page *strings.Builder, where map[string]files) {
+	page.WriteString("\n## Files\n\n| operation | `tensor` | `kernels/cpu` | `kernels/cuda` | `kernels/cuda/src` |\n")
+	page.WriteString("|---|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(where)) {
+		f := where[name]
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s |\n",
+			name, f.tensor, cmp.Or(f.cpu, "-"), cmp.Or(f.plan, "-"), cmp.Or(strings.Join(f.src, ", "), "-"))
+	}
 }
 
 // section writes the operations for which in holds, by name.
@@ -58,7 +76,8 @@ func section(page *strings.Builder, title string, ops []*tensor.Op, in func(*ten
 		}
 	}
 	slices.SortFunc(rows, func(a, b *tensor.Op) int { return strings.Compare(a.Name, b.Name) })
-	fmt.Fprintf(page, "\n## %s (%d)\n\n| operation | operands | result | gradient | CPU | CUDA | autocast |\n|---|---|---|---|---|---|---|\n", title, len(rows))
+	fmt.Fprintf(page, "\n## %s (%d)\n\n", title, len(rows))
+	page.WriteString("| operation | operands | result | gradient | CPU | CUDA | autocast |\n|---|---|---|---|---|---|---|\n")
 	for _, o := range rows {
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
 			o.Name, strings.Join(o.Args, ", "), definition(o), gradient(o), cpu(o), cuda(o), autocast(o))

@@ -119,7 +119,8 @@ func (b *budget) check(t *tally) (faults []string) {
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		switch e := b.find(name); {
 		case e == nil:
-			faults = append(faults, strings.TrimSuffix(fmt.Sprintf("no line in budget.txt: %s %d", name, need[name]), " 0"))
+			line := strings.TrimSuffix(fmt.Sprintf("%s %d", name, need[name]), " 0")
+			faults = append(faults, "no line in budget.txt: "+line)
 		case need[name] > e.limit:
 			faults = append(faults, fmt.Sprintf("over budget: %s %d, has %d", name, e.limit, need[name]))
 		}
