@@ -27,152 +27,202 @@ func rowAddress(g *build.Context, rows int, base, row reg.GPVirtual) []operand.M
 	return address
 }
 
-// microKernel emits the product of panels of rows rows of A with strips of B, each vectors wide, for one chunk of k.
-// The sums stay in registers from the first k to the last; A is read through its strides, element by element. The panels
-// are the inner loop: a few of them stay in the level-2 cache while B goes by once.
+// A tileKernel emits one kernel: the product of panels of rows rows of A with strips of B, each vectors wide, for one
+// chunk of k. The sums stay in registers from the first k to the last; A is read through its strides, element by
+// element. The panels are the inner loop: a few of them stay in the level-2 cache while B goes by once.
+type tileKernel struct {
+	*build.Context
+	set           isa
+	rows, vectors int
+
+	panelsLeft   operand.Mem
+	a, b, c      reg.GPVirtual
+	aStep, bStep reg.GPVirtual
+	aRows        []operand.Mem
+	ldc          reg.GPVirtual
+	sums         [][]reg.VecVirtual
+	rowOfB       []reg.VecVirtual
+	element      reg.VecVirtual
+}
+
 func microKernel(g *build.Context, set isa, rows, vectors int) {
-	width := vectors * set.lanes
-	name := fmt.Sprintf("tile%dx%d%s", rows, width, set.name)
-	g.Function(name)
-	g.Doc(fmt.Sprintf("%s computes panels of %d rows of C over strips of %d columns, see tileFunc.", name, rows, width))
-	g.Pragma("noescape")
-	g.Attributes(build.NOSPLIT)
-	g.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)")
+	t := &tileKernel{Context: g, set: set, rows: rows, vectors: vectors}
+	t.begin()
+	t.Label("strip")
+	t.MOVQ(t.load("panels"), t.panelsLeft)
+	t.Label("panel")
+	t.prefetch()
+	t.clear()
+	t.product()
+	cols := t.load("cols")
+	t.CMPQ(cols, operand.U8(uint8(t.width())))
+	t.JNE(operand.LabelRef("narrow"))
+	t.output("store",
+		func(r, v int, at operand.Mem) { t.VADDPS(at, t.sums[r][v], t.sums[r][v]) },
+		func(r, v int, at operand.Mem) { t.VMOVUPS(t.sums[r][v], at) })
+	t.Label("next")
+	t.next()
 
-	arg := func(name string) operand.Mem {
-		basic, err := g.Param(name).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		return basic.Addr
-	}
-	load := func(name string) reg.GPVirtual { return g.Load(g.Param(name), g.GP64()).(reg.GPVirtual) }
-	stride := func(name string) reg.GPVirtual {
-		r := load(name)
-		g.SHLQ(operand.U8(2), r)
-		return r
-	}
-	panelsLeft := g.AllocLocal(8)
-
-	a, b, c := g.GP64(), g.GP64(), g.GP64()
-	aStep, bStep := stride("aCol"), stride("bRow")
-	aRows := rowAddress(g, rows, a, stride("aRow"))
-
-	g.Label("strip")
-	g.MOVQ(load("panels"), panelsLeft)
-	g.Label("panel")
-	g.Comment("Ask for the tile of C while the sums are computed.")
-	g.MOVQ(arg("c"), c)
-	ldc := stride("ldc")
-	for r := range rows {
-		g.PREFETCHT0(operand.Mem{Base: c})
-		if width > 16 {
-			g.PREFETCHT0(operand.Mem{Base: c, Disp: 4*width - 4})
-		}
-		if r < rows-1 {
-			g.ADDQ(ldc, c)
-		}
-	}
-
-	sums := make([][]reg.VecVirtual, rows)
-	for r := range sums {
-		for range vectors {
-			v := set.vector(g)
-			set.zero(g, v)
-			sums[r] = append(sums[r], v)
-		}
-	}
-	rowOfB := make([]reg.VecVirtual, vectors)
-	for v := range rowOfB {
-		rowOfB[v] = set.vector(g)
-	}
-	element := set.vector(g)
-	step := func() {
-		for v := range rowOfB {
-			g.VMOVUPS(operand.Mem{Base: b, Disp: v * set.bytes()}, rowOfB[v])
-		}
-		g.ADDQ(bStep, b)
-		for r := range rows {
-			g.VBROADCASTSS(aRows[r], element)
-			for v := range rowOfB {
-				g.VFMADD231PS(rowOfB[v], element, sums[r][v])
-			}
-		}
-		g.ADDQ(aStep, a)
-	}
-
-	g.MOVQ(arg("a"), a)
-	g.MOVQ(arg("b"), b)
-	k := load("k")
-	if set.unroll > 1 {
-		g.SUBQ(operand.U8(uint8(set.unroll)), k)
-		g.JLT(operand.LabelRef("rest"))
-		g.Label("steps")
-		for range set.unroll {
-			step()
-		}
-		g.SUBQ(operand.U8(uint8(set.unroll)), k)
-		g.JGE(operand.LabelRef("steps"))
-		g.Label("rest")
-		g.ADDQ(operand.U8(uint8(set.unroll)), k)
-	}
-	g.TESTQ(k, k)
-	g.JE(operand.LabelRef("done"))
-	g.Label("step")
-	step()
-	g.DECQ(k)
-	g.JNE(operand.LabelRef("step"))
-	g.Label("done")
-
-	tile := func(access func(r, v int, at operand.Mem)) {
-		g.MOVQ(arg("c"), c)
-		for r := range rows {
-			for v := range vectors {
-				access(r, v, operand.Mem{Base: c, Disp: v * set.bytes()})
-			}
-			if r < rows-1 {
-				g.ADDQ(ldc, c)
-			}
-		}
-	}
-	cols := load("cols")
-	g.CMPQ(cols, operand.U8(uint8(width)))
-	g.JNE(operand.LabelRef("narrow"))
-	g.CMPB(arg("add"), operand.U8(0))
-	g.JE(operand.LabelRef("store"))
-	tile(func(r, v int, at operand.Mem) { g.VADDPS(at, sums[r][v], sums[r][v]) })
-	g.Label("store")
-	tile(func(r, v int, at operand.Mem) { g.VMOVUPS(sums[r][v], at) })
-
-	g.Label("next")
-	aPanel, cPanel := stride("aPanel"), stride("cPanel")
-	g.ADDQ(aPanel, arg("a"))
-	g.ADDQ(cPanel, arg("c"))
-	g.DECQ(panelsLeft)
-	g.JNE(operand.LabelRef("panel"))
-
-	g.Comment("Back to the first panel and on to the next strip.")
-	g.IMULQ(arg("panels"), aPanel)
-	g.SUBQ(aPanel, arg("a"))
-	g.IMULQ(arg("panels"), cPanel)
-	g.SUBQ(operand.U32(uint32(4*width)), cPanel)
-	g.SUBQ(cPanel, arg("c"))
-	bStrip := stride("bStrip")
-	g.ADDQ(bStrip, arg("b"))
-	g.DECQ(arg("strips"))
-	g.JNE(operand.LabelRef("strip"))
-	g.VZEROUPPER()
-	g.RET()
-
-	g.Label("narrow")
+	t.Label("narrow")
 	edge := set.newTail(g, cols, vectors)
-	g.CMPB(arg("add"), operand.U8(0))
-	g.JE(operand.LabelRef("storeNarrow"))
-	tile(func(r, v int, at operand.Mem) {
-		edge.load(g, v, at, element)
-		g.VADDPS(element, sums[r][v], sums[r][v])
-	})
-	g.Label("storeNarrow")
-	tile(func(r, v int, at operand.Mem) { edge.store(g, v, sums[r][v], at) })
-	g.JMP(operand.LabelRef("next"))
+	t.output("storeNarrow", func(r, v int, at operand.Mem) {
+		edge.load(g, v, at, t.element)
+		t.VADDPS(t.element, t.sums[r][v], t.sums[r][v])
+	}, func(r, v int, at operand.Mem) { edge.store(g, v, t.sums[r][v], at) })
+	t.JMP(operand.LabelRef("next"))
+}
+
+// width is the number of columns of a strip.
+func (t *tileKernel) width() int { return t.vectors * t.set.lanes }
+
+// arg is an argument in memory, load one in a register, and stride one in bytes.
+func (t *tileKernel) arg(name string) operand.Mem {
+	basic, err := t.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return basic.Addr
+}
+
+func (t *tileKernel) load(name string) reg.GPVirtual {
+	return t.Load(t.Param(name), t.GP64()).(reg.GPVirtual)
+}
+
+func (t *tileKernel) stride(name string) reg.GPVirtual {
+	r := t.load(name)
+	t.SHLQ(operand.U8(2), r)
+	return r
+}
+
+// begin declares the function and computes what all panels share.
+func (t *tileKernel) begin() {
+	name := fmt.Sprintf("tile%dx%d%s", t.rows, t.width(), t.set.name)
+	t.Function(name)
+	t.Doc(fmt.Sprintf("%s computes panels of %d rows of C over strips of %d columns, see tileFunc.", name, t.rows, t.width()))
+	t.Pragma("noescape")
+	t.Attributes(build.NOSPLIT)
+	t.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, " +
+		"c *float32, ldc, cPanel, panels, strips, cols int, add bool)")
+	t.panelsLeft = t.AllocLocal(8)
+	t.a, t.b, t.c = t.GP64(), t.GP64(), t.GP64()
+	t.aStep, t.bStep = t.stride("aCol"), t.stride("bRow")
+	t.aRows = rowAddress(t.Context, t.rows, t.a, t.stride("aRow"))
+}
+
+// prefetch asks for the tile of C.
+func (t *tileKernel) prefetch() {
+	t.Comment("Ask for the tile of C while the sums are computed.")
+	t.MOVQ(t.arg("c"), t.c)
+	t.ldc = t.stride("ldc")
+	for r := range t.rows {
+		t.PREFETCHT0(operand.Mem{Base: t.c})
+		if t.width() > 16 {
+			t.PREFETCHT0(operand.Mem{Base: t.c, Disp: 4*t.width() - 4})
+		}
+		if r < t.rows-1 {
+			t.ADDQ(t.ldc, t.c)
+		}
+	}
+}
+
+// clear takes the vector registers and sets the sums to zero.
+func (t *tileKernel) clear() {
+	t.sums = make([][]reg.VecVirtual, t.rows)
+	for r := range t.sums {
+		for range t.vectors {
+			v := t.set.vector(t.Context)
+			t.set.zero(t.Context, v)
+			t.sums[r] = append(t.sums[r], v)
+		}
+	}
+	t.rowOfB = make([]reg.VecVirtual, t.vectors)
+	for v := range t.rowOfB {
+		t.rowOfB[v] = t.set.vector(t.Context)
+	}
+	t.element = t.set.vector(t.Context)
+}
+
+// product adds up the products of all k, several in a turn of the loop while there are that many.
+func (t *tileKernel) product() {
+	t.MOVQ(t.arg("a"), t.a)
+	t.MOVQ(t.arg("b"), t.b)
+	k := t.load("k")
+	if t.set.unroll > 1 {
+		unroll := operand.U8(uint8(t.set.unroll))
+		t.SUBQ(unroll, k)
+		t.JLT(operand.LabelRef("rest"))
+		t.Label("steps")
+		for range t.set.unroll {
+			t.step()
+		}
+		t.SUBQ(unroll, k)
+		t.JGE(operand.LabelRef("steps"))
+		t.Label("rest")
+		t.ADDQ(unroll, k)
+	}
+	t.TESTQ(k, k)
+	t.JE(operand.LabelRef("done"))
+	t.Label("step")
+	t.step()
+	t.DECQ(k)
+	t.JNE(operand.LabelRef("step"))
+	t.Label("done")
+}
+
+// step adds the products of one k.
+func (t *tileKernel) step() {
+	for v := range t.rowOfB {
+		t.VMOVUPS(operand.Mem{Base: t.b, Disp: v * t.set.bytes()}, t.rowOfB[v])
+	}
+	t.ADDQ(t.bStep, t.b)
+	for r := range t.rows {
+		t.VBROADCASTSS(t.aRows[r], t.element)
+		for v := range t.rowOfB {
+			t.VFMADD231PS(t.rowOfB[v], t.element, t.sums[r][v])
+		}
+	}
+	t.ADDQ(t.aStep, t.a)
+}
+
+// output calls add for each vector of the tile of C if there is something to add to, and then store.
+func (t *tileKernel) output(label string, add, store func(r, v int, at operand.Mem)) {
+	t.CMPB(t.arg("add"), operand.U8(0))
+	t.JE(operand.LabelRef(label))
+	t.tile(add)
+	t.Label(label)
+	t.tile(store)
+}
+
+func (t *tileKernel) tile(access func(r, v int, at operand.Mem)) {
+	t.MOVQ(t.arg("c"), t.c)
+	for r := range t.rows {
+		for v := range t.vectors {
+			access(r, v, operand.Mem{Base: t.c, Disp: v * t.set.bytes()})
+		}
+		if r < t.rows-1 {
+			t.ADDQ(t.ldc, t.c)
+		}
+	}
+}
+
+// next goes on to the next panel, or to the first panel of the next strip, or returns.
+func (t *tileKernel) next() {
+	aPanel, cPanel := t.stride("aPanel"), t.stride("cPanel")
+	t.ADDQ(aPanel, t.arg("a"))
+	t.ADDQ(cPanel, t.arg("c"))
+	t.DECQ(t.panelsLeft)
+	t.JNE(operand.LabelRef("panel"))
+
+	t.Comment("Back to the first panel and on to the next strip.")
+	t.IMULQ(t.arg("panels"), aPanel)
+	t.SUBQ(aPanel, t.arg("a"))
+	t.IMULQ(t.arg("panels"), cPanel)
+	t.SUBQ(operand.U32(uint32(4*t.width())), cPanel)
+	t.SUBQ(cPanel, t.arg("c"))
+	bStrip := t.stride("bStrip")
+	t.ADDQ(bStrip, t.arg("b"))
+	t.DECQ(t.arg("strips"))
+	t.JNE(operand.LabelRef("strip"))
+	t.VZEROUPPER()
+	t.RET()
 }
