@@ -305,61 +305,12 @@ var predicates = map[lane.Op][2]int{
 
 // inst selects the machine instructions of instruction v.
 func (a *alloc) inst(v int) {
+	if a.own(v) {
+		return
+	}
 	in := a.b.insts[v]
 	x, y, z := in.args[0], in.args[1], in.args[2]
-	switch in.op {
-	case opPermLo, opPermHi:
-		half := int(in.op - opPermLo)
-		xr := a.need(x)
-		d := a.def(v)
-		a.steps = append(a.steps, func(e *emitter, j int) {
-			e.call("VPERMPS", e.pool.table(a.s.tables[in.k]).Offset(32*half), e.vec(xr, j), e.vec(d, j))
-		})
-		return
-	case opBlend:
-		m, ya, zr := a.need(x), a.any(y), a.need(z)
-		a.emit("VBLENDVPS", m, ya, zr, a.def(v))
-		return
-	case opMulEven:
-		// No operand from memory: a broadcast would be one of 64 bits.
-		xr, yr := a.need(x), a.need(y)
-		a.emit("VPMULUDQ", yr, xr, a.def(v))
-		return
-	case opOdd:
-		xr := a.need(x)
-		a.emitImm("VPSRLQ", 32, xr, a.def(v))
-		return
-	case opZipLo, opZipHi, opJoinLo, opJoinHi:
-		name := map[op]string{opZipLo: "VUNPCKLPS", opZipHi: "VUNPCKHPS", opJoinLo: "VUNPCKLPD", opJoinHi: "VUNPCKHPD"}[in.op]
-		xr, yr := a.need(x), a.need(y)
-		a.emit(name, yr, xr, a.def(v))
-		return
-	case opXor3:
-		a.xor3(v)
-		return
-	case opHighs:
-		a.highs(v)
-		return
-	}
 	o := lane.Op(in.op)
-	if s, ok := simple[o]; ok {
-		if s.commute && !a.register(x) && a.register(y) {
-			x, y = y, x
-		}
-		xr := a.need(x)
-		ya := a.any(y)
-		a.emit(s.name, ya, xr, a.def(v))
-		return
-	}
-	if s, ok := immediate[o]; ok {
-		name := s.avx2
-		if a.t == avx512 {
-			name = s.avx512
-		}
-		xr := a.need(x)
-		a.emitImm(name, s.imm, xr, a.def(v))
-		return
-	}
 	switch o {
 	case lane.OpSqrt, lane.OpToInt, lane.OpFloat:
 		name := map[lane.Op]string{lane.OpSqrt: "VSQRTPS", lane.OpToInt: "VCVTTPS2DQ", lane.OpFloat: "VCVTDQ2PS"}[o]
@@ -400,8 +351,72 @@ func (a *alloc) inst(v int) {
 	case lane.OpSelect:
 		a.sel(v, x, y, z)
 	default:
+		a.tabulated(v)
+	}
+}
+
+// own selects the machine instructions of v if it is one that only this program has, made by expand.
+func (a *alloc) own(v int) bool {
+	in := a.b.insts[v]
+	x, y, z := in.args[0], in.args[1], in.args[2]
+	switch in.op {
+	case opPermLo, opPermHi:
+		half := int(in.op - opPermLo)
+		xr := a.need(x)
+		d := a.def(v)
+		a.steps = append(a.steps, func(e *emitter, j int) {
+			e.call("VPERMPS", e.pool.table(a.s.tables[in.k]).Offset(32*half), e.vec(xr, j), e.vec(d, j))
+		})
+	case opBlend:
+		m, ya, zr := a.need(x), a.any(y), a.need(z)
+		a.emit("VBLENDVPS", m, ya, zr, a.def(v))
+	case opMulEven:
+		// No operand from memory: a broadcast would be one of 64 bits.
+		xr, yr := a.need(x), a.need(y)
+		a.emit("VPMULUDQ", yr, xr, a.def(v))
+	case opOdd:
+		xr := a.need(x)
+		a.emitImm("VPSRLQ", 32, xr, a.def(v))
+	case opZipLo, opZipHi, opJoinLo, opJoinHi:
+		name := map[op]string{
+			opZipLo: "VUNPCKLPS", opZipHi: "VUNPCKHPS", opJoinLo: "VUNPCKLPD", opJoinHi: "VUNPCKHPD",
+		}[in.op]
+		xr, yr := a.need(x), a.need(y)
+		a.emit(name, yr, xr, a.def(v))
+	case opXor3:
+		a.xor3(v)
+	case opHighs:
+		a.highs(v)
+	default:
+		return false
+	}
+	return true
+}
+
+// tabulated selects the machine instruction of v from the tables of those that are one instruction.
+func (a *alloc) tabulated(v int) {
+	in := a.b.insts[v]
+	x, y := in.args[0], in.args[1]
+	o := lane.Op(in.op)
+	if s, ok := simple[o]; ok {
+		if s.commute && !a.register(x) && a.register(y) {
+			x, y = y, x
+		}
+		xr := a.need(x)
+		ya := a.any(y)
+		a.emit(s.name, ya, xr, a.def(v))
+		return
+	}
+	s, ok := immediate[o]
+	if !ok {
 		panic(fmt.Sprintf("no instruction for %v", o))
 	}
+	name := s.avx2
+	if a.t == avx512 {
+		name = s.avx512
+	}
+	xr := a.need(x)
+	a.emitImm(name, s.imm, xr, a.def(v))
 }
 
 // defCompare makes room for the mask of comparison v.

@@ -228,21 +228,29 @@ func prepare(p *lane.Program, t *target, interleaved bool) *split {
 	if interleaved {
 		b.interleave()
 	}
-	s := &split{tables: p.Tables, masks: tailMask}
+	s := &splitter{
+		split: &split{tables: p.Tables, masks: tailMask}, body: b, t: t, uniform: uniforms(b),
+		index: map[fixed]int{}, earlyAt: map[int]int{}, lateAt: map[int]int{}, slotOf: map[int]int{},
+	}
 	if b.has(opHighs) {
 		s.masks = evenMask
 	}
-	index := map[fixed]int{}
-	leaf := func(to *body, f fixed) int {
-		i, ok := index[f]
-		if !ok {
-			i = len(s.fixed)
-			s.fixed = append(s.fixed, f)
-			index[f] = i
+	// In the order of the source, so that lifetimes stay as its author left them;
+	// constants and inputs come with their first use.
+	for v, in := range b.insts {
+		if !s.uniform[v] && in.n > 0 {
+			s.late(v)
 		}
-		return to.add(inst{op: opFixed, k: int32(i)})
 	}
+	for _, o := range b.outs {
+		s.loop.outs = append(s.loop.outs, s.late(o))
+	}
+	s.countUses()
+	return s.split
+}
 
+// uniforms tells which instructions give the same for all elements.
+func uniforms(b *body) []bool {
 	uniform := make([]bool, len(b.insts))
 	for v, in := range b.insts {
 		switch in.op {
@@ -254,71 +262,96 @@ func prepare(p *lane.Program, t *target, interleaved bool) *split {
 			}
 		}
 	}
+	return uniform
+}
 
-	// early and late place a value in the first and in the second part.
-	earlyAt, lateAt := map[int]int{}, map[int]int{}
-	var early, late func(v int) int
-	early = func(v int) int {
-		if at, ok := earlyAt[v]; ok {
-			return at
-		}
-		in := b.insts[v]
-		var at int
-		switch in.op {
-		case op(lane.OpConst):
-			at = leaf(&s.before, fixed{kind: fixedConst, bits: in.bits})
-		case op(lane.OpUniform):
-			at = leaf(&s.before, fixed{kind: fixedUniform, k: int(in.k)})
-		default:
-			for i, a := range in.operands() {
-				in.args[i] = early(a)
-			}
-			at = s.before.add(in)
-		}
-		earlyAt[v] = at
+// A splitter divides the instructions of a body between the two parts of a split.
+type splitter struct {
+	*split
+	body    *body
+	t       *target
+	uniform []bool
+	index   map[fixed]int // of fixed values in split.fixed
+
+	earlyAt, lateAt map[int]int // where an instruction of body is in the first and in the second part
+	slotOf          map[int]int // by instruction of the first part
+}
+
+// fix returns the index of a fixed value.
+func (s *splitter) fix(f fixed) int {
+	i, ok := s.index[f]
+	if !ok {
+		i = len(s.fixed)
+		s.fixed = append(s.fixed, f)
+		s.index[f] = i
+	}
+	return i
+}
+
+func (s *splitter) leaf(to *body, f fixed) int {
+	return to.add(inst{op: opFixed, k: int32(s.fix(f))})
+}
+
+// early puts instruction v, with its operands, into the first part, and returns where it is there.
+func (s *splitter) early(v int) int {
+	if at, ok := s.earlyAt[v]; ok {
 		return at
 	}
-	slotOf := map[int]int{}
-	late = func(v int) int {
-		if at, ok := lateAt[v]; ok {
-			return at
+	in := s.body.insts[v]
+	var at int
+	switch in.op {
+	case op(lane.OpConst):
+		at = s.leaf(&s.before, fixed{kind: fixedConst, bits: in.bits})
+	case op(lane.OpUniform):
+		at = s.leaf(&s.before, fixed{kind: fixedUniform, k: int(in.k)})
+	default:
+		for i, a := range in.operands() {
+			in.args[i] = s.early(a)
 		}
-		in := b.insts[v]
-		var at int
-		switch {
-		case in.op == op(lane.OpConst):
-			at = leaf(&s.loop, fixed{kind: fixedConst, bits: in.bits})
-		case in.op == op(lane.OpUniform) && t == avx512:
-			at = leaf(&s.loop, fixed{kind: fixedUniform, k: int(in.k)})
-		case uniform[v] && !isMask(in.op):
-			e := early(v)
-			slot, ok := slotOf[e]
-			if !ok {
-				slot = s.slots
-				s.slots++
-				slotOf[e] = slot
-				s.before.outs = append(s.before.outs, e)
-			}
-			at = leaf(&s.loop, fixed{kind: fixedSlot, k: slot})
-		default:
-			for i, a := range in.operands() {
-				in.args[i] = late(a)
-			}
-			at = s.loop.add(in)
-		}
-		lateAt[v] = at
+		at = s.before.add(in)
+	}
+	s.earlyAt[v] = at
+	return at
+}
+
+// late is early for the second part, which finds in slots what the first part computes for it.
+func (s *splitter) late(v int) int {
+	if at, ok := s.lateAt[v]; ok {
 		return at
 	}
-	// In the order of the source, so that lifetimes stay as its author left them;
-	// constants and inputs come with their first use.
-	for v, in := range b.insts {
-		if !uniform[v] && in.n > 0 {
-			late(v)
+	in := s.body.insts[v]
+	var at int
+	switch {
+	case in.op == op(lane.OpConst):
+		at = s.leaf(&s.loop, fixed{kind: fixedConst, bits: in.bits})
+	case in.op == op(lane.OpUniform) && s.t == avx512:
+		at = s.leaf(&s.loop, fixed{kind: fixedUniform, k: int(in.k)})
+	case s.uniform[v] && !isMask(in.op):
+		at = s.leaf(&s.loop, fixed{kind: fixedSlot, k: s.slot(s.early(v))})
+	default:
+		for i, a := range in.operands() {
+			in.args[i] = s.late(a)
 		}
+		at = s.loop.add(in)
 	}
-	for _, o := range b.outs {
-		s.loop.outs = append(s.loop.outs, late(o))
+	s.lateAt[v] = at
+	return at
+}
+
+// slot returns the slot of an instruction of the first part.
+func (s *splitter) slot(early int) int {
+	slot, ok := s.slotOf[early]
+	if !ok {
+		slot = s.slots
+		s.slots++
+		s.slotOf[early] = slot
+		s.before.outs = append(s.before.outs, early)
 	}
+	return slot
+}
+
+// countUses counts the uses of fixed values in the loop.
+func (s *splitter) countUses() {
 	for _, in := range s.loop.insts {
 		for i, a := range in.operands() {
 			if f := s.loop.insts[a]; f.op == opFixed {
@@ -330,22 +363,9 @@ func prepare(p *lane.Program, t *target, interleaved bool) *split {
 			}
 		}
 		if in.op == op(lane.OpLookup) {
-			leafTable(s, index, in.k)
+			s.fixed[s.fix(fixed{kind: fixedTable, k: int(in.k)})].uses++
 		}
 	}
-	return s
-}
-
-// leafTable counts a use of table k in the loop.
-func leafTable(s *split, index map[fixed]int, k int32) {
-	f := fixed{kind: fixedTable, k: int(k)}
-	i, ok := index[f]
-	if !ok {
-		i = len(s.fixed)
-		s.fixed = append(s.fixed, f)
-		index[f] = i
-	}
-	s.fixed[i].uses++
 }
 
 // table returns the fixed value of table k.

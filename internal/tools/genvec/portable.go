@@ -71,87 +71,74 @@ func (g *goText) int(v lane.Value) string {
 	return "math.Float32bits(" + g.names[v] + ")"
 }
 
+// Instructions that are one operator or one function of Go.
+var (
+	floatInfix = map[lane.Op]string{
+		lane.OpAdd: "+", lane.OpSub: "-", lane.OpDiv: "/", lane.OpLT: "<", lane.OpLE: "<=", lane.OpEQ: "==",
+	}
+	intInfix = map[lane.Op]string{
+		lane.OpIAdd: "+", lane.OpISub: "-", lane.OpAnd: "&", lane.OpOr: "|", lane.OpXor: "^", lane.OpIEQ: "==",
+	}
+	maskInfix = map[lane.Op]string{lane.OpMaskAnd: "&&", lane.OpMaskOr: "||"}
+	rounding  = map[lane.Op]string{
+		lane.OpRound: "RoundToEven", lane.OpFloor: "Floor", lane.OpCeil: "Ceil", lane.OpTrunc: "Trunc",
+	}
+	calls = map[lane.Op]string{
+		lane.OpLesser: "Lesser32", lane.OpGreater: "Greater32", lane.OpLdexp: "Ldexp32",
+	}
+)
+
 // expr is the expression of instruction v.
 func (g *goText) expr(v lane.Value) string {
 	in := g.p.Insts[v]
 	f := func(i int) string { return g.float(in.Args[i]) }
 	u := func(i int) string { return g.int(in.Args[i]) }
 	n := func(i int) string { return g.names[in.Args[i]] }
-	call := func(name string, args ...string) string { return name + "(" + strings.Join(args, ", ") + ")" }
-	infix := func(x, op, y string) string { return x + " " + op + " " + y }
-	rounded := func(name string) string { return "float32(math." + name + "(float64(" + f(0) + ")))" }
+	if infix, ok := floatInfix[in.Op]; ok {
+		return f(0) + " " + infix + " " + f(1)
+	}
+	if infix, ok := intInfix[in.Op]; ok {
+		return u(0) + " " + infix + " " + u(1)
+	}
+	if infix, ok := maskInfix[in.Op]; ok {
+		return n(0) + " " + infix + " " + n(1)
+	}
+	if name, ok := rounding[in.Op]; ok {
+		return "float32(math." + name + "(float64(" + f(0) + ")))"
+	}
+	if name, ok := calls[in.Op]; ok {
+		return "lane." + name + "(" + f(0) + ", " + f(1) + ")"
+	}
 	switch in.Op {
-	case lane.OpAdd:
-		return infix(f(0), "+", f(1))
-	case lane.OpSub:
-		return infix(f(0), "-", f(1))
 	case lane.OpMul:
-		return "float32(" + infix(f(0), "*", f(1)) + ")"
-	case lane.OpDiv:
-		return infix(f(0), "/", f(1))
+		return "float32(" + f(0) + " * " + f(1) + ")"
 	case lane.OpSqrt:
-		return call("lane.Sqrt32", f(0))
+		return "lane.Sqrt32(" + f(0) + ")"
 	case lane.OpFMA:
-		return call("lane.FMA32", f(0), f(1), f(2))
+		return "lane.FMA32(" + f(0) + ", " + f(1) + ", " + f(2) + ")"
 	case lane.OpFNMA:
-		return call("lane.FMA32", "-"+f(0), f(1), f(2))
-	case lane.OpLesser:
-		return call("lane.Lesser32", f(0), f(1))
-	case lane.OpGreater:
-		return call("lane.Greater32", f(0), f(1))
-	case lane.OpRound:
-		return rounded("RoundToEven")
-	case lane.OpFloor:
-		return rounded("Floor")
-	case lane.OpCeil:
-		return rounded("Ceil")
-	case lane.OpTrunc:
-		return rounded("Trunc")
+		return "lane.FMA32(-" + f(0) + ", " + f(1) + ", " + f(2) + ")"
 	case lane.OpToInt:
-		return "uint32(" + call("lane.ToInt32", f(0)) + ")"
+		return "uint32(lane.ToInt32(" + f(0) + "))"
 	case lane.OpFloat:
 		return "float32(int32(" + u(0) + "))"
-	case lane.OpLdexp:
-		return call("lane.Ldexp32", f(0), f(1))
-	case lane.OpIAdd:
-		return infix(u(0), "+", u(1))
-	case lane.OpISub:
-		return infix(u(0), "-", u(1))
-	case lane.OpAnd:
-		return infix(u(0), "&", u(1))
-	case lane.OpOr:
-		return infix(u(0), "|", u(1))
-	case lane.OpXor:
-		return infix(u(0), "^", u(1))
 	case lane.OpAndNot:
-		return infix("^"+u(0), "&", u(1))
+		return "^" + u(0) + " & " + u(1)
 	case lane.OpShl:
-		return infix(u(0), "<<", fmt.Sprint(in.K))
+		return fmt.Sprintf("%s << %d", u(0), in.K)
 	case lane.OpShr:
-		return infix(u(0), ">>", fmt.Sprint(in.K))
+		return fmt.Sprintf("%s >> %d", u(0), in.K)
 	case lane.OpSar:
 		return fmt.Sprintf("uint32(int32(%s) >> %d)", u(0), in.K)
 	case lane.OpLookup:
 		return fmt.Sprintf("%s[%s&15]", tableName(g.p.Tables[in.K]), u(0))
-	case lane.OpLT:
-		return infix(f(0), "<", f(1))
-	case lane.OpLE:
-		return infix(f(0), "<=", f(1))
-	case lane.OpEQ:
-		return infix(f(0), "==", f(1))
 	case lane.OpUnord:
 		if in.Args[0] == in.Args[1] {
-			return infix(f(0), "!=", f(0))
+			return fmt.Sprintf("%[1]s != %[1]s", f(0))
 		}
 		return fmt.Sprintf("%[1]s != %[1]s || %[2]s != %[2]s", f(0), f(1))
 	case lane.OpILT:
 		return fmt.Sprintf("int32(%s) < int32(%s)", u(0), u(1))
-	case lane.OpIEQ:
-		return infix(u(0), "==", u(1))
-	case lane.OpMaskAnd:
-		return infix(n(0), "&&", n(1))
-	case lane.OpMaskOr:
-		return infix(n(0), "||", n(1))
 	case lane.OpMaskNot:
 		return "!" + n(0)
 	}
