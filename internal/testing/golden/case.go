@@ -18,7 +18,7 @@ type Case struct {
 	Attrs map[string]json.RawMessage
 
 	Inputs  []string // arrays passed in, in order
-	Outputs []string // arrays that come out, in order
+	Outputs []string // arrays returned, in order
 
 	// Weights has one array for each output, "" where the output is not
 	// differentiable; it is empty if the case has no gradients.
@@ -29,11 +29,11 @@ type Case struct {
 	Grads []string
 
 	// Exact holds, for float32 cases of smooth functions, the outputs computed
-	// in float64 from the same inputs: the yardstick for errors in ulp.
+	// in float64 from the same inputs: the reference for errors in ulp.
 	Exact []string
 
-	// Edge marks a case that pins a convention (ties, zeros, NaN, empty axes)
-	// and not an accuracy.
+	// Edge marks a case that tests a convention (ties, zeros, NaN, empty axes),
+	// not accuracy.
 	Edge bool
 }
 
@@ -84,7 +84,7 @@ func (c *Case) Int(key string) int { return attr[int](c, key) }
 // Ints returns an attribute that is a list of integers.
 func (c *Case) Ints(key string) []int { return attr[[]int](c, key) }
 
-// Bool returns a true-or-false attribute.
+// Bool returns a bool attribute.
 func (c *Case) Bool(key string) bool { return attr[bool](c, key) }
 
 // Text returns an attribute that is a string.

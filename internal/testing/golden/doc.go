@@ -1,8 +1,8 @@
 // Package golden reads the reference values that tests compare Weft with.
 //
-// The files lie in testdata/goldens and are written by the Python programs in
+// The files are in testdata/goldens and are written by the Python programs in
 // scripts/goldens, which run each operation, model and optimizer in PyTorch
-// and record inputs, results and gradients. Every number is stored exactly.
+// and record inputs, results and gradients. Every value is stored exactly.
 //
 // A file is gzip-compressed JSON:
 //
@@ -20,7 +20,7 @@
 // standard base64. Element types are float64, float32, int64, int32, uint8 and
 // bool (one byte, 0 or 1).
 //
-// Models are found by array name ([File.Float64]); operations by walking
+// Models are found by array name ([File.Float64]); operations are in
 // [File.Cases], so that one table-driven test serves them all:
 //
 //	f, err := golden.Open("ops.json.gz")
@@ -28,4 +28,6 @@
 //		x, shape := f.Float64(c.Inputs[0])
 //		...
 //	}
+//
+// golden.go reads files, case.go has the calls of operations.
 package golden

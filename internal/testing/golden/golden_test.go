@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// small is a valid document; tests damage it by replacing parts.
+// small is a valid document; tests damage it by replacing substrings.
 const small = `{"format":1,"script":"s.py","torch":"1","notes":{"n":"text"},
 "arrays":{
  "a":{"dtype":"float64","shape":[2,1],"data":"AAAAAAAA8D8AAAAAAAD4fw=="},
@@ -23,7 +23,8 @@ const small = `{"format":1,"script":"s.py","torch":"1","notes":{"n":"text"},
  "l":{"dtype":"int64","shape":[1],"data":"AQAAAAAAIAA="},
  "m":{"dtype":"int64","shape":[1],"data":"/////////38="},
  "e":{"dtype":"uint8","shape":[0,3],"data":""}},
-"cases":[{"name":"abs/0","op":"abs","attrs":{"axis":-1,"axes":[0,2],"keepdim":true,"mode":"tanh","eps":0.1,"fill":"-inf"},
+"cases":[{"name":"abs/0","op":"abs","attrs":
+  {"axis":-1,"axes":[0,2],"keepdim":true,"mode":"tanh","eps":0.1,"fill":"-inf"},
  "inputs":["a"],"outputs":["a"],"weights":["a"],"grads":[""],"edge":true}]}`
 
 func zip(t *testing.T, text string) []byte {
@@ -104,7 +105,8 @@ func TestAttributes(t *testing.T) {
 	if c.Name != "abs/0" || c.Op != "abs" || !c.Edge || c.Grads[0] != "" {
 		t.Errorf("case: %+v", c)
 	}
-	if c.Int("axis") != -1 || !slices.Equal(c.Ints("axes"), []int{0, 2}) || !c.Bool("keepdim") || c.Text("mode") != "tanh" {
+	if c.Int("axis") != -1 || !slices.Equal(c.Ints("axes"), []int{0, 2}) || !c.Bool("keepdim") ||
+		c.Text("mode") != "tanh" {
 		t.Errorf("attributes: %s", c.Attrs)
 	}
 	if c.Float("eps") != 0.1 || !math.IsInf(c.Float("fill"), -1) {
@@ -217,7 +219,8 @@ func TestModels(t *testing.T) {
 		for _, precision := range []string{"f64", "f32"} {
 			at := model + "/" + precision
 			params := f.Under(model + "/init/")
-			if len(params) < 6 || !slices.Equal(params, f.Under(at+"/grad/")) || !slices.Equal(params, f.Under(at+"/adamw/final/")) {
+			if len(params) < 6 || !slices.Equal(params, f.Under(at+"/grad/")) ||
+				!slices.Equal(params, f.Under(at+"/adamw/final/")) {
 				t.Errorf("%s: parameters do not match: %v", at, params)
 			}
 			loss, _ := f.Values(at + "/loss")
@@ -287,6 +290,6 @@ func TestOps(t *testing.T) {
 		t.Error("no case tanh/random")
 	}
 	if len(ops) < 110 {
-		t.Errorf("%d operations; the file holds only a part", len(ops))
+		t.Errorf("%d operations; the file is not complete", len(ops))
 	}
 }
