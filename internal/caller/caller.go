@@ -9,22 +9,22 @@ import (
 	"unsafe"
 )
 
-// A path of calls is known by a hash of its return addresses, which the chain of frame pointers leads to. Unwinding it
-// properly, with functions that the compiler inlined, takes a hundred times longer; it is done when a path is new.
-// Two paths that share a place in the table push each other out.
+// A call path is identified by a hash of its return addresses, found by following the frame pointers. Unwinding the
+// stack with the functions that the compiler inlined takes a hundred times longer; it is done when a path is new. Two
+// paths that share a slot of the cache evict each other.
 
 const (
-	tableSize = 1 << 12
-	maxDepth  = 64 // frames that make up the hash
+	slotBits = 12
+	maxDepth = 64 // frames that make up the hash
 )
 
-// known is a path seen before.
-type known struct {
+// entry is a path seen before.
+type entry struct {
 	hash uint64
 	site string
 }
 
-var table [tableSize]atomic.Pointer[known]
+var cache [1 << slotBits]atomic.Pointer[entry]
 
 // Site is the innermost caller outside the library, as file:line; "" if there is none.
 //
@@ -34,17 +34,17 @@ func Site() string {
 	if hash == 0 {
 		return find()
 	}
-	slot := &table[hash>>(64-12)]
-	if k := slot.Load(); k != nil && k.hash == hash {
-		return k.site
+	slot := &cache[hash>>(64-slotBits)]
+	if e := slot.Load(); e != nil && e.hash == hash {
+		return e.site
 	}
-	k := &known{hash, find()}
-	slot.Store(k)
-	return k.site
+	e := &entry{hash, find()}
+	slot.Store(e)
+	return e.site
 }
 
-// pathHash is the hash of the return addresses from frame fp on; 0 where there are no frame pointers. At fp lies the
-// frame pointer of the caller, and behind it the address to return to.
+// pathHash is the hash of the return addresses from frame fp on; 0 where there are no frame pointers. The word at fp is
+// the frame pointer of the caller, the next word the return address.
 func pathHash(fp unsafe.Pointer) uint64 {
 	hash := uint64(0)
 	for n := 0; fp != nil && n < maxDepth; n++ {
@@ -54,13 +54,13 @@ func pathHash(fp unsafe.Pointer) uint64 {
 	return (hash ^ hash>>32) * 0x9e3779b97f4a7c15
 }
 
-// root is the directory of the library, as the compiler wrote it down.
+// root is the directory of the library, as the compiler recorded it.
 var root = func() string {
 	_, file, _, _ := runtime.Caller(0)
 	return strings.TrimSuffix(file, "internal/caller/caller.go")
 }()
 
-// find unwinds the stack of calls.
+// find unwinds the stack.
 func find() string {
 	pcs := make([]uintptr, 64)
 	n := runtime.Callers(2, pcs)
@@ -80,15 +80,16 @@ func find() string {
 	}
 }
 
-// inLibrary tells library code from its callers, by its file: a function of the library that was inlined has the name of its
-// caller. Tests, examples and commands of this module are callers.
+// inLibrary reports whether a frame is library code, by its file: an inlined function of the library has the name of
+// its caller. Tests, examples and commands of this module are callers.
 func inLibrary(function, file string) bool {
 	if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "reflect.") {
 		return true
 	}
-	in, ok := strings.CutPrefix(file, root)
+	path, ok := strings.CutPrefix(file, root)
 	if !ok || strings.HasSuffix(file, "_test.go") {
 		return false
 	}
-	return !strings.HasPrefix(in, "examples/") && !strings.HasPrefix(in, "cmd/") && !strings.HasPrefix(in, "bench/")
+	return !strings.HasPrefix(path, "examples/") && !strings.HasPrefix(path, "cmd/") &&
+		!strings.HasPrefix(path, "bench/")
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// here is where this was called from, by the runtime's own account.
+// here is the line that called it, as the runtime finds it.
 func here(skip int) string {
 	_, file, line, _ := runtime.Caller(skip + 1)
 	return file[strings.LastIndexByte(file, '/')+1:] + ":" + strconv.Itoa(line)
@@ -21,7 +21,7 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// through calls f from a depth of its own, so that paths differ in their middle.
+// through calls f from the given depth, so that paths differ in their middle.
 //
 //go:noinline
 func through(depth int, f func() string) string {
@@ -34,14 +34,15 @@ func through(depth int, f func() string) string {
 func TestPaths(t *testing.T) {
 	for range 2 {
 		for depth := range 100 {
-			if got := through(depth, func() string { return Site() + " " + here(0) }); got[:strings.IndexByte(got, ' ')] != got[strings.IndexByte(got, ' ')+1:] {
-				t.Errorf("depth %d: %s", depth, got)
+			got := through(depth, func() string { return Site() + " " + here(0) })
+			if site, want, _ := strings.Cut(got, " "); site != want {
+				t.Errorf("depth %d: %s, want %s", depth, site, want)
 			}
 		}
 	}
 }
 
-// Stacks move when they grow; a walk over one that moved must not go astray.
+// Stacks move when they grow; frame pointers must be right afterwards.
 func TestManyStacks(t *testing.T) {
 	done := make(chan bool)
 	for g := range 50 {

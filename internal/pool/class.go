@@ -3,7 +3,7 @@ package pool
 import "math/bits"
 
 // The classes are the multiples of 512 up to 2^12 and then, between each 2^e and 2^(e+1), the eight
-// sizes 2^e*(1 + k/8), k = 1..8. Eight steps of 512 make 2^12, so one formula covers both.
+// sizes 2^e*(1 + k/8), k = 1..8. Eight times 512 is 2^12, so one formula covers both.
 const (
 	firstShift = 12 // 4 KiB
 	maxShift   = 48 // more than any device has
@@ -21,7 +21,7 @@ const (
 func classOf(n int) (class, size int) {
 	n = max(n, 1)
 	shift := max(bits.Len(uint(n-1))-1, firstShift) // above 2^12: 2^shift < n <= 2^(shift+1)
-	step := 1 << (shift - 3)
-	steps := (n + step - 1) / step // 1..8 in the first 4 KiB, 9..16 above
-	return 8*(shift-firstShift) + steps - 1, steps * step
+	unit := 1 << (shift - 3)
+	units := (n + unit - 1) / unit // 1..8 in the first 4 KiB, 9..16 above
+	return 8*(shift-firstShift) + units - 1, units * unit
 }

@@ -1,5 +1,5 @@
-// Package pool keeps device memory between uses, so that a training step, which asks for the same
-// sizes again and again, does not ask the device each time.
+// Package pool caches device memory: a training step asks for the same sizes again and again, and only the
+// first time the device is asked.
 //
 // A [Pool] stands between tensors and a [Source], the memory half of a backend. [Pool.Alloc] hands
 // out a [Block]; [Pool.Free] puts it in the cache, from where the next request of its size class
@@ -11,7 +11,7 @@
 // Size classes: multiples of 512 bytes up to 4 KiB, then eight to each doubling, so a block is less
 // than 512 bytes or 12.5 % larger than the request, whichever is more. A cached block up to four
 // classes larger serves too, which wastes at most 62.5 % (2.5 KiB in the first 4 KiB) while it is
-// lent. A request of zero bytes is legal and gets the smallest class.
+// in use. A request of zero bytes is legal and gets the smallest class.
 //
 // Accounting distinguishes, each containing the one before:
 //
@@ -21,4 +21,7 @@
 //	reserved   everything held from the source; the limit is on this
 //
 // What is reserved and not active is cached.
+//
+// In processing order: class.go has the size classes, pool.go requests and returns, poison.go the memory
+// debugging, oom.go the error, stats.go the counters.
 package pool

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/weft-ml/weft/internal/pool"
 	"github.com/weft-ml/weft/kernels"
@@ -32,9 +33,13 @@ func Example() {
 
 	_, err = p.Alloc(2 << 20)
 	fmt.Println(errors.Is(err, kernels.ErrMemory))
-	fmt.Println(err)
+	fmt.Println(strings.ReplaceAll(err.Error(), ", ", ",\n"))
 	// Output:
 	// 101000 of 106496 bytes; cache hits: 1
 	// true
-	// alloc: 2.00 MiB (2097152 bytes) requested; 104.00 KiB (106496 bytes) live in 1 blocks, 0 bytes kept, 0 bytes cached, 104.00 KiB (106496 bytes) reserved, limit 1.00 MiB (1048576 bytes)
+	// alloc: 2.00 MiB (2097152 bytes) requested; 104.00 KiB (106496 bytes) live in 1 blocks,
+	// 0 bytes kept,
+	// 0 bytes cached,
+	// 104.00 KiB (106496 bytes) reserved,
+	// limit 1.00 MiB (1048576 bytes)
 }

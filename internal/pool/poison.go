@@ -9,7 +9,7 @@ import (
 // poisonByte makes every floating-point element a NaN and every signed integer -1.
 const poisonByte = 0xFF
 
-// guardBytes lie at least behind the bytes of each block while memory is poisoned.
+// guardBytes is how many bytes a poisoned block has at least behind those requested.
 const guardBytes = 256
 
 // viewer is what a buffer in host memory offers for poisoning.
@@ -22,22 +22,21 @@ type Filler interface {
 	Fill(b kernels.Buffer, value byte)
 }
 
-// SetPoison turns a debugging aid on or off: memory handed out is full of NaNs (and of -1 for
-// integers) until it is written, with a guard band behind it, see [Block.Guard], and a write to a freed block panics
-// when the block is used again. Buffers with a method Data() []byte take part, and those of a [Filler], but for
-// writes to freed ones.
+// SetPoison turns a debugging aid on or off. Memory that is handed out is filled with NaNs (integers: -1) and has a
+// guard band behind it, see [Block.Guard]; a write to a freed block panics when the block is used again. This works
+// for buffers that have a method Data() []byte; those of a [Filler] are filled and guarded, but not checked.
 func (p *Pool) SetPoison(on bool) { p.poison.Store(on) }
 
 // Guard is the range of bytes behind those requested that nobody may write; it is empty if memory is not poisoned.
-// Overwritten tells whether somebody did, given a copy of them.
+// [Overwritten] checks a copy of them.
 func (b *Block) Guard() (from, to int) {
-	if !b.pool.poison.Load() || !b.banded {
+	if !b.pool.poison.Load() || !b.guarded {
 		return 0, 0
 	}
 	return b.size, min(b.size+guardBytes, b.cap)
 }
 
-// Overwritten counts the bytes of a guard band that were written.
+// Overwritten is the number of bytes of a guard band that were written.
 func Overwritten(guard []byte) (n int) {
 	for _, x := range guard {
 		if x != poisonByte {
@@ -47,17 +46,17 @@ func Overwritten(guard []byte) (n int) {
 	return n
 }
 
-// fill poisons a block that nobody uses.
+// fill poisons a block that is not in use.
 func (b *Block) fill() {
 	if v, ok := b.Buf.(viewer); ok {
 		data := v.Data()
 		for i := range data {
 			data[i] = poisonByte
 		}
-		b.poisoned, b.banded = true, true
+		b.poisoned, b.guarded = true, true
 	} else if f, ok := b.pool.src.(Filler); ok {
 		f.Fill(b.Buf, poisonByte)
-		b.banded = true
+		b.guarded = true
 	}
 }
 

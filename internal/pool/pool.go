@@ -20,7 +20,7 @@ type Pool struct {
 	src Source
 
 	// grow serialises what changes the reserved size, so that the limit is exact and only one
-	// goroutine at a time gives blocks back to make room. It is taken before mu.
+	// goroutine at a time gives blocks back to the source. It is taken before mu.
 	grow    sync.Mutex
 	reclaim func()
 
@@ -42,8 +42,8 @@ type Block struct {
 	cap      int    // bytes of Buf
 	class    int    // noClass: an exact size outside the classes, never cached
 	state    state
-	poisoned bool // full of poison that can be checked
-	banded   bool // was full of poison when it was handed out
+	poisoned bool // all bytes are poisonByte, and the host can check it
+	guarded  bool // the bytes behind size were poisoned when it was handed out
 }
 
 type state uint8
@@ -93,7 +93,7 @@ func (p *Pool) SetReclaim(f func()) {
 }
 
 // Alloc returns a block of n bytes. The error is a [*kernels.Error] of kind [kernels.ErrMemory], or of kind
-// [kernels.ErrDevice] if the source says that it does not work; after it the pool is as before and can be used on.
+// [kernels.ErrDevice] if the source reports that the device failed; the pool stays usable.
 func (p *Pool) Alloc(n int) (*Block, error) {
 	if n < 0 {
 		return nil, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
@@ -101,11 +101,11 @@ func (p *Pool) Alloc(n int) (*Block, error) {
 	if n > maxBytes {
 		return nil, p.outOfMemory(n, 0, nil)
 	}
-	room := n
+	guarded := n
 	if p.poison.Load() {
-		room += guardBytes
+		guarded += guardBytes
 	}
-	class, size := classOf(room)
+	class, size := classOf(guarded)
 	if b := p.take(class, n); b != nil {
 		return b, nil
 	}
@@ -128,7 +128,7 @@ func (p *Pool) take(class, n int) *Block {
 	p.stats.Hits++
 	p.handOut(b, n)
 	p.mu.Unlock()
-	b.banded = false
+	b.guarded = false
 	if p.poison.Load() {
 		b.check()
 		b.fill()
@@ -148,7 +148,7 @@ func (p *Pool) handOut(b *Block, n int) {
 	s.updatePeaks()
 }
 
-// slow serves a request that found nothing in the cache.
+// slow serves a request for which the cache has no block.
 func (p *Pool) slow(n, class, size int) (*Block, error) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
@@ -160,7 +160,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 		return b, nil
 	}
 	if errors.Is(err, kernels.ErrDevice) {
-		return nil, err // the device does not work, or not any more; it is not full
+		return nil, err // the device failed; it is not full
 	}
 
 	p.mu.Lock()
@@ -194,7 +194,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 // errLimit says that a request was not passed to the source.
 var errLimit = errors.New("the limit is reached")
 
-// missing is by how much the limit would be exceeded with size more bytes.
+// missing is how far the limit would be exceeded with size more bytes.
 func (p *Pool) missing(size int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -265,7 +265,7 @@ func (p *Pool) Free(b *Block) {
 	p.mu.Unlock()
 }
 
-// notLive takes b out of the account of live blocks. mu is held.
+// notLive removes b from the counts of live blocks. mu is held.
 func (p *Pool) notLive(b *Block) {
 	p.stats.Blocks--
 	p.stats.Requested -= b.size
@@ -278,7 +278,7 @@ func (p *Pool) push(b *Block) {
 	p.free[b.class] = b
 }
 
-// mustBe panics, without mu, if b is not a block of p in one of two states. mu is held.
+// mustBe unlocks mu and panics if b is not a block of p in state s1 or s2. mu is held.
 func (p *Pool) mustBe(b *Block, verb string, s1, s2 state) {
 	if b.pool == p && (b.state == s1 || b.state == s2) {
 		return
@@ -290,7 +290,7 @@ func (p *Pool) mustBe(b *Block, verb string, s1, s2 state) {
 	panic(fmt.Sprintf("pool: %s of a block of %d bytes that is %s", verb, b.cap, b.state))
 }
 
-// Trim returns all cached blocks to the source and tells how many bytes that freed.
+// Trim returns all cached blocks to the source, and how many bytes that freed.
 func (p *Pool) Trim() (freed int) {
 	p.grow.Lock()
 	defer p.grow.Unlock()

@@ -75,7 +75,7 @@ func mustAlloc(t testing.TB, p *Pool, n int) *Block {
 	return b
 }
 
-// checkStats holds the invariants of a pool that nobody is using at the moment.
+// checkStats checks the invariants of a pool that is not in use at the moment.
 func checkStats(t testing.TB, p *Pool, d *device) {
 	t.Helper()
 	s := p.Stats()
@@ -84,7 +84,8 @@ func checkStats(t testing.TB, p *Pool, d *device) {
 			t.Fatalf("not 0 <= requested <= allocated <= active <= reserved: %+v", s)
 		}
 	}
-	if s.Reserved > s.Peak.Reserved || s.Active > s.Peak.Active || s.Allocated > s.Peak.Allocated || s.Requested > s.Peak.Requested {
+	if s.Reserved > s.Peak.Reserved || s.Active > s.Peak.Active || s.Allocated > s.Peak.Allocated ||
+		s.Requested > s.Peak.Requested {
 		t.Fatalf("a size exceeds its peak: %+v", s)
 	}
 	if s.Reserved != d.inUse() {
@@ -100,7 +101,7 @@ func checkStats(t testing.TB, p *Pool, d *device) {
 		}
 	}
 	if sum != s.Cached() {
-		t.Fatalf("%d bytes in the lists, %d bytes cached by the account", sum, s.Cached())
+		t.Fatalf("%d bytes in the lists, %d bytes cached by the counters", sum, s.Cached())
 	}
 }
 
@@ -183,7 +184,8 @@ func TestTrace(t *testing.T) {
 				case r < 52:
 					n := int(math.Exp2(rng.Float64()*23)) - 1
 					if b, err := p.Alloc(n); err == nil {
-						if b.Size() != n || b.Buf.Bytes() != b.Cap() || b.Cap() < n || b.Cap() > n+guardBytes+max((n+guardBytes)*5/8, 5*granule) {
+						if b.Size() != n || b.Buf.Bytes() != b.Cap() || b.Cap() < n ||
+							b.Cap() > n+guardBytes+max((n+guardBytes)*5/8, 5*granule) {
 							t.Fatalf("asked for %d, got %+v", n, b)
 						}
 						for _, x := range b.Buf.(*buffer).data {
@@ -238,7 +240,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestParallel is for the race detector and for the account under contention.
+// TestParallel is for the race detector and for the counters under contention.
 func TestParallel(t *testing.T) {
 	d := newDevice(8 << 20)
 	p := New(d, 6<<20)
@@ -290,23 +292,24 @@ func TestOutOfMemory(t *testing.T) {
 	before := p.Stats()
 	_, err := p.Alloc(1_500_000)
 	want := "alloc: 1.43 MiB (1500000 bytes) requested; 1.00 MiB (1048576 bytes) live in 1 blocks, " +
-		"768.00 KiB (786432 bytes) kept, 0 bytes cached, 1.75 MiB (1835008 bytes) reserved, limit 3.00 MiB (3145728 bytes); " +
-		"512.00 KiB (524288 bytes) of cache given back did not help"
+		"768.00 KiB (786432 bytes) kept, 0 bytes cached, 1.75 MiB (1835008 bytes) reserved, " +
+		"limit 3.00 MiB (3145728 bytes); 512.00 KiB (524288 bytes) of cache given back did not help"
 	var e *kernels.Error
 	if !errors.As(err, &e) || e.Kind != kernels.ErrMemory || err.Error() != want {
 		t.Fatalf("got  %v\nwant %s", err, want)
 	}
 	after := p.Stats()
 	if after.Active != before.Active || after.Requested != before.Requested || after.OOMs != 1 || after.Retries != 1 {
-		t.Errorf("the failed request changed the account: %+v, before %+v", after, before)
+		t.Errorf("the failed request changed the counters: %+v, before %+v", after, before)
 	}
 	p.Free(a)
-	p.Free(mustAlloc(t, p, 1_500_000)) // goes on as soon as there is room
+	p.Free(mustAlloc(t, p, 1_500_000)) // works again as soon as memory is free
 	p.Free(b)
 	checkStats(t, p, d)
 
 	full := New(newDevice(1<<20), 0)
-	if _, err := full.Alloc(2 << 20); err == nil || !strings.HasSuffix(err.Error(), "no limit; the device says: card is full") {
+	if _, err := full.Alloc(2 << 20); err == nil ||
+		!strings.HasSuffix(err.Error(), "no limit; the device says: card is full") {
 		t.Errorf("full device: %v", err)
 	}
 	if _, err := full.Alloc(1<<62 + 1); !errors.Is(err, kernels.ErrMemory) {
@@ -317,7 +320,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestPressure holds what happens before out of memory: the largest cached blocks go first and no
+// TestPressure checks what happens before out of memory: the largest cached blocks go first and no
 // more than needed, rounding is given up, and the reclaim hook may free blocks.
 func TestPressure(t *testing.T) {
 	d := newDevice(0)
@@ -337,7 +340,7 @@ func TestPressure(t *testing.T) {
 		t.Errorf("request of the size of the limit: block of %d bytes", b.Cap())
 	}
 
-	// The limit asks for one block back; then the device turns out to be the narrower of the two.
+	// One block must be freed for the limit; then the device turns out to have less memory than the limit.
 	card := New(newDevice(900<<10), 1280<<10)
 	one, two := mustAlloc(t, card, 512<<10), mustAlloc(t, card, 384<<10)
 	card.Free(one)
@@ -395,7 +398,7 @@ func TestKeep(t *testing.T) {
 	t.Errorf("the collector did not free the block: %+v", p.Stats())
 }
 
-// TestMisuse plants the mistakes that a reference count could make.
+// TestMisuse plants the mistakes of a wrong reference count.
 func TestMisuse(t *testing.T) {
 	d := newDevice(0)
 	p := New(d, 0)
@@ -448,14 +451,15 @@ func TestPoison(t *testing.T) {
 	p.Free(mustAlloc(t, p, 100))
 	data[7] = 2 // a late write
 	defer func() {
-		if got := fmt.Sprint(recover()); got != "pool: byte 7 of a freed block of 512 bytes was written after it was freed" {
+		const want = "pool: byte 7 of a freed block of 512 bytes was written after it was freed"
+		if got := fmt.Sprint(recover()); got != want {
 			t.Errorf("a write after Free: %v", got)
 		}
 	}()
 	p.Alloc(100)
 }
 
-// Behind each poisoned block is a band that nobody may write; on a device the source fills both.
+// Behind each poisoned block is a guard band; in device memory the source fills both.
 func TestGuard(t *testing.T) {
 	p := New(newDevice(0), 0)
 	if from, to := mustAlloc(t, p, 512).Guard(); from != to {
@@ -486,7 +490,8 @@ func TestGuard(t *testing.T) {
 	b := mustAlloc(t, p, 100)
 	p.Free(b)
 	if from, to := mustAlloc(t, p, 100).Guard(); far.filled[b.Buf] != 3 || from != 100 || to != 356 {
-		t.Errorf("filled %d times, want 3: fresh, freed and handed out again; the guard band is from %d to %d", far.filled[b.Buf], from, to)
+		t.Errorf("filled %d times, want 3: fresh, freed and handed out again; the guard band is from %d to %d",
+			far.filled[b.Buf], from, to)
 	}
 }
 
@@ -505,7 +510,7 @@ func (r *remote) Fill(b kernels.Buffer, value byte) {
 }
 
 // TestSteadyState runs training steps of varying batch sizes: after the sizes have been seen once
-// nothing is asked of the source, nothing is allocated by Go, and little is reserved beyond what is used.
+// no memory is requested from the source or allocated by Go, and little is reserved beyond what is used.
 func TestSteadyState(t *testing.T) {
 	d := newDevice(0)
 	p := New(d, 0)
@@ -528,7 +533,7 @@ func TestSteadyState(t *testing.T) {
 	}
 	s := p.Stats()
 	if s.SourceAllocs != 0 || s.Hits != s.Allocs {
-		t.Errorf("the source was asked in the steady state: %+v", s)
+		t.Errorf("memory was requested from the source in the steady state: %+v", s)
 	}
 	if f := s.Fragmentation(); f > 0.3 {
 		t.Errorf("fragmentation %.2f", f)
@@ -557,7 +562,7 @@ func BenchmarkHitParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkMiss goes to the source and back, whose own cost is a map entry.
+// BenchmarkMiss is a request served by the source, whose own cost is a map entry, and its return.
 func BenchmarkMiss(b *testing.B) {
 	p := New(newDevice(0), 0)
 	for b.Loop() {

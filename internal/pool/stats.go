@@ -22,7 +22,7 @@ type Stats struct {
 	Hits         int // allocations served by the cache
 	SourceAllocs int // allocations the source served
 	SourceFrees  int // blocks returned to the source
-	Retries      int // allocations that met a limit or a full device on the way
+	Retries      int // allocations that reached the limit or a full device at first
 	OOMs         int // allocations that failed
 }
 
@@ -41,14 +41,14 @@ func (s Stats) Fragmentation() float64 {
 	return 1 - float64(s.Peak.Active)/float64(s.Peak.Reserved)
 }
 
-// Stats returns the present figures.
+// Stats returns the current values.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stats
 }
 
-// ResetPeaks sets every peak to the present size.
+// ResetPeaks sets every peak to the current size.
 func (p *Pool) ResetPeaks() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
