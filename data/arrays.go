@@ -16,9 +16,9 @@ type Arrays[X, Y tensor.Elem] struct {
 }
 
 // NewArrays makes a dataset of inputs x, whose examples have shape xShape, and targets y, whose
-// examples have shape yShape; an empty shape is one number an example, as class labels are. Batches of
+// examples have shape yShape; an empty shape is one value an example, as class labels are. Batches of
 // B examples are then [B xShape...] and [B yShape...]. The dataset refers to x and y: do not change
-// them afterwards. It is an error if either does not hold whole examples or their numbers differ.
+// them afterwards. It is an error if either does not hold whole examples or their counts differ.
 func NewArrays[X, Y tensor.Elem](x []X, xShape []int, y []Y, yShape []int) (*Arrays[X, Y], error) {
 	n, err := checkCount("x", len(x), xShape)
 	if err != nil {
@@ -29,7 +29,8 @@ func NewArrays[X, Y tensor.Elem](x []X, xShape []int, y []Y, yShape []int) (*Arr
 		return nil, err
 	}
 	if n != m {
-		return nil, fmt.Errorf("data: x holds %d examples of shape %v, y holds %d of shape %v: the numbers must agree", n, xShape, m, yShape)
+		return nil, fmt.Errorf("data: x holds %d examples of shape %v, y holds %d of shape %v: the numbers must agree",
+			n, xShape, m, yShape)
 	}
 	return &Arrays[X, Y]{x, y, slices.Clone(xShape), slices.Clone(yShape), n}, nil
 }

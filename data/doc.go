@@ -1,6 +1,6 @@
 // Package data brings data sets to training loops: datasets, batches, shuffling, file readers, text.
 //
-// A [Dataset] answers "give me the examples with these numbers". A [Loader] turns it into a stream of
+// A [Dataset] answers "give me the examples with these indices". A [Loader] turns it into a sequence of
 // batches, which a training loop ranges over; an error arrives as the second value, at its batch:
 //
 //	train, test, err := data.FashionMNIST("fashion-mnist")
@@ -19,9 +19,10 @@
 // Where things are:
 //
 //   - batch.go, arrays.go, images.go: what a dataset is; slices and labelled images as datasets.
-//   - loader.go, shuffle.go: batches in order, and the shuffle behind them.
+//   - loader.go, shuffle.go, stream.go: batches in order, the shuffle, and the random streams of this package.
 //   - idx.go, mnist.go, digits.go: the IDX file format, MNIST and Fashion-MNIST, the built-in digits.
-//   - text.go, opticks.go: characters or bytes of a text, and a text that every Go toolchain carries.
+//   - text.go: characters or bytes of a text.
+//   - errors.go: errors, and the checks of indices and sizes.
 //
 // Files are not trusted: sizes are checked against what is really there before memory is allocated,
 // and what does not fit is a [*FormatError].

@@ -52,7 +52,8 @@ func checkCount(what string, n int, shape []int) (int, error) {
 		size *= d
 	}
 	if n == 0 || n%size != 0 {
-		return 0, fmt.Errorf("data: %s: %d values are not a whole number of examples of shape %v, %d values each", what, n, shape, size)
+		return 0, fmt.Errorf("data: %s: %d values are not a whole number of examples of shape %v, %d values each",
+			what, n, shape, size)
 	}
 	return n / size, nil
 }

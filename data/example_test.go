@@ -49,7 +49,7 @@ func ExampleLoader_start() {
 }
 
 func ExampleNewArrays() {
-	// Three points of the plane, each with a number to predict.
+	// Three points of the plane, each with a value to predict.
 	points := []float32{0, 0, 1, 0, 0, 1}
 	heights := []float32{5, 6, 7}
 	d, err := data.NewArrays(points, []int{2}, heights, []int{1})
@@ -115,7 +115,8 @@ func ExampleText() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(text.VocabSize(), "characters;", text.TrainLen(), "to train with,", text.ValidationLen(), "for validation")
+	fmt.Println(text.VocabSize(), "characters;", text.TrainLen(), "to train with,",
+		text.ValidationLen(), "for validation")
 	tokens, err := text.Encode("be that")
 	fmt.Println(tokens, text.Decode(tokens...), err)
 

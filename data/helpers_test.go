@@ -17,7 +17,7 @@ func values[T tensor.Elem](t *testing.T, x *tensor.Tensor, shape ...int) []T {
 	return slices.Clone(tensor.Data[T](x))
 }
 
-// wantError checks that err is there and that its text holds every part.
+// wantError checks that err is not nil and that its text contains every part.
 func wantError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

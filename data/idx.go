@@ -47,7 +47,8 @@ var idxTypes = map[byte]struct {
 	name string
 	size int
 }{
-	0x08: {"uint8", 1}, 0x09: {"int8", 1}, 0x0b: {"int16", 2}, 0x0c: {"int32", 4}, 0x0d: {"float32", 4}, 0x0e: {"float64", 8},
+	0x08: {"uint8", 1}, 0x09: {"int8", 1}, 0x0b: {"int16", 2}, 0x0c: {"int32", 4}, 0x0d: {"float32", 4},
+	0x0e: {"float64", 8},
 }
 
 // ReadIDX reads an IDX file, plain or compressed with gzip (told by its content, not its name).
@@ -66,7 +67,8 @@ func ReadIDX(path string) (*IDX, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &FormatError{File: path, What: "kind of file", Found: info.Mode().Type().String(), Want: "a regular file"}
+		return nil, &FormatError{File: path, What: "kind of file",
+			Found: info.Mode().Type().String(), Want: "a regular file"}
 	}
 	return readIDX(path, f, info.Size())
 }
@@ -85,7 +87,8 @@ func readIDX(name string, file io.Reader, size int64) (*IDX, error) {
 			return nil, src.readError("gzip header", "too few bytes", "a gzip header", err)
 		}
 		if size > math.MaxInt64/deflateMaxRatio {
-			return nil, &FormatError{File: name, What: "size", Found: fmt.Sprintf("%d bytes of gzip data", size), Want: "less"}
+			return nil, &FormatError{File: name, What: "size",
+				Found: fmt.Sprintf("%d bytes of gzip data", size), Want: "less"}
 		}
 		src.packed, src.limit, src.exact = size, size*deflateMaxRatio, false
 		src.r = bufio.NewReaderSize(unpacked, 1<<16)
@@ -112,13 +115,15 @@ func (src *idxSource) read() (*IDX, error) {
 	rank := int(magic[3])
 	switch {
 	case magic[0] != 0 || magic[1] != 0 || !known:
-		return nil, src.bad("magic", fmt.Sprintf("% x", magic[:]), "00 00, then an element type of 08, 09, 0b, 0c, 0d or 0e")
+		return nil, src.bad("magic", fmt.Sprintf("% x", magic[:]),
+			"00 00, then an element type of 08, 09, 0b, 0c, 0d or 0e")
 	case rank < 1 || rank > idxMaxRank:
 		return nil, src.bad("rank", fmt.Sprint(rank), fmt.Sprintf("1 to %d axes", idxMaxRank))
 	}
 	sizes := make([]byte, 4*rank)
 	if n, err := io.ReadFull(src.r, sizes); err != nil {
-		return nil, src.readError("header", fmt.Sprintf("%d bytes", 4+n), fmt.Sprintf("%d bytes for %d axes", 4+4*rank, rank), err)
+		return nil, src.readError("header", fmt.Sprintf("%d bytes", 4+n),
+			fmt.Sprintf("%d bytes for %d axes", 4+4*rank, rank), err)
 	}
 	shape := make([]uint32, rank)
 	for i := range shape {
@@ -172,7 +177,8 @@ func (src *idxSource) checkSize(total uint64, fits bool, what string) error {
 		}
 		return e
 	case tooLarge:
-		return src.bad("size", fmt.Sprintf("%d bytes of gzip data, which unpack to %d bytes at most", src.packed, src.limit), declared)
+		return src.bad("size", fmt.Sprintf("%d bytes of gzip data, which unpack to %d bytes at most",
+			src.packed, src.limit), declared)
 	}
 	return nil
 }
@@ -190,9 +196,11 @@ func (src *idxSource) elements(x *IDX, kind byte, count, size int) (err error) {
 	case 0x0c:
 		x.Data, err = idxElements(src, count, size, each(4, func(b []byte) int32 { return int32(be.Uint32(b)) }))
 	case 0x0d:
-		x.Data, err = idxElements(src, count, size, each(4, func(b []byte) float32 { return math.Float32frombits(be.Uint32(b)) }))
+		x.Data, err = idxElements(src, count, size,
+			each(4, func(b []byte) float32 { return math.Float32frombits(be.Uint32(b)) }))
 	case 0x0e:
-		x.Data, err = idxElements(src, count, size, each(8, func(b []byte) float64 { return math.Float64frombits(be.Uint64(b)) }))
+		x.Data, err = idxElements(src, count, size,
+			each(8, func(b []byte) float64 { return math.Float64frombits(be.Uint64(b)) }))
 	}
 	return err
 }
@@ -208,11 +216,11 @@ func each[T any](size int, convert func([]byte) T) func([]T, []byte) {
 
 // idxElements reads count elements of size bytes each.
 func idxElements[T any](src *idxSource, count, size int, convert func([]T, []byte)) ([]T, error) {
-	room := count
+	capacity := count
 	if !src.exact {
-		room = min(count, idxTrust/size)
+		capacity = min(count, idxTrust/size)
 	}
-	out := make([]T, 0, room)
+	out := make([]T, 0, capacity)
 	buf := make([]byte, min(count, idxChunk)*size)
 	for len(out) < count {
 		n := min(count-len(out), idxChunk)

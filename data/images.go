@@ -96,11 +96,11 @@ func (d *Images) Batch(indices []int) (Batch, error) {
 }
 
 // Split divides the dataset in two, class by class, so that both parts have the same mix of classes:
-// of each class the fraction test, rounded to the nearest number, goes to the second part. Which
-// images these are is decided by seed; inside the parts the order stays. It is an error if one part
+// of each class the fraction test, rounded to the nearest integer, goes to the second part. Which
+// images these are depends on seed; inside the parts the order stays. It is an error if one part
 // would be empty.
 func (d *Images) Split(seed uint64, test float64) (train, rest *Images, err error) {
-	members := make([][]int, d.classes) // image numbers of each class, ascending
+	members := make([][]int, d.classes) // image indices of each class, ascending
 	for i, label := range d.labels {
 		members[label] = append(members[label], i)
 	}
@@ -115,7 +115,8 @@ func (d *Images) Split(seed uint64, test float64) (train, rest *Images, err erro
 		total += n
 	}
 	if total == 0 || total == d.Len() {
-		return nil, nil, fmt.Errorf("data: a fraction of %v for the test puts %d of %d images there: one part is empty", test, total, d.Len())
+		return nil, nil, fmt.Errorf("data: a fraction of %v for the test puts %d of %d images there: one part is empty",
+			test, total, d.Len())
 	}
 	pick := func(want bool) *Images {
 		part := *d

@@ -20,14 +20,17 @@ func TestImagesBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := values[float32](t, batch.X, 2, 4); !slices.Equal(got, []float32{1. / 16, 2. / 16, 3. / 16, 4. / 16, 0, 0.25, 0.5, 1}) {
+	want := []float32{1. / 16, 2. / 16, 3. / 16, 4. / 16, 0, 0.25, 0.5, 1}
+	if got := values[float32](t, batch.X, 2, 4); !slices.Equal(got, want) {
 		t.Errorf("X is %v", got)
 	}
 	if got := values[int64](t, batch.Y, 2); !slices.Equal(got, []int64{2, 7}) {
 		t.Errorf("Y is %v", got)
 	}
-	if d.Len() != 2 || d.Classes() != 10 || d.Label(0) != 7 || !slices.Equal(d.Pixels(1), []uint8{1, 2, 3, 4}) || !slices.Equal(d.Shape(), []int{4}) {
-		t.Errorf("Len %d, Classes %d, Label %d, Pixels %v, Shape %v", d.Len(), d.Classes(), d.Label(0), d.Pixels(1), d.Shape())
+	if d.Len() != 2 || d.Classes() != 10 || d.Label(0) != 7 || !slices.Equal(d.Pixels(1), []uint8{1, 2, 3, 4}) ||
+		!slices.Equal(d.Shape(), []int{4}) {
+		t.Errorf("Len %d, Classes %d, Label %d, Pixels %v, Shape %v",
+			d.Len(), d.Classes(), d.Label(0), d.Pixels(1), d.Shape())
 	}
 	_, err = d.Batch([]int{2})
 	wantError(t, err, "index 2 (number 0 of the batch) is outside [0, 2)")
@@ -97,7 +100,8 @@ func TestDigits(t *testing.T) {
 	}
 	for class, n := range all {
 		if want := (2*n + 5) / 10; inTest[class] != want || inTrain[class] != n-want {
-			t.Errorf("class %d: %d for the test, %d to train with, want %d and %d", class, inTest[class], inTrain[class], want, n-want)
+			t.Errorf("class %d: %d for the test, %d to train with, want %d and %d",
+				class, inTest[class], inTrain[class], want, n-want)
 		}
 	}
 	// Together the parts are the whole set: the same images, each as often.
@@ -243,7 +247,8 @@ func TestMNISTBadFiles(t *testing.T) {
 	}{
 		"label count": {
 			func(f map[string][]byte) { f["train-labels"] = idxFile(0x08, []uint32{2}, []byte{9, 0}) },
-			[]string{"train-labels-idx1-ubyte: number of labels: found 2, want 3, the number of images in", "train-images-idx3-ubyte"},
+			[]string{"train-labels-idx1-ubyte: number of labels: found 2, want 3, the number of images in",
+				"train-images-idx3-ubyte"},
 		},
 		"label range": {
 			func(f map[string][]byte) { f["t10k-labels"] = idxFile(0x08, []uint32{2}, []byte{1, 10}) },
@@ -253,7 +258,8 @@ func TestMNISTBadFiles(t *testing.T) {
 			func(f map[string][]byte) {
 				f["train-images"] = idxFile(0x08, []uint32{3, 8, 8}, make([]byte, 192))
 			},
-			[]string{"train-images-idx3-ubyte: images: found []uint8 of shape [3 8 8], want []uint8 of shape [N 28 28]"},
+			[]string{"train-images-idx3-ubyte: images: found []uint8 of shape [3 8 8], " +
+				"want []uint8 of shape [N 28 28]"},
 		},
 		"image width": {
 			func(f map[string][]byte) {
@@ -297,7 +303,8 @@ func TestMNISTBadFiles(t *testing.T) {
 
 func TestMNISTMissingFile(t *testing.T) {
 	_, _, err := MNIST(mnistDir(t, "-", "", func(f map[string][]byte) { delete(f, "t10k-labels") }))
-	wantError(t, err, "no t10k-labels in", "tried t10k-labels-idx1-ubyte, t10k-labels-idx1-ubyte.gz, t10k-labels.idx1-ubyte, t10k-labels.idx1-ubyte.gz")
+	wantError(t, err, "no t10k-labels in",
+		"tried t10k-labels-idx1-ubyte, t10k-labels-idx1-ubyte.gz, t10k-labels.idx1-ubyte, t10k-labels.idx1-ubyte.gz")
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v is not fs.ErrNotExist", err)
 	}

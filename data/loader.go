@@ -62,7 +62,7 @@ func (l *Loader) BatchesPerEpoch() int {
 }
 
 // Batches is the sequence of all batches: epoch after epoch, batches 0, 1, ... of each. An error is
-// yielded once, in place of the batch it happened at, and ends the sequence: wrong fields at once, an
+// yielded once, instead of the batch it happened at, and ends the sequence: wrong fields at once, an
 // error of the dataset at its batch, and when ctx is done its cause, before the next batch. So a loop
 // that ends without an error has seen every batch.
 func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
@@ -71,14 +71,14 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 			yield(Batch{}, err)
 			return
 		}
-		per := l.BatchesPerEpoch()
-		for epoch := l.Start / per; l.Epochs == Forever || epoch < max(l.Epochs, 1); epoch++ {
+		perEpoch := l.BatchesPerEpoch()
+		for epoch := l.Start / perEpoch; l.Epochs == Forever || epoch < max(l.Epochs, 1); epoch++ {
 			order := l.order(epoch)
 			first := 0
-			if epoch == l.Start/per {
-				first = l.Start % per
+			if epoch == l.Start/perEpoch {
+				first = l.Start % perEpoch
 			}
-			for k := first; k < per; k++ {
+			for k := first; k < perEpoch; k++ {
 				if ctx.Err() != nil {
 					yield(Batch{}, context.Cause(ctx))
 					return
@@ -104,7 +104,7 @@ func (l *Loader) Batch(epoch, k int) (Batch, error) {
 	return l.batch(l.order(epoch), epoch, k)
 }
 
-// order is the order of the examples in an epoch: a function from places to examples.
+// order is the order of the examples in an epoch: a function from positions to example indices.
 func (l *Loader) order(epoch int) func(int) int {
 	if !l.Shuffle {
 		return func(i int) int { return i }
@@ -112,7 +112,7 @@ func (l *Loader) order(epoch int) func(int) int {
 	return newPermutation(forShuffle, l.Seed, uint64(epoch), l.Dataset.Len()).at
 }
 
-// batch reads places k*BatchSize to (k+1)*BatchSize-1 of an epoch's order.
+// batch reads positions k*BatchSize to (k+1)*BatchSize-1 of an epoch's order.
 func (l *Loader) batch(order func(int) int, epoch, k int) (Batch, error) {
 	begin := k * l.BatchSize
 	end := min(begin+l.BatchSize, l.Dataset.Len())

@@ -32,12 +32,14 @@ func inputs(t *testing.T, l *Loader) (all []float32, sizes []int) {
 func TestLoaderInOrder(t *testing.T) {
 	l := &Loader{Dataset: counting(7), BatchSize: 3}
 	all, sizes := inputs(t, l)
-	if !slices.Equal(all, []float32{0, 1, 2, 3, 4, 5, 6}) || !slices.Equal(sizes, []int{3, 3, 1}) || l.BatchesPerEpoch() != 3 {
+	if !slices.Equal(all, []float32{0, 1, 2, 3, 4, 5, 6}) || !slices.Equal(sizes, []int{3, 3, 1}) ||
+		l.BatchesPerEpoch() != 3 {
 		t.Errorf("inputs %v in batches of %v", all, sizes)
 	}
 	l.DropLast = true
 	all, sizes = inputs(t, l)
-	if !slices.Equal(all, []float32{0, 1, 2, 3, 4, 5}) || !slices.Equal(sizes, []int{3, 3}) || l.BatchesPerEpoch() != 2 {
+	if !slices.Equal(all, []float32{0, 1, 2, 3, 4, 5}) || !slices.Equal(sizes, []int{3, 3}) ||
+		l.BatchesPerEpoch() != 2 {
 		t.Errorf("with DropLast inputs %v in batches of %v", all, sizes)
 	}
 	if got := (&Loader{}).BatchesPerEpoch(); got != 0 {
@@ -101,7 +103,8 @@ func TestLoaderBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		shape := want.X.Shape()
-		if !slices.Equal(values[float32](t, got.X, shape...), values[float32](t, want.X, shape...)) || got.Epoch != want.Epoch || got.Index != want.Index {
+		if !slices.Equal(values[float32](t, got.X, shape...), values[float32](t, want.X, shape...)) ||
+			got.Epoch != want.Epoch || got.Index != want.Index {
 			t.Errorf("epoch %d, batch %d differs", want.Epoch, want.Index)
 		}
 	}
@@ -130,9 +133,11 @@ func TestLoaderRefusesWrongFields(t *testing.T) {
 		says []string
 	}{
 		{Loader{}, []string{"BatchSize is 0, want at least 1", "no Dataset"}},
-		{Loader{Dataset: counting(3), BatchSize: -1, Epochs: -2, Start: -3}, []string{"BatchSize is -1", "Epochs is -2", "Start is -3"}},
+		{Loader{Dataset: counting(3), BatchSize: -1, Epochs: -2, Start: -3},
+			[]string{"BatchSize is -1", "Epochs is -2", "Start is -3"}},
 		{Loader{Dataset: none, BatchSize: 1}, []string{"the dataset has no examples"}},
-		{Loader{Dataset: counting(3), BatchSize: 4, DropLast: true}, []string{"DropLast leaves nothing: the dataset has 3 examples, a batch 4"}},
+		{Loader{Dataset: counting(3), BatchSize: 4, DropLast: true},
+			[]string{"DropLast leaves nothing: the dataset has 3 examples, a batch 4"}},
 	} {
 		n := 0
 		for batch, err := range c.l.Batches(t.Context()) {
@@ -288,7 +293,8 @@ func TestArraysBadInput(t *testing.T) {
 		says   string
 	}{
 		{nil, nil, nil, nil, "x: 0 values are not a whole number of examples"},
-		{make([]float32, 6), []int{4}, make([]int64, 2), nil, "x: 6 values are not a whole number of examples of shape [4], 4 values each"},
+		{make([]float32, 6), []int{4}, make([]int64, 2), nil,
+			"x: 6 values are not a whole number of examples of shape [4], 4 values each"},
 		{make([]float32, 6), []int{2, 0}, make([]int64, 2), nil, "x: example shape [2 0], want every size at least 1"},
 		{make([]float32, 6), []int{-1}, make([]int64, 2), nil, "want every size at least 1"},
 		{make([]float32, 6), []int{1 << 62, 8}, make([]int64, 2), nil, "not even one example"},

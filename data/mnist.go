@@ -58,12 +58,14 @@ func mnistPart(dir, part string) (*Images, error) {
 }
 
 // labelled joins a file of images and a file of labels.
-func labelled(imagesFile string, images *IDX, height, width int, brightest uint8, labelsFile string, labels *IDX, classes int) (*Images, error) {
+func labelled(imagesFile string, images *IDX, height, width int, brightest uint8, labelsFile string, labels *IDX,
+	classes int) (*Images, error) {
 	pixels, ok := images.Data.([]uint8)
 	if !ok || len(images.Shape) != 3 || images.Shape[1] != height || images.Shape[2] != width {
 		return nil, &FormatError{
 			File: imagesFile, What: "images",
-			Found: fmt.Sprintf("%T of shape %v", images.Data, images.Shape), Want: fmt.Sprintf("[]uint8 of shape [N %d %d]", height, width),
+			Found: fmt.Sprintf("%T of shape %v", images.Data, images.Shape),
+			Want:  fmt.Sprintf("[]uint8 of shape [N %d %d]", height, width),
 		}
 	}
 	class, ok := labels.Data.([]uint8)
@@ -76,12 +78,14 @@ func labelled(imagesFile string, images *IDX, height, width int, brightest uint8
 	if len(class) != images.Shape[0] {
 		return nil, &FormatError{
 			File: labelsFile, What: "number of labels",
-			Found: fmt.Sprint(len(class)), Want: fmt.Sprintf("%d, the number of images in %s", images.Shape[0], imagesFile),
+			Found: fmt.Sprint(len(class)),
+			Want:  fmt.Sprintf("%d, the number of images in %s", images.Shape[0], imagesFile),
 		}
 	}
 	if i := slices.IndexFunc(class, func(c uint8) bool { return int(c) >= classes }); i >= 0 {
 		return nil, &FormatError{
-			File: labelsFile, What: fmt.Sprintf("label %d", i), Found: fmt.Sprint(class[i]), Want: fmt.Sprintf("0 to %d", classes-1),
+			File: labelsFile, What: fmt.Sprintf("label %d", i), Found: fmt.Sprint(class[i]),
+			Want: fmt.Sprintf("0 to %d", classes-1),
 		}
 	}
 	return NewImages(pixels, height*width, class, brightest, classes)

@@ -1,8 +1,8 @@
 package data
 
-import "math/bits"
+import "github.com/weft-ml/weft/internal/philox"
 
-// permutation is a random order of the numbers 0 to n-1 that is computed, not stored: at(i) costs the
+// permutation is a random order of the integers 0 to n-1 that is computed, not stored: at(i) costs the
 // same for any i, so an iteration can begin anywhere, and an epoch of any size needs no memory.
 //
 // It is a Feistel network on pairs (l, r) in Z_a x Z_b with a*b >= n: each round adds a pseudo-random
@@ -15,12 +15,11 @@ type permutation struct {
 }
 
 const (
-	feistelRounds = 12
-	// feistelMinSide keeps both halves from becoming so small that few orders could be reached.
-	feistelMinSide = 16
+	feistelRounds  = 12
+	feistelMinSide = 16 // least a and b: with smaller ones few orders could be reached
 )
 
-// newPermutation makes the order of n numbers that belongs to (seed, index) for one use.
+// newPermutation makes the order of n integers that belongs to (seed, index) for one use.
 func newPermutation(u use, seed, index uint64, n int) *permutation {
 	p := &permutation{n: uint64(n)}
 	p.a = feistelMinSide
@@ -35,14 +34,14 @@ func newPermutation(u use, seed, index uint64, n int) *permutation {
 	return p
 }
 
-// at is the number at place i, for 0 <= i < n.
+// at is element i of the order, for 0 <= i < n.
 func (p *permutation) at(i int) int {
 	x := uint64(i)
 	for {
 		l, r := x/p.b, x%p.b
 		for k := 0; k < feistelRounds; k += 2 {
-			l = addMod(l, below(mix(p.keys[k]+r), p.a), p.a)
-			r = addMod(r, below(mix(p.keys[k+1]+l), p.b), p.b)
+			l = addMod(l, philox.Below(mix(p.keys[k]+r), p.a), p.a)
+			r = addMod(r, philox.Below(mix(p.keys[k+1]+l), p.b), p.b)
 		}
 		if x = l*p.b + r; x < p.n {
 			return int(x)
@@ -56,13 +55,6 @@ func addMod(x, y, m uint64) uint64 {
 		x -= m
 	}
 	return x
-}
-
-// below maps a random word to a number from 0 to n-1: the upper half of the product word*n. No number
-// is more than n/2^64 likelier than another.
-func below(word, n uint64) uint64 {
-	hi, _ := bits.Mul64(word, n)
-	return hi
 }
 
 // mix scrambles a word one-to-one so that every input bit changes every output bit with probability

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -18,7 +19,7 @@ const (
 	// Chars makes a token of every character (Unicode code point). The vocabulary is the sorted
 	// characters of the corpus.
 	Chars Level = iota
-	// Bytes makes a token of every byte, its value the token's number. The vocabulary has 256 entries
+	// Bytes makes a token of every byte, which is the byte's value. The vocabulary has 256 entries
 	// whatever the corpus is, so any text can be encoded.
 	Bytes
 )
@@ -28,7 +29,7 @@ const (
 type Text struct {
 	level  Level
 	vocab  []rune         // Chars: the character of each token, ascending
-	number map[rune]int64 // Chars: the inverse of vocab
+	token  map[rune]int64 // Chars: the inverse of vocab
 	tokens []int32
 	train  int // tokens before the validation part
 }
@@ -47,7 +48,7 @@ func ReadText(path string, level Level) (*Text, error) {
 }
 
 // NewText encodes a corpus. With [Chars] it must be valid UTF-8, else the error is a [*FormatError]
-// that gives the place of the first wrong byte. An empty corpus is an error.
+// that gives the offset of the first wrong byte. An empty corpus is an error.
 func NewText(corpus []byte, level Level) (*Text, error) {
 	if len(corpus) == 0 {
 		return nil, &FormatError{File: "text", What: "size", Found: "0 bytes", Want: "at least 1"}
@@ -72,28 +73,29 @@ func NewText(corpus []byte, level Level) (*Text, error) {
 
 // encodeChars builds the vocabulary and the tokens of a corpus of characters.
 func (t *Text) encodeChars(corpus []byte) error {
-	t.number = map[rune]int64{}
+	t.token = map[rune]int64{}
 	n := 0
 	for at := 0; at < len(corpus); n++ {
 		c, size := utf8.DecodeRune(corpus[at:])
 		if c == utf8.RuneError && size == 1 {
 			return &FormatError{
-				File: "text", What: fmt.Sprintf("byte %d", at), Found: fmt.Sprintf("%#02x", corpus[at]), Want: "valid UTF-8 (the level Bytes takes any file)",
+				File: "text", What: fmt.Sprintf("byte %d", at), Found: fmt.Sprintf("%#02x", corpus[at]),
+				Want: "valid UTF-8 (the level Bytes takes any file)",
 			}
 		}
-		t.number[c] = 0
+		t.token[c] = 0
 		at += size
 	}
-	for c := range t.number {
+	for c := range t.token {
 		t.vocab = append(t.vocab, c)
 	}
 	slices.Sort(t.vocab)
 	for i, c := range t.vocab {
-		t.number[c] = int64(i)
+		t.token[c] = int64(i)
 	}
 	t.tokens = make([]int32, 0, n)
 	for _, c := range string(corpus) {
-		t.tokens = append(t.tokens, int32(t.number[c]))
+		t.tokens = append(t.tokens, int32(t.token[c]))
 	}
 	return nil
 }
@@ -122,16 +124,16 @@ func (t *Text) Encode(s string) ([]int64, error) {
 		return tokens, nil
 	}
 	for at, c := range s {
-		number, ok := t.number[c]
+		token, ok := t.token[c]
 		if !ok {
 			return nil, fmt.Errorf("data: text: character %q at byte %d does not occur in the corpus", c, at)
 		}
-		tokens = append(tokens, number)
+		tokens = append(tokens, token)
 	}
 	return tokens, nil
 }
 
-// Decode is the text of tokens, the inverse of [Text.Encode]. Numbers that are no tokens become the
+// Decode is the text of tokens, the inverse of [Text.Encode]. Values that are no tokens become the
 // replacement character U+FFFD.
 func (t *Text) Decode(tokens ...int64) string {
 	var out []byte
@@ -148,19 +150,19 @@ func (t *Text) Decode(tokens ...int64) string {
 	return string(out)
 }
 
-// Batch draws windows of the training part at random places: X int64[rows context] are tokens, Y
-// int64[rows context] the token that follows each of them. The places are a pure function of (seed,
+// Batch draws windows of the training part at random offsets: X int64[rows context] are tokens, Y
+// int64[rows context] the token that follows each of them. The offsets are a pure function of (seed,
 // step, row) and equally likely. It is an error if the training part is shorter than context+1.
 func (t *Text) Batch(rows, context int, seed uint64, step int) (Batch, error) {
 	part := t.tokens[:t.train]
 	if err := checkWindows("training", len(part), rows, context); err != nil {
 		return Batch{}, err
 	}
-	places := uint64(len(part) - context)
+	offsets := uint64(len(part) - context)
 	words := source(forText, seed, uint64(step))
 	starts := make([]int, rows)
 	for row := range starts {
-		starts[row] = int(below(words.Uint64(uint64(row)), places))
+		starts[row] = int(philox.Below(words.Uint64(uint64(row)), offsets))
 	}
 	return windows(part, starts, context), nil
 }
@@ -204,12 +206,13 @@ func checkWindows(part string, n, rows, context int) error {
 	case context < 1:
 		return fmt.Errorf("data: text: a context of %d tokens, want at least 1", context)
 	case n <= context:
-		return fmt.Errorf("data: text: the %s part has %d tokens, a context of %d needs at least %d", part, n, context, context+1)
+		return fmt.Errorf("data: text: the %s part has %d tokens, a context of %d needs at least %d",
+			part, n, context, context+1)
 	}
 	return nil
 }
 
-// windows copies tokens start to start+context-1 of each start, and those one further.
+// windows copies context tokens from each start on, and the token that follows each of them.
 func windows(part []int32, starts []int, context int) Batch {
 	x := make([]int64, 0, len(starts)*context)
 	y := make([]int64, 0, len(starts)*context)

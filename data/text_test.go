@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -141,8 +140,8 @@ func TestTextBatch(t *testing.T) {
 	}
 }
 
-// Every place of the training part can be drawn, none outside it.
-func TestTextBatchPlaces(t *testing.T) {
+// Every offset of the training part can be drawn, none outside it.
+func TestTextBatchOffsets(t *testing.T) {
 	corpus := make([]byte, 200)
 	for i := range corpus {
 		corpus[i] = byte(i)
@@ -168,7 +167,7 @@ func TestTextBatchPlaces(t *testing.T) {
 	}
 	// 149 degrees of freedom, deviation 17.
 	if x := chiSquare(starts); x > 149+5*17 || slices.Contains(starts, 0) {
-		t.Errorf("chi-square of places %.0f, want about 149; rarest %d times", x, slices.Min(starts))
+		t.Errorf("chi-square of offsets %.0f, want about 149; rarest %d times", x, slices.Min(starts))
 	}
 }
 
@@ -202,13 +201,16 @@ func TestTextValidation(t *testing.T) {
 		}
 		return starts, sizes
 	}
-	if starts, sizes := first(3, 4, 0); !slices.Equal(starts, []int64{225, 229, 233, 237, 241, 245}) || !slices.Equal(sizes, []int{3, 3}) {
+	if starts, sizes := first(3, 4, 0); !slices.Equal(starts, []int64{225, 229, 233, 237, 241, 245}) ||
+		!slices.Equal(sizes, []int{3, 3}) {
 		t.Errorf("windows at %v in batches of %v", starts, sizes)
 	}
-	if starts, sizes := first(4, 5, 0); !slices.Equal(starts, []int64{225, 230, 235, 240}) || !slices.Equal(sizes, []int{4}) {
+	if starts, sizes := first(4, 5, 0); !slices.Equal(starts, []int64{225, 230, 235, 240}) ||
+		!slices.Equal(sizes, []int{4}) {
 		t.Errorf("windows at %v in batches of %v", starts, sizes)
 	}
-	if starts, sizes := first(2, 4, 3); !slices.Equal(starts, []int64{225, 233, 241}) || !slices.Equal(sizes, []int{2, 1}) {
+	if starts, sizes := first(2, 4, 3); !slices.Equal(starts, []int64{225, 233, 241}) ||
+		!slices.Equal(sizes, []int{2, 1}) {
 		t.Errorf("three windows at %v in batches of %v", starts, sizes)
 	}
 	if starts, _ := first(100, 24, 9); !slices.Equal(starts, []int64{225}) {
@@ -219,74 +221,7 @@ func TestTextValidation(t *testing.T) {
 	}
 }
 
-func TestOpticks(t *testing.T) {
-	path, err := Opticks()
-	if err != nil {
-		t.Skipf("this toolchain has no source tree: %v", err)
-	}
-	text, err := ReadText(path, Chars)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := text.TrainLen() + text.ValidationLen(); n < 500_000 || text.VocabSize() < 60 || text.ValidationLen() != n-n*9/10 {
-		t.Errorf("%d characters, %d of them different, %d for validation", n, text.VocabSize(), text.ValidationLen())
-	}
-	if _, err := text.Encode("By the Rays of Light"); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestOpticksSearch(t *testing.T) {
-	root := t.TempDir()
-	want := filepath.Join(root, "src", "testdata", "Isaac.Newton-Opticks.txt")
-	t.Setenv("GOROOT", root)
-	t.Setenv("PATH", t.TempDir()) // no go command
-	_, err := Opticks()
-	wantError(t, err, "Newton's Opticks not found", "GOROOT: no "+want, "go env GOROOT: ", "-data FILE")
-
-	t.Setenv("GOROOT", "")
-	_, err = Opticks()
-	wantError(t, err, "GOROOT: not set; go env GOROOT: ")
-
-	if err := os.MkdirAll(filepath.Dir(want), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(want, []byte("light"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("GOROOT", root)
-	if got, err := Opticks(); err != nil || got != want {
-		t.Errorf("found %q, error %v", got, err)
-	}
-}
-
-// A GOROOT that has no text does not keep the go command from naming a better one.
-func TestOpticksAsksTheGoCommand(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the stand-in for the go command is a shell script")
-	}
-	root, bin := t.TempDir(), t.TempDir()
-	want := filepath.Join(root, "src", "testdata", "Isaac.Newton-Opticks.txt")
-	if err := os.MkdirAll(filepath.Dir(want), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(want, []byte("light"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	script := `#!/bin/sh
-test "$*" = "env GOROOT" && echo "${GOROOT:-` + root + `}"
-`
-	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", bin)
-	t.Setenv("GOROOT", t.TempDir())
-	if got, err := Opticks(); err != nil || got != want {
-		t.Errorf("found %q, error %v; want %q", got, err, want)
-	}
-}
-
-// A Text is as useful as its round trip is exact.
+// Decoding gives back what was encoded.
 func FuzzText(f *testing.F) {
 	f.Add([]byte("hello wörld"), false)
 	f.Add([]byte("\xff\xfe"), true)

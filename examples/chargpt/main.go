@@ -27,14 +27,15 @@ var (
 	width    = flag.Int("width", 128, "width of the model")
 	length   = flag.Int("context", 64, "characters the model sees")
 	batch    = flag.Int("batch", 16, "sequences in a step")
-	parts    = flag.Int("accumulate", 1, "parts that a batch is taken in, one after the other")
+	parts    = flag.Int("accumulate", 1, "micro-batches that a batch is split into")
 	dropout  = flag.Float64("dropout", 0, "probability of dropping a value")
 	rate     = flag.Float64("lr", 2e-3, "highest learning rate")
 	sampleOf = flag.Int("sample", 500, "characters to write at the end")
 )
 
 func main() {
-	run.Main(run.Options{Steps: 2000, Seed: 42, Data: "text file (default: Newton's Opticks from the Go toolchain)"}, train)
+	run.Main(run.Options{Steps: 2000, Seed: 42, Data: "text file (default: Newton's Opticks from the Go toolchain)"},
+		train)
 }
 
 func train(ctx context.Context, r *run.Run) error {
@@ -47,7 +48,7 @@ func train(ctx context.Context, r *run.Run) error {
 
 	path := r.Data
 	if path == "" {
-		if path, err = data.Opticks(); err != nil {
+		if path, err = opticks(); err != nil {
 			return err
 		}
 	}

@@ -47,10 +47,10 @@ func log(x float64) float64 {
 	return float64(float64(e)*math.Ln2) + float64(2*t*series)
 }
 
-// turn is the sine and the cosine of the angle b/2^32 of a full turn. The two upper bits are the quarter; the place in it,
-// less a half, is an angle of at most pi/4.
+// turn is the sine and the cosine of the angle b/2^32 of a full turn. The two upper bits are the quadrant; the other
+// bits, less one half, are an angle of at most pi/4.
 func turn(b uint32) (sin, cos float64) {
-	quarter := b >> 30
+	quadrant := b >> 30
 	x := (float64(b&(1<<30-1))/(1<<30) - 0.5) * (math.Pi / 2)
 	x2 := float64(x * x)
 	s, c := 0.0, 0.0
@@ -59,9 +59,9 @@ func turn(b uint32) (sin, cos float64) {
 		c = 1 - float64(float64(x2*c)/float64(k*(k-1)))
 	}
 	s = float64(x * s)
-	// The middle of quarter q lies at pi/4 + q pi/2.
+	// The middle of quadrant q is at pi/4 + q pi/2.
 	s, c = float64(s+c)*(math.Sqrt2/2), float64(c-s)*(math.Sqrt2/2)
-	switch quarter {
+	switch quadrant {
 	case 0:
 		return s, c
 	case 1:

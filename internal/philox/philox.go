@@ -4,9 +4,9 @@ import "math/bits"
 
 // Source is a random stream: an endless list of blocks of four words, numbered from 0.
 //
-// Block i is Philox of the 128-bit counter with the 64-bit number Counter+i in words 0 and 1 (the low half first), Stream
-// in word 2 and 0 in word 3, under the 64-bit Key. So each key has 2^32 streams of 2^64 blocks, and a user of a stream who
-// has drawn n blocks leaves the rest to the next by adding n to Counter.
+// Block i is Philox of the 128-bit counter with the 64-bit number Counter+i in words 0 and 1 (the low half first),
+// Stream in word 2 and 0 in word 3, under the 64-bit Key. So each key has 2^32 streams of 2^64 blocks; after n blocks
+// are used, the rest of the stream starts at Counter+n.
 type Source struct {
 	Key, Counter uint64
 	Stream       uint32
@@ -52,7 +52,7 @@ func round(c0, c1, c2, c3, k0, k1 uint32) (uint32, uint32, uint32, uint32) {
 	return uint32(p1>>32) ^ c1 ^ k0, uint32(p1), uint32(p0>>32) ^ c3 ^ k1, uint32(p0)
 }
 
-// pair is blocks i and i+1, whose rounds a processor computes side by side.
+// pair is blocks i and i+1: their rounds are independent, so that a processor overlaps them.
 func (s Source) pair(i uint64) (a0, a1, a2, a3, b0, b1, b2, b3 uint32) {
 	c, d := s.Counter+i, s.Counter+i+1
 	a0, a1, a2, a3 = uint32(c), uint32(c>>32), s.Stream, 0
@@ -69,8 +69,8 @@ func (s Source) pair(i uint64) (a0, a1, a2, a3, b0, b1, b2, b3 uint32) {
 	return a0, a1, a2, a3, b0, b1, b2, b3
 }
 
-// Derive makes the key of a stream with a name, such as that of a parameter: the names of a seed are independent, so that
-// adding one changes no other. The name is hashed by FNV-1a, and the hash encrypted under the seed.
+// Derive makes the key of a stream with a name, such as that of a parameter: the names of a seed are independent, so
+// that adding one changes no other. The name is hashed by FNV-1a, and the hash encrypted under the seed.
 func Derive(seed uint64, name string) uint64 {
 	hash := uint64(14695981039346656037)
 	for i := range len(name) {
@@ -79,18 +79,17 @@ func Derive(seed uint64, name string) uint64 {
 	return derive(seed, hash, 1)
 }
 
-// DeriveN makes the key of stream n of a seed, such as that of a step. It never meets those of Derive by construction
-// of their counters.
+// DeriveN makes the key of stream n of a seed, such as that of a step. It encrypts other counters than Derive.
 func DeriveN(seed, n uint64) uint64 { return derive(seed, n, 2) }
 
-// derive encrypts a number; kind tells apart what it counts.
+// derive encrypts n under the seed; kind separates the uses.
 func derive(seed, n uint64, kind uint32) uint64 {
 	w := cipher([4]uint32{uint32(n), uint32(n >> 32), 0, kind}, [2]uint32{uint32(seed), uint32(seed >> 32)})
 	return uint64(w[0]) | uint64(w[1])<<32
 }
 
-// Uniform sets dst to the numbers first, first+1, ... of the stream as uniform numbers in [0, 1): the upper 24 bits of a
-// word, four in each block, so that they are the same as float32 and as float64.
+// Uniform sets dst to the numbers first, first+1, ... of the stream as uniform numbers in [0, 1): the upper 24 bits of
+// a word, four in each block, so that they are the same as float32 and as float64.
 func Uniform[T float32 | float64](dst []T, s Source, first uint64) {
 	for len(dst) > 0 {
 		if first%4 == 0 && len(dst) >= 8 {
@@ -113,21 +112,23 @@ func Uniform[T float32 | float64](dst []T, s Source, first uint64) {
 
 func uniform[T float32 | float64](w uint32) T { return T(w>>8) * (1.0 / (1 << 24)) }
 
-// Perm is a random permutation of 0 to n-1, by Fisher and Yates: number n-i of the stream chooses the partner of place i.
+// Perm is a random permutation of 0 to n-1 (Fisher and Yates): number n-1-i of the stream chooses the partner of index
+// i.
 func Perm(n int, s Source) []int {
 	p := make([]int, n)
 	for i := range p {
 		p[i] = i
 	}
 	for i := n - 1; i > 0; i-- {
-		j := s.below(uint64(n-1-i), uint64(i+1))
+		j := Below(s.Uint64(uint64(n-1-i)), uint64(i+1))
 		p[i], p[j] = p[j], p[i]
 	}
 	return p
 }
 
-// below is number i of the stream scaled to [0, limit). Its bias, limit/2^64, is far below what any sample shows.
-func (s Source) below(i, limit uint64) uint64 {
-	high, _ := bits.Mul64(s.Uint64(i), limit)
+// Below maps a random word to an integer from 0 to n-1: the upper half of the product word*n. Its bias, at most n/2^64,
+// is far below what any sample shows.
+func Below(word, n uint64) uint64 {
+	high, _ := bits.Mul64(word, n)
 	return high
 }

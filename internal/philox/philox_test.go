@@ -45,26 +45,30 @@ func TestKnownAnswers(t *testing.T) {
 func TestBlockCountsInTheFirstTwoWords(t *testing.T) {
 	s := Source{Key: 0x299f31d0a4093822, Counter: 0x85a308d3243f6a88 - 5, Stream: 0x13198a2e}
 	got := s.Block(5)
-	if want := cipher([4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0}, [2]uint32{0xa4093822, 0x299f31d0}); got != want {
+	want := cipher([4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0}, [2]uint32{0xa4093822, 0x299f31d0})
+	if got != want {
 		t.Errorf("block 5 is %x, want %x", got, want)
 	}
-	if a, b := s.Uint64(10), s.Uint64(11); a != uint64(got[0])|uint64(got[1])<<32 || b != uint64(got[2])|uint64(got[3])<<32 {
+	if a, b := s.Uint64(10), s.Uint64(11); a != uint64(got[0])|uint64(got[1])<<32 ||
+		b != uint64(got[2])|uint64(got[3])<<32 {
 		t.Errorf("numbers 10 and 11 are %x and %x, block 5 is %x", a, b, got)
 	}
 }
 
-// Any part of a stream is the same however it is cut.
-func TestPartsAgree(t *testing.T) {
+// Any range of a stream has the same numbers, wherever it starts and ends.
+func TestRangesAgree(t *testing.T) {
 	s := Source{Key: 1, Counter: math.MaxUint64 - 3, Stream: 2} // the counter wraps
-	for name, draw := range map[string]func([]float32, Source, uint64){"uniform": Uniform[float32], "normal": Normal[float32]} {
+	for name, draw := range map[string]func([]float32, Source, uint64){"uniform": Uniform[float32],
+		"normal": Normal[float32]} {
 		all := make([]float32, 100)
 		draw(all, s, 0)
 		for first := range 20 {
 			for n := range 20 {
-				part := make([]float32, n)
-				draw(part, s, uint64(first))
-				if !slices.Equal(part, all[first:first+n]) {
-					t.Fatalf("%s: numbers %d to %d are %v, in the whole %v", name, first, first+n, part, all[first:first+n])
+				got := make([]float32, n)
+				draw(got, s, uint64(first))
+				if !slices.Equal(got, all[first:first+n]) {
+					t.Fatalf("%s: numbers %d to %d are %v, in the whole %v",
+						name, first, first+n, got, all[first:first+n])
 				}
 			}
 		}
@@ -97,7 +101,7 @@ func TestUniform(t *testing.T) {
 	}
 	for i, c := range count {
 		if math.Abs(float64(c)-n/16) > 1000 {
-			t.Errorf("%d numbers in part %d of 16", c, i)
+			t.Errorf("%d numbers in bin %d of 16", c, i)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package data
+package main
 
 import (
 	"context"
@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// Opticks is the path of Newton's "Opticks" (567 KB of English text), which is part of the Go
-// toolchain's source tree: a corpus that is there wherever Go is. It looks in the directory of the
-// environment variable GOROOT and in what `go env GOROOT` prints. If the text is in neither, the error
-// lists what was tried.
-func Opticks() (string, error) {
+// opticks is the path of Newton's "Opticks" (567 KB of English text), which is part of the Go toolchain's
+// source tree, so every machine with Go has it. It is searched in the directory of the environment variable
+// GOROOT and in what `go env GOROOT` prints. If it is in neither, the error lists what was tried.
+func opticks() (string, error) {
 	var tried []string
 	look := func(source, root string) (string, bool) {
 		path := filepath.Join(root, "src", "testdata", "Isaac.Newton-Opticks.txt")
@@ -35,11 +34,12 @@ func Opticks() (string, error) {
 	} else if path, ok := look("go env GOROOT", root); ok {
 		return path, nil
 	}
-	return "", fmt.Errorf("data: Newton's Opticks not found (%s); give a text of your own with -data FILE", strings.Join(tried, "; "))
+	return "", fmt.Errorf("corpus: Newton's Opticks not found (%s); give a text of your own with -data FILE",
+		strings.Join(tried, "; "))
 }
 
-// goRoot asks the go command of the PATH for its directory. It runs outside any module, so that no
-// go.mod makes it switch to another toolchain.
+// goRoot asks the go command in PATH for its directory. It runs outside any module, so that no go.mod makes
+// it switch to another toolchain.
 func goRoot() (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
