@@ -50,7 +50,8 @@ func TestAccumulate(t *testing.T) {
 						in, want := s.In(tensor.FromSlice(x, rows, 4)), s.In(tensor.FromSlice(targets, rows))
 						l := autograd.Accumulate(s, len(bounds)-1, float64(counted), func(i int) *tensor.Tensor {
 							lo, hi := bounds[i], bounds[i+1]
-							return nn.CrossEntropy(model.Forward(in.Slice(0, lo, hi)), want.Slice(0, lo, hi), tensor.ReduceSum)
+							return nn.CrossEntropy(model.Forward(in.Slice(0, lo, hi)), want.Slice(0, lo, hi),
+								tensor.ReduceSum)
 						}, scaler.Scale)
 						loss = l.Item()
 						return scaler.Step(s, opt)

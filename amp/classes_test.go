@@ -13,12 +13,12 @@ import (
 
 var halves = []tensor.DType{tensor.Float16, tensor.BFloat16}
 
-// The classes, written down a second time: those of PyTorch's lists for CUDA, then those that Weft adds. Rows that are not
-// here are left alone.
+// The classes, written a second time: those of PyTorch's lists for CUDA, then those that Weft adds. Other operations
+// have none.
 var wantClass = map[tensor.CastClass]string{
 	tensor.CastLower: "matmul linear attention attention_packed",
-	tensor.CastFull: "acos asin cosh sinh tan exp expm1 log log2 log10 log1p pow pow_scalar reciprocal rsqrt softmax log_softmax softplus " +
-		"sum prod cumsum layer_norm cross_entropy" +
+	tensor.CastFull: "acos asin cosh sinh tan exp expm1 log log2 log10 log1p pow pow_scalar reciprocal rsqrt softmax " +
+		"log_softmax softplus sum prod cumsum layer_norm cross_entropy" +
 		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square sum_squares mean var rms_norm",
 	tensor.CastWidest: "cat stack scatter_add index_add",
 	tensor.CastBanned: "binary_cross_entropy",
@@ -54,7 +54,9 @@ var given = []struct {
 	{"lower", func(dt tensor.DType) [2]tensor.DType { return [2]tensor.DType{dt, dt} }},
 	{"lower, float32", func(dt tensor.DType) [2]tensor.DType { return [2]tensor.DType{dt, tensor.Float32} }},
 	{"float32, lower", func(dt tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float32, dt} }},
-	{"float16, bfloat16", func(tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float16, tensor.BFloat16} }},
+	{"float16, bfloat16", func(tensor.DType) [2]tensor.DType {
+		return [2]tensor.DType{tensor.Float16, tensor.BFloat16}
+	}},
 	{"float64", func(tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float64, tensor.Float64} }},
 	{"float64, lower", func(dt tensor.DType) [2]tensor.DType { return [2]tensor.DType{tensor.Float64, dt} }},
 }
@@ -76,8 +78,8 @@ func runsIn(class tensor.CastClass, types []tensor.DType, lower tensor.DType) (d
 	return tensor.Float32, true
 }
 
-// Under autocast every row gives what it gives for operands that were cast by hand to the type its class says, in type, in
-// value and in error, whatever types they come in.
+// Under autocast every row gives what it gives for operands that were cast by hand to the type its class says, in type,
+// in value and in error, whatever types they come in.
 func TestAutocastRows(t *testing.T) {
 	dev := open(t)
 	for _, op := range tensor.Ops() {
@@ -118,7 +120,8 @@ func TestAutocastRows(t *testing.T) {
 					}
 					got, err := run(in, amp.Autocast(lower))
 					if op.Cast == tensor.CastBanned && ok {
-						wantError(t, err, tensor.ErrDType, op.Name+": refused under autocast to "+lower.String(), "BCEWithLogits")
+						wantError(t, err, tensor.ErrDType, op.Name+": refused under autocast to "+lower.String(),
+							"BCEWithLogits")
 						continue
 					}
 					want, wantErr := run(cast)
@@ -127,7 +130,8 @@ func TestAutocastRows(t *testing.T) {
 						t.Errorf("%s: error %v under autocast, %v by hand", name, err, wantErr)
 					case err == nil && (got.DType() != want.DType() || !same(values(got), values(want))):
 						t.Errorf("%s: %v %v under autocast, %v %v by hand", name, got, values(got), want, values(want))
-					case err == nil && op.Cast == tensor.CastLower && ok && got.DType() != lower, err == nil && op.Cast == tensor.CastFull && ok && got.DType() != tensor.Float32:
+					case err == nil && op.Cast == tensor.CastLower && ok && got.DType() != lower,
+						err == nil && op.Cast == tensor.CastFull && ok && got.DType() != tensor.Float32:
 						t.Errorf("%s: the result is %v", name, got)
 					}
 				}
@@ -147,7 +151,8 @@ func operand(a tensor.Arg, seed uint64) *tensor.Tensor {
 // same tells whether two results are equal, any NaN being one.
 func same(a, b []float64) bool {
 	for i := range a {
-		if len(a) != len(b) || math.Float64bits(a[i]) != math.Float64bits(b[i]) && !(math.IsNaN(a[i]) && math.IsNaN(b[i])) {
+		if len(a) != len(b) || math.Float64bits(a[i]) != math.Float64bits(b[i]) &&
+			!(math.IsNaN(a[i]) && math.IsNaN(b[i])) {
 			return false
 		}
 	}
@@ -170,7 +175,8 @@ func TestLosses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(x, y *tensor.Tensor, dt tensor.DType) (l *tensor.Tensor) {
-				must(t, dev.Eval(func(s *tensor.Scope) error { l = loss(s.In(x), s.In(y)).Keep(); return nil }, amp.Autocast(dt)))
+				must(t, dev.Eval(func(s *tensor.Scope) error { l = loss(s.In(x), s.In(y)).Keep(); return nil },
+					amp.Autocast(dt)))
 				return l
 			}
 			for _, lower := range halves {
@@ -178,20 +184,24 @@ func TestLosses(t *testing.T) {
 				for _, y := range []*tensor.Tensor{target, target.To(lower)} {
 					got, want := run(x, y, lower), run(x.To(tensor.Float32), y.To(tensor.Float32), tensor.Float32)
 					if got.DType() != tensor.Float32 || got.Item() != want.Item() {
-						t.Errorf("%v under autocast to %v with the target %v, want %v", got.Item(), lower, y, want.Item())
+						t.Errorf("%v under autocast to %v with the target %v, want %v",
+							got.Item(), lower, y, want.Item())
 					}
 				}
 				if l := run(x, target.To(lower), tensor.Float32); l.DType() != lower {
 					t.Errorf("without autocast the loss of %v is %v", x, l)
 				}
 			}
-			if l := run(prediction.To(tensor.Float64), target.To(tensor.Float64), tensor.Float16); l.DType() != tensor.Float64 {
+			l := run(prediction.To(tensor.Float64), target.To(tensor.Float64), tensor.Float16)
+			if l.DType() != tensor.Float64 {
 				t.Errorf("the loss of float64 is %v", l)
 			}
 		})
 	}
-	err := dev.Step(func(s *tensor.Scope) error { nn.BCE(s.In(prediction), s.In(target)); return nil }, amp.Autocast(tensor.Float16))
-	wantError(t, err, tensor.ErrDType, "binary_cross_entropy: refused under autocast to float16", "nn.BCEWithLogits", "classes_test.go:")
+	err := dev.Step(func(s *tensor.Scope) error { nn.BCE(s.In(prediction), s.In(target)); return nil },
+		amp.Autocast(tensor.Float16))
+	wantError(t, err, tensor.ErrDType, "binary_cross_entropy: refused under autocast to float16", "nn.BCEWithLogits",
+		"classes_test.go:")
 	must(t, dev.Step(func(s *tensor.Scope) error {
 		s.With(func() { nn.BCE(s.In(prediction), s.In(target)) }, amp.Autocast(tensor.Float32)) // at the caller's risk
 		return nil

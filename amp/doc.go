@@ -11,4 +11,6 @@
 //
 // bfloat16 has the range of float32 and needs no scaler. The method is that of Micikevicius et al., "Mixed Precision
 // Training" (2018); docs/MIXED-PRECISION.md has all rules.
+//
+// In processing order: autocast.go chooses types, scaler.go scales losses, health.go finds what overflowed.
 package amp

@@ -25,7 +25,8 @@ func (count) Update() string            { return "p - lr*g" }
 
 // settings are the options of a golden case's scaler; PyTorch's has no smallest scale.
 func settings(c *golden.Case) []amp.Option {
-	return []amp.Option{amp.InitScale(c.Float("init")), amp.Growth(c.Float("growth"), c.Int("interval")), amp.Backoff(c.Float("backoff")),
+	return []amp.Option{amp.InitScale(c.Float("init")), amp.Growth(c.Float("growth"), c.Int("interval")),
+		amp.Backoff(c.Float("backoff")),
 		amp.MinScale(0x1p-126), amp.MaxSkips(1000)}
 }
 
@@ -75,7 +76,8 @@ func TestGoldenTraces(t *testing.T) {
 					return scaler.Step(s, opts...)
 				}))
 				if st := scaler.State(); st.Scale != scales[k] || st.Tracker != int(trackers[k]) {
-					t.Fatalf("update %d: scale %v after %d updates, want %v after %v", k, st.Scale, st.Tracker, scales[k], trackers[k])
+					t.Fatalf("update %d: scale %v after %d updates, want %v after %v",
+						k, st.Scale, st.Tracker, scales[k], trackers[k])
 				}
 				for i, opt := range opts {
 					updates[i] += stepped[k*shape[1]+i]
@@ -88,8 +90,8 @@ func TestGoldenTraces(t *testing.T) {
 	}
 }
 
-// Optimizers under a scaler take PyTorch's steps, with clipping too: by Clip, and by Unscale and hand. In float64: what is
-// left are the scale's reciprocal, rounded to float32 alike, and the order of operations.
+// Optimizers under a scaler take PyTorch's steps, with clipping too: by Clip, and by Unscale and hand. In float64: what
+// is left are the scale's reciprocal, rounded to float32 alike, and the order of operations.
 func TestGoldenTraining(t *testing.T) {
 	rules := map[string]optim.Rule{
 		"adamw":    optim.AdamW{LR: 0.05, WeightDecay: 0.1},

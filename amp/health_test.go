@@ -25,7 +25,8 @@ func TestNonFinite(t *testing.T) {
 			x := s.In(tensor.FromSlice([]float32{1, 2, 3}, 1, 3))
 			h := layers[0].Forward(x).Detach() // the first layer has no gradient, the last one a finite one
 			y := layers[1].Forward(h)
-			autograd.Backward(layers[2].Forward(y.Detach()).Sum().Add(y.Mul(s.In(tensor.FromSlice([]float32{c.bad, 1}, 2))).Sum()))
+			slope := s.In(tensor.FromSlice([]float32{c.bad, 1}, 2))
+			autograd.Backward(layers[2].Forward(y.Detach()).Sum().Add(y.Mul(slope).Sum()))
 			if got := amp.NonFinite(s, all); !slices.Equal(got, c.want) {
 				t.Errorf("a factor of %v: %v, want %v", c.bad, got, c.want)
 			}

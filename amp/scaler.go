@@ -9,43 +9,45 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// ErrOverflow is the kind of error that ends a run whose updates are skipped without end.
+// ErrOverflow is the kind of error that ends a run in which too many updates in a row are skipped.
 var ErrOverflow = errors.New("gradients overflow")
 
-// Kinds of errors in the order of calls, by what was called before. All are tensor.ErrStep, too.
+// Kinds of errors in the order of calls; the comments say which calls fail. All are tensor.ErrStep, too.
 var (
-	ErrNotScaled = fmt.Errorf("no loss was scaled: %w", tensor.ErrStep)                     // Unscale or Step
-	ErrUnscaled  = fmt.Errorf("gradients are unscaled and not applied: %w", tensor.ErrStep) // Unscale, State, Step without them, or the next step
-	ErrStepped   = fmt.Errorf("the scaler has stepped: %w", tensor.ErrStep)                 // Scale, Unscale or Step
+	ErrNotScaled = fmt.Errorf("no loss was scaled: %w", tensor.ErrStep)     // Unscale or Step
+	ErrStepped   = fmt.Errorf("the scaler has stepped: %w", tensor.ErrStep) // Scale, Unscale or Step
+
+	// Unscale, State, Step without the unscaled gradients, or the next step.
+	ErrUnscaled = fmt.Errorf("gradients are unscaled and not applied: %w", tensor.ErrStep)
 )
 
 // Optimizer is what a [GradScaler] drives; package optim has one.
 type Optimizer interface {
 	// Step updates the parameters with the gradients of the step, and clears these.
 	Step(s *tensor.Scope) error
-	// StepScaled is Step with the gradients times inv, which has one element. Where their norm is not finite it changes
-	// nothing but clears them, and the result, of one element, is 1; else it is 0.
+	// StepScaled is Step with the gradients times inv, which has one element. If their norm is not finite it only
+	// clears them. overflow has one element: 1 in this case, else 0.
 	StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error)
-	// Unscale multiplies the gradients of the step by inv, in place; overflow is as that of StepScaled.
+	// Unscale multiplies the gradients of the step by inv, in place; overflow is as in StepScaled.
 	Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor)
 }
 
 // GradScaler multiplies a loss so that float16 gradients stay within their range, divides the gradients again before
-// the update, skips updates whose gradients overflowed, and adapts the factor: an overflow takes it times Backoff, and
-// Interval updates without one take it times Growth. It follows PyTorch's GradScaler, but that gradients overflow when
-// their norm does, and that nothing in a step waits for the device: the state stays there.
+// the update, skips updates whose gradients overflowed, and adapts the factor: an overflow multiplies it by Backoff,
+// and Interval updates without one by Growth. It follows PyTorch's GradScaler with two differences: gradients overflow
+// when their norm does, and nothing in a step waits for the device, where the state stays.
 //
 // A GradScaler is used by one step at a time. Make it with [NewGradScaler].
 type GradScaler struct {
-	first    State                        // before the first step; its options hold
+	first    State                        // before the first step, and the options
 	state    []*tensor.Tensor             // scale, tracker, skipped, skipped in a row: float32, one element each
-	arrived  func() []float64             // the state after a late update, nil until it is on the host
-	step     *tensor.Scope                // that the following belong to
+	arrived  func() []float64             // the state after a recent update; gives nil until that is on the host
+	step     *tensor.Scope                // the step that the fields below belong to
 	unscaled map[Optimizer]*tensor.Tensor // whether the gradients that Unscale divided overflowed
 	stepped  bool
 }
 
-// Options are the numbers of a scaler; Scale is the factor.
+// Options are the settings of a scaler; Scale is the factor.
 type Options struct {
 	Scale    float64 `json:"scale"`
 	Growth   float64 `json:"growth_factor"`
@@ -76,11 +78,11 @@ func MinScale(v float64) Option { return func(o *Options) { o.Min = v } }
 // MaxSkips is how many updates in a row may be skipped; 50 by default. One more is an error.
 func MaxSkips(n int) Option { return func(o *Options) { o.MaxSkips = n } }
 
-// Enabled(false) makes a scaler that does nothing: Scale is the loss itself and Step is that of the optimizers. Programs that
-// train in several types need no other difference.
+// Enabled(false) makes a scaler that does nothing: Scale is the loss itself and Step is that of the optimizers.
+// Programs that train in several types differ in nothing else.
 func Enabled(on bool) Option { return func(o *Options) { o.Off = !on } }
 
-// NewGradScaler makes a scaler. It panics with a [tensor.Error] if an option makes no sense.
+// NewGradScaler makes a scaler. It panics with a [tensor.Error] if an option is out of range.
 func NewGradScaler(opts ...Option) *GradScaler {
 	o := Options{Scale: 65536, Growth: 2, Backoff: 0.5, Interval: 2000, Min: 1. / 65536, MaxSkips: 50}
 	for _, opt := range opts {
@@ -102,7 +104,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("the growth factor %v must be above 1", o.Growth)
 	case !(o.Backoff > 0 && o.Backoff < 1):
 		return fmt.Errorf("the backoff factor %v must be between 0 and 1", o.Backoff)
-	case o.Interval < 1 || o.Interval > 1<<24: // to where float32 counts
+	case o.Interval < 1 || o.Interval > 1<<24: // float32 counts that far
 		return fmt.Errorf("the growth interval %d must be between 1 and %d", o.Interval, 1<<24)
 	case o.MaxSkips < 1:
 		return fmt.Errorf("%d skipped updates in a row; at least 1 must be allowed", o.MaxSkips)
@@ -110,11 +112,15 @@ func (o *Options) check() error {
 	return nil
 }
 
-// smallest is the smallest normal float32: the reciprocal of any scale from there on is finite.
+// smallest is the smallest normal float32: the reciprocal of a scale that is not below it is finite.
 const smallest = 1. / (1 << 63) / (1 << 63)
 
-// update moves the state on. bad is how many optimizers had an overflow. Products are made in float64, as PyTorch does, and
-// rounded by the float32 state they go to, where all from top on would be infinite.
+// overflowBound is the smallest float64 that rounds to infinity in float32.
+const overflowBound = 0x1p128 - 0x1p103
+
+// update computes the next state. bad is how many optimizers had an overflow. The new scale is a float64 product, as in
+// PyTorch, which rounds to the float32 state; the scale grows only if the product is below top, which is overflowBound:
+// else the state would be infinite.
 var update = tensor.MustPointwise("grad_scaler", `
 	count = tracker + 1
 	due = interval <= count
@@ -125,14 +131,15 @@ var update = tensor.MustPointwise("grad_scaler", `
 	where(0 < bad, streak + 1, 0)`,
 	[]string{"scale", "tracker", "skipped", "streak", "bad"}, "growth", "backoff", "interval", "floor", "top")
 
-// prepare makes the state on the device of the first step.
+// prepare makes the state, on the device of the first step.
 func (g *GradScaler) prepare(s *tensor.Scope) {
 	if g.state != nil {
 		return
 	}
 	var state []*tensor.Tensor
 	for i, v := range g.first.values() {
-		t, err := s.Device().NewState("grad_scaler."+[]string{"scale", "tracker", "skipped", "skipped_in_row"}[i], tensor.Float32)
+		t, err := s.Device().NewState("grad_scaler."+[]string{"scale", "tracker", "skipped", "skipped_in_row"}[i],
+			tensor.Float32)
 		if err != nil {
 			panic(err)
 		}
@@ -149,7 +156,8 @@ func (g *GradScaler) Scale(loss *tensor.Tensor) *tensor.Tensor {
 	}
 	s := loss.Scope()
 	if s == nil {
-		tensor.Fail(tensor.ErrStep, "grad_scaler", "%v belongs to no step; scale the loss inside the step that made it", loss)
+		tensor.Fail(tensor.ErrStep, "grad_scaler", "%v belongs to no step; scale the loss inside the step that made it",
+			loss)
 	}
 	g.begin(s)
 	if g.stepped {
@@ -159,14 +167,15 @@ func (g *GradScaler) Scale(loss *tensor.Tensor) *tensor.Tensor {
 	return loss.Mul(s.In(g.state[0]))
 }
 
-// begin forgets what belongs to an earlier step.
+// begin clears what belongs to an earlier step.
 func (g *GradScaler) begin(s *tensor.Scope) {
 	if g.step != s {
 		left := g.halfway()
 		g.step, g.stepped, g.unscaled = s, false, map[Optimizer]*tensor.Tensor{}
 		if left {
-			tensor.Fail(ErrUnscaled, "grad_scaler", "an earlier step called Unscale and not Step: the gradients it left are divided, "+
-				"those that come are not; call Unscale in the step that updates, and ClearGrads to go on from here")
+			tensor.Fail(ErrUnscaled, "grad_scaler",
+				"an earlier step called Unscale and not Step: the gradients it left are divided, "+
+					"those that come are not; call Unscale in the step that updates, and ClearGrads to go on from here")
 		}
 	}
 }
@@ -181,19 +190,21 @@ func (g *GradScaler) ready(s *tensor.Scope, call string) {
 	}
 	g.begin(s)
 	if g.stepped {
-		tensor.Fail(ErrStepped, "grad_scaler", "%s after Step in one step; give Step all optimizers at once, so that the factor is updated once", call)
+		tensor.Fail(ErrStepped, "grad_scaler",
+			"%s after Step in one step; give Step all optimizers at once, so that the factor is updated once", call)
 	}
 }
 
-// Unscale divides the gradients of an optimizer by the factor, for who reads or changes them before Step. It is for the
-// step that updates, once for each optimizer, after the last Backward.
+// Unscale divides the gradients of an optimizer by the factor, for code that reads or changes them before Step. Call it
+// in the step that updates, once for each optimizer, after the last Backward.
 func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 	if g.first.Off {
 		return
 	}
 	g.ready(s, "Unscale")
 	if g.unscaled[opt] != nil {
-		tensor.Fail(ErrUnscaled, "grad_scaler", "Unscale twice for one optimizer in one step; its gradients would be divided twice")
+		tensor.Fail(ErrUnscaled, "grad_scaler",
+			"Unscale twice for one optimizer in one step; its gradients would be divided twice")
 	}
 	g.plain(s, func() []*tensor.Tensor {
 		g.unscaled[opt] = opt.Unscale(s, g.inverse(s))
@@ -201,9 +212,9 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 	})
 }
 
-// Step lets every optimizer of a step update its parameters, but for those whose gradients overflowed, and then moves the
-// factor on. It is called once in a step, after the last Backward. When more than MaxSkips updates in a row have been
-// skipped, a later call fails with [ErrOverflow]: on the CPU the next one, elsewhere as soon as the news has arrived.
+// Step lets every optimizer whose gradients did not overflow update its parameters, and then updates the factor. Call
+// it once in a step, after the last Backward. When more than MaxSkips updates in a row were skipped, a later call fails
+// with [ErrOverflow]: on the CPU the next one, elsewhere the first one after the state has reached the host.
 func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 	if len(opts) == 0 {
 		tensor.Fail(tensor.ErrValue, "grad_scaler", "Step needs an optimizer")
@@ -224,7 +235,9 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 	g.ready(s, "Step")
 	for opt := range g.unscaled {
 		if !slices.Contains(opts, opt) {
-			tensor.Fail(ErrUnscaled, "grad_scaler", "Step without an optimizer that Unscale was called for; its gradients would meet others that are not divided")
+			tensor.Fail(ErrUnscaled, "grad_scaler",
+				"Step without an optimizer that Unscale was called for; its gradients would meet others that are "+
+					"not divided")
 		}
 	}
 	g.checkSkips()
@@ -233,20 +246,21 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 		inv, one := g.inverse(s), s.Full(1, tensor.Float32)
 		bad := s.Full(0, tensor.Float32)
 		for _, opt := range opts {
-			by := inv
+			factor := inv
 			if overflow := g.unscaled[opt]; overflow != nil {
-				by = one.Div(one.Sub(overflow)) // infinite after an overflow, whatever has become of the gradients since
+				// 1, or infinite after an overflow, even if the gradients are finite now
+				factor = one.Div(one.Sub(overflow))
 			}
 			var overflow *tensor.Tensor
-			if overflow, err = opt.StepScaled(s, by); err != nil {
+			if overflow, err = opt.StepScaled(s, factor); err != nil {
 				return nil
 			}
 			bad = bad.Add(overflow)
 		}
-		numbers := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min, 0x1p128 - 0x1p103}
+		constants := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min, overflowBound}
 		old := []*tensor.Tensor{s.In(g.state[0]).To(tensor.Float64)}
-		s.Update(update, 0, 1, g.state, append(append(old, g.state[1:]...), bad), numbers)
-		if g.arrived == nil || g.arrived() != nil { // else a device that is always behind would never be heard
+		s.Update(update, 0, 1, g.state, append(append(old, g.state[1:]...), bad), constants)
+		if g.arrived == nil || g.arrived() != nil { // a new request would discard one that has not arrived
 			var now []*tensor.Tensor
 			for _, t := range g.state {
 				now = append(now, s.In(t))
@@ -272,14 +286,16 @@ func (g *GradScaler) inverse(s *tensor.Scope) *tensor.Tensor {
 	return s.In(g.state[0]).To(tensor.Float64).Reciprocal().To(tensor.Float32)
 }
 
-// checkSkips fails if too many updates in a row were skipped, as far as is known.
+// checkSkips fails if too many updates in a row were skipped, by the last state that reached the host.
 func (g *GradScaler) checkSkips() {
 	if g.arrived == nil {
 		return
 	}
 	if now := g.arrived(); now != nil && now[3] > float64(g.first.MaxSkips) {
-		tensor.Fail(ErrOverflow, "grad_scaler", "%v updates in a row were skipped, at last with the scale %v: the gradients are not finite "+
-			"whatever the scale; find the first operation whose result is not, or allow more by amp.MaxSkips", now[3], now[0])
+		tensor.Fail(ErrOverflow, "grad_scaler",
+			"%v updates in a row were skipped, at last with the scale %v: the gradients are not finite "+
+				"whatever the scale; find the first operation whose result is not, or allow more by amp.MaxSkips",
+			now[3], now[0])
 	}
 }
 
@@ -304,7 +320,7 @@ func (g *GradScaler) State() State {
 	return st
 }
 
-// Restore takes the state that State returned. It fails, and changes nothing, if that is none.
+// Restore sets the state that State returned. It fails, and changes nothing, if the state is not valid.
 func (g *GradScaler) Restore(st State) error {
 	err := st.check()
 	if err == nil && min(st.Tracker, st.Skipped, st.SkippedInRow) < 0 {

@@ -83,7 +83,8 @@ func TestScalerSkip(t *testing.T) {
 // With a scale that is a power of two, scaled training is plain training to the bit, whatever the rule.
 func TestScalerIsExact(t *testing.T) {
 	for _, rule := range []optim.Rule{
-		optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9, WeightDecay: 0.1}, optim.SGD{Momentum: 0.9, Nesterov: true}, optim.Lion{WeightDecay: 0.1},
+		optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9, WeightDecay: 0.1},
+		optim.SGD{Momentum: 0.9, Nesterov: true}, optim.Lion{WeightDecay: 0.1},
 	} {
 		train := func(opts ...amp.Option) string {
 			dev := open(t)
@@ -135,7 +136,8 @@ func TestScalerGrowth(t *testing.T) {
 	}
 }
 
-// A lower interval than the count so far takes effect at the next update; PyTorch, which asks for equality, would grow no more.
+// A lower interval than the count so far takes effect at the next update; PyTorch, which asks for equality, would grow
+// no more.
 func TestScalerIntervalBelowCount(t *testing.T) {
 	r := newRig(t, amp.Growth(2, 100))
 	for range 5 {
@@ -213,8 +215,10 @@ func TestScalerMisuse(t *testing.T) {
 			}
 		})
 	}
-	fails("unscale before scale", amp.ErrNotScaled, "Unscale before Scale", func(s *tensor.Scope) error { r.scaler.Unscale(s, r.opt); return nil })
-	fails("step before scale", amp.ErrNotScaled, "Step before Scale", func(s *tensor.Scope) error { return r.scaler.Step(s, r.opt) })
+	fails("unscale before scale", amp.ErrNotScaled, "Unscale before Scale",
+		func(s *tensor.Scope) error { r.scaler.Unscale(s, r.opt); return nil })
+	fails("step before scale", amp.ErrNotScaled, "Step before Scale",
+		func(s *tensor.Scope) error { return r.scaler.Step(s, r.opt) })
 	must(t, r.step(1))
 	fails("unscale twice", amp.ErrUnscaled, "Unscale twice", func(s *tensor.Scope) error {
 		scaled(s)
@@ -222,13 +226,16 @@ func TestScalerMisuse(t *testing.T) {
 		r.scaler.Unscale(s, r.opt)
 		return nil
 	})
-	fails("step without an optimizer", tensor.ErrValue, "Step needs an optimizer", func(s *tensor.Scope) error { scaled(s); return r.scaler.Step(s) })
-	fails("one optimizer twice", tensor.ErrValue, "optimizer 1 twice", func(s *tensor.Scope) error { scaled(s); return r.scaler.Step(s, r.opt, r.opt) })
-	fails("unscaled and forgotten", amp.ErrUnscaled, "an optimizer that Unscale was called for", func(s *tensor.Scope) error {
-		scaled(s)
-		r.scaler.Unscale(s, r.opt)
-		return r.scaler.Step(s, other)
-	})
+	fails("step without an optimizer", tensor.ErrValue, "Step needs an optimizer",
+		func(s *tensor.Scope) error { scaled(s); return r.scaler.Step(s) })
+	fails("one optimizer twice", tensor.ErrValue, "optimizer 1 twice",
+		func(s *tensor.Scope) error { scaled(s); return r.scaler.Step(s, r.opt, r.opt) })
+	fails("unscaled and forgotten", amp.ErrUnscaled, "an optimizer that Unscale was called for",
+		func(s *tensor.Scope) error {
+			scaled(s)
+			r.scaler.Unscale(s, r.opt)
+			return r.scaler.Step(s, other)
+		})
 	fails("no gradient", tensor.ErrGrad, "no parameter has a gradient", func(s *tensor.Scope) error {
 		r.scaler.Scale(loss(s))
 		return r.scaler.Step(s, r.opt)
@@ -237,13 +244,15 @@ func TestScalerMisuse(t *testing.T) {
 		s.AddGrad(h, s.Full(1, tensor.Float16, 1))
 		return r.scaler.Step(s, half)
 	})
-	fails("state between unscale and step", amp.ErrUnscaled, "State between Unscale and Step", func(s *tensor.Scope) error {
-		scaled(s)
-		r.scaler.Unscale(s, r.opt)
-		r.scaler.State()
-		return nil
-	})
-	fails("a loss of no step", tensor.ErrStep, "belongs to no step", func(*tensor.Scope) error { r.scaler.Scale(row(1)); return nil })
+	fails("state between unscale and step", amp.ErrUnscaled, "State between Unscale and Step",
+		func(s *tensor.Scope) error {
+			scaled(s)
+			r.scaler.Unscale(s, r.opt)
+			r.scaler.State()
+			return nil
+		})
+	fails("a loss of no step", tensor.ErrStep, "belongs to no step",
+		func(*tensor.Scope) error { r.scaler.Scale(row(1)); return nil })
 
 	// After Step in one step.
 	after := func(name, text string, f func(s *tensor.Scope) error) {
@@ -261,7 +270,8 @@ func TestScalerMisuse(t *testing.T) {
 			texts[text] = name
 		})
 	}
-	after("unscale after step", "Unscale after Step", func(s *tensor.Scope) error { r.scaler.Unscale(s, r.opt); return nil })
+	after("unscale after step", "Unscale after Step",
+		func(s *tensor.Scope) error { r.scaler.Unscale(s, r.opt); return nil })
 	after("step twice", "Step after Step", func(s *tensor.Scope) error { return r.scaler.Step(s, r.opt) })
 	after("scale after step", "Scale after Step", func(s *tensor.Scope) error { r.scaler.Scale(loss(s)); return nil })
 
@@ -272,7 +282,8 @@ func TestScalerMisuse(t *testing.T) {
 		return nil
 	}))
 	wantError(t, tensor.Try(func() { r.scaler.State() }), amp.ErrUnscaled, "State between Unscale and Step")
-	fails("unscale in an earlier step", amp.ErrUnscaled, "an earlier step called Unscale and not Step", func(s *tensor.Scope) error { scaled(s); return nil })
+	fails("unscale in an earlier step", amp.ErrUnscaled, "an earlier step called Unscale and not Step",
+		func(s *tensor.Scope) error { scaled(s); return nil })
 	r.w.ClearGrads()
 	must(t, r.step(1))
 
@@ -295,10 +306,14 @@ func TestScalerOptions(t *testing.T) {
 		opt  amp.Option
 		text string
 	}{
-		{amp.InitScale(0), "scale 0"}, {amp.InitScale(-1), "scale -1"}, {amp.InitScale(math.NaN()), "scale NaN"}, {amp.InitScale(math.Inf(1)), "scale +Inf"},
-		{amp.InitScale(1e39), "scale 1e+39"}, {amp.Growth(1, 10), "growth factor 1"}, {amp.Growth(math.NaN(), 10), "growth factor NaN"}, {amp.Growth(2, 0), "interval 0"},
-		{amp.Growth(2, 1<<25), "interval 33554432"}, {amp.Backoff(1), "backoff factor 1"}, {amp.Backoff(0), "backoff factor 0"}, {amp.MinScale(0), "smallest scale 0"},
-		{amp.MinScale(1e-40), "smallest scale 1e-40"}, {amp.MinScale(1e6), "scale 65536"}, {amp.MaxSkips(0), "0 skipped"},
+		{amp.InitScale(0), "scale 0"}, {amp.InitScale(-1), "scale -1"}, {amp.InitScale(math.NaN()), "scale NaN"},
+		{amp.InitScale(math.Inf(1)), "scale +Inf"},
+		{amp.InitScale(1e39), "scale 1e+39"}, {amp.Growth(1, 10), "growth factor 1"},
+		{amp.Growth(math.NaN(), 10), "growth factor NaN"}, {amp.Growth(2, 0), "interval 0"},
+		{amp.Growth(2, 1<<25), "interval 33554432"}, {amp.Backoff(1), "backoff factor 1"},
+		{amp.Backoff(0), "backoff factor 0"}, {amp.MinScale(0), "smallest scale 0"},
+		{amp.MinScale(1e-40), "smallest scale 1e-40"}, {amp.MinScale(1e6), "scale 65536"},
+		{amp.MaxSkips(0), "0 skipped"},
 	} {
 		wantError(t, tensor.Try(func() { amp.NewGradScaler(c.opt) }), tensor.ErrValue, "grad_scaler", c.text)
 	}
@@ -325,8 +340,8 @@ func TestScalerOptions(t *testing.T) {
 	}
 }
 
-// The scale is never infinite or zero, whatever overflows: it stays between the smallest scale and the largest float32, and
-// follows the rule.
+// The scale is never infinite or zero, whatever overflows: it stays between the smallest scale and the largest float32,
+// and follows the rule.
 func TestScalerBounds(t *testing.T) {
 	long(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -340,7 +355,8 @@ func TestScalerBounds(t *testing.T) {
 		}
 		floor := math.Ldexp(1, -126+rng.IntN(130))
 		start := max(floor, math.Ldexp(1+rng.Float64(), -126+rng.IntN(253)))
-		scaler := amp.NewGradScaler(amp.InitScale(start), amp.Growth(growth, interval), amp.Backoff(backoff), amp.MinScale(floor), amp.MaxSkips(1<<20))
+		scaler := amp.NewGradScaler(amp.InitScale(start), amp.Growth(growth, interval), amp.Backoff(backoff),
+			amp.MinScale(floor), amp.MaxSkips(1<<20))
 		want, tracker, floors, ceilings := float32(start), 0, 0, 0
 		for update := range 200 {
 			bad := rng.Float64() < chance
@@ -369,14 +385,17 @@ func TestScalerBounds(t *testing.T) {
 			}
 			st := scaler.State()
 			if st.Scale != float64(want) || st.Tracker != tracker {
-				t.Fatalf("trial %d, update %d, growth %v, backoff %v: scale %v after %d, want %v after %d", trial, update, growth, backoff, st.Scale, st.Tracker, want, tracker)
+				t.Fatalf("trial %d, update %d, growth %v, backoff %v: scale %v after %d, want %v after %d",
+					trial, update, growth, backoff, st.Scale, st.Tracker, want, tracker)
 			}
-			if inv := float32(1 / st.Scale); !(st.Scale >= floor && st.Scale <= math.MaxFloat32 && inv > 0 && inv <= math.MaxFloat32) {
+			if inv := float32(1 / st.Scale); !(st.Scale >= floor && st.Scale <= math.MaxFloat32 && inv > 0 &&
+				inv <= math.MaxFloat32) {
 				t.Fatalf("trial %d: the scale is %v, its reciprocal %v", trial, st.Scale, inv)
 			}
 		}
 		if trial == 0 && floors == 0 || trial == 1 && ceilings == 0 {
-			t.Errorf("trial %d did not reach the end of the range: growth %v, backoff %v, scale %v", trial, growth, backoff, want)
+			t.Errorf("trial %d did not reach the end of the range: growth %v, backoff %v, scale %v",
+				trial, growth, backoff, want)
 		}
 	}
 }
@@ -422,7 +441,8 @@ func TestScalerState(t *testing.T) {
 			grads[k] = math.Inf(1)
 		}
 	}
-	odd := []amp.Option{amp.InitScale(1234.5), amp.Growth(1.37, 4), amp.Backoff(0.61), amp.MinScale(0.01), amp.MaxSkips(99)}
+	odd := []amp.Option{amp.InitScale(1234.5), amp.Growth(1.37, 4), amp.Backoff(0.61), amp.MinScale(0.01),
+		amp.MaxSkips(99)}
 	whole := newRig(t, odd...)
 	var states []amp.State
 	for _, g := range grads {
@@ -505,7 +525,8 @@ func TestScalerState(t *testing.T) {
 	}
 }
 
-// Unscale gives the true gradients. Clipping [3, 4] to the norm 1 then gives [0.6, 0.8], as clipping by the optimizer does.
+// Unscale gives the true gradients. Clipping [3, 4] to the norm 1 then gives [0.6, 0.8], as clipping by the optimizer
+// does.
 func TestScalerUnscaleClip(t *testing.T) {
 	for name, byHand := range map[string]bool{"by hand": true, "by the optimizer": false} {
 		t.Run(name, func(t *testing.T) {
@@ -552,7 +573,8 @@ func TestScalerOverflowBeforeChange(t *testing.T) {
 		r.scaler.Unscale(s, r.opt)
 		a, lo, hi := r.w.Arena()
 		g, _ := s.Grads(a)
-		s.Update(scaleGrad, lo, hi, []*tensor.Tensor{g}, []*tensor.Tensor{s.Full(1, tensor.Float32), s.Full(1, tensor.Float32)}, nil)
+		s.Update(scaleGrad, lo, hi, []*tensor.Tensor{g},
+			[]*tensor.Tensor{s.Full(1, tensor.Float32), s.Full(1, tensor.Float32)}, nil)
 		if v := values(g); v[0] != 1 {
 			t.Fatalf("gradients %v", v)
 		}

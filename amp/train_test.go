@@ -12,8 +12,8 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// tiny is the factor of the loss in the planted task: its gradients are below the smallest float16, 2^-24, and within its
-// range once 65536 multiplies them.
+// tiny is the factor of the loss in the planted task: its gradients are below the smallest float16, 2^-24, and within
+// its range once 65536 multiplies them.
 const tiny = 0x1p-26
 
 // A run is a small regression with gradients of the size of tiny.
@@ -38,7 +38,10 @@ func (r run) train(t *testing.T) (first, last float64) {
 		out[i] = in[2*i] * in[2*i+1]
 	}
 	loss := func() (l float64) {
-		must(t, dev.Eval(func(s *tensor.Scope) error { l = nn.MSE(model.Forward(s.In(x)), s.In(y)).Item(); return nil }))
+		must(t, dev.Eval(func(s *tensor.Scope) error {
+			l = nn.MSE(model.Forward(s.In(x)), s.In(y)).Item()
+			return nil
+		}))
 		return l
 	}
 	first = loss()
@@ -55,8 +58,8 @@ func (r run) train(t *testing.T) (first, last float64) {
 	return first, loss()
 }
 
-// Float16 without a scaler learns nothing where gradients underflow; with one it comes to the loss of float32, also if the
-// first scale is far too large or inputs overflow in between.
+// Float16 without a scaler learns nothing where gradients underflow; with one it comes to the loss of float32, also if
+// the first scale is far too large or inputs overflow in between.
 func TestUnderflow(t *testing.T) {
 	long(t)
 	off := func() *amp.GradScaler { return amp.NewGradScaler(amp.Enabled(false)) }
@@ -77,7 +80,8 @@ func TestUnderflow(t *testing.T) {
 	}{
 		{"float16", tensor.Float16, amp.NewGradScaler(), nil, 0},
 		{"float16, scale too large", tensor.Float16, amp.NewGradScaler(amp.InitScale(0x1p60)), nil, -1},
-		{"float16, overflow", tensor.Float16, amp.NewGradScaler(amp.Growth(2, 20)), map[int]float64{30: math.Inf(1), 31: math.NaN(), 100: math.Inf(-1)}, 3},
+		{"float16, overflow", tensor.Float16, amp.NewGradScaler(amp.Growth(2, 20)),
+			map[int]float64{30: math.Inf(1), 31: math.NaN(), 100: math.Inf(-1)}, 3},
 		{"bfloat16", tensor.BFloat16, off(), nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

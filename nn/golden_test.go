@@ -44,7 +44,7 @@ var goldenModels = []goldenModel{
 	{"gpt-tied", func() nn.Module { return newGPT(true) }},
 }
 
-// A precision is an element type with the errors that are allowed, relative to the value or, below 1, absolute.
+// A precision is an element type with the allowed errors, relative to the value or, below 1, absolute.
 type precision struct {
 	label        string
 	dtype        tensor.DType
@@ -64,8 +64,8 @@ func keyBias(name string, i int) bool {
 	return strings.HasSuffix(name, "attn.qkv.bias") && i >= gptWidth && i < 2*gptWidth
 }
 
-// growing runs overshoot: from step to step rounding errors grow about fourfold, in float64 as in float32, and
-// PyTorch's own float32 losses are off by 3e-6. They may differ by so many times more.
+// growing lists runs that overshoot: rounding errors grow about fourfold in each step, in float64 as in float32, and
+// PyTorch's own float32 losses are off by 3e-6. Their allowed error is that many times larger.
 var growing = map[string]float64{"gpt/f32/sgd-nesterov": 4}
 
 // A trial is one model in one precision.
@@ -148,7 +148,7 @@ func (r *trial) load(t *testing.T) nn.Module {
 	return model
 }
 
-// compare holds numbers against a golden value.
+// compare checks values against a golden one.
 func (r *trial) compare(t *testing.T, name string, got []float64, allowed float64, skip func(i int) bool) {
 	t.Helper()
 	want, _ := r.f.Values(name)
@@ -174,7 +174,8 @@ func (r *trial) compare(t *testing.T, name string, got []float64, allowed float6
 }
 
 // step is the loss of one training step; update runs inside it, after the backward pass.
-func (r *trial) step(t *testing.T, model nn.Module, update func(s *tensor.Scope, logits *tensor.Tensor) error) (loss float64) {
+func (r *trial) step(t *testing.T, model nn.Module,
+	update func(s *tensor.Scope, logits *tensor.Tensor) error) (loss float64) {
 	t.Helper()
 	err := r.dev.Step(func(s *tensor.Scope) error {
 		logits := model.Forward(s.In(r.x))
@@ -211,11 +212,11 @@ func (r *trial) clip(t *testing.T) {
 	r.step(t, model, func(s *tensor.Scope, _ *tensor.Tensor) error { return opt.Step(s) })
 	r.compare(t, r.at("clip/norm"), []float64{opt.GradNorm()}, r.once, nil)
 	tensor.Walk(model, func(name string, p *tensor.Tensor) {
-		moved := before[name]
+		change := before[name]
 		for i, v := range tensor.ToSlice[float64](p) {
-			moved[i] -= v
+			change[i] -= v
 		}
-		r.compare(t, r.at("clip/grad/"+name), moved, r.once, nil)
+		r.compare(t, r.at("clip/grad/"+name), change, r.once, nil)
 	})
 }
 

@@ -52,7 +52,8 @@ func NewGPT(c GPTConfig) *GPT {
 // Forward maps token indices [B T], T at most the context, to logits [B T vocab].
 func (g *GPT) Forward(tokens *tensor.Tensor) *tensor.Tensor {
 	if tokens.Rank() != 2 || tokens.Dim(1) > g.Config.Context {
-		tensor.Fail(tensor.ErrShape, "gpt", "tokens %v must be [B T] with T at most the context %d", tokens, g.Config.Context)
+		tensor.Fail(tensor.ErrShape, "gpt", "tokens %v must be [B T] with T at most the context %d",
+			tokens, g.Config.Context)
 	}
 	t := tokens.Dim(1)
 	x := g.Tok.Forward(tokens).Add(g.Pos.Weight.Slice(0, 0, t)).Dropout(g.Config.Dropout)

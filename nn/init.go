@@ -16,9 +16,9 @@ type initConfig struct{ dtype tensor.DType }
 // DType makes parameters of another floating type than float32.
 func DType(dt tensor.DType) InitOption { return func(c *initConfig) { c.dtype = dt } }
 
-// Init walks a model once and gives every parameter and state its state-dict name, first values from the
+// Init visits a model once and gives every parameter and state its state-dict name, first values from the
 // stream (seed of dev, name), and memory on dev. Matrices come before vectors, so that optimizers that treat
-// them differently pass over two runs of memory. Calling it again starts afresh. The errors are of kind
+// them differently update two contiguous ranges. Calling it again starts afresh. The errors are of kind
 // [tensor.ErrMemory] and [tensor.ErrValue].
 func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 	c := initConfig{dtype: tensor.Float32}
@@ -65,7 +65,7 @@ var (
 	Ones  = Constant(1)
 )
 
-// Uniform draws evenly from [lo, hi).
+// Uniform draws from the uniform distribution over [lo, hi).
 func Uniform(lo, hi float64) Initializer {
 	return func(x []float64, _ []int, r tensor.Random) {
 		philox.Uniform(x, r, 0)
@@ -102,8 +102,8 @@ func fans(shape []int) (in, out float64) {
 func KaimingUniform(gain float64) Initializer {
 	return func(x []float64, shape []int, r tensor.Random) {
 		in, _ := fans(shape)
-		b := gain * math.Sqrt(3/in)
-		Uniform(-b, b)(x, shape, r)
+		bound := gain * math.Sqrt(3/in)
+		Uniform(-bound, bound)(x, shape, r)
 	}
 }
 
@@ -120,8 +120,8 @@ func KaimingNormal(gain float64) Initializer {
 func XavierUniform(gain float64) Initializer {
 	return func(x []float64, shape []int, r tensor.Random) {
 		in, out := fans(shape)
-		b := gain * math.Sqrt(6/(in+out))
-		Uniform(-b, b)(x, shape, r)
+		bound := gain * math.Sqrt(6/(in+out))
+		Uniform(-bound, bound)(x, shape, r)
 	}
 }
 
@@ -137,7 +137,7 @@ func XavierNormal(gain float64) Initializer {
 // decomposition of a normal matrix (Saxe et al. 2013). The weight is [out in ...].
 func Orthogonal(gain float64) Initializer {
 	return func(x []float64, shape []int, r tensor.Random) {
-		fans(shape) // refuses vectors
+		fans(shape) // fails for vectors
 		if len(x) == 0 {
 			return
 		}
@@ -158,7 +158,7 @@ func Orthogonal(gain float64) Initializer {
 					long, short = j, i
 				}
 				v := gain * q.At(long, short)
-				if t.At(short, short) < 0 { // makes the distribution uniform
+				if t.At(short, short) < 0 { // makes the distribution over orthogonal matrices uniform
 					v = -v
 				}
 				x[i*cols+j] = v

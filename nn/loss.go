@@ -60,8 +60,8 @@ func difference(op string, x, y *tensor.Tensor) *tensor.Tensor {
 	return x.Sub(y)
 }
 
-// pair is a prediction and a target of equal shapes, for broadcasting in a loss hides mistakes. Under autocast losses are
-// computed in float32.
+// pair is a prediction and a target, which must have equal shapes: broadcasting in a loss hides mistakes. Under
+// autocast losses are computed in float32.
 func pair(op string, x, y *tensor.Tensor) (*tensor.Tensor, *tensor.Tensor) {
 	if !slices.Equal(x.Shape(), y.Shape()) {
 		tensor.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)

@@ -56,7 +56,7 @@ func wantError(t *testing.T, err, kind error, parts ...string) {
 	}
 }
 
-// near tells whether two numbers agree within rounding.
+// near tells whether two values agree within rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b)) }
 
 func TestStateDictNames(t *testing.T) {
@@ -65,9 +65,10 @@ func TestStateDictNames(t *testing.T) {
 		t.Errorf("names %v, want %v", got, want)
 	}
 	gpt := nn.NewGPT(nn.GPTConfig{Vocab: 5, Context: 4, Width: 6, Heads: 2, Layers: 1})
-	want := "tok.weight pos.weight blocks.0.ln1.weight blocks.0.ln1.bias blocks.0.attn.qkv.weight blocks.0.attn.qkv.bias " +
-		"blocks.0.attn.proj.weight blocks.0.attn.proj.bias blocks.0.ln2.weight blocks.0.ln2.bias blocks.0.mlp.fc1.weight " +
-		"blocks.0.mlp.fc1.bias blocks.0.mlp.fc2.weight blocks.0.mlp.fc2.bias norm.weight norm.bias head.weight"
+	want := "tok.weight pos.weight blocks.0.ln1.weight blocks.0.ln1.bias blocks.0.attn.qkv.weight " +
+		"blocks.0.attn.qkv.bias blocks.0.attn.proj.weight blocks.0.attn.proj.bias blocks.0.ln2.weight " +
+		"blocks.0.ln2.bias blocks.0.mlp.fc1.weight blocks.0.mlp.fc1.bias blocks.0.mlp.fc2.weight " +
+		"blocks.0.mlp.fc2.bias norm.weight norm.bias head.weight"
 	if got := strings.Join(names(gpt), " "); got != want {
 		t.Errorf("names %v,\nwant %v", got, want)
 	}
@@ -77,7 +78,8 @@ func TestTiedWeightsAreNamedOnce(t *testing.T) {
 	dev := open(t)
 	free, tied := newGPT(false), newGPT(true)
 	initialize(t, dev, tied)
-	if got := names(tied); slices.Contains(got, "head.weight") || !slices.Contains(got, "tok.weight") || !slices.Contains(got, "head.bias") {
+	if got := names(tied); slices.Contains(got, "head.weight") || !slices.Contains(got, "tok.weight") ||
+		!slices.Contains(got, "head.bias") {
 		t.Errorf("names %v", got)
 	}
 	if n := tied.Head.Weight.Name(); n != "tok.weight" {
@@ -208,16 +210,19 @@ func TestMisuse(t *testing.T) {
 	model := nn.Sequential(nn.NewLinear(3, 2))
 	wantError(t, forward(model, x), tensor.ErrStep, "nn.Init", "float32[2 3]", "nn_test.go:")
 	initialize(t, dev, model)
-	wantError(t, forward(model, x), tensor.ErrShape, "linear: inner sizes differ", "[4 5]", "[2 3]", "in 0/linear", "nn_test.go:")
+	wantError(t, forward(model, x), tensor.ErrShape, "linear: inner sizes differ", "[4 5]", "[2 3]", "in 0/linear",
+		"nn_test.go:")
 
 	gpt := newGPT(false)
 	initialize(t, dev, gpt)
-	wantError(t, forward(gpt, tensor.Zeros(tensor.Int64, 1, 9)), tensor.ErrShape, "gpt", "[1 9]", "context 8", "nn_test.go:")
+	wantError(t, forward(gpt, tensor.Zeros(tensor.Int64, 1, 9)), tensor.ErrShape, "gpt", "[1 9]", "context 8",
+		"nn_test.go:")
 	wantError(t, forward(gpt, tensor.Zeros(tensor.Int64, 8)), tensor.ErrShape, "[B T]")
 	wantError(t, forward(gpt, tensor.FromSlice([]int64{gptVocab}, 1, 1)), tensor.ErrIndex, "embedding", "17")
 
 	wantError(t, tensor.Try(func() { nn.NewCausalAttention(10, 3) }), tensor.ErrValue, "width 10", "3 heads")
-	wantError(t, tensor.Try(func() { nn.KaimingNormal(1)(make([]float64, 3), []int{3}, tensor.Random{}) }), tensor.ErrShape, "[3]")
+	wantError(t, tensor.Try(func() { nn.KaimingNormal(1)(make([]float64, 3), []int{3}, tensor.Random{}) }),
+		tensor.ErrShape, "[3]")
 	for name, loss := range map[string]func(x, y *tensor.Tensor) *tensor.Tensor{
 		"mse": nn.MSE, "l1": nn.L1, "bce_with_logits": nn.BCEWithLogits, "kl_div": nn.KLDiv,
 		"huber": func(x, y *tensor.Tensor) *tensor.Tensor { return nn.Huber(x, y, 1) },
@@ -260,7 +265,8 @@ func TestDropout(t *testing.T) {
 	if slices.Equal(out, run(dev.Step)) {
 		t.Error("two steps drop the same values")
 	}
-	wantError(t, dev.Step(func(s *tensor.Scope) error { s.In(x).Dropout(1); return nil }), tensor.ErrValue, "dropout", "1")
+	wantError(t, dev.Step(func(s *tensor.Scope) error { s.In(x).Dropout(1); return nil }), tensor.ErrValue,
+		"dropout", "1")
 }
 
 // The losses against their formulas, written out.
@@ -311,7 +317,8 @@ func TestLosses(t *testing.T) {
 			p := 1 / (1 + math.Exp(-x))
 			return -y*math.Log(p) - (1-y)*math.Log(1-p)
 		})},
-		{"bce, large", nn.BCEWithLogits(tensor.FromSlice([]float64{1000, -1000, 1000}, 3), tensor.FromSlice([]float64{1, 0, 0}, 3)), 1000. / 3},
+		{"bce, large", nn.BCEWithLogits(tensor.FromSlice([]float64{1000, -1000, 1000}, 3),
+			tensor.FromSlice([]float64{1, 0, 0}, 3)), 1000. / 3},
 		{"cross-entropy", nn.CrossEntropy(of(x), targets), cross},
 		{"cross-entropy, ignoring", nn.CrossEntropy(of(x), targets, tensor.IgnoreIndex(0)), -logProb(0, 2)},
 		{"nll", nn.NLL(of(x).LogSoftmax(-1), targets), cross},
@@ -358,7 +365,8 @@ func TestInitializers(t *testing.T) {
 	} {
 		mean, std, largest := moments(draw(c.init, rows, columns))
 		if math.Abs(mean-c.mean) > 0.1*c.std+1e-12 || math.Abs(std-c.std) > 0.05*c.std+1e-12 || largest > c.bound {
-			t.Errorf("%s: mean %.3f, deviation %.4f, largest %.3f; want %.3f, %.4f and at most %.3f", c.name, mean, std, largest, c.mean, c.std, c.bound)
+			t.Errorf("%s: mean %.3f, deviation %.4f, largest %.3f; want %.3f, %.4f and at most %.3f",
+				c.name, mean, std, largest, c.mean, c.std, c.bound)
 		}
 	}
 	for _, shape := range [][]int{{3, 5}, {5, 3}, {4, 4}, {2, 3, 2}} {
@@ -418,7 +426,7 @@ func TestGPTIsCausal(t *testing.T) {
 	}
 }
 
-// A part that runs in a region of its own leaves less memory behind than one that is called directly.
+// A module that runs in a region of its own holds less memory afterwards than one that is called directly.
 func TestCallReturnsMemory(t *testing.T) {
 	dev := open(t)
 	inner := nn.Func(func(x *tensor.Tensor) *tensor.Tensor {

@@ -9,12 +9,12 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// Layer is a line of a [Report]: a region of the forward pass, with what lies inside it.
+// Layer is a line of a [Report]: a region of the forward pass, with the regions inside it.
 type Layer struct {
 	Path       string // region names, such as "blocks.0/attn"; "" is the whole model
 	Output     []int  // shape of the last result in the region
 	Parameters int    // trainable elements used for the first time in the region
-	Bytes      int    // of those
+	Bytes      int    // of those parameters
 	FLOPs      float64
 }
 
@@ -25,7 +25,7 @@ type Report struct {
 }
 
 // Summary runs a model once on x in evaluation and reports layers, output shapes, parameters, bytes and
-// floating-point operations. Layers are the regions that [Call] opens; a layer's numbers include those of
+// floating-point operations. Layers are the regions that [Call] opens; a layer's figures include those of
 // the layers inside it.
 func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error) {
 	r := &Report{}

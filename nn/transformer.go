@@ -6,7 +6,7 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// CausalAttention is multi-head self-attention in which a position sees itself and those before it
+// CausalAttention is multi-head self-attention in which a position attends to itself and those before it
 // (Vaswani et al. 2017).
 type CausalAttention struct {
 	QKV     *Linear // queries, keys and values, in this order
@@ -20,7 +20,8 @@ func NewCausalAttention(width, heads int, opts ...LinearOption) *CausalAttention
 	if heads <= 0 || width%heads != 0 {
 		tensor.Fail(tensor.ErrValue, "attention", "width %d is no multiple of %d heads", width, heads)
 	}
-	return &CausalAttention{QKV: NewLinear(width, 3*width, opts...), Proj: NewLinear(width, width, opts...), Heads: heads}
+	return &CausalAttention{QKV: NewLinear(width, 3*width, opts...), Proj: NewLinear(width, width, opts...),
+		Heads: heads}
 }
 
 // Forward keeps the shape [B T C].
@@ -56,7 +57,8 @@ type Block struct {
 
 // NewBlock declares a block; its network is four times as wide inside.
 func NewBlock(width, heads int, opts ...LinearOption) *Block {
-	return &Block{NewLayerNorm(width), NewCausalAttention(width, heads, opts...), NewLayerNorm(width), NewMLP(width, 4*width, opts...)}
+	return &Block{NewLayerNorm(width), NewCausalAttention(width, heads, opts...), NewLayerNorm(width),
+		NewMLP(width, 4*width, opts...)}
 }
 
 // Forward keeps the shape [B T C].
