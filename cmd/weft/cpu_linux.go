@@ -10,36 +10,39 @@ import (
 	"strings"
 )
 
-// processor reads what Linux says about the processor.
+// processor describes the processor by what Linux says of it.
 func processor() cpuInfo {
 	const sys = "/sys/devices/system/cpu"
 	text, _ := os.ReadFile("/proc/cpuinfo")
-	return cpuInfo{model: modelName(string(text)), cores: coreCount(sys, runtime.NumCPU(), runtime.GOMAXPROCS(0)), caches: cacheSizes(sys)}
+	return cpuInfo{model: modelName(string(text)),
+		cores: coreCount(sys, runtime.NumCPU(), runtime.GOMAXPROCS(0)), caches: cacheSizes(sys)}
 }
 
-// modelName finds name and generation in the text of /proc/cpuinfo, "Some CPU (Zen 3)"; on arm64 the kernel knows numbers
-// only.
+// modelName finds name and microarchitecture in the text of /proc/cpuinfo, "Some CPU (Zen 3)". On arm64 the text has
+// only the numbers of the core.
 func modelName(text string) string {
 	first, _, _ := strings.Cut(text, "\n\n")
-	is := map[string]string{}
+	fields := map[string]string{}
 	for line := range strings.Lines(first) {
 		key, value, _ := strings.Cut(line, ":")
-		is[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		fields[strings.TrimSpace(key)] = strings.TrimSpace(value)
 	}
 	number := func(key string) int {
-		n, _ := strconv.Atoi(is[key])
+		n, _ := strconv.Atoi(fields[key])
 		return n
 	}
 	switch {
-	case is["cpu family"] != "":
-		return fmt.Sprintf("%s (%s)", is["model name"], generation(is["vendor_id"], number("cpu family"), number("model"), number("stepping")))
-	case is["CPU part"] != "":
-		return runtime.GOARCH + " " + armCore(is["CPU implementer"], is["CPU part"])
+	case fields["cpu family"] != "":
+		return fmt.Sprintf("%s (%s)", fields["model name"],
+			generation(fields["vendor_id"], number("cpu family"), number("model"), number("stepping")))
+	case fields["CPU part"] != "":
+		return runtime.GOARCH + " " + armCore(fields["CPU implementer"], fields["CPU part"])
 	}
 	return runtime.GOARCH
 }
 
-// coreCount tells cores from hardware threads, as far as the folder sys does: threads that share a core list each other.
+// coreCount counts cores and hardware threads by the files of the folder sys: threads that share a core list each
+// other.
 func coreCount(sys string, threads, used int) string {
 	lists, _ := filepath.Glob(filepath.Join(sys, "cpu[0-9]*", "topology", "thread_siblings_list"))
 	cores := map[string]bool{}
@@ -51,10 +54,11 @@ func coreCount(sys string, threads, used int) string {
 	if len(cores) == 0 {
 		return fmt.Sprintf("%d hardware threads; Weft uses %d (GOMAXPROCS)", threads, used)
 	}
-	return fmt.Sprintf("%d, with %d hardware threads, of which %d are for this process; Weft uses %d (GOMAXPROCS)", len(cores), len(lists), threads, used)
+	return fmt.Sprintf("%d, with %d hardware threads, of which %d are for this process; Weft uses %d (GOMAXPROCS)",
+		len(cores), len(lists), threads, used)
 }
 
-// cacheSizes lists the caches of the first processor, with how many hardware threads share each.
+// cacheSizes lists the caches of the first processor.
 func cacheSizes(sys string) string {
 	dirs, _ := filepath.Glob(filepath.Join(sys, "cpu0", "cache", "index*"))
 	slices.Sort(dirs)

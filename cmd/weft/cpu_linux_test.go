@@ -8,7 +8,8 @@ import (
 
 func TestModelName(t *testing.T) {
 	for text, want := range map[string]string{
-		"processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: Some CPU @ 2.00GHz\nstepping\t: 1\n\n" +
+		"processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\n" +
+			"model name\t: Some CPU @ 2.00GHz\nstepping\t: 1\n\n" +
 			"processor\t: 1\ncpu family\t: 26\nmodel name\t: other\n": "Some CPU @ 2.00GHz (Zen 3)",
 		"processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd40\n": "Neoverse V1",
 		"processor\t: 0\nCPU implementer\t: 0x7f\nCPU part\t: 0xd40\n":                      "implementer 0x7f, part 0xd40",
@@ -48,36 +49,40 @@ func TestGeneration(t *testing.T) {
 		{"Another", 6, 0x8f, 0, "family 6, model 143"},
 	} {
 		if got := generation(c.vendor, c.family, c.model, c.stepping); got != c.want {
-			t.Errorf("%s family %d model %#x stepping %d: %s, want %s", c.vendor, c.family, c.model, c.stepping, got, c.want)
+			t.Errorf("%s family %d model %#x stepping %d: %s, want %s",
+				c.vendor, c.family, c.model, c.stepping, got, c.want)
 		}
 	}
 }
 
-// What the Linux kernel writes about links, and the driver about itself.
-func TestLinks(t *testing.T) {
+// Texts of the Linux kernel about links, and of the driver about itself.
+func TestPCIeLink(t *testing.T) {
 	sys := t.TempDir()
 	for _, c := range []struct{ speed, width, maxSpeed, maxWidth, want string }{
 		{"32.0 GT/s PCIe", "16", "32.0 GT/s PCIe", "16", "PCIe 5.0 x16"},
-		{"2.5 GT/s PCIe", "8", "16.0 GT/s PCIe", "16", "PCIe 1.0 x8 now, 4.0 x16 at most; a GPU that rests slows its link, a narrow slot stays narrow"},
+		{"2.5 GT/s PCIe", "8", "16.0 GT/s PCIe", "16",
+			"PCIe 1.0 x8 now, 4.0 x16 at most; an idle GPU lowers the speed, a slot with few lanes limits the width"},
 		{"8 GT/s", "16", "8 GT/s", "16", "PCIe 3.0 x16"},
 		{"8.0 GT/s PCIe", "4", "Unknown", "255", "PCIe 3.0 x4"},
-		{"Unknown", "0", "Unknown", "255", "PCIe, of which the system says nothing"},
+		{"Unknown", "0", "Unknown", "255", "PCIe, link unknown"},
 	} {
-		writeFiles(t, filepath.Join(sys, "0000:65:00.0"), map[string]string{"current_link_speed": c.speed, "current_link_width": c.width,
-			"max_link_speed": c.maxSpeed, "max_link_width": c.maxWidth})
-		if got := pcie(sys, "0000:65:00.0"); got != c.want {
+		writeFiles(t, filepath.Join(sys, "0000:65:00.0"),
+			map[string]string{"current_link_speed": c.speed, "current_link_width": c.width,
+				"max_link_speed": c.maxSpeed, "max_link_width": c.maxWidth})
+		if got := pcieLink(sys, "0000:65:00.0"); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
-	if got := pcie(sys, "0000:66:00.0"); got != "PCIe, of which the system says nothing" {
+	if got := pcieLink(sys, "0000:66:00.0"); got != "PCIe, link unknown" {
 		t.Error(got)
 	}
 	for text, want := range map[string]string{
-		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version:  gcc version 12.3.0": "550.54.15",
-		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.57.08  Release Build\n":                                       "575.57.08",
-		"NVRM version: unlike\nGCC version: gcc version 123.45":                                                                     "",
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n" +
+			"GCC version:  gcc version 12.3.0": "550.54.15",
+		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.57.08  Release Build\n": "575.57.08",
+		"NVRM version: unlike\nGCC version: gcc version 123.45":                               "",
 	} {
-		if got := releaseOf(text); got != want {
+		if got := driverRelease(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
@@ -108,7 +113,8 @@ func TestTopology(t *testing.T) {
 		"cpu0/cache/index0/level": "1", "cpu0/cache/index0/type": "Data", "cpu0/cache/index0/size": "48K",
 		"cpu0/cache/index3/level": "3", "cpu0/cache/index3/type": "Unified", "cpu0/cache/index3/size": "32768K",
 	})
-	if got := coreCount(sys, 4, 3); got != "2, with 4 hardware threads, of which 4 are for this process; Weft uses 3 (GOMAXPROCS)" {
+	const want = "2, with 4 hardware threads, of which 4 are for this process; Weft uses 3 (GOMAXPROCS)"
+	if got := coreCount(sys, 4, 3); got != want {
 		t.Error(got)
 	}
 	if got := cacheSizes(sys); got != "L1d 48 KiB, L3 32768 KiB" {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// processor tells what Go knows of the processor; Windows names it in the environment.
+// processor describes the processor by what Go says of it; Windows names it in the environment.
 func processor() cpuInfo {
 	return cpuInfo{
 		model: strings.TrimSpace(runtime.GOARCH + " " + os.Getenv("PROCESSOR_IDENTIFIER")),

@@ -35,12 +35,13 @@ func TestInfoOfGPUs(t *testing.T) {
 		"1.0 GiB, 6144 bits at 3201 MHz", "132 SMs at up to 1980 MHz",
 		"0001:f0:02.0, PCIe", "the memory of cuda:1 (rank 0, atomics as over NVLink)")
 	if strings.Contains(stdout, "TOO OLD") || strings.Contains(stdout, "NOT USABLE") {
-		t.Error("finds fault with a GPU that is right:\n" + stdout)
+		t.Error("a GPU that is right is reported as faulty:\n" + stdout)
 	}
 	t.Log("\n" + stdout)
 
 	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=devices=2,pcie=1,driver=12020"}, "info")
-	says(t, stdout, "(rank 1, no atomics, as over PCIe)", "TOO OLD: ", "CUDA 12.2 is older than CUDA 12.4 of driver 550", "install NVIDIA driver 550 or newer")
+	says(t, stdout, "(rank 1, no atomics, as over PCIe)", "TOO OLD: ",
+		"CUDA 12.2 is older than CUDA 12.4 of driver 550", "install NVIDIA driver 550 or newer")
 
 	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=capability=75"}, "info")
 	says(t, stdout, "NOT USABLE", "compute capability 7.5 (Turing); Weft needs 8.0")
@@ -72,14 +73,15 @@ func TestDoctorOnGPU(t *testing.T) {
 	}
 
 	// Only what never ends has a short limit: on a busy machine the other checks may take seconds.
-	stdout, _, code = weft(t, []string{driver, "FAKE_CUDA=hang=cuMemcpyHtoDAsync"}, "doctor", "-device", "cuda", "-timeout", "1s")
+	stdout, _, code = weft(t, []string{driver, "FAKE_CUDA=hang=cuMemcpyHtoDAsync"}, "doctor", "-device", "cuda",
+		"-timeout", "1s")
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 	says(t, stdout, "memory    FAILED", "it did not end within 1s and was stopped")
 }
 
-// What compiles is found, or missing with a way out; without the driver's own compiler only GPUs that need it are not usable.
+// Compilers are found, or missing with a way out; without the driver's compiler only GPUs that need it are not usable.
 func TestInfoOfCompilers(t *testing.T) {
 	driver := fake(t)
 	library := strings.TrimPrefix(driver, "WEFT_CUDA_DRIVER=")
@@ -88,7 +90,8 @@ func TestInfoOfCompilers(t *testing.T) {
 
 	env := []string{driver, "WEFT_NVRTC=/nowhere/libnvrtc.so", "FAKE_CUDA=capability=100"}
 	stdout, _, _ := weft(t, env, "info")
-	says(t, stdout, "NVRTC   MISSING: it cannot be opened (/nowhere/libnvrtc.so", "WEFT_NVRTC names it", "PTX     MISSING: it cannot be opened (libnvidia-ptxjitcompiler.so.1",
+	says(t, stdout, "NVRTC   MISSING: it cannot be opened (/nowhere/libnvrtc.so", "WEFT_NVRTC names it",
+		"PTX     MISSING: it cannot be opened (libnvidia-ptxjitcompiler.so.1",
 		"install the driver's complete package", unusable+"it cannot be opened")
 	stdout, _, _ = weft(t, append(env, "FAKE_CUDA=capability=90"), "info")
 	if says(t, stdout, "PTX     MISSING"); strings.Contains(stdout, "NOT USABLE") {
@@ -166,7 +169,8 @@ func main() {
 		t.Helper()
 		cmd := exec.Command(name, args...)
 		cmd.Dir = module
-		cmd.Env = append(append(os.Environ(), "GOCACHE="+filepath.Join(dir, "build"), "GOMODCACHE="+modules, "GOFLAGS=-mod=mod", "CGO_ENABLED=1"), env...)
+		cmd.Env = append(append(os.Environ(), "GOCACHE="+filepath.Join(dir, "build"), "GOMODCACHE="+modules,
+			"GOFLAGS=-mod=mod", "CGO_ENABLED=1"), env...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
@@ -178,8 +182,11 @@ func main() {
 	do(nil, "go", "build", "-tags", "cuda", "-o", "program", ".")
 	program := filepath.Join(module, "program")
 	for _, line := range strings.Split(do(nil, "ldd", program), "\n") { // nothing but the C library
-		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); name != "" && !strings.HasPrefix(name, "linux-vdso.") &&
-			!strings.HasPrefix(filepath.Base(name), "ld-linux") && !slices.Contains([]string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libresolv.so.2"}, name) {
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), " "); name != "" &&
+			!strings.HasPrefix(name, "linux-vdso.") &&
+			!strings.HasPrefix(filepath.Base(name), "ld-linux") &&
+			!slices.Contains([]string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libresolv.so.2"},
+				name) {
 			t.Errorf("the program needs %s", line)
 		}
 	}

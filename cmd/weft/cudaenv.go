@@ -19,8 +19,8 @@ import (
 // cudaEnv prepares builds of any module with -tags cuda: it copies our cuda.h to the user's cache, and prints or
 // stores the settings by which cgo finds it there.
 //
-// The settings must come from outside, because #cgo lines of one package do not reach another, and it is
-// gorgonia.org/cu that includes <cuda.h>.
+// The settings are environment variables, because gorgonia.org/cu includes <cuda.h>, and #cgo lines of one package do
+// not apply to another.
 func cudaEnv(args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("cuda-env", flag.ContinueOnError)
 	write := f.Bool("w", false, "store the settings with go env -w, for all modules of this user")
@@ -65,12 +65,14 @@ func cudaEnv(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(stdout, "stored with go env -w. Now: go build -tags cuda ./...")
-	fmt.Fprintln(stdout, "Other programs of yours that use CUDA through cgo would find Weft's small cuda.h first; weft cuda-env -u takes the settings back.")
+	fmt.Fprintln(stdout,
+		"Other programs of yours that use CUDA through cgo would find Weft's small cuda.h first; "+
+			"weft cuda-env -u takes the settings back.")
 	return nil
 }
 
-// asNeeded leaves libraries that nothing refers to out of a program, so that it starts without a driver where the
-// linker found a real libcuda.
+// asNeeded makes the linker drop libraries that nothing refers to: a program starts without a driver even if the linker
+// found a real libcuda.
 const asNeeded = "-Wl,--as-needed"
 
 // copyHeaders writes the headers to a folder of base that is named after their content, so that several versions of
@@ -128,13 +130,13 @@ func store(stdout io.Writer, cflags, ldflags string) error {
 	return nil
 }
 
-// withoutOurs takes the -I that an earlier run, perhaps of another version, put into flags out again.
+// withoutOurs removes the -I that an earlier run, perhaps of another version, has added to flags.
 func withoutOurs(flags, base string) string {
 	ours := regexp.MustCompile(`['"]?-I` + regexp.QuoteMeta(base) + `[/\\][0-9a-f]{12}[/\\]include['"]?`)
 	return strings.Join(strings.Fields(ours.ReplaceAllString(flags, "")), " ")
 }
 
-// without takes a flag out of flags.
+// without removes a flag from flags.
 func without(flags, flag string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(" "+flags+" ", " "+flag+" ", " ")), " ")
 }

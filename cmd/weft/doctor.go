@@ -22,20 +22,21 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// A check tries one ability of a device and says in a few words what it saw.
+// A check tests one ability of a device and reports in a few words what it found.
 type check struct {
 	name string
 	try  func(device string) (string, error)
 }
 
-// The checks, in the order in which they build on each other.
-var checks = []check{{"memory", on(tryMemory)}, {"images", on(tryImages)}, {"kernel", tryKernel}, {"matmul", tryMatMul}, {"training", tryTraining}}
+// The checks, each after those that it depends on.
+var checks = []check{{"memory", onBackend(tryMemory)}, {"images", onBackend(tryImages)}, {"kernel", tryKernel},
+	{"matmul", tryMatMul}, {"training", tryTraining}}
 
 // checkCommand is the command by which doctor runs a check in a process of its own.
 const checkCommand = "doctor-check"
 
-// doctor tries the devices. A fault on a GPU ends the process that met it, and a hang never ends: so each check is a
-// process under a time limit.
+// doctor checks the devices. A fault on a GPU ends the process, and a hang never ends: so each check is a process under
+// a time limit.
 func doctor(args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	device := f.String("device", "", "try only this device: cpu, cuda, cuda:1, ...")
@@ -75,7 +76,7 @@ func doctor(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// inProcess runs a check in a new process and returns what it said.
+// inProcess runs a check in a new process and returns its report.
 func inProcess(device, name string, limit time.Duration) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -91,7 +92,7 @@ func inProcess(device, name string, limit time.Duration) (string, error) {
 	go func() { ended <- cmd.Run() }()
 	select {
 	case err = <-ended:
-	case <-time.After(limit + 5*time.Second): // who is stuck in the driver does not even die when killed
+	case <-time.After(limit + 5*time.Second): // a process that hangs in the driver survives being killed
 		return "", fmt.Errorf("it did not end within %v and cannot be stopped", limit)
 	}
 	said := strings.TrimSpace(out.String())
@@ -102,7 +103,7 @@ func inProcess(device, name string, limit time.Duration) (string, error) {
 		return "", errors.New(said)
 	case err != nil:
 		first, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
-		return "", fmt.Errorf("its process broke off (%v): %s", err, first)
+		return "", fmt.Errorf("its process ended early (%v): %s", err, first)
 	}
 	return said, nil
 }
@@ -119,7 +120,7 @@ func runCheck(args []string, stdout, _ io.Writer) error {
 	said, err := checks[i].try(args[0])
 	var e *kernels.Error
 	if errors.As(err, &e) {
-		err = &kernels.Error{Op: e.Op, Msg: e.Msg} // where in this file does not matter
+		err = &kernels.Error{Op: e.Op, Msg: e.Msg} // without the line in this file
 	}
 	if err != nil {
 		fmt.Fprintln(stdout, err)
@@ -129,8 +130,8 @@ func runCheck(args []string, stdout, _ io.Writer) error {
 	return nil
 }
 
-// on makes what works below package tensor a check.
-func on(try func(kernels.Backend) (string, error)) func(device string) (string, error) {
+// onBackend makes a check of a test that works below package tensor.
+func onBackend(try func(kernels.Backend) (string, error)) func(device string) (string, error) {
 	return func(device string) (string, error) {
 		dev, err := kernels.Open(device)
 		if err != nil {
@@ -151,31 +152,31 @@ func tryMemory(dev kernels.Backend) (string, error) {
 		return "", err
 	}
 	defer dev.Free(m)
-	there, back := make([]byte, n), make([]byte, n)
-	for i := range there {
-		there[i] = byte(i * 2654435761 >> 24)
+	sent, received := make([]byte, n), make([]byte, n)
+	for i := range sent {
+		sent[i] = byte(i * 2654435761 >> 24)
 	}
-	if err := dev.CopyIn(0, m, 0, there); err != nil {
+	if err := dev.CopyIn(0, m, 0, sent); err != nil {
 		return "", err
 	}
-	if err := dev.Read(0, back, m, 0); err != nil {
+	if err := dev.Read(0, received, m, 0); err != nil {
 		return "", err
 	}
-	if !bytes.Equal(there, back) {
+	if !bytes.Equal(sent, received) {
 		return "", fmt.Errorf("64 MiB copied to the device came back different")
 	}
 	return "64 MiB there and back", nil
 }
 
-// tryImages loads all kernels of the device and looks whether its driver makes of them what they were checked for.
+// tryImages loads all kernels of the device and checks that the registers and local memory they use are within budget.
 func tryImages(dev kernels.Backend) (string, error) {
-	loads, ok := dev.(interface {
+	loader, ok := dev.(interface {
 		CheckKernels() (n int, remarks []string, err error)
 	})
 	if !ok {
 		return "none to load", nil
 	}
-	n, remarks, err := loads.CheckKernels()
+	n, remarks, err := loader.CheckKernels()
 	if err != nil {
 		return "", err
 	}
@@ -190,10 +191,10 @@ func tryImages(dev kernels.Backend) (string, error) {
 	return fmt.Sprintf("%d kernels loaded, within their budgets", n), nil
 }
 
-// A computation makes a tensor from float32 or float64 numbers.
+// A computation makes a tensor, of float32 or float64.
 type computation func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor
 
-// evaluate runs f in a step of its own on a device and returns the numbers it makes.
+// evaluate runs f in a step of its own on a device and returns the elements of its result.
 func evaluate(device string, f computation, dt tensor.DType) (v []float64, err error) {
 	dev, err := tensor.Open(device)
 	if err != nil {
@@ -238,7 +239,7 @@ func compare(device string, f computation) error {
 	return nil
 }
 
-// agreement ends the report of a check that compared with the CPU.
+// agreement is the end of the report of a check that compares with the CPU.
 func agreement(device string) string {
 	if device == "cpu" {
 		return "as in float64"
@@ -246,17 +247,19 @@ func agreement(device string) string {
 	return "equal to the CPU's"
 }
 
-// tryKernel runs a pointwise operation on a million numbers.
+// tryKernel runs a pointwise operation on a million elements.
 func tryKernel(device string) (string, error) {
 	x := tensor.Randn(1, 1000, 1000)
 	err := compare(device, func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor { return s.In(x.To(dt)).GELU() })
-	return "gelu of 1000000 numbers, " + agreement(device), err
+	return "gelu of 1000000 elements, " + agreement(device), err
 }
 
 // tryMatMul multiplies two matrices.
 func tryMatMul(device string) (string, error) {
 	a, b := tensor.Randn(1, 300, 700), tensor.Randn(2, 700, 500)
-	err := compare(device, func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor { return s.In(a.To(dt)).MatMul(s.In(b.To(dt))) })
+	err := compare(device, func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor {
+		return s.In(a.To(dt)).MatMul(s.In(b.To(dt)))
+	})
 	return "300x700 by 700x500, " + agreement(device), err
 }
 

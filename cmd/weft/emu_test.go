@@ -20,7 +20,8 @@ func TestDoctorCUDA(t *testing.T) {
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	says(t, stdout, "cuda\n  memory    ok", "64 MiB there and back", "kernel    ok", "gelu of 1000000 numbers, equal to the CPU's",
+	says(t, stdout, "cuda\n  memory    ok", "64 MiB there and back", "kernel    ok",
+		"gelu of 1000000 elements, equal to the CPU's",
 		"matmul    ok", "300x700 by 700x500, equal to the CPU's", "training  ok", "in 100 steps, equal to the CPU's")
 	t.Log("\n" + stdout)
 }

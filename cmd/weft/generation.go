@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// generation is the name of a processor's microarchitecture, by the numbers that CPUID gives: "Zen 3". Of one that it does
-// not know it says the numbers. Those of AMD and Intel are in their revision guides, and in arch/x86 of the Linux kernel.
+// generation is the name of a processor's microarchitecture, by the numbers that CPUID gives: "Zen 3"; for an unknown
+// one the numbers. AMD and Intel publish them in revision guides, and arch/x86 of the Linux kernel lists them.
 func generation(vendor string, family, model, stepping int) string {
 	for _, g := range generations[vendor] {
 		if g.family == family && g.first <= model && model <= g.last && stepping >= g.stepping {
@@ -36,7 +36,8 @@ var generations = map[string][]models{
 		{6, 0x2a, 0x2a, 0, "Sandy Bridge"}, {6, 0x2d, 0x2d, 0, "Sandy Bridge"},
 		{6, 0x3a, 0x3a, 0, "Ivy Bridge"}, {6, 0x3e, 0x3e, 0, "Ivy Bridge"},
 		{6, 0x3c, 0x3c, 0, "Haswell"}, {6, 0x3f, 0x3f, 0, "Haswell"}, {6, 0x45, 0x46, 0, "Haswell"},
-		{6, 0x3d, 0x3d, 0, "Broadwell"}, {6, 0x47, 0x47, 0, "Broadwell"}, {6, 0x4f, 0x4f, 0, "Broadwell"}, {6, 0x56, 0x56, 0, "Broadwell"},
+		{6, 0x3d, 0x3d, 0, "Broadwell"}, {6, 0x47, 0x47, 0, "Broadwell"}, {6, 0x4f, 0x4f, 0, "Broadwell"},
+		{6, 0x56, 0x56, 0, "Broadwell"},
 		{6, 0x4e, 0x4e, 0, "Skylake"}, {6, 0x5e, 0x5e, 0, "Skylake"},
 		{6, 0x55, 0x55, 10, "Cooper Lake"}, {6, 0x55, 0x55, 5, "Cascade Lake"}, {6, 0x55, 0x55, 0, "Skylake-X"},
 		{6, 0x8e, 0x8e, 0, "Kaby Lake or a later Skylake"}, {6, 0x9e, 0x9e, 0, "Kaby Lake or a later Skylake"},

@@ -18,7 +18,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda"
 )
 
-// info says what the machine offers.
+// info prints what the machine has.
 func info(args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("info", flag.ContinueOnError)
 	if err := parse(f, args, stderr); err != nil {
@@ -38,7 +38,7 @@ func info(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// version is that of the module, as the go command noted it.
+// version is that of the module, as the go command recorded it.
 func version() string {
 	b, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -52,10 +52,10 @@ func version() string {
 	return "development version"
 }
 
-// cpuInfo describes the processor, as far as the system tells.
+// cpuInfo describes the processor by what the system says of it.
 type cpuInfo struct{ model, cores, caches string }
 
-// tiers lists the sets of CPU kernels that the processor can run, the fastest first.
+// tiers lists the tiers of CPU kernels that the processor can run, the fastest first.
 func tiers() (names []string) {
 	x := xcpu.X86
 	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL && x.HasBMI2 {
@@ -75,7 +75,7 @@ func writeGPUs(out io.Writer) {
 	if driver.Library != "" {
 		fmt.Fprintf(w, "driver\t%v", driver)
 		if text, err := os.ReadFile("/proc/driver/nvidia/version"); err == nil {
-			fmt.Fprintf(w, "; kernel module %s", releaseOf(string(text)))
+			fmt.Fprintf(w, "; kernel module %s", driverRelease(string(text)))
 		}
 		fmt.Fprintln(w)
 	}
@@ -87,15 +87,16 @@ func writeGPUs(out io.Writer) {
 		fmt.Fprintf(w, "\tTOO OLD: %s\n", reason(err))
 	}
 	nvrtc, ptx := cuda.Compilers()
-	fmt.Fprintf(w, "NVRTC\t%s\n\tneeded for your own expressions alone\n", compiler(nvrtc))
+	fmt.Fprintf(w, "NVRTC\t%s\n\tneeded only for your own expressions\n", compiler(nvrtc))
 	fmt.Fprintf(w, "PTX\t%s\n\tneeded for GPUs for which there are no kernels in machine code\n", compiler(ptx))
-	w.Flush() // the columns below are others
+	w.Flush() // the columns below have widths of their own
 	for i := range gpus {
 		g := &gpus[i]
 		fmt.Fprintf(w, "cuda:%d\t%s, %s, compute capability %s\n", i, g.Name, g.Generation(), g.Capability())
-		fmt.Fprintf(w, "\tmemory\t%.1f GiB, %d bits at %d MHz\n", float64(g.Memory)/(1<<30), g.MemoryBusBits, g.MemoryClockMHz)
+		fmt.Fprintf(w, "\tmemory\t%.1f GiB, %d bits at %d MHz\n",
+			float64(g.Memory)/(1<<30), g.MemoryBusBits, g.MemoryClockMHz)
 		fmt.Fprintf(w, "\tprocessors\t%d SMs at up to %d MHz\n", g.SMs, g.ClockMHz)
-		fmt.Fprintf(w, "\tbus\t%s, %s\n", g.PCI, pcie("/sys/bus/pci/devices", g.PCI))
+		fmt.Fprintf(w, "\tbus\t%s, %s\n", g.PCI, pcieLink("/sys/bus/pci/devices", g.PCI))
 		for k, peer := range g.Peers {
 			fmt.Fprintf(w, "\treaches\tthe memory of cuda:%d (%v)\n", peer, g.Links[k])
 		}
@@ -121,5 +122,5 @@ func compiler(c cuda.Compiler) string {
 	return c.Library
 }
 
-// reason is the message of an error of opening a device.
+// reason is the message of an error from opening a device.
 func reason(err error) string { return strings.TrimPrefix(err.Error(), "open: ") }

@@ -1,7 +1,7 @@
-// Weft looks after an installation: it says what a machine offers, tries it out, and prepares builds with CUDA.
+// Weft checks an installation: it shows what a machine has, tests it, and prepares builds with CUDA.
 //
 //	weft info           the CPU, the GPUs and the driver, and what is missing
-//	weft doctor         tries memory, kernels, a matrix product and training on every device
+//	weft doctor         tests memory, kernels, a matrix product and training on every device
 //	weft cuda-env       settings for building a module with -tags cuda, without a CUDA toolkit
 //
 // Without installing: go run github.com/weft-ml/weft/cmd/weft info
@@ -17,13 +17,13 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-const usage = `weft looks after an installation of Weft.
+const usage = `weft checks an installation of Weft.
 
 	weft info      what this machine offers, and what is missing
-	weft doctor    try every device: memory, a kernel, a matrix product, training
+	weft doctor    test every device: memory, a kernel, a matrix product, training
 	weft cuda-env  settings for building with -tags cuda, without a CUDA toolkit
 
-"weft COMMAND -h" tells the flags of a command.
+"weft COMMAND -h" lists the flags of a command.
 `
 
 // run is the program; it returns the exit code: 0 for success, 1 for failure, 2 for a wrong command line.
@@ -54,10 +54,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// errReported is a failure about which all has been said.
+// errReported is a failure that has been reported already.
 var errReported = errors.New("reported")
 
-// usageError is a wrong command line, about which the flag set has said why.
+// usageError is a wrong command line; the flag set has printed why.
 type usageError struct{ error }
 
 // parse parses the flags of a command, which takes no other arguments.

@@ -53,7 +53,7 @@ func TestUsage(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"", 0, "weft looks after", ""},
+		{"", 0, "weft checks an installation", ""},
 		{"help", 0, "weft doctor", ""},
 		{"inform", 2, "", `there is no command "inform"`},
 		{"info -x", 2, "", "flag provided but not defined: -x"},
@@ -102,7 +102,8 @@ func TestDoctorOnCPU(t *testing.T) {
 	if code != 0 || stderr != "" {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
-	says(t, stdout, "cpu\n  memory    ok", "64 MiB there and back", "kernel    ok", "matmul    ok", "training  ok", "in 100 steps\n")
+	says(t, stdout, "cpu\n  memory    ok", "64 MiB there and back", "kernel    ok", "matmul    ok", "training  ok",
+		"in 100 steps\n")
 	t.Log("\n" + stdout)
 }
 
@@ -118,7 +119,8 @@ func TestDoctorFails(t *testing.T) {
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	says(t, stdout, "came back different", "kernel    FAILED", "in float64", "matmul    FAILED", "training  FAILED", "it should have halved", "4 of 5 checks failed")
+	says(t, stdout, "came back different", "kernel    FAILED", "in float64", "matmul    FAILED", "training  FAILED",
+		"it should have halved", "4 of 5 checks failed")
 
 	stdout, _, code = weft(t, nil, "doctor", "-device", "cpu", "-timeout", "1ms")
 	if code != 1 {
@@ -169,7 +171,8 @@ func TestCUDAEnv(t *testing.T) {
 			goSettings(t, dir)
 
 			said := command(t, "cuda-env")
-			says(t, said, "export CGO_CFLAGS='-O2 -g ", "-I"+dir+"/cache/weft/cuda/", "export CGO_LDFLAGS='-O2 -g -Wl,--as-needed'\n")
+			says(t, said, "export CGO_CFLAGS='-O2 -g ", "-I"+dir+"/cache/weft/cuda/",
+				"export CGO_LDFLAGS='-O2 -g -Wl,--as-needed'\n")
 			if get("CGO_CFLAGS") != "-O2 -g" {
 				t.Error("cuda-env without -w stores settings")
 			}
@@ -195,7 +198,7 @@ func TestCUDAEnv(t *testing.T) {
 	}
 }
 
-// Settings of the user's own stay, and those of another version of Weft are replaced.
+// The user's own settings stay, and those of another version of Weft are replaced.
 func TestCUDAEnvKeeps(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the cache is elsewhere")
@@ -203,7 +206,8 @@ func TestCUDAEnvKeeps(t *testing.T) {
 	dir := t.TempDir()
 	goSettings(t, dir)
 	old := "-I" + dir + "/cache/weft/cuda/0123456789ab/include"
-	if out, err := exec.Command("go", "env", "-w", "CGO_CFLAGS=-O3 "+old+" -march=native").CombinedOutput(); err != nil {
+	out, err := exec.Command("go", "env", "-w", "CGO_CFLAGS=-O3 "+old+" -march=native").CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	command(t, "cuda-env", "-w")
@@ -217,7 +221,7 @@ func TestCUDAEnvKeeps(t *testing.T) {
 	}
 }
 
-// figures is a device of which only the driver's figures are asked.
+// figures is a device that only reports what its kernels use.
 type figures struct {
 	kernels.Backend
 	remarks []string
@@ -230,11 +234,14 @@ func TestKernelsAboveBudget(t *testing.T) {
 	if said, err := tryImages(figures{}); err != nil || said != "7 kernels loaded, within their budgets" {
 		t.Errorf("%q, %v", said, err)
 	}
-	_, err := tryImages(figures{remarks: []string{"sum_f32 (sm_90): 41 registers, budget 40", "mul_f32 (sm_90): 8 bytes of local memory"}})
-	if err == nil || !strings.Contains(err.Error(), "slower than they should: sum_f32 (sm_90): 41 registers, budget 40; mul_f32") {
+	_, err := tryImages(figures{remarks: []string{"sum_f32 (sm_90): 41 registers, budget 40",
+		"mul_f32 (sm_90): 8 bytes of local memory"}})
+	const want = "slower than they should: sum_f32 (sm_90): 41 registers, budget 40; mul_f32"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
-	if _, err := tryImages(figures{remarks: make([]string, 23)}); err == nil || !strings.HasSuffix(err.Error(), " and 3 more") {
+	if _, err := tryImages(figures{remarks: make([]string, 23)}); err == nil ||
+		!strings.HasSuffix(err.Error(), " and 3 more") {
 		t.Error(err)
 	}
 }

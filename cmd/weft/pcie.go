@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// pcie tells how the device at an address of the PCI bus is connected, as far as the folder sys of the Linux kernel does.
-func pcie(sys, address string) string {
+// pcieLink describes the PCIe link of the device at an address of the PCI bus, by what Linux says in the folder sys.
+func pcieLink(sys, address string) string {
 	link := func(which string) string {
 		read := func(name string) string {
 			b, _ := os.ReadFile(filepath.Join(sys, address, which+"_link_"+name))
@@ -25,20 +25,21 @@ func pcie(sys, address string) string {
 		}
 		return fmt.Sprintf("%d.0 x%s", generation, read("width"))
 	}
-	now, most := link("current"), link("max")
+	now, best := link("current"), link("max")
 	switch {
 	case now == "":
-		return "PCIe, of which the system says nothing"
-	case most == "" || now == most:
+		return "PCIe, link unknown"
+	case best == "" || now == best:
 		return "PCIe " + now
 	}
-	return "PCIe " + now + " now, " + most + " at most; a GPU that rests slows its link, a narrow slot stays narrow"
+	return "PCIe " + now + " now, " + best +
+		" at most; an idle GPU lowers the speed, a slot with few lanes limits the width"
 }
 
-var driverRelease = regexp.MustCompile(`\b[0-9]{3,}\.[0-9]+(\.[0-9]+)?\b`)
+var releasePattern = regexp.MustCompile(`\b[0-9]{3,}\.[0-9]+(\.[0-9]+)?\b`)
 
-// releaseOf finds the driver's release in the text of /proc/driver/nvidia/version: "550.54.15".
-func releaseOf(text string) string {
+// driverRelease finds the driver's release in the text of /proc/driver/nvidia/version: "550.54.15".
+func driverRelease(text string) string {
 	first, _, _ := strings.Cut(text, "\n")
-	return driverRelease.FindString(first)
+	return releasePattern.FindString(first)
 }
