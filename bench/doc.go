@@ -1,25 +1,27 @@
-// Package bench holds the speed table: matrix products, pointwise and row operations, training steps and the host's cost
-// of an operation, each beside PyTorch on the same machine, in the same run and in turn.
+// Package bench holds the speed table: matrix products, pointwise and row operations, training steps and the host's
+// cost of an operation, each beside PyTorch on the same machine, in the same run and in turn.
 //
-//	go test -run '^$' -bench . -timeout 1h ./bench               # all; 11 to 17 minutes, more than go test allows by itself
-//	go test -run '^$' -bench Table/gelu ./bench                   # one line
+//	go test -run '^$' -bench . -timeout 1h ./bench  # all; 11 to 17 minutes, above the default timeout
+//	go test -run '^$' -bench Table/gelu ./bench      # one line
 //	go test -run '^$' -bench . -benchtime 5s -timeout 2h ./bench -out results/new.jsonl
 //
-// Every line is measured in turns: Weft, products and the GPT also in half precision, then each peer, then Weft again, for
-// -benchtime (default 1 s) and at least five turns. The best and the median call count. What a line can reach at most is
+// Every line is measured in turns: Weft, products and the GPT also in half precision, then each peer, then Weft again,
+// for
+// -benchtime (default 1 s) and at least five turns. The best and the median call are reported. The ceiling of a line is
 // measured in the same turns: the rate of the multiply-add units for products and training steps, the rate of copying
 // arrays of that size for the others.
 //
-// The peer is a Python program, peer.py, run by the first of $WEFT_PEER, /usr/bin/python3 and python3 that exists; where
-// it or PyTorch is missing the table says SKIPPED. It runs in several variants on every line, and Weft's ratio is that to
-// the fastest of them, because what PyTorch loses in these ways is no merit of a kernel:
+// The peer is a Python program, peer.py, run by the first of $WEFT_PEER, /usr/bin/python3 and python3 that exists;
+// where it or PyTorch is missing the table says SKIPPED. It runs in several variants on every line, and Weft's ratio is
+// that to the fastest of them, because what PyTorch loses in these ways says nothing about kernels:
 //
-//   - Its malloc returns memory, and each new output or temporary is paid for in page faults: above 32 MB always, and
-//     with 4 MB in AdamW, 1,900 faults a step. "--keep-memory" and "out=reuse" are without.
-//   - Builds such as Debian's 1.13 choose AVX2 kernels on processors with AVX-512. ATEN_CPU_CAPABILITY asks for the others.
-//   - OpenMP's threads spin when they wait, which on a busy machine costs them most of their time. Those of "--passive" sleep.
+//   - Its malloc returns memory to the system, so each new output or temporary costs page faults: above 32 MB always,
+//     and with 4 MB in AdamW, 1,900 faults a step. "--keep-memory" and "out=reuse" avoid that.
+//   - Builds such as Debian's 1.13 choose AVX2 kernels on processors with AVX-512. ATEN_CPU_CAPABILITY selects others.
+//   - OpenMP's threads spin when they wait, which takes most of their time on a busy machine:
+//     "--passive" lets them sleep.
 //
 // Results are JSON lines with commit, processor, tier, clock and versions, in results/. The table printed at the end is
-// made from the same records. In processing order: peer_test.go speaks with other processes, measure_test.go takes turns
-// and reports, table_test.go lists the lines.
+// made from the same records. In processing order: table_test.go lists the lines, peer_test.go speaks with other
+// processes, measure_test.go takes turns and reports.
 package bench

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A call does the work of a line once and returns how long it took; what it does before and after does not count.
+// A call does the work of a line once and returns how long it took, without what it prepares and checks.
 type call func() time.Duration
 
 func repeat(c call, warmup, reps int) []float64 {
@@ -55,7 +55,7 @@ func repeat(c call, warmup, reps int) []float64 {
 	return s
 }
 
-// minTurns is how often each contender has its turn at least; a turn of short calls is repeated to turnTime.
+// Each contender has at least minTurns turns; in a turn short calls are repeated for turnTime.
 const (
 	minTurns = 5
 	turnTime = 15 * time.Millisecond
@@ -66,7 +66,7 @@ type times struct {
 	*contender
 	seconds []float64
 	warmup  int // calls in a turn that do not count: another contender has used the caches since
-	reps    int // those that do; 0 before the first turn
+	reps    int // calls in a turn that count; 0 before the first turn
 	err     error
 }
 
@@ -81,8 +81,8 @@ func (t *times) turn() {
 	t.seconds, t.err = append(t.seconds, s...), err
 }
 
-// plan fills caches and memory pools and chooses the length of a turn. Short calls are made six times, more than peer.py
-// asks for with --keep-memory; long ones, such as an epoch, have their warm-up inside.
+// plan fills caches and memory pools and chooses the length of a turn. Short calls run six times, more than peer.py
+// needs with --keep-memory; long ones, such as an epoch, warm up themselves.
 func (t *times) plan() bool {
 	one := time.Duration(math.MaxInt64)
 	for i := range 6 {
@@ -121,9 +121,10 @@ func measure(b *testing.B, w *workload, threads int) {
 	defer dev.Close()
 	var all []*times
 	here := func(name string, c call) {
-		all = append(all, &times{contender: &contender{name: name, version: "Weft, " + cpu.Tier(), run: func(warmup, reps int) ([]float64, error) {
-			return repeat(c, warmup, reps), nil
-		}}})
+		all = append(all, &times{contender: &contender{name: name, version: "Weft, " + cpu.Tier(),
+			run: func(warmup, reps int) ([]float64, error) {
+				return repeat(c, warmup, reps), nil
+			}}})
 	}
 	here("Weft", w.weft(dev))
 	if w.half != nil {
@@ -201,7 +202,7 @@ func peak(threads int) float64 {
 	return sum
 }
 
-// copyRate is the bytes that cores read and write in a second when they copy n float32 from one array to another: the
+// copyRate is how many bytes a second cores read and write when they copy n float32 from one array to another: the
 // better of one long copy, which bypasses the caches, and short ones, which do not.
 func copyRate(threads, n int) float64 {
 	from, to := copyArray(0, n), copyArray(1, n)
@@ -272,7 +273,7 @@ type record struct {
 	Bytes       float64 `json:"bytes,omitempty"`
 	Ceiling     float64 `json:"ceiling,omitempty"`     // flops or bytes a second
 	Share       float64 `json:"share,omitempty"`       // of the ceiling, by the best call
-	Ratio       float64 `json:"ratio,omitempty"`       // time over Weft's; of Weft: that of the fastest PyTorch
+	Ratio       float64 `json:"ratio,omitempty"`       // time over Weft's; for Weft: of the fastest PyTorch
 	Allocations float64 `json:"allocations,omitempty"` // of Go, in a call
 	Want        string  `json:"want,omitempty"`
 }
@@ -305,7 +306,8 @@ func (w *workload) record(threads int, t *times, load, ceiling float64) *record 
 		Date: time.Now().UTC().Format(time.RFC3339), CPU: processor("model name"), Cores: runtime.NumCPU(), Load: load,
 		Go: runtime.Version(), Tier: cpu.Tier(),
 		Line: w.name, Threads: threads, Who: t.name, Version: t.version,
-		Calls: len(t.seconds), Best: t.best(), Median: t.median(), Flops: w.flops, Bytes: w.bytes, Ceiling: ceiling, Want: w.want,
+		Calls: len(t.seconds), Best: t.best(), Median: t.median(), Flops: w.flops, Bytes: w.bytes, Ceiling: ceiling,
+		Want: w.want,
 	}
 	if w.note != nil {
 		r.Note = w.note()
@@ -360,7 +362,7 @@ func loadAverage() float64 {
 	return load
 }
 
-// skipped says once why a contender is missing.
+// skipped has the reason why a contender is missing.
 var skipped = map[string]error{}
 
 func skip(name string, err error) {
@@ -417,8 +419,9 @@ func printTable(records []*record) {
 		if r.Who == "Weft" {
 			who = r.Version
 		}
-		fmt.Printf("    %-38s %8d %10s %10s %8.2f %-7s %8s %7s", who, r.Calls, duration(r.Best), duration(r.Median), r.rate(), r.rateUnit(),
-			number("%.3f", r.Share), number("%.2fx", r.Ratio))
+		fmt.Printf("    %-38s %8d %10s %10s %8.2f %-7s %8s %7s",
+			who, r.Calls, duration(r.Best), duration(r.Median), r.rate(), r.rateUnit(),
+			ratio("%.3f", r.Share), ratio("%.2fx", r.Ratio))
 		if r.Allocations > 0 {
 			fmt.Printf("  %g allocations", r.Allocations)
 		}
@@ -430,10 +433,11 @@ func printTable(records []*record) {
 		}
 		fmt.Println()
 	}
-	fmt.Println("ceiling: share of the multiply-add peak, or of the rate of copying; ratio: best time over Weft's;\nbeside Weft: of the fastest PyTorch, whichever variant that is")
+	fmt.Println("ceiling: share of the multiply-add peak, or of the rate of copying; ratio: best time over Weft's;\n" +
+		"beside Weft: of the fastest PyTorch, whichever variant that is")
 }
 
-func number(format string, v float64) string {
+func ratio(format string, v float64) string {
 	if v == 0 {
 		return ""
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // A process runs benchmarks on request: one JSON object a line in each direction. The head of peer.py describes the
-// protocol; [serve] is the same for Weft itself, to have another tier of kernels in the same run.
+// protocol; [serve] is the same for Weft, to measure another tier of kernels in the same run.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -97,7 +97,7 @@ func (p *process) stop() {
 	p.cmd.Wait()
 }
 
-// processes are those started so far, by how they were started. A failed start is kept as its error.
+// processes are those started so far, by key; for a failed start the value is its error.
 var processes = map[string]any{}
 
 // child is the process of the given key, started at first use.

@@ -25,23 +25,24 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-var fashionDir = flag.String("fashion", "/usr/share/datasets/fashion-mnist", "directory of the IDX files of Fashion-MNIST; without them images are random")
+var fashionDir = flag.String("fashion", "/usr/share/datasets/fashion-mnist",
+	"directory of the IDX files of Fashion-MNIST; without them images are random")
 
 // A workload is one line of the speed table.
 type workload struct {
 	name  string
 	want  string // what it must reach
 	note  func() string
-	flops float64 // of a call: multiply-adds count twice, all else nothing
-	bytes float64 // of a call: what must be read and written at least
+	flops float64 // of a call: 2 for each multiply-add, 0 for the rest
+	bytes float64 // of a call: those that must be read and written at least
 
 	weft  func(dev *tensor.Device) call
-	half  func(dev *tensor.Device, dt tensor.DType) call // the same in float16 and bfloat16, to show beside
+	half  func(dev *tensor.Device, dt tensor.DType) call // the same in float16 and bfloat16, for comparison
 	count func(dev *tensor.Device) float64               // Go allocations of a call
 
 	peer      map[string]any // request to peer.py; nil: there is no peer
 	reuses    bool           // peer.py can reuse outputs
-	tiers     []string       // tiers of Weft to show beside
+	tiers     []string       // other tiers of Weft, for comparison
 	yardstick func() call    // gonum
 }
 
@@ -117,8 +118,8 @@ func (w *workload) torches(threads int) (all []*contender) {
 
 const pyTorch = "PyTorch"
 
-// ceiling is the most that the machine does at this moment of what the line needs, in flops or bytes a second; 0 if
-// nothing is known.
+// ceiling is the highest rate of the machine at this moment, in flops or bytes a second as the line needs; 0 if
+// unknown.
 func (w *workload) ceiling(threads int) float64 {
 	switch {
 	case w.flops > 0:
@@ -164,7 +165,7 @@ func must(err error) {
 	}
 }
 
-// timed is a call all of which counts.
+// timed is a call that is timed as a whole.
 func timed(f func()) call {
 	return func() time.Duration {
 		begin := time.Now()
@@ -199,7 +200,7 @@ func onDevice(dev *tensor.Device, x *tensor.Tensor) (y *tensor.Tensor) {
 	return y
 }
 
-// matrixOf is random, in rows where n counts whole ones.
+// matrixOf is a random tensor of n elements, a matrix of rows of rowLen if n is a multiple of that.
 func matrixOf(dev *tensor.Device, n int) *tensor.Tensor {
 	if n%rowLen == 0 {
 		return onDevice(dev, randn(rows(n), rowLen))
@@ -262,7 +263,7 @@ func products(rows int, widths ...int) (flops float64) {
 	return flops
 }
 
-// fashionImages are the images to train with, and what is to be said about them.
+// fashionImages are the images to train with, and a note if they are random.
 var fashionImages = sync.OnceValues(func() (*data.Images, string) {
 	images, _, err := data.FashionMNIST(*fashionDir)
 	if err == nil {
@@ -292,7 +293,8 @@ func fashion() workload {
 		},
 		weft: func(dev *tensor.Device) call {
 			images, _ := fashionImages()
-			model := nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewLinear(256, 128), nn.GELU, nn.NewLinear(128, 10))
+			model := nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewLinear(256, 128), nn.GELU,
+				nn.NewLinear(128, 10))
 			must(nn.Init(dev, model))
 			opt := optim.New(optim.AdamW{LR: 1e-3}, model)
 			loader := &data.Loader{Dataset: images, BatchSize: 128, Shuffle: true, Epochs: 1}
@@ -306,7 +308,7 @@ func fashion() workload {
 	}
 }
 
-// Of chargpt.
+// The sizes of chargpt.
 const vocab, layers, width, heads, length, batch = 91, 4, 128, 4, 64, 16
 
 func newGPT(dev *tensor.Device) *nn.GPT {
@@ -336,7 +338,7 @@ func chargpt() workload {
 	}
 }
 
-// chargptCasts casts all parameters to bfloat16: what a step of chargpt does once in mixed precision, and a little more.
+// chargptCasts casts all parameters to bfloat16; in mixed precision a step of chargpt casts most of them once.
 func chargptCasts() workload {
 	w := workload{name: "chargpt casts", want: "0.01 of a step"}
 	w.weft = func(dev *tensor.Device) call {
@@ -353,7 +355,7 @@ func chargptCasts() workload {
 	return w
 }
 
-// line is the part that the operations on n elements have in common; bytes are those of an element.
+// line is what the operations on n elements have in common; bytes are for each element.
 func line(bench, pass string, n int, bytes float64) workload {
 	name := bench
 	w := workload{
@@ -376,7 +378,7 @@ func pointwise(bench string, n int, f func(*tensor.Tensor) *tensor.Tensor, bytes
 	return w
 }
 
-// forward is f on x, whose result goes back to the pool.
+// forward is f on x; the memory of the result is freed.
 func forward(dev *tensor.Device, f func(*tensor.Tensor) *tensor.Tensor, x *tensor.Tensor) call {
 	return timed(func() {
 		must(dev.Eval(func(s *tensor.Scope) error {
@@ -421,7 +423,8 @@ func layerNorm(n int) workload {
 	w := line("layer_norm", "forward", n, 8)
 	w.weft = func(dev *tensor.Device) call {
 		weight, bias := randn(rowLen), randn(rowLen)
-		return forward(dev, func(x *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(weight, bias, 1e-5) }, matrixOf(dev, n))
+		return forward(dev, func(x *tensor.Tensor) *tensor.Tensor { return x.LayerNorm(weight, bias, 1e-5) },
+			matrixOf(dev, n))
 	}
 	return w
 }
@@ -489,7 +492,7 @@ func update(dev *tensor.Device, n int, opts ...optim.Option) call {
 // operations in a step whose host cost is measured.
 const operations = 1000
 
-// operation is what an operation costs beside its arithmetic: exp of eight elements, evaluated.
+// operation is the host's cost of an operation: exp of eight elements, evaluated.
 func operation() workload {
 	x := tensor.FromSlice(normal(8), 8)
 	w := workload{name: "operation, evaluated", want: "3 allocations", peer: map[string]any{"bench": "exp", "n": 8}}

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "record the loss curves anew")
 
-// TestLossCurves runs the examples, with their defaults and in mixed precision, and compares the loss of every step with
-// the committed curve. Programs that train for minutes are stopped after the first steps.
+// TestLossCurves runs the examples, with their defaults and in mixed precision, and compares the loss of every step
+// with the committed curve. Programs that train for minutes are stopped after the first steps.
 func TestLossCurves(t *testing.T) {
 	bin := t.TempDir() + string(filepath.Separator)
 	if out, err := exec.Command("go", "build", "-o", bin, "./mlp", "./chargpt").CombinedOutput(); err != nil {

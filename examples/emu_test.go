@@ -51,16 +51,19 @@ func TestCUDA(t *testing.T) {
 		t.Fatal(err)
 	}
 	corpus := filepath.Join(t.TempDir(), "corpus")
-	if err := os.WriteFile(corpus, []byte(strings.Repeat("the loom holds the warp and the weft goes over and under\n", 40)), 0o666); err != nil {
+	text := strings.Repeat("the loom holds the warp and the weft goes over and under\n", 40)
+	if err := os.WriteFile(corpus, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ program, args string }{
 		{"mlp", "-epochs 1"},
-		{"chargpt", "-steps 10 -layers 2 -width 32 -heads 2 -context 16 -batch 2 -dropout 0.1 -sample 10 -data " + corpus},
+		{"chargpt", "-steps 10 -layers 2 -width 32 -heads 2 -context 16 -batch 2 -dropout 0.1 -sample 10 -data " +
+			corpus},
 	} {
 		t.Run(c.program, func(t *testing.T) {
 			binary := filepath.Join(t.TempDir(), c.program)
-			if out, err := exec.Command("go", "build", "-tags", "cuda", "-o", binary, "./"+c.program).CombinedOutput(); err != nil {
+			out, err := exec.Command("go", "build", "-tags", "cuda", "-o", binary, "./"+c.program).CombinedOutput()
+			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			want, got := output(t, binary, "-device cpu "+c.args), output(t, binary, "-device cuda "+c.args)

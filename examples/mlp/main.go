@@ -17,7 +17,8 @@ import (
 )
 
 func main() {
-	run.Main(run.Options{Epochs: 40, Seed: 42, Data: "directory of the four IDX files of Fashion-MNIST or MNIST (default: built-in digits)"}, train)
+	run.Main(run.Options{Epochs: 40, Seed: 42,
+		Data: "directory of the four IDX files of Fashion-MNIST or MNIST (default: built-in digits)"}, train)
 }
 
 func train(ctx context.Context, r *run.Run) error {
@@ -28,7 +29,7 @@ func train(ctx context.Context, r *run.Run) error {
 	defer dev.Close()
 	r.Printf("device %v", dev)
 
-	// Few images: dropout and weight decay keep the model from learning them by heart.
+	// There are few images: dropout and weight decay prevent overfitting.
 	trainSet, testSet, err := data.Digits(r.Seed)
 	model := nn.Sequential(
 		nn.NewLinear(64, 256), nn.GELU, nn.NewDropout(0.4),
@@ -46,7 +47,8 @@ func train(ctx context.Context, r *run.Run) error {
 	if err := nn.Init(dev, model); err != nil {
 		return err
 	}
-	r.Printf("%d parameters, %d images to train with, %d to test", nn.CountParameters(model), trainSet.Len(), testSet.Len())
+	r.Printf("%d parameters, %d images to train with, %d to test",
+		nn.CountParameters(model), trainSet.Len(), testSet.Len())
 
 	loader := &data.Loader{Dataset: trainSet, BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs}
 	steps := r.Epochs * loader.BatchesPerEpoch()

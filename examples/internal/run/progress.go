@@ -13,7 +13,7 @@ import (
 )
 
 // progress is the line "step 120/2000  loss 2.3456  51230 tokens/s  1m10s left". On a terminal it is
-// one line that is written over; elsewhere it is a new line every few seconds.
+// one line that is written over; elsewhere it is a new line every two seconds.
 type progress struct {
 	total int    // expected steps
 	unit  string // what a step consumes: "examples", "tokens"
@@ -23,7 +23,7 @@ type progress struct {
 	tty              bool
 	now              func() time.Time
 	started, printed time.Time
-	width            int // of the line that stands on the terminal
+	width            int // of the line that is on the terminal now
 
 	items       int
 	sum, weight float64 // smoothed loss is sum/weight
@@ -65,7 +65,7 @@ func (p *progress) step(loss float64, items int) bool {
 	return due
 }
 
-// print writes the line, with more numbers at its end.
+// print writes the line, with more values at its end.
 func (p *progress) print(more map[string]float64) {
 	line := fmt.Sprintf("step %d", p.at)
 	if p.total > 0 {
@@ -104,8 +104,8 @@ func (p *progress) seconds() float64 { return p.now().Sub(p.started).Seconds() }
 // rate is the number of examples or tokens a second.
 func (p *progress) rate() float64 { return float64(p.items) / max(p.seconds(), 1e-9) }
 
-// jsonLine is the fields and the event's name as a JSON object. A float that JSON has no number for
-// becomes a string: "NaN", "+Inf".
+// jsonLine is the fields and the event's name as a JSON object. A float that JSON cannot represent becomes a
+// string: "NaN", "+Inf".
 func jsonLine(name string, fields map[string]any) string {
 	line := map[string]any{"event": name}
 	for k, v := range fields {

@@ -33,8 +33,8 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// Options are the defaults of a program's flags. Steps or Epochs, whichever is not 0, decides if it
-// has -steps or -epochs; Data explains -data. Flags of its own a program declares with package flag.
+// Options are the defaults of a program's flags. It has -steps or -epochs, whichever of Steps and Epochs is
+// not 0; Data explains -data. A program declares flags of its own with package flag.
 type Options struct {
 	Steps, Epochs int
 	Seed          uint64
@@ -56,8 +56,8 @@ type Run struct {
 	human     io.Writer // text for people
 	json      io.Writer // JSON lines; nil with -log text
 	metrics   map[string]any
-	watch     func() map[string]float64 // of Health
-	params    []*tensor.Tensor          // of Health
+	health    func() map[string]float64 // from Health
+	params    []*tensor.Tensor          // from Health
 	nonFinite []string                  // those of params whose gradients in this step are not finite
 	anomaly   error                     // the first operation of this step whose result is not
 }
@@ -71,14 +71,15 @@ func Main(o Options, train func(ctx context.Context, r *Run) error) {
 	os.Exit(run(ctx, flag.CommandLine, os.Args[1:], o, os.Stdout, os.Stderr, time.Now, train))
 }
 
-// run is Main with its surroundings as arguments; it returns the exit code.
-func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, stdout, stderr io.Writer, now func() time.Time, train func(context.Context, *Run) error) int {
+// run is Main with its environment as arguments; it returns the exit code.
+func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, stdout, stderr io.Writer,
+	now func() time.Time, train func(context.Context, *Run) error) int {
 	r := &Run{human: stdout, metrics: map[string]any{}}
 	r.flags(flags, o)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
-		return 2 // the flag set has said why
+		return 2 // the flag set has printed why
 	}
 	if r.Log == "json" {
 		r.json, r.human = stdout, stderr
@@ -118,7 +119,7 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 	f.BoolVar(&r.Hash, "hash", false, "end with the SHA-256 of all weights and optimizer state")
 }
 
-// check refuses flag values that make no sense.
+// check reports flag values that are not valid.
 func (r *Run) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
@@ -133,9 +134,10 @@ func (r *Run) check(rest []string) error {
 	return nil
 }
 
-// Mode is how steps run: in the type that -amp asks for, and watched if -anomaly is given.
+// Mode is how steps run: in the type that -amp chooses, and checked for anomalies if -anomaly is given.
 func (r *Run) Mode() tensor.Option {
-	autocast := amp.Autocast(map[string]tensor.DType{"": tensor.Float32, "bf16": tensor.BFloat16, "fp16": tensor.Float16}[r.AMP])
+	autocast := amp.Autocast(map[string]tensor.DType{"": tensor.Float32, "bf16": tensor.BFloat16,
+		"fp16": tensor.Float16}[r.AMP])
 	return func(m *tensor.Mode) {
 		autocast(m)
 		if r.Anomaly {
@@ -144,17 +146,17 @@ func (r *Run) Mode() tensor.Option {
 	}
 }
 
-// Scaler is the loss scaler that -amp asks for; it does nothing unless that is fp16.
+// Scaler is the loss scaler for -amp fp16; without that flag it does nothing.
 func (r *Run) Scaler() *amp.GradScaler { return amp.NewGradScaler(amp.Enabled(r.AMP == "fp16")) }
 
-// Health adds to the progress line and to the step's JSON line the gradients' norm, with a loss scaler its factor, and how
-// many updates it skipped. They are read when a line is written, for that may wait for the device. params are what Gradients
-// looks at.
+// Health adds the norm of the gradients to the progress line and to the step's JSON line, and with a loss scaler its
+// factor and how many updates it skipped. They are read only when a line is written, since that may wait for the
+// device. params are the parameters that Gradients checks.
 func (r *Run) Health(scaler *amp.GradScaler, norm func() float64, params []*tensor.Tensor) {
 	r.params = params
-	r.watch = func() map[string]float64 {
+	r.health = func() map[string]float64 {
 		m := map[string]float64{}
-		if n := norm(); n != 0 { // else there is neither clipping nor a scaler, and nobody needs it
+		if n := norm(); n != 0 { // it is 0 without clipping and without a scaler
 			m["norm"] = n
 		}
 		if r.AMP == "fp16" {
@@ -165,8 +167,8 @@ func (r *Run) Health(scaler *amp.GradScaler, norm func() float64, params []*tens
 	}
 }
 
-// Gradients is called in a step between Backward and the update. With a loss scaler, or if -anomaly is given, it looks for
-// gradients that are not finite; what it finds is logged with the step.
+// Gradients is called in a step between Backward and the update. With a loss scaler, or if -anomaly is given, it
+// searches gradients that are not finite; those that it finds are logged with the step.
 func (r *Run) Gradients(s *tensor.Scope) {
 	if r.AMP == "fp16" || r.Anomaly {
 		r.nonFinite = amp.NonFinite(s, r.params)
@@ -183,8 +185,8 @@ func (r *Run) Printf(format string, args ...any) {
 func (r *Run) Step(loss float64, items int) {
 	due := r.step(loss, items)
 	var health map[string]float64
-	if r.watch != nil && (due || r.json != nil) {
-		health = r.watch()
+	if r.health != nil && (due || r.json != nil) {
+		health = r.health()
 	}
 	if due {
 		r.print(health)

@@ -21,7 +21,7 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// clock is a time that advances by itself with each look.
+// clock is a time that advances with each reading.
 func clock(tick time.Duration) func() time.Time {
 	at := time.Unix(0, 0)
 	return func() time.Time {
@@ -35,7 +35,8 @@ func try(ctx context.Context, args string, train func(context.Context, *Run) err
 	var out, errs bytes.Buffer
 	flags := flag.NewFlagSet("program", flag.ContinueOnError)
 	flags.SetOutput(&errs)
-	code = run(ctx, flags, strings.Fields(args), Options{Steps: 4, Seed: 42, Data: "text file"}, &out, &errs, clock(time.Second), train)
+	code = run(ctx, flags, strings.Fields(args), Options{Steps: 4, Seed: 42, Data: "text file"}, &out, &errs,
+		clock(time.Second), train)
 	return code, out.String(), errs.String()
 }
 
@@ -67,12 +68,14 @@ func lines(t *testing.T, text string) []map[string]any {
 }
 
 func TestFlags(t *testing.T) {
-	code, _, stderr := try(t.Context(), "-device cpu -steps 7 -seed 3 -data x.txt -hash", func(_ context.Context, r *Run) error {
-		if r.Device != "cpu" || r.Steps != 7 || r.Seed != 3 || r.Data != "x.txt" || !r.Hash || r.Log != "text" || r.Epochs != 0 {
-			t.Errorf("flags: %+v", r)
-		}
-		return nil
-	})
+	code, _, stderr := try(t.Context(), "-device cpu -steps 7 -seed 3 -data x.txt -hash",
+		func(_ context.Context, r *Run) error {
+			if r.Device != "cpu" || r.Steps != 7 || r.Seed != 3 || r.Data != "x.txt" || !r.Hash || r.Log != "text" ||
+				r.Epochs != 0 {
+				t.Errorf("flags: %+v", r)
+			}
+			return nil
+		})
 	if code != 0 || stderr != "" {
 		t.Errorf("code %d, stderr %q", code, stderr)
 	}
@@ -108,7 +111,8 @@ func TestPlainText(t *testing.T) {
 	if strings.ContainsAny(stdout, "\r\x1b") {
 		t.Errorf("control characters where there is no terminal: %q", stdout)
 	}
-	for _, part := range []string{"step 1/4  loss 1.0000  ", "tokens/s", "s left\n", "step 4/4  loss 0.5", "\nval loss: 0.2500\n", "done: 4 steps in"} {
+	for _, part := range []string{"step 1/4  loss 1.0000  ", "tokens/s", "s left\n", "step 4/4  loss 0.5",
+		"\nval loss: 0.2500\n", "done: 4 steps in"} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("output lacks %q:\n%s", part, stdout)
 		}
@@ -149,7 +153,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestJSONOfWhatIsNoNumber(t *testing.T) {
+func TestJSONOfNonFinite(t *testing.T) {
 	_, stdout, _ := try(t.Context(), "-log json", func(_ context.Context, r *Run) error {
 		r.Step(math.NaN(), 1)
 		r.Metric("loss", math.Inf(1))
@@ -193,7 +197,8 @@ func TestInterrupt(t *testing.T) {
 		if code != c.code {
 			t.Errorf("%s: code %d", name, code)
 		}
-		if c.code == 130 && (last["event"] != "done" || last["interrupted"] != true || last["steps"] != 1.0 || !strings.Contains(stderr, "interrupted: 1 steps")) {
+		if c.code == 130 && (last["event"] != "done" || last["interrupted"] != true || last["steps"] != 1.0 ||
+			!strings.Contains(stderr, "interrupted: 1 steps")) {
 			t.Errorf("%s: last line %v, stderr %q", name, last, stderr)
 		}
 		if c.code == 1 && (last["event"] == "done" || !strings.Contains(stderr, "error: disk full\n")) {
@@ -218,10 +223,12 @@ func TestTerminalLine(t *testing.T) {
 	if len(got) != 6 || got[0] != "" {
 		t.Fatalf("output %q", out.String())
 	}
-	if !strings.HasPrefix(got[1], "step 1/3  loss 100000.0000") || !strings.HasPrefix(got[2], "step 2/3") || len(got[2]) < long {
+	if !strings.HasPrefix(got[1], "step 1/3  loss 100000.0000") || !strings.HasPrefix(got[2], "step 2/3") ||
+		len(got[2]) < long {
 		t.Errorf("%q does not cover %q", got[2], got[1])
 	}
-	if strings.TrimSpace(got[3]) != "" || len(got[3]) < len(strings.TrimSpace(got[2])) || got[4] != "note\n" || !strings.HasPrefix(got[5], "step 3/3") {
+	if strings.TrimSpace(got[3]) != "" || len(got[3]) < len(strings.TrimSpace(got[2])) || got[4] != "note\n" ||
+		!strings.HasPrefix(got[5], "step 3/3") {
 		t.Errorf("note is not on a line of its own: %q", got[3:])
 	}
 	if strings.Contains(out.String(), "\x1b") {
@@ -248,7 +255,7 @@ func TestTerminalIsFound(t *testing.T) {
 	}
 }
 
-// Numbers of a run's health are in both lines of a step, and read once for both.
+// The values of Health are in both lines of a step, and read once for both.
 func TestHealth(t *testing.T) {
 	reads := 0
 	_, stdout, stderr := try(t.Context(), "-log json -amp fp16", func(ctx context.Context, r *Run) error {
@@ -265,8 +272,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// An overflow is in the log, in both forms, with the first parameter whose gradient is not finite, and in debug mode the first
-// operation. It is planted in an input of step 2, too large for float16.
+// Both logs report an overflow with the first parameter whose gradient is not finite, and with -anomaly the first
+// operation. It is planted in the input of step 2, which is too large for float16.
 func TestOverflow(t *testing.T) {
 	train := func(_ context.Context, r *Run) error {
 		dev, err := tensor.Open("cpu", tensor.Seed(1))
@@ -313,7 +320,8 @@ func TestOverflow(t *testing.T) {
 		all := lines(t, stdout)
 		for k, line := range all[:3] {
 			operation, _ := line["anomaly"].(string)
-			named := strings.HasPrefix(operation, "run_test.go:") && strings.Contains(operation, ": cast: the result float16[1 2] has 0 NaN and 2 infinite")
+			named := strings.HasPrefix(operation, "run_test.go:") &&
+				strings.Contains(operation, ": cast: the result float16[1 2] has 0 NaN and 2 infinite")
 			if (line["nonfinite"] == "0.weight") != (k == 1 && c.overflow) || named != (k == 1 && c.anomaly) {
 				t.Errorf("%s: step %v", c.args, line)
 			}
@@ -396,11 +404,12 @@ func TestMainProcess(t *testing.T) {
 func Example() {
 	flags := flag.NewFlagSet("program", flag.ContinueOnError)
 	var ignored bytes.Buffer
-	run(context.Background(), flags, []string{"-log", "json"}, Options{Steps: 2}, os.Stdout, &ignored, clock(0), func(_ context.Context, r *Run) error {
-		r.Expect(r.Steps, "examples")
-		r.Metric("test_accuracy", 0.98)
-		return nil
-	})
+	run(context.Background(), flags, []string{"-log", "json"}, Options{Steps: 2}, os.Stdout, &ignored, clock(0),
+		func(_ context.Context, r *Run) error {
+			r.Expect(r.Steps, "examples")
+			r.Metric("test_accuracy", 0.98)
+			return nil
+		})
 	// Output:
 	// {"event":"done","interrupted":false,"seconds":0,"steps":0,"test_accuracy":0.98}
 }
