@@ -1,4 +1,4 @@
-"""What only the vendor's stack can tell: PyTorch's speed on this GPU, by the names of the lines that gpucheck prints for Weft.
+"""PyTorch's speed on this GPU, by the names of the lines that gpucheck prints for Weft.
 
 gpu-peer.py [FAMILY...] measures families of operations, all without one. It prints one line for each operation and one JSON object
 at the end. Without PyTorch with CUDA it says so and ends with status 77.

@@ -16,7 +16,7 @@ DTYPES = ("float64", "float32", "int64", "int32", "uint8", "bool")
 
 
 def array(value):
-    """The JSON form of a tensor, a numpy array or a number."""
+    """The JSON form of a tensor, a numpy array or a scalar."""
     if isinstance(value, torch.Tensor):
         value = value.detach().numpy()
     value = np.asarray(value)

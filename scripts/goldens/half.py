@@ -1,8 +1,8 @@
 """Goldens of half precision: half.json.gz.
 
-    round/DTYPE   float32 numbers and what comes back after storing them: numbers of the half type, the ties
-                  above them and the neighbours of these, at all exponents, and the ends
-    OP/DTYPE      an operation on numbers of the half type. PyTorch's CPU kernels know bfloat16; for float16,
+    round/DTYPE   float32 values, and these rounded to the half type: values of the half type, the ties above
+                  them and the neighbours of these, at all exponents, and the ends
+    OP/DTYPE      an operation on values of the half type. PyTorch's CPU kernels know bfloat16; for float16,
                   and where they round on the way (gelu, matmul, layer_norm, some losses), the outputs are those of
                   float64, rounded ("wide": true)
 
@@ -52,7 +52,7 @@ def rounding(dtype):
     case("round", dtype, [x], x.to(half).float(), {})
 
 
-def rows(dtype):
+def operations(dtype):
     half = getattr(torch, dtype)
 
     def run(op, f, *inputs, wide=False, **attrs):
@@ -91,7 +91,7 @@ def main():
     torch.set_num_threads(1)
     for dtype in ("float16", "bfloat16"):
         rounding(dtype)
-        rows(dtype)
+        operations(dtype)
     OUT.write("half.json.gz")
 
 

@@ -1,7 +1,7 @@
 """Goldens of loss scaling: scaler.json.gz.
 
-What decides is PyTorch's own class, torch.cuda.amp.GradScaler. It asks for a GPU in four places, which are opened here,
-and calls two kernels that PyTorch 1.13 has for CUDA alone. They are written below after their definition in
+The decisions are those of PyTorch's own class, torch.cuda.amp.GradScaler. It needs a GPU in four places, which are
+replaced here, and calls two kernels that PyTorch 1.13 has only for CUDA. They are written below after their definition in
 aten/src/ATen/native/cuda/AmpKernels.cu: the new scale is a product in float64 that is rounded to float32 once.
 
     trace/NAME/found      [updates, optimizers] uint8: whose gradients overflow in an update
@@ -69,7 +69,7 @@ class Scaler(grad_scaler.GradScaler):
 
 
 class Counting(torch.optim.SGD):
-    """Knows whether step was called."""
+    """Records whether step was called."""
 
     stepped = False
 

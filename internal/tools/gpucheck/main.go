@@ -1,10 +1,11 @@
-// Gpucheck runs what only a GPU can tell, on a machine with a driver and little else: no Go, no network. It is part of the
+// Gpucheck runs the checks that need a GPU, on a machine that has a driver but no Go and no network. It is part of the
 // bundle that scripts/gpu-bundle makes; scripts/gpu-check unpacks and starts it:
 //
-//	gpucheck [-out FOLDER] [-limit 9m] [-small] [STEP...]
+//	gpucheck [-out FOLDER] [-limit 9m] [-small] [STAGE...]
 //
-// Every test has a process of its own under a time limit, since a fault ends a context and a hang never returns. Each result
-// is one JSON line in FOLDER/results.jsonl, written at once; what a process printed is in a file beside it.
+// Every test has a process of its own under a time limit, since a fault ends a context and a hang never returns. Each
+// result is one JSON line in FOLDER/results.jsonl, written at once; what a process printed is in a file beside it.
+// main.go runs the processes, speed.go measures in one of them, summary.go compares the figures with their targets.
 package main
 
 import (
@@ -21,16 +22,18 @@ import (
 	"time"
 )
 
-// A step is a group of processes. Steps come in the order in which a bare machine should answer.
-type step struct {
+// A stage is a group of processes. The first stages test what the later ones need.
+type stage struct {
 	name, what string
 	run        func(c *check)
-	share      float64 // of the time for all steps, that others leave to this one
+	share      float64 // of the time for all stages, reserved for this one
 }
 
-var steps = []step{
+var stages = []stage{
 	{"machine", "driver, clocks, what images fit; a copy, a kernel, a matmul", func(c *check) {
-		c.do("nvidia-smi", 20*time.Second, "nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,power.limit,memory.total,compute_cap", "--format=csv,noheader")
+		c.do("nvidia-smi", 20*time.Second, "nvidia-smi",
+			"--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,power.limit,memory.total,compute_cap",
+			"--format=csv,noheader")
 		c.do("info", 60*time.Second, c.file("weft"), "info")
 		c.do("doctor", 2*time.Minute, c.file("weft"), "doctor")
 		c.do("startup", time.Minute, os.Args[0], "-speed", "startup")
@@ -40,15 +43,16 @@ var steps = []step{
 			return
 		}
 		defer os.RemoveAll(cache)
-		for _, name := range []string{"cold", "warm"} { // the driver compiles PTX, and keeps what it made
-			c.do("startup of PTX "+name, time.Minute, "env", "CUDA_FORCE_PTX_JIT=1", "CUDA_CACHE_PATH="+cache, os.Args[0], "-speed", "startup")
+		for _, name := range []string{"cold", "warm"} { // the driver compiles PTX, and caches the result
+			c.do("startup of PTX "+name, time.Minute, "env", "CUDA_FORCE_PTX_JIT=1",
+				"CUDA_CACHE_PATH="+cache, os.Args[0], "-speed", "startup")
 		}
 	}, 0.08},
 	{"primitives", "every primitive and scalar instruction against its definition, bit for bit", func(c *check) {
 		c.tests("emu.test", "^TestPrimitive", time.Minute)
 	}, 0.05},
 	{"kernels", "the backend, and kernels with random shapes and layouts, against the CPU", func(c *check) {
-		shapes := []string{"-test.short", "-shapes=100"} // of expressions few, for NVRTC takes seconds for some
+		shapes := []string{"-test.short", "-shapes=100"} // few expressions: NVRTC takes seconds for some
 		if c.small {
 			shapes = nil
 		}
@@ -66,34 +70,8 @@ var steps = []step{
 			}
 		}
 	}, 0.15},
-	{"speed", "operations beside the copy of the same process and beside PyTorch, products and attention in TFLOP/s, costs of the driver", func(c *check) {
-		type process struct {
-			name string
-			args []string
-		}
-		var all []process
-		for _, f := range families {
-			if f.name == "startup" {
-				continue // in the step machine
-			}
-			all = append(all, process{f.name, []string{os.Args[0], "-speed", f.name, fmt.Sprint("-small=", c.small)}})
-			if f.peer {
-				all = append(all, process{vendor + f.name, []string{"python3", c.file("gpu-peer.py"), f.name}})
-			}
-		}
-		c.weft, c.vendor = map[string]figure{}, map[string]figure{}
-		for i, p := range all {
-			fair := 3 * time.Until(c.end) / time.Duration(len(all)-i) // one that hangs leaves time to those that follow
-			figures := c.weft
-			if strings.HasPrefix(p.name, vendor) {
-				figures = c.vendor
-			}
-			if r := c.do(p.name, min(90*time.Second, fair), p.args[0], p.args[1:]...); r.Seconds > 0 { // else the file is of another run
-				collect(figures, c.said(p.name))
-			}
-		}
-		c.summary()
-	}, 0.3},
+	{"speed", "operations beside a copy and beside PyTorch, products and attention in TFLOP/s, costs of the driver",
+		(*check).speed, 0.3},
 	{"training", "tokens a second and loss curves in float32, bfloat16 and float16", func(c *check) {
 		for _, amp := range []string{"", "bf16", "fp16"} {
 			c.train("chargpt "+amp, "cuda", 2*time.Minute, "chargpt", "-steps", "400", "-amp", amp)
@@ -103,11 +81,11 @@ var steps = []step{
 
 func main() {
 	out := flag.String("out", "gpu-results", "folder for results")
-	limit := flag.Duration("limit", 9*time.Minute, "for all steps together")
+	limit := flag.Duration("limit", 9*time.Minute, "for all stages together")
 	speed := flag.String("speed", "", "measure one family of operations in this process")
 	device := flag.String("device", "cuda", "for -speed")
 	small := flag.Bool("small", false, "small sizes, to rehearse")
-	list := flag.Bool("list", false, "list the steps")
+	list := flag.Bool("list", false, "list the stages")
 	flag.Parse()
 	switch {
 	case *speed != "":
@@ -117,7 +95,7 @@ func main() {
 		}
 		return
 	case *list:
-		for _, s := range steps {
+		for _, s := range stages {
 			fmt.Printf("%-12s %s\n", s.name, s.what)
 		}
 		return
@@ -133,14 +111,14 @@ type check struct {
 	folder string // of the bundle
 	out    string
 	log    *os.File
-	step   string
-	end    time.Time // of the step
-	gpu    *gpu      // when it began
+	stage  string
+	end    time.Time // of the stage
+	gpu    *gpu      // its state when the stage began
 	small  bool
 	failed int
 
-	weft, vendor map[string]figure // what the step speed measured, by the names of lines
-	table        string            // of these, to be shown at the end
+	weft, vendor map[string]figure // measured by the stage speed, by the names of lines
+	table        string            // of these, printed at the end
 }
 
 func run(out string, limit time.Duration, small bool, names []string) error {
@@ -164,14 +142,15 @@ func run(out string, limit time.Duration, small bool, names []string) error {
 	}
 	os.Setenv("WEFT_EMU_GPU", os.Getenv("WEFT_CUDA_DRIVER"))
 	for _, name := range names {
-		if !slices.ContainsFunc(steps, func(s step) bool { return s.name == name }) {
-			return fmt.Errorf("there is no step %q; -list shows them", name)
+		if !slices.ContainsFunc(stages, func(s stage) bool { return s.name == name }) {
+			return fmt.Errorf("there is no stage %q; -list shows them", name)
 		}
 	}
-	chosen := slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return len(names) > 0 && !slices.Contains(names, s.name) })
+	chosen := slices.DeleteFunc(slices.Clone(stages),
+		func(s stage) bool { return len(names) > 0 && !slices.Contains(names, s.name) })
 	start, ends := time.Now(), ends(chosen, limit)
 	for i, s := range chosen {
-		c.step, c.gpu, c.end = s.name, query(), start.Add(ends[i])
+		c.stage, c.gpu, c.end = s.name, query(), start.Add(ends[i])
 		s.run(c)
 	}
 	if c.table != "" {
@@ -183,8 +162,8 @@ func run(out string, limit time.Duration, small bool, names []string) error {
 	return nil
 }
 
-// ends are when steps must end: before the shares of those that follow.
-func ends(of []step, limit time.Duration) []time.Duration {
+// ends are the times at which stages must end: before the shares of those that follow.
+func ends(of []stage, limit time.Duration) []time.Duration {
 	all := make([]time.Duration, len(of))
 	end := limit
 	for i := len(of) - 1; i >= 0; i-- {
@@ -194,7 +173,7 @@ func ends(of []step, limit time.Duration) []time.Duration {
 	return all
 }
 
-// gpu is the first GPU and its state, beside which figures stand.
+// gpu is the first GPU and its state, recorded with each result.
 type gpu struct {
 	Name        string  `json:"name"`
 	Driver      string  `json:"driver"`
@@ -205,11 +184,13 @@ type gpu struct {
 	Temperature float64 `json:"temperature_c"`
 }
 
-// query asks nvidia-smi; nil where there is none, as on the emulator.
+// query asks nvidia-smi; the result is nil where there is none, as on the emulator.
 func query() *gpu {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "nvidia-smi", "--id=0", "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit,power.draw,temperature.gpu", "--format=csv,noheader,nounits")
+	cmd := exec.CommandContext(ctx, "nvidia-smi", "--id=0",
+		"--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.limit,power.draw,temperature.gpu",
+		"--format=csv,noheader,nounits")
 	cmd.WaitDelay = time.Second
 	line, err := cmd.Output()
 	if err != nil {
@@ -229,12 +210,46 @@ func query() *gpu {
 // file is a file of the bundle.
 func (c *check) file(name string) string { return filepath.Join(c.folder, name) }
 
-// train trains with an example, named first, and its arguments.
+// speed measures all families but "startup", Weft's and the vendor's in turn.
+func (c *check) speed() {
+	type process struct {
+		name string
+		args []string
+	}
+	var all []process
+	for _, f := range families {
+		if f.name == "startup" {
+			continue // in the stage machine
+		}
+		all = append(all, process{f.name,
+			[]string{os.Args[0], "-speed", f.name, fmt.Sprint("-small=", c.small)}})
+		if f.peer {
+			all = append(all, process{vendor + f.name, []string{"python3", c.file("gpu-peer.py"), f.name}})
+		}
+	}
+	c.weft, c.vendor = map[string]figure{}, map[string]figure{}
+	for i, p := range all {
+		fair := 3 * time.Until(c.end) / time.Duration(len(all)-i) // a hang leaves time to the others
+		figures := c.weft
+		if strings.HasPrefix(p.name, vendor) {
+			figures = c.vendor
+		}
+		// else the file is from another run
+		if r := c.do(p.name, min(90*time.Second, fair), p.args[0], p.args[1:]...); r.Seconds > 0 {
+			collect(figures, c.outputFile(p.name))
+		}
+	}
+	c.summary()
+}
+
+// train runs an example, whose name is first in program, with its arguments.
 func (c *check) train(name, device string, limit time.Duration, program ...string) result {
 	args := append(slices.Clone(program[1:]), "-log", "json", "-device", device)
 	switch {
-	case program[0] == "chargpt" && c.small: // with a short text of the bundle, for the loss of one part is measured at the end
-		args = append(args, "-sample", "0", "-data", c.file("gpu-peer.py"), "-steps", "4", "-layers", "1", "-width", "32", "-heads", "2", "-context", "16", "-batch", "2")
+	// with a short text of the bundle: all of its last tenth is evaluated at the end
+	case program[0] == "chargpt" && c.small:
+		args = append(args, "-sample", "0", "-data", c.file("gpu-peer.py"), "-steps", "4", "-layers", "1", "-width",
+			"32", "-heads", "2", "-context", "16", "-batch", "2")
 	case program[0] == "chargpt":
 		args = append(args, "-sample", "0", "-data", c.file("opticks"))
 	case c.small:
@@ -245,7 +260,7 @@ func (c *check) train(name, device string, limit time.Duration, program ...strin
 
 // result is one line.
 type result struct {
-	Step    string          `json:"step"`
+	Stage   string          `json:"stage"`
 	Name    string          `json:"name"`
 	OK      bool            `json:"ok"`
 	Skipped bool            `json:"skipped,omitempty"` // it cannot run here; the output says why
@@ -253,34 +268,34 @@ type result struct {
 	Seconds float64         `json:"seconds"`
 	Output  string          `json:"output,omitempty"` // the end of what the process printed
 	Values  json.RawMessage `json:"values,omitempty"` // its last line, if that is JSON
-	GPU     *gpu            `json:"gpu"`              // three seconds into the process, or when the step began
+	GPU     *gpu            `json:"gpu"`              // three seconds into the process, or when the stage began
 }
 
-// hash is that of the weights, which ends a training.
+// hash is that of the weights, which a training prints last.
 func (r result) hash() string {
 	var last struct{ Hash string }
 	json.Unmarshal(r.Values, &last) // without one it is ""
 	return last.Hash
 }
 
-// said is the file of what a process prints.
-func (c *check) said(name string) string {
-	return filepath.Join(c.out, strings.ReplaceAll(c.step+" "+name, " ", "-")+".txt")
+// outputFile is the file with what a process prints.
+func (c *check) outputFile(name string) string {
+	return filepath.Join(c.out, strings.ReplaceAll(c.stage+" "+name, " ", "-")+".txt")
 }
 
-// do runs a process. In a rehearsal it has five times its limit, for the emulator is slow.
+// do runs a process. In a rehearsal it has five times its limit, since the emulator is slow.
 func (c *check) do(name string, limit time.Duration, program string, args ...string) result {
 	if c.small {
 		limit *= 5
 	}
 	left := time.Until(c.end)
 	if left <= 0 {
-		return c.note(name, "not run: the time for this step is over")
+		return c.note(name, "not run: the time for this stage is over")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(limit, left))
 	defer cancel()
-	whole := c.said(name)
-	file, err := os.Create(whole)
+	path := c.outputFile(name)
+	file, err := os.Create(path)
 	if err != nil {
 		return c.note(name, err.Error())
 	}
@@ -289,8 +304,9 @@ func (c *check) do(name string, limit time.Duration, program string, args ...str
 	cmd.Stdout, cmd.Stderr = file, file
 	start, state := time.Now(), c.gpu
 	err = wait(ctx, cmd, func() { state = query() })
-	r := result{Step: c.step, Name: name, OK: err == nil, Timeout: ctx.Err() != nil, Seconds: time.Since(start).Seconds(), GPU: state}
-	output, unread := os.ReadFile(whole)
+	r := result{Stage: c.stage, Name: name, OK: err == nil, Timeout: ctx.Err() != nil,
+		Seconds: time.Since(start).Seconds(), GPU: state}
+	output, unread := os.ReadFile(path)
 	text := strings.TrimSpace(string(output))
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -302,10 +318,12 @@ func (c *check) do(name string, limit time.Duration, program string, args ...str
 	if last := text[strings.LastIndexByte(text, '\n')+1:]; json.Valid([]byte(last)) && strings.HasPrefix(last, "{") {
 		r.Values = json.RawMessage(last)
 	}
-	if errors.Is(err, exec.ErrNotFound) || exit != nil && exit.ExitCode() == 77 { // nvidia-smi, Python or PyTorch, which the bundle does not bring
+	// nvidia-smi, Python and PyTorch are not in the bundle
+	if errors.Is(err, exec.ErrNotFound) || exit != nil && exit.ExitCode() == 77 {
 		r.OK, r.Skipped = true, true
 	} else {
-		r.Skipped = r.OK && strings.Contains(text, "--- SKIP: "+name) && !strings.Contains(text, "--- PASS: "+name+"/") // parts of it may run
+		// subtests of it may run
+		r.Skipped = r.OK && strings.Contains(text, "--- SKIP: "+name) && !strings.Contains(text, "--- PASS: "+name+"/")
 	}
 	if len(text) > 4000 {
 		text = text[len(text)-4000:]
@@ -314,8 +332,8 @@ func (c *check) do(name string, limit time.Duration, program string, args ...str
 	return c.write(r)
 }
 
-// wait runs a process, and calls a function three seconds after its start if it still runs then. A process that is stuck in
-// the driver does not even die when it is killed: nobody waits for it longer than another five seconds.
+// wait runs a process, and calls a function three seconds after its start if it still runs then. A process that hangs
+// in the driver survives being killed: wait gives up five seconds later.
 func wait(ctx context.Context, cmd *exec.Cmd, during func()) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -338,16 +356,16 @@ func wait(ctx context.Context, cmd *exec.Cmd, during func()) error {
 	case err := <-ended:
 		return err
 	case <-time.After(5 * time.Second):
-		return errors.New("the process does not die")
+		return errors.New("the process could not be killed")
 	}
 }
 
-// note records what could not be done, which counts as a failure.
+// note records a process that could not be run, as a failure.
 func (c *check) note(name, why string) result {
-	return c.write(result{Step: c.step, Name: name, Output: why, GPU: c.gpu})
+	return c.write(result{Stage: c.stage, Name: name, Output: why, GPU: c.gpu})
 }
 
-// write writes the line, and for people another one, with the last words of a process that failed.
+// write writes the JSON line, and prints a line for people, with the last line of the output of a failed process.
 func (c *check) write(r result) result {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -366,7 +384,7 @@ func (c *check) write(r result) result {
 	case r.Skipped:
 		word = "SKIP  "
 	}
-	fmt.Printf("%s %6.1f s  %s: %s%s\n", word, r.Seconds, r.Step, r.Name, why)
+	fmt.Printf("%s %6.1f s  %s: %s%s\n", word, r.Seconds, r.Stage, r.Name, why)
 	return r
 }
 
@@ -381,7 +399,9 @@ func (c *check) tests(binary, pattern string, limit time.Duration, flags ...stri
 	for _, name := range strings.Fields(string(list)) {
 		if strings.HasPrefix(name, "Test") {
 			found++
-			c.do(name, limit, c.file(binary), append([]string{"-test.run", "^" + name + "$", "-test.v", fmt.Sprint("-test.short=", c.small)}, flags...)...)
+			c.do(name, limit, c.file(binary),
+				append([]string{"-test.run", "^" + name + "$", "-test.v", fmt.Sprint("-test.short=", c.small)},
+					flags...)...)
 		}
 	}
 	if found == 0 {

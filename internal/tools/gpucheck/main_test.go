@@ -24,7 +24,7 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	c := &check{folder: folder, out: folder, log: log, step: "s", end: time.Now().Add(time.Minute)}
+	c := &check{folder: folder, out: folder, log: log, stage: "s", end: time.Now().Add(time.Minute)}
 	c.do("good", time.Minute, "/bin/sh", "-c", `echo words; echo '{"GB/s": 3}'`)
 	c.do("bad", time.Minute, "/bin/sh", "-c", "echo no; exit 3")
 	c.do("hangs", 50*time.Millisecond, "/bin/sh", "-c", "exec sleep 60")
@@ -35,7 +35,10 @@ func TestResults(t *testing.T) {
 	c.do("not here", time.Minute, "no-such-program")
 	c.do("no peer", time.Minute, "/bin/sh", "-c", "echo no PyTorch; exit 77")
 	list := filepath.Join(folder, "some.test")
-	if err := os.WriteFile(list, []byte("#!/bin/sh\ncase $1 in -test.list) echo TestA; echo TestB; echo TestC; echo BenchmarkC;; *) echo '--- SKIP: TestC/part (0.00s)'; test $2 = '^TestC$' || test $2 = '^TestA$';; esac\n"), 0o777); err != nil {
+	if err := os.WriteFile(list,
+		[]byte("#!/bin/sh\ncase $1 in -test.list) echo TestA; echo TestB; echo TestC; echo BenchmarkC;; "+
+			"*) echo '--- SKIP: TestC/part (0.00s)'; test $2 = '^TestC$' || test $2 = '^TestA$';; esac\n"),
+		0o777); err != nil {
 		t.Fatal(err)
 	}
 	c.tests("some.test", ".", time.Minute)
@@ -47,9 +50,11 @@ func TestResults(t *testing.T) {
 		ok, timeout, skipped bool
 		output               string
 	}{
-		{"good", true, false, false, "words"}, {"bad", false, false, false, "no"}, {"hangs", false, true, false, ""}, {"slow", true, false, false, ""}, {"missing", false, false, false, "no such file"},
+		{"good", true, false, false, "words"}, {"bad", false, false, false, "no"}, {"hangs", false, true, false, ""},
+		{"slow", true, false, false, ""}, {"missing", false, false, false, "no such file"},
 		{"not here", true, false, true, "not found"}, {"no peer", true, false, true, "no PyTorch"},
-		{"TestA", true, false, false, ""}, {"TestB", false, false, false, ""}, {"TestC", true, false, true, ""}, {"late", false, false, false, "time for this step"},
+		{"TestA", true, false, false, ""}, {"TestB", false, false, false, ""}, {"TestC", true, false, true, ""},
+		{"late", false, false, false, "time for this stage"},
 	}
 	f, err := os.Open(log.Name())
 	if err != nil {
@@ -65,7 +70,8 @@ func TestResults(t *testing.T) {
 		if i >= len(want) {
 			t.Fatalf("one line too many: %+v", r)
 		}
-		if w := want[i]; r.Name != w.name || r.OK != w.ok || r.Timeout != w.timeout || r.Skipped != w.skipped || !strings.Contains(r.Output, w.output) || r.Step != "s" {
+		if w := want[i]; r.Name != w.name || r.OK != w.ok || r.Timeout != w.timeout || r.Skipped != w.skipped ||
+			!strings.Contains(r.Output, w.output) || r.Stage != "s" {
 			t.Errorf("line %d is %+v, want %+v", i, r, w)
 		}
 		if i == 0 && string(r.Values) != `{"GB/s":3}` {
@@ -83,7 +89,8 @@ func TestHash(t *testing.T) {
 		t.Skip("no /bin/sh")
 	}
 	folder := t.TempDir()
-	for program, script := range map[string]string{"mlp": `echo '{"event":"done","hash":"1f"}'`, "chargpt": `echo "{\"hash\":\"$7\"}"`} {
+	for program, script := range map[string]string{"mlp": `echo '{"event":"done","hash":"1f"}'`,
+		"chargpt": `echo "{\"hash\":\"$7\"}"`} {
 		if err := os.WriteFile(filepath.Join(folder, program), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -94,33 +101,36 @@ func TestHash(t *testing.T) {
 	}
 	defer log.Close()
 	c := &check{folder: folder, out: folder, log: log, end: time.Now().Add(time.Minute)}
-	i := slices.IndexFunc(steps, func(s step) bool { return s.name == "hash" })
-	steps[i].run(c)
+	i := slices.IndexFunc(stages, func(s stage) bool { return s.name == "hash" })
+	stages[i].run(c)
 	text, err := os.ReadFile(log.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.failed != 1 || !strings.Contains(string(text), `"chargpt hash","ok":false,"seconds":0,"output":"the CPU ends with \"cpu\", the GPU with \"cuda\""`) {
+	if c.failed != 1 || !strings.Contains(string(text),
+		`"chargpt hash","ok":false,"seconds":0,"output":"the CPU ends with \"cpu\", the GPU with \"cuda\""`) {
 		t.Errorf("%d failed\n%s", c.failed, text)
 	}
 }
 
-// What comes before a step leaves it its time, however long it hangs, and what is left over goes to those that follow.
+// A stage has its share of the time even if earlier ones hang, and the time that they leave.
 func TestEnds(t *testing.T) {
-	all := ends([]step{{name: "a"}, {name: "b", share: 0.25}, {name: "c"}, {name: "d", share: 0.5}}, 80*time.Second)
-	if want := []time.Duration{20 * time.Second, 40 * time.Second, 40 * time.Second, 80 * time.Second}; !slices.Equal(all, want) {
-		t.Errorf("steps end at %v, want %v", all, want)
+	all := ends([]stage{{name: "a"}, {name: "b", share: 0.25}, {name: "c"}, {name: "d", share: 0.5}}, 80*time.Second)
+	want := []time.Duration{20 * time.Second, 40 * time.Second, 40 * time.Second, 80 * time.Second}
+	if !slices.Equal(all, want) {
+		t.Errorf("stages end at %v, want %v", all, want)
 	}
 	before := time.Duration(0)
-	for i, end := range ends(steps, 9*time.Minute) {
-		if own := end - before; own < 25*time.Second || steps[i].name == "speed" && own < 150*time.Second {
-			t.Errorf("%s has %v", steps[i].name, own)
+	for i, end := range ends(stages, 9*time.Minute) {
+		if own := end - before; own < 25*time.Second || stages[i].name == "speed" && own < 150*time.Second {
+			t.Errorf("%s has %v", stages[i].name, own)
 		}
 		before = end
 	}
 }
 
-// Weft's families and the vendor's are measured in turn, whatever fails, and a summary tells of every goal whether it is met.
+// Weft's families and the vendor's are measured in turn, whatever fails, and a summary says for every target whether it
+// is met.
 func TestSpeed(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
 		t.Skip("no /bin/sh")
@@ -128,11 +138,15 @@ func TestSpeed(t *testing.T) {
 	folder := t.TempDir()
 	for program, script := range map[string]string{"gpucheck": `case $2 in
 pointwise) echo 'relu float32 {"us":10,"GB/s":4000,"of copy":0.92}'
-	echo 'add float32 {"us":10,"GB/s":4000,"of copy":0.94}'; echo 'gelu float32 {"us":10,"of copy":0.1}'; echo '{"family":"pointwise"}';;
-rows) echo 'layer_norm backward 1024 float32 {"us":10,"GB/s":1}'; echo 'rms_norm backward 1024 float32 {"us":10}'; echo 'layer_norm backward 2048 float32 {"us":10}';;
+	echo 'add float32 {"us":10,"GB/s":4000,"of copy":0.94}'; echo 'gelu float32 {"us":10,"of copy":0.1}'
+	echo '{"family":"pointwise"}';;
+rows) echo 'layer_norm backward 1024 float32 {"us":10,"GB/s":1}'; echo 'rms_norm backward 1024 float32 {"us":10}'
+	echo 'layer_norm backward 2048 float32 {"us":10}';;
 attention) echo 'attention causal D=64 bfloat16 {"us":10,"TFLOP/s":171}'
 	echo 'attention causal D=64 backward bfloat16 {"us":10,"TFLOP/s":169}'; echo 'a fault ends the process'; exit 1;;
-*) exit 1;; esac`, "python3": `case $2 in rows) echo 'layer_norm backward 1024 float32 {"us": 9.8}'; echo 'rms_norm backward 1024 float32 {"us": 9.6}';; *) exit 1;; esac`} {
+*) exit 1;; esac`, "python3": `case $2 in
+rows) echo 'layer_norm backward 1024 float32 {"us": 9.8}'; echo 'rms_norm backward 1024 float32 {"us": 9.6}';;
+*) exit 1;; esac`} {
 		if err := os.WriteFile(filepath.Join(folder, program), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -146,8 +160,8 @@ attention) echo 'attention causal D=64 bfloat16 {"us":10,"TFLOP/s":171}'
 		t.Fatal(err)
 	}
 	defer log.Close()
-	c := &check{folder: folder, out: folder, log: log, step: "speed", end: time.Now().Add(time.Minute)}
-	steps[slices.IndexFunc(steps, func(s step) bool { return s.name == "speed" })].run(c)
+	c := &check{folder: folder, out: folder, log: log, stage: "speed", end: time.Now().Add(time.Minute)}
+	stages[slices.IndexFunc(stages, func(s stage) bool { return s.name == "speed" })].run(c)
 	text, err := os.ReadFile(log.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +175,9 @@ attention) echo 'attention causal D=64 bfloat16 {"us":10,"TFLOP/s":171}'
 		}
 		names = append(names, last.Name)
 	}
-	if want := "pointwise,vendor pointwise,rows,vendor rows,reductions,vendor reductions,matmul,vendor matmul,attention,vendor attention,optimizer,vendor optimizer,copies,vendor copies,launch,summary"; strings.Join(names, ",") != want {
+	want := "pointwise,vendor pointwise,rows,vendor rows,reductions,vendor reductions,matmul,vendor matmul,attention," +
+		"vendor attention,optimizer,vendor optimizer,copies,vendor copies,launch,summary"
+	if strings.Join(names, ",") != want {
 		t.Errorf("processes %v, want %s", names, want)
 	}
 	var values map[string]figure
@@ -173,10 +189,14 @@ attention) echo 'attention causal D=64 bfloat16 {"us":10,"TFLOP/s":171}'
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"relu float32": "4000 GB/s 0.92 0.93 of copy NO", "add float32": "4000 GB/s 0.94 0.93 of copy yes", "gelu float32": "0 GB/s 0.10",
-		"layer_norm backward 1024 float32": "1 GB/s 0.98 0.97 of vendor yes", "rms_norm backward 1024 float32": "0 GB/s 0.96 0.97 of vendor NO",
-		"layer_norm backward 2048 float32": "0 GB/s 0.97 of vendor unknown", "adamw": "not measured 0.9 of copy unknown",
-		"attention causal D=64 bfloat16": "171.0 TFLOP/s 170 TFLOP/s yes", "attention causal D=64 backward bfloat16": "169.0 TFLOP/s 170 TFLOP/s NO",
+		"relu float32": "4000 GB/s 0.92 0.93 of copy NO", "add float32": "4000 GB/s 0.94 0.93 of copy yes",
+		"gelu float32":                            "0 GB/s 0.10",
+		"layer_norm backward 1024 float32":        "1 GB/s 0.98 0.97 of vendor yes",
+		"rms_norm backward 1024 float32":          "0 GB/s 0.96 0.97 of vendor NO",
+		"layer_norm backward 2048 float32":        "0 GB/s 0.97 of vendor unknown",
+		"adamw":                                   "not measured 0.9 of copy unknown",
+		"attention causal D=64 bfloat16":          "171.0 TFLOP/s 170 TFLOP/s yes",
+		"attention causal D=64 backward bfloat16": "169.0 TFLOP/s 170 TFLOP/s NO",
 	} {
 		found := "no line"
 		for line := range strings.Lines(string(table)) {
@@ -190,7 +210,8 @@ attention) echo 'attention causal D=64 bfloat16 {"us":10,"TFLOP/s":171}'
 			t.Errorf("%s: %q, want %q", name, found, want)
 		}
 		met := values[name].Met
-		if yes, no := strings.HasSuffix(want, "yes"), strings.HasSuffix(want, "NO"); (met != nil) != (yes || no) || met != nil && *met != yes {
+		if yes, no := strings.HasSuffix(want, "yes"), strings.HasSuffix(want, "NO"); (met != nil) != (yes || no) ||
+			met != nil && *met != yes {
 			t.Errorf("%s: %+v", name, values[name])
 		}
 	}
@@ -199,8 +220,8 @@ attention) echo 'attention causal D=64 bfloat16 {"us":10,"TFLOP/s":171}'
 	}
 }
 
-// The vendor's side has the lines of Weft's by the same names, but those that PyTorch lacks. Its program runs to its end here with
-// a stand-in of PyTorch.
+// The vendor's program measures Weft's lines by the same names, but for those that PyTorch lacks. Here it runs with a
+// stand-in for PyTorch.
 func TestPeer(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -233,7 +254,7 @@ func TestPeer(t *testing.T) {
 				t.Errorf("the vendor has no %q", l.name)
 			}
 			if v := figures[l.name]; v.Time != 0 && math.Abs(v.GBs/(l.bytes/v.Time/1e3)-1) > 1e-9 && l.bytes > 0 {
-				t.Errorf("%s: %v bytes here, %v there", l.name, l.bytes, v.GBs*v.Time*1e3)
+				t.Errorf("%s: %v bytes for Weft, %v for the vendor", l.name, l.bytes, v.GBs*v.Time*1e3)
 			}
 		}
 	}
@@ -249,7 +270,8 @@ func TestQuery(t *testing.T) {
 	if g := query(); g != nil {
 		t.Errorf("without nvidia-smi: %+v", g)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "nvidia-smi"), []byte("#!/bin/sh\necho 'NVIDIA H200, 550.54.15, 1980, 2619, 700.00, [N/A], 41'\n"), 0o777); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "nvidia-smi"),
+		[]byte("#!/bin/sh\necho 'NVIDIA H200, 550.54.15, 1980, 2619, 700.00, [N/A], 41'\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if g := query(); g == nil || *g != (gpu{"NVIDIA H200", "550.54.15", 1980, 2619, 700, 0, 41}) {

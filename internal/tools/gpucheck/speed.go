@@ -16,19 +16,19 @@ import (
 // A line is one operation to be timed.
 type line struct {
 	name         string
-	dtype        tensor.DType // of the copy that runs in turn with it, where bytes are counted
+	dtype        tensor.DType // of the copy that it is compared with, if bytes are counted
 	bytes, flops float64
 	operands     func(random source) []*tensor.Tensor
 	call         func(x []*tensor.Tensor) *tensor.Tensor
-	backward     bool // time the backward pass alone: that of both less the forward
-	goal         goal
+	backward     bool // time the backward pass: that of both passes less the forward pass
+	target       target
 }
 
-// A source makes a random tensor with memory of its own.
+// A source makes a random tensor in memory of its own.
 type source func(dt tensor.DType, shape ...int) *tensor.Tensor
 
-// A goal is what the speed of a line is to reach.
-type goal struct {
+// A target is the speed that a line should reach.
+type target struct {
 	least float64
 	of    string // "copy": bandwidth beside that of a copy; "vendor": speed beside the vendor's; "TFLOP/s"
 }
@@ -44,28 +44,28 @@ type figure struct {
 	Met    *bool   `json:"met,omitempty"`
 }
 
-// say prints the figure of a line and adds it to values: from the seconds that a call takes, and those that a copy of n
-// elements takes, 0 without one.
-func (l *line) say(values map[string]any, seconds, copied float64, n int) error {
+// report prints the figure of a line and adds it to values. A call takes the given seconds, and a copy of n elements
+// takes copied seconds, 0 if there is none.
+func (l *line) report(values map[string]any, seconds, copied float64, n int) error {
 	f := figure{Time: 1e6 * seconds, GBs: l.bytes / seconds / 1e9, TFLOPs: l.flops / seconds / 1e12}
 	if copied > 0 {
 		f.Copy = l.bytes / seconds / (2 * float64(n*l.dtype.Size()) / copied)
 	}
-	f = f.judge(l.goal)
-	said, err := json.Marshal(f)
+	f = f.compare(l.target)
+	text, err := json.Marshal(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
-	fmt.Println(l.name, string(said))
+	fmt.Println(l.name, string(text))
 	values[l.name] = f
 	return nil
 }
 
-// judge tells whether the goal is met, if it can be told.
-func (f figure) judge(g goal) figure {
-	is := map[string]float64{"copy": f.Copy, "vendor": f.Vendor, "TFLOP/s": f.TFLOPs}[g.of]
-	if f.Target = g.least; is != 0 {
-		met := is >= g.least
+// compare sets whether the target is met, if that is known.
+func (f figure) compare(t target) figure {
+	reached := map[string]float64{"copy": f.Copy, "vendor": f.Vendor, "TFLOP/s": f.TFLOPs}[t.of]
+	if f.Target = t.least; reached != 0 {
+		met := reached >= t.least
 		f.Met = &met
 	}
 	return f
@@ -79,12 +79,13 @@ type family struct {
 }
 
 var families = []family{
-	{"pointwise", pointwiseLines, true}, {"rows", rowLines, true}, {"reductions", reductionLines, true}, {"matmul", matmulLines, true},
-	{"attention", attentionLines, true}, {"optimizer", optimizerLines, true}, {"copies", nil, true}, {"launch", nil, false}, {"startup", nil, false},
+	{"pointwise", pointwiseLines, true}, {"rows", rowLines, true}, {"reductions", reductionLines, true},
+	{"matmul", matmulLines, true}, {"attention", attentionLines, true}, {"optimizer", optimizerLines, true},
+	{"copies", nil, true}, {"launch", nil, false}, {"startup", nil, false},
 }
 
-// float makes operands of the same type and shape.
-func float(count int, dt tensor.DType, shape ...int) func(source) []*tensor.Tensor {
+// operandsOf makes operands of the same type and shape.
+func operandsOf(count int, dt tensor.DType, shape ...int) func(source) []*tensor.Tensor {
 	return func(random source) (x []*tensor.Tensor) {
 		for range count {
 			x = append(x, random(dt, shape...))
@@ -93,53 +94,57 @@ func float(count int, dt tensor.DType, shape ...int) func(source) []*tensor.Tens
 	}
 }
 
-var halves = []tensor.DType{tensor.Float32, tensor.BFloat16, tensor.Float16}
+var types = []tensor.DType{tensor.Float32, tensor.BFloat16, tensor.Float16}
 
 func pointwiseLines(n int) (ls []line) {
-	for _, dt := range halves {
-		half := goal{0.85, "copy"}
+	for _, dt := range types {
+		activation := target{0.85, "copy"}
 		if dt == tensor.Float32 {
-			half = goal{} // bound by arithmetic
+			activation = target{} // bound by arithmetic
 		}
 		for _, op := range []struct {
-			name string
-			call func(x []*tensor.Tensor) *tensor.Tensor
-			in   int
-			goal goal
+			name   string
+			call   func(x []*tensor.Tensor) *tensor.Tensor
+			in     int
+			target target
 		}{
-			{"copy", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Clone() }, 1, goal{}},
-			{"relu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].ReLU() }, 1, goal{0.93, "copy"}},
-			{"gelu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].GELU() }, 1, half},
-			{"silu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].SiLU() }, 1, half},
-			{"tanh", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Tanh() }, 1, half},
-			{"add", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Add(x[1]) }, 2, goal{0.93, "copy"}},
-			{"mul", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Mul(x[1]) }, 2, goal{0.93, "copy"}},
+			{"copy", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Clone() }, 1, target{}},
+			{"relu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].ReLU() }, 1, target{0.93, "copy"}},
+			{"gelu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].GELU() }, 1, activation},
+			{"silu", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].SiLU() }, 1, activation},
+			{"tanh", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Tanh() }, 1, activation},
+			{"add", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Add(x[1]) }, 2, target{0.93, "copy"}},
+			{"mul", func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Mul(x[1]) }, 2, target{0.93, "copy"}},
 		} {
-			ls = append(ls, line{name: fmt.Sprint(op.name, " ", dt), dtype: dt, bytes: float64((op.in + 1) * n * dt.Size()), goal: op.goal,
-				operands: float(op.in, dt, n), call: op.call})
+			ls = append(ls, line{name: fmt.Sprint(op.name, " ", dt), dtype: dt,
+				bytes: float64((op.in + 1) * n * dt.Size()), target: op.target,
+				operands: operandsOf(op.in, dt, n), call: op.call})
 		}
 	}
-	for _, to := range halves[1:] {
+	for _, to := range types[1:] {
 		for _, c := range [][2]tensor.DType{{tensor.Float32, to}, {to, tensor.Float32}} {
-			ls = append(ls, line{name: fmt.Sprint("cast ", c[0], " to ", c[1]), dtype: tensor.Float32, bytes: 6 * float64(n), goal: goal{0.93, "copy"},
-				operands: float(1, c[0], n), call: func(x []*tensor.Tensor) *tensor.Tensor { return x[0].To(c[1]) }})
+			ls = append(ls, line{name: fmt.Sprint("cast ", c[0], " to ", c[1]), dtype: tensor.Float32,
+				bytes: 6 * float64(n), target: target{0.93, "copy"},
+				operands: operandsOf(1, c[0], n),
+				call:     func(x []*tensor.Tensor) *tensor.Tensor { return x[0].To(c[1]) }})
 		}
 	}
 	return ls
 }
 
-// rowLines are operations along rows: of 1024 elements in all types, of more in two, and losses with as many classes as GPT-2.
+// rowLines are operations along rows of 1024 elements in all types, of more elements in two, and losses of GPT-2's
+// classes.
 func rowLines(n int) (ls []line) {
 	for _, columns := range []int{1024, 2048, 4096, 8192, 50304} {
 		rows := max(1, n/columns)
-		for _, dt := range halves {
+		for _, dt := range types {
 			if dt == tensor.Float16 && columns > 1024 {
 				continue
 			}
 			size := float64(rows * columns * dt.Size())
-			x := float(1, dt, rows, columns)
+			x := operandsOf(1, dt, rows, columns)
 			with := func(random source, weights int) []*tensor.Tensor {
-				return append(x(random), float(weights, dt, columns)(random)...)
+				return append(x(random), operandsOf(weights, dt, columns)(random)...)
 			}
 			layers := func(random source) []*tensor.Tensor { return with(random, 2) }
 			scales := func(random source) []*tensor.Tensor { return with(random, 1) }
@@ -151,17 +156,24 @@ func rowLines(n int) (ls []line) {
 			}
 			loss := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].CrossEntropy(x[1]) }
 			all := []line{
-				{name: "cross_entropy", bytes: size, operands: targets, call: loss, goal: goal{0.88, "copy"}},
-				{name: "cross_entropy backward", bytes: 2 * size, operands: targets, call: loss, backward: true, goal: goal{0.88, "copy"}},
-				{name: "softmax", bytes: 2 * size, operands: x, call: soft, goal: goal{0.88, "copy"}},
-				{name: "softmax backward", bytes: 3 * size, operands: x, call: soft, backward: true, goal: goal{0.88, "copy"}},
-				{name: "layer_norm", bytes: 2 * size, operands: layers, call: layer, goal: goal{0.90, "copy"}},
-				{name: "layer_norm backward", bytes: 3 * size, operands: layers, call: layer, backward: true, goal: goal{0.97, "vendor"}},
-				{name: "rms_norm", bytes: 2 * size, operands: scales, call: rms, goal: goal{0.90, "copy"}},
-				{name: "rms_norm backward", bytes: 3 * size, operands: scales, call: rms, backward: true, goal: goal{0.97, "vendor"}},
-				{name: "residual", bytes: 4 * size, goal: goal{0.93, "copy"}, // one kernel, which writes the sum too
+				{name: "cross_entropy", bytes: size, operands: targets, call: loss, target: target{0.88, "copy"}},
+				{name: "cross_entropy backward", bytes: 2 * size, operands: targets, call: loss, backward: true,
+					target: target{0.88, "copy"}},
+				{name: "softmax", bytes: 2 * size, operands: x, call: soft, target: target{0.88, "copy"}},
+				{name: "softmax backward", bytes: 3 * size, operands: x, call: soft, backward: true,
+					target: target{0.88, "copy"}},
+				{name: "layer_norm", bytes: 2 * size, operands: layers, call: layer, target: target{0.90, "copy"}},
+				{name: "layer_norm backward", bytes: 3 * size, operands: layers, call: layer, backward: true,
+					target: target{0.97, "vendor"}},
+				{name: "rms_norm", bytes: 2 * size, operands: scales, call: rms, target: target{0.90, "copy"}},
+				{name: "rms_norm backward", bytes: 3 * size, operands: scales, call: rms, backward: true,
+					target: target{0.97, "vendor"}},
+				// one kernel, which writes the sum too
+				{name: "residual", bytes: 4 * size, target: target{0.93, "copy"},
 					operands: func(random source) []*tensor.Tensor { return append(layers(random), x(random)...) },
-					call:     func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Add(x[3]).LayerNorm(x[1], x[2], 1e-5) }},
+					call: func(x []*tensor.Tensor) *tensor.Tensor {
+						return x[0].Add(x[3]).LayerNorm(x[1], x[2], 1e-5)
+					}},
 			}
 			if columns > 8192 {
 				all = all[:2]
@@ -177,7 +189,7 @@ func rowLines(n int) (ls []line) {
 
 func reductionLines(n int) (ls []line) {
 	rows := max(1, n/1024)
-	for _, dt := range halves[:2] {
+	for _, dt := range types[:2] {
 		for _, op := range []struct {
 			name string
 			call func(x *tensor.Tensor) *tensor.Tensor
@@ -191,24 +203,28 @@ func reductionLines(n int) (ls []line) {
 			{"argmax of rows", func(x *tensor.Tensor) *tensor.Tensor { return x.ArgMax(1) }},
 			{"argmax of columns", func(x *tensor.Tensor) *tensor.Tensor { return x.ArgMax(0) }},
 		} {
-			ls = append(ls, line{name: fmt.Sprint(op.name, " ", dt), dtype: dt, bytes: float64(rows * 1024 * dt.Size()), goal: goal{0.95, "copy"},
-				operands: float(1, dt, rows, 1024), call: func(x []*tensor.Tensor) *tensor.Tensor { return op.call(x[0]) }})
+			ls = append(ls, line{name: fmt.Sprint(op.name, " ", dt), dtype: dt, bytes: float64(rows * 1024 * dt.Size()),
+				target:   target{0.95, "copy"},
+				operands: operandsOf(1, dt, rows, 1024),
+				call:     func(x []*tensor.Tensor) *tensor.Tensor { return op.call(x[0]) }})
 		}
 	}
 	return ls
 }
 
 func matmulLines(n int) (ls []line) {
-	sizes := [][3]int{{4096, 4096, 4096}, {8192, 8192, 8192}, {32768, 768, 768}, {32768, 3072, 768}, {32768, 768, 3072}, {768, 3072, 32768}}
+	sizes := [][3]int{{4096, 4096, 4096}, {8192, 8192, 8192}, {32768, 768, 768}, {32768, 3072, 768}, {32768, 768, 3072},
+		{768, 3072, 32768}}
 	if n < 1<<20 {
 		sizes = [][3]int{{64, 48, 40}}
 	}
-	for _, dt := range halves {
+	for _, dt := range types {
 		for _, s := range sizes {
 			if dt == tensor.Float32 && s[0] == 8192 {
 				continue
 			}
-			ls = append(ls, line{name: fmt.Sprint("matmul ", s, " ", dt), flops: 2 * float64(s[0]) * float64(s[1]) * float64(s[2]),
+			ls = append(ls, line{name: fmt.Sprint("matmul ", s, " ", dt),
+				flops: 2 * float64(s[0]) * float64(s[1]) * float64(s[2]),
 				operands: func(random source) []*tensor.Tensor {
 					return []*tensor.Tensor{random(dt, s[0], s[2]), random(dt, s[2], s[1])}
 				},
@@ -223,31 +239,33 @@ func attentionLines(n int) (ls []line) {
 	if n < 1<<20 {
 		batch, heads, length = 1, 2, 40
 	}
-	for _, dt := range halves {
+	for _, dt := range types {
 		for _, d := range []int{64, 128} {
 			forward := 2 * float64(batch*heads) * float64(length*length) * float64(d) // half of the products are masked
 			call := func(x []*tensor.Tensor) *tensor.Tensor { return tensor.AttentionPacked(x[0], heads, true, 0.125) }
-			operands := float(1, dt, batch, length, 3*heads*d)
-			var flash goal
+			operands := operandsOf(1, dt, batch, length, 3*heads*d)
+			var flash target
 			if d == 64 && dt != tensor.Float32 {
-				flash = goal{170, "TFLOP/s"}
+				flash = target{170, "TFLOP/s"}
 			}
-			ls = append(ls, line{name: fmt.Sprintf("attention causal D=%d %v", d, dt), flops: forward, operands: operands, call: call, goal: flash},
-				line{name: fmt.Sprintf("attention causal D=%d backward %v", d, dt), flops: 2.5 * forward, operands: operands, call: call, backward: true, goal: flash})
+			ls = append(ls, line{name: fmt.Sprintf("attention causal D=%d %v", d, dt), flops: forward,
+				operands: operands, call: call, target: flash},
+				line{name: fmt.Sprintf("attention causal D=%d backward %v", d, dt), flops: 2.5 * forward,
+					operands: operands, call: call, backward: true, target: flash})
 		}
 	}
 	return ls
 }
 
-// optimizerLines are of AdamW over one flat parameter; the norm of its gradient is one more pass over that.
+// optimizerLines are AdamW over one flat parameter; the norm of its gradient reads that once more.
 func optimizerLines(n int) []line {
 	return []line{
-		{name: "adamw", dtype: tensor.Float32, bytes: 28 * float64(n), goal: goal{0.90, "copy"}},
-		{name: "adamw and clip", dtype: tensor.Float32, bytes: 32 * float64(n), goal: goal{0.90, "copy"}},
+		{name: "adamw", dtype: tensor.Float32, bytes: 28 * float64(n), target: target{0.90, "copy"}},
+		{name: "adamw and clip", dtype: tensor.Float32, bytes: 32 * float64(n), target: target{0.90, "copy"}},
 	}
 }
 
-// sizes are the elements of operands and the calls of a run.
+// sizes are the number of elements of operands and of calls in a run.
 func sizes(small bool) (n, times int) {
 	if small {
 		return 1 << 12, 2
@@ -279,7 +297,7 @@ func measure(name, device string, small bool) error {
 		err = launches(dev, values)
 	case "startup":
 		values["open"] = figure{Time: 1e6 * opened.Seconds()}
-		err = first(dev, values)
+		err = firstLaunches(dev, values)
 	default:
 		err = timeLines(dev, families[i].lines(n), n, times, values)
 	}
@@ -289,12 +307,13 @@ func measure(name, device string, small bool) error {
 	return json.NewEncoder(os.Stdout).Encode(values)
 }
 
-// seconds times sides in turn, in runs of `times` calls each: the median time of a call until it is queued, and until all is done.
-func seconds(dev *tensor.Device, times int, sides ...func(s *tensor.Scope)) (queued, done []float64, err error) {
+// seconds times contenders in turn, in runs of `times` calls each: the median time of a call until it is queued, and
+// until it is done.
+func seconds(dev *tensor.Device, times int, contenders ...func(s *tensor.Scope)) (queued, done []float64, err error) {
 	const runs = 6
-	q, d := make([][]float64, len(sides)), make([][]float64, len(sides))
+	q, d := make([][]float64, len(contenders)), make([][]float64, len(contenders))
 	for range runs {
-		for i, f := range sides {
+		for i, f := range contenders {
 			err := dev.Step(func(s *tensor.Scope) error {
 				if err := dev.Synchronize(); err != nil {
 					return err
@@ -313,7 +332,7 @@ func seconds(dev *tensor.Device, times int, sides ...func(s *tensor.Scope)) (que
 			}
 		}
 	}
-	for i := range sides {
+	for i := range contenders {
 		queued, done = append(queued, median(q[i][1:])), append(done, median(d[i][1:])) // the first warms up
 	}
 	return queued, done, nil
@@ -335,14 +354,16 @@ func keep(dev *tensor.Device, f func(s *tensor.Scope) []*tensor.Tensor) (kept []
 	return kept, err
 }
 
-// copyOf returns the side that copies n elements of a type.
+// copyOf returns a contender that copies n elements of a type.
 func copyOf(dev *tensor.Device, dt tensor.DType, n int) (func(s *tensor.Scope), error) {
 	x, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor { return []*tensor.Tensor{s.Full(1, dt, n)} })
 	return func(s *tensor.Scope) { s.With(func() { s.In(x[0]).Clone() }, tensor.NoGrad) }, err
 }
 
 func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]any) error {
-	base, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor { return []*tensor.Tensor{tensor.Uniform(1, -1, 1, n)} })
+	base, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor {
+		return []*tensor.Tensor{tensor.Uniform(1, -1, 1, n)}
+	})
 	if err != nil {
 		return err
 	}
@@ -354,16 +375,17 @@ func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]an
 					count *= d
 				}
 				times := (count + n - 1) / n
-				return s.In(base[0]).Expand(times, n).Reshape(times*n).Slice(0, 0, count).Scale(0.5).To(dt).Reshape(shape...)
+				x := s.In(base[0]).Expand(times, n).Reshape(times*n).Slice(0, 0, count)
+				return x.Scale(0.5).To(dt).Reshape(shape...)
 			})
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
 		forward := func(s *tensor.Scope) { s.With(func() { l.call(in(s, kept, false)) }, tensor.NoGrad) }
-		sides := []func(s *tensor.Scope){forward}
+		contenders := []func(s *tensor.Scope){forward}
 		if l.backward {
-			sides = []func(s *tensor.Scope){func(s *tensor.Scope) {
+			contenders = []func(s *tensor.Scope){func(s *tensor.Scope) {
 				x := in(s, kept, true)
 				y := l.call(x)
 				autograd.Grad(y, watched(x), autograd.Seed(y.Detach()))
@@ -374,9 +396,9 @@ func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]an
 			if err != nil {
 				return err
 			}
-			sides = append(sides, c)
+			contenders = append(contenders, c)
 		}
-		_, done, err := seconds(dev, times, sides...)
+		_, done, err := seconds(dev, times, contenders...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
@@ -387,14 +409,14 @@ func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]an
 		if l.bytes > 0 {
 			copied = done[len(done)-1]
 		}
-		if err := l.say(values, t, copied, n); err != nil {
+		if err := l.report(values, t, copied, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// in takes kept operands into the step, watched if their gradient is wanted.
+// in takes kept operands into the step; with watch they get gradients.
 func in(s *tensor.Scope, kept []*tensor.Tensor, watch bool) []*tensor.Tensor {
 	x := make([]*tensor.Tensor, len(kept))
 	for i, t := range kept {
@@ -414,7 +436,7 @@ func watched(x []*tensor.Tensor) (w []*tensor.Tensor) {
 	return w
 }
 
-// optimizer times AdamW, less what makes its gradient: a pass that writes.
+// optimizer times AdamW, less the pass that writes its gradient.
 func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 	p := tensor.Parameter(nil, n)
 	if err := dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
@@ -437,15 +459,15 @@ func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
-		if err := l.say(values, done[0]-done[1], done[2], n); err != nil {
+		if err := l.report(values, done[0]-done[1], done[2], n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copies times copies to the device, products that do not need them, and both: no longer than the longer of the two where a
-// copy goes by the side of kernels.
+// copies times copies to the device, products that do not depend on them, and both: where the copy stream overlaps with
+// kernels, both take as long as the longer one.
 func copies(dev *tensor.Device, n, times int, values map[string]any) error {
 	width := 2048
 	if n < 1<<20 {
@@ -465,18 +487,22 @@ func copies(dev *tensor.Device, n, times int, values map[string]any) error {
 		if err != nil {
 			return err
 		}
-		values[fmt.Sprint("upload of ", bytes)] = map[string]any{"us": 1e6 * t[0], "GB/s": float64(bytes) / t[0] / 1e9, "us of product": 1e6 * t[1], "us of both": 1e6 * t[2]}
+		values[fmt.Sprint("upload of ", bytes)] = map[string]any{"us": 1e6 * t[0], "GB/s": float64(bytes) / t[0] / 1e9,
+			"us of product": 1e6 * t[1], "us of both": 1e6 * t[2]}
 	}
 	return nil
 }
 
-// launches times an operation that does next to nothing: until it is done, and until the host has queued it.
+// launches times an operation on 32 elements: until it is done, and until the host has queued it.
 func launches(dev *tensor.Device, values map[string]any) error {
-	x, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor { return []*tensor.Tensor{s.Full(1, tensor.Float32, 32)} })
+	x, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor {
+		return []*tensor.Tensor{s.Full(1, tensor.Float32, 32)}
+	})
 	if err != nil {
 		return err
 	}
-	queued, done, err := seconds(dev, 500, func(s *tensor.Scope) { s.With(func() { s.In(x[0]).Neg() }, tensor.NoGrad) }) // the driver queues some 1000
+	// the driver queues some 1000
+	queued, done, err := seconds(dev, 500, func(s *tensor.Scope) { s.With(func() { s.In(x[0]).Neg() }, tensor.NoGrad) })
 	if err != nil {
 		return err
 	}
@@ -484,8 +510,8 @@ func launches(dev *tensor.Device, values map[string]any) error {
 	return nil
 }
 
-// first times the first launch of kernels in this process, with the loading of their images.
-func first(dev *tensor.Device, values map[string]any) error {
+// firstLaunches times the first launch of kernels in this process, with the loading of their images.
+func firstLaunches(dev *tensor.Device, values map[string]any) error {
 	return dev.Eval(func(s *tensor.Scope) error {
 		x := s.Full(1, tensor.Float32, 32, 32)
 		if err := dev.Synchronize(); err != nil {
@@ -495,8 +521,10 @@ func first(dev *tensor.Device, values map[string]any) error {
 			name string
 			call func() *tensor.Tensor
 		}{
-			{"add", func() *tensor.Tensor { return x.Add(x) }}, {"softmax", func() *tensor.Tensor { return x.Softmax(-1) }},
-			{"matmul", func() *tensor.Tensor { return x.MatMul(x) }}, {"softmax again", func() *tensor.Tensor { return x.Softmax(-1) }},
+			{"add", func() *tensor.Tensor { return x.Add(x) }},
+			{"softmax", func() *tensor.Tensor { return x.Softmax(-1) }},
+			{"matmul", func() *tensor.Tensor { return x.MatMul(x) }},
+			{"softmax again", func() *tensor.Tensor { return x.Softmax(-1) }},
 		} {
 			start := time.Now()
 			l.call()

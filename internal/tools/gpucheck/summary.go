@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 )
 
-// vendor begins the names of processes that measure what PyTorch does.
+// vendor is the prefix of the names of processes that measure PyTorch.
 const vendor = "vendor "
 
-// collect takes the figures out of what a process printed, even if it came to no end: lines of a name and an object.
+// collect reads the figures that a process printed, even if it was ended early: lines of a name and an object.
 func collect(figures map[string]figure, file string) {
 	text, _ := os.ReadFile(file) // none where the process could not start
 	for line := range strings.Lines(string(text)) {
@@ -24,15 +24,15 @@ func collect(figures map[string]figure, file string) {
 	}
 }
 
-// summary holds the figures of all lines against their goals and the vendor's figures: a table for people, in
-// FOLDER/summary.txt, and one line of results. A goal that is missed is no failure of a process.
+// summary compares the figures of all lines with their targets and the vendor's figures: a table for people, in
+// FOLDER/summary.txt, and one line of results. A target that is missed is no failure of a process.
 func (c *check) summary() {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "line\tus\tmeasured\tof copy\tof vendor\ttarget\tmet")
 	n, _ := sizes(c.small)
 	values := map[string]figure{}
-	met, told, goals := 0, 0, 0
+	met, known, targets := 0, 0, 0
 	for _, family := range families {
 		if family.lines == nil {
 			continue
@@ -42,18 +42,18 @@ func (c *check) summary() {
 			if v, ok := c.vendor[l.name]; ok && measured {
 				f.Vendor = v.Time / f.Time
 			}
-			f = f.judge(l.goal)
+			f = f.compare(l.target)
 			values[l.name] = f
-			target, verdict := "", ""
-			if l.goal != (goal{}) {
-				goals++
-				target, verdict = fmt.Sprintf("%.4g of %s", l.goal.least, l.goal.of), "unknown"
-				if l.goal.of == "TFLOP/s" {
-					target = fmt.Sprintf("%.4g TFLOP/s", l.goal.least)
+			want, verdict := "", ""
+			if l.target != (target{}) {
+				targets++
+				want, verdict = fmt.Sprintf("%.4g of %s", l.target.least, l.target.of), "unknown"
+				if l.target.of == "TFLOP/s" {
+					want = fmt.Sprintf("%.4g TFLOP/s", l.target.least)
 				}
 			}
 			if f.Met != nil {
-				told++
+				known++
 				verdict = "NO"
 				if *f.Met {
 					met++
@@ -61,18 +61,19 @@ func (c *check) summary() {
 				}
 			}
 			if !measured {
-				fmt.Fprintf(w, "%s\t\tnot measured\t\t\t%s\t%s\n", l.name, target, verdict)
+				fmt.Fprintf(w, "%s\t\tnot measured\t\t\t%s\t%s\n", l.name, want, verdict)
 				continue
 			}
 			speed := fmt.Sprintf("%.0f GB/s", f.GBs)
 			if l.flops > 0 {
 				speed = fmt.Sprintf("%.1f TFLOP/s", f.TFLOPs)
 			}
-			fmt.Fprintf(w, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\n", l.name, f.Time, speed, ratio(f.Copy), ratio(f.Vendor), target, verdict)
+			fmt.Fprintf(w, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\n",
+				l.name, f.Time, speed, ratio(f.Copy), ratio(f.Vendor), want, verdict)
 		}
 	}
 	w.Flush()
-	fmt.Fprintf(&text, "%d of %d targets met, %d missed, %d unknown\n", met, goals, told-met, goals-told)
+	fmt.Fprintf(&text, "%d of %d targets met, %d missed, %d unknown\n", met, targets, known-met, targets-known)
 	if c.small {
 		fmt.Fprintln(&text, "This is a rehearsal: its figures mean nothing.")
 	}
@@ -87,10 +88,10 @@ func (c *check) summary() {
 		c.note("summary", err.Error())
 		return
 	}
-	c.write(result{Step: c.step, Name: "summary", OK: true, Output: file, Values: line, GPU: c.gpu})
+	c.write(result{Stage: c.stage, Name: "summary", OK: true, Output: file, Values: line, GPU: c.gpu})
 }
 
-// ratio is nothing where it was not measured.
+// ratio formats a ratio; it is empty if the ratio was not measured.
 func ratio(r float64) string {
 	if r == 0 {
 		return ""
