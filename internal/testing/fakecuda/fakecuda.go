@@ -1,6 +1,5 @@
-// Package fakecuda makes a driver library for tests of package cuda: it offers GPUs that are none, runs the few
-// kernels it knows itself, and fails where a test asks it to. What it does, and how it is configured, is said at the
-// top of src/fakecuda.c.
+// Package fakecuda builds a driver library for tests of package cuda: it simulates GPUs, runs the few kernels that it
+// knows, and fails where a test asks for it. The head of src/fakecuda.c says what it does and how it is configured.
 package fakecuda
 
 import (

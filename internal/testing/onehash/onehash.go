@@ -12,10 +12,10 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// Training is a model in training on a device.
+// Training is a model that is trained on a device.
 type Training struct {
 	Optimizer *optim.Optimizer
-	Look      func(loss *tensor.Tensor) // called in each step, before the update, if not nil
+	Look      func(loss *tensor.Tensor) // called in each step, before the update; may be nil
 
 	dev   *tensor.Device
 	model nn.Module
@@ -33,7 +33,7 @@ func Open(device string, opts ...tensor.OpenOption) (*tensor.Device, error) {
 	return tensor.Open(device, append(opts, tensor.Seed(seed))...)
 }
 
-// MLP is a multilayer perceptron that learns the digits, with dropout, so that the random streams take part.
+// MLP is a multilayer perceptron that learns the digits, with dropout, so that random streams are tested too.
 func MLP(dev *tensor.Device, opts ...optim.Option) (*Training, error) {
 	set, _, err := data.Digits(seed)
 	if err != nil {
@@ -51,8 +51,9 @@ func MLP(dev *tensor.Device, opts ...optim.Option) (*Training, error) {
 	return t, nil
 }
 
-// corpus is text that the model learns; the test must not depend on a Go installation's files.
-var corpus = strings.Repeat("the loom holds the warp and the weft goes over and under; a cloth is made of crossings. ", 40)
+// corpus is the text that the model learns; the test must not depend on files of the Go installation.
+var corpus = strings.Repeat("the loom holds the warp and the weft goes over and under; "+
+	"a cloth is made of crossings. ", 40)
 
 // GPT is a small character model, trained with dropout, clipping, weight decay and a schedule of the given steps, with
 // products in type dt. The loss of float16 is scaled, at first so high that updates are skipped.
@@ -64,11 +65,13 @@ func GPT(dev *tensor.Device, dt tensor.DType, steps int) (*Training, error) {
 	t := &Training{dev: dev, rate: optim.WarmupCosine(3e-3, 3e-4, 20, steps), dtype: dt,
 		batch: func(k int) (data.Batch, error) { return text.Batch(3, 33, seed, k) }}
 	t.scale = amp.NewGradScaler(amp.InitScale(1<<24), amp.Growth(2, 10), amp.Enabled(dt == tensor.Float16))
-	t.model = nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: 33, Width: 24, Heads: 3, Layers: 2, Dropout: 0.1})
+	t.model = nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: 33, Width: 24, Heads: 3, Layers: 2,
+		Dropout: 0.1})
 	if err := nn.Init(dev, t.model); err != nil {
 		return nil, err
 	}
-	t.Optimizer = optim.New(optim.AdamW{LR: 3e-3, WeightDecay: 0.1}, t.model, optim.Clip(1), optim.NoDecay(optim.Vectors))
+	t.Optimizer = optim.New(optim.AdamW{LR: 3e-3, WeightDecay: 0.1}, t.model, optim.Clip(1),
+		optim.NoDecay(optim.Vectors))
 	return t, nil
 }
 

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A maker begins a training on a device.
+// A maker makes a training on a device.
 type maker func(dev *tensor.Device) (*Training, error)
 
 func mlp(dev *tensor.Device) (*Training, error) { return MLP(dev) }

@@ -1,6 +1,6 @@
-// A driver library for tests: it has GPUs that are none. Memory is the host's; copies and launches are queued and run
-// as late as the driver API allows, when something waits for them, so that what is freed or reused too early shows.
-// What no program may do ends the process with a message.
+// A driver library for tests, with simulated GPUs. Device memory is host memory; copies and kernel launches are queued
+// and run as late as the driver API allows, when something waits for them, so that memory that is freed or reused too
+// early is noticed. Calls that no program may make end the process with a message.
 //
 // The environment variable FAKE_CUDA configures it, at any time: settings "name=value", separated by commas.
 //
@@ -8,22 +8,22 @@
 //   devices=N        number of GPUs (default 1)
 //   capability=NN    compute capability (default 90)
 //   apart=1          the GPUs do not reach each other's memory
-//   pcie=1           they do so by a slow way without atomics
+//   pcie=1           they reach it over a slow link without atomics
 //   driver=NNNNN     version of CUDA that the driver supports, 1000*major + 10*minor (default 13000)
 //   memory=BYTES     device memory of each GPU (default 1 GiB)
 //   leaks=1          end the process when a working context is destroyed that still has memory, streams or events
 //   hang=FUNCTION    calls of FUNCTION never return
 //   registers=N, local=N  what kernels use, registers and bytes of local memory (default 40 and 0)
 //   compiler=NNNN    version of the compiler, 1000*major + 10*minor (default 12040)
-//   forget=1         launches of kernels loaded from now on are not queued, so that callers can be timed
+//   forget=1         launches of kernels loaded from now on are dropped, so that callers can be timed
 //   fail=FUNCTION:N:CODE  the N-th call of FUNCTION (counted from when this setting appeared, from 1) returns CODE
 //
-// An image is the text "fake" followed by names of kernels. The kernels:
+// An image is the text "fake" followed by the names of kernels. The kernels:
 //
 //   add_f32(float *out, const float *a, const float *b, int64 n)
 //   report_f32(int32 *out, int32 a, int64 b, float c, double d)  the launch and the arguments
 //   map_f32(uint64 *out, tensor map)                             the first words of the tensor map
-//   fault_f32(...)                                               fails as one that reads a wrong address
+//   fault_f32(...)                                               fails like a kernel that reads a wrong address
 //   noop_f32(...)
 //
 // The library is NVRTC, too: it makes an image of the kernels that the macro POINTWISE would.
@@ -43,7 +43,7 @@ static _Noreturn void die(const char *what) {
 
 // Settings.
 
-static char seen[1024]; // the settings that calls are counted for
+static char counted[1024]; // the setting "fail" that calls are counted for
 static struct {
 	char function[64];
 	int nth, code, calls;
@@ -70,7 +70,7 @@ static long long number(const char *name, long long otherwise) {
 	return setting(name, v, sizeof v) ? atoll(v) : otherwise;
 }
 
-// injected counts a call and returns the code that the settings want from it.
+// injected counts a call and returns the code that the settings ask for.
 static CUresult injected(const char *function) {
 	char v[128] = "";
 	if (setting("hang", v, sizeof v) && !strcmp(v, function))
@@ -78,8 +78,8 @@ static CUresult injected(const char *function) {
 			pause();
 	v[0] = 0;
 	setting("fail", v, sizeof v);
-	if (strcmp(v, seen)) {
-		snprintf(seen, sizeof seen, "%s", v);
+	if (strcmp(v, counted)) {
+		snprintf(counted, sizeof counted, "%s", v);
 		memset(&failure, 0, sizeof failure);
 		sscanf(v, "%63[^:]:%d:%d", failure.function, &failure.nth, &failure.code);
 	}
@@ -98,7 +98,7 @@ struct CUctx_st {
 	CUresult fault; // sticky
 	long long used; // bytes of device memory
 	int memories, pinned, streams, events;
-	int peers; // a set of devices
+	int peers; // a bit set of devices
 };
 
 struct CUevent_st {
@@ -132,7 +132,7 @@ typedef struct task {
 	size_t bytes;
 	uint32_t value;
 	CUevent event;
-	CUstream marked; // that a wait is for: the event may have been recorded again, elsewhere
+	CUstream marked; // stream that a wait is for: the event may have been recorded again on another one
 	long long ticket;
 	CUfunction function;
 	CUlaunchConfig config;
@@ -150,20 +150,20 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
 	CUcontext ctx;
-	CUgraph capture; // takes what is queued
+	CUgraph capture; // if not 0, work is added to it instead of the queue
 	CUstream strict; // itself, if its thread must end the capture
 	task *first, **last;
 	struct CUstream_st *next;
 };
 
-// memory is a piece of device or pinned memory.
+// memory is a block of device or pinned memory.
 typedef struct memory {
 	struct memory *next;
 	CUcontext ctx;
 	char *at;
 	size_t bytes;
 	int pinned;
-	int mapped; // behind reserved addresses
+	int mapped; // at reserved addresses
 } memory;
 
 static struct CUctx_st contexts[MAX_DEVICES];
@@ -275,8 +275,8 @@ static task *queue(CUstream s, kind k) {
 	return t;
 }
 
-// step runs the first task of a stream, and whatever it waits for.
-static void step(CUstream s) {
+// run_first runs the first task of a stream, and the tasks of other streams that it waits for.
+static void run_first(CUstream s) {
 	task *t = s->first;
 	CUresult rc = s->ctx->fault;
 	if (rc == CUDA_SUCCESS) {
@@ -307,7 +307,7 @@ static void step(CUstream s) {
 			break;
 		case WAIT:
 			while (t->event->done < t->ticket && t->marked->first)
-				step(t->marked);
+				run_first(t->marked);
 			break;
 		case WRITE:
 			*(uint32_t *)t->dst = t->value;
@@ -325,7 +325,7 @@ static void step(CUstream s) {
 
 static void drain(CUstream s) {
 	while (s->first)
-		step(s);
+		run_first(s);
 }
 
 // Driver and devices. These need no context.
@@ -444,8 +444,8 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	c->users--;
 	if (!c->users && number("leaks", 0) && !c->fault && (c->memories || c->pinned || c->streams || c->events)) {
-		fprintf(stderr, "fakecuda: left behind: %d pieces of device memory, %d of pinned memory, %d streams, %d events\n",
-			c->memories, c->pinned, c->streams, c->events);
+		fprintf(stderr, "fakecuda: left behind: %d blocks of device memory, %d of pinned memory, "
+			"%d streams, %d events\n", c->memories, c->pinned, c->streams, c->events);
 		abort();
 	}
 	return leave(CUDA_SUCCESS);
@@ -468,7 +468,7 @@ static char *add_memory(size_t bytes, int pinned) {
 	m->bytes = bytes;
 	m->pinned = pinned;
 	m->ctx = current;
-	memset(m->at, 0xEE, bytes); // what is not written is noticed
+	memset(m->at, 0xEE, bytes); // reads of unwritten memory are noticed
 	m->next = memories;
 	memories = m;
 	if (pinned) {
@@ -486,7 +486,7 @@ static CUresult remove_memory(const void *p, int pinned) {
 		if (m->at != p || m->pinned != pinned || m->mapped)
 			continue;
 		for (CUstream s = streams; s; s = s->next)
-			for (task *t = s->ctx->fault ? 0 : s->first; t; t = t->next) // a dead context does no more work
+			for (task *t = s->ctx->fault ? 0 : s->first; t; t = t->next) // a context with a fault does no more work
 				if ((t->dst >= m->at && t->dst < m->at + m->bytes) || (t->src >= m->at && t->src < m->at + m->bytes))
 					die("memory is freed while a copy that uses it is queued");
 		if (pinned) {
@@ -546,13 +546,14 @@ CUresult cuMemFreeHost(void *p) {
 	return leave(remove_memory(p, 1));
 }
 
-// Virtual memory. A range is one piece of the host's memory, and can be used where a handle is mapped.
+// Virtual memory. A range is one block of host memory, and can be used where a handle is mapped.
 
 enum { GRANULARITY = 2 << 20 };
 
-static size_t created[64]; // sizes of memory without addresses; a handle is a place here, plus 1
+static size_t created[64]; // sizes of memory without addresses; a handle is an index here, plus 1
 
-CUresult cuMemGetAllocationGranularity(size_t *n, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) {
+CUresult cuMemGetAllocationGranularity(size_t *n, const CUmemAllocationProp *prop,
+	CUmemAllocationGranularity_flags option) {
 	(void)option;
 	ENTER("cuMemGetAllocationGranularity");
 	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -561,7 +562,8 @@ CUresult cuMemGetAllocationGranularity(size_t *n, const CUmemAllocationProp *pro
 	return leave(CUDA_SUCCESS);
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr *addr, size_t size, size_t alignment, CUdeviceptr wanted, unsigned long long flags) {
+CUresult cuMemAddressReserve(CUdeviceptr *addr, size_t size, size_t alignment, CUdeviceptr wanted,
+	unsigned long long flags) {
 	ENTER("cuMemAddressReserve");
 	if (!size || size % GRANULARITY || alignment || wanted || flags)
 		return leave(CUDA_ERROR_INVALID_VALUE);
@@ -580,7 +582,8 @@ CUresult cuMemAddressFree(CUdeviceptr addr, size_t size) {
 	return leave(CUDA_SUCCESS);
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+	unsigned long long flags) {
 	ENTER("cuMemCreate");
 	if (!size || size % GRANULARITY || flags || contexts + prop->location.id != current)
 		return leave(CUDA_ERROR_INVALID_VALUE);
@@ -603,12 +606,13 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 	return leave(CUDA_SUCCESS);
 }
 
-CUresult cuMemMap(CUdeviceptr addr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+CUresult cuMemMap(CUdeviceptr addr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+	unsigned long long flags) {
 	ENTER("cuMemMap");
 	if (size != created[handle - 1] || offset || flags || addr % GRANULARITY || holding((void *)addr, 1, 0))
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	memory *m = calloc(1, sizeof *m);
-	*m = (memory){memories, current, (char *)addr, 0, 0, 1}; // of no use without access
+	*m = (memory){memories, current, (char *)addr, 0, 0, 1}; // of size 0 until it has access
 	memories = m;
 	current->memories++;
 	current->used += size;
@@ -623,7 +627,7 @@ CUresult cuMemSetAccess(CUdeviceptr addr, size_t size, const CUmemAccessDesc *de
 	memset(m->at, 0xEE, size);
 	m->bytes = size;
 	for (memory *before = m->next; before; before = before->next)
-		if (before->mapped && before->at + before->bytes == m->at) { // one piece with its neighbour
+		if (before->mapped && before->at + before->bytes == m->at) { // merged with the mapping before it
 			before->bytes += size;
 			memories = m->next;
 			free(m);
@@ -633,7 +637,7 @@ CUresult cuMemSetAccess(CUdeviceptr addr, size_t size, const CUmemAccessDesc *de
 	return leave(CUDA_SUCCESS);
 }
 
-// One call may end several mappings that lie side by side.
+// One call may end several contiguous mappings.
 CUresult cuMemUnmap(CUdeviceptr addr, size_t size) {
 	ENTER("cuMemUnmap");
 	for (memory **at = &memories; *at;) {
@@ -696,7 +700,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
 	return leave(CUDA_SUCCESS);
 }
 
-// A copy between devices that do not reach each other goes through the host on a GPU; here it is a mistake.
+// A real driver copies between devices that do not reach each other through the host; here that is an error.
 CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream s) {
 	ENTER("cuMemcpyPeerAsync");
 	memory *d = holding((void *)dst, bytes, 0), *m = holding((void *)src, bytes, 0);
@@ -751,12 +755,12 @@ CUresult cuStreamDestroy(CUstream s) {
 CUresult cuStreamSynchronize(CUstream s) {
 	ENTER("cuStreamSynchronize");
 	if (s->capture)
-		die("a stream that is captured is waited for");
+		die("a wait for a stream that is being captured");
 	drain(s);
 	return leave(s->ctx->fault);
 }
 
-// Capture, for streams on their own. The thread that captures may not take memory, unless the mode is relaxed.
+// Capture of single streams. The thread that captures may not allocate memory, unless the mode is relaxed.
 
 CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode) {
 	ENTER("cuStreamBeginCapture");
@@ -777,13 +781,13 @@ CUresult cuStreamEndCapture(CUstream s, CUgraph *graph) {
 	capturing = 0;
 	*graph = s->capture;
 	s->capture = 0;
-	current->events++; // what must be given back
+	current->events++; // the graph must be destroyed, too
 	return leave(CUDA_SUCCESS);
 }
 
 CUresult cuGraphDestroy(CUgraph g) {
 	ENTER("cuGraphDestroy");
-	free(g); // the work is the executable graph's
+	free(g); // the executable graph owns the work
 	current->events--;
 	return leave(CUDA_SUCCESS);
 }
@@ -860,19 +864,19 @@ CUresult cuEventRecord(CUevent e, CUstream s) {
 	return leave(CUDA_SUCCESS);
 }
 
-// Asking for progress makes a little of it.
+// A query makes progress: it runs one task.
 CUresult cuEventQuery(CUevent e) {
 	ENTER("cuEventQuery");
 	if (e->done == e->recorded)
 		return leave(CUDA_SUCCESS);
-	step(e->stream);
+	run_first(e->stream);
 	return leave(e->ctx->fault ? e->ctx->fault : CUDA_ERROR_NOT_READY);
 }
 
 CUresult cuEventSynchronize(CUevent e) {
 	ENTER("cuEventSynchronize");
 	while (e->done < e->recorded)
-		step(e->stream);
+		run_first(e->stream);
 	return leave(e->ctx->fault);
 }
 
@@ -938,7 +942,7 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
 	return leave(CUDA_SUCCESS);
 }
 
-// queue_launch copies the arguments: they belong to the caller.
+// queue_launch copies the arguments, which belong to the caller.
 static CUresult queue_launch(CUfunction f, const CUlaunchConfig *c, void **params) {
 	if (!c->gridDimX || !c->gridDimY || !c->gridDimZ || !c->blockDimX || !c->blockDimY || !c->blockDimZ)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -971,8 +975,8 @@ static CUresult queue_launch(CUfunction f, const CUlaunchConfig *c, void **param
 	return CUDA_SUCCESS;
 }
 
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-	unsigned int bz, unsigned int shared, CUstream s, void **params, void **extra) {
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+	unsigned int by, unsigned int bz, unsigned int shared, CUstream s, void **params, void **extra) {
 	(void)extra;
 	if (f->forget)
 		return CUDA_SUCCESS;
@@ -987,9 +991,10 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **par
 	return leave(queue_launch(f, config, params));
 }
 
-CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *dims,
-	const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
-	CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+	const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *elementStrides,
+	CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+	CUtensorMapFloatOOBfill fill) {
 	(void)elementStrides;
 	(void)interleave;
 	(void)promotion;
@@ -1022,7 +1027,8 @@ int nvrtcVersion(int *major, int *minor) {
 	return 0;
 }
 
-int nvrtcCreateProgram(program **p, const char *text, const char *name, int headers, const char *const *texts, const char *const *names) {
+int nvrtcCreateProgram(program **p, const char *text, const char *name, int headers, const char *const *texts,
+	const char *const *names) {
 	(void)name, (void)headers, (void)texts, (void)names;
 	*p = calloc(1, sizeof **p);
 	char op[64] = "";
