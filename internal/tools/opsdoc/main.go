@@ -31,16 +31,16 @@ const head = `# Operations
 
 Generated from the operation table by ` + "`make docs`" + `; do not edit.
 
-- **gradient**: derived from the expression, written in the row, or why there is none.
+- **gradient**: derived from the expression, written beside the operation, or why there is none.
 - **CPU**: *expression* runs on vector kernels chunk by chunk; *direct* has loops of its own for the types named;
-  *reference* runs the slow float64 definition; *view* computes nothing. Where nothing is said of float16 and bfloat16,
-  float32 computes: operands are widened, which is exact, and each result is rounded once.
+  *reference* runs the slow float64 definition; *view* computes nothing. If float16 and bfloat16 are not named, the
+  computation is in float32: operands are widened, which is exact, and each result is rounded once.
 - **CUDA**: *expression* has kernels made from the expression; *approximate*: on float16 and bfloat16 alone these use the
   GPU's approximate units, within a unit in the last place of the CPU's results, or 2^-16 in gradients, where terms of
   size 1 cancel; *view* computes nothing; else the name of its kernels, or *none*. Using an operation on a GPU that has no
   kernel for the operands' type is an error.
 - **autocast**: what package amp does with operands that are float32, float16 or bfloat16: *lower* casts them to the
-  region's type, *full* to float32, *widest* to the widest among them; *banned* refuses; nothing leaves them.
+  region's type, *full* to float32, *widest* to the widest among them; *banned* is an error; an empty cell leaves them.
 
 The last section has the files of each operation in all layers.
 `
