@@ -187,117 +187,154 @@ func TestScalerTwoOptimizers(t *testing.T) {
 
 // Each misuse has an error of its own.
 func TestScalerMisuse(t *testing.T) {
-	r := newRig(t)
+	m := &misuse{rig: newRig(t), texts: map[string]string{}}
+	m.inOneStep(t)
+	m.afterStep(t)
+	m.acrossSteps(t)
+}
+
+// misuse is a rig whose errors must differ.
+type misuse struct {
+	*rig
+	texts map[string]string // names of cases
+}
+
+func (m *misuse) loss(s *tensor.Scope) *tensor.Tensor { return s.In(m.w).Sum() }
+func (m *misuse) scaled(s *tensor.Scope)              { autograd.Backward(m.scaler.Scale(m.loss(s))) }
+
+// unscaled is scaled, and the gradients are unscaled.
+func (m *misuse) unscaled(s *tensor.Scope) {
+	m.scaled(s)
+	m.scaler.Unscale(s, m.opt)
+}
+
+// differs holds that no other case has the same text.
+func (m *misuse) differs(t *testing.T, name, text string) {
+	if twin := m.texts[text]; twin != "" {
+		t.Errorf("the error is that of %s", twin)
+	}
+	m.texts[text] = name
+}
+
+// fails runs a step that must fail and change nothing.
+func (m *misuse) fails(t *testing.T, name string, kind error, text string, f func(s *tensor.Scope) error) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		before := m.opt.Hash()
+		err := m.dev.Step(f)
+		wantError(t, err, kind, text, "scaler_test.go:")
+		for _, k := range []error{amp.ErrNotScaled, amp.ErrUnscaled, amp.ErrStepped} {
+			if errors.Is(err, k) != (k == kind) || k == kind && !errors.Is(err, tensor.ErrStep) {
+				t.Errorf("%v is of kind %v: %v", err, k, k != kind)
+			}
+		}
+		m.differs(t, name, text)
+		if m.opt.Hash() != before {
+			t.Error("the step changed something")
+		}
+	})
+}
+
+func (m *misuse) inOneStep(t *testing.T) {
 	other := optim.New(optim.SGD{}, param("u", 1))
 	h := tensor.ParameterOf("h", row(1).To(tensor.Float16))
 	half := optim.New(optim.SGD{}, h)
-	loss := func(s *tensor.Scope) *tensor.Tensor { return s.In(r.w).Sum() }
-	scaled := func(s *tensor.Scope) { autograd.Backward(r.scaler.Scale(loss(s))) }
-	texts := map[string]string{}
-	orders := []error{amp.ErrNotScaled, amp.ErrUnscaled, amp.ErrStepped}
-	fails := func(name string, kind error, text string, f func(s *tensor.Scope) error) {
-		t.Helper()
-		t.Run(name, func(t *testing.T) {
-			before := r.opt.Hash()
-			err := r.dev.Step(f)
-			wantError(t, err, kind, text, "scaler_test.go:")
-			for _, k := range orders {
-				if errors.Is(err, k) != (k == kind) || k == kind && !errors.Is(err, tensor.ErrStep) {
-					t.Errorf("%v is of kind %v: %v", err, k, k != kind)
-				}
-			}
-			if twin := texts[text]; twin != "" {
-				t.Errorf("the error is that of %s", twin)
-			}
-			texts[text] = name
-			if r.opt.Hash() != before {
-				t.Error("the step changed something")
-			}
-		})
-	}
-	fails("unscale before scale", amp.ErrNotScaled, "Unscale before Scale",
-		func(s *tensor.Scope) error { r.scaler.Unscale(s, r.opt); return nil })
-	fails("step before scale", amp.ErrNotScaled, "Step before Scale",
-		func(s *tensor.Scope) error { return r.scaler.Step(s, r.opt) })
-	must(t, r.step(1))
-	fails("unscale twice", amp.ErrUnscaled, "Unscale twice", func(s *tensor.Scope) error {
-		scaled(s)
-		r.scaler.Unscale(s, r.opt)
-		r.scaler.Unscale(s, r.opt)
+	m.fails(t, "unscale before scale", amp.ErrNotScaled, "Unscale before Scale", func(s *tensor.Scope) error {
+		m.scaler.Unscale(s, m.opt)
 		return nil
 	})
-	fails("step without an optimizer", tensor.ErrValue, "Step needs an optimizer",
-		func(s *tensor.Scope) error { scaled(s); return r.scaler.Step(s) })
-	fails("one optimizer twice", tensor.ErrValue, "optimizer 1 twice",
-		func(s *tensor.Scope) error { scaled(s); return r.scaler.Step(s, r.opt, r.opt) })
-	fails("unscaled and forgotten", amp.ErrUnscaled, "an optimizer that Unscale was called for",
+	m.fails(t, "step before scale", amp.ErrNotScaled, "Step before Scale", func(s *tensor.Scope) error {
+		return m.scaler.Step(s, m.opt)
+	})
+	must(t, m.step(1))
+	m.fails(t, "unscale twice", amp.ErrUnscaled, "Unscale twice", func(s *tensor.Scope) error {
+		m.unscaled(s)
+		m.scaler.Unscale(s, m.opt)
+		return nil
+	})
+	m.fails(t, "step without an optimizer", tensor.ErrValue, "Step needs an optimizer", func(s *tensor.Scope) error {
+		m.scaled(s)
+		return m.scaler.Step(s)
+	})
+	m.fails(t, "one optimizer twice", tensor.ErrValue, "optimizer 1 twice", func(s *tensor.Scope) error {
+		m.scaled(s)
+		return m.scaler.Step(s, m.opt, m.opt)
+	})
+	m.fails(t, "unscaled and forgotten", amp.ErrUnscaled, "an optimizer that Unscale was called for",
 		func(s *tensor.Scope) error {
-			scaled(s)
-			r.scaler.Unscale(s, r.opt)
-			return r.scaler.Step(s, other)
+			m.unscaled(s)
+			return m.scaler.Step(s, other)
 		})
-	fails("no gradient", tensor.ErrGrad, "no parameter has a gradient", func(s *tensor.Scope) error {
-		r.scaler.Scale(loss(s))
-		return r.scaler.Step(s, r.opt)
+	m.fails(t, "no gradient", tensor.ErrGrad, "no parameter has a gradient", func(s *tensor.Scope) error {
+		m.scaler.Scale(m.loss(s))
+		return m.scaler.Step(s, m.opt)
 	})
-	fails("unscale float16 gradients", tensor.ErrDType, "keep parameters in float32", func(s *tensor.Scope) error {
+	m.fails(t, "unscale float16 gradients", tensor.ErrDType, "keep parameters in float32", func(s *tensor.Scope) error {
 		s.AddGrad(h, s.Full(1, tensor.Float16, 1))
-		return r.scaler.Step(s, half)
+		return m.scaler.Step(s, half)
 	})
-	fails("state between unscale and step", amp.ErrUnscaled, "State between Unscale and Step",
+	m.fails(t, "state between unscale and step", amp.ErrUnscaled, "State between Unscale and Step",
 		func(s *tensor.Scope) error {
-			scaled(s)
-			r.scaler.Unscale(s, r.opt)
-			r.scaler.State()
+			m.unscaled(s)
+			m.scaler.State()
 			return nil
 		})
-	fails("a loss of no step", tensor.ErrStep, "belongs to no step",
-		func(*tensor.Scope) error { r.scaler.Scale(row(1)); return nil })
+	m.fails(t, "a loss of no step", tensor.ErrStep, "belongs to no step", func(*tensor.Scope) error {
+		m.scaler.Scale(row(1))
+		return nil
+	})
+}
 
-	// After Step in one step.
+// afterStep has what fails after Step in one step.
+func (m *misuse) afterStep(t *testing.T) {
 	after := func(name, text string, f func(s *tensor.Scope) error) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
-			err := r.dev.Step(func(s *tensor.Scope) error {
-				scaled(s)
-				must(t, r.scaler.Step(s, r.opt))
+			err := m.dev.Step(func(s *tensor.Scope) error {
+				m.scaled(s)
+				must(t, m.scaler.Step(s, m.opt))
 				return f(s)
 			})
 			wantError(t, err, amp.ErrStepped, text)
-			if texts[text] != "" {
-				t.Errorf("the error is that of %s", texts[text])
-			}
-			texts[text] = name
+			m.differs(t, name, text)
 		})
 	}
-	after("unscale after step", "Unscale after Step",
-		func(s *tensor.Scope) error { r.scaler.Unscale(s, r.opt); return nil })
-	after("step twice", "Step after Step", func(s *tensor.Scope) error { return r.scaler.Step(s, r.opt) })
-	after("scale after step", "Scale after Step", func(s *tensor.Scope) error { r.scaler.Scale(loss(s)); return nil })
+	after("unscale after step", "Unscale after Step", func(s *tensor.Scope) error {
+		m.scaler.Unscale(s, m.opt)
+		return nil
+	})
+	after("step twice", "Step after Step", func(s *tensor.Scope) error { return m.scaler.Step(s, m.opt) })
+	after("scale after step", "Scale after Step", func(s *tensor.Scope) error {
+		m.scaler.Scale(m.loss(s))
+		return nil
+	})
+}
 
+func (m *misuse) acrossSteps(t *testing.T) {
 	// A step that unscales and does not update leaves gradients that are no longer scaled.
-	must(t, r.dev.Step(func(s *tensor.Scope) error {
-		scaled(s)
-		r.scaler.Unscale(s, r.opt)
+	must(t, m.dev.Step(func(s *tensor.Scope) error {
+		m.unscaled(s)
 		return nil
 	}))
-	wantError(t, tensor.Try(func() { r.scaler.State() }), amp.ErrUnscaled, "State between Unscale and Step")
-	fails("unscale in an earlier step", amp.ErrUnscaled, "an earlier step called Unscale and not Step",
-		func(s *tensor.Scope) error { scaled(s); return nil })
-	r.w.ClearGrads()
-	must(t, r.step(1))
+	wantError(t, tensor.Try(func() { m.scaler.State() }), amp.ErrUnscaled, "State between Unscale and Step")
+	m.fails(t, "unscale in an earlier step", amp.ErrUnscaled, "an earlier step called Unscale and not Step",
+		func(s *tensor.Scope) error {
+			m.scaled(s)
+			return nil
+		})
+	m.w.ClearGrads()
+	must(t, m.step(1))
 
 	// One that fails leaves nothing.
 	boom := errors.New("boom")
-	if err := r.dev.Step(func(s *tensor.Scope) error {
-		scaled(s)
-		r.scaler.Unscale(s, r.opt)
+	if err := m.dev.Step(func(s *tensor.Scope) error {
+		m.unscaled(s)
 		return boom
 	}); !errors.Is(err, boom) {
 		t.Fatal(err)
 	}
-	r.scaler.State()
-	must(t, r.step(1))
+	m.scaler.State()
+	must(t, m.step(1))
 }
 
 // Numbers that make no sense are refused, in options and in states.
