@@ -59,13 +59,16 @@ func train(ctx context.Context, r *run.Run) error {
 	if err != nil {
 		return err
 	}
-	model := nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: *length, Width: *width, Heads: *heads, Layers: *layers, Dropout: *dropout})
+	model := nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: *length, Width: *width, Heads: *heads,
+		Layers: *layers, Dropout: *dropout})
 	if err := nn.Init(dev, model); err != nil {
 		return err
 	}
-	r.Printf("%d parameters, %d characters, %d of them different", nn.CountParameters(model), text.TrainLen()+text.ValidationLen(), text.VocabSize())
+	r.Printf("%d parameters, %d characters, %d of them different", nn.CountParameters(model),
+		text.TrainLen()+text.ValidationLen(), text.VocabSize())
 
-	opt := optim.New(optim.AdamW{LR: *rate, Beta2: 0.99, WeightDecay: 0.1}, model, optim.Clip(1), optim.NoDecay(optim.Vectors))
+	opt := optim.New(optim.AdamW{LR: *rate, Beta2: 0.99, WeightDecay: 0.1}, model,
+		optim.Clip(1), optim.NoDecay(optim.Vectors))
 	schedule := optim.WarmupCosine(*rate, *rate/10, min(100, r.Steps/10), r.Steps)
 	scaler := r.Scaler()
 	r.Health(scaler, opt.GradNorm, tensor.Parameters(model))

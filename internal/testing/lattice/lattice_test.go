@@ -19,7 +19,9 @@ const module = "github.com/weft-ml/weft"
 // each kind of processor, with CUDA and its emulator. Generators are modules of their own and no part of it.
 func TestLattice(t *testing.T) {
 	imports := map[string][]string{}
-	for _, env := range [][]string{{"GOARCH=amd64"}, {"GOARCH=arm64"}, {"GOOS=linux", "CGO_ENABLED=1", "GOFLAGS=-tags=cuda,emu"}} {
+	for _, env := range [][]string{
+		{"GOARCH=amd64"}, {"GOARCH=arm64"}, {"GOOS=linux", "CGO_ENABLED=1", "GOFLAGS=-tags=cuda,emu"},
+	} {
 		list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...")
 		list.Env = append(os.Environ(), env...)
 		list.Stderr = os.Stderr
@@ -113,7 +115,8 @@ func parse(lattice string, fault func(format string, args ...any)) (rules []*rul
 		}
 		r := &rule{path: path, may: strings.Fields(may)}
 		for _, dep := range r.may {
-			if dep != "C" && !external(dep) && !slices.ContainsFunc(rules, func(r *rule) bool { return r.path == dep }) {
+			earlier := slices.ContainsFunc(rules, func(r *rule) bool { return r.path == dep })
+			if dep != "C" && !external(dep) && !earlier {
 				fault("lattice.txt: %s names %s, which has no line before it", path, dep)
 			}
 		}
@@ -187,16 +190,23 @@ func TestCheck(t *testing.T) {
 	}{
 		{name: "nothing wrong", lattice: good},
 		{"import against the order", good, "a", module + "/a/b", []string{"package a may not import a/b"}},
-		{"import beside the pattern", good, "cmd/special", module + "/a/b", []string{"package cmd/special may not import a/b"}},
+		{"import beside the pattern", good, "cmd/special", module + "/a/b", []string{
+			"package cmd/special may not import a/b"}},
 		{"other module", good, "a", "example.org/x", []string{"package a may not import example.org/x"}},
-		{"part of an allowed path", good, "a/b", "example.org/x/y", []string{"package a/b may not import example.org/x/y"}},
-		{"tool in a program", good, "wrong", module + "/tool/one", []string{"package wrong imports tool/one, which is closed to it"}},
+		{"part of an allowed path", good, "a/b", "example.org/x/y", []string{
+			"package a/b may not import example.org/x/y"}},
+		{"tool in a program", good, "wrong", module + "/tool/one", []string{
+			"package wrong imports tool/one, which is closed to it"}},
 		{"cgo", good, "a", "C", []string{"package a may not import C"}},
 		{"package without a line", good, "new", "fmt", []string{"package new has no line in lattice.txt"}},
-		{"line without a package", good + "gone: a\n", "a", "os", []string{"lattice.txt has a line for gone, which does not exist"}},
-		{"pattern without a package", good + "gone/...: a\n", "a", "os", []string{"lattice.txt has a line for gone/..., which does not exist"}},
-		{"order", strings.Replace(good, "a:", "a: a/b", 1), "a", "os", []string{"lattice.txt: a names a/b, which has no line before it"}},
-		{"twice", good + "a:\n", "a", "os", []string{"lattice.txt has two lines for a", "lattice.txt has a line for a, which does not exist"}},
+		{"line without a package", good + "gone: a\n", "a", "os", []string{
+			"lattice.txt has a line for gone, which does not exist"}},
+		{"pattern without a package", good + "gone/...: a\n", "a", "os", []string{
+			"lattice.txt has a line for gone/..., which does not exist"}},
+		{"order", strings.Replace(good, "a:", "a: a/b", 1), "a", "os", []string{
+			"lattice.txt: a names a/b, which has no line before it"}},
+		{"twice", good + "a:\n", "a", "os", []string{
+			"lattice.txt has two lines for a", "lattice.txt has a line for a, which does not exist"}},
 		{"no colon", good + "b\n", "a", "os", []string{`lattice.txt: no colon in "b"`}},
 	} {
 		imports := packages()

@@ -35,10 +35,10 @@ Generated from the operation table by ` + "`make docs`" + `; do not edit.
 - **CPU**: *expression* runs on vector kernels chunk by chunk; *direct* has loops of its own for the types named;
   *reference* runs the slow float64 definition; *view* computes nothing. If float16 and bfloat16 are not named, the
   computation is in float32: operands are widened, which is exact, and each result is rounded once.
-- **CUDA**: *expression* has kernels made from the expression; *approximate*: on float16 and bfloat16 alone these use the
-  GPU's approximate units, within a unit in the last place of the CPU's results, or 2^-16 in gradients, where terms of
-  size 1 cancel; *view* computes nothing; else the name of its kernels, or *none*. Using an operation on a GPU that has no
-  kernel for the operands' type is an error.
+- **CUDA**: *expression* has kernels made from the expression; *approximate*: on float16 and bfloat16 alone these use
+  the GPU's approximate units, within a unit in the last place of the CPU's results, or 2^-16 in gradients, where terms
+  of size 1 cancel; *view* computes nothing; else the name of its kernels, or *none*. Using an operation on a GPU that
+  has no kernel for the operands' type is an error.
 - **autocast**: what package amp does with operands that are float32, float16 or bfloat16: *lower* casts them to the
   region's type, *full* to float32, *widest* to the widest among them; *banned* is an error; an empty cell leaves them.
 
@@ -77,7 +77,8 @@ func section(page *strings.Builder, title string, ops []*tensor.Op, in func(*ten
 	}
 	slices.SortFunc(rows, func(a, b *tensor.Op) int { return strings.Compare(a.Name, b.Name) })
 	fmt.Fprintf(page, "\n## %s (%d)\n\n", title, len(rows))
-	page.WriteString("| operation | operands | result | gradient | CPU | CUDA | autocast |\n|---|---|---|---|---|---|---|\n")
+	page.WriteString("| operation | operands | result | gradient | CPU | CUDA | autocast |\n")
+	page.WriteString("|---|---|---|---|---|---|---|\n")
 	for _, o := range rows {
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
 			o.Name, strings.Join(o.Args, ", "), definition(o), gradient(o), cpu(o), cuda(o), autocast(o))
