@@ -13,12 +13,12 @@ import (
 type Func struct {
 	Src    string   // the text it was made from
 	Args   []string // names of the tensor operands
-	Params []string // names of the scalars of a launch
+	Params []string // names of the scalars
 	Roots  []*Node  // the results
 
 	once  sync.Once
 	order []*Node       // all nodes, operands first
-	index map[*Node]int // place of a node in order
+	index map[*Node]int // of a node in order
 	key   string
 
 	mu        sync.Mutex
@@ -127,7 +127,7 @@ func (f *Func) Streams() []int {
 }
 
 // Eval computes the results at one element in float64: the reference that all devices are tested against.
-// rand gives the uniform numbers of the random streams and may be nil if there are none.
+// rand returns the random numbers of the streams and may be nil if there are none.
 func (f *Func) Eval(args, params []float64, rand func(k int) float64) []float64 {
 	f.prepare()
 	v := make([]float64, len(f.order))

@@ -42,7 +42,10 @@ func (f *Func) statements() []string {
 }
 
 // operators are the instructions that have one in Go.
-var operators = map[Op]token.Token{Add: token.ADD, Sub: token.SUB, Mul: token.MUL, Div: token.QUO, LT: token.LSS, LE: token.LEQ, EQ: token.EQL}
+var operators = map[Op]token.Token{
+	Add: token.ADD, Sub: token.SUB, Mul: token.MUL, Div: token.QUO,
+	LT: token.LSS, LE: token.LEQ, EQ: token.EQL,
+}
 
 // text writes n, in parentheses if its operator binds less tightly than outer.
 func (f *Func) text(n *Node, names map[*Node]string, outer int) string {
@@ -57,7 +60,7 @@ func (f *Func) text(n *Node, names map[*Node]string, outer int) string {
 	case Rand:
 		return fmt.Sprintf("rand(%d)", n.K)
 	case Const:
-		return number(n.C)
+		return constantText(n.C)
 	case Neg:
 		x := f.text(n.X[0], names, token.UnaryPrec)
 		if x[0] == '-' { // two signs in a row are another token
@@ -83,7 +86,7 @@ func (f *Func) text(n *Node, names map[*Node]string, outer int) string {
 	return n.Op.String() + "(" + strings.Join(xs, ", ") + ")"
 }
 
-func number(v float64) string {
+func constantText(v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "nan"
