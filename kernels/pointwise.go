@@ -6,9 +6,9 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// PointwiseNumber is the type that the expression of an op call computes in: Float64 if an operand or a result has that
+// ComputeType is the type that the expression of an op call computes in: Float64 if an operand or a result has that
 // type, else Float32 if one is floating-point, else Int64. A mere conversion of an integer type computes in Int64.
-func (l *Launch) PointwiseNumber() DType {
+func (l *Launch) ComputeType() DType {
 	var hasFloat, hasFloat64 bool
 	for _, as := range [2][]Arg{l.In, l.Out} {
 		for i := range as {

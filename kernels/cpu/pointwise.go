@@ -16,7 +16,7 @@ var (
 // pointwise runs the expression of an op call.
 func pointwise(l *kernels.Launch) {
 	check(l)
-	compute := l.PointwiseNumber()
+	compute := l.ComputeType()
 	switch {
 	case l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType:
 		copyContiguous(l)

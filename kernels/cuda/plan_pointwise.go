@@ -84,7 +84,7 @@ func planPointwise(c *call, l *kernels.Launch) error {
 	if len(l.Floats) < len(l.Op.Expr.Params) {
 		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params), l.Op.Expr.Params, len(l.Floats))
 	}
-	number := l.PointwiseNumber()
+	number := l.ComputeType()
 	if number == kernels.Int64 {
 		if err := l.CheckIntegers(); err != nil {
 			return err

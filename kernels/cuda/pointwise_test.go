@@ -89,7 +89,7 @@ func (c *pointwiseCase) launch() *kernels.Launch {
 	}
 	for k := range c.f.Params {
 		l.Floats = append(l.Floats, []float64{3, -2}[k])
-		if l.PointwiseNumber() != kernels.Int64 {
+		if l.ComputeType() != kernels.Int64 {
 			l.Floats[k] = []float64{0.3, -1.7}[k]
 		}
 	}
@@ -171,7 +171,7 @@ func TestPointwiseTypes(t *testing.T) {
 func testPointwiseCase(t *testing.T, b *Backend, r fuzz, c *pointwiseCase, simple bool) {
 	t.Helper()
 	l := c.launch()
-	tame := l.PointwiseNumber() == kernels.Float64 && usesFunctions(c.f)
+	tame := l.ComputeType() == kernels.Float64 && usesFunctions(c.f)
 	shape := oneOf(r, nil, []int{1}, []int{0, 3}, []int{300}, []int{5, 7}, []int{3, 1, 33}, []int{2, 3, 4, 5}, []int{256}, []int{17, 16})
 	var in, out []value
 	for _, d := range c.in {

@@ -230,10 +230,10 @@ func TestElements(t *testing.T) {
 	})
 }
 
-// numberBetween is what a conversion passes through, as kernels.PointwiseNumber says.
+// numberBetween is what a conversion passes through, as kernels.ComputeType says.
 func numberBetween(from, to kernels.DType) string {
 	l := kernels.Launch{Op: &kernels.Op{Expr: identity}, In: []kernels.Arg{{DType: from}}, Out: []kernels.Arg{{DType: to}}}
-	number := l.PointwiseNumber()
+	number := l.ComputeType()
 	for _, n := range numberTypes {
 		if n.dtype == number {
 			return n.name

@@ -38,7 +38,7 @@ func (p *Pointwise) Number() kernels.DType {
 	for _, d := range p.Out {
 		l.Out = append(l.Out, kernels.Arg{DType: d})
 	}
-	return l.PointwiseNumber()
+	return l.ComputeType()
 }
 
 // Vector is the number of elements that a thread of the kernel Name_vector computes: 16 bytes of the widest type.

@@ -60,8 +60,8 @@ POINTWISE(drop_bf16, 4)
 	}
 }
 
-// TestPointwiseNumbers: what kernels compute with, and its constants.
-func TestPointwiseNumbers(t *testing.T) {
+// TestComputeTypes: what kernels compute with, and its constants.
+func TestComputeTypes(t *testing.T) {
 	floating, integer := "where(x < 0.1, -3, x) + inf", "where(x < 7, -3, x)"
 	for d, want := range map[kernels.DType]string{
 		kernels.BFloat16: "float; 0x1.99999ap-04f) f32_where(v2, -0x1.8p+01f, __uint_as_float(0x7f800000u)",
