@@ -55,7 +55,8 @@ func overRows(v []float32) float32 {
 		for i, x := range v[from:min(from+64, len(v))] {
 			partial[i/8] += x
 		}
-		blocks = append(blocks, ((partial[0]+partial[4])+(partial[2]+partial[6]))+((partial[1]+partial[5])+(partial[3]+partial[7])))
+		even, odd := (partial[0]+partial[4])+(partial[2]+partial[6]), (partial[1]+partial[5])+(partial[3]+partial[7])
+		blocks = append(blocks, even+odd)
 	}
 	return canonical(blocks)
 }

@@ -33,6 +33,8 @@ func (p *Program) EvalAt(index uint32, ins, uniforms, accs []float32) []float32 
 			r[v] = math.Float32bits(accs[in.K])
 		case OpIndex:
 			r[v] = index
+		case OpConst:
+			r[v] = in.Bits
 		default:
 			var x [3]uint32
 			for i, a := range in.operands() {
@@ -54,8 +56,6 @@ func eval(in *Inst, r [3]uint32, tables []Table) uint32 {
 	x, y, z := math.Float32frombits(r[0]), math.Float32frombits(r[1]), math.Float32frombits(r[2])
 	f := math.Float32bits
 	switch in.Op {
-	case OpConst:
-		return in.Bits
 	case OpAdd:
 		return f(x + y)
 	case OpSub:
@@ -127,10 +127,7 @@ func eval(in *Inst, r [3]uint32, tables []Table) uint32 {
 	case OpMaskNot:
 		return ^r[0]
 	case OpSelect:
-		if r[0] != 0 {
-			return r[1]
-		}
-		return r[2]
+		return r[0]&r[1] | ^r[0]&r[2]
 	}
 	panic("lane: no such operation: " + in.Op.String())
 }
