@@ -9,17 +9,18 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Anomaly looks at the result of every operation, forward and backward. The step fails at the first one that has a NaN, or
-// an infinity that neither operands nor attributes bring in, with the operation, the line, the layer, and in a backward
-// pass the line of the operation whose gradient it is. It is for finding faults: the host waits for every operation.
-func Anomaly(m *Mode) { m.examine(func(e *Error) { panic(e) }) }
+// Anomaly checks the result of every operation, forward and backward. The step fails at the first result with a NaN, or
+// with an infinity that neither operands nor attributes bring in. The error names the operation, the line and the
+// layer, and in a backward pass the line of the operation whose gradient it is. This is for debugging: the host waits
+// for every operation.
+func Anomaly(m *Mode) { m.onAnomaly(func(e *Error) { panic(e) }) }
 
-// OnAnomaly is Anomaly where steps do not fail: f gets the error of the first such operation of a step, which goes on. So one
-// sees what overflows where a loss scaler then skips the update.
+// OnAnomaly is [Anomaly] without failing: f gets the error of the first such operation of a step, and the step goes on.
+// This shows what overflows where a loss scaler then skips the update.
 func OnAnomaly(f func(err error)) Option {
 	return func(m *Mode) {
 		found := false
-		m.examine(func(e *Error) {
+		m.onAnomaly(func(e *Error) {
 			if !found {
 				found = true
 				f(e)
@@ -28,12 +29,12 @@ func OnAnomaly(f func(err error)) Option {
 	}
 }
 
-// examine has f called with every operation that makes a number that is not finite.
-func (m *Mode) examine(f func(e *Error)) {
-	others := m.observe
+// onAnomaly makes steps call f with the error of every anomaly.
+func (m *Mode) onAnomaly(f func(e *Error)) {
+	previous := m.observe
 	m.observe = func(path string, c *Ctx) {
-		if others != nil {
-			others(path, c)
+		if previous != nil {
+			previous(path, c)
 		}
 		if e := c.anomaly(path); e != nil {
 			f(e)
@@ -41,7 +42,8 @@ func (m *Mode) examine(f func(e *Error)) {
 	}
 }
 
-// anomaly is an error if the operation has made a number that is not finite. What is on the tape remembers where it was made.
+// anomaly is an error if a result has a NaN, or an infinity that was not there before. If the operation is on the tape,
+// its node gets the line and the layer, for the errors of its gradient.
 func (c *Ctx) anomaly(path string) *Error {
 	if n := c.Out[0].node; n != nil && &n.Ctx == c {
 		n.made = caller.Site()
@@ -80,7 +82,7 @@ func (c *Ctx) hadInfinity() bool {
 	return false
 }
 
-// sources says which operands had such numbers before.
+// sources says which operands have NaNs or infinities.
 func (c *Ctx) sources() string {
 	var had []string
 	for i, x := range c.In {
@@ -94,15 +96,15 @@ func (c *Ctx) sources() string {
 	return "; " + strings.Join(had, ", ")
 }
 
-// notFinite counts numbers of a tensor that are not finite, and says where the first one is.
+// notFinite counts the NaNs and the infinities among the elements of a tensor, and has the index of the first.
 type notFinite struct{ nan, inf, of, first int }
 
-// String is such as "2 NaN and 1 infinity of 12 elements, the first at position 3".
+// String is such as "2 NaN and 1 infinite of 12 elements, the first at position 3".
 func (b notFinite) String() string {
 	return fmt.Sprintf("%d NaN and %d infinite of %d elements, the first at position %d", b.nan, b.inf, b.of, b.first)
 }
 
-// notFinite looks on the device first: the sum of 0*x is 0 unless x has such a number.
+// notFinite asks the device first: the sum of 0*x is 0 unless x has a NaN or an infinity.
 func (t *Tensor) notFinite() (b notFinite) {
 	if !t.dtype.IsFloat() || t.Len() == 0 || t.Detach().To(Float32).Scale(0).Sum().Item() == 0 {
 		return b

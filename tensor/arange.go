@@ -2,11 +2,11 @@ package tensor
 
 import "math"
 
-// Arange makes host data of the numbers start, start+step, ... that lie before stop, or beyond it if the step is negative.
-// Element i is start + i*step, computed in float64.
+// Arange makes host data with the elements start, start+step, ... below stop, or above it if step is negative. Element
+// i is start + i*step, computed in float64.
 func Arange(dt DType, start, stop, step float64) *Tensor {
 	n := math.Ceil((stop - start) / step)
-	if !(math.Abs(n) < 1<<48) { // also no number at all
+	if !(math.Abs(n) < 1<<48) { // true for NaN, too
 		Fail(ErrValue, "arange", "from %g to %g by %g is no range", start, stop, step)
 	}
 	v := make([]float64, max(int(n), 0))

@@ -7,9 +7,9 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// block is memory with its owners counted. Inside a step the owners are the region that made it, tape
-// nodes that saved it and gradients in flight; all belong to one goroutine. Blocks outside steps
-// (shared) belong to Go's collector and are never counted.
+// block is memory with a count of its owners. Inside a step the owners are the region that made it, tape nodes that
+// saved it, and gradients of a running backward pass; all belong to one goroutine. Blocks outside steps are shared:
+// they are not counted, and Go's garbage collector decides when they are free.
 type block struct {
 	buf    kernels.Buffer
 	mem    *pool.Block // nil: Go heap
@@ -17,8 +17,8 @@ type block struct {
 	refs   int32
 	shared bool
 	grads  bool   // gradients of an arena, which are written in place and live until the next ones
-	op     string // what made it
-	closed string // what ended its life for users; "" while it lives
+	op     string // the operation that made it
+	closed string // what ended its lifetime for users, such as a region; "" while it lives
 }
 
 // retain adds an owner.
@@ -28,7 +28,7 @@ func (b *block) retain() {
 	}
 }
 
-// release takes an owner away; the last one returns the memory to the pool.
+// release removes an owner; the last one returns the memory to the pool.
 func (b *block) release(why string) {
 	if b.shared {
 		return
@@ -67,7 +67,8 @@ func (d *Device) fillBlock(b *block, op string, n int) {
 	*b = block{buf: mem.Buf, mem: mem, dev: d, refs: 1, op: op}
 }
 
-// checkGuard fails if the operation wrote behind the memory of its result. It looks, and so waits, if memory is poisoned.
+// checkGuard fails if the operation wrote past the end of its result. It reads the guard bytes, and so waits, only if
+// memory is poisoned.
 func (b *block) checkGuard(op string) {
 	if b.mem == nil {
 		return
@@ -83,8 +84,7 @@ func (b *block) checkGuard(op string) {
 	}
 }
 
-// disown makes a block of a step shared: from now on Go's collector decides when it returns to the pool, unless that is
-// stopped.
+// disown makes a block of a step shared: Go's garbage collector returns it to the pool, unless the cleanup is stopped.
 func (b *block) disown() (returns runtime.Cleanup) {
 	if b.shared {
 		return returns

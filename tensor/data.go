@@ -9,8 +9,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// FromSlice makes host data of the given shape around v, without copying. The slice must not be changed
-// while a step uses the tensor. No shape is rank 0: one element.
+// FromSlice makes host data of the given shape that use the memory of v. The slice must not be changed while a step
+// uses the tensor. Without a shape the rank is 0: one element.
 func FromSlice[T Elem](v []T, shape ...int) *Tensor {
 	checkShape("from_slice", shape)
 	if n := kernels.Count(shape); n != len(v) {
@@ -30,7 +30,7 @@ func Zeros(dt DType, shape ...int) *Tensor {
 	return newTensor(hostBlock(cpu.Wrap(make([]byte, kernels.Count(shape)*dt.Size())), "zeros"), dt, shape, nil)
 }
 
-// Uniform makes float32 host data drawn evenly from [lo, hi).
+// Uniform makes float32 host data drawn uniformly from [lo, hi).
 func Uniform(seed uint64, lo, hi float64, shape ...int) *Tensor {
 	v := make([]float64, sizeOf("uniform", shape))
 	philox.Uniform(v, Random{Key: seed}, 0)
@@ -47,6 +47,7 @@ func Randn(seed uint64, shape ...int) *Tensor {
 	return FromSlice(v, shape...).To(Float32)
 }
 
+// sizeOf checks a shape and counts its elements.
 func sizeOf(op string, shape []int) int {
 	checkShape(op, shape)
 	return kernels.Count(shape)
@@ -95,8 +96,8 @@ func (t *Tensor) device() *Device {
 	return host()
 }
 
-// Device is where t is; nil for host data, which an operation takes to the device of its other operands or of its step,
-// and for parameters without values.
+// Device is where t is. It is nil for parameters without values and for host data: an operation copies these to the
+// device of its other operands or of its step.
 func (t *Tensor) Device() *Device {
 	switch {
 	case t.blk == nil:
@@ -107,8 +108,8 @@ func (t *Tensor) Device() *Device {
 	return t.blk.dev
 }
 
-// Data is the memory of a contiguous tensor in host memory, as a slice of its own element type. It is
-// valid as long as the tensor is.
+// Data is the memory of a contiguous tensor in host memory, as a slice of its own element type. It is valid as long as
+// the tensor is.
 func Data[T Elem](t *Tensor) []T {
 	t.alive("data")
 	if t.dtype != dtypeOf[T]() {
@@ -151,8 +152,8 @@ func (t *Tensor) Detach() *Tensor {
 	return t.alias(t.scope)
 }
 
-// Keep takes t out of its step: the result is data of no step, off the tape, and lives as long as the
-// program refers to it. It copies if the memory has other owners.
+// Keep takes t out of its step: the result belongs to no step, is off the tape, and lives as long as the program refers
+// to it. It is a copy if the memory has other owners.
 func (t *Tensor) Keep() *Tensor {
 	t.alive("keep")
 	s := t.scope
@@ -185,7 +186,7 @@ func (t *Tensor) keepGrad() (k *Tensor) {
 	return k
 }
 
-// Contiguous is t in row-major order: t itself if it is so already, else a copy.
+// Contiguous is t with row-major strides: t itself if it has them, else a copy.
 func (t *Tensor) Contiguous() *Tensor {
 	if t.IsContiguous() {
 		return t

@@ -50,28 +50,29 @@ type openConfig struct {
 	warn   func(site, why string)
 }
 
-// Seed fixes the random numbers of a device: parameters' first values and every step's streams. The default is 0.
+// Seed fixes the random numbers of a device: the initial values of parameters and the random streams of steps. The
+// default is 0.
 func Seed(n uint64) OpenOption { return func(c *openConfig) { c.seed = n } }
 
 // MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with
 // [ErrMemory]. The default is no limit but the device's own.
 func MemoryLimit(bytes int) OpenOption { return func(c *openConfig) { c.limit = bytes } }
 
-// Poison is a debugging aid: memory is full of NaNs (and of -1 for integers) until it is written, an operation that writes
-// behind the memory of its result fails, for which the host waits after each, and on the CPU a write to memory that has
-// gone back to the pool panics when the memory is used again. It holds for everybody who uses the device's memory,
-// until the last one closes it.
+// Poison is for debugging. Memory is full of NaNs (of -1 for integers) until it is written. An operation that writes
+// past the end of its result fails; to see that, the host waits after each operation. On the CPU a write to memory that
+// was returned to the pool panics when the memory is used again. It holds for all users of the device's memory, until
+// the last one closes it.
 func Poison(c *openConfig) { c.poison = true }
 
-// WarnWaits calls f at the first hidden wait of each kind at each line of the program: where, as file:line, and for what the
-// host waits. Reading a tensor is one, and so are memory and staging buffers that the device must give back first; a
-// training loop has none but those it wants. It holds for everybody who uses the device, until the last one closes it.
-// The environment variable WEFT_WARN_WAITS=1 prints them.
+// WarnWaits calls f at the first hidden wait of each kind at each line of the program: site is file:line, why is for
+// what the host waits. Reading a tensor is one; others are for memory and staging buffers that the device still uses. A
+// training loop should have none but those it wants. It holds for all users of the device, until the last one closes
+// it. The environment variable WEFT_WARN_WAITS=1 prints the waits.
 func WarnWaits(f func(site, why string)) OpenOption { return func(c *openConfig) { c.warn = f } }
 
-// Open opens a device: "cpu", another registered kind such as "cuda:1", or "auto" for the fastest
-// there is; [Device.String] says which was taken and why. Opening the same device twice shares its
-// memory pool, not its seed. The error is of kind [ErrDevice].
+// Open opens a device: "cpu", another registered kind such as "cuda:1", or "auto" for the fastest one;
+// [Device.String] says which was taken and why. Opening the same device twice shares its memory pool, not its seed. The
+// error is of kind [ErrDevice].
 func Open(name string, opts ...OpenOption) (*Device, error) {
 	var c openConfig
 	for _, o := range opts {
@@ -104,32 +105,32 @@ func open(name string, c openConfig) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	sh := devices[backend.Name()]
-	if sh != nil {
+	shared := devices[backend.Name()]
+	if shared != nil {
 		closeBackend(backend) // it is open already
 	} else {
-		sh = &sharedDevice{name: backend.Name(), backend: backend, pool: pool.New(backend, 0)}
-		sh.pool.SetReclaim(collect)
-		devices[sh.name] = sh
+		shared = &sharedDevice{name: backend.Name(), backend: backend, pool: pool.New(backend, 0)}
+		shared.pool.SetReclaim(collect)
+		devices[shared.name] = shared
 	}
-	sh.users++
+	shared.users++
 	if c.limit > 0 {
-		sh.pool.SetLimit(c.limit)
+		shared.pool.SetLimit(c.limit)
 	}
 	if c.poison {
-		sh.pool.SetPoison(true)
+		shared.pool.SetPoison(true)
 	}
 	if c.warn == nil && os.Getenv("WEFT_WARN_WAITS") == "1" {
-		c.warn = func(site, why string) { fmt.Fprintf(os.Stderr, "weft: %s: waits %s on %s\n", site, why, sh.name) }
+		c.warn = func(site, why string) { fmt.Fprintf(os.Stderr, "weft: %s: waits %s on %s\n", site, why, shared.name) }
 	}
 	if w, ok := backend.(kernels.Waiter); ok && c.warn != nil {
 		w.Waits().Warn(c.warn)
 	}
-	return &Device{shared: sh, seed: c.seed}, nil
+	return &Device{shared: shared, seed: c.seed}, nil
 }
 
-// collect runs the Go collector and waits for the cleanups of what it found, so that the memory of kept tensors
-// which the program has dropped is back in the pool. It is the last resort before an allocation fails.
+// collect runs Go's garbage collector and waits for its cleanups, which return the memory of dropped tensors to the
+// pool. It is the last resort before an allocation fails.
 func collect() {
 	done := make(chan bool)
 	runtime.AddCleanup(new([16]byte), func(done chan bool) { close(done) }, done)
@@ -140,7 +141,7 @@ func collect() {
 	}
 }
 
-// closeBackend closes a backend that holds more than memory. Those that do can be opened anew.
+// closeBackend closes a backend that holds more than memory. Such a backend can be opened again.
 func closeBackend(b kernels.Backend) (closed bool, err error) {
 	if c, ok := b.(io.Closer); ok {
 		return true, c.Close()
@@ -148,8 +149,8 @@ func closeBackend(b kernels.Backend) (closed bool, err error) {
 	return false, nil
 }
 
-// Close gives the device's cached memory back when its last user closes it, and a GPU itself: what was kept there is
-// lost. Closing again does nothing.
+// Close frees the device's cached memory when its last user closes it. A GPU is then closed, too: tensors kept there
+// are lost. Closing again does nothing.
 func (d *Device) Close() (err error) {
 	devicesMu.Lock()
 	defer devicesMu.Unlock()
@@ -175,7 +176,7 @@ func (*Device) Target() {}
 // Name is the backend's name, such as "cpu" or "cuda:0".
 func (d *Device) Name() string { return d.shared.name }
 
-// inHostMemory tells whether the device computes on Go memory, so that nothing need be copied to it.
+// inHostMemory tells whether the device computes on Go memory, so that host data need not be copied to it.
 func (d *Device) inHostMemory() bool {
 	_, ok := d.shared.backend.(cpu.Backend)
 	return ok
@@ -199,8 +200,8 @@ func (d *Device) Synchronize() error { return d.shared.backend.Synchronize(0) }
 // Stats counts what a device did since it was opened.
 type Stats struct {
 	Steps, Evals uint64     // steps started
-	Launches     uint64     // operations run
-	Waits        uint64     // times the host waited for the device without a call of Synchronize, by any user of the card
+	Launches     uint64     // op calls run
+	Waits        uint64     // hidden waits of the host, not in Synchronize, by any user of the card
 	Memory       pool.Stats // of the pool that all users of the card share
 }
 

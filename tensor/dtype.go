@@ -20,10 +20,10 @@ const (
 	Bool     = kernels.Bool
 )
 
-// BF16 is the storage form of a bfloat16 number: the upper half of a float32.
+// BF16 is a bfloat16 in memory: the upper half of a float32.
 type BF16 = kernels.BF16
 
-// Elem lists the Go types that cross the border between slices and tensors.
+// Elem is the set of Go types whose slices are copied to and from tensors.
 type Elem interface {
 	float32 | float64 | float16.Float16 | BF16 | int64 | int32 | uint8 | bool
 }
@@ -49,7 +49,7 @@ func dtypeOf[T Elem]() DType {
 	return Bool
 }
 
-// category orders kinds of numbers: a floating operand turns integers into floats.
+// category orders bool, integers and floats. The highest one among the operands decides.
 func category(d DType) int {
 	switch {
 	case d == Bool:
@@ -60,7 +60,7 @@ func category(d DType) int {
 	return 2
 }
 
-// widest is the smallest type of one category that holds both.
+// widest is the smallest type of the higher category that holds both.
 func widest(a, b DType) DType {
 	if a == b {
 		return a
@@ -82,15 +82,15 @@ func widest(a, b DType) DType {
 	return Int32
 }
 
-// promote is the type of an operation between tensors. A tensor of rank 0 counts like a number: it
-// decides only if its category is higher than that of every tensor with axes.
+// promote is the type in which an operation computes. A tensor of rank 0 counts as a scalar: it decides only if its
+// category is higher than that of every tensor with axes.
 func promote(in []*Tensor) DType {
 	dt, rank0, first := Bool, Bool, true
-	has0 := false
+	hasRank0 := false
 	for _, t := range in {
 		switch {
-		case len(t.layout.Shape) == 0 && !has0:
-			rank0, has0 = t.dtype, true
+		case len(t.layout.Shape) == 0 && !hasRank0:
+			rank0, hasRank0 = t.dtype, true
 		case len(t.layout.Shape) == 0:
 			rank0 = widest(rank0, t.dtype)
 		case first:
@@ -99,7 +99,7 @@ func promote(in []*Tensor) DType {
 			dt = widest(dt, t.dtype)
 		}
 	}
-	if first || has0 && category(rank0) > category(dt) {
+	if first || hasRank0 && category(rank0) > category(dt) {
 		return rank0
 	}
 	return dt

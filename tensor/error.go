@@ -22,15 +22,15 @@ var (
 	ErrDevice  = kernels.ErrDevice
 )
 
-// Fail panics with an [*Error] of the given kind that names the caller outside the library. Inside a
-// step the error comes back from the step.
+// Fail panics with an [*Error] of the given kind, with the line of the caller outside the library. Inside a step the
+// error comes back from the step.
 func Fail(kind error, op, format string, args ...any) {
 	e := kernels.Errorf(kind, op, format, args...)
 	e.Site = caller.Site()
 	panic(e)
 }
 
-// Try runs f, which works outside a step, and returns the [*Error] it panicked with.
+// Try runs f outside a step and returns the [*Error] that it panicked with.
 func Try(f func()) (err error) {
 	defer kernels.Catch(&err)
 	f()

@@ -6,9 +6,9 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Fetch begins to copy the elements of t to the host, without waiting for the device. The result gives them, in row-major
-// order, once they have arrived, and nil before: numbers that a training loop watches, one step late. They never arrive if the
-// device fails before; what comes next on it tells.
+// Fetch starts to copy the elements of t to the host, without waiting for the device. The result returns them in
+// row-major order once they have arrived, and nil before. A training loop can watch a loss this way, one step late and
+// without a wait. If the device fails first, they never arrive, and the next operation on the device returns the error.
 func (t *Tensor) Fetch() (arrived func() []float64) {
 	t.alive("fetch")
 	dev := t.device()
@@ -19,7 +19,7 @@ func (t *Tensor) Fetch() (arrived func() []float64) {
 	c := t.Detach().Contiguous()
 	data := make([]byte, c.Len()*c.dtype.Size())
 	copied("fetch", dev.shared.backend.CopyOut(0, data, c.blk.buf, c.layout.Offset*c.dtype.Size()))
-	mark := dev.shared.backend.Record(0)
+	event := dev.shared.backend.Record(0)
 	runtime.KeepAlive(c)
 	dtype, shape := c.dtype, c.Shape()
 	var v []float64
@@ -27,7 +27,7 @@ func (t *Tensor) Fetch() (arrived func() []float64) {
 		if v != nil {
 			return v
 		}
-		if done, err := mark.Done(); done && err == nil {
+		if done, err := event.Done(); done && err == nil {
 			v = ToSlice[float64](newTensor(hostBlock(cpu.Wrap(data), "fetch"), dtype, shape, nil))
 		}
 		return v

@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// Container is a model part that names its children itself, instead of by its fields.
+// Container is a part of a model that names its children itself; they are not found by its fields.
 type Container interface {
 	Children() iter.Seq2[string, any]
 }
 
-// Walk visits every parameter and state of a model once, in order, with its state-dict name: the path of
-// field names in lower case and positions, such as "blocks.0.attn.qkv.weight". A model is a tensor, a
-// struct, a slice or array, a map is not walked, and pointers and interfaces to those; a field tag
-// `weft:"name"` gives another name, `weft:"-"` leaves the field out. A tensor reached twice (tied weights)
-// keeps its first name.
+// Walk visits every parameter and state of a model once, in order, with its state-dict name: the path of field names in
+// lower case and of indices, such as "blocks.0.attn.qkv.weight". A model is a tensor, a struct, a slice or an array, or
+// a pointer or interface to one of these; maps are not visited. A field tag `weft:"name"` gives another name,
+// `weft:"-"` leaves the field out. A tensor reached twice (tied weights) keeps its first name.
 func Walk(model any, visit func(name string, t *Tensor)) {
 	w := walker{visit: visit, seen: map[any]bool{}}
 	w.walk("", reflect.ValueOf(model))
@@ -53,7 +52,7 @@ func (w walker) walk(path string, v reflect.Value) {
 			}
 			return
 		}
-		if v.Kind() == reflect.Struct && v.CanAddr() { // a part held by value, whose methods have pointer receivers
+		if v.Kind() == reflect.Struct && v.CanAddr() { // held by value, with methods of pointer receivers
 			if m, ok := v.Addr().Interface().(Container); ok && !w.seen[m] {
 				w.walk(path, v.Addr())
 				return

@@ -7,41 +7,33 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// The rows have the attributes causal (0 or 1), the packed ones also the number of heads, and the scale. Heads lie side by
-// side in their results, [B T H E], so that merging them needs no copy. The largest score m of each row and r, one over
-// the sum of exp(score - m), are kept for the gradient, which computes the probabilities again instead of keeping them.
-// The result y is kept, too: sum(dp*p) of a row is sum(g*y), which kernels in half precision use.
+// The attributes are causal (0 or 1), for the packed operations also the number of heads, and the scale. Results have
+// the layout [B T H E], so that merging the heads needs no copy. The largest score m of each row and r =
+// 1/sum(exp(score - m)) are saved for the gradient, which computes the probabilities p again. The result y is saved,
+// too: sum(dp*p) of a row is sum(g*y), which kernels in half precision use.
 var attention, attentionGrad, attentionPacked, attentionPackedGrad Op
 
 func init() {
 	define(&attention, Op{
-		Op:    kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef, Kernel: "attention"},
-		Cast:  CastLower,
-		Doc:   "softmax(scale q kᵀ) v, and m and r of the rows of scores",
-		Args:  []string{"q", "k", "v"},
-		Shape: attentionShape,
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			g = g.Transpose(1, 2)
-			if c.scope.Recording() {
-				return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], g)
-			}
-			d := ApplyAll(&attentionGrad, []*Tensor{c.In[0], c.In[1], c.In[2], c.Out[0], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)
-			return []*Tensor{d[0].Transpose(1, 2), d[1].Transpose(1, 2), d[2].Transpose(1, 2)}
-		},
+		Op:      kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef, Kernel: "attention"},
+		Cast:    CastLower,
+		Doc:     "softmax(scale q kᵀ) v, and m and r of the rows of scores",
+		Args:    []string{"q", "k", "v"},
+		Shape:   attentionShape,
+		VJP:     attentionVJP,
 		Saves:   attentionSaves(3),
 		Flops:   func(c *Ctx) float64 { return attentionFlops(c.In[0].Len(), c.In[1].Dim(2)) },
 		Samples: func() []Sample { return attentionSamples(Attention) },
 		Bench: func() []Benchmark {
-			bench := func(name string, b, h, t, d int) Benchmark {
-				x := Arg{Shape: []int{b, h, t, d}, Lo: -1, Hi: 1}
-				return Benchmark{Name: name, In: []Arg{x, x, x}, Flops: 4 * float64(b*h*t*t*d), Bytes: 16 * float64(b*h*t*d),
-					Call: func(x []*Tensor) *Tensor { return Attention(x[0], x[1], x[2], true, 1/math.Sqrt(float64(d))) }}
+			return []Benchmark{
+				attentionBenchmark("64 heads, T=64, D=32", 16, 4, 64, 32),
+				attentionBenchmark("12 heads, T=1024, D=64", 1, 12, 1024, 64),
 			}
-			return []Benchmark{bench("64 heads, T=64, D=32", 16, 4, 64, 32), bench("12 heads, T=1024, D=64", 1, 12, 1024, 64)}
 		},
 	})
 	define(&attentionGrad, Op{
-		Op:    kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef, Kernel: "attention_grad"},
+		Op: kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef,
+			Kernel: "attention_grad"},
 		Doc:   "the gradients of q, k and v from the gradient g of attention",
 		Args:  []string{"q", "k", "v", "y", "m", "r", "g"},
 		Shape: attentionGradShape,
@@ -57,23 +49,26 @@ func init() {
 		},
 	})
 	define(&attentionPacked, Op{
-		Op:    kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef, Kernel: "attention_packed"},
+		Op: kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef,
+			Kernel: "attention_packed"},
 		Cast:  CastLower,
-		Doc:   "attention of the three thirds of qkv, heads side by side, and m and r of the rows of scores",
+		Doc:   "attention of the thirds q, k and v of the last axis of qkv, and m and r of the rows of scores",
 		Args:  []string{"qkv"},
 		Shape: attentionPackedShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			if c.scope.Recording() {
 				return []*Tensor{attentionPackedGradComposed(c, c.In[0], g)}
 			}
-			return []*Tensor{Apply(&attentionPackedGrad, []*Tensor{c.In[0], c.Out[0], c.Out[1], c.Out[2], g}, c.Ints, c.Floats)}
+			in := []*Tensor{c.In[0], c.Out[0], c.Out[1], c.Out[2], g}
+			return []*Tensor{Apply(&attentionPackedGrad, in, c.Ints, c.Floats)}
 		},
 		Saves:   attentionSaves(1),
 		Flops:   func(c *Ctx) float64 { return attentionFlops(c.Out[0].Len(), c.In[0].Dim(1)) },
 		Samples: func() []Sample { return attentionPackedSamples(AttentionPacked) },
 	})
 	define(&attentionPackedGrad, Op{
-		Op:    kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef, Kernel: "attention_packed_grad"},
+		Op: kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef,
+			Kernel: "attention_packed_grad"},
 		Doc:   "the gradient of qkv from the gradient g of attention_packed",
 		Args:  []string{"qkv", "y", "m", "r", "g"},
 		Shape: func(c *Ctx) { c.wantFloat(0, 1, 4); c.result(c.In[0].dtype, c.Shape(0)) },
@@ -90,7 +85,7 @@ func init() {
 	})
 }
 
-// attentionSaves: each of n gradients reads all operands and results.
+// attentionSaves says that each of n gradients reads all operands and results.
 func attentionSaves(n int) []Saves {
 	saves := make([]Saves, n)
 	for i := range saves {
@@ -102,43 +97,38 @@ func attentionSaves(n int) []Saves {
 	return saves
 }
 
-// Attention is softmax(scale q kᵀ) v for each head of each batch entry: queries q [B H T D], keys k [B H S D] and values v
-// [B H S E] give [B H T E]; a usual scale is 1/sqrt(D). If it is causal, queries do not see the keys after them; the last
-// query stands beside the last key, so that new queries may look back at older keys. Operands are read where they lie, and
-// in the memory of the result the heads of one position lie side by side, so that Transpose(1, 2) and merging the last two
-// axes do not copy.
+// Attention is softmax(scale q kᵀ) v for each head of each batch entry: queries q [B H T D], keys k [B H S D] and
+// values v [B H S E] give [B H T E]; a usual scale is 1/sqrt(D). If it is causal, a query does not see later keys; the
+// last query has the position of the last key, so that new queries see all older keys. Operands of any strides are read
+// without a copy. In memory the result is [B T H E], so that Transpose(1, 2) and merging the last two axes do not copy.
 func Attention(q, k, v *Tensor, causal bool, scale float64) *Tensor {
 	return Apply(&attention, []*Tensor{q, k, v}, []int{flag(causal)}, []float64{scale}).Transpose(1, 2)
 }
 
-// AttentionPacked is Attention of the three thirds of the last axis of qkv [B T 3*C], whose C numbers are those of the
-// heads side by side; the result is [B T C]. Its gradient comes in one piece, so it is faster than to cut qkv into parts.
+// AttentionPacked is [Attention] of the three thirds of the last axis of qkv [B T 3*C]: queries, keys and values, each
+// of C = heads*D elements, head by head. The result is [B T C]. The gradient is one tensor, so this is faster than
+// slices of qkv.
 func AttentionPacked(qkv *Tensor, heads int, causal bool, scale float64) *Tensor {
 	return Apply(&attentionPacked, []*Tensor{qkv}, []int{flag(causal), heads}, []float64{scale})
 }
 
-// attentionFlops counts the two products of the queries, n numbers, with keys and values at the given number of
-// positions, as if none were hidden.
+// attentionFlops counts the two products of queries of n elements with keys and values at the given number of
+// positions, as if none were masked.
 func attentionFlops(n, positions int) float64 { return 4 * float64(n*positions) }
-
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
 
 func attentionShape(c *Ctx) {
 	c.wantFloat(0, 1, 2)
 	for i := range c.In {
 		if r := c.In[i].Rank(); r != 4 {
-			c.Fail(ErrShape, "%s %v has %d axes, want four: batch, heads, positions, width", c.argName(i), c.In[i], r)
+			c.Fail(ErrShape, "%s %v has %d axes, want four: batch, heads, positions, width",
+				c.argName(i), c.In[i], r)
 		}
 	}
 	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
 	for d, axis := range []string{"batch sizes", "heads"} {
 		if q[d] != k[d] || q[d] != v[d] {
-			c.Fail(ErrShape, "%s differ: q %v, k %v and v %v have %d, %d and %d on axis %d", axis, q, k, v, q[d], k[d], v[d], d)
+			c.Fail(ErrShape, "%s differ: q %v, k %v and v %v have %d, %d and %d on axis %d",
+				axis, q, k, v, q[d], k[d], v[d], d)
 		}
 	}
 	if q[3] != k[3] {
@@ -148,7 +138,8 @@ func attentionShape(c *Ctx) {
 		c.Fail(ErrShape, "positions differ: k %v has %d on axis 2, v %v has %d", k, k[2], v, v[2])
 	}
 	if c.Ints[0] != 0 && q[2] > k[2] {
-		c.Fail(ErrShape, "causal attention with more queries than keys: q %v has %d on axis 2, k %v has %d", q, q[2], k, k[2])
+		c.Fail(ErrShape, "causal attention with more queries than keys: q %v has %d on axis 2, k %v has %d",
+			q, q[2], k, k[2])
 	}
 	c.result(c.In[0].dtype, []int{q[0], q[2], q[1], v[3]})
 	c.result(statistic(c.In[0].dtype), q[:3])
@@ -177,14 +168,25 @@ func attentionPackedShape(c *Ctx) {
 	c.result(statistic(c.In[0].dtype), []int{x[0], heads, x[1]})
 }
 
-// attentionGradComposed is the gradient in differentiable operations; g is [B H T E], and so are the results.
+func attentionVJP(c *Ctx, g *Tensor) []*Tensor {
+	g = g.Transpose(1, 2)
+	if c.scope.Recording() {
+		return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], g)
+	}
+	in := []*Tensor{c.In[0], c.In[1], c.In[2], c.Out[0], c.Out[1], c.Out[2], g}
+	d := ApplyAll(&attentionGrad, in, c.Ints, c.Floats)
+	return []*Tensor{d[0].Transpose(1, 2), d[1].Transpose(1, 2), d[2].Transpose(1, 2)}
+}
+
+// attentionGradComposed is the gradient in differentiable operations. g is [B H T E], and results have the same order
+// of axes.
 func attentionGradComposed(c *Ctx, q, k, v, g *Tensor) []*Tensor {
 	scale := c.Floats[0]
 	s := q.MatMul(k.T()).Scale(scale)
 	if c.Ints[0] != 0 {
 		t, n := q.Dim(2), k.Dim(2)
-		unseen := c.scope.Full(1, Bool, t, n).Triu(1 + n - t)
-		s = s.MaskedFill(unseen, math.Inf(-1))
+		masked := c.scope.Full(1, Bool, t, n).Triu(1 + n - t)
+		s = s.MaskedFill(masked, math.Inf(-1))
 	}
 	p := s.Softmax(-1)
 	dp := g.MatMul(v.T())
@@ -204,28 +206,37 @@ func attentionPackedGradComposed(c *Ctx, qkv, g *Tensor) *Tensor {
 
 func attentionSamples(call func(q, k, v *Tensor, causal bool, scale float64) *Tensor) []Sample {
 	sample := func(name string, b, h, t, s, d, e int, causal bool) Sample {
-		return Sample{Name: name, In: ranges([][]int{{b, h, t, d}, {b, h, s, d}, {b, h, s, e}}),
+		return Sample{Name: name, In: randomArgs([]int{b, h, t, d}, []int{b, h, s, d}, []int{b, h, s, e}),
 			Call: func(x []*Tensor) *Tensor { return call(x[0], x[1], x[2], causal, 0.7) }}
 	}
 	return []Sample{
-		sample("full", 2, 1, 2, 3, 2, 2, false), sample("causal", 1, 2, 3, 3, 2, 2, true), sample("more keys", 1, 1, 2, 4, 2, 1, true),
-		sample("one position", 1, 1, 1, 1, 2, 2, true), sample("width 1", 1, 1, 3, 3, 1, 1, true), sample("values wider", 1, 1, 2, 2, 1, 3, false),
-		sample("no batch", 0, 1, 2, 2, 2, 2, true), sample("no queries", 1, 1, 0, 2, 2, 2, true), sample("no keys", 1, 1, 2, 0, 2, 2, false),
+		sample("full", 2, 1, 2, 3, 2, 2, false), sample("causal", 1, 2, 3, 3, 2, 2, true),
+		sample("more keys", 1, 1, 2, 4, 2, 1, true), sample("one position", 1, 1, 1, 1, 2, 2, true),
+		sample("width 1", 1, 1, 3, 3, 1, 1, true), sample("values wider", 1, 1, 2, 2, 1, 3, false),
+		sample("no batch", 0, 1, 2, 2, 2, 2, true), sample("no queries", 1, 1, 0, 2, 2, 2, true),
+		sample("no keys", 1, 1, 2, 0, 2, 2, false),
 	}
 }
 
 func attentionPackedSamples(call func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor) []Sample {
 	sample := func(name string, b, t, heads, d int, causal bool) Sample {
-		return Sample{Name: name, In: ranges([][]int{{b, t, 3 * heads * d}}),
+		return Sample{Name: name, In: randomArgs([]int{b, t, 3 * heads * d}),
 			Call: func(x []*Tensor) *Tensor { return call(x[0], heads, causal, 0.7) }}
 	}
 	return []Sample{
-		sample("causal", 2, 3, 2, 2, true), sample("full", 1, 3, 1, 2, false), sample("one position", 1, 1, 2, 1, true),
-		sample("no batch", 0, 2, 1, 2, true), sample("no positions", 1, 0, 1, 2, true),
+		sample("causal", 2, 3, 2, 2, true), sample("full", 1, 3, 1, 2, false),
+		sample("one position", 1, 1, 2, 1, true), sample("no batch", 0, 2, 1, 2, true),
+		sample("no positions", 1, 0, 1, 2, true),
 	}
 }
 
-// view4 is a reference's operand seen with the axes batch, head, row and column.
+func attentionBenchmark(name string, b, h, t, d int) Benchmark {
+	x, scale := Arg{Shape: []int{b, h, t, d}, Lo: -1, Hi: 1}, 1/math.Sqrt(float64(d))
+	return Benchmark{Name: name, In: []Arg{x, x, x}, Flops: 4 * float64(b*h*t*t*d), Bytes: 16 * float64(b*h*t*d),
+		Call: func(x []*Tensor) *Tensor { return Attention(x[0], x[1], x[2], true, scale) }}
+}
+
+// view4 is an operand of a reference with the axes batch, head, position and column.
 type view4 struct {
 	data    []float64
 	strides [4]int
@@ -235,21 +246,23 @@ func (v view4) at(b, h, i, j int) *float64 {
 	return &v.data[b*v.strides[0]+h*v.strides[1]+i*v.strides[2]+j*v.strides[3]]
 }
 
-// byHead sees an operand [B H T D], byRow one [B T H D], byThird a third of [B T 3*H*D] or the whole of [B T H*D].
-func byHead(a kernels.Arg) view4 {
+// viewBHTD is a view of an operand [B H T D].
+func viewBHTD(a kernels.Arg) view4 {
 	return view4{cpu.Slice[float64](a), [4]int{a.Strides[0], a.Strides[1], a.Strides[2], a.Strides[3]}}
 }
 
-func byRow(a kernels.Arg) view4 {
+// viewBTHD is a view of an operand [B T H D].
+func viewBTHD(a kernels.Arg) view4 {
 	return view4{cpu.Slice[float64](a), [4]int{a.Strides[0], a.Strides[2], a.Strides[1], a.Strides[3]}}
 }
 
-func byThird(a kernels.Arg, third, heads, d int) view4 {
+// viewThird is a view of a third of an operand [B T 3*H*D], or of all of one [B T H*D], which is third 0.
+func viewThird(a kernels.Arg, third, heads, d int) view4 {
 	x := cpu.Slice[float64](a)
 	return view4{x[min(third*heads*d, len(x)):], [4]int{a.Strides[0], d, a.Strides[1], 1}}
 }
 
-// attentionSize is what references of attention loop over.
+// attentionSize has the sizes and attributes of an op call, for the references.
 type attentionSize struct {
 	b, h, t, s, d, e int
 	causal           bool
@@ -267,7 +280,7 @@ func attentionPackedSizeOf(l *kernels.Launch) attentionSize {
 	return attentionSize{x[0], heads, x[1], x[1], d, d, l.Ints[0] != 0, l.Floats[0]}
 }
 
-// eachRow calls f for each query with its number among all and its scores; those of unseen keys are -Inf.
+// eachRow calls f for each row of scores: of query i of head h of batch entry b. Scores of masked keys are -Inf.
 func (z attentionSize) eachRow(q, k view4, f func(row, b, h, i int, scores []float64)) {
 	scores := make([]float64, z.s)
 	for row := range z.b * z.h * z.t {
@@ -307,7 +320,7 @@ func (z attentionSize) run(q, k, v, y view4, ms, rs []float64) {
 	})
 }
 
-// grad is the reference of the gradient; dq, dk and dv are zero before.
+// grad is the reference of the gradient. It adds to dq, dk and dv.
 func (z attentionSize) grad(q, k, v, g, dq, dk, dv view4, ms, rs []float64) {
 	z.eachRow(q, k, func(row, b, h, i int, scores []float64) {
 		p, dp, dot := make([]float64, z.s), make([]float64, z.s), 0.0
@@ -330,7 +343,7 @@ func (z attentionSize) grad(q, k, v, g, dq, dk, dv view4, ms, rs []float64) {
 }
 
 func attentionRef(l *kernels.Launch) {
-	attentionSizeOf(l).run(byHead(l.In[0]), byHead(l.In[1]), byHead(l.In[2]), byRow(l.Out[0]),
+	attentionSizeOf(l).run(viewBHTD(l.In[0]), viewBHTD(l.In[1]), viewBHTD(l.In[2]), viewBTHD(l.Out[0]),
 		cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2]))
 }
 
@@ -338,19 +351,22 @@ func attentionGradRef(l *kernels.Launch) {
 	for _, a := range l.Out {
 		clear(cpu.Slice[float64](a))
 	}
-	attentionSizeOf(l).grad(byHead(l.In[0]), byHead(l.In[1]), byHead(l.In[2]), byHead(l.In[6]),
-		byRow(l.Out[0]), byRow(l.Out[1]), byRow(l.Out[2]), cpu.Slice[float64](l.In[4]), cpu.Slice[float64](l.In[5]))
+	attentionSizeOf(l).grad(viewBHTD(l.In[0]), viewBHTD(l.In[1]), viewBHTD(l.In[2]), viewBHTD(l.In[6]),
+		viewBTHD(l.Out[0]), viewBTHD(l.Out[1]), viewBTHD(l.Out[2]),
+		cpu.Slice[float64](l.In[4]), cpu.Slice[float64](l.In[5]))
 }
 
 func attentionPackedRef(l *kernels.Launch) {
-	z, x := attentionPackedSizeOf(l), l.In[0]
-	z.run(byThird(x, 0, z.h, z.d), byThird(x, 1, z.h, z.d), byThird(x, 2, z.h, z.d), byThird(l.Out[0], 0, z.h, z.d),
+	z := attentionPackedSizeOf(l)
+	third := func(a kernels.Arg, i int) view4 { return viewThird(a, i, z.h, z.d) }
+	z.run(third(l.In[0], 0), third(l.In[0], 1), third(l.In[0], 2), third(l.Out[0], 0),
 		cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2]))
 }
 
 func attentionPackedGradRef(l *kernels.Launch) {
 	z, x, dx := attentionPackedSizeOf(l), l.In[0], l.Out[0]
+	third := func(a kernels.Arg, i int) view4 { return viewThird(a, i, z.h, z.d) }
 	clear(cpu.Slice[float64](dx))
-	z.grad(byThird(x, 0, z.h, z.d), byThird(x, 1, z.h, z.d), byThird(x, 2, z.h, z.d), byThird(l.In[4], 0, z.h, z.d),
-		byThird(dx, 0, z.h, z.d), byThird(dx, 1, z.h, z.d), byThird(dx, 2, z.h, z.d), cpu.Slice[float64](l.In[2]), cpu.Slice[float64](l.In[3]))
+	z.grad(third(x, 0), third(x, 1), third(x, 2), third(l.In[4], 0), third(dx, 0), third(dx, 1), third(dx, 2),
+		cpu.Slice[float64](l.In[2]), cpu.Slice[float64](l.In[3]))
 }

@@ -7,35 +7,37 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Rows cat and stack have the attribute axis.
+// The attribute of cat and stack is the axis.
 var cat, stack Op
 
 func init() {
 	define(&cat, Op{
 		Op:    kernels.Op{Name: "cat", CPU: cpu.Cat, Types: kernels.DTypes(), Ref: catRef, Kernel: "cat"},
 		Cast:  CastWidest,
-		Doc:   "the operands side by side along an axis",
+		Doc:   "the operands joined along an axis",
 		Shape: catShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			axis, at := c.Ints[0], 0
+			axis, start := c.Ints[0], 0
 			grads := make([]*Tensor, len(c.In))
 			for i := range c.In {
 				n := c.Shape(i)[axis]
 				if c.Needs(i) {
-					grads[i] = g.slice(axis, at, 1, n)
+					grads[i] = g.slice(axis, start, 1, n)
 				}
-				at += n
+				start += n
 			}
 			return grads
 		},
 		Samples: func() []Sample {
 			sample := func(name string, axis int, in ...[]int) Sample {
-				return Sample{Name: name, In: ranges(in), Call: func(x []*Tensor) *Tensor { return Cat(axis, x...) }}
+				return Sample{Name: name, In: randomArgs(in...),
+					Call: func(x []*Tensor) *Tensor { return Cat(axis, x...) }}
 			}
 			return []Sample{
-				sample("rows", 0, []int{2, 3}, []int{1, 3}, []int{3, 3}), sample("columns", -1, []int{2, 3}, []int{2, 2}),
+				sample("rows", 0, []int{2, 3}, []int{1, 3}, []int{3, 3}),
+				sample("columns", -1, []int{2, 3}, []int{2, 2}),
 				sample("middle", 1, []int{2, 1, 2}, []int{2, 2, 2}), sample("one", 0, []int{2, 3}),
-				sample("size 1", 0, []int{1}, []int{1}), sample("empty part", 0, []int{2, 2}, []int{0, 2}),
+				sample("size 1", 0, []int{1}, []int{1}), sample("empty operand", 0, []int{2, 2}, []int{0, 2}),
 				sample("empty", 1, []int{0, 2}, []int{0, 3}),
 			}
 		},
@@ -43,7 +45,7 @@ func init() {
 	define(&stack, Op{
 		Op:    kernels.Op{Name: "stack", CPU: cpu.Stack, Types: kernels.DTypes(), Ref: stackRef, Kernel: "stack"},
 		Cast:  CastWidest,
-		Doc:   "the operands side by side along a new axis",
+		Doc:   "the operands joined along a new axis",
 		Shape: stackShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			grads := make([]*Tensor, len(c.In))
@@ -56,10 +58,12 @@ func init() {
 		},
 		Samples: func() []Sample {
 			sample := func(name string, axis int, in ...[]int) Sample {
-				return Sample{Name: name, In: ranges(in), Call: func(x []*Tensor) *Tensor { return Stack(axis, x...) }}
+				return Sample{Name: name, In: randomArgs(in...),
+					Call: func(x []*Tensor) *Tensor { return Stack(axis, x...) }}
 			}
 			return []Sample{
-				sample("first", 0, []int{2, 3}, []int{2, 3}), sample("middle", 1, []int{2, 3}, []int{2, 3}, []int{2, 3}),
+				sample("first", 0, []int{2, 3}, []int{2, 3}),
+				sample("middle", 1, []int{2, 3}, []int{2, 3}, []int{2, 3}),
 				sample("last", -1, []int{2, 3}, []int{2, 3}), sample("one", 0, []int{3}), sample("rank 0", 0, nil, nil),
 				sample("size 1", 1, []int{1, 2}, []int{1, 2}), sample("empty", 1, []int{0, 2}, []int{0, 2}),
 			}
@@ -67,8 +71,8 @@ func init() {
 	})
 }
 
-// ranges are operands of the given shapes with values from [-2, 2).
-func ranges(shapes [][]int) []Arg {
+// randomArgs are operands of the given shapes with values from [-2, 2).
+func randomArgs(shapes ...[]int) []Arg {
 	var in []Arg
 	for _, s := range shapes {
 		in = append(in, Arg{Shape: s, Lo: -2, Hi: 2})
@@ -76,15 +80,15 @@ func ranges(shapes [][]int) []Arg {
 	return in
 }
 
-// Cat lays tensors of one type side by side along an axis; the sizes of their other axes are equal.
+// Cat joins tensors of one type along an axis. The sizes of their other axes are equal.
 func Cat(axis int, tensors ...*Tensor) *Tensor {
-	some("cat", tensors)
+	wantTensors("cat", tensors)
 	return Apply(&cat, tensors, []int{tensors[0].axis("cat", axis)}, nil)
 }
 
-// Stack lays tensors of one type and shape side by side along a new axis; -1 is the last axis of the result.
+// Stack joins tensors of one type and shape along a new axis; -1 is the last axis of the result.
 func Stack(axis int, tensors ...*Tensor) *Tensor {
-	some("stack", tensors)
+	wantTensors("stack", tensors)
 	n := tensors[0].Rank() + 1
 	if axis < -n || axis >= n {
 		Fail(ErrShape, "stack", "axis %d is outside [%d, %d) for parts %v", axis, -n, n, tensors[0])
@@ -95,8 +99,8 @@ func Stack(axis int, tensors ...*Tensor) *Tensor {
 	return Apply(&stack, tensors, []int{axis}, nil)
 }
 
-// some fails unless there is a tensor to begin with.
-func some(op string, tensors []*Tensor) {
+// wantTensors fails unless there is a first tensor.
+func wantTensors(op string, tensors []*Tensor) {
 	if len(tensors) == 0 {
 		Fail(ErrValue, op, "at least one tensor is needed")
 	}
@@ -124,7 +128,8 @@ func catShape(c *Ctx) {
 		}
 		for d, size := range s {
 			if d != axis && size != shape[d] {
-				c.Fail(ErrShape, "only axis %d may differ: operand 0 %v has %d on axis %d, operand %d %v has %d", axis, c.Shape(0), shape[d], d, i, s, size)
+				c.Fail(ErrShape, "only axis %d may differ: operand 0 %v has %d on axis %d, operand %d %v has %d",
+					axis, c.Shape(0), shape[d], d, i, s, size)
 			}
 		}
 		shape[axis] += s[axis]
@@ -147,20 +152,20 @@ func stackShape(c *Ctx) {
 
 func catRef(l *kernels.Launch) {
 	axis := l.Ints[0]
-	moveRef(l, nil, func(at []int) (operand, place int) {
-		at = slices.Clone(at)
-		for at[axis] >= l.In[operand].Shape[axis] {
-			at[axis] -= l.In[operand].Shape[axis]
+	copyRef(l, nil, func(index []int) (operand, offset int) {
+		index = slices.Clone(index)
+		for index[axis] >= l.In[operand].Shape[axis] {
+			index[axis] -= l.In[operand].Shape[axis]
 			operand++
 		}
-		return operand, placeOf(l.In[operand].Shape, at)
+		return operand, offsetOf(l.In[operand].Shape, index)
 	})
 }
 
 func stackRef(l *kernels.Launch) {
 	axis := l.Ints[0]
-	moveRef(l, nil, func(at []int) (operand, place int) {
-		rest := slices.Delete(slices.Clone(at), axis, axis+1)
-		return at[axis], placeOf(l.In[0].Shape, rest)
+	copyRef(l, nil, func(index []int) (operand, offset int) {
+		rest := slices.Delete(slices.Clone(index), axis, axis+1)
+		return index[axis], offsetOf(l.In[0].Shape, rest)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Row flip has the axes as attributes.
+// The attributes of flip are the axes.
 var flip Op
 
 func init() {
@@ -19,12 +19,13 @@ func init() {
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.flip(c.Ints)} },
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, axes ...int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+				return Sample{Name: name, In: randomArgs(shape),
 					Call: func(x []*Tensor) *Tensor { return x[0].Flip(axes...) }}
 			}
 			return []Sample{
 				sample("rows", []int{3, 2}, 0), sample("last", []int{2, 3}, -1), sample("two", []int{2, 3, 2}, 0, 2),
-				sample("all", []int{2, 3}), sample("rank 0", nil), sample("size 1", []int{1, 2}, 0), sample("empty", []int{0, 2}, 1),
+				sample("all", []int{2, 3}), sample("rank 0", nil), sample("size 1", []int{1, 2}, 0),
+				sample("empty", []int{0, 2}, 1),
 			}
 		},
 	})
@@ -37,11 +38,11 @@ func (t *Tensor) flip(axes []int) *Tensor { return Apply(&flip, []*Tensor{t}, ax
 
 func flipRef(l *kernels.Launch) {
 	shape := l.In[0].Shape
-	moveRef(l, nil, func(at []int) (operand, place int) {
-		at = slices.Clone(at)
+	copyRef(l, nil, func(index []int) (operand, offset int) {
+		index = slices.Clone(index)
 		for _, d := range l.Ints {
-			at[d] = shape[d] - 1 - at[d]
+			index[d] = shape[d] - 1 - index[d]
 		}
-		return 0, placeOf(shape, at)
+		return 0, offsetOf(shape, index)
 	})
 }

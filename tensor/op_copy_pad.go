@@ -8,7 +8,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Row pad has the attributes lo and hi of each axis in turn, and the value.
+// The attributes of pad are the numbers of elements before and after each axis in turn, and the value.
 var pad Op
 
 func init() {
@@ -35,19 +35,22 @@ func init() {
 		},
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, value float64, pads ...[2]int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+				return Sample{Name: name, In: randomArgs(shape),
 					Call: func(x []*Tensor) *Tensor { return x[0].Pad(value, pads...) }}
 			}
 			return []Sample{
-				sample("both axes", []int{2, 3}, 0, [2]int{1, 2}, [2]int{0, 1}), sample("last", []int{2, 3}, -3, [2]int{}, [2]int{2, 0}),
-				sample("none", []int{2, 3}, 7, [2]int{}, [2]int{}), sample("middle", []int{2, 1, 2}, 1, [2]int{}, [2]int{1, 1}, [2]int{}),
-				sample("rank 0", nil, 3), sample("size 1", []int{1}, 2, [2]int{1, 1}), sample("empty", []int{0, 2}, 3, [2]int{1, 1}, [2]int{0, 1}),
+				sample("both axes", []int{2, 3}, 0, [2]int{1, 2}, [2]int{0, 1}),
+				sample("last", []int{2, 3}, -3, [2]int{}, [2]int{2, 0}),
+				sample("none", []int{2, 3}, 7, [2]int{}, [2]int{}),
+				sample("middle", []int{2, 1, 2}, 1, [2]int{}, [2]int{1, 1}, [2]int{}),
+				sample("rank 0", nil, 3), sample("size 1", []int{1}, 2, [2]int{1, 1}),
+				sample("empty", []int{0, 2}, 3, [2]int{1, 1}, [2]int{0, 1}),
 			}
 		},
 	})
 }
 
-// Pad surrounds t by a value. There is one pair for each axis: how many elements go before and after.
+// Pad surrounds t by a value. Each axis has a pair: how many elements are added before and after.
 func (t *Tensor) Pad(value float64, pads ...[2]int) *Tensor {
 	t.alive("pad")
 	if len(pads) != t.Rank() {
@@ -69,14 +72,14 @@ func (t *Tensor) Pad(value float64, pads ...[2]int) *Tensor {
 func padRef(l *kernels.Launch) {
 	value := bytesOf(FromSlice([]float64{l.Floats[0]}, 1).To(l.Out[0].DType))
 	shape := l.In[0].Shape
-	moveRef(l, value, func(at []int) (operand, place int) {
-		at = slices.Clone(at)
-		for d := range at {
-			at[d] -= l.Ints[2*d]
-			if at[d] < 0 || at[d] >= shape[d] {
-				return blank, 0
+	copyRef(l, value, func(index []int) (operand, offset int) {
+		index = slices.Clone(index)
+		for d := range index {
+			index[d] -= l.Ints[2*d]
+			if index[d] < 0 || index[d] >= shape[d] {
+				return filled, 0
 			}
 		}
-		return 0, placeOf(shape, at)
+		return 0, offsetOf(shape, index)
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Rows tril and triu have the number of the diagonal as attribute.
+// The attribute of tril and triu is the diagonal k.
 var tril, triu Op
 
 func init() {
@@ -15,14 +15,15 @@ func init() {
 	}
 	samples := func(f func(t *Tensor, k int) *Tensor) func() []Sample {
 		sample := func(name string, shape []int, k int) Sample {
-			return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+			return Sample{Name: name, In: randomArgs(shape),
 				Call: func(x []*Tensor) *Tensor { return f(x[0], k) }}
 		}
 		return func() []Sample {
 			return []Sample{
 				sample("square", []int{3, 3}, 0), sample("wide", []int{2, 4}, 1), sample("high", []int{4, 2}, -1),
-				sample("far above", []int{2, 2}, 9), sample("far below", []int{2, 2}, -9), sample("batch", []int{2, 2, 3}, 0),
-				sample("size 1", []int{1, 1}, 0), sample("empty", []int{0, 2}, 0), sample("no batch", []int{0, 2, 2}, 0),
+				sample("far above", []int{2, 2}, 9), sample("far below", []int{2, 2}, -9),
+				sample("batch", []int{2, 2, 3}, 0), sample("size 1", []int{1, 1}, 0),
+				sample("empty", []int{0, 2}, 0), sample("no batch", []int{0, 2, 2}, 0),
 			}
 		}
 	}
@@ -45,13 +46,13 @@ func init() {
 }
 
 // Tril is the lower triangle of the last two axes: elements above the k-th diagonal become zero. Diagonal 0 is the main
-// one, positive ones lie above it.
+// one, positive ones are above it.
 func (t *Tensor) Tril(k int) *Tensor { return Apply(&tril, []*Tensor{t}, []int{diagonal(k)}, nil) }
 
 // Triu is the upper triangle of the last two axes: elements below the k-th diagonal become zero.
 func (t *Tensor) Triu(k int) *Tensor { return Apply(&triu, []*Tensor{t}, []int{diagonal(k)}, nil) }
 
-// diagonal keeps the number of a diagonal far from overflow; no tensor reaches that far.
+// diagonal limits k, so that sums with it do not overflow. No tensor is so large.
 func diagonal(k int) int { return min(max(k, -1<<50), 1<<50) }
 
 func trilRef(l *kernels.Launch) {
@@ -62,12 +63,13 @@ func triuRef(l *kernels.Launch) {
 	triangleRef(l, func(i, j int) bool { return j >= i+l.Ints[0] })
 }
 
-func triangleRef(l *kernels.Launch, kept func(i, j int) bool) {
+// triangleRef copies the elements [.., i, j] that are inside the triangle.
+func triangleRef(l *kernels.Launch, inside func(i, j int) bool) {
 	shape := l.In[0].Shape
-	moveRef(l, nil, func(at []int) (operand, place int) {
-		if n := len(at); !kept(at[n-2], at[n-1]) {
-			return blank, 0
+	copyRef(l, nil, func(index []int) (operand, offset int) {
+		if n := len(index); !inside(index[n-2], index[n-1]) {
+			return filled, 0
 		}
-		return 0, placeOf(shape, at)
+		return 0, offsetOf(shape, index)
 	})
 }

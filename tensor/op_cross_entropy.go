@@ -14,7 +14,7 @@ func init() {
 	define(&crossEntropy, Op{
 		Op:    kernels.Op{Name: "cross_entropy", CPU: cpu.CrossEntropy, Ref: crossEntropyRef, Kernel: "cross_entropy"},
 		Cast:  CastFull,
-		Doc:   "-log softmax(x)[target] along the last axis, averaged, added up or one by one",
+		Doc:   "-log softmax(x)[target] along the last axis, averaged, summed or one for each row",
 		Args:  []string{"logits", "targets"},
 		Shape: crossEntropyShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
@@ -35,7 +35,8 @@ func init() {
 		},
 	})
 	define(&crossEntropyGrad, Op{
-		Op:         kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef, Kernel: "cross_entropy_grad"},
+		Op: kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef,
+			Kernel: "cross_entropy_grad"},
 		Doc:        "(softmax(x) - one-hot target) * g along the last axis",
 		Args:       []string{"logits", "targets", "max", "sum", "g"},
 		Shape:      sameFloats,
@@ -67,7 +68,7 @@ type IgnoreIndex int
 // (Szegedy et al. 2016).
 type LabelSmoothing float64
 
-// Reduction says what becomes of the losses of the rows.
+// Reduction says how the losses of the rows are combined.
 type Reduction uint8
 
 const (
@@ -88,13 +89,14 @@ func (k IgnoreIndex) set(o *crossEntropyOptions)    { o.ignore = int(k) }
 func (e LabelSmoothing) set(o *crossEntropyOptions) { o.smoothing = float64(e) }
 func (r Reduction) set(o *crossEntropyOptions)      { o.reduction = r }
 
-// CrossEntropy is -log softmax(t)[target], averaged over all rows: logits [... C], with the classes on the last axis,
-// and targets [...] that hold class indices, int64, int32 or uint8. Options leave out rows, smooth the targets and
-// choose another reduction. The mean over no rows is NaN.
+// CrossEntropy is -log softmax(t)[target], averaged over all rows. Logits t are [... C], with the classes on the last
+// axis; targets [...] hold class indices of int64, int32 or uint8. Options ignore rows, smooth the targets and choose
+// another reduction. The mean over no rows is NaN.
 //
-// In Backward the gradient takes the memory of the logits if the tape is their only owner: if the region that made them
-// has ended, as where logits and loss are made in one region and only the loss is returned, and no other operation has
-// saved them. autograd.Accumulate makes such a region. With autograd.Retain and under [Observe] it has memory of its own.
+// In Backward the gradient is written to the memory of the logits if the tape is their only owner: the region that made
+// them has ended, and no other operation has saved them. This is so if logits and loss are made in one region that
+// returns only the loss, as in autograd.Accumulate. With autograd.Retain and under [Observe] the gradient has its own
+// memory.
 func (t *Tensor) CrossEntropy(targets *Tensor, opts ...CrossEntropyOption) *Tensor {
 	o := crossEntropyOptions{ignore: ignored}
 	for _, opt := range opts {
@@ -115,7 +117,8 @@ func crossEntropyShape(c *Ctx) {
 	c.wantDType(1, Int64, Int32, Uint8)
 	rows := c.Shape(0)[:c.In[0].Rank()-1]
 	if !slices.Equal(rows, c.Shape(1)) {
-		c.Fail(ErrShape, "logits %v have rows %v, the last axis being the classes; targets %v hold one class for each of %v", c.In[0], rows, c.In[1], c.Shape(1))
+		c.Fail(ErrShape, "logits %v have rows %v, the last axis being the classes; "+
+			"targets %v hold one class for each of %v", c.In[0], rows, c.In[1], c.Shape(1))
 	}
 	dt := c.In[0].dtype
 	if Reduction(c.Ints[1]) == ReduceNone {
@@ -128,7 +131,7 @@ func crossEntropyShape(c *Ctx) {
 	}
 }
 
-// statistic is the type of what a fused operation keeps of each row for its gradient.
+// statistic is the type of what a fused operation saves of each row for its gradient.
 func statistic(dt DType) DType {
 	if dt == Float64 {
 		return dt
@@ -136,13 +139,13 @@ func statistic(dt DType) DType {
 	return Float32
 }
 
-// crossEntropyGradCompose is (softmax(x) - target) * g * weight, where targets are smoothed one-hot rows and weight is
-// 1 over the number of rows for the mean, 0 for rows that are ignored.
+// crossEntropyGradCompose is (softmax(x) - target) * g * weight, where targets are smoothed one-hot rows. The weight of
+// a row is 0 if it is ignored, else 1, and for the mean 1 over the number of such rows.
 func crossEntropyGradCompose(c *Ctx) *Tensor {
 	x, targets, g := c.In[0], c.In[1].To(Int64), c.In[4]
 	dt, classes := x.dtype, x.Dim(-1)
 	rows := targets.Unsqueeze(-1)
-	oneHot := rows.Equal(along([]int{classes}, 0)).To(dt)
+	oneHot := rows.Equal(indexAlong([]int{classes}, 0)).To(dt)
 	target := oneHot.Scale(1 - c.Floats[0]).AddScalar(c.Floats[0] / float64(classes))
 	counts := rows.AddScalar(-float64(c.Ints[0])).To(Bool)
 	weight := counts.To(dt)

@@ -5,12 +5,13 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Row embedding has the attribute axis, always 0, so that it shares the kernels of index_select.
+// The attribute of embedding is the axis, always 0, so that it shares the kernels of index_select.
 var embedding Op
 
 func init() {
 	define(&embedding, Op{
-		Op:   kernels.Op{Name: "embedding", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef, Kernel: "embedding"},
+		Op: kernels.Op{Name: "embedding", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef,
+			Kernel: "embedding"},
 		Doc:  "y[.., c] = weight[indices[..], c]",
 		Args: []string{"weight", "indices"},
 		Shape: func(c *Ctx) {
@@ -23,12 +24,13 @@ func init() {
 		Saves: []Saves{SaveIn(1)},
 		Samples: func() []Sample {
 			sample := func(name string, entries, width int, shape []int, indices ...float64) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: []int{entries, width}, Lo: -2, Hi: 2}, indexArg(shape, indices...)},
+				return Sample{Name: name, In: append(randomArgs([]int{entries, width}), indexArg(shape, indices...)),
 					Call: func(x []*Tensor) *Tensor { return x[0].Embedding(x[1]) }}
 			}
 			return []Sample{
-				sample("sequence", 4, 3, []int{3}, 2, 0, 2), sample("batch", 4, 3, []int{2, 2}, 3, 3, 1, 3), sample("rank 0", 4, 3, nil, 1),
-				sample("size 1", 1, 1, []int{1}, 0), sample("empty", 4, 3, []int{0}), sample("no width", 2, 0, []int{2}, 1, 0),
+				sample("sequence", 4, 3, []int{3}, 2, 0, 2), sample("batch", 4, 3, []int{2, 2}, 3, 3, 1, 3),
+				sample("rank 0", 4, 3, nil, 1), sample("size 1", 1, 1, []int{1}, 0), sample("empty", 4, 3, []int{0}),
+				sample("no width", 2, 0, []int{2}, 1, 0),
 			}
 		},
 		Bench: func() []Benchmark {
@@ -36,14 +38,15 @@ func init() {
 			for i := range indices {
 				indices[i] = float64(i * 7919 % 4096)
 			}
-			return []Benchmark{{Name: "1024 of 4096", In: []Arg{{Shape: []int{4096, 768}, Lo: -1, Hi: 1}, indexArg([]int{1024}, indices...)},
-				Call: func(x []*Tensor) *Tensor { return x[0].Embedding(x[1]) }, Bytes: 2 * 4 * 1024 * 768}}
+			return []Benchmark{{Name: "1024 of 4096", Bytes: 2 * 4 * 1024 * 768,
+				In:   []Arg{{Shape: []int{4096, 768}, Lo: -1, Hi: 1}, indexArg([]int{1024}, indices...)},
+				Call: func(x []*Tensor) *Tensor { return x[0].Embedding(x[1]) }}}
 		},
 	})
 }
 
-// Embedding is row i of t, a matrix [entries width], for every index i: indices of any shape give [.. width]. Indices are
-// int64, int32 or uint8; negative ones are refused, like all outside the matrix.
+// Embedding is row i of the matrix t [entries width] for every index i: indices [..] give [.. width]. Indices are
+// int64, int32 or uint8; all outside [0, entries) are refused.
 func (t *Tensor) Embedding(indices *Tensor) *Tensor {
 	return Apply(&embedding, []*Tensor{t, indices}, []int{0}, nil)
 }

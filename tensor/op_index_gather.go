@@ -7,13 +7,13 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Row gather has the attribute axis.
+// The attribute of gather is the axis.
 var gather Op
 
 func init() {
 	define(&gather, Op{
 		Op:    kernels.Op{Name: "gather", CPU: cpu.Gather, Types: kernels.DTypes(), Ref: gatherRef, Kernel: "gather"},
-		Doc:   "y[i, j, ..] = x[indices[i, j, ..], j, ..], the index being that of an axis",
+		Doc:   "y[i, j, ..] = x[indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices"},
 		Shape: func(c *Ctx) { c.wantAlong(0, 1); c.result(c.In[0].dtype, c.Shape(1)) },
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
@@ -22,27 +22,31 @@ func init() {
 		Saves: []Saves{SaveIn(1)},
 		Samples: func() []Sample {
 			sample := func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: x, Lo: -2, Hi: 2}, indexArg(shape, indices...)},
-					Call: func(x []*Tensor) *Tensor { return x[0].Gather(axis, x[1]) }, Fixed: false}
+				return Sample{Name: name, In: append(randomArgs(x), indexArg(shape, indices...)),
+					Call: func(x []*Tensor) *Tensor { return x[0].Gather(axis, x[1]) }}
 			}
 			return []Sample{
-				sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1), sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
-				sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 1), sample("vector", []int{3}, 0, []int{2}, 1, 1),
-				sample("size 1", []int{1, 1}, 0, []int{1, 1}, 0), sample("empty", []int{3, 2}, 0, []int{0, 2}),
+				sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1),
+				sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
+				sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 1),
+				sample("vector", []int{3}, 0, []int{2}, 1, 1), sample("size 1", []int{1, 1}, 0, []int{1, 1}, 0),
+				sample("empty", []int{3, 2}, 0, []int{0, 2}),
 			}
 		},
 	})
 }
 
-// Gather is x[indices[i, j, ..], j, ..] for axis 0, and so on for the others: the element of t whose index along the axis
-// is given, and whose other indices are those of the result. Indices have as many axes as t, none longer than that of t
-// but the given one. They are int64, int32 or uint8; negative ones are refused, like all outside the axis.
+// Gather is t[indices[i, j, ..], j, ..] for axis 0, and so on for other axes: an element of the result is that of t
+// with the given index along the axis and with the same other indices. indices has as many axes as t; only along the
+// given axis it may be longer than t. Indices are int64, int32 or uint8; all outside the axis are refused, negative
+// ones, too.
 func (t *Tensor) Gather(axis int, indices *Tensor) *Tensor {
 	t.alive("gather")
 	return Apply(&gather, []*Tensor{t, indices}, []int{t.axis("gather", axis)}, nil)
 }
 
-// wantAlong fails unless operand i holds indices along axis Ints[0] of operand x, with axes not longer than those of x.
+// wantAlong fails unless operand i holds indices along axis Ints[0] of operand x, and its other axes are not longer
+// than those of x.
 func (c *Ctx) wantAlong(x, i int) {
 	c.wantIndices(i)
 	s, n := c.Shape(x), c.Shape(i)
@@ -58,10 +62,10 @@ func (c *Ctx) wantAlong(x, i int) {
 
 func gatherRef(l *kernels.Launch) {
 	axis, shape := l.Ints[0], l.In[0].Shape
-	indices := intsOf(l, 1, shape[axis])
-	moveRef(l, nil, func(at []int) (operand, place int) {
-		from := slices.Clone(at)
-		from[axis] = indices[placeOf(l.In[1].Shape, at)]
-		return 0, placeOf(shape, from)
+	indices := indicesOf(l, 1, shape[axis])
+	copyRef(l, nil, func(index []int) (operand, offset int) {
+		from := slices.Clone(index)
+		from[axis] = indices[offsetOf(l.In[1].Shape, index)]
+		return 0, offsetOf(shape, from)
 	})
 }

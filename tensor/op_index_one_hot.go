@@ -5,12 +5,13 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Row one_hot has the number of classes as attribute.
+// The attribute of one_hot is the number of classes.
 var oneHot Op
 
 func init() {
 	define(&oneHot, Op{
-		Op:     kernels.Op{Name: "one_hot", CPU: cpu.OneHot, Types: []DType{Int64, Int32, Uint8}, Ref: oneHotRef, Kernel: "one_hot"},
+		Op: kernels.Op{Name: "one_hot", CPU: cpu.OneHot, Types: []DType{Int64, Int32, Uint8}, Ref: oneHotRef,
+			Kernel: "one_hot"},
 		Doc:    "y[.., k] is 1 where k = indices[..], else 0",
 		Args:   []string{"indices"},
 		NoGrad: "the operand holds integers",
@@ -26,25 +27,25 @@ func init() {
 					Call: func(x []*Tensor) *Tensor { return x[0].OneHot(classes) }}
 			}
 			return []Sample{
-				sample("vector", 4, []int{3}, 2, 0, 3), sample("matrix", 3, []int{2, 2}, 0, 0, 1, 2), sample("rank 0", 2, nil, 1),
-				sample("size 1", 1, []int{1}, 0), sample("empty", 3, []int{0}),
+				sample("vector", 4, []int{3}, 2, 0, 3), sample("matrix", 3, []int{2, 2}, 0, 0, 1, 2),
+				sample("rank 0", 2, nil, 1), sample("size 1", 1, []int{1}, 0), sample("empty", 3, []int{0}),
 			}
 		},
 	})
 }
 
-// OneHot is int64 [.. classes]: 1 at the index that t gives along the new last axis, 0 elsewhere. Indices outside
+// OneHot is int64 [.. classes]: along the new last axis 1 at the index given by t, 0 elsewhere. Indices outside
 // [0, classes) are refused.
 func (t *Tensor) OneHot(classes int) *Tensor {
 	return Apply(&oneHot, []*Tensor{t}, []int{classes}, nil)
 }
 
 func oneHotRef(l *kernels.Launch) {
-	indices := intsOf(l, 0, l.Ints[0])
+	indices := indicesOf(l, 0, l.Ints[0])
 	y := cpu.Slice[int64](l.Out[0])
-	eachIndex(l.Out[0].Shape, func(i int, at []int) {
+	eachIndex(l.Out[0].Shape, func(i int, index []int) {
 		y[i] = 0
-		if indices[i/l.Ints[0]] == at[len(at)-1] {
+		if indices[i/l.Ints[0]] == index[len(index)-1] {
 			y[i] = 1
 		}
 	})

@@ -7,14 +7,15 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Row scatter_add has the attribute axis.
+// The attribute of scatter_add is the axis.
 var scatterAdd Op
 
 func init() {
 	define(&scatterAdd, Op{
-		Op:    kernels.Op{Name: "scatter_add", CPU: cpu.ScatterAdd, Types: addable, Ref: scatterAddRef, Kernel: "scatter_add"},
+		Op: kernels.Op{Name: "scatter_add", CPU: cpu.ScatterAdd, Types: addable, Ref: scatterAddRef,
+			Kernel: "scatter_add"},
 		Cast:  CastWidest,
-		Doc:   "x with y[i, j, ..] added to its element [indices[i, j, ..], j, ..], the index being that of an axis",
+		Doc:   "x with y[i, j, ..] added to its element [indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices", "y"},
 		Shape: scatterAddShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
@@ -30,21 +31,24 @@ func init() {
 		Saves: []Saves{0, 0, SaveIn(1)},
 		Samples: func() []Sample {
 			sample := func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: x, Lo: -2, Hi: 2}, indexArg(shape, indices...), {Shape: shape, Lo: -2, Hi: 2}},
+				in := randomArgs(x, shape)
+				return Sample{Name: name, In: []Arg{in[0], indexArg(shape, indices...), in[1]},
 					Call: func(x []*Tensor) *Tensor { return x[0].ScatterAdd(axis, x[1], x[2]) }}
 			}
 			return []Sample{
-				sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1), sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
-				sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 2), sample("vector", []int{3}, 0, []int{2}, 1, 1),
-				sample("size 1", []int{1, 1}, 0, []int{1, 1}, 0), sample("empty", []int{3, 2}, 0, []int{0, 2}),
+				sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1),
+				sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
+				sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 2),
+				sample("vector", []int{3}, 0, []int{2}, 1, 1), sample("size 1", []int{1, 1}, 0, []int{1, 1}, 0),
+				sample("empty", []int{3, 2}, 0, []int{0, 2}),
 			}
 		},
 	})
 }
 
-// ScatterAdd is t with each element of y added to the element of t whose index along the axis is given by the element of
-// indices at the same place, and whose other indices are those of that place. What meets adds up in row-major order of
-// y. Indices have the shape of y and are as in Gather.
+// ScatterAdd is t with y[i, j, ..] added to its element [indices[i, j, ..], j, ..] for axis 0, and so on for other
+// axes. Elements of y that go to one element of t are added in row-major order. indices has the shape of y and the
+// rules of [Tensor.Gather].
 func (t *Tensor) ScatterAdd(axis int, indices, y *Tensor) *Tensor {
 	t.alive("scatter_add")
 	return Apply(&scatterAdd, []*Tensor{t, indices, y}, []int{t.axis("scatter_add", axis)}, nil)
@@ -64,10 +68,10 @@ func scatterAddShape(c *Ctx) {
 
 func scatterAddRef(l *kernels.Launch) {
 	axis, shape := l.Ints[0], l.In[0].Shape
-	indices := intsOf(l, 1, shape[axis])
-	addRef(l, func(at []int) int {
-		to := slices.Clone(at)
-		to[axis] = indices[placeOf(l.In[1].Shape, at)]
-		return placeOf(shape, to)
+	indices := indicesOf(l, 1, shape[axis])
+	addRef(l, func(index []int) int {
+		to := slices.Clone(index)
+		to[axis] = indices[offsetOf(l.In[1].Shape, index)]
+		return offsetOf(shape, to)
 	})
 }

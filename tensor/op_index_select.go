@@ -7,15 +7,16 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Rows index_select and index_add have the attribute axis.
+// The attribute of index_select and index_add is the axis.
 var indexSelect, indexAdd Op
 
-// addable are the types that IndexAdd and ScatterAdd have loops for.
+// addable are the types for which the CPU has loops of index_add and scatter_add.
 var addable = []DType{Float32, Float64, Int64, Int32, Uint8}
 
 func init() {
 	define(&indexSelect, Op{
-		Op:    kernels.Op{Name: "index_select", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef, Kernel: "index_select"},
+		Op: kernels.Op{Name: "index_select", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef,
+			Kernel: "index_select"},
 		Doc:   "the entries of an axis at indices",
 		Args:  []string{"x", "indices"},
 		Shape: indexSelectShape,
@@ -23,13 +24,14 @@ func init() {
 		Saves: []Saves{SaveIn(1)},
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, axis int, indices ...float64) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}, indexArg([]int{len(indices)}, indices...)},
+				return Sample{Name: name, In: append(randomArgs(shape), indexArg([]int{len(indices)}, indices...)),
 					Call: func(x []*Tensor) *Tensor { return x[0].IndexSelect(axis, x[1]) }}
 			}
 			return []Sample{
 				sample("rows", []int{3, 4}, 0, 2, 0, 2), sample("columns", []int{3, 4}, -1, 1, 1, 3, 0, 2),
-				sample("middle", []int{2, 3, 2}, 1, 2, 1), sample("vector", []int{3}, 0, 1), sample("size 1", []int{1, 2}, 0, 0, 0),
-				sample("no indices", []int{3, 2}, 0), sample("empty entries", []int{2, 0}, 0, 1),
+				sample("middle", []int{2, 3, 2}, 1, 2, 1), sample("vector", []int{3}, 0, 1),
+				sample("size 1", []int{1, 2}, 0, 0, 0), sample("no indices", []int{3, 2}, 0),
+				sample("empty entries", []int{2, 0}, 0, 1),
 			}
 		},
 	})
@@ -54,12 +56,14 @@ func init() {
 			sample := func(name string, shape []int, axis int, indices ...float64) Sample {
 				added := slices.Clone(shape)
 				added[axis] = len(indices)
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}, indexArg([]int{len(indices)}, indices...), {Shape: added, Lo: -2, Hi: 2}},
+				in := randomArgs(shape, added)
+				return Sample{Name: name, In: []Arg{in[0], indexArg([]int{len(indices)}, indices...), in[1]},
 					Call: func(x []*Tensor) *Tensor { return x[0].IndexAdd(axis, x[1], x[2]) }}
 			}
 			return []Sample{
-				sample("rows", []int{3, 2}, 0, 2, 0, 2, 2), sample("columns", []int{2, 3}, 1, 1, 1), sample("middle", []int{2, 3, 2}, 1, 2, 1),
-				sample("size 1", []int{1}, 0, 0, 0), sample("no indices", []int{3, 2}, 0), sample("empty entries", []int{2, 0}, 0, 1),
+				sample("rows", []int{3, 2}, 0, 2, 0, 2, 2), sample("columns", []int{2, 3}, 1, 1, 1),
+				sample("middle", []int{2, 3, 2}, 1, 2, 1), sample("size 1", []int{1}, 0, 0, 0),
+				sample("no indices", []int{3, 2}, 0), sample("empty entries", []int{2, 0}, 0, 1),
 			}
 		},
 	})
@@ -70,14 +74,15 @@ func indexArg(shape []int, values ...float64) Arg {
 	return Arg{Shape: shape, DType: Int64, Values: append([]float64{}, values...)}
 }
 
-// IndexSelect is the entries of an axis at the given indices, in their order: the axes of indices, usually one, take
-// the place of that axis. Indices are int64, int32 or uint8; negative ones are refused, like all outside the axis.
+// IndexSelect is the entries of an axis at the given indices, in their order: the axes of indices, usually one, replace
+// that axis. Indices are int64, int32 or uint8; all outside the axis are refused, negative ones, too.
 func (t *Tensor) IndexSelect(axis int, indices *Tensor) *Tensor {
 	t.alive("index_select")
 	return Apply(&indexSelect, []*Tensor{t, indices}, []int{t.axis("index_select", axis)}, nil)
 }
 
-// IndexAdd is t with y[k] added to its entry indices[k] along an axis, for k ascending. Indices are as in IndexSelect.
+// IndexAdd is t with y[k] added to its entry indices[k] along an axis, for k ascending. Indices are as in
+// [Tensor.IndexSelect].
 func (t *Tensor) IndexAdd(axis int, indices, y *Tensor) *Tensor {
 	t.alive("index_add")
 	return Apply(&indexAdd, []*Tensor{t, indices, y}, []int{t.axis("index_add", axis)}, nil)
@@ -98,7 +103,8 @@ func indexSelectShape(c *Ctx) {
 	c.result(c.In[0].dtype, shape)
 }
 
-// indexSelectVJP adds the gradients of all copies of an entry to zero, in ascending order of occurrence.
+// indexSelectVJP adds the gradients of all copies of an entry to zero, in ascending order of their indices in the
+// result.
 func indexSelectVJP(c *Ctx, g *Tensor) []*Tensor {
 	return []*Tensor{Apply(&indexAdd, []*Tensor{c.zeros(0), c.In[1], g}, c.Ints, nil), nil}
 }
@@ -115,13 +121,14 @@ func indexAddShape(c *Ctx) {
 		c.Fail(ErrDType, "x %v and y %v must hold numbers of one type; x.To(...) converts", x, y)
 	}
 	if want := selected(c.Shape(0), c.Ints[0], c.Shape(1)); !slices.Equal(want, c.Shape(2)) {
-		c.Fail(ErrShape, "y %v must have shape %v: that of x %v with the axes of the indices %v in place of axis %d", y, want, x, c.In[1], c.Ints[0])
+		c.Fail(ErrShape, "y %v must have shape %v: that of x %v with the axes of the indices %v in place of axis %d",
+			y, want, x, c.In[1], c.Ints[0])
 	}
 	c.result(x.dtype, c.Shape(0))
 }
 
-// intsOf is the elements of a contiguous operand of integers; an index outside [0, size) fails the operation.
-func intsOf(l *kernels.Launch, i, size int) []int {
+// indicesOf is operand i, which holds indices, as a slice. An index outside [0, size) fails the operation.
+func indicesOf(l *kernels.Launch, i, size int) []int {
 	v := make([]int, l.In[i].Len())
 	for k := range v {
 		switch a := l.In[i]; a.DType {
@@ -141,38 +148,39 @@ func intsOf(l *kernels.Launch, i, size int) []int {
 
 func indexSelectRef(l *kernels.Launch) {
 	axis, shape := l.Ints[0], l.In[0].Shape
-	indices, rank := intsOf(l, 1, shape[axis]), len(l.In[1].Shape)
-	moveRef(l, nil, func(at []int) (operand, place int) {
-		k := placeOf(l.In[1].Shape, at[axis:axis+rank])
-		return 0, placeOf(shape, slices.Concat(at[:axis], indices[k:k+1], at[axis+rank:]))
+	indices, rank := indicesOf(l, 1, shape[axis]), len(l.In[1].Shape)
+	copyRef(l, nil, func(index []int) (operand, offset int) {
+		k := offsetOf(l.In[1].Shape, index[axis:axis+rank])
+		return 0, offsetOf(shape, slices.Concat(index[:axis], indices[k:k+1], index[axis+rank:]))
 	})
 }
 
 func indexAddRef(l *kernels.Launch) {
 	axis, shape := l.Ints[0], l.In[0].Shape
-	indices, rank := intsOf(l, 1, shape[axis]), len(l.In[1].Shape)
-	addRef(l, func(at []int) int {
-		k := placeOf(l.In[1].Shape, at[axis:axis+rank])
-		return placeOf(shape, slices.Concat(at[:axis], indices[k:k+1], at[axis+rank:]))
+	indices, rank := indicesOf(l, 1, shape[axis]), len(l.In[1].Shape)
+	addRef(l, func(index []int) int {
+		k := offsetOf(l.In[1].Shape, index[axis:axis+rank])
+		return offsetOf(shape, slices.Concat(index[:axis], indices[k:k+1], index[axis+rank:]))
 	})
 }
 
-// addRef copies the first operand and adds each element of the third, in row-major order, to the place where it belongs.
-func addRef(l *kernels.Launch, place func(at []int) int) {
+// addRef copies the first operand and adds each element of the third to it, in row-major order. offset gives the offset
+// to which the element with the given indices is added.
+func addRef(l *kernels.Launch, offset func(index []int) int) {
 	switch l.Out[0].DType {
 	case Int64:
-		addRefOf[int64](l, place)
+		addRefOf[int64](l, offset)
 	case Int32:
-		addRefOf[int32](l, place)
+		addRefOf[int32](l, offset)
 	case Uint8:
-		addRefOf[uint8](l, place)
+		addRefOf[uint8](l, offset)
 	default:
-		addRefOf[float64](l, place)
+		addRefOf[float64](l, offset)
 	}
 }
 
-func addRefOf[T float64 | int64 | int32 | uint8](l *kernels.Launch, place func(at []int) int) {
+func addRefOf[T float64 | int64 | int32 | uint8](l *kernels.Launch, offset func(index []int) int) {
 	y, added := cpu.Slice[T](l.Out[0]), cpu.Slice[T](l.In[2])
 	copy(y, cpu.Slice[T](l.In[0])[:l.In[0].Len()])
-	eachIndex(l.In[2].Shape, func(i int, at []int) { y[place(at)] += added[i] })
+	eachIndex(l.In[2].Shape, func(i int, index []int) { y[offset(index)] += added[i] })
 }

@@ -11,7 +11,8 @@ var matmul Op
 
 func init() {
 	define(&matmul, Op{
-		Op:    kernels.Op{Name: "matmul", CPU: cpu.MatMul, Types: []DType{Float32, Float64}, Ref: matmulRef, Kernel: "matmul"},
+		Op: kernels.Op{Name: "matmul", CPU: cpu.MatMul, Types: []DType{Float32, Float64}, Ref: matmulRef,
+			Kernel: "matmul"},
 		Cast:  CastLower,
 		Doc:   "y[.., i, j] = sum over k of a[.., i, k] b[.., k, j]",
 		Args:  []string{"a", "b"},
@@ -21,7 +22,7 @@ func init() {
 		Flops: func(c *Ctx) float64 { return 2 * float64(c.Out[0].Len()*c.In[0].Dim(-1)) },
 		Samples: func() []Sample {
 			sample := func(name string, a, b []int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: a, Lo: -2, Hi: 2}, {Shape: b, Lo: -2, Hi: 2}},
+				return Sample{Name: name, In: randomArgs(a, b),
 					Call: func(x []*Tensor) *Tensor { return x[0].MatMul(x[1]) }}
 			}
 			return []Sample{
@@ -58,8 +59,8 @@ func init() {
 }
 
 // MatMul is the matrix product of the last two axes; leading axes broadcast. A vector on the left is a row, one on the
-// right a column, and that axis is missing in the result: two vectors give their dot product. Transposed and expanded
-// operands are read where they lie.
+// right a column, and the result lacks that axis: two vectors give their dot product. Transposed and expanded operands
+// are read without a copy.
 func (t *Tensor) MatMul(b *Tensor) *Tensor { return apply2(&matmul, t, b) }
 
 func matmulShape(c *Ctx) {
@@ -100,7 +101,7 @@ func matmulShape(c *Ctx) {
 	c.result(c.In[0].dtype, shape)
 }
 
-// transposedWouldFit is the way out of inner sizes that differ, if there is one.
+// transposedWouldFit is the hint for inner sizes that differ, if transposing an operand helps.
 func transposedWouldFit(a, b []int) string {
 	switch {
 	case len(b) > 1 && a[len(a)-1] == b[len(b)-1]:
@@ -111,16 +112,16 @@ func transposedWouldFit(a, b []int) string {
 	return ""
 }
 
-// matmulVJP: dA = G Bᵀ and dB = Aᵀ G, summed over the axes along which the operand was repeated. If B is one matrix,
-// dB is one product whose inner size counts the rows of all of A.
+// matmulVJP is dA = G Bᵀ and dB = Aᵀ G, summed over the axes along which the operand was repeated. If B is one matrix,
+// dB is one product whose inner size is the number of rows of all matrices in A.
 func matmulVJP(c *Ctx, g *Tensor) []*Tensor {
-	as, bs, shape := c.Shape(0), c.Shape(1), g.Shape() // of matrices, where the operands are vectors
-	vector := len(bs) == 1
+	shapeA, shapeB, shape := c.Shape(0), c.Shape(1), g.Shape() // with both axes of a matrix, also for vectors
+	vector := len(shapeB) == 1
 	if vector {
-		bs, shape = []int{bs[0], 1}, append(shape, 1)
+		shapeB, shape = []int{shapeB[0], 1}, append(shape, 1)
 	}
-	if len(as) == 1 {
-		as, shape = []int{1, as[0]}, slices.Insert(shape, len(shape)-1, 1)
+	if len(shapeA) == 1 {
+		shapeA, shape = []int{1, shapeA[0]}, slices.Insert(shape, len(shape)-1, 1)
 	}
 	g = g.Reshape(shape...)
 	grads := make([]*Tensor, 2)
@@ -129,23 +130,23 @@ func matmulVJP(c *Ctx, g *Tensor) []*Tensor {
 		if vector {
 			b = b.Unsqueeze(1)
 		}
-		grads[0] = g.MatMul(b.T()).SumTo(as...).Reshape(c.Shape(0)...)
+		grads[0] = g.MatMul(b.T()).SumTo(shapeA...).Reshape(c.Shape(0)...)
 	}
 	if c.Needs(1) { // reads a alone
 		a := c.In[0]
 		if a.Rank() == 1 {
 			a = a.Unsqueeze(0)
 		}
-		if len(bs) == 2 {
-			a, g = a.rows(), g.rows()
+		if len(shapeB) == 2 {
+			a, g = a.asMatrix(), g.asMatrix()
 		}
-		grads[1] = a.T().MatMul(g).SumTo(bs...).Reshape(c.Shape(1)...)
+		grads[1] = a.T().MatMul(g).SumTo(shapeB...).Reshape(c.Shape(1)...)
 	}
 	return grads
 }
 
-// rows is t as a matrix: all axes but the last one merged.
-func (t *Tensor) rows() *Tensor {
+// asMatrix is t with all axes but the last one merged.
+func (t *Tensor) asMatrix() *Tensor {
 	last := t.Rank() - 1
 	return t.Reshape(kernels.Count(t.layout.Shape[:last]), t.layout.Shape[last])
 }
@@ -154,13 +155,13 @@ func matmulRef(l *kernels.Launch) {
 	a, b, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
 	shapeA, shapeB := l.In[0].Shape, l.In[1].Shape
 	inner := shapeA[len(shapeA)-1]
-	eachIndex(l.Out[0].Shape, func(i int, at []int) {
-		// The places of a[.., i, 0] and b[.., 0, j], and the step from row to row of b.
-		lead := slices.Clone(at)
-		col, step := 0, 1
+	eachIndex(l.Out[0].Shape, func(i int, index []int) {
+		// The offsets of a[.., i, 0] and b[.., 0, j], and the stride from row to row of b.
+		lead := slices.Clone(index)
+		col, stride := 0, 1
 		if len(shapeB) > 1 {
 			col, lead = lead[len(lead)-1], lead[:len(lead)-1]
-			step = shapeB[len(shapeB)-1]
+			stride = shapeB[len(shapeB)-1]
 		}
 		row := 0
 		if len(shapeA) > 1 {
@@ -168,14 +169,14 @@ func matmulRef(l *kernels.Launch) {
 		}
 		fromA, fromB := row*inner, col
 		if n := len(shapeA) - 2; n > 0 {
-			fromA += placeOf(shapeA[:n], lead[len(lead)-n:]) * shapeA[n] * inner
+			fromA += offsetOf(shapeA[:n], lead[len(lead)-n:]) * shapeA[n] * inner
 		}
 		if n := len(shapeB) - 2; n > 0 {
-			fromB += placeOf(shapeB[:n], lead[len(lead)-n:]) * inner * step
+			fromB += offsetOf(shapeB[:n], lead[len(lead)-n:]) * inner * stride
 		}
 		y[i] = 0
 		for k := range inner {
-			y[i] += float64(a[fromA+k] * b[fromB+k*step])
+			y[i] += float64(a[fromA+k] * b[fromB+k*stride])
 		}
 	})
 }

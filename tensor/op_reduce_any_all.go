@@ -14,42 +14,43 @@ func init() {
 			Doc:    doc,
 			Args:   []string{"x"},
 			Shape:  func(c *Ctx) { c.reduced(Bool) },
-			NoGrad: "the result is a truth value",
+			NoGrad: "the result is a bool",
 		})
 	}
 	quantifier(&anyOp, "any", "whether an element of x over axes is not 0", false)
 	quantifier(&allOp, "all", "whether no element of x over axes is 0", true)
 }
 
-// Any is whether an element over the given axes, which disappear, is not 0; over all elements if there are no
-// axes. NaN is not 0; of nothing it is false.
+// Any tells whether an element over the given axes, which disappear, is not 0; without axes, among all elements. NaN is
+// not 0. Any of no elements is false.
 func (t *Tensor) Any(axes ...int) *Tensor { return t.reduce(&anyOp, axes) }
 
-// All is whether no element over the given axes, which disappear, is 0; over all elements if there are no axes.
-// Of nothing it is true.
+// All tells whether no element over the given axes, which disappear, is 0; without axes, among all elements. All of no
+// elements is true.
 func (t *Tensor) All(axes ...int) *Tensor { return t.reduce(&allOp, axes) }
 
-// CountNonzero is the number of elements that are not 0 over the given axes, which disappear, or among all
-// elements if there are none: int64.
+// CountNonzero is the number, in int64, of elements over the given axes, which disappear, that are not 0; without axes,
+// among all elements.
 func (t *Tensor) CountNonzero(axes ...int) *Tensor { return t.To(Bool).Sum(axes...) }
 
-// quantifierRef looks for an element that decides: one that is not 0 for any, one that is 0 for all.
+// quantifierRef is the reference. The result is none, unless an element decides: for any one that is not 0, for all one
+// that is 0.
 func quantifierRef(none bool) func(l *kernels.Launch) {
 	return func(l *kernels.Launch) {
 		y := cpu.Slice[bool](l.Out[0])[:l.Out[0].Len()]
 		for o := range y {
 			y[o] = none
 		}
-		look := func(v bool, o int) {
+		visit := func(v bool, o int) {
 			if v != none {
 				y[o] = v
 			}
 		}
 		if !l.In[0].DType.IsFloat() {
-			eachInteger(l, func(v int64, o int) { look(v != 0, o) })
+			eachInteger(l, func(v int64, o int) { visit(v != 0, o) })
 			return
 		}
 		x := cpu.Slice[float64](l.In[0])
-		eachReduced(l, func(i, o int) { look(x[i] != 0, o) })
+		eachReduced(l, func(i, o int) { visit(x[i] != 0, o) })
 	}
 }

@@ -23,18 +23,19 @@ func init() {
 			},
 		})
 	}
-	arg(&argmax, "argmax", "the place of the largest element of x along an axis", true, cpu.ArgMax)
-	arg(&argmin, "argmin", "the place of the smallest element of x along an axis", false, cpu.ArgMin)
+	arg(&argmax, "argmax", "the index of the largest element of x along an axis", true, cpu.ArgMax)
+	arg(&argmin, "argmin", "the index of the smallest element of x along an axis", false, cpu.ArgMin)
 
-	both := func(o *Op, name, doc string, largest bool, k func(l *kernels.Launch), call func(x *Tensor, axis int) (v, i *Tensor)) {
+	type method func(x *Tensor, axis int) (values, indices *Tensor)
+	both := func(o *Op, name, doc string, largest bool, k func(l *kernels.Launch), call method) {
 		define(o, Op{
 			Op:    kernels.Op{Name: name, CPU: k, Ref: argRef(largest), Kernel: name},
 			Doc:   doc,
 			Args:  []string{"x"},
 			Shape: func(c *Ctx) { c.indexed(c.In[0].dtype, Int64) },
 			VJP: func(c *Ctx, g *Tensor) []*Tensor {
-				there := c.unreduce(c.Out[1]).Equal(along(c.Shape(0), c.Ints[0]))
-				return []*Tensor{c.unreduce(g).Mul(there.To(g.dtype))}
+				found := c.unreduce(c.Out[1]).Equal(indexAlong(c.Shape(0), c.Ints[0]))
+				return []*Tensor{c.unreduce(g).Mul(found.To(g.dtype))}
 			},
 			Saves: []Saves{SaveOut(1)},
 			Flops: perElement(1),
@@ -43,11 +44,13 @@ func init() {
 			},
 		})
 	}
-	both(&maxIndex, "max_index", "the largest element of x along an axis, and its place", true, cpu.ArgMax, (*Tensor).MaxIndex)
-	both(&minIndex, "min_index", "the smallest element of x along an axis, and its place", false, cpu.ArgMin, (*Tensor).MinIndex)
+	both(&maxIndex, "max_index", "the largest element of x along an axis, and its index", true, cpu.ArgMax,
+		(*Tensor).MaxIndex)
+	both(&minIndex, "min_index", "the smallest element of x along an axis, and its index", false, cpu.ArgMin,
+		(*Tensor).MinIndex)
 }
 
-// alongSamples are those of reductions that reduce a single axis.
+// alongSamples are the samples of reductions that reduce a single axis.
 func alongSamples(call func(x *Tensor, axis int) *Tensor) []Sample {
 	one := func(x *Tensor, axes ...int) *Tensor { return call(x, axes[0]) }
 	return slices.DeleteFunc(reductionSamples(-2, 2, false, one), func(s Sample) bool {
@@ -65,34 +68,27 @@ func (c *Ctx) indexed(types ...DType) {
 	}
 }
 
-// along is host data: the index along one axis of a shape, with size 1 on the others.
-func along(shape []int, axis int) *Tensor {
-	index := make([]int64, shape[axis])
-	ones := make([]int, len(shape))
-	for a := range ones {
-		ones[a] = 1
-	}
-	for i := range index {
-		index[i] = int64(i)
-	}
-	ones[axis] = shape[axis]
-	return FromSlice(index, len(index)).Reshape(ones...)
+// indexAlong is host data: the indices along an axis of a shape, with size 1 on the other axes.
+func indexAlong(shape []int, axis int) *Tensor {
+	line := slices.Repeat([]int{1}, len(shape))
+	line[axis] = shape[axis]
+	return Arange(Int64, 0, float64(shape[axis]), 1).Reshape(line...)
 }
 
-// ArgMax is the place of the largest element along an axis, which disappears: int64, the first of equal elements.
+// ArgMax is the index of the largest element along an axis, which disappears: int64, the first of equal elements.
 // A NaN counts as larger than any number.
 func (t *Tensor) ArgMax(axis int) *Tensor { return t.reduce(&argmax, []int{axis}) }
 
-// ArgMin is the place of the smallest element along an axis, which disappears: int64, the first of equal elements.
+// ArgMin is the index of the smallest element along an axis, which disappears: int64, the first of equal elements.
 // A NaN counts as smaller than any number.
 func (t *Tensor) ArgMin(axis int) *Tensor { return t.reduce(&argmin, []int{axis}) }
 
-// MaxIndex is the largest element along an axis, which disappears, and its place as of [Tensor.ArgMax]. The
-// gradient goes to that element alone.
+// MaxIndex is the largest element along an axis, which disappears, and its index as of [Tensor.ArgMax]. The gradient
+// goes to that element alone.
 func (t *Tensor) MaxIndex(axis int) (values, indices *Tensor) { return t.withIndex(&maxIndex, axis) }
 
-// MinIndex is the smallest element along an axis, which disappears, and its place as of [Tensor.ArgMin]. The
-// gradient goes to that element alone.
+// MinIndex is the smallest element along an axis, which disappears, and its index as of [Tensor.ArgMin]. The gradient
+// goes to that element alone.
 func (t *Tensor) MinIndex(axis int) (values, indices *Tensor) { return t.withIndex(&minIndex, axis) }
 
 func (t *Tensor) withIndex(op *Op, axis int) (values, indices *Tensor) {
@@ -100,32 +96,32 @@ func (t *Tensor) withIndex(op *Op, axis int) (values, indices *Tensor) {
 	return out[0], out[1]
 }
 
-// argRef finds places and, if there are two results, the values there.
+// argRef finds the indices and, if there are two results, the elements.
 func argRef(largest bool) func(l *kernels.Launch) {
 	return func(l *kernels.Launch) {
 		switch l.In[0].DType {
 		case kernels.Float64:
-			places[float64](l, largest)
+			argRefOf[float64](l, largest)
 		case kernels.Int64:
-			places[int64](l, largest)
+			argRefOf[int64](l, largest)
 		case kernels.Int32:
-			places[int32](l, largest)
+			argRefOf[int32](l, largest)
 		default: // Uint8 and Bool
-			places[uint8](l, largest)
+			argRefOf[uint8](l, largest)
 		}
 	}
 }
 
-func places[T float64 | int64 | int32 | uint8](l *kernels.Launch, largest bool) {
+func argRefOf[T float64 | int64 | int32 | uint8](l *kernels.Launch, largest bool) {
 	x := cpu.Slice[T](l.In[0])
 	out := l.Out[len(l.Out)-1]
-	at := cpu.Slice[int64](out)[:out.Len()]
-	best := make([]int, len(at)) // elements of x
-	next := make([]int64, len(at))
+	index := cpu.Slice[int64](out)[:out.Len()]
+	best := make([]int, len(index)) // the offset of that element in x
+	next := make([]int64, len(index))
 	eachReduced(l, func(i, o int) {
 		a, b := x[i], x[best[o]]
 		if next[o] == 0 || b == b && (a != a || largest && a > b || !largest && a < b) {
-			best[o], at[o] = i, next[o]
+			best[o], index[o] = i, next[o]
 		}
 		next[o]++
 	})

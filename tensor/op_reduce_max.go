@@ -16,7 +16,7 @@ func init() {
 		"the smallest element of x over axes", (*Tensor).Min)
 }
 
-// extreme enters the row of max or min.
+// extreme defines max or min.
 func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) *Tensor) {
 	define(o, Op{
 		Op:   k,
@@ -43,9 +43,9 @@ func extremeVJP(c *Ctx, g *Tensor) []*Tensor {
 	return []*Tensor{c.unreduce(share).Mul(ties.To(g.dtype))}
 }
 
-// Max is the largest element over the given axes, which disappear, or of all elements if there are none.
-// Negative axes count from the end. A NaN makes the result NaN; equal elements share the gradient; the maximum
-// of nothing is an error. [Tensor.MaxIndex] tells where it is.
+// Max is the largest element over the given axes, which disappear, or over all axes if none are given. Negative axes
+// count from the end. A NaN makes the result NaN; equal elements share the gradient; the maximum of no elements is an
+// error. [Tensor.MaxIndex] also returns the index.
 func (t *Tensor) Max(axes ...int) *Tensor { return t.reduce(&amax, axes) }
 
 // MaxKeep is Max whose result keeps the axes, with size 1.

@@ -22,8 +22,8 @@ func init() {
 	})
 }
 
-// Mean is the mean over the given axes, which disappear, or over all elements if there are none. Negative axes
-// count from the end. The mean of integers is float32; the mean of nothing is NaN.
+// Mean is the mean over the given axes, which disappear, or over all axes if none are given. Negative axes count from
+// the end. The mean of integers and bools is float32; the mean of no elements is NaN.
 func (t *Tensor) Mean(axes ...int) *Tensor { return t.reduce(&mean, axes) }
 
 // MeanKeep is Mean whose result keeps the axes, with size 1.

@@ -31,15 +31,17 @@ func init() {
 		Compose: prodGradCompose,
 		Samples: func() []Sample {
 			return []Sample{{
-				Name: "zeros", In: []Arg{{Shape: []int{2, 3}, Values: []float64{0, 2, -3, 1.5, 2, 0.5}}, {Shape: []int{2}, Lo: -2, Hi: 2}},
+				Name: "zeros",
+				In: append([]Arg{{Shape: []int{2, 3}, Values: []float64{0, 2, -3, 1.5, 2, 0.5}}},
+					randomArgs([]int{2})...),
 				Call: func(x []*Tensor) *Tensor { return Apply(&prodGrad, x, []int{1}, nil) },
 			}}
 		},
 	})
 }
 
-// Prod is the product over the given axes, which disappear, or of all elements if there are none. Negative axes
-// count from the end. Integers and truth values multiply to int64; the product of nothing is 1.
+// Prod is the product over the given axes, which disappear, or over all axes if none are given. Negative axes count
+// from the end. The product of integers and bools is int64; the product of no elements is 1.
 func (t *Tensor) Prod(axes ...int) *Tensor { return t.reduce(&prod, axes) }
 
 func prodSamples() []Sample {
@@ -66,7 +68,7 @@ func prodRef(l *kernels.Launch) {
 	eachReduced(l, func(i, o int) { y[o] *= x[i] })
 }
 
-// prodGradRef multiplies the elements before and after each one, so that zeros need no division.
+// prodGradRef multiplies the elements before and after each one, which needs no division by an element that may be 0.
 func prodGradRef(l *kernels.Launch) {
 	x, g, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
 	members := make([][]int, l.In[1].Len())
@@ -85,8 +87,8 @@ func prodGradRef(l *kernels.Launch) {
 	}
 }
 
-// prodGradCompose multiplies the rows of a square matrix for each result: the elements with a 1 in place of one
-// of them.
+// prodGradCompose multiplies the rows of a square matrix for each result: row i has the elements, with a 1 in place of
+// element i.
 func prodGradCompose(c *Ctx) *Tensor {
 	x, g := c.In[0], c.In[1]
 	shape := x.Shape()
@@ -104,15 +106,6 @@ func prodGradCompose(c *Ctx) *Tensor {
 		sizes = append(sizes, shape[a])
 	}
 	rows := x.Permute(order...).Reshape(g.Len(), 1, n)
-	others := rows.Expand(g.Len(), n, n).MaskedFill(identity(n), 1).Prod(-1)
+	others := rows.Expand(g.Len(), n, n).MaskedFill(Eye(Bool, n), 1).Prod(-1)
 	return others.Mul(g.Reshape(g.Len(), 1)).Reshape(sizes...).Permute(back...)
-}
-
-// identity is host data: n x n truth values, true on the diagonal.
-func identity(n int) *Tensor {
-	v := make([]bool, n*n)
-	for i := range n {
-		v[i*n+i] = true
-	}
-	return FromSlice(v, n, n)
 }

@@ -24,14 +24,15 @@ func init() {
 					Call: func(x []*Tensor) *Tensor { return x[0].Sum(axes...) }}
 			}
 			return []Benchmark{
-				bench("all", []int{1000, 1000}), bench("rows", []int{1024, 1024}, 1), bench("columns", []int{1024, 512}, 0),
+				bench("all", []int{1000, 1000}), bench("rows", []int{1024, 1024}, 1),
+				bench("columns", []int{1024, 512}, 0),
 			}
 		},
 	})
 }
 
-// Sum is the sum over the given axes, which disappear, or over all elements if there are none. Negative axes
-// count from the end. Integers and truth values add up to int64; the sum of nothing is 0.
+// Sum is the sum over the given axes, which disappear, or over all axes if none are given. Negative axes count from the
+// end. The sum of integers and bools is int64; the sum of no elements is 0.
 func (t *Tensor) Sum(axes ...int) *Tensor { return t.reduce(&sum, axes) }
 
 // SumKeep is Sum whose result keeps the axes, with size 1.

@@ -18,7 +18,9 @@ func init() {
 		Saves: []Saves{SaveIn(0, 1), SaveIn(0, 1)},
 		Flops: perElement(3),
 		Samples: func() []Sample {
-			all := reductionSamples(-2, 2, true, func(x *Tensor, axes ...int) *Tensor { return x.SumSquares(nil, axes...) })
+			all := reductionSamples(-2, 2, true, func(x *Tensor, axes ...int) *Tensor {
+				return x.SumSquares(nil, axes...)
+			})
 			for _, factor := range []Arg{{Values: []float64{0.7}}, {Shape: []int{1, 1}, Values: []float64{-3}}} {
 				all = append(all, Sample{Name: "factor", In: []Arg{{Shape: []int{3, 5}, Lo: -2, Hi: 2}, factor},
 					Call: func(x []*Tensor) *Tensor { return x[0].SumSquares(x[1], 0) }})
@@ -33,7 +35,7 @@ func init() {
 	})
 }
 
-// SumSquares is the sum of (t*factor)^2 over the given axes, which disappear, or over all elements if there are none, in
+// SumSquares is the sum of (t*factor)^2 over the given axes, which disappear, or over all axes if none are given, in
 // one pass and without memory for the squares. Negative axes count from the end. factor has one element; nil stands for
 // 1. The sum of float16 and bfloat16 is float32.
 func (t *Tensor) SumSquares(factor *Tensor, axes ...int) *Tensor {
@@ -57,7 +59,7 @@ func sumSquaresShape(c *Ctx) {
 	c.reduced(dt)
 }
 
-// With d = x*factor the gradients are 2 d factor g and the sum of 2 d x g.
+// sumSquaresVJP is 2 d factor g and the sum of 2 d x g, with d = x*factor.
 func sumSquaresVJP(c *Ctx, g *Tensor) []*Tensor {
 	x := c.In[0]
 	twice := c.unreduce(g.Scale(2))

@@ -5,6 +5,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
+// The attributes of cumsum are the axis and reverse (0 or 1).
 var cumsum Op
 
 func init() {
@@ -23,8 +24,8 @@ func init() {
 	})
 }
 
-// CumSum is the running sum along an axis: each element and all before it, added one after the other. Integers
-// and truth values add up to int64.
+// CumSum is the running sum along an axis: each element plus all before it, added in order. The sums of integers and
+// bools are int64.
 func (t *Tensor) CumSum(axis int) *Tensor { return t.alongAxis(&cumsum, axis, 0) }
 
 func cumsumRef(l *kernels.Launch) {
@@ -45,12 +46,12 @@ func cumsumRef(l *kernels.Launch) {
 
 // running replaces the elements of y by their running sums.
 func running[T int64 | float64](y []T, shape, ints []int) {
-	eachLine(shape, ints[0], func(start, step, n int) {
+	eachLine(shape, ints[0], func(start, stride, n int) {
 		if ints[1] == 1 {
-			start, step = start+(n-1)*step, -step
+			start, stride = start+(n-1)*stride, -stride
 		}
 		for i := 1; i < n; i++ {
-			y[start+i*step] += y[start+(i-1)*step]
+			y[start+i*stride] += y[start+(i-1)*stride]
 		}
 	})
 }

@@ -38,35 +38,38 @@ func init() {
 	})
 }
 
-// Softmax is exp(x) divided by its sum along an axis, computed without overflow; negative axes count from the end.
-// Along nothing but -Inf it is NaN.
+// Softmax is exp(t) divided by its sum along an axis, computed without overflow. Negative axes count from the end. If
+// all elements are -Inf, the result is NaN.
 func (t *Tensor) Softmax(axis int) *Tensor { return t.alongAxis(&softmax, axis) }
 
-// alongAxis applies an operation that works along one axis, its first attribute.
+// alongAxis applies an operation whose first attribute is an axis.
 func (t *Tensor) alongAxis(op *Op, axis int, more ...int) *Tensor {
 	t.alive(op.Name)
 	return Apply(op, []*Tensor{t}, append([]int{t.axis(op.Name, axis)}, more...), nil)
 }
 
-// sameFloats is the shape rule of operations on floating operands whose result is like the first.
+// sameFloats is the shape rule of operations whose result has the floating type and the shape of the first operand.
 func sameFloats(c *Ctx) {
 	c.wantFloat(0)
 	c.result(c.In[0].dtype, c.Shape(0))
 }
 
-// gradSamples test a fused gradient along an axis that takes the forward's result and its gradient.
+// gradSamples are the samples of a gradient along an axis whose operands are the result and its gradient.
 func gradSamples(op *Op, lo, hi float64) []Sample {
 	sample := func(name string, axis int, shape ...int) Sample {
 		return Sample{Name: name, In: []Arg{{Shape: shape, Lo: lo, Hi: hi}, {Shape: shape, Lo: -2, Hi: 2}},
 			Call: func(x []*Tensor) *Tensor { return Apply(op, x, []int{axis}, nil) }}
 	}
-	return []Sample{sample("last", 1, 3, 4), sample("first", 0, 4, 2), sample("size 1", 1, 2, 1), sample("empty", 1, 0, 3)}
+	return []Sample{
+		sample("last", 1, 3, 4), sample("first", 0, 4, 2), sample("size 1", 1, 2, 1), sample("empty", 1, 0, 3),
+	}
 }
 
-// rowBenchmarks time an operation along rows; passes is how often it must go through memory.
+// rowBenchmarks time an operation along rows; passes is how many times it reads or writes all elements.
 func rowBenchmarks(passes float64, call func(x *Tensor, axis int) *Tensor) []Benchmark {
 	bench := func(name string, rows, n int) Benchmark {
-		return Benchmark{Name: name, In: []Arg{{Shape: []int{rows, n}, Lo: -4, Hi: 4}}, Bytes: 4 * passes * float64(rows*n),
+		return Benchmark{Name: name, Bytes: 4 * passes * float64(rows*n),
+			In:   []Arg{{Shape: []int{rows, n}, Lo: -4, Hi: 4}},
 			Call: func(x []*Tensor) *Tensor { return call(x[0], -1) }}
 	}
 	return []Benchmark{bench("rows of 10", 128, 10), bench("rows of 64", 16384, 64), bench("rows of 1024", 1000, 1024)}
@@ -74,29 +77,29 @@ func rowBenchmarks(passes float64, call func(x *Tensor, axis int) *Tensor) []Ben
 
 func softmaxRef(l *kernels.Launch) {
 	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
-	eachLine(l.In[0].Shape, l.Ints[0], func(start, step, n int) {
+	eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
 		m, sum := math.Inf(-1), 0.0
 		for i := range n {
-			m = max(m, x[start+i*step])
+			m = max(m, x[start+i*stride])
 		}
 		for i := range n {
-			sum += math.Exp(x[start+i*step] - m)
+			sum += math.Exp(x[start+i*stride] - m)
 		}
 		for i := range n {
-			y[start+i*step] = math.Exp(x[start+i*step]-m) / sum
+			y[start+i*stride] = math.Exp(x[start+i*stride]-m) / sum
 		}
 	})
 }
 
 func softmaxGradRef(l *kernels.Launch) {
 	y, g, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
-	eachLine(l.In[0].Shape, l.Ints[0], func(start, step, n int) {
+	eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
 		dot := 0.0
 		for i := range n {
-			dot += g[start+i*step] * y[start+i*step]
+			dot += g[start+i*stride] * y[start+i*stride]
 		}
 		for i := range n {
-			dx[start+i*step] = y[start+i*step] * (g[start+i*step] - dot)
+			dx[start+i*stride] = y[start+i*stride] * (g[start+i*stride] - dot)
 		}
 	})
 }

@@ -25,7 +25,8 @@ func init() {
 		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).LogSoftmax) },
 	})
 	define(&logSoftmaxGrad, Op{
-		Op:    kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: logSoftmaxGradRef, Kernel: "log_softmax_grad"},
+		Op: kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: logSoftmaxGradRef,
+			Kernel: "log_softmax_grad"},
 		Doc:   "g - exp(y)*sum(g) along an axis",
 		Args:  []string{"y", "g"},
 		Shape: sameFloats,
@@ -38,34 +39,34 @@ func init() {
 	})
 }
 
-// LogSoftmax is the logarithm of [Tensor.Softmax], without the loss of accuracy where that is small.
+// LogSoftmax is the logarithm of [Tensor.Softmax], accurate also where the softmax is small.
 func (t *Tensor) LogSoftmax(axis int) *Tensor { return t.alongAxis(&logSoftmax, axis) }
 
 func logSoftmaxRef(l *kernels.Launch) {
 	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
-	eachLine(l.In[0].Shape, l.Ints[0], func(start, step, n int) {
+	eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
 		m, sum := math.Inf(-1), 0.0
 		for i := range n {
-			m = max(m, x[start+i*step])
+			m = max(m, x[start+i*stride])
 		}
 		for i := range n {
-			sum += math.Exp(x[start+i*step] - m)
+			sum += math.Exp(x[start+i*stride] - m)
 		}
 		for i := range n {
-			y[start+i*step] = (x[start+i*step] - m) - math.Log(sum)
+			y[start+i*stride] = (x[start+i*stride] - m) - math.Log(sum)
 		}
 	})
 }
 
 func logSoftmaxGradRef(l *kernels.Launch) {
 	y, g, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
-	eachLine(l.In[0].Shape, l.Ints[0], func(start, step, n int) {
+	eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
 		sum := 0.0
 		for i := range n {
-			sum += g[start+i*step]
+			sum += g[start+i*stride]
 		}
 		for i := range n {
-			dx[start+i*step] = g[start+i*step] - math.Exp(y[start+i*step])*sum
+			dx[start+i*stride] = g[start+i*stride] - math.Exp(y[start+i*stride])*sum
 		}
 	})
 }

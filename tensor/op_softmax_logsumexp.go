@@ -28,8 +28,8 @@ func init() {
 	})
 }
 
-// LogSumExp is log(sum(exp(x))) over the given axes, which disappear, or over all elements if there are none,
-// computed without overflow. Of nothing, or of -Inf alone, it is -Inf.
+// LogSumExp is log(sum(exp(t))) over the given axes, which disappear, or over all axes if none are given, computed
+// without overflow. It is -Inf if there are no elements or all are -Inf.
 func (t *Tensor) LogSumExp(axes ...int) *Tensor { return t.reduce(&logsumexp, axes) }
 
 func logsumexpRef(l *kernels.Launch) {

@@ -20,7 +20,7 @@ func init() {
 		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.SumTo(c.Shape(0)...)} },
 		Samples: func() []Sample {
 			sample := func(name string, from []int, to ...int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: from, Lo: -2, Hi: 2}},
+				return Sample{Name: name, In: randomArgs(from),
 					Call: func(x []*Tensor) *Tensor { return x[0].Expand(to...) }}
 			}
 			return []Sample{

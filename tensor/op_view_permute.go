@@ -34,12 +34,12 @@ func init() {
 		},
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, p ...int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+				return Sample{Name: name, In: randomArgs(shape),
 					Call: func(x []*Tensor) *Tensor { return x[0].Permute(p...) }}
 			}
 			return []Sample{
-				sample("transpose", []int{2, 3}, 1, 0), sample("cycle", []int{2, 3, 4}, 2, 0, 1), sample("negative", []int{2, 1, 3}, -1, 0, 1),
-				sample("rank 0", nil), sample("empty", []int{0, 3}, 1, 0),
+				sample("transpose", []int{2, 3}, 1, 0), sample("cycle", []int{2, 3, 4}, 2, 0, 1),
+				sample("negative", []int{2, 1, 3}, -1, 0, 1), sample("rank 0", nil), sample("empty", []int{0, 3}, 1, 0),
 			}
 		},
 	})
@@ -75,7 +75,7 @@ func (t *Tensor) Transpose(a, b int) *Tensor {
 	return Apply(&permute, []*Tensor{t}, p, nil)
 }
 
-// T exchanges the last two axes: the transposed matrix, or one for each leading index.
+// T exchanges the last two axes: the transpose of a matrix, or of each matrix of a batch.
 func (t *Tensor) T() *Tensor {
 	t.alive("transpose")
 	if t.Rank() < 2 {

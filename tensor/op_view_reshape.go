@@ -18,19 +18,20 @@ func init() {
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Reshape(c.Shape(0)...)} },
 		Samples: func() []Sample {
 			sample := func(name string, from []int, to ...int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: from, Lo: -2, Hi: 2}},
+				return Sample{Name: name, In: randomArgs(from),
 					Call: func(x []*Tensor) *Tensor { return x[0].Reshape(to...) }}
 			}
 			return []Sample{
-				sample("split", []int{6, 4}, 2, 3, 4), sample("merge", []int{2, 3, 4}, 24), sample("infer", []int{2, 6}, 3, -1),
-				sample("to rank 0", []int{1, 1}), sample("from rank 0", nil, 1), sample("empty", []int{0, 3}, 3, 0),
+				sample("split", []int{6, 4}, 2, 3, 4), sample("merge", []int{2, 3, 4}, 24),
+				sample("infer", []int{2, 6}, 3, -1), sample("to rank 0", []int{1, 1}),
+				sample("from rank 0", nil, 1), sample("empty", []int{0, 3}, 3, 0),
 			}
 		},
 	})
 }
 
-// Reshape is t with another shape of as many elements, in row-major order. One size may be -1: it is
-// computed from the others. The result shares the memory if t is contiguous, else it is a copy.
+// Reshape is t with another shape of as many elements, in row-major order. One size may be -1: it is computed from the
+// others. The result shares the memory if t is contiguous, else it is a copy.
 func (t *Tensor) Reshape(shape ...int) *Tensor {
 	t.alive("reshape")
 	if i := slices.Index(shape, -1); i >= 0 {
@@ -38,7 +39,8 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 		shape[i] = 1
 		n := kernels.Count(shape)
 		if n <= 0 || t.Len()%n != 0 {
-			Fail(ErrShape, "reshape", "the size -1 cannot be computed: %v has %d elements, the other sizes of %v make %d", t, t.Len(), shape, n)
+			Fail(ErrShape, "reshape", "the size -1 cannot be computed: "+
+				"%v has %d elements, the other sizes of %v make %d", t, t.Len(), shape, n)
 		}
 		shape[i] = t.Len() / n
 	}
@@ -63,7 +65,7 @@ func (t *Tensor) Flatten(from, last int) *Tensor {
 	return t.Reshape(shape...)
 }
 
-// Unsqueeze is t with a new axis of size 1 at the given place; -1 is the end.
+// Unsqueeze is t with a new axis of size 1, which gets the given index; -1 is the last axis.
 func (t *Tensor) Unsqueeze(axis int) *Tensor {
 	n := t.Rank() + 1
 	if axis < -n || axis >= n {

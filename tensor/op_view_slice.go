@@ -8,9 +8,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// Rows slice and slice_grad have the attributes axis, start and step, and the size of that axis in the result.
-// Row select has axis and index, and select_grad the size of that axis in the result too.
-var slice, sliceGrad, selectOp, selectGrad Op
+// The attributes of slice and slice_grad are axis, start and step, and the size of the axis in the result.
+var slice, sliceGrad Op
 
 func init() {
 	resized := func(c *Ctx) {
@@ -23,7 +22,7 @@ func init() {
 		return []Sample{
 			sample("rows", []int{4, 3}, 0, 1, 3, 1), sample("columns", []int{2, 5}, 1, 0, 5, 2),
 			sample("middle", []int{2, 4, 3}, 1, -3, -1, 1), sample("one", []int{1, 3}, 0, 0, 1, 1),
-			sample("nothing", []int{2, 3}, 1, 2, 2, 1), sample("of nothing", []int{0, 3}, 1, 1, 3, 1),
+			sample("nothing", []int{2, 3}, 1, 2, 2, 1), sample("empty", []int{0, 3}, 1, 1, 3, 1),
 		}
 	}
 	define(&slice, Op{
@@ -34,7 +33,7 @@ func init() {
 		View: func(c *Ctx, l *kernels.Layout) {
 			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
 			copy(l.Strides, c.In[0].layout.Strides)
-			if l.Len() > 0 { // else that place may not exist
+			if l.Len() > 0 { // else the offset may be outside the memory
 				l.Offset += start * l.Strides[axis]
 			}
 			l.Strides[axis] *= step
@@ -45,14 +44,15 @@ func init() {
 		},
 		Samples: func() []Sample {
 			return samples(func(name string, shape []int, axis, start, stop, step int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+				return Sample{Name: name, In: randomArgs(shape),
 					Call: func(x []*Tensor) *Tensor { return x[0].Slice(axis, start, stop, step) }}
 			})
 		},
 	})
 	define(&sliceGrad, Op{
-		Op:    kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef, Kernel: "slice_grad"},
-		Doc:   "the elements of g at every step-th place of an axis from start on, zero elsewhere",
+		Op: kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef,
+			Kernel: "slice_grad"},
+		Doc:   "the elements of g at every step-th index of an axis from start on, zero elsewhere",
 		Args:  []string{"g"},
 		Shape: resized,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
@@ -65,61 +65,9 @@ func init() {
 				size := shape[axis]
 				shape = slices.Clone(shape)
 				shape[axis] = (stop - start + step - 1) / step
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
+				return Sample{Name: name, In: randomArgs(shape),
 					Call: func(x []*Tensor) *Tensor { return x[0].sliceGrad(axis, start, step, size) }}
 			})
-		},
-	})
-	define(&selectOp, Op{
-		Op:   kernels.Op{Name: "select"},
-		Doc:  "the elements at one index of an axis",
-		Args: []string{"x"},
-		Shape: func(c *Ctx) {
-			var buf [kernels.MaxDims]int
-			shape := append(buf[:0], c.Shape(0)...)
-			c.result(c.In[0].dtype, slices.Delete(shape, c.Ints[0], c.Ints[0]+1))
-		},
-		View: func(c *Ctx, l *kernels.Layout) {
-			axis, strides := c.Ints[0], c.In[0].layout.Strides
-			if l.Len() > 0 {
-				l.Offset += c.Ints[1] * strides[axis]
-			}
-			copy(l.Strides, strides[:axis])
-			copy(l.Strides[axis:], strides[axis+1:])
-		},
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			axis, index := c.Ints[0], c.Ints[1]
-			return []*Tensor{g.selectGrad(axis, index, c.Shape(0)[axis])}
-		},
-		Samples: func() []Sample {
-			sample := func(name string, shape []int, axis, index int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
-					Call: func(x []*Tensor) *Tensor { return x[0].Select(axis, index) }}
-			}
-			return []Sample{
-				sample("row", []int{3, 2}, 0, 1), sample("column", []int{3, 2}, 1, -1), sample("middle", []int{2, 3, 2}, 1, 2),
-				sample("to rank 0", []int{3}, 0, 0), sample("size 1", []int{1, 2}, 0, 0), sample("empty", []int{0, 3}, 1, 1),
-			}
-		},
-	})
-	define(&selectGrad, Op{
-		Op:   kernels.Op{Name: "select_grad", CPU: cpu.SelectGrad, Types: kernels.DTypes(), Ref: selectGradRef, Kernel: "select_grad"},
-		Doc:  "g at one index of a new axis, zero elsewhere",
-		Args: []string{"g"},
-		Shape: func(c *Ctx) {
-			var buf [kernels.MaxDims]int
-			c.result(c.In[0].dtype, slices.Insert(append(buf[:0], c.Shape(0)...), c.Ints[0], c.Ints[2]))
-		},
-		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Select(c.Ints[0], c.Ints[1])} },
-		Samples: func() []Sample {
-			sample := func(name string, shape []int, axis, index, size int) Sample {
-				return Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}},
-					Call: func(x []*Tensor) *Tensor { return x[0].selectGrad(axis, index, size) }}
-			}
-			return []Sample{
-				sample("row", []int{2}, 0, 1, 3), sample("column", []int{3}, 1, 0, 2), sample("middle", []int{2, 2}, 1, 2, 3),
-				sample("rank 0", nil, 0, 0, 3), sample("size 1", []int{2}, 0, 0, 1), sample("empty", []int{0}, 1, 1, 3),
-			}
 		},
 	})
 }
@@ -127,35 +75,35 @@ func init() {
 // End stands for the end of an axis in [Tensor.Slice].
 const End = math.MaxInt
 
-// Slice is the elements start, start+step, ... of an axis, as long as they lie before stop; the step is 1 if none is
-// given. Negative bounds count from the end, bounds outside the axis are moved to it, [End] is its end. It shares the
+// Slice is the elements start, start+step, ... of an axis, as far as they are before stop; the step is 1 if none is
+// given. Negative bounds count from the end; bounds outside the axis are clamped; [End] is its end. It shares the
 // memory. Steps below 1 are refused: Flip reverses an axis.
 func (t *Tensor) Slice(axis, start, stop int, step ...int) *Tensor {
 	t.alive("slice")
 	axis = t.axis("slice", axis)
-	by := 1
+	stride := 1
 	switch {
 	case len(step) > 1:
 		Fail(ErrValue, "slice", "steps %v are given, an axis has one", step)
 	case len(step) == 1:
-		by = step[0]
+		stride = step[0]
 	}
-	if by < 1 {
-		Fail(ErrValue, "slice", "step %d on axis %d of %v; steps are 1 or more, Flip reverses an axis", by, axis, t)
+	if stride < 1 {
+		Fail(ErrValue, "slice", "step %d on axis %d of %v; steps are 1 or more, Flip reverses an axis", stride, axis, t)
 	}
 	size := t.layout.Shape[axis]
 	start, stop = bound(start, size), bound(stop, size)
 	n := 0
 	if start < stop {
-		n = (stop-start-1)/by + 1
+		n = (stop-start-1)/stride + 1
 	}
 	if n == size {
 		return t
 	}
-	return t.slice(axis, start, by, n)
+	return t.slice(axis, start, stride, n)
 }
 
-// bound makes a bound of a slice a place of the axis.
+// bound makes a bound of a slice one from 0 to size.
 func bound(i, size int) int {
 	if i < 0 {
 		i += size
@@ -169,25 +117,6 @@ func (t *Tensor) slice(axis, start, step, n int) *Tensor {
 
 func (t *Tensor) sliceGrad(axis, start, step, size int) *Tensor {
 	return Apply(&sliceGrad, []*Tensor{t}, []int{axis, start, step, size}, nil)
-}
-
-func (t *Tensor) selectGrad(axis, index, size int) *Tensor {
-	return Apply(&selectGrad, []*Tensor{t}, []int{axis, index, size}, nil)
-}
-
-// Select is the elements at one index of an axis, which disappears. Negative indices count from the end. It shares
-// the memory.
-func (t *Tensor) Select(axis, index int) *Tensor {
-	t.alive("select")
-	axis = t.axis("select", axis)
-	size := t.layout.Shape[axis]
-	if index < -size || index >= size {
-		Fail(ErrIndex, "select", "index %d is outside [%d, %d): axis %d of %v", index, -size, size, axis, t)
-	}
-	if index < 0 {
-		index += size
-	}
-	return Apply(&selectOp, []*Tensor{t}, []int{axis, index}, nil)
 }
 
 // Split cuts an axis into parts of the given sizes, which must add up to its size. The parts share the memory.
@@ -205,10 +134,10 @@ func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 		Fail(ErrShape, "split", "sizes %v add up to %d, axis %d of %v has %d", sizes, sum, axis, t, size)
 	}
 	parts := make([]*Tensor, len(sizes))
-	at := 0
+	start := 0
 	for i, n := range sizes {
-		parts[i] = t.slice(axis, at, 1, n)
-		at += n
+		parts[i] = t.slice(axis, start, 1, n)
+		start += n
 	}
 	return parts
 }
@@ -228,8 +157,8 @@ func (t *Tensor) Chunk(axis, n int) []*Tensor {
 	n = min(n, size)
 	each := (size + n - 1) / n
 	var sizes []int
-	for at := 0; at < size; at += each {
-		sizes = append(sizes, min(each, size-at))
+	for start := 0; start < size; start += each {
+		sizes = append(sizes, min(each, size-start))
 	}
 	return t.Split(axis, sizes...)
 }
@@ -237,23 +166,13 @@ func (t *Tensor) Chunk(axis, n int) []*Tensor {
 func sliceGradRef(l *kernels.Launch) {
 	axis, start, step := l.Ints[0], l.Ints[1], l.Ints[2]
 	shape := l.In[0].Shape
-	moveRef(l, nil, func(at []int) (operand, place int) {
-		i := at[axis] - start
+	copyRef(l, nil, func(index []int) (operand, offset int) {
+		i := index[axis] - start
 		if i < 0 || i%step != 0 || i/step >= shape[axis] {
-			return blank, 0
+			return filled, 0
 		}
-		at = slices.Clone(at)
-		at[axis] = i / step
-		return 0, placeOf(shape, at)
-	})
-}
-
-func selectGradRef(l *kernels.Launch) {
-	axis, index := l.Ints[0], l.Ints[1]
-	moveRef(l, nil, func(at []int) (operand, place int) {
-		if at[axis] != index {
-			return blank, 0
-		}
-		return 0, placeOf(l.In[0].Shape, slices.Delete(slices.Clone(at), axis, axis+1))
+		index = slices.Clone(index)
+		index[axis] = i / step
+		return 0, offsetOf(shape, index)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// What operations that reduce axes have in common. Their attributes Ints are the reduced axes, ascending.
+// This file has what operations that reduce axes share. Their attributes Ints are the reduced axes, ascending.
 
 // reduce applies op over the given axes, all axes if there are none; negative axes count from the end.
 func (t *Tensor) reduce(op *Op, axes []int, floats ...float64) *Tensor {
@@ -15,10 +15,10 @@ func (t *Tensor) reduce(op *Op, axes []int, floats ...float64) *Tensor {
 	return Apply(op, []*Tensor{t}, t.appendAxes(buf[:0], op.Name, axes), floats)
 }
 
-// axes makes a list of axes ascending indices of the shape; an empty list stands for all axes.
+// axes makes a list of axes ascending and not negative; an empty list stands for all axes.
 func (t *Tensor) axes(op string, axes []int) []int { return t.appendAxes(nil, op, axes) }
 
-// appendAxes is axes with memory for the result.
+// appendAxes is axes, appended to sorted.
 func (t *Tensor) appendAxes(sorted []int, op string, axes []int) []int {
 	t.alive(op)
 	for _, a := range axes {
@@ -37,7 +37,7 @@ func (t *Tensor) appendAxes(sorted []int, op string, axes []int) []int {
 	return sorted
 }
 
-// keep gives y, the result of reducing t over axes, these axes back with size 1.
+// keep puts the reduced axes back, with size 1: y is the result of reducing t over axes.
 func (t *Tensor) keep(y *Tensor, axes []int) *Tensor {
 	return y.Reshape(keptShape(t.layout.Shape, t.axes("keep", axes))...)
 }
@@ -57,7 +57,7 @@ func (c *Ctx) unreduce(y *Tensor) *Tensor {
 	return y.Reshape(keptShape(shape, c.Ints)...).Expand(shape...)
 }
 
-// count is the number of elements that become one.
+// count is the number of elements that are reduced to one.
 func (c *Ctx) count() int {
 	n := 1
 	for _, a := range c.Ints {
@@ -78,7 +78,7 @@ func (c *Ctx) reduced(dt DType) {
 	c.result(dt, shape)
 }
 
-// accumulated is the type of sums and products: integers and truth values add up to int64.
+// accumulated is the type of sums and products: int64 for integers and bools.
 func accumulated(dt DType) DType {
 	if dt.IsFloat() {
 		return dt
@@ -86,7 +86,7 @@ func accumulated(dt DType) DType {
 	return Int64
 }
 
-// averaged is the type of means: float32 for integers and truth values.
+// averaged is the type of means: float32 for integers and bools.
 func averaged(dt DType) DType {
 	if dt.IsFloat() {
 		return dt
@@ -99,15 +99,15 @@ func perElement(n float64) func(c *Ctx) float64 {
 	return func(c *Ctx) float64 { return n * float64(c.In[0].Len()) }
 }
 
-// eachReduced calls f for each element i of the first operand, in row-major order, with the element o of the
-// result that it belongs to. Reference kernels use it.
+// eachReduced calls f for each element i of the first operand, in row-major order, with the element o of the result to
+// which it is reduced. References use it.
 func eachReduced(l *kernels.Launch, f func(i, o int)) {
 	shape := l.In[0].Shape
-	var index, step [kernels.MaxDims]int
+	var index, stride [kernels.MaxDims]int // stride: of the result, 0 along reduced axes
 	width := 1
 	for a := len(shape) - 1; a >= 0; a-- {
 		if !slices.Contains(l.Ints, a) {
-			step[a] = width
+			stride[a] = width
 			width *= shape[a]
 		}
 	}
@@ -115,17 +115,17 @@ func eachReduced(l *kernels.Launch, f func(i, o int)) {
 	for i := range kernels.Count(shape) {
 		f(i, o)
 		for a := len(shape) - 1; a >= 0; a-- {
-			o += step[a]
+			o += stride[a]
 			if index[a]++; index[a] < shape[a] {
 				break
 			}
-			o -= index[a] * step[a]
+			o -= index[a] * stride[a]
 			index[a] = 0
 		}
 	}
 }
 
-// eachInteger is eachReduced for operands of integers and truth values.
+// eachInteger is eachReduced for operands of integers and bools, with the value v of the element.
 func eachInteger(l *kernels.Launch, f func(v int64, o int)) {
 	switch x := l.In[0]; x.DType {
 	case kernels.Int64:
@@ -139,18 +139,19 @@ func eachInteger(l *kernels.Launch, f func(v int64, o int)) {
 		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
 	case kernels.Bool:
 		v := cpu.Slice[bool](x)
-		eachReduced(l, func(i, o int) { f(truth(v[i]), o) })
+		eachReduced(l, func(i, o int) { f(int64(flag(v[i])), o) })
 	}
 }
 
-func truth(b bool) int64 {
+// flag is 1 for true, 0 for false.
+func flag(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// storeIntegers writes v, in range, to the result y of an integer type or Bool.
+// storeIntegers writes v to the result y of an integer type or Bool, whose range holds v.
 func storeIntegers(y kernels.Arg, v []int64) {
 	switch y.DType {
 	case kernels.Int64:
@@ -170,7 +171,8 @@ func storeIntegers(y kernels.Arg, v []int64) {
 	}
 }
 
-// foldRef is the reference of an operation that combines elements two at a time, beginning with the first.
+// foldRef is the reference of an operation that combines its result so far with one element after the other, from the
+// second on.
 func foldRef(float func(a, b float64) float64, integer func(a, b int64) int64) func(l *kernels.Launch) {
 	return func(l *kernels.Launch) {
 		n := l.Out[0].Len()
@@ -197,13 +199,13 @@ func foldRef(float func(a, b float64) float64, integer func(a, b int64) int64) f
 	}
 }
 
-// eachLine calls f for each line along an axis of a contiguous array: the place of its first element, the
-// distance of its elements and their number.
-func eachLine(shape []int, axis int, f func(start, step, n int)) {
-	n, step := shape[axis], kernels.Count(shape[axis+1:])
+// eachLine calls f for each line along an axis of a contiguous array, with the offset of its first element, its stride
+// and its length n.
+func eachLine(shape []int, axis int, f func(start, stride, n int)) {
+	n, stride := shape[axis], kernels.Count(shape[axis+1:])
 	for outer := range kernels.Count(shape[:axis]) {
-		for inner := range step {
-			f(outer*n*step+inner, step, n)
+		for inner := range stride {
+			f(outer*n*stride+inner, stride, n)
 		}
 	}
 }
@@ -224,7 +226,7 @@ func reductionSamples(lo, hi float64, empty bool, call func(x *Tensor, axes ...i
 	sample("rank 0", nil)
 	sample("no results", []int{0, 3}, 1)
 	if empty {
-		sample("of nothing", []int{2, 0}, 1)
+		sample("no elements", []int{2, 0}, 1)
 	}
 	return all
 }

@@ -5,49 +5,49 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// What reference kernels have in common. Their operands and results are contiguous.
+// This file has what references share. Their operands and results are contiguous.
 
-// eachIndex calls f with every index of a shape, in row-major order, and its place i in that order.
-func eachIndex(shape []int, f func(i int, at []int)) {
-	at := make([]int, len(shape))
-	for i := range kernels.Count(shape) {
-		f(i, at)
+// eachIndex calls f with the indices of every element of a shape, in row-major order, and the element's offset.
+func eachIndex(shape []int, f func(offset int, index []int)) {
+	index := make([]int, len(shape))
+	for offset := range kernels.Count(shape) {
+		f(offset, index)
 		for d := len(shape) - 1; d >= 0; d-- {
-			if at[d]++; at[d] < shape[d] {
+			if index[d]++; index[d] < shape[d] {
 				break
 			}
-			at[d] = 0
+			index[d] = 0
 		}
 	}
 }
 
-// placeOf is the place of an index in row-major order. Axes of size 1 repeat.
-func placeOf(shape, at []int) int {
-	p := 0
+// offsetOf is the offset of the element with the given indices. Axes of size 1 repeat.
+func offsetOf(shape, index []int) int {
+	offset := 0
 	for d, size := range shape {
-		p *= size
+		offset *= size
 		if size > 1 {
-			p += at[d]
+			offset += index[d]
 		}
 	}
-	return p
+	return offset
 }
 
-// blank is the operand that a place of the result has if it is filled.
-const blank = -1
+// filled, in place of an operand, says that an element is no copy.
+const filled = -1
 
-// moveRef is the reference of operations that move elements: source says from which operand, and from which place in
-// it, the element of the result at an index comes. Blank elements get the bytes of fill, nil for zero.
-func moveRef(l *kernels.Launch, fill []byte, source func(at []int) (operand, place int)) {
+// copyRef is the reference of operations that copy elements: source gives, for the indices of an element of the result,
+// the operand and the offset in it that the element comes from. Filled elements get the bytes of fill, nil for zero.
+func copyRef(l *kernels.Launch, fill []byte, source func(index []int) (operand, offset int)) {
 	size := l.Out[0].DType.Size()
 	if fill == nil {
 		fill = make([]byte, size)
 	}
 	y := memoryOf(l.Out[0])
-	eachIndex(l.Out[0].Shape, func(i int, at []int) {
+	eachIndex(l.Out[0].Shape, func(i int, index []int) {
 		from := fill
-		if operand, place := source(at); operand != blank {
-			from = memoryOf(l.In[operand])[place*size:][:size]
+		if operand, offset := source(index); operand != filled {
+			from = memoryOf(l.In[operand])[offset*size:][:size]
 		}
 		copy(y[i*size:], from)
 	})

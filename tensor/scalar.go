@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Scalar is a host number that changes between steps, such as a learning rate. Operations read it when
-// they run. It is safe for many goroutines.
+// Scalar is a float64 of the host that changes between steps, such as a learning rate. Operations read it when they
+// run. It is safe for many goroutines.
 type Scalar struct{ bits atomic.Uint64 }
 
 // NewScalar makes a Scalar.
@@ -16,8 +16,8 @@ func NewScalar(v float64) *Scalar {
 	return s
 }
 
-// Set changes the number.
+// Set changes the value.
 func (s *Scalar) Set(v float64) { s.bits.Store(math.Float64bits(v)) }
 
-// Value is the number now.
+// Value is the current value.
 func (s *Scalar) Value() float64 { return math.Float64frombits(s.bits.Load()) }

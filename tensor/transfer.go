@@ -8,8 +8,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// local is t in memory that the step's device can use. Host data are copied to devices with memory of their own, once
-// in a step: they do not change while a step uses them.
+// local is t in memory that the step's device can use. Host data are copied to a device with memory of its own, once in
+// a step: they do not change while a step uses them.
 func (s *Scope) local(op string, t *Tensor) *Tensor {
 	if t.blk.dev != nil || t.scope != nil || s.dev.inHostMemory() {
 		return t
@@ -25,7 +25,7 @@ func (s *Scope) local(op string, t *Tensor) *Tensor {
 	return v
 }
 
-// upload copies the elements of host data to the step's device. The copy lives as long as the step.
+// upload copies host data to the step's device. The copy lives as long as the step.
 func (s *Scope) upload(op string, t *Tensor) *Tensor {
 	c := t.Detach().Contiguous()
 	blk := s.dev.deviceBlock(op, c.Len()*c.dtype.Size())
@@ -40,7 +40,7 @@ func (s *Scope) upload(op string, t *Tensor) *Tensor {
 // download is t as host data, with the same strides. It waits for the device.
 func (t *Tensor) download() *Tensor {
 	if t.scope != nil {
-		t = t.Contiguous() // on the device, so that no gaps are copied
+		t = t.Contiguous() // on the device, so that only its own elements are copied
 	}
 	lo, hi := t.extent()
 	size := t.dtype.Size()
@@ -53,17 +53,18 @@ func (t *Tensor) download() *Tensor {
 	return h
 }
 
-// read copies bytes of memory, from off on, to the host. It waits for them, and not for what other goroutines queue.
+// read copies bytes of memory, from offset off on, to the host. It waits for them, and not for the work that other
+// goroutines queue.
 func (d *Device) read(op string, to []byte, m kernels.Buffer, off int) {
 	copied(op, d.shared.backend.Read(0, to, m, off))
 }
 
-// copyIn queues a copy of host memory to b, from byte off on.
+// copyIn queues a copy of host memory to b, from byte off of b on.
 func (d *Device) copyIn(op string, b *block, off int, from []byte) {
 	copied(op, d.shared.backend.CopyIn(0, b.buf, off, from))
 }
 
-// copied fails if a copy did.
+// copied fails with the error of a copy, if there is one.
 func copied(op string, err error) {
 	if err == nil {
 		return
@@ -76,10 +77,10 @@ func copied(op string, err error) {
 	Fail(kind, op, "%v", err)
 }
 
-// moveTo makes d the device where results go.
+// moveTo makes d the device of the results that follow.
 func (s *Scope) moveTo(d *Device) { s.dev = d }
 
-// placeOf is the device of tensors: where the first is that is not host data.
+// placeOf is the device on which an operation on ts runs: that of the first tensor which is not host data.
 func (s *Scope) placeOf(ts []*Tensor) *Device {
 	for _, t := range ts {
 		if t == nil {
@@ -98,7 +99,8 @@ func (s *Scope) placeOf(ts []*Tensor) *Device {
 func (s *Scope) together(op string, ts []*Tensor) {
 	for _, t := range ts {
 		if d := t.Device(); d != nil && d.shared != s.dev.shared {
-			Fail(ErrStep, op, "operands on two devices: %v is on %s, another one on %s; x.To(dev) moves x", t, d.Name(), s.dev.Name())
+			Fail(ErrStep, op, "operands on two devices: %v is on %s, another one on %s; x.To(dev) moves x",
+				t, d.Name(), s.dev.Name())
 		}
 	}
 }
@@ -110,7 +112,8 @@ func (t *Tensor) toDevice(d *Device) (y *Tensor) {
 		return t
 	}
 	if t.scope == nil && t.needs {
-		Fail(ErrStep, "to", "%v belongs to no step, so none would record this; take it in with s.In, or use Detach for values alone", t)
+		Fail(ErrStep, "to", "%v belongs to no step, so none would record this; "+
+			"take it in with s.In, or use Detach for values alone", t)
 	}
 	if t.scope == nil {
 		home := t.blk.dev
@@ -141,7 +144,8 @@ func init() {
 	}
 }
 
-// copyTo queues the copy of t, which is contiguous, to the memory of another device. It waits where the host takes part.
+// copyTo queues the copy of t, which is contiguous, to the memory of another device. It waits if the bytes go through
+// the host.
 func (t *Tensor) copyTo(b *block) {
 	size := t.dtype.Size()
 	from, n := t.device(), t.Len()*size
@@ -168,16 +172,16 @@ func (t *Tensor) copyTo(b *block) {
 	runtime.KeepAlive(t)
 }
 
-// extent is the range of positions that the elements of t take in its memory; empty if there are none.
+// extent is the range of offsets [lo, hi) of the elements of t in its memory, in elements; empty if there are none.
 func (t *Tensor) extent() (lo, hi int) {
 	if t.Len() == 0 {
 		return 0, 0
 	}
 	lo, hi = t.layout.Offset, t.layout.Offset+1
 	for i, n := range t.layout.Shape {
-		reach := (n - 1) * t.layout.Strides[i]
-		lo += min(0, reach)
-		hi += max(0, reach)
+		last := (n - 1) * t.layout.Strides[i]
+		lo += min(0, last)
+		hi += max(0, last)
 	}
 	return lo, hi
 }

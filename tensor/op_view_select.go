@@ -1,0 +1,98 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// The attributes of select and select_grad are axis and index; select_grad has the size of the axis in the result, too.
+var selectOp, selectGrad Op
+
+func init() {
+	define(&selectOp, Op{
+		Op:   kernels.Op{Name: "select"},
+		Doc:  "the elements at one index of an axis",
+		Args: []string{"x"},
+		Shape: func(c *Ctx) {
+			var buf [kernels.MaxDims]int
+			shape := append(buf[:0], c.Shape(0)...)
+			c.result(c.In[0].dtype, slices.Delete(shape, c.Ints[0], c.Ints[0]+1))
+		},
+		View: func(c *Ctx, l *kernels.Layout) {
+			axis, strides := c.Ints[0], c.In[0].layout.Strides
+			if l.Len() > 0 {
+				l.Offset += c.Ints[1] * strides[axis]
+			}
+			copy(l.Strides, strides[:axis])
+			copy(l.Strides[axis:], strides[axis+1:])
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+			axis, index := c.Ints[0], c.Ints[1]
+			return []*Tensor{g.selectGrad(axis, index, c.Shape(0)[axis])}
+		},
+		Samples: func() []Sample {
+			sample := func(name string, shape []int, axis, index int) Sample {
+				return Sample{Name: name, In: randomArgs(shape),
+					Call: func(x []*Tensor) *Tensor { return x[0].Select(axis, index) }}
+			}
+			return []Sample{
+				sample("row", []int{3, 2}, 0, 1), sample("column", []int{3, 2}, 1, -1),
+				sample("middle", []int{2, 3, 2}, 1, 2), sample("to rank 0", []int{3}, 0, 0),
+				sample("size 1", []int{1, 2}, 0, 0), sample("empty", []int{0, 3}, 1, 1),
+			}
+		},
+	})
+	define(&selectGrad, Op{
+		Op: kernels.Op{Name: "select_grad", CPU: cpu.SelectGrad, Types: kernels.DTypes(), Ref: selectGradRef,
+			Kernel: "select_grad"},
+		Doc:  "g at one index of a new axis, zero elsewhere",
+		Args: []string{"g"},
+		Shape: func(c *Ctx) {
+			var buf [kernels.MaxDims]int
+			c.result(c.In[0].dtype, slices.Insert(append(buf[:0], c.Shape(0)...), c.Ints[0], c.Ints[2]))
+		},
+		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Select(c.Ints[0], c.Ints[1])} },
+		Samples: func() []Sample {
+			sample := func(name string, shape []int, axis, index, size int) Sample {
+				return Sample{Name: name, In: randomArgs(shape),
+					Call: func(x []*Tensor) *Tensor { return x[0].selectGrad(axis, index, size) }}
+			}
+			return []Sample{
+				sample("row", []int{2}, 0, 1, 3), sample("column", []int{3}, 1, 0, 2),
+				sample("middle", []int{2, 2}, 1, 2, 3), sample("rank 0", nil, 0, 0, 3),
+				sample("size 1", []int{2}, 0, 0, 1), sample("empty", []int{0}, 1, 1, 3),
+			}
+		},
+	})
+}
+
+// Select is the elements at one index of an axis, which disappears. Negative indices count from the end. It shares
+// the memory.
+func (t *Tensor) Select(axis, index int) *Tensor {
+	t.alive("select")
+	axis = t.axis("select", axis)
+	size := t.layout.Shape[axis]
+	if index < -size || index >= size {
+		Fail(ErrIndex, "select", "index %d is outside [%d, %d): axis %d of %v", index, -size, size, axis, t)
+	}
+	if index < 0 {
+		index += size
+	}
+	return Apply(&selectOp, []*Tensor{t}, []int{axis, index}, nil)
+}
+
+func (t *Tensor) selectGrad(axis, index, size int) *Tensor {
+	return Apply(&selectGrad, []*Tensor{t}, []int{axis, index, size}, nil)
+}
+
+func selectGradRef(l *kernels.Launch) {
+	axis, selected := l.Ints[0], l.Ints[1]
+	copyRef(l, nil, func(index []int) (operand, offset int) {
+		if index[axis] != selected {
+			return filled, 0
+		}
+		return 0, offsetOf(l.In[0].Shape, slices.Delete(slices.Clone(index), axis, axis+1))
+	})
+}
