@@ -6,7 +6,7 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// A host-side budget of one operation: Go allocations in evaluation and in training steps.
+// An operation makes few Go allocations, in evaluation and in training steps.
 func TestOperationAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates itself")

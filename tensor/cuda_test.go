@@ -72,7 +72,8 @@ func TestAutoWithoutDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := dev.String(); !strings.HasPrefix(s, "cpu (") || !strings.Contains(s, "WEFT_CUDA_DRIVER names no driver library: /nowhere/libcuda.so") {
+	const why = "WEFT_CUDA_DRIVER names no driver library: /nowhere/libcuda.so"
+	if s := dev.String(); !strings.HasPrefix(s, "cpu (") || !strings.Contains(s, why) {
 		t.Errorf("device %s", s)
 	}
 	model := nn.NewLinear(4, 1)
@@ -117,12 +118,14 @@ func TestHostDataOnGPU(t *testing.T) {
 	x := tensor.FromSlice(v, 2, 3, 4)
 	ids := tensor.FromSlice([]int64{7, -1}, 2)
 	for name, h := range map[string]*tensor.Tensor{
-		"whole": x, "permuted": x.Permute(2, 0, 1), "slice": x.Slice(1, 1, 3), "expanded": x.Slice(0, 0, 1).Expand(5, 3, 4),
-		"number": tensor.Of(float32(2.5)), "empty": x.Slice(0, 0, 0), "integers": ids,
+		"whole": x, "permuted": x.Permute(2, 0, 1), "slice": x.Slice(1, 1, 3),
+		"expanded": x.Slice(0, 0, 1).Expand(5, 3, 4),
+		"scalar":   tensor.Of(float32(2.5)), "empty": x.Slice(0, 0, 0), "integers": ids,
 	} {
 		err := dev.Eval(func(s *tensor.Scope) error {
 			d := s.In(h)
-			if got, want := tensor.ToSlice[float64](d), tensor.ToSlice[float64](h); !slices.Equal(got, want) || !slices.Equal(d.Shape(), h.Shape()) || d.DType() != h.DType() {
+			got, want := tensor.ToSlice[float64](d), tensor.ToSlice[float64](h)
+			if !slices.Equal(got, want) || !slices.Equal(d.Shape(), h.Shape()) || d.DType() != h.DType() {
 				t.Errorf("%s: %v %v, want %v %v", name, d, got, h, want)
 			}
 			if d.Scope() != s {
@@ -159,7 +162,7 @@ func TestUploadOutlivesRegion(t *testing.T) {
 	}
 }
 
-// What was kept on a GPU is read outside steps as it is inside, views and conversions included.
+// A tensor kept on a GPU is read outside steps as it is inside, also through views and conversions.
 func TestKeptOnGPU(t *testing.T) {
 	if !onFakeGPU(t, "leaks=1") {
 		return
@@ -181,12 +184,8 @@ func TestKeptOnGPU(t *testing.T) {
 	if v := k.Slice(0, 1, 2).Slice(1, 2, 3).Item(); v != 5 {
 		t.Errorf("item %v", v)
 	}
-	if err := tensor.Try(func() { k.Square() }); !errors.Is(err, tensor.ErrStep) || !strings.Contains(err.Error(), "is on cuda:0; operations outside a step work on host data") {
-		t.Errorf("an operation outside a step: %v", err)
-	}
-	if err := tensor.Try(func() { tensor.Data[float32](k) }); !errors.Is(err, tensor.ErrDevice) {
-		t.Errorf("Data: %v", err)
-	}
+	wantMisuse(t, func() { k.Square() }, tensor.ErrStep, "is on cuda:0; operations outside a step work on host data")
+	wantMisuse(t, func() { tensor.Data[float32](k) }, tensor.ErrDevice)
 }
 
 // A model's first values are the same on every device.
@@ -230,9 +229,8 @@ func TestHostParameterOnGPU(t *testing.T) {
 		w.Assign(s.In(tensor.FromSlice([]float32{3, 4}, 2)))
 		return nil
 	})
-	if !errors.Is(err, tensor.ErrStep) || !strings.Contains(err.Error(), "parameter w float32[2] is host data, the step runs on cuda:0; nn.Init places a model on a device") {
-		t.Errorf("error %v", err)
-	}
+	wantError(t, err, tensor.ErrStep,
+		"parameter w float32[2] is host data, the step runs on cuda:0; nn.Init places a model on a device")
 }
 
 func TestNoKernelOnGPU(t *testing.T) {
@@ -289,7 +287,8 @@ func TestGPUFault(t *testing.T) {
 	if err := use(); !errors.Is(err, cuda.ErrFault) {
 		t.Errorf("the next step: %v", err)
 	}
-	if _, err := dev.NewState("s", tensor.Float32, 1<<20); !errors.Is(err, cuda.ErrFault) || errors.Is(err, tensor.ErrMemory) {
+	_, err := dev.NewState("s", tensor.Float32, 1<<20)
+	if !errors.Is(err, cuda.ErrFault) || errors.Is(err, tensor.ErrMemory) {
 		t.Errorf("an allocation: %v", err)
 	}
 	if err := dev.Synchronize(); !errors.Is(err, cuda.ErrFault) {
@@ -297,10 +296,14 @@ func TestGPUFault(t *testing.T) {
 	}
 }
 
-// A device that all have closed is opened anew; its memory was given back.
+// A device that all users have closed is opened again; its memory was freed.
 func TestReopenGPU(t *testing.T) {
 	if !onFakeGPU(t, "leaks=1") {
 		return
+	}
+	touch := func(s *tensor.Scope) error {
+		wantFloats(t, "in a step", s.In(tensor.Of(float32(1))), 1)
+		return nil
 	}
 	for range 3 {
 		one, err := tensor.Open("cuda")
@@ -317,19 +320,17 @@ func TestReopenGPU(t *testing.T) {
 		if err := one.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := two.Eval(func(s *tensor.Scope) error { wantFloats(t, "second user", s.In(tensor.Of(float32(1))), 1); return nil }); err != nil {
-			t.Error(err)
+		if err := two.Eval(touch); err != nil {
+			t.Errorf("the second user: %v", err)
 		}
 		if err := two.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := two.Eval(func(s *tensor.Scope) error { s.In(tensor.Of(float32(1))); return nil }); !errors.Is(err, tensor.ErrDevice) || !strings.Contains(err.Error(), "was closed") {
-			t.Errorf("a step after Close: %v", err)
-		}
+		wantError(t, two.Eval(touch), tensor.ErrDevice, "was closed")
 	}
 }
 
-// Fetch does not wait, and polling makes the elements arrive.
+// Fetch does not wait; the elements arrive while the host polls.
 func TestFetch(t *testing.T) {
 	if !onFakeGPU(t, "") {
 		return
@@ -383,7 +384,7 @@ func TestReadWaitsForItsElements(t *testing.T) {
 	if arrived == nil {
 		t.Fatal("the read did not wait")
 	}
-	if v := arrived(); v != nil { // asking makes a little progress
+	if v := arrived(); v != nil { // each poll makes a little progress
 		t.Errorf("the read waited for what was queued after it: %v", v)
 	}
 	if err := dev.Synchronize(); err != nil {
@@ -400,7 +401,9 @@ func TestWaitsOnGPU(t *testing.T) {
 		return
 	}
 	var reports []string
-	dev, err := tensor.Open("cuda", tensor.WarnWaits(func(site, why string) { reports = append(reports, site+" "+why) }))
+	dev, err := tensor.Open("cuda", tensor.WarnWaits(func(site, why string) {
+		reports = append(reports, site+" "+why)
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +428,10 @@ func TestWaitsOnGPU(t *testing.T) {
 	if err := dev.Synchronize(); err != nil || dev.Stats().Waits != before {
 		t.Errorf("a wait that was asked for is counted: %v", err)
 	}
-	want := []string{fmt.Sprintf("cuda_test.go:%d for memory from the driver", line-2), fmt.Sprintf("cuda_test.go:%d for the elements of a tensor", line+1)}
+	want := []string{
+		fmt.Sprintf("cuda_test.go:%d for memory from the driver", line-2),
+		fmt.Sprintf("cuda_test.go:%d for the elements of a tensor", line+1),
+	}
 	if !slices.Equal(reports, want) {
 		t.Errorf("%q, want %q", reports, want)
 	}

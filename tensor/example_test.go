@@ -14,7 +14,7 @@ func check(err error) {
 	}
 }
 
-// Work happens in steps. Nothing is freed by hand; what shall live longer is kept.
+// Work happens in steps. Nothing is freed by hand; Keep makes a tensor outlive its step.
 func Example() {
 	dev, err := tensor.Open("cpu", tensor.Seed(42))
 	check(err)
@@ -82,7 +82,7 @@ func ExampleDevice_Step() {
 	check(err)
 	defer dev.Close()
 	err = dev.Step(func(s *tensor.Scope) error {
-		a := s.Full(1, tensor.Float32, 8, 512, 768)
+		a := s.Full(1, tensor.Float32, 64, 768)
 		a.MatMul(s.Full(1, tensor.Float32, 3072, 768))
 		return nil
 	})
@@ -92,7 +92,7 @@ func ExampleDevice_Step() {
 	}
 	fmt.Println(errors.Is(err, tensor.ErrShape))
 	// Output:
-	// matmul: inner sizes differ: a [8 512 768] has 768 on axis 2, b [3072 768] has 3072 on axis 0; b transposed would fit
+	// matmul: inner sizes differ: a [64 768] has 768 on axis 1, b [3072 768] has 3072 on axis 0; b transposed would fit
 	// true
 }
 

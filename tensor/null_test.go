@@ -7,9 +7,9 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// The null device takes the memory and launches of a CPU step, without computing.
+// The null device takes the memory and the op calls of a CPU step, and computes nothing.
 func TestNullDevice(t *testing.T) {
-	use := func(device string) (peak int, launches uint64) {
+	use := func(device string) (live int, calls uint64) {
 		dev, err := tensor.Open(device, tensor.Seed(1))
 		if err != nil {
 			t.Fatal(err)
@@ -31,10 +31,10 @@ func TestNullDevice(t *testing.T) {
 		after := dev.Stats()
 		return after.Memory.Allocated, after.Launches - before.Launches
 	}
-	cpuLive, cpuLaunches := use("cpu")
-	nullLive, nullLaunches := use("null")
-	if nullLaunches != cpuLaunches || nullLaunches < 8 {
-		t.Errorf("%d launches on null, %d on cpu", nullLaunches, cpuLaunches)
+	cpuLive, cpuCalls := use("cpu")
+	nullLive, nullCalls := use("null")
+	if nullCalls != cpuCalls || nullCalls < 8 {
+		t.Errorf("%d op calls on null, %d on cpu", nullCalls, cpuCalls)
 	}
 	if nullLive > cpuLive {
 		t.Errorf("%d live bytes on null, %d on cpu", nullLive, cpuLive)

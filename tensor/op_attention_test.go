@@ -14,26 +14,29 @@ func composedAttention(q, k, v *tensor.Tensor, causal bool, scale float64) *tens
 	s := q.MatMul(k.T()).Scale(scale)
 	if causal {
 		t, n := q.Dim(2), k.Dim(2)
-		unseen := tensor.Zeros(tensor.Float32, t, n).AddScalar(1).Triu(1 + n - t).To(tensor.Bool)
-		s = s.MaskedFill(unseen, math.Inf(-1))
+		masked := tensor.Zeros(tensor.Float32, t, n).AddScalar(1).Triu(1 + n - t).To(tensor.Bool)
+		s = s.MaskedFill(masked, math.Inf(-1))
 	}
 	return s.Softmax(-1).MatMul(v)
 }
 
-// attentionSizes are B, H, T, S, D and E, around the groups of rows of the kernel.
+// attentionSizes are B, H, T, S, D and E, near the block sizes of the kernel.
 var attentionSizes = []struct {
 	b, h, t, s, d, e int
 	causal           bool
 }{
 	{2, 3, 5, 5, 4, 4, true}, {2, 3, 5, 7, 4, 3, false}, {1, 2, 64, 64, 32, 32, true}, {1, 1, 65, 70, 8, 8, true},
-	{1, 2, 130, 130, 16, 16, true}, {1, 1, 300, 300, 4, 5, true}, {1, 1, 257, 600, 3, 2, true}, {1, 1, 520, 40, 3, 2, false},
-	{1, 1, 1, 1, 1, 1, true}, {1, 1, 1, 9, 2, 2, true}, {0, 2, 3, 3, 2, 2, true}, {1, 1, 0, 3, 2, 2, true}, {1, 2, 3, 0, 2, 2, false},
+	{1, 2, 130, 130, 16, 16, true}, {1, 1, 300, 300, 4, 5, true}, {1, 1, 257, 600, 3, 2, true},
+	{1, 1, 520, 40, 3, 2, false}, {1, 1, 1, 1, 1, 1, true}, {1, 1, 1, 9, 2, 2, true}, {0, 2, 3, 3, 2, 2, true},
+	{1, 1, 0, 3, 2, 2, true}, {1, 2, 3, 0, 2, 2, false},
 }
 
-// forwardAndGrads is y and the gradients of all operands, on copies that outlive the step.
-func forwardAndGrads(t *testing.T, dev *tensor.Device, f func(x []*tensor.Tensor) *tensor.Tensor, in ...*tensor.Tensor) []*tensor.Tensor {
+// A composition computes its result from operands.
+type composition = func(x []*tensor.Tensor) *tensor.Tensor
+
+// forwardAndGrads is f(in) and the gradients of all operands, as copies that outlive the step.
+func forwardAndGrads(t *testing.T, dev *tensor.Device, f composition, in ...*tensor.Tensor) (out []*tensor.Tensor) {
 	t.Helper()
-	var out []*tensor.Tensor
 	err := dev.Step(func(s *tensor.Scope) error {
 		var xs []*tensor.Tensor
 		for _, x := range in {
@@ -53,12 +56,13 @@ func forwardAndGrads(t *testing.T, dev *tensor.Device, f func(x []*tensor.Tensor
 	return out
 }
 
-// Values and gradients are those of the composition, to the bit, for operands that lie side by side and others.
+// Values and gradients have the bits of the composition, for contiguous and for strided operands.
 func TestAttentionIsItsComposition(t *testing.T) {
 	dev := open(t)
 	for _, c := range attentionSizes {
 		name := fmt.Sprint(c)
-		q, k, v := tensor.Randn(1, c.b, c.h, c.t, c.d), tensor.Randn(2, c.b, c.h, c.s, c.d), tensor.Randn(3, c.b, c.h, c.s, c.e)
+		q, k := tensor.Randn(1, c.b, c.h, c.t, c.d), tensor.Randn(2, c.b, c.h, c.s, c.d)
+		v := tensor.Randn(3, c.b, c.h, c.s, c.e)
 		scale := 1 / math.Sqrt(float64(c.d))
 		want := forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
 			return composedAttention(x[0], x[1], x[2], c.causal, scale)
@@ -74,9 +78,9 @@ func TestAttentionIsItsComposition(t *testing.T) {
 			return tensor.Attention(y[0], y[1], y[2], c.causal, scale)
 		}, q, k, v)
 		for i, what := range []string{"y", "dq", "dk", "dv"} {
-			w := tensor.ToSlice[float32](want[i])
-			if j := differentBits(tensor.ToSlice[float32](got[i]), w); j >= 0 {
-				t.Errorf("%s: %s: element %d is %v, composed %v", name, what, j, tensor.ToSlice[float32](got[i])[j], w[j])
+			g, w := tensor.ToSlice[float32](got[i]), tensor.ToSlice[float32](want[i])
+			if j := differentBits(g, w); j >= 0 {
+				t.Errorf("%s: %s: element %d is %v, composed %v", name, what, j, g[j], w[j])
 			}
 			if j := differentBits(tensor.ToSlice[float32](strided[i]), w); j >= 0 {
 				t.Errorf("%s, strided: %s: element %d differs", name, what, j)
@@ -85,7 +89,7 @@ func TestAttentionIsItsComposition(t *testing.T) {
 	}
 }
 
-// The packed form gives the bits of the three parts.
+// The packed form gives the bits of separate queries, keys and values.
 func TestAttentionPacked(t *testing.T) {
 	dev := open(t)
 	for _, c := range []struct{ b, t, heads, d int }{{2, 5, 3, 4}, {1, 64, 4, 32}, {1, 300, 2, 3}, {2, 1, 1, 1}} {
@@ -95,8 +99,10 @@ func TestAttentionPacked(t *testing.T) {
 			y := tensor.Attention(p.Select(0, 0), p.Select(0, 1), p.Select(0, 2), true, 0.3)
 			return y.Transpose(1, 2).Reshape(c.b, c.t, c.heads*c.d)
 		}, qkv)
-		for name, f := range map[string]func(x []*tensor.Tensor) *tensor.Tensor{
-			"contiguous": func(x []*tensor.Tensor) *tensor.Tensor { return tensor.AttentionPacked(x[0], c.heads, true, 0.3) },
+		for name, f := range map[string]composition{
+			"contiguous": func(x []*tensor.Tensor) *tensor.Tensor {
+				return tensor.AttentionPacked(x[0], c.heads, true, 0.3)
+			},
 			"transposed": func(x []*tensor.Tensor) *tensor.Tensor {
 				return tensor.AttentionPacked(x[0].T().Clone().T(), c.heads, true, 0.3)
 			},
@@ -120,7 +126,7 @@ func TestAttentionThreads(t *testing.T) {
 	})
 }
 
-// Queries that come later, with the keys of those before, give the rows that one call gives.
+// The last queries, with the keys and values of all positions, give the rows that one call gives.
 func TestAttentionAgainstCache(t *testing.T) {
 	q, k, v := tensor.Randn(1, 1, 2, 9, 4), tensor.Randn(2, 1, 2, 9, 4), tensor.Randn(3, 1, 2, 9, 4)
 	all := tensor.Attention(q, k, v, true, 0.5)
@@ -133,28 +139,28 @@ func TestAttentionAgainstCache(t *testing.T) {
 func TestAttentionErrors(t *testing.T) {
 	z := func(shape ...int) *tensor.Tensor { return tensor.Zeros(tensor.Float32, shape...) }
 	x := z(2, 3, 4, 5)
-	for _, c := range []struct {
-		f    func()
-		kind error
-		part string
-	}{
-		{func() { tensor.Attention(z(3, 4, 5), x, x, true, 1) }, tensor.ErrShape, "attention: q float32[3 4 5] has 3 axes, want four: batch, heads, positions, width"},
-		{func() { tensor.Attention(x, z(1, 3, 4, 5), x, true, 1) }, tensor.ErrShape, "batch sizes differ: q [2 3 4 5], k [1 3 4 5] and v [2 3 4 5] have 2, 1 and 2 on axis 0"},
-		{func() { tensor.Attention(x, x, z(2, 1, 4, 5), true, 1) }, tensor.ErrShape, "heads differ"},
-		{func() { tensor.Attention(x, z(2, 3, 4, 6), x, true, 1) }, tensor.ErrShape, "widths differ: q [2 3 4 5] has 5 on axis 3, k [2 3 4 6] has 6"},
-		{func() { tensor.Attention(x, z(2, 3, 9, 5), x, true, 1) }, tensor.ErrShape, "positions differ: k [2 3 9 5] has 9 on axis 2, v [2 3 4 5] has 4"},
-		{func() { tensor.Attention(x, z(2, 3, 3, 5), z(2, 3, 3, 5), true, 1) }, tensor.ErrShape, "more queries than keys: q [2 3 4 5] has 4 on axis 2, k [2 3 3 5] has 3"},
-		{func() { tensor.Attention(x, x, x.To(tensor.Float64), true, 1) }, tensor.ErrDType, "q is float32[2 3 4 5], v is float64[2 3 4 5]"},
-		{func() { tensor.AttentionPacked(z(2, 5), 1, true, 1) }, tensor.ErrShape, "attention_packed: qkv float32[2 5] has 2 axes, want three"},
-		{func() { tensor.AttentionPacked(z(2, 5, 20), 2, true, 1) }, tensor.ErrShape, "has 20 on axis 2, no multiple of 3 * 2 heads"},
-		{func() { tensor.AttentionPacked(z(2, 5, 20), 0, true, 1) }, tensor.ErrShape, "3 * 0 heads"},
-	} {
-		wantError(t, tensor.Try(c.f), c.kind, c.part)
-	}
+	wantMisuse(t, func() { tensor.Attention(z(3, 4, 5), x, x, true, 1) }, tensor.ErrShape,
+		"attention: q float32[3 4 5] has 3 axes, want four: batch, heads, positions, width")
+	wantMisuse(t, func() { tensor.Attention(x, z(1, 3, 4, 5), x, true, 1) }, tensor.ErrShape,
+		"batch sizes differ: q [2 3 4 5], k [1 3 4 5] and v [2 3 4 5] have 2, 1 and 2 on axis 0")
+	wantMisuse(t, func() { tensor.Attention(x, x, z(2, 1, 4, 5), true, 1) }, tensor.ErrShape, "heads differ")
+	wantMisuse(t, func() { tensor.Attention(x, z(2, 3, 4, 6), x, true, 1) }, tensor.ErrShape,
+		"widths differ: q [2 3 4 5] has 5 on axis 3, k [2 3 4 6] has 6")
+	wantMisuse(t, func() { tensor.Attention(x, z(2, 3, 9, 5), x, true, 1) }, tensor.ErrShape,
+		"positions differ: k [2 3 9 5] has 9 on axis 2, v [2 3 4 5] has 4")
+	wantMisuse(t, func() { tensor.Attention(x, z(2, 3, 3, 5), z(2, 3, 3, 5), true, 1) }, tensor.ErrShape,
+		"more queries than keys: q [2 3 4 5] has 4 on axis 2, k [2 3 3 5] has 3")
+	wantMisuse(t, func() { tensor.Attention(x, x, x.To(tensor.Float64), true, 1) }, tensor.ErrDType,
+		"q is float32[2 3 4 5], v is float64[2 3 4 5]")
+	wantMisuse(t, func() { tensor.AttentionPacked(z(2, 5), 1, true, 1) }, tensor.ErrShape,
+		"attention_packed: qkv float32[2 5] has 2 axes, want three")
+	wantMisuse(t, func() { tensor.AttentionPacked(z(2, 5, 20), 2, true, 1) }, tensor.ErrShape,
+		"has 20 on axis 2, no multiple of 3 * 2 heads")
+	wantMisuse(t, func() { tensor.AttentionPacked(z(2, 5, 20), 0, true, 1) }, tensor.ErrShape, "3 * 0 heads")
 }
 
 func ExampleAttention() {
-	// Two positions whose queries and keys say nothing: each position takes the mean of those up to it.
+	// Queries and keys are zero, so each of the two positions gets the mean of the values up to it.
 	q := tensor.Zeros(tensor.Float32, 1, 1, 2, 1)
 	v := tensor.FromSlice([]float32{1, 3}, 1, 1, 2, 1)
 	fmt.Println(tensor.ToSlice[float32](tensor.Attention(q, q, v, true, 1)))

@@ -22,13 +22,14 @@ func threads(t *testing.T, name string, f func() []*tensor.Tensor) {
 			if n == 1 {
 				want = append(want, got)
 			} else if j := differentBits(got, want[i]); j >= 0 {
-				t.Fatalf("%s, result %d: element %d is %v with %d threads, %v with one", name, i, j, got[j], n, want[i][j])
+				t.Fatalf("%s, result %d: element %d is %v with %d threads, %v with one",
+					name, i, j, got[j], n, want[i][j])
 			}
 		}
 	}
 }
 
-// differentBits is the first element of a that b does not hold, -1 if there is none; any NaN equals any NaN.
+// differentBits is the index of the first element in which a and b differ, -1 if there is none; NaNs are equal.
 func differentBits(a, b []float32) int {
 	if len(a) != len(b) {
 		return min(len(a), len(b))
@@ -42,7 +43,7 @@ func differentBits(a, b []float32) int {
 }
 
 func TestMatMulValues(t *testing.T) {
-	// Every pair of ranks, as sums written out, in float64, float32 and float16; small integers are exact in all of them.
+	// Every pair of ranks against multiplication and sum. Small integers are exact in all three types.
 	shapes := [][]int{{3}, {2, 3}, {4, 2, 3}, {1, 2, 3}, {5, 1, 2, 3}}
 	others := [][]int{{3}, {3, 2}, {4, 3, 2}, {1, 3, 1}, {5, 1, 3, 4}}
 	for _, sa := range shapes {
@@ -50,7 +51,6 @@ func TestMatMulValues(t *testing.T) {
 			for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16} {
 				a, b := counting(sa).To(dt), counting(sb).To(dt)
 				got := tensor.ToSlice[float64](a.MatMul(b))
-				// The same by multiplication, broadcasting and summing.
 				x, y := a.To(tensor.Float64), b.To(tensor.Float64)
 				axis := -2
 				if len(sb) == 1 {
@@ -83,7 +83,7 @@ func counting(shape []int) *tensor.Tensor {
 	return tensor.FromSlice(v, n).Reshape(shape...)
 }
 
-// Layouts, batches and threads must not enter the bits.
+// The bits do not depend on layouts, batches and threads.
 func TestMatMulBits(t *testing.T) {
 	a, b := tensor.Randn(1, 6, 33, 300), tensor.Randn(2, 300, 37)
 	want := tensor.ToSlice[float32](a.MatMul(b))
@@ -112,23 +112,19 @@ func TestMatMulBits(t *testing.T) {
 
 func TestMatMulErrors(t *testing.T) {
 	z := func(shape ...int) *tensor.Tensor { return tensor.Zeros(tensor.Float32, shape...) }
-	for _, c := range []struct {
-		f     func()
-		kind  error
-		parts []string
-	}{
-		{func() { z(8, 512, 768).MatMul(z(3072, 768)) }, tensor.ErrShape, []string{
-			"op_matmul_test.go:", "matmul: inner sizes differ: a [8 512 768] has 768 on axis 2, b [3072 768] has 3072 on axis 0; b transposed would fit"}},
-		{func() { z(4, 3).MatMul(z(4, 2)) }, tensor.ErrShape, []string{"a [4 3] has 3 on axis 1, b [4 2] has 4 on axis 0; a transposed would fit"}},
-		{func() { z(3).MatMul(z(4)) }, tensor.ErrShape, []string{"a [3] has 3 on axis 0, b [4] has 4 on axis 0"}},
-		{func() { z(2, 2, 3).MatMul(z(3, 3, 4)) }, tensor.ErrShape, []string{"leading axes do not broadcast: a [2 2 3] has 2 on axis 0, b [3 3 4] has 3 on axis 0"}},
-		{func() { z().MatMul(z(3)) }, tensor.ErrShape, []string{"a float32[] has 0 axes, at least 1 are needed"}},
-		{func() { z(3).MatMul(z(3).To(tensor.Float64)) }, tensor.ErrDType, []string{"a is float32[3], b is float64[3]"}},
-		{func() { z(3).To(tensor.Int64).MatMul(z(3).To(tensor.Int64)) }, tensor.ErrDType, []string{"a int64[3] must hold floating numbers"}},
-		{func() { z(3).MatMul(nil) }, tensor.ErrStep, []string{"nil"}},
-	} {
-		wantError(t, tensor.Try(c.f), c.kind, c.parts...)
-	}
+	wantMisuse(t, func() { z(8, 512, 768).MatMul(z(3072, 768)) }, tensor.ErrShape, "op_matmul_test.go:",
+		"matmul: inner sizes differ: a [8 512 768] has 768 on axis 2, b [3072 768] has 3072 on axis 0; "+
+			"b transposed would fit")
+	wantMisuse(t, func() { z(4, 3).MatMul(z(4, 2)) }, tensor.ErrShape,
+		"a [4 3] has 3 on axis 1, b [4 2] has 4 on axis 0; a transposed would fit")
+	wantMisuse(t, func() { z(3).MatMul(z(4)) }, tensor.ErrShape, "a [3] has 3 on axis 0, b [4] has 4 on axis 0")
+	wantMisuse(t, func() { z(2, 2, 3).MatMul(z(3, 3, 4)) }, tensor.ErrShape,
+		"leading axes do not broadcast: a [2 2 3] has 2 on axis 0, b [3 3 4] has 3 on axis 0")
+	wantMisuse(t, func() { z().MatMul(z(3)) }, tensor.ErrShape, "a float32[] has 0 axes, at least 1 are needed")
+	wantMisuse(t, func() { z(3).MatMul(z(3).To(tensor.Float64)) }, tensor.ErrDType, "a is float32[3], b is float64[3]")
+	wantMisuse(t, func() { z(3).To(tensor.Int64).MatMul(z(3).To(tensor.Int64)) }, tensor.ErrDType,
+		"a int64[3] must hold floating numbers")
+	wantMisuse(t, func() { z(3).MatMul(nil) }, tensor.ErrStep, "nil")
 }
 
 func ExampleTensor_MatMul() {

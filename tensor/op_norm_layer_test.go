@@ -36,16 +36,18 @@ func TestNormValues(t *testing.T) {
 		check("transposed", x.T().Clone().T().LayerNorm(nil, nil, 0), h...)
 		check("eps", host([]int{2}, -1, 1).LayerNorm(nil, nil, 3), -0.5, 0.5)
 		check("constant", host([]int{2}, 5, 5).LayerNorm(nil, nil, 1e-5), 0, 0)
-		check("two axes", host([]int{1, 2, 2}, 1, 1, 3, 3).LayerNorm(host([]int{2, 2}, 1, 2, 3, 4), nil, 0), -1, -2, 3, 4)
+		check("two axes", host([]int{1, 2, 2}, 1, 1, 3, 3).LayerNorm(host([]int{2, 2}, 1, 2, 3, 4), nil, 0),
+			-1, -2, 3, 4)
 		check("no rows", tensor.Zeros(dt, 0, 4).LayerNorm(w, b, 0))
 
 		check("rms", host([]int{2}, 3, 4).RMSNorm(nil, 0), 3/math.Sqrt(12.5), 4/math.Sqrt(12.5))
-		check("rms with weight", host([]int{2}, 3, 4).RMSNorm(host([]int{2}, 2, 0.5), 0), 6/math.Sqrt(12.5), 2/math.Sqrt(12.5))
+		check("rms with weight", host([]int{2}, 3, 4).RMSNorm(host([]int{2}, 2, 0.5), 0),
+			6/math.Sqrt(12.5), 2/math.Sqrt(12.5))
 		check("rms with eps", host([]int{2}, 1, 1).RMSNorm(nil, 3), 0.5, 0.5)
 	}
 }
 
-// Where some operands need no gradient, those of the others stay the same and read only what was saved for them.
+// If only some operands need gradients, these stay the same and read only what was saved for them.
 func TestNormPartialGradients(t *testing.T) {
 	dev := open(t)
 	for _, c := range []struct {
@@ -68,7 +70,7 @@ func TestNormPartialGradients(t *testing.T) {
 					}
 					xs = append(xs, v)
 				}
-				y := s.Region("forward", func() []*tensor.Tensor { // only what is saved outlives it
+				y := s.Region("forward", func() []*tensor.Tensor { // only saved tensors outlive it
 					var copies []*tensor.Tensor
 					for _, x := range xs {
 						copies = append(copies, x.Clone())
@@ -102,7 +104,9 @@ func TestNormThreads(t *testing.T) {
 	dev := open(t)
 	x, w, b := tensor.Randn(1, 301, 130), tensor.Randn(2, 130), tensor.Randn(3, 130)
 	threads(t, "layer norm", func() []*tensor.Tensor {
-		return forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor { return x[0].LayerNorm(x[1], x[2], 1e-5) }, x, w, b)
+		return forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
+			return x[0].LayerNorm(x[1], x[2], 1e-5)
+		}, x, w, b)
 	})
 	threads(t, "softmax and cross-entropy", func() []*tensor.Tensor {
 		return forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
@@ -114,24 +118,27 @@ func TestNormThreads(t *testing.T) {
 func TestNormErrors(t *testing.T) {
 	x := tensor.Zeros(tensor.Float32, 2, 3)
 	w := tensor.Zeros(tensor.Float32, 3)
-	for _, c := range []struct {
-		f     func()
-		kind  error
-		parts []string
-	}{
-		{func() { x.LayerNorm(tensor.Zeros(tensor.Float32, 4), nil, 0) }, tensor.ErrShape,
-			[]string{"op_norm_layer_test.go:", "layer_norm: weight float32[4] must have the shape of the last axes of x float32[2 3], which is [3]"}},
-		{func() { x.LayerNorm(w, tensor.Zeros(tensor.Float32, 2), 0) }, tensor.ErrShape, []string{"layer_norm: bias float32[2] must have the shape of the last axes of x float32[2 3], which is [3]"}},
-		{func() { x.LayerNorm(nil, tensor.Zeros(tensor.Float32, 2), 0) }, tensor.ErrShape, []string{"layer_norm: bias float32[2] must have the shape of the last axes of x float32[2 3], which is [3]"}},
-		{func() { x.LayerNorm(w, x, 0) }, tensor.ErrShape, []string{"layer_norm: weight float32[3] and bias float32[2 3] differ in shape"}},
-		{func() { x.LayerNorm(nil, tensor.Zeros(tensor.Float32, 1, 3), 0) }, tensor.ErrShape, []string{"layer_norm: bias float32[1 3] must have the shape"}},
-		{func() { x.LayerNorm(tensor.Of[float32](1), nil, 0) }, tensor.ErrShape, []string{"layer_norm: weight float32[] has no axes, so there is nothing to normalise"}},
-		{func() { x.LayerNorm(w.To(tensor.Float64), nil, 0) }, tensor.ErrDType, []string{"layer_norm: x is float32[2 3], weight is float64[3]"}},
-		{func() { x.To(tensor.Int32).LayerNorm(nil, nil, 0) }, tensor.ErrDType, []string{"layer_norm: x int32[2 3] must hold floating numbers"}},
-		{func() { tensor.Of[float32](1).LayerNorm(nil, nil, 0) }, tensor.ErrShape, []string{"layer_norm: x float32[] has 0 axes, at least 1 are needed"}},
-		{func() { w.RMSNorm(x, 0) }, tensor.ErrShape, []string{"rms_norm: weight float32[2 3] has 2 axes, x float32[3] only 1"}},
-		{func() { x.RMSNorm(tensor.Zeros(tensor.Float32, 2, 4), 0) }, tensor.ErrShape, []string{"rms_norm: weight float32[2 4] must have the shape of the last axes of x float32[2 3], which is [2 3]"}},
-	} {
-		wantError(t, tensor.Try(c.f), c.kind, c.parts...)
-	}
+	wantMisuse(t, func() { x.LayerNorm(tensor.Zeros(tensor.Float32, 4), nil, 0) }, tensor.ErrShape,
+		"op_norm_layer_test.go:",
+		"layer_norm: weight float32[4] must have the shape of the last axes of x float32[2 3], which is [3]")
+	wantMisuse(t, func() { x.LayerNorm(w, tensor.Zeros(tensor.Float32, 2), 0) }, tensor.ErrShape,
+		"layer_norm: bias float32[2] must have the shape of the last axes of x float32[2 3], which is [3]")
+	wantMisuse(t, func() { x.LayerNorm(nil, tensor.Zeros(tensor.Float32, 2), 0) }, tensor.ErrShape,
+		"layer_norm: bias float32[2] must have the shape of the last axes of x float32[2 3], which is [3]")
+	wantMisuse(t, func() { x.LayerNorm(w, x, 0) }, tensor.ErrShape,
+		"layer_norm: weight float32[3] and bias float32[2 3] differ in shape")
+	wantMisuse(t, func() { x.LayerNorm(nil, tensor.Zeros(tensor.Float32, 1, 3), 0) }, tensor.ErrShape,
+		"layer_norm: bias float32[1 3] must have the shape")
+	wantMisuse(t, func() { x.LayerNorm(tensor.Of[float32](1), nil, 0) }, tensor.ErrShape,
+		"layer_norm: weight float32[] has no axes, so there is nothing to normalise")
+	wantMisuse(t, func() { x.LayerNorm(w.To(tensor.Float64), nil, 0) }, tensor.ErrDType,
+		"layer_norm: x is float32[2 3], weight is float64[3]")
+	wantMisuse(t, func() { x.To(tensor.Int32).LayerNorm(nil, nil, 0) }, tensor.ErrDType,
+		"layer_norm: x int32[2 3] must hold floating numbers")
+	wantMisuse(t, func() { tensor.Of[float32](1).LayerNorm(nil, nil, 0) }, tensor.ErrShape,
+		"layer_norm: x float32[] has 0 axes, at least 1 are needed")
+	wantMisuse(t, func() { w.RMSNorm(x, 0) }, tensor.ErrShape,
+		"rms_norm: weight float32[2 3] has 2 axes, x float32[3] only 1")
+	wantMisuse(t, func() { x.RMSNorm(tensor.Zeros(tensor.Float32, 2, 4), 0) }, tensor.ErrShape,
+		"rms_norm: weight float32[2 4] must have the shape of the last axes of x float32[2 3], which is [2 3]")
 }

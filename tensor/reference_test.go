@@ -9,9 +9,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// TestAgainstReference runs every sample of every row that has both on the loops of the CPU and on the reference, for
-// each element type of the loops and in several layouts. Rows that only move elements, or compute with integers, agree
-// exactly.
+// TestAgainstReference runs every sample of every operation that has both on the loops of the CPU and on the reference,
+// for each element type of the loops and in several layouts. Operations that only copy elements agree exactly.
 func TestAgainstReference(t *testing.T) {
 	checked := 0
 	for _, op := range Ops() {
@@ -50,7 +49,7 @@ func testLayouts(s Sample) map[string]func(x *Tensor) *Tensor {
 		}
 		return x.Transpose(0, -1).Clone().Transpose(0, -1)
 	}
-	all["gaps"] = func(x *Tensor) *Tensor { // every second element of a longer last axis
+	all["strided"] = func(x *Tensor) *Tensor { // every second element of a longer last axis
 		if x.Rank() == 0 {
 			return x
 		}

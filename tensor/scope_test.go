@@ -18,7 +18,7 @@ func open(t testing.TB, opts ...tensor.OpenOption) *tensor.Device {
 	return dev
 }
 
-// wantError runs f as a step and checks the kind of its error and that its text has all parts.
+// wantError checks the kind of an error, and that its text has all parts.
 func wantError(t *testing.T, err, kind error, parts ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -29,6 +29,12 @@ func wantError(t *testing.T, err, kind error, parts ...string) {
 			t.Errorf("error %q lacks %q", err, p)
 		}
 	}
+}
+
+// wantMisuse checks the error of a call outside a step.
+func wantMisuse(t *testing.T, call func(), kind error, parts ...string) {
+	t.Helper()
+	wantError(t, tensor.Try(call), kind, parts...)
 }
 
 func TestStepBasics(t *testing.T) {

@@ -127,7 +127,7 @@ func TestMixedSteps(t *testing.T) {
 	wantError(t, err, tensor.ErrStep, "belongs to another step", "Keep")
 }
 
-// A second goroutine is refused for as long as an operation of the first runs, and harms nothing.
+// A second goroutine is refused while an operation of the first runs, and breaks nothing.
 func TestTwoGoroutinesInOneStep(t *testing.T) {
 	dev := open(t)
 	running, end := make(chan bool), make(chan bool)
@@ -218,7 +218,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// Random numbers belong to the step's number and the seed, not to what ran between.
+// Random numbers depend on the seed and the number of the step, not on what ran between.
 func TestRandomStreams(t *testing.T) {
 	draw := func(dev *tensor.Device, opts ...tensor.Option) (v []float32) {
 		if err := dev.Step(func(s *tensor.Scope) error {
@@ -262,7 +262,7 @@ func TestDropoutMask(t *testing.T) {
 	if err := dev.Step(func(s *tensor.Scope) error {
 		d := s.In(w).Dropout(0.3)
 		y = tensor.ToSlice[float32](d)
-		s.Full(1, tensor.Float32, 1000).Dropout(0.5) // moves the stream on
+		s.Full(1, tensor.Float32, 1000).Dropout(0.5) // draws from the stream, too
 		autograd.Backward(d.Sum())
 		return nil
 	}); err != nil {
@@ -295,7 +295,7 @@ func TestKeepOutlivesStep(t *testing.T) {
 	}
 }
 
-// Ten thousand training steps leave memory where it was after the first few.
+// Ten thousand training steps use no more memory than the first few.
 func TestFlatMemory(t *testing.T) {
 	dev := open(t)
 	w := tensor.ParameterOf("w", tensor.Randn(1, 8, 8))
