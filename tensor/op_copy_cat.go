@@ -91,7 +91,7 @@ func Stack(axis int, tensors ...*Tensor) *Tensor {
 	wantTensors("stack", tensors)
 	n := tensors[0].Rank() + 1
 	if axis < -n || axis >= n {
-		Fail(ErrShape, "stack", "axis %d is outside [%d, %d) for parts %v", axis, -n, n, tensors[0])
+		Fail(ErrShape, "stack", "axis %d is outside [%d, %d) for operands %v", axis, -n, n, tensors[0])
 	}
 	if axis < 0 {
 		axis += n

@@ -64,7 +64,7 @@ func (c *Ctx) indexed(types ...DType) {
 		c.reduced(dt)
 	}
 	if c.count() == 0 && c.Out[0].Len() > 0 {
-		c.Fail(ErrShape, "%v has no elements along axis %d, and nothing has no %s", c.In[0], c.Ints[0], c.Op.Name)
+		c.Fail(ErrShape, "%v has no elements along axis %d; %s needs at least one", c.In[0], c.Ints[0], c.Op.Name)
 	}
 }
 

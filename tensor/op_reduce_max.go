@@ -25,7 +25,7 @@ func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) 
 		Shape: func(c *Ctx) {
 			c.reduced(c.In[0].dtype)
 			if c.count() == 0 && c.Out[0].Len() > 0 {
-				c.Fail(ErrShape, "%v has no elements along axes %v, and nothing has no %s", c.In[0], c.Ints, c.Op.Name)
+				c.Fail(ErrShape, "%v has no elements along axes %v; %s needs at least one", c.In[0], c.Ints, c.Op.Name)
 			}
 		},
 		VJP:     extremeVJP,

@@ -184,7 +184,7 @@ func TestReductionErrors(t *testing.T) {
 	wantMisuse(t, func() { x.Mean(0, -2) }, tensor.ErrShape, "mean: axis 0 of float32[2 3] is named twice in [0 -2]")
 	wantMisuse(t, func() { x.SumKeep(1, 1) }, tensor.ErrShape, "sum: axis 1 of float32[2 3] is named twice in [1 1]")
 	wantMisuse(t, func() { tensor.Zeros(tensor.Float32, 3, 0).Max(1) }, tensor.ErrShape,
-		"max: float32[3 0] has no elements along axes [1], and nothing has no max")
+		"max: float32[3 0] has no elements along axes [1]; max needs at least one")
 	wantMisuse(t, func() { tensor.Zeros(tensor.Float32, 3, 0).ArgMin(1) }, tensor.ErrShape,
 		"argmin: float32[3 0] has no elements along axis 1")
 	wantMisuse(t, func() { x.ArgMax(5) }, tensor.ErrShape, "argmax: axis 5 is outside")
