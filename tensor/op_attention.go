@@ -116,6 +116,14 @@ func AttentionPacked(qkv *Tensor, heads int, causal bool, scale float64) *Tensor
 // positions, as if none were masked.
 func attentionFlops(n, positions int) float64 { return 4 * float64(n*positions) }
 
+// flag is 1 for true, 0 for false.
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 func attentionShape(c *Ctx) {
 	c.wantFloat(0, 1, 2)
 	for i := range c.In {
@@ -246,12 +254,9 @@ func (v view4) at(b, h, i, j int) *float64 {
 	return &v.data[b*v.strides[0]+h*v.strides[1]+i*v.strides[2]+j*v.strides[3]]
 }
 
-// viewBHTD is a view of an operand [B H T D].
-func viewBHTD(a kernels.Arg) view4 {
-	return view4{cpu.Slice[float64](a), [4]int{a.Strides[0], a.Strides[1], a.Strides[2], a.Strides[3]}}
-}
+// viewBHTD is a view of an operand [B H T D], viewBTHD one of an operand [B T H D].
+func viewBHTD(a kernels.Arg) view4 { return view4{cpu.Slice[float64](a), [4]int(a.Strides)} }
 
-// viewBTHD is a view of an operand [B T H D].
 func viewBTHD(a kernels.Arg) view4 {
 	return view4{cpu.Slice[float64](a), [4]int{a.Strides[0], a.Strides[2], a.Strides[1], a.Strides[3]}}
 }
@@ -302,13 +307,7 @@ func (z attentionSize) eachRow(q, k view4, f func(row, b, h, i int, scores []flo
 // run is the reference of attention.
 func (z attentionSize) run(q, k, v, y view4, ms, rs []float64) {
 	z.eachRow(q, k, func(row, b, h, i int, scores []float64) {
-		m, sum := math.Inf(-1), 0.0
-		for _, s := range scores {
-			m = max(m, s)
-		}
-		for _, s := range scores {
-			sum += math.Exp(s - m)
-		}
+		m, sum := maxAndSum(scores, 0, 1, len(scores))
 		ms[row], rs[row] = m, 1/sum
 		for e := range z.e {
 			to := y.at(b, h, i, e)

@@ -89,14 +89,7 @@ func Cat(axis int, tensors ...*Tensor) *Tensor {
 // Stack joins tensors of one type and shape along a new axis; -1 is the last axis of the result.
 func Stack(axis int, tensors ...*Tensor) *Tensor {
 	wantTensors("stack", tensors)
-	n := tensors[0].Rank() + 1
-	if axis < -n || axis >= n {
-		Fail(ErrShape, "stack", "axis %d is outside [%d, %d) for operands %v", axis, -n, n, tensors[0])
-	}
-	if axis < 0 {
-		axis += n
-	}
-	return Apply(&stack, tensors, []int{axis}, nil)
+	return Apply(&stack, tensors, []int{tensors[0].newAxis("stack", axis)}, nil)
 }
 
 // wantTensors fails unless there is a first tensor.

@@ -152,7 +152,7 @@ func TestCatErrors(t *testing.T) {
 	wantMisuse(t, func() { tensor.Stack(0, z(2), z(3)) }, tensor.ErrShape,
 		"stack: shapes differ: operand 0 has [2], operand 1 has [3]")
 	wantMisuse(t, func() { tensor.Stack(2, z(2), z(2)) }, tensor.ErrShape,
-		"stack: axis 2 is outside [-2, 2) for operands float32[2]")
+		"stack: axis 2 is outside [-2, 2) for float32[2]")
 	wantMisuse(t, func() { tensor.Stack(0) }, tensor.ErrValue, "stack: at least one tensor is needed")
 }
 

@@ -28,7 +28,7 @@ func init() {
 		}
 	}
 	define(&tril, Op{
-		Op:      kernels.Op{Name: "tril", CPU: cpu.Tril, Types: kernels.DTypes(), Ref: trilRef, Kernel: "tril"},
+		Op:      kernels.Op{Name: "tril", CPU: cpu.Tril, Types: kernels.DTypes(), Ref: triangle(lower), Kernel: "tril"},
 		Doc:     "x[.., i, j] where j <= i+k, zero elsewhere",
 		Args:    []string{"x"},
 		Shape:   shape,
@@ -36,7 +36,7 @@ func init() {
 		Samples: samples((*Tensor).Tril),
 	})
 	define(&triu, Op{
-		Op:      kernels.Op{Name: "triu", CPU: cpu.Triu, Types: kernels.DTypes(), Ref: triuRef, Kernel: "triu"},
+		Op:      kernels.Op{Name: "triu", CPU: cpu.Triu, Types: kernels.DTypes(), Ref: triangle(upper), Kernel: "triu"},
 		Doc:     "x[.., i, j] where j >= i+k, zero elsewhere",
 		Args:    []string{"x"},
 		Shape:   shape,
@@ -55,21 +55,17 @@ func (t *Tensor) Triu(k int) *Tensor { return Apply(&triu, []*Tensor{t}, []int{d
 // diagonal limits k, so that sums with it do not overflow. No tensor is so large.
 func diagonal(k int) int { return min(max(k, -1<<50), 1<<50) }
 
-func trilRef(l *kernels.Launch) {
-	triangleRef(l, func(i, j int) bool { return j <= i+l.Ints[0] })
-}
+func lower(i, j, k int) bool { return j <= i+k }
+func upper(i, j, k int) bool { return j >= i+k }
 
-func triuRef(l *kernels.Launch) {
-	triangleRef(l, func(i, j int) bool { return j >= i+l.Ints[0] })
-}
-
-// triangleRef copies the elements [.., i, j] that are inside the triangle.
-func triangleRef(l *kernels.Launch, inside func(i, j int) bool) {
-	shape := l.In[0].Shape
-	copyRef(l, nil, func(index []int) (operand, offset int) {
-		if n := len(index); !inside(index[n-2], index[n-1]) {
-			return filled, 0
-		}
-		return 0, offsetOf(shape, index)
-	})
+// triangle is the reference: it copies the elements [.., i, j] that are inside the triangle.
+func triangle(inside func(i, j, k int) bool) func(l *kernels.Launch) {
+	return func(l *kernels.Launch) {
+		copyRef(l, nil, func(index []int) (operand, offset int) {
+			if n := len(index); !inside(index[n-2], index[n-1], l.Ints[0]) {
+				return filled, 0
+			}
+			return 0, offsetOf(l.In[0].Shape, index)
+		})
+	}
 }

@@ -167,13 +167,9 @@ func crossEntropyRef(l *kernels.Launch) {
 	clear(loss)
 	for r, target := range targets {
 		row := x[r*classes : (r+1)*classes]
-		m := math.Inf(-1)
+		m, exps := maxAndSum(row, 0, 1, classes)
+		distances := 0.0
 		for _, v := range row {
-			m = max(m, v)
-		}
-		exps, distances := 0.0, 0.0
-		for _, v := range row {
-			exps += math.Exp(v - m)
 			distances += v - m
 		}
 		largest[r], sums[r] = m, exps

@@ -61,11 +61,17 @@ func (c *Ctx) wantAlong(x, i int) {
 }
 
 func gatherRef(l *kernels.Launch) {
+	offset := offsetAlong(l)
+	copyRef(l, nil, func(index []int) (int, int) { return 0, offset(index) })
+}
+
+// offsetAlong maps an index of the indices of gather and scatter_add to the offset in x.
+func offsetAlong(l *kernels.Launch) func(index []int) int {
 	axis, shape := l.Ints[0], l.In[0].Shape
 	indices := indicesOf(l, 1, shape[axis])
-	copyRef(l, nil, func(index []int) (operand, offset int) {
-		from := slices.Clone(index)
-		from[axis] = indices[offsetOf(l.In[1].Shape, index)]
-		return 0, offsetOf(shape, from)
-	})
+	return func(index []int) int {
+		x := slices.Clone(index)
+		x[axis] = indices[offsetOf(l.In[1].Shape, index)]
+		return offsetOf(shape, x)
+	}
 }

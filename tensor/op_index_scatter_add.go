@@ -1,8 +1,6 @@
 package tensor
 
 import (
-	"slices"
-
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -18,16 +16,7 @@ func init() {
 		Doc:   "x with y[i, j, ..] added to its element [indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices", "y"},
 		Shape: scatterAddShape,
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			grads := make([]*Tensor, 3)
-			if c.Needs(0) {
-				grads[0] = g
-			}
-			if c.Needs(2) {
-				grads[2] = Apply(&gather, []*Tensor{g, c.In[1]}, c.Ints, nil)
-			}
-			return grads
-		},
+		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return addVJP(c, g, &gather) },
 		Saves: []Saves{0, 0, SaveIn(1)},
 		Samples: func() []Sample {
 			sample := func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
@@ -56,22 +45,13 @@ func (t *Tensor) ScatterAdd(axis int, indices, y *Tensor) *Tensor {
 
 func scatterAddShape(c *Ctx) {
 	c.wantAlong(0, 1)
-	x, y := c.In[0], c.In[2]
-	if x.dtype != y.dtype || x.dtype == Bool {
-		c.Fail(ErrDType, "x %v and y %v must hold numbers of one type; x.To(...) converts", x, y)
+	c.wantAddable()
+	if !sameShape(c.In[1], c.In[2]) {
+		c.Fail(ErrShape, "indices %v and y %v must have one shape", c.In[1], c.In[2])
 	}
-	if !sameShape(c.In[1], y) {
-		c.Fail(ErrShape, "indices %v and y %v must have one shape", c.In[1], y)
-	}
-	c.result(x.dtype, c.Shape(0))
+	c.result(c.In[0].dtype, c.Shape(0))
 }
 
 func scatterAddRef(l *kernels.Launch) {
-	axis, shape := l.Ints[0], l.In[0].Shape
-	indices := indicesOf(l, 1, shape[axis])
-	addRef(l, func(index []int) int {
-		to := slices.Clone(index)
-		to[axis] = indices[offsetOf(l.In[1].Shape, index)]
-		return offsetOf(shape, to)
-	})
+	addRef(l, offsetAlong(l))
 }

@@ -41,16 +41,7 @@ func init() {
 		Doc:   "x with y[.., k, ..] added to entry indices[k] of an axis, k ascending",
 		Args:  []string{"x", "indices", "y"},
 		Shape: indexAddShape,
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			grads := make([]*Tensor, 3)
-			if c.Needs(0) {
-				grads[0] = g
-			}
-			if c.Needs(2) {
-				grads[2] = Apply(&indexSelect, []*Tensor{g, c.In[1]}, c.Ints, nil)
-			}
-			return grads
-		},
+		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return addVJP(c, g, &indexSelect) },
 		Saves: []Saves{0, 0, SaveIn(1)},
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, axis int, indices ...float64) Sample {
@@ -88,6 +79,13 @@ func (t *Tensor) IndexAdd(axis int, indices, y *Tensor) *Tensor {
 	return Apply(&indexAdd, []*Tensor{t, indices, y}, []int{t.axis("index_add", axis)}, nil)
 }
 
+// wantAddable fails unless operands 0 and 2 can be added.
+func (c *Ctx) wantAddable() {
+	if x, y := c.In[0], c.In[2]; x.dtype != y.dtype || x.dtype == Bool {
+		c.Fail(ErrDType, "x %v and y %v must hold numbers of one type; x.To(...) converts", x, y)
+	}
+}
+
 // wantIndices fails unless operand i holds indices.
 func (c *Ctx) wantIndices(i int) { c.wantDType(i, Int64, Int32, Uint8) }
 
@@ -109,6 +107,18 @@ func indexSelectVJP(c *Ctx, g *Tensor) []*Tensor {
 	return []*Tensor{Apply(&indexAdd, []*Tensor{c.zeros(0), c.In[1], g}, c.Ints, nil), nil}
 }
 
+// addVJP is the gradient of index_add and scatter_add; read is the operation that reads what these add to.
+func addVJP(c *Ctx, g *Tensor, read *Op) []*Tensor {
+	grads := make([]*Tensor, 3)
+	if c.Needs(0) {
+		grads[0] = g
+	}
+	if c.Needs(2) {
+		grads[2] = Apply(read, []*Tensor{g, c.In[1]}, c.Ints, nil)
+	}
+	return grads
+}
+
 // zeros is a tensor of zeros like operand i.
 func (c *Ctx) zeros(i int) *Tensor {
 	return c.scope.Full(0, c.In[i].dtype).Expand(c.Shape(i)...)
@@ -116,10 +126,8 @@ func (c *Ctx) zeros(i int) *Tensor {
 
 func indexAddShape(c *Ctx) {
 	c.wantIndices(1)
+	c.wantAddable()
 	x, y := c.In[0], c.In[2]
-	if x.dtype != y.dtype || x.dtype == Bool {
-		c.Fail(ErrDType, "x %v and y %v must hold numbers of one type; x.To(...) converts", x, y)
-	}
 	if want := selected(c.Shape(0), c.Ints[0], c.Shape(1)); !slices.Equal(want, c.Shape(2)) {
 		c.Fail(ErrShape, "y %v must have shape %v: that of x %v with the axes of the indices %v in place of axis %d",
 			y, want, x, c.In[1], c.Ints[0])
@@ -127,41 +135,34 @@ func indexAddShape(c *Ctx) {
 	c.result(x.dtype, c.Shape(0))
 }
 
-// indicesOf is operand i, which holds indices, as a slice. An index outside [0, size) fails the operation.
+// indicesOf is operand i, which holds indices. An index outside [0, size) fails the operation.
 func indicesOf(l *kernels.Launch, i, size int) []int {
-	v := make([]int, l.In[i].Len())
-	for k := range v {
-		switch a := l.In[i]; a.DType {
-		case Int64:
-			v[k] = int(cpu.Slice[int64](a)[k])
-		case Int32:
-			v[k] = int(cpu.Slice[int32](a)[k])
-		case Uint8:
-			v[k] = int(cpu.Slice[uint8](a)[k])
+	v := integersOf(l.In[i])
+	indices := make([]int, len(v))
+	for k, index := range v {
+		if index < 0 || index >= int64(size) {
+			panic(kernels.Errorf(ErrIndex, l.Op.Name, "index number %d is %d, outside [0, %d)", k, index, size))
 		}
-		if v[k] < 0 || v[k] >= size {
-			panic(kernels.Errorf(ErrIndex, l.Op.Name, "index number %d is %d, outside [0, %d)", k, v[k], size))
-		}
+		indices[k] = int(index)
 	}
-	return v
+	return indices
 }
 
 func indexSelectRef(l *kernels.Launch) {
-	axis, shape := l.Ints[0], l.In[0].Shape
-	indices, rank := indicesOf(l, 1, shape[axis]), len(l.In[1].Shape)
-	copyRef(l, nil, func(index []int) (operand, offset int) {
-		k := offsetOf(l.In[1].Shape, index[axis:axis+rank])
-		return 0, offsetOf(shape, slices.Concat(index[:axis], indices[k:k+1], index[axis+rank:]))
-	})
+	offset := selectedOffset(l)
+	copyRef(l, nil, func(index []int) (int, int) { return 0, offset(index) })
 }
 
-func indexAddRef(l *kernels.Launch) {
+func indexAddRef(l *kernels.Launch) { addRef(l, selectedOffset(l)) }
+
+// selectedOffset maps an index of the result of index_select, or of y of index_add, to the offset in x.
+func selectedOffset(l *kernels.Launch) func(index []int) int {
 	axis, shape := l.Ints[0], l.In[0].Shape
 	indices, rank := indicesOf(l, 1, shape[axis]), len(l.In[1].Shape)
-	addRef(l, func(index []int) int {
+	return func(index []int) int {
 		k := offsetOf(l.In[1].Shape, index[axis:axis+rank])
 		return offsetOf(shape, slices.Concat(index[:axis], indices[k:k+1], index[axis+rank:]))
-	})
+	}
 }
 
 // addRef copies the first operand and adds each element of the third to it, in row-major order. offset gives the offset

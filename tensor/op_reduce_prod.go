@@ -52,21 +52,9 @@ func prodSamples() []Sample {
 	return append(reductionSamples(0.5, 2, true, (*Tensor).Prod), zeros)
 }
 
-func prodRef(l *kernels.Launch) {
-	if l.Out[0].DType == kernels.Int64 {
-		y := cpu.Slice[int64](l.Out[0])[:l.Out[0].Len()]
-		for o := range y {
-			y[o] = 1
-		}
-		eachInteger(l, func(v int64, o int) { y[o] *= v })
-		return
-	}
-	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
-	for o := range y {
-		y[o] = 1
-	}
-	eachReduced(l, func(i, o int) { y[o] *= x[i] })
-}
+var prodRef = accumulateRef(1, multiply[float64], multiply[int64])
+
+func multiply[T float64 | int64](a, b T) T { return a * b }
 
 // prodGradRef multiplies the elements before and after each one, which needs no division by an element that may be 0.
 func prodGradRef(l *kernels.Launch) {

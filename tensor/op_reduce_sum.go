@@ -38,14 +38,6 @@ func (t *Tensor) Sum(axes ...int) *Tensor { return t.reduce(&sum, axes) }
 // SumKeep is Sum whose result keeps the axes, with size 1.
 func (t *Tensor) SumKeep(axes ...int) *Tensor { return t.keep(t.Sum(axes...), axes) }
 
-func sumRef(l *kernels.Launch) {
-	if l.Out[0].DType == kernels.Int64 {
-		y := cpu.Slice[int64](l.Out[0])[:l.Out[0].Len()]
-		clear(y)
-		eachInteger(l, func(v int64, o int) { y[o] += v })
-		return
-	}
-	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
-	clear(y)
-	eachReduced(l, func(i, o int) { y[o] += x[i] })
-}
+var sumRef = accumulateRef(0, add[float64], add[int64])
+
+func add[T float64 | int64](a, b T) T { return a + b }

@@ -31,12 +31,9 @@ func (t *Tensor) CumSum(axis int) *Tensor { return t.alongAxis(&cumsum, axis, 0)
 func cumsumRef(l *kernels.Launch) {
 	x, out := l.In[0], l.Out[0]
 	if out.DType == kernels.Int64 {
-		y := make([]int64, out.Len())
-		each := *l
-		each.Ints = nil // every element is a result
-		eachInteger(&each, func(v int64, o int) { y[o] = v })
+		y := cpu.Slice[int64](out)
+		copy(y, integersOf(x))
 		running(y, x.Shape, l.Ints)
-		copy(cpu.Slice[int64](out), y)
 		return
 	}
 	y := cpu.Slice[float64](out)[:out.Len()]

@@ -75,16 +75,22 @@ func rowBenchmarks(passes float64, call func(x *Tensor, axis int) *Tensor) []Ben
 	return []Benchmark{bench("rows of 10", 128, 10), bench("rows of 64", 16384, 64), bench("rows of 1024", 1000, 1024)}
 }
 
+// maxAndSum is m = max(x) and sum(exp(x - m)) of n elements.
+func maxAndSum(x []float64, start, stride, n int) (m, sum float64) {
+	m = math.Inf(-1)
+	for i := range n {
+		m = max(m, x[start+i*stride])
+	}
+	for i := range n {
+		sum += math.Exp(x[start+i*stride] - m)
+	}
+	return m, sum
+}
+
 func softmaxRef(l *kernels.Launch) {
 	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
 	eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
-		m, sum := math.Inf(-1), 0.0
-		for i := range n {
-			m = max(m, x[start+i*stride])
-		}
-		for i := range n {
-			sum += math.Exp(x[start+i*stride] - m)
-		}
+		m, sum := maxAndSum(x, start, stride, n)
 		for i := range n {
 			y[start+i*stride] = math.Exp(x[start+i*stride]-m) / sum
 		}

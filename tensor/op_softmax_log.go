@@ -45,13 +45,7 @@ func (t *Tensor) LogSoftmax(axis int) *Tensor { return t.alongAxis(&logSoftmax, 
 func logSoftmaxRef(l *kernels.Launch) {
 	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
 	eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
-		m, sum := math.Inf(-1), 0.0
-		for i := range n {
-			m = max(m, x[start+i*stride])
-		}
-		for i := range n {
-			sum += math.Exp(x[start+i*stride] - m)
-		}
+		m, sum := maxAndSum(x, start, stride, n)
 		for i := range n {
 			y[start+i*stride] = (x[start+i*stride] - m) - math.Log(sum)
 		}

@@ -67,14 +67,19 @@ func (t *Tensor) Flatten(from, last int) *Tensor {
 
 // Unsqueeze is t with a new axis of size 1, which gets the given index; -1 is the last axis.
 func (t *Tensor) Unsqueeze(axis int) *Tensor {
+	return t.Reshape(slices.Insert(t.Shape(), t.newAxis("unsqueeze", axis), 1)...)
+}
+
+// newAxis is the index, not negative, of an axis that t does not have yet.
+func (t *Tensor) newAxis(op string, axis int) int {
 	n := t.Rank() + 1
 	if axis < -n || axis >= n {
-		Fail(ErrShape, "unsqueeze", "axis %d is outside [%d, %d) for %v", axis, -n, n, t)
+		Fail(ErrShape, op, "axis %d is outside [%d, %d) for %v", axis, -n, n, t)
 	}
 	if axis < 0 {
 		axis += n
 	}
-	return t.Reshape(slices.Insert(t.Shape(), axis, 1)...)
+	return axis
 }
 
 // Squeeze is t without the given axis, whose size must be 1.

@@ -127,28 +127,27 @@ func eachReduced(l *kernels.Launch, f func(i, o int)) {
 
 // eachInteger is eachReduced for operands of integers and bools, with the value v of the element.
 func eachInteger(l *kernels.Launch, f func(v int64, o int)) {
-	switch x := l.In[0]; x.DType {
-	case kernels.Int64:
-		v := cpu.Slice[int64](x)
-		eachReduced(l, func(i, o int) { f(v[i], o) })
-	case kernels.Int32:
-		v := cpu.Slice[int32](x)
-		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
-	case kernels.Uint8:
-		v := cpu.Slice[uint8](x)
-		eachReduced(l, func(i, o int) { f(int64(v[i]), o) })
-	case kernels.Bool:
-		v := cpu.Slice[bool](x)
-		eachReduced(l, func(i, o int) { f(int64(flag(v[i])), o) })
-	}
+	v := integersOf(l.In[0])
+	eachReduced(l, func(i, o int) { f(v[i], o) })
 }
 
-// flag is 1 for true, 0 for false.
-func flag(b bool) int {
-	if b {
-		return 1
+// integersOf is the elements of an operand of integers or bools.
+func integersOf(a kernels.Arg) []int64 {
+	switch a.DType {
+	case kernels.Int64:
+		return cpu.Slice[int64](a)[:a.Len()]
+	case kernels.Int32:
+		return widen(cpu.Slice[int32](a)[:a.Len()])
 	}
-	return 0
+	return widen(cpu.Slice[uint8](a)[:a.Len()])
+}
+
+func widen[T int32 | uint8](v []T) []int64 {
+	wide := make([]int64, len(v))
+	for i := range v {
+		wide[i] = int64(v[i])
+	}
+	return wide
 }
 
 // storeIntegers writes v to the result y of an integer type or Bool, whose range holds v.
@@ -196,6 +195,24 @@ func foldRef(float func(a, b float64) float64, integer func(a, b int64) int64) f
 			}
 			y[o], seen[o] = v, true
 		})
+	}
+}
+
+// accumulateRef is the reference of sums and products: the elements are combined with first, one after the other.
+func accumulateRef(
+	first int64, float func(a, b float64) float64, integer func(a, b int64) int64,
+) func(l *kernels.Launch) {
+	return func(l *kernels.Launch) {
+		n := l.Out[0].Len()
+		if l.Out[0].DType == kernels.Int64 {
+			y := cpu.Slice[int64](l.Out[0])
+			copy(y, slices.Repeat([]int64{first}, n))
+			eachInteger(l, func(v int64, o int) { y[o] = integer(y[o], v) })
+			return
+		}
+		x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
+		copy(y, slices.Repeat([]float64{float64(first)}, n))
+		eachReduced(l, func(i, o int) { y[o] = float(y[o], x[i]) })
 	}
 }
 
