@@ -8,9 +8,4 @@ import "github.com/weft-ml/weft/tensor"
 // as they are, each is cast once in a step, and gradients reach them in their own type.
 //
 // It is an option of Device.Step, Device.Eval and Scope.With; the innermost one holds. A dt of tensor.Float32 turns it off.
-func Autocast(dt tensor.DType) tensor.Option {
-	if !dt.IsHalf() && dt != tensor.Float32 {
-		tensor.Fail(tensor.ErrDType, "autocast", "%v is no type to lower operations to; take tensor.Float16 or tensor.BFloat16, or tensor.Float32 for none", dt)
-	}
-	return func(m *tensor.Mode) { m.Autocast = dt }
-}
+func Autocast(dt tensor.DType) tensor.Option { return tensor.Autocast(dt) }

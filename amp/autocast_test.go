@@ -560,7 +560,7 @@ func TestAutocastOptimizer(t *testing.T) {
 			w := tensor.ParameterOf("w", tensor.Uniform(1, -1, 1, 100).To(dt))
 			dev, opt := open(t), optim.New(optim.AdamW{}, w, optim.Clip(1))
 			must(t, dev.Step(func(s *tensor.Scope) error {
-				s.AddGrad(w, s.In(tensor.Uniform(2, -1, 1, 100)).To(dt))
+				autograd.Backward(s.In(w), autograd.Seed(s.In(tensor.Uniform(2, -1, 1, 100)).To(dt)))
 				return opt.Step(s)
 			}, amp.Autocast(lower)))
 			return opt.Hash(), opt.GradNorm()

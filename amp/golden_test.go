@@ -71,7 +71,7 @@ func TestGoldenTraces(t *testing.T) {
 						if found[k*shape[1]+i] != 0 {
 							g = row(1, float32([]float64{math.NaN(), math.Inf(1)}[k%2]))
 						}
-						s.AddGrad(w, s.In(g))
+						autograd.Backward(s.In(w), autograd.Seed(s.In(g)))
 					}
 					return scaler.Step(s, opts...)
 				}))

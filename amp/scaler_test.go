@@ -121,7 +121,7 @@ func TestScalerGrowth(t *testing.T) {
 			}
 			must(t, dev.Step(func(s *tensor.Scope) error {
 				scaler.Scale(s.Full(0, tensor.Float32))
-				s.AddGrad(w, s.Full(v, tensor.Float32, 1))
+				autograd.Backward(s.In(w), autograd.Seed(s.Full(v, tensor.Float32, 1)))
 				return scaler.Step(s, opt)
 			}))
 			scales = append(scales, scaler.State().Scale)
@@ -270,7 +270,7 @@ func (m *misuse) inOneStep(t *testing.T) {
 		return m.scaler.Step(s, m.opt)
 	})
 	m.fails(t, "unscale float16 gradients", tensor.ErrDType, "keep parameters in float32", func(s *tensor.Scope) error {
-		s.AddGrad(h, s.Full(1, tensor.Float16, 1))
+		autograd.Backward(s.In(h), autograd.Seed(s.Full(1, tensor.Float16, 1)))
 		return m.scaler.Step(s, half)
 	})
 	m.fails(t, "state between unscale and step", amp.ErrUnscaled, "State between Unscale and Step",
@@ -403,7 +403,7 @@ func TestScalerBounds(t *testing.T) {
 				if bad {
 					v = math.Inf(1)
 				}
-				s.AddGrad(w, s.Full(v, tensor.Float32, 1))
+				autograd.Backward(s.In(w), autograd.Seed(s.Full(v, tensor.Float32, 1)))
 				return scaler.Step(s, opt)
 			}))
 			tracker++

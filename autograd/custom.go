@@ -37,7 +37,7 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 	})
 	op := &tensor.Op{VJP: func(_ *tensor.Ctx, g *tensor.Tensor) []*tensor.Tensor {
 		var grads []*tensor.Tensor
-		c.Scope.With(func() { grads = backward(c, g) }, autocast(lower))
+		c.Scope.With(func() { grads = backward(c, g) }, tensor.Autocast(lower))
 		if len(grads) != len(xs) {
 			tensor.Fail(tensor.ErrGrad, name, "backward returned %d gradients for %d operands", len(grads), len(xs))
 		}
@@ -61,7 +61,7 @@ func CustomIn(dt tensor.DType, name string, forward func(c *Ctx, xs ...*tensor.T
 			in[i] = in[i].To(dt)
 		}
 	}
-	s.With(func() { y = Custom(name, forward, backward, in...) }, autocast(tensor.Float32))
+	s.With(func() { y = Custom(name, forward, backward, in...) }, tensor.Autocast(tensor.Float32))
 	return y
 }
 
@@ -74,5 +74,3 @@ func stepOf(xs []*tensor.Tensor) (s *tensor.Scope) {
 	}
 	return s
 }
-
-func autocast(dt tensor.DType) tensor.Option { return func(m *tensor.Mode) { m.Autocast = dt } }

@@ -583,7 +583,7 @@ func load(f *golden.File, name string, dt tensor.DType) *tensor.Tensor {
 func differentiate(s *tensor.Scope, f *golden.File, c *golden.Case, out, watched []*tensor.Tensor, dt tensor.DType) []*tensor.Tensor {
 	var total, seed *tensor.Tensor
 	for i, name := range c.Weights {
-		if name == "" || out[i].Node() == nil {
+		if name == "" || !out[i].NeedsGrad() {
 			continue
 		}
 		w := s.In(load(f, name, dt))

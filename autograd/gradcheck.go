@@ -28,7 +28,7 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 				floating = append(floating, x)
 			}
 		}
-		if y.Node() == nil { // independent of the inputs, as far as the tape can see
+		if !y.NeedsGrad() { // independent of the inputs, as far as the tape can see
 			for _, x := range floating {
 				got = append(got, make([]float64, x.Len()))
 			}
@@ -111,7 +111,7 @@ func GradGradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tenso
 			}
 		}
 		sum := y.Scope().Full(0, tensor.Float64)
-		if y.Node() == nil {
+		if !y.NeedsGrad() {
 			return sum
 		}
 		for i, g := range Grad(y, floating, Seed(xs[n]), CreateGraph, AllowUnused) {

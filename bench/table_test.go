@@ -479,7 +479,7 @@ func update(dev *tensor.Device, n int, opts ...optim.Option) call {
 	g := onDevice(dev, randn(n))
 	return func() (d time.Duration) {
 		must(dev.Step(func(s *tensor.Scope) error {
-			s.AddGrad(p, s.In(g))
+			autograd.Backward(s.In(p), autograd.Seed(s.In(g)))
 			begin := time.Now()
 			err := opt.Step(s)
 			d = time.Since(begin)

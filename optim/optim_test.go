@@ -302,7 +302,7 @@ func TestShortOfMemory(t *testing.T) {
 	must(t, nn.Init(dev, p))
 	opt := optim.New(optim.AdamW{LR: 0.1}, p)
 	err := dev.Step(func(s *tensor.Scope) error {
-		s.AddGrad(p, s.Full(1, tensor.Float32, n))
+		autograd.Backward(s.In(p), autograd.Seed(s.Full(1, tensor.Float32, n)))
 		return opt.Step(s)
 	})
 	wantError(t, err, tensor.ErrMemory, "adamw.v")

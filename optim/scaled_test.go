@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -20,8 +21,8 @@ func TestStepScaled(t *testing.T) {
 			opt := optim.New(rule, []*tensor.Tensor{single, double, idle}, optim.NoDecay(func(p *tensor.Tensor) bool { return p == double }))
 			step := func(g float32, h float64) (overflow float64) {
 				must(t, dev.Step(func(s *tensor.Scope) error {
-					s.AddGrad(single, s.In(tensor.FromSlice([]float32{8, g}, 2)))
-					s.AddGrad(double, s.In(tensor.FromSlice([]float64{h, 8}, 2)))
+					autograd.Backward(s.In(single), autograd.Seed(s.In(tensor.FromSlice([]float32{8, g}, 2))))
+					autograd.Backward(s.In(double), autograd.Seed(s.In(tensor.FromSlice([]float64{h, 8}, 2))))
 					o, err := opt.StepScaled(s, s.Full(0.125, tensor.Float32))
 					if err == nil {
 						overflow = o.Item()
@@ -60,7 +61,7 @@ func TestUnscale(t *testing.T) {
 	for _, c := range []struct{ g, overflow float64 }{{16, 0}, {math.Inf(-1), 1}, {math.NaN(), 1}} {
 		must(t, dev.Step(func(s *tensor.Scope) error {
 			single.ClearGrads()
-			s.AddGrad(single, s.In(tensor.FromSlice([]float32{4, float32(c.g)}, 2)))
+			autograd.Backward(s.In(single), autograd.Seed(s.In(tensor.FromSlice([]float32{4, float32(c.g)}, 2))))
 			if o := opt.Unscale(s, s.Full(0.25, tensor.Float32)); o.Item() != c.overflow {
 				t.Errorf("overflow %v of the gradient %v", o.Item(), c.g)
 			}
@@ -82,7 +83,7 @@ func TestHalfParameters(t *testing.T) {
 		w := tensor.ParameterOf("w", tensor.Zeros(dt, n))
 		opt := optim.New(optim.SGD{LR: 64}, w, optim.Clip(1e-3))
 		must(t, dev.Step(func(s *tensor.Scope) error {
-			s.AddGrad(w, s.Full(g, dt, n))
+			autograd.Backward(s.In(w), autograd.Seed(s.Full(g, dt, n)))
 			return opt.Step(s)
 		}))
 		true16 := tensor.ToSlice[float64](tensor.Of(float64(g)).To(dt))[0]
@@ -96,7 +97,7 @@ func TestHalfParameters(t *testing.T) {
 		p := tensor.ParameterOf("p", tensor.Zeros(dt, 1))
 		adam := optim.New(optim.AdamW{LR: 1, WeightDecay: -1}, p)
 		must(t, dev.Step(func(s *tensor.Scope) error {
-			s.AddGrad(p, s.Full(0.5, dt, 1))
+			autograd.Backward(s.In(p), autograd.Seed(s.Full(0.5, dt, 1)))
 			return adam.Step(s)
 		}))
 		if v := p.Item(); v != -1 {
@@ -118,7 +119,7 @@ func TestNormMemory(t *testing.T) {
 	opt := optim.New(optim.SGD{LR: 1}, p, optim.Clip(1))
 	for range 2 {
 		must(t, dev.Step(func(s *tensor.Scope) error {
-			s.AddGrad(p, s.Full(1, tensor.Float32).Expand(n))
+			autograd.Backward(s.In(p), autograd.Seed(s.Full(1, tensor.Float32).Expand(n)))
 			inv := s.Full(0.5, tensor.Float32)
 			opt.Unscale(s, inv)
 			_, err := opt.StepScaled(s, inv)

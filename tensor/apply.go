@@ -80,7 +80,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 	}
 	s.together(op.Name, xs)
 	needs = needs && s.top.mode.Record && op.NoGrad == ""
-	if needs && op.VJP == nil {
+	if needs && !op.hasVJP() {
 		if op.Compose == nil {
 			Fail(ErrGrad, op.Name, "this operation has no derivative")
 		}
@@ -90,15 +90,15 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 		c.Out = append(c.Out, op.Compose(&c))
 		return &c, true
 	}
-	var node *Node
+	var n *node
 	if needs {
 		for i, t := range xs { // VJPs use operands alone, so each must know its step
 			if t.scope == nil {
 				xs[i] = t.alias(s)
 			}
 		}
-		node = newNode()
-		c = &node.Ctx
+		n = newNode()
+		c = &n.Ctx
 	} else if s.top.mode.observe != nil { // the observer's operations use the other one
 		c = &Ctx{}
 	} else {
@@ -113,15 +113,15 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 		op.View(c, &y.layout)
 	} else {
 		for i, y := range c.Out {
-			if i > 0 || node != nil || !s.overwrite(c) {
+			if i > 0 || n != nil || !s.overwrite(c) {
 				s.dev.fillBlock(y.blk, op.Name, y.Len()*y.dtype.Size())
 			}
 			s.top.owned = append(s.top.owned, y.blk)
 		}
 		s.run(c)
 	}
-	if node != nil && c.Out[0].dtype.IsFloat() {
-		s.tape.record(node)
+	if n != nil && c.Out[0].dtype.IsFloat() {
+		s.tape.record(n)
 	}
 	return c, false
 }

@@ -18,6 +18,15 @@ func (c CastClass) String() string {
 	return [...]string{"keep", "lower", "full", "widest", "banned"}[c]
 }
 
+// Autocast is amp.Autocast, which documents it.
+func Autocast(dt DType) Option {
+	if !dt.IsHalf() && dt != Float32 {
+		Fail(ErrDType, "autocast", "%v is no type to lower operations to; take tensor.Float16 or tensor.BFloat16, "+
+			"or tensor.Float32 for none", dt)
+	}
+	return func(m *Mode) { m.Autocast = dt }
+}
+
 // lowered names the copy of a parameter in another type.
 type lowered struct {
 	root    *param

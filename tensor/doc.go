@@ -38,6 +38,7 @@
 //	transfer.go   copies between devices
 //	block.go      memory with its owners
 //	tape.go       what is recorded for the backward pass
+//	backward.go   the backward pass, for package autograd
 //
 // The operations by family, with what each family shares:
 //

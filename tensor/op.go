@@ -20,8 +20,12 @@ type Op struct {
 	// VJP maps the gradient of the first output to one gradient for each operand, nil where there is
 	// none, in ordinary tensor methods, so that gradients can be differentiated again.
 	VJP func(c *Ctx, g *Tensor) []*Tensor
-	// Sum is the type in which the gradients that reach the result from several uses are added up, and handed to VJP; nil:
-	// the result's own.
+	// VJPAll is VJP for an operation of which several outputs carry a gradient, the first Differentiable ones: g has an
+	// element for each of them, nil where no gradient arrived. The other outputs, such as statistics, never carry one.
+	VJPAll         func(c *Ctx, g []*Tensor) []*Tensor
+	Differentiable int // only with VJPAll; elsewhere the first output alone carries a gradient
+	// Sum is the type in which the gradients that reach the first output from several uses are added up, and handed to
+	// VJP; nil: the output's own.
 	Sum func(c *Ctx) DType
 	// Saves lists, for each operand, what VJP reads to make that operand's gradient.
 	Saves []Saves
@@ -45,6 +49,12 @@ type Op struct {
 	lo, hi    float64       // range of operands in tests
 	pulls     func() []pull // derivatives, made at first use
 }
+
+// hasVJP tells whether the operation has a derivative of its own.
+func (o *Op) hasVJP() bool { return o.VJP != nil || o.VJPAll != nil }
+
+// differentiable is how many outputs, from the first on, carry a gradient.
+func (o *Op) differentiable() int { return max(1, o.Differentiable) }
 
 // Saves is a set of operands and outputs.
 type Saves uint32

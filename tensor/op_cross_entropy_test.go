@@ -307,11 +307,12 @@ func TestCrossEntropyGradTakesOnce(t *testing.T) {
 		wantError(t, tensor.Try(func() { autograd.Backward(y) }), tensor.ErrGrad, "the values that cross_entropy saved were freed", "autograd.Retain")
 		wantError(t, tensor.Try(func() { x.Sum() }), tensor.ErrStep, "float32[4 16], made by scale, was released when region loss ended")
 
-		n := loss().Node()
-		s.Differentiate(false, func() {
+		y = loss()
+		tensor.InBackward(s, func() {
 			one := s.Full(1, tensor.Float32)
-			n.Backward(one, true)
-			wantError(t, tensor.Try(func() { n.Backward(one, false) }), tensor.ErrGrad, "the values that cross_entropy saved were freed")
+			tensor.BackwardOf(y, one)
+			err := tensor.Try(func() { tensor.BackwardOf(y, one) })
+			wantError(t, err, tensor.ErrGrad, "the values that cross_entropy saved were freed")
 			wantError(t, tensor.Try(func() { x.Sum() }), tensor.ErrStep, "was released when region loss ended")
 		})
 	})

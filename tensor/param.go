@@ -279,8 +279,8 @@ func (s *Scope) firstGrads(a *Arena) *Tensor {
 	return s.Full(0, a.dtype)
 }
 
-// AddGrad adds g to the gradient of parameter p in this step.
-func (s *Scope) AddGrad(p, g *Tensor) {
+// addGrad adds g to the gradient of parameter p in this step.
+func (s *Scope) addGrad(p, g *Tensor) {
 	a, lo, hi := p.Arena()
 	sg := s.stepGrads(a, true)
 	i := p.root.index

@@ -280,7 +280,7 @@ func TestMasksAfterFailedBackward(t *testing.T) {
 	noisy := tensor.MustPointwise("noisy", "where(rand(0) < 0.5, 0, x*x)", []string{"x"})
 	step(t, dev, func(s *tensor.Scope) {
 		y := tensor.Apply(noisy, []*tensor.Tensor{s.Watch(tensor.Zeros(tensor.Float32, 64))}, nil, nil)
-		err := tensor.Try(func() { y.Node().Backward(s.Full(1, tensor.Float32, 3), true) })
+		err := tensor.Try(func() { tensor.BackwardOf(y, s.Full(1, tensor.Float32, 3)) })
 		wantError(t, err, tensor.ErrShape, "noisy_grad_x")
 		ones := s.Full(1, tensor.Float32, 64)
 		first, second := tensor.ToSlice[float32](ones.Dropout(0.5)), tensor.ToSlice[float32](ones.Dropout(0.5))

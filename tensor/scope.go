@@ -49,15 +49,15 @@ type Scope struct {
 	dev      *Device // of the operation, or of the one whose derivative is computed: where results go
 	top      *region // innermost
 	free     []*region
-	tape     Tape
+	tape     tape
 	random   kernels.Random // next place in the step's stream
 	replay   *kernels.Random
 	busy     atomic.Int32
 	backward int   // depth of running backward passes
-	derived  *Node // whose derivative is computed, innermost
+	derived  *node // whose derivative is computed, innermost
 	ended    bool  // the step returned
 	failed   bool  // with an error
-	leaves   map[*param]*Node
+	leaves   map[*param]*node
 	uploads  map[*Tensor]*Tensor // copies of host data on the device
 	casts    map[lowered]*Tensor // copies of parameters in half precision
 	grads    map[*Arena]*stepGrads
@@ -146,9 +146,6 @@ func (s *Scope) Training() bool { return s.top.mode.Training }
 // Recording tells whether operations are recorded for differentiation.
 func (s *Scope) Recording() bool { return s.top.mode.Record }
 
-// Tape is the record of the step, for package autograd.
-func (s *Scope) Tape() *Tape { return &s.tape }
-
 func (s *Scope) inBackward() bool { return s != nil && s.backward > 0 }
 
 // path names the enclosing regions, outermost first.
@@ -215,8 +212,8 @@ func (s *Scope) pop(r *region, keep []*Tensor) {
 	s.free = append(s.free, r)
 }
 
-// Region runs f, which makes many tensors and returns those that outlive it; the memory of the others
-// goes back to the pool when f returns, unless it was saved for backward. The name appears in errors.
+// Region runs f, which makes many tensors and returns those that outlive it; the memory of the others goes back to the
+// pool when f returns, unless it was saved for backward. The name appears in errors.
 func (s *Scope) Region(name string, f func() []*Tensor) (out []*Tensor) {
 	s.open("region")
 	r := s.push(name, s.top.mode)
@@ -288,9 +285,7 @@ func (s *Scope) Watch(t *Tensor) *Tensor {
 	if t.node != nil && t.node.param != nil {
 		return t
 	}
-	v := t.alias(s)
-	v.node, v.needs = s.tape.leaf(v), true
-	return v
+	return s.tape.leaf(t.alias(s)).Out[0]
 }
 
 // Full is a tensor of the step with all elements equal to v.

@@ -2,17 +2,18 @@ package tensor
 
 import "slices"
 
-// Tape is the record of one step in order of execution; package autograd walks it backwards.
-type Tape struct {
-	Nodes []*Node
+// tape is the record of one step in order of execution; a backward pass visits it in reverse.
+type tape struct {
+	nodes []*node
+	grads int // outputs of all nodes that carry a gradient
 }
 
-// Node is one recorded operation, or a leaf: a parameter or a watched tensor (Op is nil). Only its
-// first output carries a gradient.
-type Node struct {
+// node is one recorded operation, or a leaf: a parameter or a watched tensor (Op is nil).
+type node struct {
 	Ctx
-	ID    int                     // position on the tape
-	Hooks []func(*Tensor) *Tensor // called with the gradient of the output; the result replaces it
+	id    int // index on the tape
+	grad  int // index of the first output's gradient among those of the tape
+	hooks []hook
 
 	param    *Tensor // what a leaf stands for
 	made     string  // where, if Anomaly watched
@@ -31,23 +32,39 @@ type savedVersion struct {
 	version uint64
 }
 
-// Node is the tape entry that made t; nil if no gradient can reach t.
-func (t *Tensor) Node() *Node { return t.node }
+// hook is called with the gradient of an output; the result replaces it.
+type hook struct {
+	out int
+	f   func(g *Tensor) *Tensor
+}
 
-// Param is the parameter a leaf stands for; nil for other nodes.
-func (n *Node) Param() *Tensor { return n.param }
+// differentiable is the outputs of n that carry a gradient.
+func (n *node) differentiable() []*Tensor {
+	if n.Op == nil {
+		return n.Out
+	}
+	return n.Out[:n.Op.differentiable()]
+}
 
-func newNode() *Node {
-	n := &Node{}
+func newNode() *node {
+	n := &node{}
 	n.saved, n.versions = n.savedBuf[:0], n.versionBuf[:0]
 	return n
 }
 
-// record appends n, whose first output gets a gradient from now on, and keeps alive what its VJP reads.
-func (tp *Tape) record(n *Node) {
-	n.ID = len(tp.Nodes)
-	y := n.Out[0]
-	y.node, y.needs = n, true
+// add appends n, whose differentiable outputs get gradients from now on.
+func (tp *tape) add(n *node) {
+	n.id, n.grad = len(tp.nodes), tp.grads
+	for i, y := range n.differentiable() {
+		y.node, y.out, y.needs = n, uint8(i), true
+		tp.grads++
+	}
+	tp.nodes = append(tp.nodes, n)
+}
+
+// record appends n and keeps alive what its VJP reads.
+func (tp *tape) record(n *node) {
+	tp.add(n)
 	var set Saves
 	for i, x := range n.In {
 		if x.needs {
@@ -64,35 +81,33 @@ func (tp *Tape) record(n *Node) {
 			n.save(y)
 		}
 	}
-	tp.Nodes = append(tp.Nodes, n)
 }
 
 // leaf appends a node without operation for t.
-func (tp *Tape) leaf(t *Tensor) *Node {
-	n := &Node{ID: len(tp.Nodes)}
+func (tp *tape) leaf(t *Tensor) *node {
+	n := &node{}
 	n.scope = t.scope
 	n.Out = append(n.outBuf[:0], t)
-	tp.Nodes = append(tp.Nodes, n)
+	tp.add(n)
 	return n
 }
 
 // leaf is the node of a parameter in this step, made at first use.
-func (s *Scope) leaf(op string, t *Tensor) *Node {
+func (s *Scope) leaf(op string, t *Tensor) *node {
 	n := s.leaves[t.root]
 	if n == nil {
 		if s.leaves == nil {
-			s.leaves = map[*param]*Node{}
+			s.leaves = map[*param]*node{}
 		}
 		v := s.local(op, t).alias(s)
 		n = s.tape.leaf(v)
 		n.param = t.root.tensor
-		v.node, v.needs = n, true
 		s.leaves[t.root] = n
 	}
 	return n
 }
 
-func (n *Node) save(t *Tensor) {
+func (n *node) save(t *Tensor) {
 	t.blk.retain()
 	n.saved = append(n.saved, t.blk)
 	if t.root != nil {
@@ -100,9 +115,9 @@ func (n *Node) save(t *Tensor) {
 	}
 }
 
-// Free lets go of what n saved; a backward pass calls it when it has consumed n. What saved nothing, such as the cast of a
-// parameter that the parts of a batch share, may be gone through again.
-func (n *Node) Free() {
+// free lets go of what n saved; a backward pass calls it when it has consumed n. A node that saved nothing, such as
+// the cast of a parameter that the chunks of a batch share, can be used again.
+func (n *node) free() {
 	n.consumed = n.consumed || len(n.saved) > 0
 	for _, b := range n.saved {
 		b.release("backward")
@@ -112,7 +127,7 @@ func (n *Node) Free() {
 
 // handOver gives y, the result of op on x, the memory of x to write over, if nobody will read x again: n, whose last
 // backward pass this is, is its only owner. It returns false where that is not so, or y is of another type or size.
-func (n *Node) handOver(op string, x, y *Tensor) bool {
+func (n *node) handOver(op string, x, y *Tensor) bool {
 	b := x.blk
 	i := slices.Index(n.saved, b)
 	if !n.last || i < 0 || b.shared || b.refs != 1 {
@@ -129,55 +144,12 @@ func (n *Node) handOver(op string, x, y *Tensor) bool {
 
 // release frees all nodes at the end of the step. It also empties them: a block that is kept shares an allocation with
 // its first tensor, which through its node would hold on to all tensors before it.
-func (tp *Tape) release() {
-	for _, n := range tp.Nodes {
-		n.Free()
-		*n = Node{ID: n.ID, consumed: n.consumed}
+func (tp *tape) release() {
+	for _, n := range tp.nodes {
+		n.free()
+		*n = node{id: n.id, consumed: n.consumed}
 	}
-	tp.Nodes = nil
-}
-
-// Backward runs the VJP of n on the gradient g of its output: one gradient, or nil, for each operand. last says that Free
-// follows, so that a gradient may take the memory of what n saved.
-func (n *Node) Backward(g *Tensor, last bool) []*Tensor {
-	if n.consumed {
-		Fail(ErrGrad, "backward", "the values that %s saved were freed by an earlier backward pass; give that one autograd.Retain", n.Op.Name)
-	}
-	for _, v := range n.versions {
-		if now := v.root.version.Load(); now != v.version {
-			Fail(ErrVersion, n.Op.Name, "%v is at version %d, backward needs version %d: it was assigned after the forward saved it; assign after Backward", v.root.tensor, now, v.version)
-		}
-	}
-	defer n.scope.moveTo(n.scope.dev)
-	n.scope.moveTo(n.scope.placeOf(n.Out))
-	defer func(outer *Node) { n.scope.derived = outer }(n.scope.derived)
-	n.scope.derived, n.last = n, last
-	grads := n.Op.VJP(&n.Ctx, g)
-	for i, d := range grads {
-		if d == nil {
-			continue
-		}
-		x := n.In[i]
-		if !sameShape(d, x) {
-			Fail(ErrGrad, n.Op.Name, "the gradient of %s has shape %v, the operand %v", n.argName(i), d.layout.Shape, x.layout.Shape)
-		}
-		if d.dtype != x.dtype && (x.node == nil || d.dtype != x.node.SumType()) {
-			grads[i] = d.To(x.dtype)
-		}
-	}
-	return grads
-}
-
-// SumType is the type in which gradients of the output of n are added up. A view hands on what it gets, so it takes the type
-// of its operand.
-func (n *Node) SumType() DType {
-	for n.Op != nil && n.Op.View != nil && n.In[0].node != nil {
-		n = n.In[0].node
-	}
-	if n.Op == nil || n.Op.Sum == nil {
-		return n.Out[0].dtype
-	}
-	return n.Op.Sum(&n.Ctx)
+	tp.nodes = nil
 }
 
 // Record enters an operation that was computed by other means: y came from in, and op.VJP, which may read
@@ -205,31 +177,4 @@ func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor
 	}
 	s.tape.record(n)
 	return y
-}
-
-// Differentiate runs f with saved values readable, recording set as given and autocast off, as backward passes do.
-func (s *Scope) Differentiate(record bool, f func()) {
-	s.backward++
-	defer func() { s.backward-- }()
-	m := s.top.mode
-	s.With(f, func(mode *Mode) { *mode = m; mode.Record, mode.Autocast = record, Float32 })
-}
-
-// Retain keeps t alive beyond the region that made it, until Release.
-func (tp *Tape) Retain(t *Tensor) { t.blk.retain() }
-
-// Release undoes Retain.
-func (tp *Tape) Release(t *Tensor) { t.blk.release("backward") }
-
-// Own hands a retained tensor to the innermost region, as if it had been made there. What still belongs to a region
-// around it stays there.
-func (s *Scope) Own(t *Tensor) {
-	switch b := t.blk; {
-	case b.shared:
-	case b.closed == "":
-		b.release("")
-	default:
-		b.closed = ""
-		s.top.owned = append(s.top.owned, b)
-	}
 }

@@ -19,7 +19,8 @@ type Tensor struct {
 	dims   [8]int // backs shape and strides up to rank 4: one allocation a tensor
 	dtype  DType
 	needs  bool   // a gradient may flow to it
-	node   *Node  // producer on the tape, or leaf
+	out    uint8  // which output of its node it is
+	node   *node  // producer on the tape, or leaf; nil if no gradient can reach it
 	scope  *Scope // nil: parameter, state or host data
 	root   *param // the parameter or state it is, or is a view of
 	lazy   *Ctx   // a view of a parameter that no step has recorded yet

@@ -451,7 +451,7 @@ func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 			return err
 		}
 		_, done, err := seconds(dev, times, func(s *tensor.Scope) {
-			s.AddGrad(p, g(s))
+			autograd.Backward(s.In(p), autograd.Seed(g(s)))
 			if err := opt.Step(s); err != nil {
 				failed = err
 			}
