@@ -3,10 +3,12 @@ package amp_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weft-ml/weft/amp"
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -22,6 +24,7 @@ var wantClass = map[tensor.CastClass]string{
 		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square sum_squares mean var rms_norm",
 	tensor.CastWidest: "cat stack scatter_add index_add",
 	tensor.CastBanned: "binary_cross_entropy",
+	tensor.CastParts:  "add_layer_norm add_rms_norm",
 }
 
 func TestClasses(t *testing.T) {
@@ -86,6 +89,9 @@ func TestAutocastRows(t *testing.T) {
 		if strings.HasSuffix(op.Name, "_grad") {
 			continue // of a backward pass, where autocast is off; the samples run forward rows too
 		}
+		if op.Cast == tensor.CastParts {
+			continue // TestAutocastParts
+		}
 		for _, sample := range op.AllSamples() {
 			for _, g := range given {
 				for _, lower := range halves {
@@ -134,6 +140,78 @@ func TestAutocastRows(t *testing.T) {
 						err == nil && op.Cast == tensor.CastFull && ok && got.DType() != tensor.Float32:
 						t.Errorf("%s: the result is %v", name, got)
 					}
+				}
+			}
+		}
+	}
+}
+
+// A sum and its norm in one operation are under autocast what they are apart, in type and in value, with their
+// gradients and errors, whatever types the operands come in. One operation does it where the norm casts nothing.
+func TestAutocastParts(t *testing.T) {
+	dev := open(t)
+	type results struct {
+		types  []tensor.DType
+		values [][]float64
+	}
+	x, y := tensor.Uniform(1, -2, 2, 3, 5), tensor.Uniform(2, -2, 2, 3, 5)
+	weight, bias := tensor.Uniform(3, 0.5, 1.5, 5), tensor.Uniform(4, 0.5, 1.5, 5)
+	types := []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Float64}
+	for _, lower := range append([]tensor.DType{tensor.Float32}, halves...) {
+		for i := range 4 * 4 * 4 {
+			dx, dy, dw := types[i%4], types[i/4%4], types[i/16]
+			where := fmt.Sprintf("%v, %v and %v under autocast to %v", dx, dy, dw, lower)
+			fused := false
+			run := func(f func(x, y, w, b *tensor.Tensor) (sum, norm *tensor.Tensor)) (r results, err error) {
+				err = dev.Step(func(s *tensor.Scope) error {
+					in := []*tensor.Tensor{s.Watch(x.To(dx)), s.Watch(y.To(dy))}
+					in = append(in, s.Watch(weight.To(dw)), s.Watch(bias.To(dw)))
+					sum, norm := f(in[0], in[1], in[2], in[3])
+					loss := sum.Square().Sum().Add(norm.Square().Sum())
+					for _, v := range append([]*tensor.Tensor{sum, norm}, autograd.Grad(loss, in)...) {
+						r.types, r.values = append(r.types, v.DType()), append(r.values, values(v))
+					}
+					return nil
+				}, amp.Autocast(lower), tensor.Observe(func(_ string, c *tensor.Ctx) {
+					fused = fused || c.Op.Cast == tensor.CastParts
+				}))
+				return r, err
+			}
+			for name, f := range map[string][2]func(x, y, w, b *tensor.Tensor) (sum, norm *tensor.Tensor){
+				"add_layer_norm": {
+					func(x, y, w, b *tensor.Tensor) (sum, norm *tensor.Tensor) { return x.AddLayerNorm(y, w, b, 1e-5) },
+					func(x, y, w, b *tensor.Tensor) (sum, norm *tensor.Tensor) {
+						sum = x.Add(y)
+						return sum, sum.LayerNorm(w, b, 1e-5)
+					},
+				},
+				"add_rms_norm": {
+					func(x, y, w, b *tensor.Tensor) (sum, norm *tensor.Tensor) {
+						sum, norm = x.AddRMSNorm(y, w, 1e-5)
+						return sum, norm.Add(b)
+					},
+					func(x, y, w, b *tensor.Tensor) (sum, norm *tensor.Tensor) {
+						sum = x.Add(y)
+						return sum, sum.RMSNorm(w, 1e-5).Add(b)
+					},
+				},
+			} {
+				want, wantErr := run(f[1])
+				fused = false
+				got, err := run(f[0])
+				if (err != nil) != (wantErr != nil) || !slices.Equal(got.types, want.types) ||
+					!slices.EqualFunc(got.values, want.values, same) {
+					t.Errorf("%s, %s: %v %v, apart %v %v", name, where, got, err, want, wantErr)
+				}
+				sum := tensor.Float32
+				switch {
+				case dx == tensor.Float64 || dy == tensor.Float64:
+					sum = tensor.Float64
+				case dx == dy:
+					sum = dx
+				}
+				if expected := dw == sum && (lower == tensor.Float32 || !sum.IsHalf()); fused != expected {
+					t.Errorf("%s, %s: one operation: %v, want %v", name, where, fused, expected)
 				}
 			}
 		}

@@ -18,6 +18,7 @@ type Op struct {
 	Types  []DType         // element types (of the first input) that CPU takes; empty: Float32
 	Ref    func(l *Launch) // the definition; floating-point operands and results are contiguous float64
 	Kernel string          // names the CUDA kernels of an operation without Expr; empty: there are none
+	Parts  []*Op           // of a sum and its norm: the two operations
 
 	// Approximate lets a GPU compute an expression on half precision with its approximate units: results are within a
 	// unit in the last place of the rounded ones, or 2^-16 of the largest term where terms cancel.
@@ -56,6 +57,16 @@ func (l *Launch) DType() DType {
 		return l.In[0].DType
 	}
 	return l.Out[0].DType
+}
+
+// Split writes the two operations of l, a sum and its norm, to sum and norm. Operands are those of the sum, then the
+// norm's parameters; results the sum, then the norm's results.
+func (l *Launch) Split(sum, norm *Launch) {
+	*sum = Launch{Op: l.Op.Parts[0], In: append(sum.In[:0], l.In[:2]...), Out: append(sum.Out[:0], l.Out[0])}
+	*norm = Launch{Op: l.Op.Parts[1], In: append(norm.In[:0], l.Out[0]), Out: append(norm.Out[:0], l.Out[1:]...)}
+	norm.In = append(norm.In, l.In[2:]...)
+	norm.Ints, norm.Floats = l.Ints, l.Floats
+	sum.Stream, norm.Stream = l.Stream, l.Stream
 }
 
 // Clone is a deep copy of l.

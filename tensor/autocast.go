@@ -11,11 +11,12 @@ const (
 	CastFull                    // to float32: what overflows, or loses its sum, in half precision
 	CastWidest                  // to the widest operand's type: what takes operands of one type
 	CastBanned                  // refused: no cast makes it safe
+	CastParts                   // what its parts do: where one of them casts, its method calls the parts
 )
 
 // String is what the documentation calls the class.
 func (c CastClass) String() string {
-	return [...]string{"keep", "lower", "full", "widest", "banned"}[c]
+	return [...]string{"keep", "lower", "full", "widest", "banned", "parts"}[c]
 }
 
 // Autocast is amp.Autocast, which documents it.
@@ -36,7 +37,7 @@ type lowered struct {
 
 // autocast gives operands the types that op runs in under the step's mode; those that change are written to buf.
 func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
-	if op.Cast == CastKeep {
+	if op.Cast == CastKeep || op.Cast == CastParts {
 		return in
 	}
 	to := s.top.mode.Autocast

@@ -75,6 +75,8 @@ type Sample struct {
 	Name string
 	In   []Arg
 	Call func(x []*Tensor) *Tensor
+	// CallAll takes the place of Call where several outputs carry a gradient, and returns those.
+	CallAll func(x []*Tensor) []*Tensor
 	// Fixed operands must keep their layout; otherwise tests also try transposed, sliced and expanded ones.
 	Fixed bool
 }

@@ -16,7 +16,7 @@ func init() {
 		Cast:  CastFull,
 		Doc:   "(x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axes",
 		Args:  []string{"x", "weight", "bias"},
-		Shape: func(c *Ctx) { c.normalized(2) },
+		Shape: normShape(2),
 		VJP:   layerNormVJP,
 		Saves: []Saves{SaveIn(0, 1) | SaveOut(1, 2), SaveIn(0) | SaveOut(1, 2)},
 		Flops: perElement(8),
@@ -53,23 +53,31 @@ func (t *Tensor) LayerNorm(weight, bias *Tensor, eps float64) *Tensor {
 	return Apply(&layerNorm, []*Tensor{t, weight, bias}, []int{weight.Rank()}, []float64{eps})
 }
 
-// normalized is the shape rule of norms: the result and the given number of statistics of each row.
-func (c *Ctx) normalized(statistics int) {
-	x := c.In[0]
-	for i := range c.In {
-		c.wantFloat(0, i)
+// normShape is the shape rule of a norm: the result and the given number of statistics of each row.
+func normShape(statistics int) func(c *Ctx) {
+	return func(c *Ctx) {
+		for i := range c.In {
+			c.wantFloat(0, i)
+		}
+		c.normalized(c.In[0].dtype, c.In[1:], statistics)
 	}
-	for i := 1; i < len(c.In); i++ {
-		x.checkRow(c.Op.Name, c.argName(i), c.In[i])
-		if len(c.Shape(i)) != c.Ints[0] {
-			c.Fail(ErrShape, "%s %v and %s %v differ in shape", c.argName(1), c.In[1], c.argName(i), c.In[i])
+}
+
+// normalized adds the results of a norm of rows of In[0], of type dt; parameters are the last operands.
+func (c *Ctx) normalized(dt DType, parameters []*Tensor, statistics int) {
+	x, first := c.In[0], len(c.In)-len(parameters)
+	for i, p := range parameters {
+		name := c.argName(first + i)
+		x.checkRow(c.Op.Name, name, p)
+		if p.Rank() != c.Ints[0] {
+			c.Fail(ErrShape, "%s %v and %s %v differ in shape", c.argName(first), parameters[0], name, p)
 		}
 	}
 	c.wantRank(0, c.Ints[0])
-	rows := c.Shape(0)[:x.Rank()-c.Ints[0]]
-	c.result(x.dtype, x.layout.Shape)
+	rows := x.layout.Shape[:x.Rank()-c.Ints[0]]
+	c.result(dt, x.layout.Shape)
 	for range statistics {
-		c.result(statistic(x.dtype), rows)
+		c.result(statistic(dt), rows)
 	}
 }
 
@@ -103,72 +111,92 @@ func normGradShape(c *Ctx) {
 }
 
 func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
-	return c.normVJP(g, &layerNormGrad, true)
+	return c.normOf(c.In[0], c.In[0].needs, 1, &layerNormGrad).vjp(g)
 }
 
-// normVJP is the gradient of a norm: that for bias alone is a sum, in canonical order; op computes all others together.
-func (c *Ctx) normVJP(g *Tensor, op *Op, centred bool) []*Tensor {
-	wanted := [3]bool{}
-	for i, x := range c.In {
-		wanted[i] = x.needs
+// normed is one application of a norm to x.
+type normed struct {
+	c          *Ctx
+	x          *Tensor
+	parameters []*Tensor // weight and bias, as far as given
+	statistics []*Tensor // mean, which RMS norm does not have, and rstd
+	grad       *Op
+	wanted     [3]bool // gradients: of x, weight and bias
+}
+
+// normOf describes the norm of x that c computed. Its parameters are operands from number first on, its statistics the
+// outputs from there on.
+func (c *Ctx) normOf(x *Tensor, needs bool, first int, grad *Op) *normed {
+	n := &normed{c: c, x: x, parameters: c.In[first:], statistics: c.Out[first:], grad: grad, wanted: [3]bool{needs}}
+	for i, p := range n.parameters {
+		n.wanted[1+i] = p.needs
 	}
-	grads := make([]*Tensor, len(c.In))
+	return n
+}
+
+// vjp is the gradients for x and the parameters: that for bias alone is a sum, in canonical order; grad computes all
+// others together.
+func (n *normed) vjp(g *Tensor) []*Tensor {
+	c := n.c
+	grads := make([]*Tensor, 1+len(n.parameters))
 	switch {
-	case !wanted[0] && !wanted[1]:
+	case !n.wanted[0] && !n.wanted[1]:
 	case c.scope.Recording():
-		c.composeNormVJP(grads, g, centred)
+		n.compose(grads, g)
 	default:
-		in := append([]*Tensor{g, c.In[0]}, c.Out[1:]...)
-		if wanted[0] {
-			in = append(in, c.In[1:min(2, len(c.In))]...)
+		in := append([]*Tensor{g, n.x}, n.statistics...)
+		if n.wanted[0] {
+			in = append(in, n.parameters[:min(1, len(n.parameters))]...)
 		}
 		ints := []int{c.Ints[0], 0, 0, 0}
-		if !centred { // there is no bias
+		if !n.centred() { // there is no bias
 			ints = ints[:3]
 		}
 		for i := range ints[1:] {
-			if wanted[i] {
+			if n.wanted[i] {
 				ints[1+i] = 1
 			}
 		}
-		for i, d := range ApplyAll(op, in, ints, nil) {
-			if wanted[i] {
+		for i, d := range ApplyAll(n.grad, in, ints, nil) {
+			if n.wanted[i] {
 				grads[i] = d
 			}
 		}
 	}
-	if wanted[2] && grads[2] == nil {
-		grads[2] = g.SumTo(c.Shape(2)...)
+	if n.wanted[2] && grads[2] == nil {
+		grads[2] = g.SumTo(n.parameters[1].layout.Shape...)
 	}
 	return grads
 }
 
-// composeNormVJP is the gradient for x and weight in differentiable operations. With h the normalised x and
+// centred tells whether the norm subtracts the mean.
+func (n *normed) centred() bool { return len(n.statistics) == 2 }
+
+// compose computes the gradients for x and weight in differentiable operations. With h the normalised x and
 // gw = g weight, dx = (gw - mean(gw) - h mean(gw h)) rstd; the term mean(gw) is missing if x was not centred.
-func (c *Ctx) composeNormVJP(grads []*Tensor, g *Tensor, centred bool) {
-	x := c.In[0]
-	axes := make([]int, c.Ints[0])
+func (n *normed) compose(grads []*Tensor, g *Tensor) {
+	axes := make([]int, n.c.Ints[0])
 	for i := range axes {
 		axes[i] = -1 - i
 	}
-	d := x
-	if centred {
-		d = x.Sub(x.MeanKeep(axes...))
+	d := n.x
+	if n.centred() {
+		d = d.Sub(d.MeanKeep(axes...))
 	}
-	rstd := d.Square().MeanKeep(axes...).AddScalar(c.Floats[0]).Rsqrt()
+	rstd := d.Square().MeanKeep(axes...).AddScalar(n.c.Floats[0]).Rsqrt()
 	h := d.Mul(rstd)
-	if len(c.In) > 1 && c.Needs(1) {
-		grads[1] = g.Mul(h).SumTo(c.Shape(1)...)
+	if n.wanted[1] {
+		grads[1] = g.Mul(h).SumTo(n.parameters[0].layout.Shape...)
 	}
-	if !c.Needs(0) {
+	if !n.wanted[0] {
 		return
 	}
 	gw := g
-	if len(c.In) > 1 {
-		gw = g.Mul(c.In[1])
+	if len(n.parameters) > 0 {
+		gw = g.Mul(n.parameters[0])
 	}
 	dx := gw.Sub(h.Mul(gw.Mul(h).MeanKeep(axes...)))
-	if centred {
+	if n.centred() {
 		dx = dx.Sub(gw.MeanKeep(axes...))
 	}
 	grads[0] = dx.Mul(rstd)

@@ -15,7 +15,7 @@ func init() {
 		Cast:  CastFull,
 		Doc:   "x / sqrt(mean(x^2) + eps) * weight over the last axes",
 		Args:  []string{"x", "weight"},
-		Shape: func(c *Ctx) { c.normalized(1) },
+		Shape: normShape(1),
 		VJP:   rmsNormVJP,
 		Saves: []Saves{SaveIn(0, 1) | SaveOut(1), SaveIn(0) | SaveOut(1)},
 		Flops: perElement(5),
@@ -45,7 +45,9 @@ func (t *Tensor) RMSNorm(weight *Tensor, eps float64) *Tensor {
 	return Apply(&rmsNorm, []*Tensor{t, weight}, []int{weight.Rank()}, []float64{eps})
 }
 
-func rmsNormVJP(c *Ctx, g *Tensor) []*Tensor { return c.normVJP(g, &rmsNormGrad, false) }
+func rmsNormVJP(c *Ctx, g *Tensor) []*Tensor {
+	return c.normOf(c.In[0], c.In[0].needs, 1, &rmsNormGrad).vjp(g)
+}
 
 func rmsNormRef(l *kernels.Launch) {
 	x, y, rstds := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0]), cpu.Slice[float64](l.Out[1])

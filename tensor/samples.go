@@ -1,9 +1,16 @@
 package tensor
 
-// AllSamples are the row's samples; pointwise rows without any get shapes that broadcast in every way.
-func (o *Op) AllSamples() []Sample {
+import "fmt"
+
+// AllSamples are the operation's samples; pointwise operations without any get shapes that broadcast in every way. A
+// sample of an operation of which several outputs carry a gradient becomes one for each of them, in which no gradient
+// arrives at the others, and one for all together.
+func (o *Op) AllSamples() (samples []Sample) {
 	if o.Samples != nil {
-		return o.Samples()
+		for _, s := range o.Samples() {
+			samples = append(samples, o.outputs(s)...)
+		}
+		return samples
 	}
 	if o.Expr == nil || len(o.Args) == 0 {
 		return nil
@@ -20,7 +27,6 @@ func (o *Op) AllSamples() []Sample {
 	if o.draws > 0 {
 		params[0] = 0.25 // a probability
 	}
-	var samples []Sample
 	for _, in := range shapes[len(o.Args)] {
 		var s Sample
 		for _, shape := range in {
@@ -30,4 +36,25 @@ func (o *Op) AllSamples() []Sample {
 		samples = append(samples, s)
 	}
 	return samples
+}
+
+// outputs are the samples for each output and for all.
+func (o *Op) outputs(s Sample) (samples []Sample) {
+	if s.CallAll == nil {
+		return []Sample{s}
+	}
+	for k := range o.differentiable() {
+		alone := s
+		alone.Name = fmt.Sprintf("%s, output %d", s.Name, k)
+		alone.Call = func(x []*Tensor) *Tensor { return s.CallAll(x)[k] }
+		samples = append(samples, alone)
+	}
+	s.Call = func(x []*Tensor) *Tensor {
+		var flat []*Tensor
+		for _, y := range s.CallAll(x) {
+			flat = append(flat, y.Reshape(y.Len()))
+		}
+		return Cat(0, flat...)
+	}
+	return append(samples, s)
 }

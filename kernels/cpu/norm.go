@@ -59,6 +59,17 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 	})
 }
 
+// AddNorm computes a sum and its norm, one after the other, by the loops of both.
+func AddNorm(l *kernels.Launch) {
+	var sum, norm kernels.Launch
+	l.Split(&sum, &norm)
+	for _, part := range [...]*kernels.Launch{&sum, &norm} {
+		if err := (Backend{}).Run(part); err != nil {
+			panic(err)
+		}
+	}
+}
+
 // inverseRoot is 1/sqrt(x): an IEEE square root and an IEEE division.
 func inverseRoot(x float32) float32 { return 1 / math32.Sqrt(x) }
 

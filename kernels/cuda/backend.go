@@ -111,14 +111,14 @@ func (b *Backend) Close() error {
 	}
 	delete(opened, b.gpu.Ordinal)
 	b.closed.Store(true)
-	b.finish("close")
+	b.wait("close")
 	for _, a := range opened {
 		a.out.settle(b)
 	}
 	b.in.drain()
 	b.out.drain()
 	for _, s := range b.allStreams() {
-		s.lock()
+		s.mu.Lock()
 		b.postpone(s.indexError())
 		s.mu.Unlock()
 	}
@@ -149,20 +149,8 @@ func (b *Backend) Close() error {
 	return cmp.Or(b.takeDeferred(), err)
 }
 
-// flush launches what streams hold.
-func (b *Backend) flush() {
-	for _, s := range b.allStreams() {
-		s.flush()
-	}
-}
-
-// finish waits for all that streams hold and that was queued on them. Failures are kept for the next Synchronize.
-func (b *Backend) finish(op string) {
-	b.flush()
-	b.wait(op)
-}
-
-// wait is finish but for what streams hold. What is being captured does not run and is not waited for.
+// wait waits for what was queued on all streams; what is being captured does not run and is not waited for. Failures
+// are kept for the next Synchronize.
 func (b *Backend) wait(op string) {
 	for _, s := range b.allStreams() {
 		if !s.capturing.Load() {
@@ -242,12 +230,7 @@ func (b *Backend) scratch(op string, n int) (kernels.Buffer, error) {
 
 // Free waits until no work uses any memory and gives m back to the driver.
 func (b *Backend) Free(m kernels.Buffer) {
-	b.flush()
-	b.free(m.(*buffer))
-}
-
-// free is Free of memory that no stream holds a launch for.
-func (b *Backend) free(d *buffer) {
+	d := m.(*buffer)
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
 	if _, live := b.memory[d]; !live {
@@ -271,11 +254,10 @@ type stream struct {
 	id     kernels.Stream
 	handle C.CUstream
 
-	mu       sync.Mutex // taken by lock
-	call     call
-	residual residual
-	log      launchLog
-	reports  *reports // nil before the first operation with indices
+	mu      sync.Mutex
+	call    call
+	log     launchLog
+	reports *reports // nil before the first operation with indices
 
 	capturing atomic.Bool // launches become part of a graph: there is no progress to mark
 }
@@ -301,9 +283,7 @@ func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
 		return nil, rc
 	}
 	s := &stream{b: b, id: id, handle: handleOf[C.CUstream](made)}
-	for _, c := range [...]*call{&s.call, &s.residual.call} {
-		c.b, c.stream = b, s
-	}
+	s.call.b, s.call.stream = b, s
 	s.log.open(b.ctx)
 	b.streams.add(id, s)
 	return s, rc
@@ -337,34 +317,17 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 	return s.run(plan, l)
 }
 
-// run queues an operation by its plan, or holds it back.
+// run queues an operation by its plan.
 func (s *stream) run(plan plan, l *kernels.Launch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.indexError(); err != nil {
 		return err
 	}
-	c, r := &s.call, &s.residual
-	fused := r.feeds(l)
-	if !fused {
-		if err := s.release(); err != nil {
-			return err
-		}
-	}
-	hold := !fused && r.describe(l)
-	if hold {
-		c = &r.call
-	}
+	c := &s.call
 	c.reset(l.Op.Name)
-	if fused {
-		c.sum = r
-	}
 	if err := plan(c, l); err != nil {
 		return err
-	}
-	if hold {
-		r.hold()
-		return nil
 	}
 	return c.submit()
 }
@@ -451,7 +414,7 @@ func (s *stream) mark(op string) (C.CUevent, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.lock()
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.b.check(op, "marking a stream", int(C.weft_event_record(s.b.ctx.handle, e, s.handle))); err != nil {
 		s.b.events.put(e)
@@ -471,7 +434,7 @@ func (b *Backend) Wait(id kernels.Stream, mark kernels.Event) {
 		b.postpone(err)
 		return
 	}
-	s.lock()
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.postpone(b.check("wait", "making a stream wait", int(C.weft_stream_wait(b.ctx.handle, s.handle, e.handle))))
 	runtime.KeepAlive(e)
@@ -487,7 +450,7 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	if err != nil {
 		return err
 	}
-	s.lock()
+	s.mu.Lock()
 	queued := s.log.queued()
 	s.mu.Unlock()
 	if err := s.wait("synchronize"); err != nil {
@@ -511,7 +474,7 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 	if err != nil {
 		return err
 	}
-	s.lock()
+	s.mu.Lock()
 	queued := s.log.queued()
 	s.mu.Unlock()
 	end, err := b.copyOut(s, dst, src, off)
@@ -536,7 +499,7 @@ func (s *stream) finished(n uint64) error {
 	if err := s.b.out.arrived(s); err != nil {
 		return err
 	}
-	s.lock()
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.indexError(); err != nil {
 		return err

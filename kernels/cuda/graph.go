@@ -29,7 +29,6 @@ func (b *Backend) Capture(id kernels.Stream, f func() error) (made *Graph, err e
 	if err != nil {
 		return nil, err
 	}
-	s.flush()
 	if err := s.wait("capture"); err != nil { // Free does not wait for the stream from now on
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (g *Graph) Launch(id kernels.Stream) error {
 	if err != nil {
 		return err
 	}
-	s.lock()
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	return b.check("graph", "launching a graph", int(C.weft_graph_launch(b.ctx.handle, g.handle, s.handle)))
 }

@@ -26,14 +26,13 @@ type call struct {
 	b        *Backend
 	op       string
 	launches []C.weft_launch
-	names    []string       // of the kernels
-	values   []byte         // packed arguments; those of a launch begin at a multiple of 128
-	offsets  []uint32       // of each argument, from where its launch begins
-	spare    kernels.Buffer // of scratch
-	stream   *stream        // where it is submitted
-	reports  bool           // its kernels report indices outside their axis
-	site     string         // the caller's line, known when it is queued
-	sum      *residual      // the sum that its kernel computes, too
+	names    []string          // of the kernels
+	values   []byte            // packed arguments; those of a launch begin at a multiple of 128
+	offsets  []uint32          // of each argument, from where its launch begins
+	spare    kernels.Buffer    // of scratch
+	stream   *stream           // where it is submitted
+	reports  bool              // its kernels report indices outside their axis
+	parts    [2]kernels.Launch // of a sum and its norm
 }
 
 // Dim is the size of a grid, in blocks, or of a block, in threads.
@@ -41,7 +40,7 @@ type dim struct{ x, y, z uint32 }
 
 // reset begins the call of an operation.
 func (c *call) reset(op string) {
-	c.op, c.reports, c.site, c.sum = op, false, "", nil
+	c.op, c.reports = op, false
 	c.launches, c.names, c.values, c.offsets = c.launches[:0], c.names[:0], c.values[:0], c.offsets[:0]
 }
 
@@ -83,7 +82,7 @@ func (c *call) scratch(n int) (uint64, error) {
 			return 0, err
 		}
 		if c.spare != nil {
-			c.b.free(c.spare.(*buffer))
+			c.b.Free(c.spare)
 		}
 		c.spare = m
 	}
@@ -169,9 +168,6 @@ func (c *call) tensorMap(m *tensorMap) {
 // stream's mu is held.
 func (c *call) submit() error {
 	n, s := len(c.launches), c.stream
-	if c.sum != nil {
-		c.sum.held = false
-	}
 	if !s.b.sync || s.capturing.Load() {
 		return c.queue(0, n)
 	}
@@ -193,18 +189,11 @@ func (c *call) queue(from, to int) error {
 		return nil
 	}
 	s := c.stream
-	if c.site == "" {
-		c.site = caller.Site()
-	}
+	site := caller.Site()
 	if c.reports {
-		s.reports.operands[(s.reports.next-1)%reportCount].site = c.site
+		s.reports.operands[(s.reports.next-1)%reportCount].site = site
 	}
-	passed := false
-	if c.sum != nil {
-		_, passed = s.log.add(c.sum.call.op, c.sum.call.site, c.names[from:to])
-	}
-	mark, due := s.log.add(c.op, c.site, c.names[from:to])
-	due = due || passed
+	mark, due := s.log.add(c.op, site, c.names[from:to])
 	var progress C.CUdeviceptr
 	if due && !s.capturing.Load() {
 		progress = s.log.markAddr

@@ -51,7 +51,7 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 		if err := in.after(out); err != nil {
 			return err
 		}
-		in.lock()
+		in.mu.Lock()
 		rc := C.weft_copy_peer(b.ctx.handle, in.handle, to, a.ctx.handle, from, C.size_t(n))
 		in.mu.Unlock()
 		if rc != C.CUDA_SUCCESS {
@@ -68,7 +68,7 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 			return err
 		}
 		defer a.events.put(arrived)
-		out.lock()
+		out.mu.Lock()
 		rc := C.weft_copy_out(a.ctx.handle, out.handle, mem, from+step, C.size_t(len(p.mem)), arrived)
 		out.mu.Unlock()
 		if rc != C.CUDA_SUCCESS {
@@ -95,7 +95,7 @@ func (s *stream) after(other *stream) error {
 		return err
 	}
 	defer a.events.put(e)
-	s.lock()
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.check("copy", "waiting for "+a.Name(), int(C.weft_stream_wait(s.b.ctx.handle, s.handle, e)))
 }

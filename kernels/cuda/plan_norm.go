@@ -11,12 +11,40 @@ import (
 func init() {
 	plans["layer_norm"] = planNorm
 	plans["rms_norm"] = planNorm
+	plans["add_layer_norm"] = planAddNorm
+	plans["add_rms_norm"] = planAddNorm
 	plans["layer_norm_grad"] = planNormGrad
 	plans["rms_norm_grad"] = planNormGrad
 }
 
+// residual is the struct Residual of norm.cu: the operands of the sum that is computed with the norm; none if x is 0.
+type residual struct{ x, y, dtype uint64 }
+
 // planNorm normalises rows, the last l.Ints[0] axes. Layer norm has the results y, mean and rstd, RMS norm has no mean.
-func planNorm(c *call, l *kernels.Launch) error {
+func planNorm(c *call, l *kernels.Launch) error { return c.norm(l, residual{}) }
+
+// planAddNorm computes a sum and its norm: by one kernel, which reads the operands once and rounds the sum before it is
+// normalised, if that kernel keeps rows and the operands are contiguous; else by two.
+func planAddNorm(c *call, l *kernels.Launch) error {
+	sum, norm := &c.parts[0], &c.parts[1]
+	l.Split(sum, norm)
+	x, y, z := &sum.In[0], &sum.In[1], &sum.Out[0]
+	if x.DType != z.DType { // the operand in half precision is the second one
+		x, y = y, x
+	}
+	_, n := extent(z, lastAxes(z, l.Ints[0]))
+	reads := x.DType == z.DType && (y.DType == z.DType || y.DType.IsHalf() && z.DType == kernels.Float32)
+	if reads && n <= longRow(z.DType) && x.Contiguous() && y.Contiguous() {
+		return c.norm(norm, residual{c.address(x), c.address(y), uint64(y.DType)})
+	}
+	if err := planPointwise(c, sum); err != nil {
+		return err
+	}
+	return c.norm(norm, residual{})
+}
+
+// norm appends the launch of a norm, and of the sum that it normalises.
+func (c *call) norm(l *kernels.Launch, sum residual) error {
 	x := &l.In[0]
 	axes := lastAxes(x, l.Ints[0])
 	count, n := extent(x, axes)
@@ -39,7 +67,7 @@ func planNorm(c *call, l *kernels.Launch) error {
 	c.rows(x, axes)
 	c.parameter(parameters[0])
 	c.parameter(parameters[1])
-	c.residual()
+	structure(c, &sum)
 	arg(c, uint64(count))
 	arg(c, uint32(n))
 	arg(c, l.Floats[0])

@@ -63,7 +63,7 @@ func TestSchedules(t *testing.T) {
 		run     func(t *testing.T)
 	}{
 		{"attention.cu", TestAttention}, {"flash.cu", TestFlash}, {"gemm.cu", TestHalfMatMul}, {"matmul.cu", TestMatMul}, {"matmul.cu, large", TestMatMulLarge},
-		{"matmul.cu, linear", TestLinear}, {"norm.cu", TestNorms}, {"norm.cu, residual sums", TestResidualBits}, {"norm.cu, softmax.cu, rows.cu and cross_entropy.cu, long rows", TestLongRows}, {"reduce.cu", TestReductions}, {"rows.cu and softmax.cu", TestAlongAxis},
+		{"matmul.cu, linear", TestLinear}, {"norm.cu", TestNorms}, {"norm.cu, residual sums", TestAddNormBits}, {"norm.cu, softmax.cu, rows.cu and cross_entropy.cu, long rows", TestLongRows}, {"reduce.cu", TestReductions}, {"rows.cu and softmax.cu", TestAlongAxis},
 		{"rows.cu", TestPlaces}, {"rows.cu, statistics", TestStatistics}, {"rows.cu, running sums", TestCumSum}, {"cross_entropy.cu", TestCrossEntropy}, {"gather.cu", TestIndexed}, {"gather.cu, wide", TestEmbedding},
 		{"report.cuh", TestIndexOutside}, {"move.cu and copy.cu", TestMoves}, {"move.cu, every axis", TestPadEveryAxis},
 		{"copy.cu, wide", TestCopyWide}, {"copy.cu, transposed", TestTranspose},

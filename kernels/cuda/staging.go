@@ -329,7 +329,7 @@ func (r *ring) each(s, side *stream, n int, start func(p *part, at int) error) e
 		if p.event, err = s.b.events.get(s.b); err != nil {
 			return err
 		}
-		s.lock()
+		s.mu.Lock()
 		err = start(&p, at)
 		s.mu.Unlock()
 		if err != nil { // the next to use the part must not meet what has been queued of the copy
@@ -357,7 +357,7 @@ func (b *Backend) Fill(m kernels.Buffer, value byte) {
 		b.postpone(err)
 		return
 	}
-	s.lock()
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.postpone(b.check("fill", "filling "+itoa(m.Bytes())+" bytes", int(C.weft_fill(b.ctx.handle, s.handle, b.at("fill", m, 0, m.Bytes()), C.uchar(value), C.size_t(m.Bytes())))))
 }

@@ -69,7 +69,7 @@ func (r *Range) Free() error {
 	if err := b.usable("free"); err != nil {
 		return err
 	}
-	b.finish("free")
+	b.wait("free")
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
 	delete(b.ranges, r)

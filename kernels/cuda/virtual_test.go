@@ -56,26 +56,6 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// A sum that a stream holds runs before its memory goes.
-func TestRangeHeld(t *testing.T) {
-	b := fakeResidual(t)
-	r, err := b.Reserve(4 << 20)
-	if err := errors.Join(err, r.Grow(2<<20)); err != nil {
-		t.Fatal(err)
-	}
-	v := func(off int) kernels.Arg { return vector(r.Buffer(), off, 256) }
-	if err := b.Run(&kernels.Launch{Op: sumOp, In: []kernels.Arg{v(0), v(256)}, Out: []kernels.Arg{v(512)}}); err != nil {
-		t.Fatal(err)
-	}
-	s := b.streams.get(0)
-	if !s.residual.held {
-		t.Fatal("the sum is not held")
-	}
-	if err := r.Free(); err != nil || s.residual.held {
-		t.Errorf("held: %v, %v", s.residual.held, err)
-	}
-}
-
 // What is captured runs when the graph is launched, each time anew.
 func TestCapture(t *testing.T) {
 	fakeImages(t)

@@ -172,7 +172,8 @@ func rowLines(n int) (ls []line) {
 				{name: "residual", bytes: 4 * size, target: target{0.93, "copy"},
 					operands: func(random source) []*tensor.Tensor { return append(layers(random), x(random)...) },
 					call: func(x []*tensor.Tensor) *tensor.Tensor {
-						return x[0].Add(x[3]).LayerNorm(x[1], x[2], 1e-5)
+						_, norm := x[0].AddLayerNorm(x[3], x[1], x[2], 1e-5)
+						return norm
 					}},
 			}
 			if columns > 8192 {

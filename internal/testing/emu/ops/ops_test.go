@@ -441,6 +441,7 @@ func TestIntegerReductions(t *testing.T) {
 var reduced = []string{
 	"sum", "sum_squares", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "logsumexp", "var",
 	"argmax", "argmin", "max_index", "min_index", "cumsum", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad",
+	"add_layer_norm", "add_rms_norm",
 	"cross_entropy", "cross_entropy_grad", "attention", "attention_grad", "attention_packed", "attention_packed_grad",
 }
 
