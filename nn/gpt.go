@@ -57,10 +57,11 @@ func (g *GPT) Forward(tokens *tensor.Tensor) *tensor.Tensor {
 	}
 	t := tokens.Dim(1)
 	x := g.Tok.Forward(tokens).Add(g.Pos.Weight.Slice(0, 0, t)).Dropout(g.Config.Dropout)
+	var y *tensor.Tensor // what is to be added to x
 	for i, b := range g.Blocks {
-		x = Call(g.names[i], b, x)
+		x, y = region(g.names[i], x, func() (sum, branch *tensor.Tensor) { return b.branch(x, y) }, x, y)
 	}
-	x = Call("norm", g.Norm, x)
+	_, x = addNorm("norm", g.Norm, x, y)
 	if g.Head == nil {
 		return x.Linear(g.Tok.Weight, nil)
 	}

@@ -455,3 +455,35 @@ func TestCallReturnsMemory(t *testing.T) {
 		t.Errorf("%d bytes stay with Call, %d without", called, direct)
 	}
 }
+
+// The sums of a GPT, also those between blocks, are operations together with the norm that follows. Memory for inference
+// does not grow with the number of blocks: a block gives back what the block before it left.
+func TestGPTSums(t *testing.T) {
+	var peaks []int
+	for _, layers := range []int{0, 1, 2, 6} {
+		dev := open(t)
+		model := nn.NewGPT(nn.GPTConfig{Vocab: 11, Context: 64, Width: 32, Heads: 2, Layers: layers})
+		if err := nn.Init(dev, model); err != nil {
+			t.Fatal(err)
+		}
+		before := dev.Stats().Memory.Active
+		ops, peak := map[string]int{}, 0
+		err := dev.Eval(func(s *tensor.Scope) error {
+			model.Forward(s.In(tensor.Zeros(tensor.Int64, 2, 64)))
+			return nil
+		}, tensor.Observe(func(_ string, c *tensor.Ctx) {
+			ops[c.Op.Name]++
+			peak = max(peak, dev.Stats().Memory.Active-before)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ops["add"] != 1 || ops["layer_norm"] != 1 || ops["add_layer_norm"] != 2*layers {
+			t.Errorf("%d blocks: operations %v", layers, ops)
+		}
+		peaks = append(peaks, peak)
+	}
+	if peaks[2] != peaks[3] {
+		t.Errorf("peaks of memory for 0, 1, 2 and 6 blocks: %v", peaks)
+	}
+}

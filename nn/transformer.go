@@ -63,6 +63,33 @@ func NewBlock(width, heads int, opts ...LinearOption) *Block {
 
 // Forward keeps the shape [B T C].
 func (b *Block) Forward(x *tensor.Tensor) *tensor.Tensor {
-	x = x.Add(Call("attn", b.Attn, Call("ln1", b.LN1, x)))
-	return x.Add(Call("mlp", b.MLP, Call("ln2", b.LN2, x)))
+	x, branch := b.branch(x, nil)
+	return x.Add(branch)
+}
+
+// branch computes a block of x + y, or of x if y is nil, up to its last sum, which it leaves to the norm that follows:
+// the result is sum + branch.
+func (b *Block) branch(x, y *tensor.Tensor) (sum, branch *tensor.Tensor) {
+	x, h := addNorm("ln1", b.LN1, x, y)
+	x, h = addNorm("ln2", b.LN2, x, Call("attn", b.Attn, h))
+	return x, Call("mlp", b.MLP, h)
+}
+
+// addNorm is x + y, or x if y is nil, and its norm, in a region of that name.
+func addNorm(name string, n *LayerNorm, x, y *tensor.Tensor) (sum, norm *tensor.Tensor) {
+	if y == nil {
+		return x, Call(name, n, x)
+	}
+	return region(name, x, func() (sum, norm *tensor.Tensor) { return x.AddLayerNorm(y, n.Weight, n.Bias, n.Eps) })
+}
+
+// region runs f, which makes two tensors of x, in a region of that name. If last are given, f is the last to use them.
+func region(name string, x *tensor.Tensor, f func() (y, z *tensor.Tensor),
+	last ...*tensor.Tensor) (y, z *tensor.Tensor) {
+	s := x.Scope()
+	if s == nil {
+		return f()
+	}
+	out := s.Region(name, func() []*tensor.Tensor { y, z := f(); return []*tensor.Tensor{y, z} }, last...)
+	return out[0], out[1]
 }

@@ -213,10 +213,20 @@ func (s *Scope) pop(r *region, keep []*Tensor) {
 }
 
 // Region runs f, which makes many tensors and returns those that outlive it; the memory of the others goes back to the
-// pool when f returns, unless it was saved for backward. The name appears in errors.
-func (s *Scope) Region(name string, f func() []*Tensor) (out []*Tensor) {
+// pool when f returns, unless it was saved for backward. The name appears in errors. Tensors in last, which the region
+// around it made, are used by f for the last time: their memory goes back, too.
+func (s *Scope) Region(name string, f func() []*Tensor, last ...*Tensor) (out []*Tensor) {
 	s.open("region")
 	r := s.push(name, s.top.mode)
+	for _, t := range last {
+		if t == nil {
+			continue
+		}
+		if i := slices.Index(r.up.owned, t.blk); i >= 0 {
+			r.up.owned = slices.Delete(r.up.owned, i, i+1)
+			r.owned = append(r.owned, t.blk)
+		}
+	}
 	done := false
 	defer func() {
 		defer s.pop(r, out)

@@ -2,9 +2,11 @@ package tensor_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -66,4 +68,25 @@ func TestUseAfterStep(t *testing.T) {
 		return nil
 	})
 	wantError(t, err, tensor.ErrStep, "scope_test.go:", "ended", "Keep")
+}
+
+// What a region uses for the last time ends with it, unless it is returned or saved for backward.
+func TestRegionEnds(t *testing.T) {
+	dev := open(t)
+	step(t, dev, func(s *tensor.Scope) {
+		x := s.Watch(tensor.FromSlice([]float32{1, 2, -3}, 3))
+		used, saved, kept := x.Scale(2), x.Scale(3), x.Scale(4)
+		var y *tensor.Tensor
+		s.Region("last", func() []*tensor.Tensor {
+			y = used.Scale(2).Add(saved.Square()).Add(kept)
+			return []*tensor.Tensor{y, kept}
+		}, used, nil, saved, kept)
+		for _, gone := range []*tensor.Tensor{used, saved} {
+			wantError(t, tensor.Try(func() { gone.Sum() }), tensor.ErrStep, "was released when region last ended")
+		}
+		g := autograd.Grad(y.Add(kept).Sum(), []*tensor.Tensor{x})[0] // of 4x + 9x^2 + 2 * 4x
+		if got := tensor.ToSlice[float32](g); !slices.Equal(got, []float32{30, 48, -42}) {
+			t.Errorf("the gradient is %v", got)
+		}
+	})
 }
