@@ -38,6 +38,7 @@
 //	transfer.go   copies between devices
 //	block.go      memory with its owners
 //	tape.go       what is recorded for the backward pass
+//	backward.go   the backward pass, behind package autograd
 //	backward.go   the backward pass, for package autograd
 //
 // The operations by family, with what each family shares:
@@ -49,7 +50,7 @@
 //	reduce.go, op_reduce_*  sums, products, extremes and their indices, variance, any and all
 //	op_scan_*.go            running sums
 //	op_softmax*.go          softmax, its logarithm, log-sum-exp
-//	op_norm_*.go            layer norm, RMS norm
+//	op_norm_*.go            layer norm and RMS norm, also of a sum
 //	op_cross_entropy.go     the loss of classification
 //	op_matmul*.go           matrix products, linear layers
 //	op_attention.go         attention, also of packed queries, keys and values
