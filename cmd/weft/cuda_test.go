@@ -116,6 +116,29 @@ func TestInfoOfCompilers(t *testing.T) {
 	}
 }
 
+// userProgram prints a device and computes the square of 3 on it.
+const userProgram = `package main
+
+import (
+	"fmt"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+func main() {
+	dev, err := tensor.Open("auto")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(dev)
+	err = dev.Eval(func(s *tensor.Scope) error {
+		fmt.Println(s.In(tensor.Of(float32(3))).Square().Item())
+		return nil
+	})
+	fmt.Println(err)
+}
+`
+
 // A module that has nothing but a dependency on Weft builds with CUDA after one command, on a machine without a
 // toolkit, and its program runs without a driver.
 func TestModuleFromScratch(t *testing.T) {
@@ -139,27 +162,7 @@ func TestModuleFromScratch(t *testing.T) {
 	for file, text := range map[string]string{
 		"go.mod": "module example.org/user\n\ngo " + strings.TrimPrefix(runtime.Version(), "go") + "\n\n" +
 			"require github.com/weft-ml/weft v0.0.0\n\nreplace github.com/weft-ml/weft => " + root + "\n",
-		"main.go": `package main
-
-import (
-	"fmt"
-
-	"github.com/weft-ml/weft/tensor"
-)
-
-func main() {
-	dev, err := tensor.Open("auto")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(dev)
-	err = dev.Eval(func(s *tensor.Scope) error {
-		fmt.Println(s.In(tensor.Of(float32(3))).Square().Item())
-		return nil
-	})
-	fmt.Println(err)
-}
-`,
+		"main.go": userProgram,
 	} {
 		if err := os.WriteFile(filepath.Join(module, file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
