@@ -13,7 +13,7 @@ import (
 // A Flavour is one of the two builds of the emulator, and a target of its Makefile.
 type Flavour string
 
-// The plain build is fast; the checked build inspects every access of memory.
+// The plain build is fast; the checked build checks every memory access.
 const (
 	Plain   Flavour = "plain"
 	Checked Flavour = "check"
@@ -27,7 +27,7 @@ func (f Flavour) Libraries() (driver, nvrtc string) {
 	return "libcuda_emu.so", "libnvrtc_emu.so"
 }
 
-// ErrNoCompiler tells that the emulator cannot be built here.
+// ErrNoCompiler is the error if the emulator cannot be built here.
 var ErrNoCompiler = errors.New("emu: the emulator needs g++ and make, and an x86-64 processor with AVX2")
 
 // Build brings a build up to date and returns the path of its driver library.
@@ -57,8 +57,8 @@ func Use(f Flavour) error {
 	return nil
 }
 
-// Compile compiles the text of kernels to an image for cuModuleLoadData. The name stands in reports of faults. Options
-// are for g++; -I folder finds headers there before those of the kernels.
+// Compile compiles the text of kernels to an image for cuModuleLoadData. Reports of faults contain the name. Options are
+// for g++; -I folder finds headers there before those of the kernels.
 func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "weft-emu-")
 	if err != nil {
@@ -77,17 +77,18 @@ func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {
 	return os.ReadFile(object)
 }
 
-// Variant builds the driver library of a build into a folder, with the kernels of some files there in place of those of
-// the sources of the same names. The build itself must be up to date. Options are for g++. An error of the compiler is a
-// *CompileError.
+// Variant builds the driver library of a build into a folder, with the kernels of some files in that folder instead of
+// those of the sources with the same names. The build itself must be up to date. Options are for g++. An error of the
+// compiler is a *CompileError.
 func Variant(f Flavour, dir string, kernels []string, options ...string) error {
 	var objects []string
-	changed := map[string]bool{"nvrtc.o": true} // which is of another library
+	changed := map[string]bool{"nvrtc.o": true} // it belongs to another library
 	for _, name := range kernels {
 		object := strings.TrimSuffix(name, ".cu") + ".o"
 		changed[object] = true
 		objects = append(objects, filepath.Join(dir, object))
-		cmd := exec.Command(filepath.Join(folder(), "compile"), append([]string{string(f), filepath.Join(dir, name), filepath.Join(dir, object)}, options...)...)
+		args := []string{string(f), filepath.Join(dir, name), filepath.Join(dir, object)}
+		cmd := exec.Command(filepath.Join(folder(), "compile"), append(args, options...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return &CompileError{name, err, string(out)}
 		}
@@ -104,7 +105,8 @@ func Variant(f Flavour, dir string, kernels []string, options ...string) error {
 		}
 	}
 	library, _ := f.Libraries()
-	link := append([]string{"-shared", "-Wl,-soname," + library, "-Wl,-Bsymbolic", "-o", filepath.Join(dir, library)}, objects...)
+	link := append([]string{"-shared", "-Wl,-soname," + library, "-Wl,-Bsymbolic", "-o", filepath.Join(dir, library)},
+		objects...)
 	if out, err := exec.Command("g++", append(link, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("emu: %s: %w\n%s", library, err, out)
 	}
@@ -124,7 +126,7 @@ func (e *CompileError) Error() string { return fmt.Sprintf("emu: %s: %v\n%s", e.
 // Unwrap is the error of the process.
 func (e *CompileError) Unwrap() error { return e.Err }
 
-// folder is where the sources of this package lie.
+// folder is the folder of the sources of this package.
 func folder() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Dir(file)
@@ -132,7 +134,7 @@ func folder() string {
 
 func output() string { return filepath.Join(folder(), "..", "..", "..", "build", "emu") }
 
-// available tells why the emulator cannot be built, if so.
+// available is nil, or why the emulator cannot be built.
 func available() error {
 	for _, tool := range []string{"g++", "make"} {
 		if _, err := exec.LookPath(tool); err != nil {

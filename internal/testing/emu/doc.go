@@ -9,5 +9,6 @@
 //	p, err := d.Alloc(4 * n)
 //	err = d.Launch(f, [3]uint32{blocks, 1, 1}, [3]uint32{256, 1, 1}, 0, 0, p, int32(n))
 //
-// It is compiled with -tags emu on Linux with cgo, and is for tests alone.
+// It is compiled with -tags emu on Linux with cgo, and only tests use it. build.go builds the libraries, driver.go
+// calls them. The folders exact, survey, ops, train, traffic and mutants have what tests share, and the tests.
 package emu

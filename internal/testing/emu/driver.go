@@ -10,7 +10,7 @@ package emu
 
 typedef uintptr_t word;
 
-// Calls a function of the driver, all of whose arguments are integers or pointers, on this thread's context.
+// Calls a function of the driver, whose arguments are integers or pointers, with the context current on this thread.
 static int call(void *f, int (*set_current)(void *), void *context, const word *a) {
 	if (context) {
 		int rc = set_current(context);
@@ -114,7 +114,7 @@ func (d *Driver) Call(name string, args ...any) error {
 	return nil
 }
 
-// word is an argument as a register holds it.
+// word is an argument as it is in a register.
 func word(pins *runtime.Pinner, arg any) C.word {
 	v := reflect.ValueOf(arg)
 	switch v.Kind() {
@@ -153,7 +153,7 @@ func (d *Driver) fault(name string, code int) error {
 	return &Error{name, code, text}
 }
 
-// Emulated tells whether the library is the emulator, whose settings can be changed.
+// Emulated tells whether the library is the emulator, which has settings.
 func (d *Driver) Emulated() bool { return d.symbol("emu_set") != nil }
 
 // Set changes a setting of the emulator; README.md lists them.
@@ -173,7 +173,7 @@ func (d *Driver) Calls() map[string]int {
 	return calls
 }
 
-// Reset gives the device back as it was, without memory, streams and faults.
+// Reset resets the device: it has no memory, streams and faults then.
 func (d *Driver) Reset() error { return d.Call("cuDevicePrimaryCtxReset_v2", 0) }
 
 // Alloc allocates device memory.
@@ -191,7 +191,7 @@ func Upload[T any](d *Driver, to Ptr, data []T) error {
 	return d.Call("cuMemcpyHtoD_v2", uintptr(to), data, len(data)*int(unsafe.Sizeof(*new(T))))
 }
 
-// Download copies data from the device, when all work in streams that block the null stream is done.
+// Download copies data from the device after all work in streams that are ordered with the null stream.
 func Download[T any](d *Driver, data []T, from Ptr) error {
 	return d.Call("cuMemcpyDtoH_v2", data, uintptr(from), len(data)*int(unsafe.Sizeof(*new(T))))
 }
@@ -210,7 +210,7 @@ func (d *Driver) Function(module uintptr, name string) (uintptr, error) {
 	return *f, err
 }
 
-// Launch queues a kernel in a stream. Each argument is a number, a Ptr, or a struct as the kernel declares it or its
+// Launch queues a kernel in a stream. Each argument is a scalar, a Ptr, or a struct as the kernel declares it, or its
 // bytes.
 func (d *Driver) Launch(f uintptr, grid, block [3]uint32, shared int, stream uintptr, args ...any) error {
 	var pins runtime.Pinner
@@ -227,7 +227,8 @@ func (d *Driver) Launch(f uintptr, grid, block [3]uint32, shared int, stream uin
 		parameters[i] = p.UnsafePointer()
 		pins.Pin(parameters[i])
 	}
-	return d.Call("cuLaunchKernel", f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream, parameters, 0)
+	return d.Call("cuLaunchKernel",
+		f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream, parameters, 0)
 }
 
 // Synchronize waits for all work of the device.

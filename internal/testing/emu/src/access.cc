@@ -1,4 +1,4 @@
-// Accesses with a stated place: vector loads and stores, atomics, traps.
+// Accesses whose source location the kernel passes: vector loads and stores, atomics, traps.
 #include "checker.h"
 
 namespace emu {
@@ -22,7 +22,7 @@ namespace {
 void check_atomic(const void* p, size_t bytes, Site at) {
   if (!checked) return;
   const Fiber& me = *block->current;
-  Access access{p, bytes, true, (int)me.number, me.clock, place_of(at)};
+  Access access{p, bytes, true, (int)me.number, me.clock, location_of(at)};
   access.atomic = true;
   check(access);
 }

@@ -1,8 +1,8 @@
 // The checker: bounds, uninitialised reads, races and missing proxy fences, for every access of a kernel.
 //
 // g++ -fsanitize=thread makes instrumented kernels call __tsan_read4 and the like before each access. These
-// are the functions at the end of this file, not those of libtsan. For every 4 bytes of the arena there are
-// four cells, which remember recent accesses, and a word of state. Two accesses race if they overlap, one
+// are the functions at the end of this file, not those of libtsan. The shadow memory has for every 4 bytes of the
+// arena four cells, which record recent accesses, and a word of state. Two accesses race if they overlap, one
 // writes, and neither happened before the other by the vector clocks (as in FastTrack, Flanagan and Freund
 // 2009). Accesses of different blocks of a launch are never ordered.
 #ifdef EMU_CHECK
@@ -19,7 +19,7 @@ namespace {
 
 struct Cell {
   u32 time, block;
-  Place place;
+  Location location;
   uint16_t agent;
   uint8_t bytes;  // a bit for each; 0: the cell is empty
   bool write : 1, atomic : 1;
@@ -27,8 +27,8 @@ struct Cell {
 
 struct Word {
   uint8_t allocated, written;  // a bit for each byte
-  uint16_t writer;             // thread of the last ordinary store,
-  u32 fences, block;           // its fences so far, and its block; block 0: none, or not an ordinary store
+  uint16_t writer;             // thread of the last ordinary store
+  u32 fences, block;           // fences of that thread by then, and its block; block 0: no ordinary store
 };
 
 constexpr int kCells = 4;
@@ -36,7 +36,7 @@ constexpr int kCells = 4;
 Cell (*cells)[kCells];
 Word* words;
 u32 blocks, first_of_launch;
-unsigned victim;  // the next cell to give up
+unsigned victim;  // the next cell to evict
 
 template <class T> T* reserve(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -56,19 +56,19 @@ std::string name_of_agent(int agent) {
   return "a TMA load";
 }
 
-// ---- places
+// ---- locations
 
-// A place is an entry of a hash table: the address of an instruction, or the address of a file's name with
+// A location is an entry of a hash table: the address of an instruction, or the address of a file's name with
 // the line above its 48 bits.
-constexpr size_t kPlaces = 1 << 16;
-u64 place_keys[kPlaces];
+constexpr size_t kLocations = 1 << 16;
+u64 location_keys[kLocations];
 
-Place enter(u64 key) {
-  for (size_t i = key * 0x9e3779b97f4a7c15 >> 48;; i = (i + 1) % kPlaces) {
-    if (place_keys[i] == key) return (Place)i;
-    if (!place_keys[i]) {
-      place_keys[i] = key;
-      return (Place)i;
+Location enter(u64 key) {
+  for (size_t i = key * 0x9e3779b97f4a7c15 >> 48;; i = (i + 1) % kLocations) {
+    if (location_keys[i] == key) return (Location)i;
+    if (!location_keys[i]) {
+      location_keys[i] = key;
+      return (Location)i;
     }
   }
 }
@@ -78,8 +78,7 @@ const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// look_up names an instruction by addr2line: where it is, and what line of another file it
-// was inlined into.
+// look_up finds the line of an instruction by addr2line, and the line of another file that it was inlined into.
 std::string look_up(const void* instruction) {
   Dl_info info;
   if (!dladdr(instruction, &info)) return "unknown code";
@@ -93,11 +92,11 @@ std::string look_up(const void* instruction) {
   char line[512];
   while (fgets(line, sizeof line, p)) {
     line[strcspn(line, " \n")] = 0;
-    const std::string place = base_name(line);
+    const std::string location = base_name(line);
     if (inner.empty())
-      inner = place;
-    else if (outer.empty() && place.substr(0, place.find(':')) != inner.substr(0, inner.find(':')))
-      outer = place;
+      inner = location;
+    else if (outer.empty() && location.substr(0, location.find(':')) != inner.substr(0, inner.find(':')))
+      outer = location;
   }
   pclose(p);
   return outer.empty() || outer.compare(0, 5, "emu.h") == 0 ? inner : inner + " from " + outer;
@@ -105,11 +104,11 @@ std::string look_up(const void* instruction) {
 
 }  // namespace
 
-Place place_of(Site at) { return enter((u64)at.file | (u64)at.line << 48); }
-Place place_of(const void* instruction) { return enter((u64)instruction); }
+Location location_of(Site at) { return enter((u64)at.file | (u64)at.line << 48); }
+Location location_of(const void* instruction) { return enter((u64)instruction); }
 
-std::string name_of(Place place) {
-  const u64 key = place_keys[place];
+std::string name_of(Location location) {
+  const u64 key = location_keys[location];
   if (!(key >> 48)) return look_up((const void*)key);
   return std::string(base_name((const char*)(key & 0xffffffffffff))) + ":" + std::to_string(key >> 48);
 }
@@ -151,7 +150,7 @@ void start_thread(Fiber& fiber) {
 
 // ---- memory
 
-void open_books() {
+void open_shadow() {
   cells = reserve<Cell[kCells]>(arena_bytes / 4 * sizeof(Cell[kCells]));
   words = reserve<Word>(arena_bytes / 4 * sizeof(Word));
 }
@@ -176,24 +175,24 @@ bool race(const Access& a, const Cell& c, uint8_t bits, size_t offset) {
   if (c.block != block->sequence) {
     if (conflict)
       fault(Fault::failure, "race between blocks: %s, %s at %s, and %s by block number %u of the launch at %s", describe(offset).c_str(),
-            verb(a.write), name_of(a.place).c_str(), verb(c.write), c.block - first_of_launch, name_of(c.place).c_str());
+            verb(a.write), name_of(a.location).c_str(), verb(c.write), c.block - first_of_launch, name_of(c.location).c_str());
     return false;
   }
   const bool before = c.agent == a.agent || a.clock[c.agent] >= c.time;
   if (conflict && !before)
     fault(Fault::failure, "race: %s: %s by %s at %s is not ordered with the %s by %s at %s", describe(offset).c_str(), verb(a.write),
-          name_of_agent(a.agent).c_str(), name_of(a.place).c_str(), verb(c.write), name_of_agent(c.agent).c_str(), name_of(c.place).c_str());
+          name_of_agent(a.agent).c_str(), name_of(a.location).c_str(), verb(c.write), name_of_agent(c.agent).c_str(), name_of(c.location).c_str());
   return before;
 }
 
-// remember enters an access in the cells of a word, after comparing it with what is there.
+// remember compares an access with the cells of a word, and records it in one.
 void remember(const Access& a, size_t w, uint8_t bits, size_t offset) {
   Cell* free = nullptr;
   for (Cell& c : cells[w]) {
     const bool stale = c.block < first_of_launch || (is_shared(offset) && c.block != block->sequence);
     if (c.bytes && !stale) {
-      // An access that this one follows and covers need not be remembered: who is ordered after this one is
-      // ordered after it, too.
+      // An access that this one follows and covers can be dropped: accesses ordered after this one are ordered
+      // after it, too.
       const bool covered = race(a, c, bits, offset) && !(c.bytes & ~bits) && (a.write || !c.write);
       if (!covered) continue;
     }
@@ -201,13 +200,13 @@ void remember(const Access& a, size_t w, uint8_t bits, size_t offset) {
     if (!free) free = &c;
   }
   if (!free) free = &cells[w][victim++ % kCells];
-  *free = Cell{a.clock[a.agent], block->sequence, a.place, (uint16_t)a.agent, bits, a.write, a.atomic};
+  *free = Cell{a.clock[a.agent], block->sequence, a.location, (uint16_t)a.agent, bits, a.write, a.atomic};
 }
 
 void check_state(const Access& a, Word& m, uint8_t bits, size_t offset) {
   if ((m.allocated & bits) != bits)
     fault(Fault::address, "%s out of bounds: %zu bytes at %s, by %s at %s", verb(a.write), a.bytes, describe(offset).c_str(),
-          name_of_agent(a.agent).c_str(), name_of(a.place).c_str());
+          name_of_agent(a.agent).c_str(), name_of(a.location).c_str());
   if (a.write) {
     m.written |= bits;
     m.writer = (uint16_t)(a.agent < threads() ? a.agent : a.agent - threads());  // a thread, or its cp.async
@@ -216,10 +215,10 @@ void check_state(const Access& a, Word& m, uint8_t bits, size_t offset) {
     return;
   }
   if ((m.written & bits) != bits)
-    fault(Fault::failure, "uninitialised read: %s, by %s at %s", describe(offset).c_str(), name_of_agent(a.agent).c_str(), name_of(a.place).c_str());
+    fault(Fault::failure, "uninitialised read: %s, by %s at %s", describe(offset).c_str(), name_of_agent(a.agent).c_str(), name_of(a.location).c_str());
   if (a.proxy && m.block == block->sequence && block->fibers[m.writer].fences == m.fences)
     fault(Fault::failure, "missing fence.proxy.async: %s was written by thread %d with an ordinary store and is read by %s at %s",
-          describe(offset).c_str(), m.writer, name_of_agent(a.agent).c_str(), name_of(a.place).c_str());
+          describe(offset).c_str(), m.writer, name_of_agent(a.agent).c_str(), name_of(a.location).c_str());
 }
 
 }  // namespace
@@ -246,40 +245,40 @@ void check(const Access& a) {
 
 namespace {
 
-void check_at(const Fiber& fiber, const void* p, size_t bytes, bool write, Place place) {
+void check_at(const Fiber& fiber, const void* p, size_t bytes, bool write, Location location) {
   if (!in_arena(p)) return;
   const size_t offset = offset_of(p);
   if (bytes <= 16 && !(bytes & (bytes - 1)) && offset % bytes)
-    fault(Fault::misaligned, "misaligned %s: %zu bytes at %s, at %s", verb(write), bytes, describe(offset).c_str(), name_of(place).c_str());
-  check({p, bytes, write, (int)fiber.number, fiber.clock, place});
-  if (settings.count) const_cast<Fiber&>(fiber).touches.push_back({place, offset, (uint8_t)bytes, write});
+    fault(Fault::misaligned, "misaligned %s: %zu bytes at %s, at %s", verb(write), bytes, describe(offset).c_str(), name_of(location).c_str());
+  check({p, bytes, write, (int)fiber.number, fiber.clock, location});
+  if (settings.count) const_cast<Fiber&>(fiber).touches.push_back({location, offset, (uint8_t)bytes, write});
 }
 
 void instrumented(const void* p, size_t bytes, bool write, const void* instruction) {
-  if (block && block->current) check_at(*block->current, p, bytes, write, place_of(instruction));
+  if (block && block->current) check_at(*block->current, p, bytes, write, location_of(instruction));
 }
 
 }  // namespace
 
-void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, Site at) { check_at(fiber, p, bytes, write, place_of(at)); }
+void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, Site at) { check_at(fiber, p, bytes, write, location_of(at)); }
 
 namespace {
 
-// Location is how g++ -fsanitize=undefined passes a place; it begins what the functions below are given.
-struct Location {
+// SourceLocation is how g++ -fsanitize=undefined passes a location: the first field of the data of a handler.
+struct SourceLocation {
   const char* file;
   u32 line, column;
 };
 
 void undefined(const char* what, const void* data) {
-  const auto* at = static_cast<const Location*>(data);
+  const auto* at = static_cast<const SourceLocation*>(data);
   if (block && block->current) fault(Fault::failure, "%s at %s:%u", what, base_name(at->file), at->line);
 }
 
 }  // namespace
 }  // namespace emu
 
-// What the instrumented kernels call.
+// The functions that instrumented kernels call.
 #pragma GCC visibility push(default)
 extern "C" {
 void __ubsan_handle_out_of_bounds(void* data, void*) { emu::undefined("index outside of an array", data); }
@@ -312,10 +311,10 @@ void __tsan_write_range(void* p, size_t n) { emu::instrumented(p, n, true, __bui
 #else
 #include "checker.h"
 
-// In the plain build no books are kept. What is called outside `if (checked)` does nothing.
+// The plain build has no shadow memory. Functions that are called outside `if (checked)` do nothing.
 namespace emu {
 void mark_allocated(const void*, size_t, bool) {}
 void mark_written(const void*, size_t) {}
-void open_books() {}
+void open_shadow() {}
 }  // namespace emu
 #endif

@@ -1,4 +1,4 @@
-// checker.h: the books that the checked build keeps. In the plain build all of it compiles to nothing.
+// checker.h: the shadow memory and the vector clocks of the checked build. In the plain build all of it compiles to nothing.
 #pragma once
 #include "runtime.h"
 
@@ -10,8 +10,7 @@ constexpr bool checked = true;
 constexpr bool checked = false;
 #endif
 
-// Agents are what the vector clocks order: the threads of a block, and for each kind of asynchronous work a
-// pseudo-thread of its own. Loads by TMA onto different mbarriers are different agents.
+// The vector clocks order agents: the threads of a block, and a pseudo-thread for each kind of asynchronous work. Loads by TMA onto different mbarriers are different agents.
 int copies_of(int thread);
 int products_of(int warp);
 int stores_of(int warp);
@@ -24,10 +23,10 @@ void tick(int thread);
 void join(Clock& into, const Clock& from);
 void join_threads(const std::vector<int>& from, const std::vector<int>& into);
 
-// Place of an access: that of a call, or that of an instruction of the kernel.
-Place place_of(Site at);
-Place place_of(const void* instruction);
-std::string name_of(Place place);
+// Location of an access: that of a call, or that of an instruction of the kernel.
+Location location_of(Site at);
+Location location_of(const void* instruction);
+std::string name_of(Location location);
 
 // Access is one access of memory by an agent.
 struct Access {
@@ -36,12 +35,12 @@ struct Access {
   bool write;
   int agent;
   const Clock& clock;
-  Place place;
+  Location location;
   bool proxy = false;   // by the asynchronous proxy (TMA, wgmma), which does not see ordinary stores without a fence
   bool atomic = false;
 };
 
-// check reports what is wrong with an access and enters it into the books.
+// check reports errors of an access and records it in the shadow memory.
 void check(const Access& access);
 void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, Site at);
 
@@ -49,7 +48,7 @@ void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, S
 void mark_allocated(const void* p, size_t bytes, bool allocated);
 void mark_written(const void* p, size_t bytes);
 
-void open_books();
+void open_shadow();
 void start_launch();
 void start_block();
 void start_thread(Fiber& fiber);

@@ -17,9 +17,9 @@ void execute(const Fiber& fiber, Copy& c) {
   if (checked) {
     const int agent = copies_of(fiber.number);
     c.clock[agent] = advance(agent);
-    const Place place = place_of(c.at);
-    if (c.source_bytes) check({c.from, (size_t)c.source_bytes, false, agent, c.clock, place});
-    check({to, (size_t)c.bytes, true, agent, c.clock, place});
+    const Location location = location_of(c.at);
+    if (c.source_bytes) check({c.from, (size_t)c.source_bytes, false, agent, c.clock, location});
+    check({to, (size_t)c.bytes, true, agent, c.clock, location});
   }
   if (c.source_bytes) memcpy(to, c.from, c.source_bytes);
   memset(to + c.source_bytes, 0, c.bytes - c.source_bytes);
@@ -37,9 +37,9 @@ void cp_async(uint32_t to, const void* from, int bytes, int source_bytes, Site a
     me.copies.back().clock = me.clock;
     tick(me.number);
     if (settings.count) {
-      const Place place = place_of(at);
-      me.touches.push_back({place, offset_of(block->window) + to, (uint8_t)bytes, true});
-      if (source_bytes) me.touches.push_back({place, offset_of(from), (uint8_t)source_bytes, false});
+      const Location location = location_of(at);
+      me.touches.push_back({location, offset_of(block->window) + to, (uint8_t)bytes, true});
+      if (source_bytes) me.touches.push_back({location, offset_of(from), (uint8_t)source_bytes, false});
     }
   }
   if (completes_now()) execute(me, me.copies.back());

@@ -12,7 +12,7 @@ namespace emu {
 
 using Address = unsigned long long;  // CUdeviceptr
 
-// Result is a CUresult. Names and numbers are those of the CUDA driver API; error.cc has the texts.
+// Result is a CUresult. Names and values are those of the CUDA driver API; driver_error.cc has the texts.
 enum Result : int {
   kSuccess = 0,
   kInvalidValue = 1,
@@ -47,7 +47,7 @@ struct Stream;
 // Context is the primary context of a device.
 struct Context {
   int device;
-  int holders = 0;
+  int references = 0;
   Result error = kSuccess;  // a fault: every call from then on returns it
   std::vector<bool> peers;  // whose memory it may use
   Stream* null_stream = nullptr;
@@ -59,15 +59,15 @@ extern bool initialized;
 extern std::vector<Context> contexts;
 extern thread_local Context* current;
 
-// explain keeps a sentence that cuGetErrorString adds to the text of the last error; it returns the error.
+// explain stores a sentence that cuGetErrorString adds to the text of the last error; it returns the error.
 Result explain(Result error, const std::string& why);
 extern std::string explanation;
 extern Result explained;
 
-// latch keeps the first fault of a context.
+// latch stores the first fault of a context.
 void latch(Context& c, Result error, const std::string& why);
 
-// advance_streams does what the setting `streams` asks of any call.
+// advance_streams runs queued work as the setting `streams` says; every call does so.
 void advance_streams();
 
 // calls counts the calls of each function that needs a context.
@@ -78,7 +78,7 @@ template <class F> Result in_context(F body, const char* call = __builtin_FUNCTI
   std::lock_guard<std::mutex> hold(api);
   calls[call]++;
   if (!initialized) return kNotInitialized;
-  if (!current || !current->holders) return kInvalidContext;
+  if (!current || !current->references) return kInvalidContext;
   advance_streams();
   if (current->error) return current->error;
   const Result r = body(*current);
@@ -93,7 +93,7 @@ template <class F> Result at_driver(F body) {
 
 // ---- streams and events (driver_stream.cc) -----------------------------------------------------------
 
-// Ticket is a piece of work in a stream: number `number`, counting from 1. Number 0 has always been done.
+// Ticket is work in a stream: number `number`, counting from 1. Number 0 is always done.
 struct Ticket {
   Stream* stream = nullptr;
   u64 number = 0;
@@ -153,7 +153,7 @@ struct Limits {
   unsigned registers = 0, threads = 1024, shared = 0, local = 0;
 };
 
-// Image is what an image says about itself.
+// Image is what is read from an image.
 struct Image {
   enum { cubin, ptx, host, stand_in, unknown } kind = unknown;
   unsigned capability = 0;  // cubin and PTX: 10 * major + minor
@@ -178,8 +178,8 @@ struct Function {
 
 Function* function_of(void* handle);
 
-// most_shared is the shared memory that a block can have on a GPU of a compute capability, in bytes (CUDA C++ Programming Guide,
-// technical specifications).
+// most_shared is the shared memory that a block can have on a GPU of a compute capability, in bytes (CUDA C++
+// Programming Guide, technical specifications).
 inline unsigned most_shared(unsigned capability) {
   switch (capability) {
     case 80: case 87: return 163 << 10;

@@ -34,7 +34,7 @@ void reset(Context& c) {
   release_all(c.device);
 }
 
-// The numbers are those of an H200, with the capability of the setting.
+// The values are those of an H200, with the capability of the setting.
 int attribute(int which) {
   switch (which) {
     case 1: return 1024;            // MAX_THREADS_PER_BLOCK
@@ -144,7 +144,7 @@ API cuDeviceGetP2PAttribute(int* value, int which, int device, int peer) {
 API cuDevicePrimaryCtxRetain(void** context, int device) {
   return at_driver([&] {
     if (!is_device(device)) return kInvalidDevice;
-    contexts[device].holders++;
+    contexts[device].references++;
     *context = &contexts[device];
     return kSuccess;
   });
@@ -154,8 +154,8 @@ API cuDevicePrimaryCtxRelease_v2(int device) {
   return at_driver([&] {
     if (!is_device(device)) return kInvalidDevice;
     Context& c = contexts[device];
-    if (!c.holders) return kInvalidContext;
-    if (--c.holders == 0) reset(c);
+    if (!c.references) return kInvalidContext;
+    if (--c.references == 0) reset(c);
     return kSuccess;
   });
 }
@@ -165,7 +165,7 @@ API cuDevicePrimaryCtxReset_v2(int device) {
 }
 
 API cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
-  return at_driver([&] { return is_device(device) ? (*flags = 0, *active = contexts[device].holders > 0, kSuccess) : kInvalidDevice; });
+  return at_driver([&] { return is_device(device) ? (*flags = 0, *active = contexts[device].references > 0, kSuccess) : kInvalidDevice; });
 }
 
 API cuDevicePrimaryCtxSetFlags_v2(int device, unsigned) {
@@ -249,7 +249,7 @@ API cuCtxDisablePeerAccess(void* peer) {
   });
 }
 
-// find_symbol returns the function of this library that serves a name, of the newest version there is.
+// find_symbol returns the newest version of a function in this library.
 static void* find_symbol(const std::string& name) {
   Dl_info info;
   dladdr(reinterpret_cast<void*>(&cuInit), &info);

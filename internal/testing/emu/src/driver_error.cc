@@ -1,4 +1,4 @@
-// Errors: their names and texts, with the emulator's own sentence where it has one.
+// Errors: their names and texts, with a sentence of the emulator if there is one.
 #include "driver.h"
 
 namespace emu {
@@ -68,7 +68,7 @@ API cuGetErrorName(int error, const char** name) {
 
 API cuGetErrorString(int error, const char** text) {
   std::lock_guard<std::mutex> hold(api);
-  static std::map<std::string, int> kept;  // callers keep the pointers
+  static std::map<std::string, int> texts_returned;  // never freed: callers hold pointers
   auto it = texts.find(error);
   if (it == texts.end()) {
     *text = nullptr;
@@ -76,6 +76,6 @@ API cuGetErrorString(int error, const char** text) {
   }
   std::string s = it->second.text;
   if (error && error == explained && !explanation.empty()) s += " (emulator: " + explanation + ")";
-  *text = kept.emplace(s, 0).first->first.c_str();
+  *text = texts_returned.emplace(s, 0).first->first.c_str();
   return kSuccess;
 }

@@ -1,5 +1,5 @@
-// Launches: refused at once what a driver would refuse, queued otherwise. The parameters are copied when the
-// launch is made, as the API promises.
+// Launches: those that a driver would refuse fail at once, the others are queued. The parameters are copied at the
+// call, as the API promises.
 #include "driver.h"
 
 namespace emu {
@@ -67,17 +67,17 @@ Result code_of(Fault kind) {
   return kLaunchFailed;
 }
 
-// told tells whether the settings want this launch to fail. A driver refuses a launch with some errors when it is queued,
-// and nothing else is harmed; it finds the others when the kernel runs.
-bool told(bool queued) {
+// should_fail tells whether this launch fails by the settings. Some errors are refusals when a launch is queued, without
+// effect on other work; the others are faults when the kernel runs.
+bool should_fail(bool queued) {
   const bool refusal = settings.fail_code == kInvalidValue || settings.fail_code == kLaunchOutOfResources;
   return settings.fail_launch && refusal == queued && ++launches == settings.fail_launch;
 }
 
-std::string because() { return "launch " + std::to_string(launches) + " fails because it was told to"; }
+std::string injected() { return "launch " + std::to_string(launches) + " fails because it was told to"; }
 
 void execute(Context& c, Module& m, const Kernel& kernel, const Shape& shape, Arguments& arguments) {
-  if (told(false)) return latch(c, (Result)settings.fail_code, because());
+  if (should_fail(false)) return latch(c, (Result)settings.fail_code, injected());
   if (m.unloaded) return latch(c, kLaunchFailed, std::string(kernel.name) + " runs after its module was unloaded");
   const Report report = run(kernel, shape, arguments.pointers.data());
   if (report.kind != Fault::none) latch(c, code_of(report.kind), report.text);
@@ -89,7 +89,7 @@ Result launch(void* function, const Shape& shape, void* stream, void** parameter
     Stream* s = stream_of(stream);
     if (!f || !s) return explain(kInvalidHandle, f ? "no such stream" : "no such function");
     if (Result r = check_shape(*f, shape)) return r;
-    if (told(true)) return explain((Result)settings.fail_code, because());
+    if (should_fail(true)) return explain((Result)settings.fail_code, injected());
     auto arguments = std::make_shared<Arguments>();
     if (Result r = collect_arguments(*f->kernel, parameters, extra, *arguments)) return r;
     submit(*s, [=, module = f->module, kernel = f->kernel](Context& c) { execute(c, *module, *kernel, shape, *arguments); });

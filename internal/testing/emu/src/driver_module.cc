@@ -1,5 +1,5 @@
 // Modules and functions. The kernels of the library's own sources are linked into this one; an image that is
-// a shared object for the host brings its own. A cubin or a PTX text is read for its limits, so that what a
+// a shared object for the host has its own. A cubin or a PTX text is read for its limits, so that what a
 // driver would refuse is refused here.
 #include "driver.h"
 #include <algorithm>
@@ -22,8 +22,8 @@ Kernels* loading;  // of the shared object that is being opened
 
 std::map<Module*, std::shared_ptr<Module>> modules;
 
-// open_object loads a shared object from memory. It is never closed: reports name places in it, by addr2line,
-// which finds it under the same number as it inherits the file.
+// open_object loads a shared object from memory. It is never closed: reports name lines of it by addr2line,
+// which inherits the file and finds it under the same number.
 Result open_object(const char* bytes, Kernels& kernels) {
   const int file = memfd_create("weft-emu", 0);
   const size_t size = object_size(bytes);
@@ -36,7 +36,7 @@ Result open_object(const char* bytes, Kernels& kernels) {
   return explain(kInvalidImage, dlerror());
 }
 
-// fits tells whether code for a capability runs on the device: a cubin within its major number, PTX upwards.
+// fits tells whether code for a capability runs on the device: a cubin within its major number, PTX on later ones too.
 Result fits(const Image& image) {
   const unsigned device = (unsigned)settings.capability, code = image.capability;
   if (image.kind == Image::cubin && (code / 10 != device / 10 || code > device))
@@ -128,7 +128,7 @@ API cuModuleUnload(void* module) {
   return in_context([&](Context&) {
     auto it = modules.find(static_cast<Module*>(module));
     if (it == modules.end()) return explain(kInvalidHandle, "no such module");
-    it->second->unloaded = true;  // launches in streams will find it so
+    it->second->unloaded = true;  // queued launches fail
     modules.erase(it);
     return kSuccess;
   });

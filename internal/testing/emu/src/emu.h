@@ -1,5 +1,5 @@
-// emu.h: CUDA as g++ sees it. A thread of a grid is a fiber; what it can do beside arithmetic is a function
-// of namespace emu, which takes the place of the call for reports. Kernels include prim.cuh, never this file.
+// emu.h: CUDA for g++. A thread of a grid is a fiber; all but arithmetic is a function of namespace emu, which gets
+// the source location of the call for reports. Kernels include prim.cuh, never this file.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -30,7 +30,7 @@ struct alignas(16) uint4 { unsigned x, y, z, w; };
 #pragma GCC visibility push(default)
 namespace emu {
 
-// Site is a place in the source of a kernel.
+// Site is a line in the source of a kernel.
 struct Site {
   const char* file;
   int line;
@@ -38,7 +38,7 @@ struct Site {
 };
 #define EMU_AT ::emu::Site at = ::emu::Site::here()
 
-// Launch is what all threads of a block see alike.
+// Launch is what all threads of a block share.
 struct Launch {
   dim3 grid, block;
   uint3 index;  // of the block
@@ -102,7 +102,7 @@ void mbarrier_init(uint32_t barrier, unsigned count, EMU_AT);
 void mbarrier_arrive(uint32_t barrier, EMU_AT);
 void mbarrier_expect(uint32_t barrier, unsigned bytes, EMU_AT);
 void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT);
-// mbarrier_try returns when the phase has ended, or when nothing else can run: then the clock has moved far ahead.
+// mbarrier_try returns when the phase has ended, or when nothing else can run: then the clock has jumped ahead.
 bool mbarrier_try(uint32_t barrier, unsigned parity, EMU_AT);
 [[noreturn]] void mbarrier_overdue(uint32_t barrier, unsigned parity, EMU_AT);
 uint64_t nanoseconds();
@@ -112,7 +112,7 @@ void tma_store(const void* map, uint32_t from, int x, int y, EMU_AT);
 void tma_commit();
 void tma_wait(int pending, EMU_AT);
 
-// Parameter is the place that a kernel's parameter needs.
+// Parameter is the size and the alignment of a kernel's parameter.
 struct Parameter { unsigned bytes, align; };
 
 // Kernel is an entry point.
@@ -151,7 +151,7 @@ template <class T> T& shared(const void* key) { return *static_cast<T*>(shared_a
 #define blockDim (::emu::self->launch->block)
 #define gridDim (::emu::self->launch->grid)
 
-// Arithmetic that CUDA has as intrinsic functions. The compiler is told not to contract.
+// Intrinsic functions of CUDA. The compiler does not contract them (-ffp-contract=off).
 __forceinline__ float __fadd_rn(float x, float y) { return x + y; }
 __forceinline__ float __fsub_rn(float x, float y) { return x - y; }
 __forceinline__ float __fmul_rn(float x, float y) { return x * y; }
@@ -183,5 +183,10 @@ __forceinline__ long long __double_as_longlong(double x) { long long u; memcpy(&
 #ifndef _IMMINTRIN_H_INCLUDED
 #define _MM_FROUND_TO_NEAREST_INT 0
 __forceinline__ float _cvtsh_ss(uint16_t bits) { _Float16 h; memcpy(&h, &bits, 2); return h; }
-__forceinline__ uint16_t _cvtss_sh(float x, int) { const _Float16 h = (_Float16)x; uint16_t bits; memcpy(&bits, &h, 2); return bits; }
+__forceinline__ uint16_t _cvtss_sh(float x, int) {
+  const _Float16 h = (_Float16)x;
+  uint16_t bits;
+  memcpy(&bits, &h, 2);
+  return bits;
+}
 #endif

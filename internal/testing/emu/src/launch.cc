@@ -82,7 +82,7 @@ void run_block(Block& b, u64 number) {
   if (checked && settings.count) collect(*b.kernel);
 }
 
-// prepared is the block of a host thread. It keeps its stacks from launch to launch.
+// prepared is the block of a host thread. Its stacks are reused by later launches.
 Block& prepared(int worker, const Kernel& kernel, const Shape& shape, void** parameters) {
   static Block* cache[kWindows];
   if (!cache[worker]) {
@@ -129,7 +129,7 @@ Report run(const Kernel& kernel, const Shape& shape, void** parameters) {
     }
     block = nullptr;
   };
-  // The books of the checker are for one thread.
+  // The shadow memory of the checker is for one thread.
   const int workers = checked ? 1 : (int)std::min<u64>(settings.threads, total);
   std::vector<std::thread> helpers;
   for (int w = 1; w < workers; w++) helpers.emplace_back(work, w);

@@ -1,4 +1,4 @@
-// mbarrier: a phase ends when all arrivals and all announced bytes have come.
+// mbarrier: a phase ends when all threads and all expected bytes have arrived.
 #include "checker.h"
 #include <algorithm>
 
@@ -65,9 +65,9 @@ bool mbarrier_try(uint32_t barrier, unsigned parity, Site at) {
   if (!ended()) {
     Fiber* me = block->current;
     find(barrier, "mbarrier.try_wait", at).waiting.push_back(me->number);
-    me->patient = false;
+    me->timed = true;
     wait("mbarrier.try_wait", at);
-    me->patient = true;
+    me->timed = false;
     auto& waiting = find(barrier, "mbarrier.try_wait", at).waiting;
     waiting.erase(std::remove(waiting.begin(), waiting.end(), me->number), waiting.end());
     if (!ended()) return false;

@@ -1,5 +1,5 @@
-// The memory of the devices: one address space with gaps between allocations. Fresh and freed memory holds
-// NaN, and addresses are used again as late as possible.
+// The memory of the devices: one address space with red zones between allocations. Fresh and freed memory holds
+// NaN, and addresses are reused as late as possible.
 #include "checker.h"
 #include <map>
 #include <mutex>
@@ -14,14 +14,14 @@ namespace {
 
 constexpr size_t kAlign = 256;
 
-struct Piece {
-  size_t bytes, asked;
+struct Region {
+  size_t bytes, requested;
   int device;
 };
 
 std::mutex lock;
-std::map<size_t, Piece> pieces;   // live, by offset; bytes include the red zone behind
-std::map<size_t, size_t> holes;   // freed ranges that are not used again yet
+std::map<size_t, Region> regions;   // live, by offset; bytes include the red zone behind
+std::map<size_t, size_t> holes;   // freed ranges that are not reused yet
 size_t top = kWindow * kWindows;  // nothing above was ever used
 std::vector<size_t> in_use;       // by device, without red zones
 
@@ -31,7 +31,7 @@ size_t find_hole(size_t bytes) {
   return 0;
 }
 
-size_t place(size_t bytes) {
+size_t find_space(size_t bytes) {
   if (arena_bytes - top >= bytes) {
     top += bytes;
     return top - bytes;
@@ -60,21 +60,21 @@ void add_hole(size_t at, size_t bytes) {
 
 void open_arena() {
   if (arena) return;
-  // Twice the memory, so that a freed address rests for a while.
+  // Twice the memory, so that freed addresses are not reused soon.
   arena_bytes = kWindow * kWindows + 2 * settings.devices * settings.memory + (64 << 20);
   arena = static_cast<char*>(mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (arena == MAP_FAILED) abort();
   in_use.resize(settings.devices);
-  open_books();
+  open_shadow();
 }
 
 void* allocate(int device, size_t bytes) {
   std::lock_guard<std::mutex> hold(lock);
   if (in_use[device] + bytes > settings.memory) return nullptr;
   const size_t padded = (bytes + kAlign - 1) / kAlign * kAlign + kRedZone;
-  const size_t at = place(padded);
+  const size_t at = find_space(padded);
   if (!at) return nullptr;
-  pieces[at] = {padded, bytes, device};
+  regions[at] = {padded, bytes, device};
   in_use[device] += bytes;
   memset(arena + at, 0xff, bytes);
   mark_allocated(arena + at, bytes, true);
@@ -83,29 +83,29 @@ void* allocate(int device, size_t bytes) {
 
 namespace {
 
-// give_back frees a piece and returns the one behind it.
-auto give_back(std::map<size_t, Piece>::iterator it) {
-  const Piece piece = it->second;
-  memset(arena + it->first, 0xff, piece.asked);
-  mark_allocated(arena + it->first, piece.asked, false);
-  in_use[piece.device] -= piece.asked;
-  add_hole(it->first, piece.bytes);
-  return pieces.erase(it);
+// give_back frees a region and returns the next one.
+auto give_back(std::map<size_t, Region>::iterator it) {
+  const Region region = it->second;
+  memset(arena + it->first, 0xff, region.requested);
+  mark_allocated(arena + it->first, region.requested, false);
+  in_use[region.device] -= region.requested;
+  add_hole(it->first, region.bytes);
+  return regions.erase(it);
 }
 
 }  // namespace
 
 bool release(void* p) {
   std::lock_guard<std::mutex> hold(lock);
-  auto it = pieces.find(offset_of(p));
-  if (it == pieces.end()) return false;
+  auto it = regions.find(offset_of(p));
+  if (it == regions.end()) return false;
   give_back(it);
   return true;
 }
 
 void release_all(int device) {
   std::lock_guard<std::mutex> hold(lock);
-  for (auto it = pieces.begin(); it != pieces.end();) it = it->second.device == device ? give_back(it) : std::next(it);
+  for (auto it = regions.begin(); it != regions.end();) it = it->second.device == device ? give_back(it) : std::next(it);
 }
 
 size_t used(int device) {
@@ -115,19 +115,19 @@ size_t used(int device) {
 
 Allocation allocation_at(const void* p) {
   std::lock_guard<std::mutex> hold(lock);
-  auto it = pieces.upper_bound(offset_of(p));
-  if (!in_arena(p) || it == pieces.begin()) return {};
+  auto it = regions.upper_bound(offset_of(p));
+  if (!in_arena(p) || it == regions.begin()) return {};
   --it;
-  if (offset_of(p) >= it->first + it->second.asked) return {};
-  return {it->first, it->second.asked, it->second.device};
+  if (offset_of(p) >= it->first + it->second.requested) return {};
+  return {it->first, it->second.requested, it->second.device};
 }
 
 std::string describe(size_t offset) {
   if (is_shared(offset)) return "shared memory at " + std::to_string(offset % kWindow - kSharedStart);
   std::lock_guard<std::mutex> hold(lock);
-  auto it = pieces.upper_bound(offset);
-  if (it == pieces.begin() || (--it, offset >= it->first + it->second.bytes)) return "freed memory, or none";
-  return "byte " + std::to_string(offset - it->first) + " of an allocation of " + std::to_string(it->second.asked);
+  auto it = regions.upper_bound(offset);
+  if (it == regions.begin() || (--it, offset >= it->first + it->second.bytes)) return "freed memory, or none";
+  return "byte " + std::to_string(offset - it->first) + " of an allocation of " + std::to_string(it->second.requested);
 }
 
 }  // namespace emu

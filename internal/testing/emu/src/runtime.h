@@ -61,10 +61,10 @@ Report run(const Kernel& kernel, const Shape& shape, void** parameters);
 // ---- memory (memory.cc) ------------------------------------------------------------------------------
 
 // One reservation of addresses, the arena, holds the windows of shared memory of the host's threads and then
-// the memory of the devices. Its offsets are what the checker keeps books on.
+// the memory of the devices. The shadow memory of the checker is indexed by its offsets.
 constexpr size_t kWindow = 512 << 10;  // addresses of one window
 constexpr int kWindows = 8;
-constexpr size_t kSharedStart = 1 << 10;  // where the dynamic part of shared memory lies, as on sm_90
+constexpr size_t kSharedStart = 1 << 10;  // offset of the dynamic part of shared memory, as on sm_90
 constexpr size_t kSharedEnd = 256 << 10;
 constexpr size_t kSharedMax = 227 << 10;  // of a block
 constexpr size_t kRedZone = 256;          // between allocations
@@ -92,7 +92,7 @@ std::string describe(size_t offset);      // an address in words
 // ---- fibers (fiber.cc) -------------------------------------------------------------------------------
 
 using Clock = std::vector<u32>;  // a vector clock of the checker: one time for each agent
-using Place = u32;               // where an access is in the source, see checker.h
+using Location = u32;            // where an access is in the source, see checker.h
 
 enum class State { ready, blocked, finished };
 
@@ -116,7 +116,7 @@ struct BoxCopy {  // a copy of a tensor map's box
   Clock clock;
 };
 
-struct Product {  // one lane's share of an mma
+struct Product {  // one lane's operands of an mma
   float* d;
   u32 a[4], b[2];
   float start[4];  // the accumulator, if this is the first product on it since it was delivered
@@ -125,7 +125,7 @@ struct Product {  // one lane's share of an mma
 };
 
 struct Touch {  // an access, for the statistics
-  Place place;
+  Location location;
   u64 offset;  // in the arena
   uint8_t bytes;
   bool write;
@@ -137,7 +137,7 @@ struct Fiber : Thread {
   State state;
   const char* waits_in;  // why it is blocked, and where
   Site waits_at;
-  bool patient = true;   // else it goes on when all others are blocked
+  bool timed = false;    // it continues when all others are blocked
 
   std::vector<Copy> copies;
   u64 copy_group;
@@ -159,7 +159,7 @@ struct Rendezvous {
   void* argument[32];
 };
 
-struct Accumulator {  // of wgmma: 16 rows of a warp, whose registers are off limits until they are waited for
+struct Accumulator {  // of wgmma: 16 rows of a warp, whose registers must not be used before the wait
   float* registers[32];
   int n, pending;
   std::vector<float> values;
@@ -199,7 +199,7 @@ struct MBarrier {
 struct Block : Launch {
   const Kernel* kernel;
   void** parameters;
-  std::vector<Fiber> fibers;  // at least `threads`; the rest keeps its stacks for later launches
+  std::vector<Fiber> fibers;  // at least `threads`; the stacks of the others are for later launches
   std::vector<Warp> warps;
   int threads, living;
 
@@ -208,7 +208,7 @@ struct Block : Launch {
   size_t head, waiting;
   std::vector<u32> priority;  // of warps, for the skewed order
   Fiber* current;
-  void* launcher;  // the stack pointer of who started the block
+  void* launcher;  // the stack pointer of the function that started the block
   u64 random;
   Report report;
 
@@ -219,7 +219,7 @@ struct Block : Launch {
 
   Barrier barriers[16];
   std::vector<MBarrier> mbarriers;
-  u64 nanoseconds;  // that have passed: none, as long as anything can run
+  u64 nanoseconds;  // the clock, which stands still while any thread can run
   std::vector<BoxCopy> loads;  // in flight
 
   u32 sequence;            // number of the block, over all launches
@@ -229,7 +229,7 @@ struct Block : Launch {
 extern __thread Block* block;  // null outside kernels
 
 u64 random_number();                   // of this block
-void switch_to(Fiber* to);             // null: back to who started the block
+void switch_to(Fiber* to);             // null: back to the function that started the block
 void prepare(Fiber& fiber);            // to enter the kernel
 void make_stack(Fiber& fiber);
 inline Warp& warp() { return block->warps[block->current->warp]; }
@@ -242,7 +242,7 @@ void wait(const char* what, Site at);  // until make_ready
 void yield_to_next();
 [[noreturn]] void finish();            // of the thread that is running
 
-// ---- what runs late (cp_async.cc, tma.cc, mma.cc, wgmma.cc, mbarrier.cc, barrier.cc) -----------------
+// ---- asynchronous work (cp_async.cc, tma.cc, mma.cc, wgmma.cc, mbarrier.cc, barrier.cc) -----------------
 
 bool completes_now();  // decides for one asynchronous operation
 void finish_copies(Fiber& fiber);
@@ -260,7 +260,7 @@ void reset_shared();
 // at_shared is the host's address of a shared one that holds bytes, aligned.
 char* at_shared(u32 address, size_t bytes, size_t align, const char* what, Site at);
 
-// eight converts eight half-precision numbers that lie side by side.
+// eight converts eight contiguous half-precision elements.
 void eight(const void* from, float* to, bool bfloat);
 
 // ---- tensor maps (tensor_map.cc) ---------------------------------------------------------------------
@@ -284,7 +284,8 @@ template <class F> void collective(u32 mask, const char* name, void* argument, S
   Fiber* me = block->current;
   Warp& w = warp();
   const u32 bit = 1u << me->lane;
-  if (!(mask & bit)) fault(Fault::failure, "%s at %s:%d: lane %u is not in its mask %08x", name, at.file, at.line, me->lane, mask);
+  if (!(mask & bit)) 
+    fault(Fault::failure, "%s at %s:%d: lane %u is not in its mask %08x", name, at.file, at.line, me->lane, mask);
   Rendezvous* r = nullptr;
   for (auto& x : w.rendezvous)
     if (x.mask == mask) r = &x;

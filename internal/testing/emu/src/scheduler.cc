@@ -22,8 +22,8 @@ namespace {
 
 int& slot(size_t i) { return block->ready[(block->head + i) % block->threads]; }
 
-// Skewed lets one warp run as far ahead of the others as it can, which finds missing barriers that a uniform
-// choice seldom shows. The idea is that of probabilistic concurrency testing (Burckhardt et al. 2010): fixed
+// skewed lets one warp run as far ahead of the others as it can, which finds missing barriers that a uniform
+// choice seldom finds. The idea is that of probabilistic concurrency testing (Burckhardt et al. 2010): fixed
 // random priorities that change now and then.
 size_t skewed() {
   if (random_number() % 256 == 0) block->priority[random_number() % block->warps.size()] = (u32)random_number();
@@ -48,8 +48,7 @@ Fiber* take() {
   return &block->fibers[thread];
 }
 
-// next returns the thread to run, null if none can. Loads by TMA complete when chance decides, or when
-// nothing else is left to do.
+// next returns the thread to run, null if none can. Loads by TMA complete at random, or when no thread can run.
 Fiber* next() {
   for (;;) {
     auto& loads = block->loads;
@@ -60,11 +59,11 @@ Fiber* next() {
   }
 }
 
-// hurry lets time pass until those that do not wait for ever go on.
-void hurry() {
+// advance_time moves the clock ahead, so that waits with a time limit continue.
+void advance_time() {
   block->nanoseconds += 1000000000000;
   for (int t = 0; t < block->threads; t++)
-    if (Fiber& f = block->fibers[t]; f.state == State::blocked && !f.patient) make_ready(t);
+    if (Fiber& f = block->fibers[t]; f.state == State::blocked && f.timed) make_ready(t);
 }
 
 [[noreturn]] void deadlock() {
@@ -83,7 +82,7 @@ void hurry() {
 void yield_to_next() {
   Fiber* to = next();
   if (!to) {
-    hurry();
+    advance_time();
     to = next();
   }
   if (!to) deadlock();

@@ -52,14 +52,14 @@ bool set(const std::string& name, const std::string& value) {
 
 namespace {
 
-// A wrong variable stops the program: the tests that depend on it would show nothing.
+// An invalid variable stops the program: tests that depend on it would be meaningless.
 __attribute__((constructor)) void read_environment() {
   for (const char* name : {"order", "copies", "streams", "seed", "threads", "devices", "capability", "multiprocessors", "memory", "pageable", "fail_launch", "fail_code", "count"}) {
     std::string variable = "WEFT_EMU_";
     for (const char* c = name; *c; c++) variable += (char)toupper(*c);
     const char* value = getenv(variable.c_str());
     if (value && !set(name, value)) {
-      fprintf(stderr, "emulator: %s=%s makes no sense; see internal/testing/emu/README.md\n", variable.c_str(), value);
+      fprintf(stderr, "emulator: %s=%s is not valid; see internal/testing/emu/README.md\n", variable.c_str(), value);
       abort();
     }
   }

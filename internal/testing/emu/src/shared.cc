@@ -14,7 +14,7 @@ size_t align(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 void reset_shared() {
   Block& b = *block;
-  memset(b.window, 0xff, b.shared_top);  // what the last block used
+  memset(b.window, 0xff, b.shared_top);  // used by the last block
   mark_allocated(b.window, b.shared_top, false);
   b.arrays.clear();
   mark_allocated(b.window + kSharedStart, b.dynamic, true);

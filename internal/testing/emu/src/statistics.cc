@@ -13,9 +13,11 @@ namespace {
 
 struct Key {
   std::string kernel;
-  Place place;
+  Location location;
   bool shared, write;
-  bool operator<(const Key& k) const { return std::tie(kernel, place, shared, write) < std::tie(k.kernel, k.place, k.shared, k.write); }
+  bool operator<(const Key& k) const {
+    return std::tie(kernel, location, shared, write) < std::tie(k.kernel, k.location, k.shared, k.write);
+  }
 };
 
 struct Count {
@@ -53,8 +55,8 @@ void add_global(const Request& r, Count& c) {
   c.least += (distinct(bytes) + 31) / 32;
 }
 
-// Shared memory serves 32 banks of 4 bytes at once: 32 lanes of up to 4 bytes, 16 of 8, 8 of 16. Such a group
-// takes as many wavefronts as a bank has different words to give.
+// Shared memory reads 32 banks of 4 bytes at once: 32 lanes of up to 4 bytes, 16 of 8, 8 of 16. Such a group
+// takes as many wavefronts as it needs different words of one bank.
 void add_shared(const Request& r, Count& c) {
   const size_t group = r.bytes <= 4 ? 32 : 128 / r.bytes;
   for (size_t i = 0; i < r.offsets.size(); i += group) {
@@ -73,7 +75,7 @@ void collect_warp(const Kernel& kernel, int warp_number) {
     Fiber& fiber = block->fibers[warp_number * 32 + l];
     std::map<Key, size_t> execution;
     for (auto& t : fiber.touches) {
-      const Key key{kernel.name, t.place, is_shared(t.offset), t.write};
+      const Key key{kernel.name, t.location, is_shared(t.offset), t.write};
       auto& list = requests[key];
       const size_t k = execution[key]++;
       if (list.size() <= k) list.resize(k + 1);
@@ -104,7 +106,7 @@ std::string report_statistics() {
   std::string text;
   for (auto& [key, c] : counts) {
     if constexpr (!checked) break;
-    text += key.kernel + "\t" + name_of(key.place) + "\t" + (key.shared ? "shared" : "global") + "\t" + (key.write ? "write" : "read");
+    text += key.kernel + "\t" + name_of(key.location) + "\t" + (key.shared ? "shared" : "global") + "\t" + (key.write ? "write" : "read");
     for (u64 n : {(u64)c.bytes, c.requests, c.used, c.moved, c.least}) text += "\t" + std::to_string(n);
     text += "\n";
   }

@@ -10,10 +10,10 @@ namespace {
 // move copies a box, 16 bytes at a time. What lies outside the tensor is read as 0 and not written.
 void move(const BoxCopy& o, const TensorMap& t, bool store, int agent) {
   const long row_bytes = (long)(t.width * t.element), box_bytes = (long)(t.box_width * t.element);
-  const Place place = checked ? place_of(o.at) : 0;
+  const Location location = checked ? location_of(o.at) : 0;
   auto inspect = [&](const void* p, long bytes, bool write) {
     if (!checked) return;
-    Access access{p, (size_t)bytes, write, agent, o.clock, place};
+    Access access{p, (size_t)bytes, write, agent, o.clock, location};
     access.proxy = true;
     check(access);
   };

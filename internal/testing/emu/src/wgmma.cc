@@ -38,11 +38,11 @@ void execute(int warp_number, GroupProduct& o) {
   const int n = o.accumulator->n, first_row = warp_number % 4 * 16;
   const int agent = checked ? products_of(warp_number) : 0;
   if (checked) o.clock[agent] = advance(agent);
-  const Place place = checked ? place_of(o.at) : 0;
+  const Location location = checked ? location_of(o.at) : 0;
   auto fetch = [&](const Descriptor& d, int r, int k, float* to) {
     const char* p = at_shared(address(d, r, k), 16, 16, "wgmma", o.at);
     if (checked) {
-      Access access{p, 16, false, agent, o.clock, place};
+      Access access{p, 16, false, agent, o.clock, location};
       access.proxy = true;
       check(access);
     }

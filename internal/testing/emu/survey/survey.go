@@ -20,7 +20,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
-// variable is set in processes that are the program.
+// variable is set in processes that run the program.
 const variable = "WEFT_SURVEY"
 
 // Main is TestMain of a program: main runs in the processes that [Holes] starts, with the device "survey".
@@ -58,14 +58,14 @@ func Holes(t *testing.T, args string) {
 	}
 }
 
-// device is a GPU that has what it refuses computed on the CPU, and says so on standard error.
+// device is a GPU; it reports the operations without kernel on standard error and computes them on the CPU.
 type device struct{ kernels.Backend }
 
 // Name tells the device from the GPU itself.
 func (d device) Name() string { return "survey of " + d.Backend.Name() }
 
-// Run queues an operation, or notes a hole and fills it. A pointwise operation without image is a hole, too: the emulator
-// compiles it, but where there is no NVRTC nothing does.
+// Run runs an op call; without a kernel it reports a hole and runs the call on the CPU. A pointwise operation without an
+// image is a hole, too: the emulator compiles it, but a machine without NVRTC cannot.
 func (d device) Run(l *kernels.Launch) error {
 	if err := imageOf(l); err != nil {
 		note(l, err)
@@ -87,7 +87,7 @@ func note(l *kernels.Launch, why error) {
 	fmt.Fprintf(os.Stderr, "hole: %s (%s): %v\n", l.Op.Name, strings.Join(types, " "), why)
 }
 
-// imageOf fails if the launch is pointwise and its kernel is not among the compiled ones.
+// imageOf fails if the op call is pointwise and its kernel is not among the compiled ones.
 func imageOf(l *kernels.Launch) error {
 	if l.Op.Expr == nil {
 		return nil
@@ -108,7 +108,7 @@ var texts = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// onCPU runs a launch on copies of its memory.
+// onCPU runs an op call on copies of its memory.
 func (d device) onCPU(l *kernels.Launch) error {
 	host, memory := l.Clone(), map[kernels.Buffer][]byte{}
 	for _, args := range [2][]kernels.Arg{host.In, host.Out} {
