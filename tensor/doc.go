@@ -39,7 +39,6 @@
 //	block.go      memory with its owners
 //	tape.go       what is recorded for the backward pass
 //	backward.go   the backward pass, behind package autograd
-//	backward.go   the backward pass, for package autograd
 //
 // The operations by family, with what each family shares:
 //
