@@ -100,7 +100,7 @@ func gradient(o *tensor.Op) string {
 		return "none: " + o.NoGrad
 	case o.Expr != nil:
 		return "derived"
-	case o.VJP != nil:
+	case o.VJP != nil, o.VJPAll != nil:
 		return "written"
 	case o.Compose != nil:
 		return "of its composition"
