@@ -47,12 +47,12 @@ func init() {
 }
 
 // addNorm fills in what sums with a norm, which has so many statistics, have in common.
-func addNorm(norm, grad *Op, statistics int, row Op) Op {
-	row.Kernel, row.CPU = row.Name, cpu.AddNorm
-	row.Types = []DType{Float32, Float64, Float16, BFloat16}
-	row.Parts = []*kernels.Op{&addOp.Op, &norm.Op}
-	row.Cast, row.Differentiable = CastParts, 2
-	row.Shape = func(c *Ctx) {
+func addNorm(norm, grad *Op, statistics int, op Op) Op {
+	op.Kernel, op.CPU = op.Name, cpu.AddNorm
+	op.Types = []DType{Float32, Float64, Float16, BFloat16}
+	op.Parts = []*kernels.Op{&addOp.Op, &norm.Op}
+	op.Cast, op.Differentiable = CastParts, 2
+	op.Shape = func(c *Ctx) {
 		c.wantFloat(0)
 		c.wantFloat(1)
 		if !sameShape(c.In[0], c.In[1]) {
@@ -67,22 +67,22 @@ func addNorm(norm, grad *Op, statistics int, row Op) Op {
 		c.result(dt, c.Shape(0))
 		c.normalized(dt, c.In[2:], statistics)
 	}
-	row.VJPAll = func(c *Ctx, g []*Tensor) []*Tensor {
+	op.VJPAll = func(c *Ctx, g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, len(c.In))
 		d := g[0]
 		if g[1] != nil {
-			of := c.normOf(c.Out[0], c.In[0].needs || c.In[1].needs, 2, grad).vjp(g[1])
-			copy(grads[2:], of[1:])
+			normGrads := c.normOf(c.Out[0], c.In[0].needs || c.In[1].needs, 2, grad).vjp(g[1])
+			copy(grads[2:], normGrads[1:])
 			if d == nil {
-				d = of[0]
-			} else if of[0] != nil {
-				d = d.Add(of[0])
+				d = normGrads[0]
+			} else if normGrads[0] != nil {
+				d = d.Add(normGrads[0])
 			}
 		}
 		grads[0], grads[1] = d, d
 		return grads
 	}
-	return row
+	return op
 }
 
 // AddLayerNorm is sum = t + y and the layer norm of the sum, as in the residual connections of a pre-norm transformer.
@@ -141,9 +141,9 @@ func addNormRef(norm func(l *kernels.Launch)) func(l *kernels.Launch) {
 		for i := range l.Out[0].Len() {
 			sum[i] = x[i] + y[i]
 		}
-		of := *l
-		of.In, of.Out = append([]kernels.Arg{l.Out[0]}, l.In[2:]...), l.Out[1:]
-		norm(&of)
+		part := *l
+		part.In, part.Out = append([]kernels.Arg{l.Out[0]}, l.In[2:]...), l.Out[1:]
+		norm(&part)
 	}
 }
 
