@@ -77,7 +77,7 @@ type backward struct {
 	Pass
 	scope *Scope
 	nodes []*node   // up to the one that made the result
-	need  []bool    // nodes on a path to a gradient that is wanted
+	need  []bool    // nodes on a path to a gradient that is wanted, by their first gradient
 	want  []bool    // by gradient
 	grads []*Tensor // in flight, retained
 }
@@ -103,18 +103,19 @@ func (o Pass) start(op string, y *Tensor) *backward {
 	}
 	o.Retain = o.Retain || o.Create
 	n := y.gradIndex() + 1
-	p := &backward{Pass: o, scope: s, nodes: s.tape.nodes[:y.node.id+1]}
-	p.need, p.want, p.grads = make([]bool, len(p.nodes)), make([]bool, n), make([]*Tensor, n)
+	last, _ := slices.BinarySearchFunc(s.tape.nodes, y.node.grad, func(n *node, grad int) int { return n.grad - grad })
+	p := &backward{Pass: o, scope: s, nodes: s.tape.nodes[:last+1]}
+	p.need, p.want, p.grads = make([]bool, n), make([]bool, n), make([]*Tensor, n)
 	return p
 }
 
 // run visits the nodes and hands each gradient that is wanted to found, with its tensor.
 func (p *backward) run(y *Tensor, found func(x, g *Tensor)) {
-	for i, n := range p.nodes { // operands come before their users
-		p.need[i] = slices.Contains(ofNode(p.want, n), true)
+	for _, n := range p.nodes { // operands come before their users
+		p.need[n.grad] = slices.Contains(ofNode(p.want, n), true)
 		for _, x := range n.In {
-			if m := x.node; m != nil && p.need[m.id] {
-				p.need[i] = true
+			if m := x.node; m != nil && p.need[m.grad] {
+				p.need[n.grad] = true
 			}
 		}
 	}
@@ -196,7 +197,7 @@ func (p *backward) take(g, y *Tensor, dt DType) *Tensor {
 // step takes the gradients of the outputs of n back to its operands.
 func (p *backward) step(n *node, found func(x, g *Tensor)) {
 	defer drop(ofNode(p.grads, n))
-	if !p.need[n.id] {
+	if !p.need[n.grad] {
 		return
 	}
 	for _, h := range n.hooks {
@@ -217,7 +218,7 @@ func (p *backward) step(n *node, found func(x, g *Tensor)) {
 	}
 	spread := func() []*Tensor {
 		for i, d := range n.backward(ofNode(p.grads, n), !p.Retain) {
-			if x := n.In[i]; d != nil && x.node != nil && p.need[x.node.id] {
+			if x := n.In[i]; d != nil && x.node != nil && p.need[x.node.grad] {
 				p.add(x, d)
 			}
 		}

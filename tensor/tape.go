@@ -11,7 +11,6 @@ type tape struct {
 // node is one recorded operation, or a leaf: a parameter or a watched tensor (Op is nil).
 type node struct {
 	Ctx
-	id    int // index on the tape
 	grad  int // index of the first output's gradient among those of the tape
 	hooks []hook
 
@@ -54,7 +53,7 @@ func newNode() *node {
 
 // add appends n, whose differentiable outputs get gradients from now on.
 func (tp *tape) add(n *node) {
-	n.id, n.grad = len(tp.nodes), tp.grads
+	n.grad = tp.grads
 	for i, y := range n.differentiable() {
 		y.node, y.out, y.needs = n, uint8(i), true
 		tp.grads++
@@ -147,7 +146,7 @@ func (n *node) handOver(op string, x, y *Tensor) bool {
 func (tp *tape) release() {
 	for _, n := range tp.nodes {
 		n.free()
-		*n = node{id: n.id, consumed: n.consumed}
+		*n = node{grad: n.grad, consumed: n.consumed}
 	}
 	tp.nodes = nil
 }
