@@ -45,7 +45,7 @@ type Backend struct {
 	images   loader
 
 	streamsMu sync.Mutex
-	streams   table[kernels.Stream, *stream] // streamsMu guards additions
+	streams   cowMap[kernels.Stream, *stream] // streamsMu guards additions
 
 	peersMu sync.Mutex
 	peers   []*Backend // GPUs that this one has been allowed to reach
@@ -306,7 +306,7 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 		return err
 	}
 	defer kernels.Catch(&err) // plans panic with errors about their operands
-	plan, err := b.plan(l.Op, typeOf(l))
+	plan, err := b.plan(l.Op, l.DType())
 	if err != nil {
 		return err
 	}

@@ -183,8 +183,8 @@ type function struct {
 
 // loader holds what of the images is on a device. Images are loaded when a kernel of theirs is first used.
 type loader struct {
-	functions   table[string, *function]
-	expressions table[pointwiseKey, *pointwiseFamily]
+	functions   cowMap[string, *function]
+	expressions cowMap[pointwiseKey, *pointwiseFamily]
 
 	mu      sync.Mutex // guards additions, and what follows
 	modules map[*image]C.CUmodule

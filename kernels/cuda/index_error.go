@@ -12,16 +12,16 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Kernels check indices, and the host does not wait for them: a kernel notes an index outside its axis, leaves it out
-// and goes on (report.cuh). The host looks at a word in its own memory, for nothing, when it queues more work and when it
-// has waited; only if that is set, it waits and asks which operation it was.
+// Kernels check indices, and the host does not wait for them: a kernel records an index outside its axis, skips it and goes on
+// (index_error.cuh). The host reads a word of its own memory when it queues more work and when it has waited; only if that is
+// set, it waits and asks which operation it was.
 
 // reportCount is the number of operations with indices that may be in flight; a driver queues no more.
 const reportCount = logSize
 
 // reports are what kernels of a stream found.
 type reports struct {
-	words    kernels.Buffer // on the device: for each operation what report.cuh describes, all ones for none
+	words    kernels.Buffer // on the device: for each operation the word that index_error.cuh describes, all ones for none
 	host     []uint64       // pinned memory for a copy of the words, and behind them the word that tells of any
 	seen     C.CUdeviceptr  // that word for the device
 	operands [reportCount]indexed
@@ -39,15 +39,15 @@ type indexed struct {
 	ignore int // for targets of a loss
 }
 
-// reporting is the struct Report of report.cuh.
-type reporting struct{ first, seen uint64 }
+// indexErrors is the struct IndexErrors of index_error.cuh.
+type indexErrors struct{ first, seen uint64 }
 
 // any is the word that tells of an index outside its axis.
 func (r *reports) any() *uint32 { return (*uint32)(unsafe.Pointer(&r.host[reportCount])) }
 
-// report is where the kernels of this call note indices outside an axis of the given size. All kernels of a call note
-// them in one place.
-func (c *call) report(a *kernels.Arg, x indexed) reporting {
+// report is where the kernels of this call record indices outside an axis of the given size. All kernels of a call share
+// one record.
+func (c *call) report(a *kernels.Arg, x indexed) indexErrors {
 	s := c.stream
 	if s.capturing.Load() {
 		panic(kernels.Errorf(kernels.ErrDevice, c.op, "cannot be captured: it reports indices that are out of range"))
@@ -65,7 +65,7 @@ func (c *call) report(a *kernels.Arg, x indexed) reporting {
 		r.next++
 	}
 	at := 8 * int((r.next-1)%reportCount)
-	return reporting{uint64(c.b.at(c.op, r.words, at, 8)), uint64(r.seen)}
+	return indexErrors{uint64(c.b.at(c.op, r.words, at, 8)), uint64(r.seen)}
 }
 
 // openReports makes the memory for reports.

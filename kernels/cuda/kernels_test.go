@@ -8,16 +8,172 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
-	"github.com/x448/float16"
-
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/kernels/expr"
+	"github.com/x448/float16"
 )
 
-// The tests of kernels run on the emulator or on a GPU, named by WEFT_CUDA_DRIVER, and compare with the CPU.
+var halfTypes = []kernels.DType{kernels.Float16, kernels.BFloat16}
 
+// singleTypes are those that the CPU computes in float32.
+var singleTypes = append([]kernels.DType{kernels.Float32}, halfTypes...)
+
+// convert is v, its whole buffer, in another type, as the CPU converts it.
+func convert(t *testing.T, v value, to kernels.DType) value {
+	t.Helper()
+	n := len(v.data) / v.dtype.Size()
+	flat := kernels.Layout{Shape: []int{n}, Strides: []int{1}}
+	host, err := kernels.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &kernels.Launch{Op: &kernels.Op{Name: "convert", Expr: expr.Must("x", []string{"x"}, nil)}}
+	got, err := on(t, host, l, []value{{v.dtype, v.data, flat}}, []value{{to, make([]byte, n*to.Size()), flat}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value{to, got[0], v.Layout}
+}
+
+// sameAsWidened runs a launch on operands of float32 or half precision. Its results are those of the CPU for the same
+// operands as float32, rounded once.
+func sameAsWidened(t *testing.T, b *Backend, l *kernels.Launch, in, out []value) {
+	t.Helper()
+	host, err := kernels.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := func(all []value) (ws []value) {
+		for _, v := range all {
+			if v.dtype.IsHalf() {
+				v = convert(t, v, kernels.Float32)
+			}
+			ws = append(ws, v)
+		}
+		return ws
+	}
+	wideOut := wide(out)
+	want, err := on(t, host, l, wide(in), wideOut)
+	if err != nil {
+		t.Fatalf("%s on the CPU: %v", l.Op.Name, err)
+	}
+	got, err := on(t, b, l, in, out)
+	if err != nil {
+		t.Fatalf("%s: %v", l.Op.Name, err)
+	}
+	for k, v := range out {
+		w := value{wideOut[k].dtype, want[k], v.Layout}
+		if v.dtype.IsHalf() {
+			w = convert(t, w, v.dtype)
+		}
+		size := v.dtype.Size()
+		for i := range v.Len() {
+			at := (v.Offset + i) * size
+			if x, y := got[k][at:at+size], w.data[at:at+size]; !sameElement(v.dtype, x, y) {
+				t.Fatalf("%s %v, operand %v, %v %v: element %d of result %d %v is %x, want %x",
+					l.Op.Name, v.dtype, in[0].Layout, l.Ints, l.Floats, i, k, v.Shape, x, y)
+			}
+		}
+	}
+}
+
+// moderate is an operand of any layout without infinities and NaN.
+func (r fuzz) moderate(d kernels.DType, shape ...int) value {
+	l, n := r.layout(shape)
+	return value{d, r.numbers(d, n, true), l}
+}
+
+// wild is an operand of any layout and content.
+func (r fuzz) wild(d kernels.DType, shape ...int) value {
+	l, n := r.layout(shape)
+	return value{d, r.numbers(d, n, false), l}
+}
+
+// rowShape is a shape with a last axis around the lengths at which kernels and canonical sums change their ways.
+func (r fuzz) rowShape() []int {
+	n := oneOf(r, 1, 5, 31, 33, 64, 65, 200, 257, 1+r.IntN(1100), 1+r.IntN(1100), 1024, 1025, 4097)
+	switch r.IntN(8) {
+	case 0:
+		return []int{n}
+	case 1:
+		return []int{2, 16385 + r.IntN(40000)}
+	case 2:
+		return []int{2, 3, min(n, 300)}
+	case 3:
+		return []int{1 + r.IntN(140), 1 + r.IntN(70)}
+	}
+	return []int{1 + r.IntN(6), n}
+}
+
+// without is a shape without some axes.
+func without(shape, axes []int) (kept []int) {
+	for k, n := range shape {
+		if !slices.Contains(axes, k) {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
+// anyAxes are some axes of a shape, one at least if it has any.
+func (r fuzz) anyAxes(shape []int) (axes []int) {
+	for k := range shape {
+		if r.IntN(2) == 0 {
+			axes = append(axes, k)
+		}
+	}
+	if len(axes) == 0 && len(shape) > 0 {
+		axes = []int{r.IntN(len(shape))}
+	}
+	return axes
+}
+
+func hostOp(name string, f func(*kernels.Launch)) *kernels.Op {
+	return &kernels.Op{Name: name, Kernel: name, CPU: f}
+}
+
+// rowOf is an operation for tests of all element types.
+func rowOf(name string, f func(l *kernels.Launch)) *kernels.Op {
+	return &kernels.Op{Name: name, Kernel: name, CPU: f, Types: kernels.DTypes()}
+}
+
+// shape is a random shape of the given rank.
+func (r fuzz) shape(rank, most int) []int {
+	s := make([]int, rank)
+	for d := range s {
+		s[d] = r.IntN(most + 1)
+	}
+	return s
+}
+
+// with is a copy of a shape in which entry d has the given sizes in its place.
+func with(shape []int, d int, sizes ...int) []int {
+	return slices.Concat(shape[:d], sizes, shape[d+1:])
+}
+
+// reaches is a function that makes walks short for some cases of a test, so that an operation takes several.
+func (r fuzz) reaches(t *testing.T) func() {
+	was := maxReach
+	t.Cleanup(func() { maxReach = was })
+	return func() { maxReach = oneOf(r, was, 20+r.IntN(100)) }
+}
+
+// number is element k of a vector of integers.
+func number(v value, k int) int {
+	e := v.data[(v.Offset+k*v.Strides[0])*v.dtype.Size():]
+	switch v.dtype {
+	case kernels.Int64:
+		return int(int64(binary.LittleEndian.Uint64(e)))
+	case kernels.Int32:
+		return int(int32(binary.LittleEndian.Uint32(e)))
+	}
+	return int(e[0])
+}
+
+// The tests of kernels run on the emulator or on a GPU, named by WEFT_CUDA_DRIVER, and compare with the CPU.
 // kernelDevice opens the device for a test of kernels.
 func kernelDevice(t testing.TB) *Backend {
 	t.Helper()
@@ -246,7 +402,7 @@ func planAllocations(t testing.TB, b *Backend, l *kernels.Launch, in, out []valu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return testing.AllocsPerRun(5, func() {
-		plan, err := b.plan(l.Op, typeOf(l))
+		plan, err := b.plan(l.Op, l.DType())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,55 +426,4 @@ func sameElement(d kernels.DType, x, y []byte) bool {
 		return u == v && math.Signbit(u) == math.Signbit(v) || u != u && v != v
 	}
 	return string(x) == string(y)
-}
-
-var (
-	matmulOp = &kernels.Op{Name: "matmul", Kernel: "matmul", CPU: cpu.MatMul, Types: []kernels.DType{kernels.Float32, kernels.Float64}}
-	linearOp = &kernels.Op{Name: "linear", Kernel: "matmul", CPU: cpu.Linear, Types: []kernels.DType{kernels.Float32, kernels.Float64}}
-)
-
-func TestMatMul(t *testing.T) {
-	b := kernelDevice(t)
-	r := newFuzz(1)
-	for i := range cases(240) {
-		d := oneOf(r, kernels.Float32, kernels.Float32, kernels.Float64)
-		m, n, k := r.IntN(50), r.IntN(50), oneOf(r, 0, 1, 15, 16, 17, 255, 256, 257, 300, 530, r.IntN(40))
-		shapeA, shapeB, shape := []int{m, k}, []int{k, n}, []int{m, n}
-		switch i % 6 {
-		case 0: // a row
-			shapeA, shape = shapeA[1:], shape[1:]
-		case 1: // a column
-			shapeB, shape = shapeB[:1], shape[:1]
-		case 2:
-			shapeA, shape = append([]int{2, 3}, shapeA...), append([]int{2, 3}, shape...)
-		case 3:
-			shapeA, shapeB, shape = append([]int{2, 1}, shapeA...), append([]int{2, 1, 3}, shapeB...), append([]int{2, 2, 3}, shape...)
-		}
-		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{r.operand(d, 0, shapeA...), r.operand(d, 0, shapeB...)}, []value{r.result(d, shape...)})
-	}
-}
-
-// Products with so many tiles that the large ones are taken.
-func TestMatMulLarge(t *testing.T) {
-	b := kernelDevice(t)
-	multiprocessors(t, b, 2)
-	r := newFuzz(2)
-	for range cases(32) {
-		m, n, k := 129+r.IntN(150), 1+r.IntN(200), oneOf(r, 1, 16, 40, 257, 272, 513)
-		d := kernels.Float32
-		a, y := r.operand(d, 0, m, k), r.result(d, m, n)
-		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{a, r.operand(d, 0, k, n)}, []value{y})
-		sameAsCPU(t, b, &kernels.Launch{Op: linearOp}, []value{a, r.operand(d, 0, n, k), r.operand(d, 0, n)}, []value{y})
-	}
-}
-
-func TestLinear(t *testing.T) {
-	b := kernelDevice(t)
-	r := newFuzz(3)
-	for i := range cases(160) {
-		d := oneOf(r, kernels.Float32, kernels.Float64)
-		m, n, k := r.IntN(40), 1+r.IntN(40), oneOf(r, 0, 1, 31, 32, 257, r.IntN(60))
-		in := []value{r.operand(d, 0, 2, m, k), r.operand(d, 0, n, k), r.operand(d, 0, n)}
-		sameAsCPU(t, b, &kernels.Launch{Op: linearOp}, in[:2+i%2], []value{r.result(d, 2, m, n)})
-	}
 }

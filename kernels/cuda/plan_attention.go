@@ -32,20 +32,20 @@ type attention struct {
 
 // Of attention.cu.
 const (
-	attentionGroup   = 32 // rows or keys that a block works on
-	attentionThreads = 256
+	attentionTileRows = 32 // rows or keys that a block works on
+	attentionThreads  = 256
 )
 
-// heads sees the axes of an operand in the order batch, head, row, column.
+// heads is an operand whose axes are in the given order.
 func (c *call) heads(a *kernels.Arg, batch, head, row, column int) heads {
 	st := a.Strides
 	return heads{c.address(a), int64(st[batch]), int64(st[head]), int64(st[row]), int64(st[column])}
 }
 
-// headsBeside sees part 0, 1 or 2 of the last axis of an operand [B T parts*H*D] as heads side by side.
-func (c *call) headsBeside(a *kernels.Arg, part, count, width int) heads {
+// packedHeads is q, k or v (0, 1 or 2) of an operand [B T 3*H*D], or an operand [B T H*D] with 0.
+func (c *call) packedHeads(a *kernels.Arg, which, count, width int) heads {
 	st := a.Strides
-	at := c.address(a) + uint64(a.DType.Size()*part*count*width*st[2])
+	at := c.address(a) + uint64(a.DType.Size()*which*count*width*st[2])
 	return heads{at, int64(st[0]), int64(width * st[2]), int64(st[1]), int64(st[2])}
 }
 
@@ -71,7 +71,7 @@ func (c *call) attentionPackedOf(l *kernels.Launch) attention {
 	x, n := &l.In[0], l.Ints[1]
 	t, d := uint32(x.Shape[1]), x.Shape[2]/(3*n)
 	return attention{
-		q: c.headsBeside(x, 0, n, d), k: c.headsBeside(x, 1, n, d), v: c.headsBeside(x, 2, n, d),
+		q: c.packedHeads(x, 0, n, d), k: c.packedHeads(x, 1, n, d), v: c.packedHeads(x, 2, n, d),
 		count: uint64(x.Shape[0] * n), heads: uint32(n), t: t, s: t, d: uint32(d), e: uint32(d),
 		causal: uint32(l.Ints[0]), scale: attentionScale(l),
 	}
@@ -86,7 +86,7 @@ func planAttention(c *call, l *kernels.Launch) error {
 
 func planAttentionPacked(c *call, l *kernels.Launch) error {
 	z := c.attentionPackedOf(l)
-	z.y = c.headsBeside(&l.Out[0], 0, l.Ints[1], int(z.d))
+	z.y = c.packedHeads(&l.Out[0], 0, l.Ints[1], int(z.d))
 	return c.attend(&z, l)
 }
 
@@ -102,27 +102,27 @@ func planAttentionGrad(c *call, l *kernels.Launch) error {
 func planAttentionPackedGrad(c *call, l *kernels.Launch) error {
 	z := c.attentionPackedOf(l)
 	n, d, dx := l.Ints[1], int(z.d), &l.Out[0]
-	z.y, z.g = c.headsBeside(&l.In[1], 0, n, d), c.headsBeside(&l.In[4], 0, n, d)
-	z.dq, z.dk, z.dv = c.headsBeside(dx, 0, n, d), c.headsBeside(dx, 1, n, d), c.headsBeside(dx, 2, n, d)
+	z.y, z.g = c.packedHeads(&l.In[1], 0, n, d), c.packedHeads(&l.In[4], 0, n, d)
+	z.dq, z.dk, z.dv = c.packedHeads(dx, 0, n, d), c.packedHeads(dx, 1, n, d), c.packedHeads(dx, 2, n, d)
 	return c.attendGrad(&z, l, 2)
 }
 
 func (c *call) attend(z *attention, l *kernels.Launch) error {
 	z.m, z.r = c.address(&l.Out[1]), c.address(&l.Out[2])
-	if d := l.In[0].DType; z.flashes(d, &z.q, &z.k, &z.v, &z.y) {
-		return c.startFlash("", d, z, z.t, 128, 128+4*flashStep)
+	if d := l.In[0].DType; z.usesFlash(d, &z.q, &z.k, &z.v, &z.y) {
+		return c.startFlash("", d, z, z.t, 128, 128+4*flashTileRows)
 	}
 	blocks, err := c.attentionBlocks(z, z.t)
 	if err != nil || blocks == 0 {
 		return err
 	}
-	if z.scratch, err = c.scratch(blocks * attentionRoom(z.s, l.Out[1].DType)); err != nil {
+	if z.scratch, err = c.scratch(blocks * attentionScratch(z.s, l.Out[1].DType)); err != nil {
 		return err
 	}
 	return c.startAttention("attention", l.In[0].DType, blocks, z)
 }
 
-// attendGrad computes dq first, with dot of each row, which follows the blocks' own room. Operands stat and stat+1 are m
+// attendGrad computes dq first, with dot of each row, which follows the blocks' own scratch memory. Operands stat and stat+1 are m
 // and r.
 func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
 	m, r, d := &l.In[stat], &l.In[stat+1], l.In[0].DType
@@ -130,7 +130,7 @@ func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "m and r with strides %v and %v; kernels on %s take contiguous ones", m.Strides, r.Strides, c.b.Name())
 	}
 	z.m, z.r = c.address(m), c.address(r)
-	if z.flashes(d, &z.q, &z.k, &z.v, &z.y, &z.g, &z.dq, &z.dk, &z.dv) {
+	if z.usesFlash(d, &z.q, &z.k, &z.v, &z.y, &z.g, &z.dq, &z.dk, &z.dv) {
 		return c.flashGrad(z, d)
 	}
 	rows, err := c.attentionBlocks(z, z.t)
@@ -141,27 +141,27 @@ func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
 	if err != nil {
 		return err
 	}
-	room := 2 * max(rows*attentionRoom(z.s, m.DType), keys*attentionRoom(z.t, m.DType))
-	if z.scratch, err = c.scratch(room + m.DType.Size()*int(z.count)*int(z.t)); err != nil {
+	own := 2 * max(rows*attentionScratch(z.s, m.DType), keys*attentionScratch(z.t, m.DType))
+	if z.scratch, err = c.scratch(own + m.DType.Size()*int(z.count)*int(z.t)); err != nil {
 		return err
 	}
-	z.dot = z.scratch + uint64(room)
+	z.dot = z.scratch + uint64(own)
 	if err := c.startAttention("attention_grad_rows", d, rows, z); err != nil {
 		return err
 	}
 	return c.startAttention("attention_grad_keys", d, keys, z)
 }
 
-// attentionRoom is the bytes of a group's scores, numbers like m and r, with n keys or rows.
-func attentionRoom(n uint32, d kernels.DType) int { return d.Size() * attentionGroup * int(n) }
+// attentionScratch is the bytes of a tile's scores, of the type of m and r, with n keys or rows.
+func attentionScratch(n uint32, d kernels.DType) int { return d.Size() * attentionTileRows * int(n) }
 
-// attentionBlocks is the number of blocks for groups of n rows or keys, two at most for each multiprocessor.
+// attentionBlocks is the number of blocks for tiles of n rows or keys, two at most for each multiprocessor.
 func (c *call) attentionBlocks(z *attention, n uint32) (int, error) {
 	if max(z.t, z.s) >= maxRow || z.count >= maxRow {
 		return 0, kernels.Errorf(kernels.ErrDevice, c.op, "%d heads with %d queries and %d keys; kernels on %s take fewer than %d",
 			z.count, z.t, z.s, c.b.Name(), maxRow)
 	}
-	return min(int(z.count)*int((n+attentionGroup-1)/attentionGroup), 2*c.b.gpu.SMs), nil
+	return min(int(z.count)*int((n+attentionTileRows-1)/attentionTileRows), 2*c.b.gpu.SMs), nil
 }
 
 func (c *call) startAttention(symbol string, d kernels.DType, blocks int, z *attention) error {

@@ -8,16 +8,15 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Of flash.cu.
+// Constants of attention_flash.cu.
 const (
-	flashThreads = 128
-	flashStep    = 64 // rows of a tile that passes by
+	flashThreads  = 128
+	flashTileRows = 64 // rows of a tile of the other operands
 )
 
-// flashes tells whether the kernels of flash.cu take an attention of elements d: in half precision, heads of 64 or 128
-// numbers that lie side by side, at multiples of 16 bytes. They take the largest score before scaling, so the scale must be
-// positive.
-func (z *attention) flashes(d kernels.DType, operands ...*heads) bool {
+// usesFlash tells whether the kernels of attention_flash.cu take an attention of elements d: in half precision, with heads of
+// 64 or 128 contiguous elements, aligned to 16 bytes. They take the maximum before they scale, so the scale must be positive.
+func (z *attention) usesFlash(d kernels.DType, operands ...*heads) bool {
 	scale := math.Float32frombits(uint32(z.scale))
 	if !d.IsHalf() || z.d != z.e || z.d != 64 && z.d != 128 || z.s == 0 || !(scale > 0 && scale <= math.MaxFloat32) {
 		return false
@@ -42,7 +41,7 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 	}
 	shared := 0
 	if rows > 0 {
-		shared = 2*int(z.d)*rows + 4*4*flashStep // with l and dot of two tiles
+		shared = 2*int(z.d)*rows + 4*4*flashTileRows // with l and dot of two tiles
 	}
 	if err := c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads, shared); err != nil {
 		return err
@@ -53,7 +52,7 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 
 // flashGrad computes l and dot of each row, then dq, then dk and dv.
 func (c *call) flashGrad(z *attention, d kernels.DType) error {
-	rows := roundUp(int(z.t), flashStep)
+	rows := roundUp(int(z.t), flashTileRows)
 	size := 4 * int(z.count) * rows
 	var err error
 	if z.scratch, err = c.scratch(2 * size); err != nil {
@@ -64,8 +63,8 @@ func (c *call) flashGrad(z *attention, d kernels.DType) error {
 		return err
 	}
 	most := 128 * 64 / int(z.d)
-	if err := c.startFlash("grad_rows_", d, z, z.t, most, 2*most+4*flashStep); err != nil {
+	if err := c.startFlash("grad_rows_", d, z, z.t, most, 2*most+4*flashTileRows); err != nil {
 		return err
 	}
-	return c.startFlash("grad_keys_", d, z, z.s, most, 2*most+4*flashStep)
+	return c.startFlash("grad_keys_", d, z, z.s, most, 2*most+4*flashTileRows)
 }

@@ -24,7 +24,7 @@ func init() {
 }
 
 const (
-	moveThreads    = 256
+	copyThreads    = 256
 	transposeTile  = 32 // rows and columns: kTile of copy.cu
 	transposeLeast = 8  // rows and columns: of less, a tile would be almost empty
 )
@@ -33,14 +33,16 @@ const (
 func sized(family string, n int) string { return family + "_b" + itoa(n) }
 
 // each begins a launch of a kernel with a thread for each of n elements, which is not 0.
-func (c *call) each(symbol string, n int) error { return c.move(symbol, n, ceilDiv(n, moveThreads)) }
+func (c *call) startEach(symbol string, n int) error {
+	return c.startCopy(symbol, n, ceilDiv(n, copyThreads))
+}
 
 // move begins a launch of so many blocks for n elements.
-func (c *call) move(symbol string, n, blocks int) error {
+func (c *call) startCopy(symbol string, n, blocks int) error {
 	if blocks > math.MaxInt32 {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "%d elements are too many for one launch", n)
 	}
-	return c.start(symbol, dim{uint32(blocks), 1, 1}, moveThreads)
+	return c.start(symbol, dim{uint32(blocks), 1, 1}, copyThreads)
 }
 
 // relayout copies elements between two layouts of one shape; strides may be negative.
@@ -49,26 +51,25 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	if n == 0 {
 		return nil
 	}
-	var w walk
-	w.over(to.Shape, to.DType.Size(), *to, *from)
-	if row, column := w.adjacent(0), w.adjacent(1); row >= 0 && column >= 0 && row != column && min(w.shape[row], w.shape[column]) >= transposeLeast {
+	var w stridedCopy
+	w.set(to.Shape, to.DType.Size(), *to, *from)
+	if row, column := w.fastest(0), w.fastest(1); row >= 0 && column >= 0 && row != column && min(w.Shape[row], w.Shape[column]) >= transposeLeast {
 		return c.transpose(to, from, &w.space, row, column)
 	}
 	w.begin[0], w.begin[1] = c.address(to), c.address(from)
-	w.widen(0)
-	return c.walk("copy", &w, nil)
+	w.vectorise(0)
+	return c.stridedCopy("copy", &w, nil)
 }
 
-// transpose copies matrices by tiles: the elements of a row, along one axis of s, lie side by side in `to`, those of a
-// column in `from`.
+// transpose copies matrices by tiles: rows, along one axis of s, are contiguous in `to`, columns in `from`.
 func (c *call) transpose(to, from *kernels.Arg, s *space, row, column int) error {
-	columns, rows := s.shape[row], s.shape[column]
+	columns, rows := s.Shape[row], s.Shape[column]
 	toStep, fromStep := s.strides[0][column], s.strides[1][row]
 	s.drop(max(row, column))
 	s.drop(min(row, column))
 	matrices := s.n / (rows * columns)
 	tiles := matrices * ceilDiv(rows, transposeTile) * ceilDiv(columns, transposeTile)
-	if err := c.move(sized("transpose", to.DType.Size()), s.n, tiles); err != nil {
+	if err := c.startCopy(sized("transpose", to.DType.Size()), s.n, tiles); err != nil {
 		return err
 	}
 	c.pointer(to)
@@ -80,13 +81,13 @@ func (c *call) transpose(to, from *kernels.Arg, s *space, row, column int) error
 	return nil
 }
 
-// planCat lays the operands side by side along axis l.Ints[0].
+// planCat copies the operands one behind the other along axis l.Ints[0].
 func planCat(c *call, l *kernels.Launch) error {
 	axis, y := l.Ints[0], l.Out[0]
 	for i := range l.In {
-		part := y
-		part.Shape = l.In[i].Shape
-		if err := c.relayout(&part, &l.In[i]); err != nil {
+		slice := y
+		slice.Shape = l.In[i].Shape
+		if err := c.relayout(&slice, &l.In[i]); err != nil {
 			return err
 		}
 		y.Offset += l.In[i].Shape[axis] * y.Strides[axis]
@@ -94,10 +95,10 @@ func planCat(c *call, l *kernels.Launch) error {
 	return nil
 }
 
-// planStack lays operands of one shape side by side along a new axis l.Ints[0].
+// planStack copies operands of one shape one behind the other along a new axis l.Ints[0].
 func planStack(c *call, l *kernels.Launch) error {
 	axis, y := l.Ints[0], l.Out[0]
-	step := y.Strides[axis]
+	stride := y.Strides[axis]
 	var others [kernels.MaxDims]int
 	y.Strides = append(append(others[:0], y.Strides[:axis]...), y.Strides[axis+1:]...)
 	for i := range l.In {
@@ -105,7 +106,7 @@ func planStack(c *call, l *kernels.Launch) error {
 		if err := c.relayout(&y, &l.In[i]); err != nil {
 			return err
 		}
-		y.Offset += step
+		y.Offset += stride
 	}
 	return nil
 }
@@ -131,46 +132,46 @@ func (c *call) pad(y, x *kernels.Arg, lo [kernels.MaxDims]int, value float64) er
 		return nil
 	}
 	size := y.DType.Size()
-	w := walk{space: space{n: y.Len(), ins: 2}, unit: size, size: [maxWalk]int{size, size}}
+	w := stridedCopy{space: space{n: y.Len(), ins: 2}, elementBytes: size, scale: [maxCopyOperands]int{size, size}}
 	w.begin[0], w.begin[1] = c.address(y), c.address(x)
-	var first, count [kernels.MaxDims]int // of x, by the axes of the walk
+	var first, count [kernels.MaxDims]int // of x, by the axes of w
 	for d, n := range y.Shape {
 		w.begin[1] -= uint64(lo[d] * x.Strides[d] * size) // where it would begin if lo were 0
-		whole, last := x.Shape[d] == n, w.rank-1
+		whole, last := x.Shape[d] == n, w.Rank-1
 		switch {
 		case whole && n == 1:
 			continue
-		case whole && w.rank > 0 && w.strides[0][last] == y.Strides[d]*n && w.strides[1][last] == x.Strides[d]*n:
-			w.shape[last] *= n
+		case whole && w.Rank > 0 && w.strides[0][last] == y.Strides[d]*n && w.strides[1][last] == x.Strides[d]*n:
+			w.Shape[last] *= n
 			first[last] *= n
 			count[last] *= n
 		default:
-			last = w.rank
-			w.shape[last], first[last], count[last] = n, lo[d], x.Shape[d]
-			w.rank++
+			last = w.Rank
+			w.Shape[last], first[last], count[last] = n, lo[d], x.Shape[d]
+			w.Rank++
 		}
 		w.strides[0][last], w.strides[1][last] = y.Strides[d], x.Strides[d]
 	}
-	if w.rank == 0 { // one element
-		w.shape[0], count[0], w.rank = 1, 1, 1
+	if w.Rank == 0 { // one element
+		w.Shape[0], count[0], w.Rank = 1, 1, 1
 	}
-	last := w.rank - 1
-	n := w.widen(uint64(size*first[last] | size*count[last]))
+	last := w.Rank - 1
+	n := w.vectorise(uint64(size*first[last] | size*count[last]))
 	first[last] /= n
 	count[last] /= n
-	return c.walk("pad", &w, func(before [kernels.MaxDims]int) {
-		c.element(y.DType, value, w.unit)
+	return c.stridedCopy("pad", &w, func(before [kernels.MaxDims]int) {
+		c.element(y.DType, value, w.elementBytes)
 		var region struct{ lo, count [kernels.MaxDims]int32 }
-		for d := range w.rank {
-			lo := nearby(first[d] - before[d])
-			region.lo[d], region.count[d] = lo, nearby(first[d]+count[d]-before[d])-lo
+		for d := range w.Rank {
+			lo := clampFar(first[d] - before[d])
+			region.lo[d], region.count[d] = lo, clampFar(first[d]+count[d]-before[d])-lo
 		}
 		structure(c, &region)
 	})
 }
 
-// nearby is n or, if that is outside of what a walk spans, a number beyond.
-func nearby(n int) int32 { return int32(max(-2*walkReach, min(n, 2*walkReach))) }
+// clampFar clamps n to values beyond the reach of every launch.
+func clampFar(n int) int32 { return int32(max(-2*maxReach, min(n, 2*maxReach))) }
 
 // planPad surrounds the operand by l.Floats[0], with l.Ints[2*d] elements before it on axis d.
 func planPad(c *call, l *kernels.Launch) error {
@@ -181,10 +182,10 @@ func planPad(c *call, l *kernels.Launch) error {
 	return c.pad(&l.Out[0], &l.In[0], lo, l.Floats[0])
 }
 
-// planSliceGrad puts the operand at every l.Ints[2]-th place along axis l.Ints[0] from l.Ints[1] on.
+// planSliceGrad puts the operand at every l.Ints[2]-th index of axis l.Ints[0] from l.Ints[1] on.
 func planSliceGrad(c *call, l *kernels.Launch) error {
-	x, y, axis, start, step := &l.In[0], l.Out[0], l.Ints[0], l.Ints[1], l.Ints[2]
-	if step == 1 {
+	x, y, axis, start, stride := &l.In[0], l.Out[0], l.Ints[0], l.Ints[1], l.Ints[2]
+	if stride == 1 {
 		var lo [kernels.MaxDims]int
 		lo[axis] = start
 		return c.pad(&y, x, lo, 0)
@@ -197,20 +198,20 @@ func planSliceGrad(c *call, l *kernels.Launch) error {
 	}
 	var strides [kernels.MaxDims]int
 	y.Shape, y.Strides, y.Offset = x.Shape, append(strides[:0], y.Strides...), y.Offset+start*y.Strides[axis]
-	y.Strides[axis] *= step
+	y.Strides[axis] *= stride
 	return c.relayout(&y, x)
 }
 
 // planSelectGrad puts the operand at index l.Ints[1] of a new axis l.Ints[0].
 func planSelectGrad(c *call, l *kernels.Launch) error {
 	x, axis := l.In[0], l.Ints[0]
-	entry := 0 // any number will do as the stride of one entry: by this, the axis goes on evenly from the next
+	stride := 0 // any stride will do for an axis of size 1: this one lets it collapse with the next
 	if axis < len(x.Shape) {
-		entry = x.Shape[axis] * x.Strides[axis]
+		stride = x.Shape[axis] * x.Strides[axis]
 	}
 	var shape, strides [kernels.MaxDims]int
 	x.Shape = append(append(append(shape[:0], x.Shape[:axis]...), 1), x.Shape[axis:]...)
-	x.Strides = append(append(append(strides[:0], x.Strides[:axis]...), entry), x.Strides[axis:]...)
+	x.Strides = append(append(append(strides[:0], x.Strides[:axis]...), stride), x.Strides[axis:]...)
 	var lo [kernels.MaxDims]int
 	lo[axis] = l.Ints[1]
 	return c.pad(&l.Out[0], &x, lo, 0)
@@ -229,8 +230,8 @@ func (c *call) triangle(l *kernels.Launch, upper bool) error {
 	var diagonal [kernels.MaxDims]int
 	rank := len(y.Shape)
 	diagonal[rank-2], diagonal[rank-1] = -1, 1
-	var w walk
-	w.over(y.Shape, y.DType.Size(), *y, *x, kernels.Arg{Layout: kernels.Layout{Strides: diagonal[:rank]}})
+	var w stridedCopy
+	w.set(y.Shape, y.DType.Size(), *y, *x, kernels.Arg{Layout: kernels.Layout{Strides: diagonal[:rank]}})
 	w.begin[0], w.begin[1] = c.address(y), c.address(x)
 	const far = 1 << 60 // diagonals
 	band := [2]int64{-far, far}
@@ -240,10 +241,10 @@ func (c *call) triangle(l *kernels.Launch, upper bool) error {
 	} else {
 		band[1] = at
 	}
-	return c.walk("triangle", &w, func([kernels.MaxDims]int) { structure(c, &band) })
+	return c.stridedCopy("triangle", &w, func([kernels.MaxDims]int) { structure(c, &band) })
 }
 
-// element appends a number as elements of type d that fill so many bytes, rounded to nearest; integers saturate.
+// element appends a value as elements of type d that fill so many bytes, rounded to nearest; integers saturate.
 func (c *call) element(d kernels.DType, value float64, bytes int) {
 	p, le := c.space(uintptr(bytes), uintptr(bytes)), binary.LittleEndian
 	switch d {

@@ -18,8 +18,8 @@ const (
 
 // targets is the struct Targets of cross_entropy.cu.
 type targets struct {
-	places         rows
-	report         reporting
+	indices        rows
+	report         indexErrors
 	ignore         int64
 	bytes, classes uint32
 }
@@ -45,7 +45,7 @@ func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) er
 
 const countThreads = 1024 // kCountThreads of cross_entropy.cu
 
-// countBytes is the room for a count, so that what follows is aligned.
+// countBytes is the memory for a count, so that what follows is aligned.
 const countBytes = 256
 
 // planCrossEntropy has the results loss, max and sum of exponentials of each row.
@@ -53,22 +53,22 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
 	count, classes := extent(x, axes)
-	number := numberOf(x.DType)
+	compute := computeType(x.DType)
 	y := c.resultOf(&l.Out[0])
 	losses, sum, counted := y, y, uint64(0)
 	if l.Ints[1] != lossNone {
-		room, err := c.scratch(2*countBytes + roundUp(number.Size()*count, countBytes) + partialBytes(number, 1, count))
+		scratch, err := c.scratch(2*countBytes + roundUp(compute.Size()*count, countBytes) + partialBytes(compute, 1, count))
 		if err != nil {
 			return err
 		}
-		counted = room
-		losses = result{to: room + 2*countBytes, dtype: uint64(number)}
+		counted = scratch
+		losses = result{to: scratch + 2*countBytes, dtype: uint64(compute)}
 		if l.Ints[1] == lossMean {
-			sum = result{to: room + countBytes, dtype: uint64(number)}
+			sum = result{to: scratch + countBytes, dtype: uint64(compute)}
 		}
 	}
 	if count > 0 {
-		if err := c.startTeams("cross_entropy_rows", x.DType, count, classes, 0); err != nil {
+		if err := c.startGroups("cross_entropy_rows", x.DType, count, classes, 0); err != nil {
 			return err
 		}
 		structure(c, &losses)
@@ -82,13 +82,13 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 	if l.Ints[1] == lossNone {
 		return nil
 	}
-	if err := c.sumOf(sum, losses.to, number, count, 1, losses.to+uint64(roundUp(number.Size()*count, countBytes))); err != nil || l.Ints[1] == lossSum {
+	if err := c.sumOf(sum, losses.to, compute, count, 1, losses.to+uint64(roundUp(compute.Size()*count, countBytes))); err != nil || l.Ints[1] == lossSum {
 		return err
 	}
 	if err := c.countTargets(l, counted, count, classes); err != nil {
 		return err
 	}
-	if err := c.start("cross_entropy_mean_"+reader(number), dim{1, 1, 1}, 32); err != nil {
+	if err := c.start("cross_entropy_mean_"+typeSuffix(compute), dim{1, 1, 1}, 32); err != nil {
 		return err
 	}
 	structure(c, &y)
@@ -97,7 +97,7 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 	return nil
 }
 
-// planCrossEntropyGrad is the gradient for the logits, which may lie where they do: a thread writes what it alone has read.
+// planCrossEntropyGrad is the gradient for the logits, which may be in their place: a thread overwrites only what it alone has read.
 // The operands are logits, targets, max, sum and the gradient of the result.
 func planCrossEntropyGrad(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
@@ -116,7 +116,7 @@ func planCrossEntropyGrad(c *call, l *kernels.Launch) error {
 			return err
 		}
 	}
-	if err := c.startTeams("cross_entropy_grad", x.DType, count, classes, 0); err != nil {
+	if err := c.startGroups("cross_entropy_grad", x.DType, count, classes, 0); err != nil {
 		return err
 	}
 	each := uint32(0)

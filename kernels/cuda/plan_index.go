@@ -5,7 +5,7 @@ package cuda
 import "github.com/weft-ml/weft/kernels"
 
 // Operations with operands of indices. An index outside its axis is an error that the host learns of later: see
-// badindex.go.
+// index_error.go.
 func init() {
 	plans["embedding"] = planIndexSelect
 	plans["index_select"] = planIndexSelect
@@ -15,20 +15,20 @@ func init() {
 	plans["one_hot"] = planOneHot
 }
 
-// indices appends the struct Indices of gather.cu: indices of an axis of the given size.
+// indices appends the struct Indices of index.cu: indices of an axis of the given size.
 func (c *call) indices(a *kernels.Arg, size int) {
-	var d dimensions
-	d.pushAll(a.Shape, a.Strides)
+	var d kernels.Dims
+	d.PushAll(a.Shape, a.Strides)
 	c.indicesAlong(a, size, &d)
 }
 
-func (c *call) indicesAlong(a *kernels.Arg, size int, d *dimensions) {
+func (c *call) indicesAlong(a *kernels.Arg, size int, d *kernels.Dims) {
 	structure(c, &struct {
 		data        uint64
-		report      reporting
+		errors      indexErrors
 		bytes, size uint64
-		axes        shape64
-	}{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size), d.shape64()})
+		axes        axes64
+	}{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size), axesOf(d)})
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
@@ -52,34 +52,34 @@ func planGather(c *call, l *kernels.Launch) error {
 	return c.gather(y, x, chosen, axis, from[:len(y.Shape)], chosen.Strides, kernels.RowMajor(number[:], chosen.Shape))
 }
 
-// gather takes elements of x whose index along the axis is chosen. Along the axes of y, `from` leads through the places in x
-// where its axis begins, `at` through the indices and `number` through their numbers in row-major order.
+// gather takes the elements of x that indices select along an axis. By the axes of y, `from` are the strides of x without that
+// axis, `at` those of the indices, and `number` those of their numbers in row-major order.
 func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []int) error {
 	if y.Len() == 0 {
 		return nil
 	}
 	along := func(strides []int) kernels.Arg { return kernels.Arg{Layout: kernels.Layout{Strides: strides}} }
-	var w walk
-	w.over(y.Shape, y.DType.Size(), *y, along(from), along(at), along(number))
+	var w stridedCopy
+	w.set(y.Shape, y.DType.Size(), *y, along(from), along(at), along(number))
 	w.begin[0], w.begin[1], w.begin[2] = c.address(y), c.address(x), c.address(chosen)
-	w.size[2] = chosen.DType.Size()
-	size, step := x.Shape[axis], x.Strides[axis]
-	step /= w.widen(uint64(step * w.unit))
-	entries := struct {
+	w.scale[2] = chosen.DType.Size()
+	size, stride := x.Shape[axis], x.Strides[axis]
+	stride /= w.vectorise(uint64(stride * w.elementBytes))
+	axisOf := struct {
 		bytes, size uint64
-		step        int64
-		report      reporting
-	}{uint64(chosen.DType.Size()), uint64(size), int64(step), reporting{}}
-	if entries.bytes < 8 {
-		entries.size = min(entries.size, 1<<31)
+		stride      int64
+		errors      indexErrors
+	}{uint64(chosen.DType.Size()), uint64(size), int64(stride), indexErrors{}}
+	if axisOf.bytes < 8 {
+		axisOf.size = min(axisOf.size, 1<<31)
 	}
-	return c.walk("gather", &w, func([kernels.MaxDims]int) {
-		entries.report = c.report(chosen, indexed{size: size})
-		structure(c, &entries)
+	return c.stridedCopy("gather", &w, func([kernels.MaxDims]int) {
+		axisOf.errors = c.report(chosen, indexed{size: size})
+		structure(c, &axisOf)
 	})
 }
 
-// Of gather.cu: what a warp of index_add adds up, and warps of a block.
+// Constants of index.cu: the columns of a warp of index_add, and the warps of a block.
 const addColumns, addWarps = 256, 4
 
 // planIndexAdd copies the first operand and adds to it, at the indices of the second along axis l.Ints[0], the entries
@@ -101,10 +101,10 @@ func planIndexAdd(c *call, l *kernels.Launch) error {
 	arg(c, uint64(columns))
 	arg(c, uint64(width))
 	c.indices(&l.In[1], y.Shape[axis])
-	var others, entries dimensions
-	others.pushAll(added.Shape[:axis], added.Strides[:axis])
-	others.pushAll(added.Shape[axis+rank:], added.Strides[axis+rank:])
-	entries.pushAll(added.Shape[axis:axis+rank], added.Strides[axis:axis+rank])
+	var others, entries kernels.Dims
+	others.PushAll(added.Shape[:axis], added.Strides[:axis])
+	others.PushAll(added.Shape[axis+rank:], added.Strides[axis+rank:])
+	entries.PushAll(added.Shape[axis:axis+rank], added.Strides[axis:axis+rank])
 	c.axes(&others)
 	c.axes(&entries)
 	return nil
@@ -119,25 +119,25 @@ func planScatterAdd(c *call, l *kernels.Launch) error {
 	}
 	n := added.Shape[axis]
 	lines := added.Len() / n
-	var room uint64 // for sums in float32
+	var sums uint64 // in float32
 	if y.DType.IsHalf() {
 		var err error
-		if room, err = c.scratch(4 * lines * y.Shape[axis]); err != nil {
+		if sums, err = c.scratch(4 * lines * y.Shape[axis]); err != nil {
 			return err
 		}
 	}
-	if err := c.each("scatter_add_"+suffixes[y.DType], lines); err != nil {
+	if err := c.startEach("scatter_add_"+suffixes[y.DType], lines); err != nil {
 		return err
 	}
 	c.pointer(y)
 	c.pointer(added)
-	arg(c, room)
+	arg(c, sums)
 	arg(c, uint64(lines))
 	arg(c, uint64(n))
-	c.indicesAlong(indices, y.Shape[axis], &dimensions{rank: 1, shape: [kernels.MaxDims]int{1}, strides: [kernels.MaxDims]int{1}})
+	c.indicesAlong(indices, y.Shape[axis], &kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
 	inner := kernels.Count(added.Shape[axis+1:])
-	steps := [4]uint64{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(indices.Strides[axis]), uint64(inner)}
-	structure(c, &steps)
+	strides := [4]uint64{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(indices.Strides[axis]), uint64(inner)}
+	structure(c, &strides)
 	var shape [kernels.MaxDims]int
 	copy(shape[:], added.Shape)
 	shape[axis] = 1
@@ -153,7 +153,7 @@ func planOneHot(c *call, l *kernels.Launch) error {
 	if y.Len() == 0 {
 		return nil
 	}
-	if err := c.each("one_hot", y.Len()); err != nil {
+	if err := c.startEach("one_hot", y.Len()); err != nil {
 		return err
 	}
 	c.pointer(y)

@@ -10,7 +10,7 @@ import (
 
 func init() { plans["matmul"] = planMatMul }
 
-// product is the struct Product of batch.cuh: equal matrix products, whose results [m n] follow each other in memory.
+// product is the struct Product of matmul.cuh: equal matrix products, whose results [m n] follow each other in memory.
 type product struct {
 	c, a, b, bias uint64
 	m, n, k, cRow uint32
@@ -19,15 +19,22 @@ type product struct {
 	biasStep      int64
 }
 
-// productBatch is the struct Batch of batch.cuh: where the operands of each product lie.
+// productBatch is the struct Batch of matmul.cuh: the offsets of the operands of each product.
 type productBatch struct {
-	rank  uint64
-	size  [kernels.MaxDims]int64
-	steps [2][kernels.MaxDims]int64 // of a and b
+	rank    uint64
+	size    [kernels.MaxDims]int64
+	strides [2][kernels.MaxDims]int64 // of a and b
 }
 
-// Tiles of matmul.cu, and the threads of a block for both.
+// Constants of matmul_f32.cu: tiles, and threads of a block for both.
 const smallTile, largeTile, matmulThreads = 32, 128, 256
+
+// Constants of matmul_half.cu: tiles, threads of a block, and bits of vectorised operands.
+const (
+	halfTile, halfThreads = 128, 128
+	wideA, wideB, wideC   = 1, 2, 4
+	wideBytes             = 16
+)
 
 // planMatMul multiplies the last two axes of two operands; those of rank 1 are a row on the left and a column on the
 // right. Operation linear multiplies by the transposed matrix and adds a bias, if there is one.
@@ -49,7 +56,7 @@ func planMatMul(c *call, l *kernels.Launch) error {
 		p.bias, p.biasStep = c.address(&l.In[2]), int64(l.In[2].Strides[0])
 	}
 	if y.DType.IsHalf() {
-		return c.gemm(&p, &batch, y)
+		return c.matmulHalf(&p, &batch, y)
 	}
 	// Large tiles, where they keep every multiprocessor busy.
 	if y.DType == kernels.Float32 && y.Len()/(int(p.m)*int(p.n))*p.tiles(largeTile) >= c.b.gpu.SMs {
@@ -98,8 +105,8 @@ func productsOf(op string, a, b, y *kernels.Arg) (p product, batch productBatch,
 	for d, size := range y.Shape[:lead] {
 		if size != 1 {
 			batch.size[batch.rank] = int64(size)
-			batch.steps[0][batch.rank] = batchStep(a, d-lead)
-			batch.steps[1][batch.rank] = batchStep(b, d-lead)
+			batch.strides[0][batch.rank] = batchStride(a, d-lead)
+			batch.strides[1][batch.rank] = batchStride(b, d-lead)
 			batch.rank++
 		}
 	}
@@ -111,8 +118,8 @@ func productsOf(op string, a, b, y *kernels.Arg) (p product, batch productBatch,
 	return p, batch, nil
 }
 
-// batchStep is the stride of batch axis d, counted from the end of the batch (-1 is the last), 0 if it repeats.
-func batchStep(a *kernels.Arg, d int) int64 {
+// batchStride is the stride of batch axis d, counted from the end of the batch (-1 is the last), 0 if it repeats.
+func batchStride(a *kernels.Arg, d int) int64 {
 	d += len(a.Shape) - 2
 	if d < 0 || a.Shape[d] == 1 {
 		return 0
@@ -124,14 +131,57 @@ func batchStep(a *kernels.Arg, d int) int64 {
 func (batch *productBatch) merge(p *product, m int) int {
 	for batch.rank > 0 {
 		d := batch.rank - 1
-		if batch.steps[1][d] != 0 || m > 1 && batch.steps[0][d] != int64(m)*p.aRow {
+		if batch.strides[1][d] != 0 || m > 1 && batch.strides[0][d] != int64(m)*p.aRow {
 			break
 		}
 		if m == 1 {
-			p.aRow = batch.steps[0][d]
+			p.aRow = batch.strides[0][d]
 		}
 		m *= int(batch.size[d])
 		batch.rank--
 	}
 	return m
+}
+
+// matmulHalf launches products in half precision. Kernels are by the layouts of the operands, n for contiguous rows and t for
+// contiguous columns, as in BLAS.
+func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) error {
+	if p.m == 1 { // a single row or column has no pitch
+		p.aRow = 0
+	}
+	if p.n == 1 {
+		p.bCol = 0
+	}
+	layout, wide := []byte("nn"), uint32(0)
+	aStride, aPitch := p.aCol, p.aRow
+	if p.aRow == 1 && p.aCol != 1 {
+		layout[0], aStride, aPitch = 't', p.aRow, p.aCol
+	}
+	bStride, bPitch := p.bCol, p.bRow
+	if p.bCol != 1 {
+		layout[1], bStride, bPitch = 't', p.bRow, p.bCol
+	}
+	if vectorised(p.a, aStride, aPitch, batch.strides[0]) {
+		wide |= wideA
+	}
+	if vectorised(p.b, bStride, bPitch, batch.strides[1]) {
+		wide |= wideB
+	}
+	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
+		wide |= wideC
+	}
+	if err := c.products("matmul_half_"+string(layout)+"_"+suffixes[y.DType], halfTile, halfThreads, p, batch, y); err != nil {
+		return err
+	}
+	arg(c, wide)
+	return nil
+}
+
+// vectorised tells whether elements of 2 bytes with the given strides can be moved 16 bytes at a time.
+func vectorised(address uint64, stride, pitch int64, batch [kernels.MaxDims]int64) bool {
+	all := int64(address) | 2*pitch
+	for _, s := range batch {
+		all |= 2 * s
+	}
+	return stride == 1 && all%wideBytes == 0
 }

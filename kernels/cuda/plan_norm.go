@@ -51,7 +51,7 @@ func (c *call) norm(l *kernels.Launch, sum residual) error {
 	if count == 0 {
 		return nil
 	}
-	if err := c.startTeams("norm", x.DType, count, n, 2); err != nil {
+	if err := c.startGroups("norm", x.DType, count, n, 2); err != nil {
 		return err
 	}
 	mean, parameters := uint64(0), [2]*kernels.Arg{}
@@ -111,21 +111,21 @@ func (c *call) normRows(o *normOperands, axes []int) {
 	c.rows(o.rstd, nil)
 }
 
-// Of norm.cu: the sums over rows for weight and bias.
+// Constants of norm.cu: the sums over rows for weight and bias.
 const (
-	normLanes   = 8
-	laneRows    = 8
-	normBlock   = normLanes * laneRows
+	rowPartials = 8
+	partialRows = 8
+	normBlock   = rowPartials * partialRows
 	normColumns = 32
-	normThreads = 32 * normLanes
+	normThreads = 32 * rowPartials
 
-	// Of its kernel for long rows: what a thread keeps, in bytes of numbers.
+	// Of its kernel for long rows: what a thread caches, in bytes of the compute type.
 	gradThreads = 1024
-	gradKeeps   = 4 * 4
+	gradCached  = 4 * 4
 )
 
-// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Rows that a team
-// keeps are read once for all of them; else the sums for weight and bias take a kernel of their own.
+// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Cached rows
+// are read once for all of them; else the sums for weight and bias take a kernel of their own.
 func planNormGrad(c *call, l *kernels.Launch) error {
 	o := normOperandsOf(l)
 	axes := lastAxes(o.x, l.Ints[0])
@@ -133,13 +133,13 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 	if n == 0 {
 		return nil
 	}
-	number, folds := numberOf(o.x.DType), ceilDiv(count, normBlock)
-	size := number.Size() * folds * n
+	compute, folds := computeType(o.x.DType), ceilDiv(count, normBlock)
+	size := compute.Size() * folds * n
 	some := slices.Contains(l.Ints[2:], 1)
-	var room uint64
+	var scratch uint64
 	if some {
 		var err error
-		if room, err = c.scratch(2*size + partialBytes(number, n, folds)); err != nil {
+		if scratch, err = c.scratch(2*size + partialBytes(compute, n, folds)); err != nil {
 			return err
 		}
 	}
@@ -147,23 +147,23 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 	var sums [2]uint64   // of the blocks
 	for k, want := range l.Ints[2:] {
 		if want == 1 {
-			wanted[k], sums[k] = c.resultOf(&l.Out[1+k]), room+uint64(k*size)
+			wanted[k], sums[k] = c.resultOf(&l.Out[1+k]), scratch+uint64(k*size)
 		}
 	}
 	if count > 0 && l.Ints[1] == 1 {
 		each, along := 1, [2]uint64{}
-		bytes := n * number.Size()
-		long := n > shortRow(o.x.DType) && bytes <= gradThreads*gradKeeps && o.inRows(axes)
+		bytes := n * compute.Size()
+		long := n > shortRow(o.x.DType) && bytes <= gradThreads*gradCached && o.inRows(axes)
 		if some && (long || n <= shortRow(o.x.DType) && o.inRows(axes)) {
-			each, along, some = laneRows, sums, false
+			each, along, some = partialRows, sums, false
 		}
-		grid := blocks(count, normLanes*each)
+		grid := blocks(count, rowPartials*each)
 		if long {
-			threads := roundUp(ceilDiv(bytes, gradKeeps), 32)
-			if err := c.startShared("norm_grad_long_"+reader(o.x.DType), grid, uint32(threads), 6*bytes); err != nil {
+			threads := roundUp(ceilDiv(bytes, gradCached), 32)
+			if err := c.startShared("norm_grad_long_"+typeSuffix(o.x.DType), grid, uint32(threads), 6*bytes); err != nil {
 				return err
 			}
-		} else if err := c.start("norm_grad_"+reader(o.x.DType), grid, normThreads); err != nil {
+		} else if err := c.start("norm_grad_"+typeSuffix(o.x.DType), grid, normThreads); err != nil {
 			return err
 		}
 		c.pointer(&l.Out[0])
@@ -176,7 +176,7 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 		arg(c, uint32(each))
 	}
 	if count > 0 && some {
-		if err := c.start("norm_parameters_"+reader(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1), normThreads); err != nil {
+		if err := c.start("norm_parameters_"+typeSuffix(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1), normThreads); err != nil {
 			return err
 		}
 		arg(c, sums[0])
@@ -189,14 +189,14 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 		if y.to == 0 {
 			continue
 		}
-		if err := c.sumOf(y, sums[k], number, folds, n, room+uint64(2*size)); err != nil {
+		if err := c.sumOf(y, sums[k], compute, folds, n, scratch+uint64(2*size)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inRows tells whether the operands have rows of one axis: can_keep of rows.cuh.
+// inRows tells whether the operands have rows of one axis: can_cache of row.cuh.
 func (o *normOperands) inRows(axes []int) bool {
 	for _, a := range []*kernels.Arg{o.g, o.x, o.weight} {
 		if a == nil {
@@ -205,8 +205,8 @@ func (o *normOperands) inRows(axes []int) bool {
 		if a == o.weight {
 			axes = lastAxes(a, len(a.Shape))
 		}
-		var r reduction
-		if r.describe(a, axes); r.reduced.rank > 1 {
+		var r kernels.Reduction
+		if r.Set(&a.Layout, axes); r.Reduced.Rank > 1 {
 			return false
 		}
 	}

@@ -84,15 +84,15 @@ func planPointwise(c *call, l *kernels.Launch) error {
 	if len(l.Floats) < len(l.Op.Expr.Params) {
 		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params), l.Op.Expr.Params, len(l.Floats))
 	}
-	number := l.ComputeType()
-	if number == kernels.Int64 {
+	compute := l.ComputeType()
+	if compute == kernels.Int64 {
 		if err := l.CheckIntegers(); err != nil {
 			return err
 		}
 	}
 	var s space
 	s.collapse(l.In, l.Out[0].Shape)
-	if l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType && !s.flat(0) {
+	if l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType && !s.contiguous(0) {
 		return c.relayout(&l.Out[0], &l.In[0])
 	}
 	f, err := c.b.images.pointwise(c.b, l)
@@ -101,7 +101,7 @@ func planPointwise(c *call, l *kernels.Launch) error {
 	}
 	uniform, flat := s.uniform(l.In), c.aligned(l, f.elements)
 	for k := range l.In {
-		flat = flat && (uniform>>k&1 == 1 || s.flat(k) && c.aligned1(&l.In[k], f.elements))
+		flat = flat && (uniform>>k&1 == 1 || s.contiguous(k) && c.aligned1(&l.In[k], f.elements))
 	}
 	switch {
 	case s.n == 0:
@@ -110,7 +110,7 @@ func planPointwise(c *call, l *kernels.Launch) error {
 		if err := c.launch(f.vector, blocks((s.n+f.elements-1)/f.elements, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0); err != nil {
 			return err
 		}
-	case s.small():
+	case s.fits32():
 		if err := c.launch(f.strided, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0); err != nil {
 			return err
 		}
@@ -119,11 +119,11 @@ func planPointwise(c *call, l *kernels.Launch) error {
 			return err
 		}
 	}
-	c.operands(l, uniform, number)
+	c.operands(l, uniform, compute)
 	arg(c, uint64(s.n))
 	switch {
 	case flat:
-	case s.small():
+	case s.fits32():
 		s.shape32(c)
 	default:
 		s.shape64(c)
@@ -131,7 +131,7 @@ func planPointwise(c *call, l *kernels.Launch) error {
 	return nil
 }
 
-// aligned tells whether the results lie where a thread can store n elements at once.
+// aligned tells whether the results are aligned for vectorised stores of n elements.
 func (c *call) aligned(l *kernels.Launch, n int) bool {
 	for k := range l.Out {
 		if !c.aligned1(&l.Out[k], n) {
@@ -148,9 +148,9 @@ func (c *call) aligned1(a *kernels.Arg, n int) bool {
 }
 
 // operands appends the struct Operands of pointwise.cuh.
-func (c *call) operands(l *kernels.Launch, uniform uint64, number kernels.DType) {
+func (c *call) operands(l *kernels.Launch, uniform uint64, compute kernels.DType) {
 	ins, scalars := max(1, len(l.In)), max(1, len(l.Op.Expr.Params))
-	size := 8*(ins+len(l.Out)+2) + number.Size()*(1+scalars)
+	size := 8*(ins+len(l.Out)+2) + compute.Size()*(1+scalars)
 	p := c.space(uintptr(roundUp(size, 8)), 8)
 	clear(p)
 	for k := range l.In {
@@ -164,9 +164,9 @@ func (c *call) operands(l *kernels.Launch, uniform uint64, number kernels.DType)
 	binary.LittleEndian.PutUint64(p, l.Random.Key)
 	binary.LittleEndian.PutUint64(p[8:], l.Random.Counter)
 	binary.LittleEndian.PutUint32(p[16:], uint32(uniform))
-	p = p[16+number.Size():] // scalars are aligned
+	p = p[16+compute.Size():] // scalars are aligned
 	for k := range l.Op.Expr.Params {
-		src.AppendNumber(p[:number.Size()*k], number, l.Floats[k])
+		src.AppendNumber(p[:compute.Size()*k], compute, l.Floats[k])
 	}
 }
 

@@ -62,11 +62,15 @@ func TestSchedules(t *testing.T) {
 		kernels string
 		run     func(t *testing.T)
 	}{
-		{"attention.cu", TestAttention}, {"flash.cu", TestFlash}, {"gemm.cu", TestHalfMatMul}, {"matmul.cu", TestMatMul}, {"matmul.cu, large", TestMatMulLarge},
-		{"matmul.cu, linear", TestLinear}, {"norm.cu", TestNorms}, {"norm.cu, residual sums", TestAddNormBits}, {"norm.cu, softmax.cu, rows.cu and cross_entropy.cu, long rows", TestLongRows}, {"reduce.cu", TestReductions}, {"rows.cu and softmax.cu", TestAlongAxis},
-		{"rows.cu", TestPlaces}, {"rows.cu, statistics", TestStatistics}, {"rows.cu, running sums", TestCumSum}, {"cross_entropy.cu", TestCrossEntropy}, {"gather.cu", TestIndexed}, {"gather.cu, wide", TestEmbedding},
-		{"report.cuh", TestIndexOutside}, {"move.cu and copy.cu", TestMoves}, {"move.cu, every axis", TestPadEveryAxis},
-		{"copy.cu, wide", TestCopyWide}, {"copy.cu, transposed", TestTranspose},
+		{"attention.cu", TestAttention}, {"attention_flash.cu", TestFlash},
+		{"matmul_f32.cu", TestMatMul}, {"matmul_f32.cu, large", TestMatMulLarge}, {"matmul_f32.cu, linear", TestLinear},
+		{"matmul_half.cu", TestMatMulHalf}, {"norm.cu", TestNorms}, {"norm.cu, residual sums", TestAddNormBits},
+		{"row.cuh, long rows", TestLongRows}, {"softmax.cu", TestSoftmax}, {"scan.cu", TestCumSum},
+		{"reduce.cu", TestReductions}, {"reduce_row.cu and softmax.cu, statistics", TestStatistics},
+		{"reduce_row.cu, argmax", TestArgExtremes}, {"cross_entropy.cu", TestCrossEntropy},
+		{"index.cu", TestIndexed}, {"index.cu, wide", TestEmbedding}, {"index_error.cuh", TestIndexOutside},
+		{"copy.cu", TestCopies}, {"copy.cu, pad of every axis", TestPadEveryAxis}, {"copy.cu, wide", TestCopyWide},
+		{"copy.cu, transposed", TestTranspose},
 	}
 	counts := make([]int, len(tests))
 	for ; scheduled < *schedules; round++ {

@@ -166,7 +166,7 @@ func TestElements(t *testing.T) {
 	for from, x := range elementTypes {
 		for to, y := range elementTypes {
 			number := numberBetween(kernels.DType(from), kernels.DType(to))
-			text.WriteString(eachNumber(fmt.Sprint("cast_", from, "_", to), x, y, fmt.Sprintf("y[i] = element<%s>(number<%s>(x[i]))", y, number)))
+			text.WriteString(eachNumber(fmt.Sprint("cast_", from, "_", to), x, y, fmt.Sprintf("y[i] = to_element<%s>(to_compute<%s>(x[i]))", y, number)))
 		}
 	}
 	for _, n := range numberTypes {
@@ -175,7 +175,7 @@ func TestElements(t *testing.T) {
 	for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.Float16, kernels.BFloat16} {
 		text.WriteString(eachNumber(fmt.Sprint("read_", int(d)), elementTypes[d], numberBetween(d, d), "y[i] = read<"+elementTypes[d]+">(x, type, i)"))
 	}
-	for _, kind := range []string{"integer", "truth"} {
+	for _, kind := range []string{"integer", "nonzero"} {
 		text.WriteString(eachNumber("read_"+kind, "uint8_t", "int64_t", "y[i] = read<"+kind+">(x, type, i)"))
 	}
 	eachElementTest(t, text.String(), func(t *testing.T, d *Driver, r *rand.Rand, module uintptr) {
@@ -187,8 +187,8 @@ func TestElements(t *testing.T) {
 				name := fmt.Sprint("cast_", int(from), "_", int(to))
 				sameNumbers(t, fmt.Sprint(from, " to ", to), to, x, onDevice(t, d, module, name, from, to, 0, 0, x), onCPU(t, identity, from, to, x), 0)
 			}
-			truth := onCPU(t, identity, kernels.Bool, kernels.Int64, onCPU(t, identity, from, kernels.Bool, x))
-			sameNumbers(t, fmt.Sprint(from, " as truth value"), kernels.Int64, x, onDevice(t, d, module, "read_truth", from, kernels.Int64, uint32(from), 0, x), truth, 0)
+			nonzero := onCPU(t, identity, kernels.Bool, kernels.Int64, onCPU(t, identity, from, kernels.Bool, x))
+			sameNumbers(t, fmt.Sprint(from, " as bool"), kernels.Int64, x, onDevice(t, d, module, "read_nonzero", from, kernels.Int64, uint32(from), 0, x), nonzero, 0)
 			switch {
 			case from.IsFloat():
 				number := kernels.Float32

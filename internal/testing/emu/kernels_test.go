@@ -12,7 +12,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/kernels/cuda/src"
@@ -276,7 +275,7 @@ func testPointwise(t *testing.T, d *Driver, r *rand.Rand, module uintptr, p *src
 	}
 	must(t, backend.Run(&l))
 
-	operands := p.AppendOperands(nil, addresses, results, l.Random, uniform, l.Floats)
+	operands := appendOperands(p, nil, addresses, results, l.Random, uniform, l.Floats)
 	if simple {
 		f, err := d.Function(module, p.Name+"_vector")
 		must(t, err)
@@ -285,10 +284,10 @@ func testPointwise(t *testing.T, d *Driver, r *rand.Rand, module uintptr, p *src
 		if len(strides) == 0 {
 			strides = [][]int{make([]int, len(shape))}
 		}
-		sizes, steps := src.Collapse(shape, strides...)
-		suffix, packed := "_strided", src.AppendShape32(nil, sizes, steps...)
+		sizes, steps := collapse(shape, strides...)
+		suffix, packed := "_strided", appendShape32(nil, sizes, steps...)
 		if r.IntN(2) == 0 {
-			suffix, packed = "_strided64", src.AppendShape64(nil, sizes, steps...)
+			suffix, packed = "_strided64", appendShape64(nil, sizes, steps...)
 		}
 		f, err := d.Function(module, p.Name+suffix)
 		must(t, err)
@@ -334,11 +333,11 @@ func testCopy(t *testing.T, d *Driver, r *rand.Rand, shape []int) {
 		}
 		want[a] = data[b]
 	}
-	sizes, steps := src.Collapse(shape, to.Strides, from.Strides)
+	sizes, steps := collapse(shape, to.Strides, from.Strides)
 	n, groups := kernels.Count(shape), (sizes[0]+3)/4
 	threads := n / sizes[0] * groups
 	walk := [5]uint32{uint32(n), uint32(groups), uint32(threads), uint32(groups * steps[0][0]), uint32(groups * steps[1][0])}
-	d.each(t, function(t, d, "copy_b4"), threads, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), walk, src.AppendShape32(nil, sizes, steps...))
+	d.each(t, function(t, d, "copy_b4"), threads, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), walk, appendShape32(nil, sizes, steps...))
 	for i, got := range download[float32](t, d, y, nTo) {
 		if math.Float32bits(got) != math.Float32bits(want[i]) {
 			t.Fatalf("copy_b4 %v from %v to %v: element %d is %v, want %v", shape, from, to, i, got, want[i])
@@ -357,22 +356,6 @@ func testFill[T uint8 | uint16 | uint32 | uint64](t *testing.T, d *Driver, r *ra
 			t.Fatalf("%s of %d from %d: element %d is %x", name, n, skip, i, got)
 		}
 	}
-}
-
-func TestUniform(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
-		n, first := r.IntN(3000), uint64(r.IntN(100_000))
-		s := philox.Source{Key: r.Uint64(), Counter: r.Uint64(), Stream: r.Uint32()}
-		want := make([]float32, n)
-		philox.Uniform(want, s, first)
-		p := upload(t, d, make([]float32, n))
-		d.each(t, function(t, d, "uniform_f32"), (int(first%4)+n+3)/4, p, uint64(n), s.Key, s.Counter, s.Stream, first)
-		for i, got := range download[float32](t, d, p, n) {
-			if got != want[i] {
-				t.Fatalf("number %d from %d of %v is %v, want %v", i, first, s, got, want[i])
-			}
-		}
-	})
 }
 
 func TestReduce(t *testing.T) {
@@ -488,8 +471,8 @@ func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 	y := contiguous(t, d, f32, keptShape)
 	run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: axes})
 	packed := func(shape, strides []int) []byte {
-		sizes, steps := src.Collapse(shape, strides)
-		return src.AppendShape64(nil, sizes, steps...)
+		sizes, steps := collapse(shape, strides)
+		return appendShape64(nil, sizes, steps...)
 	}
 	results, n := kernels.Count(keptShape), kernels.Count(reducedShape)
 	b := foldBlocks(n)

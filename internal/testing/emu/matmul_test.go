@@ -9,7 +9,6 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
-	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
 // product is the struct of matmul.cu.
@@ -64,7 +63,7 @@ func testMatMul(t *testing.T, d *Driver, r *rand.Rand, tile, m, n, k, batch int)
 		name = "matmul_large_f32"
 	}
 	grid := [3]uint32{uint32((n + tile - 1) / tile * ((m + tile - 1) / tile) * batch), 1, 1}
-	must(t, d.Launch(function(t, d, name), grid, [3]uint32{256, 1, 1}, 0, 0, p, src.AppendShape64(nil, []int{batch}, []int{aBatch}, []int{bBatch})))
+	must(t, d.Launch(function(t, d, name), grid, [3]uint32{256, 1, 1}, 0, 0, p, appendShape64(nil, []int{batch}, []int{aBatch}, []int{bBatch})))
 	compare(t, d, fmt.Sprintf("%s of %dx%dx%d, %v by %v", name, m, n, k, a.arg.Layout, b.arg.Layout), y)
 }
 

@@ -33,7 +33,7 @@ func (p *project) readBudget() (budget, error) {
 
 // parseBudget reads lines such as
 //
-//	gemm_*_f16  registers=128 blocks=2 dynamic=65536 must=HMMA,LDSM
+//	matmul_half_*_f16  registers=128 blocks=2 dynamic=65536 must=HMMA,LDSM
 //
 // The first pattern that fits a kernel is its budget. A # begins a comment.
 func parseBudget(text string) (budget, error) {

@@ -144,7 +144,7 @@ func TestGatesCatch(t *testing.T) {
 		{"element: scale_f32 (sm_80): 5.0 instructions for each element, budget 3", "STG.E.128", "STG.E", (*facts).sassOf},
 
 		{"listed: scale_f32: it has no line", "scale_*", "scales_*", (*facts).budgetOf},
-		{"listed: gemm_*: budget.txt has a line for it", "scale_*", "gemm_* registers=8\nscale_*", (*facts).budgetOf},
+		{"listed: tiled_*: budget.txt has a line for it", "scale_*", "tiled_* registers=8\nscale_*", (*facts).budgetOf},
 	} {
 		f := good
 		text := plant.in(&f)

@@ -7,47 +7,44 @@ import _ "embed"
 var (
 	//go:embed attention.pack
 	packAttention []byte
+	//go:embed attention_flash.pack
+	packAttentionFlash []byte
 	//go:embed copy.pack
 	packCopy []byte
 	//go:embed cross_entropy.pack
 	packCrossEntropy []byte
-	//go:embed flash.pack
-	packFlash []byte
-	//go:embed gather.pack
-	packGather []byte
-	//go:embed gemm.pack
-	packGemm []byte
-	//go:embed matmul.pack
-	packMatmul []byte
-	//go:embed move.pack
-	packMove []byte
+	//go:embed index.pack
+	packIndex []byte
+	//go:embed matmul_f32.pack
+	packMatmulF32 []byte
+	//go:embed matmul_half.pack
+	packMatmulHalf []byte
 	//go:embed norm.pack
 	packNorm []byte
 	//go:embed pointwise.pack
 	packPointwise []byte
-	//go:embed random.pack
-	packRandom []byte
 	//go:embed reduce.pack
 	packReduce []byte
-	//go:embed rows.pack
-	packRows []byte
+	//go:embed reduce_row.pack
+	packReduceRow []byte
+	//go:embed scan.pack
+	packScan []byte
 	//go:embed softmax.pack
 	packSoftmax []byte
 )
 
 var packs = map[string][]byte{
-	"attention":     packAttention,
-	"copy":          packCopy,
-	"cross_entropy": packCrossEntropy,
-	"flash":         packFlash,
-	"gather":        packGather,
-	"gemm":          packGemm,
-	"matmul":        packMatmul,
-	"move":          packMove,
-	"norm":          packNorm,
-	"pointwise":     packPointwise,
-	"random":        packRandom,
-	"reduce":        packReduce,
-	"rows":          packRows,
-	"softmax":       packSoftmax,
+	"attention":       packAttention,
+	"attention_flash": packAttentionFlash,
+	"copy":            packCopy,
+	"cross_entropy":   packCrossEntropy,
+	"index":           packIndex,
+	"matmul_f32":      packMatmulF32,
+	"matmul_half":     packMatmulHalf,
+	"norm":            packNorm,
+	"pointwise":       packPointwise,
+	"reduce":          packReduce,
+	"reduce_row":      packReduceRow,
+	"scan":            packScan,
+	"softmax":         packSoftmax,
 }

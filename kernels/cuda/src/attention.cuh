@@ -1,7 +1,7 @@
-// attention.cuh: what kernels of attention are given. Operands are q [T D], k [S D], v [S E], y [T E] and its gradient g, and
-// m and r of each row, for each head of each batch entry.
+// attention.cuh: the parameters of attention kernels. Operands are q [T D], k [S D], v [S E], y [T E] and its gradient
+// g, and m and r of each row, for each head of each batch entry.
 #pragma once
-#include "product.cuh"
+#include "matmul.cuh"
 
 // Heads is an operand or a result, one matrix for each head of each batch entry.
 struct Heads {
@@ -9,8 +9,8 @@ struct Heads {
   int64_t batch, head, row, column;
 };
 
-// Attention is the launch, computed with numbers N. Matrix i belongs to head i % heads of batch entry i / heads; m, r and dot
-// are [count T].
+// Attention is the launch, with compute type N. Matrix i belongs to head i % heads of batch entry i / heads; m, r and
+// dot are [count T].
 template <class N> struct Attention {
   Heads q, k, v, y, g, dq, dk, dv;
   N *m, *r, *dot, *scratch;
@@ -24,12 +24,15 @@ template <class T, class N> DEV Matrix<T> matrix(const Attention<N>& z, const He
   return {static_cast<T*>(h.data) + (b * h.batch + (i - b * z.heads) * h.head + row * h.row), h.row, h.column};
 }
 
-// sees is the number of keys that row i sees.
-template <class N> DEV uint32_t sees(const Attention<N>& z, uint32_t i) { return z.causal ? i + 1 + z.s - z.t : z.s; }
+// visible_keys is the number of keys that row i attends to.
+template <class N>
+DEV uint32_t visible_keys(const Attention<N>& z, uint32_t i) {
+  return z.causal ? i + 1 + z.s - z.t : z.s;
+}
 
-// hides is the number of rows, the first ones, that do not see a key.
-template <class N> DEV uint32_t hides(const Attention<N>& z, uint32_t key) {
+// hidden_rows is the number of rows, the first ones, that a key is hidden from.
+template <class N> DEV uint32_t hidden_rows(const Attention<N>& z, uint32_t key) {
   return z.causal && key > z.s - z.t ? key - (z.s - z.t) : 0;
 }
 
-DEV uint32_t less(uint32_t x, uint32_t y) { return x < y ? x : y; }
+DEV uint32_t minimum(uint32_t x, uint32_t y) { return x < y ? x : y; }

@@ -1,5 +1,14 @@
-// Moving and filling memory, by the width of an element in bytes: values are only passed on.
-#include "walk.cuh"
+// Operations that move elements without looking at their values: copies between layouts (contiguous, cat, stack, flip),
+// transposed copies, fills, pad with the gradients of slices, and triangles. Kernels are by the width of an element.
+#include "copy.cuh"
+
+// Region is the box of y that x fills: of each axis, as the range has it, `count` coordinates from `lo` on.
+struct Region {
+  int32_t lo[kMaxDims], count[kMaxDims];
+};
+
+// Band is the diagonals lo to hi of a matrix; the main one is 0, those above it are positive.
+struct Band { int64_t lo, hi; };
 
 namespace {
 
@@ -10,7 +19,7 @@ DEV bool aligned16(const void* p) { return (uint64_t)p % 16 == 0; }
 // fill writes n elements of one value, 16 bytes a thread.
 template <class T> DEV void fill(T* to, T value, uint64_t n) {
   constexpr int kWide = 16 / sizeof(T);
-  const uint64_t i = thread_number() * kWide;
+  const uint64_t i = thread_index() * kWide;
   if (aligned16(to) && i + kWide <= n) {
     uint64_t word = value;
 #pragma unroll
@@ -22,18 +31,19 @@ template <class T> DEV void fill(T* to, T value, uint64_t n) {
   for (uint64_t j = i; j < i + kWide && j < n; j++) to[j] = value;
 }
 
-// copy moves elements between two layouts; operand 0 of the walk is where they go.
-template <class T> DEV void copy(T* to, const T* from, const Walk<2>& walk, const Shape32<2>& shape) {
-  const Places<T, 2> p(walk, shape);
-  move(to, p, [&](int e) { return load<T>(from + p.in(1, e)); });
+// copy moves elements between two layouts; operand 0 of the range is the destination.
+template <class T> DEV void copy(T* to, const T* from, const StridedRange<2>& range, const Shape32<2>& shape) {
+  const Offsets<T, 2> p(range, shape);
+  store_each(to, p, [&](int e) { return load<T>(from + p.of(1, e)); });
 }
 
 constexpr int kTile = 32;
 
-// transpose copies element (i, j) of matrices from from[i + j * from_step] to to[i * to_step + j], by tiles, so that
-// neighbours read and write neighbours; operand 0 of the shape, that of the matrices, is where they go.
+// transpose copies element (i, j) of matrices from from[i + j * from_stride] to to[i * to_stride + j], by way of tiles
+// in shared memory, so that both accesses are coalesced. `shape` is that of the batch; operand 0 is the destination.
 template <class T>
-DEV void transpose(T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_step, uint64_t from_step, const Shape64<2>& shape) {
+DEV void transpose(T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_stride, uint64_t from_stride,
+                   const Shape64<2>& shape) {
   SHARED(T, tile, [kTile][kTile + 1]);
   const uint64_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
   const uint64_t strip = blockIdx.x / across, matrix = strip / down;
@@ -42,30 +52,72 @@ DEV void transpose(T* to, const T* from, uint64_t rows, uint64_t columns, uint64
   locate(shape, matrix, at);
   const uint32_t x = threadIdx.x % kTile, y = threadIdx.x / kTile;
   for (uint32_t j = y; j < kTile; j += kThreads / kTile)
-    if (row + x < rows && column + j < columns) tile[j][x] = from[at[1] + row + x + (column + j) * from_step];
+    if (row + x < rows && column + j < columns) tile[j][x] = from[at[1] + row + x + (column + j) * from_stride];
   __syncthreads();
   for (uint32_t i = y; i < kTile; i += kThreads / kTile)
-    if (row + i < rows && column + x < columns) to[at[0] + (row + i) * to_step + column + x] = tile[x][i];
+    if (row + i < rows && column + x < columns) to[at[0] + (row + i) * to_stride + column + x] = tile[x][i];
+}
+
+// pad: y is x in the region and `value` elsewhere. Offsets of x count from where its element at the origin of y would
+// be.
+template <class T>
+DEV void pad(T* y, const T* x, const StridedRange<2>& range, const Shape32<2>& shape, T value, const Region& region) {
+  auto within = [&](int d, uint32_t coordinate) { return coordinate - region.lo[d] < (uint32_t)region.count[d]; };
+  uint32_t first = 0;
+  bool inside = true;
+  const Offsets<T, 2> p(range, shape, [&](int d, uint32_t coordinate) {
+    if (d == 0) first = coordinate;
+    else inside = inside && within(d, coordinate);
+  });
+  store_each(y, p,
+             [&](int e) { return inside && within(0, first + e * range.entries) ? load<T>(x + p.of(1, e)) : value; });
+}
+
+// clamp_far clamps x to 32 bits, to values beyond the reach of every range.
+DEV int32_t clamp_far(int64_t x) {
+  constexpr int64_t kFar = 1 << 30;
+  return (int32_t)(x < -kFar ? -kFar : x > kFar ? kFar : x);
+}
+
+// triangle: y is x within a band of matrices and 0 elsewhere. Operand 2 is the diagonal of an element, column - row,
+// relative to `diagonal`, that of the first element.
+template <class T>
+DEV void triangle(T* y, const T* x, int64_t diagonal, const StridedRange<3>& range, const Shape32<3>& shape,
+                  const Band& band) {
+  const int32_t lo = clamp_far(band.lo - diagonal), hi = clamp_far(band.hi - diagonal);
+  const Offsets<T, 3> p(range, shape);
+  store_each(y, p, [&](int e) { return lo <= p.of(2, e) && p.of(2, e) <= hi ? load<T>(x + p.of(1, e)) : T(0); });
 }
 
 }  // namespace
 
-#define COPY(name, T)                                                                                            \
-  KERNEL(copy_##name, kThreads, 8)(T* to, const T* from, Walk<2> walk, Shape32<2> shape) { copy(to, from, walk, shape); } \
-  EXPORT(copy_##name);
+#define COPY(name, T)                                                                                                  \
+  KERNEL(copy_##name, kThreads, 8)(T* to, const T* from, StridedRange<2> range, Shape32<2> shape) {                    \
+    copy(to, from, range, shape);                                                                                      \
+  }                                                                                                                    \
+  EXPORT(copy_##name);                                                                                                 \
+  KERNEL(pad_##name, kThreads, 8)(T* y, const T* x, StridedRange<2> range, Shape32<2> shape, T value, Region region) { \
+    pad(y, x, range, shape, value, region);                                                                            \
+  }                                                                                                                    \
+  EXPORT(pad_##name);
 
-#define WIDTH(name, T)                                                                                           \
-  COPY(name, T)                                                                                                  \
-  KERNEL(fill_##name, kThreads, 8)(T* to, T value, uint64_t n) { fill(to, value, n); }                           \
-  EXPORT(fill_##name);                                                                                           \
-  KERNEL(transpose_##name, kThreads, 8)(T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_step, \
-                                        uint64_t from_step, Shape64<2> shape) {                                  \
-    transpose(to, from, rows, columns, to_step, from_step, shape);                                               \
-  }                                                                                                              \
-  EXPORT(transpose_##name);
+#define COPY_AND_FILL(name, T)                                                                                      \
+  COPY(name, T)                                                                                                     \
+  KERNEL(fill_##name, kThreads, 8)(T* to, T value, uint64_t n) { fill(to, value, n); }                              \
+  EXPORT(fill_##name);                                                                                              \
+  KERNEL(transpose_##name, kThreads, 8)(T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_stride,  \
+                                        uint64_t from_stride, Shape64<2> shape) {                                   \
+    transpose(to, from, rows, columns, to_stride, from_stride, shape);                                              \
+  }                                                                                                                 \
+  EXPORT(transpose_##name);                                                                                         \
+  KERNEL(triangle_##name, kThreads, 8)(T* y, const T* x, int64_t diagonal, StridedRange<3> range, Shape32<3> shape, \
+                                       Band band) {                                                                 \
+    triangle(y, x, diagonal, range, shape, band);                                                                   \
+  }                                                                                                                 \
+  EXPORT(triangle_##name);
 
-WIDTH(b1, uint8_t)
-WIDTH(b2, uint16_t)
-WIDTH(b4, uint32_t)
-WIDTH(b8, uint64_t)
+COPY_AND_FILL(b1, uint8_t)
+COPY_AND_FILL(b2, uint16_t)
+COPY_AND_FILL(b4, uint32_t)
+COPY_AND_FILL(b8, uint64_t)
 COPY(b16, uint4)

@@ -4,13 +4,13 @@
 //	(1-e) * (log(s) - (x[target] - m)) + e * (log(s) - sum(x - m)/C)
 //
 // and its gradient (exp(x - m) * (1/s) - t) * scale, with t the smoothed one-hot row.
-#include "report.cuh"
-#include "rows.cuh"
+#include "index_error.cuh"
+#include "row.cuh"
 
-// Targets are class indices of any integer type; those equal to `ignore` leave their row out.
+// Targets are class indices of any integer type; rows with the target `ignore` do not count.
 struct Targets {
-  Rows places;
-  Report report;
+  Rows indices;
+  IndexErrors errors;
   int64_t ignore;
   uint32_t bytes;  // of an index: 8, 4 or 1
   uint32_t classes;
@@ -18,28 +18,29 @@ struct Targets {
 
 namespace {
 
-// target_of is the class of row r, -1 for a row to leave out, as is one whose target is no class.
+// target_of is the class of row r, -1 for a row that does not count or whose target is no class.
 DEV int64_t target_of(const Targets& t, uint64_t r) {
-  const int64_t k = index_value(t.places.data, t.bytes, place(t.places.rows, r));
+  const int64_t k = index_value(t.indices.data, t.bytes, offset_of(t.indices.rows, r));
   if (k == t.ignore) return -1;
   if (k >= 0 && k < t.classes) return k;
-  report(t.report, r, k);
+  report(t.errors, r, k);
   return -1;
 }
 
 // The loss, m and s of each row.
-template <class T, class Team, class N = typename NumberOf<T>::Type>
-DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows, double smoothing) {
-  const uint64_t r = Team::row();
+template <class T, class Group, class N = ComputeType<T>>
+DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows,
+                            double smoothing) {
+  const uint64_t r = Group::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
-  const auto x = kept<Team>(n, Row<T, Team>(x_, r));
-  const N m = row_fold<Max, N, Team>(n, x);
-  const N s = row_fold<Sum, N, Team>(n, [&](Place i) { return num::exp(num::sub(x(i), m)); });
+  const auto x = cached<Group>(n, Row<T, Group>(x_, r));
+  const N m = row_fold<Max, N, Group>(n, x);
+  const N s = row_fold<Sum, N, Group>(n, [&](ElementIndex i) { return math::exp(math::sub(x(i), m)); });
   const N e = (N)smoothing;
   N spread = 0;
-  if (e > 0) spread = num::div(row_fold<Sum, N, Team>(n, [&](Place i) { return num::sub(x(i), m); }), (N)n);
-  if (Team::thread()) return;
+  if (e > 0) spread = math::div(row_fold<Sum, N, Group>(n, [&](ElementIndex i) { return math::sub(x(i), m); }), (N)n);
+  if (Group::thread()) return;
   most[r] = m;
   sums[r] = s;
   const int64_t k = target_of(targets, r);
@@ -47,37 +48,37 @@ DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_
     put(loss, r, N(0));
     return;
   }
-  const N log = num::log(s), own = num::sub(log, num::sub(Row<T>(x_, r)((uint32_t)k), m));
-  put(loss, r, e > 0 ? num::add(num::mul(num::sub(N(1), e), own), num::mul(e, num::sub(log, spread))) : own);
+  const N log = math::log(s), own = math::sub(log, math::sub(Row<T>(x_, r)((uint32_t)k), m));
+  put(loss, r, e > 0 ? math::add(math::mul(math::sub(N(1), e), own), math::mul(e, math::sub(log, spread))) : own);
 }
 
-// The gradient of row r of a result without gaps, which may lie where the logits do: a thread writes what it alone has read,
-// and reads as many elements as it can keep before it writes. g is the gradient of the result, of each row if each is 1; count
-// is null but for the mean.
-template <class T, class Team>
-DEV void cross_entropy_grad(T* dx, const Rows& x_, const Targets& targets, const Rows& most, const Rows& sums, const Rows& g, const uint32_t* count, uint64_t rows,
-                   uint32_t each, double smoothing) {
-  using N = typename NumberOf<T>::Type;
-  const uint64_t r = Team::row();
+// The gradient of row r of a contiguous result, which may be in place of the logits: a thread overwrites only what it
+// alone has read, and reads as many elements as it can cache before it writes. g is the gradient of the loss, of each
+// row if each is 1; count is null but for the mean.
+template <class T, class Group>
+DEV void cross_entropy_grad(T* dx, const Rows& x_, const Targets& targets, const Rows& most, const Rows& sums,
+                            const Rows& g, const uint32_t* count, uint64_t rows, uint32_t each, double smoothing) {
+  using N = ComputeType<T>;
+  const uint64_t r = Group::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
   T* d = dx + r * n;
   const int64_t k = target_of(targets, r);
   if (k < 0) {
-    for (uint32_t i = Team::thread(); i < n; i += Team::threads()) d[i] = element<T>(N(0));
+    for (uint32_t i = Group::thread(); i < n; i += Group::threads()) d[i] = to_element<T>(N(0));
     return;
   }
-  const Row<T, Team> x(x_, r);
-  const N m = Row<N>(most, r)(0), inverse = num::div(N(1), Row<N>(sums, r)(0));
-  // The smoothed target beside and at the class.
-  const N e = (N)smoothing, off = num::div(e, (N)n), on = num::add(num::sub(N(1), e), off);
+  const Row<T, Group> x(x_, r);
+  const N m = Row<N>(most, r)(0), inverse = math::div(N(1), Row<N>(sums, r)(0));
+  // The smoothed target at other classes, and at the class.
+  const N e = (N)smoothing, off = math::div(e, (N)n), on = math::add(math::sub(N(1), e), off);
   N scale = Row<T>(g, each ? r : 0)(0);
-  if (count) scale = num::div(scale, (N)*count);
-  for (uint32_t from = 0; from < n; from += Team::threads() * Team::slots()) {
-    const auto part = kept<Team>(n - from, [&](Place i) { return x(from + i); });
-    row_each<Team>(n - from, [&](Place i) {
-      const N p = num::mul(num::exp(num::sub(part(i), m)), inverse);
-      d[from + i] = element<T>(num::mul(num::sub(p, from + i == (uint32_t)k ? on : off), scale));
+  if (count) scale = math::div(scale, (N)*count);
+  for (uint32_t from = 0; from < n; from += Group::threads() * Group::slots()) {
+    const auto chunk = cached<Group>(n - from, [&](ElementIndex i) { return x(from + i); });
+    row_each<Group>(n - from, [&](ElementIndex i) {
+      const N p = math::mul(math::exp(math::sub(chunk(i), m)), inverse);
+      d[from + i] = to_element<T>(math::mul(math::sub(p, from + i == (uint32_t)k ? on : off), scale));
     });
   }
 }
@@ -105,29 +106,29 @@ KERNEL(cross_entropy_count, kCountThreads, 1)(uint32_t* count, Targets targets, 
 EXPORT(cross_entropy_count);
 
 // The mean: a sum divided by the number of rows that count.
-#define MEAN(suffix, N)                                                                                   \
-  KERNEL(cross_entropy_mean##suffix, 32, 1)(Result y, const N* sum, const uint32_t* count) {              \
-    if (threadIdx.x == 0) put(y, 0, num::div(*sum, (N)*count));                                           \
-  }                                                                                                       \
+#define MEAN(suffix, N)                                                                      \
+  KERNEL(cross_entropy_mean##suffix, 32, 1)(Result y, const N* sum, const uint32_t* count) { \
+    if (threadIdx.x == 0) put(y, 0, math::div(*sum, (N)*count));                             \
+  }                                                                                          \
   EXPORT(cross_entropy_mean##suffix);
 
 MEAN(_f32, float)
 MEAN(_f64, double)
 
-// The elements of a row of classes are of one axis, and can always be kept.
-#define GRADIENT(name, suffix, T, threads, blocks, Team)                                                                     \
-  KERNEL(name##suffix, threads, blocks)(T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g, const uint32_t* count, \
-                                        uint64_t rows, uint32_t each, double smoothing) {                                    \
-    cross_entropy_grad<T, Team<slots<Team, T>()>>(dx, x, targets, most, sums, g, count, rows, each, smoothing);              \
-  }                                                                                                                          \
+// The classes of a row are one axis, which can always be cached, a chunk at a time.
+#define GRADIENT(name, suffix, T, threads, blocks, Group)                                                         \
+  KERNEL(name##suffix, threads, blocks)(T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g,             \
+                                        const uint32_t* count, uint64_t rows, uint32_t each, double smoothing) {  \
+    cross_entropy_grad<T, Group<slots<Group, T>()>>(dx, x, targets, most, sums, g, count, rows, each, smoothing); \
+  }                                                                                                               \
   EXPORT(name##suffix);
 
-#define CROSS_ENTROPY(suffix, T)                                                                                             \
-  ROW_KERNELS(cross_entropy_rows, suffix, T,                                                                                 \
-              (Result loss, NumberOf<T>::Type* most, NumberOf<T>::Type* sums, Rows x, Targets targets, uint64_t rows,        \
-               double smoothing),                                                                                            \
-              (targets.classes, x), loss, most, sums, x, targets, rows, smoothing)                                           \
-  GRADIENT(cross_entropy_grad, suffix, T, kRowThreads, 4, Warp)                                                              \
+#define CROSS_ENTROPY(suffix, T)                                                                                \
+  ROW_KERNELS(cross_entropy_rows, suffix, T,                                                                    \
+              (Result loss, ComputeType<T>* most, ComputeType<T>* sums, Rows x, Targets targets, uint64_t rows, \
+               double smoothing),                                                                               \
+              (targets.classes, x), loss, most, sums, x, targets, rows, smoothing)                              \
+  GRADIENT(cross_entropy_grad, suffix, T, kRowThreads, 4, Warp)                                                 \
   GRADIENT(cross_entropy_grad_long, suffix, T, kBlockThreads, 2, Block)
 
 FLOATS(CROSS_ENTROPY)

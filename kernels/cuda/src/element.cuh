@@ -1,7 +1,6 @@
-// element.cuh: the types of elements, and how they become the numbers that kernels compute with (float, double or
-// int64_t) and come from them. The rules are those of kernels/cpu/convert.go: to nearest, ties to even, in one rounding;
-// from floating to integer the fraction goes, what lies outside goes to the nearest end, and NaN to 0; between integers
-// the low bits stay; any number but 0, and so NaN, is true.
+// element.cuh: element types, and conversion from and to the compute types (float, double or int64_t). The rules are
+// those of kernels/cpu/convert.go: to nearest, ties to even, in one rounding; from floating to integer truncation,
+// saturated, and NaN to 0; between integers the low bits stay; any value but 0, and so NaN, is true.
 #pragma once
 #include "prim.cuh"
 
@@ -10,15 +9,23 @@ struct boolean { uint8_t bits; };
 template <class A, class B> struct Same { static constexpr __device__ bool value() { return false; } };
 template <class A> struct Same<A, A> { static constexpr __device__ bool value() { return true; } };
 
-template <class T> struct IsHalf { static constexpr __device__ bool value() { return Same<T, f16>::value() || Same<T, bf16>::value(); } };
-template <class T> struct IsFloating { static constexpr __device__ bool value() { return Same<T, float>::value() || Same<T, double>::value() || IsHalf<T>::value(); } };
+template <class T>
+struct IsHalf {
+  static constexpr __device__ bool value() { return Same<T, f16>::value() || Same<T, bf16>::value(); }
+};
+template <class T>
+struct IsFloating {
+  static constexpr __device__ bool value() {
+    return Same<T, float>::value() || Same<T, double>::value() || IsHalf<T>::value();
+  }
+};
 
 DEV f16 to_half(float x, f16) { return to_f16(x); }
 DEV bf16 to_half(float x, bf16) { return to_bf16(x); }
 
-// odd rounds to the neighbour with an odd last bit where x has no place. Rounding that to a type with at least two bits
-// fewer gives what rounding x itself would (Boldo and Melquiond 2005).
-DEV float odd(double x) {
+// round_to_odd rounds what is not exact to the neighbour with an odd last bit. Rounding that to a type with at least
+// two bits fewer gives what rounding x itself would (Boldo and Melquiond 2005).
+DEV float round_to_odd(double x) {
   const float f = (float)x;
   const double back = f;
   if (back == x || x != x) return f;
@@ -26,7 +33,7 @@ DEV float odd(double x) {
   if (fabs(back) > fabs(x)) u--;  // towards zero
   return __uint_as_float(u | 1);
 }
-DEV double odd(int64_t x) {
+DEV double round_to_odd(int64_t x) {
   const double f = (double)x;
   const bool beyond = f >= 0x1p63;
   if (!beyond && (int64_t)f == x) return f;
@@ -43,23 +50,29 @@ template <class T, class N> DEV T saturate(N x, T low, T high) {
   if (x >= (N)high) return high;
   return (T)x;
 }
-template <class N> DEV int64_t truncated(int64_t, N x) { return saturate<int64_t>(x, (int64_t)(1ull << 63), (int64_t)(~0ull >> 1)); }
-template <class N> DEV int32_t truncated(int32_t, N x) { return saturate<int32_t>(x, (int32_t)(1u << 31), (int32_t)(~0u >> 1)); }
+template <class N>
+DEV int64_t truncated(int64_t, N x) {
+  return saturate<int64_t>(x, (int64_t)(1ull << 63), (int64_t)(~0ull >> 1));
+}
+template <class N>
+DEV int32_t truncated(int32_t, N x) {
+  return saturate<int32_t>(x, (int32_t)(1u << 31), (int32_t)(~0u >> 1));
+}
 template <class N> DEV uint8_t truncated(uint8_t, N x) { return saturate<uint8_t>(x, 0, 255); }
 
-// number is an element as a number to compute with, which holds it or is the nearest.
-template <class N, class T> DEV N number(T x) {
+// to_compute converts an element to the compute type N, exactly or to nearest.
+template <class N, class T> DEV N to_compute(T x) {
   if constexpr (IsHalf<T>::value()) return (N)to_float(x);
   else if constexpr (Same<T, boolean>::value()) return x.bits ? N(1) : N(0);
   else return (N)x;
 }
 
-// element is a number as an element.
-template <class T, class N> DEV T element(N x) {
+// to_element converts a value of a compute type to an element.
+template <class T, class N> DEV T to_element(N x) {
   if constexpr (IsHalf<T>::value()) {
     if constexpr (Same<N, float>::value()) return to_half(x, T{});
-    else if constexpr (Same<N, double>::value()) return to_half(odd(x), T{});
-    else return to_half(odd(odd(x)), T{});
+    else if constexpr (Same<N, double>::value()) return to_half(round_to_odd(x), T{});
+    else return to_half(round_to_odd(round_to_odd(x)), T{});
   } else if constexpr (Same<T, boolean>::value()) {
     return {(uint8_t)(x != 0)};
   } else if constexpr (IsFloating<N>::value() && !IsFloating<T>::value()) {
@@ -69,26 +82,27 @@ template <class T, class N> DEV T element(N x) {
   }
 }
 
-// ---- operands and results whose type a launch says ---------------------------------------------------
+// ---- operands and results with a type at run time ----------------------------------------------------
 
 // Type is kernels.DType.
 enum Type : uint32_t { kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32, kUint8, kBool };
 
-// integer stands for all integer types and boolean, truth for all types as 0 and 1. They are read by their width, which
-// is slow and saves a kernel for each.
+// integer stands for all integer types and boolean, nonzero for any element x as x != 0. Kernels of these switch on the
+// type, which is slow and saves a kernel for each.
 struct integer;
-struct truth;
+struct nonzero;
 
-// NumberOf is what kernels compute with.
-template <class T> struct NumberOf { using Type = float; };
-template <> struct NumberOf<double> { using Type = double; };
-template <> struct NumberOf<int64_t> { using Type = int64_t; };
-template <> struct NumberOf<integer> { using Type = int64_t; };
-template <> struct NumberOf<truth> { using Type = int64_t; };
+// ComputeType is the type that kernels compute with.
+template <class T> struct ComputeTypeOf { using Type = float; };
+template <> struct ComputeTypeOf<double> { using Type = double; };
+template <> struct ComputeTypeOf<int64_t> { using Type = int64_t; };
+template <> struct ComputeTypeOf<integer> { using Type = int64_t; };
+template <> struct ComputeTypeOf<nonzero> { using Type = int64_t; };
+template <class T> using ComputeType = typename ComputeTypeOf<T>::Type;
 
-// read is element i of an operand as a number.
-template <class T> DEV typename NumberOf<T>::Type read(const void* p, uint32_t type, uint64_t i) {
-  if constexpr (Same<T, truth>::value()) {
+// read is element i of an operand in the compute type.
+template <class T> DEV ComputeType<T> read(const void* p, uint32_t type, uint64_t i) {
+  if constexpr (Same<T, nonzero>::value()) {
     switch (type) {
       case kFloat32: return static_cast<const float*>(p)[i] != 0;
       case kFloat64: return static_cast<const double*>(p)[i] != 0;
@@ -103,11 +117,11 @@ template <class T> DEV typename NumberOf<T>::Type read(const void* p, uint32_t t
       default: return static_cast<const uint8_t*>(p)[i];
     }
   } else {
-    return number<typename NumberOf<T>::Type>(static_cast<const T*>(p)[i]);
+    return to_compute<ComputeType<T>>(static_cast<const T*>(p)[i]);
   }
 }
 
-// Result is where results go, rounded to their type. If divisor is not 0, they are divided by it first.
+// Result is an output, whose values put rounds to its type. If divisor is not 0, it divides by that first.
 struct Result {
   void* to;
   uint64_t divisor;
@@ -117,14 +131,14 @@ struct Result {
 DEV void put(const Result& y, uint64_t i, float x) {
   if (y.divisor) x = __fdiv_rn(x, (float)y.divisor);
   switch (y.type) {
-    case kFloat16: static_cast<f16*>(y.to)[i] = element<f16>(x); break;
-    case kBFloat16: static_cast<bf16*>(y.to)[i] = element<bf16>(x); break;
+    case kFloat16: static_cast<f16*>(y.to)[i] = to_element<f16>(x); break;
+    case kBFloat16: static_cast<bf16*>(y.to)[i] = to_element<bf16>(x); break;
     default: static_cast<float*>(y.to)[i] = x;
   }
 }
 DEV void put(const Result& y, uint64_t i, double x) {
   if (y.divisor) x = __ddiv_rn(x, (double)y.divisor);
-  if (y.type == kFloat32) static_cast<float*>(y.to)[i] = element<float>(x);
+  if (y.type == kFloat32) static_cast<float*>(y.to)[i] = to_element<float>(x);
   else static_cast<double*>(y.to)[i] = x;
 }
 // The mean of integers is a float.
@@ -132,8 +146,8 @@ DEV void put(const Result& y, uint64_t i, int64_t x) {
   switch (y.type) {
     case kFloat32: put(y, i, (double)x); break;
     case kInt64: static_cast<int64_t*>(y.to)[i] = x; break;
-    case kInt32: static_cast<int32_t*>(y.to)[i] = element<int32_t>(x); break;
-    case kUint8: static_cast<uint8_t*>(y.to)[i] = element<uint8_t>(x); break;
-    default: static_cast<boolean*>(y.to)[i] = element<boolean>(x);
+    case kInt32: static_cast<int32_t*>(y.to)[i] = to_element<int32_t>(x); break;
+    case kUint8: static_cast<uint8_t*>(y.to)[i] = to_element<uint8_t>(x); break;
+    default: static_cast<boolean*>(y.to)[i] = to_element<boolean>(x);
   }
 }

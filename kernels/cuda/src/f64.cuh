@@ -22,7 +22,7 @@ DEV double f64_ceil(double x) { return ceil(x); }
 DEV double f64_round(double x) { return rint(x); }
 DEV double f64_trunc(double x) { return trunc(x); }
 
-// Both choices of a tie are taken and their bits joined, which settles the sign of zero; lane.Min has the same.
+// Both choices of a tie are taken and their bits joined, which settles the sign of zero, as in float32.
 DEV double f64_min(double x, double y) { return f64_from(f64_bits(x < y ? x : y) | f64_bits(y < x ? y : x)); }
 DEV double f64_max(double x, double y) {
   const double most = x > y || x != x ? x : y;  // the first NaN, if there is one
@@ -34,8 +34,8 @@ DEV double f64_le(double x, double y) { return x <= y ? 1 : 0; }
 DEV double f64_eq(double x, double y) { return x == y ? 1 : 0; }
 DEV double f64_where(double c, double x, double y) { return c != 0 ? x : y; }
 
-DEV double f64_f16(double x) { return to_float(element<f16>(x)); }
-DEV double f64_bf16(double x) { return to_float(element<bf16>(x)); }
+DEV double f64_f16(double x) { return to_float(to_element<f16>(x)); }
+DEV double f64_bf16(double x) { return to_float(to_element<bf16>(x)); }
 
 DEV double f64_exp(double x) { return exp(x); }
 DEV double f64_exp2(double x) { return exp2(x); }

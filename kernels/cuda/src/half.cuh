@@ -1,6 +1,6 @@
 // half.cuh: functions whose results are rounded to half precision, by the approximate units of the GPU. Before that
-// rounding they are within 2^-17 of the value, relatively; those below 2^-126 are 0. Those of z_lane.cuh would take more
-// instructions than an H200 issues while it moves the 4 bytes of an element.
+// rounding they are within 2^-17 of the value, relatively; those below 2^-126 are 0. Those of z_lane.cuh would take
+// more instructions than an H200 issues while it moves the 4 bytes of an element.
 #pragma once
 #include "prim_fast.cuh"
 
@@ -19,7 +19,9 @@ DEV float half_tanh(float x) {
   return fabsf(x) < 0x1p-04f ? small : y;
 }
 
-DEV float half_normpdf(float x) { return __fmul_rn(exp2_fast(__fmul_rn(__fmul_rn(x, x), -kLog2E / 2)), 0x1.988454p-02f); }
+DEV float half_normpdf(float x) {
+  return __fmul_rn(exp2_fast(__fmul_rn(__fmul_rn(x, x), -kLog2E / 2)), 0x1.988454p-02f);
+}
 
 // The density times Mills' ratio, a polynomial of 1/(1 + 0.31 |x|) fitted to within 2^-17.7 for |x| up to 14.5.
 DEV float half_normcdf(float x) {

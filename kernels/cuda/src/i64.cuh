@@ -1,5 +1,5 @@
-// i64.cuh: the instructions of expressions on int64_t, which wrap around. Types of fewer bits are computed with all of
-// them and lose the upper ones in the end.
+// i64.cuh: the instructions of expressions on int64_t, which wrap around. Narrower types are computed with 64 bits and
+// truncated in the end.
 #pragma once
 #include "prim.cuh"
 
@@ -12,7 +12,7 @@ DEV int64_t i64_neg(int64_t x) { return i64_sub(0, x); }
 // The quotient rounded down; 0 for a division by 0.
 DEV int64_t i64_div(int64_t x, int64_t y) {
   if (y == 0) return 0;
-  if (y == -1) return i64_neg(x);  // the quotient of the least number has no place
+  if (y == -1) return i64_neg(x);  // the quotient of the least number overflows
   const int64_t q = x / y;
   return q - (x % y != 0 && (x < 0) != (y < 0));
 }

@@ -1,4 +1,4 @@
-// lane.cuh: what the CUDA text of package kernels/expr/lane calls beside CUDA's own functions.
+// lane.cuh: what the generated functions of z_lane.cuh call beside CUDA's own.
 #pragma once
 #include "prim.cuh"
 
@@ -12,7 +12,8 @@ DEV uint32_t lane_to_int(float x) {
 // would have to be below -102, or above 103.
 DEV float lane_ldexp(float x, float n) {
   const int k = __float2int_rz(n), half = k >> 1;
-  const float first = __uint_as_float((uint32_t)(half + 127) << 23), second = __uint_as_float((uint32_t)(k - half + 127) << 23);
+  const float first = __uint_as_float((uint32_t)(half + 127) << 23),
+              second = __uint_as_float((uint32_t)(k - half + 127) << 23);
   return __fmul_rn(__fmul_rn(x, first), second);
 }
 
@@ -29,20 +30,23 @@ static __constant__ const uint64_t lane_two_over_pi[5] = {
     0, 0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull, 0xfe5163abdebbc561ull,
 };
 
-// lane_reduce_large is the reduction of Payne and Hanek, as lane.reduceLarge describes it.
+// lane_reduce_large is the reduction of Payne and Hanek, as the reduceLarge of kernels/expr describes it.
 DEV LaneTurn lane_reduce_large(float x) {
   const uint32_t u = __float_as_uint(x);
   if ((u & 0x7f800000) == 0x7f800000) return {0, __ll2double_rn(0) / __ll2double_rn(0)};
   const uint64_t m = (u & 0x7fffff) | 0x800000;
   const int e = (int)(u >> 23 & 0xff) - 150;
   const unsigned at = (unsigned)(e + 126 + 64 - 128), i = at / 64, s = at % 64;
-  auto window = [&](unsigned k) { return s ? lane_two_over_pi[k] << s | lane_two_over_pi[k + 1] >> (64 - s) : lane_two_over_pi[k]; };
+  auto window = [&](unsigned k) {
+    return s ? lane_two_over_pi[k] << s | lane_two_over_pi[k + 1] >> (64 - s) : lane_two_over_pi[k];
+  };
   const uint64_t t1 = window(i), t0 = window(i + 1);
   const uint64_t high = __umul64hi(m, t0) + m * t1, low = m * t0;
   uint32_t q = (uint32_t)(high >> 62);
   const int64_t f = (int64_t)(high << 2 | low >> 62);
   if (f < 0) q++;
-  const double fraction = __dadd_rn(__dmul_rn(__ll2double_rn(f), 0x1p-64), __dmul_rn(__ull2double_rn(low << 2), 0x1p-128));
+  const double fraction =
+      __dadd_rn(__dmul_rn(__ll2double_rn(f), 0x1p-64), __dmul_rn(__ull2double_rn(low << 2), 0x1p-128));
   const double r = __dmul_rn(fraction, 1.5707963267948966);
   if (u >> 31) return {0 - q, -r};
   return {q, r};

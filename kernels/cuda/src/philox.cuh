@@ -27,5 +27,7 @@ DEV Words philox_block(uint64_t key, uint64_t counter, uint32_t stream) {
 // philox_uniform is a word as a number in [0, 1): its upper 24 bits.
 DEV float philox_uniform(uint32_t word) { return __fmul_rn(__uint2float_rn(word >> 8), 0x1p-24f); }
 
-// word_of is word j without an index at run time, which would put the words into memory.
-DEV uint32_t word_of(const Words& w, uint32_t j) { return j & 2 ? (j & 1 ? w.x[3] : w.x[2]) : (j & 1 ? w.x[1] : w.x[0]); }
+// word_of is word j without an index at run time, which would put the words into local memory.
+DEV uint32_t word_of(const Words& w, uint32_t j) {
+  return j & 2 ? (j & 1 ? w.x[3] : w.x[2]) : (j & 1 ? w.x[1] : w.x[0]);
+}

@@ -2,23 +2,23 @@
 // kernels/cuda/src, as a struct like
 //
 //	struct scale {
-//	  using Number = float;              // what it computes with: float, double or int64_t
+//	  using Compute = float;             // the compute type: float, double or int64_t
 //	  using In = Types<bf16>;
 //	  using Out = Types<float>;
 //	  static constexpr int scalars = 1;  // of the launch
 //	  using Streams = RandomStreams<>;   // numbers of the random streams it draws from
-//	  DEV_METHOD static void apply(const Number* in, const Number* scalar, const Number* random, Number* out) {
+//	  DEV_METHOD static void apply(const Compute* in, const Compute* scalar, const Compute* random, Compute* out) {
 //	    out[0] = f32_mul(in[0], scalar[0]);
 //	  }
 //	};
 //
-// and three kernels, by POINTWISE: scale_vector for operands without gaps, all aligned to 16 bytes, which may be
-// single elements; scale_strided for any operands up to 2^31 elements; scale_strided64 beyond. Results have no
-// gaps, and may take the place of an operand of the same type and layout.
+// and three kernels, by POINTWISE: scale_vector, vectorised, for contiguous operands, all aligned to 16 bytes, which
+// may be single elements; scale_strided for any operands up to 2^31 elements; scale_strided64 beyond. Results are
+// contiguous, and may be in place of an operand of the same type and layout.
 #pragma once
 #include "f64.cuh"
 #include "i64.cuh"
-#include "index.cuh"
+#include "layout.cuh"
 #include "philox.cuh"
 #include "z_lane.cuh"
 
@@ -50,7 +50,7 @@ template <class Op> struct Operands {
   void* out[Op::Out::count];
   uint64_t key, counter;  // of the random streams
   uint32_t uniform;       // bit k: operand k is one element
-  typename Op::Number scalar[at_least_one(Op::scalars)];
+  typename Op::Compute scalar[at_least_one(Op::scalars)];
 };
 
 // Wide is an access of the given size.
@@ -60,7 +60,7 @@ template <> struct Wide<4> { using Type = uint32_t; };
 template <> struct Wide<8> { using Type = uint2; };
 template <> struct Wide<16> { using Type = uint4; };
 
-// Pack is V elements side by side.
+// Pack is V consecutive elements.
 template <class T, int V> union Pack {
   typename Wide<sizeof(T) * V>::Type word;
   T element[V];
@@ -69,35 +69,39 @@ template <class T, int V> union Pack {
 // ---- loads and stores of all operands ----------------------------------------------------------------
 
 // Operands of the vector kernel: element i and the V-1 after it, of which `valid` exist.
-template <class Op, int V, int K = 0> DEV void load_vectors(const Operands<Op>& a, uint64_t i, int valid, typename Op::Number (&x)[V][at_least_one(Op::In::count)]) {
+template <class Op, int V, int K = 0>
+DEV void load_vectors(const Operands<Op>& a, uint64_t i, int valid,
+                      typename Op::Compute (&x)[V][at_least_one(Op::In::count)]) {
   if constexpr (K < Op::In::count) {
     using T = typename ElementOf<K, typename Op::In>::Type;
-    using N = typename Op::Number;
+    using N = typename Op::Compute;
     const T* p = static_cast<const T*>(a.in[K]);
     if (a.uniform >> K & 1) {
-      const N value = number<N>(*p);
+      const N value = to_compute<N>(*p);
 #pragma unroll
       for (int j = 0; j < V; j++) x[j][K] = value;
     } else if (valid == V) {
       Pack<T, V> pack;
       pack.word = load<decltype(pack.word)>(p + i);
 #pragma unroll
-      for (int j = 0; j < V; j++) x[j][K] = number<N>(pack.element[j]);
+      for (int j = 0; j < V; j++) x[j][K] = to_compute<N>(pack.element[j]);
     } else {
 #pragma unroll
-      for (int j = 0; j < V; j++) x[j][K] = j < valid ? number<N>(p[i + j]) : N(0);
+      for (int j = 0; j < V; j++) x[j][K] = j < valid ? to_compute<N>(p[i + j]) : N(0);
     }
     load_vectors<Op, V, K + 1>(a, i, valid, x);
   }
 }
 
-template <class Op, int V, int K = 0> DEV void store_vectors(const Operands<Op>& a, uint64_t i, int valid, const typename Op::Number (&y)[V][Op::Out::count]) {
+template <class Op, int V, int K = 0>
+DEV void store_vectors(const Operands<Op>& a, uint64_t i, int valid,
+                       const typename Op::Compute (&y)[V][Op::Out::count]) {
   if constexpr (K < Op::Out::count) {
     using T = typename ElementOf<K, typename Op::Out>::Type;
     T* p = static_cast<T*>(a.out[K]);
     Pack<T, V> pack;
 #pragma unroll
-    for (int j = 0; j < V; j++) pack.element[j] = element<T>(y[j][K]);
+    for (int j = 0; j < V; j++) pack.element[j] = to_element<T>(y[j][K]);
     if (valid == V) {
       store(p + i, pack.word);
     } else {
@@ -109,25 +113,28 @@ template <class Op, int V, int K = 0> DEV void store_vectors(const Operands<Op>&
   }
 }
 
-template <class Op, class Index, int K = 0> DEV void load_at(const Operands<Op>& a, const Index* at, typename Op::Number* x) {
+template <class Op, class Index, int K = 0>
+DEV void load_at(const Operands<Op>& a, const Index* at, typename Op::Compute* x) {
   if constexpr (K < Op::In::count) {
-    x[K] = number<typename Op::Number>(static_cast<const typename ElementOf<K, typename Op::In>::Type*>(a.in[K])[at[K]]);
+    x[K] = to_compute<typename Op::Compute>(
+        static_cast<const typename ElementOf<K, typename Op::In>::Type*>(a.in[K])[at[K]]);
     load_at<Op, Index, K + 1>(a, at, x);
   }
 }
 
-template <class Op, int K = 0> DEV void store_at(const Operands<Op>& a, uint64_t i, const typename Op::Number* y) {
+template <class Op, int K = 0> DEV void store_at(const Operands<Op>& a, uint64_t i, const typename Op::Compute* y) {
   if constexpr (K < Op::Out::count) {
     using T = typename ElementOf<K, typename Op::Out>::Type;
-    static_cast<T*>(a.out[K])[i] = element<T>(y[K]);
+    static_cast<T*>(a.out[K])[i] = to_element<T>(y[K]);
     store_at<Op, K + 1>(a, i, y);
   }
 }
 
 // ---- kernels -----------------------------------------------------------------------------------------
 
-// Number i of a random stream is word i mod 4 of its block i/4. i is a multiple of V, or V of 4.
-template <class Op, int V> DEV void draw(const Operands<Op>& a, uint64_t i, typename Op::Number (&r)[V][at_least_one(Op::Streams::count)]) {
+// Value i of a random stream is word i mod 4 of its block i/4. i is a multiple of V, or V of 4.
+template <class Op, int V>
+DEV void draw(const Operands<Op>& a, uint64_t i, typename Op::Compute (&r)[V][at_least_one(Op::Streams::count)]) {
   constexpr int kWords = V < 4 ? V : 4;  // of a block
 #pragma unroll
   for (int k = 0; k < Op::Streams::count; k++)
@@ -141,10 +148,10 @@ template <class Op, int V> DEV void draw(const Operands<Op>& a, uint64_t i, type
 
 // V consecutive elements a thread.
 template <class Op, int V> DEV void pointwise(const Operands<Op>& a, uint64_t n) {
-  const uint64_t i = thread_number() * V;
+  const uint64_t i = thread_index() * V;
   if (i >= n) return;
   const int valid = n - i < V ? (int)(n - i) : V;
-  typename Op::Number x[V][at_least_one(Op::In::count)], r[V][at_least_one(Op::Streams::count)], y[V][Op::Out::count];
+  typename Op::Compute x[V][at_least_one(Op::In::count)], r[V][at_least_one(Op::Streams::count)], y[V][Op::Out::count];
   load_vectors(a, i, valid, x);
   draw(a, i, r);
 #pragma unroll
@@ -153,21 +160,25 @@ template <class Op, int V> DEV void pointwise(const Operands<Op>& a, uint64_t n)
 }
 
 template <class Op, class Shape> DEV void pointwise_strided(const Operands<Op>& a, uint64_t n, const Shape& shape) {
-  const uint64_t i = thread_number();
+  const uint64_t i = thread_index();
   if (i >= n) return;
   typename Shape::Index at[at_least_one(Op::In::count)];
   locate(shape, (typename Shape::Index)i, at);
-  typename Op::Number x[at_least_one(Op::In::count)], r[1][at_least_one(Op::Streams::count)], y[Op::Out::count];
+  typename Op::Compute x[at_least_one(Op::In::count)], r[1][at_least_one(Op::Streams::count)], y[Op::Out::count];
   load_at<Op>(a, at, x);
   draw(a, i, r);
   Op::apply(x, a.scalar, r[0], y);
   store_at(a, i, y);
 }
 
-#define POINTWISE(Op, V)                                                                                         \
-  KERNEL(Op##_vector, 256, 4)(Operands<Op> a, uint64_t n) { pointwise<Op, V>(a, n); }                            \
-  EXPORT(Op##_vector);                                                                                           \
-  KERNEL(Op##_strided, 256, 4)(Operands<Op> a, uint64_t n, Shape32<at_least_one(Op::In::count)> shape) { pointwise_strided(a, n, shape); } \
-  EXPORT(Op##_strided);                                                                                          \
-  KERNEL(Op##_strided64, 256, 4)(Operands<Op> a, uint64_t n, Shape64<at_least_one(Op::In::count)> shape) { pointwise_strided(a, n, shape); } \
+#define POINTWISE(Op, V)                                                                                   \
+  KERNEL(Op##_vector, 256, 4)(Operands<Op> a, uint64_t n) { pointwise<Op, V>(a, n); }                      \
+  EXPORT(Op##_vector);                                                                                     \
+  KERNEL(Op##_strided, 256, 4)(Operands<Op> a, uint64_t n, Shape32<at_least_one(Op::In::count)> shape) {   \
+    pointwise_strided(a, n, shape);                                                                        \
+  }                                                                                                        \
+  EXPORT(Op##_strided);                                                                                    \
+  KERNEL(Op##_strided64, 256, 4)(Operands<Op> a, uint64_t n, Shape64<at_least_one(Op::In::count)> shape) { \
+    pointwise_strided(a, n, shape);                                                                        \
+  }                                                                                                        \
   EXPORT(Op##_strided64);

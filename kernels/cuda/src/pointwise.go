@@ -1,6 +1,8 @@
 package src
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +12,12 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
+// Suffixes end the symbols of kernels, by element type.
+var Suffixes = [8]string{
+	kernels.Float32: "f32", kernels.Float64: "f64", kernels.Float16: "f16", kernels.BFloat16: "bf16",
+	kernels.Int64: "i64", kernels.Int32: "i32", kernels.Uint8: "u8", kernels.Bool: "bool",
+}
+
 // A Pointwise is the kernels of an expression for given types of its operands and results.
 type Pointwise struct {
 	Name    string // of the operation and its types, such as "gelu_bf16"; a C identifier
@@ -18,18 +26,54 @@ type Pointwise struct {
 	Short   bool // its functions are those of half.cuh, as far as it has them
 }
 
+// PointwiseOf describes the kernels of a launch of a pointwise operation. Their name tells the operation, its content,
+// for there are operations of one name that compute other things, and the types.
+func PointwiseOf(l *kernels.Launch) *Pointwise {
+	p := &Pointwise{Name: fmt.Sprintf("pointwise_%s_%.6s", identifier(l.Op.Name), Sum(l.Op.Expr.Key())), Func: l.Op.Expr}
+	for _, a := range l.In {
+		p.In = append(p.In, a.DType)
+	}
+	for _, a := range l.Out {
+		p.Out = append(p.Out, a.DType)
+	}
+	p.Short = l.Op.Approximate
+	for _, d := range slices.Concat(p.In, p.Out) {
+		p.Name += "_" + Suffixes[d]
+		p.Short = p.Short && d.IsHalf()
+	}
+	return p
+}
+
+// Symbols are the kernels of the source.
+func (p *Pointwise) Symbols() []string {
+	return []string{p.Name + "_vector", p.Name + "_strided", p.Name + "_strided64"}
+}
+
+// Sum identifies a generated source: images carry it.
+func Sum(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+// identifier makes a name one of C.
+func identifier(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
 // elements are the names of the element types in element.cuh.
 var elements = map[kernels.DType]string{
 	kernels.Float32: "float", kernels.Float64: "double", kernels.Float16: "f16", kernels.BFloat16: "bf16",
 	kernels.Int64: "int64_t", kernels.Int32: "int32_t", kernels.Uint8: "uint8_t", kernels.Bool: "boolean",
 }
 
-// numbers are the types that they compute with, and the prefix of the instructions' functions.
-var numbers = map[kernels.DType]struct{ name, prefix string }{
+// computeTypes are the compute types, and the prefix of the instructions' functions.
+var computeTypes = map[kernels.DType]struct{ name, prefix string }{
 	kernels.Float32: {"float", "f32_"}, kernels.Float64: {"double", "f64_"}, kernels.Int64: {"int64_t", "i64_"},
 }
 
-// Number is the type that the kernels compute with: Float32, Float64 or Int64.
+// Number is the compute type of the kernels: Float32, Float64 or Int64.
 func (p *Pointwise) Number() kernels.DType {
 	l := kernels.Launch{Op: &kernels.Op{Expr: p.Func}}
 	for _, d := range p.In {
@@ -72,11 +116,11 @@ func (p *Pointwise) Text() (string, error) {
 			return "", fmt.Errorf("pointwise %s: %w", p.Name, err)
 		}
 	}
-	fmt.Fprintf(&b, "struct %s {\n  using Number = %s;\n  using In = Types<%s>;\n  using Out = Types<%s>;\n", p.Name, numbers[number].name, in, out)
+	fmt.Fprintf(&b, "struct %s {\n  using Compute = %s;\n  using In = Types<%s>;\n  using Out = Types<%s>;\n", p.Name, computeTypes[number].name, in, out)
 	fmt.Fprintf(&b, "  static constexpr int scalars = %d;\n", len(p.Func.Params))
 	body, streams := p.statements(number)
 	fmt.Fprintf(&b, "  using Streams = RandomStreams<%s>;\n", streams)
-	b.WriteString("  DEV_METHOD static void apply(const Number* in, const Number* scalar, const Number* random, Number* out) {\n")
+	b.WriteString("  DEV_METHOD static void apply(const Compute* in, const Compute* scalar, const Compute* random, Compute* out) {\n")
 	b.WriteString(body)
 	fmt.Fprintf(&b, "  }\n};\nPOINTWISE(%s, %d)\n", p.Name, p.Vector())
 	return b.String(), nil
@@ -123,11 +167,11 @@ func (p *Pointwise) statements(number kernels.DType) (body, streams string) {
 				args = append(args, names[x])
 			}
 			names[n] = fmt.Sprint("v", i)
-			prefix := numbers[number].prefix
+			prefix := computeTypes[number].prefix
 			if p.Short && slices.Contains(short, n.Op) {
 				prefix = "half_"
 			}
-			fmt.Fprintf(&b, "    const Number v%d = %s%v(%s);\n", i, prefix, n.Op, strings.Join(args, ", "))
+			fmt.Fprintf(&b, "    const Compute v%d = %s%v(%s);\n", i, prefix, n.Op, strings.Join(args, ", "))
 		}
 	}
 	for k, r := range p.Func.Roots {
@@ -136,7 +180,7 @@ func (p *Pointwise) statements(number kernels.DType) (body, streams string) {
 	return b.String(), strings.Join(drawn, ", ")
 }
 
-// constant is x as a number of the given type, with exactly its bits.
+// constant is x as a constant of the given compute type, with exactly its bits.
 func constant(x float64, number kernels.DType) string {
 	single := float32(x)
 	switch {
@@ -150,4 +194,16 @@ func constant(x float64, number kernels.DType) string {
 		return fmt.Sprintf("__uint_as_float(%#xu)", math.Float32bits(single))
 	}
 	return fmt.Sprintf("%xf", single)
+}
+
+// AppendNumber appends x as a value of the compute type `number`, as pointwise kernels take scalars.
+func AppendNumber(b []byte, number kernels.DType, x float64) []byte {
+	switch le := binary.LittleEndian; number {
+	case kernels.Float64:
+		return le.AppendUint64(b, math.Float64bits(x))
+	case kernels.Int64:
+		return le.AppendUint64(b, uint64(int64(x)))
+	default:
+		return le.AppendUint32(b, math.Float32bits(float32(x)))
+	}
 }

@@ -1,6 +1,7 @@
-// prim.cuh: the primitives of kernels. Inline assembly stands in this file, prim_fast.cuh, prim_hopper.cuh and z_wgmma.cuh only.
+// prim.cuh: the primitives of kernels. Inline assembly stands in this file, prim_fast.cuh, prim_hopper.cuh and
+// z_wgmma.cuh only.
 //
-// A kernel is compiled twice: by NVRTC for the GPU, and by g++ for the emulator of internal/emu, which runs it
+// A kernel is compiled twice: by NVRTC for the GPU, and by g++ for the emulator of internal/testing/emu, which runs it
 // in the tests. Each primitive that is no plain CUDA has therefore two sides. Rules for kernels:
 //
 //  1. Entry points are KERNEL(name, threads, blocks)(parameters) { ... } and EXPORT(name) behind it.
@@ -122,7 +123,9 @@ DEV uint32_t shuffle_index(uint32_t x, int lane) {
 }
 DEV uint32_t ballot(bool predicate) {
   uint32_t r;
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }" : "=r"(r) : "r"((int)predicate));
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
+               : "=r"(r)
+               : "r"((int)predicate));
   return r;
 }
 
@@ -134,7 +137,8 @@ template <int BYTES> DEV void cp_async(uint32_t to, const void* from, int source
   if (BYTES == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(source_bytes) : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(BYTES), "r"(source_bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(BYTES), "r"(source_bytes)
+                 : "memory");
 }
 DEV void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING> DEV void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }
@@ -192,19 +196,30 @@ DEV uint32_t shared_address(const void* p) { return emu::shared_address(p); }
 
 DEV void trap(EMU_AT) { emu::trap(at); }
 
-DEV uint32_t shuffle_xor(uint32_t x, int mask, EMU_AT) { return emu::shuffle(kWholeWarp, x, emu::Shuffle::exclusive_or, mask, at); }
+DEV uint32_t shuffle_xor(uint32_t x, int mask, EMU_AT) {
+  return emu::shuffle(kWholeWarp, x, emu::Shuffle::exclusive_or, mask, at);
+}
 DEV float shuffle_xor(float x, int mask, EMU_AT) { return __uint_as_float(shuffle_xor(__float_as_uint(x), mask, at)); }
-DEV uint32_t shuffle_index(uint32_t x, int lane, EMU_AT) { return emu::shuffle(kWholeWarp, x, emu::Shuffle::index, lane, at); }
+DEV uint32_t shuffle_index(uint32_t x, int lane, EMU_AT) {
+  return emu::shuffle(kWholeWarp, x, emu::Shuffle::index, lane, at);
+}
 DEV uint32_t ballot(bool predicate, EMU_AT) { return emu::ballot(kWholeWarp, predicate, at); }
 
-template <int BYTES> DEV void cp_async(uint32_t to, const void* from, int source_bytes, EMU_AT) { emu::cp_async(to, from, BYTES, source_bytes, at); }
+template <int BYTES>
+DEV void cp_async(uint32_t to, const void* from, int source_bytes, EMU_AT) {
+  emu::cp_async(to, from, BYTES, source_bytes, at);
+}
 DEV void cp_async_commit() { emu::cp_async_commit(); }
 template <int PENDING> DEV void cp_async_wait(EMU_AT) { emu::cp_async_wait(PENDING, at); }
 
 DEV void ldmatrix(uint32_t (&r)[4], uint32_t address, EMU_AT) { emu::ldmatrix(r, 1, 0, false, address, at); }
 DEV void ldmatrix_transposed(uint32_t (&r)[4], uint32_t address, EMU_AT) { emu::ldmatrix(r, 1, 0, true, address, at); }
-DEV void mma(f16, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMU_AT) { emu::mma_m16n8k16(d, a, b0, b1, false, at); }
-DEV void mma(bf16, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMU_AT) { emu::mma_m16n8k16(d, a, b0, b1, true, at); }
+DEV void mma(f16, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMU_AT) {
+  emu::mma_m16n8k16(d, a, b0, b1, false, at);
+}
+DEV void mma(bf16, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, EMU_AT) {
+  emu::mma_m16n8k16(d, a, b0, b1, true, at);
+}
 DEV void mma_done(EMU_AT) { emu::mma_done(at); }
 
 #endif

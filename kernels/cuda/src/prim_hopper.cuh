@@ -1,4 +1,5 @@
-// prim_hopper.cuh: the primitives of compute capability 9.0a: mbarrier, TMA and wgmma. See prim.cuh.
+// prim_hopper.cuh: the primitives of compute capability 9.0a: mbarrier, TMA and wgmma. See prim.cuh. No kernel of this
+// folder uses them yet: they are for matrix products and attention on Hopper, by wgmma with operands that TMA copies.
 //
 //  7. wgmma_pin(d) comes before wgmma_fence() where ordinary code wrote the accumulators d, and after
 //     wgmma_wait<0>() before it reads them. Accumulators are declared and set to zero once, before the loop over
@@ -24,22 +25,33 @@ struct TensorMap {
 DEV uint32_t uniform(uint32_t x) { return shuffle_index(x, 0); }
 
 DEV void stmatrix(uint32_t address, const uint32_t (&r)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
+               "r"(r[2]), "r"(r[3])
+               : "memory");
 }
 
 // ---- barriers ----------------------------------------------------------------------------------------
 
 // bar_sync waits for `threads` threads at barrier 1 to 15; __syncthreads is barrier 0.
-DEV void bar_sync(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
-DEV void bar_arrive(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+DEV void bar_sync(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+DEV void bar_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
 
-DEV void mbarrier_init(uint32_t barrier, unsigned count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory"); }
+DEV void mbarrier_init(uint32_t barrier, unsigned count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
 // mbarrier_fence makes initialised barriers known to TMA; a __syncthreads() follows.
 DEV void mbarrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-DEV void mbarrier_arrive(uint32_t barrier) { asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"); }
+DEV void mbarrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 // mbarrier_expect arrives and announces bytes that TMA will bring.
 DEV void mbarrier_expect(uint32_t barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 #ifdef WEFT_BARRIER_LIMIT
 DEV uint64_t nanoseconds() {
@@ -62,8 +74,8 @@ DEV void mbarrier_wait(uint32_t barrier, unsigned parity) {
   const uint64_t start = nanoseconds();
   while (!mbarrier_try(barrier, parity))
     if (nanoseconds() - start > WEFT_BARRIER_LIMIT)
-      __assertfail(parity ? "the phase with parity 1 ends in time" : "the phase with parity 0 ends in time", "mbarrier at shared address", barrier,
-                   "mbarrier_wait", 1);
+      __assertfail(parity ? "the phase with parity 1 ends in time" : "the phase with parity 0 ends in time",
+                   "mbarrier at shared address", barrier, "mbarrier_wait", 1);
 }
 #else
 // mbarrier_wait waits for the end of the phase with the given parity; the first phase has parity 0.
@@ -82,24 +94,41 @@ DEV void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" :::
 
 DEV void tma_prefetch(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 DEV void tma_load(uint32_t to, const TensorMap* map, int x, int y, uint32_t barrier) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-               ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+          "r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(barrier)
+      : "memory");
 }
 DEV void tma_store(const TensorMap* map, uint32_t from, int x, int y) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from), "r"(x), "r"(y) : "memory");
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y)
+               : "memory");
 }
 DEV void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // tma_wait_read waits until shared memory has been read, tma_wait until global memory has been written.
-template <int PENDING> DEV void tma_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory"); }
+template <int PENDING>
+DEV void tma_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
 template <int PENDING> DEV void tma_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory"); }
 
 // ---- warpgroups --------------------------------------------------------------------------------------
 
-template <int REGISTERS> DEV void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
-template <int REGISTERS> DEV void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
+template <int REGISTERS>
+DEV void setmaxnreg_inc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+template <int REGISTERS>
+DEV void setmaxnreg_dec() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
 DEV void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEV void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING> DEV void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+template <int PENDING>
+DEV void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
 // wgmma_pin orders the registers of accumulators, which "memory" does not name, with what stands around it.
 template <int N> DEV void wgmma_pin(float (&d)[N]) {
 #pragma unroll
@@ -127,7 +156,9 @@ DEV void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT) { emu::mbarrie
 #endif
 DEV void fence_proxy_async() { emu::fence_proxy_async(); }
 DEV void tma_prefetch(const TensorMap*) {}
-DEV void tma_load(uint32_t to, const TensorMap* map, int x, int y, uint32_t barrier, EMU_AT) { emu::tma_load(to, map, x, y, barrier, at); }
+DEV void tma_load(uint32_t to, const TensorMap* map, int x, int y, uint32_t barrier, EMU_AT) {
+  emu::tma_load(to, map, x, y, barrier, at);
+}
 DEV void tma_store(const TensorMap* map, uint32_t from, int x, int y, EMU_AT) { emu::tma_store(map, from, x, y, at); }
 DEV void tma_commit() { emu::tma_commit(); }
 template <int PENDING> DEV void tma_wait_read(EMU_AT) { emu::tma_wait(PENDING, at); }

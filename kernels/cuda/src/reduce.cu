@@ -1,7 +1,7 @@
-// Sums, sums of squares, products, maxima and minima.
+// Sums, sums of squares, products, maxima, minima, any and all, along any axes.
 //
-// A kernel reduces blocks of 16,384 elements and writes y [results blocks]. Where there is more than one block, these are
-// numbers, unrounded, and the host calls the kernel for rows again, on those.
+// A kernel reduces blocks of 16,384 elements and writes y [results blocks]. Where there is more than one block, y is
+// of the compute type, unrounded, and the host launches the kernel for rows again, on y.
 #include "reduce.cuh"
 
 namespace {
@@ -29,38 +29,39 @@ DEV Work work_of_warp(uint64_t results, uint64_t n) {
 
 DEV uint64_t blocks_of(uint64_t n) { return (n + kFoldBlock - 1) / kFoldBlock; }
 
-// What is folded: the elements of an operand, or the squares of their products with a factor, which is 1 if there is none.
-// With is the second parameter of kernels.
+// What is reduced: the elements of an operand, or the squares of their products with a factor, by default 1. With is
+// the second parameter of kernels.
 template <class T> struct Elements {
-  using N = typename NumberOf<T>::Type;
+  using N = ComputeType<T>;
   using With = uint32_t;
   const void* x;
   With type;
   DEV_METHOD N operator()(uint64_t i) const { return read<T>(x, type, i); }
 };
 template <class T> struct Squares {
-  using N = typename NumberOf<T>::Type;
+  using N = ComputeType<T>;
   using With = const N*;
   const void* x;
   N factor;
   DEV_METHOD Squares(const void* x, With factor) : x(x), factor(factor ? *factor : N(1)) {}
   DEV_METHOD N operator()(uint64_t i) const {
-    const N d = num::mul(read<T>(x, 0, i), factor);
-    return num::mul(d, d);
+    const N d = math::mul(read<T>(x, 0, i), factor);
+    return math::mul(d, d);
   }
 };
 
-// Rows whose elements lie side by side, the rows `step` apart. A warp takes a block of a row.
-template <class Fold, class In> DEV void rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint64_t step) {
+// Contiguous rows, with the given stride from row to row. A warp reduces a block of a row.
+template <class Fold, class In>
+DEV void rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint64_t stride) {
   using N = typename In::N;
   const Work k = work_of_warp(results, n);
   if (!k.any) return;
-  const uint64_t first = k.result * step + k.from;
+  const uint64_t first = k.result * stride + k.from;
   const N v = warp_fold<Fold, N>(k.n, [=](uint32_t i) { return x(first + i); });
   if (threadIdx.x % 32 == 0) put(y, k.result * blocks_of(n) + k.block, v);
 }
 
-// Any axes: `kept` places the results, `reduced` the elements of one.
+// Any axes: `kept` are those of the results, `reduced` those of the elements of one result.
 template <class Fold, class In, class Shape>
 DEV void strided(const Result& y, const In& x, uint64_t results, uint64_t n, const Shape& kept, const Shape& reduced) {
   using N = typename In::N;
@@ -79,34 +80,36 @@ DEV void strided(const Result& y, const In& x, uint64_t results, uint64_t n, con
 
 constexpr int kColumns = 32, kGroups = 8;
 
-// Matrices [n columns] with rows `step` apart, matrices `between` apart, reduced along n. Thread (c, g) has column
-// c and the lanes g, g+8, ..., g+56 of it, so that a warp reads neighbours. y is [matrices columns blocks].
-template <class Fold, class In> DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint64_t step, uint64_t between) {
+// Matrices [n columns] with the given strides from row to row and from matrix to matrix, reduced along n. Thread (c, g)
+// has partial sums g, g+8, ..., g+56 of column c, so that the reads of a warp are coalesced. y is [matrices columns
+// blocks].
+template <class Fold, class In>
+DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint64_t stride, uint64_t matrix_stride) {
   using N = typename In::N;
   SHARED(N, partial, [kGroups][kColumns]);
   const uint32_t c = threadIdx.x % kColumns, g = threadIdx.x / kColumns;
   const uint64_t column = (uint64_t)blockIdx.x * kColumns + c;
   const uint64_t from = (uint64_t)blockIdx.y * kFoldBlock, to = from + kFoldBlock < n ? from + kFoldBlock : n;
-  const uint64_t first = blockIdx.z * between + column;
-  constexpr int kLanes = kFoldLanes / kGroups;
-  N lane[kLanes];
+  const uint64_t first = blockIdx.z * matrix_stride + column;
+  constexpr int kOwn = kFoldPartials / kGroups;
+  N own[kOwn];
 #pragma unroll
-  for (int k = 0; k < kLanes; k++) lane[k] = Fold::template start<N>();
+  for (int k = 0; k < kOwn; k++) own[k] = Fold::template start<N>();
   if (column < count) {
     uint64_t i = from + g;
-    for (; i - g + kFoldLanes <= to; i += kFoldLanes)
+    for (; i - g + kFoldPartials <= to; i += kFoldPartials)
 #pragma unroll
-      for (int k = 0; k < kLanes; k++) lane[k] = Fold::combine(lane[k], x(first + (i + k * kGroups) * step));
+      for (int k = 0; k < kOwn; k++) own[k] = Fold::combine(own[k], x(first + (i + k * kGroups) * stride));
 #pragma unroll
-    for (int k = 0; k < kLanes; k++)
-      if (i + k * kGroups < to) lane[k] = Fold::combine(lane[k], x(first + (i + k * kGroups) * step));
+    for (int k = 0; k < kOwn; k++)
+      if (i + k * kGroups < to) own[k] = Fold::combine(own[k], x(first + (i + k * kGroups) * stride));
   }
-  // h = 32, 16 and 8 are between lanes of one thread.
+  // h = 32, 16 and 8 combine partial sums of one thread.
 #pragma unroll
-  for (int h = kLanes / 2; h > 0; h /= 2)
+  for (int h = kOwn / 2; h > 0; h /= 2)
 #pragma unroll
-    for (int k = 0; k < h; k++) lane[k] = Fold::combine(lane[k], lane[k + h]);
-  partial[g][c] = lane[0];
+    for (int k = 0; k < h; k++) own[k] = Fold::combine(own[k], own[k + h]);
+  partial[g][c] = own[0];
   for (uint32_t h = kGroups / 2; h > 0; h /= 2) {
     __syncthreads();
     if (g < h) partial[g][c] = Fold::combine(partial[g][c], partial[g + h][c]);
@@ -116,27 +119,30 @@ template <class Fold, class In> DEV void columns(const Result& y, const In& x, u
 
 }  // namespace
 
-#define FOLD(name, suffix, Fold, In)                                                                                        \
-  KERNEL(name##_rows##suffix, 32 * kWarps, 4)(Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint64_t step) { \
-    rows<Fold>(y, In{x, with}, results, n, step);                                                                          \
-  }                                                                                                                        \
-  EXPORT(name##_rows##suffix);                                                                                             \
-  KERNEL(name##_strided##suffix, 32 * kWarps, 4)(Result y, const void* x, In::With with, uint64_t results, uint64_t n, Shape64<1> kept, Shape64<1> reduced) { \
-    strided<Fold>(y, In{x, with}, results, n, kept, reduced);                                                              \
-  }                                                                                                                        \
-  EXPORT(name##_strided##suffix);                                                                                          \
-  KERNEL(name##_columns##suffix, kColumns * kGroups, 3)(Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint64_t step, uint64_t between) { \
-    columns<Fold>(y, In{x, with}, count, n, step, between);                                                                \
-  }                                                                                                                        \
+#define FOLD(name, suffix, Fold, In)                                                                                   \
+  KERNEL(name##_rows##suffix, 32 * kWarps, 4)(Result y, const void* x, In::With with, uint64_t results, uint64_t n,    \
+                                              uint64_t stride) {                                                       \
+    rows<Fold>(y, In{x, with}, results, n, stride);                                                                    \
+  }                                                                                                                    \
+  EXPORT(name##_rows##suffix);                                                                                         \
+  KERNEL(name##_strided##suffix, 32 * kWarps, 4)(Result y, const void* x, In::With with, uint64_t results, uint64_t n, \
+                                                 Shape64<1> kept, Shape64<1> reduced) {                                \
+    strided<Fold>(y, In{x, with}, results, n, kept, reduced);                                                          \
+  }                                                                                                                    \
+  EXPORT(name##_strided##suffix);                                                                                      \
+  KERNEL(name##_columns##suffix, kColumns * kGroups, 3)(Result y, const void* x, In::With with, uint64_t count,        \
+                                                        uint64_t n, uint64_t stride, uint64_t matrix_stride) {         \
+    columns<Fold>(y, In{x, with}, count, n, stride, matrix_stride);                                                    \
+  }                                                                                                                    \
   EXPORT(name##_columns##suffix);
 
-#define FOLDS(name, Fold, In)          \
-  FOLD(name, _f32, Fold, In<float>)    \
-  FOLD(name, _f64, Fold, In<double>)   \
-  FOLD(name, _f16, Fold, In<f16>)      \
+#define FOLDS(name, Fold, In)        \
+  FOLD(name, _f32, Fold, In<float>)  \
+  FOLD(name, _f64, Fold, In<double>) \
+  FOLD(name, _f16, Fold, In<f16>)    \
   FOLD(name, _bf16, Fold, In<bf16>)
-#define FOLDS_OF_ALL(name, Fold)       \
-  FOLDS(name, Fold, Elements)          \
+#define FOLDS_OF_ALL(name, Fold) \
+  FOLDS(name, Fold, Elements)    \
   FOLD(name, _integer, Fold, Elements<integer>)
 
 FOLDS_OF_ALL(sum, Sum)
@@ -144,5 +150,5 @@ FOLDS_OF_ALL(prod, Prod)
 FOLDS_OF_ALL(max, Max)
 FOLDS_OF_ALL(min, Min)
 FOLDS(sum_squares, Sum, Squares)
-FOLD(any, _truth, Max, Elements<truth>)
-FOLD(all, _truth, Min, Elements<truth>)
+FOLD(any, _bool, Max, Elements<nonzero>)
+FOLD(all, _bool, Min, Elements<nonzero>)

@@ -1,61 +1,63 @@
 // reduce.cuh: reductions in the canonical order (docs/DESIGN.md, section 9). Elements are taken in blocks of
-// 16,384; inside a block element i goes to lane i mod 64, in ascending i; then lane j takes lane j+h for h = 32,
-// 16, 8, 4, 2, 1. The results of the blocks are reduced by the same rule.
+// 16,384; inside a block element i goes to partial sum i mod 64, in ascending i; then partial sum j takes partial sum
+// j+h for h = 32, 16, 8, 4, 2, 1. The results of the blocks are reduced by the same rule.
 #pragma once
-#include "index.cuh"
-#include "number.cuh"
+#include "layout.cuh"
+#include "scalar.cuh"
 
 constexpr uint32_t kFoldBlock = 16384;
-constexpr uint32_t kFoldLanes = 64;
+constexpr uint32_t kFoldPartials = 64;
 
-// Folds combine numbers of type N, from start on.
+// Folds combine values of type N, from start on.
 struct Sum {
   template <class N> DEV_METHOD static N start() { return N(0); }
-  template <class N> DEV_METHOD static N combine(N x, N y) { return num::add(x, y); }
+  template <class N> DEV_METHOD static N combine(N x, N y) { return math::add(x, y); }
 };
 struct Prod {
   template <class N> DEV_METHOD static N start() { return N(1); }
-  template <class N> DEV_METHOD static N combine(N x, N y) { return num::mul(x, y); }
+  template <class N> DEV_METHOD static N combine(N x, N y) { return math::mul(x, y); }
 };
 struct Max {
   template <class N> DEV_METHOD static N start() {
     if constexpr (Same<N, int64_t>::value()) return (int64_t)(1ull << 63);
     else return -infinity(N());
   }
-  template <class N> DEV_METHOD static N combine(N x, N y) { return num::max(x, y); }
+  template <class N> DEV_METHOD static N combine(N x, N y) { return math::max(x, y); }
 };
 struct Min {
   template <class N> DEV_METHOD static N start() {
     if constexpr (Same<N, int64_t>::value()) return (int64_t)(~0ull >> 1);
     else return infinity(N());
   }
-  template <class N> DEV_METHOD static N combine(N x, N y) { return num::min(x, y); }
+  template <class N> DEV_METHOD static N combine(N x, N y) { return math::min(x, y); }
 };
 
 DEV int64_t shuffle_xor(int64_t x, int mask) {
   const uint64_t low = shuffle_xor((uint32_t)x, mask), high = shuffle_xor((uint32_t)((uint64_t)x >> 32), mask);
   return (int64_t)(high << 32 | low);
 }
-DEV double shuffle_xor(double x, int mask) { return __longlong_as_double(shuffle_xor((int64_t)__double_as_longlong(x), mask)); }
+DEV double shuffle_xor(double x, int mask) {
+  return __longlong_as_double(shuffle_xor((int64_t)__double_as_longlong(x), mask));
+}
 
-// warp_all combines the numbers of all threads of a warp and gives them the result: threads j and j xor h combine the
-// same two numbers.
+// warp_all combines the values of all threads of a warp and gives them the result: threads j and j xor h combine the
+// same two values.
 template <class Fold, class N> DEV N warp_all(N x) {
 #pragma unroll
   for (int h = 16; h > 0; h /= 2) x = Fold::combine(x, shuffle_xor(x, h));
   return x;
 }
 
-// warp_tree combines the 64 lanes of a block, of which a thread holds number `lane` and the one 32 above it.
+// warp_tree combines the 64 partial sums of a block, of which lane j of the warp holds j and j + 32.
 template <class Fold, class N> DEV N warp_tree(N low, N high) { return warp_all<Fold>(Fold::combine(low, high)); }
 
-// warp_fold reduces at most one block of elements by a warp; read(i) is element i.
+// warp_fold reduces at most one block of elements by a warp; read(i) is element i, of type N.
 template <class Fold, class N = float, class Read> DEV N warp_fold(uint32_t n, Read read) {
   const uint32_t lane = threadIdx.x % 32;
   N low = Fold::template start<N>(), high = low;
   uint32_t i = lane;
 #pragma unroll 4
-  for (; i + 32 < n; i += kFoldLanes) {
+  for (; i + 32 < n; i += kFoldPartials) {
     low = Fold::combine(low, read(i));
     high = Fold::combine(high, read(i + 32));
   }

@@ -41,15 +41,15 @@ func TestPointwiseText(t *testing.T) {
 #include "pointwise.cuh"
 
 struct drop_bf16 {
-  using Number = float;
+  using Compute = float;
   using In = Types<bf16>;
   using Out = Types<float>;
   static constexpr int scalars = 1;
   using Streams = RandomStreams<3>;
-  DEV_METHOD static void apply(const Number* in, const Number* scalar, const Number* random, Number* out) {
-    const Number v2 = f32_lt(random[0], scalar[0]);
-    const Number v6 = f32_mul(in[0], 0x1.8p+00f);
-    const Number v7 = f32_where(v2, 0x0p+00f, v6);
+  DEV_METHOD static void apply(const Compute* in, const Compute* scalar, const Compute* random, Compute* out) {
+    const Compute v2 = f32_lt(random[0], scalar[0]);
+    const Compute v6 = f32_mul(in[0], 0x1.8p+00f);
+    const Compute v7 = f32_where(v2, 0x0p+00f, v6);
     out[0] = v7;
   }
 };

@@ -31,7 +31,8 @@ DEV void wgmma_n128(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate)
       "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
       "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
       "%64, %65, p, 1, 1, 0, 0; }"
-      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28), FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
+      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
+        FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
       : "l"(a), "l"(b), "r"(accumulate));
 }
 DEV void wgmma_n128(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
@@ -43,7 +44,8 @@ DEV void wgmma_n128(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate
       "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
       "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
       "%64, %65, p, 1, 1, 0, 0; }"
-      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28), FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
+      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
+        FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
       : "l"(a), "l"(b), "r"(accumulate));
 }
 DEV void wgmma_n256(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
@@ -59,7 +61,10 @@ DEV void wgmma_n256(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate
       "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
       "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, "
       "%128, %129, p, 1, 1, 0, 0; }"
-      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28), FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60), FOUR(64), FOUR(68), FOUR(72), FOUR(76), FOUR(80), FOUR(84), FOUR(88), FOUR(92), FOUR(96), FOUR(100), FOUR(104), FOUR(108), FOUR(112), FOUR(116), FOUR(120), FOUR(124)
+      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
+        FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60),
+        FOUR(64), FOUR(68), FOUR(72), FOUR(76), FOUR(80), FOUR(84), FOUR(88), FOUR(92),
+        FOUR(96), FOUR(100), FOUR(104), FOUR(108), FOUR(112), FOUR(116), FOUR(120), FOUR(124)
       : "l"(a), "l"(b), "r"(accumulate));
 }
 DEV void wgmma_n256(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
@@ -75,7 +80,10 @@ DEV void wgmma_n256(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulat
       "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
       "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, "
       "%128, %129, p, 1, 1, 0, 0; }"
-      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28), FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60), FOUR(64), FOUR(68), FOUR(72), FOUR(76), FOUR(80), FOUR(84), FOUR(88), FOUR(92), FOUR(96), FOUR(100), FOUR(104), FOUR(108), FOUR(112), FOUR(116), FOUR(120), FOUR(124)
+      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
+        FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60),
+        FOUR(64), FOUR(68), FOUR(72), FOUR(76), FOUR(80), FOUR(84), FOUR(88), FOUR(92),
+        FOUR(96), FOUR(100), FOUR(104), FOUR(108), FOUR(112), FOUR(116), FOUR(120), FOUR(124)
       : "l"(a), "l"(b), "r"(accumulate));
 }
 #undef FOUR

@@ -43,31 +43,29 @@ const raw, launches = "internal/testing/emu", "kernels/cuda"
 var families = []family{
 	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention"}}},
 	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention"}}},
-	{"batch.cuh", "gemm.cu", true, [][2]string{{raw, "Gemm"}}},
-	{"copy.cu", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Transpose|CopyWide"}}},
+	{"attention_flash.cu", "attention_flash.cu", false, [][2]string{{launches, "Flash"}}},
+	{"copy.cu", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Transpose|Copies|PadEveryAxis|CopyWide"}}},
+	{"copy.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Copies|CopyWide"}}},
 	{"cross_entropy.cu", "cross_entropy.cu", true, [][2]string{{launches, "CrossEntropy|IndexOutside|LongRows"}}},
 	{"element.cuh", "", true, [][2]string{{raw, "Elements"}}},
 	{"f64.cuh", "", true, [][2]string{{raw, "Numbers|PrimitiveLogFloat64"}}},
-	{"flash.cu", "flash.cu", false, [][2]string{{launches, "Flash"}}},
-	{"gather.cu", "gather.cu", true, [][2]string{{launches, "Indexed|Embedding|IndexOutside"}}},
-	{"gemm.cu", "gemm.cu", true, [][2]string{{raw, "Gemm"}}},
 	{"i64.cuh", "", true, [][2]string{{raw, "Numbers"}}},
-	{"index.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}}},
+	{"index.cu", "index.cu", true, [][2]string{{launches, "Indexed|Embedding|IndexOutside"}}},
+	{"index_error.cuh", "index.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
 	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions|ToInt"}}},
-	{"matmul.cu", "matmul.cu", true, [][2]string{{raw, "MatMul"}}},
-	{"move.cu", "move.cu", true, [][2]string{{launches, "Moves|PadEveryAxis|CopyWide"}}},
+	{"layout.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}}},
+	{"matmul.cuh", "matmul_f32.cu matmul_half.cu attention.cu", true, [][2]string{{raw, "MatMul|MatMulHalf"}, {launches, "Attention"}}},
+	{"matmul_f32.cu", "matmul_f32.cu", true, [][2]string{{raw, "MatMul"}}},
+	{"matmul_half.cu", "matmul_half.cu", true, [][2]string{{raw, "MatMulHalf"}}},
 	{"norm.cu", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
-	{"philox.cuh", "random.cu", true, [][2]string{{raw, "Uniform"}, {raw, "Pointwise"}}},
+	{"philox.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
-	{"product.cuh", "matmul.cu attention.cu", true, [][2]string{{raw, "MatMul"}, {launches, "Attention"}}},
-	{"random.cu", "random.cu", true, [][2]string{{raw, "Uniform"}}},
 	{"reduce.cu", "reduce.cu", true, [][2]string{{raw, "Reduce"}}},
 	{"reduce.cuh", "", true, [][2]string{{raw, "Folds"}}},
-	{"report.cuh", "gather.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
-	{"rows.cu", "rows.cu", true, [][2]string{{launches, "Places|AlongAxis|CumSum|Statistics|LongRows|ProdGrad"}}},
-	{"rows.cuh", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
-	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "AlongAxis|LongRows"}}},
-	{"walk.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Moves|CopyWide"}}},
+	{"reduce_row.cu", "reduce_row.cu", true, [][2]string{{launches, "ArgExtremes|Statistics|LongRows|ProdGrad"}}},
+	{"row.cuh", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
+	{"scan.cu", "scan.cu", true, [][2]string{{launches, "CumSum"}}},
+	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "Softmax|Statistics|LongRows"}}},
 }
 
 // trims leave out kernels that differ from others in the type of elements alone, and that the tests above do without: most
@@ -77,11 +75,12 @@ var trims = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	{"rows.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`), `$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`},
+	{"row.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`), `$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`},
 	{"reduce.cu", regexp.MustCompile(`(FOLD\(name, _f32, Fold, In<float>\)) +\\\n(?:.*\\\n)*.*\n`), "$1\n"},
 	{"reduce.cu", regexp.MustCompile(`(?m)^FOLD\((any|all),.*`), ""},
-	{"flash.cu", regexp.MustCompile(`(?m)^FLASH\((64_bf16|128_f16),.*`), ""},
-	{"rows.cu", regexp.MustCompile(`(?m)^PLACES\(_integer,.*`), ""},
+	{"attention_flash.cu", regexp.MustCompile(`(?m)^FLASH\((64_bf16|128_f16),.*`), ""},
+	{"reduce_row.cu", regexp.MustCompile(`(?m)^ARG_EXTREMES\(_integer,.*`), ""},
+	{"scan.cu", regexp.MustCompile(`(?m)^CUMSUM\(_integer,.*`), ""},
 }
 
 // binaries are the compiled tests of packages.

@@ -12,9 +12,9 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// TestHalfMatMul: matrix products in half precision and their gradients, against float64 on the CPU. Each is off by its
+// TestMatMulHalf: matrix products in half precision and their gradients, against float64 on the CPU. Each is off by its
 // rounding, and by little of the sum of absolute values that it adds up.
-func TestHalfMatMul(t *testing.T) {
+func TestMatMulHalf(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
 		for _, c := range [][3][]int{

@@ -396,7 +396,7 @@ func TestCrossEntropy(t *testing.T) {
 	}
 }
 
-// reductions are the operations along axes that integers and truth values have.
+// reductions are the operations along axes that integers and bools have.
 var reductions = map[string]func(x *tensor.Tensor, axes ...int) *tensor.Tensor{
 	"sum": (*tensor.Tensor).Sum, "mean": (*tensor.Tensor).Mean, "prod": (*tensor.Tensor).Prod,
 	"max": (*tensor.Tensor).Max, "min": (*tensor.Tensor).Min, "any": (*tensor.Tensor).Any, "all": (*tensor.Tensor).All,
@@ -409,7 +409,7 @@ var reductions = map[string]func(x *tensor.Tensor, axes ...int) *tensor.Tensor{
 	},
 }
 
-// TestIntegerReductions: rows, columns and everything, of integers and truth values; any and all of every type.
+// TestIntegerReductions: rows, columns and everything, of integers and bools; any and all of every type.
 func TestIntegerReductions(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	all := []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool, tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
@@ -437,7 +437,8 @@ func TestIntegerReductions(t *testing.T) {
 	}
 }
 
-// reduced are the rows that have kernels of their own in reduce.cu, rows.cu, norm.cu, cross_entropy.cu and attention.cu.
+// reduced are the rows that have kernels of their own in reduce.cu, reduce_row.cu, softmax.cu, scan.cu, norm.cu,
+// cross_entropy.cu and attention.cu.
 var reduced = []string{
 	"sum", "sum_squares", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "logsumexp", "var",
 	"argmax", "argmin", "max_index", "min_index", "cumsum", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad",

@@ -1,0 +1,31 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"maps"
+	"sync/atomic"
+)
+
+// table is a map that every launch reads, without a lock, and that few calls add to: each makes a copy. Who adds holds
+// a lock of its own.
+type cowMap[K comparable, V any] struct{ entries atomic.Pointer[map[K]V] }
+
+// all is the entries now, not to be changed.
+func (t *cowMap[K, V]) all() map[K]V {
+	if m := t.entries.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// get is the entry of k, the zero value if there is none.
+func (t *cowMap[K, V]) get(k K) V { return t.all()[k] }
+
+// add sets the entry of k.
+func (t *cowMap[K, V]) add(k K, v V) {
+	m := make(map[K]V, len(t.all())+1)
+	maps.Copy(m, t.all())
+	m[k] = v
+	t.entries.Store(&m)
+}

@@ -1,0 +1,48 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// TestCrossEntropy: losses and gradients of all reductions, with rows left out and smoothing.
+func TestCrossEntropy(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(15)
+	for i := range cases(30) {
+		d, shape := singleTypes[i%3], r.rowShape()
+		switch {
+		case i == 7:
+			shape = []int{16500, 3}
+		case i%4 == 1: // few classes, so that each is a target
+			shape = []int{1 + r.IntN(40), 1 + r.IntN(5)}
+		}
+		crossEntropy(t, b, r, d, shape, i/3%3)
+	}
+}
+
+// crossEntropy compares losses of logits and their gradients.
+func crossEntropy(t *testing.T, b *Backend, r fuzz, d kernels.DType, shape []int, reduction int) {
+	t.Helper()
+	rows, classes := shape[:len(shape)-1], shape[len(shape)-1]
+	logits, targets := r.moderate(d, shape...), r.operand(oneOf(r, kernels.Int64, kernels.Int32), classes, rows...)
+	l := &kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{oneOf(r, 0, -100), reduction}, Floats: []float64{oneOf(r, 0, 0.1)}}
+	of := func(d kernels.DType) value {
+		if reduction == 2 {
+			return r.result(d, rows...)
+		}
+		return r.result(d)
+	}
+	most, sums := r.result(kernels.Float32, rows...), r.result(kernels.Float32, rows...)
+	sameAsWidened(t, b, l, []value{logits, targets}, []value{of(d), most, sums})
+
+	most, sums = r.moderate(kernels.Float32, rows...), r.moderate(kernels.Float32, rows...)
+	g := of(d)
+	g.data = r.numbers(d, len(g.data)/d.Size(), true)
+	l.Op = hostOp("cross_entropy_grad", cpu.CrossEntropyGrad)
+	sameAsWidened(t, b, l, []value{logits, targets, most, sums, g}, []value{r.result(d, shape...)})
+}

@@ -1,0 +1,61 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+var (
+	matmulOp = &kernels.Op{Name: "matmul", Kernel: "matmul", CPU: cpu.MatMul, Types: []kernels.DType{kernels.Float32, kernels.Float64}}
+	linearOp = &kernels.Op{Name: "linear", Kernel: "matmul", CPU: cpu.Linear, Types: []kernels.DType{kernels.Float32, kernels.Float64}}
+)
+
+func TestMatMul(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(1)
+	for i := range cases(240) {
+		d := oneOf(r, kernels.Float32, kernels.Float32, kernels.Float64)
+		m, n, k := r.IntN(50), r.IntN(50), oneOf(r, 0, 1, 15, 16, 17, 255, 256, 257, 300, 530, r.IntN(40))
+		shapeA, shapeB, shape := []int{m, k}, []int{k, n}, []int{m, n}
+		switch i % 6 {
+		case 0: // a row
+			shapeA, shape = shapeA[1:], shape[1:]
+		case 1: // a column
+			shapeB, shape = shapeB[:1], shape[:1]
+		case 2:
+			shapeA, shape = append([]int{2, 3}, shapeA...), append([]int{2, 3}, shape...)
+		case 3:
+			shapeA, shapeB, shape = append([]int{2, 1}, shapeA...), append([]int{2, 1, 3}, shapeB...), append([]int{2, 2, 3}, shape...)
+		}
+		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{r.operand(d, 0, shapeA...), r.operand(d, 0, shapeB...)}, []value{r.result(d, shape...)})
+	}
+}
+
+// Products with so many tiles that the large ones are taken.
+func TestMatMulLarge(t *testing.T) {
+	b := kernelDevice(t)
+	multiprocessors(t, b, 2)
+	r := newFuzz(2)
+	for range cases(32) {
+		m, n, k := 129+r.IntN(150), 1+r.IntN(200), oneOf(r, 1, 16, 40, 257, 272, 513)
+		d := kernels.Float32
+		a, y := r.operand(d, 0, m, k), r.result(d, m, n)
+		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{a, r.operand(d, 0, k, n)}, []value{y})
+		sameAsCPU(t, b, &kernels.Launch{Op: linearOp}, []value{a, r.operand(d, 0, n, k), r.operand(d, 0, n)}, []value{y})
+	}
+}
+
+func TestLinear(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(3)
+	for i := range cases(160) {
+		d := oneOf(r, kernels.Float32, kernels.Float64)
+		m, n, k := r.IntN(40), 1+r.IntN(40), oneOf(r, 0, 1, 31, 32, 257, r.IntN(60))
+		in := []value{r.operand(d, 0, 2, m, k), r.operand(d, 0, n, k), r.operand(d, 0, n)}
+		sameAsCPU(t, b, &kernels.Launch{Op: linearOp}, in[:2+i%2], []value{r.result(d, 2, m, n)})
+	}
+}

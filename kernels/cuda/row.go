@@ -1,0 +1,119 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+const (
+	rowWarps     = 4 // kRowWarps of row.cuh
+	rowThreads   = 32 * rowWarps
+	maxRow       = 1 << 28  // elements of a row
+	blockThreads = 512      // kBlockThreads
+	tileBytes    = 32 << 10 // kTile
+
+	// The longest rows that warps and blocks cache, and what a thread of a block caches, in bytes of the compute type.
+	warpCached   = 32 * 32 * 4
+	threadCached = 16 * 4
+	blockCached  = blockThreads * threadCached
+)
+
+// shortRow is the length of the longest rows of elements of type d that a warp caches, longRow of those that a block caches.
+func shortRow(d kernels.DType) int { return warpCached / computeType(d).Size() }
+func longRow(d kernels.DType) int  { return blockCached / computeType(d).Size() }
+
+// rows is the struct Rows of row.cuh.
+type rows struct {
+	data           uint64
+	rows, elements axes64
+	dtype          uint64
+}
+
+// rowsOf describes a, the elements of a row being those along the given axes.
+func (c *call) rowsOf(a *kernels.Arg, axes []int) rows {
+	var r kernels.Reduction
+	r.Set(&a.Layout, axes)
+	return rows{c.address(a), axesOf(&r.Kept), axesOf(&r.Reduced), uint64(a.DType)}
+}
+
+// rows appends an operand as rowsOf describes it.
+func (c *call) rows(a *kernels.Arg, axes []int) {
+	r := c.rowsOf(a, axes)
+	structure(c, &r)
+}
+
+// lastAxes are the last k axes of a.
+func lastAxes(a *kernels.Arg, k int) []int { return allAxes[len(a.Shape)-k : len(a.Shape)] }
+
+var allAxes = [kernels.MaxDims]int{0, 1, 2, 3, 4, 5, 6, 7}
+
+// startRows begins a launch in which threads have rows of n elements of type d.
+func (c *call) startRows(name string, d kernels.DType, rows, n int) error {
+	if n >= maxRow {
+		return kernels.Errorf(kernels.ErrDevice, c.op, "rows of %d elements; kernels on %s take fewer than %d", n, c.b.Name(), maxRow)
+	}
+	return c.start(name+"_"+typeSuffix(d), blocks(rows, rowThreads), rowThreads)
+}
+
+// startGroups begins a launch in which thread groups, warps or blocks where rows are long, have rows of n elements of type d.
+// Kernels with rows of parameters cache them in shared memory if rows are cached. So that they are read seldom, at most 4 blocks
+// of a multiprocessor loop over all rows: enough bytes in flight, with 24 KB and more, to keep memory busy.
+func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int) error {
+	size := computeType(d).Size()
+	infix, each, threads, shared := "_", rowWarps, rowThreads, 0
+	if n > shortRow(d) {
+		infix, each, threads = "_long_", 1, roundUp(ceilDiv(min(n*size, blockCached), threadCached), 32)
+		shared = min(n*size, tileBytes)
+	}
+	if n <= longRow(d) {
+		shared += parameters * n * size
+	}
+	grid := ceilDiv(rows, each)
+	if parameters > 0 {
+		grid = min(grid, min(4, 2*blockThreads/threads)*c.b.gpu.SMs)
+	}
+	if n >= maxRow || grid > math.MaxInt32 {
+		return kernels.Errorf(kernels.ErrDevice, c.op, "%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31, maxRow)
+	}
+	return c.startShared(name+infix+typeSuffix(d), dim{uint32(grid), 1, 1}, uint32(threads), shared)
+}
+
+// extent is the number of rows of a along the given axes and their length.
+func extent(a *kernels.Arg, axes []int) (rows, n int) {
+	n = 1
+	for _, i := range axes {
+		n *= a.Shape[i]
+	}
+	if n == 0 {
+		var r kernels.Reduction
+		r.Set(&a.Layout, axes)
+		return r.Results(), 0
+	}
+	return a.Len() / n, n
+}
+
+// startResults begins a launch of a kernel with the parameters (..., x, rows, n, ...), of which the caller appends the
+// first by results.
+func (c *call) startResults(name string, l *kernels.Launch, axes []int, results func()) error {
+	x := &l.In[0]
+	count, n := extent(x, axes)
+	if err := c.startGroups(name, x.DType, count, n, 0); err != nil {
+		return err
+	}
+	results()
+	c.rows(x, axes)
+	arg(c, uint64(count))
+	arg(c, uint32(n))
+	return nil
+}
+
+// firstResult appends the first result as a struct Result.
+func (c *call) firstResult(l *kernels.Launch) func() {
+	return func() {
+		y := c.resultOf(&l.Out[0])
+		structure(c, &y)
+	}
+}

@@ -1,0 +1,510 @@
+// Attention in half precision on tensor cores, for heads of 64 or 128 elements (FlashAttention-2, Dao 2023): scores
+// exist for one tile of rows and keys at a time, in registers, and never in memory. attention.cu is the plain kernel.
+// Sums and exponentials are FP32; p and ds are rounded to the type of the operands before they are multiplied. With c =
+// scale * log2(e),
+//
+//	p = 2^(c s - l),  l = m log2(e) - log2(r)
+//
+// and the sums over a row, m and r among them, are taken tile after tile. No sum depends on which block runs first: the
+// gradient has one kernel for dq, whose blocks own rows, and one for dk and dv, whose blocks own keys.
+//
+// A block has 4 warps. Each owns a strip of 16 M rows (or keys), which it multiplies by tiles of 64 keys (or rows) that
+// the block copies to shared memory, one tile ahead. Rows of operands are contiguous, at multiples of 16 bytes. With a
+// causal mask, scores that are hidden from all rows of a strip are skipped; p and ds of other hidden ones are 0.
+#include "attention.cuh"
+#include "z_lane.cuh"
+
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kTileRows = 64;   // rows of a tile of the other operands
+constexpr int kUnit = 8;    // elements of 16 bytes
+constexpr float kLog2E = 0x1.715476p+0f;
+
+DEV float infinity() { return __uint_as_float(0x7f800000); }
+
+// unit_at is the offset of a unit of a row in a tile, in bytes. Units are permuted (swizzled) so that those of 8 rows,
+// which ldmatrix reads at once, are in different banks.
+template <int D> DEV uint32_t unit_at(uint32_t row, uint32_t unit) { return row * (2 * D) + (unit ^ row % 8) * 16; }
+
+// copy_tile copies ROWS rows to a tile, of which `exist` exist; the others become 0.
+template <int D, int ROWS, class T> DEV void copy_tile(uint32_t tile, const Matrix<T>& from, uint32_t exist) {
+  constexpr int kUnits = D / kUnit, kAtOnce = kThreads / kUnits;
+  const uint32_t unit = threadIdx.x % kUnits, row = threadIdx.x / kUnits;
+  const T* p = from.data + row * from.row + unit * kUnit;
+  const uint32_t to = tile + unit_at<D>(row, unit);
+#pragma unroll
+  for (int i = 0; i < ROWS / kAtOnce; i++) {
+    const bool exists = row + i * kAtOnce < exist;
+    cp_async<16>(to + i * (kAtOnce * 2 * D), exists ? p : from.data, exists ? 16 : 0);
+    p += kAtOnce * from.row;
+  }
+}
+
+// copy_two_tiles copies the tiles from a row on of two operands of n rows to one stage.
+template <int D, class T>
+DEV void copy_two_tiles(uint32_t stage, const Matrix<T>& a, const Matrix<T>& b, uint32_t row, uint32_t n) {
+  copy_tile<D, kTileRows>(stage, a.from(row, 0), n - row);
+  copy_tile<D, kTileRows>(stage + 2 * kTileRows * D, b.from(row, 0), n - row);
+}
+
+// LaneOffsets has the offset of a lane's unit among the first 16 rows and 2 units of a tile, as ldmatrix takes them,
+// with matrices in the order rows first or units first. Other offsets follow by adding rows and by flipping bits of the
+// unit; the bits below 256 of a tile's address are 0.
+template <int D> struct LaneOffsets {
+  uint32_t rows_first, units_first;
+  DEV_METHOD LaneOffsets() {
+    const uint32_t l = threadIdx.x % 32;
+    rows_first = unit_at<D>(l % 16, l / 16);
+    units_first = unit_at<D>(l / 16 * 8 + l % 8, l / 8 % 2);
+  }
+};
+
+// Products of a warp: c[i][j] are the 16 x 8 elements from row 16i and column 8j on. A lane has those of rows lane/4 (e
+// < 2) and lane/4 + 8, in columns 2(lane%4) and the next.
+template <int M, int N> using Products = float[M][N][4];
+
+template <int M, int N> DEV void clear(Products<M, N>& c) {
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) c[i][j][e] = 0.f;
+}
+
+// each_element calls f(i, j, e) for a lane's elements.
+template <int M, int N, class F> DEV void each_element(F f) {
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) f(i, j, e);
+}
+
+// each_with_column calls f(i, j, e, x) with the value x of its column.
+template <int M, int N, class F> DEV void each_with_column(const unsigned char* values, F f) {
+#pragma unroll
+  for (int j = 0; j < N; j++) {
+    const float2 x = load<float2>(values + 4 * (8 * j + threadIdx.x % 4 * 2));
+#pragma unroll
+    for (int i = 0; i < M; i++)
+#pragma unroll
+      for (int e = 0; e < 4; e++) f(i, j, e, e % 2 ? x.y : x.x);
+  }
+}
+
+// row_of and column_of are the coordinates of an element of a lane.
+DEV uint32_t row_of(int i, int e) { return 16 * i + threadIdx.x % 32 / 4 + e / 2 * 8; }
+DEV uint32_t column_of(int j, int e) { return 8 * j + threadIdx.x % 4 * 2 + e % 2; }
+
+// Strip is the left operand [16 M, D] of a warp, in shared memory or, if IN_REGISTERS, in registers.
+template <int D, int M, bool IN_REGISTERS> struct Strip {
+  uint32_t at, fragments[IN_REGISTERS ? D / 16 : 1][M][4];
+  DEV_METHOD Strip(const LaneOffsets<D>& lane, uint32_t tile) : at(tile + lane.rows_first) {
+    if (IN_REGISTERS) {
+#pragma unroll
+      for (int k = 0; k < D / 16; k++) load(fragments[IN_REGISTERS ? k : 0], k);
+    }
+  }
+  DEV_METHOD void load(uint32_t (&a)[M][4], int k) const {
+#pragma unroll
+    for (int i = 0; i < M; i++) ldmatrix(a[i], (at ^ 32 * k) + i * (32 * D));
+  }
+  DEV_METHOD void get(uint32_t (&a)[M][4], int k) const {
+    if (IN_REGISTERS) {
+#pragma unroll
+      for (int i = 0; i < M; i++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) a[i][e] = fragments[IN_REGISTERS ? k : 0][i][e];
+    } else {
+      load(a, k);
+    }
+  }
+};
+
+// multiply_rows sets c = A Bᵀ, for the first 8 N rows of a tile.
+template <class T, int D, int M, int N, bool IN_REGISTERS>
+DEV void multiply_rows(Products<M, N>& c, const Strip<D, M, IN_REGISTERS>& a, const LaneOffsets<D>& lane, uint32_t b) {
+  clear<M, N>(c);
+  const uint32_t at = b + lane.units_first;
+#pragma unroll(IN_REGISTERS ? D / 16 : 2)  // two at a time: more would take more registers than there are
+  for (int k = 0; k < D / 16; k++) {
+    uint32_t u[M][4];
+    a.get(u, k);
+#pragma unroll
+    for (int j = 0; j < N / 2; j++) {
+      uint32_t v[4];
+      ldmatrix(v, (at ^ 32 * k) + j * (32 * D));
+#pragma unroll
+      for (int i = 0; i < M; i++) {
+        mma(T{}, c[i][2 * j], u[i], v[0], v[1]);
+        mma(T{}, c[i][2 * j + 1], u[i], v[2], v[3]);
+      }
+    }
+  }
+}
+
+// Left is a product [16 M, 8 N], rounded, as mma takes a left operand: [i][k] has the columns from 16k on.
+template <int M, int N> using Left = uint32_t[M][N / 2][4];
+
+template <class T, int M, int N> DEV void round(uint32_t (&to)[M][N / 2][4], const Products<M, N>& p) {
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int k = 0; k < N / 2; k++)
+#pragma unroll
+      for (int e = 0; e < 4; e++)
+        to[i][k][e] = pack(T{}, p[i][2 * k + e / 2][e % 2 * 2], p[i][2 * k + e / 2][e % 2 * 2 + 1]);
+}
+
+// rounded is element e of product (i, j).
+template <class T, int M, int K> DEV float rounded(const uint32_t (&p)[M][K][4], int i, int j, int e) {
+  return to_float(T{(uint16_t)(p[i][j / 2][j % 2 * 2 + e / 2] >> e % 2 * 16)});
+}
+
+// add_product adds p B to c, p being [16 M, 16 K] and B the first 16 K rows of a tile.
+template <class T, int D, int M, int K>
+DEV void add_product(Products<M, D / 8>& c, const uint32_t (&p)[M][K][4], const LaneOffsets<D>& lane, uint32_t b) {
+  const uint32_t at = b + lane.rows_first;
+#pragma unroll
+  for (int k = 0; k < K; k++)
+#pragma unroll
+    for (int j = 0; j < D / 16; j++) {
+      uint32_t v[4];
+      ldmatrix_transposed(v, (at ^ 32 * j) + k * (32 * D));
+#pragma unroll
+      for (int i = 0; i < M; i++) {
+        mma(T{}, c[i][2 * j], p[i][k], v[0], v[1]);
+        mma(T{}, c[i][2 * j + 1], p[i][k], v[2], v[3]);
+      }
+    }
+}
+
+// put writes factor[i][e/2] * c, of whose rows `exist` exist. It passes through the warp's own strip of a tile in
+// shared memory, so that the stores are coalesced.
+template <class T, int D, int M>
+DEV void put(const Matrix<T>& to, uint32_t exist, const Products<M, D / 8>& c, const float (&factor)[M][2],
+             unsigned char* strip) {
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int j = 0; j < D / 8; j++)
+#pragma unroll
+      for (int h = 0; h < 2; h++)
+        store<uint32_t>(
+            strip + unit_at<D>(row_of(i, 2 * h), j) + threadIdx.x % 4 * 4,
+            pack(T{}, __fmul_rn(c[i][j][2 * h], factor[i][h]), __fmul_rn(c[i][j][2 * h + 1], factor[i][h])));
+  __syncwarp();
+  constexpr int kUnits = D / kUnit;
+  const uint32_t lane = threadIdx.x % 32, unit = lane % kUnits;
+#pragma unroll 4
+  for (uint32_t row = lane / kUnits; row < 16 * M; row += 32 / kUnits)
+    if (row < exist) store<uint4>(to.data + row * to.row + unit * kUnit, load<uint4>(strip + unit_at<D>(row, unit)));
+}
+
+// Block is the work of a block: `size` rows or keys from `from` on, of matrix i. Blocks count those of a matrix first.
+struct Block {
+  uint32_t i, from, size;
+  DEV_METHOD Block(uint32_t n, uint32_t most, bool last_first) {
+    const uint32_t blocks = (n + most - 1) / most;
+    i = blockIdx.x / blocks;
+    from = blockIdx.x - i * blocks;
+    if (last_first) from = blocks - 1 - from;
+    from *= most;
+    size = minimum(most, n - from);
+  }
+};
+
+// existing is how many of n rows there are from `from` on.
+DEV uint32_t existing(uint32_t n, uint32_t from) { return n > from ? n - from : 0; }
+
+// y, m and r. Shared memory is q [64 M, D] and two stages of k and v [64, D].
+template <class T, int D, int M, int N> DEV void forward(const Attention<float>& z) {
+  constexpr int kTile = 2 * kTileRows * D;
+  SHARED_DYNAMIC(shared);
+  const Block w(z.t, 64 * M, true);
+  const LaneOffsets<D> lane;
+  const uint32_t q_tile = shared_address(shared), ring = q_tile + M * kTile;
+  const uint32_t strip = threadIdx.x / 32 * (16 * M), first = w.from + strip, last = first + 16 * M - 1;
+  const uint32_t visible = visible_keys(z, w.from + w.size - 1);
+  const Matrix<const T> k = matrix<const T>(z, z.k, w.i, 0), v = matrix<const T>(z, z.v, w.i, 0);
+  const auto copy_keys = [&](uint32_t key) {
+    if (key < visible) copy_two_tiles<D>(ring + key / kTileRows % 2 * (2 * kTile), k, v, key, z.s);
+    cp_async_commit();
+  };
+  copy_tile<D, 64 * M>(q_tile, matrix<const T>(z, z.q, w.i, w.from), w.size);
+  cp_async_commit();
+  copy_keys(0);
+  cp_async_wait<1>();
+  __syncthreads();
+  const Strip<D, M, D == 64> q(lane, q_tile + strip * (2 * D));
+
+  Products<M, D / 8> y;
+  clear<M, D / 8>(y);
+  float most[M][2], total[M][2];  // of a row's scores before scaling, and of its exponentials in this lane
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      most[i][h] = -infinity();
+      total[i][h] = 0.f;
+    }
+  const float c = __fmul_rn(z.scale, kLog2E);
+
+#pragma unroll 1
+  for (uint32_t key = 0; key < visible; key += kTileRows) {
+    cp_async_wait<0>();
+    __syncthreads();
+    copy_keys(key + kTileRows);
+#pragma unroll 1
+    for (uint32_t from = key; from < key + kTileRows && from < visible_keys(z, last); from += 8 * N) {
+      const uint32_t k_tile = ring + key / kTileRows % 2 * (2 * kTile) + (from - key) * (2 * D);
+      Products<M, N> s;
+      multiply_rows<T>(s, q, lane, k_tile);
+      mma_done();
+      if (from + 8 * N > visible_keys(z, first))
+        each_element<M, N>([&](int i, int j, int e) {
+          if (from + column_of(j, e) >= visible_keys(z, first + row_of(i, e))) s[i][j][e] = -infinity();
+        });
+#pragma unroll
+      for (int i = 0; i < M; i++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+          float x = most[i][h];
+#pragma unroll
+          for (int j = 0; j < N; j++) x = fmaxf(x, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
+          x = fmaxf(x, shuffle_xor(x, 1));
+          x = fmaxf(x, shuffle_xor(x, 2));
+          const float base = x == -infinity() ? 0.f : __fmul_rn(x, c);  // exponentials of -inf are 0 then, not NaN
+          const float shrink = exp2_fast(__fmaf_rn(most[i][h], c, -base));
+          most[i][h] = x;
+          float sum = 0.f;
+#pragma unroll
+          for (int j = 0; j < N; j++)
+#pragma unroll
+            for (int e = 2 * h; e < 2 * h + 2; e++) {
+              s[i][j][e] = exp2_fast(__fmaf_rn(s[i][j][e], c, -base));
+              sum = __fadd_rn(sum, s[i][j][e]);
+            }
+          total[i][h] = __fmaf_rn(total[i][h], shrink, sum);
+#pragma unroll
+          for (int j = 0; j < D / 8; j++)
+#pragma unroll
+            for (int e = 2 * h; e < 2 * h + 2; e++) y[i][j][e] = __fmul_rn(y[i][j][e], shrink);
+        }
+      Left<M, N> p;
+      round<T, M, N>(p, s);
+      add_product<T, D>(y, p, lane, k_tile + kTile);
+    }
+  }
+  mma_done();
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float sum = total[i][h];
+      sum = __fadd_rn(sum, shuffle_xor(sum, 1));
+      sum = __fadd_rn(sum, shuffle_xor(sum, 2));
+      total[i][h] = __fdiv_rn(1.f, sum);
+      const uint32_t row = strip + row_of(i, 2 * h);
+      if (threadIdx.x % 4 || row >= w.size) continue;
+      const uint64_t at = (uint64_t)w.i * z.t + w.from + row;
+      z.m[at] = __fmul_rn(most[i][h], z.scale);
+      z.r[at] = total[i][h];
+    }
+  put<T, D, M>(matrix<T>(z, z.y, w.i, first), existing(w.size, strip), y, total, shared + strip * (2 * D));
+}
+
+// padded is the number of rows of dot and l: T rounded up to whole tiles.
+DEV uint32_t padded(uint32_t t) { return (t + kTileRows - 1) / kTileRows * kTileRows; }
+
+// dot = sum(g*y), which is sum(dp*p), and l of each row, in scratch. Rows that only fill a tile have an infinite l,
+// which makes their p 0. A thread has a unit of a row.
+template <class T, int D> DEV void dots(const Attention<float>& z) {
+  constexpr int kUnits = D / kUnit;
+  const uint32_t unit = threadIdx.x % kUnits, rows = padded(z.t);
+  const uint64_t at = (uint64_t)blockIdx.x * (kThreads / kUnits) + threadIdx.x / kUnits;
+  const uint32_t i = (uint32_t)(at / rows), row = (uint32_t)(at - (uint64_t)i * rows);
+  const bool exists = row < z.t;
+  float sum = 0.f;
+  if (exists) {
+    const uint4 y = load<uint4>(matrix<const T>(z, z.y, i, row).data + unit * kUnit),
+                g = load<uint4>(matrix<const T>(z, z.g, i, row).data + unit * kUnit);
+    const uint32_t a[4] = {y.x, y.y, y.z, y.w}, b[4] = {g.x, g.y, g.z, g.w};
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      sum = __fmaf_rn(to_float(T{(uint16_t)a[e]}), to_float(T{(uint16_t)b[e]}), sum);
+      sum = __fmaf_rn(to_float(T{(uint16_t)(a[e] >> 16)}), to_float(T{(uint16_t)(b[e] >> 16)}), sum);
+    }
+  }
+#pragma unroll
+  for (int h = 1; h < kUnits; h *= 2) sum = __fadd_rn(sum, shuffle_xor(sum, h));
+  if (unit) return;
+  const uint64_t from = (uint64_t)i * z.t + row;
+  z.dot[at] = sum;
+  z.scratch[at] = exists ? __fmul_rn(__fsub_rn(z.m[from], f32_log(z.r[from])), kLog2E) : infinity();
+}
+
+// dq. Shared memory is q and g [64 M, D] and two stages of k and v [64, D].
+template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
+  constexpr int N = kTileRows / 16, kTile = 2 * kTileRows * D;
+  SHARED_DYNAMIC(shared);
+  const Block w(z.t, 64 * M, true);
+  const LaneOffsets<D> lane;
+  const uint32_t q_tile = shared_address(shared), g_tile = q_tile + M * kTile, ring = g_tile + M * kTile;
+  const uint32_t strip = threadIdx.x / 32 * (16 * M), first = w.from + strip, last = first + 16 * M - 1;
+  const uint32_t visible = visible_keys(z, w.from + w.size - 1);
+  const Matrix<const T> k = matrix<const T>(z, z.k, w.i, 0), v = matrix<const T>(z, z.v, w.i, 0);
+  const auto copy_keys = [&](uint32_t key) {
+    if (key < visible) copy_two_tiles<D>(ring + key / kTileRows % 2 * (2 * kTile), k, v, key, z.s);
+    cp_async_commit();
+  };
+  copy_tile<D, 64 * M>(q_tile, matrix<const T>(z, z.q, w.i, w.from), w.size);
+  copy_tile<D, 64 * M>(g_tile, matrix<const T>(z, z.g, w.i, w.from), w.size);
+  copy_keys(0);
+
+  float l[M][2], dot[M][2], scale[M][2];
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const uint32_t row = first + row_of(i, 2 * h);
+      const uint64_t at = (uint64_t)w.i * padded(z.t) + row;
+      l[i][h] = row < z.t ? z.scratch[at] : infinity();
+      dot[i][h] = row < z.t ? z.dot[at] : 0.f;
+      scale[i][h] = z.scale;
+    }
+  const float c = __fmul_rn(z.scale, kLog2E);
+  const Strip<D, M, false> q(lane, q_tile + strip * (2 * D)), g(lane, g_tile + strip * (2 * D));
+  Products<M, D / 8> dq;
+  clear<M, D / 8>(dq);
+
+#pragma unroll 1
+  for (uint32_t key = 0; key < visible; key += kTileRows) {
+    cp_async_wait<0>();
+    __syncthreads();
+    copy_keys(key + kTileRows);
+#pragma unroll 1
+    for (uint32_t from = key; from < key + kTileRows && from < visible_keys(z, last); from += 8 * N) {
+      const uint32_t k_tile = ring + key / kTileRows % 2 * (2 * kTile) + (from - key) * (2 * D);
+      Products<M, N> s, ds;
+      multiply_rows<T>(s, q, lane, k_tile);
+      multiply_rows<T>(ds, g, lane, k_tile + kTile);
+      mma_done();
+      each_element<M, N>([&](int i, int j, int e) {
+        const float p = exp2_fast(__fmaf_rn(s[i][j][e], c, -l[i][e / 2]));
+        ds[i][j][e] = __fmul_rn(p, __fsub_rn(ds[i][j][e], dot[i][e / 2]));
+      });
+      if (from + 8 * N > visible_keys(z, first))
+        each_element<M, N>([&](int i, int j, int e) {
+          if (from + column_of(j, e) >= visible_keys(z, first + row_of(i, e))) ds[i][j][e] = 0.f;
+        });
+      Left<M, N> left;
+      round<T, M, N>(left, ds);
+      add_product<T, D>(dq, left, lane, k_tile);
+    }
+  }
+  mma_done();
+  put<T, D, M>(matrix<T>(z, z.dq, w.i, first), existing(w.size, strip), dq, scale, shared + strip * (2 * D));
+}
+
+// dk and dv. Shared memory is k and v [64 M, D] and two stages of q and g [64, D] with l and dot [64]. Products are
+// transposed, [keys rows], so that p and ds are left operands as they come.
+template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
+  constexpr int N = kTileRows / 16, kTile = 2 * kTileRows * D, kValueBytes = 4 * kTileRows,
+                kStage = 2 * (kTile + kValueBytes);
+  SHARED_DYNAMIC(shared);
+  const Block w(z.s, 64 * M, false);
+  const LaneOffsets<D> lane;
+  const uint32_t k_tile = shared_address(shared), v_tile = k_tile + M * kTile, ring = v_tile + M * kTile;
+  const uint32_t strip = threadIdx.x / 32 * (16 * M), first = w.from + strip, last = first + 16 * M - 1;
+  const uint32_t from = hidden_rows(z, w.from) / kTileRows * kTileRows;
+  const Matrix<const T> q = matrix<const T>(z, z.q, w.i, 0), g = matrix<const T>(z, z.g, w.i, 0);
+  const uint64_t values = (uint64_t)w.i * padded(z.t);
+  const auto copy_rows = [&](uint32_t row) {
+    const uint32_t stage = ring + row / kTileRows % 2 * kStage;
+    if (row < z.t) {
+      copy_two_tiles<D>(stage, q, g, row, z.t);
+      const uint32_t t = threadIdx.x % 16 * 4;
+      if (threadIdx.x < 32)
+        cp_async<16>(stage + 2 * kTile + threadIdx.x * 16, (threadIdx.x < 16 ? z.scratch : z.dot) + values + row + t,
+                     16);
+    }
+    cp_async_commit();
+  };
+  copy_tile<D, 64 * M>(k_tile, matrix<const T>(z, z.k, w.i, w.from), w.size);
+  copy_tile<D, 64 * M>(v_tile, matrix<const T>(z, z.v, w.i, w.from), w.size);
+  copy_rows(from);
+
+  const float c = __fmul_rn(z.scale, kLog2E);
+  const Strip<D, M, false> k(lane, k_tile + strip * (2 * D)), v(lane, v_tile + strip * (2 * D));
+  Products<M, D / 8> dk, dv;
+  clear<M, D / 8>(dk);
+  clear<M, D / 8>(dv);
+
+#pragma unroll 1
+  for (uint32_t row = from; row < z.t; row += kTileRows) {
+    cp_async_wait<0>();
+    __syncthreads();
+    copy_rows(row + kTileRows);
+#pragma unroll 1
+    for (uint32_t half = 0; half < kTileRows; half += 8 * N) {
+      if (visible_keys(z, row + half + 8 * N - 1) <= first) continue;
+      const uint32_t stage = row / kTileRows % 2 * kStage, q_tile = ring + stage + half * (2 * D);
+      const unsigned char* const l = shared + 2 * M * kTile + stage + 2 * kTile + half * 4;
+      Products<M, N> s;
+      multiply_rows<T>(s, k, lane, q_tile);
+      mma_done();
+      each_with_column<M, N>(
+          l, [&](int i, int j, int e, float l) { s[i][j][e] = exp2_fast(__fmaf_rn(s[i][j][e], c, -l)); });
+      if (visible_keys(z, row + half) <= last)
+        each_element<M, N>([&](int i, int j, int e) {
+          if (visible_keys(z, row + half + column_of(j, e)) <= first + row_of(i, e)) s[i][j][e] = 0.f;
+        });
+      Left<M, N> p;
+      round<T, M, N>(p, s);
+      add_product<T, D>(dv, p, lane, q_tile + kTile);
+      multiply_rows<T>(s, v, lane, q_tile + kTile);
+      mma_done();
+      each_with_column<M, N>(l + kValueBytes, [&](int i, int j, int e, float dot) {
+        s[i][j][e] = __fmul_rn(rounded<T>(p, i, j, e), __fsub_rn(s[i][j][e], dot));
+      });
+      round<T, M, N>(p, s);
+      add_product<T, D>(dk, p, lane, q_tile);
+    }
+  }
+  cp_async_wait<0>();
+  __syncthreads();  // where all rows are skipped, k and v arrive only now
+  mma_done();
+  float scale[M][2], one[M][2];
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      scale[i][h] = z.scale;
+      one[i][h] = 1.f;
+    }
+  put<T, D, M>(matrix<T>(z, z.dk, w.i, first), existing(w.size, strip), dk, scale, shared + strip * (2 * D));
+  put<T, D, M>(matrix<T>(z, z.dv, w.i, first), existing(w.size, strip), dv, one, shared + M * kTile + strip * (2 * D));
+}
+
+}  // namespace
+
+// Strips have 16 M rows and take 8 N keys at a time, those of gradients 16 GRAD_M rows.
+#define FLASH(name, T, D, M, N, GRAD_M)                                                           \
+  KERNEL(flash_##name, kThreads, 2)(Attention<float> z) { forward<T, D, M, N>(z); }               \
+  EXPORT(flash_##name);                                                                           \
+  KERNEL(flash_dot_##name, kThreads, 8)(Attention<float> z) { dots<T, D>(z); }                    \
+  EXPORT(flash_dot_##name);                                                                       \
+  KERNEL(flash_grad_rows_##name, kThreads, 2)(Attention<float> z) { grad_rows<T, D, GRAD_M>(z); } \
+  EXPORT(flash_grad_rows_##name);                                                                 \
+  KERNEL(flash_grad_keys_##name, kThreads, 2)(Attention<float> z) { grad_keys<T, D, GRAD_M>(z); } \
+  EXPORT(flash_grad_keys_##name);
+
+FLASH(64_f16, f16, 64, 2, 8, 2)
+FLASH(64_bf16, bf16, 64, 2, 8, 2)
+FLASH(128_f16, f16, 128, 2, 4, 1)
+FLASH(128_bf16, bf16, 128, 2, 4, 1)
