@@ -17,6 +17,7 @@ import (
 	"github.com/weft-ml/weft/internal/testing/fakecuda"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
@@ -29,7 +30,7 @@ func onFakeGPU(t *testing.T, settings string) bool {
 	if childOf(t) {
 		return true
 	}
-	path, err := fakecuda.Build(t.TempDir(), cuda.Headers())
+	path, err := fakecuda.Build(t.TempDir(), driver.Headers())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/internal/testing/fakecuda"
-	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 // fake builds the fake driver and returns the setting that makes a program use it.
 func fake(t *testing.T) string {
 	t.Helper()
-	path, err := fakecuda.Build(t.TempDir(), cuda.Headers())
+	path, err := fakecuda.Build(t.TempDir(), driver.Headers())
 	if err != nil {
 		t.Fatal(err)
 	}

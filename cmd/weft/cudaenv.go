@@ -13,7 +13,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/weft-ml/weft/kernels/cuda"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 // cudaEnv prepares builds of any module with -tags cuda: it copies our cuda.h to the user's cache, and prints or
@@ -80,11 +80,11 @@ const asNeeded = "-Wl,--as-needed"
 func copyHeaders(base string) (include string, err error) {
 	files := map[string][]byte{}
 	hash := sha256.New()
-	err = fs.WalkDir(cuda.Headers(), "include", func(path string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(driver.Headers(), "include", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		files[path], err = fs.ReadFile(cuda.Headers(), path)
+		files[path], err = fs.ReadFile(driver.Headers(), path)
 		fmt.Fprintf(hash, "%s %d\n%s", path, len(files[path]), files[path])
 		return err
 	})

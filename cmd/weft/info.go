@@ -72,7 +72,7 @@ func writeGPUs(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	defer w.Flush()
 	gpus, driver, err := cuda.Devices()
-	if driver.Library != "" {
+	if driver.Path != "" {
 		fmt.Fprintf(w, "driver\t%v", driver)
 		if text, err := os.ReadFile("/proc/driver/nvidia/version"); err == nil {
 			fmt.Fprintf(w, "; kernel module %s", driverRelease(string(text)))

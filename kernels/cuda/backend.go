@@ -2,9 +2,6 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
 	"cmp"
 	"maps"
@@ -15,9 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gorgonia.org/cu"
-
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 func init() { kernels.Register("cuda", open) }
@@ -33,7 +29,7 @@ var (
 // Backend is one GPU. All who open it share one value; the last [Backend.Close] gives everything back.
 type Backend struct {
 	gpu      GPU
-	ctx      context
+	ctx      driver.Context
 	users    int // guarded by openMu
 	sync     bool
 	closed   atomic.Bool
@@ -87,13 +83,14 @@ func open(ordinal int) (kernels.Backend, error) {
 	if err := gpus[ordinal].Check(); err != nil {
 		return nil, err
 	}
+	var rc driver.Result
 	b := &Backend{gpu: gpus[ordinal], users: 1, sync: os.Getenv("WEFT_CUDA_SYNC") == "1",
 		memory: map[*buffer]struct{}{}, ranges: map[*Range]struct{}{}}
-	if b.ctx, err = retain(ordinal); codeOf(err) == C.CUDA_ERROR_DEVICE_UNAVAILABLE {
+	if b.ctx, rc = driver.Retain(ordinal); rc == driver.DeviceUnavailable {
 		return nil, kernels.Errorf(kernels.ErrDevice, "open", "the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
-			"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(), describe(C.CUDA_ERROR_DEVICE_UNAVAILABLE), ordinal)
-	} else if err != nil {
-		return nil, b.failed("open", "making a context", codeOf(err))
+			"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(), driver.DeviceUnavailable.String(), ordinal)
+	} else if rc != driver.Success {
+		return nil, b.failed("open", "making a context", rc)
 	}
 	b.events.ctx = b.ctx
 	b.in, b.out = &ring{b: b, id: inSide}, &ring{b: b, id: outSide}
@@ -124,9 +121,9 @@ func (b *Backend) Close() error {
 	}
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
-	b.ctx.do(func() error { // failures do not matter: the context takes with it what is left
+	b.ctx.Do(func() driver.Result { // failures do not matter: the context takes with it what is left
 		for m := range b.memory {
-			cu.MemFree(m.ptr)
+			b.ctx.Free(m.ptr)
 		}
 		for r := range b.ranges {
 			r.release()
@@ -138,11 +135,11 @@ func (b *Backend) Close() error {
 			s.free()
 		}
 		b.images.free()
-		return nil
+		return driver.Success
 	})
 	clear(b.memory)
 	clear(b.ranges)
-	err := b.check("close", "releasing the context", codeOf(b.ctx.release()))
+	err := b.check("close", "releasing the context", b.ctx.Release())
 	if f := b.fault.Load(); f != nil {
 		return f
 	}
@@ -161,7 +158,7 @@ func (b *Backend) wait(op string) {
 
 // wait waits for what is queued on the stream.
 func (s *stream) wait(op string) error {
-	return s.b.check(op, "waiting for the device", int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)))
+	return s.b.check(op, "waiting for the device", s.b.ctx.Synchronize(s.handle))
 }
 
 // Name is "cuda:" and the number of the GPU.
@@ -173,7 +170,7 @@ func (b *Backend) GPU() GPU { return b.gpu }
 // buffer is device memory.
 type buffer struct {
 	b   *Backend
-	ptr cu.DevicePtr
+	ptr driver.Ptr
 	n   int
 }
 
@@ -181,7 +178,7 @@ type buffer struct {
 func (m *buffer) Bytes() int { return m.n }
 
 // at is the address of byte off of m, which must be memory of this device with n bytes from there on.
-func (b *Backend) at(op string, m kernels.Buffer, off, n int) C.CUdeviceptr {
+func (b *Backend) at(op string, m kernels.Buffer, off, n int) driver.Ptr {
 	d, ok := m.(*buffer)
 	if !ok || d.b != b {
 		panic(kernels.Errorf(kernels.ErrDevice, op, "memory of another device, or of one that was closed, was given to %s", b.Name()))
@@ -189,7 +186,7 @@ func (b *Backend) at(op string, m kernels.Buffer, off, n int) C.CUdeviceptr {
 	if off < 0 || n < 0 || n > d.n-off {
 		panic("cuda: " + op + ": bytes " + itoa(off) + " to " + itoa(off+n) + " of " + itoa(d.n))
 	}
-	return C.CUdeviceptr(d.ptr) + C.CUdeviceptr(off)
+	return d.ptr + driver.Ptr(off)
 }
 
 // Alloc takes n bytes from the driver, aligned to 256. It may wait for the device; package tensor therefore keeps
@@ -200,17 +197,13 @@ func (b *Backend) Alloc(n int) (kernels.Buffer, error) {
 	}
 	b.waits.Note("for memory from the driver")
 	m := &buffer{b: b, n: n}
-	var free int64
-	rc := b.ctx.do(func() (err error) {
-		if m.ptr, err = cu.MemAlloc(int64(max(n, 1))); codeOf(err) == C.CUDA_ERROR_OUT_OF_MEMORY {
-			free, _, _ = cu.MemInfo()
-		}
-		return err
-	})
-	if rc == C.CUDA_ERROR_OUT_OF_MEMORY {
+	var free int
+	var rc driver.Result
+	m.ptr, free, rc = b.ctx.Alloc(max(n, 1))
+	if rc == driver.OutOfMemory {
 		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes on %s: %d of its %d bytes are free", n, b.Name(), free, b.gpu.Memory)
 	}
-	if rc != C.CUDA_SUCCESS {
+	if rc != driver.Success {
 		return nil, b.failed("alloc", "allocating "+itoa(n)+" bytes", rc)
 	}
 	b.memoryMu.Lock()
@@ -245,14 +238,14 @@ func (b *Backend) Free(m kernels.Buffer) {
 	if b.fault.Load() != nil {
 		return // the memory went with the context
 	}
-	b.postpone(b.check("free", "freeing "+itoa(d.n)+" bytes", b.ctx.do(func() error { return cu.MemFree(d.ptr) })))
+	b.postpone(b.check("free", "freeing "+itoa(d.n)+" bytes", b.ctx.Free(d.ptr)))
 }
 
 // stream is a queue of work on the device. mu keeps the order of what several goroutines queue.
 type stream struct {
 	b      *Backend
 	id     kernels.Stream
-	handle C.CUstream
+	handle driver.Stream
 
 	mu      sync.Mutex
 	call    call
@@ -271,18 +264,17 @@ func (b *Backend) stream(id kernels.Stream) (*stream, error) {
 	return made, b.check("stream", "making a stream", rc)
 }
 
-func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
+func (b *Backend) makeStream(id kernels.Stream) (*stream, driver.Result) {
 	b.streamsMu.Lock()
 	defer b.streamsMu.Unlock()
 	if s := b.streams.get(id); s != nil {
-		return s, C.CUDA_SUCCESS
+		return s, driver.Success
 	}
-	var made cu.Stream
-	rc := b.ctx.do(func() (err error) { made, err = cu.MakeStream(cu.NonBlocking); return err })
-	if rc != C.CUDA_SUCCESS {
+	made, rc := b.ctx.NewStream()
+	if rc != driver.Success {
 		return nil, rc
 	}
-	s := &stream{b: b, id: id, handle: handleOf[C.CUstream](made)}
+	s := &stream{b: b, id: id, handle: made}
 	s.call.b, s.call.stream = b, s
 	s.log.open(b.ctx)
 	b.streams.add(id, s)
@@ -293,7 +285,7 @@ func (b *Backend) makeStream(id kernels.Stream) (*stream, int) {
 func (s *stream) free() {
 	s.log.free()
 	s.reports.free()
-	C.cuStreamDestroy(s.handle)
+	s.handle.Destroy()
 }
 
 // Run queues an operation. An operation without kernel is an error of kind [kernels.ErrDevice]; nothing runs on the
@@ -332,21 +324,13 @@ func (s *stream) run(plan plan, l *kernels.Launch) error {
 	return c.submit()
 }
 
-// typeOf is the element type that selects the plan: that of the first input, or of the result of an operation without inputs.
-func typeOf(l *kernels.Launch) kernels.DType {
-	if len(l.In) > 0 {
-		return l.In[0].DType
-	}
-	return l.Out[0].DType
-}
-
 // Event is a mark in a stream, and one behind its copies to the host that go by the side.
 type event struct {
 	b      *Backend
 	s      *stream
-	handle C.CUevent
-	copied C.CUevent // nil before the first such copy of any stream
-	dead   error     // why no mark was made
+	handle driver.Event
+	copied driver.Event // none before the first such copy of any stream
+	dead   error        // why no mark was made
 }
 
 // Done tells whether everything before the mark has finished, and copies to the host have arrived.
@@ -354,14 +338,14 @@ func (e *event) Done() (bool, error) {
 	if err := cmp.Or(e.dead, e.b.usable("event")); err != nil {
 		return false, err
 	}
-	rc := C.weft_event_query(e.b.ctx.handle, e.handle)
-	if rc == C.CUDA_SUCCESS && e.copied != nil {
-		rc = C.weft_event_query(e.b.ctx.handle, e.copied)
+	rc := e.b.ctx.Query(e.handle)
+	if rc == driver.Success && e.copied != none {
+		rc = e.b.ctx.Query(e.copied)
 	}
-	if rc == C.CUDA_ERROR_NOT_READY {
+	if rc == driver.NotReady {
 		return false, nil
 	}
-	if err := e.b.check("event", "asking for progress", int(rc)); err != nil {
+	if err := e.b.check("event", "asking for progress", rc); err != nil {
 		return false, err
 	}
 	out := e.b.out
@@ -380,8 +364,8 @@ func (b *Backend) Record(id kernels.Stream) kernels.Event {
 		b.postpone(e.dead)
 		return e
 	}
-	for _, handle := range [...]C.CUevent{e.handle, e.copied} {
-		if handle != nil {
+	for _, handle := range [...]driver.Event{e.handle, e.copied} {
+		if handle != none {
 			runtime.AddCleanup(e, b.events.put, handle)
 		}
 	}
@@ -409,16 +393,16 @@ func (b *Backend) record(id kernels.Stream, e *event) error {
 }
 
 // mark is an event behind what is queued on the stream.
-func (s *stream) mark(op string) (C.CUevent, error) {
+func (s *stream) mark(op string) (driver.Event, error) {
 	e, err := s.b.events.get(s.b)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.b.check(op, "marking a stream", int(C.weft_event_record(s.b.ctx.handle, e, s.handle))); err != nil {
+	if err := s.b.check(op, "marking a stream", s.b.ctx.Record(e, s.handle)); err != nil {
 		s.b.events.put(e)
-		return nil, err
+		return none, err
 	}
 	return e, nil
 }
@@ -436,7 +420,7 @@ func (b *Backend) Wait(id kernels.Stream, mark kernels.Event) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.postpone(b.check("wait", "making a stream wait", int(C.weft_stream_wait(b.ctx.handle, s.handle, e.handle))))
+	b.postpone(b.check("wait", "making a stream wait", b.ctx.StreamWait(s.handle, e.handle)))
 	runtime.KeepAlive(e)
 }
 
@@ -487,8 +471,8 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 	}
 	defer b.events.put(copied)
 	b.waits.Note("for the elements of a tensor")
-	if rc := C.weft_event_synchronize(b.ctx.handle, copied); rc != C.CUDA_SUCCESS {
-		return b.failed("read", "waiting for the device", int(rc))
+	if rc := b.ctx.Wait(copied); rc != driver.Success {
+		return b.failed("read", "waiting for the device", rc)
 	}
 	return s.finished(queued)
 }
@@ -507,16 +491,19 @@ func (s *stream) finished(n uint64) error {
 	return s.b.takeDeferred()
 }
 
+// none is no event.
+var none driver.Event
+
 // events keeps events between uses.
 type events struct {
-	ctx  context
+	ctx  driver.Context
 	mu   sync.Mutex
-	all  []C.CUevent
-	idle []C.CUevent
+	all  []driver.Event
+	idle []driver.Event
 }
 
 // get returns an event.
-func (p *events) get(b *Backend) (C.CUevent, error) {
+func (p *events) get(b *Backend) (driver.Event, error) {
 	p.mu.Lock()
 	if n := len(p.idle); n > 0 {
 		e := p.idle[n-1]
@@ -525,11 +512,10 @@ func (p *events) get(b *Backend) (C.CUevent, error) {
 		return e, nil
 	}
 	p.mu.Unlock()
-	var made cu.Event
-	if rc := p.ctx.do(func() (err error) { made, err = cu.MakeEvent(cu.DisableTiming); return err }); rc != C.CUDA_SUCCESS {
-		return nil, b.failed("event", "making an event", rc)
+	e, rc := p.ctx.NewEvent()
+	if rc != driver.Success {
+		return none, b.failed("event", "making an event", rc)
 	}
-	e := handleOf[C.CUevent](made)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all = append(p.all, e)
@@ -537,7 +523,7 @@ func (p *events) get(b *Backend) (C.CUevent, error) {
 }
 
 // put takes an event back. Waits for it that are queued keep the mark they saw.
-func (p *events) put(e C.CUevent) {
+func (p *events) put(e driver.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle = append(p.idle, e)
@@ -549,7 +535,7 @@ func (p *events) free() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.all {
-		C.cuEventDestroy(e)
+		e.Destroy()
 	}
 	p.all, p.idle = nil, nil
 }

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
@@ -497,7 +498,7 @@ func launchOn(t *testing.T, b *Backend, f func(c *call) error) error {
 	return s.call.submit()
 }
 
-// Arguments, sizes and attributes arrive as they were given, for several launches in one call.
+// Arguments and sizes arrive as they were given, for several launches in one call.
 func TestLaunch(t *testing.T) {
 	fakeImages(t)
 	b := device(t)
@@ -509,21 +510,12 @@ func TestLaunch(t *testing.T) {
 	m := alloc(t, b, 3*size)
 	err = launchOn(t, b, func(c *call) error {
 		for i := range 3 {
-			if err := c.launch(f, dim{1, 2, uint32(3 + i)}, dim{32, 2, 1}, 50000*i); err != nil {
-				return err
-			}
+			c.launch(f, dim{1, 2, uint32(3 + i)}, dim{32, 2, 1}, 50000*i)
 			arg(c, uint64(b.at("test", m, i*size, size)))
 			arg(c, int32(-5-i))
 			arg(c, int64(1)<<40)
 			arg(c, float32(0.5))
 			arg(c, 0.25)
-			switch i {
-			case 1:
-				c.cluster(dim{2, 1, 1})
-			case 2:
-				c.cooperative()
-				c.overlap()
-			}
 		}
 		return nil
 	})
@@ -541,12 +533,6 @@ func TestLaunch(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := report{Grid: [3]int32{1, 2, int32(3 + i)}, Block: [3]int32{32, 2, 1}, Shared: int32(50000 * i), A: int32(-5 - i), B: 1 << 40, C: 0.5, D: 0.25}
-		if i == 1 {
-			want.Cluster = [3]int32{2, 1, 1}
-		}
-		if i == 2 {
-			want.Cooperative, want.Overlap = 1, 1
-		}
 		if got != want {
 			t.Errorf("launch %d: %+v, want %+v", i, got, want)
 		}
@@ -561,16 +547,14 @@ func TestTensorMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := alloc(t, b, 4096+128)
-	tm, err := newTensorMap(b, kernels.BFloat16, b.at("test", m, 256, 0), []uint64{64, 30}, []uint64{128}, []uint32{64, 8}, swizzle128)
-	if err != nil {
-		t.Fatal(err)
+	tm, rc := b.ctx.NewTensorMap(driver.MapBFloat16, b.at("test", m, 256, 0), []uint64{64, 30}, []uint64{128}, []uint32{64, 8}, driver.Swizzle128)
+	if rc != driver.Success {
+		t.Fatal(rc)
 	}
 	err = launchOn(t, b, func(c *call) error {
-		if err := c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0); err != nil {
-			return err
-		}
+		c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0)
 		arg(c, uint64(b.at("test", m, 0, 128)))
-		c.tensorMap(tm)
+		copy(c.space(uintptr(len(tm.Bytes())), driver.ArgAlignment), tm.Bytes())
 		return nil
 	})
 	if err != nil {
@@ -586,8 +570,8 @@ func TestTensorMap(t *testing.T) {
 	if want := [7]uint64{uint64(b.at("test", m, 256, 0)), 9, 2, 30, 128, 8, 3}; got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if _, err := newTensorMap(b, kernels.BFloat16, b.at("test", m, 4, 0), []uint64{64}, nil, []uint32{64}, noSwizzle); !errors.Is(err, kernels.ErrDevice) {
-		t.Errorf("an address that is no multiple of 16: %v", err)
+	if _, rc := b.ctx.NewTensorMap(driver.MapBFloat16, b.at("test", m, 4, 0), []uint64{64}, nil, []uint32{64}, driver.NoSwizzle); rc.Class() != driver.CallFailed || rc == driver.Success {
+		t.Errorf("an address that is no multiple of 16: %v", rc)
 	}
 }
 
@@ -601,17 +585,19 @@ func TestLaunchRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = launchOn(t, b, func(c *call) error {
-		if err := c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0); err != nil {
-			return err
-		}
-		return c.launch(f, dim{1, 1, 1}, dim{2048, 1, 1}, 0)
+		c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0)
+		c.launch(f, dim{1, 1, 1}, dim{2048, 1, 1}, 0)
+		return nil
 	})
 	if !errors.Is(err, kernels.ErrDevice) || errors.Is(err, ErrFault) || !strings.Contains(err.Error(), "launching noop_f32 on cuda:0: CUDA_ERROR_INVALID_VALUE (1)") {
 		t.Errorf("error %v", err)
 	}
 	// The kernel has 1 KiB of its own, and a block of this GPU can have 227.
 	for kib, refused := range map[int]bool{47: false, 48: false, 226: false, 227: true} {
-		err := launchOn(t, b, func(c *call) error { return c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, kib<<10) })
+		err := launchOn(t, b, func(c *call) error {
+			c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, kib<<10)
+			return nil
+		})
 		if refused != errors.Is(err, kernels.ErrDevice) {
 			t.Errorf("%d KiB of dynamic shared memory: %v", kib, err)
 		}
@@ -709,9 +695,7 @@ func TestSynchronousFault(t *testing.T) {
 	s.mu.Lock()
 	s.call.reset("several")
 	for _, f := range []*function{noop, fault, noop} {
-		if err := s.call.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0); err != nil {
-			t.Fatal(err)
-		}
+		s.call.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0)
 	}
 	site := nextLine()
 	err = s.call.submit()

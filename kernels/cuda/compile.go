@@ -2,13 +2,6 @@
 
 package cuda
 
-/*
-#include <stdlib.h>
-#include "driver.h"
-#include "nvrtc.h"
-*/
-import "C"
-
 import (
 	"fmt"
 	"io/fs"
@@ -16,9 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
@@ -66,18 +59,15 @@ func compile(g *GPU, name, text string, symbols []string) (*image, error) {
 	return m, nil
 }
 
-// include is a header that sources include.
-type include struct{ name, text string }
-
 // includes are all headers.
-var includes = sync.OnceValue(func() (all []include) {
+var includes = sync.OnceValue(func() (all []driver.Header) {
 	names, err := fs.Glob(src.Files, "*.cuh")
 	for _, name := range names {
 		var text []byte
 		if text, err = src.Files.ReadFile(name); err != nil {
 			break
 		}
-		all = append(all, include{name, string(text)})
+		all = append(all, driver.Header{Name: name, Text: string(text)})
 	}
 	if err != nil {
 		panic("kernels/cuda: " + err.Error()) // they are part of the program
@@ -90,30 +80,29 @@ var includes = sync.OnceValue(func() (all []include) {
 func Compilers() (nvrtc, ptx Compiler) { return findNVRTC(), findPTXCompiler() }
 
 func findNVRTC() (c Compiler) {
-	var detail *C.char
-	c.Library = C.GoString(C.weft_nvrtc_open(&detail))
-	var major, minor C.int
+	var detail string
+	c.Library, detail = driver.NVRTC()
 	switch {
 	case c.Library == "" && os.Getenv("WEFT_NVRTC") != "":
-		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "it cannot be opened (%s); WEFT_NVRTC names it", C.GoString(detail))
+		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "it cannot be opened (%s); WEFT_NVRTC names it", detail)
 	case c.Library == "":
 		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "it cannot be opened (%s); install it (for example: pip install nvidia-cuda-nvrtc-cu12) "+
-			"and set WEFT_NVRTC to the path of its libnvrtc.so.12", C.GoString(detail))
-	case C.weft_nvrtc_version(&major, &minor) != 0:
-		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "%s does not say its version", c.Library)
+			"and set WEFT_NVRTC to the path of its libnvrtc.so.12", detail)
 	default:
-		c.Version = fmt.Sprintf("%d.%d", major, minor)
+		if c.Version = driver.NVRTCVersion(); c.Version == "" {
+			c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "%s does not say its version", c.Library)
+		}
 	}
 	return c
 }
 
 func findPTXCompiler() (c Compiler) {
-	var detail *C.char
-	c.Library = C.GoString(C.weft_ptx_compiler_open(&detail))
+	var detail string
+	c.Library, detail = driver.PTXCompiler()
 	switch {
 	case c.Library == "":
 		c.Missing = kernels.Errorf(ErrNoCompiler, "PTX compiler", "it cannot be opened (%s); install the driver's complete package, "+
-			"and in a container let NVIDIA_DRIVER_CAPABILITIES have compute", C.GoString(detail))
+			"and in a container let NVIDIA_DRIVER_CAPABILITIES have compute", detail)
 	case os.Getenv("CUDA_DISABLE_PTX_JIT") == "1":
 		c.Missing = kernels.Errorf(ErrNoCompiler, "PTX compiler", "it is switched off; unset CUDA_DISABLE_PTX_JIT")
 	}
@@ -122,58 +111,13 @@ func findPTXCompiler() (c Compiler) {
 
 // nvrtc compiles a source to a cubin.
 func nvrtc(name, text, target string) ([]byte, error) {
-	var texts, names, flags list
-	defer texts.free()
-	defer names.free()
-	defer flags.free()
-	for _, h := range includes() {
-		texts.add(h.text)
-		names.add(h.name)
+	code, err := driver.Compile(name, text, includes(), append([]string{"--gpu-architecture=" + target}, options...))
+	if err == nil {
+		return code, nil
 	}
-	flags.add("--gpu-architecture=" + target)
-	for _, o := range options {
-		flags.add(o)
+	said := err.Error()
+	if strings.Contains(said, "gpu-architecture") {
+		said += "\nthis NVRTC is older than the GPU: install a newer one"
 	}
-	var source list
-	defer source.free()
-	source.add(text)
-	source.add(name)
-	var code, log *C.char
-	var size C.size_t
-	failure := C.weft_nvrtc_compile(source.at(0), source.at(1), C.int(texts.n), texts.all(), names.all(), C.int(flags.n), flags.all(), &code, &size, &log)
-	defer C.free(unsafe.Pointer(code))
-	defer C.free(unsafe.Pointer(log))
-	if failure != nil {
-		said := strings.TrimSpace(C.GoString(log))
-		if strings.Contains(said, "gpu-architecture") {
-			said += "\nthis NVRTC is older than the GPU: install a newer one"
-		}
-		return nil, kernels.Errorf(kernels.ErrDevice, "compile", "%s for %s: %s\n%s", name, target, C.GoString(failure), said)
-	}
-	return C.GoBytes(unsafe.Pointer(code), C.int(size)), nil
-}
-
-// list is at most 64 strings of C.
-type list struct {
-	n int
-	p *[64]*C.char // in C memory
-}
-
-func (s *list) add(text string) {
-	if s.p == nil {
-		s.p = (*[64]*C.char)(C.calloc(64, C.size_t(unsafe.Sizeof(s.p))))
-	}
-	s.p[s.n] = C.CString(text)
-	s.n++
-}
-
-func (s *list) at(i int) *C.char { return s.p[i] }
-
-func (s *list) all() **C.char { return &s.p[0] }
-
-func (s *list) free() {
-	for i := range s.n {
-		C.free(unsafe.Pointer(s.p[i]))
-	}
-	C.free(unsafe.Pointer(s.p))
+	return nil, kernels.Errorf(kernels.ErrDevice, "compile", "%s for %s: %s", name, target, said)
 }

@@ -2,60 +2,31 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
 	"errors"
 	"strings"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
-
-// class is what an error code means for the device.
-type class int
-
-const (
-	callFailed class = iota // this call failed, nothing else is harmed
-	noMemory
-	faulted // a kernel failed; the context is dead, and no other can be made in this process
-	lost    // the GPU or the driver failed
-)
-
-// classify follows the documentation of CUresult: where that says that the process must be terminated and
-// relaunched, the class is faulted or lost.
-func classify(code int) class {
-	switch code {
-	case C.CUDA_ERROR_OUT_OF_MEMORY:
-		return noMemory
-	case C.CUDA_ERROR_ILLEGAL_ADDRESS, C.CUDA_ERROR_LAUNCH_TIMEOUT, C.CUDA_ERROR_ASSERT, C.CUDA_ERROR_HARDWARE_STACK_ERROR,
-		C.CUDA_ERROR_ILLEGAL_INSTRUCTION, C.CUDA_ERROR_MISALIGNED_ADDRESS, C.CUDA_ERROR_INVALID_ADDRESS_SPACE,
-		C.CUDA_ERROR_INVALID_PC, C.CUDA_ERROR_LAUNCH_FAILED, C.CUDA_ERROR_CONTAINED, C.CUDA_ERROR_TENSOR_MEMORY_LEAK:
-		return faulted
-	case C.CUDA_ERROR_DEINITIALIZED, C.CUDA_ERROR_ECC_UNCORRECTABLE, C.CUDA_ERROR_NVLINK_UNCORRECTABLE, C.CUDA_ERROR_CONTEXT_IS_DESTROYED,
-		C.CUDA_ERROR_MPS_CLIENT_TERMINATED, C.CUDA_ERROR_EXTERNAL_DEVICE, C.CUDA_ERROR_UNKNOWN:
-		return lost
-	}
-	return callFailed
-}
 
 // failed makes the error for a code other than CUDA_SUCCESS that a call returned while op was doing something, which a
 // gerund says: "copying 100 bytes". A fault or loss of the device ends its use: see latch.
-func (b *Backend) failed(op, doing string, code int) *kernels.Error {
-	switch classify(code) {
-	case noMemory:
-		return kernels.Errorf(kernels.ErrMemory, op, "%s on %s: %s", doing, b.Name(), describe(code))
-	case faulted:
+func (b *Backend) failed(op, doing string, code driver.Result) *kernels.Error {
+	switch code.Class() {
+	case driver.NoMemory:
+		return kernels.Errorf(kernels.ErrMemory, op, "%s on %s: %s", doing, b.Name(), code.String())
+	case driver.Faulted:
 		return b.latch(ErrFault, op, doing, code)
-	case lost:
+	case driver.Lost:
 		return b.latch(ErrLost, op, doing, code)
 	}
-	return kernels.Errorf(kernels.ErrDevice, op, "%s on %s: %s", doing, b.Name(), describe(code))
+	return kernels.Errorf(kernels.ErrDevice, op, "%s on %s: %s", doing, b.Name(), code.String())
 }
 
 // check is failed for a code that may be CUDA_SUCCESS.
-func (b *Backend) check(op, doing string, code int) error {
-	if code == C.CUDA_SUCCESS {
+func (b *Backend) check(op, doing string, code driver.Result) error {
+	if code == driver.Success {
 		return nil
 	}
 	return b.failed(op, doing, code)
@@ -63,9 +34,9 @@ func (b *Backend) check(op, doing string, code int) error {
 
 // latch notes that the device cannot be used any more, in this process, and why: the call that saw it is seldom
 // the one that caused it, so the message names the launches that had not been confirmed. The first report wins.
-func (b *Backend) latch(kind error, op, doing string, code int) *kernels.Error {
+func (b *Backend) latch(kind error, op, doing string, code driver.Result) *kernels.Error {
 	var m strings.Builder
-	m.WriteString(b.Name() + ": " + describe(code) + "; seen while " + op + " was " + doing)
+	m.WriteString(b.Name() + ": " + code.String() + "; seen while " + op + " was " + doing)
 	known := m.Len()
 	for _, s := range b.allStreams() {
 		m.WriteString(s.log.suspects(s.id))

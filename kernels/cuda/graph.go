@@ -2,19 +2,18 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
 	"runtime"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
-// Graph is work of a stream that was captured, to be queued again and again as a whole.
+// Graph is work of a stream that was captured, to be queued again and again as a whole: for compiled steps, whose launches
+// become one graph.
 type Graph struct {
 	b      *Backend
-	handle C.CUgraphExec
+	handle driver.Graph
 	spare  kernels.Buffer // scratch of its launches
 }
 
@@ -34,14 +33,15 @@ func (b *Backend) Capture(id kernels.Stream, f func() error) (made *Graph, err e
 	}
 	runtime.LockOSThread() // a capture ends on the thread that began it
 	defer runtime.UnlockOSThread()
-	if err := b.check("capture", "beginning to capture", int(C.weft_capture_begin(b.ctx.handle, s.handle))); err != nil {
+	if err := b.check("capture", "beginning to capture", b.ctx.BeginCapture(s.handle)); err != nil {
 		return nil, err
 	}
 	s.capturing.Store(true)
 	g, captured := &Graph{b: b}, false
 	defer func() { // if f panics, too
 		s.capturing.Store(false)
-		rc := int(C.weft_capture_end(b.ctx.handle, s.handle, &g.handle))
+		var rc driver.Result
+		g.handle, rc = b.ctx.EndCapture(s.handle)
 		if captured {
 			err = b.check("capture", "making a graph", rc)
 		}
@@ -71,7 +71,7 @@ func (g *Graph) Launch(id kernels.Stream) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return b.check("graph", "launching a graph", int(C.weft_graph_launch(b.ctx.handle, g.handle, s.handle)))
+	return b.check("graph", "launching a graph", b.ctx.LaunchGraph(g.handle, s.handle))
 }
 
 // Free gives the graph back, when no work uses it any more.
@@ -85,8 +85,6 @@ func (g *Graph) Free() {
 
 // destroy gives the graph without its memory back; launches of it that are queued still run.
 func (g *Graph) destroy() {
-	if g.handle != nil {
-		C.cuGraphExecDestroy(g.handle)
-		g.handle = nil
-	}
+	g.handle.Destroy()
+	g.handle = driver.Graph{}
 }

@@ -2,9 +2,6 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
 	"fmt"
 	"log/slog"
@@ -13,11 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unsafe"
-
-	"gorgonia.org/cu"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/kernels/cuda/images"
 )
 
@@ -175,10 +170,8 @@ func (g *GPU) fit() map[string]int {
 
 // function is an entry point on a device.
 type function struct {
-	name      string
-	handle    C.uintptr_t
-	registers int // of a thread
-	local     int // bytes of local memory of a thread; spills are there
+	driver.Function
+	name string
 }
 
 // loader holds what of the images is on a device. Images are loaded when a kernel of theirs is first used.
@@ -187,7 +180,7 @@ type loader struct {
 	expressions cowMap[pointwiseKey, *pointwiseFamily]
 
 	mu      sync.Mutex // guards additions, and what follows
-	modules map[*image]C.CUmodule
+	modules map[*image]driver.Module
 	remarks []string // what is not as the budget wants it
 }
 
@@ -214,7 +207,7 @@ func (l *loader) function(b *Backend, symbol string) (*function, error) {
 func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, error) {
 	for i, m := range fit {
 		module, rc, err := l.module(b, m)
-		if err != nil && rc == C.CUDA_ERROR_NO_BINARY_FOR_GPU && i+1 < len(fit) {
+		if err != nil && rc == driver.NoBinaryForGPU && i+1 < len(fit) {
 			l.remark(fmt.Sprintf("%s: the driver refuses %s, and gets %s", symbol, m.target, fit[i+1].target))
 			continue
 		}
@@ -243,11 +236,11 @@ func (l *loader) remark(texts ...string) {
 // excess compares what the driver says of a kernel with its budget: a driver that compiles PTX itself may find another
 // way than those that the kernel was checked with.
 func (f *function) excess(m *image) (remarks []string) {
-	if m.registers > 0 && f.registers > m.registers {
-		remarks = append(remarks, fmt.Sprintf("%s (%s): %d registers, budget %d", f.name, m.target, f.registers, m.registers))
+	if m.registers > 0 && f.Registers > m.registers {
+		remarks = append(remarks, fmt.Sprintf("%s (%s): %d registers, budget %d", f.name, m.target, f.Registers, m.registers))
 	}
-	if f.local > 0 {
-		remarks = append(remarks, fmt.Sprintf("%s (%s): %d bytes of local memory for a thread, budget 0", f.name, m.target, f.local))
+	if f.Local > 0 {
+		remarks = append(remarks, fmt.Sprintf("%s (%s): %d bytes of local memory for a thread, budget 0", f.name, m.target, f.Local))
 	}
 	return remarks
 }
@@ -275,92 +268,69 @@ func (b *Backend) CheckKernels() (n int, remarks []string, err error) {
 }
 
 // module returns the loaded form of an image, or the driver's code for why there is none.
-func (l *loader) module(b *Backend, m *image) (C.CUmodule, int, error) {
-	if module := l.modules[m]; module != nil {
-		return module, 0, nil
+func (l *loader) module(b *Backend, m *image) (driver.Module, driver.Result, error) {
+	if module, loaded := l.modules[m]; loaded {
+		return module, driver.Success, nil
 	}
 	data, err := m.code()
 	if err != nil {
-		return nil, 0, kernels.Errorf(kernels.ErrDevice, "load", "image %s for %s: %v", m.family, m.target, err)
+		return driver.Module{}, driver.Success, kernels.Errorf(kernels.ErrDevice, "load", "image %s for %s: %v", m.family, m.target, err)
 	}
-	data = append(data, 0) // PTX is text that ends with a zero
-	var module C.CUmodule
-	log := make([]byte, 4096)
-	rc := int(C.weft_module_load(b.ctx.handle, unsafe.Pointer(&data[0]), &module, (*C.char)(unsafe.Pointer(&log[0])), C.size_t(len(log))))
-	if rc != C.CUDA_SUCCESS {
+	module, log, rc := b.ctx.Load(append(data, 0)) // PTX is text that ends with a zero
+	if rc != driver.Success {
 		doing := "loading image " + m.family + " for " + m.target
-		if text := C.GoString((*C.char)(unsafe.Pointer(&log[0]))); text != "" {
-			doing += " (" + strings.TrimSpace(text) + ")"
+		if text := strings.TrimSpace(log); text != "" {
+			doing += " (" + text + ")"
 		}
 		if kind, way := wayOut(rc); kind != nil {
-			return nil, rc, kernels.Errorf(kind, "load", "%s on %s: %s; %s", doing, b.Name(), describe(rc), way)
+			return module, rc, kernels.Errorf(kind, "load", "%s on %s: %s; %s", doing, b.Name(), rc.String(), way)
 		}
 		e := b.failed("load", doing, rc)
 		if e.Kind == kernels.ErrMemory {
 			e.Kind = kernels.ErrScratch
 		}
-		return nil, rc, e
+		return module, rc, e
 	}
 	if l.modules == nil {
-		l.modules = map[*image]C.CUmodule{}
+		l.modules = map[*image]driver.Module{}
 	}
 	l.modules[m] = module
-	return module, 0, nil
+	return module, driver.Success, nil
 }
 
 // wayOut says what to do when the driver has no code for its GPU and cannot compile PTX; nil for other failures.
-func wayOut(code int) (kind error, way string) {
+func wayOut(code driver.Result) (kind error, way string) {
 	switch code {
-	case C.CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+	case driver.JITCompilerNotFound:
 		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and for others the driver needs its compiler, libnvidia-ptxjitcompiler.so.1: install the driver's complete package"
-	case C.CUDA_ERROR_JIT_COMPILATION_DISABLED:
+	case driver.JITCompilationDisabled:
 		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and the driver's compiler is switched off: unset CUDA_DISABLE_PTX_JIT"
-	case C.CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+	case driver.UnsupportedPTXVersion:
 		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and the driver older than its PTX: Weft needs driver 550 or newer"
-	case C.CUDA_ERROR_NO_BINARY_FOR_GPU:
+	case driver.NoBinaryForGPU:
 		return kernels.ErrDevice, "CUDA_FORCE_PTX_JIT or CUDA_DISABLE_PTX_JIT may be why"
 	}
 	return nil, ""
 }
 
-// newFunction looks an entry point up, asks the driver for its figures, and lets it have all shared memory of a block: without
-// asking, static and dynamic together are 48 KiB.
-func newFunction(b *Backend, module C.CUmodule, symbol string) (*function, error) {
-	f := &function{name: symbol}
-	rc := b.ctx.do(func() error {
-		fn, err := moduleOf(module).Function(symbol)
-		if err != nil {
-			return err
-		}
-		f.handle = C.uintptr_t(handleOf[uintptr](fn))
-		for attribute, to := range map[cu.FunctionAttribute]*int{
-			cu.NumRegs: &f.registers, cu.LocalSizeBytes: &f.local,
-		} {
-			if *to, err = fn.Attribute(attribute); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// newFunction looks an entry point up, and lets it have all shared memory of a block.
+func newFunction(b *Backend, module driver.Module, symbol string) (*function, error) {
+	made, rc := b.ctx.Function(module, symbol)
 	if err := b.check("load", "looking for kernel "+symbol, rc); err != nil {
 		return nil, err
 	}
-	rc = int(C.weft_allow_shared(b.ctx.handle, C.CUdevice(b.ctx.dev), f.handle))
-	if err := b.check("load", "allowing shared memory for "+symbol, rc); err != nil {
+	if err := b.check("load", "allowing shared memory for "+symbol, b.ctx.AllowShared(made)); err != nil {
 		return nil, err
 	}
-	return f, nil
+	return &function{made, symbol}, nil
 }
-
-// moduleOf makes the module of package cu from the driver's handle.
-func moduleOf(m C.CUmodule) cu.Module { return *(*cu.Module)(unsafe.Pointer(&m)) }
 
 // free unloads everything. The context is current.
 func (l *loader) free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.modules {
-		moduleOf(m).Unload()
+		m.Unload()
 	}
 	l.modules = nil
 }

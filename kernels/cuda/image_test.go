@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/kernels/cuda/images"
 	"github.com/weft-ml/weft/kernels/cuda/src"
 	"github.com/weft-ml/weft/kernels/expr"
@@ -170,7 +171,7 @@ func TestNoCompiler(t *testing.T) {
 	if !inChild(t, "WEFT_NVRTC=/nowhere/libnvrtc.so") {
 		return
 	}
-	_, err := compile(&GPU{Major: 9}, "pointwise_f_f32", "text", nil)
+	_, err := compile(gpuOf(9), "pointwise_f_f32", "text", nil)
 	if !errors.Is(err, ErrNoCompiler) {
 		t.Errorf("error %v", err)
 	}
@@ -213,7 +214,7 @@ func TestDiskCache(t *testing.T) {
 			t.Errorf("%q, %v", code, err)
 		}
 	}
-	hopper, ampere := &GPU{Major: 9}, &GPU{Major: 8}
+	hopper, ampere := gpuOf(9), gpuOf(8)
 	const source, other = "POINTWISE(f, 4)", "POINTWISE(f, 8)"
 	fill(hopper, source)
 	files, err := filepath.Glob(filepath.Join(dir, "kernels", "*"))
@@ -288,3 +289,6 @@ func TestDiskCacheLimit(t *testing.T) {
 		t.Error("no cache has a")
 	}
 }
+
+// gpuOf is a GPU of compute capability major.0.
+func gpuOf(major int) *GPU { return &GPU{driver.GPU{Major: major}} }

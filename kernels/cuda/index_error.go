@@ -2,14 +2,12 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 // Kernels check indices, and the host does not wait for them: a kernel records an index outside its axis, skips it and goes on
@@ -23,7 +21,7 @@ const reportCount = logSize
 type reports struct {
 	words    kernels.Buffer // on the device: for each operation the word that index_error.cuh describes, all ones for none
 	host     []uint64       // pinned memory for a copy of the words, and behind them the word that tells of any
-	seen     C.CUdeviceptr  // that word for the device
+	seen     driver.Ptr     // that word for the device
 	operands [reportCount]indexed
 	next     uint64 // number of the next operation
 }
@@ -76,10 +74,9 @@ func (s *stream) openReports() *kernels.Error {
 	}
 	r := &reports{words: words}
 	const bytes = 8*reportCount + 8
-	var p unsafe.Pointer
-	var addr C.CUdeviceptr
-	if rc := C.weft_host_alloc(s.b.ctx.handle, bytes, &p, &addr); rc != C.CUDA_SUCCESS {
-		return s.b.failed(s.call.op, "pinning "+itoa(bytes)+" bytes", int(rc))
+	p, addr, rc := s.b.ctx.AllocHost(bytes)
+	if rc != driver.Success {
+		return s.b.failed(s.call.op, "pinning "+itoa(bytes)+" bytes", rc)
 	}
 	r.host, r.seen = unsafe.Slice((*uint64)(p), reportCount+1), addr+8*reportCount
 	s.reports = r
@@ -93,19 +90,19 @@ func (s *stream) clearReports() *kernels.Error {
 		r.host[i] = ^uint64(0)
 	}
 	atomic.StoreUint32(r.any(), 0)
-	return s.copyReports("clearing reports", func(words C.CUdeviceptr, event C.CUevent) C.CUresult {
-		return C.weft_copy_in(s.b.ctx.handle, s.handle, words, unsafe.Pointer(&r.host[0]), 8*reportCount, event)
+	return s.copyReports("clearing reports", func(words driver.Ptr, event driver.Event) driver.Result {
+		return s.b.ctx.CopyIn(s.handle, words, unsafe.Pointer(&r.host[0]), 8*reportCount, event)
 	})
 }
 
 // copyReports queues a copy of all words.
-func (s *stream) copyReports(doing string, start func(words C.CUdeviceptr, event C.CUevent) C.CUresult) *kernels.Error {
+func (s *stream) copyReports(doing string, start func(words driver.Ptr, event driver.Event) driver.Result) *kernels.Error {
 	event, err := s.b.events.get(s.b)
 	if err != nil {
 		return err.(*kernels.Error)
 	}
 	defer s.b.events.put(event)
-	if rc := int(start(s.b.at("report", s.reports.words, 0, 8*reportCount), event)); rc != C.CUDA_SUCCESS {
+	if rc := start(s.b.at("report", s.reports.words, 0, 8*reportCount), event); rc != driver.Success {
 		return s.b.failed("report", doing, rc)
 	}
 	return nil
@@ -118,8 +115,8 @@ func (s *stream) indexError() error {
 	if r == nil || atomic.LoadUint32(r.any()) == 0 || s.capturing.Load() {
 		return nil
 	}
-	if e := s.copyReports("asking for reports", func(words C.CUdeviceptr, event C.CUevent) C.CUresult {
-		return C.weft_copy_out(s.b.ctx.handle, s.handle, unsafe.Pointer(&r.host[0]), words, 8*reportCount, event)
+	if e := s.copyReports("asking for reports", func(words driver.Ptr, event driver.Event) driver.Result {
+		return s.b.ctx.CopyOut(s.handle, unsafe.Pointer(&r.host[0]), words, 8*reportCount, event)
 	}); e != nil {
 		return e
 	}
@@ -155,6 +152,6 @@ func (x *indexed) outside(k, v int) *kernels.Error {
 // free gives the pinned memory back. The context is current.
 func (r *reports) free() {
 	if r != nil {
-		C.cuMemFreeHost(unsafe.Pointer(&r.host[0]))
+		driver.FreeHost(unsafe.Pointer(&r.host[0]))
 	}
 }

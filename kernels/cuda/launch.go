@@ -2,19 +2,13 @@
 
 package cuda
 
-/*
-#include "shim.h"
-#cgo noescape weft_launch_all
-#cgo nocallback weft_launch_all
-*/
-import "C"
-
 import (
 	"slices"
 	"unsafe"
 
 	"github.com/weft-ml/weft/internal/caller"
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 // A call is what one operation launches: one kernel, or several that follow each other. It is submitted in one call
@@ -25,7 +19,7 @@ import (
 type call struct {
 	b        *Backend
 	op       string
-	launches []C.weft_launch
+	launches []driver.Launch
 	names    []string          // of the kernels
 	values   []byte            // packed arguments; those of a launch begin at a multiple of 128
 	offsets  []uint32          // of each argument, from where its launch begins
@@ -35,8 +29,8 @@ type call struct {
 	parts    [2]kernels.Launch // of a sum and its norm
 }
 
-// Dim is the size of a grid, in blocks, or of a block, in threads.
-type dim struct{ x, y, z uint32 }
+// dim is the size of a grid, in blocks, or of a block, in threads.
+type dim = driver.Dim
 
 // reset begins the call of an operation.
 func (c *call) reset(op string) {
@@ -45,18 +39,10 @@ func (c *call) reset(op string) {
 }
 
 // launch begins a launch; arguments follow. shared is dynamic shared memory in bytes.
-func (c *call) launch(f *function, grid, block dim, shared int) error {
-	c.extend(roundUp(len(c.values), C.WEFT_ARG_ALIGNMENT))
+func (c *call) launch(f *function, grid, block dim, shared int) {
+	c.extend(roundUp(len(c.values), driver.ArgAlignment))
 	c.names = append(c.names, f.name)
-	c.launches = append(c.launches, C.weft_launch{
-		function: f.handle,
-		grid:     [3]C.uint32_t{C.uint32_t(grid.x), C.uint32_t(grid.y), C.uint32_t(grid.z)},
-		block:    [3]C.uint32_t{C.uint32_t(block.x), C.uint32_t(block.y), C.uint32_t(block.z)},
-		shared:   C.uint32_t(shared),
-		values:   C.uint32_t(len(c.values)),
-		offsets:  C.uint32_t(len(c.offsets)),
-	})
-	return nil
+	c.launches = append(c.launches, f.Launch(grid, block, shared, len(c.values), len(c.offsets)))
 }
 
 // start begins a launch of a kernel without dynamic shared memory; arguments follow.
@@ -70,7 +56,8 @@ func (c *call) startShared(symbol string, grid dim, threads uint32, shared int) 
 	if err != nil {
 		return err
 	}
-	return c.launch(f, grid, dim{threads, 1, 1}, shared)
+	c.launch(f, grid, dim{threads, 1, 1}, shared)
+	return nil
 }
 
 // scratch is n bytes of device memory for the launches of this call. It is the stream's own: the next call, which
@@ -90,18 +77,7 @@ func (c *call) scratch(n int) (uint64, error) {
 }
 
 // last is the launch begun last.
-func (c *call) last() *C.weft_launch { return &c.launches[len(c.launches)-1] }
-
-// cluster makes the blocks of the last launch run in clusters.
-func (c *call) cluster(d dim) {
-	c.last().cluster = [3]C.uint32_t{C.uint32_t(d.x), C.uint32_t(d.y), C.uint32_t(d.z)}
-}
-
-// cooperative makes all blocks of the last launch run at once, so that they may wait for each other.
-func (c *call) cooperative() { c.last().flags |= C.WEFT_COOPERATIVE }
-
-// overlap lets the last launch begin before the one before it ends; the kernel itself waits where it must.
-func (c *call) overlap() { c.last().flags |= C.WEFT_OVERLAP }
+func (c *call) last() *driver.Launch { return &c.launches[len(c.launches)-1] }
 
 // argument is what kernels take by value: numbers, and structs of numbers.
 type argument interface {
@@ -124,13 +100,13 @@ func (c *call) space(size, alignment uintptr) []byte {
 	l := c.last()
 	at := roundUp(len(c.values), int(alignment))
 	end := at + int(size)
-	if int(l.count) == C.WEFT_MAX_ARGS || end-int(l.values) > C.WEFT_MAX_ARG_BYTES {
+	if int(l.Count) == driver.MaxArgs || end-int(l.Values) > driver.MaxArgBytes {
 		panic("cuda: too many arguments for " + c.names[len(c.names)-1])
 	}
 	c.extend(end)
-	c.offsets = append(c.offsets, uint32(at)-uint32(l.values))
-	l.count++
-	l.bytes = C.uint32_t(end) - l.values
+	c.offsets = append(c.offsets, uint32(at)-l.Values)
+	l.Count++
+	l.Bytes = uint32(end) - l.Values
 	return c.values[at:end]
 }
 
@@ -159,11 +135,6 @@ func (c *call) address(a *kernels.Arg) uint64 {
 	return uint64(c.b.at(c.op, a.Buf, a.Offset*a.DType.Size(), 0))
 }
 
-// tensorMap appends a tensor map.
-func (c *call) tensorMap(m *tensorMap) {
-	copy(c.space(unsafe.Sizeof(*m.p), C.WEFT_ARG_ALIGNMENT), unsafe.Slice((*byte)(unsafe.Pointer(m.p)), unsafe.Sizeof(*m.p)))
-}
-
 // submit queues the launches of the call on its stream, in synchronous mode one by one, each of which it waits for. The
 // stream's mu is held.
 func (c *call) submit() error {
@@ -175,7 +146,7 @@ func (c *call) submit() error {
 		if err := c.queue(i, i+1); err != nil {
 			return err
 		}
-		if rc := int(C.weft_stream_synchronize(s.b.ctx.handle, s.handle)); rc != C.CUDA_SUCCESS {
+		if rc := (s.b.ctx.Synchronize(s.handle)); rc != driver.Success {
 			return s.b.failed(c.op, "running "+c.names[i], rc)
 		}
 		s.log.confirm(s.log.queued())
@@ -194,20 +165,18 @@ func (c *call) queue(from, to int) error {
 		s.reports.operands[(s.reports.next-1)%reportCount].site = site
 	}
 	mark, due := s.log.add(c.op, site, c.names[from:to])
-	var progress C.CUdeviceptr
+	var progress driver.Ptr
 	if due && !s.capturing.Load() {
 		progress = s.log.markAddr
 	}
-	var done C.int
-	rc := C.weft_launch_all(s.b.ctx.handle, s.handle, &c.launches[from], C.int(to-from),
-		(*C.uint8_t)(unsafe.SliceData(c.values)), (*C.uint32_t)(unsafe.SliceData(c.offsets)), progress, C.uint32_t(mark), &done)
-	if rc != C.CUDA_SUCCESS && from+int(done) == to {
+	done, rc := s.b.ctx.Launch(s.handle, c.launches[from:to], c.values, c.offsets, progress, uint32(mark))
+	if rc != driver.Success && from+done == to {
 		s.log.dropMarks() // the mark alone failed; what is wrong with the device, the next call tells
-		rc = C.CUDA_SUCCESS
+		rc = driver.Success
 	}
-	if rc != C.CUDA_SUCCESS {
-		s.log.drop(to - from - int(done) - 1) // those after the refused one, which stays: it may be suspect
-		return s.b.failed(c.op, "launching "+c.names[from+int(done)], int(rc))
+	if rc != driver.Success {
+		s.log.drop(to - from - done - 1) // those after the refused one, which stays: it may be suspect
+		return s.b.failed(c.op, "launching "+c.names[from+done], rc)
 	}
 	return nil
 }

@@ -2,9 +2,6 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
 	"fmt"
 	"strings"
@@ -13,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 const (
@@ -31,15 +29,16 @@ type launchLog struct {
 	next      uint64         // launches queued so far: the number of the next
 	confirmed uint64         // launches known to be finished
 	mark      unsafe.Pointer // *uint32 in pinned memory; nil: no marks
-	markAddr  C.CUdeviceptr  // the same for the device
+	markAddr  driver.Ptr     // the same for the device
 }
 
 // logged is a launch.
 type logged struct{ op, kernel, site string }
 
 // open gets memory for marks; a driver that has none to give only makes reports less exact.
-func (g *launchLog) open(ctx context) {
-	if C.weft_host_alloc(ctx.handle, 4, &g.mark, &g.markAddr) != C.CUDA_SUCCESS {
+func (g *launchLog) open(ctx driver.Context) {
+	var rc driver.Result
+	if g.mark, g.markAddr, rc = ctx.AllocHost(4); rc != driver.Success {
 		g.dropMarks()
 	} else {
 		*(*uint32)(g.mark) = 0
@@ -56,7 +55,7 @@ func (g *launchLog) dropMarks() {
 // free gives the memory of marks back. The context is current.
 func (g *launchLog) free() {
 	if g.mark != nil {
-		C.cuMemFreeHost(g.mark)
+		driver.FreeHost(g.mark)
 	}
 	g.dropMarks()
 }

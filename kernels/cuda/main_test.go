@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-ml/weft/internal/testing/fakecuda"
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 // The tests run on a fake driver, unless WEFT_CUDA_DRIVER names another: then those of the fake's own behaviour are
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "fakecuda")
 	if err == nil {
 		var path string
-		path, err = fakecuda.Build(dir, Headers())
+		path, err = fakecuda.Build(dir, driver.Headers())
 		os.Setenv("WEFT_CUDA_DRIVER", path)
 		os.Setenv("WEFT_NVRTC", path)
 		os.Setenv("WEFT_CACHE", filepath.Join(dir, "cache"))

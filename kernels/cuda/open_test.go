@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 // mustNotOpen opens a device, which must fail with the right kind and a sentence that contains all of want.
@@ -107,7 +108,7 @@ func TestOpenFails(t *testing.T) {
 func TestDevices(t *testing.T) {
 	needFake(t)
 	t.Setenv("FAKE_CUDA", "devices=2,capability=89")
-	gpus, driver, err := Devices()
+	gpus, library, err := Devices()
 	if err != nil || len(gpus) != 2 {
 		t.Fatalf("%v, %v", gpus, err)
 	}
@@ -116,30 +117,30 @@ func TestDevices(t *testing.T) {
 		g.SMs != 132 || g.ClockMHz != 1980 || g.MemoryClockMHz != 3201 || g.MemoryBusBits != 6144 || len(g.Peers) != 1 || g.Peers[0] != 0 {
 		t.Errorf("%+v", g)
 	}
-	if g.PCI != "0001:f1:02.0" || len(g.Links) != 1 || g.Links[0] != (Link{Known: true, Atomics: true}) {
+	if g.PCI != "0001:f1:02.0" || len(g.Links) != 1 || g.Links[0] != (driver.Link{Known: true, Atomics: true}) {
 		t.Errorf("address %s, links %v", g.PCI, g.Links)
 	}
 	t.Setenv("FAKE_CUDA", "devices=2,pcie=1,driver=12030")
-	if gpus, driver, err = Devices(); err != nil || gpus[0].Links[0] != (Link{Known: true, Rank: 1}) {
+	if gpus, library, err = Devices(); err != nil || gpus[0].Links[0] != (driver.Link{Known: true, Rank: 1}) {
 		t.Errorf("%+v, %v", gpus, err)
 	}
-	if err := driver.Check(); err == nil || !strings.Contains(err.Error(), "CUDA 12.3 is older than CUDA 12.4 of driver 550") {
-		t.Errorf("driver %v: %v", driver, err)
+	if err := library.Check(); err == nil || !strings.Contains(err.Error(), "CUDA 12.3 is older than CUDA 12.4 of driver 550") {
+		t.Errorf("driver %v: %v", library, err)
 	}
 	t.Setenv("FAKE_CUDA", "devices=2,fail=cuDeviceGetP2PAttribute:2:801")
 	if gpus, _, err = Devices(); err != nil || gpus[0].Links[0].Known || !gpus[1].Links[0].Known {
 		t.Errorf("%+v, %v", gpus, err)
 	}
-	t.Setenv("FAKE_CUDA", "driver=12040")
-	if _, driver, err = Devices(); err != nil || driver.Check() != nil {
-		t.Errorf("driver %v: %v, %v", driver, err, driver.Check())
+	t.Setenv("FAKE_CUDA", "library=12040")
+	if _, library, err = Devices(); err != nil || library.Check() != nil {
+		t.Errorf("library %v: %v, %v", library, err, library.Check())
 	}
 	t.Setenv("FAKE_CUDA", "")
-	if _, driver, err = Devices(); err != nil {
+	if _, library, err = Devices(); err != nil {
 		t.Fatal(err)
 	}
-	if driver.Version != 13000 || !strings.HasSuffix(driver.String(), "CUDA 13.0") {
-		t.Errorf("driver %v", driver)
+	if library.Version != 13000 || !strings.HasSuffix(library.String(), "CUDA 13.0") {
+		t.Errorf("library %v", library)
 	}
 }
 

@@ -2,15 +2,13 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
 	"slices"
 	"sync"
 	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 var _ kernels.Peer = (*Backend)(nil)
@@ -52,36 +50,36 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 			return err
 		}
 		in.mu.Lock()
-		rc := C.weft_copy_peer(b.ctx.handle, in.handle, to, a.ctx.handle, from, C.size_t(n))
+		rc := b.ctx.CopyPeer(in.handle, to, a.ctx, from, n)
 		in.mu.Unlock()
-		if rc != C.CUDA_SUCCESS {
-			return b.failed("copy", "copying "+itoa(n)+" bytes from "+a.Name(), int(rc))
+		if rc != driver.Success {
+			return b.failed("copy", "copying "+itoa(n)+" bytes from "+a.Name(), rc)
 		}
 		return out.after(in) // what reuses the memory waits
 	}
 	peerMu.Lock()
 	defer peerMu.Unlock()
 	return a.out.each(in, nil, n, func(p *part, at int) error {
-		mem, step := unsafe.Pointer(&p.mem[0]), C.CUdeviceptr(at)
+		mem, step := unsafe.Pointer(&p.mem[0]), driver.Ptr(at)
 		arrived, err := a.events.get(a)
 		if err != nil {
 			return err
 		}
 		defer a.events.put(arrived)
 		out.mu.Lock()
-		rc := C.weft_copy_out(a.ctx.handle, out.handle, mem, from+step, C.size_t(len(p.mem)), arrived)
+		rc := a.ctx.CopyOut(out.handle, mem, from+step, len(p.mem), arrived)
 		out.mu.Unlock()
-		if rc != C.CUDA_SUCCESS {
+		if rc != driver.Success {
 			out.wait("copy") // the next to use the memory must not meet what a still writes there
-			return a.failed("copy", "copying "+itoa(len(p.mem))+" bytes for "+b.Name(), int(rc))
+			return a.failed("copy", "copying "+itoa(len(p.mem))+" bytes for "+b.Name(), rc)
 		}
-		rc = C.weft_stream_wait(b.ctx.handle, in.handle, arrived)
-		if rc == C.CUDA_SUCCESS {
-			rc = C.weft_copy_in(b.ctx.handle, in.handle, to+step, mem, C.size_t(len(p.mem)), p.event)
+		rc = b.ctx.StreamWait(in.handle, arrived)
+		if rc == driver.Success {
+			rc = b.ctx.CopyIn(in.handle, to+step, mem, len(p.mem), p.event)
 		}
-		if rc != C.CUDA_SUCCESS {
+		if rc != driver.Success {
 			out.wait("copy")
-			return b.failed("copy", "copying "+itoa(len(p.mem))+" bytes from "+a.Name(), int(rc))
+			return b.failed("copy", "copying "+itoa(len(p.mem))+" bytes from "+a.Name(), rc)
 		}
 		return nil
 	})
@@ -97,7 +95,7 @@ func (s *stream) after(other *stream) error {
 	defer a.events.put(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.b.check("copy", "waiting for "+a.Name(), int(C.weft_stream_wait(s.b.ctx.handle, s.handle, e)))
+	return s.b.check("copy", "waiting for "+a.Name(), s.b.ctx.StreamWait(s.handle, e))
 }
 
 // reaches tells whether b copies from a directly. The first time it asks the driver to allow that.
@@ -110,7 +108,7 @@ func (b *Backend) reaches(a *Backend) (bool, error) {
 	if slices.Contains(b.peers, a) {
 		return true, nil
 	}
-	if err := b.check("copy", "reaching "+a.Name(), int(C.weft_enable_peer(b.ctx.handle, a.ctx.handle))); err != nil {
+	if err := b.check("copy", "reaching "+a.Name(), b.ctx.EnablePeer(a.ctx)); err != nil {
 		return false, err
 	}
 	b.peers = append(b.peers, a)

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"gorgonia.org/cu"
-
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 // secondDevice opens cuda:1 for a test, which closes it.
@@ -208,12 +207,12 @@ func TestOtherContext(t *testing.T) {
 	defer b.Close()
 	a.Free(alloc(t, a, 4))
 	t.Setenv("FAKE_CUDA", "leaks=1,devices=2,memory=1000")
-	other, err := b.ctx.dev.RetainPrimaryCtx()
-	if err != nil {
-		t.Fatal(err)
+	other, rc := driver.Retain(1)
+	if rc != driver.Success {
+		t.Fatal(rc)
 	}
-	defer b.ctx.dev.ReleasePrimaryCtx()
-	cu.SetCurrentContext(other)
+	defer other.Release()
+	other.Do(func() driver.Result { return driver.Success }) // it stays current on this thread
 	alloc(t, a, 1000)
 	alloc(t, b, 1000)
 }

@@ -107,17 +107,11 @@ func planPointwise(c *call, l *kernels.Launch) error {
 	case s.n == 0:
 		return nil
 	case flat:
-		if err := c.launch(f.vector, blocks((s.n+f.elements-1)/f.elements, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0); err != nil {
-			return err
-		}
+		c.launch(f.vector, blocks((s.n+f.elements-1)/f.elements, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0)
 	case s.fits32():
-		if err := c.launch(f.strided, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0); err != nil {
-			return err
-		}
+		c.launch(f.strided, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0)
 	default:
-		if err := c.launch(f.strided64, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0); err != nil {
-			return err
-		}
+		c.launch(f.strided64, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0)
 	}
 	c.operands(l, uniform, compute)
 	arg(c, uint64(s.n))

@@ -2,9 +2,6 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
 	"errors"
 	"math"
@@ -12,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
 // The GPU copies from and to host memory on its own, while the program goes on; that memory must stay where it is,
@@ -50,9 +48,9 @@ type ring struct {
 // part is a piece of a ring that a copy uses.
 type part struct {
 	s      *stream
-	mirror C.CUdeviceptr // of mem; 0 if the copy goes directly
-	end    uint64        // value of filled after it
-	event  C.CUevent     // after the copy; nil once the content is where it belongs
+	mirror driver.Ptr   // of mem; 0 if the copy goes directly
+	end    uint64       // value of filled after it
+	event  driver.Event // after the copy; none once the content is where it belongs
 	mem    []byte
 	dst    []byte // where the host wants the content; nil for copies to the device
 }
@@ -63,10 +61,9 @@ const partAlignment = 64
 // take returns n bytes of the ring, at most a quarter of it; r.mu is held.
 func (r *ring) take(n int) ([]byte, error) {
 	if r.mem == nil {
-		var p unsafe.Pointer
-		var addr C.CUdeviceptr
-		if rc := C.weft_host_alloc(r.b.ctx.handle, C.size_t(ringBytes), &p, &addr); rc != C.CUDA_SUCCESS {
-			return nil, r.b.failed("copy", "pinning "+itoa(ringBytes)+" bytes", int(rc))
+		p, _, rc := r.b.ctx.AllocHost(ringBytes)
+		if rc != driver.Success {
+			return nil, r.b.failed("copy", "pinning "+itoa(ringBytes)+" bytes", rc)
 		}
 		r.mem = unsafe.Slice((*byte)(p), ringBytes)
 	}
@@ -92,11 +89,11 @@ func (r *ring) take(n int) ([]byte, error) {
 // retire waits for the oldest part and gives it back.
 func (r *ring) retire() error {
 	p := &r.parts[0]
-	if p.event != nil {
-		if C.weft_event_query(p.s.b.ctx.handle, p.event) == C.CUDA_ERROR_NOT_READY {
+	if p.event != none {
+		if p.s.b.ctx.Query(p.event) == driver.NotReady {
 			r.b.waits.Note("for room in the staging buffer")
 		}
-		if err := r.end(p, "waiting for pinned memory", C.weft_event_synchronize(p.s.b.ctx.handle, p.event)); err != nil {
+		if err := r.end(p, "waiting for pinned memory", p.s.b.ctx.Wait(p.event)); err != nil {
 			return err
 		}
 	}
@@ -108,17 +105,17 @@ func (r *ring) retire() error {
 
 // end finishes a part, for whose copy the driver has answered rc. If a device has died that another one sent the copy
 // to, that is no failure of the other's: the dead one does not touch the part any more.
-func (r *ring) end(p *part, doing string, rc C.CUresult) error {
-	if rc == C.CUDA_SUCCESS {
+func (r *ring) end(p *part, doing string, rc driver.Result) error {
+	if rc == driver.Success {
 		p.finish()
 		return nil
 	}
 	user := p.s.b
-	err := user.failed("copy", doing, int(rc))
+	err := user.failed("copy", doing, rc)
 	if user == r.b || user.fault.Load() == nil {
 		return err
 	}
-	p.event = nil
+	p.event = none
 	return nil
 }
 
@@ -126,16 +123,16 @@ func (r *ring) end(p *part, doing string, rc C.CUresult) error {
 func (p *part) finish() {
 	copy(p.dst, p.mem)
 	p.s.b.events.put(p.event)
-	p.dst, p.event = nil, nil
+	p.dst, p.event = nil, none
 }
 
 // ask finishes a part if its copy is done, without waiting for it.
 func (r *ring) ask(p *part) error {
-	if p.event == nil {
+	if p.event == none {
 		return nil
 	}
-	rc := C.weft_event_query(p.s.b.ctx.handle, p.event)
-	if rc == C.CUDA_ERROR_NOT_READY {
+	rc := p.s.b.ctx.Query(p.event)
+	if rc == driver.NotReady {
 		return nil
 	}
 	return r.end(p, "asking for progress", rc)
@@ -144,7 +141,7 @@ func (r *ring) ask(p *part) error {
 // reclaim gives the oldest parts back as far as their copies are done, so that a few events serve all copies.
 func (r *ring) reclaim() error {
 	for len(r.parts) > 0 {
-		if err := r.ask(&r.parts[0]); err != nil || r.parts[0].event != nil {
+		if err := r.ask(&r.parts[0]); err != nil || r.parts[0].event != none {
 			return err
 		}
 		if err := r.retire(); err != nil {
@@ -178,7 +175,7 @@ func (r *ring) settle(b *Backend) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.parts {
-		if p := &r.parts[i]; p.s.b == b && p.event != nil {
+		if p := &r.parts[i]; p.s.b == b && p.event != none {
 			p.finish()
 		}
 	}
@@ -197,7 +194,7 @@ func (r *ring) free() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mem != nil {
-		C.cuMemFreeHost(unsafe.Pointer(&r.mem[0]))
+		driver.FreeHost(unsafe.Pointer(&r.mem[0]))
 	}
 	r.mem, r.parts = nil, nil
 }
@@ -218,16 +215,16 @@ func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []b
 	}
 	return b.in.each(s, side, len(src), func(p *part, at int) error {
 		copy(p.mem, src[at:])
-		ctx, to, host, n := b.ctx.handle, addr+C.CUdeviceptr(at), unsafe.Pointer(&p.mem[0]), C.size_t(len(p.mem))
+		ctx, to, host, n := b.ctx, addr+driver.Ptr(at), unsafe.Pointer(&p.mem[0]), len(p.mem)
 		if side == nil {
-			return p.queued("copy in", C.weft_copy_in(ctx, s.handle, to, host, n, p.event))
+			return p.queued("copy in", ctx.CopyIn(s.handle, to, host, n, p.event))
 		}
-		rc := C.weft_copy_in(ctx, side.handle, p.mirror, host, n, p.event)
-		if rc == C.CUDA_SUCCESS {
-			rc = C.weft_stream_wait(ctx, s.handle, p.event) // for what the event marks now: it may be recorded again
+		rc := ctx.CopyIn(side.handle, p.mirror, host, n, p.event)
+		if rc == driver.Success {
+			rc = ctx.StreamWait(s.handle, p.event) // for what the event marks now: it may be recorded again
 		}
-		if rc == C.CUDA_SUCCESS {
-			rc = C.weft_copy_within(ctx, s.handle, to, p.mirror, n, p.event)
+		if rc == driver.Success {
+			rc = ctx.CopyWithin(s.handle, to, p.mirror, n, p.event)
 		}
 		return p.queued("copy in", rc)
 	})
@@ -255,16 +252,16 @@ func (b *Backend) copyOut(s *stream, dst []byte, src kernels.Buffer, off int) (*
 	}
 	err = b.out.each(s, side, len(dst), func(p *part, at int) error {
 		p.dst = dst[at : at+len(p.mem)]
-		ctx, from, host, n := b.ctx.handle, addr+C.CUdeviceptr(at), unsafe.Pointer(&p.mem[0]), C.size_t(len(p.mem))
+		ctx, from, host, n := b.ctx, addr+driver.Ptr(at), unsafe.Pointer(&p.mem[0]), len(p.mem)
 		if side == nil {
-			return p.queued("copy out", C.weft_copy_out(ctx, s.handle, host, from, n, p.event))
+			return p.queued("copy out", ctx.CopyOut(s.handle, host, from, n, p.event))
 		}
-		rc := C.weft_copy_within(ctx, s.handle, p.mirror, from, n, p.event)
-		if rc == C.CUDA_SUCCESS {
-			rc = C.weft_stream_wait(ctx, side.handle, p.event)
+		rc := ctx.CopyWithin(s.handle, p.mirror, from, n, p.event)
+		if rc == driver.Success {
+			rc = ctx.StreamWait(side.handle, p.event)
 		}
-		if rc == C.CUDA_SUCCESS {
-			rc = C.weft_copy_out(ctx, side.handle, host, p.mirror, n, p.event)
+		if rc == driver.Success {
+			rc = ctx.CopyOut(side.handle, host, p.mirror, n, p.event)
 		}
 		return p.queued("copy out", rc)
 	})
@@ -275,11 +272,11 @@ func (b *Backend) copyOut(s *stream, dst []byte, src kernels.Buffer, off int) (*
 }
 
 // queued is the error for what the driver answered when the copy of a part was queued.
-func (p *part) queued(op string, rc C.CUresult) error {
-	if rc == C.CUDA_SUCCESS {
+func (p *part) queued(op string, rc driver.Result) error {
+	if rc == driver.Success {
 		return nil
 	}
-	return p.s.b.failed(op, "copying "+itoa(len(p.mem))+" bytes", int(rc))
+	return p.s.b.failed(op, "copying "+itoa(len(p.mem))+" bytes", rc)
 }
 
 // side is the stream for the bus if it shall move a copy of n bytes; nil if the copy goes directly, as small ones do, and
@@ -359,5 +356,5 @@ func (b *Backend) Fill(m kernels.Buffer, value byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.postpone(b.check("fill", "filling "+itoa(m.Bytes())+" bytes", int(C.weft_fill(b.ctx.handle, s.handle, b.at("fill", m, 0, m.Bytes()), C.uchar(value), C.size_t(m.Bytes())))))
+	b.postpone(b.check("fill", "filling "+itoa(m.Bytes())+" bytes", b.ctx.Fill(s.handle, b.at("fill", m, 0, m.Bytes()), (value), (m.Bytes()))))
 }

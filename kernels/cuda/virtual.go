@@ -2,17 +2,13 @@
 
 package cuda
 
-// #include "shim.h"
-import "C"
-
 import (
-	"gorgonia.org/cu"
-
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
-// Range is a range of addresses of the device, behind which memory comes from the start on: what lies there need not
-// move when it grows.
+// Range is a range of addresses of the device, to which memory is mapped from the start on, so that nothing moves when it
+// grows. It is for the segments of the memory pool: one range, mapped in pieces.
 type Range struct {
 	buffer
 	granularity int
@@ -24,16 +20,16 @@ func (b *Backend) Reserve(n int) (*Range, error) {
 	if err := b.usable("reserve"); err != nil {
 		return nil, err
 	}
-	var granularity C.size_t
-	var addr C.CUdeviceptr
-	if err := b.check("reserve", "asking for the granularity", int(C.weft_granularity(b.ctx.handle, C.CUdevice(b.ctx.dev), &granularity))); err != nil {
+	granularity, rc := b.ctx.Granularity()
+	if err := b.check("reserve", "asking for the granularity", rc); err != nil {
 		return nil, err
 	}
-	n = roundUp(max(n, 1), int(granularity))
-	if err := b.check("reserve", "reserving "+itoa(n)+" bytes of addresses", int(C.weft_reserve(b.ctx.handle, C.size_t(n), &addr))); err != nil {
+	n = roundUp(max(n, 1), granularity)
+	addr, rc := b.ctx.Reserve(n)
+	if err := b.check("reserve", "reserving "+itoa(n)+" bytes of addresses", rc); err != nil {
 		return nil, err
 	}
-	r := &Range{buffer: buffer{b: b, ptr: cu.DevicePtr(addr), n: n}, granularity: int(granularity)}
+	r := &Range{buffer: buffer{b: b, ptr: addr, n: n}, granularity: granularity}
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
 	b.ranges[r] = struct{}{}
@@ -55,8 +51,8 @@ func (r *Range) Grow(n int) error {
 	if more <= 0 {
 		return nil
 	}
-	rc := C.weft_map(b.ctx.handle, C.CUdevice(b.ctx.dev), C.CUdeviceptr(r.ptr)+C.CUdeviceptr(r.mapped), C.size_t(more))
-	if err := b.check("grow", "mapping "+itoa(more)+" bytes", int(rc)); err != nil {
+	rc := b.ctx.Map(r.ptr+driver.Ptr(r.mapped), more)
+	if err := b.check("grow", "mapping "+itoa(more)+" bytes", rc); err != nil {
 		return err
 	}
 	r.mapped += more
@@ -77,13 +73,13 @@ func (r *Range) Free() error {
 }
 
 // release gives the range to the driver, which answers with an error code.
-func (r *Range) release() int {
-	ctx, addr := r.b.ctx.handle, C.CUdeviceptr(r.ptr)
+func (r *Range) release() driver.Result {
+	ctx := r.b.ctx
 	if r.mapped > 0 {
-		if rc := C.weft_unmap(ctx, addr, C.size_t(r.mapped)); rc != C.CUDA_SUCCESS {
-			return int(rc)
+		if rc := ctx.Unmap(r.ptr, r.mapped); rc != driver.Success {
+			return rc
 		}
 		r.mapped = 0
 	}
-	return int(C.weft_unreserve(ctx, addr, C.size_t(r.n)))
+	return ctx.Unreserve(r.ptr, r.n)
 }

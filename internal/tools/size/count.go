@@ -104,7 +104,7 @@ var groups = map[string][]string{
 	"programs":  {"bench", "cmd", "examples"},
 	"tools":     {"internal/tools", "scripts"},
 	"testing":   {"internal/testing"},
-	"interface": {"kernels/cuda/include"}, // NVIDIA's, from its documentation
+	"interface": {"kernels/cuda/driver/include"}, // NVIDIA's, from its documentation
 }
 
 const library = "library"

@@ -11,7 +11,7 @@
 // The definitions are hidden: they serve this program alone and never stand in for the driver's in a library that
 // was itself linked with one.
 #define _GNU_SOURCE
-#include "driver.h"
+#include "library.h"
 
 #include <dlfcn.h>
 #include <link.h>

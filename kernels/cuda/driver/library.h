@@ -1,6 +1,6 @@
 // The driver library, found when the program runs.
-#ifndef WEFT_DRIVER_H
-#define WEFT_DRIVER_H
+#ifndef WEFT_LIBRARY_H
+#define WEFT_LIBRARY_H
 
 #include "include/cuda.h"
 

@@ -11,11 +11,6 @@ const char *weft_error_text(CUresult code);
 // Launches.
 
 enum {
-	WEFT_COOPERATIVE = 1, // all blocks run at once and may wait for each other
-	WEFT_OVERLAP = 2,     // may begin before the launch before it has ended (programmatic dependent launch)
-};
-
-enum {
 	WEFT_MAX_ARGS = 64,         // of a launch
 	WEFT_MAX_ARG_BYTES = 4096,  // of a launch, packed
 	WEFT_ARG_ALIGNMENT = 128,   // of the packed arguments of a launch; a tensor map wants it
@@ -24,9 +19,7 @@ enum {
 typedef struct {
 	uintptr_t function;  // CUfunction, as a number: Go then need not look for pointers in the array
 	uint32_t grid[3], block[3];
-	uint32_t cluster[3]; // 0: no clusters
 	uint32_t shared;     // dynamic shared memory in bytes
-	uint32_t flags;
 	uint32_t values;     // first byte of the packed arguments, a multiple of WEFT_ARG_ALIGNMENT
 	uint32_t bytes;      // their size
 	uint32_t offsets;    // first of the arguments' offsets, which count from values

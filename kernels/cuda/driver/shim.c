@@ -25,36 +25,6 @@ const char *weft_error_text(CUresult code) {
 	return cuGetErrorString(code, &s) == CUDA_SUCCESS && s ? s : "";
 }
 
-static CUresult launch_plain(CUstream stream, const weft_launch *l, void **params) {
-	return cuLaunchKernel((CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
-		l->shared, stream, params, 0);
-}
-
-static CUresult launch_extended(CUstream stream, const weft_launch *l, void **params) {
-	CUlaunchAttribute attrs[3];
-	unsigned int n = 0;
-	memset(attrs, 0, sizeof attrs);
-	if (l->cluster[0]) {
-		attrs[n].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-		attrs[n].value.clusterDim.x = l->cluster[0];
-		attrs[n].value.clusterDim.y = l->cluster[1];
-		attrs[n].value.clusterDim.z = l->cluster[2];
-		n++;
-	}
-	if (l->flags & WEFT_COOPERATIVE) {
-		attrs[n].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-		attrs[n].value.cooperative = 1;
-		n++;
-	}
-	if (l->flags & WEFT_OVERLAP) {
-		attrs[n].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-		attrs[n].value.programmaticStreamSerializationAllowed = 1;
-		n++;
-	}
-	CUlaunchConfig config = {l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, stream, attrs, n};
-	return cuLaunchKernelEx(&config, (CUfunction)l->function, params, 0);
-}
-
 // launch_one passes the arguments by address, from a copy that is aligned as Go memory need not be.
 static CUresult launch_one(CUstream stream, const weft_launch *l, const uint8_t *values, const uint32_t *offsets) {
 	_Alignas(WEFT_ARG_ALIGNMENT) char aligned[WEFT_MAX_ARG_BYTES];
@@ -62,9 +32,8 @@ static CUresult launch_one(CUstream stream, const weft_launch *l, const uint8_t 
 	memcpy(aligned, values + l->values, l->bytes);
 	for (uint32_t i = 0; i < l->count; i++)
 		params[i] = aligned + offsets[l->offsets + i];
-	if (l->cluster[0] || l->flags)
-		return launch_extended(stream, l, params);
-	return launch_plain(stream, l, params);
+	return cuLaunchKernel((CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
+		l->shared, stream, params, 0);
 }
 
 CUresult weft_launch_all(CUcontext ctx, CUstream stream, const weft_launch *launches, int n, const uint8_t *values,

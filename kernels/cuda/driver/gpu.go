@@ -1,0 +1,73 @@
+package driver
+
+import "fmt"
+
+// GPU describes one GPU as the driver sees it.
+type GPU struct {
+	Ordinal        int
+	Name           string // such as "NVIDIA H200"
+	Major, Minor   int    // compute capability
+	Memory         int    // bytes
+	SMs            int    // streaming multiprocessors
+	ClockMHz       int    // highest clock of the SMs
+	MemoryClockMHz int
+	MemoryBusBits  int
+	PCI            string // address, such as "0000:65:00.0"
+	Peers          []int  // ordinals of the GPUs whose memory it can reach directly
+	Links          []Link // to each of Peers
+}
+
+// Link is what the driver says of the way to another GPU's memory.
+type Link struct {
+	Known   bool // it says something
+	Rank    int  // of its speed among the links of the machine, 0 the fastest
+	Atomics bool // work across it, too: over NVLink they do, over PCIe they do not
+}
+
+// String is "rank 0, atomics as over NVLink".
+func (l Link) String() string {
+	switch {
+	case !l.Known:
+		return "the driver does not describe the link"
+	case l.Atomics:
+		return fmt.Sprintf("rank %d, atomics as over NVLink", l.Rank)
+	}
+	return fmt.Sprintf("rank %d, no atomics, as over PCIe", l.Rank)
+}
+
+// Capability is the compute capability, such as "9.0".
+func (g *GPU) Capability() string { return fmt.Sprintf("%d.%d", g.Major, g.Minor) }
+
+// Generation is NVIDIA's name for GPUs of this compute capability.
+func (g *GPU) Generation() string {
+	switch {
+	case g.Major == 12 || g.Major == 10 || g.Major == 11:
+		return "Blackwell"
+	case g.Major == 9:
+		return "Hopper"
+	case g.Major == 8 && g.Minor == 9:
+		return "Ada Lovelace"
+	case g.Major == 8:
+		return "Ampere"
+	case g.Major == 7 && g.Minor == 5:
+		return "Turing"
+	case g.Major == 7:
+		return "Volta"
+	case g.Major == 6:
+		return "Pascal"
+	case g.Major == 5:
+		return "Maxwell"
+	}
+	return "unknown generation"
+}
+
+// Library describes the driver library.
+type Library struct {
+	Path    string // what was loaded
+	Version int    // of CUDA that it supports: 1000*major + 10*minor
+}
+
+// String is the library and the version: "libcuda.so.1, CUDA 13.0".
+func (d Library) String() string {
+	return fmt.Sprintf("%s, CUDA %d.%d", d.Path, d.Version/1000, d.Version%1000/10)
+}
