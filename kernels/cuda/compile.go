@@ -40,8 +40,8 @@ func compile(g *GPU, name, text string, symbols []string) (*image, error) {
 		return m, nil
 	}
 	cache := openCache()
-	if g.emulated() {
-		cache = nil // its code belongs to one build of the emulator
+	if builtin() != nil {
+		cache = nil // the code belongs to one build of the driver library
 	}
 	code := cache.get(key)
 	if code == nil {

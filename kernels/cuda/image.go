@@ -80,12 +80,21 @@ func rank(target string, major, minor int) int {
 	return 0
 }
 
-// fitting are those of some images that run on g, the best first. The emulator has the kernels of source files, and no
-// generated ones.
+// builtin is an image of the kernels of source files that the driver library itself has; nil if it has none, as that of a GPU.
+// They serve where this build has no image with a kernel, and generated ones are compiled.
+var builtin = sync.OnceValue(func() *image {
+	code := driver.Kernels()
+	if code == "" {
+		return nil
+	}
+	return &image{family: "builtin", target: "this driver", code: func() ([]byte, error) { return []byte(code), nil }}
+})
+
+// fitting are those of some images that run on g, the best first.
 func fitting(some []*image, g *GPU) []*image {
 	var fit []*image
 	for _, m := range some {
-		if rank(m.target, g.Major, g.Minor) > 0 && !(m.text != "" && g.emulated()) {
+		if rank(m.target, g.Major, g.Minor) > 0 && !(m.text != "" && builtin() != nil) {
 			fit = append(fit, m)
 		}
 	}
@@ -96,10 +105,10 @@ func fitting(some []*image, g *GPU) []*image {
 // find returns the images that have a symbol and run on g, the best first.
 func find(symbol string, g *GPU) ([]*image, error) {
 	some := shipped().bySymbol[symbol]
-	if len(some) == 0 && g.emulated() {
-		return []*image{emulated}, nil
-	}
 	if len(some) == 0 {
+		if own := builtin(); own != nil {
+			return []*image{own}, nil
+		}
 		return nil, kernels.Errorf(kernels.ErrDevice, "load", "this build has no kernel %s", symbol)
 	}
 	fit := fitting(some, g)

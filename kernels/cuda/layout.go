@@ -131,14 +131,14 @@ func (s *space) shape64(c *call) {
 type axes64 struct {
 	rank   uint64
 	size   [kernels.MaxDims]uint64
-	stride [kernels.MaxDims]uint64
+	stride [1][kernels.MaxDims]uint64
 }
 
 // axesOf converts dimensions.
 func axesOf(d *kernels.Dims) axes64 {
 	a := axes64{rank: uint64(d.Rank)}
 	for i := range d.Rank {
-		a.size[i], a.stride[i] = uint64(d.Shape[i]), uint64(d.Strides[i])
+		a.size[i], a.stride[0][i] = uint64(d.Shape[i]), uint64(d.Strides[i])
 	}
 	return a
 }

@@ -29,6 +29,12 @@ const (
 	transposeLeast = 8  // rows and columns: of less, a tile would be almost empty
 )
 
+// region is the struct Region of copy.cu.
+type region struct{ lo, count [kernels.MaxDims]int32 }
+
+// band is the struct Band of copy.cu.
+type band struct{ lo, hi int64 }
+
 // sized is the symbol of a kernel for elements of n bytes.
 func sized(family string, n int) string { return family + "_b" + itoa(n) }
 
@@ -161,12 +167,12 @@ func (c *call) pad(y, x *kernels.Arg, lo [kernels.MaxDims]int, value float64) er
 	count[last] /= n
 	return c.stridedCopy("pad", &w, func(before [kernels.MaxDims]int) {
 		c.element(y.DType, value, w.elementBytes)
-		var region struct{ lo, count [kernels.MaxDims]int32 }
+		var box region
 		for d := range w.Rank {
 			lo := clampFar(first[d] - before[d])
-			region.lo[d], region.count[d] = lo, clampFar(first[d]+count[d]-before[d])-lo
+			box.lo[d], box.count[d] = lo, clampFar(first[d]+count[d]-before[d])-lo
 		}
-		structure(c, &region)
+		structure(c, &box)
 	})
 }
 
@@ -234,14 +240,14 @@ func (c *call) triangle(l *kernels.Launch, upper bool) error {
 	w.set(y.Shape, y.DType.Size(), *y, *x, kernels.Arg{Layout: kernels.Layout{Strides: diagonal[:rank]}})
 	w.begin[0], w.begin[1] = c.address(y), c.address(x)
 	const far = 1 << 60 // diagonals
-	band := [2]int64{-far, far}
+	diagonals := band{-far, far}
 	at := max(-far, min(int64(l.Ints[0]), far))
 	if upper {
-		band[0] = at
+		diagonals.lo = at
 	} else {
-		band[1] = at
+		diagonals.hi = at
 	}
-	return c.stridedCopy("triangle", &w, func([kernels.MaxDims]int) { structure(c, &band) })
+	return c.stridedCopy("triangle", &w, func([kernels.MaxDims]int) { structure(c, &diagonals) })
 }
 
 // element appends a value as elements of type d that fill so many bytes, rounded to nearest; integers saturate.

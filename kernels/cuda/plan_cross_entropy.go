@@ -19,7 +19,7 @@ const (
 // targets is the struct Targets of cross_entropy.cu.
 type targets struct {
 	indices        rows
-	report         indexErrors
+	errors         indexErrors
 	ignore         int64
 	bytes, classes uint32
 }

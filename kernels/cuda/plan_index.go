@@ -15,6 +15,24 @@ func init() {
 	plans["one_hot"] = planOneHot
 }
 
+// indices is the struct Indices of index.cu.
+type indices struct {
+	data        uint64
+	errors      indexErrors
+	bytes, size uint64
+	axes        axes64
+}
+
+// indexedAxis is the struct IndexedAxis of index.cu.
+type indexedAxis struct {
+	bytes, size uint64
+	stride      int64
+	errors      indexErrors
+}
+
+// lineStrides is the struct LineStrides of index.cu.
+type lineStrides struct{ y, x, indices, inner uint64 }
+
 // indices appends the struct Indices of index.cu: indices of an axis of the given size.
 func (c *call) indices(a *kernels.Arg, size int) {
 	var d kernels.Dims
@@ -23,12 +41,7 @@ func (c *call) indices(a *kernels.Arg, size int) {
 }
 
 func (c *call) indicesAlong(a *kernels.Arg, size int, d *kernels.Dims) {
-	structure(c, &struct {
-		data        uint64
-		errors      indexErrors
-		bytes, size uint64
-		axes        axes64
-	}{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size), axesOf(d)})
+	structure(c, &indices{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size), axesOf(d)})
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
@@ -65,17 +78,13 @@ func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []in
 	w.scale[2] = chosen.DType.Size()
 	size, stride := x.Shape[axis], x.Strides[axis]
 	stride /= w.vectorise(uint64(stride * w.elementBytes))
-	axisOf := struct {
-		bytes, size uint64
-		stride      int64
-		errors      indexErrors
-	}{uint64(chosen.DType.Size()), uint64(size), int64(stride), indexErrors{}}
-	if axisOf.bytes < 8 {
-		axisOf.size = min(axisOf.size, 1<<31)
+	chosenAxis := indexedAxis{uint64(chosen.DType.Size()), uint64(size), int64(stride), indexErrors{}}
+	if chosenAxis.bytes < 8 {
+		chosenAxis.size = min(chosenAxis.size, 1<<31)
 	}
 	return c.stridedCopy("gather", &w, func([kernels.MaxDims]int) {
-		axisOf.errors = c.report(chosen, indexed{size: size})
-		structure(c, &axisOf)
+		chosenAxis.errors = c.report(chosen, indexed{size: size})
+		structure(c, &chosenAxis)
 	})
 }
 
@@ -113,7 +122,7 @@ func planIndexAdd(c *call, l *kernels.Launch) error {
 // planScatterAdd copies the first operand and adds to it the elements of the third, where the second gives the index
 // along axis l.Ints[0].
 func planScatterAdd(c *call, l *kernels.Launch) error {
-	y, indices, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
+	y, chosen, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
 	if err := c.relayout(y, &l.In[0]); err != nil || added.Len() == 0 {
 		return err
 	}
@@ -134,15 +143,15 @@ func planScatterAdd(c *call, l *kernels.Launch) error {
 	arg(c, sums)
 	arg(c, uint64(lines))
 	arg(c, uint64(n))
-	c.indicesAlong(indices, y.Shape[axis], &kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
+	c.indicesAlong(chosen, y.Shape[axis], &kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
 	inner := kernels.Count(added.Shape[axis+1:])
-	strides := [4]uint64{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(indices.Strides[axis]), uint64(inner)}
+	strides := lineStrides{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(chosen.Strides[axis]), uint64(inner)}
 	structure(c, &strides)
 	var shape [kernels.MaxDims]int
 	copy(shape[:], added.Shape)
 	shape[axis] = 1
 	var others space
-	others.collapse([]kernels.Arg{*indices, *y, *added}, shape[:len(added.Shape)])
+	others.collapse([]kernels.Arg{*chosen, *y, *added}, shape[:len(added.Shape)])
 	others.shape64(c)
 	return nil
 }

@@ -14,16 +14,16 @@ func init() { plans["matmul"] = planMatMul }
 type product struct {
 	c, a, b, bias uint64
 	m, n, k, cRow uint32
-	aRow, aCol    int64
-	bRow, bCol    int64
+	aRow, aColumn int64
+	bRow, bColumn int64
 	biasStep      int64
 }
 
 // productBatch is the struct Batch of matmul.cuh: the offsets of the operands of each product.
 type productBatch struct {
-	rank    uint64
-	size    [kernels.MaxDims]int64
-	strides [2][kernels.MaxDims]int64 // of a and b
+	rank   uint64
+	size   [kernels.MaxDims]int64
+	stride [2][kernels.MaxDims]int64 // of a and b
 }
 
 // Constants of matmul_f32.cu: tiles, and threads of a block for both.
@@ -90,14 +90,14 @@ func productsOf(op string, a, b, y *kernels.Arg) (p product, batch productBatch,
 	lead := len(y.Shape)
 	last := len(b.Shape) - 1
 	if last > 0 {
-		n, p.bRow, p.bCol = b.Shape[last], int64(b.Strides[last-1]), int64(b.Strides[last])
+		n, p.bRow, p.bColumn = b.Shape[last], int64(b.Strides[last-1]), int64(b.Strides[last])
 		lead--
 	} else {
 		p.bRow = int64(b.Strides[last])
 	}
 	last = len(a.Shape) - 1
 	k := a.Shape[last]
-	p.aCol = int64(a.Strides[last])
+	p.aColumn = int64(a.Strides[last])
 	if last > 0 {
 		m, p.aRow = a.Shape[last-1], int64(a.Strides[last-1])
 		lead--
@@ -105,8 +105,8 @@ func productsOf(op string, a, b, y *kernels.Arg) (p product, batch productBatch,
 	for d, size := range y.Shape[:lead] {
 		if size != 1 {
 			batch.size[batch.rank] = int64(size)
-			batch.strides[0][batch.rank] = batchStride(a, d-lead)
-			batch.strides[1][batch.rank] = batchStride(b, d-lead)
+			batch.stride[0][batch.rank] = batchStride(a, d-lead)
+			batch.stride[1][batch.rank] = batchStride(b, d-lead)
 			batch.rank++
 		}
 	}
@@ -131,11 +131,11 @@ func batchStride(a *kernels.Arg, d int) int64 {
 func (batch *productBatch) merge(p *product, m int) int {
 	for batch.rank > 0 {
 		d := batch.rank - 1
-		if batch.strides[1][d] != 0 || m > 1 && batch.strides[0][d] != int64(m)*p.aRow {
+		if batch.stride[1][d] != 0 || m > 1 && batch.stride[0][d] != int64(m)*p.aRow {
 			break
 		}
 		if m == 1 {
-			p.aRow = batch.strides[0][d]
+			p.aRow = batch.stride[0][d]
 		}
 		m *= int(batch.size[d])
 		batch.rank--
@@ -150,21 +150,21 @@ func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) error
 		p.aRow = 0
 	}
 	if p.n == 1 {
-		p.bCol = 0
+		p.bColumn = 0
 	}
 	layout, wide := []byte("nn"), uint32(0)
-	aStride, aPitch := p.aCol, p.aRow
-	if p.aRow == 1 && p.aCol != 1 {
-		layout[0], aStride, aPitch = 't', p.aRow, p.aCol
+	aStride, aPitch := p.aColumn, p.aRow
+	if p.aRow == 1 && p.aColumn != 1 {
+		layout[0], aStride, aPitch = 't', p.aRow, p.aColumn
 	}
-	bStride, bPitch := p.bCol, p.bRow
-	if p.bCol != 1 {
-		layout[1], bStride, bPitch = 't', p.bRow, p.bCol
+	bStride, bPitch := p.bColumn, p.bRow
+	if p.bColumn != 1 {
+		layout[1], bStride, bPitch = 't', p.bRow, p.bColumn
 	}
-	if vectorised(p.a, aStride, aPitch, batch.strides[0]) {
+	if vectorised(p.a, aStride, aPitch, batch.stride[0]) {
 		wide |= wideA
 	}
-	if vectorised(p.b, bStride, bPitch, batch.strides[1]) {
+	if vectorised(p.b, bStride, bPitch, batch.stride[1]) {
 		wide |= wideB
 	}
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {

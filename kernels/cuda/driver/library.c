@@ -64,6 +64,11 @@ weft_driver_state weft_driver_open(void) {
 	return state;
 }
 
+const char *weft_driver_kernels(void) {
+	weft_driver_open();
+	return library ? dlsym(library, "weft_kernels") : 0;
+}
+
 const char *weft_ptx_compiler_open(const char **why) {
 	static char at[512];
 	void *compiler = dlopen("libnvidia-ptxjitcompiler.so.1", RTLD_NOW | RTLD_LOCAL);

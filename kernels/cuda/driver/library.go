@@ -59,6 +59,10 @@ func initFailure(code Result, detail string) string {
 	return "cuInit failed: " + code.String()
 }
 
+// Kernels is an image of kernels that the library itself has, "" if it has none: that of a GPU has none, one that stands in for it
+// may.
+func Kernels() string { return C.GoString(C.weft_driver_kernels()) }
+
 // PTXCompiler is the path of the library by which the driver compiles PTX, or "" and why it cannot be opened.
 func PTXCompiler() (path, detail string) {
 	var why *C.char

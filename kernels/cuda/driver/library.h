@@ -13,6 +13,10 @@ typedef struct {
 
 weft_driver_state weft_driver_open(void);
 
+// The image of the kernels that the library itself has, the string weft_kernels; null in a GPU's driver. Libraries that stand in
+// for a driver may have it.
+const char *weft_driver_kernels(void);
+
 // The path of the library by which the driver compiles PTX, or null and in *detail the reason. The driver opens it by
 // itself when it needs it.
 const char *weft_ptx_compiler_open(const char **detail);

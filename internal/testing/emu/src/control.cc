@@ -4,6 +4,9 @@
 
 using namespace emu;
 
+// weft_kernels tells package kernels/cuda that this library has kernels of its own, and names their image.
+extern "C" __attribute__((visibility("default"))) const char weft_kernels[] = "emu";
+
 // emu_set changes a setting, by the name it has in README.md. Those that shape the devices are fixed by cuInit.
 API emu_set(const char* name, const char* value) {
   std::lock_guard<std::mutex> hold(api);

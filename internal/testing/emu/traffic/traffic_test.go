@@ -299,7 +299,6 @@ var exceptions = map[string]string{
 	"flash_*":             "arithmetic bounds it",
 	"*_strided":           "the layout decides what it reads; sum_strided is there",
 	"pointwise_strided64": "reads what pointwise_strided does, further apart than 2^31 elements",
-	"uniform":             "no operation launches it",
 }
 
 var ending = regexp.MustCompile(`(_(f32|f64|f16|bf16|integer|bool|i64|i32|u8|b\d+))+$`)

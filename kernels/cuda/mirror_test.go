@@ -1,0 +1,255 @@
+//go:build cuda && cgo && linux
+
+package cuda
+
+import (
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cuda/src"
+)
+
+// structs are the parameters of kernels: the file and the name in C++, and the Go type that is copied to it. Of a template, the
+// name has the sizes of its type parameters, or the values of others.
+var structs = []struct {
+	file, name string
+	parameter  int // of the template: a number, or the bytes of a type
+	goType     any
+}{
+	{"layout.cuh", "Shape64", 1, axes64{}},
+	{"layout.cuh", "Shape64", 2, productBatch{}},
+	{"element.cuh", "Result", 0, result{}},
+	{"row.cuh", "Rows", 0, rows{}},
+	{"copy.cu", "Region", 0, region{}},
+	{"copy.cu", "Band", 0, band{}},
+	{"index_error.cuh", "IndexErrors", 0, indexErrors{}},
+	{"index.cu", "Indices", 0, indices{}},
+	{"index.cu", "IndexedAxis", 0, indexedAxis{}},
+	{"index.cu", "LineStrides", 0, lineStrides{}},
+	{"cross_entropy.cu", "Targets", 0, targets{}},
+	{"matmul.cuh", "Product", 4, product{}},
+	{"attention.cuh", "Heads", 0, heads{}},
+	{"attention.cuh", "Attention", 8, attention{}},
+}
+
+// constants are those that Go code and kernels must agree on.
+var constants = []struct {
+	file, name string
+	value      int
+}{
+	{"layout.cuh", "kMaxDims", kernels.MaxDims},
+	{"copy.cu", "kThreads", copyThreads}, {"copy.cu", "kTile", transposeTile},
+	{"index.cu", "kThreads", copyThreads}, {"index.cu", "kWarps", addWarps}, {"index.cu", "kColumns", addColumns},
+	{"reduce.cuh", "kFoldBlock", foldBlock}, {"reduce.cu", "kWarps", foldWarps}, {"reduce.cu", "kColumns", foldColumns},
+	{"row.cuh", "kRowWarps", rowWarps}, {"row.cuh", "kRowThreads", rowThreads}, {"row.cuh", "kBlockThreads", blockThreads},
+	{"row.cuh", "kTile", tileBytes},
+	{"norm.cu", "kRowPartials", rowPartials}, {"norm.cu", "kPartialRows", partialRows}, {"norm.cu", "kColumns", normColumns},
+	{"norm.cu", "kGradThreads", gradThreads},
+	{"cross_entropy.cu", "kCountThreads", countThreads},
+	{"matmul.cuh", "kSmallTile", smallTile}, {"matmul.cuh", "kSmallThreads", matmulThreads},
+	{"matmul_f32.cu", "kTile", largeTile}, {"matmul_f32.cu", "kThreads", matmulThreads},
+	{"matmul_half.cu", "kTile", halfTile}, {"matmul_half.cu", "kThreads", halfThreads},
+	{"matmul_half.cu", "kWideA", wideA}, {"matmul_half.cu", "kWideB", wideB}, {"matmul_half.cu", "kWideC", wideC},
+	{"matmul.cuh", "kSmallTile", attentionTileRows}, {"matmul.cuh", "kSmallThreads", attentionThreads},
+	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cu", "kTileRows", flashTileRows},
+}
+
+// TestMirrors: structs of Go that kernels take have the names, offsets and sizes of their C++ structs, and constants their values.
+func TestMirrors(t *testing.T) {
+	h := readHeaders(t)
+	for _, s := range structs {
+		want := h.layout(t, s.name, s.parameter)
+		var got []field
+		goType := reflect.TypeOf(s.goType)
+		flatten(&got, "", 0, goType)
+		if len(got) != len(want.fields) {
+			t.Errorf("%s of %s has %d numbers, %v %d", s.name, s.file, len(want.fields), goType, len(got))
+			continue
+		}
+		for i, f := range want.fields {
+			if got[i] != f {
+				t.Errorf("%s of %s: %+v, in %v %+v", s.name, s.file, f, goType, got[i])
+			}
+		}
+		if int(goType.Size()) != want.size {
+			t.Errorf("%s of %s has %d bytes, %v %d", s.name, s.file, want.size, goType, goType.Size())
+		}
+	}
+	for _, c := range constants {
+		if got := h.constant(t, c.file, c.name); got != c.value {
+			t.Errorf("%s of %s is %d, in Go %d", c.name, c.file, got, c.value)
+		}
+	}
+	types := regexp.MustCompile(`enum Type : uint32_t \{([^}]*)\}`).FindStringSubmatch(h.text["element.cuh"])
+	for i, name := range strings.Split(types[1], ",") {
+		if want := strings.ToLower(strings.TrimSpace(name)); want != "k"+strings.ToLower(kernels.DType(i).String()) {
+			t.Errorf("type %d is %s in element.cuh, %v in Go", i, want, kernels.DType(i))
+		}
+	}
+}
+
+// A field is a number in a struct: its path without case and underscores, and where it is.
+type field struct {
+	name   string
+	offset int
+}
+
+// flatten lists the numbers of a Go type. Elements of arrays are fields that are named by their index.
+func flatten(all *[]field, name string, offset int, t reflect.Type) {
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			flatten(all, name+"."+plainName(f.Name), offset+int(f.Offset), f.Type)
+		}
+	case reflect.Array:
+		for i := range t.Len() {
+			flatten(all, name+"."+strconv.Itoa(i), offset+i*int(t.Elem().Size()), t.Elem())
+		}
+	default:
+		*all = append(*all, field{name, offset})
+	}
+}
+
+func plainName(name string) string {
+	name = strings.ToLower(strings.ReplaceAll(name, "_", ""))
+	if name == "dtype" { // "type" is no name in Go
+		return "type"
+	}
+	return name
+}
+
+// headers are the texts of kernels, and the structs in them.
+type headers struct {
+	text    map[string]string
+	structs map[string]string // the members, by name
+}
+
+var (
+	comment    = regexp.MustCompile(`//.*`)
+	definition = regexp.MustCompile(`(?m)^(?:template <[^>]*> )?struct (\w+) \{([^{}]*)\};`)
+	member     = regexp.MustCompile(`^(?:const )?(\w+)(<\d>)?\s+(.*)$`)
+	declarator = regexp.MustCompile(`^(\*?)\s*(\w+)((?:\[\w+\])*)$`)
+	arraySize  = regexp.MustCompile(`\[(\w+)\]`)
+)
+
+func readHeaders(t *testing.T) *headers {
+	t.Helper()
+	h := &headers{map[string]string{}, map[string]string{}}
+	files, err := src.Files.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := src.Files.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.text[f.Name()] = comment.ReplaceAllString(string(text), "")
+		for _, m := range definition.FindAllStringSubmatch(h.text[f.Name()], -1) {
+			if strings.Contains(m[2], ";") {
+				h.structs[m[1]] = m[2]
+			}
+		}
+	}
+	h.structs["Axes"] = strings.ReplaceAll(h.structs["Shape64"], "[N]", "[1]")
+	return h
+}
+
+// A layout is a C++ struct in memory.
+type layout struct {
+	fields      []field
+	size, align int
+}
+
+// layout lays a struct out as compilers do: each member at a multiple of its alignment. Type parameters have `parameter` bytes;
+// parameters of other kinds are that number.
+func (h *headers) layout(t *testing.T, name string, parameter int) layout {
+	t.Helper()
+	body, ok := h.structs[name]
+	if !ok {
+		t.Fatalf("no struct %s", name)
+	}
+	l := layout{align: 1}
+	for _, line := range strings.Split(body, ";") {
+		line = strings.Join(strings.Fields(line), " ")
+		m := member.FindStringSubmatch(strings.ReplaceAll(strings.ReplaceAll(line, "* ", " *"), "const T ", "T "))
+		if m == nil || m[1] == "using" {
+			continue
+		}
+		for _, d := range strings.Split(m[3], ",") {
+			d := declarator.FindStringSubmatch(strings.TrimSpace(d))
+			if d == nil {
+				t.Fatalf("%s: %q", name, line)
+			}
+			element := h.element(t, m[1], d[1] == "*", parameter)
+			l.size = (l.size + element.align - 1) / element.align * element.align
+			l.align = max(l.align, element.align)
+			h.add(t, &l, "."+plainName(d[2]), element, arraySize.FindAllStringSubmatch(d[3], -1), parameter)
+		}
+	}
+	l.size = (l.size + l.align - 1) / l.align * l.align
+	return l
+}
+
+// add appends an element, or an array of it, to a layout.
+func (h *headers) add(t *testing.T, l *layout, name string, element layout, sizes [][]string, parameter int) {
+	t.Helper()
+	if len(sizes) == 0 {
+		for _, f := range element.fields {
+			l.fields = append(l.fields, field{name + f.name, l.size + f.offset})
+		}
+		l.size += element.size
+		return
+	}
+	n := parameter
+	if size := sizes[0][1]; size != "N" {
+		n = h.value(t, "layout.cuh", size)
+	}
+	for i := range n {
+		h.add(t, l, name+"."+strconv.Itoa(i), element, sizes[1:], parameter)
+	}
+}
+
+// element is the layout of a member's type.
+func (h *headers) element(t *testing.T, name string, pointer bool, parameter int) layout {
+	t.Helper()
+	sizes := map[string]int{"uint32_t": 4, "int32_t": 4, "float": 4, "uint64_t": 8, "int64_t": 8, "double": 8, "T": parameter, "N": parameter}
+	size, plain := sizes[name]
+	if pointer {
+		size, plain = 8, true
+	}
+	if plain {
+		return layout{[]field{{"", 0}}, size, size}
+	}
+	return h.layout(t, name, parameter)
+}
+
+// constant is the value of a constexpr of a file.
+func (h *headers) constant(t *testing.T, file, name string) int {
+	t.Helper()
+	m := regexp.MustCompile(`(?s)constexpr \w+ [^;]*?\b` + name + ` = ([^,;]*)[,;]`).FindStringSubmatch(h.text[file])
+	if m == nil {
+		t.Fatalf("no constant %s in %s", name, file)
+	}
+	return h.value(t, file, m[1])
+}
+
+// value computes a product of numbers and constants.
+func (h *headers) value(t *testing.T, file, text string) int {
+	t.Helper()
+	product := 1
+	for _, factor := range strings.Split(text, "*") {
+		factor = strings.TrimSpace(factor)
+		n, err := strconv.Atoi(factor)
+		if err != nil {
+			n = h.constant(t, file, factor)
+		}
+		product *= n
+	}
+	return product
+}
