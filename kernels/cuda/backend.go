@@ -93,7 +93,7 @@ func open(ordinal int) (kernels.Backend, error) {
 		return nil, b.failed("open", "making a context", rc)
 	}
 	b.events.ctx = b.ctx
-	b.in, b.out = &ring{b: b, id: inSide}, &ring{b: b, id: outSide}
+	b.in, b.out = &ring{b: b, id: inCopies}, &ring{b: b, id: outCopies}
 	opened[ordinal] = b
 	return b, nil
 }
@@ -324,7 +324,7 @@ func (s *stream) run(plan plan, l *kernels.Launch) error {
 	return c.submit()
 }
 
-// Event is a mark in a stream, and one behind its copies to the host that go by the side.
+// Event is a mark in a stream, and one behind its copies to the host on the copy stream.
 type event struct {
 	b      *Backend
 	s      *stream
@@ -384,8 +384,8 @@ func (b *Backend) record(id kernels.Stream, e *event) error {
 	if e.handle, err = s.mark("record"); err != nil {
 		return err
 	}
-	if side := b.streams.get(outSide); side != nil {
-		if e.copied, err = side.mark("record"); err != nil {
+	if copies := b.streams.get(outCopies); copies != nil {
+		if e.copied, err = copies.mark("record"); err != nil {
 			b.events.put(e.handle)
 		}
 	}
@@ -440,8 +440,8 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	if err := s.wait("synchronize"); err != nil {
 		return err
 	}
-	if side := b.streams.get(outSide); side != nil {
-		if err := side.wait("synchronize"); err != nil {
+	if copies := b.streams.get(outCopies); copies != nil {
+		if err := copies.wait("synchronize"); err != nil {
 			return err
 		}
 	}

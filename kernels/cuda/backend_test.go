@@ -43,9 +43,9 @@ func happened(t *testing.T, e kernels.Event) bool {
 // smallRings makes staging rings small in a test, so that copies go round them many times, and copies from a size on go
 // by the side.
 func smallRings(t *testing.T, ring, side int) {
-	wasRing, wasSide := ringBytes, sideBytes
-	ringBytes, sideBytes = ring, side
-	t.Cleanup(func() { ringBytes, sideBytes = wasRing, wasSide })
+	wasRing, wasSide := ringBytes, overlapBytes
+	ringBytes, overlapBytes = ring, side
+	t.Cleanup(func() { ringBytes, overlapBytes = wasRing, wasSide })
 }
 
 func TestCopy(t *testing.T) {
@@ -78,7 +78,7 @@ func TestCopy(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Error("copies differ")
 	}
-	if n := len(b.events.all); n > 2*1024/partAlignment {
+	if n := len(b.events.all); n > 2*1024/chunkAlignment {
 		t.Errorf("%d events for two rings of 16 parts", n)
 	}
 	b.CopyIn(0, m, 10000, nil)
@@ -210,9 +210,9 @@ func TestCopyBySide(t *testing.T) {
 	first, second := noise(1, 1000), noise(2, 1000)
 	b.Fill(m, 0)
 	b.CopyIn(0, m, 0, first)
-	mirror := memory(b.in.mirror)
+	mirror := memory(b.in.bounce)
 	before := bytes.Clone(there)
-	finish(inSide)
+	finish(inCopies)
 	is("over the bus", mirror, first, true)
 	is("what was queued before, and the place", there, before, true)
 	finish(0)
@@ -223,7 +223,7 @@ func TestCopyBySide(t *testing.T) {
 	b.CopyIn(0, m, 0, second)
 	finish(0)
 	is("over the bus to the device", there, second, true)
-	is("not yet over the bus to the host", b.out.parts[0].mem, first, false)
+	is("not yet over the bus to the host", b.out.chunks[0].mem, first, false)
 	mark := b.Record(0)
 	finish(0)
 	polls := 0
@@ -261,7 +261,7 @@ func TestCopyWithoutMirror(t *testing.T) {
 	if err := b.Synchronize(0); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%v", err)
 	}
-	if b.in.mirror == nil || b.out.mirror != nil {
+	if b.in.bounce == nil || b.out.bounce != nil {
 		t.Error("memory for one mirror of two")
 	}
 }
@@ -740,7 +740,8 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// Every kind of plan, from Run to the driver, without Go memory; kernels_test.go looks at each plan in all its branches.
+// Every kind of plan, from Run to the driver, without Go memory; kernels_test.go looks at each plan in all its
+// branches.
 func TestLaunchAllocatesNothing(t *testing.T) {
 	for _, l := range launches(t) {
 		b := device(t)

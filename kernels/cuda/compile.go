@@ -75,8 +75,8 @@ var includes = sync.OnceValue(func() (all []driver.Header) {
 	return all
 })
 
-// Compilers describes NVRTC, which compiles users' expressions, and the driver's own compiler, which makes machine code of
-// PTX where a build has none for the GPU ([GPU.NeedsPTX]).
+// Compilers describes NVRTC, which compiles users' expressions, and the driver's own compiler, which makes machine
+// code of PTX where a build has none for the GPU ([GPU.NeedsPTX]).
 func Compilers() (nvrtc, ptx Compiler) { return findNVRTC(), findPTXCompiler() }
 
 func findNVRTC() (c Compiler) {

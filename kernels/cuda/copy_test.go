@@ -58,7 +58,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCopyWide: columns of matrices, whose places let a copy move 1, 2, 4, 8 or 16 bytes at a time, also into a larger result.
+// TestCopyWide: columns of matrices, whose places let a copy move 1, 2, 4, 8 or 16 bytes at a time, also into a larger
+// result.
 func TestCopyWide(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(23)

@@ -2,30 +2,40 @@
 // package tensor then imports it, and tensor.Open("cuda") or "cuda:1" opens a GPU. In any other build the package
 // says that it is not there.
 //
-// Nothing of CUDA is needed to build: include/cuda.h and link/libcuda.so stand in for a toolkit, and the command
-// "weft cuda-env" tells cgo where they are. Nothing of CUDA is needed to start: the driver is looked for when the
-// first device is opened, and a program without one can use the CPU.
+// Nothing of CUDA is needed to build or to start (package driver); the command "weft cuda-env" tells cgo where the
+// headers are. A program without a driver can use the CPU.
 //
-// Reading order, from the bottom up:
+// Files in the order in which an op call passes through them:
 //
-//	include/cuda.h        the driver API as gorgonia.org/cu and this package use it
-//	driver.c              passes each function on to the driver that is found at run time
-//	shim.c                calls that need several steps on one thread, launches first of all
-//	context.go            the context of a GPU, on whatever thread a goroutine is
+//	gpu.go, devices.go    GPUs and the driver; nocuda.go in other builds
 //	backend.go            kernels.Backend: memory, streams, events
 //	staging.go, peer.go   copies, through rings of pinned memory, and between GPUs
-//	virtual.go, graph.go  ranges of addresses that grow, captured work
-//	fault.go              what errors mean, and what follows from them
-//	log.go                launches that may have caused a fault
-//	badindex.go           indices outside their axis, which kernels note and the host asks for later
-//	launch.go             how arguments reach a kernel
-//	image.go, kernel.go   compiled kernels, and which operation uses which
-//	table.go              what is looked up at each launch, without locks
+//	plan.go               which plan makes the kernel launches of an operation
+//	layout.go, row.go     shapes, strides and rows as kernels take them
+//	strided_copy.go       strided copies
+//	plan_pointwise.go     expressions
+//	plan_copy.go          contiguous, cat, stack, flip, pad, tril
+//	plan_index.go         gather, embedding, index_add, scatter_add, one_hot
+//	plan_reduce.go        sums and extremes along any axes
+//	plan_reduce_row.go    variances, argmax, the gradient of prod
+//	plan_softmax.go       softmax, log-softmax, logsumexp
+//	plan_scan.go          running sums
+//	plan_norm.go          layer and RMS norm
+//	plan_cross_entropy.go the loss and its gradient
+//	plan_matmul.go        matrix products
+//	plan_attention.go     attention; plan_attention_flash.go on tensor cores
+//	image.go              compiled kernels, loaded when they are first used
 //	compile.go, cache.go  kernels of users' expressions, by NVRTC, kept on disk
+//	cowmap.go             maps that every launch reads, without locks
+//	launch.go             packed arguments, and the call of C that queues launches
+//	index_error.go        indices outside their axis, which kernels record and the host asks for later
+//	log.go, fault.go      launches that may have caused a fault; what errors mean, and what follows from them
+//	virtual.go, graph.go  ranges of addresses that grow, captured work
+//
+// Package driver has the driver's API, package src the sources of kernels, package images the compiled ones.
 //
 // Work is asynchronous: a launch or a copy is queued on a stream and the call returns. Goroutines may use one
-// device at the same time; each call of C makes the device's context current on its thread first, so that no
-// goroutine is bound to a thread.
+// device at the same time.
 //
 // Environment variables:
 //

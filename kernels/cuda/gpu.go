@@ -9,7 +9,8 @@ import (
 
 // Kinds of [kernels.Error] that tell more than [kernels.ErrDevice]; errors.Is finds that in them too.
 var (
-	// ErrFault: a kernel failed on the device. All data there are lost, and the GPU cannot be used by this process any more.
+	// ErrFault: a kernel failed on the device. All data there are lost, and the GPU cannot be used by this process any
+	// more.
 	ErrFault = fmt.Errorf("%w: a kernel failed", kernels.ErrDevice)
 	// ErrLost: the GPU itself failed, or the driver gave it up. The same holds, and a new process may fail too.
 	ErrLost = fmt.Errorf("%w: lost", kernels.ErrDevice)

@@ -9,17 +9,17 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
-// Graph is work of a stream that was captured, to be queued again and again as a whole: for compiled steps, whose launches
-// become one graph.
+// Graph is work of a stream that was captured, to be queued again and again as a whole: for compiled steps, whose
+// launches become one graph.
 type Graph struct {
 	b      *Backend
 	handle driver.Graph
 	spare  kernels.Buffer // scratch of its launches
 }
 
-// Capture makes a graph of what f queues on a stream, which does not run meanwhile. f must not wait nor take memory from
-// the driver, which refuses that to its thread: what f queues has run once before. Its memory must stay. Copies to and from the host
-// and operations that report indices are refused. Nobody else may queue work on the stream.
+// Capture makes a graph of what f queues on a stream, which does not run meanwhile. f must not wait nor take memory
+// from the driver, which refuses that to its thread: what f queues has run once before. Its memory must stay. Copies
+// to and from the host and operations that report indices are refused. Nobody else may queue work on the stream.
 func (b *Backend) Capture(id kernels.Stream, f func() error) (made *Graph, err error) {
 	if err := b.usable("capture"); err != nil {
 		return nil, err

@@ -80,8 +80,8 @@ func rank(target string, major, minor int) int {
 	return 0
 }
 
-// builtin is an image of the kernels of source files that the driver library itself has; nil if it has none, as that of a GPU.
-// They serve where this build has no image with a kernel, and generated ones are compiled.
+// builtin is an image of the kernels of source files that the driver library itself has; nil if it has none, as that
+// of a GPU. They serve where this build has no image with a kernel, and generated ones are compiled.
 var builtin = sync.OnceValue(func() *image {
 	code := driver.Kernels()
 	if code == "" {

@@ -10,9 +10,9 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
-// Kernels check indices, and the host does not wait for them: a kernel records an index outside its axis, skips it and goes on
-// (index_error.cuh). The host reads a word of its own memory when it queues more work and when it has waited; only if that is
-// set, it waits and asks which operation it was.
+// Kernels check indices, and the host does not wait for them: a kernel records an index outside its axis, skips it and
+// goes on (index_error.cuh). The host reads a word of its own memory when it queues more work and when it has waited;
+// only if that is set, it waits and asks which operation it was.
 
 // reportCount is the number of operations with indices that may be in flight; a driver queues no more.
 const reportCount = logSize
@@ -43,8 +43,8 @@ type indexErrors struct{ first, seen uint64 }
 // any is the word that tells of an index outside its axis.
 func (r *reports) any() *uint32 { return (*uint32)(unsafe.Pointer(&r.host[reportCount])) }
 
-// report is where the kernels of this call record indices outside an axis of the given size. All kernels of a call share
-// one record.
+// report is where the kernels of this call record indices outside an axis of the given size. All kernels of a call
+// share one record.
 func (c *call) report(a *kernels.Arg, x indexed) indexErrors {
 	s := c.stream
 	if s.capturing.Load() {
@@ -108,8 +108,8 @@ func (s *stream) copyReports(doing string, start func(words driver.Ptr, event dr
 	return nil
 }
 
-// indexError returns the error for the first operation of the stream, since the last call, that met an index outside its
-// axis; of its indices it names the first. s.mu is held.
+// indexError returns the error for the first operation of the stream, since the last call, that met an index outside
+// its axis; of its indices it names the first. s.mu is held.
 func (s *stream) indexError() error {
 	r := s.reports
 	if r == nil || atomic.LoadUint32(r.any()) == 0 || s.capturing.Load() {

@@ -60,8 +60,8 @@ func (g *launchLog) free() {
 	g.dropMarks()
 }
 
-// add notes the launches of an operation that site asked for. It returns the number of launches so far, and whether that
-// is to be marked.
+// add notes the launches of an operation that site asked for. It returns the number of launches so far, and whether
+// that is to be marked.
 func (g *launchLog) add(op, site string, kernels []string) (queued uint64, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
-// structs are the parameters of kernels: the file and the name in C++, and the Go type that is copied to it. Of a template, the
-// name has the sizes of its type parameters, or the values of others.
+// structs are the parameters of kernels: the file and the name in C++, and the Go type that is copied to it. Of a
+// template, the name has the sizes of its type parameters, or the values of others.
 var structs = []struct {
 	file, name string
 	parameter  int // of the template: a number, or the bytes of a type
@@ -58,7 +58,8 @@ var constants = []struct {
 	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cu", "kTileRows", flashTileRows},
 }
 
-// TestMirrors: structs of Go that kernels take have the names, offsets and sizes of their C++ structs, and constants their values.
+// TestMirrors: structs of Go that kernels take have the names, offsets and sizes of their C++ structs, and constants
+// their values.
 func TestMirrors(t *testing.T) {
 	h := readHeaders(t)
 	for _, s := range structs {
@@ -166,8 +167,8 @@ type layout struct {
 	size, align int
 }
 
-// layout lays a struct out as compilers do: each member at a multiple of its alignment. Type parameters have `parameter` bytes;
-// parameters of other kinds are that number.
+// layout lays a struct out as compilers do: each member at a multiple of its alignment. Type parameters have
+// `parameter` bytes; parameters of other kinds are that number.
 func (h *headers) layout(t *testing.T, name string, parameter int) layout {
 	t.Helper()
 	body, ok := h.structs[name]

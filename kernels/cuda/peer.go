@@ -59,7 +59,7 @@ func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *
 	}
 	peerMu.Lock()
 	defer peerMu.Unlock()
-	return a.out.each(in, nil, n, func(p *part, at int) error {
+	return a.out.each(in, nil, n, func(p *chunk, at int) error {
 		mem, step := unsafe.Pointer(&p.mem[0]), driver.Ptr(at)
 		arrived, err := a.events.get(a)
 		if err != nil {

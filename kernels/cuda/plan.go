@@ -7,12 +7,12 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/src"
 )
 
-// A plan makes the launches of an operation: it looks at the operands' types and layouts, chooses kernels, grid and block,
-// and calls c.start and arg. It refuses what the kernels cannot do by an error of kind [kernels.ErrDevice].
+// A plan makes the launches of an operation: it looks at the operands' types and layouts, chooses kernels, grid and
+// block, and calls c.start and arg. It refuses what the kernels cannot do by an error of kind [kernels.ErrDevice].
 type plan func(c *call, l *kernels.Launch) error
 
-// plans holds the plan of each operation that has kernels for all element types that the row takes, by the row's Kernel.
-// Operations that are expressions need no entry: planPointwise serves them.
+// plans holds the plan of each operation that has kernels for all element types that the row takes, by the row's
+// Kernel. Operations that are expressions need no entry: planPointwise serves them.
 var plans = map[string]plan{}
 
 // suffixes end the symbols of kernels.

@@ -122,8 +122,8 @@ func (c *call) attend(z *attention, l *kernels.Launch) error {
 	return c.startAttention("attention", l.In[0].DType, blocks, z)
 }
 
-// attendGrad computes dq first, with dot of each row, which follows the blocks' own scratch memory. Operands stat and stat+1 are m
-// and r.
+// attendGrad computes dq first, with dot of each row, which follows the blocks' own scratch memory. Operands stat and
+// stat+1 are m and r.
 func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
 	m, r, d := &l.In[stat], &l.In[stat+1], l.In[0].DType
 	if !m.Contiguous() || !r.Contiguous() {

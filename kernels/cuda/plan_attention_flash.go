@@ -14,8 +14,9 @@ const (
 	flashTileRows = 64 // rows of a tile of the other operands
 )
 
-// usesFlash tells whether the kernels of attention_flash.cu take an attention of elements d: in half precision, with heads of
-// 64 or 128 contiguous elements, aligned to 16 bytes. They take the maximum before they scale, so the scale must be positive.
+// usesFlash tells whether the kernels of attention_flash.cu take an attention of elements d: in half precision, with
+// heads of 64 or 128 contiguous elements, aligned to 16 bytes. They take the maximum before they scale, so the scale
+// must be positive.
 func (z *attention) usesFlash(d kernels.DType, operands ...*heads) bool {
 	scale := math.Float32frombits(uint32(z.scale))
 	if !d.IsHalf() || z.d != z.e || z.d != 64 && z.d != 128 || z.s == 0 || !(scale > 0 && scale <= math.MaxFloat32) {

@@ -97,8 +97,8 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 	return nil
 }
 
-// planCrossEntropyGrad is the gradient for the logits, which may be in their place: a thread overwrites only what it alone has read.
-// The operands are logits, targets, max, sum and the gradient of the result.
+// planCrossEntropyGrad is the gradient for the logits, which may be in their place: a thread overwrites only what it
+// alone has read. The operands are logits, targets, max, sum and the gradient of the result.
 func planCrossEntropyGrad(c *call, l *kernels.Launch) error {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)

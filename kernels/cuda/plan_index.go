@@ -65,8 +65,8 @@ func planGather(c *call, l *kernels.Launch) error {
 	return c.gather(y, x, chosen, axis, from[:len(y.Shape)], chosen.Strides, kernels.RowMajor(number[:], chosen.Shape))
 }
 
-// gather takes the elements of x that indices select along an axis. By the axes of y, `from` are the strides of x without that
-// axis, `at` those of the indices, and `number` those of their numbers in row-major order.
+// gather takes the elements of x that indices select along an axis. By the axes of y, `from` are the strides of x
+// without that axis, `at` those of the indices, and `number` those of their numbers in row-major order.
 func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []int) error {
 	if y.Len() == 0 {
 		return nil

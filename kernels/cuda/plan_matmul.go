@@ -127,7 +127,8 @@ func batchStride(a *kernels.Arg, d int) int64 {
 	return int64(a.Strides[d])
 }
 
-// merge makes products with the same B, whose A follow each other, one product of more rows than m, and returns how many.
+// merge makes products with the same B, whose A follow each other, one product of more rows than m, and returns how
+// many.
 func (batch *productBatch) merge(p *product, m int) int {
 	for batch.rank > 0 {
 		d := batch.rank - 1
@@ -143,8 +144,8 @@ func (batch *productBatch) merge(p *product, m int) int {
 	return m
 }
 
-// matmulHalf launches products in half precision. Kernels are by the layouts of the operands, n for contiguous rows and t for
-// contiguous columns, as in BLAS.
+// matmulHalf launches products in half precision. Kernels are by the layouts of the operands, n for contiguous rows
+// and t for contiguous columns, as in BLAS.
 func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) error {
 	if p.m == 1 { // a single row or column has no pitch
 		p.aRow = 0

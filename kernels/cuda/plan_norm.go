@@ -124,8 +124,8 @@ const (
 	gradCached  = 4 * 4
 )
 
-// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Cached rows
-// are read once for all of them; else the sums for weight and bias take a kernel of their own.
+// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Cached
+// rows are read once for all of them; else the sums for weight and bias take a kernel of their own.
 func planNormGrad(c *call, l *kernels.Launch) error {
 	o := normOperandsOf(l)
 	axes := lastAxes(o.x, l.Ints[0])

@@ -72,7 +72,8 @@ func planMean(c *call, l *kernels.Launch) error {
 	return c.reduce("sum", math.NaN(), y, l)
 }
 
-// folded is what kernels of reduce.cu read: elements of a type, and for sum_squares the address of their factor, 0 for none.
+// folded is what kernels of reduce.cu read: elements of a type, and for sum_squares the address of their factor, 0 for
+// none.
 type folded struct {
 	at, factor uint64
 	dtype      kernels.DType
@@ -154,8 +155,8 @@ func (c *call) sumOf(y result, x uint64, compute kernels.DType, rows, columns in
 	return c.upperLevels("sum", y, to.to, compute, columns, n)
 }
 
-// upperLevels reduces rows of n results of blocks at `from`, unrounded, until one is left of each; those in between follow
-// them.
+// upperLevels reduces rows of n results of blocks at `from`, unrounded, until one is left of each; those in between
+// follow them.
 func (c *call) upperLevels(name string, y result, from uint64, compute kernels.DType, results, n int) error {
 	for n > 1 {
 		count := n
@@ -237,8 +238,8 @@ func inRows(r *kernels.Reduction) bool {
 	return r.Reduced.Rank == 0 || r.Reduced.Rank == 1 && r.Reduced.Strides[0] == 1
 }
 
-// columnsOf tells whether the results are the columns of one matrix or several with contiguous rows: how many columns, how
-// many matrices, and the stride from matrix to matrix. Else there are 0.
+// columnsOf tells whether the results are the columns of one matrix or several with contiguous rows: how many columns,
+// how many matrices, and the stride from matrix to matrix. Else there are 0.
 func columnsOf(r *kernels.Reduction) (columns, matrices, stride int) {
 	kept, reduced := &r.Kept, &r.Reduced
 	last := kept.Rank - 1

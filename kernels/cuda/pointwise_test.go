@@ -144,8 +144,8 @@ func precompile(t *testing.T, b *Backend, cases []pointwiseCase) {
 	}
 }
 
-// TestPointwiseTypes compares with the CPU over layouts and numbers of all kinds. In short mode all of float32 alone, one
-// case of eight of the others, and conversions from float64.
+// TestPointwiseTypes compares with the CPU over layouts and numbers of all kinds. In short mode all of float32 alone,
+// one case of eight of the others, and conversions from float64.
 func TestPointwiseTypes(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(4)

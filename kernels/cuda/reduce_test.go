@@ -66,8 +66,8 @@ func TestArgExtremes(t *testing.T) {
 	}
 }
 
-// TestProdGrad: g times the product of the other elements of a row, in float64 from both ends, rounded once. Rows lie side by side
-// or cross each other.
+// TestProdGrad: g times the product of the other elements of a row, in float64 from both ends, rounded once. Rows lie
+// side by side or cross each other.
 func TestProdGrad(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(16)
@@ -128,9 +128,9 @@ func TestProdGrad(t *testing.T) {
 	}
 }
 
-// TestLongRows: lengths at which rows become too long for a warp, for the registers of a block, for a block of the canonical
-// order and for all lanes of its second level to be in one half of the threads; the sums for parameters with blocks, lanes and
-// rows of lanes left over.
+// TestLongRows: lengths at which rows become too long for a warp, for the registers of a block, for a block of the
+// canonical order and for all lanes of its second level to be in one half of the threads; the sums for parameters with
+// blocks, lanes and rows of lanes left over.
 func TestLongRows(t *testing.T) {
 	b := kernelDevice(t)
 	multiprocessors(t, b, 1) // a block has many rows

@@ -21,7 +21,8 @@ const (
 	blockCached  = blockThreads * threadCached
 )
 
-// shortRow is the length of the longest rows of elements of type d that a warp caches, longRow of those that a block caches.
+// shortRow is the length of the longest rows of elements of type d that a warp caches, longRow of those that a block
+// caches.
 func shortRow(d kernels.DType) int { return warpCached / computeType(d).Size() }
 func longRow(d kernels.DType) int  { return blockCached / computeType(d).Size() }
 
@@ -58,9 +59,10 @@ func (c *call) startRows(name string, d kernels.DType, rows, n int) error {
 	return c.start(name+"_"+typeSuffix(d), blocks(rows, rowThreads), rowThreads)
 }
 
-// startGroups begins a launch in which thread groups, warps or blocks where rows are long, have rows of n elements of type d.
-// Kernels with rows of parameters cache them in shared memory if rows are cached. So that they are read seldom, at most 4 blocks
-// of a multiprocessor loop over all rows: enough bytes in flight, with 24 KB and more, to keep memory busy.
+// startGroups begins a launch in which thread groups, warps or blocks where rows are long, have rows of n elements of
+// type d. Kernels with rows of parameters cache them in shared memory if rows are cached. So that they are read
+// seldom, at most 4 blocks of a multiprocessor loop over all rows: enough bytes in flight, with 24 KB and more, to
+// keep memory busy.
 func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int) error {
 	size := computeType(d).Size()
 	infix, each, threads, shared := "_", rowWarps, rowThreads, 0

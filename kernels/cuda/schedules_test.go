@@ -14,7 +14,8 @@ import (
 
 var schedules = flag.Int("schedules", 0, "under how many schedules TestSchedules runs kernels")
 
-// With WEFT_EMU_SCHEDULES, the seed of all, the emulator runs each launch of the tests of kernels in an order of its own.
+// With WEFT_EMU_SCHEDULES, the seed of all, the emulator runs each launch of the tests of kernels in an order of its
+// own.
 func init() {
 	variable := os.Getenv("WEFT_EMU_SCHEDULES")
 	if variable == "" {

@@ -15,80 +15,81 @@ import (
 // The GPU copies from and to host memory on its own, while the program goes on; that memory must stay where it is,
 // which Go does not promise, and be pinned, which is slow to arrange. So every copy goes through a ring of pinned
 // memory: to the device it is filled by the host and emptied by the device, from the device the other way round.
-// Where the ring is full, the host waits for its oldest part.
+// Where the ring is full, the host waits for its oldest chunk.
 //
-// A stream does one thing after the other, and a large copy over the bus takes as long as many kernels. So a ring has
-// a mirror on the device and a stream of its own, its side, which moves large copies between the two while kernels run.
-// Queued among the kernels is only the way between the mirror and the copy's place, inside the device, which
-// takes a few hundredths of the time. The parts of the ring order all of it: memory of the program is touched in the order of
-// its own stream alone.
+// Work of one stream runs in order, and a large copy over the bus takes as long as many kernels. So a ring has a
+// bounce buffer of its size on the device and a copy stream, which moves large copies between the two while kernels
+// run. Only the copy between the bounce buffer and its destination, inside the device, is queued among the kernels: it
+// takes a few hundredths of the time. Events of chunks order all of it, so that memory of the program is accessed in
+// the order of its own stream.
 
-// ringBytes is the size of each of the two rings and mirrors. sideBytes is the least that takes the way by the side; a
-// smaller copy is over sooner than streams have met. Variables so that tests can make them small.
-var ringBytes, sideBytes = 16 << 20, 256 << 10
+// ringBytes is the size of each of the two rings and bounce buffers. overlapBytes is the least that goes over a copy
+// stream: a smaller copy is over before streams have waited for each other. Variables so that tests can make them
+// small.
+var ringBytes, overlapBytes = 16 << 20, 256 << 10
 
-// The sides of the two rings have numbers that no program's streams have.
-const inSide, outSide kernels.Stream = math.MaxUint32 - 1, math.MaxUint32
+// The copy streams of the two rings have numbers that no program's streams have.
+const inCopies, outCopies kernels.Stream = math.MaxUint32 - 1, math.MaxUint32
 
 // ring is pinned memory, used round and round.
 type ring struct {
 	b  *Backend
-	id kernels.Stream // of the side
+	id kernels.Stream // of the copy stream
 
-	mirrorMu sync.Mutex
-	mirror   kernels.Buffer // nil before the first large copy
+	bounceMu sync.Mutex
+	bounce   kernels.Buffer // nil before the first large copy
 
 	mu     sync.Mutex
 	mem    []byte
-	filled uint64 // bytes ever taken, including those skipped at the end of mem
-	idle   uint64 // bytes ever given back; what lies between is in use
-	parts  []part // in use, oldest first
+	filled uint64  // bytes ever taken, including those skipped at the end of mem
+	idle   uint64  // bytes ever given back; what lies between is in use
+	chunks []chunk // in use, oldest first
 }
 
-// part is a piece of a ring that a copy uses.
-type part struct {
+// chunk is a piece of a ring that a copy uses.
+type chunk struct {
 	s      *stream
-	mirror driver.Ptr   // of mem; 0 if the copy goes directly
+	bounce driver.Ptr   // of mem; 0 if the copy goes directly
 	end    uint64       // value of filled after it
 	event  driver.Event // after the copy; none once the content is where it belongs
 	mem    []byte
 	dst    []byte // where the host wants the content; nil for copies to the device
 }
 
-// alignment of parts, a cache line.
-const partAlignment = 64
+// alignment of chunks, a cache line.
+const chunkAlignment = 64
 
-// take returns n bytes of the ring, at most a quarter of it; r.mu is held.
-func (r *ring) take(n int) ([]byte, error) {
+// take returns n bytes of the ring, at most a quarter of it, and where they begin; r.mu is held.
+func (r *ring) take(n int) (mem []byte, offset int, err error) {
 	if r.mem == nil {
 		p, _, rc := r.b.ctx.AllocHost(ringBytes)
 		if rc != driver.Success {
-			return nil, r.b.failed("copy", "pinning "+itoa(ringBytes)+" bytes", rc)
+			return nil, 0, r.b.failed("copy", "pinning "+itoa(ringBytes)+" bytes", rc)
 		}
 		r.mem = unsafe.Slice((*byte)(p), ringBytes)
 	}
 	size := uint64(len(r.mem))
-	need := uint64(n+partAlignment-1) &^ (partAlignment - 1)
+	need := uint64(n+chunkAlignment-1) &^ (chunkAlignment - 1)
 	if at := r.filled % size; at+need > size {
 		r.filled += size - at // the piece would wrap: skip the rest
 	}
 	for r.filled+need-r.idle > size {
-		if len(r.parts) == 0 {
+		if len(r.chunks) == 0 {
 			r.idle = r.filled
 			break
 		}
 		if err := r.retire(); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	at := r.filled % size
 	r.filled += need
-	return r.mem[at : at+uint64(n)], nil
+	return r.mem[at : at+uint64(n)], int(at), nil
 }
 
-// retire waits for the oldest part and gives it back.
+// retire waits for the oldest chunk and gives it back.
 func (r *ring) retire() error {
-	p := &r.parts[0]
+	p := &r.chunks[0]
 	if p.event != none {
 		if p.s.b.ctx.Query(p.event) == driver.NotReady {
 			r.b.waits.Note("for room in the staging buffer")
@@ -98,14 +99,14 @@ func (r *ring) retire() error {
 		}
 	}
 	r.idle = p.end
-	r.parts[0] = part{}
-	r.parts = r.parts[1:]
+	r.chunks[0] = chunk{}
+	r.chunks = r.chunks[1:]
 	return nil
 }
 
-// end finishes a part, for whose copy the driver has answered rc. If a device has died that another one sent the copy
-// to, that is no failure of the other's: the dead one does not touch the part any more.
-func (r *ring) end(p *part, doing string, rc driver.Result) error {
+// end finishes a chunk, for whose copy the driver has answered rc. If a device has died that another one sent the copy
+// to, that is no failure of the other's: the dead one does not touch the chunk any more.
+func (r *ring) end(p *chunk, doing string, rc driver.Result) error {
 	if rc == driver.Success {
 		p.finish()
 		return nil
@@ -119,15 +120,15 @@ func (r *ring) end(p *part, doing string, rc driver.Result) error {
 	return nil
 }
 
-// finish puts the content of a part where it belongs: the copy is done.
-func (p *part) finish() {
+// finish gives the content of a chunk to the host, if it is for it: the copy is done.
+func (p *chunk) finish() {
 	copy(p.dst, p.mem)
 	p.s.b.events.put(p.event)
 	p.dst, p.event = nil, none
 }
 
-// ask finishes a part if its copy is done, without waiting for it.
-func (r *ring) ask(p *part) error {
+// ask finishes a chunk if its copy is done, without waiting for it.
+func (r *ring) ask(p *chunk) error {
 	if p.event == none {
 		return nil
 	}
@@ -138,10 +139,10 @@ func (r *ring) ask(p *part) error {
 	return r.end(p, "asking for progress", rc)
 }
 
-// reclaim gives the oldest parts back as far as their copies are done, so that a few events serve all copies.
+// reclaim gives the oldest chunks back as far as their copies are done, so that a few events serve all copies.
 func (r *ring) reclaim() error {
-	for len(r.parts) > 0 {
-		if err := r.ask(&r.parts[0]); err != nil || r.parts[0].event != none {
+	for len(r.chunks) > 0 {
+		if err := r.ask(&r.chunks[0]); err != nil || r.chunks[0].event != none {
 			return err
 		}
 		if err := r.retire(); err != nil {
@@ -153,8 +154,8 @@ func (r *ring) reclaim() error {
 
 // deliver finishes those copies of a stream that are done. r.mu is held.
 func (r *ring) deliver(s *stream) error {
-	for i := range r.parts {
-		if p := &r.parts[i]; p.s == s {
+	for i := range r.chunks {
+		if p := &r.chunks[i]; p.s == s {
 			if err := r.ask(p); err != nil {
 				return err
 			}
@@ -174,8 +175,8 @@ func (r *ring) arrived(s *stream) error {
 func (r *ring) settle(b *Backend) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.parts {
-		if p := &r.parts[i]; p.s.b == b && p.event != none {
+	for i := range r.chunks {
+		if p := &r.chunks[i]; p.s.b == b && p.event != none {
 			p.finish()
 		}
 	}
@@ -185,7 +186,7 @@ func (r *ring) settle(b *Backend) {
 func (r *ring) drain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.parts) > 0 && r.retire() == nil {
+	for len(r.chunks) > 0 && r.retire() == nil {
 	}
 }
 
@@ -196,7 +197,7 @@ func (r *ring) free() {
 	if r.mem != nil {
 		driver.FreeHost(unsafe.Pointer(&r.mem[0]))
 	}
-	r.mem, r.parts = nil, nil
+	r.mem, r.chunks = nil, nil
 }
 
 // CopyIn queues a copy from the host to byte off of dst. src may be reused on return.
@@ -209,22 +210,22 @@ func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []b
 	if err != nil {
 		return err
 	}
-	side, err := b.in.side(s, len(src))
+	copies, err := b.in.copyStream(s, len(src))
 	if err != nil {
 		return err
 	}
-	return b.in.each(s, side, len(src), func(p *part, at int) error {
+	return b.in.each(s, copies, len(src), func(p *chunk, at int) error {
 		copy(p.mem, src[at:])
 		ctx, to, host, n := b.ctx, addr+driver.Ptr(at), unsafe.Pointer(&p.mem[0]), len(p.mem)
-		if side == nil {
+		if copies == nil {
 			return p.queued("copy in", ctx.CopyIn(s.handle, to, host, n, p.event))
 		}
-		rc := ctx.CopyIn(side.handle, p.mirror, host, n, p.event)
+		rc := ctx.CopyIn(copies.handle, p.bounce, host, n, p.event)
 		if rc == driver.Success {
 			rc = ctx.StreamWait(s.handle, p.event) // for what the event marks now: it may be recorded again
 		}
 		if rc == driver.Success {
-			rc = ctx.CopyWithin(s.handle, to, p.mirror, n, p.event)
+			rc = ctx.CopyWithin(s.handle, to, p.bounce, n, p.event)
 		}
 		return p.queued("copy in", rc)
 	})
@@ -246,66 +247,66 @@ func (b *Backend) copyOut(s *stream, dst []byte, src kernels.Buffer, off int) (*
 		return s, err
 	}
 	addr := b.at("copy out", src, off, len(dst))
-	side, err := b.out.side(s, len(dst))
+	copies, err := b.out.copyStream(s, len(dst))
 	if err != nil {
 		return s, err
 	}
-	err = b.out.each(s, side, len(dst), func(p *part, at int) error {
+	err = b.out.each(s, copies, len(dst), func(p *chunk, at int) error {
 		p.dst = dst[at : at+len(p.mem)]
 		ctx, from, host, n := b.ctx, addr+driver.Ptr(at), unsafe.Pointer(&p.mem[0]), len(p.mem)
-		if side == nil {
+		if copies == nil {
 			return p.queued("copy out", ctx.CopyOut(s.handle, host, from, n, p.event))
 		}
-		rc := ctx.CopyWithin(s.handle, p.mirror, from, n, p.event)
+		rc := ctx.CopyWithin(s.handle, p.bounce, from, n, p.event)
 		if rc == driver.Success {
-			rc = ctx.StreamWait(side.handle, p.event)
+			rc = ctx.StreamWait(copies.handle, p.event)
 		}
 		if rc == driver.Success {
-			rc = ctx.CopyOut(side.handle, host, p.mirror, n, p.event)
+			rc = ctx.CopyOut(copies.handle, host, p.bounce, n, p.event)
 		}
 		return p.queued("copy out", rc)
 	})
-	if side != nil {
-		s = side
+	if copies != nil {
+		s = copies
 	}
 	return s, err
 }
 
-// queued is the error for what the driver answered when the copy of a part was queued.
-func (p *part) queued(op string, rc driver.Result) error {
+// queued is the error for what the driver answered when the copy of a chunk was queued.
+func (p *chunk) queued(op string, rc driver.Result) error {
 	if rc == driver.Success {
 		return nil
 	}
 	return p.s.b.failed(op, "copying "+itoa(len(p.mem))+" bytes", rc)
 }
 
-// side is the stream for the bus if it shall move a copy of n bytes; nil if the copy goes directly, as small ones do, and
-// all as long as the device has no room for the mirror.
-func (r *ring) side(s *stream, n int) (*stream, error) {
-	if n < sideBytes {
+// copyStream is the copy stream if it shall move a copy of n bytes; nil if the copy goes directly, as small ones do,
+// and all as long as the device has no memory for the bounce buffer.
+func (r *ring) copyStream(s *stream, n int) (*stream, error) {
+	if n < overlapBytes {
 		return nil, nil
 	}
-	side, err := r.b.stream(r.id)
+	copies, err := r.b.stream(r.id)
 	if err != nil {
 		return nil, err
 	}
-	r.mirrorMu.Lock()
-	defer r.mirrorMu.Unlock()
-	if r.mirror == nil {
-		mirror, err := r.b.Alloc(ringBytes)
+	r.bounceMu.Lock()
+	defer r.bounceMu.Unlock()
+	if r.bounce == nil {
+		bounce, err := r.b.Alloc(ringBytes)
 		if errors.Is(err, kernels.ErrMemory) {
 			return nil, nil
 		} else if err != nil {
 			return nil, err
 		}
-		r.mirror = mirror
+		r.bounce = bounce
 	}
-	return side, nil
+	return copies, nil
 }
 
 // each copies n bytes on a stream, in pieces of at most a quarter of the ring: start queues the copy of the piece
 // that begins at byte at.
-func (r *ring) each(s, side *stream, n int, start func(p *part, at int) error) error {
+func (r *ring) each(s, copies *stream, n int, start func(p *chunk, at int) error) error {
 	if s.capturing.Load() {
 		return kernels.Errorf(kernels.ErrDevice, "copy", "a stream that is captured takes no copies by way of the host: a graph would find other data there")
 	}
@@ -315,13 +316,13 @@ func (r *ring) each(s, side *stream, n int, start func(p *part, at int) error) e
 		return err
 	}
 	for at := 0; at < n; {
-		mem, err := r.take(min(n-at, ringBytes/4))
+		mem, offset, err := r.take(min(n-at, ringBytes/4))
 		if err != nil {
 			return err
 		}
-		p := part{s: s, mem: mem, end: r.filled}
-		if side != nil {
-			p.mirror = r.b.at("copy", r.mirror, cap(r.mem)-cap(mem), len(mem)) // mem reaches, as a slice, to the end of the ring
+		p := chunk{s: s, mem: mem, end: r.filled}
+		if copies != nil {
+			p.bounce = r.b.at("copy", r.bounce, offset, len(mem))
 		}
 		if p.event, err = s.b.events.get(s.b); err != nil {
 			return err
@@ -329,8 +330,8 @@ func (r *ring) each(s, side *stream, n int, start func(p *part, at int) error) e
 		s.mu.Lock()
 		err = start(&p, at)
 		s.mu.Unlock()
-		if err != nil { // the next to use the part must not meet what has been queued of the copy
-			for _, user := range [...]*stream{s, side} {
+		if err != nil { // the next to use the chunk must not meet what has been queued of the copy
+			for _, user := range [...]*stream{s, copies} {
 				if user != nil {
 					user.wait("copy") // if this fails, so will all
 				}
@@ -338,7 +339,7 @@ func (r *ring) each(s, side *stream, n int, start func(p *part, at int) error) e
 			s.b.events.put(p.event)
 			return err
 		}
-		r.parts = append(r.parts, p)
+		r.chunks = append(r.chunks, p)
 		at += len(mem)
 	}
 	return nil

@@ -11,12 +11,12 @@ import (
 
 const copyBytes = 16 // that a thread moves
 
-// maxReach is the largest span of the offsets of one launch in every operand; 16 times as much fits into 32 bits. A variable
-// so that tests can make it small.
+// maxReach is the largest span of the offsets of one launch in every operand; 16 times as much fits into 32 bits. A
+// variable so that tests can make it small.
 var maxReach = 1 << 28
 
-// A stridedCopy is a launch of the kernels of copy.cuh. Its first two operands are destination and source; the others are linear
-// functions of the coordinates, and need not be memory.
+// A stridedCopy is a launch of the kernels of copy.cuh. Its first two operands are destination and source; the others
+// are linear functions of the coordinates, and need not be memory.
 type stridedCopy struct {
 	space
 	elementBytes int
@@ -39,8 +39,8 @@ func (w *stridedCopy) set(shape []int, elementBytes int, operands ...kernels.Arg
 	w.elementBytes, w.scale = elementBytes, [maxCopyOperands]int{elementBytes, elementBytes, 1, 1}
 }
 
-// vectorise makes contiguous elements one element, of up to 16 bytes, as far as addresses, strides and other numbers of bytes
-// (combined by or) are aligned. It returns how many became one.
+// vectorise makes contiguous elements one element, of up to 16 bytes, as far as addresses, strides and other numbers
+// of bytes (combined by or) are aligned. It returns how many became one.
 func (w *stridedCopy) vectorise(others uint64) int {
 	last := w.Rank - 1
 	all := w.begin[0] | w.begin[1] | others | uint64(w.Shape[last]*w.elementBytes)
@@ -107,8 +107,8 @@ func (w *stridedCopy) entries() int { return ceilDiv(w.Shape[0], copyBytes/w.ele
 // threads is how many threads visit the elements.
 func (w *stridedCopy) threads() int { return w.n / w.Shape[0] * w.entries() }
 
-// stridedCopy launches a kernel of a family, several times if one launch cannot span all. Arguments are where operands begin and
-// the structs StridedRange and Shape32; more, unless it is nil, appends what follows, and gets w.before.
+// stridedCopy launches a kernel of a family, several times if one launch cannot span all. Arguments are where operands
+// begin and the structs StridedRange and Shape32; more, unless it is nil, appends what follows, and gets w.before.
 func (c *call) stridedCopy(family string, w *stridedCopy, more func(before [kernels.MaxDims]int)) error {
 	if axis := w.longest(); axis >= 0 {
 		return c.stridedCopyHalves(family, w, axis, more)

@@ -7,8 +7,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
-// Range is a range of addresses of the device, to which memory is mapped from the start on, so that nothing moves when it
-// grows. It is for the segments of the memory pool: one range, mapped in pieces.
+// Range is a range of addresses of the device, to which memory is mapped from the start on, so that nothing moves when
+// it grows. It is for the segments of the memory pool: one range, mapped in pieces.
 type Range struct {
 	buffer
 	granularity int
@@ -42,7 +42,8 @@ func (r *Range) Buffer() kernels.Buffer { return &r.buffer }
 // Mapped is the number of bytes with memory.
 func (r *Range) Mapped() int { return r.mapped }
 
-// Grow puts memory behind the first n bytes at least. The driver's answer to too much is an error of kind [kernels.ErrMemory].
+// Grow puts memory behind the first n bytes at least. The driver's answer to too much is an error of kind
+// [kernels.ErrMemory].
 func (r *Range) Grow(n int) error {
 	b, more := r.b, roundUp(n, r.granularity)-r.mapped
 	if n > r.n {
@@ -59,7 +60,8 @@ func (r *Range) Grow(n int) error {
 	return nil
 }
 
-// Free gives memory and addresses back, when no work uses them any more. [Backend.Close] does it for ranges that are left.
+// Free gives memory and addresses back, when no work uses them any more. [Backend.Close] does it for ranges that are
+// left.
 func (r *Range) Free() error {
 	b := r.b
 	if err := b.usable("free"); err != nil {

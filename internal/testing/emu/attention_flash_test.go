@@ -26,8 +26,8 @@ type attention struct {
 	_                         uint32
 }
 
-// TestFlashSchedules: the bits of results do not depend on the order of threads and copies. Package ops compares them with
-// float64.
+// TestFlashSchedules: the bits of results do not depend on the order of threads and copies. Package ops compares them
+// with float64.
 func TestFlashSchedules(t *testing.T) {
 	first := map[int][]uint16{}
 	number := 0

@@ -42,7 +42,8 @@ func Build(f Flavour) (string, error) {
 	return filepath.Join(output(), driver), nil
 }
 
-// Use builds the emulator and makes it the driver and the compiler of this process, unless the environment names a driver.
+// Use builds the emulator and makes it the driver and the compiler of this process, unless the environment names a
+// driver.
 func Use(f Flavour) error {
 	if os.Getenv("WEFT_CUDA_DRIVER") != "" {
 		return nil

@@ -162,8 +162,8 @@ func (d *Driver) Set(name, value string) error { return d.Call("emu_set", name, 
 // Statistics returns what was counted since the last call, as src/statistics.h describes.
 func (d *Driver) Statistics() string { return C.GoString(C.text(d.symbol("emu_statistics"))) }
 
-// Calls returns how often each function of the driver was called since the last call of Calls. Those that need no context
-// are not counted.
+// Calls returns how often each function of the driver was called since the last call of Calls. Those that need no
+// context are not counted.
 func (d *Driver) Calls() map[string]int {
 	calls := map[string]int{}
 	for line := range strings.Lines(C.GoString(C.text(d.symbol("emu_calls")))) {

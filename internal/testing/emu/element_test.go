@@ -15,8 +15,8 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// The tests of this file call the functions of element.cuh, f64.cuh and i64.cuh one by one, and compare with kernels/cpu, and
-// those of reduce.cuh with the canonical order.
+// The tests of this file call the functions of element.cuh, f64.cuh and i64.cuh one by one, and compare with
+// kernels/cpu, and those of reduce.cuh with the canonical order.
 
 // elementTypes are the types of elements in the order of kernels.DType, and numberTypes what kernels compute with.
 var (

@@ -87,8 +87,8 @@ func TestPrimitiveInstructions(t *testing.T) {
 	}
 }
 
-// TestToInt: lane_to_int converts nothing that is out of range, where a GPU gives another number than this processor: the checked
-// build sees it.
+// TestToInt: lane_to_int converts nothing that is out of range, where a GPU gives another number than this processor:
+// the checked build sees it.
 func TestToInt(t *testing.T) {
 	text := "#include \"lane.cuh\"\n" + eachNumber("to_int", "float", "uint32_t", "y[i] = lane_to_int(x[i])")
 	eachElementTest(t, text, func(t *testing.T, d *Driver, _ *rand.Rand, module uintptr) {

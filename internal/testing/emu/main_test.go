@@ -17,8 +17,8 @@ import (
 var plain, checkedDriver *Driver
 
 // realDriver is the library of a GPU's driver, "" for the emulator. The tests of primitives, which begin with
-// TestPrimitive, run there too, with the images of their texts in realImages, which scripts/gpu-bundle makes: it has the
-// emulator's tests write the texts to textFolder.
+// TestPrimitive, run there too, with the images of their texts in realImages, which scripts/gpu-bundle makes: it has
+// the emulator's tests write the texts to textFolder.
 var realDriver, realImages, textFolder = os.Getenv("WEFT_EMU_GPU"), os.Getenv("WEFT_EMU_IMAGES"), os.Getenv("WEFT_EMU_TEXTS")
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// mutant is a folder with changed sources and the libraries that they make, if a test of mutants (package mutants) names one.
+// mutant is a folder with changed sources and the libraries that they make, if a test of mutants (package mutants)
+// names one.
 var mutant = os.Getenv("WEFT_EMU_MUTANT")
 
 // library is the driver library of a build, the mutant's if it has one.
@@ -152,8 +153,8 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 // textName is the file name of a text without ending.
 func textName(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16] }
 
-// realImage is the image of a text for the GPU: that for its own generation if there is one. The emulator takes the place of
-// a GPU in rehearsals.
+// realImage is the image of a text for the GPU: that for its own generation if there is one. The emulator takes the
+// place of a GPU in rehearsals.
 func realImage(t *testing.T, d *Driver, text string) []byte {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(realImages, textName(text)+".cu")); err != nil {

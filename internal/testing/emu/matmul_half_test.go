@@ -13,8 +13,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// TestMatMulHalf: the emulator's tensor cores add in ascending k, in FP32. Then the result of every size, layout and path is
-// one chain of additions, the bias, and one rounding, to the bit.
+// TestMatMulHalf: the emulator's tensor cores add in ascending k, in FP32. Then the result of every size, layout and
+// path is one chain of additions, the bias, and one rounding, to the bit.
 func TestMatMulHalf(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
 		dtype := kernels.Float16

@@ -20,9 +20,9 @@ import (
 // maxDims is kMaxDims of layout.cuh.
 const maxDims = kernels.MaxDims
 
-// collapse returns the shape and the strides of operands of that shape with as few dimensions as visit the
-// same elements in the same order: dimensions of size 1 go, and neighbours merge where all operands have a constant stride across both.
-// The result has at least one dimension.
+// collapse returns the shape and the strides of operands of that shape with as few dimensions as visit the same
+// elements in the same order: dimensions of size 1 go, and neighbours merge where all operands have a constant stride
+// across both. The result has at least one dimension.
 func collapse(shape []int, strides ...[]int) ([]int, [][]int) {
 	var sizes []int
 	steps := make([][]int, len(strides))

@@ -66,7 +66,8 @@ func equal[T comparable](t *testing.T, what string, got, want []T) {
 // halves are the 16-bit elements of words.
 func halves(w []uint32) []uint16 { return unsafe.Slice((*uint16)(unsafe.Pointer(&w[0])), 2*len(w)) }
 
-// TestPrimitiveMatrixMoves: lane l has elements 2(l mod 4) and the next one of row l/4 of each 8x8 matrix, or of its transpose.
+// TestPrimitiveMatrixMoves: lane l has elements 2(l mod 4) and the next one of row l/4 of each 8x8 matrix, or of its
+// transpose.
 func TestPrimitiveMatrixMoves(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		in := words(r, 128)
@@ -288,7 +289,8 @@ func TestPrimitiveShuffles(t *testing.T) {
 	})
 }
 
-// TestAtomics: the minimum is that of unsigned numbers of 64 bits, whatever the order of lanes. All may write one signal.
+// TestAtomics: the minimum is that of unsigned numbers of 64 bits, whatever the order of lanes. All may write one
+// signal.
 func TestAtomics(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		for _, first := range []uint64{0, 1 << 40, math.MaxUint64} {

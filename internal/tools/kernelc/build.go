@@ -15,8 +15,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/images"
 )
 
-// build compiles what has changed and writes all images. With a limit, what waits at mbarriers has changed, and the images
-// go to a folder of their own.
+// build compiles what has changed and writes all images. With a limit, what waits at mbarriers has changed, and the
+// images go to a folder of their own.
 func (p *project) build() error {
 	sources, units, limits, err := p.read()
 	if err != nil {
@@ -90,8 +90,8 @@ func (p *project) build() error {
 // limits tells whether a unit gets limited waits, and so is another than that of the repository.
 func (p *project) limits(u *unit) bool { return p.limit > 0 && u.source.waits }
 
-// writeLimited writes images whose waits have a limit, of which n kernels are not as in the images of the repository, and a
-// file that makes the go command take them in place of those.
+// writeLimited writes images whose waits have a limit, of which n kernels are not as in the images of the repository,
+// and a file that makes the go command take them in place of those.
 func (p *project) writeLimited(m *images.Manifest, n int) error {
 	m.Compiler = strings.Join(append([]string{m.Compiler}, p.limitOptions()...), " ")
 	if err := os.MkdirAll(p.limited(), 0o755); err != nil {
@@ -242,8 +242,8 @@ func (p *project) readImages() (*images.Manifest, error) {
 	return images.Parse(string(text), packs)
 }
 
-// write writes packs, manifest and the Go file that embeds them, each at once, into a folder, and removes packs of families
-// that are no more.
+// write writes packs, manifest and the Go file that embeds them, each at once, into a folder, and removes packs of
+// families that are no more.
 func (p *project) write(m *images.Manifest, folder string) error {
 	packs := packsOf(m.Images)
 	for family, pack := range packs {

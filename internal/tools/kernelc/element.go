@@ -6,9 +6,9 @@ import (
 )
 
 // perElement estimates how many instructions a thread executes for each element of global memory, or returns 0 where
-// that says nothing. The way of a thread is the shortest one through one of the widest accesses: around a loop, or, where
-// no loop has accesses or 16 bytes are moved outside of them, from the entry to an exit. Elements are those stored on that
-// way, or those loaded if none is.
+// that says nothing. The way of a thread is the shortest one through one of the widest accesses: around a loop, or,
+// where no loop has accesses or 16 bytes are moved outside of them, from the entry to an exit. Elements are those
+// stored on that way, or those loaded if none is.
 func perElement(ops []sassOp, size int) float64 {
 	for _, matrix := range []string{"HMMA", "HGMMA", "LDGSTS", "UTMALDG"} {
 		if counts(ops, matrix) > 0 {

@@ -1,9 +1,10 @@
-// Package driver is the NVIDIA driver's API as package cuda uses it: devices, contexts, memory, streams, events, copies, modules
-// and launches. It knows nothing of tensors or operations, keeps no state but the library, and is the only package with
-// C. Functions answer with a [Result], the driver's own code; what follows from a failure, others decide.
+// Package driver is the NVIDIA driver's API as package cuda uses it: devices, contexts, memory, streams, events,
+// copies, modules and launches. It knows nothing of tensors or operations, keeps no state but the library, and is the
+// only package with C. Functions answer with a [Result], the driver's own code; what follows from a failure, others
+// decide.
 //
-// Nothing of CUDA is needed to build: include/cuda.h and link/libcuda.so stand in for a toolkit. Nothing of CUDA is needed
-// to start: the library is looked for at the first call.
+// Nothing of CUDA is needed to build: include/cuda.h and link/libcuda.so stand in for a toolkit. Nothing of CUDA is
+// needed to start: the library is looked for at the first call.
 //
 // Each call of C makes its context current on its thread first, so that no goroutine is bound to a thread.
 //

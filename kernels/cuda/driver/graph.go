@@ -10,7 +10,8 @@ import "C"
 // Graph is captured work. The zero value is none.
 type Graph struct{ handle C.CUgraphExec }
 
-// BeginCapture makes what is queued on a stream part of a graph; it does not run. The capture ends on the thread that began it.
+// BeginCapture makes what is queued on a stream part of a graph; it does not run. The capture ends on the thread that
+// began it.
 func (c Context) BeginCapture(s Stream) Result {
 	return Result(C.weft_capture_begin(c.handle, s.handle))
 }

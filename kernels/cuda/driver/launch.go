@@ -21,8 +21,8 @@ const (
 // Dim is the size of a grid, in blocks, or of a block, in threads, along x, y and z.
 type Dim = [3]uint32
 
-// Launch is the struct weft_launch of shim.h. Arguments are packed as the members of a C struct would be, each at a multiple of
-// its alignment, in the order of the kernel's parameters.
+// Launch is the struct weft_launch of shim.h. Arguments are packed as the members of a C struct would be, each at a
+// multiple of its alignment, in the order of the kernel's parameters.
 type Launch struct {
 	function    uintptr
 	Grid, Block Dim
@@ -41,8 +41,8 @@ func (f Function) Launch(grid, block Dim, shared int, values, offsets int) Launc
 	return Launch{function: f.handle, Grid: grid, Block: block, Shared: uint32(shared), Values: uint32(values), Offsets: uint32(offsets)}
 }
 
-// Launch queues launches in order. Where progress is not 0, the device then writes mark to that address. done is the number of
-// launches queued, all on success.
+// Launch queues launches in order. Where progress is not 0, the device then writes mark to that address. done is the
+// number of launches queued, all on success.
 func (c Context) Launch(s Stream, launches []Launch, values []byte, offsets []uint32, progress Ptr, mark uint32) (done int, rc Result) {
 	var n C.int
 	rc = Result(C.weft_launch_all(c.handle, s.handle, (*C.weft_launch)(unsafe.Pointer(unsafe.SliceData(launches))), C.int(len(launches)),

@@ -17,7 +17,8 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Open loads the driver library, once in the life of the program. The error says why it cannot be used, and the way out.
+// Open loads the driver library, once in the life of the program. The error says why it cannot be used, and the way
+// out.
 func Open() (Library, error) {
 	s := C.weft_driver_open()
 	path, detail := C.GoString(s.library), C.GoString(s.detail)
@@ -59,8 +60,8 @@ func initFailure(code Result, detail string) string {
 	return "cuInit failed: " + code.String()
 }
 
-// Kernels is an image of kernels that the library itself has, "" if it has none: that of a GPU has none, one that stands in for it
-// may.
+// Kernels is an image of kernels that the library itself has, "" if it has none: that of a GPU has none, one that
+// stands in for it may.
 func Kernels() string { return C.GoString(C.weft_driver_kernels()) }
 
 // PTXCompiler is the path of the library by which the driver compiles PTX, or "" and why it cannot be opened.

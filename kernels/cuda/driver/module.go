@@ -52,7 +52,8 @@ func (c Context) Function(m Module, symbol string) (f Function, rc Result) {
 	return f, rc
 }
 
-// AllowShared lets a function have all shared memory of a block: without asking, static and dynamic together are 48 KiB.
+// AllowShared lets a function have all shared memory of a block: without asking, static and dynamic together are 48
+// KiB.
 func (c Context) AllowShared(f Function) Result {
 	return Result(C.weft_allow_shared(c.handle, C.CUdevice(c.dev), C.uintptr_t(f.handle)))
 }

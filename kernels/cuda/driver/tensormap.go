@@ -10,8 +10,9 @@ import (
 	"unsafe"
 )
 
-// TensorMap describes boxes of a tensor to the tensor memory accelerator (TMA) of Hopper and later GPUs: matrix products and
-// attention there are to load their operands by it. It is in C memory, aligned to 128 bytes, and freed with the value.
+// TensorMap describes boxes of a tensor to the tensor memory accelerator (TMA) of Hopper and later GPUs: matrix
+// products and attention there are to load their operands by it. It is in C memory, aligned to 128 bytes, and freed
+// with the value.
 type TensorMap struct{ p *C.CUtensorMap }
 
 // TensorMapType is the type of the elements.
@@ -33,8 +34,8 @@ const (
 	Swizzle128 Swizzle = C.CU_TENSOR_MAP_SWIZZLE_128B
 )
 
-// NewTensorMap describes boxes of a tensor of up to five axes, the fastest first. strides are in bytes, for all axes but the
-// fastest, and multiples of 16, as is the address.
+// NewTensorMap describes boxes of a tensor of up to five axes, the fastest first. strides are in bytes, for all axes
+// but the fastest, and multiples of 16, as is the address.
 func (c Context) NewTensorMap(t TensorMapType, address Ptr, dims, strides []uint64, box []uint32, sw Swizzle) (*TensorMap, Result) {
 	m := &TensorMap{}
 	strides = append(strides[:len(strides):len(strides)], 0) // so that there is a first one

@@ -5,8 +5,9 @@ package driver
 // #include "shim.h"
 import "C"
 
-// Virtual memory is for the segments of the memory pool: one reserved range of addresses, to which memory is mapped as it
-// grows, so that nothing moves. All sizes are multiples of the granularity. Nothing here waits for work that uses the memory.
+// Virtual memory is for the segments of the memory pool: one reserved range of addresses, to which memory is mapped as
+// it grows, so that nothing moves. All sizes are multiples of the granularity. Nothing here waits for work that uses
+// the memory.
 
 // Granularity is that of virtual memory.
 func (c Context) Granularity() (int, Result) {

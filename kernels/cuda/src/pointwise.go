@@ -141,8 +141,8 @@ func types(ds []kernels.DType, n int) (string, error) {
 // short are the instructions that half.cuh has.
 var short = []expr.Op{expr.Tanh, expr.NormPDF, expr.NormCDF, expr.Sigmoid}
 
-// statements computes the nodes one after the other, each by the function of its instruction in z_lane.cuh, half.cuh, f64.cuh
-// or i64.cuh, and lists the random streams in the order in which the statements number them.
+// statements computes the nodes one after the other, each by the function of its instruction in z_lane.cuh, half.cuh,
+// f64.cuh or i64.cuh, and lists the random streams in the order in which the statements number them.
 func (p *Pointwise) statements(number kernels.DType) (body, streams string) {
 	var b strings.Builder
 	var drawn []string

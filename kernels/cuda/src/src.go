@@ -27,8 +27,8 @@
 //	attention_flash.cu                  attention on tensor cores
 //
 // [Files] has them all, for compilers at run time. The same files compile for a GPU and, by g++, for the emulator in
-// internal/testing/emu. FP32 kernels compute in the canonical order (docs/DESIGN.md, section 9): their results are those
-// of kernels/cpu to the bit, except for attention_flash.cu and matmul_half.cu, which take half precision alone.
+// internal/testing/emu. FP32 kernels compute in the canonical order (docs/DESIGN.md, section 9): their results are
+// those of kernels/cpu to the bit, except for attention_flash.cu and matmul_half.cu, which take half precision alone.
 package src
 
 import (
