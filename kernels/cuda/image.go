@@ -291,7 +291,7 @@ func (l *loader) module(b *Backend, m *image) (driver.Module, driver.Result, err
 		if text := strings.TrimSpace(log); text != "" {
 			doing += " (" + text + ")"
 		}
-		if kind, way := wayOut(rc); kind != nil {
+		if way, kind := wayOut(rc); kind != nil {
 			return module, rc, kernels.Errorf(kind, "load", "%s on %s: %s; %s", doing, b.Name(), rc.String(), way)
 		}
 		e := b.failed("load", doing, rc)
@@ -308,18 +308,18 @@ func (l *loader) module(b *Backend, m *image) (driver.Module, driver.Result, err
 }
 
 // wayOut says what to do when the driver has no code for its GPU and cannot compile PTX; nil for other failures.
-func wayOut(code driver.Result) (kind error, way string) {
+func wayOut(code driver.Result) (way string, kind error) {
 	switch code {
 	case driver.JITCompilerNotFound:
-		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and for others the driver needs its compiler, libnvidia-ptxjitcompiler.so.1: install the driver's complete package"
+		return "this GPU is newer than the machine code of this build, and for others the driver needs its compiler, libnvidia-ptxjitcompiler.so.1: install the driver's complete package", ErrNoCompiler
 	case driver.JITCompilationDisabled:
-		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and the driver's compiler is switched off: unset CUDA_DISABLE_PTX_JIT"
+		return "this GPU is newer than the machine code of this build, and the driver's compiler is switched off: unset CUDA_DISABLE_PTX_JIT", ErrNoCompiler
 	case driver.UnsupportedPTXVersion:
-		return ErrNoCompiler, "this GPU is newer than the machine code of this build, and the driver older than its PTX: Weft needs driver 550 or newer"
+		return "this GPU is newer than the machine code of this build, and the driver older than its PTX: Weft needs driver 550 or newer", ErrNoCompiler
 	case driver.NoBinaryForGPU:
-		return kernels.ErrDevice, "CUDA_FORCE_PTX_JIT or CUDA_DISABLE_PTX_JIT may be why"
+		return "CUDA_FORCE_PTX_JIT or CUDA_DISABLE_PTX_JIT may be why", kernels.ErrDevice
 	}
-	return nil, ""
+	return "", nil
 }
 
 // newFunction looks an entry point up, and lets it have all shared memory of a block.

@@ -30,7 +30,7 @@ type call struct {
 }
 
 // dim is the size of a grid, in blocks, or of a block, in threads.
-type dim = driver.Dim
+type dim struct{ X, Y, Z uint32 }
 
 // reset begins the call of an operation.
 func (c *call) reset(op string) {
@@ -42,7 +42,7 @@ func (c *call) reset(op string) {
 func (c *call) launch(f *function, grid, block dim, shared int) {
 	c.extend(roundUp(len(c.values), driver.ArgAlignment))
 	c.names = append(c.names, f.name)
-	c.launches = append(c.launches, f.Launch(grid, block, shared, len(c.values), len(c.offsets)))
+	c.launches = append(c.launches, f.Launch(driver.Dim(grid), driver.Dim(block), shared, len(c.values), len(c.offsets)))
 }
 
 // start begins a launch of a kernel without dynamic shared memory; arguments follow.

@@ -108,7 +108,7 @@ func TestOpenFails(t *testing.T) {
 func TestDevices(t *testing.T) {
 	needFake(t)
 	t.Setenv("FAKE_CUDA", "devices=2,capability=89")
-	gpus, library, err := Devices()
+	gpus, _, err := Devices()
 	if err != nil || len(gpus) != 2 {
 		t.Fatalf("%v, %v", gpus, err)
 	}
@@ -121,7 +121,8 @@ func TestDevices(t *testing.T) {
 		t.Errorf("address %s, links %v", g.PCI, g.Links)
 	}
 	t.Setenv("FAKE_CUDA", "devices=2,pcie=1,driver=12030")
-	if gpus, library, err = Devices(); err != nil || gpus[0].Links[0] != (driver.Link{Known: true, Rank: 1}) {
+	gpus, library, err := Devices()
+	if err != nil || gpus[0].Links[0] != (driver.Link{Known: true, Rank: 1}) {
 		t.Errorf("%+v, %v", gpus, err)
 	}
 	if err := library.Check(); err == nil || !strings.Contains(err.Error(), "CUDA 12.3 is older than CUDA 12.4 of driver 550") {

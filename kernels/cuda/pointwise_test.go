@@ -5,7 +5,6 @@ package cuda
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -276,10 +275,10 @@ func TestPointwiseIntegerErrors(t *testing.T) {
 		f      *expr.Func
 		floats []float64
 	}{
-		"exp is not defined on integers":              {expr.Must("exp(a)", []string{"a"}, nil), nil},
-		"the constant 0.5 is not an integer":          {expr.Must("a + 0.5", []string{"a"}, nil), nil},
-		"the parameter s = 1.5 is not an integer":     {expr.Must("a*s", []string{"a"}, []string{"s"}), []float64{1.5}},
-		fmt.Sprint("takes 1 parameters [s], found 0"): {expr.Must("a*s", []string{"a"}, []string{"s"}), nil},
+		"exp is not defined on integers":          {expr.Must("exp(a)", []string{"a"}, nil), nil},
+		"the constant 0.5 is not an integer":      {expr.Must("a + 0.5", []string{"a"}, nil), nil},
+		"the parameter s = 1.5 is not an integer": {expr.Must("a*s", []string{"a"}, []string{"s"}), []float64{1.5}},
+		"takes 1 parameters [s], found 0":         {expr.Must("a*s", []string{"a"}, []string{"s"}), nil},
 	} {
 		l := &kernels.Launch{Op: &kernels.Op{Name: "f", Expr: c.f}, Floats: c.floats}
 		_, err := on(t, b, l, []value{r.operand(kernels.Int32, 5, 3)}, []value{r.result(kernels.Int32, 3)})

@@ -18,8 +18,8 @@ const (
 	ArgAlignment = C.WEFT_ARG_ALIGNMENT // of the packed arguments of a launch
 )
 
-// Dim is the size of a grid, in blocks, or of a block, in threads, along x, y and z.
-type Dim = [3]uint32
+// Dim is the size of a grid, in blocks, or of a block, in threads. An array would be passed through memory.
+type Dim struct{ X, Y, Z uint32 }
 
 // Launch is the struct weft_launch of shim.h. Arguments are packed as the members of a C struct would be, each at a
 // multiple of its alignment, in the order of the kernel's parameters.
