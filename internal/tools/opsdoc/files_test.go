@@ -11,6 +11,19 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
+// TestFiles holds that each operation has its files, of one family in all layers.
+func TestFiles(t *testing.T) {
+	where, err := findFiles("../../..", tensor.Ops())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range tensor.Ops() {
+		for _, fault := range stray(o, where[o.Name]) {
+			t.Error(fault)
+		}
+	}
+}
+
 // TestStray plants one fault of each kind and sees it caught.
 func TestStray(t *testing.T) {
 	loops := func(*kernels.Launch) {}
