@@ -1,4 +1,5 @@
-// Package exact computes in float64 the reference for kernels that round intermediate results: attention in half precision.
+// Package exact computes in float64 the reference for kernels that round intermediate results: attention in half
+// precision.
 package exact
 
 import (
@@ -14,9 +15,9 @@ type Attention struct {
 	Q, K, V, G []float64
 }
 
-// Results computes y, dq, dk, dv, m and 1/r, and their sizes, in which sums are sums of absolute values. The kernels round
-// p, ds and y with a relative error of u = 2^-11 or 2^-8. So an error is at most u times the sum of result and size;
-// sum(g*y), where y was rounded and made of rounded p, counts twice.
+// Results computes y, dq, dk, dv, m and 1/r, and their sizes, in which sums are sums of absolute values. The kernels
+// round p, ds and y with a relative error of u = 2^-11 or 2^-8. So an error is at most u times the sum of result and
+// size; sum(g*y), where y was rounded and made of rounded p, counts twice.
 func (f *Attention) Results() (results, sizes [6][]float64) {
 	for k, n := range []int{f.T * f.D, f.T * f.D, f.S * f.D, f.S * f.D, f.T, f.T} {
 		results[k], sizes[k] = make([]float64, n), make([]float64, n)
@@ -71,7 +72,8 @@ func (f *Attention) Results() (results, sizes [6][]float64) {
 	return results, sizes
 }
 
-// Near is nil if all errors are at most u times result and size, plus 2^-14 of the size for rounding in FP32, plus least.
+// Near is nil if all errors are at most u times result and size, plus 2^-14 of the size for rounding in FP32, plus
+// least.
 func Near(got, want, size []float64, u, least float64) error {
 	for i, w := range want {
 		if most := u*(math.Abs(w)+size[i]) + 0x1p-14*size[i] + least; !(math.Abs(got[i]-w) <= most) {
