@@ -135,17 +135,18 @@ func allCollapsible(operands []Arg, outer, inner, size int) bool {
 	return true
 }
 
-// Strides are those of an operand along the dimensions of s, and 0 behind them.
-func (s *Space) Strides(operand []int) (strides [MaxDims]int) {
+// Strides sets strides to those of an operand along the dimensions of s.
+func (s *Space) Strides(strides *[MaxDims]int, operand []int) {
 	for d, axis := range s.Axis[:s.Rank] {
 		strides[d] = operand[axis]
 	}
-	return strides
 }
 
 // Dims are the dimensions of an operand with the given strides.
 func (s *Space) Dims(operand []int) Dims {
-	return Dims{Rank: s.Rank, Shape: s.Shape, Strides: s.Strides(operand)}
+	d := Dims{Rank: s.Rank, Shape: s.Shape}
+	s.Strides(&d.Strides, operand)
+	return d
 }
 
 // A Reduction is an operand as its results see it: element i of result r is at Kept.Offset(r) + Reduced.Offset(i),

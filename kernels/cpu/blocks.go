@@ -52,9 +52,10 @@ func (s *space) describe(in []kernels.Arg, shape []int) {
 	s.operands = slices.Grow(s.operands[:0], len(in))[:len(in)]
 	s.n = kernels.Count(shape)
 	s.Collapse(shape, in)
-	for i, a := range in {
-		o := &s.operands[i]
-		o.dtype, o.data, o.offset, o.strides = a.DType, a.Buf.(*Mem).data, a.Offset, s.Strides(a.Strides)
+	for i := range in {
+		a, o := &in[i], &s.operands[i] // an Arg is large
+		o.dtype, o.data, o.offset = a.DType, a.Buf.(*Mem).data, a.Offset
+		s.Strides(&o.strides, a.Strides)
 	}
 	if s.Rank == 0 { // one element
 		s.Rank, s.Shape[0] = 1, 1
