@@ -71,9 +71,10 @@ type Cursor struct {
 
 // Cursor returns a cursor at element i.
 func (d *Dims) Cursor(i int) Cursor {
-	c := Cursor{dims: d, Offset: d.Offset(i)}
+	c := Cursor{dims: d}
 	for k := d.Rank - 1; k >= 0; k-- {
 		c.index[k] = i % d.Shape[k]
+		c.Offset += c.index[k] * d.Strides[k]
 		i /= d.Shape[k]
 	}
 	return c
