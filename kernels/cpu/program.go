@@ -8,15 +8,16 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// A kernel computes dst[i] from a[i], b[i] and c[i]. Operands that the instruction does not have are nil; dst may be an operand.
+// A kernel computes dst[i] from a[i], b[i] and c[i]. Operands that the instruction does not have are nil; dst may be an
+// operand.
 type kernel[T register] func(dst, a, b, c []T)
 
 // A fusedKernel computes the results from the arguments that are not uniform, and the scalars: the parameters and then
 // the uniform arguments.
 type fusedKernel[T register] func(results, args [][]T, scalars []T)
 
-// A step is one instruction on the values of a chunk. Its fields count in the slots of a workspace; a missing operand is the
-// slot that is always nil.
+// A step is one instruction on the values of a chunk. Its fields count in the slots of a workspace; a missing operand
+// is the slot that is always nil.
 type step[T register] struct {
 	run     kernel[T]
 	dst     int
@@ -38,8 +39,8 @@ type step[T register] struct {
 // the instruction that computes a result writes it to its place at once.
 //
 // If package vec has a kernel of the whole function, with the same bits, it takes the place of the steps. It reads the
-// arguments, the random numbers, which are then the registers, and the scalars, which are the uniform values and have no
-// slots, and writes the results.
+// arguments, the random numbers, which are then the registers, and the scalars, which are the uniform values and have
+// no slots, and writes the results.
 type program[T register] struct {
 	uniforms []uniformValue[T]
 	fused    fusedKernel[T]
@@ -131,8 +132,8 @@ func compile[T register](op string, key programKey) *program[T] {
 	return c.p
 }
 
-// fused is the kernel of the whole function and the number of arguments it reads; nil if there is none. Further arguments
-// are not used.
+// fused is the kernel of the whole function and the number of arguments it reads; nil if there is none. Further
+// arguments are not used.
 func fused[T register](key programKey) (run fusedKernel[T], reads int) {
 	fusion := key.f.Fusion(key.uniforms)
 	if fusion == nil {

@@ -70,8 +70,7 @@ func (b *Builder) Program(outs ...Value) *Program {
 	return p
 }
 
-// Inline adds program p with the given inputs and scalars and returns its outputs.
-// p must not have accumulators.
+// Inline adds program p with the given inputs and scalars and returns its outputs. p must not have accumulators.
 func (b *Builder) Inline(p *Program, ins, uniforms []Value) []Value {
 	at := make([]Value, len(p.Insts))
 	for v, in := range p.Insts {
@@ -200,9 +199,8 @@ func (b *Builder) ToInt(x Value) Value { return b.op(OpToInt, x) }
 // Float is the int32 x rounded to a float.
 func (b *Builder) Float(x Value) Value { return b.op(OpFloat, x) }
 
-// Ldexp is x * 2^n rounded once, overflow and subnormal results included.
-// n must be an integer with |n| <= 252 and |x| in [2^-24, 2^24] or zero;
-// x may be a NaN, and must be one if n is.
+// Ldexp is x * 2^n rounded once, overflow and subnormal results included. n must be an integer with |n| <= 252 and |x|
+// in [2^-24, 2^24] or zero; x may be a NaN, and must be one if n is.
 func (b *Builder) Ldexp(x, n Value) Value { return b.op(OpLdexp, x, n) }
 
 // IAdd is x + y on integers.

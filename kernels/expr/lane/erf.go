@@ -43,9 +43,8 @@ func Erf(b *Builder, x Value) Value {
 	return withSign(b, p, x)
 }
 
-// Erfc is 1 - erf x. From 1/2 on it is e^-x² R/(1+2a) with a = |x| and R a
-// polynomial in (a-2)/(a+2); 2 minus that for x < 0. Results below the normal
-// range are rounded once more. Maximal error 3.9 ulp.
+// Erfc is 1 - erf x. From 1/2 on it is e^-x² R/(1+2a) with a = |x| and R a polynomial in (a-2)/(a+2); 2 minus that for
+// x < 0. Results below the normal range are rounded once more. Maximal error 3.9 ulp.
 func Erfc(b *Builder, x Value) Value {
 	a := Abs(b, x)
 	c := b.Lesser(b.Const(10.2), a) // erfc(10.1) rounds to zero

@@ -12,9 +12,8 @@ type Program struct {
 	Outs     []Value
 }
 
-// Eval runs the program on one element, number 0. It is the definition of what a
-// program computes: every kernel made from the program gives the same bits, where
-// any NaN equals any other.
+// Eval runs the program on one element, number 0. It is the definition of what a program computes: every kernel made
+// from the program gives the same bits, where any NaN equals any other.
 func (p *Program) Eval(ins, uniforms, accs []float32) []float32 {
 	return p.EvalAt(0, ins, uniforms, accs)
 }
@@ -50,8 +49,7 @@ func (p *Program) EvalAt(index uint32, ins, uniforms, accs []float32) []float32 
 	return out
 }
 
-// eval computes one instruction on the bits of its operands. A mask is all ones
-// or zero.
+// eval computes one instruction on the bits of its operands. A mask is all ones or zero.
 func eval(in *Inst, r [3]uint32, tables []Table) uint32 {
 	x, y, z := math.Float32frombits(r[0]), math.Float32frombits(r[1]), math.Float32frombits(r[2])
 	f := math.Float32bits

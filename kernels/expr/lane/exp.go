@@ -2,9 +2,8 @@ package lane
 
 import "math"
 
-// The polynomials of this package are minimax fits (Remez exchange) whose
-// coefficients were rounded to float32 one after another, the most important
-// first, with the rest fitted again each time.
+// The polynomials of this package are minimax fits (Remez exchange) whose coefficients were rounded to float32 one
+// after another, the most important first, with the rest fitted again each time.
 
 const (
 	signBit  = 0x80000000
@@ -17,8 +16,7 @@ const (
 // even, and leaves that integer in the low bits of the sum.
 const magic = 12582912
 
-// ln 2 in two parts (Cody and Waite): the first has few enough bits for exact
-// products with the exponents of float32.
+// ln 2 in two parts (Cody and Waite): the first has few enough bits for exact products with the exponents of float32.
 const (
 	ln2Hi = 0x1.62e4p-1
 	ln2Lo = 1.42860682030941723212e-6
@@ -44,8 +42,7 @@ func clamp(b *Builder, x Value, lo, hi float64) Value {
 	return b.Greater(b.Const(lo), b.Lesser(b.Const(hi), x))
 }
 
-// expReduce splits x = n ln 2 + r with |r| <= ln 2 / 2 (1 + 2^-20). bits holds n
-// in its low bits.
+// expReduce splits x = n ln 2 + r with |r| <= ln 2 / 2 (1 + 2^-20). bits holds n in its low bits.
 func expReduce(b *Builder, x Value) (n, bits, r Value) {
 	bits = b.FMA(x, b.Const(math.Log2E), b.Const(magic))
 	n = b.Sub(bits, b.Const(magic))

@@ -5,9 +5,8 @@ import "math"
 // Tanh is t / (t+2) with t = e^2|x| - 1 and the sign of x, which keeps full
 // accuracy near zero. Maximal error 2.55 ulp; never above 1.
 //
-// Here and in Sigmoid the division is the instruction: it runs beside the
-// multiply-adds, where a Newton reciprocal of eight steps would queue with them
-// (a third slower on Zen 4).
+// Here and in Sigmoid the division is the instruction: it runs beside the multiply-adds, where a Newton reciprocal of
+// eight steps would queue with them (a third slower on Zen 4).
 func Tanh(b *Builder, x Value) Value {
 	// From 9.02 on tanh rounds to 1.
 	a := b.Lesser(b.Const(10), Abs(b, x))
@@ -31,8 +30,7 @@ func halfExp(b *Builder, a Value) Value {
 	return b.Ldexp(expPoly(b, r), b.Sub(n, b.Const(1)))
 }
 
-// Sinh is x + x³P(x²) for |x| < 1 and E - 1/(4E) with E = e^|x|/2 above.
-// Maximal error 1.65 ulp.
+// Sinh is x + x³P(x²) for |x| < 1 and E - 1/(4E) with E = e^|x|/2 above. Maximal error 1.65 ulp.
 func Sinh(b *Builder, x Value) Value {
 	a := Abs(b, x)
 	e := halfExp(b, a)
@@ -60,8 +58,7 @@ func Asinh(b *Builder, x Value) Value {
 	return withSign(b, b.Select(b.LT(a, b.Const(0x1p20)), small, big), x)
 }
 
-// Acosh is log(1 + (t + sqrt(2t + t²))) with t = x-1; from 2^20 on log x + ln 2;
-// a NaN below 1. Maximal error 1.95 ulp.
+// Acosh is log(1 + (t + sqrt(2t + t²))) with t = x-1; from 2^20 on log x + ln 2; a NaN below 1. Maximal error 1.95 ulp.
 func Acosh(b *Builder, x Value) Value {
 	t := b.Sub(x, b.Const(1))
 	small := Log1p(b, b.Add(t, b.Sqrt(b.FMA(t, t, b.Add(t, t)))))

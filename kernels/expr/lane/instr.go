@@ -11,10 +11,9 @@ type Instr struct {
 	// Large, if set, gives the values for |x| > TrigLimit, infinities included.
 	Large func(x float32) float32
 
-	// Ref, if set, is the function of one operand that the instruction
-	// approximates, and ULP its largest error in units in the last place, as stated
-	// in the documentation. Instructions without Ref are exact or correctly rounded,
-	// but for Pow, which states its error itself.
+	// Ref, if set, is the function of one operand that the instruction approximates, and ULP its largest error in units
+	// in the last place, as stated in the documentation. Instructions without Ref are exact or correctly rounded, but
+	// for Pow, which states its error itself.
 	Ref func(x float64) float64
 	ULP float64
 }

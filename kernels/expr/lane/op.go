@@ -2,9 +2,8 @@ package lane
 
 import "fmt"
 
-// Op is a primitive operation on 32-bit lanes. Each one is a single IEEE 754
-// operation rounded to nearest even, or a bit operation, with one result for
-// every operand; a NaN result may be any NaN.
+// Op is a primitive operation on 32-bit lanes. Each one is a single IEEE 754 operation rounded to nearest even, or a
+// bit operation, with one result for every operand; a NaN result may be any NaN.
 type Op uint8
 
 // The primitives. In the comments x, y and z are the operands.

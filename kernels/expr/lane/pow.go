@@ -2,10 +2,9 @@ package lane
 
 import "math"
 
-// Pow is x^y = 2^(y log2 x), with log2 x as an unevaluated sum of two floats so
-// that nothing is lost in the product with a large y. The special cases are those
-// of C99: pow(x, 0) and pow(1, y) are 1 even for a NaN, a negative finite x needs
-// an integral y, and an odd y keeps the sign of x. Maximal error found 1.2 ulp.
+// Pow is x^y = 2^(y log2 x), with log2 x as an unevaluated sum of two floats so that nothing is lost in the product
+// with a large y. The special cases are those of C99: pow(x, 0) and pow(1, y) are 1 even for a NaN, a negative finite x
+// needs an integral y, and an odd y keeps the sign of x. Maximal error found 1.2 ulp.
 func Pow(b *Builder, x, y Value) Value {
 	a := Abs(b, x)
 	hi, lo := log2Pair(b, a)
@@ -35,9 +34,8 @@ func Pow(b *Builder, x, y Value) Value {
 	return b.Select(one, b.Const(1), r)
 }
 
-// log2Pair is log2 x = hi + lo to about 2^-45 for positive finite x:
-// x = 2^e m, and with s = (m-1)/(m+1), log2 m = 2/ln 2 atanh s =
-// 2/ln 2 (s + s (s²/3 + s⁴ Q(s²))). All but the Q term are kept in two parts.
+// log2Pair is log2 x = hi + lo to about 2^-45 for positive finite x: x = 2^e m, and with s = (m-1)/(m+1), log2 m = 2/ln
+// 2 atanh s = 2/ln 2 (s + s (s²/3 + s⁴ Q(s²))). All but the Q term are kept in two parts.
 func log2Pair(b *Builder, x Value) (hi, lo Value) {
 	e, f := logReduce(b, x)
 

@@ -1,8 +1,7 @@
 package lane
 
-// Min is the smaller operand: a NaN if either is one, and -0 is less than +0
-// (the minimum of IEEE 754-2019), so the order of the operands does not matter.
-// Both choices of a tie are taken and their bits joined, which settles the sign
+// Min is the smaller operand: a NaN if either is one, and -0 is less than +0 (the minimum of IEEE 754-2019), so the
+// order of the operands does not matter. Both choices of a tie are taken and their bits joined, which settles the sign
 // of zero and keeps a NaN.
 func Min(b *Builder, x, y Value) Value {
 	return b.Or(b.Lesser(x, y), b.Lesser(y, x))
@@ -14,8 +13,7 @@ func Max(b *Builder, x, y Value) Value {
 	return b.Select(b.Unord(x, y), nan(b), m)
 }
 
-// BFloat16 is x rounded to the nearest bfloat16, ties to even. A NaN keeps its upper
-// bits and becomes quiet.
+// BFloat16 is x rounded to the nearest bfloat16, ties to even. A NaN keeps its upper bits and becomes quiet.
 func BFloat16(b *Builder, x Value) Value {
 	odd := b.And(b.Shr(x, 16), b.Bits(1))
 	y := b.IAdd(x, b.IAdd(odd, b.Bits(0x7fff)))
@@ -23,8 +21,7 @@ func BFloat16(b *Builder, x Value) Value {
 	return b.And(y, b.Bits(0xffff0000))
 }
 
-// Float16 is x rounded to the nearest IEEE half-precision number, ties to even;
-// from 65520 on it is infinite.
+// Float16 is x rounded to the nearest IEEE half-precision number, ties to even; from 65520 on it is infinite.
 func Float16(b *Builder, x Value) Value {
 	a := Abs(b, x)
 	odd := b.And(b.Shr(a, 13), b.Bits(1))

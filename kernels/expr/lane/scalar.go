@@ -2,16 +2,14 @@ package lane
 
 import "math"
 
-// The functions below are the primitives that Go has no operator for. The
-// portable kernels call them.
+// The functions below are the primitives that Go has no operator for. The portable kernels call them.
 
 // FMA32 is x*y + z rounded once to float32.
 //
-// The product is exact in float64 and the sum is rounded twice, first to
-// float64 and then to float32. The second rounding can only go wrong if the
-// first one landed on a tie of float32, that is on a one followed by 28 zeros
-// below the float32 mantissa, or if the result is subnormal, where the ties lie
-// elsewhere; those cases take the slow way. NaN and infinity take either.
+// The product is exact in float64 and the sum is rounded twice, first to float64 and then to float32. The second
+// rounding can only go wrong if the first one landed on a tie of float32, that is on a one followed by 28 zeros below
+// the float32 mantissa, or if the result is subnormal, where the ties lie elsewhere; those cases take the slow way. NaN
+// and infinity take either.
 func FMA32(x, y, z float32) float32 {
 	s := float64(float64(x)*float64(y)) + float64(z)
 	const tie, mask, normal = 1 << 28, 1<<29 - 1, 1e-37
@@ -21,10 +19,9 @@ func FMA32(x, y, z float32) float32 {
 	return fmaOdd(x, y, z, s)
 }
 
-// fmaOdd is FMA32 by rounding to odd (Boldo and Melquiond, "Emulation of a FMA
-// and correctly rounded sums: proved algorithms using rounding to odd", 2008):
-// if the float64 sum s was inexact, it is moved to the neighbour with an odd last
-// bit, which no rounding to 24 bits or fewer mistakes for a tie.
+// fmaOdd is FMA32 by rounding to odd (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved
+// algorithms using rounding to odd", 2008): if the float64 sum s was inexact, it is moved to the neighbour with an odd
+// last bit, which no rounding to 24 bits or fewer mistakes for a tie.
 func fmaOdd(x, y, z float32, s float64) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	if math.IsInf(s, 0) || s != s {

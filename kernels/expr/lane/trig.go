@@ -16,9 +16,8 @@ const (
 	halfPiLo  = -0x1.ee59dap-50
 )
 
-// trigReduce splits x = n Pi/2 + r with |r| <= Pi/4 (Cody and Waite with fused
-// multiply-adds: the first product is subtracted exactly). bits holds n in its
-// low bits.
+// trigReduce splits x = n Pi/2 + r with |r| <= Pi/4 (Cody and Waite with fused multiply-adds: the first product is
+// subtracted exactly). bits holds n in its low bits.
 func trigReduce(b *Builder, x Value) (bits, r Value) {
 	bits = b.FMA(x, b.Const(2/math.Pi), b.Const(magic))
 	n := b.Sub(bits, b.Const(magic))
@@ -57,8 +56,7 @@ func Cos(b *Builder, x Value) Value {
 	return sinQuadrant(b, b.IAdd(bits, b.Bits(1)), r)
 }
 
-// Tan is the tangent for |x| <= TrigLimit: sin r / cos r, or -cos r / sin r in odd
-// quadrants. Maximal error 3 ulp.
+// Tan is the tangent for |x| <= TrigLimit: sin r / cos r, or -cos r / sin r in odd quadrants. Maximal error 3 ulp.
 func Tan(b *Builder, x Value) Value {
 	bits, r := trigReduce(b, x)
 	s := b.Mul(r, r)
@@ -92,9 +90,8 @@ var twoOverPi = [...]uint64{
 	0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
 }
 
-// reduceLarge returns q and r with x = (4k+q) Pi/2 + r and |r| <= Pi/4 for some
-// integer k (Payne and Hanek): x is m 2^e with a 24-bit m, and of 2/Pi only the
-// 128 bits that matter modulo 4 are multiplied by m. An infinite x or a NaN gives
+// reduceLarge returns q and r with x = (4k+q) Pi/2 + r and |r| <= Pi/4 for some integer k (Payne and Hanek): x is m 2^e
+// with a 24-bit m, and of 2/Pi only the 128 bits that matter modulo 4 are multiplied by m. An infinite x or a NaN gives
 // a NaN.
 func reduceLarge(x float32) (q uint64, r float64) {
 	u := math.Float32bits(x)

@@ -50,9 +50,8 @@ func ForAligned(n, grain, align int, f func(lo, hi int)) {
 }
 
 // Tiles calls f(worker, i) once for each i in [0, n). Each worker begins with its own stretch of neighbouring tiles, in
-// ascending order, and then takes what others have left of theirs.
-// Calls with equal worker do not overlap, and 0 <= worker < Workers(), so worker may select scratch memory.
-// A panic in f is treated as in For.
+// ascending order, and then takes what others have left of theirs. Calls with equal worker do not overlap, and 0 <=
+// worker < Workers(), so worker may select scratch memory. A panic in f is treated as in For.
 func Tiles(n int, f func(worker, i int)) { TilesOn(Workers(), n, f) }
 
 // TilesOn is Tiles with at most the given number of workers.

@@ -11,9 +11,8 @@ import (
 // keeps its upper bits and becomes quiet.
 func Float16(x float32) uint16 { return float16.Fromfloat32(x).Bits() }
 
-// BFloat16 is x rounded to the nearest bfloat16, the upper half of a float32: adding just
-// less than half of the last place, and the bit that makes a tie even, carries where it
-// should. A NaN keeps its upper bits and becomes quiet.
+// BFloat16 is x rounded to the nearest bfloat16, the upper half of a float32: adding just less than half of the last
+// place, and the bit that makes a tie even, carries where it should. A NaN keeps its upper bits and becomes quiet.
 func BFloat16(x float32) uint16 {
 	u := math.Float32bits(x)
 	if x != x {

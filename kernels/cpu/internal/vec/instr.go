@@ -7,9 +7,8 @@ import "github.com/weft-ml/weft/kernels/expr/lane"
 // dst. dst may be the same slice as an operand, but may not overlap one otherwise.
 type Kernel = func(dst, a, b, c []float32)
 
-// Instr returns the kernel of one instruction of pointwise expressions, or nil if
-// there is none of this name. The names are those of [lane.Instrs], which define
-// the values, and "fill", which sets every element of dst to a[0]. The kernel
+// Instr returns the kernel of one instruction of pointwise expressions, or nil if there is none of this name. The names
+// are those of [lane.Instrs], which define the values, and "fill", which sets every element of dst to a[0]. The kernel
 // follows the tier in use at each call.
 func Instr(name string) Kernel {
 	if name == "fill" {
@@ -25,8 +24,7 @@ func Instr(name string) Kernel {
 	return func(dst, a, b, c []float32) { tiers[current](dst, a, b, c) }
 }
 
-// largeValues returns the function that serves an instruction beyond
-// lane.TrigLimit, if it needs one.
+// largeValues returns the function that serves an instruction beyond lane.TrigLimit, if it needs one.
 func largeValues(name string) func(float32) float32 {
 	for i := range lane.Instrs {
 		if lane.Instrs[i].Name == name {
@@ -36,9 +34,8 @@ func largeValues(name string) func(float32) float32 {
 	return nil
 }
 
-// patched runs kernel k and replaces the values of operands beyond lane.TrigLimit.
-// It works on pieces that fit the first cache, whose operands are saved only when
-// they hold such a value, since dst may be a.
+// patched runs kernel k and replaces the values of operands beyond lane.TrigLimit. It works on pieces that fit the
+// first cache, whose operands are saved only when they hold such a value, since dst may be a.
 func patched(k Kernel, large func(float32) float32, dst, a []float32) {
 	const piece = 1024
 	var saved [piece]float32

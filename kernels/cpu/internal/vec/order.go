@@ -2,10 +2,9 @@ package vec
 
 import "fmt"
 
-// The canonical order of a reduction: the elements are taken in blocks of Block;
-// inside a block element i is combined into lane i mod 64, starting from the
-// neutral element; the lanes are combined by halves, lane i with lane i+h for
-// h = 32, 16, ..., 1; and the results of the blocks are reduced by the same rule.
+// The canonical order of a reduction: the elements are taken in blocks of Block; inside a block element i is combined
+// into lane i mod 64, starting from the neutral element; the lanes are combined by halves, lane i with lane i+h for h =
+// 32, 16, ..., 1; and the results of the blocks are reduced by the same rule.
 const (
 	// Block is the number of elements of one block of a reduction. A thread pool
 	// that reduces whole blocks and then the block results gets the same bits.
@@ -40,8 +39,7 @@ func prodTree(l *[lanes]float32) float32 {
 	return l[0]
 }
 
-// maxTree uses the maximum that gives a NaN if there is one and takes +0 over -0;
-// its order does not matter.
+// maxTree uses the maximum that gives a NaN if there is one and takes +0 over -0; its order does not matter.
 func maxTree(l *[lanes]float32) float32 {
 	m := l[0]
 	for _, x := range l[1:] {
@@ -66,8 +64,7 @@ type total struct {
 	upper *total // results of Block blocks each, for very long vectors
 }
 
-// add takes the next block result x; combine and tree are those of the reduction
-// and neutral is its neutral element.
+// add takes the next block result x; combine and tree are those of the reduction and neutral is its neutral element.
 func (t *total) add(x, neutral float32, combine func(x, y float32) float32, tree func(*[lanes]float32) float32) {
 	switch t.n {
 	case 0:

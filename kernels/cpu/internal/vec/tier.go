@@ -37,9 +37,8 @@ var current = choose(os.Getenv("WEFT_CPU"))
 // that the environment variable WEFT_CPU names (portable, avx2 or avx512).
 func Current() Tier { return current }
 
-// SetTier switches to tier t and returns the tier that was in use, so that
-// a test can restore it. It panics if the processor lacks t. No kernel may run
-// at the same time.
+// SetTier switches to tier t and returns the tier that was in use, so that a test can restore it. It panics if the
+// processor lacks t. No kernel may run at the same time.
 func SetTier(t Tier) (old Tier) {
 	require(t)
 	old, current = current, t
@@ -49,8 +48,7 @@ func SetTier(t Tier) (old Tier) {
 // Supported reports whether the processor can run tier t.
 func Supported(t Tier) bool { return len(missing(t)) == 0 }
 
-// choose returns the tier named by the value of WEFT_CPU, or the best supported
-// one if the name is empty.
+// choose returns the tier named by the value of WEFT_CPU, or the best supported one if the name is empty.
 func choose(name string) Tier {
 	if name == "" {
 		for t := AVX512; t > Portable; t-- {
