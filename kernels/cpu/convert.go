@@ -44,6 +44,10 @@ func load[T register](dst []T, src []byte, d kernels.DType) {
 
 // convert converts between types by Go's rules, which are the rules above but for floating point to integer.
 func convert[D, S float32 | float64 | int64 | int32 | uint8](dst []D, src []S) {
+	if same, ok := any(src).([]D); ok {
+		copy(dst, same)
+		return
+	}
 	src = src[:len(dst)]
 	for i := range dst {
 		dst[i] = D(src[i])
@@ -75,62 +79,6 @@ func widen[T register](dst []T, src []uint16, f func(dst []float32, src []uint16
 
 // store converts registers to len(src) elements of type d.
 func store[T register](dst []byte, src []T, d kernels.DType) {
-	switch src := any(src).(type) {
-	case []float32:
-		storeFloat32(dst, src, d)
-	case []float64:
-		storeFloat64(dst, src, d)
-	case []int64:
-		storeInt64(dst, src, d)
-	}
-}
-
-func storeFloat32(dst []byte, src []float32, d kernels.DType) {
-	n := len(src)
-	switch d {
-	case kernels.Float32:
-		copy(view[float32](dst)[:n], src)
-	case kernels.Float16:
-		vec.ToFloat16(view[uint16](dst)[:n], src)
-	case kernels.BFloat16:
-		vec.ToBFloat16(view[uint16](dst)[:n], src)
-	default:
-		storeInteger(dst, src, d)
-	}
-}
-
-func storeFloat64(dst []byte, src []float64, d kernels.DType) {
-	n := len(src)
-	switch d {
-	case kernels.Float32:
-		convert(view[float32](dst)[:n], src)
-	case kernels.Float64:
-		copy(view[float64](dst)[:n], src)
-	case kernels.Float16:
-		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return vec.Float16(oddFloat32(x)) })
-	case kernels.BFloat16:
-		each(view[uint16](dst)[:n], src, func(x float64) uint16 { return vec.BFloat16(oddFloat32(x)) })
-	default:
-		storeInteger(dst, src, d)
-	}
-}
-
-// storeInteger stores floating-point values as integers or bools.
-func storeInteger[T float32 | float64](dst []byte, src []T, d kernels.DType) {
-	n := len(src)
-	switch d {
-	case kernels.Int64:
-		each(view[int64](dst)[:n], src, func(x T) int64 { return saturate[int64](x, math.MinInt64, math.MaxInt64) })
-	case kernels.Int32:
-		each(view[int32](dst)[:n], src, func(x T) int32 { return saturate[int32](x, math.MinInt32, math.MaxInt32) })
-	case kernels.Uint8:
-		each(dst[:n], src, func(x T) uint8 { return saturate[uint8](x, 0, math.MaxUint8) })
-	case kernels.Bool:
-		each(dst[:n], src, toBool[T])
-	}
-}
-
-func storeInt64(dst []byte, src []int64, d kernels.DType) {
 	n := len(src)
 	switch d {
 	case kernels.Float32:
@@ -138,17 +86,41 @@ func storeInt64(dst []byte, src []int64, d kernels.DType) {
 	case kernels.Float64:
 		convert(view[float64](dst)[:n], src)
 	case kernels.Float16:
-		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return vec.Float16(oddFloat32(oddFloat64(x))) })
+		narrow(view[uint16](dst)[:n], src, vec.ToFloat16, vec.Float16)
 	case kernels.BFloat16:
-		each(view[uint16](dst)[:n], src, func(x int64) uint16 { return vec.BFloat16(oddFloat32(oddFloat64(x))) })
+		narrow(view[uint16](dst)[:n], src, vec.ToBFloat16, vec.BFloat16)
 	case kernels.Int64:
-		copy(view[int64](dst)[:n], src)
+		storeInteger(view[int64](dst)[:n], src, math.MinInt64, math.MaxInt64)
 	case kernels.Int32:
-		convert(view[int32](dst)[:n], src)
+		storeInteger(view[int32](dst)[:n], src, math.MinInt32, math.MaxInt32)
 	case kernels.Uint8:
-		convert(dst[:n], src)
+		storeInteger(dst[:n], src, 0, math.MaxUint8)
 	case kernels.Bool:
-		each(dst[:n], src, toBool[int64])
+		each(dst[:n], src, toBool[T])
+	}
+}
+
+// narrow converts to float16 or bfloat16: float32 by all, other types one by one, through float32 rounded to odd.
+func narrow[T register](dst []uint16, src []T, all func(dst []uint16, src []float32), one func(float32) uint16) {
+	switch src := any(src).(type) {
+	case []float32:
+		all(dst, src)
+	case []float64:
+		each(dst, src, func(x float64) uint16 { return one(oddFloat32(x)) })
+	case []int64:
+		each(dst, src, func(x int64) uint16 { return one(oddFloat32(oddFloat64(x))) })
+	}
+}
+
+// storeInteger converts to an integer type with the range [low, high].
+func storeInteger[I int64 | int32 | uint8, T register](dst []I, src []T, low, high I) {
+	switch src := any(src).(type) {
+	case []float32:
+		each(dst, src, func(x float32) I { return saturate(x, low, high) })
+	case []float64:
+		each(dst, src, func(x float64) I { return saturate(x, low, high) })
+	case []int64:
+		convert(dst, src)
 	}
 }
 

@@ -16,42 +16,19 @@ const (
 // Targets reads the class indices l.In[1] of the rows of l.In[0]: -1 for ignored rows. The second result is the number
 // of the others. An index that is no class is an error.
 func Targets(l *kernels.Launch, classes int) (targets []int, count int) {
-	a := l.In[1]
-	targets = make([]int, a.Len())
-	if len(targets) == 0 {
-		return targets, 0
-	}
-	var all kernels.Dims
-	all.PushAll(a.Shape, a.Strides)
-	read := integerReader(a)
-	at := all.Cursor(0)
-	for r := range targets {
-		k := read(at.Offset)
-		at.Next()
+	targets = make([]int, l.In[1].Len())
+	readIntegers(targets, l.In[1])
+	for r, k := range targets {
 		switch {
-		case k == int64(l.Ints[0]):
+		case k == l.Ints[0]:
 			targets[r] = -1
-			continue
-		case k < 0 || k >= int64(classes):
-			panic(kernels.TargetError(l.Op.Name, a.Shape, r, int(k), classes, l.Ints[0]))
+		case k < 0 || k >= classes:
+			panic(kernels.TargetError(l.Op.Name, l.In[1].Shape, r, k, classes, l.Ints[0]))
+		default:
+			count++
 		}
-		targets[r] = int(k)
-		count++
 	}
 	return targets, count
-}
-
-func integerReader(a kernels.Arg) func(i int) int64 {
-	switch a.DType {
-	case kernels.Int64:
-		v := Slice[int64](a)
-		return func(i int) int64 { return v[i] }
-	case kernels.Int32:
-		v := Slice[int32](a)
-		return func(i int) int64 { return int64(v[i]) }
-	}
-	v := Slice[uint8](a)
-	return func(i int) int64 { return int64(v[i]) }
 }
 
 // CrossEntropy computes for each row, with m = max(x) and s = sum(exp(x - m)),

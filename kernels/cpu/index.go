@@ -23,14 +23,7 @@ func indicesOf(l *kernels.Launch, i, size int) *[]int {
 		*buf = make([]int, n)
 	}
 	*buf = (*buf)[:n]
-	switch a.DType {
-	case kernels.Int64:
-		readIndices(*buf, Slice[int64](a), a.Layout)
-	case kernels.Int32:
-		readIndices(*buf, Slice[int32](a), a.Layout)
-	case kernels.Uint8:
-		readIndices(*buf, Slice[uint8](a), a.Layout)
-	}
+	readIntegers(*buf, a)
 	for k, v := range *buf {
 		if v < 0 || v >= size {
 			panic(kernels.IndexError(l.Op.Name, a.Shape, k, v, size))
@@ -39,7 +32,20 @@ func indicesOf(l *kernels.Launch, i, size int) *[]int {
 	return buf
 }
 
-func readIndices[T int64 | int32 | uint8](dst []int, src []T, l kernels.Layout) {
+// readIntegers sets dst to the elements of a in row-major order.
+func readIntegers(dst []int, a kernels.Arg) {
+	switch {
+	case len(dst) == 0:
+	case a.DType == kernels.Int64:
+		readElements(dst, Slice[int64](a), a.Layout)
+	case a.DType == kernels.Int32:
+		readElements(dst, Slice[int32](a), a.Layout)
+	case a.DType == kernels.Uint8:
+		readElements(dst, Slice[uint8](a), a.Layout)
+	}
+}
+
+func readElements[T int64 | int32 | uint8](dst []int, src []T, l kernels.Layout) {
 	if l.Contiguous() {
 		for i := range dst {
 			dst[i] = int(src[i])
@@ -101,19 +107,11 @@ func slabsOf(a kernels.Arg, axis int) *slabs {
 
 // IndexAdd copies the first operand and adds the entries of the third to it, one after the other, at the indices that
 // the second gives along axis l.Ints[0].
-func IndexAdd(l *kernels.Launch) {
-	switch l.Out[0].DType {
-	case kernels.Float32:
-		indexAdd[float32](l)
-	case kernels.Float64:
-		indexAdd[float64](l)
-	case kernels.Int64:
-		indexAdd[int64](l)
-	case kernels.Int32:
-		indexAdd[int32](l)
-	case kernels.Uint8:
-		indexAdd[uint8](l)
-	}
+func IndexAdd(l *kernels.Launch) { indexAdds[l.Out[0].DType](l) }
+
+var indexAdds = map[kernels.DType]func(l *kernels.Launch){
+	kernels.Float32: indexAdd[float32], kernels.Float64: indexAdd[float64],
+	kernels.Int64: indexAdd[int64], kernels.Int32: indexAdd[int32], kernels.Uint8: indexAdd[uint8],
 }
 
 // addColumns is the number of columns that are worth a thread of their own in scattered adds: a cache line and more.
@@ -205,19 +203,11 @@ func alongOthers(shape []int, a kernels.Arg, axis int) *kernels.Dims {
 
 // ScatterAdd copies the first operand and adds the elements of the third to it, in row-major order. The second operand
 // gives their index along axis l.Ints[0]; the other indices are those of the added element.
-func ScatterAdd(l *kernels.Launch) {
-	switch l.Out[0].DType {
-	case kernels.Float32:
-		scatterAdd[float32](l)
-	case kernels.Float64:
-		scatterAdd[float64](l)
-	case kernels.Int64:
-		scatterAdd[int64](l)
-	case kernels.Int32:
-		scatterAdd[int32](l)
-	case kernels.Uint8:
-		scatterAdd[uint8](l)
-	}
+func ScatterAdd(l *kernels.Launch) { scatterAdds[l.Out[0].DType](l) }
+
+var scatterAdds = map[kernels.DType]func(l *kernels.Launch){
+	kernels.Float32: scatterAdd[float32], kernels.Float64: scatterAdd[float64],
+	kernels.Int64: scatterAdd[int64], kernels.Int32: scatterAdd[int32], kernels.Uint8: scatterAdd[uint8],
 }
 
 func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
