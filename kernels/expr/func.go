@@ -105,15 +105,6 @@ func (f *Func) Order() []*Node {
 // Identity tells whether the function returns its only operand as it is.
 func (f *Func) Identity() bool { return len(f.Args) == 1 && len(f.Roots) == 1 && f.Roots[0].Op == Arg }
 
-// Sum tells whether the function adds its two operands.
-func (f *Func) Sum() bool {
-	if len(f.Args) != 2 || len(f.Roots) != 1 || f.Roots[0].Op != Add {
-		return false
-	}
-	x, y := f.Roots[0].X[0], f.Roots[0].X[1]
-	return x.Op == Arg && y.Op == Arg && x.K != y.K
-}
-
 // Streams lists the random streams that f draws from, ascending.
 func (f *Func) Streams() []int {
 	var ks []int

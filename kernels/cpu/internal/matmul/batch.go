@@ -51,7 +51,7 @@ func (t *batch) products(lo, hi int) {
 	for i := lo; i < hi; i++ {
 		a, b := t.a(i), t.b(i)
 		c, ldc := t.c(i)
-		check(t.m, t.n, t.k, len(a.Data), a.RowStride, a.ColStride, len(b.Data), b.RowStride, b.ColStride, len(c), ldc)
+		check(t.m, t.n, t.k, a, b, len(c), ldc)
 		if p == nil {
 			portable(t.m, t.n, t.k, a, b, c, ldc, nil)
 			continue

@@ -13,18 +13,18 @@ const chunk = 256
 // parallelWork is the number of multiply-adds that are worth a thread, about ten microseconds of them.
 const parallelWork = 1 << 19
 
-// Matrix is a view of float32 elements: element (i, j) is Data[i*RowStride+j*ColStride]. Strides are not negative; a
-// stride of 0 repeats one row or column (an expanded operand).
-type Matrix struct {
-	Data                 []float32
+// MatrixOf is a view of elements: element (i, j) is Data[i*RowStride+j*ColStride]. Strides are not negative; a stride of
+// 0 repeats one row or column (an expanded operand).
+type MatrixOf[T float32 | float64] struct {
+	Data                 []T
 	RowStride, ColStride int
 }
 
-// Matrix64 is Matrix for float64 elements.
-type Matrix64 struct {
-	Data                 []float64
-	RowStride, ColStride int
-}
+// The matrices of [Float32] and [Float64].
+type (
+	Matrix   = MatrixOf[float32]
+	Matrix64 = MatrixOf[float64]
+)
 
 // An Epilogue changes a finished segment of row i of C, which starts at column j, while it is in cache.
 type Epilogue = func(i, j int, dst []float32)
@@ -37,7 +37,7 @@ func Float32(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue) 
 	if m <= 0 || n <= 0 {
 		return
 	}
-	check(m, n, k, len(a.Data), a.RowStride, a.ColStride, len(b.Data), b.RowStride, b.ColStride, len(c), ldc)
+	check(m, n, k, a, b, len(c), ldc)
 	tier := current()
 	if tier == nil || k <= 0 {
 		portable(m, n, k, a, b, c, ldc, epilogue)
@@ -58,23 +58,21 @@ func workersFor(m, n, k int) int {
 }
 
 // check panics unless every element that a product of these sizes touches exists.
-func check(m, n, k, lenA, rowA, colA, lenB, rowB, colB, lenC, ldc int) {
-	if min(rowA, colA, rowB, colB) < 0 {
+func check[T float32 | float64](m, n, k int, a, b MatrixOf[T], lenC, ldc int) {
+	if min(a.RowStride, a.ColStride, b.RowStride, b.ColStride) < 0 {
 		panic("matmul: negative stride")
 	}
 	if ldc < n && m > 1 {
 		panic(fmt.Sprintf("matmul: leading dimension %d of C is less than its %d columns", ldc, n))
 	}
-	if need := (m-1)*ldc + n; lenC < need {
-		panic(fmt.Sprintf("matmul: C has %d elements, needs %d", lenC, need))
+	need := func(operand string, have, rows, rowStride, columns, colStride int) {
+		if need := (rows-1)*rowStride + (columns-1)*colStride + 1; have < need {
+			panic(fmt.Sprintf("matmul: %s has %d elements, needs %d", operand, have, need))
+		}
 	}
-	if k <= 0 {
-		return
-	}
-	if need := (m-1)*rowA + (k-1)*colA + 1; lenA < need {
-		panic(fmt.Sprintf("matmul: A has %d elements, needs %d", lenA, need))
-	}
-	if need := (k-1)*rowB + (n-1)*colB + 1; lenB < need {
-		panic(fmt.Sprintf("matmul: B has %d elements, needs %d", lenB, need))
+	need("C", lenC, m, ldc, n, 1)
+	if k > 0 {
+		need("A", len(a.Data), m, a.RowStride, k, a.ColStride)
+		need("B", len(b.Data), k, b.RowStride, n, b.ColStride)
 	}
 }

@@ -14,7 +14,7 @@ const strip = 64
 const grainFlops = 1 << 14
 
 // portable is the tier without assembly: the canonical order as loops over strips of each row of C.
-func portable(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue) {
+func portable[T float32 | float64](m, n, k int, a, b MatrixOf[T], c []T, ldc int, epilogue func(i, j int, dst []T)) {
 	par.For(m, max(1, grainFlops/(n*max(k, 1))), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			row := c[i*ldc:][:n]
@@ -29,14 +29,20 @@ func portable(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue)
 }
 
 // portableStrip computes dst[j] = C[i, j0+j].
-func portableStrip(dst []float32, k int, a, b Matrix, i, j0 int) {
+func portableStrip[T float32 | float64](dst []T, k int, a, b MatrixOf[T], i, j0 int) {
 	clear(dst)
-	var sums [strip]float32
+	var sums [strip]T
 	sum := sums[:len(dst)]
 	for k0 := 0; k0 < k; k0 += chunk {
 		clear(sum)
 		for p := k0; p < min(k0+chunk, k); p++ {
-			addMultiple(sum, a.Data[i*a.RowStride+p*a.ColStride], b.Data[p*b.RowStride+j0*b.ColStride:], b.ColStride)
+			x, y := a.Data[i*a.RowStride+p*a.ColStride], b.Data[p*b.RowStride+j0*b.ColStride:]
+			switch sum := any(sum).(type) {
+			case []float32:
+				addMultiple(sum, float32(x), any(y).([]float32), b.ColStride)
+			case []float64:
+				addMultiple64(sum, float64(x), any(y).([]float64), b.ColStride)
+			}
 		}
 		for j, s := range sum {
 			if k0 == 0 {
@@ -70,47 +76,24 @@ func addMultiple(sum []float32, x float32, y []float32, stride int) {
 	}
 }
 
+// addMultiple64 is addMultiple in float64.
+func addMultiple64(sum []float64, x float64, y []float64, stride int) {
+	if stride == 1 {
+		for j, v := range y[:len(sum)] {
+			sum[j] = math.FMA(x, v, sum[j])
+		}
+		return
+	}
+	for j := range sum {
+		sum[j] = math.FMA(x, y[j*stride], sum[j])
+	}
+}
+
 // Float64 computes C = A B in float64 in the same canonical order, by plain loops.
 func Float64(m, n, k int, a, b Matrix64, c []float64, ldc int) {
 	if m <= 0 || n <= 0 {
 		return
 	}
-	check(m, n, k, len(a.Data), a.RowStride, a.ColStride, len(b.Data), b.RowStride, b.ColStride, len(c), ldc)
-	par.For(m, max(1, grainFlops/(n*max(k, 1))), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			for j := 0; j < n; j += strip {
-				strip64(c[i*ldc+j:i*ldc+min(j+strip, n)], k, a, b, i, j)
-			}
-		}
-	})
-}
-
-// strip64 is portableStrip in float64.
-func strip64(dst []float64, k int, a, b Matrix64, i, j0 int) {
-	clear(dst)
-	var sums [strip]float64
-	sum := sums[:len(dst)]
-	for k0 := 0; k0 < k; k0 += chunk {
-		clear(sum)
-		for p := k0; p < min(k0+chunk, k); p++ {
-			x := a.Data[i*a.RowStride+p*a.ColStride]
-			y := b.Data[p*b.RowStride+j0*b.ColStride:]
-			if b.ColStride == 1 {
-				for j, v := range y[:len(sum)] {
-					sum[j] = math.FMA(x, v, sum[j])
-				}
-				continue
-			}
-			for j := range sum {
-				sum[j] = math.FMA(x, y[j*b.ColStride], sum[j])
-			}
-		}
-		for j, s := range sum {
-			if k0 == 0 {
-				dst[j] = s
-			} else {
-				dst[j] += s
-			}
-		}
-	}
+	check(m, n, k, a, b, len(c), ldc)
+	portable(m, n, k, a, b, c, ldc, nil)
 }

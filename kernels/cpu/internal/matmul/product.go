@@ -93,7 +93,7 @@ func (p *product) run(workers int) {
 		for w := range workers {
 			p.panels[w].column = -1
 		}
-		par.TilesOn(workers, p.grid.down*p.grid.across, p.task)
+		par.Tiles(workers, p.grid.down*p.grid.across, p.task)
 	}
 }
 
@@ -167,8 +167,8 @@ func (p *product) doGroup(b *panel, i, rows, k0, kc int, packed []float32) {
 }
 
 // from returns the matrix without its first rows.
-func (m Matrix) from(row int) Matrix {
-	return Matrix{m.Data[row*m.RowStride:], m.RowStride, m.ColStride}
+func (m MatrixOf[T]) from(row int) MatrixOf[T] {
+	return MatrixOf[T]{m.Data[row*m.RowStride:], m.RowStride, m.ColStride}
 }
 
 // doTiles runs the micro-kernel of some rows over one chunk of a panel of B: on rows i, i+1, ... of C and on those of

@@ -49,7 +49,7 @@ func TestTilesWorkersDoNotOverlap(t *testing.T) {
 	procs(7, func() {
 		busy := make([]atomic.Int32, Workers())
 		var done atomic.Int64
-		Tiles(2000, func(worker, i int) {
+		Tiles(Workers(), 2000, func(worker, i int) {
 			if busy[worker].Add(1) != 1 {
 				t.Error("two calls with the same worker at once")
 			}
@@ -70,7 +70,7 @@ func TestHelpersTakePart(t *testing.T) {
 		// Both tiles wait for each other: it ends only when two goroutines work.
 		var both sync.WaitGroup
 		both.Add(2)
-		Tiles(2, func(_, _ int) { both.Done(); both.Wait() })
+		Tiles(Workers(), 2, func(_, _ int) { both.Done(); both.Wait() })
 	})
 }
 
@@ -80,7 +80,7 @@ func TestCallerWaitsForSlowHelper(t *testing.T) {
 			var started sync.WaitGroup
 			started.Add(2)
 			var slow atomic.Bool
-			Tiles(2, func(worker, _ int) {
+			Tiles(Workers(), 2, func(worker, _ int) {
 				started.Done()
 				started.Wait()
 				if worker > 0 {
@@ -98,9 +98,9 @@ func TestCallerWaitsForSlowHelper(t *testing.T) {
 func TestNested(t *testing.T) {
 	procs(4, func() {
 		var sum atomic.Int64
-		Tiles(50, func(_, i int) {
+		Tiles(Workers(), 50, func(_, i int) {
 			For(100, 1, func(lo, hi int) {
-				Tiles(3, func(_, _ int) { sum.Add(int64(hi - lo)) })
+				Tiles(Workers(), 3, func(_, _ int) { sum.Add(int64(hi - lo)) })
 			})
 		})
 		if sum.Load() != 50*100*3 {
@@ -138,7 +138,7 @@ func TestPanicComesBack(t *testing.T) {
 							t.Errorf("recovered %v, want %v", got, want)
 						}
 					}()
-					Tiles(8, func(_, i int) {
+					Tiles(Workers(), 8, func(_, i int) {
 						if i == bad {
 							panic(want)
 						}
@@ -148,7 +148,7 @@ func TestPanicComesBack(t *testing.T) {
 			}
 			// The state is whole again.
 			var n atomic.Int64
-			Tiles(8, func(_, _ int) { n.Add(1) })
+			Tiles(Workers(), 8, func(_, _ int) { n.Add(1) })
 			if n.Load() != 8 {
 				t.Errorf("%d tiles after a panic, want 8", n.Load())
 			}
@@ -161,7 +161,7 @@ func TestPanicStopsTheRest(t *testing.T) {
 		var done atomic.Int64
 		func() {
 			defer func() { recover() }()
-			Tiles(1000, func(_, i int) {
+			Tiles(Workers(), 1000, func(_, i int) {
 				for i == 0 {
 					if done.Load() > 0 { // the other goroutine is at work
 						panic("first")
@@ -184,7 +184,7 @@ func TestIdleHasNoHelpers(t *testing.T) {
 		return pool.working, pool.seeking, len(pool.open)
 	}
 	procs(4, func() {
-		Tiles(100, func(_, _ int) {})
+		Tiles(Workers(), 100, func(_, _ int) {})
 		for range 1000 {
 			if _, seeking, _ := state(); seeking == 0 {
 				break
@@ -200,7 +200,7 @@ func TestIdleHasNoHelpers(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	procs(2, func() {
 		f := func(_, _ int) {}
-		if n := testing.AllocsPerRun(1000, func() { Tiles(16, f) }); n >= 1 {
+		if n := testing.AllocsPerRun(1000, func() { Tiles(Workers(), 16, f) }); n >= 1 {
 			t.Errorf("Tiles allocates %v times a call", n)
 		}
 		if n := testing.AllocsPerRun(1000, func() { For(1600, 100, f) }); n >= 1 {
