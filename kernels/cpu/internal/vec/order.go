@@ -1,10 +1,15 @@
 package vec
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/chewxy/math32"
+)
 
 // The canonical order of a reduction: the elements are taken in blocks of Block; inside a block element i is combined
-// into lane i mod 64, starting from the neutral element; the lanes are combined by halves, lane i with lane i+h for h =
-// 32, 16, ..., 1; and the results of the blocks are reduced by the same rule.
+// into lane i mod 64, starting from the neutral element; the lanes are combined by halves, lane i with lane i+h for
+// h = 32, 16, ..., 1; and the results of the blocks are reduced by the same rule.
 const (
 	// Block is the number of elements of one block of a reduction. A thread pool
 	// that reduces whole blocks and then the block results gets the same bits.
@@ -21,41 +26,22 @@ func lanesOf(neutral float32) [lanes]float32 {
 	return l
 }
 
-func sumTree(l *[lanes]float32) float32 {
+// tree combines the lanes by halves.
+func tree(l *[lanes]float32, combine func(x, y float32) float32) float32 {
 	for h := lanes / 2; h > 0; h /= 2 {
 		for i := range h {
-			l[i] += l[i+h]
+			l[i] = combine(l[i], l[i+h])
 		}
 	}
 	return l[0]
 }
 
-func prodTree(l *[lanes]float32) float32 {
-	for h := lanes / 2; h > 0; h /= 2 {
-		for i := range h {
-			l[i] *= l[i+h]
-		}
-	}
-	return l[0]
-}
+func sumTree(l *[lanes]float32) float32  { return tree(l, plus) }
+func prodTree(l *[lanes]float32) float32 { return tree(l, times) }
 
-// maxTree uses the maximum that gives a NaN if there is one and takes +0 over -0; its order does not matter.
-func maxTree(l *[lanes]float32) float32 {
-	m := l[0]
-	for _, x := range l[1:] {
-		m = max(m, x)
-	}
-	return m
-}
-
-// minTree is maxTree for the minimum, with -0 below +0.
-func minTree(l *[lanes]float32) float32 {
-	m := l[0]
-	for _, x := range l[1:] {
-		m = min(m, x)
-	}
-	return m
-}
+// The order does not matter for maxTree and minTree: a NaN stays, and -0 is below +0.
+func maxTree(l *[lanes]float32) float32 { return slices.Max(l[:]) }
+func minTree(l *[lanes]float32) float32 { return slices.Min(l[:]) }
 
 // total combines block results in the canonical order as they come.
 type total struct {
@@ -90,47 +76,27 @@ func (t *total) value(neutral float32, combine func(x, y float32) float32, tree 
 	return t.upper.value(neutral, combine, tree)
 }
 
-type sumTotal struct{ total }
+type (
+	sumTotal  struct{ total }
+	prodTotal struct{ total }
+	maxTotal  struct{ total }
+	minTotal  struct{ total }
+)
 
 func (t *sumTotal) add(x float32)  { t.total.add(x, 0, plus, sumTree) }
-func (t *sumTotal) value() float32 { return t.total.value(0, plus, sumTree) }
+func (t *prodTotal) add(x float32) { t.total.add(x, 1, times, prodTree) }
+func (t *maxTotal) add(x float32)  { t.total.add(x, math32.Inf(-1), larger, maxTree) }
+func (t *minTotal) add(x float32)  { t.total.add(x, math32.Inf(1), smaller, minTree) }
 
-type prodTotal struct{ total }
-
-func (t *prodTotal) add(x float32)  { t.total.add(x, 1, times, prodTree) }
+func (t *sumTotal) value() float32  { return t.total.value(0, plus, sumTree) }
 func (t *prodTotal) value() float32 { return t.total.value(1, times, prodTree) }
+func (t *maxTotal) value() float32  { return t.total.value(math32.Inf(-1), larger, maxTree) }
+func (t *minTotal) value() float32  { return t.total.value(math32.Inf(1), smaller, minTree) }
 
-func plus(x, y float32) float32  { return x + y }
-func times(x, y float32) float32 { return x * y }
-
-// maxTotal and minTotal need no order.
-type maxTotal struct {
-	max float32
-	any bool
-}
-
-func (t *maxTotal) add(x float32) {
-	if !t.any {
-		t.max, t.any = x, true
-	}
-	t.max = max(t.max, x)
-}
-
-func (t *maxTotal) value() float32 { return t.max }
-
-type minTotal struct {
-	min float32
-	any bool
-}
-
-func (t *minTotal) add(x float32) {
-	if !t.any {
-		t.min, t.any = x, true
-	}
-	t.min = min(t.min, x)
-}
-
-func (t *minTotal) value() float32 { return t.min }
+func plus(x, y float32) float32    { return x + y }
+func times(x, y float32) float32   { return x * y }
+func larger(x, y float32) float32  { return max(x, y) }
+func smaller(x, y float32) float32 { return min(x, y) }
 
 // sameLength returns n and panics if another length differs.
 func sameLength(name string, n int, others ...int) int {
