@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 type Op struct {
 	kernels.Op
 	Doc   string   // one line of mathematics
-	Args  []string // names of the tensor operands
+	Args  []string // names of the tensor operands; x alone if nil
 	Shape func(c *Ctx)
 	// View gives the strides and offset of a result that shares its operand's memory; l comes with the
 	// result's shape and the operand's offset. Operations that compute have none.
@@ -103,10 +104,17 @@ var (
 	byName = map[string]*Op{}
 )
 
-// define fills a row and enters it into the table. Rows are filled in init functions, because a method
-// that a VJP calls refers back to the row: as variable initialisers they would be cyclic.
-func define(o *Op, row Op) {
-	*o = row
+// define fills an operation and enters it into the table. The kernels of one with a reference have its name. Operations
+// are filled in init functions, because a method that a VJP calls refers back to the operation: as variable initialisers
+// they would be cyclic.
+func define(o *Op, filled Op) {
+	*o = filled
+	if o.Args == nil {
+		o.Args = []string{"x"}
+	}
+	if o.Ref != nil {
+		o.Kernel = cmp.Or(o.Kernel, o.Name)
+	}
 	if byName[o.Name] != nil {
 		panic("tensor: operation " + o.Name + " defined twice")
 	}

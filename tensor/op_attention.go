@@ -15,7 +15,7 @@ var attention, attentionGrad, attentionPacked, attentionPackedGrad Op
 
 func init() {
 	define(&attention, Op{
-		Op:      kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef, Kernel: "attention"},
+		Op:      kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef},
 		Cast:    CastLower,
 		Doc:     "softmax(scale q kᵀ) v, and m and r of the rows of scores",
 		Args:    []string{"q", "k", "v"},
@@ -32,8 +32,7 @@ func init() {
 		},
 	})
 	define(&attentionGrad, Op{
-		Op: kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef,
-			Kernel: "attention_grad"},
+		Op:    kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef},
 		Doc:   "the gradients of q, k and v from the gradient g of attention",
 		Args:  []string{"q", "k", "v", "y", "m", "r", "g"},
 		Shape: attentionGradShape,
@@ -49,8 +48,7 @@ func init() {
 		},
 	})
 	define(&attentionPacked, Op{
-		Op: kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef,
-			Kernel: "attention_packed"},
+		Op:    kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef},
 		Cast:  CastLower,
 		Doc:   "attention of the thirds q, k and v of the last axis of qkv, and m and r of the rows of scores",
 		Args:  []string{"qkv"},
@@ -67,8 +65,7 @@ func init() {
 		Samples: func() []Sample { return attentionPackedSamples(AttentionPacked) },
 	})
 	define(&attentionPackedGrad, Op{
-		Op: kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef,
-			Kernel: "attention_packed_grad"},
+		Op:    kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef},
 		Doc:   "the gradient of qkv from the gradient g of attention_packed",
 		Args:  []string{"qkv", "y", "m", "r", "g"},
 		Shape: func(c *Ctx) { c.wantFloat(0, 1, 4); c.result(c.In[0].dtype, c.Shape(0)) },

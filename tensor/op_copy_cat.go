@@ -12,9 +12,10 @@ var cat, stack Op
 
 func init() {
 	define(&cat, Op{
-		Op:    kernels.Op{Name: "cat", CPU: cpu.Cat, Types: kernels.DTypes(), Ref: catRef, Kernel: "cat"},
+		Op:    kernels.Op{Name: "cat", CPU: cpu.Cat, Types: kernels.DTypes(), Ref: catRef},
 		Cast:  CastWidest,
 		Doc:   "the operands joined along an axis",
+		Args:  []string{},
 		Shape: catShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			axis, start := c.Ints[0], 0
@@ -43,9 +44,10 @@ func init() {
 		},
 	})
 	define(&stack, Op{
-		Op:    kernels.Op{Name: "stack", CPU: cpu.Stack, Types: kernels.DTypes(), Ref: stackRef, Kernel: "stack"},
+		Op:    kernels.Op{Name: "stack", CPU: cpu.Stack, Types: kernels.DTypes(), Ref: stackRef},
 		Cast:  CastWidest,
 		Doc:   "the operands joined along a new axis",
+		Args:  []string{},
 		Shape: stackShape,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			grads := make([]*Tensor, len(c.In))

@@ -12,9 +12,8 @@ var flip Op
 
 func init() {
 	define(&flip, Op{
-		Op:    kernels.Op{Name: "flip", CPU: cpu.Flip, Types: kernels.DTypes(), Ref: flipRef, Kernel: "flip"},
+		Op:    kernels.Op{Name: "flip", CPU: cpu.Flip, Types: kernels.DTypes(), Ref: flipRef},
 		Doc:   "x in reverse order along axes",
-		Args:  []string{"x"},
 		Shape: func(c *Ctx) { c.result(c.In[0].dtype, c.Shape(0)) },
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.flip(c.Ints)} },
 		Samples: func() []Sample {

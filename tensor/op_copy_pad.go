@@ -13,9 +13,8 @@ var pad Op
 
 func init() {
 	define(&pad, Op{
-		Op:   kernels.Op{Name: "pad", CPU: cpu.Pad, Types: kernels.DTypes(), Ref: padRef, Kernel: "pad"},
-		Doc:  "x surrounded by a value",
-		Args: []string{"x"},
+		Op:  kernels.Op{Name: "pad", CPU: cpu.Pad, Types: kernels.DTypes(), Ref: padRef},
+		Doc: "x surrounded by a value",
 		Shape: func(c *Ctx) {
 			var buf [kernels.MaxDims]int
 			shape := append(buf[:0], c.Shape(0)...)

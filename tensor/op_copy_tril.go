@@ -28,17 +28,15 @@ func init() {
 		}
 	}
 	define(&tril, Op{
-		Op:      kernels.Op{Name: "tril", CPU: cpu.Tril, Types: kernels.DTypes(), Ref: triangle(lower), Kernel: "tril"},
+		Op:      kernels.Op{Name: "tril", CPU: cpu.Tril, Types: kernels.DTypes(), Ref: triangle(lower)},
 		Doc:     "x[.., i, j] where j <= i+k, zero elsewhere",
-		Args:    []string{"x"},
 		Shape:   shape,
 		VJP:     func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Tril(c.Ints[0])} },
 		Samples: samples((*Tensor).Tril),
 	})
 	define(&triu, Op{
-		Op:      kernels.Op{Name: "triu", CPU: cpu.Triu, Types: kernels.DTypes(), Ref: triangle(upper), Kernel: "triu"},
+		Op:      kernels.Op{Name: "triu", CPU: cpu.Triu, Types: kernels.DTypes(), Ref: triangle(upper)},
 		Doc:     "x[.., i, j] where j >= i+k, zero elsewhere",
-		Args:    []string{"x"},
 		Shape:   shape,
 		VJP:     func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Triu(c.Ints[0])} },
 		Samples: samples((*Tensor).Triu),

@@ -12,7 +12,7 @@ var crossEntropy, crossEntropyGrad Op
 
 func init() {
 	define(&crossEntropy, Op{
-		Op:    kernels.Op{Name: "cross_entropy", CPU: cpu.CrossEntropy, Ref: crossEntropyRef, Kernel: "cross_entropy"},
+		Op:    kernels.Op{Name: "cross_entropy", CPU: cpu.CrossEntropy, Ref: crossEntropyRef},
 		Cast:  CastFull,
 		Doc:   "-log softmax(x)[target] along the last axis, averaged, summed or one for each row",
 		Args:  []string{"logits", "targets"},
@@ -35,8 +35,7 @@ func init() {
 		},
 	})
 	define(&crossEntropyGrad, Op{
-		Op: kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef,
-			Kernel: "cross_entropy_grad"},
+		Op:         kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef},
 		Doc:        "(softmax(x) - one-hot target) * g along the last axis",
 		Args:       []string{"logits", "targets", "max", "sum", "g"},
 		Shape:      sameFloats,

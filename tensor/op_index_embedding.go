@@ -10,8 +10,7 @@ var embedding Op
 
 func init() {
 	define(&embedding, Op{
-		Op: kernels.Op{Name: "embedding", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef,
-			Kernel: "embedding"},
+		Op:   kernels.Op{Name: "embedding", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef},
 		Doc:  "y[.., c] = weight[indices[..], c]",
 		Args: []string{"weight", "indices"},
 		Shape: func(c *Ctx) {

@@ -12,7 +12,7 @@ var gather Op
 
 func init() {
 	define(&gather, Op{
-		Op:    kernels.Op{Name: "gather", CPU: cpu.Gather, Types: kernels.DTypes(), Ref: gatherRef, Kernel: "gather"},
+		Op:    kernels.Op{Name: "gather", CPU: cpu.Gather, Types: kernels.DTypes(), Ref: gatherRef},
 		Doc:   "y[i, j, ..] = x[indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices"},
 		Shape: func(c *Ctx) { c.wantAlong(0, 1); c.result(c.In[0].dtype, c.Shape(1)) },

@@ -10,8 +10,7 @@ var oneHot Op
 
 func init() {
 	define(&oneHot, Op{
-		Op: kernels.Op{Name: "one_hot", CPU: cpu.OneHot, Types: []DType{Int64, Int32, Uint8}, Ref: oneHotRef,
-			Kernel: "one_hot"},
+		Op:     kernels.Op{Name: "one_hot", CPU: cpu.OneHot, Types: []DType{Int64, Int32, Uint8}, Ref: oneHotRef},
 		Doc:    "y[.., k] is 1 where k = indices[..], else 0",
 		Args:   []string{"indices"},
 		NoGrad: "the operand holds integers",

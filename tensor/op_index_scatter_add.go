@@ -10,8 +10,7 @@ var scatterAdd Op
 
 func init() {
 	define(&scatterAdd, Op{
-		Op: kernels.Op{Name: "scatter_add", CPU: cpu.ScatterAdd, Types: addable, Ref: scatterAddRef,
-			Kernel: "scatter_add"},
+		Op:    kernels.Op{Name: "scatter_add", CPU: cpu.ScatterAdd, Types: addable, Ref: scatterAddRef},
 		Cast:  CastWidest,
 		Doc:   "x with y[i, j, ..] added to its element [indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices", "y"},

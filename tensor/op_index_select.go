@@ -15,8 +15,7 @@ var addable = []DType{Float32, Float64, Int64, Int32, Uint8}
 
 func init() {
 	define(&indexSelect, Op{
-		Op: kernels.Op{Name: "index_select", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef,
-			Kernel: "index_select"},
+		Op:    kernels.Op{Name: "index_select", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef},
 		Doc:   "the entries of an axis at indices",
 		Args:  []string{"x", "indices"},
 		Shape: indexSelectShape,
@@ -36,7 +35,7 @@ func init() {
 		},
 	})
 	define(&indexAdd, Op{
-		Op:    kernels.Op{Name: "index_add", CPU: cpu.IndexAdd, Types: addable, Ref: indexAddRef, Kernel: "index_add"},
+		Op:    kernels.Op{Name: "index_add", CPU: cpu.IndexAdd, Types: addable, Ref: indexAddRef},
 		Cast:  CastWidest,
 		Doc:   "x with y[.., k, ..] added to entry indices[k] of an axis, k ascending",
 		Args:  []string{"x", "indices", "y"},

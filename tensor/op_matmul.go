@@ -11,8 +11,7 @@ var matmul Op
 
 func init() {
 	define(&matmul, Op{
-		Op: kernels.Op{Name: "matmul", CPU: cpu.MatMul, Types: []DType{Float32, Float64}, Ref: matmulRef,
-			Kernel: "matmul"},
+		Op:    kernels.Op{Name: "matmul", CPU: cpu.MatMul, Types: []DType{Float32, Float64}, Ref: matmulRef},
 		Cast:  CastLower,
 		Doc:   "y[.., i, j] = sum over k of a[.., i, k] b[.., k, j]",
 		Args:  []string{"a", "b"},

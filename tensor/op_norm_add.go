@@ -48,7 +48,7 @@ func init() {
 
 // addNorm fills in what sums with a norm, which has so many statistics, have in common.
 func addNorm(norm, grad *Op, statistics int, op Op) Op {
-	op.Kernel, op.CPU = op.Name, cpu.AddNorm
+	op.CPU = cpu.AddNorm
 	op.Types = []DType{Float32, Float64, Float16, BFloat16}
 	op.Parts = []*kernels.Op{&addOp.Op, &norm.Op}
 	op.Cast, op.Differentiable = CastParts, 2

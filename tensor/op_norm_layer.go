@@ -12,7 +12,7 @@ var layerNorm, layerNormGrad Op
 
 func init() {
 	define(&layerNorm, Op{
-		Op:    kernels.Op{Name: "layer_norm", CPU: cpu.LayerNorm, Ref: layerNormRef, Kernel: "layer_norm"},
+		Op:    kernels.Op{Name: "layer_norm", CPU: cpu.LayerNorm, Ref: layerNormRef},
 		Cast:  CastFull,
 		Doc:   "(x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axes",
 		Args:  []string{"x", "weight", "bias"},
@@ -28,7 +28,7 @@ func init() {
 		},
 	})
 	define(&layerNormGrad, Op{
-		Op:     kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad, Ref: layerNormGradRef, Kernel: "layer_norm_grad"},
+		Op:     kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad, Ref: layerNormGradRef},
 		Doc:    "the gradients of layer_norm for x, weight and bias",
 		Args:   []string{"g", "x", "mean", "rstd", "weight"},
 		Shape:  normGradShape,

@@ -11,7 +11,7 @@ var rmsNorm, rmsNormGrad Op
 
 func init() {
 	define(&rmsNorm, Op{
-		Op:    kernels.Op{Name: "rms_norm", CPU: cpu.RMSNorm, Ref: rmsNormRef, Kernel: "rms_norm"},
+		Op:    kernels.Op{Name: "rms_norm", CPU: cpu.RMSNorm, Ref: rmsNormRef},
 		Cast:  CastFull,
 		Doc:   "x / sqrt(mean(x^2) + eps) * weight over the last axes",
 		Args:  []string{"x", "weight"},
@@ -27,7 +27,7 @@ func init() {
 		},
 	})
 	define(&rmsNormGrad, Op{
-		Op:     kernels.Op{Name: "rms_norm_grad", CPU: cpu.RMSNormGrad, Ref: rmsNormGradRef, Kernel: "rms_norm_grad"},
+		Op:     kernels.Op{Name: "rms_norm_grad", CPU: cpu.RMSNormGrad, Ref: rmsNormGradRef},
 		Doc:    "the gradients of rms_norm for x and weight",
 		Args:   []string{"g", "x", "rstd", "weight"},
 		Shape:  normGradShape,

@@ -11,6 +11,7 @@ func init() {
 	define(&full, Op{
 		Op:     kernels.Op{Name: "full", Expr: expr.Must("a", nil, []string{"a"})},
 		Doc:    "a everywhere",
+		Args:   []string{},
 		NoGrad: "there is no tensor operand",
 		Shape: func(c *Ctx) {
 			checkShape("full", c.Ints[1:])

@@ -10,9 +10,8 @@ var anyOp, allOp Op
 func init() {
 	quantifier := func(o *Op, name, doc string, none bool) {
 		define(o, Op{
-			Op:     kernels.Op{Name: name, Ref: quantifierRef(none), Kernel: name},
+			Op:     kernels.Op{Name: name, Ref: quantifierRef(none)},
 			Doc:    doc,
-			Args:   []string{"x"},
 			Shape:  func(c *Ctx) { c.reduced(Bool) },
 			NoGrad: "the result is a bool",
 		})

@@ -12,9 +12,8 @@ var argmax, argmin, maxIndex, minIndex Op
 func init() {
 	arg := func(o *Op, name, doc string, largest bool, k func(l *kernels.Launch)) {
 		define(o, Op{
-			Op:     kernels.Op{Name: name, CPU: k, Ref: argRef(largest), Kernel: name},
+			Op:     kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
 			Doc:    doc,
-			Args:   []string{"x"},
 			Shape:  func(c *Ctx) { c.indexed(Int64) },
 			Flops:  perElement(1),
 			NoGrad: "the result is an index",
@@ -29,9 +28,8 @@ func init() {
 	type method func(x *Tensor, axis int) (values, indices *Tensor)
 	both := func(o *Op, name, doc string, largest bool, k func(l *kernels.Launch), call method) {
 		define(o, Op{
-			Op:    kernels.Op{Name: name, CPU: k, Ref: argRef(largest), Kernel: name},
+			Op:    kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
 			Doc:   doc,
-			Args:  []string{"x"},
 			Shape: func(c *Ctx) { c.indexed(c.In[0].dtype, Int64) },
 			VJP: func(c *Ctx, g *Tensor) []*Tensor {
 				found := c.unreduce(c.Out[1]).Equal(indexAlong(c.Shape(0), c.Ints[0]))

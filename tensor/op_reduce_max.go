@@ -8,10 +8,10 @@ import (
 var amax, amin Op
 
 func init() {
-	extreme(&amax, kernels.Op{Name: "max", Kernel: "max", CPU: cpu.Max, Ref: foldRef(
+	extreme(&amax, kernels.Op{Name: "max", CPU: cpu.Max, Ref: foldRef(
 		func(a, b float64) float64 { return max(a, b) }, func(a, b int64) int64 { return max(a, b) })},
 		"the largest element of x over axes", (*Tensor).Max)
-	extreme(&amin, kernels.Op{Name: "min", Kernel: "min", CPU: cpu.Min, Ref: foldRef(
+	extreme(&amin, kernels.Op{Name: "min", CPU: cpu.Min, Ref: foldRef(
 		func(a, b float64) float64 { return min(a, b) }, func(a, b int64) int64 { return min(a, b) })},
 		"the smallest element of x over axes", (*Tensor).Min)
 }
@@ -19,9 +19,8 @@ func init() {
 // extreme defines max or min.
 func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) *Tensor) {
 	define(o, Op{
-		Op:   k,
-		Doc:  doc,
-		Args: []string{"x"},
+		Op:  k,
+		Doc: doc,
 		Shape: func(c *Ctx) {
 			c.reduced(c.In[0].dtype)
 			if c.count() == 0 && c.Out[0].Len() > 0 {

@@ -9,10 +9,9 @@ var mean Op
 
 func init() {
 	define(&mean, Op{
-		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Ref: meanRef, Kernel: "mean"},
+		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Ref: meanRef},
 		Cast:  CastFull,
 		Doc:   "the sum of x over axes, divided by the number of elements",
-		Args:  []string{"x"},
 		Shape: func(c *Ctx) { c.reduced(averaged(c.In[0].dtype)) },
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			return []*Tensor{c.unreduce(g.Scale(1 / float64(c.count())))}

@@ -11,10 +11,9 @@ var prod, prodGrad Op
 
 func init() {
 	define(&prod, Op{
-		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: prodRef, Kernel: "prod"},
+		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: prodRef},
 		Cast:  CastFull,
 		Doc:   "the product of x over axes",
-		Args:  []string{"x"},
 		Shape: func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			return []*Tensor{Apply(&prodGrad, []*Tensor{c.In[0], g}, c.Ints, nil)}
@@ -24,7 +23,7 @@ func init() {
 		Samples: prodSamples,
 	})
 	define(&prodGrad, Op{
-		Op:      kernels.Op{Name: "prod_grad", Ref: prodGradRef, Kernel: "prod_grad"},
+		Op:      kernels.Op{Name: "prod_grad", Ref: prodGradRef},
 		Doc:     "g times the product of the other elements",
 		Args:    []string{"x", "g"},
 		Shape:   func(c *Ctx) { c.result(c.In[0].dtype, c.Shape(0)) },

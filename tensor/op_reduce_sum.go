@@ -9,10 +9,9 @@ var sum Op
 
 func init() {
 	define(&sum, Op{
-		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef, Kernel: "sum"},
+		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef},
 		Cast:    CastFull,
 		Doc:     "the sum of x over axes",
-		Args:    []string{"x"},
 		Shape:   func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
 		VJP:     func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{c.unreduce(g)} },
 		Flops:   perElement(1),

@@ -9,7 +9,7 @@ var sumSquares Op
 
 func init() {
 	define(&sumSquares, Op{
-		Op:    kernels.Op{Name: "sum_squares", CPU: cpu.SumSquares, Ref: sumSquaresRef, Kernel: "sum_squares"},
+		Op:    kernels.Op{Name: "sum_squares", CPU: cpu.SumSquares, Ref: sumSquaresRef},
 		Cast:  CastFull,
 		Doc:   "the sum of (x*factor)^2 over axes",
 		Args:  []string{"x", "factor"},

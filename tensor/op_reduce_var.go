@@ -12,10 +12,9 @@ var rootOp = pointwise{name: "root", expr: "where(x == 0, 0, sqrt(where(x == 0, 
 
 func init() {
 	define(&variance, Op{
-		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef, Kernel: "var"},
+		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef},
 		Cast: CastFull,
 		Doc:  "the sum of (x - mean(x))^2 over axes, divided by the number of elements less the correction",
-		Args: []string{"x"},
 		Shape: func(c *Ctx) {
 			c.wantFloat(0)
 			c.reduced(c.In[0].dtype)

@@ -10,10 +10,9 @@ var cumsum Op
 
 func init() {
 	define(&cumsum, Op{
-		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Ref: cumsumRef, Kernel: "cumsum"},
+		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Ref: cumsumRef},
 		Cast: CastFull,
 		Doc:  "y[i] = x[0] + ... + x[i] along an axis, or x[n-1] + ... + x[i] in reverse",
-		Args: []string{"x"},
 		Shape: func(c *Ctx) {
 			c.result(accumulated(c.In[0].dtype), c.Shape(0))
 		},

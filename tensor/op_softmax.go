@@ -11,10 +11,9 @@ var softmax, softmaxGrad Op
 
 func init() {
 	define(&softmax, Op{
-		Op:    kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: softmaxRef, Kernel: "softmax"},
+		Op:    kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: softmaxRef},
 		Cast:  CastFull,
 		Doc:   "exp(x - m) / sum(exp(x - m)) along an axis, with m = max(x)",
-		Args:  []string{"x"},
 		Shape: sameFloats,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			return []*Tensor{Apply(&softmaxGrad, []*Tensor{c.Out[0], g}, c.Ints, nil)}
@@ -25,7 +24,7 @@ func init() {
 		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).Softmax) },
 	})
 	define(&softmaxGrad, Op{
-		Op:    kernels.Op{Name: "softmax_grad", CPU: cpu.SoftmaxGrad, Ref: softmaxGradRef, Kernel: "softmax_grad"},
+		Op:    kernels.Op{Name: "softmax_grad", CPU: cpu.SoftmaxGrad, Ref: softmaxGradRef},
 		Doc:   "y*(g - sum(g*y)) along an axis",
 		Args:  []string{"y", "g"},
 		Shape: sameFloats,

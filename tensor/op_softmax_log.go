@@ -11,10 +11,9 @@ var logSoftmax, logSoftmaxGrad Op
 
 func init() {
 	define(&logSoftmax, Op{
-		Op:    kernels.Op{Name: "log_softmax", CPU: cpu.LogSoftmax, Ref: logSoftmaxRef, Kernel: "log_softmax"},
+		Op:    kernels.Op{Name: "log_softmax", CPU: cpu.LogSoftmax, Ref: logSoftmaxRef},
 		Cast:  CastFull,
 		Doc:   "(x - m) - log(sum(exp(x - m))) along an axis, with m = max(x)",
-		Args:  []string{"x"},
 		Shape: sameFloats,
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			return []*Tensor{Apply(&logSoftmaxGrad, []*Tensor{c.Out[0], g}, c.Ints, nil)}
@@ -25,8 +24,7 @@ func init() {
 		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).LogSoftmax) },
 	})
 	define(&logSoftmaxGrad, Op{
-		Op: kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: logSoftmaxGradRef,
-			Kernel: "log_softmax_grad"},
+		Op:    kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: logSoftmaxGradRef},
 		Doc:   "g - exp(y)*sum(g) along an axis",
 		Args:  []string{"y", "g"},
 		Shape: sameFloats,

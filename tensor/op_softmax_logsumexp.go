@@ -11,10 +11,9 @@ var logsumexp Op
 
 func init() {
 	define(&logsumexp, Op{
-		Op:   kernels.Op{Name: "logsumexp", CPU: cpu.LogSumExp, Ref: logsumexpRef, Kernel: "logsumexp"},
+		Op:   kernels.Op{Name: "logsumexp", CPU: cpu.LogSumExp, Ref: logsumexpRef},
 		Cast: CastFull,
 		Doc:  "m + log(sum(exp(x - m))) over axes, with m = max(x)",
-		Args: []string{"x"},
 		Shape: func(c *Ctx) {
 			c.wantFloat(0)
 			c.reduced(c.In[0].dtype)

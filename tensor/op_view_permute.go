@@ -10,9 +10,8 @@ var permute Op
 
 func init() {
 	define(&permute, Op{
-		Op:   kernels.Op{Name: "permute"},
-		Doc:  "axis i of the result is axis p[i] of x",
-		Args: []string{"x"},
+		Op:  kernels.Op{Name: "permute"},
+		Doc: "axis i of the result is axis p[i] of x",
 		Shape: func(c *Ctx) {
 			var shape [kernels.MaxDims]int
 			for i, a := range c.Ints {

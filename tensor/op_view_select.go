@@ -12,9 +12,8 @@ var selectOp, selectGrad Op
 
 func init() {
 	define(&selectOp, Op{
-		Op:   kernels.Op{Name: "select"},
-		Doc:  "the elements at one index of an axis",
-		Args: []string{"x"},
+		Op:  kernels.Op{Name: "select"},
+		Doc: "the elements at one index of an axis",
 		Shape: func(c *Ctx) {
 			var buf [kernels.MaxDims]int
 			shape := append(buf[:0], c.Shape(0)...)
@@ -45,8 +44,7 @@ func init() {
 		},
 	})
 	define(&selectGrad, Op{
-		Op: kernels.Op{Name: "select_grad", CPU: cpu.SelectGrad, Types: kernels.DTypes(), Ref: selectGradRef,
-			Kernel: "select_grad"},
+		Op:   kernels.Op{Name: "select_grad", CPU: cpu.SelectGrad, Types: kernels.DTypes(), Ref: selectGradRef},
 		Doc:  "g at one index of a new axis, zero elsewhere",
 		Args: []string{"g"},
 		Shape: func(c *Ctx) {

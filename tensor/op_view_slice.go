@@ -28,7 +28,6 @@ func init() {
 	define(&slice, Op{
 		Op:    kernels.Op{Name: "slice"},
 		Doc:   "every step-th element of an axis from start on",
-		Args:  []string{"x"},
 		Shape: resized,
 		View: func(c *Ctx, l *kernels.Layout) {
 			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
@@ -50,8 +49,7 @@ func init() {
 		},
 	})
 	define(&sliceGrad, Op{
-		Op: kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef,
-			Kernel: "slice_grad"},
+		Op:    kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef},
 		Doc:   "the elements of g at every step-th index of an axis from start on, zero elsewhere",
 		Args:  []string{"g"},
 		Shape: resized,
