@@ -11,12 +11,10 @@ var addLayerNorm, addRMSNorm Op
 
 func init() {
 	define(&addLayerNorm, addNorm(&layerNorm, &layerNormGrad, 2, Op{
-		Op:   kernels.Op{Name: "add_layer_norm", Ref: addNormRef(layerNormRef)},
-		Doc:  "sum = x + y, and layer_norm(sum, weight, bias)",
-		Args: []string{"x", "y", "weight", "bias"},
-		Saves: []Saves{
-			SaveIn(2) | SaveOut(0, 2, 3), SaveIn(2) | SaveOut(0, 2, 3), SaveOut(0, 2, 3),
-		},
+		Op:    kernels.Op{Name: "add_layer_norm"},
+		Doc:   "sum = x + y, and layer_norm(sum, weight, bias)",
+		Args:  []string{"x", "y", "weight", "bias"},
+		Saves: []Saves{SaveIn(2) | SaveOut(0, 2, 3), SaveIn(2) | SaveOut(0, 2, 3), SaveOut(0, 2, 3)},
 		Flops: perElement(9),
 		Samples: func() []Sample {
 			return addNormSamples(true, func(x, y, w, b *Tensor) (sum, norm *Tensor) {
@@ -28,12 +26,10 @@ func init() {
 		},
 	}))
 	define(&addRMSNorm, addNorm(&rmsNorm, &rmsNormGrad, 1, Op{
-		Op:   kernels.Op{Name: "add_rms_norm", Ref: addNormRef(rmsNormRef)},
-		Doc:  "sum = x + y, and rms_norm(sum, weight)",
-		Args: []string{"x", "y", "weight"},
-		Saves: []Saves{
-			SaveIn(2) | SaveOut(0, 2), SaveIn(2) | SaveOut(0, 2), SaveOut(0, 2),
-		},
+		Op:    kernels.Op{Name: "add_rms_norm"},
+		Doc:   "sum = x + y, and rms_norm(sum, weight)",
+		Args:  []string{"x", "y", "weight"},
+		Saves: []Saves{SaveIn(2) | SaveOut(0, 2), SaveIn(2) | SaveOut(0, 2), SaveOut(0, 2)},
 		Flops: perElement(6),
 		Samples: func() []Sample {
 			return addNormSamples(false, func(x, y, w, _ *Tensor) (sum, norm *Tensor) {
@@ -48,7 +44,7 @@ func init() {
 
 // addNorm fills in what sums with a norm, which has so many statistics, have in common.
 func addNorm(norm, grad *Op, statistics int, op Op) Op {
-	op.CPU = cpu.AddNorm
+	op.CPU, op.Ref = cpu.AddNorm, addNormRef
 	op.Types = []DType{Float32, Float64, Float16, BFloat16}
 	op.Parts = []*kernels.Op{&addOp.Op, &norm.Op}
 	op.Cast, op.Differentiable = CastParts, 2
@@ -135,16 +131,14 @@ func addNormed(op *Op, eps float64, in ...*Tensor) (sum, norm *Tensor) {
 // second is the second of two results.
 func second(_, y *Tensor) *Tensor { return y }
 
-func addNormRef(norm func(l *kernels.Launch)) func(l *kernels.Launch) {
-	return func(l *kernels.Launch) {
-		x, y, sum := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
-		for i := range l.Out[0].Len() {
-			sum[i] = x[i] + y[i]
-		}
-		part := *l
-		part.In, part.Out = append([]kernels.Arg{l.Out[0]}, l.In[2:]...), l.Out[1:]
-		norm(&part)
+func addNormRef(l *kernels.Launch) {
+	x, y, sum := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
+	for i := range l.Out[0].Len() {
+		sum[i] = x[i] + y[i]
 	}
+	norm := *l
+	norm.In, norm.Out = append([]kernels.Arg{l.Out[0]}, l.In[2:]...), l.Out[1:]
+	normRef(&norm)
 }
 
 // addNormSamples are the samples of the norm, each with a second operand of the sum.

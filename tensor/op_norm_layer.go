@@ -11,13 +11,10 @@ import (
 var layerNorm, layerNormGrad Op
 
 func init() {
-	define(&layerNorm, Op{
-		Op:    kernels.Op{Name: "layer_norm", CPU: cpu.LayerNorm, Ref: layerNormRef},
-		Cast:  CastFull,
+	defineNorm(&layerNorm, &layerNormGrad, 2, Op{
+		Op:    kernels.Op{Name: "layer_norm", CPU: cpu.LayerNorm},
 		Doc:   "(x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axes",
 		Args:  []string{"x", "weight", "bias"},
-		Shape: normShape(2),
-		VJP:   layerNormVJP,
 		Saves: []Saves{SaveIn(0, 1) | SaveOut(1, 2), SaveIn(0) | SaveOut(1, 2)},
 		Flops: perElement(8),
 		Samples: func() []Sample {
@@ -26,15 +23,27 @@ func init() {
 		Bench: func() []Benchmark {
 			return rowBenchmarks(2, func(x *Tensor, _ int) *Tensor { return x.LayerNorm(nil, nil, 1e-5) })
 		},
+	}, Op{
+		Op:    kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad},
+		Doc:   "the gradients of layer_norm for x, weight and bias",
+		Args:  []string{"g", "x", "mean", "rstd", "weight"},
+		Flops: perElement(12),
 	})
-	define(&layerNormGrad, Op{
-		Op:     kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad, Ref: layerNormGradRef},
-		Doc:    "the gradients of layer_norm for x, weight and bias",
-		Args:   []string{"g", "x", "mean", "rstd", "weight"},
-		Shape:  normGradShape,
-		Flops:  perElement(12),
-		NoGrad: "with a graph, layer_norm composes its gradient",
-	})
+}
+
+// defineNorm fills in what norms, which have so many statistics, and their gradients have in common, and defines both.
+func defineNorm(norm, grad *Op, statistics int, n, g Op) {
+	n.Ref, n.Cast = normRef, CastFull
+	n.Shape = func(c *Ctx) {
+		for i := range c.In {
+			c.wantFloat(0, i)
+		}
+		c.normalized(c.In[0].dtype, c.In[1:], statistics)
+	}
+	n.VJP = func(c *Ctx, g *Tensor) []*Tensor { return c.normOf(c.In[0], c.In[0].needs, 1, grad).vjp(g) }
+	define(norm, n)
+	g.Ref, g.Shape, g.NoGrad = normGradRef, normGradShape, "with a graph, "+n.Name+" composes its gradient"
+	define(grad, g)
 }
 
 // LayerNorm makes the last axes have mean 0 and variance 1, then scales and shifts them:
@@ -51,16 +60,6 @@ func (t *Tensor) LayerNorm(weight, bias *Tensor, eps float64) *Tensor {
 		return Apply(&layerNorm, []*Tensor{t, weight}, []int{weight.Rank()}, []float64{eps})
 	}
 	return Apply(&layerNorm, []*Tensor{t, weight, bias}, []int{weight.Rank()}, []float64{eps})
-}
-
-// normShape is the shape rule of a norm: the result and the given number of statistics of each row.
-func normShape(statistics int) func(c *Ctx) {
-	return func(c *Ctx) {
-		for i := range c.In {
-			c.wantFloat(0, i)
-		}
-		c.normalized(c.In[0].dtype, c.In[1:], statistics)
-	}
 }
 
 // normalized adds the results of a norm of rows of In[0], of type dt; parameters are the last operands.
@@ -108,10 +107,6 @@ func normGradShape(c *Ctx) {
 		}
 		c.result(x.dtype, shape)
 	}
-}
-
-func layerNormVJP(c *Ctx, g *Tensor) []*Tensor {
-	return c.normOf(c.In[0], c.In[0].needs, 1, &layerNormGrad).vjp(g)
 }
 
 // normed is one application of a norm to x.
@@ -208,23 +203,27 @@ func normRows(x kernels.Arg, k int) (rows, n int) {
 	return kernels.Count(x.Shape[:at]), kernels.Count(x.Shape[at:])
 }
 
-func layerNormRef(l *kernels.Launch) {
+// normRef is the reference of norms; RMS norm has no mean among its results, and no bias.
+func normRef(l *kernels.Launch) {
 	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
-	means, rstds := cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2])
+	statistics := l.Out[1:]
+	rstds := cpu.Slice[float64](statistics[len(statistics)-1])
 	rows, n := normRows(l.In[0], l.Ints[0])
 	for r := range rows {
 		row := x[r*n : (r+1)*n]
 		mean, variance := 0.0, 0.0
-		for _, v := range row {
-			mean += v / float64(n)
+		if len(statistics) == 2 {
+			for _, v := range row {
+				mean += v / float64(n)
+			}
+			cpu.Slice[float64](statistics[0])[r] = mean
 		}
 		for _, v := range row {
 			variance += (v - mean) * (v - mean) / float64(n)
 		}
-		rstd := 1 / math.Sqrt(variance+l.Floats[0])
-		means[r], rstds[r] = mean, rstd
+		rstds[r] = 1 / math.Sqrt(variance+l.Floats[0])
 		for i, v := range row {
-			h := (v - mean) * rstd
+			h := (v - mean) * rstds[r]
 			if len(l.In) > 1 {
 				h *= cpu.Slice[float64](l.In[1])[i]
 			}
@@ -236,23 +235,21 @@ func layerNormRef(l *kernels.Launch) {
 	}
 }
 
-func layerNormGradRef(l *kernels.Launch) {
-	g, x := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1])
-	means, rstds := cpu.Slice[float64](l.In[2]), cpu.Slice[float64](l.In[3])
-	var weight []float64
-	if len(l.In) > 4 {
-		weight = cpu.Slice[float64](l.In[4])
-	}
-	normGradRef(l, g, x, weight, rstds, func(r int) float64 { return means[r] }, true)
-}
-
-// normGradRef computes the gradients of a norm for x and its parameters, as far as wanted.
-func normGradRef(l *kernels.Launch, g, x, weight, rstds []float64, mean func(r int) float64, centred bool) {
+// normGradRef is the reference of the gradients of norms for x and the parameters, as far as wanted. Layer norm has one
+// for the bias, and a mean in front of rstd.
+func normGradRef(l *kernels.Launch) {
+	g, x, in := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), l.In[2:]
 	rows, n := normRows(l.In[1], l.Ints[0])
+	centred := len(l.Out) == 3
+	means := make([]float64, rows)
+	if centred {
+		means, in = cpu.Slice[float64](in[0]), in[1:]
+	}
+	rstds := cpu.Slice[float64](in[0])
 	dx, dw := cpu.Slice[float64](l.Out[0]), cpu.Slice[float64](l.Out[1])[:l.Out[1].Len()]
 	clear(dw)
 	var db []float64
-	if len(l.Out) > 2 && l.Ints[3] == 1 {
+	if centred && l.Ints[3] == 1 {
 		db = cpu.Slice[float64](l.Out[2])[:l.Out[2].Len()]
 		clear(db)
 	}
@@ -260,10 +257,10 @@ func normGradRef(l *kernels.Launch, g, x, weight, rstds []float64, mean func(r i
 	for r := range rows {
 		var meanGW, meanGWH float64
 		for i := range n {
-			h[i] = (x[r*n+i] - mean(r)) * rstds[r]
+			h[i] = (x[r*n+i] - means[r]) * rstds[r]
 			gw[i] = g[r*n+i]
-			if weight != nil {
-				gw[i] *= weight[i]
+			if len(in) > 1 {
+				gw[i] *= cpu.Slice[float64](in[1])[i]
 			}
 			if centred {
 				meanGW += gw[i] / float64(n)
@@ -287,18 +284,13 @@ func normGradRef(l *kernels.Launch, g, x, weight, rstds []float64, mean func(r i
 // normSamples test a norm of x with and without its parameters.
 func normSamples(bias bool, call func(x, w, b *Tensor) *Tensor) []Sample {
 	sample := func(name string, k int, parameters int, shape ...int) Sample {
-		s := Sample{Name: name, In: []Arg{{Shape: shape, Lo: -2, Hi: 2}}}
+		s := Sample{Name: name, In: randomArgs(shape)}
 		for range parameters {
 			s.In = append(s.In, Arg{Shape: shape[len(shape)-k:], Lo: 0.5, Hi: 1.5})
 		}
 		s.Call = func(x []*Tensor) *Tensor {
-			switch len(x) {
-			case 1:
-				return call(x[0], nil, nil)
-			case 2:
-				return call(x[0], x[1], nil)
-			}
-			return call(x[0], x[1], x[2])
+			p := append(slices.Clip(x[1:]), nil, nil)
+			return call(x[0], p[0], p[1])
 		}
 		return s
 	}

@@ -119,7 +119,7 @@ func TestNormErrors(t *testing.T) {
 	x := tensor.Zeros(tensor.Float32, 2, 3)
 	w := tensor.Zeros(tensor.Float32, 3)
 	wantMisuse(t, func() { x.LayerNorm(tensor.Zeros(tensor.Float32, 4), nil, 0) }, tensor.ErrShape,
-		"op_norm_layer_test.go:",
+		"op_norm_test.go:",
 		"layer_norm: weight float32[4] must have the shape of the last axes of x float32[2 3], which is [3]")
 	wantMisuse(t, func() { x.LayerNorm(w, tensor.Zeros(tensor.Float32, 2), 0) }, tensor.ErrShape,
 		"layer_norm: bias float32[2] must have the shape of the last axes of x float32[2 3], which is [3]")
