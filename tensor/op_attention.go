@@ -304,7 +304,7 @@ func (z attentionSize) eachRow(q, k view4, f func(row, b, h, i int, scores []flo
 // run is the reference of attention.
 func (z attentionSize) run(q, k, v, y view4, ms, rs []float64) {
 	z.eachRow(q, k, func(row, b, h, i int, scores []float64) {
-		m, sum := maxAndSum(scores, 0, 1, len(scores))
+		m, sum := maxAndSum(scores)
 		ms[row], rs[row] = m, 1/sum
 		for e := range z.e {
 			to := y.at(b, h, i, e)

@@ -166,7 +166,7 @@ func crossEntropyRef(l *kernels.Launch) {
 	clear(loss)
 	for r, target := range targets {
 		row := x[r*classes : (r+1)*classes]
-		m, exps := maxAndSum(row, 0, 1, classes)
+		m, exps := maxAndSum(row)
 		distances := 0.0
 		for _, v := range row {
 			distances += v - m

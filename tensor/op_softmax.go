@@ -7,39 +7,62 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-var softmax, softmaxGrad Op
+var softmax, softmaxGrad, logSoftmax, logSoftmaxGrad Op
 
 func init() {
-	define(&softmax, Op{
-		Op:    kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: softmaxRef},
-		Cast:  CastFull,
-		Doc:   "exp(x - m) / sum(exp(x - m)) along an axis, with m = max(x)",
-		Shape: sameFloats,
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			return []*Tensor{Apply(&softmaxGrad, []*Tensor{c.Out[0], g}, c.Ints, nil)}
-		},
-		Saves:   []Saves{SaveOut(0)},
-		Flops:   perElement(5),
-		Samples: func() []Sample { return axisSamples(-2, 2, (*Tensor).Softmax) },
-		Bench:   func() []Benchmark { return rowBenchmarks(2, (*Tensor).Softmax) },
-	})
-	define(&softmaxGrad, Op{
-		Op:    kernels.Op{Name: "softmax_grad", CPU: cpu.SoftmaxGrad, Ref: softmaxGradRef},
-		Doc:   "y*(g - sum(g*y)) along an axis",
-		Args:  []string{"y", "g"},
-		Shape: sameFloats,
+	defineSoftmax(&softmax, &softmaxGrad, (*Tensor).Softmax, 0.1, 0.9, Op{
+		Op:  kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: lineRef(softmaxRef)},
+		Doc: "exp(x - m) / sum(exp(x - m)) along an axis, with m = max(x)",
+	}, Op{
+		Op:  kernels.Op{Name: "softmax_grad", CPU: cpu.SoftmaxGrad, Ref: lineRef(softmaxGradRef)},
+		Doc: "y*(g - sum(g*y)) along an axis",
 		Compose: func(c *Ctx) *Tensor {
 			y, g := c.In[0], c.In[1]
 			return y.Mul(g.Sub(g.Mul(y).SumKeep(c.Ints[0])))
 		},
-		Flops:   perElement(4),
-		Samples: func() []Sample { return gradSamples(&softmaxGrad, 0.1, 0.9) },
 	})
+	defineSoftmax(&logSoftmax, &logSoftmaxGrad, (*Tensor).LogSoftmax, -2, -0.1, Op{
+		Op:  kernels.Op{Name: "log_softmax", CPU: cpu.LogSoftmax, Ref: lineRef(logSoftmaxRef)},
+		Doc: "(x - m) - log(sum(exp(x - m))) along an axis, with m = max(x)",
+	}, Op{
+		Op:  kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: lineRef(logSoftmaxGradRef)},
+		Doc: "g - exp(y)*sum(g) along an axis",
+		Compose: func(c *Ctx) *Tensor {
+			y, g := c.In[0], c.In[1]
+			return g.Sub(y.Exp().Mul(g.SumKeep(c.Ints[0])))
+		},
+	})
+}
+
+// defineSoftmax fills in what the softmax and its logarithm have in common, and defines each with its gradient, which
+// reads the result; lo and hi are the range of results in tests.
+func defineSoftmax(o, grad *Op, call func(x *Tensor, axis int) *Tensor, lo, hi float64, y, dx Op) {
+	y.Cast, y.Shape = CastFull, sameFloats
+	y.VJP = func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{Apply(grad, []*Tensor{c.Out[0], g}, c.Ints, nil)} }
+	y.Saves, y.Flops = []Saves{SaveOut(0)}, perElement(5)
+	y.Samples = func() []Sample { return axisSamples(-2, 2, call) }
+	y.Bench = func() []Benchmark { return rowBenchmarks(2, call) }
+	define(o, y)
+
+	dx.Args, dx.Shape, dx.Flops = []string{"y", "g"}, sameFloats, perElement(4)
+	dx.Samples = func() []Sample {
+		sample := func(name string, axis int, shape ...int) Sample {
+			return Sample{Name: name, In: []Arg{{Shape: shape, Lo: lo, Hi: hi}, {Shape: shape, Lo: -2, Hi: 2}},
+				Call: func(x []*Tensor) *Tensor { return Apply(grad, x, []int{axis}, nil) }}
+		}
+		return []Sample{
+			sample("last", 1, 3, 4), sample("first", 0, 4, 2), sample("size 1", 1, 2, 1), sample("empty", 1, 0, 3),
+		}
+	}
+	define(grad, dx)
 }
 
 // Softmax is exp(t) divided by its sum along an axis, computed without overflow. Negative axes count from the end. If
 // all elements are -Inf, the result is NaN.
 func (t *Tensor) Softmax(axis int) *Tensor { return t.alongAxis(&softmax, axis) }
+
+// LogSoftmax is the logarithm of [Tensor.Softmax], accurate also where the softmax is small.
+func (t *Tensor) LogSoftmax(axis int) *Tensor { return t.alongAxis(&logSoftmax, axis) }
 
 // alongAxis applies an operation whose first attribute is an axis.
 func (t *Tensor) alongAxis(op *Op, axis int, more ...int) *Tensor {
@@ -53,17 +76,6 @@ func sameFloats(c *Ctx) {
 	c.result(c.In[0].dtype, c.Shape(0))
 }
 
-// gradSamples are the samples of a gradient along an axis whose operands are the result and its gradient.
-func gradSamples(op *Op, lo, hi float64) []Sample {
-	sample := func(name string, axis int, shape ...int) Sample {
-		return Sample{Name: name, In: []Arg{{Shape: shape, Lo: lo, Hi: hi}, {Shape: shape, Lo: -2, Hi: 2}},
-			Call: func(x []*Tensor) *Tensor { return Apply(op, x, []int{axis}, nil) }}
-	}
-	return []Sample{
-		sample("last", 1, 3, 4), sample("first", 0, 4, 2), sample("size 1", 1, 2, 1), sample("empty", 1, 0, 3),
-	}
-}
-
 // rowBenchmarks time an operation along rows; passes is how many times it reads or writes all elements.
 func rowBenchmarks(passes float64, call func(x *Tensor, axis int) *Tensor) []Benchmark {
 	bench := func(name string, rows, n int) Benchmark {
@@ -74,37 +86,67 @@ func rowBenchmarks(passes float64, call func(x *Tensor, axis int) *Tensor) []Ben
 	return []Benchmark{bench("rows of 10", 128, 10), bench("rows of 64", 16384, 64), bench("rows of 1024", 1000, 1024)}
 }
 
-// maxAndSum is m = max(x) and sum(exp(x - m)) of n elements.
-func maxAndSum(x []float64, start, stride, n int) (m, sum float64) {
+// maxAndSum is m = max(x) and sum(exp(x - m)).
+func maxAndSum(x []float64) (m, sum float64) {
 	m = math.Inf(-1)
-	for i := range n {
-		m = max(m, x[start+i*stride])
+	for _, v := range x {
+		m = max(m, v)
 	}
-	for i := range n {
-		sum += math.Exp(x[start+i*stride] - m)
+	for _, v := range x {
+		sum += math.Exp(v - m)
 	}
 	return m, sum
 }
 
-func softmaxRef(l *kernels.Launch) {
-	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
-	eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
-		m, sum := maxAndSum(x, start, stride, n)
-		for i := range n {
-			y[start+i*stride] = math.Exp(x[start+i*stride]-m) / sum
-		}
-	})
+// lineRef is the reference of an operation that computes each line of the result along an axis from those of the
+// operands.
+func lineRef(f func(y []float64, in ...[]float64)) func(l *kernels.Launch) {
+	return func(l *kernels.Launch) {
+		eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
+			y, in := make([]float64, n), make([][]float64, len(l.In))
+			for k, a := range l.In {
+				for i := range n {
+					in[k] = append(in[k], cpu.Slice[float64](a)[start+i*stride])
+				}
+			}
+			f(y, in...)
+			for i, v := range y {
+				cpu.Slice[float64](l.Out[0])[start+i*stride] = v
+			}
+		})
+	}
 }
 
-func softmaxGradRef(l *kernels.Launch) {
-	y, g, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
-	eachLine(l.In[0].Shape, l.Ints[0], func(start, stride, n int) {
-		dot := 0.0
-		for i := range n {
-			dot += g[start+i*stride] * y[start+i*stride]
-		}
-		for i := range n {
-			dx[start+i*stride] = y[start+i*stride] * (g[start+i*stride] - dot)
-		}
-	})
+func softmaxRef(y []float64, in ...[]float64) {
+	m, sum := maxAndSum(in[0])
+	for i, x := range in[0] {
+		y[i] = math.Exp(x-m) / sum
+	}
+}
+
+func softmaxGradRef(dx []float64, in ...[]float64) {
+	y, g, dot := in[0], in[1], 0.0
+	for i := range g {
+		dot += g[i] * y[i]
+	}
+	for i := range g {
+		dx[i] = y[i] * (g[i] - dot)
+	}
+}
+
+func logSoftmaxRef(y []float64, in ...[]float64) {
+	m, sum := maxAndSum(in[0])
+	for i, x := range in[0] {
+		y[i] = (x - m) - math.Log(sum)
+	}
+}
+
+func logSoftmaxGradRef(dx []float64, in ...[]float64) {
+	y, g, sum := in[0], in[1], 0.0
+	for _, v := range g {
+		sum += v
+	}
+	for i := range g {
+		dx[i] = g[i] - math.Exp(y[i])*sum
+	}
 }
