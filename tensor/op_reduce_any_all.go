@@ -1,6 +1,8 @@
 package tensor
 
 import (
+	"slices"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -36,20 +38,12 @@ func (t *Tensor) CountNonzero(axes ...int) *Tensor { return t.To(Bool).Sum(axes.
 // that is 0.
 func quantifierRef(none bool) func(l *kernels.Launch) {
 	return func(l *kernels.Launch) {
-		y := cpu.Slice[bool](l.Out[0])[:l.Out[0].Len()]
-		for o := range y {
-			y[o] = none
-		}
-		visit := func(v bool, o int) {
-			if v != none {
-				y[o] = v
+		x, y := valuesOf(l.In[0]), cpu.Slice[bool](l.Out[0])[:l.Out[0].Len()]
+		copy(y, slices.Repeat([]bool{none}, len(y)))
+		eachReduced(l, func(i, o int) {
+			if (x[i] != 0) != none {
+				y[o] = !none
 			}
-		}
-		if !l.In[0].DType.IsFloat() {
-			eachInteger(l, func(v int64, o int) { visit(v != 0, o) })
-			return
-		}
-		x := cpu.Slice[float64](l.In[0])
-		eachReduced(l, func(i, o int) { visit(x[i] != 0, o) })
+		})
 	}
 }

@@ -1,6 +1,8 @@
 package tensor
 
 import (
+	"math"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -8,13 +10,16 @@ import (
 var amax, amin Op
 
 func init() {
-	extreme(&amax, kernels.Op{Name: "max", CPU: cpu.Max, Ref: foldRef(
-		func(a, b float64) float64 { return max(a, b) }, func(a, b int64) int64 { return max(a, b) })},
+	extreme(&amax, kernels.Op{Name: "max", CPU: cpu.Max,
+		Ref: foldRef(math.Inf(-1), larger[float64], math.MinInt64, larger[int64])},
 		"the largest element of x over axes", (*Tensor).Max)
-	extreme(&amin, kernels.Op{Name: "min", CPU: cpu.Min, Ref: foldRef(
-		func(a, b float64) float64 { return min(a, b) }, func(a, b int64) int64 { return min(a, b) })},
+	extreme(&amin, kernels.Op{Name: "min", CPU: cpu.Min,
+		Ref: foldRef(math.Inf(1), smaller[float64], math.MaxInt64, smaller[int64])},
 		"the smallest element of x over axes", (*Tensor).Min)
 }
+
+func larger[T float64 | int64](a, b T) T  { return max(a, b) }
+func smaller[T float64 | int64](a, b T) T { return min(a, b) }
 
 // extreme defines max or min.
 func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) *Tensor) {

@@ -29,15 +29,10 @@ func (t *Tensor) Mean(axes ...int) *Tensor { return t.reduce(&mean, axes) }
 func (t *Tensor) MeanKeep(axes ...int) *Tensor { return t.keep(t.Mean(axes...), axes) }
 
 func meanRef(l *kernels.Launch) {
-	y := cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
+	x, y := valuesOf(l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
 	clear(y)
-	if l.In[0].DType.IsFloat() {
-		x := cpu.Slice[float64](l.In[0])
-		eachReduced(l, func(i, o int) { y[o] += x[i] })
-	} else {
-		eachInteger(l, func(v int64, o int) { y[o] += float64(v) })
-	}
-	n := float64(l.In[0].Len()) / float64(len(y))
+	eachReduced(l, func(i, o int) { y[o] += x[i] })
+	n := float64(len(x)) / float64(len(y))
 	for o := range y {
 		y[o] /= n
 	}

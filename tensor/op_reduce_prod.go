@@ -11,7 +11,7 @@ var prod, prodGrad Op
 
 func init() {
 	define(&prod, Op{
-		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: prodRef},
+		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: foldRef(1, multiply[float64], 1, multiply[int64])},
 		Cast:  CastFull,
 		Doc:   "the product of x over axes",
 		Shape: func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
@@ -50,8 +50,6 @@ func prodSamples() []Sample {
 	}
 	return append(reductionSamples(0.5, 2, true, (*Tensor).Prod), zeros)
 }
-
-var prodRef = accumulateRef(1, multiply[float64], multiply[int64])
 
 func multiply[T float64 | int64](a, b T) T { return a * b }
 

@@ -9,7 +9,7 @@ var sum Op
 
 func init() {
 	define(&sum, Op{
-		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: sumRef},
+		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: foldRef(0, add[float64], 0, add[int64])},
 		Cast:    CastFull,
 		Doc:     "the sum of x over axes",
 		Shape:   func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
@@ -36,7 +36,5 @@ func (t *Tensor) Sum(axes ...int) *Tensor { return t.reduce(&sum, axes) }
 
 // SumKeep is Sum whose result keeps the axes, with size 1.
 func (t *Tensor) SumKeep(axes ...int) *Tensor { return t.keep(t.Sum(axes...), axes) }
-
-var sumRef = accumulateRef(0, add[float64], add[int64])
 
 func add[T float64 | int64](a, b T) T { return a + b }

@@ -125,10 +125,12 @@ func eachReduced(l *kernels.Launch, f func(i, o int)) {
 	}
 }
 
-// eachInteger is eachReduced for operands of integers and bools, with the value v of the element.
-func eachInteger(l *kernels.Launch, f func(v int64, o int)) {
-	v := integersOf(l.In[0])
-	eachReduced(l, func(i, o int) { f(v[i], o) })
+// valuesOf is the elements of an operand of any type.
+func valuesOf(a kernels.Arg) []float64 {
+	if a.DType.IsFloat() {
+		return cpu.Slice[float64](a)[:a.Len()]
+	}
+	return convert[float64](integersOf(a))
 }
 
 // integersOf is the elements of an operand of integers or bools.
@@ -137,17 +139,17 @@ func integersOf(a kernels.Arg) []int64 {
 	case kernels.Int64:
 		return cpu.Slice[int64](a)[:a.Len()]
 	case kernels.Int32:
-		return widen(cpu.Slice[int32](a)[:a.Len()])
+		return convert[int64](cpu.Slice[int32](a)[:a.Len()])
 	}
-	return widen(cpu.Slice[uint8](a)[:a.Len()])
+	return convert[int64](cpu.Slice[uint8](a)[:a.Len()])
 }
 
-func widen[T int32 | uint8](v []T) []int64 {
-	wide := make([]int64, len(v))
+func convert[To, From int64 | float64 | int32 | uint8](v []From) []To {
+	converted := make([]To, len(v))
 	for i := range v {
-		wide[i] = int64(v[i])
+		converted[i] = To(v[i])
 	}
-	return wide
+	return converted
 }
 
 // storeIntegers writes v to the result y of an integer type or Bool, whose range holds v.
@@ -156,13 +158,9 @@ func storeIntegers(y kernels.Arg, v []int64) {
 	case kernels.Int64:
 		copy(cpu.Slice[int64](y), v)
 	case kernels.Int32:
-		for i, k := range v {
-			cpu.Slice[int32](y)[i] = int32(k)
-		}
+		copy(cpu.Slice[int32](y), convert[int32](v))
 	case kernels.Uint8:
-		for i, k := range v {
-			cpu.Slice[uint8](y)[i] = uint8(k)
-		}
+		copy(cpu.Slice[uint8](y), convert[uint8](v))
 	case kernels.Bool:
 		for i, k := range v {
 			cpu.Slice[bool](y)[i] = k != 0
@@ -170,48 +168,22 @@ func storeIntegers(y kernels.Arg, v []int64) {
 	}
 }
 
-// foldRef is the reference of an operation that combines its result so far with one element after the other, from the
-// second on.
-func foldRef(float func(a, b float64) float64, integer func(a, b int64) int64) func(l *kernels.Launch) {
+// foldRef is the reference of an operation that combines first with one element after the other: floats, or integers
+// and bools.
+func foldRef(
+	first float64, float func(a, b float64) float64, firstInteger int64, integer func(a, b int64) int64,
+) func(l *kernels.Launch) {
 	return func(l *kernels.Launch) {
 		n := l.Out[0].Len()
-		seen := make([]bool, n)
 		if !l.In[0].DType.IsFloat() {
-			y := make([]int64, n)
-			eachInteger(l, func(v int64, o int) {
-				if seen[o] {
-					v = integer(y[o], v)
-				}
-				y[o], seen[o] = v, true
-			})
+			y := slices.Repeat([]int64{firstInteger}, n)
+			v := integersOf(l.In[0])
+			eachReduced(l, func(i, o int) { y[o] = integer(y[o], v[i]) })
 			storeIntegers(l.Out[0], y)
 			return
 		}
 		x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
-		eachReduced(l, func(i, o int) {
-			v := x[i]
-			if seen[o] {
-				v = float(y[o], v)
-			}
-			y[o], seen[o] = v, true
-		})
-	}
-}
-
-// accumulateRef is the reference of sums and products: the elements are combined with first, one after the other.
-func accumulateRef(
-	first int64, float func(a, b float64) float64, integer func(a, b int64) int64,
-) func(l *kernels.Launch) {
-	return func(l *kernels.Launch) {
-		n := l.Out[0].Len()
-		if l.Out[0].DType == kernels.Int64 {
-			y := cpu.Slice[int64](l.Out[0])
-			copy(y, slices.Repeat([]int64{first}, n))
-			eachInteger(l, func(v int64, o int) { y[o] = integer(y[o], v) })
-			return
-		}
-		x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])
-		copy(y, slices.Repeat([]float64{float64(first)}, n))
+		copy(y, slices.Repeat([]float64{first}, n))
 		eachReduced(l, func(i, o int) { y[o] = float(y[o], x[i]) })
 	}
 }
