@@ -244,125 +244,121 @@ func attentionBenchmark(name string, b, h, t, d int) Benchmark {
 // view4 is an operand of a reference with the axes batch, head, position and column.
 type view4 struct {
 	data    []float64
-	strides [4]int
+	strides []int
 }
 
 func (v view4) at(b, h, i, j int) *float64 {
 	return &v.data[b*v.strides[0]+h*v.strides[1]+i*v.strides[2]+j*v.strides[3]]
 }
 
-// viewBHTD is a view of an operand [B H T D], viewBTHD one of an operand [B T H D].
-func viewBHTD(a kernels.Arg) view4 { return view4{cpu.Slice[float64](a), [4]int(a.Strides)} }
+// viewOf is a view of an operand [B H T D].
+func viewOf(a kernels.Arg) view4 { return view4{cpu.Slice[float64](a), a.Strides} }
 
-func viewBTHD(a kernels.Arg) view4 {
-	return view4{cpu.Slice[float64](a), [4]int{a.Strides[0], a.Strides[2], a.Strides[1], a.Strides[3]}}
+// headsFirst is an operand [B T H D] with the axes [B H T D], or the other way round.
+func headsFirst(a kernels.Arg) kernels.Arg {
+	s, n := a.Strides, a.Shape
+	a.Strides, a.Shape = []int{s[0], s[2], s[1], s[3]}, []int{n[0], n[2], n[1], n[3]}
+	return a
 }
 
-// viewThird is a view of a third of an operand [B T 3*H*D], or of all of one [B T H*D], which is third 0.
-func viewThird(a kernels.Arg, third, heads, d int) view4 {
-	x := cpu.Slice[float64](a)
-	return view4{x[min(third*heads*d, len(x)):], [4]int{a.Strides[0], d, a.Strides[1], 1}}
+// attentionRow is a row of scores: of query i of head h of batch entry b. Scores of masked keys are -Inf.
+type attentionRow struct {
+	index, b, h, i int
+	scores         []float64
 }
 
-// attentionSize has the sizes and attributes of an op call, for the references.
-type attentionSize struct {
-	b, h, t, s, d, e int
-	causal           bool
-	scale            float64
-}
-
-func attentionSizeOf(l *kernels.Launch) attentionSize {
-	q, k, v := l.In[0].Shape, l.In[1].Shape, l.In[2].Shape
-	return attentionSize{q[0], q[1], q[2], k[2], q[3], v[3], l.Ints[0] != 0, l.Floats[0]}
-}
-
-func attentionPackedSizeOf(l *kernels.Launch) attentionSize {
-	x, heads := l.In[0].Shape, l.Ints[1]
-	d := x[2] / (3 * heads)
-	return attentionSize{x[0], heads, x[1], x[1], d, d, l.Ints[0] != 0, l.Floats[0]}
-}
-
-// eachRow calls f for each row of scores: of query i of head h of batch entry b. Scores of masked keys are -Inf.
-func (z attentionSize) eachRow(q, k view4, f func(row, b, h, i int, scores []float64)) {
-	scores := make([]float64, z.s)
-	for row := range z.b * z.h * z.t {
-		b, h, i := row/z.t/z.h, row/z.t%z.h, row%z.t
-		for j := range scores {
-			scores[j] = 0
-			for d := range z.d {
-				scores[j] += float64(*q.at(b, h, i, d) * *k.at(b, h, j, d))
+// eachAttentionRow calls f for each row of scores of an op call.
+func eachAttentionRow(l *kernels.Launch, f func(r attentionRow)) {
+	q, k, shape := viewOf(l.In[0]), viewOf(l.In[1]), l.In[0].Shape
+	heads, queries, width := shape[1], shape[2], shape[3]
+	r := attentionRow{scores: make([]float64, l.In[1].Shape[2])}
+	for r.index = range shape[0] * heads * queries {
+		r.b, r.h, r.i = r.index/queries/heads, r.index/queries%heads, r.index%queries
+		for j := range r.scores {
+			r.scores[j] = 0
+			for d := range width {
+				r.scores[j] += float64(*q.at(r.b, r.h, r.i, d) * *k.at(r.b, r.h, j, d))
 			}
-			scores[j] *= z.scale
-			if z.causal && j > i+z.s-z.t {
-				scores[j] = math.Inf(-1)
+			r.scores[j] *= l.Floats[0]
+			if l.Ints[0] != 0 && j > r.i+len(r.scores)-queries {
+				r.scores[j] = math.Inf(-1)
 			}
 		}
-		f(row, b, h, i, scores)
+		f(r)
 	}
-}
-
-// run is the reference of attention.
-func (z attentionSize) run(q, k, v, y view4, ms, rs []float64) {
-	z.eachRow(q, k, func(row, b, h, i int, scores []float64) {
-		m, sum := maxAndSum(scores)
-		ms[row], rs[row] = m, 1/sum
-		for e := range z.e {
-			to := y.at(b, h, i, e)
-			*to = 0
-			for j, s := range scores {
-				*to += float64(math.Exp(s-m) / sum * *v.at(b, h, j, e))
-			}
-		}
-	})
-}
-
-// grad is the reference of the gradient. It adds to dq, dk and dv.
-func (z attentionSize) grad(q, k, v, g, dq, dk, dv view4, ms, rs []float64) {
-	z.eachRow(q, k, func(row, b, h, i int, scores []float64) {
-		p, dp, dot := make([]float64, z.s), make([]float64, z.s), 0.0
-		for j, s := range scores {
-			p[j] = math.Exp(s-ms[row]) * rs[row]
-			for e := range z.e {
-				dp[j] += float64(*g.at(b, h, i, e) * *v.at(b, h, j, e))
-				*dv.at(b, h, j, e) += float64(p[j] * *g.at(b, h, i, e))
-			}
-			dot += float64(p[j] * dp[j])
-		}
-		for j := range scores {
-			ds := p[j] * (dp[j] - dot) * z.scale
-			for d := range z.d {
-				*dq.at(b, h, i, d) += float64(ds * *k.at(b, h, j, d))
-				*dk.at(b, h, j, d) += float64(ds * *q.at(b, h, i, d))
-			}
-		}
-	})
 }
 
 func attentionRef(l *kernels.Launch) {
-	attentionSizeOf(l).run(viewBHTD(l.In[0]), viewBHTD(l.In[1]), viewBHTD(l.In[2]), viewBTHD(l.Out[0]),
-		cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2]))
+	v, y := viewOf(l.In[2]), viewOf(headsFirst(l.Out[0]))
+	ms, rs := cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2])
+	eachAttentionRow(l, func(r attentionRow) {
+		m, sum := maxAndSum(r.scores)
+		ms[r.index], rs[r.index] = m, 1/sum
+		for e := range l.In[2].Shape[3] {
+			to := y.at(r.b, r.h, r.i, e)
+			*to = 0
+			for j, s := range r.scores {
+				*to += float64(math.Exp(s-m) / sum * *v.at(r.b, r.h, j, e))
+			}
+		}
+	})
 }
 
 func attentionGradRef(l *kernels.Launch) {
-	for _, a := range l.Out {
-		clear(cpu.Slice[float64](a))
+	q, k, v, g := viewOf(l.In[0]), viewOf(l.In[1]), viewOf(l.In[2]), viewOf(l.In[6])
+	dq, dk, dv := viewOf(headsFirst(l.Out[0])), viewOf(headsFirst(l.Out[1])), viewOf(headsFirst(l.Out[2]))
+	ms, rs := cpu.Slice[float64](l.In[4]), cpu.Slice[float64](l.In[5])
+	for _, d := range []view4{dq, dk, dv} {
+		clear(d.data)
 	}
-	attentionSizeOf(l).grad(viewBHTD(l.In[0]), viewBHTD(l.In[1]), viewBHTD(l.In[2]), viewBHTD(l.In[6]),
-		viewBTHD(l.Out[0]), viewBTHD(l.Out[1]), viewBTHD(l.Out[2]),
-		cpu.Slice[float64](l.In[4]), cpu.Slice[float64](l.In[5]))
+	eachAttentionRow(l, func(r attentionRow) {
+		p, dp, dot := make([]float64, len(r.scores)), make([]float64, len(r.scores)), 0.0
+		for j, s := range r.scores {
+			p[j] = math.Exp(s-ms[r.index]) * rs[r.index]
+			for e := range l.In[2].Shape[3] {
+				dp[j] += float64(*g.at(r.b, r.h, r.i, e) * *v.at(r.b, r.h, j, e))
+				*dv.at(r.b, r.h, j, e) += float64(p[j] * *g.at(r.b, r.h, r.i, e))
+			}
+			dot += float64(p[j] * dp[j])
+		}
+		for j := range r.scores {
+			ds := p[j] * (dp[j] - dot) * l.Floats[0]
+			for d := range l.In[0].Shape[3] {
+				*dq.at(r.b, r.h, r.i, d) += float64(ds * *k.at(r.b, r.h, j, d))
+				*dk.at(r.b, r.h, j, d) += float64(ds * *q.at(r.b, r.h, r.i, d))
+			}
+		}
+	})
+}
+
+// third is a third of an operand [B T 3*H*D], or all of one [B T H*D], which is third 0, as [B T H D].
+func third(l *kernels.Launch, a kernels.Arg, i int) kernels.Arg {
+	heads, width := l.Ints[1], l.In[0].Shape[2]/3
+	if a.Len() > 0 {
+		a.Offset += i * width
+	}
+	a.Shape = []int{a.Shape[0], a.Shape[1], heads, width / heads}
+	a.Strides = []int{a.Strides[0], a.Strides[1], width / heads, 1}
+	return a
+}
+
+// thirds is an op call on the thirds of qkv, as of attention, with the given further operands and results.
+func thirds(l *kernels.Launch, in, out []kernels.Arg) *kernels.Launch {
+	of := *l
+	of.In, of.Out = nil, out
+	for i := range 3 {
+		of.In = append(of.In, headsFirst(third(l, l.In[0], i)))
+	}
+	of.In = append(of.In, in...)
+	return &of
 }
 
 func attentionPackedRef(l *kernels.Launch) {
-	z := attentionPackedSizeOf(l)
-	third := func(a kernels.Arg, i int) view4 { return viewThird(a, i, z.h, z.d) }
-	z.run(third(l.In[0], 0), third(l.In[0], 1), third(l.In[0], 2), third(l.Out[0], 0),
-		cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2]))
+	attentionRef(thirds(l, nil, []kernels.Arg{third(l, l.Out[0], 0), l.Out[1], l.Out[2]}))
 }
 
 func attentionPackedGradRef(l *kernels.Launch) {
-	z, x, dx := attentionPackedSizeOf(l), l.In[0], l.Out[0]
-	third := func(a kernels.Arg, i int) view4 { return viewThird(a, i, z.h, z.d) }
-	clear(cpu.Slice[float64](dx))
-	z.grad(third(x, 0), third(x, 1), third(x, 2), third(l.In[4], 0), third(dx, 0), third(dx, 1), third(dx, 2),
-		cpu.Slice[float64](l.In[2]), cpu.Slice[float64](l.In[3]))
+	dx := l.Out[0]
+	in := append(l.In[1:4:4], headsFirst(third(l, l.In[4], 0)))
+	attentionGradRef(thirds(l, in, []kernels.Arg{third(l, dx, 0), third(l, dx, 1), third(l, dx, 2)}))
 }
