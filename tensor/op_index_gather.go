@@ -21,19 +21,24 @@ func init() {
 		},
 		Saves: []Saves{SaveIn(1)},
 		Samples: func() []Sample {
-			sample := func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
+			return gatherSamples(func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
 				return Sample{Name: name, In: append(randomArgs(x), indexArg(shape, indices...)),
 					Call: func(x []*Tensor) *Tensor { return x[0].Gather(axis, x[1]) }}
-			}
-			return []Sample{
-				sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1),
-				sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
-				sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 1),
-				sample("vector", []int{3}, 0, []int{2}, 1, 1), sample("size 1", []int{1, 1}, 0, []int{1, 1}, 0),
-				sample("empty", []int{3, 2}, 0, []int{0, 2}),
-			}
+			})
 		},
 	})
+}
+
+// gatherSamples are the samples of gather and scatter_add: the shape of x, the axis, and the indices with their shape.
+func gatherSamples(sample func(name string, x []int, axis int, shape []int, indices ...float64) Sample) []Sample {
+	return []Sample{
+		sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1),
+		sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
+		sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 1),
+		sample("one index", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 2),
+		sample("vector", []int{3}, 0, []int{2}, 1, 1), sample("size 1", []int{1, 1}, 0, []int{1, 1}, 0),
+		sample("empty", []int{3, 2}, 0, []int{0, 2}),
+	}
 }
 
 // Gather is t[indices[i, j, ..], j, ..] for axis 0, and so on for other axes: an element of the result is that of t

@@ -18,18 +18,11 @@ func init() {
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return addVJP(c, g, &gather) },
 		Saves: []Saves{0, 0, SaveIn(1)},
 		Samples: func() []Sample {
-			sample := func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
+			return gatherSamples(func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
 				in := randomArgs(x, shape)
 				return Sample{Name: name, In: []Arg{in[0], indexArg(shape, indices...), in[1]},
 					Call: func(x []*Tensor) *Tensor { return x[0].ScatterAdd(axis, x[1], x[2]) }}
-			}
-			return []Sample{
-				sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1),
-				sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
-				sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 2),
-				sample("vector", []int{3}, 0, []int{2}, 1, 1), sample("size 1", []int{1, 1}, 0, []int{1, 1}, 0),
-				sample("empty", []int{3, 2}, 0, []int{0, 2}),
-			}
+			})
 		},
 	})
 }

@@ -22,16 +22,10 @@ func init() {
 		VJP:   indexSelectVJP,
 		Saves: []Saves{SaveIn(1)},
 		Samples: func() []Sample {
-			sample := func(name string, shape []int, axis int, indices ...float64) Sample {
+			return selectSamples(func(name string, shape []int, axis int, indices ...float64) Sample {
 				return Sample{Name: name, In: append(randomArgs(shape), indexArg([]int{len(indices)}, indices...)),
 					Call: func(x []*Tensor) *Tensor { return x[0].IndexSelect(axis, x[1]) }}
-			}
-			return []Sample{
-				sample("rows", []int{3, 4}, 0, 2, 0, 2), sample("columns", []int{3, 4}, -1, 1, 1, 3, 0, 2),
-				sample("middle", []int{2, 3, 2}, 1, 2, 1), sample("vector", []int{3}, 0, 1),
-				sample("size 1", []int{1, 2}, 0, 0, 0), sample("no indices", []int{3, 2}, 0),
-				sample("empty entries", []int{2, 0}, 0, 1),
-			}
+			})
 		},
 	})
 	define(&indexAdd, Op{
@@ -43,20 +37,25 @@ func init() {
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return addVJP(c, g, &indexSelect) },
 		Saves: []Saves{0, 0, SaveIn(1)},
 		Samples: func() []Sample {
-			sample := func(name string, shape []int, axis int, indices ...float64) Sample {
+			return selectSamples(func(name string, shape []int, axis int, indices ...float64) Sample {
 				added := slices.Clone(shape)
-				added[axis] = len(indices)
+				added[(axis+len(shape))%len(shape)] = len(indices)
 				in := randomArgs(shape, added)
 				return Sample{Name: name, In: []Arg{in[0], indexArg([]int{len(indices)}, indices...), in[1]},
 					Call: func(x []*Tensor) *Tensor { return x[0].IndexAdd(axis, x[1], x[2]) }}
-			}
-			return []Sample{
-				sample("rows", []int{3, 2}, 0, 2, 0, 2, 2), sample("columns", []int{2, 3}, 1, 1, 1),
-				sample("middle", []int{2, 3, 2}, 1, 2, 1), sample("size 1", []int{1}, 0, 0, 0),
-				sample("no indices", []int{3, 2}, 0), sample("empty entries", []int{2, 0}, 0, 1),
-			}
+			})
 		},
 	})
+}
+
+// selectSamples are the samples of index_select and index_add: the shape of x, the axis and the indices.
+func selectSamples(sample func(name string, shape []int, axis int, indices ...float64) Sample) []Sample {
+	return []Sample{
+		sample("rows", []int{3, 4}, 0, 2, 0, 2, 2), sample("columns", []int{3, 4}, -1, 1, 1, 3, 0, 2),
+		sample("middle", []int{2, 3, 2}, 1, 2, 1), sample("vector", []int{3}, 0, 1),
+		sample("size 1", []int{1, 2}, 0, 0, 0), sample("no indices", []int{3, 2}, 0),
+		sample("empty entries", []int{2, 0}, 0, 1),
+	}
 }
 
 // indexArg is an operand of indices for a Sample.

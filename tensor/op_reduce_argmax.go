@@ -61,9 +61,7 @@ func (c *Ctx) indexed(types ...DType) {
 	for _, dt := range types {
 		c.reduced(dt)
 	}
-	if c.count() == 0 && c.Out[0].Len() > 0 {
-		c.Fail(ErrShape, "%v has no elements along axis %d; %s needs at least one", c.In[0], c.Ints[0], c.Op.Name)
-	}
+	c.wantElements()
 }
 
 // indexAlong is host data: the indices along an axis of a shape, with size 1 on the other axes.

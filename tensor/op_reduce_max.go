@@ -28,9 +28,7 @@ func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) 
 		Doc: doc,
 		Shape: func(c *Ctx) {
 			c.reduced(c.In[0].dtype)
-			if c.count() == 0 && c.Out[0].Len() > 0 {
-				c.Fail(ErrShape, "%v has no elements along axes %v; %s needs at least one", c.In[0], c.Ints, c.Op.Name)
-			}
+			c.wantElements()
 		},
 		VJP:     extremeVJP,
 		Saves:   []Saves{SaveIn(0) | SaveOut(0)},

@@ -78,6 +78,13 @@ func (c *Ctx) reduced(dt DType) {
 	c.result(dt, shape)
 }
 
+// wantElements fails if a result has no elements to be made from.
+func (c *Ctx) wantElements() {
+	if c.count() == 0 && c.Out[0].Len() > 0 {
+		c.Fail(ErrShape, "%v has no elements along axes %v; %s needs at least one", c.In[0], c.Ints, c.Op.Name)
+	}
+}
+
 // accumulated is the type of sums and products: int64 for integers and bools.
 func accumulated(dt DType) DType {
 	if dt.IsFloat() {

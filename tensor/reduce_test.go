@@ -186,7 +186,7 @@ func TestReductionErrors(t *testing.T) {
 	wantMisuse(t, func() { tensor.Zeros(tensor.Float32, 3, 0).Max(1) }, tensor.ErrShape,
 		"max: float32[3 0] has no elements along axes [1]; max needs at least one")
 	wantMisuse(t, func() { tensor.Zeros(tensor.Float32, 3, 0).ArgMin(1) }, tensor.ErrShape,
-		"argmin: float32[3 0] has no elements along axis 1")
+		"argmin: float32[3 0] has no elements along axes [1]")
 	wantMisuse(t, func() { x.ArgMax(5) }, tensor.ErrShape, "argmax: axis 5 is outside")
 	wantMisuse(t, func() { x.Softmax(-3) }, tensor.ErrShape, "softmax: axis -3 is outside [-2, 2)")
 	wantMisuse(t, func() { tensor.Of[float32](1).LogSoftmax(-1) }, tensor.ErrShape,
