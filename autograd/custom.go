@@ -14,11 +14,10 @@ func (c *Ctx) Save(ts ...*tensor.Tensor) { c.saved = append(c.saved, ts...) }
 // Saved is the i-th saved tensor.
 func (c *Ctx) Saved(i int) *tensor.Tensor { return c.saved[i] }
 
-// Custom applies an operation with a hand-written gradient. forward computes the result from xs without
-// being recorded; backward maps the gradient of the result to one gradient for each of xs, nil where
-// there is none. With CreateGraph what backward does is recorded, so second derivatives are those of
-// backward. At least one of xs must belong to a step; forward receives all of them as tensors of that step.
-// Where autocast is on, it is on in both functions.
+// Custom applies an operation with a hand-written gradient. forward computes the result from xs without being recorded;
+// backward maps the gradient of the result to one gradient for each of xs, nil where there is none. With CreateGraph
+// what backward does is recorded, so second derivatives are those of backward. At least one of xs must belong to a
+// step; forward receives all of them as tensors of that step. Where autocast is on, it is on in both functions.
 func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
 	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
 	c := &Ctx{Scope: stepOf(xs)}

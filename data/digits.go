@@ -11,13 +11,12 @@ import (
 //go:embed digits/images-idx3-ubyte.gz digits/labels-idx1-ubyte.gz
 var digitsFiles embed.FS
 
-// Digits are 1,797 handwritten digits of 8x8 pixels, built into the library: a data set for first
-// steps and tests that needs no download. It is split class by class, one fifth for the test: 1,438
-// images to train with and 359 to test; seed decides which ones (see [Images.Split]). An image is [64]
-// in a batch, with values from 0 to 1 in 17 levels.
+// Digits are 1,797 handwritten digits of 8x8 pixels, built into the library: a data set for first steps and tests that
+// needs no download. It is split class by class, one fifth for the test: 1,438 images to train with and 359 to test;
+// seed decides which ones (see [Images.Split]). An image is [64] in a batch, with values from 0 to 1 in 17 levels.
 //
-// The images are the test part of the data set "Optical Recognition of Handwritten Digits" of the UCI
-// Machine Learning Repository, by E. Alpaydin and C. Kaynak (CC BY 4.0).
+// The images are the test part of the data set "Optical Recognition of Handwritten Digits" of the UCI Machine Learning
+// Repository, by E. Alpaydin and C. Kaynak (CC BY 4.0).
 func Digits(seed uint64) (train, test *Images, err error) {
 	const imagesName, labelsName = "digits/images-idx3-ubyte.gz", "digits/labels-idx1-ubyte.gz"
 	images, err := embeddedIDX(imagesName)

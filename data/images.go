@@ -95,10 +95,9 @@ func (d *Images) Batch(indices []int) (Batch, error) {
 	}, nil
 }
 
-// Split divides the dataset in two, class by class, so that both parts have the same mix of classes:
-// of each class the fraction test, rounded to the nearest integer, goes to the second part. Which
-// images these are depends on seed; inside the parts the order stays. It is an error if one part
-// would be empty.
+// Split divides the dataset in two, class by class, so that both parts have the same mix of classes: of each class the
+// fraction test, rounded to the nearest integer, goes to the second part. Which images these are depends on seed;
+// inside the parts the order stays. It is an error if one part would be empty.
 func (d *Images) Split(seed uint64, test float64) (train, rest *Images, err error) {
 	members := make([][]int, d.classes) // image indices of each class, ascending
 	for i, label := range d.labels {

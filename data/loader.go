@@ -10,9 +10,8 @@ import (
 // Forever as the number of epochs of a [Loader] goes on until the caller stops.
 const Forever = -1
 
-// Loader makes batches of a dataset. Fill in the fields and range over [Loader.Batches]. A Loader has
-// no state of its own: iterations do not influence each other, and may run at the same time if the
-// fields are left alone.
+// Loader makes batches of a dataset. Fill in the fields and range over [Loader.Batches]. A Loader has no state of its
+// own: iterations do not influence each other, and may run at the same time if the fields are left alone.
 type Loader struct {
 	Dataset   Dataset // what to read; needed
 	BatchSize int     // examples in a batch; needed

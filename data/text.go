@@ -24,8 +24,7 @@ const (
 	Bytes
 )
 
-// Text is a corpus for language models: its tokens, the first 90 % to train with, the last 10 % for
-// validation.
+// Text is a corpus for language models: its tokens, the first 90 % to train with, the last 10 % for validation.
 type Text struct {
 	level  Level
 	vocab  []rune         // Chars: the character of each token, ascending
@@ -167,11 +166,10 @@ func (t *Text) Batch(rows, context int, seed uint64, step int) (Batch, error) {
 	return windows(part, starts, context), nil
 }
 
-// Validation is the validation part in windows of context tokens that do not overlap, in order, rows
-// of them in a batch; X and Y are as in [Text.Batch]. The last batch may have fewer rows, so weight
-// batches by their rows to get the mean over all windows. At most limit windows are used, spread
-// evenly; 0 means all. The sequence is the same each time. If the validation part is shorter than
-// context+1, the sequence is one error.
+// Validation is the validation part in windows of context tokens that do not overlap, in order, rows of them in a
+// batch; X and Y are as in [Text.Batch]. The last batch may have fewer rows, so weight batches by their rows to get the
+// mean over all windows. At most limit windows are used, spread evenly; 0 means all. The sequence is the same each
+// time. If the validation part is shorter than context+1, the sequence is one error.
 func (t *Text) Validation(rows, context, limit int) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		part := t.tokens[t.train:]

@@ -1,16 +1,15 @@
 // Package nn holds layers, losses and initialisers.
 //
-// A layer is a plain struct whose exported fields are parameters or further layers, with a method
-// Forward. Constructors (NewLinear, ...) declare parameters without values; [Init] then gives all parameters of
-// a model their state-dict names, their first values and memory on a device:
+// A layer is a plain struct whose exported fields are parameters or further layers, with a method Forward. Constructors
+// (NewLinear, ...) declare parameters without values; [Init] then gives all parameters of a model their state-dict
+// names, their first values and memory on a device:
 //
 //	model := nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewLinear(256, 10))
 //	err := nn.Init(dev, model)
 //
-// Names, layouts and defaults are those of PyTorch: Linear.Weight is [out in], "0.weight" is the weight of
-// the first layer of a sequence. Each parameter draws its values from a stream of its own (seed, name), so
-// a new layer does not change the values of the others. Whether a step trains or evaluates is a property of
-// the step, not of the layers.
+// Names, layouts and defaults are those of PyTorch: Linear.Weight is [out in], "0.weight" is the weight of the first
+// layer of a sequence. Each parameter draws its values from a stream of its own (seed, name), so a new layer does not
+// change the values of the others. Whether a step trains or evaluates is a property of the step, not of the layers.
 //
 // In processing order: init.go has the first values; module.go what a layer is, and sequences; layers.go,
 // transformer.go and gpt.go the layers and models; loss.go the losses; summary.go the table of a model.

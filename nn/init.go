@@ -115,8 +115,7 @@ func KaimingNormal(gain float64) Initializer {
 	}
 }
 
-// XavierUniform balances forward and backward variance: bound gain*sqrt(6/(fan_in+fan_out)) (Glorot and
-// Bengio 2010).
+// XavierUniform balances forward and backward variance: bound gain*sqrt(6/(fan_in+fan_out)) (Glorot and Bengio 2010).
 func XavierUniform(gain float64) Initializer {
 	return func(x []float64, shape []int, r tensor.Random) {
 		in, out := fans(shape)

@@ -26,8 +26,7 @@ func NoBias(c *linearConfig) { c.noBias = true }
 // WeightInit chooses the initialiser of the weight; the bias then starts at zero.
 func WeightInit(f Initializer) LinearOption { return func(c *linearConfig) { c.init = f } }
 
-// NewLinear declares a layer from in to out features. Weight and bias are uniform within ±1/sqrt(in), as in
-// PyTorch.
+// NewLinear declares a layer from in to out features. Weight and bias are uniform within ±1/sqrt(in), as in PyTorch.
 func NewLinear(in, out int, opts ...LinearOption) *Linear {
 	bound := 0.0
 	if in > 0 {

@@ -24,9 +24,8 @@ type Report struct {
 	Total  Layer
 }
 
-// Summary runs a model once on x in evaluation and reports layers, output shapes, parameters, bytes and
-// floating-point operations. Layers are the regions that [Call] opens; a layer's figures include those of
-// the layers inside it.
+// Summary runs a model once on x in evaluation and reports layers, output shapes, parameters, bytes and floating-point
+// operations. Layers are the regions that [Call] opens; a layer's figures include those of the layers inside it.
 func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error) {
 	r := &Report{}
 	index := map[string]int{}

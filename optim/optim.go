@@ -50,9 +50,8 @@ func NoDecay(exempt func(p *tensor.Tensor) bool) Option {
 // Vectors tells biases and the weights of norms from matrices.
 func Vectors(p *tensor.Tensor) bool { return p.Rank() < 2 }
 
-// New makes an optimizer for the parameters of a model, which nn.Init has placed; a model may also be one
-// parameter or a slice of them. It panics with a [tensor.Error] if there is none, or if the rule's
-// expression is wrong.
+// New makes an optimizer for the parameters of a model, which nn.Init has placed; a model may also be one parameter or
+// a slice of them. It panics with a [tensor.Error] if there is none, or if the rule's expression is wrong.
 func New(rule Rule, model any, opts ...Option) *Optimizer {
 	o := &Optimizer{LR: tensor.NewScalar(rule.LearningRate()), rule: rule, params: tensor.Parameters(model)}
 	for _, opt := range opts {

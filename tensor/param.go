@@ -26,8 +26,7 @@ type param struct {
 // Random is a random stream; see its methods.
 type Random = philox.Source
 
-// Initializer draws the first values of a parameter of the given shape into v, from the parameter's
-// own random stream.
+// Initializer draws the first values of a parameter of the given shape into v, from the parameter's own random stream.
 type Initializer func(v []float64, shape []int, r Random)
 
 // Parameter declares a trainable float32 tensor without values. nn.Init gives it its name, its values

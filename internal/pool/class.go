@@ -11,9 +11,8 @@ const (
 	maxBytes   = 1 << maxShift
 	granule    = 1 << (firstShift - 3)
 
-	// A request takes a cached block from its own class or, if that has none, from one of the next
-	// four. With batch sizes that vary from 100 to 128 this halves what is reserved; a longer reach
-	// gains little more.
+	// A request takes a cached block from its own class or, if that has none, from one of the next four. With batch
+	// sizes that vary from 100 to 128 this halves what is reserved; a longer reach gains little more.
 	reach = 5
 )
 

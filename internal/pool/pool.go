@@ -83,9 +83,8 @@ func (p *Pool) SetLimit(limit int) {
 	}
 }
 
-// SetReclaim sets a function that is called when the limit or the device is reached, before cached
-// blocks are given back: it may free blocks, for example by running the Go collector. It must not
-// allocate from the pool.
+// SetReclaim sets a function that is called when the limit or the device is reached, before cached blocks are given
+// back: it may free blocks, for example by running the Go collector. It must not allocate from the pool.
 func (p *Pool) SetReclaim(f func()) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
@@ -225,9 +224,8 @@ func (p *Pool) fromSource(n, class, size int) (*Block, error) {
 	return b, nil
 }
 
-// Keep leaves b to the Go collector: it is no longer counted as live, though its memory stays
-// reserved. Its owner arranges that Free(b) is called when it becomes unreachable
-// (runtime.AddCleanup).
+// Keep leaves b to the Go collector: it is no longer counted as live, though its memory stays reserved. Its owner
+// arranges that Free(b) is called when it becomes unreachable (runtime.AddCleanup).
 func (p *Pool) Keep(b *Block) {
 	p.mu.Lock()
 	p.mustBe(b, "keep", live, live)

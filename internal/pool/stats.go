@@ -1,7 +1,6 @@
 package pool
 
-// Sizes are amounts of memory in bytes. Each contains the one before:
-// Requested <= Allocated <= Active <= Reserved.
+// Sizes are amounts of memory in bytes. Each contains the one before: Requested <= Allocated <= Active <= Reserved.
 type Sizes struct {
 	Requested int // asked for by live blocks
 	Allocated int // in live blocks, rounding included
@@ -32,8 +31,7 @@ func (s Stats) Kept() int { return s.Active - s.Allocated }
 // Cached is the number of bytes ready for reuse.
 func (s Stats) Cached() int { return s.Reserved - s.Active }
 
-// Fragmentation is the share of the reserved memory that was not in use at the peaks:
-// 1 - peak active/peak reserved.
+// Fragmentation is the share of the reserved memory that was not in use at the peaks: 1 - peak active/peak reserved.
 func (s Stats) Fragmentation() float64 {
 	if s.Peak.Reserved == 0 {
 		return 0
