@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/weft-ml/weft/tensor"
 )
@@ -42,13 +43,15 @@ const (
 	idxChunk = 1 << 15 // elements converted at a time
 )
 
-// idxTypes holds name and size of the elements by type byte.
+// idxTypes has name, size and reader of the elements by type byte.
 var idxTypes = map[byte]struct {
 	name string
 	size int
+	read func(src *idxSource, count int) (any, error)
 }{
-	0x08: {"uint8", 1}, 0x09: {"int8", 1}, 0x0b: {"int16", 2}, 0x0c: {"int32", 4}, 0x0d: {"float32", 4},
-	0x0e: {"float64", 8},
+	0x08: {"uint8", 1, idxElements[uint8]}, 0x09: {"int8", 1, idxElements[int8]},
+	0x0b: {"int16", 2, idxElements[int16]}, 0x0c: {"int32", 4, idxElements[int32]},
+	0x0d: {"float32", 4, idxElements[float32]}, 0x0e: {"float64", 8, idxElements[float64]},
 }
 
 // ReadIDX reads an IDX file, plain or compressed with gzip (told by its content, not its name).
@@ -140,7 +143,8 @@ func (src *idxSource) read() (*IDX, error) {
 	for i, d := range shape {
 		x.Shape[i] = int(d)
 	}
-	if err := src.elements(x, magic[2], int(total-header)/kind.size, kind.size); err != nil {
+	var err error
+	if x.Data, err = kind.read(src, int(total-header)/kind.size); err != nil {
 		return nil, err
 	}
 	if err := src.end(total); err != nil {
@@ -183,39 +187,9 @@ func (src *idxSource) checkSize(total uint64, fits bool, what string) error {
 	return nil
 }
 
-// elements reads count elements of the type into x.
-func (src *idxSource) elements(x *IDX, kind byte, count, size int) (err error) {
-	be := binary.BigEndian
-	switch kind {
-	case 0x08:
-		x.Data, err = idxElements(src, count, size, func(dst []uint8, b []byte) { copy(dst, b) })
-	case 0x09:
-		x.Data, err = idxElements(src, count, size, each(1, func(b []byte) int8 { return int8(b[0]) }))
-	case 0x0b:
-		x.Data, err = idxElements(src, count, size, each(2, func(b []byte) int16 { return int16(be.Uint16(b)) }))
-	case 0x0c:
-		x.Data, err = idxElements(src, count, size, each(4, func(b []byte) int32 { return int32(be.Uint32(b)) }))
-	case 0x0d:
-		x.Data, err = idxElements(src, count, size,
-			each(4, func(b []byte) float32 { return math.Float32frombits(be.Uint32(b)) }))
-	case 0x0e:
-		x.Data, err = idxElements(src, count, size,
-			each(8, func(b []byte) float64 { return math.Float64frombits(be.Uint64(b)) }))
-	}
-	return err
-}
-
-// each makes a conversion of many elements of size bytes from that of one.
-func each[T any](size int, convert func([]byte) T) func([]T, []byte) {
-	return func(dst []T, b []byte) {
-		for i := range dst {
-			dst[i] = convert(b[i*size:])
-		}
-	}
-}
-
-// idxElements reads count elements of size bytes each.
-func idxElements[T any](src *idxSource, count, size int, convert func([]T, []byte)) ([]T, error) {
+// idxElements reads count elements of type T, as a []T.
+func idxElements[T any](src *idxSource, count int) (any, error) {
+	size := int(unsafe.Sizeof(*new(T)))
 	capacity := count
 	if !src.exact {
 		capacity = min(count, idxTrust/size)
@@ -229,7 +203,9 @@ func idxElements[T any](src *idxSource, count, size int, convert func([]T, []byt
 			return nil, src.readError("size", found, fmt.Sprintf("%d", count*size), err)
 		}
 		out = slices.Grow(out, n)[:len(out)+n]
-		convert(out[len(out)-n:], buf)
+		if _, err := binary.Decode(buf, binary.BigEndian, out[len(out)-n:]); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -7,6 +7,5 @@
 // they compute the same function.
 //
 // All functions of this package give the same bits on every platform: they use only the operations that processors
-// round exactly. In processing order: philox.go has streams, keys, uniform numbers and permutations, normal.go normal
-// numbers.
+// round exactly. In processing order: philox.go has streams, keys and uniform numbers, normal.go normal numbers.
 package philox

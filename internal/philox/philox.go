@@ -112,20 +112,6 @@ func Uniform[T float32 | float64](dst []T, s Source, first uint64) {
 
 func uniform[T float32 | float64](w uint32) T { return T(w>>8) * (1.0 / (1 << 24)) }
 
-// Perm is a random permutation of 0 to n-1 (Fisher and Yates): number n-1-i of the stream chooses the partner of index
-// i.
-func Perm(n int, s Source) []int {
-	p := make([]int, n)
-	for i := range p {
-		p[i] = i
-	}
-	for i := n - 1; i > 0; i-- {
-		j := Below(s.Uint64(uint64(n-1-i)), uint64(i+1))
-		p[i], p[j] = p[j], p[i]
-	}
-	return p
-}
-
 // Below maps a random word to an integer from 0 to n-1: the upper half of the product word*n. Its bias, at most n/2^64,
 // is far below what any sample shows.
 func Below(word, n uint64) uint64 {

@@ -160,29 +160,6 @@ func TestNormalBits(t *testing.T) {
 	}
 }
 
-func TestPerm(t *testing.T) {
-	if p := Perm(0, Source{}); len(p) != 0 {
-		t.Errorf("Perm(0) = %v", p)
-	}
-	count := map[string]int{}
-	for key := range uint64(24000) {
-		p := Perm(4, Source{Key: key})
-		s := slices.Sorted(slices.Values(p))
-		if !slices.Equal(s, []int{0, 1, 2, 3}) {
-			t.Fatalf("%v is not a permutation", p)
-		}
-		count[fmt.Sprint(p)]++
-	}
-	for p, n := range count { // standard error 31
-		if n < 850 || n > 1150 {
-			t.Errorf("%s came %d times in 24000", p, n)
-		}
-	}
-	if len(count) != 24 {
-		t.Errorf("%d permutations of 4", len(count))
-	}
-}
-
 func TestDerive(t *testing.T) {
 	seen := map[uint64]string{}
 	for seed := range uint64(10) {

@@ -29,7 +29,7 @@ func Example() {
 
 	b, _ := p.Alloc(101_000) // another size of the same class: served by the cache
 	s := p.Stats()
-	fmt.Println(b.Size(), "of", b.Cap(), "bytes; cache hits:", s.Hits)
+	fmt.Println(b.Size(), "of", b.Buf.Bytes(), "bytes; cache hits:", s.Hits)
 
 	_, err = p.Alloc(2 << 20)
 	fmt.Println(errors.Is(err, kernels.ErrMemory))

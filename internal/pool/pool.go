@@ -61,9 +61,6 @@ const noClass = -1
 // Size is the number of bytes requested.
 func (b *Block) Size() int { return b.size }
 
-// Cap is the number of bytes of the block, rounding included.
-func (b *Block) Cap() int { return b.cap }
-
 // New makes a pool over src that reserves at most limit bytes; 0 means no limit.
 func New(src Source, limit int) *Pool {
 	return &Pool{src: src, stats: Stats{Limit: limit}}

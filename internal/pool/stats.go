@@ -11,11 +11,11 @@ type Sizes struct {
 // Stats describes a pool at one moment.
 type Stats struct {
 	Sizes        // now
-	Peak   Sizes // the largest of each since the pool was made or [Pool.ResetPeaks]
+	Peak   Sizes // the largest of each since the pool was made
 	Limit  int   // of Reserved; 0 means none
 	Blocks int   // live blocks
 
-	// Events since the pool was made or [Pool.ResetCounts].
+	// Events since the pool was made.
 	Allocs       int // blocks handed out
 	Frees        int // blocks that came back
 	Hits         int // allocations served by the cache
@@ -44,21 +44,6 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stats
-}
-
-// ResetPeaks sets every peak to the current size.
-func (p *Pool) ResetPeaks() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stats.Peak = p.stats.Sizes
-}
-
-// ResetCounts sets the counts of events to zero.
-func (p *Pool) ResetCounts() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := &p.stats
-	s.Allocs, s.Frees, s.Hits, s.SourceAllocs, s.SourceFrees, s.Retries, s.OOMs = 0, 0, 0, 0, 0, 0, 0
 }
 
 // updatePeaks is called with mu held, after sizes have grown.
