@@ -69,8 +69,8 @@ func (s *Scope) show(c *Ctx) {
 func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *Ctx, composed bool) {
 	s.enter(op.Name)
 	defer s.leave()
-	defer s.moveTo(s.dev)
-	s.moveTo(s.placeOf(in))
+	defer s.setDevice(s.dev)
+	s.setDevice(s.deviceOf(in))
 	var adopted [8]*Tensor
 	xs := append(adopted[:0], in...)
 	needs := false
@@ -78,7 +78,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 		xs[i] = s.adopt(op.Name, t)
 		needs = needs || xs[i].needs
 	}
-	s.together(op.Name, xs)
+	s.wantOneDevice(op.Name, xs)
 	needs = needs && s.top.mode.Record && op.NoGrad == ""
 	if needs && !op.hasVJP() {
 		if op.Compose == nil {

@@ -265,8 +265,8 @@ func (n *node) backward(g []*Tensor, last bool) []*Tensor {
 				"forward saved it; assign after Backward", v.root.tensor, now, v.version)
 		}
 	}
-	defer n.scope.moveTo(n.scope.dev)
-	n.scope.moveTo(n.scope.placeOf(n.Out))
+	defer n.scope.setDevice(n.scope.dev)
+	n.scope.setDevice(n.scope.deviceOf(n.Out))
 	defer func(outer *node) { n.scope.derived = outer }(n.scope.derived)
 	n.scope.derived, n.last = n, last
 	grads := n.vjp(g)

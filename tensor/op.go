@@ -8,8 +8,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Op is one operation: a row of the table from which dispatch, differentiation, tests, benchmarks and
-// documentation are derived. Pointwise rows need little more than their expression.
+// Op is one operation: an entry of the table from which dispatch, differentiation, tests, benchmarks and documentation
+// are derived. Pointwise operations need little more than their expression.
 type Op struct {
 	kernels.Op
 	Doc   string   // one line of mathematics
@@ -31,21 +31,21 @@ type Op struct {
 	// Saves lists, for each operand, what VJP reads to make that operand's gradient.
 	Saves []Saves
 	// Overwrites are operands in whose memory the first result may lie, where they have its type and shape: each element
-	// is read before it is written, and only by the thread that writes it. A VJP that applies the row reads them no more.
+	// is read before it is written, and only by the thread that writes it. A VJP that applies the operation reads them no more.
 	Overwrites Saves
-	// Compose is the same computation in differentiable operations. It replaces a row without VJP
-	// (fused backward kernels) when a gradient is wanted through it.
+	// Compose is the same computation in differentiable operations. It replaces an operation without VJP (fused
+	// backward kernels) when a gradient is wanted through it.
 	Compose func(c *Ctx) *Tensor
 	NoGrad  string               // why there is no VJP
 	Cast    CastClass            // what autocast does with the operands
-	Instead string               // what to use in the place of a row that autocast refuses
+	Instead string               // what to use instead where autocast refuses the operation
 	Flops   func(c *Ctx) float64 // arithmetic of one application; nil: one for each element of the result
 	Samples func() []Sample
 	Bench   func() []Benchmark
 
 	// Of a pointwise operation:
 	result    resultType
-	condition bool          // the first operand has no say in the result's type
+	condition bool          // the first operand is a condition, which does not affect the result's type
 	draws     int           // random streams that the expression reads
 	lo, hi    float64       // range of operands in tests
 	pulls     func() []pull // derivatives, made at first use
@@ -151,9 +151,7 @@ func (c *Ctx) set(op *Op, s *Scope, in []*Tensor, ints []int, floats []float64) 
 }
 
 // Result adds an output of the given type and shape.
-func (c *Ctx) Result(dt DType, shape ...int) { c.result(dt, shape) }
-
-func (c *Ctx) result(dt DType, shape []int) {
+func (c *Ctx) Result(dt DType, shape ...int) {
 	if c.Op.View != nil {
 		c.Out = append(c.Out, newTensor(nil, dt, shape, c.scope))
 		return

@@ -68,7 +68,7 @@ func init() {
 		Op:    kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef},
 		Doc:   "the gradient of qkv from the gradient g of attention_packed",
 		Args:  []string{"qkv", "y", "m", "r", "g"},
-		Shape: func(c *Ctx) { c.wantFloat(0, 1, 4); c.result(c.In[0].dtype, c.Shape(0)) },
+		Shape: func(c *Ctx) { c.wantFloat(0, 1, 4); c.Result(c.In[0].dtype, c.Shape(0)...) },
 		Compose: func(c *Ctx) *Tensor {
 			return attentionPackedGradComposed(c, c.In[0], c.In[4])
 		},
@@ -146,16 +146,16 @@ func attentionShape(c *Ctx) {
 		c.Fail(ErrShape, "causal attention with more queries than keys: q %v has %d on axis 2, k %v has %d",
 			q, q[2], k, k[2])
 	}
-	c.result(c.In[0].dtype, []int{q[0], q[2], q[1], v[3]})
-	c.result(statistic(c.In[0].dtype), q[:3])
-	c.result(statistic(c.In[0].dtype), q[:3])
+	c.Result(c.In[0].dtype, q[0], q[2], q[1], v[3])
+	c.Result(statistic(c.In[0].dtype), q[:3]...)
+	c.Result(statistic(c.In[0].dtype), q[:3]...)
 }
 
 func attentionGradShape(c *Ctx) {
 	c.wantFloat(0, 1, 2, 3, 6)
 	for i := range 3 {
 		s := c.Shape(i)
-		c.result(c.In[0].dtype, []int{s[0], s[2], s[1], s[3]})
+		c.Result(c.In[0].dtype, s[0], s[2], s[1], s[3])
 	}
 }
 
@@ -168,9 +168,9 @@ func attentionPackedShape(c *Ctx) {
 	if heads < 1 || x[2]%(3*heads) != 0 {
 		c.Fail(ErrShape, "qkv %v has %d on axis 2, no multiple of 3 * %d heads", x, x[2], heads)
 	}
-	c.result(c.In[0].dtype, []int{x[0], x[1], x[2] / 3})
-	c.result(statistic(c.In[0].dtype), []int{x[0], heads, x[1]})
-	c.result(statistic(c.In[0].dtype), []int{x[0], heads, x[1]})
+	c.Result(c.In[0].dtype, x[0], x[1], x[2]/3)
+	c.Result(statistic(c.In[0].dtype), x[0], heads, x[1])
+	c.Result(statistic(c.In[0].dtype), x[0], heads, x[1])
 }
 
 func attentionVJP(c *Ctx, g *Tensor) []*Tensor {

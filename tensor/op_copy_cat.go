@@ -129,7 +129,7 @@ func catShape(c *Ctx) {
 		}
 		shape[axis] += s[axis]
 	}
-	c.result(c.In[0].dtype, shape)
+	c.Result(c.In[0].dtype, shape...)
 }
 
 func stackShape(c *Ctx) {
@@ -142,7 +142,7 @@ func stackShape(c *Ctx) {
 	}
 	shape := slices.Insert(slices.Clone(first), c.Ints[0], len(c.In))
 	checkShape("stack", shape)
-	c.result(c.In[0].dtype, shape)
+	c.Result(c.In[0].dtype, shape...)
 }
 
 func catRef(l *kernels.Launch) {

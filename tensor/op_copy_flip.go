@@ -14,7 +14,7 @@ func init() {
 	define(&flip, Op{
 		Op:    kernels.Op{Name: "flip", CPU: cpu.Flip, Types: kernels.DTypes(), Ref: flipRef},
 		Doc:   "x in reverse order along axes",
-		Shape: func(c *Ctx) { c.result(c.In[0].dtype, c.Shape(0)) },
+		Shape: func(c *Ctx) { c.Result(c.In[0].dtype, c.Shape(0)...) },
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.flip(c.Ints)} },
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, axes ...int) Sample {

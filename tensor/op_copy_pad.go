@@ -22,7 +22,7 @@ func init() {
 				shape[d] += c.Ints[2*d] + c.Ints[2*d+1]
 			}
 			checkShape("pad", shape)
-			c.result(c.In[0].dtype, shape)
+			c.Result(c.In[0].dtype, shape...)
 		},
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			for d, n := range c.Shape(0) {

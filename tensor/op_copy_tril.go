@@ -11,7 +11,7 @@ var tril, triu Op
 func init() {
 	shape := func(c *Ctx) {
 		c.wantRank(0, 2)
-		c.result(c.In[0].dtype, c.Shape(0))
+		c.Result(c.In[0].dtype, c.Shape(0)...)
 	}
 	samples := func(f func(t *Tensor, k int) *Tensor) func() []Sample {
 		sample := func(name string, shape []int, k int) Sample {

@@ -121,12 +121,12 @@ func crossEntropyShape(c *Ctx) {
 	}
 	dt := c.In[0].dtype
 	if Reduction(c.Ints[1]) == ReduceNone {
-		c.result(dt, rows)
+		c.Result(dt, rows...)
 	} else {
-		c.result(dt, nil)
+		c.Result(dt)
 	}
 	for range 2 { // the largest logit of each row, and sum(exp(x - max))
-		c.result(statistic(dt), rows)
+		c.Result(statistic(dt), rows...)
 	}
 }
 

@@ -15,7 +15,7 @@ func init() {
 		Op:    kernels.Op{Name: "gather", CPU: cpu.Gather, Types: kernels.DTypes(), Ref: gatherRef},
 		Doc:   "y[i, j, ..] = x[indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices"},
-		Shape: func(c *Ctx) { c.wantAlong(0, 1); c.result(c.In[0].dtype, c.Shape(1)) },
+		Shape: func(c *Ctx) { c.wantAlong(0, 1); c.Result(c.In[0].dtype, c.Shape(1)...) },
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			return []*Tensor{Apply(&scatterAdd, []*Tensor{c.zeros(0), c.In[1], g}, c.Ints, nil), nil}
 		},

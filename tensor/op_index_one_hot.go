@@ -18,7 +18,7 @@ func init() {
 			c.wantIndices(0)
 			shape := append(c.In[0].Shape(), c.Ints[0])
 			checkShape("one_hot", shape)
-			c.result(Int64, shape)
+			c.Result(Int64, shape...)
 		},
 		Samples: func() []Sample {
 			sample := func(name string, classes int, shape []int, indices ...float64) Sample {

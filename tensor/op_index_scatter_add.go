@@ -41,7 +41,7 @@ func scatterAddShape(c *Ctx) {
 	if !sameShape(c.In[1], c.In[2]) {
 		c.Fail(ErrShape, "indices %v and y %v must have one shape", c.In[1], c.In[2])
 	}
-	c.result(c.In[0].dtype, c.Shape(0))
+	c.Result(c.In[0].dtype, c.Shape(0)...)
 }
 
 func scatterAddRef(l *kernels.Launch) {

@@ -96,7 +96,7 @@ func indexSelectShape(c *Ctx) {
 	c.wantIndices(1)
 	shape := selected(c.Shape(0), c.Ints[0], c.Shape(1))
 	checkShape(c.Op.Name, shape)
-	c.result(c.In[0].dtype, shape)
+	c.Result(c.In[0].dtype, shape...)
 }
 
 // indexSelectVJP adds the gradients of all copies of an entry to zero, in ascending order of their indices in the
@@ -130,7 +130,7 @@ func indexAddShape(c *Ctx) {
 		c.Fail(ErrShape, "y %v must have shape %v: that of x %v with the axes of the indices %v in place of axis %d",
 			y, want, x, c.In[1], c.Ints[0])
 	}
-	c.result(x.dtype, c.Shape(0))
+	c.Result(x.dtype, c.Shape(0)...)
 }
 
 // indicesOf is operand i, which holds indices. An index outside [0, size) fails the operation.

@@ -97,7 +97,7 @@ func matmulShape(c *Ctx) {
 	if len(b) > 1 {
 		shape = append(shape, b[len(b)-1])
 	}
-	c.result(c.In[0].dtype, shape)
+	c.Result(c.In[0].dtype, shape...)
 }
 
 // transposedWouldFit is the hint for inner sizes that differ, if transposing an operand helps.

@@ -80,7 +80,7 @@ func linearShape(c *Ctx) {
 		}
 	}
 	var buf [kernels.MaxDims]int
-	c.result(c.In[0].dtype, append(append(buf[:0], x[:last]...), w[0]))
+	c.Result(c.In[0].dtype, append(append(buf[:0], x[:last]...), w[0])...)
 }
 
 // linearVJP is dx = g W, dW = gᵀ x as one product over the rows of all leading axes, and db = the sum of the rows of g.

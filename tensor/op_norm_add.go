@@ -60,7 +60,7 @@ func addNorm(norm, grad *Op, statistics int, op Op) Op {
 				c.Fail(ErrDType, "%s is %v, the sum %v; x.To(...) converts", c.argName(2+i), p, dt)
 			}
 		}
-		c.result(dt, c.Shape(0))
+		c.Result(dt, c.Shape(0)...)
 		c.normalized(dt, c.In[2:], statistics)
 	}
 	op.VJPAll = func(c *Ctx, g []*Tensor) []*Tensor {

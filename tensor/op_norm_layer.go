@@ -74,9 +74,9 @@ func (c *Ctx) normalized(dt DType, parameters []*Tensor, statistics int) {
 	}
 	c.wantRank(0, c.Ints[0])
 	rows := x.layout.Shape[:x.Rank()-c.Ints[0]]
-	c.result(dt, x.layout.Shape)
+	c.Result(dt, x.layout.Shape...)
 	for range statistics {
-		c.result(statistic(dt), rows)
+		c.Result(statistic(dt), rows...)
 	}
 }
 
@@ -105,7 +105,7 @@ func normGradShape(c *Ctx) {
 		case i > 0:
 			shape = shape[x.Rank()-c.Ints[0]:]
 		}
-		c.result(x.dtype, shape)
+		c.Result(x.dtype, shape...)
 	}
 }
 

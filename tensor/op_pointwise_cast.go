@@ -11,7 +11,7 @@ func init() {
 	define(&cast, Op{
 		Op:    kernels.Op{Name: "cast", Expr: expr.Must("x", []string{"x"}, nil)},
 		Doc:   "x in another type; floats to integers round to 0 and saturate, NaN gives 0",
-		Shape: func(c *Ctx) { c.result(DType(c.Ints[0]), c.Shape(0)) },
+		Shape: func(c *Ctx) { c.Result(DType(c.Ints[0]), c.Shape(0)...) },
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].dtype)} },
 		// A weight that is cast once and used often so gets the sum of its half gradients in float32, not rounded each time.
 		Sum: func(c *Ctx) DType { return widest(c.In[0].dtype, c.Out[0].dtype) },

@@ -26,7 +26,7 @@ func init() {
 		Op:      kernels.Op{Name: "prod_grad", Ref: prodGradRef},
 		Doc:     "g times the product of the other elements",
 		Args:    []string{"x", "g"},
-		Shape:   func(c *Ctx) { c.result(c.In[0].dtype, c.Shape(0)) },
+		Shape:   func(c *Ctx) { c.Result(c.In[0].dtype, c.Shape(0)...) },
 		Compose: prodGradCompose,
 		Samples: func() []Sample {
 			return []Sample{{

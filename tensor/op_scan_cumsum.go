@@ -14,7 +14,7 @@ func init() {
 		Cast: CastFull,
 		Doc:  "y[i] = x[0] + ... + x[i] along an axis, or x[n-1] + ... + x[i] in reverse",
 		Shape: func(c *Ctx) {
-			c.result(accumulated(c.In[0].dtype), c.Shape(0))
+			c.Result(accumulated(c.In[0].dtype), c.Shape(0)...)
 		},
 		VJP: func(c *Ctx, g *Tensor) []*Tensor {
 			return []*Tensor{g.alongAxis(&cumsum, c.Ints[0], 1-c.Ints[1])}

@@ -73,7 +73,7 @@ func (t *Tensor) alongAxis(op *Op, axis int, more ...int) *Tensor {
 // sameFloats is the shape rule of operations whose result has the floating type and the shape of the first operand.
 func sameFloats(c *Ctx) {
 	c.wantFloat(0)
-	c.result(c.In[0].dtype, c.Shape(0))
+	c.Result(c.In[0].dtype, c.Shape(0)...)
 }
 
 // rowBenchmarks time an operation along rows; passes is how many times it reads or writes all elements.

@@ -12,7 +12,7 @@ func init() {
 	define(&expand, Op{
 		Op:    kernels.Op{Name: "expand"},
 		Doc:   "x repeated along new axes and axes of size 1",
-		Shape: func(c *Ctx) { c.result(c.In[0].dtype, c.Ints) },
+		Shape: func(c *Ctx) { c.Result(c.In[0].dtype, c.Ints...) },
 		View: func(c *Ctx, l *kernels.Layout) {
 			appendBroadcast(l.Strides[:0], c.In[0].layout, l.Shape)
 		},

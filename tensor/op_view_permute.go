@@ -17,7 +17,7 @@ func init() {
 			for i, a := range c.Ints {
 				shape[i] = c.Shape(0)[a]
 			}
-			c.result(c.In[0].dtype, shape[:len(c.Ints)])
+			c.Result(c.In[0].dtype, shape[:len(c.Ints)]...)
 		},
 		View: func(c *Ctx, l *kernels.Layout) {
 			for i, a := range c.Ints {

@@ -12,7 +12,7 @@ func init() {
 	define(&reshape, Op{
 		Op:    kernels.Op{Name: "reshape"},
 		Doc:   "the elements in row-major order under another shape",
-		Shape: func(c *Ctx) { c.result(c.In[0].dtype, c.Ints) },
+		Shape: func(c *Ctx) { c.Result(c.In[0].dtype, c.Ints...) },
 		View:  func(c *Ctx, l *kernels.Layout) { kernels.RowMajor(l.Strides, l.Shape) },
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Reshape(c.Shape(0)...)} },
 		Samples: func() []Sample {

@@ -17,7 +17,7 @@ func init() {
 		Shape: func(c *Ctx) {
 			var buf [kernels.MaxDims]int
 			shape := append(buf[:0], c.Shape(0)...)
-			c.result(c.In[0].dtype, slices.Delete(shape, c.Ints[0], c.Ints[0]+1))
+			c.Result(c.In[0].dtype, slices.Delete(shape, c.Ints[0], c.Ints[0]+1)...)
 		},
 		View: func(c *Ctx, l *kernels.Layout) {
 			axis, strides := c.Ints[0], c.In[0].layout.Strides
@@ -49,7 +49,7 @@ func init() {
 		Args: []string{"g"},
 		Shape: func(c *Ctx) {
 			var buf [kernels.MaxDims]int
-			c.result(c.In[0].dtype, slices.Insert(append(buf[:0], c.Shape(0)...), c.Ints[0], c.Ints[2]))
+			c.Result(c.In[0].dtype, slices.Insert(append(buf[:0], c.Shape(0)...), c.Ints[0], c.Ints[2])...)
 		},
 		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Select(c.Ints[0], c.Ints[1])} },
 		Samples: func() []Sample {

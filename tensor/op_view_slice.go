@@ -16,7 +16,7 @@ func init() {
 		var buf [kernels.MaxDims]int
 		shape := append(buf[:0], c.Shape(0)...)
 		shape[c.Ints[0]] = c.Ints[3]
-		c.result(c.In[0].dtype, shape)
+		c.Result(c.In[0].dtype, shape...)
 	}
 	samples := func(sample func(name string, shape []int, axis, start, stop, step int) Sample) []Sample {
 		return []Sample{

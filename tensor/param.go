@@ -241,8 +241,8 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	}
 	g := &stepGrads{present: make([]bool, len(a.params)), taken: make([]bool, len(a.params)), base: a.version}
 	if a.dev != nil {
-		defer s.moveTo(s.dev)
-		s.moveTo(a.dev)
+		defer s.setDevice(s.dev)
+		s.setDevice(a.dev)
 	}
 	first := s.firstGrads(a)
 	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size())
@@ -470,10 +470,10 @@ func (s *Scope) written(t *Tensor, lo, hi int) {
 
 // into runs a pointwise operation whose results go to existing memory.
 func (s *Scope) into(op *Op, out, in []*Tensor, floats []float64) {
-	defer s.moveTo(s.dev)
-	s.moveTo(s.placeOf(out))
-	s.together(op.Name, out)
-	s.together(op.Name, in)
+	defer s.setDevice(s.dev)
+	s.setDevice(s.deviceOf(out))
+	s.wantOneDevice(op.Name, out)
+	s.wantOneDevice(op.Name, in)
 	var c Ctx
 	c.set(op, s, in, nil, floats)
 	c.Out = append(c.Out, out...)

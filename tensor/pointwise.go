@@ -159,7 +159,7 @@ func pointwiseShape(c *Ctx) {
 			shape = broadcast(c.Op.Name, shape, x.layout.Shape)
 		}
 	}
-	c.result(c.Op.resultOf(c.In), shape)
+	c.Result(c.Op.resultOf(c.In), shape...)
 }
 
 // resultOf is the type of a pointwise result.

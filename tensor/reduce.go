@@ -75,7 +75,7 @@ func (c *Ctx) reduced(dt DType) {
 			shape = append(shape, d)
 		}
 	}
-	c.result(dt, shape)
+	c.Result(dt, shape...)
 }
 
 // wantElements fails if a result has no elements to be made from.

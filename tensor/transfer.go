@@ -77,11 +77,11 @@ func copied(op string, err error) {
 	Fail(kind, op, "%v", err)
 }
 
-// moveTo makes d the device of the results that follow.
-func (s *Scope) moveTo(d *Device) { s.dev = d }
+// setDevice makes d the device of the results that follow.
+func (s *Scope) setDevice(d *Device) { s.dev = d }
 
-// placeOf is the device on which an operation on ts runs: that of the first tensor which is not host data.
-func (s *Scope) placeOf(ts []*Tensor) *Device {
+// deviceOf is the device on which an operation on ts runs: that of the first tensor which is not host data.
+func (s *Scope) deviceOf(ts []*Tensor) *Device {
 	for _, t := range ts {
 		if t == nil {
 			break // refused later
@@ -95,8 +95,8 @@ func (s *Scope) placeOf(ts []*Tensor) *Device {
 	return s.dev
 }
 
-// together fails unless all tensors are on the device of the operation.
-func (s *Scope) together(op string, ts []*Tensor) {
+// wantOneDevice fails unless all tensors are on the device of the operation.
+func (s *Scope) wantOneDevice(op string, ts []*Tensor) {
 	for _, t := range ts {
 		if d := t.Device(); d != nil && d.shared != s.dev.shared {
 			Fail(ErrStep, op, "operands on two devices: %v is on %s, another one on %s; x.To(dev) moves x",
