@@ -8,8 +8,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Apply runs one operation and records it where its step does: what the methods of Tensor, custom
-// operations and other packages call. It returns the first output.
+// Apply runs one operation and, if the step records, enters it in the tape: what the methods of Tensor, custom operations
+// and other packages call. It returns the first output.
 func Apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
 	return stepOf(op.Name, in).apply(op, in, ints, floats)
 }
@@ -39,8 +39,8 @@ func (s *Scope) apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tenso
 	return s.applyCtx(op, in, ints, floats).Out[0]
 }
 
-// applyCtx does one operation: operands, shape, memory, launch, tape. The result is valid until the
-// next operation of the step, unless it was recorded.
+// applyCtx does one operation: operands, shape, memory, op call, tape. The result is valid until the next operation of
+// the step, unless it was recorded.
 func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
 	if s == nil {
 		return hostApply(op, in, ints, floats)
@@ -50,7 +50,7 @@ func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ct
 		in = s.autocast(op, in, buf[:0])
 	}
 	c, composed := s.record(op, in, ints, floats)
-	if s.top.mode.observe != nil && !composed { // the parts of a composition have been observed
+	if s.top.mode.observe != nil && !composed { // the operations of a composition have been observed
 		s.show(c)
 	}
 	return c
@@ -64,8 +64,8 @@ func (s *Scope) show(c *Ctx) {
 	}, NoGrad, Observe(nil))
 }
 
-// record does the operation and enters it in the tape, if it has a place there. Rows without a derivative of their own
-// are replaced by their composition.
+// record does the operation and enters it in the tape, if a gradient is wanted. Operations without a derivative of their
+// own are replaced by their composition.
 func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *Ctx, composed bool) {
 	s.enter(op.Name)
 	defer s.leave()
@@ -107,10 +107,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 	c.set(op, s, xs, ints, floats)
 	op.Shape(c)
 	if op.View != nil {
-		x, y := c.In[0], c.Out[0]
-		y.blk, y.dtype, y.root = x.blk, x.dtype, x.root
-		y.layout.Offset = x.layout.Offset
-		op.View(c, &y.layout)
+		c.view()
 	} else {
 		for i, y := range c.Out {
 			if i > 0 || n != nil || !s.overwrite(c) {
@@ -126,8 +123,16 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 	return c, false
 }
 
-// overwrite puts the first result where an operand lies, if the row allows that and the derivative under way is all that
-// needs the operand. An observer would look at it afterwards.
+// view makes the result a view of the operand.
+func (c *Ctx) view() {
+	x, y := c.In[0], c.Out[0]
+	y.blk, y.dtype, y.root = x.blk, x.dtype, x.root
+	y.layout.Offset = x.layout.Offset
+	c.Op.View(c, &y.layout)
+}
+
+// overwrite puts the first result into the memory of an operand, if the operation allows that and nothing but the running
+// derivative needs the operand. An observer would look at it afterwards.
 func (s *Scope) overwrite(c *Ctx) bool {
 	if c.Op.Overwrites == 0 || s.derived == nil || s.top.mode.observe != nil {
 		return false
@@ -140,7 +145,7 @@ func (s *Scope) overwrite(c *Ctx) bool {
 	return false
 }
 
-// run launches an operation whose outputs have memory.
+// run makes the op call of an operation whose outputs have memory.
 func (s *Scope) run(c *Ctx) {
 	if c.Op.draws > 0 {
 		c.random = s.draw(c.Op.draws, c.Out[0].Len())
@@ -151,7 +156,7 @@ func (s *Scope) run(c *Ctx) {
 	for _, y := range c.Out {
 		y.blk.checkGuard(c.Op.Name)
 	}
-	runtime.KeepAlive(c) // the launch knows the memory, not who owns it
+	runtime.KeepAlive(c) // the op call knows the memory, not who owns it
 }
 
 // draw reserves random numbers: n streams of count elements each. A derivative draws what its forward drew.
@@ -197,7 +202,7 @@ func appendBroadcast(strides []int, l kernels.Layout, shape []int) []int {
 	return strides
 }
 
-// runOn runs a launch; results without elements need no work.
+// runOn runs an op call; results without elements need no work.
 func runOn(d *Device, l *kernels.Launch) {
 	work := 0
 	for i := range l.Out {
@@ -235,17 +240,15 @@ func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
 		}
 	}
 	if needs && op.View == nil && op.NoGrad == "" {
-		Fail(ErrStep, op.Name, "a parameter meets no tensor of a step, so none would record this; take an operand in with s.In, or use Detach for values alone")
+		Fail(ErrStep, op.Name, "a parameter meets no tensor of a step, so none would record this; "+
+			"take an operand in with s.In, or use Detach for values alone")
 	}
 	c.set(op, nil, in, ints, floats)
 	op.Shape(c)
 	if op.View != nil {
-		x, y := c.In[0], c.Out[0]
-		y.blk, y.dtype, y.root, y.needs = x.blk, x.dtype, x.root, x.needs
-		y.layout.Offset = x.layout.Offset
-		op.View(c, &y.layout)
+		c.view()
 		if needs {
-			y.lazy = c
+			c.Out[0].needs, c.Out[0].lazy = true, c
 		}
 		return c
 	}

@@ -176,20 +176,6 @@ func (t *Tensor) Keep() *Tensor {
 
 // keepGrad is Keep for a committed gradient, whose memory belongs to its arena.
 func (t *Tensor) keepGrad() (k *Tensor) {
-	err := t.blk.dev.run(func(s *Scope) error {
-		k = s.In(t).Keep()
-		return nil
-	}, Mode{}, nil)
-	if err != nil {
-		panic(err)
-	}
+	t.blk.dev.do(func(s *Scope) { k = s.In(t).Keep() })
 	return k
-}
-
-// Contiguous is t with row-major strides: t itself if it has them, else a copy.
-func (t *Tensor) Contiguous() *Tensor {
-	if t.IsContiguous() {
-		return t
-	}
-	return t.Clone()
 }

@@ -109,7 +109,7 @@ var scaleOp = pointwise{name: "scale", expr: "x*a", scalars: "a", result: sameTy
 // Scale is a * x.
 func (t *Tensor) Scale(a float64) *Tensor { return t.scalar(scaleOp, a) }
 
-// ScaleBy is t times a host number that may change from step to step.
+// ScaleBy is t times a scalar of the host that may change from step to step.
 func (t *Tensor) ScaleBy(a *Scalar) *Tensor { return t.Scale(a.Value()) }
 
 var clampOp = pointwise{name: "clamp", expr: "clamp(x, lo, hi)", scalars: "lo hi", result: sameType}.op()
@@ -126,3 +126,11 @@ var copyOp = pointwise{name: "copy", expr: "x", result: sameType}.op()
 
 // Clone is a contiguous copy.
 func (t *Tensor) Clone() *Tensor { return apply1(copyOp, t) }
+
+// Contiguous is t with row-major strides: t itself if it has them, else a copy.
+func (t *Tensor) Contiguous() *Tensor {
+	if t.IsContiguous() {
+		return t
+	}
+	return t.Clone()
+}

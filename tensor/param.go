@@ -29,8 +29,8 @@ type Random = philox.Source
 // Initializer draws the first values of a parameter of the given shape into v, from the parameter's own random stream.
 type Initializer func(v []float64, shape []int, r Random)
 
-// Parameter declares a trainable float32 tensor without values. nn.Init gives it its name, its values
-// and its place in the device's memory.
+// Parameter declares a trainable float32 tensor without values. nn.Init gives it its name, its values and memory on a
+// device.
 func Parameter(init Initializer, shape ...int) *Tensor { return declare(init, true, shape) }
 
 // State declares a tensor that is saved with a model but not trained, such as running statistics.
@@ -59,22 +59,14 @@ func ParameterOf(name string, t *Tensor) *Tensor {
 // NewState makes state with values of zero on the device, outside any model: optimizer moments and counters.
 func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err error) {
 	err = Try(func() {
-		checkShape("state", shape)
-		b := d.deviceBlock(name, kernels.Count(shape)*dt.Size())
-		b.disown()
-		d.copyIn(name, b, 0, make([]byte, b.mem.Size()))
-		t = newTensor(b, dt, shape, nil)
+		t = State(nil, shape...)
+		d.place(name, []string{name}, []*Tensor{t}, dt)
 	})
-	if err != nil {
-		return nil, err
-	}
-	t.root = &param{name: name, tensor: t, hi: t.Len()}
-	newArena(d, dt, t.blk, []*Tensor{t}, t.Len())
-	return t, nil
+	return t, err
 }
 
-// Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer
-// moments use the same positions, so that clipping, unscaling and updates are single passes.
+// Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer moments have the same
+// offsets, so that clipping, unscaling and updates are single passes.
 type Arena struct {
 	dev    *Device // nil: host memory
 	dtype  DType
@@ -104,45 +96,48 @@ func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
 // arenaAlign is the alignment of a parameter in its arena, in elements; the gaps hold zeros.
 const arenaAlign = 16
 
-// Place gives declared parameters (trainable) or state their names and memory on d, in one arena per
-// element type, in the order given, and draws their values from the streams (seed, name). Placing again
-// starts afresh. Package nn calls it with the state-dict names of a model.
+// Place gives declared parameters (trainable) or state their names and memory on d, in one arena, in the order given, and
+// draws their values from the streams (seed, name). Placing again starts afresh. Package nn calls it with the state-dict
+// names of a model.
 func (d *Device) Place(names []string, tensors []*Tensor, dt DType) error {
-	return Try(func() {
-		n := 0
-		seen := map[string]bool{}
-		for i, t := range tensors {
-			if t.root == nil || t.lazy != nil || t.root.tensor != t {
-				Fail(ErrValue, "place", "%v is not a declared parameter or state", t)
-			}
-			if t.root.trainable && !dt.IsFloat() {
-				Fail(ErrDType, "place", "%s is trained, so its type is a floating one, not %v", names[i], dt)
-			}
-			if seen[names[i]] {
-				Fail(ErrValue, "place", "two parameters are called %s; a field tag `weft:\"name\"` renames one", names[i])
-			}
-			seen[names[i]] = true
-			n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+	return Try(func() { d.place("parameters", names, tensors, dt) })
+}
+
+// place is Place; op names the memory in errors.
+func (d *Device) place(op string, names []string, tensors []*Tensor, dt DType) {
+	n := 0
+	seen := map[string]bool{}
+	for i, t := range tensors {
+		if t.root == nil || t.lazy != nil || t.root.tensor != t {
+			Fail(ErrValue, "place", "%v is not a declared parameter or state", t)
 		}
-		blk := d.deviceBlock("parameters", n*dt.Size())
-		blk.disown()
-		d.copyIn("parameters", blk, 0, make([]byte, blk.mem.Size()))
-		newArena(d, dt, blk, slices.Clone(tensors), n)
-		at := 0
-		for i, t := range tensors {
-			p := t.root
-			p.name, p.index = names[i], i
-			p.lo, p.hi = at, at+t.Len()
-			p.version.Add(1)
-			t.blk, t.dtype, t.layout.Offset = blk, dt, at
+		if t.root.trainable && !dt.IsFloat() {
+			Fail(ErrDType, "place", "%s is trained, so its type is a floating one, not %v", names[i], dt)
+		}
+		if seen[names[i]] {
+			Fail(ErrValue, "place", "two parameters are called %s; a field tag `weft:\"name\"` renames one", names[i])
+		}
+		seen[names[i]] = true
+		n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+	}
+	blk := d.deviceBlock(op, n*dt.Size())
+	blk.disown()
+	d.copyIn(op, blk, 0, make([]byte, blk.mem.Size()))
+	newArena(d, dt, blk, slices.Clone(tensors), n)
+	offset := 0
+	for i, t := range tensors {
+		p := t.root
+		p.name, p.index = names[i], i
+		p.lo, p.hi = offset, offset+t.Len()
+		p.version.Add(1)
+		t.blk, t.dtype, t.layout.Offset = blk, dt, offset
+		if p.init != nil {
 			v := make([]float64, t.Len())
-			if p.init != nil {
-				p.init(v, t.Shape(), Random{Key: philox.Derive(d.seed, p.name)})
-			}
-			d.copyIn("parameters", blk, at*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
-			at += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+			p.init(v, t.Shape(), Random{Key: philox.Derive(d.seed, p.name)})
+			d.copyIn(op, blk, offset*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
 		}
-	})
+		offset += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+	}
 }
 
 // Trainable tells whether t is a parameter, not state.
@@ -156,7 +151,7 @@ func (t *Tensor) Arena() (a *Arena, lo, hi int) {
 	return t.root.arena, t.root.lo, t.root.hi
 }
 
-// Params lists the parameters of the arena in order of position.
+// Params lists the parameters of the arena in order of their offsets.
 func (a *Arena) Params() []*Tensor { return a.params }
 
 // Len is the number of elements, gaps included.
@@ -244,7 +239,12 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 		defer s.setDevice(s.dev)
 		s.setDevice(a.dev)
 	}
-	first := s.firstGrads(a)
+	var first *Tensor // what the gradients start from: those committed before the step, or zero
+	if a.grads != nil {
+		first = newTensor(a.grads, a.dtype, []int{a.n}, nil)
+	} else {
+		first = s.Full(0, a.dtype)
+	}
 	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size())
 	blk.grads = true
 	g.flat = newTensor(blk, a.dtype, []int{a.n}, s)
@@ -268,14 +268,6 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 		}
 	}
 	return g
-}
-
-// firstGrads is what the gradients of a step start from: those committed before it, or zero. a.mu is held.
-func (s *Scope) firstGrads(a *Arena) *Tensor {
-	if a.grads != nil {
-		return newTensor(a.grads, a.dtype, []int{a.n}, nil)
-	}
-	return s.Full(0, a.dtype)
 }
 
 // addGrad adds g to the gradient of parameter p in this step.
@@ -323,12 +315,10 @@ func (t *Tensor) OnGrad(f func(g *Tensor)) (stop func()) {
 }
 
 // commit moves the step's gradients to the arenas.
-func (s *Scope) commit() error {
-	return Try(func() {
-		for _, a := range s.order {
-			a.commit(s.grads[a])
-		}
-	})
+func (s *Scope) commit() {
+	for _, a := range s.order {
+		a.commit(s.grads[a])
+	}
 }
 
 func (a *Arena) commit(g *stepGrads) {
@@ -338,7 +328,9 @@ func (a *Arena) commit(g *stepGrads) {
 	switch {
 	case !left && a.grads == nil: // all are used up
 	case g.base != a.version:
-		Fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too (use autograd.Grad in parallel steps and add the results in order), or ClearGrads was called in the step (call it before Backward)", a.params[0])
+		Fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too (use "+
+			"autograd.Grad in parallel steps and add the results in order), or ClearGrads was called in the step (call it "+
+			"before Backward)", a.params[0])
 	case left:
 		a.replace(g.flat.blk, g.present)
 	default:
@@ -395,7 +387,8 @@ func (s *Scope) touch(a *Arena, how access) {
 	}
 	a.mu.Unlock()
 	if busy {
-		Fail(ErrBusy, "step", "%v is updated by one step while another uses it; let evaluation finish before the update, or evaluate a copy", a.params[0])
+		Fail(ErrBusy, "step", "%v is updated by one step while another uses it; let evaluation finish before the update, "+
+			"or evaluate a copy", a.params[0])
 	}
 	if s.access == nil {
 		s.access = map[*Arena]access{}
@@ -458,7 +451,8 @@ func (s *Scope) written(t *Tensor, lo, hi int) {
 	}
 	a := t.root.arena
 	if a.dev == nil && !s.dev.inHostMemory() {
-		Fail(ErrStep, "update", "parameter %v is host data, the step runs on %s; nn.Init places a model on a device", a.params[0], s.dev.Name())
+		Fail(ErrStep, "update", "parameter %v is host data, the step runs on %s; nn.Init places a model on a device",
+			a.params[0], s.dev.Name())
 	}
 	s.touch(a, writing)
 	for _, p := range a.params {
@@ -507,11 +501,5 @@ func (t *Tensor) Assign(v *Tensor) {
 	if dev == nil {
 		dev = v.device()
 	}
-	err := dev.run(func(s *Scope) error {
-		root.tensor.Assign(s.In(v.Detach()))
-		return nil
-	}, Mode{}, nil)
-	if err != nil {
-		panic(err)
-	}
+	dev.do(func(s *Scope) { root.tensor.Assign(s.In(v.Detach())) })
 }

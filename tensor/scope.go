@@ -18,7 +18,7 @@ type Mode struct {
 	observe  func(path string, c *Ctx)
 }
 
-// Option changes the mode of a step, or with [Scope.With] of a part of it.
+// Option changes the mode of a step or, given to [Scope.With], that of a piece of it.
 type Option func(*Mode)
 
 // NoGrad turns recording off.
@@ -27,8 +27,8 @@ func NoGrad(m *Mode) { m.Record = false }
 // Inference turns recording and training behaviour off.
 func Inference(m *Mode) { m.Record, m.Training = false, false }
 
-// Stream fixes the random stream of a step. Steps that run in parallel need it to be reproducible,
-// because the order in which they start is not determined. It is an option of Step and Eval only.
+// Stream fixes the random stream of a step. Steps that run in parallel need it to be reproducible, because the order in
+// which they start is not determined. It is an option of Step and Eval only.
 func Stream(k uint64) Option { return func(m *Mode) { m.stream = 3*k + 2 } }
 
 // Observe calls f after every operation, with the path of the enclosing regions, such as "blocks.0/attn". f may run
@@ -46,11 +46,11 @@ type region struct {
 // Scope is one step of work on one goroutine.
 type Scope struct {
 	home     *Device // of the step
-	dev      *Device // of the operation, or of the one whose derivative is computed: where results go
+	dev      *Device // of the operation, or of the one whose derivative is computed: results are made there
 	top      *region // innermost
 	free     []*region
 	tape     tape
-	random   kernels.Random // next place in the step's stream
+	random   kernels.Random // next in the step's stream
 	replay   *kernels.Random
 	busy     atomic.Int32
 	backward int   // depth of running backward passes
@@ -65,18 +65,18 @@ type Scope struct {
 	access   map[*Arena]access
 	launch   kernels.Launch // reused from operation to operation
 	scratch  Ctx            // likewise, for operations that are not recorded
-	strides  []int          // backs broadcast layouts of the launch
+	strides  []int          // backs broadcast layouts of the op call
 }
 
-// Step runs f as one training step: operations are recorded and dropout is on. Gradients reach the
-// parameters only when f returns nil. An [*Error] raised inside comes back as the error; a bug in f
-// stays a panic. The n-th step of a device draws its random numbers from stream (seed, n).
+// Step runs f as one training step: operations are recorded and dropout is on. Gradients reach the parameters only when f
+// returns nil. An [*Error] raised inside comes back as the error; a bug in f stays a panic. The n-th step of a device
+// draws its random numbers from stream (seed, n).
 func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
 	return d.run(f, Mode{Record: true, Training: true, stream: 3 * d.steps.Add(1)}, opts)
 }
 
-// Eval runs f as one step without recording and without training behaviour. Evaluations count apart
-// from steps, so that they do not change the random numbers of training.
+// Eval runs f as one step without recording and without training behaviour. Evaluations count apart from steps, so that
+// they do not change the random numbers of training.
 func (d *Device) Eval(f func(*Scope) error, opts ...Option) error {
 	return d.run(f, Mode{stream: 3*d.evals.Add(1) + 1}, opts)
 }
@@ -87,34 +87,27 @@ func (d *Device) run(f func(*Scope) error, m Mode, opts []Option) (err error) {
 	}
 	s := &Scope{home: d, dev: d, top: &region{mode: m}}
 	s.random.Key = philox.DeriveN(d.seed, m.stream)
-	returned := false
 	committed := false
 	defer func() {
-		defer func() {
-			if !committed {
-				s.failed = true
-				s.abandon()
-			}
-			s.end()
-		}()
-		if returned {
-			if err == nil {
-				err = s.commit()
-				committed = err == nil
-			}
-			return
+		if !committed {
+			s.failed = true
+			s.abandon()
 		}
-		switch r := recover().(type) {
-		case nil: // runtime.Goexit, as from t.FailNow
-		case *Error:
-			err = r
-		default:
-			panic(r) // the trace still shows where it came from
-		}
+		s.end()
 	}()
-	err = f(s)
-	returned = true
+	defer kernels.Catch(&err)
+	if err = f(s); err == nil {
+		s.commit()
+		committed = true
+	}
 	return err
+}
+
+// do is run for what the library itself does in a step. It panics with an error of the step.
+func (d *Device) do(f func(s *Scope)) {
+	if err := d.run(func(s *Scope) error { f(s); return nil }, Mode{}, nil); err != nil {
+		panic(err)
+	}
 }
 
 // end releases everything the step still owns.

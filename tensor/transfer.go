@@ -120,9 +120,7 @@ func (t *Tensor) toDevice(d *Device) (y *Tensor) {
 		if home == nil {
 			home = d
 		}
-		if err := home.run(func(s *Scope) error { y = s.In(t).To(d).Keep(); return nil }, Mode{}, nil); err != nil {
-			panic(err)
-		}
+		home.do(func(s *Scope) { y = s.In(t).To(d).Keep() })
 		return y
 	}
 	s := t.scope
