@@ -3,6 +3,7 @@ package autograd
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/weft-ml/weft/tensor"
@@ -22,19 +23,8 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 	err := dev.Step(func(s *tensor.Scope) error {
 		xs := enter(s, inputs)
 		y := f(xs)
-		var floating []*tensor.Tensor
-		for _, x := range xs {
-			if x.NeedsGrad() {
-				floating = append(floating, x)
-			}
-		}
-		if !y.NeedsGrad() { // independent of the inputs, as far as the tape can see
-			for _, x := range floating {
-				got = append(got, make([]float64, x.Len()))
-			}
-			return nil
-		}
-		for i, g := range Grad(y, floating, Seed(direction(y)), AllowUnused) {
+		floating, grads := gradients(y, xs, Seed(direction(y)))
+		for i, g := range grads {
 			if g == nil {
 				got = append(got, make([]float64, floating[i].Len()))
 			} else {
@@ -78,7 +68,8 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 			v[j] = old
 			want := (hi - lo) / (2 * eps)
 			if g := got[k][j]; !(math.Abs(g-want) <= atol+rtol*math.Abs(want)) {
-				wrong = append(wrong, fmt.Sprintf("input %d element %d (%.6g): gradient %.9g, differences give %.9g", i, j, old, g, want))
+				wrong = append(wrong, fmt.Sprintf("input %d element %d (%.6g): gradient %.9g, differences give %.9g",
+					i, j, old, g, want))
 			}
 		}
 		k++
@@ -104,17 +95,9 @@ func GradGradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tenso
 	return Gradcheck(dev, func(xs []*tensor.Tensor) *tensor.Tensor {
 		n := len(xs) - 1
 		y := f(xs[:n])
-		var floating []*tensor.Tensor
-		for _, x := range xs[:n] {
-			if x.NeedsGrad() {
-				floating = append(floating, x)
-			}
-		}
 		sum := y.Scope().Full(0, tensor.Float64)
-		if !y.NeedsGrad() {
-			return sum
-		}
-		for i, g := range Grad(y, floating, Seed(xs[n]), CreateGraph, AllowUnused) {
+		_, grads := gradients(y, xs[:n], Seed(xs[n]), CreateGraph)
+		for i, g := range grads {
 			if g != nil {
 				w := tensor.Uniform(uint64(20+i), 0.5, 1.5, g.Shape()...).To(tensor.Float64)
 				sum = sum.Add(g.Mul(w).Sum())
@@ -122,6 +105,16 @@ func GradGradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tenso
 		}
 		return sum
 	}, append(append([]*tensor.Tensor(nil), inputs...), seed)...)
+}
+
+// gradients are those of all that need a gradient, and the gradients of y, nil where y does not depend on one.
+func gradients(y *tensor.Tensor, all []*tensor.Tensor, opts ...Option) (xs, grads []*tensor.Tensor) {
+	xs = slices.DeleteFunc(slices.Clone(all), func(x *tensor.Tensor) bool { return !x.NeedsGrad() })
+	grads = make([]*tensor.Tensor, len(xs))
+	if y.NeedsGrad() { // else independent of the inputs, as far as the tape can see
+		grads = Grad(y, xs, append(opts, AllowUnused)...)
+	}
+	return xs, grads
 }
 
 // enter takes inputs into the step; floating ones are watched.

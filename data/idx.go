@@ -90,8 +90,7 @@ func readIDX(name string, file io.Reader, size int64) (*IDX, error) {
 			return nil, src.readError("gzip header", "too few bytes", "a gzip header", err)
 		}
 		if size > math.MaxInt64/deflateMaxRatio {
-			return nil, &FormatError{File: name, What: "size",
-				Found: fmt.Sprintf("%d bytes of gzip data", size), Want: "less"}
+			return nil, src.bad("size", fmt.Sprintf("%d bytes of gzip data", size), "less")
 		}
 		src.packed, src.limit, src.exact = size, size*deflateMaxRatio, false
 		src.r = bufio.NewReaderSize(unpacked, 1<<16)

@@ -75,6 +75,9 @@ func Uniform(lo, hi float64) Initializer {
 	}
 }
 
+// within draws uniformly from [-bound, bound).
+func within(bound float64) Initializer { return Uniform(-bound, bound) }
+
 // Normal draws from the normal distribution.
 func Normal(mean, std float64) Initializer {
 	return func(x []float64, _ []int, r tensor.Random) {
@@ -97,39 +100,30 @@ func fans(shape []int) (in, out float64) {
 	return float64(shape[1] * field), float64(shape[0] * field)
 }
 
+// byFans draws as f says for the numbers of inputs and outputs of a weight.
+func byFans(f func(in, out float64) Initializer) Initializer {
+	return func(x []float64, shape []int, r tensor.Random) { f(fans(shape))(x, shape, r) }
+}
+
 // KaimingUniform keeps the variance of signals through layers with ReLU: bound gain*sqrt(3/fan_in)
 // (He et al. 2015). The gain of ReLU is sqrt(2).
 func KaimingUniform(gain float64) Initializer {
-	return func(x []float64, shape []int, r tensor.Random) {
-		in, _ := fans(shape)
-		bound := gain * math.Sqrt(3/in)
-		Uniform(-bound, bound)(x, shape, r)
-	}
+	return byFans(func(in, _ float64) Initializer { return within(gain * math.Sqrt(3/in)) })
 }
 
 // KaimingNormal is KaimingUniform with a normal distribution of deviation gain/sqrt(fan_in).
 func KaimingNormal(gain float64) Initializer {
-	return func(x []float64, shape []int, r tensor.Random) {
-		in, _ := fans(shape)
-		Normal(0, gain/math.Sqrt(in))(x, shape, r)
-	}
+	return byFans(func(in, _ float64) Initializer { return Normal(0, gain/math.Sqrt(in)) })
 }
 
 // XavierUniform balances forward and backward variance: bound gain*sqrt(6/(fan_in+fan_out)) (Glorot and Bengio 2010).
 func XavierUniform(gain float64) Initializer {
-	return func(x []float64, shape []int, r tensor.Random) {
-		in, out := fans(shape)
-		bound := gain * math.Sqrt(6/(in+out))
-		Uniform(-bound, bound)(x, shape, r)
-	}
+	return byFans(func(in, out float64) Initializer { return within(gain * math.Sqrt(6/(in+out))) })
 }
 
 // XavierNormal is XavierUniform with a normal distribution of deviation gain*sqrt(2/(fan_in+fan_out)).
 func XavierNormal(gain float64) Initializer {
-	return func(x []float64, shape []int, r tensor.Random) {
-		in, out := fans(shape)
-		Normal(0, gain*math.Sqrt(2/(in+out)))(x, shape, r)
-	}
+	return byFans(func(in, out float64) Initializer { return Normal(0, gain*math.Sqrt(2/(in+out))) })
 }
 
 // Orthogonal makes rows or columns, whichever are fewer, orthogonal and of length gain, by the QR

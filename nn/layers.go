@@ -36,9 +36,9 @@ func NewLinear(in, out int, opts ...LinearOption) *Linear {
 	for _, o := range opts {
 		o(&c)
 	}
-	bias := Uniform(-bound, bound)
+	bias := within(bound)
 	if c.init == nil {
-		c.init = Uniform(-bound, bound)
+		c.init = within(bound)
 	} else {
 		bias = Zeros
 	}

@@ -1,17 +1,17 @@
 package tensor
 
-// CastClass says what autocast does with the operands of an operation that are float32, float16 or bfloat16. An
-// operation with a float64 operand is left alone, and integers and booleans are.
+// CastClass says what autocast does with the operands of an operation that are float32, float16 or bfloat16. It changes
+// neither integers and bools nor any operand of an operation with a float64 one.
 type CastClass uint8
 
-// The classes. Operations that backward passes launch are not cast: they run in the types of their forward.
+// The classes. Operations of backward passes are not cast: they run in the types of their forward.
 const (
 	CastKeep   CastClass = iota // nothing: the operation takes what it is given, pointwise ones promote
-	CastLower                   // to the region's type: products of matrices, which tensor cores are made for
+	CastLower                   // to the region's type: products of matrices, which tensor cores compute
 	CastFull                    // to float32: what overflows, or loses its sum, in half precision
 	CastWidest                  // to the widest operand's type: what takes operands of one type
 	CastBanned                  // refused: no cast makes it safe
-	CastParts                   // what its parts do: where one of them casts, its method calls the parts
+	CastParts                   // as its two operations do: where one of them casts, its method calls both instead
 )
 
 // String is what the documentation calls the class.

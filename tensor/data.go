@@ -16,9 +16,13 @@ func FromSlice[T Elem](v []T, shape ...int) *Tensor {
 	if n := kernels.Count(shape); n != len(v) {
 		Fail(ErrShape, "from_slice", "shape %v has %d elements, the slice has %d", shape, n, len(v))
 	}
+	return newTensor(hostBlock(cpu.Wrap(memory(v)), "from_slice"), dtypeOf[T](), shape, nil)
+}
+
+// memory is the bytes of the elements of v.
+func memory[T Elem](v []T) []byte {
 	var z T
-	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(z)))
-	return newTensor(hostBlock(cpu.Wrap(b), "from_slice"), dtypeOf[T](), shape, nil)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(z)))
 }
 
 // Of makes host data of rank 0.
@@ -63,12 +67,10 @@ func checkShape(op string, shape []int) {
 		if d < 0 {
 			Fail(ErrShape, op, "shape %v has size %d on axis %d", shape, d, i)
 		}
-		if d > 0 && n > (1<<48)/d {
+		if n > (1<<48)/max(d, 1) {
 			Fail(ErrShape, op, "shape %v has too many elements", shape)
 		}
-		if d > 0 {
-			n *= d
-		}
+		n *= max(d, 1)
 	}
 }
 
@@ -82,8 +84,7 @@ func ToSlice[T Elem](t *Tensor) []T {
 	}
 	c = c.To(dtypeOf[T]()).Contiguous()
 	v := make([]T, c.Len())
-	var z T
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(z))), bytesOf(c))
+	copy(memory(v), bytesOf(c))
 	runtime.KeepAlive(c)
 	return v
 }

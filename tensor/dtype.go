@@ -62,19 +62,14 @@ func category(d DType) int {
 
 // widest is the smallest type of the higher category that holds both.
 func widest(a, b DType) DType {
-	if a == b {
+	switch ca, cb := category(a), category(b); {
+	case a == b || ca > cb:
 		return a
-	}
-	if category(a) != category(b) {
-		if category(a) > category(b) {
-			return a
-		}
+	case cb > ca:
 		return b
-	}
-	switch {
 	case a == Float64 || b == Float64:
 		return Float64
-	case category(a) == 2: // float32 with a half, or the two halves together
+	case ca == 2: // float32 with a half, or the two halves together
 		return Float32
 	case a == Int64 || b == Int64:
 		return Int64
@@ -85,21 +80,15 @@ func widest(a, b DType) DType {
 // promote is the type in which an operation computes. A tensor of rank 0 counts as a scalar: it decides only if its
 // category is higher than that of every tensor with axes.
 func promote(in []*Tensor) DType {
-	dt, rank0, first := Bool, Bool, true
-	hasRank0 := false
+	dt, rank0, axes := Bool, Bool, false
 	for _, t := range in {
-		switch {
-		case len(t.layout.Shape) == 0 && !hasRank0:
-			rank0, hasRank0 = t.dtype, true
-		case len(t.layout.Shape) == 0:
+		if len(t.layout.Shape) == 0 {
 			rank0 = widest(rank0, t.dtype)
-		case first:
-			dt, first = t.dtype, false
-		default:
-			dt = widest(dt, t.dtype)
+		} else {
+			dt, axes = widest(dt, t.dtype), true
 		}
 	}
-	if first || hasRank0 && category(rank0) > category(dt) {
+	if !axes || category(rank0) > category(dt) {
 		return rank0
 	}
 	return dt

@@ -75,21 +75,9 @@ func matmulShape(c *Ctx) {
 	leadA, leadB := a[:max(len(a)-2, 0)], b[:max(len(b)-2, 0)]
 	var buf [kernels.MaxDims]int
 	shape := buf[:max(len(leadA), len(leadB))]
-	for i := 1; i <= len(shape); i++ {
-		size := 1
-		if i <= len(leadA) {
-			size = leadA[len(leadA)-i]
-		}
-		if i <= len(leadB) {
-			switch d := leadB[len(leadB)-i]; {
-			case size == 1:
-				size = d
-			case d != size && d != 1:
-				c.Fail(ErrShape, "leading axes do not broadcast: a %v has %d on axis %d, b %v has %d on axis %d",
-					a, size, len(leadA)-i, b, d, len(leadB)-i)
-			}
-		}
-		shape[len(shape)-i] = size
+	if i := broadcastTo(shape, leadA, leadB); i > 0 {
+		c.Fail(ErrShape, "leading axes do not broadcast: a %v has %d on axis %d, b %v has %d on axis %d",
+			a, leadA[len(leadA)-i], len(leadA)-i, b, leadB[len(leadB)-i], len(leadB)-i)
 	}
 	if len(a) > 1 {
 		shape = append(shape, a[len(a)-2])

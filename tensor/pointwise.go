@@ -15,7 +15,7 @@ import (
 type resultType uint8
 
 const (
-	floatType resultType = iota // the operands' common type, but float32 for integers and booleans
+	floatType resultType = iota // the operands' common type, but float32 for integers and bools
 	sameType                    // the operands' common type
 	boolType
 )
@@ -30,7 +30,7 @@ type pointwise struct {
 	result  resultType // rule for the result's type
 	lo, hi  float64    // range of operands in tests, away from poles and kinks; -2 to 2 if both are 0
 
-	condition bool      // the first operand is a condition, without a say in the result's type
+	condition bool      // the first operand is a condition, which does not affect the result's type
 	cast      CastClass // what autocast does with the operands
 	instead   string    // what to use where autocast refuses the operation
 
@@ -78,7 +78,7 @@ func init() {
 	for _, o := range pointwiseOps {
 		o.setPointwise()
 		if o.result == boolType {
-			o.VJP, o.NoGrad = nil, "the result is a truth value"
+			o.VJP, o.NoGrad = nil, "the result is a bool"
 		}
 		define(o, *o)
 	}
@@ -98,8 +98,8 @@ func (o *Op) setPointwise() {
 	}
 }
 
-// scalar applies an operation with scalar operands. Integer tensors take whole numbers only, so that the
-// result's type never depends on a scalar's value.
+// scalar applies an operation with scalar operands. Integer tensors take integers only, so that the result's type never
+// depends on a scalar's value.
 func (t *Tensor) scalar(op *Op, v ...float64) *Tensor {
 	if op.result == sameType && t != nil && !t.dtype.IsFloat() {
 		for _, a := range v {
@@ -116,8 +116,8 @@ func (t *Tensor) scalar(op *Op, v ...float64) *Tensor {
 //	swish, err := tensor.Pointwise("swish", "x*sigmoid(beta*x)", []string{"x"}, "beta")
 //	y := tensor.Apply(swish, []*tensor.Tensor{x}, nil, []float64{1.5})
 //
-// Package expr describes the language. Operands broadcast; derivatives of any order follow from the
-// expression. Several results, separated by semicolons, are for [Scope.Update].
+// Package expr describes the language. Operands broadcast; derivatives of any order follow from the expression. Several
+// results, separated by semicolons, are for [Scope.Update].
 func Pointwise(name, src string, args []string, params ...string) (*Op, error) {
 	f, err := expr.New(src, args, params)
 	if err != nil {
@@ -151,7 +151,8 @@ func (o *Op) Guard(name string, old ...string) *Op {
 
 func pointwiseShape(c *Ctx) {
 	if want := len(c.Op.Expr.Args); len(c.In) != want || len(c.Floats) != len(c.Op.Expr.Params) {
-		c.Fail(ErrValue, "takes %d tensors and %d numbers, got %d and %d", want, len(c.Op.Expr.Params), len(c.In), len(c.Floats))
+		c.Fail(ErrValue, "takes %d tensors and %d scalars, got %d and %d",
+			want, len(c.Op.Expr.Params), len(c.In), len(c.Floats))
 	}
 	shape := c.In[0].layout.Shape
 	for _, x := range c.In[1:] {
@@ -179,27 +180,36 @@ func (o *Op) resultOf(in []*Tensor) DType {
 
 // broadcast is the common shape of two operands: axes are aligned at the end, and one of size 1 repeats.
 func broadcast(op string, a, b []int) []int {
-	n := max(len(a), len(b))
-	shape := make([]int, n)
-	for i := range shape {
-		x, y := 1, 1
-		if j := i - n + len(a); j >= 0 {
-			x = a[j]
-		}
-		if j := i - n + len(b); j >= 0 {
-			y = b[j]
-		}
-		if x != y && x != 1 && y != 1 {
-			Fail(ErrShape, op, "shapes %v and %v do not broadcast: axis %d from the end has %d and %d", a, b, n-i, x, y)
-		}
-		if shape[i] = x; x == 1 {
-			shape[i] = y
-		}
+	shape := make([]int, max(len(a), len(b)))
+	if i := broadcastTo(shape, a, b); i > 0 {
+		Fail(ErrShape, op, "shapes %v and %v do not broadcast: axis %d from the end has %d and %d",
+			a, b, i, a[len(a)-i], b[len(b)-i])
 	}
 	return shape
 }
 
-// pull is the derivative for one operand: itself a pointwise row, so derivatives of any order exist.
+// broadcastTo writes the common shape of a and b. If they have none, it returns the axis that differs, counted from 1
+// at the end; else 0.
+func broadcastTo(shape, a, b []int) (axis int) {
+	for i := 1; i <= len(shape); i++ {
+		x, y := 1, 1
+		if i <= len(a) {
+			x = a[len(a)-i]
+		}
+		if i <= len(b) {
+			y = b[len(b)-i]
+		}
+		if x == 1 {
+			x = y
+		} else if y != 1 && x != y {
+			return i
+		}
+		shape[len(shape)-i] = x
+	}
+	return 0
+}
+
+// pull is the derivative for one operand: itself a pointwise operation, so derivatives of any order exist.
 type pull struct {
 	op   *Op // nil: no gradient
 	uses []int
@@ -221,7 +231,7 @@ func pullbacks(o *kernels.Op) (pulls []pull) {
 
 // saves is what the gradient of operand i reads.
 func (o *Op) saves(i int) (set Saves) {
-	if o.pulls == nil { // the row has its own VJP
+	if o.pulls == nil { // the operation has its own VJP
 		if i < len(o.Saves) {
 			set = o.Saves[i]
 		}

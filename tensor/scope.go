@@ -257,8 +257,7 @@ func (s *Scope) With(f func(), opts ...Option) {
 		r.up.owned = append(r.up.owned, r.owned...)
 		clear(r.owned)
 		r.owned = r.owned[:0]
-		s.top = r.up
-		s.free = append(s.free, r)
+		s.pop(r, nil)
 	}()
 	f()
 }

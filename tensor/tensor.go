@@ -8,11 +8,11 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Tensor is a typed n-dimensional view of device memory. It is a light handle: views share memory,
-// and no method changes it but [Tensor.Assign], for parameters and state.
+// Tensor is a typed n-dimensional view of device memory. It is a light handle: views share memory, and no method changes
+// it but [Tensor.Assign], for parameters and state.
 //
-// A tensor belongs to the step that made it. Parameters, state and host data belong to none: they
-// join the step of the tensors they are used with.
+// A tensor belongs to the step that made it. Parameters, state and host data belong to none: they join the step of the
+// tensors they are used with.
 type Tensor struct {
 	blk    *block
 	layout kernels.Layout
@@ -39,7 +39,7 @@ func (t *Tensor) init(blk *block, dt DType, shape []int, s *Scope) {
 	kernels.RowMajor(t.layout.Strides, shape)
 }
 
-// setShape copies shape and makes room for strides, inside the header where they fit.
+// setShape copies shape and makes strides of the same length, inside the header where they fit.
 func (t *Tensor) setShape(shape []int) {
 	n := len(shape)
 	if 2*n <= len(t.dims) {
@@ -78,11 +78,10 @@ func (t *Tensor) DType() DType { return t.dtype }
 // Scope is the step that t belongs to; nil for parameters, state and host data.
 func (t *Tensor) Scope() *Scope { return t.scope }
 
-// NeedsGrad tells whether a gradient may flow to t: it is a parameter, was made from one while
-// recording, or was watched.
+// NeedsGrad tells whether a gradient may flow to t: it is a parameter, was made from one while recording, or was watched.
 func (t *Tensor) NeedsGrad() bool { return t.needs }
 
-// IsContiguous tells whether the elements lie in row-major order without gaps.
+// IsContiguous tells whether the elements are in row-major order, without padding between them.
 func (t *Tensor) IsContiguous() bool { return t.layout.Contiguous() }
 
 // Origin is the parameter or state that t is, or is a view of; nil for other tensors.
@@ -136,7 +135,8 @@ func (t *Tensor) alive(op string) {
 			Fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)
 		}
 	case t.blk.refs == 0 || t.blk.closed != "" && !t.scope.inBackward():
-		Fail(ErrStep, op, "%v, made by %s, was released when %s ended; return it from there, or Keep it", t, t.blk.op, t.blk.closed)
+		Fail(ErrStep, op, "%v, made by %s, was released when %s ended; return it from there, or Keep it",
+			t, t.blk.op, t.blk.closed)
 	}
 }
 
