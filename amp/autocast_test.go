@@ -57,10 +57,12 @@ func TestAutocastRegions(t *testing.T) {
 		want(s, "outside, after", tensor.Float32)
 		return nil
 	}))
-	must(t, dev.Eval(func(s *tensor.Scope) error { want(s, "eval", tensor.Float16); return nil }, amp.Autocast(tensor.Float16)))
+	must(t, dev.Eval(func(s *tensor.Scope) error { want(s, "eval", tensor.Float16); return nil },
+		amp.Autocast(tensor.Float16)))
 	must(t, dev.Step(func(s *tensor.Scope) error { want(s, "later step", tensor.Float32); return nil }))
 	for _, dt := range []tensor.DType{tensor.Float64, tensor.Int64, tensor.Bool} {
-		wantError(t, tensor.Try(func() { amp.Autocast(dt) }), tensor.ErrDType, "autocast", dt.String(), "tensor.BFloat16")
+		wantError(t, tensor.Try(func() { amp.Autocast(dt) }), tensor.ErrDType, "autocast", dt.String(),
+			"tensor.BFloat16")
 	}
 }
 
@@ -76,10 +78,11 @@ func TestAutocastUntouched(t *testing.T) {
 			y    *tensor.Tensor
 			want tensor.DType
 		}{
-			"product of float64":          {product(s.In(x).To(tensor.Float64)), tensor.Float64},
-			"softmax of float64":          {s.In(x).To(tensor.Float64).Softmax(-1), tensor.Float64},
-			"sum of integers":             {s.In(tensor.FromSlice([]int64{1, 2}, 2)).Sum(), tensor.Int64},
-			"cat of integers":             {tensor.Cat(0, s.In(tensor.FromSlice([]int32{1}, 1)), s.In(tensor.FromSlice([]int32{2}, 1))), tensor.Int32},
+			"product of float64": {product(s.In(x).To(tensor.Float64)), tensor.Float64},
+			"softmax of float64": {s.In(x).To(tensor.Float64).Softmax(-1), tensor.Float64},
+			"sum of integers":    {s.In(tensor.FromSlice([]int64{1, 2}, 2)).Sum(), tensor.Int64},
+			"cat of integers": {tensor.Cat(0, s.In(tensor.FromSlice([]int32{1}, 1)),
+				s.In(tensor.FromSlice([]int32{2}, 1))), tensor.Int32},
 			"half asked for as float32":   {h.To(tensor.Float32), tensor.Float32},
 			"float32 asked for as half":   {s.In(x).To(tensor.BFloat16), tensor.BFloat16},
 			"an operation without class":  {s.In(x).ReLU(), tensor.Float32},
@@ -109,8 +112,8 @@ func casts(p *tensor.Tensor, n *int) tensor.Option {
 	})
 }
 
-// A weight that is used first under NoGrad still gets its gradient, and all uses share one cast: in regions of a model, in
-// Eval, and as a view.
+// A weight that is used first under NoGrad still gets its gradient, and all uses share one cast: in regions of a model,
+// in Eval, and as a view.
 func TestCastOnce(t *testing.T) {
 	dev := open(t)
 	l := nn.NewLinear(4, 4)
@@ -246,8 +249,8 @@ func TestCastDetached(t *testing.T) {
 	}
 }
 
-// Gradients of a weight that is used often are float32 and added up in float32: 2048, 1 and 1 make 2050, where float16 would
-// lose each 1.
+// Gradients of a weight that is used often are float32 and added up in float32: 2048, 1 and 1 make 2050, where float16
+// would lose each 1.
 func TestSharedGradient(t *testing.T) {
 	for dt, large := range map[tensor.DType]float32{tensor.Float16: 2048, tensor.BFloat16: 256} {
 		dev := open(t)
@@ -282,7 +285,8 @@ func relative(t *testing.T, got, want [][]float64) float64 {
 }
 
 // gradients of a model's parameters after a step of f under autocast to dt; they must be float32.
-func gradients(t *testing.T, model nn.Module, dt tensor.DType, f func(s *tensor.Scope) *tensor.Tensor) (all [][]float64) {
+func gradients(t *testing.T, model nn.Module, dt tensor.DType,
+	f func(s *tensor.Scope) *tensor.Tensor) (all [][]float64) {
 	t.Helper()
 	dev := open(t)
 	must(t, nn.Init(dev, model))
@@ -305,11 +309,13 @@ func TestTiedWeights(t *testing.T) {
 	build := func() nn.Module {
 		return nn.NewGPT(nn.GPTConfig{Vocab: 11, Context: 6, Width: 8, Heads: 2, Layers: 1, TiedHead: true})
 	}
-	ids, targets := tensor.FromSlice([]int64{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4), tensor.FromSlice([]int64{2, 3, 4, 5, 6, 7, 8, 9}, 2, 4)
+	ids, targets := tensor.FromSlice([]int64{1, 2, 3, 4, 5, 6, 7, 8}, 2, 4),
+		tensor.FromSlice([]int64{2, 3, 4, 5, 6, 7, 8, 9}, 2, 4)
 	grads := map[tensor.DType][][]float64{}
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
 		model := build()
-		grads[dt] = gradients(t, model, dt, func(s *tensor.Scope) *tensor.Tensor { return nn.CrossEntropy(model.Forward(s.In(ids)), s.In(targets)) })
+		grads[dt] = gradients(t, model, dt,
+			func(s *tensor.Scope) *tensor.Tensor { return nn.CrossEntropy(model.Forward(s.In(ids)), s.In(targets)) })
 	}
 	for _, dt := range halves {
 		if e := relative(t, grads[dt], grads[tensor.Float32]); e == 0 || e > precision[dt] {
@@ -318,8 +324,9 @@ func TestTiedWeights(t *testing.T) {
 	}
 }
 
-// A gradient penalty differentiates a gradient: the tape of the first backward pass holds half operations, and the second
-// goes back through them to float32 weights. The gradient in the loss is that of the scaled result, divided by the scale.
+// A gradient penalty differentiates a gradient: the tape of the first backward pass holds half operations, and the
+// second goes back through them to float32 weights. The gradient in the loss is that of the scaled result, divided by
+// the scale.
 func TestGradientPenalty(t *testing.T) {
 	x := tensor.Uniform(4, -1, 1, 5, 3)
 	grads := map[tensor.DType][][]float64{}
@@ -344,7 +351,8 @@ func TestGradientPenalty(t *testing.T) {
 	}
 }
 
-// Backward passes run in the types of their forward, without autocast, also where a step's mode has it; it is back afterwards.
+// Backward passes run in the types of their forward, without autocast, also where a step's mode has it; it is back
+// afterwards.
 func TestBackwardIsNotCast(t *testing.T) {
 	dev := open(t)
 	w := tensor.ParameterOf("w", tensor.Uniform(1, -1, 1, 3, 3))
@@ -430,8 +438,9 @@ func custom(s *tensor.Scope, declared *tensor.DType, xs ...*tensor.Tensor) (*ten
 	return autograd.Custom("outer", forward, backward, xs...), seen
 }
 
-// A custom operation with a declared type gets its floating operands in it and runs without autocast, its backward function
-// too; one without sees what is around it, and its backward function sees the same. Outside autocast the type means nothing.
+// A custom operation with a declared type gets its floating operands in it and runs without autocast, its backward
+// function too; one without sees what is around it, and its backward function sees the same. Outside autocast the type
+// means nothing.
 func TestAutocastCustom(t *testing.T) {
 	f32, f64, i64, f16, bf16 := tensor.Float32, tensor.Float64, tensor.Int64, tensor.Float16, tensor.BFloat16
 	x, index := tensor.Uniform(1, -1, 1, 2, 3), tensor.FromSlice([]int64{1}, 1)
@@ -443,9 +452,11 @@ func TestAutocastCustom(t *testing.T) {
 		want     customCall
 	}{
 		{"declared float32", &f32, f16, f32, customCall{[]tensor.DType{f32, f32, i64, f64}, f32, f32, f32, f32, f32}},
-		{"declared float32, of half", &f32, bf16, bf16, customCall{[]tensor.DType{f32, f32, i64, f64}, f32, f32, f32, f32, f32}},
+		{"declared float32, of half", &f32, bf16, bf16, customCall{[]tensor.DType{f32, f32, i64, f64}, f32, f32, f32,
+			f32, f32}},
 		{"declared half", &f16, f16, f32, customCall{[]tensor.DType{f16, f16, i64, f64}, f32, f32, f32, f32, f16}},
-		{"declared another half", &bf16, f16, f32, customCall{[]tensor.DType{bf16, bf16, i64, f64}, f32, f32, f32, f32, bf16}},
+		{"declared another half", &bf16, f16, f32, customCall{[]tensor.DType{bf16, bf16, i64, f64}, f32, f32, f32, f32,
+			bf16}},
 		{"declared, outside", &f16, f32, f32, customCall{[]tensor.DType{f32, f32, i64, f64}, f32, f32, f32, f32, f32}},
 		{"undeclared", nil, bf16, f32, customCall{[]tensor.DType{f32, f32, i64, f64}, bf16, bf16, bf16, bf16, bf16}},
 		{"undeclared, outside", nil, f32, f32, customCall{[]tensor.DType{f32, f32, i64, f64}, f32, f32, f32, f32, f32}},
@@ -458,14 +469,17 @@ func TestAutocastCustom(t *testing.T) {
 				if s.Autocasting() != c.region {
 					t.Errorf("autocast to %v after the operation", s.Autocasting())
 				}
-				s.With(func() { autograd.Backward(y.Square().Sum()) }, amp.Autocast(tensor.Float32)) // another mode than the forward's
-				if !slices.Equal(seen.operands, c.want.operands) || seen.forward != c.want.forward || seen.inner != c.want.inner ||
+				s.With(func() { autograd.Backward(y.Square().Sum()) },
+					amp.Autocast(tensor.Float32)) // another mode than the forward's
+				if !slices.Equal(seen.operands, c.want.operands) || seen.forward != c.want.forward ||
+					seen.inner != c.want.inner ||
 					seen.backward != c.want.backward || seen.innerB != c.want.innerB || seen.grad != c.want.grad {
 					t.Errorf("the operation saw %+v, want %+v", *seen, c.want)
 				}
 				return nil
 			}, amp.Autocast(c.region)))
-			if g := w.Grad(); g == nil || g.DType() != tensor.Float32 || !slices.ContainsFunc(values(g), func(v float64) bool { return v != 0 }) {
+			if g := w.Grad(); g == nil || g.DType() != tensor.Float32 ||
+				!slices.ContainsFunc(values(g), func(v float64) bool { return v != 0 }) {
 				t.Errorf("the gradient of the weight is %v", g)
 			}
 		})
@@ -530,7 +544,8 @@ func TestAutocastParallel(t *testing.T) {
 	must(t, nn.Init(dev, l))
 	x := tensor.Uniform(1, -1, 1, 4, 8)
 	evaluate := func(dt tensor.DType) (y []float64) {
-		err := dev.Eval(func(s *tensor.Scope) error { y = values(l.Forward(l.Forward(s.In(x)))); return nil }, amp.Autocast(dt))
+		err := dev.Eval(func(s *tensor.Scope) error { y = values(l.Forward(l.Forward(s.In(x)))); return nil },
+			amp.Autocast(dt))
 		if err != nil {
 			t.Error(err)
 		}
@@ -553,7 +568,8 @@ func TestAutocastParallel(t *testing.T) {
 	group.Wait()
 }
 
-// Optimizers compute as they do without autocast, also for parameters in half precision, whose norm a sum in float32 changes.
+// Optimizers compute as they do without autocast, also for parameters in half precision, whose norm a sum in float32
+// changes.
 func TestAutocastOptimizer(t *testing.T) {
 	for _, dt := range []tensor.DType{tensor.BFloat16, tensor.Float32} {
 		step := func(lower tensor.DType) (hash string, norm float64) {
@@ -581,14 +597,19 @@ func TestAutocastModules(t *testing.T) {
 		in    *tensor.Tensor
 		out   tensor.DType
 	}{
-		"linear":     {func() nn.Module { return nn.NewLinear(8, 4) }, x, half},
-		"mlp":        {func() nn.Module { return nn.NewMLP(8, 16) }, x, half},
-		"attention":  {func() nn.Module { return nn.NewCausalAttention(8, 2) }, x, half},
-		"layer norm": {func() nn.Module { return nn.Sequential(nn.NewLinear(8, 8), nn.NewLayerNorm(8)) }, x, tensor.Float32},
-		"rms norm":   {func() nn.Module { return nn.Sequential(nn.NewLinear(8, 8), nn.NewRMSNorm(8)) }, x, tensor.Float32},
-		"embedding":  {func() nn.Module { return nn.NewEmbedding(7, 8, 1) }, ids, tensor.Float32},
-		"block":      {func() nn.Module { return nn.NewBlock(8, 2) }, x, tensor.Float32}, // the sum of the residuals
-		"gpt":        {func() nn.Module { return nn.NewGPT(nn.GPTConfig{Vocab: 7, Context: 5, Width: 8, Heads: 2, Layers: 2}) }, ids, half},
+		"linear":    {func() nn.Module { return nn.NewLinear(8, 4) }, x, half},
+		"mlp":       {func() nn.Module { return nn.NewMLP(8, 16) }, x, half},
+		"attention": {func() nn.Module { return nn.NewCausalAttention(8, 2) }, x, half},
+		"layer norm": {func() nn.Module { return nn.Sequential(nn.NewLinear(8, 8), nn.NewLayerNorm(8)) }, x,
+			tensor.Float32},
+		"rms norm": {func() nn.Module { return nn.Sequential(nn.NewLinear(8, 8), nn.NewRMSNorm(8)) }, x,
+			tensor.Float32},
+		"embedding": {func() nn.Module { return nn.NewEmbedding(7, 8, 1) }, ids, tensor.Float32},
+		"block":     {func() nn.Module { return nn.NewBlock(8, 2) }, x, tensor.Float32}, // the sum of the residuals
+		"gpt": {func() nn.Module {
+			return nn.NewGPT(nn.GPTConfig{Vocab: 7, Context: 5, Width: 8, Heads: 2,
+				Layers: 2})
+		}, ids, half},
 	} {
 		t.Run(name, func(t *testing.T) {
 			grads := map[tensor.DType][][]float64{}

@@ -44,7 +44,7 @@ func TestClasses(t *testing.T) {
 		delete(want, op.Name)
 	}
 	for name, class := range want {
-		t.Errorf("there is no row %s of class %v", name, class)
+		t.Errorf("there is no operation %s of class %v", name, class)
 	}
 }
 
@@ -81,13 +81,13 @@ func runsIn(class tensor.CastClass, types []tensor.DType, lower tensor.DType) (d
 	return tensor.Float32, true
 }
 
-// Under autocast every row gives what it gives for operands that were cast by hand to the type its class says, in type,
-// in value and in error, whatever types they come in.
+// Under autocast every operation gives what it gives for operands that were cast by hand to the type its class says, in
+// type, in value and in error, whatever types they come in.
 func TestAutocastRows(t *testing.T) {
 	dev := open(t)
 	for _, op := range tensor.Ops() {
 		if strings.HasSuffix(op.Name, "_grad") {
-			continue // of a backward pass, where autocast is off; the samples run forward rows too
+			continue // of a backward pass, where autocast is off; the samples run forward operations too
 		}
 		if op.Cast == tensor.CastParts {
 			continue // TestAutocastParts

@@ -59,8 +59,8 @@ func Unused(s *tensor.Scope, params []*tensor.Tensor) []string {
 	return names
 }
 
-// Hook calls f with the gradient of t when a backward pass has it in full, before it goes on. If f returns a
-// tensor, that takes the gradient's place. Hooks run in the order they were added; stop removes this one. The gradient of a
+// Hook calls f with the gradient of t when a backward pass has it in full, before it goes on. If f returns a tensor,
+// that takes the gradient's place. Hooks run in the order they were added; stop removes this one. The gradient of a
 // cast to half precision, or of a view of it, that is used more than once is the sum in float32.
 func Hook(t *tensor.Tensor, f func(g *tensor.Tensor) *tensor.Tensor) (stop func()) {
 	return tensor.Hook(t, f)

@@ -46,8 +46,8 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 	return c.Scope.Record(op, in, y, c.saved)
 }
 
-// CustomIn is Custom for an operation that is to run in type dt under autocast: floating operands, float64 apart, are cast
-// to dt, and autocast is off in both functions. Elsewhere it is Custom.
+// CustomIn is Custom for an operation that is to run in type dt under autocast: floating operands, float64 apart, are
+// cast to dt, and autocast is off in both functions. Elsewhere it is Custom.
 func CustomIn(dt tensor.DType, name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
 	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) (y *tensor.Tensor) {
 	s := stepOf(xs)

@@ -85,7 +85,8 @@ func kept(x *tensor.Tensor, axes []int) []int {
 
 // spread is the variance or the deviation.
 func spread(f, keep func(x *tensor.Tensor, correction int, axes ...int) *tensor.Tensor) call {
-	with := func(f func(x *tensor.Tensor, correction int, axes ...int) *tensor.Tensor, n int) func(x *tensor.Tensor, axes ...int) *tensor.Tensor {
+	with := func(f func(x *tensor.Tensor, correction int, axes ...int) *tensor.Tensor, n int) func(x *tensor.Tensor,
+		axes ...int) *tensor.Tensor {
 		if f == nil {
 			return nil
 		}
@@ -97,8 +98,9 @@ func spread(f, keep func(x *tensor.Tensor, correction int, axes ...int) *tensor.
 	}
 }
 
-// extreme is the largest or smallest element: of all, or along an axis with its place.
-func extreme(all func(x *tensor.Tensor, axes ...int) *tensor.Tensor, along func(x *tensor.Tensor, axis int) (v, i *tensor.Tensor)) call {
+// extreme is the largest or smallest element: of all, or along an axis with its index.
+func extreme(all func(x *tensor.Tensor, axes ...int) *tensor.Tensor, along func(x *tensor.Tensor, axis int) (v,
+	i *tensor.Tensor)) call {
 	return func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		if !c.Has("axis") {
 			return one(all(x[0]))
@@ -112,8 +114,8 @@ func extreme(all func(x *tensor.Tensor, axes ...int) *tensor.Tensor, along func(
 	}
 }
 
-// place is the index of the largest or smallest element.
-func place(f func(x *tensor.Tensor, axis int) *tensor.Tensor) call {
+// argExtreme is the index of the largest or smallest element.
+func argExtreme(f func(x *tensor.Tensor, axis int) *tensor.Tensor) call {
 	return func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		if !c.Has("axis") {
 			return one(f(x[0].Reshape(x[0].Len()), 0))
@@ -163,7 +165,8 @@ func layerNorm(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 }
 
 func crossEntropy(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
-	reductions := map[string]tensor.Reduction{"mean": tensor.ReduceMean, "sum": tensor.ReduceSum, "none": tensor.ReduceNone}
+	reductions := map[string]tensor.Reduction{"mean": tensor.ReduceMean, "sum": tensor.ReduceSum,
+		"none": tensor.ReduceNone}
 	opts := []tensor.CrossEntropyOption{reductions[c.Text("reduction")], tensor.IgnoreIndex(c.Int("ignore_index"))}
 	if c.Has("label_smoothing") {
 		opts = append(opts, tensor.LabelSmoothing(c.Float("label_smoothing")))
@@ -205,31 +208,43 @@ func squeeze(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 // calls says how Weft does each operation of the goldens.
 var calls = map[string]call{
 	"abs": unary((*tensor.Tensor).Abs), "neg": unary((*tensor.Tensor).Neg), "sign": unary((*tensor.Tensor).Sign),
-	"square": unary((*tensor.Tensor).Square), "sqrt": unary((*tensor.Tensor).Sqrt), "rsqrt": unary((*tensor.Tensor).Rsqrt),
-	"reciprocal": unary((*tensor.Tensor).Reciprocal), "exp": unary((*tensor.Tensor).Exp), "exp2": unary((*tensor.Tensor).Exp2),
+	"square": unary((*tensor.Tensor).Square), "sqrt": unary((*tensor.Tensor).Sqrt),
+	"rsqrt":      unary((*tensor.Tensor).Rsqrt),
+	"reciprocal": unary((*tensor.Tensor).Reciprocal), "exp": unary((*tensor.Tensor).Exp),
+	"exp2":  unary((*tensor.Tensor).Exp2),
 	"expm1": unary((*tensor.Tensor).Expm1), "log": unary((*tensor.Tensor).Log), "log2": unary((*tensor.Tensor).Log2),
 	"log10": unary((*tensor.Tensor).Log10), "log1p": unary((*tensor.Tensor).Log1p), "sin": unary((*tensor.Tensor).Sin),
 	"cos": unary((*tensor.Tensor).Cos), "tan": unary((*tensor.Tensor).Tan), "asin": unary((*tensor.Tensor).Asin),
 	"acos": unary((*tensor.Tensor).Acos), "atan": unary((*tensor.Tensor).Atan), "sinh": unary((*tensor.Tensor).Sinh),
 	"cosh": unary((*tensor.Tensor).Cosh), "tanh": unary((*tensor.Tensor).Tanh), "asinh": unary((*tensor.Tensor).Asinh),
 	"acosh": unary((*tensor.Tensor).Acosh), "atanh": unary((*tensor.Tensor).Atanh), "erf": unary((*tensor.Tensor).Erf),
-	"erfc": unary((*tensor.Tensor).Erfc), "normpdf": unary((*tensor.Tensor).NormPDF), "normcdf": unary((*tensor.Tensor).NormCDF), "floor": unary((*tensor.Tensor).Floor), "ceil": unary((*tensor.Tensor).Ceil),
-	"round": unary((*tensor.Tensor).Round), "trunc": unary((*tensor.Tensor).Trunc), "sigmoid": unary((*tensor.Tensor).Sigmoid),
-	"logsigmoid": unary((*tensor.Tensor).LogSigmoid), "relu": unary((*tensor.Tensor).ReLU), "relu6": unary((*tensor.Tensor).ReLU6),
-	"selu": unary((*tensor.Tensor).SELU), "silu": unary((*tensor.Tensor).SiLU), "mish": unary((*tensor.Tensor).Mish),
+	"erfc": unary((*tensor.Tensor).Erfc), "normpdf": unary((*tensor.Tensor).NormPDF),
+	"normcdf": unary((*tensor.Tensor).NormCDF), "floor": unary((*tensor.Tensor).Floor),
+	"ceil":  unary((*tensor.Tensor).Ceil),
+	"round": unary((*tensor.Tensor).Round), "trunc": unary((*tensor.Tensor).Trunc),
+	"sigmoid":    unary((*tensor.Tensor).Sigmoid),
+	"logsigmoid": unary((*tensor.Tensor).LogSigmoid), "relu": unary((*tensor.Tensor).ReLU),
+	"relu6": unary((*tensor.Tensor).ReLU6),
+	"selu":  unary((*tensor.Tensor).SELU), "silu": unary((*tensor.Tensor).SiLU), "mish": unary((*tensor.Tensor).Mish),
 	"softplus": unary((*tensor.Tensor).Softplus), "softsign": unary((*tensor.Tensor).Softsign),
 	"hardtanh": unary((*tensor.Tensor).Hardtanh), "hardsigmoid": unary((*tensor.Tensor).Hardsigmoid),
-	"hardswish": unary((*tensor.Tensor).Hardswish), "isnan": unary((*tensor.Tensor).IsNaN), "isinf": unary((*tensor.Tensor).IsInf),
+	"hardswish": unary((*tensor.Tensor).Hardswish), "isnan": unary((*tensor.Tensor).IsNaN),
+	"isinf":    unary((*tensor.Tensor).IsInf),
 	"isfinite": unary((*tensor.Tensor).IsFinite), "gelu": gelu, "clamp": clamp, "cast": cast,
 	"leaky_relu": number("negative_slope", (*tensor.Tensor).LeakyReLU), "elu": number("alpha", (*tensor.Tensor).ELU),
 	"celu": number("alpha", (*tensor.Tensor).CELU),
 
 	"add": binary((*tensor.Tensor).Add), "sub": binary((*tensor.Tensor).Sub), "mul": binary((*tensor.Tensor).Mul),
-	"div": binary((*tensor.Tensor).Div), "pow": binary((*tensor.Tensor).Pow), "minimum": binary((*tensor.Tensor).Minimum),
-	"maximum": binary((*tensor.Tensor).Maximum), "atan2": binary((*tensor.Tensor).Atan2), "remainder": binary((*tensor.Tensor).Mod),
-	"fmod": binary((*tensor.Tensor).Fmod), "floor_divide": binary((*tensor.Tensor).FloorDiv), "hypot": binary((*tensor.Tensor).Hypot),
-	"logaddexp": binary((*tensor.Tensor).LogAddExp), "eq": binary((*tensor.Tensor).Equal), "ne": binary((*tensor.Tensor).NotEqual),
-	"lt": binary((*tensor.Tensor).Less), "le": binary((*tensor.Tensor).LessEqual), "gt": binary((*tensor.Tensor).Greater),
+	"div": binary((*tensor.Tensor).Div), "pow": binary((*tensor.Tensor).Pow),
+	"minimum": binary((*tensor.Tensor).Minimum),
+	"maximum": binary((*tensor.Tensor).Maximum), "atan2": binary((*tensor.Tensor).Atan2),
+	"remainder": binary((*tensor.Tensor).Mod),
+	"fmod":      binary((*tensor.Tensor).Fmod), "floor_divide": binary((*tensor.Tensor).FloorDiv),
+	"hypot":     binary((*tensor.Tensor).Hypot),
+	"logaddexp": binary((*tensor.Tensor).LogAddExp), "eq": binary((*tensor.Tensor).Equal),
+	"ne": binary((*tensor.Tensor).NotEqual),
+	"lt": binary((*tensor.Tensor).Less), "le": binary((*tensor.Tensor).LessEqual),
+	"gt":   binary((*tensor.Tensor).Greater),
 	"ge":   binary((*tensor.Tensor).GreaterEqual),
 	"lerp": func(_ *golden.Case, x []*tensor.Tensor) []*tensor.Tensor { return one(x[0].Lerp(x[1], x[2])) },
 	"where": func(_ *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
@@ -244,15 +259,19 @@ var calls = map[string]call{
 		x = append(x, nil)
 		return one(x[0].Linear(x[1], x[2]))
 	},
-	"sum": reduction((*tensor.Tensor).Sum, (*tensor.Tensor).SumKeep), "mean": reduction((*tensor.Tensor).Mean, (*tensor.Tensor).MeanKeep),
+	"sum": reduction((*tensor.Tensor).Sum, (*tensor.Tensor).SumKeep), "mean": reduction((*tensor.Tensor).Mean,
+		(*tensor.Tensor).MeanKeep),
 	"prod": reduction((*tensor.Tensor).Prod, nil), "logsumexp": reduction((*tensor.Tensor).LogSumExp, nil),
-	"amax": reduction((*tensor.Tensor).Max, (*tensor.Tensor).MaxKeep), "amin": reduction((*tensor.Tensor).Min, (*tensor.Tensor).MinKeep),
+	"amax": reduction((*tensor.Tensor).Max, (*tensor.Tensor).MaxKeep), "amin": reduction((*tensor.Tensor).Min,
+		(*tensor.Tensor).MinKeep),
 	"var": spread((*tensor.Tensor).Var, (*tensor.Tensor).VarKeep), "std": spread((*tensor.Tensor).Std, nil),
 	"max":    extreme((*tensor.Tensor).Max, (*tensor.Tensor).MaxIndex),
 	"min":    extreme((*tensor.Tensor).Min, (*tensor.Tensor).MinIndex),
-	"argmax": place((*tensor.Tensor).ArgMax), "argmin": place((*tensor.Tensor).ArgMin), "cumsum": axis((*tensor.Tensor).CumSum),
+	"argmax": argExtreme((*tensor.Tensor).ArgMax), "argmin": argExtreme((*tensor.Tensor).ArgMin),
+	"cumsum": axis((*tensor.Tensor).CumSum),
 
-	"softmax": axis((*tensor.Tensor).Softmax), "log_softmax": axis((*tensor.Tensor).LogSoftmax), "layer_norm": layerNorm,
+	"softmax": axis((*tensor.Tensor).Softmax), "log_softmax": axis((*tensor.Tensor).LogSoftmax),
+	"layer_norm": layerNorm,
 	"rms_norm": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		return one(x[0].RMSNorm(x[1], c.Float("eps")))
 	},
@@ -284,15 +303,19 @@ var calls = map[string]call{
 	"chunk": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		return x[0].Chunk(c.Int("axis"), c.Int("chunks"))
 	},
-	"slice":   cut,
-	"permute": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor { return one(x[0].Permute(c.Ints("axes")...)) },
+	"slice": cut,
+	"permute": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
+		return one(x[0].Permute(c.Ints("axes")...))
+	},
 	"transpose": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		return one(x[0].Transpose(c.Int("a"), c.Int("b")))
 	},
 	"reshape": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		return one(x[0].Reshape(c.Ints("shape")...))
 	},
-	"expand":    func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor { return one(x[0].Expand(c.Ints("shape")...)) },
+	"expand": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
+		return one(x[0].Expand(c.Ints("shape")...))
+	},
 	"flip":      func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor { return one(x[0].Flip(c.Ints("axes")...)) },
 	"unsqueeze": axis((*tensor.Tensor).Unsqueeze),
 	"squeeze":   squeeze,
@@ -312,7 +335,7 @@ var missing = []struct{ prefix, why string }{
 	{"pow/int", "powers are floating numbers"},
 	{"cross_entropy/weighted", "cross_entropy has no class weights"},
 	{"cross_entropy/edge by weights", "likewise"},
-	{"nll/reduction", "NLL is the mean over all targets: it has no ignored ones, no other reduction and no class weights"},
+	{"nll/reduction", "NLL is the mean over all targets: none is ignored, no other reduction, no class weights"},
 	{"nll/weighted", "likewise"},
 	{"nll/[2,3,5]", "likewise"},
 	{"nll/edge all ignored", "likewise"},
@@ -337,37 +360,46 @@ type own struct {
 var nan, inf = math.NaN(), math.Inf(1)
 
 var conventions = []own{
-	{"elu/nonfinite/alpha=1.0", "gradient 0", []int{2}, []float64{nan}, "the slope at NaN is NaN; PyTorch takes that of a branch"},
+	{"elu/nonfinite/alpha=1.0", "gradient 0", []int{2}, []float64{nan},
+		"the slope at NaN is NaN; PyTorch takes that of a branch"},
 	{"celu/nonfinite/alpha=1.5", "gradient 0", []int{2}, []float64{nan}, "likewise"},
 	{"selu/nonfinite", "gradient 0", []int{2}, []float64{nan}, "likewise"},
 	{"hardswish/nonfinite", "gradient 0", []int{2}, []float64{nan}, "likewise"},
 	{"mish/nonfinite", "gradient 0", []int{0}, []float64{-1.8125}, "the slope at +Inf is 1"},
-	{"hardsigmoid/nonfinite", "gradient 0", []int{2}, []float64{0.15625}, "NaN lies beyond neither bound, so it has the slope between them"},
-	{"clamp/nonfinite/min=-1.0/max=1.5", "gradient 0", []int{2}, []float64{-1.9375}, "likewise; PyTorch's relu does the same"},
+	{"hardsigmoid/nonfinite", "gradient 0", []int{2}, []float64{0.15625},
+		"NaN lies beyond neither bound, so it has the slope between them"},
+	{"clamp/nonfinite/min=-1.0/max=1.5", "gradient 0", []int{2}, []float64{-1.9375},
+		"likewise; PyTorch's relu does the same"},
 	{"clamp/nonfinite/min=0.0", "gradient 0", []int{2}, []float64{1.1875}, "likewise"},
 	{"clamp/nonfinite/max=0.5", "gradient 0", []int{2}, []float64{1.4375}, "likewise"},
 	{"hardswish/edge", "gradient 0", []int{12}, []float64{0}, "the slope at the kink -3 is that of its hardsigmoid, 0"},
 
 	{"atan2/edge", "output 0", []int{1, 9}, []float64{0}, "the sign of a zero is not seen"},
 	{"atan2/edge", "output 0", []int{11, 13, 15}, []float64{math.Pi}, "likewise"},
-	{"atan2/edge", "gradient 0", []int{0, 1, 8, 9}, []float64{-0.3125, -0.0625, -1.8125, 1.0625}, "at the origin the slope is that of y"},
+	{"atan2/edge", "gradient 0", []int{0, 1, 8, 9}, []float64{-0.3125, -0.0625, -1.8125, 1.0625},
+		"at the origin the slope is that of y"},
 	{"atan2/edge", "gradient 1", []int{0, 1, 8, 9}, []float64{0}, "likewise"},
 	{"atan2/nonfinite", "gradient 0", []int{0}, []float64{1.6875}, "likewise"},
 	{"atan2/nonfinite", "output 0", []int{21, 22, 27, 28}, []float64{nan}, "two infinities have no quotient"},
-	{"atan2/nonfinite", "gradient 0", []int{3, 4, 9, 10, 15, 16}, []float64{0}, "towards infinity the angle levels off"},
+	{"atan2/nonfinite", "gradient 0", []int{3, 4, 9, 10, 15, 16}, []float64{0},
+		"towards infinity the angle levels off"},
 	{"atan2/nonfinite", "gradient 1", []int{0, 18, 19, 20, 24, 25, 26}, []float64{0}, "likewise"},
 	{"atan2/nonfinite", "gradient 1", []int{30}, []float64{0}, "at x = 0 the slope in x does not read y"},
 	{"hypot/nonfinite", "output 0", []int{23, 29, 33, 34}, []float64{nan}, "NaN goes through, also beside an infinity"},
-	{"logaddexp/nonfinite", "gradient 0", []int{21, 28}, []float64{-0.46875, -0.71875}, "equal infinities share the gradient like equal numbers"},
+	{"logaddexp/nonfinite", "gradient 0", []int{21, 28}, []float64{-0.46875, -0.71875},
+		"equal infinities share the gradient like equal numbers"},
 	{"logaddexp/nonfinite", "gradient 1", []int{21, 28}, []float64{-0.46875, -0.71875}, "likewise"},
 
 	{"floor_divide/nonfinite", "output 0", []int{10, 15}, []float64{0}, "it is floor(x/y), and x/Inf is 0"},
 	{"floor_divide/nonfinite", "output 0", []int{19, 20, 25, 26}, []float64{inf, -inf, -inf, inf}, "it is floor(x/y)"},
-	{"remainder/nonfinite", "gradient 1", []int{19, 20, 25, 26}, []float64{inf, inf, inf, -inf}, "the slope is the negative quotient"},
-	{"fmod/edge", "gradient 1", []int{16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57}, []float64{nan}, "there is no quotient by 0"},
+	{"remainder/nonfinite", "gradient 1", []int{19, 20, 25, 26}, []float64{inf, inf, inf, -inf},
+		"the slope is the negative quotient"},
+	{"fmod/edge", "gradient 1", []int{16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57}, []float64{nan},
+		"there is no quotient by 0"},
 	{"fmod/nonfinite", "gradient 1", []int{6, 12, 18, 24}, []float64{nan}, "likewise"},
 
-	{"var/edge rank 0 correction=1", "gradient 0", []int{0}, []float64{nan}, "one element has no such variance, so nothing has its slope"},
+	{"var/edge rank 0 correction=1", "gradient 0", []int{0}, []float64{nan},
+		"one element has no such variance, so nothing has its slope"},
 }
 
 // looser are cases in which PyTorch's values are less exact than the tolerance.
@@ -375,10 +407,11 @@ var looser = map[string]struct {
 	tolerance
 	why string
 }{
-	"hardsigmoid/random":             {tolerance{rel: 1e-7}, "PyTorch's slope is 1/6 rounded to float32"},
-	"hardsigmoid/edge":               {tolerance{rel: 1e-7}, "likewise"},
-	"layer_norm/edge constant":       {tolerance{2e-9, 1e-9}, "PyTorch's variance of numbers around 10^6 has 9 digits"},
-	"layer_norm/f32 shifted by 1000": {tolerance{5e-4, 1e-4}, "rows around 1000: their means, rounded to float32, differ; see layer_norm in accuracies"},
+	"hardsigmoid/random":       {tolerance{rel: 1e-7}, "PyTorch's slope is 1/6 rounded to float32"},
+	"hardsigmoid/edge":         {tolerance{rel: 1e-7}, "likewise"},
+	"layer_norm/edge constant": {tolerance{2e-9, 1e-9}, "PyTorch's variance of numbers around 10^6 has 9 digits"},
+	"layer_norm/f32 shifted by 1000": {tolerance{5e-4, 1e-4},
+		"rows around 1000: their means, rounded to float32, differ; see layer_norm in accuracies"},
 }
 
 // accuracy is what is known of the float32 error of an operation.
@@ -390,7 +423,8 @@ type accuracy struct {
 
 var accuracies = map[string]accuracy{
 	"atan2": {limit: 1.5}, "atanh": {limit: 1.5}, "erf": {limit: 1.5}, "erfc": {limit: 2}, "hardswish": {limit: 1.5},
-	"celu": {limit: 1.5}, "selu": {limit: 1.5}, "rsqrt": {limit: 1.5}, "tan": {limit: 1.5}, "tanh": {limit: 1.5}, "normpdf": {limit: 1.5}, "normcdf": {limit: 5},
+	"celu": {limit: 1.5}, "selu": {limit: 1.5}, "rsqrt": {limit: 1.5}, "tan": {limit: 1.5}, "tanh": {limit: 1.5},
+	"normpdf": {limit: 1.5}, "normcdf": {limit: 5},
 	"gelu":       {terms: 1, why: "PyTorch's 1 + erf(x/sqrt(2)) cancels below 0"},
 	"silu":       {limit: 1.5, terms: 0x1p-120, why: "sigmoid(x) is subnormal there"},
 	"mish":       {limit: 1.5, terms: 0x1p-120, why: "e^x is subnormal there"},
@@ -580,7 +614,8 @@ func load(f *golden.File, name string, dt tensor.DType) *tensor.Tensor {
 }
 
 // differentiate returns the gradients of the weighted sum of the outputs, nil where there is none.
-func differentiate(s *tensor.Scope, f *golden.File, c *golden.Case, out, watched []*tensor.Tensor, dt tensor.DType) []*tensor.Tensor {
+func differentiate(s *tensor.Scope, f *golden.File, c *golden.Case, out, watched []*tensor.Tensor,
+	dt tensor.DType) []*tensor.Tensor {
 	var total, seed *tensor.Tensor
 	for i, name := range c.Weights {
 		if name == "" || !out[i].NeedsGrad() {
@@ -607,8 +642,9 @@ func differentiate(s *tensor.Scope, f *golden.File, c *golden.Case, out, watched
 	return autograd.Grad(total, watched, opts...)
 }
 
-// compare holds a tensor against an array, element by element; integers and truth values must be equal.
-func compare(t *testing.T, f *golden.File, c *golden.Case, part, name string, got *tensor.Tensor, dt tensor.DType, tol tolerance) {
+// compare holds a tensor against an array, element by element; integers and bools must be equal.
+func compare(t *testing.T, f *golden.File, c *golden.Case, part, name string, got *tensor.Tensor, dt tensor.DType,
+	tol tolerance) {
 	t.Helper()
 	a := f.Array(name)
 	dtype := a.DType
@@ -641,7 +677,8 @@ func compare(t *testing.T, f *golden.File, c *golden.Case, part, name string, go
 	}
 	for i, v := range tensor.ToSlice[float64](got) {
 		if !tol.accepts(v, want[i]) {
-			t.Errorf("%v, %s, element %d: got %.17g, want %.17g; PyTorch has %.17g (inputs %s)", dt, part, i, v, want[i], torch[i], inputs(f, c, i))
+			t.Errorf("%v, %s, element %d: got %.17g, want %.17g; PyTorch has %.17g (inputs %s)", dt, part, i, v,
+				want[i], torch[i], inputs(f, c, i))
 		}
 	}
 }

@@ -61,8 +61,8 @@ var layouts = []layout{
 	}},
 }
 
-// TestGradcheckRows compares the first and second derivatives of every row with finite differences.
-func TestGradcheckRows(t *testing.T) {
+// TestGradcheckOps compares the first and second derivatives of every operation with finite differences.
+func TestGradcheckOps(t *testing.T) {
 	dev := open(t)
 	total, checked := 0, 0
 	var missing []string
@@ -145,7 +145,8 @@ func TestGradcheckCatches(t *testing.T) {
 	if err := autograd.Gradcheck(dev, wrong, x); err == nil {
 		t.Error("a derivative off by half a percent passes")
 	}
-	if err := autograd.Gradcheck(dev, func(xs []*tensor.Tensor) *tensor.Tensor { return xs[0].Square() }, x); err != nil {
+	if err := autograd.Gradcheck(dev, func(xs []*tensor.Tensor) *tensor.Tensor { return xs[0].Square() },
+		x); err != nil {
 		t.Error(err)
 	}
 }

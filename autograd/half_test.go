@@ -24,9 +24,9 @@ func halfOperands(op *tensor.Op, s tensor.Sample, dt tensor.DType) []*tensor.Ten
 	return in
 }
 
-// TestHalfRows runs every sample of every row in both half types, forwards and backwards, in several layouts, and holds
-// every operation that runs to the rule: the result is that of float32 on the same numbers, rounded once.
-func TestHalfRows(t *testing.T) {
+// TestHalfOps runs every sample of every operation in both half types, forwards and backwards, in several layouts, and
+// holds every operation that runs to the rule: the result is that of float32 on the same numbers, rounded once.
+func TestHalfOps(t *testing.T) {
 	dev := open(t)
 	ran := map[string]bool{}
 	for _, op := range tensor.Ops() {
@@ -76,8 +76,8 @@ func TestHalfRows(t *testing.T) {
 	}
 }
 
-// heldElsewhere tells whether the rule does not fit: dropout draws new numbers (TestHalfDropout), and an operation of parts
-// rounds the result of the first (TestAddNormBits of package tensor).
+// heldElsewhere tells whether the rule does not fit: dropout draws new numbers (TestHalfDropout), and an operation of
+// parts rounds the result of the first (TestAddNormBits of package tensor).
 func heldElsewhere(op *tensor.Op) bool { return op.Name == "dropout" || op.Parts != nil }
 
 // roundedOnce repeats an operation that has operands of type dt on these in float32, and tells whether there are such.
@@ -100,7 +100,8 @@ func roundedOnce(t *testing.T, where string, c *tensor.Ctx, dt tensor.DType) boo
 	for k, y := range tensor.ApplyAll(c.Op, in, slices.Clone(c.Ints), slices.Clone(c.Floats)) {
 		want := y.To(got[k].DType())
 		if !slices.Equal(bits(got[k]), bits(want)) {
-			t.Errorf("%s: %s of %v, result %d: %v, in float32 and rounded %v", where, c.Op.Name, c.In, k, tensor.ToSlice[float64](got[k]), tensor.ToSlice[float64](want))
+			t.Errorf("%s: %s of %v, result %d: %v, in float32 and rounded %v", where, c.Op.Name, c.In, k,
+				tensor.ToSlice[float64](got[k]), tensor.ToSlice[float64](want))
 			return true
 		}
 	}
@@ -117,7 +118,8 @@ func TestHalfDropout(t *testing.T) {
 			err := dev.Step(func(s *tensor.Scope) error {
 				x := s.Watch(x.To(in))
 				y := x.Dropout(0.3)
-				values = append(values, bits(y.To(dt)), bits(autograd.Grad(y, []*tensor.Tensor{x}, autograd.Seed(x))[0].To(dt)))
+				values = append(values, bits(y.To(dt)), bits(autograd.Grad(y, []*tensor.Tensor{x},
+					autograd.Seed(x))[0].To(dt)))
 				return nil
 			}, tensor.Stream(1))
 			if err != nil {
@@ -156,8 +158,8 @@ func takesFloats(op *tensor.Op) bool {
 	return len(op.AllSamples()) == 0 && len(op.Args) > 0
 }
 
-// TestSharedCast uses the half copy of a weight four times, with gradients 256 (in float16 2048), 1, 1 and 1: added in half
-// precision each 1 would be lost. So would it be in a view of the copy.
+// TestSharedCast uses the half copy of a weight four times, with gradients 256 (in float16 2048), 1, 1 and 1: added in
+// half precision each 1 would be lost. So would it be in a view of the copy.
 func TestSharedCast(t *testing.T) {
 	for dt, large := range map[tensor.DType]float64{tensor.Float16: 2048, tensor.BFloat16: 256} {
 		testSharedCast(t, dt, large, func(half *tensor.Tensor) *tensor.Tensor { return half })
@@ -191,8 +193,8 @@ func testSharedCast(t *testing.T, dt tensor.DType, large float64, view func(half
 	wantValues(t, "gradient", w.Grad(), large+3, large+3)
 }
 
-// TestHalfGolden compares with PyTorch: rounding to the bit; operations to one unit in the last place, since the float32
-// results that both round are not the same.
+// TestHalfGolden compares with PyTorch: rounding to the bit; operations to one unit in the last place, since the
+// float32 results that both round are not the same.
 func TestHalfGolden(t *testing.T) {
 	f, err := golden.Open("half.json.gz")
 	if err != nil {
@@ -246,12 +248,13 @@ func ulpsApart(x, want *tensor.Tensor, least float64) (worst float64) {
 	return worst
 }
 
-// TestHalfGradients compares values and gradients of each row in half precision with those of float64 at the same numbers.
-// They differ by roundings of the result, its gradient and what both read: 2.5 units in the last place of the largest
-// element. The gradients of fused gradients are compositions of many operations, each rounded, whose terms cancel: 16.
+// TestHalfGradients compares values and gradients of each operation in half precision with those of float64 at the same
+// numbers. They differ by roundings of the result, its gradient and what both read: 2.5 units in the last place of the
+// largest element. The gradients of fused gradients are compositions of many operations, each rounded, whose terms
+// cancel: 16.
 func TestHalfGradients(t *testing.T) {
 	if testing.Short() {
-		t.Skip("TestHalfRows runs the same kernels")
+		t.Skip("TestHalfOps runs the same kernels")
 	}
 	dev := open(t)
 	for _, op := range tensor.Ops() {
@@ -263,7 +266,8 @@ func TestHalfGradients(t *testing.T) {
 			for _, s := range op.AllSamples() {
 				for _, dt := range halves {
 					in := halfOperands(op, s, dt)
-					got, want := valuesAndGradients(t, dev, s, in, dt, dt), valuesAndGradients(t, dev, s, in, tensor.Float64, dt)
+					got, want := valuesAndGradients(t, dev, s, in, dt, dt),
+						valuesAndGradients(t, dev, s, in, tensor.Float64, dt)
 					for i := range got {
 						if got[i] == nil || !got[i].DType().IsFloat() {
 							continue
@@ -275,7 +279,8 @@ func TestHalfGradients(t *testing.T) {
 							}
 						}
 						if worst := ulpsApart(got[i], want[i], largest); !(worst <= limit) {
-							t.Errorf("%s %v, %v: number %d of the result and the gradients is %.3g ulp off, at most %g", s.Name, shapes(s), dt, i, worst, limit)
+							t.Errorf("%s %v, %v: number %d of the result and the gradients is %.3g ulp off, at most %g",
+								s.Name, shapes(s), dt, i, worst, limit)
 						}
 					}
 				}
@@ -284,9 +289,10 @@ func TestHalfGradients(t *testing.T) {
 	}
 }
 
-// valuesAndGradients are the result of a sample on operands in type dt, and the gradients of its sum with weights of type
-// of.
-func valuesAndGradients(t *testing.T, dev *tensor.Device, s tensor.Sample, in []*tensor.Tensor, dt, of tensor.DType) (all []*tensor.Tensor) {
+// valuesAndGradients are the result of a sample on operands in type dt, and the gradients of its sum with weights of
+// type of.
+func valuesAndGradients(t *testing.T, dev *tensor.Device, s tensor.Sample, in []*tensor.Tensor, dt,
+	of tensor.DType) (all []*tensor.Tensor) {
 	t.Helper()
 	err := dev.Step(func(step *tensor.Scope) error {
 		var xs, watched []*tensor.Tensor

@@ -64,7 +64,8 @@ func TestGivenGradients(t *testing.T) {
 	}
 	wantValues(t, "a hook's host data", w.Grad(), 4, 5, 6)
 	for _, shape := range [][]int{{2}, {3, 3}, nil} {
-		wantError(t, hooked(tensor.Zeros(tensor.Float32, shape...)), tensor.ErrShape, "a hook gives the gradient", "w float32[3]")
+		wantError(t, hooked(tensor.Zeros(tensor.Float32, shape...)), tensor.ErrShape, "a hook gives the gradient",
+			"w float32[3]")
 	}
 }
 
@@ -117,7 +118,8 @@ func TestCustomOperands(t *testing.T) {
 			return []*tensor.Tensor{g.Mul(c.Saved(1)), g.Mul(c.Saved(0))}
 		}, s.In(w), u)
 		autograd.Backward(y.Sum())
-		reversed := autograd.Custom("reverse", func(_ *autograd.Ctx, xs ...*tensor.Tensor) *tensor.Tensor { return xs[0] },
+		reversed := autograd.Custom("reverse",
+			func(_ *autograd.Ctx, xs ...*tensor.Tensor) *tensor.Tensor { return xs[0] },
 			func(_ *autograd.Ctx, g *tensor.Tensor) []*tensor.Tensor { return []*tensor.Tensor{g.Neg()} }, s.In(w))
 		autograd.Backward(reversed.Sum())
 	})
@@ -127,7 +129,10 @@ func TestCustomOperands(t *testing.T) {
 	wantValues(t, "w", w.Grad(), 2, 3)
 	wantValues(t, "u", u.Grad(), 1, 2)
 	err = inStep(dev, func(s *tensor.Scope) {
-		autograd.Custom("careless", func(c *autograd.Ctx, xs ...*tensor.Tensor) *tensor.Tensor { c.Save(nil); return xs[0] }, nil, s.In(w))
+		autograd.Custom("careless", func(c *autograd.Ctx, xs ...*tensor.Tensor) *tensor.Tensor {
+			c.Save(nil)
+			return xs[0]
+		}, nil, s.In(w))
 	})
 	wantError(t, err, tensor.ErrStep, "careless", "nil", "robust_test.go:")
 }

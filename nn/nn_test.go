@@ -457,8 +457,8 @@ func TestCallReturnsMemory(t *testing.T) {
 	}
 }
 
-// The sums of a GPT, also those between blocks, are operations together with the norm that follows. Memory for inference
-// does not grow with the number of blocks: a block gives back what the block before it left.
+// The sums of a GPT, also those between blocks, are operations together with the norm that follows. Memory for
+// inference does not grow with the number of blocks: a block gives back what the block before it left.
 func TestGPTSums(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // what is collected meanwhile would not count
 	var peaks []int

@@ -1,6 +1,6 @@
 // Package optim updates parameters.
 //
-// An optimizer is a rule, such as [AdamW]: its numbers and one expression. One engine, [Optimizer], runs any
+// An optimizer is a rule, such as [AdamW]: its hyperparameters and one expression. One engine, [Optimizer], runs any
 // rule inside the step that computed the gradients:
 //
 //	opt := optim.New(optim.AdamW{LR: 1e-3}, model)
@@ -9,7 +9,7 @@
 //		return opt.Step(s)
 //	})
 //
-// Parameters, gradients and moments lie in flat arenas, so a step is one or two passes over memory however
+// Parameters, gradients and moments are in flat arenas, so a step is one or two passes over memory however
 // many parameters there are. The engine uses up the gradients: what it has applied is cleared, and gradients
 // of parameters that no optimizer owns stay and add up.
 package optim

@@ -25,7 +25,7 @@ type Optimizer struct {
 	norm    *tensor.Tensor // of the last gradient before clipping, float64 of rank 0
 
 	update, count *tensor.Op
-	numbers       []float64
+	constants     []float64        // of the rule, in the order of Rule.Numbers
 	counters      []*tensor.Tensor // float64, one element each
 }
 
@@ -61,7 +61,7 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 		tensor.Fail(tensor.ErrValue, rule.Name(), "the model has no parameters")
 	}
 	for _, n := range rule.Numbers() {
-		o.numbers = append(o.numbers, n.Value)
+		o.constants = append(o.constants, n.Value)
 	}
 	o.update = Operation(rule)
 	o.count = countOp(rule)
@@ -79,13 +79,13 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 
 // Operation is the rule for one element as a pointwise operation, as Step runs it: operands p, grad, the
 // state, the counters, gradscale, which the gradient is multiplied with first, and skip, which leaves everything
-// as it is unless it is 0; numbers lr and the rule's.
+// as it is unless it is 0; scalars lr and the rule's constants.
 func Operation(rule Rule) *tensor.Op {
 	old := append([]string{"p"}, rule.State()...)
 	args := append([]string{"p", "grad"}, rule.State()...)
 	args = append(append(args, names(rule.Counters())...), "gradscale")
 	src := "g = grad*gradscale\n" + rule.Update()
-	return tensor.MustPointwise(rule.Name(), src, args, numbers(rule)...).Guard("skip", old...)
+	return tensor.MustPointwise(rule.Name(), src, args, scalars(rule)...).Guard("skip", old...)
 }
 
 // countOp moves the counters on by one step, unless its last operand, skip, is not 0.
@@ -98,7 +98,7 @@ func countOp(rule Rule) *tensor.Op {
 		next = append(next, c.Next)
 	}
 	args := names(rule.Counters())
-	op := tensor.MustPointwise(rule.Name()+"_count", strings.Join(next, "; "), args, numbers(rule)...)
+	op := tensor.MustPointwise(rule.Name()+"_count", strings.Join(next, "; "), args, scalars(rule)...)
 	return op.Guard("skip", args...)
 }
 
@@ -109,8 +109,8 @@ func names(counters []Counter) (all []string) {
 	return all
 }
 
-// numbers names the scalars of a rule's operations.
-func numbers(rule Rule) []string {
+// scalars names the scalars of a rule's operations.
+func scalars(rule Rule) []string {
 	names := []string{"lr"}
 	for _, n := range rule.Numbers() {
 		names = append(names, n.Name)
@@ -158,9 +158,9 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 	return err
 }
 
-// StepScaled is Step for gradients that are to be multiplied by inv, which has one element. Where their norm is then not
-// finite, parameters and state stay as they are, to the bit, and the result, of one element, is 1; else it is 0. Nothing
-// waits for the device. It is what a loss scaler calls.
+// StepScaled is Step for gradients that are to be multiplied by inv, which has one element. Where their norm is then
+// not finite, parameters and state stay as they are, to the bit, and the result, of one element, is 1; else it is 0.
+// Nothing waits for the device. It is what a loss scaler calls.
 func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error) {
 	if lr := o.LR.Value(); !(lr >= 0) || math.IsInf(lr, 1) {
 		tensor.Fail(tensor.ErrValue, o.rule.Name(), "the learning rate is %v", lr)
@@ -188,8 +188,9 @@ func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 		_, present := s.Grads(a.Arena)
 		r := a.runs(present, o.noDecay)
 		if scaled && len(r) > 0 && a.DType() == tensor.Float16 {
-			tensor.Fail(tensor.ErrDType, o.rule.Name(), "the gradient of %v is float16, where it would vanish when unscaled; keep parameters in "+
-				"float32, amp.Autocast casts them", a.Params()[r[0].first])
+			tensor.Fail(tensor.ErrDType, o.rule.Name(),
+				"the gradient of %v is float16, where it would vanish when unscaled; keep parameters in float32, "+
+					"amp.Autocast casts them", a.Params()[r[0].first])
 		}
 		runs = append(runs, r)
 		total += len(r)
@@ -203,15 +204,16 @@ func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 // unscale is what Unscale does to an element.
 var unscale = tensor.MustPointwise("unscale", "g*inv", []string{"g", "inv"})
 
-// Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place. Where their norm is
-// then not finite overflow, of one element, is 1; else it is 0.
+// Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place. Where their norm
+// is then not finite overflow, of one element, is 1; else it is 0.
 func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor) {
 	runs := o.runs(s, true)
 	overflow = overflowed(o.gradNorm(s, runs, inv.To(tensor.Float64)))
 	for i, rs := range runs {
 		grads, _ := s.Grads(o.arenas[i].Arena)
 		for _, r := range rs {
-			s.Update(unscale, r.lo, r.hi, []*tensor.Tensor{grads}, []*tensor.Tensor{grads, inv.To(wide(grads.DType()))}, nil)
+			in := []*tensor.Tensor{grads, inv.To(wide(grads.DType()))}
+			s.Update(unscale, r.lo, r.hi, in[:1], in, nil)
 		}
 	}
 	return overflow
@@ -244,13 +246,13 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 			scale = scale.Mul(norm.AddScalar(1e-6).Reciprocal().Scale(o.clip).Minimum(s.Full(1, tensor.Float64)))
 		}
 	}
-	numbers := append([]float64{o.LR.Value()}, o.numbers...)
+	scalars := append([]float64{o.LR.Value()}, o.constants...)
 	next := make([]*tensor.Tensor, len(o.counters))
 	for i := range next {
 		next[i] = s.Full(0, tensor.Float64)
 	}
 	if o.count != nil {
-		s.Update(o.count, 0, 1, next, append(slices.Clone(o.counters), skip), numbers)
+		s.Update(o.count, 0, 1, next, append(slices.Clone(o.counters), skip), scalars)
 	}
 	shared := make([][]*tensor.Tensor, len(o.arenas)) // operands of one element for each arena
 	for i, a := range o.arenas {
@@ -265,9 +267,9 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 	for i, c := range o.counters {
 		c.Assign(next[i])
 	}
-	plain := numbers
+	plain := scalars // without weight decay
 	if o.noDecay != nil {
-		plain = slices.Clone(numbers)
+		plain = slices.Clone(scalars)
 		for i, n := range o.rule.Numbers() {
 			if n.Name == "decay" {
 				plain[i+1] = 0
@@ -280,11 +282,11 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 		in := append([]*tensor.Tensor{a.Values(), grads}, a.state...)
 		in = append(in, shared[i]...)
 		for _, r := range runs[i] {
-			n := numbers
+			values := scalars
 			if !r.decay {
-				n = plain
+				values = plain
 			}
-			s.Update(o.update, r.lo, r.hi, dst, in, n)
+			s.Update(o.update, r.lo, r.hi, dst, in, values)
 			for _, p := range a.Params()[r.first : r.last+1] {
 				s.TakeGrads(p)
 			}

@@ -173,7 +173,8 @@ func TestParametersWithoutGradient(t *testing.T) {
 		}
 		_, lo, hi := p.Arena()
 		m := tensor.ToSlice[float64](opt.State()["m.0"])[lo:hi]
-		if moved := slices.ContainsFunc(m, func(v float64) bool { return v != 0 }); moved != strings.HasPrefix(name, "1.") {
+		if moved := slices.ContainsFunc(m, func(v float64) bool { return v != 0 }); moved != strings.HasPrefix(name,
+			"1.") {
 			t.Errorf("moment of %s: %v", name, m)
 		}
 	})
@@ -291,7 +292,8 @@ func TestFailures(t *testing.T) {
 	}
 
 	wantError(t, tensor.Try(func() { optim.New(optim.SGD{}, nn.ReLU) }), tensor.ErrValue, "sgd", "no parameters")
-	wantError(t, tensor.Try(func() { optim.New(optim.SGD{}, nn.NewLinear(1, 1)) }), tensor.ErrStep, "placed", "optim_test.go:")
+	wantError(t, tensor.Try(func() { optim.New(optim.SGD{}, nn.NewLinear(1, 1)) }), tensor.ErrStep, "placed",
+		"optim_test.go:")
 }
 
 // Memory that is short for the moments fails before anything is written.
@@ -401,10 +403,14 @@ func TestSchedules(t *testing.T) {
 		want float64
 	}{
 		{"constant", optim.Constant(0.3), 7, 0.3},
-		{"linear", linear, 0, 0.25}, {"linear", linear, 3, 1}, {"linear", linear, 4, 1}, {"linear", linear, 8, 0.6}, {"linear", linear, 12, 0.2}, {"linear", linear, 99, 0.2},
-		{"cosine", cosine, 0, 0.25}, {"cosine", cosine, 3, 1}, {"cosine", cosine, 4, 1}, {"cosine", cosine, 8, 0.6}, {"cosine", cosine, 12, 0.2}, {"cosine", cosine, 99, 0.2},
-		{"without warm-up", optim.WarmupCosine(1, 0, 0, 2), 0, 1}, {"without warm-up", optim.WarmupCosine(1, 0, 0, 2), 1, 0.5},
-		{"warm-up alone", optim.WarmupLinear(1, 0.5, 2, 2), 1, 1}, {"warm-up alone", optim.WarmupLinear(1, 0.5, 2, 2), 2, 0.5},
+		{"linear", linear, 0, 0.25}, {"linear", linear, 3, 1}, {"linear", linear, 4, 1}, {"linear", linear, 8, 0.6},
+		{"linear", linear, 12, 0.2}, {"linear", linear, 99, 0.2},
+		{"cosine", cosine, 0, 0.25}, {"cosine", cosine, 3, 1}, {"cosine", cosine, 4, 1}, {"cosine", cosine, 8, 0.6},
+		{"cosine", cosine, 12, 0.2}, {"cosine", cosine, 99, 0.2},
+		{"without warm-up", optim.WarmupCosine(1, 0, 0, 2), 0, 1}, {"without warm-up", optim.WarmupCosine(1, 0, 0, 2),
+			1, 0.5},
+		{"warm-up alone", optim.WarmupLinear(1, 0.5, 2, 2), 1, 1}, {"warm-up alone", optim.WarmupLinear(1, 0.5, 2, 2),
+			2, 0.5},
 	} {
 		if got := c.rate(c.step); math.Abs(got-c.want) > 1e-15 {
 			t.Errorf("%s, step %d: %v, want %v", c.name, c.step, got, c.want)

@@ -3,8 +3,8 @@ package optim
 // Rule is the mathematics of an optimizer for one element: an expression of package expr.
 //
 // The operands of Update are p (parameter), g (gradient, scaled and clipped), the names in State, and those
-// of Counters; its numbers are lr and the names of Numbers. Its results are the new p and then the new
-// State. Counters are single numbers that follow their own expression from their first values on, once per
+// of Counters; its scalars are lr and the names of Numbers. Its results are the new p and then the new
+// State. Counters are scalars that follow their own expression from their first values on, once per
 // step, in float64: they replace powers of the step count.
 type Rule interface {
 	Name() string
@@ -21,11 +21,11 @@ type Number struct {
 	Value float64
 }
 
-// Counter is a number that changes from step to step: Next is an expression of its old value, by name.
+// Counter is a scalar that changes from step to step: Next is an expression of its old value, by name.
 type Counter struct {
 	Name  string
 	First float64
-	Next  string // of the counters' old values and the rule's numbers
+	Next  string // of the counters' old values and the rule's scalars
 }
 
 func init() {
@@ -59,8 +59,8 @@ func (a AdamW) LearningRate() float64 { return or(a.LR, 1e-3) }
 
 // Numbers are the hyperparameters.
 func (a AdamW) Numbers() []Number {
-	b1, b2 := or(a.Beta1, 0.9), or(a.Beta2, 0.999)
-	return []Number{{"beta1", b1}, {"rest1", 1 - b1}, {"beta2", b2}, {"rest2", 1 - b2}, {"eps", or(a.Eps, 1e-8)}, {"decay", or(a.WeightDecay, 0.01)}}
+	return append(betas(or(a.Beta1, 0.9), or(a.Beta2, 0.999)),
+		Number{"eps", or(a.Eps, 1e-8)}, Number{"decay", or(a.WeightDecay, 0.01)})
 }
 
 // State are the moments.
@@ -137,8 +137,7 @@ func (l Lion) LearningRate() float64 { return or(l.LR, 1e-4) }
 
 // Numbers are the hyperparameters.
 func (l Lion) Numbers() []Number {
-	b1, b2 := or(l.Beta1, 0.9), or(l.Beta2, 0.99)
-	return []Number{{"beta1", b1}, {"rest1", 1 - b1}, {"beta2", b2}, {"rest2", 1 - b2}, {"decay", max(0, l.WeightDecay)}}
+	return append(betas(or(l.Beta1, 0.9), or(l.Beta2, 0.99)), Number{"decay", max(0, l.WeightDecay)})
 }
 
 // State is the momentum.
@@ -150,6 +149,11 @@ func (Lion) Counters() []Counter { return nil }
 // Update is the rule.
 func (Lion) Update() string {
 	return "p*(1-lr*decay) - lr*sign(beta1*m + rest1*g); beta2*m + rest2*g"
+}
+
+// betas are the decay rates of two moments, and what is left of 1.
+func betas(b1, b2 float64) []Number {
+	return []Number{{"beta1", b1}, {"rest1", 1 - b1}, {"beta2", b2}, {"rest2", 1 - b2}}
 }
 
 func or(v, otherwise float64) float64 {

@@ -9,16 +9,19 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// An overflow in one arena leaves all of an optimizer's parameters, of several types, as they are, with the decay and without.
+// An overflow in one arena leaves all of an optimizer's parameters, of several types, as they are, with the decay and
+// without.
 func TestStepScaled(t *testing.T) {
 	for name, rule := range map[string]optim.Rule{
-		"adamw": optim.AdamW{LR: 0.1, WeightDecay: 0.1}, "sgd": optim.SGD{LR: 0.1}, "momentum": optim.SGD{LR: 0.1, Momentum: 0.9}, "lion": optim.Lion{LR: 0.1},
+		"adamw": optim.AdamW{LR: 0.1, WeightDecay: 0.1}, "sgd": optim.SGD{LR: 0.1},
+		"momentum": optim.SGD{LR: 0.1, Momentum: 0.9}, "lion": optim.Lion{LR: 0.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t)
 			single := tensor.ParameterOf("single", tensor.FromSlice([]float32{1, 2}, 2))
 			double, idle := param("double", 3, 4), param("idle", 5)
-			opt := optim.New(rule, []*tensor.Tensor{single, double, idle}, optim.NoDecay(func(p *tensor.Tensor) bool { return p == double }))
+			opt := optim.New(rule, []*tensor.Tensor{single, double, idle},
+				optim.NoDecay(func(p *tensor.Tensor) bool { return p == double }))
 			step := func(g float32, h float64) (overflow float64) {
 				must(t, dev.Step(func(s *tensor.Scope) error {
 					autograd.Backward(s.In(single), autograd.Seed(s.In(tensor.FromSlice([]float32{8, g}, 2))))
@@ -74,8 +77,8 @@ func TestUnscale(t *testing.T) {
 	}
 }
 
-// Parameters in half precision: the norm and factors that their type cannot hold are right all the same, and so are bias
-// corrections, which make the first step of AdamW one of size lr.
+// Parameters in half precision: the norm and factors that their type cannot hold are right all the same, and so are
+// bias corrections, which make the first step of AdamW one of size lr.
 func TestHalfParameters(t *testing.T) {
 	const n, g = 4096, 60000 // the norm is 64*60000, far above the largest float16
 	for _, dt := range []tensor.DType{tensor.Float16, tensor.BFloat16} {

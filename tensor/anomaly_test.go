@@ -40,12 +40,16 @@ func TestAnomaly(t *testing.T) {
 	t.Run("forward", func(t *testing.T) {
 		wantAnomaly(t, dev, func(s *tensor.Scope) {
 			in(s, "block", func() *tensor.Tensor {
-				return in(s, "head", func() *tensor.Tensor { return s.In(x).AddScalar(1).Sub(s.In(x)).Mul(s.In(x)).Sqrt() })
+				return in(s, "head", func() *tensor.Tensor {
+					return s.In(x).AddScalar(1).Sub(s.In(x)).Mul(s.In(x)).Sqrt()
+				})
 			}).Exp()
-		}, "anomaly_test.go:", ": sqrt: the result float32[3] has 1 NaN and 0 infinite of 3 elements, the first at position 1; the operands are finite in block/head")
+		}, "anomaly_test.go:", ": sqrt: the result float32[3] has 1 NaN and 0 infinite of 3 elements, "+
+			"the first at position 1; the operands are finite in block/head")
 	})
 	t.Run("infinity", func(t *testing.T) {
-		wantAnomaly(t, dev, func(s *tensor.Scope) { s.In(x).Scale(100).Exp() }, ": exp: ", "0 NaN and 1 infinite of 3 elements, the first at position 0")
+		wantAnomaly(t, dev, func(s *tensor.Scope) { s.In(x).Scale(100).Exp() }, ": exp: ",
+			"0 NaN and 1 infinite of 3 elements, the first at position 0")
 	})
 	t.Run("given infinity", func(t *testing.T) { // masks are not anomalies
 		wantAnomaly(t, dev, func(s *tensor.Scope) {
@@ -61,7 +65,8 @@ func TestAnomaly(t *testing.T) {
 			x := s.Watch(tensor.FromSlice([]float32{1, 0}, 2))
 			y := in(s, "layer", x.Sqrt)
 			autograd.Grad(y.Sum(), []*tensor.Tensor{x})
-		}, "infinite of 2 elements, the first at position 1", "; this is the gradient of sqrt at anomaly_test.go:", " in layer", "sqrt backward")
+		}, "infinite of 2 elements, the first at position 1", "; this is the gradient of sqrt at anomaly_test.go:",
+			" in layer", "sqrt backward")
 	})
 	t.Run("beside an observer", func(t *testing.T) {
 		seen := 0
@@ -89,7 +94,8 @@ func TestAnomaly(t *testing.T) {
 		if len(found) != 2 {
 			t.Fatalf("%q", found)
 		}
-		for _, part := range []string{": sqrt_grad_x: ", "; this is the gradient of sqrt at anomaly_test.go:", " in layer", "sqrt backward"} {
+		for _, part := range []string{": sqrt_grad_x: ", "; this is the gradient of sqrt at anomaly_test.go:",
+			" in layer", "sqrt backward"} {
 			if !strings.Contains(found[1], part) {
 				t.Errorf("%q does not say %q", found[1], part)
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Apply runs one operation and, if the step records, enters it in the tape: what the methods of Tensor, custom operations
-// and other packages call. It returns the first output.
+// Apply runs one operation and, if the step records, enters it in the tape: what the methods of Tensor, custom
+// operations and other packages call. It returns the first output.
 func Apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
 	return stepOf(op.Name, in).apply(op, in, ints, floats)
 }
@@ -64,8 +64,8 @@ func (s *Scope) show(c *Ctx) {
 	}, NoGrad, Observe(nil))
 }
 
-// record does the operation and enters it in the tape, if a gradient is wanted. Operations without a derivative of their
-// own are replaced by their composition.
+// record does the operation and enters it in the tape, if a gradient is wanted. Operations without a derivative of
+// their own are replaced by their composition.
 func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *Ctx, composed bool) {
 	s.enter(op.Name)
 	defer s.leave()
@@ -131,8 +131,8 @@ func (c *Ctx) view() {
 	c.Op.View(c, &y.layout)
 }
 
-// overwrite puts the first result into the memory of an operand, if the operation allows that and nothing but the running
-// derivative needs the operand. An observer would look at it afterwards.
+// overwrite puts the first result into the memory of an operand, if the operation allows that and nothing but the
+// running derivative needs the operand. An observer would look at it afterwards.
 func (s *Scope) overwrite(c *Ctx) bool {
 	if c.Op.Overwrites == 0 || s.derived == nil || s.top.mode.observe != nil {
 		return false
@@ -212,11 +212,11 @@ func runOn(d *Device, l *kernels.Launch) {
 		return
 	}
 	err := d.shared.backend.Run(l)
-	if errors.Is(err, kernels.ErrScratch) && d.shared.pool.Trim() > 0 { // memory lies idle in the pool
+	if errors.Is(err, kernels.ErrScratch) && d.shared.pool.Trim() > 0 { // memory is cached in the pool
 		err = d.shared.backend.Run(l)
 	}
 	if err != nil {
-		if e, ok := err.(*Error); ok && e.Site != "" { // of an earlier launch
+		if e, ok := err.(*Error); ok && e.Site != "" { // of an earlier op call
 			panic(e)
 		} else if ok {
 			Fail(e.Kind, e.Op, "%s", e.Msg)

@@ -54,7 +54,8 @@ func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
 	}
 	switch op.Cast {
 	case CastBanned:
-		Fail(ErrDType, op.Name, "refused under autocast to %v: its gradient overflows in half precision; %s", to, op.Instead)
+		Fail(ErrDType, op.Name, "refused under autocast to %v: its gradient overflows in half precision; %s",
+			to, op.Instead)
 	case CastFull:
 		to = Float32
 	case CastWidest:

@@ -32,7 +32,8 @@ func TestGradientPaths(t *testing.T) {
 		t.Run(op.Name, func(t *testing.T) {
 			for _, sample := range op.AllSamples() {
 				want := sampleGradients(t, dev, sample, plain)
-				compareGradients(t, sample, "with a graph", sampleGradients(t, dev, sample, plain, autograd.CreateGraph), want)
+				compareGradients(t, sample, "with a graph", sampleGradients(t, dev, sample, plain,
+					autograd.CreateGraph), want)
 				compareGradients(t, sample, "after the region", sampleGradients(t, dev, sample, released), want)
 			}
 		})
@@ -57,7 +58,8 @@ func close(a, b float64) bool {
 
 // sampleGradients is the gradient for each operand of a sample, in float64; nil for integers.
 func sampleGradients(t *testing.T, dev *tensor.Device, sample tensor.Sample,
-	forward func(call func(x []*tensor.Tensor) *tensor.Tensor, xs []*tensor.Tensor) *tensor.Tensor, opts ...autograd.Option) [][]float64 {
+	forward func(call func(x []*tensor.Tensor) *tensor.Tensor, xs []*tensor.Tensor) *tensor.Tensor,
+	opts ...autograd.Option) [][]float64 {
 	t.Helper()
 	grads := make([][]float64, len(sample.In))
 	err := dev.Step(func(s *tensor.Scope) error {

@@ -30,8 +30,9 @@ type Op struct {
 	Sum func(c *Ctx) DType
 	// Saves lists, for each operand, what VJP reads to make that operand's gradient.
 	Saves []Saves
-	// Overwrites are operands in whose memory the first result may lie, where they have its type and shape: each element
-	// is read before it is written, and only by the thread that writes it. A VJP that applies the operation reads them no more.
+	// Overwrites are operands whose memory the first result may take, where they have its type and shape: each
+	// element is read before it is written, and only by the thread that writes it. A VJP that applies the operation
+	// reads them no more.
 	Overwrites Saves
 	// Compose is the same computation in differentiable operations. It replaces an operation without VJP (fused
 	// backward kernels) when a gradient is wanted through it.
@@ -105,8 +106,8 @@ var (
 )
 
 // define fills an operation and enters it into the table. The kernels of one with a reference have its name. Operations
-// are filled in init functions, because a method that a VJP calls refers back to the operation: as variable initialisers
-// they would be cyclic.
+// are filled in init functions, because a method that a VJP calls refers back to the operation: as variable
+// initialisers they would be cyclic.
 func define(o *Op, filled Op) {
 	*o = filled
 	if o.Args == nil {

@@ -52,13 +52,15 @@ func TestCrossEntropyValues(t *testing.T) {
 		check("ignored, sum", x.CrossEntropy(some, tensor.ReduceSum), a+c)
 		check("ignored, none", x.CrossEntropy(some, tensor.ReduceNone), a, 0, c)
 		check("another mark", x.CrossEntropy(vector[int64](0, 1, 0), tensor.IgnoreIndex(0)), b)
-		check("smooth", x.CrossEntropy(ones, tensor.LabelSmoothing(0.5), tensor.ReduceNone), a, 0.75*b+0.25*c, 0.75*c+0.25*b)
+		check("smooth", x.CrossEntropy(ones, tensor.LabelSmoothing(0.5), tensor.ReduceNone), a, 0.75*b+0.25*c,
+			0.75*c+0.25*b)
 		check("one row", x.Select(0, 1).CrossEntropy(tensor.Of(int64(1))), b)
 		rows := x.Reshape(3, 1, 2).CrossEntropy(ones.Reshape(3, 1), tensor.ReduceNone)
 		wantTensor(t, "shape", rows.Greater(rows.Scale(2)), tensor.Bool, []int{3, 1}, 0, 0, 0)
 		all := x.CrossEntropy(vector[int64](7, 7, 7), tensor.IgnoreIndex(7))
 		wantTensor(t, "all ignored", all, dt, nil, nan)
-		wantTensor(t, "no rows", tensor.Zeros(dt, 0, 4).CrossEntropy(tensor.Zeros(tensor.Int64, 0), tensor.ReduceSum), dt, nil, 0)
+		wantTensor(t, "no rows", tensor.Zeros(dt, 0, 4).CrossEntropy(tensor.Zeros(tensor.Int64, 0), tensor.ReduceSum),
+			dt, nil, 0)
 	}
 }
 
@@ -72,7 +74,8 @@ func TestCrossEntropyIgnoredGradient(t *testing.T) {
 	wantClose(t, "one ignored", g, 1e-6, 0, 0, p-1, 1-p)
 }
 
-// The second derivative of a fused gradient is that of its composition, with ignored rows, smoothing and all reductions.
+// The second derivative of a fused gradient is that of its composition, with ignored rows, smoothing and all
+// reductions.
 func TestCrossEntropySecondDerivative(t *testing.T) {
 	dev := open(t)
 	x := tensor.Uniform(3, -2, 2, 4, 3).To(tensor.Float64)
@@ -122,10 +125,12 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 				want, own := gradient(autograd.Retain)
 				got, inPlace := gradient()
 				if !slices.Equal(got, want) {
-					t.Errorf("%v, reduction %d, smoothing %v: the gradient is another one in the memory of the logits", dt, r, smoothing)
+					t.Errorf("%v, reduction %d, smoothing %v: the gradient is another one in the memory of the logits",
+						dt, r, smoothing)
 				}
 				if inPlace != own-1 {
-					t.Errorf("%v, reduction %d, smoothing %v: backward takes %d blocks from the pool, %d with Retain, want one less", dt, r, smoothing, inPlace, own)
+					t.Errorf("%v, reduction %d, smoothing %v: backward takes %d blocks from the pool, "+
+						"%d with Retain, want one less", dt, r, smoothing, inPlace, own)
 				}
 			}
 		}
@@ -141,7 +146,10 @@ func TestCrossEntropyGradOfCast(t *testing.T) {
 	var blocks [2]int
 	for i, opts := range [][]autograd.Option{{autograd.Retain}, nil} {
 		err := dev.Step(func(s *tensor.Scope) error {
-			y := lossIn(s, func() *tensor.Tensor { return s.In(w).To(tensor.BFloat16).CrossEntropy(vector[int64](3, 1, 15, 0)) })
+			y := lossIn(s, func() *tensor.Tensor {
+				return s.In(w).To(tensor.BFloat16).CrossEntropy(vector[int64](3, 1,
+					15, 0))
+			})
 			before := dev.Stats().Memory.Allocs
 			autograd.Backward(y, opts...)
 			blocks[i] = dev.Stats().Memory.Allocs - before
@@ -213,7 +221,10 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 		var blocks [2]int
 		for i, opts := range [][]autograd.Option{{autograd.Retain}, nil} {
 			before := dev.Stats().Memory.Allocs
-			step(t, dev, func(s *tensor.Scope) { autograd.Backward(lossIn(s, func() *tensor.Tensor { return f(s) }), opts...) })
+			step(t, dev, func(s *tensor.Scope) {
+				autograd.Backward(lossIn(s, func() *tensor.Tensor { return f(s) }),
+					opts...)
+			})
 			blocks[i] = dev.Stats().Memory.Allocs - before
 			g[i] = tensor.ToSlice[float32](w.Grad())
 			w.ClearGrads()
@@ -230,7 +241,8 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 		square := x.Square()
 		return loss(x).Add(square.Mean())
 	})
-	gradient("the result of a function whose derivative reads it", func(s *tensor.Scope) *tensor.Tensor { return loss(s.In(w).Tanh()) })
+	gradient("the result of a function whose derivative reads it",
+		func(s *tensor.Scope) *tensor.Tensor { return loss(s.In(w).Tanh()) })
 	gradient("half of a block", func(s *tensor.Scope) *tensor.Tensor {
 		x := s.In(w).Scale(2).Reshape(8, 8)
 		return x.Slice(0, 4, 8).CrossEntropy(vector[int64](3, 1, 7, 0))
@@ -289,7 +301,8 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 	w.ClearGrads()
 }
 
-// What is gone is not read: neither by a second pass, also after one that ended in between, nor by who still has a handle.
+// What is gone is not read: neither by a second pass, also after one that ended in between, nor by who still has a
+// handle.
 func TestCrossEntropyGradTakesOnce(t *testing.T) {
 	dev := open(t)
 	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
@@ -304,8 +317,10 @@ func TestCrossEntropyGradTakesOnce(t *testing.T) {
 		y := loss()
 		autograd.Backward(y, autograd.Retain)
 		autograd.Backward(y)
-		wantError(t, tensor.Try(func() { autograd.Backward(y) }), tensor.ErrGrad, "the values that cross_entropy saved were freed", "autograd.Retain")
-		wantError(t, tensor.Try(func() { x.Sum() }), tensor.ErrStep, "float32[4 16], made by scale, was released when region loss ended")
+		wantError(t, tensor.Try(func() { autograd.Backward(y) }), tensor.ErrGrad,
+			"the values that cross_entropy saved were freed", "autograd.Retain")
+		wantError(t, tensor.Try(func() { x.Sum() }), tensor.ErrStep,
+			"float32[4 16], made by scale, was released when region loss ended")
 
 		y = loss()
 		tensor.InBackward(s, func() {
@@ -331,11 +346,14 @@ func TestCrossEntropyErrors(t *testing.T) {
 		parts []string
 	}{
 		{func() { x.CrossEntropy(tensor.FromSlice([]int64{0, 1, 2, 3, 4, 5}, 2, 3)) }, tensor.ErrIndex,
-			[]string{"op_cross_entropy_test.go:", "cross_entropy: target [1 2] is 5, outside the classes [0, 5); -100 marks rows to ignore"}},
-		{func() { x.To(tensor.Float64).CrossEntropy(tensor.FromSlice([]int64{0, -1, 2, 3, 4, 5}, 2, 3)) }, tensor.ErrIndex,
+			[]string{"op_cross_entropy_test.go:",
+				"cross_entropy: target [1 2] is 5, outside the classes [0, 5); -100 marks rows to ignore"}},
+		{func() { x.To(tensor.Float64).CrossEntropy(tensor.FromSlice([]int64{0, -1, 2, 3, 4, 5}, 2, 3)) },
+			tensor.ErrIndex,
 			[]string{"cross_entropy: target [0 1] is -1, outside the classes [0, 5)"}},
 		{func() { x.CrossEntropy(tensor.Zeros(tensor.Int64, 2, 5)) }, tensor.ErrShape,
-			[]string{"cross_entropy: logits float32[2 3 5] have rows [2 3], the last axis being the classes; targets int64[2 5] hold one class for each of [2 5]"}},
+			[]string{"cross_entropy: logits float32[2 3 5] have rows [2 3], the last axis being the classes; " +
+				"targets int64[2 5] hold one class for each of [2 5]"}},
 		{func() { x.CrossEntropy(tensor.Zeros(tensor.Float32, 2, 3)) }, tensor.ErrDType,
 			[]string{"cross_entropy: targets float32[2 3] must be int64 or int32 or uint8"}},
 		{func() { tensor.Zeros(tensor.Int64, 2, 3).CrossEntropy(targets) }, tensor.ErrDType,
@@ -346,7 +364,8 @@ func TestCrossEntropyErrors(t *testing.T) {
 			[]string{"cross_entropy: the label smoothing 1.5 is outside [0, 1]"}},
 		{func() { x.CrossEntropy(targets, tensor.LabelSmoothing(nan)) }, tensor.ErrValue,
 			[]string{"cross_entropy: the label smoothing NaN is outside [0, 1]"}},
-		{func() { x.CrossEntropy(targets, tensor.Reduction(9)) }, tensor.ErrValue, []string{"cross_entropy: there is no reduction 9"}},
+		{func() { x.CrossEntropy(targets, tensor.Reduction(9)) }, tensor.ErrValue,
+			[]string{"cross_entropy: there is no reduction 9"}},
 		{func() { x.CrossEntropy(nil) }, tensor.ErrStep, []string{"cross_entropy: an operand is nil"}},
 	} {
 		wantError(t, tensor.Try(c.f), c.kind, c.parts...)

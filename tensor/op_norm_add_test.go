@@ -120,7 +120,8 @@ func TestAddNormApart(t *testing.T) {
 		"nil":       {call: rms(nil, nil), err: "add: an operand is nil"},
 		"shapes":    {call: rms(x.T(), nil), err: "add: shapes [2 3] and [3 2]"},
 		"shape of the weight": {
-			call: rms(x, zeros(tensor.Float32, 2)), err: "add_rms_norm: weight float32[2] must have the shape of the last axes",
+			call: rms(x, zeros(tensor.Float32, 2)),
+			err:  "add_rms_norm: weight float32[2] must have the shape of the last axes",
 		},
 		"type of the weight": {
 			call: rms(x, zeros(tensor.Float64, 3)), err: "rms_norm: x is float32[2 3], weight is float64[3]",
@@ -168,7 +169,8 @@ func TestDifferentiableOutputs(t *testing.T) {
 		if op.Samples != nil {
 			for _, s := range op.Samples() {
 				if (s.CallAll != nil) != (want > 1) {
-					t.Errorf("%s %s: the sample must return the %d outputs that carry a gradient", op.Name, s.Name, want)
+					t.Errorf("%s %s: the sample must return the %d outputs that carry a gradient", op.Name, s.Name,
+						want)
 				}
 			}
 		}

@@ -89,7 +89,8 @@ func (t *Tensor) checkRow(op, name string, p *Tensor) {
 	case k > n:
 		Fail(ErrShape, op, "%s %v has %d axes, x %v only %d", name, p, k, t, n)
 	case !slices.Equal(p.layout.Shape, t.layout.Shape[n-k:]):
-		Fail(ErrShape, op, "%s %v must have the shape of the last axes of x %v, which is %v", name, p, t, t.layout.Shape[n-k:])
+		Fail(ErrShape, op, "%s %v must have the shape of the last axes of x %v, which is %v",
+			name, p, t, t.layout.Shape[n-k:])
 	}
 }
 
@@ -295,8 +296,8 @@ func normSamples(bias bool, call func(x, w, b *Tensor) *Tensor) []Sample {
 		return s
 	}
 	samples := []Sample{
-		sample("plain", 1, 0, 3, 5), sample("weight", 1, 1, 3, 5), sample("one row", 1, 1, 5), sample("two axes", 2, 1, 2, 2, 3),
-		sample("no rows", 1, 1, 0, 3),
+		sample("plain", 1, 0, 3, 5), sample("weight", 1, 1, 3, 5), sample("one row", 1, 1, 5),
+		sample("two axes", 2, 1, 2, 2, 3), sample("no rows", 1, 1, 0, 3),
 	}
 	if bias {
 		samples = append(samples, sample("bias", 1, 2, 2, 2, 4))

@@ -5,6 +5,6 @@ var bceOp = pointwise{
 	lo: 0.1, hi: 0.9, cast: CastBanned, instead: "take nn.BCEWithLogits, which needs no sigmoid",
 }.op()
 
-// BinaryCrossEntropy is -y log p - (1-y) log(1-p) for probabilities p, which is t, and targets y in [0, 1]; logarithms are
-// held above -100. Operands broadcast.
+// BinaryCrossEntropy is -y log p - (1-y) log(1-p) for probabilities p, which is t, and targets y in [0, 1]; logarithms
+// are held above -100. Operands broadcast.
 func (t *Tensor) BinaryCrossEntropy(y *Tensor) *Tensor { return apply2(bceOp, t, y) }

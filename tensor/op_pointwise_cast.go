@@ -13,7 +13,8 @@ func init() {
 		Doc:   "x in another type; floats to integers round to 0 and saturate, NaN gives 0",
 		Shape: func(c *Ctx) { c.Result(DType(c.Ints[0]), c.Shape(0)...) },
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].dtype)} },
-		// A weight that is cast once and used often so gets the sum of its half gradients in float32, not rounded each time.
+		// A weight that is cast once and used often so gets the sum of its half gradients in float32, not rounded each
+		// time.
 		Sum: func(c *Ctx) DType { return widest(c.In[0].dtype, c.Out[0].dtype) },
 		Samples: func() []Sample {
 			// Differences need float64 throughout; autograd's TestCast has the other types.
@@ -32,8 +33,8 @@ type Target interface{ Target() }
 
 // To is t in another element type or on another device, and t itself if it is so already.
 //
-// Floating numbers become integers by rounding towards 0; what does not fit saturates, and NaN gives 0. Any number but 0
-// is true.
+// Floating numbers become integers by rounding towards 0; what does not fit saturates, and NaN gives 0. Any number but
+// 0 is true.
 //
 // Copies between GPUs are queued like operations: nothing waits. A copy to the CPU waits until it has arrived. Both are
 // differentiable. What belongs to no step, as host data, is copied to stay, as by Keep.

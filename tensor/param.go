@@ -65,8 +65,8 @@ func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err e
 	return t, err
 }
 
-// Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer moments have the same
-// offsets, so that clipping, unscaling and updates are single passes.
+// Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer moments have the
+// same offsets, so that clipping, unscaling and updates are single passes.
 type Arena struct {
 	dev    *Device // nil: host memory
 	dtype  DType
@@ -93,12 +93,12 @@ func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
 	return a
 }
 
-// arenaAlign is the alignment of a parameter in its arena, in elements; the gaps hold zeros.
+// arenaAlign is the alignment of a parameter in its arena, in elements; the padding between parameters holds zeros.
 const arenaAlign = 16
 
-// Place gives declared parameters (trainable) or state their names and memory on d, in one arena, in the order given, and
-// draws their values from the streams (seed, name). Placing again starts afresh. Package nn calls it with the state-dict
-// names of a model.
+// Place gives declared parameters (trainable) or state their names and memory on d, in one arena, in the order given,
+// and draws their values from the streams (seed, name). Placing again starts afresh. Package nn calls it with the
+// state-dict names of a model.
 func (d *Device) Place(names []string, tensors []*Tensor, dt DType) error {
 	return Try(func() { d.place("parameters", names, tensors, dt) })
 }
@@ -154,7 +154,7 @@ func (t *Tensor) Arena() (a *Arena, lo, hi int) {
 // Params lists the parameters of the arena in order of their offsets.
 func (a *Arena) Params() []*Tensor { return a.params }
 
-// Len is the number of elements, gaps included.
+// Len is the number of elements, padding between parameters included.
 func (a *Arena) Len() int { return a.n }
 
 // DType is the element type of the values.
@@ -163,9 +163,9 @@ func (a *Arena) DType() DType { return a.dtype }
 // Values is the flat tensor [n] of all values.
 func (a *Arena) Values() *Tensor { return a.values }
 
-// Grad is the gradient that steps have committed to a parameter and no optimizer has taken; nil if
-// there is none; of a view of a parameter it is the same view of the gradient. Reading it waits for nothing; the tensor is
-// valid until the next step commits, and Keep makes it last.
+// Grad is the gradient that steps have committed to a parameter and no optimizer has taken; nil if there is none; of a
+// view of a parameter it is the same view of the gradient. Reading it waits for nothing; the tensor is valid until the
+// next step commits, and Keep makes it last.
 func (t *Tensor) Grad() *Tensor {
 	a, lo, _ := t.Arena()
 	a.mu.Lock()
@@ -217,7 +217,7 @@ func (g *stepGrads) drop() {
 }
 
 // Grads are the gradients of the arena in this step, flat [n], and which parameters have one; nil if
-// none has. Elements of parameters without gradient are undefined, gaps are zero.
+// none has. Elements of parameters without gradient are undefined, padding is zero.
 func (s *Scope) Grads(a *Arena) (flat *Tensor, present []bool) {
 	if g := s.stepGrads(a, false); g != nil {
 		return g.flat, g.present
@@ -328,9 +328,9 @@ func (a *Arena) commit(g *stepGrads) {
 	switch {
 	case !left && a.grads == nil: // all are used up
 	case g.base != a.version:
-		Fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too (use "+
-			"autograd.Grad in parallel steps and add the results in order), or ClearGrads was called in the step (call it "+
-			"before Backward)", a.params[0])
+		Fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too "+
+			"(use autograd.Grad in parallel steps and add the results in order), or ClearGrads was called in the step "+
+			"(call it before Backward)", a.params[0])
 	case left:
 		a.replace(g.flat.blk, g.present)
 	default:
@@ -387,8 +387,8 @@ func (s *Scope) touch(a *Arena, how access) {
 	}
 	a.mu.Unlock()
 	if busy {
-		Fail(ErrBusy, "step", "%v is updated by one step while another uses it; let evaluation finish before the update, "+
-			"or evaluate a copy", a.params[0])
+		Fail(ErrBusy, "step", "%v is updated by one step while another uses it; let evaluation finish before the "+
+			"update, or evaluate a copy", a.params[0])
 	}
 	if s.access == nil {
 		s.access = map[*Arena]access{}

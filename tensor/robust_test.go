@@ -200,7 +200,8 @@ func TestWatchParameter(t *testing.T) {
 	step(t, dev, func(s *tensor.Scope) {
 		for _, x := range []*tensor.Tensor{s.Watch(w.T()), s.Watch(w.Slice(0, 1, 2))} {
 			autograd.Backward(x.Square().Sum())
-			wantFloats(t, "the gradient", autograd.Grad(x.Sum(), []*tensor.Tensor{x})[0], slices.Repeat([]float32{1}, x.Len())...)
+			wantFloats(t, "the gradient", autograd.Grad(x.Sum(), []*tensor.Tensor{x})[0],
+				slices.Repeat([]float32{1}, x.Len())...)
 		}
 	})
 	if w.Grad() != nil {
@@ -297,7 +298,10 @@ func TestWalkParts(t *testing.T) {
 	}
 	type model struct{ Body nn.Chain }
 	var names []string
-	tensor.Walk(&model{*nn.Sequential(nn.NewLinear(3, 2))}, func(name string, _ *tensor.Tensor) { names = append(names, name) })
+	tensor.Walk(&model{*nn.Sequential(nn.NewLinear(3, 2))}, func(name string,
+		_ *tensor.Tensor) {
+		names = append(names, name)
+	})
 	if want := []string{"body.0.weight", "body.0.bias"}; !slices.Equal(names, want) {
 		t.Errorf("a container held by value has %v, want %v", names, want)
 	}
@@ -306,7 +310,8 @@ func TestWalkParts(t *testing.T) {
 		A *nn.Linear `weft:"x"`
 		B *nn.Linear `weft:"x"`
 	}
-	wantError(t, nn.Init(dev, &twins{nn.NewLinear(1, 1), nn.NewLinear(1, 1)}), tensor.ErrValue, "x.weight", "two parameters")
+	wantError(t, nn.Init(dev, &twins{nn.NewLinear(1, 1), nn.NewLinear(1, 1)}), tensor.ErrValue, "x.weight",
+		"two parameters")
 	wantError(t, nn.Init(dev, w, nn.DType(tensor.Int64)), tensor.ErrDType, "int64")
 }
 
@@ -320,7 +325,8 @@ func TestAbsurdSizes(t *testing.T) {
 	}
 	var missing *tensor.Tensor
 	for name, f := range map[string]func(){
-		"T": func() { missing.T() }, "Permute": func() { missing.Permute(0) }, "Dropout": func() { missing.Dropout(0.1) }, "Item": func() { missing.Item() },
+		"T": func() { missing.T() }, "Permute": func() { missing.Permute(0) },
+		"Dropout": func() { missing.Dropout(0.1) }, "Item": func() { missing.Item() },
 	} {
 		t.Run(name, func(t *testing.T) { wantError(t, tensor.Try(f), tensor.ErrStep, "an operand is nil") })
 	}
@@ -449,5 +455,6 @@ func TestGuardBand(t *testing.T) {
 		tensor.Apply(careless, []*tensor.Tensor{s.Full(1, tensor.Float32, 3)}, nil, nil)
 		return nil
 	})
-	wantError(t, err, tensor.ErrDevice, "robust_test.go:", "careless: the kernel wrote 8 bytes behind the 12 bytes of its result")
+	wantError(t, err, tensor.ErrDevice, "robust_test.go:",
+		"careless: the kernel wrote 8 bytes behind the 12 bytes of its result")
 }

@@ -68,8 +68,8 @@ type Scope struct {
 	strides  []int          // backs broadcast layouts of the op call
 }
 
-// Step runs f as one training step: operations are recorded and dropout is on. Gradients reach the parameters only when f
-// returns nil. An [*Error] raised inside comes back as the error; a bug in f stays a panic. The n-th step of a device
+// Step runs f as one training step: operations are recorded and dropout is on. Gradients reach the parameters only when
+// f returns nil. An [*Error] raised inside comes back as the error; a bug in f stays a panic. The n-th step of a device
 // draws its random numbers from stream (seed, n).
 func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
 	return d.run(f, Mode{Record: true, Training: true, stream: 3 * d.steps.Add(1)}, opts)

@@ -137,7 +137,7 @@ func (n *node) handOver(op string, x, y *Tensor) bool {
 	}
 	n.saved, n.consumed = slices.Delete(n.saved, i, i+1), true
 	*y.blk = block{buf: b.buf, mem: b.mem, dev: b.dev, refs: 1, op: op}
-	b.mem, b.refs = nil, 0 // the launch still reads b.buf
+	b.mem, b.refs = nil, 0 // the op call still reads b.buf
 	return true
 }
 

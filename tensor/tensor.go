@@ -8,8 +8,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Tensor is a typed n-dimensional view of device memory. It is a light handle: views share memory, and no method changes
-// it but [Tensor.Assign], for parameters and state.
+// Tensor is a typed n-dimensional view of device memory. It is a light handle: views share memory, and no method
+// changes it but [Tensor.Assign], for parameters and state.
 //
 // A tensor belongs to the step that made it. Parameters, state and host data belong to none: they join the step of the
 // tensors they are used with.
@@ -78,7 +78,8 @@ func (t *Tensor) DType() DType { return t.dtype }
 // Scope is the step that t belongs to; nil for parameters, state and host data.
 func (t *Tensor) Scope() *Scope { return t.scope }
 
-// NeedsGrad tells whether a gradient may flow to t: it is a parameter, was made from one while recording, or was watched.
+// NeedsGrad tells whether a gradient may flow to t: it is a parameter, was made from one while recording, or was
+// watched.
 func (t *Tensor) NeedsGrad() bool { return t.needs }
 
 // IsContiguous tells whether the elements are in row-major order, without padding between them.
