@@ -146,13 +146,10 @@ func (b *Backend) Close() error {
 	return cmp.Or(b.takeDeferred(), err)
 }
 
-// wait waits for what was queued on all streams; what is being captured does not run and is not waited for. Failures
-// are kept for the next Synchronize.
+// wait waits for what was queued on all streams. Failures are kept for the next Synchronize.
 func (b *Backend) wait(op string) {
 	for _, s := range b.allStreams() {
-		if !s.capturing.Load() {
-			b.postpone(s.wait(op))
-		}
+		b.postpone(s.wait(op))
 	}
 }
 
@@ -251,8 +248,6 @@ type stream struct {
 	call    call
 	log     launchLog
 	reports *reports // nil before the first operation with indices
-
-	capturing atomic.Bool // launches become part of a graph: there is no progress to mark
 }
 
 // stream returns the stream of a number, making it at its first use.

@@ -16,7 +16,6 @@ import (
 	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
@@ -470,16 +469,13 @@ func TestRank(t *testing.T) {
 
 // report is what the fake's kernel report_f32 writes.
 type report struct {
-	Grid, Block          [3]int32
-	Shared               int32
-	Cluster              [3]int32
-	Cooperative, Overlap int32
-	A                    int32
-	_                    int32
-	B                    int64
-	C                    float32
-	_                    int32
-	D                    float64
+	Grid, Block [3]int32
+	Shared      int32
+	A           int32
+	B           int64
+	C           float32
+	_           int32
+	D           float64
 }
 
 // launchOn submits what f puts into a call of stream 0.
@@ -536,42 +532,6 @@ func TestLaunch(t *testing.T) {
 		if got != want {
 			t.Errorf("launch %d: %+v, want %+v", i, got, want)
 		}
-	}
-}
-
-func TestTensorMap(t *testing.T) {
-	fakeImages(t)
-	b := device(t)
-	f, err := b.images.function(b, "map_f32")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := alloc(t, b, 4096+128)
-	tm, rc := b.ctx.NewTensorMap(driver.MapBFloat16, b.at("test", m, 256, 0), []uint64{64, 30}, []uint64{128}, []uint32{64, 8}, driver.Swizzle128)
-	if rc != driver.Success {
-		t.Fatal(rc)
-	}
-	err = launchOn(t, b, func(c *call) error {
-		c.launch(f, dim{1, 1, 1}, dim{32, 1, 1}, 0)
-		arg(c, uint64(b.at("test", m, 0, 128)))
-		copy(c.space(uintptr(len(tm.Bytes())), driver.ArgAlignment), tm.Bytes())
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := make([]byte, 128)
-	b.CopyOut(0, out, m, 0)
-	if err := b.Synchronize(0); err != nil {
-		t.Fatal(err)
-	}
-	var got [7]uint64
-	binary.Decode(out, binary.LittleEndian, &got)
-	if want := [7]uint64{uint64(b.at("test", m, 256, 0)), 9, 2, 30, 128, 8, 3}; got != want {
-		t.Errorf("%v, want %v", got, want)
-	}
-	if _, rc := b.ctx.NewTensorMap(driver.MapBFloat16, b.at("test", m, 4, 0), []uint64{64}, nil, []uint32{64}, driver.NoSwizzle); rc.Class() != driver.CallFailed || rc == driver.Success {
-		t.Errorf("an address that is no multiple of 16: %v", rc)
 	}
 }
 

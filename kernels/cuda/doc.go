@@ -30,7 +30,7 @@
 //	launch.go             packed arguments, and the call of C that queues launches
 //	index_error.go        indices outside their axis, which kernels record and the host asks for later
 //	log.go, fault.go      launches that may have caused a fault; what errors mean, and what follows from them
-//	virtual.go, graph.go  ranges of addresses that grow, captured work
+//	virtual.go            ranges of addresses that grow
 //
 // Package driver has the driver's API, package src the sources of kernels, package images the compiled ones.
 //

@@ -47,9 +47,6 @@ func (r *reports) any() *uint32 { return (*uint32)(unsafe.Pointer(&r.host[report
 // share one record.
 func (c *call) report(a *kernels.Arg, x indexed) indexErrors {
 	s := c.stream
-	if s.capturing.Load() {
-		panic(kernels.Errorf(kernels.ErrDevice, c.op, "cannot be captured: it reports indices that are out of range"))
-	}
 	if s.reports == nil {
 		if err := s.openReports(); err != nil {
 			panic(err)
@@ -112,7 +109,7 @@ func (s *stream) copyReports(doing string, start func(words driver.Ptr, event dr
 // its axis; of its indices it names the first. s.mu is held.
 func (s *stream) indexError() error {
 	r := s.reports
-	if r == nil || atomic.LoadUint32(r.any()) == 0 || s.capturing.Load() {
+	if r == nil || atomic.LoadUint32(r.any()) == 0 {
 		return nil
 	}
 	if e := s.copyReports("asking for reports", func(words driver.Ptr, event driver.Event) driver.Result {

@@ -21,7 +21,7 @@ type call struct {
 	op       string
 	launches []driver.Launch
 	names    []string          // of the kernels
-	values   []byte            // packed arguments; those of a launch begin at a multiple of 128
+	values   []byte            // packed arguments; those of a launch begin at a multiple of 16
 	offsets  []uint32          // of each argument, from where its launch begins
 	spare    kernels.Buffer    // of scratch
 	stream   *stream           // where it is submitted
@@ -139,7 +139,7 @@ func (c *call) address(a *kernels.Arg) uint64 {
 // stream's mu is held.
 func (c *call) submit() error {
 	n, s := len(c.launches), c.stream
-	if !s.b.sync || s.capturing.Load() {
+	if !s.b.sync {
 		return c.queue(0, n)
 	}
 	for i := range n {
@@ -166,7 +166,7 @@ func (c *call) queue(from, to int) error {
 	}
 	mark, due := s.log.add(c.op, site, c.names[from:to])
 	var progress driver.Ptr
-	if due && !s.capturing.Load() {
+	if due {
 		progress = s.log.markAddr
 	}
 	done, rc := s.b.ctx.Launch(s.handle, c.launches[from:to], c.values, c.offsets, progress, uint32(mark))

@@ -22,7 +22,5 @@
 //	module.go                  images and the functions in them
 //	launch.go                  launches with packed arguments
 //	virtual.go                 ranges of addresses that memory is mapped to
-//	graph.go                   captured work
-//	tensormap.go               descriptions of tensors for bulk copies by Hopper's TMA
 //	nvrtc.c, nvrtc.h, nvrtc.go the compiler for sources that are known at run time
 package driver

@@ -166,27 +166,6 @@ CUresult weft_unreserve(CUcontext ctx, CUdeviceptr addr, size_t n) {
 	return cuMemAddressFree(addr, n);
 }
 
-CUresult weft_capture_begin(CUcontext ctx, CUstream stream) {
-	ENTER(ctx);
-	return cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-}
-
-CUresult weft_capture_end(CUcontext ctx, CUstream stream, CUgraphExec *graph) {
-	ENTER(ctx);
-	CUgraph captured;
-	CUresult rc = cuStreamEndCapture(stream, &captured);
-	if (rc != CUDA_SUCCESS)
-		return rc;
-	rc = cuGraphInstantiateWithFlags(graph, captured, 0);
-	cuGraphDestroy(captured);
-	return rc;
-}
-
-CUresult weft_graph_launch(CUcontext ctx, CUgraphExec graph, CUstream stream) {
-	ENTER(ctx);
-	return cuGraphLaunch(graph, stream);
-}
-
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n) {
 	ENTER(ctx);
 	log[0] = 0;
@@ -202,22 +181,6 @@ CUresult weft_allow_shared(CUcontext ctx, CUdevice dev, uintptr_t function) {
 	if (rc == CUDA_SUCCESS)
 		rc = cuFuncGetAttribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, (CUfunction)function);
 	return rc != CUDA_SUCCESS ? rc : cuFuncSetAttribute((CUfunction)function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - own);
-}
-
-CUresult weft_tensor_map(CUcontext ctx, CUtensorMapDataType type, int rank, CUdeviceptr address, const cuuint64_t *dims,
-	const cuuint64_t *strides, const cuuint32_t *box, CUtensorMapSwizzle swizzle, CUtensorMap **map) {
-	static const cuuint32_t ones[5] = {1, 1, 1, 1, 1}; // elements are neighbours along every axis of the box
-	ENTER(ctx);
-	*map = aligned_alloc(_Alignof(CUtensorMap), sizeof(CUtensorMap));
-	if (!*map)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult rc = cuTensorMapEncodeTiled(*map, type, rank, (void *)(uintptr_t)address, dims, strides, box, ones,
-		CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-	if (rc != CUDA_SUCCESS) {
-		free(*map);
-		*map = 0;
-	}
-	return rc;
 }
 
 #pragma GCC visibility pop

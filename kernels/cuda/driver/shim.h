@@ -13,7 +13,7 @@ const char *weft_error_text(CUresult code);
 enum {
 	WEFT_MAX_ARGS = 64,         // of a launch
 	WEFT_MAX_ARG_BYTES = 4096,  // of a launch, packed
-	WEFT_ARG_ALIGNMENT = 128,   // of the packed arguments of a launch; a tensor map wants it
+	WEFT_ARG_ALIGNMENT = 16,    // of the packed arguments of a launch
 };
 
 typedef struct {
@@ -62,20 +62,11 @@ CUresult weft_map(CUcontext ctx, CUdevice dev, CUdeviceptr addr, size_t n);
 CUresult weft_unmap(CUcontext ctx, CUdeviceptr addr, size_t n);
 CUresult weft_unreserve(CUcontext ctx, CUdeviceptr addr, size_t n);
 
-// Capture: what is queued on the stream between begin and end becomes a graph instead of running.
-CUresult weft_capture_begin(CUcontext ctx, CUstream stream);
-CUresult weft_capture_end(CUcontext ctx, CUstream stream, CUgraphExec *graph);
-CUresult weft_graph_launch(CUcontext ctx, CUgraphExec graph, CUstream stream);
-
 // Modules and functions.
 
 // Loads an image, a cubin or PTX with a zero at its end. What a compiler of the driver says goes to log, of size n.
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n);
 // Lets a kernel have all shared memory that a block can have.
 CUresult weft_allow_shared(CUcontext ctx, CUdevice dev, uintptr_t function);
-
-// Tensor maps: encoded into new C memory, aligned to 128 bytes, that free releases.
-CUresult weft_tensor_map(CUcontext ctx, CUtensorMapDataType type, int rank, CUdeviceptr address, const cuuint64_t *dims,
-	const cuuint64_t *strides, const cuuint32_t *box, CUtensorMapSwizzle swizzle, CUtensorMap **map);
 
 #endif

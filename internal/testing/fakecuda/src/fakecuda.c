@@ -22,7 +22,6 @@
 //
 //   add_f32(float *out, const float *a, const float *b, int64 n)
 //   report_f32(int32 *out, int32 a, int64 b, float c, double d)  the launch and the arguments
-//   map_f32(uint64 *out, tensor map)                             the first words of the tensor map
 //   fault_f32(...)                                               fails like a kernel that reads a wrong address
 //   noop_f32(...)
 //
@@ -90,7 +89,7 @@ static CUresult injected(const char *function) {
 
 // Objects.
 
-enum { MAX_DEVICES = 8, MAX_PARAMS = 8, PARAM_BYTES = 512 };
+enum { MAX_DEVICES = 8, MAX_PARAMS = 8, PARAM_BYTES = 64 };
 
 struct CUctx_st {
 	int users;
@@ -124,6 +123,10 @@ struct CUmod_st {
 
 typedef enum { COPY_IN, COPY_OUT, COPY_WITHIN, COPY_PEER, FILL, LAUNCH, RECORD, WAIT, WRITE } kind;
 
+typedef struct {
+	int32_t grid[3], block[3], shared;
+} config;
+
 typedef struct task {
 	struct task *next;
 	kind kind;
@@ -135,23 +138,12 @@ typedef struct task {
 	CUstream marked; // stream that a wait is for: the event may have been recorded again on another one
 	long long ticket;
 	CUfunction function;
-	CUlaunchConfig config;
-	int cluster[3], cooperative, overlap;
+	config config;
 	char params[PARAM_BYTES];
 } task;
 
-struct CUgraph_st {
-	task *first, **last;
-};
-
-struct CUgraphExec_st {
-	struct CUgraph_st work;
-};
-
 struct CUstream_st {
 	CUcontext ctx;
-	CUgraph capture; // if not 0, work is added to it instead of the queue
-	CUstream strict; // itself, if its thread must end the capture
 	task *first, **last;
 	struct CUstream_st *next;
 };
@@ -172,7 +164,6 @@ static CUstream streams;
 static memory *memories;
 static _Thread_local CUcontext current;
 static _Thread_local unsigned current_born;
-static _Thread_local CUstream capturing; // on this thread
 
 static memory *holding(const void *p, size_t bytes, int pinned) {
 	for (memory *m = memories; m; m = m->next)
@@ -212,27 +203,23 @@ static CUresult leave(CUresult rc) {
 
 // signature is the sizes of a kernel's parameters.
 static const int *signature(const char *name) {
-	static const int add[] = {8, 8, 8, 8, 0}, report[] = {8, 4, 8, 4, 8, 0}, map[] = {8, 128, 0}, none[] = {0};
+	static const int add[] = {8, 8, 8, 8, 0}, report[] = {8, 4, 8, 4, 8, 0}, none[] = {0};
 	if (!strcmp(name, "add_f32"))
 		return add;
 	if (!strcmp(name, "report_f32"))
 		return report;
-	if (!strcmp(name, "map_f32"))
-		return map;
 	return none;
 }
 
 static void run_report(const task *t, char *const *p) {
 	struct {
-		int32_t grid[3], block[3], shared, cluster[3], cooperative, overlap, a, pad;
+		config config;
+		int32_t a;
 		int64_t b;
 		float c;
 		int32_t pad2;
 		double d;
-	} r = {{t->config.gridDimX, t->config.gridDimY, t->config.gridDimZ},
-		{t->config.blockDimX, t->config.blockDimY, t->config.blockDimZ}, t->config.sharedMemBytes,
-		{t->cluster[0], t->cluster[1], t->cluster[2]}, t->cooperative, t->overlap, *(int32_t *)p[1], 0,
-		*(int64_t *)p[2], *(float *)p[3], 0, *(double *)p[4]};
+	} r = {t->config, *(int32_t *)p[1], *(int64_t *)p[2], *(float *)p[3], 0, *(double *)p[4]};
 	memcpy(*(void **)p[0], &r, sizeof r);
 }
 
@@ -247,8 +234,6 @@ static CUresult run_kernel(task *t) {
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (!strcmp(name, "report_f32"))
 		run_report(t, p);
-	if (!strcmp(name, "map_f32"))
-		memcpy(*(void **)p[0], p[1], 128);
 	if (!strcmp(name, "add_f32")) {
 		float *out = *(float **)p[0], *a = *(float **)p[1], *b = *(float **)p[2];
 		int64_t n = *(int64_t *)p[3];
@@ -265,11 +250,6 @@ static CUresult run_kernel(task *t) {
 static task *queue(CUstream s, kind k) {
 	task *t = calloc(1, sizeof *t);
 	t->kind = k;
-	if (s->capture) {
-		*s->capture->last = t;
-		s->capture->last = &t->next;
-		return t;
-	}
 	*s->last = t;
 	s->last = &t->next;
 	return t;
@@ -507,8 +487,6 @@ CUresult cuMemAlloc(CUdeviceptr *addr, size_t bytes) {
 	ENTER("cuMemAlloc");
 	if (bytes == 0)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (capturing)
-		return leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	if (current->used + (long long)bytes > number("memory", 1 << 30))
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
 	*addr = (CUdeviceptr)add_memory(bytes, 0);
@@ -754,69 +732,8 @@ CUresult cuStreamDestroy(CUstream s) {
 
 CUresult cuStreamSynchronize(CUstream s) {
 	ENTER("cuStreamSynchronize");
-	if (s->capture)
-		die("a wait for a stream that is being captured");
 	drain(s);
 	return leave(s->ctx->fault);
-}
-
-// Capture of single streams. The thread that captures may not allocate memory, unless the mode is relaxed.
-
-CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode) {
-	ENTER("cuStreamBeginCapture");
-	if (s->capture)
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	capturing = s->strict = mode == CU_STREAM_CAPTURE_MODE_RELAXED ? 0 : s;
-	s->capture = calloc(1, sizeof *s->capture);
-	s->capture->last = &s->capture->first;
-	return leave(CUDA_SUCCESS);
-}
-
-CUresult cuStreamEndCapture(CUstream s, CUgraph *graph) {
-	ENTER("cuStreamEndCapture");
-	if (!s->capture)
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (s->strict != capturing)
-		return leave(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-	capturing = 0;
-	*graph = s->capture;
-	s->capture = 0;
-	current->events++; // the graph must be destroyed, too
-	return leave(CUDA_SUCCESS);
-}
-
-CUresult cuGraphDestroy(CUgraph g) {
-	ENTER("cuGraphDestroy");
-	free(g); // the executable graph owns the work
-	current->events--;
-	return leave(CUDA_SUCCESS);
-}
-
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph g, unsigned long long flags) {
-	(void)flags;
-	ENTER("cuGraphInstantiateWithFlags");
-	*exec = calloc(1, sizeof **exec);
-	(*exec)->work = *g;
-	current->events++;
-	return leave(CUDA_SUCCESS);
-}
-
-CUresult cuGraphLaunch(CUgraphExec exec, CUstream s) {
-	ENTER("cuGraphLaunch");
-	for (task *t = exec->work.first; t; t = t->next) {
-		task *copy = queue(s, t->kind), **next = s->last;
-		*copy = *t;
-		copy->next = 0;
-		s->last = next;
-	}
-	return leave(CUDA_SUCCESS);
-}
-
-CUresult cuGraphExecDestroy(CUgraphExec exec) {
-	ENTER("cuGraphExecDestroy");
-	free(exec);
-	current->events--;
-	return leave(CUDA_SUCCESS);
 }
 
 CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned int flags) {
@@ -942,76 +859,21 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
 	return leave(CUDA_SUCCESS);
 }
 
-// queue_launch copies the arguments, which belong to the caller.
-static CUresult queue_launch(CUfunction f, const CUlaunchConfig *c, void **params) {
-	if (!c->gridDimX || !c->gridDimY || !c->gridDimZ || !c->blockDimX || !c->blockDimY || !c->blockDimZ)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (c->blockDimX * c->blockDimY * c->blockDimZ > 1024 || (int)c->sharedMemBytes > f->shared)
-		return CUDA_ERROR_INVALID_VALUE;
-	task *t = queue(c->hStream, LAUNCH);
-	t->function = f;
-	t->config = *c;
-	for (unsigned int i = 0; i < c->numAttrs; i++) {
-		const CUlaunchAttribute *a = &c->attrs[i];
-		switch (a->id) {
-		case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-			t->cluster[0] = a->value.clusterDim.x;
-			t->cluster[1] = a->value.clusterDim.y;
-			t->cluster[2] = a->value.clusterDim.z;
-			break;
-		case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: t->cooperative = a->value.cooperative; break;
-		case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-			t->overlap = a->value.programmaticStreamSerializationAllowed;
-			break;
-		}
-	}
-	char *at = t->params;
-	const int *sizes = signature(f->name);
-	for (int i = 0; sizes[i]; at += (sizes[i] + 7) & ~7, i++) {
-		if (sizes[i] == 128 && (uintptr_t)params[i] % 64)
-			die("a tensor map argument is not aligned");
-		memcpy(at, params[i], sizes[i]);
-	}
-	return CUDA_SUCCESS;
-}
-
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
 	unsigned int by, unsigned int bz, unsigned int shared, CUstream s, void **params, void **extra) {
 	(void)extra;
 	if (f->forget)
 		return CUDA_SUCCESS;
 	ENTER("cuLaunchKernel");
-	CUlaunchConfig c = {gx, gy, gz, bx, by, bz, shared, s, 0, 0};
-	return leave(queue_launch(f, &c, params));
-}
-
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params, void **extra) {
-	(void)extra;
-	ENTER("cuLaunchKernelEx");
-	return leave(queue_launch(f, config, params));
-}
-
-CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-	const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *elementStrides,
-	CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-	CUtensorMapFloatOOBfill fill) {
-	(void)elementStrides;
-	(void)interleave;
-	(void)promotion;
-	(void)fill;
-	ENTER("cuTensorMapEncodeTiled");
-	if ((uintptr_t)map % 128)
-		die("a tensor map is not aligned to 128 bytes");
-	if ((uintptr_t)address % 16 || (rank > 1 && strides[0] % 16))
+	if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || (int)shared > f->shared)
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	memset(map, 0, sizeof *map);
-	map->opaque[0] = (cuuint64_t)address;
-	map->opaque[1] = type;
-	map->opaque[2] = rank;
-	map->opaque[3] = dims[rank - 1];
-	map->opaque[4] = rank > 1 ? strides[rank - 2] : 0;
-	map->opaque[5] = box[rank - 1];
-	map->opaque[6] = swizzle;
+	task *t = queue(s, LAUNCH);
+	t->function = f;
+	t->config = (config){{gx, gy, gz}, {bx, by, bz}, shared};
+	char *at = t->params; // the arguments belong to the caller
+	const int *sizes = signature(f->name);
+	for (int i = 0; sizes[i]; at += (sizes[i] + 7) & ~7, i++)
+		memcpy(at, params[i], sizes[i]);
 	return leave(CUDA_SUCCESS);
 }
 

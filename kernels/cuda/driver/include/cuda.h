@@ -600,85 +600,6 @@ typedef struct CUDA_HOST_NODE_PARAMS_st {
 	void *userData;
 } CUDA_HOST_NODE_PARAMS;
 
-/* Extended launches. */
-
-typedef enum CUlaunchAttributeID_enum {
-	CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
-	CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
-	CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
-} CUlaunchAttributeID;
-
-typedef union CUlaunchAttributeValue_union {
-	char pad[64];
-	int cooperative;
-	struct {
-		unsigned int x;
-		unsigned int y;
-		unsigned int z;
-	} clusterDim;
-	int programmaticStreamSerializationAllowed;
-} __attribute__((aligned(8))) CUlaunchAttributeValue; /* others of its members are pointers */
-
-typedef struct CUlaunchAttribute_st {
-	CUlaunchAttributeID id;
-	char pad[4];
-	CUlaunchAttributeValue value;
-} CUlaunchAttribute;
-
-typedef struct CUlaunchConfig_st {
-	unsigned int gridDimX;
-	unsigned int gridDimY;
-	unsigned int gridDimZ;
-	unsigned int blockDimX;
-	unsigned int blockDimY;
-	unsigned int blockDimZ;
-	unsigned int sharedMemBytes;
-	CUstream hStream;
-	CUlaunchAttribute *attrs;
-	unsigned int numAttrs;
-} CUlaunchConfig;
-
-/* Tensor maps. Toolkit 13 asks for 128-byte alignment, earlier ones for 64. */
-
-typedef struct CUtensorMap_st {
-	cuuint64_t opaque[16];
-} __attribute__((aligned(128))) CUtensorMap;
-
-typedef enum CUtensorMapDataType_enum {
-	CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0,
-	CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1,
-	CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2,
-	CU_TENSOR_MAP_DATA_TYPE_INT32 = 3,
-	CU_TENSOR_MAP_DATA_TYPE_UINT64 = 4,
-	CU_TENSOR_MAP_DATA_TYPE_INT64 = 5,
-	CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
-	CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
-	CU_TENSOR_MAP_DATA_TYPE_FLOAT64 = 8,
-	CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
-} CUtensorMapDataType;
-
-typedef enum CUtensorMapInterleave_enum {
-	CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
-} CUtensorMapInterleave;
-
-typedef enum CUtensorMapSwizzle_enum {
-	CU_TENSOR_MAP_SWIZZLE_NONE = 0,
-	CU_TENSOR_MAP_SWIZZLE_32B = 1,
-	CU_TENSOR_MAP_SWIZZLE_64B = 2,
-	CU_TENSOR_MAP_SWIZZLE_128B = 3,
-} CUtensorMapSwizzle;
-
-typedef enum CUtensorMapL2promotion_enum {
-	CU_TENSOR_MAP_L2_PROMOTION_NONE = 0,
-	CU_TENSOR_MAP_L2_PROMOTION_L2_64B = 1,
-	CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2,
-	CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3,
-} CUtensorMapL2promotion;
-
-typedef enum CUtensorMapFloatOOBfill_enum {
-	CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0,
-} CUtensorMapFloatOOBfill;
-
 /*
  * Functions. Many have been given a new version since they were introduced: programs say cuMemAlloc and mean the
  * symbol cuMemAlloc_v2. The label after a declaration is the symbol that the driver exports.
@@ -687,7 +608,7 @@ typedef enum CUtensorMapFloatOOBfill_enum {
 #include "weft_cuda_functions.h"
 #undef WEFT_CUDA_FUNCTION
 
-CUresult cuInit(unsigned int flags); /* apart from the others: see driver.c */
+CUresult cuInit(unsigned int flags); /* apart from the others: see library.c */
 
 #ifdef __cplusplus
 }

@@ -85,8 +85,6 @@ WEFT_CUDA_FUNCTION(cuFuncSetSharedMemConfig, "cuFuncSetSharedMemConfig", (CUfunc
 WEFT_CUDA_FUNCTION(cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int *blocks, CUfunction function, int blockSize, size_t sharedMemBytes), (blocks, function, blockSize, sharedMemBytes))
 WEFT_CUDA_FUNCTION(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", (int *blocks, CUfunction function, int blockSize, size_t sharedMemBytes, unsigned int flags), (blocks, function, blockSize, sharedMemBytes, flags))
 WEFT_CUDA_FUNCTION(cuLaunchKernel, "cuLaunchKernel", (CUfunction function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedMemBytes, CUstream stream, void **params, void **extra), (function, gridX, gridY, gridZ, blockX, blockY, blockZ, sharedMemBytes, stream, params, extra))
-WEFT_CUDA_FUNCTION(cuLaunchKernelEx, "cuLaunchKernelEx", (const CUlaunchConfig *config, CUfunction function, void **params, void **extra), (config, function, params, extra))
-WEFT_CUDA_FUNCTION(cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", (CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address, const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill), (map, type, rank, address, dims, strides, box, elementStrides, interleave, swizzle, promotion, fill))
 
 /* Memory. */
 WEFT_CUDA_FUNCTION(cuMemGetInfo, "cuMemGetInfo_v2", (size_t *free, size_t *total), (free, total))
@@ -182,7 +180,6 @@ WEFT_CUDA_FUNCTION(cuSurfRefGetArray, "cuSurfRefGetArray", (CUarray *array, CUsu
 /* Graphs. */
 WEFT_CUDA_FUNCTION(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
 WEFT_CUDA_FUNCTION(cuStreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph *graph), (stream, graph))
-WEFT_CUDA_FUNCTION(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", (CUgraphExec *exec, CUgraph graph, unsigned long long flags), (exec, graph, flags))
 WEFT_CUDA_FUNCTION(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream), (exec, stream))
 WEFT_CUDA_FUNCTION(cuGraphCreate, "cuGraphCreate", (CUgraph *graph, unsigned int flags), (graph, flags))
 WEFT_CUDA_FUNCTION(cuGraphClone, "cuGraphClone", (CUgraph *clone, CUgraph graph), (clone, graph))
