@@ -23,7 +23,8 @@ func TestAttention(t *testing.T) {
 	r := newFuzz(16)
 	for i := range cases(32) {
 		dtype, causal := singleTypes[i%3], r.IntN(2)
-		batch, heads, rows, d, e := 1+r.IntN(2), 1+r.IntN(3), oneOf(r, 1, 32, 33, 1+r.IntN(100)), oneOf(r, 1, 32, 33, 1+r.IntN(70)), oneOf(r, 1, 32, 1+r.IntN(70))
+		batch, heads, rows, d, e := 1+r.IntN(2), 1+r.IntN(3), oneOf(r, 1, 32, 33, 1+r.IntN(100)),
+			oneOf(r, 1, 32, 33, 1+r.IntN(70)), oneOf(r, 1, 32, 1+r.IntN(70))
 		keys := rows + r.IntN(40)
 		switch {
 		case i == 7: // the last row of a chunk alone sees the first key of a group
@@ -36,16 +37,20 @@ func TestAttention(t *testing.T) {
 			keys = oneOf(r, 1, 32, 1+r.IntN(60))
 		}
 		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{causal}, Floats: []float64{0.3}}
-		in := []value{r.moderate(dtype, batch, heads, rows, d), r.moderate(dtype, batch, heads, keys, d), r.moderate(dtype, batch, heads, keys, e)}
+		in := []value{r.moderate(dtype, batch, heads, rows, d), r.moderate(dtype, batch, heads, keys, d),
+			r.moderate(dtype, batch, heads, keys, e)}
 		number := func() value { return r.result(kernels.Float32, batch, heads, rows) }
 		y := r.result(dtype, batch, rows, heads, e)
 		sameAsWidened(t, b, l, in, []value{y, number(), number()})
 
 		l.Op = hostOp("attention_grad", cpu.AttentionGrad)
 		most, norm := number(), number()
-		most.data, norm.data = r.numbers(kernels.Float32, len(most.data)/4, true), r.numbers(kernels.Float32, len(norm.data)/4, true)
+		most.data, norm.data = r.numbers(kernels.Float32, len(most.data)/4, true),
+			r.numbers(kernels.Float32, len(norm.data)/4, true)
 		in = append(in, y, most, norm, r.moderate(dtype, batch, heads, rows, e))
-		sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d), r.result(dtype, batch, keys, heads, e)})
+		sameAsWidened(t, b, l, in,
+			[]value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d),
+				r.result(dtype, batch, keys, heads, e)})
 
 		l.Op, l.Ints = hostOp("attention_packed", cpu.AttentionPacked), []int{causal, heads}
 		qkv, y := r.moderate(dtype, batch, rows, 3*heads*d), r.result(dtype, batch, rows, heads*d)
@@ -108,16 +113,19 @@ func TestFlash(t *testing.T) {
 			keys = oneOf(r, 1, 64, 1+r.IntN(100))
 		}
 		scale := oneOf(r, 0.05, 0.125, 0.3)
-		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v", dtype, batch, heads, rows, d, keys, causal, scale)
+		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v", dtype, batch, heads,
+			rows, d, keys, causal, scale)
 		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{causal}, Floats: []float64{scale}}
-		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d), r.aligned(dtype, batch, heads, keys, d)}
+		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d),
+			r.aligned(dtype, batch, heads, keys, d)}
 		whole := func(d kernels.DType, shape ...int) value {
 			v := r.result(d, shape...)
 			v.Offset = 0
 			v.data = v.data[:max(1, v.Len())*d.Size()]
 			return v
 		}
-		out := []value{whole(dtype, batch, rows, heads, d), whole(kernels.Float32, batch, heads, rows), whole(kernels.Float32, batch, heads, rows)}
+		out := []value{whole(dtype, batch, rows, heads, d), whole(kernels.Float32, batch, heads, rows),
+			whole(kernels.Float32, batch, heads, rows)}
 		run := func(out []value) {
 			t.Helper()
 			got, err := on(t, b, l, in, out)
@@ -131,7 +139,8 @@ func TestFlash(t *testing.T) {
 		run(out)
 		g := r.aligned(dtype, batch, heads, rows, d)
 		in, l.Op = append(in, out[0], out[1], out[2], g), hostOp("attention_grad", cpu.AttentionGrad)
-		grads := []value{whole(dtype, batch, rows, heads, d), whole(dtype, batch, keys, heads, d), whole(dtype, batch, keys, heads, d)}
+		grads := []value{whole(dtype, batch, rows, heads, d), whole(dtype, batch, keys, heads, d),
+			whole(dtype, batch, keys, heads, d)}
 		run(grads)
 
 		u, least := 0x1p-11, 0x1p-25
@@ -142,7 +151,8 @@ func TestFlash(t *testing.T) {
 			i, h := n/heads, n%heads
 			f := &exact.Attention{
 				T: rows, S: keys, D: d, Causal: causal != 0, Scale: scale,
-				Q: matrix(&in[0], i, h, 0, 1, 2), K: matrix(&in[1], i, h, 0, 1, 2), V: matrix(&in[2], i, h, 0, 1, 2), G: matrix(&g, i, h, 0, 1, 2),
+				Q: matrix(&in[0], i, h, 0, 1, 2), K: matrix(&in[1], i, h, 0, 1, 2), V: matrix(&in[2], i, h, 0, 1, 2),
+				G: matrix(&g, i, h, 0, 1, 2),
 			}
 			want, sizes := f.Results()
 			got := [][]float64{matrix(&out[0], i, h, 0, 2, 1)}
@@ -158,7 +168,8 @@ func TestFlash(t *testing.T) {
 			for i := range rows {
 				m, norm := float64(float32At(out[1].data, n*rows+i)), float64(float32At(out[2].data, n*rows+i))
 				if !(math.Abs(m-want[4][i]) <= 0x1p-14*(1+sizes[4][i]) && math.Abs(norm*want[5][i]-1) <= 0x1p-14) {
-					t.Fatalf("%s: m and r of row %d are %v and %v, want %v and %v", what, i, m, norm, want[4][i], 1/want[5][i])
+					t.Fatalf("%s: m and r of row %d are %v and %v, want %v and %v", what, i, m, norm, want[4][i],
+						1/want[5][i])
 				}
 			}
 		}

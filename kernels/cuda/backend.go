@@ -78,7 +78,8 @@ func open(ordinal int) (kernels.Backend, error) {
 		if len(gpus) == 1 {
 			return nil, kernels.Errorf(kernels.ErrDevice, "open", "there is one GPU, cuda:0, not cuda:%d", ordinal)
 		}
-		return nil, kernels.Errorf(kernels.ErrDevice, "open", "there are %d GPUs, cuda:0 to cuda:%d, not cuda:%d", len(gpus), len(gpus)-1, ordinal)
+		return nil, kernels.Errorf(kernels.ErrDevice, "open", "there are %d GPUs, cuda:0 to cuda:%d, not cuda:%d",
+			len(gpus), len(gpus)-1, ordinal)
 	}
 	if err := gpus[ordinal].Check(); err != nil {
 		return nil, err
@@ -87,8 +88,10 @@ func open(ordinal int) (kernels.Backend, error) {
 	b := &Backend{gpu: gpus[ordinal], users: 1, sync: os.Getenv("WEFT_CUDA_SYNC") == "1",
 		memory: map[*buffer]struct{}{}, ranges: map[*Range]struct{}{}}
 	if b.ctx, rc = driver.Retain(ordinal); rc == driver.DeviceUnavailable {
-		return nil, kernels.Errorf(kernels.ErrDevice, "open", "the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
-			"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(), driver.DeviceUnavailable.String(), ordinal)
+		return nil, kernels.Errorf(kernels.ErrDevice, "open",
+			"the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
+				"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(),
+			driver.DeviceUnavailable.String(), ordinal)
 	} else if rc != driver.Success {
 		return nil, b.failed("open", "making a context", rc)
 	}
@@ -178,7 +181,8 @@ func (m *buffer) Bytes() int { return m.n }
 func (b *Backend) at(op string, m kernels.Buffer, off, n int) driver.Ptr {
 	d, ok := m.(*buffer)
 	if !ok || d.b != b {
-		panic(kernels.Errorf(kernels.ErrDevice, op, "memory of another device, or of one that was closed, was given to %s", b.Name()))
+		panic(kernels.Errorf(kernels.ErrDevice, op,
+			"memory of another device, or of one that was closed, was given to %s", b.Name()))
 	}
 	if off < 0 || n < 0 || n > d.n-off {
 		panic("cuda: " + op + ": bytes " + itoa(off) + " to " + itoa(off+n) + " of " + itoa(d.n))
@@ -198,7 +202,8 @@ func (b *Backend) Alloc(n int) (kernels.Buffer, error) {
 	var rc driver.Result
 	m.ptr, free, rc = b.ctx.Alloc(max(n, 1))
 	if rc == driver.OutOfMemory {
-		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes on %s: %d of its %d bytes are free", n, b.Name(), free, b.gpu.Memory)
+		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes on %s: %d of its %d bytes are free", n,
+			b.Name(), free, b.gpu.Memory)
 	}
 	if rc != driver.Success {
 		return nil, b.failed("alloc", "allocating "+itoa(n)+" bytes", rc)

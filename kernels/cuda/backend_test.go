@@ -122,7 +122,8 @@ func TestGoroutines(t *testing.T) {
 				b.CopyIn(id, m, 4*n, x)
 				runtime.Gosched()
 				b.CopyIn(id, m, 8*n, y)
-				err = b.Run(&kernels.Launch{Op: addOp, Stream: id, Out: []kernels.Arg{vector(m, 0, n)}, In: []kernels.Arg{vector(m, n, n), vector(m, 2*n, n)}})
+				err = b.Run(&kernels.Launch{Op: addOp, Stream: id, Out: []kernels.Arg{vector(m, 0, n)},
+					In: []kernels.Arg{vector(m, n, n), vector(m, 2*n, n)}})
 				if err != nil {
 					t.Error(err)
 				}
@@ -159,7 +160,8 @@ func TestEvents(t *testing.T) {
 	b.CopyIn(1, m, 8, one)
 	filled := b.Record(1)
 	b.Wait(2, filled)
-	if err := b.Run(&kernels.Launch{Op: addOp, Stream: 2, Out: []kernels.Arg{vector(m, 0, 1)}, In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}); err != nil {
+	if err := b.Run(&kernels.Launch{Op: addOp, Stream: 2, Out: []kernels.Arg{vector(m, 0, 1)},
+		In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, 4)
@@ -192,7 +194,8 @@ func TestCopyBySide(t *testing.T) {
 	smallRings(t, 4096, 500)
 	b := device(t)
 	m := alloc(t, b, 1000)
-	memory := func(m kernels.Buffer) []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&m.(*buffer).ptr)), 1000) } // the fake's is the host's
+	// the fake's is the host's
+	memory := func(m kernels.Buffer) []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&m.(*buffer).ptr)), 1000) }
 	there := memory(m)
 	finish := func(id kernels.Stream) {
 		t.Helper()
@@ -295,7 +298,8 @@ func TestOutOfMemory(t *testing.T) {
 	b := device(t)
 	m := alloc(t, b, 600000)
 	_, err := b.Alloc(500000)
-	if !errors.Is(err, kernels.ErrMemory) || !strings.Contains(err.Error(), "500000 bytes on cuda:0: 400000 of its 1000000 bytes are free") {
+	if !errors.Is(err, kernels.ErrMemory) ||
+		!strings.Contains(err.Error(), "500000 bytes on cuda:0: 400000 of its 1000000 bytes are free") {
 		t.Errorf("error %v", err)
 	}
 	b.Free(m)
@@ -309,8 +313,10 @@ func TestOutOfMemory(t *testing.T) {
 // A copy that fails says so itself, and once.
 func TestCopyFails(t *testing.T) {
 	needFake(t)
-	for _, failing := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemHostAlloc", "cuEventCreate", "cuEventRecord", "cuStreamCreate",
-		"cuMemAlloc/side", "cuMemcpyHtoDAsync/side", "cuMemcpyDtoHAsync/side", "cuMemcpyDtoDAsync/side", "cuStreamWaitEvent/side"} {
+	for _, failing := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemHostAlloc", "cuEventCreate",
+		"cuEventRecord", "cuStreamCreate",
+		"cuMemAlloc/side", "cuMemcpyHtoDAsync/side", "cuMemcpyDtoHAsync/side", "cuMemcpyDtoDAsync/side",
+		"cuStreamWaitEvent/side"} {
 		t.Run(failing, func(t *testing.T) {
 			function, side := strings.CutSuffix(failing, "/side")
 			if side {
@@ -321,7 +327,8 @@ func TestCopyFails(t *testing.T) {
 			m := alloc(t, b, 100)
 			t.Setenv("FAKE_CUDA", "leaks=1,fail="+function+":1:1")
 			var errs []error
-			for _, err := range []error{b.CopyIn(0, m, 0, make([]byte, 100)), b.CopyOut(0, make([]byte, 100), m, 0), b.Synchronize(0)} {
+			for _, err := range []error{b.CopyIn(0, m, 0, make([]byte, 100)), b.CopyOut(0, make([]byte, 100), m, 0),
+				b.Synchronize(0)} {
 				if err != nil {
 					errs = append(errs, err)
 				}
@@ -329,7 +336,8 @@ func TestCopyFails(t *testing.T) {
 			if function == "cuMemHostAlloc" && len(errs) == 0 {
 				return // it was the memory for marks of progress, which are not needed
 			}
-			if len(errs) != 1 || !errors.Is(errs[0], kernels.ErrDevice) || !strings.Contains(errs[0].Error(), "CUDA_ERROR_INVALID_VALUE (1)") {
+			if len(errs) != 1 || !errors.Is(errs[0], kernels.ErrDevice) ||
+				!strings.Contains(errs[0].Error(), "CUDA_ERROR_INVALID_VALUE (1)") {
 				t.Errorf("errors %v", errs)
 			}
 			want, got := noise(7, 100), make([]byte, 100)
@@ -397,7 +405,8 @@ func TestReadFails(t *testing.T) {
 			}
 		}
 	}()
-	if err := b.Read(0, make([]byte, 100), m, 0); !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "copying 100 bytes on cuda:0") {
+	if err := b.Read(0, make([]byte, 100), m, 0); !errors.Is(err, kernels.ErrDevice) ||
+		!strings.Contains(err.Error(), "copying 100 bytes on cuda:0") {
 		t.Errorf("error %v", err)
 	}
 	close(stop)
@@ -420,7 +429,8 @@ func TestMemoryOfAnother(t *testing.T) {
 		t.Errorf("%s, %s", b.Name(), other.Name())
 	}
 	m, mine := alloc(t, other, 4), alloc(t, b, 4)
-	err = b.Run(&kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(mine, 0, 1)}, In: []kernels.Arg{vector(m, 0, 1), vector(mine, 0, 1)}})
+	err = b.Run(&kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(mine, 0, 1)},
+		In: []kernels.Arg{vector(m, 0, 1), vector(mine, 0, 1)}})
 	if !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "memory of another device") {
 		t.Errorf("error %v", err)
 	}
@@ -435,7 +445,8 @@ func TestNoKernel(t *testing.T) {
 		dtype kernels.DType
 		want  string
 	}{
-		{kernels.Op{Name: "convolution"}, kernels.Float64, "convolution: device cuda:0 (Fake GPU) has no kernel for this operation on float64"},
+		{kernels.Op{Name: "convolution"}, kernels.Float64,
+			"convolution: device cuda:0 (Fake GPU) has no kernel for this operation on float64"},
 		{kernels.Op{Name: "plus", Kernel: "add"}, kernels.BFloat16, "load: this build has no kernel add_bf16"},
 	} {
 		a := vector(m, 0, 1)
@@ -450,7 +461,8 @@ func TestNoKernel(t *testing.T) {
 func TestRank(t *testing.T) {
 	all := []string{"sm_80", "sm_86", "sm_90", "sm_90a", "compute_80", "compute_90a"}
 	for capability, want := range map[[2]int]string{
-		{7, 5}: "", {8, 0}: "sm_80", {8, 6}: "sm_86", {8, 9}: "sm_86", {9, 0}: "sm_90a", {10, 0}: "compute_80", {12, 0}: "compute_80",
+		{7, 5}: "", {8, 0}: "sm_80", {8, 6}: "sm_86", {8, 9}: "sm_86", {9, 0}: "sm_90a", {10, 0}: "compute_80",
+		{12, 0}: "compute_80",
 	} {
 		best, most := "", 0
 		for _, target := range all {
@@ -528,7 +540,8 @@ func TestLaunch(t *testing.T) {
 		if _, err := binary.Decode(out[i*size:], binary.LittleEndian, &got); err != nil {
 			t.Fatal(err)
 		}
-		want := report{Grid: [3]int32{1, 2, int32(3 + i)}, Block: [3]int32{32, 2, 1}, Shared: int32(50000 * i), A: int32(-5 - i), B: 1 << 40, C: 0.5, D: 0.25}
+		want := report{Grid: [3]int32{1, 2, int32(3 + i)}, Block: [3]int32{32, 2, 1}, Shared: int32(50000 * i),
+			A: int32(-5 - i), B: 1 << 40, C: 0.5, D: 0.25}
 		if got != want {
 			t.Errorf("launch %d: %+v, want %+v", i, got, want)
 		}
@@ -549,7 +562,8 @@ func TestLaunchRefused(t *testing.T) {
 		c.launch(f, dim{1, 1, 1}, dim{2048, 1, 1}, 0)
 		return nil
 	})
-	if !errors.Is(err, kernels.ErrDevice) || errors.Is(err, ErrFault) || !strings.Contains(err.Error(), "launching noop_f32 on cuda:0: CUDA_ERROR_INVALID_VALUE (1)") {
+	if !errors.Is(err, kernels.ErrDevice) || errors.Is(err, ErrFault) ||
+		!strings.Contains(err.Error(), "launching noop_f32 on cuda:0: CUDA_ERROR_INVALID_VALUE (1)") {
 		t.Errorf("error %v", err)
 	}
 	// The kernel has 1 KiB of its own, and a block of this GPU can have 227.
@@ -593,7 +607,8 @@ func TestFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if err := b.Run(&kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(m, 0, 1)}, In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}); err != nil {
+		if err := b.Run(&kernels.Launch{Op: addOp, Out: []kernels.Arg{vector(m, 0, 1)},
+			In: []kernels.Arg{vector(m, 1, 1), vector(m, 2, 1)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -605,12 +620,14 @@ func TestFault(t *testing.T) {
 	}
 	// Marks were written after launches 32 and 64: 12 are left.
 	want := "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; seen while synchronize was waiting for the device; " +
-		"not known to be finished on stream 0: 12 launches: " + strings.Repeat("noop (noop_f32) at "+noops+", ", 6) + "fault (fault_f32) at " + faulty + ", add (add_f32) at backend_test.go:"
+		"not known to be finished on stream 0: 12 launches: " + strings.Repeat("noop (noop_f32) at "+noops+", ", 6) +
+		"fault (fault_f32) at " + faulty + ", add (add_f32) at backend_test.go:"
 	if !strings.Contains(err.Error(), want) {
 		t.Errorf("%q does not say %q", err, want)
 	}
 	_, allocErr := b.Alloc(1)
-	for what, err := range map[string]error{"run": run(b, noopOp, m), "synchronize": b.Synchronize(0), "alloc": allocErr} {
+	for what, err := range map[string]error{"run": run(b, noopOp, m), "synchronize": b.Synchronize(0),
+		"alloc": allocErr} {
 		if !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), "refused: cuda:0: CUDA_ERROR_ILLEGAL_ADDRESS") {
 			t.Errorf("%s after a fault: %v", what, err)
 		}
@@ -660,7 +677,8 @@ func TestSynchronousFault(t *testing.T) {
 	site := nextLine()
 	err = s.call.submit()
 	s.mu.Unlock()
-	if !errors.Is(err, ErrFault) || !strings.HasPrefix(err.Error(), "several: cuda:0") || !strings.Contains(err.Error(), "running fault_f32; ") ||
+	if !errors.Is(err, ErrFault) || !strings.HasPrefix(err.Error(), "several: cuda:0") ||
+		!strings.Contains(err.Error(), "running fault_f32; ") ||
 		!strings.Contains(err.Error(), "1 launches: several (fault_f32) at "+site+"; what was") {
 		t.Errorf("error %v", err)
 	}
@@ -675,7 +693,9 @@ func TestLost(t *testing.T) {
 	m := alloc(t, b, 4)
 	t.Setenv("FAKE_CUDA", "fail=cuStreamSynchronize:1:214")
 	b.CopyIn(0, m, 0, make([]byte, 4))
-	if err := b.Synchronize(0); !errors.Is(err, ErrLost) || errors.Is(err, ErrFault) || !strings.Contains(err.Error(), "CUDA_ERROR_ECC_UNCORRECTABLE (214); seen while synchronize was waiting for the device; what was") {
+	if err := b.Synchronize(0); !errors.Is(err, ErrLost) || errors.Is(err, ErrFault) ||
+		!strings.Contains(err.Error(),
+			"CUDA_ERROR_ECC_UNCORRECTABLE (214); seen while synchronize was waiting for the device; what was") {
 		t.Errorf("error %v", err) // no launch can have done it, so none need be looked for
 	}
 	if _, err := b.Alloc(1); !errors.Is(err, ErrLost) {
@@ -691,7 +711,9 @@ func TestSuspects(t *testing.T) {
 	}
 	g.confirm(100)
 	got := g.suspects(3)
-	if !strings.HasPrefix(got, "; not known to be finished on stream 3: 1900 launches: op976 (k) at main.go:1, ") || !strings.Contains(got, " op983 (k) at main.go:1, ..., op1992 (k)") || !strings.HasSuffix(got, ", op1999 (k) at main.go:1") {
+	if !strings.HasPrefix(got, "; not known to be finished on stream 3: 1900 launches: op976 (k) at main.go:1, ") ||
+		!strings.Contains(got, " op983 (k) at main.go:1, ..., op1992 (k)") ||
+		!strings.HasSuffix(got, ", op1999 (k) at main.go:1") {
 		t.Error(got)
 	}
 	g.confirm(2000)
@@ -722,16 +744,20 @@ func TestLaunchAllocatesNothing(t *testing.T) {
 // launches are launches of several kinds, for kernels that the fake driver has by name only.
 func launches(t testing.TB) []*kernels.Launch {
 	fakeImages(t)
-	symbols := []string{"noop_f32", "pointwise", "matmul_f32", "matmul_large_f32", "sum_rows_f32", "sum_columns_f32", "sum_strided_f32",
+	symbols := []string{"noop_f32", "pointwise", "matmul_f32", "matmul_large_f32", "sum_rows_f32", "sum_columns_f32",
+		"sum_strided_f32",
 		"softmax_f32", "softmax_long_f32", "norm_f32", "copy_b4", "copy_b16", "gather_b16"}
-	fakeLibrary(t, &image{family: "kinds", target: "sm_90", symbols: symbols, code: coded("fake " + strings.Join(symbols, " "))})
+	fakeLibrary(t, &image{family: "kinds", target: "sm_90", symbols: symbols,
+		code: coded("fake " + strings.Join(symbols, " "))})
 	shaped := func(shape ...int) kernels.Arg {
-		return kernels.Arg{Layout: kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}}
+		return kernels.Arg{Layout: kernels.Layout{Shape: shape,
+			Strides: kernels.RowMajor(make([]int, len(shape)), shape)}}
 	}
 	ids := shaped(5)
 	ids.DType = kernels.Int64
 	row := func(name, kernel string, ints []int, out kernels.Arg, in ...kernels.Arg) *kernels.Launch {
-		return &kernels.Launch{Op: &kernels.Op{Name: name, Kernel: kernel}, Ints: ints, Floats: []float64{1e-5}, In: in, Out: []kernels.Arg{out}}
+		return &kernels.Launch{Op: &kernels.Op{Name: name, Kernel: kernel}, Ints: ints, Floats: []float64{1e-5}, In: in,
+			Out: []kernels.Arg{out}}
 	}
 	plus := row("add", "", nil, shaped(4, 8), shaped(4, 8), shaped(4, 8))
 	plus.Op.Expr = expr.Must("x + y", []string{"x", "y"}, nil)

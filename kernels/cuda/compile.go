@@ -30,7 +30,8 @@ var options = []string{"--std=c++17", "--fmad=false", "--device-as-default-execu
 func compile(g *GPU, name, text string, symbols []string) (*image, error) {
 	compiler := findNVRTC()
 	if compiler.Missing != nil {
-		return nil, kernels.Errorf(ErrNoCompiler, "compile", "%s is not among the kernels of this build and must be compiled; %v", name, compiler.Missing)
+		return nil, kernels.Errorf(ErrNoCompiler, "compile",
+			"%s is not among the kernels of this build and must be compiled; %v", name, compiler.Missing)
 	}
 	target := "sm_" + itoa(10*g.Major+g.Minor)
 	key := cacheKey(compiler.Version, target, fmt.Sprint(options), text, fmt.Sprint(includes()))
@@ -51,7 +52,8 @@ func compile(g *GPU, name, text string, symbols []string) (*image, error) {
 		}
 		cache.put(key, code)
 	}
-	m := &image{family: name, target: target, symbols: symbols, code: func() ([]byte, error) { return slices.Clone(code), nil }}
+	m := &image{family: name, target: target, symbols: symbols,
+		code: func() ([]byte, error) { return slices.Clone(code), nil }}
 	if compiled.images == nil {
 		compiled.images = map[string]*image{}
 	}
@@ -86,8 +88,9 @@ func findNVRTC() (c Compiler) {
 	case c.Library == "" && os.Getenv("WEFT_NVRTC") != "":
 		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "it cannot be opened (%s); WEFT_NVRTC names it", detail)
 	case c.Library == "":
-		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "it cannot be opened (%s); install it (for example: pip install nvidia-cuda-nvrtc-cu12) "+
-			"and set WEFT_NVRTC to the path of its libnvrtc.so.12", detail)
+		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC",
+			"it cannot be opened (%s); install it (for example: pip install nvidia-cuda-nvrtc-cu12) "+
+				"and set WEFT_NVRTC to the path of its libnvrtc.so.12", detail)
 	default:
 		if c.Version = driver.NVRTCVersion(); c.Version == "" {
 			c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "%s does not say its version", c.Library)
@@ -101,8 +104,9 @@ func findPTXCompiler() (c Compiler) {
 	c.Library, detail = driver.PTXCompiler()
 	switch {
 	case c.Library == "":
-		c.Missing = kernels.Errorf(ErrNoCompiler, "PTX compiler", "it cannot be opened (%s); install the driver's complete package, "+
-			"and in a container let NVIDIA_DRIVER_CAPABILITIES have compute", detail)
+		c.Missing = kernels.Errorf(ErrNoCompiler, "PTX compiler",
+			"it cannot be opened (%s); install the driver's complete package, "+
+				"and in a container let NVIDIA_DRIVER_CAPABILITIES have compute", detail)
 	case os.Getenv("CUDA_DISABLE_PTX_JIT") == "1":
 		c.Missing = kernels.Errorf(ErrNoCompiler, "PTX compiler", "it is switched off; unset CUDA_DISABLE_PTX_JIT")
 	}

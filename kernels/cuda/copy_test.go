@@ -21,16 +21,20 @@ func TestCopies(t *testing.T) {
 		axis := r.IntN(rank)
 		s := r.shape(rank, 7)
 
-		parts := []value{r.operand(d, 200, s...), r.operand(d, 200, with(s, axis, 3)...), r.operand(d, 200, with(s, axis, 0)...)}
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("cat", cpu.Cat), Ints: []int{axis}}, parts, []value{r.result(d, with(s, axis, s[axis]+3)...)})
+		parts := []value{r.operand(d, 200, s...), r.operand(d, 200, with(s, axis, 3)...),
+			r.operand(d, 200, with(s, axis, 0)...)}
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("cat", cpu.Cat), Ints: []int{axis}}, parts,
+			[]value{r.result(d, with(s, axis, s[axis]+3)...)})
 
 		at := r.IntN(rank + 1)
 		parts = []value{r.operand(d, 200, s...), r.operand(d, 200, s...), r.operand(d, 200, s...)}
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("stack", cpu.Stack), Ints: []int{at}}, parts, []value{r.result(d, slices.Insert(slices.Clone(s), at, 3)...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("stack", cpu.Stack), Ints: []int{at}}, parts,
+			[]value{r.result(d, slices.Insert(slices.Clone(s), at, 3)...)})
 
 		x := r.operand(d, 200, s...)
 		if kernels.Count(s) > 0 {
-			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("flip", cpu.Flip), Ints: r.Perm(rank)[:1+r.IntN(rank)]}, []value{x}, []value{r.result(d, s...)})
+			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("flip", cpu.Flip), Ints: r.Perm(rank)[:1+r.IntN(rank)]},
+				[]value{x}, []value{r.result(d, s...)})
 		}
 
 		var pads []int
@@ -41,19 +45,24 @@ func TestCopies(t *testing.T) {
 			padded[i] += lo + hi
 		}
 		with16 := oneOf(r, 0, -2, 1.0/3, 1e9, 7)
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("pad", cpu.Pad), Ints: pads, Floats: []float64{with16}}, []value{x}, []value{r.result(d, padded...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("pad", cpu.Pad), Ints: pads, Floats: []float64{with16}}, []value{x},
+			[]value{r.result(d, padded...)})
 
 		step, start := 1+r.IntN(3), r.IntN(3)
 		size := start + step*s[axis] + r.IntN(3)
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("slice_grad", cpu.SliceGrad), Ints: []int{axis, start, step, size}}, []value{x}, []value{r.result(d, with(s, axis, size)...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("slice_grad", cpu.SliceGrad), Ints: []int{axis, start, step, size}},
+			[]value{x}, []value{r.result(d, with(s, axis, size)...)})
 
 		at, size = r.IntN(rank+1), 1+r.IntN(4)
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("select_grad", cpu.SelectGrad), Ints: []int{at, r.IntN(size), size}}, []value{x}, []value{r.result(d, slices.Insert(slices.Clone(s), at, size)...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("select_grad", cpu.SelectGrad), Ints: []int{at, r.IntN(size), size}},
+			[]value{x}, []value{r.result(d, slices.Insert(slices.Clone(s), at, size)...)})
 
 		if rank > 1 && kernels.Count(s) > 0 {
 			k := []int{oneOf(r, r.IntN(9)-4, 1<<40, -1<<40)}
-			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("tril", cpu.Tril), Ints: k}, []value{x}, []value{r.result(d, s...)})
-			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("triu", cpu.Triu), Ints: k}, []value{x}, []value{r.result(d, s...)})
+			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("tril", cpu.Tril), Ints: k}, []value{x},
+				[]value{r.result(d, s...)})
+			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("triu", cpu.Triu), Ints: k}, []value{x},
+				[]value{r.result(d, s...)})
 		}
 	}
 }
@@ -70,14 +79,16 @@ func TestCopyWide(t *testing.T) {
 		unit := max(1, oneOf(r, 1, 2, 4, 8, 16)/d.Size())
 		s := []int{1 + r.IntN(40), 1 + r.IntN(4), unit * (1 + r.IntN(9))}
 		row := s[2] + unit*r.IntN(4)
-		x := value{dtype: d, Layout: kernels.Layout{Shape: s, Strides: []int{s[1]*row + unit*r.IntN(2), row, 1}, Offset: unit * r.IntN(3)}}
+		x := value{dtype: d, Layout: kernels.Layout{Shape: s, Strides: []int{s[1]*row + unit*r.IntN(2), row, 1},
+			Offset: unit * r.IntN(3)}}
 		x.data = r.content(d, 200, x.Offset+s[0]*(x.Strides[0]+row))
 		y := r.result(d, s...)
 		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("cat", cpu.Cat), Ints: []int{0}}, []value{x}, []value{y})
 
 		pads := []int{r.IntN(3), r.IntN(3), 0, r.IntN(2), unit * r.IntN(3), unit * r.IntN(3)}
 		padded := []int{pads[0] + s[0] + pads[1], s[1] + pads[3], pads[4] + s[2] + pads[5]}
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("pad", cpu.Pad), Ints: pads, Floats: []float64{3}}, []value{x}, []value{r.result(d, padded...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("pad", cpu.Pad), Ints: pads, Floats: []float64{3}}, []value{x},
+			[]value{r.result(d, padded...)})
 	}
 }
 
@@ -93,8 +104,10 @@ func TestCopyFar(t *testing.T) {
 		want = append(row, want...)
 	}
 	l := &kernels.Launch{Op: rowOf("flip", cpu.Flip), Ints: []int{0},
-		In:  []kernels.Arg{{Buf: x, DType: kernels.Uint8, Layout: kernels.Layout{Shape: []int{2, 32}, Strides: []int{far, 1}}}},
-		Out: []kernels.Arg{{Buf: y, DType: kernels.Uint8, Layout: kernels.Layout{Shape: []int{2, 32}, Strides: []int{32, 1}}}}}
+		In: []kernels.Arg{{Buf: x, DType: kernels.Uint8,
+			Layout: kernels.Layout{Shape: []int{2, 32}, Strides: []int{far, 1}}}},
+		Out: []kernels.Arg{{Buf: y, DType: kernels.Uint8,
+			Layout: kernels.Layout{Shape: []int{2, 32}, Strides: []int{32, 1}}}}}
 	for _, shift := range []int{0, 1} { // by units of 16 bytes and by bytes
 		l.In[0].Offset, l.In[0].Shape[1], l.Out[0].Shape[1], l.Out[0].Strides[0] = shift, 32-shift, 32-shift, 32-shift
 		if err := b.Run(l); err != nil {
@@ -121,7 +134,8 @@ func TestTranspose(t *testing.T) {
 		d := oneOf(r, kernels.DTypes()...)
 		s := []int{1 + r.IntN(3), 1 + r.IntN(90), 1 + r.IntN(90)}
 		r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("cat", cpu.Cat), Ints: []int{0}}, []value{r.operand(d, 200, s...)}, []value{r.result(d, s...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("cat", cpu.Cat), Ints: []int{0}}, []value{r.operand(d, 200, s...)},
+			[]value{r.result(d, s...)})
 	}
 }
 

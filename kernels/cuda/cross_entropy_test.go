@@ -30,7 +30,8 @@ func crossEntropy(t *testing.T, b *Backend, r fuzz, d kernels.DType, shape []int
 	t.Helper()
 	rows, classes := shape[:len(shape)-1], shape[len(shape)-1]
 	logits, targets := r.moderate(d, shape...), r.operand(oneOf(r, kernels.Int64, kernels.Int32), classes, rows...)
-	l := &kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{oneOf(r, 0, -100), reduction}, Floats: []float64{oneOf(r, 0, 0.1)}}
+	l := &kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{oneOf(r, 0, -100), reduction},
+		Floats: []float64{oneOf(r, 0, 0.1)}}
 	of := func(d kernels.DType) value {
 		if reduction == 2 {
 			return r.result(d, rows...)

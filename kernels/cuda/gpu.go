@@ -30,7 +30,8 @@ const oldestCUDA = 12040
 // Check tells why Weft cannot use the GPU; nil if it can.
 func (g *GPU) Check() error {
 	if g.Major < oldestMajor || g.Major == oldestMajor && g.Minor < oldestMinor {
-		return kernels.Errorf(kernels.ErrDevice, "open", "cuda:%d, %s, has compute capability %s (%s); Weft needs %d.%d (Ampere) or newer",
+		return kernels.Errorf(kernels.ErrDevice, "open",
+			"cuda:%d, %s, has compute capability %s (%s); Weft needs %d.%d (Ampere) or newer",
 			g.Ordinal, g.Name, g.Capability(), g.Generation(), oldestMajor, oldestMinor)
 	}
 	return nil

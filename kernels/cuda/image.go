@@ -98,7 +98,8 @@ func fitting(some []*image, g *GPU) []*image {
 			fit = append(fit, m)
 		}
 	}
-	slices.SortStableFunc(fit, func(a, b *image) int { return rank(b.target, g.Major, g.Minor) - rank(a.target, g.Major, g.Minor) })
+	slices.SortStableFunc(fit,
+		func(a, b *image) int { return rank(b.target, g.Major, g.Minor) - rank(a.target, g.Major, g.Minor) })
 	return fit
 }
 
@@ -113,7 +114,8 @@ func find(symbol string, g *GPU) ([]*image, error) {
 	}
 	fit := fitting(some, g)
 	if len(fit) == 0 {
-		return nil, kernels.Errorf(kernels.ErrDevice, "load", "kernel %s: this GPU is compute %s; shipped: %s", symbol, g.Capability(), coverage(some))
+		return nil, kernels.Errorf(kernels.ErrDevice, "load", "kernel %s: this GPU is compute %s; shipped: %s", symbol,
+			g.Capability(), coverage(some))
 	}
 	return fit, nil
 }
@@ -246,10 +248,12 @@ func (l *loader) remark(texts ...string) {
 // way than those that the kernel was checked with.
 func (f *function) excess(m *image) (remarks []string) {
 	if m.registers > 0 && f.Registers > m.registers {
-		remarks = append(remarks, fmt.Sprintf("%s (%s): %d registers, budget %d", f.name, m.target, f.Registers, m.registers))
+		remarks = append(remarks,
+			fmt.Sprintf("%s (%s): %d registers, budget %d", f.name, m.target, f.Registers, m.registers))
 	}
 	if f.Local > 0 {
-		remarks = append(remarks, fmt.Sprintf("%s (%s): %d bytes of local memory for a thread, budget 0", f.name, m.target, f.Local))
+		remarks = append(remarks,
+			fmt.Sprintf("%s (%s): %d bytes of local memory for a thread, budget 0", f.name, m.target, f.Local))
 	}
 	return remarks
 }
@@ -283,7 +287,8 @@ func (l *loader) module(b *Backend, m *image) (driver.Module, driver.Result, err
 	}
 	data, err := m.code()
 	if err != nil {
-		return driver.Module{}, driver.Success, kernels.Errorf(kernels.ErrDevice, "load", "image %s for %s: %v", m.family, m.target, err)
+		return driver.Module{}, driver.Success,
+			kernels.Errorf(kernels.ErrDevice, "load", "image %s for %s: %v", m.family, m.target, err)
 	}
 	module, log, rc := b.ctx.Load(append(data, 0)) // PTX is text that ends with a zero
 	if rc != driver.Success {

@@ -36,12 +36,18 @@ func TestImageErrors(t *testing.T) {
 		kind   error
 		want   []string
 	}{
-		{"target", func(m *image) { m.target = "sm_80" }, "", kernels.ErrDevice, []string{"kernel noop_f32: this GPU is compute 9.0; shipped: 8.0 to 8.9"}},
-		{"image", func(m *image) { m.code = coded("broken") }, "", kernels.ErrDevice, []string{"fake ptxas: not an image", "(200)"}},
-		{"damage", func(m *image) { m.code = (&images.Image{Symbols: m.symbols, Packed: []byte{0, 9}}).Code }, "", kernels.ErrDevice, []string{"image fake for sm_90", "unexpected EOF"}},
-		{"symbol", func(m *image) { m.code = coded("fake add_f32") }, "", kernels.ErrDevice, []string{"looking for kernel noop_f32"}},
-		{"no compiler", func(m *image) { m.target = "compute_80" }, "221", ErrNoCompiler, []string{"for compute_80", "libnvidia-ptxjitcompiler.so.1"}},
-		{"compiler off", func(m *image) { m.target = "compute_80" }, "223", ErrNoCompiler, []string{"unset CUDA_DISABLE_PTX_JIT"}},
+		{"target", func(m *image) { m.target = "sm_80" }, "", kernels.ErrDevice,
+			[]string{"kernel noop_f32: this GPU is compute 9.0; shipped: 8.0 to 8.9"}},
+		{"image", func(m *image) { m.code = coded("broken") }, "", kernels.ErrDevice,
+			[]string{"fake ptxas: not an image", "(200)"}},
+		{"damage", func(m *image) { m.code = (&images.Image{Symbols: m.symbols, Packed: []byte{0, 9}}).Code }, "",
+			kernels.ErrDevice, []string{"image fake for sm_90", "unexpected EOF"}},
+		{"symbol", func(m *image) { m.code = coded("fake add_f32") }, "", kernels.ErrDevice,
+			[]string{"looking for kernel noop_f32"}},
+		{"no compiler", func(m *image) { m.target = "compute_80" }, "221", ErrNoCompiler,
+			[]string{"for compute_80", "libnvidia-ptxjitcompiler.so.1"}},
+		{"compiler off", func(m *image) { m.target = "compute_80" }, "223", ErrNoCompiler,
+			[]string{"unset CUDA_DISABLE_PTX_JIT"}},
 		{"old driver", func(m *image) { m.target = "compute_80" }, "222", ErrNoCompiler, []string{"550 or newer"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -93,7 +99,8 @@ func TestPTXFallback(t *testing.T) {
 	if err := run(b, noopOp, alloc(t, b, 4)); err != nil {
 		t.Fatal(err)
 	}
-	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") || !strings.Contains(text, "noop_f32: the driver refuses sm_90, and gets compute_80") {
+	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") ||
+		!strings.Contains(text, "noop_f32: the driver refuses sm_90, and gets compute_80") {
 		t.Errorf("logged %q", text)
 	}
 }
@@ -146,20 +153,23 @@ func TestPointwiseImages(t *testing.T) {
 	t.Setenv("WEFT_CACHE", "off")
 	launch := func(text string) *kernels.Launch {
 		a := kernels.Arg{DType: kernels.Float32}
-		return &kernels.Launch{Op: &kernels.Op{Name: "f", Expr: expr.Must(text, []string{"x"}, nil)}, In: []kernels.Arg{a}, Out: []kernels.Arg{a}}
+		return &kernels.Launch{Op: &kernels.Op{Name: "f", Expr: expr.Must(text, []string{"x"}, nil)},
+			In: []kernels.Arg{a}, Out: []kernels.Arg{a}}
 	}
 	known := src.PointwiseOf(launch("x+1"))
 	text, err := known.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
-	fakeLibrary(t, &image{family: "pointwise", target: "sm_90", symbols: known.Symbols(), text: src.Sum(text), code: coded("fake " + strings.Join(known.Symbols(), " "))})
+	fakeLibrary(t, &image{family: "pointwise", target: "sm_90", symbols: known.Symbols(), text: src.Sum(text),
+		code: coded("fake " + strings.Join(known.Symbols(), " "))})
 	b := device(t)
 	t.Setenv("FAKE_CUDA", "leaks=1,fail=nvrtcCompileProgram:1:6")
 	if _, err := b.images.pointwise(b, launch("x+1")); err != nil {
 		t.Errorf("an image of this build: %v", err)
 	}
-	if _, err := b.images.pointwise(b, launch("x+2")); err == nil || !strings.Contains(err.Error(), "NVRTC_ERROR_FAKE") {
+	if _, err := b.images.pointwise(b, launch("x+2")); err == nil ||
+		!strings.Contains(err.Error(), "NVRTC_ERROR_FAKE") {
 		t.Errorf("no image, and the compiler fails: %v", err)
 	}
 	if _, err := b.images.pointwise(b, launch("x+2")); err != nil {
@@ -175,7 +185,8 @@ func TestNoCompiler(t *testing.T) {
 	if !errors.Is(err, ErrNoCompiler) {
 		t.Errorf("error %v", err)
 	}
-	for _, want := range []string{"pointwise_f_f32 is not among the kernels of this build", "/nowhere/libnvrtc.so", "WEFT_NVRTC names it"} {
+	for _, want := range []string{"pointwise_f_f32 is not among the kernels of this build", "/nowhere/libnvrtc.so",
+		"WEFT_NVRTC names it"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -193,7 +204,8 @@ func TestDiskCache(t *testing.T) {
 	compiles := func(g *GPU, text, setting string) bool {
 		t.Helper()
 		calls++
-		t.Setenv("FAKE_CUDA", setting+",fail=nvrtcCompileProgram:1:6:"+itoa(calls)) // the number makes the setting a new one
+		// the number makes the setting a new one
+		t.Setenv("FAKE_CUDA", setting+",fail=nvrtcCompileProgram:1:6:"+itoa(calls))
 		compiled.images = nil
 		_, err := compile(g, "f", text, nil)
 		if err != nil && !strings.Contains(err.Error(), "NVRTC_ERROR_FAKE") {
@@ -237,7 +249,8 @@ func TestDiskCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, damaged := range map[string]string{
-		"cut": string(good[:len(good)-1]), "empty": "", "flipped": string(good[:len(good)-1]) + string(good[len(good)-1]^1),
+		"cut": string(good[:len(good)-1]), "empty": "",
+		"flipped": string(good[:len(good)-1]) + string(good[len(good)-1]^1),
 	} {
 		if err := os.WriteFile(files[0], []byte(damaged), 0o644); err != nil {
 			t.Fatal(err)

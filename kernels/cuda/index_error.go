@@ -19,9 +19,10 @@ const reportCount = logSize
 
 // reports are what kernels of a stream found.
 type reports struct {
-	words    kernels.Buffer // on the device: for each operation the word that index_error.cuh describes, all ones for none
-	host     []uint64       // pinned memory for a copy of the words, and behind them the word that tells of any
-	seen     driver.Ptr     // that word for the device
+	// on the device: for each operation the word that index_error.cuh describes, all ones for none
+	words    kernels.Buffer
+	host     []uint64   // pinned memory for a copy of the words, and behind them the word that tells of any
+	seen     driver.Ptr // that word for the device
 	operands [reportCount]indexed
 	next     uint64 // number of the next operation
 }
@@ -93,7 +94,8 @@ func (s *stream) clearReports() *kernels.Error {
 }
 
 // copyReports queues a copy of all words.
-func (s *stream) copyReports(doing string, start func(words driver.Ptr, event driver.Event) driver.Result) *kernels.Error {
+func (s *stream) copyReports(doing string,
+	start func(words driver.Ptr, event driver.Event) driver.Result) *kernels.Error {
 	event, err := s.b.events.get(s.b)
 	if err != nil {
 		return err.(*kernels.Error)

@@ -32,7 +32,8 @@ func TestIndexed(t *testing.T) {
 		}
 		chosen := r.operand(ids, s[axis], oneOf(r, []int{}, []int{3}, []int{70}, []int{2, 5}, []int{0})...)
 		y := with(s, axis, chosen.Shape...)
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("index_select", cpu.IndexSelect), Ints: []int{axis}}, []value{r.operand(d, 200, s...), chosen}, []value{r.result(d, y...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("index_select", cpu.IndexSelect), Ints: []int{axis}},
+			[]value{r.operand(d, 200, s...), chosen}, []value{r.result(d, y...)})
 		sameAsCPU(t, b, &kernels.Launch{Op: adding("index_add", cpu.IndexAdd), Ints: []int{axis}},
 			[]value{r.operand(sum, 200, s...), chosen, r.operand(sum, 200, y...)}, []value{r.result(sum, s...)})
 
@@ -42,12 +43,14 @@ func TestIndexed(t *testing.T) {
 		}
 		along[axis] = r.IntN(20)
 		chosen = r.operand(ids, s[axis], along...)
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("gather", cpu.Gather), Ints: []int{axis}}, []value{r.operand(d, 200, s...), chosen}, []value{r.result(d, along...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("gather", cpu.Gather), Ints: []int{axis}},
+			[]value{r.operand(d, 200, s...), chosen}, []value{r.result(d, along...)})
 		sameAsCPU(t, b, &kernels.Launch{Op: adding("scatter_add", cpu.ScatterAdd), Ints: []int{axis}},
 			[]value{r.operand(sum, 200, s...), chosen, r.operand(sum, 200, along...)}, []value{r.result(sum, s...)})
 
 		classes := s[axis]
-		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("one_hot", cpu.OneHot), Ints: []int{classes}}, []value{chosen}, []value{r.result(kernels.Int64, append(slices.Clone(along), classes)...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("one_hot", cpu.OneHot), Ints: []int{classes}}, []value{chosen},
+			[]value{r.result(kernels.Int64, append(slices.Clone(along), classes)...)})
 	}
 }
 
@@ -58,7 +61,8 @@ func TestEmbedding(t *testing.T) {
 	for _, width := range []int{1, 4, 63, 64, 65, 256} {
 		for _, d := range kernels.DTypes() {
 			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("embedding", cpu.IndexSelect), Ints: []int{0}},
-				[]value{r.operand(d, 200, 9, width), r.operand(kernels.Int64, 9, 4, 7)}, []value{r.result(d, 4, 7, width)})
+				[]value{r.operand(d, 200, 9, width), r.operand(kernels.Int64, 9, 4, 7)},
+				[]value{r.result(d, 4, 7, width)})
 		}
 	}
 }
@@ -98,19 +102,27 @@ func TestIndexOutside(t *testing.T) {
 			l       *kernels.Launch
 			in, out []value
 		}{
-			{&kernels.Launch{Op: rowOf("embedding", cpu.IndexSelect), Ints: []int{0}}, []value{r.operand(kernels.Float32, 0, size, 6), line}, []value{r.result(kernels.Float32, 9, 6)}},
-			{&kernels.Launch{Op: rowOf("gather", cpu.Gather), Ints: axis}, []value{x, chosen}, []value{r.result(kernels.Float32, 3, 5, 4)}},
-			{&kernels.Launch{Op: rowOf("scatter_add", cpu.ScatterAdd), Ints: axis}, []value{x, chosen, y}, []value{r.result(kernels.Float32, 3, size, 4)}},
-			{&kernels.Launch{Op: rowOf("index_add", cpu.IndexAdd), Ints: axis}, []value{x, line, r.operand(kernels.Float32, 0, 3, 9, 4)}, []value{r.result(kernels.Float32, 3, size, 4)}},
-			{&kernels.Launch{Op: rowOf("one_hot", cpu.OneHot), Ints: []int{size}}, []value{chosen}, []value{r.result(kernels.Int64, 3, 5, 4, size)}},
-			{&kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{-100, lossMean}, Floats: []float64{0}}, []value{logits, line}, loss},
+			{&kernels.Launch{Op: rowOf("embedding", cpu.IndexSelect), Ints: []int{0}},
+				[]value{r.operand(kernels.Float32, 0, size, 6), line}, []value{r.result(kernels.Float32, 9, 6)}},
+			{&kernels.Launch{Op: rowOf("gather", cpu.Gather), Ints: axis}, []value{x, chosen},
+				[]value{r.result(kernels.Float32, 3, 5, 4)}},
+			{&kernels.Launch{Op: rowOf("scatter_add", cpu.ScatterAdd), Ints: axis}, []value{x, chosen, y},
+				[]value{r.result(kernels.Float32, 3, size, 4)}},
+			{&kernels.Launch{Op: rowOf("index_add", cpu.IndexAdd), Ints: axis},
+				[]value{x, line, r.operand(kernels.Float32, 0, 3, 9, 4)},
+				[]value{r.result(kernels.Float32, 3, size, 4)}},
+			{&kernels.Launch{Op: rowOf("one_hot", cpu.OneHot), Ints: []int{size}}, []value{chosen},
+				[]value{r.result(kernels.Int64, 3, 5, 4, size)}},
+			{&kernels.Launch{Op: hostOp("cross_entropy", cpu.CrossEntropy), Ints: []int{-100, lossMean},
+				Floats: []float64{0}}, []value{logits, line}, loss},
 		} {
 			_, want := on(t, host, c.l, c.in, c.out)
 			got, err := on(t, b, c.l, c.in, c.out)
 			switch {
 			case want == nil && err != nil:
 				t.Fatalf("%s: %v", c.l.Op.Name, err)
-			case want != nil && (!errors.Is(err, kernels.ErrIndex) || !strings.HasSuffix(err.Error(), want.Error()+" in an earlier operation")):
+			case want != nil && (!errors.Is(err, kernels.ErrIndex) ||
+				!strings.HasSuffix(err.Error(), want.Error()+" in an earlier operation")):
 				t.Fatalf("%s %v, case %d: error %v, want %v", c.l.Op.Name, ids, i, err, want)
 			case want != nil && c.l.Op.Name == "embedding": // the others are right, and this one is 0
 				for k := range 9 {
@@ -138,7 +150,8 @@ func TestIndexOutside(t *testing.T) {
 func TestIndexOutsideLater(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(8)
-	right, wrong := r.operand(kernels.Uint8, 4, 3), value{kernels.Uint8, []byte{0, 9, 200}, kernels.Layout{Shape: []int{3}, Strides: []int{1}}}
+	right, wrong := r.operand(kernels.Uint8, 4, 3),
+		value{kernels.Uint8, []byte{0, 9, 200}, kernels.Layout{Shape: []int{3}, Strides: []int{1}}}
 	x, y := r.operand(kernels.Float32, 0, 4, 2), r.result(kernels.Float32, 3, 2)
 	put := func(v value) kernels.Arg {
 		m, err := b.Alloc(len(v.data))
@@ -151,7 +164,8 @@ func TestIndexOutsideLater(t *testing.T) {
 	}
 	table, good, bad, to := put(x), put(right), put(wrong), put(y)
 	run := func(name string, ids kernels.Arg) error {
-		return b.Run(&kernels.Launch{Op: rowOf(name, cpu.IndexSelect), Ints: []int{0}, In: []kernels.Arg{table, ids}, Out: []kernels.Arg{to}})
+		return b.Run(&kernels.Launch{Op: rowOf(name, cpu.IndexSelect), Ints: []int{0}, In: []kernels.Arg{table, ids},
+			Out: []kernels.Arg{to}})
 	}
 	const want, late = "embedding: the index at [1] is 9, outside [0, 4)", " in an earlier operation"
 	for _, before := range []int{0, 3, reportCount - 1, reportCount, reportCount + 5} {
@@ -161,11 +175,13 @@ func TestIndexOutsideLater(t *testing.T) {
 			}
 		}
 		told := 0
-		for i, err := range []error{run("embedding", bad), run("index_select", bad), run("index_select", good), run("index_select", good), b.Synchronize(0), b.Synchronize(0), run("index_select", good)} {
+		for i, err := range []error{run("embedding", bad), run("index_select", bad), run("index_select", good),
+			run("index_select", good), b.Synchronize(0), b.Synchronize(0), run("index_select", good)} {
 			if err == nil {
 				continue
 			}
-			if told++; told > 1 || i == 0 || !errors.Is(err, kernels.ErrIndex) || !strings.HasSuffix(err.Error(), want+late) {
+			if told++; told > 1 || i == 0 || !errors.Is(err, kernels.ErrIndex) ||
+				!strings.HasSuffix(err.Error(), want+late) {
 				t.Fatalf("after %d operations, %d after the wrong one: error %v, want %s", before, i, err, want)
 			}
 		}
@@ -179,7 +195,8 @@ func TestIndexOutsideLater(t *testing.T) {
 	}
 	for e := b.Record(0); !happened(t, e); {
 	}
-	if err := run("index_select", good); !errors.Is(err, kernels.ErrIndex) || !strings.HasSuffix(err.Error(), want+late) {
+	if err := run("index_select", good); !errors.Is(err, kernels.ErrIndex) ||
+		!strings.HasSuffix(err.Error(), want+late) {
 		t.Fatalf("more work: error %v, want %s", err, want)
 	}
 	if err := run("index_select", good); err != nil {

@@ -296,7 +296,8 @@ func (r fuzz) content(d kernels.DType, limit, n int) []byte {
 
 // result is a contiguous result, with content that a kernel must overwrite.
 func (r fuzz) result(d kernels.DType, shape ...int) value {
-	l := kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape), Offset: r.IntN(2) * r.IntN(5)}
+	l := kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape),
+		Offset: r.IntN(2) * r.IntN(5)}
 	return value{d, r.content(d, 100, l.Offset+max(1, l.Len())+r.IntN(5)), l}
 }
 
@@ -345,7 +346,8 @@ func sameAsCPU(t testing.TB, b *Backend, l *kernels.Launch, in, out []value) {
 }
 
 // agrees is sameAsCPU with a rule for what is the same.
-func agrees(t testing.TB, b *Backend, l *kernels.Launch, in, out []value, same func(d kernels.DType, got, want []byte) bool) {
+func agrees(t testing.TB, b *Backend, l *kernels.Launch, in, out []value,
+	same func(d kernels.DType, got, want []byte) bool) {
 	t.Helper()
 	name := l.Op.Name
 	for _, v := range in {

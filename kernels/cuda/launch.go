@@ -42,7 +42,8 @@ func (c *call) reset(op string) {
 func (c *call) launch(f *function, grid, block dim, shared int) {
 	c.extend(roundUp(len(c.values), driver.ArgAlignment))
 	c.names = append(c.names, f.name)
-	c.launches = append(c.launches, f.Launch(driver.Dim(grid), driver.Dim(block), shared, len(c.values), len(c.offsets)))
+	c.launches = append(c.launches,
+		f.Launch(driver.Dim(grid), driver.Dim(block), shared, len(c.values), len(c.offsets)))
 }
 
 // start begins a launch of a kernel without dynamic shared memory; arguments follow.

@@ -118,7 +118,8 @@ func fakeImages(t testing.TB) {
 		t.Skip("needs the fake driver's kernels")
 	}
 	symbols := []string{"add_f32", "report_f32", "fault_f32", "noop_f32"}
-	fakeLibrary(t, &image{family: "fake", target: "sm_90", symbols: symbols, code: coded("fake " + strings.Join(symbols, " "))})
+	fakeLibrary(t, &image{family: "fake", target: "sm_90", symbols: symbols,
+		code: coded("fake " + strings.Join(symbols, " "))})
 	launch := func(c *call, l *kernels.Launch) error { return c.start(l.Op.Name+"_f32", dim{1, 1, 1}, 32) }
 	real := plans
 	plans = maps.Clone(plans)

@@ -48,7 +48,8 @@ func (r fuzz) half(d kernels.DType, positive bool, shape ...int) (x, wide, absol
 // once; what it loses is bounded by the sum of absolute values S, so that over k the error is at most a multiple of
 // (k/16 + 2) 2^-23 S: 8 units for each addition, since hardware truncates the addends, and a chain rounds 16 times. The
 // result is rounded once.
-func closeToExact(t *testing.T, b *Backend, r fuzz, op *kernels.Op, d kernels.DType, positive bool, k int, result []int, shapes ...[]int) {
+func closeToExact(t *testing.T, b *Backend, r fuzz, op *kernels.Op, d kernels.DType, positive bool, k int, result []int,
+	shapes ...[]int) {
 	t.Helper()
 	var in, exact, absolute []value
 	for _, s := range shapes {
@@ -70,7 +71,8 @@ func closeToExact(t *testing.T, b *Backend, r fuzz, op *kernels.Op, d kernels.DT
 		return
 	}
 	numbers := func(in []value) []float64 {
-		y, err := on(t, host, l, in, []value{{kernels.Float64, make([]byte, 8*n), kernels.Layout{Shape: result, Strides: out.Strides}}})
+		y, err := on(t, host, l, in,
+			[]value{{kernels.Float64, make([]byte, 8*n), kernels.Layout{Shape: result, Strides: out.Strides}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +91,8 @@ func closeToExact(t *testing.T, b *Backend, r fuzz, op *kernels.Op, d kernels.DT
 		y := halfNumber(d, got[0][2*(out.Offset+i):])
 		sum := float64(k/16+2) * 0x1p-20 * sizes[i]
 		if most := sum + (math.Abs(want[i])+sum)*ulp + least; !(math.Abs(y-want[i]) <= most) {
-			t.Fatalf("%s of %v %v: element %d is %v, exactly %v, more than %v apart", op.Name, d, shapes, i, y, want[i], most)
+			t.Fatalf("%s of %v %v: element %d is %v, exactly %v, more than %v apart", op.Name, d, shapes, i, y, want[i],
+				most)
 		}
 	}
 	for i, x := range got[0] { // nothing around it changes
@@ -116,7 +119,8 @@ func TestMatMulHalf(t *testing.T) {
 		case 2: // one matrix for a batch
 			closeToExact(t, b, r, matmulOp, d, positive, k, []int{2, 3, m, n}, []int{2, 3, m, k}, []int{k, n})
 		case 3: // batches that broadcast
-			closeToExact(t, b, r, matmulOp, d, positive, k, []int{2, 2, 3, m, n}, []int{2, 1, m, k}, []int{2, 1, 3, k, n})
+			closeToExact(t, b, r, matmulOp, d, positive, k, []int{2, 2, 3, m, n}, []int{2, 1, m, k},
+				[]int{2, 1, 3, k, n})
 		case 4:
 			closeToExact(t, b, r, linearOp, d, positive, k, []int{2, m, n}, []int{2, m, k}, []int{n, k})
 		case 5:

@@ -10,8 +10,10 @@ import (
 )
 
 var (
-	matmulOp = &kernels.Op{Name: "matmul", Kernel: "matmul", CPU: cpu.MatMul, Types: []kernels.DType{kernels.Float32, kernels.Float64}}
-	linearOp = &kernels.Op{Name: "linear", Kernel: "matmul", CPU: cpu.Linear, Types: []kernels.DType{kernels.Float32, kernels.Float64}}
+	matmulOp = &kernels.Op{Name: "matmul", Kernel: "matmul", CPU: cpu.MatMul,
+		Types: []kernels.DType{kernels.Float32, kernels.Float64}}
+	linearOp = &kernels.Op{Name: "linear", Kernel: "matmul", CPU: cpu.Linear,
+		Types: []kernels.DType{kernels.Float32, kernels.Float64}}
 )
 
 func TestMatMul(t *testing.T) {
@@ -29,9 +31,11 @@ func TestMatMul(t *testing.T) {
 		case 2:
 			shapeA, shape = append([]int{2, 3}, shapeA...), append([]int{2, 3}, shape...)
 		case 3:
-			shapeA, shapeB, shape = append([]int{2, 1}, shapeA...), append([]int{2, 1, 3}, shapeB...), append([]int{2, 2, 3}, shape...)
+			shapeA, shapeB, shape = append([]int{2, 1}, shapeA...), append([]int{2, 1, 3}, shapeB...),
+				append([]int{2, 2, 3}, shape...)
 		}
-		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{r.operand(d, 0, shapeA...), r.operand(d, 0, shapeB...)}, []value{r.result(d, shape...)})
+		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{r.operand(d, 0, shapeA...), r.operand(d, 0, shapeB...)},
+			[]value{r.result(d, shape...)})
 	}
 }
 
@@ -45,7 +49,8 @@ func TestMatMulLarge(t *testing.T) {
 		d := kernels.Float32
 		a, y := r.operand(d, 0, m, k), r.result(d, m, n)
 		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{a, r.operand(d, 0, k, n)}, []value{y})
-		sameAsCPU(t, b, &kernels.Launch{Op: linearOp}, []value{a, r.operand(d, 0, n, k), r.operand(d, 0, n)}, []value{y})
+		sameAsCPU(t, b, &kernels.Launch{Op: linearOp}, []value{a, r.operand(d, 0, n, k), r.operand(d, 0, n)},
+			[]value{y})
 	}
 }
 

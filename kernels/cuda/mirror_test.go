@@ -45,9 +45,11 @@ var constants = []struct {
 	{"copy.cu", "kThreads", copyThreads}, {"copy.cu", "kTile", transposeTile},
 	{"index.cu", "kThreads", copyThreads}, {"index.cu", "kWarps", addWarps}, {"index.cu", "kColumns", addColumns},
 	{"reduce.cuh", "kFoldBlock", foldBlock}, {"reduce.cu", "kWarps", foldWarps}, {"reduce.cu", "kColumns", foldColumns},
-	{"row.cuh", "kRowWarps", rowWarps}, {"row.cuh", "kRowThreads", rowThreads}, {"row.cuh", "kBlockThreads", blockThreads},
+	{"row.cuh", "kRowWarps", rowWarps}, {"row.cuh", "kRowThreads", rowThreads},
+	{"row.cuh", "kBlockThreads", blockThreads},
 	{"row.cuh", "kTile", tileBytes},
-	{"norm.cu", "kRowPartials", rowPartials}, {"norm.cu", "kPartialRows", partialRows}, {"norm.cu", "kColumns", normColumns},
+	{"norm.cu", "kRowPartials", rowPartials}, {"norm.cu", "kPartialRows", partialRows},
+	{"norm.cu", "kColumns", normColumns},
 	{"norm.cu", "kGradThreads", gradThreads},
 	{"cross_entropy.cu", "kCountThreads", countThreads},
 	{"matmul.cuh", "kSmallTile", smallTile}, {"matmul.cuh", "kSmallThreads", matmulThreads},
@@ -219,7 +221,8 @@ func (h *headers) add(t *testing.T, l *layout, name string, element layout, size
 // element is the layout of a member's type.
 func (h *headers) element(t *testing.T, name string, pointer bool, parameter int) layout {
 	t.Helper()
-	sizes := map[string]int{"uint32_t": 4, "int32_t": 4, "float": 4, "uint64_t": 8, "int64_t": 8, "double": 8, "T": parameter, "N": parameter}
+	sizes := map[string]int{"uint32_t": 4, "int32_t": 4, "float": 4, "uint64_t": 8, "int64_t": 8, "double": 8,
+		"T": parameter, "N": parameter}
 	size, plain := sizes[name]
 	if pointer {
 		size, plain = 8, true

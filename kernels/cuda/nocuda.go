@@ -14,7 +14,8 @@ const Built = false
 // Devices lists the GPUs. The error, of kind [kernels.ErrDevice], says why there is none and what to do about it.
 func Devices() ([]GPU, Driver, error) {
 	if runtime.GOOS != "linux" {
-		return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open", "NVIDIA GPUs are used on Linux only, not on %s", runtime.GOOS)
+		return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open", "NVIDIA GPUs are used on Linux only, not on %s",
+			runtime.GOOS)
 	}
 	return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open",
 		"this program was built without CUDA; to build it with CUDA (and a C compiler), in Weft's repository: scripts/cuda-env go build -tags cuda ./...; "+

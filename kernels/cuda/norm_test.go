@@ -21,7 +21,8 @@ func TestNorms(t *testing.T) {
 		case i%2 == 0:
 			shape = []int{2, 3, 1 + r.IntN(70)} // rows, or their elements, along two axes
 		case i%10 == 3:
-			shape = []int{60 + r.IntN(140), 1020 + i/2%2*5} // several blocks of the sums for parameters; rows long or short
+			// several blocks of the sums for parameters; rows long or short
+			shape = []int{60 + r.IntN(140), 1020 + i/2%2*5}
 		case i%10 == 5:
 			shape = []int{16500, 3}
 		case i%10 == 7:

@@ -91,7 +91,8 @@ func TestOpenFails(t *testing.T) {
 	t.Run("GPU in use", func(t *testing.T) {
 		if inChild(t) { // alone, so that only this could keep the GPU from being opened later
 			t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:46")
-			mustNotOpen(t, "cuda", "makes no context on cuda:0", "CUDA_ERROR_DEVICE_UNAVAILABLE (46)", "another process", "nvidia-smi -i 0 -c 0")
+			mustNotOpen(t, "cuda", "makes no context on cuda:0", "CUDA_ERROR_DEVICE_UNAVAILABLE (46)",
+				"another process", "nvidia-smi -i 0 -c 0")
 			if b := device(t); b.Synchronize(0) != nil {
 				t.Error("the GPU that has become free does not work")
 			}
@@ -113,8 +114,10 @@ func TestDevices(t *testing.T) {
 		t.Fatalf("%v, %v", gpus, err)
 	}
 	g := gpus[1]
-	if g.Ordinal != 1 || g.Name != "Fake GPU" || g.Capability() != "8.9" || g.Generation() != "Ada Lovelace" || g.Memory != 1<<30 ||
-		g.SMs != 132 || g.ClockMHz != 1980 || g.MemoryClockMHz != 3201 || g.MemoryBusBits != 6144 || len(g.Peers) != 1 || g.Peers[0] != 0 {
+	if g.Ordinal != 1 || g.Name != "Fake GPU" || g.Capability() != "8.9" || g.Generation() != "Ada Lovelace" ||
+		g.Memory != 1<<30 ||
+		g.SMs != 132 || g.ClockMHz != 1980 || g.MemoryClockMHz != 3201 || g.MemoryBusBits != 6144 ||
+		len(g.Peers) != 1 || g.Peers[0] != 0 {
 		t.Errorf("%+v", g)
 	}
 	if g.PCI != "0001:f1:02.0" || len(g.Links) != 1 || g.Links[0] != (driver.Link{Known: true, Atomics: true}) {
@@ -125,7 +128,8 @@ func TestDevices(t *testing.T) {
 	if err != nil || gpus[0].Links[0] != (driver.Link{Known: true, Rank: 1}) {
 		t.Errorf("%+v, %v", gpus, err)
 	}
-	if err := library.Check(); err == nil || !strings.Contains(err.Error(), "CUDA 12.3 is older than CUDA 12.4 of driver 550") {
+	if err := library.Check(); err == nil ||
+		!strings.Contains(err.Error(), "CUDA 12.3 is older than CUDA 12.4 of driver 550") {
 		t.Errorf("driver %v: %v", library, err)
 	}
 	t.Setenv("FAKE_CUDA", "devices=2,fail=cuDeviceGetP2PAttribute:2:801")
@@ -164,7 +168,8 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"run": run(second.(*Backend), noopOp, m), "synchronize": second.Synchronize(0), "alloc": func() error { _, err := second.Alloc(1); return err }(),
+		"run": run(second.(*Backend), noopOp, m), "synchronize": second.Synchronize(0),
+		"alloc": func() error { _, err := second.Alloc(1); return err }(),
 	} {
 		if !errors.Is(err, kernels.ErrDevice) || !strings.Contains(err.Error(), "cuda:0 was closed") {
 			t.Errorf("%s after close: %v", what, err)

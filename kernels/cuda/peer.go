@@ -17,7 +17,8 @@ var _ kernels.Peer = (*Backend)(nil)
 var peerMu sync.Mutex
 
 // CopyPeer queues a copy from another GPU: directly where the two reach each other, through pinned memory otherwise.
-func (b *Backend) CopyPeer(id kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) (bool, error) {
+func (b *Backend) CopyPeer(id kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) (bool,
+	error) {
 	m, ok := src.(*buffer)
 	if !ok || m.b == nil {
 		return false, nil

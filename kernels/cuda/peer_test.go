@@ -42,14 +42,16 @@ func TestCopyPeer(t *testing.T) {
 			a.CopyIn(0, x, 0, second) // after the copy has read it
 			b.CopyOut(0, got, y, 0)
 			if err := b.Synchronize(0); err != nil || !bytes.Equal(got, first) {
-				t.Errorf("%v; as the source was: %v, as it became: %v", err, bytes.Equal(got, first), bytes.Equal(got, second))
+				t.Errorf("%v; as the source was: %v, as it became: %v", err, bytes.Equal(got, first),
+					bytes.Equal(got, second))
 			}
 			for range 3 {
 				a.CopyPeer(0, x, 7, y, 100, 1000) // back, both ways in turn
 				b.CopyPeer(0, y, 100, x, 7, 1000)
 			}
 			a.CopyOut(0, got, x, 0)
-			if err := a.Synchronize(0); err != nil || !bytes.Equal(got[7:1007], first[100:1100]) || !bytes.Equal(got[:7], second[:7]) || !bytes.Equal(got[1007:], second[1007:]) {
+			if err := a.Synchronize(0); err != nil || !bytes.Equal(got[7:1007], first[100:1100]) ||
+				!bytes.Equal(got[:7], second[:7]) || !bytes.Equal(got[1007:], second[1007:]) {
 				t.Errorf("part of it: %v", err)
 			}
 			b.CopyPeer(0, y, 0, x, 0, n)
@@ -105,7 +107,8 @@ func TestCopyPeerFault(t *testing.T) {
 				t.Setenv("FAKE_CUDA", "devices=2,apart=1,fail="+c.fails+":1:719")
 			}
 			b.CopyPeer(0, y, 0, x, 0, n)
-			if err := dead.Synchronize(0); !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), dead.Name()+": CUDA") {
+			if err := dead.Synchronize(0); !errors.Is(err, ErrFault) ||
+				!strings.Contains(err.Error(), dead.Name()+": CUDA") {
 				t.Errorf("%s failed: %v", dead.Name(), err)
 			}
 			if err := alive.fault.Load(); err != nil {
@@ -119,7 +122,8 @@ func TestCopyPeerFault(t *testing.T) {
 				alive.CopyIn(0, of, 0, content)
 				alive.CopyOut(0, got, of, 0)
 				if err := alive.Synchronize(0); err != nil || !bytes.Equal(got, content) {
-					t.Fatalf("%s goes on: %v, and its data are the same: %v", alive.Name(), err, bytes.Equal(got, content))
+					t.Fatalf("%s goes on: %v, and its data are the same: %v", alive.Name(), err,
+						bytes.Equal(got, content))
 				}
 			}
 			if err := alive.Close(); err != nil {
@@ -146,13 +150,15 @@ func TestCopyPeerRefused(t *testing.T) {
 			x, y := alloc(t, a, 1000), alloc(t, b, 1000)
 			a.Fill(x, 1)
 			t.Setenv("FAKE_CUDA", "leaks=1,devices=2,apart=1,fail="+c.call+":1")
-			if _, err := b.CopyPeer(0, y, 0, x, 0, 1000); !errors.Is(err, kernels.ErrDevice) || errors.Is(err, ErrLost) || errors.Is(err, ErrFault) || !strings.HasSuffix(err.Error(), c.want) {
+			if _, err := b.CopyPeer(0, y, 0, x, 0, 1000); !errors.Is(err, kernels.ErrDevice) ||
+				errors.Is(err, ErrLost) || errors.Is(err, ErrFault) || !strings.HasSuffix(err.Error(), c.want) {
 				t.Errorf("error %v, want %s", err, c.want)
 			}
 			got := make([]byte, 1000)
 			b.CopyPeer(0, y, 0, x, 0, 1000)
 			b.CopyOut(0, got, y, 0)
-			if err := errors.Join(b.Synchronize(0), a.Synchronize(0)); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{1}, 1000)) {
+			if err := errors.Join(b.Synchronize(0), a.Synchronize(0)); err != nil ||
+				!bytes.Equal(got, bytes.Repeat([]byte{1}, 1000)) {
 				t.Errorf("the copy is not possible later: %v", err)
 			}
 			if err := b.Close(); err != nil {

@@ -26,5 +26,6 @@ func (b *Backend) plan(op *kernels.Op, d kernels.DType) (plan, error) {
 	if p := plans[op.Kernel]; p != nil {
 		return p, nil
 	}
-	return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v", b.Name(), b.gpu.Name, d)
+	return nil, kernels.Errorf(kernels.ErrDevice, op.Name, "device %s (%s) has no kernel for this operation on %v",
+		b.Name(), b.gpu.Name, d)
 }

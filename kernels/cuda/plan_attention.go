@@ -127,7 +127,8 @@ func (c *call) attend(z *attention, l *kernels.Launch) error {
 func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
 	m, r, d := &l.In[stat], &l.In[stat+1], l.In[0].DType
 	if !m.Contiguous() || !r.Contiguous() {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "m and r with strides %v and %v; kernels on %s take contiguous ones", m.Strides, r.Strides, c.b.Name())
+		return kernels.Errorf(kernels.ErrDevice, c.op,
+			"m and r with strides %v and %v; kernels on %s take contiguous ones", m.Strides, r.Strides, c.b.Name())
 	}
 	z.m, z.r = c.address(m), c.address(r)
 	if z.usesFlash(d, &z.q, &z.k, &z.v, &z.y, &z.g, &z.dq, &z.dk, &z.dv) {
@@ -158,7 +159,8 @@ func attentionScratch(n uint32, d kernels.DType) int { return d.Size() * attenti
 // attentionBlocks is the number of blocks for tiles of n rows or keys, two at most for each multiprocessor.
 func (c *call) attentionBlocks(z *attention, n uint32) (int, error) {
 	if max(z.t, z.s) >= maxRow || z.count >= maxRow {
-		return 0, kernels.Errorf(kernels.ErrDevice, c.op, "%d heads with %d queries and %d keys; kernels on %s take fewer than %d",
+		return 0, kernels.Errorf(kernels.ErrDevice, c.op,
+			"%d heads with %d queries and %d keys; kernels on %s take fewer than %d",
 			z.count, z.t, z.s, c.b.Name(), maxRow)
 	}
 	return min(int(z.count)*int((n+attentionTileRows-1)/attentionTileRows), 2*c.b.gpu.SMs), nil

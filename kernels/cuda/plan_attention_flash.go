@@ -38,13 +38,15 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 		return nil
 	}
 	if blocks > math.MaxInt32 {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
+		return kernels.Errorf(kernels.ErrDevice, c.op, "%d heads with %d queries and %d keys; kernels on %s take fewer",
+			z.count, z.t, z.s, c.b.Name())
 	}
 	shared := 0
 	if rows > 0 {
 		shared = 2*int(z.d)*rows + 4*4*flashTileRows // with l and dot of two tiles
 	}
-	if err := c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads, shared); err != nil {
+	if err := c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads,
+		shared); err != nil {
 		return err
 	}
 	structure(c, z)

@@ -59,7 +59,8 @@ func (c *call) relayout(to, from *kernels.Arg) error {
 	}
 	var w stridedCopy
 	w.set(to.Shape, to.DType.Size(), *to, *from)
-	if row, column := w.fastest(0), w.fastest(1); row >= 0 && column >= 0 && row != column && min(w.Shape[row], w.Shape[column]) >= transposeLeast {
+	if row, column := w.fastest(0), w.fastest(1); row >= 0 && column >= 0 && row != column &&
+		min(w.Shape[row], w.Shape[column]) >= transposeLeast {
 		return c.transpose(to, from, &w.space, row, column)
 	}
 	w.begin[0], w.begin[1] = c.address(to), c.address(from)

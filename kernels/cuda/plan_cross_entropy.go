@@ -57,7 +57,8 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 	y := c.resultOf(&l.Out[0])
 	losses, sum, counted := y, y, uint64(0)
 	if l.Ints[1] != lossNone {
-		scratch, err := c.scratch(2*countBytes + roundUp(compute.Size()*count, countBytes) + partialBytes(compute, 1, count))
+		scratch, err := c.scratch(2*countBytes + roundUp(compute.Size()*count, countBytes) + partialBytes(compute, 1,
+			count))
 		if err != nil {
 			return err
 		}
@@ -82,7 +83,8 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 	if l.Ints[1] == lossNone {
 		return nil
 	}
-	if err := c.sumOf(sum, losses.to, compute, count, 1, losses.to+uint64(roundUp(compute.Size()*count, countBytes))); err != nil || l.Ints[1] == lossSum {
+	if err := c.sumOf(sum, losses.to, compute, count, 1,
+		losses.to+uint64(roundUp(compute.Size()*count, countBytes))); err != nil || l.Ints[1] == lossSum {
 		return err
 	}
 	if err := c.countTargets(l, counted, count, classes); err != nil {

@@ -41,7 +41,8 @@ func (c *call) indices(a *kernels.Arg, size int) {
 }
 
 func (c *call) indicesAlong(a *kernels.Arg, size int, d *kernels.Dims) {
-	structure(c, &indices{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size), axesOf(d)})
+	structure(c, &indices{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size),
+		axesOf(d)})
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
@@ -143,9 +144,11 @@ func planScatterAdd(c *call, l *kernels.Launch) error {
 	arg(c, sums)
 	arg(c, uint64(lines))
 	arg(c, uint64(n))
-	c.indicesAlong(chosen, y.Shape[axis], &kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
+	c.indicesAlong(chosen, y.Shape[axis],
+		&kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
 	inner := kernels.Count(added.Shape[axis+1:])
-	strides := lineStrides{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(chosen.Strides[axis]), uint64(inner)}
+	strides := lineStrides{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(chosen.Strides[axis]),
+		uint64(inner)}
 	structure(c, &strides)
 	var shape [kernels.MaxDims]int
 	copy(shape[:], added.Shape)

@@ -66,7 +66,8 @@ func planMatMul(c *call, l *kernels.Launch) error {
 }
 
 // products launches a kernel with a block for each tile.
-func (c *call) products(symbol string, tile int, threads uint32, p *product, batch *productBatch, y *kernels.Arg) error {
+func (c *call) products(symbol string, tile int, threads uint32, p *product, batch *productBatch,
+	y *kernels.Arg) error {
 	blocks := y.Len() / (int(p.m) * int(p.n)) * p.tiles(tile)
 	if blocks > math.MaxInt32 {
 		return kernels.Errorf(kernels.ErrDevice, c.op, "the result %v is too large: %d tiles", y.Shape, blocks)
@@ -112,7 +113,8 @@ func productsOf(op string, a, b, y *kernels.Arg) (p product, batch productBatch,
 	}
 	m = batch.merge(&p, m)
 	if max(m, n, k) > math.MaxInt32 {
-		return p, batch, kernels.Errorf(kernels.ErrDevice, op, "sizes above 2^31 are not supported: %d x %d x %d", m, k, n)
+		return p, batch, kernels.Errorf(kernels.ErrDevice, op, "sizes above 2^31 are not supported: %d x %d x %d", m, k,
+			n)
 	}
 	p.m, p.n, p.k, p.cRow = uint32(m), uint32(n), uint32(k), uint32(n)
 	return p, batch, nil
@@ -171,7 +173,8 @@ func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) error
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	if err := c.products("matmul_half_"+string(layout)+"_"+suffixes[y.DType], halfTile, halfThreads, p, batch, y); err != nil {
+	if err := c.products("matmul_half_"+string(layout)+"_"+suffixes[y.DType], halfTile, halfThreads, p, batch,
+		y); err != nil {
 		return err
 	}
 	arg(c, wide)

@@ -160,7 +160,8 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 		grid := blocks(count, rowPartials*each)
 		if long {
 			threads := roundUp(ceilDiv(bytes, gradCached), 32)
-			if err := c.startShared("norm_grad_long_"+typeSuffix(o.x.DType), grid, uint32(threads), 6*bytes); err != nil {
+			if err := c.startShared("norm_grad_long_"+typeSuffix(o.x.DType), grid, uint32(threads),
+				6*bytes); err != nil {
 				return err
 			}
 		} else if err := c.start("norm_grad_"+typeSuffix(o.x.DType), grid, normThreads); err != nil {
@@ -176,7 +177,8 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 		arg(c, uint32(each))
 	}
 	if count > 0 && some {
-		if err := c.start("norm_parameters_"+typeSuffix(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1), normThreads); err != nil {
+		if err := c.start("norm_parameters_"+typeSuffix(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1),
+			normThreads); err != nil {
 			return err
 		}
 		arg(c, sums[0])

@@ -33,7 +33,8 @@ const (
 // keyOf is the key of a launch.
 func keyOf(l *kernels.Launch) (pointwiseKey, error) {
 	if len(l.In)+len(l.Out) > maxPointwise {
-		return pointwiseKey{}, kernels.Errorf(kernels.ErrDevice, l.Op.Name, "%d operands and results; kernels take %d", len(l.In)+len(l.Out), maxPointwise)
+		return pointwiseKey{}, kernels.Errorf(kernels.ErrDevice, l.Op.Name, "%d operands and results; kernels take %d",
+			len(l.In)+len(l.Out), maxPointwise)
 	}
 	k := pointwiseKey{f: l.Op.Expr}
 	for _, as := range [2][]kernels.Arg{l.In, l.Out} {
@@ -56,7 +57,8 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 	p := src.PointwiseOf(launch)
 	text, err := p.Text()
 	if err != nil {
-		return nil, kernels.Errorf(kernels.ErrDevice, launch.Op.Name, "device %s (%s) has no kernel for this operation: %v", b.Name(), b.gpu.Name, err)
+		return nil, kernels.Errorf(kernels.ErrDevice, launch.Op.Name,
+			"device %s (%s) has no kernel for this operation: %v", b.Name(), b.gpu.Name, err)
 	}
 	symbols := p.Symbols()
 	fit := fitting(shipped().byText[src.Sum(text)], &b.gpu)
@@ -82,7 +84,8 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 // planPointwise chooses between the three kernels.
 func planPointwise(c *call, l *kernels.Launch) error {
 	if len(l.Floats) < len(l.Op.Expr.Params) {
-		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params), l.Op.Expr.Params, len(l.Floats))
+		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params),
+			l.Op.Expr.Params, len(l.Floats))
 	}
 	compute := l.ComputeType()
 	if compute == kernels.Int64 {

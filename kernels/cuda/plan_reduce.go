@@ -243,7 +243,8 @@ func inRows(r *kernels.Reduction) bool {
 func columnsOf(r *kernels.Reduction) (columns, matrices, stride int) {
 	kept, reduced := &r.Kept, &r.Reduced
 	last := kept.Rank - 1
-	if last < 0 || last > 1 || kept.Strides[last] != 1 || reduced.Rank != 1 || reduced.Strides[0] < 0 || last == 1 && kept.Strides[0] < 0 {
+	if last < 0 || last > 1 || kept.Strides[last] != 1 || reduced.Rank != 1 || reduced.Strides[0] < 0 || last == 1 &&
+		kept.Strides[0] < 0 {
 		return 0, 0, 0
 	}
 	if last == 0 {

@@ -24,7 +24,8 @@ type pointwiseCase struct {
 }
 
 var dtypes = []kernels.DType{
-	kernels.Float32, kernels.Float64, kernels.Float16, kernels.BFloat16, kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool,
+	kernels.Float32, kernels.Float64, kernels.Float16, kernels.BFloat16, kernels.Int64, kernels.Int32, kernels.Uint8,
+	kernels.Bool,
 }
 
 // pointwiseCases are all instructions and functions of expressions on each type that has them, conversions between all
@@ -135,7 +136,8 @@ func precompile(t *testing.T, b *Backend, cases []pointwiseCase) {
 		key, _ := keyOf(l)
 		f := &pointwiseFamily{elements: src.PointwiseOf(l).Vector()}
 		for k, to := range []**function{&f.vector, &f.strided, &f.strided64} {
-			if *to, err = b.images.entry(b, fit, families[key]+[]string{"_vector", "_strided", "_strided64"}[k]); err != nil {
+			if *to, err = b.images.entry(b, fit,
+				families[key]+[]string{"_vector", "_strided", "_strided64"}[k]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -151,7 +153,8 @@ func TestPointwiseTypes(t *testing.T) {
 	all := pointwiseCases(r)
 	if testing.Short() {
 		all = slices.DeleteFunc(all, func(c pointwiseCase) bool {
-			alone := !slices.ContainsFunc(slices.Concat(c.in, c.out), func(d kernels.DType) bool { return d != kernels.Float32 })
+			alone := !slices.ContainsFunc(slices.Concat(c.in, c.out),
+				func(d kernels.DType) bool { return d != kernels.Float32 })
 			return r.IntN(8) > 0 && !alone && !(c.name == "cast" && c.in[0] == kernels.Float64)
 		})
 	}
@@ -171,7 +174,8 @@ func testPointwiseCase(t *testing.T, b *Backend, r fuzz, c *pointwiseCase, simpl
 	t.Helper()
 	l := c.launch()
 	tame := l.ComputeType() == kernels.Float64 && usesFunctions(c.f)
-	shape := oneOf(r, nil, []int{1}, []int{0, 3}, []int{300}, []int{5, 7}, []int{3, 1, 33}, []int{2, 3, 4, 5}, []int{256}, []int{17, 16})
+	shape := oneOf(r, nil, []int{1}, []int{0, 3}, []int{300}, []int{5, 7}, []int{3, 1, 33}, []int{2, 3, 4, 5},
+		[]int{256}, []int{17, 16})
 	var in, out []value
 	for _, d := range c.in {
 		v := value{dtype: d, Layout: kernels.Layout{Shape: shape, Strides: make([]int, len(shape))}}
@@ -204,7 +208,8 @@ func testPointwiseCase(t *testing.T, b *Backend, r fuzz, c *pointwiseCase, simpl
 // usesFunctions tells whether f has instructions that CUDA's own functions compute on float64.
 func usesFunctions(f *expr.Func) bool {
 	exact := []expr.Op{expr.Sqrt, expr.Rsqrt, expr.BF16, expr.F16, expr.Rand}
-	return slices.ContainsFunc(f.Order(), func(n *expr.Node) bool { return !n.Op.Integer() && !slices.Contains(exact, n.Op) })
+	return slices.ContainsFunc(f.Order(),
+		func(n *expr.Node) bool { return !n.Op.Integer() && !slices.Contains(exact, n.Op) })
 }
 
 // closeElement allows for the errors of two implementations of double functions: a few units in the last place, or of 1
@@ -213,7 +218,8 @@ func closeElement(d kernels.DType, got, want []byte) bool {
 	if d != kernels.Float64 {
 		return sameElement(d, got, want)
 	}
-	x, y := math.Float64frombits(binary.LittleEndian.Uint64(got)), math.Float64frombits(binary.LittleEndian.Uint64(want))
+	x, y := math.Float64frombits(binary.LittleEndian.Uint64(got)),
+		math.Float64frombits(binary.LittleEndian.Uint64(want))
 	return sameElement(d, got, want) || math.Abs(x-y) <= 0x1p-48*max(math.Abs(y), 1)
 }
 
@@ -232,7 +238,8 @@ func (r fuzz) numbers(d kernels.DType, n int, tame bool) (b []byte) {
 		case kind == 4 && !tame || d.IsInt():
 			bits = r.Uint64()
 		case kind == 3 && !tame:
-			bits = floatBits(d, oneOf(r, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65520, 2147483647.5, -9.3e18, 0x1p-130, 0x1p-24, 256,
+			bits = floatBits(d, oneOf(r, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 65520,
+				2147483647.5, -9.3e18, 0x1p-130, 0x1p-24, 256,
 				1+0x1p-11+0x1p-40, 1+0x1p-8+0x1p-40)) // a little more than ties of the halves, which float32 makes ties
 		case kind == 0:
 			bits = floatBits(d, float64(r.IntN(9)-4))

@@ -13,7 +13,8 @@ import (
 
 // TestReductions: sums and the like along any axes.
 func TestReductions(t *testing.T) {
-	testReductions(t, hostOp("sum", cpu.Sum), hostOp("mean", cpu.Mean), hostOp("prod", cpu.Prod), hostOp("max", cpu.Max), hostOp("min", cpu.Min),
+	testReductions(t, hostOp("sum", cpu.Sum), hostOp("mean", cpu.Mean), hostOp("prod", cpu.Prod),
+		hostOp("max", cpu.Max), hostOp("min", cpu.Min),
 		hostOp("sum_squares", cpu.SumSquares))
 }
 
@@ -51,7 +52,8 @@ func testReductions(t *testing.T, ops ...*kernels.Op) {
 func TestArgExtremes(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(12)
-	ops := []*kernels.Op{hostOp("argmax", cpu.ArgMax), hostOp("argmin", cpu.ArgMin), hostOp("max_index", cpu.ArgMax), hostOp("min_index", cpu.ArgMin)}
+	ops := []*kernels.Op{hostOp("argmax", cpu.ArgMax), hostOp("argmin", cpu.ArgMin), hostOp("max_index", cpu.ArgMax),
+		hostOp("min_index", cpu.ArgMin)}
 	for i := range cases(30) {
 		for k, op := range ops {
 			d, shape := singleTypes[(i+k)%3], r.rowShape()
@@ -115,14 +117,16 @@ func TestProdGrad(t *testing.T) {
 			}
 		}
 		y := value{d, make([]byte, rows*n*d.Size()), kernels.Layout{Shape: []int{rows, n}, Strides: []int{n, 1}}}
-		got, err := on(t, b, &kernels.Launch{Op: &kernels.Op{Name: "prod_grad", Kernel: "prod_grad"}, Ints: []int{1}}, []value{x, g}, []value{y})
+		got, err := on(t, b, &kernels.Launch{Op: &kernels.Op{Name: "prod_grad", Kernel: "prod_grad"}, Ints: []int{1}},
+			[]value{x, g}, []value{y})
 		if err != nil {
 			t.Fatal(err)
 		}
 		size, rounded := d.Size(), convert(t, exact(want), d).data
 		for k := range want {
 			if at := k * size; !sameElement(d, got[0][at:at+size], rounded[at:at+size]) {
-				t.Fatalf("%v, %d rows of %d: element %d is %x, want %x", d, rows, n, k, got[0][at:at+size], rounded[at:at+size])
+				t.Fatalf("%v, %d rows of %d: element %d is %x, want %x", d, rows, n, k, got[0][at:at+size],
+					rounded[at:at+size])
 			}
 		}
 	}
@@ -136,7 +140,8 @@ func TestLongRows(t *testing.T) {
 	multiprocessors(t, b, 1) // a block has many rows
 	r := newFuzz(33)
 	shapes := [][]int{ // the first two, on a new device, take most shared memory
-		{17, 4096}, {33, 2048}, {65, 4100}, {200, 1025}, {65, 1500}, {3, 4097}, {64, 2049}, {1, 8192}, {5, 8193}, {63, 513}, {7, 1056}, {2, 16385}, {2, 3, 1200},
+		{17, 4096}, {33, 2048}, {65, 4100}, {200, 1025}, {65, 1500}, {3, 4097}, {64, 2049}, {1, 8192}, {5, 8193},
+		{63, 513}, {7, 1056}, {2, 16385}, {2, 3, 1200},
 	}
 	types := []kernels.DType{kernels.Float32, kernels.BFloat16, kernels.Float16, kernels.Float32, kernels.BFloat16}
 	for i := range cases(24) {
@@ -149,12 +154,15 @@ func TestLongRows(t *testing.T) {
 		for _, op := range []*kernels.Op{hostOp("softmax", cpu.Softmax), hostOp("log_softmax", cpu.LogSoftmax)} {
 			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{x}, []value{r.result(d, shape...)})
 		}
-		for _, op := range []*kernels.Op{hostOp("softmax_grad", cpu.SoftmaxGrad), hostOp("log_softmax_grad", cpu.LogSoftmaxGrad)} {
-			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{y, g}, []value{r.result(d, shape...)})
+		for _, op := range []*kernels.Op{hostOp("softmax_grad", cpu.SoftmaxGrad),
+			hostOp("log_softmax_grad", cpu.LogSoftmaxGrad)} {
+			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{y, g},
+				[]value{r.result(d, shape...)})
 		}
 
 		for _, op := range []*kernels.Op{hostOp("logsumexp", cpu.LogSumExp), hostOp("var", cpu.Var)} {
-			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}, Floats: []float64{1}}, []value{x}, []value{r.result(d, shape[:last]...)})
+			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}, Floats: []float64{1}}, []value{x},
+				[]value{r.result(d, shape[:last]...)})
 		}
 		for _, op := range []*kernels.Op{hostOp("argmax", cpu.ArgMax), hostOp("argmin", cpu.ArgMin)} {
 			out := []value{r.result(d, shape[:last]...), r.result(kernels.Int64, shape[:last]...)}
@@ -170,7 +178,8 @@ func TestLongRows(t *testing.T) {
 		sameAsWidened(t, b, l, []value{x, weight}[:1+i%2], []value{r.result(d, shape...), rstd})
 
 		mean, rstd = r.moderate(kernels.Float32, shape[:last]...), r.moderate(kernels.Float32, shape[:last]...)
-		wanted := oneOf(r, []int{1, 1, 1}, []int{1, 1, 1}, []int{1, 0, 1}, []int{1, 1, 0}, []int{1, 0, 0}, []int{0, 1, 1})
+		wanted := oneOf(r, []int{1, 1, 1}, []int{1, 1, 1}, []int{1, 0, 1}, []int{1, 1, 0}, []int{1, 0, 0},
+			[]int{0, 1, 1})
 		out := []value{r.result(d, shape...), r.result(d, n...), r.result(d, n...)}
 		for k, want := range wanted {
 			if want == 0 {

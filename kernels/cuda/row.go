@@ -54,7 +54,8 @@ var allAxes = [kernels.MaxDims]int{0, 1, 2, 3, 4, 5, 6, 7}
 // startRows begins a launch in which threads have rows of n elements of type d.
 func (c *call) startRows(name string, d kernels.DType, rows, n int) error {
 	if n >= maxRow {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "rows of %d elements; kernels on %s take fewer than %d", n, c.b.Name(), maxRow)
+		return kernels.Errorf(kernels.ErrDevice, c.op, "rows of %d elements; kernels on %s take fewer than %d", n,
+			c.b.Name(), maxRow)
 	}
 	return c.start(name+"_"+typeSuffix(d), blocks(rows, rowThreads), rowThreads)
 }
@@ -78,7 +79,9 @@ func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int
 		grid = min(grid, min(4, 2*blockThreads/threads)*c.b.gpu.SMs)
 	}
 	if n >= maxRow || grid > math.MaxInt32 {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31, maxRow)
+		return kernels.Errorf(kernels.ErrDevice, c.op,
+			"%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31,
+			maxRow)
 	}
 	return c.startShared(name+infix+typeSuffix(d), dim{uint32(grid), 1, 1}, uint32(threads), shared)
 }

@@ -33,7 +33,8 @@ func init() {
 			driver, err = emu.Load(os.Getenv("WEFT_CUDA_DRIVER"))
 		}
 		for name, values := range map[string][]string{
-			"order": {"random", "skewed", "lifo", "fifo"}, "copies": {"early", "late", "random"}, "streams": {"early", "late", "random"}, "seed": {fmt.Sprint(r.Uint32())},
+			"order": {"random", "skewed", "lifo", "fifo"}, "copies": {"early", "late", "random"},
+			"streams": {"early", "late", "random"}, "seed": {fmt.Sprint(r.Uint32())},
 		} {
 			if err == nil {
 				err = driver.Set(name, values[r.IntN(len(values))])

@@ -354,5 +354,6 @@ func (b *Backend) Fill(m kernels.Buffer, value byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.postpone(b.check("fill", "filling "+itoa(m.Bytes())+" bytes", b.ctx.Fill(s.handle, b.at("fill", m, 0, m.Bytes()), (value), (m.Bytes()))))
+	b.postpone(b.check("fill", "filling "+itoa(m.Bytes())+" bytes",
+		b.ctx.Fill(s.handle, b.at("fill", m, 0, m.Bytes()), (value), (m.Bytes()))))
 }

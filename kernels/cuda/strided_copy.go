@@ -135,7 +135,8 @@ func (c *call) stridedCopy(family string, w *stridedCopy, more func(before [kern
 }
 
 // stridedCopyHalves launches both halves of a copy that is too far for one.
-func (c *call) stridedCopyHalves(family string, w *stridedCopy, axis int, more func(before [kernels.MaxDims]int)) error {
+func (c *call) stridedCopyHalves(family string, w *stridedCopy, axis int,
+	more func(before [kernels.MaxDims]int)) error {
 	first := *w
 	second := first.split(axis)
 	if err := c.stridedCopy(family, &first, more); err != nil {

@@ -29,7 +29,8 @@ func fakeAssemblers(t *testing.T, version, target, old, new string) *project {
 	write("good", goodLog, 0o644)
 	write("bad", strings.ReplaceAll(goodLog, old, new), 0o644)
 	for _, a := range assemblers {
-		script := "#!/bin/sh\ncd " + p.toolchain() + "\necho x >>calls\ncase $2 in\n-arch=" + target + ") cat " + map[bool]string{true: "bad", false: "good"}[a.version == version] + " ;;\n*) cat good ;;\nesac\n"
+		script := "#!/bin/sh\ncd " + p.toolchain() + "\necho x >>calls\ncase $2 in\n-arch=" + target + ") cat " +
+			map[bool]string{true: "bad", false: "good"}[a.version == version] + " ;;\n*) cat good ;;\nesac\n"
 		write("ptxas-"+a.version, script, 0o755)
 	}
 	return p
@@ -50,7 +51,8 @@ func (p *project) calls(t *testing.T) int {
 // scaleUnit is a unit that was compiled to goodPTX.
 func scaleUnit() *unit {
 	s := &source{family: "scale", hash: "aa", targets: []string{"compute_80"}}
-	return &unit{source: s, name: "scale_f32", symbols: []string{"scale_f32"}, code: map[string][]byte{"compute_80": []byte(goodPTX)}}
+	return &unit{source: s, name: "scale_f32", symbols: []string{"scale_f32"},
+		code: map[string][]byte{"compute_80": []byte(goodPTX)}}
 }
 
 // Every text goes through all assemblers for all targets, once; a fault under a single one keeps it off the record.
@@ -62,7 +64,9 @@ func TestAssemble(t *testing.T) {
 	for _, c := range []struct{ version, target, old, new, want string }{
 		{"", "", "", "", ""},
 		{"12.8", "sm_100", "0 bytes spill stores", "8 bytes spill stores", "spill: scale_f32 (ptxas 12.8 sm_100)"},
-		{"12.6", "sm_90a", "ptxas info    : Compile time", "ptxas info    : (C7510) wgmma is serialized\nptxas info    : Compile time", "remark: scale_f32 (ptxas 12.6 sm_90a)"},
+		{"12.6", "sm_90a", "ptxas info    : Compile time",
+			"ptxas info    : (C7510) wgmma is serialized\nptxas info    : Compile time",
+			"remark: scale_f32 (ptxas 12.6 sm_90a)"},
 	} {
 		p := fakeAssemblers(t, c.version, c.target, c.old, c.new)
 		u := scaleUnit()
@@ -74,7 +78,8 @@ func TestAssemble(t *testing.T) {
 		if n := p.calls(t); n != every {
 			t.Errorf("%q: %d calls, want %d", c.want, n, every)
 		}
-		if good := c.want == ""; known.has(u, "compute_80", textHash(u.code["compute_80"])) != good || good != (len(g.faults) == 0) {
+		if good := c.want == ""; known.has(u, "compute_80", textHash(u.code["compute_80"])) != good ||
+			good != (len(g.faults) == 0) {
 			t.Errorf("%q: record %v, faults %v", c.want, known, g.faults)
 		}
 		if c.want != "" {
@@ -107,7 +112,8 @@ func TestAssembledRegisters(t *testing.T) {
 		if known, err = p.assemble(g, []*unit{u}, known); err != nil {
 			t.Fatal(err)
 		}
-		if len(g.faults) != 1 || !strings.HasPrefix(g.faults[0].String(), "registers: scale_f32 (compute_80 as sm_120): 40 registers, budget 32") {
+		if len(g.faults) != 1 || !strings.HasPrefix(g.faults[0].String(),
+			"registers: scale_f32 (compute_80 as sm_120): 40 registers, budget 32") {
 			t.Errorf("faults %v", g.faults)
 		}
 	}
@@ -117,7 +123,8 @@ func TestAssembledRegisters(t *testing.T) {
 func TestAssembleSome(t *testing.T) {
 	p := fakeAssemblers(t, "12.4", "sm_80", "0 bytes spill loads", "4 bytes spill loads")
 	u := scaleUnit()
-	m := &images.Manifest{Compiler: compiler, Sources: map[string]string{"scale": "aa"}, Images: []*images.Image{newImage(u, "compute_80")}}
+	m := &images.Manifest{Compiler: compiler, Sources: map[string]string{"scale": "aa"},
+		Images: []*images.Image{newImage(u, "compute_80")}}
 	pack(t, m, goodPTX)
 	if err := p.write(m, p.images()); err != nil {
 		t.Fatal(err)
@@ -135,7 +142,8 @@ func TestAssembleSome(t *testing.T) {
 	} {
 		u.code = nil
 		g := &gates{}
-		if err := p.assembleSome(io.Discard, g, []*unit{u}, c.known, thoroughness{part: 12, texts: c.texts, frozen: true}); err != nil {
+		if err := p.assembleSome(io.Discard, g, []*unit{u}, c.known,
+			thoroughness{part: 12, texts: c.texts, frozen: true}); err != nil {
 			t.Fatal(err)
 		}
 		if len(g.faults) != c.want {

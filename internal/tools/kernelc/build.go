@@ -118,7 +118,8 @@ func (p *project) writeLimited(m *images.Manifest, n int) error {
 		return err
 	}
 	file := filepath.Join(from, "overlay.json")
-	fmt.Printf("kernels with limited waits: %d of %d; go build -overlay %s\n", n, len(slices.CompactFunc(slices.Clone(m.Images), sameKernel)), file)
+	fmt.Printf("kernels with limited waits: %d of %d; go build -overlay %s\n", n,
+		len(slices.CompactFunc(slices.Clone(m.Images), sameKernel)), file)
 	return writeFile(file, overlay)
 }
 
@@ -177,7 +178,8 @@ func samePTX(m *images.Manifest, u *unit) bool {
 }
 
 func newImage(u *unit, target string) *images.Image {
-	return &images.Image{Family: u.source.family, Symbols: u.symbols, Target: target, Sum: sum(u.code[target]), Text: u.text}
+	return &images.Image{Family: u.source.family, Symbols: u.symbols, Target: target, Sum: sum(u.code[target]),
+		Text: u.text}
 }
 
 func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
@@ -218,7 +220,8 @@ func setRegisters(all []*images.Image, compiled []*unit, limits budget) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("kernels without a line in budget.txt; this is what they use:\n%s", strings.Join(missing, "\n"))
+		return fmt.Errorf("kernels without a line in budget.txt; this is what they use:\n%s",
+			strings.Join(missing, "\n"))
 	}
 	return nil
 }

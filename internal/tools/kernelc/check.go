@@ -184,7 +184,8 @@ func (p *project) assembleSome(w io.Writer, g *gates, all []*unit, known record,
 			return err
 		}
 	}
-	fmt.Fprintf(w, "%d of %d kernels are not on record; %d of them assembled (make kernels-check does all)\n", len(fresh), len(all), len(some))
+	fmt.Fprintf(w, "%d of %d kernels are not on record; %d of them assembled (make kernels-check does all)\n",
+		len(fresh), len(all), len(some))
 	return nil
 }
 

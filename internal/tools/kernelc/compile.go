@@ -59,7 +59,9 @@ func (p *project) units(sources []*source) ([]*unit, error) {
 		}
 		for _, m := range listed.FindAllStringSubmatch(string(ptx), -1) {
 			only := "--define-macro=ONLY_" + m[1] + "=,CHOSEN"
-			lists[i] = append(lists[i], &unit{source: s, name: m[1], symbols: []string{m[1]}, program: program(s.family, alone), options: []string{only}})
+			lists[i] = append(lists[i],
+				&unit{source: s, name: m[1], symbols: []string{m[1]}, program: program(s.family, alone),
+					options: []string{only}})
 		}
 		return nil
 	})
@@ -98,7 +100,8 @@ func (p *project) compile(units []*unit, targets func(*unit) []string) error {
 	}
 	err := parallel(len(jobs), func(i int) (err error) {
 		j := jobs[i]
-		j.image, j.log, err = p.nvrtc(j.program, j.target, slices.Concat(options(j.contracted), p.limitOptions(), j.options)...)
+		j.image, j.log, err = p.nvrtc(j.program, j.target,
+			slices.Concat(options(j.contracted), p.limitOptions(), j.options)...)
 		if err == nil && strings.HasPrefix(j.target, "compute_") && j.log != "" {
 			err = fmt.Errorf("nvrtc for %s: %s", j.target, j.log)
 		}

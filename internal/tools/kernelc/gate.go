@@ -123,7 +123,8 @@ func (g *gates) contraction(name, where, separate, free string) {
 	written, fused := fusedOps(separate), fusedOps(free)
 	for _, op := range slices.Sorted(maps.Keys(fused)) {
 		if fused[op] != written[op] {
-			g.fail("contraction", name, where, "%d %s, and %d where the compiler may contract: write each operation with its rounding",
+			g.fail("contraction", name, where,
+				"%d %s, and %d where the compiler may contract: write each operation with its rounding",
 				written[op], op, fused[op])
 		}
 	}

@@ -234,7 +234,8 @@ func TestResident(t *testing.T) {
 	} {
 		n, limit := resident(c.target, c.threads, c.registers, c.shared)
 		if got := fmt.Sprint(n, " ", limit); got != c.want {
-			t.Errorf("%s, %d threads, %d registers, %d bytes: %s, want %s", c.target, c.threads, c.registers, c.shared, got, c.want)
+			t.Errorf("%s, %d threads, %d registers, %d bytes: %s, want %s", c.target, c.threads, c.registers, c.shared,
+				got, c.want)
 		}
 	}
 }
@@ -262,7 +263,9 @@ func TestBudget(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	r := record{
-		"a_f32 compute_80":  {"aa", map[string]int{"sm_80": 16, "sm_86": 16, "sm_89": 16, "sm_90": 17, "sm_90a": 17, "sm_100": 18, "sm_120": 19}},
+		"a_f32 compute_80": {"aa",
+			map[string]int{"sm_80": 16, "sm_86": 16, "sm_89": 16, "sm_90": 17, "sm_90a": 17, "sm_100": 18,
+				"sm_120": 19}},
 		"b_f32 compute_90a": {"bb", map[string]int{"sm_90a": 168}},
 	}
 	back, err := parseRecord(r.String())

@@ -60,9 +60,11 @@ func TestImages(t *testing.T) {
 // TestSound plants faults into a set of images.
 func TestSound(t *testing.T) {
 	sources := []*source{{family: "scale", hash: "aa", targets: []string{"compute_80"}}}
-	u := &unit{source: sources[0], symbols: []string{"scale_f32"}, code: map[string][]byte{"compute_80": []byte(goodPTX)}}
+	u := &unit{source: sources[0], symbols: []string{"scale_f32"},
+		code: map[string][]byte{"compute_80": []byte(goodPTX)}}
 	fresh := func() *images.Manifest {
-		m := &images.Manifest{Compiler: compiler, Sources: map[string]string{"scale": "aa"}, Images: []*images.Image{newImage(u, "compute_80")}}
+		m := &images.Manifest{Compiler: compiler, Sources: map[string]string{"scale": "aa"},
+			Images: []*images.Image{newImage(u, "compute_80")}}
 		pack(t, m, goodPTX)
 		return m
 	}
@@ -87,7 +89,8 @@ func TestSound(t *testing.T) {
 // pack gives images codes.
 func pack(t *testing.T, m *images.Manifest, codes ...string) {
 	t.Helper()
-	err := images.Pack(m.Images, func(g *images.Image) ([]byte, error) { return []byte(codes[slices.Index(m.Images, g)]), nil })
+	err := images.Pack(m.Images,
+		func(g *images.Image) ([]byte, error) { return []byte(codes[slices.Index(m.Images, g)]), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +105,9 @@ func TestPack(t *testing.T) {
 	noise.Read(common)
 	for i := range 40 {
 		code := fmt.Sprint(i) + string(common)
-		m.Images = append(m.Images, &images.Image{Family: "scale", Symbols: []string{fmt.Sprint("k", i)}, Target: []string{"sm_80", "sm_90"}[i%2], Sum: sum([]byte(code))})
+		m.Images = append(m.Images,
+			&images.Image{Family: "scale", Symbols: []string{fmt.Sprint("k", i)},
+				Target: []string{"sm_80", "sm_90"}[i%2], Sum: sum([]byte(code))})
 		codes = append(codes, code)
 	}
 	pack(t, m, codes...)
@@ -128,8 +133,10 @@ func TestPack(t *testing.T) {
 // TestManifest writes and reads a manifest, and reads damaged ones.
 func TestManifest(t *testing.T) {
 	s := &source{family: "scale", targets: []string{"compute_80", "sm_80"}}
-	u := &unit{source: s, symbols: []string{"a", "b"}, text: "cc", code: map[string][]byte{"compute_80": []byte("one"), "sm_80": []byte("two")}}
-	m := &images.Manifest{Compiler: "nvrtc", Sources: map[string]string{"scale": "aa"}, Images: []*images.Image{newImage(u, "compute_80"), newImage(u, "sm_80")}}
+	u := &unit{source: s, symbols: []string{"a", "b"}, text: "cc",
+		code: map[string][]byte{"compute_80": []byte("one"), "sm_80": []byte("two")}}
+	m := &images.Manifest{Compiler: "nvrtc", Sources: map[string]string{"scale": "aa"},
+		Images: []*images.Image{newImage(u, "compute_80"), newImage(u, "sm_80")}}
 	m.Images[1].Registers = 7
 	pack(t, m, "one", "two")
 	packs := packsOf(m.Images)
@@ -158,7 +165,8 @@ func TestManifest(t *testing.T) {
 // TestSources: what a file includes is part of its hash, and it may name its targets.
 func TestSources(t *testing.T) {
 	a := hashFiles(map[string]string{"a.cu": "x", "b.cuh": "y"})
-	for _, other := range []map[string]string{{"a.cu": "x", "b.cuh": "z"}, {"a.cu": "x"}, {"a.cu": "xy", "b.cuh": ""}, {"a.cu": "x", "c.cuh": "y"}} {
+	for _, other := range []map[string]string{{"a.cu": "x", "b.cuh": "z"}, {"a.cu": "x"}, {"a.cu": "xy", "b.cuh": ""},
+		{"a.cu": "x", "c.cuh": "y"}} {
 		if hashFiles(other) == a {
 			t.Errorf("%v has the hash of other files", other)
 		}
@@ -206,7 +214,8 @@ func TestChoose(t *testing.T) {
 // TestSamePTX: cubins are kept where the PTX is that of before, and nothing else may decide about them.
 func TestSamePTX(t *testing.T) {
 	s := &source{family: "scale", targets: []string{"compute_80", "sm_80"}}
-	u := &unit{source: s, symbols: []string{"scale_f32"}, code: map[string][]byte{"compute_80": []byte(goodPTX), "sm_80": []byte("cubin")}}
+	u := &unit{source: s, symbols: []string{"scale_f32"},
+		code: map[string][]byte{"compute_80": []byte(goodPTX), "sm_80": []byte("cubin")}}
 	m := &images.Manifest{Compiler: compiler, Images: []*images.Image{newImage(u, "compute_80"), newImage(u, "sm_80")}}
 	if !samePTX(m, u) {
 		t.Error("the same PTX is another")
@@ -216,8 +225,11 @@ func TestSamePTX(t *testing.T) {
 		"no text":      func(m *images.Manifest, s *source, u *unit) { delete(u.code, "compute_80") },
 		"compiler":     func(m *images.Manifest, s *source, u *unit) { m.Compiler = "nvrtc 11" },
 		"architecture": func(m *images.Manifest, s *source, u *unit) { s.arch = true },
-		"target":       func(m *images.Manifest, s *source, u *unit) { s.targets = append(slices.Clone(s.targets), "sm_90") },
-		"name":         func(m *images.Manifest, s *source, u *unit) { u.symbols = []string{"scale_f16"} },
+		"target": func(m *images.Manifest, s *source,
+			u *unit) {
+			s.targets = append(slices.Clone(s.targets), "sm_90")
+		},
+		"name": func(m *images.Manifest, s *source, u *unit) { u.symbols = []string{"scale_f16"} },
 	} {
 		m, s, u := *m, *s, *u
 		u.source, u.code = &s, maps.Clone(u.code)

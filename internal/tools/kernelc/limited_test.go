@@ -14,7 +14,8 @@ import (
 
 // A build with limited waits defines the limit, and changes the kernels that include waits, no others.
 func TestLimit(t *testing.T) {
-	if got := (&project{limit: 2 * time.Second}).limitOptions(); !slices.Equal(got, []string{"--define-macro=WEFT_BARRIER_LIMIT=2000000000"}) {
+	if got := (&project{limit: 2 * time.Second}).limitOptions(); !slices.Equal(got,
+		[]string{"--define-macro=WEFT_BARRIER_LIMIT=2000000000"}) {
 		t.Errorf("options %v", got)
 	}
 	if got := (&project{}).limitOptions(); got != nil {
@@ -40,7 +41,8 @@ func TestOverlay(t *testing.T) {
 	p := &project{root: t.TempDir(), limit: 2 * time.Second}
 	u := scaleUnit()
 	manifest := func() *images.Manifest {
-		m := &images.Manifest{Compiler: compiler, Sources: map[string]string{"scale": "aa"}, Images: []*images.Image{newImage(u, "compute_80")}}
+		m := &images.Manifest{Compiler: compiler, Sources: map[string]string{"scale": "aa"},
+			Images: []*images.Image{newImage(u, "compute_80")}}
 		pack(t, m, goodPTX)
 		return m
 	}

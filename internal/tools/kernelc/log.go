@@ -43,7 +43,8 @@ func readLog(log string) (functions map[string]*figures, odd []string) {
 			function = of(ofRemark.FindStringSubmatch(line)[1])
 		case stackRemark.MatchString(line) && function != nil:
 			m := stackRemark.FindString(line)
-			fmt.Sscanf(m, "%d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &function.stack, &function.stores, &function.loads)
+			fmt.Sscanf(m, "%d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &function.stack,
+				&function.stores, &function.loads)
 		case usedRemark.MatchString(line) && kernel != nil:
 			fmt.Sscanf(usedRemark.FindString(line), "Used %d registers", &kernel.registers)
 			fmt.Sscanf(sharedRemark.FindString(line), "%d bytes smem", &kernel.shared)

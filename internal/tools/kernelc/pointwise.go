@@ -61,7 +61,8 @@ func (p *project) readPointwise() (*source, error) {
 	}
 	for _, text := range slices.Sorted(maps.Keys(recording.sources)) {
 		k := recording.sources[text]
-		s.generated = append(s.generated, &unit{source: s, name: k.Name, symbols: k.Symbols(), program: text, text: src.Sum(text)})
+		s.generated = append(s.generated,
+			&unit{source: s, name: k.Name, symbols: k.Symbols(), program: text, text: src.Sum(text)})
 	}
 	slices.SortFunc(s.generated, func(a, b *unit) int { return cmp.Compare(a.name, b.name) })
 	return s, nil
@@ -116,7 +117,8 @@ func useLibrary() error {
 			return nil
 		})
 	}
-	for _, rule := range []optim.Rule{optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9}, optim.SGD{Momentum: 0.9, Nesterov: true}, optim.Lion{}} {
+	for _, rule := range []optim.Rule{optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9},
+		optim.SGD{Momentum: 0.9, Nesterov: true}, optim.Lion{}} {
 		for _, dt := range trained {
 			model := nn.NewGPT(nn.GPTConfig{Vocab: 11, Context: 4, Width: 8, Heads: 2, Layers: 1, Dropout: 0.1})
 			if err := nn.Init(dev, model); err != nil {
@@ -126,7 +128,9 @@ func useLibrary() error {
 			scaler := amp.NewGradScaler(amp.Enabled(dt != tensor.Float32))
 			words := tensor.Zeros(tensor.Int64, 2, 4)
 			step(fmt.Sprint("training by ", rule.Name(), " in ", dt), func(s *tensor.Scope) error {
-				autograd.Accumulate(s, 2, 2, func(int) *tensor.Tensor { return nn.CrossEntropy(model.Forward(s.In(words)), s.In(words)) }, scaler.Scale)
+				autograd.Accumulate(s, 2, 2,
+					func(int) *tensor.Tensor { return nn.CrossEntropy(model.Forward(s.In(words)), s.In(words)) },
+					scaler.Scale)
 				scaler.Unscale(s, opt)
 				return scaler.Step(s, opt)
 			}, amp.Autocast(dt))

@@ -73,7 +73,8 @@ func TestTrainingNeedsNoCompiler(t *testing.T) {
 func TestPointwiseNames(t *testing.T) {
 	name := func(text string, d kernels.DType) string {
 		a := kernels.Arg{DType: d}
-		return src.PointwiseOf(&kernels.Launch{Op: &kernels.Op{Name: "sgd.1", Expr: expr.Must(text, []string{"x"}, nil)}, In: []kernels.Arg{a}, Out: []kernels.Arg{a}}).Name
+		return src.PointwiseOf(&kernels.Launch{Op: &kernels.Op{Name: "sgd.1",
+			Expr: expr.Must(text, []string{"x"}, nil)}, In: []kernels.Arg{a}, Out: []kernels.Arg{a}}).Name
 	}
 	a := name("x+1", kernels.Float32)
 	if !strings.HasPrefix(a, "pointwise_sgd_1_") || !strings.HasSuffix(a, "_f32_f32") {

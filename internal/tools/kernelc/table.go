@@ -20,7 +20,8 @@ type row struct {
 }
 
 func newRow(name, target string, f *figures, threads int, ops []sassOp, l *limit) row {
-	r := row{kernel: name, target: target, threads: threads, instructions: len(ops), element: perElement(ops, elementSize(name))}
+	r := row{kernel: name, target: target, threads: threads, instructions: len(ops),
+		element: perElement(ops, elementSize(name))}
 	if f != nil {
 		r.registers, r.shared = f.registers, f.shared
 	}
@@ -48,7 +49,8 @@ func printTable(w io.Writer, rows []row) {
 		if sm, ok := multiprocessors[r.target]; ok && r.threads > 0 {
 			occupied = fmt.Sprintf("%d%%", 100*r.blocks*((r.threads+warpSize-1)/warpSize)/sm.warps)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t\n", r.kernel, r.target, r.registers, r.budget, r.shared,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t\n", r.kernel, r.target, r.registers, r.budget,
+			r.shared,
 			r.threads, r.blocks, occupied, r.limit, r.instructions, element)
 	}
 	t.Flush()

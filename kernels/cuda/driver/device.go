@@ -50,7 +50,8 @@ func queryGPU(ordinal, n int) (g GPU, err error) {
 		attribute cu.DeviceAttribute
 	}{
 		{&g.Major, cu.ComputeCapabilityMajor}, {&g.Minor, cu.ComputeCapabilityMinor}, {&g.SMs, cu.MultiprocessorCount},
-		{&g.ClockMHz, cu.ClockRate}, {&g.MemoryClockMHz, cu.MemoryClockRate}, {&g.MemoryBusBits, cu.GlobalMemoryBusWidth},
+		{&g.ClockMHz, cu.ClockRate}, {&g.MemoryClockMHz, cu.MemoryClockRate},
+		{&g.MemoryBusBits, cu.GlobalMemoryBusWidth},
 		{&domain, cu.PciDomainID}, {&bus, cu.PciBusID}, {&slot, cu.PciDeviceID},
 	} {
 		if *a.to, err = dev.Attribute(a.attribute); err != nil {

@@ -38,14 +38,18 @@ var _ [unsafe.Sizeof(C.weft_launch{})]byte = [unsafe.Sizeof(Launch{})]byte{}
 
 // Launch begins the description of a launch.
 func (f Function) Launch(grid, block Dim, shared int, values, offsets int) Launch {
-	return Launch{function: f.handle, Grid: grid, Block: block, Shared: uint32(shared), Values: uint32(values), Offsets: uint32(offsets)}
+	return Launch{function: f.handle, Grid: grid, Block: block, Shared: uint32(shared), Values: uint32(values),
+		Offsets: uint32(offsets)}
 }
 
 // Launch queues launches in order. Where progress is not 0, the device then writes mark to that address. done is the
 // number of launches queued, all on success.
-func (c Context) Launch(s Stream, launches []Launch, values []byte, offsets []uint32, progress Ptr, mark uint32) (done int, rc Result) {
+func (c Context) Launch(s Stream, launches []Launch, values []byte, offsets []uint32, progress Ptr,
+	mark uint32) (done int, rc Result) {
 	var n C.int
-	rc = Result(C.weft_launch_all(c.handle, s.handle, (*C.weft_launch)(unsafe.Pointer(unsafe.SliceData(launches))), C.int(len(launches)),
-		(*C.uint8_t)(unsafe.SliceData(values)), (*C.uint32_t)(unsafe.SliceData(offsets)), C.CUdeviceptr(progress), C.uint32_t(mark), &n))
+	rc = Result(C.weft_launch_all(c.handle, s.handle, (*C.weft_launch)(unsafe.Pointer(unsafe.SliceData(launches))),
+		C.int(len(launches)),
+		(*C.uint8_t)(unsafe.SliceData(values)), (*C.uint32_t)(unsafe.SliceData(offsets)), C.CUdeviceptr(progress),
+		C.uint32_t(mark), &n))
 	return int(n), rc
 }

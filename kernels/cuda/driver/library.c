@@ -121,9 +121,13 @@ CUresult cuInit(unsigned int flags) {
 // With the headers of CUDA 11, gorgonia.org/cu refers to the first versions of three functions.
 #define DECLARE(name, symbol, parameters, arguments) CUresult name parameters __asm__(symbol);
 #define FIRST_VERSIONS(F) \
-	F(graph_add_kernel_node_v1, "cuGraphAddKernelNode", (CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n, const void *params), (node, graph, after, n, params)) \
-	F(stream_wait_value32_v1, "cuStreamWaitValue32", (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags), (stream, addr, value, flags)) \
-	F(stream_write_value32_v1, "cuStreamWriteValue32", (CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags), (stream, addr, value, flags))
+	F(graph_add_kernel_node_v1, "cuGraphAddKernelNode", \
+		(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n, const void *params), \
+		(node, graph, after, n, params)) \
+	F(stream_wait_value32_v1, "cuStreamWaitValue32", \
+		(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags), (stream, addr, value, flags)) \
+	F(stream_write_value32_v1, "cuStreamWriteValue32", \
+		(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags), (stream, addr, value, flags))
 FIRST_VERSIONS(DECLARE)
 FIRST_VERSIONS(DEFINE)
 

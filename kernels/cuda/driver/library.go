@@ -30,7 +30,8 @@ func Open() (Library, error) {
 			"and in a container pass the GPU in (docker run --gpus all)", detail)
 	}
 	if s.status != C.CUDA_SUCCESS {
-		return Library{}, fmt.Errorf("the NVIDIA driver %s does not work: %s", path, initFailure(Result(s.status), detail))
+		return Library{}, fmt.Errorf("the NVIDIA driver %s does not work: %s", path,
+			initFailure(Result(s.status), detail))
 	}
 	return Library{path, max(cu.Version(), 0)}, nil
 }

@@ -13,8 +13,8 @@ typedef struct {
 
 weft_driver_state weft_driver_open(void);
 
-// The image of the kernels that the library itself has, the string weft_kernels; null in a GPU's driver. Libraries that stand in
-// for a driver may have it.
+// The image of the kernels that the library itself has, the string weft_kernels; null in a GPU's driver. Libraries that
+// stand in for a driver may have it.
 const char *weft_driver_kernels(void);
 
 // The path of the library by which the driver compiles PTX, or null and in *detail the reason. The driver opens it by

@@ -52,12 +52,14 @@ func (c Context) CopyOut(s Stream, to unsafe.Pointer, from Ptr, n int, after Eve
 
 // CopyWithin queues a copy within the device, and an event behind it.
 func (c Context) CopyWithin(s Stream, to, from Ptr, n int, after Event) Result {
-	return Result(C.weft_copy_within(c.handle, s.handle, C.CUdeviceptr(to), C.CUdeviceptr(from), C.size_t(n), after.handle))
+	return Result(C.weft_copy_within(c.handle, s.handle, C.CUdeviceptr(to), C.CUdeviceptr(from), C.size_t(n),
+		after.handle))
 }
 
 // CopyPeer queues a copy from another device, whose memory this one reaches, on a stream of this one.
 func (c Context) CopyPeer(s Stream, to Ptr, peer Context, from Ptr, n int) Result {
-	return Result(C.weft_copy_peer(c.handle, s.handle, C.CUdeviceptr(to), peer.handle, C.CUdeviceptr(from), C.size_t(n)))
+	return Result(C.weft_copy_peer(c.handle, s.handle, C.CUdeviceptr(to), peer.handle, C.CUdeviceptr(from),
+		C.size_t(n)))
 }
 
 // EnablePeer lets this device reach the memory of another one.

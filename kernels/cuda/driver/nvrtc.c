@@ -18,7 +18,8 @@ typedef struct program *program;
 // The functions in use, as NVIDIA documents them. Results are 0 for success.
 static struct {
 	int (*version)(int *major, int *minor);
-	int (*create)(program *, const char *text, const char *name, int headers, const char *const *texts, const char *const *names);
+	int (*create)(program *, const char *text, const char *name, int headers, const char *const *texts,
+		const char *const *names);
 	int (*compile)(program, int options, const char *const *option);
 	int (*destroy)(program *);
 	int (*log_size)(program, size_t *);
@@ -91,7 +92,8 @@ static char *read(program p, int (*size)(program, size_t *), int (*get)(program,
 	return s;
 }
 
-const char *weft_nvrtc_compile(const char *text, const char *name, int headers, const char *const *texts, const char *const *names,
+const char *weft_nvrtc_compile(const char *text, const char *name, int headers, const char *const *texts,
+	const char *const *names,
 	int options, const char *const *option, char **image, size_t *size, char **log) {
 	program p;
 	size_t n;

@@ -12,7 +12,8 @@ int weft_nvrtc_version(int *major, int *minor);
 
 // Compiles text to a cubin. On failure the result is what failed, "" if the library does not say; on success null.
 // *image and *log, which may be null, are for the caller to free.
-const char *weft_nvrtc_compile(const char *text, const char *name, int headers, const char *const *texts, const char *const *names,
+const char *weft_nvrtc_compile(const char *text, const char *name, int headers, const char *const *texts,
+	const char *const *names,
 	int options, const char *const *option, char **image, size_t *size, char **log);
 
 #endif

@@ -6,8 +6,8 @@
 
 #pragma GCC visibility push(hidden)
 
-// ENTER makes ctx current or returns the error from the function around it. It does not remember what it did: other CUDA
-// code of the process may have made another context current since.
+// ENTER makes ctx current or returns the error from the function around it. It does not remember what it did: other
+// CUDA code of the process may have made another context current since.
 #define ENTER(ctx) \
 	do { \
 		CUresult entered = cuCtxSetCurrent(ctx); \
@@ -32,7 +32,8 @@ static CUresult launch_one(CUstream stream, const weft_launch *l, const uint8_t 
 	memcpy(aligned, values + l->values, l->bytes);
 	for (uint32_t i = 0; i < l->count; i++)
 		params[i] = aligned + offsets[l->offsets + i];
-	return cuLaunchKernel((CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2],
+	return cuLaunchKernel((CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+		l->block[2],
 		l->shared, stream, params, 0);
 }
 
@@ -180,7 +181,8 @@ CUresult weft_allow_shared(CUcontext ctx, CUdevice dev, uintptr_t function) {
 	CUresult rc = cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, dev);
 	if (rc == CUDA_SUCCESS)
 		rc = cuFuncGetAttribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, (CUfunction)function);
-	return rc != CUDA_SUCCESS ? rc : cuFuncSetAttribute((CUfunction)function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - own);
+	return rc != CUDA_SUCCESS ? rc : cuFuncSetAttribute((CUfunction)function,
+		CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - own);
 }
 
 #pragma GCC visibility pop

@@ -134,7 +134,8 @@ func Parse(text string, packs map[string][]byte) (*Manifest, error) {
 			m.Sources[family] = fields[1]
 			rest[family] = packs[family]
 		case kind == "image" && len(fields) >= 5:
-			g, size := &Image{Family: family, Symbols: strings.Split(fields[0], ","), Target: fields[1], Sum: fields[4]}, 0
+			g, size := &Image{Family: family, Symbols: strings.Split(fields[0], ","), Target: fields[1],
+				Sum: fields[4]}, 0
 			if _, err := fmt.Sscan(fields[2], &size); err != nil {
 				return nil, fmt.Errorf("manifest: %s: %w", line, err)
 			}
@@ -173,7 +174,8 @@ func (m *Manifest) Lines() string {
 			family = g.Family
 			fmt.Fprintf(&b, "family %s %s\n", family, m.Sources[family])
 		}
-		line := fmt.Sprintf("image %s %s %d %d %s %s", strings.Join(g.Symbols, ","), g.Target, len(g.Packed), g.Registers, g.Sum, g.Text)
+		line := fmt.Sprintf("image %s %s %d %d %s %s", strings.Join(g.Symbols, ","), g.Target, len(g.Packed),
+			g.Registers, g.Sum, g.Text)
 		b.WriteString(strings.TrimSpace(line) + "\n")
 	}
 	return b.String()
