@@ -47,34 +47,34 @@ func (c *call) launch(f *function, grid, block dim, shared int) {
 }
 
 // start begins a launch of a kernel without dynamic shared memory; arguments follow.
-func (c *call) start(symbol string, grid dim, threads uint32) error {
-	return c.startShared(symbol, grid, threads, 0)
+func (c *call) start(symbol string, grid dim, threads uint32) {
+	c.startShared(symbol, grid, threads, 0)
 }
 
 // startShared is start with so many bytes of dynamic shared memory.
-func (c *call) startShared(symbol string, grid dim, threads uint32, shared int) error {
-	f, err := c.b.images.function(c.b, symbol)
-	if err != nil {
-		return err
-	}
-	c.launch(f, grid, dim{threads, 1, 1}, shared)
-	return nil
+func (c *call) startShared(symbol string, grid dim, threads uint32, shared int) {
+	c.launch(must(c.b.images.function(c.b, symbol)), grid, dim{threads, 1, 1}, shared)
+}
+
+// refuse ends a plan for operands that the kernels do not take.
+func (c *call) refuse(format string, args ...any) {
+	panic(kernels.Errorf(kernels.ErrDevice, c.op, format, args...))
 }
 
 // scratch is n bytes of device memory for the launches of this call. It is the stream's own: the next call, which
 // runs later, uses it again. A call asks once.
-func (c *call) scratch(n int) (uint64, error) {
+func (c *call) scratch(n int) uint64 {
+	if n == 0 {
+		return 0
+	}
 	if c.spare == nil || c.spare.Bytes() < n {
-		m, err := c.b.scratch(c.op, max(n, 1<<20))
-		if err != nil {
-			return 0, err
-		}
+		m := must(c.b.scratch(c.op, max(n, 1<<20)))
 		if c.spare != nil {
 			c.b.Free(c.spare)
 		}
 		c.spare = m
 	}
-	return uint64(c.b.at(c.op, c.spare, 0, n)), nil
+	return uint64(c.b.at(c.op, c.spare, 0, n))
 }
 
 // last is the launch begun last.

@@ -8,11 +8,20 @@ import (
 )
 
 // A plan makes the launches of an operation: it looks at the operands' types and layouts, chooses kernels, grid and
-// block, and calls c.start and arg. It refuses what the kernels cannot do by an error of kind [kernels.ErrDevice].
-type plan func(c *call, l *kernels.Launch) error
+// block, and calls c.start and arg. Errors are panics with a [*kernels.Error], which [Backend.Run] returns: see
+// [call.refuse].
+type plan func(c *call, l *kernels.Launch)
 
-// plans holds the plan of each operation that has kernels for all element types that the row takes, by the row's
-// Kernel. Operations that are expressions need no entry: planPointwise serves them.
+// must is v, and panics with an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// plans holds the plan of each operation that has kernels for all element types that it takes, by its Op.Kernel.
+// Operations that are expressions need no entry: planPointwise serves them.
 var plans = map[string]plan{}
 
 // suffixes end the symbols of kernels.

@@ -78,101 +78,82 @@ func (c *call) attentionPackedOf(l *kernels.Launch) attention {
 }
 
 // planAttention has the results y [B T H E], m and r [B H T].
-func planAttention(c *call, l *kernels.Launch) error {
+func planAttention(c *call, l *kernels.Launch) {
 	z := c.attentionOf(l)
 	z.y = c.heads(&l.Out[0], 0, 2, 1, 3)
-	return c.attend(&z, l)
+	c.attend(&z, l)
 }
 
-func planAttentionPacked(c *call, l *kernels.Launch) error {
+func planAttentionPacked(c *call, l *kernels.Launch) {
 	z := c.attentionPackedOf(l)
 	z.y = c.packedHeads(&l.Out[0], 0, l.Ints[1], int(z.d))
-	return c.attend(&z, l)
+	c.attend(&z, l)
 }
 
 // planAttentionGrad has the operands q, k, v, y, m, r and g [B H T E] and the results dq [B T H D], dk [B S H D] and dv
 // [B S H E].
-func planAttentionGrad(c *call, l *kernels.Launch) error {
+func planAttentionGrad(c *call, l *kernels.Launch) {
 	z := c.attentionOf(l)
 	z.y, z.g = c.heads(&l.In[3], 0, 2, 1, 3), c.heads(&l.In[6], 0, 1, 2, 3)
 	z.dq, z.dk, z.dv = c.heads(&l.Out[0], 0, 2, 1, 3), c.heads(&l.Out[1], 0, 2, 1, 3), c.heads(&l.Out[2], 0, 2, 1, 3)
-	return c.attendGrad(&z, l, 4)
+	c.attendGrad(&z, l, 4)
 }
 
-func planAttentionPackedGrad(c *call, l *kernels.Launch) error {
+func planAttentionPackedGrad(c *call, l *kernels.Launch) {
 	z := c.attentionPackedOf(l)
 	n, d, dx := l.Ints[1], int(z.d), &l.Out[0]
 	z.y, z.g = c.packedHeads(&l.In[1], 0, n, d), c.packedHeads(&l.In[4], 0, n, d)
 	z.dq, z.dk, z.dv = c.packedHeads(dx, 0, n, d), c.packedHeads(dx, 1, n, d), c.packedHeads(dx, 2, n, d)
-	return c.attendGrad(&z, l, 2)
+	c.attendGrad(&z, l, 2)
 }
 
-func (c *call) attend(z *attention, l *kernels.Launch) error {
+func (c *call) attend(z *attention, l *kernels.Launch) {
 	z.m, z.r = c.address(&l.Out[1]), c.address(&l.Out[2])
 	if d := l.In[0].DType; z.usesFlash(d, &z.q, &z.k, &z.v, &z.y) {
-		return c.startFlash("", d, z, z.t, 128, 128+4*flashTileRows)
+		c.startFlash("", d, z, z.t, 128, 128+4*flashTileRows)
+		return
 	}
-	blocks, err := c.attentionBlocks(z, z.t)
-	if err != nil || blocks == 0 {
-		return err
-	}
-	if z.scratch, err = c.scratch(blocks * attentionScratch(z.s, l.Out[1].DType)); err != nil {
-		return err
-	}
-	return c.startAttention("attention", l.In[0].DType, blocks, z)
+	blocks := c.attentionBlocks(z, z.t)
+	z.scratch = c.scratch(blocks * attentionScratch(z.s, l.Out[1].DType))
+	c.startAttention("attention", l.In[0].DType, blocks, z)
 }
 
 // attendGrad computes dq first, with dot of each row, which follows the blocks' own scratch memory. Operands stat and
 // stat+1 are m and r.
-func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) error {
+func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) {
 	m, r, d := &l.In[stat], &l.In[stat+1], l.In[0].DType
 	if !m.Contiguous() || !r.Contiguous() {
-		return kernels.Errorf(kernels.ErrDevice, c.op,
-			"m and r with strides %v and %v; kernels on %s take contiguous ones", m.Strides, r.Strides, c.b.Name())
+		c.refuse("m and r with strides %v and %v; kernels on %s take contiguous ones", m.Strides, r.Strides, c.b.Name())
 	}
 	z.m, z.r = c.address(m), c.address(r)
 	if z.usesFlash(d, &z.q, &z.k, &z.v, &z.y, &z.g, &z.dq, &z.dk, &z.dv) {
-		return c.flashGrad(z, d)
+		c.flashGrad(z, d)
+		return
 	}
-	rows, err := c.attentionBlocks(z, z.t)
-	if err != nil {
-		return err
-	}
-	keys, err := c.attentionBlocks(z, z.s)
-	if err != nil {
-		return err
-	}
+	rows, keys := c.attentionBlocks(z, z.t), c.attentionBlocks(z, z.s)
 	own := 2 * max(rows*attentionScratch(z.s, m.DType), keys*attentionScratch(z.t, m.DType))
-	if z.scratch, err = c.scratch(own + m.DType.Size()*int(z.count)*int(z.t)); err != nil {
-		return err
-	}
+	z.scratch = c.scratch(own + m.DType.Size()*int(z.count)*int(z.t))
 	z.dot = z.scratch + uint64(own)
-	if err := c.startAttention("attention_grad_rows", d, rows, z); err != nil {
-		return err
-	}
-	return c.startAttention("attention_grad_keys", d, keys, z)
+	c.startAttention("attention_grad_rows", d, rows, z)
+	c.startAttention("attention_grad_keys", d, keys, z)
 }
 
 // attentionScratch is the bytes of a tile's scores, of the type of m and r, with n keys or rows.
 func attentionScratch(n uint32, d kernels.DType) int { return d.Size() * attentionTileRows * int(n) }
 
 // attentionBlocks is the number of blocks for tiles of n rows or keys, two at most for each multiprocessor.
-func (c *call) attentionBlocks(z *attention, n uint32) (int, error) {
+func (c *call) attentionBlocks(z *attention, n uint32) int {
 	if max(z.t, z.s) >= maxRow || z.count >= maxRow {
-		return 0, kernels.Errorf(kernels.ErrDevice, c.op,
-			"%d heads with %d queries and %d keys; kernels on %s take fewer than %d",
+		c.refuse("%d heads with %d queries and %d keys; kernels on %s take fewer than %d",
 			z.count, z.t, z.s, c.b.Name(), maxRow)
 	}
-	return min(int(z.count)*int((n+attentionTileRows-1)/attentionTileRows), 2*c.b.gpu.SMs), nil
+	return min(int(z.count)*ceilDiv(int(n), attentionTileRows), 2*c.b.gpu.SMs)
 }
 
-func (c *call) startAttention(symbol string, d kernels.DType, blocks int, z *attention) error {
+func (c *call) startAttention(symbol string, d kernels.DType, blocks int, z *attention) {
 	if blocks == 0 {
-		return nil
+		return
 	}
-	if err := c.start(symbol+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, attentionThreads); err != nil {
-		return err
-	}
+	c.start(symbol+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, attentionThreads)
 	structure(c, z)
-	return nil
 }

@@ -32,42 +32,30 @@ func (z *attention) usesFlash(d kernels.DType, operands ...*heads) bool {
 
 // startFlash begins a launch of blocks for `most` rows or keys of n each. Their shared memory has `rows` rows of an
 // operand.
-func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, rows int) error {
+func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, rows int) {
 	blocks := int(z.count) * ceilDiv(int(n), most)
 	if blocks == 0 {
-		return nil
+		return
 	}
 	if blocks > math.MaxInt32 {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "%d heads with %d queries and %d keys; kernels on %s take fewer",
-			z.count, z.t, z.s, c.b.Name())
+		c.refuse("%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
 	}
 	shared := 0
 	if rows > 0 {
 		shared = 2*int(z.d)*rows + 4*4*flashTileRows // with l and dot of two tiles
 	}
-	if err := c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads,
-		shared); err != nil {
-		return err
-	}
+	c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads, shared)
 	structure(c, z)
-	return nil
 }
 
 // flashGrad computes l and dot of each row, then dq, then dk and dv.
-func (c *call) flashGrad(z *attention, d kernels.DType) error {
+func (c *call) flashGrad(z *attention, d kernels.DType) {
 	rows := roundUp(int(z.t), flashTileRows)
 	size := 4 * int(z.count) * rows
-	var err error
-	if z.scratch, err = c.scratch(2 * size); err != nil {
-		return err
-	}
+	z.scratch = c.scratch(2 * size)
 	z.dot = z.scratch + uint64(size)
-	if err := c.startFlash("dot_", d, z, uint32(rows), flashThreads*8/int(z.d), 0); err != nil {
-		return err
-	}
+	c.startFlash("dot_", d, z, uint32(rows), flashThreads*8/int(z.d), 0)
 	most := 128 * 64 / int(z.d)
-	if err := c.startFlash("grad_rows_", d, z, z.t, most, 2*most+4*flashTileRows); err != nil {
-		return err
-	}
-	return c.startFlash("grad_keys_", d, z, z.s, most, 2*most+4*flashTileRows)
+	c.startFlash("grad_rows_", d, z, z.t, most, 2*most+4*flashTileRows)
+	c.startFlash("grad_keys_", d, z, z.s, most, 2*most+4*flashTileRows)
 }

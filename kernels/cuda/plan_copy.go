@@ -39,90 +39,82 @@ type band struct{ lo, hi int64 }
 func sized(family string, n int) string { return family + "_b" + itoa(n) }
 
 // each begins a launch of a kernel with a thread for each of n elements, which is not 0.
-func (c *call) startEach(symbol string, n int) error {
-	return c.startCopy(symbol, n, ceilDiv(n, copyThreads))
+func (c *call) startEach(symbol string, n int) {
+	c.startCopy(symbol, n, ceilDiv(n, copyThreads))
 }
 
 // move begins a launch of so many blocks for n elements.
-func (c *call) startCopy(symbol string, n, blocks int) error {
+func (c *call) startCopy(symbol string, n, blocks int) {
 	if blocks > math.MaxInt32 {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "%d elements are too many for one launch", n)
+		c.refuse("%d elements are too many for one launch", n)
 	}
-	return c.start(symbol, dim{uint32(blocks), 1, 1}, copyThreads)
+	c.start(symbol, dim{uint32(blocks), 1, 1}, copyThreads)
 }
 
 // relayout copies elements between two layouts of one shape; strides may be negative.
-func (c *call) relayout(to, from *kernels.Arg) error {
+func (c *call) relayout(to, from *kernels.Arg) {
 	n := to.Len()
 	if n == 0 {
-		return nil
+		return
 	}
 	var w stridedCopy
 	w.set(to.Shape, to.DType.Size(), *to, *from)
 	if row, column := w.fastest(0), w.fastest(1); row >= 0 && column >= 0 && row != column &&
 		min(w.Shape[row], w.Shape[column]) >= transposeLeast {
-		return c.transpose(to, from, &w.space, row, column)
+		c.transpose(to, from, &w.space, row, column)
+		return
 	}
 	w.begin[0], w.begin[1] = c.address(to), c.address(from)
 	w.vectorise(0)
-	return c.stridedCopy("copy", &w, nil)
+	c.stridedCopy("copy", &w, nil)
 }
 
 // transpose copies matrices by tiles: rows, along one axis of s, are contiguous in `to`, columns in `from`.
-func (c *call) transpose(to, from *kernels.Arg, s *space, row, column int) error {
+func (c *call) transpose(to, from *kernels.Arg, s *space, row, column int) {
 	columns, rows := s.Shape[row], s.Shape[column]
 	toStep, fromStep := s.strides[0][column], s.strides[1][row]
 	s.drop(max(row, column))
 	s.drop(min(row, column))
 	matrices := s.n / (rows * columns)
 	tiles := matrices * ceilDiv(rows, transposeTile) * ceilDiv(columns, transposeTile)
-	if err := c.startCopy(sized("transpose", to.DType.Size()), s.n, tiles); err != nil {
-		return err
-	}
+	c.startCopy(sized("transpose", to.DType.Size()), s.n, tiles)
 	c.pointer(to)
 	c.pointer(from)
 	for _, n := range [4]int{rows, columns, toStep, fromStep} {
 		arg(c, uint64(n))
 	}
 	s.shape64(c)
-	return nil
 }
 
 // planCat copies the operands one behind the other along axis l.Ints[0].
-func planCat(c *call, l *kernels.Launch) error {
+func planCat(c *call, l *kernels.Launch) {
 	axis, y := l.Ints[0], l.Out[0]
 	for i := range l.In {
 		slice := y
 		slice.Shape = l.In[i].Shape
-		if err := c.relayout(&slice, &l.In[i]); err != nil {
-			return err
-		}
+		c.relayout(&slice, &l.In[i])
 		y.Offset += l.In[i].Shape[axis] * y.Strides[axis]
 	}
-	return nil
 }
 
 // planStack copies operands of one shape one behind the other along a new axis l.Ints[0].
-func planStack(c *call, l *kernels.Launch) error {
+func planStack(c *call, l *kernels.Launch) {
 	axis, y := l.Ints[0], l.Out[0]
 	stride := y.Strides[axis]
 	var others [kernels.MaxDims]int
 	y.Strides = append(append(others[:0], y.Strides[:axis]...), y.Strides[axis+1:]...)
 	for i := range l.In {
 		y.Shape = l.In[i].Shape
-		if err := c.relayout(&y, &l.In[i]); err != nil {
-			return err
-		}
+		c.relayout(&y, &l.In[i])
 		y.Offset += stride
 	}
-	return nil
 }
 
 // planFlip reverses the order of the elements along the axes l.Ints.
-func planFlip(c *call, l *kernels.Launch) error {
+func planFlip(c *call, l *kernels.Launch) {
 	x := l.In[0]
 	if x.Len() == 0 {
-		return nil
+		return
 	}
 	var strides [kernels.MaxDims]int
 	x.Strides = append(strides[:0], x.Strides...)
@@ -130,13 +122,13 @@ func planFlip(c *call, l *kernels.Launch) error {
 		x.Offset += (x.Shape[d] - 1) * x.Strides[d]
 		x.Strides[d] = -x.Strides[d]
 	}
-	return c.relayout(&l.Out[0], &x)
+	c.relayout(&l.Out[0], &x)
 }
 
 // pad sets y to x, which begins at the entries lo of its axes, and to a value elsewhere.
-func (c *call) pad(y, x *kernels.Arg, lo [kernels.MaxDims]int, value float64) error {
+func (c *call) pad(y, x *kernels.Arg, lo [kernels.MaxDims]int, value float64) {
 	if y.Len() == 0 {
-		return nil
+		return
 	}
 	size := y.DType.Size()
 	w := stridedCopy{space: space{n: y.Len(), ins: 2}, elementBytes: size, scale: [maxCopyOperands]int{size, size}}
@@ -166,7 +158,7 @@ func (c *call) pad(y, x *kernels.Arg, lo [kernels.MaxDims]int, value float64) er
 	n := w.vectorise(uint64(size*first[last] | size*count[last]))
 	first[last] /= n
 	count[last] /= n
-	return c.stridedCopy("pad", &w, func(before [kernels.MaxDims]int) {
+	c.stridedCopy("pad", &w, func(before [kernels.MaxDims]int) {
 		c.element(y.DType, value, w.elementBytes)
 		var box region
 		for d := range w.Rank {
@@ -181,36 +173,35 @@ func (c *call) pad(y, x *kernels.Arg, lo [kernels.MaxDims]int, value float64) er
 func clampFar(n int) int32 { return int32(max(-2*maxReach, min(n, 2*maxReach))) }
 
 // planPad surrounds the operand by l.Floats[0], with l.Ints[2*d] elements before it on axis d.
-func planPad(c *call, l *kernels.Launch) error {
+func planPad(c *call, l *kernels.Launch) {
 	var lo [kernels.MaxDims]int
 	for d := range l.Out[0].Shape {
 		lo[d] = l.Ints[2*d]
 	}
-	return c.pad(&l.Out[0], &l.In[0], lo, l.Floats[0])
+	c.pad(&l.Out[0], &l.In[0], lo, l.Floats[0])
 }
 
 // planSliceGrad puts the operand at every l.Ints[2]-th index of axis l.Ints[0] from l.Ints[1] on.
-func planSliceGrad(c *call, l *kernels.Launch) error {
+func planSliceGrad(c *call, l *kernels.Launch) {
 	x, y, axis, start, stride := &l.In[0], l.Out[0], l.Ints[0], l.Ints[1], l.Ints[2]
 	if stride == 1 {
 		var lo [kernels.MaxDims]int
 		lo[axis] = start
-		return c.pad(&y, x, lo, 0)
+		c.pad(&y, x, lo, 0)
+		return
 	}
 	if y.Len() == 0 {
-		return nil
+		return
 	}
-	if err := c.fill(c.resultOf(&y), 0, y.Len()); err != nil {
-		return err
-	}
+	c.fill(c.resultOf(&y), 0, y.Len())
 	var strides [kernels.MaxDims]int
 	y.Shape, y.Strides, y.Offset = x.Shape, append(strides[:0], y.Strides...), y.Offset+start*y.Strides[axis]
 	y.Strides[axis] *= stride
-	return c.relayout(&y, x)
+	c.relayout(&y, x)
 }
 
 // planSelectGrad puts the operand at index l.Ints[1] of a new axis l.Ints[0].
-func planSelectGrad(c *call, l *kernels.Launch) error {
+func planSelectGrad(c *call, l *kernels.Launch) {
 	x, axis := l.In[0], l.Ints[0]
 	stride := 0 // any stride will do for an axis of size 1: this one lets it collapse with the next
 	if axis < len(x.Shape) {
@@ -221,18 +212,18 @@ func planSelectGrad(c *call, l *kernels.Launch) error {
 	x.Strides = append(append(append(strides[:0], x.Strides[:axis]...), stride), x.Strides[axis:]...)
 	var lo [kernels.MaxDims]int
 	lo[axis] = l.Ints[1]
-	return c.pad(&l.Out[0], &x, lo, 0)
+	c.pad(&l.Out[0], &x, lo, 0)
 }
 
 // planTriangle keeps the elements on one side of the l.Ints[0]-th diagonal of the last two axes.
 func planTriangle(upper bool) plan {
-	return func(c *call, l *kernels.Launch) error { return c.triangle(l, upper) }
+	return func(c *call, l *kernels.Launch) { c.triangle(l, upper) }
 }
 
-func (c *call) triangle(l *kernels.Launch, upper bool) error {
+func (c *call) triangle(l *kernels.Launch, upper bool) {
 	x, y := &l.In[0], &l.Out[0]
 	if y.Len() == 0 {
-		return nil
+		return
 	}
 	var diagonal [kernels.MaxDims]int
 	rank := len(y.Shape)
@@ -248,7 +239,7 @@ func (c *call) triangle(l *kernels.Launch, upper bool) error {
 	} else {
 		diagonals.hi = at
 	}
-	return c.stridedCopy("triangle", &w, func([kernels.MaxDims]int) { structure(c, &diagonals) })
+	c.stridedCopy("triangle", &w, func([kernels.MaxDims]int) { structure(c, &diagonals) })
 }
 
 // element appends a value as elements of type d that fill so many bytes, rounded to nearest; integers saturate.

@@ -33,14 +33,11 @@ func (c *call) targets(l *kernels.Launch, classes int) {
 }
 
 // countTargets launches the count of rows that matter.
-func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) error {
-	if err := c.start("cross_entropy_count", dim{1, 1, 1}, countThreads); err != nil {
-		return err
-	}
+func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) {
+	c.start("cross_entropy_count", dim{1, 1, 1}, countThreads)
 	arg(c, to)
 	c.targets(l, classes)
 	arg(c, uint64(count))
-	return nil
 }
 
 const countThreads = 1024 // kCountThreads of cross_entropy.cu
@@ -49,19 +46,16 @@ const countThreads = 1024 // kCountThreads of cross_entropy.cu
 const countBytes = 256
 
 // planCrossEntropy has the results loss, max and sum of exponentials of each row.
-func planCrossEntropy(c *call, l *kernels.Launch) error {
+func planCrossEntropy(c *call, l *kernels.Launch) {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
 	count, classes := extent(x, axes)
 	compute := computeType(x.DType)
+	lossBytes := roundUp(compute.Size()*count, countBytes)
 	y := c.resultOf(&l.Out[0])
 	losses, sum, counted := y, y, uint64(0)
 	if l.Ints[1] != lossNone {
-		scratch, err := c.scratch(2*countBytes + roundUp(compute.Size()*count, countBytes) + partialBytes(compute, 1,
-			count))
-		if err != nil {
-			return err
-		}
+		scratch := c.scratch(2*countBytes + lossBytes + partialBytes(compute, 1, count))
 		counted = scratch
 		losses = result{to: scratch + 2*countBytes, dtype: uint64(compute)}
 		if l.Ints[1] == lossMean {
@@ -69,9 +63,7 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 		}
 	}
 	if count > 0 {
-		if err := c.startGroups("cross_entropy_rows", x.DType, count, classes, 0); err != nil {
-			return err
-		}
+		c.startGroups("cross_entropy_rows", x.DType, count, classes, 0)
 		structure(c, &losses)
 		c.pointer(&l.Out[1])
 		c.pointer(&l.Out[2])
@@ -81,46 +73,34 @@ func planCrossEntropy(c *call, l *kernels.Launch) error {
 		arg(c, l.Floats[0])
 	}
 	if l.Ints[1] == lossNone {
-		return nil
+		return
 	}
-	if err := c.sumOf(sum, losses.to, compute, count, 1,
-		losses.to+uint64(roundUp(compute.Size()*count, countBytes))); err != nil || l.Ints[1] == lossSum {
-		return err
+	c.sumOf(sum, losses.to, compute, count, 1, losses.to+uint64(lossBytes))
+	if l.Ints[1] == lossSum {
+		return
 	}
-	if err := c.countTargets(l, counted, count, classes); err != nil {
-		return err
-	}
-	if err := c.start("cross_entropy_mean_"+typeSuffix(compute), dim{1, 1, 1}, 32); err != nil {
-		return err
-	}
+	c.countTargets(l, counted, count, classes)
+	c.start("cross_entropy_mean_"+typeSuffix(compute), dim{1, 1, 1}, 32)
 	structure(c, &y)
 	arg(c, sum.to)
 	arg(c, counted)
-	return nil
 }
 
 // planCrossEntropyGrad is the gradient for the logits, which may be in their place: a thread overwrites only what it
 // alone has read. The operands are logits, targets, max, sum and the gradient of the result.
-func planCrossEntropyGrad(c *call, l *kernels.Launch) error {
+func planCrossEntropyGrad(c *call, l *kernels.Launch) {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
 	count, classes := extent(x, axes)
 	if count*classes == 0 {
-		return nil
+		return
 	}
 	var counted uint64
 	if l.Ints[1] == lossMean {
-		var err error
-		if counted, err = c.scratch(countBytes); err != nil {
-			return err
-		}
-		if err := c.countTargets(l, counted, count, classes); err != nil {
-			return err
-		}
+		counted = c.scratch(countBytes)
+		c.countTargets(l, counted, count, classes)
 	}
-	if err := c.startGroups("cross_entropy_grad", x.DType, count, classes, 0); err != nil {
-		return err
-	}
+	c.startGroups("cross_entropy_grad", x.DType, count, classes, 0)
 	each := uint32(0)
 	if l.Ints[1] == lossNone {
 		each = 1
@@ -135,5 +115,4 @@ func planCrossEntropyGrad(c *call, l *kernels.Launch) error {
 	arg(c, uint64(count))
 	arg(c, each)
 	arg(c, l.Floats[0])
-	return nil
 }

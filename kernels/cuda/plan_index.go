@@ -46,7 +46,7 @@ func (c *call) indicesAlong(a *kernels.Arg, size int, d *kernels.Dims) {
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
-func planIndexSelect(c *call, l *kernels.Launch) error {
+func planIndexSelect(c *call, l *kernels.Launch) {
 	x, chosen, y, axis := &l.In[0], &l.In[1], &l.Out[0], l.Ints[0]
 	behind := axis + len(chosen.Shape)
 	var from, at, number [kernels.MaxDims]int
@@ -54,23 +54,23 @@ func planIndexSelect(c *call, l *kernels.Launch) error {
 	copy(from[behind:], x.Strides[axis+1:])
 	copy(at[axis:], chosen.Strides)
 	kernels.RowMajor(number[axis:], chosen.Shape)
-	return c.gather(y, x, chosen, axis, from[:len(y.Shape)], at[:len(y.Shape)], number[:len(y.Shape)])
+	c.gather(y, x, chosen, axis, from[:len(y.Shape)], at[:len(y.Shape)], number[:len(y.Shape)])
 }
 
 // planGather takes the elements of the first operand whose index along axis l.Ints[0] the second one gives.
-func planGather(c *call, l *kernels.Launch) error {
+func planGather(c *call, l *kernels.Launch) {
 	x, chosen, y, axis := &l.In[0], &l.In[1], &l.Out[0], l.Ints[0]
 	var from, number [kernels.MaxDims]int
 	copy(from[:], x.Strides)
 	from[axis] = 0
-	return c.gather(y, x, chosen, axis, from[:len(y.Shape)], chosen.Strides, kernels.RowMajor(number[:], chosen.Shape))
+	c.gather(y, x, chosen, axis, from[:len(y.Shape)], chosen.Strides, kernels.RowMajor(number[:], chosen.Shape))
 }
 
 // gather takes the elements of x that indices select along an axis. By the axes of y, `from` are the strides of x
 // without that axis, `at` those of the indices, and `number` those of their numbers in row-major order.
-func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []int) error {
+func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []int) {
 	if y.Len() == 0 {
-		return nil
+		return
 	}
 	along := func(strides []int) kernels.Arg { return kernels.Arg{Layout: kernels.Layout{Strides: strides}} }
 	var w stridedCopy
@@ -83,7 +83,7 @@ func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []in
 	if chosenAxis.bytes < 8 {
 		chosenAxis.size = min(chosenAxis.size, 1<<31)
 	}
-	return c.stridedCopy("gather", &w, func([kernels.MaxDims]int) {
+	c.stridedCopy("gather", &w, func([kernels.MaxDims]int) {
 		chosenAxis.errors = c.report(chosen, indexed{size: size})
 		structure(c, &chosenAxis)
 	})
@@ -94,17 +94,15 @@ const addColumns, addWarps = 256, 4
 
 // planIndexAdd copies the first operand and adds to it, at the indices of the second along axis l.Ints[0], the entries
 // of the third.
-func planIndexAdd(c *call, l *kernels.Launch) error {
+func planIndexAdd(c *call, l *kernels.Launch) {
 	y, added, axis := &l.Out[0], &l.In[2], l.Ints[0]
-	if err := c.relayout(y, &l.In[0]); err != nil || added.Len() == 0 {
-		return err
+	if c.relayout(y, &l.In[0]); added.Len() == 0 {
+		return
 	}
 	n, rank := l.In[1].Len(), len(l.In[1].Shape)
 	columns, width := added.Len()/n, kernels.Count(y.Shape[axis+1:])
 	warps := n * ceilDiv(columns, addColumns)
-	if err := c.start("index_add_"+suffixes[y.DType], blocks(warps, addWarps), 32*addWarps); err != nil {
-		return err
-	}
+	c.start("index_add_"+suffixes[y.DType], blocks(warps, addWarps), 32*addWarps)
 	c.pointer(y)
 	c.pointer(added)
 	arg(c, uint64(n))
@@ -117,28 +115,22 @@ func planIndexAdd(c *call, l *kernels.Launch) error {
 	entries.PushAll(added.Shape[axis:axis+rank], added.Strides[axis:axis+rank])
 	c.axes(&others)
 	c.axes(&entries)
-	return nil
 }
 
 // planScatterAdd copies the first operand and adds to it the elements of the third, where the second gives the index
 // along axis l.Ints[0].
-func planScatterAdd(c *call, l *kernels.Launch) error {
+func planScatterAdd(c *call, l *kernels.Launch) {
 	y, chosen, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
-	if err := c.relayout(y, &l.In[0]); err != nil || added.Len() == 0 {
-		return err
+	if c.relayout(y, &l.In[0]); added.Len() == 0 {
+		return
 	}
 	n := added.Shape[axis]
 	lines := added.Len() / n
 	var sums uint64 // in float32
 	if y.DType.IsHalf() {
-		var err error
-		if sums, err = c.scratch(4 * lines * y.Shape[axis]); err != nil {
-			return err
-		}
+		sums = c.scratch(4 * lines * y.Shape[axis])
 	}
-	if err := c.startEach("scatter_add_"+suffixes[y.DType], lines); err != nil {
-		return err
-	}
+	c.startEach("scatter_add_"+suffixes[y.DType], lines)
 	c.pointer(y)
 	c.pointer(added)
 	arg(c, sums)
@@ -156,20 +148,16 @@ func planScatterAdd(c *call, l *kernels.Launch) error {
 	var others space
 	others.collapse([]kernels.Arg{*chosen, *y, *added}, shape[:len(added.Shape)])
 	others.shape64(c)
-	return nil
 }
 
 // planOneHot sets 1 where the index along the new last axis, of size l.Ints[0], is the operand's value.
-func planOneHot(c *call, l *kernels.Launch) error {
+func planOneHot(c *call, l *kernels.Launch) {
 	y := &l.Out[0]
 	if y.Len() == 0 {
-		return nil
+		return
 	}
-	if err := c.startEach("one_hot", y.Len()); err != nil {
-		return err
-	}
+	c.startEach("one_hot", y.Len())
 	c.pointer(y)
 	arg(c, uint64(y.Len()))
 	c.indices(&l.In[0], l.Ints[0])
-	return nil
 }

@@ -38,46 +38,42 @@ const (
 
 // planMatMul multiplies the last two axes of two operands; those of rank 1 are a row on the left and a column on the
 // right. Operation linear multiplies by the transposed matrix and adds a bias, if there is one.
-func planMatMul(c *call, l *kernels.Launch) error {
+func planMatMul(c *call, l *kernels.Launch) {
 	a, b, y := l.In[0], l.In[1], &l.Out[0]
 	if y.Len() == 0 {
-		return nil
+		return
 	}
 	if l.Op.Name == "linear" {
 		shape, strides := [2]int{b.Shape[1], b.Shape[0]}, [2]int{b.Strides[1], b.Strides[0]}
 		b.Shape, b.Strides = shape[:], strides[:]
 	}
-	p, batch, err := productsOf(c.op, &a, &b, y)
-	if err != nil {
-		return err
-	}
+	p, batch := c.productsOf(&a, &b, y)
 	p.c, p.a, p.b = c.address(y), c.address(&a), c.address(&b)
 	if len(l.In) > 2 {
 		p.bias, p.biasStep = c.address(&l.In[2]), int64(l.In[2].Strides[0])
 	}
 	if y.DType.IsHalf() {
-		return c.matmulHalf(&p, &batch, y)
+		c.matmulHalf(&p, &batch, y)
+		return
 	}
 	// Large tiles, where they keep every multiprocessor busy.
 	if y.DType == kernels.Float32 && y.Len()/(int(p.m)*int(p.n))*p.tiles(largeTile) >= c.b.gpu.SMs {
-		return c.products("matmul_large_f32", largeTile, matmulThreads, &p, &batch, y)
+		c.products("matmul_large_f32", largeTile, matmulThreads, &p, &batch, y)
+		return
 	}
-	return c.products("matmul_"+suffixes[y.DType], smallTile, matmulThreads, &p, &batch, y)
+	c.products("matmul_"+suffixes[y.DType], smallTile, matmulThreads, &p, &batch, y)
 }
 
 // products launches a kernel with a block for each tile.
 func (c *call) products(symbol string, tile int, threads uint32, p *product, batch *productBatch,
-	y *kernels.Arg) error {
+	y *kernels.Arg) {
 	blocks := y.Len() / (int(p.m) * int(p.n)) * p.tiles(tile)
 	if blocks > math.MaxInt32 {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "the result %v is too large: %d tiles", y.Shape, blocks)
+		c.refuse("the result %v is too large: %d tiles", y.Shape, blocks)
 	}
-	if err := c.start(symbol, dim{uint32(blocks), 1, 1}, threads); err != nil {
-		return err
-	}
+	c.start(symbol, dim{uint32(blocks), 1, 1}, threads)
 	structure(c, p)
 	structure(c, batch)
-	return nil
 }
 
 // tiles is the number of tiles of one product.
@@ -86,7 +82,7 @@ func (p *product) tiles(size int) int {
 }
 
 // productsOf describes the products of two operands with the result y.
-func productsOf(op string, a, b, y *kernels.Arg) (p product, batch productBatch, err error) {
+func (c *call) productsOf(a, b, y *kernels.Arg) (p product, batch productBatch) {
 	m, n := 1, 1
 	lead := len(y.Shape)
 	last := len(b.Shape) - 1
@@ -113,11 +109,10 @@ func productsOf(op string, a, b, y *kernels.Arg) (p product, batch productBatch,
 	}
 	m = batch.merge(&p, m)
 	if max(m, n, k) > math.MaxInt32 {
-		return p, batch, kernels.Errorf(kernels.ErrDevice, op, "sizes above 2^31 are not supported: %d x %d x %d", m, k,
-			n)
+		c.refuse("sizes above 2^31 are not supported: %d x %d x %d", m, k, n)
 	}
 	p.m, p.n, p.k, p.cRow = uint32(m), uint32(n), uint32(k), uint32(n)
-	return p, batch, nil
+	return p, batch
 }
 
 // batchStride is the stride of batch axis d, counted from the end of the batch (-1 is the last), 0 if it repeats.
@@ -148,7 +143,7 @@ func (batch *productBatch) merge(p *product, m int) int {
 
 // matmulHalf launches products in half precision. Kernels are by the layouts of the operands, n for contiguous rows
 // and t for contiguous columns, as in BLAS.
-func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) error {
+func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) {
 	if p.m == 1 { // a single row or column has no pitch
 		p.aRow = 0
 	}
@@ -173,12 +168,8 @@ func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) error
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	if err := c.products("matmul_half_"+string(layout)+"_"+suffixes[y.DType], halfTile, halfThreads, p, batch,
-		y); err != nil {
-		return err
-	}
+	c.products("matmul_half_"+string(layout)+"_"+suffixes[y.DType], halfTile, halfThreads, p, batch, y)
 	arg(c, wide)
-	return nil
 }
 
 // vectorised tells whether elements of 2 bytes with the given strides can be moved 16 bytes at a time.

@@ -21,11 +21,11 @@ func init() {
 type residual struct{ x, y, dtype uint64 }
 
 // planNorm normalises rows, the last l.Ints[0] axes. Layer norm has the results y, mean and rstd, RMS norm has no mean.
-func planNorm(c *call, l *kernels.Launch) error { return c.norm(l, residual{}) }
+func planNorm(c *call, l *kernels.Launch) { c.norm(l, residual{}) }
 
 // planAddNorm computes a sum and its norm: by one kernel, which reads the operands once and rounds the sum before it is
 // normalised, if that kernel keeps rows and the operands are contiguous; else by two.
-func planAddNorm(c *call, l *kernels.Launch) error {
+func planAddNorm(c *call, l *kernels.Launch) {
 	sum, norm := &c.parts[0], &c.parts[1]
 	l.Split(sum, norm)
 	x, y, z := &sum.In[0], &sum.In[1], &sum.Out[0]
@@ -35,25 +35,22 @@ func planAddNorm(c *call, l *kernels.Launch) error {
 	_, n := extent(z, lastAxes(z, l.Ints[0]))
 	reads := x.DType == z.DType && (y.DType == z.DType || y.DType.IsHalf() && z.DType == kernels.Float32)
 	if reads && n <= longRow(z.DType) && x.Contiguous() && y.Contiguous() {
-		return c.norm(norm, residual{c.address(x), c.address(y), uint64(y.DType)})
+		c.norm(norm, residual{c.address(x), c.address(y), uint64(y.DType)})
+		return
 	}
-	if err := planPointwise(c, sum); err != nil {
-		return err
-	}
-	return c.norm(norm, residual{})
+	planPointwise(c, sum)
+	c.norm(norm, residual{})
 }
 
 // norm appends the launch of a norm, and of the sum that it normalises.
-func (c *call) norm(l *kernels.Launch, sum residual) error {
+func (c *call) norm(l *kernels.Launch, sum residual) {
 	x := &l.In[0]
 	axes := lastAxes(x, l.Ints[0])
 	count, n := extent(x, axes)
 	if count == 0 {
-		return nil
+		return
 	}
-	if err := c.startGroups("norm", x.DType, count, n, 2); err != nil {
-		return err
-	}
+	c.startGroups("norm", x.DType, count, n, 2)
 	mean, parameters := uint64(0), [2]*kernels.Arg{}
 	if layer := len(l.Out) == 3; layer {
 		mean = c.address(&l.Out[1])
@@ -71,7 +68,6 @@ func (c *call) norm(l *kernels.Launch, sum residual) error {
 	arg(c, uint64(count))
 	arg(c, uint32(n))
 	arg(c, l.Floats[0])
-	return nil
 }
 
 // parameter appends an operand as one row; none if it is missing.
@@ -126,22 +122,19 @@ const (
 
 // planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Cached
 // rows are read once for all of them; else the sums for weight and bias take a kernel of their own.
-func planNormGrad(c *call, l *kernels.Launch) error {
+func planNormGrad(c *call, l *kernels.Launch) {
 	o := normOperandsOf(l)
 	axes := lastAxes(o.x, l.Ints[0])
 	count, n := extent(o.x, axes)
 	if n == 0 {
-		return nil
+		return
 	}
 	compute, folds := computeType(o.x.DType), ceilDiv(count, normBlock)
 	size := compute.Size() * folds * n
 	some := slices.Contains(l.Ints[2:], 1)
 	var scratch uint64
 	if some {
-		var err error
-		if scratch, err = c.scratch(2*size + partialBytes(compute, n, folds)); err != nil {
-			return err
-		}
+		scratch = c.scratch(2*size + partialBytes(compute, n, folds))
 	}
 	var wanted [2]result // of weight and bias
 	var sums [2]uint64   // of the blocks
@@ -160,12 +153,9 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 		grid := blocks(count, rowPartials*each)
 		if long {
 			threads := roundUp(ceilDiv(bytes, gradCached), 32)
-			if err := c.startShared("norm_grad_long_"+typeSuffix(o.x.DType), grid, uint32(threads),
-				6*bytes); err != nil {
-				return err
-			}
-		} else if err := c.start("norm_grad_"+typeSuffix(o.x.DType), grid, normThreads); err != nil {
-			return err
+			c.startShared("norm_grad_long_"+typeSuffix(o.x.DType), grid, uint32(threads), 6*bytes)
+		} else {
+			c.start("norm_grad_"+typeSuffix(o.x.DType), grid, normThreads)
 		}
 		c.pointer(&l.Out[0])
 		arg(c, along[0])
@@ -177,10 +167,7 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 		arg(c, uint32(each))
 	}
 	if count > 0 && some {
-		if err := c.start("norm_parameters_"+typeSuffix(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1),
-			normThreads); err != nil {
-			return err
-		}
+		c.start("norm_parameters_"+typeSuffix(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1), normThreads)
 		arg(c, sums[0])
 		arg(c, sums[1])
 		c.normRows(&o, axes)
@@ -191,11 +178,8 @@ func planNormGrad(c *call, l *kernels.Launch) error {
 		if y.to == 0 {
 			continue
 		}
-		if err := c.sumOf(y, sums[k], compute, folds, n, scratch+uint64(2*size)); err != nil {
-			return err
-		}
+		c.sumOf(y, sums[k], compute, folds, n, scratch+uint64(2*size))
 	}
-	return nil
 }
 
 // inRows tells whether the operands have rows of one axis: can_cache of row.cuh.

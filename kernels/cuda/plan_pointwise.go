@@ -82,67 +82,52 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 }
 
 // planPointwise chooses between the three kernels.
-func planPointwise(c *call, l *kernels.Launch) error {
-	if len(l.Floats) < len(l.Op.Expr.Params) {
-		return kernels.Errorf(kernels.ErrValue, l.Op.Name, "takes %d parameters %v, found %d", len(l.Op.Expr.Params),
-			l.Op.Expr.Params, len(l.Floats))
+func planPointwise(c *call, l *kernels.Launch) {
+	if params := l.Op.Expr.Params; len(l.Floats) < len(params) {
+		panic(kernels.Errorf(kernels.ErrValue, c.op, "takes %d parameters %v, found %d", len(params), params, len(l.Floats)))
 	}
 	compute := l.ComputeType()
 	if compute == kernels.Int64 {
 		if err := l.CheckIntegers(); err != nil {
-			return err
+			panic(err)
 		}
 	}
 	var s space
 	s.collapse(l.In, l.Out[0].Shape)
 	if l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType && !s.contiguous(0) {
-		return c.relayout(&l.Out[0], &l.In[0])
+		c.relayout(&l.Out[0], &l.In[0])
+		return
 	}
-	f, err := c.b.images.pointwise(c.b, l)
-	if err != nil {
-		return err
+	f := must(c.b.images.pointwise(c.b, l))
+	uniform, flat := s.uniform(l.In), true
+	for k := range l.Out {
+		flat = flat && c.aligned(&l.Out[k], f.elements)
 	}
-	uniform, flat := s.uniform(l.In), c.aligned(l, f.elements)
 	for k := range l.In {
-		flat = flat && (uniform>>k&1 == 1 || s.contiguous(k) && c.aligned1(&l.In[k], f.elements))
+		flat = flat && (uniform>>k&1 == 1 || s.contiguous(k) && c.aligned(&l.In[k], f.elements))
 	}
+	kernel, threads, wide := f.strided, s.n, !flat && !s.fits32()
 	switch {
 	case s.n == 0:
-		return nil
+		return
 	case flat:
-		c.launch(f.vector, blocks((s.n+f.elements-1)/f.elements, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0)
-	case s.fits32():
-		c.launch(f.strided, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0)
-	default:
-		c.launch(f.strided64, blocks(s.n, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0)
+		kernel, threads = f.vector, ceilDiv(s.n, f.elements)
+	case wide:
+		kernel = f.strided64
 	}
+	c.launch(kernel, blocks(threads, pointwiseThreads), dim{pointwiseThreads, 1, 1}, 0)
 	c.operands(l, uniform, compute)
 	arg(c, uint64(s.n))
 	switch {
-	case flat:
-	case s.fits32():
-		s.shape32(c)
-	default:
+	case wide:
 		s.shape64(c)
+	case !flat:
+		s.shape32(c)
 	}
-	return nil
 }
 
-// aligned tells whether the results are aligned for vectorised stores of n elements.
-func (c *call) aligned(l *kernels.Launch, n int) bool {
-	for k := range l.Out {
-		if !c.aligned1(&l.Out[k], n) {
-			return false
-		}
-	}
-	return true
-}
-
-// aligned1 is aligned for one operand.
-func (c *call) aligned1(a *kernels.Arg, n int) bool {
-	size := a.DType.Size()
-	return uint64(c.b.at(c.op, a.Buf, a.Offset*size, 0))%uint64(size*n) == 0
-}
+// aligned tells whether an operand is aligned for vectorised accesses to n elements.
+func (c *call) aligned(a *kernels.Arg, n int) bool { return c.address(a)%uint64(a.DType.Size()*n) == 0 }
 
 // operands appends the struct Operands of pointwise.cuh.
 func (c *call) operands(l *kernels.Launch, uniform uint64, compute kernels.DType) {
@@ -151,11 +136,11 @@ func (c *call) operands(l *kernels.Launch, uniform uint64, compute kernels.DType
 	p := c.space(uintptr(roundUp(size, 8)), 8)
 	clear(p)
 	for k := range l.In {
-		c.put64(p[8*k:], &l.In[k])
+		binary.LittleEndian.PutUint64(p[8*k:], c.address(&l.In[k]))
 	}
 	p = p[8*ins:]
 	for k := range l.Out {
-		c.put64(p[8*k:], &l.Out[k])
+		binary.LittleEndian.PutUint64(p[8*k:], c.address(&l.Out[k]))
 	}
 	p = p[8*len(l.Out):]
 	binary.LittleEndian.PutUint64(p, l.Random.Key)
@@ -165,9 +150,4 @@ func (c *call) operands(l *kernels.Launch, uniform uint64, compute kernels.DType
 	for k := range l.Op.Expr.Params {
 		src.AppendNumber(p[:compute.Size()*k], compute, l.Floats[k])
 	}
-}
-
-// put64 writes the address of an operand's first element.
-func (c *call) put64(to []byte, a *kernels.Arg) {
-	binary.LittleEndian.PutUint64(to, uint64(c.b.at(c.op, a.Buf, a.Offset*a.DType.Size(), 0)))
 }

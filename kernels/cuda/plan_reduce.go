@@ -60,16 +60,14 @@ func typeSuffix(d kernels.DType) string {
 
 // reductionPlan reduces the axes l.Ints of the operand; start is the result for no elements.
 func reductionPlan(name string, start float64) plan {
-	return func(c *call, l *kernels.Launch) error {
-		return c.reduce(name, start, c.resultOf(&l.Out[0]), l)
-	}
+	return func(c *call, l *kernels.Launch) { c.reduce(name, start, c.resultOf(&l.Out[0]), l) }
 }
 
 // planMean is a sum whose results are divided.
-func planMean(c *call, l *kernels.Launch) error {
+func planMean(c *call, l *kernels.Launch) {
 	y := c.resultOf(&l.Out[0])
 	y.divisor = uint64(l.In[0].Len() / max(1, l.Out[0].Len()))
-	return c.reduce("sum", math.NaN(), y, l)
+	c.reduce("sum", math.NaN(), y, l)
 }
 
 // folded is what kernels of reduce.cu read: elements of a type, and for sum_squares the address of their factor, 0 for
@@ -81,51 +79,35 @@ type folded struct {
 
 // reduce folds the elements of the first operand along the axes l.Ints into y, which is contiguous; name is that of the
 // kernels' family.
-func (c *call) reduce(name string, start float64, y result, l *kernels.Launch) error {
+func (c *call) reduce(name string, start float64, y result, l *kernels.Launch) {
 	var r kernels.Reduction
 	r.Set(&l.In[0].Layout, l.Ints)
 	results := r.Results()
 	switch {
 	case results == 0:
-		return nil
+		return
 	case r.N == 0:
-		return c.fill(y, start, results)
+		c.fill(y, start, results)
+		return
 	}
 	x := folded{at: c.address(&l.In[0]), dtype: l.In[0].DType}
 	if len(l.In) > 1 {
 		x.factor = c.address(&l.In[1])
 	}
-	n := ceilDiv(r.N, foldBlock)
-	compute, upper := computeType(x.dtype), name
-	switch name {
-	case "any", "all":
+	compute := computeType(x.dtype)
+	if name == "any" || name == "all" {
 		compute = kernels.Int64
-	case "sum_squares":
-		upper = "sum"
 	}
-	dst := y
-	if n > 1 {
-		scratch, err := c.scratch(partialBytes(compute, results, r.N))
-		if err != nil {
-			return err
-		}
-		dst = result{to: scratch, dtype: uint64(compute)}
-	}
-	if err := c.firstLevel(name, dst, x, &r, n); err != nil {
-		return err
-	}
-	return c.upperLevels(upper, y, dst.to, compute, results, n)
+	c.levels(name, y, x, &r, compute, c.scratch(partialBytes(compute, results, r.N)))
 }
 
 // fold begins a launch of a kernel of a family that folds x some way; sizes follow.
-func (c *call) fold(name, way string, grid dim, y result, x folded) error {
+func (c *call) fold(name, way string, grid dim, y result, x folded) {
 	suffix := typeSuffix(x.dtype)
 	if name == "any" || name == "all" {
 		suffix = "bool"
 	}
-	if err := c.start(name+"_"+way+"_"+suffix, grid, foldThreads); err != nil {
-		return err
-	}
+	c.start(name+"_"+way+"_"+suffix, grid, foldThreads)
 	structure(c, &y)
 	arg(c, x.at)
 	if name == "sum_squares" {
@@ -133,44 +115,43 @@ func (c *call) fold(name, way string, grid dim, y result, x folded) error {
 	} else {
 		arg(c, uint32(x.dtype))
 	}
-	return nil
 }
 
 // sumOf adds up the rows of a matrix of the compute type, [rows columns]; scratch has partialBytes.
-func (c *call) sumOf(y result, x uint64, compute kernels.DType, rows, columns int, scratch uint64) error {
+func (c *call) sumOf(y result, x uint64, compute kernels.DType, rows, columns int, scratch uint64) {
 	if rows == 0 {
-		return c.fill(y, 0, columns)
+		c.fill(y, 0, columns)
+		return
 	}
 	r := kernels.Reduction{N: rows}
 	r.Reduced.Push(rows, columns)
 	r.Kept.Push(columns, 1)
-	n := ceilDiv(rows, foldBlock)
-	to := y
-	if n > 1 {
-		to = result{to: scratch, dtype: uint64(compute)}
-	}
-	if err := c.firstLevel("sum", to, folded{at: x, dtype: compute}, &r, n); err != nil {
-		return err
-	}
-	return c.upperLevels("sum", y, to.to, compute, columns, n)
+	c.levels("sum", y, folded{at: x, dtype: compute}, &r, compute, scratch)
 }
 
-// upperLevels reduces rows of n results of blocks at `from`, unrounded, until one is left of each; those in between
-// follow them.
-func (c *call) upperLevels(name string, y result, from uint64, compute kernels.DType, results, n int) error {
-	for n > 1 {
-		count := n
-		n = ceilDiv(n, foldBlock)
-		dst := y
-		if n > 1 {
-			dst = result{to: from + uint64(compute.Size()*results*count), dtype: uint64(compute)}
+// levels reduces x, an operand that r describes, to y: first blocks of its elements, then their results, unrounded,
+// until one is left. Those in between follow each other in scratch, which has partialBytes.
+func (c *call) levels(name string, y result, x folded, r *kernels.Reduction, compute kernels.DType, scratch uint64) {
+	results, n := r.Results(), ceilDiv(r.N, foldBlock)
+	level := func() result { // of n results of blocks
+		if n <= 1 {
+			return y
 		}
-		if err := c.foldRows(name, dst, folded{at: from, dtype: compute}, results, count, count); err != nil {
-			return err
-		}
-		from = dst.to
+		at := scratch
+		scratch += uint64(compute.Size() * results * n)
+		return result{to: at, dtype: uint64(compute)}
 	}
-	return nil
+	to := level()
+	c.firstLevel(name, to, x, r, n)
+	if name == "sum_squares" {
+		name = "sum"
+	}
+	for n > 1 {
+		from, count := to.to, n
+		n = ceilDiv(n, foldBlock)
+		to = level()
+		c.foldRows(name, to, folded{at: from, dtype: compute}, results, count, count)
+	}
 }
 
 // partialBytes is the memory for the results of blocks, unrounded, of reductions of n elements each.
@@ -183,54 +164,44 @@ func partialBytes(compute kernels.DType, results, n int) (size int) {
 }
 
 // fill sets n results to a value.
-func (c *call) fill(y result, value float64, n int) error {
+func (c *call) fill(y result, value float64, n int) {
 	d := kernels.DType(y.dtype)
-	if err := c.startEach(sized("fill", d.Size()), (n*d.Size()+15)/16); err != nil {
-		return err
-	}
+	c.startEach(sized("fill", d.Size()), (n*d.Size()+15)/16)
 	arg(c, y.to)
 	c.element(d, value, d.Size())
 	arg(c, uint64(n))
-	return nil
 }
 
 // firstLevel reduces blocks of x, an operand that r describes, to y [results blocks].
-func (c *call) firstLevel(name string, y result, x folded, r *kernels.Reduction, n int) error {
+func (c *call) firstLevel(name string, y result, x folded, r *kernels.Reduction, n int) {
 	results := r.Results()
 	columns, matrices, stride := columnsOf(r)
 	switch {
 	case inRows(r) && r.Kept.Rank <= 1:
-		return c.foldRows(name, y, x, results, r.N, r.Kept.Strides[0])
+		c.foldRows(name, y, x, results, r.N, r.Kept.Strides[0])
+		return
 	case columns > 0 && n <= maxGridOther && matrices <= maxGridOther:
 		grid := dim{uint32(ceilDiv(columns, foldColumns)), uint32(n), uint32(matrices)}
-		if err := c.fold(name, "columns", grid, y, x); err != nil {
-			return err
-		}
+		c.fold(name, "columns", grid, y, x)
 		arg(c, uint64(columns))
 		arg(c, uint64(r.N))
 		arg(c, uint64(r.Reduced.Strides[0]))
 		arg(c, uint64(stride))
-		return nil
+		return
 	}
-	if err := c.fold(name, "strided", blocks(results*n, foldWarps), y, x); err != nil {
-		return err
-	}
+	c.fold(name, "strided", blocks(results*n, foldWarps), y, x)
 	arg(c, uint64(results))
 	arg(c, uint64(r.N))
 	c.axes(&r.Kept)
 	c.axes(&r.Reduced)
-	return nil
 }
 
 // foldRows reduces blocks of contiguous rows of n elements.
-func (c *call) foldRows(name string, y result, x folded, results, n, stride int) error {
-	if err := c.fold(name, "rows", blocks(results*((n+foldBlock-1)/foldBlock), foldWarps), y, x); err != nil {
-		return err
-	}
+func (c *call) foldRows(name string, y result, x folded, results, n, stride int) {
+	c.fold(name, "rows", blocks(results*((n+foldBlock-1)/foldBlock), foldWarps), y, x)
 	arg(c, uint64(results))
 	arg(c, uint64(n))
 	arg(c, uint64(stride))
-	return nil
 }
 
 // inRows tells whether the elements of a result are contiguous.

@@ -14,19 +14,16 @@ func init() {
 }
 
 // planVar divides by the number of elements less the correction.
-func planVar(c *call, l *kernels.Launch) error {
-	if err := c.startResults("var", l, l.Ints, c.firstResult(l)); err != nil {
-		return err
-	}
+func planVar(c *call, l *kernels.Launch) {
+	c.startResults("var", l, l.Ints, c.firstResult(l))
 	_, n := extent(&l.In[0], l.Ints)
 	arg(c, max(0, float64(n)-l.Floats[0]))
-	return nil
 }
 
 // planArgExtreme finds indices, the last result, and if there are two the elements there, the first.
 func planArgExtreme(name string) plan {
-	return func(c *call, l *kernels.Launch) error {
-		return c.startResults(name, l, l.Ints, func() {
+	return func(c *call, l *kernels.Launch) {
+		c.startResults(name, l, l.Ints, func() {
 			c.pointer(&l.Out[len(l.Out)-1])
 			if len(l.Out) == 2 {
 				c.firstResult(l)()
@@ -38,24 +35,18 @@ func planArgExtreme(name string) plan {
 }
 
 // planProdGrad has a thread for each row of x that makes a product. The operands are x and g.
-func planProdGrad(c *call, l *kernels.Launch) error {
+func planProdGrad(c *call, l *kernels.Launch) {
 	x := &l.In[0]
 	count, n := extent(x, l.Ints)
 	if count*n == 0 {
-		return nil
+		return
 	}
-	front, err := c.scratch(8 * count * n)
-	if err != nil {
-		return err
-	}
-	if err := c.startRows("prod_grad", x.DType, count, n); err != nil {
-		return err
-	}
+	front := c.scratch(8 * count * n)
+	c.startRows("prod_grad", x.DType, count, n)
 	c.rows(&l.Out[0], l.Ints)
 	c.rows(x, l.Ints)
 	c.rows(&l.In[1], nil)
 	arg(c, front)
 	arg(c, uint64(count))
 	arg(c, uint32(n))
-	return nil
 }

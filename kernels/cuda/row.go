@@ -52,19 +52,19 @@ func lastAxes(a *kernels.Arg, k int) []int { return allAxes[len(a.Shape)-k : len
 var allAxes = [kernels.MaxDims]int{0, 1, 2, 3, 4, 5, 6, 7}
 
 // startRows begins a launch in which threads have rows of n elements of type d.
-func (c *call) startRows(name string, d kernels.DType, rows, n int) error {
+func (c *call) startRows(name string, d kernels.DType, rows, n int) {
 	if n >= maxRow {
-		return kernels.Errorf(kernels.ErrDevice, c.op, "rows of %d elements; kernels on %s take fewer than %d", n,
+		c.refuse("rows of %d elements; kernels on %s take fewer than %d", n,
 			c.b.Name(), maxRow)
 	}
-	return c.start(name+"_"+typeSuffix(d), blocks(rows, rowThreads), rowThreads)
+	c.start(name+"_"+typeSuffix(d), blocks(rows, rowThreads), rowThreads)
 }
 
 // startGroups begins a launch in which thread groups, warps or blocks where rows are long, have rows of n elements of
 // type d. Kernels with rows of parameters cache them in shared memory if rows are cached. So that they are read
 // seldom, at most 4 blocks of a multiprocessor loop over all rows: enough bytes in flight, with 24 KB and more, to
 // keep memory busy.
-func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int) error {
+func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int) {
 	size := computeType(d).Size()
 	infix, each, threads, shared := "_", rowWarps, rowThreads, 0
 	if n > shortRow(d) {
@@ -79,11 +79,10 @@ func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int
 		grid = min(grid, min(4, 2*blockThreads/threads)*c.b.gpu.SMs)
 	}
 	if n >= maxRow || grid > math.MaxInt32 {
-		return kernels.Errorf(kernels.ErrDevice, c.op,
-			"%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31,
+		c.refuse("%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31,
 			maxRow)
 	}
-	return c.startShared(name+infix+typeSuffix(d), dim{uint32(grid), 1, 1}, uint32(threads), shared)
+	c.startShared(name+infix+typeSuffix(d), dim{uint32(grid), 1, 1}, uint32(threads), shared)
 }
 
 // extent is the number of rows of a along the given axes and their length.
@@ -102,17 +101,14 @@ func extent(a *kernels.Arg, axes []int) (rows, n int) {
 
 // startResults begins a launch of a kernel with the parameters (..., x, rows, n, ...), of which the caller appends the
 // first by results.
-func (c *call) startResults(name string, l *kernels.Launch, axes []int, results func()) error {
+func (c *call) startResults(name string, l *kernels.Launch, axes []int, results func()) {
 	x := &l.In[0]
 	count, n := extent(x, axes)
-	if err := c.startGroups(name, x.DType, count, n, 0); err != nil {
-		return err
-	}
+	c.startGroups(name, x.DType, count, n, 0)
 	results()
 	c.rows(x, axes)
 	arg(c, uint64(count))
 	arg(c, uint32(n))
-	return nil
 }
 
 // firstResult appends the first result as a struct Result.

@@ -109,13 +109,12 @@ func (w *stridedCopy) threads() int { return w.n / w.Shape[0] * w.entries() }
 
 // stridedCopy launches a kernel of a family, several times if one launch cannot span all. Arguments are where operands
 // begin and the structs StridedRange and Shape32; more, unless it is nil, appends what follows, and gets w.before.
-func (c *call) stridedCopy(family string, w *stridedCopy, more func(before [kernels.MaxDims]int)) error {
+func (c *call) stridedCopy(family string, w *stridedCopy, more func(before [kernels.MaxDims]int)) {
 	if axis := w.longest(); axis >= 0 {
-		return c.stridedCopyHalves(family, w, axis, more)
+		c.stridedCopyHalves(family, w, axis, more)
+		return
 	}
-	if err := c.startEach(sized(family, w.elementBytes), w.threads()); err != nil {
-		return err
-	}
+	c.startEach(sized(family, w.elementBytes), w.threads())
 	for _, begin := range w.begin[:w.ins] {
 		arg(c, begin)
 	}
@@ -131,16 +130,13 @@ func (c *call) stridedCopy(family string, w *stridedCopy, more func(before [kern
 	if more != nil {
 		more(w.before)
 	}
-	return nil
 }
 
 // stridedCopyHalves launches both halves of a copy that is too far for one.
 func (c *call) stridedCopyHalves(family string, w *stridedCopy, axis int,
-	more func(before [kernels.MaxDims]int)) error {
+	more func(before [kernels.MaxDims]int)) {
 	first := *w
 	second := first.split(axis)
-	if err := c.stridedCopy(family, &first, more); err != nil {
-		return err
-	}
-	return c.stridedCopy(family, &second, more)
+	c.stridedCopy(family, &first, more)
+	c.stridedCopy(family, &second, more)
 }
