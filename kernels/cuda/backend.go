@@ -180,14 +180,19 @@ func (m *buffer) Bytes() int { return m.n }
 // at is the address of byte off of m, which must be memory of this device with n bytes from there on.
 func (b *Backend) at(op string, m kernels.Buffer, off, n int) driver.Ptr {
 	d, ok := m.(*buffer)
-	if !ok || d.b != b {
+	if !ok || d.b != b || off < 0 || n < 0 || n > d.n-off {
+		b.misused(op, d, off, n)
+	}
+	return d.ptr + driver.Ptr(off)
+}
+
+// misused panics with what is wrong with bytes of m, which is nil if it is no memory of a GPU.
+func (b *Backend) misused(op string, m *buffer, off, n int) {
+	if m == nil || m.b != b {
 		panic(kernels.Errorf(kernels.ErrDevice, op,
 			"memory of another device, or of one that was closed, was given to %s", b.Name()))
 	}
-	if off < 0 || n < 0 || n > d.n-off {
-		panic("cuda: " + op + ": bytes " + itoa(off) + " to " + itoa(off+n) + " of " + itoa(d.n))
-	}
-	return d.ptr + driver.Ptr(off)
+	panic("cuda: " + op + ": bytes " + itoa(off) + " to " + itoa(off+n) + " of " + itoa(m.n))
 }
 
 // Alloc takes n bytes from the driver, aligned to 256. It may wait for the device; package tensor therefore keeps

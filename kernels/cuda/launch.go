@@ -147,7 +147,7 @@ func (c *call) submit() error {
 		if err := c.queue(i, i+1); err != nil {
 			return err
 		}
-		if rc := (s.b.ctx.Synchronize(s.handle)); rc != driver.Success {
+		if rc := s.b.ctx.Synchronize(s.handle); rc != driver.Success {
 			return s.b.failed(c.op, "running "+c.names[i], rc)
 		}
 		s.log.confirm(s.log.queued())
@@ -170,14 +170,15 @@ func (c *call) queue(from, to int) error {
 	if due {
 		progress = s.log.markAddr
 	}
-	done, rc := s.b.ctx.Launch(s.handle, c.launches[from:to], c.values, c.offsets, progress, uint32(mark))
-	if rc != driver.Success && from+done == to {
+	n, rc := s.b.ctx.Launch(s.handle, c.launches[from:to], c.values, c.offsets, progress, uint32(mark))
+	done := from + int(n)
+	if rc != driver.Success && done == to {
 		s.log.dropMarks() // the mark alone failed; what is wrong with the device, the next call tells
 		rc = driver.Success
 	}
 	if rc != driver.Success {
-		s.log.drop(to - from - done - 1) // those after the refused one, which stays: it may be suspect
-		return s.b.failed(c.op, "launching "+c.names[from+done], rc)
+		s.log.drop(to - done - 1) // those after the refused one, which stays: it may be suspect
+		return s.b.failed(c.op, "launching "+c.names[done], rc)
 	}
 	return nil
 }

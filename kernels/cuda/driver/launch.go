@@ -44,12 +44,10 @@ func (f Function) Launch(grid, block Dim, shared int, values, offsets int) Launc
 
 // Launch queues launches in order. Where progress is not 0, the device then writes mark to that address. done is the
 // number of launches queued, all on success.
-func (c Context) Launch(s Stream, launches []Launch, values []byte, offsets []uint32, progress Ptr,
-	mark uint32) (done int, rc Result) {
-	var n C.int
+func (c Context) Launch(s Stream, launches []Launch, values []byte, offsets []uint32, progress Ptr, mark uint32) (
+	done int32, rc Result) {
 	rc = Result(C.weft_launch_all(c.handle, s.handle, (*C.weft_launch)(unsafe.Pointer(unsafe.SliceData(launches))),
-		C.int(len(launches)),
-		(*C.uint8_t)(unsafe.SliceData(values)), (*C.uint32_t)(unsafe.SliceData(offsets)), C.CUdeviceptr(progress),
-		C.uint32_t(mark), &n))
-	return int(n), rc
+		C.int(len(launches)), (*C.uint8_t)(unsafe.SliceData(values)), (*C.uint32_t)(unsafe.SliceData(offsets)),
+		C.CUdeviceptr(progress), C.uint32_t(mark), (*C.int)(&done)))
+	return done, rc
 }
