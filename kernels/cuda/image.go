@@ -327,16 +327,10 @@ func wayOut(code driver.Result) (way string, kind error) {
 	return "", nil
 }
 
-// newFunction looks an entry point up, and lets it have all shared memory of a block.
+// newFunction looks an entry point up.
 func newFunction(b *Backend, module driver.Module, symbol string) (*function, error) {
 	made, rc := b.ctx.Function(module, symbol)
-	if err := b.check("load", "looking for kernel "+symbol, rc); err != nil {
-		return nil, err
-	}
-	if err := b.check("load", "allowing shared memory for "+symbol, b.ctx.AllowShared(made)); err != nil {
-		return nil, err
-	}
-	return &function{made, symbol}, nil
+	return &function{made, symbol}, b.check("load", "looking for kernel "+symbol, rc)
 }
 
 // free unloads everything. The context is current.

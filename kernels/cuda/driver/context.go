@@ -41,6 +41,9 @@ func (c Context) Do(f func() Result) Result {
 	return f()
 }
 
+// call calls f, one function of the driver, on a thread on which the context is current.
+func (c Context) call(f func() C.CUresult) Result { return c.Do(func() Result { return Result(f()) }) }
+
 // do is Do for functions of package cu.
 func (c Context) do(f func() error) Result { return c.Do(func() Result { return resultOf(f()) }) }
 

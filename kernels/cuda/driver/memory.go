@@ -32,9 +32,18 @@ func (c Context) Free(p Ptr) Result { return c.do(func() error { return cu.MemFr
 
 // AllocHost takes pinned memory of the host, which the device reaches at the address.
 func (c Context) AllocHost(n int) (memory unsafe.Pointer, address Ptr, rc Result) {
-	var addr C.CUdeviceptr
-	rc = Result(C.weft_host_alloc(c.handle, C.size_t(n), &memory, &addr))
-	return memory, Ptr(addr), rc
+	rc = c.call(func() C.CUresult {
+		rc := C.cuMemHostAlloc(&memory, C.size_t(n), C.CU_MEMHOSTALLOC_PORTABLE|C.CU_MEMHOSTALLOC_DEVICEMAP)
+		if rc != C.CUDA_SUCCESS {
+			return rc
+		}
+		rc = C.cuMemHostGetDevicePointer((*C.CUdeviceptr)(&address), memory, 0)
+		if rc != C.CUDA_SUCCESS {
+			C.cuMemFreeHost(memory)
+		}
+		return rc
+	})
+	return memory, address, rc
 }
 
 // FreeHost gives pinned memory back. The context is current: see [Context.Do].
@@ -64,10 +73,16 @@ func (c Context) CopyPeer(s Stream, to Ptr, peer Context, from Ptr, n int) Resul
 
 // EnablePeer lets this device reach the memory of another one.
 func (c Context) EnablePeer(peer Context) Result {
-	return Result(C.weft_enable_peer(c.handle, peer.handle))
+	rc := c.call(func() C.CUresult { return C.cuCtxEnablePeerAccess(peer.handle, 0) })
+	if rc == C.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED {
+		return Success
+	}
+	return rc
 }
 
 // Fill queues that n bytes become a value.
 func (c Context) Fill(s Stream, p Ptr, value byte, n int) Result {
-	return Result(C.weft_fill(c.handle, s.handle, C.CUdeviceptr(p), C.uchar(value), C.size_t(n)))
+	return c.call(func() C.CUresult {
+		return C.cuMemsetD8Async(C.CUdeviceptr(p), C.uchar(value), C.size_t(n), s.handle)
+	})
 }

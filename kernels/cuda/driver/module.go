@@ -35,25 +35,34 @@ func (m Module) Unload() { m.cu().Unload() }
 // cu is the module as a value of package cu.
 func (m Module) cu() cu.Module { return *(*cu.Module)(unsafe.Pointer(&m)) }
 
-// Function looks up an entry point and its figures.
+// Function looks up an entry point and its figures, and lets it have all shared memory of a block: without asking,
+// static and dynamic together are 48 KiB.
 func (c Context) Function(m Module, symbol string) (f Function, rc Result) {
+	var handle C.CUfunction
+	var static int
 	rc = c.do(func() error {
 		fn, err := m.cu().Function(symbol)
-		if err != nil {
-			return err
+		if err == nil {
+			handle, f.handle = handleOf[C.CUfunction](fn), handleOf[uintptr](fn)
+			f.Registers, err = fn.Attribute(cu.NumRegs)
 		}
-		f.handle = handleOf[uintptr](fn)
-		if f.Registers, err = fn.Attribute(cu.NumRegs); err != nil {
-			return err
+		if err == nil {
+			f.Local, err = fn.Attribute(cu.LocalSizeBytes)
 		}
-		f.Local, err = fn.Attribute(cu.LocalSizeBytes)
+		if err == nil {
+			static, err = fn.Attribute(cu.SharedSizeBytes)
+		}
 		return err
 	})
-	return f, rc
-}
-
-// AllowShared lets a function have all shared memory of a block: without asking, static and dynamic together are 48
-// KiB.
-func (c Context) AllowShared(f Function) Result {
-	return Result(C.weft_allow_shared(c.handle, C.CUdevice(c.dev), C.uintptr_t(f.handle)))
+	if rc != Success {
+		return f, rc
+	}
+	return f, c.call(func() C.CUresult {
+		var most C.int
+		rc := C.cuDeviceGetAttribute(&most, C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, C.CUdevice(c.dev))
+		if rc != C.CUDA_SUCCESS {
+			return rc
+		}
+		return C.cuFuncSetAttribute(handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most-C.int(static))
+	})
 }

@@ -68,20 +68,9 @@ CUresult weft_copy_within(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUdev
 	return rc != CUDA_SUCCESS ? rc : cuEventRecord(after, stream);
 }
 
-CUresult weft_fill(CUcontext ctx, CUstream stream, CUdeviceptr dst, unsigned char value, size_t n) {
-	ENTER(ctx);
-	return cuMemsetD8Async(dst, value, n, stream);
-}
-
 CUresult weft_copy_peer(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUcontext from, CUdeviceptr src, size_t n) {
 	ENTER(ctx);
 	return cuMemcpyPeerAsync(dst, ctx, src, from, n, stream);
-}
-
-CUresult weft_enable_peer(CUcontext ctx, CUcontext peer) {
-	ENTER(ctx);
-	CUresult rc = cuCtxEnablePeerAccess(peer, 0);
-	return rc == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? CUDA_SUCCESS : rc;
 }
 
 CUresult weft_event_record(CUcontext ctx, CUevent event, CUstream stream) {
@@ -109,80 +98,12 @@ CUresult weft_stream_synchronize(CUcontext ctx, CUstream stream) {
 	return cuStreamSynchronize(stream);
 }
 
-CUresult weft_host_alloc(CUcontext ctx, size_t n, void **memory, CUdeviceptr *addr) {
-	ENTER(ctx);
-	CUresult rc = cuMemHostAlloc(memory, n, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-	if (rc != CUDA_SUCCESS)
-		return rc;
-	rc = cuMemHostGetDevicePointer(addr, *memory, 0);
-	if (rc != CUDA_SUCCESS)
-		cuMemFreeHost(*memory);
-	return rc;
-}
-
-static CUmemAllocationProp memory_of(CUdevice dev) {
-	CUmemAllocationProp p;
-	memset(&p, 0, sizeof p);
-	p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-	p.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev};
-	return p;
-}
-
-CUresult weft_granularity(CUcontext ctx, CUdevice dev, size_t *n) {
-	ENTER(ctx);
-	CUmemAllocationProp p = memory_of(dev);
-	return cuMemGetAllocationGranularity(n, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-}
-
-CUresult weft_reserve(CUcontext ctx, size_t n, CUdeviceptr *addr) {
-	ENTER(ctx);
-	return cuMemAddressReserve(addr, n, 0, 0, 0);
-}
-
-CUresult weft_map(CUcontext ctx, CUdevice dev, CUdeviceptr addr, size_t n) {
-	ENTER(ctx);
-	CUmemAllocationProp p = memory_of(dev);
-	CUmemAccessDesc access = {p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-	CUmemGenericAllocationHandle memory;
-	CUresult rc = cuMemCreate(&memory, n, &p, 0);
-	if (rc != CUDA_SUCCESS)
-		return rc;
-	rc = cuMemMap(addr, n, 0, memory, 0);
-	cuMemRelease(memory); // the mapping holds it from now on
-	if (rc != CUDA_SUCCESS)
-		return rc;
-	rc = cuMemSetAccess(addr, n, &access, 1);
-	if (rc != CUDA_SUCCESS)
-		cuMemUnmap(addr, n);
-	return rc;
-}
-
-CUresult weft_unmap(CUcontext ctx, CUdeviceptr addr, size_t n) {
-	ENTER(ctx);
-	return cuMemUnmap(addr, n);
-}
-
-CUresult weft_unreserve(CUcontext ctx, CUdeviceptr addr, size_t n) {
-	ENTER(ctx);
-	return cuMemAddressFree(addr, n);
-}
-
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n) {
 	ENTER(ctx);
 	log[0] = 0;
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
 	void *values[] = {log, (void *)(uintptr_t)n};
 	return cuModuleLoadDataEx(module, image, 2, options, values);
-}
-
-CUresult weft_allow_shared(CUcontext ctx, CUdevice dev, uintptr_t function) {
-	ENTER(ctx);
-	int most, own; // of a block, and what the kernel has without asking
-	CUresult rc = cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, dev);
-	if (rc == CUDA_SUCCESS)
-		rc = cuFuncGetAttribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, (CUfunction)function);
-	return rc != CUDA_SUCCESS ? rc : cuFuncSetAttribute((CUfunction)function,
-		CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - own);
 }
 
 #pragma GCC visibility pop

@@ -37,11 +37,8 @@ CUresult weft_copy_in(CUcontext ctx, CUstream stream, CUdeviceptr dst, const voi
 CUresult weft_copy_out(CUcontext ctx, CUstream stream, void *dst, CUdeviceptr src, size_t n, CUevent after);
 CUresult weft_copy_within(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUdeviceptr src, size_t n, CUevent after);
 
-CUresult weft_fill(CUcontext ctx, CUstream stream, CUdeviceptr dst, unsigned char value, size_t n);
-
 // Copies between two devices directly, on a stream of ctx, that of the destination.
 CUresult weft_copy_peer(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUcontext from, CUdeviceptr src, size_t n);
-CUresult weft_enable_peer(CUcontext ctx, CUcontext peer);
 
 // Streams and events.
 
@@ -51,22 +48,7 @@ CUresult weft_event_synchronize(CUcontext ctx, CUevent event);
 CUresult weft_stream_wait(CUcontext ctx, CUstream stream, CUevent event);
 CUresult weft_stream_synchronize(CUcontext ctx, CUstream stream);
 
-// Pinned host memory that the device can reach too, at *addr.
-CUresult weft_host_alloc(CUcontext ctx, size_t n, void **memory, CUdeviceptr *addr);
-
-// Virtual memory: addresses come first, and memory behind parts of them later. All sizes are multiples of the
-// granularity. Nothing waits for work that uses the memory.
-CUresult weft_granularity(CUcontext ctx, CUdevice dev, size_t *n);
-CUresult weft_reserve(CUcontext ctx, size_t n, CUdeviceptr *addr);
-CUresult weft_map(CUcontext ctx, CUdevice dev, CUdeviceptr addr, size_t n);
-CUresult weft_unmap(CUcontext ctx, CUdeviceptr addr, size_t n);
-CUresult weft_unreserve(CUcontext ctx, CUdeviceptr addr, size_t n);
-
-// Modules and functions.
-
 // Loads an image, a cubin or PTX with a zero at its end. What a compiler of the driver says goes to log, of size n.
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n);
-// Lets a kernel have all shared memory that a block can have.
-CUresult weft_allow_shared(CUcontext ctx, CUdevice dev, uintptr_t function);
 
 #endif

@@ -9,31 +9,58 @@ import "C"
 // it grows, so that nothing moves. All sizes are multiples of the granularity. Nothing here waits for work that uses
 // the memory.
 
+// memory describes the memory that is mapped.
+func (c Context) memory() C.CUmemAllocationProp {
+	return C.CUmemAllocationProp{_type: C.CU_MEM_ALLOCATION_TYPE_PINNED,
+		location: C.CUmemLocation{_type: C.CU_MEM_LOCATION_TYPE_DEVICE, id: C.int(c.dev)}}
+}
+
 // Granularity is that of virtual memory.
 func (c Context) Granularity() (int, Result) {
 	var n C.size_t
-	rc := C.weft_granularity(c.handle, C.CUdevice(c.dev), &n)
-	return int(n), Result(rc)
+	memory := c.memory()
+	rc := c.call(func() C.CUresult {
+		return C.cuMemGetAllocationGranularity(&n, &memory, C.CU_MEM_ALLOC_GRANULARITY_MINIMUM)
+	})
+	return int(n), rc
 }
 
 // Reserve takes a range of addresses without memory.
-func (c Context) Reserve(n int) (Ptr, Result) {
-	var p C.CUdeviceptr
-	rc := C.weft_reserve(c.handle, C.size_t(n), &p)
-	return Ptr(p), Result(rc)
+func (c Context) Reserve(n int) (p Ptr, rc Result) {
+	rc = c.call(func() C.CUresult {
+		return C.cuMemAddressReserve((*C.CUdeviceptr)(&p), C.size_t(n), 0, 0, 0)
+	})
+	return p, rc
 }
 
 // Map puts new memory behind reserved addresses.
 func (c Context) Map(p Ptr, n int) Result {
-	return Result(C.weft_map(c.handle, C.CUdevice(c.dev), C.CUdeviceptr(p), C.size_t(n)))
+	memory, at, size := c.memory(), C.CUdeviceptr(p), C.size_t(n)
+	access := C.CUmemAccessDesc{location: memory.location, flags: C.CU_MEM_ACCESS_FLAGS_PROT_READWRITE}
+	return c.call(func() C.CUresult {
+		var made C.CUmemGenericAllocationHandle
+		rc := C.cuMemCreate(&made, size, &memory, 0)
+		if rc != C.CUDA_SUCCESS {
+			return rc
+		}
+		rc = C.cuMemMap(at, size, 0, made, 0)
+		C.cuMemRelease(made) // the mapping holds it from now on
+		if rc != C.CUDA_SUCCESS {
+			return rc
+		}
+		if rc = C.cuMemSetAccess(at, size, &access, 1); rc != C.CUDA_SUCCESS {
+			C.cuMemUnmap(at, size)
+		}
+		return rc
+	})
 }
 
 // Unmap gives the memory behind addresses back.
 func (c Context) Unmap(p Ptr, n int) Result {
-	return Result(C.weft_unmap(c.handle, C.CUdeviceptr(p), C.size_t(n)))
+	return c.call(func() C.CUresult { return C.cuMemUnmap(C.CUdeviceptr(p), C.size_t(n)) })
 }
 
 // Unreserve gives addresses back.
 func (c Context) Unreserve(p Ptr, n int) Result {
-	return Result(C.weft_unreserve(c.handle, C.CUdeviceptr(p), C.size_t(n)))
+	return c.call(func() C.CUresult { return C.cuMemAddressFree(C.CUdeviceptr(p), C.size_t(n)) })
 }
