@@ -10,7 +10,6 @@
 #
 #   make test-long      CUDA kernels on the emulator: more shapes, schedules, mutants (internal/testing/emu/README.md)
 #   make kernels        compile the CUDA kernels that have changed (the compilers come from PyPI)
-#   make kernels-limited  the same with a time limit for waits, to find a hang; LIMIT=2s
 #   make kernels-check  compile all of them again and look at their machine code (docs/KERNEL-IMAGES.md)
 #
 # Each lane is a target too, such as "make race".
@@ -30,7 +29,7 @@ RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... 
 TEST := format vet build tests
 MORE := vet-all static size platforms generated lattice whole portable avx2 avx512 race emu cuda cuda-header images
 
-.PHONY: test check ci test-long bench gen docs start kernels kernels-limited kernels-check $(TEST) $(MORE)
+.PHONY: test check ci test-long bench gen docs start kernels kernels-check $(TEST) $(MORE)
 .NOTPARALLEL:
 
 test: start $(TEST)
@@ -95,11 +94,6 @@ docs:
 kernels:
 	scripts/cuda-toolchain
 	go run ./internal/tools/kernelc build
-
-LIMIT := 2s
-kernels-limited:
-	scripts/cuda-toolchain
-	go run ./internal/tools/kernelc build -limit $(LIMIT)
 
 kernels-check:
 	scripts/cuda-toolchain

@@ -134,7 +134,7 @@ func compiled(t *testing.T, d *Driver, name, text string) uintptr {
 	if d == checkedDriver {
 		flavour = Checked
 	}
-	var options []string
+	options := []string{"-Itestdata"}
 	if mutant != "" {
 		options = append(options, "-I"+mutant)
 	}

@@ -126,7 +126,7 @@ func TestAssembleSome(t *testing.T) {
 	m := &images.Manifest{Compiler: compiler, Sources: map[string]string{"scale": "aa"},
 		Images: []*images.Image{newImage(u, "compute_80")}}
 	pack(t, m, goodPTX)
-	if err := p.write(m, p.images()); err != nil {
+	if err := p.write(m); err != nil {
 		t.Fatal(err)
 	}
 	hash := textHash(u.code["compute_80"])

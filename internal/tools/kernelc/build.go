@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/format"
@@ -15,8 +14,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cuda/images"
 )
 
-// build compiles what has changed and writes all images. With a limit, what waits at mbarriers has changed, and the
-// images go to a folder of their own.
+// build compiles what has changed and writes all images.
 func (p *project) build() error {
 	sources, units, limits, err := p.read()
 	if err != nil {
@@ -46,7 +44,7 @@ func (p *project) build() error {
 			codes[g], err = g.Code()
 			whole = whole && err == nil
 		}
-		if whole && current(old, u, have) && !p.limits(u) {
+		if whole && current(old, u, have) {
 			keep(u)
 		} else {
 			changed = append(changed, u)
@@ -81,50 +79,8 @@ func (p *project) build() error {
 	if err := images.Pack(m.Images, func(g *images.Image) ([]byte, error) { return codes[g], nil }); err != nil {
 		return err
 	}
-	if p.limit > 0 {
-		return p.writeLimited(m, len(unlike))
-	}
-	return p.write(m, p.images())
+	return p.write(m)
 }
-
-// limits tells whether a unit gets limited waits, and so is another than that of the repository.
-func (p *project) limits(u *unit) bool { return p.limit > 0 && u.source.waits }
-
-// writeLimited writes images whose waits have a limit, of which n kernels are not as in the images of the repository,
-// and a file that makes the go command take them in place of those.
-func (p *project) writeLimited(m *images.Manifest, n int) error {
-	m.Compiler = strings.Join(append([]string{m.Compiler}, p.limitOptions()...), " ")
-	if err := os.MkdirAll(p.limited(), 0o755); err != nil {
-		return err
-	}
-	if err := p.write(m, p.limited()); err != nil {
-		return err
-	}
-	from, err := filepath.Abs(p.limited())
-	to, err2 := filepath.Abs(p.images())
-	if err = errors.Join(err, err2); err != nil {
-		return err
-	}
-	names := []string{"manifest.txt", "z_packs.go"}
-	for family := range packsOf(m.Images) {
-		names = append(names, family+".pack")
-	}
-	replace := map[string]string{}
-	for _, name := range names {
-		replace[filepath.Join(to, name)] = filepath.Join(from, name)
-	}
-	overlay, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t")
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(from, "overlay.json")
-	fmt.Printf("kernels with limited waits: %d of %d; go build -overlay %s\n", n,
-		len(slices.CompactFunc(slices.Clone(m.Images), sameKernel)), file)
-	return writeFile(file, overlay)
-}
-
-// sameKernel tells whether images differ in their targets alone.
-func sameKernel(a, b *images.Image) bool { return a.Family == b.Family && a.Symbols[0] == b.Symbols[0] }
 
 // read reads what images are made from.
 func (p *project) read() ([]*source, []*unit, budget, error) {
@@ -245,9 +201,10 @@ func (p *project) readImages() (*images.Manifest, error) {
 	return images.Parse(string(text), packs)
 }
 
-// write writes packs, manifest and the Go file that embeds them, each at once, into a folder, and removes packs of
-// families that are no more.
-func (p *project) write(m *images.Manifest, folder string) error {
+// write writes packs, manifest and the Go file that embeds them, each at once, and removes packs of families that are
+// no more.
+func (p *project) write(m *images.Manifest) error {
+	folder := p.images()
 	packs := packsOf(m.Images)
 	for family, pack := range packs {
 		if err := writeFile(filepath.Join(folder, family+".pack"), pack); err != nil {

@@ -100,8 +100,7 @@ func (p *project) compile(units []*unit, targets func(*unit) []string) error {
 	}
 	err := parallel(len(jobs), func(i int) (err error) {
 		j := jobs[i]
-		j.image, j.log, err = p.nvrtc(j.program, j.target,
-			slices.Concat(options(j.contracted), p.limitOptions(), j.options)...)
+		j.image, j.log, err = p.nvrtc(j.program, j.target, slices.Concat(options(j.contracted), j.options)...)
 		if err == nil && strings.HasPrefix(j.target, "compute_") && j.log != "" {
 			err = fmt.Errorf("nvrtc for %s: %s", j.target, j.log)
 		}

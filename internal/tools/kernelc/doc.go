@@ -3,7 +3,6 @@
 // its manual.
 //
 //	kernelc build   compile what has changed and write the images
-//	kernelc build -limit 2s   the same with limited waits, into build/images-limited
 //	kernelc check   compile everything, compare with the images, and pass all gates
 //
 // Reading order:

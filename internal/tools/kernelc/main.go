@@ -12,14 +12,12 @@ func main() {
 	flags := flag.NewFlagSet("check", flag.ExitOnError)
 	flags.Usage = usage
 	var how thoroughness
-	flags.DurationVar(&p.limit, "limit", 0, "")
 	flags.IntVar(&how.part, "part", 1, "")
 	flags.StringVar(&how.seed, "seed", "", "")
 	flags.IntVar(&how.texts, "texts", 8, "")
 	flags.BoolVar(&how.again, "again", false, "")
 	flags.BoolVar(&how.frozen, "frozen", false, "")
-	if len(os.Args) < 2 || flags.Parse(os.Args[2:]) != nil || flags.NArg() > 0 ||
-		p.limit < 0 || p.limit > 0 && os.Args[1] != "build" {
+	if len(os.Args) < 2 || flags.Parse(os.Args[2:]) != nil || flags.NArg() > 0 {
 		usage()
 	}
 	if how.again {
@@ -42,10 +40,9 @@ func main() {
 
 func usage() {
 	fmt.Fprintln(os.Stderr, `usage, in the root of the repository:
-	kernelc build [-limit TIME]
+	kernelc build
 	kernelc check [-again] [-frozen]
 	kernelc check -part N [-seed TEXT] [-texts N] [-frozen]
--limit TIME  let waits at mbarriers end the kernel after so long, and write to build/images-limited
 -part N    compile one image of N again; which ones depends on the seed
 -texts N   assemble so many texts that are not on record
 -again     assemble PTX that is on record, too, and take nothing from the cache, build/kernelc

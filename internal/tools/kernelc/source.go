@@ -8,19 +8,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // project is a checkout of the repository, or for tests a folder like it.
 type project struct {
 	root  string
-	limit time.Duration // of waits at mbarriers in what is built; 0 for none
-	cache *cache        // of what compilers made; may be nil
+	cache *cache // of what compilers made; may be nil
 }
 
 func (p *project) sources() string   { return filepath.Join(p.root, "kernels/cuda/src") }
 func (p *project) images() string    { return filepath.Join(p.root, "kernels/cuda/images") }
-func (p *project) limited() string   { return filepath.Join(p.root, "build/images-limited") }
 func (p *project) toolchain() string { return filepath.Join(p.root, "build/cuda") }
 
 // source is a file of kernels, a family.
@@ -29,7 +26,6 @@ type source struct {
 	hash    string   // of the file and all that it includes, in hexadecimal
 	targets []string // of its images
 	arch    bool     // it looks at the architecture that it is compiled for
-	waits   bool     // it includes waits that may have a time limit
 
 	generated []*unit // of a family whose texts are written by a program, in place of a file
 }
@@ -86,7 +82,6 @@ func newSource(family string, files map[string]string) *source {
 	s := &source{family: family, hash: hashFiles(files), targets: defaultTargets}
 	for _, text := range files {
 		s.arch = s.arch || strings.Contains(text, "__CUDA_ARCH__")
-		s.waits = s.waits || strings.Contains(text, "WEFT_BARRIER_LIMIT")
 	}
 	return s
 }

@@ -52,14 +52,6 @@ func options(contract bool) []string {
 	return all
 }
 
-// limitOptions give waits at mbarriers their time limit, if there is one.
-func (p *project) limitOptions() []string {
-	if p.limit == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("--define-macro=WEFT_BARRIER_LIMIT=%d", p.limit.Nanoseconds())}
-}
-
 // nvrtc compiles a program for a target, with the options given, in the folder of sources. The log has the remarks of
 // the compiler and, for a cubin, of the assembler.
 func (p *project) nvrtc(program, target string, options ...string) (image []byte, log string, err error) {

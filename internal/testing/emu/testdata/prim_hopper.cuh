@@ -1,5 +1,6 @@
-// prim_hopper.cuh: the primitives of compute capability 9.0a: mbarrier, TMA and wgmma. See prim.cuh. No kernel of this
-// folder uses them yet: they are for matrix products and attention on Hopper, by wgmma with operands that TMA copies.
+// prim_hopper.cuh: the primitives of compute capability 9.0a: mbarrier, TMA and wgmma. No kernel uses them yet: they
+// are for matrix products and attention on Hopper, by wgmma with operands that TMA copies. Rules for such kernels,
+// after those of prim.cuh:
 //
 //  7. wgmma_pin(d) comes before wgmma_fence() where ordinary code wrote the accumulators d, and after
 //     wgmma_wait<0>() before it reads them. Accumulators are declared and set to zero once, before the loop over
