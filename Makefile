@@ -86,6 +86,7 @@ bench:
 
 gen:
 	for dir in $(GENERATORS); do (cd $$dir && go run .) || exit 1; done
+	go run ./internal/tools/gencuda
 	$(MAKE) docs
 
 docs:

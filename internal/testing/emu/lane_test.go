@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/internal/tools/gencuda/cudatext"
 	"github.com/weft-ml/weft/kernels/expr"
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
@@ -62,7 +63,7 @@ func TestPrimitiveInstructions(t *testing.T) {
 	text.WriteString("#include \"lane.cuh\"\n")
 	for i := range lane.Instrs {
 		in := &lane.Instrs[i]
-		fmt.Fprintf(&text, "%sKERNEL(t_%s, 256, 1)(const float* a, const float* b, const float* c, float* y, uint32_t n) {\n", in.CUDA(), in.Name)
+		fmt.Fprintf(&text, "%sKERNEL(t_%s, 256, 1)(const float* a, const float* b, const float* c, float* y, uint32_t n) {\n", cudatext.Instr(in), in.Name)
 		text.WriteString("  const uint32_t i = blockIdx.x * 256 + threadIdx.x;\n")
 		fmt.Fprintf(&text, "  if (i < n) y[i] = f32_%s(%s);\n}\nEXPORT(t_%s);\n", in.Name, strings.Join([]string{"a[i]", "b[i]", "c[i]"}[:in.Args], ", "), in.Name)
 	}
@@ -177,7 +178,7 @@ func TestPrimitiveExpressions(t *testing.T) {
 		p, err := functions[name].Lower(0)
 		must(t, err)
 		programs[name] = p
-		text.WriteString(p.CUDA(name))
+		text.WriteString(cudatext.Program(p, name))
 		var args []string
 		for k := range p.Ins {
 			args = append(args, fmt.Sprintf("v.in[%d][i]", k))

@@ -29,25 +29,9 @@
 // those of kernels/cpu to the bit, except for attention_flash.cu and matmul_half.cu, which take half precision alone.
 package src
 
-import (
-	"embed"
-	"strings"
-
-	"github.com/weft-ml/weft/kernels/expr/lane"
-)
+import "embed"
 
 // Files are the sources.
 //
 //go:embed *.cu *.cuh
 var Files embed.FS
-
-// Instructions is the content of z_lane.cuh: the instructions of expressions as CUDA functions.
-func Instructions() string {
-	var b strings.Builder
-	b.WriteString("// Generated from the instructions of package kernels/expr by go test ./kernels/cuda/src -update. DO NOT EDIT.\n")
-	b.WriteString("#pragma once\n#include \"lane.cuh\"\n")
-	for i := range lane.Instrs {
-		b.WriteString("\n" + lane.Instrs[i].CUDA())
-	}
-	return b.String()
-}

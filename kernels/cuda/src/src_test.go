@@ -1,8 +1,6 @@
 package src
 
 import (
-	"flag"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,21 +8,6 @@ import (
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/expr"
 )
-
-var update = flag.Bool("update", false, "write the generated header")
-
-// TestGenerated holds the generated header to its generator.
-func TestGenerated(t *testing.T) {
-	const name = "z_lane.cuh"
-	if *update {
-		if err := os.WriteFile(name, []byte(Instructions()), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(name); err != nil || string(got) != Instructions() {
-		t.Errorf("%s is not up to date: run go test ./kernels/cuda/src -update (%v)", name, err)
-	}
-}
 
 func TestPointwiseText(t *testing.T) {
 	p := Pointwise{

@@ -1,4 +1,4 @@
-// Generated from the instructions of package kernels/expr by go test ./kernels/cuda/src -update. DO NOT EDIT.
+// Generated from the instructions of package kernels/expr by internal/tools/gencuda. DO NOT EDIT.
 #pragma once
 #include "lane.cuh"
 

@@ -1,13 +1,24 @@
-package lane
+package cudatext
 
 import (
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/weft-ml/weft/kernels/expr/lane"
 )
+
+// TestHeader: the committed header is that of the instructions as they are.
+func TestHeader(t *testing.T) {
+	const file = "../../../../kernels/cuda/src/z_lane.cuh"
+	if got, err := os.ReadFile(file); err != nil || string(got) != Header() {
+		t.Errorf("%s is out of date: run make gen (%v)", file, err)
+	}
+}
 
 // TestCUDAForms: every primitive has a text. Their values are compared with Eval in internal/testing/emu.
 func TestCUDAForms(t *testing.T) {
-	for o := Op(0); o < numOps; o++ {
+	for o := lane.Op(0); !strings.HasPrefix(o.String(), "Op("); o++ {
 		switch name := o.String(); name {
 		case "in", "uniform", "acc", "index", "const", "lookup", "select":
 		default:
@@ -22,9 +33,9 @@ func TestCUDAForms(t *testing.T) {
 }
 
 func TestCUDAText(t *testing.T) {
-	b := NewBuilder()
+	b := lane.NewBuilder()
 	x := b.In(0)
-	p := b.Program(b.Select(b.LT(x, b.Const(0)), b.Mul(Abs(b, x), b.Uniform(0)), b.Const(-1.5)))
+	p := b.Program(b.Select(b.LT(x, b.Const(0)), b.Mul(lane.Abs(b, x), b.Uniform(0)), b.Const(-1.5)))
 	want := `DEV float f(float in0, float u0) {
   const bool v2 = in0 < 0x0p+00f;
   const uint32_t v4 = __float_as_uint(in0) & 0x7fffffffu;
@@ -33,10 +44,10 @@ func TestCUDAText(t *testing.T) {
   return v8;
 }
 `
-	if got := p.CUDA("f"); got != want {
+	if got := Program(p, "f"); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	many := b.Program(x, b.Sqrt(x)).CUDA("g")
+	many := Program(b.Program(x, b.Sqrt(x)), "g")
 	if want := "DEV void g(float in0, float &out0, float &out1) {"; !strings.Contains(many, want) {
 		t.Errorf("no %q in\n%s", want, many)
 	}
@@ -44,9 +55,9 @@ func TestCUDAText(t *testing.T) {
 
 func TestCUDATables(t *testing.T) {
 	var text string
-	for _, in := range Instrs {
+	for _, in := range lane.Instrs {
 		if in.Name == "erf" {
-			text = in.CUDA()
+			text = Instr(&in)
 		}
 	}
 	if n := strings.Count(text, "static __constant__ const uint32_t f32_erf_table"); n == 0 ||

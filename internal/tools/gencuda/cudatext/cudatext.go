@@ -1,10 +1,35 @@
-package lane
+// Package cudatext writes the programs of package kernels/expr/lane in CUDA C, with the same bits.
+package cudatext
 
 import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/weft-ml/weft/kernels/expr/lane"
 )
+
+// Header is the content of kernels/cuda/src/z_lane.cuh: the instructions of expressions as CUDA functions.
+func Header() string {
+	var b strings.Builder
+	b.WriteString("// Generated from the instructions of package kernels/expr by internal/tools/gencuda. DO NOT EDIT.\n")
+	b.WriteString("#pragma once\n#include \"lane.cuh\"\n")
+	for i := range lane.Instrs {
+		b.WriteString("\n" + Instr(&lane.Instrs[i]))
+	}
+	return b.String()
+}
+
+// Instr returns an instruction as a function of CUDA C, f32_exp for exp. Values beyond lane.TrigLimit are computed by a
+// function of lane.cuh, such as lane_sin_large.
+func Instr(in *lane.Instr) string {
+	first := ""
+	if in.Large != nil {
+		first = fmt.Sprintf("  if (!(in0 >= -%[1]d.f && in0 <= %[1]d.f)) return lane_%[2]s_large(in0);\n",
+			lane.TrigLimit, in.Name)
+	}
+	return function(in.Program(), "f32_"+in.Name, first)
+}
 
 // A kind is the type by which CUDA C knows a value.
 type kind uint8
@@ -68,33 +93,33 @@ var forms = map[string]form{
 	"masknot": {maskKind, maskKind, "!%[1]s"},
 }
 
-// CUDA returns the program as a function of CUDA C with the given name, which gives the same bits as Eval:
+// Program returns a program as a function of CUDA C with the given name, which gives the same bits as Eval:
 //
 //	DEV float name(float in0, ..., float u0, ..., float acc0, ..., uint32_t index)
 //
 // for inputs, scalars, accumulators and, if the program asks for it, the number of the element. A program with several
 // results returns nothing and has parameters float &out0, ... at the end. The text needs kernels/cuda/src/lane.cuh.
-func (p *Program) CUDA(name string) string { return p.cuda(name, "") }
+func Program(p *lane.Program, name string) string { return function(p, name, "") }
 
-// cuda is CUDA with a first statement of the function.
-func (p *Program) cuda(name, first string) string {
-	c := cudaText{p: p, name: name, kinds: make([]kind, len(p.Insts))}
+// function is Program with a first statement of the function.
+func function(p *lane.Program, name, first string) string {
+	c := writer{p: p, name: name, kinds: make([]kind, len(p.Insts))}
 	return c.tables() + c.head() + first + c.body() + "}\n"
 }
 
-// cudaText writes one program.
-type cudaText struct {
-	p     *Program
+// writer writes one program.
+type writer struct {
+	p     *lane.Program
 	name  string
 	kinds []kind // of the values
 }
 
 // tables declares the tables that lookups read, as bits.
-func (c *cudaText) tables() string {
+func (c *writer) tables() string {
 	var b strings.Builder
 	used := map[int32]bool{}
 	for _, in := range c.p.Insts {
-		used[in.K] = used[in.K] || in.Op == OpLookup
+		used[in.K] = used[in.K] || in.Op == lane.OpLookup
 	}
 	for k, t := range c.p.Tables {
 		if !used[int32(k)] {
@@ -113,7 +138,7 @@ func (c *cudaText) tables() string {
 }
 
 // head is the first line.
-func (c *cudaText) head() string {
+func (c *writer) head() string {
 	var parameters []string
 	list := func(prefix string, n int) {
 		for k := range n {
@@ -138,10 +163,10 @@ func (c *cudaText) head() string {
 }
 
 // body is a statement for each instruction, and the results.
-func (c *cudaText) body() string {
+func (c *writer) body() string {
 	var b strings.Builder
 	for v, in := range c.p.Insts {
-		if text := c.value(Value(v), &in); text != "" {
+		if text := c.value(lane.Value(v), &in); text != "" {
 			fmt.Fprintf(&b, "  const %v v%d = %s;\n", c.kinds[v], v, text)
 		}
 	}
@@ -156,7 +181,7 @@ func (c *cudaText) body() string {
 }
 
 // value sets the kind of value v and returns how it is computed; "" for leaves, which are written where they are used.
-func (c *cudaText) value(v Value, in *Inst) string {
+func (c *writer) value(v lane.Value, in *lane.Inst) string {
 	switch name := in.Op.String(); name {
 	case "in", "uniform", "acc", "const":
 		return ""
@@ -168,7 +193,7 @@ func (c *cudaText) value(v Value, in *Inst) string {
 	case "select":
 		y, z := in.Args[1], in.Args[2]
 		k := c.kinds[y]
-		if c.p.Insts[y].Op == OpConst {
+		if c.p.Insts[y].Op == lane.OpConst {
 			k = c.kinds[z]
 		}
 		c.kinds[v] = k
@@ -176,11 +201,11 @@ func (c *cudaText) value(v Value, in *Inst) string {
 	default:
 		f, ok := forms[name]
 		if !ok {
-			panic("lane: no CUDA text for " + name)
+			panic("gencuda: no CUDA text for " + name)
 		}
 		c.kinds[v] = f.result
 		args := []any{"", "", "", in.K}
-		for i, a := range in.operands() {
+		for i, a := range in.Args[:in.Op.Args()] {
 			args[i] = c.operand(a, f.operands)
 		}
 		// Arguments that the text does not name are marked at its end.
@@ -190,7 +215,7 @@ func (c *cudaText) value(v Value, in *Inst) string {
 }
 
 // operand is value v as an expression of kind k.
-func (c *cudaText) operand(v Value, k kind) string {
+func (c *writer) operand(v lane.Value, k kind) string {
 	in := &c.p.Insts[v]
 	var text string
 	switch in.Op.String() {
@@ -228,15 +253,4 @@ func cudaFloat(x float32) string {
 		return fmt.Sprintf("(%xf)", x)
 	}
 	return fmt.Sprintf("%xf", x)
-}
-
-// CUDA returns the instruction as a function of CUDA C, f32_exp for exp. Values beyond TrigLimit are computed by a
-// function of lane.cuh, such as lane_sin_large.
-func (in *Instr) CUDA() string {
-	first := ""
-	if in.Large != nil {
-		first = fmt.Sprintf("  if (!(in0 >= -%[1]d.f && in0 <= %[1]d.f)) return lane_%[2]s_large(in0);\n",
-			TrigLimit, in.Name)
-	}
-	return in.Program().cuda("f32_"+in.Name, first)
 }
