@@ -159,8 +159,8 @@ func (t *Tensor) Keep() *Tensor {
 	t.alive("keep")
 	s := t.scope
 	if s == nil {
-		if t.blk.grads {
-			return t.keepGrad()
+		if t.blk.grads { // committed, in memory that belongs to the arena
+			t.blk.dev.do(func(s *Scope) { t = s.In(t).Keep() })
 		}
 		return t
 	}
@@ -172,11 +172,5 @@ func (t *Tensor) Keep() *Tensor {
 	c.blk.disown()
 	k := newTensor(c.blk, c.dtype, c.layout.Shape, nil)
 	k.layout.Offset = c.layout.Offset
-	return k
-}
-
-// keepGrad is Keep for a committed gradient, whose memory belongs to its arena.
-func (t *Tensor) keepGrad() (k *Tensor) {
-	t.blk.dev.do(func(s *Scope) { k = s.In(t).Keep() })
 	return k
 }

@@ -17,16 +17,6 @@ func (s *Scope) local(op string, t *Tensor) *Tensor {
 	if v := s.uploads[t]; v != nil {
 		return v
 	}
-	if s.uploads == nil {
-		s.uploads = map[*Tensor]*Tensor{}
-	}
-	v := s.upload(op, t)
-	s.uploads[t] = v
-	return v
-}
-
-// upload copies host data to the step's device. The copy lives as long as the step.
-func (s *Scope) upload(op string, t *Tensor) *Tensor {
 	c := t.Detach().Contiguous()
 	blk := s.dev.deviceBlock(op, c.Len()*c.dtype.Size())
 	s.own(blk)
@@ -34,6 +24,10 @@ func (s *Scope) upload(op string, t *Tensor) *Tensor {
 	runtime.KeepAlive(c)
 	v := newTensor(blk, t.dtype, t.layout.Shape, s)
 	v.root = t.root
+	if s.uploads == nil {
+		s.uploads = map[*Tensor]*Tensor{}
+	}
+	s.uploads[t] = v
 	return v
 }
 

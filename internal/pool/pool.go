@@ -170,7 +170,9 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 	}
 	need := maxBytes
 	if errors.Is(err, errLimit) {
-		need = p.missing(size)
+		p.mu.Lock()
+		need = p.stats.Reserved + size - p.stats.Limit
+		p.mu.Unlock()
 	}
 	released := p.release(need)
 	if b, err := p.fromSource(n, class, size); err == nil {
@@ -189,13 +191,6 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 
 // errLimit says that a request was not passed to the source.
 var errLimit = errors.New("the limit is reached")
-
-// missing is how far the limit would be exceeded with size more bytes.
-func (p *Pool) missing(size int) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stats.Reserved + size - p.stats.Limit
-}
 
 // fromSource asks the source for a block and makes it live. grow is held.
 func (p *Pool) fromSource(n, class, size int) (*Block, error) {
