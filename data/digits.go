@@ -18,16 +18,7 @@ var digitsFiles embed.FS
 // The images are the test part of the data set "Optical Recognition of Handwritten Digits" of the UCI Machine Learning
 // Repository, by E. Alpaydin and C. Kaynak (CC BY 4.0).
 func Digits(seed uint64) (train, test *Images, err error) {
-	const imagesName, labelsName = "digits/images-idx3-ubyte.gz", "digits/labels-idx1-ubyte.gz"
-	images, err := embeddedIDX(imagesName)
-	if err != nil {
-		return nil, nil, err
-	}
-	labels, err := embeddedIDX(labelsName)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := labelled(imagesName, images, 8, 8, 16, labelsName, labels, 10)
+	all, err := labelled(embeddedIDX, "digits/images-idx3-ubyte.gz", "digits/labels-idx1-ubyte.gz", 8, 16)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -46,26 +46,27 @@ func mnistPart(dir, part string) (*Images, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := ReadIDX(imagesFile)
-	if err != nil {
-		return nil, err
-	}
-	labels, err := ReadIDX(labelsFile)
-	if err != nil {
-		return nil, err
-	}
-	return labelled(imagesFile, images, 28, 28, 255, labelsFile, labels, 10)
+	return labelled(ReadIDX, imagesFile, labelsFile, 28, 255)
 }
 
-// labelled joins a file of images and a file of labels.
-func labelled(imagesFile string, images *IDX, height, width int, brightest uint8, labelsFile string, labels *IDX,
-	classes int) (*Images, error) {
+// labelled reads a file of images, size pixels wide and high, and a file of labels in 10 classes.
+func labelled(read func(name string) (*IDX, error), imagesFile, labelsFile string, size int, brightest uint8) (
+	*Images, error) {
+	const classes = 10
+	images, err := read(imagesFile)
+	if err != nil {
+		return nil, err
+	}
+	labels, err := read(labelsFile)
+	if err != nil {
+		return nil, err
+	}
 	pixels, ok := images.Data.([]uint8)
-	if !ok || len(images.Shape) != 3 || images.Shape[1] != height || images.Shape[2] != width {
+	if !ok || len(images.Shape) != 3 || images.Shape[1] != size || images.Shape[2] != size {
 		return nil, &FormatError{
 			File: imagesFile, What: "images",
 			Found: fmt.Sprintf("%T of shape %v", images.Data, images.Shape),
-			Want:  fmt.Sprintf("[]uint8 of shape [N %d %d]", height, width),
+			Want:  fmt.Sprintf("[]uint8 of shape [N %d %d]", size, size),
 		}
 	}
 	class, ok := labels.Data.([]uint8)
@@ -88,7 +89,7 @@ func labelled(imagesFile string, images *IDX, height, width int, brightest uint8
 			Want: fmt.Sprintf("0 to %d", classes-1),
 		}
 	}
-	return NewImages(pixels, height*width, class, brightest, classes)
+	return NewImages(pixels, size*size, class, brightest, classes)
 }
 
 // findIDX is the path of the first of the four usual names of a file that exists in dir.

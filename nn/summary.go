@@ -67,6 +67,12 @@ func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error
 
 // WriteTo writes the report as a table.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.WriteString(w, r.String())
+	return int64(n), err
+}
+
+// String is the table.
+func (r *Report) String() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "layer\toutput\tparameters\tbytes\tFLOPs\t")
@@ -80,13 +86,5 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	total.Path = "total"
 	line(total)
 	t.Flush()
-	n, err := io.WriteString(w, b.String())
-	return int64(n), err
-}
-
-// String is the table.
-func (r *Report) String() string {
-	var b strings.Builder
-	r.WriteTo(&b)
 	return b.String()
 }

@@ -73,15 +73,6 @@ func init() {
 	})
 }
 
-// randomArgs are operands of the given shapes with values from [-2, 2).
-func randomArgs(shapes ...[]int) []Arg {
-	var in []Arg
-	for _, s := range shapes {
-		in = append(in, Arg{Shape: s, Lo: -2, Hi: 2})
-	}
-	return in
-}
-
 // Cat joins tensors of one type along an axis. The sizes of their other axes are equal.
 func Cat(axis int, tensors ...*Tensor) *Tensor {
 	wantTensors("cat", tensors)

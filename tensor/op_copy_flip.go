@@ -18,8 +18,7 @@ func init() {
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.flip(c.Ints)} },
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, axes ...int) Sample {
-				return Sample{Name: name, In: randomArgs(shape),
-					Call: func(x []*Tensor) *Tensor { return x[0].Flip(axes...) }}
+				return unary(name, shape, func(x *Tensor) *Tensor { return x.Flip(axes...) })
 			}
 			return []Sample{
 				sample("rows", []int{3, 2}, 0), sample("last", []int{2, 3}, -1), sample("two", []int{2, 3, 2}, 0, 2),

@@ -34,8 +34,7 @@ func init() {
 		},
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, value float64, pads ...[2]int) Sample {
-				return Sample{Name: name, In: randomArgs(shape),
-					Call: func(x []*Tensor) *Tensor { return x[0].Pad(value, pads...) }}
+				return unary(name, shape, func(x *Tensor) *Tensor { return x.Pad(value, pads...) })
 			}
 			return []Sample{
 				sample("both axes", []int{2, 3}, 0, [2]int{1, 2}, [2]int{0, 1}),

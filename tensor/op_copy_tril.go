@@ -15,8 +15,7 @@ func init() {
 	}
 	samples := func(f func(t *Tensor, k int) *Tensor) func() []Sample {
 		sample := func(name string, shape []int, k int) Sample {
-			return Sample{Name: name, In: randomArgs(shape),
-				Call: func(x []*Tensor) *Tensor { return f(x[0], k) }}
+			return unary(name, shape, func(x *Tensor) *Tensor { return f(x, k) })
 		}
 		return func() []Sample {
 			return []Sample{

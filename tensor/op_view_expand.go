@@ -19,8 +19,7 @@ func init() {
 		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.SumTo(c.Shape(0)...)} },
 		Samples: func() []Sample {
 			sample := func(name string, from []int, to ...int) Sample {
-				return Sample{Name: name, In: randomArgs(from),
-					Call: func(x []*Tensor) *Tensor { return x[0].Expand(to...) }}
+				return unary(name, from, func(x *Tensor) *Tensor { return x.Expand(to...) })
 			}
 			return []Sample{
 				sample("rows", []int{3}, 2, 3), sample("columns", []int{2, 1}, 2, 4), sample("rank 0", nil, 2, 2),

@@ -33,8 +33,7 @@ func init() {
 		},
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, p ...int) Sample {
-				return Sample{Name: name, In: randomArgs(shape),
-					Call: func(x []*Tensor) *Tensor { return x[0].Permute(p...) }}
+				return unary(name, shape, func(x *Tensor) *Tensor { return x.Permute(p...) })
 			}
 			return []Sample{
 				sample("transpose", []int{2, 3}, 1, 0), sample("cycle", []int{2, 3, 4}, 2, 0, 1),

@@ -17,8 +17,7 @@ func init() {
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Reshape(c.Shape(0)...)} },
 		Samples: func() []Sample {
 			sample := func(name string, from []int, to ...int) Sample {
-				return Sample{Name: name, In: randomArgs(from),
-					Call: func(x []*Tensor) *Tensor { return x[0].Reshape(to...) }}
+				return unary(name, from, func(x *Tensor) *Tensor { return x.Reshape(to...) })
 			}
 			return []Sample{
 				sample("split", []int{6, 4}, 2, 3, 4), sample("merge", []int{2, 3, 4}, 24),

@@ -33,8 +33,7 @@ func init() {
 		},
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, axis, index int) Sample {
-				return Sample{Name: name, In: randomArgs(shape),
-					Call: func(x []*Tensor) *Tensor { return x[0].Select(axis, index) }}
+				return unary(name, shape, func(x *Tensor) *Tensor { return x.Select(axis, index) })
 			}
 			return []Sample{
 				sample("row", []int{3, 2}, 0, 1), sample("column", []int{3, 2}, 1, -1),
@@ -54,8 +53,7 @@ func init() {
 		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Select(c.Ints[0], c.Ints[1])} },
 		Samples: func() []Sample {
 			sample := func(name string, shape []int, axis, index, size int) Sample {
-				return Sample{Name: name, In: randomArgs(shape),
-					Call: func(x []*Tensor) *Tensor { return x[0].selectGrad(axis, index, size) }}
+				return unary(name, shape, func(x *Tensor) *Tensor { return x.selectGrad(axis, index, size) })
 			}
 			return []Sample{
 				sample("row", []int{2}, 0, 1, 3), sample("column", []int{3}, 1, 0, 2),

@@ -43,8 +43,7 @@ func init() {
 		},
 		Samples: func() []Sample {
 			return samples(func(name string, shape []int, axis, start, stop, step int) Sample {
-				return Sample{Name: name, In: randomArgs(shape),
-					Call: func(x []*Tensor) *Tensor { return x[0].Slice(axis, start, stop, step) }}
+				return unary(name, shape, func(x *Tensor) *Tensor { return x.Slice(axis, start, stop, step) })
 			})
 		},
 	})
@@ -63,8 +62,7 @@ func init() {
 				size := shape[axis]
 				shape = slices.Clone(shape)
 				shape[axis] = (stop - start + step - 1) / step
-				return Sample{Name: name, In: randomArgs(shape),
-					Call: func(x []*Tensor) *Tensor { return x[0].sliceGrad(axis, start, step, size) }}
+				return unary(name, shape, func(x *Tensor) *Tensor { return x.sliceGrad(axis, start, step, size) })
 			})
 		},
 	})

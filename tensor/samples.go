@@ -59,3 +59,17 @@ func (o *Op) outputs(s Sample) (samples []Sample) {
 	}
 	return append(samples, s)
 }
+
+// randomArgs are operands of the given shapes with values from [-2, 2).
+func randomArgs(shapes ...[]int) []Arg {
+	var in []Arg
+	for _, s := range shapes {
+		in = append(in, Arg{Shape: s, Lo: -2, Hi: 2})
+	}
+	return in
+}
+
+// unary is a sample of an operation on one operand of the given shape.
+func unary(name string, shape []int, call func(x *Tensor) *Tensor) Sample {
+	return Sample{Name: name, In: randomArgs(shape), Call: func(x []*Tensor) *Tensor { return call(x[0]) }}
+}
