@@ -120,10 +120,7 @@ func scalars(rule Rule) []string {
 
 // prepare allocates state at the first step, before anything is written.
 func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
-	for i, c := range o.rule.Counters() {
-		if i < len(o.counters) {
-			continue
-		}
+	for _, c := range o.rule.Counters()[len(o.counters):] {
 		t, err := dev.NewState(o.rule.Name()+"."+c.Name, tensor.Float64)
 		if err != nil {
 			return err
@@ -138,9 +135,8 @@ func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
 		}
 	}
 	for _, a := range o.arenas {
-		for len(a.state) < len(o.rule.State()) {
-			name := o.rule.Name() + "." + o.rule.State()[len(a.state)]
-			t, err := dev.NewState(name, a.DType(), a.Len())
+		for _, name := range o.rule.State()[len(a.state):] {
+			t, err := dev.NewState(o.rule.Name()+"."+name, a.DType(), a.Len())
 			if err != nil {
 				return err
 			}
@@ -345,10 +341,8 @@ func (a *arena) runs(present []bool, noDecay func(*tensor.Tensor) bool) []run {
 // order of the parameters' arena, and counters. It is empty before the first step.
 func (o *Optimizer) State() map[string]*tensor.Tensor {
 	m := map[string]*tensor.Tensor{}
-	for i, c := range o.rule.Counters() {
-		if i < len(o.counters) {
-			m[c.Name] = o.counters[i]
-		}
+	for i, c := range o.counters {
+		m[o.rule.Counters()[i].Name] = c
 	}
 	for i, a := range o.arenas {
 		for j, t := range a.state {
