@@ -10,42 +10,38 @@ import (
 var argmax, argmin, maxIndex, minIndex Op
 
 func init() {
-	arg := func(o *Op, name, doc string, largest bool, k func(l *kernels.Launch)) {
-		define(o, Op{
-			Op:     kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
-			Doc:    doc,
-			Shape:  func(c *Ctx) { c.indexed(Int64) },
-			Flops:  perElement(1),
-			NoGrad: "the result is an index",
-			Samples: func() []Sample {
-				return alongSamples(func(x *Tensor, axis int) *Tensor { return x.reduce(o, []int{axis}) })
-			},
-		})
-	}
-	arg(&argmax, "argmax", "the index of the largest element of x along an axis", true, cpu.ArgMax)
-	arg(&argmin, "argmin", "the index of the smallest element of x along an axis", false, cpu.ArgMin)
+	argExtreme(&argmax, "argmax", "the index of the largest element of x along an axis", true, false, cpu.ArgMax)
+	argExtreme(&argmin, "argmin", "the index of the smallest element of x along an axis", false, false, cpu.ArgMin)
+	argExtreme(&maxIndex, "max_index", "the largest element of x along an axis, and its index", true, true, cpu.ArgMax)
+	argExtreme(&minIndex, "min_index", "the smallest element of x along an axis, and its index", false, true, cpu.ArgMin)
+}
 
-	type method func(x *Tensor, axis int) (values, indices *Tensor)
-	both := func(o *Op, name, doc string, largest bool, k func(l *kernels.Launch), call method) {
-		define(o, Op{
-			Op:    kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
-			Doc:   doc,
-			Shape: func(c *Ctx) { c.indexed(c.In[0].dtype, Int64) },
-			VJP: func(c *Ctx, g *Tensor) []*Tensor {
-				found := c.unreduce(c.Out[1]).Equal(indexAlong(c.Shape(0), c.Ints[0]))
-				return []*Tensor{c.unreduce(g).Mul(found.To(g.dtype))}
-			},
-			Saves: []Saves{SaveOut(1)},
-			Flops: perElement(1),
-			Samples: func() []Sample {
-				return alongSamples(func(x *Tensor, axis int) *Tensor { v, _ := call(x, axis); return v })
-			},
-		})
+// argExtreme defines an operation that finds the index of an extreme, and the extreme itself if values is set.
+func argExtreme(o *Op, name, doc string, largest, values bool, k func(l *kernels.Launch)) {
+	op := Op{
+		Op:     kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
+		Doc:    doc,
+		Flops:  perElement(1),
+		NoGrad: "the result is an index",
+		Shape: func(c *Ctx) {
+			if values {
+				c.reduced(c.In[0].dtype)
+			}
+			c.reduced(Int64)
+			c.wantElements()
+		},
+		Samples: func() []Sample {
+			return alongSamples(func(x *Tensor, axis int) *Tensor { return x.reduce(o, []int{axis}) })
+		},
 	}
-	both(&maxIndex, "max_index", "the largest element of x along an axis, and its index", true, cpu.ArgMax,
-		(*Tensor).MaxIndex)
-	both(&minIndex, "min_index", "the smallest element of x along an axis, and its index", false, cpu.ArgMin,
-		(*Tensor).MinIndex)
+	if values {
+		op.NoGrad, op.Saves = "", []Saves{SaveOut(1)}
+		op.VJP = func(c *Ctx, g *Tensor) []*Tensor {
+			found := c.unreduce(c.Out[1]).Equal(indexAlong(c.Shape(0), c.Ints[0]))
+			return []*Tensor{c.unreduce(g).Mul(found.To(g.dtype))}
+		}
+	}
+	define(o, op)
 }
 
 // alongSamples are the samples of reductions that reduce a single axis.
@@ -54,14 +50,6 @@ func alongSamples(call func(x *Tensor, axis int) *Tensor) []Sample {
 	return slices.DeleteFunc(reductionSamples(-2, 2, false, one), func(s Sample) bool {
 		return s.Name == "all" || s.Name == "outer" || s.Name == "rank 0"
 	})
-}
-
-// indexed adds outputs of the given types that lack the one reduced axis, which must have elements.
-func (c *Ctx) indexed(types ...DType) {
-	for _, dt := range types {
-		c.reduced(dt)
-	}
-	c.wantElements()
 }
 
 // indexAlong is host data: the indices along an axis of a shape, with size 1 on the other axes.
