@@ -7,6 +7,5 @@ import "github.com/weft-ml/weft/tensor"
 // what it gets. The column "autocast" of docs/OPS.md has the class of every operation, the same on every device.
 // Parameters stay as they are, each is cast once in a step, and gradients reach them in their own type.
 //
-// It is an option of Device.Step, Device.Eval and Scope.With; the innermost one holds. A dt of tensor.Float32 turns it
-// off.
+// It is an option of Device.Step, Device.Eval and Scope.With; the innermost one holds. Float32 turns it off.
 func Autocast(dt tensor.DType) tensor.Option { return tensor.Autocast(dt) }

@@ -222,8 +222,7 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 		for i, opts := range [][]autograd.Option{{autograd.Retain}, nil} {
 			before := dev.Stats().Memory.Allocs
 			step(t, dev, func(s *tensor.Scope) {
-				autograd.Backward(lossIn(s, func() *tensor.Tensor { return f(s) }),
-					opts...)
+				autograd.Backward(lossIn(s, func() *tensor.Tensor { return f(s) }), opts...)
 			})
 			blocks[i] = dev.Stats().Memory.Allocs - before
 			g[i] = tensor.ToSlice[float32](w.Grad())
@@ -250,7 +249,15 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 	gradient("transposed", func(s *tensor.Scope) *tensor.Tensor {
 		return s.In(w).Scale(2).Reshape(16, 4).T().CrossEntropy(targets)
 	})
+}
 
+// Logits that the step owns, that are kept, that are a parameter, or that an observer reads, are as they were after
+// backward.
+func TestCrossEntropyGradKeepsLogits(t *testing.T) {
+	dev := open(t)
+	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
+	targets := vector[int64](3, 1, 15, 0)
+	loss := func(x *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(targets) }
 	step(t, dev, func(s *tensor.Scope) {
 		x := s.In(w).Scale(2)
 		before := tensor.ToSlice[float32](x)
@@ -286,7 +293,7 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 	}
 	p.ClearGrads()
 
-	// Who looks at an operation sees its operands as they were.
+	// An observer sees the operands of an operation as they were.
 	err := dev.Step(func(s *tensor.Scope) error {
 		autograd.Backward(lossIn(s, func() *tensor.Tensor { return loss(s.In(w).Scale(2)) }))
 		return nil

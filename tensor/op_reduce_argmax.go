@@ -13,7 +13,8 @@ func init() {
 	argExtreme(&argmax, "argmax", "the index of the largest element of x along an axis", true, false, cpu.ArgMax)
 	argExtreme(&argmin, "argmin", "the index of the smallest element of x along an axis", false, false, cpu.ArgMin)
 	argExtreme(&maxIndex, "max_index", "the largest element of x along an axis, and its index", true, true, cpu.ArgMax)
-	argExtreme(&minIndex, "min_index", "the smallest element of x along an axis, and its index", false, true, cpu.ArgMin)
+	argExtreme(&minIndex, "min_index", "the smallest element of x along an axis, and its index", false, true,
+		cpu.ArgMin)
 }
 
 // argExtreme defines an operation that finds the index of an extreme, and the extreme itself if values is set.
