@@ -285,7 +285,7 @@ var simple = map[lane.Op]struct {
 	lane.OpAdd: {"VADDPS", true}, lane.OpSub: {"VSUBPS", false}, lane.OpMul: {"VMULPS", true}, lane.OpDiv: {"VDIVPS", false},
 	lane.OpLesser: {"VMINPS", false}, lane.OpGreater: {"VMAXPS", false},
 	lane.OpIAdd: {"VPADDD", true}, lane.OpISub: {"VPSUBD", false}, lane.OpIMul: {"VPMULLD", true},
-	lane.OpAnd: {"VANDPS", true}, lane.OpOr: {"VORPS", true}, lane.OpXor: {"VXORPS", true}, lane.OpAndNot: {"VANDNPS", false},
+	lane.OpAnd: {"VANDPS", true}, lane.OpOr: {"VORPS", true}, lane.OpXor: {"VXORPS", true},
 }
 
 // immediate are the instructions with one operand and an immediate. Rounding
@@ -344,8 +344,8 @@ func (a *alloc) inst(v int) {
 		}
 		xr := a.need(x)
 		a.emitImm("VCMPPS", imm, a.any(y), xr, a.defCompare(v))
-	case lane.OpILT, lane.OpIEQ:
-		a.compareInt(v, o)
+	case lane.OpILT:
+		a.compareInt(v)
 	case lane.OpMaskAnd, lane.OpMaskOr, lane.OpMaskNot:
 		a.maskLogic(v, o)
 	case lane.OpSelect:
@@ -427,17 +427,11 @@ func (a *alloc) defCompare(v int) place {
 	return a.def(v)
 }
 
-func (a *alloc) compareInt(v int, o lane.Op) {
+func (a *alloc) compareInt(v int) {
 	x, y := a.b.insts[v].args[0], a.b.insts[v].args[1]
 	if a.t == avx512 {
-		imm := map[lane.Op]int{lane.OpIEQ: 0, lane.OpILT: 1}[o]
 		xr := a.need(x)
-		a.emitImm("VPCMPD", imm, a.any(y), xr, a.defMask(v))
-		return
-	}
-	if o == lane.OpIEQ {
-		xr := a.need(x)
-		a.emit("VPCMPEQD", a.any(y), xr, a.def(v))
+		a.emitImm("VPCMPD", 1, a.any(y), xr, a.defMask(v))
 		return
 	}
 	yr := a.need(y)

@@ -29,7 +29,7 @@ const (
 
 func (g *goText) typeOf(v lane.Value) goType {
 	switch in := g.p.Insts[v]; in.Op {
-	case lane.OpToInt, lane.OpIAdd, lane.OpISub, lane.OpAnd, lane.OpOr, lane.OpXor, lane.OpAndNot,
+	case lane.OpToInt, lane.OpIAdd, lane.OpISub, lane.OpAnd, lane.OpOr, lane.OpXor,
 		lane.OpShl, lane.OpShr, lane.OpSar:
 		return goInt
 	case lane.OpSelect:
@@ -77,7 +77,7 @@ var (
 		lane.OpAdd: "+", lane.OpSub: "-", lane.OpDiv: "/", lane.OpLT: "<", lane.OpLE: "<=", lane.OpEQ: "==",
 	}
 	intInfix = map[lane.Op]string{
-		lane.OpIAdd: "+", lane.OpISub: "-", lane.OpAnd: "&", lane.OpOr: "|", lane.OpXor: "^", lane.OpIEQ: "==",
+		lane.OpIAdd: "+", lane.OpISub: "-", lane.OpAnd: "&", lane.OpOr: "|", lane.OpXor: "^",
 	}
 	maskInfix = map[lane.Op]string{lane.OpMaskAnd: "&&", lane.OpMaskOr: "||"}
 	rounding  = map[lane.Op]string{
@@ -122,8 +122,6 @@ func (g *goText) expr(v lane.Value) string {
 		return "uint32(lane.ToInt32(" + f(0) + "))"
 	case lane.OpFloat:
 		return "float32(int32(" + u(0) + "))"
-	case lane.OpAndNot:
-		return "^" + u(0) + " & " + u(1)
 	case lane.OpShl:
 		return fmt.Sprintf("%s << %d", u(0), in.K)
 	case lane.OpShr:

@@ -224,9 +224,6 @@ func (b *Builder) Or(x, y Value) Value { return b.op(OpOr, x, y) }
 // Xor is x ^ y.
 func (b *Builder) Xor(x, y Value) Value { return b.op(OpXor, x, y) }
 
-// AndNot is ^x & y.
-func (b *Builder) AndNot(x, y Value) Value { return b.op(OpAndNot, x, y) }
-
 // Shl is x << n.
 func (b *Builder) Shl(x Value, n int) Value { return b.shift(OpShl, x, n) }
 
@@ -271,9 +268,6 @@ func (b *Builder) Unord(x, y Value) Value { return b.op(OpUnord, x, y) }
 
 // ILT is the mask of x < y on int32.
 func (b *Builder) ILT(x, y Value) Value { return b.op(OpILT, x, y) }
-
-// IEQ is the mask of equal bits.
-func (b *Builder) IEQ(x, y Value) Value { return b.op(OpIEQ, x, y) }
 
 // MaskAnd is true where both masks are.
 func (b *Builder) MaskAnd(x, y Value) Value { return b.op(OpMaskAnd, x, y) }

@@ -100,8 +100,6 @@ func eval(in *Inst, r [3]uint32, tables []Table) uint32 {
 		return r[0] | r[1]
 	case OpXor:
 		return r[0] ^ r[1]
-	case OpAndNot:
-		return ^r[0] & r[1]
 	case OpShl:
 		return r[0] << in.K
 	case OpShr:
@@ -120,8 +118,6 @@ func eval(in *Inst, r [3]uint32, tables []Table) uint32 {
 		return mask(x != x || y != y)
 	case OpILT:
 		return mask(int32(r[0]) < int32(r[1]))
-	case OpIEQ:
-		return mask(r[0] == r[1])
 	case OpMaskNot:
 		return ^r[0]
 	case OpSelect:

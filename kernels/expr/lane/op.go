@@ -41,7 +41,6 @@ const (
 	OpAnd    // x & y
 	OpOr     // x | y
 	OpXor    // x ^ y
-	OpAndNot // ^x & y
 	OpShl    // x << K
 	OpShr    // x >> K, zeros shifted in
 	OpSar    // x >> K, the sign shifted in
@@ -54,7 +53,6 @@ const (
 	OpEQ    // x == y
 	OpUnord // x or y is a NaN
 	OpILT   // x < y as int32
-	OpIEQ   // x == y as int32
 
 	OpMaskAnd // both masks
 	OpMaskOr  // either mask
@@ -83,12 +81,11 @@ var infos = [numOps]info{
 	OpToInt: {"toint", 1, false, 0}, OpFloat: {"float", 1, false, 0}, OpLdexp: {"ldexp", 2, false, 0},
 	OpIAdd: {"iadd", 2, false, 0}, OpISub: {"isub", 2, false, 0},
 	OpIMul: {"imul", 2, false, 0}, OpIMulHi: {"imulhi", 2, false, 0},
-	OpAnd: {"and", 2, false, 0}, OpOr: {"or", 2, false, 0},
-	OpXor: {"xor", 2, false, 0}, OpAndNot: {"andnot", 2, false, 0},
+	OpAnd: {"and", 2, false, 0}, OpOr: {"or", 2, false, 0}, OpXor: {"xor", 2, false, 0},
 	OpShl: {"shl", 1, false, 0}, OpShr: {"shr", 1, false, 0}, OpSar: {"sar", 1, false, 0},
 	OpLookup: {"lookup", 1, false, 0},
 	OpLT:     {"lt", 2, true, 0}, OpLE: {"le", 2, true, 0}, OpEQ: {"eq", 2, true, 0}, OpUnord: {"unord", 2, true, 0},
-	OpILT: {"ilt", 2, true, 0}, OpIEQ: {"ieq", 2, true, 0},
+	OpILT:     {"ilt", 2, true, 0},
 	OpMaskAnd: {"maskand", 2, true, 2}, OpMaskOr: {"maskor", 2, true, 2}, OpMaskNot: {"masknot", 1, true, 1},
 	OpSelect: {"select", 3, false, 1},
 }
