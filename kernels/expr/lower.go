@@ -34,8 +34,8 @@ func (f *Func) Lower(uniform uint64) (*lane.Program, error) {
 		case Rand:
 			values[n] = b.In(vectors + slices.Index(streams, n.K))
 		default:
-			in := laneInstruction(n.Op)
-			if in == nil {
+			in := lane.Find(n.Op.String())
+			if in == nil || in.Large != nil {
 				return nil, fmt.Errorf("expression %q: %v cannot be part of a fused kernel", f.Src, n.Op)
 			}
 			var x [3]lane.Value
@@ -50,13 +50,4 @@ func (f *Func) Lower(uniform uint64) (*lane.Program, error) {
 		outs = append(outs, values[r])
 	}
 	return b.Program(outs...), nil
-}
-
-func laneInstruction(op Op) *lane.Instr {
-	for i := range lane.Instrs {
-		if in := &lane.Instrs[i]; in.Name == op.String() && in.Large == nil {
-			return in
-		}
-	}
-	return nil
 }

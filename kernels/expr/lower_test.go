@@ -12,7 +12,7 @@ import (
 func TestLower(t *testing.T) {
 	programs := map[Op]*lane.Program{}
 	for _, op := range Instructions() {
-		if in := laneInstruction(op); in != nil {
+		if in := lane.Find(op.String()); in != nil {
 			programs[op] = in.Program()
 		}
 	}

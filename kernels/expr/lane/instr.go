@@ -1,6 +1,9 @@
 package lane
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Instr is one instruction of pointwise expressions: the function of one to three
 // operands that every backend computes with the same bits.
@@ -16,6 +19,14 @@ type Instr struct {
 	// for Pow, which states its error itself.
 	Ref func(x float64) float64
 	ULP float64
+}
+
+// Find returns the instruction of a name, nil if there is none.
+func Find(name string) *Instr {
+	if i := slices.IndexFunc(Instrs, func(in Instr) bool { return in.Name == name }); i >= 0 {
+		return &Instrs[i]
+	}
+	return nil
 }
 
 // Program returns the instruction as a program of Args inputs.

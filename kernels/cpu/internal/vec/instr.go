@@ -18,20 +18,10 @@ func Instr(name string) Kernel {
 	if tiers == nil {
 		return nil
 	}
-	if large := largeValues(name); large != nil {
-		return func(dst, a, _, _ []float32) { patched(tiers[current], large, dst, a) }
+	if in := lane.Find(name); in.Large != nil {
+		return func(dst, a, _, _ []float32) { patched(tiers[current], in.Large, dst, a) }
 	}
 	return func(dst, a, b, c []float32) { tiers[current](dst, a, b, c) }
-}
-
-// largeValues returns the function that serves an instruction beyond lane.TrigLimit, if it needs one.
-func largeValues(name string) func(float32) float32 {
-	for i := range lane.Instrs {
-		if lane.Instrs[i].Name == name {
-			return lane.Instrs[i].Large
-		}
-	}
-	return nil
 }
 
 // patched runs kernel k and replaces the values of operands beyond lane.TrigLimit. It works on pieces that fit the
@@ -42,7 +32,7 @@ func patched(k Kernel, large func(float32) float32, dst, a []float32) {
 	for len(dst) > 0 {
 		n := min(len(dst), piece)
 		d, x := dst[:n], a[:n]
-		if within(x) {
+		if AbsMax(x) <= lane.TrigLimit { // and no NaN
 			k(d, x, nil, nil)
 		} else {
 			copy(saved[:], x)
@@ -55,11 +45,6 @@ func patched(k Kernel, large func(float32) float32, dst, a []float32) {
 		}
 		dst, a = dst[n:], a[n:]
 	}
-}
-
-// within reports whether all |x[i]| <= lane.TrigLimit, without a NaN.
-func within(x []float32) bool {
-	return AbsMax(x) <= lane.TrigLimit
 }
 
 // The functions below give the generated functions the shape of a Kernel.
