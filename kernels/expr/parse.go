@@ -199,25 +199,16 @@ func (p *parser) binary(precedence int) *Node {
 }
 
 func (p *parser) operator(op lexeme, a, b *Node) *Node {
+	for instruction, tok := range operators {
+		if tok == op.tok {
+			return apply(instruction, a, b)
+		}
+	}
 	switch op.tok {
-	case token.ADD:
-		return apply(Add, a, b)
-	case token.SUB:
-		return apply(Sub, a, b)
-	case token.MUL:
-		return apply(Mul, a, b)
-	case token.QUO:
-		return apply(Div, a, b)
-	case token.LSS:
-		return apply(LT, a, b)
-	case token.LEQ:
-		return apply(LE, a, b)
 	case token.GTR:
 		return apply(LT, b, a)
 	case token.GEQ:
 		return apply(LE, b, a)
-	case token.EQL:
-		return apply(EQ, a, b)
 	case token.NEQ:
 		return not(apply(EQ, a, b))
 	case token.LAND:
