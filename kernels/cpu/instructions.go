@@ -6,9 +6,9 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// instruction is the kernel of an instruction on registers of type T: a vector kernel for float32, a plain loop for
+// kernelOf is the kernel of an instruction on registers of type T: a vector kernel for float32, a plain loop for
 // float64 and int64. In float64, functions are those of Go's standard library, which are the reference.
-func instruction[T register](opName string, op expr.Op) kernel[T] {
+func kernelOf[T register](opName string, op expr.Op) kernel[T] {
 	var k any
 	switch any(T(0)).(type) {
 	case float32:

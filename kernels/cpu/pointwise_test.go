@@ -202,7 +202,7 @@ func newInterpreter[T register](f *expr.Func) *interpreter[T] {
 			x.from[i][j] = slices.Index(order, o)
 		}
 		if n.Op.Arity() > 0 {
-			x.kernels[i] = instruction[T]("", n.Op)
+			x.kernels[i] = kernelOf[T]("", n.Op)
 		}
 	}
 	return x

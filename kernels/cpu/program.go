@@ -16,9 +16,9 @@ type kernel[T register] func(dst, a, b, c []T)
 // the uniform arguments.
 type fusedKernel[T register] func(results, args [][]T, scalars []T)
 
-// A step is one instruction on the values of a chunk. Its fields count in the slots of a workspace; a missing operand
-// is the slot that is always nil.
-type step[T register] struct {
+// An instruction runs on the values of a chunk. Its operands and result are slots of a workspace; a missing operand is
+// the slot that is always nil.
+type instruction[T register] struct {
 	run     kernel[T]
 	dst     int
 	operand [3]int
@@ -36,9 +36,9 @@ type step[T register] struct {
 //	then              registers
 //
 // Uniform values are computed once a run. The others live in registers, which are free again after their last use, and
-// the instruction that computes a result writes it to its place at once.
+// the instruction that computes a result writes it to its memory at once.
 //
-// If package vec has a kernel of the whole function, with the same bits, it takes the place of the steps. It reads the
+// If package vec has a kernel of the whole function, with the same bits, it replaces the instructions. It reads the
 // arguments, the random numbers, which are then the registers, and the scalars, which are the uniform values and have
 // no slots, and writes the results.
 type program[T register] struct {
@@ -46,7 +46,7 @@ type program[T register] struct {
 	fused    fusedKernel[T]
 	reads    int   // arguments that it takes
 	streams  []int // random streams that it takes after them
-	code     []step[T]
+	code     []instruction[T]
 	roots    []root
 	single   bool // one kernel does everything, without the chunks of uniform values
 
@@ -60,8 +60,8 @@ type program[T register] struct {
 type uniformValue[T register] struct {
 	node    *expr.Node
 	run     kernel[T] // of an instruction
-	operand [3]int    // numbers of uniform values; -1 if missing
-	spread  bool      // used by a step: its slot is filled
+	operand [3]int    // indices of uniform values; -1 if missing
+	spread  bool      // used by an instruction: its slot is filled
 }
 
 func isSpread[T register](u uniformValue[T]) bool { return u.spread }
@@ -69,8 +69,8 @@ func isSpread[T register](u uniformValue[T]) bool { return u.spread }
 // A root says where a result comes from.
 type root struct {
 	slot    int
-	at      int // number of the step that computes it; -1 if none does
-	uniform int // number of a uniform value; -1 if it is not one
+	at      int // index of the instruction that computes it; -1 if none does
+	uniform int // index of a uniform value; -1 if it is not one
 }
 
 // programKey identifies a program.
@@ -106,7 +106,7 @@ func (c *cache[T]) get(op string, key programKey) *program[T] {
 func compile[T register](op string, key programKey) *program[T] {
 	c := compiler[T]{
 		op: op, f: key.f, uniform: key.uniforms, p: &program[T]{},
-		number: map[*expr.Node]int{}, place: map[*expr.Node]int{}, last: map[*expr.Node]int{},
+		uniforms: map[*expr.Node]int{}, slots: map[*expr.Node]int{}, last: map[*expr.Node]int{},
 	}
 	c.p.fused, c.p.reads = fused[T](key)
 	if c.p.fused != nil {
@@ -132,7 +132,7 @@ func compile[T register](op string, key programKey) *program[T] {
 	return c.p
 }
 
-// fused is the kernel of the whole function and the number of arguments it reads; nil if there is none. Further
+// fused is the kernel of the whole function and how many arguments it reads; nil if there is none. Further
 // arguments are not used.
 func fused[T register](key programKey) (run fusedKernel[T], reads int) {
 	fusion := key.f.Fusion(key.uniforms)
@@ -153,10 +153,10 @@ type compiler[T register] struct {
 	uniform uint64
 	p       *program[T]
 
-	number map[*expr.Node]int // of uniform nodes
-	place  map[*expr.Node]int // slot of the others
-	last   map[*expr.Node]int // position in the order of the last use
-	free   []int              // registers
+	uniforms map[*expr.Node]int // indices of the uniform nodes
+	slots    map[*expr.Node]int // of the others
+	last     map[*expr.Node]int // position in the order of the last use
+	free     []int              // registers
 }
 
 // scalars makes the uniform values of a fused kernel.
@@ -189,7 +189,7 @@ func (c *compiler[T]) scan() {
 			c.last[x] = i
 		}
 		if c.isUniform(n) {
-			c.number[n] = len(c.p.uniforms)
+			c.uniforms[n] = len(c.p.uniforms)
 			c.p.uniforms = append(c.p.uniforms, c.uniformValue(n))
 		}
 	}
@@ -205,7 +205,7 @@ func (c *compiler[T]) isUniform(n *expr.Node) bool {
 		return false
 	}
 	for _, x := range n.Operands() {
-		if _, ok := c.number[x]; !ok {
+		if _, ok := c.uniforms[x]; !ok {
 			return false
 		}
 	}
@@ -215,15 +215,15 @@ func (c *compiler[T]) isUniform(n *expr.Node) bool {
 func (c *compiler[T]) uniformValue(n *expr.Node) uniformValue[T] {
 	u := uniformValue[T]{node: n, operand: [3]int{-1, -1, -1}}
 	if n.Op.Arity() > 0 {
-		u.run = instruction[T](c.op, n.Op)
+		u.run = kernelOf[T](c.op, n.Op)
 		for i, x := range n.Operands() {
-			u.operand[i] = c.number[x]
+			u.operand[i] = c.uniforms[x]
 		}
 	}
 	return u
 }
 
-// emit makes the steps.
+// emit makes the instructions.
 func (c *compiler[T]) emit() {
 	results := map[*expr.Node]int{}
 	for k := len(c.f.Roots) - 1; k >= 0; k-- {
@@ -231,16 +231,16 @@ func (c *compiler[T]) emit() {
 	}
 	at := map[*expr.Node]int{}
 	for i, n := range c.f.Order() {
-		if _, ok := c.number[n]; ok {
+		if _, ok := c.uniforms[n]; ok {
 			continue
 		}
 		if n.Op == expr.Arg {
-			c.place[n] = 1 + n.K
+			c.slots[n] = 1 + n.K
 			continue
 		}
-		s := step[T]{stream: n.K}
+		s := instruction[T]{stream: n.K}
 		if n.Op != expr.Rand {
-			s.run = instruction[T](c.op, n.Op)
+			s.run = kernelOf[T](c.op, n.Op)
 		}
 		for j, x := range n.Operands() {
 			s.operand[j] = c.slotOf(x)
@@ -251,39 +251,39 @@ func (c *compiler[T]) emit() {
 		} else {
 			s.dst = c.register()
 		}
-		c.place[n] = s.dst
+		c.slots[n] = s.dst
 		at[n] = len(c.p.code)
 		c.p.code = append(c.p.code, s)
 		c.p.cost += costOf(n.Op)
 	}
 	for i, n := range c.f.Roots {
 		r := root{at: -1, uniform: -1}
-		if k, ok := c.number[n]; ok {
+		if k, ok := c.uniforms[n]; ok {
 			r.uniform, r.slot = k, c.p.firstResult+i
 		} else {
-			r.slot = c.place[n]
-			if step, ok := at[n]; ok {
-				r.at = step
+			r.slot = c.slots[n]
+			if i, ok := at[n]; ok {
+				r.at = i
 			}
 		}
 		c.p.roots = append(c.p.roots, r)
 	}
 }
 
-// slotOf is the slot of an operand of a step.
+// slotOf is the slot of an operand of an instruction.
 func (c *compiler[T]) slotOf(n *expr.Node) int {
-	if k, ok := c.number[n]; ok {
+	if k, ok := c.uniforms[n]; ok {
 		c.p.uniforms[k].spread = true
 		return c.p.firstUniform + k
 	}
-	return c.place[n]
+	return c.slots[n]
 }
 
-// release frees the registers of the operands that node n, number i, is the last to use: n itself may have them.
+// release frees the registers of the operands that node n, at index i, is the last to use: n itself may have them.
 func (c *compiler[T]) release(n *expr.Node, i int) {
 	for j, x := range n.Operands() {
 		repeated := j > 0 && x == n.X[0] || j > 1 && x == n.X[1]
-		if slot := c.place[x]; slot >= c.p.firstRegister && c.last[x] == i && !repeated {
+		if slot := c.slots[x]; slot >= c.p.firstRegister && c.last[x] == i && !repeated {
 			c.free = append(c.free, slot)
 		}
 	}
@@ -299,7 +299,7 @@ func (c *compiler[T]) register() int {
 	return c.p.slots - 1
 }
 
-// lastRead is the number of the last step that reads a slot, len(code) if the slot is a result itself, -1 if none does.
+// lastRead is the index of the last instruction that reads a slot, len(code) if the slot is a result itself, -1 if none does.
 func (p *program[T]) lastRead(slot int) int {
 	for _, r := range p.roots {
 		if r.uniform < 0 && r.slot == slot {
