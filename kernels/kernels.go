@@ -2,8 +2,8 @@ package kernels
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -18,7 +18,7 @@ type Op struct {
 	Types  []DType         // element types (of the first input) that CPU takes; empty: Float32
 	Ref    func(l *Launch) // the definition; floating-point operands and results are contiguous float64
 	Kernel string          // names the CUDA kernels of an operation without Expr; empty: there are none
-	Parts  []*Op           // of a sum and its norm: the two operations
+	Parts  []*Op           // the two operations of a sum and its norm
 
 	// Approximate lets a GPU compute an expression on half precision with its approximate units: results are within a
 	// unit in the last place of the rounded ones, or 2^-16 of the largest term where terms cancel.
@@ -155,10 +155,5 @@ func Open(name string) (Backend, error) {
 func Drivers() []string {
 	mu.Lock()
 	defer mu.Unlock()
-	var names []string
-	for n := range drivers {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(drivers))
 }

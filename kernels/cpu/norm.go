@@ -63,8 +63,8 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 func AddNorm(l *kernels.Launch) {
 	var sum, norm kernels.Launch
 	l.Split(&sum, &norm)
-	for _, part := range [...]*kernels.Launch{&sum, &norm} {
-		if err := (Backend{}).Run(part); err != nil {
+	for _, call := range [...]*kernels.Launch{&sum, &norm} {
+		if err := (Backend{}).Run(call); err != nil {
 			panic(err)
 		}
 	}
