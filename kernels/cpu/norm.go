@@ -150,7 +150,7 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	for b := 0; b < blocks; b += group {
 		n.blocks(ofBlocks[b*n.wide:], partials, b, min(b+group, blocks))
 	}
-	sumFold.run(sums, ofBlocks, columnsOfMatrix(blocks, n.wide))
+	sumFold.run(sums, ofBlocks, columnsOf(1, blocks, n.wide))
 	for k, p := range parameters {
 		copy(p, sums[k*n.size:])
 	}

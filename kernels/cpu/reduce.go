@@ -106,7 +106,7 @@ func (f *fold) rows(out, x []float32, r *reduction, block func(x []float32) floa
 		giveBack(buf)
 	})
 	if blocks > 1 {
-		f.run(out, dst, rowsOfMatrix(len(out), blocks))
+		f.run(out, dst, columnsOf(len(out), blocks, 1))
 	}
 }
 
@@ -142,11 +142,7 @@ func (f *fold) columns(out, x []float32, r *reduction) {
 		giveBack(partials)
 	})
 	if blocks > 1 {
-		second := reduction{kernels.Reduction{N: blocks}}
-		second.Kept.Push(matrices, blocks*columns)
-		second.Kept.Push(columns, 1)
-		second.Reduced.Push(blocks, columns)
-		f.run(out, dst, &second)
+		f.run(out, dst, columnsOf(matrices, blocks, columns))
 	}
 }
 

@@ -25,19 +25,12 @@ func rowsOf(a kernels.Arg, k int) *reduction {
 	return reductionOf(a, axes)
 }
 
-// rowsOfMatrix are the rows of a contiguous matrix.
-func rowsOfMatrix(rows, n int) *reduction {
-	r := &reduction{kernels.Reduction{N: n}}
-	r.Kept.Push(rows, n)
-	r.Reduced.Push(n, 1)
-	return r
-}
-
-// columnsOfMatrix are the columns of a contiguous matrix, as rows.
-func columnsOfMatrix(rows, n int) *reduction {
+// columnsOf are the columns of contiguous matrices, as rows.
+func columnsOf(matrices, rows, columns int) *reduction {
 	r := &reduction{kernels.Reduction{N: rows}}
-	r.Reduced.Push(rows, n)
-	r.Kept.Push(n, 1)
+	r.Kept.Push(matrices, rows*columns)
+	r.Kept.Push(columns, 1)
+	r.Reduced.Push(rows, columns)
 	return r
 }
 
