@@ -8,12 +8,8 @@ import "github.com/weft-ml/weft/kernels/expr/lane"
 type Kernel = func(dst, a, b, c []float32)
 
 // Instr returns the kernel of one instruction of pointwise expressions, or nil if there is none of this name. The names
-// are those of [lane.Instrs], which define the values, and "fill", which sets every element of dst to a[0]. The kernel
-// follows the tier in use at each call.
+// are those of [lane.Instrs], which define the values. The kernel follows the tier in use at each call.
 func Instr(name string) Kernel {
-	if name == "fill" {
-		return func(dst, a, _, _ []float32) { Fill(dst, a[0]) }
-	}
 	tiers := instrs[name]
 	if tiers == nil {
 		return nil

@@ -151,7 +151,7 @@ func TestFill(t *testing.T) {
 	tiers(t, func(t *testing.T) {
 		for n := range 131 {
 			all, dst := guarded(make([]float32, n), 65)
-			Instr("fill")(dst, []float32{1.5}, nil, nil)
+			Fill(dst, 1.5)
 			for _, x := range dst {
 				if x != 1.5 {
 					t.Fatalf("n=%d: %v", n, dst)
