@@ -312,8 +312,8 @@ func (a *alloc) inst(v int) {
 	x, y, z := in.args[0], in.args[1], in.args[2]
 	o := lane.Op(in.op)
 	switch o {
-	case lane.OpSqrt, lane.OpToInt, lane.OpFloat:
-		name := map[lane.Op]string{lane.OpSqrt: "VSQRTPS", lane.OpToInt: "VCVTTPS2DQ", lane.OpFloat: "VCVTDQ2PS"}[o]
+	case lane.OpSqrt, lane.OpFloat:
+		name := map[lane.Op]string{lane.OpSqrt: "VSQRTPS", lane.OpFloat: "VCVTDQ2PS"}[o]
 		xr := a.need(x)
 		a.emit(name, xr, a.def(v))
 	case lane.OpShl, lane.OpShr, lane.OpSar:

@@ -29,7 +29,7 @@ const (
 
 func (g *goText) typeOf(v lane.Value) goType {
 	switch in := g.p.Insts[v]; in.Op {
-	case lane.OpToInt, lane.OpIAdd, lane.OpISub, lane.OpAnd, lane.OpOr, lane.OpXor,
+	case lane.OpIAdd, lane.OpISub, lane.OpAnd, lane.OpOr, lane.OpXor,
 		lane.OpShl, lane.OpShr, lane.OpSar:
 		return goInt
 	case lane.OpSelect:
@@ -118,8 +118,6 @@ func (g *goText) expr(v lane.Value) string {
 		return "lane.FMA32(" + f(0) + ", " + f(1) + ", " + f(2) + ")"
 	case lane.OpFNMA:
 		return "lane.FMA32(-" + f(0) + ", " + f(1) + ", " + f(2) + ")"
-	case lane.OpToInt:
-		return "uint32(lane.ToInt32(" + f(0) + "))"
 	case lane.OpFloat:
 		return "float32(int32(" + u(0) + "))"
 	case lane.OpShl:

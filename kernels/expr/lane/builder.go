@@ -193,9 +193,6 @@ func (b *Builder) Ceil(x Value) Value { return b.op(OpCeil, x) }
 // Trunc is x rounded towards zero; the sign of zero is that of x.
 func (b *Builder) Trunc(x Value) Value { return b.op(OpTrunc, x) }
 
-// ToInt is x truncated to an int32, or -1<<31 if x is a NaN or out of range.
-func (b *Builder) ToInt(x Value) Value { return b.op(OpToInt, x) }
-
 // Float is the int32 x rounded to a float.
 func (b *Builder) Float(x Value) Value { return b.op(OpFloat, x) }
 

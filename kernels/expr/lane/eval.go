@@ -80,8 +80,6 @@ func eval(in *Inst, r [3]uint32, tables []Table) uint32 {
 		return f(float32(math.Ceil(float64(x))))
 	case OpTrunc:
 		return f(float32(math.Trunc(float64(x))))
-	case OpToInt:
-		return uint32(ToInt32(x))
 	case OpFloat:
 		return f(float32(int32(r[0])))
 	case OpLdexp:

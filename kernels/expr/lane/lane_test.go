@@ -286,21 +286,6 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// TestToInt: out of range saturates and a NaN is 0.
-func TestToInt(t *testing.T) {
-	b := NewBuilder()
-	p := b.Program(ToInt(b, b.In(0)))
-	for _, c := range []struct {
-		x    float32
-		want int32
-	}{{1.9, 1}, {-1.9, -1}, {3e9, math.MaxInt32}, {-3e9, math.MinInt32}, {posInf, math.MaxInt32},
-		{negInf, math.MinInt32}, {qNaN, 0}} {
-		if got := int32(math.Float32bits(p.Eval([]float32{c.x}, nil, nil)[0])); got != c.want {
-			t.Errorf("ToInt(%v) = %d, want %d", c.x, got, c.want)
-		}
-	}
-}
-
 // TestLargeTrig compares the reduction of large arguments with exact arithmetic.
 func TestLargeTrig(t *testing.T) {
 	const digits = "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348" +

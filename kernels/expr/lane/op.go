@@ -30,7 +30,6 @@ const (
 	OpCeil  // x rounded up
 	OpTrunc // x rounded towards zero
 
-	OpToInt // x, truncated, as an int32; -1<<31 for a NaN or a value out of range
 	OpFloat // the int32 x as a float
 	OpLdexp // x * 2^y rounded once, for integral y; see Builder.Ldexp
 
@@ -78,7 +77,7 @@ var infos = [numOps]info{
 	OpLesser: {"lesser", 2, false, 0}, OpGreater: {"greater", 2, false, 0},
 	OpRound: {"round", 1, false, 0}, OpFloor: {"floor", 1, false, 0},
 	OpCeil: {"ceil", 1, false, 0}, OpTrunc: {"trunc", 1, false, 0},
-	OpToInt: {"toint", 1, false, 0}, OpFloat: {"float", 1, false, 0}, OpLdexp: {"ldexp", 2, false, 0},
+	OpFloat: {"float", 1, false, 0}, OpLdexp: {"ldexp", 2, false, 0},
 	OpIAdd: {"iadd", 2, false, 0}, OpISub: {"isub", 2, false, 0},
 	OpIMul: {"imul", 2, false, 0}, OpIMulHi: {"imulhi", 2, false, 0},
 	OpAnd: {"and", 2, false, 0}, OpOr: {"or", 2, false, 0}, OpXor: {"xor", 2, false, 0},

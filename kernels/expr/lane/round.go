@@ -33,13 +33,6 @@ func Float16(b *Builder, x Value) Value {
 	return b.Select(b.Unord(x, x), nan(b), withSign(b, y, x))
 }
 
-// ToInt is x truncated to an int32; out of range it saturates, and a NaN gives 0.
-func ToInt(b *Builder, x Value) Value {
-	y := b.ToInt(x)
-	y = b.Select(b.LE(b.Const(0x1p31), x), b.Bits(0x7fffffff), y)
-	return b.Select(b.Unord(x, x), b.Bits(0), y)
-}
-
 // Truth is 1 where the mask is true and 0 elsewhere.
 func Truth(b *Builder, m Value) Value { return b.Select(m, b.Const(1), b.Const(0)) }
 

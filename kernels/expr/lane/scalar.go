@@ -61,14 +61,6 @@ func Greater32(x, y float32) float32 {
 	return y
 }
 
-// ToInt32 is x truncated, or -1<<31 for a NaN and outside the range of int32.
-func ToInt32(x float32) int32 {
-	if x >= -1<<31 && x < 1<<31 {
-		return int32(x)
-	}
-	return -1 << 31
-}
-
 // Ldexp32 is x * 2^n rounded once, for integral n as in [Builder.Ldexp].
 func Ldexp32(x, n float32) float32 {
 	if n != n {

@@ -66,7 +66,6 @@ var forms = map[string]form{
 	"ceil":    {floatKind, floatKind, "ceilf(%[1]s)"},
 	"trunc":   {floatKind, floatKind, "truncf(%[1]s)"},
 
-	"toint": {wordKind, floatKind, "lane_to_int(%[1]s)"},
 	"float": {floatKind, wordKind, "__int2float_rn((int)%[1]s)"},
 	"ldexp": {floatKind, floatKind, "lane_ldexp(%[1]s, %[2]s)"},
 
