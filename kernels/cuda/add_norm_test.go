@@ -62,7 +62,7 @@ func resultsOf(t testing.TB, b kernels.Backend, l *kernels.Launch) (all [][]byte
 // launched are the operations and kernels that stream 0 has launched, from number `from` of its log on.
 func launched(t testing.TB, b *Backend, from uint64) (all []string) {
 	t.Helper()
-	s, err := b.stream(0)
+	s, err := b.stream("test", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func launched(t testing.TB, b *Backend, from uint64) (all []string) {
 // queued is how many launches stream 0 has queued.
 func queued(t testing.TB, b *Backend) uint64 {
 	t.Helper()
-	s, err := b.stream(0)
+	s, err := b.stream("test", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -260,8 +260,11 @@ type stream struct {
 	reports *reports // nil before the first operation with indices
 }
 
-// stream returns the stream of a number, making it at its first use.
-func (b *Backend) stream(id kernels.Stream) (*stream, error) {
+// stream returns the stream of a number for work of op, making it at its first use. A dead or closed device refuses.
+func (b *Backend) stream(op string, id kernels.Stream) (*stream, error) {
+	if err := b.usable(op); err != nil {
+		return nil, err
+	}
 	if s := b.streams.get(id); s != nil {
 		return s, nil
 	}
@@ -296,7 +299,8 @@ func (s *stream) free() {
 // Run queues an operation. An operation without kernel is an error of kind [kernels.ErrDevice]; nothing runs on the
 // host in its place.
 func (b *Backend) Run(l *kernels.Launch) (err error) {
-	if err := b.usable(l.Op.Name); err != nil {
+	s, err := b.stream(l.Op.Name, l.Stream)
+	if err != nil {
 		return err
 	}
 	if err := b.takeDeferred(); err != nil {
@@ -304,10 +308,6 @@ func (b *Backend) Run(l *kernels.Launch) (err error) {
 	}
 	defer kernels.Catch(&err) // of plans
 	plan, err := b.plan(l.Op, l.DType())
-	if err != nil {
-		return err
-	}
-	s, err := b.stream(l.Stream)
 	if err != nil {
 		return err
 	}
@@ -376,10 +376,7 @@ func (b *Backend) Record(id kernels.Stream) kernels.Event {
 }
 
 func (b *Backend) record(id kernels.Stream, e *event) error {
-	if err := b.usable("record"); err != nil {
-		return err
-	}
-	s, err := b.stream(id)
+	s, err := b.stream("record", id)
 	if err != nil {
 		return err
 	}
@@ -413,10 +410,10 @@ func (s *stream) mark(op string) (driver.Event, error) {
 // Wait makes what is queued on a stream from now on wait for an event. The host does not wait.
 func (b *Backend) Wait(id kernels.Stream, mark kernels.Event) {
 	e := mark.(*event)
-	if e.dead != nil || b.usable("wait") != nil {
+	if e.dead != nil {
 		return
 	}
-	s, err := b.stream(id)
+	s, err := b.stream("wait", id)
 	if err != nil {
 		b.postpone(err)
 		return
@@ -430,16 +427,11 @@ func (b *Backend) Wait(id kernels.Stream, mark kernels.Event) {
 // Synchronize waits until all work on a stream has finished and copies to the host have arrived. It returns the
 // first failure since the last call.
 func (b *Backend) Synchronize(id kernels.Stream) error {
-	if err := b.usable("synchronize"); err != nil {
-		return err
-	}
-	s, err := b.stream(id)
+	s, err := b.stream("synchronize", id)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	queued := s.log.queued()
-	s.mu.Unlock()
+	queued := s.queued()
 	if err := s.wait("synchronize"); err != nil {
 		return err
 	}
@@ -454,16 +446,11 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 // Read copies from byte off of src to the host. It waits until that has happened, but not for work that others queue
 // meanwhile, and returns the first failure since the last wait.
 func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
-	if err := b.usable("read"); err != nil {
-		return err
-	}
-	s, err := b.stream(id)
+	s, err := b.stream("read", id)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	queued := s.log.queued()
-	s.mu.Unlock()
+	queued := s.queued()
 	end, err := b.copyOut(s, dst, src, off)
 	if err != nil {
 		return err
@@ -478,6 +465,13 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 		return b.failed("read", "waiting for the device", rc)
 	}
 	return s.finished(queued)
+}
+
+// queued is the number of launches that the driver has so far.
+func (s *stream) queued() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.queued()
 }
 
 // finished follows a wait for the first n launches of the stream: copies arrive at the host, and failures are told.

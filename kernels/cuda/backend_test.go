@@ -493,7 +493,7 @@ type report struct {
 // launchOn submits what f puts into a call of stream 0.
 func launchOn(t *testing.T, b *Backend, f func(c *call)) error {
 	t.Helper()
-	s, err := b.stream(0)
+	s, err := b.stream("test", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -652,7 +652,7 @@ func TestSynchronousFault(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := b.stream(0)
+	s, err := b.stream("test", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -397,7 +397,7 @@ func planAllocations(t testing.TB, b *Backend, l *kernels.Launch, in, out []valu
 	for _, v := range out {
 		l.Out = append(l.Out, kernels.Arg{Buf: m, DType: v.dtype, Layout: v.Layout})
 	}
-	s, err := b.stream(l.Stream)
+	s, err := b.stream("test", l.Stream)
 	if err != nil {
 		t.Fatal(err)
 	}

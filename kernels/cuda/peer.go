@@ -28,20 +28,15 @@ func (b *Backend) CopyPeer(id kernels.Stream, dst kernels.Buffer, off int, src k
 
 func (b *Backend) copyPeer(id kernels.Stream, dst kernels.Buffer, off int, src *buffer, srcOff, n int) error {
 	a := src.b
-	for _, dev := range []*Backend{a, b} {
-		if err := dev.usable("copy"); err != nil {
-			return err
-		}
+	out, err := a.stream("copy", id)
+	if err != nil {
+		return err
+	}
+	in, err := b.stream("copy", id)
+	if err != nil {
+		return err
 	}
 	to, from := b.at("copy", dst, off, n), a.at("copy", src, srcOff, n)
-	out, err := a.stream(id)
-	if err != nil {
-		return err
-	}
-	in, err := b.stream(id)
-	if err != nil {
-		return err
-	}
 	direct, err := b.reaches(a)
 	if err != nil {
 		return err

@@ -202,14 +202,11 @@ func (r *ring) free() {
 
 // CopyIn queues a copy from the host to byte off of dst. src may be reused on return.
 func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
-	if err := b.usable("copy in"); err != nil {
-		return err
-	}
-	addr := b.at("copy in", dst, off, len(src))
-	s, err := b.stream(id)
+	s, err := b.stream("copy in", id)
 	if err != nil {
 		return err
 	}
+	addr := b.at("copy in", dst, off, len(src))
 	copies, err := b.in.copyStream(s, len(src))
 	if err != nil {
 		return err
@@ -233,7 +230,7 @@ func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []b
 
 // CopyOut queues a copy from byte off of src to the host. dst is valid after Synchronize.
 func (b *Backend) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
-	s, err := b.stream(id)
+	s, err := b.stream("copy out", id)
 	if err != nil {
 		return err
 	}
@@ -243,9 +240,6 @@ func (b *Backend) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off
 
 // copyOut is CopyOut, and returns the stream on which the copy ends.
 func (b *Backend) copyOut(s *stream, dst []byte, src kernels.Buffer, off int) (*stream, error) {
-	if err := b.usable("copy out"); err != nil {
-		return s, err
-	}
 	addr := b.at("copy out", src, off, len(dst))
 	copies, err := b.out.copyStream(s, len(dst))
 	if err != nil {
@@ -286,7 +280,7 @@ func (r *ring) copyStream(s *stream, n int) (*stream, error) {
 	if n < overlapBytes {
 		return nil, nil
 	}
-	copies, err := r.b.stream(r.id)
+	copies, err := r.b.stream("copy", r.id)
 	if err != nil {
 		return nil, err
 	}
@@ -344,10 +338,7 @@ func (r *ring) each(s, copies *stream, n int, start func(p *chunk, at int) error
 
 // Fill sets all bytes of m, after what is queued on stream 0. It is how memory is poisoned.
 func (b *Backend) Fill(m kernels.Buffer, value byte) {
-	if b.usable("fill") != nil {
-		return
-	}
-	s, err := b.stream(0)
+	s, err := b.stream("fill", 0)
 	if err != nil {
 		b.postpone(err)
 		return
@@ -355,5 +346,5 @@ func (b *Backend) Fill(m kernels.Buffer, value byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.postpone(b.check("fill", "filling "+itoa(m.Bytes())+" bytes",
-		b.ctx.Fill(s.handle, b.at("fill", m, 0, m.Bytes()), (value), (m.Bytes()))))
+		b.ctx.Fill(s.handle, b.at("fill", m, 0, m.Bytes()), value, m.Bytes())))
 }
