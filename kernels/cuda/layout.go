@@ -10,7 +10,7 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Shapes and strides of launches, and the structs of layout.cuh.
+// Shapes and strides of launches, and the structs of layout.cuh. Shape64<1>, called Axes in row.cuh, is [kernels.Dims].
 
 // space is the iteration space of a launch with the strides of its operands.
 type space struct {
@@ -125,26 +125,4 @@ func (s *space) shape64(c *call) {
 			binary.LittleEndian.PutUint64(p[8*(k*kernels.MaxDims+d):], uint64(s.strides[k][d]))
 		}
 	}
-}
-
-// axes64 is the struct Shape64<1>, Axes of row.cuh.
-type axes64 struct {
-	rank   uint64
-	size   [kernels.MaxDims]uint64
-	stride [1][kernels.MaxDims]uint64
-}
-
-// axesOf converts dimensions.
-func axesOf(d *kernels.Dims) axes64 {
-	a := axes64{rank: uint64(d.Rank)}
-	for i := range d.Rank {
-		a.size[i], a.stride[0][i] = uint64(d.Shape[i]), uint64(d.Strides[i])
-	}
-	return a
-}
-
-// axes appends dimensions.
-func (c *call) axes(d *kernels.Dims) {
-	a := axesOf(d)
-	structure(c, &a)
 }

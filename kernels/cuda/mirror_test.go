@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"encoding/binary"
+	"math"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/src"
+	"github.com/weft-ml/weft/kernels/expr"
 )
 
 // structs are the parameters of kernels: the file and the name in C++, and the Go type that is copied to it. Of a
@@ -20,10 +23,11 @@ var structs = []struct {
 	parameter  int // of the template: a number, or the bytes of a type
 	goType     any
 }{
-	{"layout.cuh", "Shape64", 1, axes64{}},
+	{"row.cuh", "Axes", 0, kernels.Dims{}},
 	{"layout.cuh", "Shape64", 2, productBatch{}},
 	{"element.cuh", "Result", 0, result{}},
 	{"row.cuh", "Rows", 0, rows{}},
+	{"norm.cu", "Residual", 0, residual{}},
 	{"copy.cu", "Region", 0, region{}},
 	{"copy.cu", "Band", 0, band{}},
 	{"index_error.cuh", "IndexErrors", 0, indexErrors{}},
@@ -120,10 +124,84 @@ func flatten(all *[]field, name string, offset int, t reflect.Type) {
 
 func plainName(name string) string {
 	name = strings.ToLower(strings.ReplaceAll(name, "_", ""))
-	if name == "dtype" { // "type" is no name in Go
+	switch name {
+	case "dtype": // "type" is no name in Go
 		return "type"
+	case "shape", "strides": // of kernels.Dims
+		return map[string]string{"shape": "size", "strides": "stride"}[name]
 	}
 	return name
+}
+
+// TestPackedMirrors: structs of C++ whose size depends on the operands get each field where it is.
+func TestPackedMirrors(t *testing.T) {
+	h := readHeaders(t)
+	shape, strides := []int{3, 5, 7}, [][]int{{1000, 100, 10}, {2000, 200, 20}, {3000, 300, 30}}
+	var c call
+	var w stridedCopy
+	operands := make([]kernels.Arg, len(strides))
+	for k := range operands {
+		operands[k].Strides = strides[k]
+	}
+	w.set(shape, 4, operands...)
+	pack := func(name string, parameter int, put func(), want map[string]uint64) {
+		t.Helper()
+		c.reset("test")
+		c.launch(&function{}, dim{}, dim{}, 0)
+		put()
+		l := h.layout(t, name, parameter)
+		if len(c.values) != l.size {
+			t.Errorf("%s has %d bytes, %d are passed", name, l.size, len(c.values))
+		}
+		for i, f := range l.fields {
+			end := l.size
+			if i+1 < len(l.fields) {
+				end = l.fields[i+1].offset
+			}
+			var number [8]byte
+			copy(number[:], c.values[f.offset:end])
+			if got := binary.LittleEndian.Uint64(number[:]); got != want[f.name] {
+				t.Errorf("%s%s is %d, not %d", name, f.name, got, want[f.name])
+			}
+		}
+	}
+	for _, name := range []string{"Shape32", "Shape64"} {
+		want := map[string]uint64{".rank": 3}
+		for d, size := range shape {
+			want[".size."+itoa(d)] = uint64(size)
+			want[".size."+itoa(d)+".value"] = uint64(size)
+			multiplier, shift := divisor(uint64(size))
+			want[".size."+itoa(d)+".multiplier"], want[".size."+itoa(d)+".shift"] = uint64(multiplier), uint64(shift)
+			for k := range strides {
+				want[".stride."+itoa(k)+"."+itoa(d)] = uint64(strides[k][d])
+			}
+		}
+		put := func() { w.shape32(&c) }
+		if name == "Shape64" {
+			put = func() { w.shape64(&c) }
+		}
+		pack(name, len(strides), put, want)
+	}
+	pack("StridedRange", 3, func() { w.stridedRange(&c) }, map[string]uint64{".n": 105, ".entries": 1, ".threads": 35,
+		".stride.0": 1000, ".stride.1": 2000, ".stride.2": 3000})
+
+	op := &kernels.Op{Expr: &expr.Func{Params: []string{"a", "b"}}}
+	b := &Backend{}
+	c.b = b
+	m := &buffer{b: b, ptr: 1 << 40, n: 1 << 20}
+	l := &kernels.Launch{Op: op, Floats: []float64{1.5, -2}, Random: kernels.Random{Key: 11, Counter: 12}}
+	want := map[string]uint64{".key": 11, ".counter": 12, ".uniform": 5,
+		".scalar.0": math.Float64bits(1.5), ".scalar.1": math.Float64bits(-2)}
+	for k := range 3 {
+		a := kernels.Arg{Buf: m, DType: kernels.Float64, Layout: kernels.Layout{Offset: 100 * k}}
+		l.In, l.Out = append(l.In, a), append(l.Out, a)
+		address := uint64(m.ptr) + uint64(8*100*k)
+		want[".in."+itoa(k)], want[".out."+itoa(k)] = address, address
+	}
+	l.Out = l.Out[:2]
+	h.structs["Operands"] = strings.NewReplacer("at_least_one(Op::In::count)", "3", "Op::Out::count", "2",
+		"at_least_one(Op::scalars)", "2", "typename Op::Compute", "double").Replace(h.structs["Operands"])
+	pack("Operands", 0, func() { c.operands(l, 5, kernels.Float64) }, want)
 }
 
 // headers are the texts of kernels, and the structs in them.
@@ -159,7 +237,7 @@ func readHeaders(t *testing.T) *headers {
 			}
 		}
 	}
-	h.structs["Axes"] = strings.ReplaceAll(h.structs["Shape64"], "[N]", "[1]")
+	h.structs["Axes"] = strings.ReplaceAll(h.structs["Shape64"], "[N]", "") // Shape64<1>
 	return h
 }
 

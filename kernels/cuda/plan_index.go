@@ -20,7 +20,7 @@ type indices struct {
 	data        uint64
 	errors      indexErrors
 	bytes, size uint64
-	axes        axes64
+	axes        kernels.Dims
 }
 
 // indexedAxis is the struct IndexedAxis of index.cu.
@@ -33,16 +33,9 @@ type indexedAxis struct {
 // lineStrides is the struct LineStrides of index.cu.
 type lineStrides struct{ y, x, indices, inner uint64 }
 
-// indices appends the struct Indices of index.cu: indices of an axis of the given size.
-func (c *call) indices(a *kernels.Arg, size int) {
-	var d kernels.Dims
-	d.PushAll(a.Shape, a.Strides)
-	c.indicesAlong(a, size, &d)
-}
-
-func (c *call) indicesAlong(a *kernels.Arg, size int, d *kernels.Dims) {
-	structure(c, &indices{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size),
-		axesOf(d)})
+// indices appends the struct Indices of index.cu: indices of an axis of the given size, with the given dimensions.
+func (c *call) indices(a *kernels.Arg, size int, axes kernels.Dims) {
+	structure(c, &indices{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size), axes})
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
@@ -108,13 +101,14 @@ func planIndexAdd(c *call, l *kernels.Launch) {
 	arg(c, uint64(n))
 	arg(c, uint64(columns))
 	arg(c, uint64(width))
-	c.indices(&l.In[1], y.Shape[axis])
-	var others, entries kernels.Dims
+	var chosen, others, entries kernels.Dims
+	chosen.PushAll(l.In[1].Shape, l.In[1].Strides)
+	c.indices(&l.In[1], y.Shape[axis], chosen)
 	others.PushAll(added.Shape[:axis], added.Strides[:axis])
 	others.PushAll(added.Shape[axis+rank:], added.Strides[axis+rank:])
 	entries.PushAll(added.Shape[axis:axis+rank], added.Strides[axis:axis+rank])
-	c.axes(&others)
-	c.axes(&entries)
+	structure(c, &others)
+	structure(c, &entries)
 }
 
 // planScatterAdd copies the first operand and adds to it the elements of the third, where the second gives the index
@@ -136,8 +130,7 @@ func planScatterAdd(c *call, l *kernels.Launch) {
 	arg(c, sums)
 	arg(c, uint64(lines))
 	arg(c, uint64(n))
-	c.indicesAlong(chosen, y.Shape[axis],
-		&kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
+	c.indices(chosen, y.Shape[axis], kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
 	inner := kernels.Count(added.Shape[axis+1:])
 	strides := lineStrides{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(chosen.Strides[axis]),
 		uint64(inner)}
@@ -159,5 +152,7 @@ func planOneHot(c *call, l *kernels.Launch) {
 	c.startEach("one_hot", y.Len())
 	c.pointer(y)
 	arg(c, uint64(y.Len()))
-	c.indices(&l.In[0], l.Ints[0])
+	var axes kernels.Dims
+	axes.PushAll(l.In[0].Shape, l.In[0].Strides)
+	c.indices(&l.In[0], l.Ints[0], axes)
 }

@@ -62,21 +62,11 @@ func (c *call) norm(l *kernels.Launch, sum residual) {
 	arg(c, mean)
 	arg(c, c.address(&l.Out[len(l.Out)-1]))
 	c.rows(x, axes)
-	c.parameter(parameters[0])
-	c.parameter(parameters[1])
+	c.rows(parameters[0], allAxes)
+	c.rows(parameters[1], allAxes)
 	structure(c, &sum)
-	arg(c, uint64(count))
-	arg(c, uint32(n))
+	c.extent(count, n)
 	arg(c, l.Floats[0])
-}
-
-// parameter appends an operand as one row; none if it is missing.
-func (c *call) parameter(a *kernels.Arg) {
-	if a == nil {
-		structure(c, &rows{})
-		return
-	}
-	c.rows(a, lastAxes(a, len(a.Shape)))
 }
 
 // normOperands are the operands of a norm's gradient; RMS norm has no mean, and weight may be missing.
@@ -95,15 +85,11 @@ func normOperandsOf(l *kernels.Launch) normOperands {
 	return o
 }
 
-// normRows appends g, x, mean and rstd.
+// normRows appends g, x, mean and rstd, and none for a mean that is missing.
 func (c *call) normRows(o *normOperands, axes []int) {
 	c.rows(o.g, axes)
 	c.rows(o.x, axes)
-	if o.mean != nil {
-		c.rows(o.mean, nil)
-	} else {
-		structure(c, &rows{})
-	}
+	c.rows(o.mean, nil)
 	c.rows(o.rstd, nil)
 }
 
@@ -161,9 +147,8 @@ func planNormGrad(c *call, l *kernels.Launch) {
 		arg(c, along[0])
 		arg(c, along[1])
 		c.normRows(&o, axes)
-		c.parameter(o.weight)
-		arg(c, uint64(count))
-		arg(c, uint32(n))
+		c.rows(o.weight, allAxes)
+		c.extent(count, n)
 		arg(c, uint32(each))
 	}
 	if count > 0 && some {
@@ -171,8 +156,7 @@ func planNormGrad(c *call, l *kernels.Launch) {
 		arg(c, sums[0])
 		arg(c, sums[1])
 		c.normRows(&o, axes)
-		arg(c, uint64(count))
-		arg(c, uint32(n))
+		c.extent(count, n)
 	}
 	for k, y := range wanted {
 		if y.to == 0 {
@@ -189,7 +173,7 @@ func (o *normOperands) inRows(axes []int) bool {
 			continue
 		}
 		if a == o.weight {
-			axes = lastAxes(a, len(a.Shape))
+			axes = allAxes
 		}
 		var r kernels.Reduction
 		if r.Set(&a.Layout, axes); r.Reduced.Rank > 1 {

@@ -192,8 +192,8 @@ func (c *call) firstLevel(name string, y result, x folded, r *kernels.Reduction,
 	c.fold(name, "strided", blocks(results*n, foldWarps), y, x)
 	arg(c, uint64(results))
 	arg(c, uint64(r.N))
-	c.axes(&r.Kept)
-	c.axes(&r.Reduced)
+	structure(c, &r.Kept)
+	structure(c, &r.Reduced)
 }
 
 // foldRows reduces blocks of contiguous rows of n elements.

@@ -15,22 +15,23 @@ func init() {
 
 // planVar divides by the number of elements less the correction.
 func planVar(c *call, l *kernels.Launch) {
-	c.startResults("var", l, l.Ints, c.firstResult(l))
-	_, n := extent(&l.In[0], l.Ints)
+	c.startResults("var", l)
+	c.result(&l.Out[0])
+	n := c.operand(l)
 	arg(c, max(0, float64(n)-l.Floats[0]))
 }
 
 // planArgExtreme finds indices, the last result, and if there are two the elements there, the first.
 func planArgExtreme(name string) plan {
 	return func(c *call, l *kernels.Launch) {
-		c.startResults(name, l, l.Ints, func() {
-			c.pointer(&l.Out[len(l.Out)-1])
-			if len(l.Out) == 2 {
-				c.firstResult(l)()
-			} else {
-				structure(c, &result{})
-			}
-		})
+		c.startResults(name, l)
+		c.pointer(&l.Out[len(l.Out)-1])
+		if len(l.Out) == 2 {
+			c.result(&l.Out[0])
+		} else {
+			structure(c, &result{})
+		}
+		c.operand(l)
 	}
 }
 
@@ -47,6 +48,5 @@ func planProdGrad(c *call, l *kernels.Launch) {
 	c.rows(x, l.Ints)
 	c.rows(&l.In[1], nil)
 	arg(c, front)
-	arg(c, uint64(count))
-	arg(c, uint32(n))
+	c.extent(count, n)
 }

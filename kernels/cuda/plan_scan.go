@@ -16,7 +16,6 @@ func planCumSum(c *call, l *kernels.Launch) {
 	c.startRows("cumsum", l.In[0].DType, count, n)
 	c.rows(&l.Out[0], axes)
 	c.rows(&l.In[0], axes)
-	arg(c, uint64(count))
-	arg(c, uint32(n))
+	c.extent(count, n)
 	arg(c, uint32(l.Ints[1]))
 }

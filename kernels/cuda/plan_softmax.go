@@ -25,11 +25,12 @@ func alongAxis(name string) plan {
 		for k := range l.In {
 			c.rows(&l.In[k], axes)
 		}
-		arg(c, uint64(count))
-		arg(c, uint32(n))
+		c.extent(count, n)
 	}
 }
 
 func planLogSumExp(c *call, l *kernels.Launch) {
-	c.startResults("logsumexp", l, l.Ints, c.firstResult(l))
+	c.startResults("logsumexp", l)
+	c.result(&l.Out[0])
+	c.operand(l)
 }

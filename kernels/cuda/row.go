@@ -29,15 +29,18 @@ func longRow(d kernels.DType) int  { return blockCached / computeType(d).Size() 
 // rows is the struct Rows of row.cuh.
 type rows struct {
 	data           uint64
-	rows, elements axes64
+	rows, elements kernels.Dims
 	dtype          uint64
 }
 
-// rowsOf describes a, the elements of a row being those along the given axes.
+// rowsOf describes a, the elements of a row being those along the given axes; nil is none.
 func (c *call) rowsOf(a *kernels.Arg, axes []int) rows {
+	if a == nil {
+		return rows{}
+	}
 	var r kernels.Reduction
 	r.Set(&a.Layout, axes)
-	return rows{c.address(a), axesOf(&r.Kept), axesOf(&r.Reduced), uint64(a.DType)}
+	return rows{c.address(a), r.Kept, r.Reduced, uint64(a.DType)}
 }
 
 // rows appends an operand as rowsOf describes it.
@@ -49,7 +52,7 @@ func (c *call) rows(a *kernels.Arg, axes []int) {
 // lastAxes are the last k axes of a.
 func lastAxes(a *kernels.Arg, k int) []int { return allAxes[len(a.Shape)-k : len(a.Shape)] }
 
-var allAxes = [kernels.MaxDims]int{0, 1, 2, 3, 4, 5, 6, 7}
+var allAxes = []int{0, 1, 2, 3, 4, 5, 6, 7}
 
 // startRows begins a launch in which threads have rows of n elements of type d.
 func (c *call) startRows(name string, d kernels.DType, rows, n int) {
@@ -99,22 +102,29 @@ func extent(a *kernels.Arg, axes []int) (rows, n int) {
 	return a.Len() / n, n
 }
 
-// startResults begins a launch of a kernel with the parameters (..., x, rows, n, ...), of which the caller appends the
-// first by results.
-func (c *call) startResults(name string, l *kernels.Launch, axes []int, results func()) {
-	x := &l.In[0]
-	count, n := extent(x, axes)
-	c.startGroups(name, x.DType, count, n, 0)
-	results()
-	c.rows(x, axes)
-	arg(c, uint64(count))
+// startResults begins a launch of a kernel with the parameters (results..., x, rows, n, ...) for reductions of the first
+// operand along the axes l.Ints; results are to follow, then [call.operand].
+func (c *call) startResults(name string, l *kernels.Launch) {
+	count, n := extent(&l.In[0], l.Ints)
+	c.startGroups(name, l.In[0].DType, count, n, 0)
+}
+
+// operand appends the first operand of such a launch, the number of rows and their length n.
+func (c *call) operand(l *kernels.Launch) (n int) {
+	count, n := extent(&l.In[0], l.Ints)
+	c.rows(&l.In[0], l.Ints)
+	c.extent(count, n)
+	return n
+}
+
+// extent appends a number of rows and their length.
+func (c *call) extent(rows, n int) {
+	arg(c, uint64(rows))
 	arg(c, uint32(n))
 }
 
-// firstResult appends the first result as a struct Result.
-func (c *call) firstResult(l *kernels.Launch) func() {
-	return func() {
-		y := c.resultOf(&l.Out[0])
-		structure(c, &y)
-	}
+// result appends an operand as a struct Result.
+func (c *call) result(a *kernels.Arg) {
+	y := c.resultOf(a)
+	structure(c, &y)
 }

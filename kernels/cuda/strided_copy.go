@@ -118,17 +118,21 @@ func (c *call) stridedCopy(family string, w *stridedCopy, more func(before [kern
 	for _, begin := range w.begin[:w.ins] {
 		arg(c, begin)
 	}
-	p := c.space(uintptr(12+4*w.ins), 4)
-	le := binary.LittleEndian
+	w.stridedRange(c)
+	w.shape32(c)
+	if more != nil {
+		more(w.before)
+	}
+}
+
+// stridedRange appends the struct StridedRange.
+func (w *stridedCopy) stridedRange(c *call) {
+	p, le := c.space(uintptr(12+4*w.ins), 4), binary.LittleEndian
 	le.PutUint32(p, uint32(w.n))
 	le.PutUint32(p[4:], uint32(w.entries()))
 	le.PutUint32(p[8:], uint32(w.threads()))
 	for k := range w.ins {
 		le.PutUint32(p[12+4*k:], uint32(w.entries()*w.strides[k][0]))
-	}
-	w.shape32(c)
-	if more != nil {
-		more(w.before)
 	}
 }
 
