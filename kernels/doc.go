@@ -6,6 +6,6 @@
 // as drivers of database/sql do.
 //
 // Files: dtype.go has element types, layout.go and dims.go layouts and their algebra, kernels.go operations, op calls,
-// backends and their registry, pointwise.go the types that expressions compute in, waits.go a count of waits, error.go
-// errors.
+// backends and their registry, pointwise.go the types that expressions compute in, round.go conversions between types,
+// waits.go a count of waits, error.go errors.
 package kernels

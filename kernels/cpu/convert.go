@@ -106,9 +106,9 @@ func narrow[T register](dst []uint16, src []T, all func(dst []uint16, src []floa
 	case []float32:
 		all(dst, src)
 	case []float64:
-		each(dst, src, func(x float64) uint16 { return one(oddFloat32(x)) })
+		each(dst, src, func(x float64) uint16 { return one(kernels.OddFloat32(x)) })
 	case []int64:
-		each(dst, src, func(x int64) uint16 { return one(oddFloat32(oddFloat64(x))) })
+		each(dst, src, func(x int64) uint16 { return one(kernels.OddFloat32(oddFloat64(x))) })
 	}
 }
 
@@ -116,9 +116,9 @@ func narrow[T register](dst []uint16, src []T, all func(dst []uint16, src []floa
 func storeInteger[I int64 | int32 | uint8, T register](dst []I, src []T, low, high I) {
 	switch src := any(src).(type) {
 	case []float32:
-		each(dst, src, func(x float32) I { return saturate(x, low, high) })
+		each(dst, src, func(x float32) I { return kernels.Saturate(x, low, high) })
 	case []float64:
-		each(dst, src, func(x float64) I { return saturate(x, low, high) })
+		each(dst, src, func(x float64) I { return kernels.Saturate(x, low, high) })
 	case []int64:
 		convert(dst, src)
 	}
@@ -131,36 +131,7 @@ func toBool[T register](x T) uint8 {
 	return 0
 }
 
-// saturate converts to an integer type with the range [low, high]. As floating-point values these are exact, or the
-// power of two just above.
-func saturate[I int64 | int32 | uint8, T float32 | float64](x T, low, high I) I {
-	switch {
-	case x != x:
-		return 0
-	case x <= T(low):
-		return low
-	case x >= T(high):
-		return high
-	}
-	return I(x)
-}
-
-// oddFloat32 rounds to odd: an inexact result is the neighbour with an odd last bit. Rounding that to a type with at
-// least two bits fewer gives what rounding x itself would (Boldo and Melquiond 2005).
-func oddFloat32(x float64) float32 {
-	f := float32(x)
-	back := float64(f)
-	if back == x || x != x {
-		return f
-	}
-	u := math.Float32bits(f)
-	if math.Abs(back) > math.Abs(x) {
-		u-- // towards zero
-	}
-	return math.Float32frombits(u | 1)
-}
-
-// oddFloat64 rounds an integer to odd.
+// oddFloat64 rounds an integer to odd: see [kernels.OddFloat32].
 func oddFloat64(x int64) float64 {
 	f := float64(x)
 	if f < 1<<63 && int64(f) == x {

@@ -251,9 +251,9 @@ func (c *call) element(d kernels.DType, value float64, bytes int) {
 	case kernels.Float64:
 		le.PutUint64(p, math.Float64bits(value))
 	case kernels.Float16:
-		le.PutUint16(p, float16.Fromfloat32(oddFloat32(value)).Bits())
+		le.PutUint16(p, float16.Fromfloat32(kernels.OddFloat32(value)).Bits())
 	case kernels.BFloat16:
-		u := math.Float32bits(oddFloat32(value))
+		u := math.Float32bits(kernels.OddFloat32(value))
 		if value != value {
 			u = 0x7fff << 16
 		} else {
@@ -261,11 +261,11 @@ func (c *call) element(d kernels.DType, value float64, bytes int) {
 		}
 		le.PutUint16(p, uint16(u>>16))
 	case kernels.Int64:
-		le.PutUint64(p, uint64(saturate(value, math.MinInt64, math.MaxInt64)))
+		le.PutUint64(p, uint64(kernels.Saturate[int64](value, math.MinInt64, math.MaxInt64)))
 	case kernels.Int32:
-		le.PutUint32(p, uint32(saturate(value, math.MinInt32, math.MaxInt32)))
+		le.PutUint32(p, uint32(kernels.Saturate[int32](value, math.MinInt32, math.MaxInt32)))
 	case kernels.Uint8:
-		p[0] = uint8(saturate(value, 0, 255))
+		p[0] = kernels.Saturate[uint8](value, 0, math.MaxUint8)
 	case kernels.Bool:
 		p[0] = 0
 		if value != 0 {
@@ -275,30 +275,4 @@ func (c *call) element(d kernels.DType, value float64, bytes int) {
 	for n := d.Size(); n < bytes; n *= 2 {
 		copy(p[n:], p[:n])
 	}
-}
-
-// saturate is the integer nearest to zero beside value, or the nearest of [lo, hi].
-func saturate(value float64, lo, hi int64) int64 {
-	switch {
-	case value != value:
-		return 0
-	case value <= float64(lo):
-		return lo
-	case value >= float64(hi):
-		return hi
-	}
-	return int64(value)
-}
-
-// oddFloat32 rounds to the neighbour with an odd last bit, so that rounding once more gives what rounding once would.
-func oddFloat32(x float64) float32 {
-	f := float32(x)
-	if float64(f) == x || x != x {
-		return f
-	}
-	u := math.Float32bits(f)
-	if math.Abs(float64(f)) > math.Abs(x) {
-		u--
-	}
-	return math.Float32frombits(u | 1)
 }
