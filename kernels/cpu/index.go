@@ -67,12 +67,12 @@ func IndexSelect(l *kernels.Launch) {
 	x, y, axis := l.In[0], l.Out[0], l.Ints[0]
 	indices := indicesOf(l, 1, x.Shape[axis])
 	defer indexBuffers.Put(indices)
-	v := slabsOf(x, axis)
+	v := slabsOf(x, axis, axis+1)
 	n, size := len(*indices), y.DType.Size()
 	dst, src := bytesOf(y), bytesOf(x)
 	par.For(v.outer*n, 1+(1<<14)/max(v.width, 1), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			from := v.before.Offset(i/n) + (*indices)[i%n]*v.stride
+			from := v.before.Offset(i/n) + (*indices)[i%n]*x.Strides[axis]
 			if v.contiguous {
 				copy(dst[i*v.width*size:(i+1)*v.width*size], src[from*size:])
 				continue
@@ -85,22 +85,19 @@ func IndexSelect(l *kernels.Launch) {
 	})
 }
 
-// slabs are a tensor seen along an axis: outer slabs, in each of them entries that are stride apart, and width elements
-// in an entry.
+// slabs are a tensor cut into outer slabs, in each of them entries of width elements. Entry or slab i is at
+// before.Offset(i).
 type slabs struct {
-	outer, width int
-	stride       int
-	before       kernels.Dims
-	inner        kernels.Dims
-	contiguous   bool // the elements of an entry are
+	outer, width  int
+	before, inner kernels.Dims
+	contiguous    bool // the elements of an entry are
 }
 
-func slabsOf(a kernels.Arg, axis int) *slabs {
-	v := &slabs{
-		outer: kernels.Count(a.Shape[:axis]), width: kernels.Count(a.Shape[axis+1:]), stride: a.Strides[axis],
-	}
-	v.before.PushAll(a.Shape[:axis], a.Strides[:axis])
-	v.inner.PushAll(a.Shape[axis+1:], a.Strides[axis+1:])
+// slabsOf sees the axes of a before lead as slabs and those from rest on as entries.
+func slabsOf(a kernels.Arg, lead, rest int) *slabs {
+	v := &slabs{outer: kernels.Count(a.Shape[:lead]), width: kernels.Count(a.Shape[rest:])}
+	v.before.PushAll(a.Shape[:lead], a.Strides[:lead])
+	v.inner.PushAll(a.Shape[rest:], a.Strides[rest:])
 	v.contiguous = v.inner.Contiguous()
 	return v
 }
@@ -122,7 +119,8 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 	indices := indicesOf(l, 1, y.Shape[axis])
 	defer indexBuffers.Put(indices)
 	copyStrided(y, l.In[0])
-	to, from := slabsOf(y, axis), addedSlabs(l)
+	lead := axis + len(l.In[1].Shape)
+	to, from := slabsOf(y, axis, axis+1), slabsOf(l.In[2], lead, lead)
 	dst, src := Slice[T](y), Slice[T](l.In[2])
 	// A task is a piece of the columns of one slab: all entries are added to it in order.
 	wide := max(1, to.width/max(1, to.width/addColumns))
@@ -149,17 +147,6 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 			}
 		}
 	})
-}
-
-// addedSlabs are the entries that IndexAdd adds: entry i, counted through all slabs, is at before.Offset(i).
-func addedSlabs(l *kernels.Launch) *slabs {
-	a := l.In[2]
-	lead := l.Ints[0] + len(l.In[1].Shape)
-	v := &slabs{}
-	v.before.PushAll(a.Shape[:lead], a.Strides[:lead])
-	v.inner.PushAll(a.Shape[lead:], a.Strides[lead:])
-	v.contiguous = v.inner.Contiguous()
-	return v
 }
 
 // Gather reads the elements of the first operand whose index along axis l.Ints[0] the second operand gives; their other

@@ -86,14 +86,11 @@ const rowGrain = 16384
 // parRows calls f for ranges [lo, hi) of rows of n elements, on several threads if there are many.
 func parRows(rows, n int, f func(lo, hi int)) { par.For(rows, 1+rowGrain/max(1, n), f) }
 
-// eachRow calls f for every row of the operands along the given axes, and for the same row of the result.
-func eachRow(l *kernels.Launch, axes []int, f rowFunc) {
-	eachRows(l, axes, f, nil)
-}
-
-// eachRows is eachRow with a second function, which does the same for up to bundleRows contiguous rows of n elements.
-// It serves for short rows, for which one call each would take too long.
-func eachRows(l *kernels.Launch, axes []int, f rowFunc, bundle bundleFunc) {
+// eachRow calls f for every row of the operands along the axis l.Ints[0], and for the same row of the result. For short
+// rows, for which one call each would take too long, bundle does the same for up to bundleRows contiguous rows of n
+// elements; nil if there is no such function.
+func eachRow(l *kernels.Launch, f rowFunc, bundle bundleFunc) {
+	axes := l.Ints[:1]
 	j := rowJobs.Get().(*rowJob)
 	j.l, j.f, j.bundle = l, f, bundle
 	j.out.Set(&l.Out[0].Layout, axes)

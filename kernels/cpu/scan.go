@@ -4,7 +4,7 @@ import "github.com/weft-ml/weft/kernels"
 
 // CumSum adds along the axis l.Ints[0], one element after the other from +0, from the end if l.Ints[1] is 1.
 func CumSum(l *kernels.Launch) {
-	eachRow(l, l.Ints[:1], func(y []float32, in [][]float32) {
+	eachRow(l, func(y []float32, in [][]float32) {
 		x := in[0]
 		var sum float32
 		if l.Ints[1] == 0 {
@@ -18,5 +18,5 @@ func CumSum(l *kernels.Launch) {
 			sum += x[i]
 			y[i] = sum
 		}
-	})
+	}, nil)
 }

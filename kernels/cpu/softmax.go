@@ -12,7 +12,7 @@ import (
 
 // Softmax computes e = exp(x - max(x)) and y = e * (1/sum(e)) along the axis l.Ints[0], 1/sum being an IEEE division.
 func Softmax(l *kernels.Launch) {
-	eachRows(l, l.Ints[:1], func(y []float32, in [][]float32) {
+	eachRow(l, func(y []float32, in [][]float32) {
 		x := in[0]
 		sum := vec.ExpSubSum(y, x, vec.Max(x))
 		vec.Scale(y, y, 1/sum)
@@ -33,7 +33,7 @@ func softmaxBundle(y []float32, in [][]float32, n int) {
 
 // SoftmaxGrad computes y * (g - sum(g*y)) along the axis l.Ints[0]. The operands are y and g.
 func SoftmaxGrad(l *kernels.Launch) {
-	eachRows(l, l.Ints[:1], func(dx []float32, in [][]float32) {
+	eachRow(l, func(dx []float32, in [][]float32) {
 		y, g := in[0], in[1]
 		vec.SoftmaxGrad(dx, y, g, vec.Dot(g, y))
 	}, softmaxGradBundle)
@@ -49,19 +49,19 @@ func softmaxGradBundle(dx []float32, in [][]float32, n int) {
 
 // LogSoftmax computes (x - m) - log(sum(exp(x - m))), m = max(x), along the axis l.Ints[0].
 func LogSoftmax(l *kernels.Launch) {
-	eachRow(l, l.Ints[:1], func(y []float32, in [][]float32) {
+	eachRow(l, func(y []float32, in [][]float32) {
 		x := in[0]
 		m := vec.Max(x)
 		vec.SubSub(y, x, m, logOf(vec.SumExpSub(x, m)))
-	})
+	}, nil)
 }
 
 // LogSoftmaxGrad computes g - exp(y)*sum(g) along the axis l.Ints[0]. The operands are y and g.
 func LogSoftmaxGrad(l *kernels.Launch) {
-	eachRow(l, l.Ints[:1], func(dx []float32, in [][]float32) {
+	eachRow(l, func(dx []float32, in [][]float32) {
 		y, g := in[0], in[1]
 		vec.LogSoftmaxGrad(dx, y, g, vec.Sum(g))
-	})
+	}, nil)
 }
 
 // LogSumExp computes m + log(sum(exp(x - m))) along the axes l.Ints, m being max(x), or 0 if that is infinite.
