@@ -33,12 +33,7 @@ func load[T register](dst []T, src []byte, d kernels.DType) {
 	case kernels.Uint8:
 		convert(dst, src)
 	case kernels.Bool:
-		each(dst, src, func(b uint8) T {
-			if b != 0 {
-				return 1
-			}
-			return 0
-		})
+		each(dst, src, func(b uint8) T { return fromBool[T](b != 0) })
 	}
 }
 
@@ -96,7 +91,7 @@ func store[T register](dst []byte, src []T, d kernels.DType) {
 	case kernels.Uint8:
 		storeInteger(dst[:n], src, 0, math.MaxUint8)
 	case kernels.Bool:
-		each(dst[:n], src, toBool[T])
+		each(dst[:n], src, func(x T) uint8 { return fromBool[uint8](x != 0) })
 	}
 }
 
@@ -122,13 +117,6 @@ func storeInteger[I int64 | int32 | uint8, T register](dst []I, src []T, low, hi
 	case []int64:
 		convert(dst, src)
 	}
-}
-
-func toBool[T register](x T) uint8 {
-	if x != 0 {
-		return 1
-	}
-	return 0
 }
 
 // oddFloat64 rounds an integer to odd: see [kernels.OddFloat32].

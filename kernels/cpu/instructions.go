@@ -166,7 +166,7 @@ func commonKernel[T float64 | int64](op expr.Op) kernel[T] {
 	return nil
 }
 
-func fromBool[T register](b bool) T {
+func fromBool[T register | uint8](b bool) T {
 	if b {
 		return 1
 	}

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -122,26 +121,15 @@ func expand(name string, xs []*Node) *Node {
 	return p.program()[0]
 }
 
-// arityOf is the number of operands of an instruction or a function of the library.
-func arityOf(name string) (int, bool) {
+// namesOfOperands are the names of the operands of an instruction or a function of the library.
+func namesOfOperands(name string) (names []string, ok bool) {
 	if op, ok := lookup(name); ok {
-		return op.Arity(), true
+		return []string{"a", "b", "c"}[:op.Arity()], true
 	}
 	if m := macro(name); m != nil {
-		return len(m.Params), true
+		return m.Params, true
 	}
-	return 0, false
-}
-
-// usage shows how a function is called.
-func usage(name string) string {
-	params := []string{"a", "b", "c"}
-	if m := macro(name); m != nil {
-		params = m.Params
-	} else if op, ok := lookup(name); ok {
-		params = params[:op.Arity()]
-	}
-	return name + "(" + strings.Join(params, ", ") + ")"
+	return nil, false
 }
 
 var functionNames = sync.OnceValue(func() []string {

@@ -291,8 +291,8 @@ func (p *parser) name(t lexeme) *Node {
 	if v, ok := constants[t.lit]; ok {
 		return constant(v)
 	}
-	if _, ok := arityOf(t.lit); ok {
-		p.fail(t.offset, "%s is a function; call it as %s", t.lit, usage(t.lit))
+	if xs, ok := namesOfOperands(t.lit); ok {
+		p.fail(t.offset, "%s is a function; call it as %s(%s)", t.lit, t.lit, strings.Join(xs, ", "))
 	}
 	known := append(slices.Clone(p.known), "pi", "inf", "nan")
 	p.fail(t.offset, "no operand %s; there are %s", t.lit, strings.Join(known, ", "))
@@ -306,12 +306,13 @@ func (p *parser) call(t lexeme) *Node {
 	if t.lit == "rand" {
 		return p.rand(t, xs)
 	}
-	arity, ok := arityOf(t.lit)
+	want, ok := namesOfOperands(t.lit)
 	if !ok {
 		p.fail(t.offset, "no function %s; there are %s", t.lit, strings.Join(functionNames(), ", "))
 	}
-	if len(xs) != arity {
-		p.fail(t.offset, "%s takes %d operands, found %d; call it as %s", t.lit, arity, len(xs), usage(t.lit))
+	if len(xs) != len(want) {
+		p.fail(t.offset, "%s takes %d operands, found %d; call it as %s(%s)", t.lit, len(want), len(xs), t.lit,
+			strings.Join(want, ", "))
 	}
 	if op, ok := lookup(t.lit); ok {
 		return apply(op, xs...)
