@@ -451,7 +451,7 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 		return err
 	}
 	queued := s.queued()
-	end, err := b.copyOut(s, dst, src, off)
+	end, err := b.out.copy("copy out", s, b.at("copy out", src, off, len(dst)), dst)
 	if err != nil {
 		return err
 	}

@@ -225,10 +225,11 @@ func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, erro
 		if err != nil {
 			return nil, err
 		}
-		f, err := newFunction(b, module, symbol)
-		if err != nil {
+		made, rc := b.ctx.Function(module, symbol)
+		if err := b.check("load", "looking for kernel "+symbol, rc); err != nil {
 			return nil, err
 		}
+		f := &function{made, symbol}
 		l.functions.add(symbol, f)
 		l.remark(f.excess(m)...)
 		return f, nil
@@ -325,12 +326,6 @@ func wayOut(code driver.Result) (way string, kind error) {
 		return "CUDA_FORCE_PTX_JIT or CUDA_DISABLE_PTX_JIT may be why", kernels.ErrDevice
 	}
 	return "", nil
-}
-
-// newFunction looks an entry point up.
-func newFunction(b *Backend, module driver.Module, symbol string) (*function, error) {
-	made, rc := b.ctx.Function(module, symbol)
-	return &function{made, symbol}, b.check("load", "looking for kernel "+symbol, rc)
 }
 
 // free unloads everything. The context is current.

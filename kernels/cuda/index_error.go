@@ -65,10 +65,10 @@ func (c *call) report(a *kernels.Arg, x indexed) indexErrors {
 }
 
 // openReports makes the memory for reports.
-func (s *stream) openReports() *kernels.Error {
+func (s *stream) openReports() error {
 	words, err := s.b.scratch(s.call.op, 8*reportCount)
 	if err != nil {
-		return err.(*kernels.Error)
+		return err
 	}
 	r := &reports{words: words}
 	const bytes = 8*reportCount + 8
@@ -82,7 +82,7 @@ func (s *stream) openReports() *kernels.Error {
 }
 
 // clearReports queues that all words become ones. Nothing has been found.
-func (s *stream) clearReports() *kernels.Error {
+func (s *stream) clearReports() error {
 	r := s.reports
 	for i := range r.host {
 		r.host[i] = ^uint64(0)
@@ -94,17 +94,13 @@ func (s *stream) clearReports() *kernels.Error {
 }
 
 // copyReports queues a copy of all words.
-func (s *stream) copyReports(doing string,
-	start func(words driver.Ptr, event driver.Event) driver.Result) *kernels.Error {
+func (s *stream) copyReports(doing string, start func(words driver.Ptr, event driver.Event) driver.Result) error {
 	event, err := s.b.events.get(s.b)
 	if err != nil {
-		return err.(*kernels.Error)
+		return err
 	}
 	defer s.b.events.put(event)
-	if rc := start(s.b.at("report", s.reports.words, 0, 8*reportCount), event); rc != driver.Success {
-		return s.b.failed("report", doing, rc)
-	}
-	return nil
+	return s.b.check("report", doing, start(s.b.at("report", s.reports.words, 0, 8*reportCount), event))
 }
 
 // indexError returns the error for the first operation of the stream, since the last call, that met an index outside

@@ -203,80 +203,77 @@ func (r *ring) free() {
 // CopyIn queues a copy from the host to byte off of dst. src may be reused on return.
 func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
 	s, err := b.stream("copy in", id)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = b.in.copy("copy in", s, b.at("copy in", dst, off, len(src)), src)
 	}
-	addr := b.at("copy in", dst, off, len(src))
-	copies, err := b.in.copyStream(s, len(src))
-	if err != nil {
-		return err
-	}
-	return b.in.each(s, copies, len(src), func(p *chunk, at int) error {
-		copy(p.mem, src[at:])
-		ctx, to, host, n := b.ctx, addr+driver.Ptr(at), unsafe.Pointer(&p.mem[0]), len(p.mem)
-		if copies == nil {
-			return p.queued("copy in", ctx.CopyIn(s.handle, to, host, n, p.event))
-		}
-		rc := ctx.CopyIn(copies.handle, p.bounce, host, n, p.event)
-		if rc == driver.Success {
-			rc = ctx.StreamWait(s.handle, p.event) // for what the event marks now: it may be recorded again
-		}
-		if rc == driver.Success {
-			rc = ctx.CopyWithin(s.handle, to, p.bounce, n, p.event)
-		}
-		return p.queued("copy in", rc)
-	})
+	return err
 }
 
 // CopyOut queues a copy from byte off of src to the host. dst is valid after Synchronize.
 func (b *Backend) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
 	s, err := b.stream("copy out", id)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = b.out.copy("copy out", s, b.at("copy out", src, off, len(dst)), dst)
 	}
-	_, err = b.copyOut(s, dst, src, off)
 	return err
 }
 
-// copyOut is CopyOut, and returns the stream on which the copy ends.
-func (b *Backend) copyOut(s *stream, dst []byte, src kernels.Buffer, off int) (*stream, error) {
-	addr := b.at("copy out", src, off, len(dst))
-	copies, err := b.out.copyStream(s, len(dst))
+// copy queues a copy between data, of the host, and the device. It returns the stream on which the copy ends.
+func (r *ring) copy(op string, s *stream, addr driver.Ptr, data []byte) (*stream, error) {
+	copies, err := r.copyStream(len(data))
 	if err != nil {
 		return s, err
 	}
-	err = b.out.each(s, copies, len(dst), func(p *chunk, at int) error {
-		p.dst = dst[at : at+len(p.mem)]
-		ctx, from, host, n := b.ctx, addr+driver.Ptr(at), unsafe.Pointer(&p.mem[0]), len(p.mem)
-		if copies == nil {
-			return p.queued("copy out", ctx.CopyOut(s.handle, host, from, n, p.event))
+	err = r.each(s, copies, len(data), func(p *chunk, at int) error {
+		if content := data[at : at+len(p.mem)]; r.id == inCopies {
+			copy(p.mem, content)
+		} else {
+			p.dst = content
 		}
-		rc := ctx.CopyWithin(s.handle, p.bounce, from, n, p.event)
-		if rc == driver.Success {
-			rc = ctx.StreamWait(copies.handle, p.event)
+		if rc := r.queue(p, copies, addr+driver.Ptr(at)); rc != driver.Success {
+			return s.b.failed(op, "copying "+itoa(len(p.mem))+" bytes", rc)
 		}
-		if rc == driver.Success {
-			rc = ctx.CopyOut(copies.handle, host, p.bounce, n, p.event)
-		}
-		return p.queued("copy out", rc)
+		return nil
 	})
-	if copies != nil {
+	if copies != nil && r.id == outCopies {
 		s = copies
 	}
 	return s, err
 }
 
-// queued is the error for what the driver answered when the copy of a chunk was queued.
-func (p *chunk) queued(op string, rc driver.Result) error {
-	if rc == driver.Success {
-		return nil
+// queue queues the copy of a chunk to the device, or from it: directly, or by way of the bounce buffer, where the copy
+// stream has the copy over the bus. Waits are for what the event of the chunk marks then: it is recorded again.
+func (r *ring) queue(p *chunk, copies *stream, addr driver.Ptr) driver.Result {
+	ctx, s, bus, host, n := r.b.ctx, p.s.handle, p.s.handle, unsafe.Pointer(&p.mem[0]), len(p.mem)
+	at, rc := addr, driver.Success
+	if copies != nil {
+		at, bus = p.bounce, copies.handle
 	}
-	return p.s.b.failed(op, "copying "+itoa(len(p.mem))+" bytes", rc)
+	if r.id == inCopies {
+		rc = ctx.CopyIn(bus, at, host, n, p.event)
+		if copies != nil && rc == driver.Success {
+			rc = ctx.StreamWait(s, p.event)
+		}
+		if copies != nil && rc == driver.Success {
+			rc = ctx.CopyWithin(s, addr, at, n, p.event)
+		}
+		return rc
+	}
+	if copies != nil {
+		rc = ctx.CopyWithin(s, at, addr, n, p.event)
+	}
+	if copies != nil && rc == driver.Success {
+		rc = ctx.StreamWait(bus, p.event)
+	}
+	if rc == driver.Success {
+		rc = ctx.CopyOut(bus, host, at, n, p.event)
+	}
+	return rc
 }
 
 // copyStream is the copy stream if it shall move a copy of n bytes; nil if the copy goes directly, as small ones do,
 // and all as long as the device has no memory for the bounce buffer.
-func (r *ring) copyStream(s *stream, n int) (*stream, error) {
+func (r *ring) copyStream(n int) (*stream, error) {
 	if n < overlapBytes {
 		return nil, nil
 	}
