@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// table is a map that every launch reads, without a lock, and that few calls add to: each makes a copy. Who adds holds
-// a lock of its own.
+// cowMap is a map that every launch reads, without a lock, and that few calls add to: each copies it. The caller of add
+// holds a lock.
 type cowMap[K comparable, V any] struct{ entries atomic.Pointer[map[K]V] }
 
 // all is the entries now, not to be changed.

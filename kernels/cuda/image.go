@@ -61,12 +61,10 @@ func newLibrary(all ...*image) *library {
 //	sm_80       a cubin for 8.0 and later 8.x
 //	compute_80  PTX for everything from 8.0 on, compiled by the driver when it is loaded
 func rank(target string, major, minor int) int {
-	kind, number, _ := strings.Cut(target, "_")
-	number, special := strings.CutSuffix(number, "a")
-	n, err := strconv.Atoi(number)
+	kind, n, special, ok := parseTarget(target)
 	have := 10*major + minor
 	switch {
-	case err != nil || n > have:
+	case !ok || n > have:
 		return 0
 	case special && n != have:
 		return 0
@@ -78,6 +76,14 @@ func rank(target string, major, minor int) int {
 		return 1000 + n
 	}
 	return 0
+}
+
+// parseTarget takes a target apart: "sm" or "compute", 10 times the compute capability, and whether it ends with "a".
+func parseTarget(target string) (kind string, n int, special, ok bool) {
+	kind, number, _ := strings.Cut(target, "_")
+	number, special = strings.CutSuffix(number, "a")
+	n, err := strconv.Atoi(number)
+	return kind, n, special, err == nil
 }
 
 // builtin is an image of the kernels of source files that the driver library itself has; nil if it has none, as that
@@ -124,12 +130,10 @@ func find(symbol string, g *GPU) ([]*image, error) {
 func coverage(some []*image) string {
 	var parts []string
 	for _, m := range some {
-		kind, number, _ := strings.Cut(m.target, "_")
-		number, special := strings.CutSuffix(number, "a")
-		n, err := strconv.Atoi(number)
+		kind, n, special, ok := parseTarget(m.target)
 		part := fmt.Sprintf("%d.%d", n/10, n%10)
 		switch {
-		case err != nil:
+		case !ok:
 			part = m.target
 		case kind == "compute" && !special:
 			part += " and newer"

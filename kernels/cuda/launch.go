@@ -77,28 +77,20 @@ func (c *call) scratch(n int) uint64 {
 	return uint64(c.b.at(c.op, c.spare, 0, n))
 }
 
-// last is the launch begun last.
-func (c *call) last() *driver.Launch { return &c.launches[len(c.launches)-1] }
-
-// argument is what kernels take by value: numbers, and structs of numbers.
-type argument interface {
-	int32 | uint32 | int64 | uint64 | float32 | float64 | [8]int32 | [8]int64
-}
-
-// arg appends an argument to the last launch.
-func arg[T argument](c *call, v T) {
+// arg appends a scalar to the last launch.
+func arg[T int32 | uint32 | int64 | uint64 | float32 | float64](c *call, v T) {
 	p := c.space(unsafe.Sizeof(v), unsafe.Alignof(v))
 	copy(p, unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
 }
 
-// structure appends a struct of numbers to the last launch, which is laid out as the kernel's parameter.
+// structure appends a struct to the last launch, which is laid out as the kernel's parameter.
 func structure[T any](c *call, v *T) {
 	copy(c.space(unsafe.Sizeof(*v), unsafe.Alignof(*v)), unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)))
 }
 
-// space makes room for an argument of the last launch.
+// space extends the last launch by an argument.
 func (c *call) space(size, alignment uintptr) []byte {
-	l := c.last()
+	l := &c.launches[len(c.launches)-1]
 	at := roundUp(len(c.values), int(alignment))
 	end := at + int(size)
 	if int(l.Count) == driver.MaxArgs || end-int(l.Values) > driver.MaxArgBytes {

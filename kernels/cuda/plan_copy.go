@@ -38,12 +38,12 @@ type band struct{ lo, hi int64 }
 // sized is the symbol of a kernel for elements of n bytes.
 func sized(family string, n int) string { return family + "_b" + itoa(n) }
 
-// each begins a launch of a kernel with a thread for each of n elements, which is not 0.
+// startEach begins a launch of a kernel with a thread for each of n elements, which is not 0.
 func (c *call) startEach(symbol string, n int) {
 	c.startCopy(symbol, n, ceilDiv(n, copyThreads))
 }
 
-// move begins a launch of so many blocks for n elements.
+// startCopy begins a launch of so many blocks for n elements.
 func (c *call) startCopy(symbol string, n, blocks int) {
 	if blocks > math.MaxInt32 {
 		c.refuse("%d elements are too many for one launch", n)
@@ -217,29 +217,27 @@ func planSelectGrad(c *call, l *kernels.Launch) {
 
 // planTriangle keeps the elements on one side of the l.Ints[0]-th diagonal of the last two axes.
 func planTriangle(upper bool) plan {
-	return func(c *call, l *kernels.Launch) { c.triangle(l, upper) }
-}
-
-func (c *call) triangle(l *kernels.Launch, upper bool) {
-	x, y := &l.In[0], &l.Out[0]
-	if y.Len() == 0 {
-		return
+	return func(c *call, l *kernels.Launch) {
+		x, y := &l.In[0], &l.Out[0]
+		if y.Len() == 0 {
+			return
+		}
+		var diagonal [kernels.MaxDims]int
+		rank := len(y.Shape)
+		diagonal[rank-2], diagonal[rank-1] = -1, 1
+		var w stridedCopy
+		w.set(y.Shape, y.DType.Size(), *y, *x, kernels.Arg{Layout: kernels.Layout{Strides: diagonal[:rank]}})
+		w.begin[0], w.begin[1] = c.address(y), c.address(x)
+		const far = 1 << 60 // diagonals
+		diagonals := band{-far, far}
+		at := max(-far, min(int64(l.Ints[0]), far))
+		if upper {
+			diagonals.lo = at
+		} else {
+			diagonals.hi = at
+		}
+		c.stridedCopy("triangle", &w, func([kernels.MaxDims]int) { structure(c, &diagonals) })
 	}
-	var diagonal [kernels.MaxDims]int
-	rank := len(y.Shape)
-	diagonal[rank-2], diagonal[rank-1] = -1, 1
-	var w stridedCopy
-	w.set(y.Shape, y.DType.Size(), *y, *x, kernels.Arg{Layout: kernels.Layout{Strides: diagonal[:rank]}})
-	w.begin[0], w.begin[1] = c.address(y), c.address(x)
-	const far = 1 << 60 // diagonals
-	diagonals := band{-far, far}
-	at := max(-far, min(int64(l.Ints[0]), far))
-	if upper {
-		diagonals.lo = at
-	} else {
-		diagonals.hi = at
-	}
-	c.stridedCopy("triangle", &w, func([kernels.MaxDims]int) { structure(c, &diagonals) })
 }
 
 // element appends a value as elements of type d that fill so many bytes, rounded to nearest; integers saturate.

@@ -1,6 +1,10 @@
 package driver
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+)
 
 // GPU describes one GPU as the driver sees it.
 type GPU struct {
@@ -38,27 +42,13 @@ func (l Link) String() string {
 // Capability is the compute capability, such as "9.0".
 func (g *GPU) Capability() string { return fmt.Sprintf("%d.%d", g.Major, g.Minor) }
 
+// generations are NVIDIA's names, by the compute capability or its major number.
+var generations = map[string]string{"5": "Maxwell", "6": "Pascal", "7": "Volta", "7.5": "Turing", "8": "Ampere",
+	"8.9": "Ada Lovelace", "9": "Hopper", "10": "Blackwell", "11": "Blackwell", "12": "Blackwell"}
+
 // Generation is NVIDIA's name for GPUs of this compute capability.
 func (g *GPU) Generation() string {
-	switch {
-	case g.Major == 12 || g.Major == 10 || g.Major == 11:
-		return "Blackwell"
-	case g.Major == 9:
-		return "Hopper"
-	case g.Major == 8 && g.Minor == 9:
-		return "Ada Lovelace"
-	case g.Major == 8:
-		return "Ampere"
-	case g.Major == 7 && g.Minor == 5:
-		return "Turing"
-	case g.Major == 7:
-		return "Volta"
-	case g.Major == 6:
-		return "Pascal"
-	case g.Major == 5:
-		return "Maxwell"
-	}
-	return "unknown generation"
+	return cmp.Or(generations[g.Capability()], generations[strconv.Itoa(g.Major)], "unknown generation")
 }
 
 // Library describes the driver library.

@@ -67,8 +67,9 @@ func (c Context) CopyWithin(s Stream, to, from Ptr, n int, after Event) Result {
 
 // CopyPeer queues a copy from another device, whose memory this one reaches, on a stream of this one.
 func (c Context) CopyPeer(s Stream, to Ptr, peer Context, from Ptr, n int) Result {
-	return Result(C.weft_copy_peer(c.handle, s.handle, C.CUdeviceptr(to), peer.handle, C.CUdeviceptr(from),
-		C.size_t(n)))
+	return c.call(func() C.CUresult {
+		return C.cuMemcpyPeerAsync(C.CUdeviceptr(to), c.handle, C.CUdeviceptr(from), peer.handle, C.size_t(n), s.handle)
+	})
 }
 
 // EnablePeer lets this device reach the memory of another one.

@@ -27,13 +27,14 @@ const (
 
 // String names the code: "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered".
 func (r Result) String() string {
+	var name, meaning *C.char
 	text := "CUDA error"
-	if name := C.GoString(C.weft_error_name(C.CUresult(r))); name != "" {
-		text = name
+	if C.cuGetErrorName(C.CUresult(r), &name) == C.CUDA_SUCCESS && name != nil {
+		text = C.GoString(name)
 	}
 	text += " (" + strconv.Itoa(int(r)) + ")"
-	if s := C.GoString(C.weft_error_text(C.CUresult(r))); s != "" {
-		text += ": " + s
+	if C.cuGetErrorString(C.CUresult(r), &meaning) == C.CUDA_SUCCESS && meaning != nil {
+		text += ": " + C.GoString(meaning)
 	}
 	return text
 }

@@ -15,16 +15,6 @@
 			return entered; \
 	} while (0)
 
-const char *weft_error_name(CUresult code) {
-	const char *s = 0;
-	return cuGetErrorName(code, &s) == CUDA_SUCCESS && s ? s : "";
-}
-
-const char *weft_error_text(CUresult code) {
-	const char *s = 0;
-	return cuGetErrorString(code, &s) == CUDA_SUCCESS && s ? s : "";
-}
-
 // launch_one passes the arguments by address, from a copy that is aligned as Go memory need not be.
 static CUresult launch_one(CUstream stream, const weft_launch *l, const uint8_t *values, const uint32_t *offsets) {
 	_Alignas(WEFT_ARG_ALIGNMENT) char aligned[WEFT_MAX_ARG_BYTES];
@@ -68,11 +58,6 @@ CUresult weft_copy_within(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUdev
 	return rc != CUDA_SUCCESS ? rc : cuEventRecord(after, stream);
 }
 
-CUresult weft_copy_peer(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUcontext from, CUdeviceptr src, size_t n) {
-	ENTER(ctx);
-	return cuMemcpyPeerAsync(dst, ctx, src, from, n, stream);
-}
-
 CUresult weft_event_record(CUcontext ctx, CUevent event, CUstream stream) {
 	ENTER(ctx);
 	return cuEventRecord(event, stream);
@@ -83,19 +68,9 @@ CUresult weft_event_query(CUcontext ctx, CUevent event) {
 	return cuEventQuery(event);
 }
 
-CUresult weft_event_synchronize(CUcontext ctx, CUevent event) {
-	ENTER(ctx);
-	return cuEventSynchronize(event);
-}
-
 CUresult weft_stream_wait(CUcontext ctx, CUstream stream, CUevent event) {
 	ENTER(ctx);
 	return cuStreamWaitEvent(stream, event, 0);
-}
-
-CUresult weft_stream_synchronize(CUcontext ctx, CUstream stream) {
-	ENTER(ctx);
-	return cuStreamSynchronize(stream);
 }
 
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n) {

@@ -5,9 +5,6 @@
 
 #include "include/cuda.h"
 
-const char *weft_error_name(CUresult code);
-const char *weft_error_text(CUresult code);
-
 // Launches.
 
 enum {
@@ -37,16 +34,11 @@ CUresult weft_copy_in(CUcontext ctx, CUstream stream, CUdeviceptr dst, const voi
 CUresult weft_copy_out(CUcontext ctx, CUstream stream, void *dst, CUdeviceptr src, size_t n, CUevent after);
 CUresult weft_copy_within(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUdeviceptr src, size_t n, CUevent after);
 
-// Copies between two devices directly, on a stream of ctx, that of the destination.
-CUresult weft_copy_peer(CUcontext ctx, CUstream stream, CUdeviceptr dst, CUcontext from, CUdeviceptr src, size_t n);
-
 // Streams and events.
 
 CUresult weft_event_record(CUcontext ctx, CUevent event, CUstream stream);
 CUresult weft_event_query(CUcontext ctx, CUevent event);
-CUresult weft_event_synchronize(CUcontext ctx, CUevent event);
 CUresult weft_stream_wait(CUcontext ctx, CUstream stream, CUevent event);
-CUresult weft_stream_synchronize(CUcontext ctx, CUstream stream);
 
 // Loads an image, a cubin or PTX with a zero at its end. What a compiler of the driver says goes to log, of size n.
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n);

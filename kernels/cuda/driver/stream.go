@@ -28,7 +28,7 @@ func (s Stream) Destroy() { C.cuStreamDestroy(s.handle) }
 
 // Synchronize waits for the work of a stream.
 func (c Context) Synchronize(s Stream) Result {
-	return Result(C.weft_stream_synchronize(c.handle, s.handle))
+	return c.call(func() C.CUresult { return C.cuStreamSynchronize(s.handle) })
 }
 
 // NewEvent makes an event without a clock.
@@ -53,7 +53,9 @@ func (c Context) Record(e Event, s Stream) Result {
 func (c Context) Query(e Event) Result { return Result(C.weft_event_query(c.handle, e.handle)) }
 
 // Wait waits for the work before the mark.
-func (c Context) Wait(e Event) Result { return Result(C.weft_event_synchronize(c.handle, e.handle)) }
+func (c Context) Wait(e Event) Result {
+	return c.call(func() C.CUresult { return C.cuEventSynchronize(e.handle) })
+}
 
 // StreamWait makes what is queued on a stream from now on wait for an event of any device, as it is marked now.
 func (c Context) StreamWait(s Stream, e Event) Result {
