@@ -83,7 +83,7 @@ func Compilers() (nvrtc, ptx Compiler) { return findNVRTC(), findPTXCompiler() }
 
 func findNVRTC() (c Compiler) {
 	var detail string
-	c.Library, detail = driver.NVRTC()
+	c.Library, c.Version, detail = driver.NVRTC()
 	switch {
 	case c.Library == "" && os.Getenv("WEFT_NVRTC") != "":
 		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "it cannot be opened (%s); WEFT_NVRTC names it", detail)
@@ -91,10 +91,8 @@ func findNVRTC() (c Compiler) {
 		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC",
 			"it cannot be opened (%s); install it (for example: pip install nvidia-cuda-nvrtc-cu12) "+
 				"and set WEFT_NVRTC to the path of its libnvrtc.so.12", detail)
-	default:
-		if c.Version = driver.NVRTCVersion(); c.Version == "" {
-			c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "%s does not say its version", c.Library)
-		}
+	case c.Version == "":
+		c.Missing = kernels.Errorf(ErrNoCompiler, "NVRTC", "%s does not say its version", c.Library)
 	}
 	return c
 }

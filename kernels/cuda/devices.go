@@ -14,10 +14,10 @@ const Built = true
 // says why there is none and what to do about it.
 func Devices() ([]GPU, Driver, error) {
 	library, err := driver.Open()
-	if err != nil {
-		return nil, Driver{library}, kernels.Errorf(kernels.ErrDevice, "open", "%v", err)
+	var found []driver.GPU
+	if err == nil {
+		found, err = driver.Devices()
 	}
-	found, err := driver.Devices()
 	if err != nil {
 		return nil, Driver{library}, kernels.Errorf(kernels.ErrDevice, "open", "%v", err)
 	}

@@ -80,13 +80,15 @@ func (c *call) scratch(n int) uint64 {
 // arg appends a scalar to the last launch.
 func arg[T int32 | uint32 | int64 | uint64 | float32 | float64](c *call, v T) {
 	p := c.space(unsafe.Sizeof(v), unsafe.Alignof(v))
-	copy(p, unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
+	copy(p, bytesOf(&v))
 }
 
 // structure appends a struct to the last launch, which is laid out as the kernel's parameter.
 func structure[T any](c *call, v *T) {
-	copy(c.space(unsafe.Sizeof(*v), unsafe.Alignof(*v)), unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)))
+	copy(c.space(unsafe.Sizeof(*v), unsafe.Alignof(*v)), bytesOf(v))
 }
+
+func bytesOf[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }
 
 // space extends the last launch by an argument.
 func (c *call) space(size, alignment uintptr) []byte {

@@ -113,16 +113,8 @@ func (s *space) shape32(c *call) {
 
 // shape64 appends the struct Shape64.
 func (s *space) shape64(c *call) {
-	p := c.space(uintptr(8+8*kernels.MaxDims+8*kernels.MaxDims*max(1, s.ins)), 8)
-	clear(p)
+	p := c.space(uintptr(8+8*kernels.MaxDims*(1+max(1, s.ins))), 8)
 	binary.LittleEndian.PutUint64(p, uint64(s.Rank))
-	for d := range s.Rank {
-		binary.LittleEndian.PutUint64(p[8+8*d:], uint64(s.Shape[d]))
-	}
-	p = p[8+8*kernels.MaxDims:]
-	for k := range s.ins {
-		for d := range s.Rank {
-			binary.LittleEndian.PutUint64(p[8*(k*kernels.MaxDims+d):], uint64(s.strides[k][d]))
-		}
-	}
+	copy(p[8:], bytesOf(&s.Shape))
+	copy(p[8+8*kernels.MaxDims:], bytesOf(&s.strides)) // of s.ins operands
 }

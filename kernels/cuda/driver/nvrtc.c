@@ -71,13 +71,15 @@ static void open_nvrtc(void) {
 	bind(library, "nvrtcGetErrorString", &nvrtc.error);
 }
 
-const char *weft_nvrtc_open(const char **why) {
+const char *weft_nvrtc_open(int *major, int *minor, const char **why) {
 	pthread_once(&once, open_nvrtc);
 	*why = detail;
-	return path[0] ? path : 0;
+	if (!path[0])
+		return 0;
+	if (nvrtc.version(major, minor))
+		*major = 0;
+	return path;
 }
-
-int weft_nvrtc_version(int *major, int *minor) { return nvrtc.version(major, minor); }
 
 // read gets something of a program that has a size; null if that fails.
 static char *read(program p, int (*size)(program, size_t *), int (*get)(program, char *), size_t *n) {

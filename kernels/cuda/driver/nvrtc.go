@@ -14,20 +14,16 @@ import (
 	"unsafe"
 )
 
-// NVRTC is the path of NVIDIA's compiler as a library, or "" and why it cannot be opened. The first call decides.
-func NVRTC() (path, detail string) {
+// NVRTC is the path of NVIDIA's compiler as a library and its version, "" if it does not say; or "" and why it cannot be
+// opened. The first call decides.
+func NVRTC() (path, version, detail string) {
 	var why *C.char
-	path = C.GoString(C.weft_nvrtc_open(&why))
-	return path, C.GoString(why)
-}
-
-// NVRTCVersion is the version of the library, which must be there; "" if it does not say.
-func NVRTCVersion() string {
 	var major, minor C.int
-	if C.weft_nvrtc_version(&major, &minor) != 0 {
-		return ""
+	path = C.GoString(C.weft_nvrtc_open(&major, &minor, &why))
+	if major > 0 {
+		version = fmt.Sprintf("%d.%d", major, minor)
 	}
-	return fmt.Sprintf("%d.%d", major, minor)
+	return path, version, C.GoString(why)
 }
 
 // Header is a text that sources include by its name.

@@ -4,11 +4,9 @@
 
 #include <stddef.h>
 
-// The path of the library that was opened, or null and in *detail the reason. The first call decides.
-const char *weft_nvrtc_open(const char **detail);
-
-// The version of the library that was opened, which must be. The result is 0 for success.
-int weft_nvrtc_version(int *major, int *minor);
+// The path of the library that was opened and its version, 0 if it does not say; or null and in *detail the reason. The
+// first call decides.
+const char *weft_nvrtc_open(int *major, int *minor, const char **detail);
 
 // Compiles text to a cubin. On failure the result is what failed, "" if the library does not say; on success null.
 // *image and *log, which may be null, are for the caller to free.
