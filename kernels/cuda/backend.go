@@ -26,6 +26,27 @@ var (
 	dead   = map[int]*kernels.Error{} // GPUs that this process cannot use any more, and why
 )
 
+// Built tells whether this program can use GPUs.
+const Built = true
+
+// Devices lists the GPUs, also those that are too old ([GPU.Check] tells). The error, of kind [kernels.ErrDevice],
+// says why there is none and what to do about it.
+func Devices() ([]GPU, Driver, error) {
+	library, err := driver.Open()
+	var found []driver.GPU
+	if err == nil {
+		found, err = driver.Devices()
+	}
+	if err != nil {
+		return nil, Driver{library}, kernels.Errorf(kernels.ErrDevice, "open", "%v", err)
+	}
+	all := make([]GPU, len(found))
+	for i := range found {
+		all[i].GPU = found[i]
+	}
+	return all, Driver{library}, nil
+}
+
 // Backend is one GPU. All who open it share one value; the last [Backend.Close] gives everything back.
 type Backend struct {
 	gpu      GPU
@@ -268,25 +289,24 @@ func (b *Backend) stream(op string, id kernels.Stream) (*stream, error) {
 	if s := b.streams.get(id); s != nil {
 		return s, nil
 	}
-	made, rc := b.makeStream(id)
-	return made, b.check("stream", "making a stream", rc)
+	return b.makeStream(id)
 }
 
-func (b *Backend) makeStream(id kernels.Stream) (*stream, driver.Result) {
+func (b *Backend) makeStream(id kernels.Stream) (*stream, error) {
 	b.streamsMu.Lock()
 	defer b.streamsMu.Unlock()
 	if s := b.streams.get(id); s != nil {
-		return s, driver.Success
+		return s, nil
 	}
 	made, rc := b.ctx.NewStream()
 	if rc != driver.Success {
-		return nil, rc
+		return nil, b.failed("stream", "making a stream", rc)
 	}
 	s := &stream{b: b, id: id, handle: made}
 	s.call.b, s.call.stream = b, s
 	s.log.open(b.ctx)
 	b.streams.add(id, s)
-	return s, rc
+	return s, nil
 }
 
 // free gives the stream to the driver. The context is current.

@@ -7,8 +7,8 @@
 //
 // Files in the order in which an op call passes through them:
 //
-//	gpu.go, devices.go    GPUs and the driver; nocuda.go in other builds
-//	backend.go            kernels.Backend: memory, streams, events
+//	gpu.go                GPUs, the driver and errors; nocuda.go in builds without CUDA
+//	backend.go            kernels.Backend: devices, memory, streams, events
 //	staging.go, peer.go   copies, through rings of pinned memory, and between GPUs
 //	plan.go               which plan makes the kernel launches of an operation
 //	layout.go, row.go     shapes, strides and rows as kernels take them

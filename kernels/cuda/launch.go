@@ -12,10 +12,7 @@ import (
 )
 
 // A call is what one operation launches: one kernel, or several that follow each other. It is submitted in one call
-// of C and used again for the next operation, so that nothing is allocated.
-//
-// Arguments are packed as the members of a C struct would be, each at a multiple of its alignment, in the order of
-// the kernel's parameters; the shim hands the driver the address of each.
+// of C and used again for the next operation, so that nothing is allocated. Arguments are packed: see [driver.Launch].
 type call struct {
 	b        *Backend
 	op       string

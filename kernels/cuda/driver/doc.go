@@ -6,7 +6,7 @@
 // Nothing of CUDA is needed to build: include/cuda.h and link/libcuda.so stand in for a toolkit. Nothing of CUDA is
 // needed to start: the library is looked for at the first call.
 //
-// Each call of C makes its context current on its thread first, so that no goroutine is bound to a thread.
+// Each call makes its context current on its thread first, so that no goroutine is bound to a thread.
 //
 // Reading order, from the bottom up:
 //
