@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/internal/tools/gencuda/cudatext"
+	"github.com/weft-ml/weft/internal/tools/lower"
 	"github.com/weft-ml/weft/kernels/expr"
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
@@ -175,7 +176,7 @@ func TestPrimitiveExpressions(t *testing.T) {
 	functions := expressions(t)
 	names := slices.Sorted(maps.Keys(functions)) // so that the text is the same each time: its image is found by that
 	for _, name := range names {
-		p, err := functions[name].Lower(0)
+		p, err := lower.Expression(functions[name], 0)
 		must(t, err)
 		programs[name] = p
 		text.WriteString(cudatext.Program(p, name))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-ml/weft/internal/tools/lower"
 	"github.com/weft-ml/weft/kernels/expr"
 	"github.com/weft-ml/weft/kernels/expr/lane"
 	_ "github.com/weft-ml/weft/optim" // and package tensor: their init functions say what is fused
@@ -33,7 +34,7 @@ var reductions = map[string]*reduction{"sum": sum, "prod": product, "max": maxim
 func named(name, outs, ins, scalars, results, src, doc string) *kernel {
 	k := &kernel{name: name, doc: doc, outs: strings.Fields(outs), ins: strings.Fields(ins), uniforms: strings.Fields(scalars)}
 	f := expr.Must(src, k.ins, k.uniforms)
-	p, err := f.Lower(0)
+	p, err := lower.Expression(f, 0)
 	if err != nil {
 		panic(err)
 	}
@@ -138,13 +139,13 @@ func pieceKernels() []*kernel {
 }
 
 // uniformKernel makes the uniform numbers of a random stream, four in each block. Its
-// scalars are the words of lane.Stream.
+// scalars are the words of lower.Stream.
 func uniformKernel() *kernel {
 	b := lane.NewBuilder()
-	s := lane.Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3), KeyHi: b.Uniform(4)}
+	s := lower.Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3), KeyHi: b.Uniform(4)}
 	var outs []lane.Value
 	for _, word := range s.Block(b, b.Index()) {
-		outs = append(outs, lane.Unit(b, word))
+		outs = append(outs, lower.Unit(b, word))
 	}
 	return &kernel{
 		name: "uniform", piece: &piece{interleaved: true},
@@ -183,7 +184,7 @@ func (k *kernel) same(other *kernel) bool {
 
 // fusedKernel makes the kernel of a whole pointwise operation.
 func fusedKernel(f *expr.Fusion) *kernel {
-	p, err := f.Func.Lower(f.Uniform)
+	p, err := lower.Expression(f.Func, f.Uniform)
 	if err != nil {
 		panic(err)
 	}

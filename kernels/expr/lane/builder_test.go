@@ -57,3 +57,12 @@ func TestUnknownOp(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// TestIntegerProducts covers the constants, which a Builder multiplies itself.
+func TestIntegerProducts(t *testing.T) {
+	b := NewBuilder()
+	x, y := b.Bits(0xfffffffe), b.Bits(0x80000003)
+	if b.IMul(x, y) != b.Bits(0xfffffffa) || b.IMulHi(x, y) != b.Bits(0x80000001) {
+		t.Error("wrong product of constants")
+	}
+}

@@ -1,4 +1,4 @@
-package lane
+package lower_test
 
 import (
 	"math"
@@ -6,15 +6,17 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/internal/tools/lower"
+	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
 // TestPhilox compares the blocks of a stream with those of package philox.
 func TestPhilox(t *testing.T) {
-	b := NewBuilder()
-	s := Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3),
+	b := lane.NewBuilder()
+	s := lower.Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3),
 		KeyHi: b.Uniform(4)}
 	w := s.Block(b, b.Index())
-	p := b.Program(w[0], w[1], w[2], w[3], Unit(b, w[0]))
+	p := b.Program(w[0], w[1], w[2], w[3], lower.Unit(b, w[0]))
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
 		want := philox.Source{Key: r.Uint64(), Counter: r.Uint64(), Stream: r.Uint32()}
@@ -40,14 +42,5 @@ func TestPhilox(t *testing.T) {
 		if unit := float32(block[0]>>8) / (1 << 24); got[4] != unit {
 			t.Fatalf("the number of %#x is %v, want %v", block[0], got[4], unit)
 		}
-	}
-}
-
-// TestIntegerProducts covers the constants, which a Builder multiplies itself.
-func TestIntegerProducts(t *testing.T) {
-	b := NewBuilder()
-	x, y := b.Bits(0xfffffffe), b.Bits(0x80000003)
-	if b.IMul(x, y) != b.Bits(0xfffffffa) || b.IMulHi(x, y) != b.Bits(0x80000001) {
-		t.Error("wrong product of constants")
 	}
 }

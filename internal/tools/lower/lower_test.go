@@ -1,17 +1,19 @@
-package expr
+package lower_test
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weft-ml/weft/internal/tools/lower"
+	"github.com/weft-ml/weft/kernels/expr"
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
 // A lowered function gives the bits of its instructions one by one.
 func TestLower(t *testing.T) {
-	programs := map[Op]*lane.Program{}
-	for _, op := range Instructions() {
+	programs := map[expr.Op]*lane.Program{}
+	for _, op := range expr.Instructions() {
 		if in := lane.Find(op.String()); in != nil {
 			programs[op] = in.Program()
 		}
@@ -24,7 +26,7 @@ func TestLower(t *testing.T) {
 			t.Fatal(err)
 		}
 		for uniform := range uint64(4) {
-			p, err := f.Lower(uniform)
+			p, err := lower.Expression(f, uniform)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,18 +58,21 @@ func TestLower(t *testing.T) {
 	}
 }
 
-func oneByOne(f *Func, programs map[Op]*lane.Program, args []float32, param float32,
+// xyp reads an expression of x, y and the parameter p.
+func xyp(src string) (*expr.Func, error) { return expr.New(src, []string{"x", "y"}, []string{"p"}) }
+
+func oneByOne(f *expr.Func, programs map[expr.Op]*lane.Program, args []float32, param float32,
 	drawn map[int]float32) (out []float32) {
-	v := map[*Node]float32{}
+	v := map[*expr.Node]float32{}
 	for _, n := range f.Order() {
 		switch n.Op {
-		case Arg:
+		case expr.Arg:
 			v[n] = args[n.K]
-		case Param:
+		case expr.Param:
 			v[n] = param
-		case Const:
+		case expr.Const:
 			v[n] = float32(n.C)
-		case Rand:
+		case expr.Rand:
 			v[n] = drawn[n.K]
 		default:
 			x := make([]float32, 3)
@@ -85,7 +90,7 @@ func oneByOne(f *Func, programs map[Op]*lane.Program, args []float32, param floa
 
 // Every instruction has its algorithm in package lane.
 func TestLaneHasAllInstructions(t *testing.T) {
-	for _, op := range Instructions() {
+	for _, op := range expr.Instructions() {
 		found := false
 		for i := range lane.Instrs {
 			found = found || lane.Instrs[i].Name == op.String() && lane.Instrs[i].Args == op.Arity()
@@ -99,7 +104,7 @@ func TestLaneHasAllInstructions(t *testing.T) {
 func TestLowerRefuses(t *testing.T) {
 	f, _ := xyp("sin(x)")
 	const want = `expression "sin(x)": sin cannot be part of a fused kernel`
-	if _, err := f.Lower(0); err == nil || err.Error() != want {
+	if _, err := lower.Expression(f, 0); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
