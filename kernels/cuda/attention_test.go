@@ -88,30 +88,37 @@ func matrix(v *value, b, h int, order ...int) (x []float64) {
 	return x
 }
 
+// flashSizes are sizes for case i of TestFlash.
+func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
+	causal = r.IntN(2)
+	batch, heads, rows = 1+r.IntN(2), 1+r.IntN(2), oneOf(r, 1, 63, 64, 65, 1+r.IntN(70), 1+r.IntN(150))
+	keys = rows + oneOf(r, 0, 1, 1, 15, r.IntN(70))
+	switch {
+	case i%5 == 0: // more tiles than stages, whole ones and a ragged end
+		batch, heads, rows = 1, 1, 129+r.IntN(80)
+		keys = max(rows, 193+r.IntN(80))
+		if r.IntN(3) == 0 {
+			rows, keys = 192, 256
+		}
+	case i%10 == 8: // nobody sees the keys
+		rows, keys, causal = 0, 1+r.IntN(100), 0
+	case causal == 0 && r.IntN(2) == 0:
+		keys = oneOf(r, 1, 64, 1+r.IntN(100))
+	}
+	return batch, heads, rows, keys, causal
+}
+
 // TestFlash: values and gradients of attention in half precision on tensor cores against float64, around the sizes of
 // tiles, strips and blocks, with more and fewer tiles than stages. In short mode each type has one width.
 func TestFlash(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(17)
 	for i := range cases(80) {
-		dtype, d, causal := halfTypes[i%2], []int{64, 128}[i%2], r.IntN(2)
+		dtype, d := halfTypes[i%2], []int{64, 128}[i%2]
 		if i%4 > 1 && !testing.Short() {
 			d = 192 - d
 		}
-		batch, heads, rows := 1+r.IntN(2), 1+r.IntN(2), oneOf(r, 1, 63, 64, 65, 1+r.IntN(70), 1+r.IntN(150))
-		keys := rows + oneOf(r, 0, 1, 1, 15, r.IntN(70))
-		switch {
-		case i%5 == 0: // more tiles than stages, whole ones and a ragged end
-			batch, heads, rows = 1, 1, 129+r.IntN(80)
-			keys = max(rows, 193+r.IntN(80))
-			if r.IntN(3) == 0 {
-				rows, keys = 192, 256
-			}
-		case i%10 == 8: // nobody sees the keys
-			rows, keys, causal = 0, 1+r.IntN(100), 0
-		case causal == 0 && r.IntN(2) == 0:
-			keys = oneOf(r, 1, 64, 1+r.IntN(100))
-		}
+		batch, heads, rows, keys, causal := flashSizes(r, i)
 		scale := oneOf(r, 0.05, 0.125, 0.3)
 		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v", dtype, batch, heads,
 			rows, d, keys, causal, scale)

@@ -614,7 +614,8 @@ func TestFault(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	// Marks were written after launches 32 and 64: 12 are left.
-	want := "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; seen while synchronize was waiting for the device; " +
+	want := "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; " +
+		"seen while synchronize was waiting for the device; " +
 		"not known to be finished on stream 0: 12 launches: " + strings.Repeat("noop (noop_f32) at "+noops+", ", 6) +
 		"fault (fault_f32) at " + faulty + ", add (add_f32) at backend_test.go:"
 	if !strings.Contains(err.Error(), want) {

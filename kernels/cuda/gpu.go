@@ -50,7 +50,8 @@ type Driver struct{ driver.Library }
 func (d Driver) Check() error {
 	if d.Version > 0 && d.Version < oldestCUDA {
 		return kernels.Errorf(kernels.ErrDevice, "open",
-			"%v is older than CUDA %d.%d of driver 550, for which kernels are compiled; install NVIDIA driver 550 or newer (a container takes the host's)",
+			"%v is older than CUDA %d.%d of driver 550, for which kernels are compiled; "+
+				"install NVIDIA driver 550 or newer (a container takes the host's)",
 			d, oldestCUDA/1000, oldestCUDA%1000/10)
 	}
 	return nil

@@ -319,13 +319,15 @@ func (l *loader) module(b *Backend, m *image) (driver.Module, driver.Result, err
 
 // wayOut says what to do when the driver has no code for its GPU and cannot compile PTX; nil for other failures.
 func wayOut(code driver.Result) (way string, kind error) {
+	const newer = "this GPU is newer than the machine code of this build, and "
 	switch code {
 	case driver.JITCompilerNotFound:
-		return "this GPU is newer than the machine code of this build, and for others the driver needs its compiler, libnvidia-ptxjitcompiler.so.1: install the driver's complete package", ErrNoCompiler
+		return newer + "for others the driver needs its compiler, libnvidia-ptxjitcompiler.so.1: " +
+			"install the driver's complete package", ErrNoCompiler
 	case driver.JITCompilationDisabled:
-		return "this GPU is newer than the machine code of this build, and the driver's compiler is switched off: unset CUDA_DISABLE_PTX_JIT", ErrNoCompiler
+		return newer + "the driver's compiler is switched off: unset CUDA_DISABLE_PTX_JIT", ErrNoCompiler
 	case driver.UnsupportedPTXVersion:
-		return "this GPU is newer than the machine code of this build, and the driver older than its PTX: Weft needs driver 550 or newer", ErrNoCompiler
+		return newer + "the driver older than its PTX: Weft needs driver 550 or newer", ErrNoCompiler
 	case driver.NoBinaryForGPU:
 		return "CUDA_FORCE_PTX_JIT or CUDA_DISABLE_PTX_JIT may be why", kernels.ErrDevice
 	}

@@ -108,10 +108,11 @@ func TestPTXFallback(t *testing.T) {
 // The driver's figures are held against the budget.
 func TestFigures(t *testing.T) {
 	for figures, want := range map[string]string{
-		"":                     "",
-		"registers=41":         "noop_f32 (sm_90): 41 registers, budget 40",
-		"local=16":             "noop_f32 (sm_90): 16 bytes of local memory for a thread, budget 0",
-		"registers=64,local=8": "noop_f32 (sm_90): 64 registers, budget 40; noop_f32 (sm_90): 8 bytes of local memory for a thread, budget 0",
+		"":             "",
+		"registers=41": "noop_f32 (sm_90): 41 registers, budget 40",
+		"local=16":     "noop_f32 (sm_90): 16 bytes of local memory for a thread, budget 0",
+		"registers=64,local=8": "noop_f32 (sm_90): 64 registers, budget 40; " +
+			"noop_f32 (sm_90): 8 bytes of local memory for a thread, budget 0",
 	} {
 		t.Run(figures, func(t *testing.T) {
 			b := plant(t, func(m *image) { m.registers, m.symbols = 40, []string{"noop_f32"} })

@@ -18,8 +18,10 @@ func Devices() ([]GPU, Driver, error) {
 			runtime.GOOS)
 	}
 	return nil, Driver{}, kernels.Errorf(kernels.ErrDevice, "open",
-		"this program was built without CUDA; to build it with CUDA (and a C compiler), in Weft's repository: scripts/cuda-env go build -tags cuda ./...; "+
-			"in a module of your own: go run github.com/weft-ml/weft/cmd/weft cuda-env -w, once, and then go build -tags cuda")
+		"this program was built without CUDA; to build it with CUDA (and a C compiler), "+
+			"in Weft's repository: scripts/cuda-env go build -tags cuda ./...; "+
+			"in a module of your own: go run github.com/weft-ml/weft/cmd/weft cuda-env -w, once, "+
+			"and then go build -tags cuda")
 }
 
 // Kernels says which kernels of this build fit the GPU.

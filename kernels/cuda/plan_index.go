@@ -130,7 +130,8 @@ func planScatterAdd(c *call, l *kernels.Launch) {
 	arg(c, sums)
 	arg(c, uint64(lines))
 	arg(c, uint64(n))
-	c.indices(chosen, y.Shape[axis], kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
+	c.indices(chosen, y.Shape[axis],
+		kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
 	inner := kernels.Count(added.Shape[axis+1:])
 	strides := lineStrides{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(chosen.Strides[axis]),
 		uint64(inner)}

@@ -84,7 +84,8 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 // planPointwise chooses between the three kernels.
 func planPointwise(c *call, l *kernels.Launch) {
 	if params := l.Op.Expr.Params; len(l.Floats) < len(params) {
-		panic(kernels.Errorf(kernels.ErrValue, c.op, "takes %d parameters %v, found %d", len(params), params, len(l.Floats)))
+		panic(kernels.Errorf(kernels.ErrValue, c.op, "takes %d parameters %v, found %d",
+			len(params), params, len(l.Floats)))
 	}
 	compute := l.ComputeType()
 	if compute == kernels.Int64 {

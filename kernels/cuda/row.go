@@ -82,8 +82,8 @@ func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int
 		grid = min(grid, min(4, 2*blockThreads/threads)*c.b.gpu.SMs)
 	}
 	if n >= maxRow || grid > math.MaxInt32 {
-		c.refuse("%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d", rows, n, c.b.Name(), 1<<31,
-			maxRow)
+		c.refuse("%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d",
+			rows, n, c.b.Name(), 1<<31, maxRow)
 	}
 	c.startShared(name+infix+typeSuffix(d), dim{uint32(grid), 1, 1}, uint32(threads), shared)
 }
@@ -102,8 +102,8 @@ func extent(a *kernels.Arg, axes []int) (rows, n int) {
 	return a.Len() / n, n
 }
 
-// startResults begins a launch of a kernel with the parameters (results..., x, rows, n, ...) for reductions of the first
-// operand along the axes l.Ints; results are to follow, then [call.operand].
+// startResults begins a launch of a kernel that reduces the first operand along the axes l.Ints. Its results are to
+// follow, then [call.operand].
 func (c *call) startResults(name string, l *kernels.Launch) {
 	count, n := extent(&l.In[0], l.Ints)
 	c.startGroups(name, l.In[0].DType, count, n, 0)

@@ -39,7 +39,8 @@ const alone = `#define SECOND(first, second, ...) second
 #define CHOOSE(...) SECOND(__VA_ARGS__)
 #define CHOSEN extern "C"
 #define NOT_CHOSEN template <class Unused>
-#define KERNEL(name, threads, blocks) CHOOSE(ONLY_##name, NOT_CHOSEN, ) __global__ void __launch_bounds__(threads, blocks) name
+#define KERNEL(name, threads, blocks) CHOOSE(ONLY_##name, NOT_CHOSEN, ) ` +
+	`__global__ void __launch_bounds__(threads, blocks) name
 `
 
 var listed = regexp.MustCompile(`(?m)^(?:\.visible )?\.global .* listed_(\w+)`)

@@ -94,7 +94,8 @@ func faultsOf(t *testing.T, f facts) []string {
 	ops := readSass(f.sass)["scale_f32"]
 	g.sass("scale_f32", "sm_80", ops, f.ptx)
 	functions, _ := readLog(f.log)
-	g.blocks("scale_f32", "sm_80", newRow("scale_f32", "sm_80", functions["scale_f32"], entries(f.ptx)[0].threads, ops, limits[0]).blocks)
+	row := newRow("scale_f32", "sm_80", functions["scale_f32"], entries(f.ptx)[0].threads, ops, limits[0])
+	g.blocks("scale_f32", "sm_80", row.blocks)
 	var names []string
 	for _, fault := range g.faults {
 		names = append(names, fault.String())
@@ -116,32 +117,46 @@ func TestGatesCatch(t *testing.T) {
 		in       func(f *facts) *string
 	}{
 		{"registers: scale_f32 (sm_80): 33 registers, budget 32", "Used 24", "Used 33", (*facts).logOf},
-		{"spill: scale_f32 (sm_80): 8 bytes of stores and 0 of loads", "0 bytes spill stores", "8 bytes spill stores", (*facts).logOf},
-		{"spill: scale_f32 (sm_80): 0 bytes of stores and 4 of loads", "0 bytes spill loads", "4 bytes spill loads", (*facts).logOf},
+		{"spill: scale_f32 (sm_80): 8 bytes of stores and 0 of loads",
+			"0 bytes spill stores", "8 bytes spill stores", (*facts).logOf},
+		{"spill: scale_f32 (sm_80): 0 bytes of stores and 4 of loads",
+			"0 bytes spill loads", "4 bytes spill loads", (*facts).logOf},
 		{"local: scale_f32 (sm_80): 160 bytes of local memory", "0 bytes stack", "160 bytes stack", (*facts).logOf},
 		{"local: reduce (sm_80): 16 bytes of local memory", "ptxas info    : Compile time",
-			"ptxas info    : Function properties for reduce\n    16 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info    : Compile time", (*facts).logOf},
-		{"remark: scale_f32 (sm_80): ptxas info    : (C7515) Potential Performance Loss: wgmma", "ptxas info    : Compile time",
-			"ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized\nptxas info    : Compile time", (*facts).logOf},
+			"ptxas info    : Function properties for reduce\n" +
+				"    16 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n" +
+				"ptxas info    : Compile time", (*facts).logOf},
+		{"remark: scale_f32 (sm_80): ptxas info    : (C7515) Potential Performance Loss: wgmma",
+			"ptxas info    : Compile time",
+			"ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are serialized\n" +
+				"ptxas info    : Compile time", (*facts).logOf},
 		{"remark: scale_f32 (sm_80): ptxas warning : setmaxnreg ignored", "ptxas info    : Compile time",
-			"ptxas warning : setmaxnreg ignored to maintain minimum register requirement\nptxas info    : Compile time", (*facts).logOf},
-		{"log: scale_f32 (sm_80): the assembler does not say", "function 'scale_f32'", "function 'other'", (*facts).logOf},
-		{"occupancy: scale_f32 (sm_80): 1 blocks on a multiprocessor, budget 4", "1024 bytes smem", "100000 bytes smem", (*facts).logOf},
+			"ptxas warning : setmaxnreg ignored to maintain minimum register requirement\n" +
+				"ptxas info    : Compile time", (*facts).logOf},
+		{"log: scale_f32 (sm_80): the assembler does not say",
+			"function 'scale_f32'", "function 'other'", (*facts).logOf},
+		{"occupancy: scale_f32 (sm_80): 1 blocks on a multiprocessor, budget 4",
+			"1024 bytes smem", "100000 bytes smem", (*facts).logOf},
 
-		{"alignment: scale_f32 (compute_80): shared memory _ZZ9scale_f32E4tile is aligned to 4 bytes", "align 16", "align 4", (*facts).ptxOf},
+		{"alignment: scale_f32 (compute_80): shared memory _ZZ9scale_f32E4tile is aligned to 4 bytes",
+			"align 16", "align 4", (*facts).ptxOf},
 		{"rounding: scale_f32 (compute_80): mul.f32", "mul.rn.f32", "mul.f32", (*facts).ptxOf},
 		{"rounding: scale_f32 (compute_80): add.f32", "add.rn.f32", "add.f32", (*facts).ptxOf},
 		{"rounding: scale_f32 (compute_80): sub.f64", "add.rn.f32", "sub.f64", (*facts).ptxOf},
 		{"subnormals: scale_f32 (compute_80): mul.rn.ftz.f32", "mul.rn.f32", "mul.rn.ftz.f32", (*facts).ptxOf},
-		{"local: scale_f32 (compute_80): variables in local memory", "	.reg .pred", "	.local .align 4 .b8 	__local_depot0[16];\n	.reg .pred", (*facts).ptxOf},
+		{"local: scale_f32 (compute_80): variables in local memory",
+			"	.reg .pred", "	.local .align 4 .b8 	__local_depot0[16];\n	.reg .pred", (*facts).ptxOf},
 
-		{"contraction: scale_f32 (compute_80): 1 fma.rn.f32, and 2 where", "mul.rn.f32 	%f5, %f1, %f2;", "fma.rn.f32 	%f5, %f1, %f2, %f3;", (*facts).freeOf},
-		{"contraction: scale_f32 (sm_80): 1 instructions FFMA, and no fma in the PTX", "fma.rn.f32 	%f6", "mov.f32 	%f6", (*facts).bothOf},
+		{"contraction: scale_f32 (compute_80): 1 fma.rn.f32, and 2 where",
+			"mul.rn.f32 	%f5, %f1, %f2;", "fma.rn.f32 	%f5, %f1, %f2, %f3;", (*facts).freeOf},
+		{"contraction: scale_f32 (sm_80): 1 instructions FFMA, and no fma in the PTX",
+			"fma.rn.f32 	%f6", "mov.f32 	%f6", (*facts).bothOf},
 
 		{"local: scale_f32 (sm_80): 1 instructions STL", "MOV R1, c[0x0][0x28]", "STL [R1], R2", (*facts).sassOf},
 		{"local: scale_f32 (sm_80): 1 instructions LDL", "MOV R1, c[0x0][0x28]", "LDL.64 R2, [R1]", (*facts).sassOf},
 		{"instructions: scale_f32 (sm_80): no FFMA", "FFMA R4", "FADD R4", (*facts).sassOf},
-		{"element: scale_f32 (sm_80): 5.0 instructions for each element, budget 3", "STG.E.128", "STG.E", (*facts).sassOf},
+		{"element: scale_f32 (sm_80): 5.0 instructions for each element, budget 3",
+			"STG.E.128", "STG.E", (*facts).sassOf},
 
 		{"listed: scale_f32: it has no line", "scale_*", "scales_*", (*facts).budgetOf},
 		{"listed: tiled_*: budget.txt has a line for it", "scale_*", "tiled_* registers=8\nscale_*", (*facts).budgetOf},

@@ -76,7 +76,9 @@ func TestSound(t *testing.T) {
 		"changed since the images were made: gone":         func(m *images.Manifest) { m.Sources["gone"] = "cc" },
 		"changed since the images were made: the compiler": func(m *images.Manifest) { m.Compiler = "nvrtc 11" },
 		"the code is not that of the manifest":             func(m *images.Manifest) { pack(t, m, "other") },
-		"image scale_f32 for compute_80: ":                 func(m *images.Manifest) { m.Images[0].Packed = m.Images[0].Packed[:20] },
+		"image scale_f32 for compute_80: ": func(m *images.Manifest) {
+			m.Images[0].Packed = m.Images[0].Packed[:20]
+		},
 	} {
 		m := fresh()
 		plant(m)

@@ -39,7 +39,8 @@ func printTable(w io.Writer, rows []row) {
 		return cmp.Or(cmp.Compare(a.kernel, b.kernel), cmp.Compare(a.target, b.target))
 	})
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "kernel\ttarget\tregisters\tbudget\tshared\tthreads\tblocks/SM\twarps\tlimited by\tinstructions\tper element\t")
+	fmt.Fprintln(t, "kernel\ttarget\tregisters\tbudget\tshared\tthreads\tblocks/SM\twarps\t"+
+		"limited by\tinstructions\tper element\t")
 	for _, r := range rows {
 		element := "-"
 		if r.element > 0 {

@@ -51,7 +51,8 @@ func initFailure(code Result, detail string) string {
 	case C.CUDA_ERROR_SYSTEM_NOT_READY:
 		return "the system is not ready (802); on machines with NVSwitch the service nvidia-fabricmanager must run"
 	case C.CUDA_ERROR_STUB_LIBRARY:
-		return "it is the stub library of a toolkit (34), which is only for linking; take its directory out of LD_LIBRARY_PATH"
+		return "it is the stub library of a toolkit (34), which is only for linking; " +
+			"take its directory out of LD_LIBRARY_PATH"
 	case C.CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND:
 		return detail
 	case C.CUDA_ERROR_UNKNOWN:

@@ -14,8 +14,8 @@ import (
 	"unsafe"
 )
 
-// NVRTC is the path of NVIDIA's compiler as a library and its version, "" if it does not say; or "" and why it cannot be
-// opened. The first call decides.
+// NVRTC is the path of NVIDIA's compiler as a library and its version, "" if it does not say; or "" and why it cannot
+// be opened. The first call decides.
 func NVRTC() (path, version, detail string) {
 	var why *C.char
 	var major, minor C.int
