@@ -25,11 +25,11 @@ const (
 
 // An operand is an input as seen by the blocks of a [space].
 type operand struct {
-	dtype   kernels.DType
-	data    []byte // the whole buffer
-	offset  int    // of the first element
-	mode    mode
-	strides [kernels.MaxDims]int // of the collapsed dimensions
+	dtype  kernels.DType
+	data   []byte // the whole buffer
+	offset int    // of the first element
+	mode   mode
+	dims   kernels.Dims // those of the space, with the operand's strides
 }
 
 // A space is the elements of an op call, cut into blocks. The last dimension is the columns, the others together are
@@ -55,7 +55,7 @@ func (s *space) describe(in []kernels.Arg, shape []int) {
 	for i := range in {
 		a, o := &in[i], &s.operands[i] // an Arg is large
 		o.dtype, o.data, o.offset = a.DType, a.Buf.(*Mem).data, a.Offset
-		s.Strides(&o.strides, a.Strides)
+		s.Strides(&o.dims.Strides, a.Strides)
 	}
 	if s.Rank == 0 { // one element
 		s.Rank, s.Shape[0] = 1, 1
@@ -75,13 +75,13 @@ func (s *space) cut() {
 	for i := range s.operands {
 		o := &s.operands[i]
 		switch {
-		case s.n > 1 && isZero(o.strides[:s.Rank]):
+		case s.n > 1 && isZero(o.dims.Strides[:s.Rank]):
 			o.mode = uniform
-		case s.n == 1 || s.Rank == 1 && o.strides[0] == 1:
+		case s.n == 1 || s.Rank == 1 && o.dims.Strides[0] == 1:
 			o.mode = contiguous
 		default:
 			o.mode = blocked
-			transposed = transposed || last > 0 && o.strides[last] > 1 || o.strides[last] < 0
+			transposed = transposed || last > 0 && o.dims.Strides[last] > 1 || o.dims.Strides[last] < 0
 		}
 	}
 	limit, high := chunk, 1
@@ -103,6 +103,7 @@ func (s *space) cut() {
 	}
 	for i := range s.operands {
 		if o := &s.operands[i]; o.mode == blocked {
+			o.dims.Rank, o.dims.Shape = s.Rank, s.Shape
 			o.mode = s.refine(o)
 		}
 	}
@@ -111,13 +112,12 @@ func (s *space) cut() {
 // refine finds the mode of an operand that is neither uniform nor contiguous in one dimension.
 func (s *space) refine(o *operand) mode {
 	last := s.Rank - 1
-	whole := kernels.Dims{Rank: s.Rank, Shape: s.Shape, Strides: o.strides}
 	switch {
-	case whole.Contiguous():
+	case o.dims.Contiguous():
 		return contiguous
-	case s.across == 1 && isZero(o.strides[:last]):
+	case s.across == 1 && isZero(o.dims.Strides[:last]):
 		return repeated
-	case s.high == 1 && o.strides[last] == 1:
+	case s.high == 1 && o.dims.Strides[last] == 1:
 		return rowwise
 	}
 	return blocked
@@ -142,12 +142,11 @@ func (s *space) block(i int) block {
 
 // offsets sets starts to the offsets of the first elements of the block's rows.
 func (s *space) offsets(starts []int, o *operand, b block) {
-	rows := kernels.Dims{Rank: s.Rank - 1, Shape: s.Shape, Strides: o.strides}
-	first := o.offset + b.column*o.strides[s.Rank-1]
-	at := rows.Cursor(b.row)
+	first := o.offset + b.column*o.dims.Strides[s.Rank-1]
+	at := o.dims.Cursor(b.row * s.columns)
 	for r := range starts {
 		starts[r] = first + at.Offset
-		at.Next()
+		at.Skip(s.columns)
 	}
 }
 
@@ -155,7 +154,7 @@ func (s *space) offsets(starts []int, o *operand, b block) {
 func (s *space) gather(dst []byte, o *operand, b block, pitch int, starts []int) {
 	starts = starts[:b.high]
 	s.offsets(starts, o, b)
-	gatherBytes(dst, o.data, starts, b.wide, o.strides[s.Rank-1], pitch, o.dtype.Size())
+	gatherBytes(dst, o.data, starts, b.wide, o.dims.Strides[s.Rank-1], pitch, o.dtype.Size())
 }
 
 // gatherBytes is gather for elements of a size in bytes.
