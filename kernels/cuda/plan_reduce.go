@@ -133,15 +133,10 @@ func (c *call) sumOf(y result, x uint64, compute kernels.DType, rows, columns in
 // until one is left. Those in between follow each other in scratch, which has partialBytes.
 func (c *call) levels(name string, y result, x folded, r *kernels.Reduction, compute kernels.DType, scratch uint64) {
 	results, n := r.Results(), ceilDiv(r.N, foldBlock)
-	level := func() result { // of n results of blocks
-		if n <= 1 {
-			return y
-		}
-		at := scratch
-		scratch += uint64(compute.Size() * results * n)
-		return result{to: at, dtype: uint64(compute)}
+	to := y
+	if n > 1 {
+		to = result{to: scratch, dtype: uint64(compute)}
 	}
-	to := level()
 	c.firstLevel(name, to, x, r, n)
 	if name == "sum_squares" {
 		name = "sum"
@@ -149,7 +144,10 @@ func (c *call) levels(name string, y result, x folded, r *kernels.Reduction, com
 	for n > 1 {
 		from, count := to.to, n
 		n = ceilDiv(n, foldBlock)
-		to = level()
+		to = y
+		if n > 1 {
+			to = result{to: from + uint64(compute.Size()*results*count), dtype: uint64(compute)}
+		}
 		c.foldRows(name, to, folded{at: from, dtype: compute}, results, count, count)
 	}
 }
