@@ -35,12 +35,17 @@ func TestFlashSchedules(t *testing.T) {
 		c := number % 4
 		number++
 		dtype := []kernels.DType{kernels.Float16, kernels.BFloat16}[c%2]
-		z := []attention{{t: 130, s: 150, d: 64, causal: 1}, {t: 40, s: 200, d: 128}, {t: 200, s: 70, d: 64}, {t: 100, s: 100, d: 128, causal: 1}}[c]
+		z := []attention{{t: 130, s: 150, d: 64, causal: 1}, {t: 40, s: 200, d: 128}, {t: 200, s: 70, d: 64},
+			{t: 100, s: 100, d: 128, causal: 1}}[c]
 		got := flash(t, d, dtype, &z)
 		if first[c] == nil {
 			first[c] = got
 		}
-		if i := slices.IndexFunc(got, func(x uint16) bool { return x&0x7c00 == 0x7c00 && dtype == kernels.Float16 || x&0x7f80 == 0x7f80 }); i >= 0 {
+		if i := slices.IndexFunc(got,
+			func(x uint16) bool {
+				return x&0x7c00 == 0x7c00 && dtype == kernels.Float16 ||
+					x&0x7f80 == 0x7f80
+			}); i >= 0 {
 			t.Errorf("case %d: number %d is %#x", c, i, got[i])
 		}
 		if !slices.Equal(got, first[c]) {
@@ -68,7 +73,8 @@ func flash(t *testing.T, d *Driver, dtype kernels.DType, z *attention) (all []ui
 	z.count, z.heads, z.e, z.scale = 1, 1, z.d, 0.125
 	run := func(kind string, n, most uint32, rows int) {
 		t.Helper()
-		f := function(t, d, fmt.Sprint("flash_", kind, z.d, map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]))
+		f := function(t, d, fmt.Sprint("flash_", kind, z.d,
+			map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]))
 		shared := 2*int(z.d)*rows + 1024
 		must(t, d.Call("cuFuncSetAttribute", f, 8, shared))
 		must(t, d.Launch(f, [3]uint32{(n + most - 1) / most, 1, 1}, [3]uint32{128, 1, 1}, shared, 0, *z))

@@ -58,8 +58,8 @@ func Use(f Flavour) error {
 	return nil
 }
 
-// Compile compiles the text of kernels to an image for cuModuleLoadData. Reports of faults contain the name. Options are
-// for g++; -I folder finds headers there before those of the kernels.
+// Compile compiles the text of kernels to an image for cuModuleLoadData. Reports of faults contain the name. Options
+// are for g++; -I folder finds headers there before those of the kernels.
 func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "weft-emu-")
 	if err != nil {

@@ -18,12 +18,15 @@ type plant struct {
 }
 
 var plants = []plant{
-	{"missing barrier", `race: shared memory at \d+: read by thread 0 at @b is not ordered with the write by thread 32 at @a|uninitialised read: shared memory at \d+, by thread 0 at @b`, `
+	{"missing barrier", `race: shared memory at \d+: read by thread 0 at @b is not ordered with the write by thread ` +
+		`32 at @a|uninitialised read: shared memory at \d+, by thread 0 at @b`, `
 	SHARED(float, s, [64]);
 	s[threadIdx.x] = x[threadIdx.x]; //@a
 	y[threadIdx.x] = s[63 - threadIdx.x]; //@b
 `},
-	{"missing barrier before a second write", `race: shared memory at \d+: (write by thread \d+ at @b is not ordered with the read by thread \d+ at @a|read by thread \d+ at @a is not ordered with the write by thread \d+ at @b)`, `
+	{"missing barrier before a second write", `race: shared memory at \d+: (write by thread \d+ at @b is not ` +
+		`ordered with the read by thread \d+ at @a|read by thread \d+ at @a is not ordered with the write by thread ` +
+		`\d+ at @b)`, `
 	SHARED(float, s, [64]);
 	s[threadIdx.x] = x[threadIdx.x];
 	__syncthreads();
@@ -39,7 +42,8 @@ var plants = []plant{
 	const float* p = s;
 	y[threadIdx.x] = p[threadIdx.x + 1]; //@a
 `},
-	{"write behind an allocation", `write out of bounds: 4 bytes at byte 256 of an allocation of 256, by thread 63 at @a`, `
+	{"write behind an allocation", `write out of bounds: 4 bytes at byte 256 of an allocation of 256, by thread 63 ` +
+		`at @a`, `
 	y[threadIdx.x + 1] = x[threadIdx.x]; //@a
 `},
 	{"uninitialised shared memory", `uninitialised read: shared memory at \d+, by thread 1 at @a`, `
@@ -53,14 +57,17 @@ var plants = []plant{
 	{"misaligned vector", `misaligned read: 16 bytes at byte 4 of an allocation of 256, at @a`, `
 	if (threadIdx.x == 0) y[0] = load<float4>(x + 1).x; //@a
 `},
-	{"race between blocks", `race between blocks: byte 0 of an allocation of 256, write at @a, and write by block number 0 of the launch at @a`, `
+	{"race between blocks", `race between blocks: byte 0 of an allocation of 256, write at @a, and write by block ` +
+		`number 0 of the launch at @a`, `
 	if (threadIdx.x == 0) y[0] = 1; //@a
 `},
-	{"an ordinary write beside an atomic", `race: byte 0 of an allocation of 256: write by thread (32 at @b is not ordered with the write by thread 0 at @a|0 at @a is not ordered with the write by thread 32 at @b)`, `
+	{"an ordinary write beside an atomic", `race: byte 0 of an allocation of 256: write by thread (32 at @b is not ` +
+		`ordered with the write by thread 0 at @a|0 at @a is not ordered with the write by thread 32 at @b)`, `
 	if (threadIdx.x == 0) atomic_min((uint64_t*)y, 1); //@a
 	if (threadIdx.x == 32) y[0] = 1; //@b
 `},
-	{"an atomic behind an allocation", `write out of bounds: 8 bytes at byte 256 of an allocation of 256, by thread 0 at @a`, `
+	{"an atomic behind an allocation", `write out of bounds: 8 bytes at byte 256 of an allocation of 256, by thread ` +
+		`0 at @a`, `
 	if (threadIdx.x == 0) atomic_min((uint64_t*)y + 32, 1); //@a
 `},
 	{"divergent barriers", `__syncthreads at @b while other threads wait in the one at @a`, `
@@ -87,14 +94,16 @@ var plants = []plant{
 	cp_async_commit();
 	y[threadIdx.x] = s[threadIdx.x]; //@a
 `},
-	{"no barrier after a copy", `race: shared memory at \d+: read by thread 0 at @b is not ordered with the write by cp.async of thread 32 at @a|uninitialised read: shared memory at \d+, by thread 0 at @b`, `
+	{"no barrier after a copy", `race: shared memory at \d+: read by thread 0 at @b is not ordered with the write ` +
+		`by cp.async of thread 32 at @a|uninitialised read: shared memory at \d+, by thread 0 at @b`, `
 	SHARED(float, s, [64]);
 	cp_async<4>(shared_address(&s[threadIdx.x]), x + threadIdx.x, 4); //@a
 	cp_async_commit();
 	cp_async_wait<0>();
 	y[threadIdx.x] = s[(threadIdx.x + 32) % 64]; //@b
 `},
-	{"copy from behind an allocation", `read out of bounds: 4 bytes at byte 256 of an allocation of 256, by cp.async of thread 63 at @a`, `
+	{"copy from behind an allocation", `read out of bounds: 4 bytes at byte 256 of an allocation of 256, by ` +
+		`cp.async of thread 63 at @a`, `
 	SHARED(float, s, [64]);
 	cp_async<4>(shared_address(&s[threadIdx.x]), x + threadIdx.x + 1, 4); //@a
 	cp_async_commit();
@@ -127,7 +136,8 @@ var plants = []plant{
 	{"trap", `trap at @a`, `
 	if (threadIdx.x == 5) trap(); //@a
 `},
-	{"missing proxy fence", `missing fence.proxy.async: shared memory at \d+ was written by thread \d+ with an ordinary store and is read by wgmma of warp 0 at @a`, `
+	{"missing proxy fence", `missing fence.proxy.async: shared memory at \d+ was written by thread \d+ with an ` +
+		`ordinary store and is read by wgmma of warp 0 at @a`, `
 	SHARED_DYNAMIC(s);
 	for (int i = threadIdx.x; i < 4096; i += 128) ((float*)s)[i] = 0;
 	__syncthreads();
@@ -226,7 +236,8 @@ func TestPlanted(t *testing.T) {
 			if err == nil {
 				t.Fatal("no report")
 			}
-			want := regexp.MustCompile(`@(\w)`).ReplaceAllStringFunc(p.report, func(m string) string { return markers[fmt.Sprint(i, m[1:])] })
+			want := regexp.MustCompile(`@(\w)`).ReplaceAllStringFunc(p.report,
+				func(m string) string { return markers[fmt.Sprint(i, m[1:])] })
 			if !regexp.MustCompile(want).MatchString(err.Error()) {
 				t.Errorf("report\n%v\nwant\n%s", err, want)
 			}
@@ -270,7 +281,8 @@ func TestNoFalseAlarm(t *testing.T) {
 					must(t, d.Launch(f, [3]uint32{2, 1, 1}, [3]uint32{64, 1, 1}, 0, 0, x, y))
 					for i, got := range download[float32](t, d, y, 128) {
 						if want := data[63-(i%64)^1]; got != want {
-							t.Fatalf("order %s, copies %s, seed %d: element %d is %v, want %v", order, copies, seed, i, got, want)
+							t.Fatalf("order %s, copies %s, seed %d: element %d is %v, want %v", order, copies, seed, i,
+								got, want)
 						}
 					}
 				}
@@ -416,7 +428,8 @@ func TestBarrierLimit(t *testing.T) {
 			}
 			must(t, d.Launch(f, [3]uint32{2, 1, 1}, [3]uint32{64, 1, 1}, 0, 0, y, int32(3)))
 			err = d.Synchronize()
-			want := `mbarrier.try_wait at limited.cu:11: the mbarrier at shared address \d+ does not end its phase with parity 1 in time \[limited, block \(1,0,0\), thread`
+			want := `mbarrier.try_wait at limited.cu:11: the mbarrier at shared address \d+ does not end its phase ` +
+				`with parity 1 in time \[limited, block \(1,0,0\), thread`
 			if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
 				t.Errorf("%s: error %v", order, err)
 			}

@@ -29,7 +29,8 @@ var (
 
 // eachNumber is a text with the kernel `name`, which calls a statement for element i of x, and for those of b and c.
 func eachNumber(name, x, y, statement string) string {
-	return fmt.Sprintf(`KERNEL(%s, 256, 1)(const %s* x, const %[2]s* b, const %[2]s* c, %s* y, uint32_t type, uint64_t divisor, uint32_t n) {
+	return fmt.Sprintf(`KERNEL(%s, 256, 1)(const %s* x, const %[2]s* b, const %[2]s* c, %s* y, uint32_t type,
+    uint64_t divisor, uint32_t n) {
 	const uint32_t i = blockIdx.x * 256 + threadIdx.x;
 	if (i < n) %s;
 }
@@ -40,9 +41,12 @@ EXPORT(%[1]s);
 // extremes are numbers at which conversions go wrong first: ends of types, ties, and a little more than ties, which a
 // rounding on the way would make ties.
 var extremes = func() (all []float64) {
-	for _, x := range []float64{0, 1, 0.5, 1.5, 2.5, 255, 255.5, 256, 65504, 65519.99, 65520, 0x1p-24, 0x1p-25, 0x1.8p-25, 0x1p-14, 0x1p-126, 0x1p-149, 0x1p-150,
-		1<<24 + 1, 1<<31 - 1, 1<<31 - 0.5, 1 << 31, 1 << 32, 1<<53 - 1, 1 << 62, 0x1p63, 0x1.fffffffffffffp62, 3e38, 3.5e38, 0x1.fffffefp127, 1e300, math.Inf(1), math.NaN(),
-		1 + 0x1p-11, 1 + 0x1p-8, 1 + 0x3p-11, 1 + 0x3p-8, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-50, 1 + 0x3p-24, 2048 + 1 + 0x1p-40} {
+	for _, x := range []float64{0, 1, 0.5, 1.5, 2.5, 255, 255.5, 256, 65504, 65519.99, 65520, 0x1p-24, 0x1p-25,
+		0x1.8p-25, 0x1p-14, 0x1p-126, 0x1p-149, 0x1p-150,
+		1<<24 + 1, 1<<31 - 1, 1<<31 - 0.5, 1 << 31, 1 << 32, 1<<53 - 1, 1 << 62, 0x1p63, 0x1.fffffffffffffp62, 3e38,
+		3.5e38, 0x1.fffffefp127, 1e300, math.Inf(1), math.NaN(),
+		1 + 0x1p-11, 1 + 0x1p-8, 1 + 0x3p-11, 1 + 0x3p-8, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-24,
+		1 + 0x1p-24 + 0x1p-50, 1 + 0x3p-24, 2048 + 1 + 0x1p-40} {
 		all = append(all, x, -x, math.Nextafter(x, 0))
 	}
 	return all
@@ -50,7 +54,8 @@ var extremes = func() (all []float64) {
 
 // integers are the same for integer types.
 var integers = func() (all []int64) {
-	for _, x := range []int64{0, 1, 127, 128, 255, 256, 2049, 2051, 4097<<12 + 1, 65519, 65520, 1<<24 + 1, 1<<24 + 3, 1<<31 - 1, 1 << 31, 1<<53 + 1, 1<<62 + 1, math.MaxInt64,
+	for _, x := range []int64{0, 1, 127, 128, 255, 256, 2049, 2051, 4097<<12 + 1, 65519, 65520, 1<<24 + 1, 1<<24 + 3,
+		1<<31 - 1, 1 << 31, 1<<53 + 1, 1<<62 + 1, math.MaxInt64,
 		257<<40 + 1, 259 << 40, 2049<<30 + 1, 1<<62 + 1<<38 + 1} {
 		all = append(all, x, -x, -x-1)
 	}
@@ -123,7 +128,8 @@ func onCPU(t *testing.T, f *expr.Func, from, to kernels.DType, operands ...[]byt
 var identity = expr.Must("x", []string{"x"}, nil)
 
 // onDevice runs a kernel of eachNumber.
-func onDevice(t *testing.T, d *Driver, module uintptr, name string, from, to kernels.DType, kind uint32, divisor uint64, operands ...[]byte) []byte {
+func onDevice(t *testing.T, d *Driver, module uintptr, name string, from, to kernels.DType, kind uint32, divisor uint64,
+	operands ...[]byte) []byte {
 	t.Helper()
 	n := len(operands[0]) / from.Size()
 	var in [3]Ptr
@@ -146,7 +152,8 @@ func sameNumbers(t *testing.T, what string, d kernels.DType, x, got, want []byte
 	for i := range len(want) / size {
 		a, b := got[i*size:(i+1)*size], want[i*size:(i+1)*size]
 		if d == kernels.Float64 {
-			a, b := math.Float64frombits(binary.LittleEndian.Uint64(a)), math.Float64frombits(binary.LittleEndian.Uint64(b))
+			a, b := math.Float64frombits(binary.LittleEndian.Uint64(a)),
+				math.Float64frombits(binary.LittleEndian.Uint64(b))
 			if a != a && b != b || math.Abs(a-b) <= close*max(1, math.Abs(b)) && close > 0 {
 				continue
 			}
@@ -166,14 +173,16 @@ func TestElements(t *testing.T) {
 	for from, x := range elementTypes {
 		for to, y := range elementTypes {
 			number := numberBetween(kernels.DType(from), kernels.DType(to))
-			text.WriteString(eachNumber(fmt.Sprint("cast_", from, "_", to), x, y, fmt.Sprintf("y[i] = to_element<%s>(to_compute<%s>(x[i]))", y, number)))
+			text.WriteString(eachNumber(fmt.Sprint("cast_", from, "_", to), x, y,
+				fmt.Sprintf("y[i] = to_element<%s>(to_compute<%s>(x[i]))", y, number)))
 		}
 	}
 	for _, n := range numberTypes {
 		text.WriteString(eachNumber("put_"+n.name, n.name, "uint8_t", "put(Result{y, divisor, type}, i, x[i])"))
 	}
 	for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.Float16, kernels.BFloat16} {
-		text.WriteString(eachNumber(fmt.Sprint("read_", int(d)), elementTypes[d], numberBetween(d, d), "y[i] = read<"+elementTypes[d]+">(x, type, i)"))
+		text.WriteString(eachNumber(fmt.Sprint("read_", int(d)), elementTypes[d], numberBetween(d, d),
+			"y[i] = read<"+elementTypes[d]+">(x, type, i)"))
 	}
 	for _, kind := range []string{"integer", "nonzero"} {
 		text.WriteString(eachNumber("read_"+kind, "uint8_t", "int64_t", "y[i] = read<"+kind+">(x, type, i)"))
@@ -185,10 +194,12 @@ func TestElements(t *testing.T) {
 			for to := range elementTypes {
 				to := kernels.DType(to)
 				name := fmt.Sprint("cast_", int(from), "_", int(to))
-				sameNumbers(t, fmt.Sprint(from, " to ", to), to, x, onDevice(t, d, module, name, from, to, 0, 0, x), onCPU(t, identity, from, to, x), 0)
+				sameNumbers(t, fmt.Sprint(from, " to ", to), to, x, onDevice(t, d, module, name, from, to, 0, 0, x),
+					onCPU(t, identity, from, to, x), 0)
 			}
 			nonzero := onCPU(t, identity, kernels.Bool, kernels.Int64, onCPU(t, identity, from, kernels.Bool, x))
-			sameNumbers(t, fmt.Sprint(from, " as bool"), kernels.Int64, x, onDevice(t, d, module, "read_nonzero", from, kernels.Int64, uint32(from), 0, x), nonzero, 0)
+			sameNumbers(t, fmt.Sprint(from, " as bool"), kernels.Int64, x,
+				onDevice(t, d, module, "read_nonzero", from, kernels.Int64, uint32(from), 0, x), nonzero, 0)
 			switch {
 			case from.IsFloat():
 				number := kernels.Float32
@@ -198,12 +209,15 @@ func TestElements(t *testing.T) {
 				got := onDevice(t, d, module, fmt.Sprint("read_", int(from)), from, number, 0, 0, x)
 				sameNumbers(t, fmt.Sprint(from, " as number"), number, x, got, onCPU(t, identity, from, number, x), 0)
 			default:
-				sameNumbers(t, fmt.Sprint(from, " as integer"), kernels.Int64, x, onDevice(t, d, module, "read_integer", from, kernels.Int64, uint32(from), 0, x), onCPU(t, identity, from, kernels.Int64, x), 0)
+				sameNumbers(t, fmt.Sprint(from, " as integer"), kernels.Int64, x,
+					onDevice(t, d, module, "read_integer", from, kernels.Int64, uint32(from), 0, x),
+					onCPU(t, identity, from, kernels.Int64, x), 0)
 			}
 		}
 		results := map[kernels.DType][]kernels.DType{
-			kernels.Float32: {kernels.Float32, kernels.Float16, kernels.BFloat16}, kernels.Float64: {kernels.Float32, kernels.Float64},
-			kernels.Int64: {kernels.Float32, kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool},
+			kernels.Float32: {kernels.Float32, kernels.Float16, kernels.BFloat16},
+			kernels.Float64: {kernels.Float32, kernels.Float64},
+			kernels.Int64:   {kernels.Float32, kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool},
 		}
 		for _, n := range numberTypes {
 			x := numbersOf(r, n.dtype, 500)
@@ -232,7 +246,8 @@ func TestElements(t *testing.T) {
 
 // numberBetween is what a conversion passes through, as kernels.ComputeType says.
 func numberBetween(from, to kernels.DType) string {
-	l := kernels.Launch{Op: &kernels.Op{Expr: identity}, In: []kernels.Arg{{DType: from}}, Out: []kernels.Arg{{DType: to}}}
+	l := kernels.Launch{Op: &kernels.Op{Expr: identity}, In: []kernels.Arg{{DType: from}},
+		Out: []kernels.Arg{{DType: to}}}
 	number := l.ComputeType()
 	for _, n := range numberTypes {
 		if n.dtype == number {
@@ -271,7 +286,8 @@ func TestNumbers(t *testing.T) {
 	}
 	each(func(op expr.Op, d kernels.DType, name string, _ *expr.Func) {
 		x := elementTypes[d]
-		text.WriteString(eachNumber("t_"+name, x, x, "y[i] = "+name+"("+strings.Join([]string{"x[i]", "b[i]", "c[i]"}[:op.Arity()], ", ")+")"))
+		text.WriteString(eachNumber("t_"+name, x, x,
+			"y[i] = "+name+"("+strings.Join([]string{"x[i]", "b[i]", "c[i]"}[:op.Arity()], ", ")+")"))
 	})
 	eachElementTest(t, text.String(), func(t *testing.T, d *Driver, r *rand.Rand, module uintptr) {
 		exact := []expr.Op{expr.Sqrt, expr.Rsqrt, expr.BF16, expr.F16}
@@ -288,7 +304,8 @@ func TestNumbers(t *testing.T) {
 				operands = append(operands, pairs(x, k))
 			}
 			want := onCPU(t, e, dtype, dtype, operands...)
-			sameNumbers(t, name, dtype, operands[0], onDevice(t, d, module, "t_"+name, dtype, dtype, 0, 0, operands...), want, close)
+			sameNumbers(t, name, dtype, operands[0], onDevice(t, d, module, "t_"+name, dtype, dtype, 0, 0, operands...),
+				want, close)
 		})
 	})
 }
@@ -321,14 +338,16 @@ EXPORT(t_%[1]s_%[2]s);
 	eachElementTest(t, text.String(), func(t *testing.T, d *Driver, r *rand.Rand, module uintptr) {
 		// Factors near 1 or odd, so that no product vanishes.
 		near1 := func() float64 { return math.Copysign(0.5+r.Float64(), r.Float64()-0.5) }
-		testFolds(t, d, module, "float", func() float32 { return float32(near1()) }, float32(math.Inf(-1)), float32(math.Inf(1)))
+		testFolds(t, d, module, "float", func() float32 { return float32(near1()) }, float32(math.Inf(-1)),
+			float32(math.Inf(1)))
 		testFolds(t, d, module, "double", near1, math.Inf(-1), math.Inf(1))
 		testFolds(t, d, module, "int64_t", func() int64 { return int64(r.Uint64() | 1) }, math.MinInt64, math.MaxInt64)
 	})
 }
 
 // testFolds compares folds of numbers of a type that has a least and a greatest one.
-func testFolds[N float32 | float64 | int64](t *testing.T, d *Driver, module uintptr, name string, any func() N, least, greatest N) {
+func testFolds[N float32 | float64 | int64](t *testing.T, d *Driver, module uintptr, name string, any func() N, least,
+	greatest N) {
 	const lengths = 200
 	var x [lengths]N
 	for i := range x {

@@ -35,7 +35,8 @@ func eachBuild(t *testing.T, f func(t *testing.T, d *Driver, r *rand.Rand)) {
 	}{{"plain", plain, *shapes}, {"checked", checkedDriver, *shapes / 4}} {
 		for i := range x.cases {
 			t.Run(fmt.Sprint(x.name, i), func(t *testing.T) {
-				d := fresh(t, x.driver, "order", orders[i%4], "copies", whens[i%3], "streams", whens[i/3%3], "seed", fmt.Sprint(i))
+				d := fresh(t, x.driver, "order", orders[i%4], "copies", whens[i%3], "streams", whens[i/3%3], "seed",
+					fmt.Sprint(i))
 				f(t, d, rand.New(rand.NewPCG(uint64(i), 9)))
 			})
 		}
@@ -205,12 +206,16 @@ var pointwiseCases = []struct {
 	{"add", "a + b", "a b", "", []kernels.DType{f32, f32}, []kernels.DType{f32}},
 	{"gelu", "gelu(x)", "x", "", []kernels.DType{f32}, []kernels.DType{f32}},
 	{"gelu_bf16", "gelu(x)", "x", "", []kernels.DType{kernels.BFloat16}, []kernels.DType{kernels.BFloat16}},
-	{"mixed", "sin(a)*s + where(c, b, 1/b)", "a b c", "s", []kernels.DType{f32, kernels.Float16, kernels.Bool}, []kernels.DType{f32}},
-	{"dropout", "where(rand(2) < p, 0, x/(1 - p)) + rand(5)*rand(2)", "x", "p", []kernels.DType{f32}, []kernels.DType{f32}},
-	{"dropout_f16", "where(rand() < p, 0, x)", "x", "p", []kernels.DType{kernels.Float16}, []kernels.DType{kernels.Float16}},
+	{"mixed", "sin(a)*s + where(c, b, 1/b)", "a b c", "s", []kernels.DType{f32, kernels.Float16, kernels.Bool},
+		[]kernels.DType{f32}},
+	{"dropout", "where(rand(2) < p, 0, x/(1 - p)) + rand(5)*rand(2)", "x", "p", []kernels.DType{f32},
+		[]kernels.DType{f32}},
+	{"dropout_f16", "where(rand() < p, 0, x)", "x", "p", []kernels.DType{kernels.Float16},
+		[]kernels.DType{kernels.Float16}},
 	{"compare", "x < y; x*y", "x y", "", []kernels.DType{f32, f32}, []kernels.DType{kernels.Bool, kernels.BFloat16}},
 	{"constant", "0.25*s", "", "s", nil, []kernels.DType{f32}},
-	{"adamw", "m1 = b1*m + r1*g; v1 = b2*v + r2*(g*g); p*(1 - lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps)); m1; v1", "p g m v c1 c2",
+	{"adamw", "m1 = b1*m + r1*g; v1 = b2*v + r2*(g*g); p*(1 - lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps)); m1; v1",
+		"p g m v c1 c2",
 		"lr b1 r1 b2 r2 eps decay", []kernels.DType{f32, f32, f32, f32, f32, f32}, []kernels.DType{f32, f32, f32}},
 }
 
@@ -221,7 +226,8 @@ func TestPointwise(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
 		module := compiled(t, d, "pointwise_cases.cu", text)
 		for _, c := range pointwiseCases {
-			p := src.Pointwise{Name: c.name, Func: expr.Must(c.src, strings.Fields(c.args), strings.Fields(c.params)), In: c.in, Out: c.out}
+			p := src.Pointwise{Name: c.name, Func: expr.Must(c.src, strings.Fields(c.args), strings.Fields(c.params)),
+				In: c.in, Out: c.out}
 			testPointwise(t, d, r, module, &p)
 		}
 	})
@@ -230,7 +236,8 @@ func TestPointwise(t *testing.T) {
 func pointwiseText(t *testing.T) string {
 	var all strings.Builder
 	for _, c := range pointwiseCases {
-		p := src.Pointwise{Name: c.name, Func: expr.Must(c.src, strings.Fields(c.args), strings.Fields(c.params)), In: c.in, Out: c.out}
+		p := src.Pointwise{Name: c.name, Func: expr.Must(c.src, strings.Fields(c.args), strings.Fields(c.params)),
+			In: c.in, Out: c.out}
 		text, err := p.Text()
 		must(t, err)
 		all.WriteString(text)
@@ -242,7 +249,8 @@ func testPointwise(t *testing.T, d *Driver, r *rand.Rand, module uintptr, p *src
 	t.Helper()
 	shape := dims(r, 20)
 	n := kernels.Count(shape)
-	l := kernels.Launch{Op: &kernels.Op{Name: p.Name, Expr: p.Func}, Random: kernels.Random{Key: r.Uint64(), Counter: r.Uint64()}}
+	l := kernels.Launch{Op: &kernels.Op{Name: p.Name, Expr: p.Func},
+		Random: kernels.Random{Key: r.Uint64(), Counter: r.Uint64()}}
 	var addresses, results []uintptr
 	var strides [][]int
 	uniform, simple := uint32(0), r.IntN(2) == 0
@@ -250,7 +258,8 @@ func testPointwise(t *testing.T, d *Driver, r *rand.Rand, module uintptr, p *src
 		var x tensor
 		switch {
 		case simple && r.IntN(4) == 0:
-			x = place(t, d, dtype, kernels.Layout{Shape: shape, Strides: make([]int, len(shape))}, encode(random32(r, 1, true), dtype))
+			x = place(t, d, dtype, kernels.Layout{Shape: shape, Strides: make([]int, len(shape))},
+				encode(random32(r, 1, true), dtype))
 			uniform |= 1 << k
 		case simple:
 			x = contiguous(t, d, dtype, shape)
@@ -316,7 +325,8 @@ func testCopy(t *testing.T, d *Driver, r *rand.Rand, shape []int) {
 	to, nTo := layout(r, shape)
 	for d := range to.Strides {
 		if to.Strides[d] == 0 && shape[d] > 1 {
-			to, nTo = kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}, kernels.Count(shape)
+			to, nTo = kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)},
+				kernels.Count(shape)
 		}
 	}
 	data := random32(r, nFrom, true)
@@ -336,8 +346,10 @@ func testCopy(t *testing.T, d *Driver, r *rand.Rand, shape []int) {
 	sizes, steps := collapse(shape, to.Strides, from.Strides)
 	n, groups := kernels.Count(shape), (sizes[0]+3)/4
 	threads := n / sizes[0] * groups
-	walk := [5]uint32{uint32(n), uint32(groups), uint32(threads), uint32(groups * steps[0][0]), uint32(groups * steps[1][0])}
-	d.each(t, function(t, d, "copy_b4"), threads, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), walk, appendShape32(nil, sizes, steps...))
+	walk := [5]uint32{uint32(n), uint32(groups), uint32(threads), uint32(groups * steps[0][0]),
+		uint32(groups * steps[1][0])}
+	d.each(t, function(t, d, "copy_b4"), threads, y+Ptr(4*to.Offset), x+Ptr(4*from.Offset), walk,
+		appendShape32(nil, sizes, steps...))
 	for i, got := range download[float32](t, d, y, nTo) {
 		if math.Float32bits(got) != math.Float32bits(want[i]) {
 			t.Fatalf("copy_b4 %v from %v to %v: element %d is %v, want %v", shape, from, to, i, got, want[i])
@@ -370,7 +382,8 @@ func TestReduce(t *testing.T) {
 				rows, n = 1+r.IntN(2), severalBlocks(r)
 			}
 			step := n + r.IntN(3)
-			x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}}, encode(random32(r, rows*step, i > 1), f32))
+			x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}},
+				encode(random32(r, rows*step, i > 1), f32))
 			y := contiguous(t, d, f32, []int{rows})
 			f.run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
 			kernel := function(t, d, f.name+"_rows_f32")
@@ -386,15 +399,18 @@ func TestSumSquares(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
 		rows, n := 1+r.IntN(9), 1+r.IntN(700)
 		step := n + r.IntN(3)
-		x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}}, encode(random32(r, rows*step, false), f32))
+		x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}},
+			encode(random32(r, rows*step, false), f32))
 		y := contiguous(t, d, f32, []int{rows})
 		in, factor := []kernels.Arg{x.arg}, Ptr(0)
 		if r.IntN(2) == 0 {
-			f := place(t, d, f32, kernels.Layout{Shape: []int{1}, Strides: []int{1}}, encode([]float32{r.Float32()}, f32))
+			f := place(t, d, f32, kernels.Layout{Shape: []int{1}, Strides: []int{1}},
+				encode([]float32{r.Float32()}, f32))
 			in, factor = append(in, f.arg), f.ptr
 		}
 		cpu.SumSquares(&kernels.Launch{In: in, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
-		d.each(t, function(t, d, "sum_squares_rows_f32"), 32*rows, float32s(y.ptr), x.ptr, factor, uint64(rows), uint64(n), uint64(step))
+		d.each(t, function(t, d, "sum_squares_rows_f32"), 32*rows, float32s(y.ptr), x.ptr, factor, uint64(rows),
+			uint64(n), uint64(step))
 		compare(t, d, fmt.Sprint("sum of squares of rows ", n), y)
 	})
 }
@@ -437,7 +453,8 @@ func testColumns(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 		count, n, columns = 1, severalBlocks(r), 1+r.IntN(3)
 	}
 	step := columns + r.IntN(3)
-	x := place(t, d, f32, kernels.Layout{Shape: []int{count, n, columns}, Strides: []int{n * step, step, 1}}, encode(random32(r, count*n*step, false), f32))
+	x := place(t, d, f32, kernels.Layout{Shape: []int{count, n, columns}, Strides: []int{n * step, step, 1}},
+		encode(random32(r, count*n*step, false), f32))
 	y := contiguous(t, d, f32, []int{count, columns})
 	run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
 	b := foldBlocks(n)
@@ -446,7 +463,8 @@ func testColumns(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 		to = upload(t, d, make([]float32, count*columns*b))
 	}
 	grid := [3]uint32{uint32(columns+31) / 32, uint32(b), uint32(count)}
-	must(t, d.Launch(function(t, d, name+"_columns_f32"), grid, [3]uint32{256, 1, 1}, 0, 0, float32s(to), x.ptr, uint32(f32), uint64(columns), uint64(n), uint64(step), uint64(n*step)))
+	must(t, d.Launch(function(t, d, name+"_columns_f32"), grid, [3]uint32{256, 1, 1}, 0, 0, float32s(to), x.ptr,
+		uint32(f32), uint64(columns), uint64(n), uint64(step), uint64(n*step)))
 	if b > 1 {
 		reduceRows(t, d, second, y.ptr, to, count*columns, b, b)
 	}
@@ -480,7 +498,8 @@ func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*k
 	if b > 1 {
 		to = upload(t, d, make([]float32, results*b))
 	}
-	d.each(t, function(t, d, name+"_strided_f32"), 32*results*b, float32s(to), x.first(), uint32(f32), uint64(results), uint64(n), packed(keptShape, kept), packed(reducedShape, reduced))
+	d.each(t, function(t, d, name+"_strided_f32"), 32*results*b, float32s(to), x.first(), uint32(f32), uint64(results),
+		uint64(n), packed(keptShape, kept), packed(reducedShape, reduced))
 	if b > 1 {
 		reduceRows(t, d, second, y.ptr, to, results, b, b)
 	}

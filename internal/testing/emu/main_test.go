@@ -19,7 +19,8 @@ var plain, checkedDriver *Driver
 // realDriver is the library of a GPU's driver, "" for the emulator. The tests of primitives, which begin with
 // TestPrimitive, run there too, with the images of their texts in realImages, which scripts/gpu-bundle makes: it has
 // the emulator's tests write the texts to textFolder.
-var realDriver, realImages, textFolder = os.Getenv("WEFT_EMU_GPU"), os.Getenv("WEFT_EMU_IMAGES"), os.Getenv("WEFT_EMU_TEXTS")
+var realDriver, realImages, textFolder = os.Getenv("WEFT_EMU_GPU"), os.Getenv("WEFT_EMU_IMAGES"),
+	os.Getenv("WEFT_EMU_TEXTS")
 
 func TestMain(m *testing.M) {
 	if realDriver != "" {

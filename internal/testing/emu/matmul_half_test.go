@@ -37,7 +37,8 @@ func TestMatMulHalf(t *testing.T) {
 		testMatMulHalf(t, d, r, dtype, r.IntN(4), 1, 1, 1, 1)
 		testMatMulHalf(t, d, r, dtype, r.IntN(4), 3, 2, 0, 1)
 		if d == plain && r.IntN(4) == 0 {
-			testMatMulHalf(t, d, r, dtype, r.IntN(4), 9*128+5, 130, 33, 2) // more rows of tiles than are computed together
+			// more rows of tiles than are computed together
+			testMatMulHalf(t, d, r, dtype, r.IntN(4), 9*128+5, 130, 33, 2)
 		}
 	})
 }
@@ -105,7 +106,8 @@ func halves16(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, along 
 
 func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, layout, m, n, k, batch int) {
 	t.Helper()
-	name := "matmul_half_" + []string{"nn", "nt", "tn", "tt"}[layout] + map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]
+	name := "matmul_half_" + []string{"nn", "nt", "tn", "tt"}[layout] +
+		map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]
 	a := halves16(t, d, r, dtype, layout < 2, batch, m, k)
 	b := halves16(t, d, r, dtype, layout%2 == 1, batch, n, k)
 	wide := uint32(0)
@@ -125,16 +127,19 @@ func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, 
 		out[i] = guard
 	}
 	c := upload(t, d, out)
-	p := product{c, a.first(), b.first(), 0, uint32(m), uint32(n), uint32(k), uint32(pitch), int64(a.x), int64(a.k), int64(b.k), int64(b.x), 0}
+	p := product{c, a.first(), b.first(), 0, uint32(m), uint32(n), uint32(k), uint32(pitch), int64(a.x), int64(a.k),
+		int64(b.k), int64(b.x), 0}
 	var bias *half16
 	if r.IntN(2) == 0 {
 		bias = halves16(t, d, r, dtype, r.IntN(2) == 0, 1, n, 1)
 		p.bias, p.biasStep = bias.first(), int64(bias.x)
 	}
 	grid := [3]uint32{uint32((n + 127) / 128 * ((m + 127) / 128) * batch), 1, 1}
-	must(t, d.Launch(function(t, d, name), grid, [3]uint32{128, 1, 1}, 0, 0, p, appendShape64(nil, []int{batch}, []int{a.step}, []int{b.step}), wide))
+	must(t, d.Launch(function(t, d, name), grid, [3]uint32{128, 1, 1}, 0, 0, p,
+		appendShape64(nil, []int{batch}, []int{a.step}, []int{b.step}), wide))
 
-	what := fmt.Sprintf("%s of %d times %dx%dx%d, pitches %d %d %d, wide %d", name, batch, m, n, k, a.x+a.k, b.x+b.k, pitch, wide)
+	what := fmt.Sprintf("%s of %d times %dx%dx%d, pitches %d %d %d, wide %d", name, batch, m, n, k, a.x+a.k, b.x+b.k,
+		pitch, wide)
 	got := download[uint16](t, d, c, len(out)/2)
 	for i := range got {
 		row, j := i/pitch, i%pitch
@@ -150,7 +155,8 @@ func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, 
 			want = rounded(dtype, sum)
 		}
 		if got[i] != want {
-			t.Fatalf("%s: element [%d %d] is %x (%v), want %x (%v)", what, row, j, got[i], half(dtype, got[i]), want, half(dtype, want))
+			t.Fatalf("%s: element [%d %d] is %x (%v), want %x (%v)", what, row, j, got[i], half(dtype, got[i]), want,
+				half(dtype, want))
 		}
 	}
 }

@@ -48,7 +48,8 @@ func testMatMul(t *testing.T, d *Driver, r *rand.Rand, tile, m, n, k, batch int)
 		int64(a.arg.Strides[1]), int64(a.arg.Strides[2]), int64(b.arg.Strides[1]), int64(b.arg.Strides[2]), 0}
 	if batch == 1 && r.IntN(2) == 0 { // as a linear layer: B is transposed, and there is a bias
 		step := r.IntN(3)
-		bias := place(t, d, f32, kernels.Layout{Shape: []int{n}, Strides: []int{step}}, encode(random32(r, n*step+1, false), f32))
+		bias := place(t, d, f32, kernels.Layout{Shape: []int{n}, Strides: []int{step}},
+			encode(random32(r, n*step+1, false), f32))
 		p.bias, p.biasStep = bias.ptr, int64(step)
 		x, w, to := a.arg, b.arg, y.arg
 		x.Shape, x.Strides = x.Shape[1:], x.Strides[1:]
@@ -63,7 +64,8 @@ func testMatMul(t *testing.T, d *Driver, r *rand.Rand, tile, m, n, k, batch int)
 		name = "matmul_large_f32"
 	}
 	grid := [3]uint32{uint32((n + tile - 1) / tile * ((m + tile - 1) / tile) * batch), 1, 1}
-	must(t, d.Launch(function(t, d, name), grid, [3]uint32{256, 1, 1}, 0, 0, p, appendShape64(nil, []int{batch}, []int{aBatch}, []int{bBatch})))
+	must(t, d.Launch(function(t, d, name), grid, [3]uint32{256, 1, 1}, 0, 0, p,
+		appendShape64(nil, []int{batch}, []int{aBatch}, []int{bBatch})))
 	compare(t, d, fmt.Sprintf("%s of %dx%dx%d, %v by %v", name, m, n, k, a.arg.Layout, b.arg.Layout), y)
 }
 

@@ -124,7 +124,8 @@ func entry(s []int, d int) int {
 // appendOperands appends the Operands of p: the addresses of its operands and results, its place in the random
 // streams, which operands are one element (bit k for operand k), and its scalars. What is appended to must be a
 // multiple of 8 long.
-func appendOperands(p *src.Pointwise, b []byte, in, out []uintptr, random kernels.Random, uniform uint32, scalars []float64) []byte {
+func appendOperands(p *src.Pointwise, b []byte, in, out []uintptr, random kernels.Random, uniform uint32,
+	scalars []float64) []byte {
 	le := binary.LittleEndian
 	for k := range max(1, len(p.In)) {
 		address := uintptr(0)
@@ -200,7 +201,8 @@ func TestCollapse(t *testing.T) {
 }
 
 func TestFits32(t *testing.T) {
-	if !fits32([]int{1 << 15, 1 << 15}, []int{1 << 15, 1}) || fits32([]int{1 << 16, 1 << 16}, []int{0, 1}) || fits32([]int{2, 2}, []int{1 << 31, 1}) {
+	if !fits32([]int{1 << 15, 1 << 15}, []int{1 << 15, 1}) || fits32([]int{1 << 16, 1 << 16}, []int{0, 1}) ||
+		fits32([]int{2, 2}, []int{1 << 31, 1}) {
 		t.Error("wrong limit")
 	}
 }

@@ -196,7 +196,8 @@ func TestPrimitiveConversions(t *testing.T) {
 		return uint16((u + 0x7fff + u>>16&1) >> 16)
 	}
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
-		in := append([]float32{65504, 65519.996, 65520, 0x1p-24, 0x1p-25, 0x1.000002p-25, 0x1.002p0, 0x1.006p0, 0x1.01p0, 0x1.03p0}, specials...)
+		in := append([]float32{65504, 65519.996, 65520, 0x1p-24, 0x1p-25, 0x1.000002p-25, 0x1.002p0, 0x1.006p0,
+			0x1.01p0, 0x1.03p0}, specials...)
 		for range 1000 {
 			in = append(in, math.Float32frombits(r.Uint32()))
 		}
@@ -204,7 +205,8 @@ func TestPrimitiveConversions(t *testing.T) {
 		var want []uint32
 		for i, x := range in {
 			y := in[n-1-i]
-			want = append(want, uint32(f16(x)), uint32(bf16(x)), uint32(f16(x))|uint32(f16(y))<<16, uint32(bf16(x))|uint32(bf16(y))<<16,
+			want = append(want, uint32(f16(x)), uint32(bf16(x)), uint32(f16(x))|uint32(f16(y))<<16,
+				uint32(bf16(x))|uint32(bf16(y))<<16,
 				math.Float32bits(float16.Frombits(f16(x)).Float32()), uint32(bf16(x))<<16)
 		}
 		out := upload(t, d, make([]uint32, 6*n))
@@ -221,7 +223,8 @@ func TestPrimitiveConversions(t *testing.T) {
 // TestExp2: within 2 units in the last place, and 0 in place of subnormal numbers.
 func TestExp2(t *testing.T) {
 	eachDriver(t, "vectors.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
-		in := []float32{0, -0x1p-140, 1, -126, -126.5, -149, 127.99999, 128, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+		in := []float32{0, -0x1p-140, 1, -126, -126.5, -149, 127.99999, 128, float32(math.Inf(1)),
+			float32(math.Inf(-1)), float32(math.NaN())}
 		for range 1000 {
 			in = append(in, 300*r.Float32()-160)
 		}
@@ -320,7 +323,8 @@ func tensorMap(t *testing.T, d *Driver, base Ptr, width, height, pitch, boxWidth
 	sizes, strides := []uint64{uint64(width), uint64(height)}, []uint64{uint64(pitch)}
 	box, steps := []uint32{uint32(boxWidth), uint32(boxHeight)}, []uint32{1, 1}
 	number := map[int]int{0: 0, 32: 1, 64: 2, 128: 3}[swizzle]
-	must(t, d.Call("cuTensorMapEncodeTiled", &memory[at], 1, 2, uintptr(base), sizes, strides, box, steps, 0, number, 0, 0))
+	must(t, d.Call("cuTensorMapEncodeTiled", &memory[at], 1, 2, uintptr(base), sizes, strides, box, steps, 0, number, 0,
+		0))
 	return [128]byte(memory[at:])
 }
 
@@ -361,7 +365,8 @@ func TestPrimitiveTMA(t *testing.T) {
 				}
 				out := upload(t, d, make([]uint16, bytes/2))
 				launch1(t, d, module, "v_tma_load", 128, bytes, m, out, int32(x), int32(y), int32(bytes))
-				equal(t, fmt.Sprint("TMA load, swizzle ", swizzle, " at ", at), download[uint16](t, d, out, bytes/2), want)
+				equal(t, fmt.Sprint("TMA load, swizzle ", swizzle, " at ", at), download[uint16](t, d, out, bytes/2),
+					want)
 
 				tile := halves(words(r, bytes/4))
 				after := append([]uint16(nil), data...)
@@ -372,8 +377,10 @@ func TestPrimitiveTMA(t *testing.T) {
 						}
 					}
 				}
-				launch1(t, d, module, "v_tma_store", 128, bytes, m, upload(t, d, tile), int32(x), int32(y), int32(bytes))
-				equal(t, fmt.Sprint("TMA store, swizzle ", swizzle, " at ", at), download[uint16](t, d, p, len(after)), after)
+				launch1(t, d, module, "v_tma_store", 128, bytes, m, upload(t, d, tile), int32(x), int32(y),
+					int32(bytes))
+				equal(t, fmt.Sprint("TMA store, swizzle ", swizzle, " at ", at), download[uint16](t, d, p, len(after)),
+					after)
 			}
 		}
 	})
@@ -386,7 +393,8 @@ func TestPrimitiveTensorMapRules(t *testing.T) {
 	memory := make([]byte, 256)
 	at := -uintptr(unsafe.Pointer(&memory[0])) % 128
 	encode := func(skip uintptr, base Ptr, width, pitch uint64, box uint32, swizzle int) error {
-		return d.Call("cuTensorMapEncodeTiled", &memory[at+skip], 1, 2, uintptr(base), []uint64{width, 4}, []uint64{pitch}, []uint32{box, 2}, []uint32{1, 1}, 0, swizzle, 0, 0)
+		return d.Call("cuTensorMapEncodeTiled", &memory[at+skip], 1, 2, uintptr(base), []uint64{width, 4},
+			[]uint64{pitch}, []uint32{box, 2}, []uint32{1, 1}, 0, swizzle, 0, 0)
 	}
 	must(t, encode(0, p, 64, 128, 64, 3))
 	fails(t, encode(16, p, 64, 128, 64, 3), 1, "a multiple of 64 bytes")
@@ -422,7 +430,8 @@ func TestPrimitiveWGMMA(t *testing.T) {
 				}
 				name := map[bool]string{false: "f16", true: "bf16"}[c.bfloat]
 				out := upload(t, d, make([]float32, 64*c.n))
-				launch1(t, d, module, fmt.Sprintf("v_wgmma_%d_%s", c.n, name), 128, 8192+128*c.n, upload(t, d, a), upload(t, d, b), out, int32(keep))
+				launch1(t, d, module, fmt.Sprintf("v_wgmma_%d_%s", c.n, name), 128, 8192+128*c.n, upload(t, d, a),
+					upload(t, d, b), out, int32(keep))
 				equal(t, fmt.Sprint("wgmma ", c, " keep ", keep), download[float32](t, d, out, 64*c.n), want)
 			}
 		}
@@ -454,7 +463,8 @@ func TestCubin(t *testing.T) {
 		}
 	}
 	one := [3]uint32{1, 1, 1}
-	fails(t, d.Launch(f, one, [3]uint32{224, 1, 1}, 0, 0, Ptr(0), uint32(0), uint64(0)), 1, "224 threads are more than the launch bounds")
+	fails(t, d.Launch(f, one, [3]uint32{224, 1, 1}, 0, 0, Ptr(0), uint32(0), uint64(0)), 1,
+		"224 threads are more than the launch bounds")
 	_, err = d.Function(m, "fill_b8")
 	fails(t, err, 500, "no kernel fill_b8 in the image")
 	_, err = d.Module(cubin(80))

@@ -10,9 +10,9 @@ import (
 	"github.com/x448/float16"
 )
 
-// TestShortActivations: on every number of half precision the activations that may be approximate are within a unit in the
-// last place of the CPU's results, which are rounded once; their gradients, too, or within 2^-16, because terms of size 1
-// cancel. Functions below 2^-126 may be 0.
+// TestShortActivations: on every number of half precision the activations that may be approximate are within a unit in
+// the last place of the CPU's results, which are rounded once; their gradients, too, or within 2^-16, because terms of
+// size 1 cancel. Functions below 2^-126 may be 0.
 func TestShortActivations(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	tested := 0
@@ -53,7 +53,8 @@ func TestShortActivations(t *testing.T) {
 						break
 					}
 				}
-				t.Logf("%s in %v, result %d: %d of %d differ, by at most %.3g units", op.Name, dt, k, differ, len(all), most)
+				t.Logf("%s in %v, result %d: %d of %d differ, by at most %.3g units", op.Name, dt, k, differ, len(all),
+					most)
 			}
 		}
 	}

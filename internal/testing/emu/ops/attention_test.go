@@ -18,7 +18,8 @@ var attentionSizes = []struct {
 	causal           bool
 }{
 	{1, 1, 1, 1, 8, 8, true}, {2, 3, 33, 33, 33, 33, true}, {1, 2, 31, 65, 8, 40, true}, {1, 2, 40, 7, 64, 3, false},
-	{1, 1, 64, 64, 128, 128, true}, {1, 1, 10, 12, 300, 1, true}, {3, 100, 3, 3, 2, 2, true}, {1, 1, 300, 300, 3, 5, true},
+	{1, 1, 64, 64, 128, 128, true}, {1, 1, 10, 12, 300, 1, true}, {3, 100, 3, 3, 2, 2, true},
+	{1, 1, 300, 300, 3, 5, true},
 	{1, 1, 257, 600, 3, 2, true}, {1, 1, 520, 40, 3, 2, false}, {0, 2, 3, 3, 2, 2, true}, {1, 1, 0, 3, 2, 2, true},
 	{1, 2, 3, 0, 2, 2, false}, {1, 1, 5, 5, 0, 2, true}, {1, 1, 5, 5, 2, 0, true},
 }
@@ -38,7 +39,8 @@ func watched(x []*tensor.Tensor) (w []*tensor.Tensor) {
 func TestAttention(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, c := range attentionSizes {
-		in := []*tensor.Tensor{tensor.Randn(1, c.b, c.h, c.t, c.d), tensor.Randn(2, c.b, c.h, c.s, c.d), tensor.Randn(3, c.b, c.h, c.s, c.e),
+		in := []*tensor.Tensor{tensor.Randn(1, c.b, c.h, c.t, c.d), tensor.Randn(2, c.b, c.h, c.s, c.d),
+			tensor.Randn(3, c.b, c.h, c.s, c.e),
 			tensor.Randn(4, c.b, c.h, c.t, c.e)}
 		for _, d := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
 			if d != tensor.Float32 && c.d == c.e && c.d == 128 {
@@ -52,13 +54,14 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestAttentionFloat64 compares with the CPU, which adds up in another order: errors of scores, some of them above 4, become
-// relative ones of exponentials, and sums have hundreds of terms.
+// TestAttentionFloat64 compares with the CPU, which adds up in another order: errors of scores, some of them above 4,
+// become relative ones of exponentials, and sums have hundreds of terms.
 func TestAttentionFloat64(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, c := range attentionSizes {
 		var in []*tensor.Tensor
-		for k, shape := range [][]int{{c.b, c.h, c.t, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.s, c.e}, {c.b, c.h, c.t, c.e}} {
+		for k, shape := range [][]int{{c.b, c.h, c.t, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.s, c.e},
+			{c.b, c.h, c.t, c.e}} {
 			in = append(in, tensor.Randn(uint64(k)+1, shape...).To(tensor.Float64))
 		}
 		alike(t, cpu, gpu, fmt.Sprint("attention of ", c), 0x1p-46, in, func(x []*tensor.Tensor) []*tensor.Tensor {
@@ -68,11 +71,13 @@ func TestAttentionFloat64(t *testing.T) {
 		if c.t != c.s || c.d != c.e {
 			continue
 		}
-		packed := []*tensor.Tensor{tensor.Randn(5, c.b, c.t, 3*c.h*c.d).To(tensor.Float64), tensor.Randn(6, c.b, c.t, c.h*c.d).To(tensor.Float64)}
-		alike(t, cpu, gpu, fmt.Sprint("packed attention of ", c), 0x1p-46, packed, func(x []*tensor.Tensor) []*tensor.Tensor {
-			w := watched(x[:1])
-			return withGradients(tensor.AttentionPacked(w[0], c.h, c.causal, 0.3), x[1], w...)
-		})
+		packed := []*tensor.Tensor{tensor.Randn(5, c.b, c.t, 3*c.h*c.d).To(tensor.Float64),
+			tensor.Randn(6, c.b, c.t, c.h*c.d).To(tensor.Float64)}
+		alike(t, cpu, gpu, fmt.Sprint("packed attention of ", c), 0x1p-46, packed,
+			func(x []*tensor.Tensor) []*tensor.Tensor {
+				w := watched(x[:1])
+				return withGradients(tensor.AttentionPacked(w[0], c.h, c.causal, 0.3), x[1], w...)
+			})
 	}
 }
 
@@ -87,7 +92,8 @@ func TestAttentionLayouts(t *testing.T) {
 	})
 }
 
-// TestAttentionInfinities: 0 * Inf is NaN for the groups of rows and the chunks of queries that see a key, and for no others.
+// TestAttentionInfinities: 0 * Inf is NaN for the groups of rows and the chunks of queries that see a key, and for no
+// others.
 func TestAttentionInfinities(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	infinite := func(row int) *tensor.Tensor {
@@ -99,19 +105,22 @@ func TestAttentionInfinities(t *testing.T) {
 	same(t, cpu, gpu, "attention with infinities", in, func(x []*tensor.Tensor) []*tensor.Tensor {
 		w := watched([]*tensor.Tensor{x[0].Slice(2, 0, 300), x[0], x[1]})
 		y := tensor.Attention(w[0], w[1], w[2], true, 0.3)
-		return append(withGradients(y, x[2].Slice(2, 0, 300), w...), withGradients(tensor.Attention(w[0], w[1], w[1], true, 0.3), x[2].Slice(2, 0, 300), w[:2]...)...)
+		return append(withGradients(y, x[2].Slice(2, 0, 300), w...),
+			withGradients(tensor.Attention(w[0], w[1], w[1], true, 0.3), x[2].Slice(2, 0, 300), w[:2]...)...)
 	})
 }
 
 func TestAttentionPacked(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
-	for _, c := range []struct{ b, t, heads, d int }{{2, 1, 3, 8}, {2, 33, 3, 33}, {1, 70, 2, 64}, {1, 20, 1, 128}, {1, 300, 1, 4}, {2, 0, 1, 4}, {0, 3, 2, 8}} {
+	for _, c := range []struct{ b, t, heads, d int }{{2, 1, 3, 8}, {2, 33, 3, 33}, {1, 70, 2, 64}, {1, 20, 1, 128},
+		{1, 300, 1, 4}, {2, 0, 1, 4}, {0, 3, 2, 8}} {
 		for _, causal := range []bool{true, false} {
 			in := []*tensor.Tensor{tensor.Randn(5, c.b, c.t, 3*c.heads*c.d), tensor.Randn(6, c.b, c.t, c.heads*c.d)}
-			same(t, cpu, gpu, fmt.Sprint("packed attention of ", c, causal), in, func(x []*tensor.Tensor) []*tensor.Tensor {
-				w := watched(x[:1])
-				return withGradients(tensor.AttentionPacked(w[0], c.heads, causal, 0.3), x[1], w...)
-			})
+			same(t, cpu, gpu, fmt.Sprint("packed attention of ", c, causal), in,
+				func(x []*tensor.Tensor) []*tensor.Tensor {
+					w := watched(x[:1])
+					return withGradients(tensor.AttentionPacked(w[0], c.heads, causal, 0.3), x[1], w...)
+				})
 		}
 	}
 }

@@ -57,7 +57,9 @@ func TestTwoGPUs(t *testing.T) {
 		a.MatMul(b.T())
 		return nil
 	})
-	if !errors.Is(err, tensor.ErrStep) || !strings.Contains(err.Error(), "matmul: operands on two devices: float32[8 5] is on cuda:1, another one on cuda:0; x.To(dev) moves x") {
+	if !errors.Is(err, tensor.ErrStep) ||
+		!strings.Contains(err.Error(),
+			"matmul: operands on two devices: float32[8 5] is on cuda:1, another one on cuda:0; x.To(dev) moves x") {
 		t.Errorf("mixing devices: %v", err)
 	}
 	if n := one.Stats().Memory.Blocks + two.Stats().Memory.Blocks; n != 0 {

@@ -68,7 +68,8 @@ func TestFaultNamesLines(t *testing.T) {
 	if !errors.Is(err, cuda.ErrFault) {
 		t.Fatalf("error %v", err)
 	}
-	for _, want := range []string{"3 launches: matmul (", "softmax (softmax_f32) at " + at + ", sum (", "WEFT_CUDA_SYNC=1 finds which"} {
+	for _, want := range []string{"3 launches: matmul (", "softmax (softmax_f32) at " + at + ", sum (",
+		"WEFT_CUDA_SYNC=1 finds which"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
@@ -81,7 +82,8 @@ func TestSynchronousFaultNamesLine(t *testing.T) {
 		return
 	}
 	at, err := threeLaunches(t)
-	if !errors.Is(err, cuda.ErrFault) || !strings.HasPrefix(err.Error(), at+": softmax: ") || !strings.Contains(err.Error(), "1 launches: softmax (softmax_f32) at "+at) {
+	if !errors.Is(err, cuda.ErrFault) || !strings.HasPrefix(err.Error(), at+": softmax: ") ||
+		!strings.Contains(err.Error(), "1 launches: softmax (softmax_f32) at "+at) {
 		t.Errorf("error %v, want one of %s", err, at)
 	}
 }
@@ -106,7 +108,8 @@ func TestGuardBand(t *testing.T) {
 		tensor.Apply(careless, []*tensor.Tensor{s.In(x)}, []int{1}, nil)
 		return nil
 	})
-	if !errors.Is(err, tensor.ErrDevice) || err.Error() != at+": careless: the kernel wrote 16 bytes behind the 16 bytes of its result" {
+	if !errors.Is(err, tensor.ErrDevice) ||
+		err.Error() != at+": careless: the kernel wrote 16 bytes behind the 16 bytes of its result" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -122,7 +125,9 @@ func TestAnomaly(t *testing.T) {
 		})
 		return nil
 	}, tensor.Anomaly)
-	if !errors.Is(err, tensor.ErrValue) || !strings.Contains(err.Error(), ": sum: the result float32[1] has 0 NaN and 1 infinite of 1 elements") || !strings.HasSuffix(err.Error(), " in head") {
+	if !errors.Is(err, tensor.ErrValue) ||
+		!strings.Contains(err.Error(), ": sum: the result float32[1] has 0 NaN and 1 infinite of 1 elements") ||
+		!strings.HasSuffix(err.Error(), " in head") {
 		t.Errorf("error %v", err)
 	}
 }

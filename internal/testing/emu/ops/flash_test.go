@@ -29,8 +29,10 @@ func TestFlash(t *testing.T) {
 			b, h, t, s, d int
 			causal        bool
 		}{
-			{1, 1, 1, 1, 64, true}, {2, 2, 65, 65, 64, true}, {1, 1, 200, 200, 64, true}, {1, 2, 31, 97, 64, true}, {1, 1, 130, 40, 64, false},
-			{1, 1, 64, 300, 64, false}, {1, 2, 70, 70, 128, true}, {1, 1, 129, 200, 128, true}, {1, 1, 33, 129, 128, false},
+			{1, 1, 1, 1, 64, true}, {2, 2, 65, 65, 64, true}, {1, 1, 200, 200, 64, true}, {1, 2, 31, 97, 64, true},
+			{1, 1, 130, 40, 64, false},
+			{1, 1, 64, 300, 64, false}, {1, 2, 70, 70, 128, true}, {1, 1, 129, 200, 128, true},
+			{1, 1, 33, 129, 128, false},
 		} {
 			const scale = 0.15
 			shapes := [4][]int{{c.b, c.h, c.t, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.t, c.d}}
@@ -41,7 +43,8 @@ func TestFlash(t *testing.T) {
 			var got [4]*tensor.Tensor
 			must(t, gpu.Step(func(s *tensor.Scope) error {
 				w := watched([]*tensor.Tensor{s.In(in[0]), s.In(in[1]), s.In(in[2])})
-				for k, y := range withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, scale), s.In(in[3]), w...) {
+				for k, y := range withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, scale), s.In(in[3]),
+					w...) {
 					got[k] = tensor.FromSlice(tensor.ToSlice[float64](y), y.Shape()...)
 				}
 				return nil
@@ -55,7 +58,8 @@ func TestFlash(t *testing.T) {
 					want, sizes := f.Results()
 					for k := range got {
 						// p and ds that are small are multiplied by at most as many numbers below 5.
-						if err := exact.Near(head(got[k], b, h), want[k], sizes[k], u, 5*least*float64(max(c.t, c.s))); err != nil {
+						if err := exact.Near(head(got[k], b, h), want[k], sizes[k], u,
+							5*least*float64(max(c.t, c.s))); err != nil {
 							t.Errorf("result %d of %v in %v: %v", k, c, d, err)
 						}
 					}
@@ -65,7 +69,8 @@ func TestFlash(t *testing.T) {
 	})
 }
 
-// TestFlashMask: keys and values that a query does not see do not change a bit of what it gives, however large they are.
+// TestFlashMask: keys and values that a query does not see do not change a bit of what it gives, however large they
+// are.
 func TestFlashMask(t *testing.T) {
 	gpu := open(t, "cuda")
 	const n, seen, width = 130, 70, 64
@@ -101,7 +106,8 @@ func TestFlashMask(t *testing.T) {
 			for k, v := range results(hidden) {
 				for i, got := range v {
 					if x := math.Float32frombits(uint32(got)); got != want[k][i] || x-x != 0 {
-						t.Fatalf("%v, hidden numbers %v: element %d of result %d is %v, want %v", d, hidden, i, k, x, math.Float32frombits(uint32(want[k][i])))
+						t.Fatalf("%v, hidden numbers %v: element %d of result %d is %v, want %v", d, hidden, i, k, x,
+							math.Float32frombits(uint32(want[k][i])))
 					}
 				}
 			}
@@ -128,8 +134,12 @@ func TestFlashNotFinite(t *testing.T) {
 	q[1*width+1] = inf
 	q[2*width+1] = -inf
 	q[3*width+1] = nan
-	in := []*tensor.Tensor{tensor.FromSlice(q, 1, 1, n, width).To(tensor.BFloat16), tensor.FromSlice(k, 1, 1, n, width).To(tensor.BFloat16), v}
-	got, err := run(gpu, in, func(x []*tensor.Tensor) []*tensor.Tensor { return one(tensor.Attention(x[0], x[1], x[2], false, 1)) })
+	in := []*tensor.Tensor{tensor.FromSlice(q, 1, 1, n, width).To(tensor.BFloat16),
+		tensor.FromSlice(k, 1, 1, n, width).To(tensor.BFloat16), v}
+	got, err := run(gpu, in, func(x []*tensor.Tensor) []*tensor.Tensor {
+		return one(tensor.Attention(x[0], x[1], x[2],
+			false, 1))
+	})
 	must(t, err)
 	values := tensor.ToSlice[float64](v)
 	mean := func(from, e int) (sum float64) {

@@ -18,13 +18,15 @@ func TestMatMulHalf(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
 		for _, c := range [][3][]int{
-			{{33, 17}, {17, 40}, {33, 40}}, {{64, 32}, {32, 128}, {64, 128}}, {{2, 9, 24}, {24, 16}, {2, 9, 16}}, {{3, 2, 8, 16}, {3, 2, 16, 8}, {3, 2, 8, 8}}, {{5}, {5, 3}, {3}},
+			{{33, 17}, {17, 40}, {33, 40}}, {{64, 32}, {32, 128}, {64, 128}}, {{2, 9, 24}, {24, 16}, {2, 9, 16}},
+			{{3, 2, 8, 16}, {3, 2, 16, 8}, {3, 2, 8, 8}}, {{5}, {5, 3}, {3}},
 		} {
 			var in []*tensor.Tensor
 			for k, shape := range c {
 				in = append(in, tensor.Uniform(uint64(k)+1, -1, 1, shape...).To(d))
 			}
-			product := func(s *tensor.Scope, dtype tensor.DType, prepare func(x *tensor.Tensor) *tensor.Tensor) [][]float64 {
+			product := func(s *tensor.Scope, dtype tensor.DType,
+				prepare func(x *tensor.Tensor) *tensor.Tensor) [][]float64 {
 				a, b := s.Watch(s.In(prepare(in[0].To(dtype)))), s.Watch(s.In(prepare(in[1].To(dtype))))
 				y := a.MatMul(b)
 				// A dot product, whose gradient for y is exactly the third operand.
@@ -52,7 +54,8 @@ func TestMatMulHalf(t *testing.T) {
 			for k := range exact {
 				for i, want := range exact[k] {
 					if most := math.Abs(want)*ulp + sizes[k][i]*0x1p-16; !(math.Abs(got[k][i]-want) <= most) {
-						t.Fatalf("%v %v: element %d of result %d is %v, want %v within %v", d, c, i, k, got[k][i], want, most)
+						t.Fatalf("%v %v: element %d of result %d is %v, want %v within %v", d, c, i, k, got[k][i], want,
+							most)
 					}
 				}
 			}
@@ -67,8 +70,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestIndexOutside: an index outside its axis is an error of its kind, with the caller's line and the CPU's words, which
-// comes when the step reads; the next step works.
+// TestIndexOutside: an index outside its axis is an error of its kind, with the caller's line and the CPU's words,
+// which comes when the step reads; the next step works.
 func TestIndexOutside(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	table := tensor.Uniform(1, -1, 1, 4, 3)
@@ -77,9 +80,13 @@ func TestIndexOutside(t *testing.T) {
 		"index_add": func(s *tensor.Scope, ids *tensor.Tensor) *tensor.Tensor {
 			return s.In(table).IndexAdd(0, ids, s.In(table))
 		},
-		"cross_entropy": func(s *tensor.Scope, ids *tensor.Tensor) *tensor.Tensor { return s.In(table).CrossEntropy(ids) },
+		"cross_entropy": func(s *tensor.Scope,
+			ids *tensor.Tensor) *tensor.Tensor {
+			return s.In(table).CrossEntropy(ids)
+		},
 	} {
-		for wrong, ids := range map[bool]*tensor.Tensor{true: tensor.FromSlice([]int64{0, 1, 7, 9}, 4), false: tensor.FromSlice([]int64{0, 1, 2, 2}, 4)} {
+		for wrong, ids := range map[bool]*tensor.Tensor{true: tensor.FromSlice([]int64{0, 1, 7, 9}, 4),
+			false: tensor.FromSlice([]int64{0, 1, 2, 2}, 4)} {
 			step := func(dev *tensor.Device) error {
 				return dev.Step(func(s *tensor.Scope) error {
 					tensor.ToSlice[float32](f(s, s.In(ids)))
@@ -91,7 +98,8 @@ func TestIndexOutside(t *testing.T) {
 			switch {
 			case !wrong && (want != nil || got != nil):
 				t.Errorf("%s: errors %v and %v of right indices", name, want, got)
-			case wrong && (!errors.Is(got, tensor.ErrIndex) || !errors.As(want, &e) || !strings.Contains(got.Error(), ": "+name+": "+e.Msg)):
+			case wrong && (!errors.Is(got, tensor.ErrIndex) || !errors.As(want, &e) ||
+				!strings.Contains(got.Error(), ": "+name+": "+e.Msg)):
 				t.Errorf("%s: error %v, want %v", name, got, want)
 			case wrong && !strings.Contains(got.Error(), "half_test.go:"):
 				t.Errorf("%s: error %v does not name the line", name, got)

@@ -25,7 +25,8 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 						x := s.In(w)
 						autograd.Hook(x, func(d *tensor.Tensor) *tensor.Tensor { g = bits(d); return nil })
 						loss := s.Region("loss", func() []*tensor.Tensor {
-							return []*tensor.Tensor{x.Scale(2).CrossEntropy(targets, r, tensor.LabelSmoothing(0.1), ignore)}
+							return []*tensor.Tensor{x.Scale(2).CrossEntropy(targets, r, tensor.LabelSmoothing(0.1),
+								ignore)}
 						})[0]
 						seed := tensor.Uniform(3, 0.5, 1.5, loss.Shape()...).To(dt)
 						before := dev.Stats().Memory.Allocs
@@ -42,10 +43,12 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 				want, own := gradient(autograd.Retain)
 				got, inPlace := gradient()
 				if !slices.Equal(got, want) {
-					t.Errorf("%v%v, reduction %d: the gradient is another one in the memory of the logits", dt, shape, r)
+					t.Errorf("%v%v, reduction %d: the gradient is another one in the memory of the logits", dt, shape,
+						r)
 				}
 				if inPlace != own-1 {
-					t.Errorf("%v%v, reduction %d: backward takes %d blocks from the pool, %d with Retain, want one less", dt, shape, r, inPlace, own)
+					t.Errorf("%v%v, reduction %d: backward takes %d blocks from the pool, %d with Retain, "+
+						"want one less", dt, shape, r, inPlace, own)
 				}
 			}
 		}

@@ -119,7 +119,8 @@ func bits(y *tensor.Tensor) (v []uint64) {
 }
 
 // same fails unless both devices give the same bits.
-func same(t *testing.T, cpu, gpu *tensor.Device, what string, in []*tensor.Tensor, f func(x []*tensor.Tensor) []*tensor.Tensor) {
+func same(t *testing.T, cpu, gpu *tensor.Device, what string, in []*tensor.Tensor,
+	f func(x []*tensor.Tensor) []*tensor.Tensor) {
 	t.Helper()
 	want, err := run(cpu, in, f)
 	if err != nil {
@@ -174,13 +175,15 @@ func data(s tensor.Sample) []*tensor.Tensor {
 
 // elsewhere are the rows with operands but without samples, and where they are tested.
 var elsewhere = map[string]string{
-	"any": "TestReductions", "all": "TestReductions", "layer_norm_grad": "the samples of layer_norm", "rms_norm_grad": "the samples of rms_norm",
+	"any": "TestReductions", "all": "TestReductions", "layer_norm_grad": "the samples of layer_norm",
+	"rms_norm_grad": "the samples of rms_norm",
 }
 
 // often are the expressions that small models use.
 var often = []string{"add", "mul", "relu", "gelu", "where", "less", "dropout"}
 
-// TestSamples: the samples of every row of the table and, where there are, their gradients for random ones of the results.
+// TestSamples: the samples of every row of the table and, where there are, their gradients for random ones of the
+// results.
 //
 // In short mode a row has two samples: the first, and another that its name draws. Expressions are few there, because a
 // compiler makes the kernels of each: TestPointwiseTypes of kernels/cuda has all their instructions, compiled at once.
@@ -240,20 +243,22 @@ func TestProdGrad(t *testing.T) {
 		for _, shape := range [][]int{{1, 1}, {3, 31}, {150, 5}, {2, 1025}} {
 			x := tensor.Uniform(4, -2, 2, shape...)
 			zeros := x.Mul(tensor.Uniform(5, -1, 3, shape...).ReLU())
-			same(t, cpu, gpu, fmt.Sprint("gradient of prod of ", d, shape), []*tensor.Tensor{x.To(d), zeros.To(d)}, func(x []*tensor.Tensor) []*tensor.Tensor {
-				var all []*tensor.Tensor
-				for _, v := range x {
-					v = v.Scope().Watch(v)
-					all = append(all, gradients(v.Prod(1).Sum().Add(v.Transpose(0, 1).Prod(1).Sum()).Add(v.Prod()), v)...)
-				}
-				return all
-			})
+			same(t, cpu, gpu, fmt.Sprint("gradient of prod of ", d, shape), []*tensor.Tensor{x.To(d), zeros.To(d)},
+				func(x []*tensor.Tensor) []*tensor.Tensor {
+					var all []*tensor.Tensor
+					for _, v := range x {
+						v = v.Scope().Watch(v)
+						all = append(all, gradients(v.Prod(1).Sum().Add(v.Transpose(0, 1).Prod(1).Sum()).Add(v.Prod()),
+							v)...)
+					}
+					return all
+				})
 		}
 	}
 }
 
-// TestReductions: reductions that only slow definitions compute on the CPU, of random shapes, along any axes in any order and
-// with gaps: any and all of every type, and the gradient of prod with zeros here and there.
+// TestReductions: reductions that only slow definitions compute on the CPU, of random shapes, along any axes in any
+// order and with gaps: any and all of every type, and the gradient of prod with zeros here and there.
 func TestReductions(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	floats := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
@@ -276,14 +281,15 @@ func TestReductions(t *testing.T) {
 		}
 		d, whole := floats[i%4], integers[i/4%4]
 		what := fmt.Sprint("reductions of ", d, shape, " in the order ", order, " along ", axes, " by steps of ", step)
-		same(t, cpu, gpu, what, []*tensor.Tensor{tensor.FromSlice(x, shape...).To(d)}, func(x []*tensor.Tensor) []*tensor.Tensor {
-			leaf := x[0].Scope().Watch(x[0])
-			v := leaf.Permute(order...)
-			v = v.Slice(0, 0, v.Shape()[0], step)
-			w := v.To(whole)
-			all := []*tensor.Tensor{v.Any(axes...), v.All(axes...), w.Any(axes...), w.All(axes...)}
-			return append(all, gradients(v.Prod(axes...).Sum(), leaf)...)
-		})
+		same(t, cpu, gpu, what, []*tensor.Tensor{tensor.FromSlice(x, shape...).To(d)},
+			func(x []*tensor.Tensor) []*tensor.Tensor {
+				leaf := x[0].Scope().Watch(x[0])
+				v := leaf.Permute(order...)
+				v = v.Slice(0, 0, v.Shape()[0], step)
+				w := v.To(whole)
+				all := []*tensor.Tensor{v.Any(axes...), v.All(axes...), w.Any(axes...), w.All(axes...)}
+				return append(all, gradients(v.Prod(axes...).Sum(), leaf)...)
+			})
 	}
 }
 
@@ -308,9 +314,11 @@ func TestRows(t *testing.T) {
 		for _, shape := range some(3, shapes...) {
 			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...)}
 			for axis := range 2 {
-				same(t, cpu, gpu, fmt.Sprint(name, " of ", shape, " along ", axis), in, func(x []*tensor.Tensor) []*tensor.Tensor {
-					return []*tensor.Tensor{f(x[0], axis), f(x[0].Transpose(0, 1), axis), f(x[0].Unsqueeze(0).Expand(2, shape[0], shape[1]), 1+axis)}
-				})
+				same(t, cpu, gpu, fmt.Sprint(name, " of ", shape, " along ", axis), in,
+					func(x []*tensor.Tensor) []*tensor.Tensor {
+						return []*tensor.Tensor{f(x[0], axis), f(x[0].Transpose(0, 1), axis),
+							f(x[0].Unsqueeze(0).Expand(2, shape[0], shape[1]), 1+axis)}
+					})
 			}
 		}
 	}
@@ -345,7 +353,8 @@ func TestRowGradients(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for name, f := range alongRows {
 		for _, shape := range some(3, append(shapes, []int{16500, 3})...) {
-			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, shape[1]), tensor.Uniform(5, -1, 1, shape...)}
+			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, shape[1]),
+				tensor.Uniform(5, -1, 1, shape...)}
 			same(t, cpu, gpu, fmt.Sprint(name, " of ", shape), in, rowsAndGradients(f))
 		}
 	}
@@ -356,7 +365,8 @@ func TestFloat64RowGradients(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for name, f := range alongRows {
 		for _, shape := range some(2, []int{67, 513}, []int{9, 512}, []int{3, 2048}, []int{2, 2049}, []int{1, 4097}) {
-			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, shape[1]), tensor.Uniform(5, -1, 1, shape...)}
+			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, shape[1]),
+				tensor.Uniform(5, -1, 1, shape...)}
 			for i, x := range in {
 				in[i] = x.To(tensor.Float64)
 			}
@@ -378,7 +388,8 @@ func gradients(y *tensor.Tensor, x ...*tensor.Tensor) (g []*tensor.Tensor) {
 // TestCrossEntropy: losses and gradients, with ignored rows and smoothing, of several axes and index types.
 func TestCrossEntropy(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
-	for _, shape := range some(3, []int{64, 10}, []int{3, 2, 65}, []int{1, 16390}, []int{1, 1}, []int{5, 10}, []int{16500, 3}) {
+	for _, shape := range some(3, []int{64, 10}, []int{3, 2, 65}, []int{1, 16390}, []int{1, 1}, []int{5, 10},
+		[]int{16500, 3}) {
 		last := len(shape) - 1
 		classes := shape[last]
 		places := tensor.Uniform(9, -0.49, float64(classes)-0.51, shape[:last]...).Round().Abs()
@@ -412,7 +423,8 @@ var reductions = map[string]func(x *tensor.Tensor, axes ...int) *tensor.Tensor{
 // TestIntegerReductions: rows, columns and everything, of integers and bools; any and all of every type.
 func TestIntegerReductions(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
-	all := []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool, tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
+	all := []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool, tensor.Float32, tensor.Float64,
+		tensor.Float16, tensor.BFloat16}
 	for _, shape := range some(2, []int{3, 37}, []int{70, 33}, []int{1, 1}, []int{2, 16400}) {
 		x := tensor.Uniform(3, -2, 2, shape...).Mul(tensor.Uniform(4, 0, 60, shape...)).Trunc()
 		for _, d := range all {
@@ -424,14 +436,15 @@ func TestIntegerReductions(t *testing.T) {
 				if d.IsFloat() && name != "any" && name != "all" {
 					continue
 				}
-				same(t, cpu, gpu, fmt.Sprint(name, " of ", d, " ", shape), in, func(x []*tensor.Tensor) []*tensor.Tensor {
-					y := []*tensor.Tensor{f(x[0], 0), f(x[0], 1), f(x[0].Transpose(0, 1), 0)}
-					switch name {
-					case "argmax", "argmin", "max_index", "cumsum":
-						return y
-					}
-					return append(y, f(x[0]), f(x[0].Slice(1, 0, shape[1], 2)))
-				})
+				same(t, cpu, gpu, fmt.Sprint(name, " of ", d, " ", shape), in,
+					func(x []*tensor.Tensor) []*tensor.Tensor {
+						y := []*tensor.Tensor{f(x[0], 0), f(x[0], 1), f(x[0].Transpose(0, 1), 0)}
+						switch name {
+						case "argmax", "argmin", "max_index", "cumsum":
+							return y
+						}
+						return append(y, f(x[0]), f(x[0].Slice(1, 0, shape[1], 2)))
+					})
 			}
 		}
 	}
@@ -440,8 +453,10 @@ func TestIntegerReductions(t *testing.T) {
 // reduced are the rows that have kernels of their own in reduce.cu, reduce_row.cu, softmax.cu, scan.cu, norm.cu,
 // cross_entropy.cu and attention.cu.
 var reduced = []string{
-	"sum", "sum_squares", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad", "logsumexp", "var",
-	"argmax", "argmin", "max_index", "min_index", "cumsum", "layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad",
+	"sum", "sum_squares", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad",
+	"logsumexp", "var",
+	"argmax", "argmin", "max_index", "min_index", "cumsum", "layer_norm", "layer_norm_grad", "rms_norm",
+	"rms_norm_grad",
 	"add_layer_norm", "add_rms_norm",
 	"cross_entropy", "cross_entropy_grad", "attention", "attention_grad", "attention_packed", "attention_packed_grad",
 }
@@ -460,14 +475,16 @@ func TestFloat64Rows(t *testing.T) {
 					in[i] = x.To(tensor.Float64)
 				}
 			}
-			alike(t, cpu, gpu, fmt.Sprint(op.Name, " ", k, " ", s.Name), 0x1p-48, in, func(x []*tensor.Tensor) []*tensor.Tensor { return one(s.Call(x)) })
+			alike(t, cpu, gpu, fmt.Sprint(op.Name, " ", k, " ", s.Name), 0x1p-48, in,
+				func(x []*tensor.Tensor) []*tensor.Tensor { return one(s.Call(x)) })
 		}
 	}
 }
 
-// alike fails unless results on float64 differ by no more than the bound, relative above 1 and absolute below. Sums of a few
-// terms of size 1 and functions are a few units of 2^-52 off.
-func alike(t *testing.T, cpu, gpu *tensor.Device, what string, bound float64, in []*tensor.Tensor, f func(x []*tensor.Tensor) []*tensor.Tensor) {
+// alike fails unless results on float64 differ by no more than the bound, relative above 1 and absolute below. Sums of
+// a few terms of size 1 and functions are a few units of 2^-52 off.
+func alike(t *testing.T, cpu, gpu *tensor.Device, what string, bound float64, in []*tensor.Tensor,
+	f func(x []*tensor.Tensor) []*tensor.Tensor) {
 	t.Helper()
 	var results [2][][]float64
 	for i, dev := range []*tensor.Device{cpu, gpu} {
@@ -487,7 +504,8 @@ func alike(t *testing.T, cpu, gpu *tensor.Device, what string, bound float64, in
 	}
 	for k := range results[0] {
 		for i, want := range results[0][k] {
-			if got := results[1][k][i]; !(math.Abs(got-want) <= bound*max(1, math.Abs(want))) && !(got != got && want != want) {
+			if got := results[1][k][i]; !(math.Abs(got-want) <= bound*max(1, math.Abs(want))) &&
+				!(got != got && want != want) {
 				t.Errorf("%s: element %d of result %d is %v, want %v", what, i, k, got, want)
 				break
 			}

@@ -38,8 +38,8 @@ float atomic_add(float* p, float value, Site at) {
   check_atomic(p, sizeof *p, at);
   u32* word = reinterpret_cast<u32*>(p);
   u32 old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-  while (!__atomic_compare_exchange_n(word, &old, __float_as_uint(__uint_as_float(old) + value), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-  }
+  while (!__atomic_compare_exchange_n(word, &old, __float_as_uint(__uint_as_float(old) + value), false,
+                                      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
   return __uint_as_float(old);
 }
 

@@ -20,9 +20,11 @@ Barrier& arrive(int id, int count, Site at) {
   if (id < 0 || id > 15) fault(Fault::failure, "barrier %d at %s:%d: there are 0 to 15", id, at.file, at.line);
   Barrier& b = block->barriers[id];
   if (b.arrived && b.count != count)
-    fault(Fault::failure, "barrier %d is for %d threads at %s:%d and for %d at %s:%d", id, b.count, b.at.file, b.at.line, count, at.file, at.line);
+    fault(Fault::failure, "barrier %d is for %d threads at %s:%d and for %d at %s:%d", id, b.count, b.at.file,
+          b.at.line, count, at.file, at.line);
   if (b.arrived && !count && b.at.line != at.line)
-    fault(Fault::failure, "__syncthreads at %s:%d while other threads wait in the one at %s:%d", at.file, at.line, b.at.file, b.at.line);
+    fault(Fault::failure, "__syncthreads at %s:%d while other threads wait in the one at %s:%d", at.file, at.line,
+          b.at.file, b.at.line);
   b.count = count;
   b.at = at;
   b.arrived++;

@@ -174,14 +174,16 @@ bool race(const Access& a, const Cell& c, uint8_t bits, size_t offset) {
   const bool conflict = (c.bytes & bits) && (a.write || c.write) && !(a.atomic && c.atomic);
   if (c.block != block->sequence) {
     if (conflict)
-      fault(Fault::failure, "race between blocks: %s, %s at %s, and %s by block number %u of the launch at %s", describe(offset).c_str(),
-            verb(a.write), name_of(a.location).c_str(), verb(c.write), c.block - first_of_launch, name_of(c.location).c_str());
+      fault(Fault::failure, "race between blocks: %s, %s at %s, and %s by block number %u of the launch at %s",
+            describe(offset).c_str(), verb(a.write), name_of(a.location).c_str(), verb(c.write),
+            c.block - first_of_launch, name_of(c.location).c_str());
     return false;
   }
   const bool before = c.agent == a.agent || a.clock[c.agent] >= c.time;
   if (conflict && !before)
-    fault(Fault::failure, "race: %s: %s by %s at %s is not ordered with the %s by %s at %s", describe(offset).c_str(), verb(a.write),
-          name_of_agent(a.agent).c_str(), name_of(a.location).c_str(), verb(c.write), name_of_agent(c.agent).c_str(), name_of(c.location).c_str());
+    fault(Fault::failure, "race: %s: %s by %s at %s is not ordered with the %s by %s at %s", describe(offset).c_str(),
+          verb(a.write), name_of_agent(a.agent).c_str(), name_of(a.location).c_str(), verb(c.write),
+          name_of_agent(c.agent).c_str(), name_of(c.location).c_str());
   return before;
 }
 
@@ -205,8 +207,8 @@ void remember(const Access& a, size_t w, uint8_t bits, size_t offset) {
 
 void check_state(const Access& a, Word& m, uint8_t bits, size_t offset) {
   if ((m.allocated & bits) != bits)
-    fault(Fault::address, "%s out of bounds: %zu bytes at %s, by %s at %s", verb(a.write), a.bytes, describe(offset).c_str(),
-          name_of_agent(a.agent).c_str(), name_of(a.location).c_str());
+    fault(Fault::address, "%s out of bounds: %zu bytes at %s, by %s at %s", verb(a.write), a.bytes,
+          describe(offset).c_str(), name_of_agent(a.agent).c_str(), name_of(a.location).c_str());
   if (a.write) {
     m.written |= bits;
     m.writer = (uint16_t)(a.agent < threads() ? a.agent : a.agent - threads());  // a thread, or its cp.async
@@ -215,9 +217,11 @@ void check_state(const Access& a, Word& m, uint8_t bits, size_t offset) {
     return;
   }
   if ((m.written & bits) != bits)
-    fault(Fault::failure, "uninitialised read: %s, by %s at %s", describe(offset).c_str(), name_of_agent(a.agent).c_str(), name_of(a.location).c_str());
+    fault(Fault::failure, "uninitialised read: %s, by %s at %s", describe(offset).c_str(),
+          name_of_agent(a.agent).c_str(), name_of(a.location).c_str());
   if (a.proxy && m.block == block->sequence && block->fibers[m.writer].fences == m.fences)
-    fault(Fault::failure, "missing fence.proxy.async: %s was written by thread %d with an ordinary store and is read by %s at %s",
+    fault(Fault::failure,
+          "missing fence.proxy.async: %s was written by thread %d with an ordinary store and is read by %s at %s",
           describe(offset).c_str(), m.writer, name_of_agent(a.agent).c_str(), name_of(a.location).c_str());
 }
 
@@ -249,7 +253,8 @@ void check_at(const Fiber& fiber, const void* p, size_t bytes, bool write, Locat
   if (!in_arena(p)) return;
   const size_t offset = offset_of(p);
   if (bytes <= 16 && !(bytes & (bytes - 1)) && offset % bytes)
-    fault(Fault::misaligned, "misaligned %s: %zu bytes at %s, at %s", verb(write), bytes, describe(offset).c_str(), name_of(location).c_str());
+    fault(Fault::misaligned, "misaligned %s: %zu bytes at %s, at %s", verb(write), bytes, describe(offset).c_str(),
+          name_of(location).c_str());
   check({p, bytes, write, (int)fiber.number, fiber.clock, location});
   if (settings.count) const_cast<Fiber&>(fiber).touches.push_back({location, offset, (uint8_t)bytes, write});
 }
@@ -260,7 +265,9 @@ void instrumented(const void* p, size_t bytes, bool write, const void* instructi
 
 }  // namespace
 
-void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, Site at) { check_at(fiber, p, bytes, write, location_of(at)); }
+void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, Site at) {
+  check_at(fiber, p, bytes, write, location_of(at));
+}
 
 namespace {
 
@@ -282,8 +289,12 @@ void undefined(const char* what, const void* data) {
 #pragma GCC visibility push(default)
 extern "C" {
 void __ubsan_handle_out_of_bounds(void* data, void*) { emu::undefined("index outside of an array", data); }
-void __ubsan_handle_shift_out_of_bounds(void* data, void*, void*) { emu::undefined("shift by more than the width", data); }
-void __ubsan_handle_float_cast_overflow(void* data, void*) { emu::undefined("conversion to an integer out of range", data); }
+void __ubsan_handle_shift_out_of_bounds(void* data, void*, void*) {
+  emu::undefined("shift by more than the width", data);
+}
+void __ubsan_handle_float_cast_overflow(void* data, void*) {
+  emu::undefined("conversion to an integer out of range", data);
+}
 void __ubsan_handle_divrem_overflow(void* data, void*, void*) { emu::undefined("division by zero", data); }
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}

@@ -1,4 +1,5 @@
-// checker.h: the shadow memory and the vector clocks of the checked build. In the plain build all of it compiles to nothing.
+// checker.h: the shadow memory and the vector clocks of the checked build. In the plain build all of it compiles to
+// nothing.
 #pragma once
 #include "runtime.h"
 
@@ -10,7 +11,8 @@ constexpr bool checked = true;
 constexpr bool checked = false;
 #endif
 
-// The vector clocks order agents: the threads of a block, and a pseudo-thread for each kind of asynchronous work. Loads by TMA onto different mbarriers are different agents.
+// The vector clocks order agents: the threads of a block, and a pseudo-thread for each kind of asynchronous work. Loads
+// by TMA onto different mbarriers are different agents.
 int copies_of(int thread);
 int products_of(int warp);
 int stores_of(int warp);

@@ -31,7 +31,8 @@ void cp_async(uint32_t to, const void* from, int bytes, int source_bytes, Site a
   Fiber& me = *block->current;
   if (source_bytes < 0 || source_bytes > bytes)
     fault(Fault::failure, "cp.async at %s:%d: %d source bytes of %d", at.file, at.line, source_bytes, bytes);
-  if ((uintptr_t)from % bytes) fault(Fault::misaligned, "cp.async at %s:%d: the global address is not a multiple of %d", at.file, at.line, bytes);
+  if ((uintptr_t)from % bytes)
+    fault(Fault::misaligned, "cp.async at %s:%d: the global address is not a multiple of %d", at.file, at.line, bytes);
   me.copies.push_back({to, from, bytes, source_bytes, me.copy_group, false, at, {}});
   if (checked) {
     me.copies.back().clock = me.clock;

@@ -81,7 +81,8 @@ API cuInit(unsigned flags) {
   if (!initialized) {
     open_arena();
     contexts.resize(settings.devices);
-    for (int i = 0; i < settings.devices; i++) contexts[i].device = i, contexts[i].peers.assign(settings.devices, false);
+    for (int i = 0; i < settings.devices; i++)
+      contexts[i].device = i, contexts[i].peers.assign(settings.devices, false);
   }
   initialized = true;
   return kSuccess;
@@ -134,11 +135,14 @@ API cuDeviceGetAttribute(int* value, int which, int device) {
 }
 
 API cuDeviceCanAccessPeer(int* can, int device, int peer) {
-  return at_driver([&] { return is_device(device) && is_device(peer) ? (*can = device != peer, kSuccess) : kInvalidDevice; });
+  return at_driver(
+      [&] { return is_device(device) && is_device(peer) ? (*can = device != peer, kSuccess) : kInvalidDevice; });
 }
 
 API cuDeviceGetP2PAttribute(int* value, int which, int device, int peer) {
-  return at_driver([&] { return is_device(device) && is_device(peer) ? (*value = which == 2 && device != peer, kSuccess) : kInvalidDevice; });
+  return at_driver([&] {
+    return is_device(device) && is_device(peer) ? (*value = which == 2 && device != peer, kSuccess) : kInvalidDevice;
+  });
 }
 
 API cuDevicePrimaryCtxRetain(void** context, int device) {
@@ -165,7 +169,9 @@ API cuDevicePrimaryCtxReset_v2(int device) {
 }
 
 API cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
-  return at_driver([&] { return is_device(device) ? (*flags = 0, *active = contexts[device].references > 0, kSuccess) : kInvalidDevice; });
+  return at_driver([&] {
+    return is_device(device) ? (*flags = 0, *active = contexts[device].references > 0, kSuccess) : kInvalidDevice;
+  });
 }
 
 API cuDevicePrimaryCtxSetFlags_v2(int device, unsigned) {
@@ -264,4 +270,6 @@ API cuGetProcAddress_v2(const char* name, void** p, int, unsigned long long, int
   if (status) *status = *p ? 0 : 1;  // 1: not found
   return *p ? kSuccess : kNotFound;
 }
-API cuGetProcAddress(const char* name, void** p, int version, unsigned long long flags) { return cuGetProcAddress_v2(name, p, version, flags, nullptr); }
+API cuGetProcAddress(const char* name, void** p, int version, unsigned long long flags) {
+  return cuGetProcAddress_v2(name, p, version, flags, nullptr);
+}

@@ -36,7 +36,8 @@ Result collect_arguments(const Kernel& k, void** parameters, void** extra, Argum
   for (int i = 0; i < k.count; i++) {
     const Parameter& p = k.parameters[i];
     at = (at + p.align - 1) / p.align * p.align;
-    if (packed && at + p.bytes > bytes) return explain(kInvalidValue, "the packed parameters are too short for " + std::string(k.name));
+    if (packed && at + p.bytes > bytes)
+      return explain(kInvalidValue, "the packed parameters are too short for " + std::string(k.name));
     to.add(p, packed ? packed + at : parameters[i]);
     at += p.bytes;
   }
@@ -45,12 +46,16 @@ Result collect_arguments(const Kernel& k, void** parameters, void** extra, Argum
 
 Result check_shape(const Function& f, const Shape& s) {
   const dim3 g = s.grid, b = s.block;
-  if (!g.x || !g.y || !g.z || g.x > 0x7fffffff || g.y > 65535 || g.z > 65535) return explain(kInvalidValue, "the grid is outside the limits");
-  if (!b.x || !b.y || !b.z || b.z > 64 || (u64)b.x * b.y * b.z > 1024) return explain(kInvalidValue, "the block is outside the limits");
+  if (!g.x || !g.y || !g.z || g.x > 0x7fffffff || g.y > 65535 || g.z > 65535)
+    return explain(kInvalidValue, "the grid is outside the limits");
+  if (!b.x || !b.y || !b.z || b.z > 64 || (u64)b.x * b.y * b.z > 1024)
+    return explain(kInvalidValue, "the block is outside the limits");
   const unsigned threads = b.x * b.y * b.z;
   if (threads > f.limits.threads)
-    return explain(kInvalidValue, std::to_string(threads) + " threads are more than the launch bounds of " + f.kernel->name + ", " + std::to_string(f.limits.threads));
-  if (s.dynamic > f.dynamic) return explain(kInvalidValue, "the dynamic shared memory is above the limit of the function");
+    return explain(kInvalidValue, std::to_string(threads) + " threads are more than the launch bounds of " +
+                                      f.kernel->name + ", " + std::to_string(f.limits.threads));
+  if (s.dynamic > f.dynamic)
+    return explain(kInvalidValue, "the dynamic shared memory is above the limit of the function");
   const unsigned warps = (threads + 31) / 32, per_warp = (f.limits.registers * 32 + 255) / 256 * 256;
   if (warps * per_warp > 65536) return explain(kLaunchOutOfResources, "too many registers for a block of this size");
   return kSuccess;
@@ -67,8 +72,8 @@ Result code_of(Fault kind) {
   return kLaunchFailed;
 }
 
-// should_fail tells whether this launch fails by the settings. Some errors are refusals when a launch is queued, without
-// effect on other work; the others are faults when the kernel runs.
+// should_fail tells whether this launch fails by the settings. Some errors are refusals when a launch is queued,
+// without effect on other work; the others are faults when the kernel runs.
 bool should_fail(bool queued) {
   const bool refusal = settings.fail_code == kInvalidValue || settings.fail_code == kLaunchOutOfResources;
   return settings.fail_launch && refusal == queued && ++launches == settings.fail_launch;
@@ -83,7 +88,8 @@ void execute(Context& c, Module& m, const Kernel& kernel, const Shape& shape, Ar
   if (report.kind != Fault::none) latch(c, code_of(report.kind), report.text);
 }
 
-Result launch(void* function, const Shape& shape, void* stream, void** parameters, void** extra, const char* call = __builtin_FUNCTION()) {
+Result launch(void* function, const Shape& shape, void* stream, void** parameters, void** extra,
+              const char* call = __builtin_FUNCTION()) {
   return in_context([&](Context&) {
     Function* f = function_of(function);
     Stream* s = stream_of(stream);
@@ -92,7 +98,9 @@ Result launch(void* function, const Shape& shape, void* stream, void** parameter
     if (should_fail(true)) return explain((Result)settings.fail_code, injected());
     auto arguments = std::make_shared<Arguments>();
     if (Result r = collect_arguments(*f->kernel, parameters, extra, *arguments)) return r;
-    submit(*s, [=, module = f->module, kernel = f->kernel](Context& c) { execute(c, *module, *kernel, shape, *arguments); });
+    submit(*s, [=, module = f->module, kernel = f->kernel](Context& c) {
+      execute(c, *module, *kernel, shape, *arguments);
+    });
     return kSuccess;
   }, call);
 }
@@ -108,24 +116,27 @@ struct LaunchConfig {
 
 using namespace emu;
 
-API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned dynamic, void* stream,
-                   void** parameters, void** extra) {
+API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned dynamic, void* stream, void** parameters, void** extra) {
   return launch(f, {{gx, gy, gz}, {bx, by, bz}, dynamic}, stream, parameters, extra);
 }
 
 API cuLaunchKernelEx(const LaunchConfig* c, void* f, void** parameters, void** extra) {
-  return launch(f, {{c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->dynamic}, c->stream, parameters, extra);
+  return launch(f, {{c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->dynamic},
+                c->stream, parameters, extra);
 }
 
 // Element types and swizzles are numbered as CUtensorMapDataType and CUtensorMapSwizzle are.
-API cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* base, const u64* sizes, const u64* strides, const u32* box,
-                           const u32* steps, int interleave, int swizzle, int, int) {
+API cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* base, const u64* sizes, const u64* strides,
+                           const u32* box, const u32* steps, int interleave, int swizzle, int, int) {
   return in_context([&](Context&) {
     static const int bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
     static const int swizzles[] = {0, 32, 64, 128};
     if ((uintptr_t)map % 64) return explain(kInvalidValue, "tensor map: it must lie at a multiple of 64 bytes");
-    if (type < 0 || type > 12 || swizzle < 0 || swizzle > 3) return explain(kInvalidValue, "tensor map: no such element type or swizzle");
-    if (const char* why = encode_map(map, bytes[type], (int)rank, base, sizes, strides, box, steps, interleave, swizzles[swizzle]))
+    if (type < 0 || type > 12 || swizzle < 0 || swizzle > 3)
+      return explain(kInvalidValue, "tensor map: no such element type or swizzle");
+    if (const char* why =
+            encode_map(map, bytes[type], (int)rank, base, sizes, strides, box, steps, interleave, swizzles[swizzle]))
       return explain(kInvalidValue, std::string("tensor map: ") + why);
     return kSuccess;
   });

@@ -24,14 +24,17 @@ bool inside(const void* p, size_t bytes) {
 void copy(Context& c, void* to, const void* from, size_t bytes, const char* what) {
   for (const void* p : {(const void*)to, from})
     if (in_arena(p) && !inside(p, bytes))
-      return latch(c, kIllegalAddress, std::string(what) + " of " + std::to_string(bytes) + " bytes goes beyond its memory: " + describe(offset_of(p)));
+      return latch(c, kIllegalAddress,
+                   std::string(what) + " of " + std::to_string(bytes) +
+                       " bytes goes beyond its memory: " + describe(offset_of(p)));
   memmove(to, from, bytes);
   if (in_arena(to)) mark_written(to, bytes);
 }
 
 Result check_device(Address p, size_t bytes, const char* what) {
   if (in_arena(pointer(p)) && inside(pointer(p), bytes)) return kSuccess;
-  return explain(kInvalidValue, std::string(what) + ": " + std::to_string(bytes) + " bytes are not inside one allocation of a device");
+  return explain(kInvalidValue,
+                 std::string(what) + ": " + std::to_string(bytes) + " bytes are not inside one allocation of a device");
 }
 
 Result check_pageable(const void* host, size_t bytes, const char* what) {
@@ -48,7 +51,9 @@ Bytes snapshot(const void* p, size_t bytes) {
 
 // to_device queues the copy of bytes that are taken now.
 void to_device(Stream& s, Address to, const void* from, size_t bytes) {
-  submit(s, [=, data = snapshot(from, bytes)](Context& c) { copy(c, pointer(to), data->data(), bytes, "a copy to the device"); });
+  submit(s, [=, data = snapshot(from, bytes)](Context& c) {
+    copy(c, pointer(to), data->data(), bytes, "a copy to the device");
+  });
 }
 
 Result queue_copy(void* stream, Address to, Address from, size_t bytes, const char* call = __builtin_FUNCTION()) {
@@ -60,7 +65,8 @@ Result queue_copy(void* stream, Address to, Address from, size_t bytes, const ch
   }, call);
 }
 
-template <class T> Result fill(void* stream, Address to, T value, size_t count, const char* call = __builtin_FUNCTION()) {
+template <class T>
+Result fill(void* stream, Address to, T value, size_t count, const char* call = __builtin_FUNCTION()) {
   return on_stream(stream, [&](Stream& s) {
     if (to % sizeof(T)) return explain(kInvalidValue, "fill: the address is not a multiple of the element");
     if (Result r = check_device(to, count * sizeof(T), "fill")) return r;
@@ -75,7 +81,9 @@ template <class T> Result fill(void* stream, Address to, T value, size_t count, 
 Result allocate_for(Context& c, Address* p, size_t bytes) {
   if (!bytes) return explain(kInvalidValue, "an allocation of 0 bytes");
   void* memory = allocate(c.device, bytes);
-  if (!memory) return explain(kOutOfMemory, std::to_string(bytes) + " bytes more than " + std::to_string(used(c.device)) + " of " + std::to_string(settings.memory));
+  if (!memory)
+    return explain(kOutOfMemory, std::to_string(bytes) + " bytes more than " + std::to_string(used(c.device)) + " of " +
+                                     std::to_string(settings.memory));
   *p = (Address)memory;
   return kSuccess;
 }
@@ -99,7 +107,9 @@ API cuMemAlloc_v2(Address* p, size_t bytes) {
 
 // Freeing waits for nothing: what still uses the memory will find it gone.
 API cuMemFree_v2(Address p) {
-  return in_context([&](Context&) { return !p || release(pointer(p)) ? kSuccess : explain(kInvalidValue, "free: not the start of an allocation"); });
+  return in_context([&](Context&) {
+    return !p || release(pointer(p)) ? kSuccess : explain(kInvalidValue, "free: not the start of an allocation");
+  });
 }
 
 API cuMemAllocAsync(Address* p, size_t bytes, void* stream) {
@@ -178,7 +188,8 @@ API cuMemHostRegister_v2(void* p, size_t bytes, unsigned) {
 }
 
 API cuMemHostUnregister(void* p) {
-  return in_context([&](Context&) { return pinned.erase(static_cast<char*>(p)) ? kSuccess : kHostMemoryNotRegistered; });
+  return in_context(
+      [&](Context&) { return pinned.erase(static_cast<char*>(p)) ? kSuccess : kHostMemoryNotRegistered; });
 }
 
 API cuMemHostGetDevicePointer_v2(Address* device, void* p, unsigned) {
@@ -229,8 +240,12 @@ API cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* stream) {
 }
 
 API cuMemcpyDtoD_v2(Address to, Address from, size_t bytes) { return queue_copy(nullptr, to, from, bytes); }
-API cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void* stream) { return queue_copy(stream, to, from, bytes); }
-API cuMemcpyPeerAsync(Address to, void*, Address from, void*, size_t bytes, void* stream) { return queue_copy(stream, to, from, bytes); }
+API cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void* stream) {
+  return queue_copy(stream, to, from, bytes);
+}
+API cuMemcpyPeerAsync(Address to, void*, Address from, void*, size_t bytes, void* stream) {
+  return queue_copy(stream, to, from, bytes);
+}
 API cuMemcpyPeer(Address to, void*, Address from, void*, size_t bytes) { return queue_copy(nullptr, to, from, bytes); }
 
 API cuMemcpyAsync(Address to, Address from, size_t bytes, void* stream) {
@@ -248,6 +263,10 @@ API cuMemcpy(Address to, Address from, size_t bytes) {
 API cuMemsetD8_v2(Address to, unsigned char value, size_t count) { return fill(nullptr, to, value, count); }
 API cuMemsetD16_v2(Address to, unsigned short value, size_t count) { return fill(nullptr, to, value, count); }
 API cuMemsetD32_v2(Address to, unsigned value, size_t count) { return fill(nullptr, to, value, count); }
-API cuMemsetD8Async(Address to, unsigned char value, size_t count, void* stream) { return fill(stream, to, value, count); }
-API cuMemsetD16Async(Address to, unsigned short value, size_t count, void* stream) { return fill(stream, to, value, count); }
+API cuMemsetD8Async(Address to, unsigned char value, size_t count, void* stream) {
+  return fill(stream, to, value, count);
+}
+API cuMemsetD16Async(Address to, unsigned short value, size_t count, void* stream) {
+  return fill(stream, to, value, count);
+}
 API cuMemsetD32Async(Address to, unsigned value, size_t count, void* stream) { return fill(stream, to, value, count); }

@@ -40,7 +40,8 @@ Result open_object(const char* bytes, Kernels& kernels) {
 Result fits(const Image& image) {
   const unsigned device = (unsigned)settings.capability, code = image.capability;
   if (image.kind == Image::cubin && (code / 10 != device / 10 || code > device))
-    return explain(kNoBinaryForGpu, "the cubin is for compute capability " + std::to_string(code / 10) + "." + std::to_string(code % 10));
+    return explain(kNoBinaryForGpu, "the cubin is for compute capability " + std::to_string(code / 10) + "." +
+                                        std::to_string(code % 10));
   if (image.kind == Image::ptx && code > device)
     return explain(kInvalidPtx, "the PTX is for sm_" + std::to_string(code));
   return kSuccess;
@@ -50,7 +51,8 @@ Result load(void** handle, const void* bytes) {
   if (!bytes) return kInvalidValue;
   auto m = std::make_shared<Module>();
   m->image = read_image(static_cast<const char*>(bytes), 64 << 20);
-  if (m->image.kind == Image::unknown) return explain(kInvalidImage, "neither a cubin nor PTX nor an object for the emulator");
+  if (m->image.kind == Image::unknown)
+    return explain(kInvalidImage, "neither a cubin nor PTX nor an object for the emulator");
   if (Result r = fits(m->image)) return r;
   if (m->image.kind == Image::host) {
     if (Result r = open_object(static_cast<const char*>(bytes), m->kernels)) return r;
@@ -121,7 +123,9 @@ using namespace emu;
 API cuModuleLoadData(void** module, const void* image) {
   return in_context([&](Context&) { return load(module, image); });
 }
-API cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) { return cuModuleLoadData(module, image); }
+API cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) {
+  return cuModuleLoadData(module, image);
+}
 API cuModuleLoadFatBinary(void** module, const void* image) { return cuModuleLoadData(module, image); }
 
 API cuModuleUnload(void* module) {
@@ -166,7 +170,9 @@ API cuFuncSetAttribute(void* function, int which, int value) {
   return with_function(function, [&](Function& f) {
     if (which != 8) return kSuccess;  // preferences
     if (value < 0 || value + f.limits.shared > most_shared(settings.capability))
-      return explain(kInvalidValue, std::to_string(value) + " bytes of dynamic shared memory beside " + std::to_string(f.limits.shared) + " static ones are over " + std::to_string(most_shared(settings.capability)));
+      return explain(kInvalidValue, std::to_string(value) + " bytes of dynamic shared memory beside " +
+                                        std::to_string(f.limits.shared) + " static ones are over " +
+                                        std::to_string(most_shared(settings.capability)));
     f.dynamic = (size_t)value;
     return kSuccess;
   });
@@ -198,6 +204,7 @@ API cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* byt
 API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int threads, size_t dynamic) {
   return with_function(function, [&](Function& f) { return *blocks = resident(f, threads, dynamic), kSuccess; });
 }
-API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void* function, int threads, size_t dynamic, unsigned) {
+API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void* function, int threads, size_t dynamic,
+                                                         unsigned) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, dynamic);
 }

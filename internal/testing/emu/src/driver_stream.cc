@@ -37,7 +37,9 @@ void run_one(Stream& s) {
 
 bool is_event(Event* e) { return std::find(events.begin(), events.end(), e) != events.end(); }
 
-double now() { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // forget_finished drops destroyed streams whose work is done. They are not freed: tickets may name them.
 void forget_finished(Context& c) {
@@ -206,7 +208,8 @@ API cuEventRecord(void* event, void* stream) {
   return with_event(event, [&](Event& e) {
     Stream* s = stream_of(stream);
     if (!s) return kInvalidHandle;
-    if (s->context != e.context) return explain(kInvalidHandle, "the event and the stream belong to different contexts");
+    if (s->context != e.context)
+      return explain(kInvalidHandle, "the event and the stream belong to different contexts");
     e.ticket = submit(*s, [p = &e](Context&) { p->milliseconds = now(); });
     return kSuccess;
   });
@@ -224,10 +227,13 @@ API cuEventSynchronize(void* event) {
 API cuEventElapsedTime(float* milliseconds, void* start, void* end) {
   return with_event(start, [&](Event& a) {
     auto* b = static_cast<Event*>(end);
-    if (!is_event(b) || !a.timed || !b->timed || !a.ticket.stream || !b->ticket.stream) return explain(kInvalidHandle, "an event without a time");
+    if (!is_event(b) || !a.timed || !b->timed || !a.ticket.stream || !b->ticket.stream)
+      return explain(kInvalidHandle, "an event without a time");
     if (!is_done(a.ticket) || !is_done(b->ticket)) return kNotReady;
     *milliseconds = (float)(b->milliseconds - a.milliseconds);
     return kSuccess;
   });
 }
-API cuEventElapsedTime_v2(float* milliseconds, void* start, void* end) { return cuEventElapsedTime(milliseconds, start, end); }
+API cuEventElapsedTime_v2(float* milliseconds, void* start, void* end) {
+  return cuEventElapsedTime(milliseconds, start, end);
+}

@@ -76,7 +76,8 @@ Image read_cubin(Elf e) {
     const std::string name = e.name(i);
     if (begins(name, ".nv.shared.") && image.kernels.count(name.substr(11))) {
       const size_t bytes = e.bytes_of(i);
-      image.kernels[name.substr(11)].shared = (unsigned)(image.capability >= 90 && bytes >= 1024 ? bytes - 1024 : bytes);
+      image.kernels[name.substr(11)].shared =
+          (unsigned)(image.capability >= 90 && bytes >= 1024 ? bytes - 1024 : bytes);
     }
     if (name == ".nv.info")
       each_attribute(e, i, [&](int number, size_t at) {
@@ -87,7 +88,8 @@ Image read_cubin(Elf e) {
       });
     if (begins(name, ".nv.info.") && image.kernels.count(name.substr(9)))
       each_attribute(e, i, [&](int number, size_t at) {
-        if (number == 0x05) image.kernels[name.substr(9)].threads = e.at<u32>(at) * e.at<u32>(at + 4) * e.at<u32>(at + 8);
+        if (number == 0x05)
+          image.kernels[name.substr(9)].threads = e.at<u32>(at) * e.at<u32>(at + 4) * e.at<u32>(at + 8);
       });
   }
   if (e.bad || image.kernels.empty()) image.kind = Image::unknown;

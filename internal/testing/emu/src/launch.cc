@@ -18,7 +18,8 @@ void fault(Fault kind, const char* format, ...) {
   const Thread& me = *block->current;
   const uint3 b = block->index, t = me.index;
   char where[160];
-  snprintf(where, sizeof where, " [%s, block (%u,%u,%u), thread (%u,%u,%u)]", block->kernel->name, b.x, b.y, b.z, t.x, t.y, t.z);
+  snprintf(where, sizeof where, " [%s, block (%u,%u,%u), thread (%u,%u,%u)]", block->kernel->name, b.x, b.y, b.z, t.x,
+           t.y, t.z);
   block->report = {kind, std::string(text) + where};
   switch_to(nullptr);
   __builtin_unreachable();
@@ -63,7 +64,8 @@ void start_fibers(Block& b) {
 }
 
 void run_block(Block& b, u64 number) {
-  b.index = {(unsigned)(number % b.grid.x), (unsigned)(number / b.grid.x % b.grid.y), (unsigned)(number / b.grid.x / b.grid.y)};
+  b.index = {(unsigned)(number % b.grid.x), (unsigned)(number / b.grid.x % b.grid.y),
+             (unsigned)(number / b.grid.x / b.grid.y)};
   b.living = b.threads;
   b.head = b.waiting = 0;
   b.current = nullptr;

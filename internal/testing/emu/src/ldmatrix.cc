@@ -27,7 +27,8 @@ void ldmatrix(uint32_t* registers, int count, uint32_t stride, bool transposed, 
     for (int q = 0; q < count; q++)
       for (int i = 0; i < 4; i++) {
         uint16_t m[8][8];
-        for (int j = 0; j < 8; j++) memcpy(m[j], row(operand(8 * i + j), 8 * i + j, q * stride, false, "ldmatrix", at), 16);
+        for (int j = 0; j < 8; j++)
+          memcpy(m[j], row(operand(8 * i + j), 8 * i + j, q * stride, false, "ldmatrix", at), 16);
         for (int l = 0; l < 32; l++) {
           const int r = l / 4, c = l % 4 * 2;
           const u32 low = transposed ? m[c][r] : m[r][c], high = transposed ? m[c + 1][r] : m[r][c + 1];

@@ -10,7 +10,8 @@ MBarrier& find(u32 address, const char* what, Site at) {
   at_shared(address, 8, 8, what, at);
   for (auto& b : block->mbarriers)
     if (b.address == address) return b;
-  fault(Fault::failure, "%s at %s:%d: no mbarrier was initialised at shared address %u", what, at.file, at.line, address);
+  fault(Fault::failure, "%s at %s:%d: no mbarrier was initialised at shared address %u", what, at.file, at.line,
+        address);
 }
 
 void try_complete(MBarrier& b) {
@@ -25,7 +26,8 @@ void try_complete(MBarrier& b) {
 
 void arrive(u32 address, long bytes, const char* what, Site at) {
   MBarrier& b = find(address, what, at);
-  if (!b.pending) fault(Fault::failure, "%s at %s:%d: more arrivals in a phase than the count, %u", what, at.file, at.line, b.count);
+  if (!b.pending)
+    fault(Fault::failure, "%s at %s:%d: more arrivals in a phase than the count, %u", what, at.file, at.line, b.count);
   b.bytes += bytes;
   b.pending--;
   if (checked) {
@@ -40,13 +42,17 @@ void arrive(u32 address, long bytes, const char* what, Site at) {
 void mbarrier_init(uint32_t barrier, unsigned count, Site at) {
   at_shared(barrier, 8, 8, "mbarrier.init", at);
   for (auto& b : block->mbarriers)
-    if (b.address == barrier) fault(Fault::failure, "mbarrier.init at %s:%d: the one at shared address %u was initialised before", at.file, at.line, barrier);
+    if (b.address == barrier)
+      fault(Fault::failure, "mbarrier.init at %s:%d: the one at shared address %u was initialised before", at.file,
+            at.line, barrier);
   block->mbarriers.push_back({barrier, 0, count, count, 0, {}, block->current->clock, {}});
 }
 
 void mbarrier_arrive(uint32_t barrier, Site at) { arrive(barrier, 0, "mbarrier.arrive", at); }
 
-void mbarrier_expect(uint32_t barrier, unsigned bytes, Site at) { arrive(barrier, bytes, "mbarrier.arrive.expect_tx", at); }
+void mbarrier_expect(uint32_t barrier, unsigned bytes, Site at) {
+  arrive(barrier, bytes, "mbarrier.arrive.expect_tx", at);
+}
 
 void mbarrier_wait(uint32_t barrier, unsigned parity, Site at) {
   for (;;) {
@@ -77,8 +83,9 @@ bool mbarrier_try(uint32_t barrier, unsigned parity, Site at) {
 }
 
 void mbarrier_overdue(uint32_t barrier, unsigned parity, Site at) {
-  fault(Fault::timeout, "mbarrier.try_wait at %s:%d: the mbarrier at shared address %u does not end its phase with parity %u in time", at.file,
-        at.line, barrier, parity);
+  fault(Fault::timeout,
+        "mbarrier.try_wait at %s:%d: the mbarrier at shared address %u does not end its phase with parity %u in time",
+        at.file, at.line, barrier, parity);
 }
 
 uint64_t nanoseconds() { return block->nanoseconds; }

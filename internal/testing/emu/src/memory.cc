@@ -62,7 +62,8 @@ void open_arena() {
   if (arena) return;
   // Twice the memory, so that freed addresses are not reused soon.
   arena_bytes = kWindow * kWindows + 2 * settings.devices * settings.memory + (64 << 20);
-  arena = static_cast<char*>(mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  arena = static_cast<char*>(
+      mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (arena == MAP_FAILED) abort();
   in_use.resize(settings.devices);
   open_shadow();
@@ -105,7 +106,8 @@ bool release(void* p) {
 
 void release_all(int device) {
   std::lock_guard<std::mutex> hold(lock);
-  for (auto it = regions.begin(); it != regions.end();) it = it->second.device == device ? give_back(it) : std::next(it);
+  for (auto it = regions.begin(); it != regions.end();)
+    it = it->second.device == device ? give_back(it) : std::next(it);
 }
 
 size_t used(int device) {

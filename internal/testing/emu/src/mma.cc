@@ -25,7 +25,8 @@ u32 of_b(const Product& p, int i) { return p.b[i]; }
 void execute(const Product* const* x) {
   for (int l = 1; l < 32; l++)
     if (x[l]->at.line != x[0]->at.line)
-      fault(Fault::failure, "warp divergence in mma: lanes at %s:%d and at %s:%d", x[0]->at.file, x[0]->at.line, x[l]->at.file, x[l]->at.line);
+      fault(Fault::failure, "warp divergence in mma: lanes at %s:%d and at %s:%d", x[0]->at.file, x[0]->at.line,
+            x[l]->at.file, x[l]->at.line);
   const bool bfloat = x[0]->bfloat;
   alignas(32) float a[16][16], columns[8][16], b[16][8], c[16][8];
   for (int g = 0; g < 8; g++) {
@@ -51,7 +52,8 @@ void execute(const Product* const* x) {
 
 void eight(const void* from, float* to, bool bfloat) {
   const __m128i x = _mm_loadu_si128(static_cast<const __m128i*>(from));
-  _mm256_storeu_ps(to, bfloat ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)) : _mm256_cvtph_ps(x));
+  _mm256_storeu_ps(to,
+                   bfloat ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16)) : _mm256_cvtph_ps(x));
 }
 
 void deliver_products(int number) {
@@ -60,7 +62,8 @@ void deliver_products(int number) {
   if (!n) return;
   for (int l = 1; l < 32; l++)
     if (lanes[l].products.size() != n)
-      fault(Fault::failure, "mma at %s:%d is not reached by all lanes of the warp", lanes[0].products[0].at.file, lanes[0].products[0].at.line);
+      fault(Fault::failure, "mma at %s:%d is not reached by all lanes of the warp", lanes[0].products[0].at.file,
+            lanes[0].products[0].at.line);
   for (int l = 0; l < 32; l++)
     for (auto& p : lanes[l].products)
       if (p.first) memcpy(p.d, p.start, sizeof p.start);

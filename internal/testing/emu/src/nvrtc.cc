@@ -66,7 +66,8 @@ std::string definitions(int n, const char* const* options) {
 
 // key names what a compilation makes, by all that decides it.
 std::string key(const Program& p, const std::string& options, const std::string& script) {
-  std::string all = std::string(build) + options + contents(script) + contents(folder() + "/../../internal/testing/emu/src/emu.h") + p.name + p.text;
+  std::string all = std::string(build) + options + contents(script) +
+                    contents(folder() + "/../../internal/testing/emu/src/emu.h") + p.name + p.text;
   for (auto& h : p.headers) all += h.first + h.second;
   return std::to_string(std::hash<std::string>()(all));
 }
@@ -81,8 +82,8 @@ int compile(Program& p, int n, const char* const* options) {
   const std::string source = d.path + "/" + p.name, object = d.path + "/out.so", log = d.path + "/log";
   std::ofstream(source) << p.text;
   for (auto& h : p.headers) std::ofstream(d.path + "/" + h.first) << h.second;
-  const std::string command = "WEFT_EMU_LIB='" + folder() + "' '" + script + "' " + build + " '" + source + "' '" + object + "'" +
-                              defined + " > '" + log + "' 2>&1";
+  const std::string command = "WEFT_EMU_LIB='" + folder() + "' '" + script + "' " + build + " '" + source + "' '" +
+                              object + "'" + defined + " > '" + log + "' 2>&1";
   const int status = system(command.c_str());
   p.log = contents(log);
   if (status) return kCompilation;
@@ -117,7 +118,8 @@ API const char* nvrtcGetErrorString(int code) {
   return "NVRTC_ERROR unknown";
 }
 
-API int nvrtcCreateProgram(Program** program, const char* text, const char* name, int headers, const char* const* contents, const char* const* names) {
+API int nvrtcCreateProgram(Program** program, const char* text, const char* name, int headers,
+                           const char* const* contents, const char* const* names) {
   if (!text) return kInvalidInput;
   auto* p = new Program{text, name ? name : "default_program", "", "", {}};
   for (int i = 0; i < headers; i++) p->headers.push_back({names[i], contents[i]});
@@ -131,7 +133,9 @@ API int nvrtcDestroyProgram(Program** program) {
   return kSuccess;
 }
 
-API int nvrtcCompileProgram(Program* p, int n, const char* const* options) { return p ? compile(*p, n, options) : kInvalidProgram; }
+API int nvrtcCompileProgram(Program* p, int n, const char* const* options) {
+  return p ? compile(*p, n, options) : kInvalidProgram;
+}
 API int nvrtcGetProgramLogSize(Program* p, size_t* size) { return *size = p->log.size() + 1, kSuccess; }
 API int nvrtcGetProgramLog(Program* p, char* log) { return give(p->log, log); }
 API int nvrtcGetCUBINSize(Program* p, size_t* size) { return *size = p->object.size() + 1, kSuccess; }

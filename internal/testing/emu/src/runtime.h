@@ -320,7 +320,8 @@ template <class F> void collective(u32 mask, const char* name, void* argument, S
 // whole_warp is a collective that needs all 32 lanes.
 template <class F> void whole_warp(const char* name, void* argument, Site at, F f) {
   collective(~0u, name, argument, at, [&](void** arguments, u32 lanes) {
-    if (lanes != ~0u) fault(Fault::failure, "%s at %s:%d needs all 32 lanes, found %08x", name, at.file, at.line, lanes);
+    if (lanes != ~0u)
+      fault(Fault::failure, "%s at %s:%d needs all 32 lanes, found %08x", name, at.file, at.line, lanes);
     f(arguments);
   });
 }

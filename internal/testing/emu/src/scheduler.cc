@@ -52,7 +52,8 @@ Fiber* take() {
 Fiber* next() {
   for (;;) {
     auto& loads = block->loads;
-    if (!loads.empty() && settings.copies == When::random && random_number() % 8 == 0) run_load(random_number() % loads.size());
+    if (!loads.empty() && settings.copies == When::random && random_number() % 8 == 0)
+      run_load(random_number() % loads.size());
     if (block->waiting) return take();
     if (loads.empty()) return nullptr;
     run_load(settings.copies == When::random ? random_number() % loads.size() : 0);
@@ -70,7 +71,8 @@ void advance_time() {
   std::map<std::string, int> where;
   for (int t = 0; t < block->threads; t++) {
     const Fiber& f = block->fibers[t];
-    if (f.state == State::blocked) where[std::string(f.waits_in) + " at " + f.waits_at.file + ":" + std::to_string(f.waits_at.line)]++;
+    if (f.state == State::blocked)
+      where[std::string(f.waits_in) + " at " + f.waits_at.file + ":" + std::to_string(f.waits_at.line)]++;
   }
   std::string text;
   for (auto& w : where) text += " " + std::to_string(w.second) + " threads in " + w.first + ";";
@@ -102,7 +104,8 @@ void finish() {
   finish_copies(me);
   check_stores(me);
   if (!me.products.empty())
-    fault(Fault::failure, "mma at %s:%d: its result is never collected, mma_done() is missing", me.products[0].at.file, me.products[0].at.line);
+    fault(Fault::failure, "mma at %s:%d: its result is never collected, mma_done() is missing", me.products[0].at.file,
+          me.products[0].at.line);
   Warp& w = warp();
   w.alive &= ~(1u << me.lane);
   me.state = State::finished;
@@ -110,11 +113,13 @@ void finish() {
   if (!w.alive) check_group_products();
   for (auto& r : w.rendezvous)
     if (r.mask >> me.lane & 1)
-      fault(Fault::failure, "a thread returns while lanes %08x of its warp wait for it in %s at %s:%d", r.arrived, r.name, r.at.file, r.at.line);
+      fault(Fault::failure, "a thread returns while lanes %08x of its warp wait for it in %s at %s:%d", r.arrived,
+            r.name, r.at.file, r.at.line);
   release_barriers();
   if (block->living == 0) {
     if (!block->loads.empty())
-      fault(Fault::failure, "the block ends with a TMA load in flight, issued at %s:%d", block->loads[0].at.file, block->loads[0].at.line);
+      fault(Fault::failure, "the block ends with a TMA load in flight, issued at %s:%d", block->loads[0].at.file,
+            block->loads[0].at.line);
     switch_to(nullptr);
   }
   yield_to_next();

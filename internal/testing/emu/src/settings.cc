@@ -34,7 +34,9 @@ bool when(const std::string& value, When* setting) {
 bool set(const std::string& name, const std::string& value) {
   Settings& s = settings;
   if (name == "order")
-    return choose<Order>({{"fifo", Order::fifo}, {"lifo", Order::lifo}, {"random", Order::random}, {"skewed", Order::skewed}}, value, &s.order);
+    return choose<Order>(
+        {{"fifo", Order::fifo}, {"lifo", Order::lifo}, {"random", Order::random}, {"skewed", Order::skewed}}, value,
+        &s.order);
   if (name == "copies") return when(value, &s.copies);
   if (name == "streams") return when(value, &s.streams);
   if (name == "seed") return number(value, &s.seed);
@@ -54,7 +56,8 @@ namespace {
 
 // An invalid variable stops the program: tests that depend on it would be meaningless.
 __attribute__((constructor)) void read_environment() {
-  for (const char* name : {"order", "copies", "streams", "seed", "threads", "devices", "capability", "multiprocessors", "memory", "pageable", "fail_launch", "fail_code", "count"}) {
+  for (const char* name : {"order", "copies", "streams", "seed", "threads", "devices", "capability", "multiprocessors",
+                           "memory", "pageable", "fail_launch", "fail_code", "count"}) {
     std::string variable = "WEFT_EMU_";
     for (const char* c = name; *c; c++) variable += (char)toupper(*c);
     const char* value = getenv(variable.c_str());

@@ -26,7 +26,8 @@ void* shared_array(const void* key, size_t bytes) {
   for (auto& a : b.arrays)
     if (a.first == key) return b.window + a.second;
   const size_t at = b.shared_top;
-  if (at + bytes > kSharedEnd) fault(Fault::failure, "the arrays in shared memory take more than %zu bytes", kSharedMax);
+  if (at + bytes > kSharedEnd)
+    fault(Fault::failure, "the arrays in shared memory take more than %zu bytes", kSharedMax);
   b.arrays.push_back({key, at});
   b.shared_top = align(at + bytes + kGap, kGap);
   mark_allocated(b.window + at, bytes, true);
@@ -50,8 +51,11 @@ void* shared_pointer(uint32_t address) {
 }
 
 char* at_shared(u32 address, size_t bytes, size_t align, const char* what, Site at) {
-  if (address % align) fault(Fault::misaligned, "%s at %s:%d: shared address %u is not a multiple of %zu", what, at.file, at.line, address, align);
-  if (address + bytes > kSharedEnd) fault(Fault::address, "%s at %s:%d: shared address %u is out of range", what, at.file, at.line, address);
+  if (address % align)
+    fault(Fault::misaligned, "%s at %s:%d: shared address %u is not a multiple of %zu", what, at.file, at.line, address,
+          align);
+  if (address + bytes > kSharedEnd)
+    fault(Fault::address, "%s at %s:%d: shared address %u is out of range", what, at.file, at.line, address);
   return block->window + address;
 }
 

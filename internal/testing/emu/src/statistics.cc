@@ -106,7 +106,8 @@ std::string report_statistics() {
   std::string text;
   for (auto& [key, c] : counts) {
     if constexpr (!checked) break;
-    text += key.kernel + "\t" + name_of(key.location) + "\t" + (key.shared ? "shared" : "global") + "\t" + (key.write ? "write" : "read");
+    text += key.kernel + "\t" + name_of(key.location) + "\t" + (key.shared ? "shared" : "global") + "\t" +
+            (key.write ? "write" : "read");
     for (u64 n : {(u64)c.bytes, c.requests, c.used, c.moved, c.least}) text += "\t" + std::to_string(n);
     text += "\n";
   }

@@ -34,10 +34,11 @@ const char* refusal(int element, int rank, const void* base, const u64* sizes, c
 
 }  // namespace
 
-const char* encode_map(void* map, int element, int rank, void* base, const u64* sizes, const u64* strides, const u32* box,
-                       const u32* steps, int interleave, int swizzle) {
+const char* encode_map(void* map, int element, int rank, void* base, const u64* sizes, const u64* strides,
+                       const u32* box, const u32* steps, int interleave, int swizzle) {
   if (const char* why = refusal(element, rank, base, sizes, strides, box, steps, interleave, swizzle)) return why;
-  if (rank != 2 || interleave || (steps && (steps[0] != 1 || steps[1] != 1))) return "the emulator has dense maps of rank 2 only";
+  if (rank != 2 || interleave || (steps && (steps[0] != 1 || steps[1] != 1)))
+    return "the emulator has dense maps of rank 2 only";
   TensorMap t{kMagic, (char*)base, sizes[0], sizes[1], strides[0], box[0], box[1], (u32)element, (u32)swizzle};
   memset(map, 0, 128);
   memcpy(map, &t, sizeof t);

@@ -35,7 +35,8 @@ BoxCopy describe_copy(const void* map, u32 shared, int x, int y, u32 barrier, co
   const TensorMap t = read_map(map, what, at);
   at_shared(shared, (size_t)t.box_width * t.box_height * t.element, 128, what, at);
   if (t.swizzle && shared % (t.swizzle * 8))
-    fault(Fault::misaligned, "%s at %s:%d: shared address %u is not at the start of a %u-byte swizzle pattern", what, at.file, at.line, shared, t.swizzle * 8);
+    fault(Fault::misaligned, "%s at %s:%d: shared address %u is not at the start of a %u-byte swizzle pattern", what,
+          at.file, at.line, shared, t.swizzle * 8);
   BoxCopy o{};
   o.shared = shared;
   o.barrier = barrier;
@@ -102,7 +103,9 @@ void tma_wait(int pending, Site) {
 
 void check_stores(const Fiber& fiber) {
   for (auto& o : fiber.stores)
-    if (!o.done) fault(Fault::failure, "a thread returns with the TMA store of %s:%d in flight: wait for its bulk group", o.at.file, o.at.line);
+    if (!o.done)
+      fault(Fault::failure, "a thread returns with the TMA store of %s:%d in flight: wait for its bulk group",
+            o.at.file, o.at.line);
 }
 
 }  // namespace emu

@@ -42,7 +42,8 @@ uint32_t shuffle(uint32_t mask, uint32_t value, Shuffle kind, int argument, Site
       auto* x = static_cast<Exchange*>(arguments[l]);
       const int from = source(kind, l, x->argument);
       if (!(lanes >> from & 1))
-        fault(Fault::failure, "shfl.sync at %s:%d: lane %d reads lane %d, which takes no part (mask %08x)", at.file, at.line, l, from, lanes);
+        fault(Fault::failure, "shfl.sync at %s:%d: lane %d reads lane %d, which takes no part (mask %08x)", at.file,
+              at.line, l, from, lanes);
       x->out = static_cast<Exchange*>(arguments[from])->in;
     }
   });

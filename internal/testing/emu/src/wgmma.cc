@@ -19,9 +19,11 @@ Descriptor decode(u64 d, Site at) {
   const char* wrong = nullptr;
   if (d & 0x3ff0c000c000c000) wrong = "reserved bits are set";
   if (d >> 49 & 7) wrong = "a base offset is not modelled";
-  if (x.swizzle && (x.start >> 7 & (x.swizzle / 16 - 1))) wrong = "the start is not at the start of a swizzle pattern and the base offset is 0";
+  if (x.swizzle && (x.start >> 7 & (x.swizzle / 16 - 1)))
+    wrong = "the start is not at the start of a swizzle pattern and the base offset is 0";
   if (x.swizzle && x.stride % (x.swizzle * 8)) wrong = "the stride offset is not a multiple of the swizzle pattern";
-  if (wrong) fault(Fault::failure, "wgmma at %s:%d: descriptor %016llx: %s", at.file, at.line, (unsigned long long)d, wrong);
+  if (wrong)
+    fault(Fault::failure, "wgmma at %s:%d: descriptor %016llx: %s", at.file, at.line, (unsigned long long)d, wrong);
   return x;
 }
 
@@ -66,7 +68,9 @@ void execute(int warp_number, GroupProduct& o) {
 }
 
 // element is where element e of the group of 8 columns j lies for lane l, in the rows of its warp.
-float& element(Accumulator& a, int l, int j, int e) { return a.values[(l / 4 + e / 2 * 8) * a.n + 8 * j + l % 4 * 2 + e % 2]; }
+float& element(Accumulator& a, int l, int j, int e) {
+  return a.values[(l / 4 + e / 2 * 8) * a.n + 8 * j + l % 4 * 2 + e % 2];
+}
 
 template <class F> void each_register(Accumulator& a, F f) {
   for (int l = 0; l < 32; l++)
@@ -158,7 +162,8 @@ void wgmma_wait(int pending, Site at) {
 
 void check_group_products() {
   if (!warp().products.empty())
-    fault(Fault::failure, "a warp returns with the wgmma of %s:%d in flight: wait for its group", warp().products[0].at.file, warp().products[0].at.line);
+    fault(Fault::failure, "a warp returns with the wgmma of %s:%d in flight: wait for its group",
+          warp().products[0].at.file, warp().products[0].at.line);
 }
 
 // The registers of a block come from one pool of 65,536.
@@ -173,7 +178,8 @@ void setmaxnreg(int registers, bool increase, Site at) {
     if (!r) return;
     sum += r * 32;
   }
-  if (sum > 65536) fault(Fault::failure, "setmaxnreg at %s:%d: the block would hold %d registers of 65536", at.file, at.line, sum);
+  if (sum > 65536)
+    fault(Fault::failure, "setmaxnreg at %s:%d: the block would hold %d registers of 65536", at.file, at.line, sum);
 }
 
 }  // namespace emu

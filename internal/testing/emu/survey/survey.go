@@ -64,8 +64,8 @@ type device struct{ kernels.Backend }
 // Name tells the device from the GPU itself.
 func (d device) Name() string { return "survey of " + d.Backend.Name() }
 
-// Run runs an op call; without a kernel it reports a hole and runs the call on the CPU. A pointwise operation without an
-// image is a hole, too: the emulator compiles it, but a machine without NVRTC cannot.
+// Run runs an op call; without a kernel it reports a hole and runs the call on the CPU. A pointwise operation without
+// an image is a hole, too: the emulator compiles it, but a machine without NVRTC cannot.
 func (d device) Run(l *kernels.Launch) error {
 	if err := imageOf(l); err != nil {
 		note(l, err)

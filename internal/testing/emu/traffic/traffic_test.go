@@ -126,7 +126,7 @@ func extent(a *kernels.Arg) int {
 // Sizes are multiples of all tiles and vectors, and as small as bytes of weights and results allow.
 const rows, width = 64, 1024
 
-// cases are operations whose time on a GPU is that of memory, on operands without gaps.
+// cases are operations whose time on a GPU is that of memory, on contiguous operands.
 var cases = []struct {
 	name string
 	run  func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor
@@ -145,8 +145,10 @@ var cases = []struct {
 	{"fill", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 		return s.Full(2, tensor.Float32, rows, width)
 	}},
-	{"copy of columns", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Slice(1, 0, width/2).Contiguous() }},
-	{"copy of every other column", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Slice(1, 0, width, 2).Contiguous() }},
+	{"copy of columns",
+		func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Slice(1, 0, width/2).Contiguous() }},
+	{"copy of every other column",
+		func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Slice(1, 0, width, 2).Contiguous() }},
 	{"transpose", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Transpose(0, 1).Contiguous() }},
 	{"cat", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return tensor.Cat(1, x, y) }},
 	{"pad", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Pad(0, [2]int{0, 0}, [2]int{8, 8}) }},
@@ -174,7 +176,8 @@ var cases = []struct {
 	{"all of rows", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.All(1) }},
 	{"all of columns", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.All(0) }},
 	{"sum of squares", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.SumSquares(nil) }},
-	{"sum of squares of columns", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.SumSquares(nil, 0) }},
+	{"sum of squares of columns",
+		func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.SumSquares(nil, 0) }},
 	{"var", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Var(1, 1) }},
 	{"long var", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Var(1, 1) }},
 	{"longest var", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.Var(1, 1) }},
@@ -196,7 +199,8 @@ var cases = []struct {
 	{"layer_norm", layerNorm},
 	{"long layer_norm", layerNorm},
 	{"longer layer_norm", layerNorm},
-	{"longest layer_norm", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.LayerNorm(nil, nil, 1e-5) }},
+	{"longest layer_norm",
+		func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.LayerNorm(nil, nil, 1e-5) }},
 	{"residual", residual},
 	{"long residual", residual},
 	{"rms_norm", rmsNorm},
@@ -241,8 +245,8 @@ func stepOf(rule optim.Rule) func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.
 	}
 }
 
-// sizes are rows and width of cases whose names begin with these words: long rows are kept by blocks, longer ones not for
-// gradients of norms, the longest by nothing.
+// sizes are rows and width of cases whose names begin with these words: long rows are kept by blocks, longer ones not
+// for gradients of norms, the longest by nothing.
 var sizes = map[string][2]int{"long": {rows, 2048}, "longer": {72, 4608}, "longest": {4, 9216}}
 
 // many are the rows of cases whose kernels read weights once for several: as many for the one multiprocessor that the
@@ -252,7 +256,8 @@ const many = 128
 var manyRows = []string{"layer_norm", "long layer_norm", "residual", "long residual", "rms_norm", "long rms_norm"}
 
 // half are the cases of bfloat16.
-var half = []string{"add", "gelu", "sum of rows", "sum of columns", "softmax", "layer_norm", "long layer_norm", "residual", "long residual", "rms_norm",
+var half = []string{"add", "gelu", "sum of rows", "sum of columns", "softmax", "layer_norm", "long layer_norm",
+	"residual", "long residual", "rms_norm",
 	"embedding", "gather", "cross_entropy", "long cross_entropy"}
 
 // places are the numbers below n from the last one down, as indices.
@@ -265,7 +270,8 @@ func places(s *tensor.Scope, n int) *tensor.Tensor {
 }
 
 // measure runs a case and its gradient on elements of a type.
-func measure(t *testing.T, dev *tensor.Device, name string, d tensor.DType, run func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor) []traffic {
+func measure(t *testing.T, dev *tensor.Device, name string, d tensor.DType,
+	run func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor) []traffic {
 	t.Helper()
 	count, length := rows, width
 	kind, _, _ := strings.Cut(name, " ")
@@ -311,7 +317,8 @@ func familyOf(kernel string) string {
 	return ending.ReplaceAllString(kernel, "")
 }
 
-// unmeasured says which kernels of this build are neither launched nor exceptions, and which exceptions there need not be.
+// unmeasured says which kernels of this build are neither launched nor exceptions, and which exceptions there need not
+// be.
 func unmeasured(launched map[string]bool) (faults []string) {
 	families, needed := map[string]bool{}, map[string]bool{}
 	for _, m := range images.All() {
@@ -335,7 +342,8 @@ func unmeasured(launched map[string]bool) (faults []string) {
 	}
 	for pattern := range exceptions {
 		if !needed[pattern] {
-			faults = append(faults, fmt.Sprintf("the exception %s is of no kernel, or of kernels that cases launch", pattern))
+			faults = append(faults, fmt.Sprintf("the exception %s is of no kernel, or of kernels that cases launch",
+				pattern))
 		}
 	}
 	return faults
@@ -343,17 +351,19 @@ func unmeasured(launched map[string]bool) (faults []string) {
 
 const golden = "testdata/traffic.txt"
 
-const head = `# Bytes that kernels move, counted by the emulator over operands of 64 x 1024 elements without gaps, of long rows
-# 64 x 2048, of longer ones 72 x 4608, of the longest 4 x 9216; for norms 128 rows, on a device of one multiprocessor.
-# TestTraffic explains the columns, and its flag -update writes this file anew. What exceeds 1.05 of the least has a reason.
+const head = `# Bytes that kernels move, counted by the emulator over contiguous operands of 64 x 1024 elements, of long
+# rows 64 x 2048, of longer ones 72 x 4608, of the longest 4 x 9216; for norms 128 rows, on a device of one
+# multiprocessor.
+# TestTraffic explains the columns, and its flag -update writes this file anew. What exceeds 1.05 of the least has a
+# reason.
 #
 # case, operation, kernels, bytes moved / least, sectors per request, the least for it, reason
 `
 
 // TestTraffic compares what each launch moves with a golden file, and with the least: each operand read once and each
-// result written once; and no more sectors for a request of a warp than its elements fill. A kernel may exceed that by 5 %
-// and no more, unless the golden file has a reason: caches may serve what is read again, and nothing else. Each family of
-// kernels of the build is launched, or is an exception.
+// result written once; and no more sectors for a request of a warp than its elements fill. A kernel may exceed that by
+// 5 % and no more, unless the golden file has a reason: caches may serve what is read again, and nothing else. Each
+// family of kernels of the build is launched, or is an exception.
 func TestTraffic(t *testing.T) {
 	for name, value := range map[string]string{"count": "1", "order": "fifo", "multiprocessors": "1"} {
 		if err := driver.Call("emu_set", name, value); err != nil {
@@ -369,7 +379,8 @@ func TestTraffic(t *testing.T) {
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
-	want, reasons, measuredAs, launched := map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}
+	want, reasons, measuredAs, launched := map[string]string{}, map[string]string{}, map[string]string{},
+		map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) == 7 {
 			want[f[0]+" "+f[1]], reasons[f[0]+" "+f[1]] = strings.Join(f[:6], "\t"), f[6]
@@ -399,7 +410,8 @@ func TestTraffic(t *testing.T) {
 				reason := cmp.Or(reasons[key], "-")
 				fmt.Fprintf(&lines, "%s\t%s\n", line, reason)
 				if reason == "-" && (ratio > 1.05 || each > 1.05) {
-					t.Errorf("%s: %s moves %.3f times the least bytes, and its requests %.3f times the least sectors: more than 1.05, and %s has no reason",
+					t.Errorf("%s: %s moves %.3f times the least bytes, and its requests %.3f times the least "+
+						"sectors: more than 1.05, and %s has no reason",
 						c.name, m.op, ratio, each, golden)
 				}
 				if reason != "-" && ratio <= 1.05 && each <= 1.05 {

@@ -31,9 +31,11 @@ var tasks = map[string]func(t *testing.T) task{
 			func(k int) (data.Batch, error) { return loader.Batch(0, k) }}
 	},
 	"gpt": func(t *testing.T) task {
-		text, err := data.NewText([]byte("the loom holds the warp and the weft goes over and under; a cloth is made of crossings."), data.Chars)
+		text, err := data.NewText([]byte("the loom holds the warp and the weft goes over and under; a cloth is made "+
+			"of crossings."), data.Chars)
 		must(t, err)
-		return task{nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: 8, Width: 64, Heads: 1, Layers: 1, Dropout: 0.1}),
+		return task{nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: 8, Width: 64, Heads: 1, Layers: 1,
+			Dropout: 0.1}),
 			func(k int) (data.Batch, error) { return text.Batch(4, 8, 7, k) }}
 	},
 }
@@ -44,9 +46,10 @@ type decision struct {
 	Overflow bool // the norm is not finite
 }
 
-// mixed trains in mixed precision, with batches in two parts of unequal size and clipping, and returns what was decided and
-// how far the model came. In two steps the loss is infinite.
-func mixed(t *testing.T, device string, begin func(*testing.T) task, dt tensor.DType, scale float64) (all []decision, losses, norms []float64) {
+// mixed trains in mixed precision, with batches in two parts of unequal size and clipping, and returns what was decided
+// and how far the model came. In two steps the loss is infinite.
+func mixed(t *testing.T, device string, begin func(*testing.T) task, dt tensor.DType, scale float64) (all []decision,
+	losses, norms []float64) {
 	t.Helper()
 	dev := open(t, device)
 	m := begin(t)
@@ -61,7 +64,8 @@ func mixed(t *testing.T, device string, begin func(*testing.T) task, dt tensor.D
 			x, y := s.In(b.X), s.In(b.Y)
 			cut := []int{0, y.Dim(0) / 4, y.Dim(0)}
 			loss = autograd.Accumulate(s, 2, float64(y.Len()), func(i int) *tensor.Tensor {
-				l := nn.CrossEntropy(m.model.Forward(x.Slice(0, cut[i], cut[i+1])), y.Slice(0, cut[i], cut[i+1]), tensor.ReduceSum)
+				l := nn.CrossEntropy(m.model.Forward(x.Slice(0, cut[i], cut[i+1])), y.Slice(0, cut[i], cut[i+1]),
+					tensor.ReduceSum)
 				if k == 2 || k == 9 {
 					l = l.Scale(math.Inf(1))
 				}
@@ -76,9 +80,10 @@ func mixed(t *testing.T, device string, begin func(*testing.T) task, dt tensor.D
 	return all, losses, norms
 }
 
-// TestMixedPrecision: the loss scaler decides on the GPU as on the CPU in each step: which updates are skipped, and what the
-// factor is. The first factor of float16 is too large; that of bfloat16 is the largest power of 2. Sums of products differ in
-// their order and are then rounded to the lower type: losses and norms agree to 4 units in its last place.
+// TestMixedPrecision: the loss scaler decides on the GPU as on the CPU in each step: which updates are skipped, and
+// what the factor is. The first factor of float16 is too large; that of bfloat16 is the largest power of 2. Sums of
+// products differ in their order and are then rounded to the lower type: losses and norms agree to 4 units in its last
+// place.
 func TestMixedPrecision(t *testing.T) {
 	for name, begin := range tasks {
 		for _, c := range []struct {
@@ -105,7 +110,8 @@ func TestMixedPrecision(t *testing.T) {
 					}
 				}
 				last := want[len(want)-1]
-				t.Logf("%d skipped, %d times grown, at last %g; the loss falls from %.4f to %.4f; the GPU's losses and norms differ by %.2g",
+				t.Logf("%d skipped, %d times grown, at last %g; the loss falls from %.4f to %.4f; the GPU's losses "+
+					"and norms differ by %.2g",
 					last.Skipped, grown, last.Scale, losses[0], losses[len(losses)-1], worst)
 				if !(worst <= 4*c.unit) {
 					t.Errorf("losses or norms differ by %g of their size", worst)

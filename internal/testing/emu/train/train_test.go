@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 // missing is the path of no driver.
 const missing = "/nowhere/libcuda.so"
 
-// inChild runs a test in a process of its own, for what a process meets once: settings of devices, and faults. It returns
-// true in that process.
+// inChild runs a test in a process of its own, for what a process meets once: settings of devices, and faults. It
+// returns true in that process.
 func inChild(t *testing.T, env ...string) bool {
 	t.Helper()
 	if os.Getenv("WEFT_TRAIN_TEST_CHILD") == t.Name() {
@@ -101,19 +101,24 @@ func hashOnCPU(t *testing.T, n int) string {
 	return h
 }
 
-// A step queues as many launches as are written here and waits for nothing; after the first steps it also takes nothing from
-// the driver. A read waits once. A loss scaler has its news copied to the host, without a wait.
+// A step queues as many launches as are written here and waits for nothing; after the first steps it also takes nothing
+// from the driver. A read waits once. A loss scaler has its news copied to the host, without a wait.
 func TestDriverCalls(t *testing.T) {
-	queued := []string{"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuEventQuery", "cuStreamWriteValue32_v2", "cuCtxSetCurrent"}
+	queued := []string{"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuEventQuery",
+		"cuStreamWriteValue32_v2", "cuCtxSetCurrent"}
+	gpt := func(dtype tensor.DType) func(*tensor.Device) (*onehash.Training, error) {
+		return func(dev *tensor.Device) (*onehash.Training, error) { return onehash.GPT(dev, dtype, 200) }
+	}
+	mlp := func(dev *tensor.Device) (*onehash.Training, error) { return onehash.MLP(dev, optim.Clip(0.5)) }
 	for name, c := range map[string]struct {
 		begin    func(dev *tensor.Device) (*onehash.Training, error)
 		launches int // of three steps; if there are more, a fusion is lost
 		news     int // copies to the host of a step
 	}{
-		"mlp":      {func(dev *tensor.Device) (*onehash.Training, error) { return onehash.MLP(dev, optim.Clip(0.5)) }, 144, 0},
-		"gpt":      {func(dev *tensor.Device) (*onehash.Training, error) { return onehash.GPT(dev, tensor.Float32, 200) }, 504, 0},
-		"gpt bf16": {func(dev *tensor.Device) (*onehash.Training, error) { return onehash.GPT(dev, tensor.BFloat16, 200) }, 654, 0},
-		"gpt fp16": {func(dev *tensor.Device) (*onehash.Training, error) { return onehash.GPT(dev, tensor.Float16, 200) }, 700, 1},
+		"mlp":      {mlp, 144, 0},
+		"gpt":      {gpt(tensor.Float32), 504, 0},
+		"gpt bf16": {gpt(tensor.BFloat16), 654, 0},
+		"gpt fp16": {gpt(tensor.Float16), 700, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t, "cuda")
@@ -132,7 +137,8 @@ func TestDriverCalls(t *testing.T) {
 				}
 			}
 			if n := calls["cuLaunchKernel"]; n != c.launches || copies > 3*c.news {
-				t.Errorf("%d launches and %d copies to the host in three steps, want %d and at most %d", n, copies, c.launches, 3*c.news)
+				t.Errorf("%d launches and %d copies to the host in three steps, want %d and at most %d", n, copies,
+					c.launches, 3*c.news)
 			}
 			m.Look = func(loss *tensor.Tensor) { t.Log("loss", loss.Item()) }
 			steps(t, m, 6, 7) // memory for copies to the host
@@ -244,8 +250,8 @@ func TestOutOfMemoryInStep(t *testing.T) {
 	}
 }
 
-// The driver refuses memory in the middle of a step. The step says where, changes nothing and leaves nothing behind, and
-// with smaller batches the training goes on.
+// The driver refuses memory in the middle of a step. The step says where, changes nothing and leaves nothing behind,
+// and with smaller batches the training goes on.
 func TestDriverOutOfMemoryInStep(t *testing.T) {
 	if !inChild(t, "WEFT_EMU_MEMORY=8388608") {
 		return
@@ -273,7 +279,8 @@ func TestDriverOutOfMemoryInStep(t *testing.T) {
 			break
 		}
 		var e *tensor.Error
-		if !errors.As(err, &e) || !errors.Is(err, tensor.ErrMemory) || !strings.HasPrefix(e.Site, "train_test.go:") || !strings.Contains(e.Msg, "of its 8388608 bytes are free") {
+		if !errors.As(err, &e) || !errors.Is(err, tensor.ErrMemory) || !strings.HasPrefix(e.Site, "train_test.go:") ||
+			!strings.Contains(e.Msg, "of its 8388608 bytes are free") {
 			t.Fatalf("%d rows: %v", rows, err)
 		}
 		where[e.Op] = true
@@ -318,7 +325,8 @@ func TestRefusedLaunchInStep(t *testing.T) {
 	steps(t, same, 0, 2)
 	before, live := m.Optimizer.Hash(), dev.Stats().Memory.Blocks
 	defer driver.Set("fail_code", "719")
-	for code, name := range map[string]string{"1": "CUDA_ERROR_INVALID_VALUE", "701": "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"} {
+	for code, name := range map[string]string{"1": "CUDA_ERROR_INVALID_VALUE",
+		"701": "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"} {
 		for _, launch := range []string{"1", "4", "9"} {
 			must(t, driver.Set("fail_code", code))
 			must(t, driver.Set("fail_launch", launch))
@@ -358,7 +366,8 @@ func TestFaultInStep(t *testing.T) {
 	if !errors.Is(err, cuda.ErrFault) || !errors.Is(err, tensor.ErrDevice) {
 		t.Fatalf("the step returns %v", err)
 	}
-	for _, want := range []string{"CUDA_ERROR_LAUNCH_FAILED", "not known to be finished", "launches: linear (", "train_test.go:"} {
+	for _, want := range []string{"CUDA_ERROR_LAUNCH_FAILED", "not known to be finished", "launches: linear (",
+		"train_test.go:"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
