@@ -56,7 +56,8 @@ func fails(t *testing.T, err error, want int, text string) {
 // fill4 queues a fill of 4-byte elements.
 func fill4(t *testing.T, d *Driver, stream uintptr, p Ptr, value float32, n int) error {
 	t.Helper()
-	return d.Launch(function(t, d, "fill_b4"), [3]uint32{uint32(n/1024 + 1), 1, 1}, [3]uint32{256, 1, 1}, 0, stream, p, math.Float32bits(value), uint64(n))
+	return d.Launch(function(t, d, "fill_b4"), [3]uint32{uint32(n/1024 + 1), 1, 1}, [3]uint32{256, 1, 1}, 0, stream, p,
+		math.Float32bits(value), uint64(n))
 }
 
 // TestLate: work waits until the host does. What it will write is NaN before.
@@ -156,7 +157,8 @@ func TestPinned(t *testing.T) {
 		t.Errorf("copied %v from pinned memory and %v from the heap", a, b)
 	}
 	must(t, d.Set("pageable", "refuse"))
-	fails(t, d.Call("cuMemcpyHtoDAsync_v2", uintptr(q), heap, 4, s), 1, "asynchronous copy to the device of host memory that is not pinned")
+	fails(t, d.Call("cuMemcpyHtoDAsync_v2", uintptr(q), heap, 4, s), 1,
+		"asynchronous copy to the device of host memory that is not pinned")
 	must(t, d.Call("cuMemcpyHtoDAsync_v2", uintptr(p), host, 4, s))
 	fails(t, d.Call("cuMemcpyDtoHAsync_v2", heap, uintptr(q), 4, s), 1, "not pinned")
 	must(t, d.Synchronize())
@@ -192,12 +194,14 @@ func TestFaultIsSticky(t *testing.T) {
 	p := upload(t, d, make([]float32, 4))
 	must(t, fill4(t, d, 0, p, 1, 4))
 	must(t, d.Synchronize())
-	module := compiled(t, d, "stop.cu", "#include \"prim.cuh\"\nKERNEL(stop, 32, 1)() { trap(); }\nEXPORT(stop);\n")
+	module := compiled(t, d, "stop.cu",
+		"#include \"prim_hopper.cuh\"\nKERNEL(stop, 32, 1)() { trap(); }\nEXPORT(stop);\n")
 	f, err := d.Function(module, "stop")
 	must(t, err)
 	must(t, d.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{32, 1, 1}, 0, 0))
 	must(t, fill4(t, d, 0, p, 2, 4)) // a launch says nothing of the one before it
-	fails(t, d.Synchronize(), 719, "unspecified launch failure (emulator: trap at stop.cu:2 [stop, block (0,0,0), thread (0,0,0)])")
+	fails(t, d.Synchronize(), 719,
+		"unspecified launch failure (emulator: trap at stop.cu:2 [stop, block (0,0,0), thread (0,0,0)])")
 	_, err = d.Alloc(4)
 	fails(t, err, 719, "trap")
 	must(t, d.Reset())
@@ -230,10 +234,14 @@ func TestRefusals(t *testing.T) {
 	fails(t, d.Free(12345), 1, "not the start of an allocation")
 	f := function(t, d, "fill_b4")
 	one := [3]uint32{1, 1, 1}
-	fails(t, d.Launch(f, one, [3]uint32{512, 1, 1}, 0, 0, Ptr(0), uint32(0), uint64(0)), 1, "512 threads are more than the launch bounds of fill_b4, 256")
-	fails(t, d.Launch(f, [3]uint32{0, 1, 1}, one, 0, 0, Ptr(0), uint32(0), uint64(0)), 1, "the grid is outside the limits")
-	fails(t, d.Launch(f, one, [3]uint32{1, 1, 65}, 0, 0, Ptr(0), uint32(0), uint64(0)), 1, "the block is outside the limits")
-	fails(t, d.Launch(f, one, one, 49<<10, 0, Ptr(0), uint32(0), uint64(0)), 1, "dynamic shared memory is above the limit")
+	fails(t, d.Launch(f, one, [3]uint32{512, 1, 1}, 0, 0, Ptr(0), uint32(0), uint64(0)), 1,
+		"512 threads are more than the launch bounds of fill_b4, 256")
+	fails(t, d.Launch(f, [3]uint32{0, 1, 1}, one, 0, 0, Ptr(0), uint32(0), uint64(0)), 1,
+		"the grid is outside the limits")
+	fails(t, d.Launch(f, one, [3]uint32{1, 1, 65}, 0, 0, Ptr(0), uint32(0), uint64(0)), 1,
+		"the block is outside the limits")
+	fails(t, d.Launch(f, one, one, 49<<10, 0, Ptr(0), uint32(0), uint64(0)), 1,
+		"dynamic shared memory is above the limit")
 	fails(t, d.Call("cuFuncSetAttribute", f, 8, 300<<10), 1, "over 232448")
 	must(t, d.Call("cuFuncSetAttribute", f, 8, 49<<10))
 	must(t, d.Launch(f, one, one, 49<<10, 0, Ptr(0), uint32(0), uint64(0)))
@@ -244,7 +252,8 @@ func TestRefusals(t *testing.T) {
 	_, err = d.Module([]byte("\x7fELF and then nothing of use, but long enough to be read as a header of an ELF file"))
 	fails(t, err, 200, "neither a cubin nor PTX")
 	fails(t, d.Call("cuStreamSynchronize", 123456), 400, "no such stream")
-	fails(t, d.Call("cuMemcpyHtoD_v2", uintptr(upload(t, d, []float32{1})), make([]float32, 4), 16), 1, "not inside one allocation")
+	fails(t, d.Call("cuMemcpyHtoD_v2", uintptr(upload(t, d, []float32{1})), make([]float32, 4), 16), 1,
+		"not inside one allocation")
 	must(t, d.Synchronize())
 }
 
@@ -338,7 +347,8 @@ func TestNVRTC(t *testing.T) {
 	}
 	// The second image may be kept from the first; the third has another header.
 	for _, want := range []float32{3, 3, 4} {
-		image, log, err := compile("#include \"prim.cuh\"\n#include \"header.cuh\"\nKERNEL(three, 32, 1)(float* y) { y[threadIdx.x] = VALUE; }\nEXPORT(three);\n",
+		image, log, err := compile("#include \"prim.cuh\"\n#include \"header.cuh\"\nKERNEL(three, 32, 1)(float* y) "+
+			"{ y[threadIdx.x] = VALUE; }\nEXPORT(three);\n",
 			fmt.Sprint("#define VALUE ", want, "\n"))
 		if err != nil {
 			t.Fatal(err, log)

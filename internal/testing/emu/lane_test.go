@@ -19,8 +19,10 @@ import (
 
 // specials are operands at which algorithms go wrong first.
 var specials = func() []float32 {
-	xs := []float32{0, 1, 2, 3, 0.5, 1.5, 2.5, 10, 88, 89, 103, 104, 127, 128, 149, 150, 151, 252, 1e-3, 1e-7, 1e10, 1e30,
-		lane.TrigLimit, lane.TrigLimit + 1, 65504, 65520, 1 << 23, 1 << 24, 1 << 31, 0x1p-24, 0x1p-25, 0x1p-126, 0x1p-127, 0x1p-149,
+	xs := []float32{0, 1, 2, 3, 0.5, 1.5, 2.5, 10, 88, 89, 103, 104, 127, 128, 149, 150, 151, 252, 1e-3, 1e-7, 1e10,
+		1e30,
+		lane.TrigLimit, lane.TrigLimit + 1, 65504, 65520, 1 << 23, 1 << 24, 1 << 31, 0x1p-24, 0x1p-25, 0x1p-126,
+		0x1p-127, 0x1p-149,
 		math.Pi, math.Pi / 2, 0x1.891f3cp15, 0x1.9a238ep30, // the sines of these two are almost halfway between numbers
 		0x1.f37c8ap95, // the nearest to a multiple of pi/2
 		math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
@@ -64,9 +66,11 @@ func TestPrimitiveInstructions(t *testing.T) {
 	text.WriteString("#include \"lane.cuh\"\n")
 	for i := range lane.Instrs {
 		in := &lane.Instrs[i]
-		fmt.Fprintf(&text, "%sKERNEL(t_%s, 256, 1)(const float* a, const float* b, const float* c, float* y, uint32_t n) {\n", cudatext.Instr(in), in.Name)
+		fmt.Fprintf(&text, "%sKERNEL(t_%s, 256, 1)(const float* a, const float* b, const float* c, float* y, "+
+			"uint32_t n) {\n", cudatext.Instr(in), in.Name)
 		text.WriteString("  const uint32_t i = blockIdx.x * 256 + threadIdx.x;\n")
-		fmt.Fprintf(&text, "  if (i < n) y[i] = f32_%s(%s);\n}\nEXPORT(t_%s);\n", in.Name, strings.Join([]string{"a[i]", "b[i]", "c[i]"}[:in.Args], ", "), in.Name)
+		fmt.Fprintf(&text, "  if (i < n) y[i] = f32_%s(%s);\n}\nEXPORT(t_%s);\n", in.Name,
+			strings.Join([]string{"a[i]", "b[i]", "c[i]"}[:in.Args], ", "), in.Name)
 	}
 	module := compiled(t, d, "instructions.cu", text.String())
 
@@ -89,27 +93,6 @@ func TestPrimitiveInstructions(t *testing.T) {
 	}
 }
 
-// TestToInt: lane_to_int converts nothing that is out of range, where a GPU gives another number than this processor:
-// the checked build sees it.
-func TestToInt(t *testing.T) {
-	text := "#include \"lane.cuh\"\n" + eachNumber("to_int", "float", "uint32_t", "y[i] = lane_to_int(x[i])")
-	eachElementTest(t, text, func(t *testing.T, d *Driver, _ *rand.Rand, module uintptr) {
-		f, err := d.Function(module, "to_int")
-		must(t, err)
-		n, x, y := len(specials), upload(t, d, specials), upload(t, d, specials)
-		d.each(t, f, n, x, x, x, y, uint32(0), uint64(0), uint32(n))
-		for i, got := range download[int32](t, d, y, n) {
-			want := int32(math.MinInt32)
-			if x := specials[i]; x >= -1<<31 && x < 1<<31 {
-				want = int32(x)
-			}
-			if got != want {
-				t.Errorf("%x becomes %d, want %d", specials[i], got, want)
-			}
-		}
-	})
-}
-
 // TestPrimitiveLogFloat64: the logarithm of f64.cuh has the bits of Go's, which is wrong for subnormal numbers.
 func TestPrimitiveLogFloat64(t *testing.T) {
 	d := fresh(t, plain)
@@ -123,7 +106,8 @@ EXPORT(t_log);
 	f, err := d.Function(module, "t_log")
 	must(t, err)
 	r := rand.New(rand.NewPCG(1, 2))
-	x := []float64{0, math.Copysign(0, -1), -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, 0x1p-1022, 0x1p-1074, 0x1.8p-1050}
+	x := []float64{0, math.Copysign(0, -1), -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, 0x1p-1022,
+		0x1p-1074, 0x1.8p-1050}
 	for range 50_000 {
 		x = append(x, math.Float64frombits(r.Uint64()), 1+r.NormFloat64()/8, r.ExpFloat64())
 	}
@@ -196,7 +180,8 @@ func TestPrimitiveExpressions(t *testing.T) {
 		if len(p.Outs) == 1 {
 			call = "v.out[0][i] = " + call
 		}
-		fmt.Fprintf(&text, "KERNEL(t_%s, 256, 1)(Vectors v, uint32_t n) {\n  const uint32_t i = blockIdx.x * 256 + threadIdx.x;\n  if (i < n) %s;\n}\nEXPORT(t_%s);\n", name, call, name)
+		fmt.Fprintf(&text, "KERNEL(t_%s, 256, 1)(Vectors v, uint32_t n) {\n  const uint32_t i = blockIdx.x * 256 + "+
+			"threadIdx.x;\n  if (i < n) %s;\n}\nEXPORT(t_%s);\n", name, call, name)
 	}
 	module := compiled(t, d, "expressions.cu", text.String())
 

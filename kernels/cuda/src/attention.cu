@@ -21,8 +21,6 @@ namespace {
 
 constexpr uint32_t kTileRows = kSmallTile;
 
-DEV uint32_t from_start(uint32_t) { return 0; }
-
 // RowTile is the work of a block: `size` rows or keys from `from` on, of matrix i.
 struct RowTile {
   uint32_t i, from, size;
@@ -77,7 +75,7 @@ template <class T, class N> DEV void forward(const Attention<N>& z) {
     __syncthreads();
     const Matrix<T> y = matrix<T>(z, z.y, w.i, w.from);
     product(tiles, p, matrix<const T>(z, z.v, w.i, 0), w.size, z.e, visible, from_start,
-            [&](uint32_t i, uint32_t j, N v) { narrow(y.at(i, j), v); });
+            [&](uint32_t i, uint32_t j, N v) { y.at(i, j) = to_element<T>(v); });
   });
 }
 
@@ -106,7 +104,7 @@ template <class T, class N> DEV void grad_rows(const Attention<N>& z) {
     __syncthreads();
     const Matrix<T> dq = matrix<T>(z, z.dq, w.i, w.from);
     product(tiles, ds, matrix<const T>(z, z.k, w.i, 0), w.size, z.d, visible, from_start,
-            [&](uint32_t i, uint32_t j, N v) { narrow(dq.at(i, j), v); });
+            [&](uint32_t i, uint32_t j, N v) { dq.at(i, j) = to_element<T>(v); });
   });
 }
 
@@ -140,22 +138,20 @@ template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
             });
     __syncthreads();
     const Matrix<T> dk = matrix<T>(z, z.dk, w.i, w.from), dv = matrix<T>(z, z.dv, w.i, w.from);
-    product(tiles, p, g, w.size, z.e, z.t, first, [&](uint32_t i, uint32_t j, N v) { narrow(dv.at(i, j), v); });
-    product(tiles, ds, q, w.size, z.d, z.t, first, [&](uint32_t i, uint32_t j, N v) { narrow(dk.at(i, j), v); });
+    product(tiles, p, g, w.size, z.e, z.t, first,
+            [&](uint32_t i, uint32_t j, N v) { dv.at(i, j) = to_element<T>(v); });
+    product(tiles, ds, q, w.size, z.d, z.t, first,
+            [&](uint32_t i, uint32_t j, N v) { dk.at(i, j) = to_element<T>(v); });
   });
 }
 
 }  // namespace
 
 // The row gradient in half precision and attention in double need more registers than two blocks would leave.
-#define ATTENTION(suffix, T)                                                                                       \
-  KERNEL(attention##suffix, kSmallThreads, sizeof(T) == 8 ? 1 : 2)(Attention<ComputeType<T>> z) { forward<T>(z); } \
-  EXPORT(attention##suffix);                                                                                       \
-  KERNEL(attention_grad_rows##suffix, kSmallThreads, IsHalf<T>::value() ? 1 : 2)(Attention<ComputeType<T>> z) {    \
-    grad_rows<T>(z);                                                                                               \
-  }                                                                                                                \
-  EXPORT(attention_grad_rows##suffix);                                                                             \
-  KERNEL(attention_grad_keys##suffix, kSmallThreads, 2)(Attention<ComputeType<T>> z) { grad_keys<T>(z); }          \
-  EXPORT(attention_grad_keys##suffix);
+#define ATTENTION(suffix, T)                                                                                    \
+  ENTRY(attention##suffix, kSmallThreads, sizeof(T) == 8 ? 1 : 2, (Attention<ComputeType<T>> z), forward<T>(z)) \
+  ENTRY(attention_grad_rows##suffix, kSmallThreads, is_half<T>() ? 1 : 2, (Attention<ComputeType<T>> z),  \
+        grad_rows<T>(z))                                                                                        \
+  ENTRY(attention_grad_keys##suffix, kSmallThreads, 2, (Attention<ComputeType<T>> z), grad_keys<T>(z))
 
 FLOATS(ATTENTION)

@@ -65,22 +65,7 @@ template <int D> struct LaneOffsets {
 template <int M, int N> using Products = float[M][N][4];
 
 template <int M, int N> DEV void clear(Products<M, N>& c) {
-#pragma unroll
-  for (int i = 0; i < M; i++)
-#pragma unroll
-    for (int j = 0; j < N; j++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) c[i][j][e] = 0.f;
-}
-
-// each_element calls f(i, j, e) for a lane's elements.
-template <int M, int N, class F> DEV void each_element(F f) {
-#pragma unroll
-  for (int i = 0; i < M; i++)
-#pragma unroll
-    for (int j = 0; j < N; j++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) f(i, j, e);
+  unrolled<M, N, 4>([&](int i, int j, int e) { c[i][j][e] = 0.f; });
 }
 
 // each_with_column calls f(i, j, e, x) with the value x of its column.
@@ -88,10 +73,7 @@ template <int M, int N, class F> DEV void each_with_column(const unsigned char* 
 #pragma unroll
   for (int j = 0; j < N; j++) {
     const float2 x = load<float2>(values + 4 * (8 * j + threadIdx.x % 4 * 2));
-#pragma unroll
-    for (int i = 0; i < M; i++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) f(i, j, e, e % 2 ? x.y : x.x);
+    unrolled<M, 4>([&](int i, int e) { f(i, j, e, e % 2 ? x.y : x.x); });
   }
 }
 
@@ -114,10 +96,7 @@ template <int D, int M, bool IN_REGISTERS> struct Strip {
   }
   DEV_METHOD void get(uint32_t (&a)[M][4], int k) const {
     if (IN_REGISTERS) {
-#pragma unroll
-      for (int i = 0; i < M; i++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) a[i][e] = fragments[IN_REGISTERS ? k : 0][i][e];
+      unrolled<M, 4>([&](int i, int e) { a[i][e] = fragments[IN_REGISTERS ? k : 0][i][e]; });
     } else {
       load(a, k);
     }
@@ -150,13 +129,9 @@ DEV void multiply_rows(Products<M, N>& c, const Strip<D, M, IN_REGISTERS>& a, co
 template <int M, int N> using Left = uint32_t[M][N / 2][4];
 
 template <class T, int M, int N> DEV void round(uint32_t (&to)[M][N / 2][4], const Products<M, N>& p) {
-#pragma unroll
-  for (int i = 0; i < M; i++)
-#pragma unroll
-    for (int k = 0; k < N / 2; k++)
-#pragma unroll
-      for (int e = 0; e < 4; e++)
-        to[i][k][e] = pack(T{}, p[i][2 * k + e / 2][e % 2 * 2], p[i][2 * k + e / 2][e % 2 * 2 + 1]);
+  unrolled<M, N / 2, 4>([&](int i, int k, int e) {
+    to[i][k][e] = pack(T{}, p[i][2 * k + e / 2][e % 2 * 2], p[i][2 * k + e / 2][e % 2 * 2 + 1]);
+  });
 }
 
 // rounded is element e of product (i, j).
@@ -188,15 +163,10 @@ template <class T, int D, int M>
 DEV void put(const Matrix<T>& to, uint32_t exist, const Products<M, D / 8>& c, const float (&factor)[M][2],
              unsigned char* strip) {
   __syncwarp();
-#pragma unroll
-  for (int i = 0; i < M; i++)
-#pragma unroll
-    for (int j = 0; j < D / 8; j++)
-#pragma unroll
-      for (int h = 0; h < 2; h++)
-        store<uint32_t>(
-            strip + unit_at<D>(row_of(i, 2 * h), j) + threadIdx.x % 4 * 4,
-            pack(T{}, __fmul_rn(c[i][j][2 * h], factor[i][h]), __fmul_rn(c[i][j][2 * h + 1], factor[i][h])));
+  unrolled<M, D / 8, 2>([&](int i, int j, int h) {
+    store<uint32_t>(strip + unit_at<D>(row_of(i, 2 * h), j) + threadIdx.x % 4 * 4,
+                    pack(T{}, __fmul_rn(c[i][j][2 * h], factor[i][h]), __fmul_rn(c[i][j][2 * h + 1], factor[i][h])));
+  });
   __syncwarp();
   constexpr int kUnits = D / kUnit;
   const uint32_t lane = threadIdx.x % 32, unit = lane % kUnits;
@@ -221,101 +191,128 @@ struct Block {
 // existing is how many of n rows there are from `from` on.
 DEV uint32_t existing(uint32_t n, uint32_t from) { return n > from ? n - from : 0; }
 
-// y, m and r. Shared memory is q [64 M, D] and two stages of k and v [64, D].
-template <class T, int D, int M, int N> DEV void forward(const Attention<float>& z) {
-  constexpr int kTile = 2 * kTileRows * D;
-  SHARED_DYNAMIC(shared);
-  const Block w(z.t, 64 * M, true);
-  const LaneOffsets<D> lane;
-  const uint32_t q_tile = shared_address(shared), ring = q_tile + M * kTile;
-  const uint32_t strip = threadIdx.x / 32 * (16 * M), first = w.from + strip, last = first + 16 * M - 1;
-  const uint32_t visible = visible_keys(z, w.from + w.size - 1);
-  const Matrix<const T> k = matrix<const T>(z, z.k, w.i, 0), v = matrix<const T>(z, z.v, w.i, 0);
-  const auto copy_keys = [&](uint32_t key) {
+// RowStrip is the work of a warp on 16 M rows, and the keys that its block attends to. These pass through a ring of two
+// stages in shared memory, each with a tile of k and one of v.
+template <class T, int D, int M> struct RowStrip {
+  static constexpr uint32_t kTile = 2 * kTileRows * D;  // bytes
+  const Attention<float>& z;
+  const Block w;
+  const uint32_t ring, strip, first, last, visible;  // strip is the first row in the block, `first` in the matrix
+  const Matrix<const T> k, v;
+  DEV_METHOD RowStrip(const Attention<float>& z, uint32_t ring)
+      : z(z), w(z.t, 64 * M, true), ring(ring), strip(threadIdx.x / 32 * (16 * M)), first(w.from + strip),
+        last(first + 16 * M - 1), visible(visible_keys(z, w.from + w.size - 1)), k(matrix<const T>(z, z.k, w.i, 0)),
+        v(matrix<const T>(z, z.v, w.i, 0)) {}
+
+  // copy_rows copies the block's rows of an operand, copy_keys the tiles of k and v from a key on.
+  DEV_METHOD void copy_rows(uint32_t tile, const Heads& operand) const {
+    copy_tile<D, 64 * M>(tile, matrix<const T>(z, operand, w.i, w.from), w.size);
+  }
+  DEV_METHOD void copy_keys(uint32_t key) const {
     if (key < visible) copy_two_tiles<D>(ring + key / kTileRows % 2 * (2 * kTile), k, v, key, z.s);
     cp_async_commit();
-  };
-  copy_tile<D, 64 * M>(q_tile, matrix<const T>(z, z.q, w.i, w.from), w.size);
+  }
+
+  // each_keys calls work(key, k_tile), with the address of that key's row, for 8 N keys at a time.
+  template <int N, class Work> DEV_METHOD void each_keys(Work work) const {
+#pragma unroll 1
+    for (uint32_t key = 0; key < visible; key += kTileRows) {
+      cp_async_wait<0>();
+      __syncthreads();
+      copy_keys(key + kTileRows);
+#pragma unroll 1
+      for (uint32_t from = key; from < key + kTileRows && from < visible_keys(z, last); from += 8 * N)
+        work(from, ring + key / kTileRows % 2 * (2 * kTile) + (from - key) * (2 * D));
+    }
+    mma_done();
+  }
+
+  // hide sets the scores of hidden keys, from a key on, to a value.
+  template <int N> DEV_METHOD void hide(Products<M, N>& s, uint32_t from, float value) const {
+    if (from + 8 * N > visible_keys(z, first))
+      unrolled<M, N, 4>([&](int i, int j, int e) {
+        if (from + column_of(j, e) >= visible_keys(z, first + row_of(i, e))) s[i][j][e] = value;
+      });
+  }
+
+  DEV_METHOD void store(const Heads& to, const Products<M, D / 8>& c, const float (&factor)[M][2],
+                        unsigned char* shared) const {
+    put<T, D, M>(matrix<T>(z, to, w.i, first), existing(w.size, strip), c, factor, shared + strip * (2 * D));
+  }
+};
+
+// OnlineSoftmax has the maxima of rows' scores before scaling, and the sums of their exponentials in this lane.
+template <int M> struct OnlineSoftmax {
+  float most[M][2], total[M][2];
+  DEV_METHOD OnlineSoftmax() {
+    unrolled<M, 2>([&](int i, int h) {
+      most[i][h] = -infinity();
+      total[i][h] = 0.f;
+    });
+  }
+
+  // take makes scores s their exponentials, with c = scale * log2(e). Where a maximum grows it shrinks the row of y.
+  template <int N, int K> DEV_METHOD void take(Products<M, N>& s, Products<M, K>& y, float c) {
+    unrolled<M, 2>([&](int i, int h) {
+      float x = most[i][h];
+#pragma unroll
+      for (int j = 0; j < N; j++) x = fmaxf(x, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
+      x = fmaxf(x, shuffle_xor(x, 1));
+      x = fmaxf(x, shuffle_xor(x, 2));
+      const float base = x == -infinity() ? 0.f : __fmul_rn(x, c);  // exponentials of -inf are 0 then, not NaN
+      const float shrink = exp2_fast(__fmaf_rn(most[i][h], c, -base));
+      most[i][h] = x;
+      float sum = 0.f;
+      unrolled<N, 2>([&](int j, int e) {
+        float& score = s[i][j][2 * h + e];
+        score = exp2_fast(__fmaf_rn(score, c, -base));
+        sum = __fadd_rn(sum, score);
+      });
+      total[i][h] = __fmaf_rn(total[i][h], shrink, sum);
+      unrolled<K, 2>([&](int j, int e) { y[i][j][2 * h + e] = __fmul_rn(y[i][j][2 * h + e], shrink); });
+    });
+  }
+};
+
+// y, m and r. Shared memory is q [64 M, D] and two stages of k and v [64, D].
+template <class T, int D, int M, int N> DEV void forward(const Attention<float>& z) {
+  SHARED_DYNAMIC(shared);
+  const LaneOffsets<D> lane;
+  const uint32_t q_tile = shared_address(shared);
+  const RowStrip<T, D, M> rows(z, q_tile + M * RowStrip<T, D, M>::kTile);
+  rows.copy_rows(q_tile, z.q);
   cp_async_commit();
-  copy_keys(0);
+  rows.copy_keys(0);
   cp_async_wait<1>();
   __syncthreads();
-  const Strip<D, M, D == 64> q(lane, q_tile + strip * (2 * D));
+  const Strip<D, M, D == 64> q(lane, q_tile + rows.strip * (2 * D));
 
   Products<M, D / 8> y;
   clear<M, D / 8>(y);
-  float most[M][2], total[M][2];  // of a row's scores before scaling, and of its exponentials in this lane
-#pragma unroll
-  for (int i = 0; i < M; i++)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      most[i][h] = -infinity();
-      total[i][h] = 0.f;
-    }
+  OnlineSoftmax<M> softmax;
   const float c = __fmul_rn(z.scale, kLog2E);
-
-#pragma unroll 1
-  for (uint32_t key = 0; key < visible; key += kTileRows) {
-    cp_async_wait<0>();
-    __syncthreads();
-    copy_keys(key + kTileRows);
-#pragma unroll 1
-    for (uint32_t from = key; from < key + kTileRows && from < visible_keys(z, last); from += 8 * N) {
-      const uint32_t k_tile = ring + key / kTileRows % 2 * (2 * kTile) + (from - key) * (2 * D);
-      Products<M, N> s;
-      multiply_rows<T>(s, q, lane, k_tile);
-      mma_done();
-      if (from + 8 * N > visible_keys(z, first))
-        each_element<M, N>([&](int i, int j, int e) {
-          if (from + column_of(j, e) >= visible_keys(z, first + row_of(i, e))) s[i][j][e] = -infinity();
-        });
-#pragma unroll
-      for (int i = 0; i < M; i++)
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-          float x = most[i][h];
-#pragma unroll
-          for (int j = 0; j < N; j++) x = fmaxf(x, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
-          x = fmaxf(x, shuffle_xor(x, 1));
-          x = fmaxf(x, shuffle_xor(x, 2));
-          const float base = x == -infinity() ? 0.f : __fmul_rn(x, c);  // exponentials of -inf are 0 then, not NaN
-          const float shrink = exp2_fast(__fmaf_rn(most[i][h], c, -base));
-          most[i][h] = x;
-          float sum = 0.f;
-#pragma unroll
-          for (int j = 0; j < N; j++)
-#pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; e++) {
-              s[i][j][e] = exp2_fast(__fmaf_rn(s[i][j][e], c, -base));
-              sum = __fadd_rn(sum, s[i][j][e]);
-            }
-          total[i][h] = __fmaf_rn(total[i][h], shrink, sum);
-#pragma unroll
-          for (int j = 0; j < D / 8; j++)
-#pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; e++) y[i][j][e] = __fmul_rn(y[i][j][e], shrink);
-        }
-      Left<M, N> p;
-      round<T, M, N>(p, s);
-      add_product<T, D>(y, p, lane, k_tile + kTile);
-    }
-  }
-  mma_done();
-#pragma unroll
-  for (int i = 0; i < M; i++)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      float sum = total[i][h];
-      sum = __fadd_rn(sum, shuffle_xor(sum, 1));
-      sum = __fadd_rn(sum, shuffle_xor(sum, 2));
-      total[i][h] = __fdiv_rn(1.f, sum);
-      const uint32_t row = strip + row_of(i, 2 * h);
-      if (threadIdx.x % 4 || row >= w.size) continue;
-      const uint64_t at = (uint64_t)w.i * z.t + w.from + row;
-      z.m[at] = __fmul_rn(most[i][h], z.scale);
-      z.r[at] = total[i][h];
-    }
-  put<T, D, M>(matrix<T>(z, z.y, w.i, first), existing(w.size, strip), y, total, shared + strip * (2 * D));
+  rows.template each_keys<N>([&](uint32_t from, uint32_t k_tile) {
+    Products<M, N> s;
+    multiply_rows<T>(s, q, lane, k_tile);
+    mma_done();
+    rows.template hide<N>(s, from, -infinity());
+    softmax.template take<N, D / 8>(s, y, c);
+    Left<M, N> p;
+    round<T, M, N>(p, s);
+    add_product<T, D>(y, p, lane, k_tile + rows.kTile);
+  });
+  unrolled<M, 2>([&](int i, int h) {
+    float sum = softmax.total[i][h];
+    sum = __fadd_rn(sum, shuffle_xor(sum, 1));
+    sum = __fadd_rn(sum, shuffle_xor(sum, 2));
+    softmax.total[i][h] = __fdiv_rn(1.f, sum);
+    const uint32_t row = rows.strip + row_of(i, 2 * h);
+    if (threadIdx.x % 4 || row >= rows.w.size) return;
+    const uint64_t at = (uint64_t)rows.w.i * z.t + rows.w.from + row;
+    z.m[at] = __fmul_rn(softmax.most[i][h], z.scale);
+    z.r[at] = softmax.total[i][h];
+  });
+  rows.store(z.y, y, softmax.total, shared);
 }
 
 // padded is the number of rows of dot and l: T rounded up to whole tiles.
@@ -350,65 +347,42 @@ template <class T, int D> DEV void dots(const Attention<float>& z) {
 
 // dq. Shared memory is q and g [64 M, D] and two stages of k and v [64, D].
 template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
-  constexpr int N = kTileRows / 16, kTile = 2 * kTileRows * D;
+  constexpr int N = kTileRows / 16, kTile = RowStrip<T, D, M>::kTile;
   SHARED_DYNAMIC(shared);
-  const Block w(z.t, 64 * M, true);
   const LaneOffsets<D> lane;
-  const uint32_t q_tile = shared_address(shared), g_tile = q_tile + M * kTile, ring = g_tile + M * kTile;
-  const uint32_t strip = threadIdx.x / 32 * (16 * M), first = w.from + strip, last = first + 16 * M - 1;
-  const uint32_t visible = visible_keys(z, w.from + w.size - 1);
-  const Matrix<const T> k = matrix<const T>(z, z.k, w.i, 0), v = matrix<const T>(z, z.v, w.i, 0);
-  const auto copy_keys = [&](uint32_t key) {
-    if (key < visible) copy_two_tiles<D>(ring + key / kTileRows % 2 * (2 * kTile), k, v, key, z.s);
-    cp_async_commit();
-  };
-  copy_tile<D, 64 * M>(q_tile, matrix<const T>(z, z.q, w.i, w.from), w.size);
-  copy_tile<D, 64 * M>(g_tile, matrix<const T>(z, z.g, w.i, w.from), w.size);
-  copy_keys(0);
+  const uint32_t q_tile = shared_address(shared), g_tile = q_tile + M * kTile;
+  const RowStrip<T, D, M> rows(z, g_tile + M * kTile);
+  rows.copy_rows(q_tile, z.q);
+  rows.copy_rows(g_tile, z.g);
+  rows.copy_keys(0);
 
   float l[M][2], dot[M][2], scale[M][2];
-#pragma unroll
-  for (int i = 0; i < M; i++)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const uint32_t row = first + row_of(i, 2 * h);
-      const uint64_t at = (uint64_t)w.i * padded(z.t) + row;
-      l[i][h] = row < z.t ? z.scratch[at] : infinity();
-      dot[i][h] = row < z.t ? z.dot[at] : 0.f;
-      scale[i][h] = z.scale;
-    }
+  unrolled<M, 2>([&](int i, int h) {
+    const uint32_t row = rows.first + row_of(i, 2 * h);
+    const uint64_t at = (uint64_t)rows.w.i * padded(z.t) + row;
+    l[i][h] = row < z.t ? z.scratch[at] : infinity();
+    dot[i][h] = row < z.t ? z.dot[at] : 0.f;
+    scale[i][h] = z.scale;
+  });
   const float c = __fmul_rn(z.scale, kLog2E);
-  const Strip<D, M, false> q(lane, q_tile + strip * (2 * D)), g(lane, g_tile + strip * (2 * D));
+  const Strip<D, M, false> q(lane, q_tile + rows.strip * (2 * D)), g(lane, g_tile + rows.strip * (2 * D));
   Products<M, D / 8> dq;
   clear<M, D / 8>(dq);
-
-#pragma unroll 1
-  for (uint32_t key = 0; key < visible; key += kTileRows) {
-    cp_async_wait<0>();
-    __syncthreads();
-    copy_keys(key + kTileRows);
-#pragma unroll 1
-    for (uint32_t from = key; from < key + kTileRows && from < visible_keys(z, last); from += 8 * N) {
-      const uint32_t k_tile = ring + key / kTileRows % 2 * (2 * kTile) + (from - key) * (2 * D);
-      Products<M, N> s, ds;
-      multiply_rows<T>(s, q, lane, k_tile);
-      multiply_rows<T>(ds, g, lane, k_tile + kTile);
-      mma_done();
-      each_element<M, N>([&](int i, int j, int e) {
-        const float p = exp2_fast(__fmaf_rn(s[i][j][e], c, -l[i][e / 2]));
-        ds[i][j][e] = __fmul_rn(p, __fsub_rn(ds[i][j][e], dot[i][e / 2]));
-      });
-      if (from + 8 * N > visible_keys(z, first))
-        each_element<M, N>([&](int i, int j, int e) {
-          if (from + column_of(j, e) >= visible_keys(z, first + row_of(i, e))) ds[i][j][e] = 0.f;
-        });
-      Left<M, N> left;
-      round<T, M, N>(left, ds);
-      add_product<T, D>(dq, left, lane, k_tile);
-    }
-  }
-  mma_done();
-  put<T, D, M>(matrix<T>(z, z.dq, w.i, first), existing(w.size, strip), dq, scale, shared + strip * (2 * D));
+  rows.template each_keys<N>([&](uint32_t from, uint32_t k_tile) {
+    Products<M, N> s, ds;
+    multiply_rows<T>(s, q, lane, k_tile);
+    multiply_rows<T>(ds, g, lane, k_tile + kTile);
+    mma_done();
+    unrolled<M, N, 4>([&](int i, int j, int e) {
+      const float p = exp2_fast(__fmaf_rn(s[i][j][e], c, -l[i][e / 2]));
+      ds[i][j][e] = __fmul_rn(p, __fsub_rn(ds[i][j][e], dot[i][e / 2]));
+    });
+    rows.template hide<N>(ds, from, 0.f);
+    Left<M, N> left;
+    round<T, M, N>(left, ds);
+    add_product<T, D>(dq, left, lane, k_tile);
+  });
+  rows.store(z.dq, dq, scale, shared);
 }
 
 // dk and dv. Shared memory is k and v [64 M, D] and two stages of q and g [64, D] with l and dot [64]. Products are
@@ -461,7 +435,7 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
       each_with_column<M, N>(
           l, [&](int i, int j, int e, float l) { s[i][j][e] = exp2_fast(__fmaf_rn(s[i][j][e], c, -l)); });
       if (visible_keys(z, row + half) <= last)
-        each_element<M, N>([&](int i, int j, int e) {
+        unrolled<M, N, 4>([&](int i, int j, int e) {
           if (visible_keys(z, row + half + column_of(j, e)) <= first + row_of(i, e)) s[i][j][e] = 0.f;
         });
       Left<M, N> p;
@@ -480,13 +454,10 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
   __syncthreads();  // where all rows are skipped, k and v arrive only now
   mma_done();
   float scale[M][2], one[M][2];
-#pragma unroll
-  for (int i = 0; i < M; i++)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      scale[i][h] = z.scale;
-      one[i][h] = 1.f;
-    }
+  unrolled<M, 2>([&](int i, int h) {
+    scale[i][h] = z.scale;
+    one[i][h] = 1.f;
+  });
   put<T, D, M>(matrix<T>(z, z.dk, w.i, first), existing(w.size, strip), dk, scale, shared + strip * (2 * D));
   put<T, D, M>(matrix<T>(z, z.dv, w.i, first), existing(w.size, strip), dv, one, shared + M * kTile + strip * (2 * D));
 }
@@ -494,15 +465,11 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
 }  // namespace
 
 // Strips have 16 M rows and take 8 N keys at a time, those of gradients 16 GRAD_M rows.
-#define FLASH(name, T, D, M, N, GRAD_M)                                                           \
-  KERNEL(flash_##name, kThreads, 2)(Attention<float> z) { forward<T, D, M, N>(z); }               \
-  EXPORT(flash_##name);                                                                           \
-  KERNEL(flash_dot_##name, kThreads, 8)(Attention<float> z) { dots<T, D>(z); }                    \
-  EXPORT(flash_dot_##name);                                                                       \
-  KERNEL(flash_grad_rows_##name, kThreads, 2)(Attention<float> z) { grad_rows<T, D, GRAD_M>(z); } \
-  EXPORT(flash_grad_rows_##name);                                                                 \
-  KERNEL(flash_grad_keys_##name, kThreads, 2)(Attention<float> z) { grad_keys<T, D, GRAD_M>(z); } \
-  EXPORT(flash_grad_keys_##name);
+#define FLASH(name, T, D, M, N, GRAD_M)                                                        \
+  ENTRY(flash_##name, kThreads, 2, (Attention<float> z), forward<T, D, M, N>(z))               \
+  ENTRY(flash_dot_##name, kThreads, 8, (Attention<float> z), dots<T, D>(z))                    \
+  ENTRY(flash_grad_rows_##name, kThreads, 2, (Attention<float> z), grad_rows<T, D, GRAD_M>(z)) \
+  ENTRY(flash_grad_keys_##name, kThreads, 2, (Attention<float> z), grad_keys<T, D, GRAD_M>(z))
 
 FLASH(64_f16, f16, 64, 2, 8, 2)
 FLASH(64_bf16, bf16, 64, 2, 8, 2)

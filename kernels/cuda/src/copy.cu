@@ -91,30 +91,23 @@ DEV void triangle(T* y, const T* x, int64_t diagonal, const StridedRange<3>& ran
 
 }  // namespace
 
-#define COPY(name, T)                                                                                                  \
-  KERNEL(copy_##name, kThreads, 8)(T* to, const T* from, StridedRange<2> range, Shape32<2> shape) {                    \
-    copy(to, from, range, shape);                                                                                      \
-  }                                                                                                                    \
-  EXPORT(copy_##name);                                                                                                 \
-  KERNEL(pad_##name, kThreads, 8)(T* y, const T* x, StridedRange<2> range, Shape32<2> shape, T value, Region region) { \
-    pad(y, x, range, shape, value, region);                                                                            \
-  }                                                                                                                    \
-  EXPORT(pad_##name);
+#define COPY(name, T)                                                                              \
+  ENTRY(copy_##name, kThreads, 8, (T* to, const T* from, StridedRange<2> range, Shape32<2> shape), \
+        copy(to, from, range, shape))                                                              \
+  ENTRY(pad_##name, kThreads, 8,                                                                   \
+        (T* y, const T* x, StridedRange<2> range, Shape32<2> shape, T value, Region region),       \
+        pad(y, x, range, shape, value, region))
 
-#define COPY_AND_FILL(name, T)                                                                                      \
-  COPY(name, T)                                                                                                     \
-  KERNEL(fill_##name, kThreads, 8)(T* to, T value, uint64_t n) { fill(to, value, n); }                              \
-  EXPORT(fill_##name);                                                                                              \
-  KERNEL(transpose_##name, kThreads, 8)(T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_stride,  \
-                                        uint64_t from_stride, Shape64<2> shape) {                                   \
-    transpose(to, from, rows, columns, to_stride, from_stride, shape);                                              \
-  }                                                                                                                 \
-  EXPORT(transpose_##name);                                                                                         \
-  KERNEL(triangle_##name, kThreads, 8)(T* y, const T* x, int64_t diagonal, StridedRange<3> range, Shape32<3> shape, \
-                                       Band band) {                                                                 \
-    triangle(y, x, diagonal, range, shape, band);                                                                   \
-  }                                                                                                                 \
-  EXPORT(triangle_##name);
+#define COPY_AND_FILL(name, T)                                                                            \
+  COPY(name, T)                                                                                           \
+  ENTRY(fill_##name, kThreads, 8, (T* to, T value, uint64_t n), fill(to, value, n))                       \
+  ENTRY(transpose_##name, kThreads, 8,                                                                    \
+        (T* to, const T* from, uint64_t rows, uint64_t columns, uint64_t to_stride, uint64_t from_stride, \
+         Shape64<2> shape),                                                                               \
+        transpose(to, from, rows, columns, to_stride, from_stride, shape))                                \
+  ENTRY(triangle_##name, kThreads, 8,                                                                     \
+        (T* y, const T* x, int64_t diagonal, StridedRange<3> range, Shape32<3> shape, Band band),         \
+        triangle(y, x, diagonal, range, shape, band))
 
 COPY_AND_FILL(b1, uint8_t)
 COPY_AND_FILL(b2, uint16_t)

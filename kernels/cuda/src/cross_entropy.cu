@@ -106,29 +106,25 @@ KERNEL(cross_entropy_count, kCountThreads, 1)(uint32_t* count, Targets targets, 
 EXPORT(cross_entropy_count);
 
 // The mean: a sum divided by the number of rows that count.
-#define MEAN(suffix, N)                                                                      \
-  KERNEL(cross_entropy_mean##suffix, 32, 1)(Result y, const N* sum, const uint32_t* count) { \
-    if (threadIdx.x == 0) put(y, 0, math::div(*sum, (N)*count));                             \
-  }                                                                                          \
-  EXPORT(cross_entropy_mean##suffix);
+#define MEAN(suffix, N)                                                                     \
+  ENTRY(cross_entropy_mean##suffix, 32, 1, (Result y, const N* sum, const uint32_t* count), \
+        if (threadIdx.x == 0) put(y, 0, math::div(*sum, (N)*count)))
 
 MEAN(_f32, float)
 MEAN(_f64, double)
 
 // The classes of a row are one axis, which can always be cached, a chunk at a time.
-#define GRADIENT(name, suffix, T, threads, blocks, Group)                                                         \
-  KERNEL(name##suffix, threads, blocks)(T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g,             \
-                                        const uint32_t* count, uint64_t rows, uint32_t each, double smoothing) {  \
-    cross_entropy_grad<T, Group<slots<Group, T>()>>(dx, x, targets, most, sums, g, count, rows, each, smoothing); \
-  }                                                                                                               \
-  EXPORT(name##suffix);
+#define GRADIENT(name, T, threads, blocks, Group)                                                                    \
+  ENTRY(name, threads, blocks, (T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g, const uint32_t* count, \
+                                uint64_t rows, uint32_t each, double smoothing),                                     \
+        cross_entropy_grad<T, Group<slots<Group, T>()>>(dx, x, targets, most, sums, g, count, rows, each, smoothing))
 
 #define CROSS_ENTROPY(suffix, T)                                                                                \
   ROW_KERNELS(cross_entropy_rows, suffix, T,                                                                    \
               (Result loss, ComputeType<T>* most, ComputeType<T>* sums, Rows x, Targets targets, uint64_t rows, \
                double smoothing),                                                                               \
               (targets.classes, x), loss, most, sums, x, targets, rows, smoothing)                              \
-  GRADIENT(cross_entropy_grad, suffix, T, kRowThreads, 4, Warp)                                                 \
-  GRADIENT(cross_entropy_grad_long, suffix, T, kBlockThreads, 2, Block)
+  GRADIENT(cross_entropy_grad##suffix, T, kRowThreads, 4, Warp)                                                 \
+  GRADIENT(cross_entropy_grad_long##suffix, T, kBlockThreads, 2, Block)
 
 FLOATS(CROSS_ENTROPY)

@@ -9,16 +9,12 @@ struct boolean { uint8_t bits; };
 template <class A, class B> struct Same { static constexpr __device__ bool value() { return false; } };
 template <class A> struct Same<A, A> { static constexpr __device__ bool value() { return true; } };
 
-template <class T>
-struct IsHalf {
-  static constexpr __device__ bool value() { return Same<T, f16>::value() || Same<T, bf16>::value(); }
-};
-template <class T>
-struct IsFloating {
-  static constexpr __device__ bool value() {
-    return Same<T, float>::value() || Same<T, double>::value() || IsHalf<T>::value();
-  }
-};
+template <class T> static constexpr __device__ bool is_half() {
+  return Same<T, f16>::value() || Same<T, bf16>::value();
+}
+template <class T> static constexpr __device__ bool is_floating() {
+  return Same<T, float>::value() || Same<T, double>::value() || is_half<T>();
+}
 
 DEV f16 to_half(float x, f16) { return to_f16(x); }
 DEV bf16 to_half(float x, bf16) { return to_bf16(x); }
@@ -42,41 +38,33 @@ DEV double round_to_odd(int64_t x) {
   return __longlong_as_double((int64_t)(u | 1));
 }
 
-// saturate truncates to an integer type with the given ends. As floating numbers they are exact, or the power of two
-// just above.
-template <class T, class N> DEV T saturate(N x, T low, T high) {
+// saturate truncates to an integer type. Its ends are exact as floating numbers, or the power of two just above.
+template <class T, class N> DEV T saturate(N x) {
+  constexpr bool is_signed = T(-1) < T(0);
+  constexpr T high = (T)(~0ull >> (64 - 8 * sizeof(T) + is_signed)), low = is_signed ? -high - 1 : 0;
   if (x != x) return 0;
   if (x <= (N)low) return low;
   if (x >= (N)high) return high;
   return (T)x;
 }
-template <class N>
-DEV int64_t truncated(int64_t, N x) {
-  return saturate<int64_t>(x, (int64_t)(1ull << 63), (int64_t)(~0ull >> 1));
-}
-template <class N>
-DEV int32_t truncated(int32_t, N x) {
-  return saturate<int32_t>(x, (int32_t)(1u << 31), (int32_t)(~0u >> 1));
-}
-template <class N> DEV uint8_t truncated(uint8_t, N x) { return saturate<uint8_t>(x, 0, 255); }
 
 // to_compute converts an element to the compute type N, exactly or to nearest.
 template <class N, class T> DEV N to_compute(T x) {
-  if constexpr (IsHalf<T>::value()) return (N)to_float(x);
+  if constexpr (is_half<T>()) return (N)to_float(x);
   else if constexpr (Same<T, boolean>::value()) return x.bits ? N(1) : N(0);
   else return (N)x;
 }
 
 // to_element converts a value of a compute type to an element.
 template <class T, class N> DEV T to_element(N x) {
-  if constexpr (IsHalf<T>::value()) {
+  if constexpr (is_half<T>()) {
     if constexpr (Same<N, float>::value()) return to_half(x, T{});
     else if constexpr (Same<N, double>::value()) return to_half(round_to_odd(x), T{});
     else return to_half(round_to_odd(round_to_odd(x)), T{});
   } else if constexpr (Same<T, boolean>::value()) {
     return {(uint8_t)(x != 0)};
-  } else if constexpr (IsFloating<N>::value() && !IsFloating<T>::value()) {
-    return truncated(T{}, x);
+  } else if constexpr (is_floating<N>() && !is_floating<T>()) {
+    return saturate<T>(x);
   } else {
     return (T)x;
   }
@@ -106,7 +94,7 @@ template <class T> DEV ComputeType<T> read(const void* p, uint32_t type, uint64_
     switch (type) {
       case kFloat32: return static_cast<const float*>(p)[i] != 0;
       case kFloat64: return static_cast<const double*>(p)[i] != 0;
-      case kFloat16: return (static_cast<const uint16_t*>(p)[i] & 0x7fff) != 0;
+      case kFloat16:
       case kBFloat16: return (static_cast<const uint16_t*>(p)[i] & 0x7fff) != 0;
       default: return read<integer>(p, type, i) != 0;
     }

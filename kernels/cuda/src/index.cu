@@ -79,20 +79,15 @@ DEV void gather(T* y, const T* x, const void* indices, uint64_t number, const St
 
 // ---- ordered additions -------------------------------------------------------------------------------
 
-DEV float plus(float x, float y) { return __fadd_rn(x, y); }
-DEV double plus(double x, double y) { return __dadd_rn(x, y); }
-DEV int64_t plus(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
+template <class N> DEV N plus(N x, N y) { return math::add(x, y); }
 DEV int32_t plus(int32_t x, int32_t y) { return (int32_t)((uint32_t)x + (uint32_t)y); }
 DEV uint8_t plus(uint8_t x, uint8_t y) { return (uint8_t)(x + y); }
 
-// Elements of half precision are added up in FP32 and rounded once.
-template <class T> DEV T wide(T x) { return x; }
-DEV float wide(f16 x) { return to_float(x); }
-DEV float wide(bf16 x) { return to_float(x); }
-template <class T> DEV void narrow(T& to, T x) { to = x; }
-DEV void narrow(f16& to, float x) { to = to_f16(x); }
-DEV void narrow(bf16& to, float x) { to = to_bf16(x); }
-template <class T> using Total = decltype(wide(T{}));
+// Total is the type of sums: elements of half precision are added up in FP32 and rounded once.
+template <class T> struct TotalOf { using Type = T; };
+template <> struct TotalOf<f16> { using Type = float; };
+template <> struct TotalOf<bf16> { using Type = float; };
+template <class T> using Total = typename TotalOf<T>::Type;
 
 constexpr int kWarps = 4, kEach = 8;  // elements of an entry that a thread adds up
 constexpr uint64_t kColumns = 32 * kEach;
@@ -123,7 +118,7 @@ DEV void index_add(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t widt
     const uint64_t slab = c / width;
     to[e] = y + (slab * indices.size + mine) * width + (c - slab * width);
     added[e] = x + offset_of(column_axes, c);
-    sum[e] = wide(*to[e]);
+    sum[e] = to_compute<Total<T>>(*to[e]);
   }
   for (uint64_t from = k / 32 * 32; from < n; from += 32) {
     uint32_t same = ballot(from + lane >= k && from + lane < n && index_at(indices, from + lane) == mine);
@@ -132,13 +127,13 @@ DEV void index_add(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t widt
       const uint64_t entry = offset_of(entry_axes, from + j);
 #pragma unroll
       for (int e = 0; e < kEach; e++)
-        if (first + 32 * e < columns) sum[e] = plus(sum[e], wide(added[e][entry]));
+        if (first + 32 * e < columns) sum[e] = plus(sum[e], to_compute<Total<T>>(added[e][entry]));
       if (j == 31) break;
     }
   }
 #pragma unroll
   for (int e = 0; e < kEach; e++)
-    if (first + 32 * e < columns) narrow(*to[e], sum[e]);
+    if (first + 32 * e < columns) *to[e] = to_element<T>(sum[e]);
 }
 
 // scatter_add: a thread adds the n elements of a line, one after the other. `lines` has the offsets of lines in the
@@ -161,20 +156,19 @@ DEV void scatter_add(T* y, const T* x, Total<T>* sums, uint64_t count, uint64_t 
   if constexpr (sizeof(Total<T>) == sizeof(T)) {
     each([](T& to, uint64_t, const T& added) { to = plus(to, added); });
   } else {
-    each([&](T& to, uint64_t sum, const T&) { sums[sum] = wide(to); });
-    each([&](T&, uint64_t sum, const T& added) { sums[sum] = plus(sums[sum], wide(added)); });
-    each([&](T& to, uint64_t sum, const T&) { narrow(to, sums[sum]); });
+    each([&](T& to, uint64_t sum, const T&) { sums[sum] = to_compute<Total<T>>(to); });
+    each([&](T&, uint64_t sum, const T& added) { sums[sum] = plus(sums[sum], to_compute<Total<T>>(added)); });
+    each([&](T& to, uint64_t sum, const T&) { to = to_element<T>(sums[sum]); });
   }
 }
 
 }  // namespace
 
-#define GATHER(name, T)                                                                                             \
-  KERNEL(gather_##name, kThreads, 3)(T* y, const T* x, const void* indices, uint64_t number, StridedRange<4> range, \
-                                     Shape32<4> shape, IndexedAxis axis) {                                          \
-    gather(y, x, indices, number, range, shape, axis);                                                              \
-  }                                                                                                                 \
-  EXPORT(gather_##name);
+#define GATHER(name, T)                                                                                   \
+  ENTRY(gather_##name, kThreads, 3,                                                                       \
+        (T* y, const T* x, const void* indices, uint64_t number, StridedRange<4> range, Shape32<4> shape, \
+         IndexedAxis axis),                                                                               \
+        gather(y, x, indices, number, range, shape, axis))
 
 GATHER(b1, uint8_t)
 GATHER(b2, uint16_t)
@@ -182,17 +176,15 @@ GATHER(b4, uint32_t)
 GATHER(b8, uint64_t)
 GATHER(b16, uint4)
 
-#define ADD(name, T)                                                                                       \
-  KERNEL(index_add_##name, 32 * kWarps, 4)(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t width, \
-                                           Indices indices, Axes column_axes, Axes entry_axes) {           \
-    index_add(y, x, n, columns, width, indices, column_axes, entry_axes);                                  \
-  }                                                                                                        \
-  EXPORT(index_add_##name);                                                                                \
-  KERNEL(scatter_add_##name, kThreads, 4)(T* y, const T* x, Total<T>* sums, uint64_t count, uint64_t n,    \
-                                          Indices indices, LineStrides stride, Shape64<3> lines) {         \
-    scatter_add(y, x, sums, count, n, indices, stride, lines);                                             \
-  }                                                                                                        \
-  EXPORT(scatter_add_##name);
+#define ADD(name, T)                                                                                        \
+  ENTRY(index_add_##name, 32 * kWarps, 4,                                                                   \
+        (T* y, const T* x, uint64_t n, uint64_t columns, uint64_t width, Indices indices, Axes column_axes, \
+         Axes entry_axes),                                                                                  \
+        index_add(y, x, n, columns, width, indices, column_axes, entry_axes))                               \
+  ENTRY(scatter_add_##name, kThreads, 4,                                                                    \
+        (T* y, const T* x, Total<T>* sums, uint64_t count, uint64_t n, Indices indices, LineStrides stride, \
+         Shape64<3> lines),                                                                                 \
+        scatter_add(y, x, sums, count, n, indices, stride, lines))
 
 ADD(f32, float)
 ADD(f64, double)

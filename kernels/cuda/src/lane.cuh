@@ -2,11 +2,6 @@
 #pragma once
 #include "prim.cuh"
 
-// lane_to_int truncates; NaN and what is out of range give INT_MIN.
-DEV uint32_t lane_to_int(float x) {
-  return x >= -2147483648.f && x < 2147483648.f ? (uint32_t)(int)x : 0x80000000u;
-}
-
 // lane_ldexp is x * 2^n rounded once, for integral |n| <= 252 and |x| in [2^-24, 2^24] or zero, by two powers of
 // two. The first product is inexact or infinite only where the second one is 0 or infinite anyway: half of n
 // would have to be below -102, or above 103.

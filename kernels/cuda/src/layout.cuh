@@ -10,8 +10,6 @@ struct Divisor {
   uint32_t value, multiplier, shift;
 };
 
-DEV uint32_t quotient(uint32_t n, const Divisor& d) { return (__umulhi(n, d.multiplier) + n) >> d.shift; }
-
 // Shape32 is a shape of at most 2^31 elements with the strides of N operands whose offsets are below 2^31, too. The
 // innermost axis is the last; the size of the first is not needed.
 template <int N> struct Shape32 {
@@ -30,7 +28,7 @@ template <int N> struct Shape64 {
 };
 
 DEV uint32_t divide(uint32_t n, const Divisor& d, uint32_t& rest) {
-  const uint32_t q = quotient(n, d);
+  const uint32_t q = (__umulhi(n, d.multiplier) + n) >> d.shift;
   rest = n - q * d.value;
   return q;
 }

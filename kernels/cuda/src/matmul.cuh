@@ -2,9 +2,23 @@
 // in the canonical order (docs/DESIGN.md, section 9): K in chunks of 256; inside a chunk one chain of fused
 // multiply-adds in ascending k, from +0; chunks added in ascending order.
 #pragma once
+#include "element.cuh"
 #include "layout.cuh"
 
 constexpr int kChunk = 256;
+
+// unrolled calls f(i, j, k) for all i < I, j < J and k < K, in unrolled loops; without K, f(i, j).
+template <int I, int J, int K, class F> DEV void unrolled(F f) {
+#pragma unroll
+  for (int i = 0; i < I; i++)
+#pragma unroll
+    for (int j = 0; j < J; j++)
+#pragma unroll
+      for (int k = 0; k < K; k++) f(i, j, k);
+}
+template <int I, int J, class F> DEV void unrolled(F f) {
+  unrolled<I, J, 1>([&](int i, int j, int) { f(i, j); });
+}
 
 // Matrix is an operand; element (i, k) is at data + i*row + k*column.
 template <class T> struct Matrix {
@@ -14,16 +28,6 @@ template <class T> struct Matrix {
   DEV_METHOD Matrix from(uint32_t i, uint32_t k) const { return {data + (i * row + k * column), row, column}; }
   DEV_METHOD Matrix transposed() const { return {data, column, row}; }
 };
-
-// widen converts an element to its compute type, float or double; narrow rounds to the type of `to`.
-DEV float widen(float x) { return x; }
-DEV double widen(double x) { return x; }
-DEV float widen(f16 x) { return to_float(x); }
-DEV float widen(bf16 x) { return to_float(x); }
-DEV void narrow(float& to, float x) { to = x; }
-DEV void narrow(double& to, double x) { to = x; }
-DEV void narrow(f16& to, float x) { to = to_f16(x); }
-DEV void narrow(bf16& to, float x) { to = to_bf16(x); }
 
 DEV float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 DEV double fused(double x, double y, double z) { return fma(x, y, z); }
@@ -35,6 +39,8 @@ constexpr int kSmallTile = 32, kSmallThreads = 256;
 
 // SharedTiles are tiles of both operands in shared memory, with k as the slower dimension.
 template <class T> using SharedTiles = T[2][kSmallTile][kSmallTile + 1];
+
+DEV uint32_t from_start(uint32_t) { return 0; }
 
 // tile_product computes the elements of A B that are in the first tile of m rows and n columns, and calls store(row,
 // column, element) for each. Row i takes part in the products from k = first(i) on, a multiple of 256; first(0) is
@@ -60,8 +66,8 @@ DEV void tile_product(SharedTiles<T>& tiles, const Matrix<A>& a, const Matrix<B>
     for (int i = 0; i < 4; i++) {
       const uint32_t z = y + 8 * i;
       const uint32_t ak = a_k_major ? x : z, am = a_k_major ? z : x, bk = b_k_major ? x : z, bn = b_k_major ? z : x;
-      tiles[0][ak][am] = am < m && k0 + ak < k ? widen(a.at(am, k0 + ak)) : zero;
-      tiles[1][bk][bn] = bn < n && k0 + bk < k ? widen(b.at(k0 + bk, bn)) : zero;
+      tiles[0][ak][am] = am < m && k0 + ak < k ? to_compute<T>(a.at(am, k0 + ak)) : zero;
+      tiles[1][bk][bn] = bn < n && k0 + bk < k ? to_compute<T>(b.at(k0 + bk, bn)) : zero;
     }
     __syncthreads();
     const int steps = k - k0 < kSmallTile ? (int)(k - k0) : kSmallTile;

@@ -75,6 +75,39 @@ DEV Fragment fragment(const float* row, int second) {
   return {{u.x, u.y, u.z, u.w, v.x, v.y, v.z, v.w}};
 }
 
+// A thread has strips 16 rows and 32 columns apart.
+enum : int { kRows = 16, kColumns = 32 };
+
+// put adds the bias and writes a thread's sums, from row `row` and column `column` on.
+DEV void put(const Product<float>& p, float (&sum)[8][8], uint32_t row, uint32_t column) {
+  if (p.bias) {
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      const uint32_t c = column + j / 4 * kColumns + j % 4;
+      const float bias = c < p.n ? p.bias[c * p.bias_step] : 0.f;
+#pragma unroll
+      for (int i = 0; i < 8; i++) sum[i][j] = __fadd_rn(sum[i][j], bias);
+    }
+  }
+  const bool wide = p.n % 4 == 0 && p.c_row % 4 == 0 && (uint64_t)p.c % 16 == 0;
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    const uint32_t r = row + i / 4 * kRows + i % 4;
+    if (r >= p.m) continue;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const uint32_t c = column + h * kColumns;
+      float* to = p.c + (uint64_t)r * p.c_row + c;
+      if (wide && c < p.n)
+        store<float4>(to, {sum[i][4 * h], sum[i][4 * h + 1], sum[i][4 * h + 2], sum[i][4 * h + 3]});
+      else
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+          if (c + j < p.n) store<float>(to + j, sum[i][4 * h + j]);
+    }
+  }
+}
+
 DEV void large(Product<float> p, const Batch& batch) {
   SHARED(float, tiles_a, [2][kStep][kPitch]);
   SHARED(float, tiles_b, [2][kStep][kPitch]);
@@ -82,21 +115,17 @@ DEV void large(Product<float> p, const Batch& batch) {
   const uint32_t m0 = tile.m0, n0 = tile.n0;
   OperandCopy a = operand_copy(p.a, m0, p.m, p.a_row, p.a_column), b = operand_copy(p.b, n0, p.n, p.b_column, p.b_row);
 
-  // Warps are 4 x 2 over the tile, 32 x 64 each; lanes are 4 x 8, with strips 16 rows and 32 columns apart.
+  // Warps are 4 x 2 over the tile, 32 x 64 each; lanes are 4 x 8.
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row = warp / 2 * 32 + lane / 8 * 4, column = warp % 2 * 64 + lane % 8 * 4;
-  constexpr int kRows = 16, kColumns = 32;
 
   // -0 plus the first chain is that chain.
   const float start = p.k ? -0.f : 0.f;
   float chain[8][8], total[8][8];
-#pragma unroll
-  for (int i = 0; i < 8; i++)
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-      chain[i][j] = 0.f;
-      total[i][j] = start;
-    }
+  unrolled<8, 8>([&](int i, int j) {
+    chain[i][j] = 0.f;
+    total[i][j] = start;
+  });
 
   auto copy = [&](uint32_t k0) {
     if (k0 < p.k) {
@@ -115,48 +144,16 @@ DEV void large(Product<float> p, const Batch& batch) {
 #pragma unroll
     for (int k = 0; k < kStep; k++) {
       const Fragment u = fragment(&tiles_a[stage][k][row], kRows), v = fragment(&tiles_b[stage][k][column], kColumns);
-#pragma unroll
-      for (int i = 0; i < 8; i++)
-#pragma unroll
-        for (int j = 0; j < 8; j++) chain[i][j] = __fmaf_rn(u.x[i], v.x[j], chain[i][j]);
+      unrolled<8, 8>([&](int i, int j) { chain[i][j] = __fmaf_rn(u.x[i], v.x[j], chain[i][j]); });
     }
     __syncthreads();
     if ((k0 + kStep) % kChunk == 0 || k0 + kStep >= p.k)
-#pragma unroll
-      for (int i = 0; i < 8; i++)
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-          total[i][j] = __fadd_rn(total[i][j], chain[i][j]);
-          chain[i][j] = 0.f;
-        }
+      unrolled<8, 8>([&](int i, int j) {
+        total[i][j] = __fadd_rn(total[i][j], chain[i][j]);
+        chain[i][j] = 0.f;
+      });
   }
-
-  if (p.bias) {
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-      const uint32_t c = n0 + column + j / 4 * kColumns + j % 4;
-      const float bias = c < p.n ? p.bias[c * p.bias_step] : 0.f;
-#pragma unroll
-      for (int i = 0; i < 8; i++) total[i][j] = __fadd_rn(total[i][j], bias);
-    }
-  }
-  const bool wide = p.n % 4 == 0 && p.c_row % 4 == 0 && (uint64_t)p.c % 16 == 0;
-#pragma unroll
-  for (int i = 0; i < 8; i++) {
-    const uint32_t r = m0 + row + i / 4 * kRows + i % 4;
-    if (r >= p.m) continue;
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const uint32_t c = n0 + column + h * kColumns;
-      float* to = p.c + (uint64_t)r * p.c_row + c;
-      if (wide && c < p.n)
-        store<float4>(to, {total[i][4 * h], total[i][4 * h + 1], total[i][4 * h + 2], total[i][4 * h + 3]});
-      else
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-          if (c + j < p.n) store<float>(to + j, total[i][4 * h + j]);
-    }
-  }
+  put(p, total, m0 + row, n0 + column);
 }
 
 // ---- tiles of 32 x 32 --------------------------------------------------------------------------------
@@ -166,8 +163,7 @@ template <class T> DEV void small(Product<T> p, const Batch& batch) {
   SHARED(T, tiles, [2][kSmallTile][kSmallTile + 1]);
   const Tile tile = assign_tile(p, batch, kSmallTile);
   const Matrix<const T> a{p.a, p.a_row, p.a_column}, b{p.b, p.b_row, p.b_column};
-  const auto all = [](uint32_t) { return 0u; };
-  tile_product(tiles, a.from(tile.m0, 0), b.from(0, tile.n0), p.m - tile.m0, p.n - tile.n0, p.k, all,
+  tile_product(tiles, a.from(tile.m0, 0), b.from(0, tile.n0), p.m - tile.m0, p.n - tile.n0, p.k, from_start,
                [&](uint32_t i, uint32_t j, T v) {
                  const uint32_t c = tile.n0 + j;
                  p.c[(uint64_t)(tile.m0 + i) * p.c_row + c] = p.bias ? add(v, p.bias[c * p.bias_step]) : v;
@@ -176,11 +172,6 @@ template <class T> DEV void small(Product<T> p, const Batch& batch) {
 
 }  // namespace
 
-KERNEL(matmul_large_f32, kThreads, 1)(Product<float> p, Batch batch) { large(p, batch); }
-EXPORT(matmul_large_f32);
-
-KERNEL(matmul_f32, kSmallThreads, 2)(Product<float> p, Batch batch) { small(p, batch); }
-EXPORT(matmul_f32);
-
-KERNEL(matmul_f64, kSmallThreads, 2)(Product<double> p, Batch batch) { small(p, batch); }
-EXPORT(matmul_f64);
+ENTRY(matmul_large_f32, kThreads, 1, (Product<float> p, Batch batch), large(p, batch))
+ENTRY(matmul_f32, kSmallThreads, 2, (Product<float> p, Batch batch), small(p, batch))
+ENTRY(matmul_f64, kSmallThreads, 2, (Product<double> p, Batch batch), small(p, batch))

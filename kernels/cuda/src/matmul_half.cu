@@ -104,19 +104,11 @@ template <class T> struct Results {
   float sum[4][8][4];  // of a warp: 4 x 8 products of mma
 
   DEV_METHOD void clear() {
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-#pragma unroll
-      for (int j = 0; j < 8; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) sum[i][j][e] = 0.f;
+    unrolled<4, 8, 4>([&](int i, int j, int e) { sum[i][j][e] = 0.f; });
   }
 
   DEV_METHOD void multiply(const Fragments& a, const Fragments& b) {
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-#pragma unroll
-      for (int j = 0; j < 8; j++) mma(T{}, sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    unrolled<4, 8>([&](int i, int j) { mma(T{}, sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]); });
   }
 
   // put adds the bias, rounds, and writes the warp's tile of C, from row m0 and column n0 on. It passes through shared
@@ -208,11 +200,9 @@ DEV void matmul_half(Product<T> p, const Batch& batch, uint32_t wide) {
 }  // namespace
 
 // The letters are those of BLAS: n for a matrix with contiguous rows, t for one with contiguous columns.
-#define LAYOUT(name, T, A_K_MAJOR, B_K_MAJOR)                                         \
-  KERNEL(matmul_half_##name, kThreads, 2)(Product<T> p, Batch batch, uint32_t wide) { \
-    matmul_half<T, A_K_MAJOR, B_K_MAJOR, kStages>(p, batch, wide);                    \
-  }                                                                                   \
-  EXPORT(matmul_half_##name);
+#define LAYOUT(name, T, A_K_MAJOR, B_K_MAJOR)                                        \
+  ENTRY(matmul_half_##name, kThreads, 2, (Product<T> p, Batch batch, uint32_t wide), \
+        matmul_half<T, A_K_MAJOR, B_K_MAJOR, kStages>(p, batch, wide))
 
 LAYOUT(nn_f16, f16, true, false)
 LAYOUT(nt_f16, f16, true, true)

@@ -282,27 +282,21 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
 
 }  // namespace
 
-#define NORM(suffix, T)                                                                                               \
-  ROW_KERNELS(norm, suffix, T, (T* y, ComputeType<T>* mean, ComputeType<T>* rstd, Rows x, Rows weight, Rows bias,     \
-                                Residual sum, uint64_t rows, uint32_t n, double eps),                                 \
-              (n, x, weight, bias), y, mean, rstd, x, weight, bias, sum, rows, n, eps)                                \
-  KERNEL(norm_grad##suffix, 32 * kRowPartials, 1)(T* dx, ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g,      \
-                                                  Rows x, Rows mean, Rows rstd, Rows weight, uint64_t rows,           \
-                                                  uint32_t n, uint32_t each) {                                        \
-    BY_LENGTH(Warp, T, (n, g, x, weight), norm_grad, dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each);    \
-  }                                                                                                                   \
-  EXPORT(norm_grad##suffix);                                                                                          \
-  KERNEL(norm_grad_long##suffix, kGradThreads, 1)(T* dx, ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g,      \
-                                                  Rows x, Rows mean, Rows rstd, Rows weight, uint64_t rows,           \
-                                                  uint32_t n, uint32_t each) {                                        \
-    norm_grad_long<T>(dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each);                                   \
-  }                                                                                                                   \
-  EXPORT(norm_grad_long##suffix);                                                                                     \
-  KERNEL(norm_parameters##suffix, kColumns * kRowPartials, 4)(ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, \
-                                                              Rows x, Rows mean, Rows rstd, uint64_t rows,            \
-                                                              uint32_t n) {                                           \
-    norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n);                                                    \
-  }                                                                                                                   \
-  EXPORT(norm_parameters##suffix);
+#define GRAD_PARAMETERS(T)                                                                                   \
+  (T* dx, ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, \
+   uint64_t rows, uint32_t n, uint32_t each)
+
+#define NORM(suffix, T)                                                                                                \
+  ROW_KERNELS(norm, suffix, T, (T* y, ComputeType<T>* mean, ComputeType<T>* rstd, Rows x, Rows weight, Rows bias,      \
+                                Residual sum, uint64_t rows, uint32_t n, double eps),                                  \
+              (n, x, weight, bias), y, mean, rstd, x, weight, bias, sum, rows, n, eps)                                 \
+  ENTRY(norm_grad##suffix, 32 * kRowPartials, 1, GRAD_PARAMETERS(T),                                                   \
+        BY_LENGTH(Warp, T, (n, g, x, weight), norm_grad, dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each)) \
+  ENTRY(norm_grad_long##suffix, kGradThreads, 1, GRAD_PARAMETERS(T),                                                   \
+        norm_grad_long<T>(dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each))                                \
+  ENTRY(norm_parameters##suffix, kColumns * kRowPartials, 4,                                                           \
+        (ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, uint64_t rows,          \
+         uint32_t n),                                                                                                  \
+        norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n))
 
 FLOATS(NORM)

@@ -26,13 +26,11 @@ template <class... T> struct Types {
   static constexpr int count = sizeof...(T);
 };
 
-template <int K, class L> struct ElementOf;
-template <int K, class T, class... Rest> struct ElementOf<K, Types<T, Rest...>> {
-  using Type = typename ElementOf<K - 1, Types<Rest...>>::Type;
-};
-template <class T, class... Rest> struct ElementOf<0, Types<T, Rest...>> {
-  using Type = T;
-};
+// each_type calls f(T{}, k) for type number k of a list.
+template <class... T, class F> DEV void each_type(Types<T...>, F f) {
+  int k = 0;
+  (..., f(T{}, k++));
+}
 
 template <uint32_t... S> struct RandomStreams {
   static constexpr int count = sizeof...(S);
@@ -69,39 +67,38 @@ template <class T, int V> union Pack {
 // ---- loads and stores of all operands ----------------------------------------------------------------
 
 // Operands of the vector kernel: element i and the V-1 after it, of which `valid` exist.
-template <class Op, int V, int K = 0>
+template <class Op, int V>
 DEV void load_vectors(const Operands<Op>& a, uint64_t i, int valid,
                       typename Op::Compute (&x)[V][at_least_one(Op::In::count)]) {
-  if constexpr (K < Op::In::count) {
-    using T = typename ElementOf<K, typename Op::In>::Type;
+  each_type(typename Op::In(), [&](auto element, int k) {
+    using T = decltype(element);
     using N = typename Op::Compute;
-    const T* p = static_cast<const T*>(a.in[K]);
-    if (a.uniform >> K & 1) {
+    const T* p = static_cast<const T*>(a.in[k]);
+    if (a.uniform >> k & 1) {
       const N value = to_compute<N>(*p);
 #pragma unroll
-      for (int j = 0; j < V; j++) x[j][K] = value;
+      for (int j = 0; j < V; j++) x[j][k] = value;
     } else if (valid == V) {
       Pack<T, V> pack;
       pack.word = load<decltype(pack.word)>(p + i);
 #pragma unroll
-      for (int j = 0; j < V; j++) x[j][K] = to_compute<N>(pack.element[j]);
+      for (int j = 0; j < V; j++) x[j][k] = to_compute<N>(pack.element[j]);
     } else {
 #pragma unroll
-      for (int j = 0; j < V; j++) x[j][K] = j < valid ? to_compute<N>(p[i + j]) : N(0);
+      for (int j = 0; j < V; j++) x[j][k] = j < valid ? to_compute<N>(p[i + j]) : N(0);
     }
-    load_vectors<Op, V, K + 1>(a, i, valid, x);
-  }
+  });
 }
 
-template <class Op, int V, int K = 0>
+template <class Op, int V>
 DEV void store_vectors(const Operands<Op>& a, uint64_t i, int valid,
                        const typename Op::Compute (&y)[V][Op::Out::count]) {
-  if constexpr (K < Op::Out::count) {
-    using T = typename ElementOf<K, typename Op::Out>::Type;
-    T* p = static_cast<T*>(a.out[K]);
+  each_type(typename Op::Out(), [&](auto element, int k) {
+    using T = decltype(element);
+    T* p = static_cast<T*>(a.out[k]);
     Pack<T, V> pack;
 #pragma unroll
-    for (int j = 0; j < V; j++) pack.element[j] = to_element<T>(y[j][K]);
+    for (int j = 0; j < V; j++) pack.element[j] = to_element<T>(y[j][k]);
     if (valid == V) {
       store(p + i, pack.word);
     } else {
@@ -109,25 +106,7 @@ DEV void store_vectors(const Operands<Op>& a, uint64_t i, int valid,
       for (int j = 0; j < V; j++)
         if (j < valid) p[i + j] = pack.element[j];
     }
-    store_vectors<Op, V, K + 1>(a, i, valid, y);
-  }
-}
-
-template <class Op, class Index, int K = 0>
-DEV void load_at(const Operands<Op>& a, const Index* at, typename Op::Compute* x) {
-  if constexpr (K < Op::In::count) {
-    x[K] = to_compute<typename Op::Compute>(
-        static_cast<const typename ElementOf<K, typename Op::In>::Type*>(a.in[K])[at[K]]);
-    load_at<Op, Index, K + 1>(a, at, x);
-  }
-}
-
-template <class Op, int K = 0> DEV void store_at(const Operands<Op>& a, uint64_t i, const typename Op::Compute* y) {
-  if constexpr (K < Op::Out::count) {
-    using T = typename ElementOf<K, typename Op::Out>::Type;
-    static_cast<T*>(a.out[K])[i] = to_element<T>(y[K]);
-    store_at<Op, K + 1>(a, i, y);
-  }
+  });
 }
 
 // ---- kernels -----------------------------------------------------------------------------------------
@@ -165,20 +144,19 @@ template <class Op, class Shape> DEV void pointwise_strided(const Operands<Op>& 
   typename Shape::Index at[at_least_one(Op::In::count)];
   locate(shape, (typename Shape::Index)i, at);
   typename Op::Compute x[at_least_one(Op::In::count)], r[1][at_least_one(Op::Streams::count)], y[Op::Out::count];
-  load_at<Op>(a, at, x);
+  each_type(typename Op::In(), [&](auto element, int k) {
+    x[k] = to_compute<typename Op::Compute>(static_cast<const decltype(element)*>(a.in[k])[at[k]]);
+  });
   draw(a, i, r);
   Op::apply(x, a.scalar, r[0], y);
-  store_at(a, i, y);
+  each_type(typename Op::Out(), [&](auto element, int k) {
+    static_cast<decltype(element)*>(a.out[k])[i] = to_element<decltype(element)>(y[k]);
+  });
 }
 
-#define POINTWISE(Op, V)                                                                                   \
-  KERNEL(Op##_vector, 256, 4)(Operands<Op> a, uint64_t n) { pointwise<Op, V>(a, n); }                      \
-  EXPORT(Op##_vector);                                                                                     \
-  KERNEL(Op##_strided, 256, 4)(Operands<Op> a, uint64_t n, Shape32<at_least_one(Op::In::count)> shape) {   \
-    pointwise_strided(a, n, shape);                                                                        \
-  }                                                                                                        \
-  EXPORT(Op##_strided);                                                                                    \
-  KERNEL(Op##_strided64, 256, 4)(Operands<Op> a, uint64_t n, Shape64<at_least_one(Op::In::count)> shape) { \
-    pointwise_strided(a, n, shape);                                                                        \
-  }                                                                                                        \
-  EXPORT(Op##_strided64);
+#define POINTWISE(Op, V)                                                                                  \
+  ENTRY(Op##_vector, 256, 4, (Operands<Op> a, uint64_t n), pointwise<Op, V>(a, n))                        \
+  ENTRY(Op##_strided, 256, 4, (Operands<Op> a, uint64_t n, Shape32<at_least_one(Op::In::count)> shape),   \
+        pointwise_strided(a, n, shape))                                                                   \
+  ENTRY(Op##_strided64, 256, 4, (Operands<Op> a, uint64_t n, Shape64<at_least_one(Op::In::count)> shape), \
+        pointwise_strided(a, n, shape))

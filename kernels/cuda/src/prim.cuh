@@ -1,10 +1,10 @@
-// prim.cuh: the primitives of kernels. Inline assembly stands in this file, prim_fast.cuh, prim_hopper.cuh and
-// z_wgmma.cuh only.
+// prim.cuh: the primitives of kernels. Inline assembly stands in this file and prim_fast.cuh only.
 //
 // A kernel is compiled twice: by NVRTC for the GPU, and by g++ for the emulator of internal/testing/emu, which runs it
 // in the tests. Each primitive that is no plain CUDA has therefore two sides. Rules for kernels:
 //
-//  1. Entry points are KERNEL(name, threads, blocks)(parameters) { ... } and EXPORT(name) behind it.
+//  1. Entry points are KERNEL(name, threads, blocks)(parameters) { ... } and EXPORT(name) behind it, or ENTRY(name,
+//     threads, blocks, (parameters), a call), for kernels that templates make.
 //  2. Shared memory is SHARED or SHARED_DYNAMIC, both aligned alike on both sides.
 //  3. Arithmetic whose bits matter is written with the __fadd_rn family, as is every FP32 sum and product.
 //  4. Wide accesses go through load<T> and store<T>: plain accesses on the GPU, checked and counted ones in the
@@ -24,9 +24,6 @@ using uint32_t = unsigned;
 using int64_t = long long;
 using uint64_t = unsigned long long;
 #define ON_DEVICE 1
-#elif defined(__CUDACC__)
-#include <cstdint>
-#define ON_DEVICE 1
 #else
 #include "emu.h"
 #endif
@@ -38,13 +35,13 @@ using uint64_t = unsigned long long;
 #define DEV_CALL static __device__ __noinline__
 #define SHARED_DYNAMIC(name) extern __shared__ __align__(1024) unsigned char name[]
 #else
-#define KERNEL(name, threads, blocks)           \
+#define KERNEL(name, threads, blocks)               \
   static constexpr int threads_of_##name = threads; \
   extern "C" void name
-#define EXPORT(name)                                                                                            \
-  static const ::emu::Registration registration_of_##name(::emu::Kernel{#name, ::emu::Entry<&name>::run,        \
+#define EXPORT(name)                                                                                     \
+  static const ::emu::Registration registration_of_##name(::emu::Kernel{#name, ::emu::Entry<&name>::run, \
       ::emu::Entry<&name>::parameters, ::emu::Entry<&name>::count, threads_of_##name})
-#define SHARED(T, name, dims)      \
+#define SHARED(T, name, dims)          \
   static const char key_of_##name = 0; \
   auto& name = ::emu::shared<T dims>(&key_of_##name)
 #define SHARED_DYNAMIC(name) unsigned char* name = static_cast<unsigned char*>(::emu::shared_dynamic())
@@ -52,6 +49,10 @@ using uint64_t = unsigned long long;
 #define __syncthreads() ::emu::bar_sync(0, 0)
 #define __syncwarp() ::emu::sync_warp(0xffffffffu)
 #endif
+
+#define ENTRY(name, threads, blocks, parameters, ...)       \
+  KERNEL(name, threads, blocks) parameters { __VA_ARGS__; } \
+  EXPORT(name);
 
 #define DEV static __device__ __forceinline__
 #define DEV_METHOD __device__ __forceinline__
@@ -69,27 +70,28 @@ DEV float to_float(f16 h) {
   return f;
 }
 DEV float to_float(bf16 h) { return __uint_as_float((uint32_t)h.bits << 16); }
-DEV f16 to_f16(float f) {
-  f16 h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
-  return h;
-}
-DEV bf16 to_bf16(float f) {
-  bf16 h;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
-  return h;
-}
-// pack rounds two numbers into one register, the first into the low half.
-DEV uint32_t pack(f16, float low, float high) {
-  uint32_t r;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-DEV uint32_t pack(bf16, float low, float high) {
-  uint32_t r;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
+// pack rounds two numbers into one register, the first into the low half. mma adds the product of A [16 16] and B [16
+// 8] to d. It is a function of its registers alone, so the compiler may move it between loads.
+#define HALF(T)                                                                      \
+  DEV T to_##T(float f) {                                                            \
+    T h;                                                                             \
+    asm("cvt.rn." #T ".f32 %0, %1;" : "=h"(h.bits) : "f"(f));                        \
+    return h;                                                                        \
+  }                                                                                  \
+  DEV uint32_t pack(T, float low, float high) {                                      \
+    uint32_t r;                                                                      \
+    asm("cvt.rn." #T "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));          \
+    return r;                                                                        \
+  }                                                                                  \
+  DEV void mma(T, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) { \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." #T "." #T ".f32 "                   \
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                      \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                             \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));             \
+  }
+HALF(f16)
+HALF(bf16)
+#undef HALF
 
 // ---- arithmetic --------------------------------------------------------------------------------------
 
@@ -106,8 +108,6 @@ template <class T> DEV T load(const void* p) { return *static_cast<const T*>(p);
 template <class T> DEV void store(void* p, T value) { *static_cast<T*>(p) = value; }
 DEV uint32_t shared_address(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
-DEV void trap() { asm volatile("trap;"); }
-
 // ---- warps -------------------------------------------------------------------------------------------
 
 DEV uint32_t shuffle_xor(uint32_t x, int mask) {
@@ -116,11 +116,6 @@ DEV uint32_t shuffle_xor(uint32_t x, int mask) {
   return r;
 }
 DEV float shuffle_xor(float x, int mask) { return __uint_as_float(shuffle_xor(__float_as_uint(x), mask)); }
-DEV uint32_t shuffle_index(uint32_t x, int lane) {
-  uint32_t r;
-  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(r) : "r"(x), "r"(lane));
-  return r;
-}
 DEV uint32_t ballot(bool predicate) {
   uint32_t r;
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
@@ -154,17 +149,6 @@ DEV void ldmatrix_transposed(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
-
-// mma adds the product of A [16 16] and B [16 8] to d. It is a function of its registers alone, so the compiler
-// may move it between loads.
-DEV void mma(f16, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-DEV void mma(bf16, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 DEV void mma_done() {}
 
 #else
@@ -194,15 +178,10 @@ template <class T> DEV T load(const void* p, EMU_AT) {
 template <class T> DEV void store(void* p, T value, EMU_AT) { emu::store(p, &value, sizeof value, at); }
 DEV uint32_t shared_address(const void* p) { return emu::shared_address(p); }
 
-DEV void trap(EMU_AT) { emu::trap(at); }
-
 DEV uint32_t shuffle_xor(uint32_t x, int mask, EMU_AT) {
   return emu::shuffle(kWholeWarp, x, emu::Shuffle::exclusive_or, mask, at);
 }
 DEV float shuffle_xor(float x, int mask, EMU_AT) { return __uint_as_float(shuffle_xor(__float_as_uint(x), mask, at)); }
-DEV uint32_t shuffle_index(uint32_t x, int lane, EMU_AT) {
-  return emu::shuffle(kWholeWarp, x, emu::Shuffle::index, lane, at);
-}
 DEV uint32_t ballot(bool predicate, EMU_AT) { return emu::ballot(kWholeWarp, predicate, at); }
 
 template <int BYTES>

@@ -8,25 +8,6 @@ namespace {
 
 constexpr int kWarps = 8;
 
-// Work of a warp: block `block` of result `result`, if there is one, and its elements [from, from + n).
-struct Work {
-  uint64_t result, block, from;
-  uint32_t n;
-  bool any;
-};
-
-DEV Work work_of_warp(uint64_t results, uint64_t n) {
-  const uint64_t blocks = (n + kFoldBlock - 1) / kFoldBlock;
-  const uint64_t w = (uint64_t)blockIdx.x * kWarps + threadIdx.x / 32;
-  Work k;
-  k.any = w < results * blocks;
-  k.result = w / blocks;
-  k.block = w - k.result * blocks;
-  k.from = k.block * kFoldBlock;
-  k.n = (uint32_t)(n - k.from < kFoldBlock ? n - k.from : kFoldBlock);
-  return k;
-}
-
 DEV uint64_t blocks_of(uint64_t n) { return (n + kFoldBlock - 1) / kFoldBlock; }
 
 // What is reduced: the elements of an operand, or the squares of their products with a factor, by default 1. With is
@@ -50,32 +31,39 @@ template <class T> struct Squares {
   }
 };
 
-// Contiguous rows, with the given stride from row to row. A warp reduces a block of a row.
+// fold_blocks gives each warp a block of a result. elements_of(result, from) is a function of the index of an element
+// behind the one at `from`.
+template <class Fold, class N, class ElementsOf>
+DEV void fold_blocks(const Result& y, uint64_t results, uint64_t n, ElementsOf elements_of) {
+  const uint64_t blocks = blocks_of(n), w = (uint64_t)blockIdx.x * kWarps + threadIdx.x / 32;
+  if (w >= results * blocks) return;
+  const uint64_t result = w / blocks, from = (w - result * blocks) * kFoldBlock;
+  const N v =
+      warp_fold<Fold, N>((uint32_t)(n - from < kFoldBlock ? n - from : kFoldBlock), elements_of(result, from));
+  if (threadIdx.x % 32 == 0) put(y, w, v);
+}
+
+// Contiguous rows, with the given stride from row to row.
 template <class Fold, class In>
 DEV void rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint64_t stride) {
-  using N = typename In::N;
-  const Work k = work_of_warp(results, n);
-  if (!k.any) return;
-  const uint64_t first = k.result * stride + k.from;
-  const N v = warp_fold<Fold, N>(k.n, [=](uint32_t i) { return x(first + i); });
-  if (threadIdx.x % 32 == 0) put(y, k.result * blocks_of(n) + k.block, v);
+  fold_blocks<Fold, typename In::N>(y, results, n, [=](uint64_t result, uint64_t from) {
+    return [=, first = result * stride + from](uint32_t i) { return x(first + i); };
+  });
 }
 
 // Any axes: `kept` are those of the results, `reduced` those of the elements of one result.
-template <class Fold, class In, class Shape>
-DEV void strided(const Result& y, const In& x, uint64_t results, uint64_t n, const Shape& kept, const Shape& reduced) {
-  using N = typename In::N;
-  using Index = typename Shape::Index;
-  const Work k = work_of_warp(results, n);
-  if (!k.any) return;
-  Index first[1];
-  locate(kept, (Index)k.result, first);
-  const N v = warp_fold<Fold, N>(k.n, [&](uint32_t i) {
-    Index at[1];
-    locate(reduced, (Index)(k.from + i), at);
-    return x(first[0] + at[0]);
+template <class Fold, class In>
+DEV void strided(const Result& y, const In& x, uint64_t results, uint64_t n, const Shape64<1>& kept,
+                 const Shape64<1>& reduced) {
+  fold_blocks<Fold, typename In::N>(y, results, n, [&](uint64_t result, uint64_t from) {
+    uint64_t first[1];
+    locate(kept, result, first);
+    return [&x, &reduced, from, first = first[0]](uint32_t i) {
+      uint64_t at[1];
+      locate(reduced, from + i, at);
+      return x(first + at[0]);
+    };
   });
-  if (threadIdx.x % 32 == 0) put(y, k.result * blocks_of(n) + k.block, v);
 }
 
 constexpr int kColumns = 32, kGroups = 8;
@@ -120,21 +108,15 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint6
 }  // namespace
 
 #define FOLD(name, suffix, Fold, In)                                                                                   \
-  KERNEL(name##_rows##suffix, 32 * kWarps, 4)(Result y, const void* x, In::With with, uint64_t results, uint64_t n,    \
-                                              uint64_t stride) {                                                       \
-    rows<Fold>(y, In{x, with}, results, n, stride);                                                                    \
-  }                                                                                                                    \
-  EXPORT(name##_rows##suffix);                                                                                         \
-  KERNEL(name##_strided##suffix, 32 * kWarps, 4)(Result y, const void* x, In::With with, uint64_t results, uint64_t n, \
-                                                 Shape64<1> kept, Shape64<1> reduced) {                                \
-    strided<Fold>(y, In{x, with}, results, n, kept, reduced);                                                          \
-  }                                                                                                                    \
-  EXPORT(name##_strided##suffix);                                                                                      \
-  KERNEL(name##_columns##suffix, kColumns * kGroups, 3)(Result y, const void* x, In::With with, uint64_t count,        \
-                                                        uint64_t n, uint64_t stride, uint64_t matrix_stride) {         \
-    columns<Fold>(y, In{x, with}, count, n, stride, matrix_stride);                                                    \
-  }                                                                                                                    \
-  EXPORT(name##_columns##suffix);
+  ENTRY(name##_rows##suffix, 32 * kWarps, 4,                                                                           \
+        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint64_t stride),                       \
+        rows<Fold>(y, In{x, with}, results, n, stride))                                                                \
+  ENTRY(name##_strided##suffix, 32 * kWarps, 4,                                                                        \
+        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, Shape64<1> kept, Shape64<1> reduced),   \
+        strided<Fold>(y, In{x, with}, results, n, kept, reduced))                                                      \
+  ENTRY(name##_columns##suffix, kColumns * kGroups, 3,                                                                 \
+        (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint64_t stride, uint64_t matrix_stride), \
+        columns<Fold>(y, In{x, with}, count, n, stride, matrix_stride))
 
 #define FOLDS(name, Fold, In)        \
   FOLD(name, _f32, Fold, In<float>)  \

@@ -48,19 +48,27 @@ template <class Fold, class N> DEV N warp_all(N x) {
   return x;
 }
 
-// warp_tree combines the 64 partial sums of a block, of which lane j of the warp holds j and j + 32.
-template <class Fold, class N> DEV N warp_tree(N low, N high) { return warp_all<Fold>(Fold::combine(low, high)); }
+// Partials are the 64 partial sums of a block, or those of its second level, where the result of block b goes to
+// partial sum b mod 64. Lane j of a warp has partial sums j and j + 32.
+template <class Fold, class N> struct Partials {
+  N low = Fold::template start<N>(), high = low;
+  DEV_METHOD void take(uint32_t b, N x) {
+    const uint32_t lane = threadIdx.x % 32;
+    if (b % kFoldPartials == lane) low = Fold::combine(low, x);
+    if (b % kFoldPartials == lane + 32) high = Fold::combine(high, x);
+  }
+  DEV_METHOD N all() const { return warp_all<Fold>(Fold::combine(low, high)); }
+};
 
 // warp_fold reduces at most one block of elements by a warp; read(i) is element i, of type N.
 template <class Fold, class N = float, class Read> DEV N warp_fold(uint32_t n, Read read) {
-  const uint32_t lane = threadIdx.x % 32;
-  N low = Fold::template start<N>(), high = low;
-  uint32_t i = lane;
+  Partials<Fold, N> partials;
+  uint32_t i = threadIdx.x % 32;
 #pragma unroll 4
   for (; i + 32 < n; i += kFoldPartials) {
-    low = Fold::combine(low, read(i));
-    high = Fold::combine(high, read(i + 32));
+    partials.low = Fold::combine(partials.low, read(i));
+    partials.high = Fold::combine(partials.high, read(i + 32));
   }
-  if (i < n) low = Fold::combine(low, read(i));
-  return warp_tree<Fold>(low, high);
+  if (i < n) partials.low = Fold::combine(partials.low, read(i));
+  return partials.all();
 }

@@ -77,10 +77,8 @@ DEV void prod_grad(const Rows& dx_, const Rows& x_, const Rows& g_, double* fron
 #define FLOATING_ROWS(suffix, T)                                                                                    \
   ROW_KERNELS(var, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n, double divisor), (n, x), y, x, rows, n, \
               divisor)                                                                                              \
-  KERNEL(prod_grad##suffix, kRowThreads, 4)(Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n) {    \
-    prod_grad<T>(dx, x, g, front, rows, n);                                                                         \
-  }                                                                                                                 \
-  EXPORT(prod_grad##suffix);
+  ENTRY(prod_grad##suffix, kRowThreads, 4, (Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n),     \
+        prod_grad<T>(dx, x, g, front, rows, n))
 
 #define ARG_EXTREMES(suffix, T)                                                                                       \
   ROW_KERNELS(argmax, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), indices, y, \

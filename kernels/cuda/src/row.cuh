@@ -120,18 +120,6 @@ template <class Group, class F> DEV auto cached(uint32_t n, const F& f) {
   }
 }
 
-// Partials are the 64 partial sums of a block in the canonical order, or those of its second level, where the result of
-// block b goes to partial sum b mod 64. Lane j of a warp has partial sums j and j + 32.
-template <class Fold, class N> struct Partials {
-  N low = Fold::template start<N>(), high = low;
-  DEV_METHOD void take(uint32_t b, N x) {
-    const uint32_t lane = threadIdx.x % 32;
-    if (b % kFoldPartials == lane) low = Fold::combine(low, x);
-    if (b % kFoldPartials == lane + 32) high = Fold::combine(high, x);
-  }
-  DEV_METHOD N all() const { return warp_tree<Fold>(low, high); }
-};
-
 // shared_tile is the dynamic shared memory of a block. Where the block is the thread group, its first kTile bytes, or
 // those of one row of the compute type, are for reductions.
 template <class N> DEV N* shared_tile() {
@@ -220,11 +208,9 @@ template <class Fold, class N = float, class Group = Warp<0>, class Read> DEV N 
   } while (0)
 
 // ROW_KERNELS makes two kernels: in the first a warp computes a row, in the other, for long rows, a block.
-#define ROW_KERNELS(name, suffix, T, parameters, operands, ...)                                                  \
-  KERNEL(name##suffix, kRowThreads, 4) parameters { BY_LENGTH(Warp, T, operands, name, __VA_ARGS__); }           \
-  EXPORT(name##suffix);                                                                                          \
-  KERNEL(name##_long##suffix, kBlockThreads, 2) parameters { BY_LENGTH(Block, T, operands, name, __VA_ARGS__); } \
-  EXPORT(name##_long##suffix);
+#define ROW_KERNELS(name, suffix, T, parameters, operands, ...)                                    \
+  ENTRY(name##suffix, kRowThreads, 4, parameters, BY_LENGTH(Warp, T, operands, name, __VA_ARGS__)) \
+  ENTRY(name##_long##suffix, kBlockThreads, 2, parameters, BY_LENGTH(Block, T, operands, name, __VA_ARGS__))
 
 // FLOATS makes a kernel of each floating type by a macro of its suffix and type.
 #define FLOATS(make) make(_f32, float) make(_f64, double) make(_f16, f16) make(_bf16, bf16)

@@ -48,11 +48,9 @@ template <class T> DEV void cumsum(const Rows& y_, const Rows& x_, uint64_t rows
 
 }  // namespace
 
-#define CUMSUM(suffix, T)                                                                                \
-  KERNEL(cumsum##suffix, kRowThreads, 4)(Rows y, Rows x, uint64_t rows, uint32_t n, uint32_t backward) { \
-    cumsum<T>(y, x, rows, n, backward);                                                                  \
-  }                                                                                                      \
-  EXPORT(cumsum##suffix);
+#define CUMSUM(suffix, T)                                                                               \
+  ENTRY(cumsum##suffix, kRowThreads, 4, (Rows y, Rows x, uint64_t rows, uint32_t n, uint32_t backward), \
+        cumsum<T>(y, x, rows, n, backward))
 
 FLOATS(CUMSUM)
 CUMSUM(_integer, integer)

@@ -1,5 +1,5 @@
-// Package mutants changes the kernels of kernels/cuda/src one place at a time, and asks of their tests that they notice.
-// Its tests have the build tag emu; ../README.md tells how to run them and what came of it.
+// Package mutants changes the kernels of kernels/cuda/src one place at a time, and asks of their tests that they
+// notice. Its tests have the build tag emu; ../README.md tells how to run them and what came of it.
 package mutants
 
 import (
@@ -94,7 +94,8 @@ var (
 	}()
 	// fixed are lines that stay: directives, macros, constants that sizes of arrays are made of, and declarations of
 	// arrays, which may well be larger.
-	fixed = regexp.MustCompile(`^\s*#|\\$|\bconstexpr\b|\busing\b|KERNEL\(|EXPORT\(|SHARED\(|^\s*[\w:<>* ]+ \w+(\[[^\]]*\])+(, \w+(\[[^\]]*\])+)*;\s*$`)
+	fixed = regexp.MustCompile(`^\s*#|\\$|\bconstexpr\b|\busing\b|KERNEL\(|EXPORT\(|ENTRY\(|SHARED\(|^\s*[\w:<>* ]+ ` +
+		`\w+(\[[^\]]*\])+(, \w+(\[[^\]]*\])+)*;\s*$`)
 	// header is the beginning of a line that says only what a template is for.
 	header = regexp.MustCompile(`^\s*template <[^()]*?> (DEV|DEV_METHOD|struct|using)\b`)
 )
@@ -134,7 +135,8 @@ func Of(file, text string, exact bool) (all []Mutant) {
 				if n := seen[before]; n > 1 {
 					before += fmt.Sprintf(" (%d)", n)
 				}
-				all = append(all, Mutant{file, i + 1, kinds[k].name, before, strings.TrimSpace(after), strings.Join(changed, "\n")})
+				all = append(all, Mutant{file, i + 1, kinds[k].name, before, strings.TrimSpace(after),
+					strings.Join(changed, "\n")})
 			}
 		}
 	}

@@ -24,14 +24,15 @@ import (
 )
 
 var (
-	most = flag.Int("mutants", 0, "how many mutants of each file TestMutants makes, beside those of the order among threads; -1: all")
+	most = flag.Int("mutants", 0,
+		"how many mutants of each file TestMutants makes, beside those of the order among threads; -1: all")
 	only = flag.String("file", "", "only mutants of this file")
 	like = flag.String("like", "", "all mutants whose names match this regular expression, and no others")
 	jobs = flag.Int("jobs", 2, "mutants at a time")
 )
 
-// A family is a file that is changed, the files of kernels that show it ("" for those that tests compile), and the tests:
-// a package and names.
+// A family is a file that is changed, the files of kernels that show it ("" for those that tests compile), and the
+// tests: a package and names.
 type family struct {
 	file, kernels string
 	exact         bool
@@ -44,7 +45,8 @@ var families = []family{
 	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention"}}},
 	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention"}}},
 	{"attention_flash.cu", "attention_flash.cu", false, [][2]string{{launches, "Flash"}}},
-	{"copy.cu", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Transpose|Copies|PadEveryAxis|CopyWide"}}},
+	{"copy.cu", "copy.cu", true,
+		[][2]string{{raw, "CopyAndFill"}, {launches, "Transpose|Copies|PadEveryAxis|CopyWide"}}},
 	{"copy.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Copies|CopyWide"}}},
 	{"cross_entropy.cu", "cross_entropy.cu", true, [][2]string{{launches, "CrossEntropy|IndexOutside|LongRows"}}},
 	{"element.cuh", "", true, [][2]string{{raw, "Elements"}}},
@@ -54,7 +56,8 @@ var families = []family{
 	{"index_error.cuh", "index.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
 	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions|ToInt"}}},
 	{"layout.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}}},
-	{"matmul.cuh", "matmul_f32.cu matmul_half.cu attention.cu", true, [][2]string{{raw, "MatMul|MatMulHalf"}, {launches, "Attention"}}},
+	{"matmul.cuh", "matmul_f32.cu matmul_half.cu attention.cu", true,
+		[][2]string{{raw, "MatMul|MatMulHalf"}, {launches, "Attention"}}},
 	{"matmul_f32.cu", "matmul_f32.cu", true, [][2]string{{raw, "MatMul"}}},
 	{"matmul_half.cu", "matmul_half.cu", true, [][2]string{{raw, "MatMulHalf"}}},
 	{"norm.cu", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
@@ -68,14 +71,15 @@ var families = []family{
 	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "Softmax|Statistics|LongRows"}}},
 }
 
-// trims leave out kernels that differ from others in the type of elements alone, and that the tests above do without: most
-// of the time goes to the compiler.
+// trims leave out kernels that differ from others in the type of elements alone, and that the tests above do without:
+// most of the time goes to the compiler.
 var trims = []struct {
 	file string
 	from *regexp.Regexp
 	to   string
 }{
-	{"row.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`), `$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`},
+	{"row.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`),
+		`$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`},
 	{"reduce.cu", regexp.MustCompile(`(FOLD\(name, _f32, Fold, In<float>\)) +\\\n(?:.*\\\n)*.*\n`), "$1\n"},
 	{"reduce.cu", regexp.MustCompile(`(?m)^FOLD\((any|all),.*`), ""},
 	{"attention_flash.cu", regexp.MustCompile(`(?m)^FLASH\((64_bf16|128_f16),.*`), ""},
@@ -140,8 +144,9 @@ const (
 
 var endNames = [ends]string{"survives", "wrong results", "reported", "time", "does not compile"}
 
-// TestMutants changes one place of a kernel at a time: its tests must notice, in the plain or the checked build. A change
-// that cannot be noticed stands in equivalent.txt with its reason. At most one of twenty of the others may survive.
+// TestMutants changes one place of a kernel at a time: its tests must notice, in the plain or the checked build. A
+// change that cannot be noticed stands in equivalent.txt with its reason. At most one of twenty of the others may
+// survive.
 func TestMutants(t *testing.T) {
 	if *most == 0 {
 		t.Skip("slow: -mutants 20 runs 20 of each file and those of the order among threads")
@@ -151,7 +156,8 @@ func TestMutants(t *testing.T) {
 	table := "file                possible   made  wrong  reported  time  equivalent  survive  invalid\n"
 	line := func(name string, possible int, n [ends + 1]int) {
 		made := n[survived] + n[wrong] + n[reported] + n[hung] + n[ends]
-		table += fmt.Sprintf("%-18s%10d%7d%7d%10d%6d%12d%9d%9d\n", name, possible, made, n[wrong], n[reported], n[hung], n[ends], n[survived], n[invalid])
+		table += fmt.Sprintf("%-18s%10d%7d%7d%10d%6d%12d%9d%9d\n", name, possible, made, n[wrong], n[reported], n[hung],
+			n[ends], n[survived], n[invalid])
 	}
 	everything := 0
 	for _, f := range families {
@@ -167,7 +173,8 @@ func TestMutants(t *testing.T) {
 			t.Fatalf("%s unchanged: %s\n%s", f.file, endNames[unchanged.end], unchanged.output)
 		}
 		limit := 5*time.Second + 3*unchanged.most
-		t.Logf("%s: %d possible; the tests take at most %v of a processor at once", f.file, len(all), unchanged.most.Round(time.Second/10))
+		t.Logf("%s: %d possible; the tests take at most %v of a processor at once", f.file, len(all),
+			unchanged.most.Round(time.Second/10))
 		var n [ends + 1]int
 		some := chosen(all)
 		for i, e := range f.tryAll(t, some, limit) {
@@ -196,7 +203,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// chosen are those that -like names, or the mutants of the order among threads, and as many others as are asked for, without regard to their place.
+// chosen are those that -like names, or the mutants of the order among threads, and as many others as are asked for,
+// without regard to their place.
 func chosen(all []Mutant) (some []Mutant) {
 	if *like != "" {
 		re := regexp.MustCompile(*like)
@@ -311,7 +319,8 @@ func run(dir string, flavour emu.Flavour, pkg, names string, limit time.Duration
 		pattern += map[emu.Flavour]string{emu.Plain: "/^plain", emu.Checked: "/^checked"}[flavour]
 		env = append(env, "WEFT_EMU_MUTANT="+dir)
 	} else {
-		env = append(env, "WEFT_CUDA_DRIVER="+filepath.Join(dir, driver), "WEFT_NVRTC="+filepath.Join(root, "build/emu", nvrtc), "WEFT_EMU_SCHEDULES=1")
+		env = append(env, "WEFT_CUDA_DRIVER="+filepath.Join(dir, driver),
+			"WEFT_NVRTC="+filepath.Join(root, "build/emu", nvrtc), "WEFT_EMU_SCHEDULES=1")
 	}
 	// What hangs is killed by the system: time on the clock would tell more about other programs.
 	cmd := exec.Command("sh", "-c", `ulimit -t "$1" && shift && exec "$@"`, "sh", fmt.Sprint(int(limit.Seconds())),

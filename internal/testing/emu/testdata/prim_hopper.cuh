@@ -1,6 +1,6 @@
-// prim_hopper.cuh: the primitives of compute capability 9.0a: mbarrier, TMA and wgmma. No kernel uses them yet: they
-// are for matrix products and attention on Hopper, by wgmma with operands that TMA copies. Rules for such kernels,
-// after those of prim.cuh:
+// prim_hopper.cuh: the primitives of compute capability 9.0a: mbarrier, TMA and wgmma, and some
+// general ones. No kernel uses them yet: they are for matrix products and attention on Hopper, by wgmma with operands
+// that TMA copies. Rules for such kernels, after those of prim.cuh:
 //
 //  7. wgmma_pin(d) comes before wgmma_fence() where ordinary code wrote the accumulators d, and after
 //     wgmma_wait<0>() before it reads them. Accumulators are declared and set to zero once, before the loop over
@@ -22,6 +22,13 @@ struct TensorMap {
 
 #ifdef ON_DEVICE
 
+DEV void trap() { asm volatile("trap;"); }
+
+DEV uint32_t shuffle_index(uint32_t x, int lane) {
+  uint32_t r;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(r) : "r"(x), "r"(lane));
+  return r;
+}
 // uniform tells the compiler that a value is the same in all lanes.
 DEV uint32_t uniform(uint32_t x) { return shuffle_index(x, 0); }
 
@@ -138,6 +145,10 @@ template <int N> DEV void wgmma_pin(float (&d)[N]) {
 
 #else
 
+DEV void trap(EMU_AT) { emu::trap(at); }
+DEV uint32_t shuffle_index(uint32_t x, int lane, EMU_AT) {
+  return emu::shuffle(kWholeWarp, x, emu::Shuffle::index, lane, at);
+}
 DEV uint32_t uniform(uint32_t x, EMU_AT) { return emu::shuffle(kWholeWarp, x, emu::Shuffle::index, 0, at); }
 DEV void stmatrix(uint32_t address, const uint32_t (&r)[4], EMU_AT) { emu::stmatrix(address, r, 4, at); }
 DEV void bar_sync(int barrier, int threads, EMU_AT) { emu::bar_sync(barrier, threads, at); }

@@ -1,5 +1,5 @@
 // One kernel for each primitive of prim.cuh: raw data in, raw data out. One warp each.
-#include "prim_atomic.cuh"
+#include "prim_hopper.cuh"
 #include "prim_fast.cuh"
 
 // 4 matrices of 8 rows of 16 bytes.
