@@ -1,6 +1,7 @@
 // One kernel for each primitive of prim.cuh: raw data in, raw data out. One warp each.
-#include "prim_hopper.cuh"
+#include "prim_atomic.cuh"
 #include "prim_fast.cuh"
+#include "prim_hopper.cuh"
 
 // 4 matrices of 8 rows of 16 bytes.
 KERNEL(v_ldmatrix, 32, 1)(const uint32_t* in, uint32_t* out, int transposed) {
