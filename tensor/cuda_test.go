@@ -30,7 +30,7 @@ func onFakeGPU(t *testing.T, settings string) bool {
 	if childOf(t) {
 		return true
 	}
-	path, err := fakecuda.Build(t.TempDir(), driver.Headers())
+	path, err := fakecuda.Build(t.TempDir(), driver.Headers)
 	if err != nil {
 		t.Fatal(err)
 	}

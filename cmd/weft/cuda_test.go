@@ -18,7 +18,7 @@ import (
 // fake builds the fake driver and returns the setting that makes a program use it.
 func fake(t *testing.T) string {
 	t.Helper()
-	path, err := fakecuda.Build(t.TempDir(), driver.Headers())
+	path, err := fakecuda.Build(t.TempDir(), driver.Headers)
 	if err != nil {
 		t.Fatal(err)
 	}

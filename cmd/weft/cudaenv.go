@@ -80,11 +80,11 @@ const asNeeded = "-Wl,--as-needed"
 func copyHeaders(base string) (include string, err error) {
 	files := map[string][]byte{}
 	hash := sha256.New()
-	err = fs.WalkDir(driver.Headers(), "include", func(path string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(driver.Headers, "include", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		files[path], err = fs.ReadFile(driver.Headers(), path)
+		files[path], err = fs.ReadFile(driver.Headers, path)
 		fmt.Fprintf(hash, "%s %d\n%s", path, len(files[path]), files[path])
 		return err
 	})

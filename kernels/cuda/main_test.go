@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "fakecuda")
 	if err == nil {
 		var path string
-		path, err = fakecuda.Build(dir, driver.Headers())
+		path, err = fakecuda.Build(dir, driver.Headers)
 		os.Setenv("WEFT_CUDA_DRIVER", path)
 		os.Setenv("WEFT_NVRTC", path)
 		os.Setenv("WEFT_CACHE", filepath.Join(dir, "cache"))

@@ -103,10 +103,8 @@ var library = []Macro{
 func Library() []Macro { return slices.Clone(library) }
 
 func macro(name string) *Macro {
-	for i := range library {
-		if library[i].Name == name {
-			return &library[i]
-		}
+	if i := slices.IndexFunc(library, func(m Macro) bool { return m.Name == name }); i >= 0 {
+		return &library[i]
 	}
 	return nil
 }

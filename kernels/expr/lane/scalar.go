@@ -29,15 +29,13 @@ func fmaOdd(x, y, z float32, s float64) float32 {
 	}
 	t := s - p // the error of s = p + c (Knuth's TwoSum)
 	e := (p - (s - t)) + (c - t)
-	if e != 0 {
-		if u := math.Float64bits(s); u&1 == 0 {
-			if (e > 0) == (s > 0) {
-				u++
-			} else {
-				u--
-			}
-			s = math.Float64frombits(u)
+	if u := math.Float64bits(s); e != 0 && u&1 == 0 {
+		if (e > 0) == (s > 0) {
+			u++
+		} else {
+			u--
 		}
+		s = math.Float64frombits(u)
 	}
 	return float32(s)
 }
