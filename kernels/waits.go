@@ -24,7 +24,7 @@ type Waiter interface {
 // Note counts a wait. The first of each kind at each line of the program is reported.
 func (w *Waits) Note(why string) {
 	w.n.Add(1)
-	if f := w.warn.Load(); f != nil {
+	if f := w.warn.Load(); f != nil && *f != nil {
 		site := caller.Site()
 		if _, again := w.seen.LoadOrStore([2]string{site, why}, true); !again {
 			(*f)(site, why)
@@ -38,9 +38,5 @@ func (w *Waits) Count() uint64 { return w.n.Load() }
 // Warn calls f for waits from now on, nil for none: with the line of the program, as file:line, and why.
 func (w *Waits) Warn(f func(site, why string)) {
 	w.seen.Clear()
-	if f == nil {
-		w.warn.Store(nil)
-		return
-	}
 	w.warn.Store(&f)
 }
