@@ -450,22 +450,36 @@ func TestIntegerReductions(t *testing.T) {
 	}
 }
 
-// reduced are the rows that have kernels of their own in reduce.cu, reduce_row.cu, softmax.cu, scan.cu, norm.cu,
-// cross_entropy.cu and attention.cu.
-var reduced = []string{
-	"sum", "sum_squares", "prod", "max", "min", "mean", "softmax", "softmax_grad", "log_softmax", "log_softmax_grad",
-	"logsumexp", "var",
-	"argmax", "argmin", "max_index", "min_index", "cumsum", "layer_norm", "layer_norm_grad", "rms_norm",
-	"rms_norm_grad",
-	"add_layer_norm", "add_rms_norm",
-	"cross_entropy", "cross_entropy_grad", "attention", "attention_grad", "attention_packed", "attention_packed_grad",
+// TestIntegerSamples: the samples of all structured operations on integers and bools, where an operation takes them.
+func TestIntegerSamples(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	for _, op := range tensor.Ops() {
+		if op.Kernel == "" || op.Compose != nil { // gradients are floating
+			continue
+		}
+		for k, s := range op.AllSamples() {
+			f := func(x []*tensor.Tensor) []*tensor.Tensor { return one(s.Call(x)) }
+			for _, d := range []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool} {
+				in := data(s)
+				for i, x := range in {
+					if x.DType().IsFloat() {
+						in[i] = x.To(d)
+					}
+				}
+				if _, err := run(cpu, in, f); !errors.Is(err, tensor.ErrDType) {
+					same(t, cpu, gpu, fmt.Sprint(op.Name, " ", k, " ", s.Name, " of ", d), in, f)
+				}
+			}
+		}
+	}
 }
 
-// TestFloat64Rows: the samples of the rows on float64. Sums have another order there, and functions are CUDA's own.
+// TestFloat64Rows: the samples of all structured operations on float64. Sums have another order there, and functions are
+// CUDA's own.
 func TestFloat64Rows(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, op := range tensor.Ops() {
-		if !slices.Contains(reduced, op.Name) {
+		if op.Kernel == "" {
 			continue
 		}
 		for k, s := range op.AllSamples() {
