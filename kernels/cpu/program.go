@@ -299,7 +299,7 @@ func (c *compiler[T]) register() int {
 	return c.p.slots - 1
 }
 
-// lastRead is the index of the last instruction that reads a slot, len(code) if the slot is a result itself, -1 if none does.
+// lastRead is the index of the last instruction that reads a slot: len(code) if it is a result, -1 if none does.
 func (p *program[T]) lastRead(slot int) int {
 	for _, r := range p.roots {
 		if r.uniform < 0 && r.slot == slot {

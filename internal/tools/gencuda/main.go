@@ -1,5 +1,5 @@
-// Command gencuda writes kernels/cuda/src/z_lane.cuh, the instructions of expressions in CUDA C. Run it in the root of the
-// module:
+// Command gencuda writes kernels/cuda/src/z_lane.cuh, the instructions of expressions in CUDA C. Run it in the root of
+// the module:
 //
 //	go run ./internal/tools/gencuda
 package main

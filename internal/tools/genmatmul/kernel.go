@@ -98,7 +98,8 @@ func (t *tileKernel) stride(name string) reg.GPVirtual {
 func (t *tileKernel) begin() {
 	name := fmt.Sprintf("tile%dx%d%s", t.rows, t.width(), t.set.name)
 	t.Function(name)
-	t.Doc(fmt.Sprintf("%s computes panels of %d rows of C over strips of %d columns, see tileFunc.", name, t.rows, t.width()))
+	t.Doc(fmt.Sprintf("%s computes panels of %d rows of C over strips of %d columns, see tileFunc.", name, t.rows,
+		t.width()))
 	t.Pragma("noescape")
 	t.Attributes(build.NOSPLIT)
 	t.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, " +

@@ -282,7 +282,8 @@ var simple = map[lane.Op]struct {
 	name    string
 	commute bool
 }{
-	lane.OpAdd: {"VADDPS", true}, lane.OpSub: {"VSUBPS", false}, lane.OpMul: {"VMULPS", true}, lane.OpDiv: {"VDIVPS", false},
+	lane.OpAdd: {"VADDPS", true}, lane.OpSub: {"VSUBPS", false}, lane.OpMul: {"VMULPS", true},
+	lane.OpDiv:    {"VDIVPS", false},
 	lane.OpLesser: {"VMINPS", false}, lane.OpGreater: {"VMAXPS", false},
 	lane.OpIAdd: {"VPADDD", true}, lane.OpISub: {"VPSUBD", false}, lane.OpIMul: {"VPMULLD", true},
 	lane.OpAnd: {"VANDPS", true}, lane.OpOr: {"VORPS", true}, lane.OpXor: {"VXORPS", true},

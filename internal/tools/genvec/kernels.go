@@ -32,7 +32,8 @@ var reductions = map[string]*reduction{"sum": sum, "prod": product, "max": maxim
 // roots are the values of the outputs, then those that the results reduce. Lists of
 // names are separated by spaces; a result is called like its reduction.
 func named(name, outs, ins, scalars, results, src, doc string) *kernel {
-	k := &kernel{name: name, doc: doc, outs: strings.Fields(outs), ins: strings.Fields(ins), uniforms: strings.Fields(scalars)}
+	k := &kernel{name: name, doc: doc, outs: strings.Fields(outs), ins: strings.Fields(ins),
+		uniforms: strings.Fields(scalars)}
 	f := expr.Must(src, k.ins, k.uniforms)
 	p, err := lower.Expression(f, 0)
 	if err != nil {
@@ -67,8 +68,10 @@ func namedKernels() []*kernel {
 
 		named("sum", "", "x", "", "sum", "x", "is the canonical sum of x."),
 		named("prod", "", "x", "", "prod", "x", "is the product of x in the canonical order."),
-		named("max", "", "x", "", "max", "x", "is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing."),
-		named("min", "", "x", "", "min", "x", "is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing."),
+		named("max", "", "x", "", "max", "x",
+			"is the largest element, a NaN if there is one, +0 above -0; -Inf of nothing."),
+		named("min", "", "x", "", "min", "x",
+			"is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing."),
 		named("absMax", "", "x", "", "max", "abs(x)", "is the largest |x|, a NaN if there is one; -Inf of nothing."),
 		named("dot", "", "x y", "", "sum", "x*y", "is the canonical sum of the rounded products x*y."),
 		named("sumSquares", "", "x", "a", "sum", "d = x*a; d*d", "is the canonical sum of (x*a)²."),
@@ -77,7 +80,8 @@ func namedKernels() []*kernel {
 
 		named("expSub", "dst", "x", "m", "", "exp(x - m)", "computes dst = exp(x - m)."),
 		named("sumExpSub", "", "x", "m", "sum", "exp(x - m)", "is the canonical sum of exp(x - m)."),
-		named("expSubSum", "dst", "x", "m", "sum", "e = exp(x - m); e; e", "computes dst = exp(x - m) and its canonical sum."),
+		named("expSubSum", "dst", "x", "m", "sum", "e = exp(x - m); e; e",
+			"computes dst = exp(x - m) and its canonical sum."),
 		named("softmaxGrad", "dst", "y g", "dot", "", "y*(g - dot)", "computes dst = y*(g - dot)."),
 		named("subSub", "dst", "x", "m s", "", "(x - m) - s", "computes dst = (x - m) - s."),
 		named("logSoftmaxGrad", "dst", "y g", "s", "", "g - exp(y)*s", "computes dst = g - exp(y)*s."),
@@ -95,7 +99,8 @@ func namedKernels() []*kernel {
 			"computes dst = ((g - p) - h*q)*r with h = (x - c)*r."),
 		named("normWeightGrad", "dst", "g x w", "c r p q", "", "((g*w - p) - (x - c)*r*q)*r",
 			"computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r."),
-		named("addNormProduct", "dst", "acc g x", "c r", "", "acc + g*((x - c)*r)", "computes dst = acc + g*h with h = (x - c)*r."),
+		named("addNormProduct", "dst", "acc g x", "c r", "", "acc + g*((x - c)*r)",
+			"computes dst = acc + g*h with h = (x - c)*r."),
 		named("addNormProducts", "dst sum", "acc accsum g x", "c r", "", "acc + g*((x - c)*r); accsum + g",
 			"computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g."),
 	}
@@ -142,14 +147,16 @@ func pieceKernels() []*kernel {
 // scalars are the words of lower.Stream.
 func uniformKernel() *kernel {
 	b := lane.NewBuilder()
-	s := lower.Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3), KeyHi: b.Uniform(4)}
+	s := lower.Stream{CounterLo: b.Uniform(0), CounterHi: b.Uniform(1), Number: b.Uniform(2), KeyLo: b.Uniform(3),
+		KeyHi: b.Uniform(4)}
 	var outs []lane.Value
 	for _, word := range s.Block(b, b.Index()) {
 		outs = append(outs, lower.Unit(b, word))
 	}
 	return &kernel{
 		name: "uniform", piece: &piece{interleaved: true},
-		outs: []string{"dst"}, uniforms: []string{"counterLo", "counterHi", "number", "keyLo", "keyHi"}, prog: b.Program(outs...),
+		outs: []string{"dst"}, uniforms: []string{"counterLo", "counterHi", "number", "keyLo", "keyHi"},
+		prog: b.Program(outs...),
 	}
 }
 
@@ -160,8 +167,8 @@ type fusion struct {
 }
 
 // fusions are the kernels of whole pointwise operations: those that the table of package tensor and the rules of
-// package optim ask for. An operation with the program of a named kernel, or of one before it, has that kernel. One that
-// is not here runs instruction by instruction, with the same bits.
+// package optim ask for. An operation with the program of a named kernel, or of one before it, has that kernel. One
+// that is not here runs instruction by instruction, with the same bits.
 func fusions(named []*kernel) (all []fusion, made []*kernel) {
 	for _, f := range expr.Fusions() {
 		k := fusedKernel(f)

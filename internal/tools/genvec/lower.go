@@ -219,7 +219,8 @@ func (b *body) interleave() {
 	w := b.outs
 	lo01, lo23 := pair(opZipLo, w[0], w[1]), pair(opZipLo, w[2], w[3])
 	hi01, hi23 := pair(opZipHi, w[0], w[1]), pair(opZipHi, w[2], w[3])
-	b.outs = []int{pair(opJoinLo, lo01, lo23), pair(opJoinHi, lo01, lo23), pair(opJoinLo, hi01, hi23), pair(opJoinHi, hi01, hi23)}
+	b.outs = []int{pair(opJoinLo, lo01, lo23), pair(opJoinHi, lo01, lo23), pair(opJoinLo, hi01, hi23),
+		pair(opJoinHi, hi01, hi23)}
 }
 
 // prepare expands the program for the target and splits it.

@@ -57,7 +57,8 @@ func (k *kernel) rowsWrapper(b *strings.Builder, tiers []string) {
 	if len(perRow) > 1 {
 		fmt.Fprintf(b, "sameLength(%q, rows, len(%s))\n", title(k.name), perRow[1])
 	}
-	fmt.Fprintf(b, "sameLength(%q, rows*n, len(%s))\n", title(k.name), strings.Join(slices.Concat(k.outs, k.ins), "), len("))
+	fmt.Fprintf(b, "sameLength(%q, rows*n, len(%s))\n", title(k.name),
+		strings.Join(slices.Concat(k.outs, k.ins), "), len("))
 	loop := fmt.Sprintf("for i := range rows {\n%s%s(%s)\n}\n", call, one, strings.Join(row, ", "))
 	if tiers == nil {
 		b.WriteString(loop + "}\n\n")
@@ -158,7 +159,8 @@ func (k *kernel) blocked(b *strings.Builder, params, ret string, vecs []string) 
 		parts = append(parts, fmt.Sprintf("r%d", i))
 		totals = append(totals, fmt.Sprintf("t%d.value()", i))
 	}
-	fmt.Fprintf(b, "for lo := 0; lo < n; lo += Block {\nhi := min(lo+Block, n)\n%s := %s\n", strings.Join(parts, ", "), call("[lo:hi]"))
+	fmt.Fprintf(b, "for lo := 0; lo < n; lo += Block {\nhi := min(lo+Block, n)\n%s := %s\n", strings.Join(parts, ", "),
+		call("[lo:hi]"))
 	for i := range k.results {
 		fmt.Fprintf(b, "t%d.add(r%d)\n", i, i)
 	}
@@ -179,7 +181,8 @@ func fusedFile(ks []fusion, constraint string, tiers []string) string {
 		vecs := slices.Concat(elements("outs", len(k.outs)), elements("ins", len(k.ins)))
 		args := slices.Concat(vecs, elements("u", len(k.uniforms)))
 		fmt.Fprintf(&b, "%q: {%q, %d, %d, %d, ", k.name, k.name, len(k.outs), len(k.ins), len(k.uniforms))
-		fmt.Fprintf(&b, "[numTiers]fusedRun{\n%s {\n%sPortable(%s)\n},\n", signature, k.kernel.name, strings.Join(args, ", "))
+		fmt.Fprintf(&b, "[numTiers]fusedRun{\n%s {\n%sPortable(%s)\n},\n", signature, k.kernel.name,
+			strings.Join(args, ", "))
 		for _, t := range tiers {
 			fmt.Fprintf(&b, "%s {\np := [...]*float32{unsafe.SliceData(", signature)
 			fmt.Fprintf(&b, "%s)}\n", strings.Join(vecs, "), unsafe.SliceData("))

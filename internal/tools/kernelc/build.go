@@ -176,7 +176,7 @@ func setRegisters(all []*images.Image, compiled []*unit, limits budget) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("kernels without a line in budget.txt: add one with their limits and run this again; they use\n%s",
+		return fmt.Errorf("kernels without a line in budget.txt: add one with limits and run this again; they use\n%s",
 			strings.Join(missing, "\n"))
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package lower makes programs of primitive FP32 operations (package kernels/expr/lane) from what generators and tests of
-// kernels start with: expressions, and streams of random numbers.
+// Package lower makes programs of primitive FP32 operations (package kernels/expr/lane) from what generators and tests
+// of kernels start with: expressions, and streams of random numbers.
 package lower
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
-// Expression turns f into one program of primitive FP32 operations, which gives the same bits as its instructions one by
-// one. Set uniform has bit k set if argument k is one element for all. The inputs of the program are the other
+// Expression turns f into one program of primitive FP32 operations, which gives the same bits as its instructions one
+// by one. Set uniform has bit k set if argument k is one element for all. The inputs of the program are the other
 // arguments and then the random streams, its scalars the parameters and then the uniform arguments, each in ascending
 // order; its outputs are the roots.
 //

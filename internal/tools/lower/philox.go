@@ -33,7 +33,8 @@ type Stream struct {
 func (s Stream) Block(b *lane.Builder, i lane.Value) [4]lane.Value {
 	lo := b.IAdd(s.CounterLo, i)
 	carry := b.Select(ULT(b, lo, i), b.Bits(1), b.Bits(0))
-	return Philox(b, [4]lane.Value{lo, b.IAdd(s.CounterHi, carry), s.Number, b.Bits(0)}, [2]lane.Value{s.KeyLo, s.KeyHi})
+	return Philox(b, [4]lane.Value{lo, b.IAdd(s.CounterHi, carry), s.Number, b.Bits(0)},
+		[2]lane.Value{s.KeyLo, s.KeyHi})
 }
 
 // ULT is the mask of x < y on uint32.

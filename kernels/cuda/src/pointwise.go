@@ -29,7 +29,8 @@ type Pointwise struct {
 // PointwiseOf describes the kernels of a launch of a pointwise operation. Their name tells the operation, its content,
 // for there are operations of one name that compute other things, and the types.
 func PointwiseOf(l *kernels.Launch) *Pointwise {
-	p := &Pointwise{Name: fmt.Sprintf("pointwise_%s_%.6s", identifier(l.Op.Name), Sum(l.Op.Expr.Key())), Func: l.Op.Expr}
+	p := &Pointwise{Name: fmt.Sprintf("pointwise_%s_%.6s", identifier(l.Op.Name), Sum(l.Op.Expr.Key())),
+		Func: l.Op.Expr}
 	for _, a := range l.In {
 		p.In = append(p.In, a.DType)
 	}
@@ -116,11 +117,13 @@ func (p *Pointwise) Text() (string, error) {
 			return "", fmt.Errorf("pointwise %s: %w", p.Name, err)
 		}
 	}
-	fmt.Fprintf(&b, "struct %s {\n  using Compute = %s;\n  using In = Types<%s>;\n  using Out = Types<%s>;\n", p.Name, computeTypes[number].name, in, out)
+	fmt.Fprintf(&b, "struct %s {\n  using Compute = %s;\n", p.Name, computeTypes[number].name)
+	fmt.Fprintf(&b, "  using In = Types<%s>;\n  using Out = Types<%s>;\n", in, out)
 	fmt.Fprintf(&b, "  static constexpr int scalars = %d;\n", len(p.Func.Params))
 	body, streams := p.statements(number)
 	fmt.Fprintf(&b, "  using Streams = RandomStreams<%s>;\n", streams)
-	b.WriteString("  DEV_METHOD static void apply(const Compute* in, const Compute* scalar, const Compute* random, Compute* out) {\n")
+	b.WriteString("  DEV_METHOD static void apply(const Compute* in, const Compute* scalar, " +
+		"const Compute* random, Compute* out) {\n")
 	b.WriteString(body)
 	fmt.Fprintf(&b, "  }\n};\nPOINTWISE(%s, %d)\n", p.Name, p.Vector())
 	return b.String(), nil

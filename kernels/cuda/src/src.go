@@ -3,15 +3,15 @@
 // A family of kernels is one file, with the stem of its files in package tensor, kernels/cpu and kernels/cuda. From the
 // primitives up:
 //
-//	prim.cuh                            primitives of the GPU, each with a side for the emulator, and the rules for kernels
+//	prim.cuh                            primitives, on the GPU and on the emulator, and the rules for kernels
 //	prim_atomic.cuh, prim_fast.cuh      words that several threads write, approximate arithmetic
 //	layout.cuh                          shapes and strides, offsets of elements
 //	element.cuh                         element types, conversion from and to the compute types
 //	lane.cuh, z_lane.cuh                exp, erf and the like with the bits of the CPU; the second is generated
-//	f64.cuh, i64.cuh, half.cuh          the same instructions on double, on int64_t, and approximately for half precision
+//	f64.cuh, i64.cuh, half.cuh          the same on double, on int64_t, and approximately for half precision
 //	scalar.cuh                          scalar arithmetic of any compute type
 //	philox.cuh                          random numbers by counter
-//	pointwise.cuh, pointwise.go         pointwise kernels: the frame, and the generator of their texts from expressions
+//	pointwise.cuh, pointwise.go         pointwise kernels: the frame, and their texts from expressions
 //	copy.cuh, copy.cu                   strided copies: contiguous, cat, flip, fill, transpose, pad, tril
 //	index_error.cuh, index.cu           indices out of range; gather, index_add, scatter_add, one_hot
 //	reduce.cuh, reduce.cu               reductions along any axes, in the canonical order
@@ -19,10 +19,9 @@
 //	reduce_row.cu                       variances, argmax and argmin, the gradient of prod
 //	softmax.cu, scan.cu, norm.cu        softmax, log-softmax, logsumexp; running sums; layer and RMS norm
 //	cross_entropy.cu                    the loss and its gradient
-//	matmul.cuh                          batches of products, and a tile in the canonical order: the plain matmul kernel
+//	matmul.cuh                          batches of products, and a tile in the canonical order
 //	matmul_f32.cu, matmul_half.cu       products in float32 and float64, and on tensor cores in half precision
-//	attention.cuh, attention.cu         attention of any type
-//	attention_flash.cu                  attention on tensor cores
+//	attention*.cuh, attention*.cu       attention: of any type, and flash attention on tensor cores
 //
 // [Files] has them all, for compilers at run time. The same files compile for a GPU and, by g++, for the emulator in
 // internal/testing/emu. FP32 kernels compute in the canonical order (docs/DESIGN.md, section 9): their results are

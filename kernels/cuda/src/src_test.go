@@ -89,11 +89,14 @@ func TestRules(t *testing.T) {
 		name, pattern string
 		where         func(file string) bool
 	}{
-		{"inline assembly outside the primitives", `\basm\b`, func(f string) bool { return !strings.HasPrefix(f, "prim") }},
+		{"inline assembly outside the primitives", `\basm\b`,
+			func(f string) bool { return !strings.HasPrefix(f, "prim") }},
 		{"raw shared memory", `__shared__`, func(f string) bool { return f != "prim.cuh" }},
 		{"an entry point without KERNEL", `__global__`, func(f string) bool { return f != "prim.cuh" }},
-		{"an intrinsic of warps outside the primitives", `__shfl|__ballot|__any_sync|__all_sync|__ldg`, func(string) bool { return true }},
-		{"fast arithmetic", `__fdividef|__expf|__logf|__powf|__frsqrt|rsqrtf|use_fast_math`, func(string) bool { return true }},
+		{"an intrinsic of warps outside the primitives", `__shfl|__ballot|__any_sync|__all_sync|__ldg`,
+			func(string) bool { return true }},
+		{"fast arithmetic", `__fdividef|__expf|__logf|__powf|__frsqrt|rsqrtf|use_fast_math`,
+			func(string) bool { return true }},
 		{"a launch", `<<<`, func(string) bool { return true }},
 	}
 	files, err := Files.ReadDir(".")

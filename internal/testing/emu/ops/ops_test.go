@@ -474,8 +474,8 @@ func TestIntegerSamples(t *testing.T) {
 	}
 }
 
-// TestFloat64Rows: the samples of all structured operations on float64. Sums have another order there, and functions are
-// CUDA's own.
+// TestFloat64Rows: the samples of all structured operations on float64. Sums have another order there, and functions
+// are CUDA's own.
 func TestFloat64Rows(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, op := range tensor.Ops() {

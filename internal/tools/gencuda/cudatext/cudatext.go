@@ -12,7 +12,8 @@ import (
 // Header is the content of kernels/cuda/src/z_lane.cuh: the instructions of expressions as CUDA functions.
 func Header() string {
 	var b strings.Builder
-	b.WriteString("// Generated from the instructions of package kernels/expr by internal/tools/gencuda. DO NOT EDIT.\n")
+	b.WriteString("// Generated from the instructions of package kernels/expr by internal/tools/gencuda. " +
+		"DO NOT EDIT.\n")
 	b.WriteString("#pragma once\n#include \"lane.cuh\"\n")
 	for i := range lane.Instrs {
 		b.WriteString("\n" + Instr(&lane.Instrs[i]))

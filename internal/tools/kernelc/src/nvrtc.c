@@ -9,7 +9,8 @@
 
 // The functions of NVRTC that are called, as its documentation gives them; the result 0 is success.
 typedef struct Program *Program;
-static int (*create)(Program *, const char *source, const char *name, int headers, const char *const *, const char *const *);
+static int (*create)(Program *, const char *source, const char *name, int headers, const char *const *,
+                     const char *const *);
 static int (*compile)(Program, int options, const char *const *);
 static int (*log_size)(Program, size_t *);
 static int (*get_log)(Program, char *);

@@ -13,8 +13,8 @@ const chunk = 256
 // parallelWork is the number of multiply-adds that are worth a thread, about ten microseconds of them.
 const parallelWork = 1 << 19
 
-// MatrixOf is a view of elements: element (i, j) is Data[i*RowStride+j*ColStride]. Strides are not negative; a stride of
-// 0 repeats one row or column (an expanded operand).
+// MatrixOf is a view of elements: element (i, j) is Data[i*RowStride+j*ColStride]. Strides are not negative; a stride
+// of 0 repeats one row or column (an expanded operand).
 type MatrixOf[T float32 | float64] struct {
 	Data                 []T
 	RowStride, ColStride int

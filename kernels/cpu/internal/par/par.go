@@ -51,8 +51,8 @@ func ForAligned(n, grain, align int, f func(lo, hi int)) {
 
 // Tiles calls f(worker, i) once for each i in [0, n), with at most the given number of workers. Each worker begins with
 // its own stretch of neighbouring tiles, in ascending order, and then takes what others have left of theirs. Calls with
-// equal worker do not overlap, and 0 <= worker < Workers(), so worker may select scratch memory. A panic in f is treated
-// as in For.
+// equal worker do not overlap, and 0 <= worker < Workers(), so worker may select scratch memory. A panic in f is
+// treated as in For.
 func Tiles(workers, n int, f func(worker, i int)) {
 	procs := 1
 	if workers > 1 && n > 1 {

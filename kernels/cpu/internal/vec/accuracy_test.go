@@ -8,7 +8,8 @@ import (
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
-var every = flag.Int("every", 4099, "TestAccuracy tries every nth float32; 61 takes half a minute and finds the errors that package lane states")
+var every = flag.Int("every", 4099,
+	"TestAccuracy tries every nth float32; 61 takes half a minute and finds the errors that package lane states")
 
 // ulps is |got - want| in units in the last place of want rounded to float32.
 func ulps(got float32, want float64) float64 {

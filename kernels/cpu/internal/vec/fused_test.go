@@ -112,7 +112,8 @@ func testFused(t *testing.T, f *expr.Fusion, do func(string, ...float32) float32
 	for j := range outs {
 		for i := range outs[j] {
 			if !vec.Same(outs[j][i], want[j][i]) {
-				t.Fatalf("%s: n=%d in place %v: output %d, element %d: %v, want %v (scalars %v)", f.Name, n, inPlace, j, i,
+				t.Fatalf("%s: n=%d in place %v: output %d, element %d: %v, want %v (scalars %v)", f.Name, n, inPlace, j,
+					i,
 					outs[j][i], want[j][i], scalars)
 			}
 		}

@@ -27,8 +27,10 @@ func tiers(t *testing.T, f func(t *testing.T)) {
 var special = func() []float32 {
 	v := []float32{
 		0, 1, 2, 3, 0.5, 0.25, 1e-10, 1e-38, 1e-40, math.SmallestNonzeroFloat32, math.MaxFloat32, 0x1p-126, 0x1p-127,
-		1 << 23, 1<<23 + 1, 1 << 24, 1 << 31, 1 << 32, 65504, 65519, 65520, 48000, 48001, 1e10, 87.3, 88.7, 88.8, 103.9, 104,
-		1.5, 2.5, 0x1.fffffep-1, 0x1.000002p0, 0x1p-14, 0x1p-24, 0x1p-25, 9, 10, 3.92, 3.93, 10.1, math.Pi, math.Pi / 2, 127, 128, 149, 150,
+		1 << 23, 1<<23 + 1, 1 << 24, 1 << 31, 1 << 32, 65504, 65519, 65520, 48000, 48001, 1e10, 87.3, 88.7, 88.8, 103.9,
+		104,
+		1.5, 2.5, 0x1.fffffep-1, 0x1.000002p0, 0x1p-14, 0x1p-24, 0x1p-25, 9, 10, 3.92, 3.93, 10.1, math.Pi, math.Pi / 2,
+		127, 128, 149, 150,
 	}
 	for _, x := range v {
 		v = append(v, -x)
@@ -122,7 +124,8 @@ func testInstr(t *testing.T, in *lane.Instr) {
 			k(dst, ops[0], ops[1], ops[2])
 			for i := range dst {
 				if !same(dst[i], want[i]) {
-					t.Fatalf("n=%d place=%d: %s(%v, %v, %v) = %v (%#x), want %v (%#x)", n, place, in.Name, x[0][i], x[1][i], x[2][i],
+					t.Fatalf("n=%d place=%d: %s(%v, %v, %v) = %v (%#x), want %v (%#x)", n, place, in.Name, x[0][i],
+						x[1][i], x[2][i],
 						dst[i], math.Float32bits(dst[i]), want[i], math.Float32bits(want[i]))
 				}
 			}

@@ -74,7 +74,8 @@ type named struct {
 func list(x ...float32) []float32 { return x }
 
 // mapped describes a kernel of one output and no result.
-func mapped(name string, ins, u int, call func(dst []float32, x [][]float32, u []float32), element func(s *scalar, x, u []float32) float32) named {
+func mapped(name string, ins, u int, call func(dst []float32, x [][]float32, u []float32),
+	element func(s *scalar, x, u []float32) float32) named {
 	return named{
 		name: name, outs: 1, ins: ins, u: u,
 		call:    func(o, x [][]float32, u []float32) []float32 { call(o[0], x, u); return nil },
@@ -83,7 +84,8 @@ func mapped(name string, ins, u int, call func(dst []float32, x [][]float32, u [
 }
 
 // summed describes a kernel of one sum and no output.
-func summed(name string, ins, u int, call func(x [][]float32, u []float32) float32, element func(s *scalar, x, u []float32) float32) named {
+func summed(name string, ins, u int, call func(x [][]float32, u []float32) float32,
+	element func(s *scalar, x, u []float32) float32) named {
 	return named{
 		name: name, ins: ins, u: u, results: 1,
 		call:    func(_, x [][]float32, u []float32) []float32 { return list(call(x, u)) },
@@ -108,9 +110,11 @@ var namedKernels = []named{
 		func(s *scalar, x, u []float32) float32 { return x[0] * (x[1] - u[0]) }),
 	mapped("SubSub", 1, 2, func(d []float32, x [][]float32, u []float32) { SubSub(d, x[0], u[0], u[1]) },
 		func(s *scalar, x, u []float32) float32 { return (x[0] - u[0]) - u[1] }),
-	mapped("LogSoftmaxGrad", 2, 1, func(d []float32, x [][]float32, u []float32) { LogSoftmaxGrad(d, x[0], x[1], u[0]) },
+	mapped("LogSoftmaxGrad", 2, 1,
+		func(d []float32, x [][]float32, u []float32) { LogSoftmaxGrad(d, x[0], x[1], u[0]) },
 		func(s *scalar, x, u []float32) float32 { return x[1] - float32(s.do("exp", x[0])*u[0]) }),
-	mapped("CrossEntropyGrad", 1, 4, func(d []float32, x [][]float32, u []float32) { CrossEntropyGrad(d, x[0], u[0], u[1], u[2], u[3]) },
+	mapped("CrossEntropyGrad", 1, 4,
+		func(d []float32, x [][]float32, u []float32) { CrossEntropyGrad(d, x[0], u[0], u[1], u[2], u[3]) },
 		func(s *scalar, x, u []float32) float32 {
 			return (float32(s.do("exp", x[0]-u[0])*u[1]) - u[2]) * u[3]
 		}),
@@ -118,9 +122,13 @@ var namedKernels = []named{
 		func(s *scalar, x, u []float32) float32 { return (x[0] - u[0]) * u[1] }),
 	mapped("NormWeight", 2, 2, func(d []float32, x [][]float32, u []float32) { NormWeight(d, x[0], x[1], u[0], u[1]) },
 		func(s *scalar, x, u []float32) float32 { return (x[0] - u[0]) * u[1] * x[1] }),
-	mapped("NormWeightBias", 3, 2, func(d []float32, x [][]float32, u []float32) { NormWeightBias(d, x[0], x[1], x[2], u[0], u[1]) },
+	mapped("NormWeightBias", 3, 2,
+		func(d []float32, x [][]float32, u []float32) { NormWeightBias(d, x[0], x[1], x[2], u[0], u[1]) },
 		func(s *scalar, x, u []float32) float32 { return float32((x[0]-u[0])*u[1]*x[1]) + x[2] }),
-	mapped("NormGrad", 2, 4, func(d []float32, x [][]float32, u []float32) { NormGrad(d, x[0], x[1], u[0], u[1], u[2], u[3]) },
+	mapped("NormGrad", 2, 4, func(d []float32, x [][]float32,
+		u []float32) {
+		NormGrad(d, x[0], x[1], u[0], u[1], u[2], u[3])
+	},
 		func(s *scalar, x, u []float32) float32 {
 			h := float32((x[1] - u[0]) * u[1])
 			return (float32(x[0]-u[2]) - float32(h*u[3])) * u[1]
@@ -131,7 +139,8 @@ var namedKernels = []named{
 		h := float32((x[1] - u[0]) * u[1])
 		return (float32(float32(x[0]*x[2])-u[2]) - float32(h*u[3])) * u[1]
 	}),
-	mapped("AddNormProduct", 3, 2, func(d []float32, x [][]float32, u []float32) { AddNormProduct(d, x[0], x[1], x[2], u[0], u[1]) },
+	mapped("AddNormProduct", 3, 2,
+		func(d []float32, x [][]float32, u []float32) { AddNormProduct(d, x[0], x[1], x[2], u[0], u[1]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] + float32(x[1]*((x[2]-u[0])*u[1])) }),
 	mapped("AddNormProducts", 4, 2, func(d []float32, x [][]float32, u []float32) {
 		AddNormProducts(d, make([]float32, len(d)), x[0], x[1], x[2], x[3], u[0], u[1])
@@ -145,11 +154,14 @@ var namedKernels = []named{
 	summed("Prod", 1, 0, func(x [][]float32, u []float32) float32 { return Prod(x[0]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] }).by(1, func(a, b float32) float32 { return a * b }),
 	summed("Max", 1, 0, func(x [][]float32, u []float32) float32 { return Max(x[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] }).by(float32(math.Inf(-1)), func(a, b float32) float32 { return max(a, b) }),
+		func(s *scalar, x, u []float32) float32 { return x[0] }).by(float32(math.Inf(-1)),
+		func(a, b float32) float32 { return max(a, b) }),
 	summed("Min", 1, 0, func(x [][]float32, u []float32) float32 { return Min(x[0]) },
-		func(s *scalar, x, u []float32) float32 { return x[0] }).by(float32(math.Inf(1)), func(a, b float32) float32 { return min(a, b) }),
+		func(s *scalar, x, u []float32) float32 { return x[0] }).by(float32(math.Inf(1)),
+		func(a, b float32) float32 { return min(a, b) }),
 	summed("AbsMax", 1, 0, func(x [][]float32, u []float32) float32 { return AbsMax(x[0]) },
-		func(s *scalar, x, u []float32) float32 { return s.do("abs", x[0]) }).by(float32(math.Inf(-1)), func(a, b float32) float32 { return max(a, b) }),
+		func(s *scalar, x, u []float32) float32 { return s.do("abs", x[0]) }).by(float32(math.Inf(-1)),
+		func(a, b float32) float32 { return max(a, b) }),
 	summed("Dot", 2, 0, func(x [][]float32, u []float32) float32 { return Dot(x[0], x[1]) },
 		func(s *scalar, x, u []float32) float32 { return float32(x[0] * x[1]) }),
 	summed("SumSquares", 1, 1, func(x [][]float32, u []float32) float32 { return SumSquares(x[0], u[0]) },

@@ -33,7 +33,10 @@ var rowKernels = []struct {
 		func(o []float32, x [][]float32, u float32) float32 { return ExpSubSum(o, x[0], u) },
 	},
 	{
-		"SoftmaxGrad", 1, 2, func(o, _ []float32, x [][]float32, u []float32, n int) { SoftmaxGradRows(o, x[0], x[1], u, n) },
+		"SoftmaxGrad", 1, 2, func(o, _ []float32, x [][]float32, u []float32,
+			n int) {
+			SoftmaxGradRows(o, x[0], x[1], u, n)
+		},
 		func(o []float32, x [][]float32, u float32) float32 { SoftmaxGrad(o, x[0], x[1], u); return 0 },
 	},
 }
@@ -53,7 +56,8 @@ func TestRows(t *testing.T) {
 	})
 }
 
-func testRows(t *testing.T, r *rand.Rand, name string, outs, ins int, many func(o, r []float32, x [][]float32, u []float32, n int),
+func testRows(t *testing.T, r *rand.Rand, name string, outs, ins int,
+	many func(o, r []float32, x [][]float32, u []float32, n int),
 	one func(o []float32, x [][]float32, u float32) float32, rows, n int,
 ) {
 	t.Helper()
@@ -74,7 +78,8 @@ func testRows(t *testing.T, r *rand.Rand, name string, outs, ins int, many func(
 	resultGuard, results := guarded(make([]float32, rows), 65)
 	many(out, results, x, u, n)
 	if !equal(out, want) || !equal(results, wantResults) {
-		t.Fatalf("%s of %d rows of %d: %v with results %v, want %v with %v", name, rows, n, out, results, want, wantResults)
+		t.Fatalf("%s of %d rows of %d: %v with results %v, want %v with %v", name, rows, n, out, results, want,
+			wantResults)
 	}
 	if !intact(outGuard, 65, outs*rows*n) || !intact(resultGuard, 65, rows) {
 		t.Fatalf("%s of %d rows of %d: wrote outside", name, rows, n)

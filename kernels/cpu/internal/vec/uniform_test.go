@@ -15,7 +15,8 @@ func TestUniform(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for n := range 201 {
 			for skip := range uint64(5) {
-				for _, counter := range []uint64{0, r.Uint64(), 1<<32 - 1 - r.Uint64N(40), math.MaxUint64 - r.Uint64N(40)} {
+				for _, counter := range []uint64{0, r.Uint64(), 1<<32 - 1 - r.Uint64N(40),
+					math.MaxUint64 - r.Uint64N(40)} {
 					s := philox.Source{Key: r.Uint64(), Counter: counter, Stream: r.Uint32()}
 					testUniform(t, s, skip, n)
 					testUniform(t, s, r.Uint64N(100), n)
