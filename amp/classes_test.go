@@ -83,7 +83,7 @@ func runsIn(class tensor.CastClass, types []tensor.DType, lower tensor.DType) (d
 
 // Under autocast every operation gives what it gives for operands that were cast by hand to the type its class says, in
 // type, in value and in error, whatever types they come in.
-func TestAutocastRows(t *testing.T) {
+func TestAutocastOps(t *testing.T) {
 	dev := open(t)
 	for _, op := range tensor.Ops() {
 		if strings.HasSuffix(op.Name, "_grad") {

@@ -250,7 +250,7 @@ func TestCopyBySide(t *testing.T) {
 	is("large and small", got, second, true)
 }
 
-// Without room for the mirror, copies go directly.
+// Without memory for the bounce buffer, copies go directly.
 func TestCopyWithoutMirror(t *testing.T) {
 	needFake(t)
 	smallRings(t, 4096, 500)

@@ -9,9 +9,9 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// TestPlansOfRows: the kernels that rows of the operation table name, and docs/OPS.md after them, are those that have
+// TestPlansOfOps: the kernels that rows of the operation table name, and docs/OPS.md after them, are those that have
 // plans.
-func TestPlansOfRows(t *testing.T) {
+func TestPlansOfOps(t *testing.T) {
 	named := map[string]bool{}
 	for _, op := range tensor.Ops() {
 		if op.Kernel == "" {

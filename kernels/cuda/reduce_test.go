@@ -68,8 +68,8 @@ func TestArgExtremes(t *testing.T) {
 	}
 }
 
-// TestProdGrad: g times the product of the other elements of a row, in float64 from both ends, rounded once. Rows lie
-// side by side or cross each other.
+// TestProdGrad: g times the product of the other elements of a row, in float64 from both ends, rounded once. Rows are
+// contiguous or strided.
 func TestProdGrad(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(16)

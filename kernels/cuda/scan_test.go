@@ -9,7 +9,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// TestCumSum: tiles of rows whose elements lie side by side, first of all.
+// TestCumSum: tiles of contiguous rows first.
 func TestCumSum(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(22)

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// The two builds live side by side in one process. On a GPU both are its driver.
+// Both builds are loaded in one process. On a GPU both are its driver.
 var plain, checkedDriver *Driver
 
 // realDriver is the library of a GPU's driver, "" for the emulator. The tests of primitives, which begin with

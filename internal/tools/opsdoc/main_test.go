@@ -47,7 +47,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestTable holds what the page relies on: every row says what it computes and what becomes of its gradient.
+// TestTable holds what the page relies on: every operation says what it computes and what becomes of its gradient.
 func TestTable(t *testing.T) {
 	for _, o := range tensor.Ops() {
 		if o.Doc == "" || strings.ContainsRune(o.Doc, '\n') {

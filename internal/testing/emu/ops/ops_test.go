@@ -182,7 +182,7 @@ var elsewhere = map[string]string{
 // often are the expressions that small models use.
 var often = []string{"add", "mul", "relu", "gelu", "where", "less", "dropout"}
 
-// TestSamples: the samples of every row of the table and, where there are, their gradients for random ones of the
+// TestSamples: the samples of every operation and, where there are, their gradients for random ones of the
 // results.
 //
 // In short mode a row has two samples: the first, and another that its name draws. Expressions are few there, because a
