@@ -8,9 +8,9 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// TestGradientPaths compares three ways to the gradient of every sample of every operation: plainly; with a graph, where
-// compositions stand in for fused gradients; and after the memory of the forward pass was released, but for what the
-// operation says it saves.
+// TestGradientPaths compares three ways to the gradient of every sample of every operation: plainly; with a graph,
+// where compositions stand in for fused gradients; and after the memory of the forward pass was released, but for what
+// the operation says it saves.
 func TestGradientPaths(t *testing.T) {
 	dev := open(t)
 	plain := func(call func(x []*tensor.Tensor) *tensor.Tensor, xs []*tensor.Tensor) *tensor.Tensor {

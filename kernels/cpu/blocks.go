@@ -74,6 +74,7 @@ func (s *space) cut() {
 	transposed := false
 	for i := range s.operands {
 		o := &s.operands[i]
+		o.dims.Rank, o.dims.Shape = s.Rank, s.Shape
 		switch {
 		case s.n > 1 && isZero(o.dims.Strides[:s.Rank]):
 			o.mode = uniform
@@ -103,7 +104,6 @@ func (s *space) cut() {
 	}
 	for i := range s.operands {
 		if o := &s.operands[i]; o.mode == blocked {
-			o.dims.Rank, o.dims.Shape = s.Rank, s.Shape
 			o.mode = s.refine(o)
 		}
 	}
