@@ -136,17 +136,17 @@ func allCollapsible(operands []Arg, outer, inner, size int) bool {
 	return true
 }
 
-// Strides sets strides to those of an operand along the dimensions of s.
-func (s *Space) Strides(strides *[MaxDims]int, operand []int) {
-	for d, axis := range s.Axis[:s.Rank] {
-		strides[d] = operand[axis]
+// SetDims sets d to the dimensions of an operand with the given strides. It leaves strides behind them as they are.
+func (s *Space) SetDims(d *Dims, operand []int) {
+	d.Rank, d.Shape = s.Rank, s.Shape
+	for k, axis := range s.Axis[:s.Rank] {
+		d.Strides[k] = operand[axis]
 	}
 }
 
 // Dims are the dimensions of an operand with the given strides.
-func (s *Space) Dims(operand []int) Dims {
-	d := Dims{Rank: s.Rank, Shape: s.Shape}
-	s.Strides(&d.Strides, operand)
+func (s *Space) Dims(operand []int) (d Dims) {
+	s.SetDims(&d, operand)
 	return d
 }
 

@@ -55,7 +55,7 @@ func (s *space) describe(in []kernels.Arg, shape []int) {
 	for i := range in {
 		a, o := &in[i], &s.operands[i] // an Arg is large
 		o.dtype, o.data, o.offset = a.DType, a.Buf.(*Mem).data, a.Offset
-		s.Strides(&o.dims.Strides, a.Strides)
+		s.SetDims(&o.dims, a.Strides)
 	}
 	if s.Rank == 0 { // one element
 		s.Rank, s.Shape[0] = 1, 1
@@ -74,7 +74,6 @@ func (s *space) cut() {
 	transposed := false
 	for i := range s.operands {
 		o := &s.operands[i]
-		o.dims.Rank, o.dims.Shape = s.Rank, s.Shape
 		switch {
 		case s.n > 1 && isZero(o.dims.Strides[:s.Rank]):
 			o.mode = uniform
