@@ -410,8 +410,9 @@ var looser = map[string]struct {
 	"hardsigmoid/random":       {tolerance{rel: 1e-7}, "PyTorch's slope is 1/6 rounded to float32"},
 	"hardsigmoid/edge":         {tolerance{rel: 1e-7}, "likewise"},
 	"layer_norm/edge constant": {tolerance{2e-9, 1e-9}, "PyTorch's variance of numbers around 10^6 has 9 digits"},
-	"layer_norm/f32 shifted by 1000": {tolerance{5e-4, 1e-4},
+	"layer_norm/f32 shifted by 1000": {tolerance{1.5e-4, 1e-4},
 		"rows around 1000: their means, rounded to float32, differ; see layer_norm in accuracies"},
+	"sum/f32 long": {tolerance{abs: 8e-6}, "PyTorch's sum of 700 numbers has another order; see sum in accuracies"},
 }
 
 // accuracy is what is known of the float32 error of an operation.
@@ -429,10 +430,10 @@ var accuracies = map[string]accuracy{
 	"silu":       {limit: 1.5, terms: 0x1p-120, why: "sigmoid(x) is subnormal there"},
 	"mish":       {limit: 1.5, terms: 0x1p-120, why: "e^x is subnormal there"},
 	"softmax":    {limit: 20, why: "x - max(x) is rounded before exp, where it is up to 25"},
-	"sum":        {terms: 16, why: "sums of 700 normal numbers"},
-	"mean":       {terms: 16. / 700, why: "likewise"},
+	"sum":        {limit: 1.5, terms: 16, why: "sums of 700 normal numbers; PyTorch has 1.9"},
+	"mean":       {limit: 2.1, terms: 16. / 700, why: "likewise; PyTorch has 3.1"},
 	"matmul":     {limit: 10, terms: 8, why: "sums of 300 normal numbers"},
-	"layer_norm": {limit: 8, terms: 1000, why: "of rows around 1000, whose mean is a float32 sum; PyTorch has 2"},
+	"layer_norm": {limit: 0.5, terms: 1000, why: "of rows around 1000, whose mean is a float32; PyTorch has 1.9"},
 }
 
 // exactly computes in float64 what PyTorch's float64 results have with a loss of digits near 0: it takes e^x - 1 apart.

@@ -154,18 +154,23 @@ func (s *Space) Dims(operand []int) (d Dims) {
 // counted from the operand's first element. Results and elements are in row-major order.
 type Reduction struct {
 	Kept, Reduced Dims
-	N             int // elements of a result
+	N             int  // elements of a result
+	Columns       bool // whether the innermost axis of more than one element is kept: the order of sums depends on it
 }
 
 // Set makes r the reduction of a layout along the given axes.
 func (r *Reduction) Set(l *Layout, axes []int) {
-	r.Kept.Rank, r.Reduced.Rank, r.N = 0, 0, 1
+	r.Kept.Rank, r.Reduced.Rank, r.N, r.Columns = 0, 0, 1, false
 	for axis, size := range l.Shape {
-		if slices.Contains(axes, axis) {
+		reduced := slices.Contains(axes, axis)
+		if reduced {
 			r.Reduced.Push(size, l.Strides[axis])
 			r.N *= size
 		} else {
 			r.Kept.Push(size, l.Strides[axis])
+		}
+		if size != 1 {
+			r.Columns = !reduced
 		}
 	}
 }

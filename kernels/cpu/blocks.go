@@ -171,7 +171,7 @@ func gatherBytes(dst, src []byte, starts []int, n, stride, pitch, size int) {
 }
 
 // gather copies a row of n strided elements from each of the given offsets, to contiguous rows pitch elements apart.
-func gather[T uint8 | uint16 | uint32 | uint64](dst, src []T, starts []int, n, stride, pitch int) {
+func gather[T uint8 | uint16 | uint32 | uint64 | float32](dst, src []T, starts []int, n, stride, pitch int) {
 	switch stride {
 	case 1:
 		for r, from := range starts {
@@ -205,7 +205,7 @@ func consecutive(offsets []int) bool {
 }
 
 // transpose copies n columns of four contiguous elements, stride apart, to four contiguous rows, pitch apart.
-func transpose[T uint8 | uint16 | uint32 | uint64](dst, src []T, n, stride, pitch int) {
+func transpose[T uint8 | uint16 | uint32 | uint64 | float32](dst, src []T, n, stride, pitch int) {
 	row0, row1, row2, row3 := dst[:n], dst[pitch:][:n], dst[2*pitch:][:n], dst[3*pitch:][:n]
 	c := 0
 	for ; c+4 <= n; c += 4 {

@@ -7,32 +7,33 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// The norms work on rows: the last l.Ints[0] axes of x together. With sums in the canonical order, and every operation
-// rounded,
+// The norms work on rows: the last l.Ints[0] axes of x together. With sums in the canonical order, every operation
+// rounded, and mean and squares as [deviations] has them,
 //
-//	mean = sum(x) / n
-//	rstd = 1 / sqrt(sum((x - mean)^2) / n + eps)
+//	rstd = 1 / sqrt(squares/n + eps)
 //	h    = (x - mean) * rstd
 //	y    = h * weight + bias
 //
-// RMSNorm is the same without the mean.
+// RMSNorm is the same with a mean of 0.
 
 // LayerNorm normalises rows. The operands are x and, if present, weight and bias; the results are y, mean and rstd.
 func LayerNorm(l *kernels.Launch) {
 	means := Slice[float32](l.Out[1])
-	normalize(l, Slice[float32](l.Out[2]), func(r int, x []float32) float32 {
-		means[r] = vec.Sum(x) / float32(len(x))
-		return means[r]
+	normalize(l, Slice[float32](l.Out[2]), func(r int, x []float32) (mean, squares float32) {
+		means[r], squares = deviations(x)
+		return means[r], squares
 	})
 }
 
 // RMSNorm scales rows. The operands are x and, if present, weight; the results are y and rstd.
 func RMSNorm(l *kernels.Launch) {
-	normalize(l, Slice[float32](l.Out[1]), func(int, []float32) float32 { return 0 })
+	normalize(l, Slice[float32](l.Out[1]), func(_ int, x []float32) (mean, squares float32) {
+		return 0, vec.SumSquares(x, 1)
+	})
 }
 
-// normalize computes y = l.Out[0] and rstds; center is the mean of row r.
-func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float32) float32) {
+// normalize computes y = l.Out[0] and rstds; statistics has the mean and the squares of row r.
+func normalize(l *kernels.Launch, rstds []float32, statistics func(r int, x []float32) (mean, squares float32)) {
 	rows := rowsOf(l.In[0], l.Ints[0])
 	weight, bias := parameter(l, 1), parameter(l, 2)
 	out := Slice[float32](l.Out[0])
@@ -42,8 +43,8 @@ func normalize(l *kernels.Launch, rstds []float32, center func(r int, x []float3
 		in := newRowAccess(rows, l.In[0], hi)
 		for r := lo; r < hi; r++ {
 			x := in.read(r)
-			c := center(r, x)
-			rstd := inverseRoot(vec.SumSquaresSub(x, c)/float32(n) + eps)
+			c, squares := statistics(r, x)
+			rstd := inverseRoot(squares/float32(n) + eps)
 			rstds[r] = rstd
 			y := out[r*n : (r+1)*n]
 			switch {
@@ -97,15 +98,8 @@ func RMSNormGrad(l *kernels.Launch) {
 	normGradients(l, nil, newReader(l.In[2]), parameter(l, 3))
 }
 
-// The sums over rows for weight and bias have an order of their own, so that one pass over the rows is enough: blocks
-// of 64 rows with 8 partial sums. Partial sum j adds rows 8j to 8j+7 of the block, in ascending order; then partial sum
-// j+h is added to partial sum j, for h = 4, 2, 1. The sums of the blocks are added in the canonical order
-// (docs/adr/0005-sums-of-norm-gradients.md).
-const (
-	normPartials = 8 // of a block
-	partialRows  = 8 // of a partial sum
-	normBlock    = normPartials * partialRows
-)
+// The sums over rows for weight and bias are columns of the canonical order. One pass over the rows makes the sums of
+// blocks of 64 rows together with dx.
 
 // normGroup is the most elements of partial sums at a time, so that the L2 cache holds them.
 const normGroup = 1 << 16
@@ -141,9 +135,9 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 		}
 	}
 	n.wide = n.size * len(parameters)
-	blocks := (n.x.Results() + normBlock - 1) / normBlock
-	group := max(1, normGroup/(1+normPartials*n.wide))
-	memory := borrow((1 + blocks + normPartials*min(group, blocks)) * n.wide)
+	blocks := (n.x.Results() + columnBlock - 1) / columnBlock
+	group := max(1, normGroup/(1+columnPartials*n.wide))
+	memory := borrow((1 + blocks + columnPartials*min(group, blocks)) * n.wide)
 	defer giveBack(memory)
 	sums, rest := (*memory)[:n.wide], (*memory)[n.wide:]
 	ofBlocks, partials := rest[:blocks*n.wide], rest[blocks*n.wide:]
@@ -159,22 +153,22 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 // blocks computes the rows of blocks [from, to) of dx, and the sums of these blocks for weight and bias.
 func (n *normGradient) blocks(out, partials []float32, from, to int) {
 	rows := n.x.Results()
-	par.For(normPartials*(to-from), 1+rowGrain/(1+n.size*partialRows), func(lo, hi int) {
+	par.For(columnPartials*(to-from), 1+rowGrain/(1+n.size*partialRows), func(lo, hi int) {
 		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
 		defer giveBack(buf)
 		for j := lo; j < hi; j++ {
 			partial := partials[j*n.wide : (j+1)*n.wide]
 			vec.Fill(partial, 0)
-			first := from*normBlock + j*partialRows
+			first := from*columnBlock + j*partialRows
 			for r := first; r < min(first+partialRows, rows); r++ {
 				n.row(partial, *buf, r)
 			}
 		}
 	})
-	par.For(to-from, 1+rowGrain/(1+n.wide*normPartials), func(lo, hi int) {
+	par.For(to-from, 1+rowGrain/(1+n.wide*columnPartials), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
-			block := partials[b*normPartials*n.wide : (b+1)*normPartials*n.wide]
-			sumFold.tree(block, n.wide, normPartials)
+			block := partials[b*columnPartials*n.wide : (b+1)*columnPartials*n.wide]
+			sumFold.tree(block, n.wide, columnPartials)
 			copy(out[b*n.wide:(b+1)*n.wide], block)
 		}
 	})

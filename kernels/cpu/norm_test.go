@@ -15,12 +15,11 @@ func normOf(rows, gs [][]float32, w, b []float32, eps float32, centred bool) (y,
 	columns, plain := make([][]float32, size), make([][]float32, size)
 	for r, x := range rows {
 		g := gs[r]
-		var mean float32
+		mean, squares := float32(0), canonical(zipped(x, x, times))
 		if centred {
-			mean = canonical(x) / n
+			mean, squares = deviationsOf(x)
 		}
-		squares := mapped(x, func(v float32) float32 { return (v - mean) * (v - mean) })
-		rstd := 1 / float32(math.Sqrt(float64(canonical(squares)/n+eps)))
+		rstd := 1 / float32(math.Sqrt(float64(squares/n+eps)))
 		h := mapped(x, func(v float32) float32 { return (v - mean) * rstd })
 		gw := zipped(g, w, mul)
 		var p float32
@@ -41,24 +40,9 @@ func normOf(rows, gs [][]float32, w, b []float32, eps float32, centred bool) (y,
 		means, rstds = append(means, mean), append(rstds, rstd)
 	}
 	for i := range columns {
-		dw, db = append(dw, overRows(columns[i])), append(db, overRows(plain[i]))
+		dw, db = append(dw, byColumns(columns[i], 0, plus)), append(db, byColumns(plain[i], 0, plus))
 	}
 	return y, means, rstds, dx, dw, db
-}
-
-// overRows is the sum over rows for a parameter of a norm, by its definition: blocks of 64 rows, 8 partial sums, then
-// canonical.
-func overRows(v []float32) float32 {
-	var blocks []float32
-	for from := 0; from < len(v); from += 64 {
-		var partial [8]float32
-		for i, x := range v[from:min(from+64, len(v))] {
-			partial[i/8] += x
-		}
-		even, odd := (partial[0]+partial[4])+(partial[2]+partial[6]), (partial[1]+partial[5])+(partial[3]+partial[7])
-		blocks = append(blocks, even+odd)
-	}
-	return canonical(blocks)
 }
 
 func wide(v []float32) []float64 {

@@ -7,27 +7,32 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// The canonical order of a sum of elements 0, 1, ..., n-1 (row-major over the reduced axes): blocks of 16,384. In a
-// block there are 64 partial sums, which start at +0; element i is added to partial sum i mod 64, in ascending i. Then
-// partial sum j+h is added to partial sum j, for h = 32, 16, 8, 4, 2, 1. The sums of the blocks are added in the same
-// way, as if they were elements. Other folds keep the order.
+// The canonical order of sums (docs/adr/0008-order-of-sums.md). Element i counts the reduced elements in row-major
+// order. Where the innermost axis of more than one element is reduced, the elements of a result are a row: see
+// vec.Block. Else they are a column: blocks of 64, in which partial sum j of 8 starts at +0 and takes elements 8j to
+// 8j+7, in ascending order; then partial sum j takes partial sum j+h, for h = 4, 2, 1; the sums of the blocks are added
+// in the same way, as if they were elements. Other folds keep the order.
 const (
-	foldBlock    = vec.Block
-	foldPartials = 64
+	rowBlock       = vec.Block
+	columnPartials = 8 // of a block
+	partialRows    = 8 // of a partial sum
+	columnBlock    = columnPartials * partialRows
 )
 
 // A fold combines many elements into one.
 type fold struct {
 	start float32                   // the neutral element, but for the sign of a zero sum
 	into  vec.Kernel                // combines elements of two slices
-	block func(x []float32) float32 // combines at most foldBlock elements in canonical order
+	block func(x []float32) float32 // combines at most rowBlock elements of a row in canonical order
+
+	element func(dst, x []float32) // what is folded of the elements of columns; nil for the elements themselves
 }
 
 var (
-	sumFold  = fold{0, vec.Instr("add"), vec.Sum}
-	prodFold = fold{1, vec.Instr("mul"), vec.Prod}
-	maxFold  = fold{math32.Inf(-1), vec.Instr("max"), vec.Max}
-	minFold  = fold{math32.Inf(1), vec.Instr("min"), vec.Min}
+	sumFold  = fold{0, vec.Instr("add"), vec.Sum, nil}
+	prodFold = fold{1, vec.Instr("mul"), vec.Prod, nil}
+	maxFold  = fold{math32.Inf(-1), vec.Instr("max"), vec.Max, nil}
+	minFold  = fold{math32.Inf(1), vec.Instr("min"), vec.Min, nil}
 )
 
 // Sum adds the elements along the axes l.Ints.
@@ -40,14 +45,18 @@ func SumSquares(l *kernels.Launch) {
 	if len(l.In) > 1 {
 		factor = Slice[float32](l.In[1])[0]
 	}
-	r := reductionOf(l.In[0], l.Ints)
-	out := Slice[float32](l.Out[0])[:l.Out[0].Len()]
-	if r.N == 0 {
-		clear(out)
-		return
+	squares := fold{
+		into:  sumFold.into,
+		block: func(x []float32) float32 { return vec.SumSquares(x, factor) },
+		element: func(dst, x []float32) {
+			vec.Scale(dst, x, factor)
+			multiply(dst, dst, dst, nil)
+		},
 	}
-	sumFold.rows(out, Slice[float32](l.In[0]), r, func(x []float32) float32 { return vec.SumSquares(x, factor) })
+	squares.launch(l)
 }
+
+var multiply = vec.Instr("mul")
 
 // Prod multiplies the elements along the axes l.Ints.
 func Prod(l *kernels.Launch) { prodFold.launch(l) }
@@ -81,32 +90,76 @@ func (f *fold) run(out, x []float32, r *reduction) {
 	case len(out) == 0:
 	case r.N == 0:
 		vec.Fill(out, f.start)
-	case r.byColumns():
+	case r.Columns:
 		f.columns(out, x, r)
 	default:
-		f.rows(out, x, r, f.block)
+		f.rows(out, x, r)
 	}
 }
 
-// rows folds rows block by block; block combines the elements of one block.
-func (f *fold) rows(out, x []float32, r *reduction, block func(x []float32) float32) {
-	blocks := (r.N + foldBlock - 1) / foldBlock
+// results folds what f has made of blocks.
+func (f *fold) results() *fold {
+	r := *f
+	if f.element != nil { // of sums of squares
+		r = sumFold
+	}
+	return &r
+}
+
+// gatherRows is how many rows are gathered together: their elements may share cache lines.
+const gatherRows = 16
+
+// rows folds rows block by block.
+func (f *fold) rows(out, x []float32, r *reduction) {
+	blocks, group := (r.N+rowBlock-1)/rowBlock, 1
 	dst, partial := out, (*[]float32)(nil)
 	if blocks > 1 {
 		partial = borrow(len(out) * blocks)
 		defer giveBack(partial)
 		dst = *partial
 	}
-	par.For(len(dst), 1+2*rowGrain/min(r.N, foldBlock), func(lo, hi int) {
-		buf := borrow(r.gathered(foldBlock))
+	contiguous := r.Reduced.Contiguous()
+	if !contiguous {
+		group = min(gatherRows, len(out))
+	}
+	groups := (len(out) + group - 1) / group
+	par.For(groups*blocks, 1+2*rowGrain/(group*min(r.N, rowBlock)), func(lo, hi int) {
+		if contiguous {
+			for i := lo; i < hi; i++ {
+				from := i % blocks * rowBlock
+				row := x[r.Kept.Offset(i/blocks):]
+				dst[i] = f.block(row[from:min(from+rowBlock, r.N)])
+			}
+			return
+		}
+		buf := borrow(group * rowBlock)
 		for i := lo; i < hi; i++ {
-			from := i % blocks * foldBlock
-			dst[i] = block(r.elements(*buf, x, i/blocks, from, min(from+foldBlock, r.N)))
+			first, from := i/blocks*group, i%blocks*rowBlock
+			n, rows := min(rowBlock, r.N-from), min(group, len(out)-first)
+			r.gather(*buf, x, first, rows, from, n)
+			for k := range rows {
+				dst[(first+k)*blocks+i%blocks] = f.block((*buf)[k*n : (k+1)*n])
+			}
 		}
 		giveBack(buf)
 	})
 	if blocks > 1 {
-		f.run(out, dst, columnsOf(len(out), blocks, 1))
+		f.results().run(out, dst, contiguousRows(len(out), blocks))
+	}
+}
+
+// gather copies n elements, starting with element from, of `rows` rows to contiguous rows.
+func (r *reduction) gather(dst, x []float32, first, rows, from, n int) {
+	var starts [gatherRows]int
+	at := r.Reduced.Cursor(from)
+	for i := 0; i < n; {
+		run := min(at.Run(), n-i)
+		for k := range rows {
+			starts[k] = r.Kept.Offset(first+k) + at.Offset
+		}
+		gather(dst[i:], x, starts[:rows], run, r.Reduced.Strides[r.Reduced.Rank-1], n)
+		i += run
+		at.Skip(run)
 	}
 }
 
@@ -117,64 +170,83 @@ func tileWidth(n int) int {
 	return min(n, max(256, min(1024, (share+15)&^15)))
 }
 
-// columns folds the columns of matrices: the last kept dimension, which is contiguous.
+// columns folds the columns of matrices, of which the last kept dimension has the columns.
 func (f *fold) columns(out, x []float32, r *reduction) {
 	columns := r.Kept.Shape[r.Kept.Rank-1]
 	matrices := len(out) / columns
 	wide := tileWidth(columns)
-	blocks, across := (r.N+foldBlock-1)/foldBlock, (columns+wide-1)/wide
+	blocks, across := (r.N+columnBlock-1)/columnBlock, (columns+wide-1)/wide
 	dst, partial := out, (*[]float32)(nil)
 	if blocks > 1 {
 		partial = borrow(len(out) * blocks)
 		defer giveBack(partial)
 		dst = *partial
 	}
-	par.For(matrices*blocks*across, 1+2*rowGrain/(wide*min(r.N, foldBlock)), func(lo, hi int) {
-		partials := borrow(foldPartials * wide)
+	par.For(matrices*blocks*across, 1+2*rowGrain/(wide*min(r.N, columnBlock)), func(lo, hi int) {
+		t := tile{f: f, x: x, r: r, partials: borrow(columnPartials * wide)}
+		if stride := r.Kept.Strides[r.Kept.Rank-1]; stride != 1 || f.element != nil {
+			t.copies = borrow(partialRows * wide)
+			defer giveBack(t.copies)
+		}
 		for i := lo; i < hi; i++ {
 			matrix, b, column := i/across/blocks, i/across%blocks, i%across*wide
 			to := min(column+wide, columns)
 			row := (matrix*blocks + b) * columns
-			from := b * foldBlock
-			first := x[r.Kept.Offset(matrix*columns+column):]
-			f.tile(dst[row+column:row+to], *partials, first, r, from, min(from+foldBlock, r.N))
+			t.offset = r.Kept.Offset(matrix*columns + column)
+			t.fold(dst[row+column:row+to], b*columnBlock, min((b+1)*columnBlock, r.N))
 		}
-		giveBack(partials)
+		giveBack(t.partials)
 	})
 	if blocks > 1 {
-		f.run(out, dst, columnsOf(matrices, blocks, columns))
+		f.results().run(out, dst, columnsOf(matrices, blocks, columns))
 	}
 }
 
-// tile folds elements [from, to) of neighbouring columns, which start at x, into out.
-func (f *fold) tile(out, partials, x []float32, r *reduction, from, to int) {
-	wide := len(out)
-	used := min(to-from, foldPartials)
-	partials = partials[:used*wide]
-	vec.Fill(partials, f.start)
-	rows := &r.Reduced
-	if rows.Rank == 1 && rows.Strides[0] == wide && len(partials) <= 16384 { // 64 whole rows at once
-		x = x[from*wide : to*wide]
-		for len(x) > len(partials) {
-			f.into(partials, partials, x, nil)
-			x = x[len(partials):]
+// A tile is the columns that are folded together: those from offset on.
+type tile struct {
+	f                *fold
+	x                []float32
+	r                *reduction
+	offset           int
+	partials, copies *[]float32 // copies is nil if the rows are read in place
+}
+
+// fold folds elements [from, to) of each column into out.
+func (t *tile) fold(out []float32, from, to int) {
+	wide, used := len(out), (to-from+partialRows-1)/partialRows
+	partials := (*t.partials)[:used*wide]
+	vec.Fill(partials, t.f.start)
+	for j := range used {
+		partial := partials[j*wide : (j+1)*wide]
+		first := from + j*partialRows
+		var starts [partialRows]int
+		rows := min(partialRows, to-first)
+		for k := range rows {
+			starts[k] = t.offset + t.r.Reduced.Offset(first+k)
 		}
-		f.into(partials[:len(x)], partials, x, nil)
-	} else { // one partial sum after the other, so that it stays in the L1 cache
-		for j := range used {
-			partial := partials[j*wide : (j+1)*wide]
-			for i := from + j; i < to; i += foldPartials {
-				f.into(partial, partial, x[rows.Offset(i):], nil)
+		data, pitch := t.x, 0
+		if t.copies != nil {
+			data, pitch = *t.copies, wide
+			gather(data, t.x, starts[:rows], wide, t.r.Kept.Strides[t.r.Kept.Rank-1], pitch)
+			if t.f.element != nil {
+				t.f.element(data[:rows*wide], data[:rows*wide])
 			}
 		}
+		for k := range rows {
+			at := starts[k]
+			if t.copies != nil {
+				at = k * pitch
+			}
+			t.f.into(partial, partial, data[at:at+wide], nil)
+		}
 	}
-	f.tree(partials, wide, used)
+	t.f.tree(partials, wide, used)
 	copy(out, partials)
 }
 
-// tree combines rows of partial sums by halves; only the first of the 64 are used.
+// tree combines rows of partial sums by halves; only the first of the 8 are used.
 func (f *fold) tree(partials []float32, wide, used int) {
-	for h := foldPartials / 2; h > 0; h /= 2 {
+	for h := columnPartials / 2; h > 0; h /= 2 {
 		if used > h {
 			f.into(partials[:(used-h)*wide], partials, partials[h*wide:], nil)
 			used = h

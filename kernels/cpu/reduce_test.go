@@ -11,25 +11,75 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// canonical is the canonical sum, written from its definition.
-func canonical(x []float32) float32 {
-	if len(x) > 16384 {
-		var sums []float32
-		for block := range slices.Chunk(x, 16384) {
-			sums = append(sums, canonical(block))
+// An order combines elements, beginning with start.
+type order func(x []float32, start float32, combine func(a, b float32) float32) float32
+
+func plus(a, b float32) float32  { return a + b }
+func times(a, b float32) float32 { return a * b }
+
+// byRows is the canonical order of rows, written from its definition.
+func byRows(x []float32, start float32, combine func(a, b float32) float32) float32 {
+	var blocks []float32
+	for block := range slices.Chunk(x, 2048) {
+		partial := slices.Repeat([]float32{start}, 128)
+		for i, v := range block {
+			partial[i%128] = combine(partial[i%128], v)
 		}
-		return canonical(sums)
+		for len(partial) > 1 {
+			for j := range len(partial) / 2 {
+				partial[j] = combine(partial[2*j], partial[2*j+1])
+			}
+			partial = partial[:len(partial)/2]
+		}
+		blocks = append(blocks, partial[0])
 	}
-	var partial [64]float32
-	for i, v := range x {
-		partial[i%64] += v
+	return levels(byRows, blocks, start, combine)
+}
+
+// byColumns is that of columns.
+func byColumns(x []float32, start float32, combine func(a, b float32) float32) float32 {
+	var blocks []float32
+	for block := range slices.Chunk(x, 64) {
+		partial := slices.Repeat([]float32{start}, 8)
+		for i, v := range block {
+			partial[i/8] = combine(partial[i/8], v)
+		}
+		for h := 4; h > 0; h /= 2 {
+			for j := range h {
+				partial[j] = combine(partial[j], partial[j+h])
+			}
+		}
+		blocks = append(blocks, partial[0])
 	}
-	for h := 32; h > 0; h /= 2 {
-		for j := range h {
-			partial[j] += partial[j+h]
+	return levels(byColumns, blocks, start, combine)
+}
+
+func levels(by order, blocks []float32, start float32, combine func(a, b float32) float32) float32 {
+	switch len(blocks) {
+	case 0:
+		return start
+	case 1:
+		return blocks[0]
+	}
+	return by(blocks, start, combine)
+}
+
+// canonical is the canonical sum of a row.
+func canonical(x []float32) float32 { return byRows(x, 0, plus) }
+
+// orderOf is the order of the reduction of a shape along axes: by its innermost axis of more than one element.
+func orderOf(shape, axes []int) order {
+	by := byRows
+	for axis, size := range shape {
+		switch {
+		case size == 1:
+		case slices.Contains(axes, axis):
+			by = byRows
+		default:
+			by = byColumns
 		}
 	}
-	return partial[0]
+	return by
 }
 
 // mapped is f of each element.
@@ -192,39 +242,39 @@ var reductions = []struct {
 	name   string
 	kernel func(l *kernels.Launch)
 	floats []float64
-	of     func(x []float32) float32
+	of     func(by order, x []float32) float32
 }{
-	{"sum", Sum, nil, canonical},
-	{"mean", Mean, nil, func(x []float32) float32 { return canonical(x) / float32(len(x)) }},
-	{"max", Max, nil, largest},
-	{"min", Min, nil, func(x []float32) float32 { return -largest(mapped(x, func(v float32) float32 { return -v })) }},
-	{"prod", Prod, nil, func(x []float32) float32 {
-		var partial [64]float32
-		for j := range partial {
-			partial[j] = 1
-		}
-		for i, v := range x {
-			partial[i%64] *= v
-		}
-		for h := 32; h > 0; h /= 2 {
-			for j := range h {
-				partial[j] *= partial[j+h]
-			}
-		}
-		return partial[0]
+	{"sum", Sum, nil, func(by order, x []float32) float32 { return by(x, 0, plus) }},
+	{"mean", Mean, nil, func(by order, x []float32) float32 { return by(x, 0, plus) / float32(len(x)) }},
+	{"sum_squares", SumSquares, nil, func(by order, x []float32) float32 {
+		return by(mapped(x, func(v float32) float32 { return v * v }), 0, plus)
 	}},
-	{"var", Var, []float64{1}, func(x []float32) float32 {
-		mean := canonical(x) / float32(len(x))
-		return canonical(mapped(x, func(v float32) float32 { return (v - mean) * (v - mean) })) / float32(max(0,
-			len(x)-1))
+	{"max", Max, nil, func(_ order, x []float32) float32 { return largest(x) }},
+	{"min", Min, nil, func(_ order, x []float32) float32 {
+		return -largest(mapped(x, func(v float32) float32 { return -v }))
 	}},
-	{"logsumexp", LogSumExp, nil, func(x []float32) float32 {
+	{"prod", Prod, nil, func(by order, x []float32) float32 { return by(x, 1, times) }},
+	{"var", Var, []float64{1}, func(_ order, x []float32) float32 {
+		_, squares := deviationsOf(x)
+		return squares / float32(max(0, len(x)-1))
+	}},
+	{"logsumexp", LogSumExp, nil, func(_ order, x []float32) float32 {
 		m := largest(x)
 		if math.IsInf(float64(m), 0) {
 			m = 0
 		}
 		return m + log32(canonical(mapped(x, func(v float32) float32 { return exp32(v - m) })))
 	}},
+}
+
+// deviationsOf are [deviations], from their definition.
+func deviationsOf(x []float32) (mean, squares float32) {
+	n := float32(len(x))
+	c := canonical(x) / n
+	d := mapped(x, func(v float32) float32 { return v - c })
+	s := canonical(d)
+	rest := s / n
+	return c + rest, max(0, canonical(zipped(d, d, times))-float32(s*rest))
 }
 
 // Every reduction of any axes in any layout has the bits of its definition.
@@ -245,19 +295,19 @@ func TestReductions(t *testing.T) {
 }
 
 func appendReduction(jobs []job, a kernels.Arg, axes []int, floats []float64, kernel func(l *kernels.Launch),
-	of func(x []float32) float32) []job {
+	of func(by order, x []float32) float32) []job {
 	l := reduced(a, axes, floats, kernels.Float32)
 	if l.Out[0].Len() == 0 {
 		return jobs
 	}
 	var want []float64
 	for _, x := range grouped(a, axes) {
-		want = append(want, float64(of(x)))
+		want = append(want, float64(of(orderOf(a.Shape, axes), x)))
 	}
 	return append(jobs, job{kernel, l, [][]float64{want}})
 }
 
-// Sums of more than one block, and of more than 64 blocks.
+// Sums of more than one block, and of more blocks than one block has elements.
 func TestLongSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var jobs []job
@@ -266,31 +316,47 @@ func TestLongSums(t *testing.T) {
 		axes   []int
 		layout string
 	}{
-		{[]int{16384}, []int{0}, "contiguous"},
-		{[]int{16385}, []int{0}, "contiguous"},
+		{[]int{2048}, []int{0}, "contiguous"},
+		{[]int{2049}, []int{0}, "contiguous"},
 		{[]int{1100000}, []int{0}, "contiguous"},
+		{[]int{2048*2048 + 3}, []int{0}, "contiguous"},
 		{[]int{3, 40000}, []int{1}, "contiguous"},
 		{[]int{3, 40000}, []int{1}, "stepped"},
+		{[]int{35, 4100}, []int{1}, "transposed"},
+		{[]int{4100, 35}, []int{0}, "transposed"},
+		{[]int{64, 700}, []int{0}, "contiguous"},
+		{[]int{65, 700}, []int{0}, "contiguous"},
 		{[]int{40000, 3}, []int{0}, "contiguous"},
+		{[]int{40000, 1}, []int{0}, "contiguous"},
 		{[]int{17000, 70}, []int{0}, "sliced"},
 		{[]int{2, 20000, 5}, []int{1}, "contiguous"},
 		{[]int{150, 3, 150}, []int{0, 2}, "contiguous"},
 		{[]int{70, 250, 60}, []int{0, 1}, "contiguous"},
+		{[]int{70, 60, 250}, []int{0, 1}, "transposed"},
 		{[]int{100, 1300}, []int{0}, "contiguous"},
 	} {
 		a := normal(r, layouts[c.layout](kernels.Float32, c.shape), false)
-		jobs = appendReduction(jobs, a, c.axes, nil, Sum, canonical)
+		for _, k := range reductions[:3] { // sums
+			jobs = appendReduction(jobs, a, c.axes, nil, k.kernel, k.of)
+		}
 	}
 	runJobs(t, jobs)
 }
 
-// A sum of so many blocks that their results are more than a block themselves: one block, repeated.
-func TestSumOfBlocksOfBlocks(t *testing.T) {
-	block := normal(rand.New(rand.NewPCG(5, 5)), newTensor(kernels.Float32, 16384), false)
-	a := block
-	a.Shape, a.Strides = []int{16385, 16384}, []int{0, 1}
-	want := canonical(slices.Repeat([]float32{canonical(Slice[float32](block))}, 16385))
-	runJobs(t, []job{{Sum, reduced(a, []int{0, 1}, nil, kernels.Float32), [][]float64{{float64(want)}}}})
+// The mean of many equal numbers is that number, and so is a sum, divided.
+func TestMeanOfEqualNumbers(t *testing.T) {
+	for _, v := range []float32{0.1, 1. / 3, 0.7, 1.1, 123.456} {
+		a := floats32([]float32{v}, 1)
+		a.Shape, a.Strides = []int{20_000_000}, []int{0}
+		for _, c := range [][]int{{20_000_000}, {4_000_000, 5}} {
+			a.Shape, a.Strides = c, make([]int, len(c))
+			l := reduced(a, []int{0}, nil, kernels.Float32)
+			Mean(l)
+			if got := Slice[float32](l.Out[0])[0]; math.Abs(float64(got)/float64(v)-1) > 1e-6 {
+				t.Errorf("the mean of %v numbers %v is %v", c, v, got)
+			}
+		}
+	}
 }
 
 func TestArgMax(t *testing.T) {

@@ -25,19 +25,22 @@ func rowsOf(a kernels.Arg, k int) *reduction {
 	return reductionOf(a, axes)
 }
 
-// columnsOf are the columns of contiguous matrices, as rows.
+// columnsOf are the columns of contiguous matrices, as rows that are reduced by columns.
 func columnsOf(matrices, rows, columns int) *reduction {
-	r := &reduction{kernels.Reduction{N: rows}}
-	r.Kept.Push(matrices, rows*columns)
-	r.Kept.Push(columns, 1)
+	r := &reduction{kernels.Reduction{N: rows, Columns: true}}
+	r.Kept.Rank = 2
+	r.Kept.Shape[0], r.Kept.Strides[0] = matrices, rows*columns
+	r.Kept.Shape[1], r.Kept.Strides[1] = columns, 1
 	r.Reduced.Push(rows, columns)
 	return r
 }
 
-// byColumns tells whether the elements of a row are strided, and those of neighbouring rows are neighbours in memory.
-func (r *reduction) byColumns() bool {
-	last := r.Kept.Rank - 1
-	return !r.Reduced.Contiguous() && last >= 0 && r.Kept.Strides[last] == 1
+// contiguousRows are rows of n elements, one after the other.
+func contiguousRows(rows, n int) *reduction {
+	r := &reduction{kernels.Reduction{N: n}}
+	r.Kept.Push(rows, n)
+	r.Reduced.Push(n, 1)
+	return r
 }
 
 // packed tells whether all rows together are contiguous.

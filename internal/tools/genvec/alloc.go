@@ -41,7 +41,6 @@ type alloc struct {
 	b     *body
 	regs  int         // vector registers of a copy
 	hoist map[int]int // fixed values that live in a machine register
-	accs  bool        // accumulators live in registers, not in memory
 
 	pos    int     // the instruction being selected
 	uses   [][]int // positions where a value is used
@@ -58,8 +57,8 @@ type alloc struct {
 	kpeak int
 }
 
-func newAlloc(t *target, s *split, b *body, regs int, hoist map[int]int, accs bool) *alloc {
-	a := &alloc{t: t, s: s, b: b, regs: regs, hoist: hoist, accs: accs}
+func newAlloc(t *target, s *split, b *body, regs int, hoist map[int]int) *alloc {
+	a := &alloc{t: t, s: s, b: b, regs: regs, hoist: hoist}
 	n := len(b.insts)
 	a.uses = make([][]int, n)
 	a.reg, a.slot, a.mask = fill(n), fill(n), fill(n)
@@ -195,7 +194,7 @@ func (a *alloc) register(v int) bool {
 		_, ok := a.hoist[int(in.k)]
 		return ok
 	case op(lane.OpAcc):
-		return a.accs
+		return true
 	case op(lane.OpIn):
 		return a.slot[v] == noValue || a.reg[v] != noValue
 	}
@@ -209,13 +208,7 @@ func (a *alloc) need(v int) place {
 	case in.op == opFixed:
 		return a.needFixed(int(in.k))
 	case in.op == op(lane.OpAcc):
-		k := int(in.k)
-		if a.accs {
-			return place{inAcc, k}
-		}
-		t := place{inReg, a.take(temp)}
-		a.steps = append(a.steps, func(e *emitter, j int) { e.loadAcc(k, j, e.vec(t, j)) })
-		return t
+		return place{inAcc, int(in.k)}
 	case a.reg[v] != noValue:
 		a.locked[a.reg[v]] = true
 		return place{inReg, a.reg[v]}

@@ -102,10 +102,13 @@ func (p *pool) numbers(first int, interleaved bool) operand.Mem {
 	return p.mem(data)
 }
 
-// tails is a table of 64 words of ones and 64 of zeros: the masks of AVX2.
+// tailWords are more than the elements of any tail.
+const tailWords = 64
+
+// tails is a table of words of ones, and as many of zeros: the masks of AVX2.
 func (p *pool) tails() operand.Mem {
-	data := make([]byte, 512)
-	for i := range 256 {
+	data := make([]byte, 8*tailWords)
+	for i := range data[:4*tailWords] {
 		data[i] = 0xff
 	}
 	return p.mem(data)
@@ -149,8 +152,8 @@ type emitter struct {
 	tail     reg.Register // AVX2: address of the masks
 	spill    operand.Mem
 	slots    operand.Mem
-	accMem   operand.Mem
-	accReg   []int // first register of an accumulator, if it has registers
+	passSums operand.Mem
+	accReg   []int // first register of an accumulator
 }
 
 // vec is the vector register of a place.
@@ -296,12 +299,6 @@ func (e *emitter) storeUpper(n int, m operand.Mem) {
 	e.call("VPERMQ", operand.U8(0x08), r, r)
 	e.call("VMOVDQU", xmm[n], m)
 }
-
-func (e *emitter) accAt(k, j int) operand.Mem {
-	return e.accMem.Offset(4 * (64*k + e.t.width*j))
-}
-
-func (e *emitter) loadAcc(k, j int, r reg.Register) { e.call("VMOVUPS", e.accAt(k, j), r) }
 
 // memory turns a fixed value or a slot into a machine operand.
 func (e *emitter) memory(p place, j int) (m operand.Mem, broadcast bool) {

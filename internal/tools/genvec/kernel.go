@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // kernel is one generated loop: for every element the program reads the inputs and
-// writes the outputs, and accumulates into the canonical 64 lanes of its results.
+// writes the outputs, and accumulates into the 128 partial sums of its results.
 type kernel struct {
 	name     string // unexported Go name
 	instr    string // the instruction it is, if any
@@ -87,8 +88,8 @@ var (
 	minimum = &reduction{"min", lane.Min, 0x7f800000}
 )
 
-// lanes is the number of accumulators of a reduction: element i goes to i mod 64.
-const lanes = 64
+// lanes is the number of partial sums of a block of the canonical order: element i goes to partial sum i mod 128.
+const lanes = 128
 
 // direct reports whether each pointer is a parameter.
 func (k *kernel) direct() bool { return k.instr != "" || k.piece != nil }
@@ -149,22 +150,22 @@ type plan struct {
 	copies int // vectors of one turn of the loop
 	group  int // of them interleaved
 	hoist  map[int]int
-	accs   bool
 	alloc  *alloc
 }
 
+// passes is how often a kernel with results goes over its elements, each time for other partial sums.
+func (k *kernel) passes(t *target, p *plan) int { return lanes / (p.copies * t.width) }
+
 func (k *kernel) plan(t *target, s *split) *plan {
-	p := &plan{copies: 1, accs: true}
-	accs := 0
+	p := &plan{copies: 1}
+	avail := t.regs
 	if len(k.results) > 0 {
-		p.copies = lanes / t.width
-		accs = len(k.results) * p.copies
-		if accs > t.regs/2 {
-			p.accs, accs = false, 0
+		for p.copies = lanes / t.width; len(k.results)*p.copies > t.regs/2; {
+			p.copies /= 2
 		}
+		avail -= len(k.results) * p.copies
 	}
-	avail := t.regs - accs
-	probe := newAlloc(t, s, &s.loop, 256, nil, p.accs)
+	probe := newAlloc(t, s, &s.loop, 256, nil)
 	k.run(probe, t)
 
 	p.group = unroll(len(probe.steps))
@@ -178,12 +179,15 @@ func (k *kernel) plan(t *target, s *split) *plan {
 	if probe.kpeak > 0 {
 		p.group = min(p.group, s.masks/probe.kpeak)
 	}
+	if p.group == 3 {
+		p.group = 2 // which divides the copies
+	}
 	if len(k.results) == 0 {
 		p.copies = p.group
 	}
 	regs := min(probe.peak, avail)
 	p.hoist = hoist(s, t, regs*p.group, avail)
-	p.alloc = newAlloc(t, s, &s.loop, regs, p.hoist, p.accs)
+	p.alloc = newAlloc(t, s, &s.loop, regs, p.hoist)
 	k.run(p.alloc, t)
 	return p
 }
@@ -238,21 +242,13 @@ func (k *kernel) run(a *alloc, t *target) {
 
 // accumulate makes r the value of accumulator k, in the lanes that exist.
 func (e *emitter) accumulate(k, j int, r, mask reg.Register) {
-	inMem := e.accReg == nil
+	acc := e.vectors()[e.accReg[k]+j]
 	switch {
-	case inMem && !e.masked:
-		e.call("VMOVUPS", r, e.accAt(k, j))
-	case inMem && e.t == avx512:
-		e.call("VMOVUPS", r, opmask[tailMask], e.accAt(k, j))
-	case inMem:
-		e.call("VMOVDQU", e.tailAt(j), mask)
-		e.call("VMASKMOVPS", r, mask, e.accAt(k, j))
 	case !e.masked:
-		e.call("VMOVAPS", r, e.vectors()[e.accReg[k]+j])
+		e.call("VMOVAPS", r, acc)
 	case e.t == avx512:
-		e.call("VMOVAPS", r, opmask[tailMask], e.vectors()[e.accReg[k]+j])
+		e.call("VMOVAPS", r, opmask[tailMask], acc)
 	default:
-		acc := e.vectors()[e.accReg[k]+j]
 		e.call("VMOVDQU", e.tailAt(j), mask)
 		e.call("VBLENDVPS", mask, r, acc, acc)
 	}
@@ -274,7 +270,7 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 	e.inType, e.outType = k.types()
 	e.unit = min(e.inType.size(), e.outType.size())
 	k.params(e)
-	before := newAlloc(t, s, &s.before, t.regs, nil, true)
+	before := newAlloc(t, s, &s.before, t.regs, nil)
 	before.run(func(i int, x place) {
 		before.steps = append(before.steps, func(e *emitter, j int) { e.storeSlot(i, e.vecIndex(x, j)) })
 	})
@@ -368,7 +364,7 @@ func (k *kernel) finish(e *emitter) {
 	c.RET()
 }
 
-// frame lays out the stack: spilled values, slots and accumulators.
+// frame lays out the stack: spilled values, slots and the results of passes.
 func (k *kernel) frame(e *emitter, p *plan, before *alloc) {
 	t, size := e.t, 0
 	local := func(n int) operand.Mem {
@@ -382,14 +378,11 @@ func (k *kernel) frame(e *emitter, p *plan, before *alloc) {
 	if e.s.slots > 0 {
 		e.slots = local(t.slotSize() * e.s.slots)
 	}
-	if len(k.results) > 0 && !p.accs {
-		e.accMem = local(4 * lanes * len(k.results))
+	if len(k.results) > 0 && k.passes(t, p) > 1 {
+		e.passSums = local(4 * len(k.results) * k.passes(t, p))
 	}
 	if size <= smallFrame {
 		e.c.Attributes(attr.NOSPLIT)
-	}
-	if !p.accs {
-		return
 	}
 	for i := range k.results {
 		e.accReg = append(e.accReg, t.regs-(len(k.results)-i)*p.copies)
@@ -474,7 +467,7 @@ func (k *kernel) pieceLoop(e *emitter, p *plan) {
 	k.finish(e)
 }
 
-// bits sets the mask bits of the elements left, 64 at most.
+// bits sets the mask bits of the elements left, or of the next 64.
 func (k *kernel) bits(e *emitter) {
 	e.c.MOVQ(operand.I32(-1), masks)
 	e.c.BZHIQ(count, masks, masks)
@@ -484,66 +477,131 @@ func (k *kernel) bits(e *emitter) {
 // count, then zeros.
 func (k *kernel) tailAddress(e *emitter) {
 	c := e.c
-	c.LEAQ(e.pool.tails().Offset(4*lanes), masks)
+	c.LEAQ(e.pool.tails().Offset(4*tailWords), masks)
 	c.NEGQ(count)
 	c.LEAQ(operand.Mem{Base: masks, Index: count, Scale: 4}, masks)
 	c.NEGQ(count)
 }
 
-// reduceLoop is the loop of a kernel with results: 64 elements a turn, so that
-// each vector of the turn has its own lanes; then the tail; then the fixed tree.
+// reduceLoop is the loop of a kernel with results, which has one block of the canonical order. A pass is a loop over
+// those elements whose partial sums have registers: all 128, or 64 or 32 of them. A turn of it has a vector for each
+// register; then comes the tail, and the partial sums of the pass are joined.
 func (k *kernel) reduceLoop(e *emitter, p *plan) {
-	c, w := e.c, e.t.width
-	for i, r := range k.results {
-		neutral := e.vectors()[0]
-		if e.accReg != nil {
-			neutral = e.vectors()[e.accReg[i]]
-		}
-		e.loadConst(r.kind.neutral, neutral)
-		for j := range p.copies {
-			switch {
-			case e.accReg == nil:
-				e.call("VMOVUPS", neutral, e.accAt(i, j))
-			case j > 0:
-				e.call("VMOVAPS", neutral, e.vectors()[e.accReg[i]+j])
-			}
+	passes := k.passes(e.t, p)
+	for pass := range passes {
+		k.pass(e, p, pass)
+		if pass == 0 && passes > 1 { // a short row has no elements for the others
+			e.c.Load(e.c.Param("n"), count)
+			e.c.CMPQ(count, operand.U32(lanes/passes))
+			e.c.JLE(operand.LabelRef("done"))
 		}
 	}
-	c.SUBQ(operand.U32(lanes), count)
-	c.JL(operand.LabelRef("rest"))
-	c.Label("loop")
+	for i, r := range k.results {
+		k.joinPasses(e, passes, i, r)
+	}
+	e.c.Label("done")
+	for i, r := range k.results {
+		k.storeResult(e, i, r)
+	}
+	k.finish(e)
+}
+
+func label(name string, pass int) string { return fmt.Sprint(name, pass) }
+
+// pass is one pass over the elements. The result i is in the first register of accumulator i.
+func (k *kernel) pass(e *emitter, p *plan, pass int) {
+	c, w := e.c, e.t.width
+	span := w * p.copies
+	loop, rest, tree := label("loop", pass), label("rest", pass), label("tree", pass)
+	if pass > 0 {
+		c.Load(c.Param("n"), count)
+		c.SUBQ(operand.U32(span*pass), count)
+		c.MOVQ(operand.U32(4*span*pass), index)
+	}
+	for i, r := range k.results {
+		neutral := e.vectors()[e.accReg[i]]
+		e.loadConst(r.kind.neutral, neutral)
+		for j := range p.copies - 1 {
+			e.call("VMOVAPS", neutral, e.vectors()[e.accReg[i]+1+j])
+		}
+	}
+	c.SUBQ(operand.U32(span), count)
+	c.JL(operand.LabelRef(rest))
+	c.Label(loop)
 	for j := 0; j < p.copies; j += p.group {
 		e.copies(p.alloc.steps, j, j+p.group)
 	}
 	c.ADDQ(operand.U32(4*lanes), index)
 	c.SUBQ(operand.U32(lanes), count)
-	c.JGE(operand.LabelRef("loop"))
-	c.Label("rest")
-	c.ADDQ(operand.U32(lanes), count)
-	c.JLE(operand.LabelRef("tree"))
-	if e.t == avx512 {
-		k.bits(e)
-	} else {
+	c.JGE(operand.LabelRef(loop))
+	c.Label(rest)
+	c.ADDQ(operand.U32(span), count)
+	c.JLE(operand.LabelRef(tree))
+	if e.t == avx2 {
 		k.tailAddress(e)
 	}
 	e.masked = true
 	for j := range p.copies {
+		left := w * (j % (64 / w)) // in front of copy j, since the mask was made
 		if e.t == avx512 {
+			if left == 0 {
+				if j > 0 {
+					c.SUBQ(operand.U32(64), count)
+					c.JLE(operand.LabelRef(tree))
+				}
+				k.bits(e)
+			}
 			c.KMOVW(reg.R15L, opmask[tailMask])
 			c.SHRQ(operand.Imm(uint64(w)), masks)
 		}
 		e.copies(p.alloc.steps, j, j+1)
-		if j < p.copies-1 {
-			c.CMPQ(count, operand.U32(w*(j+1)))
-			c.JLE(operand.LabelRef("tree"))
+		if j < p.copies-1 && left+w < 64 {
+			c.CMPQ(count, operand.U32(left+w))
+			c.JLE(operand.LabelRef(tree))
 		}
 	}
 	e.masked = false
-	c.Label("tree")
+	c.Label(tree)
 	for i, r := range k.results {
 		k.tree(e, p, i, r)
+		if k.passes(e.t, p) > 1 {
+			c.VMOVSS(xmm[e.accReg[i]], e.passSum(k.passes(e.t, p), i, pass))
+		}
 	}
-	k.finish(e)
+}
+
+// passSum is where result i of a pass is kept.
+func (e *emitter) passSum(passes, i, pass int) operand.Mem {
+	return e.passSums.Offset(4 * (i*passes + pass))
+}
+
+// joinPasses joins what the passes have for result i, neighbours first.
+func (k *kernel) joinPasses(e *emitter, passes, i int, r result) {
+	if passes == 1 {
+		return
+	}
+	first := e.accReg[i]
+	for pass := range passes {
+		e.c.VMOVSS(e.passSum(passes, i, pass), xmm[first+pass])
+	}
+	for h := 1; h < passes; h *= 2 {
+		for pass := 0; pass < passes; pass += 2 * h {
+			e.combine(r.kind, xmm, first+pass, first+pass+h)
+		}
+	}
+}
+
+// storeResult returns result i, or stores it for its row.
+func (k *kernel) storeResult(e *emitter, i int, r result) {
+	to := operand.Mem{Base: rowOut, Disp: 4 * i}
+	if !k.rows {
+		ret, err := e.c.Return(r.name).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		to = ret.Addr
+	}
+	e.c.VMOVSS(xmm[e.accReg[i]], to)
 }
 
 func (e *emitter) loadConst(bits uint32, r reg.Register) {
@@ -554,52 +612,65 @@ func (e *emitter) loadConst(bits uint32, r reg.Register) {
 	e.call("VBROADCASTSS", e.pool.constant(bits), r)
 }
 
-// tree reduces the 64 lanes of accumulator i by halves: 32, 16, ..., 1.
+// tree joins the partial sums of accumulator i, neighbours first, in its first register. Two shuffles of two vectors
+// bring the even and the odd elements of both together. After two such levels a vector has, in each 128 bits, one
+// element of each of four vectors.
 func (k *kernel) tree(e *emitter, p *plan, i int, r result) {
-	c, t := e.c, e.t
-	first := t.regs - p.copies
-	if e.accReg != nil {
-		first = e.accReg[i]
-	} else {
-		for j := range p.copies {
-			e.loadAcc(i, j, e.vectors()[first+j])
+	first, n := e.accReg[i], p.copies
+	merge := func(name string, lower, upper int) {
+		for j := 0; j < n; j += 2 {
+			x, y := e.vectors()[first+j], e.vectors()[first+j+1]
+			e.call(name, operand.U8(upper), y, x, e.vectors()[other])
+			e.call(name, operand.U8(lower), y, x, e.vectors()[first+j/2])
+			e.combine(r.kind, e.vectors(), first+j/2, other)
 		}
+		n /= 2
 	}
-	for half := p.copies / 2; half > 0; half /= 2 {
-		for j := range half {
-			e.combine(r.kind, e.vectors(), first+j, first+j+half)
+	swap := func(name string, order int) {
+		x := e.vectors()[first]
+		if name == "VPERMILPS" {
+			e.call(name, operand.U8(order), x, e.vectors()[other])
+		} else {
+			e.call(name, operand.U8(order), x, x, e.vectors()[other])
 		}
+		e.combine(r.kind, e.vectors(), first, other)
 	}
-	other := 0 // registers from 1 on are scratch
-	if t == avx512 {
-		c.VEXTRACTF64X4(operand.Imm(1), zmm[first], ymm[other])
-		e.combine(r.kind, ymm, first, other)
-		c.VEXTRACTF32X4(operand.Imm(1), ymm[first], xmm[other])
-	} else {
-		c.VEXTRACTF128(operand.Imm(1), ymm[first], xmm[other])
+	const neighbours, halves = 0xb1, 0x4e // elements 1 0 3 2, and 2 3 0 1
+	merge("VSHUFPS", 0x88, 0xdd)
+	merge("VSHUFPS", 0x88, 0xdd)
+	switch {
+	case e.t == avx512 && n == 2:
+		merge("VSHUFF32X4", 0x88, 0xdd)
+		swap("VSHUFF32X4", neighbours)
+		swap("VPERMILPS", neighbours)
+		swap("VPERMILPS", halves)
+		swap("VSHUFF32X4", halves)
+	case e.t == avx512:
+		swap("VSHUFF32X4", neighbours)
+		swap("VSHUFF32X4", halves)
+		swap("VPERMILPS", neighbours)
+		swap("VPERMILPS", halves)
+	case n == 2:
+		merge("VPERM2F128", 0x20, 0x31)
+		swap("VPERMILPS", neighbours)
+		swap("VPERMILPS", halves)
+		swap("VPERM2F128", 0x01)
+	default:
+		swap("VPERM2F128", 0x01)
+		swap("VPERMILPS", neighbours)
+		swap("VPERMILPS", halves)
 	}
-	e.combine(r.kind, xmm, first, other)
-	c.VPERMILPS(operand.Imm(0x4e), xmm[first], xmm[other])
-	e.combine(r.kind, xmm, first, other)
-	c.VPERMILPS(operand.Imm(0xb1), xmm[first], xmm[other])
-	e.combine(r.kind, xmm, first, other)
-	if k.rows {
-		c.VMOVSS(xmm[first], operand.Mem{Base: rowOut, Disp: 4 * i})
-		return
-	}
-	to, err := c.Return(r.name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	c.VMOVSS(xmm[first], to.Addr)
 }
+
+// other is a register beside those of accumulators; behind it are those of combine.
+const other = 0
 
 // combine makes register x the combination of registers x and y of the given width;
 // registers from 1 on are free for temporaries.
 func (e *emitter) combine(r *reduction, width []reg.Register, x, y int) {
 	b := lane.NewBuilder()
 	s := prepare(b.Program(r.combine(b, b.Acc(0), b.Acc(1))), e.t, false)
-	a := newAlloc(e.t, s, &s.loop, 6, nil, true)
+	a := newAlloc(e.t, s, &s.loop, 6, nil)
 	a.run(func(_ int, out place) {
 		a.steps = append(a.steps, func(e *emitter, j int) { e.call("VMOVAPS", e.vec(out, j), e.vectors()[x]) })
 	})

@@ -76,7 +76,8 @@ func namedKernels() []*kernel {
 		named("dot", "", "x y", "", "sum", "x*y", "is the canonical sum of the rounded products x*y."),
 		named("sumSquares", "", "x", "a", "sum", "d = x*a; d*d", "is the canonical sum of (x*a)²."),
 		named("sumSub", "", "x", "c", "sum", "x - c", "is the canonical sum of x - c."),
-		named("sumSquaresSub", "", "x", "c", "sum", "(x - c)*(x - c)", "is the canonical sum of (x - c)²."),
+		named("sumsSub", "", "x", "c", "sum sum", "d = x - c; d; d*d",
+			"gives the canonical sums of d = x - c and of d²."),
 
 		named("expSub", "dst", "x", "m", "", "exp(x - m)", "computes dst = exp(x - m)."),
 		named("sumExpSub", "", "x", "m", "sum", "exp(x - m)", "is the canonical sum of exp(x - m)."),

@@ -34,18 +34,19 @@ func (s *scalar) do(name string, x ...float32) float32 {
 // defined.
 func canonical(x []float32, neutral float32, combine func(a, b float32) float32) float32 {
 	var blocks []float32
-	for lo := 0; lo == 0 || lo < len(x); lo += 16384 {
-		l := make([]float32, 64)
+	for lo := 0; lo == 0 || lo < len(x); lo += 2048 {
+		l := make([]float32, 128)
 		for i := range l {
 			l[i] = neutral
 		}
-		for i, v := range x[lo:min(lo+16384, len(x))] {
-			l[i%64] = combine(l[i%64], v)
+		for i, v := range x[lo:min(lo+2048, len(x))] {
+			l[i%128] = combine(l[i%128], v)
 		}
-		for h := 32; h >= 1; h /= 2 {
-			for i := range h {
-				l[i] = combine(l[i], l[i+h])
+		for len(l) > 1 {
+			for i := range len(l) / 2 {
+				l[i] = combine(l[2*i], l[2*i+1])
 			}
+			l = l[:len(l)/2]
 		}
 		blocks = append(blocks, l[0])
 	}
@@ -168,8 +169,15 @@ var namedKernels = []named{
 		func(s *scalar, x, u []float32) float32 { d := x[0] * u[0]; return float32(d * d) }),
 	summed("SumSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumSub(x[0], u[0]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] - u[0] }),
-	summed("SumSquaresSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumSquaresSub(x[0], u[0]) },
-		func(s *scalar, x, u []float32) float32 { return float32((x[0] - u[0]) * (x[0] - u[0])) }),
+	{
+		name: "SumsSub", ins: 1, u: 1, results: 2,
+		call: func(_, x [][]float32, u []float32) []float32 {
+			a, b := SumsSub(x[0], u[0])
+			return list(a, b)
+		},
+		element: func(s *scalar, x, u []float32) []float32 { return list(x[0]-u[0], (x[0]-u[0])*(x[0]-u[0])) },
+		combine: func(a, b float32) float32 { return a + b },
+	},
 	summed("SumExpSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumExpSub(x[0], u[0]) },
 		func(s *scalar, x, u []float32) float32 { return s.do("exp", x[0]-u[0]) }),
 	{
@@ -214,7 +222,7 @@ func TestNamed(t *testing.T) {
 				for n := range 200 {
 					k.test(t, s, r, n, n%2 == 0)
 				}
-				for _, n := range []int{1000, 16383, 16384, 16385, 3*16384 + 77} {
+				for _, n := range []int{1000, 2047, 2048, 2049, 16384, 3*16384 + 77} {
 					k.test(t, s, r, n, false)
 				}
 			})

@@ -7,17 +7,18 @@ import (
 	"github.com/chewxy/math32"
 )
 
-// The canonical order of a reduction: the elements are taken in blocks of Block; inside a block element i is combined
-// into lane i mod 64, starting from the neutral element; the lanes are combined by halves, lane i with lane i+h for
-// h = 32, 16, ..., 1; and the results of the blocks are reduced by the same rule.
+// The canonical order of a reduction (docs/adr/0008-order-of-sums.md): the elements are taken in blocks of Block; inside
+// a block element i is combined into partial sum i mod 128, starting from the neutral element; the partial sums are
+// joined neighbours first, partial sum j with j+h for h = 1, 2, ..., 64; and the results of the blocks are reduced by
+// the same rule.
 const (
 	// Block is the number of elements of one block of a reduction. A thread pool
 	// that reduces whole blocks and then the block results gets the same bits.
-	Block = 16384
-	lanes = 64
+	Block = 2048
+	lanes = 128
 )
 
-// lanesOf returns 64 lanes of the neutral element.
+// lanesOf returns the partial sums before the first element.
 func lanesOf(neutral float32) [lanes]float32 {
 	var l [lanes]float32
 	for i := range l {
@@ -26,10 +27,10 @@ func lanesOf(neutral float32) [lanes]float32 {
 	return l
 }
 
-// tree combines the lanes by halves.
+// tree joins the partial sums, neighbours first.
 func tree(l *[lanes]float32, combine func(x, y float32) float32) float32 {
-	for h := lanes / 2; h > 0; h /= 2 {
-		for i := range h {
+	for h := 1; h < lanes; h *= 2 {
+		for i := 0; i < lanes; i += 2 * h {
 			l[i] = combine(l[i], l[i+h])
 		}
 	}

@@ -201,10 +201,10 @@ func sumSquaresAVX2(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func sumSubAVX2(p **float32, u *float32, n int) (sum0 float32)
 
-// sumSquaresSubAVX2 is the canonical sum of (x - c)².
+// sumsSubAVX2 gives the canonical sums of d = x - c and of d².
 //
 //go:noescape
-func sumSquaresSubAVX2(p **float32, u *float32, n int) (sum0 float32)
+func sumsSubAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 
 // expSubAVX2 computes dst = exp(x - m).
 //

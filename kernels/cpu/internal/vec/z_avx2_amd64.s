@@ -6179,7 +6179,7 @@ done:
 
 // func sumAVX2(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX
-TEXT ·sumAVX2(SB), NOSPLIT, $0-28
+TEXT ·sumAVX2(SB), NOSPLIT, $8-28
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    n+16(FP), CX
@@ -6193,9 +6193,9 @@ TEXT ·sumAVX2(SB), NOSPLIT, $0-28
 	VMOVAPS Y8, Y14
 	VMOVAPS Y8, Y15
 	SUBQ    $0x00000040, CX
-	JL      rest
+	JL      rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y2
 	VMOVUPS 64(DI)(AX*1), Y4
@@ -6220,13 +6220,13 @@ loop:
 	VMOVAPS Y2, Y13
 	VMOVAPS Y4, Y14
 	VMOVAPS Y6, Y15
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -6237,86 +6237,254 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y2
 	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
 	VADDPS     Y2, Y9, Y2
 	VMOVDQU    32(R15), Y3
 	VBLENDVPS  Y3, Y2, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y4
 	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
 	VADDPS     Y4, Y10, Y4
 	VMOVDQU    64(R15), Y5
 	VBLENDVPS  Y5, Y4, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y6
 	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
 	VADDPS     Y6, Y11, Y6
 	VMOVDQU    96(R15), Y7
 	VBLENDVPS  Y7, Y6, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VADDPS     Y0, Y12, Y0
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y2
 	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
 	VADDPS     Y2, Y13, Y2
 	VMOVDQU    160(R15), Y3
 	VBLENDVPS  Y3, Y2, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y4
 	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
 	VADDPS     Y4, Y14, Y4
 	VMOVDQU    192(R15), Y5
 	VBLENDVPS  Y5, Y4, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y6
 	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
 	VADDPS     Y6, Y15, Y6
 	VMOVDQU    224(R15), Y7
 	VBLENDVPS  Y7, Y6, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, (SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000040
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VMOVAPS    Y8, Y12
+	VMOVAPS    Y8, Y13
+	VMOVAPS    Y8, Y14
+	VMOVAPS    Y8, Y15
+	SUBQ       $0x00000040, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y2
+	VMOVUPS 64(DI)(AX*1), Y4
+	VMOVUPS 96(DI)(AX*1), Y6
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y2, Y9, Y2
+	VADDPS  Y4, Y10, Y4
+	VADDPS  Y6, Y11, Y6
+	VMOVAPS Y0, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y4, Y10
+	VMOVAPS Y6, Y11
+	VMOVUPS 128(DI)(AX*1), Y0
+	VMOVUPS 160(DI)(AX*1), Y2
+	VMOVUPS 192(DI)(AX*1), Y4
+	VMOVUPS 224(DI)(AX*1), Y6
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y2, Y13, Y2
+	VADDPS  Y4, Y14, Y4
+	VADDPS  Y6, Y15, Y6
+	VMOVAPS Y0, Y12
+	VMOVAPS Y2, Y13
+	VMOVAPS Y4, Y14
+	VMOVAPS Y6, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VADDPS     Y0, Y8, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y2
+	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
+	VADDPS     Y2, Y9, Y2
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y2, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y4
+	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
+	VADDPS     Y4, Y10, Y4
+	VMOVDQU    64(R15), Y5
+	VBLENDVPS  Y5, Y4, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y6
+	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
+	VADDPS     Y6, Y11, Y6
+	VMOVDQU    96(R15), Y7
+	VBLENDVPS  Y7, Y6, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VADDPS     Y0, Y12, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y2
+	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
+	VADDPS     Y2, Y13, Y2
+	VMOVDQU    160(R15), Y3
+	VBLENDVPS  Y3, Y2, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y4
+	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
+	VADDPS     Y4, Y14, Y4
+	VMOVDQU    192(R15), Y5
+	VBLENDVPS  Y5, Y4, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y6
+	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
+	VADDPS     Y6, Y15, Y6
+	VMOVDQU    224(R15), Y7
+	VBLENDVPS  Y7, Y6, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 4(SP)
+	VMOVSS     (SP), X8
+	VMOVSS     4(SP), X9
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func prodAVX2(p **float32, u *float32, n int) (prod0 float32)
 // Requires: AVX
-TEXT ·prodAVX2(SB), NOSPLIT, $0-28
+TEXT ·prodAVX2(SB), NOSPLIT, $8-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         n+16(FP), CX
@@ -6330,9 +6498,9 @@ TEXT ·prodAVX2(SB), NOSPLIT, $0-28
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y2
 	VMOVUPS 64(DI)(AX*1), Y4
@@ -6357,13 +6525,13 @@ loop:
 	VMOVAPS Y2, Y13
 	VMOVAPS Y4, Y14
 	VMOVAPS Y6, Y15
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -6374,86 +6542,254 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y2
 	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
 	VMULPS     Y2, Y9, Y2
 	VMOVDQU    32(R15), Y3
 	VBLENDVPS  Y3, Y2, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y4
 	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
 	VMULPS     Y4, Y10, Y4
 	VMOVDQU    64(R15), Y5
 	VBLENDVPS  Y5, Y4, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y6
 	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
 	VMULPS     Y6, Y11, Y6
 	VMOVDQU    96(R15), Y7
 	VBLENDVPS  Y7, Y6, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VMULPS     Y0, Y12, Y0
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y2
 	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
 	VMULPS     Y2, Y13, Y2
 	VMOVDQU    160(R15), Y3
 	VBLENDVPS  Y3, Y2, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y4
 	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
 	VMULPS     Y4, Y14, Y4
 	VMOVDQU    192(R15), Y5
 	VBLENDVPS  Y5, Y4, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y6
 	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
 	VMULPS     Y6, Y15, Y6
 	VMOVDQU    224(R15), Y7
 	VBLENDVPS  Y7, Y6, Y15, Y15
 
-tree:
-	VMULPS       Y12, Y8, Y1
+tree0:
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMULPS       Y0, Y8, Y1
 	VMOVAPS      Y1, Y8
-	VMULPS       Y13, Y9, Y1
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMULPS       Y0, Y9, Y1
 	VMOVAPS      Y1, Y9
-	VMULPS       Y14, Y10, Y1
+	VSHUFPS      $0xdd, Y13, Y12, Y0
+	VSHUFPS      $0x88, Y13, Y12, Y10
+	VMULPS       Y0, Y10, Y1
 	VMOVAPS      Y1, Y10
-	VMULPS       Y15, Y11, Y1
+	VSHUFPS      $0xdd, Y15, Y14, Y0
+	VSHUFPS      $0x88, Y15, Y14, Y11
+	VMULPS       Y0, Y11, Y1
 	VMOVAPS      Y1, Y11
-	VMULPS       Y10, Y8, Y1
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMULPS       Y0, Y8, Y1
 	VMOVAPS      Y1, Y8
-	VMULPS       Y11, Y9, Y1
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMULPS       Y0, Y9, Y1
 	VMOVAPS      Y1, Y9
-	VMULPS       Y9, Y8, Y1
+	VPERM2F128   $0x31, Y9, Y8, Y0
+	VPERM2F128   $0x20, Y9, Y8, Y8
+	VMULPS       Y0, Y8, Y1
 	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VMULPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VMULPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VMULPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, prod0+24(FP)
+	VPERMILPS    $0xb1, Y8, Y0
+	VMULPS       Y0, Y8, Y1
+	VMOVAPS      Y1, Y8
+	VPERMILPS    $0x4e, Y8, Y0
+	VMULPS       Y0, Y8, Y1
+	VMOVAPS      Y1, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y0
+	VMULPS       Y0, Y8, Y1
+	VMOVAPS      Y1, Y8
+	VMOVSS       X8, (SP)
+	MOVQ         n+16(FP), CX
+	CMPQ         CX, $0x00000040
+	JLE          done
+	MOVQ         n+16(FP), CX
+	SUBQ         $0x00000040, CX
+	MOVQ         $0x00000100, AX
+	VBROADCASTSS poolAVX2<>+896(SB), Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y10
+	VMOVAPS      Y8, Y11
+	VMOVAPS      Y8, Y12
+	VMOVAPS      Y8, Y13
+	VMOVAPS      Y8, Y14
+	VMOVAPS      Y8, Y15
+	SUBQ         $0x00000040, CX
+	JL           rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y2
+	VMOVUPS 64(DI)(AX*1), Y4
+	VMOVUPS 96(DI)(AX*1), Y6
+	VMULPS  Y0, Y8, Y0
+	VMULPS  Y2, Y9, Y2
+	VMULPS  Y4, Y10, Y4
+	VMULPS  Y6, Y11, Y6
+	VMOVAPS Y0, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y4, Y10
+	VMOVAPS Y6, Y11
+	VMOVUPS 128(DI)(AX*1), Y0
+	VMOVUPS 160(DI)(AX*1), Y2
+	VMOVUPS 192(DI)(AX*1), Y4
+	VMOVUPS 224(DI)(AX*1), Y6
+	VMULPS  Y0, Y12, Y0
+	VMULPS  Y2, Y13, Y2
+	VMULPS  Y4, Y14, Y4
+	VMULPS  Y6, Y15, Y6
+	VMOVAPS Y0, Y12
+	VMOVAPS Y2, Y13
+	VMOVAPS Y4, Y14
+	VMOVAPS Y6, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMULPS     Y0, Y8, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y2
+	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
+	VMULPS     Y2, Y9, Y2
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y2, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y4
+	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
+	VMULPS     Y4, Y10, Y4
+	VMOVDQU    64(R15), Y5
+	VBLENDVPS  Y5, Y4, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y6
+	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
+	VMULPS     Y6, Y11, Y6
+	VMOVDQU    96(R15), Y7
+	VBLENDVPS  Y7, Y6, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VMULPS     Y0, Y12, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y2
+	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
+	VMULPS     Y2, Y13, Y2
+	VMOVDQU    160(R15), Y3
+	VBLENDVPS  Y3, Y2, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y4
+	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
+	VMULPS     Y4, Y14, Y4
+	VMOVDQU    192(R15), Y5
+	VBLENDVPS  Y5, Y4, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y6
+	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
+	VMULPS     Y6, Y15, Y6
+	VMOVDQU    224(R15), Y7
+	VBLENDVPS  Y7, Y6, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMULPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMULPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VMULPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VMULPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMULPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMULPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VMULPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VMULPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VMULPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VMULPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 4(SP)
+	VMOVSS     (SP), X8
+	VMOVSS     4(SP), X9
+	VMULPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, prod0+24(FP)
 	VZEROUPPER
 	RET
 
 // func maxAVX2(p **float32, u *float32, n int) (max0 float32)
 // Requires: AVX
-TEXT ·maxAVX2(SB), NOSPLIT, $0-28
+TEXT ·maxAVX2(SB), NOSPLIT, $8-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         n+16(FP), CX
@@ -6468,9 +6804,9 @@ TEXT ·maxAVX2(SB), NOSPLIT, $0-28
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS   (DI)(AX*1), Y0
 	VMOVUPS   32(DI)(AX*1), Y3
 	VMAXPS    Y0, Y8, Y1
@@ -6527,13 +6863,13 @@ loop:
 	VBLENDVPS Y3, Y6, Y4, Y3
 	VMOVAPS   Y0, Y14
 	VMOVAPS   Y3, Y15
-	ADDQ      $0x00000100, AX
-	SUBQ      $0x00000040, CX
-	JGE       loop
+	ADDQ      $0x00000200, AX
+	SUBQ      $0x00000080, CX
+	JGE       loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -6548,7 +6884,7 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y3
 	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
 	VMAXPS     Y3, Y9, Y4
@@ -6559,7 +6895,7 @@ rest:
 	VMOVDQU    32(R15), Y4
 	VBLENDVPS  Y4, Y3, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y0
 	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
 	VMAXPS     Y0, Y10, Y1
@@ -6570,7 +6906,7 @@ rest:
 	VMOVDQU    64(R15), Y1
 	VBLENDVPS  Y1, Y0, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y3
 	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
 	VMAXPS     Y3, Y11, Y4
@@ -6581,7 +6917,7 @@ rest:
 	VMOVDQU    96(R15), Y4
 	VBLENDVPS  Y4, Y3, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VMAXPS     Y0, Y12, Y1
@@ -6592,7 +6928,7 @@ rest:
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y3
 	VMASKMOVPS 160(DI)(AX*1), Y3, Y3
 	VMAXPS     Y3, Y13, Y4
@@ -6603,7 +6939,7 @@ rest:
 	VMOVDQU    160(R15), Y4
 	VBLENDVPS  Y4, Y3, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y0
 	VMASKMOVPS 192(DI)(AX*1), Y0, Y0
 	VMAXPS     Y0, Y14, Y1
@@ -6614,7 +6950,7 @@ rest:
 	VMOVDQU    192(R15), Y1
 	VBLENDVPS  Y1, Y0, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y3
 	VMASKMOVPS 224(DI)(AX*1), Y3, Y3
 	VMAXPS     Y3, Y15, Y4
@@ -6625,77 +6961,353 @@ rest:
 	VMOVDQU    224(R15), Y4
 	VBLENDVPS  Y4, Y3, Y15, Y15
 
-tree:
-	VMAXPS       Y12, Y8, Y1
-	VMAXPS       Y8, Y12, Y2
+tree0:
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y12, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VMAXPS       Y13, Y9, Y1
-	VMAXPS       Y9, Y13, Y2
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMAXPS       Y0, Y9, Y1
+	VMAXPS       Y9, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y13, Y9, Y2
+	VCMPPS       $0x03, Y0, Y9, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y9
-	VMAXPS       Y14, Y10, Y1
-	VMAXPS       Y10, Y14, Y2
+	VSHUFPS      $0xdd, Y13, Y12, Y0
+	VSHUFPS      $0x88, Y13, Y12, Y10
+	VMAXPS       Y0, Y10, Y1
+	VMAXPS       Y10, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y14, Y10, Y2
+	VCMPPS       $0x03, Y0, Y10, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y10
-	VMAXPS       Y15, Y11, Y1
-	VMAXPS       Y11, Y15, Y2
+	VSHUFPS      $0xdd, Y15, Y14, Y0
+	VSHUFPS      $0x88, Y15, Y14, Y11
+	VMAXPS       Y0, Y11, Y1
+	VMAXPS       Y11, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y15, Y11, Y2
+	VCMPPS       $0x03, Y0, Y11, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y11
-	VMAXPS       Y10, Y8, Y1
-	VMAXPS       Y8, Y10, Y2
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y10, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VMAXPS       Y11, Y9, Y1
-	VMAXPS       Y9, Y11, Y2
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMAXPS       Y0, Y9, Y1
+	VMAXPS       Y9, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y11, Y9, Y2
+	VCMPPS       $0x03, Y0, Y9, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y9
-	VMAXPS       Y9, Y8, Y1
-	VMAXPS       Y8, Y9, Y2
+	VPERM2F128   $0x31, Y9, Y8, Y0
+	VPERM2F128   $0x20, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y9, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, max0+24(FP)
+	VPERMILPS    $0xb1, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VPERMILPS    $0x4e, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMOVSS       X8, (SP)
+	MOVQ         n+16(FP), CX
+	CMPQ         CX, $0x00000040
+	JLE          done
+	MOVQ         n+16(FP), CX
+	SUBQ         $0x00000040, CX
+	MOVQ         $0x00000100, AX
+	VBROADCASTSS poolAVX2<>+1984(SB), Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y10
+	VMOVAPS      Y8, Y11
+	VMOVAPS      Y8, Y12
+	VMOVAPS      Y8, Y13
+	VMOVAPS      Y8, Y14
+	VMOVAPS      Y8, Y15
+	SUBQ         $0x00000040, CX
+	JL           rest1
+
+loop1:
+	VMOVUPS   (DI)(AX*1), Y0
+	VMOVUPS   32(DI)(AX*1), Y3
+	VMAXPS    Y0, Y8, Y1
+	VMAXPS    Y3, Y9, Y4
+	VMAXPS    Y8, Y0, Y2
+	VMAXPS    Y9, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y8, Y0
+	VCMPPS    $0x03, Y3, Y9, Y3
+	VBLENDVPS Y0, Y6, Y1, Y0
+	VBLENDVPS Y3, Y6, Y4, Y3
+	VMOVAPS   Y0, Y8
+	VMOVAPS   Y3, Y9
+	VMOVUPS   64(DI)(AX*1), Y0
+	VMOVUPS   96(DI)(AX*1), Y3
+	VMAXPS    Y0, Y10, Y1
+	VMAXPS    Y3, Y11, Y4
+	VMAXPS    Y10, Y0, Y2
+	VMAXPS    Y11, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y10, Y0
+	VCMPPS    $0x03, Y3, Y11, Y3
+	VBLENDVPS Y0, Y6, Y1, Y0
+	VBLENDVPS Y3, Y6, Y4, Y3
+	VMOVAPS   Y0, Y10
+	VMOVAPS   Y3, Y11
+	VMOVUPS   128(DI)(AX*1), Y0
+	VMOVUPS   160(DI)(AX*1), Y3
+	VMAXPS    Y0, Y12, Y1
+	VMAXPS    Y3, Y13, Y4
+	VMAXPS    Y12, Y0, Y2
+	VMAXPS    Y13, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y12, Y0
+	VCMPPS    $0x03, Y3, Y13, Y3
+	VBLENDVPS Y0, Y6, Y1, Y0
+	VBLENDVPS Y3, Y6, Y4, Y3
+	VMOVAPS   Y0, Y12
+	VMOVAPS   Y3, Y13
+	VMOVUPS   192(DI)(AX*1), Y0
+	VMOVUPS   224(DI)(AX*1), Y3
+	VMAXPS    Y0, Y14, Y1
+	VMAXPS    Y3, Y15, Y4
+	VMAXPS    Y14, Y0, Y2
+	VMAXPS    Y15, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y14, Y0
+	VCMPPS    $0x03, Y3, Y15, Y3
+	VBLENDVPS Y0, Y6, Y1, Y0
+	VBLENDVPS Y3, Y6, Y4, Y3
+	VMOVAPS   Y0, Y14
+	VMOVAPS   Y3, Y15
+	ADDQ      $0x00000200, AX
+	SUBQ      $0x00000080, CX
+	JGE       loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VMAXPS     Y3, Y9, Y4
+	VMAXPS     Y9, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y9, Y3
+	VBLENDVPS  Y3, Y6, Y4, Y3
+	VMOVDQU    32(R15), Y4
+	VBLENDVPS  Y4, Y3, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VMAXPS     Y0, Y10, Y1
+	VMAXPS     Y10, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y10, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y0
+	VMOVDQU    64(R15), Y1
+	VBLENDVPS  Y1, Y0, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VMAXPS     Y3, Y11, Y4
+	VMAXPS     Y11, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y11, Y3
+	VBLENDVPS  Y3, Y6, Y4, Y3
+	VMOVDQU    96(R15), Y4
+	VBLENDVPS  Y4, Y3, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VMAXPS     Y0, Y12, Y1
+	VMAXPS     Y12, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y12, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y3
+	VMASKMOVPS 160(DI)(AX*1), Y3, Y3
+	VMAXPS     Y3, Y13, Y4
+	VMAXPS     Y13, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y13, Y3
+	VBLENDVPS  Y3, Y6, Y4, Y3
+	VMOVDQU    160(R15), Y4
+	VBLENDVPS  Y4, Y3, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y0
+	VMASKMOVPS 192(DI)(AX*1), Y0, Y0
+	VMAXPS     Y0, Y14, Y1
+	VMAXPS     Y14, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y14, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y0
+	VMOVDQU    192(R15), Y1
+	VBLENDVPS  Y1, Y0, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y3
+	VMASKMOVPS 224(DI)(AX*1), Y3, Y3
+	VMAXPS     Y3, Y15, Y4
+	VMAXPS     Y15, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y15, Y3
+	VBLENDVPS  Y3, Y6, Y4, Y3
+	VMOVDQU    224(R15), Y4
+	VBLENDVPS  Y4, Y3, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMAXPS     Y0, Y9, Y1
+	VMAXPS     Y9, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y9, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VMAXPS     Y0, Y10, Y1
+	VMAXPS     Y10, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y10, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VMAXPS     Y0, Y11, Y1
+	VMAXPS     Y11, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y11, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMAXPS     Y0, Y9, Y1
+	VMAXPS     Y9, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y9, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 4(SP)
+	VMOVSS     (SP), X8
+	VMOVSS     4(SP), X9
+	VMAXPS     X9, X8, X1
+	VMAXPS     X8, X9, X2
+	VANDPS     X2, X1, X1
+	VCMPPS     $0x03, X9, X8, X2
+	VBLENDVPS  X2, poolAVX2<>+576(SB), X1, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, max0+24(FP)
 	VZEROUPPER
 	RET
 
 // func minAVX2(p **float32, u *float32, n int) (min0 float32)
 // Requires: AVX
-TEXT ·minAVX2(SB), NOSPLIT, $0-28
+TEXT ·minAVX2(SB), NOSPLIT, $8-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         n+16(FP), CX
@@ -6709,9 +7321,9 @@ TEXT ·minAVX2(SB), NOSPLIT, $0-28
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y2
 	VMOVUPS 64(DI)(AX*1), Y4
@@ -6752,13 +7364,13 @@ loop:
 	VMOVAPS Y2, Y13
 	VMOVAPS Y4, Y14
 	VMOVAPS Y6, Y15
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -6771,7 +7383,7 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y2
 	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
 	VMINPS     Y2, Y9, Y3
@@ -6780,7 +7392,7 @@ rest:
 	VMOVDQU    32(R15), Y3
 	VBLENDVPS  Y3, Y2, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y4
 	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
 	VMINPS     Y4, Y10, Y5
@@ -6789,7 +7401,7 @@ rest:
 	VMOVDQU    64(R15), Y5
 	VBLENDVPS  Y5, Y4, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y6
 	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
 	VMINPS     Y6, Y11, Y7
@@ -6798,7 +7410,7 @@ rest:
 	VMOVDQU    96(R15), Y7
 	VBLENDVPS  Y7, Y6, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VMINPS     Y0, Y12, Y1
@@ -6807,7 +7419,7 @@ rest:
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y2
 	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
 	VMINPS     Y2, Y13, Y3
@@ -6816,7 +7428,7 @@ rest:
 	VMOVDQU    160(R15), Y3
 	VBLENDVPS  Y3, Y2, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y4
 	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
 	VMINPS     Y4, Y14, Y5
@@ -6825,7 +7437,7 @@ rest:
 	VMOVDQU    192(R15), Y5
 	VBLENDVPS  Y5, Y4, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y6
 	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
 	VMINPS     Y6, Y15, Y7
@@ -6834,57 +7446,279 @@ rest:
 	VMOVDQU    224(R15), Y7
 	VBLENDVPS  Y7, Y6, Y15, Y15
 
-tree:
-	VMINPS       Y12, Y8, Y1
-	VMINPS       Y8, Y12, Y2
+tree0:
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMINPS       Y0, Y8, Y1
+	VMINPS       Y8, Y0, Y2
 	VORPS        Y2, Y1, Y1
 	VMOVAPS      Y1, Y8
-	VMINPS       Y13, Y9, Y1
-	VMINPS       Y9, Y13, Y2
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMINPS       Y0, Y9, Y1
+	VMINPS       Y9, Y0, Y2
 	VORPS        Y2, Y1, Y1
 	VMOVAPS      Y1, Y9
-	VMINPS       Y14, Y10, Y1
-	VMINPS       Y10, Y14, Y2
+	VSHUFPS      $0xdd, Y13, Y12, Y0
+	VSHUFPS      $0x88, Y13, Y12, Y10
+	VMINPS       Y0, Y10, Y1
+	VMINPS       Y10, Y0, Y2
 	VORPS        Y2, Y1, Y1
 	VMOVAPS      Y1, Y10
-	VMINPS       Y15, Y11, Y1
-	VMINPS       Y11, Y15, Y2
+	VSHUFPS      $0xdd, Y15, Y14, Y0
+	VSHUFPS      $0x88, Y15, Y14, Y11
+	VMINPS       Y0, Y11, Y1
+	VMINPS       Y11, Y0, Y2
 	VORPS        Y2, Y1, Y1
 	VMOVAPS      Y1, Y11
-	VMINPS       Y10, Y8, Y1
-	VMINPS       Y8, Y10, Y2
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMINPS       Y0, Y8, Y1
+	VMINPS       Y8, Y0, Y2
 	VORPS        Y2, Y1, Y1
 	VMOVAPS      Y1, Y8
-	VMINPS       Y11, Y9, Y1
-	VMINPS       Y9, Y11, Y2
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMINPS       Y0, Y9, Y1
+	VMINPS       Y9, Y0, Y2
 	VORPS        Y2, Y1, Y1
 	VMOVAPS      Y1, Y9
-	VMINPS       Y9, Y8, Y1
-	VMINPS       Y8, Y9, Y2
+	VPERM2F128   $0x31, Y9, Y8, Y0
+	VPERM2F128   $0x20, Y9, Y8, Y8
+	VMINPS       Y0, Y8, Y1
+	VMINPS       Y8, Y0, Y2
 	VORPS        Y2, Y1, Y1
 	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VMINPS       X0, X8, X1
-	VMINPS       X8, X0, X2
-	VORPS        X2, X1, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VMINPS       X0, X8, X1
-	VMINPS       X8, X0, X2
-	VORPS        X2, X1, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VMINPS       X0, X8, X1
-	VMINPS       X8, X0, X2
-	VORPS        X2, X1, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, min0+24(FP)
+	VPERMILPS    $0xb1, Y8, Y0
+	VMINPS       Y0, Y8, Y1
+	VMINPS       Y8, Y0, Y2
+	VORPS        Y2, Y1, Y1
+	VMOVAPS      Y1, Y8
+	VPERMILPS    $0x4e, Y8, Y0
+	VMINPS       Y0, Y8, Y1
+	VMINPS       Y8, Y0, Y2
+	VORPS        Y2, Y1, Y1
+	VMOVAPS      Y1, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y0
+	VMINPS       Y0, Y8, Y1
+	VMINPS       Y8, Y0, Y2
+	VORPS        Y2, Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMOVSS       X8, (SP)
+	MOVQ         n+16(FP), CX
+	CMPQ         CX, $0x00000040
+	JLE          done
+	MOVQ         n+16(FP), CX
+	SUBQ         $0x00000040, CX
+	MOVQ         $0x00000100, AX
+	VBROADCASTSS poolAVX2<>+1952(SB), Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y10
+	VMOVAPS      Y8, Y11
+	VMOVAPS      Y8, Y12
+	VMOVAPS      Y8, Y13
+	VMOVAPS      Y8, Y14
+	VMOVAPS      Y8, Y15
+	SUBQ         $0x00000040, CX
+	JL           rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y2
+	VMOVUPS 64(DI)(AX*1), Y4
+	VMOVUPS 96(DI)(AX*1), Y6
+	VMINPS  Y0, Y8, Y1
+	VMINPS  Y2, Y9, Y3
+	VMINPS  Y4, Y10, Y5
+	VMINPS  Y6, Y11, Y7
+	VMINPS  Y8, Y0, Y0
+	VMINPS  Y9, Y2, Y2
+	VMINPS  Y10, Y4, Y4
+	VMINPS  Y11, Y6, Y6
+	VORPS   Y0, Y1, Y0
+	VORPS   Y2, Y3, Y2
+	VORPS   Y4, Y5, Y4
+	VORPS   Y6, Y7, Y6
+	VMOVAPS Y0, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y4, Y10
+	VMOVAPS Y6, Y11
+	VMOVUPS 128(DI)(AX*1), Y0
+	VMOVUPS 160(DI)(AX*1), Y2
+	VMOVUPS 192(DI)(AX*1), Y4
+	VMOVUPS 224(DI)(AX*1), Y6
+	VMINPS  Y0, Y12, Y1
+	VMINPS  Y2, Y13, Y3
+	VMINPS  Y4, Y14, Y5
+	VMINPS  Y6, Y15, Y7
+	VMINPS  Y12, Y0, Y0
+	VMINPS  Y13, Y2, Y2
+	VMINPS  Y14, Y4, Y4
+	VMINPS  Y15, Y6, Y6
+	VORPS   Y0, Y1, Y0
+	VORPS   Y2, Y3, Y2
+	VORPS   Y4, Y5, Y4
+	VORPS   Y6, Y7, Y6
+	VMOVAPS Y0, Y12
+	VMOVAPS Y2, Y13
+	VMOVAPS Y4, Y14
+	VMOVAPS Y6, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMINPS     Y0, Y8, Y1
+	VMINPS     Y8, Y0, Y0
+	VORPS      Y0, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y2
+	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
+	VMINPS     Y2, Y9, Y3
+	VMINPS     Y9, Y2, Y2
+	VORPS      Y2, Y3, Y2
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y2, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y4
+	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
+	VMINPS     Y4, Y10, Y5
+	VMINPS     Y10, Y4, Y4
+	VORPS      Y4, Y5, Y4
+	VMOVDQU    64(R15), Y5
+	VBLENDVPS  Y5, Y4, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y6
+	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
+	VMINPS     Y6, Y11, Y7
+	VMINPS     Y11, Y6, Y6
+	VORPS      Y6, Y7, Y6
+	VMOVDQU    96(R15), Y7
+	VBLENDVPS  Y7, Y6, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VMINPS     Y0, Y12, Y1
+	VMINPS     Y12, Y0, Y0
+	VORPS      Y0, Y1, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y2
+	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
+	VMINPS     Y2, Y13, Y3
+	VMINPS     Y13, Y2, Y2
+	VORPS      Y2, Y3, Y2
+	VMOVDQU    160(R15), Y3
+	VBLENDVPS  Y3, Y2, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y4
+	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
+	VMINPS     Y4, Y14, Y5
+	VMINPS     Y14, Y4, Y4
+	VORPS      Y4, Y5, Y4
+	VMOVDQU    192(R15), Y5
+	VBLENDVPS  Y5, Y4, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y6
+	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
+	VMINPS     Y6, Y15, Y7
+	VMINPS     Y15, Y6, Y6
+	VORPS      Y6, Y7, Y6
+	VMOVDQU    224(R15), Y7
+	VBLENDVPS  Y7, Y6, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMINPS     Y0, Y8, Y1
+	VMINPS     Y8, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMINPS     Y0, Y9, Y1
+	VMINPS     Y9, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VMINPS     Y0, Y10, Y1
+	VMINPS     Y10, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VMINPS     Y0, Y11, Y1
+	VMINPS     Y11, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMINPS     Y0, Y8, Y1
+	VMINPS     Y8, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMINPS     Y0, Y9, Y1
+	VMINPS     Y9, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VMINPS     Y0, Y8, Y1
+	VMINPS     Y8, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VMINPS     Y0, Y8, Y1
+	VMINPS     Y8, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VMINPS     Y0, Y8, Y1
+	VMINPS     Y8, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VMINPS     Y0, Y8, Y1
+	VMINPS     Y8, Y0, Y2
+	VORPS      Y2, Y1, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 4(SP)
+	VMOVSS     (SP), X8
+	VMOVSS     4(SP), X9
+	VMINPS     X9, X8, X1
+	VMINPS     X8, X9, X2
+	VORPS      X2, X1, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, min0+24(FP)
 	VZEROUPPER
 	RET
 
 // func absMaxAVX2(p **float32, u *float32, n int) (max0 float32)
 // Requires: AVX
-TEXT ·absMaxAVX2(SB), NOSPLIT, $0-28
+TEXT ·absMaxAVX2(SB), NOSPLIT, $8-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         n+16(FP), CX
@@ -6900,9 +7734,9 @@ TEXT ·absMaxAVX2(SB), NOSPLIT, $0-28
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS   (DI)(AX*1), Y0
 	VMOVUPS   32(DI)(AX*1), Y3
 	VANDPS    Y6, Y0, Y0
@@ -6967,13 +7801,13 @@ loop:
 	VBLENDVPS Y3, Y7, Y4, Y3
 	VMOVAPS   Y0, Y14
 	VMOVAPS   Y3, Y15
-	ADDQ      $0x00000100, AX
-	SUBQ      $0x00000040, CX
-	JGE       loop
+	ADDQ      $0x00000200, AX
+	SUBQ      $0x00000080, CX
+	JGE       loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -6989,7 +7823,7 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y3
 	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
 	VANDPS     Y6, Y3, Y3
@@ -7001,7 +7835,7 @@ rest:
 	VMOVDQU    32(R15), Y4
 	VBLENDVPS  Y4, Y3, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y0
 	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
 	VANDPS     Y6, Y0, Y0
@@ -7013,7 +7847,7 @@ rest:
 	VMOVDQU    64(R15), Y1
 	VBLENDVPS  Y1, Y0, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y3
 	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
 	VANDPS     Y6, Y3, Y3
@@ -7025,7 +7859,7 @@ rest:
 	VMOVDQU    96(R15), Y4
 	VBLENDVPS  Y4, Y3, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VANDPS     Y6, Y0, Y0
@@ -7037,7 +7871,7 @@ rest:
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y3
 	VMASKMOVPS 160(DI)(AX*1), Y3, Y3
 	VANDPS     Y6, Y3, Y3
@@ -7049,7 +7883,7 @@ rest:
 	VMOVDQU    160(R15), Y4
 	VBLENDVPS  Y4, Y3, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y0
 	VMASKMOVPS 192(DI)(AX*1), Y0, Y0
 	VANDPS     Y6, Y0, Y0
@@ -7061,7 +7895,7 @@ rest:
 	VMOVDQU    192(R15), Y1
 	VBLENDVPS  Y1, Y0, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y3
 	VMASKMOVPS 224(DI)(AX*1), Y3, Y3
 	VANDPS     Y6, Y3, Y3
@@ -7073,77 +7907,369 @@ rest:
 	VMOVDQU    224(R15), Y4
 	VBLENDVPS  Y4, Y3, Y15, Y15
 
-tree:
-	VMAXPS       Y12, Y8, Y1
-	VMAXPS       Y8, Y12, Y2
+tree0:
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y12, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VMAXPS       Y13, Y9, Y1
-	VMAXPS       Y9, Y13, Y2
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMAXPS       Y0, Y9, Y1
+	VMAXPS       Y9, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y13, Y9, Y2
+	VCMPPS       $0x03, Y0, Y9, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y9
-	VMAXPS       Y14, Y10, Y1
-	VMAXPS       Y10, Y14, Y2
+	VSHUFPS      $0xdd, Y13, Y12, Y0
+	VSHUFPS      $0x88, Y13, Y12, Y10
+	VMAXPS       Y0, Y10, Y1
+	VMAXPS       Y10, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y14, Y10, Y2
+	VCMPPS       $0x03, Y0, Y10, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y10
-	VMAXPS       Y15, Y11, Y1
-	VMAXPS       Y11, Y15, Y2
+	VSHUFPS      $0xdd, Y15, Y14, Y0
+	VSHUFPS      $0x88, Y15, Y14, Y11
+	VMAXPS       Y0, Y11, Y1
+	VMAXPS       Y11, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y15, Y11, Y2
+	VCMPPS       $0x03, Y0, Y11, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y11
-	VMAXPS       Y10, Y8, Y1
-	VMAXPS       Y8, Y10, Y2
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y10, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VMAXPS       Y11, Y9, Y1
-	VMAXPS       Y9, Y11, Y2
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMAXPS       Y0, Y9, Y1
+	VMAXPS       Y9, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y11, Y9, Y2
+	VCMPPS       $0x03, Y0, Y9, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y9
-	VMAXPS       Y9, Y8, Y1
-	VMAXPS       Y8, Y9, Y2
+	VPERM2F128   $0x31, Y9, Y8, Y0
+	VPERM2F128   $0x20, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y9, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, max0+24(FP)
+	VPERMILPS    $0xb1, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VPERMILPS    $0x4e, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMOVSS       X8, (SP)
+	MOVQ         n+16(FP), CX
+	CMPQ         CX, $0x00000040
+	JLE          done
+	MOVQ         n+16(FP), CX
+	SUBQ         $0x00000040, CX
+	MOVQ         $0x00000100, AX
+	VBROADCASTSS poolAVX2<>+1984(SB), Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y10
+	VMOVAPS      Y8, Y11
+	VMOVAPS      Y8, Y12
+	VMOVAPS      Y8, Y13
+	VMOVAPS      Y8, Y14
+	VMOVAPS      Y8, Y15
+	SUBQ         $0x00000040, CX
+	JL           rest1
+
+loop1:
+	VMOVUPS   (DI)(AX*1), Y0
+	VMOVUPS   32(DI)(AX*1), Y3
+	VANDPS    Y6, Y0, Y0
+	VANDPS    Y6, Y3, Y3
+	VMAXPS    Y0, Y8, Y1
+	VMAXPS    Y3, Y9, Y4
+	VMAXPS    Y8, Y0, Y2
+	VMAXPS    Y9, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y8, Y0
+	VCMPPS    $0x03, Y3, Y9, Y3
+	VBLENDVPS Y0, Y7, Y1, Y0
+	VBLENDVPS Y3, Y7, Y4, Y3
+	VMOVAPS   Y0, Y8
+	VMOVAPS   Y3, Y9
+	VMOVUPS   64(DI)(AX*1), Y0
+	VMOVUPS   96(DI)(AX*1), Y3
+	VANDPS    Y6, Y0, Y0
+	VANDPS    Y6, Y3, Y3
+	VMAXPS    Y0, Y10, Y1
+	VMAXPS    Y3, Y11, Y4
+	VMAXPS    Y10, Y0, Y2
+	VMAXPS    Y11, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y10, Y0
+	VCMPPS    $0x03, Y3, Y11, Y3
+	VBLENDVPS Y0, Y7, Y1, Y0
+	VBLENDVPS Y3, Y7, Y4, Y3
+	VMOVAPS   Y0, Y10
+	VMOVAPS   Y3, Y11
+	VMOVUPS   128(DI)(AX*1), Y0
+	VMOVUPS   160(DI)(AX*1), Y3
+	VANDPS    Y6, Y0, Y0
+	VANDPS    Y6, Y3, Y3
+	VMAXPS    Y0, Y12, Y1
+	VMAXPS    Y3, Y13, Y4
+	VMAXPS    Y12, Y0, Y2
+	VMAXPS    Y13, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y12, Y0
+	VCMPPS    $0x03, Y3, Y13, Y3
+	VBLENDVPS Y0, Y7, Y1, Y0
+	VBLENDVPS Y3, Y7, Y4, Y3
+	VMOVAPS   Y0, Y12
+	VMOVAPS   Y3, Y13
+	VMOVUPS   192(DI)(AX*1), Y0
+	VMOVUPS   224(DI)(AX*1), Y3
+	VANDPS    Y6, Y0, Y0
+	VANDPS    Y6, Y3, Y3
+	VMAXPS    Y0, Y14, Y1
+	VMAXPS    Y3, Y15, Y4
+	VMAXPS    Y14, Y0, Y2
+	VMAXPS    Y15, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y14, Y0
+	VCMPPS    $0x03, Y3, Y15, Y3
+	VBLENDVPS Y0, Y7, Y1, Y0
+	VBLENDVPS Y3, Y7, Y4, Y3
+	VMOVAPS   Y0, Y14
+	VMOVAPS   Y3, Y15
+	ADDQ      $0x00000200, AX
+	SUBQ      $0x00000080, CX
+	JGE       loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VANDPS     Y6, Y0, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y0
+	VBLENDVPS  Y0, Y7, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VANDPS     Y6, Y3, Y3
+	VMAXPS     Y3, Y9, Y4
+	VMAXPS     Y9, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y9, Y3
+	VBLENDVPS  Y3, Y7, Y4, Y3
+	VMOVDQU    32(R15), Y4
+	VBLENDVPS  Y4, Y3, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VANDPS     Y6, Y0, Y0
+	VMAXPS     Y0, Y10, Y1
+	VMAXPS     Y10, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y10, Y0
+	VBLENDVPS  Y0, Y7, Y1, Y0
+	VMOVDQU    64(R15), Y1
+	VBLENDVPS  Y1, Y0, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VANDPS     Y6, Y3, Y3
+	VMAXPS     Y3, Y11, Y4
+	VMAXPS     Y11, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y11, Y3
+	VBLENDVPS  Y3, Y7, Y4, Y3
+	VMOVDQU    96(R15), Y4
+	VBLENDVPS  Y4, Y3, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VANDPS     Y6, Y0, Y0
+	VMAXPS     Y0, Y12, Y1
+	VMAXPS     Y12, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y12, Y0
+	VBLENDVPS  Y0, Y7, Y1, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y3
+	VMASKMOVPS 160(DI)(AX*1), Y3, Y3
+	VANDPS     Y6, Y3, Y3
+	VMAXPS     Y3, Y13, Y4
+	VMAXPS     Y13, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y13, Y3
+	VBLENDVPS  Y3, Y7, Y4, Y3
+	VMOVDQU    160(R15), Y4
+	VBLENDVPS  Y4, Y3, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y0
+	VMASKMOVPS 192(DI)(AX*1), Y0, Y0
+	VANDPS     Y6, Y0, Y0
+	VMAXPS     Y0, Y14, Y1
+	VMAXPS     Y14, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y14, Y0
+	VBLENDVPS  Y0, Y7, Y1, Y0
+	VMOVDQU    192(R15), Y1
+	VBLENDVPS  Y1, Y0, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y3
+	VMASKMOVPS 224(DI)(AX*1), Y3, Y3
+	VANDPS     Y6, Y3, Y3
+	VMAXPS     Y3, Y15, Y4
+	VMAXPS     Y15, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y15, Y3
+	VBLENDVPS  Y3, Y7, Y4, Y3
+	VMOVDQU    224(R15), Y4
+	VBLENDVPS  Y4, Y3, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMAXPS     Y0, Y9, Y1
+	VMAXPS     Y9, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y9, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VMAXPS     Y0, Y10, Y1
+	VMAXPS     Y10, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y10, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VMAXPS     Y0, Y11, Y1
+	VMAXPS     Y11, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y11, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMAXPS     Y0, Y9, Y1
+	VMAXPS     Y9, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y9, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 4(SP)
+	VMOVSS     (SP), X8
+	VMOVSS     4(SP), X9
+	VMAXPS     X9, X8, X1
+	VMAXPS     X8, X9, X2
+	VANDPS     X2, X1, X1
+	VCMPPS     $0x03, X9, X8, X2
+	VBLENDVPS  X2, poolAVX2<>+576(SB), X1, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, max0+24(FP)
 	VZEROUPPER
 	RET
 
 // func dotAVX2(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX
-TEXT ·dotAVX2(SB), NOSPLIT, $0-28
+TEXT ·dotAVX2(SB), NOSPLIT, $8-28
 	MOVQ    p+0(FP), AX
 	MOVQ    (AX), DI
 	MOVQ    8(AX), SI
@@ -7158,9 +8284,9 @@ TEXT ·dotAVX2(SB), NOSPLIT, $0-28
 	VMOVAPS Y8, Y14
 	VMOVAPS Y8, Y15
 	SUBQ    $0x00000040, CX
-	JL      rest
+	JL      rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y2
 	VMOVUPS 64(DI)(AX*1), Y4
@@ -7201,13 +8327,13 @@ loop:
 	VMOVAPS Y2, Y13
 	VMOVAPS Y4, Y14
 	VMOVAPS Y6, Y15
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -7221,7 +8347,7 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y2
 	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
 	VMOVDQU    32(R15), Y3
@@ -7231,7 +8357,7 @@ rest:
 	VMOVDQU    32(R15), Y3
 	VBLENDVPS  Y3, Y2, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y4
 	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
 	VMOVDQU    64(R15), Y5
@@ -7241,7 +8367,7 @@ rest:
 	VMOVDQU    64(R15), Y5
 	VBLENDVPS  Y5, Y4, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y6
 	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
 	VMOVDQU    96(R15), Y7
@@ -7251,7 +8377,7 @@ rest:
 	VMOVDQU    96(R15), Y7
 	VBLENDVPS  Y7, Y6, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VMOVDQU    128(R15), Y1
@@ -7261,7 +8387,7 @@ rest:
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y2
 	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
 	VMOVDQU    160(R15), Y3
@@ -7271,7 +8397,7 @@ rest:
 	VMOVDQU    160(R15), Y3
 	VBLENDVPS  Y3, Y2, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y4
 	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
 	VMOVDQU    192(R15), Y5
@@ -7281,7 +8407,7 @@ rest:
 	VMOVDQU    192(R15), Y5
 	VBLENDVPS  Y5, Y4, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y6
 	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
 	VMOVDQU    224(R15), Y7
@@ -7291,37 +8417,245 @@ rest:
 	VMOVDQU    224(R15), Y7
 	VBLENDVPS  Y7, Y6, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, (SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000040
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VMOVAPS    Y8, Y12
+	VMOVAPS    Y8, Y13
+	VMOVAPS    Y8, Y14
+	VMOVAPS    Y8, Y15
+	SUBQ       $0x00000040, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y2
+	VMOVUPS 64(DI)(AX*1), Y4
+	VMOVUPS 96(DI)(AX*1), Y6
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y5
+	VMOVUPS 96(SI)(AX*1), Y7
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y7, Y6, Y6
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y2, Y9, Y2
+	VADDPS  Y4, Y10, Y4
+	VADDPS  Y6, Y11, Y6
+	VMOVAPS Y0, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y4, Y10
+	VMOVAPS Y6, Y11
+	VMOVUPS 128(DI)(AX*1), Y0
+	VMOVUPS 160(DI)(AX*1), Y2
+	VMOVUPS 192(DI)(AX*1), Y4
+	VMOVUPS 224(DI)(AX*1), Y6
+	VMOVUPS 128(SI)(AX*1), Y1
+	VMOVUPS 160(SI)(AX*1), Y3
+	VMOVUPS 192(SI)(AX*1), Y5
+	VMOVUPS 224(SI)(AX*1), Y7
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y7, Y6, Y6
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y2, Y13, Y2
+	VADDPS  Y4, Y14, Y4
+	VADDPS  Y6, Y15, Y6
+	VMOVAPS Y0, Y12
+	VMOVAPS Y2, Y13
+	VMOVAPS Y4, Y14
+	VMOVAPS Y6, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VADDPS     Y0, Y8, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y2
+	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(SI)(AX*1), Y3, Y3
+	VMULPS     Y3, Y2, Y2
+	VADDPS     Y2, Y9, Y2
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y2, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y4
+	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
+	VMOVDQU    64(R15), Y5
+	VMASKMOVPS 64(SI)(AX*1), Y5, Y5
+	VMULPS     Y5, Y4, Y4
+	VADDPS     Y4, Y10, Y4
+	VMOVDQU    64(R15), Y5
+	VBLENDVPS  Y5, Y4, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y6
+	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
+	VMOVDQU    96(R15), Y7
+	VMASKMOVPS 96(SI)(AX*1), Y7, Y7
+	VMULPS     Y7, Y6, Y6
+	VADDPS     Y6, Y11, Y6
+	VMOVDQU    96(R15), Y7
+	VBLENDVPS  Y7, Y6, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VMOVDQU    128(R15), Y1
+	VMASKMOVPS 128(SI)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VADDPS     Y0, Y12, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y2
+	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
+	VMOVDQU    160(R15), Y3
+	VMASKMOVPS 160(SI)(AX*1), Y3, Y3
+	VMULPS     Y3, Y2, Y2
+	VADDPS     Y2, Y13, Y2
+	VMOVDQU    160(R15), Y3
+	VBLENDVPS  Y3, Y2, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y4
+	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
+	VMOVDQU    192(R15), Y5
+	VMASKMOVPS 192(SI)(AX*1), Y5, Y5
+	VMULPS     Y5, Y4, Y4
+	VADDPS     Y4, Y14, Y4
+	VMOVDQU    192(R15), Y5
+	VBLENDVPS  Y5, Y4, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y6
+	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
+	VMOVDQU    224(R15), Y7
+	VMASKMOVPS 224(SI)(AX*1), Y7, Y7
+	VMULPS     Y7, Y6, Y6
+	VADDPS     Y6, Y15, Y6
+	VMOVDQU    224(R15), Y7
+	VBLENDVPS  Y7, Y6, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 4(SP)
+	VMOVSS     (SP), X8
+	VMOVSS     4(SP), X9
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func sumSquaresAVX2(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX
-TEXT ·sumSquaresAVX2(SB), NOSPLIT, $32-28
+TEXT ·sumSquaresAVX2(SB), NOSPLIT, $40-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         u+8(FP), BX
@@ -7338,9 +8672,9 @@ TEXT ·sumSquaresAVX2(SB), NOSPLIT, $32-28
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y2
 	VMOVUPS 64(DI)(AX*1), Y4
@@ -7381,13 +8715,13 @@ loop:
 	VMOVAPS Y2, Y13
 	VMOVAPS Y4, Y14
 	VMOVAPS Y6, Y15
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -7400,7 +8734,7 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y2
 	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
 	VMULPS     (SP), Y2, Y2
@@ -7409,7 +8743,7 @@ rest:
 	VMOVDQU    32(R15), Y3
 	VBLENDVPS  Y3, Y2, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y4
 	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
 	VMULPS     (SP), Y4, Y4
@@ -7418,7 +8752,7 @@ rest:
 	VMOVDQU    64(R15), Y5
 	VBLENDVPS  Y5, Y4, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y6
 	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
 	VMULPS     (SP), Y6, Y6
@@ -7427,7 +8761,7 @@ rest:
 	VMOVDQU    96(R15), Y7
 	VBLENDVPS  Y7, Y6, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VMULPS     (SP), Y0, Y0
@@ -7436,7 +8770,7 @@ rest:
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y2
 	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
 	VMULPS     (SP), Y2, Y2
@@ -7445,7 +8779,7 @@ rest:
 	VMOVDQU    160(R15), Y3
 	VBLENDVPS  Y3, Y2, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y4
 	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
 	VMULPS     (SP), Y4, Y4
@@ -7454,7 +8788,7 @@ rest:
 	VMOVDQU    192(R15), Y5
 	VBLENDVPS  Y5, Y4, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y6
 	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
 	VMULPS     (SP), Y6, Y6
@@ -7463,37 +8797,237 @@ rest:
 	VMOVDQU    224(R15), Y7
 	VBLENDVPS  Y7, Y6, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 32(SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000040
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VMOVAPS    Y8, Y12
+	VMOVAPS    Y8, Y13
+	VMOVAPS    Y8, Y14
+	VMOVAPS    Y8, Y15
+	SUBQ       $0x00000040, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y2
+	VMOVUPS 64(DI)(AX*1), Y4
+	VMOVUPS 96(DI)(AX*1), Y6
+	VMULPS  (SP), Y0, Y0
+	VMULPS  (SP), Y2, Y2
+	VMULPS  (SP), Y4, Y4
+	VMULPS  (SP), Y6, Y6
+	VMULPS  Y0, Y0, Y0
+	VMULPS  Y2, Y2, Y2
+	VMULPS  Y4, Y4, Y4
+	VMULPS  Y6, Y6, Y6
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y2, Y9, Y2
+	VADDPS  Y4, Y10, Y4
+	VADDPS  Y6, Y11, Y6
+	VMOVAPS Y0, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y4, Y10
+	VMOVAPS Y6, Y11
+	VMOVUPS 128(DI)(AX*1), Y0
+	VMOVUPS 160(DI)(AX*1), Y2
+	VMOVUPS 192(DI)(AX*1), Y4
+	VMOVUPS 224(DI)(AX*1), Y6
+	VMULPS  (SP), Y0, Y0
+	VMULPS  (SP), Y2, Y2
+	VMULPS  (SP), Y4, Y4
+	VMULPS  (SP), Y6, Y6
+	VMULPS  Y0, Y0, Y0
+	VMULPS  Y2, Y2, Y2
+	VMULPS  Y4, Y4, Y4
+	VMULPS  Y6, Y6, Y6
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y2, Y13, Y2
+	VADDPS  Y4, Y14, Y4
+	VADDPS  Y6, Y15, Y6
+	VMOVAPS Y0, Y12
+	VMOVAPS Y2, Y13
+	VMOVAPS Y4, Y14
+	VMOVAPS Y6, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMULPS     (SP), Y0, Y0
+	VMULPS     Y0, Y0, Y0
+	VADDPS     Y0, Y8, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y2
+	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
+	VMULPS     (SP), Y2, Y2
+	VMULPS     Y2, Y2, Y2
+	VADDPS     Y2, Y9, Y2
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y2, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y4
+	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
+	VMULPS     (SP), Y4, Y4
+	VMULPS     Y4, Y4, Y4
+	VADDPS     Y4, Y10, Y4
+	VMOVDQU    64(R15), Y5
+	VBLENDVPS  Y5, Y4, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y6
+	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
+	VMULPS     (SP), Y6, Y6
+	VMULPS     Y6, Y6, Y6
+	VADDPS     Y6, Y11, Y6
+	VMOVDQU    96(R15), Y7
+	VBLENDVPS  Y7, Y6, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VMULPS     (SP), Y0, Y0
+	VMULPS     Y0, Y0, Y0
+	VADDPS     Y0, Y12, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y2
+	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
+	VMULPS     (SP), Y2, Y2
+	VMULPS     Y2, Y2, Y2
+	VADDPS     Y2, Y13, Y2
+	VMOVDQU    160(R15), Y3
+	VBLENDVPS  Y3, Y2, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y4
+	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
+	VMULPS     (SP), Y4, Y4
+	VMULPS     Y4, Y4, Y4
+	VADDPS     Y4, Y14, Y4
+	VMOVDQU    192(R15), Y5
+	VBLENDVPS  Y5, Y4, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y6
+	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
+	VMULPS     (SP), Y6, Y6
+	VMULPS     Y6, Y6, Y6
+	VADDPS     Y6, Y15, Y6
+	VMOVDQU    224(R15), Y7
+	VBLENDVPS  Y7, Y6, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 36(SP)
+	VMOVSS     32(SP), X8
+	VMOVSS     36(SP), X9
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func sumSubAVX2(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX
-TEXT ·sumSubAVX2(SB), NOSPLIT, $32-28
+TEXT ·sumSubAVX2(SB), NOSPLIT, $40-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         u+8(FP), BX
@@ -7510,9 +9044,9 @@ TEXT ·sumSubAVX2(SB), NOSPLIT, $32-28
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y2
 	VMOVUPS 64(DI)(AX*1), Y4
@@ -7545,13 +9079,13 @@ loop:
 	VMOVAPS Y2, Y13
 	VMOVAPS Y4, Y14
 	VMOVAPS Y6, Y15
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -7563,7 +9097,7 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y2
 	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
 	VSUBPS     (SP), Y2, Y2
@@ -7571,7 +9105,7 @@ rest:
 	VMOVDQU    32(R15), Y3
 	VBLENDVPS  Y3, Y2, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y4
 	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
 	VSUBPS     (SP), Y4, Y4
@@ -7579,7 +9113,7 @@ rest:
 	VMOVDQU    64(R15), Y5
 	VBLENDVPS  Y5, Y4, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y6
 	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
 	VSUBPS     (SP), Y6, Y6
@@ -7587,7 +9121,7 @@ rest:
 	VMOVDQU    96(R15), Y7
 	VBLENDVPS  Y7, Y6, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VSUBPS     (SP), Y0, Y0
@@ -7595,7 +9129,7 @@ rest:
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y2
 	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
 	VSUBPS     (SP), Y2, Y2
@@ -7603,7 +9137,7 @@ rest:
 	VMOVDQU    160(R15), Y3
 	VBLENDVPS  Y3, Y2, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y4
 	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
 	VSUBPS     (SP), Y4, Y4
@@ -7611,7 +9145,7 @@ rest:
 	VMOVDQU    192(R15), Y5
 	VBLENDVPS  Y5, Y4, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y6
 	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
 	VSUBPS     (SP), Y6, Y6
@@ -7619,37 +9153,221 @@ rest:
 	VMOVDQU    224(R15), Y7
 	VBLENDVPS  Y7, Y6, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 32(SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000040
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VMOVAPS    Y8, Y12
+	VMOVAPS    Y8, Y13
+	VMOVAPS    Y8, Y14
+	VMOVAPS    Y8, Y15
+	SUBQ       $0x00000040, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y2
+	VMOVUPS 64(DI)(AX*1), Y4
+	VMOVUPS 96(DI)(AX*1), Y6
+	VSUBPS  (SP), Y0, Y0
+	VSUBPS  (SP), Y2, Y2
+	VSUBPS  (SP), Y4, Y4
+	VSUBPS  (SP), Y6, Y6
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y2, Y9, Y2
+	VADDPS  Y4, Y10, Y4
+	VADDPS  Y6, Y11, Y6
+	VMOVAPS Y0, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y4, Y10
+	VMOVAPS Y6, Y11
+	VMOVUPS 128(DI)(AX*1), Y0
+	VMOVUPS 160(DI)(AX*1), Y2
+	VMOVUPS 192(DI)(AX*1), Y4
+	VMOVUPS 224(DI)(AX*1), Y6
+	VSUBPS  (SP), Y0, Y0
+	VSUBPS  (SP), Y2, Y2
+	VSUBPS  (SP), Y4, Y4
+	VSUBPS  (SP), Y6, Y6
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y2, Y13, Y2
+	VADDPS  Y4, Y14, Y4
+	VADDPS  Y6, Y15, Y6
+	VMOVAPS Y0, Y12
+	VMOVAPS Y2, Y13
+	VMOVAPS Y4, Y14
+	VMOVAPS Y6, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VSUBPS     (SP), Y0, Y0
+	VADDPS     Y0, Y8, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y2
+	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
+	VSUBPS     (SP), Y2, Y2
+	VADDPS     Y2, Y9, Y2
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y2, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y4
+	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
+	VSUBPS     (SP), Y4, Y4
+	VADDPS     Y4, Y10, Y4
+	VMOVDQU    64(R15), Y5
+	VBLENDVPS  Y5, Y4, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y6
+	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
+	VSUBPS     (SP), Y6, Y6
+	VADDPS     Y6, Y11, Y6
+	VMOVDQU    96(R15), Y7
+	VBLENDVPS  Y7, Y6, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VSUBPS     (SP), Y0, Y0
+	VADDPS     Y0, Y12, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y2
+	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
+	VSUBPS     (SP), Y2, Y2
+	VADDPS     Y2, Y13, Y2
+	VMOVDQU    160(R15), Y3
+	VBLENDVPS  Y3, Y2, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y4
+	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
+	VSUBPS     (SP), Y4, Y4
+	VADDPS     Y4, Y14, Y4
+	VMOVDQU    192(R15), Y5
+	VBLENDVPS  Y5, Y4, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y6
+	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
+	VSUBPS     (SP), Y6, Y6
+	VADDPS     Y6, Y15, Y6
+	VMOVDQU    224(R15), Y7
+	VBLENDVPS  Y7, Y6, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 36(SP)
+	VMOVSS     32(SP), X8
+	VMOVSS     36(SP), X9
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, sum0+24(FP)
 	VZEROUPPER
 	RET
 
-// func sumSquaresSubAVX2(p **float32, u *float32, n int) (sum0 float32)
+// func sumsSubAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 // Requires: AVX
-TEXT ·sumSquaresSubAVX2(SB), NOSPLIT, $32-28
+TEXT ·sumsSubAVX2(SB), NOSPLIT, $64-32
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         u+8(FP), BX
@@ -7657,165 +9375,615 @@ TEXT ·sumSquaresSubAVX2(SB), NOSPLIT, $32-28
 	XORQ         AX, AX
 	VBROADCASTSS (BX), Y0
 	VMOVUPS      Y0, (SP)
+	VMOVUPS      (SP), Y6
 	VXORPS       Y8, Y8, Y8
 	VMOVAPS      Y8, Y9
 	VMOVAPS      Y8, Y10
 	VMOVAPS      Y8, Y11
-	VMOVAPS      Y8, Y12
-	VMOVAPS      Y8, Y13
-	VMOVAPS      Y8, Y14
-	VMOVAPS      Y8, Y15
-	SUBQ         $0x00000040, CX
-	JL           rest
+	VXORPS       Y12, Y12, Y12
+	VMOVAPS      Y12, Y13
+	VMOVAPS      Y12, Y14
+	VMOVAPS      Y12, Y15
+	SUBQ         $0x00000020, CX
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
-	VMOVUPS 32(DI)(AX*1), Y2
-	VMOVUPS 64(DI)(AX*1), Y4
-	VMOVUPS 96(DI)(AX*1), Y6
-	VSUBPS  (SP), Y0, Y0
-	VSUBPS  (SP), Y2, Y2
-	VSUBPS  (SP), Y4, Y4
-	VSUBPS  (SP), Y6, Y6
-	VMULPS  Y0, Y0, Y0
-	VMULPS  Y2, Y2, Y2
-	VMULPS  Y4, Y4, Y4
-	VMULPS  Y6, Y6, Y6
+	VMOVUPS 32(DI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y0, Y0, Y1
+	VMULPS  Y3, Y3, Y4
 	VADDPS  Y0, Y8, Y0
-	VADDPS  Y2, Y9, Y2
-	VADDPS  Y4, Y10, Y4
-	VADDPS  Y6, Y11, Y6
+	VADDPS  Y3, Y9, Y3
+	VADDPS  Y1, Y12, Y1
+	VADDPS  Y4, Y13, Y4
 	VMOVAPS Y0, Y8
-	VMOVAPS Y2, Y9
-	VMOVAPS Y4, Y10
-	VMOVAPS Y6, Y11
-	VMOVUPS 128(DI)(AX*1), Y0
-	VMOVUPS 160(DI)(AX*1), Y2
-	VMOVUPS 192(DI)(AX*1), Y4
-	VMOVUPS 224(DI)(AX*1), Y6
-	VSUBPS  (SP), Y0, Y0
-	VSUBPS  (SP), Y2, Y2
-	VSUBPS  (SP), Y4, Y4
-	VSUBPS  (SP), Y6, Y6
-	VMULPS  Y0, Y0, Y0
-	VMULPS  Y2, Y2, Y2
-	VMULPS  Y4, Y4, Y4
-	VMULPS  Y6, Y6, Y6
-	VADDPS  Y0, Y12, Y0
-	VADDPS  Y2, Y13, Y2
-	VADDPS  Y4, Y14, Y4
-	VADDPS  Y6, Y15, Y6
-	VMOVAPS Y0, Y12
-	VMOVAPS Y2, Y13
-	VMOVAPS Y4, Y14
-	VMOVAPS Y6, Y15
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	VMOVAPS Y3, Y9
+	VMOVAPS Y1, Y12
+	VMOVAPS Y4, Y13
+	VMOVUPS 64(DI)(AX*1), Y0
+	VMOVUPS 96(DI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y0, Y0, Y1
+	VMULPS  Y3, Y3, Y4
+	VADDPS  Y0, Y10, Y0
+	VADDPS  Y3, Y11, Y3
+	VADDPS  Y1, Y14, Y1
+	VADDPS  Y4, Y15, Y4
+	VMOVAPS Y0, Y10
+	VMOVAPS Y3, Y11
+	VMOVAPS Y1, Y14
+	VMOVAPS Y4, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
-	ADDQ       $0x00000040, CX
-	JLE        tree
+rest0:
+	ADDQ       $0x00000020, CX
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
 	NEGQ       CX
 	VMOVDQU    (R15), Y0
 	VMASKMOVPS (DI)(AX*1), Y0, Y0
-	VSUBPS     (SP), Y0, Y0
-	VMULPS     Y0, Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y0, Y0, Y1
 	VADDPS     Y0, Y8, Y0
-	VMOVDQU    (R15), Y1
-	VBLENDVPS  Y1, Y0, Y8, Y8
+	VADDPS     Y1, Y12, Y1
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y0, Y8, Y8
+	VMOVDQU    (R15), Y0
+	VBLENDVPS  Y0, Y1, Y12, Y12
 	CMPQ       CX, $0x00000008
-	JLE        tree
-	VMOVDQU    32(R15), Y2
-	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
-	VSUBPS     (SP), Y2, Y2
-	VMULPS     Y2, Y2, Y2
-	VADDPS     Y2, Y9, Y2
+	JLE        tree0
 	VMOVDQU    32(R15), Y3
-	VBLENDVPS  Y3, Y2, Y9, Y9
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y3, Y3, Y4
+	VADDPS     Y3, Y9, Y3
+	VADDPS     Y4, Y13, Y4
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y3, Y9, Y9
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y4, Y13, Y13
 	CMPQ       CX, $0x00000010
-	JLE        tree
-	VMOVDQU    64(R15), Y4
-	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
-	VSUBPS     (SP), Y4, Y4
-	VMULPS     Y4, Y4, Y4
-	VADDPS     Y4, Y10, Y4
-	VMOVDQU    64(R15), Y5
-	VBLENDVPS  Y5, Y4, Y10, Y10
+	JLE        tree0
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y0, Y0, Y1
+	VADDPS     Y0, Y10, Y0
+	VADDPS     Y1, Y14, Y1
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y0, Y10, Y10
+	VMOVDQU    64(R15), Y0
+	VBLENDVPS  Y0, Y1, Y14, Y14
 	CMPQ       CX, $0x00000018
-	JLE        tree
-	VMOVDQU    96(R15), Y6
-	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
-	VSUBPS     (SP), Y6, Y6
-	VMULPS     Y6, Y6, Y6
-	VADDPS     Y6, Y11, Y6
-	VMOVDQU    96(R15), Y7
-	VBLENDVPS  Y7, Y6, Y11, Y11
-	CMPQ       CX, $0x00000020
-	JLE        tree
-	VMOVDQU    128(R15), Y0
-	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
-	VSUBPS     (SP), Y0, Y0
-	VMULPS     Y0, Y0, Y0
-	VADDPS     Y0, Y12, Y0
-	VMOVDQU    128(R15), Y1
-	VBLENDVPS  Y1, Y0, Y12, Y12
-	CMPQ       CX, $0x00000028
-	JLE        tree
-	VMOVDQU    160(R15), Y2
-	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
-	VSUBPS     (SP), Y2, Y2
-	VMULPS     Y2, Y2, Y2
-	VADDPS     Y2, Y13, Y2
-	VMOVDQU    160(R15), Y3
-	VBLENDVPS  Y3, Y2, Y13, Y13
-	CMPQ       CX, $0x00000030
-	JLE        tree
-	VMOVDQU    192(R15), Y4
-	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
-	VSUBPS     (SP), Y4, Y4
-	VMULPS     Y4, Y4, Y4
-	VADDPS     Y4, Y14, Y4
-	VMOVDQU    192(R15), Y5
-	VBLENDVPS  Y5, Y4, Y14, Y14
-	CMPQ       CX, $0x00000038
-	JLE        tree
-	VMOVDQU    224(R15), Y6
-	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
-	VSUBPS     (SP), Y6, Y6
-	VMULPS     Y6, Y6, Y6
-	VADDPS     Y6, Y15, Y6
-	VMOVDQU    224(R15), Y7
-	VBLENDVPS  Y7, Y6, Y15, Y15
+	JLE        tree0
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y3, Y3, Y4
+	VADDPS     Y3, Y11, Y3
+	VADDPS     Y4, Y15, Y4
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y3, Y11, Y11
+	VMOVDQU    96(R15), Y3
+	VBLENDVPS  Y3, Y4, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 32(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 48(SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000020
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000020, CX
+	MOVQ       $0x00000080, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y0, Y0, Y1
+	VMULPS  Y3, Y3, Y4
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y3, Y9, Y3
+	VADDPS  Y1, Y12, Y1
+	VADDPS  Y4, Y13, Y4
+	VMOVAPS Y0, Y8
+	VMOVAPS Y3, Y9
+	VMOVAPS Y1, Y12
+	VMOVAPS Y4, Y13
+	VMOVUPS 64(DI)(AX*1), Y0
+	VMOVUPS 96(DI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y0, Y0, Y1
+	VMULPS  Y3, Y3, Y4
+	VADDPS  Y0, Y10, Y0
+	VADDPS  Y3, Y11, Y3
+	VADDPS  Y1, Y14, Y1
+	VADDPS  Y4, Y15, Y4
+	VMOVAPS Y0, Y10
+	VMOVAPS Y3, Y11
+	VMOVAPS Y1, Y14
+	VMOVAPS Y4, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000020, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y0, Y0, Y1
+	VADDPS     Y0, Y8, Y0
+	VADDPS     Y1, Y12, Y1
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y0, Y8, Y8
+	VMOVDQU    (R15), Y0
+	VBLENDVPS  Y0, Y1, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y3, Y3, Y4
+	VADDPS     Y3, Y9, Y3
+	VADDPS     Y4, Y13, Y4
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y3, Y9, Y9
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y4, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y0, Y0, Y1
+	VADDPS     Y0, Y10, Y0
+	VADDPS     Y1, Y14, Y1
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y0, Y10, Y10
+	VMOVDQU    64(R15), Y0
+	VBLENDVPS  Y0, Y1, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y3, Y3, Y4
+	VADDPS     Y3, Y11, Y3
+	VADDPS     Y4, Y15, Y4
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y3, Y11, Y11
+	VMOVDQU    96(R15), Y3
+	VBLENDVPS  Y3, Y4, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 36(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 52(SP)
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest2
+
+loop2:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y0, Y0, Y1
+	VMULPS  Y3, Y3, Y4
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y3, Y9, Y3
+	VADDPS  Y1, Y12, Y1
+	VADDPS  Y4, Y13, Y4
+	VMOVAPS Y0, Y8
+	VMOVAPS Y3, Y9
+	VMOVAPS Y1, Y12
+	VMOVAPS Y4, Y13
+	VMOVUPS 64(DI)(AX*1), Y0
+	VMOVUPS 96(DI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y0, Y0, Y1
+	VMULPS  Y3, Y3, Y4
+	VADDPS  Y0, Y10, Y0
+	VADDPS  Y3, Y11, Y3
+	VADDPS  Y1, Y14, Y1
+	VADDPS  Y4, Y15, Y4
+	VMOVAPS Y0, Y10
+	VMOVAPS Y3, Y11
+	VMOVAPS Y1, Y14
+	VMOVAPS Y4, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop2
+
+rest2:
+	ADDQ       $0x00000020, CX
+	JLE        tree2
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y0, Y0, Y1
+	VADDPS     Y0, Y8, Y0
+	VADDPS     Y1, Y12, Y1
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y0, Y8, Y8
+	VMOVDQU    (R15), Y0
+	VBLENDVPS  Y0, Y1, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree2
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y3, Y3, Y4
+	VADDPS     Y3, Y9, Y3
+	VADDPS     Y4, Y13, Y4
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y3, Y9, Y9
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y4, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree2
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y0, Y0, Y1
+	VADDPS     Y0, Y10, Y0
+	VADDPS     Y1, Y14, Y1
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y0, Y10, Y10
+	VMOVDQU    64(R15), Y0
+	VBLENDVPS  Y0, Y1, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree2
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y3, Y3, Y4
+	VADDPS     Y3, Y11, Y3
+	VADDPS     Y4, Y15, Y4
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y3, Y11, Y11
+	VMOVDQU    96(R15), Y3
+	VBLENDVPS  Y3, Y4, Y15, Y15
+
+tree2:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 40(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 56(SP)
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000060, CX
+	MOVQ       $0x00000180, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest3
+
+loop3:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y0, Y0, Y1
+	VMULPS  Y3, Y3, Y4
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y3, Y9, Y3
+	VADDPS  Y1, Y12, Y1
+	VADDPS  Y4, Y13, Y4
+	VMOVAPS Y0, Y8
+	VMOVAPS Y3, Y9
+	VMOVAPS Y1, Y12
+	VMOVAPS Y4, Y13
+	VMOVUPS 64(DI)(AX*1), Y0
+	VMOVUPS 96(DI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y0, Y0, Y1
+	VMULPS  Y3, Y3, Y4
+	VADDPS  Y0, Y10, Y0
+	VADDPS  Y3, Y11, Y3
+	VADDPS  Y1, Y14, Y1
+	VADDPS  Y4, Y15, Y4
+	VMOVAPS Y0, Y10
+	VMOVAPS Y3, Y11
+	VMOVAPS Y1, Y14
+	VMOVAPS Y4, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop3
+
+rest3:
+	ADDQ       $0x00000020, CX
+	JLE        tree3
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y0, Y0, Y1
+	VADDPS     Y0, Y8, Y0
+	VADDPS     Y1, Y12, Y1
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y0, Y8, Y8
+	VMOVDQU    (R15), Y0
+	VBLENDVPS  Y0, Y1, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree3
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y3, Y3, Y4
+	VADDPS     Y3, Y9, Y3
+	VADDPS     Y4, Y13, Y4
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y3, Y9, Y9
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y4, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree3
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y0, Y0, Y1
+	VADDPS     Y0, Y10, Y0
+	VADDPS     Y1, Y14, Y1
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y0, Y10, Y10
+	VMOVDQU    64(R15), Y0
+	VBLENDVPS  Y0, Y1, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree3
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y3, Y3, Y4
+	VADDPS     Y3, Y11, Y3
+	VADDPS     Y4, Y15, Y4
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y3, Y11, Y11
+	VMOVDQU    96(R15), Y3
+	VBLENDVPS  Y3, Y4, Y15, Y15
+
+tree3:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 44(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 60(SP)
+	VMOVSS     32(SP), X8
+	VMOVSS     36(SP), X9
+	VMOVSS     40(SP), X10
+	VMOVSS     44(SP), X11
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+	VADDPS     X11, X10, X1
+	VMOVAPS    X1, X10
+	VADDPS     X10, X8, X1
+	VMOVAPS    X1, X8
+	VMOVSS     48(SP), X12
+	VMOVSS     52(SP), X13
+	VMOVSS     56(SP), X14
+	VMOVSS     60(SP), X15
+	VADDPS     X13, X12, X1
+	VMOVAPS    X1, X12
+	VADDPS     X15, X14, X1
+	VMOVAPS    X1, X14
+	VADDPS     X14, X12, X1
+	VMOVAPS    X1, X12
+
+done:
+	VMOVSS X8, sum0+24(FP)
+	VMOVSS X12, sum1+28(FP)
 	VZEROUPPER
 	RET
 
@@ -7983,7 +10151,7 @@ done:
 
 // func sumExpSubAVX2(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·sumExpSubAVX2(SB), NOSPLIT, $32-28
+TEXT ·sumExpSubAVX2(SB), NOSPLIT, $40-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         u+8(FP), BX
@@ -8002,9 +10170,9 @@ TEXT ·sumExpSubAVX2(SB), NOSPLIT, $32-28
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS      (DI)(AX*1), Y0
 	VMOVUPS      32(DI)(AX*1), Y3
 	VSUBPS       (SP), Y0, Y0
@@ -8245,13 +10413,13 @@ loop:
 	VADDPS       Y3, Y15, Y3
 	VMOVAPS      Y0, Y14
 	VMOVAPS      Y3, Y15
-	ADDQ         $0x00000100, AX
-	SUBQ         $0x00000040, CX
-	JGE          loop
+	ADDQ         $0x00000200, AX
+	SUBQ         $0x00000080, CX
+	JGE          loop0
 
-rest:
+rest0:
 	ADDQ         $0x00000040, CX
-	JLE          tree
+	JLE          tree0
 	LEAQ         poolAVX2<>+256(SB), R15
 	NEGQ         CX
 	LEAQ         (R15)(CX*4), R15
@@ -8289,7 +10457,7 @@ rest:
 	VMOVDQU      (R15), Y1
 	VBLENDVPS    Y1, Y0, Y8, Y8
 	CMPQ         CX, $0x00000008
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      32(R15), Y3
 	VMASKMOVPS   32(DI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -8323,7 +10491,7 @@ rest:
 	VMOVDQU      32(R15), Y4
 	VBLENDVPS    Y4, Y3, Y9, Y9
 	CMPQ         CX, $0x00000010
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      64(R15), Y0
 	VMASKMOVPS   64(DI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -8357,7 +10525,7 @@ rest:
 	VMOVDQU      64(R15), Y1
 	VBLENDVPS    Y1, Y0, Y10, Y10
 	CMPQ         CX, $0x00000018
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      96(R15), Y3
 	VMASKMOVPS   96(DI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -8391,7 +10559,7 @@ rest:
 	VMOVDQU      96(R15), Y4
 	VBLENDVPS    Y4, Y3, Y11, Y11
 	CMPQ         CX, $0x00000020
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      128(R15), Y0
 	VMASKMOVPS   128(DI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -8425,7 +10593,7 @@ rest:
 	VMOVDQU      128(R15), Y1
 	VBLENDVPS    Y1, Y0, Y12, Y12
 	CMPQ         CX, $0x00000028
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      160(R15), Y3
 	VMASKMOVPS   160(DI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -8459,7 +10627,7 @@ rest:
 	VMOVDQU      160(R15), Y4
 	VBLENDVPS    Y4, Y3, Y13, Y13
 	CMPQ         CX, $0x00000030
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      192(R15), Y0
 	VMASKMOVPS   192(DI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -8493,7 +10661,7 @@ rest:
 	VMOVDQU      192(R15), Y1
 	VBLENDVPS    Y1, Y0, Y14, Y14
 	CMPQ         CX, $0x00000038
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      224(R15), Y3
 	VMASKMOVPS   224(DI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -8527,37 +10695,637 @@ rest:
 	VMOVDQU      224(R15), Y4
 	VBLENDVPS    Y4, Y3, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 32(SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000040
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VMOVAPS    Y8, Y12
+	VMOVAPS    Y8, Y13
+	VMOVAPS    Y8, Y14
+	VMOVAPS    Y8, Y15
+	SUBQ       $0x00000040, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS      (DI)(AX*1), Y0
+	VMOVUPS      32(DI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y8, Y0
+	VADDPS       Y3, Y9, Y3
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y3, Y9
+	VMOVUPS      64(DI)(AX*1), Y0
+	VMOVUPS      96(DI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y10, Y0
+	VADDPS       Y3, Y11, Y3
+	VMOVAPS      Y0, Y10
+	VMOVAPS      Y3, Y11
+	VMOVUPS      128(DI)(AX*1), Y0
+	VMOVUPS      160(DI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y12, Y0
+	VADDPS       Y3, Y13, Y3
+	VMOVAPS      Y0, Y12
+	VMOVAPS      Y3, Y13
+	VMOVUPS      192(DI)(AX*1), Y0
+	VMOVUPS      224(DI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y14, Y0
+	VADDPS       Y3, Y15, Y3
+	VMOVAPS      Y0, Y14
+	VMOVAPS      Y3, Y15
+	ADDQ         $0x00000200, AX
+	SUBQ         $0x00000080, CX
+	JGE          loop1
+
+rest1:
+	ADDQ         $0x00000040, CX
+	JLE          tree1
+	LEAQ         poolAVX2<>+256(SB), R15
+	NEGQ         CX
+	LEAQ         (R15)(CX*4), R15
+	NEGQ         CX
+	VMOVDQU      (R15), Y0
+	VMASKMOVPS   (DI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y8, Y0
+	VMOVDQU      (R15), Y1
+	VBLENDVPS    Y1, Y0, Y8, Y8
+	CMPQ         CX, $0x00000008
+	JLE          tree1
+	VMOVDQU      32(R15), Y3
+	VMASKMOVPS   32(DI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y9, Y3
+	VMOVDQU      32(R15), Y4
+	VBLENDVPS    Y4, Y3, Y9, Y9
+	CMPQ         CX, $0x00000010
+	JLE          tree1
+	VMOVDQU      64(R15), Y0
+	VMASKMOVPS   64(DI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y10, Y0
+	VMOVDQU      64(R15), Y1
+	VBLENDVPS    Y1, Y0, Y10, Y10
+	CMPQ         CX, $0x00000018
+	JLE          tree1
+	VMOVDQU      96(R15), Y3
+	VMASKMOVPS   96(DI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y11, Y3
+	VMOVDQU      96(R15), Y4
+	VBLENDVPS    Y4, Y3, Y11, Y11
+	CMPQ         CX, $0x00000020
+	JLE          tree1
+	VMOVDQU      128(R15), Y0
+	VMASKMOVPS   128(DI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y12, Y0
+	VMOVDQU      128(R15), Y1
+	VBLENDVPS    Y1, Y0, Y12, Y12
+	CMPQ         CX, $0x00000028
+	JLE          tree1
+	VMOVDQU      160(R15), Y3
+	VMASKMOVPS   160(DI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y13, Y3
+	VMOVDQU      160(R15), Y4
+	VBLENDVPS    Y4, Y3, Y13, Y13
+	CMPQ         CX, $0x00000030
+	JLE          tree1
+	VMOVDQU      192(R15), Y0
+	VMASKMOVPS   192(DI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y14, Y0
+	VMOVDQU      192(R15), Y1
+	VBLENDVPS    Y1, Y0, Y14, Y14
+	CMPQ         CX, $0x00000038
+	JLE          tree1
+	VMOVDQU      224(R15), Y3
+	VMASKMOVPS   224(DI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y15, Y3
+	VMOVDQU      224(R15), Y4
+	VBLENDVPS    Y4, Y3, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 36(SP)
+	VMOVSS     32(SP), X8
+	VMOVSS     36(SP), X9
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, sum0+24(FP)
 	VZEROUPPER
 	RET
 
 // func expSubSumAVX2(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·expSubSumAVX2(SB), NOSPLIT, $32-28
+TEXT ·expSubSumAVX2(SB), NOSPLIT, $40-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -8577,9 +11345,9 @@ TEXT ·expSubSumAVX2(SB), NOSPLIT, $32-28
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS      (SI)(AX*1), Y0
 	VMOVUPS      32(SI)(AX*1), Y3
 	VSUBPS       (SP), Y0, Y0
@@ -8828,13 +11596,13 @@ loop:
 	VMOVUPS      Y3, 224(DI)(AX*1)
 	VMOVAPS      Y1, Y14
 	VMOVAPS      Y4, Y15
-	ADDQ         $0x00000100, AX
-	SUBQ         $0x00000040, CX
-	JGE          loop
+	ADDQ         $0x00000200, AX
+	SUBQ         $0x00000080, CX
+	JGE          loop0
 
-rest:
+rest0:
 	ADDQ         $0x00000040, CX
-	JLE          tree
+	JLE          tree0
 	LEAQ         poolAVX2<>+256(SB), R15
 	NEGQ         CX
 	LEAQ         (R15)(CX*4), R15
@@ -8874,7 +11642,7 @@ rest:
 	VMOVDQU      (R15), Y0
 	VBLENDVPS    Y0, Y1, Y8, Y8
 	CMPQ         CX, $0x00000008
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      32(R15), Y3
 	VMASKMOVPS   32(SI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -8910,7 +11678,7 @@ rest:
 	VMOVDQU      32(R15), Y3
 	VBLENDVPS    Y3, Y4, Y9, Y9
 	CMPQ         CX, $0x00000010
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      64(R15), Y0
 	VMASKMOVPS   64(SI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -8946,7 +11714,7 @@ rest:
 	VMOVDQU      64(R15), Y0
 	VBLENDVPS    Y0, Y1, Y10, Y10
 	CMPQ         CX, $0x00000018
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      96(R15), Y3
 	VMASKMOVPS   96(SI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -8982,7 +11750,7 @@ rest:
 	VMOVDQU      96(R15), Y3
 	VBLENDVPS    Y3, Y4, Y11, Y11
 	CMPQ         CX, $0x00000020
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      128(R15), Y0
 	VMASKMOVPS   128(SI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -9018,7 +11786,7 @@ rest:
 	VMOVDQU      128(R15), Y0
 	VBLENDVPS    Y0, Y1, Y12, Y12
 	CMPQ         CX, $0x00000028
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      160(R15), Y3
 	VMASKMOVPS   160(SI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -9054,7 +11822,7 @@ rest:
 	VMOVDQU      160(R15), Y3
 	VBLENDVPS    Y3, Y4, Y13, Y13
 	CMPQ         CX, $0x00000030
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      192(R15), Y0
 	VMASKMOVPS   192(SI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -9090,7 +11858,7 @@ rest:
 	VMOVDQU      192(R15), Y0
 	VBLENDVPS    Y0, Y1, Y14, Y14
 	CMPQ         CX, $0x00000038
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      224(R15), Y3
 	VMASKMOVPS   224(SI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -9126,31 +11894,655 @@ rest:
 	VMOVDQU      224(R15), Y3
 	VBLENDVPS    Y3, Y4, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 32(SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000040
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VMOVAPS    Y8, Y12
+	VMOVAPS    Y8, Y13
+	VMOVAPS    Y8, Y14
+	VMOVAPS    Y8, Y15
+	SUBQ       $0x00000040, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y8, Y1
+	VADDPS       Y3, Y9, Y4
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y3, 32(DI)(AX*1)
 	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
+	VMOVAPS      Y4, Y9
+	VMOVUPS      64(SI)(AX*1), Y0
+	VMOVUPS      96(SI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y10, Y1
+	VADDPS       Y3, Y11, Y4
+	VMOVUPS      Y0, 64(DI)(AX*1)
+	VMOVUPS      Y3, 96(DI)(AX*1)
 	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
+	VMOVAPS      Y4, Y11
+	VMOVUPS      128(SI)(AX*1), Y0
+	VMOVUPS      160(SI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y12, Y1
+	VADDPS       Y3, Y13, Y4
+	VMOVUPS      Y0, 128(DI)(AX*1)
+	VMOVUPS      Y3, 160(DI)(AX*1)
+	VMOVAPS      Y1, Y12
+	VMOVAPS      Y4, Y13
+	VMOVUPS      192(SI)(AX*1), Y0
+	VMOVUPS      224(SI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y14, Y1
+	VADDPS       Y3, Y15, Y4
+	VMOVUPS      Y0, 192(DI)(AX*1)
+	VMOVUPS      Y3, 224(DI)(AX*1)
+	VMOVAPS      Y1, Y14
+	VMOVAPS      Y4, Y15
+	ADDQ         $0x00000200, AX
+	SUBQ         $0x00000080, CX
+	JGE          loop1
+
+rest1:
+	ADDQ         $0x00000040, CX
+	JLE          tree1
+	LEAQ         poolAVX2<>+256(SB), R15
+	NEGQ         CX
+	LEAQ         (R15)(CX*4), R15
+	NEGQ         CX
+	VMOVDQU      (R15), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y8, Y1
+	VMOVDQU      (R15), Y2
+	VMASKMOVPS   Y0, Y2, (DI)(AX*1)
+	VMOVDQU      (R15), Y0
+	VBLENDVPS    Y0, Y1, Y8, Y8
+	CMPQ         CX, $0x00000008
+	JLE          tree1
+	VMOVDQU      32(R15), Y3
+	VMASKMOVPS   32(SI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y9, Y4
+	VMOVDQU      32(R15), Y5
+	VMASKMOVPS   Y3, Y5, 32(DI)(AX*1)
+	VMOVDQU      32(R15), Y3
+	VBLENDVPS    Y3, Y4, Y9, Y9
+	CMPQ         CX, $0x00000010
+	JLE          tree1
+	VMOVDQU      64(R15), Y0
+	VMASKMOVPS   64(SI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y10, Y1
+	VMOVDQU      64(R15), Y2
+	VMASKMOVPS   Y0, Y2, 64(DI)(AX*1)
+	VMOVDQU      64(R15), Y0
+	VBLENDVPS    Y0, Y1, Y10, Y10
+	CMPQ         CX, $0x00000018
+	JLE          tree1
+	VMOVDQU      96(R15), Y3
+	VMASKMOVPS   96(SI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y11, Y4
+	VMOVDQU      96(R15), Y5
+	VMASKMOVPS   Y3, Y5, 96(DI)(AX*1)
+	VMOVDQU      96(R15), Y3
+	VBLENDVPS    Y3, Y4, Y11, Y11
+	CMPQ         CX, $0x00000020
+	JLE          tree1
+	VMOVDQU      128(R15), Y0
+	VMASKMOVPS   128(SI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y12, Y1
+	VMOVDQU      128(R15), Y2
+	VMASKMOVPS   Y0, Y2, 128(DI)(AX*1)
+	VMOVDQU      128(R15), Y0
+	VBLENDVPS    Y0, Y1, Y12, Y12
+	CMPQ         CX, $0x00000028
+	JLE          tree1
+	VMOVDQU      160(R15), Y3
+	VMASKMOVPS   160(SI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y13, Y4
+	VMOVDQU      160(R15), Y5
+	VMASKMOVPS   Y3, Y5, 160(DI)(AX*1)
+	VMOVDQU      160(R15), Y3
+	VBLENDVPS    Y3, Y4, Y13, Y13
+	CMPQ         CX, $0x00000030
+	JLE          tree1
+	VMOVDQU      192(R15), Y0
+	VMASKMOVPS   192(SI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y14, Y1
+	VMOVDQU      192(R15), Y2
+	VMASKMOVPS   Y0, Y2, 192(DI)(AX*1)
+	VMOVDQU      192(R15), Y0
+	VBLENDVPS    Y0, Y1, Y14, Y14
+	CMPQ         CX, $0x00000038
+	JLE          tree1
+	VMOVDQU      224(R15), Y3
+	VMASKMOVPS   224(SI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y15, Y4
+	VMOVDQU      224(R15), Y5
+	VMASKMOVPS   Y3, Y5, 224(DI)(AX*1)
+	VMOVDQU      224(R15), Y3
+	VBLENDVPS    Y3, Y4, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 36(SP)
+	VMOVSS     32(SP), X8
+	VMOVSS     36(SP), X9
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, sum0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -9915,7 +13307,7 @@ done:
 
 // func normGradSumsAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 // Requires: AVX
-TEXT ·normGradSumsAVX2(SB), NOSPLIT, $576-32
+TEXT ·normGradSumsAVX2(SB), NOSPLIT, $96-32
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -9926,335 +13318,702 @@ TEXT ·normGradSumsAVX2(SB), NOSPLIT, $576-32
 	VMOVUPS      Y0, (SP)
 	VBROADCASTSS 4(BX), Y0
 	VMOVUPS      Y0, 32(SP)
-	VMOVUPS      (SP), Y12
-	VMOVUPS      32(SP), Y13
-	VXORPS       Y0, Y0, Y0
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	VMOVUPS      Y0, 256(SP)
-	VMOVUPS      Y0, 288(SP)
-	VXORPS       Y0, Y0, Y0
-	VMOVUPS      Y0, 320(SP)
-	VMOVUPS      Y0, 352(SP)
-	VMOVUPS      Y0, 384(SP)
-	VMOVUPS      Y0, 416(SP)
-	VMOVUPS      Y0, 448(SP)
-	VMOVUPS      Y0, 480(SP)
-	VMOVUPS      Y0, 512(SP)
-	VMOVUPS      Y0, 544(SP)
-	SUBQ         $0x00000040, CX
-	JL           rest
+	VMOVUPS      (SP), Y6
+	VMOVUPS      32(SP), Y7
+	VXORPS       Y8, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y10
+	VMOVAPS      Y8, Y11
+	VXORPS       Y12, Y12, Y12
+	VMOVAPS      Y12, Y13
+	VMOVAPS      Y12, Y14
+	VMOVAPS      Y12, Y15
+	SUBQ         $0x00000020, CX
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS (SI)(AX*1), Y0
 	VMOVUPS 32(SI)(AX*1), Y3
-	VMOVUPS 64(SI)(AX*1), Y6
-	VMOVUPS 96(SI)(AX*1), Y9
-	VSUBPS  Y12, Y0, Y0
-	VSUBPS  Y12, Y3, Y3
-	VSUBPS  Y12, Y6, Y6
-	VSUBPS  Y12, Y9, Y9
-	VMULPS  Y13, Y0, Y0
-	VMULPS  Y13, Y3, Y3
-	VMULPS  Y13, Y6, Y6
-	VMULPS  Y13, Y9, Y9
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y7, Y0, Y0
+	VMULPS  Y7, Y3, Y3
 	VMOVUPS (DI)(AX*1), Y1
 	VMOVUPS 32(DI)(AX*1), Y4
-	VMOVUPS 64(DI)(AX*1), Y7
-	VMOVUPS 96(DI)(AX*1), Y10
 	VMULPS  Y0, Y1, Y0
 	VMULPS  Y3, Y4, Y3
-	VMULPS  Y6, Y7, Y6
-	VMULPS  Y9, Y10, Y9
-	VMOVUPS 64(SP), Y2
-	VMOVUPS 96(SP), Y5
-	VMOVUPS 128(SP), Y8
-	VMOVUPS 160(SP), Y11
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y8, Y7, Y7
-	VADDPS  Y11, Y10, Y10
-	VMOVUPS 320(SP), Y2
-	VMOVUPS 352(SP), Y5
-	VMOVUPS 384(SP), Y8
-	VMOVUPS 416(SP), Y11
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y5, Y3, Y3
-	VADDPS  Y8, Y6, Y6
-	VADDPS  Y11, Y9, Y9
-	VMOVUPS Y1, 64(SP)
-	VMOVUPS Y4, 96(SP)
-	VMOVUPS Y7, 128(SP)
-	VMOVUPS Y10, 160(SP)
-	VMOVUPS Y0, 320(SP)
-	VMOVUPS Y3, 352(SP)
-	VMOVUPS Y6, 384(SP)
-	VMOVUPS Y9, 416(SP)
-	VMOVUPS 128(SI)(AX*1), Y0
-	VMOVUPS 160(SI)(AX*1), Y3
-	VMOVUPS 192(SI)(AX*1), Y6
-	VMOVUPS 224(SI)(AX*1), Y9
-	VSUBPS  Y12, Y0, Y0
-	VSUBPS  Y12, Y3, Y3
-	VSUBPS  Y12, Y6, Y6
-	VSUBPS  Y12, Y9, Y9
-	VMULPS  Y13, Y0, Y0
-	VMULPS  Y13, Y3, Y3
-	VMULPS  Y13, Y6, Y6
-	VMULPS  Y13, Y9, Y9
-	VMOVUPS 128(DI)(AX*1), Y1
-	VMOVUPS 160(DI)(AX*1), Y4
-	VMOVUPS 192(DI)(AX*1), Y7
-	VMOVUPS 224(DI)(AX*1), Y10
+	VADDPS  Y1, Y8, Y1
+	VADDPS  Y4, Y9, Y4
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y3, Y13, Y3
+	VMOVAPS Y1, Y8
+	VMOVAPS Y4, Y9
+	VMOVAPS Y0, Y12
+	VMOVAPS Y3, Y13
+	VMOVUPS 64(SI)(AX*1), Y0
+	VMOVUPS 96(SI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y7, Y0, Y0
+	VMULPS  Y7, Y3, Y3
+	VMOVUPS 64(DI)(AX*1), Y1
+	VMOVUPS 96(DI)(AX*1), Y4
 	VMULPS  Y0, Y1, Y0
 	VMULPS  Y3, Y4, Y3
-	VMULPS  Y6, Y7, Y6
-	VMULPS  Y9, Y10, Y9
-	VMOVUPS 192(SP), Y2
-	VMOVUPS 224(SP), Y5
-	VMOVUPS 256(SP), Y8
-	VMOVUPS 288(SP), Y11
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y5, Y4, Y4
-	VADDPS  Y8, Y7, Y7
-	VADDPS  Y11, Y10, Y10
-	VMOVUPS 448(SP), Y2
-	VMOVUPS 480(SP), Y5
-	VMOVUPS 512(SP), Y8
-	VMOVUPS 544(SP), Y11
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y5, Y3, Y3
-	VADDPS  Y8, Y6, Y6
-	VADDPS  Y11, Y9, Y9
-	VMOVUPS Y1, 192(SP)
-	VMOVUPS Y4, 224(SP)
-	VMOVUPS Y7, 256(SP)
-	VMOVUPS Y10, 288(SP)
-	VMOVUPS Y0, 448(SP)
-	VMOVUPS Y3, 480(SP)
-	VMOVUPS Y6, 512(SP)
-	VMOVUPS Y9, 544(SP)
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	VADDPS  Y1, Y10, Y1
+	VADDPS  Y4, Y11, Y4
+	VADDPS  Y0, Y14, Y0
+	VADDPS  Y3, Y15, Y3
+	VMOVAPS Y1, Y10
+	VMOVAPS Y4, Y11
+	VMOVAPS Y0, Y14
+	VMOVAPS Y3, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
-	ADDQ       $0x00000040, CX
-	JLE        tree
+rest0:
+	ADDQ       $0x00000020, CX
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
 	NEGQ       CX
 	VMOVDQU    (R15), Y0
 	VMASKMOVPS (SI)(AX*1), Y0, Y0
-	VSUBPS     Y12, Y0, Y0
-	VMULPS     Y13, Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y7, Y0, Y0
 	VMOVDQU    (R15), Y1
 	VMASKMOVPS (DI)(AX*1), Y1, Y1
 	VMULPS     Y0, Y1, Y0
-	VMOVUPS    64(SP), Y2
-	VADDPS     Y2, Y1, Y1
-	VMOVUPS    320(SP), Y2
-	VADDPS     Y2, Y0, Y0
+	VADDPS     Y1, Y8, Y1
+	VADDPS     Y0, Y12, Y0
 	VMOVDQU    (R15), Y2
-	VMASKMOVPS Y1, Y2, 64(SP)
+	VBLENDVPS  Y2, Y1, Y8, Y8
 	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, 320(SP)
+	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y3
 	VMASKMOVPS 32(SI)(AX*1), Y3, Y3
-	VSUBPS     Y12, Y3, Y3
-	VMULPS     Y13, Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y7, Y3, Y3
 	VMOVDQU    32(R15), Y4
 	VMASKMOVPS 32(DI)(AX*1), Y4, Y4
 	VMULPS     Y3, Y4, Y3
-	VMOVUPS    96(SP), Y5
-	VADDPS     Y5, Y4, Y4
-	VMOVUPS    352(SP), Y5
-	VADDPS     Y5, Y3, Y3
+	VADDPS     Y4, Y9, Y4
+	VADDPS     Y3, Y13, Y3
 	VMOVDQU    32(R15), Y5
-	VMASKMOVPS Y4, Y5, 96(SP)
+	VBLENDVPS  Y5, Y4, Y9, Y9
 	VMOVDQU    32(R15), Y4
-	VMASKMOVPS Y3, Y4, 352(SP)
+	VBLENDVPS  Y4, Y3, Y13, Y13
 	CMPQ       CX, $0x00000010
-	JLE        tree
-	VMOVDQU    64(R15), Y6
-	VMASKMOVPS 64(SI)(AX*1), Y6, Y6
-	VSUBPS     Y12, Y6, Y6
-	VMULPS     Y13, Y6, Y6
-	VMOVDQU    64(R15), Y7
-	VMASKMOVPS 64(DI)(AX*1), Y7, Y7
-	VMULPS     Y6, Y7, Y6
-	VMOVUPS    128(SP), Y8
-	VADDPS     Y8, Y7, Y7
-	VMOVUPS    384(SP), Y8
-	VADDPS     Y8, Y6, Y6
-	VMOVDQU    64(R15), Y8
-	VMASKMOVPS Y7, Y8, 128(SP)
-	VMOVDQU    64(R15), Y7
-	VMASKMOVPS Y6, Y7, 384(SP)
-	CMPQ       CX, $0x00000018
-	JLE        tree
-	VMOVDQU    96(R15), Y9
-	VMASKMOVPS 96(SI)(AX*1), Y9, Y9
-	VSUBPS     Y12, Y9, Y9
-	VMULPS     Y13, Y9, Y9
-	VMOVDQU    96(R15), Y10
-	VMASKMOVPS 96(DI)(AX*1), Y10, Y10
-	VMULPS     Y9, Y10, Y9
-	VMOVUPS    160(SP), Y11
-	VADDPS     Y11, Y10, Y10
-	VMOVUPS    416(SP), Y11
-	VADDPS     Y11, Y9, Y9
-	VMOVDQU    96(R15), Y11
-	VMASKMOVPS Y10, Y11, 160(SP)
-	VMOVDQU    96(R15), Y10
-	VMASKMOVPS Y9, Y10, 416(SP)
-	CMPQ       CX, $0x00000020
-	JLE        tree
-	VMOVDQU    128(R15), Y0
-	VMASKMOVPS 128(SI)(AX*1), Y0, Y0
-	VSUBPS     Y12, Y0, Y0
-	VMULPS     Y13, Y0, Y0
-	VMOVDQU    128(R15), Y1
-	VMASKMOVPS 128(DI)(AX*1), Y1, Y1
+	JLE        tree0
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(SI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y7, Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(DI)(AX*1), Y1, Y1
 	VMULPS     Y0, Y1, Y0
-	VMOVUPS    192(SP), Y2
-	VADDPS     Y2, Y1, Y1
-	VMOVUPS    448(SP), Y2
-	VADDPS     Y2, Y0, Y0
-	VMOVDQU    128(R15), Y2
-	VMASKMOVPS Y1, Y2, 192(SP)
-	VMOVDQU    128(R15), Y1
-	VMASKMOVPS Y0, Y1, 448(SP)
-	CMPQ       CX, $0x00000028
-	JLE        tree
-	VMOVDQU    160(R15), Y3
-	VMASKMOVPS 160(SI)(AX*1), Y3, Y3
-	VSUBPS     Y12, Y3, Y3
-	VMULPS     Y13, Y3, Y3
-	VMOVDQU    160(R15), Y4
-	VMASKMOVPS 160(DI)(AX*1), Y4, Y4
+	VADDPS     Y1, Y10, Y1
+	VADDPS     Y0, Y14, Y0
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y1, Y10, Y10
+	VMOVDQU    64(R15), Y1
+	VBLENDVPS  Y1, Y0, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree0
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(SI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y7, Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(DI)(AX*1), Y4, Y4
 	VMULPS     Y3, Y4, Y3
-	VMOVUPS    224(SP), Y5
-	VADDPS     Y5, Y4, Y4
-	VMOVUPS    480(SP), Y5
-	VADDPS     Y5, Y3, Y3
-	VMOVDQU    160(R15), Y5
-	VMASKMOVPS Y4, Y5, 224(SP)
-	VMOVDQU    160(R15), Y4
-	VMASKMOVPS Y3, Y4, 480(SP)
-	CMPQ       CX, $0x00000030
-	JLE        tree
-	VMOVDQU    192(R15), Y6
-	VMASKMOVPS 192(SI)(AX*1), Y6, Y6
-	VSUBPS     Y12, Y6, Y6
-	VMULPS     Y13, Y6, Y6
-	VMOVDQU    192(R15), Y7
-	VMASKMOVPS 192(DI)(AX*1), Y7, Y7
-	VMULPS     Y6, Y7, Y6
-	VMOVUPS    256(SP), Y8
-	VADDPS     Y8, Y7, Y7
-	VMOVUPS    512(SP), Y8
-	VADDPS     Y8, Y6, Y6
-	VMOVDQU    192(R15), Y8
-	VMASKMOVPS Y7, Y8, 256(SP)
-	VMOVDQU    192(R15), Y7
-	VMASKMOVPS Y6, Y7, 512(SP)
-	CMPQ       CX, $0x00000038
-	JLE        tree
-	VMOVDQU    224(R15), Y9
-	VMASKMOVPS 224(SI)(AX*1), Y9, Y9
-	VSUBPS     Y12, Y9, Y9
-	VMULPS     Y13, Y9, Y9
-	VMOVDQU    224(R15), Y10
-	VMASKMOVPS 224(DI)(AX*1), Y10, Y10
-	VMULPS     Y9, Y10, Y9
-	VMOVUPS    288(SP), Y11
-	VADDPS     Y11, Y10, Y10
-	VMOVUPS    544(SP), Y11
-	VADDPS     Y11, Y9, Y9
-	VMOVDQU    224(R15), Y11
-	VMASKMOVPS Y10, Y11, 288(SP)
-	VMOVDQU    224(R15), Y10
-	VMASKMOVPS Y9, Y10, 544(SP)
+	VADDPS     Y4, Y11, Y4
+	VADDPS     Y3, Y15, Y3
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y4, Y11, Y11
+	VMOVDQU    96(R15), Y4
+	VBLENDVPS  Y4, Y3, Y15, Y15
 
-tree:
-	VMOVUPS      64(SP), Y8
-	VMOVUPS      96(SP), Y9
-	VMOVUPS      128(SP), Y10
-	VMOVUPS      160(SP), Y11
-	VMOVUPS      192(SP), Y12
-	VMOVUPS      224(SP), Y13
-	VMOVUPS      256(SP), Y14
-	VMOVUPS      288(SP), Y15
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
-	VMOVUPS      320(SP), Y8
-	VMOVUPS      352(SP), Y9
-	VMOVUPS      384(SP), Y10
-	VMOVUPS      416(SP), Y11
-	VMOVUPS      448(SP), Y12
-	VMOVUPS      480(SP), Y13
-	VMOVUPS      512(SP), Y14
-	VMOVUPS      544(SP), Y15
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum1+28(FP)
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 64(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 80(SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000020
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000020, CX
+	MOVQ       $0x00000080, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y7, Y0, Y0
+	VMULPS  Y7, Y3, Y3
+	VMOVUPS (DI)(AX*1), Y1
+	VMOVUPS 32(DI)(AX*1), Y4
+	VMULPS  Y0, Y1, Y0
+	VMULPS  Y3, Y4, Y3
+	VADDPS  Y1, Y8, Y1
+	VADDPS  Y4, Y9, Y4
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y3, Y13, Y3
+	VMOVAPS Y1, Y8
+	VMOVAPS Y4, Y9
+	VMOVAPS Y0, Y12
+	VMOVAPS Y3, Y13
+	VMOVUPS 64(SI)(AX*1), Y0
+	VMOVUPS 96(SI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y7, Y0, Y0
+	VMULPS  Y7, Y3, Y3
+	VMOVUPS 64(DI)(AX*1), Y1
+	VMOVUPS 96(DI)(AX*1), Y4
+	VMULPS  Y0, Y1, Y0
+	VMULPS  Y3, Y4, Y3
+	VADDPS  Y1, Y10, Y1
+	VADDPS  Y4, Y11, Y4
+	VADDPS  Y0, Y14, Y0
+	VADDPS  Y3, Y15, Y3
+	VMOVAPS Y1, Y10
+	VMOVAPS Y4, Y11
+	VMOVAPS Y0, Y14
+	VMOVAPS Y3, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000020, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y7, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VADDPS     Y1, Y8, Y1
+	VADDPS     Y0, Y12, Y0
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y1, Y8, Y8
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(SI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y7, Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(DI)(AX*1), Y4, Y4
+	VMULPS     Y3, Y4, Y3
+	VADDPS     Y4, Y9, Y4
+	VADDPS     Y3, Y13, Y3
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y4, Y9, Y9
+	VMOVDQU    32(R15), Y4
+	VBLENDVPS  Y4, Y3, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(SI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y7, Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(DI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VADDPS     Y1, Y10, Y1
+	VADDPS     Y0, Y14, Y0
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y1, Y10, Y10
+	VMOVDQU    64(R15), Y1
+	VBLENDVPS  Y1, Y0, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(SI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y7, Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(DI)(AX*1), Y4, Y4
+	VMULPS     Y3, Y4, Y3
+	VADDPS     Y4, Y11, Y4
+	VADDPS     Y3, Y15, Y3
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y4, Y11, Y11
+	VMOVDQU    96(R15), Y4
+	VBLENDVPS  Y4, Y3, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 68(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 84(SP)
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest2
+
+loop2:
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y7, Y0, Y0
+	VMULPS  Y7, Y3, Y3
+	VMOVUPS (DI)(AX*1), Y1
+	VMOVUPS 32(DI)(AX*1), Y4
+	VMULPS  Y0, Y1, Y0
+	VMULPS  Y3, Y4, Y3
+	VADDPS  Y1, Y8, Y1
+	VADDPS  Y4, Y9, Y4
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y3, Y13, Y3
+	VMOVAPS Y1, Y8
+	VMOVAPS Y4, Y9
+	VMOVAPS Y0, Y12
+	VMOVAPS Y3, Y13
+	VMOVUPS 64(SI)(AX*1), Y0
+	VMOVUPS 96(SI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y7, Y0, Y0
+	VMULPS  Y7, Y3, Y3
+	VMOVUPS 64(DI)(AX*1), Y1
+	VMOVUPS 96(DI)(AX*1), Y4
+	VMULPS  Y0, Y1, Y0
+	VMULPS  Y3, Y4, Y3
+	VADDPS  Y1, Y10, Y1
+	VADDPS  Y4, Y11, Y4
+	VADDPS  Y0, Y14, Y0
+	VADDPS  Y3, Y15, Y3
+	VMOVAPS Y1, Y10
+	VMOVAPS Y4, Y11
+	VMOVAPS Y0, Y14
+	VMOVAPS Y3, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop2
+
+rest2:
+	ADDQ       $0x00000020, CX
+	JLE        tree2
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y7, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VADDPS     Y1, Y8, Y1
+	VADDPS     Y0, Y12, Y0
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y1, Y8, Y8
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree2
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(SI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y7, Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(DI)(AX*1), Y4, Y4
+	VMULPS     Y3, Y4, Y3
+	VADDPS     Y4, Y9, Y4
+	VADDPS     Y3, Y13, Y3
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y4, Y9, Y9
+	VMOVDQU    32(R15), Y4
+	VBLENDVPS  Y4, Y3, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree2
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(SI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y7, Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(DI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VADDPS     Y1, Y10, Y1
+	VADDPS     Y0, Y14, Y0
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y1, Y10, Y10
+	VMOVDQU    64(R15), Y1
+	VBLENDVPS  Y1, Y0, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree2
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(SI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y7, Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(DI)(AX*1), Y4, Y4
+	VMULPS     Y3, Y4, Y3
+	VADDPS     Y4, Y11, Y4
+	VADDPS     Y3, Y15, Y3
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y4, Y11, Y11
+	VMOVDQU    96(R15), Y4
+	VBLENDVPS  Y4, Y3, Y15, Y15
+
+tree2:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 72(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 88(SP)
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000060, CX
+	MOVQ       $0x00000180, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest3
+
+loop3:
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y7, Y0, Y0
+	VMULPS  Y7, Y3, Y3
+	VMOVUPS (DI)(AX*1), Y1
+	VMOVUPS 32(DI)(AX*1), Y4
+	VMULPS  Y0, Y1, Y0
+	VMULPS  Y3, Y4, Y3
+	VADDPS  Y1, Y8, Y1
+	VADDPS  Y4, Y9, Y4
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y3, Y13, Y3
+	VMOVAPS Y1, Y8
+	VMOVAPS Y4, Y9
+	VMOVAPS Y0, Y12
+	VMOVAPS Y3, Y13
+	VMOVUPS 64(SI)(AX*1), Y0
+	VMOVUPS 96(SI)(AX*1), Y3
+	VSUBPS  Y6, Y0, Y0
+	VSUBPS  Y6, Y3, Y3
+	VMULPS  Y7, Y0, Y0
+	VMULPS  Y7, Y3, Y3
+	VMOVUPS 64(DI)(AX*1), Y1
+	VMOVUPS 96(DI)(AX*1), Y4
+	VMULPS  Y0, Y1, Y0
+	VMULPS  Y3, Y4, Y3
+	VADDPS  Y1, Y10, Y1
+	VADDPS  Y4, Y11, Y4
+	VADDPS  Y0, Y14, Y0
+	VADDPS  Y3, Y15, Y3
+	VMOVAPS Y1, Y10
+	VMOVAPS Y4, Y11
+	VMOVAPS Y0, Y14
+	VMOVAPS Y3, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop3
+
+rest3:
+	ADDQ       $0x00000020, CX
+	JLE        tree3
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y7, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VADDPS     Y1, Y8, Y1
+	VADDPS     Y0, Y12, Y0
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y1, Y8, Y8
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree3
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(SI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y7, Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(DI)(AX*1), Y4, Y4
+	VMULPS     Y3, Y4, Y3
+	VADDPS     Y4, Y9, Y4
+	VADDPS     Y3, Y13, Y3
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y4, Y9, Y9
+	VMOVDQU    32(R15), Y4
+	VBLENDVPS  Y4, Y3, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree3
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(SI)(AX*1), Y0, Y0
+	VSUBPS     Y6, Y0, Y0
+	VMULPS     Y7, Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(DI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VADDPS     Y1, Y10, Y1
+	VADDPS     Y0, Y14, Y0
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y1, Y10, Y10
+	VMOVDQU    64(R15), Y1
+	VBLENDVPS  Y1, Y0, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree3
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(SI)(AX*1), Y3, Y3
+	VSUBPS     Y6, Y3, Y3
+	VMULPS     Y7, Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(DI)(AX*1), Y4, Y4
+	VMULPS     Y3, Y4, Y3
+	VADDPS     Y4, Y11, Y4
+	VADDPS     Y3, Y15, Y3
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y4, Y11, Y11
+	VMOVDQU    96(R15), Y4
+	VBLENDVPS  Y4, Y3, Y15, Y15
+
+tree3:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 76(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 92(SP)
+	VMOVSS     64(SP), X8
+	VMOVSS     68(SP), X9
+	VMOVSS     72(SP), X10
+	VMOVSS     76(SP), X11
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+	VADDPS     X11, X10, X1
+	VMOVAPS    X1, X10
+	VADDPS     X10, X8, X1
+	VMOVAPS    X1, X8
+	VMOVSS     80(SP), X12
+	VMOVSS     84(SP), X13
+	VMOVSS     88(SP), X14
+	VMOVSS     92(SP), X15
+	VADDPS     X13, X12, X1
+	VMOVAPS    X1, X12
+	VADDPS     X15, X14, X1
+	VMOVAPS    X1, X14
+	VADDPS     X14, X12, X1
+	VMOVAPS    X1, X12
+
+done:
+	VMOVSS X8, sum0+24(FP)
+	VMOVSS X12, sum1+28(FP)
 	VZEROUPPER
 	RET
 
 // func normWeightGradSumsAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 // Requires: AVX
-TEXT ·normWeightGradSumsAVX2(SB), NOSPLIT, $576-32
+TEXT ·normWeightGradSumsAVX2(SB), NOSPLIT, $96-32
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -10268,28 +14027,18 @@ TEXT ·normWeightGradSumsAVX2(SB), NOSPLIT, $576-32
 	VMOVUPS      Y0, 32(SP)
 	VMOVUPS      (SP), Y6
 	VMOVUPS      32(SP), Y7
-	VXORPS       Y0, Y0, Y0
-	VMOVUPS      Y0, 64(SP)
-	VMOVUPS      Y0, 96(SP)
-	VMOVUPS      Y0, 128(SP)
-	VMOVUPS      Y0, 160(SP)
-	VMOVUPS      Y0, 192(SP)
-	VMOVUPS      Y0, 224(SP)
-	VMOVUPS      Y0, 256(SP)
-	VMOVUPS      Y0, 288(SP)
-	VXORPS       Y0, Y0, Y0
-	VMOVUPS      Y0, 320(SP)
-	VMOVUPS      Y0, 352(SP)
-	VMOVUPS      Y0, 384(SP)
-	VMOVUPS      Y0, 416(SP)
-	VMOVUPS      Y0, 448(SP)
-	VMOVUPS      Y0, 480(SP)
-	VMOVUPS      Y0, 512(SP)
-	VMOVUPS      Y0, 544(SP)
-	SUBQ         $0x00000040, CX
-	JL           rest
+	VXORPS       Y8, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y10
+	VMOVAPS      Y8, Y11
+	VXORPS       Y12, Y12, Y12
+	VMOVAPS      Y12, Y13
+	VMOVAPS      Y12, Y14
+	VMOVAPS      Y12, Y15
+	SUBQ         $0x00000020, CX
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y3
 	VMOVUPS (DX)(AX*1), Y1
@@ -10304,18 +14053,14 @@ loop:
 	VMULPS  Y7, Y4, Y4
 	VMULPS  Y1, Y0, Y1
 	VMULPS  Y4, Y3, Y4
-	VMOVUPS 64(SP), Y2
-	VMOVUPS 96(SP), Y5
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y5, Y3, Y3
-	VMOVUPS 320(SP), Y2
-	VMOVUPS 352(SP), Y5
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y5, Y4, Y4
-	VMOVUPS Y0, 64(SP)
-	VMOVUPS Y3, 96(SP)
-	VMOVUPS Y1, 320(SP)
-	VMOVUPS Y4, 352(SP)
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y3, Y9, Y3
+	VADDPS  Y1, Y12, Y1
+	VADDPS  Y4, Y13, Y4
+	VMOVAPS Y0, Y8
+	VMOVAPS Y3, Y9
+	VMOVAPS Y1, Y12
+	VMOVAPS Y4, Y13
 	VMOVUPS 64(DI)(AX*1), Y0
 	VMOVUPS 96(DI)(AX*1), Y3
 	VMOVUPS 64(DX)(AX*1), Y1
@@ -10330,77 +14075,21 @@ loop:
 	VMULPS  Y7, Y4, Y4
 	VMULPS  Y1, Y0, Y1
 	VMULPS  Y4, Y3, Y4
-	VMOVUPS 128(SP), Y2
-	VMOVUPS 160(SP), Y5
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y5, Y3, Y3
-	VMOVUPS 384(SP), Y2
-	VMOVUPS 416(SP), Y5
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y5, Y4, Y4
-	VMOVUPS Y0, 128(SP)
-	VMOVUPS Y3, 160(SP)
-	VMOVUPS Y1, 384(SP)
-	VMOVUPS Y4, 416(SP)
-	VMOVUPS 128(DI)(AX*1), Y0
-	VMOVUPS 160(DI)(AX*1), Y3
-	VMOVUPS 128(DX)(AX*1), Y1
-	VMOVUPS 160(DX)(AX*1), Y4
-	VMULPS  Y1, Y0, Y0
-	VMULPS  Y4, Y3, Y3
-	VMOVUPS 128(SI)(AX*1), Y1
-	VMOVUPS 160(SI)(AX*1), Y4
-	VSUBPS  Y6, Y1, Y1
-	VSUBPS  Y6, Y4, Y4
-	VMULPS  Y7, Y1, Y1
-	VMULPS  Y7, Y4, Y4
-	VMULPS  Y1, Y0, Y1
-	VMULPS  Y4, Y3, Y4
-	VMOVUPS 192(SP), Y2
-	VMOVUPS 224(SP), Y5
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y5, Y3, Y3
-	VMOVUPS 448(SP), Y2
-	VMOVUPS 480(SP), Y5
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y5, Y4, Y4
-	VMOVUPS Y0, 192(SP)
-	VMOVUPS Y3, 224(SP)
-	VMOVUPS Y1, 448(SP)
-	VMOVUPS Y4, 480(SP)
-	VMOVUPS 192(DI)(AX*1), Y0
-	VMOVUPS 224(DI)(AX*1), Y3
-	VMOVUPS 192(DX)(AX*1), Y1
-	VMOVUPS 224(DX)(AX*1), Y4
-	VMULPS  Y1, Y0, Y0
-	VMULPS  Y4, Y3, Y3
-	VMOVUPS 192(SI)(AX*1), Y1
-	VMOVUPS 224(SI)(AX*1), Y4
-	VSUBPS  Y6, Y1, Y1
-	VSUBPS  Y6, Y4, Y4
-	VMULPS  Y7, Y1, Y1
-	VMULPS  Y7, Y4, Y4
-	VMULPS  Y1, Y0, Y1
-	VMULPS  Y4, Y3, Y4
-	VMOVUPS 256(SP), Y2
-	VMOVUPS 288(SP), Y5
-	VADDPS  Y2, Y0, Y0
-	VADDPS  Y5, Y3, Y3
-	VMOVUPS 512(SP), Y2
-	VMOVUPS 544(SP), Y5
-	VADDPS  Y2, Y1, Y1
-	VADDPS  Y5, Y4, Y4
-	VMOVUPS Y0, 256(SP)
-	VMOVUPS Y3, 288(SP)
-	VMOVUPS Y1, 512(SP)
-	VMOVUPS Y4, 544(SP)
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	VADDPS  Y0, Y10, Y0
+	VADDPS  Y3, Y11, Y3
+	VADDPS  Y1, Y14, Y1
+	VADDPS  Y4, Y15, Y4
+	VMOVAPS Y0, Y10
+	VMOVAPS Y3, Y11
+	VMOVAPS Y1, Y14
+	VMOVAPS Y4, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
-	ADDQ       $0x00000040, CX
-	JLE        tree
+rest0:
+	ADDQ       $0x00000020, CX
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -10415,16 +14104,14 @@ rest:
 	VSUBPS     Y6, Y1, Y1
 	VMULPS     Y7, Y1, Y1
 	VMULPS     Y1, Y0, Y1
-	VMOVUPS    64(SP), Y2
-	VADDPS     Y2, Y0, Y0
-	VMOVUPS    320(SP), Y2
-	VADDPS     Y2, Y1, Y1
+	VADDPS     Y0, Y8, Y0
+	VADDPS     Y1, Y12, Y1
 	VMOVDQU    (R15), Y2
-	VMASKMOVPS Y0, Y2, 64(SP)
+	VBLENDVPS  Y2, Y0, Y8, Y8
 	VMOVDQU    (R15), Y0
-	VMASKMOVPS Y1, Y0, 320(SP)
+	VBLENDVPS  Y0, Y1, Y12, Y12
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y3
 	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
 	VMOVDQU    32(R15), Y4
@@ -10435,16 +14122,14 @@ rest:
 	VSUBPS     Y6, Y4, Y4
 	VMULPS     Y7, Y4, Y4
 	VMULPS     Y4, Y3, Y4
-	VMOVUPS    96(SP), Y5
-	VADDPS     Y5, Y3, Y3
-	VMOVUPS    352(SP), Y5
-	VADDPS     Y5, Y4, Y4
+	VADDPS     Y3, Y9, Y3
+	VADDPS     Y4, Y13, Y4
 	VMOVDQU    32(R15), Y5
-	VMASKMOVPS Y3, Y5, 96(SP)
+	VBLENDVPS  Y5, Y3, Y9, Y9
 	VMOVDQU    32(R15), Y3
-	VMASKMOVPS Y4, Y3, 352(SP)
+	VBLENDVPS  Y3, Y4, Y13, Y13
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y0
 	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
 	VMOVDQU    64(R15), Y1
@@ -10455,16 +14140,14 @@ rest:
 	VSUBPS     Y6, Y1, Y1
 	VMULPS     Y7, Y1, Y1
 	VMULPS     Y1, Y0, Y1
-	VMOVUPS    128(SP), Y2
-	VADDPS     Y2, Y0, Y0
-	VMOVUPS    384(SP), Y2
-	VADDPS     Y2, Y1, Y1
+	VADDPS     Y0, Y10, Y0
+	VADDPS     Y1, Y14, Y1
 	VMOVDQU    64(R15), Y2
-	VMASKMOVPS Y0, Y2, 128(SP)
+	VBLENDVPS  Y2, Y0, Y10, Y10
 	VMOVDQU    64(R15), Y0
-	VMASKMOVPS Y1, Y0, 384(SP)
+	VBLENDVPS  Y0, Y1, Y14, Y14
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y3
 	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
 	VMOVDQU    96(R15), Y4
@@ -10475,160 +14158,643 @@ rest:
 	VSUBPS     Y6, Y4, Y4
 	VMULPS     Y7, Y4, Y4
 	VMULPS     Y4, Y3, Y4
-	VMOVUPS    160(SP), Y5
-	VADDPS     Y5, Y3, Y3
-	VMOVUPS    416(SP), Y5
-	VADDPS     Y5, Y4, Y4
+	VADDPS     Y3, Y11, Y3
+	VADDPS     Y4, Y15, Y4
 	VMOVDQU    96(R15), Y5
-	VMASKMOVPS Y3, Y5, 160(SP)
+	VBLENDVPS  Y5, Y3, Y11, Y11
 	VMOVDQU    96(R15), Y3
-	VMASKMOVPS Y4, Y3, 416(SP)
-	CMPQ       CX, $0x00000020
-	JLE        tree
-	VMOVDQU    128(R15), Y0
-	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
-	VMOVDQU    128(R15), Y1
-	VMASKMOVPS 128(DX)(AX*1), Y1, Y1
-	VMULPS     Y1, Y0, Y0
-	VMOVDQU    128(R15), Y1
-	VMASKMOVPS 128(SI)(AX*1), Y1, Y1
-	VSUBPS     Y6, Y1, Y1
-	VMULPS     Y7, Y1, Y1
-	VMULPS     Y1, Y0, Y1
-	VMOVUPS    192(SP), Y2
-	VADDPS     Y2, Y0, Y0
-	VMOVUPS    448(SP), Y2
-	VADDPS     Y2, Y1, Y1
-	VMOVDQU    128(R15), Y2
-	VMASKMOVPS Y0, Y2, 192(SP)
-	VMOVDQU    128(R15), Y0
-	VMASKMOVPS Y1, Y0, 448(SP)
-	CMPQ       CX, $0x00000028
-	JLE        tree
-	VMOVDQU    160(R15), Y3
-	VMASKMOVPS 160(DI)(AX*1), Y3, Y3
-	VMOVDQU    160(R15), Y4
-	VMASKMOVPS 160(DX)(AX*1), Y4, Y4
-	VMULPS     Y4, Y3, Y3
-	VMOVDQU    160(R15), Y4
-	VMASKMOVPS 160(SI)(AX*1), Y4, Y4
-	VSUBPS     Y6, Y4, Y4
-	VMULPS     Y7, Y4, Y4
-	VMULPS     Y4, Y3, Y4
-	VMOVUPS    224(SP), Y5
-	VADDPS     Y5, Y3, Y3
-	VMOVUPS    480(SP), Y5
-	VADDPS     Y5, Y4, Y4
-	VMOVDQU    160(R15), Y5
-	VMASKMOVPS Y3, Y5, 224(SP)
-	VMOVDQU    160(R15), Y3
-	VMASKMOVPS Y4, Y3, 480(SP)
-	CMPQ       CX, $0x00000030
-	JLE        tree
-	VMOVDQU    192(R15), Y0
-	VMASKMOVPS 192(DI)(AX*1), Y0, Y0
-	VMOVDQU    192(R15), Y1
-	VMASKMOVPS 192(DX)(AX*1), Y1, Y1
-	VMULPS     Y1, Y0, Y0
-	VMOVDQU    192(R15), Y1
-	VMASKMOVPS 192(SI)(AX*1), Y1, Y1
-	VSUBPS     Y6, Y1, Y1
-	VMULPS     Y7, Y1, Y1
-	VMULPS     Y1, Y0, Y1
-	VMOVUPS    256(SP), Y2
-	VADDPS     Y2, Y0, Y0
-	VMOVUPS    512(SP), Y2
-	VADDPS     Y2, Y1, Y1
-	VMOVDQU    192(R15), Y2
-	VMASKMOVPS Y0, Y2, 256(SP)
-	VMOVDQU    192(R15), Y0
-	VMASKMOVPS Y1, Y0, 512(SP)
-	CMPQ       CX, $0x00000038
-	JLE        tree
-	VMOVDQU    224(R15), Y3
-	VMASKMOVPS 224(DI)(AX*1), Y3, Y3
-	VMOVDQU    224(R15), Y4
-	VMASKMOVPS 224(DX)(AX*1), Y4, Y4
-	VMULPS     Y4, Y3, Y3
-	VMOVDQU    224(R15), Y4
-	VMASKMOVPS 224(SI)(AX*1), Y4, Y4
-	VSUBPS     Y6, Y4, Y4
-	VMULPS     Y7, Y4, Y4
-	VMULPS     Y4, Y3, Y4
-	VMOVUPS    288(SP), Y5
-	VADDPS     Y5, Y3, Y3
-	VMOVUPS    544(SP), Y5
-	VADDPS     Y5, Y4, Y4
-	VMOVDQU    224(R15), Y5
-	VMASKMOVPS Y3, Y5, 288(SP)
-	VMOVDQU    224(R15), Y3
-	VMASKMOVPS Y4, Y3, 544(SP)
+	VBLENDVPS  Y3, Y4, Y15, Y15
 
-tree:
-	VMOVUPS      64(SP), Y8
-	VMOVUPS      96(SP), Y9
-	VMOVUPS      128(SP), Y10
-	VMOVUPS      160(SP), Y11
-	VMOVUPS      192(SP), Y12
-	VMOVUPS      224(SP), Y13
-	VMOVUPS      256(SP), Y14
-	VMOVUPS      288(SP), Y15
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum0+24(FP)
-	VMOVUPS      320(SP), Y8
-	VMOVUPS      352(SP), Y9
-	VMOVUPS      384(SP), Y10
-	VMOVUPS      416(SP), Y11
-	VMOVUPS      448(SP), Y12
-	VMOVUPS      480(SP), Y13
-	VMOVUPS      512(SP), Y14
-	VMOVUPS      544(SP), Y15
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, sum1+28(FP)
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 64(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 80(SP)
+	MOVQ       n+16(FP), CX
+	CMPQ       CX, $0x00000020
+	JLE        done
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000020, CX
+	MOVQ       $0x00000080, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y3
+	VMOVUPS (DX)(AX*1), Y1
+	VMOVUPS 32(DX)(AX*1), Y4
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y4
+	VSUBPS  Y6, Y1, Y1
+	VSUBPS  Y6, Y4, Y4
+	VMULPS  Y7, Y1, Y1
+	VMULPS  Y7, Y4, Y4
+	VMULPS  Y1, Y0, Y1
+	VMULPS  Y4, Y3, Y4
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y3, Y9, Y3
+	VADDPS  Y1, Y12, Y1
+	VADDPS  Y4, Y13, Y4
+	VMOVAPS Y0, Y8
+	VMOVAPS Y3, Y9
+	VMOVAPS Y1, Y12
+	VMOVAPS Y4, Y13
+	VMOVUPS 64(DI)(AX*1), Y0
+	VMOVUPS 96(DI)(AX*1), Y3
+	VMOVUPS 64(DX)(AX*1), Y1
+	VMOVUPS 96(DX)(AX*1), Y4
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS 64(SI)(AX*1), Y1
+	VMOVUPS 96(SI)(AX*1), Y4
+	VSUBPS  Y6, Y1, Y1
+	VSUBPS  Y6, Y4, Y4
+	VMULPS  Y7, Y1, Y1
+	VMULPS  Y7, Y4, Y4
+	VMULPS  Y1, Y0, Y1
+	VMULPS  Y4, Y3, Y4
+	VADDPS  Y0, Y10, Y0
+	VADDPS  Y3, Y11, Y3
+	VADDPS  Y1, Y14, Y1
+	VADDPS  Y4, Y15, Y4
+	VMOVAPS Y0, Y10
+	VMOVAPS Y3, Y11
+	VMOVAPS Y1, Y14
+	VMOVAPS Y4, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000020, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VSUBPS     Y6, Y1, Y1
+	VMULPS     Y7, Y1, Y1
+	VMULPS     Y1, Y0, Y1
+	VADDPS     Y0, Y8, Y0
+	VADDPS     Y1, Y12, Y1
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y0, Y8, Y8
+	VMOVDQU    (R15), Y0
+	VBLENDVPS  Y0, Y1, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(DX)(AX*1), Y4, Y4
+	VMULPS     Y4, Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(SI)(AX*1), Y4, Y4
+	VSUBPS     Y6, Y4, Y4
+	VMULPS     Y7, Y4, Y4
+	VMULPS     Y4, Y3, Y4
+	VADDPS     Y3, Y9, Y3
+	VADDPS     Y4, Y13, Y4
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y3, Y9, Y9
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y4, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(DX)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(SI)(AX*1), Y1, Y1
+	VSUBPS     Y6, Y1, Y1
+	VMULPS     Y7, Y1, Y1
+	VMULPS     Y1, Y0, Y1
+	VADDPS     Y0, Y10, Y0
+	VADDPS     Y1, Y14, Y1
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y0, Y10, Y10
+	VMOVDQU    64(R15), Y0
+	VBLENDVPS  Y0, Y1, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(DX)(AX*1), Y4, Y4
+	VMULPS     Y4, Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(SI)(AX*1), Y4, Y4
+	VSUBPS     Y6, Y4, Y4
+	VMULPS     Y7, Y4, Y4
+	VMULPS     Y4, Y3, Y4
+	VADDPS     Y3, Y11, Y3
+	VADDPS     Y4, Y15, Y4
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y3, Y11, Y11
+	VMOVDQU    96(R15), Y3
+	VBLENDVPS  Y3, Y4, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 68(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 84(SP)
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest2
+
+loop2:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y3
+	VMOVUPS (DX)(AX*1), Y1
+	VMOVUPS 32(DX)(AX*1), Y4
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y4
+	VSUBPS  Y6, Y1, Y1
+	VSUBPS  Y6, Y4, Y4
+	VMULPS  Y7, Y1, Y1
+	VMULPS  Y7, Y4, Y4
+	VMULPS  Y1, Y0, Y1
+	VMULPS  Y4, Y3, Y4
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y3, Y9, Y3
+	VADDPS  Y1, Y12, Y1
+	VADDPS  Y4, Y13, Y4
+	VMOVAPS Y0, Y8
+	VMOVAPS Y3, Y9
+	VMOVAPS Y1, Y12
+	VMOVAPS Y4, Y13
+	VMOVUPS 64(DI)(AX*1), Y0
+	VMOVUPS 96(DI)(AX*1), Y3
+	VMOVUPS 64(DX)(AX*1), Y1
+	VMOVUPS 96(DX)(AX*1), Y4
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS 64(SI)(AX*1), Y1
+	VMOVUPS 96(SI)(AX*1), Y4
+	VSUBPS  Y6, Y1, Y1
+	VSUBPS  Y6, Y4, Y4
+	VMULPS  Y7, Y1, Y1
+	VMULPS  Y7, Y4, Y4
+	VMULPS  Y1, Y0, Y1
+	VMULPS  Y4, Y3, Y4
+	VADDPS  Y0, Y10, Y0
+	VADDPS  Y3, Y11, Y3
+	VADDPS  Y1, Y14, Y1
+	VADDPS  Y4, Y15, Y4
+	VMOVAPS Y0, Y10
+	VMOVAPS Y3, Y11
+	VMOVAPS Y1, Y14
+	VMOVAPS Y4, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop2
+
+rest2:
+	ADDQ       $0x00000020, CX
+	JLE        tree2
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VSUBPS     Y6, Y1, Y1
+	VMULPS     Y7, Y1, Y1
+	VMULPS     Y1, Y0, Y1
+	VADDPS     Y0, Y8, Y0
+	VADDPS     Y1, Y12, Y1
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y0, Y8, Y8
+	VMOVDQU    (R15), Y0
+	VBLENDVPS  Y0, Y1, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree2
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(DX)(AX*1), Y4, Y4
+	VMULPS     Y4, Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(SI)(AX*1), Y4, Y4
+	VSUBPS     Y6, Y4, Y4
+	VMULPS     Y7, Y4, Y4
+	VMULPS     Y4, Y3, Y4
+	VADDPS     Y3, Y9, Y3
+	VADDPS     Y4, Y13, Y4
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y3, Y9, Y9
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y4, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree2
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(DX)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(SI)(AX*1), Y1, Y1
+	VSUBPS     Y6, Y1, Y1
+	VMULPS     Y7, Y1, Y1
+	VMULPS     Y1, Y0, Y1
+	VADDPS     Y0, Y10, Y0
+	VADDPS     Y1, Y14, Y1
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y0, Y10, Y10
+	VMOVDQU    64(R15), Y0
+	VBLENDVPS  Y0, Y1, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree2
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(DX)(AX*1), Y4, Y4
+	VMULPS     Y4, Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(SI)(AX*1), Y4, Y4
+	VSUBPS     Y6, Y4, Y4
+	VMULPS     Y7, Y4, Y4
+	VMULPS     Y4, Y3, Y4
+	VADDPS     Y3, Y11, Y3
+	VADDPS     Y4, Y15, Y4
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y3, Y11, Y11
+	VMOVDQU    96(R15), Y3
+	VBLENDVPS  Y3, Y4, Y15, Y15
+
+tree2:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 72(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 88(SP)
+	MOVQ       n+16(FP), CX
+	SUBQ       $0x00000060, CX
+	MOVQ       $0x00000180, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VXORPS     Y12, Y12, Y12
+	VMOVAPS    Y12, Y13
+	VMOVAPS    Y12, Y14
+	VMOVAPS    Y12, Y15
+	SUBQ       $0x00000020, CX
+	JL         rest3
+
+loop3:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y3
+	VMOVUPS (DX)(AX*1), Y1
+	VMOVUPS 32(DX)(AX*1), Y4
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y4
+	VSUBPS  Y6, Y1, Y1
+	VSUBPS  Y6, Y4, Y4
+	VMULPS  Y7, Y1, Y1
+	VMULPS  Y7, Y4, Y4
+	VMULPS  Y1, Y0, Y1
+	VMULPS  Y4, Y3, Y4
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y3, Y9, Y3
+	VADDPS  Y1, Y12, Y1
+	VADDPS  Y4, Y13, Y4
+	VMOVAPS Y0, Y8
+	VMOVAPS Y3, Y9
+	VMOVAPS Y1, Y12
+	VMOVAPS Y4, Y13
+	VMOVUPS 64(DI)(AX*1), Y0
+	VMOVUPS 96(DI)(AX*1), Y3
+	VMOVUPS 64(DX)(AX*1), Y1
+	VMOVUPS 96(DX)(AX*1), Y4
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y4, Y3, Y3
+	VMOVUPS 64(SI)(AX*1), Y1
+	VMOVUPS 96(SI)(AX*1), Y4
+	VSUBPS  Y6, Y1, Y1
+	VSUBPS  Y6, Y4, Y4
+	VMULPS  Y7, Y1, Y1
+	VMULPS  Y7, Y4, Y4
+	VMULPS  Y1, Y0, Y1
+	VMULPS  Y4, Y3, Y4
+	VADDPS  Y0, Y10, Y0
+	VADDPS  Y3, Y11, Y3
+	VADDPS  Y1, Y14, Y1
+	VADDPS  Y4, Y15, Y4
+	VMOVAPS Y0, Y10
+	VMOVAPS Y3, Y11
+	VMOVAPS Y1, Y14
+	VMOVAPS Y4, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop3
+
+rest3:
+	ADDQ       $0x00000020, CX
+	JLE        tree3
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VSUBPS     Y6, Y1, Y1
+	VMULPS     Y7, Y1, Y1
+	VMULPS     Y1, Y0, Y1
+	VADDPS     Y0, Y8, Y0
+	VADDPS     Y1, Y12, Y1
+	VMOVDQU    (R15), Y2
+	VBLENDVPS  Y2, Y0, Y8, Y8
+	VMOVDQU    (R15), Y0
+	VBLENDVPS  Y0, Y1, Y12, Y12
+	CMPQ       CX, $0x00000008
+	JLE        tree3
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(DX)(AX*1), Y4, Y4
+	VMULPS     Y4, Y3, Y3
+	VMOVDQU    32(R15), Y4
+	VMASKMOVPS 32(SI)(AX*1), Y4, Y4
+	VSUBPS     Y6, Y4, Y4
+	VMULPS     Y7, Y4, Y4
+	VMULPS     Y4, Y3, Y4
+	VADDPS     Y3, Y9, Y3
+	VADDPS     Y4, Y13, Y4
+	VMOVDQU    32(R15), Y5
+	VBLENDVPS  Y5, Y3, Y9, Y9
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y4, Y13, Y13
+	CMPQ       CX, $0x00000010
+	JLE        tree3
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(DX)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVDQU    64(R15), Y1
+	VMASKMOVPS 64(SI)(AX*1), Y1, Y1
+	VSUBPS     Y6, Y1, Y1
+	VMULPS     Y7, Y1, Y1
+	VMULPS     Y1, Y0, Y1
+	VADDPS     Y0, Y10, Y0
+	VADDPS     Y1, Y14, Y1
+	VMOVDQU    64(R15), Y2
+	VBLENDVPS  Y2, Y0, Y10, Y10
+	VMOVDQU    64(R15), Y0
+	VBLENDVPS  Y0, Y1, Y14, Y14
+	CMPQ       CX, $0x00000018
+	JLE        tree3
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(DX)(AX*1), Y4, Y4
+	VMULPS     Y4, Y3, Y3
+	VMOVDQU    96(R15), Y4
+	VMASKMOVPS 96(SI)(AX*1), Y4, Y4
+	VSUBPS     Y6, Y4, Y4
+	VMULPS     Y7, Y4, Y4
+	VMULPS     Y4, Y3, Y4
+	VADDPS     Y3, Y11, Y3
+	VADDPS     Y4, Y15, Y4
+	VMOVDQU    96(R15), Y5
+	VBLENDVPS  Y5, Y3, Y11, Y11
+	VMOVDQU    96(R15), Y3
+	VBLENDVPS  Y3, Y4, Y15, Y15
+
+tree3:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 76(SP)
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y13
+	VADDPS     Y0, Y13, Y1
+	VMOVAPS    Y1, Y13
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y12
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERM2F128 $0x01, Y12, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0xb1, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VPERMILPS  $0x4e, Y12, Y0
+	VADDPS     Y0, Y12, Y1
+	VMOVAPS    Y1, Y12
+	VMOVSS     X12, 92(SP)
+	VMOVSS     64(SP), X8
+	VMOVSS     68(SP), X9
+	VMOVSS     72(SP), X10
+	VMOVSS     76(SP), X11
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+	VADDPS     X11, X10, X1
+	VMOVAPS    X1, X10
+	VADDPS     X10, X8, X1
+	VMOVAPS    X1, X8
+	VMOVSS     80(SP), X12
+	VMOVSS     84(SP), X13
+	VMOVSS     88(SP), X14
+	VMOVSS     92(SP), X15
+	VADDPS     X13, X12, X1
+	VMOVAPS    X1, X12
+	VADDPS     X15, X14, X1
+	VMOVAPS    X1, X14
+	VADDPS     X14, X12, X1
+	VMOVAPS    X1, X12
+
+done:
+	VMOVSS X8, sum0+24(FP)
+	VMOVSS X12, sum1+28(FP)
 	VZEROUPPER
 	RET
 
@@ -14553,7 +18719,7 @@ done:
 
 // func maxRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 // Requires: AVX
-TEXT ·maxRowsAVX2(SB), NOSPLIT, $0-40
+TEXT ·maxRowsAVX2(SB), NOSPLIT, $8-40
 	MOVQ p+0(FP), AX
 	MOVQ (AX), DI
 	MOVQ r+16(FP), R12
@@ -14572,9 +18738,9 @@ row:
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS   (DI)(AX*1), Y0
 	VMOVUPS   32(DI)(AX*1), Y3
 	VMAXPS    Y0, Y8, Y1
@@ -14631,13 +18797,13 @@ loop:
 	VBLENDVPS Y3, Y6, Y4, Y3
 	VMOVAPS   Y0, Y14
 	VMOVAPS   Y3, Y15
-	ADDQ      $0x00000100, AX
-	SUBQ      $0x00000040, CX
-	JGE       loop
+	ADDQ      $0x00000200, AX
+	SUBQ      $0x00000080, CX
+	JGE       loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -14652,7 +18818,7 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y3
 	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
 	VMAXPS     Y3, Y9, Y4
@@ -14663,7 +18829,7 @@ rest:
 	VMOVDQU    32(R15), Y4
 	VBLENDVPS  Y4, Y3, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y0
 	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
 	VMAXPS     Y0, Y10, Y1
@@ -14674,7 +18840,7 @@ rest:
 	VMOVDQU    64(R15), Y1
 	VBLENDVPS  Y1, Y0, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y3
 	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
 	VMAXPS     Y3, Y11, Y4
@@ -14685,7 +18851,7 @@ rest:
 	VMOVDQU    96(R15), Y4
 	VBLENDVPS  Y4, Y3, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VMAXPS     Y0, Y12, Y1
@@ -14696,7 +18862,7 @@ rest:
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y3
 	VMASKMOVPS 160(DI)(AX*1), Y3, Y3
 	VMAXPS     Y3, Y13, Y4
@@ -14707,7 +18873,7 @@ rest:
 	VMOVDQU    160(R15), Y4
 	VBLENDVPS  Y4, Y3, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y0
 	VMASKMOVPS 192(DI)(AX*1), Y0, Y0
 	VMAXPS     Y0, Y14, Y1
@@ -14718,7 +18884,7 @@ rest:
 	VMOVDQU    192(R15), Y1
 	VBLENDVPS  Y1, Y0, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y3
 	VMASKMOVPS 224(DI)(AX*1), Y3, Y3
 	VMAXPS     Y3, Y15, Y4
@@ -14729,82 +18895,358 @@ rest:
 	VMOVDQU    224(R15), Y4
 	VBLENDVPS  Y4, Y3, Y15, Y15
 
-tree:
-	VMAXPS       Y12, Y8, Y1
-	VMAXPS       Y8, Y12, Y2
+tree0:
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y12, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VMAXPS       Y13, Y9, Y1
-	VMAXPS       Y9, Y13, Y2
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMAXPS       Y0, Y9, Y1
+	VMAXPS       Y9, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y13, Y9, Y2
+	VCMPPS       $0x03, Y0, Y9, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y9
-	VMAXPS       Y14, Y10, Y1
-	VMAXPS       Y10, Y14, Y2
+	VSHUFPS      $0xdd, Y13, Y12, Y0
+	VSHUFPS      $0x88, Y13, Y12, Y10
+	VMAXPS       Y0, Y10, Y1
+	VMAXPS       Y10, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y14, Y10, Y2
+	VCMPPS       $0x03, Y0, Y10, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y10
-	VMAXPS       Y15, Y11, Y1
-	VMAXPS       Y11, Y15, Y2
+	VSHUFPS      $0xdd, Y15, Y14, Y0
+	VSHUFPS      $0x88, Y15, Y14, Y11
+	VMAXPS       Y0, Y11, Y1
+	VMAXPS       Y11, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y15, Y11, Y2
+	VCMPPS       $0x03, Y0, Y11, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y11
-	VMAXPS       Y10, Y8, Y1
-	VMAXPS       Y8, Y10, Y2
+	VSHUFPS      $0xdd, Y9, Y8, Y0
+	VSHUFPS      $0x88, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y10, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VMAXPS       Y11, Y9, Y1
-	VMAXPS       Y9, Y11, Y2
+	VSHUFPS      $0xdd, Y11, Y10, Y0
+	VSHUFPS      $0x88, Y11, Y10, Y9
+	VMAXPS       Y0, Y9, Y1
+	VMAXPS       Y9, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y11, Y9, Y2
+	VCMPPS       $0x03, Y0, Y9, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y9
-	VMAXPS       Y9, Y8, Y1
-	VMAXPS       Y8, Y9, Y2
+	VPERM2F128   $0x31, Y9, Y8, Y0
+	VPERM2F128   $0x20, Y9, Y8, Y8
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
 	VANDPS       Y2, Y1, Y1
-	VCMPPS       $0x03, Y9, Y8, Y2
+	VCMPPS       $0x03, Y0, Y8, Y2
 	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
 	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VMAXPS       X0, X8, X1
-	VMAXPS       X8, X0, X2
-	VANDPS       X2, X1, X1
-	VCMPPS       $0x03, X0, X8, X2
-	VBLENDVPS    X2, poolAVX2<>+576(SB), X1, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, (R12)
+	VPERMILPS    $0xb1, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VPERMILPS    $0x4e, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y0
+	VMAXPS       Y0, Y8, Y1
+	VMAXPS       Y8, Y0, Y2
+	VANDPS       Y2, Y1, Y1
+	VCMPPS       $0x03, Y0, Y8, Y2
+	VBLENDVPS    Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMOVSS       X8, (SP)
 	MOVQ         n+32(FP), CX
-	LEAQ         (DI)(CX*4), DI
-	ADDQ         $0x00000004, R12
-	DECQ         R11
-	JNZ          row
+	CMPQ         CX, $0x00000040
+	JLE          done
+	MOVQ         n+32(FP), CX
+	SUBQ         $0x00000040, CX
+	MOVQ         $0x00000100, AX
+	VBROADCASTSS poolAVX2<>+1984(SB), Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y10
+	VMOVAPS      Y8, Y11
+	VMOVAPS      Y8, Y12
+	VMOVAPS      Y8, Y13
+	VMOVAPS      Y8, Y14
+	VMOVAPS      Y8, Y15
+	SUBQ         $0x00000040, CX
+	JL           rest1
+
+loop1:
+	VMOVUPS   (DI)(AX*1), Y0
+	VMOVUPS   32(DI)(AX*1), Y3
+	VMAXPS    Y0, Y8, Y1
+	VMAXPS    Y3, Y9, Y4
+	VMAXPS    Y8, Y0, Y2
+	VMAXPS    Y9, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y8, Y0
+	VCMPPS    $0x03, Y3, Y9, Y3
+	VBLENDVPS Y0, Y6, Y1, Y0
+	VBLENDVPS Y3, Y6, Y4, Y3
+	VMOVAPS   Y0, Y8
+	VMOVAPS   Y3, Y9
+	VMOVUPS   64(DI)(AX*1), Y0
+	VMOVUPS   96(DI)(AX*1), Y3
+	VMAXPS    Y0, Y10, Y1
+	VMAXPS    Y3, Y11, Y4
+	VMAXPS    Y10, Y0, Y2
+	VMAXPS    Y11, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y10, Y0
+	VCMPPS    $0x03, Y3, Y11, Y3
+	VBLENDVPS Y0, Y6, Y1, Y0
+	VBLENDVPS Y3, Y6, Y4, Y3
+	VMOVAPS   Y0, Y10
+	VMOVAPS   Y3, Y11
+	VMOVUPS   128(DI)(AX*1), Y0
+	VMOVUPS   160(DI)(AX*1), Y3
+	VMAXPS    Y0, Y12, Y1
+	VMAXPS    Y3, Y13, Y4
+	VMAXPS    Y12, Y0, Y2
+	VMAXPS    Y13, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y12, Y0
+	VCMPPS    $0x03, Y3, Y13, Y3
+	VBLENDVPS Y0, Y6, Y1, Y0
+	VBLENDVPS Y3, Y6, Y4, Y3
+	VMOVAPS   Y0, Y12
+	VMOVAPS   Y3, Y13
+	VMOVUPS   192(DI)(AX*1), Y0
+	VMOVUPS   224(DI)(AX*1), Y3
+	VMAXPS    Y0, Y14, Y1
+	VMAXPS    Y3, Y15, Y4
+	VMAXPS    Y14, Y0, Y2
+	VMAXPS    Y15, Y3, Y5
+	VANDPS    Y2, Y1, Y1
+	VANDPS    Y5, Y4, Y4
+	VCMPPS    $0x03, Y0, Y14, Y0
+	VCMPPS    $0x03, Y3, Y15, Y3
+	VBLENDVPS Y0, Y6, Y1, Y0
+	VBLENDVPS Y3, Y6, Y4, Y3
+	VMOVAPS   Y0, Y14
+	VMOVAPS   Y3, Y15
+	ADDQ      $0x00000200, AX
+	SUBQ      $0x00000080, CX
+	JGE       loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(DI)(AX*1), Y3, Y3
+	VMAXPS     Y3, Y9, Y4
+	VMAXPS     Y9, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y9, Y3
+	VBLENDVPS  Y3, Y6, Y4, Y3
+	VMOVDQU    32(R15), Y4
+	VBLENDVPS  Y4, Y3, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y0
+	VMASKMOVPS 64(DI)(AX*1), Y0, Y0
+	VMAXPS     Y0, Y10, Y1
+	VMAXPS     Y10, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y10, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y0
+	VMOVDQU    64(R15), Y1
+	VBLENDVPS  Y1, Y0, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y3
+	VMASKMOVPS 96(DI)(AX*1), Y3, Y3
+	VMAXPS     Y3, Y11, Y4
+	VMAXPS     Y11, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y11, Y3
+	VBLENDVPS  Y3, Y6, Y4, Y3
+	VMOVDQU    96(R15), Y4
+	VBLENDVPS  Y4, Y3, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VMAXPS     Y0, Y12, Y1
+	VMAXPS     Y12, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y12, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y3
+	VMASKMOVPS 160(DI)(AX*1), Y3, Y3
+	VMAXPS     Y3, Y13, Y4
+	VMAXPS     Y13, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y13, Y3
+	VBLENDVPS  Y3, Y6, Y4, Y3
+	VMOVDQU    160(R15), Y4
+	VBLENDVPS  Y4, Y3, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y0
+	VMASKMOVPS 192(DI)(AX*1), Y0, Y0
+	VMAXPS     Y0, Y14, Y1
+	VMAXPS     Y14, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y14, Y0
+	VBLENDVPS  Y0, Y6, Y1, Y0
+	VMOVDQU    192(R15), Y1
+	VBLENDVPS  Y1, Y0, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y3
+	VMASKMOVPS 224(DI)(AX*1), Y3, Y3
+	VMAXPS     Y3, Y15, Y4
+	VMAXPS     Y15, Y3, Y5
+	VANDPS     Y5, Y4, Y4
+	VCMPPS     $0x03, Y3, Y15, Y3
+	VBLENDVPS  Y3, Y6, Y4, Y3
+	VMOVDQU    224(R15), Y4
+	VBLENDVPS  Y4, Y3, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMAXPS     Y0, Y9, Y1
+	VMAXPS     Y9, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y9, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VMAXPS     Y0, Y10, Y1
+	VMAXPS     Y10, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y10, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VMAXPS     Y0, Y11, Y1
+	VMAXPS     Y11, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y11, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VMAXPS     Y0, Y9, Y1
+	VMAXPS     Y9, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y9, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VMAXPS     Y0, Y8, Y1
+	VMAXPS     Y8, Y0, Y2
+	VANDPS     Y2, Y1, Y1
+	VCMPPS     $0x03, Y0, Y8, Y2
+	VBLENDVPS  Y2, poolAVX2<>+576(SB), Y1, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 4(SP)
+	VMOVSS     (SP), X8
+	VMOVSS     4(SP), X9
+	VMAXPS     X9, X8, X1
+	VMAXPS     X8, X9, X2
+	VANDPS     X2, X1, X1
+	VCMPPS     $0x03, X9, X8, X2
+	VBLENDVPS  X2, poolAVX2<>+576(SB), X1, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, (R12)
+	MOVQ   n+32(FP), CX
+	LEAQ   (DI)(CX*4), DI
+	ADDQ   $0x00000004, R12
+	DECQ   R11
+	JNZ    row
 	VZEROUPPER
 	RET
 
 // func dotRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 // Requires: AVX
-TEXT ·dotRowsAVX2(SB), NOSPLIT, $0-40
+TEXT ·dotRowsAVX2(SB), NOSPLIT, $8-40
 	MOVQ p+0(FP), AX
 	MOVQ (AX), DI
 	MOVQ 8(AX), SI
@@ -14823,9 +19265,9 @@ row:
 	VMOVAPS Y8, Y14
 	VMOVAPS Y8, Y15
 	SUBQ    $0x00000040, CX
-	JL      rest
+	JL      rest0
 
-loop:
+loop0:
 	VMOVUPS (DI)(AX*1), Y0
 	VMOVUPS 32(DI)(AX*1), Y2
 	VMOVUPS 64(DI)(AX*1), Y4
@@ -14866,13 +19308,13 @@ loop:
 	VMOVAPS Y2, Y13
 	VMOVAPS Y4, Y14
 	VMOVAPS Y6, Y15
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000040, CX
-	JGE     loop
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop0
 
-rest:
+rest0:
 	ADDQ       $0x00000040, CX
-	JLE        tree
+	JLE        tree0
 	LEAQ       poolAVX2<>+256(SB), R15
 	NEGQ       CX
 	LEAQ       (R15)(CX*4), R15
@@ -14886,7 +19328,7 @@ rest:
 	VMOVDQU    (R15), Y1
 	VBLENDVPS  Y1, Y0, Y8, Y8
 	CMPQ       CX, $0x00000008
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    32(R15), Y2
 	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
 	VMOVDQU    32(R15), Y3
@@ -14896,7 +19338,7 @@ rest:
 	VMOVDQU    32(R15), Y3
 	VBLENDVPS  Y3, Y2, Y9, Y9
 	CMPQ       CX, $0x00000010
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    64(R15), Y4
 	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
 	VMOVDQU    64(R15), Y5
@@ -14906,7 +19348,7 @@ rest:
 	VMOVDQU    64(R15), Y5
 	VBLENDVPS  Y5, Y4, Y10, Y10
 	CMPQ       CX, $0x00000018
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    96(R15), Y6
 	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
 	VMOVDQU    96(R15), Y7
@@ -14916,7 +19358,7 @@ rest:
 	VMOVDQU    96(R15), Y7
 	VBLENDVPS  Y7, Y6, Y11, Y11
 	CMPQ       CX, $0x00000020
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    128(R15), Y0
 	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
 	VMOVDQU    128(R15), Y1
@@ -14926,7 +19368,7 @@ rest:
 	VMOVDQU    128(R15), Y1
 	VBLENDVPS  Y1, Y0, Y12, Y12
 	CMPQ       CX, $0x00000028
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    160(R15), Y2
 	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
 	VMOVDQU    160(R15), Y3
@@ -14936,7 +19378,7 @@ rest:
 	VMOVDQU    160(R15), Y3
 	VBLENDVPS  Y3, Y2, Y13, Y13
 	CMPQ       CX, $0x00000030
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    192(R15), Y4
 	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
 	VMOVDQU    192(R15), Y5
@@ -14946,7 +19388,7 @@ rest:
 	VMOVDQU    192(R15), Y5
 	VBLENDVPS  Y5, Y4, Y14, Y14
 	CMPQ       CX, $0x00000038
-	JLE        tree
+	JLE        tree0
 	VMOVDQU    224(R15), Y6
 	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
 	VMOVDQU    224(R15), Y7
@@ -14956,43 +19398,251 @@ rest:
 	VMOVDQU    224(R15), Y7
 	VBLENDVPS  Y7, Y6, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
-	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, (R12)
-	MOVQ         n+32(FP), CX
-	LEAQ         (DI)(CX*4), DI
-	LEAQ         (SI)(CX*4), SI
-	ADDQ         $0x00000004, R12
-	DECQ         R11
-	JNZ          row
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, (SP)
+	MOVQ       n+32(FP), CX
+	CMPQ       CX, $0x00000040
+	JLE        done
+	MOVQ       n+32(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VMOVAPS    Y8, Y12
+	VMOVAPS    Y8, Y13
+	VMOVAPS    Y8, Y14
+	VMOVAPS    Y8, Y15
+	SUBQ       $0x00000040, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS (DI)(AX*1), Y0
+	VMOVUPS 32(DI)(AX*1), Y2
+	VMOVUPS 64(DI)(AX*1), Y4
+	VMOVUPS 96(DI)(AX*1), Y6
+	VMOVUPS (SI)(AX*1), Y1
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y5
+	VMOVUPS 96(SI)(AX*1), Y7
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y7, Y6, Y6
+	VADDPS  Y0, Y8, Y0
+	VADDPS  Y2, Y9, Y2
+	VADDPS  Y4, Y10, Y4
+	VADDPS  Y6, Y11, Y6
+	VMOVAPS Y0, Y8
+	VMOVAPS Y2, Y9
+	VMOVAPS Y4, Y10
+	VMOVAPS Y6, Y11
+	VMOVUPS 128(DI)(AX*1), Y0
+	VMOVUPS 160(DI)(AX*1), Y2
+	VMOVUPS 192(DI)(AX*1), Y4
+	VMOVUPS 224(DI)(AX*1), Y6
+	VMOVUPS 128(SI)(AX*1), Y1
+	VMOVUPS 160(SI)(AX*1), Y3
+	VMOVUPS 192(SI)(AX*1), Y5
+	VMOVUPS 224(SI)(AX*1), Y7
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y5, Y4, Y4
+	VMULPS  Y7, Y6, Y6
+	VADDPS  Y0, Y12, Y0
+	VADDPS  Y2, Y13, Y2
+	VADDPS  Y4, Y14, Y4
+	VADDPS  Y6, Y15, Y6
+	VMOVAPS Y0, Y12
+	VMOVAPS Y2, Y13
+	VMOVAPS Y4, Y14
+	VMOVAPS Y6, Y15
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     loop1
+
+rest1:
+	ADDQ       $0x00000040, CX
+	JLE        tree1
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VADDPS     Y0, Y8, Y0
+	VMOVDQU    (R15), Y1
+	VBLENDVPS  Y1, Y0, Y8, Y8
+	CMPQ       CX, $0x00000008
+	JLE        tree1
+	VMOVDQU    32(R15), Y2
+	VMASKMOVPS 32(DI)(AX*1), Y2, Y2
+	VMOVDQU    32(R15), Y3
+	VMASKMOVPS 32(SI)(AX*1), Y3, Y3
+	VMULPS     Y3, Y2, Y2
+	VADDPS     Y2, Y9, Y2
+	VMOVDQU    32(R15), Y3
+	VBLENDVPS  Y3, Y2, Y9, Y9
+	CMPQ       CX, $0x00000010
+	JLE        tree1
+	VMOVDQU    64(R15), Y4
+	VMASKMOVPS 64(DI)(AX*1), Y4, Y4
+	VMOVDQU    64(R15), Y5
+	VMASKMOVPS 64(SI)(AX*1), Y5, Y5
+	VMULPS     Y5, Y4, Y4
+	VADDPS     Y4, Y10, Y4
+	VMOVDQU    64(R15), Y5
+	VBLENDVPS  Y5, Y4, Y10, Y10
+	CMPQ       CX, $0x00000018
+	JLE        tree1
+	VMOVDQU    96(R15), Y6
+	VMASKMOVPS 96(DI)(AX*1), Y6, Y6
+	VMOVDQU    96(R15), Y7
+	VMASKMOVPS 96(SI)(AX*1), Y7, Y7
+	VMULPS     Y7, Y6, Y6
+	VADDPS     Y6, Y11, Y6
+	VMOVDQU    96(R15), Y7
+	VBLENDVPS  Y7, Y6, Y11, Y11
+	CMPQ       CX, $0x00000020
+	JLE        tree1
+	VMOVDQU    128(R15), Y0
+	VMASKMOVPS 128(DI)(AX*1), Y0, Y0
+	VMOVDQU    128(R15), Y1
+	VMASKMOVPS 128(SI)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VADDPS     Y0, Y12, Y0
+	VMOVDQU    128(R15), Y1
+	VBLENDVPS  Y1, Y0, Y12, Y12
+	CMPQ       CX, $0x00000028
+	JLE        tree1
+	VMOVDQU    160(R15), Y2
+	VMASKMOVPS 160(DI)(AX*1), Y2, Y2
+	VMOVDQU    160(R15), Y3
+	VMASKMOVPS 160(SI)(AX*1), Y3, Y3
+	VMULPS     Y3, Y2, Y2
+	VADDPS     Y2, Y13, Y2
+	VMOVDQU    160(R15), Y3
+	VBLENDVPS  Y3, Y2, Y13, Y13
+	CMPQ       CX, $0x00000030
+	JLE        tree1
+	VMOVDQU    192(R15), Y4
+	VMASKMOVPS 192(DI)(AX*1), Y4, Y4
+	VMOVDQU    192(R15), Y5
+	VMASKMOVPS 192(SI)(AX*1), Y5, Y5
+	VMULPS     Y5, Y4, Y4
+	VADDPS     Y4, Y14, Y4
+	VMOVDQU    192(R15), Y5
+	VBLENDVPS  Y5, Y4, Y14, Y14
+	CMPQ       CX, $0x00000038
+	JLE        tree1
+	VMOVDQU    224(R15), Y6
+	VMASKMOVPS 224(DI)(AX*1), Y6, Y6
+	VMOVDQU    224(R15), Y7
+	VMASKMOVPS 224(SI)(AX*1), Y7, Y7
+	VMULPS     Y7, Y6, Y6
+	VADDPS     Y6, Y15, Y6
+	VMOVDQU    224(R15), Y7
+	VBLENDVPS  Y7, Y6, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 4(SP)
+	VMOVSS     (SP), X8
+	VMOVSS     4(SP), X9
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, (R12)
+	MOVQ   n+32(FP), CX
+	LEAQ   (DI)(CX*4), DI
+	LEAQ   (SI)(CX*4), SI
+	ADDQ   $0x00000004, R12
+	DECQ   R11
+	JNZ    row
 	VZEROUPPER
 	RET
 
 // func expSubSumRowsAVX2(p **float32, u *float32, r *float32, rows int, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·expSubSumRowsAVX2(SB), NOSPLIT, $32-40
+TEXT ·expSubSumRowsAVX2(SB), NOSPLIT, $40-40
 	MOVQ p+0(FP), AX
 	MOVQ (AX), DI
 	MOVQ 8(AX), SI
@@ -15016,9 +19666,9 @@ row:
 	VMOVAPS      Y8, Y14
 	VMOVAPS      Y8, Y15
 	SUBQ         $0x00000040, CX
-	JL           rest
+	JL           rest0
 
-loop:
+loop0:
 	VMOVUPS      (SI)(AX*1), Y0
 	VMOVUPS      32(SI)(AX*1), Y3
 	VSUBPS       (SP), Y0, Y0
@@ -15267,13 +19917,13 @@ loop:
 	VMOVUPS      Y3, 224(DI)(AX*1)
 	VMOVAPS      Y1, Y14
 	VMOVAPS      Y4, Y15
-	ADDQ         $0x00000100, AX
-	SUBQ         $0x00000040, CX
-	JGE          loop
+	ADDQ         $0x00000200, AX
+	SUBQ         $0x00000080, CX
+	JGE          loop0
 
-rest:
+rest0:
 	ADDQ         $0x00000040, CX
-	JLE          tree
+	JLE          tree0
 	LEAQ         poolAVX2<>+256(SB), R15
 	NEGQ         CX
 	LEAQ         (R15)(CX*4), R15
@@ -15313,7 +19963,7 @@ rest:
 	VMOVDQU      (R15), Y0
 	VBLENDVPS    Y0, Y1, Y8, Y8
 	CMPQ         CX, $0x00000008
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      32(R15), Y3
 	VMASKMOVPS   32(SI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -15349,7 +19999,7 @@ rest:
 	VMOVDQU      32(R15), Y3
 	VBLENDVPS    Y3, Y4, Y9, Y9
 	CMPQ         CX, $0x00000010
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      64(R15), Y0
 	VMASKMOVPS   64(SI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -15385,7 +20035,7 @@ rest:
 	VMOVDQU      64(R15), Y0
 	VBLENDVPS    Y0, Y1, Y10, Y10
 	CMPQ         CX, $0x00000018
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      96(R15), Y3
 	VMASKMOVPS   96(SI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -15421,7 +20071,7 @@ rest:
 	VMOVDQU      96(R15), Y3
 	VBLENDVPS    Y3, Y4, Y11, Y11
 	CMPQ         CX, $0x00000020
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      128(R15), Y0
 	VMASKMOVPS   128(SI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -15457,7 +20107,7 @@ rest:
 	VMOVDQU      128(R15), Y0
 	VBLENDVPS    Y0, Y1, Y12, Y12
 	CMPQ         CX, $0x00000028
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      160(R15), Y3
 	VMASKMOVPS   160(SI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -15493,7 +20143,7 @@ rest:
 	VMOVDQU      160(R15), Y3
 	VBLENDVPS    Y3, Y4, Y13, Y13
 	CMPQ         CX, $0x00000030
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      192(R15), Y0
 	VMASKMOVPS   192(SI)(AX*1), Y0, Y0
 	VSUBPS       (SP), Y0, Y0
@@ -15529,7 +20179,7 @@ rest:
 	VMOVDQU      192(R15), Y0
 	VBLENDVPS    Y0, Y1, Y14, Y14
 	CMPQ         CX, $0x00000038
-	JLE          tree
+	JLE          tree0
 	VMOVDQU      224(R15), Y3
 	VMASKMOVPS   224(SI)(AX*1), Y3, Y3
 	VSUBPS       (SP), Y3, Y3
@@ -15565,38 +20215,662 @@ rest:
 	VMOVDQU      224(R15), Y3
 	VBLENDVPS    Y3, Y4, Y15, Y15
 
-tree:
-	VADDPS       Y12, Y8, Y1
+tree0:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 32(SP)
+	MOVQ       n+32(FP), CX
+	CMPQ       CX, $0x00000040
+	JLE        done
+	MOVQ       n+32(FP), CX
+	SUBQ       $0x00000040, CX
+	MOVQ       $0x00000100, AX
+	VXORPS     Y8, Y8, Y8
+	VMOVAPS    Y8, Y9
+	VMOVAPS    Y8, Y10
+	VMOVAPS    Y8, Y11
+	VMOVAPS    Y8, Y12
+	VMOVAPS    Y8, Y13
+	VMOVAPS    Y8, Y14
+	VMOVAPS    Y8, Y15
+	SUBQ       $0x00000040, CX
+	JL         rest1
+
+loop1:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y8, Y1
+	VADDPS       Y3, Y9, Y4
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y3, 32(DI)(AX*1)
 	VMOVAPS      Y1, Y8
-	VADDPS       Y13, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y14, Y10, Y1
+	VMOVAPS      Y4, Y9
+	VMOVUPS      64(SI)(AX*1), Y0
+	VMOVUPS      96(SI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y10, Y1
+	VADDPS       Y3, Y11, Y4
+	VMOVUPS      Y0, 64(DI)(AX*1)
+	VMOVUPS      Y3, 96(DI)(AX*1)
 	VMOVAPS      Y1, Y10
-	VADDPS       Y15, Y11, Y1
-	VMOVAPS      Y1, Y11
-	VADDPS       Y10, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VADDPS       Y11, Y9, Y1
-	VMOVAPS      Y1, Y9
-	VADDPS       Y9, Y8, Y1
-	VMOVAPS      Y1, Y8
-	VEXTRACTF128 $0x01, Y8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0x4e, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VPERMILPS    $0xb1, X8, X0
-	VADDPS       X0, X8, X1
-	VMOVAPS      X1, X8
-	VMOVSS       X8, (R12)
-	MOVQ         n+32(FP), CX
-	LEAQ         (DI)(CX*4), DI
-	LEAQ         (SI)(CX*4), SI
-	ADDQ         $0x00000004, BX
-	ADDQ         $0x00000004, R12
-	DECQ         R11
-	JNZ          row
+	VMOVAPS      Y4, Y11
+	VMOVUPS      128(SI)(AX*1), Y0
+	VMOVUPS      160(SI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y12, Y1
+	VADDPS       Y3, Y13, Y4
+	VMOVUPS      Y0, 128(DI)(AX*1)
+	VMOVUPS      Y3, 160(DI)(AX*1)
+	VMOVAPS      Y1, Y12
+	VMOVAPS      Y4, Y13
+	VMOVUPS      192(SI)(AX*1), Y0
+	VMOVUPS      224(SI)(AX*1), Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y0, Y1, Y0
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y0, Y1, Y0
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y0, Y14, Y1
+	VADDPS       Y3, Y15, Y4
+	VMOVUPS      Y0, 192(DI)(AX*1)
+	VMOVUPS      Y3, 224(DI)(AX*1)
+	VMOVAPS      Y1, Y14
+	VMOVAPS      Y4, Y15
+	ADDQ         $0x00000200, AX
+	SUBQ         $0x00000080, CX
+	JGE          loop1
+
+rest1:
+	ADDQ         $0x00000040, CX
+	JLE          tree1
+	LEAQ         poolAVX2<>+256(SB), R15
+	NEGQ         CX
+	LEAQ         (R15)(CX*4), R15
+	NEGQ         CX
+	VMOVDQU      (R15), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y8, Y1
+	VMOVDQU      (R15), Y2
+	VMASKMOVPS   Y0, Y2, (DI)(AX*1)
+	VMOVDQU      (R15), Y0
+	VBLENDVPS    Y0, Y1, Y8, Y8
+	CMPQ         CX, $0x00000008
+	JLE          tree1
+	VMOVDQU      32(R15), Y3
+	VMASKMOVPS   32(SI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y9, Y4
+	VMOVDQU      32(R15), Y5
+	VMASKMOVPS   Y3, Y5, 32(DI)(AX*1)
+	VMOVDQU      32(R15), Y3
+	VBLENDVPS    Y3, Y4, Y9, Y9
+	CMPQ         CX, $0x00000010
+	JLE          tree1
+	VMOVDQU      64(R15), Y0
+	VMASKMOVPS   64(SI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y10, Y1
+	VMOVDQU      64(R15), Y2
+	VMASKMOVPS   Y0, Y2, 64(DI)(AX*1)
+	VMOVDQU      64(R15), Y0
+	VBLENDVPS    Y0, Y1, Y10, Y10
+	CMPQ         CX, $0x00000018
+	JLE          tree1
+	VMOVDQU      96(R15), Y3
+	VMASKMOVPS   96(SI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y11, Y4
+	VMOVDQU      96(R15), Y5
+	VMASKMOVPS   Y3, Y5, 96(DI)(AX*1)
+	VMOVDQU      96(R15), Y3
+	VBLENDVPS    Y3, Y4, Y11, Y11
+	CMPQ         CX, $0x00000020
+	JLE          tree1
+	VMOVDQU      128(R15), Y0
+	VMASKMOVPS   128(SI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y12, Y1
+	VMOVDQU      128(R15), Y2
+	VMASKMOVPS   Y0, Y2, 128(DI)(AX*1)
+	VMOVDQU      128(R15), Y0
+	VBLENDVPS    Y0, Y1, Y12, Y12
+	CMPQ         CX, $0x00000028
+	JLE          tree1
+	VMOVDQU      160(R15), Y3
+	VMASKMOVPS   160(SI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y13, Y4
+	VMOVDQU      160(R15), Y5
+	VMASKMOVPS   Y3, Y5, 160(DI)(AX*1)
+	VMOVDQU      160(R15), Y3
+	VBLENDVPS    Y3, Y4, Y13, Y13
+	CMPQ         CX, $0x00000030
+	JLE          tree1
+	VMOVDQU      192(R15), Y0
+	VMASKMOVPS   192(SI)(AX*1), Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      poolAVX2<>+608(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      poolAVX2<>+640(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  poolAVX2<>+672(SB), Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS poolAVX2<>+736(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+768(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+800(SB), Y2
+	VFMADD213PS  poolAVX2<>+832(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+864(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+928(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+960(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+992(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y14, Y1
+	VMOVDQU      192(R15), Y2
+	VMASKMOVPS   Y0, Y2, 192(DI)(AX*1)
+	VMOVDQU      192(R15), Y0
+	VBLENDVPS    Y0, Y1, Y14, Y14
+	CMPQ         CX, $0x00000038
+	JLE          tree1
+	VMOVDQU      224(R15), Y3
+	VMASKMOVPS   224(SI)(AX*1), Y3, Y3
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      poolAVX2<>+608(SB), Y4
+	VMINPS       Y3, Y4, Y3
+	VMOVUPS      poolAVX2<>+640(SB), Y4
+	VMAXPS       Y3, Y4, Y3
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  poolAVX2<>+672(SB), Y3, Y4
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS poolAVX2<>+736(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+768(SB), Y4, Y3
+	VMOVUPS      poolAVX2<>+800(SB), Y5
+	VFMADD213PS  poolAVX2<>+832(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+864(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+928(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+960(SB), Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+992(SB), Y4, Y3
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VADDPS       Y3, Y15, Y4
+	VMOVDQU      224(R15), Y5
+	VMASKMOVPS   Y3, Y5, 224(DI)(AX*1)
+	VMOVDQU      224(R15), Y3
+	VBLENDVPS    Y3, Y4, Y15, Y15
+
+tree1:
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VSHUFPS    $0xdd, Y13, Y12, Y0
+	VSHUFPS    $0x88, Y13, Y12, Y10
+	VADDPS     Y0, Y10, Y1
+	VMOVAPS    Y1, Y10
+	VSHUFPS    $0xdd, Y15, Y14, Y0
+	VSHUFPS    $0x88, Y15, Y14, Y11
+	VADDPS     Y0, Y11, Y1
+	VMOVAPS    Y1, Y11
+	VSHUFPS    $0xdd, Y9, Y8, Y0
+	VSHUFPS    $0x88, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VSHUFPS    $0xdd, Y11, Y10, Y0
+	VSHUFPS    $0x88, Y11, Y10, Y9
+	VADDPS     Y0, Y9, Y1
+	VMOVAPS    Y1, Y9
+	VPERM2F128 $0x31, Y9, Y8, Y0
+	VPERM2F128 $0x20, Y9, Y8, Y8
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0xb1, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERMILPS  $0x4e, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VPERM2F128 $0x01, Y8, Y8, Y0
+	VADDPS     Y0, Y8, Y1
+	VMOVAPS    Y1, Y8
+	VMOVSS     X8, 36(SP)
+	VMOVSS     32(SP), X8
+	VMOVSS     36(SP), X9
+	VADDPS     X9, X8, X1
+	VMOVAPS    X1, X8
+
+done:
+	VMOVSS X8, (R12)
+	MOVQ   n+32(FP), CX
+	LEAQ   (DI)(CX*4), DI
+	LEAQ   (SI)(CX*4), SI
+	ADDQ   $0x00000004, BX
+	ADDQ   $0x00000004, R12
+	DECQ   R11
+	JNZ    row
 	VZEROUPPER
 	RET
 

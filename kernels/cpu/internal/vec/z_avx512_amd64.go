@@ -201,10 +201,10 @@ func sumSquaresAVX512(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func sumSubAVX512(p **float32, u *float32, n int) (sum0 float32)
 
-// sumSquaresSubAVX512 is the canonical sum of (x - c)².
+// sumsSubAVX512 gives the canonical sums of d = x - c and of d².
 //
 //go:noescape
-func sumSquaresSubAVX512(p **float32, u *float32, n int) (sum0 float32)
+func sumsSubAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
 
 // expSubAVX512 computes dst = exp(x - m).
 //

@@ -263,31 +263,33 @@ func sumSubBlock(x []float32, c float32) float32 {
 	return sumSubAVX2(&ptrs[0], &args[0], len(x))
 }
 
-// SumSquaresSub is the canonical sum of (x - c)².
-func SumSquaresSub(x []float32, c float32) float32 {
+// SumsSub gives the canonical sums of d = x - c and of d².
+func SumsSub(x []float32, c float32) (float32, float32) {
 	n := len(x)
 	if n <= Block {
-		return sumSquaresSubBlock(x, c)
+		return sumsSubBlock(x, c)
 	}
 	var t0 sumTotal
+	var t1 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
-		r0 := sumSquaresSubBlock(x[lo:hi], c)
+		r0, r1 := sumsSubBlock(x[lo:hi], c)
 		t0.add(r0)
+		t1.add(r1)
 	}
-	return t0.value()
+	return t0.value(), t1.value()
 }
 
-func sumSquaresSubBlock(x []float32, c float32) float32 {
+func sumsSubBlock(x []float32, c float32) (float32, float32) {
 	if current == Portable {
-		return sumSquaresSubPortable(x, c)
+		return sumsSubPortable(x, c)
 	}
 	ptrs := [...]*float32{unsafe.SliceData(x)}
 	args := [...]float32{c}
 	if current == AVX512 {
-		return sumSquaresSubAVX512(&ptrs[0], &args[0], len(x))
+		return sumsSubAVX512(&ptrs[0], &args[0], len(x))
 	}
-	return sumSquaresSubAVX2(&ptrs[0], &args[0], len(x))
+	return sumsSubAVX2(&ptrs[0], &args[0], len(x))
 }
 
 // ExpSub computes dst = exp(x - m).

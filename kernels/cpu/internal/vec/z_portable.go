@@ -1692,17 +1692,20 @@ func sumSubPortable(x []float32, c float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
-// sumSquaresSubPortable is the canonical sum of (x - c)².
-func sumSquaresSubPortable(x []float32, c float32) (sum0 float32) {
+// sumsSubPortable gives the canonical sums of d = x - c and of d².
+func sumsSubPortable(x []float32, c float32) (sum0, sum1 float32) {
 	acc0 := lanesOf(0)
+	acc1 := lanesOf(0)
 	for i := range x {
 		v0 := x[i]
 		v2 := v0 - c
 		v3 := float32(v2 * v2)
-		v5 := acc0[i%lanes] + v3
+		v5 := acc0[i%lanes] + v2
+		v7 := acc1[i%lanes] + v3
 		acc0[i%lanes] = v5
+		acc1[i%lanes] = v7
 	}
-	return sumTree(&acc0)
+	return sumTree(&acc0), sumTree(&acc1)
 }
 
 // expSubPortable computes dst = exp(x - m).
