@@ -21,18 +21,19 @@ const (
 
 // A fold combines many elements into one.
 type fold struct {
-	start float32                   // the neutral element, but for the sign of a zero sum
-	into  vec.Kernel                // combines elements of two slices
-	block func(x []float32) float32 // combines at most rowBlock elements of a row in canonical order
+	start float32                                                    // the neutral element, but for the sign of a zero sum
+	into  vec.Kernel                                                 // combines elements of two slices
+	eight func(dst, a, b, c, d, e, f, g, h []float32, start float32) // combines start with elements of eight, in turn
+	block func(x []float32) float32                                  // combines at most rowBlock elements of a row
 
 	element func(dst, x []float32) // what is folded of the elements of columns; nil for the elements themselves
 }
 
 var (
-	sumFold  = fold{0, vec.Instr("add"), vec.Sum, nil}
-	prodFold = fold{1, vec.Instr("mul"), vec.Prod, nil}
-	maxFold  = fold{math32.Inf(-1), vec.Instr("max"), vec.Max, nil}
-	minFold  = fold{math32.Inf(1), vec.Instr("min"), vec.Min, nil}
+	sumFold  = fold{0, vec.Instr("add"), vec.AddEight, vec.Sum, nil}
+	prodFold = fold{1, vec.Instr("mul"), vec.MulEight, vec.Prod, nil}
+	maxFold  = fold{math32.Inf(-1), vec.Instr("max"), vec.MaxEight, vec.Max, nil}
+	minFold  = fold{math32.Inf(1), vec.Instr("min"), vec.MinEight, vec.Min, nil}
 )
 
 // Sum adds the elements along the axes l.Ints.
@@ -47,6 +48,7 @@ func SumSquares(l *kernels.Launch) {
 	}
 	squares := fold{
 		into:  sumFold.into,
+		eight: sumFold.eight,
 		block: func(x []float32) float32 { return vec.SumSquares(x, factor) },
 		element: func(dst, x []float32) {
 			vec.Scale(dst, x, factor)
@@ -215,33 +217,46 @@ type tile struct {
 func (t *tile) fold(out []float32, from, to int) {
 	wide, used := len(out), (to-from+partialRows-1)/partialRows
 	partials := (*t.partials)[:used*wide]
-	vec.Fill(partials, t.f.start)
+	var rows [partialRows][]float32
 	for j := range used {
 		partial := partials[j*wide : (j+1)*wide]
 		first := from + j*partialRows
-		var starts [partialRows]int
-		rows := min(partialRows, to-first)
-		for k := range rows {
-			starts[k] = t.offset + t.r.Reduced.Offset(first+k)
+		n := t.read(&rows, wide, first, min(first+partialRows, to))
+		if n == partialRows {
+			t.f.eight(partial, rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], t.f.start)
+			continue
 		}
-		data, pitch := t.x, 0
-		if t.copies != nil {
-			data, pitch = *t.copies, wide
-			gather(data, t.x, starts[:rows], wide, t.r.Kept.Strides[t.r.Kept.Rank-1], pitch)
-			if t.f.element != nil {
-				t.f.element(data[:rows*wide], data[:rows*wide])
-			}
-		}
-		for k := range rows {
-			at := starts[k]
-			if t.copies != nil {
-				at = k * pitch
-			}
-			t.f.into(partial, partial, data[at:at+wide], nil)
+		vec.Fill(partial, t.f.start)
+		for _, row := range rows[:n] {
+			t.f.into(partial, partial, row, nil)
 		}
 	}
 	t.f.tree(partials, wide, used)
 	copy(out, partials)
+}
+
+// read sets rows to those of elements [from, to) of the columns and returns their number.
+func (t *tile) read(rows *[partialRows][]float32, wide, from, to int) (n int) {
+	n = to - from
+	if t.copies == nil {
+		for k := range n {
+			rows[k] = t.x[t.offset+t.r.Reduced.Offset(from+k):][:wide]
+		}
+		return n
+	}
+	var starts [partialRows]int
+	for k := range n {
+		starts[k] = t.offset + t.r.Reduced.Offset(from+k)
+	}
+	copies := (*t.copies)[:n*wide]
+	gather(copies, t.x, starts[:n], wide, t.r.Kept.Strides[t.r.Kept.Rank-1], wide)
+	if t.f.element != nil {
+		t.f.element(copies, copies)
+	}
+	for k := range n {
+		rows[k] = copies[k*wide : (k+1)*wide]
+	}
+	return n
 }
 
 // tree combines rows of partial sums by halves; only the first of the 8 are used.

@@ -269,12 +269,11 @@ var reductions = []struct {
 
 // deviationsOf are [deviations], from their definition.
 func deviationsOf(x []float32) (mean, squares float32) {
-	n := float32(len(x))
-	c := canonical(x) / n
-	d := mapped(x, func(v float32) float32 { return v - c })
-	s := canonical(d)
-	rest := s / n
-	return c + rest, max(0, canonical(zipped(d, d, times))-float32(s*rest))
+	if len(x) == 0 {
+		return float32(math.NaN()), 0
+	}
+	mean = x[0] + canonical(mapped(x, func(v float32) float32 { return v - x[0] }))/float32(len(x))
+	return mean, canonical(mapped(x, func(v float32) float32 { return (v - mean) * (v - mean) }))
 }
 
 // Every reduction of any axes in any layout has the bits of its definition.

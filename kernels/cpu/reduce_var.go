@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/chewxy/math32"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
@@ -15,15 +16,15 @@ func Var(l *kernels.Launch) {
 	})
 }
 
-// deviations are the mean of x and the sum of the squares of the deviations from it. The sum s of d = x - sum(x)/n is
-// what rounding has left, and corrects both (Chan, Golub and LeVeque 1983):
+// deviations are the mean of x and the sum of the squares of the deviations from it. The mean is that of the distances
+// from the first element, so that it does not lose the digits that the elements share:
 //
-//	mean    = sum(x)/n + s/n
-//	squares = sum(d^2) - s * (s/n)
+//	mean    = x0 + sum(x - x0)/n
+//	squares = sum((x - mean)^2)
 func deviations(x []float32) (mean, squares float32) {
-	n := float32(len(x))
-	c := vec.Sum(x) / n
-	s, q := vec.SumsSub(x, c)
-	rest := s / n
-	return c + rest, max(0, q-float32(s*rest))
+	if len(x) == 0 {
+		return math32.NaN(), 0
+	}
+	mean = x[0] + vec.SumSub(x, x[0])/float32(len(x))
+	return mean, vec.SumSquaresSub(x, mean)
 }

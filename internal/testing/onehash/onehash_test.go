@@ -15,11 +15,11 @@ import (
 // needs an entry in the changelog.
 const (
 	wantMLP = "952e5002d34e7328a53095d135cbbb2953a9c9dd188a93559ea8783cfe10dbbf"
-	wantGPT = "94078b10470ce99e09b709de45b283c11477b6eeb4bb319b75dc52343064ff17"
+	wantGPT = "c3503d2ca585dcd3e8f41059af4a25365a0661f280349e032fe6cf505b60183d"
 
 	// The GPT under autocast.
-	wantBFloat16 = "9bf272d6a3c38069c78c5938b4e73686d0873e1d9476f7322b618940deb86fae"
-	wantFloat16  = "60e362594751e7b1ed896b8e2f7f5ded4b2256b941d98072a908aa9209a82f82"
+	wantBFloat16 = "a85acedad8f541a938d6b1c92b5c7141533cf0160d9ee71ff563a10188d1fb6c"
+	wantFloat16  = "9b01dc31b58a161ee5b0285b44b52638fc949365a00afb55c9e29312fc849ffe"
 )
 
 const (

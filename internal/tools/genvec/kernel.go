@@ -128,7 +128,7 @@ func (k *kernel) signature() string {
 }
 
 // general are the registers for pointers.
-var general = []reg.Register{reg.RDI, reg.RSI, reg.RDX, reg.R8, reg.R9, reg.R10, reg.R11, reg.R12}
+var general = []reg.Register{reg.RDI, reg.RSI, reg.RDX, reg.R8, reg.R9, reg.R10, reg.R11, reg.R12, reg.R14}
 
 // A kernel for rows has fewer pointers.
 var (
@@ -537,37 +537,98 @@ func (k *kernel) pass(e *emitter, p *plan, pass int) {
 	c.Label(rest)
 	c.ADDQ(operand.U32(span), count)
 	c.JLE(operand.LabelRef(tree))
-	if e.t == avx2 {
-		k.tailAddress(e)
+	k.tail(e, p, pass)
+	k.joinPass(e, p, pass)
+	for i := range k.results {
+		if passes := k.passes(e.t, p); passes > 1 {
+			c.VMOVSS(xmm[e.accReg[i]], e.passSum(passes, i, pass))
+		}
 	}
-	e.masked = true
-	for j := range p.copies {
-		left := w * (j % (64 / w)) // in front of copy j, since the mask was made
-		if e.t == avx512 {
-			if left == 0 {
-				if j > 0 {
-					c.SUBQ(operand.U32(64), count)
-					c.JLE(operand.LabelRef(tree))
-				}
-				k.bits(e)
+}
+
+// tail is what is left behind the turns of a pass: up to 64 elements at a time, which masks have room for.
+func (k *kernel) tail(e *emitter, p *plan, pass int) {
+	c, w := e.c, e.t.width
+	each := min(p.copies, 64/w)
+	for first := 0; first < p.copies; first += each {
+		more, end := first+each < p.copies, label("tree", pass)
+		if first > 0 {
+			end = label("full", pass)
+		}
+		masked := label("masked", pass)
+		if more { // whole vectors first
+			c.CMPQ(count, operand.U32(64))
+			c.JL(operand.LabelRef(masked))
+			for j := 0; j < each; j += p.group {
+				e.copies(p.alloc.steps, j, j+p.group)
 			}
-			c.KMOVW(reg.R15L, opmask[tailMask])
-			c.SHRQ(operand.Imm(uint64(w)), masks)
+			c.SUBQ(operand.U32(64), count)
+			c.JNE(operand.LabelRef(label("upper", pass)))
+			c.TESTQ(index, index)
+			c.JNE(operand.LabelRef(label("full", pass)))
+			c.JMP(operand.LabelRef(label("four", pass)))
+			c.Label(masked)
+		} else if first > 0 {
+			c.Label(label("upper", pass))
 		}
-		e.copies(p.alloc.steps, j, j+1)
-		if j < p.copies-1 && left+w < 64 {
-			c.CMPQ(count, operand.U32(left+w))
-			c.JLE(operand.LabelRef(tree))
+		if e.t == avx512 {
+			k.bits(e)
+		} else {
+			k.tailAddress(e)
+		}
+		e.masked = true
+		for j := range each {
+			if e.t == avx512 {
+				c.KMOVW(reg.R15L, opmask[tailMask])
+				c.SHRQ(operand.Imm(uint64(w)), masks)
+			}
+			e.copies(p.alloc.steps, first+j, first+j+1)
+			if j < each-1 {
+				c.CMPQ(count, operand.U32(w*(j+1)))
+				c.JLE(operand.LabelRef(end))
+			}
+		}
+		e.masked = false
+		if more {
+			c.JMP(operand.LabelRef(end))
 		}
 	}
-	e.masked = false
-	c.Label(tree)
-	for i, r := range k.results {
-		k.tree(e, p, i, r)
-		if k.passes(e.t, p) > 1 {
-			c.VMOVSS(xmm[e.accReg[i]], e.passSum(k.passes(e.t, p), i, pass))
+}
+
+// joinPass joins the partial sums of a pass. In those of a short row one vector or four have all elements.
+func (k *kernel) joinPass(e *emitter, p *plan, pass int) {
+	c := e.c
+	full, joined := label("full", pass), label("joined", pass)
+	trees := func(n int) {
+		for i, r := range k.results {
+			k.tree(e, n, e.accReg[i], r)
 		}
 	}
+	if pass > 0 {
+		c.Label(label("tree", pass))
+		trees(p.copies)
+		return
+	}
+	if e.t == avx512 {
+		c.JMP(operand.LabelRef(full)) // the row has more than 64 elements
+	}
+	c.Label(label("tree", pass))
+	c.TESTQ(index, index)
+	c.JNE(operand.LabelRef(full))
+	for n := 1; n < p.copies; n *= 4 {
+		longer := label(fmt.Sprintf("longer%d_", n), pass)
+		c.CMPQ(count, operand.U32(n*e.t.width))
+		c.JG(operand.LabelRef(longer))
+		if n == 4 {
+			c.Label(label("four", pass))
+		}
+		trees(n)
+		c.JMP(operand.LabelRef(joined))
+		c.Label(longer)
+	}
+	c.Label(full)
+	trees(p.copies)
+	c.Label(joined)
 }
 
 // passSum is where result i of a pass is kept.
@@ -612,11 +673,10 @@ func (e *emitter) loadConst(bits uint32, r reg.Register) {
 	e.call("VBROADCASTSS", e.pool.constant(bits), r)
 }
 
-// tree joins the partial sums of accumulator i, neighbours first, in its first register. Two shuffles of two vectors
-// bring the even and the odd elements of both together. After two such levels a vector has, in each 128 bits, one
-// element of each of four vectors.
-func (k *kernel) tree(e *emitter, p *plan, i int, r result) {
-	first, n := e.accReg[i], p.copies
+// tree joins the partial sums in n vectors from register first on, neighbours first, in the first one. Two shuffles of
+// two vectors bring the even and the odd elements of both together. After two such levels a vector has, in each 128
+// bits, one element of each of four vectors.
+func (k *kernel) tree(e *emitter, n, first int, r result) {
 	merge := func(name string, lower, upper int) {
 		for j := 0; j < n; j += 2 {
 			x, y := e.vectors()[first+j], e.vectors()[first+j+1]
@@ -626,39 +686,50 @@ func (k *kernel) tree(e *emitter, p *plan, i int, r result) {
 		}
 		n /= 2
 	}
-	swap := func(name string, order int) {
-		x := e.vectors()[first]
-		if name == "VPERMILPS" {
-			e.call(name, operand.U8(order), x, e.vectors()[other])
-		} else {
-			e.call(name, operand.U8(order), x, x, e.vectors()[other])
-		}
+	swap := func(order int) { // within 128 bits
+		e.call("VPERMILPS", operand.U8(order), e.vectors()[first], e.vectors()[other])
 		e.combine(r.kind, e.vectors(), first, other)
 	}
 	const neighbours, halves = 0xb1, 0x4e // elements 1 0 3 2, and 2 3 0 1
+	swapParts := func(order int) {        // of 128 bits
+		name, x := "VSHUFF32X4", e.vectors()[first]
+		if e.t == avx2 {
+			name, order = "VPERM2F128", 0x01
+		}
+		e.call(name, operand.U8(order), x, x, e.vectors()[other])
+		e.combine(r.kind, e.vectors(), first, other)
+	}
+	pairs := func() {
+		swap(neighbours)
+		swap(halves)
+	}
+	quads := func() {
+		swapParts(neighbours)
+		if e.t == avx512 {
+			swapParts(halves)
+		}
+	}
+	if n == 1 {
+		pairs()
+		quads()
+		return
+	}
+	eight := n == 8
 	merge("VSHUFPS", 0x88, 0xdd)
 	merge("VSHUFPS", 0x88, 0xdd)
 	switch {
-	case e.t == avx512 && n == 2:
-		merge("VSHUFF32X4", 0x88, 0xdd)
-		swap("VSHUFF32X4", neighbours)
-		swap("VPERMILPS", neighbours)
-		swap("VPERMILPS", halves)
-		swap("VSHUFF32X4", halves)
+	case !eight:
+		quads()
+		pairs()
 	case e.t == avx512:
-		swap("VSHUFF32X4", neighbours)
-		swap("VSHUFF32X4", halves)
-		swap("VPERMILPS", neighbours)
-		swap("VPERMILPS", halves)
-	case n == 2:
-		merge("VPERM2F128", 0x20, 0x31)
-		swap("VPERMILPS", neighbours)
-		swap("VPERMILPS", halves)
-		swap("VPERM2F128", 0x01)
+		merge("VSHUFF32X4", 0x88, 0xdd)
+		swapParts(neighbours)
+		pairs()
+		swapParts(halves)
 	default:
-		swap("VPERM2F128", 0x01)
-		swap("VPERMILPS", neighbours)
-		swap("VPERMILPS", halves)
+		merge("VPERM2F128", 0x20, 0x31)
+		pairs()
+		swapParts(halves)
 	}
 }
 

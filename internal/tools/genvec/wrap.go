@@ -95,9 +95,7 @@ func (k *kernel) wrapper(b *strings.Builder, tiers []string) {
 		k.comment(b)
 	}
 	fmt.Fprintf(b, "func %s(%s) %s {\n", name, params, ret)
-	if len(vecs) > 1 {
-		fmt.Fprintf(b, "sameLength(%q, len(%s))\n", title(k.name), strings.Join(vecs, "), len("))
-	}
+	k.checkLengths(b, vecs)
 	lead := "return "
 	if ret == "" {
 		lead = ""
@@ -132,6 +130,19 @@ func (k *kernel) wrapper(b *strings.Builder, tiers []string) {
 	b.WriteString("}\n\n")
 }
 
+// checkLengths writes that slices must have the same length.
+func (k *kernel) checkLengths(b *strings.Builder, vecs []string) {
+	if len(vecs) == 1 {
+		return
+	}
+	var differ []string
+	for _, v := range vecs[1:] {
+		differ = append(differ, fmt.Sprintf("len(%s) != len(%s)", v, vecs[0]))
+	}
+	fmt.Fprintf(b, "if %s {\nsameLength(%q, len(%s))\n}\n", strings.Join(differ, " || "), title(k.name),
+		strings.Join(vecs, "), len("))
+}
+
 // comment writes the documentation of the exported function.
 func (k *kernel) comment(b *strings.Builder) {
 	fmt.Fprintf(b, "// %s %s\n", title(k.name), k.doc)
@@ -150,9 +161,7 @@ func (k *kernel) blocked(b *strings.Builder, params, ret string, vecs []string) 
 		return fmt.Sprintf("%sBlock(%s)", k.name, strings.Join(append(args, k.uniforms...), ", "))
 	}
 	fmt.Fprintf(b, "n := len(%s)\nif n <= Block {\nreturn %s\n}\n", vecs[0], call(""))
-	if len(vecs) > 1 {
-		fmt.Fprintf(b, "sameLength(%q, len(%s))\n", title(k.name), strings.Join(vecs, "), len("))
-	}
+	k.checkLengths(b, vecs)
 	var parts, totals []string
 	for i, r := range k.results {
 		fmt.Fprintf(b, "var t%d %sTotal\n", i, r.kind.name)

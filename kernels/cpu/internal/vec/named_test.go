@@ -150,6 +150,27 @@ var namedKernels = []named{
 		AddNormProducts(make([]float32, len(d)), d, x[0], x[1], x[2], x[3], u[0], u[1])
 	}, func(s *scalar, x, u []float32) float32 { return x[1] + x[2] }),
 
+	mapped("AddEight", 8, 1, func(d []float32, x [][]float32, u []float32) {
+		AddEight(d, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], u[0])
+	}, func(_ *scalar, x, u []float32) float32 {
+		return u[0] + x[0] + x[1] + x[2] + x[3] + x[4] + x[5] + x[6] + x[7]
+	}),
+	mapped("MulEight", 8, 1, func(d []float32, x [][]float32, u []float32) {
+		MulEight(d, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], u[0])
+	}, func(_ *scalar, x, u []float32) float32 {
+		return u[0] * x[0] * x[1] * x[2] * x[3] * x[4] * x[5] * x[6] * x[7]
+	}),
+	mapped("MaxEight", 8, 1, func(d []float32, x [][]float32, u []float32) {
+		MaxEight(d, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], u[0])
+	}, func(_ *scalar, x, u []float32) float32 {
+		return max(u[0], x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7])
+	}),
+	mapped("MinEight", 8, 1, func(d []float32, x [][]float32, u []float32) {
+		MinEight(d, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], u[0])
+	}, func(_ *scalar, x, u []float32) float32 {
+		return min(u[0], x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7])
+	}),
+
 	summed("Sum", 1, 0, func(x [][]float32, u []float32) float32 { return Sum(x[0]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] }),
 	summed("Prod", 1, 0, func(x [][]float32, u []float32) float32 { return Prod(x[0]) },
@@ -169,15 +190,8 @@ var namedKernels = []named{
 		func(s *scalar, x, u []float32) float32 { d := x[0] * u[0]; return float32(d * d) }),
 	summed("SumSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumSub(x[0], u[0]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] - u[0] }),
-	{
-		name: "SumsSub", ins: 1, u: 1, results: 2,
-		call: func(_, x [][]float32, u []float32) []float32 {
-			a, b := SumsSub(x[0], u[0])
-			return list(a, b)
-		},
-		element: func(s *scalar, x, u []float32) []float32 { return list(x[0]-u[0], (x[0]-u[0])*(x[0]-u[0])) },
-		combine: func(a, b float32) float32 { return a + b },
-	},
+	summed("SumSquaresSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumSquaresSub(x[0], u[0]) },
+		func(s *scalar, x, u []float32) float32 { return float32((x[0] - u[0]) * (x[0] - u[0])) }),
 	summed("SumExpSub", 1, 1, func(x [][]float32, u []float32) float32 { return SumExpSub(x[0], u[0]) },
 		func(s *scalar, x, u []float32) float32 { return s.do("exp", x[0]-u[0]) }),
 	{

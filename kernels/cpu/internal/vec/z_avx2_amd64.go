@@ -201,10 +201,30 @@ func sumSquaresAVX2(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func sumSubAVX2(p **float32, u *float32, n int) (sum0 float32)
 
-// sumsSubAVX2 gives the canonical sums of d = x - c and of d².
+// sumSquaresSubAVX2 is the canonical sum of (x - c)².
 //
 //go:noescape
-func sumsSubAVX2(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
+func sumSquaresSubAVX2(p **float32, u *float32, n int) (sum0 float32)
+
+// addEightAVX2 adds a to start, then b, and so on to h.
+//
+//go:noescape
+func addEightAVX2(p **float32, u *float32, n int)
+
+// mulEightAVX2 multiplies start by a, then by b, and so on to h.
+//
+//go:noescape
+func mulEightAVX2(p **float32, u *float32, n int)
+
+// maxEightAVX2 computes the largest of start and a to h, as Max.
+//
+//go:noescape
+func maxEightAVX2(p **float32, u *float32, n int)
+
+// minEightAVX2 computes the smallest of start and a to h, as Min.
+//
+//go:noescape
+func minEightAVX2(p **float32, u *float32, n int)
 
 // expSubAVX2 computes dst = exp(x - m).
 //

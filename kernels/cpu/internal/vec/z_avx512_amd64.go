@@ -201,10 +201,30 @@ func sumSquaresAVX512(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func sumSubAVX512(p **float32, u *float32, n int) (sum0 float32)
 
-// sumsSubAVX512 gives the canonical sums of d = x - c and of d².
+// sumSquaresSubAVX512 is the canonical sum of (x - c)².
 //
 //go:noescape
-func sumsSubAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
+func sumSquaresSubAVX512(p **float32, u *float32, n int) (sum0 float32)
+
+// addEightAVX512 adds a to start, then b, and so on to h.
+//
+//go:noescape
+func addEightAVX512(p **float32, u *float32, n int)
+
+// mulEightAVX512 multiplies start by a, then by b, and so on to h.
+//
+//go:noescape
+func mulEightAVX512(p **float32, u *float32, n int)
+
+// maxEightAVX512 computes the largest of start and a to h, as Max.
+//
+//go:noescape
+func maxEightAVX512(p **float32, u *float32, n int)
+
+// minEightAVX512 computes the smallest of start and a to h, as Min.
+//
+//go:noescape
+func minEightAVX512(p **float32, u *float32, n int)
 
 // expSubAVX512 computes dst = exp(x - m).
 //

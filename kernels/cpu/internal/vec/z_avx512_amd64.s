@@ -5107,8 +5107,29 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z1
+	VMOVUPS 128(DI)(AX*1), Z2
+	VMOVUPS 192(DI)(AX*1), Z3
+	VADDPS  Z0, Z24, Z0
+	VADDPS  Z1, Z25, Z1
+	VADDPS  Z2, Z26, Z2
+	VADDPS  Z3, Z27, Z3
+	VMOVAPS Z0, Z24
+	VMOVAPS Z1, Z25
+	VMOVAPS Z2, Z26
+	VMOVAPS Z3, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5137,8 +5158,9 @@ rest0:
 	VMOVUPS.Z 192(DI)(AX*1), K7, Z3
 	VADDPS    Z3, Z27, Z3
 	VMOVAPS   Z3, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5147,28 +5169,80 @@ rest0:
 	VADDPS    Z0, Z28, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z1
 	VADDPS    Z1, Z29, Z1
 	VMOVAPS   Z1, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z2
 	VADDPS    Z2, Z30, Z2
 	VMOVAPS   Z2, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z3
 	VADDPS    Z3, Z31, Z3
 	VMOVAPS   Z3, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -5209,7 +5283,9 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, sum0+24(FP)
+
+joined0:
+	VMOVSS X24, sum0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -5261,8 +5337,29 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z1
+	VMOVUPS 128(DI)(AX*1), Z2
+	VMOVUPS 192(DI)(AX*1), Z3
+	VMULPS  Z0, Z24, Z0
+	VMULPS  Z1, Z25, Z1
+	VMULPS  Z2, Z26, Z2
+	VMULPS  Z3, Z27, Z3
+	VMOVAPS Z0, Z24
+	VMOVAPS Z1, Z25
+	VMOVAPS Z2, Z26
+	VMOVAPS Z3, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5291,8 +5388,9 @@ rest0:
 	VMOVUPS.Z 192(DI)(AX*1), K7, Z3
 	VMULPS    Z3, Z27, Z3
 	VMOVAPS   Z3, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5301,28 +5399,80 @@ rest0:
 	VMULPS    Z0, Z28, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z1
 	VMULPS    Z1, Z29, Z1
 	VMOVAPS   Z1, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z2
 	VMULPS    Z2, Z30, Z2
 	VMOVAPS   Z2, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z3
 	VMULPS    Z3, Z31, Z3
 	VMOVAPS   Z3, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VMULPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VMULPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VMULPS     Z0, Z24, Z1
@@ -5363,7 +5513,9 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VMULPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, prod0+24(FP)
+
+joined0:
+	VMOVSS X24, prod0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -5450,6 +5602,43 @@ loop0:
 rest0:
 	ADDQ      $0x00000080, CX
 	JLE       tree0
+	CMPQ      CX, $0x00000040
+	JL        masked0
+	VMOVUPS   (DI)(AX*1), Z0
+	VMOVUPS   64(DI)(AX*1), Z3
+	VMOVUPS   128(DI)(AX*1), Z6
+	VMOVUPS   192(DI)(AX*1), Z9
+	VMAXPS    Z0, Z24, Z1
+	VMAXPS    Z3, Z25, Z4
+	VMAXPS    Z6, Z26, Z7
+	VMAXPS    Z9, Z27, Z10
+	VMAXPS    Z24, Z0, Z2
+	VMAXPS    Z25, Z3, Z5
+	VMAXPS    Z26, Z6, Z8
+	VMAXPS    Z27, Z9, Z11
+	VANDPS    Z2, Z1, Z1
+	VANDPS    Z5, Z4, Z4
+	VANDPS    Z8, Z7, Z7
+	VANDPS    Z11, Z10, Z10
+	VCMPPS    $0x03, Z0, Z24, K1
+	VCMPPS    $0x03, Z3, Z25, K2
+	VCMPPS    $0x03, Z6, Z26, K3
+	VCMPPS    $0x03, Z9, Z27, K4
+	VBLENDMPS Z12, Z1, K1, Z0
+	VBLENDMPS Z12, Z4, K2, Z3
+	VBLENDMPS Z12, Z7, K3, Z6
+	VBLENDMPS Z12, Z10, K4, Z9
+	VMOVAPS   Z0, Z24
+	VMOVAPS   Z3, Z25
+	VMOVAPS   Z6, Z26
+	VMOVAPS   Z9, Z27
+	SUBQ      $0x00000040, CX
+	JNE       upper0
+	TESTQ     AX, AX
+	JNE       full0
+	JMP       four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5494,8 +5683,9 @@ rest0:
 	VCMPPS    $0x03, Z9, Z27, K4
 	VBLENDMPS Z12, Z10, K4, Z9
 	VMOVAPS   Z9, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5508,7 +5698,7 @@ rest0:
 	VBLENDMPS Z12, Z1, K1, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z3
@@ -5519,7 +5709,7 @@ rest0:
 	VBLENDMPS Z12, Z4, K2, Z3
 	VMOVAPS   Z3, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z6
@@ -5530,7 +5720,7 @@ rest0:
 	VBLENDMPS Z12, Z7, K3, Z6
 	VMOVAPS   Z6, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z9
@@ -5540,8 +5730,104 @@ rest0:
 	VCMPPS    $0x03, Z9, Z31, K4
 	VBLENDMPS Z12, Z10, K4, Z9
 	VMOVAPS   Z9, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ          AX, AX
+	JNE            full0
+	CMPQ           CX, $0x00000010
+	JG             longer1_0
+	VPERMILPS      $0xb1, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0x4e, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0xb1, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0x4e, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	JMP            joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS        $0xdd, Z25, Z24, Z0
+	VSHUFPS        $0x88, Z25, Z24, Z24
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFPS        $0xdd, Z27, Z26, Z0
+	VSHUFPS        $0x88, Z27, Z26, Z25
+	VMAXPS         Z0, Z25, Z1
+	VMAXPS         Z25, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z25, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z25
+	VSHUFPS        $0xdd, Z25, Z24, Z0
+	VSHUFPS        $0x88, Z25, Z24, Z24
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0xb1, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0x4e, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0xb1, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0x4e, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	JMP            joined0
+
+longer4_0:
+full0:
 	VSHUFPS        $0xdd, Z25, Z24, Z0
 	VSHUFPS        $0x88, Z25, Z24, Z24
 	VMAXPS         Z0, Z24, Z1
@@ -5626,7 +5912,9 @@ tree0:
 	VCMPPS         $0x03, Z0, Z24, K1
 	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
 	VMOVAPS        Z1, Z24
-	VMOVSS         X24, max0+24(FP)
+
+joined0:
+	VMOVSS X24, max0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -5694,8 +5982,37 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z2
+	VMOVUPS 128(DI)(AX*1), Z4
+	VMOVUPS 192(DI)(AX*1), Z6
+	VMINPS  Z0, Z24, Z1
+	VMINPS  Z2, Z25, Z3
+	VMINPS  Z4, Z26, Z5
+	VMINPS  Z6, Z27, Z7
+	VMINPS  Z24, Z0, Z0
+	VMINPS  Z25, Z2, Z2
+	VMINPS  Z26, Z4, Z4
+	VMINPS  Z27, Z6, Z6
+	VORPS   Z0, Z1, Z0
+	VORPS   Z2, Z3, Z2
+	VORPS   Z4, Z5, Z4
+	VORPS   Z6, Z7, Z6
+	VMOVAPS Z0, Z24
+	VMOVAPS Z2, Z25
+	VMOVAPS Z4, Z26
+	VMOVAPS Z6, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5732,8 +6049,9 @@ rest0:
 	VMINPS    Z27, Z6, Z6
 	VORPS     Z6, Z7, Z6
 	VMOVAPS   Z6, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5744,7 +6062,7 @@ rest0:
 	VORPS     Z0, Z1, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z2
@@ -5753,7 +6071,7 @@ rest0:
 	VORPS     Z2, Z3, Z2
 	VMOVAPS   Z2, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z4
@@ -5762,7 +6080,7 @@ rest0:
 	VORPS     Z4, Z5, Z4
 	VMOVAPS   Z4, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z6
@@ -5770,8 +6088,82 @@ rest0:
 	VMINPS    Z31, Z6, Z6
 	VORPS     Z6, Z7, Z6
 	VMOVAPS   Z6, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VMINPS     Z0, Z25, Z1
+	VMINPS     Z25, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VMINPS     Z0, Z24, Z1
+	VMINPS     Z24, Z0, Z2
+	VORPS      Z2, Z1, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VMINPS     Z0, Z24, Z1
@@ -5834,7 +6226,9 @@ tree0:
 	VMINPS     Z24, Z0, Z2
 	VORPS      Z2, Z1, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, min0+24(FP)
+
+joined0:
+	VMOVSS X24, min0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -5930,6 +6324,47 @@ loop0:
 rest0:
 	ADDQ      $0x00000080, CX
 	JLE       tree0
+	CMPQ      CX, $0x00000040
+	JL        masked0
+	VMOVUPS   (DI)(AX*1), Z0
+	VMOVUPS   64(DI)(AX*1), Z3
+	VMOVUPS   128(DI)(AX*1), Z6
+	VMOVUPS   192(DI)(AX*1), Z9
+	VANDPS    Z12, Z0, Z0
+	VANDPS    Z12, Z3, Z3
+	VANDPS    Z12, Z6, Z6
+	VANDPS    Z12, Z9, Z9
+	VMAXPS    Z0, Z24, Z1
+	VMAXPS    Z3, Z25, Z4
+	VMAXPS    Z6, Z26, Z7
+	VMAXPS    Z9, Z27, Z10
+	VMAXPS    Z24, Z0, Z2
+	VMAXPS    Z25, Z3, Z5
+	VMAXPS    Z26, Z6, Z8
+	VMAXPS    Z27, Z9, Z11
+	VANDPS    Z2, Z1, Z1
+	VANDPS    Z5, Z4, Z4
+	VANDPS    Z8, Z7, Z7
+	VANDPS    Z11, Z10, Z10
+	VCMPPS    $0x03, Z0, Z24, K1
+	VCMPPS    $0x03, Z3, Z25, K2
+	VCMPPS    $0x03, Z6, Z26, K3
+	VCMPPS    $0x03, Z9, Z27, K4
+	VBLENDMPS Z13, Z1, K1, Z0
+	VBLENDMPS Z13, Z4, K2, Z3
+	VBLENDMPS Z13, Z7, K3, Z6
+	VBLENDMPS Z13, Z10, K4, Z9
+	VMOVAPS   Z0, Z24
+	VMOVAPS   Z3, Z25
+	VMOVAPS   Z6, Z26
+	VMOVAPS   Z9, Z27
+	SUBQ      $0x00000040, CX
+	JNE       upper0
+	TESTQ     AX, AX
+	JNE       full0
+	JMP       four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5978,8 +6413,9 @@ rest0:
 	VCMPPS    $0x03, Z9, Z27, K4
 	VBLENDMPS Z13, Z10, K4, Z9
 	VMOVAPS   Z9, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -5993,7 +6429,7 @@ rest0:
 	VBLENDMPS Z13, Z1, K1, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z3
@@ -6005,7 +6441,7 @@ rest0:
 	VBLENDMPS Z13, Z4, K2, Z3
 	VMOVAPS   Z3, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z6
@@ -6017,7 +6453,7 @@ rest0:
 	VBLENDMPS Z13, Z7, K3, Z6
 	VMOVAPS   Z6, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z9
@@ -6028,8 +6464,104 @@ rest0:
 	VCMPPS    $0x03, Z9, Z31, K4
 	VBLENDMPS Z13, Z10, K4, Z9
 	VMOVAPS   Z9, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ          AX, AX
+	JNE            full0
+	CMPQ           CX, $0x00000010
+	JG             longer1_0
+	VPERMILPS      $0xb1, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0x4e, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0xb1, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0x4e, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	JMP            joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS        $0xdd, Z25, Z24, Z0
+	VSHUFPS        $0x88, Z25, Z24, Z24
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFPS        $0xdd, Z27, Z26, Z0
+	VSHUFPS        $0x88, Z27, Z26, Z25
+	VMAXPS         Z0, Z25, Z1
+	VMAXPS         Z25, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z25, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z25
+	VSHUFPS        $0xdd, Z25, Z24, Z0
+	VSHUFPS        $0x88, Z25, Z24, Z24
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0xb1, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0x4e, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0xb1, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0x4e, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	JMP            joined0
+
+longer4_0:
+full0:
 	VSHUFPS        $0xdd, Z25, Z24, Z0
 	VSHUFPS        $0x88, Z25, Z24, Z24
 	VMAXPS         Z0, Z24, Z1
@@ -6114,7 +6646,9 @@ tree0:
 	VCMPPS         $0x03, Z0, Z24, K1
 	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
 	VMOVAPS        Z1, Z24
-	VMOVSS         X24, max0+24(FP)
+
+joined0:
+	VMOVSS X24, max0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -6183,8 +6717,37 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z2
+	VMOVUPS 128(DI)(AX*1), Z4
+	VMOVUPS 192(DI)(AX*1), Z6
+	VMOVUPS (SI)(AX*1), Z1
+	VMOVUPS 64(SI)(AX*1), Z3
+	VMOVUPS 128(SI)(AX*1), Z5
+	VMOVUPS 192(SI)(AX*1), Z7
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z7, Z6, Z6
+	VADDPS  Z0, Z24, Z0
+	VADDPS  Z2, Z25, Z2
+	VADDPS  Z4, Z26, Z4
+	VADDPS  Z6, Z27, Z6
+	VMOVAPS Z0, Z24
+	VMOVAPS Z2, Z25
+	VMOVAPS Z4, Z26
+	VMOVAPS Z6, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -6221,8 +6784,9 @@ rest0:
 	VMULPS    Z7, Z6, Z6
 	VADDPS    Z6, Z27, Z6
 	VMOVAPS   Z6, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -6233,7 +6797,7 @@ rest0:
 	VADDPS    Z0, Z28, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z2
@@ -6242,7 +6806,7 @@ rest0:
 	VADDPS    Z2, Z29, Z2
 	VMOVAPS   Z2, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z4
@@ -6251,7 +6815,7 @@ rest0:
 	VADDPS    Z4, Z30, Z4
 	VMOVAPS   Z4, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z6
@@ -6259,8 +6823,60 @@ rest0:
 	VMULPS    Z7, Z6, Z6
 	VADDPS    Z6, Z31, Z6
 	VMOVAPS   Z6, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -6301,7 +6917,9 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, sum0+24(FP)
+
+joined0:
+	VMOVSS X24, sum0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -6371,8 +6989,37 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z1
+	VMOVUPS 128(DI)(AX*1), Z2
+	VMOVUPS 192(DI)(AX*1), Z3
+	VMULPS  Z4, Z0, Z0
+	VMULPS  Z4, Z1, Z1
+	VMULPS  Z4, Z2, Z2
+	VMULPS  Z4, Z3, Z3
+	VMULPS  Z0, Z0, Z0
+	VMULPS  Z1, Z1, Z1
+	VMULPS  Z2, Z2, Z2
+	VMULPS  Z3, Z3, Z3
+	VADDPS  Z0, Z24, Z0
+	VADDPS  Z1, Z25, Z1
+	VADDPS  Z2, Z26, Z2
+	VADDPS  Z3, Z27, Z3
+	VMOVAPS Z0, Z24
+	VMOVAPS Z1, Z25
+	VMOVAPS Z2, Z26
+	VMOVAPS Z3, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -6409,8 +7056,9 @@ rest0:
 	VMULPS    Z3, Z3, Z3
 	VADDPS    Z3, Z27, Z3
 	VMOVAPS   Z3, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -6421,7 +7069,7 @@ rest0:
 	VADDPS    Z0, Z28, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z1
@@ -6430,7 +7078,7 @@ rest0:
 	VADDPS    Z1, Z29, Z1
 	VMOVAPS   Z1, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z2
@@ -6439,7 +7087,7 @@ rest0:
 	VADDPS    Z2, Z30, Z2
 	VMOVAPS   Z2, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z3
@@ -6447,8 +7095,60 @@ rest0:
 	VMULPS    Z3, Z3, Z3
 	VADDPS    Z3, Z31, Z3
 	VMOVAPS   Z3, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -6489,7 +7189,9 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, sum0+24(FP)
+
+joined0:
+	VMOVSS X24, sum0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -6551,8 +7253,33 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z1
+	VMOVUPS 128(DI)(AX*1), Z2
+	VMOVUPS 192(DI)(AX*1), Z3
+	VSUBPS  Z4, Z0, Z0
+	VSUBPS  Z4, Z1, Z1
+	VSUBPS  Z4, Z2, Z2
+	VSUBPS  Z4, Z3, Z3
+	VADDPS  Z0, Z24, Z0
+	VADDPS  Z1, Z25, Z1
+	VADDPS  Z2, Z26, Z2
+	VADDPS  Z3, Z27, Z3
+	VMOVAPS Z0, Z24
+	VMOVAPS Z1, Z25
+	VMOVAPS Z2, Z26
+	VMOVAPS Z3, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -6585,8 +7312,9 @@ rest0:
 	VSUBPS    Z4, Z3, Z3
 	VADDPS    Z3, Z27, Z3
 	VMOVAPS   Z3, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -6596,7 +7324,7 @@ rest0:
 	VADDPS    Z0, Z28, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z1
@@ -6604,7 +7332,7 @@ rest0:
 	VADDPS    Z1, Z29, Z1
 	VMOVAPS   Z1, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z2
@@ -6612,15 +7340,67 @@ rest0:
 	VADDPS    Z2, Z30, Z2
 	VMOVAPS   Z2, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z3
 	VSUBPS    Z4, Z3, Z3
 	VADDPS    Z3, Z31, Z3
 	VMOVAPS   Z3, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -6661,27 +7441,21 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, sum0+24(FP)
+
+joined0:
+	VMOVSS X24, sum0+24(FP)
 	VZEROUPPER
 	RET
 
-// func sumsSubAVX512(p **float32, u *float32, n int) (sum0 float32, sum1 float32)
+// func sumSquaresSubAVX512(p **float32, u *float32, n int) (sum0 float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·sumsSubAVX512(SB), NOSPLIT, $0-32
+TEXT ·sumSquaresSubAVX512(SB), NOSPLIT, $0-28
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         u+8(FP), BX
 	MOVQ         n+16(FP), CX
 	XORQ         AX, AX
-	VBROADCASTSS (BX), Z8
-	VXORPS       Z16, Z16, Z16
-	VMOVAPS      Z16, Z17
-	VMOVAPS      Z16, Z18
-	VMOVAPS      Z16, Z19
-	VMOVAPS      Z16, Z20
-	VMOVAPS      Z16, Z21
-	VMOVAPS      Z16, Z22
-	VMOVAPS      Z16, Z23
+	VBROADCASTSS (BX), Z4
 	VXORPS       Z24, Z24, Z24
 	VMOVAPS      Z24, Z25
 	VMOVAPS      Z24, Z26
@@ -6695,200 +7469,210 @@ TEXT ·sumsSubAVX512(SB), NOSPLIT, $0-32
 
 loop0:
 	VMOVUPS (DI)(AX*1), Z0
-	VMOVUPS 64(DI)(AX*1), Z2
-	VMOVUPS 128(DI)(AX*1), Z4
-	VMOVUPS 192(DI)(AX*1), Z6
-	VSUBPS  Z8, Z0, Z0
-	VSUBPS  Z8, Z2, Z2
-	VSUBPS  Z8, Z4, Z4
-	VSUBPS  Z8, Z6, Z6
-	VMULPS  Z0, Z0, Z1
-	VMULPS  Z2, Z2, Z3
-	VMULPS  Z4, Z4, Z5
-	VMULPS  Z6, Z6, Z7
-	VADDPS  Z0, Z16, Z0
-	VADDPS  Z2, Z17, Z2
-	VADDPS  Z4, Z18, Z4
-	VADDPS  Z6, Z19, Z6
-	VADDPS  Z1, Z24, Z1
-	VADDPS  Z3, Z25, Z3
-	VADDPS  Z5, Z26, Z5
-	VADDPS  Z7, Z27, Z7
-	VMOVAPS Z0, Z16
-	VMOVAPS Z2, Z17
-	VMOVAPS Z4, Z18
-	VMOVAPS Z6, Z19
-	VMOVAPS Z1, Z24
-	VMOVAPS Z3, Z25
-	VMOVAPS Z5, Z26
-	VMOVAPS Z7, Z27
+	VMOVUPS 64(DI)(AX*1), Z1
+	VMOVUPS 128(DI)(AX*1), Z2
+	VMOVUPS 192(DI)(AX*1), Z3
+	VSUBPS  Z4, Z0, Z0
+	VSUBPS  Z4, Z1, Z1
+	VSUBPS  Z4, Z2, Z2
+	VSUBPS  Z4, Z3, Z3
+	VMULPS  Z0, Z0, Z0
+	VMULPS  Z1, Z1, Z1
+	VMULPS  Z2, Z2, Z2
+	VMULPS  Z3, Z3, Z3
+	VADDPS  Z0, Z24, Z0
+	VADDPS  Z1, Z25, Z1
+	VADDPS  Z2, Z26, Z2
+	VADDPS  Z3, Z27, Z3
+	VMOVAPS Z0, Z24
+	VMOVAPS Z1, Z25
+	VMOVAPS Z2, Z26
+	VMOVAPS Z3, Z27
 	VMOVUPS 256(DI)(AX*1), Z0
-	VMOVUPS 320(DI)(AX*1), Z2
-	VMOVUPS 384(DI)(AX*1), Z4
-	VMOVUPS 448(DI)(AX*1), Z6
-	VSUBPS  Z8, Z0, Z0
-	VSUBPS  Z8, Z2, Z2
-	VSUBPS  Z8, Z4, Z4
-	VSUBPS  Z8, Z6, Z6
-	VMULPS  Z0, Z0, Z1
-	VMULPS  Z2, Z2, Z3
-	VMULPS  Z4, Z4, Z5
-	VMULPS  Z6, Z6, Z7
-	VADDPS  Z0, Z20, Z0
-	VADDPS  Z2, Z21, Z2
-	VADDPS  Z4, Z22, Z4
-	VADDPS  Z6, Z23, Z6
-	VADDPS  Z1, Z28, Z1
-	VADDPS  Z3, Z29, Z3
-	VADDPS  Z5, Z30, Z5
-	VADDPS  Z7, Z31, Z7
-	VMOVAPS Z0, Z20
-	VMOVAPS Z2, Z21
-	VMOVAPS Z4, Z22
-	VMOVAPS Z6, Z23
-	VMOVAPS Z1, Z28
-	VMOVAPS Z3, Z29
-	VMOVAPS Z5, Z30
-	VMOVAPS Z7, Z31
+	VMOVUPS 320(DI)(AX*1), Z1
+	VMOVUPS 384(DI)(AX*1), Z2
+	VMOVUPS 448(DI)(AX*1), Z3
+	VSUBPS  Z4, Z0, Z0
+	VSUBPS  Z4, Z1, Z1
+	VSUBPS  Z4, Z2, Z2
+	VSUBPS  Z4, Z3, Z3
+	VMULPS  Z0, Z0, Z0
+	VMULPS  Z1, Z1, Z1
+	VMULPS  Z2, Z2, Z2
+	VMULPS  Z3, Z3, Z3
+	VADDPS  Z0, Z28, Z0
+	VADDPS  Z1, Z29, Z1
+	VADDPS  Z2, Z30, Z2
+	VADDPS  Z3, Z31, Z3
+	VMOVAPS Z0, Z28
+	VMOVAPS Z1, Z29
+	VMOVAPS Z2, Z30
+	VMOVAPS Z3, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z1
+	VMOVUPS 128(DI)(AX*1), Z2
+	VMOVUPS 192(DI)(AX*1), Z3
+	VSUBPS  Z4, Z0, Z0
+	VSUBPS  Z4, Z1, Z1
+	VSUBPS  Z4, Z2, Z2
+	VSUBPS  Z4, Z3, Z3
+	VMULPS  Z0, Z0, Z0
+	VMULPS  Z1, Z1, Z1
+	VMULPS  Z2, Z2, Z2
+	VMULPS  Z3, Z3, Z3
+	VADDPS  Z0, Z24, Z0
+	VADDPS  Z1, Z25, Z1
+	VADDPS  Z2, Z26, Z2
+	VADDPS  Z3, Z27, Z3
+	VMOVAPS Z0, Z24
+	VMOVAPS Z1, Z25
+	VMOVAPS Z2, Z26
+	VMOVAPS Z3, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z (DI)(AX*1), K7, Z0
-	VSUBPS    Z8, Z0, Z0
-	VMULPS    Z0, Z0, Z1
-	VADDPS    Z0, Z16, Z0
-	VADDPS    Z1, Z24, Z1
-	VMOVAPS   Z0, K7, Z16
-	VMOVAPS   Z1, K7, Z24
+	VSUBPS    Z4, Z0, Z0
+	VMULPS    Z0, Z0, Z0
+	VADDPS    Z0, Z24, Z0
+	VMOVAPS   Z0, K7, Z24
 	CMPQ      CX, $0x00000010
 	JLE       tree0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
-	VMOVUPS.Z 64(DI)(AX*1), K7, Z2
-	VSUBPS    Z8, Z2, Z2
-	VMULPS    Z2, Z2, Z3
-	VADDPS    Z2, Z17, Z2
-	VADDPS    Z3, Z25, Z3
-	VMOVAPS   Z2, K7, Z17
-	VMOVAPS   Z3, K7, Z25
+	VMOVUPS.Z 64(DI)(AX*1), K7, Z1
+	VSUBPS    Z4, Z1, Z1
+	VMULPS    Z1, Z1, Z1
+	VADDPS    Z1, Z25, Z1
+	VMOVAPS   Z1, K7, Z25
 	CMPQ      CX, $0x00000020
 	JLE       tree0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
-	VMOVUPS.Z 128(DI)(AX*1), K7, Z4
-	VSUBPS    Z8, Z4, Z4
-	VMULPS    Z4, Z4, Z5
-	VADDPS    Z4, Z18, Z4
-	VADDPS    Z5, Z26, Z5
-	VMOVAPS   Z4, K7, Z18
-	VMOVAPS   Z5, K7, Z26
+	VMOVUPS.Z 128(DI)(AX*1), K7, Z2
+	VSUBPS    Z4, Z2, Z2
+	VMULPS    Z2, Z2, Z2
+	VADDPS    Z2, Z26, Z2
+	VMOVAPS   Z2, K7, Z26
 	CMPQ      CX, $0x00000030
 	JLE       tree0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
-	VMOVUPS.Z 192(DI)(AX*1), K7, Z6
-	VSUBPS    Z8, Z6, Z6
-	VMULPS    Z6, Z6, Z7
-	VADDPS    Z6, Z19, Z6
-	VADDPS    Z7, Z27, Z7
-	VMOVAPS   Z6, K7, Z19
-	VMOVAPS   Z7, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	VMOVUPS.Z 192(DI)(AX*1), K7, Z3
+	VSUBPS    Z4, Z3, Z3
+	VMULPS    Z3, Z3, Z3
+	VADDPS    Z3, Z27, Z3
+	VMOVAPS   Z3, K7, Z27
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 256(DI)(AX*1), K7, Z0
-	VSUBPS    Z8, Z0, Z0
-	VMULPS    Z0, Z0, Z1
-	VADDPS    Z0, Z20, Z0
-	VADDPS    Z1, Z28, Z1
-	VMOVAPS   Z0, K7, Z20
-	VMOVAPS   Z1, K7, Z28
+	VSUBPS    Z4, Z0, Z0
+	VMULPS    Z0, Z0, Z0
+	VADDPS    Z0, Z28, Z0
+	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
-	VMOVUPS.Z 320(DI)(AX*1), K7, Z2
-	VSUBPS    Z8, Z2, Z2
-	VMULPS    Z2, Z2, Z3
-	VADDPS    Z2, Z21, Z2
-	VADDPS    Z3, Z29, Z3
-	VMOVAPS   Z2, K7, Z21
-	VMOVAPS   Z3, K7, Z29
+	VMOVUPS.Z 320(DI)(AX*1), K7, Z1
+	VSUBPS    Z4, Z1, Z1
+	VMULPS    Z1, Z1, Z1
+	VADDPS    Z1, Z29, Z1
+	VMOVAPS   Z1, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
-	VMOVUPS.Z 384(DI)(AX*1), K7, Z4
-	VSUBPS    Z8, Z4, Z4
-	VMULPS    Z4, Z4, Z5
-	VADDPS    Z4, Z22, Z4
-	VADDPS    Z5, Z30, Z5
-	VMOVAPS   Z4, K7, Z22
-	VMOVAPS   Z5, K7, Z30
+	VMOVUPS.Z 384(DI)(AX*1), K7, Z2
+	VSUBPS    Z4, Z2, Z2
+	VMULPS    Z2, Z2, Z2
+	VADDPS    Z2, Z30, Z2
+	VMOVAPS   Z2, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
-	VMOVUPS.Z 448(DI)(AX*1), K7, Z6
-	VSUBPS    Z8, Z6, Z6
-	VMULPS    Z6, Z6, Z7
-	VADDPS    Z6, Z23, Z6
-	VADDPS    Z7, Z31, Z7
-	VMOVAPS   Z6, K7, Z23
-	VMOVAPS   Z7, K7, Z31
+	VMOVUPS.Z 448(DI)(AX*1), K7, Z3
+	VSUBPS    Z4, Z3, Z3
+	VMULPS    Z3, Z3, Z3
+	VADDPS    Z3, Z31, Z3
+	VMOVAPS   Z3, K7, Z31
+	JMP       full0
 
 tree0:
-	VSHUFPS    $0xdd, Z17, Z16, Z0
-	VSHUFPS    $0x88, Z17, Z16, Z16
-	VADDPS     Z0, Z16, Z1
-	VMOVAPS    Z1, Z16
-	VSHUFPS    $0xdd, Z19, Z18, Z0
-	VSHUFPS    $0x88, Z19, Z18, Z17
-	VADDPS     Z0, Z17, Z1
-	VMOVAPS    Z1, Z17
-	VSHUFPS    $0xdd, Z21, Z20, Z0
-	VSHUFPS    $0x88, Z21, Z20, Z18
-	VADDPS     Z0, Z18, Z1
-	VMOVAPS    Z1, Z18
-	VSHUFPS    $0xdd, Z23, Z22, Z0
-	VSHUFPS    $0x88, Z23, Z22, Z19
-	VADDPS     Z0, Z19, Z1
-	VMOVAPS    Z1, Z19
-	VSHUFPS    $0xdd, Z17, Z16, Z0
-	VSHUFPS    $0x88, Z17, Z16, Z16
-	VADDPS     Z0, Z16, Z1
-	VMOVAPS    Z1, Z16
-	VSHUFPS    $0xdd, Z19, Z18, Z0
-	VSHUFPS    $0x88, Z19, Z18, Z17
-	VADDPS     Z0, Z17, Z1
-	VMOVAPS    Z1, Z17
-	VSHUFF32X4 $0xdd, Z17, Z16, Z0
-	VSHUFF32X4 $0x88, Z17, Z16, Z16
-	VADDPS     Z0, Z16, Z1
-	VMOVAPS    Z1, Z16
-	VSHUFF32X4 $0xb1, Z16, Z16, Z0
-	VADDPS     Z0, Z16, Z1
-	VMOVAPS    Z1, Z16
-	VPERMILPS  $0xb1, Z16, Z0
-	VADDPS     Z0, Z16, Z1
-	VMOVAPS    Z1, Z16
-	VPERMILPS  $0x4e, Z16, Z0
-	VADDPS     Z0, Z16, Z1
-	VMOVAPS    Z1, Z16
-	VSHUFF32X4 $0x4e, Z16, Z16, Z0
-	VADDPS     Z0, Z16, Z1
-	VMOVAPS    Z1, Z16
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -6929,8 +7713,522 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X16, sum0+24(FP)
-	VMOVSS     X24, sum1+28(FP)
+
+joined0:
+	VMOVSS X24, sum0+24(FP)
+	VZEROUPPER
+	RET
+
+// func addEightAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addEightAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         40(AX), R10
+	MOVQ         48(AX), R11
+	MOVQ         56(AX), R12
+	MOVQ         64(AX), R14
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z4
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z2
+	VADDPS  Z0, Z4, Z0
+	VADDPS  Z2, Z4, Z2
+	VMOVUPS (DX)(AX*1), Z1
+	VMOVUPS 64(DX)(AX*1), Z3
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS (R8)(AX*1), Z1
+	VMOVUPS 64(R8)(AX*1), Z3
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS (R9)(AX*1), Z1
+	VMOVUPS 64(R9)(AX*1), Z3
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS (R10)(AX*1), Z1
+	VMOVUPS 64(R10)(AX*1), Z3
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS (R11)(AX*1), Z1
+	VMOVUPS 64(R11)(AX*1), Z3
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS (R12)(AX*1), Z1
+	VMOVUPS 64(R12)(AX*1), Z3
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS (R14)(AX*1), Z1
+	VMOVUPS 64(R14)(AX*1), Z3
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS Z0, (DI)(AX*1)
+	VMOVUPS Z2, 64(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VADDPS    Z0, Z4, Z0
+	VMOVUPS.Z (DX)(AX*1), K7, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R8)(AX*1), K7, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R9)(AX*1), K7, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R10)(AX*1), K7, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R11)(AX*1), K7, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R12)(AX*1), K7, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R14)(AX*1), K7, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulEightAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulEightAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         40(AX), R10
+	MOVQ         48(AX), R11
+	MOVQ         56(AX), R12
+	MOVQ         64(AX), R14
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z4
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z2
+	VMULPS  Z0, Z4, Z0
+	VMULPS  Z2, Z4, Z2
+	VMOVUPS (DX)(AX*1), Z1
+	VMOVUPS 64(DX)(AX*1), Z3
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS (R8)(AX*1), Z1
+	VMOVUPS 64(R8)(AX*1), Z3
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS (R9)(AX*1), Z1
+	VMOVUPS 64(R9)(AX*1), Z3
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS (R10)(AX*1), Z1
+	VMOVUPS 64(R10)(AX*1), Z3
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS (R11)(AX*1), Z1
+	VMOVUPS 64(R11)(AX*1), Z3
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS (R12)(AX*1), Z1
+	VMOVUPS 64(R12)(AX*1), Z3
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS (R14)(AX*1), Z1
+	VMOVUPS 64(R14)(AX*1), Z3
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMOVUPS Z0, (DI)(AX*1)
+	VMOVUPS Z2, 64(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VMULPS    Z0, Z4, Z0
+	VMOVUPS.Z (DX)(AX*1), K7, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (R8)(AX*1), K7, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (R9)(AX*1), K7, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (R10)(AX*1), K7, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (R11)(AX*1), K7, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (R12)(AX*1), K7, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (R14)(AX*1), K7, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func maxEightAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·maxEightAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         40(AX), R10
+	MOVQ         48(AX), R11
+	MOVQ         56(AX), R12
+	MOVQ         64(AX), R14
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z9
+	VBROADCASTSS poolAVX512<>+8(SB), Z8
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS   (SI)(AX*1), Z0
+	VMOVUPS   64(SI)(AX*1), Z4
+	VMAXPS    Z0, Z9, Z1
+	VMAXPS    Z4, Z9, Z5
+	VMAXPS    Z9, Z0, Z2
+	VMAXPS    Z9, Z4, Z6
+	VANDPS    Z2, Z1, Z1
+	VANDPS    Z6, Z5, Z5
+	VCMPPS    $0x03, Z0, Z9, K1
+	VCMPPS    $0x03, Z4, Z9, K2
+	VBLENDMPS Z8, Z1, K1, Z0
+	VBLENDMPS Z8, Z5, K2, Z4
+	VMOVUPS   (DX)(AX*1), Z1
+	VMOVUPS   64(DX)(AX*1), Z5
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z5, Z4, Z6
+	VMAXPS    Z0, Z1, Z3
+	VMAXPS    Z4, Z5, Z7
+	VANDPS    Z3, Z2, Z2
+	VANDPS    Z7, Z6, Z6
+	VCMPPS    $0x03, Z1, Z0, K1
+	VCMPPS    $0x03, Z5, Z4, K2
+	VBLENDMPS Z8, Z2, K1, Z0
+	VBLENDMPS Z8, Z6, K2, Z4
+	VMOVUPS   (R8)(AX*1), Z1
+	VMOVUPS   64(R8)(AX*1), Z5
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z5, Z4, Z6
+	VMAXPS    Z0, Z1, Z3
+	VMAXPS    Z4, Z5, Z7
+	VANDPS    Z3, Z2, Z2
+	VANDPS    Z7, Z6, Z6
+	VCMPPS    $0x03, Z1, Z0, K1
+	VCMPPS    $0x03, Z5, Z4, K2
+	VBLENDMPS Z8, Z2, K1, Z0
+	VBLENDMPS Z8, Z6, K2, Z4
+	VMOVUPS   (R9)(AX*1), Z1
+	VMOVUPS   64(R9)(AX*1), Z5
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z5, Z4, Z6
+	VMAXPS    Z0, Z1, Z3
+	VMAXPS    Z4, Z5, Z7
+	VANDPS    Z3, Z2, Z2
+	VANDPS    Z7, Z6, Z6
+	VCMPPS    $0x03, Z1, Z0, K1
+	VCMPPS    $0x03, Z5, Z4, K2
+	VBLENDMPS Z8, Z2, K1, Z0
+	VBLENDMPS Z8, Z6, K2, Z4
+	VMOVUPS   (R10)(AX*1), Z1
+	VMOVUPS   64(R10)(AX*1), Z5
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z5, Z4, Z6
+	VMAXPS    Z0, Z1, Z3
+	VMAXPS    Z4, Z5, Z7
+	VANDPS    Z3, Z2, Z2
+	VANDPS    Z7, Z6, Z6
+	VCMPPS    $0x03, Z1, Z0, K1
+	VCMPPS    $0x03, Z5, Z4, K2
+	VBLENDMPS Z8, Z2, K1, Z0
+	VBLENDMPS Z8, Z6, K2, Z4
+	VMOVUPS   (R11)(AX*1), Z1
+	VMOVUPS   64(R11)(AX*1), Z5
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z5, Z4, Z6
+	VMAXPS    Z0, Z1, Z3
+	VMAXPS    Z4, Z5, Z7
+	VANDPS    Z3, Z2, Z2
+	VANDPS    Z7, Z6, Z6
+	VCMPPS    $0x03, Z1, Z0, K1
+	VCMPPS    $0x03, Z5, Z4, K2
+	VBLENDMPS Z8, Z2, K1, Z0
+	VBLENDMPS Z8, Z6, K2, Z4
+	VMOVUPS   (R12)(AX*1), Z1
+	VMOVUPS   64(R12)(AX*1), Z5
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z5, Z4, Z6
+	VMAXPS    Z0, Z1, Z3
+	VMAXPS    Z4, Z5, Z7
+	VANDPS    Z3, Z2, Z2
+	VANDPS    Z7, Z6, Z6
+	VCMPPS    $0x03, Z1, Z0, K1
+	VCMPPS    $0x03, Z5, Z4, K2
+	VBLENDMPS Z8, Z2, K1, Z0
+	VBLENDMPS Z8, Z6, K2, Z4
+	VMOVUPS   (R14)(AX*1), Z1
+	VMOVUPS   64(R14)(AX*1), Z5
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z5, Z4, Z6
+	VMAXPS    Z0, Z1, Z3
+	VMAXPS    Z4, Z5, Z7
+	VANDPS    Z3, Z2, Z2
+	VANDPS    Z7, Z6, Z6
+	VCMPPS    $0x03, Z1, Z0, K1
+	VCMPPS    $0x03, Z5, Z4, K2
+	VBLENDMPS Z8, Z2, K1, Z0
+	VBLENDMPS Z8, Z6, K2, Z4
+	VMOVUPS   Z0, (DI)(AX*1)
+	VMOVUPS   Z4, 64(DI)(AX*1)
+	ADDQ      $0x00000080, AX
+	SUBQ      $0x00000020, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VMAXPS    Z0, Z9, Z1
+	VMAXPS    Z9, Z0, Z2
+	VANDPS    Z2, Z1, Z1
+	VCMPPS    $0x03, Z0, Z9, K1
+	VBLENDMPS Z8, Z1, K1, Z0
+	VMOVUPS.Z (DX)(AX*1), K7, Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z3, Z2, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VBLENDMPS Z8, Z2, K1, Z0
+	VMOVUPS.Z (R8)(AX*1), K7, Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z3, Z2, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VBLENDMPS Z8, Z2, K1, Z0
+	VMOVUPS.Z (R9)(AX*1), K7, Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z3, Z2, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VBLENDMPS Z8, Z2, K1, Z0
+	VMOVUPS.Z (R10)(AX*1), K7, Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z3, Z2, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VBLENDMPS Z8, Z2, K1, Z0
+	VMOVUPS.Z (R11)(AX*1), K7, Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z3, Z2, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VBLENDMPS Z8, Z2, K1, Z0
+	VMOVUPS.Z (R12)(AX*1), K7, Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z3, Z2, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VBLENDMPS Z8, Z2, K1, Z0
+	VMOVUPS.Z (R14)(AX*1), K7, Z1
+	VMAXPS    Z1, Z0, Z2
+	VMAXPS    Z0, Z1, Z3
+	VANDPS    Z3, Z2, Z2
+	VCMPPS    $0x03, Z1, Z0, K1
+	VBLENDMPS Z8, Z2, K1, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func minEightAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·minEightAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         40(AX), R10
+	MOVQ         48(AX), R11
+	MOVQ         56(AX), R12
+	MOVQ         64(AX), R14
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z6
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z3
+	VMINPS  Z0, Z6, Z1
+	VMINPS  Z3, Z6, Z4
+	VMINPS  Z6, Z0, Z0
+	VMINPS  Z6, Z3, Z3
+	VORPS   Z0, Z1, Z0
+	VORPS   Z3, Z4, Z3
+	VMOVUPS (DX)(AX*1), Z1
+	VMOVUPS 64(DX)(AX*1), Z4
+	VMINPS  Z1, Z0, Z2
+	VMINPS  Z4, Z3, Z5
+	VMINPS  Z0, Z1, Z0
+	VMINPS  Z3, Z4, Z3
+	VORPS   Z0, Z2, Z0
+	VORPS   Z3, Z5, Z3
+	VMOVUPS (R8)(AX*1), Z1
+	VMOVUPS 64(R8)(AX*1), Z4
+	VMINPS  Z1, Z0, Z2
+	VMINPS  Z4, Z3, Z5
+	VMINPS  Z0, Z1, Z0
+	VMINPS  Z3, Z4, Z3
+	VORPS   Z0, Z2, Z0
+	VORPS   Z3, Z5, Z3
+	VMOVUPS (R9)(AX*1), Z1
+	VMOVUPS 64(R9)(AX*1), Z4
+	VMINPS  Z1, Z0, Z2
+	VMINPS  Z4, Z3, Z5
+	VMINPS  Z0, Z1, Z0
+	VMINPS  Z3, Z4, Z3
+	VORPS   Z0, Z2, Z0
+	VORPS   Z3, Z5, Z3
+	VMOVUPS (R10)(AX*1), Z1
+	VMOVUPS 64(R10)(AX*1), Z4
+	VMINPS  Z1, Z0, Z2
+	VMINPS  Z4, Z3, Z5
+	VMINPS  Z0, Z1, Z0
+	VMINPS  Z3, Z4, Z3
+	VORPS   Z0, Z2, Z0
+	VORPS   Z3, Z5, Z3
+	VMOVUPS (R11)(AX*1), Z1
+	VMOVUPS 64(R11)(AX*1), Z4
+	VMINPS  Z1, Z0, Z2
+	VMINPS  Z4, Z3, Z5
+	VMINPS  Z0, Z1, Z0
+	VMINPS  Z3, Z4, Z3
+	VORPS   Z0, Z2, Z0
+	VORPS   Z3, Z5, Z3
+	VMOVUPS (R12)(AX*1), Z1
+	VMOVUPS 64(R12)(AX*1), Z4
+	VMINPS  Z1, Z0, Z2
+	VMINPS  Z4, Z3, Z5
+	VMINPS  Z0, Z1, Z0
+	VMINPS  Z3, Z4, Z3
+	VORPS   Z0, Z2, Z0
+	VORPS   Z3, Z5, Z3
+	VMOVUPS (R14)(AX*1), Z1
+	VMOVUPS 64(R14)(AX*1), Z4
+	VMINPS  Z1, Z0, Z2
+	VMINPS  Z4, Z3, Z5
+	VMINPS  Z0, Z1, Z0
+	VMINPS  Z3, Z4, Z3
+	VORPS   Z0, Z2, Z0
+	VORPS   Z3, Z5, Z3
+	VMOVUPS Z0, (DI)(AX*1)
+	VMOVUPS Z3, 64(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VMINPS    Z0, Z6, Z1
+	VMINPS    Z6, Z0, Z0
+	VORPS     Z0, Z1, Z0
+	VMOVUPS.Z (DX)(AX*1), K7, Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z0
+	VORPS     Z0, Z2, Z0
+	VMOVUPS.Z (R8)(AX*1), K7, Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z0
+	VORPS     Z0, Z2, Z0
+	VMOVUPS.Z (R9)(AX*1), K7, Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z0
+	VORPS     Z0, Z2, Z0
+	VMOVUPS.Z (R10)(AX*1), K7, Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z0
+	VORPS     Z0, Z2, Z0
+	VMOVUPS.Z (R11)(AX*1), K7, Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z0
+	VORPS     Z0, Z2, Z0
+	VMOVUPS.Z (R12)(AX*1), K7, Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z0
+	VORPS     Z0, Z2, Z0
+	VMOVUPS.Z (R14)(AX*1), K7, Z1
+	VMINPS    Z1, Z0, Z2
+	VMINPS    Z0, Z1, Z0
+	VORPS     Z0, Z2, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
 	VZEROUPPER
 	RET
 
@@ -7226,6 +8524,91 @@ loop0:
 rest0:
 	ADDQ         $0x00000080, CX
 	JLE          tree0
+	CMPQ         CX, $0x00000040
+	JL           masked0
+	VMOVUPS      (DI)(AX*1), Z0
+	VMOVUPS      64(DI)(AX*1), Z3
+	VSUBPS       Z11, Z0, Z0
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z1
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z0, Z1
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z1, Z1
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z1, Z0
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z2
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z1, Z2, Z0
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z0, Z24, Z0
+	VADDPS       Z3, Z25, Z3
+	VMOVAPS      Z0, Z24
+	VMOVAPS      Z3, Z25
+	VMOVUPS      128(DI)(AX*1), Z0
+	VMOVUPS      192(DI)(AX*1), Z3
+	VSUBPS       Z11, Z0, Z0
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z1
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z0, Z1
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z1, Z1
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z1, Z0
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z2
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z1, Z2, Z0
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z0, Z26, Z0
+	VADDPS       Z3, Z27, Z3
+	VMOVAPS      Z0, Z26
+	VMOVAPS      Z3, Z27
+	SUBQ         $0x00000040, CX
+	JNE          upper0
+	TESTQ        AX, AX
+	JNE          full0
+	JMP          four0
+
+masked0:
 	MOVQ         $-1, R15
 	BZHIQ        CX, R15, R15
 	KMOVW        R15, K7
@@ -7318,8 +8701,9 @@ rest0:
 	VSCALEFPS    Z4, Z5, Z3
 	VADDPS       Z3, Z27, Z3
 	VMOVAPS      Z3, K7, Z27
-	SUBQ         $0x00000040, CX
-	JLE          tree0
+	JMP          tree0
+
+upper0:
 	MOVQ         $-1, R15
 	BZHIQ        CX, R15, R15
 	KMOVW        R15, K7
@@ -7344,7 +8728,7 @@ rest0:
 	VADDPS       Z0, Z28, Z0
 	VMOVAPS      Z0, K7, Z28
 	CMPQ         CX, $0x00000010
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    320(DI)(AX*1), K7, Z3
@@ -7367,7 +8751,7 @@ rest0:
 	VADDPS       Z3, Z29, Z3
 	VMOVAPS      Z3, K7, Z29
 	CMPQ         CX, $0x00000020
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    384(DI)(AX*1), K7, Z0
@@ -7390,7 +8774,7 @@ rest0:
 	VADDPS       Z0, Z30, Z0
 	VMOVAPS      Z0, K7, Z30
 	CMPQ         CX, $0x00000030
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    448(DI)(AX*1), K7, Z3
@@ -7412,8 +8796,60 @@ rest0:
 	VSCALEFPS    Z4, Z5, Z3
 	VADDPS       Z3, Z31, Z3
 	VMOVAPS      Z3, K7, Z31
+	JMP          full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -7454,7 +8890,9 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, sum0+24(FP)
+
+joined0:
+	VMOVSS X24, sum0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -7659,6 +9097,95 @@ loop0:
 rest0:
 	ADDQ         $0x00000080, CX
 	JLE          tree0
+	CMPQ         CX, $0x00000040
+	JL           masked0
+	VMOVUPS      (SI)(AX*1), Z0
+	VMOVUPS      64(SI)(AX*1), Z3
+	VSUBPS       Z11, Z0, Z0
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z1
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z0, Z1
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z1, Z1
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z1, Z0
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z2
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z1, Z2, Z0
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z0, Z24, Z1
+	VADDPS       Z3, Z25, Z4
+	VMOVUPS      Z0, (DI)(AX*1)
+	VMOVUPS      Z3, 64(DI)(AX*1)
+	VMOVAPS      Z1, Z24
+	VMOVAPS      Z4, Z25
+	VMOVUPS      128(SI)(AX*1), Z0
+	VMOVUPS      192(SI)(AX*1), Z3
+	VSUBPS       Z11, Z0, Z0
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z1
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z0, Z1
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z1, Z1
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z1, Z0
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z2
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z1, Z2, Z0
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z0, Z26, Z1
+	VADDPS       Z3, Z27, Z4
+	VMOVUPS      Z0, 128(DI)(AX*1)
+	VMOVUPS      Z3, 192(DI)(AX*1)
+	VMOVAPS      Z1, Z26
+	VMOVAPS      Z4, Z27
+	SUBQ         $0x00000040, CX
+	JNE          upper0
+	TESTQ        AX, AX
+	JNE          full0
+	JMP          four0
+
+masked0:
 	MOVQ         $-1, R15
 	BZHIQ        CX, R15, R15
 	KMOVW        R15, K7
@@ -7755,8 +9282,9 @@ rest0:
 	VADDPS       Z3, Z27, Z4
 	VMOVUPS      Z3, K7, 192(DI)(AX*1)
 	VMOVAPS      Z4, K7, Z27
-	SUBQ         $0x00000040, CX
-	JLE          tree0
+	JMP          tree0
+
+upper0:
 	MOVQ         $-1, R15
 	BZHIQ        CX, R15, R15
 	KMOVW        R15, K7
@@ -7782,7 +9310,7 @@ rest0:
 	VMOVUPS      Z0, K7, 256(DI)(AX*1)
 	VMOVAPS      Z1, K7, Z28
 	CMPQ         CX, $0x00000010
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    320(SI)(AX*1), K7, Z3
@@ -7806,7 +9334,7 @@ rest0:
 	VMOVUPS      Z3, K7, 320(DI)(AX*1)
 	VMOVAPS      Z4, K7, Z29
 	CMPQ         CX, $0x00000020
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    384(SI)(AX*1), K7, Z0
@@ -7830,7 +9358,7 @@ rest0:
 	VMOVUPS      Z0, K7, 384(DI)(AX*1)
 	VMOVAPS      Z1, K7, Z30
 	CMPQ         CX, $0x00000030
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    448(SI)(AX*1), K7, Z3
@@ -7853,8 +9381,60 @@ rest0:
 	VADDPS       Z3, Z31, Z4
 	VMOVUPS      Z3, K7, 448(DI)(AX*1)
 	VMOVAPS      Z4, K7, Z31
+	JMP          full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -7895,7 +9475,9 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, sum0+24(FP)
+
+joined0:
+	VMOVSS X24, sum0+24(FP)
 	VZEROUPPER
 	RET
 
@@ -8539,8 +10121,53 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (SI)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z2
+	VMOVUPS 128(SI)(AX*1), Z4
+	VMOVUPS 192(SI)(AX*1), Z6
+	VSUBPS  Z8, Z0, Z0
+	VSUBPS  Z8, Z2, Z2
+	VSUBPS  Z8, Z4, Z4
+	VSUBPS  Z8, Z6, Z6
+	VMULPS  Z9, Z0, Z0
+	VMULPS  Z9, Z2, Z2
+	VMULPS  Z9, Z4, Z4
+	VMULPS  Z9, Z6, Z6
+	VMOVUPS (DI)(AX*1), Z1
+	VMOVUPS 64(DI)(AX*1), Z3
+	VMOVUPS 128(DI)(AX*1), Z5
+	VMOVUPS 192(DI)(AX*1), Z7
+	VMULPS  Z0, Z1, Z0
+	VMULPS  Z2, Z3, Z2
+	VMULPS  Z4, Z5, Z4
+	VMULPS  Z6, Z7, Z6
+	VADDPS  Z1, Z16, Z1
+	VADDPS  Z3, Z17, Z3
+	VADDPS  Z5, Z18, Z5
+	VADDPS  Z7, Z19, Z7
+	VADDPS  Z0, Z24, Z0
+	VADDPS  Z2, Z25, Z2
+	VADDPS  Z4, Z26, Z4
+	VADDPS  Z6, Z27, Z6
+	VMOVAPS Z1, Z16
+	VMOVAPS Z3, Z17
+	VMOVAPS Z5, Z18
+	VMOVAPS Z7, Z19
+	VMOVAPS Z0, Z24
+	VMOVAPS Z2, Z25
+	VMOVAPS Z4, Z26
+	VMOVAPS Z6, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -8593,8 +10220,9 @@ rest0:
 	VADDPS    Z6, Z27, Z6
 	VMOVAPS   Z7, K7, Z19
 	VMOVAPS   Z6, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -8609,7 +10237,7 @@ rest0:
 	VMOVAPS   Z1, K7, Z20
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(SI)(AX*1), K7, Z2
@@ -8622,7 +10250,7 @@ rest0:
 	VMOVAPS   Z3, K7, Z21
 	VMOVAPS   Z2, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(SI)(AX*1), K7, Z4
@@ -8635,7 +10263,7 @@ rest0:
 	VMOVAPS   Z5, K7, Z22
 	VMOVAPS   Z4, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(SI)(AX*1), K7, Z6
@@ -8647,8 +10275,96 @@ rest0:
 	VADDPS    Z6, Z31, Z6
 	VMOVAPS   Z7, K7, Z23
 	VMOVAPS   Z6, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VPERMILPS  $0x4e, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFF32X4 $0xb1, Z16, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFF32X4 $0x4e, Z16, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z17, Z16, Z0
+	VSHUFPS    $0x88, Z17, Z16, Z16
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFPS    $0xdd, Z19, Z18, Z0
+	VSHUFPS    $0x88, Z19, Z18, Z17
+	VADDPS     Z0, Z17, Z1
+	VMOVAPS    Z1, Z17
+	VSHUFPS    $0xdd, Z17, Z16, Z0
+	VSHUFPS    $0x88, Z17, Z16, Z16
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFF32X4 $0xb1, Z16, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFF32X4 $0x4e, Z16, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VPERMILPS  $0xb1, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VPERMILPS  $0x4e, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z17, Z16, Z0
 	VSHUFPS    $0x88, Z17, Z16, Z16
 	VADDPS     Z0, Z16, Z1
@@ -8729,8 +10445,10 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X16, sum0+24(FP)
-	VMOVSS     X24, sum1+28(FP)
+
+joined0:
+	VMOVSS X16, sum0+24(FP)
+	VMOVSS X24, sum1+28(FP)
 	VZEROUPPER
 	RET
 
@@ -8859,8 +10577,61 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z2
+	VMOVUPS 128(DI)(AX*1), Z4
+	VMOVUPS 192(DI)(AX*1), Z6
+	VMOVUPS (DX)(AX*1), Z1
+	VMOVUPS 64(DX)(AX*1), Z3
+	VMOVUPS 128(DX)(AX*1), Z5
+	VMOVUPS 192(DX)(AX*1), Z7
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z7, Z6, Z6
+	VMOVUPS (SI)(AX*1), Z1
+	VMOVUPS 64(SI)(AX*1), Z3
+	VMOVUPS 128(SI)(AX*1), Z5
+	VMOVUPS 192(SI)(AX*1), Z7
+	VSUBPS  Z8, Z1, Z1
+	VSUBPS  Z8, Z3, Z3
+	VSUBPS  Z8, Z5, Z5
+	VSUBPS  Z8, Z7, Z7
+	VMULPS  Z9, Z1, Z1
+	VMULPS  Z9, Z3, Z3
+	VMULPS  Z9, Z5, Z5
+	VMULPS  Z9, Z7, Z7
+	VMULPS  Z1, Z0, Z1
+	VMULPS  Z3, Z2, Z3
+	VMULPS  Z5, Z4, Z5
+	VMULPS  Z7, Z6, Z7
+	VADDPS  Z0, Z16, Z0
+	VADDPS  Z2, Z17, Z2
+	VADDPS  Z4, Z18, Z4
+	VADDPS  Z6, Z19, Z6
+	VADDPS  Z1, Z24, Z1
+	VADDPS  Z3, Z25, Z3
+	VADDPS  Z5, Z26, Z5
+	VADDPS  Z7, Z27, Z7
+	VMOVAPS Z0, Z16
+	VMOVAPS Z2, Z17
+	VMOVAPS Z4, Z18
+	VMOVAPS Z6, Z19
+	VMOVAPS Z1, Z24
+	VMOVAPS Z3, Z25
+	VMOVAPS Z5, Z26
+	VMOVAPS Z7, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -8921,8 +10692,9 @@ rest0:
 	VADDPS    Z7, Z27, Z7
 	VMOVAPS   Z6, K7, Z19
 	VMOVAPS   Z7, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -8939,7 +10711,7 @@ rest0:
 	VMOVAPS   Z0, K7, Z20
 	VMOVAPS   Z1, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z2
@@ -8954,7 +10726,7 @@ rest0:
 	VMOVAPS   Z2, K7, Z21
 	VMOVAPS   Z3, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z4
@@ -8969,7 +10741,7 @@ rest0:
 	VMOVAPS   Z4, K7, Z22
 	VMOVAPS   Z5, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z6
@@ -8983,8 +10755,96 @@ rest0:
 	VADDPS    Z7, Z31, Z7
 	VMOVAPS   Z6, K7, Z23
 	VMOVAPS   Z7, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VPERMILPS  $0x4e, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFF32X4 $0xb1, Z16, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFF32X4 $0x4e, Z16, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z17, Z16, Z0
+	VSHUFPS    $0x88, Z17, Z16, Z16
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFPS    $0xdd, Z19, Z18, Z0
+	VSHUFPS    $0x88, Z19, Z18, Z17
+	VADDPS     Z0, Z17, Z1
+	VMOVAPS    Z1, Z17
+	VSHUFPS    $0xdd, Z17, Z16, Z0
+	VSHUFPS    $0x88, Z17, Z16, Z16
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFF32X4 $0xb1, Z16, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFF32X4 $0x4e, Z16, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VPERMILPS  $0xb1, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VPERMILPS  $0x4e, Z16, Z0
+	VADDPS     Z0, Z16, Z1
+	VMOVAPS    Z1, Z16
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z17, Z16, Z0
 	VSHUFPS    $0x88, Z17, Z16, Z16
 	VADDPS     Z0, Z16, Z1
@@ -9065,8 +10925,10 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X16, sum0+24(FP)
-	VMOVSS     X24, sum1+28(FP)
+
+joined0:
+	VMOVSS X16, sum0+24(FP)
+	VMOVSS X24, sum1+28(FP)
 	VZEROUPPER
 	RET
 
@@ -12079,6 +13941,43 @@ loop0:
 rest0:
 	ADDQ      $0x00000080, CX
 	JLE       tree0
+	CMPQ      CX, $0x00000040
+	JL        masked0
+	VMOVUPS   (DI)(AX*1), Z0
+	VMOVUPS   64(DI)(AX*1), Z3
+	VMOVUPS   128(DI)(AX*1), Z6
+	VMOVUPS   192(DI)(AX*1), Z9
+	VMAXPS    Z0, Z24, Z1
+	VMAXPS    Z3, Z25, Z4
+	VMAXPS    Z6, Z26, Z7
+	VMAXPS    Z9, Z27, Z10
+	VMAXPS    Z24, Z0, Z2
+	VMAXPS    Z25, Z3, Z5
+	VMAXPS    Z26, Z6, Z8
+	VMAXPS    Z27, Z9, Z11
+	VANDPS    Z2, Z1, Z1
+	VANDPS    Z5, Z4, Z4
+	VANDPS    Z8, Z7, Z7
+	VANDPS    Z11, Z10, Z10
+	VCMPPS    $0x03, Z0, Z24, K1
+	VCMPPS    $0x03, Z3, Z25, K2
+	VCMPPS    $0x03, Z6, Z26, K3
+	VCMPPS    $0x03, Z9, Z27, K4
+	VBLENDMPS Z12, Z1, K1, Z0
+	VBLENDMPS Z12, Z4, K2, Z3
+	VBLENDMPS Z12, Z7, K3, Z6
+	VBLENDMPS Z12, Z10, K4, Z9
+	VMOVAPS   Z0, Z24
+	VMOVAPS   Z3, Z25
+	VMOVAPS   Z6, Z26
+	VMOVAPS   Z9, Z27
+	SUBQ      $0x00000040, CX
+	JNE       upper0
+	TESTQ     AX, AX
+	JNE       full0
+	JMP       four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -12123,8 +14022,9 @@ rest0:
 	VCMPPS    $0x03, Z9, Z27, K4
 	VBLENDMPS Z12, Z10, K4, Z9
 	VMOVAPS   Z9, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -12137,7 +14037,7 @@ rest0:
 	VBLENDMPS Z12, Z1, K1, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z3
@@ -12148,7 +14048,7 @@ rest0:
 	VBLENDMPS Z12, Z4, K2, Z3
 	VMOVAPS   Z3, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z6
@@ -12159,7 +14059,7 @@ rest0:
 	VBLENDMPS Z12, Z7, K3, Z6
 	VMOVAPS   Z6, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z9
@@ -12169,8 +14069,104 @@ rest0:
 	VCMPPS    $0x03, Z9, Z31, K4
 	VBLENDMPS Z12, Z10, K4, Z9
 	VMOVAPS   Z9, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ          AX, AX
+	JNE            full0
+	CMPQ           CX, $0x00000010
+	JG             longer1_0
+	VPERMILPS      $0xb1, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0x4e, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0xb1, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0x4e, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	JMP            joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS        $0xdd, Z25, Z24, Z0
+	VSHUFPS        $0x88, Z25, Z24, Z24
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFPS        $0xdd, Z27, Z26, Z0
+	VSHUFPS        $0x88, Z27, Z26, Z25
+	VMAXPS         Z0, Z25, Z1
+	VMAXPS         Z25, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z25, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z25
+	VSHUFPS        $0xdd, Z25, Z24, Z0
+	VSHUFPS        $0x88, Z25, Z24, Z24
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0xb1, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VSHUFF32X4     $0x4e, Z24, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0xb1, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	VPERMILPS      $0x4e, Z24, Z0
+	VMAXPS         Z0, Z24, Z1
+	VMAXPS         Z24, Z0, Z2
+	VANDPS         Z2, Z1, Z1
+	VCMPPS         $0x03, Z0, Z24, K1
+	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
+	VMOVAPS        Z1, Z24
+	JMP            joined0
+
+longer4_0:
+full0:
 	VSHUFPS        $0xdd, Z25, Z24, Z0
 	VSHUFPS        $0x88, Z25, Z24, Z24
 	VMAXPS         Z0, Z24, Z1
@@ -12255,12 +14251,14 @@ tree0:
 	VCMPPS         $0x03, Z0, Z24, K1
 	VBLENDMPS.BCST poolAVX512<>+8(SB), Z1, K1, Z1
 	VMOVAPS        Z1, Z24
-	VMOVSS         X24, (R12)
-	MOVQ           n+32(FP), CX
-	LEAQ           (DI)(CX*4), DI
-	ADDQ           $0x00000004, R12
-	DECQ           R11
-	JNZ            row
+
+joined0:
+	VMOVSS X24, (R12)
+	MOVQ   n+32(FP), CX
+	LEAQ   (DI)(CX*4), DI
+	ADDQ   $0x00000004, R12
+	DECQ   R11
+	JNZ    row
 	VZEROUPPER
 	RET
 
@@ -12333,8 +14331,37 @@ loop0:
 	JGE     loop0
 
 rest0:
-	ADDQ      $0x00000080, CX
-	JLE       tree0
+	ADDQ    $0x00000080, CX
+	JLE     tree0
+	CMPQ    CX, $0x00000040
+	JL      masked0
+	VMOVUPS (DI)(AX*1), Z0
+	VMOVUPS 64(DI)(AX*1), Z2
+	VMOVUPS 128(DI)(AX*1), Z4
+	VMOVUPS 192(DI)(AX*1), Z6
+	VMOVUPS (SI)(AX*1), Z1
+	VMOVUPS 64(SI)(AX*1), Z3
+	VMOVUPS 128(SI)(AX*1), Z5
+	VMOVUPS 192(SI)(AX*1), Z7
+	VMULPS  Z1, Z0, Z0
+	VMULPS  Z3, Z2, Z2
+	VMULPS  Z5, Z4, Z4
+	VMULPS  Z7, Z6, Z6
+	VADDPS  Z0, Z24, Z0
+	VADDPS  Z2, Z25, Z2
+	VADDPS  Z4, Z26, Z4
+	VADDPS  Z6, Z27, Z6
+	VMOVAPS Z0, Z24
+	VMOVAPS Z2, Z25
+	VMOVAPS Z4, Z26
+	VMOVAPS Z6, Z27
+	SUBQ    $0x00000040, CX
+	JNE     upper0
+	TESTQ   AX, AX
+	JNE     full0
+	JMP     four0
+
+masked0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -12371,8 +14398,9 @@ rest0:
 	VMULPS    Z7, Z6, Z6
 	VADDPS    Z6, Z27, Z6
 	VMOVAPS   Z6, K7, Z27
-	SUBQ      $0x00000040, CX
-	JLE       tree0
+	JMP       tree0
+
+upper0:
 	MOVQ      $-1, R15
 	BZHIQ     CX, R15, R15
 	KMOVW     R15, K7
@@ -12383,7 +14411,7 @@ rest0:
 	VADDPS    Z0, Z28, Z0
 	VMOVAPS   Z0, K7, Z28
 	CMPQ      CX, $0x00000010
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 320(DI)(AX*1), K7, Z2
@@ -12392,7 +14420,7 @@ rest0:
 	VADDPS    Z2, Z29, Z2
 	VMOVAPS   Z2, K7, Z29
 	CMPQ      CX, $0x00000020
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 384(DI)(AX*1), K7, Z4
@@ -12401,7 +14429,7 @@ rest0:
 	VADDPS    Z4, Z30, Z4
 	VMOVAPS   Z4, K7, Z30
 	CMPQ      CX, $0x00000030
-	JLE       tree0
+	JLE       full0
 	KMOVW     R15, K7
 	SHRQ      $0x10, R15
 	VMOVUPS.Z 448(DI)(AX*1), K7, Z6
@@ -12409,8 +14437,60 @@ rest0:
 	VMULPS    Z7, Z6, Z6
 	VADDPS    Z6, Z31, Z6
 	VMOVAPS   Z6, K7, Z31
+	JMP       full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -12451,13 +14531,15 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, (R12)
-	MOVQ       n+32(FP), CX
-	LEAQ       (DI)(CX*4), DI
-	LEAQ       (SI)(CX*4), SI
-	ADDQ       $0x00000004, R12
-	DECQ       R11
-	JNZ        row
+
+joined0:
+	VMOVSS X24, (R12)
+	MOVQ   n+32(FP), CX
+	LEAQ   (DI)(CX*4), DI
+	LEAQ   (SI)(CX*4), SI
+	ADDQ   $0x00000004, R12
+	DECQ   R11
+	JNZ    row
 	VZEROUPPER
 	RET
 
@@ -12666,6 +14748,95 @@ loop0:
 rest0:
 	ADDQ         $0x00000080, CX
 	JLE          tree0
+	CMPQ         CX, $0x00000040
+	JL           masked0
+	VMOVUPS      (SI)(AX*1), Z0
+	VMOVUPS      64(SI)(AX*1), Z3
+	VSUBPS       Z11, Z0, Z0
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z1
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z0, Z1
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z1, Z1
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z1, Z0
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z2
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z1, Z2, Z0
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z0, Z24, Z1
+	VADDPS       Z3, Z25, Z4
+	VMOVUPS      Z0, (DI)(AX*1)
+	VMOVUPS      Z3, 64(DI)(AX*1)
+	VMOVAPS      Z1, Z24
+	VMOVAPS      Z4, Z25
+	VMOVUPS      128(SI)(AX*1), Z0
+	VMOVUPS      192(SI)(AX*1), Z3
+	VSUBPS       Z11, Z0, Z0
+	VSUBPS       Z11, Z3, Z3
+	VMINPS       Z0, Z6, Z0
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z0, Z7, Z0
+	VMAXPS       Z3, Z7, Z3
+	VMOVUPS      Z8, Z1
+	VMOVUPS      Z8, Z4
+	VFMADD231PS  Z12, Z0, Z1
+	VFMADD231PS  Z12, Z3, Z4
+	VSUBPS       Z8, Z1, Z1
+	VSUBPS       Z8, Z4, Z4
+	VFNMADD231PS Z13, Z1, Z0
+	VFNMADD231PS Z13, Z4, Z3
+	VFNMADD231PS Z14, Z1, Z0
+	VFNMADD231PS Z14, Z4, Z3
+	VMOVUPS      Z15, Z2
+	VMOVUPS      Z15, Z5
+	VFMADD231PS  Z0, Z9, Z2
+	VFMADD231PS  Z3, Z9, Z5
+	VFMADD213PS  Z16, Z0, Z2
+	VFMADD213PS  Z16, Z3, Z5
+	VFMADD213PS  Z17, Z0, Z2
+	VFMADD213PS  Z17, Z3, Z5
+	VFMADD213PS  Z18, Z0, Z2
+	VFMADD213PS  Z18, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VFMADD213PS  Z10, Z0, Z2
+	VFMADD213PS  Z10, Z3, Z5
+	VSCALEFPS    Z1, Z2, Z0
+	VSCALEFPS    Z4, Z5, Z3
+	VADDPS       Z0, Z26, Z1
+	VADDPS       Z3, Z27, Z4
+	VMOVUPS      Z0, 128(DI)(AX*1)
+	VMOVUPS      Z3, 192(DI)(AX*1)
+	VMOVAPS      Z1, Z26
+	VMOVAPS      Z4, Z27
+	SUBQ         $0x00000040, CX
+	JNE          upper0
+	TESTQ        AX, AX
+	JNE          full0
+	JMP          four0
+
+masked0:
 	MOVQ         $-1, R15
 	BZHIQ        CX, R15, R15
 	KMOVW        R15, K7
@@ -12762,8 +14933,9 @@ rest0:
 	VADDPS       Z3, Z27, Z4
 	VMOVUPS      Z3, K7, 192(DI)(AX*1)
 	VMOVAPS      Z4, K7, Z27
-	SUBQ         $0x00000040, CX
-	JLE          tree0
+	JMP          tree0
+
+upper0:
 	MOVQ         $-1, R15
 	BZHIQ        CX, R15, R15
 	KMOVW        R15, K7
@@ -12789,7 +14961,7 @@ rest0:
 	VMOVUPS      Z0, K7, 256(DI)(AX*1)
 	VMOVAPS      Z1, K7, Z28
 	CMPQ         CX, $0x00000010
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    320(SI)(AX*1), K7, Z3
@@ -12813,7 +14985,7 @@ rest0:
 	VMOVUPS      Z3, K7, 320(DI)(AX*1)
 	VMOVAPS      Z4, K7, Z29
 	CMPQ         CX, $0x00000020
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    384(SI)(AX*1), K7, Z0
@@ -12837,7 +15009,7 @@ rest0:
 	VMOVUPS      Z0, K7, 384(DI)(AX*1)
 	VMOVAPS      Z1, K7, Z30
 	CMPQ         CX, $0x00000030
-	JLE          tree0
+	JLE          full0
 	KMOVW        R15, K7
 	SHRQ         $0x10, R15
 	VMOVUPS.Z    448(SI)(AX*1), K7, Z3
@@ -12860,8 +15032,60 @@ rest0:
 	VADDPS       Z3, Z31, Z4
 	VMOVUPS      Z3, K7, 448(DI)(AX*1)
 	VMOVAPS      Z4, K7, Z31
+	JMP          full0
 
 tree0:
+	TESTQ      AX, AX
+	JNE        full0
+	CMPQ       CX, $0x00000010
+	JG         longer1_0
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer1_0:
+	CMPQ CX, $0x00000040
+	JG   longer4_0
+
+four0:
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFPS    $0xdd, Z27, Z26, Z0
+	VSHUFPS    $0x88, Z27, Z26, Z25
+	VADDPS     Z0, Z25, Z1
+	VMOVAPS    Z1, Z25
+	VSHUFPS    $0xdd, Z25, Z24, Z0
+	VSHUFPS    $0x88, Z25, Z24, Z24
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0xb1, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VSHUFF32X4 $0x4e, Z24, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0xb1, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	VPERMILPS  $0x4e, Z24, Z0
+	VADDPS     Z0, Z24, Z1
+	VMOVAPS    Z1, Z24
+	JMP        joined0
+
+longer4_0:
+full0:
 	VSHUFPS    $0xdd, Z25, Z24, Z0
 	VSHUFPS    $0x88, Z25, Z24, Z24
 	VADDPS     Z0, Z24, Z1
@@ -12902,14 +15126,16 @@ tree0:
 	VSHUFF32X4 $0x4e, Z24, Z24, Z0
 	VADDPS     Z0, Z24, Z1
 	VMOVAPS    Z1, Z24
-	VMOVSS     X24, (R12)
-	MOVQ       n+32(FP), CX
-	LEAQ       (DI)(CX*4), DI
-	LEAQ       (SI)(CX*4), SI
-	ADDQ       $0x00000004, BX
-	ADDQ       $0x00000004, R12
-	DECQ       R11
-	JNZ        row
+
+joined0:
+	VMOVSS X24, (R12)
+	MOVQ   n+32(FP), CX
+	LEAQ   (DI)(CX*4), DI
+	LEAQ   (SI)(CX*4), SI
+	ADDQ   $0x00000004, BX
+	ADDQ   $0x00000004, R12
+	DECQ   R11
+	JNZ    row
 	VZEROUPPER
 	RET
 

@@ -21,7 +21,9 @@ func Fill(dst []float32, v float32) {
 
 // Scale computes dst = x*a.
 func Scale(dst, x []float32, a float32) {
-	sameLength("Scale", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("Scale", len(dst), len(x))
+	}
 	if current == Portable {
 		scalePortable(dst, x, a)
 		return
@@ -37,7 +39,9 @@ func Scale(dst, x []float32, a float32) {
 
 // Axpy computes dst = a*x + y, with both roundings.
 func Axpy(dst, x, y []float32, a float32) {
-	sameLength("Axpy", len(dst), len(x), len(y))
+	if len(x) != len(dst) || len(y) != len(dst) {
+		sameLength("Axpy", len(dst), len(x), len(y))
+	}
 	if current == Portable {
 		axpyPortable(dst, x, y, a)
 		return
@@ -187,7 +191,9 @@ func Dot(x, y []float32) float32 {
 	if n <= Block {
 		return dotBlock(x, y)
 	}
-	sameLength("Dot", len(x), len(y))
+	if len(y) != len(x) {
+		sameLength("Dot", len(x), len(y))
+	}
 	var t0 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
@@ -198,7 +204,9 @@ func Dot(x, y []float32) float32 {
 }
 
 func dotBlock(x, y []float32) float32 {
-	sameLength("Dot", len(x), len(y))
+	if len(y) != len(x) {
+		sameLength("Dot", len(x), len(y))
+	}
 	if current == Portable {
 		return dotPortable(x, y)
 	}
@@ -263,38 +271,110 @@ func sumSubBlock(x []float32, c float32) float32 {
 	return sumSubAVX2(&ptrs[0], &args[0], len(x))
 }
 
-// SumsSub gives the canonical sums of d = x - c and of d².
-func SumsSub(x []float32, c float32) (float32, float32) {
+// SumSquaresSub is the canonical sum of (x - c)².
+func SumSquaresSub(x []float32, c float32) float32 {
 	n := len(x)
 	if n <= Block {
-		return sumsSubBlock(x, c)
+		return sumSquaresSubBlock(x, c)
 	}
 	var t0 sumTotal
-	var t1 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
-		r0, r1 := sumsSubBlock(x[lo:hi], c)
+		r0 := sumSquaresSubBlock(x[lo:hi], c)
 		t0.add(r0)
-		t1.add(r1)
 	}
-	return t0.value(), t1.value()
+	return t0.value()
 }
 
-func sumsSubBlock(x []float32, c float32) (float32, float32) {
+func sumSquaresSubBlock(x []float32, c float32) float32 {
 	if current == Portable {
-		return sumsSubPortable(x, c)
+		return sumSquaresSubPortable(x, c)
 	}
 	ptrs := [...]*float32{unsafe.SliceData(x)}
 	args := [...]float32{c}
 	if current == AVX512 {
-		return sumsSubAVX512(&ptrs[0], &args[0], len(x))
+		return sumSquaresSubAVX512(&ptrs[0], &args[0], len(x))
 	}
-	return sumsSubAVX2(&ptrs[0], &args[0], len(x))
+	return sumSquaresSubAVX2(&ptrs[0], &args[0], len(x))
+}
+
+// AddEight adds a to start, then b, and so on to h.
+func AddEight(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	if len(a) != len(dst) || len(b) != len(dst) || len(c) != len(dst) || len(d) != len(dst) || len(e) != len(dst) || len(f) != len(dst) || len(g) != len(dst) || len(h) != len(dst) {
+		sameLength("AddEight", len(dst), len(a), len(b), len(c), len(d), len(e), len(f), len(g), len(h))
+	}
+	if current == Portable {
+		addEightPortable(dst, a, b, c, d, e, f, g, h, start)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(a), unsafe.SliceData(b), unsafe.SliceData(c), unsafe.SliceData(d), unsafe.SliceData(e), unsafe.SliceData(f), unsafe.SliceData(g), unsafe.SliceData(h)}
+	args := [...]float32{start}
+	if current == AVX512 {
+		addEightAVX512(&ptrs[0], &args[0], len(dst))
+		return
+	}
+	addEightAVX2(&ptrs[0], &args[0], len(dst))
+}
+
+// MulEight multiplies start by a, then by b, and so on to h.
+func MulEight(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	if len(a) != len(dst) || len(b) != len(dst) || len(c) != len(dst) || len(d) != len(dst) || len(e) != len(dst) || len(f) != len(dst) || len(g) != len(dst) || len(h) != len(dst) {
+		sameLength("MulEight", len(dst), len(a), len(b), len(c), len(d), len(e), len(f), len(g), len(h))
+	}
+	if current == Portable {
+		mulEightPortable(dst, a, b, c, d, e, f, g, h, start)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(a), unsafe.SliceData(b), unsafe.SliceData(c), unsafe.SliceData(d), unsafe.SliceData(e), unsafe.SliceData(f), unsafe.SliceData(g), unsafe.SliceData(h)}
+	args := [...]float32{start}
+	if current == AVX512 {
+		mulEightAVX512(&ptrs[0], &args[0], len(dst))
+		return
+	}
+	mulEightAVX2(&ptrs[0], &args[0], len(dst))
+}
+
+// MaxEight computes the largest of start and a to h, as Max.
+func MaxEight(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	if len(a) != len(dst) || len(b) != len(dst) || len(c) != len(dst) || len(d) != len(dst) || len(e) != len(dst) || len(f) != len(dst) || len(g) != len(dst) || len(h) != len(dst) {
+		sameLength("MaxEight", len(dst), len(a), len(b), len(c), len(d), len(e), len(f), len(g), len(h))
+	}
+	if current == Portable {
+		maxEightPortable(dst, a, b, c, d, e, f, g, h, start)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(a), unsafe.SliceData(b), unsafe.SliceData(c), unsafe.SliceData(d), unsafe.SliceData(e), unsafe.SliceData(f), unsafe.SliceData(g), unsafe.SliceData(h)}
+	args := [...]float32{start}
+	if current == AVX512 {
+		maxEightAVX512(&ptrs[0], &args[0], len(dst))
+		return
+	}
+	maxEightAVX2(&ptrs[0], &args[0], len(dst))
+}
+
+// MinEight computes the smallest of start and a to h, as Min.
+func MinEight(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	if len(a) != len(dst) || len(b) != len(dst) || len(c) != len(dst) || len(d) != len(dst) || len(e) != len(dst) || len(f) != len(dst) || len(g) != len(dst) || len(h) != len(dst) {
+		sameLength("MinEight", len(dst), len(a), len(b), len(c), len(d), len(e), len(f), len(g), len(h))
+	}
+	if current == Portable {
+		minEightPortable(dst, a, b, c, d, e, f, g, h, start)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(a), unsafe.SliceData(b), unsafe.SliceData(c), unsafe.SliceData(d), unsafe.SliceData(e), unsafe.SliceData(f), unsafe.SliceData(g), unsafe.SliceData(h)}
+	args := [...]float32{start}
+	if current == AVX512 {
+		minEightAVX512(&ptrs[0], &args[0], len(dst))
+		return
+	}
+	minEightAVX2(&ptrs[0], &args[0], len(dst))
 }
 
 // ExpSub computes dst = exp(x - m).
 func ExpSub(dst, x []float32, m float32) {
-	sameLength("ExpSub", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("ExpSub", len(dst), len(x))
+	}
 	if current == Portable {
 		expSubPortable(dst, x, m)
 		return
@@ -341,7 +421,9 @@ func ExpSubSum(dst, x []float32, m float32) float32 {
 	if n <= Block {
 		return expSubSumBlock(dst, x, m)
 	}
-	sameLength("ExpSubSum", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("ExpSubSum", len(dst), len(x))
+	}
 	var t0 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
@@ -352,7 +434,9 @@ func ExpSubSum(dst, x []float32, m float32) float32 {
 }
 
 func expSubSumBlock(dst, x []float32, m float32) float32 {
-	sameLength("ExpSubSum", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("ExpSubSum", len(dst), len(x))
+	}
 	if current == Portable {
 		return expSubSumPortable(dst, x, m)
 	}
@@ -366,7 +450,9 @@ func expSubSumBlock(dst, x []float32, m float32) float32 {
 
 // SoftmaxGrad computes dst = y*(g - dot).
 func SoftmaxGrad(dst, y, g []float32, dot float32) {
-	sameLength("SoftmaxGrad", len(dst), len(y), len(g))
+	if len(y) != len(dst) || len(g) != len(dst) {
+		sameLength("SoftmaxGrad", len(dst), len(y), len(g))
+	}
 	if current == Portable {
 		softmaxGradPortable(dst, y, g, dot)
 		return
@@ -382,7 +468,9 @@ func SoftmaxGrad(dst, y, g []float32, dot float32) {
 
 // SubSub computes dst = (x - m) - s.
 func SubSub(dst, x []float32, m, s float32) {
-	sameLength("SubSub", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("SubSub", len(dst), len(x))
+	}
 	if current == Portable {
 		subSubPortable(dst, x, m, s)
 		return
@@ -398,7 +486,9 @@ func SubSub(dst, x []float32, m, s float32) {
 
 // LogSoftmaxGrad computes dst = g - exp(y)*s.
 func LogSoftmaxGrad(dst, y, g []float32, s float32) {
-	sameLength("LogSoftmaxGrad", len(dst), len(y), len(g))
+	if len(y) != len(dst) || len(g) != len(dst) {
+		sameLength("LogSoftmaxGrad", len(dst), len(y), len(g))
+	}
 	if current == Portable {
 		logSoftmaxGradPortable(dst, y, g, s)
 		return
@@ -414,7 +504,9 @@ func LogSoftmaxGrad(dst, y, g []float32, s float32) {
 
 // CrossEntropyGrad computes dst = (exp(x - m)*inv - off)*scale.
 func CrossEntropyGrad(dst, x []float32, m, inv, off, scale float32) {
-	sameLength("CrossEntropyGrad", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("CrossEntropyGrad", len(dst), len(x))
+	}
 	if current == Portable {
 		crossEntropyGradPortable(dst, x, m, inv, off, scale)
 		return
@@ -430,7 +522,9 @@ func CrossEntropyGrad(dst, x []float32, m, inv, off, scale float32) {
 
 // Norm computes dst = (x - c)*r.
 func Norm(dst, x []float32, c, r float32) {
-	sameLength("Norm", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("Norm", len(dst), len(x))
+	}
 	if current == Portable {
 		normPortable(dst, x, c, r)
 		return
@@ -446,7 +540,9 @@ func Norm(dst, x []float32, c, r float32) {
 
 // NormWeight computes dst = (x - c)*r*w.
 func NormWeight(dst, x, w []float32, c, r float32) {
-	sameLength("NormWeight", len(dst), len(x), len(w))
+	if len(x) != len(dst) || len(w) != len(dst) {
+		sameLength("NormWeight", len(dst), len(x), len(w))
+	}
 	if current == Portable {
 		normWeightPortable(dst, x, w, c, r)
 		return
@@ -462,7 +558,9 @@ func NormWeight(dst, x, w []float32, c, r float32) {
 
 // NormWeightBias computes dst = (x - c)*r*w + b.
 func NormWeightBias(dst, x, w, b []float32, c, r float32) {
-	sameLength("NormWeightBias", len(dst), len(x), len(w), len(b))
+	if len(x) != len(dst) || len(w) != len(dst) || len(b) != len(dst) {
+		sameLength("NormWeightBias", len(dst), len(x), len(w), len(b))
+	}
 	if current == Portable {
 		normWeightBiasPortable(dst, x, w, b, c, r)
 		return
@@ -482,7 +580,9 @@ func NormGradSums(g, x []float32, c, r float32) (float32, float32) {
 	if n <= Block {
 		return normGradSumsBlock(g, x, c, r)
 	}
-	sameLength("NormGradSums", len(g), len(x))
+	if len(x) != len(g) {
+		sameLength("NormGradSums", len(g), len(x))
+	}
 	var t0 sumTotal
 	var t1 sumTotal
 	for lo := 0; lo < n; lo += Block {
@@ -495,7 +595,9 @@ func NormGradSums(g, x []float32, c, r float32) (float32, float32) {
 }
 
 func normGradSumsBlock(g, x []float32, c, r float32) (float32, float32) {
-	sameLength("NormGradSums", len(g), len(x))
+	if len(x) != len(g) {
+		sameLength("NormGradSums", len(g), len(x))
+	}
 	if current == Portable {
 		return normGradSumsPortable(g, x, c, r)
 	}
@@ -513,7 +615,9 @@ func NormWeightGradSums(g, x, w []float32, c, r float32) (float32, float32) {
 	if n <= Block {
 		return normWeightGradSumsBlock(g, x, w, c, r)
 	}
-	sameLength("NormWeightGradSums", len(g), len(x), len(w))
+	if len(x) != len(g) || len(w) != len(g) {
+		sameLength("NormWeightGradSums", len(g), len(x), len(w))
+	}
 	var t0 sumTotal
 	var t1 sumTotal
 	for lo := 0; lo < n; lo += Block {
@@ -526,7 +630,9 @@ func NormWeightGradSums(g, x, w []float32, c, r float32) (float32, float32) {
 }
 
 func normWeightGradSumsBlock(g, x, w []float32, c, r float32) (float32, float32) {
-	sameLength("NormWeightGradSums", len(g), len(x), len(w))
+	if len(x) != len(g) || len(w) != len(g) {
+		sameLength("NormWeightGradSums", len(g), len(x), len(w))
+	}
 	if current == Portable {
 		return normWeightGradSumsPortable(g, x, w, c, r)
 	}
@@ -540,7 +646,9 @@ func normWeightGradSumsBlock(g, x, w []float32, c, r float32) (float32, float32)
 
 // NormGrad computes dst = ((g - p) - h*q)*r with h = (x - c)*r.
 func NormGrad(dst, g, x []float32, c, r, p, q float32) {
-	sameLength("NormGrad", len(dst), len(g), len(x))
+	if len(g) != len(dst) || len(x) != len(dst) {
+		sameLength("NormGrad", len(dst), len(g), len(x))
+	}
 	if current == Portable {
 		normGradPortable(dst, g, x, c, r, p, q)
 		return
@@ -556,7 +664,9 @@ func NormGrad(dst, g, x []float32, c, r, p, q float32) {
 
 // NormWeightGrad computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r.
 func NormWeightGrad(dst, g, x, w []float32, c, r, p, q float32) {
-	sameLength("NormWeightGrad", len(dst), len(g), len(x), len(w))
+	if len(g) != len(dst) || len(x) != len(dst) || len(w) != len(dst) {
+		sameLength("NormWeightGrad", len(dst), len(g), len(x), len(w))
+	}
 	if current == Portable {
 		normWeightGradPortable(dst, g, x, w, c, r, p, q)
 		return
@@ -572,7 +682,9 @@ func NormWeightGrad(dst, g, x, w []float32, c, r, p, q float32) {
 
 // AddNormProduct computes dst = acc + g*h with h = (x - c)*r.
 func AddNormProduct(dst, acc, g, x []float32, c, r float32) {
-	sameLength("AddNormProduct", len(dst), len(acc), len(g), len(x))
+	if len(acc) != len(dst) || len(g) != len(dst) || len(x) != len(dst) {
+		sameLength("AddNormProduct", len(dst), len(acc), len(g), len(x))
+	}
 	if current == Portable {
 		addNormProductPortable(dst, acc, g, x, c, r)
 		return
@@ -588,7 +700,9 @@ func AddNormProduct(dst, acc, g, x []float32, c, r float32) {
 
 // AddNormProducts computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g.
 func AddNormProducts(dst, sum, acc, accsum, g, x []float32, c, r float32) {
-	sameLength("AddNormProducts", len(dst), len(sum), len(acc), len(accsum), len(g), len(x))
+	if len(sum) != len(dst) || len(acc) != len(dst) || len(accsum) != len(dst) || len(g) != len(dst) || len(x) != len(dst) {
+		sameLength("AddNormProducts", len(dst), len(sum), len(acc), len(accsum), len(g), len(x))
+	}
 	if current == Portable {
 		addNormProductsPortable(dst, sum, acc, accsum, g, x, c, r)
 		return

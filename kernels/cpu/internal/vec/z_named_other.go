@@ -11,13 +11,17 @@ func Fill(dst []float32, v float32) {
 
 // Scale computes dst = x*a.
 func Scale(dst, x []float32, a float32) {
-	sameLength("Scale", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("Scale", len(dst), len(x))
+	}
 	scalePortable(dst, x, a)
 }
 
 // Axpy computes dst = a*x + y, with both roundings.
 func Axpy(dst, x, y []float32, a float32) {
-	sameLength("Axpy", len(dst), len(x), len(y))
+	if len(x) != len(dst) || len(y) != len(dst) {
+		sameLength("Axpy", len(dst), len(x), len(y))
+	}
 	axpyPortable(dst, x, y, a)
 }
 
@@ -122,7 +126,9 @@ func Dot(x, y []float32) float32 {
 	if n <= Block {
 		return dotBlock(x, y)
 	}
-	sameLength("Dot", len(x), len(y))
+	if len(y) != len(x) {
+		sameLength("Dot", len(x), len(y))
+	}
 	var t0 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
@@ -133,7 +139,9 @@ func Dot(x, y []float32) float32 {
 }
 
 func dotBlock(x, y []float32) float32 {
-	sameLength("Dot", len(x), len(y))
+	if len(y) != len(x) {
+		sameLength("Dot", len(x), len(y))
+	}
 	return dotPortable(x, y)
 }
 
@@ -175,30 +183,62 @@ func sumSubBlock(x []float32, c float32) float32 {
 	return sumSubPortable(x, c)
 }
 
-// SumsSub gives the canonical sums of d = x - c and of d².
-func SumsSub(x []float32, c float32) (float32, float32) {
+// SumSquaresSub is the canonical sum of (x - c)².
+func SumSquaresSub(x []float32, c float32) float32 {
 	n := len(x)
 	if n <= Block {
-		return sumsSubBlock(x, c)
+		return sumSquaresSubBlock(x, c)
 	}
 	var t0 sumTotal
-	var t1 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
-		r0, r1 := sumsSubBlock(x[lo:hi], c)
+		r0 := sumSquaresSubBlock(x[lo:hi], c)
 		t0.add(r0)
-		t1.add(r1)
 	}
-	return t0.value(), t1.value()
+	return t0.value()
 }
 
-func sumsSubBlock(x []float32, c float32) (float32, float32) {
-	return sumsSubPortable(x, c)
+func sumSquaresSubBlock(x []float32, c float32) float32 {
+	return sumSquaresSubPortable(x, c)
+}
+
+// AddEight adds a to start, then b, and so on to h.
+func AddEight(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	if len(a) != len(dst) || len(b) != len(dst) || len(c) != len(dst) || len(d) != len(dst) || len(e) != len(dst) || len(f) != len(dst) || len(g) != len(dst) || len(h) != len(dst) {
+		sameLength("AddEight", len(dst), len(a), len(b), len(c), len(d), len(e), len(f), len(g), len(h))
+	}
+	addEightPortable(dst, a, b, c, d, e, f, g, h, start)
+}
+
+// MulEight multiplies start by a, then by b, and so on to h.
+func MulEight(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	if len(a) != len(dst) || len(b) != len(dst) || len(c) != len(dst) || len(d) != len(dst) || len(e) != len(dst) || len(f) != len(dst) || len(g) != len(dst) || len(h) != len(dst) {
+		sameLength("MulEight", len(dst), len(a), len(b), len(c), len(d), len(e), len(f), len(g), len(h))
+	}
+	mulEightPortable(dst, a, b, c, d, e, f, g, h, start)
+}
+
+// MaxEight computes the largest of start and a to h, as Max.
+func MaxEight(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	if len(a) != len(dst) || len(b) != len(dst) || len(c) != len(dst) || len(d) != len(dst) || len(e) != len(dst) || len(f) != len(dst) || len(g) != len(dst) || len(h) != len(dst) {
+		sameLength("MaxEight", len(dst), len(a), len(b), len(c), len(d), len(e), len(f), len(g), len(h))
+	}
+	maxEightPortable(dst, a, b, c, d, e, f, g, h, start)
+}
+
+// MinEight computes the smallest of start and a to h, as Min.
+func MinEight(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	if len(a) != len(dst) || len(b) != len(dst) || len(c) != len(dst) || len(d) != len(dst) || len(e) != len(dst) || len(f) != len(dst) || len(g) != len(dst) || len(h) != len(dst) {
+		sameLength("MinEight", len(dst), len(a), len(b), len(c), len(d), len(e), len(f), len(g), len(h))
+	}
+	minEightPortable(dst, a, b, c, d, e, f, g, h, start)
 }
 
 // ExpSub computes dst = exp(x - m).
 func ExpSub(dst, x []float32, m float32) {
-	sameLength("ExpSub", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("ExpSub", len(dst), len(x))
+	}
 	expSubPortable(dst, x, m)
 }
 
@@ -227,7 +267,9 @@ func ExpSubSum(dst, x []float32, m float32) float32 {
 	if n <= Block {
 		return expSubSumBlock(dst, x, m)
 	}
-	sameLength("ExpSubSum", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("ExpSubSum", len(dst), len(x))
+	}
 	var t0 sumTotal
 	for lo := 0; lo < n; lo += Block {
 		hi := min(lo+Block, n)
@@ -238,49 +280,65 @@ func ExpSubSum(dst, x []float32, m float32) float32 {
 }
 
 func expSubSumBlock(dst, x []float32, m float32) float32 {
-	sameLength("ExpSubSum", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("ExpSubSum", len(dst), len(x))
+	}
 	return expSubSumPortable(dst, x, m)
 }
 
 // SoftmaxGrad computes dst = y*(g - dot).
 func SoftmaxGrad(dst, y, g []float32, dot float32) {
-	sameLength("SoftmaxGrad", len(dst), len(y), len(g))
+	if len(y) != len(dst) || len(g) != len(dst) {
+		sameLength("SoftmaxGrad", len(dst), len(y), len(g))
+	}
 	softmaxGradPortable(dst, y, g, dot)
 }
 
 // SubSub computes dst = (x - m) - s.
 func SubSub(dst, x []float32, m, s float32) {
-	sameLength("SubSub", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("SubSub", len(dst), len(x))
+	}
 	subSubPortable(dst, x, m, s)
 }
 
 // LogSoftmaxGrad computes dst = g - exp(y)*s.
 func LogSoftmaxGrad(dst, y, g []float32, s float32) {
-	sameLength("LogSoftmaxGrad", len(dst), len(y), len(g))
+	if len(y) != len(dst) || len(g) != len(dst) {
+		sameLength("LogSoftmaxGrad", len(dst), len(y), len(g))
+	}
 	logSoftmaxGradPortable(dst, y, g, s)
 }
 
 // CrossEntropyGrad computes dst = (exp(x - m)*inv - off)*scale.
 func CrossEntropyGrad(dst, x []float32, m, inv, off, scale float32) {
-	sameLength("CrossEntropyGrad", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("CrossEntropyGrad", len(dst), len(x))
+	}
 	crossEntropyGradPortable(dst, x, m, inv, off, scale)
 }
 
 // Norm computes dst = (x - c)*r.
 func Norm(dst, x []float32, c, r float32) {
-	sameLength("Norm", len(dst), len(x))
+	if len(x) != len(dst) {
+		sameLength("Norm", len(dst), len(x))
+	}
 	normPortable(dst, x, c, r)
 }
 
 // NormWeight computes dst = (x - c)*r*w.
 func NormWeight(dst, x, w []float32, c, r float32) {
-	sameLength("NormWeight", len(dst), len(x), len(w))
+	if len(x) != len(dst) || len(w) != len(dst) {
+		sameLength("NormWeight", len(dst), len(x), len(w))
+	}
 	normWeightPortable(dst, x, w, c, r)
 }
 
 // NormWeightBias computes dst = (x - c)*r*w + b.
 func NormWeightBias(dst, x, w, b []float32, c, r float32) {
-	sameLength("NormWeightBias", len(dst), len(x), len(w), len(b))
+	if len(x) != len(dst) || len(w) != len(dst) || len(b) != len(dst) {
+		sameLength("NormWeightBias", len(dst), len(x), len(w), len(b))
+	}
 	normWeightBiasPortable(dst, x, w, b, c, r)
 }
 
@@ -290,7 +348,9 @@ func NormGradSums(g, x []float32, c, r float32) (float32, float32) {
 	if n <= Block {
 		return normGradSumsBlock(g, x, c, r)
 	}
-	sameLength("NormGradSums", len(g), len(x))
+	if len(x) != len(g) {
+		sameLength("NormGradSums", len(g), len(x))
+	}
 	var t0 sumTotal
 	var t1 sumTotal
 	for lo := 0; lo < n; lo += Block {
@@ -303,7 +363,9 @@ func NormGradSums(g, x []float32, c, r float32) (float32, float32) {
 }
 
 func normGradSumsBlock(g, x []float32, c, r float32) (float32, float32) {
-	sameLength("NormGradSums", len(g), len(x))
+	if len(x) != len(g) {
+		sameLength("NormGradSums", len(g), len(x))
+	}
 	return normGradSumsPortable(g, x, c, r)
 }
 
@@ -313,7 +375,9 @@ func NormWeightGradSums(g, x, w []float32, c, r float32) (float32, float32) {
 	if n <= Block {
 		return normWeightGradSumsBlock(g, x, w, c, r)
 	}
-	sameLength("NormWeightGradSums", len(g), len(x), len(w))
+	if len(x) != len(g) || len(w) != len(g) {
+		sameLength("NormWeightGradSums", len(g), len(x), len(w))
+	}
 	var t0 sumTotal
 	var t1 sumTotal
 	for lo := 0; lo < n; lo += Block {
@@ -326,31 +390,41 @@ func NormWeightGradSums(g, x, w []float32, c, r float32) (float32, float32) {
 }
 
 func normWeightGradSumsBlock(g, x, w []float32, c, r float32) (float32, float32) {
-	sameLength("NormWeightGradSums", len(g), len(x), len(w))
+	if len(x) != len(g) || len(w) != len(g) {
+		sameLength("NormWeightGradSums", len(g), len(x), len(w))
+	}
 	return normWeightGradSumsPortable(g, x, w, c, r)
 }
 
 // NormGrad computes dst = ((g - p) - h*q)*r with h = (x - c)*r.
 func NormGrad(dst, g, x []float32, c, r, p, q float32) {
-	sameLength("NormGrad", len(dst), len(g), len(x))
+	if len(g) != len(dst) || len(x) != len(dst) {
+		sameLength("NormGrad", len(dst), len(g), len(x))
+	}
 	normGradPortable(dst, g, x, c, r, p, q)
 }
 
 // NormWeightGrad computes dst = ((g*w - p) - h*q)*r with h = (x - c)*r.
 func NormWeightGrad(dst, g, x, w []float32, c, r, p, q float32) {
-	sameLength("NormWeightGrad", len(dst), len(g), len(x), len(w))
+	if len(g) != len(dst) || len(x) != len(dst) || len(w) != len(dst) {
+		sameLength("NormWeightGrad", len(dst), len(g), len(x), len(w))
+	}
 	normWeightGradPortable(dst, g, x, w, c, r, p, q)
 }
 
 // AddNormProduct computes dst = acc + g*h with h = (x - c)*r.
 func AddNormProduct(dst, acc, g, x []float32, c, r float32) {
-	sameLength("AddNormProduct", len(dst), len(acc), len(g), len(x))
+	if len(acc) != len(dst) || len(g) != len(dst) || len(x) != len(dst) {
+		sameLength("AddNormProduct", len(dst), len(acc), len(g), len(x))
+	}
 	addNormProductPortable(dst, acc, g, x, c, r)
 }
 
 // AddNormProducts computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g.
 func AddNormProducts(dst, sum, acc, accsum, g, x []float32, c, r float32) {
-	sameLength("AddNormProducts", len(dst), len(sum), len(acc), len(accsum), len(g), len(x))
+	if len(sum) != len(dst) || len(acc) != len(dst) || len(accsum) != len(dst) || len(g) != len(dst) || len(x) != len(dst) {
+		sameLength("AddNormProducts", len(dst), len(sum), len(acc), len(accsum), len(g), len(x))
+	}
 	addNormProductsPortable(dst, sum, acc, accsum, g, x, c, r)
 }
 

@@ -1692,20 +1692,213 @@ func sumSubPortable(x []float32, c float32) (sum0 float32) {
 	return sumTree(&acc0)
 }
 
-// sumsSubPortable gives the canonical sums of d = x - c and of d².
-func sumsSubPortable(x []float32, c float32) (sum0, sum1 float32) {
+// sumSquaresSubPortable is the canonical sum of (x - c)².
+func sumSquaresSubPortable(x []float32, c float32) (sum0 float32) {
 	acc0 := lanesOf(0)
-	acc1 := lanesOf(0)
 	for i := range x {
 		v0 := x[i]
 		v2 := v0 - c
 		v3 := float32(v2 * v2)
-		v5 := acc0[i%lanes] + v2
-		v7 := acc1[i%lanes] + v3
+		v5 := acc0[i%lanes] + v3
 		acc0[i%lanes] = v5
-		acc1[i%lanes] = v7
 	}
-	return sumTree(&acc0), sumTree(&acc1)
+	return sumTree(&acc0)
+}
+
+// addEightPortable adds a to start, then b, and so on to h.
+func addEightPortable(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	c = c[:len(dst)]
+	d = d[:len(dst)]
+	e = e[:len(dst)]
+	f = f[:len(dst)]
+	g = g[:len(dst)]
+	h = h[:len(dst)]
+	for i := range dst {
+		v0 := a[i]
+		v1 := b[i]
+		v2 := c[i]
+		v3 := d[i]
+		v4 := e[i]
+		v5 := f[i]
+		v6 := g[i]
+		v7 := h[i]
+		v9 := start + v0
+		v10 := v9 + v1
+		v11 := v10 + v2
+		v12 := v11 + v3
+		v13 := v12 + v4
+		v14 := v13 + v5
+		v15 := v14 + v6
+		v16 := v15 + v7
+		dst[i] = v16
+	}
+}
+
+// mulEightPortable multiplies start by a, then by b, and so on to h.
+func mulEightPortable(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	c = c[:len(dst)]
+	d = d[:len(dst)]
+	e = e[:len(dst)]
+	f = f[:len(dst)]
+	g = g[:len(dst)]
+	h = h[:len(dst)]
+	for i := range dst {
+		v0 := a[i]
+		v1 := b[i]
+		v2 := c[i]
+		v3 := d[i]
+		v4 := e[i]
+		v5 := f[i]
+		v6 := g[i]
+		v7 := h[i]
+		v9 := float32(start * v0)
+		v10 := float32(v9 * v1)
+		v11 := float32(v10 * v2)
+		v12 := float32(v11 * v3)
+		v13 := float32(v12 * v4)
+		v14 := float32(v13 * v5)
+		v15 := float32(v14 * v6)
+		v16 := float32(v15 * v7)
+		dst[i] = v16
+	}
+}
+
+// maxEightPortable computes the largest of start and a to h, as Max.
+func maxEightPortable(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	c = c[:len(dst)]
+	d = d[:len(dst)]
+	e = e[:len(dst)]
+	f = f[:len(dst)]
+	g = g[:len(dst)]
+	h = h[:len(dst)]
+	for i := range dst {
+		v0 := a[i]
+		v1 := b[i]
+		v2 := c[i]
+		v3 := d[i]
+		v4 := e[i]
+		v5 := f[i]
+		v6 := g[i]
+		v7 := h[i]
+		v9 := lane.Greater32(start, v0)
+		v10 := lane.Greater32(v0, start)
+		v11 := math.Float32bits(v9) & math.Float32bits(v10)
+		v12 := start != start || v0 != v0
+		var v14 float32 = math.Float32frombits(v11)
+		if v12 {
+			v14 = math.Float32frombits(0x7fc00000)
+		}
+		v15 := lane.Greater32(v14, v1)
+		v16 := lane.Greater32(v1, v14)
+		v17 := math.Float32bits(v15) & math.Float32bits(v16)
+		v18 := v14 != v14 || v1 != v1
+		var v19 float32 = math.Float32frombits(v17)
+		if v18 {
+			v19 = math.Float32frombits(0x7fc00000)
+		}
+		v20 := lane.Greater32(v19, v2)
+		v21 := lane.Greater32(v2, v19)
+		v22 := math.Float32bits(v20) & math.Float32bits(v21)
+		v23 := v19 != v19 || v2 != v2
+		var v24 float32 = math.Float32frombits(v22)
+		if v23 {
+			v24 = math.Float32frombits(0x7fc00000)
+		}
+		v25 := lane.Greater32(v24, v3)
+		v26 := lane.Greater32(v3, v24)
+		v27 := math.Float32bits(v25) & math.Float32bits(v26)
+		v28 := v24 != v24 || v3 != v3
+		var v29 float32 = math.Float32frombits(v27)
+		if v28 {
+			v29 = math.Float32frombits(0x7fc00000)
+		}
+		v30 := lane.Greater32(v29, v4)
+		v31 := lane.Greater32(v4, v29)
+		v32 := math.Float32bits(v30) & math.Float32bits(v31)
+		v33 := v29 != v29 || v4 != v4
+		var v34 float32 = math.Float32frombits(v32)
+		if v33 {
+			v34 = math.Float32frombits(0x7fc00000)
+		}
+		v35 := lane.Greater32(v34, v5)
+		v36 := lane.Greater32(v5, v34)
+		v37 := math.Float32bits(v35) & math.Float32bits(v36)
+		v38 := v34 != v34 || v5 != v5
+		var v39 float32 = math.Float32frombits(v37)
+		if v38 {
+			v39 = math.Float32frombits(0x7fc00000)
+		}
+		v40 := lane.Greater32(v39, v6)
+		v41 := lane.Greater32(v6, v39)
+		v42 := math.Float32bits(v40) & math.Float32bits(v41)
+		v43 := v39 != v39 || v6 != v6
+		var v44 float32 = math.Float32frombits(v42)
+		if v43 {
+			v44 = math.Float32frombits(0x7fc00000)
+		}
+		v45 := lane.Greater32(v44, v7)
+		v46 := lane.Greater32(v7, v44)
+		v47 := math.Float32bits(v45) & math.Float32bits(v46)
+		v48 := v44 != v44 || v7 != v7
+		var v49 float32 = math.Float32frombits(v47)
+		if v48 {
+			v49 = math.Float32frombits(0x7fc00000)
+		}
+		dst[i] = v49
+	}
+}
+
+// minEightPortable computes the smallest of start and a to h, as Min.
+func minEightPortable(dst, a, b, c, d, e, f, g, h []float32, start float32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	c = c[:len(dst)]
+	d = d[:len(dst)]
+	e = e[:len(dst)]
+	f = f[:len(dst)]
+	g = g[:len(dst)]
+	h = h[:len(dst)]
+	for i := range dst {
+		v0 := a[i]
+		v1 := b[i]
+		v2 := c[i]
+		v3 := d[i]
+		v4 := e[i]
+		v5 := f[i]
+		v6 := g[i]
+		v7 := h[i]
+		v9 := lane.Lesser32(start, v0)
+		v10 := lane.Lesser32(v0, start)
+		v11 := math.Float32bits(v9) | math.Float32bits(v10)
+		v12 := lane.Lesser32(math.Float32frombits(v11), v1)
+		v13 := lane.Lesser32(v1, math.Float32frombits(v11))
+		v14 := math.Float32bits(v12) | math.Float32bits(v13)
+		v15 := lane.Lesser32(math.Float32frombits(v14), v2)
+		v16 := lane.Lesser32(v2, math.Float32frombits(v14))
+		v17 := math.Float32bits(v15) | math.Float32bits(v16)
+		v18 := lane.Lesser32(math.Float32frombits(v17), v3)
+		v19 := lane.Lesser32(v3, math.Float32frombits(v17))
+		v20 := math.Float32bits(v18) | math.Float32bits(v19)
+		v21 := lane.Lesser32(math.Float32frombits(v20), v4)
+		v22 := lane.Lesser32(v4, math.Float32frombits(v20))
+		v23 := math.Float32bits(v21) | math.Float32bits(v22)
+		v24 := lane.Lesser32(math.Float32frombits(v23), v5)
+		v25 := lane.Lesser32(v5, math.Float32frombits(v23))
+		v26 := math.Float32bits(v24) | math.Float32bits(v25)
+		v27 := lane.Lesser32(math.Float32frombits(v26), v6)
+		v28 := lane.Lesser32(v6, math.Float32frombits(v26))
+		v29 := math.Float32bits(v27) | math.Float32bits(v28)
+		v30 := lane.Lesser32(math.Float32frombits(v29), v7)
+		v31 := lane.Lesser32(v7, math.Float32frombits(v29))
+		v32 := math.Float32bits(v30) | math.Float32bits(v31)
+		dst[i] = math.Float32frombits(v32)
+	}
 }
 
 // expSubPortable computes dst = exp(x - m).
