@@ -21,12 +21,14 @@ const (
 
 // A fold combines many elements into one.
 type fold struct {
-	start float32                                                    // the neutral element, but for the sign of a zero sum
-	into  vec.Kernel                                                 // combines elements of two slices
-	eight func(dst, a, b, c, d, e, f, g, h []float32, start float32) // combines start with elements of eight, in turn
-	block func(x []float32) float32                                  // combines at most rowBlock elements of a row
-
-	element func(dst, x []float32) // what is folded of the elements of columns; nil for the elements themselves
+	start float32    // neutral, but for the sign of a zero
+	into  vec.Kernel // combines elements of two slices
+	// eight combines start with elements of eight slices, one after the other.
+	eight func(dst, a, b, c, d, e, f, g, h []float32, start float32)
+	// block combines at most rowBlock elements of a row.
+	block func(x []float32) float32
+	// element makes of elements of columns what is folded; nil if that is the elements themselves.
+	element func(dst, x []float32)
 }
 
 var (

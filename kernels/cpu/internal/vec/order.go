@@ -7,10 +7,10 @@ import (
 	"github.com/chewxy/math32"
 )
 
-// The canonical order of a reduction (docs/adr/0008-order-of-sums.md): the elements are taken in blocks of Block; inside
-// a block element i is combined into partial sum i mod 128, starting from the neutral element; the partial sums are
-// joined neighbours first, partial sum j with j+h for h = 1, 2, ..., 64; and the results of the blocks are reduced by
-// the same rule.
+// The canonical order in which a row is reduced (docs/adr/0008-order-of-sums.md): the elements are taken in blocks of
+// Block; inside a block element i is combined into partial sum i mod 128, starting from the neutral element; partial
+// sums are joined neighbours first, j with j+h for h = 1, 2, ..., 64; and the results of the blocks are reduced by the
+// same rule.
 const (
 	// Block is the number of elements of one block of a reduction. A thread pool
 	// that reduces whole blocks and then the block results gets the same bits.
