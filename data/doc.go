@@ -20,6 +20,7 @@
 //
 //   - batch.go, arrays.go, images.go: what a dataset is; slices and labelled images as datasets.
 //   - loader.go, shuffle.go, stream.go: batches in order, the shuffle, and the random streams of this package.
+//   - file.go: which files are opened, and how large they may be.
 //   - idx.go, mnist.go, digits.go: the IDX file format, MNIST and Fashion-MNIST, the built-in digits.
 //   - text.go: characters or bytes of a text.
 //   - errors.go: errors, and the checks of indices and sizes.

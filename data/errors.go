@@ -5,18 +5,23 @@ import (
 )
 
 // FormatError says what a file holds that its format, or the data set it should belong to, does not
-// allow. The message is "train-images-idx3-ubyte: size: found 1000 bytes, want 47040016".
+// allow. The message is "train-images-idx3-ubyte: byte 3: rank: found 9, want 1 to 8 axes".
 type FormatError struct {
-	File  string // the file's path, or a name for data that came from elsewhere
-	What  string // the part of the file that is wrong: "magic", "rank", "shape", "size", ...
-	Found string // what the file says
-	Want  string // what would be right
-	Err   error  // the cause, such as io.ErrUnexpectedEOF for a file that ends too early; may be nil
+	File   string // the file's path, or a name for data that came from elsewhere
+	Offset int64  // of the part that is wrong, in bytes of the unpacked file; -1 if it is the file as a whole
+	What   string // the part of the file that is wrong: "magic", "rank", "shape", "size", ...
+	Found  string // what the file says
+	Want   string // what would be right
+	Err    error  // the cause, such as io.ErrUnexpectedEOF for a file that ends too early; may be nil
 }
 
 // Error is the message.
 func (e *FormatError) Error() string {
-	s := fmt.Sprintf("%s: %s: found %s, want %s", e.File, e.What, e.Found, e.Want)
+	s := fmt.Sprintf("%s: found %s, want %s", e.What, e.Found, e.Want)
+	if e.Offset >= 0 {
+		s = fmt.Sprintf("byte %d: %s", e.Offset, s)
+	}
+	s = e.File + ": " + s
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

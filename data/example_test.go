@@ -75,7 +75,7 @@ func ExampleDecodeIDX() {
 	fmt.Println(err)
 	// Output:
 	// [2 3] [1 2 3 4 5 6] <nil>
-	// small-idx2-ubyte: size: found 15 bytes, want 18 bytes, declared as 2 x 3 of uint8: unexpected EOF
+	// small-idx2-ubyte: byte 15: size: found 15 bytes, want 18 bytes, declared as 2 x 3 of uint8: unexpected EOF
 }
 
 func ExampleImages_WithShape() {

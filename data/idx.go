@@ -11,7 +11,6 @@ import (
 	"io"
 	"math"
 	"math/bits"
-	"os"
 	"slices"
 	"strings"
 	"unsafe"
@@ -54,36 +53,28 @@ var idxTypes = map[byte]struct {
 	0x0d: {"float32", 4, idxElements[float32]}, 0x0e: {"float64", 8, idxElements[float64]},
 }
 
-// ReadIDX reads an IDX file, plain or compressed with gzip (told by its content, not its name).
+// ReadIDX reads a regular file in the IDX format, plain or compressed with gzip (told by its content, not its name).
 //
 // A file that is not exactly what its header says is a [*FormatError]: a wrong magic number, element
 // type or rank, an axis of size 0, sizes whose product is more than the file can hold (found before
 // memory is allocated), a file that ends too early or goes on too long, and damaged compression.
-func ReadIDX(path string) (*IDX, error) {
-	f, err := os.Open(path)
+func ReadIDX(path string, options ...ReadOption) (*IDX, error) {
+	file, size, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &FormatError{File: path, What: "kind of file",
-			Found: info.Mode().Type().String(), Want: "a regular file"}
-	}
-	return readIDX(path, f, info.Size())
+	defer file.Close()
+	return readIDX(path, file, size, readingOf(options))
 }
 
 // DecodeIDX is [ReadIDX] of a file in memory; name stands for the file in errors.
-func DecodeIDX(name string, file []byte) (*IDX, error) {
-	return readIDX(name, bytes.NewReader(file), int64(len(file)))
+func DecodeIDX(name string, file []byte, options ...ReadOption) (*IDX, error) {
+	return readIDX(name, bytes.NewReader(file), int64(len(file)), readingOf(options))
 }
 
 // readIDX reads a file of the given size, unpacking it if it begins as gzip data do.
-func readIDX(name string, file io.Reader, size int64) (*IDX, error) {
-	src := &idxSource{name: name, r: bufio.NewReaderSize(file, 1<<16), limit: size, exact: true}
+func readIDX(name string, file io.Reader, size int64, r reading) (*IDX, error) {
+	src := &idxSource{name: name, r: bufio.NewReaderSize(file, 1<<16), limit: size, exact: true, reading: r}
 	if head, _ := src.r.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
 		unpacked, err := gzip.NewReader(src.r)
 		if err != nil {
@@ -105,32 +96,47 @@ type idxSource struct {
 	limit  int64 // the most bytes that r can give
 	exact  bool  // r gives limit bytes, unless reading fails
 	packed int64 // size of the file if it is compressed
+	offset int64 // of what is read next
+	reading
+}
+
+// fill reads all of buf and returns how much there was.
+func (src *idxSource) fill(buf []byte) (int, error) {
+	n, err := io.ReadFull(src.r, buf)
+	src.offset += int64(n)
+	return n, err
+}
+
+// at is src in front of an offset, for an error there.
+func (src *idxSource) at(offset int64) *idxSource {
+	src.offset = offset
+	return src
 }
 
 // read reads the header, checks it against what the source can hold, and reads the elements.
 func (src *idxSource) read() (*IDX, error) {
 	var magic [4]byte
-	if n, err := io.ReadFull(src.r, magic[:]); err != nil {
+	if n, err := src.fill(magic[:]); err != nil {
 		return nil, src.readError("magic", fmt.Sprintf("%d bytes", n), "4 bytes", err)
 	}
 	kind, known := idxTypes[magic[2]]
 	rank := int(magic[3])
 	switch {
 	case magic[0] != 0 || magic[1] != 0 || !known:
-		return nil, src.bad("magic", fmt.Sprintf("% x", magic[:]),
+		return nil, src.at(0).bad("magic", fmt.Sprintf("% x", magic[:]),
 			"00 00, then an element type of 08, 09, 0b, 0c, 0d or 0e")
 	case rank < 1 || rank > idxMaxRank:
-		return nil, src.bad("rank", fmt.Sprint(rank), fmt.Sprintf("1 to %d axes", idxMaxRank))
+		return nil, src.at(3).bad("rank", fmt.Sprint(rank), fmt.Sprintf("1 to %d axes", idxMaxRank))
 	}
 	sizes := make([]byte, 4*rank)
-	if n, err := io.ReadFull(src.r, sizes); err != nil {
+	if n, err := src.fill(sizes); err != nil {
 		return nil, src.readError("header", fmt.Sprintf("%d bytes", 4+n),
 			fmt.Sprintf("%d bytes for %d axes", 4+4*rank, rank), err)
 	}
 	shape := make([]uint32, rank)
 	for i := range shape {
 		if shape[i] = binary.BigEndian.Uint32(sizes[4*i:]); shape[i] == 0 {
-			return nil, src.bad("shape", fmt.Sprintf("size 0 on axis %d", i), "every axis at least 1")
+			return nil, src.at(int64(4+4*i)).bad("shape", fmt.Sprintf("size 0 on axis %d", i), "every axis at least 1")
 		}
 	}
 	header := uint64(4 + 4*rank)
@@ -174,7 +180,10 @@ func (src *idxSource) checkSize(total uint64, fits bool, what string) error {
 	tooLarge := !fits || total > uint64(src.limit) || total > math.MaxInt
 	switch {
 	case src.exact && (tooLarge || total < uint64(src.limit)):
-		e := src.bad("size", fmt.Sprintf("%d bytes", src.limit), declared)
+		e := src.at(src.limit).bad("size", fmt.Sprintf("%d bytes", src.limit), declared)
+		if !tooLarge {
+			e.Offset = int64(total)
+		}
 		if tooLarge {
 			e.Err = io.ErrUnexpectedEOF
 		}
@@ -182,6 +191,8 @@ func (src *idxSource) checkSize(total uint64, fits bool, what string) error {
 	case tooLarge:
 		return src.bad("size", fmt.Sprintf("%d bytes of gzip data, which unpack to %d bytes at most",
 			src.packed, src.limit), declared)
+	case total > uint64(src.most):
+		return src.tooLarge(src.name, declared)
 	}
 	return nil
 }
@@ -197,7 +208,7 @@ func idxElements[T any](src *idxSource, count int) (any, error) {
 	buf := make([]byte, min(count, idxChunk)*size)
 	for len(out) < count {
 		n := min(count-len(out), idxChunk)
-		if got, err := io.ReadFull(src.r, buf[:n*size]); err != nil {
+		if got, err := src.fill(buf[:n*size]); err != nil {
 			found := fmt.Sprintf("%d bytes of elements", len(out)*size+got)
 			return nil, src.readError("size", found, fmt.Sprintf("%d", count*size), err)
 		}
@@ -212,10 +223,11 @@ func idxElements[T any](src *idxSource, count int) (any, error) {
 // end makes sure that nothing follows, which also lets gzip compare its checksum.
 func (src *idxSource) end(total uint64) error {
 	var extra [1]byte
-	n, err := io.ReadFull(src.r, extra[:])
+	n, err := src.fill(extra[:])
 	switch {
 	case n > 0:
-		return src.bad("size", fmt.Sprintf("more than %d bytes", total), fmt.Sprintf("%d, as declared", total))
+		found := fmt.Sprintf("more than %d bytes", total)
+		return src.at(int64(total)).bad("size", found, fmt.Sprintf("%d, as declared", total))
 	case err != io.EOF:
 		return src.readError("end", "damage or foreign bytes after the elements", "the end of the file", err)
 	}
@@ -224,7 +236,7 @@ func (src *idxSource) end(total uint64) error {
 
 // bad is a format error without a cause.
 func (src *idxSource) bad(what, found, want string) *FormatError {
-	return &FormatError{File: src.name, What: what, Found: found, Want: want}
+	return &FormatError{File: src.name, Offset: src.offset, What: what, Found: found, Want: want}
 }
 
 // readError turns a failed read into a format error if the file's content is the reason.
@@ -238,7 +250,7 @@ func (src *idxSource) readError(what, found, want string, err error) error {
 	default:
 		return fmt.Errorf("%s: %w", src.name, err)
 	}
-	return &FormatError{File: src.name, What: what, Found: found, Want: want, Err: err}
+	return &FormatError{File: src.name, Offset: src.offset, What: what, Found: found, Want: want, Err: err}
 }
 
 // times writes a shape as "60000 x 28 x 28".

@@ -235,7 +235,7 @@ func TestIDXKeepsErrorsOfTheMedium(t *testing.T) {
 	broken := errors.New("disk on fire")
 	good := idxFile(0x08, []uint32{2, 2}, []byte{1, 2, 3, 4})
 	for n := range good {
-		_, err := readIDX("x", failing{bytes.NewReader(good[:n]), broken}, int64(len(good)))
+		_, err := readIDX("x", failing{bytes.NewReader(good[:n]), broken}, int64(len(good)), readingOf(nil))
 		if !errors.Is(err, broken) {
 			t.Errorf("after %d bytes: %v", n, err)
 		}
@@ -243,11 +243,12 @@ func TestIDXKeepsErrorsOfTheMedium(t *testing.T) {
 			t.Errorf("after %d bytes: %v blames the format", n, err)
 		}
 	}
-	if _, err := readIDX("x", failing{bytes.NewReader(good), broken}, int64(len(good))); !errors.Is(err, broken) {
+	_, err := readIDX("x", failing{bytes.NewReader(good), broken}, int64(len(good)), readingOf(nil))
+	if !errors.Is(err, broken) {
 		t.Errorf("at the end: %v", err)
 	}
 	// A file that was cut after its size was taken.
-	_, err := readIDX("x", bytes.NewReader(good[:14]), int64(len(good)))
+	_, err = readIDX("x", bytes.NewReader(good[:14]), int64(len(good)), readingOf(nil))
 	wantError(t, err, "size: found 2 bytes of elements, want 4", "unexpected EOF")
 }
 

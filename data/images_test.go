@@ -252,7 +252,7 @@ func TestMNISTBadFiles(t *testing.T) {
 		},
 		"label range": {
 			func(f map[string][]byte) { f["t10k-labels"] = idxFile(0x08, []uint32{2}, []byte{1, 10}) },
-			[]string{"t10k-labels-idx1-ubyte: label 1: found 10, want 0 to 9"},
+			[]string{"t10k-labels-idx1-ubyte: byte 9: label 1: found 10, want 0 to 9"},
 		},
 		"image size": {
 			func(f map[string][]byte) {
@@ -285,7 +285,7 @@ func TestMNISTBadFiles(t *testing.T) {
 		},
 		"truncated": {
 			func(f map[string][]byte) { f["t10k-images"] = f["t10k-images"][:100] },
-			[]string{"t10k-images-idx3-ubyte: size: found 100 bytes, want 1584 bytes"},
+			[]string{"t10k-images-idx3-ubyte: byte 100: size: found 100 bytes, want 1584 bytes"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,11 +16,11 @@ import (
 //
 // Images are 28x28 pixels, [784] in a batch (see [Images.WithShape]), in 10 classes. Missing files are
 // an error that lists the names tried; content that is not right is a [*FormatError].
-func MNIST(dir string) (train, test *Images, err error) {
-	if train, err = mnistPart(dir, "train"); err != nil {
+func MNIST(dir string, options ...ReadOption) (train, test *Images, err error) {
+	if train, err = mnistPart(dir, "train", options); err != nil {
 		return nil, nil, err
 	}
-	if test, err = mnistPart(dir, "t10k"); err != nil {
+	if test, err = mnistPart(dir, "t10k", options); err != nil {
 		return nil, nil, err
 	}
 	return train, test, nil
@@ -29,7 +29,9 @@ func MNIST(dir string) (train, test *Images, err error) {
 // FashionMNIST reads the 70,000 pictures of clothes of Fashion-MNIST, whose files are named and made
 // as those of [MNIST]. The Debian package dataset-fashion-mnist puts them into
 // /usr/share/datasets/fashion-mnist. [FashionMNISTClasses] names the classes.
-func FashionMNIST(dir string) (train, test *Images, err error) { return MNIST(dir) }
+func FashionMNIST(dir string, options ...ReadOption) (train, test *Images, err error) {
+	return MNIST(dir, options...)
+}
 
 // FashionMNISTClasses are the names of the classes 0 to 9 of Fashion-MNIST.
 var FashionMNISTClasses = [10]string{
@@ -37,7 +39,7 @@ var FashionMNISTClasses = [10]string{
 }
 
 // mnistPart reads images and labels of one part, "train" or "t10k".
-func mnistPart(dir, part string) (*Images, error) {
+func mnistPart(dir, part string, options []ReadOption) (*Images, error) {
 	imagesFile, err := findIDX(dir, part+"-images", 3)
 	if err != nil {
 		return nil, err
@@ -46,7 +48,8 @@ func mnistPart(dir, part string) (*Images, error) {
 	if err != nil {
 		return nil, err
 	}
-	return labelled(ReadIDX, imagesFile, labelsFile, 28, 255)
+	read := func(name string) (*IDX, error) { return ReadIDX(name, options...) }
+	return labelled(read, imagesFile, labelsFile, 28, 255)
 }
 
 // labelled reads a file of images, size pixels wide and high, and a file of labels in 10 classes.
@@ -64,7 +67,7 @@ func labelled(read func(name string) (*IDX, error), imagesFile, labelsFile strin
 	pixels, ok := images.Data.([]uint8)
 	if !ok || len(images.Shape) != 3 || images.Shape[1] != size || images.Shape[2] != size {
 		return nil, &FormatError{
-			File: imagesFile, What: "images",
+			File: imagesFile, Offset: -1, What: "images",
 			Found: fmt.Sprintf("%T of shape %v", images.Data, images.Shape),
 			Want:  fmt.Sprintf("[]uint8 of shape [N %d %d]", size, size),
 		}
@@ -72,20 +75,20 @@ func labelled(read func(name string) (*IDX, error), imagesFile, labelsFile strin
 	class, ok := labels.Data.([]uint8)
 	if !ok || len(labels.Shape) != 1 {
 		return nil, &FormatError{
-			File: labelsFile, What: "labels",
+			File: labelsFile, Offset: -1, What: "labels",
 			Found: fmt.Sprintf("%T of shape %v", labels.Data, labels.Shape), Want: "[]uint8 of shape [N]",
 		}
 	}
 	if len(class) != images.Shape[0] {
 		return nil, &FormatError{
-			File: labelsFile, What: "number of labels",
+			File: labelsFile, Offset: -1, What: "number of labels",
 			Found: fmt.Sprint(len(class)),
 			Want:  fmt.Sprintf("%d, the number of images in %s", images.Shape[0], imagesFile),
 		}
 	}
 	if i := slices.IndexFunc(class, func(c uint8) bool { return int(c) >= classes }); i >= 0 {
 		return nil, &FormatError{
-			File: labelsFile, What: fmt.Sprintf("label %d", i), Found: fmt.Sprint(class[i]),
+			File: labelsFile, Offset: int64(8 + i), What: fmt.Sprintf("label %d", i), Found: fmt.Sprint(class[i]),
 			Want: fmt.Sprintf("0 to %d", classes-1),
 		}
 	}

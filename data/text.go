@@ -3,8 +3,8 @@ package data
 import (
 	"errors"
 	"fmt"
+	"io"
 	"iter"
-	"os"
 	"slices"
 	"unicode/utf8"
 
@@ -33,9 +33,18 @@ type Text struct {
 	train  int // tokens before the validation part
 }
 
-// ReadText reads a corpus from a file; see [NewText].
-func ReadText(path string, level Level) (*Text, error) {
-	corpus, err := os.ReadFile(path)
+// ReadText reads a corpus from a regular file; see [NewText].
+func ReadText(path string, level Level, options ...ReadOption) (*Text, error) {
+	file, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	r := readingOf(options)
+	if size > r.most {
+		return nil, r.tooLarge(path, fmt.Sprintf("%d bytes", size))
+	}
+	corpus, err := io.ReadAll(io.LimitReader(file, r.most))
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +59,7 @@ func ReadText(path string, level Level) (*Text, error) {
 // that gives the offset of the first wrong byte. An empty corpus is an error.
 func NewText(corpus []byte, level Level) (*Text, error) {
 	if len(corpus) == 0 {
-		return nil, &FormatError{File: "text", What: "size", Found: "0 bytes", Want: "at least 1"}
+		return nil, &FormatError{File: "text", Offset: -1, What: "size", Found: "0 bytes", Want: "at least 1"}
 	}
 	t := &Text{level: level}
 	switch level {
@@ -78,7 +87,7 @@ func (t *Text) encodeChars(corpus []byte) error {
 		c, size := utf8.DecodeRune(corpus[at:])
 		if c == utf8.RuneError && size == 1 {
 			return &FormatError{
-				File: "text", What: fmt.Sprintf("byte %d", at), Found: fmt.Sprintf("%#02x", corpus[at]),
+				File: "text", Offset: int64(at), What: "character", Found: fmt.Sprintf("%#02x", corpus[at]),
 				Want: "valid UTF-8 (the level Bytes takes any file)",
 			}
 		}

@@ -63,7 +63,7 @@ func TestTextBadInput(t *testing.T) {
 	_, err := NewText(nil, Chars)
 	wantError(t, err, "text: size: found 0 bytes")
 	_, err = NewText([]byte("ab\xffcd"), Chars)
-	wantError(t, err, "text: byte 2: found 0xff, want valid UTF-8")
+	wantError(t, err, "text: byte 2: character: found 0xff, want valid UTF-8")
 	_, err = NewText([]byte("a"), Level(7))
 	wantError(t, err, "unknown level 7")
 
@@ -75,7 +75,7 @@ func TestTextBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := ReadText(path, Chars)
-	wantError(t, err, path+": byte 2: found 0xc3")
+	wantError(t, err, path+": byte 2: character: found 0xc3")
 	if text != nil {
 		t.Error("a text beside an error")
 	}

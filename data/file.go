@@ -1,0 +1,51 @@
+package data
+
+import (
+	"fmt"
+	"os"
+)
+
+// A ReadOption changes how files are read.
+type ReadOption func(*reading)
+
+// reading is what the options of a call say.
+type reading struct {
+	most int64 // bytes of a file, unpacked
+}
+
+// MaxSize allows files of up to n bytes, counted after unpacking, in the place of 4 GiB. A file that is larger, or says
+// that it is, is a [*FormatError].
+func MaxSize(n int64) ReadOption { return func(r *reading) { r.most = n } }
+
+func readingOf(options []ReadOption) reading {
+	r := reading{most: 4 << 30}
+	for _, o := range options {
+		if o != nil {
+			o(&r)
+		}
+	}
+	return r
+}
+
+// tooLarge is the error of a file that is larger than allowed.
+func (r *reading) tooLarge(name, found string) *FormatError {
+	return &FormatError{File: name, Offset: -1, What: "size", Found: found,
+		Want: fmt.Sprintf("at most %d bytes (MaxSize allows more)", r.most)}
+}
+
+// openRegular opens a file and returns its size. Pipes, devices and folders are a [*FormatError]: opening a pipe waits
+// for somebody who writes, and a device may never end.
+func openRegular(path string) (file *os.File, size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, &FormatError{File: path, Offset: -1, What: "kind of file", Found: info.Mode().Type().String(),
+			Want: "a regular file"}
+	}
+	if file, err = os.Open(path); err != nil {
+		return nil, 0, err
+	}
+	return file, info.Size(), nil
+}
