@@ -40,7 +40,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "weft: there is no command %q\n\n%s", args[0], usage)
 		return 2
 	}
-	err := command(args[1:], stdout, stderr)
+	out := &output{Writer: stdout}
+	err := command(args[1:], out, stderr)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("output is lost: %w", out.err)
+	}
 	var wrong usageError
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
@@ -52,6 +56,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "weft %s: %v\n", args[0], err)
 	return 1
+}
+
+// output remembers the first error of a writer.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // errReported is a failure that has been reported already.

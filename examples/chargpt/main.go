@@ -11,6 +11,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/weft-ml/weft/autograd"
@@ -34,26 +35,46 @@ var (
 )
 
 func main() {
-	run.Main(run.Options{Steps: 2000, Seed: 42, Data: "text file (default: Newton's Opticks from the Go toolchain)"},
-		train)
+	run.Main(run.Options{Steps: 2000, Seed: 42, Check: check,
+		Data: "text file (default: Newton's Opticks from the Go toolchain)"}, train)
+}
+
+// most is more than any machine has memory for.
+const most = 1 << 20
+
+// check reports flags that make no model.
+func check() error {
+	switch {
+	case *layers < 1 || *heads < 1 || *width < 1 || *length < 1 || *batch < 1:
+		return fmt.Errorf("-layers, -heads, -width, -context and -batch must be at least 1")
+	case *layers > most || *heads > most || *width > most || *length > most || *batch > most || *sampleOf > most:
+		return fmt.Errorf("-layers, -heads, -width, -context, -batch and -sample must be at most %d", most)
+	case *width%*heads != 0:
+		return fmt.Errorf("-width %d is not a multiple of -heads %d", *width, *heads)
+	case *parts < 1 || *parts > *batch:
+		return fmt.Errorf("-accumulate %d: a batch of %d sequences has 1 to %d parts", *parts, *batch, *batch)
+	case !(*dropout >= 0 && *dropout < 1):
+		return fmt.Errorf("-dropout %g is not in [0, 1)", *dropout)
+	case !(*rate > 0 && *rate <= math.MaxFloat32):
+		return fmt.Errorf("-lr %g is not a positive number of float32", *rate)
+	case *sampleOf < 0:
+		return fmt.Errorf("-sample cannot be negative")
+	}
+	return nil
 }
 
 func train(ctx context.Context, r *run.Run) error {
-	dev, err := tensor.Open(r.Device, tensor.Seed(r.Seed))
+	dev, err := r.Open()
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	r.Printf("device %v", dev)
 
 	path := r.Data
 	if path == "" {
 		if path, err = opticks(); err != nil {
 			return err
 		}
-	}
-	if *parts < 1 || *parts > *batch {
-		return fmt.Errorf("-accumulate %d: a batch of %d sequences has 1 to %d parts", *parts, *batch, *batch)
 	}
 	text, err := data.ReadText(path, data.Chars)
 	if err != nil {

@@ -22,12 +22,11 @@ func main() {
 }
 
 func train(ctx context.Context, r *run.Run) error {
-	dev, err := tensor.Open(r.Device, tensor.Seed(r.Seed))
+	dev, err := r.Open()
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	r.Printf("device %v", dev)
 
 	// There are few images: dropout and weight decay prevent overfitting.
 	trainSet, testSet, err := data.Digits(r.Seed)

@@ -5,12 +5,16 @@ import (
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 func init() {
 	kernels.Register("cpu", func(ordinal int) (kernels.Backend, error) {
 		if ordinal != 0 {
 			return nil, kernels.Errorf(kernels.ErrDevice, "open", "there is one cpu device, cpu:0, not cpu:%d", ordinal)
+		}
+		if err := vec.ChoiceError(); err != nil {
+			return nil, kernels.Errorf(kernels.ErrDevice, "open", "%v", err)
 		}
 		return Backend{}, nil
 	})

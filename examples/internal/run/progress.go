@@ -33,9 +33,9 @@ type progress struct {
 const smoothing = 0.95
 
 // start begins the measurement of time.
-func (p *progress) start(out io.Writer, now func() time.Time) {
+func (p *progress) start(out *output, now func() time.Time) {
 	p.out, p.now, p.unit, p.started = out, now, "steps", now()
-	if f, ok := out.(*os.File); ok {
+	if f, ok := out.Writer.(*os.File); ok {
 		info, err := f.Stat()
 		p.tty = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}

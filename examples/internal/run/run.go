@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"os/signal"
 	"strings"
@@ -39,6 +40,7 @@ type Options struct {
 	Steps, Epochs int
 	Seed          uint64
 	Data          string
+	Check         func() error // reports values of the program's own flags that are not valid; may be nil
 }
 
 // Run is one run of a program: the values of its flags, and where its output goes.
@@ -53,13 +55,28 @@ type Run struct {
 	Anomaly       bool   // -anomaly: look for the first operation that goes wrong
 
 	progress
-	human     io.Writer // text for people
-	json      io.Writer // JSON lines; nil with -log text
+	human     *output // text for people
+	json      *output // JSON lines; nil with -log text
 	metrics   map[string]any
 	health    func() map[string]float64 // from Health
 	params    []*tensor.Tensor          // from Health
 	nonFinite []string                  // those of params whose gradients in this step are not finite
 	anomaly   error                     // the first operation of this step whose result is not
+	lost      int                       // the step since which no loss is finite, counted from 1; 0 if the last one is
+}
+
+// output remembers the first error of a writer.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // Main parses the flags, runs train and exits: with 0 after success, 1 and the error in one line on
@@ -74,7 +91,8 @@ func Main(o Options, train func(ctx context.Context, r *Run) error) {
 // run is Main with its environment as arguments; it returns the exit code.
 func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, stdout, stderr io.Writer,
 	now func() time.Time, train func(context.Context, *Run) error) int {
-	r := &Run{human: stdout, metrics: map[string]any{}}
+	out := &output{Writer: stdout}
+	r := &Run{human: out, metrics: map[string]any{}}
 	r.flags(flags, o)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -82,24 +100,63 @@ func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, std
 		return 2 // the flag set has printed why
 	}
 	if r.Log == "json" {
-		r.json, r.human = stdout, stderr
+		r.json, r.human = out, &output{Writer: stderr}
 	}
 	r.start(r.human, now)
 	err := r.check(flags.Args())
+	if err == nil && o.Check != nil {
+		err = o.Check()
+	}
 	if err == nil {
-		err = train(ctx, r)
+		err = r.call(ctx, train)
 	}
 	interrupted := ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
-	if err != nil && !interrupted {
+	if err == nil || interrupted {
+		r.finish(interrupted)
+		err = nil
+		switch {
+		case out.err != nil:
+			err = fmt.Errorf("output is lost: %w", out.err)
+		case r.lost > 0:
+			err = fmt.Errorf("the loss is not finite since step %d", r.lost)
+		}
+	}
+	switch {
+	case err != nil:
 		r.clear()
 		fmt.Fprintf(stderr, "error: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return 1
-	}
-	r.finish(interrupted)
-	if interrupted {
+	case interrupted:
 		return 130
 	}
 	return 0
+}
+
+// call runs train. A panic with an error of the library, as the values of flags may cause it, is an error, too.
+func (r *Run) call(ctx context.Context, train func(context.Context, *Run) error) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *tensor.Error:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return train(ctx, r)
+}
+
+// Open opens the device of -device with the seed of -seed.
+func (r *Run) Open() (*tensor.Device, error) {
+	dev, err := tensor.Open(r.Device, tensor.Seed(r.Seed))
+	if err != nil {
+		return nil, err
+	}
+	r.Printf("device %v", dev)
+	if dev.Name() == "null" {
+		r.Printf("it computes nothing: every number below is without meaning")
+	}
+	return dev, nil
 }
 
 // flags declares the shared flags.
@@ -184,6 +241,12 @@ func (r *Run) Printf(format string, args ...any) {
 // Step reports one finished training step: its loss, and how many examples or tokens it used.
 func (r *Run) Step(loss float64, items int) {
 	due := r.step(loss, items)
+	switch {
+	case !math.IsNaN(loss) && !math.IsInf(loss, 0):
+		r.lost = 0
+	case r.lost == 0:
+		r.lost = r.at
+	}
 	var health map[string]float64
 	if r.health != nil && (due || r.json != nil) {
 		health = r.health()

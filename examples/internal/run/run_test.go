@@ -175,6 +175,45 @@ func TestErrorIsOneLine(t *testing.T) {
 	}
 }
 
+// What is wrong ends with code 1 and one line, not with a trace: a typed error of the library, a loss that stays not
+// finite, a disk that is full.
+func TestFailures(t *testing.T) {
+	steps := func(losses ...float64) func(context.Context, *Run) error {
+		return func(_ context.Context, r *Run) error {
+			for _, loss := range losses {
+				r.Step(loss, 1)
+			}
+			return nil
+		}
+	}
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		train func(context.Context, *Run) error
+		says  string
+	}{
+		"typed": {func(context.Context, *Run) error { tensor.Zeros(tensor.Float32, -1); return nil },
+			"error: run_test.go:"},
+		"lost":      {steps(1, nan, math.Inf(1), nan), "error: the loss is not finite since step 2\n"},
+		"recovered": {steps(1, nan, 2), ""},
+	} {
+		code, _, stderr := try(t.Context(), "", c.train)
+		if (code == 1) != (c.says != "") || !strings.HasPrefix(stderr, c.says) || strings.Count(stderr, "\n") > 1 {
+			t.Errorf("%s: code %d, stderr %q, want %q", name, code, stderr, c.says)
+		}
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		return // not on this system
+	}
+	defer full.Close()
+	var stderr bytes.Buffer
+	code := run(t.Context(), flag.NewFlagSet("program", flag.ContinueOnError), nil, Options{Steps: 1}, full, &stderr,
+		time.Now, steps(1))
+	if code != 1 || !strings.HasPrefix(stderr.String(), "error: output is lost: ") {
+		t.Errorf("full disk: code %d, stderr %q", code, stderr.String())
+	}
+}
+
 func TestInterrupt(t *testing.T) {
 	why := errors.New("interrupt signal")
 	for name, c := range map[string]struct {
@@ -210,8 +249,8 @@ func TestInterrupt(t *testing.T) {
 func TestTerminalLine(t *testing.T) {
 	var out bytes.Buffer
 	now := clock(time.Second)
-	r := &Run{human: &out}
-	r.start(&out, now)
+	r := &Run{human: &output{Writer: &out}}
+	r.start(r.human, now)
 	r.tty = true
 	r.Expect(3, "examples")
 	r.Step(100000, 10)
@@ -248,8 +287,8 @@ func TestTerminalIsFound(t *testing.T) {
 	}
 	defer null.Close()
 	var plain, device progress
-	plain.start(file, time.Now)
-	device.start(null, time.Now)
+	plain.start(&output{Writer: file}, time.Now)
+	device.start(&output{Writer: null}, time.Now)
 	if plain.tty || !device.tty {
 		t.Errorf("file is a terminal: %v, character device is one: %v", plain.tty, device.tty)
 	}
@@ -342,7 +381,7 @@ func TestOverflow(t *testing.T) {
 
 func TestSmoothing(t *testing.T) {
 	var p progress
-	p.start(&bytes.Buffer{}, clock(time.Second))
+	p.start(&output{Writer: &bytes.Buffer{}}, clock(time.Second))
 	for range 50 {
 		p.step(3, 1)
 		if math.Abs(p.smooth()-3) > 1e-12 {

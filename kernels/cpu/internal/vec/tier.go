@@ -31,7 +31,10 @@ func (t Tier) String() string {
 }
 
 // current is the tier in use. It changes only in tests, between kernel calls.
-var current = choose(os.Getenv("WEFT_CPU"))
+var current, choiceError = choose(os.Getenv("WEFT_CPU"))
+
+// ChoiceError tells why the tier that WEFT_CPU names is not in use, but the best one; nil if it is.
+func ChoiceError() error { return choiceError }
 
 // Current returns the tier in use: the best one the processor has, or the one
 // that the environment variable WEFT_CPU names (portable, avx2 or avx512).
@@ -40,7 +43,9 @@ func Current() Tier { return current }
 // SetTier switches to tier t and returns the tier that was in use, so that a test can restore it. It panics if the
 // processor lacks t. No kernel may run at the same time.
 func SetTier(t Tier) (old Tier) {
-	require(t)
+	if err := require(t); err != nil {
+		panic("vec: " + err.Error())
+	}
 	old, current = current, t
 	return old
 }
@@ -48,28 +53,32 @@ func SetTier(t Tier) (old Tier) {
 // Supported reports whether the processor can run tier t.
 func Supported(t Tier) bool { return len(missing(t)) == 0 }
 
-// choose returns the tier named by the value of WEFT_CPU, or the best supported one if the name is empty.
-func choose(name string) Tier {
+// choose returns the tier named by the value of WEFT_CPU, or the best supported one if the name is empty or there is an
+// error.
+func choose(name string) (Tier, error) {
+	best := AVX512
+	for !Supported(best) {
+		best--
+	}
 	if name == "" {
-		for t := AVX512; t > Portable; t-- {
-			if Supported(t) {
-				return t
-			}
-		}
-		return Portable
+		return best, nil
 	}
 	for t := Portable; t < numTiers; t++ {
-		if t.String() == name {
-			require(t)
-			return t
+		if t.String() != name {
+			continue
 		}
+		if err := require(t); err != nil {
+			return best, err
+		}
+		return t, nil
 	}
-	panic(fmt.Sprintf("weft: WEFT_CPU=%s: want portable, avx2 or avx512", name))
+	return best, fmt.Errorf("WEFT_CPU=%s: want portable, avx2 or avx512", name)
 }
 
-// require panics if the processor lacks tier t, naming what is missing.
-func require(t Tier) {
+// require is an error that names what is missing if the processor lacks tier t.
+func require(t Tier) error {
 	if m := missing(t); len(m) > 0 {
-		panic(fmt.Sprintf("weft: this processor cannot run the %v kernels: it lacks %s", t, strings.Join(m, ", ")))
+		return fmt.Errorf("this processor cannot run the %v kernels: it lacks %s", t, strings.Join(m, ", "))
 	}
+	return nil
 }

@@ -7,38 +7,33 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	if got := choose("portable"); got != Portable {
-		t.Errorf("portable chooses %v", got)
+	if got, err := choose("portable"); got != Portable || err != nil {
+		t.Errorf("portable chooses %v, %v", got, err)
 	}
-	best := choose("")
+	best, err := choose("")
+	if err != nil {
+		t.Error(err)
+	}
 	for tier := best + 1; tier < numTiers; tier++ {
 		if Supported(tier) {
 			t.Errorf("chose %v where %v is supported", best, tier)
 		}
 	}
-	defer func() {
-		if s := fmt.Sprint(recover()); s != "weft: WEFT_CPU=sse: want portable, avx2 or avx512" {
-			t.Errorf("panic %q", s)
-		}
-	}()
-	choose("sse")
+	got, err := choose("sse")
+	if got != best || fmt.Sprint(err) != "WEFT_CPU=sse: want portable, avx2 or avx512" {
+		t.Errorf("sse chooses %v, %v", got, err)
+	}
 }
 
 func TestRequireNamesWhatIsMissing(t *testing.T) {
 	for tier := Portable; tier < numTiers; tier++ {
-		lacks := missing(tier)
-		func() {
-			defer func() {
-				r := recover()
-				if (r != nil) != (len(lacks) > 0) {
-					t.Errorf("%v: panic %v, missing %v", tier, r, lacks)
-				}
-				if r != nil && !strings.HasSuffix(fmt.Sprint(r), "it lacks "+strings.Join(lacks, ", ")) {
-					t.Errorf("%v: panic %v does not name %v", tier, r, lacks)
-				}
-			}()
-			require(tier)
-		}()
+		lacks, err := missing(tier), require(tier)
+		if (err != nil) != (len(lacks) > 0) {
+			t.Errorf("%v: error %v, missing %v", tier, err, lacks)
+		}
+		if err != nil && !strings.HasSuffix(err.Error(), "it lacks "+strings.Join(lacks, ", ")) {
+			t.Errorf("%v: error %v does not name %v", tier, err, lacks)
+		}
 	}
 }
 
