@@ -39,11 +39,11 @@ func crossEntropy(t *testing.T, b *Backend, r fuzz, d kernels.DType, shape []int
 		return r.result(d)
 	}
 	most, sums := r.result(kernels.Float32, rows...), r.result(kernels.Float32, rows...)
-	sameAsWidened(t, b, l, []value{logits, targets}, []value{of(d), most, sums})
+	sameAsExact(t, b, l, []value{logits, targets}, []value{of(d), most, sums})
 
 	most, sums = r.moderate(kernels.Float32, rows...), r.moderate(kernels.Float32, rows...)
 	g := of(d)
 	g.data = r.numbers(d, len(g.data)/d.Size(), true)
 	l.Op = hostOp("cross_entropy_grad", cpu.CrossEntropyGrad)
-	sameAsWidened(t, b, l, []value{logits, targets, most, sums, g}, []value{r.result(d, shape...)})
+	sameAsExact(t, b, l, []value{logits, targets, most, sums, g}, []value{r.result(d, shape...)})
 }

@@ -3,7 +3,9 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -12,13 +14,16 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
+// addable are the types of additions on the CPU; half precision goes through float32.
+var addable = []kernels.DType{kernels.Float32, kernels.Float64, kernels.Int64, kernels.Int32, kernels.Uint8}
+
+func adding(name string, f func(l *kernels.Launch)) *kernels.Op {
+	return &kernels.Op{Name: name, Kernel: name, CPU: f, Types: addable}
+}
+
 func TestIndexed(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(5)
-	addable := []kernels.DType{kernels.Float32, kernels.Float64, kernels.Int64, kernels.Int32, kernels.Uint8}
-	adding := func(name string, f func(l *kernels.Launch)) *kernels.Op {
-		return &kernels.Op{Name: name, Kernel: name, CPU: f, Types: addable} // half precision goes through float32
-	}
 	another := r.reaches(t)
 	for range cases(320) {
 		another()
@@ -63,6 +68,134 @@ func TestEmbedding(t *testing.T) {
 			sameAsCPU(t, b, &kernels.Launch{Op: rowOf("embedding", cpu.IndexSelect), Ints: []int{0}},
 				[]value{r.operand(d, 200, 9, width), r.operand(kernels.Int64, 9, 4, 7)},
 				[]value{r.result(d, 4, 7, width)})
+		}
+	}
+}
+
+// indexOrders are indices of an axis of a size, by their place among n.
+var indexOrders = []func(r fuzz, k, n, size int) int{
+	func(r fuzz, k, n, size int) int { return r.IntN(size) },
+	func(r fuzz, k, n, size int) int { return size / 2 },                                 // all are equal
+	func(r fuzz, k, n, size int) int { return k * size / n },                             // ascending
+	func(r fuzz, k, n, size int) int { return (n - 1 - k) * size / n },                   // descending
+	func(r fuzz, k, n, size int) int { return r.IntN(1+r.IntN(size)) * r.IntN(3) / 2 },   // few of many
+	func(r fuzz, k, n, size int) int { return min(size-1, r.IntN(3)*511+r.IntN(2)*512) }, // ends of digits
+}
+
+// addIndices is a contiguous vector of n indices of an axis of the given size.
+func (r fuzz) addIndices(d kernels.DType, n, size int) value {
+	v := value{d, nil, kernels.Layout{Shape: []int{n}, Strides: []int{1}}}
+	order := oneOf(r, indexOrders...)
+	for k := range n {
+		v.data = binary.LittleEndian.AppendUint64(v.data, uint64(order(r, k, n, size)))[:(k+1)*d.Size()]
+	}
+	return v
+}
+
+// TestManyAdditions: additions of equal indices stay in order, however many there are and to how many entries. A block
+// sorts one part of them or several.
+func TestManyAdditions(t *testing.T) {
+	b := kernelDevice(t)
+	was := sortBlocks
+	t.Cleanup(func() { sortBlocks = was })
+	r := newFuzz(41)
+	counts := []int{1, 2, 31, 32, 33, 1000, 4095, 4096, 4097, 9000, 20000}
+	types := []kernels.DType{kernels.Float32, kernels.BFloat16, kernels.Float64, kernels.Float32, kernels.Float16,
+		kernels.Int64, kernels.Int32, kernels.Uint8}
+	for i := range cases(60) {
+		n, size := oneOf(r, counts...), oneOf(r, 1, 2, 33, 511, 512, 513, 3000, 70000, 270000)
+		if i == 59 {
+			n = 70000
+		}
+		sortBlocks = oneOf(r, was, 1, 2, 3)
+		d, ids := types[i%len(types)], oneOf(r, kernels.Int64, kernels.Int32)
+		add := &kernels.Launch{Op: adding("index_add", cpu.IndexAdd), Ints: []int{0}}
+		width := oneOf(r, 1, 1, 2, 3, 4, 8, 16, 17, 32, 140)
+		for n > 1 && n*width > 100000 || width > 1 && size*width > 100000 {
+			width /= 2
+		}
+		sameAsWidened(t, b, add, []value{r.finite(d, size, width), r.addIndices(ids, n, size), r.finite(d, n, width)},
+			[]value{r.result(d, size, width)})
+
+		lines := 1 + r.IntN(4)
+		chosen := r.addIndices(ids, n, size)
+		shape, y, along := []int{n, lines}, []int{size, lines}, 0
+		if r.IntN(2) == 0 {
+			shape, y, along = []int{lines, n}, []int{lines, size}, 1
+		}
+		chosen.Layout = kernels.Layout{Shape: shape, Strides: []int{0, 0}} // the same indices for all lines
+		chosen.Strides[along] = 1
+		scatter := &kernels.Launch{Op: adding("scatter_add", cpu.ScatterAdd), Ints: []int{along}}
+		sameAsWidened(t, b, scatter, []value{r.finite(d, y...), chosen, r.finite(d, shape...)},
+			[]value{r.result(d, y...)})
+	}
+}
+
+// finite is an operand of any layout without infinities and NaN, of any type.
+func (r fuzz) finite(d kernels.DType, shape ...int) value {
+	if d.IsFloat() && d != kernels.Float64 {
+		return r.moderate(d, shape...)
+	}
+	return r.operand(d, 200, shape...)
+}
+
+// TestAdditionsOutside: additions whose index is outside its axis change nothing, and those after them are added.
+func TestAdditionsOutside(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(42)
+	for range cases(20) {
+		n, size, width := 1+r.IntN(5000), 1+r.IntN(700), oneOf(r, 1, 3, 4)
+		x, added := r.result(kernels.Float32, size, width), r.result(kernels.Float32, n, width)
+		chosen := r.addIndices(kernels.Int64, n, size)
+		y := r.result(kernels.Float32, size, width)
+		numbers := func(v value, from, to int) (all []float32) {
+			for at := 4 * from; at < 4*to; at += 4 {
+				all = append(all, math.Float32frombits(binary.LittleEndian.Uint32(v.data[at:])))
+			}
+			return all
+		}
+		end := y.Offset + y.Len()
+		want := slices.Concat(numbers(y, 0, y.Offset), numbers(x, x.Offset, x.Offset+x.Len()),
+			numbers(y, end, len(y.data)/4))
+		terms := numbers(added, added.Offset, added.Offset+added.Len())
+		outside := false
+		for k := range n {
+			if e := chosen.data[8*k:]; r.IntN(20) == 0 {
+				binary.LittleEndian.PutUint64(e, oneOf(r, uint64(size), 1<<40, math.MaxUint64))
+				outside = true
+				continue
+			}
+			for j := range width {
+				want[y.Offset+number(chosen, k)*width+j] += terms[k*width+j]
+			}
+		}
+		to := alloc(t, b, len(y.data))
+		b.CopyIn(0, to, 0, y.data)
+		in := []kernels.Arg{}
+		for _, v := range []value{x, chosen, added} {
+			m := alloc(t, b, len(v.data))
+			b.CopyIn(0, m, 0, v.data)
+			in = append(in, kernels.Arg{Buf: m, DType: v.dtype, Layout: v.Layout})
+		}
+		out := kernels.Arg{Buf: to, DType: y.dtype, Layout: y.Layout}
+		if err := b.Run(&kernels.Launch{Op: rowOf("index_add", cpu.IndexAdd), Ints: []int{0}, In: in,
+			Out: []kernels.Arg{out}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Synchronize(0); outside != errors.Is(err, kernels.ErrIndex) {
+			t.Fatalf("error %v", err)
+		}
+		b.CopyOut(0, y.data, to, 0)
+		if err := b.Synchronize(0); err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range numbers(y, 0, len(y.data)/4) {
+			if math.Float32bits(got) != math.Float32bits(want[i]) {
+				t.Fatalf("%d additions to %d entries of %d: element %d is %v, want %v", n, size, width, i, got, want[i])
+			}
+		}
+		for _, a := range append(in, out) {
+			b.Free(a.Buf)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"bytes"
 	"encoding/binary"
 	"flag"
 	"fmt"
@@ -76,6 +77,80 @@ func sameAsWidened(t *testing.T, b *Backend, l *kernels.Launch, in, out []value)
 				t.Fatalf("%s %v, operand %v, %v %v: element %d of result %d %v is %x, want %x",
 					l.Op.Name, v.dtype, in[0].Layout, l.Ints, l.Floats, i, k, v.Shape, x, y)
 			}
+		}
+	}
+}
+
+// sameAsExact runs a launch of operations whose exponentials in half precision are the GPU's own. In float32 results are
+// the CPU's. Else two runs have the same bits, and results are within a unit in the last place of what float64 gives,
+// rounded, or as near as rounding leaves terms of the size of the largest result.
+func sameAsExact(t *testing.T, b *Backend, l *kernels.Launch, in, out []value) {
+	t.Helper()
+	if d := in[0].dtype; !d.IsHalf() {
+		sameAsWidened(t, b, l, in, out)
+		return
+	}
+	host, err := kernels.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wideIn, wideOut []value
+	for _, v := range in {
+		if v.dtype.IsHalf() {
+			v = convert(t, v, kernels.Float32)
+		}
+		wideIn = append(wideIn, v)
+	}
+	for _, v := range out {
+		wideOut = append(wideOut, value{kernels.Float32, make([]byte, 4*(v.Offset+v.Len())), v.Layout})
+	}
+	want, err := on(t, host, l, wideIn, wideOut)
+	if err != nil {
+		t.Fatalf("%s on the CPU: %v", l.Op.Name, err)
+	}
+	var got [2][][]byte
+	for k := range got {
+		if got[k], err = on(t, b, l, in, out); err != nil {
+			t.Fatalf("%s: %v", l.Op.Name, err)
+		}
+	}
+	for k, v := range out {
+		if !bytes.Equal(got[0][k], got[1][k]) {
+			t.Fatalf("%s %v: result %d differs from run to run", l.Op.Name, v.dtype, k)
+		}
+		nearSingles(t, fmt.Sprint(l.Op.Name, " ", in[0].dtype, in[0].Layout, l.Ints, " result ", k), v, got[0][k], want[k])
+	}
+}
+
+// nearSingles compares the elements of v, a result with the given content, with those of float32 by the CPU.
+func nearSingles(t *testing.T, name string, v value, got, want []byte) {
+	t.Helper()
+	// Of a number that is not subnormal: half a unit in the last place more than a rounding may be off.
+	unit, least := 0x1p-17, 0x1p-126
+	switch v.dtype {
+	case kernels.Float16:
+		unit, least = 0x1.8p-10, 0x1.8p-24
+	case kernels.BFloat16:
+		unit = 0x1.8p-7
+	}
+	single := func(i int) float64 {
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(want[4*(v.Offset+i):])))
+	}
+	largest := 0.0
+	for i := range v.Len() {
+		if y := math.Abs(single(i)); !math.IsInf(y, 0) && y == y {
+			largest = max(largest, y)
+		}
+	}
+	for i := range v.Len() {
+		x, y, size := 0.0, single(i), v.dtype.Size()
+		if e := got[(v.Offset+i)*size:]; v.dtype == kernels.Float32 {
+			x = float64(math.Float32frombits(binary.LittleEndian.Uint32(e)))
+		} else {
+			x = halfNumber(v.dtype, e)
+		}
+		if most := unit*math.Abs(y) + least + 0x1p-21*largest; !(x == y || math.Abs(x-y) <= most || x != x && y != y) {
+			t.Fatalf("%s: element %d of %v is %v, want %v within %v", name, i, v.Shape, x, y, most)
 		}
 	}
 }

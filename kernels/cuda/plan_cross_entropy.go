@@ -32,17 +32,21 @@ func (c *call) targets(l *kernels.Launch, classes int) {
 	structure(c, &t)
 }
 
-// countTargets launches the count of rows that matter.
+// countTargets launches the count of rows that matter, in countBlocks parts.
 func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) {
-	c.start("cross_entropy_count", dim{1, 1, 1}, countThreads)
+	c.start("cross_entropy_count", dim{countBlocks, 1, 1}, countThreads)
 	arg(c, to)
 	c.targets(l, classes)
 	arg(c, uint64(count))
 }
 
-const countThreads = 1024 // kCountThreads of cross_entropy.cu
+// Constants of cross_entropy.cu: the blocks that count, each for a number of its own.
+const (
+	countThreads = 256
+	countBlocks  = 32
+)
 
-// countBytes is the memory for a count, so that what follows is aligned.
+// countBytes is the memory for their numbers, so that what follows is aligned.
 const countBytes = 256
 
 // planCrossEntropy has the results loss, max and sum of exponentials of each row.
@@ -75,7 +79,7 @@ func planCrossEntropy(c *call, l *kernels.Launch) {
 	if l.Ints[1] == lossNone {
 		return
 	}
-	c.sumOf(sum, losses.to, compute, count, 1, losses.to+uint64(lossBytes))
+	c.sumOfRow(sum, losses.to, compute, count, losses.to+uint64(lossBytes))
 	if l.Ints[1] == lossSum {
 		return
 	}

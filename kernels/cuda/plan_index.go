@@ -2,7 +2,12 @@
 
 package cuda
 
-import "github.com/weft-ml/weft/kernels"
+import (
+	"math"
+	"math/bits"
+
+	"github.com/weft-ml/weft/kernels"
+)
 
 // Operations with operands of indices. An index outside its axis is an error that the host learns of later: see
 // index_error.go.
@@ -20,7 +25,6 @@ type indices struct {
 	data        uint64
 	errors      indexErrors
 	bytes, size uint64
-	axes        kernels.Dims
 }
 
 // indexedAxis is the struct IndexedAxis of index.cu.
@@ -30,12 +34,19 @@ type indexedAxis struct {
 	errors      indexErrors
 }
 
-// lineStrides is the struct LineStrides of index.cu.
-type lineStrides struct{ y, x, indices, inner uint64 }
+// digit is the struct Digit of index.cu.
+type digit struct{ shift, bits uint32 }
 
-// indices appends the struct Indices of index.cu: indices of an axis of the given size, with the given dimensions.
-func (c *call) indices(a *kernels.Arg, size int, axes kernels.Dims) {
-	structure(c, &indices{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size), axes})
+// addColumns is the struct Columns of index.cu.
+type addColumns struct {
+	size, width, count uint64
+	tiles, lanes       uint32
+	axes               kernels.Dims
+}
+
+// indices appends the struct Indices of index.cu: indices of an axis of the given size.
+func (c *call) indices(a *kernels.Arg, size int) {
+	structure(c, &indices{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size)})
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
@@ -82,33 +93,40 @@ func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []in
 	})
 }
 
-// Constants of index.cu: the columns of a warp of index_add, and the warps of a block.
-const addColumns, addWarps = 256, 4
+// Constants of index.cu: the sort of additions.
+const (
+	sortThreads  = 512
+	sortMoved    = 8
+	digitBits    = 9 // so that a digit has no more values than a block has threads
+	addThreads   = 256
+	maxAdditions = math.MaxUint32
+)
+
+// sortBlocks is the most blocks of a sort: each reads the counts of all. A variable so that tests can make it small.
+var sortBlocks = 128
+
+// sortedAdditions are n additions to entries of a result, in the order of these entries; `none`, the number of entries,
+// is that of additions without effect.
+type sortedAdditions struct {
+	at      uint64
+	n, none int
+}
 
 // planIndexAdd copies the first operand and adds to it, at the indices of the second along axis l.Ints[0], the entries
 // of the third.
 func planIndexAdd(c *call, l *kernels.Launch) {
-	y, added, axis := &l.Out[0], &l.In[2], l.Ints[0]
+	y, chosen, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
 	if c.relayout(y, &l.In[0]); added.Len() == 0 {
 		return
 	}
-	n, rank := l.In[1].Len(), len(l.In[1].Shape)
-	columns, width := added.Len()/n, kernels.Count(y.Shape[axis+1:])
-	warps := n * ceilDiv(columns, addColumns)
-	c.start("index_add_"+suffixes[y.DType], blocks(warps, addWarps), 32*addWarps)
-	c.pointer(y)
-	c.pointer(added)
-	arg(c, uint64(n))
-	arg(c, uint64(columns))
-	arg(c, uint64(width))
-	var chosen, others, entries kernels.Dims
-	chosen.PushAll(l.In[1].Shape, l.In[1].Strides)
-	c.indices(&l.In[1], y.Shape[axis], chosen)
-	others.PushAll(added.Shape[:axis], added.Strides[:axis])
-	others.PushAll(added.Shape[axis+rank:], added.Strides[axis+rank:])
-	entries.PushAll(added.Shape[axis:axis+rank], added.Strides[axis:axis+rank])
-	structure(c, &others)
-	structure(c, &entries)
+	var others [kernels.MaxDims]int
+	s := c.sortAdditions(chosen, y.Shape[axis], y.Shape[axis], 1, chosen.Shape, others[:len(chosen.Shape)])
+	behind := axis + len(chosen.Shape)
+	var columns, entries kernels.Dims
+	columns.PushAll(added.Shape[:axis], added.Strides[:axis])
+	columns.PushAll(added.Shape[behind:], added.Strides[behind:])
+	entries.PushAll(added.Shape[axis:behind], added.Strides[axis:behind])
+	c.indexAdd(y, added, s, y.Shape[axis], kernels.Count(y.Shape[axis+1:]), &columns, &entries)
 }
 
 // planScatterAdd copies the first operand and adds to it the elements of the third, where the second gives the index
@@ -118,30 +136,96 @@ func planScatterAdd(c *call, l *kernels.Launch) {
 	if c.relayout(y, &l.In[0]); added.Len() == 0 {
 		return
 	}
-	n := added.Shape[axis]
-	lines := added.Len() / n
-	var sums uint64 // in float32
-	if y.DType.IsHalf() {
-		sums = c.scratch(4 * lines * y.Shape[axis])
+	var others [kernels.MaxDims]int
+	copy(others[:], y.Strides)
+	others[axis] = 0
+	s := c.sortAdditions(chosen, y.Shape[axis], y.Len(), y.Strides[axis], added.Shape, others[:len(y.Shape)])
+	var columns, entries kernels.Dims
+	entries.PushAll(added.Shape, added.Strides)
+	c.indexAdd(y, added, s, y.Len(), 1, &columns, &entries)
+}
+
+// sortAdditions sorts additions to `none` entries of a result. An addition to each element of the given shape, of which
+// `chosen` has the index along an axis of so many entries: it goes to the entry whose number is the index times stride
+// plus a linear function of its coordinates, with the strides `others`.
+func (c *call) sortAdditions(chosen *kernels.Arg, size, none, stride int, shape, others []int) sortedAdditions {
+	n := kernels.Count(shape)
+	if n > maxAdditions || none > maxAdditions {
+		c.refuse("%d additions to %d entries; kernels on %s take fewer than %d", n, none, c.b.Name(), maxAdditions)
 	}
-	c.startEach("scatter_add_"+suffixes[y.DType], lines)
-	c.pointer(y)
-	c.pointer(added)
-	arg(c, sums)
-	arg(c, uint64(lines))
-	arg(c, uint64(n))
-	c.indices(chosen, y.Shape[axis],
-		kernels.Dims{Rank: 1, Shape: [kernels.MaxDims]int{1}, Strides: [kernels.MaxDims]int{1}})
-	inner := kernels.Count(added.Shape[axis+1:])
-	strides := lineStrides{uint64(y.Strides[axis]), uint64(added.Strides[axis]), uint64(chosen.Strides[axis]),
-		uint64(inner)}
-	structure(c, &strides)
-	var shape [kernels.MaxDims]int
-	copy(shape[:], added.Shape)
-	shape[axis] = 1
-	var others space
-	others.collapse([]kernels.Arg{*chosen, *y, *added}, shape[:len(added.Shape)])
-	others.shape64(c)
+	digits := ceilDiv(bits.Len(uint(none)), digitBits)
+	each := uint32(ceilDiv(bits.Len(uint(none)), digits)) // bits of a digit
+	part := roundUp(ceilDiv(n, sortBlocks), sortThreads*sortMoved)
+	grid := blocks(n, part)
+	countBytes := 4 * sortThreads * int(grid.X)
+	counts := c.scratch(countBytes + 2*8*n)
+	from := counts + uint64(countBytes)
+	to := from + uint64(8*n)
+	start := func(kernel string, number int, addresses ...uint64) {
+		c.start(kernel, grid, sortThreads)
+		for _, address := range addresses {
+			arg(c, address)
+		}
+		arg(c, uint64(n))
+		arg(c, uint64(part))
+		structure(c, &digit{uint32(number) * each, each})
+	}
+	for k := range digits {
+		if k == 0 {
+			start("additions_begin", 0, counts, from)
+			c.indices(chosen, size)
+			arg(c, uint64(stride))
+			arg(c, uint64(none))
+			var targets space
+			targets.collapse([]kernels.Arg{*chosen, {Layout: kernels.Layout{Strides: others}}}, shape)
+			targets.shape64(c)
+		} else {
+			start("additions_count", k, counts, from)
+		}
+		start("additions_place", k, to, from, counts)
+		from, to = to, from
+	}
+	return sortedAdditions{from, n, none}
+}
+
+// indexAdd launches sorted additions to y [outer, size, width]. Those of an entry of `added` go to the columns, one to
+// each element of the outer and inner axes.
+func (c *call) indexAdd(y, added *kernels.Arg, s sortedAdditions, size, width int, axes, entries *kernels.Dims) {
+	count, way := axes.Len(), ""
+	to, from := c.address(y), c.address(added)
+	if v := copyBytes / y.DType.Size(); (to|from)%copyBytes == 0 && width%v == 0 && vectorise(axes, entries, v) {
+		way, width, count = "_vector", width/v, count/v
+	}
+	lanes := min(5, bits.Len(uint(count-1)))
+	tiles := ceilDiv(count, 1<<lanes)
+	groups := ceilDiv(s.n, addThreads>>lanes)
+	if groups*tiles > math.MaxInt32 {
+		c.refuse("%d additions to %d columns are too many for one launch", s.n, count)
+	}
+	c.start("index_add_"+suffixes[y.DType]+way, dim{uint32(groups * tiles), 1, 1}, addThreads)
+	for _, v := range [5]uint64{to, from, s.at, uint64(s.n), uint64(s.none)} {
+		arg(c, v)
+	}
+	structure(c, &addColumns{uint64(size), uint64(width), uint64(count), uint32(tiles), uint32(lanes), *axes})
+	structure(c, entries)
+}
+
+// vectorise makes v columns one, if they are neighbours in memory and aligned alike in every entry, and entries have one
+// axis.
+func vectorise(columns, entries *kernels.Dims, v int) bool {
+	last := columns.Rank - 1
+	if last < 0 || columns.Strides[last] != 1 || columns.Shape[last]%v != 0 || entries.Rank > 1 ||
+		entries.Strides[0]%v != 0 {
+		return false
+	}
+	for _, stride := range columns.Strides[:last] {
+		if stride%v != 0 {
+			return false
+		}
+	}
+	columns.Shape[last] /= v
+	columns.Strides[last] = v
+	return true
 }
 
 // planOneHot sets 1 where the index along the new last axis, of size l.Ints[0], is the operand's value.
@@ -153,7 +237,8 @@ func planOneHot(c *call, l *kernels.Launch) {
 	c.startEach("one_hot", y.Len())
 	c.pointer(y)
 	arg(c, uint64(y.Len()))
+	c.indices(&l.In[0], l.Ints[0])
 	var axes kernels.Dims
 	axes.PushAll(l.In[0].Shape, l.In[0].Strides)
-	c.indices(&l.In[0], l.Ints[0], axes)
+	structure(c, &axes)
 }

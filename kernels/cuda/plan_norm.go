@@ -23,8 +23,8 @@ type residual struct{ x, y, dtype uint64 }
 // planNorm normalises rows, the last l.Ints[0] axes. Layer norm has the results y, mean and rstd, RMS norm has no mean.
 func planNorm(c *call, l *kernels.Launch) { c.norm(l, residual{}) }
 
-// planAddNorm computes a sum and its norm: by one kernel, which reads the operands once and rounds the sum before it is
-// normalised, if that kernel keeps rows and the operands are contiguous; else by two.
+// planAddNorm computes a sum and its norm: by one kernel, which rounds the sum before it is normalised, if the operands
+// are contiguous; else by two.
 func planAddNorm(c *call, l *kernels.Launch) {
 	sum, norm := &c.parts[0], &c.parts[1]
 	l.Split(sum, norm)
@@ -32,9 +32,8 @@ func planAddNorm(c *call, l *kernels.Launch) {
 	if x.DType != z.DType { // the operand in half precision is the second one
 		x, y = y, x
 	}
-	_, n := extent(z, lastAxes(z, l.Ints[0]))
 	reads := x.DType == z.DType && (y.DType == z.DType || y.DType.IsHalf() && z.DType == kernels.Float32)
-	if reads && n <= longRow(z.DType) && x.Contiguous() && y.Contiguous() {
+	if reads && x.Contiguous() && y.Contiguous() {
 		c.norm(norm, residual{c.address(x), c.address(y), uint64(y.DType)})
 		return
 	}
@@ -101,9 +100,7 @@ const (
 	normColumns = 32
 	normThreads = 32 * rowPartials
 
-	// Of its kernel for long rows: what a thread caches, in bytes of the compute type.
-	gradThreads = 1024
-	gradCached  = 4 * 4
+	gradThreads = 1024 // of the kernel for long rows, which cache four elements each
 )
 
 // planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Cached
@@ -131,19 +128,19 @@ func planNormGrad(c *call, l *kernels.Launch) {
 	}
 	if count > 0 && l.Ints[1] == 1 {
 		each, along := 1, [2]uint64{}
-		bytes := n * compute.Size()
-		long := n > shortRow(o.x.DType) && bytes <= gradThreads*gradCached && o.inRows(axes)
-		if some && (long || n <= shortRow(o.x.DType) && o.inRows(axes)) {
+		dx := c.rowsOf(&l.Out[0], axes)
+		cached := n%4 == 0 && dx.wide == 1 && c.rowsOf(o.g, axes).wide == 1 && c.rowsOf(o.x, axes).wide == 1 &&
+			c.rowsOf(o.weight, allAxes).wide == 1 && n <= longGradient(o.x.DType)
+		if cached && some {
 			each, along, some = partialRows, sums, false
 		}
 		grid := blocks(count, rowPartials*each)
-		if long {
-			threads := roundUp(ceilDiv(bytes, gradCached), 32)
-			c.startShared("norm_grad_long_"+typeSuffix(o.x.DType), grid, uint32(threads), 6*bytes)
+		if cached && n > shortRow(o.x.DType) {
+			c.startShared("norm_grad_long_"+typeSuffix(o.x.DType), grid, uint32(roundUp(n/4, 32)), 6*n*compute.Size())
 		} else {
 			c.start("norm_grad_"+typeSuffix(o.x.DType), grid, normThreads)
 		}
-		c.pointer(&l.Out[0])
+		arg(c, dx.data)
 		arg(c, along[0])
 		arg(c, along[1])
 		c.normRows(&o, axes)
@@ -166,19 +163,10 @@ func planNormGrad(c *call, l *kernels.Launch) {
 	}
 }
 
-// inRows tells whether the operands have rows of one axis: can_cache of row.cuh.
-func (o *normOperands) inRows(axes []int) bool {
-	for _, a := range []*kernels.Arg{o.g, o.x, o.weight} {
-		if a == nil {
-			continue
-		}
-		if a == o.weight {
-			axes = allAxes
-		}
-		var r kernels.Reduction
-		if r.Set(&a.Layout, axes); r.Reduced.Rank > 1 {
-			return false
-		}
+// longGradient is the length of the longest rows that the gradients cache.
+func longGradient(d kernels.DType) int {
+	if d == kernels.Float64 {
+		return shortRow(d)
 	}
-	return true
+	return 4 * gradThreads
 }

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/weft-ml/weft/kernels"
 )
@@ -21,11 +22,13 @@ func init() {
 
 // Constants of reduce.cuh and reduce.cu.
 const (
-	foldBlock    = 16384
-	foldWarps    = 8 // of a block of threads; each reduces one block of elements
-	foldColumns  = 32
-	foldThreads  = 256
-	maxGridOther = 65535 // blocks in the second and third dimension of a grid
+	foldBlock     = 2048 // elements
+	foldWarps     = 4    // of a block of threads
+	foldShared    = 64   // elements of the longest rows that share a warp
+	columnBlock   = 64   // elements
+	columnThreads = 256
+	columnSide    = 32 // columns of a block of threads, at most
+	shortLevel    = 8  // blocks that one block of threads may take one after the other
 )
 
 // result is the struct Result of element.cuh: where kernels put results, divided by divisor if that is not 0.
@@ -95,70 +98,92 @@ func (c *call) reduce(name string, start float64, y result, l *kernels.Launch) {
 		x.factor = c.address(&l.In[1])
 	}
 	compute := computeType(x.dtype)
-	if name == "any" || name == "all" {
+	switch name {
+	case "any", "all":
 		compute = kernels.Int64
+		fallthrough
+	case "max", "min": // in any order: that which suits the layout
+		last := r.Kept.Rank - 1
+		r.Columns = last >= 0 && r.Kept.Strides[last] == 1
 	}
-	c.levels(name, y, x, &r, compute, c.scratch(partialBytes(compute, results, r.N)))
+	c.levels(name, y, x, &r, compute, c.scratch(levelBytes(&r, compute)))
 }
 
-// fold begins a launch of a kernel of a family that folds x some way; sizes follow.
-func (c *call) fold(name, way string, grid dim, y result, x folded) {
-	suffix := typeSuffix(x.dtype)
-	if name == "any" || name == "all" {
-		suffix = "bool"
-	}
-	c.start(name+"_"+way+"_"+suffix, grid, foldThreads)
-	structure(c, &y)
-	arg(c, x.at)
-	if name == "sum_squares" {
-		arg(c, x.factor)
-	} else {
-		arg(c, uint32(x.dtype))
-	}
-}
-
-// sumOf adds up the rows of a matrix of the compute type, [rows columns]; scratch has partialBytes.
+// sumOf adds up the rows of a matrix of the compute type, [rows columns], in the order of columns; scratch has
+// partialBytes.
 func (c *call) sumOf(y result, x uint64, compute kernels.DType, rows, columns int, scratch uint64) {
 	if rows == 0 {
 		c.fill(y, 0, columns)
 		return
 	}
-	r := kernels.Reduction{N: rows}
-	r.Reduced.Push(rows, columns)
-	r.Kept.Push(columns, 1)
+	r := ofMatrix(rows, columns, true)
 	c.levels("sum", y, folded{at: x, dtype: compute}, &r, compute, scratch)
 }
 
-// levels reduces x, an operand that r describes, to y: first blocks of its elements, then their results, unrounded,
-// until one is left. Those in between follow each other in scratch, which has partialBytes.
-func (c *call) levels(name string, y result, x folded, r *kernels.Reduction, compute kernels.DType, scratch uint64) {
-	results, n := r.Results(), ceilDiv(r.N, foldBlock)
-	to := y
-	if n > 1 {
-		to = result{to: scratch, dtype: uint64(compute)}
+// sumOfRow adds up n numbers of the compute type in the order of rows; scratch has partialBytes.
+func (c *call) sumOfRow(y result, x uint64, compute kernels.DType, n int, scratch uint64) {
+	if n == 0 {
+		c.fill(y, 0, 1)
+		return
 	}
-	c.firstLevel(name, to, x, r, n)
-	if name == "sum_squares" {
-		name = "sum"
+	r := ofMatrix(n, 1, false)
+	c.levels("sum", y, folded{at: x, dtype: compute}, &r, compute, scratch)
+}
+
+// ofMatrix is the reduction of a contiguous matrix of n elements for each result: of its columns, or else of its rows.
+func ofMatrix(n, results int, columns bool) kernels.Reduction {
+	r := kernels.Reduction{N: n, Columns: columns}
+	if columns {
+		r.Reduced.Push(n, results)
+		r.Kept.Push(results, 1)
+	} else {
+		r.Kept.Push(results, n)
+		r.Reduced.Push(n, 1)
 	}
-	for n > 1 {
-		from, count := to.to, n
-		n = ceilDiv(n, foldBlock)
-		to = y
-		if n > 1 {
-			to = result{to: from + uint64(compute.Size()*results*count), dtype: uint64(compute)}
-		}
-		c.foldRows(name, to, folded{at: from, dtype: compute}, results, count, count)
-	}
+	return r
 }
 
 // partialBytes is the memory for the results of blocks, unrounded, of reductions of n elements each.
-func partialBytes(compute kernels.DType, results, n int) (size int) {
-	for n > foldBlock {
-		n = ceilDiv(n, foldBlock)
-		size += compute.Size() * results * n
+func partialBytes(compute kernels.DType, results, n int) int {
+	r := kernels.Reduction{N: n, Columns: true}
+	r.Kept.Push(results, 1)
+	return levelBytes(&r, compute)
+}
+
+// levelBytes is partialBytes in the order of r.
+func levelBytes(r *kernels.Reduction, compute kernels.DType) (size int) {
+	block := foldBlock
+	if r.Columns {
+		block = columnBlock
+	}
+	for n := r.N; n > block; {
+		n = ceilDiv(n, block)
+		size += compute.Size() * r.Results() * n
 	}
 	return size
+}
+
+// levels reduces x, an operand that r describes, to y: first blocks of its elements, then their results, unrounded,
+// until one is left. Those in between follow each other in scratch, which has levelBytes.
+func (c *call) levels(name string, y result, x folded, r *kernels.Reduction, compute kernels.DType, scratch uint64) {
+	results, n, columns := r.Results(), r.N, r.Columns
+	next := *r
+	for {
+		to := result{to: scratch, dtype: uint64(compute)}
+		if columns {
+			n = c.foldColumns(name, to, y, x, &next)
+		} else {
+			n = c.foldRows(name, to, y, x, &next)
+		}
+		if n == 1 {
+			return
+		}
+		scratch += uint64(compute.Size() * results * n)
+		x, next = folded{at: to.to, dtype: compute}, ofMatrix(n, results, columns)
+		if name == "sum_squares" {
+			name = "sum"
+		}
+	}
 }
 
 // fill sets n results to a value.
@@ -170,54 +195,88 @@ func (c *call) fill(y result, value float64, n int) {
 	arg(c, uint64(n))
 }
 
-// firstLevel reduces blocks of x, an operand that r describes, to y [results blocks].
-func (c *call) firstLevel(name string, y result, x folded, r *kernels.Reduction, n int) {
-	results := r.Results()
-	columns, matrices, stride := columnsOf(r)
-	switch {
-	case inRows(r) && r.Kept.Rank <= 1:
-		c.foldRows(name, y, x, results, r.N, r.Kept.Strides[0])
-		return
-	case columns > 0 && n <= maxGridOther && matrices <= maxGridOther:
-		grid := dim{uint32(ceilDiv(columns, foldColumns)), uint32(n), uint32(matrices)}
-		c.fold(name, "columns", grid, y, x)
-		arg(c, uint64(columns))
-		arg(c, uint64(r.N))
-		arg(c, uint64(r.Reduced.Strides[0]))
-		arg(c, uint64(stride))
-		return
+// fold begins a launch of a kernel of a family that folds x some way; sizes follow.
+func (c *call) fold(name, way string, grid, threads int, y result, x folded) {
+	suffix := typeSuffix(x.dtype)
+	if name == "any" || name == "all" {
+		suffix = "bool"
 	}
-	c.fold(name, "strided", blocks(results*n, foldWarps), y, x)
+	if grid > math.MaxInt32 {
+		c.refuse("too many elements for one launch")
+	}
+	c.start(name+way+suffix, dim{uint32(grid), 1, 1}, uint32(threads))
+	structure(c, &y)
+	arg(c, x.at)
+	if name == "sum_squares" {
+		arg(c, x.factor)
+	} else {
+		arg(c, uint32(x.dtype))
+	}
+}
+
+// foldRows reduces blocks of x, in the order of rows, and returns how many results that leaves of each: in y if it is
+// one, else in partial [results blocks].
+func (c *call) foldRows(name string, partial, y result, x folded, r *kernels.Reduction) int {
+	results, n := r.Results(), ceilDiv(r.N, foldBlock)
+	if n > 1 {
+		y = partial
+	}
+	lanes, groups := 32, results*n
+	if r.N <= foldShared {
+		for lanes = 1; 4*lanes < r.N; {
+			lanes *= 2
+		}
+	}
+	way, aligned := "_strided_rows_", vectors(name, x, 4) && r.Reduced.Rank == 1 && r.Reduced.Strides[0] == 1
+	for _, stride := range r.Kept.Strides[:r.Kept.Rank] {
+		aligned = aligned && stride%4 == 0
+	}
+	if aligned {
+		way = "_rows_"
+	}
+	c.fold(name, way, ceilDiv(groups*lanes, 32*foldWarps), 32*foldWarps, y, x)
 	arg(c, uint64(results))
 	arg(c, uint64(r.N))
+	arg(c, uint32(lanes))
+	structure(c, &r.Kept)
+	if !aligned {
+		structure(c, &r.Reduced)
+	}
+	return n
+}
+
+// foldColumns reduces blocks of x, in the order of columns, and returns how many results that leaves of each: in y if it
+// is one, else in partial [blocks results].
+func (c *call) foldColumns(name string, partial, y result, x folded, r *kernels.Reduction) int {
+	count, n := r.Results(), ceilDiv(r.N, columnBlock)
+	way := "_strided_columns_"
+	if v := copyBytes / x.dtype.Size(); vectors(name, x, v) && vectorise(&r.Kept, &r.Reduced, v) {
+		way, count = "_columns_", count/v
+	}
+	lanes := min(5, bits.Len(uint(count-1)))
+	tiles := ceilDiv(count, 1<<lanes)
+	grid := func(units int) int { return tiles * ceilDiv(units, columnSide>>lanes) }
+	// A block of threads takes the second level, too, if that is short, or if there are enough of them even so.
+	each := 1
+	if second := ceilDiv(n, columnBlock); n > 1 && (n <= shortLevel || grid(second) >= 2*c.b.gpu.SMs) {
+		each, n = columnBlock, second
+	}
+	if n > 1 {
+		y = partial
+	}
+	c.fold(name, way, grid(n), columnThreads, y, x)
+	arg(c, uint64(count))
+	arg(c, uint64(r.N))
+	arg(c, uint32(each))
+	arg(c, uint32(lanes))
+	arg(c, uint32(tiles))
 	structure(c, &r.Kept)
 	structure(c, &r.Reduced)
+	return n
 }
 
-// foldRows reduces blocks of contiguous rows of n elements.
-func (c *call) foldRows(name string, y result, x folded, results, n, stride int) {
-	c.fold(name, "rows", blocks(results*((n+foldBlock-1)/foldBlock), foldWarps), y, x)
-	arg(c, uint64(results))
-	arg(c, uint64(n))
-	arg(c, uint64(stride))
-}
-
-// inRows tells whether the elements of a result are contiguous.
-func inRows(r *kernels.Reduction) bool {
-	return r.Reduced.Rank == 0 || r.Reduced.Rank == 1 && r.Reduced.Strides[0] == 1
-}
-
-// columnsOf tells whether the results are the columns of one matrix or several with contiguous rows: how many columns,
-// how many matrices, and the stride from matrix to matrix. Else there are 0.
-func columnsOf(r *kernels.Reduction) (columns, matrices, stride int) {
-	kept, reduced := &r.Kept, &r.Reduced
-	last := kept.Rank - 1
-	if last < 0 || last > 1 || kept.Strides[last] != 1 || reduced.Rank != 1 || reduced.Strides[0] < 0 || last == 1 &&
-		kept.Strides[0] < 0 {
-		return 0, 0, 0
-	}
-	if last == 0 {
-		return kept.Shape[0], 1, 0
-	}
-	return kept.Shape[1], kept.Shape[0], kept.Strides[0]
+// vectors tells whether x has kernels for vectors of v elements, and begins with one.
+func vectors(name string, x folded, v int) bool {
+	return x.dtype.IsFloat() && name != "any" && name != "all" &&
+		x.at%uint64(min(copyBytes, v*x.dtype.Size())) == 0
 }

@@ -5,6 +5,7 @@ package cuda
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
@@ -16,6 +17,155 @@ func TestReductions(t *testing.T) {
 	testReductions(t, hostOp("sum", cpu.Sum), hostOp("mean", cpu.Mean), hostOp("prod", cpu.Prod),
 		hostOp("max", cpu.Max), hostOp("min", cpu.Min),
 		hostOp("sum_squares", cpu.SumSquares))
+}
+
+// foldShape is a shape and axes of it, around the lengths at which the canonical order and kernels change their ways.
+func (r fuzz) foldShape() (shape, axes []int) {
+	shape = r.foldLengths()
+	if len(shape) == 2 && r.IntN(2) == 0 {
+		return shape, []int{r.IntN(2)}
+	}
+	return shape, r.anyAxes(shape)
+}
+
+func (r fuzz) foldLengths() []int {
+	switch r.IntN(8) {
+	case 0:
+		return oneOf(r, nil, []int{1}, []int{300000}, []int{1, 128*2048 + 5}, []int{3, 4096}, []int{270, 12},
+			[]int{63, 3, 64})
+	case 1, 2: // columns, of one level to three
+		return []int{oneOf(r, 63, 64, 65, 512, 513, 600, 4095, 4096, 4097, 9000), oneOf(r, 1, 3, 4, 8, 12, 41, 136)}
+	case 5:
+		return []int{1 + r.IntN(200), 8 * (1 + r.IntN(40))}
+	case 3: // short rows
+		return []int{1 + r.IntN(300), oneOf(r, 2, 3, 4, 5, 8, 12, 16, 17, 32, 60, 64, 65, 68)}
+	case 4:
+		return []int{oneOf(r, 1, 1, 3), oneOf(r, 127, 128, 129, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 8200)}
+	}
+	return r.rowShape()
+}
+
+// TestReductionOrder: reductions of types that the CPU does not take, beside the canonical order.
+func TestReductionOrder(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(17)
+	for i := range cases(60) {
+		shape, axes := r.foldShape()
+		b.gpu.SMs = oneOf(r, 0, 132) // levels in one launch, or in several
+		sum := func(x, y float64) float64 { return x + y }
+		product := func(x, y float64) float64 { return x * y }
+		l := &kernels.Launch{Ints: axes}
+		switch i % 3 {
+		case 0:
+			x := r.moderate(kernels.Float64, shape...)
+			floats := func(bytes []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(bytes)) }
+			out := r.result(kernels.Float64, without(shape, axes)...)
+			sameAsFolded(t, b, l, "sum", x, out, floats, 0, sum)
+			sameAsFolded(t, b, l, "prod", x, out, floats, 1, product)
+			sameAsFolded(t, b, l, "max", x, out, floats, math.Inf(-1), math.Max)
+			sameAsFolded(t, b, l, "min", x, out, floats, math.Inf(1), math.Min)
+			sameAsFolded(t, b, l, "sum_squares", x, out, func(bytes []byte) float64 { return floats(bytes) * floats(bytes) }, 0,
+				sum)
+		case 1:
+			d := oneOf(r, kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool)
+			x, out := r.wild(d, shape...), r.result(kernels.Int64, without(shape, axes)...)
+			sameAsFolded(t, b, l, "sum", x, out, integerOf, 0, func(x, y int64) int64 { return x + y })
+			sameAsFolded(t, b, l, "prod", x, out, integerOf, 1, func(x, y int64) int64 { return x * y })
+			sameAsFolded(t, b, l, "max", x, out, integerOf, math.MinInt64, func(x, y int64) int64 { return max(x, y) })
+			sameAsFolded(t, b, l, "min", x, out, integerOf, math.MaxInt64, func(x, y int64) int64 { return min(x, y) })
+		case 2:
+			x := r.moderate(oneOf(r, kernels.DTypes()...), shape...)
+			if r.IntN(2) == 0 {
+				clear(x.data) // all false
+			}
+			truth := func(bytes []byte) int64 {
+				whole := binary.LittleEndian.Uint64(append(slices.Clone(bytes), make([]byte, 8)...))
+				if x.dtype.IsFloat() {
+					whole <<= 65 - 8*x.dtype.Size() // without the sign
+				}
+				return int64(min(1, whole))
+			}
+			out := r.result(kernels.Bool, without(shape, axes)...)
+			sameAsFolded(t, b, l, "any", x, out, truth, 0, func(x, y int64) int64 { return max(x, y) })
+			sameAsFolded(t, b, l, "all", x, out, truth, 1, func(x, y int64) int64 { return min(x, y) })
+		}
+	}
+}
+
+// integerOf is an integer element.
+func integerOf(bytes []byte) int64 {
+	switch le := binary.LittleEndian; len(bytes) {
+	case 8:
+		return int64(le.Uint64(bytes))
+	case 4:
+		return int64(int32(le.Uint32(bytes)))
+	}
+	return int64(bytes[0])
+}
+
+// sameAsFolded compares a reduction with that of numbers in canonical order.
+func sameAsFolded[N float64 | int64](t *testing.T, b *Backend, l *kernels.Launch, name string, x, out value,
+	number func(bytes []byte) N, start N, combine func(x, y N) N) {
+	t.Helper()
+	l.Op = &kernels.Op{Name: name, Kernel: name}
+	got, err := on(t, b, l, []value{x}, []value{out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r kernels.Reduction
+	r.Set(&x.Layout, l.Ints)
+	size := out.dtype.Size()
+	for i := range r.Results() {
+		numbers := make([]N, r.N)
+		for k := range numbers {
+			at := (x.Offset + r.Kept.Offset(i) + r.Reduced.Offset(k)) * x.dtype.Size()
+			numbers[k] = number(x.data[at : at+x.dtype.Size()])
+		}
+		want := fold(numbers, r.Columns, start, combine)
+		bits := uint64(int64(want))
+		if out.dtype == kernels.Float64 {
+			bits = math.Float64bits(float64(want))
+		}
+		w, g := binary.LittleEndian.AppendUint64(nil, bits)[:size], got[0][(out.Offset+i)*size:][:size]
+		if !sameElement(out.dtype, g, w) {
+			t.Fatalf("%s of %v %v along %v: element %d is %x, want %x", name, x.dtype, x.Layout, l.Ints, i, g, w)
+		}
+	}
+}
+
+// fold reduces numbers in the canonical order: that of rows or of columns.
+func fold[N float64 | int64](x []N, columns bool, start N, combine func(x, y N) N) N {
+	block, count := 2048, 128
+	if columns {
+		block, count = 64, 8
+	}
+	for {
+		var results []N
+		for elements := range slices.Chunk(x, block) {
+			partials := slices.Repeat([]N{start}, count)
+			for i, v := range elements {
+				j := i % count
+				if columns {
+					j = i / count
+				}
+				partials[j] = combine(partials[j], v)
+			}
+			for h := 1; h < count; h *= 2 {
+				for j := range count / 2 / h {
+					if columns {
+						partials[j] = combine(partials[j], partials[j+count/2/h])
+					} else {
+						partials[2*h*j] = combine(partials[2*h*j], partials[2*h*j+h])
+					}
+				}
+			}
+			results = append(results, partials[0])
+		}
+		if len(results) < 2 {
+			return append(results, start)[0]
+		}
+		x = results
+	}
 }
 
 // TestStatistics: those that are kernels along rows.
@@ -30,11 +180,9 @@ func testReductions(t *testing.T, ops ...*kernels.Op) {
 	for i := range cases(40) {
 		for k, op := range ops {
 			d := singleTypes[(i+k)%3]
-			shape, to := r.rowShape(), d
-			if i%10 == 0 {
-				shape = oneOf(r, nil, []int{16500, 3}, []int{1})
-			}
-			axes := r.anyAxes(shape)
+			to := d
+			shape, axes := r.foldShape()
+			b.gpu.SMs = oneOf(r, 0, 132) // levels in one launch, or in several
 			l := &kernels.Launch{Op: op, Ints: axes, Floats: []float64{float64(r.IntN(2))}}
 			x := r.moderate(d, shape...)
 			switch op.Name {
@@ -43,7 +191,11 @@ func testReductions(t *testing.T, ops ...*kernels.Op) {
 			case "sum_squares":
 				to = kernels.Float32
 			}
-			sameAsWidened(t, b, l, []value{x}, []value{r.result(to, without(shape, axes)...)})
+			sameAs := sameAsWidened
+			if op.Name == "logsumexp" {
+				sameAs = sameAsExact
+			}
+			sameAs(t, b, l, []value{x}, []value{r.result(to, without(shape, axes)...)})
 		}
 	}
 }
@@ -152,16 +304,16 @@ func TestLongRows(t *testing.T) {
 		last, n := len(shape)-1, shape[len(shape)-1:]
 		x, y, g := r.moderate(d, shape...), r.moderate(d, shape...), r.moderate(d, shape...)
 		for _, op := range []*kernels.Op{hostOp("softmax", cpu.Softmax), hostOp("log_softmax", cpu.LogSoftmax)} {
-			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{x}, []value{r.result(d, shape...)})
+			sameAsExact(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{x}, []value{r.result(d, shape...)})
 		}
 		for _, op := range []*kernels.Op{hostOp("softmax_grad", cpu.SoftmaxGrad),
 			hostOp("log_softmax_grad", cpu.LogSoftmaxGrad)} {
-			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{y, g},
+			sameAsExact(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{y, g},
 				[]value{r.result(d, shape...)})
 		}
 
 		for _, op := range []*kernels.Op{hostOp("logsumexp", cpu.LogSumExp), hostOp("var", cpu.Var)} {
-			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}, Floats: []float64{1}}, []value{x},
+			sameAsExact(t, b, &kernels.Launch{Op: op, Ints: []int{last}, Floats: []float64{1}}, []value{x},
 				[]value{r.result(d, shape[:last]...)})
 		}
 		for _, op := range []*kernels.Op{hostOp("argmax", cpu.ArgMax), hostOp("argmin", cpu.ArgMin)} {

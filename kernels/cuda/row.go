@@ -9,38 +9,47 @@ import (
 )
 
 const (
-	rowWarps     = 4 // kRowWarps of row.cuh
-	rowThreads   = 32 * rowWarps
-	maxRow       = 1 << 28  // elements of a row
-	blockThreads = 512      // kBlockThreads
-	tileBytes    = 32 << 10 // kTile
+	rowWarps   = 4 // kRowWarps of row.cuh
+	rowThreads = 32 * rowWarps
+	maxRow     = 1 << 28 // elements of a row
+	blockWarps = 8       // kBlockWarps
 
-	// The longest rows that warps and blocks cache, and what a thread of a block caches, in bytes of the compute type.
-	warpCached   = 32 * 32 * 4
-	threadCached = 16 * 4
-	blockCached  = blockThreads * threadCached
+	// The longest rows that a warp caches, in bytes of the compute type.
+	warpCached = 32 * 32 * 4
 )
 
-// shortRow is the length of the longest rows of elements of type d that a warp caches, longRow of those that a block
-// caches.
+// shortRow is the length of the longest rows of elements of type d that a warp caches.
 func shortRow(d kernels.DType) int { return warpCached / computeType(d).Size() }
-func longRow(d kernels.DType) int  { return blockCached / computeType(d).Size() }
 
 // rows is the struct Rows of row.cuh.
 type rows struct {
 	data           uint64
 	rows, elements kernels.Dims
-	dtype          uint64
+	dtype, wide    uint32
 }
 
 // rowsOf describes a, the elements of a row being those along the given axes; nil is none.
 func (c *call) rowsOf(a *kernels.Arg, axes []int) rows {
 	if a == nil {
-		return rows{}
+		return rows{wide: 1}
 	}
 	var r kernels.Reduction
 	r.Set(&a.Layout, axes)
-	return rows{c.address(a), r.Kept, r.Reduced, uint64(a.DType)}
+	x := rows{c.address(a), r.Kept, r.Reduced, uint32(a.DType), 0}
+	if x.inFours(a.DType.Size()) {
+		x.wide = 1
+	}
+	return x
+}
+
+// inFours tells whether rows are contiguous, and four elements of the given size, or 16 bytes if that is less, aligned
+// from the first element of each row on.
+func (x *rows) inFours(size int) bool {
+	aligned := x.data%uint64(min(16, 4*size)) == 0 && x.elements.Contiguous()
+	for _, stride := range x.rows.Strides[:x.rows.Rank] {
+		aligned = aligned && stride%4 == 0
+	}
+	return aligned
 }
 
 // rows appends an operand as rowsOf describes it.
@@ -64,22 +73,27 @@ func (c *call) startRows(name string, d kernels.DType, rows, n int) {
 }
 
 // startGroups begins a launch in which thread groups, warps or blocks where rows are long, have rows of n elements of
-// type d. Kernels with rows of parameters cache them in shared memory if rows are cached. So that they are read
-// seldom, at most 4 blocks of a multiprocessor loop over all rows: enough bytes in flight, with 24 KB and more, to
-// keep memory busy.
+// type d. A warp of a block has blocks of the canonical order, all the same number if that can be. Kernels with rows of
+// parameters keep them in shared memory if rows are cached, so blocks cache at most half as much there. So that they are
+// read seldom, at most so many blocks as multiprocessors can have at once loop over all rows.
 func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int) {
 	size := computeType(d).Size()
-	infix, each, threads, shared := "_", rowWarps, rowThreads, 0
+	infix, each, threads, cached := "_", rowWarps, rowThreads, true
 	if n > shortRow(d) {
-		infix, each, threads = "_long_", 1, roundUp(ceilDiv(min(n*size, blockCached), threadCached), 32)
-		shared = min(n*size, tileBytes)
+		most := blockWarps
+		if parameters > 0 {
+			most /= 2
+		}
+		folds := ceilDiv(n, foldBlock)
+		rounds := ceilDiv(folds, most)
+		infix, each, threads, cached = "_long_", 1, 32*ceilDiv(folds, rounds), rounds == 1 && size == 4
 	}
-	if n <= longRow(d) {
-		shared += parameters * n * size
-	}
-	grid := ceilDiv(rows, each)
+	grid, shared := ceilDiv(rows, each), 0
 	if parameters > 0 {
-		grid = min(grid, min(4, 2*blockThreads/threads)*c.b.gpu.SMs)
+		grid = min(grid, 3*rowThreads/threads*c.b.gpu.SMs)
+	}
+	if cached {
+		shared = parameters * n * size
 	}
 	if n >= maxRow || grid > math.MaxInt32 {
 		c.refuse("%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d",

@@ -51,6 +51,14 @@ template <class Work> DEV void each_row(const RowTile& w, Work work) {
   for (uint32_t row = threadIdx.x / 32; row < w.size; row += kSmallThreads / 32) work(row);
 }
 
+// row_each calls f(j) for the elements of a row that a thread has, as in row_fold.
+template <class F> DEV void row_each(uint32_t n, F f) {
+  for (uint32_t j = own_index(); j < n; j += kFoldPartials)
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k++)
+      if (j + k < n) f(j + k);
+}
+
 // y, m and r. A block's scratch is p [32 S].
 template <class T, class N> DEV void forward(const Attention<N>& z) {
   SHARED(N, tiles, [2][kSmallTile][kSmallTile + 1]);
@@ -63,9 +71,9 @@ template <class T, class N> DEV void forward(const Attention<N>& z) {
     each_row(w, [&](uint32_t row) {
       N* const x = &p.at(row, 0);
       const uint32_t n = visible_keys(z, w.from + row);
-      const N m = row_fold<Max, N>(n, [&](uint32_t j) { return x[j]; });
+      const N m = row_fold<Max, Warp<0, false>>(n, values([&](uint32_t j) { return x[j]; }));
       row_each(n, [&](uint32_t j) { x[j] = math::exp(math::sub(x[j], m)); });
-      const N r = math::div(N(1), row_fold<Sum, N>(n, [&](uint32_t j) { return x[j]; }));
+      const N r = math::div(N(1), row_fold<Sum, Warp<0, false>>(n, values([&](uint32_t j) { return x[j]; })));
       row_each(visible, [&](uint32_t j) { x[j] = j < n ? math::mul(x[j], r) : N(0); });
       if (threadIdx.x % 32) return;
       const uint64_t at = (uint64_t)w.i * z.t + w.from + row;
@@ -96,7 +104,7 @@ template <class T, class N> DEV void grad_rows(const Attention<N>& z) {
       const uint32_t n = visible_keys(z, w.from + row);
       const N m = z.m[at], r = z.r[at];
       row_each(n, [&](uint32_t j) { x[j] = math::mul(math::exp(math::sub(x[j], m)), r); });
-      const N dot = row_fold<Sum, N>(n, [&](uint32_t j) { return math::mul(dx[j], x[j]); });
+      const N dot = row_fold<Sum, Warp<0, false>>(n, values([&](uint32_t j) { return math::mul(dx[j], x[j]); }));
       row_each(visible,
                [&](uint32_t j) { dx[j] = j < n ? math::mul(math::mul(x[j], math::sub(dx[j], dot)), z.scale) : N(0); });
       if (threadIdx.x % 32 == 0) z.dot[at] = dot;

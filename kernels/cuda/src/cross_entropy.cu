@@ -4,8 +4,10 @@
 //	(1-e) * (log(s) - (x[target] - m)) + e * (log(s) - sum(x - m)/C)
 //
 // and its gradient (exp(x - m) * (1/s) - t) * scale, with t the smoothed one-hot row.
+//
+// In half precision exp is that of half.cuh, and rows that are not cached are read once for m and s.
+#include "exp_sum.cuh"
 #include "index_error.cuh"
-#include "row.cuh"
 
 // Targets are class indices of any integer type; rows with the target `ignore` do not count.
 struct Targets {
@@ -34,12 +36,12 @@ DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_
   const uint64_t r = Group::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
-  const auto x = cached<Group>(n, Row<T, Group>(x_, r));
-  const N m = row_fold<Max, N, Group>(n, x);
-  const N s = row_fold<Sum, N, Group>(n, [&](ElementIndex i) { return math::exp(math::sub(x(i), m)); });
-  const N e = (N)smoothing;
+  const Row<T, Group> memory(x_, r);
+  const auto x = cached<Group>(n, memory);
+  const ExpSum<N> sum = exp_sum<T, Group>(n, x);
+  const N m = sum.most, s = sum.sum, e = (N)smoothing;
   N spread = 0;
-  if (e > 0) spread = math::div(row_fold<Sum, N, Group>(n, [&](ElementIndex i) { return math::sub(x(i), m); }), (N)n);
+  if (e > 0) spread = math::div(row_fold<Sum, Group>(n, map([=](N x) { return math::sub(x, m); }, x)), (N)n);
   if (Group::thread()) return;
   most[r] = m;
   sums[r] = s;
@@ -52,79 +54,86 @@ DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_
   put(loss, r, e > 0 ? math::add(math::mul(math::sub(N(1), e), own), math::mul(e, math::sub(log, spread))) : own);
 }
 
+// Rows that count are counted by kCountBlocks blocks, one number each.
+constexpr uint32_t kCountBlocks = 32, kCountThreads = 256;
+struct Count {
+  DEV_METHOD static uint32_t combine(uint32_t x, uint32_t y) { return x + y; }
+};
+DEV uint32_t count_of(const uint32_t* counts) { return warp_all<Count>(counts[threadIdx.x % kCountBlocks]); }
+
 // The gradient of row r of a contiguous result, which may be in place of the logits: a thread overwrites only what it
-// alone has read, and reads as many elements as it can cache before it writes. g is the gradient of the loss, of each
-// row if each is 1; count is null but for the mean.
+// alone has read. g is the gradient of the loss, of each row if each is 1; counts is null but for the mean.
 template <class T, class Group>
 DEV void cross_entropy_grad(T* dx, const Rows& x_, const Targets& targets, const Rows& most, const Rows& sums,
-                            const Rows& g, const uint32_t* count, uint64_t rows, uint32_t each, double smoothing) {
+                            const Rows& g, const uint32_t* counts, uint64_t rows, uint32_t each, double smoothing) {
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
-  T* d = dx + r * n;
-  const int64_t k = target_of(targets, r);
-  if (k < 0) {
-    for (uint32_t i = Group::thread(); i < n; i += Group::threads()) d[i] = to_element<T>(N(0));
+  const Row<T, Group> x(x_, r);
+  const Line<T, Group> d{dx + r * n};
+  const int64_t target = target_of(targets, r);
+  if (target < 0) {
+    set_row<Group>(n, d, values([](uint32_t) { return N(0); }));
     return;
   }
-  const Row<T, Group> x(x_, r);
   const N m = Row<N>(most, r)(0), inverse = math::div(N(1), Row<N>(sums, r)(0));
   // The smoothed target at other classes, and at the class.
   const N e = (N)smoothing, off = math::div(e, (N)n), on = math::add(math::sub(N(1), e), off);
   N scale = Row<T>(g, each ? r : 0)(0);
-  if (count) scale = math::div(scale, (N)*count);
-  for (uint32_t from = 0; from < n; from += Group::threads() * Group::slots()) {
-    const auto chunk = cached<Group>(n - from, [&](ElementIndex i) { return x(from + i); });
-    row_each<Group>(n - from, [&](ElementIndex i) {
-      const N p = math::mul(math::exp(math::sub(chunk(i), m)), inverse);
-      d[from + i] = to_element<T>(math::mul(math::sub(p, from + i == (uint32_t)k ? on : off), scale));
-    });
-  }
+  if (counts) scale = math::div(scale, (N)count_of(counts));
+  const auto p = map([=](N x) { return math::mul(exp_of<T>(math::sub(x, m)), inverse); }, x);
+  each_four<Group>(n, p, [&](At at, const Four<N>& p) {
+    Four<N> t{off, off, off, off};
+    const uint32_t own = (uint32_t)target - at.i;
+    if (own < 4)
+#pragma unroll
+      for (uint32_t k = 0; k < 4; k++) t[k] = own == k ? on : off;
+    d.set(at, each_of([=](N p, N t) { return math::mul(math::sub(p, t), scale); }, p, t));
+  });
 }
-
-struct Count {
-  DEV_METHOD static uint32_t combine(uint32_t x, uint32_t y) { return x + y; }
-};
 
 }  // namespace
 
-// The number of rows that count. One block.
-constexpr uint32_t kCountThreads = 1024;
-KERNEL(cross_entropy_count, kCountThreads, 1)(uint32_t* count, Targets targets, uint64_t rows) {
-  SHARED(uint32_t, counts, [kCountThreads / 32]);
+KERNEL(cross_entropy_count, kCountThreads, 4)(uint32_t* counts, Targets targets, uint64_t rows) {
+  SHARED(uint32_t, warps, [kCountThreads / 32]);
   uint32_t n = 0;
 #pragma unroll 4
-  for (uint64_t r = threadIdx.x; r < rows; r += kCountThreads) n += target_of(targets, r) >= 0;
+  for (uint64_t r = thread_index(); r < rows; r += kCountBlocks * kCountThreads) n += target_of(targets, r) >= 0;
   n = warp_all<Count>(n);
-  if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = n;
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = n;
   __syncthreads();
-  if (threadIdx.x >= 32) return;
-  n = warp_all<Count>(counts[threadIdx.x]);
-  if (threadIdx.x == 0) *count = n;
+  if (threadIdx.x) return;
+  n = 0;
+  for (uint32_t w = 0; w < kCountThreads / 32; w++) n += warps[w];
+  counts[blockIdx.x] = n;
 }
 EXPORT(cross_entropy_count);
 
 // The mean: a sum divided by the number of rows that count.
-#define MEAN(suffix, N)                                                                     \
-  ENTRY(cross_entropy_mean##suffix, 32, 1, (Result y, const N* sum, const uint32_t* count), \
-        if (threadIdx.x == 0) put(y, 0, math::div(*sum, (N)*count)))
+template <class N> DEV void cross_entropy_mean(const Result& y, const N* sum, const uint32_t* counts) {
+  const uint32_t count = count_of(counts);
+  if (threadIdx.x == 0) put(y, 0, math::div(*sum, (N)count));
+}
+#define MEAN(suffix, N)                                                                      \
+  ENTRY(cross_entropy_mean##suffix, 32, 1, (Result y, const N* sum, const uint32_t* counts), \
+        cross_entropy_mean(y, sum, counts))
 
 MEAN(_f32, float)
 MEAN(_f64, double)
 
-// The classes of a row are one axis, which can always be cached, a chunk at a time.
-#define GRADIENT(name, T, threads, blocks, Group)                                                                    \
-  ENTRY(name, threads, blocks, (T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g, const uint32_t* count, \
-                                uint64_t rows, uint32_t each, double smoothing),                                     \
-        cross_entropy_grad<T, Group<slots<Group, T>()>>(dx, x, targets, most, sums, g, count, rows, each, smoothing))
+#define GRADIENT(name, T, threads, blocks, Group)                                                                     \
+  ENTRY(name, threads, blocks, (T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g, const uint32_t* counts, \
+                                uint64_t rows, uint32_t each, double smoothing),                                      \
+        BY_LENGTH(Group, read_once, T, (targets.classes, dx, x), cross_entropy_grad, dx, x, targets, most, sums, g,   \
+                  counts, rows, each, smoothing))
 
 #define CROSS_ENTROPY(suffix, T)                                                                                \
-  ROW_KERNELS(cross_entropy_rows, suffix, T,                                                                    \
+  ROW_KERNELS(cross_entropy_rows, halves_once, suffix, T,                                                       \
               (Result loss, ComputeType<T>* most, ComputeType<T>* sums, Rows x, Targets targets, uint64_t rows, \
                double smoothing),                                                                               \
               (targets.classes, x), loss, most, sums, x, targets, rows, smoothing)                              \
-  GRADIENT(cross_entropy_grad##suffix, T, kRowThreads, 4, Warp)                                                 \
-  GRADIENT(cross_entropy_grad_long##suffix, T, kBlockThreads, 2, Block)
+  GRADIENT(cross_entropy_grad##suffix, T, kRowThreads, 6, Warp)                                                 \
+  GRADIENT(cross_entropy_grad_long##suffix, T, kBlockThreads, 3, Block)
 
 FLOATS(CROSS_ENTROPY)

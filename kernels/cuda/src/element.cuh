@@ -70,6 +70,59 @@ template <class T, class N> DEV T to_element(N x) {
   }
 }
 
+// Wide is an access of the given size.
+template <int BYTES> struct Wide;
+template <> struct Wide<1> { using Type = uint8_t; };
+template <> struct Wide<2> { using Type = uint16_t; };
+template <> struct Wide<4> { using Type = uint32_t; };
+template <> struct Wide<8> { using Type = uint2; };
+template <> struct Wide<16> { using Type = uint4; };
+
+// Pack is V consecutive elements.
+template <class T, int V> union Pack {
+  typename Wide<sizeof(T) * V>::Type word;
+  T element[V];
+};
+
+// Four is four neighbours in the compute type. In memory they are aligned to their size, or to 16 bytes if that is less.
+template <class N> struct Four {
+  N x[4];
+  DEV_METHOD N& operator[](int k) { return x[k]; }
+  DEV_METHOD N operator[](int k) const { return x[k]; }
+};
+template <class T> static constexpr __device__ int pack_size() { return sizeof(T) > 4 ? 16 / sizeof(T) : 4; }
+template <class N, class T> DEV Four<N> load_four(const T* p) {
+  constexpr int V = pack_size<T>();
+  Four<N> four;
+#pragma unroll
+  for (int k = 0; k < 4; k += V) {
+    Pack<T, V> pack;
+    pack.word = load<decltype(pack.word)>(p + k);
+    if constexpr (Same<T, bf16>::value() && Same<N, float>::value()) {  // one instruction for each
+      four = {__uint_as_float(pack.word.x << 16), __uint_as_float(pack.word.x & 0xffff0000),
+              __uint_as_float(pack.word.y << 16), __uint_as_float(pack.word.y & 0xffff0000)};
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; j++) four[k + j] = to_compute<N>(pack.element[j]);
+    }
+  }
+  return four;
+}
+template <class T, class N> DEV void store_four(T* p, const Four<N>& four) {
+  constexpr int V = pack_size<T>();
+#pragma unroll
+  for (int k = 0; k < 4; k += V) {
+    if constexpr (is_half<T>() && Same<N, float>::value()) {
+      store(p, uint2{pack(T{}, four[0], four[1]), pack(T{}, four[2], four[3])});
+    } else {
+      Pack<T, V> pack;
+#pragma unroll
+      for (int j = 0; j < V; j++) pack.element[j] = to_element<T>(four[k + j]);
+      store(p + k, pack.word);
+    }
+  }
+}
+
 // ---- operands and results with a type at run time ----------------------------------------------------
 
 // Type is kernels.DType.

@@ -6,6 +6,8 @@
 
 constexpr float kLog2E = 0x1.715476p+00f;
 
+DEV float half_exp(float x) { return exp2_fast(__fmul_rn(x, kLog2E)); }
+
 // 1 is exact, for gradients multiply its distance from 1 by x.
 DEV float half_sigmoid(float x) {
   const float d = __fadd_rn(1, exp2_fast(__fmul_rn(x, -kLog2E)));

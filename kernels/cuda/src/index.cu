@@ -10,7 +10,6 @@ struct Indices {
   const void* data;
   IndexErrors errors;
   uint64_t bytes, size;  // of an index; of the axis that they choose from
-  Axes axes;
 };
 
 // IndexedAxis is the axis of x that indices of `bytes` bytes select from. With 4 bytes or fewer, size is 2^31 at most,
@@ -21,9 +20,16 @@ struct IndexedAxis {
   IndexErrors errors;
 };
 
-// LineStrides are those along a line, the elements that differ in their coordinate on the axis only. `inner` is the
-// number of elements of the axes behind it.
-struct LineStrides { uint64_t y, x, indices, inner; };
+// Digit is `bits` bits of a number, from bit `shift` on.
+struct Digit { uint32_t shift, bits; };
+
+// Columns are those of y [outer, size, width] and of the entries of x, [outer, width], in vectors of V elements.
+// 2^lanes neighbouring threads have one addition; an addition has `tiles` such groups.
+struct Columns {
+  uint64_t size, width, count;
+  uint32_t tiles, lanes;
+  Axes axes;  // of x
+};
 
 namespace {
 
@@ -36,8 +42,6 @@ DEV int64_t checked(const Indices& a, uint64_t k, uint64_t at) {
   report(a.errors, k, i);
   return -1;
 }
-
-DEV int64_t index_at(const Indices& a, uint64_t k) { return checked(a, k, offset_of(a.axes, k)); }
 
 // ---- gather -------------------------------------------------------------------------------------------
 
@@ -77,7 +81,118 @@ DEV void gather(T* y, const T* x, const void* indices, uint64_t number, const St
   }
 }
 
-// ---- ordered additions -------------------------------------------------------------------------------
+// ---- sorted additions --------------------------------------------------------------------------------
+//
+// An addition is one number: the entry of y that it goes to, << 32, and its place in the order of additions. They are
+// sorted by entries, and where those are equal stay in order: by digits of the entry, the lowest first. For a digit,
+// every block of threads counts how often each of its values occurs in a part of the additions; then it knows where its
+// own ones go, and moves them.
+
+constexpr int kSortThreads = 512, kSortWarps = kSortThreads / 32;
+constexpr int kDigits = kSortThreads;         // values of a digit, one to a thread
+constexpr int kMoved = 8;                     // additions that a thread moves at a time
+constexpr int kChunk = kSortThreads * kMoved;  // additions that a block moves at a time
+
+DEV uint32_t value_of(const Digit& digit, uint64_t addition) {
+  return (uint32_t)(addition >> 32 >> digit.shift) & ((1u << digit.bits) - 1);
+}
+
+// count sets counts [blocks, kDigits] to how often each value of a digit occurs in additions block * each and the
+// `each` - 1 behind it; addition(k) is number k.
+template <class Addition> DEV void count(uint32_t* counts, uint64_t n, uint64_t each, Digit digit, Addition addition) {
+  SHARED(uint32_t, found, [kDigits]);
+  found[threadIdx.x] = 0;
+  __syncthreads();
+  const uint64_t from = blockIdx.x * each, to = from + each < n ? from + each : n;
+#pragma unroll 4
+  for (uint64_t k = from + threadIdx.x; k < to; k += kSortThreads) atomic_add(&found[value_of(digit, addition(k))], 1);
+  __syncthreads();
+  counts[(uint64_t)blockIdx.x * kDigits + threadIdx.x] = found[threadIdx.x];
+}
+
+// first_place is where the block's first addition with the value of this thread goes: behind those with lower values,
+// and those with the same one of earlier blocks. `memory` has two rows.
+DEV uint32_t first_place(const uint32_t* counts, uint32_t (*memory)[kDigits]) {
+  const uint32_t value = threadIdx.x;
+  uint32_t earlier = 0, all = 0;
+#pragma unroll 8
+  for (uint32_t b = 0; b < gridDim.x; b++) {
+    const uint32_t c = counts[(uint64_t)b * kDigits + value];
+    if (b < blockIdx.x) earlier += c;
+    all += c;
+  }
+  uint32_t sum = all;  // over the values up to this one: over 2 of them, then 4, and so on
+  int row = 0;
+  for (uint32_t h = 1; h < kDigits; h *= 2, row ^= 1) {
+    memory[row][value] = sum;
+    __syncthreads();
+    if (value >= h) sum += memory[row][value - h];
+  }
+  __syncthreads();
+  return sum - all + earlier;
+}
+
+// place moves the additions of a block. Each warp has 32 kMoved of a chunk, and for each value the place of its next
+// addition.
+DEV void place(uint64_t* sorted, const uint64_t* additions, const uint32_t* counts, uint64_t n, uint64_t each,
+               Digit digit) {
+  SHARED(uint32_t, next, [kSortWarps][kDigits]);
+  const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, value = threadIdx.x;
+  uint32_t first = first_place(counts, next);
+  const uint64_t from = blockIdx.x * each, to = from + each < n ? from + each : n;
+  for (uint64_t chunk = from; chunk < to; chunk += kChunk) {
+#pragma unroll
+    for (int w = 0; w < kSortWarps; w++) next[w][value] = 0;
+    __syncthreads();
+    uint64_t own[kMoved];
+    uint32_t rank[kMoved];  // among those of the warp with the same value
+    const uint64_t begin = chunk + warp * (32 * kMoved) + lane;
+#pragma unroll
+    for (int r = 0; r < kMoved; r++) own[r] = begin + 32 * r < to ? additions[begin + 32 * r] : 0;
+#pragma unroll
+    for (int r = 0; r < kMoved; r++) {
+      const bool exists = begin + 32 * r < to;
+      const uint32_t mine = value_of(digit, own[r]);
+      uint32_t same = ballot(exists);
+      for (uint32_t b = 0; b < digit.bits; b++) {
+        const bool one = mine >> b & 1;
+        same &= ballot(one) ^ (one ? 0 : ~0u);
+      }
+      const uint32_t before = __popc(same & ((1u << lane) - 1));
+      rank[r] = next[warp][mine] + before;
+      __syncwarp();
+      if (exists && before == 0) next[warp][mine] = rank[r] + __popc(same);
+      __syncwarp();
+    }
+    __syncthreads();
+#pragma unroll
+    for (int w = 0; w < kSortWarps; w++) {
+      const uint32_t c = next[w][value];
+      next[w][value] = first;
+      first += c;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < kMoved; r++)
+      if (begin + 32 * r < to) sorted[next[warp][value_of(digit, own[r])] + rank[r]] = own[r];
+    __syncthreads();
+  }
+}
+
+// begin makes the additions and counts the values of their first digit. Addition k goes to the entry whose number is
+// its index times `stride` plus a linear function of the coordinates of k, or to `none` if the index is outside its
+// axis. Operand 0 of the axes is the indices, operand 1 that function.
+DEV void begin(uint32_t* counts, uint64_t* additions, uint64_t n, uint64_t each, Digit digit, const Indices& indices,
+               uint64_t stride, uint64_t none, const Shape64<2>& axes) {
+  count(counts, n, each, digit, [&](uint64_t k) {
+    uint64_t at[2];
+    locate(axes, k, at);
+    const int64_t i = checked(indices, k, at[0]);
+    return additions[k] = (i < 0 ? none : at[1] + (uint64_t)i * stride) << 32 | k;
+  });
+}
+
+// ---- index_add ---------------------------------------------------------------------------------------
 
 template <class N> DEV N plus(N x, N y) { return math::add(x, y); }
 DEV int32_t plus(int32_t x, int32_t y) { return (int32_t)((uint32_t)x + (uint32_t)y); }
@@ -89,77 +204,54 @@ template <> struct TotalOf<f16> { using Type = float; };
 template <> struct TotalOf<bf16> { using Type = float; };
 template <class T> using Total = typename TotalOf<T>::Type;
 
-constexpr int kWarps = 4, kEach = 8;  // elements of an entry that a thread adds up
-constexpr uint64_t kColumns = 32 * kEach;
+// index_add adds entries of x to those of y, as sorted additions say. Of equal additions the threads of the first do
+// all, in order; kAhead of them are read before they are added.
+template <class T, int V>
+DEV void index_add(T* y, const T* x, const uint64_t* sorted, uint64_t n, uint64_t none, const Columns& columns,
+                   const Axes& entries) {
+  constexpr int kAhead = V > 1 ? 4 : 8;
+  const uint32_t group = blockIdx.x / columns.tiles, tile = blockIdx.x - group * columns.tiles;
+  const uint64_t k = ((uint64_t)group * kThreads + threadIdx.x) >> columns.lanes;
+  const uint64_t c = ((uint64_t)tile << columns.lanes) + (threadIdx.x & ((1u << columns.lanes) - 1));
+  if (k >= n || c >= columns.count) return;
+  const uint64_t entry = sorted[k] >> 32;
+  if (entry == none || (k > 0 && sorted[k - 1] >> 32 == entry)) return;
 
-// index_add: y [outer, axis, width] gets x[k] added to its entry indices[k], k ascending. Columns are the elements of
-// all outer slabs; a warp has one k and 256 columns. If no earlier index equals its own, it adds up all equal ones, in
-// order.
-template <class T>
-DEV void index_add(T* y, const T* x, uint64_t n, uint64_t columns, uint64_t width, const Indices& indices,
-                   const Axes& column_axes, const Axes& entry_axes) {
-  const uint64_t tiles = (columns + kColumns - 1) / kColumns;
-  const uint64_t number = (uint64_t)blockIdx.x * kWarps + threadIdx.x / 32, k = number / tiles;
-  if (k >= n) return;
-  const int lane = threadIdx.x % 32;
-  const int64_t mine = index_at(indices, k);
-  if (mine < 0) return;
-  for (uint64_t from = 0; from < k; from += 32)
-    if (ballot(from + lane < k && index_at(indices, from + lane) == mine)) return;
-
-  const uint64_t first = number % tiles * kColumns + lane;
-  Total<T> sum[kEach];
-  T* to[kEach];
-  const T* added[kEach];
+  const uint64_t slab = c < columns.width ? 0 : c / columns.width;
+  T* const to = y + V * ((slab * columns.size + entry) * columns.width + (c - slab * columns.width));
+  x += offset_of(columns.axes, c);
+  Pack<T, V> own;
+  own.word = load<decltype(own.word)>(to);
+  uint64_t next[kAhead];
+  // Vectors are taken only where entries have one axis.
+  auto offset = [&](uint32_t place) { return V > 1 ? place * entries.stride[0][0] : offset_of(entries, place); };
+  auto look = [&](uint64_t from) {
 #pragma unroll
-  for (int e = 0; e < kEach; e++) {
-    const uint64_t c = first + 32 * e;
-    if (c >= columns) continue;
-    const uint64_t slab = c / width;
-    to[e] = y + (slab * indices.size + mine) * width + (c - slab * width);
-    added[e] = x + offset_of(column_axes, c);
-    sum[e] = to_compute<Total<T>>(*to[e]);
-  }
-  for (uint64_t from = k / 32 * 32; from < n; from += 32) {
-    uint32_t same = ballot(from + lane >= k && from + lane < n && index_at(indices, from + lane) == mine);
-    for (int j = 0; same >> j; j++) {
-      if (!(same >> j & 1)) continue;
-      const uint64_t entry = offset_of(entry_axes, from + j);
-#pragma unroll
-      for (int e = 0; e < kEach; e++)
-        if (first + 32 * e < columns) sum[e] = plus(sum[e], to_compute<Total<T>>(added[e][entry]));
-      if (j == 31) break;
-    }
-  }
-#pragma unroll
-  for (int e = 0; e < kEach; e++)
-    if (first + 32 * e < columns) *to[e] = to_element<T>(sum[e]);
-}
-
-// scatter_add: a thread adds the n elements of a line, one after the other. `lines` has the offsets of lines in the
-// indices, y and x. Sums of half precision are in `sums` [axis lines].
-template <class T>
-DEV void scatter_add(T* y, const T* x, Total<T>* sums, uint64_t count, uint64_t n, const Indices& indices,
-                     const LineStrides& stride, const Shape64<3>& lines) {
-  const uint64_t line = thread_index();
-  if (line >= count) return;
-  uint64_t at[3];
-  locate(lines, line, at);
-  // each calls f(element of y, index of its sum, element of x) for the elements of the line in order.
-  auto each = [&](auto f) {
-    for (uint64_t k = 0; k < n; k++) {
-      const uint64_t outer = line / stride.inner;
-      const int64_t i = checked(indices, (outer * (n - 1) + k) * stride.inner + line, at[0] + k * stride.indices);
-      if (i >= 0) f(y[at[1] + i * stride.y], i * count + line, x[at[2] + k * stride.x]);
-    }
+    for (int e = 0; e < kAhead; e++) next[e] = from + e < n ? sorted[from + e] : ~0ull;
   };
-  if constexpr (sizeof(Total<T>) == sizeof(T)) {
-    each([](T& to, uint64_t, const T& added) { to = plus(to, added); });
-  } else {
-    each([&](T& to, uint64_t sum, const T&) { sums[sum] = to_compute<Total<T>>(to); });
-    each([&](T&, uint64_t sum, const T& added) { sums[sum] = plus(sums[sum], to_compute<Total<T>>(added)); });
-    each([&](T& to, uint64_t sum, const T&) { to = to_element<T>(sums[sum]); });
+  look(k);
+  Total<T> sum[V];
+#pragma unroll
+  for (int j = 0; j < V; j++) sum[j] = to_compute<Total<T>>(own.element[j]);
+  for (uint64_t from = k;; from += kAhead) {
+    bool same[kAhead];
+    Pack<T, V> added[kAhead];
+#pragma unroll
+    for (int e = 0; e < kAhead; e++) {
+      same[e] = next[e] >> 32 == entry;
+      if (same[e]) added[e].word = load<decltype(own.word)>(x + offset((uint32_t)next[e]));
+    }
+    if (same[kAhead - 1]) look(from + kAhead);
+#pragma unroll
+    for (int e = 0; e < kAhead; e++)
+      if (same[e])
+#pragma unroll
+        for (int j = 0; j < V; j++) sum[j] = plus(sum[j], to_compute<Total<T>>(added[e].element[j]));
+    if (!same[kAhead - 1]) break;
   }
+#pragma unroll
+  for (int j = 0; j < V; j++) own.element[j] = to_element<T>(sum[j]);
+  store(to, own.word);
 }
 
 }  // namespace
@@ -176,29 +268,43 @@ GATHER(b4, uint32_t)
 GATHER(b8, uint64_t)
 GATHER(b16, uint4)
 
-#define ADD(name, T)                                                                                        \
-  ENTRY(index_add_##name, 32 * kWarps, 4,                                                                   \
-        (T* y, const T* x, uint64_t n, uint64_t columns, uint64_t width, Indices indices, Axes column_axes, \
-         Axes entry_axes),                                                                                  \
-        index_add(y, x, n, columns, width, indices, column_axes, entry_axes))                               \
-  ENTRY(scatter_add_##name, kThreads, 4,                                                                    \
-        (T* y, const T* x, Total<T>* sums, uint64_t count, uint64_t n, Indices indices, LineStrides stride, \
-         Shape64<3> lines),                                                                                 \
-        scatter_add(y, x, sums, count, n, indices, stride, lines))
+KERNEL(additions_begin, kSortThreads, 2)(uint32_t* counts, uint64_t* additions, uint64_t n, uint64_t each, Digit digit,
+                                         Indices indices, uint64_t stride, uint64_t none, Shape64<2> axes) {
+  begin(counts, additions, n, each, digit, indices, stride, none, axes);
+}
+EXPORT(additions_begin);
 
-ADD(f32, float)
-ADD(f64, double)
-ADD(f16, f16)
-ADD(bf16, bf16)
-ADD(i64, int64_t)
-ADD(i32, int32_t)
-ADD(u8, uint8_t)
+KERNEL(additions_count, kSortThreads, 2)(uint32_t* counts, const uint64_t* additions, uint64_t n, uint64_t each,
+                                         Digit digit) {
+  count(counts, n, each, digit, [=](uint64_t k) { return additions[k]; });
+}
+EXPORT(additions_count);
+
+KERNEL(additions_place, kSortThreads, 2)(uint64_t* sorted, const uint64_t* additions, const uint32_t* counts,
+                                         uint64_t n, uint64_t each, Digit digit) {
+  place(sorted, additions, counts, n, each, digit);
+}
+EXPORT(additions_place);
+
+#define ADD(name, T, V)                                                                                           \
+  ENTRY(index_add_##name, kThreads, 4,                                                                            \
+        (T* y, const T* x, const uint64_t* sorted, uint64_t n, uint64_t none, Columns columns, Axes entries),     \
+        index_add<T, V>(y, x, sorted, n, none, columns, entries))
+#define ADD_BOTH(name, T) ADD(name, T, 1) ADD(name##_vector, T, 16 / sizeof(T))
+
+ADD_BOTH(f32, float)
+ADD_BOTH(f64, double)
+ADD_BOTH(f16, f16)
+ADD_BOTH(bf16, bf16)
+ADD_BOTH(i64, int64_t)
+ADD_BOTH(i32, int32_t)
+ADD_BOTH(u8, uint8_t)
 
 // one_hot: y[k, c] is 1 where c is index k.
-KERNEL(one_hot, kThreads, 8)(int64_t* y, uint64_t total, Indices indices) {
+KERNEL(one_hot, kThreads, 8)(int64_t* y, uint64_t total, Indices indices, Axes axes) {
   const uint64_t i = thread_index();
   if (i >= total) return;
   const uint64_t k = i / indices.size;
-  y[i] = index_at(indices, k) == (int64_t)(i - k * indices.size);
+  y[i] = checked(indices, k, offset_of(axes, k)) == (int64_t)(i - k * indices.size);
 }
 EXPORT(one_hot);

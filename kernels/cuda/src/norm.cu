@@ -1,11 +1,11 @@
 // Layer and RMS normalisation of rows:
 //
-//	mean = sum(x) / n                               (0 for RMS)
-//	rstd = 1 / sqrt(sum((x - mean)^2) / n + eps)
+//	rstd = 1 / sqrt(squares / n + eps)
 //	h    = (x - mean) * rstd
 //	y    = h * weight + bias
 //
-// and their gradients, with gw = g * weight:
+// with mean and squares by deviations; for RMS the mean is 0 and squares the sum of x^2. The gradients are,
+// with gw = g * weight:
 //
 //	dx      = ((gw - sum(gw)/n) - h * (sum(gw*h)/n)) * rstd
 //	dweight = the sum of g * h over the rows
@@ -21,6 +21,7 @@ struct Residual {
   const void* y;
   uint64_t type;  // of y
 };
+DEV bool is_wide(const Residual& sum) { return is_wide((const float*)sum.x) && is_wide((const float*)sum.y); }
 
 // Sums folds two sums of a row at once.
 template <class N> struct Pair { N first, second; };
@@ -38,35 +39,78 @@ DEV Pair<N> shuffle_xor(Pair<N> x, int mask) {
 
 namespace {
 
-// addend is a row of y.
-template <class T, class Group> DEV auto addend(const Residual& sum, uint64_t first, uint32_t n) {
-  using N = ComputeType<T>;
-  const auto of = [&](auto* y) {
-    return cached<Group>(n, [&](ElementIndex i) { return to_compute<N>(y[first + i]); });
-  };
-  if constexpr (Same<T, float>::value()) {
-    if (sum.type == kFloat16) return of(static_cast<const f16*>(sum.y));
-    if (sum.type == kBFloat16) return of(static_cast<const bf16*>(sum.y));
+// Tile is a row in shared memory.
+template <class N> struct Tile {
+  using Value = N;
+  static constexpr __device__ bool memory() { return false; }
+  N* p;
+  DEV_METHOD Four<N> four(At at) const { return existing<N>(p, at); }
+  DEV_METHOD void set(At at, const Four<N>& x) const {
+    if (at.count) store_four(p + at.i, x);
   }
-  return of(static_cast<const T*>(sum.y));
+};
+template <class N> DEV N* shared_tile() {
+  SHARED_DYNAMIC(memory);
+  return reinterpret_cast<N*>(memory);
 }
 
-// norm_row is row r of what is normalised. Only cached rows may be those of a sum, which is contiguous, and rounded to
-// elements as an addition of its own would be.
-template <class T, class Group> DEV auto norm_row(const Rows& a, const Residual& sum, uint64_t r, uint32_t n) {
-  if constexpr (Group::slots() > 0) {
-    if (sum.x) {
-      using N = ComputeType<T>;
-      auto s = addend<T, Group>(sum, r * n, n);
-      const T* x = static_cast<const T*>(sum.x) + r * n;
-      T* to = static_cast<T*>(a.data) + r * n;
-      row_each<Group>(n, [&](ElementIndex i) {
-        s.value[i.slot] = to_compute<N>(to[i] = to_element<T>(math::add(to_compute<N>(x[i]), s(i))));
-      });
-      return s;
-    }
+// Parameter is a row of weights or biases. A missing one is `none`, 1 or -0, which changes nothing.
+template <class T, class Group> struct Parameter {
+  using Value = ComputeType<T>;
+  static constexpr __device__ bool memory() { return true; }
+  Row<T, Group> row;
+  Value none;
+  DEV_METHOD Parameter(const Rows& a, Value none) : row(a, 0), none(none) {}
+  DEV_METHOD Four<Value> four(At at) const {
+    if (row.data) return row.four(at);
+    return {none, none, none, none};
   }
-  return cached<Group>(n, Row<T, Group>(a, r));
+};
+
+// parameter is a Parameter; where rows are cached it is a tile, which the block fills. A barrier must follow.
+template <class T, class Group, class N = ComputeType<T>>
+DEV auto parameter(const Rows& a, N none, N* tile, uint32_t n) {
+  const Parameter<T, Group> row(a, none);
+  if constexpr (Group::slots() > 0) {
+    const Tile<N> to{tile};
+    for (At at{4 * threadIdx.x, 0, 4}; at.i < n; at.i += 4 * blockDim.x) to.set(at, row.four(at));
+    return to;
+  } else {
+    return row;
+  }
+}
+
+// add_as sets a row to that of a sum, with addends of type Y, rounded to elements as an addition of its own would be, and
+// returns its values if rows are cached. All of a cached row is read before it is written.
+template <class Y, class T, class Group>
+DEV auto add_as(const Row<T, Group>& to, const Residual& sum, uint64_t first, uint32_t n) {
+  using N = ComputeType<T>;
+  const Line<const T, Group> x{static_cast<const T*>(sum.x) + first};
+  const Line<const Y, Group> y{static_cast<const Y*>(sum.y) + first};
+  const auto rounded = map([](N x, N y) { return to_compute<N>(to_element<T>(math::add(x, y))); }, x, y);
+  const auto s = cached<Group>(n, rounded);
+  set_row<Group>(n, to, s);
+  if constexpr (Group::slots() > 0) return s;
+}
+template <class T, class Group>
+DEV auto add(const Row<T, Group>& to, const Residual& sum, uint64_t first, uint32_t n) {
+  if constexpr (Same<T, float>::value()) {
+    if (sum.type == kFloat16) return add_as<f16>(to, sum, first, n);
+    if (sum.type == kBFloat16) return add_as<bf16>(to, sum, first, n);
+  }
+  return add_as<T>(to, sum, first, n);
+}
+
+// norm_row is row r of what is normalised, that of a sum if there is one.
+template <class T, class Group> DEV auto norm_row(const Rows& a, const Residual& sum, uint64_t r, uint32_t n) {
+  const Row<T, Group> row(a, r);
+  if constexpr (Group::slots() > 0) {
+    if (sum.x) return add(row, sum, r * n, n);
+    return cached<Group>(n, row);
+  } else {
+    if (sum.x) add(row, sum, r * n, n);
+    return row;
+  }
 }
 
 // mean and rstd are of the compute type, unrounded. A grid-stride loop gives rows to thread groups; with cached rows a
@@ -74,37 +118,30 @@ template <class T, class Group> DEV auto norm_row(const Rows& a, const Residual&
 template <class T, class Group, class N = ComputeType<T>>
 DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const Rows& bias_, const Residual& sum,
               uint64_t rows, uint32_t n, double eps) {
-  N* const weights = shared_tile<N>() + (Group::is_block() ? n : 0);
-  const Row<T, Group> weight(weight_, 0), bias(bias_, 0);
-  if constexpr (Group::slots() > 0) {
-    for (uint32_t i = threadIdx.x; i < n; i += blockDim.x) {
-      if (weight_.data) weights[i] = weight(i);
-      if (bias_.data) weights[n + i] = bias(i);
-    }
-    __syncthreads();
-  }
+  N* tile = nullptr;
+  if constexpr (Group::slots() > 0) tile = shared_tile<N>();
+  const auto weight = parameter<T, Group>(weight_, N(1), tile, n);
+  const auto bias = parameter<T, Group>(bias_, -N(0), tile + n, n);
+  __syncthreads();
 #pragma unroll 1
   for (uint64_t r = Group::row(); r < rows; r += Group::rows()) {
     const auto x = norm_row<T, Group>(x_, sum, r, n);
-    const N count = (N)n;
-    N c = 0;
-    if (mean) c = math::div(row_fold<Sum, N, Group>(n, x), count);
-    const N squares = row_fold<Sum, N, Group>(n, [&](ElementIndex i) {
-      const N d = math::sub(x(i), c);
-      return math::mul(d, d);
-    });
-    const N scale = math::div(N(1), math::sqrt(math::add(math::div(squares, count), (N)eps)));
+    N c = 0, squares;
+    if (mean) {
+      const auto deviation = deviations<Group>(n, x);
+      c = deviation.mean, squares = deviation.squares;
+    } else {
+      squares = row_fold<Sum, Group>(n, map([](N x) { return math::mul(x, x); }, x));
+    }
+    const N scale = math::div(N(1), math::sqrt(math::add(math::div(squares, (N)n), (N)eps)));
     if (Group::thread() == 0) {
       if (mean) mean[r] = c;
       rstd[r] = scale;
     }
-    T* out = y + r * n;
-    row_each<Group>(n, [&](ElementIndex i) {
-      N v = math::mul(math::sub(x(i), c), scale);
-      if (weight_.data) v = math::mul(v, Group::slots() ? weights[i] : weight(i));
-      if (bias_.data) v = math::add(v, Group::slots() ? weights[n + i] : bias(i));
-      out[i] = to_element<T>(v);
-    });
+    const auto result = map([=](N x, N w, N b) {
+      return math::add(math::mul(math::mul(math::sub(x, c), scale), w), b);
+    }, x, weight, bias);
+    set_row<Group>(n, Line<T, Group>{y + r * n}, result);
   }
 }
 
@@ -113,33 +150,77 @@ DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const
 // type, and the host launches their reduction.
 constexpr uint32_t kRowPartials = 8, kPartialRows = 8;
 
+// Spread is a block whose threads cache one four of a row each.
+struct Spread : Block<4> {
+  DEV_METHOD static uint32_t first() { return threadIdx.x / 32 * kFoldPartials; }
+};
+
 // Parameters are the sums over rows of a thread's elements: for the weight and for the bias.
 template <class N, class Group> struct Parameters {
   Cached<N, Group::slots() ? Group::slots() : 1> scales{}, shifts{};
+  // join adds the sums to others, which are those of rows in front.
+  template <class S> DEV_METHOD void join(uint32_t n, const S& scale, const S& shift) {
+    add_to(scales, n, scale);
+    add_to(shifts, n, shift);
+  }
+  template <class To, class S> DEV_METHOD static void add_to(To& to, uint32_t n, const S& source) {
+    each_four<Group>(n, source, [&](At at, const Four<N>& x) {
+#pragma unroll
+      for (int k = 0; k < 4; k++) to.value[at.slot + k] = math::add(x[k], to.value[at.slot + k]);
+    });
+  }
 };
+
+// spread_fold is the row_fold of a Spread and up to 4,096 elements: through a tile to threads that add up one partial
+// sum each.
+template <class N, class S> DEV Pair<N> spread_fold(uint32_t n, const S& source) {
+  SHARED(Pair<N>, results, [kBlockWarps]);
+  N* const first = shared_tile<N>();
+  N* const second = first + n;
+  each_four<Spread>(n, source, [&](At at, const Four<Pair<N>>& x) {
+    Tile<N>{first}.set(at, each_of([](Pair<N> x) { return x.first; }, x));
+    Tile<N>{second}.set(at, each_of([](Pair<N> x) { return x.second; }, x));
+  });
+  __syncthreads();
+  const uint32_t warp = threadIdx.x / 32, from = threadIdx.x / kFoldPartials * kFoldBlock;
+  Pair<N> sum = {0, 0};
+#pragma unroll 4
+  for (uint32_t i = from + threadIdx.x % kFoldPartials; i < lesser(n, from + kFoldBlock); i += kFoldPartials)
+    sum = Sums::combine(sum, Pair<N>{first[i], second[i]});
+  sum = warp_all<Sums>(sum);
+  if (threadIdx.x % 32 == 0 && warp < kBlockWarps) results[warp] = sum;
+  __syncthreads();
+  const uint32_t j = threadIdx.x % kBlockWarps;
+  sum = j < blockDim.x / 32 ? results[j] : Pair<N>{0, 0};
+#pragma unroll
+  for (int h = 1; h < kBlockWarps; h *= 2) sum = Sums::combine(sum, shuffle_xor(sum, h));
+  return sum;
+}
 
 // norm_grad_row computes dx of row r, whose mean is c and whose rstd is scale. Of a cached row it adds g * h and g to
 // the sums.
 template <class T, class Group, class N, class Weight>
 DEV void norm_grad_row(T* dx, const Rows& g_, const Rows& x_, uint64_t r, uint32_t n, bool layer, N c, N scale,
-                       Weight weight, Parameters<N, Group>& sums) {
+                       const Weight& weight, Parameters<N, Group>& sums) {
   const N count = (N)n;
-  const Row<T, Group> x(x_, r);
-  const auto g = cached<Group>(n, Row<T, Group>(g_, r));
-  const auto h = cached<Group>(n, [&](ElementIndex i) { return math::mul(math::sub(x(i), c), scale); });
-  const auto gw = [&](ElementIndex i) { return math::mul(g(i), weight(i)); };
-  const Pair<N> dots =
-      row_fold<Sums, Pair<N>, Group>(n, [&](ElementIndex i) { return Pair<N>{gw(i), math::mul(gw(i), h(i))}; });
+  const Row<T, Group> x(x_, r), g_row(g_, r);
+  const auto g = cached<Group>(n, g_row);
+  const auto h_of_x = map([=](N x) { return math::mul(math::sub(x, c), scale); }, x);
+  const auto h = cached<Group>(n, h_of_x);
+  const auto gw = map([](N g, N w) { return math::mul(g, w); }, g, weight);
+  const auto products = map([](N gw, N h) { return Pair<N>{gw, math::mul(gw, h)}; }, gw, h);
+  Pair<N> dots;
+  if constexpr (Same<Group, Spread>::value()) dots = spread_fold<N>(n, products);
+  else dots = row_fold<Sums, Group>(n, products);
   const N p = layer ? math::div(dots.first, count) : N(0), q = math::div(dots.second, count);
-  T* out = dx + r * n;
-  row_each<Group>(n, [&](ElementIndex i) {
-    out[i] = to_element<T>(math::mul(math::sub(math::sub(gw(i), p), math::mul(h(i), q)), scale));
-  });
-  if constexpr (Group::slots() > 0)
-    row_each<Group>(n, [&](ElementIndex i) {
-      sums.scales.value[i.slot] = math::add(sums.scales(i), math::mul(g(i), h(i)));
-      sums.shifts.value[i.slot] = math::add(sums.shifts(i), g(i));
-    });
+  const auto result = map([=](N gw, N h) {
+    return math::mul(math::sub(math::sub(gw, p), math::mul(h, q)), scale);
+  }, gw, h);
+  set_row<Group>(n, Line<T, Group>{dx + r * n}, result);
+  if constexpr (Group::slots() > 0) {
+    sums.add_to(sums.scales, n, map([](N g, N h) { return math::mul(g, h); }, g, h));
+    sums.add_to(sums.shifts, n, g);
+  }
 }
 
 // Centers are mean and rstd of the rows of a block.
@@ -154,6 +235,12 @@ DEV void read_centers(Centers<N>& to, const Rows& mean, const Rows& rstd, uint64
   to.rstd[threadIdx.x] = Row<N>(rstd, first + threadIdx.x)(0);
 }
 
+// put_sums writes the sums of a block, or of the rows that wait for others.
+template <class Group, class N> DEV void put_sums(N* scales, N* shifts, uint32_t n, const Parameters<N, Group>& sums) {
+  if (scales) set_row<Group>(n, Tile<N>{scales}, sums.scales);
+  if (shifts) set_row<Group>(n, Tile<N>{shifts}, sums.shifts);
+}
+
 // With g and h of a row in registers, warp j of a block also computes partial sum j, if that is asked for. A warp has
 // `each` rows, 8 in that case.
 template <class T, class Group, class N = ComputeType<T>>
@@ -163,14 +250,11 @@ DEV void norm_grad(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& x, co
   SHARED(N, weights, [Group::slots() ? 32 * Group::slots() : 1]);
   const uint32_t warp = threadIdx.x / 32;
   const uint64_t first = (uint64_t)blockIdx.x * kRowPartials * each;  // of the block
-  const Row<T, Group> weight_row(weight_, 0);
-  const auto weight_at = [&](uint32_t i) { return weight_.data ? weight_row(i) : N(1); };
   read_centers(centers[0], mean, rstd, first, rows, each);
-  if (Group::slots())
-    for (uint32_t i = threadIdx.x; i < n; i += 32 * kRowPartials) weights[i] = weight_at(i);
+  const auto weight = parameter<T, Group>(weight_, N(1), weights, n);
   __syncthreads();
-  const auto weight = [&](ElementIndex i) { return Group::slots() ? weights[i] : weight_at(i); };
   Parameters<N, Group> sums;
+#pragma unroll 1
   for (uint32_t k = warp * each; k < (warp + 1) * each && first + k < rows; k++)
     norm_grad_row<T>(dx, g, x, first + k, n, mean.data, centers[0].mean[k], centers[0].rstd[k], weight, sums);
   if constexpr (Group::slots() > 0) {
@@ -178,25 +262,13 @@ DEV void norm_grad(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& x, co
     SHARED(N, upper, [2][kRowPartials / 2][32 * Group::slots()]);
 #pragma unroll 1
     for (uint32_t h = kRowPartials / 2; h > 0; h /= 2) {
-      if (warp >= h && warp < 2 * h)
-        row_each<Group>(n, [&](ElementIndex i) {
-          upper[0][warp - h][i] = sums.scales(i);
-          upper[1][warp - h][i] = sums.shifts(i);
-        });
+      if (warp >= h && warp < 2 * h) put_sums(upper[0][warp - h], upper[1][warp - h], n, sums);
       __syncthreads();
-      if (warp < h)
-        row_each<Group>(n, [&](ElementIndex i) {
-          sums.scales.value[i.slot] = math::add(sums.scales(i), upper[0][warp][i]);
-          sums.shifts.value[i.slot] = math::add(sums.shifts(i), upper[1][warp][i]);
-        });
+      if (warp < h) sums.join(n, Tile<N>{upper[0][warp]}, Tile<N>{upper[1][warp]});
       __syncthreads();
     }
-    if (warp) return;
     const uint64_t at = (uint64_t)blockIdx.x * n;
-    row_each<Group>(n, [&](ElementIndex i) {
-      if (dweight) dweight[at + i] = sums.scales(i);
-      if (dbias) dbias[at + i] = sums.shifts(i);
-    });
+    if (warp == 0) put_sums(dweight ? dweight + at : nullptr, dbias ? dbias + at : nullptr, n, sums);
   }
 }
 
@@ -207,18 +279,16 @@ constexpr int kGradThreads = 1024;
 template <class T, class N = ComputeType<T>>
 DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& x, const Rows& mean, const Rows& rstd,
                         const Rows& weight_, uint64_t rows, uint32_t n, uint32_t each) {
-  using Group = Block<16 / sizeof(N)>;
   SHARED(Centers<N>, centers, [1]);
   const uint64_t first = (uint64_t)blockIdx.x * kRowPartials * each;
-  const Row<T, Group> weight_row(weight_, 0);
   read_centers(centers[0], mean, rstd, first, rows, each);
-  const auto weight = cached<Group>(n, [&](ElementIndex i) { return weight_.data ? weight_row(i) : N(1); });
+  const auto weight = cached<Spread>(n, Parameter<T, Spread>(weight_, N(1)));
   __syncthreads();
-  Parameters<N, Group> even;
+  Parameters<N, Spread> even;
 #pragma unroll 1
   for (uint32_t k = 0; k < kRowPartials; k++) {
     const uint32_t index = (k & 1) << 2 | (k & 2) | k >> 2;
-    Parameters<N, Group> sums;
+    Parameters<N, Spread> sums;
 #pragma unroll 1
     for (uint32_t r = index * each; r < (index + 1) * each && first + r < rows; r++)
       norm_grad_row<T>(dx, g, x, first + r, n, mean.data, centers[0].mean[r], centers[0].rstd[r], weight, sums);
@@ -226,22 +296,16 @@ DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& 
       even = sums;
       continue;
     }
-    const auto join = [&](ElementIndex i, N scale, N shift) {
-      sums.scales.value[i.slot] = math::add(scale, sums.scales(i));
-      sums.shifts.value[i.slot] = math::add(shift, sums.shifts(i));
-    };
-    row_each<Group>(n, [&](ElementIndex i) { join(i, even.scales(i), even.shifts(i)); });
-    N* waiting = shared_tile<N>() + 2 * n;  // behind the sums of a row
+    sums.join(n, even.scales, even.shifts);
+    N* waiting = shared_tile<N>() + 2 * n;  // behind the products of a row
     uint32_t level = k / 2;
-    for (; level % 2; level /= 2, waiting += 2 * n)
-      row_each<Group>(n, [&](ElementIndex i) { join(i, waiting[i], waiting[n + i]); });
-    const bool all = k == kRowPartials - 1;
-    N* const scales = all ? dweight + (uint64_t)blockIdx.x * n : waiting;
-    N* const shifts = all ? dbias + (uint64_t)blockIdx.x * n : waiting + n;
-    row_each<Group>(n, [&](ElementIndex i) {
-      if (!all || dweight) scales[i] = sums.scales(i);
-      if (!all || dbias) shifts[i] = sums.shifts(i);
-    });
+    for (; level % 2; level /= 2, waiting += 2 * n) sums.join(n, Tile<N>{waiting}, Tile<N>{waiting + n});
+    if (k < kRowPartials - 1) {
+      put_sums(waiting, waiting + n, n, sums);
+    } else {
+      const uint64_t at = (uint64_t)blockIdx.x * n;
+      put_sums(dweight ? dweight + at : nullptr, dbias ? dbias + at : nullptr, n, sums);
+    }
   }
 }
 
@@ -286,17 +350,31 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
   (T* dx, ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, \
    uint64_t rows, uint32_t n, uint32_t each)
 
+#define NORM_PARAMETERS(T)                                                                                           \
+  (T* y, ComputeType<T>* mean, ComputeType<T>* rstd, Rows x, Rows weight, Rows bias, Residual sum, uint64_t rows, \
+   uint32_t n, double eps)
+
 #define NORM(suffix, T)                                                                                                \
-  ROW_KERNELS(norm, suffix, T, (T* y, ComputeType<T>* mean, ComputeType<T>* rstd, Rows x, Rows weight, Rows bias,      \
-                                Residual sum, uint64_t rows, uint32_t n, double eps),                                  \
-              (n, x, weight, bias), y, mean, rstd, x, weight, bias, sum, rows, n, eps)                                 \
+  ENTRY(norm##suffix, kRowThreads, 3, NORM_PARAMETERS(T),                                                              \
+        BY_LENGTH(Warp, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n,    \
+                  eps))                                                                                                \
+  ENTRY(norm_long##suffix, kBlockThreads / 2, 3, NORM_PARAMETERS(T),                                                   \
+        BY_LENGTH(Block, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n,   \
+                  eps))                                                                                                \
   ENTRY(norm_grad##suffix, 32 * kRowPartials, 1, GRAD_PARAMETERS(T),                                                   \
-        BY_LENGTH(Warp, T, (n, g, x, weight), norm_grad, dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each)) \
-  ENTRY(norm_grad_long##suffix, kGradThreads, 1, GRAD_PARAMETERS(T),                                                   \
-        norm_grad_long<T>(dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each))                                \
+        BY_LENGTH(Warp, slots, T, (n, dx, g, x, weight, dweight, dbias), norm_grad, dx, dweight, dbias, g, x, mean, rstd,     \
+                  weight, rows, n, each))                                                                              \
   ENTRY(norm_parameters##suffix, kColumns * kRowPartials, 4,                                                           \
         (ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, uint64_t rows,          \
          uint32_t n),                                                                                                  \
         norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n))
 
 FLOATS(NORM)
+
+// Rows of up to 4,096 elements, all wide.
+#define LONG_GRADIENT(suffix, T)                                     \
+  ENTRY(norm_grad_long##suffix, kGradThreads, 1, GRAD_PARAMETERS(T), \
+        norm_grad_long<T>(dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each))
+LONG_GRADIENT(_f32, float)
+LONG_GRADIENT(_f16, f16)
+LONG_GRADIENT(_bf16, bf16)

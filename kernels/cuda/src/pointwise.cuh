@@ -51,19 +51,6 @@ template <class Op> struct Operands {
   typename Op::Compute scalar[at_least_one(Op::scalars)];
 };
 
-// Wide is an access of the given size.
-template <int BYTES> struct Wide;
-template <> struct Wide<2> { using Type = uint16_t; };
-template <> struct Wide<4> { using Type = uint32_t; };
-template <> struct Wide<8> { using Type = uint2; };
-template <> struct Wide<16> { using Type = uint4; };
-
-// Pack is V consecutive elements.
-template <class T, int V> union Pack {
-  typename Wide<sizeof(T) * V>::Type word;
-  T element[V];
-};
-
 // ---- loads and stores of all operands ----------------------------------------------------------------
 
 // Operands of the vector kernel: element i and the V-1 after it, of which `valid` exist.

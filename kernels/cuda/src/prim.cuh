@@ -102,6 +102,18 @@ DEV float exp2_fast(float x) {
   return y;
 }
 
+// max_nan and min_nan are NaN if x or y is. -0 is less than +0.
+DEV float max_nan(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+DEV float min_nan(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+
 // ---- memory ------------------------------------------------------------------------------------------
 
 template <class T> DEV T load(const void* p) { return *static_cast<const T*>(p); }
@@ -116,6 +128,12 @@ DEV uint32_t shuffle_xor(uint32_t x, int mask) {
   return r;
 }
 DEV float shuffle_xor(float x, int mask) { return __uint_as_float(shuffle_xor(__float_as_uint(x), mask)); }
+DEV uint32_t shuffle(uint32_t x, int lane) {
+  uint32_t r;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(r) : "r"(x), "r"(lane));
+  return r;
+}
+DEV float shuffle(float x, int lane) { return __uint_as_float(shuffle(__float_as_uint(x), lane)); }
 DEV uint32_t ballot(bool predicate) {
   uint32_t r;
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 %0, p, 0xffffffff; }"
@@ -170,6 +188,12 @@ DEV float exp2_fast(float x) {
   return y < 0x1p-126f ? 0.f : y;
 }
 
+DEV float max_nan(float x, float y) {
+  if (x != x || y != y) return __uint_as_float(0x7fffffff);
+  return x > y || (x == y && !__builtin_signbit(x)) ? x : y;
+}
+DEV float min_nan(float x, float y) { return -max_nan(-x, -y); }
+
 template <class T> DEV T load(const void* p, EMU_AT) {
   T value;
   emu::load(&value, p, sizeof value, at);
@@ -182,6 +206,10 @@ DEV uint32_t shuffle_xor(uint32_t x, int mask, EMU_AT) {
   return emu::shuffle(kWholeWarp, x, emu::Shuffle::exclusive_or, mask, at);
 }
 DEV float shuffle_xor(float x, int mask, EMU_AT) { return __uint_as_float(shuffle_xor(__float_as_uint(x), mask, at)); }
+DEV uint32_t shuffle(uint32_t x, int lane, EMU_AT) {
+  return emu::shuffle(kWholeWarp, x, emu::Shuffle::index, lane, at);
+}
+DEV float shuffle(float x, int lane, EMU_AT) { return __uint_as_float(shuffle(__float_as_uint(x), lane, at)); }
 DEV uint32_t ballot(bool predicate, EMU_AT) { return emu::ballot(kWholeWarp, predicate, at); }
 
 template <int BYTES>

@@ -1,136 +1,253 @@
-// Sums, sums of squares, products, maxima, minima, any and all, along any axes.
+// Sums, sums of squares, products, maxima, minima, any and all, along any axes, in the canonical order (docs/DESIGN.md,
+// section 9). Where the innermost axis is reduced, that is the order of reduce.cuh. Where it is kept, elements are taken
+// in blocks of 64; partial sum j of a block has elements 8j to 8j+7, in ascending order, and takes partial sum j+h for h =
+// 4, 2, 1; the results of the blocks are reduced by the same rule.
 //
-// A kernel reduces blocks of 16,384 elements and writes y [results blocks]. Where there is more than one block, y is
-// of the compute type, unrounded, and the host launches the kernel for rows again, on y.
-#include "reduce.cuh"
+// A launch reduces blocks; where it leaves several results of blocks, they are of the compute type, unrounded, and the
+// host launches a kernel again, on them.
+#include "row.cuh"
 
 namespace {
 
-constexpr int kWarps = 8;
-
-DEV uint64_t blocks_of(uint64_t n) { return (n + kFoldBlock - 1) / kFoldBlock; }
-
 // What is reduced: the elements of an operand, or the squares of their products with a factor, by default 1. With is
 // the second parameter of kernels.
-template <class T> struct Elements {
+template <class E> struct Elements {
+  using T = E;
   using N = ComputeType<T>;
   using With = uint32_t;
-  const void* x;
+  const void* data;
   With type;
-  DEV_METHOD N operator()(uint64_t i) const { return read<T>(x, type, i); }
+  DEV_METHOD N value(N x) const { return x; }
 };
-template <class T> struct Squares {
+template <class E> struct Squares {
+  using T = E;
   using N = ComputeType<T>;
   using With = const N*;
-  const void* x;
+  const void* data;
   N factor;
-  DEV_METHOD Squares(const void* x, With factor) : x(x), factor(factor ? *factor : N(1)) {}
-  DEV_METHOD N operator()(uint64_t i) const {
-    const N d = math::mul(read<T>(x, 0, i), factor);
+  static constexpr uint32_t type = 0;
+  DEV_METHOD Squares(const void* x, With factor) : data(x), factor(factor ? *factor : N(1)) {}
+  DEV_METHOD N value(N x) const {
+    const N d = math::mul(x, factor);
     return math::mul(d, d);
   }
 };
+template <class In> DEV typename In::N element(const In& x, uint64_t i) {
+  return x.value(read<typename In::T>(x.data, x.type, i));
+}
 
-// fold_blocks gives each warp a block of a result. elements_of(result, from) is a function of the index of an element
-// behind the one at `from`.
-template <class Fold, class N, class ElementsOf>
-DEV void fold_blocks(const Result& y, uint64_t results, uint64_t n, ElementsOf elements_of) {
-  const uint64_t blocks = blocks_of(n), w = (uint64_t)blockIdx.x * kWarps + threadIdx.x / 32;
+// ---- the innermost axis is reduced -------------------------------------------------------------------
+
+constexpr int kWarps = 4;
+
+// fold_rows gives each warp a block of a result, and y [results blocks] its value. Results of at most 64 elements share
+// a warp: each has `lanes` threads, and those have four elements each. row(result, from) is a function of i and
+// `count` that reads elements from + i to from + i + 3, of which `count` exist.
+template <class Fold, class N, uint32_t AHEAD, class Row>
+DEV void fold_rows(const Result& y, uint64_t results, uint64_t n, uint32_t lanes, Row row) {
+  if (lanes < 32) {
+    const uint64_t result = thread_index() / lanes;
+    const uint32_t i = threadIdx.x % lanes * 4;
+    Partials<Fold, N> partials;
+    if (result < results && i < n) {
+      const uint32_t count = lesser((uint32_t)n - i, 4);
+      partials.take(row(result, 0)(i, count), count);
+    }
+    N x = Fold::combine(Fold::combine(partials.own[0], partials.own[1]),
+                        Fold::combine(partials.own[2], partials.own[3]));
+    for (uint32_t h = 1; h < lanes; h *= 2) x = Fold::combine(x, shuffle_xor(x, h));
+    if (result < results && i == 0) put(y, result, x);
+    return;
+  }
+  const uint64_t blocks = (n + kFoldBlock - 1) / kFoldBlock, w = (uint64_t)blockIdx.x * kWarps + threadIdx.x / 32;
   if (w >= results * blocks) return;
-  const uint64_t result = w / blocks, from = (w - result * blocks) * kFoldBlock;
-  const N v =
-      warp_fold<Fold, N>((uint32_t)(n - from < kFoldBlock ? n - from : kFoldBlock), elements_of(result, from));
+  const uint64_t result = blocks == 1 ? w : w / blocks, from = (w - result * blocks) * kFoldBlock;
+  const uint32_t count = n - from < kFoldBlock ? (uint32_t)(n - from) : kFoldBlock;
+  const N v = warp_fold<Fold, N, AHEAD>(count, row(result, from));
   if (threadIdx.x % 32 == 0) put(y, w, v);
 }
 
-// Contiguous rows, with the given stride from row to row.
+// rows: the elements of a result are neighbours, and aligned by fours.
 template <class Fold, class In>
-DEV void rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint64_t stride) {
-  fold_blocks<Fold, typename In::N>(y, results, n, [=](uint64_t result, uint64_t from) {
-    return [=, first = result * stride + from](uint32_t i) { return x(first + i); };
-  });
-}
-
-// Any axes: `kept` are those of the results, `reduced` those of the elements of one result.
-template <class Fold, class In>
-DEV void strided(const Result& y, const In& x, uint64_t results, uint64_t n, const Shape64<1>& kept,
-                 const Shape64<1>& reduced) {
-  fold_blocks<Fold, typename In::N>(y, results, n, [&](uint64_t result, uint64_t from) {
-    uint64_t first[1];
-    locate(kept, result, first);
-    return [&x, &reduced, from, first = first[0]](uint32_t i) {
-      uint64_t at[1];
-      locate(reduced, from + i, at);
-      return x(first + at[0]);
+DEV void rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint32_t lanes, const Axes& kept) {
+  using N = typename In::N;
+  using T = typename In::T;
+  fold_rows<Fold, N, sizeof(N) == 8 ? 4 : 8>(y, results, n, lanes, [&](uint64_t result, uint64_t from) {
+    return [&x, first = static_cast<const T*>(x.data) + offset_of(kept, result) + from](uint32_t i, uint32_t count) {
+      Four<N> four{};
+      if (count == 4) {
+        four = load_four<N>(first + i);
+      } else {
+#pragma unroll
+        for (uint32_t k = 0; k < 3; k++)
+          if (k < count) four[k] = to_compute<N>(first[i + k]);
+      }
+#pragma unroll
+      for (int k = 0; k < 4; k++) four[k] = x.value(four[k]);
+      return four;
     };
   });
 }
 
-constexpr int kColumns = 32, kGroups = 8;
-
-// Matrices [n columns] with the given strides from row to row and from matrix to matrix, reduced along n. Thread (c, g)
-// has partial sums g, g+8, ..., g+56 of column c, so that the reads of a warp are coalesced. y is [matrices columns
-// blocks].
+// strided_rows: those of any layout.
 template <class Fold, class In>
-DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint64_t stride, uint64_t matrix_stride) {
+DEV void strided_rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint32_t lanes, const Axes& kept,
+                      const Axes& reduced) {
   using N = typename In::N;
-  SHARED(N, partial, [kGroups][kColumns]);
-  const uint32_t c = threadIdx.x % kColumns, g = threadIdx.x / kColumns;
-  const uint64_t column = (uint64_t)blockIdx.x * kColumns + c;
-  const uint64_t from = (uint64_t)blockIdx.y * kFoldBlock, to = from + kFoldBlock < n ? from + kFoldBlock : n;
-  const uint64_t first = blockIdx.z * matrix_stride + column;
-  constexpr int kOwn = kFoldPartials / kGroups;
-  N own[kOwn];
+  fold_rows<Fold, N, 2>(y, results, n, lanes, [&](uint64_t result, uint64_t from) {
+    return [&, from, first = offset_of(kept, result)](uint32_t i, uint32_t count) {
+      Four<N> four{};
 #pragma unroll
-  for (int k = 0; k < kOwn; k++) own[k] = Fold::template start<N>();
-  if (column < count) {
-    uint64_t i = from + g;
-    for (; i - g + kFoldPartials <= to; i += kFoldPartials)
-#pragma unroll
-      for (int k = 0; k < kOwn; k++) own[k] = Fold::combine(own[k], x(first + (i + k * kGroups) * stride));
-#pragma unroll
-    for (int k = 0; k < kOwn; k++)
-      if (i + k * kGroups < to) own[k] = Fold::combine(own[k], x(first + (i + k * kGroups) * stride));
+      for (uint32_t k = 0; k < 4; k++)
+        if (k < count) four[k] = element(x, first + offset_of(reduced, from + i + k));
+      return four;
+    };
+  });
+}
+
+// ---- the innermost axis is kept ----------------------------------------------------------------------
+
+constexpr int kThreads = 256;
+constexpr int kPartials = 8, kOwnRows = 8;  // partial sums of a block, elements of each
+constexpr int kBlock = kPartials * kOwnRows;
+constexpr int kSide = kThreads / kPartials;
+
+// Vector is V neighbours of an operand.
+template <class In, int V> struct Vector {
+  using T = typename In::T;
+  Pack<T, V> pack;
+  DEV_METHOD void load_from(const In& x, uint64_t i) { pack.word = load<decltype(pack.word)>((const T*)x.data + i); }
+  DEV_METHOD typename In::N get(const In& x, int k) const {
+    return x.value(to_compute<typename In::N>(pack.element[k]));
   }
-  // h = 32, 16 and 8 combine partial sums of one thread.
+};
+template <class In> struct Vector<In, 1> {
+  typename In::N one;
+  DEV_METHOD void load_from(const In& x, uint64_t i) { one = read<typename In::T>(x.data, x.type, i); }
+  DEV_METHOD typename In::N get(const In& x, int) const { return x.value(one); }
+};
+
+// Joined is what the threads of a unit see of its results: those of 64 blocks at most, in the order in which they come.
+template <class Fold, class N, int V> struct Joined {
+  N (*memory)[V][kSide];
+  uint32_t slot, blocks = 0;
+  N sum[V];
+  DEV_METHOD Joined(N (*memory)[V][kSide], uint32_t slot) : memory(memory), slot(slot) { clear(); }
+  DEV_METHOD void clear() {
 #pragma unroll
-  for (int h = kOwn / 2; h > 0; h /= 2)
-#pragma unroll
-    for (int k = 0; k < h; k++) own[k] = Fold::combine(own[k], own[k + h]);
-  partial[g][c] = own[0];
-  for (uint32_t h = kGroups / 2; h > 0; h /= 2) {
-    __syncthreads();
-    if (g < h) partial[g][c] = Fold::combine(partial[g][c], partial[g + h][c]);
+    for (int k = 0; k < V; k++) sum[k] = Fold::template start<N>();
   }
-  if (g == 0 && column < count) put(y, (blockIdx.z * count + column) * blocks_of(n) + blockIdx.y, partial[0][c]);
+  DEV_METHOD void take(const N (&x)[V], bool last) {
+#pragma unroll
+    for (int k = 0; k < V; k++) sum[k] = Fold::combine(sum[k], x[k]);
+    if (blocks++ % kOwnRows == kOwnRows - 1 || last) {
+#pragma unroll
+      for (int k = 0; k < V; k++) memory[(blocks - 1) / kOwnRows][k][slot] = sum[k];
+      clear();
+    }
+  }
+  DEV_METHOD void all(N (&x)[V]) const {
+    const uint32_t have = (blocks + kOwnRows - 1) / kOwnRows;
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+      for (uint32_t h = kPartials / 2; h > 0; h /= 2)
+        for (uint32_t j = 0; j < h && j + h < have; j++)
+          memory[j][k][slot] = Fold::combine(memory[j][k][slot], memory[j + h][k][slot]);
+      x[k] = memory[0][k][slot];
+    }
+  }
+};
+
+// columns: `count` columns of V neighbouring results. 2^lanes threads side by side have columns side by side, and a row
+// of all columns takes `tiles` such sides. A unit is `each` blocks of a column, 1 or the 64 whose results are a block
+// again; eight sides have a unit, one for each partial sum. y is [units results].
+template <class Fold, class In, int V>
+DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes,
+                 uint32_t tiles, const Axes& kept, const Axes& reduced) {
+  using N = typename In::N;
+  SHARED(N, partial, [V][kThreads]);
+  SHARED(N, second, [kPartials][V][kSide]);
+  const uint32_t lane = threadIdx.x & ((1u << lanes) - 1), side = threadIdx.x >> lanes;
+  const uint32_t j = side % kPartials, group = blockIdx.x / tiles;
+  const uint64_t column = ((uint64_t)(blockIdx.x - group * tiles) << lanes) + lane;
+  const uint64_t first_unit = (uint64_t)group * (kSide >> lanes), unit = first_unit + side / kPartials;
+  const uint64_t blocks = (n + kBlock - 1) / kBlock, left = blocks - first_unit * each;
+  const uint32_t rounds = left < each ? (uint32_t)left : each;
+  const uint64_t first = column < count ? offset_of(kept, column) : 0;
+  N own[V];
+  Joined<Fold, N, V> joined(second, (side / kPartials << lanes) + lane);
+  for (uint32_t b = 0; b < rounds; b++) {
+    const uint64_t row = (unit * each + b) * kBlock + j * kOwnRows;
+    const uint32_t rows = column < count && row < n ? (uint32_t)(n - row < kOwnRows ? n - row : kOwnRows) : 0;
+    Vector<In, V> v[kOwnRows];
+#pragma unroll
+    for (uint32_t r = 0; r < kOwnRows; r++)
+      if (r < rows)
+        v[r].load_from(x, first + (V > 1 ? (row + r) * reduced.stride[0][0] : offset_of(reduced, row + r)));
+#pragma unroll
+    for (int k = 0; k < V; k++) own[k] = Fold::template start<N>();
+#pragma unroll
+    for (uint32_t r = 0; r < kOwnRows; r++)
+      if (r < rows)
+#pragma unroll
+        for (int k = 0; k < V; k++) own[k] = Fold::combine(own[k], v[r].get(x, k));
+    if (b > 0) __syncthreads();
+#pragma unroll
+    for (int k = 0; k < V; k++) partial[k][threadIdx.x] = own[k];
+    for (uint32_t h = kPartials / 2; h > 0; h /= 2) {
+      __syncthreads();
+      if (j < h)
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+          own[k] = Fold::combine(own[k], partial[k][threadIdx.x + (h << lanes)]);
+          if (h > 1) partial[k][threadIdx.x] = own[k];
+        }
+    }
+    if (each > 1 && j == 0) joined.take(own, b + 1 == rounds);
+  }
+  if (j > 0 || column >= count || unit * each >= blocks) return;
+  if (each > 1) joined.all(own);
+#pragma unroll
+  for (int k = 0; k < V; k++) put(y, (unit * count + column) * V + k, own[k]);
 }
 
 }  // namespace
 
-#define FOLD(name, suffix, Fold, In)                                                                                   \
-  ENTRY(name##_rows##suffix, 32 * kWarps, 4,                                                                           \
-        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint64_t stride),                       \
-        rows<Fold>(y, In{x, with}, results, n, stride))                                                                \
-  ENTRY(name##_strided##suffix, 32 * kWarps, 4,                                                                        \
-        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, Shape64<1> kept, Shape64<1> reduced),   \
-        strided<Fold>(y, In{x, with}, results, n, kept, reduced))                                                      \
-  ENTRY(name##_columns##suffix, kColumns * kGroups, 3,                                                                 \
-        (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint64_t stride, uint64_t matrix_stride), \
-        columns<Fold>(y, In{x, with}, count, n, stride, matrix_stride))
+#define ROWS(name, suffix, Fold, In)                                                                            \
+  ENTRY(name##_rows##suffix, 32 * kWarps, 8,                                                                    \
+        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint32_t lanes, Axes kept),      \
+        rows<Fold>(y, In{x, with}, results, n, lanes, kept))
+#define STRIDED_ROWS(name, suffix, Fold, In)                                                                    \
+  ENTRY(name##_strided_rows##suffix, 32 * kWarps, 6,                                                            \
+        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint32_t lanes, Axes kept,       \
+         Axes reduced),                                                                                         \
+        strided_rows<Fold>(y, In{x, with}, results, n, lanes, kept, reduced))
+#define COLUMNS(way, name, suffix, Fold, In, V)                                                                 \
+  ENTRY(name##way##suffix, kThreads, 3,                                                                         \
+        (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes,     \
+         uint32_t tiles, Axes kept, Axes reduced),                                                              \
+        columns<Fold, In, V>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced))
 
-#define FOLDS(name, Fold, In)        \
-  FOLD(name, _f32, Fold, In<float>)  \
-  FOLD(name, _f64, Fold, In<double>) \
-  FOLD(name, _f16, Fold, In<f16>)    \
-  FOLD(name, _bf16, Fold, In<bf16>)
+#define FOLD_ANY(name, suffix, Fold, In) \
+  STRIDED_ROWS(name, suffix, Fold, In)   \
+  COLUMNS(_strided_columns, name, suffix, Fold, In, 1)
+#define FOLD(name, suffix, Fold, In, V) \
+  FOLD_ANY(name, suffix, Fold, In)      \
+  ROWS(name, suffix, Fold, In)          \
+  COLUMNS(_columns, name, suffix, Fold, In, V)
+#define FOLDS(name, Fold, In)           \
+  FOLD(name, _f32, Fold, In<float>, 4)  \
+  FOLD(name, _f64, Fold, In<double>, 2) \
+  FOLD(name, _f16, Fold, In<f16>, 8)    \
+  FOLD(name, _bf16, Fold, In<bf16>, 8)
 #define FOLDS_OF_ALL(name, Fold) \
   FOLDS(name, Fold, Elements)    \
-  FOLD(name, _integer, Fold, Elements<integer>)
+  FOLD_ANY(name, _integer, Fold, Elements<integer>)
 
 FOLDS_OF_ALL(sum, Sum)
 FOLDS_OF_ALL(prod, Prod)
 FOLDS_OF_ALL(max, Max)
 FOLDS_OF_ALL(min, Min)
 FOLDS(sum_squares, Sum, Squares)
-FOLD(any, _bool, Max, Elements<nonzero>)
-FOLD(all, _bool, Min, Elements<nonzero>)
+FOLD_ANY(any, _bool, Max, Elements<nonzero>)
+FOLD_ANY(all, _bool, Min, Elements<nonzero>)

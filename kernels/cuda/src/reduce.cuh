@@ -1,14 +1,16 @@
-// reduce.cuh: reductions in the canonical order (docs/DESIGN.md, section 9). Elements are taken in blocks of
-// 16,384; inside a block element i goes to partial sum i mod 64, in ascending i; then partial sum j takes partial sum
-// j+h for h = 32, 16, 8, 4, 2, 1. The results of the blocks are reduced by the same rule.
+// reduce.cuh: reductions of rows in the canonical order (docs/DESIGN.md, section 9). Elements are taken in blocks of
+// 2,048; inside a block element i goes to partial sum i mod 128, in ascending i; then partial sum j takes partial sum
+// j+h for h = 1, 2, 4, ... 64. The results of the blocks are reduced by the same rule.
+//
+// So a thread of a warp has four neighbours of every 128 elements: thread t has partial sums 4t to 4t+3.
 #pragma once
 #include "layout.cuh"
 #include "scalar.cuh"
 
-constexpr uint32_t kFoldBlock = 16384;
-constexpr uint32_t kFoldPartials = 64;
+constexpr uint32_t kFoldBlock = 2048;
+constexpr uint32_t kFoldPartials = 128;
 
-// Folds combine values of type N, from start on.
+// Folds combine values of type N, from start on. Combined with start, a value stays as it is, and so does a sum.
 struct Sum {
   template <class N> DEV_METHOD static N start() { return N(0); }
   template <class N> DEV_METHOD static N combine(N x, N y) { return math::add(x, y); }
@@ -39,36 +41,77 @@ DEV int64_t shuffle_xor(int64_t x, int mask) {
 DEV double shuffle_xor(double x, int mask) {
   return __longlong_as_double(shuffle_xor((int64_t)__double_as_longlong(x), mask));
 }
+DEV double shuffle(double x, int lane) {
+  const uint64_t bits = (uint64_t)__double_as_longlong(x);
+  const uint64_t low = shuffle((uint32_t)bits, lane), high = shuffle((uint32_t)(bits >> 32), lane);
+  return __longlong_as_double((int64_t)(high << 32 | low));
+}
 
-// warp_all combines the values of all threads of a warp and gives them the result: threads j and j xor h combine the
-// same two values.
+// warp_all combines the values of all threads of a warp, neighbours first, and gives them the result: threads j and j
+// xor h combine the same two values.
 template <class Fold, class N> DEV N warp_all(N x) {
 #pragma unroll
-  for (int h = 16; h > 0; h /= 2) x = Fold::combine(x, shuffle_xor(x, h));
+  for (int h = 1; h < 32; h *= 2) x = Fold::combine(x, shuffle_xor(x, h));
   return x;
 }
 
-// Partials are the 64 partial sums of a block, or those of its second level, where the result of block b goes to
-// partial sum b mod 64. Lane j of a warp has partial sums j and j + 32.
+// Partials are the four partial sums of each thread of a warp. own_index is the first one's number.
+DEV uint32_t own_index() { return threadIdx.x % 32 * 4; }
 template <class Fold, class N> struct Partials {
-  N low = Fold::template start<N>(), high = low;
-  DEV_METHOD void take(uint32_t b, N x) {
-    const uint32_t lane = threadIdx.x % 32;
-    if (b % kFoldPartials == lane) low = Fold::combine(low, x);
-    if (b % kFoldPartials == lane + 32) high = Fold::combine(high, x);
+  N own[4];
+  DEV_METHOD Partials() {
+#pragma unroll
+    for (int k = 0; k < 4; k++) own[k] = Fold::template start<N>();
   }
-  DEV_METHOD N all() const { return warp_all<Fold>(Fold::combine(low, high)); }
+  // take adds the first `count` of four elements.
+  DEV_METHOD void take(const Four<N>& x, uint32_t count = 4) {
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k++)
+      if (k < count) own[k] = Fold::combine(own[k], x[k]);
+  }
+  // take_result adds the result of block b, which all threads have.
+  DEV_METHOD void take_result(uint32_t b, N x) {
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k++)
+      if (b % kFoldPartials == own_index() + k) own[k] = Fold::combine(own[k], x);
+  }
+  DEV_METHOD N all() const {
+    return warp_all<Fold>(Fold::combine(Fold::combine(own[0], own[1]), Fold::combine(own[2], own[3])));
+  }
 };
 
-// warp_fold reduces at most one block of elements by a warp; read(i) is element i, of type N.
-template <class Fold, class N = float, class Read> DEV N warp_fold(uint32_t n, Read read) {
+DEV uint32_t lesser(uint32_t x, uint32_t y) { return x < y ? x : y; }
+
+// warp_fold reduces at most one block of n elements by a warp. four(i, count) is elements i to i+3, as Four<N>, of which
+// the first `count` exist. A thread reads AHEAD of them before it uses the first.
+template <class Fold, class N, uint32_t AHEAD, class Read> DEV N warp_fold(uint32_t n, Read four) {
   Partials<Fold, N> partials;
-  uint32_t i = threadIdx.x % 32;
-#pragma unroll 4
-  for (; i + 32 < n; i += kFoldPartials) {
-    partials.low = Fold::combine(partials.low, read(i));
-    partials.high = Fold::combine(partials.high, read(i + 32));
+  Four<N> x[AHEAD];
+#pragma unroll 1
+  for (uint32_t i = own_index(), left = n; left > 0; i += AHEAD * kFoldPartials) {
+    if (left >= AHEAD * kFoldPartials) {
+#pragma unroll
+      for (uint32_t k = 0; k < AHEAD; k++) x[k] = four(i + k * kFoldPartials, 4);
+#pragma unroll
+      for (uint32_t k = 0; k < AHEAD; k++) partials.take(x[k]);
+      left -= AHEAD * kFoldPartials;
+    } else {
+      auto count = [&](uint32_t k) { return i + k * kFoldPartials < n ? lesser(n - i - k * kFoldPartials, 4) : 0; };
+#pragma unroll
+      for (uint32_t k = 0; k < AHEAD; k++) x[k] = four(i + k * kFoldPartials, count(k));
+#pragma unroll
+      for (uint32_t k = 0; k < AHEAD; k++) partials.take(x[k], count(k));
+      left = 0;
+    }
   }
-  if (i < n) partials.low = Fold::combine(partials.low, read(i));
+  return partials.all();
+}
+
+// join reduces the results of at most 128 blocks by a warp, one to each partial sum; result(b) is that of block b.
+template <class Fold, class N, class Result> DEV N join(uint32_t blocks, Result result) {
+  Partials<Fold, N> partials;
+#pragma unroll
+  for (uint32_t k = 0; k < 4; k++)
+    if (own_index() + k < blocks) partials.own[k] = Fold::combine(partials.own[k], result(own_index() + k));
   return partials.all();
 }

@@ -5,25 +5,22 @@
 
 namespace {
 
-// y = sum((x - mean)^2) / divisor, mean = sum(x) / n
+// y = squares / divisor, by deviations
 template <class T, class Group>
 DEV void var(const Result& y, const Rows& x_, uint64_t rows, uint32_t n, double divisor) {
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
-  const auto x = cached<Group>(n, Row<T, Group>(x_, r));
-  const N mean = math::div(row_fold<Sum, N, Group>(n, x), (N)n);
-  const N squares = row_fold<Sum, N, Group>(n, [&](ElementIndex i) {
-    const N d = math::sub(x(i), mean);
-    return math::mul(d, d);
-  });
+  const Row<T, Group> memory(x_, r);
+  const auto x = cached<Group>(n, memory);
+  const N squares = deviations<Group>(n, x).squares;
   if (Group::thread() == 0) put(y, r, math::div(squares, (N)divisor));
 }
 
 // First is the minimum of unsigned indices.
 struct First {
   template <class N> DEV_METHOD static N start() { return 0xffffffff; }
-  DEV_METHOD static uint32_t combine(uint32_t x, uint32_t y) { return x < y ? x : y; }
+  DEV_METHOD static uint32_t combine(uint32_t x, uint32_t y) { return lesser(x, y); }
 };
 
 // The first index of the extreme element, or of a NaN if there is one. values.to may be null.
@@ -32,14 +29,16 @@ DEV void arg_extreme(int64_t* indices, const Result& values, const Rows& x_, uin
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
-  const auto x = cached<Group>(n, Row<T, Group>(x_, r));
-  const N v = row_fold<Fold, N, Group>(n, x);
+  const Row<T, Group> memory(x_, r);
+  const auto x = cached<Group>(n, memory);
+  const N v = row_fold<Fold, Group>(n, x);
   uint32_t first = First::start<uint32_t>();
-  row_each<Group>(n, [&](ElementIndex i) {
-    const N e = x(i);
-    if ((e == v || (v != v && e != e)) && i < first) first = i;
+  each_four<Group>(n, x, [&](At at, const Four<N>& x) {
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k++)
+      if (k < at.count && (x[k] == v || (v != v && x[k] != x[k]))) first = lesser(first, at.i + k);
   });
-  first = group_all<First, uint32_t, Group>(first);
+  first = group_all<First, Group>(first);
   if (Group::thread()) return;
   indices[r] = first;
   if (values.to) put(values, r, Row<T>(x_, r)(first));
@@ -75,15 +74,15 @@ DEV void prod_grad(const Rows& dx_, const Rows& x_, const Rows& g_, double* fron
 }  // namespace
 
 #define FLOATING_ROWS(suffix, T)                                                                                    \
-  ROW_KERNELS(var, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n, double divisor), (n, x), y, x, rows, n, \
+  ROW_KERNELS(var, slots, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n, double divisor), (n, x), y, x, rows, n, \
               divisor)                                                                                              \
   ENTRY(prod_grad##suffix, kRowThreads, 4, (Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n),     \
         prod_grad<T>(dx, x, g, front, rows, n))
 
 #define ARG_EXTREMES(suffix, T)                                                                                       \
-  ROW_KERNELS(argmax, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), indices, y, \
+  ROW_KERNELS(argmax, slots, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), indices, y, \
               x, rows, n)                                                                                             \
-  ROW_KERNELS(argmin, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), indices, y, \
+  ROW_KERNELS(argmin, slots, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), indices, y, \
               x, rows, n)
 
 FLOATS(FLOATING_ROWS)

@@ -1,6 +1,7 @@
 // Softmax, log-softmax, their gradients and logsumexp, along rows of any layout. Each operation is rounded by itself
-// and sums are canonical, as in kernels/cpu; the result is rounded once.
-#include "row.cuh"
+// and sums are canonical, as in kernels/cpu; the result is rounded once. In half precision exp is that of half.cuh, and
+// rows that are not cached are read once for maximum and sum.
+#include "exp_sum.cuh"
 
 namespace {
 
@@ -9,12 +10,18 @@ template <class T, class Group> DEV void softmax(const Rows& y_, const Rows& x_,
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
-  const Row<T, Group> y(y_, r);
-  const auto x = cached<Group>(n, Row<T, Group>(x_, r));
-  const N m = row_fold<Max, N, Group>(n, x);
-  const auto e = cached<Group>(n, [&](ElementIndex i) { return math::exp(math::sub(x(i), m)); });
-  const N scale = math::div(N(1), row_fold<Sum, N, Group>(n, e));
-  row_each<Group>(n, [&](ElementIndex i) { y.set(i, math::mul(e(i), scale)); });
+  const Row<T, Group> y(y_, r), memory(x_, r);
+  const auto x = cached<Group>(n, memory);
+  if constexpr (one_pass<T, Group>()) {
+    const ExpSum<N> sum = exp_sum<T, Group>(n, x);
+    const N scale = math::div(N(1), sum.sum);
+    set_row<Group>(n, y, map([=](N x) { return math::mul(exp_of<T>(math::sub(x, sum.most)), scale); }, x));
+  } else {
+    const N m = row_fold<Max, Group>(n, x);
+    const auto e = cached_map<Group>(n, [=](N x) { return exp_of<T>(math::sub(x, m)); }, x);
+    const N scale = math::div(N(1), row_fold<Sum, Group>(n, e));
+    set_row<Group>(n, y, map([=](N e) { return math::mul(e, scale); }, e));
+  }
 }
 
 // dx = y * (g - sum(g*y))
@@ -23,10 +30,11 @@ DEV void softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint64_t 
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
-  const Row<T, Group> dx(dx_, r);
-  const auto y = cached<Group>(n, Row<T, Group>(y_, r)), g = cached<Group>(n, Row<T, Group>(g_, r));
-  const N dot = row_fold<Sum, N, Group>(n, [&](ElementIndex i) { return math::mul(g(i), y(i)); });
-  row_each<Group>(n, [&](ElementIndex i) { dx.set(i, math::mul(y(i), math::sub(g(i), dot))); });
+  const Row<T, Group> dx(dx_, r), y_memory(y_, r), g_memory(g_, r);
+  const auto y = cached<Group>(n, y_memory);
+  const auto g = cached_beside<Group>(n, g_memory);
+  const N dot = row_fold<Sum, Group>(n, map([](N g, N y) { return math::mul(g, y); }, g, y));
+  set_row<Group>(n, dx, map([=](N g, N y) { return math::mul(y, math::sub(g, dot)); }, g, y));
 }
 
 // y = (x - m) - log(sum(exp(x - m))), m = max(x)
@@ -34,11 +42,11 @@ template <class T, class Group> DEV void log_softmax(const Rows& y_, const Rows&
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
-  const Row<T, Group> y(y_, r);
-  const auto x = cached<Group>(n, Row<T, Group>(x_, r));
-  const N m = row_fold<Max, N, Group>(n, x);
-  const N s = math::log(row_fold<Sum, N, Group>(n, [&](ElementIndex i) { return math::exp(math::sub(x(i), m)); }));
-  row_each<Group>(n, [&](ElementIndex i) { y.set(i, math::sub(math::sub(x(i), m), s)); });
+  const Row<T, Group> y(y_, r), memory(x_, r);
+  const auto x = cached<Group>(n, memory);
+  const ExpSum<N> sum = exp_sum<T, Group>(n, x);
+  const N s = math::log(sum.sum);
+  set_row<Group>(n, y, map([=](N x) { return math::sub(math::sub(x, sum.most), s); }, x));
 }
 
 // dx = g - exp(y) * sum(g)
@@ -47,10 +55,10 @@ DEV void log_softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint6
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
-  const Row<T, Group> dx(dx_, r), y(y_, r);
-  const auto g = cached<Group>(n, Row<T, Group>(g_, r));
-  const N s = row_fold<Sum, N, Group>(n, g);
-  row_each<Group>(n, [&](ElementIndex i) { dx.set(i, math::sub(g(i), math::mul(math::exp(y(i)), s))); });
+  const Row<T, Group> dx(dx_, r), y(y_, r), memory(g_, r);
+  const auto g = cached<Group>(n, memory);
+  const N s = row_fold<Sum, Group>(n, g);
+  set_row<Group>(n, dx, map([=](N g, N y) { return math::sub(g, math::mul(exp_of<T>(y), s)); }, g, y));
 }
 
 // y = m + log(sum(exp(x - m))), m = max(x), or 0 if that is infinite
@@ -58,22 +66,23 @@ template <class T, class Group> DEV void logsumexp(const Result& y, const Rows& 
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
-  const auto x = cached<Group>(n, Row<T, Group>(x_, r));
-  N m = row_fold<Max, N, Group>(n, x);
-  if (m == infinity(m) || m == -infinity(m)) m = 0;
-  const N s = math::log(row_fold<Sum, N, Group>(n, [&](ElementIndex i) { return math::exp(math::sub(x(i), m)); }));
-  if (Group::thread() == 0) put(y, r, math::add(m, s));
+  const Row<T, Group> memory(x_, r);
+  const auto x = cached<Group>(n, memory);
+  const ExpSum<N> sum = exp_sum<T, Group>(n, x);
+  if (Group::thread()) return;
+  const bool infinite = sum.most == infinity(N()) || sum.most == -infinity(N());
+  put(y, r, infinite ? sum.most : math::add(sum.most, math::log(sum.sum)));
 }
 
 }  // namespace
 
 #define SOFTMAX(suffix, T)                                                                                             \
-  ROW_KERNELS(softmax, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)               \
-  ROW_KERNELS(softmax_grad, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), dx, y, g,  \
+  ROW_KERNELS(softmax, slots, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)               \
+  ROW_KERNELS(softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), dx, y, g,  \
               rows, n)                                                                                                 \
-  ROW_KERNELS(log_softmax, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)           \
-  ROW_KERNELS(log_softmax_grad, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), dx, y, \
+  ROW_KERNELS(log_softmax, slots, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)           \
+  ROW_KERNELS(log_softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), dx, y, \
               g, rows, n)                                                                                              \
-  ROW_KERNELS(logsumexp, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n), (n, x), y, x, rows, n)
+  ROW_KERNELS(logsumexp, halves_once, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n), (n, x), y, x, rows, n)
 
 FLOATS(SOFTMAX)

@@ -37,25 +37,13 @@ DEV float f32_abs(float in0) {
   return __uint_as_float(v2);
 }
 
-DEV float f32_min(float in0, float in1) {
-  const float v2 = (in0 < in1 ? in0 : in1);
-  const float v3 = (in1 < in0 ? in1 : in0);
-  const uint32_t v4 = __float_as_uint(v2) | __float_as_uint(v3);
-  return __uint_as_float(v4);
-}
+DEV float f32_min(float in0, float in1) { return min_nan(in0, in1); }
 
-DEV float f32_max(float in0, float in1) {
-  const float v2 = (in0 > in1 ? in0 : in1);
-  const float v3 = (in1 > in0 ? in1 : in0);
-  const uint32_t v4 = __float_as_uint(v2) & __float_as_uint(v3);
-  const bool v5 = in0 != in0 || in1 != in1;
-  const uint32_t v7 = v5 ? 0x7fc00000u : v4;
-  return __uint_as_float(v7);
-}
+DEV float f32_max(float in0, float in1) { return max_nan(in0, in1); }
 
 DEV float f32_exp(float in0) {
-  const float v3 = (0x1.64p+06f < in0 ? 0x1.64p+06f : in0);
-  const float v4 = ((-0x1.ap+06f) > v3 ? (-0x1.ap+06f) : v3);
+  const float v3 = min_nan(0x1.64p+06f, in0);
+  const float v4 = max_nan((-0x1.ap+06f), v3);
   const float v7 = __fmaf_rn(v4, 0x1.715476p+00f, 0x1.8p+23f);
   const float v8 = __fsub_rn(v7, 0x1.8p+23f);
   const float v10 = __fmaf_rn(-v8, 0x1.62e4p-01f, v4);
@@ -71,8 +59,8 @@ DEV float f32_exp(float in0) {
 }
 
 DEV float f32_exp2(float in0) {
-  const float v3 = (0x1.02p+07f < in0 ? 0x1.02p+07f : in0);
-  const float v4 = ((-0x1.2ep+07f) > v3 ? (-0x1.2ep+07f) : v3);
+  const float v3 = min_nan(0x1.02p+07f, in0);
+  const float v4 = max_nan((-0x1.2ep+07f), v3);
   const float v6 = __fadd_rn(v4, 0x1.8p+23f);
   const float v7 = __fsub_rn(v6, 0x1.8p+23f);
   const float v8 = __fsub_rn(v4, v7);
@@ -87,8 +75,8 @@ DEV float f32_exp2(float in0) {
 }
 
 DEV float f32_expm1(float in0) {
-  const float v3 = (0x1.64p+06f < in0 ? 0x1.64p+06f : in0);
-  const float v4 = ((-0x1.2p+04f) > v3 ? (-0x1.2p+04f) : v3);
+  const float v3 = min_nan(0x1.64p+06f, in0);
+  const float v4 = max_nan((-0x1.2p+04f), v3);
   const float v7 = __fmaf_rn(v4, 0x1.715476p+00f, 0x1.8p+23f);
   const float v8 = __fsub_rn(v7, 0x1.8p+23f);
   const float v10 = __fmaf_rn(-v8, 0x1.62e4p-01f, v4);
@@ -262,7 +250,7 @@ DEV float f32_log1p(float in0) {
 
 DEV float f32_tanh(float in0) {
   const uint32_t v3 = __float_as_uint(in0) & 0x7fffffffu;
-  const float v4 = (0x1.4p+03f < __uint_as_float(v3) ? 0x1.4p+03f : __uint_as_float(v3));
+  const float v4 = min_nan(0x1.4p+03f, __uint_as_float(v3));
   const float v5 = __fadd_rn(v4, v4);
   const float v8 = __fmaf_rn(v5, 0x1.715476p+00f, 0x1.8p+23f);
   const float v9 = __fsub_rn(v8, 0x1.8p+23f);
@@ -315,7 +303,7 @@ static __constant__ const uint32_t f32_erf_table6[16] = {
 };
 DEV float f32_erf(float in0) {
   const uint32_t v3 = __float_as_uint(in0) & 0x7fffffffu;
-  const float v4 = (0x1.f70a3ep+01f < __uint_as_float(v3) ? 0x1.f70a3ep+01f : __uint_as_float(v3));
+  const float v4 = min_nan(0x1.f70a3ep+01f, __uint_as_float(v3));
   const float v7 = __fmaf_rn(v4, 0x1.f81f82p+01f, 0x1.8p+23f);
   const float v8 = __uint_as_float(f32_erf_table0[__float_as_uint(v7) & 15]);
   const float v9 = __fsub_rn(v4, v8);
@@ -365,7 +353,7 @@ static __constant__ const uint32_t f32_erfc_table6[16] = {
 };
 DEV float f32_erfc(float in0) {
   const uint32_t v2 = __float_as_uint(in0) & 0x7fffffffu;
-  const float v4 = (0x1.466666p+03f < __uint_as_float(v2) ? 0x1.466666p+03f : __uint_as_float(v2));
+  const float v4 = min_nan(0x1.466666p+03f, __uint_as_float(v2));
   const float v6 = __fsub_rn(v4, 0x1p+01f);
   const float v7 = __fadd_rn(v4, 0x1p+01f);
   const float v8 = __fdiv_rn(v6, v7);
@@ -400,7 +388,7 @@ DEV float f32_erfc(float in0) {
   const bool v60 = in0 < 0x0p+00f;
   const float v61 = __fsub_rn(0x1p+01f, v58);
   const float v62 = v60 ? v61 : v58;
-  const float v64 = (0x1.f70a3ep+01f < __uint_as_float(v2) ? 0x1.f70a3ep+01f : __uint_as_float(v2));
+  const float v64 = min_nan(0x1.f70a3ep+01f, __uint_as_float(v2));
   const float v66 = __fmaf_rn(v64, 0x1.f81f82p+01f, 0x1.8p+23f);
   const float v67 = __uint_as_float(f32_erfc_table0[__float_as_uint(v66) & 15]);
   const float v68 = __fsub_rn(v64, v67);
@@ -425,7 +413,7 @@ DEV float f32_erfc(float in0) {
 
 DEV float f32_normpdf(float in0) {
   const uint32_t v3 = __float_as_uint(in0) & 0x7fffffffu;
-  const float v4 = (0x1.ccccccp+03f < __uint_as_float(v3) ? 0x1.ccccccp+03f : __uint_as_float(v3));
+  const float v4 = min_nan(0x1.ccccccp+03f, __uint_as_float(v3));
   const float v6 = __fmul_rn(v4, 0x1.715476p-01f);
   const float v8 = __fmaf_rn(v6, v4, 0x1.8p+23f);
   const float v9 = __fsub_rn(v8, 0x1.8p+23f);
@@ -448,7 +436,7 @@ DEV float f32_normpdf(float in0) {
 
 DEV float f32_normcdf(float in0) {
   const uint32_t v3 = __float_as_uint(in0) & 0x7fffffffu;
-  const float v4 = (0x1.ccccccp+03f < __uint_as_float(v3) ? 0x1.ccccccp+03f : __uint_as_float(v3));
+  const float v4 = min_nan(0x1.ccccccp+03f, __uint_as_float(v3));
   const float v6 = __fmul_rn(v4, 0x1.715476p-01f);
   const float v8 = __fmaf_rn(v6, v4, 0x1.8p+23f);
   const float v9 = __fsub_rn(v8, 0x1.8p+23f);
@@ -487,8 +475,8 @@ DEV float f32_normcdf(float in0) {
 
 DEV float f32_sigmoid(float in0) {
   const uint32_t v2 = __float_as_uint(in0) | 0x80000000u;
-  const float v5 = (0x1.64p+06f < __uint_as_float(v2) ? 0x1.64p+06f : __uint_as_float(v2));
-  const float v6 = ((-0x1.ap+06f) > v5 ? (-0x1.ap+06f) : v5);
+  const float v5 = min_nan(0x1.64p+06f, __uint_as_float(v2));
+  const float v6 = max_nan((-0x1.ap+06f), v5);
   const float v9 = __fmaf_rn(v6, 0x1.715476p+00f, 0x1.8p+23f);
   const float v10 = __fsub_rn(v9, 0x1.8p+23f);
   const float v12 = __fmaf_rn(-v10, 0x1.62e4p-01f, v6);
@@ -688,7 +676,7 @@ DEV float f32_atan(float in0) {
 
 DEV float f32_sinh(float in0) {
   const uint32_t v2 = __float_as_uint(in0) & 0x7fffffffu;
-  const float v4 = (0x1.6cp+06f < __uint_as_float(v2) ? 0x1.6cp+06f : __uint_as_float(v2));
+  const float v4 = min_nan(0x1.6cp+06f, __uint_as_float(v2));
   const float v7 = __fmaf_rn(v4, 0x1.715476p+00f, 0x1.8p+23f);
   const float v8 = __fsub_rn(v7, 0x1.8p+23f);
   const float v10 = __fmaf_rn(-v8, 0x1.62e4p-01f, v4);
@@ -718,7 +706,7 @@ DEV float f32_sinh(float in0) {
 
 DEV float f32_cosh(float in0) {
   const uint32_t v2 = __float_as_uint(in0) & 0x7fffffffu;
-  const float v4 = (0x1.6cp+06f < __uint_as_float(v2) ? 0x1.6cp+06f : __uint_as_float(v2));
+  const float v4 = min_nan(0x1.6cp+06f, __uint_as_float(v2));
   const float v7 = __fmaf_rn(v4, 0x1.715476p+00f, 0x1.8p+23f);
   const float v8 = __fsub_rn(v7, 0x1.8p+23f);
   const float v10 = __fmaf_rn(-v8, 0x1.62e4p-01f, v4);
@@ -1029,8 +1017,8 @@ DEV float f32_pow(float in0, float in1) {
   const uint32_t v80 = __float_as_uint(v76) & 0x7fffffffu;
   const bool v82 = __uint_as_float(v80) < 0x1.9p+07f;
   const float v83 = v82 ? v79 : 0x0p+00f;
-  const float v85 = (0x1.9p+07f < v76 ? 0x1.9p+07f : v76);
-  const float v86 = ((-0x1.9p+07f) > v85 ? (-0x1.9p+07f) : v85);
+  const float v85 = min_nan(0x1.9p+07f, v76);
+  const float v86 = max_nan((-0x1.9p+07f), v85);
   const float v88 = __fadd_rn(v86, 0x1.8p+23f);
   const float v89 = __fsub_rn(v88, 0x1.8p+23f);
   const float v90 = __fsub_rn(v86, v89);

@@ -174,6 +174,7 @@ __forceinline__ unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((u
 __forceinline__ unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
   return (unsigned long long)((unsigned __int128)x * y >> 64);
 }
+__forceinline__ int __popc(unsigned x) { return __builtin_popcount(x); }
 __forceinline__ float __uint_as_float(unsigned x) { float f; memcpy(&f, &x, 4); return f; }
 __forceinline__ unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 __forceinline__ double __longlong_as_double(long long x) { double f; memcpy(&f, &x, 8); return f; }

@@ -22,8 +22,11 @@ func Header() string {
 }
 
 // Instr returns an instruction as a function of CUDA C, f32_exp for exp. Values beyond lane.TrigLimit are computed by a
-// function of lane.cuh, such as lane_sin_large.
+// function of lane.cuh, such as lane_sin_large. Minimum and maximum are one instruction of a GPU.
 func Instr(in *lane.Instr) string {
+	if in.Name == "min" || in.Name == "max" {
+		return fmt.Sprintf("DEV float f32_%[1]s(float in0, float in1) { return %[1]s_nan(in0, in1); }\n", in.Name)
+	}
 	first := ""
 	if in.Large != nil {
 		first = fmt.Sprintf("  if (!(in0 >= -%[1]d.f && in0 <= %[1]d.f)) return lane_%[2]s_large(in0);\n",
@@ -90,6 +93,10 @@ var forms = map[string]form{
 	"maskor":  {maskKind, maskKind, "%[1]s || %[2]s"},
 	"masknot": {maskKind, maskKind, "!%[1]s"},
 }
+
+// bound is how CUDA C writes a choice between a number other than zero and a value. The value's NaN is then NaN, and a
+// tie has the same bits.
+var bound = map[string]string{"lesser": "min_nan(%[1]s, %[2]s)", "greater": "max_nan(%[1]s, %[2]s)"}
 
 // Program returns a program as a function of CUDA C with the given name, which gives the same bits as Eval:
 //
@@ -202,12 +209,16 @@ func (c *writer) value(v lane.Value, in *lane.Inst) string {
 			panic("gencuda: no CUDA text for " + name)
 		}
 		c.kinds[v] = f.result
+		text := f.text
+		if x := &c.p.Insts[in.Args[0]]; bound[name] != "" && x.Op == lane.OpConst && x.Bits<<1 != 0 {
+			text = bound[name]
+		}
 		args := []any{"", "", "", in.K}
 		for i, a := range in.Args[:in.Op.Args()] {
 			args[i] = c.operand(a, f.operands)
 		}
 		// Arguments that the text does not name are marked at its end.
-		text, _, _ := strings.Cut(fmt.Sprintf(f.text, args...), "%!(EXTRA")
+		text, _, _ = strings.Cut(fmt.Sprintf(text, args...), "%!(EXTRA")
 		return text
 	}
 }
