@@ -161,6 +161,15 @@ func (r record) has(u *unit, virtual, hash string) bool {
 	return true
 }
 
+// of is what the record has of a kernel of a unit, by its PTX for later GPUs; nil for another text.
+func (r record) of(u *unit, symbol string) *assembled {
+	const virtual = "compute_80"
+	if a := r[symbol+" "+virtual]; a != nil && a.hash == textHash(u.code[virtual]) {
+		return a
+	}
+	return nil
+}
+
 // take copies what another record has of a unit.
 func (r record) take(from record, u *unit) {
 	for _, v := range u.source.virtuals() {

@@ -88,10 +88,16 @@ func TestAssemble(t *testing.T) {
 			}
 			continue
 		}
+		if known.of(u, "scale_f32") == nil {
+			t.Error("a kernel is not on record")
+		}
 		if _, err := p.assemble(g, []*unit{u}, known); err != nil || p.calls(t) != 0 {
 			t.Errorf("what is on record is assembled again: %v", err)
 		}
 		u.code["compute_80"] = []byte(goodPTX + "\n")
+		if known.of(u, "scale_f32") != nil {
+			t.Error("the record of another text is taken")
+		}
 		if _, err := p.assemble(g, []*unit{u}, known); err != nil || p.calls(t) != every {
 			t.Errorf("another text is not assembled: %v", err)
 		}

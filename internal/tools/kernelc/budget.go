@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,7 +15,11 @@ type limit struct {
 	registers int      // of a thread, at most
 	blocks    int      // on a multiprocessor, at least, on the targets of cubins
 	dynamic   int      // bytes of dynamic shared memory that the kernel is launched with
+	bytes     int      // the limits below are for the full path that moves this many at most; 0 is any number
 	element   float64  // instructions for each element, at most; 0 for any number
+	width     int      // bytes of most accesses, at least
+	flight    int      // bytes that the threads of a multiprocessor have requested when they wait, at least
+	code      int      // bytes of the instructions on the path, at most; 0 for any number
 	must      []string // machine instructions that a cubin must have, such as HMMA
 	allow     []string // PTX instructions that the gates of rounding and of subnormals let pass
 }
@@ -45,7 +48,7 @@ func parseBudget(text string) (budget, error) {
 			continue
 		}
 		l := &limit{pattern: fields[0]}
-		if _, err := path.Match(l.pattern, ""); err != nil {
+		if _, err := filepath.Match(l.pattern, ""); err != nil {
 			return nil, fmt.Errorf("budget: %s: %w", l.pattern, err)
 		}
 		for _, field := range fields[1:] {
@@ -64,12 +67,9 @@ func parseBudget(text string) (budget, error) {
 
 func (l *limit) set(key, value string) (err error) {
 	switch key {
-	case "registers":
-		l.registers, err = strconv.Atoi(value)
-	case "blocks":
-		l.blocks, err = strconv.Atoi(value)
-	case "dynamic":
-		l.dynamic, err = strconv.Atoi(value)
+	case "registers", "blocks", "dynamic", "bytes", "width", "flight", "code":
+		*map[string]*int{"registers": &l.registers, "blocks": &l.blocks, "dynamic": &l.dynamic, "bytes": &l.bytes,
+			"width": &l.width, "flight": &l.flight, "code": &l.code}[key], err = strconv.Atoi(value)
 	case "element":
 		l.element, err = strconv.ParseFloat(value, 64)
 	case "must":
@@ -85,7 +85,7 @@ func (l *limit) set(key, value string) (err error) {
 // of returns the budget of a kernel, or nil.
 func (b budget) of(kernel string) *limit {
 	for _, l := range b {
-		if fits, _ := path.Match(l.pattern, kernel); fits {
+		if fits, _ := filepath.Match(l.pattern, kernel); fits {
 			l.used = true
 			return l
 		}

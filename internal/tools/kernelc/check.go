@@ -24,6 +24,7 @@ type thoroughness struct {
 	texts  int    // of a part: assemble so many texts that are not on record
 	again  bool   // assemble what is on record, too
 	frozen bool   // do not write the record; the whole must be on it
+	only   string // look at kernels with such names alone, and neither at the record nor at the images
 }
 
 // check compiles, compares with the images on disk, passes the gates and prints the table.
@@ -37,6 +38,12 @@ func (p *project) check(w io.Writer, how thoroughness) error {
 		return err
 	}
 	units := choose(all, how.part, how.seed)
+	if how.only != "" {
+		units = slices.DeleteFunc(units, func(u *unit) bool {
+			fits, _ := filepath.Match(how.only, u.name)
+			return !fits
+		})
+	}
 	if err := p.compile(units, forGates); err != nil {
 		return err
 	}
@@ -45,19 +52,27 @@ func (p *project) check(w io.Writer, how thoroughness) error {
 	for _, u := range units {
 		g.unit(u)
 	}
-	if how.part > 1 {
+	switch {
+	case how.only != "":
+	case how.part > 1:
 		err = p.assembleSome(w, g, all, known, how)
-	} else {
+	default:
 		err = p.assembleAll(g, sources, units, known, how)
 	}
 	if err != nil {
 		return err
 	}
-	rows, err := p.machineCode(g, units)
+	expected, err := p.readPredictions()
+	if err != nil {
+		return err
+	}
+	g.expected(expected, all)
+	rows, err := p.machineCode(g, units, known, expected)
 	if err != nil {
 		return err
 	}
 	printTable(w, rows)
+	printPredictions(w, expected)
 	fmt.Fprintf(w, "%d of %d images compiled again\n", len(units), len(all))
 	if len(g.faults) > 0 {
 		var text strings.Builder
@@ -65,6 +80,9 @@ func (p *project) check(w io.Writer, how thoroughness) error {
 			fmt.Fprintln(&text, f)
 		}
 		return fmt.Errorf("%d faults, which docs/KERNEL-IMAGES.md explains:\n%s", len(g.faults), text.String())
+	}
+	if how.only != "" {
+		return nil
 	}
 	return p.compare(sources, all, units, limits)
 }
@@ -111,7 +129,7 @@ func (g *gates) unit(u *unit) {
 }
 
 // machineCode passes the instructions of all cubins through the gates and returns the rows of the table.
-func (p *project) machineCode(g *gates, units []*unit) ([]row, error) {
+func (p *project) machineCode(g *gates, units []*unit, known record, expected []*prediction) ([]row, error) {
 	type job struct {
 		*unit
 		target string
@@ -139,8 +157,13 @@ func (p *project) machineCode(g *gates, units []*unit) ([]row, error) {
 		for _, e := range entries(string(u.code[u.source.virtuals()[0]])) {
 			l := g.budget.of(e.name)
 			g.sass(e.name, target, code[e.name], e.text)
-			r := newRow(e.name, target, functions[e.name], e.threads, code[e.name], l)
-			g.blocks(e.name, target, r.blocks)
+			r := newRow(e.name, target, functions[e.name], e.threads, code[e.name], l, known.of(u, e.name))
+			g.way(&r)
+			for _, p := range expected {
+				if p.kernel == e.name && machines[target] != nil {
+					g.predict(p, &r, code[e.name])
+				}
+			}
 			rows = append(rows, r)
 		}
 		return nil

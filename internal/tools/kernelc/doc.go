@@ -4,6 +4,7 @@
 //
 //	kernelc build   compile what has changed and write the images
 //	kernelc check   compile everything, compare with the images, and pass all gates
+//	kernelc check -only 'norm_*'   compile some kernels, pass the gates and print their rows
 //
 // Reading order:
 //
@@ -13,8 +14,10 @@
 //	compile.go           one image of each kernel and target
 //	build.go             packs and manifest
 //	ptx.go, log.go,      what is read from the texts of the compilers
-//	sass.go, element.go
+//	sass.go
+//	graph.go, path.go    the path on which all elements of a row or chunk exist, and what a thread does on it
 //	budget.go, gpu.go    what a kernel may use, and how many blocks then fit
+//	predict.go           how fast a GPU should be on a path
 //	gate.go              the gates: each takes such facts and returns what is wrong
 //	check.go, table.go   all of it together, and the table that is printed
 package main

@@ -51,6 +51,15 @@ func (g *gates) listed(units []*unit) {
 	}
 }
 
+// expected: each prediction is of a kernel.
+func (g *gates) expected(all []*prediction, units []*unit) {
+	for _, e := range all {
+		if !slices.ContainsFunc(units, func(u *unit) bool { return slices.Contains(u.symbols, e.kernel) }) {
+			g.fail("listed", e.kernel, "", "predictions.txt has a line for it, and there is no such kernel")
+		}
+	}
+}
+
 // log: what an assembler says about the kernels of a text, and about functions that they call. where names assembler
 // and target. It tells whether there was nothing to object to.
 func (g *gates) log(log, where string, kernels []string) bool {
@@ -166,14 +175,47 @@ func (g *gates) sass(name, target string, ops []sassOp, ptx string) {
 			g.fail("instructions", name, target, "no %s", must)
 		}
 	}
-	if n := perElement(ops, elementSize(name)); l.element > 0 && n > l.element {
-		g.fail("element", name, target, "%.1f instructions for each element, budget %g", n, l.element)
+}
+
+// way: the path on which all elements exist, and the blocks that are resident.
+func (g *gates) way(r *row) {
+	l := g.budget.of(r.kernel)
+	if l == nil {
+		return
+	}
+	g.blocks(r.kernel, r.target, r.target, r.blocks)
+	for target, blocks := range r.elsewhere {
+		g.blocks(r.kernel, r.target, target, blocks)
+	}
+	if r.path == nil {
+		if l.element > 0 || l.width > 0 || l.flight > 0 || l.code > 0 {
+			g.fail("path", r.kernel, r.target, "no path moves elements, and the budget has limits for it")
+		}
+		return
+	}
+	if n := r.path.perElement(elementSize(r.kernel)); l.element > 0 && n > l.element {
+		g.fail("element", r.kernel, r.target, "%.1f instructions for each element, budget %g", n, l.element)
+	}
+	if r.path.width < l.width {
+		g.fail("width", r.kernel, r.target, "most bytes move in accesses of %d bytes, budget %d", r.path.width, l.width)
+	}
+	if n := instructionBytes * r.path.code; l.code > 0 && n > l.code {
+		g.fail("code", r.kernel, r.target, "%d bytes of code, budget %d", n, l.code)
+	}
+	for _, target := range []string{r.target, "sm_100"} {
+		if n := r.flight(target); n >= 0 && n < l.flight {
+			g.fail("flight", r.kernel, target, "a multiprocessor waits for %d bytes at once, budget %d", n, l.flight)
+		}
 	}
 }
 
-// blocks: how many fit on a multiprocessor.
-func (g *gates) blocks(name, target string, blocks int) {
-	if l := g.budget.of(name); l != nil && blocks < l.blocks {
-		g.fail("occupancy", name, target, "%d blocks on a multiprocessor, budget %d", blocks, l.blocks)
+// blocks: how many fit on a multiprocessor of a target. Where that has fewer threads than most, as many fewer may fit.
+func (g *gates) blocks(name, where, target string, blocks int) {
+	l := g.budget.of(name)
+	if l == nil {
+		return
+	}
+	if least := max(1, l.blocks*multiprocessors[target].warps/64); blocks < least {
+		g.fail("occupancy", name, where, "%d blocks on a multiprocessor of %s, budget %d", blocks, target, least)
 	}
 }

@@ -66,7 +66,7 @@ const goodSASS = `	.section	.text.scale_f32,"ax",@progbits
         /*00b0*/                   NOP;
 `
 
-const goodBudget = "scale_*  registers=32 blocks=4 element=3 must=FFMA,LDG.E.128\n"
+const goodBudget = "scale_*  registers=32 blocks=4 element=3 width=16 flight=32768 code=256 must=FFMA,LDG\n"
 
 // facts are the texts of one kernel.
 type facts struct {
@@ -94,8 +94,8 @@ func faultsOf(t *testing.T, f facts) []string {
 	ops := readSass(f.sass)["scale_f32"]
 	g.sass("scale_f32", "sm_80", ops, f.ptx)
 	functions, _ := readLog(f.log)
-	row := newRow("scale_f32", "sm_80", functions["scale_f32"], entries(f.ptx)[0].threads, ops, limits[0])
-	g.blocks("scale_f32", "sm_80", row.blocks)
+	row := newRow("scale_f32", "sm_80", functions["scale_f32"], entries(f.ptx)[0].threads, ops, limits[0], nil)
+	g.way(&row)
 	var names []string
 	for _, fault := range g.faults {
 		names = append(names, fault.String())
@@ -135,8 +135,10 @@ func TestGatesCatch(t *testing.T) {
 				"ptxas info    : Compile time", (*facts).logOf},
 		{"log: scale_f32 (sm_80): the assembler does not say",
 			"function 'scale_f32'", "function 'other'", (*facts).logOf},
-		{"occupancy: scale_f32 (sm_80): 1 blocks on a multiprocessor, budget 4",
+		{"occupancy: scale_f32 (sm_80): 1 blocks on a multiprocessor of sm_80, budget 4",
 			"1024 bytes smem", "100000 bytes smem", (*facts).logOf},
+		{"occupancy: scale_f32 (sm_80): 2 blocks on a multiprocessor of sm_86, budget 3",
+			"1024 bytes smem", "40000 bytes smem", (*facts).logOf},
 
 		{"alignment: scale_f32 (compute_80): shared memory _ZZ9scale_f32E4tile is aligned to 4 bytes",
 			"align 16", "align 4", (*facts).ptxOf},
@@ -156,7 +158,17 @@ func TestGatesCatch(t *testing.T) {
 		{"local: scale_f32 (sm_80): 1 instructions LDL", "MOV R1, c[0x0][0x28]", "LDL.64 R2, [R1]", (*facts).sassOf},
 		{"instructions: scale_f32 (sm_80): no FFMA", "FFMA R4", "FADD R4", (*facts).sassOf},
 		{"element: scale_f32 (sm_80): 5.0 instructions for each element, budget 3",
-			"STG.E.128", "STG.E", (*facts).sassOf},
+			"G.E.128", "G.E", (*facts).sassOf},
+		{"width: scale_f32 (sm_80): most bytes move in accesses of 2 bytes, budget 16", "E.128", "E.U16",
+			(*facts).sassOf},
+		{"flight: scale_f32 (sm_80): a multiprocessor waits for 4096 bytes at once, budget 32768", "LDG.E.128",
+			"LDG.E.U16", (*facts).sassOf},
+		{"flight: scale_f32 (sm_80): a multiprocessor waits for 16384 bytes at once, budget 32768",
+			"Used 24", "Used 64", (*facts).logOf},
+		{"code: scale_f32 (sm_80): 464 bytes of code, budget 256", "        /*0040*/",
+			strings.Repeat("        /*0035*/                   FADD R10, R10, R11 ;\n", 20) + "        /*0040*/",
+			(*facts).sassOf},
+		{"path: scale_f32 (sm_80): no path moves elements", "G.E.128", "S.E.128", (*facts).sassOf},
 
 		{"listed: scale_f32: it has no line", "scale_*", "scales_*", (*facts).budgetOf},
 		{"listed: tiled_*: budget.txt has a line for it", "scale_*", "tiled_* registers=8\nscale_*", (*facts).budgetOf},
@@ -194,41 +206,6 @@ func TestAllowedInstructionsPass(t *testing.T) {
 	f.budget = strings.TrimSpace(f.budget) + " allow=ex2.approx.ftz.f32,mul.rn.ftz.f32\n"
 	if faults := faultsOf(t, f); len(faults) > 0 {
 		t.Errorf("faults in a kernel that is allowed to flush: %q", faults)
-	}
-}
-
-func TestPerElement(t *testing.T) {
-	ops := readOps(goodSASS)
-	if len(ops) != 10 {
-		t.Fatalf("%d instructions, want 10 without padding", len(ops))
-	}
-	// Around the loop: load, multiply, store, two branches; 16 bytes are 4 elements of f32.
-	for size, want := range map[int]float64{4: 5.0 / 4, 2: 5.0 / 8, 0: 0} {
-		if got := perElement(ops, size); got != want {
-			t.Errorf("elements of %d bytes: %g instructions, want %g", size, got, want)
-		}
-	}
-	// Without the loop, the way is from the entry to the exit.
-	straight := readOps(strings.Replace(goodSASS, "@!P0 BRA `(.L_x_0)", "     IADD3 R9, R9, R9, R9", 1))
-	if got, want := perElement(straight, 4), 9.0/4; got != want {
-		t.Errorf("without a loop: %g instructions, want %g", got, want)
-	}
-	// What is written behind the loop is written once, unless it is a whole vector.
-	for store, want := range map[string]float64{"STG.E.64": 5, "STG.E.128": 10.0 / 8} {
-		behind := strings.NewReplacer("LDG.E.128", "LDG.E.U16", "STG.E.128 [R8.64], R4", "FADD R9, R9, R4",
-			"/*0090*/ ", "/*0088*/  "+store+" [R8.64], R9 ;\n        /*0090*/ ")
-		if got := perElement(readOps(behind.Replace(goodSASS)), 2); got != want {
-			t.Errorf("%s behind the loop: %g instructions, want %g", store, got, want)
-		}
-	}
-	// A kernel that only reads counts what it loads.
-	reads := readOps(strings.Replace(goodSASS, "STG.E.128 [R8.64], R4", "FADD R9, R9, R4", 1))
-	if got, want := perElement(reads, 4), 5.0/4; got != want {
-		t.Errorf("reading only: %g instructions, want %g", got, want)
-	}
-	matrix := readOps(strings.Replace(goodSASS, "FFMA R4", "HMMA.16816.F32 R4", 1))
-	if got := perElement(matrix, 4); got != 0 {
-		t.Errorf("a matrix kernel has %g instructions for an element, want none", got)
 	}
 }
 

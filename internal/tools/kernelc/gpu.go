@@ -17,12 +17,17 @@ var multiprocessors = map[string]multiprocessor{
 	"sm_120": {48, 24, 100 << 10},
 }
 
+// runsAs is the GPU whose kernels run on others: cubins of sm_80 on 8.6 and 8.9; and PTX that the driver compiles for
+// those behind 9.0, whose code is taken to be like that for sm_90.
+var runsAs = map[string][]string{"sm_80": {"sm_86", "sm_89"}, "sm_90": {"sm_100", "sm_120"}}
+
 const (
-	registerFile = 64 << 10 // of a multiprocessor, in four parts, one for each scheduler of warps
-	registerUnit = 256      // registers are given to a warp in units of this many
-	systemShared = 1 << 10  // what the system takes of shared memory for each block
-	schedulers   = 4
-	warpSize     = 32
+	instructionBytes = 16
+	registerFile     = 64 << 10 // of a multiprocessor, in four parts, one for each scheduler of warps
+	registerUnit     = 256      // registers are given to a warp in units of this many
+	systemShared     = 1 << 10  // what the system takes of shared memory for each block
+	schedulers       = 4
+	warpSize         = 32
 )
 
 // resident is the number of blocks on a multiprocessor, and what limits it.

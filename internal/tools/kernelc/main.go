@@ -16,6 +16,7 @@ func main() {
 	flags.StringVar(&how.seed, "seed", "", "")
 	flags.IntVar(&how.texts, "texts", 8, "")
 	flags.BoolVar(&how.again, "again", false, "")
+	flags.StringVar(&how.only, "only", "", "")
 	flags.BoolVar(&how.frozen, "frozen", false, "")
 	if len(os.Args) < 2 || flags.Parse(os.Args[2:]) != nil || flags.NArg() > 0 {
 		usage()
@@ -42,7 +43,9 @@ func usage() {
 	fmt.Fprintln(os.Stderr, `usage, in the root of the repository:
 	kernelc build
 	kernelc check [-again] [-frozen]
+	kernelc check -only PATTERN
 	kernelc check -part N [-seed TEXT] [-texts N] [-frozen]
+-only P    compile kernels with names such as norm_*, and pass their cubins and PTX through the gates
 -part N    compile one image of N again; which ones depends on the seed
 -texts N   assemble so many texts that are not on record
 -again     assemble PTX that is on record, too, and take nothing from the cache, build/kernelc

@@ -11,13 +11,13 @@ type sassOp struct {
 	predicate string // such as "@!P0"; instructions without one are always executed
 	name      string // such as "LDG.E.128.CONSTANT"
 	operands  string
-	target    int // of a branch, as an index into the instructions; -1 if there is none
+	targets   []int // of a branch, as indices of instructions
 }
 
 var (
 	sassLine  = regexp.MustCompile(`^\s*/\*[0-9a-f]{4,}\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);`)
 	sassLabel = regexp.MustCompile(`^(\.L_\w+):`)
-	sassJump  = regexp.MustCompile("`\\((\\.L_\\w+)\\)")
+	sassJump  = regexp.MustCompile(`\.L_\w+`)
 )
 
 var sassSection = regexp.MustCompile(`(?m)^\s*\.section\s+\.text\.([\w$]+),.*$`)
@@ -44,18 +44,20 @@ func readOps(text string) []sassOp {
 		if m := sassLabel.FindStringSubmatch(line); m != nil {
 			labels[m[1]] = len(ops)
 		} else if m := sassLine.FindStringSubmatch(line); m != nil {
-			ops = append(ops, sassOp{m[1], m[2], strings.TrimSpace(m[3]), -1})
+			ops = append(ops, sassOp{m[1], m[2], strings.TrimSpace(m[3]), nil})
 		}
 	}
 	for i := range ops {
-		if m := sassJump.FindStringSubmatch(ops[i].operands); m != nil && ops[i].is("BRA") {
-			if at, ok := labels[m[1]]; ok {
-				ops[i].target = at
+		if ops[i].branches() {
+			for _, label := range sassJump.FindAllString(ops[i].operands, -1) {
+				if at, ok := labels[label]; ok && at < len(ops) {
+					ops[i].targets = append(ops[i].targets, at)
+				}
 			}
 		}
 	}
 	end := len(ops)
-	for end > 0 && (ops[end-1].is("NOP") || ops[end-1].target == end-1) {
+	for end > 0 && (ops[end-1].is("NOP") || slices.Equal(ops[end-1].targets, []int{end - 1})) {
 		end--
 	}
 	return ops[:end]
@@ -77,16 +79,44 @@ func counts(ops []sassOp, name string) int {
 	return n
 }
 
-// next returns where a thread may go from an instruction.
-func next(ops []sassOp, i int) []int {
-	var to []int
-	o := &ops[i]
-	ends := o.is("EXIT") || o.is("BRA") || o.is("RET")
-	if (!ends || o.predicate != "") && i+1 < len(ops) {
-		to = append(to, i+1)
-	}
-	if o.target >= 0 && o.target < len(ops) && !slices.Contains(to, o.target) {
-		to = append(to, o.target)
-	}
-	return to
+// branches tells whether a thread may go on elsewhere than at the following instruction. BRA.DIV is taken only where
+// the threads of a warp are not together, which is not asked for. Assemblers leave some loops by CALL.
+func (o *sassOp) branches() bool {
+	return o.is("BRA") && !o.is("BRA.DIV") || o.is("BRX") || o.is("BRXU") || o.is("EXIT") || o.is("RET") ||
+		o.is("CALL") && strings.Contains(o.operands, "(.L_")
 }
+
+// continues tells whether a thread may go on at the following instruction. The condition of a branch is a predicate, or
+// the first of two operands.
+func (o *sassOp) continues() bool {
+	return !o.branches() || o.predicate != "" || o.is("BRA") && strings.Contains(o.operands, ",")
+}
+
+// width is the number of bytes that an instruction moves between global memory and the registers of a thread.
+func width(o *sassOp) int {
+	if !o.is("LDG") && !o.is("STG") {
+		return 0
+	}
+	for modifier := range strings.SplitSeq(o.name, ".") {
+		switch modifier {
+		case "U8", "S8":
+			return 1
+		case "U16", "S16":
+			return 2
+		case "64":
+			return 8
+		case "128":
+			return 16
+		}
+	}
+	return 4
+}
+
+// works tells whether an instruction computes with elements: in floating point, or by shared memory and shuffles.
+// HFMA2 with the operand -RZ only sets registers.
+func (o *sassOp) works() bool {
+	return floating.MatchString(o.name) && !strings.Contains(o.operands, "-RZ") ||
+		o.is("LDS") || o.is("STS") || o.is("SHFL")
+}
+
+var floating = regexp.MustCompile(`^(F|D|H)(ADD|MUL|FMA|MNMX|SETP|SET|SEL)2?(\.|$)`)

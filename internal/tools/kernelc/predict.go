@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// A machine is a GPU as the prediction sees it.
+type machine struct {
+	name      string
+	sms       int     // multiprocessors
+	clock     float64 // Hz
+	bandwidth float64 // bytes per second of a large copy, read and written
+	latency   float64 // clocks from a load of global memory to its result, while the memory is busy
+}
+
+var machines = map[string]*machine{
+	"sm_80": {"A100", 108, 1.41e9, 1.75e12, 600},
+	"sm_90": {"H200", 132, 1.98e9, 4.3e12, 600},
+}
+
+const (
+	issued         = 0.75   // of the instructions that schedulers could issue, one each clock, those that they do
+	betweenKernels = 0.7e-6 // seconds from the end of a kernel to the start of the next one
+)
+
+// share predicts the share of a copy's bandwidth at which warps of a multiprocessor follow a path. Three things take
+// time:
+//
+//	memory   warps * bytes / (bandwidth / (multiprocessors * clock))
+//	issue    warps * instructions / (schedulers * issued)
+//	latency  waits * latency + instructions
+//
+// with the bytes of a warp, and the instructions and waits of a thread. The longest decides, and one that is almost as
+// long costs some more: the time is (memory^4 + issue^4 + latency^4)^(1/4). What comes from a cache counts as memory's.
+func (m *machine) share(p *path, warps int) float64 {
+	if p == nil || warps == 0 {
+		return 0
+	}
+	memory := float64(warps*warpSize*(p.loaded+p.stored)) * float64(m.sms) * m.clock / m.bandwidth
+	issue := float64(warps*p.instructions) / (schedulers * issued)
+	latency := p.waits*m.latency + float64(p.instructions)
+	return memory / math.Sqrt(math.Hypot(memory*memory, math.Hypot(issue*issue, latency*latency)))
+}
+
+// A prediction is a line of predictions.txt: what is expected of an operation, by the kernel that does its work.
+type prediction struct {
+	kernel string
+	what   string             // the operation
+	bytes  int                // the path moves this many at most; 0 is any number
+	least  map[string]float64 // share of a copy's bandwidth, by target
+
+	// Of an operation that does not fill a GPU, or that is several kernels:
+	blocks, launches int
+	moved            float64 // bytes
+	most             float64 // microseconds on sm_90
+
+	// What was found, by target.
+	share, time map[string]float64
+}
+
+func (p *project) readPredictions() ([]*prediction, error) {
+	text, err := os.ReadFile(filepath.Join(p.images(), "predictions.txt"))
+	if err != nil {
+		return nil, err
+	}
+	return parsePredictions(string(text))
+}
+
+// parsePredictions reads lines such as
+//
+//	norm_bf16 bytes=160 sm_90=0.88 sm_80=0.85 : layer norm, bfloat16, rows of 1024
+//
+// A # begins a comment.
+func parsePredictions(text string) ([]*prediction, error) {
+	var all []*prediction
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		head, what, _ := strings.Cut(line, " : ")
+		fields := strings.Fields(head)
+		if len(fields) == 0 {
+			continue
+		}
+		e := &prediction{kernel: fields[0], what: strings.TrimSpace(what), least: map[string]float64{},
+			share: map[string]float64{}, time: map[string]float64{}}
+		for _, field := range fields[1:] {
+			key, value, _ := strings.Cut(field, "=")
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil || !e.set(key, n) {
+				return nil, fmt.Errorf("predictions.txt: %s: %s", e.kernel, field)
+			}
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func (e *prediction) set(key string, n float64) bool {
+	switch key {
+	case "bytes":
+		e.bytes = int(n)
+	case "blocks":
+		e.blocks = int(n)
+	case "launches":
+		e.launches = int(n)
+	case "moved":
+		e.moved = n
+	case "us":
+		e.most = n
+	default:
+		if machines[key] == nil {
+			return false
+		}
+		e.least[key] = n
+	}
+	return true
+}
+
+// predict fills in what is found of a line, whose kernel r is, and holds it against the limits.
+func (g *gates) predict(e *prediction, r *row, ops []sassOp) {
+	m, p := machines[r.target], r.path
+	if e.bytes > 0 {
+		p = fullPath(ops, e.bytes)
+	}
+	warps := r.warps(r.target)
+	if e.blocks > 0 {
+		filled := int(math.Ceil(float64(e.blocks) / float64(m.sms)))
+		warps = min(r.blocks, filled) * ((r.threads + warpSize - 1) / warpSize)
+	}
+	share := m.share(p, warps)
+	if e.blocks > 0 && e.blocks < m.sms {
+		share *= float64(e.blocks) / float64(m.sms)
+	}
+	e.share[r.target] = share
+	if share < e.least[r.target] {
+		g.fail("share", e.kernel, r.target, "%s: %.2f of a copy's bandwidth is predicted, limit %.2f", e.what, share,
+			e.least[r.target])
+	}
+	if e.moved == 0 {
+		return
+	}
+	time := 1e6 * (e.moved/(share*m.bandwidth) + float64(e.launches)*betweenKernels)
+	e.time[r.target] = time
+	if r.target == "sm_90" && e.most > 0 && time > e.most {
+		g.fail("share", e.kernel, r.target, "%s: %.1f us are predicted, limit %.1f", e.what, time, e.most)
+	}
+}
+
+// printPredictions prints what was found of those lines whose kernels were looked at.
+func printPredictions(w io.Writer, all []*prediction) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "operation\tkernel\tH200\tlimit\tA100\tlimit\tH200 us\tlimit\t")
+	cell := func(n float64, found bool) string {
+		if !found {
+			return "-"
+		}
+		return strconv.FormatFloat(n, 'f', 2, 64)
+	}
+	for _, e := range all {
+		if len(e.share) == 0 {
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t", e.what, e.kernel)
+		for _, target := range []string{"sm_90", "sm_80"} {
+			share, found := e.share[target]
+			limit, limited := e.least[target]
+			fmt.Fprintf(t, "%s\t%s\t", cell(share, found), cell(limit, limited))
+		}
+		time, timed := e.time["sm_90"]
+		fmt.Fprintf(t, "%s\t%s\t\n", cell(time, timed), cell(e.most, e.most > 0))
+	}
+	t.Flush()
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// The figures of one path on both machines, computed by hand: 32 elements of bfloat16, read and written.
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		p      path
+		target string
+		warps  int
+		want   float64
+	}{
+		{"memory", path{instructions: 200, loaded: 64, stored: 64, waits: 1}, "sm_90", 32, 0.999},
+		// 16 warps: memory 16*4096/16.45 = 3983 clocks, issue 16*2353/3 = 12549, latency 8*600+2353 = 7153.
+		{"issue", path{instructions: 2353, loaded: 64, stored: 64, waits: 8}, "sm_90", 16, 0.309},
+		// memory 16*4096/11.49 = 5704, issue 12549
+		{"issue on an A100", path{instructions: 2353, loaded: 64, stored: 64, waits: 8}, "sm_80", 16, 0.439},
+		// memory 3983, latency 32*600+700 = 19900
+		{"latency", path{instructions: 700, loaded: 64, stored: 64, waits: 32}, "sm_90", 16, 0.200},
+		{"no warps", path{instructions: 700, loaded: 64, stored: 64, waits: 32}, "sm_90", 0, 0},
+	} {
+		if got := machines[c.target].share(&c.p, c.warps); math.Abs(got-c.want) > 0.0015 {
+			t.Errorf("%s: %.4f, want %.3f", c.what, got, c.want)
+		}
+	}
+}
+
+// slow is a copy of a row, four elements a thread, in which each load waits for the one before; fast requests all of
+// them first.
+const (
+	fast = "LDG.E.64 R4, [R2.64]\nLDG.E.64 R6, [R2.64+8]\nLDG.E.64 R8, [R2.64+16]\nLDG.E.64 R10, [R2.64+24]\n" +
+		"STG.E.64 [R12.64], R4\nSTG.E.64 [R12.64+8], R6\nSTG.E.64 [R12.64+16], R8\nSTG.E.64 [R12.64+24], R10\nEXIT"
+	slow = "LDG.E.64 R4, [R2.64]\nSTG.E.64 [R12.64], R4\nLDG.E.64 R6, [R2.64+8]\nSTG.E.64 [R12.64+8], R6\n" +
+		"LDG.E.64 R8, [R2.64+16]\nSTG.E.64 [R12.64+16], R8\nLDG.E.64 R10, [R2.64+24]\n" +
+		"STG.E.64 [R12.64+24], R10\nEXIT"
+)
+
+// Predictions fail where a kernel waits too often, has too few threads, or takes too long.
+func TestPredictions(t *testing.T) {
+	for _, c := range []struct {
+		code, line string
+		registers  int
+		want       string
+	}{
+		{fast, "copy_bf16 sm_90=0.95 : a copy", 32, ""},
+		{fast, "copy_bf16 sm_90=0.95 : a copy", 128, ""},
+		{slow, "copy_bf16 sm_90=0.95 : a copy", 128,
+			"share: copy_bf16 (sm_90): a copy: 0.75 of a copy's bandwidth is predicted, limit 0.95"},
+		{slow, "copy_bf16 sm_90=0.95 : a copy", 255,
+			"share: copy_bf16 (sm_90): a copy: 0.41 of a copy's bandwidth is predicted, limit 0.95"},
+		{fast, "copy_bf16 blocks=1000 moved=4e6 launches=2 us=3 : a copy", 32, ""},
+		{fast, "copy_bf16 blocks=24 moved=4e6 launches=2 us=3 : a copy", 32,
+			"share: copy_bf16 (sm_90): a copy: 6.7 us are predicted, limit 3.0"},
+		{fast, "copy_bf16 bytes=63 sm_90=0.1 : half of it", 32,
+			"share: copy_bf16 (sm_90): half of it: 0.00 of a copy's bandwidth is predicted, limit 0.10"},
+	} {
+		all, err := parsePredictions("# operations\n" + c.line + "\n")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%s: %v", c.line, err)
+		}
+		ops := sassOf(c.code)
+		r := newRow("copy_bf16", "sm_90", &figures{registers: c.registers}, 256, ops, nil, nil)
+		g := &gates{}
+		g.predict(all[0], &r, ops)
+		if c.want == "" && len(g.faults) > 0 || c.want != "" && (len(g.faults) != 1 || g.faults[0].String() != c.want) {
+			t.Errorf("%s: faults %q, want %q", c.line, g.faults, c.want)
+		}
+	}
+	for _, wrong := range []string{"a sm_75=1", "a sm_90=fast", "a sm_90"} {
+		if _, err := parsePredictions(wrong); err == nil {
+			t.Errorf("%q is taken for a prediction", wrong)
+		}
+	}
+	g := &gates{}
+	g.expected([]*prediction{{kernel: "a"}, {kernel: "b"}}, []*unit{{symbols: []string{"b"}}})
+	if len(g.faults) != 1 || !strings.HasPrefix(g.faults[0].String(), "listed: a: predictions.txt has a line") {
+		t.Errorf("faults %q of a kernel that is none", g.faults)
+	}
+}
+
+// The committed list can be read, and names kernels of the budget.
+func TestCommittedPredictions(t *testing.T) {
+	p := &project{root: "../../.."}
+	all, err := p.readPredictions()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d predictions: %v", len(all), err)
+	}
+	limits, err := p.readBudget()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if limits.of(e.kernel) == nil || e.what == "" {
+			t.Errorf("%s: no budget, or no operation", e.kernel)
+		}
+	}
+}
+
+// PTX of which a driver makes code for GPUs behind 9.0 is held against the limits there, by the record.
+func TestElsewhere(t *testing.T) {
+	limits, err := parseBudget("copy_bf16 registers=255 blocks=4 flight=16384\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		known *assembled
+		want  string
+	}{
+		{nil, ""},
+		{&assembled{registers: map[string]int{"sm_100": 32, "sm_120": 32}}, ""},
+		{&assembled{registers: map[string]int{"sm_100": 255, "sm_120": 32}},
+			"occupancy: copy_bf16 (sm_90): 1 blocks on a multiprocessor of sm_100, budget 4; " +
+				"flight: copy_bf16 (sm_100): a multiprocessor waits for 8192 bytes at once, budget 16384"},
+		{&assembled{registers: map[string]int{"sm_100": 32, "sm_120": 128}},
+			"occupancy: copy_bf16 (sm_90): 2 blocks on a multiprocessor of sm_120, budget 3"},
+	} {
+		r := newRow("copy_bf16", "sm_90", &figures{registers: 32}, 256, sassOf(fast), limits[0], c.known)
+		g := &gates{budget: limits}
+		g.way(&r)
+		var faults []string
+		for _, f := range g.faults {
+			faults = append(faults, f.String())
+		}
+		if got := strings.Join(faults, "; "); got != c.want {
+			t.Errorf("faults %s, want %s", got, c.want)
+		}
+	}
+}
