@@ -193,7 +193,8 @@ func (c *call) sortAdditions(chosen *kernels.Arg, size, none, stride int, shape,
 func (c *call) indexAdd(y, added *kernels.Arg, s sortedAdditions, size, width int, axes, entries *kernels.Dims) {
 	count, way := axes.Len(), ""
 	to, from := c.address(y), c.address(added)
-	if v := copyBytes / y.DType.Size(); (to|from)%copyBytes == 0 && width%v == 0 && vectorise(axes, entries, v) {
+	if v := copyBytes / y.DType.Size(); (to|from)%copyBytes == 0 && width%v == 0 && entries.Rank <= 1 &&
+		vectorise(axes, entries, v) {
 		way, width, count = "_vector", width/v, count/v
 	}
 	lanes := min(5, bits.Len(uint(count-1)))
@@ -210,21 +211,25 @@ func (c *call) indexAdd(y, added *kernels.Arg, s sortedAdditions, size, width in
 	structure(c, entries)
 }
 
-// vectorise makes v columns one, if they are neighbours in memory and aligned alike in every entry, and entries have one
-// axis.
+// vectorise makes v columns one, if they are neighbours in memory and aligned alike in every entry.
 func vectorise(columns, entries *kernels.Dims, v int) bool {
 	last := columns.Rank - 1
-	if last < 0 || columns.Strides[last] != 1 || columns.Shape[last]%v != 0 || entries.Rank > 1 ||
-		entries.Strides[0]%v != 0 {
+	if last < 0 || columns.Strides[last] != 1 || columns.Shape[last]%v != 0 ||
+		!multiples(columns.Strides[:last], v) || !multiples(entries.Strides[:entries.Rank], v) {
 		return false
-	}
-	for _, stride := range columns.Strides[:last] {
-		if stride%v != 0 {
-			return false
-		}
 	}
 	columns.Shape[last] /= v
 	columns.Strides[last] = v
+	return true
+}
+
+// multiples tells whether all numbers are multiples of v.
+func multiples(numbers []int, v int) bool {
+	for _, n := range numbers {
+		if n%v != 0 {
+			return false
+		}
+	}
 	return true
 }
 

@@ -227,20 +227,24 @@ func (c *call) foldRows(name string, partial, y result, x folded, r *kernels.Red
 			lanes *= 2
 		}
 	}
-	way, aligned := "_strided_rows_", vectors(name, x, 4) && r.Reduced.Rank == 1 && r.Reduced.Strides[0] == 1
-	for _, stride := range r.Kept.Strides[:r.Kept.Rank] {
-		aligned = aligned && stride%4 == 0
-	}
-	if aligned {
-		way = "_rows_"
+	last, way, wide := r.Reduced.Rank-1, "_strided_rows_", uint32(0)
+	if vectors(name, x, 4) && last >= 0 && r.Reduced.Strides[last] == 1 && multiples(r.Reduced.Strides[:last], 4) &&
+		multiples(r.Kept.Strides[:r.Kept.Rank], 4) {
+		switch {
+		case last == 0:
+			way = "_rows_"
+		case r.Reduced.Shape[last]%4 == 0:
+			wide = 1
+		}
 	}
 	c.fold(name, way, ceilDiv(groups*lanes, 32*foldWarps), 32*foldWarps, y, x)
 	arg(c, uint64(results))
 	arg(c, uint64(r.N))
 	arg(c, uint32(lanes))
 	structure(c, &r.Kept)
-	if !aligned {
+	if way != "_rows_" {
 		structure(c, &r.Reduced)
+		arg(c, wide)
 	}
 	return n
 }
@@ -249,9 +253,12 @@ func (c *call) foldRows(name string, partial, y result, x folded, r *kernels.Red
 // is one, else in partial [blocks results].
 func (c *call) foldColumns(name string, partial, y result, x folded, r *kernels.Reduction) int {
 	count, n := r.Results(), ceilDiv(r.N, columnBlock)
-	way := "_strided_columns_"
+	way, wide := "_strided_columns_", uint32(0)
 	if v := copyBytes / x.dtype.Size(); vectors(name, x, v) && vectorise(&r.Kept, &r.Reduced, v) {
-		way, count = "_columns_", count/v
+		wide, count = 1, count/v
+		if r.Reduced.Rank <= 1 {
+			way = "_columns_"
+		}
 	}
 	lanes := min(5, bits.Len(uint(count-1)))
 	tiles := ceilDiv(count, 1<<lanes)
@@ -272,6 +279,9 @@ func (c *call) foldColumns(name string, partial, y result, x folded, r *kernels.
 	arg(c, uint32(tiles))
 	structure(c, &r.Kept)
 	structure(c, &r.Reduced)
+	if way != "_columns_" {
+		arg(c, wide)
+	}
 	return n
 }
 

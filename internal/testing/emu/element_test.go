@@ -322,14 +322,26 @@ func pairs(x []byte, k int) (all []byte) {
 	return all
 }
 
-// TestFolds: all folds of reduce.cuh of 0 to 199 numbers of all types, in every thread of two warps.
+// foldLengths are the lengths of rows that TestFolds tries.
+var foldLengths = []uint32{0, 1, 2, 3, 4, 5, 31, 33, 64, 127, 128, 129, 130, 255, 511, 512, 513, 700, 1025, 2047, 2048}
+
+// TestFolds: all folds of reduce.cuh of rows of all types, in every thread of two warps, and joins of as many results.
 func TestFolds(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("#include \"reduce.cuh\"\n")
 	for _, n := range numberTypes {
 		for _, fold := range []string{"Sum", "Prod", "Max", "Min"} {
-			fmt.Fprintf(&text, `KERNEL(t_%s_%s, 64, 1)(const %[2]s* x, %[2]s* y) {
-	y[blockIdx.x * 64 + threadIdx.x] = warp_fold<%[1]s, %[2]s>(blockIdx.x, [=](uint32_t i) { return x[i]; });
+			fmt.Fprintf(&text, `KERNEL(t_%s_%s, 64, 1)(const %[2]s* x, const uint32_t* lengths, %[2]s* y) {
+	const uint32_t n = lengths[blockIdx.x / 2], i = blockIdx.x * 64 + threadIdx.x;
+	if (blockIdx.x %% 2) {
+		y[i] = n > 128 ? %[2]s(0) : join<%[1]s, %[2]s>(n, [=](uint32_t b) { return x[b]; });
+		return;
+	}
+	y[i] = warp_fold<%[1]s, %[2]s, 2>(n, [=](uint32_t i, uint32_t count) {
+		Four<%[2]s> four{};
+		for (uint32_t k = 0; k < count; k++) four[k] = x[i + k];
+		return four;
+	});
 }
 EXPORT(t_%[1]s_%[2]s);
 `, fold, n.name)
@@ -348,12 +360,11 @@ EXPORT(t_%[1]s_%[2]s);
 // testFolds compares folds of numbers of a type that has a least and a greatest one.
 func testFolds[N float32 | float64 | int64](t *testing.T, d *Driver, module uintptr, name string, any func() N, least,
 	greatest N) {
-	const lengths = 200
-	var x [lengths]N
+	var x [2048]N
 	for i := range x {
 		x[i] = any()
 	}
-	in := upload(t, d, x[:])
+	in, lengths := upload(t, d, x[:]), upload(t, d, foldLengths)
 	for _, fold := range []struct {
 		name    string
 		start   N
@@ -364,20 +375,24 @@ func testFolds[N float32 | float64 | int64](t *testing.T, d *Driver, module uint
 	} {
 		f, err := d.Function(module, "t_"+fold.name+"_"+name)
 		must(t, err)
-		y := upload(t, d, make([]N, 64*lengths))
-		must(t, d.Launch(f, [3]uint32{lengths, 1, 1}, [3]uint32{64, 1, 1}, 0, 0, in, y))
-		for i, got := range download[N](t, d, y, 64*lengths) {
-			n, lanes := i/64, slices.Repeat([]N{fold.start}, 64)
-			for k, v := range x[:n] {
-				lanes[k%64] = fold.combine(lanes[k%64], v)
+		blocks := 2 * len(foldLengths)
+		y := upload(t, d, make([]N, 64*blocks))
+		must(t, d.Launch(f, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{64, 1, 1}, 0, 0, in, lengths, y))
+		for i, got := range download[N](t, d, y, 64*blocks) {
+			n, partials := int(foldLengths[i/128]), slices.Repeat([]N{fold.start}, 128)
+			if i/64%2 == 1 && n > 128 {
+				continue
 			}
-			for h := 32; h > 0; h /= 2 {
-				for j := range h {
-					lanes[j] = fold.combine(lanes[j], lanes[j+h])
+			for k, v := range x[:n] {
+				partials[k%128] = fold.combine(partials[k%128], v)
+			}
+			for h := 1; h < 128; h *= 2 {
+				for j := 0; j < 128; j += 2 * h {
+					partials[j] = fold.combine(partials[j], partials[j+h])
 				}
 			}
-			if got != lanes[0] {
-				t.Fatalf("%s of %d of %s in thread %d is %v, want %v", fold.name, n, name, i%64, got, lanes[0])
+			if got != partials[0] {
+				t.Fatalf("%s of %d of %s in thread %d is %v, want %v", fold.name, n, name, i%64, got, partials[0])
 			}
 		}
 	}

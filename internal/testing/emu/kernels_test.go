@@ -3,7 +3,6 @@
 package emu
 
 import (
-	"encoding/binary"
 	"flag"
 	"fmt"
 	"math"
@@ -13,7 +12,6 @@ import (
 	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/kernels/cuda/src"
 	"github.com/weft-ml/weft/kernels/expr"
 )
@@ -368,140 +366,4 @@ func testFill[T uint8 | uint16 | uint32 | uint64](t *testing.T, d *Driver, r *ra
 			t.Fatalf("%s of %d from %d: element %d is %x", name, n, skip, i, got)
 		}
 	}
-}
-
-func TestReduce(t *testing.T) {
-	folds := []struct {
-		name string
-		run  func(l *kernels.Launch)
-	}{{"sum", cpu.Sum}, {"prod", cpu.Prod}, {"max", cpu.Max}, {"min", cpu.Min}}
-	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
-		for i, f := range folds {
-			rows, n := 1+r.IntN(9), 1+r.IntN(700)
-			if i == 0 && r.IntN(2) == 0 {
-				rows, n = 1+r.IntN(2), severalBlocks(r)
-			}
-			step := n + r.IntN(3)
-			x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}},
-				encode(random32(r, rows*step, i > 1), f32))
-			y := contiguous(t, d, f32, []int{rows})
-			f.run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
-			kernel := function(t, d, f.name+"_rows_f32")
-			reduceRows(t, d, kernel, y.ptr, x.ptr, rows, n, step)
-			compare(t, d, fmt.Sprint(f.name, " of rows ", n), y)
-			testColumns(t, d, r, f.name, f.run, kernel)
-			testStrided(t, d, r, f.name, f.run, kernel)
-		}
-	})
-}
-
-func TestSumSquares(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
-		rows, n := 1+r.IntN(9), 1+r.IntN(700)
-		step := n + r.IntN(3)
-		x := place(t, d, f32, kernels.Layout{Shape: []int{rows, n}, Strides: []int{step, 1}},
-			encode(random32(r, rows*step, false), f32))
-		y := contiguous(t, d, f32, []int{rows})
-		in, factor := []kernels.Arg{x.arg}, Ptr(0)
-		if r.IntN(2) == 0 {
-			f := place(t, d, f32, kernels.Layout{Shape: []int{1}, Strides: []int{1}},
-				encode([]float32{r.Float32()}, f32))
-			in, factor = append(in, f.arg), f.ptr
-		}
-		cpu.SumSquares(&kernels.Launch{In: in, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
-		d.each(t, function(t, d, "sum_squares_rows_f32"), 32*rows, float32s(y.ptr), x.ptr, factor, uint64(rows),
-			uint64(n), uint64(step))
-		compare(t, d, fmt.Sprint("sum of squares of rows ", n), y)
-	})
-}
-
-// severalBlocks is a length of several blocks of the canonical order, now and then of whole ones.
-func severalBlocks(r *rand.Rand) int {
-	if r.IntN(3) == 0 {
-		return 16384 * (1 + r.IntN(3))
-	}
-	return 16_000 + r.IntN(40_000)
-}
-
-// foldBlocks is the number of blocks of the canonical order.
-func foldBlocks(n int) int { return (n + 16383) / 16384 }
-
-// float32s is the parameter of kernels for float32 results at p: where, by what to divide, which type.
-func float32s(p Ptr) []byte {
-	le := binary.LittleEndian
-	return le.AppendUint64(le.AppendUint64(le.AppendUint64(nil, uint64(p)), 0), uint64(f32))
-}
-
-// reduceRows reduces rows, level by level.
-func reduceRows(t *testing.T, d *Driver, kernel uintptr, y, x Ptr, rows, n, step int) {
-	t.Helper()
-	b := foldBlocks(n)
-	to := y
-	if b > 1 {
-		to = upload(t, d, make([]float32, rows*b))
-	}
-	d.each(t, kernel, 32*rows*b, float32s(to), x, uint32(f32), uint64(rows), uint64(n), uint64(step))
-	if b > 1 {
-		reduceRows(t, d, kernel, y, to, rows, b, b)
-	}
-}
-
-func testColumns(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*kernels.Launch), second uintptr) {
-	t.Helper()
-	count, n, columns := 1+r.IntN(3), 1+r.IntN(300), 1+r.IntN(70)
-	if name == "sum" && r.IntN(4) == 0 {
-		count, n, columns = 1, severalBlocks(r), 1+r.IntN(3)
-	}
-	step := columns + r.IntN(3)
-	x := place(t, d, f32, kernels.Layout{Shape: []int{count, n, columns}, Strides: []int{n * step, step, 1}},
-		encode(random32(r, count*n*step, false), f32))
-	y := contiguous(t, d, f32, []int{count, columns})
-	run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: []int{1}})
-	b := foldBlocks(n)
-	to := y.ptr
-	if b > 1 {
-		to = upload(t, d, make([]float32, count*columns*b))
-	}
-	grid := [3]uint32{uint32(columns+31) / 32, uint32(b), uint32(count)}
-	must(t, d.Launch(function(t, d, name+"_columns_f32"), grid, [3]uint32{256, 1, 1}, 0, 0, float32s(to), x.ptr,
-		uint32(f32), uint64(columns), uint64(n), uint64(step), uint64(n*step)))
-	if b > 1 {
-		reduceRows(t, d, second, y.ptr, to, count*columns, b, b)
-	}
-	compare(t, d, fmt.Sprintf("%s of columns [%d %d %d]", name, count, n, columns), y)
-}
-
-func testStrided(t *testing.T, d *Driver, r *rand.Rand, name string, run func(*kernels.Launch), second uintptr) {
-	t.Helper()
-	shape := dims(r, 14)
-	if name == "sum" && r.IntN(3) == 0 {
-		shape = []int{1 + r.IntN(2), 100 + r.IntN(150), 2, 60 + r.IntN(100)} // several blocks, if the long axes go
-	}
-	x := input(t, d, r, f32, shape, false)
-	var axes, keptShape, kept, reducedShape, reduced []int
-	for k, size := range shape {
-		if r.IntN(2) == 0 {
-			axes, reducedShape, reduced = append(axes, k), append(reducedShape, size), append(reduced, x.arg.Strides[k])
-		} else {
-			keptShape, kept = append(keptShape, size), append(kept, x.arg.Strides[k])
-		}
-	}
-	y := contiguous(t, d, f32, keptShape)
-	run(&kernels.Launch{In: []kernels.Arg{x.arg}, Out: []kernels.Arg{y.arg}, Ints: axes})
-	packed := func(shape, strides []int) []byte {
-		sizes, steps := collapse(shape, strides)
-		return appendShape64(nil, sizes, steps...)
-	}
-	results, n := kernels.Count(keptShape), kernels.Count(reducedShape)
-	b := foldBlocks(n)
-	to := y.ptr
-	if b > 1 {
-		to = upload(t, d, make([]float32, results*b))
-	}
-	d.each(t, function(t, d, name+"_strided_f32"), 32*results*b, float32s(to), x.first(), uint32(f32), uint64(results),
-		uint64(n), packed(keptShape, kept), packed(reducedShape, reduced))
-	if b > 1 {
-		reduceRows(t, d, second, y.ptr, to, results, b, b)
-	}
-	compare(t, d, fmt.Sprintf("%s of %v along %v", name, x.arg.Layout, axes), y)
 }

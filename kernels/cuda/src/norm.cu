@@ -17,8 +17,8 @@
 // Residual is a sum x + y of contiguous operands, whose rows are normalised, and stored in the norm's operand. y has
 // the type of x, or half precision where x is float32. There is none if x is null.
 struct Residual {
-  const void* x;
-  const void* y;
+  void* x;
+  void* y;
   uint64_t type;  // of y
 };
 DEV bool is_wide(const Residual& sum) { return is_wide((const float*)sum.x) && is_wide((const float*)sum.y); }
@@ -85,8 +85,8 @@ DEV auto parameter(const Rows& a, N none, N* tile, uint32_t n) {
 template <class Y, class T, class Group>
 DEV auto add_as(const Row<T, Group>& to, const Residual& sum, uint64_t first, uint32_t n) {
   using N = ComputeType<T>;
-  const Line<const T, Group> x{static_cast<const T*>(sum.x) + first};
-  const Line<const Y, Group> y{static_cast<const Y*>(sum.y) + first};
+  const Line<T, Group> x{static_cast<T*>(sum.x) + first};
+  const Line<Y, Group> y{static_cast<Y*>(sum.y) + first};
   const auto rounded = map([](N x, N y) { return to_compute<N>(to_element<T>(math::add(x, y))); }, x, y);
   const auto s = cached<Group>(n, rounded);
   set_row<Group>(n, to, s);

@@ -89,14 +89,23 @@ DEV void rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint32
   });
 }
 
-// strided_rows: those of any layout.
+// strided_rows: those of any layout. They are read by fours, which are aligned, if that is `wide`.
 template <class Fold, class In>
-DEV void strided_rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint32_t lanes, const Axes& kept,
-                      const Axes& reduced) {
+DEV void strided_rows(const Result& y, const In& x, uint64_t results, uint64_t n, uint32_t lanes, uint32_t wide,
+                      const Axes& kept, const Axes& reduced) {
   using N = typename In::N;
+  using T = typename In::T;
   fold_rows<Fold, N, 2>(y, results, n, lanes, [&](uint64_t result, uint64_t from) {
     return [&, from, first = offset_of(kept, result)](uint32_t i, uint32_t count) {
       Four<N> four{};
+      if constexpr (is_floating<T>()) {
+        if (wide) {
+          if (count) four = load_four<N>(static_cast<const T*>(x.data) + first + offset_of(reduced, from + i));
+#pragma unroll
+          for (int k = 0; k < 4; k++) four[k] = x.value(four[k]);
+          return four;
+        }
+      }
 #pragma unroll
       for (uint32_t k = 0; k < 4; k++)
         if (k < count) four[k] = element(x, first + offset_of(reduced, from + i + k));
@@ -160,8 +169,9 @@ template <class Fold, class N, int V> struct Joined {
 
 // columns: `count` columns of V neighbouring results. 2^lanes threads side by side have columns side by side, and a row
 // of all columns takes `tiles` such sides. A unit is `each` blocks of a column, 1 or the 64 whose results are a block
-// again; eight sides have a unit, one for each partial sum. y is [units results].
-template <class Fold, class In, int V>
+// again; eight sides have a unit, one for each partial sum. y is [units results]. Elements of a column have one stride,
+// or if STRIDED any.
+template <class Fold, class In, int V, bool STRIDED>
 DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes,
                  uint32_t tiles, const Axes& kept, const Axes& reduced) {
   using N = typename In::N;
@@ -183,7 +193,7 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
 #pragma unroll
     for (uint32_t r = 0; r < kOwnRows; r++)
       if (r < rows)
-        v[r].load_from(x, first + (V > 1 ? (row + r) * reduced.stride[0][0] : offset_of(reduced, row + r)));
+        v[r].load_from(x, first + (STRIDED ? offset_of(reduced, row + r) : (row + r) * reduced.stride[0][0]));
 #pragma unroll
     for (int k = 0; k < V; k++) own[k] = Fold::template start<N>();
 #pragma unroll
@@ -213,28 +223,32 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
 
 }  // namespace
 
-#define ROWS(name, suffix, Fold, In)                                                                            \
-  ENTRY(name##_rows##suffix, 32 * kWarps, 8,                                                                    \
-        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint32_t lanes, Axes kept),      \
+#define ROWS(name, suffix, Fold, In)                                                                       \
+  ENTRY(name##_rows##suffix, 32 * kWarps, 8,                                                               \
+        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint32_t lanes, Axes kept), \
         rows<Fold>(y, In{x, with}, results, n, lanes, kept))
-#define STRIDED_ROWS(name, suffix, Fold, In)                                                                    \
-  ENTRY(name##_strided_rows##suffix, 32 * kWarps, 6,                                                            \
-        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint32_t lanes, Axes kept,       \
-         Axes reduced),                                                                                         \
-        strided_rows<Fold>(y, In{x, with}, results, n, lanes, kept, reduced))
-#define COLUMNS(way, name, suffix, Fold, In, V)                                                                 \
-  ENTRY(name##way##suffix, kThreads, 3,                                                                         \
-        (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes,     \
-         uint32_t tiles, Axes kept, Axes reduced),                                                              \
-        columns<Fold, In, V>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced))
+#define COLUMNS(name, suffix, Fold, In, V)                                                                  \
+  ENTRY(name##_columns##suffix, kThreads, 3,                                                                \
+        (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes, \
+         uint32_t tiles, Axes kept, Axes reduced),                                                          \
+        columns<Fold, In, V, false>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced))
 
-#define FOLD_ANY(name, suffix, Fold, In) \
-  STRIDED_ROWS(name, suffix, Fold, In)   \
-  COLUMNS(_strided_columns, name, suffix, Fold, In, 1)
+// The same of any layout, by vectors if that is `wide`.
+#define STRIDED(name, suffix, Fold, In, V)                                                                   \
+  ENTRY(name##_strided_rows##suffix, 32 * kWarps, 6,                                                         \
+        (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint32_t lanes, Axes kept,    \
+         Axes reduced, uint32_t wide),                                                                       \
+        strided_rows<Fold>(y, In{x, with}, results, n, lanes, wide, kept, reduced))                          \
+  ENTRY(name##_strided_columns##suffix, kThreads, 3,                                                         \
+        (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes,  \
+         uint32_t tiles, Axes kept, Axes reduced, uint32_t wide),                                            \
+        if (wide) columns<Fold, In, V, true>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced);   \
+        else columns<Fold, In, 1, true>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced))
+
 #define FOLD(name, suffix, Fold, In, V) \
-  FOLD_ANY(name, suffix, Fold, In)      \
+  STRIDED(name, suffix, Fold, In, V)    \
   ROWS(name, suffix, Fold, In)          \
-  COLUMNS(_columns, name, suffix, Fold, In, V)
+  COLUMNS(name, suffix, Fold, In, V)
 #define FOLDS(name, Fold, In)           \
   FOLD(name, _f32, Fold, In<float>, 4)  \
   FOLD(name, _f64, Fold, In<double>, 2) \
@@ -242,12 +256,12 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
   FOLD(name, _bf16, Fold, In<bf16>, 8)
 #define FOLDS_OF_ALL(name, Fold) \
   FOLDS(name, Fold, Elements)    \
-  FOLD_ANY(name, _integer, Fold, Elements<integer>)
+  STRIDED(name, _integer, Fold, Elements<integer>, 1)
 
 FOLDS_OF_ALL(sum, Sum)
 FOLDS_OF_ALL(prod, Prod)
 FOLDS_OF_ALL(max, Max)
 FOLDS_OF_ALL(min, Min)
 FOLDS(sum_squares, Sum, Squares)
-FOLD_ANY(any, _bool, Max, Elements<nonzero>)
-FOLD_ANY(all, _bool, Min, Elements<nonzero>)
+STRIDED(any, _bool, Max, Elements<nonzero>, 1)
+STRIDED(all, _bool, Min, Elements<nonzero>, 1)

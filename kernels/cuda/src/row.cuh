@@ -162,7 +162,7 @@ template <class T, class Group = Warp<0, false>> struct Row {
   }
   DEV_METHOD void set(At a, const Four<Value>& x) const {
     if constexpr (Group::wide()) {
-      if (a.count) store_four(static_cast<T*>(data) + first + a.i, x);
+      Line<T, Group>{static_cast<T*>(data) + first}.set(a, x);
     } else {
 #pragma unroll
       for (uint32_t k = 0; k < 4; k++)
@@ -210,7 +210,7 @@ template <class Group, class S, class Use> DEV void each_four(uint32_t n, const 
     const uint32_t first = Group::first(), i = first + own_index();
 #pragma unroll
     for (uint32_t s = 0; s < Group::slots(); s += 4) {
-      if (!S::memory() && s % 16 == 0 && first + 32 * s >= n) break;
+      if (!S::memory() && s > 0 && s % 16 == 0 && first + 32 * s >= n) break;
       const At at{i + 32 * s, s, (int32_t)(n - i) > (int32_t)(32 * s) ? 4u : 0u};
       use(at, source.four(at));
     }
@@ -238,10 +238,14 @@ template <class Group, class S> DEV auto cached(uint32_t n, const S& source) {
   }
 }
 
-// cached_beside is cached for a second row: a block has no registers for it, and reads it again.
-template <class Group, class S> DEV auto cached_beside(uint32_t n, const S& source) {
-  if constexpr (Group::is_block()) return source;
-  else return cached<Group>(n, source);
+// cached_beside is cached for a second row: a block has no registers for it, and reads it again, some fours at a time.
+template <class Group, class S> DEV auto cached_beside(uint32_t n, const S& row) {
+  if constexpr (Group::is_block()) {
+    const auto four = [=](At at) { return row.four(at); };
+    return Source<typename S::Value, false, decltype(four)>{four};
+  } else {
+    return cached<Group>(n, row);
+  }
 }
 
 // cached_map is map(f, row) for a row that was cached, or read again.
