@@ -53,10 +53,36 @@ func TestScalerLateNews(t *testing.T) {
 		t.Error("nobody asked for the news")
 	}
 	late = false
-	if err := step(); err != nil { // what arrives is that one update was skipped
+	if err := step(); !errors.Is(err, ErrOverflow) { // old news, and those of now, which a CPU has at once
+		t.Errorf("error %v after %+v", err, g.State())
+	}
+}
+
+// failing is an optimizer that cannot step.
+type failing struct{ overflowing }
+
+var errFailing = errors.New("no step")
+
+func (failing) Step(*tensor.Scope) error { return errFailing }
+func (failing) StepScaled(*tensor.Scope, *tensor.Tensor) (*tensor.Tensor, error) {
+	return nil, errFailing
+}
+
+// Where one of several optimizers fails the step fails, even if its function does not look at the error.
+func TestScalerAbort(t *testing.T) {
+	dev, err := tensor.Open("cpu")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := step(); !errors.Is(err, ErrOverflow) {
-		t.Errorf("error %v after %+v", err, g.State())
+	defer dev.Close()
+	for _, on := range []bool{false, true} {
+		g := NewGradScaler(Enabled(on))
+		if err := dev.Step(func(s *tensor.Scope) error {
+			g.Scale(s.Full(1, tensor.Float32))
+			g.Step(s, overflowing{}, failing{})
+			return nil
+		}); err != errFailing {
+			t.Errorf("enabled %v: error %v", on, err)
+		}
 	}
 }

@@ -41,7 +41,7 @@ type Optimizer interface {
 type GradScaler struct {
 	first    State                        // before the first step, and the options
 	state    []*tensor.Tensor             // scale, tracker, skipped, skipped in a row: float32, one element each
-	arrived  func() []float64             // the state after a recent update; gives nil until that is on the host
+	arrived  func() []float64             // the state before a recent update; gives nil until that is on the host
 	step     *tensor.Scope                // the step that the fields below belong to
 	unscaled map[Optimizer]*tensor.Tensor // whether the gradients that Unscale divided overflowed
 	stepped  bool
@@ -143,7 +143,7 @@ func (g *GradScaler) prepare(s *tensor.Scope) {
 		if err != nil {
 			panic(err)
 		}
-		t.Assign(s.Full(float64(v), tensor.Float32))
+		t.Assign(tensor.Of(v))
 		state = append(state, t)
 	}
 	g.state = state
@@ -159,12 +159,15 @@ func (g *GradScaler) Scale(loss *tensor.Tensor) *tensor.Tensor {
 		tensor.Fail(tensor.ErrStep, "grad_scaler", "%v belongs to no step; scale the loss inside the step that made it",
 			loss)
 	}
-	g.begin(s)
-	if g.stepped {
-		tensor.Fail(ErrStepped, "grad_scaler", "Scale after Step in one step: the factor has changed")
-	}
-	g.prepare(s)
-	return loss.Mul(s.In(g.state[0]))
+	s.With(func() {
+		g.begin(s)
+		if g.stepped {
+			tensor.Fail(ErrStepped, "grad_scaler", "Scale after Step in one step: the factor has changed")
+		}
+		g.prepare(s)
+		loss = loss.Mul(s.In(g.state[0]))
+	})
+	return loss
 }
 
 // begin clears what belongs to an earlier step.
@@ -201,12 +204,12 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 	if g.first.Off {
 		return
 	}
-	g.ready(s, "Unscale")
-	if g.unscaled[opt] != nil {
-		tensor.Fail(ErrUnscaled, "grad_scaler",
-			"Unscale twice for one optimizer in one step; its gradients would be divided twice")
-	}
 	g.plain(s, func() []*tensor.Tensor {
+		g.ready(s, "Unscale")
+		if g.unscaled[opt] != nil {
+			tensor.Fail(ErrUnscaled, "grad_scaler",
+				"Unscale twice for one optimizer in one step; its gradients would be divided twice")
+		}
 		g.unscaled[opt] = opt.Unscale(s, g.inverse(s))
 		return []*tensor.Tensor{g.unscaled[opt]}
 	})
@@ -215,7 +218,12 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 // Step lets every optimizer whose gradients did not overflow update its parameters, and then updates the factor. Call
 // it once in a step, after the last Backward. When more than MaxSkips updates in a row were skipped, a later call fails
 // with [ErrOverflow]: on the CPU the next one, elsewhere the first one after the state has reached the host.
-func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
+func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) (err error) {
+	defer func() {
+		if err != nil {
+			s.Abort(err) // others have stepped
+		}
+	}()
 	if len(opts) == 0 {
 		tensor.Fail(tensor.ErrValue, "grad_scaler", "Step needs an optimizer")
 	}
@@ -226,23 +234,22 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 	}
 	if g.first.Off {
 		for _, opt := range opts {
-			if err := opt.Step(s); err != nil {
+			if err = opt.Step(s); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	g.ready(s, "Step")
-	for opt := range g.unscaled {
-		if !slices.Contains(opts, opt) {
-			tensor.Fail(ErrUnscaled, "grad_scaler",
-				"Step without an optimizer that Unscale was called for; its gradients would meet others that are "+
-					"not divided")
-		}
-	}
-	g.checkSkips()
-	var err error
 	g.plain(s, func() []*tensor.Tensor {
+		g.ready(s, "Step")
+		for opt := range g.unscaled {
+			if !slices.Contains(opts, opt) {
+				tensor.Fail(ErrUnscaled, "grad_scaler",
+					"Step without an optimizer that Unscale was called for; its gradients would meet others that are "+
+						"not divided")
+			}
+		}
+		g.checkSkips(s)
 		inv, one := g.inverse(s), s.Full(1, tensor.Float32)
 		bad := s.Full(0, tensor.Float32)
 		for _, opt := range opts {
@@ -260,13 +267,6 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) error {
 		constants := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min, overflowBound}
 		old := []*tensor.Tensor{s.In(g.state[0]).To(tensor.Float64)}
 		s.Update(update, 0, 1, g.state, append(append(old, g.state[1:]...), bad), constants)
-		if g.arrived == nil || g.arrived() != nil { // a new request would discard one that has not arrived
-			var now []*tensor.Tensor
-			for _, t := range g.state {
-				now = append(now, s.In(t))
-			}
-			g.arrived = tensor.Stack(0, now...).Fetch()
-		}
 		g.stepped = true
 		return nil
 	})
@@ -286,17 +286,30 @@ func (g *GradScaler) inverse(s *tensor.Scope) *tensor.Tensor {
 	return s.In(g.state[0]).To(tensor.Float64).Reciprocal().To(tensor.Float32)
 }
 
-// checkSkips fails if too many updates in a row were skipped, by the last state that reached the host.
-func (g *GradScaler) checkSkips() {
-	if g.arrived == nil {
+// checkSkips fails if too many updates in a row were skipped, by the last state that reached the host, and asks for the
+// present one. A request that has not been answered is left alone: a new one would discard it.
+func (g *GradScaler) checkSkips(s *tensor.Scope) {
+	if g.arrived != nil && !g.check() {
 		return
 	}
-	if now := g.arrived(); now != nil && now[3] > float64(g.first.MaxSkips) {
+	var now []*tensor.Tensor
+	for _, t := range g.state {
+		now = append(now, s.In(t))
+	}
+	g.arrived = tensor.Stack(0, now...).Fetch()
+	g.check() // on the CPU it is there at once
+}
+
+// check is false if the state that was asked for has not reached the host.
+func (g *GradScaler) check() bool {
+	now := g.arrived()
+	if now != nil && now[3] > float64(g.first.MaxSkips) {
 		tensor.Fail(ErrOverflow, "grad_scaler",
 			"%v updates in a row were skipped, at last with the scale %v: the gradients are not finite "+
 				"whatever the scale; find the first operation whose result is not, or allow more by amp.MaxSkips",
 			now[3], now[0])
 	}
+	return now != nil
 }
 
 // State is all of a scaler, to be saved with a model.
@@ -313,7 +326,9 @@ func (g *GradScaler) State() State {
 		tensor.Fail(ErrUnscaled, "grad_scaler", "State between Unscale and Step; save after the step")
 	}
 	st := g.first
-	if g.state != nil {
+	if g.state == nil {
+		st.Scale = float64(float32(st.Scale)) // as the device will have it
+	} else {
 		st.Scale, st.Tracker = g.state[0].Item(), int(g.state[1].Item())
 		st.Skipped, st.SkippedInRow = int(g.state[2].Item()), int(g.state[3].Item())
 	}

@@ -305,7 +305,7 @@ func (m *misuse) afterStep(t *testing.T) {
 	})
 	after("step twice", "Step after Step", func(s *tensor.Scope) error { return m.scaler.Step(s, m.opt) })
 	after("scale after step", "Scale after Step", func(s *tensor.Scope) error {
-		m.scaler.Scale(m.loss(s))
+		m.scaler.Scale(s.Full(1, tensor.Float32))
 		return nil
 	})
 }

@@ -1,6 +1,10 @@
 package autograd
 
-import "github.com/weft-ml/weft/tensor"
+import (
+	"math"
+
+	"github.com/weft-ml/weft/tensor"
+)
 
 // Accumulate takes the gradient of a batch in n parts, one after the other, so that only one part's values are in
 // memory at a time. f computes part i and returns the sum, not the mean, of its losses; total is the number of terms of
@@ -10,8 +14,9 @@ import "github.com/weft-ml/weft/tensor"
 // alone: Backward frees it, or writes over it, as soon as it can. The result is the mean loss, off the tape.
 func Accumulate(s *tensor.Scope, n int, total float64, f func(i int) *tensor.Tensor,
 	through ...func(*tensor.Tensor) *tensor.Tensor) *tensor.Tensor {
-	if n < 1 || !(total > 0) {
-		tensor.Fail(tensor.ErrValue, "accumulate", "%d parts of %v terms in all; there must be some of both", n, total)
+	if n < 1 || !(total > 0 && total <= math.MaxFloat64) {
+		tensor.Fail(tensor.ErrValue, "accumulate", "%d parts of %v terms in all; both must be positive and finite",
+			n, total)
 	}
 	var mean *tensor.Tensor
 	for i := range n {

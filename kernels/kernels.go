@@ -49,6 +49,9 @@ type Launch struct {
 	Floats  []float64 // attributes: the parameters of an expression, probabilities, epsilons
 	Random  Random
 	Stream  Stream
+
+	Step     uint64 // the number of the training step, for errors that arrive later; 0: none
+	Prepared bool   // by a Preparer: Run tells of no earlier failures
 }
 
 // DType is the element type that selects the kernel: that of the first input, or of the result if there is no input.
@@ -118,6 +121,14 @@ type Peer interface {
 	// CopyPeer queues a copy of n bytes of another device's memory to byte off of dst: after what is queued on stream s
 	// of either device, and before what is queued there later. It is false if src is of another kind.
 	CopyPeer(s Stream, dst Buffer, off int, src Buffer, srcOff, n int) (bool, error)
+}
+
+// Preparer is a backend whose op calls can fail for want of a kernel or of memory.
+type Preparer interface {
+	Backend
+	// Prepare does what can fail of Run, and tells of earlier failures as Run does. A Run that follows, with the same
+	// call marked Prepared, fails only with the device.
+	Prepare(l *Launch) error
 }
 
 var (

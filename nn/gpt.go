@@ -30,6 +30,7 @@ type GPT struct {
 // residual stream divided by sqrt(2 layers), and biases start at zero.
 func NewGPT(c GPTConfig) *GPT {
 	const std = 0.02
+	want("gpt", "Dropout", c.Dropout, c.Dropout >= 0 && c.Dropout < 1, "[0, 1)")
 	g := &GPT{
 		Tok: NewEmbedding(c.Vocab, c.Width, std), Pos: NewEmbedding(c.Context, c.Width, std),
 		Norm: NewLayerNorm(c.Width), Config: c,

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/weft-ml/weft/internal/philox"
@@ -50,8 +51,17 @@ func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 // Initializer draws the first values of a parameter.
 type Initializer = tensor.Initializer
 
-// Constant sets every element to v.
+// want fails unless a hyperparameter is finite and in range.
+func want(op, name string, v float64, within bool, limits string) {
+	if v-v != 0 || !within {
+		tensor.Fail(tensor.ErrValue, op, "%s is %v, outside %s", name, v, limits)
+	}
+}
+
+// Constant sets every element to v. Like the other initializers it panics with a [tensor.Error] for a NaN or an
+// infinity, and for a deviation or a gain that is negative.
 func Constant(v float64) Initializer {
+	want("constant", "the value", v, true, "(-Inf, +Inf)")
 	return func(x []float64, _ []int, _ tensor.Random) {
 		for i := range x {
 			x[i] = v
@@ -67,6 +77,8 @@ var (
 
 // Uniform draws from the uniform distribution over [lo, hi).
 func Uniform(lo, hi float64) Initializer {
+	want("uniform", "lo", lo, lo <= hi, fmt.Sprintf("(-Inf, %v], up to hi", hi))
+	want("uniform", "the width of the range", hi-lo, true, "[0, +Inf)")
 	return func(x []float64, _ []int, r tensor.Random) {
 		philox.Uniform(x, r, 0)
 		for i, u := range x {
@@ -80,6 +92,8 @@ func within(bound float64) Initializer { return Uniform(-bound, bound) }
 
 // Normal draws from the normal distribution.
 func Normal(mean, std float64) Initializer {
+	want("normal", "mean", mean, true, "(-Inf, +Inf)")
+	want("normal", "std", std, std >= 0, "[0, +Inf)")
 	return func(x []float64, _ []int, r tensor.Random) {
 		philox.Normal(x, r, 0)
 		for i, v := range x {
@@ -101,34 +115,40 @@ func fans(shape []int) (in, out float64) {
 }
 
 // byFans draws as f says for the numbers of inputs and outputs of a weight.
-func byFans(f func(in, out float64) Initializer) Initializer {
+func byFans(op string, gain float64, f func(in, out float64) Initializer) Initializer {
+	want(op, "gain", gain, gain >= 0, "[0, +Inf)")
 	return func(x []float64, shape []int, r tensor.Random) { f(fans(shape))(x, shape, r) }
 }
 
 // KaimingUniform keeps the variance of signals through layers with ReLU: bound gain*sqrt(3/fan_in)
 // (He et al. 2015). The gain of ReLU is sqrt(2).
 func KaimingUniform(gain float64) Initializer {
-	return byFans(func(in, _ float64) Initializer { return within(gain * math.Sqrt(3/in)) })
+	return byFans("kaiming_uniform", gain, func(in, _ float64) Initializer { return within(gain * math.Sqrt(3/in)) })
 }
 
 // KaimingNormal is KaimingUniform with a normal distribution of deviation gain/sqrt(fan_in).
 func KaimingNormal(gain float64) Initializer {
-	return byFans(func(in, _ float64) Initializer { return Normal(0, gain/math.Sqrt(in)) })
+	return byFans("kaiming_normal", gain, func(in, _ float64) Initializer { return Normal(0, gain/math.Sqrt(in)) })
 }
 
 // XavierUniform balances forward and backward variance: bound gain*sqrt(6/(fan_in+fan_out)) (Glorot and Bengio 2010).
 func XavierUniform(gain float64) Initializer {
-	return byFans(func(in, out float64) Initializer { return within(gain * math.Sqrt(6/(in+out))) })
+	return byFans("xavier_uniform", gain, func(in, out float64) Initializer {
+		return within(gain * math.Sqrt(6/(in+out)))
+	})
 }
 
 // XavierNormal is XavierUniform with a normal distribution of deviation gain*sqrt(2/(fan_in+fan_out)).
 func XavierNormal(gain float64) Initializer {
-	return byFans(func(in, out float64) Initializer { return Normal(0, gain*math.Sqrt(2/(in+out))) })
+	return byFans("xavier_normal", gain, func(in, out float64) Initializer {
+		return Normal(0, gain*math.Sqrt(2/(in+out)))
+	})
 }
 
 // Orthogonal makes rows or columns, whichever are fewer, orthogonal and of length gain, by the QR
 // decomposition of a normal matrix (Saxe et al. 2013). The weight is [out in ...].
 func Orthogonal(gain float64) Initializer {
+	want("orthogonal", "gain", gain, gain >= 0, "[0, +Inf)")
 	return func(x []float64, shape []int, r tensor.Random) {
 		fans(shape) // fails for vectors
 		if len(x) == 0 {

@@ -100,8 +100,11 @@ func (n *RMSNorm) Forward(x *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(n.
 // Dropout zeroes elements with probability P in training steps and scales the others by 1/(1-P).
 type Dropout struct{ P float64 }
 
-// NewDropout makes a dropout layer; it has no parameters.
-func NewDropout(p float64) *Dropout { return &Dropout{p} }
+// NewDropout makes a dropout layer; it has no parameters. P is in [0, 1).
+func NewDropout(p float64) *Dropout {
+	want("dropout", "P", p, p >= 0 && p < 1, "[0, 1)")
+	return &Dropout{p}
+}
 
 // Forward keeps the shape.
 func (d *Dropout) Forward(x *tensor.Tensor) *tensor.Tensor { return x.Dropout(d.P) }

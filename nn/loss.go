@@ -25,8 +25,9 @@ func MSE(x, y *tensor.Tensor) *tensor.Tensor { return difference("mse", x, y).Sq
 // L1 is the mean absolute difference.
 func L1(x, y *tensor.Tensor) *tensor.Tensor { return difference("l1", x, y).Abs().Mean() }
 
-// Huber is the mean of d²/2 where |d| is at most delta and delta(|d| - delta/2) beyond (Huber 1964).
+// Huber is the mean of d²/2 where |d| is at most delta and delta(|d| - delta/2) beyond (Huber 1964). Delta is positive.
 func Huber(x, y *tensor.Tensor, delta float64) *tensor.Tensor {
+	want("huber", "delta", delta, delta > 0, "(0, +Inf)")
 	d := difference("huber", x, y).Abs()
 	c := d.Clamp(0, delta) // c (d - c/2) is both branches
 	return c.Mul(d.Sub(c.Scale(0.5))).Mean()

@@ -493,3 +493,39 @@ func TestGPTSums(t *testing.T) {
 		t.Errorf("peaks of memory for 0, 1, 2 and 6 blocks: %v", peaks)
 	}
 }
+
+// Hyperparameters of initializers, layers and losses are refused where they are given.
+func TestHyperparameters(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	x := tensor.Zeros(tensor.Float32, 2)
+	tried := 0
+	refused := func(f func(), parts ...string) {
+		t.Helper()
+		tried++
+		wantError(t, tensor.Try(f), tensor.ErrValue, append(parts, "nn_test.go:")...)
+	}
+	gains := map[string]func(float64) nn.Initializer{"kaiming_uniform": nn.KaimingUniform, "orthogonal": nn.Orthogonal,
+		"kaiming_normal": nn.KaimingNormal, "xavier_uniform": nn.XavierUniform, "xavier_normal": nn.XavierNormal}
+	for _, v := range []float64{nan, inf, -inf, -0.5} {
+		for name, f := range gains {
+			refused(func() { f(v) }, name, "gain is", "[0, +Inf)")
+		}
+		refused(func() { nn.Normal(0, v) }, "normal", "std is")
+		refused(func() { nn.NewEmbedding(2, 2, v) }, "normal", "std is")
+		refused(func() { nn.Huber(x, x, v) }, "huber", "delta is", "(0, +Inf)")
+		refused(func() { nn.NewDropout(v) }, "dropout", "P is", "[0, 1)")
+		refused(func() { nn.NewGPT(nn.GPTConfig{Dropout: v}) }, "gpt", "Dropout is")
+		refused(func() { x.CrossEntropy(x, tensor.LabelSmoothing(v)) }, "cross_entropy", "smoothing")
+		if v != -0.5 {
+			refused(func() { nn.Constant(v) }, "constant", "the value is")
+			refused(func() { nn.Normal(v, 1) }, "normal", "mean is")
+			refused(func() { nn.Uniform(v, 1) }, "uniform")
+			refused(func() { nn.Uniform(-1, v) }, "uniform")
+		}
+	}
+	refused(func() { nn.Uniform(1, 0.5) }, "uniform", "lo is 1")
+	refused(func() { nn.Uniform(-1e308, 1e308) }, "uniform", "width")
+	refused(func() { nn.NewDropout(1) }, "dropout", "P is 1")
+	refused(func() { nn.Huber(x, x, 0) }, "huber", "delta is 0")
+	t.Logf("%d tried and typed", tried)
+}

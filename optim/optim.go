@@ -27,6 +27,7 @@ type Optimizer struct {
 	update, count *tensor.Op
 	constants     []float64        // of the rule, in the order of Rule.Numbers
 	counters      []*tensor.Tensor // float64, one element each
+	begun         bool             // a step has committed
 }
 
 // arena is what the optimizer keeps for one arena of parameters.
@@ -39,8 +40,13 @@ type arena struct {
 // Option changes an [Optimizer].
 type Option func(*Optimizer)
 
-// Clip scales the gradient of all parameters together to at most the given norm, before the update.
-func Clip(norm float64) Option { return func(o *Optimizer) { o.clip = norm } }
+// Clip scales the gradient of all parameters together to at most the given norm, which is positive, before the update.
+func Clip(norm float64) Option {
+	if !(norm > 0 && norm <= math.MaxFloat64) {
+		tensor.Fail(tensor.ErrValue, "clip", "the norm is %v; it must be positive and finite", norm)
+	}
+	return func(o *Optimizer) { o.clip = norm }
+}
 
 // NoDecay exempts parameters from weight decay. [Vectors] is the usual choice for transformers.
 func NoDecay(exempt func(p *tensor.Tensor) bool) Option {
@@ -51,7 +57,8 @@ func NoDecay(exempt func(p *tensor.Tensor) bool) Option {
 func Vectors(p *tensor.Tensor) bool { return p.Rank() < 2 }
 
 // New makes an optimizer for the parameters of a model, which nn.Init has placed; a model may also be one parameter or
-// a slice of them. It panics with a [tensor.Error] if there is none, or if the rule's expression is wrong.
+// a slice of them. It panics with a [tensor.Error] if there is none, if a hyperparameter is out of range, also when
+// rounded to the type of the parameters, or if the rule's expression is wrong.
 func New(rule Rule, model any, opts ...Option) *Optimizer {
 	o := &Optimizer{LR: tensor.NewScalar(rule.LearningRate()), rule: rule, params: tensor.Parameters(model)}
 	for _, opt := range opts {
@@ -60,11 +67,6 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 	if len(o.params) == 0 {
 		tensor.Fail(tensor.ErrValue, rule.Name(), "the model has no parameters")
 	}
-	for _, n := range rule.Numbers() {
-		o.constants = append(o.constants, n.Value)
-	}
-	o.update = Operation(rule)
-	o.count = countOp(rule)
 	for _, p := range o.params {
 		a, _, _ := p.Arena()
 		i := slices.IndexFunc(o.arenas, func(x *arena) bool { return x.Arena == a })
@@ -74,6 +76,12 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 		}
 		o.arenas[i].mine[slices.Index(a.Params(), p)] = true
 	}
+	check(rule, o.arenas)
+	for _, n := range rule.Numbers() {
+		o.constants = append(o.constants, n.Value)
+	}
+	o.update = Operation(rule)
+	o.count = countOp(rule)
 	return o
 }
 
@@ -146,9 +154,9 @@ func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
 	return nil
 }
 
-// Step applies the rule to every parameter that has a gradient in this step or from steps before, and
-// clears those gradients. Parameters without gradient stay as they are. It fails, and changes nothing, if
-// no parameter has a gradient or memory for the state is short.
+// Step applies the rule to every parameter that has a gradient in this step or from steps before, and clears those
+// gradients. Parameters without gradient stay as they are. Parameters and state are written when the function of the
+// step has returned nil; until then they cannot be read. It fails if no parameter has a gradient or memory is short.
 func (o *Optimizer) Step(s *tensor.Scope) error {
 	_, err := o.StepScaled(s, nil)
 	return err
@@ -158,23 +166,25 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 // not finite, parameters and state stay as they are, to the bit, and the result, of one element, is 1; else it is 0.
 // Nothing waits for the device. It is what a loss scaler calls.
 func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error) {
-	if lr := o.LR.Value(); !(lr >= 0) || math.IsInf(lr, 1) {
-		tensor.Fail(tensor.ErrValue, o.rule.Name(), "the learning rate is %v", lr)
-	}
-	if err := o.prepare(s.Device(), o.clip > 0 || inv != nil); err != nil {
-		return nil, err
-	}
-	runs := o.runs(s, inv != nil)
-	for i, a := range o.arenas {
-		if len(runs[i]) > 0 {
-			s.Claim(a.Arena)
-		}
-	}
+	checkRate(o.rule, o.LR.Value(), o.arenas)
 	s.Region(o.rule.Name(), func() []*tensor.Tensor {
+		if err = o.prepare(s.Device(), o.clip > 0 || inv != nil); err != nil {
+			s.Abort(err)
+			return nil
+		}
+		runs := o.runs(s, inv != nil)
+		for i, a := range o.arenas {
+			if len(runs[i]) > 0 {
+				s.Claim(a.Arena)
+			}
+		}
 		s.With(func() { overflow = o.step(s, runs, inv) }, tensor.NoGrad)
+		if !o.begun {
+			s.OnCommit(func() { o.begun = true })
+		}
 		return []*tensor.Tensor{overflow}
 	})
-	return overflow, nil
+	return overflow, err
 }
 
 // runs are the ranges of the arenas that an update passes over; scaled gradients must have the range to be unscaled in.
@@ -226,7 +236,7 @@ func wide(arena tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// step updates the ranges. It takes all memory before it writes, so that a lack of it changes nothing.
+// step updates the ranges.
 func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (skip *tensor.Tensor) {
 	scale, skip := s.Full(1, tensor.Float64), s.Full(0, tensor.Float32)
 	if inv != nil {
@@ -341,6 +351,9 @@ func (a *arena) runs(present []bool, noDecay func(*tensor.Tensor) bool) []run {
 // order of the parameters' arena, and counters. It is empty before the first step.
 func (o *Optimizer) State() map[string]*tensor.Tensor {
 	m := map[string]*tensor.Tensor{}
+	if !o.begun {
+		return m
+	}
 	for i, c := range o.counters {
 		m[o.rule.Counters()[i].Name] = c
 	}

@@ -1,5 +1,7 @@
 package optim
 
+import "github.com/weft-ml/weft/tensor"
+
 // Rule is the mathematics of an optimizer for one element: an expression of package expr.
 //
 // The operands of Update are p (parameter), g (gradient, scaled and clipped), the names in State, and those
@@ -48,11 +50,16 @@ func fuse(name string, rule Rule) {
 //	p = p (1 - lr λ) - lr/(1-β1^t) m / (sqrt(v)/sqrt(1-β2^t) + ε)
 //
 // Fields that are zero take PyTorch's defaults: LR 1e-3, Beta1 0.9, Beta2 0.999, Eps 1e-8, WeightDecay 0.01.
-// Negative values are taken as zero, so WeightDecay: -1 switches decay off.
+// There -1 stands for zero, so WeightDecay: -1 switches decay off.
 type AdamW struct{ LR, Beta1, Beta2, Eps, WeightDecay float64 }
 
 // Name is "adamw".
 func (AdamW) Name() string { return "adamw" }
+
+func (a AdamW) limits() []limit {
+	return []limit{rate(a.LR), beta("Beta1", a.Beta1, true), beta("Beta2", a.Beta2, true), amount("Eps", a.Eps, true),
+		amount("WeightDecay", a.WeightDecay, true)}
+}
 
 // LearningRate is LR.
 func (a AdamW) LearningRate() float64 { return or(a.LR, 1e-3) }
@@ -92,6 +99,13 @@ type SGD struct {
 // Name is "sgd".
 func (SGD) Name() string { return "sgd" }
 
+func (s SGD) limits() []limit {
+	if s.Nesterov && s.Momentum == 0 {
+		tensor.Fail(tensor.ErrValue, s.Name(), "Nesterov is set and Momentum is 0; it needs a momentum")
+	}
+	return []limit{rate(s.LR), beta("Momentum", s.Momentum, false), amount("WeightDecay", s.WeightDecay, false)}
+}
+
 // LearningRate is LR.
 func (s SGD) LearningRate() float64 { return or(s.LR, 1e-3) }
 
@@ -126,11 +140,17 @@ func (s SGD) Update() string {
 //
 //	c = β1 m + (1-β1) g,  p = p (1 - lr λ) - lr sign(c),  m = β2 m + (1-β2) g
 //
-// Fields that are zero take the paper's defaults: LR 1e-4, Beta1 0.9, Beta2 0.99; WeightDecay is 0.
+// Fields that are zero take the paper's defaults: LR 1e-4, Beta1 0.9, Beta2 0.99; WeightDecay is 0. A beta of -1 stands
+// for zero.
 type Lion struct{ LR, Beta1, Beta2, WeightDecay float64 }
 
 // Name is "lion".
 func (Lion) Name() string { return "lion" }
+
+func (l Lion) limits() []limit {
+	return []limit{rate(l.LR), beta("Beta1", l.Beta1, true), beta("Beta2", l.Beta2, true),
+		amount("WeightDecay", l.WeightDecay, false)}
+}
 
 // LearningRate is LR.
 func (l Lion) LearningRate() float64 { return or(l.LR, 1e-4) }

@@ -1,25 +1,40 @@
 package optim
 
-import "math"
+import (
+	"math"
+
+	"github.com/weft-ml/weft/tensor"
+)
 
 // Schedule gives the learning rate of a step, counted from 0.
 type Schedule func(step int) float64
 
 // WarmupCosine rises on a line to peak over warmup steps, then falls along half a cosine to floor at step
-// total and stays there (Loshchilov and Hutter 2017).
+// total and stays there (Loshchilov and Hutter 2017). Like the other schedules it panics with a [tensor.Error] for what
+// is no rate, for a floor above the peak and for a warmup longer than all steps.
 func WarmupCosine(peak, floor float64, warmup, total int) Schedule {
-	return warm(peak, floor, warmup, total, func(done, all float64) float64 {
+	return warm("warmup_cosine", peak, floor, warmup, total, func(done, all float64) float64 {
 		return floor + 0.5*(1+math.Cos(math.Pi*(done/all)))*(peak-floor)
 	})
 }
 
 // WarmupLinear rises on a line to peak over warmup steps, then falls on a line to floor at step total.
 func WarmupLinear(peak, floor float64, warmup, total int) Schedule {
-	return warm(peak, floor, warmup, total, func(done, all float64) float64 { return peak + (floor-peak)*done/all })
+	return warm("warmup_linear", peak, floor, warmup, total, func(done, all float64) float64 {
+		return peak + (floor-peak)*done/all
+	})
 }
 
 // warm rises on a line, then falls, done of all steps, and stays at floor.
-func warm(peak, floor float64, warmup, total int, fall func(done, all float64) float64) Schedule {
+func warm(op string, peak, floor float64, warmup, total int, fall func(done, all float64) float64) Schedule {
+	wantRate(op, "peak", peak)
+	wantRate(op, "floor", floor)
+	switch {
+	case floor > peak:
+		tensor.Fail(tensor.ErrValue, op, "floor is %v, above the peak %v", floor, peak)
+	case warmup < 0 || warmup > total:
+		tensor.Fail(tensor.ErrValue, op, "warmup is %d, outside [0, %d], the steps in all", warmup, total)
+	}
 	return func(step int) float64 {
 		switch {
 		case step < warmup:
@@ -32,4 +47,14 @@ func warm(peak, floor float64, warmup, total int, fall func(done, all float64) f
 }
 
 // Constant is the same rate at every step.
-func Constant(rate float64) Schedule { return func(int) float64 { return rate } }
+func Constant(rate float64) Schedule {
+	wantRate("constant", "rate", rate)
+	return func(int) float64 { return rate }
+}
+
+// wantRate fails if v is no learning rate.
+func wantRate(op, name string, v float64) {
+	if !(v >= 0 && v <= math.MaxFloat64) {
+		tensor.Fail(tensor.ErrValue, op, "%s is %v, outside [0, +Inf)", name, v)
+	}
+}

@@ -16,7 +16,7 @@ func Apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
 
 // ApplyAll is Apply for operations with several outputs.
 func ApplyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Tensor {
-	return slices.Clone(stepOf(op.Name, in).applyCtx(op, in, ints, floats).Out)
+	return stepOf(op.Name, in).applyAll(op, in, ints, floats)
 }
 
 func apply1(op *Op, x *Tensor) *Tensor    { return Apply(op, []*Tensor{x}, nil, nil) }
@@ -25,9 +25,7 @@ func apply2(op *Op, x, y *Tensor) *Tensor { return Apply(op, []*Tensor{x, y}, ni
 // stepOf is the step that the operands belong to; nil if they are all host data or parameters.
 func stepOf(op string, in []*Tensor) *Scope {
 	for _, t := range in {
-		if t == nil {
-			Fail(ErrStep, op, "an operand is nil")
-		}
+		t.given(op)
 		if t.scope != nil {
 			return t.scope
 		}
@@ -35,25 +33,49 @@ func stepOf(op string, in []*Tensor) *Scope {
 	return nil
 }
 
+// apply does one operation and returns its first output.
 func (s *Scope) apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
-	return s.applyCtx(op, in, ints, floats).Out[0]
+	if s == nil {
+		return hostApply(op, in, ints, floats).Out[0]
+	}
+	y, rest := s.record(op, in, ints, floats, nil, false)
+	if rest != nil {
+		y = s.complete(rest, y)
+	}
+	return y
 }
 
-// applyCtx does one operation: operands, shape, memory, op call, tape. The result is valid until the next operation of
-// the step, unless it was recorded.
-func (s *Scope) applyCtx(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
+// applyAll does one operation and returns all outputs.
+func (s *Scope) applyAll(op *Op, in []*Tensor, ints []int, floats []float64) (all []*Tensor) {
 	if s == nil {
-		return hostApply(op, in, ints, floats)
+		return hostApply(op, in, ints, floats).Out
 	}
-	if s.top.mode.Autocast != Float32 {
-		var buf [8]*Tensor
-		in = s.autocast(op, in, buf[:0])
+	y, rest := s.record(op, in, ints, floats, &all, false)
+	if rest != nil {
+		y = s.complete(rest, y)
 	}
-	c, composed := s.record(op, in, ints, floats)
-	if s.top.mode.observe != nil && !composed { // the operations of a composition have been observed
+	if all == nil {
+		all = []*Tensor{y}
+	}
+	return all
+}
+
+// rest is what remains to be done of an operation, in calls of their own: the operation itself if it is composed of
+// others, and what an observer is to see.
+type rest struct {
+	composed *Ctx
+	observed []*Ctx
+}
+
+// complete does r; y is the first output of the operation, if it is not composed.
+func (s *Scope) complete(r *rest, y *Tensor) *Tensor {
+	if r.composed != nil {
+		y = r.composed.Op.Compose(r.composed)
+	}
+	for _, c := range r.observed {
 		s.show(c)
 	}
-	return c
+	return y
 }
 
 // show calls the observer of the step with c.
@@ -64,12 +86,20 @@ func (s *Scope) show(c *Ctx) {
 	}, NoGrad, Observe(nil))
 }
 
-// record does the operation and enters it in the tape, if a gradient is wanted. Operations without a derivative of
-// their own are replaced by their composition.
-func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *Ctx, composed bool) {
-	s.enter(op.Name)
-	defer s.leave()
-	defer s.setDevice(s.dev)
+// record does one operation, operands, shape, memory, op call, and enters it in the tape, if a gradient is wanted. It
+// returns the first output, appends all of them to all, if that is given, and says what remains to be done. A nested
+// operation is part of a call that has entered the step; nothing of it remains.
+func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *[]*Tensor, nested bool) (y *Tensor,
+	left *rest) {
+	if !nested {
+		s.enter(op.Name)
+		s.observed = s.observed[:0]
+	}
+	defer s.recorded(s.dev, nested)
+	if s.top.mode.Autocast != Float32 {
+		var buf [8]*Tensor
+		in = s.autocast(op, in, buf[:0])
+	}
 	s.setDevice(s.deviceOf(in))
 	var adopted [8]*Tensor
 	xs := append(adopted[:0], in...)
@@ -84,12 +114,12 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 		if op.Compose == nil {
 			Fail(ErrGrad, op.Name, "this operation has no derivative")
 		}
-		var c Ctx
+		c := &Ctx{}
 		c.set(op, s, xs, ints, floats)
-		s.leave()
-		c.Out = append(c.Out, op.Compose(&c))
-		return &c, true
+		return nil, &rest{composed: c, observed: slices.Clone(s.observed)}
 	}
+	observes := s.top.mode.observe != nil
+	c := &s.scratch
 	var n *node
 	if needs {
 		for i, t := range xs { // VJPs use operands alone, so each must know its step
@@ -99,10 +129,8 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 		}
 		n = newNode()
 		c = &n.Ctx
-	} else if s.top.mode.observe != nil { // the observer's operations use the other one
+	} else if observes { // the observer's operations use the other one
 		c = &Ctx{}
-	} else {
-		c = &s.scratch
 	}
 	c.set(op, s, xs, ints, floats)
 	op.Shape(c)
@@ -120,7 +148,23 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64) (c *C
 	if n != nil && c.Out[0].dtype.IsFloat() {
 		s.tape.record(n)
 	}
-	return c, false
+	if all != nil {
+		*all = append(*all, c.Out...)
+	}
+	if observes {
+		if s.observed = append(s.observed, c); !nested {
+			left = &rest{observed: slices.Clone(s.observed)}
+		}
+	}
+	return c.Out[0], left
+}
+
+// recorded ends record: the device is that of before.
+func (s *Scope) recorded(d *Device, nested bool) {
+	s.setDevice(d)
+	if !nested {
+		s.leave()
+	}
 }
 
 // view makes the result a view of the operand.
@@ -147,7 +191,7 @@ func (s *Scope) overwrite(c *Ctx) bool {
 
 // run makes the op call of an operation whose outputs have memory.
 func (s *Scope) run(c *Ctx) {
-	if c.Op.draws > 0 {
+	if c.Op.draws > 0 && !s.launch.Prepared { // else drawn before
 		c.random = s.draw(c.Op.draws, c.Out[0].Len())
 	}
 	s.dev.launches.Add(1)
@@ -216,13 +260,18 @@ func runOn(d *Device, l *kernels.Launch) {
 		err = d.shared.backend.Run(l)
 	}
 	if err != nil {
-		if e, ok := err.(*Error); ok && e.Site != "" { // of an earlier op call
-			panic(e)
-		} else if ok {
-			Fail(e.Kind, e.Op, "%s", e.Msg)
-		}
-		Fail(ErrDevice, l.Op.Name, "%v", err)
+		failed(l, err)
 	}
+}
+
+// failed panics with the error of an op call.
+func failed(l *kernels.Launch, err error) {
+	if e, ok := err.(*Error); ok && e.Site != "" { // of an earlier op call
+		panic(e)
+	} else if ok {
+		Fail(e.Kind, e.Op, "%s", e.Msg)
+	}
+	Fail(ErrDevice, l.Op.Name, "%v", err)
 }
 
 // hostApply runs an operation on plain host data, on the Go heap. Views of parameters become lazy:

@@ -74,26 +74,26 @@ func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
 // use under NoGrad would leave the later ones without a gradient.
 func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 	if l := t.lazy; l != nil && l.In[0].root != nil && t.needs { // a view of a parameter is the view of its copy
-		return s.apply(l.Op, []*Tensor{s.castTo(l.In[0], dt)}, l.Ints, l.Floats)
+		y, _ := s.record(l.Op, []*Tensor{s.castTo(l.In[0], dt)}, l.Ints, l.Floats, nil, true)
+		return y
 	}
 	whole := t.needs && t.root != nil && (t == t.root.tensor || t.node != nil && t.node.param != nil)
 	if !whole {
-		return s.apply(&cast, []*Tensor{t}, []int{int(dt)}, nil)
+		y, _ := s.record(&cast, []*Tensor{t}, []int{int(dt)}, nil, nil, true)
+		return y
 	}
 	key := lowered{t.root, t.root.version.Load(), dt}
 	if c := s.casts[key]; c != nil {
 		return c
 	}
-	var c *Tensor
-	s.With(func() { c = s.apply(&cast, []*Tensor{t}, []int{int(dt)}, nil) }, func(m *Mode) { m.Record = true })
+	defer func(mode Mode) { s.top.mode = mode }(s.top.mode)
+	s.top.mode.Record = true
+	c, _ := s.record(&cast, []*Tensor{t}, []int{int(dt)}, nil, nil, true)
 	s.top.owned = s.top.owned[:len(s.top.owned)-1] // where the cast has just put it
-	s.own(c.blk)
+	s.outermost.owned = append(s.outermost.owned, c.blk)
 	if s.casts == nil {
 		s.casts = map[lowered]*Tensor{}
 	}
 	s.casts[key] = c
 	return c
 }
-
-// Autocasting is the type that autocast lowers to in the step's innermost mode; Float32 if it is off.
-func (s *Scope) Autocasting() DType { return s.top.mode.Autocast }

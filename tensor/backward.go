@@ -13,7 +13,9 @@ type Pass struct {
 }
 
 // Backward adds the gradient of y with respect to every parameter it depends on to that parameter.
-func (o Pass) Backward(y *Tensor) {
+func (o Pass) Backward(y *Tensor) { y.step("backward").alone(func() { o.backward(y) }) }
+
+func (o Pass) backward(y *Tensor) {
 	p := o.start("backward", y)
 	for _, n := range p.nodes {
 		if w := n.param; w != nil {
@@ -28,7 +30,12 @@ func (o Pass) Backward(y *Tensor) {
 }
 
 // Grad is the gradient of y with respect to each of xs, nil where there is none and o.Unused permits that.
-func (o Pass) Grad(y *Tensor, xs []*Tensor) []*Tensor {
+func (o Pass) Grad(y *Tensor, xs []*Tensor) (grads []*Tensor) {
+	y.step("grad").alone(func() { grads = o.grad(y, xs) })
+	return grads
+}
+
+func (o Pass) grad(y *Tensor, xs []*Tensor) []*Tensor {
 	o.Retain = true
 	p := o.start("grad", y)
 	index := make([]int, len(xs)) // of the gradients
@@ -65,6 +72,8 @@ func Hook(t *Tensor, f func(g *Tensor) *Tensor) (stop func()) {
 		Fail(ErrGrad, "hook", "%v is not on a tape; hooks go on tensors of a step that need a gradient "+
 			"(Scope.In takes a parameter in)", t)
 	}
+	t.scope.enter("hook")
+	defer t.scope.leave()
 	n := t.node
 	i := len(n.hooks)
 	n.hooks = append(n.hooks, hook{int(t.out), f})
@@ -85,10 +94,15 @@ type backward struct {
 // gradIndex is the index of the gradient of t, which has a node, among those of the tape.
 func (t *Tensor) gradIndex() int { return t.node.grad + int(t.out) }
 
-func (o Pass) start(op string, y *Tensor) *backward {
-	if y == nil || y.scope == nil {
-		Fail(ErrGrad, op, "%v belongs to no step, so nothing was recorded", y)
+// step is the step of the result of a pass.
+func (t *Tensor) step(op string) *Scope {
+	if t == nil || t.scope == nil {
+		Fail(ErrGrad, op, "%v belongs to no step, so nothing was recorded", t)
 	}
+	return t.scope
+}
+
+func (o Pass) start(op string, y *Tensor) *backward {
 	s := y.scope
 	s.In(y) // fails after the step
 	if y.node == nil {

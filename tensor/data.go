@@ -76,16 +76,19 @@ func checkShape(op string, shape []int) {
 
 // ToSlice copies the elements to a new slice, in row-major order, converting from the tensor's type. It
 // waits for the device.
-func ToSlice[T Elem](t *Tensor) []T {
-	t.alive("to_slice")
-	c := t.Detach()
-	if !c.device().inHostMemory() {
-		c = c.download()
-	}
-	c = c.To(dtypeOf[T]()).Contiguous()
-	v := make([]T, c.Len())
-	copy(memory(v), bytesOf(c))
-	runtime.KeepAlive(c)
+func ToSlice[T Elem](t *Tensor) (v []T) {
+	t.usable("to_slice")
+	t.fresh("to_slice")
+	t.scope.alone(func() {
+		c := t.Detach()
+		if !c.device().inHostMemory() {
+			c = c.download()
+		}
+		c = c.To(dtypeOf[T]()).Contiguous()
+		v = make([]T, c.Len())
+		copy(memory(v), bytesOf(c))
+		runtime.KeepAlive(c)
+	})
 	return v
 }
 
@@ -112,7 +115,8 @@ func (t *Tensor) Device() *Device {
 // Data is the memory of a contiguous tensor in host memory, as a slice of its own element type. It is valid as long as
 // the tensor is.
 func Data[T Elem](t *Tensor) []T {
-	t.alive("data")
+	t.usable("data")
+	t.fresh("data")
 	if t.dtype != dtypeOf[T]() {
 		Fail(ErrDType, "data", "%v does not hold %v", t, dtypeOf[T]())
 	}
@@ -136,7 +140,7 @@ func bytesOf(t *Tensor) []byte {
 
 // Item is the value of a tensor with one element. It waits for the device.
 func (t *Tensor) Item() float64 {
-	t.alive("item")
+	t.given("item")
 	if t.Len() != 1 {
 		Fail(ErrShape, "item", "%v has %d elements, Item wants one", t, t.Len())
 	}
@@ -149,14 +153,14 @@ func (t *Tensor) Detach() *Tensor {
 		l := t.lazy
 		return Apply(l.Op, []*Tensor{l.In[0].Detach()}, l.Ints, l.Floats)
 	}
-	t.alive("detach")
+	t.usable("detach")
 	return t.alias(t.scope)
 }
 
 // Keep takes t out of its step: the result belongs to no step, is off the tape, and lives as long as the program refers
 // to it. It is a copy if the memory has other owners.
-func (t *Tensor) Keep() *Tensor {
-	t.alive("keep")
+func (t *Tensor) Keep() (k *Tensor) {
+	t.usable("keep")
 	s := t.scope
 	if s == nil {
 		if t.blk.grads { // committed, in memory that belongs to the arena
@@ -164,13 +168,14 @@ func (t *Tensor) Keep() *Tensor {
 		}
 		return t
 	}
-	s.open("keep")
-	c := t.Detach().Contiguous()
-	if c.blk.shared || c.blk.grads || c.blk.refs > 1 || c.Len()*c.dtype.Size() < c.blk.mem.Size() {
-		c = c.Clone()
-	}
-	c.blk.disown()
-	k := newTensor(c.blk, c.dtype, c.layout.Shape, nil)
-	k.layout.Offset = c.layout.Offset
+	s.alone(func() {
+		c := t.Detach().Contiguous()
+		if c.blk.shared || c.blk.grads || c.blk.refs > 1 || c.Len()*c.dtype.Size() < c.blk.mem.Size() {
+			c = c.Clone()
+		}
+		c.blk.disown()
+		k = newTensor(c.blk, c.dtype, c.layout.Shape, nil)
+		k.layout.Offset = c.layout.Offset
+	})
 	return k
 }

@@ -3,6 +3,7 @@ package tensor
 import (
 	"runtime"
 
+	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
@@ -10,18 +11,22 @@ import (
 // row-major order once they have arrived, and nil before. A training loop can watch a loss this way, one step late and
 // without a wait. If the device fails first, they never arrive, and the next operation on the device returns the error.
 func (t *Tensor) Fetch() (arrived func() []float64) {
-	t.alive("fetch")
+	t.usable("fetch")
+	t.fresh("fetch")
 	dev := t.device()
 	if dev.inHostMemory() {
 		v := ToSlice[float64](t)
 		return func() []float64 { return v }
 	}
-	c := t.Detach().Contiguous()
-	data := make([]byte, c.Len()*c.dtype.Size())
-	copied("fetch", dev.shared.backend.CopyOut(0, data, c.blk.buf, c.layout.Offset*c.dtype.Size()))
-	event := dev.shared.backend.Record(0)
-	runtime.KeepAlive(c)
-	dtype, shape := c.dtype, c.Shape()
+	dtype, shape := t.dtype, t.Shape()
+	data := make([]byte, t.Len()*dtype.Size())
+	var event kernels.Event
+	t.scope.alone(func() {
+		c := t.Detach().Contiguous()
+		copied("fetch", dev.shared.backend.CopyOut(0, data, c.blk.buf, c.layout.Offset*dtype.Size()))
+		event = dev.shared.backend.Record(0)
+		runtime.KeepAlive(c)
+	})
 	var v []float64
 	return func() []float64 {
 		if v != nil {

@@ -90,7 +90,7 @@ func wantTensors(op string, tensors []*Tensor) {
 	if len(tensors) == 0 {
 		Fail(ErrValue, op, "at least one tensor is needed")
 	}
-	tensors[0].alive(op)
+	tensors[0].given(op)
 }
 
 // sameTypes fails unless all operands have the type of the first.

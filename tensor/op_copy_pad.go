@@ -50,7 +50,7 @@ func init() {
 
 // Pad surrounds t by a value. Each axis has a pair: how many elements are added before and after.
 func (t *Tensor) Pad(value float64, pads ...[2]int) *Tensor {
-	t.alive("pad")
+	t.given("pad")
 	if len(pads) != t.Rank() {
 		Fail(ErrShape, "pad", "%d pairs are given, %v has %d axes; {0, 0} leaves an axis alone", len(pads), t, t.Rank())
 	}

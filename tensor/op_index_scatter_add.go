@@ -31,7 +31,7 @@ func init() {
 // axes. Elements of y that go to one element of t are added in row-major order. indices has the shape of y and the
 // rules of [Tensor.Gather].
 func (t *Tensor) ScatterAdd(axis int, indices, y *Tensor) *Tensor {
-	t.alive("scatter_add")
+	t.given("scatter_add")
 	return Apply(&scatterAdd, []*Tensor{t, indices, y}, []int{t.axis("scatter_add", axis)}, nil)
 }
 

@@ -66,14 +66,14 @@ func indexArg(shape []int, values ...float64) Arg {
 // IndexSelect is the entries of an axis at the given indices, in their order: the axes of indices, usually one, replace
 // that axis. Indices are int64, int32 or uint8; all outside the axis are refused, negative ones, too.
 func (t *Tensor) IndexSelect(axis int, indices *Tensor) *Tensor {
-	t.alive("index_select")
+	t.given("index_select")
 	return Apply(&indexSelect, []*Tensor{t, indices}, []int{t.axis("index_select", axis)}, nil)
 }
 
 // IndexAdd is t with y[k] added to its entry indices[k] along an axis, for k ascending. Indices are as in
 // [Tensor.IndexSelect].
 func (t *Tensor) IndexAdd(axis int, indices, y *Tensor) *Tensor {
-	t.alive("index_add")
+	t.given("index_add")
 	return Apply(&indexAdd, []*Tensor{t, indices, y}, []int{t.axis("index_add", axis)}, nil)
 }
 

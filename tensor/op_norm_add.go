@@ -121,10 +121,10 @@ func addNormed(op *Op, eps float64, in ...*Tensor) (sum, norm *Tensor) {
 		}
 	}
 	s := stepOf(op.Name, in)
-	if s != nil && s.top.mode.Autocast != Float32 && dt.IsHalf() {
+	if s != nil && dt.IsHalf() && s.Autocasting() != Float32 {
 		return nil, nil
 	}
-	out := s.applyCtx(op, in, []int{axes}, []float64{eps}).Out
+	out := s.applyAll(op, in, []int{axes}, []float64{eps})
 	return out[0], out[1]
 }
 

@@ -8,7 +8,7 @@ func (t *Tensor) Dropout(p float64) *Tensor {
 	if !(p >= 0 && p < 1) {
 		Fail(ErrValue, "dropout", "the probability %v is outside [0, 1)", p)
 	}
-	t.alive("dropout")
+	t.given("dropout")
 	if p == 0 || t.scope == nil || !t.scope.Training() {
 		return t
 	}

@@ -41,7 +41,7 @@ func init() {
 func (t *Tensor) SumSquares(factor *Tensor, axes ...int) *Tensor {
 	in := []*Tensor{t}
 	if factor != nil {
-		t.alive(sumSquares.Name)
+		t.given(sumSquares.Name)
 		in = append(in, factor.To(statistic(t.dtype)))
 	}
 	return Apply(&sumSquares, in, t.axes(sumSquares.Name, axes), nil)

@@ -66,7 +66,7 @@ func (t *Tensor) LogSoftmax(axis int) *Tensor { return t.alongAxis(&logSoftmax, 
 
 // alongAxis applies an operation whose first attribute is an axis.
 func (t *Tensor) alongAxis(op *Op, axis int, more ...int) *Tensor {
-	t.alive(op.Name)
+	t.given(op.Name)
 	return Apply(op, []*Tensor{t}, append([]int{t.axis(op.Name, axis)}, more...), nil)
 }
 

@@ -31,7 +31,7 @@ func init() {
 
 // Expand repeats t along new leading axes and along axes of size 1, without copying. A size of -1 keeps the axis.
 func (t *Tensor) Expand(shape ...int) *Tensor {
-	t.alive("expand")
+	t.given("expand")
 	shape = slices.Clone(shape)
 	lead := len(shape) - t.Rank()
 	for i, d := range shape {

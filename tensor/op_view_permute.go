@@ -45,7 +45,7 @@ func init() {
 
 // Permute reorders the axes: axis i of the result is axis axes[i] of t. It shares the memory.
 func (t *Tensor) Permute(axes ...int) *Tensor {
-	t.alive("permute")
+	t.given("permute")
 	n := t.Rank()
 	if len(axes) != n {
 		Fail(ErrShape, "permute", "%d axes given, %v has %d", len(axes), t, n)
@@ -63,7 +63,7 @@ func (t *Tensor) Permute(axes ...int) *Tensor {
 
 // Transpose exchanges two axes. It shares the memory.
 func (t *Tensor) Transpose(a, b int) *Tensor {
-	t.alive("transpose")
+	t.given("transpose")
 	p := make([]int, t.Rank())
 	for i := range p {
 		p[i] = i
@@ -75,7 +75,7 @@ func (t *Tensor) Transpose(a, b int) *Tensor {
 
 // T exchanges the last two axes: the transpose of a matrix, or of each matrix of a batch.
 func (t *Tensor) T() *Tensor {
-	t.alive("transpose")
+	t.given("transpose")
 	if t.Rank() < 2 {
 		Fail(ErrShape, "transpose", "%v has %d axes, a matrix has two", t, t.Rank())
 	}

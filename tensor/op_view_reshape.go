@@ -31,7 +31,7 @@ func init() {
 // Reshape is t with another shape of as many elements, in row-major order. One size may be -1: it is computed from the
 // others. The result shares the memory if t is contiguous, else it is a copy.
 func (t *Tensor) Reshape(shape ...int) *Tensor {
-	t.alive("reshape")
+	t.given("reshape")
 	if i := slices.Index(shape, -1); i >= 0 {
 		shape = slices.Clone(shape)
 		shape[i] = 1

@@ -67,7 +67,7 @@ func init() {
 // Select is the elements at one index of an axis, which disappears. Negative indices count from the end. It shares
 // the memory.
 func (t *Tensor) Select(axis, index int) *Tensor {
-	t.alive("select")
+	t.given("select")
 	axis = t.axis("select", axis)
 	size := t.layout.Shape[axis]
 	if index < -size || index >= size {

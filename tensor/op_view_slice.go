@@ -75,7 +75,7 @@ const End = math.MaxInt
 // given. Negative bounds count from the end; bounds outside the axis are clamped; [End] is its end. It shares the
 // memory. Steps below 1 are refused: Flip reverses an axis.
 func (t *Tensor) Slice(axis, start, stop int, step ...int) *Tensor {
-	t.alive("slice")
+	t.given("slice")
 	axis = t.axis("slice", axis)
 	stride := 1
 	switch {
@@ -117,7 +117,7 @@ func (t *Tensor) sliceGrad(axis, start, step, size int) *Tensor {
 
 // Split cuts an axis into parts of the given sizes, which must add up to its size. The parts share the memory.
 func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
-	t.alive("split")
+	t.given("split")
 	axis = t.axis("split", axis)
 	sum, size := 0, t.layout.Shape[axis]
 	for i, n := range sizes {
@@ -141,7 +141,7 @@ func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 // Chunk cuts an axis into n parts of equal size, the last one smaller if n does not divide the axis. There are fewer
 // parts if n-1 of them are the whole axis. The parts share the memory.
 func (t *Tensor) Chunk(axis, n int) []*Tensor {
-	t.alive("chunk")
+	t.given("chunk")
 	axis = t.axis("chunk", axis)
 	if n < 1 {
 		Fail(ErrValue, "chunk", "%v cannot be cut into %d parts", t, n)

@@ -20,6 +20,7 @@ type param struct {
 	index     int // in arena.params
 	lo, hi    int // elements of the arena
 	version   atomic.Uint64
+	pending   atomic.Bool // a step has updated it and has not committed
 	hooks     []func(g *Tensor)
 }
 
@@ -59,8 +60,9 @@ func ParameterOf(name string, t *Tensor) *Tensor {
 // NewState makes state with values of zero on the device, outside any model: optimizer moments and counters.
 func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err error) {
 	err = Try(func() {
-		t = State(nil, shape...)
-		d.place(name, []string{name}, []*Tensor{t}, dt)
+		made := State(nil, shape...)
+		d.place(name, []string{name}, []*Tensor{made}, dt)
+		t = made
 	})
 	return t, err
 }
@@ -68,11 +70,13 @@ func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err e
 // Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer moments have the
 // same offsets, so that clipping, unscaling and updates are single passes.
 type Arena struct {
+	id     uint64  // in order of making
 	dev    *Device // nil: host memory
 	dtype  DType
 	n      int
 	values *Tensor // flat [n]
 	params []*Tensor
+	torn   atomic.Bool // the device failed while a step wrote the values
 
 	mu      sync.Mutex
 	grads   *block          // committed gradients, flat [n]; nil: none
@@ -84,7 +88,7 @@ type Arena struct {
 }
 
 func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
-	a := &Arena{dev: d, dtype: dt, n: n, params: params}
+	a := &Arena{id: arenas.Add(1), dev: d, dtype: dt, n: n, params: params}
 	a.values = newTensor(blk, dt, []int{n}, nil)
 	a.values.root = &param{name: "parameters", tensor: a.values, arena: a, hi: n}
 	for _, t := range params {
@@ -206,7 +210,6 @@ func (a *Arena) replace(b *block, present []bool) {
 type stepGrads struct {
 	flat    *Tensor
 	present []bool
-	taken   []bool // applied by an optimizer, whatever becomes of the step
 	base    uint64 // arena version they started from
 }
 
@@ -219,6 +222,8 @@ func (g *stepGrads) drop() {
 // Grads are the gradients of the arena in this step, flat [n], and which parameters have one; nil if
 // none has. Elements of parameters without gradient are undefined, padding is zero.
 func (s *Scope) Grads(a *Arena) (flat *Tensor, present []bool) {
+	s.enter("grads")
+	defer s.leave()
 	if g := s.stepGrads(a, false); g != nil {
 		return g.flat, g.present
 	}
@@ -234,7 +239,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	if a.grads == nil && !create {
 		return nil
 	}
-	g := &stepGrads{present: make([]bool, len(a.params)), taken: make([]bool, len(a.params)), base: a.version}
+	g := &stepGrads{present: make([]bool, len(a.params)), base: a.version}
 	if a.dev != nil {
 		defer s.setDevice(s.dev)
 		s.setDevice(a.dev)
@@ -243,7 +248,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	if a.grads != nil {
 		first = newTensor(a.grads, a.dtype, []int{a.n}, nil)
 	} else {
-		first = s.Full(0, a.dtype)
+		first, _ = s.record(&full, nil, []int{int(a.dtype)}, []float64{0}, nil, true)
 	}
 	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size())
 	blk.grads = true
@@ -270,11 +275,12 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	return g
 }
 
-// addGrad adds g to the gradient of parameter p in this step.
+// addGrad adds g to the gradient of parameter p in this step, which a backward pass has to itself.
 func (s *Scope) addGrad(p, g *Tensor) {
 	a, lo, hi := p.Arena()
 	sg := s.stepGrads(a, true)
 	i := p.root.index
+	s.unappliedGrads("backward", sg.flat, lo, hi)
 	dst := span(sg.flat, lo, hi)
 	dst.setShape(g.layout.Shape)
 	kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
@@ -292,15 +298,19 @@ func (s *Scope) addGrad(p, g *Tensor) {
 // HasGrad tells whether parameter p has a gradient in this step or from steps before it.
 func (s *Scope) HasGrad(p *Tensor) bool {
 	a, _, _ := p.Arena()
-	_, present := s.Grads(a)
-	return present != nil && present[p.root.index]
+	s.enter("has_grad")
+	defer s.leave()
+	g := s.stepGrads(a, false)
+	return g != nil && g.present[p.root.index]
 }
 
-// TakeGrads marks the gradient of p as used up: an optimizer has applied it.
+// TakeGrads marks the gradient of p as used up: an optimizer applies it when the step commits.
 func (s *Scope) TakeGrads(p *Tensor) {
 	a, _, _ := p.Arena()
+	s.enter("take_grads")
+	defer s.leave()
 	if g := s.stepGrads(a, false); g != nil {
-		g.present[p.root.index], g.taken[p.root.index] = false, true
+		g.present[p.root.index] = false
 	}
 }
 
@@ -312,47 +322,6 @@ func (t *Tensor) OnGrad(f func(g *Tensor)) (stop func()) {
 	p.hooks = append(p.hooks, f)
 	i := len(p.hooks) - 1
 	return func() { p.hooks[i] = func(*Tensor) {} }
-}
-
-// commit moves the step's gradients to the arenas.
-func (s *Scope) commit() {
-	for _, a := range s.order {
-		a.commit(s.grads[a])
-	}
-}
-
-func (a *Arena) commit(g *stepGrads) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	left := slices.Contains(g.present, true)
-	switch {
-	case !left && a.grads == nil: // all are used up
-	case g.base != a.version:
-		Fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too "+
-			"(use autograd.Grad in parallel steps and add the results in order), or ClearGrads was called in the step "+
-			"(call it before Backward)", a.params[0])
-	case left:
-		a.replace(g.flat.blk, g.present)
-	default:
-		a.replace(nil, nil)
-	}
-}
-
-// abandon ends the gradients of a failed step: the arenas keep those of earlier steps, but for what an optimizer
-// has applied to the parameters already.
-func (s *Scope) abandon() {
-	for _, a := range s.order {
-		a.mu.Lock()
-		if g := s.grads[a]; a.grads != nil && g.base == a.version {
-			for i, taken := range g.taken {
-				a.present[i] = a.present[i] && !taken
-			}
-			if !slices.Contains(a.present, true) {
-				a.replace(nil, nil)
-			}
-		}
-		a.mu.Unlock()
-	}
 }
 
 // access is how a step uses an arena's values.
@@ -371,6 +340,10 @@ func (s *Scope) touch(a *Arena, how access) {
 	}
 	if a == nil {
 		return // declared, not placed: alive has failed already
+	}
+	if a.torn.Load() {
+		Fail(ErrDevice, "step", "the device failed while a step wrote %v and what was placed with it; their values "+
+			"are lost: place them again, and restore them", a.params[0])
 	}
 	a.mu.Lock()
 	others := a.readers
@@ -421,19 +394,30 @@ func span(t *Tensor, lo, hi int) *Tensor {
 	return v
 }
 
-// Update runs a pointwise operation in place over elements [lo, hi) of flat tensors of one length: dst
-// are arena values, state or gradients of the step; in has tensors of that length and one-element ones.
-// It is how optimizers write. Nothing is recorded.
+// Update runs a pointwise operation in place over elements [lo, hi) of flat tensors of one length: dst are arena values
+// and state, which are written when the step commits, or gradients and other tensors of the step, which are written at
+// once; in has tensors of that length and one-element ones. It is how optimizers write. Nothing is recorded.
 func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) {
 	s.enter(op.Name)
 	defer s.leave()
+	held := dst[0].scope != s
 	out := make([]*Tensor, len(dst))
 	for i, t := range dst {
-		s.written(t, lo, hi)
+		switch {
+		case (t.scope != s) != held:
+			Fail(ErrStep, op.Name, "%v is written at another time than %v: one belongs to the step", t, dst[0])
+		case held:
+			s.written(t, lo, hi)
+		default:
+			s.unappliedGrads(op.Name, t, lo, hi)
+		}
 		out[i] = span(t, lo, hi)
 	}
 	xs := make([]*Tensor, len(in))
 	for i, t := range in {
+		if !held {
+			t.fresh(op.Name)
+		}
 		if xs[i] = t; t.Len() != 1 {
 			xs[i] = span(t, lo, hi)
 		}
@@ -441,45 +425,29 @@ func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) 
 	s.into(op, out, xs, floats)
 }
 
-// written bumps the versions of the parameters or state in elements [lo, hi) of t.
-func (s *Scope) written(t *Tensor, lo, hi int) {
-	if t.scope == s {
-		return // gradients
-	}
-	if t.root == nil {
-		Fail(ErrStep, "update", "%v is host data; only parameters, state and gradients are updated", t)
-	}
-	a := t.root.arena
-	if a.dev == nil && !s.dev.inHostMemory() {
-		Fail(ErrStep, "update", "parameter %v is host data, the step runs on %s; nn.Init places a model on a device",
-			a.params[0], s.dev.Name())
-	}
-	s.touch(a, writing)
-	for _, p := range a.params {
-		if p.root.lo < hi && lo < p.root.hi {
-			p.root.version.Add(1)
-		}
-	}
-}
-
-// into runs a pointwise operation whose results go to existing memory.
+// into runs a pointwise operation whose results go to existing memory: at once if that belongs to the step, else when
+// the step commits.
 func (s *Scope) into(op *Op, out, in []*Tensor, floats []float64) {
 	defer s.setDevice(s.dev)
 	s.setDevice(s.deviceOf(out))
 	s.wantOneDevice(op.Name, out)
 	s.wantOneDevice(op.Name, in)
-	var c Ctx
+	c := &Ctx{}
 	c.set(op, s, in, nil, floats)
 	c.Out = append(c.Out, out...)
-	s.run(&c)
+	if out[0].scope == s {
+		s.run(c)
+	} else {
+		s.hold(c)
+	}
 }
 
-// Assign writes v, broadcast and converted, into parameter or state t: the only operation that changes
-// a tensor. It is not recorded. Inside a step it bumps the version, so that a backward pass over the
-// old value fails. Host data is assigned at once, as between steps; inside a step take it in with s.In.
+// Assign writes v, broadcast and converted, into parameter or state t: the only operation that changes a tensor. It is
+// not recorded. Inside a step t is written when the step commits; until then reading it fails, and so does a backward
+// pass over it. Host data is assigned at once, as between steps; inside a step take it in with s.In.
 func (t *Tensor) Assign(v *Tensor) {
-	t.alive("assign")
-	v.alive("assign")
+	t.usable("assign")
+	v.usable("assign")
 	if t.root == nil || t.lazy != nil || !t.layout.Equal(t.root.tensor.layout) {
 		Fail(ErrStep, "assign", "%v is no parameter or state as a whole; only those are assigned", t)
 	}
@@ -488,11 +456,12 @@ func (t *Tensor) Assign(v *Tensor) {
 	}
 	root := t.root
 	if s := v.scope; s != nil {
-		if v = v.Detach(); v.blk == t.blk && !v.layout.Equal(t.layout) {
-			v = v.Clone() // a view of t, whose elements would be overwritten before they are read
+		if v = v.Detach(); v.blk.grads || v.blk == t.blk && !v.layout.Equal(t.layout) {
+			v = v.Clone() // elements that would be overwritten before they are read: of gradients, or a view of t
 		}
 		s.enter("assign")
 		defer s.leave()
+		v.fresh("assign")
 		s.written(t, root.lo, root.hi)
 		s.into(copyOp, []*Tensor{root.tensor}, []*Tensor{v}, nil)
 		return

@@ -20,7 +20,7 @@ func (t *Tensor) axes(op string, axes []int) []int { return t.appendAxes(nil, op
 
 // appendAxes is axes, appended to sorted.
 func (t *Tensor) appendAxes(sorted []int, op string, axes []int) []int {
-	t.alive(op)
+	t.given(op)
 	for _, a := range axes {
 		a = t.axis(op, a)
 		if slices.Contains(sorted, a) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/weft-ml/weft/internal/caller"
 	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/kernels"
 )
@@ -40,80 +41,106 @@ type region struct {
 	up    *region
 	name  string
 	mode  Mode
+	owner uintptr // the goroutine that it belongs to; 0: none
 	owned []*block
+
+	givenUp atomic.Bool // its owner could not end it
 }
 
 // Scope is one step of work on one goroutine.
 type Scope struct {
-	home     *Device // of the step
-	dev      *Device // of the operation, or of the one whose derivative is computed: results are made there
-	top      *region // innermost
-	free     []*region
-	tape     tape
-	random   kernels.Random // next in the step's stream
-	replay   *kernels.Random
-	busy     atomic.Int32
-	backward int   // depth of running backward passes
-	derived  *node // whose derivative is computed, innermost
-	ended    bool  // the step returned
-	failed   bool  // with an error
-	leaves   map[*param]*node
-	uploads  map[*Tensor]*Tensor // copies of host data on the device
-	casts    map[lowered]*Tensor // copies of parameters in half precision
-	grads    map[*Arena]*stepGrads
-	order    []*Arena // of grads, in order of first use
-	access   map[*Arena]access
-	launch   kernels.Launch // reused from operation to operation
-	scratch  Ctx            // likewise, for operations that are not recorded
-	strides  []int          // backs broadcast layouts of the op call
+	home      *Device // of the step
+	dev       *Device // of the operation, or of the one whose derivative is computed: results are made there
+	outermost *region
+	top       *region // innermost
+	free      []*region
+
+	tape      tape
+	random    kernels.Random // next in the step's stream
+	replay    *kernels.Random
+	state     atomic.Uint32 // see busy.go
+	goroutine uintptr       // of the step's function
+	backward  int           // depth of running backward passes
+	derived   *node         // whose derivative is computed, innermost
+	failed    bool          // with an error
+	leaves    map[*param]*node
+	uploads   map[*Tensor]*Tensor // copies of host data on the device
+	casts     map[lowered]*Tensor // copies of parameters in half precision
+	grads     map[*Arena]*stepGrads
+	order     []*Arena // of grads, in order of first use
+	access    map[*Arena]access
+	fault     atomic.Pointer[error] // why the step cannot commit
+	writes    []write               // wait for the commit
+	pending   []*Arena              // that they write
+	onCommit  []func()
+	launch    kernels.Launch // reused from operation to operation
+	scratch   Ctx            // likewise, for operations that are not recorded
+	observed  []*Ctx         // operations of the call under way that are to be shown
+	strides   []int          // backs broadcast layouts of the op call
 }
 
-// Step runs f as one training step: operations are recorded and dropout is on. Gradients reach the parameters only when
-// f returns nil. An [*Error] raised inside comes back as the error; a bug in f stays a panic. The n-th step of a device
-// draws its random numbers from stream (seed, n).
+// Step runs f as one training step: operations are recorded and dropout is on. The step commits when f returns nil:
+// gradients reach the parameters, updates and assignments are written. A step that fails changes nothing. An [*Error]
+// raised inside comes back as the error; a bug in f stays a panic. The n-th step of a device draws its random numbers
+// from stream (seed, n); a step that fails gives its number back, unless another one has begun.
 func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
-	return d.run(f, Mode{Record: true, Training: true, stream: 3 * d.steps.Add(1)}, opts)
+	n := d.steps.Add(1)
+	return d.run(f, Mode{Record: true, Training: true, stream: 3 * n}, opts, &d.steps, n)
 }
 
 // Eval runs f as one step without recording and without training behaviour. Evaluations count apart from steps, so that
 // they do not change the random numbers of training.
 func (d *Device) Eval(f func(*Scope) error, opts ...Option) error {
-	return d.run(f, Mode{stream: 3*d.evals.Add(1) + 1}, opts)
+	n := d.evals.Add(1)
+	return d.run(f, Mode{stream: 3*n + 1}, opts, &d.evals, n)
 }
 
-func (d *Device) run(f func(*Scope) error, m Mode, opts []Option) (err error) {
+// run is number n of those that count counts, if any does.
+func (d *Device) run(f func(*Scope) error, m Mode, opts []Option, count *atomic.Uint64, n uint64) (err error) {
 	for _, o := range opts {
 		o(&m)
 	}
-	s := &Scope{home: d, dev: d, top: &region{mode: m}}
+	s := &Scope{home: d, dev: d, outermost: &region{mode: m}, goroutine: caller.Goroutine()}
+	s.top = s.outermost
+	if count == &d.steps {
+		s.launch.Step = n
+	}
 	s.random.Key = philox.DeriveN(d.seed, m.stream)
 	committed := false
 	defer func() {
 		if !committed {
+			err = s.outcome(err)
 			s.failed = true
-			s.abandon()
+			if count != nil {
+				count.CompareAndSwap(n, n-1)
+			}
 		}
-		s.end()
+		s.finish()
 	}()
 	defer kernels.Catch(&err)
-	if err = f(s); err == nil {
+	if err = s.outcome(f(s)); err == nil {
+		s.enter("step")
+		defer s.leave()
 		s.commit()
 		committed = true
+		for _, f := range s.onCommit {
+			f()
+		}
 	}
 	return err
 }
 
 // do is run for what the library itself does in a step. It panics with an error of the step.
 func (d *Device) do(f func(s *Scope)) {
-	if err := d.run(func(s *Scope) error { f(s); return nil }, Mode{}, nil); err != nil {
+	if err := d.run(func(s *Scope) error { f(s); return nil }, Mode{}, nil, nil, 0); err != nil {
 		panic(err)
 	}
 }
 
 // end releases everything the step still owns.
 func (s *Scope) end() {
-	s.ended = true
 	s.tape.release()
+	s.dropWrites()
 	for _, a := range s.order {
 		s.grads[a].drop()
 	}
@@ -134,10 +161,23 @@ func (s *Scope) Failed() bool { return s.failed }
 func (s *Scope) Device() *Device { return s.home }
 
 // Training tells whether dropout and the like are on.
-func (s *Scope) Training() bool { return s.top.mode.Training }
+func (s *Scope) Training() bool { return s.mode("training").Training }
 
 // Recording tells whether operations are recorded for differentiation.
-func (s *Scope) Recording() bool { return s.top.mode.Record }
+func (s *Scope) Recording() bool { return s.mode("recording").Record }
+
+// Autocasting is the type that autocast lowers to in the step's innermost mode; Float32 if it is off.
+func (s *Scope) Autocasting() DType { return s.mode("autocasting").Autocast }
+
+// mode is the innermost mode; after the step, that of the step.
+func (s *Scope) mode(op string) Mode {
+	if s.over() {
+		return s.outermost.mode
+	}
+	s.enter(op)
+	defer s.leave()
+	return s.top.mode
+}
 
 func (s *Scope) inBackward() bool { return s != nil && s.backward > 0 }
 
@@ -160,18 +200,12 @@ func (s *Scope) push(name string, m Mode) *region {
 	} else {
 		r = &region{}
 	}
-	r.up, r.name, r.mode = s.top, name, m
+	r.up, r.name, r.mode, r.owner = s.top, name, m, caller.Goroutine()
+	if r.givenUp.Load() {
+		r.givenUp.Store(false)
+	}
 	s.top = r
 	return r
-}
-
-// own gives a block to the outermost region, so that it lives as long as the step.
-func (s *Scope) own(b *block) {
-	r := s.top
-	for r.up != nil {
-		r = r.up
-	}
-	r.owned = append(r.owned, b)
 }
 
 // closeRegion gives the blocks of r in keep to the parent and releases the others.
@@ -209,7 +243,38 @@ func (s *Scope) pop(r *region, keep []*Tensor) {
 // pool when f returns, unless it was saved for backward. The name appears in errors. Tensors in last, which the region
 // around it made, are used by f for the last time: their memory goes back, too.
 func (s *Scope) Region(name string, f func() []*Tensor, last ...*Tensor) (out []*Tensor) {
-	s.open("region")
+	r := s.begin(name, last)
+	held, done := len(s.writes), false
+	defer func() {
+		var e any
+		if !done {
+			e = recover()
+		}
+		s.resume(r)
+		defer s.leave()
+		defer s.pop(r, out)
+		if done {
+			return
+		}
+		if e, ok := e.(*Error); ok && e.In == "" { // the innermost region names itself and those around it
+			e.In = s.path()
+		}
+		if len(s.writes) > held { // an update was cut short
+			s.Abort(kernels.Errorf(ErrStep, "region", "an update was not completed: %v", e))
+		}
+		if e != nil { // else runtime.Goexit
+			panic(e)
+		}
+	}()
+	out = f()
+	done = true
+	return out
+}
+
+// begin opens a region that takes over the tensors in last.
+func (s *Scope) begin(name string, last []*Tensor) *region {
+	s.enter("region")
+	defer s.leave()
 	r := s.push(name, s.top.mode)
 	for _, t := range last {
 		if t == nil {
@@ -220,31 +285,24 @@ func (s *Scope) Region(name string, f func() []*Tensor, last ...*Tensor) (out []
 			r.owned = append(r.owned, t.blk)
 		}
 	}
-	done := false
-	defer func() {
-		defer s.pop(r, out)
-		if done {
-			return
-		}
-		switch e := recover().(type) {
-		case nil: // runtime.Goexit
-		case *Error: // the innermost region names itself and those around it
-			if e.In == "" {
-				e.In = s.path()
-			}
-			panic(e)
-		default:
-			panic(e)
-		}
-	}()
-	out = f()
-	done = true
-	return out
+	return r
 }
 
 // With runs f under a changed mode, for every tensor of the step, old or new.
 func (s *Scope) With(f func(), opts ...Option) {
-	s.open("with")
+	r := s.change(opts)
+	defer func() {
+		s.resume(r)
+		defer s.leave()
+		s.restore(r)
+	}()
+	f()
+}
+
+// change opens a region without name under a changed mode.
+func (s *Scope) change(opts []Option) *region {
+	s.enter("with")
+	defer s.leave()
 	m := s.top.mode
 	for _, o := range opts {
 		o(&m)
@@ -252,14 +310,16 @@ func (s *Scope) With(f func(), opts ...Option) {
 	if m.stream != s.top.mode.stream {
 		Fail(ErrValue, "with", "Stream is an option of Step and Eval, not of a part of a step")
 	}
-	r := s.push("", m)
-	defer func() { // memory passes through: f assigned its results to variables of the caller
-		r.up.owned = append(r.up.owned, r.owned...)
-		clear(r.owned)
-		r.owned = r.owned[:0]
-		s.pop(r, nil)
-	}()
-	f()
+	return s.push("", m)
+}
+
+// restore ends a region that change opened. Memory passes through: its function assigned its results to variables of
+// the caller.
+func (s *Scope) restore(r *region) {
+	r.up.owned = append(r.up.owned, r.owned...)
+	clear(r.owned)
+	r.owned = r.owned[:0]
+	s.pop(r, nil)
 }
 
 // In takes host data, a parameter or state into the step. Tensors of the step pass unchanged. A parameter
@@ -268,6 +328,11 @@ func (s *Scope) With(f func(), opts ...Option) {
 func (s *Scope) In(t *Tensor) *Tensor {
 	s.enter("in")
 	defer s.leave()
+	return s.in(t)
+}
+
+// in is In for callers that have entered the step.
+func (s *Scope) in(t *Tensor) *Tensor {
 	t = s.adopt("in", t)
 	if t.scope == s {
 		return t
@@ -292,26 +357,8 @@ func (s *Scope) Watch(t *Tensor) *Tensor {
 
 // Full is a tensor of the step with all elements equal to v.
 func (s *Scope) Full(v float64, dt DType, shape ...int) *Tensor {
-	s.open("full")
 	return s.apply(&full, nil, append([]int{int(dt)}, shape...), []float64{v})
 }
-
-// open fails when the step is over.
-func (s *Scope) open(op string) {
-	if s.ended {
-		Fail(ErrStep, op, "the step of this tensor or scope has ended; Keep takes a tensor out of its step")
-	}
-}
-
-// enter begins a use of the step's records. It fails when the step is over or another goroutine is inside.
-func (s *Scope) enter(op string) {
-	s.open(op)
-	if !s.busy.CompareAndSwap(0, 1) {
-		Fail(ErrBusy, op, "two goroutines use one step at the same time; give each its own Step or Eval")
-	}
-}
-
-func (s *Scope) leave() { s.busy.Store(0) }
 
 // adopt makes an operand usable in the step: lazy views are recorded, host data copied to the device of the operation,
 // foreign steps refused. The caller has entered the step.
@@ -319,16 +366,15 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 	t.alive(op)
 	switch {
 	case t.scope == s:
+		t.fresh(op)
 	case t.scope != nil:
 		Fail(ErrStep, op, "%v belongs to another step; Keep it there, then it may be used in any step", t)
 	case t.lazy != nil:
-		l := t.lazy
-		s.leave() // the view is an operation of its own
-		v := s.apply(l.Op, l.In, l.Ints, l.Floats)
-		s.enter(op)
-		return v
+		y, _ := s.record(t.lazy.Op, t.lazy.In, t.lazy.Ints, t.lazy.Floats, nil, true)
+		return y
 	case t.root != nil:
 		s.touch(t.root.arena, reading)
+		t.fresh(op)
 		if t.needs && s.top.mode.Record {
 			return s.leaf(op, t).Out[0]
 		}

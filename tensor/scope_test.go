@@ -209,13 +209,13 @@ func TestMixedSteps(t *testing.T) {
 	wantError(t, err, tensor.ErrStep, "belongs to another step", "Keep")
 }
 
-// A second goroutine is refused while an operation of the first runs, and breaks nothing.
+// A second goroutine is refused while an operation of the first runs, and breaks nothing but the step.
 func TestTwoGoroutinesInOneStep(t *testing.T) {
 	dev := open(t)
 	running, end := make(chan bool), make(chan bool)
 	slow := &tensor.Op{Op: kernels.Op{Name: "slow", CPU: func(*kernels.Launch) { running <- true; <-end }},
 		NoGrad: "of a test", Shape: func(c *tensor.Ctx) { c.Result(tensor.Float32, 2) }}
-	step(t, dev, func(s *tensor.Scope) {
+	err := dev.Step(func(s *tensor.Scope) error {
 		x := s.Full(1, tensor.Float32, 2)
 		var wg sync.WaitGroup
 		wg.Go(func() { tensor.Apply(slow, []*tensor.Tensor{x}, nil, nil) })
@@ -227,7 +227,9 @@ func TestTwoGoroutinesInOneStep(t *testing.T) {
 		end <- true
 		wg.Wait()
 		wantFloats(t, "after both", x.Scale(2), 2, 2)
+		return nil
 	})
+	wantError(t, err, tensor.ErrBusy, "two goroutines use one step", "scope_test.go:")
 }
 
 func TestEvaluationBesideUpdate(t *testing.T) {

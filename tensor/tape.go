@@ -155,18 +155,19 @@ func (tp *tape) release() {
 // the saved tensors, takes gradients back. The result is y on the tape; it is y itself if no operand needs
 // a gradient or the step does not record. Custom operations use it.
 func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor {
-	s.open(op.Name)
+	s.enter(op.Name)
+	defer s.leave()
 	n := newNode()
 	n.set(op, s, in, nil, nil)
 	needs := false
 	for i, t := range in {
-		n.In[i] = s.In(t)
+		n.In[i] = s.in(t)
 		needs = needs || n.In[i].needs
 	}
 	if !needs || !s.top.mode.Record {
 		return y
 	}
-	y = s.In(y).alias(s)
+	y = s.in(y).alias(s)
 	n.Out = append(n.Out, y)
 	for _, t := range saved {
 		t.alive(op.Name)

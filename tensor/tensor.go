@@ -126,11 +126,27 @@ func (t *Tensor) axis(op string, axis int) int {
 	return axis
 }
 
-// alive fails for tensors that may not be used any more.
-func (t *Tensor) alive(op string) {
-	switch {
-	case t == nil:
+// given fails for nil.
+func (t *Tensor) given(op string) {
+	if t == nil {
 		Fail(ErrStep, op, "an operand is nil")
+	}
+}
+
+// usable is alive for callers that have not entered the step.
+func (t *Tensor) usable(op string) {
+	t.given(op)
+	if s := t.scope; s != nil && !s.over() {
+		s.enter(op)
+		defer s.leave()
+	}
+	t.alive(op)
+}
+
+// alive fails for tensors that may not be used any more. The caller has entered their step.
+func (t *Tensor) alive(op string) {
+	t.given(op)
+	switch {
 	case t.blk == nil:
 		if t.root != nil {
 			Fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)

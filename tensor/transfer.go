@@ -19,7 +19,7 @@ func (s *Scope) local(op string, t *Tensor) *Tensor {
 	}
 	c := t.Detach().Contiguous()
 	blk := s.dev.deviceBlock(op, c.Len()*c.dtype.Size())
-	s.own(blk)
+	s.outermost.owned = append(s.outermost.owned, blk)
 	s.dev.copyIn(op, blk, 0, bytesOf(c))
 	runtime.KeepAlive(c)
 	v := newTensor(blk, t.dtype, t.layout.Shape, s)
@@ -101,7 +101,7 @@ func (s *Scope) wantOneDevice(op string, ts []*Tensor) {
 
 // toDevice is t on another device.
 func (t *Tensor) toDevice(d *Device) (y *Tensor) {
-	t.alive("to")
+	t.usable("to")
 	if from := t.Device(); from == nil && d.inHostMemory() || from != nil && from.shared == d.shared {
 		return t
 	}
@@ -118,11 +118,14 @@ func (t *Tensor) toDevice(d *Device) (y *Tensor) {
 		return y
 	}
 	s := t.scope
-	x := t.Contiguous()
-	blk := d.deviceBlock("to", x.Len()*x.dtype.Size())
-	s.top.owned = append(s.top.owned, blk)
-	x.copyTo(blk)
-	return s.Record(&toDevice, []*Tensor{x}, newTensor(blk, x.dtype, x.layout.Shape, s), nil)
+	s.alone(func() {
+		x := t.Contiguous()
+		blk := d.deviceBlock("to", x.Len()*x.dtype.Size())
+		s.top.owned = append(s.top.owned, blk)
+		x.copyTo(blk)
+		y = s.Record(&toDevice, []*Tensor{x}, newTensor(blk, x.dtype, x.layout.Shape, s), nil)
+	})
+	return y
 }
 
 var toDevice Op

@@ -93,3 +93,14 @@ func BenchmarkSite(b *testing.B) {
 		return ""
 	})
 }
+
+func TestGoroutine(t *testing.T) {
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("goroutines cannot be told apart")
+	}
+	mine, other := Goroutine(), make(chan uintptr)
+	go func() { other <- Goroutine() }()
+	if o := <-other; mine == 0 || mine != Goroutine() || o == mine {
+		t.Errorf("%x and %x, another one %x", mine, Goroutine(), o)
+	}
+}

@@ -15,9 +15,14 @@ type Source interface {
 	Free(b kernels.Buffer)
 }
 
+// Refuser is a source that may refuse a request of n bytes before the cache is asked: tests find out with it what
+// lack of memory does at each place.
+type Refuser interface{ Refuse(n int) error }
+
 // Pool is a cache of the memory of one source. Its methods may be called from many goroutines.
 type Pool struct {
-	src Source
+	src    Source
+	refuse Refuser // src, if it is one
 
 	// grow serialises what changes the reserved size, so that the limit is exact and only one
 	// goroutine at a time gives blocks back to the source. It is taken before mu.
@@ -63,7 +68,9 @@ func (b *Block) Size() int { return b.size }
 
 // New makes a pool over src that reserves at most limit bytes; 0 means no limit.
 func New(src Source, limit int) *Pool {
-	return &Pool{src: src, stats: Stats{Limit: limit}}
+	p := &Pool{src: src, stats: Stats{Limit: limit}}
+	p.refuse, _ = src.(Refuser)
+	return p
 }
 
 // SetLimit changes the limit of the reserved size; 0 means none. Cached blocks over the limit go
@@ -81,7 +88,7 @@ func (p *Pool) SetLimit(limit int) {
 }
 
 // SetReclaim sets a function that is called when the limit or the device is reached, before cached blocks are given
-// back: it may free blocks, for example by running the Go collector. It must not allocate from the pool.
+// back: it may free blocks, for example by running the Go collector. No lock of the pool is held.
 func (p *Pool) SetReclaim(f func()) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
@@ -96,6 +103,11 @@ func (p *Pool) Alloc(n int) (*Block, error) {
 	}
 	if n > maxBytes {
 		return nil, p.outOfMemory(n, 0, nil)
+	}
+	if p.refuse != nil {
+		if err := p.refuse.Refuse(n); err != nil {
+			return nil, p.outOfMemory(n, 0, err)
+		}
 	}
 	guarded := n
 	if p.poison.Load() {
@@ -162,8 +174,12 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 	p.mu.Lock()
 	p.stats.Retries++
 	p.mu.Unlock()
-	if p.reclaim != nil {
-		p.reclaim()
+	if reclaim := p.reclaim; reclaim != nil {
+		func() { // others need not wait for a collection
+			p.grow.Unlock()
+			defer p.grow.Lock()
+			reclaim()
+		}()
 		if b := p.take(class, n); b != nil {
 			return b, nil
 		}
@@ -219,8 +235,7 @@ func (p *Pool) fromSource(n, class, size int) (*Block, error) {
 // Keep leaves b to the Go collector: it is no longer counted as live, though its memory stays reserved. Its owner
 // arranges that Free(b) is called when it becomes unreachable (runtime.AddCleanup).
 func (p *Pool) Keep(b *Block) {
-	p.mu.Lock()
-	p.mustBe(b, "keep", live, live)
+	p.lock(b, "keep", live, live)
 	b.state = kept
 	p.notLive(b)
 	p.mu.Unlock()
@@ -228,8 +243,7 @@ func (p *Pool) Keep(b *Block) {
 
 // Free puts b, live or kept, into the cache. The caller does not use it again.
 func (p *Pool) Free(b *Block) {
-	p.mu.Lock()
-	p.mustBe(b, "free", live, kept)
+	p.lock(b, "free", live, kept)
 	if b.state == live {
 		p.notLive(b)
 	}
@@ -268,16 +282,16 @@ func (p *Pool) push(b *Block) {
 	p.free[b.class] = b
 }
 
-// mustBe unlocks mu and panics if b is not a block of p in state s1 or s2. mu is held.
-func (p *Pool) mustBe(b *Block, verb string, s1, s2 state) {
-	if b.pool == p && (b.state == s1 || b.state == s2) {
-		return
-	}
-	p.mu.Unlock()
-	if b.pool != p {
+// lock locks mu. It panics, with mu unlocked, if b is not a block of p in state s1 or s2.
+func (p *Pool) lock(b *Block, verb string, s1, s2 state) {
+	if b == nil || b.pool != p {
 		panic("pool: " + verb + " of a block of another pool")
 	}
-	panic(fmt.Sprintf("pool: %s of a block of %d bytes that is %s", verb, b.cap, b.state))
+	p.mu.Lock()
+	if is := b.state; is != s1 && is != s2 {
+		p.mu.Unlock()
+		panic(fmt.Sprintf("pool: %s of a block of %d bytes that is %s", verb, b.cap, is))
+	}
 }
 
 // Trim returns all cached blocks to the source, and how many bytes that freed.

@@ -413,6 +413,8 @@ func TestMisuse(t *testing.T) {
 		{func() { p.Keep(freed) }, "pool: keep of a block of 512 bytes that is free"},
 		{func() { p.Keep(kept) }, "pool: keep of a block of 2048 bytes that is kept"},
 		{func() { New(d, 0).Free(live) }, "pool: free of a block of another pool"},
+		{func() { p.Free(nil) }, "pool: free of a block of another pool"},
+		{func() { p.Keep(nil) }, "pool: keep of a block of another pool"},
 	} {
 		func() {
 			defer func() {
@@ -424,6 +426,28 @@ func TestMisuse(t *testing.T) {
 		}()
 	}
 	checkStats(t, p, d)
+}
+
+// While one goroutine waits for memory to be reclaimed, others use the pool.
+func TestGoroutinesBesideReclaim(t *testing.T) {
+	p := New(newDevice(0), 4096)
+	waiting, end := make(chan bool), make(chan bool)
+	p.SetReclaim(func() { waiting <- true; <-end })
+	b := mustAlloc(t, p, 2048)
+	failed := make(chan error)
+	go func() {
+		_, err := p.Alloc(4096)
+		failed <- err
+	}()
+	<-waiting
+	p.Free(b)
+	p.Trim()
+	p.SetLimit(8192)
+	mustAlloc(t, p, 512)
+	end <- true
+	if err := <-failed; err != nil {
+		t.Errorf("there was room at last: %v", err)
+	}
 }
 
 func TestPoison(t *testing.T) {

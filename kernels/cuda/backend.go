@@ -72,7 +72,10 @@ type Backend struct {
 	ranges   map[*Range]struct{}  // the same of Reserve
 }
 
-var _ kernels.Waiter = (*Backend)(nil)
+var (
+	_ kernels.Waiter   = (*Backend)(nil)
+	_ kernels.Preparer = (*Backend)(nil)
+)
 
 // Waits counts the waits that no program asked for.
 func (b *Backend) Waits() *kernels.Waits { return &b.waits }
@@ -318,33 +321,44 @@ func (s *stream) free() {
 
 // Run queues an operation. An operation without kernel is an error of kind [kernels.ErrDevice]; nothing runs on the
 // host in its place.
-func (b *Backend) Run(l *kernels.Launch) (err error) {
+func (b *Backend) Run(l *kernels.Launch) error { return b.run(l, (*call).submit) }
+
+// Prepare plans an operation and queues nothing: its kernels are loaded, and there is scratch memory for it.
+func (b *Backend) Prepare(l *kernels.Launch) error { return b.run(l, func(*call) error { return nil }) }
+
+// run plans an operation; submit queues it.
+func (b *Backend) run(l *kernels.Launch, submit func(*call) error) (err error) {
 	s, err := b.stream(l.Op.Name, l.Stream)
 	if err != nil {
 		return err
 	}
-	if err := b.takeDeferred(); err != nil {
-		return err
+	if !l.Prepared {
+		if err := b.takeDeferred(); err != nil {
+			return err
+		}
 	}
 	defer kernels.Catch(&err) // of plans
 	plan, err := b.plan(l.Op, l.DType())
 	if err != nil {
 		return err
 	}
-	return s.run(plan, l)
+	return s.run(plan, l, submit)
 }
 
-// run queues an operation by its plan.
-func (s *stream) run(plan plan, l *kernels.Launch) error {
+// run plans an operation; submit queues it.
+func (s *stream) run(plan plan, l *kernels.Launch, submit func(*call) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.indexError(); err != nil {
-		return err
+	if !l.Prepared {
+		if err := s.indexError(); err != nil {
+			return err
+		}
 	}
 	c := &s.call
 	c.reset(l.Op.Name)
+	c.step = l.Step
 	plan(c, l)
-	return c.submit()
+	return submit(c)
 }
 
 // Event is a mark in a stream, and one behind its copies to the host on the copy stream.

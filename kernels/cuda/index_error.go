@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"strconv"
 	"sync/atomic"
 	"unsafe"
 
@@ -31,6 +32,7 @@ type reports struct {
 type indexed struct {
 	op     string
 	site   string // of the caller, known when it is queued
+	step   uint64 // as [kernels.Launch.Step]
 	rank   int
 	shape  [kernels.MaxDims]int
 	size   int // of the axis
@@ -56,7 +58,7 @@ func (c *call) report(a *kernels.Arg, x indexed) indexErrors {
 	r := s.reports
 	if !c.reports {
 		c.reports = true
-		x.op, x.rank = c.op, copy(x.shape[:], a.Shape)
+		x.op, x.step, x.rank = c.op, c.step, copy(x.shape[:], a.Shape)
 		r.operands[r.next%reportCount] = x
 		r.next++
 	}
@@ -119,9 +121,13 @@ func (s *stream) indexError() error {
 		return err
 	}
 	found := kernels.Errorf(kernels.ErrIndex, "report", "an index is outside its axis")
+	in := "an earlier operation"
 	for i := r.next - min(r.next, reportCount); i < r.next; i++ {
 		if word := r.host[i%reportCount]; word != ^uint64(0) {
-			found = r.operands[i%reportCount].outside(int(word>>32), int(int32(word)))
+			x := &r.operands[i%reportCount]
+			if found = x.outside(int(word>>32), int(int32(word))); x.step > 0 {
+				in += " of step " + strconv.FormatUint(x.step, 10)
+			}
 			break
 		}
 	}
@@ -129,7 +135,7 @@ func (s *stream) indexError() error {
 		return e
 	}
 	if !s.b.sync { // whoever asks now did other work
-		found.In = "an earlier operation"
+		found.In = in
 	}
 	return found
 }

@@ -16,6 +16,7 @@ import (
 type call struct {
 	b        *Backend
 	op       string
+	step     uint64 // as [kernels.Launch.Step]
 	launches []driver.Launch
 	names    []string          // of the kernels
 	values   []byte            // packed arguments; those of a launch begin at a multiple of 16

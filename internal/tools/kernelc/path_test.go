@@ -1,7 +1,10 @@
 package main
 
 import (
+	"compress/gzip"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"testing"
 )
@@ -185,6 +188,34 @@ func TestFullPath(t *testing.T) {
 	} {
 		if got := fullPath(sassOf(code), 0); got != nil {
 			t.Errorf("%s: %+v, want no path", what, got)
+		}
+	}
+}
+
+// Kernels for sm_90 that read and wrote 2 bytes at a time: an instruction count by hand, along a row of 1,024 elements,
+// gave 72.7 and 53 for an element.
+func TestPathOfKernels(t *testing.T) {
+	for kernel, want := range map[string]string{
+		"softmax_bf16":            "2353 instructions, 64 and 64 bytes by 2, 8 waits, 73.5 for an element",
+		"cross_entropy_grad_bf16": "1728 instructions, 64 and 64 bytes by 2, 8 waits, 54.0 for an element",
+	} {
+		file, err := os.Open("testdata/" + kernel + ".sass.gz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := gzip.NewReader(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sass, err := io.ReadAll(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		p := fullPath(readSass(string(sass))[kernel], 0)
+		if got := fmt.Sprintf("%d instructions, %d and %d bytes by %d, %g waits, %.1f for an element", p.instructions,
+			p.loaded, p.stored, p.width, p.waits, p.perElement(elementSize(kernel))); got != want {
+			t.Errorf("%s: %s, want %s", kernel, got, want)
 		}
 	}
 }

@@ -1,0 +1,210 @@
+package tensor
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weft-ml/weft/internal/caller"
+	"github.com/weft-ml/weft/kernels"
+)
+
+// A step changes nothing that outlives it before its function has returned nil. Until then its gradients are its own,
+// and the operations that write parameters and state wait in a list, with their operands kept alive. The commit first
+// does all that can fail, for all arenas, and then runs the list: results go to memory that exists, so nothing of that
+// fails as long as the device works.
+
+// A write is an operation that waits for the commit.
+type write struct {
+	*Ctx
+	dev  *Device
+	site string // of the caller
+}
+
+// hold makes the operation wait for the commit.
+func (s *Scope) hold(c *Ctx) {
+	if c.Op.draws > 0 {
+		c.random = s.draw(c.Op.draws, c.Out[0].Len())
+	}
+	if s.writes == nil {
+		s.writes = make([]write, 0, 8)
+	}
+	s.writes = append(s.writes, write{c, s.dev, caller.Site()})
+	for _, x := range c.In {
+		x.blk.retain()
+	}
+}
+
+// OnCommit calls f when the step has committed, for what the host keeps beside parameters and state. f does not use
+// the step.
+func (s *Scope) OnCommit(f func()) {
+	s.enter("on_commit")
+	defer s.leave()
+	s.onCommit = append(s.onCommit, f)
+}
+
+// Abort makes the step fail with err, also if its function returns nil. The first call counts. Any goroutine may call
+// it.
+func (s *Scope) Abort(err error) {
+	if err != nil {
+		s.fault.CompareAndSwap(nil, &err)
+	}
+}
+
+// commit makes the gradients of the step those of the arenas, and writes parameters and state.
+func (s *Scope) commit() {
+	s.prepare()
+	// Steps that commit to the same arenas lock them in one order.
+	slices.SortFunc(s.order, func(a, b *Arena) int { return cmp.Compare(a.id, b.id) })
+	for _, a := range s.order {
+		a.mu.Lock()
+	}
+	defer func() {
+		for _, a := range s.order {
+			a.mu.Unlock()
+		}
+	}()
+	for _, a := range s.order {
+		a.check(s.grads[a])
+	}
+	s.write()
+	for _, a := range s.order {
+		a.commit(s.grads[a])
+	}
+}
+
+// prepare does all that can fail of the writes.
+func (s *Scope) prepare() {
+	for _, w := range s.writes {
+		p, ok := w.dev.shared.backend.(kernels.Preparer)
+		if !ok {
+			continue
+		}
+		s.strides = fill(&s.launch, w.Ctx, s.strides)
+		err := p.Prepare(&s.launch)
+		if errors.Is(err, kernels.ErrScratch) && w.dev.shared.pool.Trim() > 0 {
+			err = p.Prepare(&s.launch)
+		}
+		if e, ok := err.(*Error); ok && e.Site == "" {
+			e.Site = w.site
+		}
+		if err != nil {
+			failed(&s.launch, err)
+		}
+	}
+}
+
+// write runs the writes, in order. If the device fails between two of them, nobody can say what is written: the arenas
+// refuse to be used.
+func (s *Scope) write() {
+	done := 0
+	defer func() {
+		if 0 < done && done < len(s.writes) {
+			for _, w := range s.writes {
+				for _, y := range w.Out {
+					y.root.arena.torn.Store(true)
+				}
+			}
+		}
+	}()
+	s.launch.Prepared = true
+	for _, w := range s.writes {
+		s.dev = w.dev
+		s.run(w.Ctx)
+		done++
+	}
+}
+
+// dropWrites ends the waiting for the commit.
+func (s *Scope) dropWrites() {
+	for _, w := range s.writes {
+		for _, x := range w.In {
+			if !x.blk.shared {
+				x.blk.release("its step")
+			}
+		}
+	}
+	for _, a := range s.pending {
+		a.values.root.pending.Store(false)
+		for _, p := range a.params {
+			p.root.pending.Store(false)
+		}
+	}
+	s.writes, s.pending, s.onCommit = nil, nil, nil
+}
+
+// written notes that the step will write parameters or state in elements [lo, hi) of t, and bumps their versions.
+func (s *Scope) written(t *Tensor, lo, hi int) {
+	if t.root == nil {
+		Fail(ErrStep, "update", "%v is host data; only parameters, state and gradients are updated", t)
+	}
+	a := t.root.arena
+	if a.dev == nil && !s.dev.inHostMemory() {
+		Fail(ErrStep, "update", "parameter %v is host data, the step runs on %s; nn.Init places a model on a device",
+			a.params[0], s.dev.Name())
+	}
+	s.touch(a, writing)
+	if !a.values.root.pending.Swap(true) {
+		if s.pending == nil {
+			s.pending = make([]*Arena, 0, 8)
+		}
+		s.pending = append(s.pending, a)
+	}
+	for _, p := range a.params {
+		if p.root.lo < hi && lo < p.root.hi {
+			p.root.version.Add(1)
+			p.root.pending.Store(true)
+		}
+	}
+}
+
+// fresh fails if t is a parameter or state that a step has updated and not yet committed.
+func (t *Tensor) fresh(op string) {
+	if t.root != nil && t.root.pending.Load() {
+		t.stale(op)
+	}
+}
+
+//go:noinline
+func (t *Tensor) stale(op string) {
+	Fail(ErrVersion, op, "%v was updated in this step, which writes it when its function has returned: until then it "+
+		"has its old value; read it before the update, or take two steps", t)
+}
+
+// unappliedGrads fails if elements [lo, hi) of g, gradients of the step, belong to a parameter that the step has
+// updated: the update still reads them.
+func (s *Scope) unappliedGrads(op string, g *Tensor, lo, hi int) {
+	if len(s.writes) == 0 || !g.blk.grads {
+		return
+	}
+	for _, a := range s.order {
+		for _, p := range a.params {
+			if s.grads[a].flat.blk == g.blk && p.root.lo < hi && lo < p.root.hi && p.root.pending.Load() {
+				Fail(ErrVersion, op, "the gradient of %v is written after the step has updated that parameter; "+
+					"call Backward before the update, or take two steps", p)
+			}
+		}
+	}
+}
+
+// check fails if gradients of a step cannot be committed. a.mu is held.
+func (a *Arena) check(g *stepGrads) {
+	if g.base != a.version && (a.grads != nil || slices.Contains(g.present, true)) {
+		Fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too "+
+			"(use autograd.Grad in parallel steps and add the results in order), or ClearGrads was called in the step "+
+			"(call it before Backward)", a.params[0])
+	}
+}
+
+// commit makes g, what no optimizer has taken of the gradients of a step, those of the arena. a.mu is held.
+func (a *Arena) commit(g *stepGrads) {
+	if slices.Contains(g.present, true) {
+		a.replace(g.flat.blk, g.present)
+	} else if a.grads != nil {
+		a.replace(nil, nil)
+	}
+}
+
+// arenas counts the arenas made.
+var arenas atomic.Uint64
