@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/kernels/expr/double"
 )
 
 // The attributes are causal (0 or 1), for the packed operations also the number of heads, and the scale. Results have
@@ -298,7 +299,7 @@ func attentionRef(l *kernels.Launch) {
 			to := y.at(r.b, r.h, r.i, e)
 			*to = 0
 			for j, s := range r.scores {
-				*to += float64(math.Exp(s-m) / sum * *v.at(r.b, r.h, j, e))
+				*to += float64(double.Exp(s-m) / sum * *v.at(r.b, r.h, j, e))
 			}
 		}
 	})
@@ -314,7 +315,7 @@ func attentionGradRef(l *kernels.Launch) {
 	eachAttentionRow(l, func(r attentionRow) {
 		p, dp, dot := make([]float64, len(r.scores)), make([]float64, len(r.scores)), 0.0
 		for j, s := range r.scores {
-			p[j] = math.Exp(s-ms[r.index]) * rs[r.index]
+			p[j] = double.Exp(s-ms[r.index]) * rs[r.index]
 			for e := range l.In[2].Shape[3] {
 				dp[j] += float64(*g.at(r.b, r.h, r.i, e) * *v.at(r.b, r.h, j, e))
 				*dv.at(r.b, r.h, j, e) += float64(p[j] * *g.at(r.b, r.h, r.i, e))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/kernels/expr/double"
 )
 
 var crossEntropy, crossEntropyGrad Op
@@ -175,9 +176,9 @@ func crossEntropyRef(l *kernels.Launch) {
 		if target < 0 {
 			continue
 		}
-		y := (1 - smoothing) * (math.Log(exps) - (row[target] - m))
+		y := (1 - smoothing) * (double.Log(exps) - (row[target] - m))
 		if smoothing > 0 {
-			y += smoothing * (math.Log(exps) - distances/float64(classes))
+			y += smoothing * (double.Log(exps) - distances/float64(classes))
 		}
 		if Reduction(l.Ints[1]) == ReduceNone {
 			loss[r] = y
@@ -213,7 +214,7 @@ func crossEntropyGradRef(l *kernels.Launch) {
 			if k == target {
 				want += 1 - l.Floats[0]
 			}
-			dx[i] = (math.Exp(x[i]-largest[r])/sums[r] - want) * scale
+			dx[i] = (double.Exp(x[i]-largest[r])/sums[r] - want) * scale
 		}
 	}
 }

@@ -76,17 +76,20 @@ var floorDivOp = pointwise{
 	name: "floor_div", expr: "floordiv(x, y)", args: "x y", result: sameType, lo: 0.5, hi: 0.9,
 }.op()
 
-// FloorDiv is floor(x/y): -7 by 2 is -4; integers by 0 give 0; x is t. Operands broadcast.
+// FloorDiv is the quotient rounded down, of which Mod is the remainder: -7 by 2 is -4, 6 by 0.1 is 59, -1 by infinity
+// is -1; integers by 0 give 0; x is t. Operands broadcast.
 func (t *Tensor) FloorDiv(y *Tensor) *Tensor { return apply2(floorDivOp, t, y) }
 
 var modOp = pointwise{name: "mod", expr: "mod(x, y)", args: "x y", result: sameType, lo: 1.1, hi: 1.9}.op()
 
-// Mod is the remainder of FloorDiv, with the sign of y: -7 by 2 is 1; x is t. Operands broadcast.
+// Mod is the remainder of FloorDiv, with the sign of y: -7 by 2 is 1; exact but for the last rounding, whatever the
+// quotient; integers by 0 give x; x is t. Operands broadcast.
 func (t *Tensor) Mod(y *Tensor) *Tensor { return apply2(modOp, t, y) }
 
 var fmodOp = pointwise{name: "fmod", expr: "fmod(x, y)", args: "x y", result: sameType, lo: 1.1, hi: 1.9}.op()
 
-// Fmod is the remainder of division rounded to 0, with the sign of x: -7 by 2 is -1; x is t. Operands broadcast.
+// Fmod is the remainder of division rounded to 0, with the sign of x: -7 by 2 is -1; exact, whatever the quotient;
+// integers by 0 give x; x is t. Operands broadcast.
 func (t *Tensor) Fmod(y *Tensor) *Tensor { return apply2(fmodOp, t, y) }
 
 var maximumOp = pointwise{name: "maximum", expr: "max(x, y)", args: "x y", result: sameType}.op()
@@ -114,7 +117,8 @@ func (t *Tensor) ScaleBy(a *Scalar) *Tensor { return t.Scale(a.Value()) }
 
 var clampOp = pointwise{name: "clamp", expr: "clamp(x, lo, hi)", scalars: "lo hi", result: sameType}.op()
 
-// Clamp is x held between lo and hi; the derivative at both is 1.
+// Clamp is x held between lo and hi. The derivative at both is 1: a parameter on its bound can still leave it. PyTorch
+// had 1, too, and has 0 since version 2.14.
 func (t *Tensor) Clamp(lo, hi float64) *Tensor { return t.scalar(clampOp, lo, hi) }
 
 var lerpOp = pointwise{name: "lerp", expr: "lerp(x, y, t)", args: "x y t"}.op()

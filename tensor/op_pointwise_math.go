@@ -89,12 +89,13 @@ func (t *Tensor) Atan() *Tensor { return apply1(atanOp, t) }
 
 var atan2Op = pointwise{name: "atan2", expr: "atan2(x, y)", args: "x y", lo: 0.5, hi: 2}.op()
 
-// Atan2 is the angle of the point (y, x); x is t. Operands broadcast.
+// Atan2 is the angle of the point (y, x), from -pi to pi; -0 counts as negative, and infinities as equal lengths; x
+// is t. Operands broadcast.
 func (t *Tensor) Atan2(y *Tensor) *Tensor { return apply2(atan2Op, t, y) }
 
 var hypotOp = pointwise{name: "hypot", expr: "hypot(x, y)", args: "x y", lo: 0.5, hi: 2, cast: CastFull}.op()
 
-// Hypot is sqrt(x*x + y*y); x is t. Operands broadcast.
+// Hypot is sqrt(x*x + y*y), whose squares neither overflow nor underflow; x is t. Operands broadcast.
 func (t *Tensor) Hypot(y *Tensor) *Tensor { return apply2(hypotOp, t, y) }
 
 var sinhOp = pointwise{name: "sinh", expr: "sinh(x)", cast: CastFull}.op()

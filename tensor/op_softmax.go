@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/kernels/expr/double"
 )
 
 var softmax, softmaxGrad, logSoftmax, logSoftmaxGrad Op
@@ -93,7 +94,7 @@ func maxAndSum(x []float64) (m, sum float64) {
 		m = max(m, v)
 	}
 	for _, v := range x {
-		sum += math.Exp(v - m)
+		sum += double.Exp(v - m)
 	}
 	return m, sum
 }
@@ -120,7 +121,7 @@ func lineRef(f func(y []float64, in ...[]float64)) func(l *kernels.Launch) {
 func softmaxRef(y []float64, in ...[]float64) {
 	m, sum := maxAndSum(in[0])
 	for i, x := range in[0] {
-		y[i] = math.Exp(x-m) / sum
+		y[i] = double.Exp(x-m) / sum
 	}
 }
 
@@ -137,7 +138,7 @@ func softmaxGradRef(dx []float64, in ...[]float64) {
 func logSoftmaxRef(y []float64, in ...[]float64) {
 	m, sum := maxAndSum(in[0])
 	for i, x := range in[0] {
-		y[i] = (x - m) - math.Log(sum)
+		y[i] = (x - m) - double.Log(sum)
 	}
 }
 
@@ -147,6 +148,6 @@ func logSoftmaxGradRef(dx []float64, in ...[]float64) {
 		sum += v
 	}
 	for i := range g {
-		dx[i] = g[i] - math.Exp(y[i])*sum
+		dx[i] = g[i] - double.Exp(y[i])*sum
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
+	"github.com/weft-ml/weft/kernels/expr/double"
 )
 
 var logsumexp Op
@@ -44,8 +45,8 @@ func logsumexpRef(l *kernels.Launch) {
 		}
 	}
 	clear(y)
-	eachReduced(l, func(i, o int) { y[o] += math.Exp(x[i] - m[o]) })
+	eachReduced(l, func(i, o int) { y[o] += double.Exp(x[i] - m[o]) })
 	for o := range y {
-		y[o] = m[o] + math.Log(y[o])
+		y[o] = m[o] + double.Log(y[o])
 	}
 }

@@ -65,6 +65,16 @@ func int64Kernel(op expr.Op) kernel[int64] {
 				dst[i] = floorDiv(a[i], b[i])
 			}
 		}
+	case expr.Fmod:
+		return func(dst, a, b, _ []int64) {
+			for i := range dst {
+				if b[i] != 0 {
+					dst[i] = a[i] % b[i]
+				} else {
+					dst[i] = a[i]
+				}
+			}
+		}
 	case expr.FMA:
 		return func(dst, a, b, c []int64) {
 			for i := range dst {

@@ -510,21 +510,62 @@ func TestSwapInPlace(t *testing.T) {
 }
 
 func TestIntegerDivision(t *testing.T) {
-	f := expr.Must("a/b; mod(a, b); fmod(a, b)", []string{"a", "b"}, nil)
-	a := with(newTensor(kernels.Int64, 7), -7, 7, -7, 7, 5, -6, 0)
-	b := with(newTensor(kernels.Int64, 7), 2, 2, -2, -2, 0, 3, -3)
-	q, m, fm := newTensor(kernels.Int64, 7), newTensor(kernels.Int64, 7), newTensor(kernels.Int64, 7)
-	mustRun(t, launch(f, []kernels.Arg{a, b}, q, m, fm))
-	for _, c := range []struct {
-		name      string
-		got, want []int64
-	}{
-		{"a/b", Slice[int64](q), []int64{-4, 3, 3, -4, 0, -2, 0}},
-		{"mod", Slice[int64](m), []int64{1, 1, -1, -1, 5, 0, 0}},
-		{"fmod", Slice[int64](fm), []int64{-1, 1, -1, 1, 5, 0, 0}},
+	const least = math.MinInt64
+	f := expr.Must("a/b; floordiv(a, b); mod(a, b); fmod(a, b)", []string{"a", "b"}, nil)
+	as := []int64{-7, 7, -7, 7, 5, -6, 0, least, least, least, least, least, 5, math.MaxInt64}
+	bs := []int64{2, 2, -2, -2, 0, 3, -3, -1, 3, -3, least, 0, least, least}
+	a, b := newTensor(kernels.Int64, len(as)), newTensor(kernels.Int64, len(bs))
+	copy(Slice[int64](a), as)
+	copy(Slice[int64](b), bs)
+	var out []kernels.Arg
+	for range 4 {
+		out = append(out, newTensor(kernels.Int64, len(as)))
+	}
+	mustRun(t, launch(f, []kernels.Arg{a, b}, out...))
+	quotients := []int64{-4, 3, 3, -4, 0, -2, 0, least, -3074457345618258603, 3074457345618258602, 1, 0, -1, -1}
+	for k, want := range [][]int64{
+		quotients, quotients,
+		{1, 1, -1, -1, 5, 0, 0, 0, 1, -2, 0, least, least + 5, -1},
+		{-1, 1, -1, 1, 5, 0, 0, 0, -2, -2, 0, least, 5, math.MaxInt64},
 	} {
-		if !slices.Equal(c.got, c.want) {
-			t.Errorf("%s is %v, want %v", c.name, c.got, c.want)
+		if got := Slice[int64](out[k]); !slices.Equal(got, want) {
+			t.Errorf("result %d of %s is %v, want %v", k, f.Src, got, want)
+		}
+	}
+}
+
+// Float32 and float64: remainders are exact at any quotient, quotients agree with them.
+func TestRemainders(t *testing.T) {
+	f := expr.Must("floordiv(a, b); mod(a, b); fmod(a, b)", []string{"a", "b"}, nil)
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, dt := range []kernels.DType{kernels.Float32, kernels.Float64} {
+		a, b := random(r, newTensor(dt, 5000)), random(r, newTensor(dt, 5000))
+		out := []kernels.Arg{newTensor(dt, 5000), newTensor(dt, 5000), newTensor(dt, 5000)}
+		mustRun(t, launch(f, []kernels.Arg{a, b}, out...))
+		var v [5][]float64
+		for k, x := range append([]kernels.Arg{a, b}, out...) {
+			wide := newTensor(kernels.Float64, 5000)
+			mustRun(t, launch(expr.Must("x", []string{"x"}, nil), []kernels.Arg{x}, wide))
+			v[k] = Slice[float64](wide)
+		}
+		for i := range v[0] {
+			a, b, q, m, rest := v[0][i], v[1][i], v[2][i], v[3][i], v[4][i]
+			want := math.Mod(a, b)
+			below := want != 0 && (want < 0) != (b < 0)
+			floored := want
+			if below {
+				floored += b
+				if dt == kernels.Float32 {
+					floored = float64(float32(floored))
+				}
+			}
+			if !(rest == want || rest != rest && want != want) || !(m == floored || m != m && floored != floored) {
+				t.Fatalf("%v: fmod(%g, %g) = %g, want %g; mod = %g, want %g", dt, a, b, rest, want, m, floored)
+			}
+			near := math.Floor(a / b)
+			if math.Abs(a/b) < 1e6 && math.Abs(q-near) > 1 || b != 0 && (q != q) != (m != m) {
+				t.Fatalf("%v: floordiv(%g, %g) = %g, mod %g", dt, a, b, q, m)
+			}
 		}
 	}
 }

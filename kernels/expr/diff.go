@@ -98,6 +98,11 @@ func divAdjoint(n, g *Node) [3]*Node {
 	return [3]*Node{q, neg(mul(q, n))}
 }
 
+// The remainder a - n*b has the slopes 1 and -n.
+func fmodAdjoint(n, g *Node) [3]*Node {
+	return [3]*Node{g, neg(mul(g, apply(Trunc, apply(Div, n.X[0], n.X[1]))))}
+}
+
 // |x|' = sign x, and 0 at 0.
 func absAdjoint(n, g *Node) [3]*Node {
 	zero := constant(0)
@@ -129,7 +134,8 @@ func whereAdjoint(n, g *Node) [3]*Node {
 func expAdjoint(n, g *Node) [3]*Node  { return [3]*Node{mul(g, n)} }
 func exp2Adjoint(n, g *Node) [3]*Node { return [3]*Node{mul(g, mul(constant(math.Ln2), n))} }
 
-func expm1Adjoint(n, g *Node) [3]*Node { return [3]*Node{mul(g, add(n, constant(1)))} }
+// Where e^x - 1 is next to -1, the result no longer has e^x.
+func expm1Adjoint(n, g *Node) [3]*Node { return [3]*Node{mul(g, apply(Exp, n.X[0]))} }
 
 func logAdjoint(n, g *Node) [3]*Node   { return [3]*Node{div(g, n.X[0])} }
 func log2Adjoint(n, g *Node) [3]*Node  { return [3]*Node{div(g, mul(n.X[0], constant(math.Ln2)))} }
@@ -176,7 +182,16 @@ func sinhAdjoint(n, g *Node) [3]*Node { return [3]*Node{mul(g, apply(Cosh, n.X[0
 func coshAdjoint(n, g *Node) [3]*Node { return [3]*Node{mul(g, apply(Sinh, n.X[0]))} }
 
 // tanh' = 1 - tanh^2
-func tanhAdjoint(n, g *Node) [3]*Node { return [3]*Node{mul(g, sub(constant(1), mul(n, n)))} }
+func tanhAdjoint(n, g *Node) [3]*Node { return [3]*Node{saturate(g, sub(constant(1), mul(n, n)))} }
+
+// saturate is g*slope for a function that levels off. A product g, such as the x of x*sigmoid(x) times the gradient,
+// may have overflowed where the slope is 0: that is 0, not NaN.
+func saturate(g, slope *Node) *Node {
+	if g.Op == Mul {
+		g = where(apply(EQ, slope, constant(0)), constant(0), g)
+	}
+	return mul(g, slope)
+}
 
 // asinh' x = 1/sqrt(x^2 + 1)
 func asinhAdjoint(n, g *Node) [3]*Node {
@@ -202,11 +217,11 @@ func erfAdjoint(n, g *Node) [3]*Node {
 func erfcAdjoint(n, g *Node) [3]*Node { return [3]*Node{neg(erfAdjoint(n, g)[0])} }
 
 func normPDFAdjoint(n, g *Node) [3]*Node { return [3]*Node{neg(mul(g, mul(n.X[0], n)))} }
-func normCDFAdjoint(n, g *Node) [3]*Node { return [3]*Node{mul(g, apply(NormPDF, n.X[0]))} }
+func normCDFAdjoint(n, g *Node) [3]*Node { return [3]*Node{saturate(g, apply(NormPDF, n.X[0]))} }
 
 // sigmoid' = sigmoid (1 - sigmoid)
 func sigmoidAdjoint(n, g *Node) [3]*Node {
-	return [3]*Node{mul(g, mul(n, sub(constant(1), n)))}
+	return [3]*Node{saturate(g, mul(n, sub(constant(1), n)))}
 }
 
 // A cast rounds the gradient on its way back, too.
@@ -234,6 +249,14 @@ func gradient(root *Node, i int, g *Node) *Node {
 	for at := len(order) - 1; at >= 0; at-- {
 		n := order[at]
 		if !reaches[n] || adjoints[n] == nil || n.Op == Arg {
+			continue
+		}
+		if r, xs := ruleOf(n); r != nil {
+			for j, x := range xs {
+				if reaches[x] {
+					adjoints[x] = add(adjoints[x], r.adjoint(j, xs, adjoints[n]))
+				}
+			}
 			continue
 		}
 		for j, d := range instructions[n.Op].adjoint(n, adjoints[n]) {

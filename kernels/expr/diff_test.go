@@ -26,7 +26,7 @@ var domain = map[string][]float64{ // pairs low, high
 	"hardshrink": {0.6, 2, 0.1, 0.5}, "softshrink": {0.6, 2, 0.1, 0.5}, "elu": {-3, -0.1, 0.5, 2},
 	"celu": {-3, -0.1, 0.5, 2}, "selu": {-3, -0.1},
 	"softsign": {0.1, 3}, "logit": {0.1, 0.9}, "xlogy": {0.2, 2, 0.2, 2}, "logaddexp": {-1, 0, 0.5, 2},
-	"atan2": {-2, -0.1, -3, -2.1},
+	"atan2": {-2, -0.1, -3, -2.1}, "bce": {0.1, 0.9, 0, 1},
 }
 
 // halves are the instructions whose value jumps everywhere: their derivative is that of the identity.
@@ -160,7 +160,7 @@ func TestRoundingPassesTheGradient(t *testing.T) {
 
 // The conventions that training code relies on, at the corners.
 func TestEdges(t *testing.T) {
-	inf, nan := math.Inf(1), math.NaN()
+	inf, nan, negZero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
 	for _, c := range []struct {
 		src           string
 		x, y          float64
@@ -193,13 +193,34 @@ func TestEdges(t *testing.T) {
 		{"gelu(x)", 0, 0, 0, 0.5, 0}, {"gelu(x)", 100, 0, 100, 1, 0}, {"gelu_tanh(x)", 100, 0, 100, 1, 0},
 		{"sigmoid(x)", -1000, 0, 0, 0, 0}, {"tanh(x)", 1000, 0, 1, 0, 0},
 		{"mod(x, y)", -7, 3, 2, 1, 3}, {"fmod(x, y)", -7, 3, -1, 1, 2}, {"floordiv(x, y)", -7, 2, -4, 0, 0},
-		{"mod(x, y)", 7, -3, -2, 1, 3},
-		{"xlogy(x, y)", 0, 0, 0, nan, nan}, {"xlogy(x, y)", 0, nan, nan, nan, nan},
+		{"mod(x, y)", 7, -3, -2, 1, 3}, {"floordiv(x, y)", 6, 0.1, 59, 0, 0}, {"floordiv(x, y)", 1, inf, 0, 0, 0},
+		{"floordiv(x, y)", -1, inf, -1, 0, 0}, {"floordiv(x, y)", 1, -inf, -1, 0, 0},
+		{"floordiv(x, y)", inf, 2, nan, 0, 0}, {"floordiv(x, y)", 2, 0, inf, 0, 0},
+		{"floordiv(x, y)", -0.5, -1, 0, 0, 0}, {"floordiv(x, y)", 0.5, -1, -1, 0, 0},
+		{"mod(x, y)", -1, inf, inf, 1, 1}, {"mod(x, y)", 1, -inf, -inf, 1, 1}, {"mod(x, y)", 1, inf, 1, 1, 0},
+		{"fmod(x, y)", 0x1p1000, 3, 1, 1, -0x1p1000 / 3},
+		{"fmod(x, y)", 1, inf, 1, 1, 0}, {"fmod(x, y)", 1, 0, nan, 1, -inf},
+		{"hypot(x, y)", 3e300, 4e300, 5e300, 0.6, 0.8}, {"hypot(x, y)", 3e-300, -4e-300, 5e-300, 0.6, -0.8},
+		{"hypot(x, y)", -inf, 1, inf, nan, 0}, {"hypot(x, y)", 5e-324, 0, 5e-324, 1, 0},
+		{"xlogy(x, y)", 0, 0, 0, 0, 0}, {"xlogy(x, y)", 0, nan, nan, nan, nan}, {"xlogy(x, y)", 0, -1, 0, 0, 0},
+		{"xlogy(x, y)", 0, 1, 0, 0, 0}, {"xlogy(x, y)", 0, math.E, 0, 1, 0}, {"xlogy(x, y)", 2, 0, -inf, -inf, inf},
+		{"bce(x, y)", 0, 1, 100, -1e12, 100}, {"bce(x, y)", 1, 0, 100, 1e12, -100}, {"bce(x, y)", 0, 0, 0, 0, 100},
+		{"bce(x, y)", 1, 1, 0, 0, -100}, {"bce(x, y)", nan, 1, nan, nan, nan},
+		{"bce(x, y)", 1e-20, 1, 20 * math.Ln10, -1e12, 20 * math.Ln10},
+		{"logit(x)", 0, 0, -inf, inf, 0}, {"logit(x)", 1, 0, inf, inf, 0}, {"logit(x)", 2, 0, nan, nan, 0},
+		{"logit(x)", 0.5, 0, 0, 4, 0}, {"elu(x, 1)", -20, 0, -0.9999999979388464, 2.061153622438558e-9, 0},
+		{"celu(x, 2)", -40, 0, -1.9999999958776927, 2.061153622438558e-9, 0},
+		{"expm1(x)", -40, 0, -1, 4.248354255291589e-18, 0},
+		{"x*sigmoid(x)", -1e300, 0, math.Copysign(0, -1), 0, 0},
 		{"hardshrink(x, 1)", nan, 0, nan, 1, 0}, {"softshrink(x, 1)", nan, 0, nan, 1, 0},
 		{"softshrink(x, 1)", 1, 0, 0, 0, 0},
 		{"atan2(x, y)", 0, -1, math.Pi, -1, 0}, {"atan2(x, y)", 1, 0, math.Pi / 2, 0, -1},
 		{"atan2(x, y)", -1, 0, -math.Pi / 2, 0, 1}, {"atan2(x, y)", 0, 0, 0, 1, 0},
-		{"atan2(x, y)", 1, 1, math.Pi / 4, 0.5, -0.5},
+		{"atan2(x, y)", 1, 1, math.Pi / 4, 0.5, -0.5}, {"atan2(x, y)", negZero, 1, negZero, 1, 0},
+		{"atan2(x, y)", 0, negZero, math.Pi, -1, 0}, {"atan2(x, y)", negZero, negZero, -math.Pi, -1, 0},
+		{"atan2(x, y)", negZero, -1, -math.Pi, -1, 0}, {"atan2(x, y)", inf, inf, math.Pi / 4, 0, 0},
+		{"atan2(x, y)", -inf, -inf, -3 * math.Pi / 4, 0, 0}, {"atan2(x, y)", inf, -inf, 3 * math.Pi / 4, 0, 0},
+		{"atan2(x, y)", 1, -inf, math.Pi, 0, 0}, {"atan2(x, y)", inf, nan, nan, nan, nan},
 	} {
 		f, err := xyp(c.src)
 		if err != nil {
@@ -260,7 +281,7 @@ func TestUses(t *testing.T) {
 	for src, want := range map[string]string{
 		"exp(x)": "[2 3]", "tanh(x)": "[2 3]", "sigmoid(x)": "[2 3]", "sqrt(x)": "[2 3]", "rsqrt(x)": "[2 3]",
 		"tan(x)":  "[2 3]",
-		"relu(x)": "[2 3]", "expm1(x)": "[2 3]", "exp2(x)": "[2 3]", "reciprocal(x)": "[0 2]",
+		"relu(x)": "[2 3]", "expm1(x)": "[0 2]", "exp2(x)": "[2 3]", "reciprocal(x)": "[0 2]",
 		"x + y": "[2]", "x*3": "[2]", "x - y": "[2]", "-x": "[2]", "x*y": "[1 2]", "x/y": "[1 2]", "x": "[2]",
 		"gelu(x)": "[0 2]", "sin(x)": "[0 2]", "square(x)": "[0 2]", "silu(x)": "[0 2]", "floor(x)": "[]", "y": "[]",
 		"x < y":          "[]",
@@ -279,5 +300,39 @@ func TestUses(t *testing.T) {
 	p := f.Pullback(1)
 	if got := fmt.Sprint(p.Uses, p.Func.Args, p.Func.Params, p.Func); got != "[3] [grad_] [q p] grad_ * p" {
 		t.Errorf("pullback %s", got)
+	}
+}
+
+// A product with the gradient overflows where the slope has long been 0: that is 0, as at smaller gradients.
+func TestSaturatedSlopes(t *testing.T) {
+	for src, at := range map[string][2]float64{ // an operand where the slope is 0, one where it is 1
+		"gelu(x)": {-1e300, 1e300}, "silu(x)": {-1e300, 1e300}, "mish(x)": {-1e300, 1e300},
+		"gelu_tanh(x)": {-1e100, 1e100}, "x*(1 + tanh(x))/2": {-1e300, 1e300},
+	} {
+		f := Must(src, []string{"x"}, nil)
+		for i, x := range at {
+			for _, g := range []float64{1, -1, 1e30, 1e300, math.MaxFloat64} {
+				if got, want := slope(f, 0, []float64{x}, g), g*float64(i); got != want {
+					t.Errorf("%s at %g: slope %g for gradient %g, want %g", src, x, got, g, want)
+				}
+			}
+		}
+	}
+}
+
+// A rule holds wherever the body of its function is, also for other names and operands, and nowhere else.
+func TestRules(t *testing.T) {
+	args := []string{"a", "b"}
+	for _, c := range [][2]string{
+		{"2*bce(a*b, b)", "2*-(b*max(log(a*b), -100) + (1 - b)*max(log1p(-(a*b)), -100))"},
+		{"logit(a)", "log(a/(1 - a))"},
+	} {
+		f, g := Must(c[0], args, nil), Must(c[1], args, nil)
+		if f.Roots[0] != g.Roots[0] || f.Pullback(0).Func.Key() != g.Pullback(0).Func.Key() {
+			t.Errorf("%s and %s differ", c[0], c[1])
+		}
+	}
+	if r, _ := ruleOf(Must("log(a/(1 - b))", args, nil).Roots[0]); r != nil {
+		t.Errorf("log(a/(1-b)) is %s", r.name)
 	}
 }

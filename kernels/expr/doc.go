@@ -26,8 +26,8 @@
 // A name is defined once and must be used.
 //
 // Nothing is simplified, for x*0 == 0 is a test for finiteness; only operations on constants alone are computed, in
-// float64 by package math (so write the number rather than exp(1): the last bit of math.Exp depends on the platform).
-// Derivatives are simplified where they hold structural zeros and ones. The value of where(c, a, b) does not depend on
-// the operand that was not chosen, but its derivative multiplies that operand's derivative by 0, so an infinite one
-// gives NaN: where(0 < x, log(x), x) has no gradient at 0, as in PyTorch.
+// float64. Derivatives are simplified where they hold structural zeros and ones. The value of where(c, a, b) does not
+// depend on the operand that was not chosen, but its derivative multiplies that operand's derivative by 0, so an
+// infinite one gives NaN: where(0 < x, log(x), x) has no gradient at 0, as in PyTorch. Some functions of the library
+// have a derivative of their own where the chain rule would lose it (rule.go).
 package expr

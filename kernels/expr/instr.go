@@ -1,6 +1,10 @@
 package expr
 
-import "math"
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels/expr/double"
+)
 
 // Op is a scalar instruction, or one of the four leaves.
 type Op uint8
@@ -15,8 +19,9 @@ const (
 	Add
 	Sub
 	Mul
-	Div // on integers the floor of the quotient, and 0 for a zero divisor
-	FMA // a*b + c with one rounding
+	Div  // on integers the floor of the quotient, and 0 for a zero divisor
+	Fmod // a - n*b with the sign of a, n the quotient rounded towards 0; exact; on integers a for b = 0
+	FMA  // a*b + c with one rounding
 	Neg
 	Abs
 	Min // NaN if either operand is
@@ -87,46 +92,47 @@ func init() {
 		Const: {name: "const", integer: true},
 		Rand:  {name: "rand"},
 
-		Add: {"add", 2, true, func(a, b, _ float64) float64 { return a + b }, addAdjoint},
-		Sub: {"sub", 2, true, func(a, b, _ float64) float64 { return a - b }, subAdjoint},
-		Mul: {"mul", 2, true, func(a, b, _ float64) float64 { return a * b }, mulAdjoint},
-		Div: {"div", 2, true, func(a, b, _ float64) float64 { return a / b }, divAdjoint},
-		FMA: {"fma", 3, true, math.FMA, fmaAdjoint},
-		Neg: {"neg", 1, true, func(a, _, _ float64) float64 { return -a }, negAdjoint},
-		Abs: {"abs", 1, true, unary(math.Abs), absAdjoint},
-		Min: {"min", 2, true, func(a, b, _ float64) float64 { return min(a, b) }, minAdjoint},
-		Max: {"max", 2, true, func(a, b, _ float64) float64 { return max(a, b) }, maxAdjoint},
+		Add:  {"add", 2, true, func(a, b, _ float64) float64 { return a + b }, addAdjoint},
+		Sub:  {"sub", 2, true, func(a, b, _ float64) float64 { return a - b }, subAdjoint},
+		Mul:  {"mul", 2, true, func(a, b, _ float64) float64 { return a * b }, mulAdjoint},
+		Div:  {"div", 2, true, func(a, b, _ float64) float64 { return a / b }, divAdjoint},
+		Fmod: {"fmod", 2, true, func(a, b, _ float64) float64 { return math.Mod(a, b) }, fmodAdjoint},
+		FMA:  {"fma", 3, true, math.FMA, fmaAdjoint},
+		Neg:  {"neg", 1, true, func(a, _, _ float64) float64 { return -a }, negAdjoint},
+		Abs:  {"abs", 1, true, unary(math.Abs), absAdjoint},
+		Min:  {"min", 2, true, func(a, b, _ float64) float64 { return min(a, b) }, minAdjoint},
+		Max:  {"max", 2, true, func(a, b, _ float64) float64 { return max(a, b) }, maxAdjoint},
 
-		Exp:   {"exp", 1, false, unary(math.Exp), expAdjoint},
-		Exp2:  {"exp2", 1, false, unary(math.Exp2), exp2Adjoint},
-		Expm1: {"expm1", 1, false, unary(math.Expm1), expm1Adjoint},
-		Log:   {"log", 1, false, unary(math.Log), logAdjoint},
-		Log2:  {"log2", 1, false, unary(math.Log2), log2Adjoint},
-		Log10: {"log10", 1, false, unary(math.Log10), log10Adjoint},
-		Log1p: {"log1p", 1, false, unary(math.Log1p), log1pAdjoint},
-		Pow:   {"pow", 2, false, func(a, b, _ float64) float64 { return math.Pow(a, b) }, powAdjoint},
+		Exp:   {"exp", 1, false, unary(double.Exp), expAdjoint},
+		Exp2:  {"exp2", 1, false, unary(double.Exp2), exp2Adjoint},
+		Expm1: {"expm1", 1, false, unary(double.Expm1), expm1Adjoint},
+		Log:   {"log", 1, false, unary(double.Log), logAdjoint},
+		Log2:  {"log2", 1, false, unary(double.Log2), log2Adjoint},
+		Log10: {"log10", 1, false, unary(double.Log10), log10Adjoint},
+		Log1p: {"log1p", 1, false, unary(double.Log1p), log1pAdjoint},
+		Pow:   {"pow", 2, false, func(a, b, _ float64) float64 { return double.Pow(a, b) }, powAdjoint},
 
 		Sqrt:  {"sqrt", 1, false, unary(math.Sqrt), sqrtAdjoint},
 		Rsqrt: {"rsqrt", 1, false, func(a, _, _ float64) float64 { return 1 / math.Sqrt(a) }, rsqrtAdjoint},
 
-		Sin:   {"sin", 1, false, unary(math.Sin), sinAdjoint},
-		Cos:   {"cos", 1, false, unary(math.Cos), cosAdjoint},
-		Tan:   {"tan", 1, false, unary(math.Tan), tanAdjoint},
-		Asin:  {"asin", 1, false, unary(math.Asin), asinAdjoint},
-		Acos:  {"acos", 1, false, unary(math.Acos), acosAdjoint},
-		Atan:  {"atan", 1, false, unary(math.Atan), atanAdjoint},
-		Sinh:  {"sinh", 1, false, unary(math.Sinh), sinhAdjoint},
-		Cosh:  {"cosh", 1, false, unary(math.Cosh), coshAdjoint},
-		Tanh:  {"tanh", 1, false, unary(math.Tanh), tanhAdjoint},
-		Asinh: {"asinh", 1, false, unary(math.Asinh), asinhAdjoint},
-		Acosh: {"acosh", 1, false, unary(math.Acosh), acoshAdjoint},
-		Atanh: {"atanh", 1, false, unary(math.Atanh), atanhAdjoint},
+		Sin:   {"sin", 1, false, unary(double.Sin), sinAdjoint},
+		Cos:   {"cos", 1, false, unary(double.Cos), cosAdjoint},
+		Tan:   {"tan", 1, false, unary(double.Tan), tanAdjoint},
+		Asin:  {"asin", 1, false, unary(double.Asin), asinAdjoint},
+		Acos:  {"acos", 1, false, unary(double.Acos), acosAdjoint},
+		Atan:  {"atan", 1, false, unary(double.Atan), atanAdjoint},
+		Sinh:  {"sinh", 1, false, unary(double.Sinh), sinhAdjoint},
+		Cosh:  {"cosh", 1, false, unary(double.Cosh), coshAdjoint},
+		Tanh:  {"tanh", 1, false, unary(double.Tanh), tanhAdjoint},
+		Asinh: {"asinh", 1, false, unary(double.Asinh), asinhAdjoint},
+		Acosh: {"acosh", 1, false, unary(double.Acosh), acoshAdjoint},
+		Atanh: {"atanh", 1, false, unary(double.Atanh), atanhAdjoint},
 
-		Erf:     {"erf", 1, false, unary(math.Erf), erfAdjoint},
-		Erfc:    {"erfc", 1, false, unary(math.Erfc), erfcAdjoint},
-		NormPDF: {"normpdf", 1, false, unary(normPDF), normPDFAdjoint},
-		NormCDF: {"normcdf", 1, false, unary(normCDF), normCDFAdjoint},
-		Sigmoid: {"sigmoid", 1, false, func(a, _, _ float64) float64 { return 1 / (1 + math.Exp(-a)) }, sigmoidAdjoint},
+		Erf:     {"erf", 1, false, unary(double.Erf), erfAdjoint},
+		Erfc:    {"erfc", 1, false, unary(double.Erfc), erfcAdjoint},
+		NormPDF: {"normpdf", 1, false, unary(double.NormPDF), normPDFAdjoint},
+		NormCDF: {"normcdf", 1, false, unary(double.NormCDF), normCDFAdjoint},
+		Sigmoid: {"sigmoid", 1, false, unary(double.Sigmoid), sigmoidAdjoint},
 
 		Floor: {"floor", 1, true, unary(math.Floor), nil},
 		Ceil:  {"ceil", 1, true, unary(math.Ceil), nil},
@@ -142,9 +148,6 @@ func init() {
 		F16:  {"f16", 1, false, unary(roundFloat16), f16Adjoint},
 	}
 }
-
-func normPDF(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
-func normCDF(x float64) float64 { return math.Erfc(-x*math.Sqrt(0.5)) / 2 }
 
 // String is the instruction's name, such as "expm1".
 func (o Op) String() string { return instructions[o].name }

@@ -38,15 +38,24 @@ var library = []Macro{
 	{"reciprocal", []string{"x"}, "1/x", "one over x"},
 	{"frac", []string{"x"}, "x - trunc(x)", "the part after the point, with the sign of x"},
 	{"lerp", []string{"a", "b", "t"}, "a + t*(b - a)", "from a at t = 0 to b at t = 1"},
-	{"hypot", []string{"a", "b"}, "sqrt(a*a + b*b)", "length of the vector (a, b), without care for overflow"},
-	{"floordiv", []string{"a", "b"}, "floor(a/b)", "the quotient rounded down"},
-	// The quotient may round up to an integer that the true one does not reach; then the remainder has the wrong sign.
-	// A quotient of 0 leaves a, also when b is infinite.
-	{"mod", []string{"a",
-		"b"}, "q = floor(a/b); r = where(q == 0, a, fma(-q, b, a)); where(r != 0 && (r < 0) != (b < 0), r + b, r)",
-		"remainder of floordiv, with the sign of b; exact while a/b is below 2^24 (float32) or 2^53"},
-	{"fmod", []string{"a", "b"}, "r = mod(where(a < 0, -a, a), abs(b)); where(a < 0, -r, r)",
-		"remainder of the quotient rounded to zero, with the sign of a; exact as far as mod"},
+	// Powers of two keep the squares away from overflow and underflow. In float32, 2^±500 is infinite or 0 and never
+	// taken.
+	{"hypot", []string{"a", "b"}, `
+		m = max(abs(a), abs(b))
+		s = where(0x1p500 < m, 0x1p-600, where(0x1p40 < m, 0x1p-70, 1))
+		d = where(m < 0x1p-500, 0x1p600, where(m < 0x1p-40, 0x1p80, s))
+		p = a*d
+		q = b*d
+		sqrt(p*p + q*q)/d`, "length of the vector (a, b)"},
+	// Less its remainder, a is a multiple of b, so the quotient is next to an integer. All is inside of round, which
+	// has no derivative.
+	{"floordiv", []string{"a", "b"}, `
+		r = fmod(a, b)
+		q = round((a - r)/b)
+		f = where(r != 0 && (r < 0) != (b < 0), q - 1, q)
+		round(where(b == 0, a/b, where(f == 0, 0*(a/b), f)))`, "the quotient rounded down"},
+	{"mod", []string{"a", "b"}, "r = fmod(a, b); where(r != 0 && (r < 0) != (b < 0), r + b, r)",
+		"remainder of floordiv, with the sign of b"},
 
 	{"clamp", []string{"x", "lo", "hi"}, "y = where(x < lo, lo, x); where(hi < y, hi, y)",
 		"x held between lo and hi; derivative 1 at both"},
@@ -87,16 +96,23 @@ var library = []Macro{
 	{"xlogy", []string{"x", "y"}, "where(x == 0 && y == y, 0, x*log(y))", "x*log(y), and 0 for x = 0"},
 	{"logaddexp", []string{"a", "b"}, "max(a, b) + log1p(exp(where(a == b, 0, -abs(a - b))))",
 		"log(e^a + e^b), for equal infinities, too"},
-	// The angle is atan of the smaller over the larger length, mirrored where y is longer and where x is negative.
+	{"bce", []string{"p", "y"}, "-(y*max(log(p), -100) + (1-y)*max(log1p(-p), -100))",
+		"binary cross-entropy of probability p and target y, logarithms held above -100"},
+	// The angle is atan of the smaller over the larger length, mirrored where y is longer and where x is negative; -0
+	// is negative. Two infinite lengths are equal.
 	{"atan2", []string{"y", "x"}, `
-		v = where(y < 0, -y, y)
-		u = where(x < 0, -x, x)
+		below = y < 0 || 1/y < 0
+		left = x < 0 || 1/x < 0
+		v = where(below, -y, y)
+		u = where(left, -x, x)
 		steep = u < v
 		long = where(steep, v, u)
-		a = atan(where(steep, u, v)/where(long == 0, 1, long))
+		short = where(steep, u, v)
+		both = u == inf && v == inf
+		a = atan(where(both, 1, short)/where(long == 0 || both, 1, long))
 		b = where(steep, pi/2 - a, a)
-		c = where(x < 0, pi - b, b)
-		where(y < 0, -c, c)`, "angle of the point (x, y), from -pi to pi; the sign of a zero is not seen"},
+		c = where(left, pi - b, b)
+		where(below, -c, c)`, "angle of the point (x, y), from -pi to pi"},
 }
 
 // Library lists the functions that are made of instructions.

@@ -1,5 +1,5 @@
 // f64.cuh: the instructions of expressions on double. Those that IEEE 754 defines, and choices, have the bits of
-// kernels/cpu; exp and the like are CUDA's own functions, where the CPU has those of Go (see
+// kernels/cpu; exp and the like are CUDA's own functions, where the CPU has those of kernels/expr/double (see
 // docs/adr/0002-double-functions.md).
 #pragma once
 #include "element.cuh"
@@ -12,6 +12,7 @@ DEV double f64_sub(double x, double y) { return __dsub_rn(x, y); }
 DEV double f64_mul(double x, double y) { return __dmul_rn(x, y); }
 DEV double f64_div(double x, double y) { return __ddiv_rn(x, y); }
 DEV double f64_fma(double x, double y, double z) { return __fma_rn(x, y, z); }
+DEV double f64_fmod(double x, double y) { return fmod(x, y); }  // exact
 DEV double f64_sqrt(double x) { return __dsqrt_rn(x); }
 DEV double f64_rsqrt(double x) { return __ddiv_rn(1, __dsqrt_rn(x)); }
 
@@ -41,8 +42,8 @@ DEV double f64_exp(double x) { return exp(x); }
 DEV double f64_exp2(double x) { return exp2(x); }
 DEV double f64_expm1(double x) { return expm1(x); }
 
-// f64_log has an error below 1 unit in the last place by the algorithm of FDLIBM (Sun Microsystems 1993), which Go's
-// math.Log follows, too: with x = 2^k (1+f), sqrt(1/2) <= 1+f < sqrt(2), s = f/(2+f) and h = f^2/2,
+// f64_log has an error below 1 unit in the last place by the algorithm of FDLIBM (Sun Microsystems 1993), with the bits
+// of package double: with x = 2^k (1+f), sqrt(1/2) <= 1+f < sqrt(2), s = f/(2+f) and h = f^2/2,
 //
 //	log(1+f) = 2 artanh(s) = f - (h - s (h + r(s^2))), r(z) = L1 z + L2 z^2 + ... + L7 z^7
 //

@@ -17,6 +17,9 @@ DEV int64_t i64_div(int64_t x, int64_t y) {
   return q - (x % y != 0 && (x < 0) != (y < 0));
 }
 
+// The remainder of the quotient rounded towards 0; x for y = 0. That of the least number by -1 would overflow.
+DEV int64_t i64_fmod(int64_t x, int64_t y) { return y == 0 ? x : y == -1 ? 0 : x % y; }
+
 DEV int64_t i64_min(int64_t x, int64_t y) { return x < y ? x : y; }
 DEV int64_t i64_max(int64_t x, int64_t y) { return x > y ? x : y; }
 DEV int64_t i64_abs(int64_t x) { return i64_max(x, i64_neg(x)); }

@@ -77,6 +77,7 @@ var Instrs = []Instr{
 	binary("sub", (*Builder).Sub),
 	binary("mul", (*Builder).Mul),
 	binary("div", (*Builder).Div),
+	binary("fmod", Fmod),
 	{Name: "fma", Args: 3, Build: (*Builder).FMA},
 	unary("neg", Neg),
 	unary("abs", Abs),

@@ -286,6 +286,33 @@ func TestHalf(t *testing.T) {
 	}
 }
 
+// TestFmod compares with remainders of float64, which are exact: any quotient, subnormal divisors, quotients that round
+// up to an integer.
+func TestFmod(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for i := range 200_000 {
+		x, y := math.Float32frombits(r.Uint32()), math.Float32frombits(r.Uint32())
+		switch i % 4 {
+		case 0:
+			y = math.Float32frombits(r.Uint32N(1 << 24)) // the quotient has up to 277 bits
+		case 1:
+			x = y * float32(r.IntN(1<<25)) // next to a multiple
+		case 2:
+			x, y = float32(r.NormFloat64()*100), float32(r.NormFloat64())
+		}
+		if got, want := evalInstr(t, "fmod", x, y), float32(math.Mod(float64(x), float64(y))); !same(got, want) {
+			t.Fatalf("fmod(%g, %g) = %g, want %g", x, y, got, want)
+		}
+	}
+	for _, x := range []float32{0, negZero, 1, -1, posInf, negInf, qNaN, math.MaxFloat32, 0x1p-149, -0x1p-149} {
+		for _, y := range []float32{0, negZero, 1, -3, posInf, negInf, qNaN, math.MaxFloat32, 0x1p-149, -0x1p-149} {
+			if got, want := evalInstr(t, "fmod", x, y), float32(math.Mod(float64(x), float64(y))); !same(got, want) {
+				t.Errorf("fmod(%g, %g) = %g, want %g", x, y, got, want)
+			}
+		}
+	}
+}
+
 // TestLargeTrig compares the reduction of large arguments with exact arithmetic.
 func TestLargeTrig(t *testing.T) {
 	const digits = "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348" +

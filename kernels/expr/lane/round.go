@@ -1,5 +1,7 @@
 package lane
 
+import "math"
+
 // Min is the smaller operand: a NaN if either is one, and -0 is less than +0 (the minimum of IEEE 754-2019), so the
 // order of the operands does not matter. Both choices of a tie are taken and their bits joined, which settles the sign
 // of zero and keeps a NaN.
@@ -44,3 +46,22 @@ func Reciprocal(b *Builder, x Value) Value { return b.Div(b.Const(1), x) }
 
 // Rsqrt is 1/sqrt(x), rounded twice. Maximal error 1.5 ulp.
 func Rsqrt(b *Builder, x Value) Value { return b.Div(b.Const(1), b.Sqrt(x)) }
+
+// Fmod is x - n*y with the sign of x, where n is x/y rounded towards zero: exact, whatever the quotient. From 2^264
+// |y| down to |y|, multiples of 2^(24i) |y| are subtracted; the quotient is then below 2^24, so that the fused
+// multiply-add is exact. A rounded quotient may be one too large, which leaves a negative rest. A NaN for y = 0 and
+// an infinite x.
+func Fmod(b *Builder, x, y Value) Value {
+	r, d := Abs(b, x), Abs(b, y)
+	scale := []Value{d}
+	for i := 1; i < 12; i++ { // 2^264 is no float32
+		scale = append(scale, b.Mul(scale[(i-1)/5*5], b.Const(math.Ldexp(1, 24*(i-(i-1)/5*5)))))
+	}
+	for i := len(scale) - 1; i >= 0; i-- {
+		s := scale[i]
+		rest := b.FNMA(b.Trunc(b.Div(r, s)), s, r)
+		rest = b.Select(b.LT(rest, b.Const(0)), b.Add(rest, s), rest)
+		r = b.Select(b.LT(r, s), r, rest)
+	}
+	return withSign(b, r, x)
+}

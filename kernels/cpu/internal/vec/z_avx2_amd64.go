@@ -15,6 +15,9 @@ func instrMulAVX2(dst *float32, a *float32, b *float32, n int)
 func instrDivAVX2(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
+func instrFmodAVX2(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
 func instrFmaAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
 
 //go:noescape
@@ -326,7 +329,7 @@ func reluGradXAVX2(p **float32, u *float32, n int)
 //go:noescape
 func geluAVX2(p **float32, u *float32, n int)
 
-// geluGradXAVX2 computes grad * normcdf(x) + grad * x * normpdf(x)
+// geluGradXAVX2 computes t0 = normpdf(x); grad * normcdf(x) + where(t0 == 0, 0, grad * x) * t0
 //
 //go:noescape
 func geluGradXAVX2(p **float32, u *float32, n int)
@@ -336,7 +339,7 @@ func geluGradXAVX2(p **float32, u *float32, n int)
 //go:noescape
 func geluTanhAVX2(p **float32, u *float32, n int)
 
-// geluTanhGradXAVX2 computes t0 = 1.5957691216057308 * x; t1 = fma(0.044715, x * x, 1); t2 = sigmoid(t0 * t1); t3 = grad * x * (t2 * (1 - t2)); t4 = t3 * t0 * 0.044715 * x; grad * t2 + t4 + t4 + t3 * t1 * 1.5957691216057308
+// geluTanhGradXAVX2 computes t0 = 1.5957691216057308 * x; t1 = fma(0.044715, x * x, 1); t2 = sigmoid(t0 * t1); t3 = t2 * (1 - t2); t4 = where(t3 == 0, 0, grad * x) * t3; t5 = t4 * t0 * 0.044715 * x; grad * t2 + t5 + t5 + t4 * t1 * 1.5957691216057308
 //
 //go:noescape
 func geluTanhGradXAVX2(p **float32, u *float32, n int)
@@ -346,7 +349,7 @@ func geluTanhGradXAVX2(p **float32, u *float32, n int)
 //go:noescape
 func siluAVX2(p **float32, u *float32, n int)
 
-// siluGradXAVX2 computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
+// siluGradXAVX2 computes t0 = sigmoid(x); t1 = t0 * (1 - t0); grad * t0 + where(t1 == 0, 0, grad * x) * t1
 //
 //go:noescape
 func siluGradXAVX2(p **float32, u *float32, n int)
@@ -356,7 +359,7 @@ func siluGradXAVX2(p **float32, u *float32, n int)
 //go:noescape
 func mishAVX2(p **float32, u *float32, n int)
 
-// mishGradXAVX2 computes t0 = 20 < x; t1 = exp(where(t0, 20, x)); t2 = t1 + 2; t3 = t1 * t2; t4 = t3 + 2; t5 = t3 / t4; t6 = grad * x / t4; t7 = t6 - t6 * t5; grad * t5 + where(t0, 0, (t7 * t2 + t7 * t1) * t1)
+// mishGradXAVX2 computes t0 = 20 < x; t1 = exp(where(t0, 20, x)); t2 = t1 * (t1 + 2); t3 = t2 + 2; t4 = where(t0, 0, 4 * t1 * (t1 + 1) / (t3 * t3)); grad * (t2 / t3) + where(t4 == 0, 0, grad * x) * t4
 //
 //go:noescape
 func mishGradXAVX2(p **float32, u *float32, n int)

@@ -7,6 +7,7 @@ var instrs = map[string]*[numTiers]Kernel{
 	"sub":        {portable2(instrSubPortable), vector2(instrSubAVX2), vector2(instrSubAVX512)},
 	"mul":        {portable2(instrMulPortable), vector2(instrMulAVX2), vector2(instrMulAVX512)},
 	"div":        {portable2(instrDivPortable), vector2(instrDivAVX2), vector2(instrDivAVX512)},
+	"fmod":       {portable2(instrFmodPortable), vector2(instrFmodAVX2), vector2(instrFmodAVX512)},
 	"fma":        {portable3(instrFmaPortable), vector3(instrFmaAVX2), vector3(instrFmaAVX512)},
 	"neg":        {portable1(instrNegPortable), vector1(instrNegAVX2), vector1(instrNegAVX512)},
 	"abs":        {portable1(instrAbsPortable), vector1(instrAbsAVX2), vector1(instrAbsAVX512)},

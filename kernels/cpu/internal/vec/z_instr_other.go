@@ -9,6 +9,7 @@ var instrs = map[string]*[numTiers]Kernel{
 	"sub":        {portable2(instrSubPortable)},
 	"mul":        {portable2(instrMulPortable)},
 	"div":        {portable2(instrDivPortable)},
+	"fmod":       {portable2(instrFmodPortable)},
 	"fma":        {portable3(instrFmaPortable)},
 	"neg":        {portable1(instrNegPortable)},
 	"abs":        {portable1(instrAbsPortable)},

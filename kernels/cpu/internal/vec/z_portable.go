@@ -52,6 +52,199 @@ func instrDivPortable(dst, a, b []float32) {
 	}
 }
 
+func instrFmodPortable(dst, a, b []float32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for i := range dst {
+		v0 := a[i]
+		v1 := b[i]
+		v3 := math.Float32bits(v0) & 0x7fffffff
+		v4 := math.Float32bits(v1) & 0x7fffffff
+		v6 := float32(math.Float32frombits(v4) * 1.6777216e+07)
+		v8 := float32(math.Float32frombits(v4) * 2.8147498e+14)
+		v10 := float32(math.Float32frombits(v4) * 4.7223665e+21)
+		v12 := float32(math.Float32frombits(v4) * 7.9228163e+28)
+		v14 := float32(math.Float32frombits(v4) * 1.329228e+36)
+		v15 := float32(v14 * 1.6777216e+07)
+		v16 := float32(v14 * 2.8147498e+14)
+		v17 := float32(v14 * 4.7223665e+21)
+		v18 := float32(v14 * 7.9228163e+28)
+		v19 := float32(v14 * 1.329228e+36)
+		v20 := float32(v19 * 1.6777216e+07)
+		v21 := math.Float32frombits(v3) / v20
+		v22 := float32(math.Trunc(float64(v21)))
+		v23 := lane.FMA32(-v22, v20, math.Float32frombits(v3))
+		v25 := v23 < 0
+		v26 := v23 + v20
+		var v27 float32 = v23
+		if v25 {
+			v27 = v26
+		}
+		v28 := math.Float32frombits(v3) < v20
+		var v29 float32 = v27
+		if v28 {
+			v29 = math.Float32frombits(v3)
+		}
+		v30 := v29 / v19
+		v31 := float32(math.Trunc(float64(v30)))
+		v32 := lane.FMA32(-v31, v19, v29)
+		v33 := v32 < 0
+		v34 := v32 + v19
+		var v35 float32 = v32
+		if v33 {
+			v35 = v34
+		}
+		v36 := v29 < v19
+		var v37 float32 = v35
+		if v36 {
+			v37 = v29
+		}
+		v38 := v37 / v18
+		v39 := float32(math.Trunc(float64(v38)))
+		v40 := lane.FMA32(-v39, v18, v37)
+		v41 := v40 < 0
+		v42 := v40 + v18
+		var v43 float32 = v40
+		if v41 {
+			v43 = v42
+		}
+		v44 := v37 < v18
+		var v45 float32 = v43
+		if v44 {
+			v45 = v37
+		}
+		v46 := v45 / v17
+		v47 := float32(math.Trunc(float64(v46)))
+		v48 := lane.FMA32(-v47, v17, v45)
+		v49 := v48 < 0
+		v50 := v48 + v17
+		var v51 float32 = v48
+		if v49 {
+			v51 = v50
+		}
+		v52 := v45 < v17
+		var v53 float32 = v51
+		if v52 {
+			v53 = v45
+		}
+		v54 := v53 / v16
+		v55 := float32(math.Trunc(float64(v54)))
+		v56 := lane.FMA32(-v55, v16, v53)
+		v57 := v56 < 0
+		v58 := v56 + v16
+		var v59 float32 = v56
+		if v57 {
+			v59 = v58
+		}
+		v60 := v53 < v16
+		var v61 float32 = v59
+		if v60 {
+			v61 = v53
+		}
+		v62 := v61 / v15
+		v63 := float32(math.Trunc(float64(v62)))
+		v64 := lane.FMA32(-v63, v15, v61)
+		v65 := v64 < 0
+		v66 := v64 + v15
+		var v67 float32 = v64
+		if v65 {
+			v67 = v66
+		}
+		v68 := v61 < v15
+		var v69 float32 = v67
+		if v68 {
+			v69 = v61
+		}
+		v70 := v69 / v14
+		v71 := float32(math.Trunc(float64(v70)))
+		v72 := lane.FMA32(-v71, v14, v69)
+		v73 := v72 < 0
+		v74 := v72 + v14
+		var v75 float32 = v72
+		if v73 {
+			v75 = v74
+		}
+		v76 := v69 < v14
+		var v77 float32 = v75
+		if v76 {
+			v77 = v69
+		}
+		v78 := v77 / v12
+		v79 := float32(math.Trunc(float64(v78)))
+		v80 := lane.FMA32(-v79, v12, v77)
+		v81 := v80 < 0
+		v82 := v80 + v12
+		var v83 float32 = v80
+		if v81 {
+			v83 = v82
+		}
+		v84 := v77 < v12
+		var v85 float32 = v83
+		if v84 {
+			v85 = v77
+		}
+		v86 := v85 / v10
+		v87 := float32(math.Trunc(float64(v86)))
+		v88 := lane.FMA32(-v87, v10, v85)
+		v89 := v88 < 0
+		v90 := v88 + v10
+		var v91 float32 = v88
+		if v89 {
+			v91 = v90
+		}
+		v92 := v85 < v10
+		var v93 float32 = v91
+		if v92 {
+			v93 = v85
+		}
+		v94 := v93 / v8
+		v95 := float32(math.Trunc(float64(v94)))
+		v96 := lane.FMA32(-v95, v8, v93)
+		v97 := v96 < 0
+		v98 := v96 + v8
+		var v99 float32 = v96
+		if v97 {
+			v99 = v98
+		}
+		v100 := v93 < v8
+		var v101 float32 = v99
+		if v100 {
+			v101 = v93
+		}
+		v102 := v101 / v6
+		v103 := float32(math.Trunc(float64(v102)))
+		v104 := lane.FMA32(-v103, v6, v101)
+		v105 := v104 < 0
+		v106 := v104 + v6
+		var v107 float32 = v104
+		if v105 {
+			v107 = v106
+		}
+		v108 := v101 < v6
+		var v109 float32 = v107
+		if v108 {
+			v109 = v101
+		}
+		v110 := v109 / math.Float32frombits(v4)
+		v111 := float32(math.Trunc(float64(v110)))
+		v112 := lane.FMA32(-v111, math.Float32frombits(v4), v109)
+		v113 := v112 < 0
+		v114 := v112 + math.Float32frombits(v4)
+		var v115 float32 = v112
+		if v113 {
+			v115 = v114
+		}
+		v116 := v109 < math.Float32frombits(v4)
+		var v117 float32 = v115
+		if v116 {
+			v117 = v109
+		}
+		v119 := math.Float32bits(v0) & 0x80000000
+		v120 := math.Float32bits(v117) | v119
+		dst[i] = math.Float32frombits(v120)
+	}
+}
+
 func instrFmaPortable(dst, a, b, c []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
@@ -2313,7 +2506,7 @@ func geluPortable(dst0, x []float32) {
 	}
 }
 
-// geluGradXPortable computes grad * normcdf(x) + grad * x * normpdf(x)
+// geluGradXPortable computes t0 = normpdf(x); grad * normcdf(x) + where(t0 == 0, 0, grad * x) * t0
 func geluGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
@@ -2359,11 +2552,21 @@ func geluGradXPortable(dst0, x, grad []float32) {
 			v63 = v59
 		}
 		v64 := float32(v0 * v63)
-		v65 := float32(v0 * v1)
-		v67 := float32(v33 * 2.1626705e-20)
-		v68 := float32(v65 * v67)
-		v69 := v64 + v68
-		dst0[i] = v69
+		v66 := float32(v33 * 2.1626705e-20)
+		v67 := v66 == 0
+		var v68 float32 = 0
+		if v67 {
+			v68 = 1
+		}
+		v69 := float32(v0 * v1)
+		v70 := v68 == 0
+		var v71 float32 = 0
+		if v70 {
+			v71 = v69
+		}
+		v72 := float32(v71 * v66)
+		v73 := v64 + v72
+		dst0[i] = v73
 	}
 }
 
@@ -2402,7 +2605,7 @@ func geluTanhPortable(dst0, x []float32) {
 	}
 }
 
-// geluTanhGradXPortable computes t0 = 1.5957691216057308 * x; t1 = fma(0.044715, x * x, 1); t2 = sigmoid(t0 * t1); t3 = grad * x * (t2 * (1 - t2)); t4 = t3 * t0 * 0.044715 * x; grad * t2 + t4 + t4 + t3 * t1 * 1.5957691216057308
+// geluTanhGradXPortable computes t0 = 1.5957691216057308 * x; t1 = fma(0.044715, x * x, 1); t2 = sigmoid(t0 * t1); t3 = t2 * (1 - t2); t4 = where(t3 == 0, 0, grad * x) * t3; t5 = t4 * t0 * 0.044715 * x; grad * t2 + t5 + t5 + t4 * t1 * 1.5957691216057308
 func geluTanhGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
@@ -2435,19 +2638,29 @@ func geluTanhGradXPortable(dst0, x, grad []float32) {
 		v38 := v34 + 1
 		v39 := v37 / v38
 		v40 := float32(v0 * v39)
-		v41 := float32(v0 * v2)
-		v42 := 1 - v39
-		v43 := float32(v39 * v42)
-		v44 := float32(v41 * v43)
-		v45 := float32(v44 * v3)
-		v46 := float32(v45 * 0.044715)
-		v47 := float32(v46 * v2)
-		v48 := v40 + v47
-		v49 := v48 + v47
-		v50 := float32(v44 * v7)
-		v51 := float32(v50 * 1.5957692)
-		v52 := v49 + v51
-		dst0[i] = v52
+		v41 := 1 - v39
+		v42 := float32(v39 * v41)
+		v43 := v42 == 0
+		var v44 float32 = 0
+		if v43 {
+			v44 = 1
+		}
+		v45 := float32(v0 * v2)
+		v46 := v44 == 0
+		var v47 float32 = 0
+		if v46 {
+			v47 = v45
+		}
+		v48 := float32(v47 * v42)
+		v49 := float32(v48 * v3)
+		v50 := float32(v49 * 0.044715)
+		v51 := float32(v50 * v2)
+		v52 := v40 + v51
+		v53 := v52 + v51
+		v54 := float32(v48 * v7)
+		v55 := float32(v54 * 1.5957692)
+		v56 := v53 + v55
+		dst0[i] = v56
 	}
 }
 
@@ -2482,7 +2695,7 @@ func siluPortable(dst0, x []float32) {
 	}
 }
 
-// siluGradXPortable computes t0 = sigmoid(x); grad * t0 + grad * x * (t0 * (1 - t0))
+// siluGradXPortable computes t0 = sigmoid(x); t1 = t0 * (1 - t0); grad * t0 + where(t1 == 0, 0, grad * x) * t1
 func siluGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
@@ -2511,12 +2724,22 @@ func siluGradXPortable(dst0, x, grad []float32) {
 		v32 := v28 + 1
 		v33 := v31 / v32
 		v34 := float32(v0 * v33)
-		v35 := float32(v0 * v1)
-		v36 := 1 - v33
-		v37 := float32(v33 * v36)
-		v38 := float32(v35 * v37)
-		v39 := v34 + v38
-		dst0[i] = v39
+		v35 := 1 - v33
+		v36 := float32(v33 * v35)
+		v37 := v36 == 0
+		var v38 float32 = 0
+		if v37 {
+			v38 = 1
+		}
+		v39 := float32(v0 * v1)
+		v40 := v38 == 0
+		var v41 float32 = 0
+		if v40 {
+			v41 = v39
+		}
+		v42 := float32(v41 * v36)
+		v43 := v34 + v42
+		dst0[i] = v43
 	}
 }
 
@@ -2557,7 +2780,7 @@ func mishPortable(dst0, x []float32) {
 	}
 }
 
-// mishGradXPortable computes t0 = 20 < x; t1 = exp(where(t0, 20, x)); t2 = t1 + 2; t3 = t1 * t2; t4 = t3 + 2; t5 = t3 / t4; t6 = grad * x / t4; t7 = t6 - t6 * t5; grad * t5 + where(t0, 0, (t7 * t2 + t7 * t1) * t1)
+// mishGradXPortable computes t0 = 20 < x; t1 = exp(where(t0, 20, x)); t2 = t1 * (t1 + 2); t3 = t2 + 2; t4 = where(t0, 0, 4 * t1 * (t1 + 1) / (t3 * t3)); grad * (t2 / t3) + where(t4 == 0, 0, grad * x) * t4
 func mishGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]
 	grad = grad[:len(dst0)]
@@ -2592,20 +2815,29 @@ func mishGradXPortable(dst0, x, grad []float32) {
 		v36 := v35 + 2
 		v37 := v35 / v36
 		v38 := float32(v0 * v37)
-		v39 := float32(v0 * v2)
-		v40 := v39 / v36
-		v41 := float32(v40 * v37)
-		v42 := v40 - v41
-		v43 := float32(v42 * v34)
-		v44 := float32(v42 * v32)
-		v45 := v43 + v44
-		v46 := float32(v45 * v32)
-		var v47 float32 = 0
+		v40 := float32(4 * v32)
+		v41 := v32 + 1
+		v42 := float32(v40 * v41)
+		v43 := float32(v36 * v36)
+		v44 := v42 / v43
+		var v45 float32 = 0
 		if v7 {
-			v47 = v46
+			v45 = v44
 		}
-		v48 := v38 + v47
-		dst0[i] = v48
+		v46 := v45 == 0
+		var v47 float32 = 0
+		if v46 {
+			v47 = 1
+		}
+		v48 := float32(v0 * v2)
+		v49 := v47 == 0
+		var v50 float32 = 0
+		if v49 {
+			v50 = v48
+		}
+		v51 := float32(v50 * v45)
+		v52 := v38 + v51
+		dst0[i] = v52
 	}
 }
 

@@ -1,0 +1,87 @@
+package expr
+
+import (
+	"math"
+	"sync"
+)
+
+// A rule is the derivative of a function of the library where the chain rule over its body overflows, divides 0 by 0 or
+// cancels: for each operand an expression of the operands and grad, the gradient of the result. It holds for every
+// expression that contains the function's body, however it was written.
+type rule struct {
+	name  string
+	grads []string
+	body  *Node // the function of variables
+}
+
+// rules are made once, since they need the library.
+var rules = sync.OnceValue(func() []rule {
+	made := []rule{
+		// As PyTorch has it: finite where the probability is 0 or 1.
+		{name: "bce", grads: []string{"grad*(p - y)/max(p*(1 - p), 1e-12)",
+			"grad*(max(log1p(-p), -100) - max(log(p), -100))"}},
+		{name: "logit", grads: []string{"where(x < 0 || 1 < x, nan, grad/(x*(1 - x)))"}},
+		{name: "xlogy", grads: []string{"where(x == 0 && y <= 0, 0, grad*log(y))",
+			"where(x == 0 && y == y, 0, grad*(x/y))"}},
+		// With t = n/(n+2) and n = e(e+2), t' = 4e(e+1)/(n+2)^2.
+		{name: "mish", grads: []string{`
+			e = exp(where(20 < x, 20, x))
+			n = e*(e + 2)
+			d = where(20 < x, 0, 4*e*(e + 1)/((n + 2)*(n + 2)))
+			grad*(n/(n + 2)) + where(d == 0, 0, grad*x)*d`}},
+	}
+	for i := range made {
+		r := &made[i]
+		xs := make([]*Node, len(r.grads))
+		for k := range xs {
+			xs[k] = variable(k)
+		}
+		r.body = expand(r.name, xs)
+	}
+	return made
+})
+
+// variable is a node that stands for any other; no function has arguments of negative number.
+func variable(k int) *Node { return argument(-1 - k) }
+
+// ruleOf is the rule of n and the operands of its function; nil if there is none.
+func ruleOf(n *Node) (*rule, []*Node) {
+	all := rules()
+	for i := range all {
+		xs := make([]*Node, len(all[i].grads))
+		if matches(all[i].body, n, xs) {
+			return &all[i], xs
+		}
+	}
+	return nil, nil
+}
+
+// matches tells whether n is the pattern with variable k replaced by one node, which becomes xs[k].
+func matches(pattern, n *Node, xs []*Node) bool {
+	if pattern.Op == Arg {
+		k := -1 - pattern.K
+		if xs[k] == nil {
+			xs[k] = n
+		}
+		return xs[k] == n
+	}
+	if pattern.Op != n.Op || math.Float64bits(pattern.C) != math.Float64bits(n.C) {
+		return false
+	}
+	for i, x := range pattern.Operands() {
+		if !matches(x, n.X[i], xs) {
+			return false
+		}
+	}
+	return true
+}
+
+// adjoint is the gradient of operand j of xs for the gradient g of the result.
+func (r *rule) adjoint(j int, xs []*Node, g *Node) *Node {
+	p := newParser(r.grads[j])
+	for i, name := range macro(r.name).Params {
+		p.bind(0, name, xs[i])
+	}
+	p.bind(0, "grad", g)
+	return p.program()[0]
+}
