@@ -3,6 +3,7 @@ package examples
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -62,7 +63,7 @@ func TestHalfCurves(t *testing.T) {
 }
 
 // TestHealthLog: where a far too large learning rate makes activations overflow, each step's line in the log names the
-// first parameter whose gradient is not finite, and the operation that was first.
+// first parameter whose gradient is not finite, and the operation that was first. The program ends with code 1.
 func TestHealthLog(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte(strings.Repeat("over and under ", 20)), 0o666); err != nil {
@@ -71,7 +72,8 @@ func TestHealthLog(t *testing.T) {
 	const args = "-device cpu -log json -amp fp16 -anomaly -lr 3e3 -accumulate 2 -steps 3 " +
 		"-layers 1 -width 16 -heads 2 -context 8 -batch 2 -sample 0 -data "
 	out, err := exec.Command("go", append([]string{"run", "./chargpt"}, strings.Fields(args+text)...)...).Output()
-	if err != nil {
+	failed, _ := errors.AsType[*exec.ExitError](err)
+	if failed == nil || !strings.Contains(string(failed.Stderr), "error: the loss is not finite since step 2\n") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for k, line := range strings.Split(string(out), "\n")[:3] {
