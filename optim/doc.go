@@ -9,6 +9,8 @@
 //		return opt.Step(s)
 //	})
 //
+// The update is written when the function of the step has returned nil, so a step that fails changes nothing.
+//
 // Parameters, gradients and moments are in flat arenas, so a step is one or two passes over memory however
 // many parameters there are. The engine uses up the gradients: what it has applied is cleared, and gradients
 // of parameters that no optimizer owns stay and add up.

@@ -11,8 +11,8 @@
 //
 // [Device.Step] records operations for differentiation (package autograd), [Device.Eval] does not. Misuse inside a
 // step, such as shapes that do not fit, comes back from the step as an [*Error] with the operation, the sizes, the
-// caller's line and the layer. Memory made in a step returns to the device when the step ends; [Tensor.Keep] takes a
-// tensor out. docs/OPS.md lists all operations with their formulas.
+// caller's line and the layer; a step that fails changes nothing. Memory made in a step returns to the device when the
+// step ends; [Tensor.Keep] takes a tensor out. docs/OPS.md lists all operations with their formulas.
 //
 // # Files
 //
@@ -22,9 +22,9 @@
 //	dtype.go     element types, and the type of an operation on several
 //	error.go     errors, and how they leave a step
 //	device.go    devices: opening, options, statistics; cuda.go adds GPUs to a build
-//	scope.go     steps and regions
+//	scope.go     steps and regions; busy.go has one goroutine use them at a time
 //	data.go      host data from and to slices; arange.go makes some of it, fetch.go reads without waiting
-//	param.go     parameters, states and their arenas
+//	param.go     parameters, states and their arenas; commit.go writes them at the end of a step
 //	model.go     finds the parameters of a model, and their names
 //	scalar.go    a value of the host that changes between steps
 //	anomaly.go   finds the operation that makes the first NaN or infinity

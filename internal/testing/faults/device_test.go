@@ -2,13 +2,13 @@ package faults
 
 import (
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// device computes as the CPU does, in memory that counts as its own, and fails at one of the things that may fail:
-// allocations, launches (those that wait for the commit when they are prepared) and copies.
+// device is another device, the CPU or with the build tag emu an emulated GPU, whose memory counts as its own. It fails
+// at one of the things that may fail: allocations, launches (those that wait for the commit when they are prepared) and
+// copies.
 type device struct {
-	cpu.Backend
+	kernels.Backend
 	armed  bool
 	failAt int // which, counted from 1
 	seen   [kinds]int
@@ -30,11 +30,19 @@ const (
 
 func (k kind) String() string { return [...]string{"nothing", "allocation", "launch", "copy"}[k] }
 
-// faulty is the only device of its kind.
-var faulty device
+// faulty is the only device of its kind, and inner the kind of the other one.
+var (
+	faulty device
+	inner  = "cpu"
+)
 
 func init() {
-	kernels.Register("faults", func(int) (kernels.Backend, error) { return &faulty, nil })
+	kernels.Register("faults", func(int) (b kernels.Backend, err error) {
+		if faulty.Backend == nil {
+			faulty.Backend, err = kernels.Open(inner)
+		}
+		return &faulty, err
+	})
 }
 
 // arm makes thing n fail.
@@ -79,16 +87,24 @@ func (d *device) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off 
 }
 
 func (d *device) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
-	return d.CopyOut(id, dst, src, off)
+	if err := d.due(transfer, kernels.ErrDevice, "read"); err != nil {
+		return err
+	}
+	return d.Backend.Read(id, dst, src, off)
 }
 
 // Prepare fails in the place of the Run that follows.
 func (d *device) Prepare(l *kernels.Launch) error {
-	err := d.due(launch, kernels.ErrDevice, l.Op.Name)
-	if d.armed && err == nil {
+	if err := d.due(launch, kernels.ErrDevice, l.Op.Name); err != nil {
+		return err
+	}
+	if d.armed {
 		d.prepared[l.Op]++
 	}
-	return err
+	if p, ok := d.Backend.(kernels.Preparer); ok {
+		return p.Prepare(l)
+	}
+	return nil
 }
 
 func (d *device) Run(l *kernels.Launch) error {

@@ -451,11 +451,11 @@ func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 		if err != nil {
 			return err
 		}
-		_, done, err := seconds(dev, times, func(s *tensor.Scope) {
-			autograd.Backward(s.In(p), autograd.Seed(g(s)))
-			if err := opt.Step(s); err != nil {
-				failed = err
-			}
+		_, done, err := seconds(dev, times, func(*tensor.Scope) { // an update is written at the end of its step
+			failed = errors.Join(failed, dev.Step(func(s *tensor.Scope) error {
+				autograd.Backward(s.In(p), autograd.Seed(g(s)))
+				return opt.Step(s)
+			}))
 		}, func(s *tensor.Scope) { g(s).Clone() }, c)
 		if err = errors.Join(err, failed); err != nil {
 			return err
