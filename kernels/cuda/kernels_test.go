@@ -81,9 +81,9 @@ func sameAsWidened(t *testing.T, b *Backend, l *kernels.Launch, in, out []value)
 	}
 }
 
-// sameAsExact runs a launch of operations whose exponentials in half precision are the GPU's own. In float32 results are
-// the CPU's. Else two runs have the same bits, and results are within a unit in the last place of what float64 gives,
-// rounded, or as near as rounding leaves terms of the size of the largest result.
+// sameAsExact runs a launch of operations whose exponentials in half precision are the GPU's own. In float32 results
+// are the CPU's. Else two runs have the same bits, and results are within a unit in the last place of what float64
+// gives, rounded, or as near as rounding leaves terms of the size of the largest result.
 func sameAsExact(t *testing.T, b *Backend, l *kernels.Launch, in, out []value) {
 	t.Helper()
 	if d := in[0].dtype; !d.IsHalf() {
@@ -118,7 +118,8 @@ func sameAsExact(t *testing.T, b *Backend, l *kernels.Launch, in, out []value) {
 		if !bytes.Equal(got[0][k], got[1][k]) {
 			t.Fatalf("%s %v: result %d differs from run to run", l.Op.Name, v.dtype, k)
 		}
-		nearSingles(t, fmt.Sprint(l.Op.Name, " ", in[0].dtype, in[0].Layout, l.Ints, " result ", k), v, got[0][k], want[k])
+		what := fmt.Sprint(l.Op.Name, " ", in[0].dtype, in[0].Layout, l.Ints, " result ", k)
+		nearSingles(t, what, v, got[0][k], want[k])
 	}
 }
 

@@ -249,8 +249,8 @@ func (c *call) foldRows(name string, partial, y result, x folded, r *kernels.Red
 	return n
 }
 
-// foldColumns reduces blocks of x, in the order of columns, and returns how many results that leaves of each: in y if it
-// is one, else in partial [blocks results].
+// foldColumns reduces blocks of x, in the order of columns, and returns how many results that leaves of each: in y if
+// it is one, else in partial [blocks results].
 func (c *call) foldColumns(name string, partial, y result, x folded, r *kernels.Reduction) int {
 	count, n := r.Results(), ceilDiv(r.N, columnBlock)
 	way, wide := "_strided_columns_", uint32(0)

@@ -39,7 +39,8 @@ func (r fuzz) foldLengths() []int {
 	case 3: // short rows
 		return []int{1 + r.IntN(300), oneOf(r, 2, 3, 4, 5, 8, 12, 16, 17, 32, 60, 64, 65, 68)}
 	case 4:
-		return []int{oneOf(r, 1, 1, 3), oneOf(r, 127, 128, 129, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 8200)}
+		return []int{oneOf(r, 1, 1, 3),
+			oneOf(r, 127, 128, 129, 511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 8200)}
 	}
 	return r.rowShape()
 }
@@ -63,8 +64,8 @@ func TestReductionOrder(t *testing.T) {
 			sameAsFolded(t, b, l, "prod", x, out, floats, 1, product)
 			sameAsFolded(t, b, l, "max", x, out, floats, math.Inf(-1), math.Max)
 			sameAsFolded(t, b, l, "min", x, out, floats, math.Inf(1), math.Min)
-			sameAsFolded(t, b, l, "sum_squares", x, out, func(bytes []byte) float64 { return floats(bytes) * floats(bytes) }, 0,
-				sum)
+			square := func(bytes []byte) float64 { return floats(bytes) * floats(bytes) }
+			sameAsFolded(t, b, l, "sum_squares", x, out, square, 0, sum)
 		case 1:
 			d := oneOf(r, kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool)
 			x, out := r.wild(d, shape...), r.result(kernels.Int64, without(shape, axes)...)

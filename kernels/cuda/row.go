@@ -73,9 +73,9 @@ func (c *call) startRows(name string, d kernels.DType, rows, n int) {
 }
 
 // startGroups begins a launch in which thread groups, warps or blocks where rows are long, have rows of n elements of
-// type d. A warp of a block has blocks of the canonical order, all the same number if that can be. Kernels with rows of
-// parameters keep them in shared memory if rows are cached, so blocks cache at most half as much there. So that they are
-// read seldom, at most so many blocks as multiprocessors can have at once loop over all rows.
+// type d. A warp of a block has blocks of the canonical order, all the same number if that can be. Kernels with rows
+// of parameters keep them in shared memory if rows are cached, so blocks cache at most half as much there. So that they
+// are read seldom, at most so many blocks as multiprocessors can have at once loop over all rows.
 func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int) {
 	size := computeType(d).Size()
 	infix, each, threads, cached := "_", rowWarps, rowThreads, true

@@ -84,7 +84,8 @@ template <class T, int V> union Pack {
   T element[V];
 };
 
-// Four is four neighbours in the compute type. In memory they are aligned to their size, or to 16 bytes if that is less.
+// Four is four neighbours in the compute type. In memory they are aligned to their size, or to 16 bytes if that is
+// less.
 template <class N> struct Four {
   N x[4];
   DEV_METHOD N& operator[](int k) { return x[k]; }

@@ -16,8 +16,8 @@ template <class T, class Group> static constexpr __device__ bool one_pass() {
   return is_half<T>() && Group::slots() == 0;
 }
 
-// A thread takes its elements in ascending order, some at a time, and where these have a new maximum it corrects the sum
-// so far. -infinity gives 0, also before there is another number. The sums of threads are joined as a tree.
+// A thread takes its elements in ascending order, some at a time, and where these have a new maximum it corrects the
+// sum so far. -infinity gives 0, also before there is another number. The sums of threads are joined as a tree.
 template <class Group, class S> DEV ExpSum<float> exp_sum_once(uint32_t n, const S& x) {
   const auto finite = [](float m) { return m == -infinity(m) ? 0.f : m; };
   float most = -infinity(0.f), sum = 0;

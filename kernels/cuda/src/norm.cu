@@ -80,8 +80,8 @@ DEV auto parameter(const Rows& a, N none, N* tile, uint32_t n) {
   }
 }
 
-// add_as sets a row to that of a sum, with addends of type Y, rounded to elements as an addition of its own would be, and
-// returns its values if rows are cached. All of a cached row is read before it is written.
+// add_as sets a row to that of a sum, with addends of type Y, rounded to elements as an addition of its own would be,
+// and returns its values if rows are cached. All of a cached row is read before it is written.
 template <class Y, class T, class Group>
 DEV auto add_as(const Row<T, Group>& to, const Residual& sum, uint64_t first, uint32_t n) {
   using N = ComputeType<T>;
@@ -351,22 +351,22 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
    uint64_t rows, uint32_t n, uint32_t each)
 
 #define NORM_PARAMETERS(T)                                                                                           \
-  (T* y, ComputeType<T>* mean, ComputeType<T>* rstd, Rows x, Rows weight, Rows bias, Residual sum, uint64_t rows, \
+  (T * y, ComputeType<T> * mean, ComputeType<T> * rstd, Rows x, Rows weight, Rows bias, Residual sum, uint64_t rows, \
    uint32_t n, double eps)
 
-#define NORM(suffix, T)                                                                                                \
-  ENTRY(norm##suffix, kRowThreads, 3, NORM_PARAMETERS(T),                                                              \
-        BY_LENGTH(Warp, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n,    \
-                  eps))                                                                                                \
-  ENTRY(norm_long##suffix, kBlockThreads / 2, 3, NORM_PARAMETERS(T),                                                   \
-        BY_LENGTH(Block, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n,   \
-                  eps))                                                                                                \
-  ENTRY(norm_grad##suffix, 32 * kRowPartials, 1, GRAD_PARAMETERS(T),                                                   \
-        BY_LENGTH(Warp, slots, T, (n, dx, g, x, weight, dweight, dbias), norm_grad, dx, dweight, dbias, g, x, mean, rstd,     \
-                  weight, rows, n, each))                                                                              \
-  ENTRY(norm_parameters##suffix, kColumns * kRowPartials, 4,                                                           \
-        (ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, uint64_t rows,          \
-         uint32_t n),                                                                                                  \
+#define NORM(suffix, T)                                                                                              \
+  ENTRY(norm##suffix, kRowThreads, 3, NORM_PARAMETERS(T),                                                            \
+        BY_LENGTH(Warp, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n,  \
+                  eps))                                                                                              \
+  ENTRY(norm_long##suffix, kBlockThreads / 2, 3, NORM_PARAMETERS(T),                                                 \
+        BY_LENGTH(Block, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n, \
+                  eps))                                                                                              \
+  ENTRY(norm_grad##suffix, 32 * kRowPartials, 1, GRAD_PARAMETERS(T),                                                 \
+        BY_LENGTH(Warp, slots, T, (n, dx, g, x, weight, dweight, dbias), norm_grad, dx, dweight, dbias, g, x, mean,  \
+                  rstd, weight, rows, n, each))                                                                      \
+  ENTRY(norm_parameters##suffix, kColumns* kRowPartials, 4,                                                          \
+        (ComputeType<T> * dweight, ComputeType<T> * dbias, Rows g, Rows x, Rows mean, Rows rstd, uint64_t rows,      \
+         uint32_t n),                                                                                                \
         norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n))
 
 FLOATS(NORM)

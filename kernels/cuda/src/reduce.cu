@@ -1,7 +1,7 @@
-// Sums, sums of squares, products, maxima, minima, any and all, along any axes, in the canonical order (docs/DESIGN.md,
-// section 9). Where the innermost axis is reduced, that is the order of reduce.cuh. Where it is kept, elements are taken
-// in blocks of 64; partial sum j of a block has elements 8j to 8j+7, in ascending order, and takes partial sum j+h for h =
-// 4, 2, 1; the results of the blocks are reduced by the same rule.
+// Sums, sums of squares, products, maxima, minima, any and all, along any axes, in the canonical order
+// (docs/adr/0008-order-of-sums.md). Where the innermost axis is reduced, that is the order of reduce.cuh. Where it is
+// kept, elements are taken in blocks of 64; partial sum j of a block has elements 8j to 8j+7, in ascending order, and
+// takes partial sum j+h for h = 4, 2, 1; the results of the blocks are reduced by the same rule.
 //
 // A launch reduces blocks; where it leaves several results of blocks, they are of the compute type, unrounded, and the
 // host launches a kernel again, on them.

@@ -82,8 +82,8 @@ template <class Fold, class N> struct Partials {
 
 DEV uint32_t lesser(uint32_t x, uint32_t y) { return x < y ? x : y; }
 
-// warp_fold reduces at most one block of n elements by a warp. four(i, count) is elements i to i+3, as Four<N>, of which
-// the first `count` exist. A thread reads AHEAD of them before it uses the first.
+// warp_fold reduces at most one block of n elements by a warp. four(i, count) is elements i to i+3, as Four<N>, of
+// which the first `count` exist. A thread reads AHEAD of them before it uses the first.
 template <class Fold, class N, uint32_t AHEAD, class Read> DEV N warp_fold(uint32_t n, Read four) {
   Partials<Fold, N> partials;
   Four<N> x[AHEAD];
@@ -104,14 +104,5 @@ template <class Fold, class N, uint32_t AHEAD, class Read> DEV N warp_fold(uint3
       left = 0;
     }
   }
-  return partials.all();
-}
-
-// join reduces the results of at most 128 blocks by a warp, one to each partial sum; result(b) is that of block b.
-template <class Fold, class N, class Result> DEV N join(uint32_t blocks, Result result) {
-  Partials<Fold, N> partials;
-#pragma unroll
-  for (uint32_t k = 0; k < 4; k++)
-    if (own_index() + k < blocks) partials.own[k] = Fold::combine(partials.own[k], result(own_index() + k));
   return partials.all();
 }

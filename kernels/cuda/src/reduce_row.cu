@@ -73,17 +73,17 @@ DEV void prod_grad(const Rows& dx_, const Rows& x_, const Rows& g_, double* fron
 
 }  // namespace
 
-#define FLOATING_ROWS(suffix, T)                                                                                    \
-  ROW_KERNELS(var, slots, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n, double divisor), (n, x), y, x, rows, n, \
-              divisor)                                                                                              \
-  ENTRY(prod_grad##suffix, kRowThreads, 4, (Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n),     \
+#define FLOATING_ROWS(suffix, T)                                                                                  \
+  ROW_KERNELS(var, slots, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n, double divisor), (n, x), y, x, \
+              rows, n, divisor)                                                                                   \
+  ENTRY(prod_grad##suffix, kRowThreads, 4, (Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n),   \
         prod_grad<T>(dx, x, g, front, rows, n))
 
-#define ARG_EXTREMES(suffix, T)                                                                                       \
-  ROW_KERNELS(argmax, slots, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), indices, y, \
-              x, rows, n)                                                                                             \
-  ROW_KERNELS(argmin, slots, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), indices, y, \
-              x, rows, n)
+#define ARG_EXTREMES(suffix, T)                                                                                  \
+  ROW_KERNELS(argmax, slots, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), \
+              indices, y, x, rows, n)                                                                            \
+  ROW_KERNELS(argmin, slots, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), \
+              indices, y, x, rows, n)
 
 FLOATS(FLOATING_ROWS)
 FLOATS(ARG_EXTREMES)

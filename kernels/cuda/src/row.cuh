@@ -59,8 +59,8 @@ template <uint32_t SLOTS, bool WIDE = true> struct Block {
   DEV_METHOD static uint64_t rows() { return gridDim.x; }
 };
 
-// Slots is how many elements of type T a thread caches: of a block, all of its part of a canonical block. read_once is for
-// kernels that need a row once, or in half precision.
+// Slots is how many elements of type T a thread caches: of a block, all of its part of a canonical block. read_once is
+// for kernels that need a row once, or in half precision.
 template <class T, class Group> static constexpr __device__ uint32_t slots() {
   if constexpr (!is_floating<T>()) return 0;
   else if (Group::is_block()) return sizeof(T) > 4 ? 0 : kFoldBlock / 32;
@@ -299,8 +299,8 @@ template <class Fold, class S> DEV auto fold_block(uint32_t b, uint32_t n, const
   return partials.all();
 }
 
-// fold_blocks reduces a row of any length. The results of 128 blocks at a time go to the partial sums of a second level,
-// and of each 2,048 to those of a third.
+// fold_blocks reduces a row of any length. The results of 128 blocks at a time go to the partial sums of a second
+// level, and of each 2,048 to those of a third.
 template <class Fold, class Group, class S> DEV auto fold_blocks(uint32_t n, const S& source) {
   using N = typename S::Value;
   SHARED(N, results, [Group::is_block() ? kFoldPartials : 1]);
@@ -381,8 +381,8 @@ template <class Group, class... Operand> DEV bool can_cache(uint32_t n, const Op
   return Group::slots() > 0 && n <= (Group::is_block() ? Group::warps() * kFoldBlock : 32 * Group::slots());
 }
 
-// BY_LENGTH calls f for cached rows, for wide ones, or for any. `cache` is one of the functions above; in parentheses are
-// the length and the operands.
+// BY_LENGTH calls f for cached rows, for wide ones, or for any. `cache` is one of the functions above; in parentheses
+// are the length and the operands.
 #define BY_LENGTH(Group, cache, T, operands, f, ...)          \
   do {                                                        \
     using Kept = Group<cache<T, Group<0>>(), true>;           \

@@ -77,12 +77,12 @@ template <class T, class Group> DEV void logsumexp(const Result& y, const Rows& 
 }  // namespace
 
 #define SOFTMAX(suffix, T)                                                                                             \
-  ROW_KERNELS(softmax, slots, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)               \
-  ROW_KERNELS(softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), dx, y, g,  \
-              rows, n)                                                                                                 \
-  ROW_KERNELS(log_softmax, slots, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)           \
-  ROW_KERNELS(log_softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), dx, y, \
-              g, rows, n)                                                                                              \
+  ROW_KERNELS(softmax, slots, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)        \
+  ROW_KERNELS(softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), dx, \
+              y, g, rows, n)                                                                                           \
+  ROW_KERNELS(log_softmax, slots, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)    \
+  ROW_KERNELS(log_softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), \
+              dx, y, g, rows, n)                                                                                       \
   ROW_KERNELS(logsumexp, halves_once, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n), (n, x), y, x, rows, n)
 
 FLOATS(SOFTMAX)
