@@ -67,7 +67,8 @@ func (s *Scope) refuse(op string) {
 	}
 	e := kernels.Errorf(ErrBusy, op, "two goroutines use one step at the same time; give each its own Step or Eval")
 	e.Site = caller.Site()
-	s.Abort(e)
+	cause := *e // the regions on the way out write to e
+	s.Abort(&cause)
 	panic(e)
 }
 

@@ -254,11 +254,15 @@ func TestGoroutines(t *testing.T) {
 	if testing.Short() {
 		runs = 100
 	}
-	dev := open(t)
+	host, err := tensor.Open("cpu")
+	must(t, err)
+	defer host.Close()
+	devices := []*tensor.Device{open(t), host}
 	all := append(append([]call{}, short...), long...)
 	var c counts
 	busy := 0
 	for run := range runs {
+		dev := devices[run%2]
 		rng := rand.New(rand.NewPCG(uint64(run), 7))
 		h := begin(t, dev)
 		before := tensor.ToSlice[float32](h.w)
