@@ -534,6 +534,20 @@ func TestIntegerDivision(t *testing.T) {
 	}
 }
 
+// The squares of hypot stay within float32.
+func TestHypotRange(t *testing.T) {
+	f := expr.Must("hypot(a, b)", []string{"a", "b"}, nil)
+	a := with(newTensor(kernels.Float32, 6), 3e38, 3e37, 3e-40, 1e-45, 3e-20, 0)
+	b := with(newTensor(kernels.Float32, 6), 1e30, -4e37, 4e-40, 0, 4e-20, 0)
+	y := newTensor(kernels.Float32, 6)
+	mustRun(t, launch(f, []kernels.Arg{a, b}, y))
+	for i, want := range []float32{3e38, 5e37, 5e-40, 1e-45, 5e-20, 0} {
+		if got := Slice[float32](y)[i]; math.Abs(float64(got-want)) > 1e-6*float64(want)+1e-45 {
+			t.Errorf("element %d is %g, want %g", i, got, want)
+		}
+	}
+}
+
 // Float32 and float64: remainders are exact at any quotient, quotients agree with them.
 func TestRemainders(t *testing.T) {
 	f := expr.Must("floordiv(a, b); mod(a, b); fmod(a, b)", []string{"a", "b"}, nil)

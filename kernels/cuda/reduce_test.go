@@ -301,11 +301,17 @@ func TestLongRows(t *testing.T) {
 	types := []kernels.DType{kernels.Float32, kernels.BFloat16, kernels.Float16, kernels.Float32, kernels.BFloat16}
 	for i := range cases(24) {
 		d, shape := types[i%len(types)], shapes[i%len(shapes)]
-		if i == 23 || i > 24 && r.IntN(20) == 0 {
+		if i == 18 || i > 24 && r.IntN(20) == 0 {
 			shape = []int{1, 33*16384 + 5}
 		}
 		last, n := len(shape)-1, shape[len(shape)-1:]
 		x, y, g := r.moderate(d, shape...), r.moderate(d, shape...), r.moderate(d, shape...)
+		if i < len(shapes) { // wide rows, if lengths are multiples of 4
+			for _, v := range []*value{&x, &y, &g} {
+				v.Layout = kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}
+				v.data = r.numbers(d, v.Len(), true)
+			}
+		}
 		for _, op := range []*kernels.Op{hostOp("softmax", cpu.Softmax), hostOp("log_softmax", cpu.LogSoftmax)} {
 			sameAsExact(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{x}, []value{r.result(d, shape...)})
 		}

@@ -350,8 +350,8 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
   (T* dx, ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, \
    uint64_t rows, uint32_t n, uint32_t each)
 
-#define NORM_PARAMETERS(T)                                                                                           \
-  (T * y, ComputeType<T> * mean, ComputeType<T> * rstd, Rows x, Rows weight, Rows bias, Residual sum, uint64_t rows, \
+#define NORM_PARAMETERS(T)                                                                                        \
+  (T* y, ComputeType<T>* mean, ComputeType<T>* rstd, Rows x, Rows weight, Rows bias, Residual sum, uint64_t rows, \
    uint32_t n, double eps)
 
 #define NORM(suffix, T)                                                                                              \
@@ -364,8 +364,8 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
   ENTRY(norm_grad##suffix, 32 * kRowPartials, 1, GRAD_PARAMETERS(T),                                                 \
         BY_LENGTH(Warp, slots, T, (n, dx, g, x, weight, dweight, dbias), norm_grad, dx, dweight, dbias, g, x, mean,  \
                   rstd, weight, rows, n, each))                                                                      \
-  ENTRY(norm_parameters##suffix, kColumns* kRowPartials, 4,                                                          \
-        (ComputeType<T> * dweight, ComputeType<T> * dbias, Rows g, Rows x, Rows mean, Rows rstd, uint64_t rows,      \
+  ENTRY(norm_parameters##suffix, kColumns * kRowPartials, 4,                                                         \
+        (ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, uint64_t rows,        \
          uint32_t n),                                                                                                \
         norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n))
 

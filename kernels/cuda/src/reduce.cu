@@ -228,7 +228,7 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
         (Result y, const void* x, In::With with, uint64_t results, uint64_t n, uint32_t lanes, Axes kept), \
         rows<Fold>(y, In{x, with}, results, n, lanes, kept))
 #define COLUMNS(name, suffix, Fold, In, V)                                                                  \
-  ENTRY(name##_columns##suffix, kThreads, 3,                                                                \
+  ENTRY(name##_columns##suffix, kThreads, V == 2 ? 2 : 3,                                                   \
         (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes, \
          uint32_t tiles, Axes kept, Axes reduced),                                                          \
         columns<Fold, In, V, false>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced))

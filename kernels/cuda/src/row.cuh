@@ -383,22 +383,22 @@ template <class Group, class... Operand> DEV bool can_cache(uint32_t n, const Op
 
 // BY_LENGTH calls f for cached rows, for wide ones, or for any. `cache` is one of the functions above; in parentheses
 // are the length and the operands.
-#define BY_LENGTH(Group, cache, T, operands, f, ...)          \
-  do {                                                        \
-    using Kept = Group<cache<T, Group<0>>(), true>;           \
-    const bool wide = is_floating<T>() && all_wide operands;  \
-    if (wide && can_cache<Kept> operands)                     \
-      f<T, Kept>(__VA_ARGS__);                                \
-    else if (wide && (Kept::is_block() || !Kept::slots()))    \
-      f<T, Group<0, true>>(__VA_ARGS__);                      \
-    else                                                      \
-      f<T, Group<0, false>>(__VA_ARGS__);                     \
+#define BY_LENGTH(Group, cache, T, operands, f, ...)         \
+  do {                                                       \
+    using Kept = Group<cache<T, Group<0>>(), true>;          \
+    const bool wide = is_floating<T>() && all_wide operands; \
+    if (wide && can_cache<Kept> operands)                    \
+      f<T, Kept>(__VA_ARGS__);                               \
+    else if (wide && (Kept::is_block() || !Kept::slots()))   \
+      f<T, Group<0, true>>(__VA_ARGS__);                     \
+    else                                                     \
+      f<T, Group<0, false>>(__VA_ARGS__);                    \
   } while (0)
 
 // ROW_KERNELS makes two kernels: in the first a warp computes a row, in the other, for long rows, a block.
-#define ROW_KERNELS(name, cache, suffix, T, parameters, operands, ...)                    \
-  ENTRY(name##suffix, kRowThreads, (sizeof(ComputeType<T>) > 4 ? 3 : 4), parameters,      \
-        BY_LENGTH(Warp, cache, T, operands, name, __VA_ARGS__))                           \
+#define ROW_KERNELS(name, cache, suffix, T, parameters, operands, ...)                        \
+  ENTRY(name##suffix, kRowThreads, (sizeof(ComputeType<T>) > 4 ? 3 : 4), parameters,          \
+        BY_LENGTH(Warp, cache, T, operands, name, __VA_ARGS__))                               \
   ENTRY(name##_long##suffix, kBlockThreads, (sizeof(ComputeType<T>) > 4 ? 1 : 2), parameters, \
         BY_LENGTH(Block, cache, T, operands, name, __VA_ARGS__))
 

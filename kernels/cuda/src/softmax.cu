@@ -55,8 +55,9 @@ DEV void log_softmax_grad(const Rows& dx_, const Rows& y_, const Rows& g_, uint6
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
-  const Row<T, Group> dx(dx_, r), y(y_, r), memory(g_, r);
-  const auto g = cached<Group>(n, memory);
+  const Row<T, Group> dx(dx_, r), y_memory(y_, r), g_memory(g_, r);
+  const auto g = cached<Group>(n, g_memory);
+  const auto y = cached_beside<Group>(n, y_memory);
   const N s = row_fold<Sum, Group>(n, g);
   set_row<Group>(n, dx, map([=](N g, N y) { return math::sub(g, math::mul(exp_of<T>(y), s)); }, g, y));
 }
@@ -81,8 +82,8 @@ template <class T, class Group> DEV void logsumexp(const Result& y, const Rows& 
   ROW_KERNELS(softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), dx, \
               y, g, rows, n)                                                                                           \
   ROW_KERNELS(log_softmax, slots, suffix, T, (Rows y, Rows x, uint64_t rows, uint32_t n), (n, y, x), y, x, rows, n)    \
-  ROW_KERNELS(log_softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n), (n, dx, y, g), \
-              dx, y, g, rows, n)                                                                                       \
+  ROW_KERNELS(log_softmax_grad, slots, suffix, T, (Rows dx, Rows y, Rows g, uint64_t rows, uint32_t n),                \
+              (n, dx, y, g), dx, y, g, rows, n)                                                                        \
   ROW_KERNELS(logsumexp, halves_once, suffix, T, (Result y, Rows x, uint64_t rows, uint32_t n), (n, x), y, x, rows, n)
 
 FLOATS(SOFTMAX)

@@ -15,7 +15,7 @@
 //	copy.cuh, copy.cu                   strided copies: contiguous, cat, flip, fill, transpose, pad, tril
 //	index_error.cuh, index.cu           indices out of range; gather, index_add, scatter_add, one_hot
 //	reduce.cuh, reduce.cu               reductions along any axes, in the canonical order
-//	row.cuh                             operations along rows: thread groups, cached rows
+//	row.cuh, exp_sum.cuh                operations along rows: thread groups, cached rows; sums of exponentials
 //	reduce_row.cu                       variances, argmax and argmin, the gradient of prod
 //	softmax.cu, scan.cu, norm.cu        softmax, log-softmax, logsumexp; running sums; layer and RMS norm
 //	cross_entropy.cu                    the loss and its gradient

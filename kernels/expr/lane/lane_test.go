@@ -232,7 +232,7 @@ func TestPow(t *testing.T) {
 func TestFMA32(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	number := func(i int) float32 {
-		switch i % 4 {
+		switch i % 5 {
 		case 0:
 			return math.Float32frombits(r.Uint32())
 		case 1: // few bits, so that ties are common
@@ -294,10 +294,12 @@ func TestFmod(t *testing.T) {
 		x, y := math.Float32frombits(r.Uint32()), math.Float32frombits(r.Uint32())
 		switch i % 4 {
 		case 0:
-			y = math.Float32frombits(r.Uint32N(1 << 24)) // the quotient has up to 277 bits
+			y = math.Float32frombits(r.Uint32N(1 << r.IntN(25))) // the quotient has up to 277 bits
 		case 1:
 			x = y * float32(r.IntN(1<<25)) // next to a multiple
 		case 2:
+			x, y = math.Float32frombits(0x7f000000+r.Uint32N(1<<23)), math.Float32frombits(3+r.Uint32N(60))
+		case 3:
 			x, y = float32(r.NormFloat64()*100), float32(r.NormFloat64())
 		}
 		if got, want := evalInstr(t, "fmod", x, y), float32(math.Mod(float64(x), float64(y))); !same(got, want) {

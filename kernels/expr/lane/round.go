@@ -38,8 +38,13 @@ func Float16(b *Builder, x Value) Value {
 // Truth is 1 where the mask is true and 0 elsewhere.
 func Truth(b *Builder, m Value) Value { return b.Select(m, b.Const(1), b.Const(0)) }
 
-// Where is y if x is not zero (a NaN is not) and z if it is.
-func Where(b *Builder, x, y, z Value) Value { return b.Select(b.EQ(x, b.Const(0)), z, y) }
+// Where is y if x is not zero (a NaN is not) and z if it is. The truth of a mask is not compared with 0 again.
+func Where(b *Builder, x, y, z Value) Value {
+	if in := b.insts[x]; in.Op == OpSelect && in.Args[1] == b.Const(1) && in.Args[2] == b.Const(0) {
+		return b.Select(in.Args[0], y, z)
+	}
+	return b.Select(b.EQ(x, b.Const(0)), z, y)
+}
 
 // Reciprocal is 1/x.
 func Reciprocal(b *Builder, x Value) Value { return b.Div(b.Const(1), x) }

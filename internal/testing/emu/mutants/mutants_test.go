@@ -50,6 +50,7 @@ var families = []family{
 	{"copy.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Copies|CopyWide"}}},
 	{"cross_entropy.cu", "cross_entropy.cu", true, [][2]string{{launches, "CrossEntropy|IndexOutside|LongRows"}}},
 	{"element.cuh", "", true, [][2]string{{raw, "Elements"}}},
+	{"exp_sum.cuh", "softmax.cu cross_entropy.cu", true, [][2]string{{launches, "Softmax|CrossEntropy|LongRows"}}},
 	{"f64.cuh", "", true, [][2]string{{raw, "Numbers|PrimitiveLogFloat64"}}},
 	{"i64.cuh", "", true, [][2]string{{raw, "Numbers"}}},
 	{"index.cu", "index.cu", true, [][2]string{{launches, "Indexed|Embedding|Additions|IndexOutside"}}},

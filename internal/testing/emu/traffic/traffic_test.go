@@ -352,7 +352,9 @@ var exceptions = map[string]string{
 	"matmul*":             "arithmetic bounds it",
 	"attention*":          "arithmetic bounds it",
 	"flash_*":             "arithmetic bounds it",
-	"*_strided":           "the layout decides what it reads; sum_strided is there",
+	"*_strided":           "the layout decides what it reads",
+	"*_strided_*":         "the layout decides what it reads; sum_strided_columns is there",
+	"additions_count":     "reads what additions_place does, for indices of an axis of 512 entries or more",
 	"pointwise_strided64": "reads what pointwise_strided does, further apart than 2^31 elements",
 }
 

@@ -2424,16 +2424,11 @@ func reluPortable(dst0, x []float32) {
 	for i := range dst0 {
 		v0 := x[i]
 		v2 := v0 <= 0
-		var v4 float32 = 0
+		var v3 float32 = v0
 		if v2 {
-			v4 = 1
+			v3 = 0
 		}
-		v5 := v4 == 0
-		var v6 float32 = 0
-		if v5 {
-			v6 = v0
-		}
-		dst0[i] = v6
+		dst0[i] = v3
 	}
 }
 
@@ -2444,17 +2439,12 @@ func reluGradXPortable(dst0, grad, out []float32) {
 	for i := range dst0 {
 		v0 := out[i]
 		v2 := v0 <= 0
-		var v4 float32 = 0
+		v3 := grad[i]
+		var v4 float32 = v3
 		if v2 {
-			v4 = 1
+			v4 = 0
 		}
-		v5 := grad[i]
-		v6 := v4 == 0
-		var v7 float32 = 0
-		if v6 {
-			v7 = v5
-		}
-		dst0[i] = v7
+		dst0[i] = v4
 	}
 }
 
@@ -2554,19 +2544,14 @@ func geluGradXPortable(dst0, x, grad []float32) {
 		v64 := float32(v0 * v63)
 		v66 := float32(v33 * 2.1626705e-20)
 		v67 := v66 == 0
-		var v68 float32 = 0
+		v68 := float32(v0 * v1)
+		var v69 float32 = v68
 		if v67 {
-			v68 = 1
+			v69 = 0
 		}
-		v69 := float32(v0 * v1)
-		v70 := v68 == 0
-		var v71 float32 = 0
-		if v70 {
-			v71 = v69
-		}
-		v72 := float32(v71 * v66)
-		v73 := v64 + v72
-		dst0[i] = v73
+		v70 := float32(v69 * v66)
+		v71 := v64 + v70
+		dst0[i] = v71
 	}
 }
 
@@ -2641,26 +2626,21 @@ func geluTanhGradXPortable(dst0, x, grad []float32) {
 		v41 := 1 - v39
 		v42 := float32(v39 * v41)
 		v43 := v42 == 0
-		var v44 float32 = 0
+		v44 := float32(v0 * v2)
+		var v45 float32 = v44
 		if v43 {
-			v44 = 1
+			v45 = 0
 		}
-		v45 := float32(v0 * v2)
-		v46 := v44 == 0
-		var v47 float32 = 0
-		if v46 {
-			v47 = v45
-		}
-		v48 := float32(v47 * v42)
-		v49 := float32(v48 * v3)
-		v50 := float32(v49 * 0.044715)
-		v51 := float32(v50 * v2)
-		v52 := v40 + v51
-		v53 := v52 + v51
-		v54 := float32(v48 * v7)
-		v55 := float32(v54 * 1.5957692)
-		v56 := v53 + v55
-		dst0[i] = v56
+		v46 := float32(v45 * v42)
+		v47 := float32(v46 * v3)
+		v48 := float32(v47 * 0.044715)
+		v49 := float32(v48 * v2)
+		v50 := v40 + v49
+		v51 := v50 + v49
+		v52 := float32(v46 * v7)
+		v53 := float32(v52 * 1.5957692)
+		v54 := v51 + v53
+		dst0[i] = v54
 	}
 }
 
@@ -2727,19 +2707,14 @@ func siluGradXPortable(dst0, x, grad []float32) {
 		v35 := 1 - v33
 		v36 := float32(v33 * v35)
 		v37 := v36 == 0
-		var v38 float32 = 0
+		v38 := float32(v0 * v1)
+		var v39 float32 = v38
 		if v37 {
-			v38 = 1
+			v39 = 0
 		}
-		v39 := float32(v0 * v1)
-		v40 := v38 == 0
-		var v41 float32 = 0
-		if v40 {
-			v41 = v39
-		}
-		v42 := float32(v41 * v36)
-		v43 := v34 + v42
-		dst0[i] = v43
+		v40 := float32(v39 * v36)
+		v41 := v34 + v40
+		dst0[i] = v41
 	}
 }
 
@@ -2749,34 +2724,29 @@ func mishPortable(dst0, x []float32) {
 	for i := range dst0 {
 		v0 := x[i]
 		v2 := 20 < v0
-		var v5 float32 = 0
+		var v4 float32 = v0
 		if v2 {
-			v5 = 1
+			v4 = 20
 		}
-		v6 := v5 == 0
-		var v7 float32 = 20
-		if v6 {
-			v7 = v0
-		}
-		v10 := lane.Lesser32(89, v7)
-		v11 := lane.Greater32(-104, v10)
-		v14 := lane.FMA32(v11, 1.442695, 1.2582912e+07)
-		v15 := v14 - 1.2582912e+07
-		v17 := lane.FMA32(-v15, 0.69314575, v11)
-		v19 := lane.FMA32(-v15, 1.4286068e-06, v17)
-		v22 := lane.FMA32(0.0013840367, v19, 0.008369348)
-		v24 := lane.FMA32(v22, v19, 0.041668084)
-		v26 := lane.FMA32(v24, v19, 0.16666515)
-		v28 := lane.FMA32(v26, v19, 0.49999994)
-		v29 := lane.FMA32(v28, v19, 1)
-		v30 := lane.FMA32(v29, v19, 1)
-		v31 := lane.Ldexp32(v30, v15)
-		v33 := v31 + 2
-		v34 := float32(v31 * v33)
-		v35 := v34 + 2
-		v36 := v34 / v35
-		v37 := float32(v0 * v36)
-		dst0[i] = v37
+		v7 := lane.Lesser32(89, v4)
+		v8 := lane.Greater32(-104, v7)
+		v11 := lane.FMA32(v8, 1.442695, 1.2582912e+07)
+		v12 := v11 - 1.2582912e+07
+		v14 := lane.FMA32(-v12, 0.69314575, v8)
+		v16 := lane.FMA32(-v12, 1.4286068e-06, v14)
+		v19 := lane.FMA32(0.0013840367, v16, 0.008369348)
+		v21 := lane.FMA32(v19, v16, 0.041668084)
+		v23 := lane.FMA32(v21, v16, 0.16666515)
+		v25 := lane.FMA32(v23, v16, 0.49999994)
+		v26 := lane.FMA32(v25, v16, 1)
+		v27 := lane.FMA32(v26, v16, 1)
+		v28 := lane.Ldexp32(v27, v12)
+		v30 := v28 + 2
+		v31 := float32(v28 * v30)
+		v32 := v31 + 2
+		v33 := v31 / v32
+		v34 := float32(v0 * v33)
+		dst0[i] = v34
 	}
 }
 
@@ -2788,56 +2758,46 @@ func mishGradXPortable(dst0, x, grad []float32) {
 		v0 := grad[i]
 		v2 := x[i]
 		v3 := 20 < v2
-		var v6 float32 = 0
+		var v6 float32 = v2
 		if v3 {
-			v6 = 1
+			v6 = 20
 		}
-		v7 := v6 == 0
-		var v8 float32 = 20
-		if v7 {
-			v8 = v2
+		v9 := lane.Lesser32(89, v6)
+		v10 := lane.Greater32(-104, v9)
+		v13 := lane.FMA32(v10, 1.442695, 1.2582912e+07)
+		v14 := v13 - 1.2582912e+07
+		v16 := lane.FMA32(-v14, 0.69314575, v10)
+		v18 := lane.FMA32(-v14, 1.4286068e-06, v16)
+		v21 := lane.FMA32(0.0013840367, v18, 0.008369348)
+		v23 := lane.FMA32(v21, v18, 0.041668084)
+		v25 := lane.FMA32(v23, v18, 0.16666515)
+		v27 := lane.FMA32(v25, v18, 0.49999994)
+		v28 := lane.FMA32(v27, v18, 1)
+		v29 := lane.FMA32(v28, v18, 1)
+		v30 := lane.Ldexp32(v29, v14)
+		v32 := v30 + 2
+		v33 := float32(v30 * v32)
+		v34 := v33 + 2
+		v35 := v33 / v34
+		v36 := float32(v0 * v35)
+		v38 := float32(4 * v30)
+		v39 := v30 + 1
+		v40 := float32(v38 * v39)
+		v41 := float32(v34 * v34)
+		v42 := v40 / v41
+		var v43 float32 = v42
+		if v3 {
+			v43 = 0
 		}
-		v11 := lane.Lesser32(89, v8)
-		v12 := lane.Greater32(-104, v11)
-		v15 := lane.FMA32(v12, 1.442695, 1.2582912e+07)
-		v16 := v15 - 1.2582912e+07
-		v18 := lane.FMA32(-v16, 0.69314575, v12)
-		v20 := lane.FMA32(-v16, 1.4286068e-06, v18)
-		v23 := lane.FMA32(0.0013840367, v20, 0.008369348)
-		v25 := lane.FMA32(v23, v20, 0.041668084)
-		v27 := lane.FMA32(v25, v20, 0.16666515)
-		v29 := lane.FMA32(v27, v20, 0.49999994)
-		v30 := lane.FMA32(v29, v20, 1)
-		v31 := lane.FMA32(v30, v20, 1)
-		v32 := lane.Ldexp32(v31, v16)
-		v34 := v32 + 2
-		v35 := float32(v32 * v34)
-		v36 := v35 + 2
-		v37 := v35 / v36
-		v38 := float32(v0 * v37)
-		v40 := float32(4 * v32)
-		v41 := v32 + 1
-		v42 := float32(v40 * v41)
-		v43 := float32(v36 * v36)
-		v44 := v42 / v43
-		var v45 float32 = 0
-		if v7 {
-			v45 = v44
+		v44 := v43 == 0
+		v45 := float32(v0 * v2)
+		var v46 float32 = v45
+		if v44 {
+			v46 = 0
 		}
-		v46 := v45 == 0
-		var v47 float32 = 0
-		if v46 {
-			v47 = 1
-		}
-		v48 := float32(v0 * v2)
-		v49 := v47 == 0
-		var v50 float32 = 0
-		if v49 {
-			v50 = v48
-		}
-		v51 := float32(v50 * v45)
-		v52 := v38 + v51
-		dst0[i] = v52
+		v47 := float32(v46 * v43)
+		v48 := v36 + v47
+		dst0[i] = v48
 	}
 }
 
@@ -2847,14 +2807,92 @@ func softplusPortable(dst0, x []float32) {
 	for i := range dst0 {
 		v1 := x[i]
 		v2 := 40 < v1
-		var v5 float32 = 0
+		var v5 float32 = v1
 		if v2 {
-			v5 = 1
+			v5 = 0
 		}
-		v6 := v5 == 0
-		var v7 float32 = 0
-		if v6 {
-			v7 = v1
+		v8 := lane.Lesser32(89, v5)
+		v9 := lane.Greater32(-104, v8)
+		v12 := lane.FMA32(v9, 1.442695, 1.2582912e+07)
+		v13 := v12 - 1.2582912e+07
+		v15 := lane.FMA32(-v13, 0.69314575, v9)
+		v17 := lane.FMA32(-v13, 1.4286068e-06, v15)
+		v20 := lane.FMA32(0.0013840367, v17, 0.008369348)
+		v22 := lane.FMA32(v20, v17, 0.041668084)
+		v24 := lane.FMA32(v22, v17, 0.16666515)
+		v26 := lane.FMA32(v24, v17, 0.49999994)
+		v27 := lane.FMA32(v26, v17, 1)
+		v28 := lane.FMA32(v27, v17, 1)
+		v29 := lane.Ldexp32(v28, v13)
+		v30 := v29 + 1
+		v32 := math.Float32bits(v30) - 0x3f2aaaab
+		v33 := uint32(int32(v32) >> 23)
+		v34 := v33 << 23
+		v36 := 0x40800000 - v34
+		v38 := float32(v29 * 0.25)
+		v40 := lane.FMA32(math.Float32frombits(v36), 0.25, -1)
+		v41 := lane.FMA32(math.Float32frombits(v36), v38, v40)
+		v42 := uint32(int32(v34) >> 23)
+		v43 := float32(int32(v42))
+		v44 := float32(v41 * v41)
+		v45 := float32(v41 * v44)
+		v48 := lane.FMA32(0.11726684, v41, -0.12883107)
+		v50 := lane.FMA32(v48, v41, 0.10822263)
+		v52 := lane.FMA32(v50, v41, -0.12187802)
+		v54 := lane.FMA32(v52, v41, 0.14298947)
+		v56 := lane.FMA32(v54, v41, -0.16680087)
+		v58 := lane.FMA32(v56, v41, 0.19999765)
+		v60 := lane.FMA32(v58, v41, -0.24999811)
+		v62 := lane.FMA32(v60, v41, 0.33333334)
+		v63 := float32(v45 * v62)
+		v64 := lane.FMA32(v43, 1.4286068e-06, v63)
+		v66 := lane.FMA32(-v44, 0.5, v64)
+		v67 := v41 + v66
+		v68 := lane.FMA32(v43, 0.69314575, v67)
+		v70 := v30 < math.Float32frombits(0x7f800000)
+		var v71 float32 = v30
+		if v70 {
+			v71 = v68
+		}
+		v72 := v30 <= 0
+		var v74 float32 = v71
+		if v72 {
+			v74 = math.Float32frombits(0x7fc00000)
+		}
+		v75 := v30 == 0
+		var v77 float32 = v74
+		if v75 {
+			v77 = math.Float32frombits(0xff800000)
+		}
+		v79 := math.Float32bits(v29) & 0x7fffffff
+		v81 := math.Float32frombits(v79) < 2.9802322e-08
+		var v82 float32 = v77
+		if v81 {
+			v82 = v29
+		}
+		var v83 float32 = v82
+		if v2 {
+			v83 = v1
+		}
+		dst0[i] = v83
+	}
+}
+
+// softplusGradXPortable computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
+func softplusGradXPortable(dst0, x, grad []float32) {
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v1 := x[i]
+		v2 := 40 < v1
+		v5 := grad[i]
+		var v6 float32 = v5
+		if v2 {
+			v6 = 0
+		}
+		var v7 float32 = v1
+		if v2 {
+			v7 = 0
 		}
 		v10 := lane.Lesser32(89, v7)
 		v11 := lane.Greater32(-104, v10)
@@ -2870,101 +2908,13 @@ func softplusPortable(dst0, x []float32) {
 		v30 := lane.FMA32(v29, v19, 1)
 		v31 := lane.Ldexp32(v30, v15)
 		v32 := v31 + 1
-		v34 := math.Float32bits(v32) - 0x3f2aaaab
-		v35 := uint32(int32(v34) >> 23)
-		v36 := v35 << 23
-		v38 := 0x40800000 - v36
-		v40 := float32(v31 * 0.25)
-		v42 := lane.FMA32(math.Float32frombits(v38), 0.25, -1)
-		v43 := lane.FMA32(math.Float32frombits(v38), v40, v42)
-		v44 := uint32(int32(v36) >> 23)
-		v45 := float32(int32(v44))
-		v46 := float32(v43 * v43)
-		v47 := float32(v43 * v46)
-		v50 := lane.FMA32(0.11726684, v43, -0.12883107)
-		v52 := lane.FMA32(v50, v43, 0.10822263)
-		v54 := lane.FMA32(v52, v43, -0.12187802)
-		v56 := lane.FMA32(v54, v43, 0.14298947)
-		v58 := lane.FMA32(v56, v43, -0.16680087)
-		v60 := lane.FMA32(v58, v43, 0.19999765)
-		v62 := lane.FMA32(v60, v43, -0.24999811)
-		v64 := lane.FMA32(v62, v43, 0.33333334)
-		v65 := float32(v47 * v64)
-		v66 := lane.FMA32(v45, 1.4286068e-06, v65)
-		v68 := lane.FMA32(-v46, 0.5, v66)
-		v69 := v43 + v68
-		v70 := lane.FMA32(v45, 0.69314575, v69)
-		v72 := v32 < math.Float32frombits(0x7f800000)
-		var v73 float32 = v32
-		if v72 {
-			v73 = v70
-		}
-		v74 := v32 <= 0
-		var v76 float32 = v73
-		if v74 {
-			v76 = math.Float32frombits(0x7fc00000)
-		}
-		v77 := v32 == 0
-		var v79 float32 = v76
-		if v77 {
-			v79 = math.Float32frombits(0xff800000)
-		}
-		v81 := math.Float32bits(v31) & 0x7fffffff
-		v83 := math.Float32frombits(v81) < 2.9802322e-08
-		var v84 float32 = v79
-		if v83 {
-			v84 = v31
-		}
-		var v85 float32 = v1
-		if v6 {
-			v85 = v84
-		}
-		dst0[i] = v85
-	}
-}
-
-// softplusGradXPortable computes t0 = 40 < x; t1 = exp(where(t0, 0, x)); where(t0, grad, where(t0, 0, grad) / (t1 + 1) * t1)
-func softplusGradXPortable(dst0, x, grad []float32) {
-	x = x[:len(dst0)]
-	grad = grad[:len(dst0)]
-	for i := range dst0 {
-		v1 := x[i]
-		v2 := 40 < v1
-		var v5 float32 = 0
+		v33 := v6 / v32
+		v34 := float32(v33 * v31)
+		var v35 float32 = v34
 		if v2 {
-			v5 = 1
+			v35 = v5
 		}
-		v6 := grad[i]
-		v7 := v5 == 0
-		var v8 float32 = 0
-		if v7 {
-			v8 = v6
-		}
-		var v9 float32 = 0
-		if v7 {
-			v9 = v1
-		}
-		v12 := lane.Lesser32(89, v9)
-		v13 := lane.Greater32(-104, v12)
-		v16 := lane.FMA32(v13, 1.442695, 1.2582912e+07)
-		v17 := v16 - 1.2582912e+07
-		v19 := lane.FMA32(-v17, 0.69314575, v13)
-		v21 := lane.FMA32(-v17, 1.4286068e-06, v19)
-		v24 := lane.FMA32(0.0013840367, v21, 0.008369348)
-		v26 := lane.FMA32(v24, v21, 0.041668084)
-		v28 := lane.FMA32(v26, v21, 0.16666515)
-		v30 := lane.FMA32(v28, v21, 0.49999994)
-		v31 := lane.FMA32(v30, v21, 1)
-		v32 := lane.FMA32(v31, v21, 1)
-		v33 := lane.Ldexp32(v32, v17)
-		v34 := v33 + 1
-		v35 := v8 / v34
-		v36 := float32(v35 * v33)
-		var v37 float32 = v6
-		if v7 {
-			v37 = v36
-		}
-		dst0[i] = v37
+		dst0[i] = v35
 	}
 }
 
@@ -2993,49 +2943,39 @@ func addPortable(dst0, x []float32, y float32) {
 
 // dropoutPortable computes where(rand(0) < p, 0, x * (1 / (1 - p)))
 func dropoutPortable(dst0, x, rand0 []float32, p float32) {
-	v7 := 1 - p
-	v8 := 1 / v7
+	v6 := 1 - p
+	v7 := 1 / v6
 	x = x[:len(dst0)]
 	rand0 = rand0[:len(dst0)]
 	for i := range dst0 {
 		v0 := rand0[i]
 		v2 := v0 < p
-		var v5 float32 = 0
+		v5 := x[i]
+		v8 := float32(v5 * v7)
+		var v9 float32 = v8
 		if v2 {
-			v5 = 1
+			v9 = 0
 		}
-		v6 := x[i]
-		v9 := float32(v6 * v8)
-		v10 := v5 == 0
-		var v11 float32 = 0
-		if v10 {
-			v11 = v9
-		}
-		dst0[i] = v11
+		dst0[i] = v9
 	}
 }
 
 // dropoutGradXPortable computes where(rand(0) < p, 0, grad) * (1 / (1 - p))
 func dropoutGradXPortable(dst0, grad, rand0 []float32, p float32) {
-	v9 := 1 - p
-	v10 := 1 / v9
+	v7 := 1 - p
+	v8 := 1 / v7
 	grad = grad[:len(dst0)]
 	rand0 = rand0[:len(dst0)]
 	for i := range dst0 {
 		v0 := rand0[i]
 		v2 := v0 < p
-		var v5 float32 = 0
+		v5 := grad[i]
+		var v6 float32 = v5
 		if v2 {
-			v5 = 1
+			v6 = 0
 		}
-		v6 := grad[i]
-		v7 := v5 == 0
-		var v8 float32 = 0
-		if v7 {
-			v8 = v6
-		}
-		v11 := float32(v8 * v10)
-		dst0[i] = v11
+		v9 := float32(v6 * v8)
+		dst0[i] = v9
 	}
 }
 
