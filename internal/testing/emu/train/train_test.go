@@ -115,10 +115,10 @@ func TestDriverCalls(t *testing.T) {
 		launches int // of three steps; if there are more, a fusion is lost
 		news     int // copies to the host of a step
 	}{
-		"mlp":      {mlp, 144, 0},
-		"gpt":      {gpt(tensor.Float32), 504, 0},
-		"gpt bf16": {gpt(tensor.BFloat16), 654, 0},
-		"gpt fp16": {gpt(tensor.Float16), 700, 1},
+		"mlp":      {mlp, 147, 0},
+		"gpt":      {gpt(tensor.Float32), 513, 0},
+		"gpt bf16": {gpt(tensor.BFloat16), 663, 0},
+		"gpt fp16": {gpt(tensor.Float16), 709, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t, "cuda")
