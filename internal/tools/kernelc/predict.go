@@ -13,7 +13,6 @@ import (
 
 // A machine is a GPU as the prediction sees it.
 type machine struct {
-	name      string
 	sms       int     // multiprocessors
 	clock     float64 // Hz
 	bandwidth float64 // bytes per second of a large copy, read and written
@@ -21,8 +20,8 @@ type machine struct {
 }
 
 var machines = map[string]*machine{
-	"sm_80": {"A100", 108, 1.41e9, 1.75e12, 600},
-	"sm_90": {"H200", 132, 1.98e9, 4.3e12, 600},
+	"sm_80": {108, 1.41e9, 1.75e12, 600}, // A100
+	"sm_90": {132, 1.98e9, 4.3e12, 600},  // H200
 }
 
 const (
