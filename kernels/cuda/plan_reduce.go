@@ -166,9 +166,10 @@ func levelBytes(r *kernels.Reduction, compute kernels.DType) (size int) {
 // levels reduces x, an operand that r describes, to y: first blocks of its elements, then their results, unrounded,
 // until one is left. Those in between follow each other in scratch, which has levelBytes.
 func (c *call) levels(name string, y result, x folded, r *kernels.Reduction, compute kernels.DType, scratch uint64) {
-	results, n, columns := r.Results(), r.N, r.Columns
+	results, columns := r.Results(), r.Columns
 	next := *r
 	for {
+		var n int // results of blocks, of each result
 		to := result{to: scratch, dtype: uint64(compute)}
 		if columns {
 			n = c.foldColumns(name, to, y, x, &next)
