@@ -354,3 +354,11 @@ func BenchmarkNamed(b *testing.B) {
 		})
 	}
 }
+
+// A sum of so many blocks that their results are more than a block themselves.
+func TestSumOfBlocksOfBlocks(t *testing.T) {
+	x := values(rand.New(rand.NewPCG(7, 8)), 2048*2048+5000, false)
+	if got, want := Sum(x), canonicalSum(x); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -27,18 +27,18 @@ func lanesOf(neutral float32) [lanes]float32 {
 	return l
 }
 
-// tree joins the partial sums, neighbours first.
-func tree(l *[lanes]float32, combine func(x, y float32) float32) float32 {
-	for h := 1; h < lanes; h *= 2 {
-		for i := 0; i < lanes; i += 2 * h {
+// tree joins partial sums, neighbours first. What is missing of them is neutral and changes nothing.
+func tree(l []float32, combine func(x, y float32) float32) float32 {
+	for h := 1; h < len(l); h *= 2 {
+		for i := 0; i+h < len(l); i += 2 * h {
 			l[i] = combine(l[i], l[i+h])
 		}
 	}
 	return l[0]
 }
 
-func sumTree(l *[lanes]float32) float32  { return tree(l, plus) }
-func prodTree(l *[lanes]float32) float32 { return tree(l, times) }
+func sumTree(l *[lanes]float32) float32  { return tree(l[:], plus) }
+func prodTree(l *[lanes]float32) float32 { return tree(l[:], times) }
 
 // The order does not matter for maxTree and minTree: a NaN stays, and -0 is below +0.
 func maxTree(l *[lanes]float32) float32 { return slices.Max(l[:]) }
@@ -51,30 +51,30 @@ type total struct {
 	upper *total // results of Block blocks each, for very long vectors
 }
 
-// add takes the next block result x; combine and tree are those of the reduction and neutral is its neutral element.
-func (t *total) add(x, neutral float32, combine func(x, y float32) float32, tree func(*[lanes]float32) float32) {
-	switch t.n {
-	case 0:
-		t.lanes = lanesOf(neutral)
-	case Block:
+// add takes the next block result x; combine is that of the reduction and neutral is its neutral element.
+func (t *total) add(x, neutral float32, combine func(x, y float32) float32) {
+	if t.n == Block {
 		if t.upper == nil {
 			t.upper = &total{}
 		}
-		t.upper.add(tree(&t.lanes), neutral, combine, tree)
-		t.lanes, t.n = lanesOf(neutral), 0
+		t.upper.add(tree(t.lanes[:], combine), neutral, combine)
+		t.n = 0
 	}
-	lane := t.n % lanes
-	t.lanes[lane] = combine(t.lanes[lane], x)
+	if t.n < lanes {
+		t.lanes[t.n] = combine(neutral, x)
+	} else {
+		t.lanes[t.n%lanes] = combine(t.lanes[t.n%lanes], x)
+	}
 	t.n++
 }
 
-func (t *total) value(neutral float32, combine func(x, y float32) float32, tree func(*[lanes]float32) float32) float32 {
-	x := tree(&t.lanes)
+func (t *total) value(neutral float32, combine func(x, y float32) float32) float32 {
+	x := tree(t.lanes[:min(t.n, lanes)], combine)
 	if t.upper == nil {
 		return x
 	}
-	t.upper.add(x, neutral, combine, tree)
-	return t.upper.value(neutral, combine, tree)
+	t.upper.add(x, neutral, combine)
+	return t.upper.value(neutral, combine)
 }
 
 type (
@@ -84,15 +84,15 @@ type (
 	minTotal  struct{ total }
 )
 
-func (t *sumTotal) add(x float32)  { t.total.add(x, 0, plus, sumTree) }
-func (t *prodTotal) add(x float32) { t.total.add(x, 1, times, prodTree) }
-func (t *maxTotal) add(x float32)  { t.total.add(x, math32.Inf(-1), larger, maxTree) }
-func (t *minTotal) add(x float32)  { t.total.add(x, math32.Inf(1), smaller, minTree) }
+func (t *sumTotal) add(x float32)  { t.total.add(x, 0, plus) }
+func (t *prodTotal) add(x float32) { t.total.add(x, 1, times) }
+func (t *maxTotal) add(x float32)  { t.total.add(x, math32.Inf(-1), larger) }
+func (t *minTotal) add(x float32)  { t.total.add(x, math32.Inf(1), smaller) }
 
-func (t *sumTotal) value() float32  { return t.total.value(0, plus, sumTree) }
-func (t *prodTotal) value() float32 { return t.total.value(1, times, prodTree) }
-func (t *maxTotal) value() float32  { return t.total.value(math32.Inf(-1), larger, maxTree) }
-func (t *minTotal) value() float32  { return t.total.value(math32.Inf(1), smaller, minTree) }
+func (t *sumTotal) value() float32  { return t.total.value(0, plus) }
+func (t *prodTotal) value() float32 { return t.total.value(1, times) }
+func (t *maxTotal) value() float32  { return t.total.value(math32.Inf(-1), larger) }
+func (t *minTotal) value() float32  { return t.total.value(math32.Inf(1), smaller) }
 
 func plus(x, y float32) float32    { return x + y }
 func times(x, y float32) float32   { return x * y }
