@@ -180,10 +180,11 @@ func (src *idxSource) checkSize(total uint64, fits bool, what string) error {
 	tooLarge := !fits || total > uint64(src.limit) || total > math.MaxInt
 	switch {
 	case src.exact && (tooLarge || total < uint64(src.limit)):
-		e := src.at(src.limit).bad("size", fmt.Sprintf("%d bytes", src.limit), declared)
+		end := src.limit
 		if !tooLarge {
-			e.Offset = int64(total)
+			end = int64(total)
 		}
+		e := src.at(end).bad("size", fmt.Sprintf("%d bytes", src.limit), declared)
 		if tooLarge {
 			e.Err = io.ErrUnexpectedEOF
 		}

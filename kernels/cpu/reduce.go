@@ -103,11 +103,10 @@ func (f *fold) run(out, x []float32, r *reduction) {
 
 // results folds what f has made of blocks.
 func (f *fold) results() *fold {
-	r := *f
-	if f.element != nil { // of sums of squares
-		r = sumFold
+	if f.element != nil { // sums of squares
+		return &sumFold
 	}
-	return &r
+	return f
 }
 
 // gatherRows is how many rows are gathered together: their elements may share cache lines.

@@ -55,11 +55,12 @@ func planCrossEntropy(c *call, l *kernels.Launch) {
 	axes := lastAxes(x, 1)
 	count, classes := extent(x, axes)
 	compute := computeType(x.DType)
+	rows := ofMatrix(count, 1, false) // the losses
 	lossBytes := roundUp(compute.Size()*count, countBytes)
 	y := c.resultOf(&l.Out[0])
 	losses, sum, counted := y, y, uint64(0)
 	if l.Ints[1] != lossNone {
-		scratch := c.scratch(2*countBytes + lossBytes + partialBytes(compute, 1, count))
+		scratch := c.scratch(2*countBytes + lossBytes + levelBytes(&rows, compute))
 		counted = scratch
 		losses = result{to: scratch + 2*countBytes, dtype: uint64(compute)}
 		if l.Ints[1] == lossMean {
@@ -79,7 +80,7 @@ func planCrossEntropy(c *call, l *kernels.Launch) {
 	if l.Ints[1] == lossNone {
 		return
 	}
-	c.sumOfRow(sum, losses.to, compute, count, losses.to+uint64(lossBytes))
+	c.sumOf(sum, losses.to, compute, rows, losses.to+uint64(lossBytes))
 	if l.Ints[1] == lossSum {
 		return
 	}

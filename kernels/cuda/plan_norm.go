@@ -114,10 +114,11 @@ func planNormGrad(c *call, l *kernels.Launch) {
 	}
 	compute, folds := computeType(o.x.DType), ceilDiv(count, normBlock)
 	size := compute.Size() * folds * n
+	columns := ofMatrix(folds, n, true) // sums of blocks of rows
 	some := slices.Contains(l.Ints[2:], 1)
 	var scratch uint64
 	if some {
-		scratch = c.scratch(2*size + partialBytes(compute, n, folds))
+		scratch = c.scratch(2*size + levelBytes(&columns, compute))
 	}
 	var wanted [2]result // of weight and bias
 	var sums [2]uint64   // of the blocks
@@ -159,7 +160,7 @@ func planNormGrad(c *call, l *kernels.Launch) {
 		if y.to == 0 {
 			continue
 		}
-		c.sumOf(y, sums[k], compute, folds, n, scratch+uint64(2*size))
+		c.sumOf(y, sums[k], compute, columns, scratch+uint64(2*size))
 	}
 }
 

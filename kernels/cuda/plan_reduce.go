@@ -109,24 +109,12 @@ func (c *call) reduce(name string, start float64, y result, l *kernels.Launch) {
 	c.levels(name, y, x, &r, compute, c.scratch(levelBytes(&r, compute)))
 }
 
-// sumOf adds up the rows of a matrix of the compute type, [rows columns], in the order of columns; scratch has
-// partialBytes.
-func (c *call) sumOf(y result, x uint64, compute kernels.DType, rows, columns int, scratch uint64) {
-	if rows == 0 {
-		c.fill(y, 0, columns)
+// sumOf adds up numbers of the compute type, as ofMatrix describes them; scratch has levelBytes.
+func (c *call) sumOf(y result, x uint64, compute kernels.DType, r kernels.Reduction, scratch uint64) {
+	if r.N == 0 {
+		c.fill(y, 0, r.Results())
 		return
 	}
-	r := ofMatrix(rows, columns, true)
-	c.levels("sum", y, folded{at: x, dtype: compute}, &r, compute, scratch)
-}
-
-// sumOfRow adds up n numbers of the compute type in the order of rows; scratch has partialBytes.
-func (c *call) sumOfRow(y result, x uint64, compute kernels.DType, n int, scratch uint64) {
-	if n == 0 {
-		c.fill(y, 0, 1)
-		return
-	}
-	r := ofMatrix(n, 1, false)
 	c.levels("sum", y, folded{at: x, dtype: compute}, &r, compute, scratch)
 }
 
@@ -143,14 +131,7 @@ func ofMatrix(n, results int, columns bool) kernels.Reduction {
 	return r
 }
 
-// partialBytes is the memory for the results of blocks, unrounded, of reductions of n elements each.
-func partialBytes(compute kernels.DType, results, n int) int {
-	r := kernels.Reduction{N: n, Columns: true}
-	r.Kept.Push(results, 1)
-	return levelBytes(&r, compute)
-}
-
-// levelBytes is partialBytes in the order of r.
+// levelBytes is the memory for the results of blocks, unrounded, of a reduction.
 func levelBytes(r *kernels.Reduction, compute kernels.DType) (size int) {
 	block := foldBlock
 	if r.Columns {
