@@ -194,7 +194,7 @@ func (s *Scope) run(c *Ctx) {
 	if c.Op.draws > 0 && !s.launch.Prepared { // else drawn before
 		c.random = s.draw(c.Op.draws, c.Out[0].Len())
 	}
-	s.dev.launches.Add(1)
+	s.launches++
 	s.strides = fill(&s.launch, c, s.strides)
 	runOn(s.dev, &s.launch)
 	for _, y := range c.Out {
@@ -216,21 +216,30 @@ func (s *Scope) draw(n, count int) kernels.Random {
 // fill writes c into l. Layouts of pointwise operands are broadcast to the output's shape, in memory from strides.
 func fill(l *kernels.Launch, c *Ctx, strides []int) []int {
 	l.Op, l.Ints, l.Floats, l.Random = &c.Op.Op, c.Ints, c.Floats, c.random
-	l.In, l.Out = l.In[:0], l.Out[:0]
-	for _, y := range c.Out {
-		l.Out = append(l.Out, kernels.Arg{Buf: y.blk.buf, DType: y.dtype, Layout: y.layout})
+	l.In, l.Out = argsOf(l.In, c.In), argsOf(l.Out, c.Out)
+	if c.Op.Expr == nil {
+		return strides
 	}
 	strides = strides[:0]
-	for _, x := range c.In {
-		lay := x.layout
-		if c.Op.Expr != nil && !sameShape(x, c.Out[0]) {
+	for i, x := range c.In {
+		if !sameShape(x, c.Out[0]) {
 			n := len(strides)
-			strides = appendBroadcast(strides, lay, c.Out[0].layout.Shape)
-			lay.Shape, lay.Strides = c.Out[0].layout.Shape, strides[n:len(strides):len(strides)]
+			strides = appendBroadcast(strides, x.layout, c.Out[0].layout.Shape)
+			l.In[i].Shape, l.In[i].Strides = c.Out[0].layout.Shape, strides[n:len(strides):len(strides)]
 		}
-		l.In = append(l.In, kernels.Arg{Buf: x.blk.buf, DType: x.dtype, Layout: lay})
 	}
 	return strides
+}
+
+// argsOf is the operands or results ts of an op call, in the memory of args.
+func argsOf(args []kernels.Arg, ts []*Tensor) []kernels.Arg {
+	args = slices.Grow(args[:0], len(ts))[:len(ts)]
+	for i, t := range ts { // field by field: a copy in wide words would wait for the narrow stores that made t
+		a := &args[i]
+		a.Buf, a.DType = t.blk.buf, t.dtype
+		a.Shape, a.Strides, a.Offset = t.layout.Shape, t.layout.Strides, t.layout.Offset
+	}
+	return args
 }
 
 // appendBroadcast appends the strides that repeat l over shape: 0 along new axes and axes of size 1.
@@ -256,6 +265,9 @@ func runOn(d *Device, l *kernels.Launch) {
 		return
 	}
 	err := d.shared.backend.Run(l)
+	if err == nil {
+		return
+	}
 	if errors.Is(err, kernels.ErrScratch) && d.shared.pool.Trim() > 0 { // memory is cached in the pool
 		err = d.shared.backend.Run(l)
 	}

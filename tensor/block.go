@@ -54,7 +54,7 @@ func (d *Device) deviceBlock(op string, n int) *block {
 	return b
 }
 
-// fillBlock makes b a block of n bytes from the device's pool.
+// fillBlock makes b, which is zero, a block of n bytes from the device's pool.
 func (d *Device) fillBlock(b *block, op string, n int) {
 	mem, err := d.shared.pool.Alloc(n)
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *Device) fillBlock(b *block, op string, n int) {
 		}
 		Fail(e.Kind, op, "%s", e.Msg)
 	}
-	*b = block{buf: mem.Buf, mem: mem, dev: d, refs: 1, op: op}
+	b.buf, b.mem, b.dev, b.refs, b.op = mem.Buf, mem, d, 1, op
 }
 
 // checkGuard fails if the operation wrote past the end of its result. It reads the guard bytes, and so waits, only if

@@ -200,7 +200,7 @@ func (d *Device) Synchronize() error { return d.shared.backend.Synchronize(0) }
 // Stats counts what a device did since it was opened.
 type Stats struct {
 	Steps, Evals uint64     // steps, but for those that failed
-	Launches     uint64     // op calls run
+	Launches     uint64     // op calls run, without those of steps that have not ended
 	Waits        uint64     // hidden waits of the host, not in Synchronize, by any user of the card
 	Memory       pool.Stats // of the pool that all users of the card share
 }

@@ -73,6 +73,7 @@ type Scope struct {
 	writes    []write               // wait for the commit
 	pending   []*Arena              // that they write
 	onCommit  []func()
+	launches  uint64         // op calls on dev, not yet counted there
 	launch    kernels.Launch // reused from operation to operation
 	scratch   Ctx            // likewise, for operations that are not recorded
 	observed  []*Ctx         // operations of the call under way that are to be shown
@@ -139,6 +140,7 @@ func (d *Device) do(f func(s *Scope)) {
 
 // end releases everything the step still owns.
 func (s *Scope) end() {
+	s.countLaunches()
 	s.tape.release()
 	s.dropWrites()
 	for _, a := range s.order {

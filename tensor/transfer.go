@@ -72,7 +72,19 @@ func copied(op string, err error) {
 }
 
 // setDevice makes d the device of the results that follow.
-func (s *Scope) setDevice(d *Device) { s.dev = d }
+func (s *Scope) setDevice(d *Device) {
+	if d != s.dev {
+		s.countLaunches()
+		s.dev = d
+	}
+}
+
+// countLaunches adds the op calls since the last time to those of the device. They are not counted one by one, since an
+// atomic addition is as expensive as all checks of an operation.
+func (s *Scope) countLaunches() {
+	s.dev.launches.Add(s.launches)
+	s.launches = 0
+}
 
 // deviceOf is the device on which an operation on ts runs: that of the first tensor which is not host data.
 func (s *Scope) deviceOf(ts []*Tensor) *Device {

@@ -46,12 +46,12 @@ func executions[T register](native kernels.DType) *sync.Pool {
 }
 
 // run executes an op call in registers of type T.
-func run[T register](programs *cache[T], pool *sync.Pool, l *kernels.Launch) {
+func run[T register](pool *sync.Pool, l *kernels.Launch) {
 	x := pool.Get().(*execution[T])
 	x.describe(l.In, l.Out[0].Shape)
 	if x.n > 0 {
 		x.params, x.random = l.Floats, l.Random
-		x.p = programs.get(l.Op.Name, programKey{l.Op.Expr, x.uniformArgs()})
+		x.p = programOf[T](l.Op.Name, programKey{l.Op.Expr, x.uniformArgs()})
 		x.setResults(l)
 		x.setUniforms()
 		x.unchunked = x.isUnchunked()

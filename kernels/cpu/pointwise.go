@@ -6,13 +6,6 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// The caches of programs, by register type.
-var (
-	float32Programs cache[float32]
-	float64Programs cache[float64]
-	int64Programs   cache[int64]
-)
-
 // pointwise runs the expression of an op call.
 func pointwise(l *kernels.Launch) {
 	check(l)
@@ -24,11 +17,11 @@ func pointwise(l *kernels.Launch) {
 		if err := l.CheckIntegers(); err != nil {
 			panic(err)
 		}
-		run(&int64Programs, int64Runs, l)
+		run[int64](int64Runs, l)
 	case compute == kernels.Float64:
-		run(&float64Programs, float64Runs, l)
+		run[float64](float64Runs, l)
 	default:
-		run(&float32Programs, float32Runs, l)
+		run[float32](float32Runs, l)
 	}
 }
 

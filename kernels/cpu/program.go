@@ -79,27 +79,12 @@ type programKey struct {
 	uniforms uint64 // bit k: argument k is one element
 }
 
-// A cache holds the programs of one register type.
-type cache[T register] struct {
-	mu   sync.RWMutex
-	made map[programKey]*program[T]
-}
-
-func (c *cache[T]) get(op string, key programKey) *program[T] {
-	c.mu.RLock()
-	p := c.made[key]
-	c.mu.RUnlock()
-	if p != nil {
+// programOf is the program of a function, made at the first call.
+func programOf[T register](op string, key programKey) *program[T] {
+	if p := expr.Compiled[program[T]](key.f, key.uniforms); p != nil {
 		return p
 	}
-	p = compile[T](op, key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.made == nil {
-		c.made = map[programKey]*program[T]{}
-	}
-	c.made[key] = p
-	return p
+	return expr.Compile(key.f, key.uniforms, compile[T](op, key))
 }
 
 // compile translates the nodes in order.

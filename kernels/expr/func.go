@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Func is a pointwise operation: one value, or several, at each element of its operands. Make it with [New].
@@ -23,39 +24,20 @@ type Func struct {
 
 	mu        sync.Mutex
 	pullbacks []*Pullback
+
+	compiled atomic.Pointer[compiled]
 }
 
-// funcs are the functions made so far, by source: a call site that makes its function anew each time gets the same one,
-// and whoever compiles functions can keep the result by pointer.
-var funcs struct {
-	sync.Mutex
-	made map[string]*Func
-}
+// functions are those in use, by source: a call site that makes its function anew each time gets the same one. One
+// that nobody holds any more is collected, with its derivatives and what backends have compiled it to.
+var functions table[string, Func]
 
 // New reads an expression; the package comment describes the language. The error is a [*SyntaxError].
 func New(src string, args, params []string) (*Func, error) {
-	return once(fmt.Sprintf("%q %q %q", src, args, params), func() (*Func, error) {
+	return functions.get(fmt.Sprintf("%q %q %q", src, args, params), func() (*Func, error) {
 		roots, err := parse(src, args, params)
 		return &Func{Src: src, Args: slices.Clone(args), Params: slices.Clone(params), Roots: roots}, err
 	})
-}
-
-// once is the function known as id, which create makes at the first call.
-func once(id string, create func() (*Func, error)) (*Func, error) {
-	funcs.Lock()
-	defer funcs.Unlock()
-	if f := funcs.made[id]; f != nil {
-		return f, nil
-	}
-	f, err := create()
-	if err != nil {
-		return nil, err
-	}
-	if funcs.made == nil {
-		funcs.made = map[string]*Func{}
-	}
-	funcs.made[id] = f
-	return f, nil
 }
 
 // Must is [New] for expressions in program text: it panics on an error.
@@ -70,7 +52,8 @@ func Must(src string, args, params []string) *Func {
 // Guard is f with one more argument, the last, called name: where it is not 0, result i is the argument old[i] instead.
 // It panics unless old names an argument for each result.
 func (f *Func) Guard(name string, old []string) *Func {
-	g, _ := once(fmt.Sprintf("%q %q %q guard %q %q", f.Src, f.Args, f.Params, name, old), func() (*Func, error) {
+	id := fmt.Sprintf("%q %q %q guard %q %q", f.Src, f.Args, f.Params, name, old)
+	g, _ := functions.get(id, func() (*Func, error) {
 		g := &Func{Args: append(slices.Clone(f.Args), name), Params: f.Params}
 		for i, r := range f.Roots {
 			k := slices.Index(f.Args, old[i])

@@ -2,7 +2,7 @@ package expr
 
 import (
 	"math"
-	"sync"
+	"weak"
 )
 
 // Node is one operation of an expression. Nodes are immutable and hash-consed: equal mathematics, as written, is one
@@ -21,28 +21,19 @@ type nodeKey struct {
 	op   Op
 	k    int
 	bits uint64 // of the constant: -0 is not 0, and a NaN equals itself
-	x    [3]*Node
+	x    [3]weak.Pointer[Node]
 }
 
-// interned holds all nodes. Values that change from step to step are parameters, not constants, so that it does not
-// grow.
-var interned struct {
-	sync.Mutex
-	nodes map[nodeKey]*Node
-}
+// nodes are those in use. The keys do not hold the operands, so that an expression is collected as a whole.
+var nodes table[nodeKey, Node]
 
 func intern(n Node) *Node {
-	key := nodeKey{n.Op, n.K, math.Float64bits(n.C), n.X}
-	interned.Lock()
-	defer interned.Unlock()
-	if old := interned.nodes[key]; old != nil {
-		return old
+	key := nodeKey{op: n.Op, k: n.K, bits: math.Float64bits(n.C)}
+	for i, x := range n.Operands() {
+		key.x[i] = weak.Make(x)
 	}
-	if interned.nodes == nil {
-		interned.nodes = map[nodeKey]*Node{}
-	}
-	interned.nodes[key] = &n
-	return &n
+	node, _ := nodes.get(key, func() (*Node, error) { return &n, nil })
+	return node
 }
 
 func argument(k int) *Node        { return intern(Node{Op: Arg, K: k}) }
