@@ -43,7 +43,7 @@ func TestAccumulate(t *testing.T) {
 				defer dev.Close()
 				model := nn.Sequential(nn.NewLinear(4, 8), nn.GELU, nn.NewLinear(8, classes))
 				must(t, nn.Init(dev, model))
-				opt := optim.New(optim.SGD{LR: 1, Momentum: 0.9}, model, optim.Clip(0.1))
+				opt := optim.New(optim.SGD(1, optim.Momentum(0.9)), model, optim.Clip(0.1))
 				scaler := amp.NewGradScaler(amp.Enabled(c.lower == tensor.Float16))
 				for range 3 {
 					must(t, dev.Step(func(s *tensor.Scope) error {

@@ -23,7 +23,7 @@ func product(x *tensor.Tensor) *tensor.Tensor { return x.MatMul(x.T()) }
 // Regions nest: the innermost holds, and its end brings back the one around it, whether it ends by return or by panic.
 func TestAutocastRegions(t *testing.T) {
 	dev := open(t)
-	x := tensor.Uniform(1, -1, 1, 2, 3)
+	x := tensor.Uniform(tensor.Seed(1), -1, 1, 2, 3)
 	want := func(s *tensor.Scope, where string, dt tensor.DType) {
 		t.Helper()
 		if y := product(s.In(x)); y.DType() != dt || s.Autocasting() != dt {
@@ -44,7 +44,8 @@ func TestAutocastRegions(t *testing.T) {
 			s.Region("part", func() []*tensor.Tensor { want(s, "memory region", tensor.BFloat16); return nil })
 
 			err := tensor.Try(func() {
-				s.With(func() { product(s.In(x)).Add(s.In(tensor.Uniform(1, 0, 1, 7))) }, amp.Autocast(tensor.Float16))
+				s.With(func() { product(s.In(x)).Add(s.In(tensor.Uniform(tensor.Seed(1), 0, 1, 7))) },
+					amp.Autocast(tensor.Float16))
 			})
 			wantError(t, err, tensor.ErrShape, "add")
 			want(s, "after an error", tensor.BFloat16)
@@ -69,7 +70,7 @@ func TestAutocastRegions(t *testing.T) {
 // Float64, integers, a type that the program asks for, and Assign, which writes in place, are left alone.
 func TestAutocastUntouched(t *testing.T) {
 	dev := open(t)
-	x := tensor.Uniform(1, -1, 1, 2, 3)
+	x := tensor.Uniform(tensor.Seed(1), -1, 1, 2, 3)
 	state, err := dev.NewState("state", tensor.Float32, 2, 2)
 	must(t, err)
 	must(t, dev.Step(func(s *tensor.Scope) error {
@@ -161,7 +162,7 @@ func TestCastOnce(t *testing.T) {
 	must(t, dev.Step(func(s *tensor.Scope) error { // the copy outlives the region that made it
 		s.With(func() { nn.Call("first", l, s.In(x)) }, tensor.NoGrad)
 		for range 20 { // operations that would take the memory
-			s.In(tensor.Uniform(1, -1, 1, 4, 4)).To(tensor.BFloat16)
+			s.In(tensor.Uniform(tensor.Seed(1), -1, 1, 4, 4)).To(tensor.BFloat16)
 		}
 		y := l.Forward(s.In(x))
 		s.With(func() {
@@ -194,7 +195,7 @@ func TestCastOnce(t *testing.T) {
 func TestCastStale(t *testing.T) {
 	dev := open(t)
 	w := tensor.ParameterOf("w", row(1).Reshape(1, 1))
-	opt := optim.New(optim.SGD{LR: 1}, w)
+	opt := optim.New(optim.SGD(1), w)
 	one := row(1).Reshape(1, 1)
 	forward := func(s *tensor.Scope) *tensor.Tensor { return s.In(one).Linear(w, nil) }
 	change := func(want float64, f func(s *tensor.Scope, y *tensor.Tensor)) {
@@ -338,7 +339,7 @@ func TestTiedWeights(t *testing.T) {
 // second goes back through them to float32 weights. The gradient in the loss is that of the scaled result, divided by
 // the scale.
 func TestGradientPenalty(t *testing.T) {
-	x := tensor.Uniform(4, -1, 1, 5, 3)
+	x := tensor.Uniform(tensor.Seed(4), -1, 1, 5, 3)
 	grads := map[tensor.DType][][]float64{}
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
 		model := nn.Sequential(nn.NewLinear(3, 8), nn.Tanh, nn.NewLinear(8, 8), nn.GELU, nn.NewLinear(8, 1, nn.NoBias))
@@ -365,8 +366,8 @@ func TestGradientPenalty(t *testing.T) {
 // afterwards.
 func TestBackwardIsNotCast(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Uniform(1, -1, 1, 3, 3))
-	x := tensor.Uniform(2, -1, 1, 2, 3)
+	w := tensor.ParameterOf("w", tensor.Uniform(tensor.Seed(1), -1, 1, 3, 3))
+	x := tensor.Uniform(tensor.Seed(2), -1, 1, 2, 3)
 	backward, seen := false, map[string]tensor.DType{}
 	observe := tensor.Observe(func(_ string, c *tensor.Ctx) {
 		if backward && len(c.In) > 0 {
@@ -381,7 +382,7 @@ func TestBackwardIsNotCast(t *testing.T) {
 			}
 			return nil
 		})
-		loss := h.MatMul(s.In(tensor.Uniform(3, -1, 1, 3, 3))).Sum()
+		loss := h.MatMul(s.In(tensor.Uniform(tensor.Seed(3), -1, 1, 3, 3))).Sum()
 		backward = true
 		autograd.Backward(loss)
 		backward = false
@@ -427,7 +428,7 @@ type customCall struct {
 // custom runs y = x wᵀ as a custom operation, declared for type dt if there is one.
 func custom(s *tensor.Scope, declared *tensor.DType, xs ...*tensor.Tensor) (*tensor.Tensor, *customCall) {
 	seen := &customCall{}
-	probe := tensor.Uniform(1, -1, 1, 2, 2)
+	probe := tensor.Uniform(tensor.Seed(1), -1, 1, 2, 2)
 	forward := func(c *autograd.Ctx, xs ...*tensor.Tensor) *tensor.Tensor {
 		for _, x := range xs {
 			seen.operands = append(seen.operands, x.DType())
@@ -453,7 +454,7 @@ func custom(s *tensor.Scope, declared *tensor.DType, xs ...*tensor.Tensor) (*ten
 // means nothing.
 func TestAutocastCustom(t *testing.T) {
 	f32, f64, i64, f16, bf16 := tensor.Float32, tensor.Float64, tensor.Int64, tensor.Float16, tensor.BFloat16
-	x, index := tensor.Uniform(1, -1, 1, 2, 3), tensor.FromSlice([]int64{1}, 1)
+	x, index := tensor.Uniform(tensor.Seed(1), -1, 1, 2, 3), tensor.FromSlice([]int64{1}, 1)
 	for _, c := range []struct {
 		name     string
 		declared *tensor.DType
@@ -473,7 +474,7 @@ func TestAutocastCustom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dev := open(t)
-			w := tensor.ParameterOf("w", tensor.Uniform(2, -1, 1, 4, 3))
+			w := tensor.ParameterOf("w", tensor.Uniform(tensor.Seed(2), -1, 1, 4, 3))
 			must(t, dev.Step(func(s *tensor.Scope) error {
 				y, seen := custom(s, c.declared, s.In(x.To(c.x)), w, s.In(index), s.In(x.To(f64)))
 				if s.Autocasting() != c.region {
@@ -536,7 +537,7 @@ func TestAutocastFailedStep(t *testing.T) {
 	active, boom := dev.Stats().Memory.Active, errors.New("boom")
 	for range 3 {
 		if err := dev.Step(func(s *tensor.Scope) error {
-			autograd.Backward(l.Forward(s.In(tensor.Uniform(1, -1, 1, 2, 3))).Sum())
+			autograd.Backward(l.Forward(s.In(tensor.Uniform(tensor.Seed(1), -1, 1, 2, 3))).Sum())
 			return boom
 		}, amp.Autocast(tensor.Float16)); !errors.Is(err, boom) {
 			t.Fatal(err)
@@ -552,7 +553,7 @@ func TestAutocastParallel(t *testing.T) {
 	dev := open(t)
 	l := nn.NewLinear(8, 8)
 	must(t, nn.Init(dev, l))
-	x := tensor.Uniform(1, -1, 1, 4, 8)
+	x := tensor.Uniform(tensor.Seed(1), -1, 1, 4, 8)
 	evaluate := func(dt tensor.DType) (y []float64) {
 		err := dev.Eval(func(s *tensor.Scope) error { y = values(l.Forward(l.Forward(s.In(x)))); return nil },
 			amp.Autocast(dt))
@@ -583,10 +584,10 @@ func TestAutocastParallel(t *testing.T) {
 func TestAutocastOptimizer(t *testing.T) {
 	for _, dt := range []tensor.DType{tensor.BFloat16, tensor.Float32} {
 		step := func(lower tensor.DType) (hash string, norm float64) {
-			w := tensor.ParameterOf("w", tensor.Uniform(1, -1, 1, 100).To(dt))
-			dev, opt := open(t), optim.New(optim.AdamW{}, w, optim.Clip(1))
+			w := tensor.ParameterOf("w", tensor.Uniform(tensor.Seed(1), -1, 1, 100).To(dt))
+			dev, opt := open(t), optim.New(optim.AdamW(1e-3), w, optim.Clip(1))
 			must(t, dev.Step(func(s *tensor.Scope) error {
-				autograd.Backward(s.In(w), autograd.Seed(s.In(tensor.Uniform(2, -1, 1, 100)).To(dt)))
+				autograd.Backward(s.In(w), autograd.Seed(s.In(tensor.Uniform(tensor.Seed(2), -1, 1, 100)).To(dt)))
 				return opt.Step(s)
 			}, amp.Autocast(lower)))
 			return opt.Hash(), opt.GradNorm()
@@ -601,7 +602,8 @@ func TestAutocastOptimizer(t *testing.T) {
 // Modules give the types that their last operation has, and float32 gradients near those of float32.
 func TestAutocastModules(t *testing.T) {
 	half := tensor.Bool // stands for the type of the region
-	x, ids := tensor.Uniform(1, -1, 1, 2, 5, 8), tensor.FromSlice([]int64{1, 2, 3, 4, 5, 6, 0, 6, 5, 4}, 2, 5)
+	x, ids := tensor.Uniform(tensor.Seed(1), -1, 1, 2, 5, 8), tensor.FromSlice([]int64{1, 2, 3, 4, 5, 6, 0, 6,
+		5, 4}, 2, 5)
 	for name, c := range map[string]struct {
 		build func() nn.Module
 		in    *tensor.Tensor
@@ -630,7 +632,7 @@ func TestAutocastModules(t *testing.T) {
 					if want := c.out; y.DType() != want && !(want == half && y.DType() == dt) {
 						t.Errorf("the result under autocast to %v is %v", dt, y)
 					}
-					return nn.MSE(y, tensor.Uniform(2, -1, 1, y.Shape()...))
+					return nn.MSE(y, tensor.Uniform(tensor.Seed(2), -1, 1, y.Shape()...))
 				})
 			}
 			for _, dt := range halves {

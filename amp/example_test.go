@@ -26,10 +26,10 @@ func Example() {
 	defer dev.Close()
 	model := nn.Sequential(nn.NewLinear(2, 16), nn.GELU, nn.NewLinear(16, 2))
 	check(nn.Init(dev, model))
-	opt := optim.New(optim.AdamW{LR: 0.05}, model, optim.Clip(1))
+	opt := optim.New(optim.AdamW(0.05), model, optim.Clip(1))
 	scaler := amp.NewGradScaler()
 
-	points := tensor.Uniform(1, -1, 1, 64, 2)
+	points := tensor.Uniform(tensor.Seed(1), -1, 1, 64, 2)
 	inside := make([]int64, 64)
 	for i, p := 0, tensor.Data[float32](points); i < 64; i++ {
 		if p[2*i]*p[2*i]+p[2*i+1]*p[2*i+1] < 0.5 {
@@ -59,7 +59,7 @@ func ExampleAutocast() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
-	x := tensor.Uniform(1, -1, 1, 4, 4)
+	x := tensor.Uniform(tensor.Seed(1), -1, 1, 4, 4)
 	check(dev.Eval(func(s *tensor.Scope) error {
 		product := s.In(x).MatMul(x)
 		fmt.Println(product.DType(), product.ReLU().DType(), product.Softmax(-1).DType())
@@ -79,7 +79,7 @@ func ExampleGradScaler() {
 	check(err)
 	defer dev.Close()
 	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1}, 1))
-	opt, scaler := optim.New(optim.SGD{LR: 0.5}, w), amp.NewGradScaler(amp.Growth(2, 2))
+	opt, scaler := optim.New(optim.SGD(0.5), w), amp.NewGradScaler(amp.Growth(2, 2))
 	for _, slope := range []float64{1, 1, 1e40, 1} {
 		check(dev.Step(func(s *tensor.Scope) error {
 			autograd.Backward(scaler.Scale(s.In(w).Scale(slope).Sum()))

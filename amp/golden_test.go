@@ -14,14 +14,9 @@ import (
 )
 
 // count is a rule that counts its updates.
-type count struct{}
-
-func (count) Name() string              { return "count" }
-func (count) LearningRate() float64     { return 1 }
-func (count) Numbers() []optim.Number   { return nil }
-func (count) State() []string           { return nil }
-func (count) Counters() []optim.Counter { return []optim.Counter{{Name: "n", Next: "n + 1"}} }
-func (count) Update() string            { return "p - lr*g" }
+var count = optim.Rule{
+	Name: "count", LR: 1, Counters: []optim.Counter{{Name: "n", Next: "n + 1"}}, Update: "p - lr*g",
+}
 
 // settings are the options of a golden case's scaler; PyTorch's has no smallest scale.
 func settings(c *golden.Case) []amp.Option {
@@ -55,7 +50,7 @@ func TestGoldenTraces(t *testing.T) {
 			var params []*tensor.Tensor
 			for range shape[1] {
 				w := param("w", 0, 0)
-				params, opts = append(params, w), append(opts, optim.New(count{}, w))
+				params, opts = append(params, w), append(opts, optim.New(count, w))
 			}
 			updates := make([]float64, shape[1])
 			for k := range shape[0] {
@@ -94,10 +89,10 @@ func TestGoldenTraces(t *testing.T) {
 // is left are the scale's reciprocal, rounded to float32 alike, and the order of operations.
 func TestGoldenTraining(t *testing.T) {
 	rules := map[string]optim.Rule{
-		"adamw":    optim.AdamW{LR: 0.05, WeightDecay: 0.1},
-		"sgd":      optim.SGD{LR: 0.1},
-		"momentum": optim.SGD{LR: 0.1, Momentum: 0.9, WeightDecay: 0.01},
-		"nesterov": optim.SGD{LR: 0.1, Momentum: 0.9, Nesterov: true},
+		"adamw":    optim.AdamW(0.05, optim.WeightDecay(0.1)),
+		"sgd":      optim.SGD(0.1),
+		"momentum": optim.SGD(0.1, optim.Momentum(0.9), optim.WeightDecay(0.01)),
+		"nesterov": optim.SGD(0.1, optim.Momentum(0.9), optim.Nesterov()),
 	}
 	f := openGolden(t)
 	train := func(t *testing.T, c *golden.Case, byHand bool) {

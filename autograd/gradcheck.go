@@ -17,7 +17,7 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 	const eps, atol, rtol = 1e-6, 1e-5, 1e-3
 	var got [][]float64
 	direction := func(y *tensor.Tensor) *tensor.Tensor {
-		w := tensor.Uniform(7, 0.5, 1.5, y.Shape()...).To(tensor.Float64)
+		w := tensor.Uniform(tensor.Seed(7), 0.5, 1.5, y.Shape()...).To(tensor.Float64)
 		return y.Scope().In(w)
 	}
 	err := dev.Step(func(s *tensor.Scope) error {
@@ -91,7 +91,7 @@ func GradGradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tenso
 	if err != nil {
 		return err
 	}
-	seed := tensor.Uniform(9, -1, 1, shape...).To(tensor.Float64)
+	seed := tensor.Uniform(tensor.Seed(9), -1, 1, shape...).To(tensor.Float64)
 	return Gradcheck(dev, func(xs []*tensor.Tensor) *tensor.Tensor {
 		n := len(xs) - 1
 		y := f(xs[:n])
@@ -99,7 +99,7 @@ func GradGradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tenso
 		_, grads := gradients(y, xs[:n], Seed(xs[n]), CreateGraph)
 		for i, g := range grads {
 			if g != nil {
-				w := tensor.Uniform(uint64(20+i), 0.5, 1.5, g.Shape()...).To(tensor.Float64)
+				w := tensor.Uniform(tensor.Seed(uint64(20+i)), 0.5, 1.5, g.Shape()...).To(tensor.Float64)
 				sum = sum.Add(g.Mul(w).Sum())
 			}
 		}

@@ -28,7 +28,7 @@ func operand(a tensor.Arg, seed uint64) *tensor.Tensor {
 		}
 		return v.To(a.DType)
 	}
-	v := tensor.Uniform(seed, a.Lo, a.Hi, a.Shape...).To(tensor.Float64)
+	v := tensor.Uniform(tensor.Seed(seed), a.Lo, a.Hi, a.Shape...).To(tensor.Float64)
 	if !a.DType.IsFloat() {
 		return v.To(a.DType)
 	}

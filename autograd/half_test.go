@@ -56,7 +56,7 @@ func TestHalfOps(t *testing.T) {
 							}
 							y := s.Call(xs)
 							if y.NeedsGrad() {
-								seed := tensor.Uniform(7, 0.5, 1.5, y.Shape()...).To(y.DType())
+								seed := tensor.Uniform(tensor.Seed(7), 0.5, 1.5, y.Shape()...).To(y.DType())
 								autograd.Grad(y, watched, autograd.Seed(seed), autograd.AllowUnused)
 							}
 							return nil
@@ -111,7 +111,7 @@ func roundedOnce(t *testing.T, where string, c *tensor.Ctx, dt tensor.DType) boo
 // The numbers that dropout draws do not depend on the type.
 func TestHalfDropout(t *testing.T) {
 	dev := open(t)
-	x := tensor.Uniform(3, -2, 2, 1000)
+	x := tensor.Uniform(tensor.Seed(3), -2, 2, 1000)
 	for _, dt := range halves {
 		x := x.To(dt)
 		pass := func(in tensor.DType) (values [][]uint64) {
@@ -308,7 +308,7 @@ func valuesAndGradients(t *testing.T, dev *tensor.Device, s tensor.Sample, in []
 		if !y.NeedsGrad() {
 			return nil
 		}
-		seed := step.In(tensor.Uniform(7, 0.5, 1.5, y.Shape()...)).To(of).To(y.DType())
+		seed := step.In(tensor.Uniform(tensor.Seed(7), 0.5, 1.5, y.Shape()...)).To(of).To(y.DType())
 		for _, g := range autograd.Grad(y, watched, autograd.Seed(seed), autograd.AllowUnused) {
 			if g != nil {
 				g = host(g)

@@ -156,8 +156,8 @@ func TestStepWithinEveryMemoryLimit(t *testing.T) {
 		if err := nn.Init(dev, model); err != nil {
 			t.Fatal(err)
 		}
-		want := optim.New(optim.SGD{}, model).Hash()
-		opt := optim.New(optim.AdamW{}, model, optim.Clip(1))
+		want := optim.New(optim.SGD(1e-3), model).Hash()
+		opt := optim.New(optim.AdamW(1e-3), model, optim.Clip(1))
 		m := dev.Stats().Memory
 		limited, err := tensor.Open("cpu", tensor.MemoryLimit(m.Reserved-m.Cached()+extra), tensor.Poison)
 		if err != nil {
@@ -175,7 +175,7 @@ func TestStepWithinEveryMemoryLimit(t *testing.T) {
 		}
 		failures++
 		wantError(t, err, tensor.ErrMemory)
-		if got := optim.New(optim.SGD{}, model).Hash(); got != want {
+		if got := optim.New(optim.SGD(1e-3), model).Hash(); got != want {
 			t.Fatalf("with %d bytes the step failed and changed the parameters: %v", extra, err)
 		}
 		if live != m.Blocks {

@@ -296,7 +296,7 @@ func fashion() workload {
 			model := nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewLinear(256, 128), nn.GELU,
 				nn.NewLinear(128, 10))
 			must(nn.Init(dev, model))
-			opt := optim.New(optim.AdamW{LR: 1e-3}, model)
+			opt := optim.New(optim.AdamW(1e-3), model)
 			loader := &data.Loader{Dataset: images, BatchSize: 128, Shuffle: true, Epochs: 1}
 			return timed(func() {
 				for b, err := range loader.Batches(context.Background()) {
@@ -321,7 +321,7 @@ func chargpt() workload {
 	const tokens = batch * length
 	steps := func(dev *tensor.Device, dt tensor.DType) call {
 		model := newGPT(dev)
-		opt := optim.New(optim.AdamW{LR: 1e-3}, model)
+		opt := optim.New(optim.AdamW(1e-3), model)
 		x, y := classes(tokens, vocab).Reshape(batch, length), classes(tokens, vocab).Reshape(batch, length)
 		return timed(func() {
 			must(dev.Step(func(s *tensor.Scope) error { return train(s, model, opt, x, y) }, amp.Autocast(dt)))
@@ -475,7 +475,7 @@ func clipped(n int) workload {
 func update(dev *tensor.Device, n int, opts ...optim.Option) call {
 	p := tensor.Parameter(nn.Normal(0, 1), n)
 	must(nn.Init(dev, []*tensor.Tensor{p}))
-	opt := optim.New(optim.AdamW{LR: 1e-3}, []*tensor.Tensor{p}, opts...)
+	opt := optim.New(optim.AdamW(1e-3), []*tensor.Tensor{p}, opts...)
 	g := onDevice(dev, randn(n))
 	return func() time.Duration {
 		var begin time.Time

@@ -23,7 +23,7 @@ func Example() {
 	defer dev.Close()
 	model := nn.Sequential(nn.NewLinear(2, 8), nn.Tanh, nn.NewLinear(8, 2))
 	check(nn.Init(dev, model))
-	opt := optim.New(optim.AdamW{LR: 0.05}, model)
+	opt := optim.New(optim.AdamW(0.05), model)
 
 	x := tensor.FromSlice([]float32{0, 0, 0, 1, 1, 0, 1, 1}, 4, 2)
 	y := tensor.FromSlice([]int64{0, 1, 1, 0}, 4)

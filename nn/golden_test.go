@@ -89,10 +89,10 @@ func TestGoldenModels(t *testing.T) {
 				t.Run("pass", r.pass)
 				t.Run("clip", r.clip)
 				for name, rule := range map[string]optim.Rule{
-					"adamw":        optim.AdamW{LR: 1e-2},
-					"sgd":          optim.SGD{LR: 0.1, Momentum: 0.9},
-					"sgd-nesterov": optim.SGD{LR: 0.1, Momentum: 0.9, Nesterov: true},
-					"sgd-decay":    optim.SGD{LR: 0.1, Momentum: 0.9, WeightDecay: 0.01},
+					"adamw":        optim.AdamW(1e-2),
+					"sgd":          optim.SGD(0.1, optim.Momentum(0.9)),
+					"sgd-nesterov": optim.SGD(0.1, optim.Momentum(0.9), optim.Nesterov()),
+					"sgd-decay":    optim.SGD(0.1, optim.Momentum(0.9), optim.WeightDecay(0.01)),
 				} {
 					if f.Has(r.at(name + "/losses")) {
 						t.Run(name, func(t *testing.T) { r.train(t, name, rule) })
@@ -206,7 +206,7 @@ func (r *trial) pass(t *testing.T) {
 // clip compares the norm and the clipped gradients, seen as the steps of SGD with rate 1.
 func (r *trial) clip(t *testing.T) {
 	model := r.load(t)
-	opt := optim.New(optim.SGD{LR: 1}, model, optim.Clip(0.25))
+	opt := optim.New(optim.SGD(1), model, optim.Clip(0.25))
 	before := map[string][]float64{}
 	tensor.Walk(model, func(name string, p *tensor.Tensor) { before[name] = tensor.ToSlice[float64](p) })
 	r.step(t, model, func(s *tensor.Scope, _ *tensor.Tensor) error { return opt.Step(s) })

@@ -127,7 +127,7 @@ func TestInitTwice(t *testing.T) {
 	model := nn.Sequential(nn.NewLinear(2, 2))
 	initialize(t, dev, model)
 	first := values(model)
-	opt := optim.New(optim.SGD{LR: 1}, model)
+	opt := optim.New(optim.SGD(1), model)
 	err := dev.Step(func(s *tensor.Scope) error {
 		autograd.Backward(model.Forward(s.Full(1, tensor.Float32, 1, 2)).Sum())
 		return opt.Step(s)

@@ -3,7 +3,7 @@
 // An optimizer is a rule, such as [AdamW]: its hyperparameters and one expression. One engine, [Optimizer], runs any
 // rule inside the step that computed the gradients:
 //
-//	opt := optim.New(optim.AdamW{LR: 1e-3}, model)
+//	opt := optim.New(optim.AdamW(1e-3), model)
 //	err := dev.Step(func(s *tensor.Scope) error {
 //		autograd.Backward(loss(s))
 //		return opt.Step(s)

@@ -22,7 +22,7 @@ func Example() {
 	defer dev.Close()
 	slope := tensor.ParameterOf("slope", tensor.FromSlice([]float64{0}, 1))
 	shift := tensor.ParameterOf("shift", tensor.FromSlice([]float64{0}, 1))
-	opt := optim.New(optim.SGD{LR: 0.05, Momentum: 0.9}, []*tensor.Tensor{slope, shift})
+	opt := optim.New(optim.SGD(0.05, optim.Momentum(0.9)), []*tensor.Tensor{slope, shift})
 
 	x := tensor.FromSlice([]float64{0, 1, 2, 3}, 4)
 	y := tensor.FromSlice([]float64{1, 3, 5, 7}, 4)
@@ -40,7 +40,7 @@ func Example() {
 // A schedule sets the learning rate between steps.
 func ExampleWarmupCosine() {
 	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{0}, 1))
-	opt := optim.New(optim.AdamW{}, w, optim.Clip(1), optim.NoDecay(optim.Vectors))
+	opt := optim.New(optim.AdamW(1e-3), w, optim.Clip(1), optim.NoDecay(optim.Vectors))
 	rate := optim.WarmupCosine(1e-3, 1e-4, 2, 6)
 	for step := range 7 {
 		opt.LR.Set(rate(step))
@@ -51,22 +51,13 @@ func ExampleWarmupCosine() {
 	// 5.00e-04 1.00e-03 1.00e-03 8.68e-04 5.50e-04 2.32e-04 1.00e-04
 }
 
-// signSGD is a rule of one's own: only the sign of the gradient counts.
-type signSGD struct{ LR float64 }
-
-func (signSGD) Name() string              { return "sign_sgd" }
-func (r signSGD) LearningRate() float64   { return r.LR }
-func (signSGD) Numbers() []optim.Number   { return nil }
-func (signSGD) State() []string           { return nil }
-func (signSGD) Counters() []optim.Counter { return nil }
-func (signSGD) Update() string            { return "p - lr*sign(g)" }
-
+// A rule of one's own: only the sign of the gradient counts.
 func ExampleRule() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
 	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{1, 1, 1}, 3))
-	opt := optim.New(signSGD{LR: 0.25}, w)
+	opt := optim.New(optim.Rule{Name: "sign_sgd", LR: 0.25, Update: "p - lr*sign(g)"}, w)
 	check(dev.Step(func(s *tensor.Scope) error {
 		autograd.Backward(s.In(w).Mul(tensor.FromSlice([]float64{100, -0.01, 0}, 3)).Sum())
 		return opt.Step(s)

@@ -60,12 +60,13 @@ func Vectors(p *tensor.Tensor) bool { return p.Rank() < 2 }
 // a slice of them. It panics with a [tensor.Error] if there is none, if a hyperparameter is out of range, also when
 // rounded to the type of the parameters, or if the rule's expression is wrong.
 func New(rule Rule, model any, opts ...Option) *Optimizer {
-	o := &Optimizer{LR: tensor.NewScalar(rule.LearningRate()), rule: rule, params: tensor.Parameters(model)}
+	rule.check(tensor.Float64)
+	o := &Optimizer{LR: tensor.NewScalar(rule.LR), rule: rule, params: tensor.Parameters(model)}
 	for _, opt := range opts {
 		opt(o)
 	}
 	if len(o.params) == 0 {
-		tensor.Fail(tensor.ErrValue, rule.Name(), "the model has no parameters")
+		tensor.Fail(tensor.ErrValue, rule.Name, "the model has no parameters")
 	}
 	for _, p := range o.params {
 		a, _, _ := p.Arena()
@@ -76,8 +77,10 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 		}
 		o.arenas[i].mine[slices.Index(a.Params(), p)] = true
 	}
-	check(rule, o.arenas)
-	for _, n := range rule.Numbers() {
+	for _, a := range o.arenas {
+		rule.check(wide(a.DType()))
+	}
+	for _, n := range rule.Numbers {
 		o.constants = append(o.constants, n.Value)
 	}
 	o.update = Operation(rule)
@@ -89,24 +92,24 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 // state, the counters, gradscale, which the gradient is multiplied with first, and skip, which leaves everything
 // as it is unless it is 0; scalars lr and the rule's constants.
 func Operation(rule Rule) *tensor.Op {
-	old := append([]string{"p"}, rule.State()...)
-	args := append([]string{"p", "grad"}, rule.State()...)
-	args = append(append(args, names(rule.Counters())...), "gradscale")
-	src := "g = grad*gradscale\n" + rule.Update()
-	return tensor.MustPointwise(rule.Name(), src, args, scalars(rule)...).Guard("skip", old...)
+	old := append([]string{"p"}, rule.State...)
+	args := append([]string{"p", "grad"}, rule.State...)
+	args = append(append(args, names(rule.Counters)...), "gradscale")
+	src := "g = grad*gradscale\n" + rule.Update
+	return tensor.MustPointwise(rule.Name, src, args, scalars(rule)...).Guard("skip", old...)
 }
 
 // countOp moves the counters on by one step, unless its last operand, skip, is not 0.
 func countOp(rule Rule) *tensor.Op {
-	if len(rule.Counters()) == 0 {
+	if len(rule.Counters) == 0 {
 		return nil
 	}
 	var next []string
-	for _, c := range rule.Counters() {
+	for _, c := range rule.Counters {
 		next = append(next, c.Next)
 	}
-	args := names(rule.Counters())
-	op := tensor.MustPointwise(rule.Name()+"_count", strings.Join(next, "; "), args, scalars(rule)...)
+	args := names(rule.Counters)
+	op := tensor.MustPointwise(rule.Name+"_count", strings.Join(next, "; "), args, scalars(rule)...)
 	return op.Guard("skip", args...)
 }
 
@@ -120,7 +123,7 @@ func names(counters []Counter) (all []string) {
 // scalars names the scalars of a rule's operations.
 func scalars(rule Rule) []string {
 	names := []string{"lr"}
-	for _, n := range rule.Numbers() {
+	for _, n := range rule.Numbers {
 		names = append(names, n.Name)
 	}
 	return names
@@ -128,8 +131,8 @@ func scalars(rule Rule) []string {
 
 // prepare allocates state at the first step, before anything is written.
 func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
-	for _, c := range o.rule.Counters()[len(o.counters):] {
-		t, err := dev.NewState(o.rule.Name()+"."+c.Name, tensor.Float64)
+	for _, c := range o.rule.Counters[len(o.counters):] {
+		t, err := dev.NewState(o.rule.Name+"."+c.Name, tensor.Float64)
 		if err != nil {
 			return err
 		}
@@ -138,13 +141,13 @@ func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
 	}
 	if norm && o.norm == nil {
 		var err error
-		if o.norm, err = dev.NewState(o.rule.Name()+".norm", tensor.Float64); err != nil {
+		if o.norm, err = dev.NewState(o.rule.Name+".norm", tensor.Float64); err != nil {
 			return err
 		}
 	}
 	for _, a := range o.arenas {
-		for _, name := range o.rule.State()[len(a.state):] {
-			t, err := dev.NewState(o.rule.Name()+"."+name, a.DType(), a.Len())
+		for _, name := range o.rule.State[len(a.state):] {
+			t, err := dev.NewState(o.rule.Name+"."+name, a.DType(), a.Len())
 			if err != nil {
 				return err
 			}
@@ -166,8 +169,10 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 // not finite, parameters and state stay as they are, to the bit, and the result, of one element, is 1; else it is 0.
 // Nothing waits for the device. It is what a loss scaler calls.
 func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error) {
-	checkRate(o.rule, o.LR.Value(), o.arenas)
-	s.Region(o.rule.Name(), func() []*tensor.Tensor {
+	for _, a := range o.arenas {
+		o.rule.checkRate(o.LR.Value(), wide(a.DType()))
+	}
+	s.Region(o.rule.Name, func() []*tensor.Tensor {
 		if err = o.prepare(s.Device(), o.clip > 0 || inv != nil); err != nil {
 			s.Abort(err)
 			return nil
@@ -194,7 +199,7 @@ func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 		_, present := s.Grads(a.Arena)
 		r := a.runs(present, o.noDecay)
 		if scaled && len(r) > 0 && a.DType() == tensor.Float16 {
-			tensor.Fail(tensor.ErrDType, o.rule.Name(),
+			tensor.Fail(tensor.ErrDType, o.rule.Name,
 				"the gradient of %v is float16, where it would vanish when unscaled; keep parameters in float32, "+
 					"amp.Autocast casts them", a.Params()[r[0].first])
 		}
@@ -202,7 +207,7 @@ func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 		total += len(r)
 	}
 	if total == 0 {
-		tensor.Fail(tensor.ErrGrad, o.rule.Name(), "no parameter has a gradient; call autograd.Backward first")
+		tensor.Fail(tensor.ErrGrad, o.rule.Name, "no parameter has a gradient; call autograd.Backward first")
 	}
 	return runs
 }
@@ -276,7 +281,7 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 	plain := scalars // without weight decay
 	if o.noDecay != nil {
 		plain = slices.Clone(scalars)
-		for i, n := range o.rule.Numbers() {
+		for i, n := range o.rule.Numbers {
 			if n.Name == "decay" {
 				plain[i+1] = 0
 			}
@@ -355,11 +360,11 @@ func (o *Optimizer) State() map[string]*tensor.Tensor {
 		return m
 	}
 	for i, c := range o.counters {
-		m[o.rule.Counters()[i].Name] = c
+		m[o.rule.Counters[i].Name] = c
 	}
 	for i, a := range o.arenas {
 		for j, t := range a.state {
-			m[fmt.Sprint(o.rule.State()[j], ".", i)] = t
+			m[fmt.Sprint(o.rule.State[j], ".", i)] = t
 		}
 	}
 	return m

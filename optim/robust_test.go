@@ -16,7 +16,7 @@ import (
 func TestUpdateBesideEvaluation(t *testing.T) {
 	dev := open(t)
 	w, u := param("w", 1, 2), param("u", 3, 4)
-	opt := optim.New(optim.AdamW{LR: 0.1}, []*tensor.Tensor{w, u})
+	opt := optim.New(optim.AdamW(0.1), []*tensor.Tensor{w, u})
 	update(t, dev, opt, map[*tensor.Tensor][]float64{w: {1, 1}, u: {1, 1}})
 	before := opt.Hash()
 	must(t, dev.Eval(func(reader *tensor.Scope) error {
@@ -43,7 +43,7 @@ func TestStateOfManyArenas(t *testing.T) {
 		p := param(fmt.Sprint("p", i), 1)
 		params, grads[p] = append(params, p), []float64{1}
 	}
-	opt := optim.New(optim.SGD{LR: 1, Momentum: 0.5}, params)
+	opt := optim.New(optim.SGD(1, optim.Momentum(0.5)), params)
 	update(t, dev, opt, grads)
 	state := opt.State()
 	for i := range params {
@@ -57,7 +57,7 @@ func TestStateOfManyArenas(t *testing.T) {
 func TestFailureAfterUpdate(t *testing.T) {
 	dev := open(t)
 	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{1}, 1))
-	opt := optim.New(optim.SGD{LR: 1}, w)
+	opt := optim.New(optim.SGD(1), w)
 	must(t, dev.Step(func(s *tensor.Scope) error { autograd.Backward(s.In(w).Sum()); return nil }))
 	boom := errors.New("boom")
 	if err := dev.Step(func(s *tensor.Scope) error {
@@ -79,7 +79,7 @@ func TestFailureAfterUpdate(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	dev := open(t)
 	w := param("w", 1, 2, 3)
-	opt := optim.New(optim.AdamW{LR: 0.1}, w, optim.Clip(1))
+	opt := optim.New(optim.AdamW(0.1), w, optim.Clip(1))
 	step := func() error {
 		return dev.Step(func(s *tensor.Scope) error {
 			autograd.Backward(s.In(w).Square().Sum())

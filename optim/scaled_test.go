@@ -13,8 +13,8 @@ import (
 // without.
 func TestStepScaled(t *testing.T) {
 	for name, rule := range map[string]optim.Rule{
-		"adamw": optim.AdamW{LR: 0.1, WeightDecay: 0.1}, "sgd": optim.SGD{LR: 0.1},
-		"momentum": optim.SGD{LR: 0.1, Momentum: 0.9}, "lion": optim.Lion{LR: 0.1},
+		"adamw": optim.AdamW(0.1, optim.WeightDecay(0.1)), "sgd": optim.SGD(0.1),
+		"momentum": optim.SGD(0.1, optim.Momentum(0.9)), "lion": optim.Lion(0.1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t)
@@ -60,7 +60,7 @@ func TestUnscale(t *testing.T) {
 	dev := open(t)
 	single := tensor.ParameterOf("single", tensor.FromSlice([]float32{1, 2}, 2))
 	double := param("double", 3)
-	opt := optim.New(optim.SGD{LR: 1}, []*tensor.Tensor{single, double})
+	opt := optim.New(optim.SGD(1), []*tensor.Tensor{single, double})
 	for _, c := range []struct{ g, overflow float64 }{{16, 0}, {math.Inf(-1), 1}, {math.NaN(), 1}} {
 		must(t, dev.Step(func(s *tensor.Scope) error {
 			single.ClearGrads()
@@ -84,7 +84,7 @@ func TestHalfParameters(t *testing.T) {
 	for _, dt := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
 		dev := open(t)
 		w := tensor.ParameterOf("w", tensor.Zeros(dt, n))
-		opt := optim.New(optim.SGD{LR: 64}, w, optim.Clip(1e-3))
+		opt := optim.New(optim.SGD(64), w, optim.Clip(1e-3))
 		must(t, dev.Step(func(s *tensor.Scope) error {
 			autograd.Backward(s.In(w), autograd.Seed(s.Full(g, dt, n)))
 			return opt.Step(s)
@@ -98,7 +98,7 @@ func TestHalfParameters(t *testing.T) {
 		}
 
 		p := tensor.ParameterOf("p", tensor.Zeros(dt, 1))
-		adam := optim.New(optim.AdamW{LR: 1, WeightDecay: -1}, p)
+		adam := optim.New(optim.AdamW(1, optim.WeightDecay(0)), p)
 		must(t, dev.Step(func(s *tensor.Scope) error {
 			autograd.Backward(s.In(p), autograd.Seed(s.Full(0.5, dt, 1)))
 			return adam.Step(s)
@@ -119,7 +119,7 @@ func TestNormMemory(t *testing.T) {
 	t.Cleanup(func() { limit(1 << 40) })
 	p := tensor.Parameter(nil, n)
 	must(t, dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32))
-	opt := optim.New(optim.SGD{LR: 1}, p, optim.Clip(1))
+	opt := optim.New(optim.SGD(1), p, optim.Clip(1))
 	for range 2 {
 		must(t, dev.Step(func(s *tensor.Scope) error {
 			autograd.Backward(s.In(p), autograd.Seed(s.Full(1, tensor.Float32).Expand(n)))

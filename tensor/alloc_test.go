@@ -12,8 +12,8 @@ func TestOperationAllocations(t *testing.T) {
 		t.Skip("the race detector allocates itself")
 	}
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(1, 8))
-	x := tensor.Randn(2, 8)
+	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8))
+	x := tensor.Randn(tensor.Seed(2), 8)
 	for _, c := range []struct {
 		name    string
 		run     func(func(*tensor.Scope) error, ...tensor.Option) error
@@ -39,7 +39,7 @@ func TestOperationAllocations(t *testing.T) {
 
 func BenchmarkOperation(b *testing.B) {
 	dev := open(b)
-	w := tensor.ParameterOf("w", tensor.Randn(1, 8))
+	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8))
 	for _, c := range []struct {
 		name string
 		run  func(func(*tensor.Scope) error, ...tensor.Option) error

@@ -79,7 +79,7 @@ func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 	}
 	whole := t.needs && t.root != nil && (t == t.root.tensor || t.node != nil && t.node.param != nil)
 	if !whole {
-		y, _ := s.record(&cast, []*Tensor{t}, []int{int(dt)}, nil, nil, true)
+		y, _ := s.record(&cast, []*Tensor{t}, []int{dt.Code()}, nil, nil, true)
 		return y
 	}
 	key := lowered{t.root, t.root.version.Load(), dt}
@@ -88,7 +88,7 @@ func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 	}
 	defer func(mode Mode) { s.top.mode = mode }(s.top.mode)
 	s.top.mode.Record = true
-	c, _ := s.record(&cast, []*Tensor{t}, []int{int(dt)}, nil, nil, true)
+	c, _ := s.record(&cast, []*Tensor{t}, []int{dt.Code()}, nil, nil, true)
 	s.top.owned = s.top.owned[:len(s.top.owned)-1] // where the cast has just put it
 	s.outermost.owned = append(s.outermost.owned, c.blk)
 	if s.casts == nil {

@@ -81,8 +81,8 @@ func TestAutoWithoutDriver(t *testing.T) {
 	if err := nn.Init(dev, model); err != nil {
 		t.Fatal(err)
 	}
-	opt := optim.New(optim.SGD{LR: 0.1}, model)
-	x := tensor.Randn(1, 16, 4)
+	opt := optim.New(optim.SGD(0.1), model)
+	x := tensor.Randn(tensor.Seed(1), 16, 4)
 	var losses []float64
 	for range 10 {
 		err := dev.Step(func(s *tensor.Scope) error {

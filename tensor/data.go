@@ -35,9 +35,9 @@ func Zeros(dt DType, shape ...int) *Tensor {
 }
 
 // Uniform makes float32 host data drawn uniformly from [lo, hi).
-func Uniform(seed uint64, lo, hi float64, shape ...int) *Tensor {
+func Uniform(seed RandomSeed, lo, hi float64, shape ...int) *Tensor {
 	v := make([]float64, sizeOf("uniform", shape))
-	philox.Uniform(v, Random{Key: seed}, 0)
+	philox.Uniform(v, Random{Key: seed.n}, 0)
 	for i, u := range v {
 		v[i] = lo + float64((hi-lo)*u)
 	}
@@ -45,9 +45,9 @@ func Uniform(seed uint64, lo, hi float64, shape ...int) *Tensor {
 }
 
 // Randn makes float32 host data from the standard normal distribution.
-func Randn(seed uint64, shape ...int) *Tensor {
+func Randn(seed RandomSeed, shape ...int) *Tensor {
 	v := make([]float64, sizeOf("randn", shape))
-	philox.Normal(v, Random{Key: seed}, 0)
+	philox.Normal(v, Random{Key: seed.n}, 0)
 	return FromSlice(v, shape...).To(Float32)
 }
 

@@ -40,8 +40,12 @@ var (
 	devices   = map[string]*sharedDevice{}
 )
 
-// OpenOption configures [Open].
-type OpenOption func(*openConfig)
+// OpenOption configures [Open]: a [RandomSeed], [Poison], or what [MemoryLimit] and [WarnWaits] return.
+type OpenOption interface{ set(*openConfig) }
+
+type openOption func(*openConfig)
+
+func (o openOption) set(c *openConfig) { o(c) }
 
 type openConfig struct {
 	seed   uint64
@@ -50,25 +54,32 @@ type openConfig struct {
 	warn   func(site, why string)
 }
 
-// Seed fixes the random numbers of a device: the initial values of parameters and the random streams of steps. The
-// default is 0.
-func Seed(n uint64) OpenOption { return func(c *openConfig) { c.seed = n } }
+// RandomSeed is a seed of random numbers, made by [Seed]. As an option of [Open] it fixes those of a device: the
+// initial values of parameters and the random streams of steps; the default is Seed(0). [Randn] and [Uniform] take one.
+type RandomSeed struct{ n uint64 }
+
+// Seed makes a seed of a number. It is no number itself, so that a size does not compile where a seed is meant.
+func Seed(n uint64) RandomSeed { return RandomSeed{n} }
+
+func (s RandomSeed) set(c *openConfig) { c.seed = s.n }
 
 // MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with
 // [ErrMemory]. The default is no limit but the device's own.
-func MemoryLimit(bytes int) OpenOption { return func(c *openConfig) { c.limit = bytes } }
+func MemoryLimit(bytes int) OpenOption { return openOption(func(c *openConfig) { c.limit = bytes }) }
 
 // Poison is for debugging. Memory is full of NaNs (of -1 for integers) until it is written. An operation that writes
 // past the end of its result fails; to see that, the host waits after each operation. On the CPU a write to memory that
 // was returned to the pool panics when the memory is used again. It holds for all users of the device's memory, until
 // the last one closes it.
-func Poison(c *openConfig) { c.poison = true }
+var Poison OpenOption = openOption(func(c *openConfig) { c.poison = true })
 
 // WarnWaits calls f at the first hidden wait of each kind at each line of the program: site is file:line, why is for
 // what the host waits. Reading a tensor is one; others are for memory and staging buffers that the device still uses. A
 // training loop should have none but those it wants. It holds for all users of the device, until the last one closes
 // it. The environment variable WEFT_WARN_WAITS=1 prints the waits.
-func WarnWaits(f func(site, why string)) OpenOption { return func(c *openConfig) { c.warn = f } }
+func WarnWaits(f func(site, why string)) OpenOption {
+	return openOption(func(c *openConfig) { c.warn = f })
+}
 
 // Open opens a device: "cpu", another registered kind such as "cuda:1", or "auto" for the fastest one;
 // [Device.String] says which was taken and why. Opening the same device twice shares its memory pool, not its seed. The
@@ -76,7 +87,7 @@ func WarnWaits(f func(site, why string)) OpenOption { return func(c *openConfig)
 func Open(name string, opts ...OpenOption) (*Device, error) {
 	var c openConfig
 	for _, o := range opts {
-		o(&c)
+		o.set(&c)
 	}
 	why := "as asked"
 	if name == "auto" {

@@ -9,7 +9,7 @@ import (
 type DType = kernels.DType
 
 // The element types.
-const (
+var (
 	Float32  = kernels.Float32
 	Float64  = kernels.Float64
 	Float16  = kernels.Float16

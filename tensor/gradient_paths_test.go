@@ -66,7 +66,7 @@ func sampleGradients(t *testing.T, dev *tensor.Device, sample tensor.Sample,
 		var xs, watched []*tensor.Tensor
 		var place []int
 		for i, a := range sample.In {
-			x := tensor.Uniform(uint64(i+1), a.Lo, a.Hi, a.Shape...).To(tensor.Float64)
+			x := tensor.Uniform(tensor.Seed(uint64(i+1)), a.Lo, a.Hi, a.Shape...).To(tensor.Float64)
 			if a.Values != nil {
 				x = tensor.FromSlice(a.Values, a.Shape...)
 			}
@@ -84,7 +84,7 @@ func sampleGradients(t *testing.T, dev *tensor.Device, sample tensor.Sample,
 		if !y.NeedsGrad() { // a constant
 			return nil
 		}
-		seed := tensor.Uniform(9, 0.5, 1.5, y.Shape()...).To(y.DType())
+		seed := tensor.Uniform(tensor.Seed(9), 0.5, 1.5, y.Shape()...).To(y.DType())
 		for i, g := range autograd.Grad(y, watched, append(opts, autograd.Seed(seed), autograd.AllowUnused)...) {
 			if g != nil {
 				grads[place[i]] = tensor.ToSlice[float64](g)

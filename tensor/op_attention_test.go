@@ -43,7 +43,7 @@ func forwardAndGrads(t *testing.T, dev *tensor.Device, f composition, in ...*ten
 			xs = append(xs, s.Watch(x))
 		}
 		y := f(xs)
-		g := tensor.Randn(99, y.Shape()...).To(y.DType())
+		g := tensor.Randn(tensor.Seed(99), y.Shape()...).To(y.DType())
 		out = append(out, y.Keep())
 		for _, d := range autograd.Grad(y, xs, autograd.Seed(g)) {
 			out = append(out, d.Clone().Keep())
@@ -61,8 +61,8 @@ func TestAttentionIsItsComposition(t *testing.T) {
 	dev := open(t)
 	for _, c := range attentionSizes {
 		name := fmt.Sprint(c)
-		q, k := tensor.Randn(1, c.b, c.h, c.t, c.d), tensor.Randn(2, c.b, c.h, c.s, c.d)
-		v := tensor.Randn(3, c.b, c.h, c.s, c.e)
+		q, k := tensor.Randn(tensor.Seed(1), c.b, c.h, c.t, c.d), tensor.Randn(tensor.Seed(2), c.b, c.h, c.s, c.d)
+		v := tensor.Randn(tensor.Seed(3), c.b, c.h, c.s, c.e)
 		scale := 1 / math.Sqrt(float64(c.d))
 		want := forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
 			return composedAttention(x[0], x[1], x[2], c.causal, scale)
@@ -93,7 +93,7 @@ func TestAttentionIsItsComposition(t *testing.T) {
 func TestAttentionPacked(t *testing.T) {
 	dev := open(t)
 	for _, c := range []struct{ b, t, heads, d int }{{2, 5, 3, 4}, {1, 64, 4, 32}, {1, 300, 2, 3}, {2, 1, 1, 1}} {
-		qkv := tensor.Randn(4, c.b, c.t, 3*c.heads*c.d)
+		qkv := tensor.Randn(tensor.Seed(4), c.b, c.t, 3*c.heads*c.d)
 		want := forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
 			p := x[0].Reshape(c.b, c.t, 3, c.heads, c.d).Permute(2, 0, 3, 1, 4)
 			y := tensor.Attention(p.Select(0, 0), p.Select(0, 1), p.Select(0, 2), true, 0.3)
@@ -118,7 +118,7 @@ func TestAttentionPacked(t *testing.T) {
 
 func TestAttentionThreads(t *testing.T) {
 	dev := open(t)
-	x := tensor.Randn(5, 2, 3, 300, 8)
+	x := tensor.Randn(tensor.Seed(5), 2, 3, 300, 8)
 	threads(t, "attention", func() []*tensor.Tensor {
 		return forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
 			return tensor.Attention(x[0], x[0].Scale(0.5), x[0].AddScalar(1), true, 0.5)
@@ -128,7 +128,8 @@ func TestAttentionThreads(t *testing.T) {
 
 // The last queries, with the keys and values of all positions, give the rows that one call gives.
 func TestAttentionAgainstCache(t *testing.T) {
-	q, k, v := tensor.Randn(1, 1, 2, 9, 4), tensor.Randn(2, 1, 2, 9, 4), tensor.Randn(3, 1, 2, 9, 4)
+	q, k, v := tensor.Randn(tensor.Seed(1), 1, 2, 9, 4), tensor.Randn(tensor.Seed(2), 1, 2, 9, 4),
+		tensor.Randn(tensor.Seed(3), 1, 2, 9, 4)
 	all := tensor.Attention(q, k, v, true, 0.5)
 	last := tensor.Attention(q.Slice(2, 7, 9), k, v, true, 0.5)
 	if i := differentBits(tensor.ToSlice[float32](last), tensor.ToSlice[float32](all.Slice(2, 7, 9))); i >= 0 {

@@ -123,7 +123,7 @@ func TestCatValues(t *testing.T) {
 
 // Large operands are copied by several goroutines, in blocks.
 func TestCatLarge(t *testing.T) {
-	a, b := tensor.Randn(1, 300, 1000), tensor.Randn(2, 300, 77)
+	a, b := tensor.Randn(tensor.Seed(1), 300, 1000), tensor.Randn(tensor.Seed(2), 300, 77)
 	threads(t, "cat", func() []*tensor.Tensor {
 		y := tensor.Cat(1, a, b, a.T().Clone().T())
 		for i, piece := range y.Split(1, 1000, 77, 1000) {

@@ -78,7 +78,7 @@ func TestCrossEntropyIgnoredGradient(t *testing.T) {
 // reductions.
 func TestCrossEntropySecondDerivative(t *testing.T) {
 	dev := open(t)
-	x := tensor.Uniform(3, -2, 2, 4, 3).To(tensor.Float64)
+	x := tensor.Uniform(tensor.Seed(3), -2, 2, 4, 3).To(tensor.Float64)
 	targets := vector[int64](2, 7, 0, 1)
 	for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
 		err := autograd.GradGradcheck(dev, func(x []*tensor.Tensor) *tensor.Tensor {
@@ -105,7 +105,7 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 	}
 	targets := tensor.FromSlice(v, rows)
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {
-		w := tensor.ParameterOf("w", tensor.Randn(3, rows, classes).To(dt))
+		w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), rows, classes).To(dt))
 		for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
 			for _, smoothing := range []tensor.LabelSmoothing{0, 0.1} {
 				gradient := func(opts ...autograd.Option) (g []float64, blocks int) {
@@ -113,7 +113,8 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 						y := lossIn(s, func() *tensor.Tensor {
 							return s.In(w).Scale(2).CrossEntropy(targets, r, smoothing, tensor.IgnoreIndex(7))
 						})
-						opts = append(opts, autograd.Seed(tensor.Uniform(5, 0.5, 1.5, y.Shape()...).To(dt)))
+						opts = append(opts, autograd.Seed(tensor.Uniform(tensor.Seed(5), 0.5, 1.5,
+							y.Shape()...).To(dt)))
 						before := dev.Stats().Memory.Allocs
 						autograd.Backward(y, opts...)
 						blocks = dev.Stats().Memory.Allocs - before
@@ -140,7 +141,7 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 // Under autocast the loss saves a cast of the logits to float32, whose memory the gradient takes.
 func TestCrossEntropyGradOfCast(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
+	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
 	lowered := func(m *tensor.Mode) { m.Autocast = tensor.BFloat16 }
 	var g [2][]float32
 	var blocks [2]int
@@ -211,7 +212,7 @@ func TestCrossEntropyMemory(t *testing.T) {
 // The logits keep their memory while anybody can read them.
 func TestCrossEntropyGradElsewhere(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
+	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
 	targets := vector[int64](3, 1, 15, 0)
 	loss := func(x *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(targets) }
 	// gradient is that of f(w), by a pass that may take memory and by one that may not, which must agree.
@@ -255,7 +256,7 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 // backward.
 func TestCrossEntropyGradKeepsLogits(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
+	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
 	targets := vector[int64](3, 1, 15, 0)
 	loss := func(x *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(targets) }
 	step(t, dev, func(s *tensor.Scope) {
@@ -312,7 +313,7 @@ func TestCrossEntropyGradKeepsLogits(t *testing.T) {
 // handle.
 func TestCrossEntropyGradTakesOnce(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(3, 4, 16))
+	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
 	step(t, dev, func(s *tensor.Scope) {
 		var x *tensor.Tensor
 		loss := func() *tensor.Tensor {

@@ -46,11 +46,11 @@ func TestScatteredAddsAreOrdered(t *testing.T) {
 			return xT.ScatterAdd(1, zero.Expand(width, 6), y.T()).Select(1, 1)
 		},
 		"embedding gradient": func() *tensor.Tensor {
-			w := tensor.Randn(1, 2, width)
+			w := tensor.Randn(tensor.Seed(1), 2, width)
 			return gradOf(t, dev, func(x *tensor.Tensor) *tensor.Tensor { return x.Embedding(zero) }, w, y).Select(0, 1)
 		},
 		"gather gradient": func() *tensor.Tensor {
-			x := tensor.Randn(1, 2, width)
+			x := tensor.Randn(tensor.Seed(1), 2, width)
 			return gradOf(t, dev, func(x *tensor.Tensor) *tensor.Tensor {
 				return x.Gather(0, zero.Unsqueeze(1).Expand(6, width))
 			}, x, y).Select(0, 1)
@@ -74,7 +74,7 @@ func TestScatteredAddsAreOrdered(t *testing.T) {
 func TestEmbeddingGradLarge(t *testing.T) {
 	dev := open(t)
 	const entries, width, n = 50, 193, 3000
-	g := tensor.Randn(2, n, width)
+	g := tensor.Randn(tensor.Seed(2), n, width)
 	indices := make([]int64, n)
 	want := make([]float32, entries*width)
 	v := tensor.ToSlice[float32](g)
@@ -88,7 +88,7 @@ func TestEmbeddingGradLarge(t *testing.T) {
 	threads(t, "embedding gradient", func() []*tensor.Tensor {
 		got := gradOf(t, dev, func(w *tensor.Tensor) *tensor.Tensor {
 			return w.Embedding(tensor.FromSlice(indices, n))
-		}, tensor.Randn(1, entries, width), g)
+		}, tensor.Randn(tensor.Seed(1), entries, width), g)
 		if i := differentBits(tensor.ToSlice[float32](got), want); i >= 0 {
 			t.Errorf("element %d differs from the loop", i)
 		}

@@ -17,7 +17,8 @@ func TestLinearIsItsParts(t *testing.T) {
 		{[]int{7}, 7, 5}, {[]int{33, 300}, 300, 37}, {[]int{3, 11, 70}, 70, 9},
 		{[]int{2, 0, 3}, 3, 2}, {[]int{4, 0}, 0, 3},
 	} {
-		x, w, b := tensor.Randn(1, c.x...), tensor.Randn(2, c.out, c.in), tensor.Randn(3, c.out)
+		x, w, b := tensor.Randn(tensor.Seed(1), c.x...), tensor.Randn(tensor.Seed(2), c.out, c.in),
+			tensor.Randn(tensor.Seed(3), c.out)
 		parts := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].MatMul(x[1].T()).Add(x[2]).GELU() }
 		fused := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].Linear(x[1], x[2]).GELU() }
 		strided := func(x []*tensor.Tensor) *tensor.Tensor {
@@ -42,7 +43,7 @@ func TestLinearIsItsParts(t *testing.T) {
 // The gradient of the weight is one product over all rows, whatever the leading axes are.
 func TestLinearWeightGrad(t *testing.T) {
 	dev := open(t)
-	x, w := tensor.Randn(1, 600, 5), tensor.Randn(2, 3, 5)
+	x, w := tensor.Randn(tensor.Seed(1), 600, 5), tensor.Randn(tensor.Seed(2), 3, 5)
 	grad := func(shape ...int) []float32 {
 		return tensor.ToSlice[float32](forwardAndGrads(t, dev, func(v []*tensor.Tensor) *tensor.Tensor {
 			return v[0].Reshape(shape...).Linear(v[1], nil).Reshape(600, 3)
@@ -58,7 +59,8 @@ func TestLinearWeightGrad(t *testing.T) {
 
 func TestLinearThreads(t *testing.T) {
 	dev := open(t)
-	x, w, b := tensor.Randn(1, 4, 70, 300), tensor.Randn(2, 65, 300), tensor.Randn(3, 65)
+	x, w, b := tensor.Randn(tensor.Seed(1), 4, 70, 300), tensor.Randn(tensor.Seed(2), 65, 300),
+		tensor.Randn(tensor.Seed(3), 65)
 	threads(t, "linear", func() []*tensor.Tensor {
 		return forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
 			return x[0].Linear(x[1], x[2])

@@ -52,23 +52,23 @@ func TestAddNormBits(t *testing.T) {
 				var got [2][][]uint64
 				for k := range got {
 					step(t, dev, func(s *tensor.Scope) {
-						x := s.Watch(tensor.Randn(1, c.shape...).To(c.x))
-						y := s.Watch(tensor.Randn(2, c.shape...).To(c.y))
+						x := s.Watch(tensor.Randn(tensor.Seed(1), c.shape...).To(c.x))
+						y := s.Watch(tensor.Randn(tensor.Seed(2), c.shape...).To(c.y))
 						in := []*tensor.Tensor{x, y}
 						var w, b *tensor.Tensor
 						if c.weight != nil {
 							dt := x.Add(y).DType()
-							w = s.Watch(tensor.Randn(3, c.weight...).To(dt))
-							b = s.Watch(tensor.Randn(4, c.weight...).To(dt))
+							w = s.Watch(tensor.Randn(tensor.Seed(3), c.weight...).To(dt))
+							b = s.Watch(tensor.Randn(tensor.Seed(4), c.weight...).To(dt))
 							in = append(in, w, b)
 						}
 						sum, norm := f[k](x.Transpose(0, 1).Contiguous().Transpose(0, 1), y, w, b)
 						loss := s.Full(0, tensor.Float64)
 						if losses != "norm" {
-							loss = loss.Add(sum.To(tensor.Float64).Mul(tensor.Randn(5, c.shape...)).Sum())
+							loss = loss.Add(sum.To(tensor.Float64).Mul(tensor.Randn(tensor.Seed(5), c.shape...)).Sum())
 						}
 						if losses != "sum" {
-							loss = loss.Add(norm.To(tensor.Float64).Mul(tensor.Randn(6, c.shape...)).Sum())
+							loss = loss.Add(norm.To(tensor.Float64).Mul(tensor.Randn(tensor.Seed(6), c.shape...)).Sum())
 						}
 						got[k] = append(got[k], bitsOf(sum), bitsOf(norm))
 						for _, g := range autograd.Grad(loss, in, autograd.AllowUnused) {
@@ -92,14 +92,14 @@ func bitsOf(x *tensor.Tensor) (bits []uint64) {
 	for _, v := range tensor.ToSlice[float64](x) {
 		bits = append(bits, math.Float64bits(v))
 	}
-	return append(bits, uint64(x.DType()))
+	return append(bits, uint64(x.DType().Code()))
 }
 
 // What one operation does not do is done by two: sums that broadcast, a bias without weight, and errors, which are
 // theirs.
 func TestAddNormApart(t *testing.T) {
 	dev := open(t)
-	x := tensor.Randn(1, 2, 3)
+	x := tensor.Randn(tensor.Seed(1), 2, 3)
 	type call func(x *tensor.Tensor) (sum, norm *tensor.Tensor)
 	rms := func(y, w *tensor.Tensor) call {
 		return func(x *tensor.Tensor) (sum, norm *tensor.Tensor) { return x.AddRMSNorm(y, w, 1e-5) }
@@ -178,7 +178,7 @@ func TestDifferentiableOutputs(t *testing.T) {
 			err := dev.Step(func(s *tensor.Scope) error {
 				var in []*tensor.Tensor
 				for i, a := range sample.In {
-					x := tensor.Uniform(uint64(i), a.Lo, a.Hi, a.Shape...)
+					x := tensor.Uniform(tensor.Seed(uint64(i)), a.Lo, a.Hi, a.Shape...)
 					if a.Values != nil {
 						x = tensor.FromSlice(a.Values, a.Shape...)
 					}

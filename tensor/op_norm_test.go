@@ -58,7 +58,8 @@ func TestNormPartialGradients(t *testing.T) {
 		{"layer norm", 3, func(x []*tensor.Tensor) *tensor.Tensor { return x[0].LayerNorm(x[1], x[2], 1e-5) }},
 		{"rms norm", 2, func(x []*tensor.Tensor) *tensor.Tensor { return x[0].RMSNorm(x[1], 1e-5) }},
 	} {
-		in := []*tensor.Tensor{tensor.Randn(1, 6, 5), tensor.Randn(2, 5), tensor.Randn(3, 5)}[:c.n]
+		in := []*tensor.Tensor{tensor.Randn(tensor.Seed(1), 6, 5), tensor.Randn(tensor.Seed(2), 5),
+			tensor.Randn(tensor.Seed(3), 5)}[:c.n]
 		grads := func(watch func(i int) bool, opts ...autograd.Option) (all [][]float64) {
 			err := dev.Step(func(s *tensor.Scope) error {
 				var xs, watched []*tensor.Tensor
@@ -102,7 +103,8 @@ func TestNormPartialGradients(t *testing.T) {
 
 func TestNormThreads(t *testing.T) {
 	dev := open(t)
-	x, w, b := tensor.Randn(1, 301, 130), tensor.Randn(2, 130), tensor.Randn(3, 130)
+	x, w, b := tensor.Randn(tensor.Seed(1), 301, 130), tensor.Randn(tensor.Seed(2), 130),
+		tensor.Randn(tensor.Seed(3), 130)
 	threads(t, "layer norm", func() []*tensor.Tensor {
 		return forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
 			return x[0].LayerNorm(x[1], x[2], 1e-5)

@@ -11,14 +11,14 @@ func init() {
 	define(&cast, Op{
 		Op:    kernels.Op{Name: "cast", Expr: expr.Must("x", []string{"x"}, nil)},
 		Doc:   "x in another type; floats to integers round to 0 and saturate, NaN gives 0",
-		Shape: func(c *Ctx) { c.Result(DType(c.Ints[0]), c.Shape(0)...) },
+		Shape: func(c *Ctx) { c.Result(kernels.DTypeOf(c.Ints[0]), c.Shape(0)...) },
 		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].dtype)} },
 		// A weight that is cast once and used often so gets the sum of its half gradients in float32, not rounded each
 		// time.
 		Sum: func(c *Ctx) DType { return widest(c.In[0].dtype, c.Out[0].dtype) },
 		Samples: func() []Sample {
 			// Differences need float64 throughout; autograd's TestCast has the other types.
-			same := func(x []*Tensor) *Tensor { return Apply(&cast, x, []int{int(x[0].dtype)}, nil) }
+			same := func(x []*Tensor) *Tensor { return Apply(&cast, x, []int{x[0].dtype.Code()}, nil) }
 			return []Sample{
 				{Name: "same", In: []Arg{{Shape: []int{2, 3}, Lo: -2, Hi: 2}}, Call: same},
 				{Name: "rank 0", In: []Arg{{Lo: -2, Hi: 2}}, Call: same},
@@ -47,7 +47,7 @@ func (t *Tensor) To(target Target) *Tensor {
 		if t.dtype == to {
 			return t
 		}
-		return Apply(&cast, []*Tensor{t}, []int{int(to)}, nil)
+		return Apply(&cast, []*Tensor{t}, []int{to.Code()}, nil)
 	case *Device:
 		return t.toDevice(to)
 	}

@@ -15,7 +15,7 @@ func init() {
 		NoGrad: "there is no tensor operand",
 		Shape: func(c *Ctx) {
 			checkShape("full", c.Ints[1:])
-			c.Result(DType(c.Ints[0]), c.Ints[1:]...)
+			c.Result(kernels.DTypeOf(c.Ints[0]), c.Ints[1:]...)
 		},
 	})
 }

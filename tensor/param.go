@@ -248,7 +248,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	if a.grads != nil {
 		first = newTensor(a.grads, a.dtype, []int{a.n}, nil)
 	} else {
-		first, _ = s.record(&full, nil, []int{int(a.dtype)}, []float64{0}, nil, true)
+		first, _ = s.record(&full, nil, []int{a.dtype.Code()}, []float64{0}, nil, true)
 	}
 	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size())
 	blk.grads = true

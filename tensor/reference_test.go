@@ -65,7 +65,7 @@ func compareWithReference(t *testing.T, op *Op, s Sample, dt DType, layoutName s
 	for i, a := range s.In {
 		v := a.Values
 		if v == nil {
-			v = ToSlice[float64](Uniform(uint64(i)+1, a.Lo, a.Hi, a.Shape...))
+			v = ToSlice[float64](Uniform(Seed(uint64(i)+1), a.Lo, a.Hi, a.Shape...))
 		}
 		own := a.DType
 		if i == 0 || own == Float32 {

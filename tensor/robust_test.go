@@ -215,7 +215,7 @@ func TestParameterOfSlice(t *testing.T) {
 	dev := open(t)
 	data := tensor.FromSlice([]float32{1, 2, 3, 4}, 4)
 	w := tensor.ParameterOf("w", data.Slice(0, 2, 4))
-	opt := optim.New(optim.SGD{LR: 0.25}, w)
+	opt := optim.New(optim.SGD(0.25), w)
 	step(t, dev, func(s *tensor.Scope) {
 		autograd.Backward(s.In(w).Square().Sum())
 		if err := opt.Step(s); err != nil {
@@ -233,7 +233,7 @@ func TestClearGradsInStep(t *testing.T) {
 	wantFloats(t, "cleared before", w.Grad(), 2, 4)
 	err := dev.Step(func(s *tensor.Scope) error { autograd.Backward(s.In(w).Sum()); w.ClearGrads(); return nil })
 	wantError(t, err, tensor.ErrBusy, "w float32[1 2]", "ClearGrads", "before Backward")
-	opt := optim.New(optim.SGD{}, w)
+	opt := optim.New(optim.SGD(1e-3), w)
 	step(t, dev, func(s *tensor.Scope) {
 		autograd.Backward(s.In(w).Sum())
 		if err := opt.Step(s); err != nil {
@@ -261,7 +261,7 @@ func TestDevicesDoNotMix(t *testing.T) {
 	for name, f := range map[string]func(s *tensor.Scope){
 		"kept":      func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2).Add(kept) },
 		"parameter": func(s *tensor.Scope) { layer.Forward(s.Full(1, tensor.Float32, 1, 2)) },
-		"gradients": func(s *tensor.Scope) { optim.New(optim.SGD{}, layer).Step(s) },
+		"gradients": func(s *tensor.Scope) { optim.New(optim.SGD(1e-3), layer).Step(s) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := dev.Step(func(s *tensor.Scope) error { f(s); return nil })

@@ -359,7 +359,7 @@ func (s *Scope) Watch(t *Tensor) *Tensor {
 
 // Full is a tensor of the step with all elements equal to v.
 func (s *Scope) Full(v float64, dt DType, shape ...int) *Tensor {
-	return s.apply(&full, nil, append([]int{int(dt)}, shape...), []float64{v})
+	return s.apply(&full, nil, append([]int{dt.Code()}, shape...), []float64{v})
 }
 
 // adopt makes an operand usable in the step: lazy views are recorded, host data copied to the device of the operation,

@@ -341,7 +341,7 @@ func TestRandomStreams(t *testing.T) {
 // Dropout's gradient uses the mask of the forward pass.
 func TestDropoutMask(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Uniform(1, 1, 2, 1000))
+	w := tensor.ParameterOf("w", tensor.Uniform(tensor.Seed(1), 1, 2, 1000))
 	var y []float32
 	if err := dev.Step(func(s *tensor.Scope) error {
 		d := s.In(w).Dropout(0.3)
@@ -382,8 +382,8 @@ func TestKeepOutlivesStep(t *testing.T) {
 // Ten thousand training steps use no more memory than the first few.
 func TestFlatMemory(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(1, 8, 8))
-	x := tensor.Randn(2, 4, 8)
+	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8, 8))
+	x := tensor.Randn(tensor.Seed(2), 4, 8)
 	step := func() {
 		if err := dev.Step(func(s *tensor.Scope) error {
 			y := s.Region("layer", func() []*tensor.Tensor {

@@ -249,14 +249,14 @@ func agreement(device string) string {
 
 // tryKernel runs a pointwise operation on a million elements.
 func tryKernel(device string) (string, error) {
-	x := tensor.Randn(1, 1000, 1000)
+	x := tensor.Randn(tensor.Seed(1), 1000, 1000)
 	err := compare(device, func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor { return s.In(x.To(dt)).GELU() })
 	return "gelu of 1000000 elements, " + agreement(device), err
 }
 
 // tryMatMul multiplies two matrices.
 func tryMatMul(device string) (string, error) {
-	a, b := tensor.Randn(1, 300, 700), tensor.Randn(2, 700, 500)
+	a, b := tensor.Randn(tensor.Seed(1), 300, 700), tensor.Randn(tensor.Seed(2), 700, 500)
 	err := compare(device, func(s *tensor.Scope, dt tensor.DType) *tensor.Tensor {
 		return s.In(a.To(dt)).MatMul(s.In(b.To(dt)))
 	})
@@ -297,8 +297,8 @@ func train(device string) (first, last float64, err error) {
 	if err := nn.Init(dev, model); err != nil {
 		return 0, 0, err
 	}
-	opt := optim.New(optim.AdamW{LR: 0.03}, model)
-	x := tensor.Randn(3, 256, 2)
+	opt := optim.New(optim.AdamW(0.03), model)
+	x := tensor.Randn(tensor.Seed(3), 256, 2)
 	inside := make([]int64, 256)
 	for i, p := range slices.Collect(slices.Chunk(tensor.ToSlice[float64](x), 2)) {
 		if p[0]*p[0]+p[1]*p[1] < 1.4 {

@@ -88,7 +88,7 @@ func train(ctx context.Context, r *run.Run) error {
 	r.Printf("%d parameters, %d characters, %d of them different", nn.CountParameters(model),
 		text.TrainLen()+text.ValidationLen(), text.VocabSize())
 
-	opt := optim.New(optim.AdamW{LR: *rate, Beta2: 0.99, WeightDecay: 0.1}, model,
+	opt := optim.New(optim.AdamW(*rate, optim.Betas(0.9, 0.99), optim.WeightDecay(0.1)), model,
 		optim.Clip(1), optim.NoDecay(optim.Vectors))
 	schedule := optim.WarmupCosine(*rate, *rate/10, min(100, r.Steps/10), r.Steps)
 	scaler := r.Scaler()

@@ -34,11 +34,11 @@ func train(ctx context.Context, r *run.Run) error {
 		nn.NewLinear(64, 256), nn.GELU, nn.NewDropout(0.4),
 		nn.NewLinear(256, 128), nn.GELU, nn.NewDropout(0.4),
 		nn.NewLinear(128, 10))
-	batch, rule := 32, optim.AdamW{LR: 3e-3, WeightDecay: 0.1}
+	batch, rule := 32, optim.AdamW(3e-3, optim.WeightDecay(0.1))
 	if r.Data != "" {
 		trainSet, testSet, err = data.FashionMNIST(r.Data)
 		model = nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewLinear(256, 128), nn.GELU, nn.NewLinear(128, 10))
-		batch, rule = 128, optim.AdamW{LR: 1e-3}
+		batch, rule = 128, optim.AdamW(1e-3)
 	}
 	if err != nil {
 		return err

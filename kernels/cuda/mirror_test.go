@@ -95,8 +95,8 @@ func TestMirrors(t *testing.T) {
 	}
 	types := regexp.MustCompile(`enum Type : uint32_t \{([^}]*)\}`).FindStringSubmatch(h.text["element.cuh"])
 	for i, name := range strings.Split(types[1], ",") {
-		if want := strings.ToLower(strings.TrimSpace(name)); want != "k"+strings.ToLower(kernels.DType(i).String()) {
-			t.Errorf("type %d is %s in element.cuh, %v in Go", i, want, kernels.DType(i))
+		if want := strings.ToLower(strings.TrimSpace(name)); want != "k"+strings.ToLower(kernels.DTypeOf(i).String()) {
+			t.Errorf("type %d is %s in element.cuh, %v in Go", i, want, kernels.DTypeOf(i))
 		}
 	}
 }

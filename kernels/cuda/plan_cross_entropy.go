@@ -62,9 +62,9 @@ func planCrossEntropy(c *call, l *kernels.Launch) {
 	if l.Ints[1] != lossNone {
 		scratch := c.scratch(2*countBytes + lossBytes + levelBytes(&rows, compute))
 		counted = scratch
-		losses = result{to: scratch + 2*countBytes, dtype: uint64(compute)}
+		losses = result{to: scratch + 2*countBytes, dtype: uint64(compute.Code())}
 		if l.Ints[1] == lossMean {
-			sum = result{to: scratch + countBytes, dtype: uint64(compute)}
+			sum = result{to: scratch + countBytes, dtype: uint64(compute.Code())}
 		}
 	}
 	if count > 0 {

@@ -34,7 +34,7 @@ func planAddNorm(c *call, l *kernels.Launch) {
 	}
 	reads := x.DType == z.DType && (y.DType == z.DType || y.DType.IsHalf() && z.DType == kernels.Float32)
 	if reads && x.Contiguous() && y.Contiguous() {
-		c.norm(norm, residual{c.address(x), c.address(y), uint64(y.DType)})
+		c.norm(norm, residual{c.address(x), c.address(y), uint64(y.DType.Code())})
 		return
 	}
 	planPointwise(c, sum)

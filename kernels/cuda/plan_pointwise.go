@@ -39,7 +39,7 @@ func keyOf(l *kernels.Launch) (pointwiseKey, error) {
 	k := pointwiseKey{f: l.Op.Expr}
 	for _, as := range [2][]kernels.Arg{l.In, l.Out} {
 		for i := range as {
-			k.types = k.types<<4 | uint64(as[i].DType)
+			k.types = k.types<<4 | uint64(as[i].DType.Code())
 		}
 	}
 	return k, nil

@@ -39,7 +39,7 @@ type result struct {
 
 // resultOf is operand a as a result.
 func (c *call) resultOf(a *kernels.Arg) result {
-	return result{to: c.address(a), dtype: uint64(a.DType)}
+	return result{to: c.address(a), dtype: uint64(a.DType.Code())}
 }
 
 // computeType is the type that kernels compute with on elements of type d.
@@ -151,7 +151,7 @@ func (c *call) levels(name string, y result, x folded, r *kernels.Reduction, com
 	next := *r
 	for {
 		var n int // results of blocks, of each result
-		to := result{to: scratch, dtype: uint64(compute)}
+		to := result{to: scratch, dtype: uint64(compute.Code())}
 		if columns {
 			n = c.foldColumns(name, to, y, x, &next)
 		} else {
@@ -170,7 +170,7 @@ func (c *call) levels(name string, y result, x folded, r *kernels.Reduction, com
 
 // fill sets n results to a value.
 func (c *call) fill(y result, value float64, n int) {
-	d := kernels.DType(y.dtype)
+	d := kernels.DTypeOf(int(y.dtype))
 	c.startEach(sized("fill", d.Size()), (n*d.Size()+15)/16)
 	arg(c, y.to)
 	c.element(d, value, d.Size())
@@ -192,7 +192,7 @@ func (c *call) fold(name, way string, grid, threads int, y result, x folded) {
 	if name == "sum_squares" {
 		arg(c, x.factor)
 	} else {
-		arg(c, uint32(x.dtype))
+		arg(c, uint32(x.dtype.Code()))
 	}
 }
 

@@ -35,7 +35,7 @@ func (c *call) rowsOf(a *kernels.Arg, axes []int) rows {
 	}
 	var r kernels.Reduction
 	r.Set(&a.Layout, axes)
-	x := rows{c.address(a), r.Kept, r.Reduced, uint32(a.DType), 0}
+	x := rows{c.address(a), r.Kept, r.Reduced, uint32(a.DType.Code()), 0}
 	if x.inFours(a.DType.Size()) {
 		x.wide = 1
 	}

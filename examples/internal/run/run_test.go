@@ -324,7 +324,7 @@ func TestOverflow(t *testing.T) {
 		if err := nn.Init(dev, model); err != nil {
 			return err
 		}
-		opt, scaler := optim.New(optim.SGD{}, model), r.Scaler()
+		opt, scaler := optim.New(optim.SGD(1e-3), model), r.Scaler()
 		r.Health(scaler, opt.GradNorm, tensor.Parameters(model))
 		for k := range 3 {
 			x := tensor.FromSlice([]float32{1, -1}, 1, 2)

@@ -170,9 +170,10 @@ func sameNumbers(t *testing.T, what string, d kernels.DType, x, got, want []byte
 func TestElements(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("#include \"element.cuh\"\n")
-	for from, x := range elementTypes {
-		for to, y := range elementTypes {
-			number := numberBetween(kernels.DType(from), kernels.DType(to))
+	for i, x := range elementTypes {
+		for j, y := range elementTypes {
+			from, to := kernels.DTypeOf(i), kernels.DTypeOf(j)
+			number := numberBetween(from, to)
 			text.WriteString(eachNumber(fmt.Sprint("cast_", from, "_", to), x, y,
 				fmt.Sprintf("y[i] = to_element<%s>(to_compute<%s>(x[i]))", y, number)))
 		}
@@ -181,36 +182,34 @@ func TestElements(t *testing.T) {
 		text.WriteString(eachNumber("put_"+n.name, n.name, "uint8_t", "put(Result{y, divisor, type}, i, x[i])"))
 	}
 	for _, d := range []kernels.DType{kernels.Float32, kernels.Float64, kernels.Float16, kernels.BFloat16} {
-		text.WriteString(eachNumber(fmt.Sprint("read_", int(d)), elementTypes[d], numberBetween(d, d),
-			"y[i] = read<"+elementTypes[d]+">(x, type, i)"))
+		text.WriteString(eachNumber(fmt.Sprint("read_", d), elementTypes[d.Code()], numberBetween(d, d),
+			"y[i] = read<"+elementTypes[d.Code()]+">(x, type, i)"))
 	}
 	for _, kind := range []string{"integer", "nonzero"} {
 		text.WriteString(eachNumber("read_"+kind, "uint8_t", "int64_t", "y[i] = read<"+kind+">(x, type, i)"))
 	}
 	eachElementTest(t, text.String(), func(t *testing.T, d *Driver, r *rand.Rand, module uintptr) {
-		for from := range elementTypes {
-			from := kernels.DType(from)
+		for _, from := range kernels.DTypes() {
 			x := numbersOf(r, from, 500)
-			for to := range elementTypes {
-				to := kernels.DType(to)
-				name := fmt.Sprint("cast_", int(from), "_", int(to))
+			for _, to := range kernels.DTypes() {
+				name := fmt.Sprint("cast_", from, "_", to)
 				sameNumbers(t, fmt.Sprint(from, " to ", to), to, x, onDevice(t, d, module, name, from, to, 0, 0, x),
 					onCPU(t, identity, from, to, x), 0)
 			}
 			nonzero := onCPU(t, identity, kernels.Bool, kernels.Int64, onCPU(t, identity, from, kernels.Bool, x))
 			sameNumbers(t, fmt.Sprint(from, " as bool"), kernels.Int64, x,
-				onDevice(t, d, module, "read_nonzero", from, kernels.Int64, uint32(from), 0, x), nonzero, 0)
+				onDevice(t, d, module, "read_nonzero", from, kernels.Int64, uint32(from.Code()), 0, x), nonzero, 0)
 			switch {
 			case from.IsFloat():
 				number := kernels.Float32
 				if from == kernels.Float64 {
 					number = from
 				}
-				got := onDevice(t, d, module, fmt.Sprint("read_", int(from)), from, number, 0, 0, x)
+				got := onDevice(t, d, module, fmt.Sprint("read_", from), from, number, 0, 0, x)
 				sameNumbers(t, fmt.Sprint(from, " as number"), number, x, got, onCPU(t, identity, from, number, x), 0)
 			default:
 				sameNumbers(t, fmt.Sprint(from, " as integer"), kernels.Int64, x,
-					onDevice(t, d, module, "read_integer", from, kernels.Int64, uint32(from), 0, x),
+					onDevice(t, d, module, "read_integer", from, kernels.Int64, uint32(from.Code()), 0, x),
 					onCPU(t, identity, from, kernels.Int64, x), 0)
 			}
 		}
@@ -236,7 +235,7 @@ func TestElements(t *testing.T) {
 						continue
 					}
 					want := onCPU(t, identity, number, to, onCPU(t, f, number, number, wide))
-					got := onDevice(t, d, module, "put_"+n.name, n.dtype, to, uint32(to), divisor, x)
+					got := onDevice(t, d, module, "put_"+n.name, n.dtype, to, uint32(to.Code()), divisor, x)
 					sameNumbers(t, fmt.Sprint(n.name, " put as ", to, ", divided by ", divisor), to, x, got, want, 0)
 				}
 			}
@@ -285,7 +284,7 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	each(func(op expr.Op, d kernels.DType, name string, _ *expr.Func) {
-		x := elementTypes[d]
+		x := elementTypes[d.Code()]
 		text.WriteString(eachNumber("t_"+name, x, x,
 			"y[i] = "+name+"("+strings.Join([]string{"x[i]", "b[i]", "c[i]"}[:op.Arity()], ", ")+")"))
 	})

@@ -217,7 +217,7 @@ var pointwiseCases = []struct {
 		"lr b1 r1 b2 r2 eps decay", []kernels.DType{f32, f32, f32, f32, f32, f32}, []kernels.DType{f32, f32, f32}},
 }
 
-const f32 = kernels.Float32
+var f32 = kernels.Float32
 
 func TestPointwise(t *testing.T) {
 	text := pointwiseText(t)

@@ -231,7 +231,7 @@ func TestFaultsOfCaughtErrors(t *testing.T) {
 	dev := open(t)
 	tr := twoOptimizers(t, dev)
 	before := tr.hash(dev)
-	second := optim.New(optim.SGD{LR: 1}, place(t, dev, "other", tensor.Float32, 2))
+	second := optim.New(optim.SGD(1), place(t, dev, "other", tensor.Float32, 2))
 	err := dev.Step(func(s *tensor.Scope) error {
 		autograd.Backward(tr.scaler.Scale(s.In(tr.params[0]).Sum()))
 		if err := tensor.Try(func() { tr.scaler.Step(s, tr.optimizers[0], second) }); !errors.Is(err, tensor.ErrGrad) {
@@ -248,7 +248,7 @@ func TestFaultsOfCaughtErrors(t *testing.T) {
 func TestFaultsOfReading(t *testing.T) {
 	dev := open(t)
 	p, u := place(t, dev, "p", tensor.Float32, 2, 2), place(t, dev, "u", tensor.Float32, 2, 2)
-	opt := optim.New(optim.SGD{LR: 1}, p, optim.Clip(1))
+	opt := optim.New(optim.SGD(1), p, optim.Clip(1))
 	var c counts
 	var loss *tensor.Tensor // made before the update
 	for name, read := range map[string]func(s *tensor.Scope, before *tensor.Tensor){

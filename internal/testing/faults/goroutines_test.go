@@ -80,7 +80,7 @@ func begin(t *testing.T, dev *tensor.Device) *shared {
 	h := &shared{w: place(t, dev, "w", tensor.Float32, 2, 2), m: nn.Sequential(nn.NewLinear(2, 2), nn.Tanh),
 		norm: nn.NewLayerNorm(2)}
 	must(t, nn.Init(dev, []any{h.m, h.norm}))
-	h.opt = optim.New(optim.AdamW{LR: 0.1}, h.w, optim.Clip(1))
+	h.opt = optim.New(optim.AdamW(0.1), h.w, optim.Clip(1))
 	return h
 }
 

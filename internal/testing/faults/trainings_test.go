@@ -64,7 +64,7 @@ func batch(s *tensor.Scope, k, rows, width int) (x, y *tensor.Tensor) {
 	for i := range classes {
 		classes[i] = int64((i + k) % 3)
 	}
-	return s.In(tensor.Randn(uint64(k), rows, width)), s.In(tensor.FromSlice(classes, rows))
+	return s.In(tensor.Randn(tensor.Seed(uint64(k)), rows, width)), s.In(tensor.FromSlice(classes, rows))
 }
 
 func newMLP(t *testing.T, dev *tensor.Device, dt tensor.DType) *nn.Chain {
@@ -76,7 +76,7 @@ func newMLP(t *testing.T, dev *tensor.Device, dt tensor.DType) *nn.Chain {
 
 func mlp(t *testing.T, dev *tensor.Device) *training {
 	m := newMLP(t, dev, tensor.Float32)
-	opt := optim.New(optim.AdamW{LR: 0.1}, m)
+	opt := optim.New(optim.AdamW(0.1), m)
 	return &training{name: "mlp", params: tensor.Parameters(m), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			x, y := batch(s, k, 4, 4)
@@ -89,7 +89,7 @@ func mlp(t *testing.T, dev *tensor.Device) *training {
 func clipped(t *testing.T, dev *tensor.Device) *training {
 	a, b := newMLP(t, dev, tensor.Float32), newMLP(t, dev, tensor.Float64)
 	both := []any{a, b}
-	opt := optim.New(optim.SGD{LR: 0.1, Momentum: 0.9, WeightDecay: 0.1}, both, optim.Clip(0.1),
+	opt := optim.New(optim.SGD(0.1, optim.Momentum(0.9), optim.WeightDecay(0.1)), both, optim.Clip(0.1),
 		optim.NoDecay(optim.Vectors))
 	return &training{name: "clipped", params: tensor.Parameters(both), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
@@ -104,7 +104,7 @@ func clipped(t *testing.T, dev *tensor.Device) *training {
 func accumulated(t *testing.T, dev *tensor.Device) *training {
 	m, u := newMLP(t, dev, tensor.Float32), place(t, dev, "u", tensor.Float64, 3)
 	both := []any{m, u}
-	opt := optim.New(optim.AdamW{LR: 0.1}, both)
+	opt := optim.New(optim.AdamW(0.1), both)
 	return &training{name: "accumulated", params: tensor.Parameters(both), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			autograd.Accumulate(s, 2, 8, func(i int) *tensor.Tensor {
@@ -128,7 +128,7 @@ func bfloat16(t *testing.T, dev *tensor.Device) *training {
 // float16 begins with a scale so high that updates are skipped.
 func float16(t *testing.T, dev *tensor.Device) *training {
 	m := newMLP(t, dev, tensor.Float32)
-	opt := optim.New(optim.Lion{LR: 0.1}, m, optim.Clip(1))
+	opt := optim.New(optim.Lion(0.1), m, optim.Clip(1))
 	scaler := amp.NewGradScaler(amp.InitScale(1<<18), amp.Growth(2, 1))
 	return &training{name: "float16", params: tensor.Parameters(m), optimizers: []*optim.Optimizer{opt}, scaler: scaler,
 		opts: []tensor.Option{amp.Autocast(tensor.Float16)},
@@ -142,7 +142,7 @@ func float16(t *testing.T, dev *tensor.Device) *training {
 // twoOptimizers share a scaler; one is unscaled before.
 func twoOptimizers(t *testing.T, dev *tensor.Device) *training {
 	a, b := newMLP(t, dev, tensor.Float32), newMLP(t, dev, tensor.Float32)
-	oa, ob := optim.New(optim.AdamW{LR: 0.1}, a), optim.New(optim.SGD{LR: 0.1, Momentum: 0.9}, b, optim.Clip(1))
+	oa, ob := optim.New(optim.AdamW(0.1), a), optim.New(optim.SGD(0.1, optim.Momentum(0.9)), b, optim.Clip(1))
 	scaler := amp.NewGradScaler(amp.InitScale(256))
 	return &training{name: "two optimizers", params: tensor.Parameters([]any{a, b}),
 		optimizers: []*optim.Optimizer{oa, ob}, scaler: scaler, opts: []tensor.Option{amp.Autocast(tensor.Float16)},
@@ -169,7 +169,7 @@ func careless(t *testing.T, dev *tensor.Device) *training {
 func gpt(t *testing.T, dev *tensor.Device) *training {
 	m := nn.NewGPT(nn.GPTConfig{Vocab: 5, Context: 4, Width: 8, Heads: 2, Layers: 1, Dropout: 0.1})
 	must(t, nn.Init(dev, m))
-	opt := optim.New(optim.AdamW{LR: 0.1}, m, optim.Clip(1), optim.NoDecay(optim.Vectors))
+	opt := optim.New(optim.AdamW(0.1), m, optim.Clip(1), optim.NoDecay(optim.Vectors))
 	return &training{name: "gpt", params: tensor.Parameters(m), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			tokens := make([]int64, 10)
@@ -184,7 +184,7 @@ func gpt(t *testing.T, dev *tensor.Device) *training {
 
 func changingBatch(t *testing.T, dev *tensor.Device) *training {
 	m := newMLP(t, dev, tensor.Float32)
-	opt := optim.New(optim.SGD{LR: 0.1}, m)
+	opt := optim.New(optim.SGD(0.1), m)
 	return &training{name: "changing batch", params: tensor.Parameters(m), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			x, y := batch(s, k, 2+37*k, 4)
@@ -198,7 +198,7 @@ func statistics(t *testing.T, dev *tensor.Device) *training {
 	m := newMLP(t, dev, tensor.Float32)
 	mean, err := dev.NewState("mean", tensor.Float32, 4)
 	must(t, err)
-	opt := optim.New(optim.AdamW{LR: 0.1}, m)
+	opt := optim.New(optim.AdamW(0.1), m)
 	return &training{name: "statistics", params: tensor.Parameters(m), state: []*tensor.Tensor{mean},
 		optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {

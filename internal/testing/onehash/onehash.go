@@ -47,7 +47,7 @@ func MLP(dev *tensor.Device, opts ...optim.Option) (*Training, error) {
 	if err := nn.Init(dev, t.model); err != nil {
 		return nil, err
 	}
-	t.Optimizer = optim.New(optim.AdamW{LR: 3e-3}, t.model, opts...)
+	t.Optimizer = optim.New(optim.AdamW(3e-3), t.model, opts...)
 	return t, nil
 }
 
@@ -70,7 +70,7 @@ func GPT(dev *tensor.Device, dt tensor.DType, steps int) (*Training, error) {
 	if err := nn.Init(dev, t.model); err != nil {
 		return nil, err
 	}
-	t.Optimizer = optim.New(optim.AdamW{LR: 3e-3, WeightDecay: 0.1}, t.model, optim.Clip(1),
+	t.Optimizer = optim.New(optim.AdamW(3e-3, optim.WeightDecay(0.1)), t.model, optim.Clip(1),
 		optim.NoDecay(optim.Vectors))
 	return t, nil
 }

@@ -363,7 +363,7 @@ func copyOf(dev *tensor.Device, dt tensor.DType, n int) (func(s *tensor.Scope), 
 
 func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]any) error {
 	base, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor {
-		return []*tensor.Tensor{tensor.Uniform(1, -1, 1, n)}
+		return []*tensor.Tensor{tensor.Uniform(tensor.Seed(1), -1, 1, n)}
 	})
 	if err != nil {
 		return err
@@ -444,7 +444,7 @@ func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 		return err
 	}
 	for i, l := range optimizerLines(n) {
-		opt := optim.New(optim.AdamW{}, p, [][]optim.Option{nil, {optim.Clip(1)}}[i]...)
+		opt := optim.New(optim.AdamW(1e-3), p, [][]optim.Option{nil, {optim.Clip(1)}}[i]...)
 		var failed error
 		g := func(s *tensor.Scope) *tensor.Tensor { return s.Full(1e-3, tensor.Float32).Expand(n) }
 		c, err := copyOf(dev, l.dtype, n)
@@ -475,7 +475,7 @@ func copies(dev *tensor.Device, n, times int, values map[string]any) error {
 		width = 64
 	}
 	x, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor {
-		return []*tensor.Tensor{tensor.Uniform(1, -1, 1, width, width)}
+		return []*tensor.Tensor{tensor.Uniform(tensor.Seed(1), -1, 1, width, width)}
 	})
 	if err != nil {
 		return err

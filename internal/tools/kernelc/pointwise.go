@@ -117,8 +117,8 @@ func useLibrary() error {
 			return nil
 		})
 	}
-	for _, rule := range []optim.Rule{optim.AdamW{}, optim.SGD{}, optim.SGD{Momentum: 0.9},
-		optim.SGD{Momentum: 0.9, Nesterov: true}, optim.Lion{}} {
+	for _, rule := range []optim.Rule{optim.AdamW(1e-3), optim.SGD(1e-3), optim.SGD(1e-3, optim.Momentum(0.9)),
+		optim.SGD(1e-3, optim.Momentum(0.9), optim.Nesterov()), optim.Lion(1e-4)} {
 		for _, dt := range trained {
 			model := nn.NewGPT(nn.GPTConfig{Vocab: 11, Context: 4, Width: 8, Heads: 2, Layers: 1, Dropout: 0.1})
 			if err := nn.Init(dev, model); err != nil {
@@ -127,7 +127,7 @@ func useLibrary() error {
 			opt := optim.New(rule, model, optim.Clip(1))
 			scaler := amp.NewGradScaler(amp.Enabled(dt != tensor.Float32))
 			words := tensor.Zeros(tensor.Int64, 2, 4)
-			step(fmt.Sprint("training by ", rule.Name(), " in ", dt), func(s *tensor.Scope) error {
+			step(fmt.Sprint("training by ", rule.Name, " in ", dt), func(s *tensor.Scope) error {
 				autograd.Accumulate(s, 2, 2,
 					func(int) *tensor.Tensor { return nn.CrossEntropy(model.Forward(s.In(words)), s.In(words)) },
 					scaler.Scale)

@@ -42,7 +42,7 @@ func TestTrainingNeedsNoCompiler(t *testing.T) {
 			if err := nn.Init(dev, model); err != nil {
 				return err
 			}
-			opt := optim.New(optim.AdamW{}, model, optim.Clip(1), optim.NoDecay(optim.Vectors))
+			opt := optim.New(optim.AdamW(1e-3), model, optim.Clip(1), optim.NoDecay(optim.Vectors))
 			scaler := amp.NewGradScaler(amp.Enabled(dt == tensor.Float16))
 			words := tensor.Zeros(tensor.Int64, 2, 4)
 			for range 2 {

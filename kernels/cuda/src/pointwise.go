@@ -13,7 +13,7 @@ import (
 )
 
 // Suffixes end the symbols of kernels, by element type.
-var Suffixes = [8]string{
+var Suffixes = map[kernels.DType]string{
 	kernels.Float32: "f32", kernels.Float64: "f64", kernels.Float16: "f16", kernels.BFloat16: "bf16",
 	kernels.Int64: "i64", kernels.Int32: "i32", kernels.Uint8: "u8", kernels.Bool: "bool",
 }

@@ -39,9 +39,10 @@ func watched(x []*tensor.Tensor) (w []*tensor.Tensor) {
 func TestAttention(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, c := range attentionSizes {
-		in := []*tensor.Tensor{tensor.Randn(1, c.b, c.h, c.t, c.d), tensor.Randn(2, c.b, c.h, c.s, c.d),
-			tensor.Randn(3, c.b, c.h, c.s, c.e),
-			tensor.Randn(4, c.b, c.h, c.t, c.e)}
+		in := []*tensor.Tensor{tensor.Randn(tensor.Seed(1), c.b, c.h, c.t, c.d), tensor.Randn(tensor.Seed(2),
+			c.b, c.h, c.s, c.d),
+			tensor.Randn(tensor.Seed(3), c.b, c.h, c.s, c.e),
+			tensor.Randn(tensor.Seed(4), c.b, c.h, c.t, c.e)}
 		for _, d := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
 			if d != tensor.Float32 && c.d == c.e && c.d == 128 {
 				continue // in other kernels: TestFlash
@@ -62,7 +63,7 @@ func TestAttentionFloat64(t *testing.T) {
 		var in []*tensor.Tensor
 		for k, shape := range [][]int{{c.b, c.h, c.t, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.s, c.e},
 			{c.b, c.h, c.t, c.e}} {
-			in = append(in, tensor.Randn(uint64(k)+1, shape...).To(tensor.Float64))
+			in = append(in, tensor.Randn(tensor.Seed(uint64(k)+1), shape...).To(tensor.Float64))
 		}
 		alike(t, cpu, gpu, fmt.Sprint("attention of ", c), 0x1p-46, in, func(x []*tensor.Tensor) []*tensor.Tensor {
 			w := watched(x[:3])
@@ -71,8 +72,8 @@ func TestAttentionFloat64(t *testing.T) {
 		if c.t != c.s || c.d != c.e {
 			continue
 		}
-		packed := []*tensor.Tensor{tensor.Randn(5, c.b, c.t, 3*c.h*c.d).To(tensor.Float64),
-			tensor.Randn(6, c.b, c.t, c.h*c.d).To(tensor.Float64)}
+		packed := []*tensor.Tensor{tensor.Randn(tensor.Seed(5), c.b, c.t, 3*c.h*c.d).To(tensor.Float64),
+			tensor.Randn(tensor.Seed(6), c.b, c.t, c.h*c.d).To(tensor.Float64)}
 		alike(t, cpu, gpu, fmt.Sprint("packed attention of ", c), 0x1p-46, packed,
 			func(x []*tensor.Tensor) []*tensor.Tensor {
 				w := watched(x[:1])
@@ -84,7 +85,8 @@ func TestAttentionFloat64(t *testing.T) {
 // TestAttentionLayouts: operands that lie otherwise, repeat or go backwards.
 func TestAttentionLayouts(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
-	in := []*tensor.Tensor{tensor.Randn(1, 2, 35, 3, 10), tensor.Randn(2, 10, 35), tensor.Randn(4, 2, 3, 35, 10)}
+	in := []*tensor.Tensor{tensor.Randn(tensor.Seed(1), 2, 35, 3, 10), tensor.Randn(tensor.Seed(2), 10, 35),
+		tensor.Randn(tensor.Seed(4), 2, 3, 35, 10)}
 	same(t, cpu, gpu, "attention of strided operands", in, func(x []*tensor.Tensor) []*tensor.Tensor {
 		w := watched(x[:2])
 		q, k := w[0].Transpose(1, 2), w[1].T().Unsqueeze(0).Unsqueeze(0).Expand(2, 3, 35, 10)
@@ -101,7 +103,7 @@ func TestAttentionInfinities(t *testing.T) {
 		x[2*row] = float32(math.Inf(1))
 		return tensor.FromSlice(x, 1, 1, 305, 2)
 	}
-	in := []*tensor.Tensor{tensor.Randn(1, 1, 1, 305, 2), infinite(45), infinite(3)}
+	in := []*tensor.Tensor{tensor.Randn(tensor.Seed(1), 1, 1, 305, 2), infinite(45), infinite(3)}
 	same(t, cpu, gpu, "attention with infinities", in, func(x []*tensor.Tensor) []*tensor.Tensor {
 		w := watched([]*tensor.Tensor{x[0].Slice(2, 0, 300), x[0], x[1]})
 		y := tensor.Attention(w[0], w[1], w[2], true, 0.3)
@@ -115,7 +117,8 @@ func TestAttentionPacked(t *testing.T) {
 	for _, c := range []struct{ b, t, heads, d int }{{2, 1, 3, 8}, {2, 33, 3, 33}, {1, 70, 2, 64}, {1, 20, 1, 128},
 		{1, 300, 1, 4}, {2, 0, 1, 4}, {0, 3, 2, 8}} {
 		for _, causal := range []bool{true, false} {
-			in := []*tensor.Tensor{tensor.Randn(5, c.b, c.t, 3*c.heads*c.d), tensor.Randn(6, c.b, c.t, c.heads*c.d)}
+			in := []*tensor.Tensor{tensor.Randn(tensor.Seed(5), c.b, c.t, 3*c.heads*c.d),
+				tensor.Randn(tensor.Seed(6), c.b, c.t, c.heads*c.d)}
 			same(t, cpu, gpu, fmt.Sprint("packed attention of ", c, causal), in,
 				func(x []*tensor.Tensor) []*tensor.Tensor {
 					w := watched(x[:1])

@@ -19,7 +19,7 @@ func TestTwoGPUs(t *testing.T) {
 		return
 	}
 	one, two := open(t, "cuda:0"), open(t, "cuda:1")
-	x := tensor.Uniform(1, -1, 1, 5, 8)
+	x := tensor.Uniform(tensor.Seed(1), -1, 1, 5, 8)
 	gradients := func(second *tensor.Device) (all [][]float32) {
 		a, b := nn.NewLinear(8, 6), nn.NewLinear(6, 3)
 		if err := errors.Join(nn.Init(one, a), nn.Init(second, b)); err != nil {
@@ -74,7 +74,7 @@ func TestStepDoesNotWait(t *testing.T) {
 	if err := nn.Init(gpu, model); err != nil {
 		t.Fatal(err)
 	}
-	x, classes := tensor.Uniform(1, -1, 1, 5, 8), tensor.FromSlice([]int64{0, 2, 1, 1, 0}, 5)
+	x, classes := tensor.Uniform(tensor.Seed(1), -1, 1, 5, 8), tensor.FromSlice([]int64{0, 2, 1, 1, 0}, 5)
 	var waits []uint64
 	for range 5 {
 		if err := gpu.Step(func(s *tensor.Scope) error {

@@ -38,7 +38,7 @@ func TestFlash(t *testing.T) {
 			shapes := [4][]int{{c.b, c.h, c.t, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.t, c.d}}
 			var in [4]*tensor.Tensor
 			for k, shape := range shapes {
-				in[k] = tensor.Randn(uint64(k)+1, shape...).To(d)
+				in[k] = tensor.Randn(tensor.Seed(uint64(k)+1), shape...).To(d)
 			}
 			var got [4]*tensor.Tensor
 			must(t, gpu.Step(func(s *tensor.Scope) error {
@@ -77,7 +77,7 @@ func TestFlashMask(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
 		operands := func(hidden float64) (in []*tensor.Tensor) {
 			for k := range 4 {
-				x := tensor.ToSlice[float64](tensor.Randn(uint64(k)+1, n*width))
+				x := tensor.ToSlice[float64](tensor.Randn(tensor.Seed(uint64(k)+1), n*width))
 				for i := seen * width; i < len(x); i++ {
 					switch k {
 					case 1, 2: // keys and values
@@ -123,7 +123,7 @@ func TestFlashNotFinite(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	// The first number of a query meets -1e30 in keys 0 to 99, and 0 in the others; the second meets -1 in all of them.
 	q, k := make([]float64, n*width), make([]float64, n*width)
-	v := tensor.Randn(1, 1, 1, n, width).To(tensor.BFloat16)
+	v := tensor.Randn(tensor.Seed(1), 1, 1, n, width).To(tensor.BFloat16)
 	for j := range n {
 		if j < 100 {
 			k[j*width] = -1e30

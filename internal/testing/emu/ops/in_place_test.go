@@ -15,9 +15,9 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 	dev := open(t, "cuda")
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {
 		for i, shape := range [][]int{{9, 70}, {2, 2, 1100}} {
-			w := tensor.ParameterOf("w", tensor.Randn(uint64(i), shape...).To(dt))
+			w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(uint64(i)), shape...).To(dt))
 			rows := shape[:len(shape)-1]
-			targets := tensor.Uniform(7, 0, float64(shape[len(shape)-1]), rows...).To(tensor.Int64)
+			targets := tensor.Uniform(tensor.Seed(7), 0, float64(shape[len(shape)-1]), rows...).To(tensor.Int64)
 			ignore := tensor.IgnoreIndex(tensor.ToSlice[int64](targets)[1])
 			for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
 				gradient := func(opts ...autograd.Option) (g []uint64, blocks int) {
@@ -28,7 +28,7 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 							return []*tensor.Tensor{x.Scale(2).CrossEntropy(targets, r, tensor.LabelSmoothing(0.1),
 								ignore)}
 						})[0]
-						seed := tensor.Uniform(3, 0.5, 1.5, loss.Shape()...).To(dt)
+						seed := tensor.Uniform(tensor.Seed(3), 0.5, 1.5, loss.Shape()...).To(dt)
 						before := dev.Stats().Memory.Allocs
 						autograd.Backward(loss, append(opts, autograd.Seed(seed))...)
 						blocks = dev.Stats().Memory.Allocs - before

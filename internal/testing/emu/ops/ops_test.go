@@ -152,7 +152,7 @@ func one(y *tensor.Tensor) []*tensor.Tensor { return []*tensor.Tensor{y} }
 func TestAddSum(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, n := range []int{0, 1, 3, 4, 63, 64, 65, 1000, 16384, 16385, 50001} {
-		in := []*tensor.Tensor{tensor.Uniform(1, -2, 2, n), tensor.Uniform(2, -2, 2, n)}
+		in := []*tensor.Tensor{tensor.Uniform(tensor.Seed(1), -2, 2, n), tensor.Uniform(tensor.Seed(2), -2, 2, n)}
 		same(t, cpu, gpu, fmt.Sprint("x + y and its sum, n = ", n), in, func(x []*tensor.Tensor) []*tensor.Tensor {
 			z := x[0].Add(x[1])
 			return []*tensor.Tensor{z, z.Sum()}
@@ -164,7 +164,7 @@ func TestAddSum(t *testing.T) {
 func data(s tensor.Sample) []*tensor.Tensor {
 	var in []*tensor.Tensor
 	for k, a := range s.In {
-		x := tensor.Uniform(uint64(k)+1, a.Lo, a.Hi, a.Shape...)
+		x := tensor.Uniform(tensor.Seed(uint64(k)+1), a.Lo, a.Hi, a.Shape...)
 		if a.Values != nil {
 			x = tensor.FromSlice(a.Values, a.Shape...).To(tensor.Float32)
 		}
@@ -216,7 +216,7 @@ func TestSamples(t *testing.T) {
 				if !y.NeedsGrad() {
 					return one(y)
 				}
-				g := y.Scope().In(tensor.Uniform(100, -1, 1, y.Shape()...))
+				g := y.Scope().In(tensor.Uniform(tensor.Seed(100), -1, 1, y.Shape()...))
 				return append(one(y), gradients(y.Mul(g).Sum(), wanted...)...)
 			}
 			what := fmt.Sprint(op.Name, " ", k, " ", s.Name)
@@ -241,8 +241,8 @@ func TestProdGrad(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {
 		for _, shape := range [][]int{{1, 1}, {3, 31}, {150, 5}, {2, 1025}} {
-			x := tensor.Uniform(4, -2, 2, shape...)
-			zeros := x.Mul(tensor.Uniform(5, -1, 3, shape...).ReLU())
+			x := tensor.Uniform(tensor.Seed(4), -2, 2, shape...)
+			zeros := x.Mul(tensor.Uniform(tensor.Seed(5), -1, 3, shape...).ReLU())
 			same(t, cpu, gpu, fmt.Sprint("gradient of prod of ", d, shape), []*tensor.Tensor{x.To(d), zeros.To(d)},
 				func(x []*tensor.Tensor) []*tensor.Tensor {
 					var all []*tensor.Tensor
@@ -312,7 +312,7 @@ func TestRows(t *testing.T) {
 		"argmin":      (*tensor.Tensor).ArgMin,
 	} {
 		for _, shape := range some(3, shapes...) {
-			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...)}
+			in := []*tensor.Tensor{tensor.Uniform(tensor.Seed(3), -2, 2, shape...)}
 			for axis := range 2 {
 				same(t, cpu, gpu, fmt.Sprint(name, " of ", shape, " along ", axis), in,
 					func(x []*tensor.Tensor) []*tensor.Tensor {
@@ -353,8 +353,9 @@ func TestRowGradients(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for name, f := range alongRows {
 		for _, shape := range some(3, append(shapes, []int{16500, 3})...) {
-			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, shape[1]),
-				tensor.Uniform(5, -1, 1, shape...)}
+			in := []*tensor.Tensor{tensor.Uniform(tensor.Seed(3), -2, 2, shape...),
+				tensor.Uniform(tensor.Seed(4), 0.5, 2, shape[1]),
+				tensor.Uniform(tensor.Seed(5), -1, 1, shape...)}
 			same(t, cpu, gpu, fmt.Sprint(name, " of ", shape), in, rowsAndGradients(f))
 		}
 	}
@@ -365,8 +366,9 @@ func TestFloat64RowGradients(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for name, f := range alongRows {
 		for _, shape := range some(2, []int{67, 513}, []int{9, 512}, []int{3, 2048}, []int{2, 2049}, []int{1, 4097}) {
-			in := []*tensor.Tensor{tensor.Uniform(3, -2, 2, shape...), tensor.Uniform(4, 0.5, 2, shape[1]),
-				tensor.Uniform(5, -1, 1, shape...)}
+			in := []*tensor.Tensor{tensor.Uniform(tensor.Seed(3), -2, 2, shape...),
+				tensor.Uniform(tensor.Seed(4), 0.5, 2, shape[1]),
+				tensor.Uniform(tensor.Seed(5), -1, 1, shape...)}
 			for i, x := range in {
 				in[i] = x.To(tensor.Float64)
 			}
@@ -392,8 +394,8 @@ func TestCrossEntropy(t *testing.T) {
 		[]int{16500, 3}) {
 		last := len(shape) - 1
 		classes := shape[last]
-		places := tensor.Uniform(9, -0.49, float64(classes)-0.51, shape[:last]...).Round().Abs()
-		in := []*tensor.Tensor{tensor.Uniform(8, -4, 4, shape...), places.To(tensor.Int64)}
+		places := tensor.Uniform(tensor.Seed(9), -0.49, float64(classes)-0.51, shape[:last]...).Round().Abs()
+		in := []*tensor.Tensor{tensor.Uniform(tensor.Seed(8), -4, 4, shape...), places.To(tensor.Int64)}
 		for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
 			for _, smoothing := range []float64{0, 0.1} {
 				what := fmt.Sprint("cross_entropy of ", shape, " reduction ", r, " smoothing ", smoothing)
@@ -426,7 +428,8 @@ func TestIntegerReductions(t *testing.T) {
 	all := []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool, tensor.Float32, tensor.Float64,
 		tensor.Float16, tensor.BFloat16}
 	for _, shape := range some(2, []int{3, 37}, []int{70, 33}, []int{1, 1}, []int{2, 16400}) {
-		x := tensor.Uniform(3, -2, 2, shape...).Mul(tensor.Uniform(4, 0, 60, shape...)).Trunc()
+		x := tensor.Uniform(tensor.Seed(3), -2, 2, shape...).Mul(tensor.Uniform(tensor.Seed(4), 0, 60,
+			shape...)).Trunc()
 		for _, d := range all {
 			in := []*tensor.Tensor{x.Abs().To(d)}
 			if d != tensor.Uint8 {

@@ -184,9 +184,9 @@ var cases = []struct {
 	{"gelu", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.GELU() }},
 	{"where", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.Greater(x).Where(x, y) }},
 	{"broadcast", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Add(y.Select(0, 0)) }},
-	{"adamw", stepOf(optim.AdamW{})},
-	{"sgd", stepOf(optim.SGD{Momentum: 0.9})},
-	{"lion", stepOf(optim.Lion{})},
+	{"adamw", stepOf(optim.AdamW(1e-3))},
+	{"sgd", stepOf(optim.SGD(1e-3, optim.Momentum(0.9)))},
+	{"lion", stepOf(optim.Lion(1e-4))},
 	{"relu", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.ReLU() }},
 	{"dropout", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Dropout(0.1) }},
 	{"cast", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.To(tensor.Float16) }},
@@ -284,7 +284,7 @@ func rmsNorm(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 func stepOf(rule optim.Rule) func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 	op := optim.Operation(rule)
 	return func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
-		all := slices.Repeat([]*tensor.Tensor{y.Reshape(y.Len())}, 2+len(rule.State())) // parameter, gradient and state
+		all := slices.Repeat([]*tensor.Tensor{y.Reshape(y.Len())}, 2+len(rule.State)) // parameter, gradient and state
 		in := all
 		for len(in) < len(op.Args) {
 			in = append(in, s.Full(1, tensor.Float32))
@@ -330,13 +330,13 @@ func measure(t *testing.T, dev *tensor.Device, name string, d tensor.DType,
 	if slices.Contains(manyRows, name) {
 		count = many
 	}
-	x, y := tensor.Randn(1, count, length).To(d), tensor.Randn(2, count, length).To(d)
+	x, y := tensor.Randn(tensor.Seed(1), count, length).To(d), tensor.Randn(tensor.Seed(2), count, length).To(d)
 	measured.moved = nil
 	err := dev.Step(func(s *tensor.Scope) error {
 		a, b := s.Watch(s.In(x)), s.In(y)
 		z := run(s, a, b)
 		if z.NeedsGrad() {
-			autograd.Grad(z, []*tensor.Tensor{a}, autograd.Seed(s.In(tensor.Randn(3, z.Shape()...).To(d))))
+			autograd.Grad(z, []*tensor.Tensor{a}, autograd.Seed(s.In(tensor.Randn(tensor.Seed(3), z.Shape()...).To(d))))
 		}
 		return nil
 	})

@@ -54,7 +54,7 @@ func mixed(t *testing.T, device string, begin func(*testing.T) task, dt tensor.D
 	dev := open(t, device)
 	m := begin(t)
 	must(t, nn.Init(dev, m.model))
-	opt := optim.New(optim.AdamW{LR: 3e-3}, m.model, optim.Clip(0.5), optim.NoDecay(optim.Vectors))
+	opt := optim.New(optim.AdamW(3e-3), m.model, optim.Clip(0.5), optim.NoDecay(optim.Vectors))
 	scaler := amp.NewGradScaler(amp.InitScale(scale), amp.Growth(4, 2))
 	for k := range 12 {
 		b, err := m.batch(k)

@@ -259,9 +259,9 @@ func TestDriverOutOfMemoryInStep(t *testing.T) {
 	dev := open(t, "cuda")
 	model := nn.Sequential(nn.NewLinear(64, 48), nn.GELU, nn.NewLinear(48, 10))
 	must(t, nn.Init(dev, model))
-	optimizer := optim.New(optim.SGD{LR: 0.1}, model)
+	optimizer := optim.New(optim.SGD(0.1), model)
 	step := func(rows int) (value float64, err error) {
-		x := tensor.Uniform(1, -1, 1, rows, 64)
+		x := tensor.Uniform(tensor.Seed(1), -1, 1, rows, 64)
 		return value, dev.Step(func(s *tensor.Scope) error {
 			loss := model.Forward(s.In(x)).Square().Mean()
 			autograd.Backward(loss)
