@@ -23,11 +23,11 @@ BENCH      := .
 # and tested elsewhere, and with -short long runs.
 TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./amp/... ./nn/... ./optim/...
 RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./amp/... ./nn/... \
-          ./optim/... ./data/... ./examples/internal/... ./internal/testing/faults
+          ./optim/... ./data/... ./checkpoint/... ./examples/internal/... ./internal/testing/faults
 
 # The lanes of "make test", and what "make ci" has beside them, the cheapest first.
 TEST := format vet build tests
-MORE := vet-all static size platforms generated lattice whole portable avx2 avx512 race emu cuda cuda-header images
+MORE := vet-all static size platforms generated lattice whole portable avx2 avx512 race safetensors emu cuda cuda-header images
 
 .PHONY: test check ci test-long bench gen docs start kernels kernels-check $(TEST) $(MORE)
 .NOTPARALLEL:
@@ -69,6 +69,8 @@ portable avx2 avx512:
 	@$(LANE) $@ scripts/check-tier $@ $(TIERED)
 race:
 	@$(LANE) race scripts/check-race $(RACED)
+safetensors:
+	@$(LANE) safetensors scripts/check-safetensors
 emu:
 	@$(LANE) emu scripts/check-emu
 cuda:

@@ -1,8 +1,9 @@
-// Weft checks an installation: it shows what a machine has, tests it, and prepares builds with CUDA.
+// Weft checks an installation, shows what a machine has, tests it, prepares builds with CUDA, and looks into files.
 //
 //	weft info           the CPU, the GPUs and the driver, and what is missing
 //	weft doctor         tests memory, kernels, a matrix product and training on every device
 //	weft cuda-env       settings for building a module with -tags cuda, without a CUDA toolkit
+//	weft inspect PATH   names, types, shapes and sizes of the weights in safetensors files
 //
 // Without installing: go run github.com/weft-ml/weft/cmd/weft info
 package main
@@ -22,6 +23,7 @@ const usage = `weft checks an installation of Weft.
 	weft info      what this machine offers, and what is missing
 	weft doctor    test every device: memory, a kernel, a matrix product, training
 	weft cuda-env  settings for building with -tags cuda, without a CUDA toolkit
+	weft inspect   names, types and shapes of the weights in a safetensors file, or in a folder
 
 "weft COMMAND -h" lists the flags of a command.
 `
@@ -29,7 +31,7 @@ const usage = `weft checks an installation of Weft.
 // run is the program; it returns the exit code: 0 for success, 1 for failure, 2 for a wrong command line.
 func run(args []string, stdout, stderr io.Writer) int {
 	commands := map[string]func(args []string, stdout, stderr io.Writer) error{
-		"info": info, "doctor": doctor, "cuda-env": cudaEnv, checkCommand: runCheck,
+		"info": info, "doctor": doctor, "cuda-env": cudaEnv, "inspect": inspect, checkCommand: runCheck,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
 		fmt.Fprint(stdout, usage)
@@ -78,16 +80,19 @@ var errReported = errors.New("reported")
 // usageError is a wrong command line; the flag set has printed why.
 type usageError struct{ error }
 
-// parse parses the flags of a command, which takes no other arguments.
-func parse(f *flag.FlagSet, args []string, stderr io.Writer) error {
+// parse parses the flags of a command, and its other arguments, which are the named ones.
+func parse(f *flag.FlagSet, args []string, stderr io.Writer, names ...string) error {
 	f.SetOutput(stderr)
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return err
 	} else if err != nil {
 		return usageError{err}
 	}
-	if f.NArg() > 0 {
-		fmt.Fprintf(stderr, "weft %s: unexpected argument %q\n", f.Name(), f.Arg(0))
+	if n := f.NArg(); n > len(names) {
+		fmt.Fprintf(stderr, "weft %s: unexpected argument %q\n", f.Name(), f.Arg(len(names)))
+		return usageError{errReported}
+	} else if n < len(names) {
+		fmt.Fprintf(stderr, "weft %s: %s is missing\n", f.Name(), names[n])
 		return usageError{errReported}
 	}
 	return nil

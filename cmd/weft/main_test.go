@@ -58,6 +58,9 @@ func TestUsage(t *testing.T) {
 		{"inform", 2, "", `there is no command "inform"`},
 		{"info -x", 2, "", "flag provided but not defined: -x"},
 		{"info all", 2, "", `weft info: unexpected argument "all"`},
+		{"inspect", 2, "", "weft inspect: PATH is missing"},
+		{"inspect a b", 2, "", `weft inspect: unexpected argument "b"`},
+		{"inspect -h", 0, "", "a safetensors file"},
 		{"doctor -h", 0, "", "time for one check"},
 		{"doctor-check cpu nothing", 1, "", `want a device and a check, not ["cpu" "nothing"]`},
 	} {

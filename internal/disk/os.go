@@ -1,0 +1,71 @@
+package disk
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// OS is the file system of the machine.
+var OS FS = system{}
+
+type system struct{}
+
+func (system) Create(name string) (File, error) {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+func (system) Open(name string) (Reader, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return reader{file, info.Size()}, nil
+}
+
+type reader struct {
+	*os.File
+	size int64
+}
+
+func (r reader) Size() int64 { return r.size }
+
+func (system) Mkdir(name string) error { return os.Mkdir(name, 0o777) }
+
+func (system) Rename(from, to string) error {
+	// Unix renames a folder to the name of an empty one.
+	if info, err := os.Lstat(to); err == nil && info.IsDir() {
+		if _, err := os.Lstat(from); err == nil {
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EEXIST}
+		}
+	}
+	return os.Rename(from, to)
+}
+
+func (system) Remove(name string) error { return os.Remove(name) }
+
+func (system) ReadDir(name string) ([]Entry, error) {
+	list, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, len(list))
+	for i, e := range list {
+		entries[i] = Entry{e.Name(), e.IsDir()}
+	}
+	return entries, nil
+}
+
+func (system) SyncDir(name string) error { return syncDir(name) }
