@@ -355,3 +355,21 @@ func TestLongRows(t *testing.T) {
 		}
 	}
 }
+
+// TestThirdLevel: a row of more than 2,048 blocks, whose results are more than a block, by a block of threads and by a
+// warp.
+func TestThirdLevel(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(35)
+	const n = 2048*2048 + 129*2048 + 5
+	row := func() value {
+		return value{kernels.Float32, r.numbers(kernels.Float32, n, true),
+			kernels.Layout{Shape: []int{1, n}, Strides: []int{n, 1}}}
+	}
+	x, rstd := row(), r.result(kernels.Float32, 1)
+	y := value{kernels.Float32, make([]byte, 4*n), x.Layout}
+	l := &kernels.Launch{Op: hostOp("rms_norm", cpu.RMSNorm), Ints: []int{1}, Floats: []float64{1e-5}}
+	sameAsWidened(t, b, l, []value{x}, []value{y, rstd})
+	l = &kernels.Launch{Op: hostOp("rms_norm_grad", cpu.RMSNormGrad), Ints: []int{1, 1, 0}}
+	sameAsWidened(t, b, l, []value{row(), x, rstd}, []value{y, r.result(kernels.Float32, 0)})
+}

@@ -71,6 +71,7 @@ func (p *project) check(w io.Writer, how thoroughness) error {
 	if err != nil {
 		return err
 	}
+	g.inTime(expected)
 	printTable(w, rows)
 	printPredictions(w, expected)
 	fmt.Fprintf(w, "%d of %d images compiled again\n", len(units), len(all))

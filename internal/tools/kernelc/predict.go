@@ -57,10 +57,11 @@ type prediction struct {
 
 	// Of an operation that does not fill a GPU, or that is several kernels:
 	blocks, launches int
-	moved            float64 // bytes
-	most             float64 // microseconds on sm_90
+	moved            float64     // bytes
+	most             float64     // microseconds on sm_90, from the start of the operation
+	before           *prediction // the line before, if it is of the same operation: its time comes first
 
-	// What was found, by target.
+	// What was found, by target; of the time that of this line alone.
 	share, time map[string]float64
 }
 
@@ -76,7 +77,7 @@ func (p *project) readPredictions() ([]*prediction, error) {
 //
 //	norm_bf16 bytes=160 sm_90=0.88 sm_80=0.85 : layer norm, bfloat16, rows of 1024
 //
-// A # begins a comment.
+// Lines with the same operation one below the other add up. A # begins a comment.
 func parsePredictions(text string) ([]*prediction, error) {
 	var all []*prediction
 	for line := range strings.Lines(text) {
@@ -94,6 +95,9 @@ func parsePredictions(text string) ([]*prediction, error) {
 			if err != nil || !e.set(key, n) {
 				return nil, fmt.Errorf("predictions.txt: %s: %s", e.kernel, field)
 			}
+		}
+		if n := len(all); n > 0 && all[n-1].what == e.what && all[n-1].moved > 0 {
+			e.before = all[n-1]
 		}
 		all = append(all, e)
 	}
@@ -144,10 +148,28 @@ func (g *gates) predict(e *prediction, r *row, ops []sassOp) {
 	if e.moved == 0 {
 		return
 	}
-	time := 1e6 * (e.moved/(share*m.bandwidth) + float64(e.launches)*betweenKernels)
-	e.time[r.target] = time
-	if r.target == "sm_90" && e.most > 0 && time > e.most {
-		g.fail("share", e.kernel, r.target, "%s: %.1f us are predicted, limit %.1f", e.what, time, e.most)
+	e.time[r.target] = 1e6 * (e.moved/(share*m.bandwidth) + float64(e.launches)*betweenKernels)
+}
+
+// end is when the kernels of a line are done, in microseconds from the start of the operation on a target; not if some
+// were not looked at.
+func (e *prediction) end(target string) (time float64, ok bool) {
+	for ; e != nil; e = e.before {
+		one, found := e.time[target]
+		if !found {
+			return 0, false
+		}
+		time += one
+	}
+	return time, true
+}
+
+// inTime holds operations against their limits, when all kernels have been looked at.
+func (g *gates) inTime(all []*prediction) {
+	for _, e := range all {
+		if time, ok := e.end("sm_90"); ok && e.most > 0 && time > e.most {
+			g.fail("share", e.kernel, "sm_90", "%s: %.1f us are predicted, limit %.1f", e.what, time, e.most)
+		}
 	}
 }
 
@@ -171,7 +193,7 @@ func printPredictions(w io.Writer, all []*prediction) {
 			limit, limited := e.least[target]
 			fmt.Fprintf(t, "%s\t%s\t", cell(share, found), cell(limit, limited))
 		}
-		time, timed := e.time["sm_90"]
+		time, timed := e.end("sm_90")
 		fmt.Fprintf(t, "%s\t%s\t\n", cell(time, timed), cell(e.most, e.most > 0))
 	}
 	t.Flush()

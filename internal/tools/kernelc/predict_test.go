@@ -58,15 +58,21 @@ func TestPredictions(t *testing.T) {
 			"share: copy_bf16 (sm_90): a copy: 6.7 us are predicted, limit 3.0"},
 		{fast, "copy_bf16 bytes=63 sm_90=0.1 : half of it", 32,
 			"share: copy_bf16 (sm_90): half of it: 0.00 of a copy's bandwidth is predicted, limit 0.10"},
+		{fast, "copy_bf16 moved=4e6 launches=1 : two\ncopy_bf16 moved=4e6 launches=1 us=3 : one", 32, ""},
+		{fast, "copy_bf16 moved=4e6 launches=1 : two\ncopy_bf16 moved=4e6 launches=1 us=3 : two", 32,
+			"share: copy_bf16 (sm_90): two: 3.3 us are predicted, limit 3.0"},
 	} {
 		all, err := parsePredictions("# operations\n" + c.line + "\n")
-		if err != nil || len(all) != 1 {
+		if err != nil || len(all) == 0 {
 			t.Fatalf("%s: %v", c.line, err)
 		}
 		ops := sassOf(c.code)
 		r := newRow("copy_bf16", "sm_90", &figures{registers: c.registers}, 256, ops, nil, nil)
 		g := &gates{}
-		g.predict(all[0], &r, ops)
+		for _, e := range all {
+			g.predict(e, &r, ops)
+		}
+		g.inTime(all)
 		if c.want == "" && len(g.faults) > 0 || c.want != "" && (len(g.faults) != 1 || g.faults[0].String() != c.want) {
 			t.Errorf("%s: faults %q, want %q", c.line, g.faults, c.want)
 		}

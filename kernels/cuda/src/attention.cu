@@ -155,10 +155,10 @@ template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
 
 }  // namespace
 
-// The row gradient in half precision and attention in double need more registers than two blocks would leave.
+// Attention in double, and row gradients in double and half precision, need more registers than two blocks would leave.
 #define ATTENTION(suffix, T)                                                                                    \
   ENTRY(attention##suffix, kSmallThreads, sizeof(T) == 8 ? 1 : 2, (Attention<ComputeType<T>> z), forward<T>(z)) \
-  ENTRY(attention_grad_rows##suffix, kSmallThreads, is_half<T>() ? 1 : 2, (Attention<ComputeType<T>> z),  \
+  ENTRY(attention_grad_rows##suffix, kSmallThreads, sizeof(T) == 4 ? 2 : 1, (Attention<ComputeType<T>> z),      \
         grad_rows<T>(z))                                                                                        \
   ENTRY(attention_grad_keys##suffix, kSmallThreads, 2, (Attention<ComputeType<T>> z), grad_keys<T>(z))
 

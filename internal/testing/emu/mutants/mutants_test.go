@@ -53,9 +53,9 @@ var families = []family{
 	{"exp_sum.cuh", "softmax.cu cross_entropy.cu", true, [][2]string{{launches, "Softmax|CrossEntropy|LongRows"}}},
 	{"f64.cuh", "", true, [][2]string{{raw, "Numbers|PrimitiveLogFloat64"}}},
 	{"i64.cuh", "", true, [][2]string{{raw, "Numbers"}}},
-	{"index.cu", "index.cu", true, [][2]string{{launches, "Indexed|Embedding|Additions|IndexOutside"}}},
+	{"index.cu", "index.cu", true, [][2]string{{launches, "Indexed|Embedding|ManyAdditions|AdditionsOutside|IndexOutside"}}},
 	{"index_error.cuh", "index.cu", true, [][2]string{{launches, "IndexOutside|IndexOutsideLater"}}},
-	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions|ToInt"}}},
+	{"lane.cuh", "", true, [][2]string{{raw, "PrimitiveInstructions|PrimitiveExpressions"}}},
 	{"layout.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}}},
 	{"matmul.cuh", "matmul_f32.cu matmul_half.cu attention.cu", true,
 		[][2]string{{raw, "MatMul|MatMulHalf"}, {launches, "Attention"}}},
@@ -64,7 +64,7 @@ var families = []family{
 	{"norm.cu", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
 	{"philox.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
-	{"reduce.cu", "reduce.cu", true, [][2]string{{launches, "Reduction"}}},
+	{"reduce.cu", "reduce.cu", true, [][2]string{{launches, "Reductions|ReductionOrder"}}},
 	{"reduce.cuh", "", true, [][2]string{{raw, "Folds"}}},
 	{"reduce_row.cu", "reduce_row.cu", true, [][2]string{{launches, "ArgExtremes|Statistics|LongRows|ProdGrad"}}},
 	{"row.cuh", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
@@ -376,6 +376,27 @@ func TestEquivalent(t *testing.T) {
 	for name := range equivalent(t) {
 		if !names[name] {
 			t.Errorf("equivalent.txt: there is no such change any more: %s", name)
+		}
+	}
+}
+
+// TestFamilies: the tests that families name exist.
+func TestFamilies(t *testing.T) {
+	for _, f := range families {
+		for _, test := range f.tests {
+			files, err := filepath.Glob(filepath.Join(root, test[0], "*_test.go"))
+			must(t, err)
+			var all []byte
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				must(t, err)
+				all = append(all, text...)
+			}
+			for _, name := range strings.Split(test[1], "|") {
+				if !bytes.Contains(all, []byte("\nfunc Test"+name+"(t *testing.T)")) {
+					t.Errorf("%s: %s has no test Test%s", f.file, test[0], name)
+				}
+			}
 		}
 	}
 }
