@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/weft-ml/weft/tensor"
@@ -85,13 +86,27 @@ func Enabled(on bool) Option { return func(o *Options) { o.Off = !on } }
 // NewGradScaler makes a scaler. It panics with a [tensor.Error] if an option is out of range.
 func NewGradScaler(opts ...Option) *GradScaler {
 	o := Options{Scale: 65536, Growth: 2, Backoff: 0.5, Interval: 2000, Min: 1. / 65536, MaxSkips: 50}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	tensor.Configure("grad_scaler", &o, opts)
 	if err := o.check(); err != nil {
 		tensor.Fail(tensor.ErrValue, "grad_scaler", "%v", err)
 	}
 	return &GradScaler{first: State{Options: o}}
+}
+
+// given fails for a scaler that NewGradScaler has not made.
+func (g *GradScaler) given() {
+	if g == nil || g.first.Growth == 0 {
+		tensor.Fail(tensor.ErrValue, "grad_scaler", "the scaler is nil; amp.NewGradScaler makes one")
+	}
+}
+
+// checkOptimizer fails for an optimizer that is nil, or that cannot be told from others.
+func checkOptimizer(opt Optimizer) {
+	tensor.Given("grad_scaler", "an optimizer", opt)
+	if !reflect.TypeOf(opt).Comparable() {
+		tensor.Fail(tensor.ErrValue, "grad_scaler", "the optimizer is a %T, which cannot be compared; give a pointer",
+			opt)
+	}
 }
 
 func (o *Options) check() error {
@@ -151,6 +166,7 @@ func (g *GradScaler) prepare(s *tensor.Scope) {
 
 // Scale is the loss, or anything that Backward starts from, times the factor.
 func (g *GradScaler) Scale(loss *tensor.Tensor) *tensor.Tensor {
+	g.given()
 	if g.first.Off {
 		return loss
 	}
@@ -201,6 +217,8 @@ func (g *GradScaler) ready(s *tensor.Scope, call string) {
 // Unscale divides the gradients of an optimizer by the factor, for code that reads or changes them before Step. Call it
 // in the step that updates, once for each optimizer, after the last Backward.
 func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
+	g.given()
+	checkOptimizer(opt)
 	if g.first.Off {
 		return
 	}
@@ -210,8 +228,10 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 			tensor.Fail(ErrUnscaled, "grad_scaler",
 				"Unscale twice for one optimizer in one step; its gradients would be divided twice")
 		}
-		g.unscaled[opt] = opt.Unscale(s, g.inverse(s))
-		return []*tensor.Tensor{g.unscaled[opt]}
+		overflow := opt.Unscale(s, g.inverse(s))
+		tensor.Given("grad_scaler", "the overflow that Unscale of the optimizer returned", overflow)
+		g.unscaled[opt] = overflow
+		return []*tensor.Tensor{overflow}
 	})
 }
 
@@ -219,6 +239,7 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 // it once in a step, after the last Backward. When more than MaxSkips updates in a row were skipped, a later call fails
 // with [ErrOverflow]: on the CPU the next one, elsewhere the first one after the state has reached the host.
 func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) (err error) {
+	g.given()
 	defer func() {
 		if err != nil {
 			s.Abort(err) // others have stepped
@@ -228,6 +249,7 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) (err error) {
 		tensor.Fail(tensor.ErrValue, "grad_scaler", "Step needs an optimizer")
 	}
 	for i, opt := range opts {
+		checkOptimizer(opt)
 		if slices.Contains(opts[:i], opt) {
 			tensor.Fail(tensor.ErrValue, "grad_scaler", "Step is given optimizer %d twice", i)
 		}
@@ -322,6 +344,7 @@ type State struct {
 
 // State waits for the device and reads the state. Between Unscale and Step it fails.
 func (g *GradScaler) State() State {
+	g.given()
 	if g.halfway() {
 		tensor.Fail(ErrUnscaled, "grad_scaler", "State between Unscale and Step; save after the step")
 	}
@@ -337,6 +360,7 @@ func (g *GradScaler) State() State {
 
 // Restore sets the state that State returned. It fails, and changes nothing, if the state is not valid.
 func (g *GradScaler) Restore(st State) error {
+	g.given()
 	err := st.check()
 	if err == nil && min(st.Tracker, st.Skipped, st.SkippedInRow) < 0 {
 		err = fmt.Errorf("a count is negative: %d, %d, %d", st.Tracker, st.Skipped, st.SkippedInRow)

@@ -42,9 +42,7 @@ func Grad(y *tensor.Tensor, xs []*tensor.Tensor, opts ...Option) []*tensor.Tenso
 }
 
 func with(opts []Option) (p pass) {
-	for _, o := range opts {
-		o(&p)
-	}
+	tensor.Configure("backward", &p, opts)
 	return p
 }
 

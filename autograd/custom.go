@@ -12,7 +12,12 @@ type Ctx struct {
 func (c *Ctx) Save(ts ...*tensor.Tensor) { c.saved = append(c.saved, ts...) }
 
 // Saved is the i-th saved tensor.
-func (c *Ctx) Saved(i int) *tensor.Tensor { return c.saved[i] }
+func (c *Ctx) Saved(i int) *tensor.Tensor {
+	if i < 0 || i >= len(c.saved) {
+		tensor.Fail(tensor.ErrIndex, "saved", "there is no saved tensor %d, %d were saved", i, len(c.saved))
+	}
+	return c.saved[i]
+}
 
 // Custom applies an operation with a hand-written gradient. forward computes the result from xs without being recorded;
 // backward maps the gradient of the result to one gradient for each of xs, nil where there is none. With CreateGraph
@@ -24,6 +29,7 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 	if c.Scope == nil {
 		tensor.Fail(tensor.ErrStep, name, "no operand belongs to a step; take one in with s.In")
 	}
+	tensor.Given(name, "forward", forward)
 	in := make([]*tensor.Tensor, len(xs))
 	for i, x := range xs {
 		in[i] = c.Scope.In(x)
@@ -32,14 +38,12 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 	var y *tensor.Tensor
 	c.Scope.Region(name, func() []*tensor.Tensor {
 		c.Scope.With(func() { y = forward(c, in...) }, tensor.NoGrad)
+		tensor.Given(name, "the result of forward", y)
 		return append([]*tensor.Tensor{y}, c.saved...)
 	})
-	op := &tensor.Op{VJP: func(_ *tensor.Ctx, g *tensor.Tensor) []*tensor.Tensor {
-		var grads []*tensor.Tensor
+	op := &tensor.Op{VJP: func(_ *tensor.Ctx, g *tensor.Tensor) (grads []*tensor.Tensor) {
+		tensor.Given(name, "backward", backward)
 		c.Scope.With(func() { grads = backward(c, g) }, tensor.Autocast(lower))
-		if len(grads) != len(xs) {
-			tensor.Fail(tensor.ErrGrad, name, "backward returned %d gradients for %d operands", len(grads), len(xs))
-		}
 		return grads
 	}}
 	op.Name = name

@@ -15,6 +15,7 @@ import (
 // random numbers. A result with several elements is checked in one random direction.
 func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, inputs ...*tensor.Tensor) error {
 	const eps, atol, rtol = 1e-6, 1e-5, 1e-3
+	tensor.Given("gradcheck", "the function", f)
 	var got [][]float64
 	direction := func(y *tensor.Tensor) *tensor.Tensor {
 		w := tensor.Uniform(tensor.Seed(7), 0.5, 1.5, y.Shape()...).To(tensor.Float64)
@@ -86,6 +87,7 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 
 // GradGradcheck compares second derivatives of f with central differences of first ones.
 func GradGradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, inputs ...*tensor.Tensor) error {
+	tensor.Given("gradcheck", "the function", f)
 	var shape []int
 	err := dev.Step(func(s *tensor.Scope) error { shape = f(enter(s, inputs)).Shape(); return nil }, tensor.Stream(1))
 	if err != nil {

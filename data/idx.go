@@ -283,7 +283,8 @@ func (x *IDX) Tensor() *tensor.Tensor {
 	case []float64:
 		return tensor.FromSlice(v, x.Shape...)
 	}
-	panic(fmt.Sprintf("data: IDX holds %T", x.Data))
+	tensor.Fail(tensor.ErrDType, "idx", "there is no tensor of %T", x.Data)
+	return nil
 }
 
 // widen converts small integers to int32.

@@ -66,11 +66,23 @@ func (d *Images) WithShape(shape ...int) (*Images, error) {
 	return &view, nil
 }
 
-// Pixels is image i as bytes, row by row. The slice is a copy; it panics if there is no image i.
-func (d *Images) Pixels(i int) []uint8 { return slices.Clone(d.pixels[i*d.area : (i+1)*d.area]) }
+// Pixels is image i as bytes, row by row. The slice is a copy. It panics with a [tensor.Error] if there is no image i.
+func (d *Images) Pixels(i int) []uint8 {
+	d.wantImage("pixels", i)
+	return slices.Clone(d.pixels[i*d.area : (i+1)*d.area])
+}
 
-// Label is the class of image i; it panics if there is no image i.
-func (d *Images) Label(i int) int { return int(d.labels[i]) }
+// Label is the class of image i. It panics with a [tensor.Error] if there is no image i.
+func (d *Images) Label(i int) int {
+	d.wantImage("label", i)
+	return int(d.labels[i])
+}
+
+func (d *Images) wantImage(op string, i int) {
+	if i < 0 || i >= d.Len() {
+		tensor.Fail(tensor.ErrIndex, op, "there is no image %d, only [0, %d)", i, d.Len())
+	}
+}
 
 // Batch makes X float32[B shape...] of values from 0 to 1 and Y int64[B] of classes. An index outside
 // [0, Len) is an error.

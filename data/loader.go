@@ -66,7 +66,11 @@ func (l *Loader) BatchesPerEpoch() int {
 // that ends without an error has seen every batch.
 func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		if err := l.check(); err != nil {
+		err := l.check()
+		if ctx == nil {
+			err = errors.Join(err, errors.New("data: loader: the context is nil"))
+		}
+		if err != nil {
 			yield(Batch{}, err)
 			return
 		}

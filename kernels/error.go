@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Kinds of [Error], for errors.Is.
@@ -34,15 +35,24 @@ type Error struct {
 }
 
 // Error is the message "file.go:14: matmul: inner sizes differ: ... in blocks.0/attn".
+// Parts that are too long to be read, such as the path of a thousand regions, are cut in their middle.
 func (e *Error) Error() string {
-	s := e.Op + ": " + e.Msg
+	s := cut(e.Op, 100) + ": " + cut(e.Msg, 1000)
 	if e.Site != "" {
 		s = e.Site + ": " + s
 	}
 	if e.In != "" {
-		s += " in " + e.In
+		s += " in " + cut(e.In, 200)
 	}
 	return s
+}
+
+// cut leaves the beginning and the end of a text of more than most bytes.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most/2]+" ... "+s[len(s)-most/2:], "")
 }
 
 // Unwrap returns the kind.

@@ -42,7 +42,7 @@ func NewGPT(c GPTConfig) *GPT {
 		b.MLP.FC2 = NewLinear(4*c.Width, c.Width, residual)
 		b.Attn.Dropout, b.MLP.Dropout = c.Dropout, c.Dropout
 		g.Blocks = append(g.Blocks, b)
-		g.names = append(g.names, fmt.Sprintf("blocks.%d", i))
+		g.names = append(g.names, blockName(i))
 	}
 	if !c.TiedHead {
 		g.Head = NewLinear(c.Width, c.Vocab, NoBias, WeightInit(Normal(0, std)))
@@ -50,20 +50,33 @@ func NewGPT(c GPTConfig) *GPT {
 	return g
 }
 
+// regionName is the name of the region of block i, which the program may have added.
+func (g *GPT) regionName(i int) string {
+	if i < len(g.names) {
+		return g.names[i]
+	}
+	return blockName(i)
+}
+
+func blockName(i int) string { return fmt.Sprintf("blocks.%d", i) }
+
 // Forward maps token indices [B T], T at most the context, to logits [B T vocab].
 func (g *GPT) Forward(tokens *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("gpt", "the model", g)
 	if tokens.Rank() != 2 || tokens.Dim(1) > g.Config.Context {
 		tensor.Fail(tensor.ErrShape, "gpt", "tokens %v must be [B T] with T at most the context %d",
 			tokens, g.Config.Context)
 	}
+	tensor.Given("gpt", "Pos", g.Pos)
 	t := tokens.Dim(1)
 	x := g.Tok.Forward(tokens).Add(g.Pos.Weight.Slice(0, 0, t)).Dropout(g.Config.Dropout)
 	var y *tensor.Tensor // what is to be added to x
 	for i, b := range g.Blocks {
-		x, y = region(g.names[i], x, func() (sum, branch *tensor.Tensor) { return b.branch(x, y) }, x, y)
+		x, y = region(g.regionName(i), x, func() (sum, branch *tensor.Tensor) { return b.branch(x, y) }, x, y)
 	}
 	_, x = addNorm("norm", g.Norm, x, y)
 	if g.Head == nil {
+		tensor.Given("gpt", "Tok", g.Tok)
 		return x.Linear(g.Tok.Weight, nil)
 	}
 	return Call("head", g.Head, x)

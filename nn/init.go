@@ -20,32 +20,28 @@ func DType(dt tensor.DType) InitOption { return func(c *initConfig) { c.dtype = 
 // Init visits a model once and gives every parameter and state its state-dict name, first values from the
 // stream (seed of dev, name), and memory on dev. Matrices come before vectors, so that optimizers that treat
 // them differently update two contiguous ranges. Calling it again starts afresh. The errors are of kind
-// [tensor.ErrMemory] and [tensor.ErrValue].
+// [tensor.ErrMemory] and [tensor.ErrValue]; then all is as it was.
 func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 	c := initConfig{dtype: tensor.Float32}
-	for _, o := range opts {
-		o(&c)
-	}
 	type group struct {
 		names   []string
 		tensors []*tensor.Tensor
 	}
-	var matrices, vectors, state group
-	tensor.Walk(model, func(name string, t *tensor.Tensor) {
-		g := &state
-		switch {
-		case t.Trainable() && t.Rank() >= 2:
-			g = &matrices
-		case t.Trainable():
-			g = &vectors
-		}
-		g.names, g.tensors = append(g.names, name), append(g.tensors, t)
+	var matrices, rest group
+	err := tensor.Try(func() {
+		tensor.Configure("init", &c, opts)
+		tensor.Walk(model, func(name string, t *tensor.Tensor) {
+			g := &rest
+			if t.Trainable() && t.Rank() >= 2 {
+				g = &matrices
+			}
+			g.names, g.tensors = append(g.names, name), append(g.tensors, t)
+		})
 	})
-	err := dev.Place(append(matrices.names, vectors.names...), append(matrices.tensors, vectors.tensors...), c.dtype)
-	if err != nil || len(state.names) == 0 {
+	if err != nil {
 		return err
 	}
-	return dev.Place(state.names, state.tensors, c.dtype)
+	return dev.Place(append(matrices.names, rest.names...), append(matrices.tensors, rest.tensors...), c.dtype)
 }
 
 // Initializer draws the first values of a parameter.

@@ -33,9 +33,7 @@ func NewLinear(in, out int, opts ...LinearOption) *Linear {
 		bound = 1 / math.Sqrt(float64(in))
 	}
 	c := linearConfig{}
-	for _, o := range opts {
-		o(&c)
-	}
+	tensor.Configure("linear", &c, opts)
 	bias := within(bound)
 	if c.init == nil {
 		c.init = within(bound)
@@ -50,7 +48,10 @@ func NewLinear(in, out int, opts ...LinearOption) *Linear {
 }
 
 // Forward maps [... in] to [... out].
-func (l *Linear) Forward(x *tensor.Tensor) *tensor.Tensor { return x.Linear(l.Weight, l.Bias) }
+func (l *Linear) Forward(x *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("linear", "the layer", l)
+	return x.Linear(l.Weight, l.Bias)
+}
 
 // Embedding looks rows of a table up by index.
 type Embedding struct {
@@ -65,6 +66,7 @@ func NewEmbedding(count, width int, std float64) *Embedding {
 
 // Forward maps indices [...] to [... width].
 func (e *Embedding) Forward(indices *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("embedding", "the layer", e)
 	return e.Weight.Embedding(indices)
 }
 
@@ -82,6 +84,7 @@ func NewLayerNorm(width int) *LayerNorm {
 
 // Forward keeps the shape [... width].
 func (n *LayerNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("layer_norm", "the layer", n)
 	return x.LayerNorm(n.Weight, n.Bias, n.Eps)
 }
 
@@ -95,7 +98,10 @@ type RMSNorm struct {
 func NewRMSNorm(width int) *RMSNorm { return &RMSNorm{tensor.Parameter(Ones, width), 1e-5} }
 
 // Forward keeps the shape [... width].
-func (n *RMSNorm) Forward(x *tensor.Tensor) *tensor.Tensor { return x.RMSNorm(n.Weight, n.Eps) }
+func (n *RMSNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("rms_norm", "the layer", n)
+	return x.RMSNorm(n.Weight, n.Eps)
+}
 
 // Dropout zeroes elements with probability P in training steps and scales the others by 1/(1-P).
 type Dropout struct{ P float64 }
@@ -107,4 +113,7 @@ func NewDropout(p float64) *Dropout {
 }
 
 // Forward keeps the shape.
-func (d *Dropout) Forward(x *tensor.Tensor) *tensor.Tensor { return x.Dropout(d.P) }
+func (d *Dropout) Forward(x *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("dropout", "the layer", d)
+	return x.Dropout(d.P)
+}

@@ -64,7 +64,7 @@ func difference(op string, x, y *tensor.Tensor) *tensor.Tensor {
 // pair is a prediction and a target, which must have equal shapes: broadcasting in a loss hides mistakes. Under
 // autocast losses are computed in float32.
 func pair(op string, x, y *tensor.Tensor) (*tensor.Tensor, *tensor.Tensor) {
-	if !slices.Equal(x.Shape(), y.Shape()) {
+	if x == nil || y == nil || !slices.Equal(x.Shape(), y.Shape()) {
 		tensor.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)
 	}
 	return full(x), full(y)

@@ -18,7 +18,10 @@ type Module interface {
 type Func func(x *tensor.Tensor) *tensor.Tensor
 
 // Forward is f(x).
-func (f Func) Forward(x *tensor.Tensor) *tensor.Tensor { return f(x) }
+func (f Func) Forward(x *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("func", "the function", f)
+	return f(x)
+}
 
 // Activations, for use in [Sequential].
 var (
@@ -35,6 +38,7 @@ var (
 // Call runs a part of a model on x in a region of that name: the name appears in errors, and memory that
 // the part does not return goes back to the pool. A part may also be called directly; that costs memory only.
 func Call(name string, m Module, x *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("call", name, m)
 	s := x.Scope()
 	if s == nil {
 		return m.Forward(x)
@@ -54,6 +58,7 @@ func Sequential(modules ...Module) *Chain {
 	c := &Chain{modules: modules}
 	for i, m := range modules {
 		name := fmt.Sprint(i)
+		tensor.Given("sequential", "module "+name, m)
 		t := reflect.TypeOf(m)
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
@@ -68,6 +73,7 @@ func Sequential(modules ...Module) *Chain {
 
 // Forward applies the modules in order.
 func (c *Chain) Forward(x *tensor.Tensor) *tensor.Tensor {
+	tensor.Given("sequential", "the chain", c)
 	for i, m := range c.modules {
 		x = Call(c.names[i], m, x)
 	}
@@ -76,6 +82,7 @@ func (c *Chain) Forward(x *tensor.Tensor) *tensor.Tensor {
 
 // Children yields the modules with their positions as names.
 func (c *Chain) Children() iter.Seq2[string, any] {
+	tensor.Given("sequential", "the chain", c)
 	return func(yield func(string, any) bool) {
 		for i, m := range c.modules {
 			if !yield(fmt.Sprint(i), m) {

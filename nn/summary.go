@@ -59,6 +59,7 @@ func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error
 		}
 	}
 	err := dev.Eval(func(s *tensor.Scope) error {
+		tensor.Given("summary", "the model", model)
 		model.Forward(s.In(x))
 		return nil
 	}, tensor.Observe(add))

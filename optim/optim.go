@@ -62,9 +62,7 @@ func Vectors(p *tensor.Tensor) bool { return p.Rank() < 2 }
 func New(rule Rule, model any, opts ...Option) *Optimizer {
 	rule.check(tensor.Float64)
 	o := &Optimizer{LR: tensor.NewScalar(rule.LR), rule: rule, params: tensor.Parameters(model)}
-	for _, opt := range opts {
-		opt(o)
-	}
+	tensor.Configure("optimizer", o, opts)
 	if len(o.params) == 0 {
 		tensor.Fail(tensor.ErrValue, rule.Name, "the model has no parameters")
 	}
@@ -88,10 +86,18 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 	return o
 }
 
+// given fails for an optimizer that New has not made.
+func (o *Optimizer) given() {
+	if o == nil || o.LR == nil {
+		tensor.Fail(tensor.ErrValue, "optimizer", "the optimizer is nil; optim.New makes one")
+	}
+}
+
 // Operation is the rule for one element as a pointwise operation, as Step runs it: operands p, grad, the
 // state, the counters, gradscale, which the gradient is multiplied with first, and skip, which leaves everything
 // as it is unless it is 0; scalars lr and the rule's constants.
 func Operation(rule Rule) *tensor.Op {
+	rule.check(tensor.Float64)
 	old := append([]string{"p"}, rule.State...)
 	args := append([]string{"p", "grad"}, rule.State...)
 	args = append(append(args, names(rule.Counters)...), "gradscale")
@@ -169,6 +175,7 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 // not finite, parameters and state stay as they are, to the bit, and the result, of one element, is 1; else it is 0.
 // Nothing waits for the device. It is what a loss scaler calls.
 func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error) {
+	o.given()
 	for _, a := range o.arenas {
 		o.rule.checkRate(o.LR.Value(), wide(a.DType()))
 	}
@@ -218,6 +225,7 @@ var unscale = tensor.MustPointwise("unscale", "g*inv", []string{"g", "inv"})
 // Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place. Where their norm
 // is then not finite overflow, of one element, is 1; else it is 0.
 func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor) {
+	o.given()
 	runs := o.runs(s, true)
 	overflow = overflowed(o.gradNorm(s, runs, inv.To(tensor.Float64)))
 	for i, rs := range runs {
@@ -321,6 +329,7 @@ func (o *Optimizer) gradNorm(s *tensor.Scope, runs [][]run, scale *tensor.Tensor
 // GradNorm is the norm of the gradient in the last step before clipping, not finite if a loss scaler had the update
 // skipped; 0 without [Clip] or scaler. It waits for the device.
 func (o *Optimizer) GradNorm() float64 {
+	o.given()
 	if o.norm == nil {
 		return 0
 	}
@@ -355,6 +364,7 @@ func (a *arena) runs(present []bool, noDecay func(*tensor.Tensor) bool) []run {
 // State lists the optimizer's tensors by name, for checkpoints and hashes: moments as flat tensors in the
 // order of the parameters' arena, and counters. It is empty before the first step.
 func (o *Optimizer) State() map[string]*tensor.Tensor {
+	o.given()
 	m := map[string]*tensor.Tensor{}
 	if !o.begun {
 		return m
@@ -373,6 +383,7 @@ func (o *Optimizer) State() map[string]*tensor.Tensor {
 // Hash is the SHA-256 of all parameters of the optimizer, by name, and of its state, in hexadecimal. Runs
 // with the same seed have the same hash, on any number of threads and any vector unit.
 func (o *Optimizer) Hash() string {
+	o.given()
 	h := sha256.New()
 	add := func(name string, t *tensor.Tensor) {
 		fmt.Fprintf(h, "%s %v\n", name, t.Shape())

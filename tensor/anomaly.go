@@ -18,6 +18,7 @@ func Anomaly(m *Mode) { m.onAnomaly(func(e *Error) { panic(e) }) }
 // OnAnomaly is [Anomaly] without failing: f gets the error of the first such operation of a step, and the step goes on.
 // This shows what overflows where a loss scaler then skips the update.
 func OnAnomaly(f func(err error)) Option {
+	Given("on_anomaly", "the function", f)
 	return func(m *Mode) {
 		found := false
 		m.onAnomaly(func(e *Error) {

@@ -11,11 +11,13 @@ import (
 // Apply runs one operation and, if the step records, enters it in the tape: what the methods of Tensor, custom
 // operations and other packages call. It returns the first output.
 func Apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
+	op.given()
 	return stepOf(op.Name, in).apply(op, in, ints, floats)
 }
 
 // ApplyAll is Apply for operations with several outputs.
 func ApplyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Tensor {
+	op.given()
 	return stepOf(op.Name, in).applyAll(op, in, ints, floats)
 }
 

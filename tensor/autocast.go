@@ -21,11 +21,15 @@ func (c CastClass) String() string {
 
 // Autocast is amp.Autocast, which documents it.
 func Autocast(dt DType) Option {
+	checkAutocast(dt)
+	return func(m *Mode) { m.Autocast = dt }
+}
+
+func checkAutocast(dt DType) {
 	if !dt.IsHalf() && dt != Float32 {
 		Fail(ErrDType, "autocast", "%v is no type to lower operations to; take tensor.Float16 or tensor.BFloat16, "+
 			"or tensor.Float32 for none", dt)
 	}
-	return func(m *Mode) { m.Autocast = dt }
 }
 
 // lowered names the copy of a parameter in another type.
@@ -43,6 +47,7 @@ func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
 	to := s.top.mode.Autocast
 	widest := Bool
 	for _, t := range in {
+		t.given(op.Name)
 		switch {
 		case t.dtype == Float64:
 			return in

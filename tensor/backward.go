@@ -68,7 +68,8 @@ func (o Pass) grad(y *Tensor, xs []*Tensor) []*Tensor {
 // Hook calls f with the gradient of t when a backward pass has it in full; if f returns a tensor, that replaces the
 // gradient. It is autograd.Hook.
 func Hook(t *Tensor, f func(g *Tensor) *Tensor) (stop func()) {
-	if t.scope == nil || t.node == nil {
+	Given("hook", "the hook", f)
+	if t == nil || t.scope == nil || t.node == nil {
 		Fail(ErrGrad, "hook", "%v is not on a tape; hooks go on tensors of a step that need a gradient "+
 			"(Scope.In takes a parameter in)", t)
 	}
@@ -284,9 +285,16 @@ func (n *node) backward(g []*Tensor, last bool) []*Tensor {
 	defer func(outer *node) { n.scope.derived = outer }(n.scope.derived)
 	n.scope.derived, n.last = n, last
 	grads := n.vjp(g)
+	if len(grads) != len(n.In) {
+		Fail(ErrGrad, n.Op.Name, "the VJP gives %d gradients for %d operands", len(grads), len(n.In))
+	}
 	for i, d := range grads {
 		if d == nil {
 			continue
+		}
+		if d.alive(n.Op.Name); d.scope != n.scope {
+			d = n.scope.In(d)
+			grads[i] = d
 		}
 		x := n.In[i]
 		if !sameShape(d, x) {

@@ -39,6 +39,8 @@ func (s *Scope) hold(c *Ctx) {
 // OnCommit calls f when the step has committed, for what the host keeps beside parameters and state. f does not use
 // the step.
 func (s *Scope) OnCommit(f func()) {
+	s.given("on_commit")
+	Given("on_commit", "the function", f)
 	s.enter("on_commit")
 	defer s.leave()
 	s.onCommit = append(s.onCommit, f)
@@ -47,6 +49,7 @@ func (s *Scope) OnCommit(f func()) {
 // Abort makes the step fail with err, also if its function returns nil. The first call counts. Any goroutine may call
 // it.
 func (s *Scope) Abort(err error) {
+	s.given("abort")
 	if err != nil {
 		s.fault.CompareAndSwap(nil, &err)
 	}
@@ -134,7 +137,7 @@ func (s *Scope) dropWrites() {
 	s.writes, s.pending, s.onCommit = nil, nil, nil
 }
 
-// written notes that the step will write parameters or state in elements [lo, hi) of t, and bumps their versions.
+// written notes that the step will write elements [lo, hi) of t, parameters or state, and bumps their versions.
 func (s *Scope) written(t *Tensor, lo, hi int) {
 	if t.root == nil {
 		Fail(ErrStep, "update", "%v is host data; only parameters, state and gradients are updated", t)
@@ -151,8 +154,9 @@ func (s *Scope) written(t *Tensor, lo, hi int) {
 		}
 		s.pending = append(s.pending, a)
 	}
+	base := t.layout.Offset - a.values.layout.Offset
 	for _, p := range a.params {
-		if p.root.lo < hi && lo < p.root.hi {
+		if p.root.lo < base+hi && base+lo < p.root.hi {
 			p.root.version.Add(1)
 			p.root.pending.Store(true)
 		}
@@ -178,6 +182,7 @@ func (s *Scope) unappliedGrads(op string, g *Tensor, lo, hi int) {
 	if len(s.writes) == 0 || !g.blk.grads {
 		return
 	}
+	lo, hi = g.layout.Offset+lo, g.layout.Offset+hi
 	for _, a := range s.order {
 		for _, p := range a.params {
 			if s.grads[a].flat.blk == g.blk && p.root.lo < hi && lo < p.root.hi && p.root.pending.Load() {

@@ -103,6 +103,7 @@ func (t *Tensor) device() *Device {
 // Device is where t is. It is nil for parameters without values and for host data: an operation copies these to the
 // device of its other operands or of its step.
 func (t *Tensor) Device() *Device {
+	t.given("device")
 	switch {
 	case t.blk == nil:
 		return nil
@@ -149,6 +150,7 @@ func (t *Tensor) Item() float64 {
 
 // Detach is t off the tape: no gradient flows through it. It shares the memory.
 func (t *Tensor) Detach() *Tensor {
+	t.given("detach")
 	if t.lazy != nil {
 		l := t.lazy
 		return Apply(l.Op, []*Tensor{l.In[0].Detach()}, l.Ints, l.Floats)

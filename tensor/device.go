@@ -23,7 +23,7 @@ type Device struct {
 	why      string
 	steps    atomic.Uint64
 	evals    atomic.Uint64
-	closed   bool // under devicesMu
+	closed   atomic.Bool
 	launches atomic.Uint64
 }
 
@@ -86,7 +86,10 @@ func WarnWaits(f func(site, why string)) OpenOption {
 // error is of kind [ErrDevice].
 func Open(name string, opts ...OpenOption) (*Device, error) {
 	var c openConfig
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return nil, Try(func() { Fail(ErrValue, "open", "option %d is nil", i) })
+		}
 		o.set(&c)
 	}
 	why := "as asked"
@@ -163,12 +166,14 @@ func closeBackend(b kernels.Backend) (closed bool, err error) {
 // Close frees the device's cached memory when its last user closes it. A GPU is then closed, too: tensors kept there
 // are lost. Closing again does nothing.
 func (d *Device) Close() (err error) {
+	if err := Try(func() { d.given("close") }); err != nil {
+		return err
+	}
 	devicesMu.Lock()
 	defer devicesMu.Unlock()
-	if d.closed {
+	if d.closed.Swap(true) {
 		return nil
 	}
-	d.closed = true
 	if d.shared.users--; d.shared.users == 0 {
 		d.shared.pool.SetLimit(0)
 		d.shared.pool.SetPoison(false)
@@ -185,7 +190,7 @@ func (d *Device) Close() (err error) {
 func (*Device) Target() {}
 
 // Name is the backend's name, such as "cpu" or "cuda:0".
-func (d *Device) Name() string { return d.shared.name }
+func (d *Device) Name() string { return d.given("name").shared.name }
 
 // inHostMemory tells whether the device computes on Go memory, so that host data need not be copied to it.
 func (d *Device) inHostMemory() bool {
@@ -194,10 +199,13 @@ func (d *Device) inHostMemory() bool {
 }
 
 // Seed is the seed given to [Open].
-func (d *Device) Seed() uint64 { return d.seed }
+func (d *Device) Seed() uint64 { return d.given("seed").seed }
 
 // String says which device this is and why it was taken.
 func (d *Device) String() string {
+	if d == nil || d.shared == nil {
+		return "nil device"
+	}
 	s := d.shared.name
 	if s == "cpu" {
 		s = fmt.Sprintf("cpu (%s, %d threads)", cpu.Tier(), runtime.GOMAXPROCS(0))
@@ -206,7 +214,12 @@ func (d *Device) String() string {
 }
 
 // Synchronize waits until the device has done all its work and returns the first failure since the last call.
-func (d *Device) Synchronize() error { return d.shared.backend.Synchronize(0) }
+func (d *Device) Synchronize() error {
+	if err := Try(func() { d.usable("synchronize") }); err != nil {
+		return err
+	}
+	return d.shared.backend.Synchronize(0)
+}
 
 // Stats counts what a device did since it was opened.
 type Stats struct {
@@ -218,6 +231,7 @@ type Stats struct {
 
 // Stats returns the counters.
 func (d *Device) Stats() Stats {
+	d.given("stats")
 	s := Stats{Steps: d.steps.Load(), Evals: d.evals.Load(), Launches: d.launches.Load(), Memory: d.shared.pool.Stats()}
 	if w, ok := d.shared.backend.(kernels.Waiter); ok {
 		s.Waits = w.Waits().Count()

@@ -20,7 +20,7 @@
 //
 //	tensor.go    a tensor: element type, shape, strides and memory
 //	dtype.go     element types, and the type of an operation on several
-//	error.go     errors, and how they leave a step
+//	error.go     errors, and how they leave a step; given.go refuses what is nil
 //	device.go    devices: opening, options, statistics; cuda.go adds GPUs to a build
 //	scope.go     steps and regions; busy.go has one goroutine use them at a time
 //	data.go      host data from and to slices; arange.go makes some of it, fetch.go reads without waiting

@@ -32,6 +32,7 @@ func Fail(kind error, op, format string, args ...any) {
 
 // Try runs f outside a step and returns the [*Error] that it panicked with.
 func Try(f func()) (err error) {
+	Given("try", "the function", f)
 	defer kernels.Catch(&err)
 	f()
 	return nil

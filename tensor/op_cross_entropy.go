@@ -100,6 +100,7 @@ func (r Reduction) set(o *crossEntropyOptions)      { o.reduction = r }
 func (t *Tensor) CrossEntropy(targets *Tensor, opts ...CrossEntropyOption) *Tensor {
 	o := crossEntropyOptions{ignore: ignored}
 	for _, opt := range opts {
+		Given("cross_entropy", "an option", opt)
 		opt.set(&o)
 	}
 	if !(o.smoothing >= 0 && o.smoothing <= 1) {

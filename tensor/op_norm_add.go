@@ -107,7 +107,7 @@ func (t *Tensor) AddRMSNorm(y, weight *Tensor, eps float64) (sum, norm *Tensor) 
 // the operands of the norm.
 func addNormed(op *Op, eps float64, in ...*Tensor) (sum, norm *Tensor) {
 	x, y := in[0], in[1]
-	if y == nil || !sameShape(x, y) || !x.dtype.IsFloat() || !y.dtype.IsFloat() {
+	if x == nil || y == nil || !sameShape(x, y) || !x.dtype.IsFloat() || !y.dtype.IsFloat() {
 		return nil, nil
 	}
 	dt, axes := promote(in[:2]), 1

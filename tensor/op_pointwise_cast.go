@@ -39,9 +39,7 @@ type Target interface{ Target() }
 // Copies between GPUs are queued like operations: nothing waits. A copy to the CPU waits until it has arrived. Both are
 // differentiable. What belongs to no step, as host data, is copied to stay, as by Keep.
 func (t *Tensor) To(target Target) *Tensor {
-	if t == nil {
-		Fail(ErrStep, "to", "the operand is nil")
-	}
+	t.given("to")
 	switch to := target.(type) {
 	case DType:
 		if t.dtype == to {

@@ -48,6 +48,7 @@ func declare(init Initializer, trainable bool, shape []int) *Tensor {
 // ParameterOf makes host data a trainable parameter of its own, without a model: for small
 // experiments and tests. It takes over t.
 func ParameterOf(name string, t *Tensor) *Tensor {
+	t.usable("parameter")
 	if t.scope != nil || t.root != nil || !t.dtype.IsFloat() || !t.IsContiguous() {
 		Fail(ErrValue, "parameter", "%v must be contiguous host data of a floating type", t)
 	}
@@ -100,55 +101,103 @@ func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
 // arenaAlign is the alignment of a parameter in its arena, in elements; the padding between parameters holds zeros.
 const arenaAlign = 16
 
-// Place gives declared parameters (trainable) or state their names and memory on d, in one arena, in the order given,
-// and draws their values from the streams (seed, name). Placing again starts afresh. Package nn calls it with the
-// state-dict names of a model.
+// Place gives declared parameters and state their names and memory on d, parameters in one arena and state in another,
+// in the order given, and draws their values from the streams (seed, name). Placing again starts afresh. A Place that
+// fails changes nothing. Package nn calls it with the state-dict names of a model.
 func (d *Device) Place(names []string, tensors []*Tensor, dt DType) error {
 	return Try(func() { d.place("parameters", names, tensors, dt) })
 }
 
 // place is Place; op names the memory in errors.
 func (d *Device) place(op string, names []string, tensors []*Tensor, dt DType) {
-	n := 0
-	seen := map[string]bool{}
+	d.usable("place")
+	if len(names) != len(tensors) {
+		Fail(ErrValue, "place", "%d names for %d tensors", len(names), len(tensors))
+	}
+	var params, state placement
+	called, seen := map[string]bool{}, map[*Tensor]bool{}
 	for i, t := range tensors {
-		if t.root == nil || t.lazy != nil || t.root.tensor != t {
-			Fail(ErrValue, "place", "%v is not a declared parameter or state", t)
+		if t == nil || t.root == nil || t.lazy != nil || t.root.tensor != t || seen[t] {
+			Fail(ErrValue, "place", "%v is not a declared parameter or state, or it is given twice", t)
 		}
 		if t.root.trainable && !dt.IsFloat() {
 			Fail(ErrDType, "place", "%s is trained, so its type is a floating one, not %v", names[i], dt)
 		}
-		if seen[names[i]] {
+		if called[names[i]] {
 			Fail(ErrValue, "place", "two parameters are called %s; a field tag `weft:\"name\"` renames one", names[i])
 		}
-		seen[names[i]] = true
-		n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
-	}
-	blk := d.deviceBlock(op, n*dt.Size())
-	blk.disown()
-	d.copyIn(op, blk, 0, make([]byte, blk.mem.Size()))
-	newArena(d, dt, blk, slices.Clone(tensors), n)
-	offset := 0
-	for i, t := range tensors {
-		p := t.root
-		p.name, p.index = names[i], i
-		p.lo, p.hi = offset, offset+t.Len()
-		p.version.Add(1)
-		t.blk, t.dtype, t.layout.Offset = blk, dt, offset
-		if p.init != nil {
-			v := make([]float64, t.Len())
-			p.init(v, t.Shape(), Random{Key: philox.Derive(d.seed, p.name)})
-			d.copyIn(op, blk, offset*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
+		called[names[i]], seen[t] = true, true
+		p := &state
+		if t.root.trainable {
+			p = &params
 		}
-		offset += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+		p.names, p.tensors, p.offsets = append(p.names, names[i]), append(p.tensors, t), append(p.offsets, p.n)
+		p.n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+	}
+	both := []*placement{&params, &state}
+	defer func() {
+		for _, p := range both {
+			if p.blk != nil && !p.blk.shared { // not committed
+				p.blk.release("placing")
+			}
+		}
+	}()
+	for _, p := range both {
+		p.prepare(d, op, dt)
+	}
+	for _, p := range both {
+		p.commit(d, dt)
+	}
+}
+
+// A placement is an arena in the making.
+type placement struct {
+	names   []string
+	tensors []*Tensor
+	offsets []int // of the tensors, in elements
+	n       int
+	blk     *block
+}
+
+// prepare makes the memory and draws the values: all that can fail.
+func (p *placement) prepare(d *Device, op string, dt DType) {
+	if p.tensors == nil {
+		return
+	}
+	p.blk = d.deviceBlock(op, p.n*dt.Size())
+	values := make([]byte, p.blk.mem.Size())
+	for i, t := range p.tensors {
+		if t.root.init != nil {
+			v := make([]float64, t.Len())
+			t.root.init(v, t.Shape(), Random{Key: philox.Derive(d.seed, p.names[i])})
+			copy(values[p.offsets[i]*dt.Size():], bytesOf(FromSlice(v, len(v)).To(dt)))
+		}
+	}
+	d.copyIn(op, p.blk, 0, values)
+}
+
+// commit hands the arena to the tensors.
+func (p *placement) commit(d *Device, dt DType) {
+	if p.tensors == nil {
+		return
+	}
+	p.blk.disown()
+	newArena(d, dt, p.blk, p.tensors, p.n)
+	for i, t := range p.tensors {
+		r := t.root
+		r.name, r.index = p.names[i], i
+		r.lo, r.hi = p.offsets[i], p.offsets[i]+t.Len()
+		r.version.Add(1)
+		t.blk, t.dtype, t.layout.Offset = p.blk, dt, r.lo
 	}
 }
 
 // Trainable tells whether t is a parameter, not state.
-func (t *Tensor) Trainable() bool { return t.root != nil && t.root.trainable }
+func (t *Tensor) Trainable() bool { return t.given("trainable").root != nil && t.root.trainable }
 
 // Arena is the arena of a placed parameter or state, and the range of its elements there.
 func (t *Tensor) Arena() (a *Arena, lo, hi int) {
+	t.given("arena")
 	if t.root == nil || t.root.arena == nil {
 		Fail(ErrStep, "arena", "%v has not been placed; nn.Init places a model", t)
 	}
@@ -222,6 +271,8 @@ func (g *stepGrads) drop() {
 // Grads are the gradients of the arena in this step, flat [n], and which parameters have one; nil if
 // none has. Elements of parameters without gradient are undefined, padding is zero.
 func (s *Scope) Grads(a *Arena) (flat *Tensor, present []bool) {
+	s.given("grads")
+	Given("grads", "the arena", a)
 	s.enter("grads")
 	defer s.leave()
 	if g := s.stepGrads(a, false); g != nil {
@@ -297,6 +348,7 @@ func (s *Scope) addGrad(p, g *Tensor) {
 
 // HasGrad tells whether parameter p has a gradient in this step or from steps before it.
 func (s *Scope) HasGrad(p *Tensor) bool {
+	s.given("has_grad")
 	a, _, _ := p.Arena()
 	s.enter("has_grad")
 	defer s.leave()
@@ -306,6 +358,7 @@ func (s *Scope) HasGrad(p *Tensor) bool {
 
 // TakeGrads marks the gradient of p as used up: an optimizer applies it when the step commits.
 func (s *Scope) TakeGrads(p *Tensor) {
+	s.given("take_grads")
 	a, _, _ := p.Arena()
 	s.enter("take_grads")
 	defer s.leave()
@@ -318,6 +371,7 @@ func (s *Scope) TakeGrads(p *Tensor) {
 // The returned function stops that. Neither may run beside a step.
 func (t *Tensor) OnGrad(f func(g *Tensor)) (stop func()) {
 	t.Arena()
+	Given("on_grad", "the hook", f)
 	p := t.root
 	p.hooks = append(p.hooks, f)
 	i := len(p.hooks) - 1
@@ -382,6 +436,8 @@ func (a *Arena) leave(s *Scope, how access) {
 
 // Claim notes that the step will update the values of a. It fails if another step uses them.
 func (s *Scope) Claim(a *Arena) {
+	s.given("update")
+	Given("update", "the arena", a)
 	s.enter("update")
 	defer s.leave()
 	s.touch(a, writing)
@@ -394,16 +450,23 @@ func span(t *Tensor, lo, hi int) *Tensor {
 	return v
 }
 
-// Update runs a pointwise operation in place over elements [lo, hi) of flat tensors of one length: dst are arena values
-// and state, which are written when the step commits, or gradients and other tensors of the step, which are written at
-// once; in has tensors of that length and one-element ones. It is how optimizers write. Nothing is recorded.
+// Update runs a pointwise operation in place over elements [lo, hi) of contiguous tensors of one length: dst are arena
+// values and state, which are written when the step commits, or gradients and other tensors that the step made, which
+// are written at once; in has tensors of that length and one-element ones. It is how optimizers write. Nothing is
+// recorded.
 func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) {
+	s.given("update")
+	op.checkUpdate(lo, hi, dst, in, floats)
 	s.enter(op.Name)
 	defer s.leave()
 	held := dst[0].scope != s
 	out := make([]*Tensor, len(dst))
 	for i, t := range dst {
+		t.alive(op.Name)
 		switch {
+		case !held && (t.root != nil || t.blk.shared):
+			Fail(ErrStep, op.Name, "%v was not made by the step; give a parameter or state itself, not what s.In "+
+				"makes of it", t)
 		case (t.scope != s) != held:
 			Fail(ErrStep, op.Name, "%v is written at another time than %v: one belongs to the step", t, dst[0])
 		case held:
@@ -415,14 +478,42 @@ func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) 
 	}
 	xs := make([]*Tensor, len(in))
 	for i, t := range in {
+		if t.alive(op.Name); t.scope != nil && t.scope != s {
+			t.foreign(op.Name)
+		}
 		if !held {
 			t.fresh(op.Name)
 		}
-		if xs[i] = t; t.Len() != 1 {
-			xs[i] = span(t, lo, hi)
+		if xs[i] = s.local(op.Name, t); t.Len() != 1 {
+			xs[i] = span(xs[i], lo, hi)
 		}
 	}
 	s.into(op, out, xs, floats)
+}
+
+// checkUpdate fails for operands that an update by o of elements [lo, hi) cannot have: it reads and writes memory by
+// position.
+func (o *Op) checkUpdate(lo, hi int, dst, in []*Tensor, floats []float64) {
+	if o == nil || o.Expr == nil {
+		Fail(ErrValue, "update", "the operation is nil, or not pointwise")
+	}
+	if f := o.Expr; len(dst) != len(f.Roots) || len(in) != len(f.Args) || len(floats) != len(f.Params) {
+		Fail(ErrValue, o.Name, "takes %d tensors and %d scalars and has %d results, got %d, %d and %d", len(f.Args),
+			len(f.Params), len(f.Roots), len(in), len(floats), len(dst))
+	}
+	n := dst[0].Len()
+	if lo < 0 || lo > hi || hi > n {
+		Fail(ErrIndex, o.Name, "elements [%d, %d) are outside those of %v, [0, %d)", lo, hi, dst[0], n)
+	}
+	for i, t := range append(slices.Clone(dst), in...) {
+		switch t.given(o.Name); {
+		case i >= len(dst) && t.Len() == 1:
+		case t.Len() != n:
+			Fail(ErrShape, o.Name, "%v has %d elements, %v has %d; they are updated by position", t, t.Len(), dst[0], n)
+		case !t.IsContiguous():
+			Fail(ErrShape, o.Name, "%v has strides %v; take Contiguous first", t, t.layout.Strides)
+		}
+	}
 }
 
 // into runs a pointwise operation whose results go to existing memory: at once if that belongs to the step, else when
@@ -462,7 +553,7 @@ func (t *Tensor) Assign(v *Tensor) {
 		s.enter("assign")
 		defer s.leave()
 		v.fresh("assign")
-		s.written(t, root.lo, root.hi)
+		s.written(t, 0, t.Len())
 		s.into(copyOp, []*Tensor{root.tensor}, []*Tensor{v}, nil)
 		return
 	}

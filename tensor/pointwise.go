@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weft-ml/weft/internal/caller"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/expr"
 )
@@ -121,7 +122,9 @@ func (t *Tensor) scalar(op *Op, v ...float64) *Tensor {
 func Pointwise(name, src string, args []string, params ...string) (*Op, error) {
 	f, err := expr.New(src, args, params)
 	if err != nil {
-		return nil, kernels.Errorf(ErrValue, name, "%v", err)
+		e := kernels.Errorf(ErrValue, name, "%v", err)
+		e.Site = caller.Site()
+		return nil, e
 	}
 	return newPointwise(name, f, floatType), nil
 }
@@ -146,6 +149,17 @@ func MustPointwise(name, src string, args []string, params ...string) *Op {
 // Guard is a pointwise operation with one more operand, the last, called name: where it is not 0, result i is the
 // operand old[i] instead. It lets a [Scope.Update] leave everything as it is.
 func (o *Op) Guard(name string, old ...string) *Op {
+	if o == nil || o.Expr == nil {
+		Fail(ErrValue, "guard", "the operation is nil, or not pointwise")
+	}
+	if len(old) != len(o.Expr.Roots) {
+		Fail(ErrValue, o.Name, "has %d results, got %d operands to keep: %q", len(o.Expr.Roots), len(old), old)
+	}
+	for _, x := range old {
+		if !slices.Contains(o.Expr.Args, x) {
+			Fail(ErrValue, o.Name, "has no operand %q; there are %q", x, o.Expr.Args)
+		}
+	}
 	return newPointwise(o.Name, o.Expr.Guard(name, old), o.result)
 }
 
@@ -292,6 +306,7 @@ func (c *Ctx) derivative(op *Op, in []*Tensor) *Tensor {
 
 // SumTo undoes broadcasting: it sums over the axes that shape lacks or has with size 1.
 func (t *Tensor) SumTo(shape ...int) *Tensor {
+	t.given("sum_to")
 	if slices.Equal(t.layout.Shape, shape) {
 		return t
 	}

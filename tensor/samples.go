@@ -6,6 +6,7 @@ import "fmt"
 // sample of an operation of which several outputs carry a gradient becomes one for each of them, in which no gradient
 // arrives at the others, and one for all together.
 func (o *Op) AllSamples() (samples []Sample) {
+	Given("all_samples", "the operation", o)
 	if o.Samples != nil {
 		for _, s := range o.Samples() {
 			samples = append(samples, o.outputs(s)...)

@@ -85,6 +85,9 @@ type Scope struct {
 // raised inside comes back as the error; a bug in f stays a panic. The n-th step of a device draws its random numbers
 // from stream (seed, n); a step that fails gives its number back, unless another one has begun.
 func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
+	if err := d.check("step", f); err != nil {
+		return err
+	}
 	n := d.steps.Add(1)
 	return d.run(f, Mode{Record: true, Training: true, stream: 3 * n}, opts, &d.steps, n)
 }
@@ -92,21 +95,32 @@ func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
 // Eval runs f as one step without recording and without training behaviour. Evaluations count apart from steps, so that
 // they do not change the random numbers of training.
 func (d *Device) Eval(f func(*Scope) error, opts ...Option) error {
+	if err := d.check("eval", f); err != nil {
+		return err
+	}
 	n := d.evals.Add(1)
 	return d.run(f, Mode{stream: 3*n + 1}, opts, &d.evals, n)
 }
 
+// check is an error if d is not open or there is no function of a step.
+func (d *Device) check(op string, f func(*Scope) error) error {
+	return Try(func() { d.usable(op); Given(op, "the function", f) })
+}
+
+// with is m under options.
+func (m Mode) with(op string, opts []Option) Mode {
+	Configure(op, &m, opts)
+	checkAutocast(m.Autocast)
+	return m
+}
+
 // run is number n of those that count counts, if any does.
 func (d *Device) run(f func(*Scope) error, m Mode, opts []Option, count *atomic.Uint64, n uint64) (err error) {
-	for _, o := range opts {
-		o(&m)
-	}
-	s := &Scope{home: d, dev: d, outermost: &region{mode: m}, goroutine: caller.Goroutine()}
+	s := &Scope{home: d, dev: d, outermost: &region{}, goroutine: caller.Goroutine()}
 	s.top = s.outermost
 	if count == &d.steps {
 		s.launch.Step = n
 	}
-	s.random.Key = philox.DeriveN(d.seed, m.stream)
 	committed := false
 	defer func() {
 		if !committed {
@@ -119,6 +133,8 @@ func (d *Device) run(f func(*Scope) error, m Mode, opts []Option, count *atomic.
 		s.finish()
 	}()
 	defer kernels.Catch(&err)
+	s.outermost.mode = m.with("step", opts)
+	s.random.Key = philox.DeriveN(d.seed, s.outermost.mode.stream)
 	if err = s.outcome(f(s)); err == nil {
 		s.enter("step")
 		defer s.leave()
@@ -157,10 +173,10 @@ func (s *Scope) end() {
 }
 
 // Failed tells whether the step has ended with an error, so that the gradients it made are gone.
-func (s *Scope) Failed() bool { return s.failed }
+func (s *Scope) Failed() bool { return s.given("failed").failed }
 
 // Device is the device the step runs on.
-func (s *Scope) Device() *Device { return s.home }
+func (s *Scope) Device() *Device { return s.given("device").home }
 
 // Training tells whether dropout and the like are on.
 func (s *Scope) Training() bool { return s.mode("training").Training }
@@ -173,6 +189,7 @@ func (s *Scope) Autocasting() DType { return s.mode("autocasting").Autocast }
 
 // mode is the innermost mode; after the step, that of the step.
 func (s *Scope) mode(op string) Mode {
+	s.given(op)
 	if s.over() {
 		return s.outermost.mode
 	}
@@ -245,6 +262,7 @@ func (s *Scope) pop(r *region, keep []*Tensor) {
 // pool when f returns, unless it was saved for backward. The name appears in errors. Tensors in last, which the region
 // around it made, are used by f for the last time: their memory goes back, too.
 func (s *Scope) Region(name string, f func() []*Tensor, last ...*Tensor) (out []*Tensor) {
+	Given("region", "the function", f)
 	r := s.begin(name, last)
 	held, done := len(s.writes), false
 	defer func() {
@@ -275,6 +293,7 @@ func (s *Scope) Region(name string, f func() []*Tensor, last ...*Tensor) (out []
 
 // begin opens a region that takes over the tensors in last.
 func (s *Scope) begin(name string, last []*Tensor) *region {
+	s.given("region")
 	s.enter("region")
 	defer s.leave()
 	r := s.push(name, s.top.mode)
@@ -292,6 +311,7 @@ func (s *Scope) begin(name string, last []*Tensor) *region {
 
 // With runs f under a changed mode, for every tensor of the step, old or new.
 func (s *Scope) With(f func(), opts ...Option) {
+	Given("with", "the function", f)
 	r := s.change(opts)
 	defer func() {
 		s.resume(r)
@@ -303,12 +323,10 @@ func (s *Scope) With(f func(), opts ...Option) {
 
 // change opens a region without name under a changed mode.
 func (s *Scope) change(opts []Option) *region {
+	s.given("with")
 	s.enter("with")
 	defer s.leave()
-	m := s.top.mode
-	for _, o := range opts {
-		o(&m)
-	}
+	m := s.top.mode.with("with", opts)
 	if m.stream != s.top.mode.stream {
 		Fail(ErrValue, "with", "Stream is an option of Step and Eval, not of a part of a step")
 	}
@@ -328,6 +346,7 @@ func (s *Scope) restore(r *region) {
 // used alone needs it, since nothing else names the step. A device with memory of its own gets a copy of host data, one
 // in a step; operands that are host data are taken in likewise.
 func (s *Scope) In(t *Tensor) *Tensor {
+	s.given("in")
 	s.enter("in")
 	defer s.leave()
 	return s.in(t)
@@ -345,6 +364,7 @@ func (s *Scope) in(t *Tensor) *Tensor {
 // Watch makes t a leaf of the tape, so that autograd.Grad can be asked for its gradient. No gradient flows through it
 // to what t was made from, except that a whole parameter stays itself.
 func (s *Scope) Watch(t *Tensor) *Tensor {
+	s.given("watch")
 	s.enter("watch")
 	defer s.leave()
 	t = s.adopt("watch", t)
@@ -359,7 +379,7 @@ func (s *Scope) Watch(t *Tensor) *Tensor {
 
 // Full is a tensor of the step with all elements equal to v.
 func (s *Scope) Full(v float64, dt DType, shape ...int) *Tensor {
-	return s.apply(&full, nil, append([]int{dt.Code()}, shape...), []float64{v})
+	return s.given("full").apply(&full, nil, append([]int{dt.Code()}, shape...), []float64{v})
 }
 
 // adopt makes an operand usable in the step: lazy views are recorded, host data copied to the device of the operation,
@@ -370,7 +390,7 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 	case t.scope == s:
 		t.fresh(op)
 	case t.scope != nil:
-		Fail(ErrStep, op, "%v belongs to another step; Keep it there, then it may be used in any step", t)
+		t.foreign(op)
 	case t.lazy != nil:
 		y, _ := s.record(t.lazy.Op, t.lazy.In, t.lazy.Ints, t.lazy.Floats, nil, true)
 		return y
@@ -382,4 +402,9 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 		}
 	}
 	return s.local(op, t)
+}
+
+// foreign fails for a tensor of another step.
+func (t *Tensor) foreign(op string) {
+	Fail(ErrStep, op, "%v belongs to another step; Keep it there, then it may be used in any step", t)
 }

@@ -155,6 +155,11 @@ func (tp *tape) release() {
 // the saved tensors, takes gradients back. The result is y on the tape; it is y itself if no operand needs
 // a gradient or the step does not record. Custom operations use it.
 func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor {
+	s.given("record")
+	Given("record", "the operation", op)
+	if !op.hasVJP() {
+		Fail(ErrGrad, op.Name, "the operation has no VJP")
+	}
 	s.enter(op.Name)
 	defer s.leave()
 	n := newNode()
@@ -170,7 +175,9 @@ func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor
 	y = s.in(y).alias(s)
 	n.Out = append(n.Out, y)
 	for _, t := range saved {
-		t.alive(op.Name)
+		if t.alive(op.Name); t.scope != nil && t.scope != s {
+			t.foreign(op.Name)
+		}
 	}
 	for _, t := range saved {
 		n.save(t)

@@ -61,32 +61,33 @@ func (t *Tensor) alias(s *Scope) *Tensor {
 }
 
 // Shape is the size of each axis. The slice is a copy.
-func (t *Tensor) Shape() []int { return slices.Clone(t.layout.Shape) }
+func (t *Tensor) Shape() []int { return slices.Clone(t.given("shape").layout.Shape) }
 
 // Rank is the number of axes.
-func (t *Tensor) Rank() int { return len(t.layout.Shape) }
+func (t *Tensor) Rank() int { return len(t.given("rank").layout.Shape) }
 
 // Dim is the size of an axis; negative axes count from the end.
 func (t *Tensor) Dim(axis int) int { return t.layout.Shape[t.axis("dim", axis)] }
 
 // Len is the number of elements.
-func (t *Tensor) Len() int { return t.layout.Len() }
+func (t *Tensor) Len() int { return t.given("len").layout.Len() }
 
 // DType is the element type.
-func (t *Tensor) DType() DType { return t.dtype }
+func (t *Tensor) DType() DType { return t.given("dtype").dtype }
 
 // Scope is the step that t belongs to; nil for parameters, state and host data.
-func (t *Tensor) Scope() *Scope { return t.scope }
+func (t *Tensor) Scope() *Scope { return t.given("scope").scope }
 
 // NeedsGrad tells whether a gradient may flow to t: it is a parameter, was made from one while recording, or was
 // watched.
-func (t *Tensor) NeedsGrad() bool { return t.needs }
+func (t *Tensor) NeedsGrad() bool { return t.given("needs_grad").needs }
 
 // IsContiguous tells whether the elements are in row-major order, without padding between them.
-func (t *Tensor) IsContiguous() bool { return t.layout.Contiguous() }
+func (t *Tensor) IsContiguous() bool { return t.given("is_contiguous").layout.Contiguous() }
 
 // Origin is the parameter or state that t is, or is a view of; nil for other tensors.
 func (t *Tensor) Origin() *Tensor {
+	t.given("origin")
 	if t.root == nil {
 		return nil
 	}
@@ -95,6 +96,7 @@ func (t *Tensor) Origin() *Tensor {
 
 // Name is the state-dict name of a parameter or state, and "" for other tensors.
 func (t *Tensor) Name() string {
+	t.given("name")
 	if t.root == nil {
 		return ""
 	}
@@ -116,6 +118,7 @@ func (t *Tensor) String() string {
 
 // axis makes a possibly negative axis an index of the shape.
 func (t *Tensor) axis(op string, axis int) int {
+	t.given(op)
 	n := len(t.layout.Shape)
 	if axis < -n || axis >= n {
 		Fail(ErrShape, op, "axis %d is outside [%d, %d): %v has %d axes", axis, -n, n, t, n)
@@ -124,13 +127,6 @@ func (t *Tensor) axis(op string, axis int) int {
 		axis += n
 	}
 	return axis
-}
-
-// given fails for nil.
-func (t *Tensor) given(op string) {
-	if t == nil {
-		Fail(ErrStep, op, "an operand is nil")
-	}
 }
 
 // usable is alive for callers that have not entered the step.
@@ -147,10 +143,10 @@ func (t *Tensor) usable(op string) {
 func (t *Tensor) alive(op string) {
 	t.given(op)
 	switch {
+	case t.blk == nil && t.root == nil:
+		Fail(ErrStep, op, "an operand is the zero Tensor, which has no elements")
 	case t.blk == nil:
-		if t.root != nil {
-			Fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)
-		}
+		Fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)
 	case t.blk.refs == 0 || t.blk.closed != "" && !t.scope.inBackward():
 		Fail(ErrStep, op, "%v, made by %s, was released when %s ended; return it from there, or Keep it",
 			t, t.blk.op, t.blk.closed)

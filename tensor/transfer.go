@@ -114,6 +114,7 @@ func (s *Scope) wantOneDevice(op string, ts []*Tensor) {
 // toDevice is t on another device.
 func (t *Tensor) toDevice(d *Device) (y *Tensor) {
 	t.usable("to")
+	d.usable("to")
 	if from := t.Device(); from == nil && d.inHostMemory() || from != nil && from.shared == d.shared {
 		return t
 	}

@@ -51,7 +51,7 @@ func run[T register](pool *sync.Pool, l *kernels.Launch) {
 	x.describe(l.In, l.Out[0].Shape)
 	if x.n > 0 {
 		x.params, x.random = l.Floats, l.Random
-		x.p = programOf[T](l.Op.Name, programKey{l.Op.Expr, x.uniformArgs()})
+		x.p = programOf[T](l.Op.Name, l.Op.Expr, x.uniformArgs())
 		x.setResults(l)
 		x.setUniforms()
 		x.unchunked = x.isUnchunked()

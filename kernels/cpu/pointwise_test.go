@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/kernels"
@@ -437,7 +439,7 @@ func TestFusedKernels(t *testing.T) {
 				if r.IntN(2) == 0 {
 					l.Out[0] = in[0]
 				}
-				if run, _ := fused[float32](programKey{f, uniform}); run == nil {
+				if run, _ := fused[float32](f, uniform); run == nil {
 					t.Fatalf("no kernel for %s", f)
 				}
 				compare(t, l, kernels.Float32)
@@ -717,5 +719,38 @@ func TestTiersAgree(t *testing.T) {
 				t.Errorf("result %d differs between %v and %v", k, tier, vec.Portable)
 			}
 		}
+	}
+}
+
+// The program of a function that nobody uses is dropped; that of one in use stays.
+func TestProgramsForgotten(t *testing.T) {
+	made := func(i int) *expr.Func { return expr.Must(fmt.Sprintf("x + x*%d.125", i), []string{"x"}, nil) }
+	kept := made(-1)
+	p := programOf[float32]("kept", kept, 0)
+	var left atomic.Int64
+	const many = 2000
+	for i := range many {
+		for uniforms := range uint64(2) {
+			left.Add(1)
+			runtime.AddCleanup(programOf[float32]("dropped", made(i), uniforms), func(int) { left.Add(-1) }, 0)
+		}
+	}
+	for range 100 {
+		if runtime.GC(); left.Load() < many/2 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // cleanups run some time after a collection
+	}
+	if n := left.Load(); n >= many/2 {
+		t.Errorf("%d programs of %d are left", n, 2*many)
+	}
+	if programOf[float32]("kept", kept, 0) != p {
+		t.Error("the program of a function in use was compiled again")
+	}
+	if programOf[float32]("kept", kept, 1) == p {
+		t.Error("one program for an operand of many elements and of one")
+	}
+	if any(programOf[float64]("kept", kept, 0)) == any(p) {
+		t.Error("one program for two types")
 	}
 }

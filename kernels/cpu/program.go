@@ -73,27 +73,22 @@ type root struct {
 	uniform int // index of a uniform value; -1 if it is not one
 }
 
-// programKey identifies a program.
-type programKey struct {
-	f        *expr.Func
-	uniforms uint64 // bit k: argument k is one element
-}
-
-// programOf is the program of a function, made at the first call.
-func programOf[T register](op string, key programKey) *program[T] {
-	if p := expr.Compiled[program[T]](key.f, key.uniforms); p != nil {
+// programOf is the program of f where the arguments in uniforms are one element: bit k is argument k. It is made at the
+// first call.
+func programOf[T register](op string, f *expr.Func, uniforms uint64) *program[T] {
+	if p := expr.Compiled[program[T]](f, uniforms); p != nil {
 		return p
 	}
-	return expr.Compile(key.f, key.uniforms, compile[T](op, key))
+	return expr.Compile(f, uniforms, compile[T](op, f, uniforms))
 }
 
 // compile translates the nodes in order.
-func compile[T register](op string, key programKey) *program[T] {
+func compile[T register](op string, f *expr.Func, uniforms uint64) *program[T] {
 	c := compiler[T]{
-		op: op, f: key.f, uniform: key.uniforms, p: &program[T]{},
+		op: op, f: f, uniform: uniforms, p: &program[T]{},
 		uniforms: map[*expr.Node]int{}, slots: map[*expr.Node]int{}, last: map[*expr.Node]int{},
 	}
-	c.p.fused, c.p.reads = fused[T](key)
+	c.p.fused, c.p.reads = fused[T](f, uniforms)
 	if c.p.fused != nil {
 		c.p.streams = c.f.Streams()
 		c.scalars()
@@ -119,8 +114,8 @@ func compile[T register](op string, key programKey) *program[T] {
 
 // fused is the kernel of the whole function and how many arguments it reads; nil if there is none. Further
 // arguments are not used.
-func fused[T register](key programKey) (run fusedKernel[T], reads int) {
-	fusion := key.f.Fusion(key.uniforms)
+func fused[T register](f *expr.Func, uniforms uint64) (run fusedKernel[T], reads int) {
+	fusion := f.Fusion(uniforms)
 	if fusion == nil {
 		return nil, 0
 	}
@@ -129,7 +124,7 @@ func fused[T register](key programKey) (run fusedKernel[T], reads int) {
 		return nil, 0
 	}
 	run, _ = any(k.Run).(func(results, args [][]T, scalars []T)) // nil unless T is float32
-	return run, k.Ins - len(key.f.Streams())
+	return run, k.Ins - len(f.Streams())
 }
 
 type compiler[T register] struct {

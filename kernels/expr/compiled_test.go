@@ -1,10 +1,7 @@
 package expr_test
 
 import (
-	"fmt"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/weft-ml/weft/kernels/expr"
 )
@@ -27,32 +24,5 @@ func TestCompiled(t *testing.T) {
 	}
 	if expr.Compiled[int](f, 1) != nil || expr.Compiled[program](f, uint64(1)) != nil {
 		t.Error("found what another backend has compiled")
-	}
-}
-
-// Functions that nobody holds are collected, with their derivatives and programs. One that is held stays the same.
-func TestFunctionsAreCollected(t *testing.T) {
-	held := expr.Must("x*0.125", []string{"x"}, nil)
-	live := func() uint64 {
-		var m runtime.MemStats
-		for range 5 { // cleanups run after a collection
-			runtime.GC()
-			time.Sleep(time.Millisecond)
-		}
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := live()
-	const n = 2000
-	for i := range n {
-		f := expr.Must(fmt.Sprintf("tanh(x*%d.5)+x", i), []string{"x"}, nil)
-		expr.Compile(f, 0, &program{})
-		f.Pullback(0)
-	}
-	if grown := int64(live()) - int64(before); grown > n*8<<10/10 {
-		t.Errorf("%d functions left %d bytes", n, grown)
-	}
-	if expr.Must("x*0.125", []string{"x"}, nil) != held {
-		t.Error("a function in use was made anew")
 	}
 }

@@ -29,8 +29,9 @@ type Func struct {
 }
 
 // functions are those in use, by source: a call site that makes its function anew each time gets the same one. One
-// that nobody holds any more is collected, with its derivatives and what backends have compiled it to.
-var functions table[string, Func]
+// that nobody holds any more is collected, with its derivatives and what backends have compiled it to. The last ones
+// asked for are held.
+var functions = table[string, Func]{last: make([]*Func, 256)}
 
 // New reads an expression; the package comment describes the language. The error is a [*SyntaxError].
 func New(src string, args, params []string) (*Func, error) {

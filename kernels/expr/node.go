@@ -12,6 +12,8 @@ type Node struct {
 	K  int      // number of the argument, parameter or random stream
 	C  float64  // value of a constant
 	X  [3]*Node // operands; the first Op.Arity() are set
+
+	truth bool // always 0 or 1
 }
 
 // Operands are the nodes that n is computed from.
@@ -32,8 +34,20 @@ func intern(n Node) *Node {
 	for i, x := range n.Operands() {
 		key.x[i] = weak.Make(x)
 	}
+	n.truth = n.isTruth()
 	node, _ := nodes.get(key, func() (*Node, error) { return &n, nil })
 	return node
+}
+
+// isTruth tells whether n, whose operands are interned, is seen to be always 0 or 1.
+func (n *Node) isTruth() bool {
+	switch n.Op {
+	case LT, LE, EQ:
+		return true
+	case Mul, Max: // what && and || make
+		return n.X[0].truth && n.X[1].truth
+	}
+	return n.is(0) || n.is(1)
 }
 
 func argument(k int) *Node        { return intern(Node{Op: Arg, K: k}) }

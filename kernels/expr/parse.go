@@ -225,13 +225,8 @@ func not(a *Node) *Node { return apply(EQ, a, constant(0)) }
 
 // boolean is a if its value is always 0 or 1, else a != 0.
 func boolean(a *Node) *Node {
-	if a.Op == LT || a.Op == LE || a.Op == EQ || a.is(0) || a.is(1) {
+	if a.truth {
 		return a
-	}
-	if a.Op == Mul || a.Op == Max { // what && and || make
-		if boolean(a.X[0]) == a.X[0] && boolean(a.X[1]) == a.X[1] {
-			return a
-		}
 	}
 	return not(not(a))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/token"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,14 +32,19 @@ func (f *Func) statements() []string {
 		if n.Op.Arity() == 0 || uses[n] < 2 {
 			continue
 		}
-		text := f.text(n, names, token.LowestPrec)
+		text := f.text(n, names)
 		names[n] = fresh(fmt.Sprintf("t%d", len(names)), f.Args, f.Params)
 		lines = append(lines, names[n]+" = "+text)
 	}
 	for _, r := range f.Roots {
-		lines = append(lines, f.text(r, names, token.LowestPrec))
+		lines = append(lines, f.text(r, names))
 	}
 	return lines
+}
+
+// text is n as an expression of the nodes that have names.
+func (f *Func) text(n *Node, names map[*Node]string) string {
+	return string(f.appendText(nil, n, names, token.LowestPrec))
 }
 
 // operators are the instructions that have one in Go.
@@ -47,43 +53,53 @@ var operators = map[Op]token.Token{
 	LT: token.LSS, LE: token.LEQ, EQ: token.EQL,
 }
 
-// text writes n, in parentheses if its operator binds less tightly than outer.
-func (f *Func) text(n *Node, names map[*Node]string, outer int) string {
+// appendText appends n, in parentheses if its operator binds less tightly than outer.
+func (f *Func) appendText(to []byte, n *Node, names map[*Node]string, outer int) []byte {
 	if name := names[n]; name != "" {
-		return name
+		return append(to, name...)
 	}
 	switch n.Op {
 	case Arg:
-		return f.Args[n.K]
+		return append(to, f.Args[n.K]...)
 	case Param:
-		return f.Params[n.K]
+		return append(to, f.Params[n.K]...)
 	case Rand:
-		return fmt.Sprintf("rand(%d)", n.K)
+		return fmt.Appendf(to, "rand(%d)", n.K)
 	case Const:
-		return constantText(n.C)
+		return append(to, constantText(n.C)...)
 	case Neg:
-		x := f.text(n.X[0], names, token.UnaryPrec)
-		if x[0] == '-' { // two signs in a row are another token
-			return "-(" + x + ")"
+		to = append(to, '-')
+		at := len(to)
+		if to = f.appendText(to, n.X[0], names, token.UnaryPrec); to[at] == '-' { // two signs are another token
+			to = append(slices.Insert(to, at, '('), ')')
 		}
-		return "-" + x
+		return to
 	}
 	if op, ok := operators[n.Op]; ok {
 		left, right := op.Precedence(), op.Precedence()+1
 		if left == token.EQL.Precedence() { // comparisons do not chain
 			left++
 		}
-		s := f.text(n.X[0], names, left) + " " + op.String() + " " + f.text(n.X[1], names, right)
-		if op.Precedence() < outer {
-			return "(" + s + ")"
+		nested := op.Precedence() < outer
+		if nested {
+			to = append(to, '(')
 		}
-		return s
+		to = f.appendText(to, n.X[0], names, left)
+		to = append(append(append(to, ' '), op.String()...), ' ')
+		to = f.appendText(to, n.X[1], names, right)
+		if nested {
+			to = append(to, ')')
+		}
+		return to
 	}
-	var xs []string
-	for _, x := range n.Operands() {
-		xs = append(xs, f.text(x, names, token.LowestPrec))
+	to = append(append(to, n.Op.String()...), '(')
+	for i, x := range n.Operands() {
+		if i > 0 {
+			to = append(to, ", "...)
+		}
+		to = f.appendText(to, x, names, token.LowestPrec)
 	}
-	return n.Op.String() + "(" + strings.Join(xs, ", ") + ")"
+	return append(to, ')')
 }
 
 func constantText(v float64) string {

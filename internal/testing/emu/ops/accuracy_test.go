@@ -22,10 +22,10 @@ type rowCase struct {
 // rowCases are the operations with exponentials, and the norms.
 func rowCases() []rowCase {
 	like := func(x *tensor.Tensor, seed uint64, lo, hi float64) *tensor.Tensor {
-		return tensor.Uniform(seed, lo, hi, x.Shape()...).To(x.DType())
+		return tensor.Uniform(tensor.Seed(seed), lo, hi, x.Shape()...).To(x.DType())
 	}
 	row := func(x *tensor.Tensor, seed uint64) *tensor.Tensor {
-		return tensor.Uniform(seed, -1, 1, x.Dim(-1)).To(x.DType())
+		return tensor.Uniform(tensor.Seed(seed), -1, 1, x.Dim(-1)).To(x.DType())
 	}
 	targets := func(x *tensor.Tensor) *tensor.Tensor {
 		return tensor.FromSlice([]int64{0, int64(x.Dim(1) / 2), int64(x.Dim(1) - 1)}, 3)
@@ -58,7 +58,7 @@ func rowCases() []rowCase {
 			most := wide.Max(-1)
 			sum := wide.Sub(most.Unsqueeze(-1)).Exp().Sum(-1)
 			return []*tensor.Tensor{x, targets(x), saved(x, most), saved(x, sum),
-				tensor.Uniform(5, 0.5, 2, 3).To(x.DType())}
+				tensor.Uniform(tensor.Seed(5), 0.5, 2, 3).To(x.DType())}
 		}},
 		{"layer_norm", []int{1}, []float64{1e-5}, true, func(x *tensor.Tensor) []*tensor.Tensor {
 			return []*tensor.Tensor{x, row(x, 3), row(x, 4)}
@@ -81,7 +81,7 @@ func TestRowsAccuracy(t *testing.T) {
 		for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float64} {
 			far, all := 0, 0
 			for _, n := range []int{5, 130, 1024, 1025, 4096, 16388, 20001} {
-				in := c.operands(tensor.Uniform(uint64(n), -4, 4, 3, n).To(d))
+				in := c.operands(tensor.Uniform(tensor.Seed(uint64(n)), -4, 4, 3, n).To(d))
 				wide := make([]*tensor.Tensor, len(in))
 				for k, x := range in {
 					if wide[k] = x; x.DType().IsFloat() {

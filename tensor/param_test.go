@@ -1,0 +1,81 @@
+package tensor_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// A Place that fails changes nothing: parameters without memory stay so, placed ones keep theirs, and the next step
+// draws what it would have drawn.
+func TestPlaceFails(t *testing.T) {
+	bad := errors.New("of the program")
+	var fail any // what the initializer of last panics with
+	last := func(x []float64, _ []int, r tensor.Random) {
+		if e, ok := fail.(*tensor.Error); ok {
+			tensor.Fail(e.Kind, "init", "%s", e.Msg)
+		} else if fail != nil {
+			panic(fail)
+		}
+		nn.Ones(x, nil, r)
+	}
+	draw := func(dev *tensor.Device) (v []float32) {
+		step(t, dev, func(s *tensor.Scope) { v = tensor.ToSlice[float32](s.Full(1, tensor.Float32, 64).Dropout(0.5)) })
+		return v
+	}
+	want := draw(open(t, tensor.Seed(3)))
+
+	dev := open(t, tensor.Seed(3))
+	placed, w, state := tensor.Parameter(nn.Ones, 3), tensor.Parameter(nn.Normal(0, 1), 2, 3), tensor.State(last, 4)
+	if err := dev.Place([]string{"placed"}, []*tensor.Tensor{placed}, tensor.Float32); err != nil {
+		t.Fatal(err)
+	}
+	arena, _, _ := placed.Arena()
+	live := dev.Stats().Memory.Blocks
+	names, all := []string{"placed", "w", "state"}, []*tensor.Tensor{placed, w, state}
+	place := func(names []string, all []*tensor.Tensor) error { return dev.Place(names, all, tensor.Float32) }
+	for what, err := range map[string]func() error{
+		"a typed error": func() error {
+			fail = &tensor.Error{Kind: tensor.ErrShape, Msg: "no"}
+			return place(names, all)
+		},
+		"a panic": func() (err error) {
+			fail = bad
+			defer func() { err, _ = recover().(error) }()
+			return place(names, all)
+		},
+		"one given twice": func() error { fail = nil; return place([]string{"w", "v"}, []*tensor.Tensor{w, w}) },
+		"nil":             func() error { return place([]string{"w", "v"}, []*tensor.Tensor{w, nil}) },
+		"no name":         func() error { return place([]string{"w"}, []*tensor.Tensor{w, state}) },
+		"two of a name":   func() error { return place([]string{"w", "w"}, []*tensor.Tensor{w, state}) },
+		"no memory": func() error {
+			return place([]string{"w", "huge"}, []*tensor.Tensor{w, tensor.State(nil, 1<<23, 1<<23)})
+		},
+	} {
+		if err() == nil {
+			t.Errorf("%s: no error", what)
+		}
+		if a, _, _ := placed.Arena(); a != arena || placed.Name() != "placed" {
+			t.Errorf("%s: %v has another arena", what, placed)
+		}
+		if w.Device() != nil || w.Name() != "" || state.Device() != nil {
+			t.Errorf("%s: %v has memory", what, w)
+		}
+		if now := dev.Stats().Memory.Blocks; now != live {
+			t.Errorf("%s: %d blocks are live, %d before", what, now, live)
+		}
+	}
+	if !slices.Equal(draw(dev), want) {
+		t.Error("the step after it draws other numbers")
+	}
+	fail = nil
+	if err := place(names, all); err != nil || tensor.ToSlice[float32](state)[3] != 1 {
+		t.Error(err)
+	}
+	if a, _, _ := w.Arena(); a == arena || len(a.Params()) != 2 {
+		t.Errorf("parameters %v", a.Params())
+	}
+}
