@@ -43,15 +43,23 @@ func (a *Arrays[X, Y]) Batch(indices []int) (Batch, error) {
 	if err := checkIndices(indices, a.n); err != nil {
 		return Batch{}, err
 	}
-	return Batch{X: gather(a.x, a.xShape, a.n, indices), Y: gather(a.y, a.yShape, a.n, indices)}, nil
+	x, err := gather(a.x, a.xShape, a.n, indices)
+	if err != nil {
+		return Batch{}, err
+	}
+	y, err := gather(a.y, a.yShape, a.n, indices)
+	return Batch{X: x, Y: y}, err
 }
 
 // gather copies the chosen examples of v, which holds n of them, into a tensor [B shape...].
-func gather[T tensor.Elem](v []T, shape []int, n int, indices []int) *tensor.Tensor {
-	size := len(v) / n
-	out := make([]T, 0, size*len(indices))
-	for _, i := range indices {
-		out = append(out, v[i*size:(i+1)*size]...)
+func gather[T tensor.Elem](v []T, shape []int, n int, indices []int) (*tensor.Tensor, error) {
+	out, to, err := zeros[T](slices.Concat([]int{len(indices)}, shape)...)
+	if err != nil {
+		return nil, err
 	}
-	return tensor.FromSlice(out, slices.Concat([]int{len(indices)}, shape)...)
+	size := len(v) / n
+	for k, i := range indices {
+		copy(to[k*size:], v[i*size:(i+1)*size])
+	}
+	return out, nil
 }

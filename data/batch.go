@@ -20,3 +20,12 @@ type Dataset interface {
 	// goroutines at once when several loaders read the same dataset.
 	Batch(indices []int) (Batch, error)
 }
+
+// zeros makes host data for a batch, and returns its elements, too. It is an error if there is no memory for them.
+func zeros[T tensor.Elem](shape ...int) (t *tensor.Tensor, v []T, err error) {
+	err = tensor.Try(func() {
+		t = tensor.Zeros(tensor.FromSlice([]T{}, 0).DType(), shape...)
+		v = tensor.Data[T](t)
+	})
+	return t, v, err
+}

@@ -90,8 +90,14 @@ func (d *Images) Batch(indices []int) (Batch, error) {
 	if err := checkIndices(indices, d.Len()); err != nil {
 		return Batch{}, err
 	}
-	x := make([]float32, len(indices)*d.area)
-	y := make([]int64, len(indices))
+	batchX, x, err := zeros[float32](slices.Concat([]int{len(indices)}, d.shape)...)
+	if err != nil {
+		return Batch{}, err
+	}
+	batchY, y, err := zeros[int64](len(indices))
+	if err != nil {
+		return Batch{}, err
+	}
 	value := d.value
 	for k, i := range indices {
 		from := d.pixels[i*d.area : (i+1)*d.area]
@@ -101,17 +107,14 @@ func (d *Images) Batch(indices []int) (Batch, error) {
 		}
 		y[k] = int64(d.labels[i])
 	}
-	return Batch{
-		X: tensor.FromSlice(x, slices.Concat([]int{len(indices)}, d.shape)...),
-		Y: tensor.FromSlice(y, len(indices)),
-	}, nil
+	return Batch{X: batchX, Y: batchY}, nil
 }
 
 // Split divides the dataset in two, class by class, so that both parts have the same mix of classes: of each class the
 // fraction test, rounded to the nearest integer, goes to the second part. Which images these are depends on seed;
 // inside the parts the order stays. It is an error if one part would be empty.
 func (d *Images) Split(seed uint64, test float64) (train, rest *Images, err error) {
-	members := make([][]int, d.classes) // image indices of each class, ascending
+	members := make([][]int, min(d.classes, 256)) // image indices of each class, ascending
 	for i, label := range d.labels {
 		members[label] = append(members[label], i)
 	}

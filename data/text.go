@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/weft-ml/weft/internal/philox"
-	"github.com/weft-ml/weft/tensor"
 )
 
 // Level says what the tokens of a [Text] are.
@@ -168,11 +167,9 @@ func (t *Text) Batch(rows, context int, seed uint64, step int) (Batch, error) {
 	}
 	offsets := uint64(len(part) - context)
 	words := source(forText, seed, uint64(step))
-	starts := make([]int, rows)
-	for row := range starts {
-		starts[row] = int(philox.Below(words.Uint64(uint64(row)), offsets))
-	}
-	return windows(part, starts, context), nil
+	return windows(part, rows, context, func(row int) int {
+		return int(philox.Below(words.Uint64(uint64(row)), offsets))
+	})
 }
 
 // Validation is the validation part in windows of context tokens that do not overlap, in order, rows of them in a
@@ -191,14 +188,13 @@ func (t *Text) Validation(rows, context, limit int) iter.Seq2[Batch, error] {
 		if limit > 0 {
 			used = min(limit, all)
 		}
+		rows := min(rows, used) // so that first does not overflow
 		for first, k := 0, 0; first < used; first, k = first+rows, k+1 {
-			starts := make([]int, min(rows, used-first))
-			for row := range starts {
-				starts[row] = (first + row) * all / used * context
-			}
-			batch := windows(part, starts, context)
+			batch, err := windows(part, min(rows, used-first), context, func(row int) int {
+				return (first + row) * all / used * context
+			})
 			batch.Index = k
-			if !yield(batch, nil) {
+			if !yield(batch, err) || err != nil {
 				return
 			}
 		}
@@ -219,15 +215,21 @@ func checkWindows(part string, n, rows, context int) error {
 	return nil
 }
 
-// windows copies context tokens from each start on, and the token that follows each of them.
-func windows(part []int32, starts []int, context int) Batch {
-	x := make([]int64, 0, len(starts)*context)
-	y := make([]int64, 0, len(starts)*context)
-	for _, start := range starts {
-		for i := start; i < start+context; i++ {
-			x = append(x, int64(part[i]))
-			y = append(y, int64(part[i+1]))
+// windows copies context tokens from the start of each row on, and the token that follows each of them.
+func windows(part []int32, rows, context int, start func(row int) int) (Batch, error) {
+	batchX, x, err := zeros[int64](rows, context)
+	if err != nil {
+		return Batch{}, err
+	}
+	batchY, y, err := zeros[int64](rows, context)
+	if err != nil {
+		return Batch{}, err
+	}
+	for row := range rows {
+		at, tokens := row*context, part[start(row):]
+		for i := range context {
+			x[at+i], y[at+i] = int64(tokens[i]), int64(tokens[i+1])
 		}
 	}
-	return Batch{X: tensor.FromSlice(x, len(starts), context), Y: tensor.FromSlice(y, len(starts), context)}
+	return Batch{X: batchX, Y: batchY}, nil
 }

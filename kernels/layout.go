@@ -1,9 +1,29 @@
 package kernels
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // MaxDims is the largest rank of a tensor.
 const MaxDims = 8
+
+// MaxLen is the largest number of elements of a tensor, sizes of 0 counted as 1: more than any memory holds, and so few
+// that the numbers of their bytes, their strides and offsets do not overflow.
+const MaxLen = 1 << 48
+
+// Fits tells whether a tensor can have a shape: at most [MaxDims] axes, none of negative size, [MaxLen] elements.
+func Fits(shape []int) bool {
+	n := uint64(1)
+	for _, d := range shape {
+		high, low := bits.Mul64(n, uint64(max(d, 1)))
+		if d < 0 || high != 0 || low > MaxLen {
+			return false
+		}
+		n = low
+	}
+	return len(shape) <= MaxDims
+}
 
 // Layout says where the elements of a tensor are in its buffer: element (i0, i1, ...) is at
 // Offset + i0*Strides[0] + i1*Strides[1] + ..., counted in elements. A stride of 0 repeats.

@@ -27,10 +27,7 @@ func NewCausalAttention(width, heads int, opts ...LinearOption) *CausalAttention
 // Forward keeps the shape [B T C].
 func (a *CausalAttention) Forward(x *tensor.Tensor) *tensor.Tensor {
 	tensor.Given("attention", "the layer", a)
-	if a.Heads < 1 {
-		tensor.Fail(tensor.ErrValue, "attention", "there are %d heads", a.Heads)
-	}
-	scale := 1 / math.Sqrt(float64(x.Dim(-1)/a.Heads))
+	scale := 1 / math.Sqrt(float64(x.Dim(-1))/float64(a.Heads))
 	y := tensor.AttentionPacked(a.QKV.Forward(x), a.Heads, true, scale)
 	return a.Proj.Forward(y).Dropout(a.Dropout)
 }

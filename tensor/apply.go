@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
 	"slices"
@@ -283,7 +284,7 @@ func failed(l *kernels.Launch, err error) {
 	if e, ok := err.(*Error); ok && e.Site != "" { // of an earlier op call
 		panic(e)
 	} else if ok {
-		Fail(e.Kind, e.Op, "%s", e.Msg)
+		Fail(e.Kind, cmp.Or(e.Op, l.Op.Name), "%s", e.Msg)
 	}
 	Fail(ErrDevice, l.Op.Name, "%v", err)
 }
@@ -316,11 +317,7 @@ func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
 		return c
 	}
 	for _, y := range c.Out {
-		buf, err := host().shared.backend.Alloc(y.Len() * y.dtype.Size())
-		if err != nil {
-			Fail(ErrMemory, op.Name, "%v", err)
-		}
-		*y.blk = block{buf: buf, refs: 1, shared: true, op: op.Name}
+		*y.blk = block{buf: hostMemory(op.Name, y.Len()*y.dtype.Size()), refs: 1, shared: true, op: op.Name}
 	}
 	if op.draws > 0 {
 		Fail(ErrStep, op.Name, "random numbers come from a step's stream; take the operand into a step with s.In")

@@ -1,15 +1,19 @@
 package tensor
 
-import "math"
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+)
 
 // Arange makes host data with the elements start, start+step, ... below stop, or above it if step is negative. Element
 // i is start + i*step, computed in float64.
 func Arange(dt DType, start, stop, step float64) *Tensor {
 	n := math.Ceil((stop - start) / step)
-	if !(math.Abs(n) < 1<<48) { // true for NaN, too
+	if !(math.Abs(n) <= kernels.MaxLen) { // true for NaN, too
 		Fail(ErrValue, "arange", "from %g to %g by %g is no range", start, stop, step)
 	}
-	v := make([]float64, max(int(n), 0))
+	v := makeHost[float64]("arange", max(int(n), 0))
 	for i := range v {
 		v[i] = start + float64(float64(i)*step)
 	}
@@ -18,8 +22,7 @@ func Arange(dt DType, start, stop, step float64) *Tensor {
 
 // Eye makes host data [n n] with ones on the diagonal and zeros elsewhere.
 func Eye(dt DType, n int) *Tensor {
-	checkShape("eye", []int{n, n})
-	v := make([]float64, n*n)
+	v := makeHost[float64]("eye", sizeOf("eye", []int{n, n}))
 	for i := range n {
 		v[i*n+i] = 1
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-ml/weft/internal/pool"
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
 )
 
 // block is memory with a count of its owners. Inside a step the owners are the region that made it, tape nodes that
@@ -42,6 +43,43 @@ func (b *block) release(why string) {
 	}
 }
 
+// refused fails with the error of an allocation.
+func refused(op string, err error) {
+	e, ok := err.(*Error)
+	if !ok {
+		e = kernels.Errorf(ErrMemory, op, "%v", err)
+	}
+	Fail(e.Kind, op, "%s", e.Msg)
+}
+
+// hostMemory is n bytes on the Go heap, all 0.
+func hostMemory(op string, n int) kernels.Buffer {
+	return ofHost(op, func() (kernels.Buffer, error) { return cpu.Backend{}.Alloc(n) })
+}
+
+// makeHost is n elements on the Go heap, all 0.
+func makeHost[T Elem](op string, n int) []T {
+	return ofHost(op, func() ([]T, error) { return cpu.Make[T](n) })
+}
+
+// ofHost is what alloc takes of the host's memory, if need be of that which the pool has cached.
+func ofHost[T any](op string, alloc func() (T, error)) T {
+	v, err := alloc()
+	if err != nil {
+		devicesMu.Lock()
+		shared := devices["cpu"]
+		devicesMu.Unlock()
+		collect() // tensors that the program has dropped go to the pool
+		if shared != nil {
+			shared.pool.Trim()
+		}
+		if v, err = alloc(); err != nil {
+			refused(op, err)
+		}
+	}
+	return v
+}
+
 // hostBlock wraps memory on the Go heap.
 func hostBlock(buf kernels.Buffer, op string) *block {
 	return &block{buf: buf, refs: 1, shared: true, op: op}
@@ -58,11 +96,7 @@ func (d *Device) deviceBlock(op string, n int) *block {
 func (d *Device) fillBlock(b *block, op string, n int) {
 	mem, err := d.shared.pool.Alloc(n)
 	if err != nil {
-		e, ok := err.(*Error)
-		if !ok {
-			e = kernels.Errorf(ErrMemory, op, "%v", err)
-		}
-		Fail(e.Kind, op, "%s", e.Msg)
+		refused(op, err)
 	}
 	b.buf, b.mem, b.dev, b.refs, b.op = mem.Buf, mem, d, 1, op
 }

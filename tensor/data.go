@@ -1,7 +1,9 @@
 package tensor
 
 import (
+	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/weft-ml/weft/internal/philox"
@@ -30,13 +32,13 @@ func Of[T Elem](v T) *Tensor { return FromSlice([]T{v}) }
 
 // Zeros makes host data with all elements zero.
 func Zeros(dt DType, shape ...int) *Tensor {
-	checkShape("zeros", shape)
-	return newTensor(hostBlock(cpu.Wrap(make([]byte, kernels.Count(shape)*dt.Size())), "zeros"), dt, shape, nil)
+	n := sizeOf("zeros", shape) * dt.Size()
+	return newTensor(hostBlock(hostMemory("zeros", n), "zeros"), dt, shape, nil)
 }
 
 // Uniform makes float32 host data drawn uniformly from [lo, hi).
 func Uniform(seed RandomSeed, lo, hi float64, shape ...int) *Tensor {
-	v := make([]float64, sizeOf("uniform", shape))
+	v := makeHost[float64]("uniform", sizeOf("uniform", shape))
 	philox.Uniform(v, Random{Key: seed.n}, 0)
 	for i, u := range v {
 		v[i] = lo + float64((hi-lo)*u)
@@ -46,7 +48,7 @@ func Uniform(seed RandomSeed, lo, hi float64, shape ...int) *Tensor {
 
 // Randn makes float32 host data from the standard normal distribution.
 func Randn(seed RandomSeed, shape ...int) *Tensor {
-	v := make([]float64, sizeOf("randn", shape))
+	v := makeHost[float64]("randn", sizeOf("randn", shape))
 	philox.Normal(v, Random{Key: seed.n}, 0)
 	return FromSlice(v, shape...).To(Float32)
 }
@@ -57,21 +59,29 @@ func sizeOf(op string, shape []int) int {
 	return kernels.Count(shape)
 }
 
-// checkShape refuses negative sizes, too many axes and sizes that overflow.
+// checkShape fails unless a tensor can have the shape; see [kernels.Fits].
 func checkShape(op string, shape []int) {
+	if !kernels.Fits(shape) {
+		misfit(op, slices.Clone(shape), nil)
+	}
+}
+
+// misfit fails with what is wrong about a shape.
+func misfit(op string, shape []int, operands []*Tensor) {
+	of := ""
+	if len(operands) > 0 {
+		of = fmt.Sprintf("; operands: %v", operands[0])
+		for _, x := range operands[1:min(len(operands), 4)] {
+			of += fmt.Sprintf(", %v", x)
+		}
+	}
 	if len(shape) > kernels.MaxDims {
-		Fail(ErrShape, op, "shape %v has %d axes, at most %d are possible", shape, len(shape), kernels.MaxDims)
+		Fail(ErrShape, op, "shape %v has %d axes, at most %d are possible%s", shape, len(shape), kernels.MaxDims, of)
 	}
-	n := 1
-	for i, d := range shape {
-		if d < 0 {
-			Fail(ErrShape, op, "shape %v has size %d on axis %d", shape, d, i)
-		}
-		if n > (1<<48)/max(d, 1) {
-			Fail(ErrShape, op, "shape %v has too many elements", shape)
-		}
-		n *= max(d, 1)
+	if i := slices.IndexFunc(shape, func(d int) bool { return d < 0 }); i >= 0 {
+		Fail(ErrShape, op, "shape %v has size %d on axis %d%s", shape, shape[i], i, of)
 	}
+	Fail(ErrShape, op, "shape %v has more than %d elements%s", shape, kernels.MaxLen, of)
 }
 
 // ToSlice copies the elements to a new slice, in row-major order, converting from the tensor's type. It
@@ -85,7 +95,7 @@ func ToSlice[T Elem](t *Tensor) (v []T) {
 			c = c.download()
 		}
 		c = c.To(dtypeOf[T]()).Contiguous()
-		v = make([]T, c.Len())
+		v = makeHost[T]("to_slice", c.Len())
 		copy(memory(v), bytesOf(c))
 		runtime.KeepAlive(c)
 	})

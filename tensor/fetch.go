@@ -19,7 +19,7 @@ func (t *Tensor) Fetch() (arrived func() []float64) {
 		return func() []float64 { return v }
 	}
 	dtype, shape := t.dtype, t.Shape()
-	data := make([]byte, t.Len()*dtype.Size())
+	data := makeHost[byte]("fetch", t.Len()*dtype.Size())
 	var event kernels.Event
 	t.scope.alone(func() {
 		c := t.Detach().Contiguous()

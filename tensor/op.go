@@ -3,6 +3,7 @@ package tensor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weft-ml/weft/kernels"
@@ -151,8 +152,12 @@ func (c *Ctx) set(op *Op, s *Scope, in []*Tensor, ints []int, floats []float64) 
 	c.Floats = append(c.floatBuf[:0], floats...)
 }
 
-// Result adds an output of the given type and shape.
+// Result adds an output of the given type and shape. It fails unless a tensor can have that shape, so shape rules may
+// add sizes up.
 func (c *Ctx) Result(dt DType, shape ...int) {
+	if !kernels.Fits(shape) {
+		misfit(c.Op.Name, slices.Clone(shape), c.In)
+	}
 	if c.Op.View != nil {
 		c.Out = append(c.Out, newTensor(nil, dt, shape, c.scope))
 		return

@@ -112,7 +112,7 @@ func AttentionPacked(qkv *Tensor, heads int, causal bool, scale float64) *Tensor
 
 // attentionFlops counts the two products of queries of n elements with keys and values at the given number of
 // positions, as if none were masked.
-func attentionFlops(n, positions int) float64 { return 4 * float64(n*positions) }
+func attentionFlops(n, positions int) float64 { return 4 * float64(n) * float64(positions) }
 
 // flag is 1 for true, 0 for false.
 func flag(b bool) int {
@@ -166,7 +166,7 @@ func attentionPackedShape(c *Ctx) {
 	if len(x) != 3 {
 		c.Fail(ErrShape, "qkv %v has %d axes, want three: batch, positions, width", c.In[0], len(x))
 	}
-	if heads < 1 || x[2]%(3*heads) != 0 {
+	if heads < 1 || x[2]%3 != 0 || x[2]/3%heads != 0 {
 		c.Fail(ErrShape, "qkv %v has %d on axis 2, no multiple of 3 * %d heads", x, x[2], heads)
 	}
 	c.Result(c.In[0].dtype, x[0], x[1], x[2]/3)

@@ -94,9 +94,7 @@ func selected(shape []int, axis int, indices []int) []int {
 
 func indexSelectShape(c *Ctx) {
 	c.wantIndices(1)
-	shape := selected(c.Shape(0), c.Ints[0], c.Shape(1))
-	checkShape(c.Op.Name, shape)
-	c.Result(c.In[0].dtype, shape...)
+	c.Result(c.In[0].dtype, selected(c.Shape(0), c.Ints[0], c.Shape(1))...)
 }
 
 // indexSelectVJP adds the gradients of all copies of an entry to zero, in ascending order of their indices in the

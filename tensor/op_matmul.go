@@ -18,7 +18,7 @@ func init() {
 		Shape: matmulShape,
 		VJP:   matmulVJP,
 		Saves: []Saves{SaveIn(1), SaveIn(0)},
-		Flops: func(c *Ctx) float64 { return 2 * float64(c.Out[0].Len()*c.In[0].Dim(-1)) },
+		Flops: func(c *Ctx) float64 { return 2 * float64(c.Out[0].Len()) * float64(c.In[0].Dim(-1)) },
 		Samples: func() []Sample {
 			sample := func(name string, a, b []int) Sample {
 				return Sample{Name: name, In: randomArgs(a, b),

@@ -13,9 +13,6 @@ func init() {
 		Doc:    "a everywhere",
 		Args:   []string{},
 		NoGrad: "there is no tensor operand",
-		Shape: func(c *Ctx) {
-			checkShape("full", c.Ints[1:])
-			c.Result(kernels.DTypeOf(c.Ints[0]), c.Ints[1:]...)
-		},
+		Shape:  func(c *Ctx) { c.Result(kernels.DTypeOf(c.Ints[0]), c.Ints[1:]...) },
 	})
 }

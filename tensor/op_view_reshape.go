@@ -35,6 +35,7 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 	if i := slices.Index(shape, -1); i >= 0 {
 		shape = slices.Clone(shape)
 		shape[i] = 1
+		checkShape("reshape", shape)
 		n := kernels.Count(shape)
 		if n <= 0 || t.Len()%n != 0 {
 			Fail(ErrShape, "reshape", "the size -1 cannot be computed: "+

@@ -3,6 +3,7 @@ package tensor
 import (
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
@@ -124,12 +125,12 @@ func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 		if n < 0 {
 			Fail(ErrShape, "split", "size %d of part %d is negative", n, i)
 		}
-		sum += min(n, 1<<48) // far more than any tensor has, far less than an overflow
+		sum = min(sum+min(n, kernels.MaxLen), kernels.MaxLen+1) // does not overflow
 	}
 	if sum != size {
 		Fail(ErrShape, "split", "sizes %v add up to %d, axis %d of %v has %d", sizes, sum, axis, t, size)
 	}
-	parts := make([]*Tensor, len(sizes))
+	parts := makeParts("split", len(sizes))
 	start := 0
 	for i, n := range sizes {
 		parts[i] = t.slice(axis, start, 1, n)
@@ -146,17 +147,28 @@ func (t *Tensor) Chunk(axis, n int) []*Tensor {
 	if n < 1 {
 		Fail(ErrValue, "chunk", "%v cannot be cut into %d parts", t, n)
 	}
-	size := t.layout.Shape[axis]
-	if size == 0 {
-		return t.Split(axis, make([]int, n)...)
+	size, each := t.layout.Shape[axis], 0
+	if size > 0 {
+		each = (size-1)/min(n, size) + 1
+		n = (size-1)/each + 1
 	}
-	n = min(n, size)
-	each := (size + n - 1) / n
-	var sizes []int
-	for start := 0; start < size; start += each {
-		sizes = append(sizes, min(each, size-start))
+	parts := makeParts("chunk", n)
+	for i := range parts {
+		parts[i] = t.slice(axis, i*each, 1, min(each, size-i*each))
 	}
-	return t.Split(axis, sizes...)
+	return parts
+}
+
+// makeParts is a slice for n tensors. It fails if there is no room for these, too.
+func makeParts(op string, n int) []*Tensor {
+	return ofHost(op, func() ([]*Tensor, error) {
+		if n > 1000 { // fewer are not worth the question
+			if err := cpu.Room(min(n, kernels.MaxLen) * int(unsafe.Sizeof(Tensor{}))); err != nil {
+				return nil, err
+			}
+		}
+		return cpu.Make[*Tensor](n)
+	})
 }
 
 func sliceGradRef(l *kernels.Launch) {

@@ -132,7 +132,10 @@ func (d *Device) place(op string, names []string, tensors []*Tensor, dt DType) {
 			p = &params
 		}
 		p.names, p.tensors, p.offsets = append(p.names, names[i]), append(p.tensors, t), append(p.offsets, p.n)
-		p.n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign
+		if p.n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign; p.n > kernels.MaxLen {
+			Fail(ErrMemory, op, "the first %d of %d parameters have more than %d elements; the last of them is %v",
+				i+1, len(tensors), kernels.MaxLen, t)
+		}
 	}
 	both := []*placement{&params, &state}
 	defer func() {
@@ -165,15 +168,14 @@ func (p *placement) prepare(d *Device, op string, dt DType) {
 		return
 	}
 	p.blk = d.deviceBlock(op, p.n*dt.Size())
-	values := make([]byte, p.blk.mem.Size())
+	d.zero(op, p.blk)
 	for i, t := range p.tensors {
 		if t.root.init != nil {
-			v := make([]float64, t.Len())
+			v := makeHost[float64](op, t.Len())
 			t.root.init(v, t.Shape(), Random{Key: philox.Derive(d.seed, p.names[i])})
-			copy(values[p.offsets[i]*dt.Size():], bytesOf(FromSlice(v, len(v)).To(dt)))
+			d.copyIn(op, p.blk, p.offsets[i]*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
 		}
 	}
-	d.copyIn(op, p.blk, 0, values)
 }
 
 // commit hands the arena to the tensors.

@@ -38,7 +38,7 @@ func (t *Tensor) download() *Tensor {
 	}
 	lo, hi := t.extent()
 	size := t.dtype.Size()
-	data := make([]byte, (hi-lo)*size)
+	data := makeHost[byte]("to_slice", (hi-lo)*size)
 	t.blk.dev.read("to_slice", data, t.blk.buf, lo*size)
 	runtime.KeepAlive(t)
 	h := newTensor(hostBlock(cpu.Wrap(data), "to_slice"), t.dtype, t.layout.Shape, nil)
@@ -56,6 +56,14 @@ func (d *Device) read(op string, to []byte, m kernels.Buffer, off int) {
 // copyIn queues a copy of host memory to b, from byte off of b on.
 func (d *Device) copyIn(op string, b *block, off int, from []byte) {
 	copied(op, d.shared.backend.CopyIn(0, b.buf, off, from))
+}
+
+// zero queues copies of zeros to all of b.
+func (d *Device) zero(op string, b *block) {
+	zeros := make([]byte, min(b.mem.Size(), 1<<20))
+	for at := 0; at < b.mem.Size(); at += len(zeros) {
+		d.copyIn(op, b, at, zeros[:min(len(zeros), b.mem.Size()-at)])
+	}
 }
 
 // copied fails with the error of a copy, if there is one.
@@ -174,7 +182,7 @@ func (t *Tensor) copyTo(b *block) {
 		from.read("to", m.Data()[:n], t.blk.buf, t.layout.Offset*size)
 		return
 	}
-	data := make([]byte, n)
+	data := makeHost[byte]("to", n)
 	from.read("to", data, t.blk.buf, t.layout.Offset*size)
 	b.dev.copyIn("to", b, 0, data)
 	runtime.KeepAlive(t)

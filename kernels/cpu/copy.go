@@ -143,7 +143,7 @@ func selected(a kernels.Arg, axis, index int) kernels.Arg {
 
 // scalar is an operand of one element.
 func scalar(value float64, d kernels.DType) kernels.Arg {
-	a := kernels.Arg{Buf: newMem(d.Size()), DType: d}
+	a := kernels.Arg{Buf: mustMem(d.Size()), DType: d}
 	store(a.Buf.(*Mem).data, []float64{value}, d)
 	return a
 }
@@ -259,7 +259,7 @@ func contiguousElements(a kernels.Arg) []float32 {
 func newContiguous(shape []int, d kernels.DType) kernels.Arg {
 	strides := kernels.RowMajor(make([]int, len(shape)), shape)
 	return kernels.Arg{
-		Buf: newMem(kernels.Count(shape) * d.Size()), DType: d, Layout: kernels.Layout{Shape: shape, Strides: strides},
+		Buf: mustMem(kernels.Count(shape) * d.Size()), DType: d, Layout: kernels.Layout{Shape: shape, Strides: strides},
 	}
 }
 

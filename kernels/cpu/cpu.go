@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math"
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
@@ -28,20 +27,13 @@ var _ kernels.Backend = Backend{}
 // Name is "cpu".
 func (Backend) Name() string { return "cpu" }
 
-// Alloc returns a [*Mem] of n bytes. More than the machine has is an error of kind [kernels.ErrMemory].
-func (Backend) Alloc(n int) (b kernels.Buffer, err error) {
-	if n < 0 || n > math.MaxInt-max(alignment, hugePage) {
-		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes", n)
+// Alloc returns a [*Mem] of n bytes, or an error of kind [kernels.ErrMemory] if the process has no [Room] for them.
+func (Backend) Alloc(n int) (kernels.Buffer, error) {
+	m, err := newMem(n)
+	if err != nil {
+		return nil, err
 	}
-	if have := physical(); have > 0 && uint64(n) > have { // Go ends the process where the system has no more
-		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes, the machine has %d", n, have)
-	}
-	defer func() { // make panics for sizes beyond the address space
-		if e := recover(); e != nil {
-			b, err = nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes: %v", n, e)
-		}
-	}()
-	return newMem(n), nil
+	return m, nil
 }
 
 // Free gives the memory to the garbage collector; using b after it panics.

@@ -16,7 +16,7 @@ const (
 // Targets reads the class indices l.In[1] of the rows of l.In[0]: -1 for ignored rows. The second result is the number
 // of the others. An index that is no class is an error.
 func Targets(l *kernels.Launch, classes int) (targets []int, count int) {
-	targets = make([]int, l.In[1].Len())
+	targets = integers(l.In[1].Len())
 	readIntegers(targets, l.In[1])
 	for r, k := range targets {
 		switch {

@@ -16,7 +16,8 @@
 // In processing order:
 //
 //   - cpu.go is the backend and chooses what executes an op call; tier.go names the vector instructions in use.
-//   - memory.go, memory_linux.go, memory_other.go: device memory; scratch.go: working memory.
+//   - memory.go, memory_linux.go, memory_other.go: device memory; scratch.go: working memory; room.go and room_*.go:
+//     how much of either the process may have.
 //   - half.go widens float16 and bfloat16 operands, reference.go runs references, convert.go converts element types.
 //   - Pointwise operations: pointwise.go chooses the type of the registers float32, float64 or int64; program.go
 //     compiles an expression to instructions (instructions.go) or finds a fused kernel; blocks.go cuts the elements

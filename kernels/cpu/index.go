@@ -20,7 +20,7 @@ func indicesOf(l *kernels.Launch, i, size int) *[]int {
 	n := a.Len()
 	buf := indexBuffers.Get().(*[]int)
 	if cap(*buf) < n {
-		*buf = make([]int, n)
+		*buf = integers(n)
 	}
 	*buf = (*buf)[:n]
 	readIntegers(*buf, a)

@@ -12,13 +12,29 @@ type Mem struct{ data []byte }
 
 const alignment = 64 // a cache line, and the widest vector
 
-func newMem(n int) *Mem {
-	if n >= hugeMemory {
-		m := aligned(n, hugePage)
-		adviseHuge(m)
-		return &Mem{m}
+// newMem is memory of n bytes, all 0, or an error of kind [kernels.ErrMemory].
+func newMem(n int) (*Mem, error) {
+	return granted(n, func() *Mem {
+		if n >= hugeMemory {
+			m := aligned(n, hugePage)
+			adviseHuge(m)
+			return &Mem{m}
+		}
+		return &Mem{aligned(n, alignment)}
+	})
+}
+
+// mustMem is newMem for the work of an op call, which panics with the error. Small memory it makes in any case: a
+// commit must not fail for want of it.
+func mustMem(n int) *Mem {
+	if n < small {
+		return &Mem{aligned(n, alignment)}
 	}
-	return &Mem{aligned(n, alignment)}
+	m, err := newMem(n)
+	if err != nil {
+		panic(&kernels.Error{Kind: kernels.ErrMemory, Msg: "scratch memory: " + err.(*kernels.Error).Msg})
+	}
+	return m
 }
 
 // Wrap makes device memory of existing host memory, without copying.
@@ -26,7 +42,7 @@ func Wrap(b []byte) *Mem { return &Mem{b} }
 
 // aligned is memory of n bytes at a multiple of a power of two.
 func aligned(n, to int) []byte {
-	raw := make([]byte, n+to-1)
+	raw := counted(make([]byte, n+to-1))
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (to - 1)
 	return raw[skip : skip+n : skip+n]
 }

@@ -1,20 +1,6 @@
 package cpu
 
-import (
-	"sync"
-	"syscall"
-
-	"golang.org/x/sys/unix"
-)
-
-// physical is the machine's memory in bytes, 0 if it is not known.
-var physical = sync.OnceValue(func() uint64 {
-	var info syscall.Sysinfo_t
-	if syscall.Sysinfo(&info) != nil {
-		return 0
-	}
-	return uint64(info.Totalram) * uint64(info.Unit)
-})
+import "golang.org/x/sys/unix"
 
 const (
 	hugePage   = 2 << 20      // on x86-64, and on arm64 with pages of 4 KiB

@@ -10,7 +10,7 @@ import (
 
 // The system knows of the wish for huge pages in large memory: smaps shows the flag hg.
 func TestHugePages(t *testing.T) {
-	m := newMem(8 << 20)
+	m := mustMem(8 << 20)
 	at := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))) + 4<<20
 	smaps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil || !strings.Contains(string(smaps), "VmFlags:") {

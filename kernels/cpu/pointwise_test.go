@@ -22,7 +22,7 @@ import (
 // newTensor is new contiguous memory for a tensor.
 func newTensor(d kernels.DType, shape ...int) kernels.Arg {
 	l := kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}
-	return kernels.Arg{Buf: newMem(l.Len() * d.Size()), DType: d, Layout: l}
+	return kernels.Arg{Buf: mustMem(l.Len() * d.Size()), DType: d, Layout: l}
 }
 
 // with stores values in the memory of a, in the order of its buffer.

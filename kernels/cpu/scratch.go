@@ -15,10 +15,13 @@ func borrow(n int) *[]float32 {
 	b, ok := buffers[k].Get().(*[]float32)
 	if !ok {
 		b = new([]float32)
-		*b = view[float32](newMem(4 << k).data)
+		*b = view[float32](mustMem(4 << k).data)
 	}
 	*b = (*b)[:n]
 	return b
 }
+
+// integers is memory for n integers, all 0.
+func integers(n int) []int { return view[int](mustMem(n * sizeOf(n)).data) }
 
 func giveBack(b *[]float32) { buffers[bits.Len(uint(cap(*b)-1))].Put(b) }

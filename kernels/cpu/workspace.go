@@ -78,5 +78,5 @@ func enough(b []byte, n int) []byte {
 	if len(b) >= n {
 		return b
 	}
-	return newMem(n).data
+	return mustMem(n).data
 }

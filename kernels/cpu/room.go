@@ -1,0 +1,114 @@
+package cpu
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// Go ends a process that the system refuses memory, and Linux one whose control group has none left. So what is large
+// asks first, and small requests ask together. Of each limit a sixteenth is left to what does not ask.
+
+const (
+	small     = 1 << 20   // bytes, about what it takes as long to clear as to ask
+	spare     = 128 << 20 // of address space: Go takes 64 MiB at a time
+	unlimited = 1 << 47   // what processors can address
+)
+
+var (
+	granting sync.Mutex   // between the question and the allocation
+	unasked  atomic.Int64 // bytes of small requests since the last question
+	large    atomic.Int64 // blocks in use that are not small
+)
+
+// Make is make([]T, n), or an error of kind [kernels.ErrMemory] if the process has no [Room] for that, even after a
+// collection.
+func Make[T any](n int) ([]T, error) {
+	var t T
+	if n < 0 || n > kernels.MaxLen { // so that the bytes do not overflow
+		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d elements of %d bytes requested", n, sizeOf(t))
+	}
+	return granted(n*sizeOf(t), func() []T { return counted(make([]T, n)) })
+}
+
+// counted counts b among the large blocks, if it is one, until it is collected.
+func counted[T any](b []T) []T {
+	var t T
+	if len(b)*sizeOf(t) >= small {
+		large.Add(1)
+		runtime.AddCleanup(&b[0], func(n int64) { large.Add(-n) }, 1)
+	}
+	return b
+}
+
+// granted is what alloc allocates, so many bytes.
+func granted[T any](bytes int, alloc func() T) (memory T, err error) {
+	if bytes < 0 {
+		return memory, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes requested", bytes)
+	}
+	if bytes < small && unasked.Add(int64(bytes)) < small {
+		return alloc(), nil
+	}
+	granting.Lock()
+	defer granting.Unlock()
+	bytes = max(bytes, small) // those before it
+	err = Room(bytes)
+	if err != nil && bytes <= memoryLimit().bytes { // else nothing helps
+		runtime.GC()
+		err = Room(bytes)
+	}
+	if err != nil {
+		return memory, err
+	}
+	unasked.Store(0)
+	return alloc(), nil
+}
+
+// Room returns an error of kind [kernels.ErrMemory] unless the process may have so many bytes more: of the machine's
+// memory, of that of its control group, which a container has, and of its address space (ulimit -v). What Go's
+// collector has not freed counts as used. Address space that Go has mapped stays mapped; what is free of it may be in
+// pieces between the blocks in use, so a part is granted at a time.
+func Room(bytes int) error {
+	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(use)
+	idle := int(use[1].Value.Uint64() + use[2].Value.Uint64())
+	l := memoryLimit()
+	if left := l.bytes - l.bytes/16 - (int(use[0].Value.Uint64()) - idle); bytes > left {
+		return l.exceeded(bytes, left)
+	}
+	if l, mapped := spaceLimit(); l.bytes > 0 {
+		fresh := l.bytes - mapped - max(spare, l.bytes/16)
+		reused := (idle - spare) / int(4*(1+large.Load()))
+		if left := max(fresh, reused); bytes > left {
+			return l.exceeded(bytes, left)
+		}
+	}
+	return nil
+}
+
+// limit is the most that a process may have.
+type limit struct {
+	bytes int
+	of    string
+}
+
+func (l limit) exceeded(bytes, left int) error {
+	return kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes requested; %d are left of %s of %d bytes",
+		bytes, max(left, 0), l.of, l.bytes)
+}
+
+// memoryLimit is the least limit of memory. Tests replace it.
+var memoryLimit = sync.OnceValue(func() limit {
+	l := limit{unlimited, "the address space"}
+	if n := physical(); n > 0 && n < unlimited {
+		l = limit{int(n), "the machine's memory"}
+	}
+	if n := groupLimit(); n > 0 && n < l.bytes {
+		l = limit{n, "the memory of the control group"}
+	}
+	return l
+})
