@@ -2,7 +2,11 @@ package data
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"unsafe"
+
+	"github.com/weft-ml/weft/tensor"
 )
 
 // A ReadOption changes how files are read.
@@ -33,8 +37,22 @@ func (r *reading) tooLarge(name, found string) *FormatError {
 		Want: fmt.Sprintf("at most %d bytes (MaxSize allows more)", r.most)}
 }
 
-// openRegular opens a file and returns its size. Pipes, devices and folders are a [*FormatError]: opening a pipe waits
-// for somebody who writes, and a device may never end.
+// grown is s with memory for n more elements, or an error of kind [tensor.ErrMemory].
+func grown[T any](s []T, n int) ([]T, error) {
+	if n <= cap(s)-len(s) {
+		return s, nil
+	}
+	want := max(2*cap(s), len(s)+n)
+	if size := int(unsafe.Sizeof(*new(T))); want > math.MaxInt/size {
+		return nil, tensor.Room(math.MaxInt)
+	} else if err := tensor.Room(want * size); err != nil {
+		return nil, err
+	}
+	return append(make([]T, 0, want), s...), nil
+}
+
+// openRegular opens a file that is not empty and returns its size. Pipes, devices and folders are a [*FormatError]:
+// opening a pipe waits for somebody who writes, and a device may never end.
 func openRegular(path string) (file *os.File, size int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -43,6 +61,9 @@ func openRegular(path string) (file *os.File, size int64, err error) {
 	if !info.Mode().IsRegular() {
 		return nil, 0, &FormatError{File: path, Offset: -1, What: "kind of file", Found: info.Mode().Type().String(),
 			Want: "a regular file"}
+	}
+	if info.Size() == 0 { // or a file of /proc, which may wait
+		return nil, 0, &FormatError{File: path, Offset: -1, What: "size", Found: "0 bytes", Want: "at least 1"}
 	}
 	if file, err = os.Open(path); err != nil {
 		return nil, 0, err

@@ -1,12 +1,18 @@
 package data
 
 import (
+	"bytes"
 	"errors"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weft-ml/weft/tensor"
 )
 
 // A pipe, a device and a folder are errors at once, from every function that reads a file.
@@ -17,20 +23,13 @@ func TestAttackSpecialFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, "/dev/zero", dir} {
-		for name, read := range map[string]func() error{
-			"idx":  func() error { _, err := ReadIDX(path); return err },
-			"text": func() error { _, err := ReadText(path, Bytes); return err },
-		} {
-			done := make(chan error, 1)
-			go func() { done <- read() }()
-			select {
-			case err := <-done:
+		for name, read := range readers {
+			soon(t, name+" of "+path, func() {
+				err := read(path)
 				if f, ok := errors.AsType[*FormatError](err); !ok || f.What != "kind of file" || f.File != path {
 					t.Errorf("%s of %s: %v", name, path, err)
 				}
-			case <-time.After(10 * time.Second):
-				t.Fatalf("%s of %s does not come back", name, path)
-			}
+			})
 		}
 	}
 }
@@ -80,4 +79,97 @@ func TestFormatErrorOffsets(t *testing.T) {
 	}
 	_, err := NewText([]byte("ab\xff"), Chars)
 	wantError(t, err, "text: byte 2: character: found 0xff, want valid UTF-8")
+}
+
+// Files that are none, or have no content, are errors at once: a file of /proc may wait for what it tells.
+func TestAttackStrangeFiles(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	socket, err := net.Listen("unix", at("socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	for link, target := range map[string]string{"loop": "loop", "broken": "nowhere", "zero": "/dev/zero"} {
+		if err := os.Symlink(target, at(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(at("empty"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{
+		at("socket"): "found S", at("loop"): "too many levels", at("broken"): "no such file", at("zero"): "found D",
+		at("empty"): "found 0 bytes", "/proc/kmsg": "found 0 bytes", "/proc/self/mem": "found 0 bytes",
+		"/dev/null": "found D",
+		at("none"):  "no such file", at("empty") + "/x": "not a directory", "\x00": "invalid argument",
+		"": "no such file",
+	} {
+		for name, read := range readers {
+			soon(t, name+" of "+path, func() { wantError(t, read(path), says) })
+		}
+	}
+}
+
+// readers are all functions that read a file.
+var readers = map[string]func(path string) error{
+	"idx":  func(path string) error { _, err := ReadIDX(path); return err },
+	"text": func(path string) error { _, err := ReadText(path, Bytes); return err },
+}
+
+// soon ends the test if f hangs.
+func soon(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan bool)
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal(what, "does not come back")
+	}
+}
+
+// TestAttackLittleMemory: files that are larger than what the process may have are errors of kind ErrMemory. A process
+// of its own reads them, with 2 GiB of address space: files with holes, which cost their author nothing, and one that
+// unpacks to 2 GiB.
+func TestAttackLittleMemory(t *testing.T) {
+	if dir := os.Getenv("WEFT_LITTLE_MEMORY"); dir != "" {
+		if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 2 << 30, Max: 2 << 30}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"sparse", "sparse8", "bomb"} {
+			path := filepath.Join(dir, name)
+			for kind, read := range readers {
+				err := read(path)
+				if _, wrong := errors.AsType[*FormatError](err); wrong && name == "sparse8" {
+					continue // over 4 GiB
+				}
+				if name == "bomb" && kind == "text" && err == nil {
+					continue // it is small
+				}
+				if !errors.Is(err, tensor.ErrMemory) || !strings.Contains(err.Error(), name) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		return
+	}
+	dir := t.TempDir()
+	header := idxFile(0x0d, []uint32{1 << 29}, nil)
+	for name, size := range map[string]int64{"sparse": 1 << 31, "sparse8": 1 << 33} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(file, header, 0o600), os.Truncate(file,
+			int64(len(header))+size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bomb := append(zip(header), bytes.Repeat(zip(make([]byte, 1<<24)), 1<<7)...)
+	if err := os.WriteFile(filepath.Join(dir, "bomb"), bomb, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAttackLittleMemory$")
+	cmd.Env = append(os.Environ(), "WEFT_LITTLE_MEMORY="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"io"
 	"math"
 	"math/bits"
-	"slices"
 	"strings"
 	"unsafe"
 
@@ -205,7 +204,10 @@ func idxElements[T any](src *idxSource, count int) (any, error) {
 	if !src.exact {
 		capacity = min(count, idxTrust/size)
 	}
-	out := make([]T, 0, capacity)
+	out, err := grown[T](nil, capacity)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.name, err)
+	}
 	buf := make([]byte, min(count, idxChunk)*size)
 	for len(out) < count {
 		n := min(count-len(out), idxChunk)
@@ -213,7 +215,10 @@ func idxElements[T any](src *idxSource, count int) (any, error) {
 			found := fmt.Sprintf("%d bytes of elements", len(out)*size+got)
 			return nil, src.readError("size", found, fmt.Sprintf("%d", count*size), err)
 		}
-		out = slices.Grow(out, n)[:len(out)+n]
+		if out, err = grown(out, n); err != nil {
+			return nil, fmt.Errorf("%s: %w", src.name, err)
+		}
+		out = out[:len(out)+n]
 		if _, err := binary.Decode(buf, binary.BigEndian, out[len(out)-n:]); err != nil {
 			return nil, err
 		}

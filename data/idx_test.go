@@ -112,7 +112,7 @@ func evilFiles() map[string]struct {
 	}
 	const huge = 4_000_000_000
 	return map[string]evil{
-		"empty":         {nil, []string{"magic: found 0 bytes, want 4 bytes", "unexpected EOF"}},
+		"empty":         {nil, []string{"found 0 bytes, want"}},
 		"half a magic":  {[]byte{0, 0}, []string{"magic: found 2 bytes"}},
 		"foreign magic": {[]byte("PK\x03\x04aaaaaaaa"), []string{"magic: found 50 4b 03 04, want 00 00"}},
 		"unknown type": {idxFile(0x0a, []uint32{1}, []byte{1}),

@@ -340,3 +340,29 @@ func TestFashionMNISTReal(t *testing.T) {
 		t.Errorf("the first picture is a %s", got)
 	}
 }
+
+// FuzzLabelled: a pair of files is a data set or is refused, and a data set gives its batches.
+func FuzzLabelled(f *testing.F) {
+	images, labels := idxFile(0x08, []uint32{2, 2, 2}, make([]byte, 8)), idxFile(0x08, []uint32{2}, []byte{9, 0})
+	f.Add(images, labels)
+	f.Add(zip(images), zip(labels))
+	f.Add(labels, images)
+	f.Add(idxFile(0x08, []uint32{0, 2, 2}, nil), idxFile(0x08, []uint32{0}, nil))
+	f.Add(idxFile(0x09, []uint32{2, 2, 2}, make([]byte, 8)), labels)
+	f.Fuzz(func(t *testing.T, images, labels []byte) {
+		read := func(name string) (*IDX, error) {
+			return DecodeIDX(name, map[string][]byte{"images": images, "labels": labels}[name])
+		}
+		set, err := labelled(read, "images", "labels", 2, 255)
+		if err != nil {
+			if set != nil {
+				t.Error("a data set beside an error")
+			}
+			return
+		}
+		batch, err := set.Batch([]int{0, set.Len() - 1})
+		if err != nil || batch.X.Len() != 8 || batch.Y.Len() != 2 {
+			t.Errorf("%v, %v, %v", batch.X, batch.Y, err)
+		}
+	})
+}

@@ -118,10 +118,13 @@ func (l *Loader) order(epoch int) func(int) int {
 // batch reads positions k*BatchSize to (k+1)*BatchSize-1 of an epoch's order.
 func (l *Loader) batch(order func(int) int, epoch, k int) (Batch, error) {
 	begin := k * l.BatchSize
-	end := min(begin+l.BatchSize, l.Dataset.Len())
-	indices := make([]int, end-begin)
-	for i := range indices {
-		indices[i] = order(begin + i)
+	n := min(l.BatchSize, l.Dataset.Len()-begin)
+	indices, err := grown[int](nil, n)
+	if err != nil {
+		return Batch{}, fmt.Errorf("data: a batch of %d examples: %w", n, err)
+	}
+	for i := range n {
+		indices = append(indices, order(begin+i))
 	}
 	batch, err := l.Dataset.Batch(indices)
 	if err != nil {

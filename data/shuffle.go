@@ -23,7 +23,7 @@ const (
 func newPermutation(u use, seed, index uint64, n int) *permutation {
 	p := &permutation{n: uint64(n)}
 	p.a = feistelMinSide
-	for p.a*p.a < p.n {
+	for p.a < 1<<32 && p.a*p.a < p.n {
 		p.a = 2 * p.a
 	}
 	p.b = max((p.n+p.a-1)/p.a, feistelMinSide)

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"math"
 	"slices"
 	"testing"
 )
@@ -33,15 +34,16 @@ func TestPermutationIsOneToOne(t *testing.T) {
 }
 
 func TestPermutationHugeDomain(t *testing.T) {
-	const n = 1 << 40
-	p := newPermutation(forShuffle, 1, 0, n)
-	seen := map[int]bool{}
-	for i := range 10000 {
-		v := p.at(i * (n / 10000))
-		if v < 0 || v >= n || seen[v] {
-			t.Fatalf("place %d: %d is outside [0, %d) or was seen before", i, v, n)
+	for _, n := range []int{1 << 40, 1<<62 + 1, math.MaxInt} {
+		p := newPermutation(forShuffle, 1, 0, n)
+		seen := map[int]bool{}
+		for i := range 10000 {
+			v := p.at(i * (n / 10000))
+			if v < 0 || v >= n || seen[v] {
+				t.Fatalf("place %d: %d is outside [0, %d) or was seen before", i, v, n)
+			}
+			seen[v] = true
 		}
-		seen[v] = true
 	}
 }
 

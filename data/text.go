@@ -43,8 +43,12 @@ func ReadText(path string, level Level, options ...ReadOption) (*Text, error) {
 	if size > r.most {
 		return nil, r.tooLarge(path, fmt.Sprintf("%d bytes", size))
 	}
-	corpus, err := io.ReadAll(io.LimitReader(file, r.most))
+	corpus, err := grown[byte](nil, int(size))
 	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	n, err := io.ReadFull(file, corpus[:size])
+	if corpus = corpus[:n]; err != nil && err != io.ErrUnexpectedEOF && err != io.EOF { // cut meanwhile
 		return nil, err
 	}
 	t, err := NewText(corpus, level)
@@ -63,9 +67,11 @@ func NewText(corpus []byte, level Level) (*Text, error) {
 	t := &Text{level: level}
 	switch level {
 	case Bytes:
-		t.tokens = make([]int32, len(corpus))
-		for i, b := range corpus {
-			t.tokens[i] = int32(b)
+		if err := t.makeTokens(len(corpus)); err != nil {
+			return nil, err
+		}
+		for _, b := range corpus {
+			t.tokens = append(t.tokens, int32(b))
 		}
 	case Chars:
 		if err := t.encodeChars(corpus); err != nil {
@@ -100,11 +106,21 @@ func (t *Text) encodeChars(corpus []byte) error {
 	for i, c := range t.vocab {
 		t.token[c] = int64(i)
 	}
-	t.tokens = make([]int32, 0, n)
+	if err := t.makeTokens(n); err != nil {
+		return err
+	}
 	for _, c := range string(corpus) {
 		t.tokens = append(t.tokens, int32(t.token[c]))
 	}
 	return nil
+}
+
+// makeTokens takes memory for n tokens.
+func (t *Text) makeTokens(n int) (err error) {
+	if t.tokens, err = grown[int32](nil, n); err != nil {
+		err = fmt.Errorf("data: text of %d tokens: %w", n, err)
+	}
+	return err
 }
 
 // VocabSize is the number of different tokens: tokens are from 0 to VocabSize-1.

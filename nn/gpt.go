@@ -26,10 +26,16 @@ type GPT struct {
 	names []string // of the blocks' regions
 }
 
+// maxLayers is far more than anybody has trained, and what can be declared in a moment.
+const maxLayers = 1 << 16
+
 // NewGPT declares a model. As in GPT-2, weights are normal with deviation 0.02, those that write into the
 // residual stream divided by sqrt(2 layers), and biases start at zero.
 func NewGPT(c GPTConfig) *GPT {
 	const std = 0.02
+	if c.Layers < 0 || c.Layers > maxLayers {
+		tensor.Fail(tensor.ErrValue, "gpt", "Layers is %d, outside [0, %d]", c.Layers, maxLayers)
+	}
 	want("gpt", "Dropout", c.Dropout, c.Dropout >= 0 && c.Dropout < 1, "[0, 1)")
 	g := &GPT{
 		Tok: NewEmbedding(c.Vocab, c.Width, std), Pos: NewEmbedding(c.Context, c.Width, std),

@@ -525,6 +525,8 @@ func TestHyperparameters(t *testing.T) {
 	}
 	refused(func() { nn.Uniform(1, 0.5) }, "uniform", "lo is 1")
 	refused(func() { nn.Uniform(-1e308, 1e308) }, "uniform", "width")
+	refused(func() { nn.NewGPT(nn.GPTConfig{Layers: -1}) }, "gpt", "Layers is -1")
+	refused(func() { nn.NewGPT(nn.GPTConfig{Layers: 1 << 40}) }, "gpt", "Layers is")
 	refused(func() { nn.NewDropout(1) }, "dropout", "P is 1")
 	refused(func() { nn.Huber(x, x, 0) }, "huber", "delta is 0")
 	t.Logf("%d tried and typed", tried)

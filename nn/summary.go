@@ -68,6 +68,7 @@ func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error
 
 // WriteTo writes the report as a table.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
+	tensor.Given("summary", "the writer", w)
 	n, err := io.WriteString(w, r.String())
 	return int64(n), err
 }

@@ -185,7 +185,7 @@ func (s *Scope) overwrite(c *Ctx) bool {
 		return false
 	}
 	for i, x := range c.In {
-		if c.Op.Overwrites&SaveIn(i) != 0 && s.derived.handOver(c.Op.Name, x, c.Out[0]) {
+		if c.Op.Overwrites.in(i) && s.derived.handOver(c.Op.Name, x, c.Out[0]) {
 			return true
 		}
 	}

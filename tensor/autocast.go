@@ -1,5 +1,7 @@
 package tensor
 
+import "fmt"
+
 // CastClass says what autocast does with the operands of an operation that are float32, float16 or bfloat16. It changes
 // neither integers and bools nor any operand of an operation with a float64 one.
 type CastClass uint8
@@ -16,7 +18,11 @@ const (
 
 // String is what the documentation calls the class.
 func (c CastClass) String() string {
-	return [...]string{"keep", "lower", "full", "widest", "banned", "parts"}[c]
+	names := [...]string{"keep", "lower", "full", "widest", "banned", "parts"}
+	if int(c) >= len(names) {
+		return fmt.Sprintf("CastClass(%d)", c)
+	}
+	return names[c]
 }
 
 // Autocast is amp.Autocast, which documents it.

@@ -23,7 +23,8 @@
 //	error.go     errors, and how they leave a step; given.go refuses what is nil
 //	device.go    devices: opening, options, statistics; cuda.go adds GPUs to a build
 //	scope.go     steps and regions; busy.go has one goroutine use them at a time
-//	data.go      host data from and to slices; arange.go makes some of it, fetch.go reads without waiting
+//	data.go      host data from and to slices; arange.go makes some of it, fetch.go reads without waiting,
+//	             room.go tells how much the process may have
 //	param.go     parameters, states and their arenas; commit.go writes them at the end of a step
 //	model.go     finds the parameters of a model, and their names
 //	scalar.go    a value of the host that changes between steps

@@ -216,8 +216,10 @@ var misuses = []struct {
 	{"tensors of Update", tensor.ErrStep, []func(m *misuse){
 		func(m *misuse) { update(m, 0, 1, nil, m.x, m.x) },
 		func(m *misuse) { update(m, 0, 1, m.x.Clone(), m.x, nil) },
-		func(m *misuse) { update(m, 0, 1, m.s.In(m.p), m.x, m.x) },                                // would be written at once
-		func(m *misuse) { update(m, 0, 1, m.s.In(tensor.Randn(tensor.Seed(1), 2, 3)), m.x, m.x) }, // the program's slice
+		func(m *misuse) { update(m, 0, 1, m.s.In(m.p), m.x, m.x) },
+			// would be written at once
+		func(m *misuse) { update(m, 0, 1, m.s.In(tensor.Randn(tensor.Seed(1), 2, 3)), m.x, m.x) },
+			// the program's slice
 		func(m *misuse) { update(m, 0, 1, tensor.Randn(tensor.Seed(1), 2, 3), m.x, m.x) },         // likewise
 		func(m *misuse) {
 			panicIf(m.dev.Step(func(s *tensor.Scope) error {

@@ -60,18 +60,27 @@ func (o *Op) hasVJP() bool { return o.VJP != nil || o.VJPAll != nil }
 func (o *Op) differentiable() int { return max(1, o.Differentiable) }
 
 // Saves is a set of operands and outputs.
-type Saves uint32
+type Saves uint64
 
-// SaveIn is the set of the given operands.
+// saveable is how many operands, and how many outputs, a [Saves] can hold.
+const saveable = 32
+
+func (s Saves) in(i int) bool  { return i < saveable && s>>i&1 != 0 }
+func (s Saves) out(i int) bool { return s>>(saveable+i)&1 != 0 }
+
+// SaveIn is the set of the given operands, of the first 32.
 func SaveIn(i ...int) (s Saves) {
 	for _, k := range i {
+		if k < 0 || k >= saveable {
+			Fail(ErrIndex, "saves", "%d is outside [0, %d)", k, saveable)
+		}
 		s |= 1 << k
 	}
 	return s
 }
 
-// SaveOut is the set of the given outputs.
-func SaveOut(i ...int) Saves { return SaveIn(i...) << 16 }
+// SaveOut is the set of the given outputs, of the first 32.
+func SaveOut(i ...int) Saves { return SaveIn(i...) << saveable }
 
 // Sample is one way to call an operation, for tests. Call receives tensors made from In.
 type Sample struct {

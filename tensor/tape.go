@@ -71,12 +71,12 @@ func (tp *tape) record(n *node) {
 		}
 	}
 	for i, x := range n.In {
-		if set&SaveIn(i) != 0 {
+		if set.in(i) {
 			n.save(x)
 		}
 	}
 	for i, y := range n.Out {
-		if set&SaveOut(i) != 0 {
+		if set.out(i) {
 			n.save(y)
 		}
 	}
@@ -159,6 +159,9 @@ func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor
 	Given("record", "the operation", op)
 	if !op.hasVJP() {
 		Fail(ErrGrad, op.Name, "the operation has no VJP")
+	}
+	if op.Expr != nil && len(in) != len(op.Expr.Args) {
+		Fail(ErrValue, op.Name, "takes %d tensors, got %d", len(op.Expr.Args), len(in))
 	}
 	s.enter(op.Name)
 	defer s.leave()

@@ -95,7 +95,8 @@ func TestRowsAccuracy(t *testing.T) {
 					if c.differences {
 						slack = 0x1p-20 * max(slices.Max(exact), -slices.Min(exact))
 					}
-					rounded := tensor.ToSlice[float64](tensor.FromSlice(exact, len(exact)).To(types[k]).To(tensor.Float64))
+					rounded := tensor.ToSlice[float64](tensor.FromSlice(exact,
+						len(exact)).To(types[k]).To(tensor.Float64))
 					for i, y := range got[k] {
 						most := 0x1p-40 * max(1, math.Abs(exact[i]))
 						switch {
@@ -109,7 +110,8 @@ func TestRowsAccuracy(t *testing.T) {
 							continue
 						}
 						if far++; !(math.Abs(y-exact[i]) <= slack) {
-							t.Fatalf("%s in %v, rows of %d: element %d of result %d is %v, want %v within %v", c.name, d, n,
+							t.Fatalf("%s in %v, rows of %d: element %d of result %d is %v, want %v within %v",
+								c.name, d, n,
 								i, k, y, rounded[i], max(most, slack))
 						}
 					}

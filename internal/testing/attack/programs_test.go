@@ -1,0 +1,440 @@
+package attack
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// A program is a sequence of operations. Value k is input k, or the result of operation k - len(Inputs).
+type program struct {
+	Seed   uint64
+	Type   int     // code of the element type of the inputs
+	Inputs [][]int // shapes
+	Ops    []instruction
+}
+
+// An instruction calls a method of Tensor, or Cat or Stack.
+type instruction struct {
+	Name string
+	In   []int     // operands: numbers of earlier values
+	Args []float64 // the other arguments in order; those that are tensors are operands
+}
+
+// smooth are the operations of programs whose derivatives are compared with differences.
+var smooth = strings.Fields(`Add Sub Mul Tanh Sigmoid Sin Cos Erf NormCDF GELU GELUTanh SiLU Mish Softplus Square
+	AddScalar Scale Neg MatMul Linear Sum SumKeep Mean MeanKeep Softmax LogSoftmax LogSumExp LayerNorm RMSNorm
+	Transpose Permute Reshape Slice Select Expand SumTo T CumSum Var VarKeep Cat Stack Flatten Squeeze Unsqueeze Flip
+	Clone Tril Triu LogAddExp LogSigmoid Softsign Atan Asinh Prod Lerp`)
+
+// methods are all operations that a program can have.
+var methods = func() (names []string) {
+	t := reflect.TypeFor[*tensor.Tensor]()
+	for i := range t.NumMethod() {
+		m := t.Method(i)
+		usable := m.Type.NumOut() > 0 && m.Type.Out(0) == t &&
+			!slices.Contains([]string{"Grad", "Keep", "Origin", "SumSquares"}, m.Name)
+		for k := 1; k < m.Type.NumIn(); k++ {
+			switch in := m.Type.In(k); {
+			case in == t, in.Kind() == reflect.Int, in.Kind() == reflect.Float64, in == reflect.TypeFor[[]int](),
+				in == reflect.TypeFor[tensor.Target](), in == reflect.TypeFor[[]tensor.CrossEntropyOption]():
+			default:
+				usable = false
+			}
+		}
+		if usable {
+			names = append(names, m.Name)
+		}
+	}
+	return append(names, "Cat", "Stack")
+}()
+
+// newProgram draws a program of about n operations that runs.
+func newProgram(seed uint64, n int, names []string, dt tensor.DType, large bool) *program {
+	rng := rand.New(rand.NewPCG(seed, 77))
+	p := &program{Seed: seed, Type: dt.Code()}
+	a, b := 1+rng.IntN(3), 1+rng.IntN(4)
+	if large {
+		a, b = 1+rng.IntN(40), []int{1 + rng.IntN(70), 100 + rng.IntN(300), 2000 + rng.IntN(200)}[rng.IntN(3)]
+	}
+	p.Inputs = [][]int{{a, b}, {b, a}, {b}, {a, b}}[:2+rng.IntN(3)]
+	dev := must(tensor.Open("cpu", tensor.MemoryLimit(memoryLimit)))
+	defer dev.Close()
+	must(0, dev.Step(func(s *tensor.Scope) error {
+		values := p.inputs(s)
+		for tries := 0; tries < 20*n && len(p.Ops) < n; tries++ {
+			i := draw(rng, names, values)
+			var y *tensor.Tensor
+			if err := tensor.Try(func() { y = i.run(values) }); err == nil && y.Len() > 0 && y.Len() <= 1<<15 {
+				p.Ops = append(p.Ops, i)
+				values = append(values, y)
+			}
+		}
+		return nil
+	}, tensor.Stream(1)))
+	return p
+}
+
+// draw is an instruction that may fit.
+func draw(rng *rand.Rand, names []string, values []*tensor.Tensor) (i instruction) {
+	operand := func() int { // more often a late one
+		return max(rng.IntN(len(values)), rng.IntN(len(values)))
+	}
+	i = instruction{Name: names[rng.IntN(len(names))], In: []int{operand()}}
+	if i.Name == "Cat" || i.Name == "Stack" {
+		i.In, i.Args = append(i.In, operand()), []float64{float64(rng.IntN(3) - 1)}
+		return i
+	}
+	x := values[i.In[0]]
+	m, _ := reflect.TypeFor[*tensor.Tensor]().MethodByName(i.Name)
+	for k := 1; k < m.Type.NumIn(); k++ {
+		switch in := m.Type.In(k); {
+		case in == reflect.TypeFor[*tensor.Tensor]():
+			i.In = append(i.In, operand())
+		case in.Kind() == reflect.Int:
+			i.Args = append(i.Args, float64(rng.IntN(5)-1))
+		case in.Kind() == reflect.Float64:
+			i.Args = append(i.Args, []float64{0.5, 1, 2, 0.1, 1e-5}[rng.IntN(5)])
+		case in == reflect.TypeFor[tensor.Target]():
+			i.Args = append(i.Args, float64(rng.IntN(8)))
+		case i.Name == "Reshape" || i.Name == "Expand" || i.Name == "SumTo":
+			shape := x.Shape()
+			switch rng.IntN(4) {
+			case 0:
+				slices.Reverse(shape)
+			case 1:
+				shape = []int{x.Len()}
+			case 2:
+				shape = append([]int{1 + rng.IntN(2)}, shape...)
+			case 3:
+				shape = shape[min(1, len(shape)):]
+			}
+			for _, n := range shape {
+				i.Args = append(i.Args, float64(n))
+			}
+		case in == reflect.TypeFor[[]int]():
+			for range rng.IntN(3) {
+				i.Args = append(i.Args, float64(rng.IntN(4)-1))
+			}
+		}
+	}
+	return i
+}
+
+// inputs are random numbers in a step.
+func (p *program) inputs(s *tensor.Scope) (xs []*tensor.Tensor) {
+	for k, shape := range p.Inputs {
+		x := s.In(tensor.Uniform(tensor.Seed(p.Seed+uint64(k)), -2, 2, shape...).To(kernels.DTypeOf(p.Type)))
+		xs = append(xs, s.Watch(x))
+	}
+	return xs
+}
+
+// run applies the instruction to earlier values.
+func (i instruction) run(values []*tensor.Tensor) *tensor.Tensor {
+	args := i.Args
+	if i.Name == "Cat" || i.Name == "Stack" {
+		f := map[string]func(int, ...*tensor.Tensor) *tensor.Tensor{"Cat": tensor.Cat, "Stack": tensor.Stack}[i.Name]
+		return f(int(args[0]), values[i.In[0]], values[i.In[1]])
+	}
+	m := reflect.ValueOf(values[i.In[0]]).MethodByName(i.Name)
+	var in []reflect.Value
+	next := 1
+	for k := range m.Type().NumIn() {
+		switch t := m.Type().In(k); {
+		case t == reflect.TypeFor[*tensor.Tensor]():
+			in = append(in, reflect.ValueOf(values[i.In[next]]))
+			next++
+		case t.Kind() == reflect.Slice:
+			for _, a := range args {
+				in = append(in, reflect.ValueOf(int(a)))
+			}
+		case t == reflect.TypeFor[tensor.Target]():
+			in = append(in, reflect.ValueOf(kernels.DTypeOf(int(args[0]))))
+		default:
+			in = append(in, reflect.ValueOf(args[0]).Convert(t))
+			args = args[1:]
+		}
+	}
+	return m.Call(in)[0].Interface().(*tensor.Tensor)
+}
+
+// String is the program in Go.
+func (p *program) String() string {
+	var b strings.Builder
+	for k, shape := range p.Inputs {
+		fmt.Fprintf(&b, "x%d := s.Watch(s.In(tensor.Uniform(tensor.Seed(%d), -2, 2, %s).To(%s)))\n", k,
+			p.Seed+uint64(k), commas(shape), typeText(p.Type))
+	}
+	for k, i := range p.Ops {
+		var args []string
+		for _, x := range i.In {
+			args = append(args, fmt.Sprint("x", x))
+		}
+		receiver := args[0] + "."
+		args = args[1:]
+		if i.Name == "Cat" || i.Name == "Stack" {
+			receiver, args = "tensor.", []string{commas(i.Args), fmt.Sprint("x", i.In[0]), fmt.Sprint("x", i.In[1])}
+		} else if i.Name == "To" {
+			args = []string{typeText(int(i.Args[0]))}
+		} else if len(i.Args) > 0 {
+			args = append(args, commas(i.Args))
+		}
+		fmt.Fprintf(&b, "x%d := %s%s(%s)\n", len(p.Inputs)+k, receiver, i.Name, strings.Join(args, ", "))
+	}
+	return b.String()
+}
+
+func commas[T any](v []T) string {
+	return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(v), "[]")), ", ")
+}
+
+// uses tells for each value whether an operation uses it.
+func (p *program) uses() []bool {
+	used := make([]bool, len(p.Inputs)+len(p.Ops))
+	for _, i := range p.Ops {
+		for _, k := range i.In {
+			used[k] = true
+		}
+	}
+	return used
+}
+
+// values runs the program, in regions if cut is given, and returns all values, and the sum, with random weights, of
+// those that nothing uses.
+func (p *program) values(s *tensor.Scope, xs []*tensor.Tensor, cut *rand.Rand) (values []*tensor.Tensor,
+	loss *tensor.Tensor) {
+	values = slices.Clone(xs)
+	for from := 0; from < len(p.Ops); {
+		to := from + 1
+		if cut == nil {
+			values = append(values, p.Ops[from].run(values))
+			from = to
+			continue
+		}
+		to += cut.IntN(len(p.Ops) - from)
+		values = append(values, s.Region("part", func() []*tensor.Tensor {
+			inner := slices.Clone(values)
+			for _, i := range p.Ops[from:to] {
+				inner = append(inner, i.run(inner))
+			}
+			return inner[len(values):]
+		})...)
+		from = to
+	}
+	for k, used := range p.uses() {
+		if used || k < len(xs) {
+			continue
+		}
+		if y := values[k]; y.NeedsGrad() {
+			w := tensor.Uniform(tensor.Seed(p.Seed+uint64(100+k)), 0.5, 1.5, y.Shape()...).To(y.DType())
+			part := y.Mul(w).Sum().To(tensor.Float64)
+			if loss != nil {
+				part = part.Add(loss)
+			}
+			loss = part
+		}
+	}
+	return values, loss
+}
+
+// hash is that of values and gradients.
+func (p *program) hash(device string, cut *rand.Rand) (hash string, err error) {
+	dev, err := tensor.Open(device, tensor.MemoryLimit(memoryLimit))
+	if err != nil {
+		return "", err
+	}
+	defer dev.Close()
+	err = dev.Step(func(s *tensor.Scope) error {
+		xs := p.inputs(s)
+		out, loss := p.values(s, xs, cut)
+		if loss != nil {
+			out = append(out, autograd.Grad(loss, xs, autograd.AllowUnused)...)
+		}
+		hash = hashOf(out)
+		return nil
+	}, tensor.Stream(1))
+	return hash, err
+}
+
+// differs says in which way of running it the program has another hash than on the CPU, if there is one.
+func (p *program) differs() string {
+	want, err := p.hash("cpu", nil)
+	if err != nil {
+		return ""
+	}
+	ways := map[string]func() (string, error){
+		"with one thread": func() (string, error) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			return p.hash("cpu", nil)
+		},
+		"in regions": func() (string, error) {
+			return p.hash("cpu", rand.New(rand.NewPCG(p.Seed,
+				1)))
+		},
+		"in other regions": func() (string, error) {
+			return p.hash("cpu", rand.New(rand.NewPCG(p.Seed,
+				2)))
+		},
+		"on a device with its own memory":   func() (string, error) { return p.hash("second", nil) },
+		"between pages that cannot be read": func() (string, error) { return p.hash("guarded", nil) },
+	}
+	for way, hash := range ways {
+		if got, err := hash(); got != want {
+			return fmt.Sprintf("%s: %s, else %s, error %v", way, got, want, err)
+		}
+	}
+	return ""
+}
+
+// wrongValue compares the values with those of the references, in float64.
+func (p *program) wrongValue() string {
+	fast, err := p.results()
+	if err != nil {
+		return ""
+	}
+	defer references()()
+	slow, err := p.results()
+	if err != nil {
+		return err.Error()
+	}
+	for k := range fast {
+		if v, w := fast[k], slow[k]; math.Abs(w) < 1e6 && !(math.Abs(v-w) <= 1e-8*(1+math.Abs(w))) {
+			return fmt.Sprintf("element %d of the values is %v, by the references %v", k, v, w)
+		}
+	}
+	return ""
+}
+
+// references makes operations run on their definitions until restore is called.
+func references() (restore func()) {
+	var undo []func()
+	for _, op := range tensor.Ops() {
+		if cpu := op.CPU; cpu != nil && op.Ref != nil {
+			op.CPU = nil
+			undo = append(undo, func() { op.CPU = cpu })
+		}
+	}
+	return func() {
+		for _, f := range undo {
+			f()
+		}
+	}
+}
+
+// results are the elements of all values.
+func (p *program) results() (v []float64, err error) {
+	dev := must(tensor.Open("cpu", tensor.MemoryLimit(memoryLimit)))
+	defer dev.Close()
+	err = dev.Step(func(s *tensor.Scope) error {
+		values, _ := p.values(s, p.inputs(s), nil)
+		for _, y := range values {
+			v = append(v, tensor.ToSlice[float64](y)...)
+		}
+		return nil
+	}, tensor.Stream(1))
+	return v, err
+}
+
+// wrongGradient compares the gradient with differences.
+func (p *program) wrongGradient() string {
+	v, err := p.results()
+	if err != nil || slices.ContainsFunc(v, func(x float64) bool { return !(math.Abs(x) < 1e4) }) {
+		return "" // differences would be rounding alone
+	}
+	dev := must(tensor.Open("cpu", tensor.MemoryLimit(memoryLimit)))
+	defer dev.Close()
+	var inputs []*tensor.Tensor
+	for k, shape := range p.Inputs {
+		inputs = append(inputs, tensor.Uniform(tensor.Seed(p.Seed+uint64(k)), -2, 2, shape...).To(tensor.Float64))
+	}
+	err = autograd.Gradcheck(dev, func(xs []*tensor.Tensor) *tensor.Tensor {
+		_, loss := p.values(xs[0].Scope(), xs, nil)
+		if loss == nil {
+			return xs[0].Sum()
+		}
+		return loss
+	}, inputs...)
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// programs checks a program and, with the same seed, a smooth one in float64.
+func programs(p *program, say func(string), found func(cause, call string)) (hash string, c counts) {
+	q := newProgram(p.Seed, 2+len(p.Ops)/2, smooth, tensor.Float64, false)
+	checks := map[string]func(*program) string{"reference": (*program).wrongValue, "gradient": (*program).wrongGradient}
+	for name, check := range checks {
+		c.examine(q, name, check, say, found)
+	}
+	c.examine(p, "bits", (*program).differs, say, found)
+	hash, _ = p.hash("cpu", nil)
+	return hash, c
+}
+
+// examine counts what a check says of a program, and reduces one that it finds wrong.
+func (c *counts) examine(p *program, name string, check func(*program) string, say func(string),
+	found func(cause, call string)) {
+	say(name + ":\n" + p.String())
+	c.Tried++
+	if check(p) == "" {
+		c.Fine++
+		return
+	}
+	c.Defects++
+	small := p.reduced(func(q *program) bool { return check(q) != "" })
+	found(name+" of a program", check(small)+"\n"+small.String())
+}
+
+// reduced is the program without the operations that are not needed for it to fail.
+func (p *program) reduced(fails func(*program) bool) *program {
+	for k := len(p.Ops) - 1; k >= 0; k-- {
+		for _, instead := range append([]int{-1}, p.Ops[k].In...) {
+			if q := p.without(k, instead); q != nil && fails(q) {
+				return q.reduced(fails)
+			}
+		}
+	}
+	return p
+}
+
+// without is the program without operation k, and value instead where its result was used; nil if instead is -1 and
+// there are uses.
+func (p *program) without(k, instead int) *program {
+	q := &program{}
+	must(0, json.Unmarshal(must(json.Marshal(p)), q))
+	gone := len(p.Inputs) + k
+	q.Ops = slices.Delete(q.Ops, k, k+1)
+	for _, i := range q.Ops[k:] {
+		for j, x := range i.In {
+			switch {
+			case x == gone && instead < 0:
+				return nil
+			case x == gone:
+				i.In[j] = instead
+			case x > gone:
+				i.In[j]--
+			}
+		}
+	}
+	return q
+}
+
+// typeText is the element type with a code in Go, such as tensor.BFloat16.
+func typeText(code int) string {
+	name := kernels.DTypeOf(code).String()
+	if rest, ok := strings.CutPrefix(name, "bf"); ok {
+		return "tensor.BF" + rest
+	}
+	return "tensor." + strings.ToUpper(name[:1]) + name[1:]
+}

@@ -1,0 +1,197 @@
+package attack
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weft-ml/weft/amp"
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/data"
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// functions are all exported functions; those with type parameters for some types.
+var functions = map[string]any{
+	"tensor.Anomaly": tensor.Anomaly, "tensor.OnAnomaly": tensor.OnAnomaly, "tensor.Apply": tensor.Apply,
+	"tensor.ApplyAll": tensor.ApplyAll, "tensor.Arange": tensor.Arange, "tensor.Eye": tensor.Eye,
+	"tensor.Autocast": tensor.Autocast, "tensor.Hook": tensor.Hook, "tensor.Zeros": tensor.Zeros,
+	"tensor.FromSlice[float32]": tensor.FromSlice[float32], "tensor.FromSlice[int64]": tensor.FromSlice[int64],
+	"tensor.FromSlice[bool]": tensor.FromSlice[bool], "tensor.Of[float64]": tensor.Of[float64],
+	"tensor.Of[uint8]": tensor.Of[uint8], "tensor.Uniform": tensor.Uniform, "tensor.Randn": tensor.Randn,
+	"tensor.ToSlice[float32]": tensor.ToSlice[float32], "tensor.ToSlice[int32]": tensor.ToSlice[int32],
+	"tensor.Data[float32]": tensor.Data[float32], "tensor.Data[tensor.BF16]": tensor.Data[tensor.BF16],
+	"tensor.Data[int64]": tensor.Data[int64], "tensor.Seed": tensor.Seed, "tensor.MemoryLimit": tensor.MemoryLimit,
+	"tensor.WarnWaits": tensor.WarnWaits, "tensor.Open": tensor.Open,
+	"tensor.Fail": tensor.Fail, "tensor.Try": tensor.Try, "tensor.Walk": tensor.Walk,
+	"tensor.Parameters": tensor.Parameters, "tensor.SaveIn": tensor.SaveIn, "tensor.SaveOut": tensor.SaveOut,
+	"tensor.Ops": tensor.Ops, "tensor.Attention": tensor.Attention, "tensor.AttentionPacked": tensor.AttentionPacked,
+	"tensor.Cat": tensor.Cat, "tensor.Stack": tensor.Stack, "tensor.Parameter": tensor.Parameter,
+	"tensor.State": tensor.State, "tensor.ParameterOf": tensor.ParameterOf, "tensor.Pointwise": tensor.Pointwise,
+	"tensor.MustPointwise": tensor.MustPointwise, "tensor.NewScalar": tensor.NewScalar, "tensor.NoGrad": tensor.NoGrad,
+	"tensor.Given": tensor.Given, "tensor.Room": tensor.Room,
+	"tensor.Configure[tensor.Mode]": tensor.Configure[tensor.Mode, tensor.Option],
+	"tensor.Inference":              tensor.Inference, "tensor.Stream": tensor.Stream, "tensor.Observe": tensor.Observe,
+
+	"autograd.Accumulate": autograd.Accumulate, "autograd.Retain": autograd.Retain,
+	"autograd.CreateGraph": autograd.CreateGraph, "autograd.AllowUnused": autograd.AllowUnused,
+	"autograd.Seed": autograd.Seed, "autograd.Only": autograd.Only, "autograd.Backward": autograd.Backward,
+	"autograd.Grad": autograd.Grad, "autograd.Unused": autograd.Unused, "autograd.Hook": autograd.Hook,
+	"autograd.Custom": autograd.Custom, "autograd.CustomIn": autograd.CustomIn,
+	"autograd.Gradcheck": autograd.Gradcheck, "autograd.GradGradcheck": autograd.GradGradcheck,
+
+	"nn.NewGPT": nn.NewGPT, "nn.DType": nn.DType, "nn.Init": nn.Init, "nn.Constant": nn.Constant,
+	"nn.Uniform": nn.Uniform, "nn.Normal": nn.Normal, "nn.KaimingUniform": nn.KaimingUniform,
+	"nn.KaimingNormal": nn.KaimingNormal, "nn.XavierUniform": nn.XavierUniform, "nn.XavierNormal": nn.XavierNormal,
+	"nn.Orthogonal": nn.Orthogonal, "nn.NoBias": nn.NoBias, "nn.WeightInit": nn.WeightInit,
+	"nn.NewLinear": nn.NewLinear, "nn.NewEmbedding": nn.NewEmbedding, "nn.NewLayerNorm": nn.NewLayerNorm,
+	"nn.NewRMSNorm": nn.NewRMSNorm, "nn.NewDropout": nn.NewDropout, "nn.CrossEntropy": nn.CrossEntropy,
+	"nn.NLL": nn.NLL,
+	"nn.MSE": nn.MSE, "nn.L1": nn.L1, "nn.Huber": nn.Huber, "nn.BCE": nn.BCE, "nn.BCEWithLogits": nn.BCEWithLogits,
+	"nn.KLDiv": nn.KLDiv, "nn.Call": nn.Call, "nn.Sequential": nn.Sequential,
+	"nn.CountParameters": nn.CountParameters, "nn.Summary": nn.Summary, "nn.NewCausalAttention": nn.NewCausalAttention,
+	"nn.NewMLP": nn.NewMLP, "nn.NewBlock": nn.NewBlock,
+
+	"optim.AdamW": optim.AdamW, "optim.SGD": optim.SGD, "optim.Lion": optim.Lion, "optim.Betas": optim.Betas,
+	"optim.Eps": optim.Eps, "optim.Momentum": optim.Momentum, "optim.Nesterov": optim.Nesterov,
+	"optim.WeightDecay": optim.WeightDecay,
+	"optim.Clip":        optim.Clip, "optim.NoDecay": optim.NoDecay, "optim.Vectors": optim.Vectors,
+		"optim.New": optim.New,
+	"optim.Operation": optim.Operation, "optim.WarmupCosine": optim.WarmupCosine,
+	"optim.WarmupLinear": optim.WarmupLinear, "optim.Constant": optim.Constant,
+
+	"amp.Autocast": amp.Autocast, "amp.NonFinite": amp.NonFinite, "amp.InitScale": amp.InitScale,
+	"amp.Growth": amp.Growth, "amp.Backoff": amp.Backoff, "amp.MinScale": amp.MinScale, "amp.MaxSkips": amp.MaxSkips,
+	"amp.Enabled": amp.Enabled, "amp.NewGradScaler": amp.NewGradScaler,
+
+	"data.NewArrays[float32,int64]": data.NewArrays[float32, int64], "data.Digits": data.Digits,
+	"data.MaxSize": data.MaxSize, "data.ReadIDX": data.ReadIDX, "data.DecodeIDX": data.DecodeIDX,
+	"data.NewImages": data.NewImages, "data.MNIST": data.MNIST, "data.FashionMNIST": data.FashionMNIST,
+	"data.ReadText": data.ReadText, "data.NewText": data.NewText,
+}
+
+// types are all exported types with methods, as receivers.
+var types = []reflect.Type{
+	reflect.TypeFor[*tensor.Tensor](), reflect.TypeFor[*tensor.Scope](), reflect.TypeFor[*tensor.Device](),
+	reflect.TypeFor[*tensor.Arena](), reflect.TypeFor[*tensor.Scalar](), reflect.TypeFor[*tensor.Op](),
+	reflect.TypeFor[tensor.Pass](), reflect.TypeFor[tensor.CastClass](),
+	reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.BF16](), reflect.TypeFor[tensor.Random](),
+	reflect.TypeFor[*autograd.Ctx](),
+	reflect.TypeFor[*nn.GPT](), reflect.TypeFor[*nn.Linear](), reflect.TypeFor[*nn.Embedding](),
+	reflect.TypeFor[*nn.LayerNorm](), reflect.TypeFor[*nn.RMSNorm](), reflect.TypeFor[*nn.Dropout](),
+	reflect.TypeFor[nn.Func](), reflect.TypeFor[*nn.Chain](), reflect.TypeFor[*nn.Report](),
+	reflect.TypeFor[*nn.CausalAttention](), reflect.TypeFor[*nn.MLP](), reflect.TypeFor[*nn.Block](),
+	reflect.TypeFor[*optim.Optimizer](), reflect.TypeFor[*amp.GradScaler](),
+	reflect.TypeFor[*data.Arrays[float32, int64]](), reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*data.IDX](),
+	reflect.TypeFor[*data.Images](), reflect.TypeFor[*data.Loader](), reflect.TypeFor[*data.Text](),
+}
+
+// A target is a function or method to call; the receiver is the first argument.
+type target struct {
+	name string
+	f    reflect.Value
+}
+
+// targets are all functions and methods, in order of their names.
+func targets() (all []target) {
+	for name, f := range functions {
+		all = append(all, target{name, reflect.ValueOf(f)})
+	}
+	for _, t := range types {
+		for i := range t.NumMethod() {
+			all = append(all, target{typeName(t) + "." + t.Method(i).Name, t.Method(i).Func})
+		}
+	}
+	slices.SortFunc(all, func(a, b target) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// typeName is the name of a type or of what it points to, without type arguments: "tensor.Tensor".
+func typeName(t reflect.Type) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(t.String(), "*"), "[")
+	return name
+}
+
+// spared is what is not attacked: it is for the functions of an operation, as the index of a slice is.
+const spared = "tensor.Ctx."
+
+// TestAttackSurface: every exported function and method of the packages is among the targets.
+func TestAttackSurface(t *testing.T) {
+	attacked := map[string]bool{}
+	for _, target := range targets() {
+		name, _, _ := strings.Cut(target.name, "[")
+		attacked[name] = true
+	}
+	n := 0
+	for _, pkg := range []string{"tensor", "autograd", "nn", "optim", "amp", "data"} {
+		for _, name := range exported(t, filepath.Join("..", "..", "..", pkg)) {
+			n++
+			if !attacked[name] && !strings.HasPrefix(name, spared) {
+				t.Errorf("nothing attacks %s: it is missing in surface_test.go", name)
+			}
+		}
+	}
+	t.Logf("%d exported functions and methods, %d targets", n, len(targets()))
+}
+
+// exported are the exported functions, and exported methods of exported types, of the package in a folder.
+func exported(t *testing.T, dir string) (names []string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files in", dir, err)
+	}
+	pkg := path.Base(filepath.ToSlash(dir))
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !fn.Name.IsExported() {
+				continue
+			}
+			name := pkg + "." + fn.Name.Name
+			if fn.Recv != nil {
+				receiver := receiverName(fn.Recv.List[0].Type)
+				if !ast.IsExported(receiver) {
+					continue
+				}
+				name = pkg + "." + receiver + "." + fn.Name.Name
+			}
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// receiverName is the name of the type in *T, T and T[X].
+func receiverName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiverName(e.X)
+	case *ast.IndexExpr:
+		return receiverName(e.X)
+	case *ast.IndexListExpr:
+		return receiverName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
