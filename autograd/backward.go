@@ -13,6 +13,10 @@ func Retain(p *pass) { p.Retain = true }
 // CreateGraph records the backward pass itself, so that its results can be differentiated. It implies Retain.
 func CreateGraph(p *pass) { p.Create = true }
 
+// Finite makes Backward fail with [tensor.ErrValue] if the result, such as a loss, has a NaN or an infinity, so that
+// the step changes nothing. It waits for the device.
+func Finite(p *pass) { p.Finite = true }
+
 // AllowUnused makes Grad return nil for tensors that the result does not depend on, instead of failing.
 func AllowUnused(p *pass) { p.Unused = true }
 

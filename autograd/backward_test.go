@@ -235,3 +235,25 @@ func TestCast(t *testing.T) {
 	}
 	wantValues(t, "gradient", w.Grad(), 2, 4, 6)
 }
+
+func TestFinite(t *testing.T) {
+	dev := open(t)
+	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{0, 1}, 2))
+	loss := func(opts ...autograd.Option) error {
+		return dev.Step(func(s *tensor.Scope) error {
+			autograd.Backward(s.In(w).Div(w).Sum(), opts...)
+			return nil
+		})
+	}
+	wantError(t, loss(autograd.Finite), tensor.ErrValue, "backward: float64[] is not finite: it has 1 NaN")
+	if w.Grad() != nil {
+		t.Errorf("the gradient is %v", w.Grad())
+	}
+	if err := loss(); err != nil || w.Grad() == nil {
+		t.Errorf("without the option: %v, gradient %v", err, w.Grad())
+	}
+	w.Assign(tensor.Of(1.0))
+	if err := loss(autograd.Finite); err != nil {
+		t.Error(err)
+	}
+}

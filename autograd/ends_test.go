@@ -199,6 +199,13 @@ func TestActivationsAtTheirEnds(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
+// plain is a loss without options.
+func plain(
+	f func(x, y *tensor.Tensor, _ ...tensor.LossOption) *tensor.Tensor,
+) func(x, y *tensor.Tensor) *tensor.Tensor {
+	return func(x, y *tensor.Tensor) *tensor.Tensor { return f(x, y) }
+}
+
 // A loss with the gradient of one element, in float64, for the sum over the elements.
 var lossSlopes = []struct {
 	name string
@@ -206,16 +213,16 @@ var lossSlopes = []struct {
 	d    func(x, y float64) float64
 	x, y []float64
 }{
-	{"bce", nn.BCE, func(p, y float64) float64 { return (p - y) / max(p*(1-p), 1e-12) },
+	{"bce", plain(nn.BCE), func(p, y float64) float64 { return (p - y) / max(p*(1-p), 1e-12) },
 		[]float64{0, 1e-45, 1e-30, 1e-7, 1e-3, 0.5, 1 - 0x1p-11, 1 - 0x1p-8, 1}, []float64{0, 0.25, 1}},
-	{"bce_with_logits", nn.BCEWithLogits, func(x, y float64) float64 { return double.Sigmoid(x) - y }, nil,
+	{"bce_with_logits", plain(nn.BCEWithLogits), func(x, y float64) float64 { return double.Sigmoid(x) - y }, nil,
 		[]float64{0, 0.25, 1}},
-	{"mse", nn.MSE, func(x, y float64) float64 { return 2 * (x - y) }, nil, []float64{0, 1, -1e4}},
-	{"l1", nn.L1, func(x, y float64) float64 { return step(x-y) - step(y-x) }, nil, []float64{0, 1, -1e4}},
+	{"mse", plain(nn.MSE), func(x, y float64) float64 { return 2 * (x - y) }, nil, []float64{0, 1, -1e4}},
+	{"l1", plain(nn.L1), func(x, y float64) float64 { return step(x-y) - step(y-x) }, nil, []float64{0, 1, -1e4}},
 	{"huber", func(x, y *tensor.Tensor) *tensor.Tensor { return nn.Huber(x, y, 1) }, func(x, y float64) float64 {
 		return max(-1, min(x-y, 1))
 	}, nil, []float64{0, 1, -1e4}},
-	{"kl_div", nn.KLDiv, func(_, p float64) float64 { return -p }, nil, []float64{0, 0.5, 1}},
+	{"kl_div", plain(nn.KLDiv), func(_, p float64) float64 { return -p }, nil, []float64{0, 0.5, 1}},
 	{"kl_div in p", func(p, q *tensor.Tensor) *tensor.Tensor { return nn.KLDiv(q, p) }, func(p, q float64) float64 {
 		if p == 0 {
 			return -q

@@ -52,49 +52,25 @@ func axis(f func(x *tensor.Tensor, axis int) *tensor.Tensor) call {
 }
 
 // reduction is a function over axes, all of them if the case names none. keep is its form that keeps axes.
-func reduction(f, keep func(x *tensor.Tensor, axes ...int) *tensor.Tensor) call {
+func reduction(f func(x *tensor.Tensor, axes ...int) *tensor.Tensor) call {
 	return func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
-		return one(over(c, x[0], f, keep))
-	}
-}
-
-func over(c *golden.Case, x *tensor.Tensor, f, keep func(x *tensor.Tensor, axes ...int) *tensor.Tensor) *tensor.Tensor {
-	var axes []int
-	if c.Has("axes") {
-		axes = c.Ints("axes")
-	}
-	switch {
-	case !c.Has("keepdim"):
-		return f(x, axes...)
-	case keep != nil:
-		return keep(x, axes...)
-	}
-	return f(x, axes...).Reshape(kept(x, axes)...)
-}
-
-// kept is the shape of x with size 1 at the given axes, at all of them if there are none.
-func kept(x *tensor.Tensor, axes []int) []int {
-	shape := x.Shape()
-	for a := range shape {
-		if len(axes) == 0 || slices.Contains(axes, a) || slices.Contains(axes, a-len(shape)) {
-			shape[a] = 1
+		var axes []int
+		if c.Has("axes") {
+			axes = c.Ints("axes")
 		}
+		if c.Has("keepdim") {
+			axes = append(axes, tensor.KeepDims)
+		}
+		return one(f(x[0], axes...))
 	}
-	return shape
 }
 
 // spread is the variance or the deviation.
-func spread(f, keep func(x *tensor.Tensor, correction int, axes ...int) *tensor.Tensor) call {
-	with := func(f func(x *tensor.Tensor, correction int, axes ...int) *tensor.Tensor, n int) func(x *tensor.Tensor,
-		axes ...int) *tensor.Tensor {
-		if f == nil {
-			return nil
-		}
-		return func(x *tensor.Tensor, axes ...int) *tensor.Tensor { return f(x, n, axes...) }
-	}
+func spread(f func(x *tensor.Tensor, correction int, axes ...int) *tensor.Tensor) call {
 	return func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
-		n := c.Int("correction")
-		return one(over(c, x[0], with(f, n), with(keep, n)))
+		return reduction(func(x *tensor.Tensor, axes ...int) *tensor.Tensor {
+			return f(x, c.Int("correction"), axes...)
+		})(c, x)
 	}
 }
 
@@ -107,8 +83,7 @@ func extreme(all func(x *tensor.Tensor, axes ...int) *tensor.Tensor, along func(
 		}
 		v, i := along(x[0], c.Int("axis"))
 		if c.Has("keepdim") {
-			shape := kept(x[0], []int{c.Int("axis")})
-			v, i = v.Reshape(shape...), i.Reshape(shape...)
+			v, i = v.Unsqueeze(c.Int("axis")), i.Unsqueeze(c.Int("axis"))
 		}
 		return []*tensor.Tensor{v, i}
 	}
@@ -122,7 +97,7 @@ func argExtreme(f func(x *tensor.Tensor, axis int) *tensor.Tensor) call {
 		}
 		y := f(x[0], c.Int("axis"))
 		if c.Has("keepdim") {
-			y = y.Reshape(kept(x[0], []int{c.Int("axis")})...)
+			y = y.Unsqueeze(c.Int("axis"))
 		}
 		return one(y)
 	}
@@ -164,14 +139,30 @@ func layerNorm(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 	return one(x[0].LayerNorm(x[1], x[2], c.Float("eps")))
 }
 
-func crossEntropy(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
+// loss is a loss of package nn; a third operand holds weights.
+func loss(f func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor,
+	weights func(w *tensor.Tensor) tensor.LossOption) call {
 	reductions := map[string]tensor.Reduction{"mean": tensor.ReduceMean, "sum": tensor.ReduceSum,
 		"none": tensor.ReduceNone}
-	opts := []tensor.CrossEntropyOption{reductions[c.Text("reduction")], tensor.IgnoreIndex(c.Int("ignore_index"))}
-	if c.Has("label_smoothing") {
-		opts = append(opts, tensor.LabelSmoothing(c.Float("label_smoothing")))
+	return func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
+		opts := []tensor.LossOption{reductions[c.Text("reduction")]}
+		if c.Has("ignore_index") {
+			opts = append(opts, tensor.IgnoreIndex(c.Int("ignore_index")))
+		}
+		if c.Has("label_smoothing") {
+			opts = append(opts, tensor.LabelSmoothing(c.Float("label_smoothing")))
+		}
+		if len(x) > 2 {
+			opts = append(opts, weights(x[2]))
+		}
+		return one(f(x[0], x[1], opts...))
 	}
-	return one(x[0].CrossEntropy(x[1], opts...))
+}
+
+func huber(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
+	return loss(func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+		return nn.Huber(x, y, c.Float("delta"), opts...)
+	}, tensor.Weights)(c, x)
 }
 
 func cut(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
@@ -259,12 +250,10 @@ var calls = map[string]call{
 		x = append(x, nil)
 		return one(x[0].Linear(x[1], x[2]))
 	},
-	"sum": reduction((*tensor.Tensor).Sum, (*tensor.Tensor).SumKeep), "mean": reduction((*tensor.Tensor).Mean,
-		(*tensor.Tensor).MeanKeep),
-	"prod": reduction((*tensor.Tensor).Prod, nil), "logsumexp": reduction((*tensor.Tensor).LogSumExp, nil),
-	"amax": reduction((*tensor.Tensor).Max, (*tensor.Tensor).MaxKeep), "amin": reduction((*tensor.Tensor).Min,
-		(*tensor.Tensor).MinKeep),
-	"var": spread((*tensor.Tensor).Var, (*tensor.Tensor).VarKeep), "std": spread((*tensor.Tensor).Std, nil),
+	"sum": reduction((*tensor.Tensor).Sum), "mean": reduction((*tensor.Tensor).Mean),
+	"prod": reduction((*tensor.Tensor).Prod), "logsumexp": reduction((*tensor.Tensor).LogSumExp),
+	"amax": reduction((*tensor.Tensor).Max), "amin": reduction((*tensor.Tensor).Min),
+	"var": spread((*tensor.Tensor).Var), "std": spread((*tensor.Tensor).Std),
 	"max":    extreme((*tensor.Tensor).Max, (*tensor.Tensor).MaxIndex),
 	"min":    extreme((*tensor.Tensor).Min, (*tensor.Tensor).MinIndex),
 	"argmax": argExtreme((*tensor.Tensor).ArgMax), "argmin": argExtreme((*tensor.Tensor).ArgMin),
@@ -278,8 +267,16 @@ var calls = map[string]call{
 	"causal_attention": func(_ *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		return one(tensor.Attention(x[0], x[1], x[2], true, 1/math.Sqrt(float64(x[0].Dim(-1)))))
 	},
-	"cross_entropy": crossEntropy, "nll": binary(nn.NLL), "mse": binary(nn.MSE), "l1": binary(nn.L1),
-	"bce_with_logits": binary(nn.BCEWithLogits),
+	"cross_entropy": loss(nn.CrossEntropy, tensor.ClassWeights), "nll": loss(nn.NLL, tensor.ClassWeights),
+	"mse": loss(nn.MSE, tensor.Weights), "l1": loss(nn.L1, tensor.Weights), "huber": huber,
+	"bce": loss(nn.BCE, tensor.Weights), "bce_with_logits": loss(nn.BCEWithLogits, tensor.Weights),
+	"bce_pos_weight": loss(nn.BCEWithLogits, tensor.PosWeight), "kl_div": loss(nn.KLDiv, nil),
+
+	"sub_from": number("a", (*tensor.Tensor).SubFrom), "div_into": number("a", (*tensor.Tensor).DivInto),
+	"lt_scalar": number("a", (*tensor.Tensor).LessScalar), "le_scalar": number("a", (*tensor.Tensor).LessEqualScalar),
+	"gt_scalar": number("a", (*tensor.Tensor).GreaterScalar),
+	"ge_scalar": number("a", (*tensor.Tensor).GreaterEqualScalar),
+	"eq_scalar": number("a", (*tensor.Tensor).EqualScalar), "ne_scalar": number("a", (*tensor.Tensor).NotEqualScalar),
 
 	"embedding": binary(func(ids, table *tensor.Tensor) *tensor.Tensor { return table.Embedding(ids) }),
 	"gather": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
@@ -333,19 +330,6 @@ var missing = []struct{ prefix, why string }{
 	{"hardtanh/edge/min_val=-0.5", "likewise"},
 	{"hardtanh/nonfinite/min_val=-0.5", "likewise"},
 	{"pow/int", "powers are floating numbers"},
-	{"cross_entropy/weighted", "cross_entropy has no class weights"},
-	{"cross_entropy/edge by weights", "likewise"},
-	{"nll/reduction", "NLL is the mean over all targets: none is ignored, no other reduction, no class weights"},
-	{"nll/weighted", "likewise"},
-	{"nll/[2,3,5]", "likewise"},
-	{"nll/edge all ignored", "likewise"},
-	{"mse/sum", "MSE is the mean"},
-	{"mse/none", "likewise"},
-	{"l1/sum", "L1 is the mean"},
-	{"l1/none", "likewise"},
-	{"bce_with_logits/sum", "BCEWithLogits is the mean"},
-	{"bce_with_logits/none", "likewise"},
-	{"bce_with_logits/edge large", "likewise"},
 }
 
 // own is where Weft differs from PyTorch on purpose: elements of an output or gradient of a case.

@@ -34,7 +34,7 @@ type Error struct {
 	In   string // path of the enclosing regions, such as "blocks.0/attn"
 }
 
-// Error is the message "file.go:14: matmul: inner sizes differ: ... in blocks.0/attn".
+// Error is the message "file.go:14: matmul: inner sizes differ: ..., in blocks.0/attn".
 // Parts that are too long to be read, such as the path of a thousand regions, are cut in their middle.
 func (e *Error) Error() string {
 	s := cut(e.Op, 100) + ": " + cut(e.Msg, 1000)
@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 		s = e.Site + ": " + s
 	}
 	if e.In != "" {
-		s += " in " + cut(e.In, 200)
+		s += ", in " + cut(e.In, 200)
 	}
 	return s
 }

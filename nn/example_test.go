@@ -58,7 +58,7 @@ func ExampleModule() {
 	model := nn.Sequential(&residual{nn.NewLayerNorm(4), nn.NewLinear(4, 4)}, nn.NewLinear(4, 2, nn.NoBias))
 	check(nn.Init(dev, model))
 	for _, p := range tensor.Parameters(model) {
-		fmt.Println(p)
+		fmt.Printf("%s\n", p)
 	}
 	// Output:
 	// 0.norm.weight float32[4]

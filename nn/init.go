@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/tensor"
@@ -12,15 +13,23 @@ import (
 // InitOption changes what [Init] does.
 type InitOption func(*initConfig)
 
-type initConfig struct{ dtype tensor.DType }
+type initConfig struct {
+	dtype   tensor.DType
+	onlyNew bool
+}
 
 // DType makes parameters of another floating type than float32.
 func DType(dt tensor.DType) InitOption { return func(c *initConfig) { c.dtype = dt } }
 
+// OnlyNew leaves parameters and states alone that have memory: after a part of a model was replaced, the new part gets
+// its names, values and memory, and the others keep their values.
+func OnlyNew(c *initConfig) { c.onlyNew = true }
+
 // Init visits a model once and gives every parameter and state its state-dict name, first values from the
 // stream (seed of dev, name), and memory on dev. Matrices come before vectors, so that optimizers that treat
 // them differently update two contiguous ranges. Calling it again starts afresh. The errors are of kind
-// [tensor.ErrMemory] and [tensor.ErrValue]; then all is as it was.
+// [tensor.ErrMemory] and [tensor.ErrValue]; one of these names parameters in unexported fields, which it cannot reach.
+// After an error all is as it was.
 func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 	c := initConfig{dtype: tensor.Float32}
 	type group struct {
@@ -31,12 +40,19 @@ func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 	err := tensor.Try(func() {
 		tensor.Configure("init", &c, opts)
 		tensor.Walk(model, func(name string, t *tensor.Tensor) {
+			if c.onlyNew && placed(t) {
+				return
+			}
 			g := &rest
 			if t.Trainable() && t.Rank() >= 2 {
 				g = &matrices
 			}
 			g.names, g.tensors = append(g.names, name), append(g.tensors, t)
 		})
+		if paths := unreached(model); len(paths) > 0 {
+			tensor.Fail(tensor.ErrValue, "init", "unexported fields hold parameters that nobody can name: %s; "+
+				"export these fields", strings.Join(paths, ", "))
+		}
 	})
 	if err != nil {
 		return err

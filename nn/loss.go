@@ -6,53 +6,123 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
+// Losses are means over all elements or rows; [tensor.ReduceSum] and [tensor.ReduceNone] are the other reductions, and
+// other options weigh elements or classes. Operands of half precision are computed in float32 under autocast.
+
 // CrossEntropy is the mean over all positions of -log softmax(logits)[target]: logits [... classes], targets
-// [...] of an integer type. Options choose ignored targets, label smoothing and the reduction. Where there are many
-// classes, make logits and loss in one region: [tensor.Tensor.CrossEntropy] says what that saves.
-func CrossEntropy(logits, targets *tensor.Tensor, opts ...tensor.CrossEntropyOption) *tensor.Tensor {
+// [...] of an integer type. Options choose ignored targets, label smoothing, class weights and the reduction. Where
+// there are many classes, make logits and loss in one region: [tensor.Tensor.CrossEntropy] says what that saves.
+func CrossEntropy(logits, targets *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
 	return logits.CrossEntropy(targets, opts...)
 }
 
-// NLL is the mean of -logProbs[target]: log-probabilities [N classes], integer targets [N].
-func NLL(logProbs, targets *tensor.Tensor) *tensor.Tensor {
-	n := targets.Len()
-	return full(logProbs).Gather(-1, targets.Unsqueeze(-1)).Reshape(n).Mean().Neg()
+// NLL is the mean of -logProbs[target]: log-probabilities [... classes], integer targets [...]. Options choose ignored
+// targets, class weights and the reduction.
+func NLL(logProbs, targets *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+	o := tensor.LossOf("nll", opts, "ignore index", "class weights")
+	x := full(logProbs)
+	if n := x.Rank() - 1; n < 0 || !slices.Equal(x.Shape()[:n], targets.Shape()) {
+		tensor.Fail(tensor.ErrShape, "nll", "log-probabilities %v have the classes on the last axis; targets %v must "+
+			"hold one class for each row", x, targets)
+	}
+	weights, valid := o.Rows("nll", targets, x.Dim(-1), x.DType())
+	defer as("nll")
+	losses := x.Gather(-1, valid.Unsqueeze(-1)).Squeeze(-1).Neg()
+	losses = losses.Mul(weights).MaskedFill(weights.EqualScalar(0), 0) // 0 times infinity would be NaN
+	return o.Reduce(losses, weights)
 }
 
-// MSE is the mean squared difference.
-func MSE(x, y *tensor.Tensor) *tensor.Tensor { return difference("mse", x, y).Square().Mean() }
+// as, deferred, gives an error on its way out the name of the operation that the user called.
+func as(op string) {
+	e := recover()
+	if err, ok := e.(*tensor.Error); ok {
+		err.Op = op
+	}
+	if e != nil {
+		panic(e)
+	}
+}
 
-// L1 is the mean absolute difference.
-func L1(x, y *tensor.Tensor) *tensor.Tensor { return difference("l1", x, y).Abs().Mean() }
+// MSE is the mean squared difference. It takes [tensor.Weights].
+func MSE(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+	o := tensor.LossOf("mse", opts, "weights")
+	return weighted("mse", difference("mse", x, y).Square(), o)
+}
 
-// Huber is the mean of d²/2 where |d| is at most delta and delta(|d| - delta/2) beyond (Huber 1964). Delta is positive.
-func Huber(x, y *tensor.Tensor, delta float64) *tensor.Tensor {
+// L1 is the mean absolute difference. It takes [tensor.Weights].
+func L1(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+	o := tensor.LossOf("l1", opts, "weights")
+	return weighted("l1", difference("l1", x, y).Abs(), o)
+}
+
+// Huber is the mean of d²/2 where |d| is at most delta and delta(|d| - delta/2) beyond (Huber 1964). Delta is
+// positive. It takes [tensor.Weights].
+func Huber(x, y *tensor.Tensor, delta float64, opts ...tensor.LossOption) *tensor.Tensor {
 	want("huber", "delta", delta, delta > 0, "(0, +Inf)")
+	o := tensor.LossOf("huber", opts, "weights")
 	d := difference("huber", x, y).Abs()
 	c := d.Clamp(0, delta) // c (d - c/2) is both branches
-	return c.Mul(d.Sub(c.Scale(0.5))).Mean()
+	return weighted("huber", c.Mul(d.Sub(c.Scale(0.5))), o)
 }
 
 // BCE is the mean binary cross-entropy of probabilities against targets in [0, 1]. BCEWithLogits is more accurate, and
-// is the one that autocast allows.
-func BCE(p, targets *tensor.Tensor) *tensor.Tensor {
+// is the one that autocast allows. It takes [tensor.Weights].
+func BCE(p, targets *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+	o := tensor.LossOf("bce", opts, "weights")
 	p, targets = pair("bce", p, targets)
-	return p.BinaryCrossEntropy(targets).Mean()
+	losses, _ := weigh("bce", p.BinaryCrossEntropy(targets), o)
+	return o.Reduce(losses, nil)
 }
 
 // BCEWithLogits is the mean binary cross-entropy of sigmoid(logits) against targets in [0, 1], computed
-// without forming the sigmoid: max(x,0) - x*y + log(1 + e^-|x|).
-func BCEWithLogits(logits, targets *tensor.Tensor) *tensor.Tensor {
-	logits, targets = pair("bce_with_logits", logits, targets)
-	return logits.Softplus().Sub(logits.Mul(targets)).Mean()
+// without forming the sigmoid: max(x,0) - x*y + log(1 + e^-|x|). It takes [tensor.Weights] and [tensor.PosWeight].
+func BCEWithLogits(logits, targets *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+	const op = "bce_with_logits"
+	o := tensor.LossOf(op, opts, "weights", "pos weight")
+	x, y := pair(op, logits, targets)
+	losses := x.Softplus().Sub(x.Mul(y))
+	if o.PosWeight != nil { // (1-y) x + (1 + (w-1) y) log(1 + e^-x)
+		w := fitting(op, "pos weight", o.PosWeight, y)
+		losses = x.Sub(x.Mul(y)).Add(w.AddScalar(-1).Mul(y).AddScalar(1).Mul(x.Neg().Softplus()))
+	}
+	losses, _ = weigh(op, losses, o)
+	return o.Reduce(losses, nil)
 }
 
 // KLDiv is the Kullback-Leibler divergence sum p (log p - logQ), divided by the number of rows: logQ and p
-// [N classes]; terms with p = 0 count nothing.
-func KLDiv(logQ, p *tensor.Tensor) *tensor.Tensor {
+// [N classes]; terms with p = 0 count nothing. With [tensor.ReduceNone] it is the terms.
+func KLDiv(logQ, p *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+	o := tensor.LossOf("kl_div", opts)
 	logQ, p = pair("kl_div", logQ, p)
+	terms := p.XLogY(p).Sub(p.Mul(logQ))
+	if o.Reduction != tensor.ReduceMean {
+		return o.Reduce(terms, nil)
+	}
 	rows := float64(max(1, logQ.Len()/max(1, logQ.Dim(-1))))
-	return p.XLogY(p).Sub(p.Mul(logQ)).Sum().Scale(1 / rows)
+	return terms.Sum().Scale(1 / rows)
+}
+
+// weighted is losses times their weights, reduced; the mean is divided by the sum of the weights.
+func weighted(op string, losses *tensor.Tensor, o tensor.Loss) *tensor.Tensor {
+	return o.Reduce(weigh(op, losses, o))
+}
+
+// weigh is losses times their weights, and the weights, nil if there are none.
+func weigh(op string, losses *tensor.Tensor, o tensor.Loss) (weighted, weights *tensor.Tensor) {
+	if o.Weights == nil {
+		return losses, nil
+	}
+	w := fitting(op, "weights", o.Weights, losses)
+	return losses.Mul(w), w
+}
+
+// fitting is w in the type and shape of x.
+func fitting(op, what string, w, x *tensor.Tensor) *tensor.Tensor {
+	y := w.To(x.DType())
+	if err := tensor.Try(func() { y = y.Expand(x.Shape()...) }); err != nil {
+		tensor.Fail(tensor.ErrShape, op, "%s %v do not broadcast to %v", what, w, x)
+	}
+	return y
 }
 
 // difference is x - y.

@@ -92,6 +92,19 @@ func (c *Chain) Children() iter.Seq2[string, any] {
 	}
 }
 
+// Freeze stops gradients to the parameters of parts of a model: they keep their values, and cost no time in backward
+// passes and no memory for what these would save. [Unfreeze] lets them flow again. Neither may run beside a step.
+func Freeze(parts ...any) { setNeedsGrad(parts, false) }
+
+// Unfreeze undoes [Freeze].
+func Unfreeze(parts ...any) { setNeedsGrad(parts, true) }
+
+func setNeedsGrad(parts []any, needs bool) {
+	for _, p := range tensor.Parameters(parts) {
+		p.SetNeedsGrad(needs)
+	}
+}
+
 // CountParameters is the number of trainable elements of a model.
 func CountParameters(model any) int {
 	n := 0

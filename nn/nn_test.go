@@ -224,9 +224,11 @@ func TestMisuse(t *testing.T) {
 	wantError(t, tensor.Try(func() { nn.NewCausalAttention(10, 3) }), tensor.ErrValue, "width 10", "3 heads")
 	wantError(t, tensor.Try(func() { nn.KaimingNormal(1)(make([]float64, 3), []int{3}, tensor.Random{}) }),
 		tensor.ErrShape, "[3]")
-	for name, loss := range map[string]func(x, y *tensor.Tensor) *tensor.Tensor{
+	for name, loss := range map[string]func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor{
 		"mse": nn.MSE, "l1": nn.L1, "bce_with_logits": nn.BCEWithLogits, "kl_div": nn.KLDiv,
-		"huber": func(x, y *tensor.Tensor) *tensor.Tensor { return nn.Huber(x, y, 1) },
+		"huber": func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+			return nn.Huber(x, y, 1, opts...)
+		},
 	} {
 		err := tensor.Try(func() { loss(tensor.Zeros(tensor.Float32, 3, 1), tensor.Zeros(tensor.Float32, 3)) })
 		wantError(t, err, tensor.ErrShape, name, "[3 1]", "[3]", "nn_test.go:")

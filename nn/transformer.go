@@ -11,8 +11,8 @@ import (
 type CausalAttention struct {
 	QKV     *Linear // queries, keys and values, in this order
 	Proj    *Linear
-	Heads   int     `weft:"-"`
-	Dropout float64 `weft:"-"` // on the result
+	Heads   int
+	Dropout float64 // on the result
 }
 
 // NewCausalAttention declares attention over vectors of the given width, which the number of heads must divide.
@@ -35,7 +35,7 @@ func (a *CausalAttention) Forward(x *tensor.Tensor) *tensor.Tensor {
 // MLP is the two-layer network of a transformer block, with GELU (tanh) between the layers.
 type MLP struct {
 	FC1, FC2 *Linear
-	Dropout  float64 `weft:"-"` // on the result
+	Dropout  float64 // on the result
 }
 
 // NewMLP declares layers width -> hidden -> width.

@@ -57,7 +57,7 @@ func (c *Ctx) anomaly(path string) *Error {
 	}
 	for _, y := range c.Out {
 		if bad := y.notFinite(); bad.nan > 0 || bad.inf > 0 && !c.hadInfinity() {
-			e := kernels.Errorf(ErrValue, c.Op.Name, "the result %v has %v%s", y, bad, c.sources())
+			e := kernels.Errorf(ErrValue, c.Op.Name, "the result %s has %v%s", y, bad, c.sources())
 			if n := c.scope.derived; n != nil && n.made != "" {
 				e.Msg += "; this is the gradient of " + n.Op.Name + " at " + n.made
 			}
@@ -88,7 +88,7 @@ func (c *Ctx) sources() string {
 	var had []string
 	for i, x := range c.In {
 		if bad := x.notFinite(); bad != (notFinite{}) {
-			had = append(had, fmt.Sprintf("%s %v has %v", c.argName(i), x, bad))
+			had = append(had, fmt.Sprintf("%s %s has %v", c.argName(i), x, bad))
 		}
 	}
 	if had == nil {

@@ -45,7 +45,7 @@ func TestAnomaly(t *testing.T) {
 				})
 			}).Exp()
 		}, "anomaly_test.go:", ": sqrt: the result float32[3] has 1 NaN and 0 infinite of 3 elements, "+
-			"the first at position 1; the operands are finite in block/head")
+			"the first at position 1; the operands are finite, in block/head")
 	})
 	t.Run("infinity", func(t *testing.T) {
 		wantAnomaly(t, dev, func(s *tensor.Scope) { s.In(x).Scale(100).Exp() }, ": exp: ",

@@ -20,6 +20,22 @@ func Arange(dt DType, start, stop, step float64) *Tensor {
 	return FromSlice(v, len(v)).To(dt)
 }
 
+// Linspace makes host data of n elements at equal distances from start to stop, both included; one element is start.
+func Linspace(dt DType, start, stop float64, n int) *Tensor {
+	checkShape("linspace", []int{n})
+	if !(math.Abs(stop-start) <= math.MaxFloat64) {
+		Fail(ErrValue, "linspace", "from %g to %g is no range", start, stop)
+	}
+	v := make([]float64, n)
+	step := (stop - start) / float64(max(n-1, 1))
+	for i := range v {
+		if v[i] = start + float64(float64(i)*step); 2*i >= n && n > 1 {
+			v[i] = stop - float64(float64(n-1-i)*step) // exact at both ends
+		}
+	}
+	return FromSlice(v, n).To(dt)
+}
+
 // Eye makes host data [n n] with ones on the diagonal and zeros elsewhere.
 func Eye(dt DType, n int) *Tensor {
 	v := makeHost[float64]("eye", sizeOf("eye", []int{n, n}))

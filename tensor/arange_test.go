@@ -7,6 +7,20 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
+func TestFull(t *testing.T) {
+	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.BFloat16, tensor.Int32, tensor.Uint8} {
+		wantTensor(t, "full", tensor.Full(3, dt, 2, 2), dt, []int{2, 2}, 3, 3, 3, 3)
+		wantTensor(t, "ones", tensor.Ones(dt, 3), dt, []int{3}, 1, 1, 1)
+		if x := tensor.Full(3, dt, 2); !x.IsContiguous() {
+			t.Errorf("%+v is not contiguous", x)
+		}
+	}
+	wantTensor(t, "rank 0", tensor.Full(0.5, tensor.Float32), tensor.Float32, nil, 0.5)
+	wantTensor(t, "empty", tensor.Ones(tensor.Bool, 0, 2), tensor.Bool, []int{0, 2})
+	wantMisuse(t, func() { tensor.Full(1, tensor.Float32, -2) }, tensor.ErrShape, "full: shape [-2] has size -2")
+	wantMisuse(t, func() { tensor.Ones(tensor.Float32, -2) }, tensor.ErrShape, "ones: shape [-2] has size -2")
+}
+
 func TestArangeAndEye(t *testing.T) {
 	for _, c := range []struct {
 		start, stop, step float64
@@ -20,6 +34,18 @@ func TestArangeAndEye(t *testing.T) {
 			t.Errorf("from %g to %g by %g: %v, want %v", c.start, c.stop, c.step, got, c.want)
 		}
 	}
+	f64 := tensor.Float64
+	wantTensor(t, "linspace", tensor.Linspace(f64, 1, 2, 5), f64, []int{5}, 1, 1.25, 1.5, 1.75, 2)
+	wantTensor(t, "linspace down", tensor.Linspace(tensor.Int32, 3, -3, 3), tensor.Int32, []int{3}, 3, 0, -3)
+	wantTensor(t, "linspace of one", tensor.Linspace(f64, 4, 9, 1), f64, []int{1}, 4)
+	wantTensor(t, "linspace of none", tensor.Linspace(f64, 4, 9, 0), f64, []int{0})
+	for n := 2; n < 100; n++ {
+		if v := tensor.ToSlice[float64](tensor.Linspace(f64, 0.1, 0.7, n)); v[0] != 0.1 || v[n-1] != 0.7 {
+			t.Errorf("%d from 0.1 to 0.7: %v", n, v)
+		}
+	}
+	wantMisuse(t, func() { tensor.Linspace(f64, 0, 1, -1) }, tensor.ErrShape, "linspace: shape [-1] has size -1")
+	wantMisuse(t, func() { tensor.Linspace(f64, 0, inf, 3) }, tensor.ErrValue, "linspace: from 0 to +Inf is no range")
 	if x := tensor.Eye(tensor.Int32, 2); !slices.Equal(values(x), []int64{1, 0, 0, 1}) || x.DType() != tensor.Int32 {
 		t.Errorf("eye is %v %v", x, values(x))
 	}

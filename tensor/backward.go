@@ -7,6 +7,7 @@ import "slices"
 type Pass struct {
 	Retain bool             // keep what operations saved, for another pass
 	Create bool             // record the pass itself
+	Finite bool             // Backward fails if the result is not
 	Unused bool             // Grad may find no gradient
 	Seed   *Tensor          // the gradient of the result; nil: 1
 	Only   map[*Tensor]bool // the parameters that Backward gives gradients to; nil: all
@@ -17,10 +18,19 @@ func (o Pass) Backward(y *Tensor) { y.step("backward").alone(func() { o.backward
 
 func (o Pass) backward(y *Tensor) {
 	p := o.start("backward", y)
+	if o.Finite {
+		if bad := y.notFinite(); bad != (notFinite{}) {
+			Fail(ErrValue, "backward", "%v is not finite: it has %v; tensor.Anomaly finds where that begins", y, bad)
+		}
+	}
 	for _, n := range p.nodes {
 		if w := n.param; w != nil {
 			p.want[n.grad] = o.Only == nil || o.Only[w]
 		}
+	}
+	if p.mark(); !p.need[y.node.grad] {
+		Fail(ErrGrad, "backward", "%v depends on no parameter that is to get a gradient; autograd.Grad gives those of "+
+			"tensors that were watched", y)
 	}
 	p.run(y, func(x, g *Tensor) {
 		if w := x.node.param; w != nil {
@@ -49,6 +59,7 @@ func (o Pass) grad(y *Tensor, xs []*Tensor) []*Tensor {
 		}
 	}
 	found := map[int]*Tensor{}
+	p.mark()
 	p.run(y, func(x, g *Tensor) {
 		g = g.To(x.dtype)
 		g.blk.retain()
@@ -124,8 +135,8 @@ func (o Pass) start(op string, y *Tensor) *backward {
 	return p
 }
 
-// run visits the nodes and hands each gradient that is wanted to found, with its tensor.
-func (p *backward) run(y *Tensor, found func(x, g *Tensor)) {
+// mark finds the nodes that the pass must visit.
+func (p *backward) mark() {
 	for _, n := range p.nodes { // operands come before their users
 		p.need[n.grad] = slices.Contains(ofNode(p.want, n), true)
 		for _, x := range n.In {
@@ -134,6 +145,10 @@ func (p *backward) run(y *Tensor, found func(x, g *Tensor)) {
 			}
 		}
 	}
+}
+
+// run visits the nodes that are marked and hands each gradient that is wanted to found, with its tensor.
+func (p *backward) run(y *Tensor, found func(x, g *Tensor)) {
 	defer drop(p.grads)
 	p.differentiate(p.Create, func() {
 		seed := p.Seed

@@ -3,6 +3,7 @@ package tensor
 import (
 	"cmp"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -74,6 +75,9 @@ func (s *Scope) commit() {
 	s.write()
 	for _, a := range s.order {
 		a.commit(s.grads[a])
+		if s.took {
+			a.warnLeft()
+		}
 	}
 }
 
@@ -208,6 +212,26 @@ func (a *Arena) commit(g *stepGrads) {
 		a.replace(g.flat.blk, g.present)
 	} else if a.grads != nil {
 		a.replace(nil, nil)
+	}
+}
+
+// warnLeft logs, once, the parameters whose gradients have been left ten times by steps in which an optimizer took
+// those of others: they add up, and cost time for nothing. a.mu is held.
+func (a *Arena) warnLeft() {
+	if a.grads == nil || a.warned {
+		return
+	}
+	var names []string
+	for i, p := range a.params {
+		if !a.present[i] || p.root.taken.Load() {
+			continue
+		}
+		if p.root.left++; p.root.left >= 10 {
+			names = append(names, p.Name())
+		}
+	}
+	if a.warned = names != nil; a.warned {
+		slog.Warn("weft: gradients add up that no optimizer takes; nn.Freeze stops them", "parameters", names)
 	}
 }
 

@@ -1,7 +1,6 @@
 package tensor
 
 import (
-	"fmt"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -34,6 +33,18 @@ func Of[T Elem](v T) *Tensor { return FromSlice([]T{v}) }
 func Zeros(dt DType, shape ...int) *Tensor {
 	n := sizeOf("zeros", shape) * dt.Size()
 	return newTensor(hostBlock(hostMemory("zeros", n), "zeros"), dt, shape, nil)
+}
+
+// Full makes host data with all elements equal to v.
+func Full(v float64, dt DType, shape ...int) *Tensor {
+	checkShape("full", shape)
+	return Of(v).To(dt).Expand(shape...).Clone()
+}
+
+// Ones makes host data with all elements one.
+func Ones(dt DType, shape ...int) *Tensor {
+	checkShape("ones", shape)
+	return Full(1, dt, shape...)
 }
 
 // Uniform makes float32 host data drawn uniformly from [lo, hi).
@@ -70,9 +81,9 @@ func checkShape(op string, shape []int) {
 func misfit(op string, shape []int, operands []*Tensor) {
 	of := ""
 	if len(operands) > 0 {
-		of = fmt.Sprintf("; operands: %v", operands[0])
+		of = "; operands: " + operands[0].String()
 		for _, x := range operands[1:min(len(operands), 4)] {
-			of += fmt.Sprintf(", %v", x)
+			of += ", " + x.String()
 		}
 	}
 	if len(shape) > kernels.MaxDims {

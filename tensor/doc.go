@@ -25,6 +25,10 @@
 //	scope.go     steps and regions; busy.go has one goroutine use them at a time
 //	data.go      host data from and to slices; arange.go makes some of it, fetch.go reads without waiting,
 //	             room.go tells how much the process may have
+//	data.go      host data from and to slices; nested.go and arange.go make some, fetch.go reads without waiting
+//	index.go     several axes at once; its parts are op_view_select.go and op_view_slice.go
+//	compare.go   whether two tensors are equal or close
+//	format.go    prints values by package fmt
 //	param.go     parameters, states and their arenas; commit.go writes them at the end of a step
 //	model.go     finds the parameters of a model, and their names
 //	scalar.go    a value of the host that changes between steps
@@ -51,7 +55,7 @@
 //	op_scan_*.go            running sums
 //	op_softmax*.go          softmax, its logarithm, log-sum-exp
 //	op_norm_*.go            layer norm and RMS norm, also of a sum
-//	op_cross_entropy.go     the loss of classification
+//	op_cross_entropy.go     the loss of classification; loss.go has the options of all losses
 //	op_matmul*.go           matrix products, linear layers
 //	op_attention.go         attention, also of packed queries, keys and values
 //	reference.go            what references share

@@ -23,9 +23,9 @@ var (
 // BF16 is a bfloat16 in memory: the upper half of a float32.
 type BF16 = kernels.BF16
 
-// Elem is the set of Go types whose slices are copied to and from tensors.
+// Elem is the set of Go types whose slices are copied to and from tensors. int is Int64.
 type Elem interface {
-	float32 | float64 | float16.Float16 | BF16 | int64 | int32 | uint8 | bool
+	float32 | float64 | float16.Float16 | BF16 | int | int64 | int32 | uint8 | bool
 }
 
 func dtypeOf[T Elem]() DType {
@@ -39,7 +39,7 @@ func dtypeOf[T Elem]() DType {
 		return Float16
 	case BF16:
 		return BFloat16
-	case int64:
+	case int, int64: // of 64 bits on all platforms that Weft compiles for
 		return Int64
 	case int32:
 		return Int32

@@ -1,6 +1,8 @@
 package tensor
 
 import (
+	"slices"
+
 	"github.com/weft-ml/weft/internal/caller"
 	"github.com/weft-ml/weft/kernels"
 )
@@ -23,8 +25,14 @@ var (
 )
 
 // Fail panics with an [*Error] of the given kind, with the line of the caller outside the library. Inside a step the
-// error comes back from the step.
+// error comes back from the step. Of tensors among args the message has name, type and shape.
 func Fail(kind error, op, format string, args ...any) {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if t, ok := a.(*Tensor); ok {
+			args[i] = t.String() // not its values
+		}
+	}
 	e := kernels.Errorf(kind, op, format, args...)
 	e.Site = caller.Site()
 	panic(e)

@@ -27,9 +27,11 @@ func Example() {
 		y = s.In(x).MatMul(w).ReLU().Keep()
 		return nil
 	}))
-	fmt.Println(y, tensor.ToSlice[float32](y))
+	fmt.Println(y)
 	// Output:
-	// float32[2 2] [4 5 10 11]
+	// float32[2 2]
+	// [[ 4.  5.]
+	//  [10. 11.]]
 }
 
 // Operands broadcast: axes are aligned at the end, and those of size 1 repeat.
@@ -54,12 +56,16 @@ func Example_views() {
 
 func ExampleTensor_Sum() {
 	x := tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
-	fmt.Println(tensor.ToSlice[float32](x.Sum(0)), tensor.ToSlice[float32](x.Sum(-1)), x.Sum().Item())
+	fmt.Println(x.Sum(0), x.Sum(-1), x.Sum())
+	fmt.Println(x.Sub(x.Mean(-1, tensor.KeepDims)))
 	v, i := x.MaxIndex(1)
-	fmt.Println(tensor.ToSlice[float32](v), tensor.ToSlice[int64](i))
+	fmt.Println(v, i)
 	// Output:
-	// [5 7 9] [6 15] 21
-	// [3 6] [2 2]
+	// float32[3] [5. 7. 9.] float32[2] [ 6. 15.] float32[] 21.
+	// float32[2 3]
+	// [[-1.  0.  1.]
+	//  [-1.  0.  1.]]
+	// float32[2] [3. 6.] int64[2] [2 2]
 }
 
 // A line of mathematics becomes an operation with its derivatives.

@@ -217,10 +217,10 @@ var misuses = []struct {
 		func(m *misuse) { update(m, 0, 1, nil, m.x, m.x) },
 		func(m *misuse) { update(m, 0, 1, m.x.Clone(), m.x, nil) },
 		func(m *misuse) { update(m, 0, 1, m.s.In(m.p), m.x, m.x) },
-			// would be written at once
+		// would be written at once
 		func(m *misuse) { update(m, 0, 1, m.s.In(tensor.Randn(tensor.Seed(1), 2, 3)), m.x, m.x) },
-			// the program's slice
-		func(m *misuse) { update(m, 0, 1, tensor.Randn(tensor.Seed(1), 2, 3), m.x, m.x) },         // likewise
+		// the program's slice
+		func(m *misuse) { update(m, 0, 1, tensor.Randn(tensor.Seed(1), 2, 3), m.x, m.x) }, // likewise
 		func(m *misuse) {
 			panicIf(m.dev.Step(func(s *tensor.Scope) error {
 				update(m, 0, 1, s.Full(1, tensor.Float32, 2, 3), m.x, m.x)

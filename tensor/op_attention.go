@@ -196,7 +196,7 @@ func attentionGradComposed(c *Ctx, q, k, v, g *Tensor) []*Tensor {
 	}
 	p := s.Softmax(-1)
 	dp := g.MatMul(v.T())
-	ds := p.Mul(dp.Sub(dp.Mul(p).SumKeep(-1))).Scale(scale)
+	ds := p.Mul(dp.Sub(dp.Mul(p).Sum(-1, KeepDims))).Scale(scale)
 	return []*Tensor{ds.MatMul(k), ds.T().MatMul(q), p.T().MatMul(g)}
 }
 

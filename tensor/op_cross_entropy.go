@@ -49,7 +49,7 @@ func init() {
 				Call: func(x []*Tensor) *Tensor {
 					targets := FromSlice([]int64{1, 3, 0}, 3)
 					v := x[0].Detach()
-					m := v.MaxKeep(-1)
+					m := v.Max(-1, KeepDims)
 					in := []*Tensor{x[0], targets, m.Squeeze(-1), v.Sub(m).Exp().Sum(-1), x[1]}
 					return Apply(&crossEntropyGrad, in, []int{ignored, 0}, []float64{0})
 				},
@@ -58,58 +58,43 @@ func init() {
 	})
 }
 
-// A CrossEntropyOption is an [IgnoreIndex], a [LabelSmoothing] or a [Reduction].
-type CrossEntropyOption interface{ set(*crossEntropyOptions) }
-
-// IgnoreIndex is the target that marks rows to leave out; -100 if this option is not given.
-type IgnoreIndex int
-
-// LabelSmoothing is the share, from 0 to 1, of each target that is spread evenly over all classes
-// (Szegedy et al. 2016).
-type LabelSmoothing float64
-
-// Reduction says how the losses of the rows are combined.
-type Reduction uint8
-
-const (
-	ReduceMean Reduction = iota // their sum divided by the number of rows that are not ignored
-	ReduceSum                   // their sum
-	ReduceNone                  // one loss for each row, 0 where it is ignored
-)
-
 const ignored = -100
 
-type crossEntropyOptions struct {
-	ignore    int
-	smoothing float64
-	reduction Reduction
-}
-
-func (k IgnoreIndex) set(o *crossEntropyOptions)    { o.ignore = int(k) }
-func (e LabelSmoothing) set(o *crossEntropyOptions) { o.smoothing = float64(e) }
-func (r Reduction) set(o *crossEntropyOptions)      { o.reduction = r }
-
 // CrossEntropy is -log softmax(t)[target], averaged over all rows. Logits t are [... C], with the classes on the last
-// axis; targets [...] hold class indices of int64, int32 or uint8. Options ignore rows, smooth the targets and choose
-// another reduction. The mean over no rows is NaN.
+// axis; targets [...] hold class indices of int64, int32 or uint8. Options ignore rows, smooth the targets, weigh the
+// classes and choose another reduction. The mean over no rows is NaN.
 //
 // In Backward the gradient is written to the memory of the logits if the tape is their only owner: the region that made
 // them has ended, and no other operation has saved them. This is so if logits and loss are made in one region that
 // returns only the loss, as in autograd.Accumulate. With autograd.Retain and under [Observe] the gradient has its own
 // memory.
-func (t *Tensor) CrossEntropy(targets *Tensor, opts ...CrossEntropyOption) *Tensor {
-	o := crossEntropyOptions{ignore: ignored}
-	for _, opt := range opts {
-		Given("cross_entropy", "an option", opt)
-		opt.set(&o)
+func (t *Tensor) CrossEntropy(targets *Tensor, opts ...LossOption) *Tensor {
+	l := LossOf("cross_entropy", opts, "ignore index", "label smoothing", "class weights")
+	if l.ClassWeights != nil {
+		return t.weightedCrossEntropy(targets, l)
 	}
-	if !(o.smoothing >= 0 && o.smoothing <= 1) {
-		Fail(ErrValue, "cross_entropy", "the label smoothing %v is outside [0, 1]", o.smoothing)
+	return t.crossEntropy(targets, l)
+}
+
+func (t *Tensor) crossEntropy(targets *Tensor, l Loss) *Tensor {
+	return Apply(&crossEntropy, []*Tensor{t, targets}, []int{l.IgnoreIndex, int(l.Reduction)},
+		[]float64{l.LabelSmoothing})
+}
+
+// weightedCrossEntropy is, for a target y and smoothing e, the loss -(1-e) w[y] log p[y] - e sum(w log p)/C. The mean
+// is divided by the sum of w[y].
+func (t *Tensor) weightedCrossEntropy(targets *Tensor, l Loss) *Tensor {
+	plain := Loss{Reduction: ReduceNone, IgnoreIndex: l.IgnoreIndex}
+	losses := t.crossEntropy(targets, plain)
+	classes := t.Dim(-1)
+	weights, _ := l.Rows("cross_entropy", targets, classes, losses.dtype)
+	losses = losses.Mul(weights)
+	if e := l.LabelSmoothing; e > 0 {
+		even := t.LogSoftmax(-1).Mul(l.ClassWeights.To(losses.dtype)).Sum(-1).Scale(-e / float64(classes))
+		even = even.MaskedFill(targets.EqualScalar(float64(l.IgnoreIndex)), 0)
+		losses = losses.Scale(1 - e).Add(even)
 	}
-	if o.reduction > ReduceNone {
-		Fail(ErrValue, "cross_entropy", "there is no reduction %d", o.reduction)
-	}
-	return Apply(&crossEntropy, []*Tensor{t, targets}, []int{o.ignore, int(o.reduction)}, []float64{o.smoothing})
+	return l.Reduce(losses, weights)
 }
 
 func crossEntropyShape(c *Ctx) {
@@ -221,7 +206,7 @@ func crossEntropyGradRef(l *kernels.Launch) {
 }
 
 func crossEntropySamples() []Sample {
-	sample := func(name string, shape []int, targets []float64, opts ...CrossEntropyOption) Sample {
+	sample := func(name string, shape []int, targets []float64, opts ...LossOption) Sample {
 		return Sample{Name: name,
 			In:   []Arg{{Shape: shape, Lo: -2, Hi: 2}, {Shape: shape[:len(shape)-1], DType: Int64, Values: targets}},
 			Call: func(x []*Tensor) *Tensor { return x[0].CrossEntropy(x[1], opts...) }}

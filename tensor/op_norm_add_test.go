@@ -1,7 +1,6 @@
 package tensor_test
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -137,8 +136,8 @@ func TestAddNormApart(t *testing.T) {
 		ops := map[string]bool{}
 		err := dev.Step(func(s *tensor.Scope) error {
 			sum, norm := c.call(s.In(x))
-			if fmt.Sprint(sum) != fmt.Sprint(norm) {
-				t.Errorf("%s: the sum is %v, the norm %v", name, sum, norm)
+			if sum.String() != norm.String() {
+				t.Errorf("%s: the sum is %s, the norm %s", name, sum, norm)
 			}
 			return nil
 		}, tensor.Observe(func(_ string, c *tensor.Ctx) { ops[c.Op.Name] = true }))

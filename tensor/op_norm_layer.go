@@ -171,15 +171,15 @@ func (n *normed) centred() bool { return len(n.statistics) == 2 }
 // compose computes the gradients for x and weight in differentiable operations. With h the normalised x and
 // gw = g weight, dx = (gw - mean(gw) - h mean(gw h)) rstd; the term mean(gw) is missing if x was not centred.
 func (n *normed) compose(grads []*Tensor, g *Tensor) {
-	axes := make([]int, n.c.Ints[0])
-	for i := range axes {
-		axes[i] = -1 - i
+	axes := []int{KeepDims}
+	for i := range n.c.Ints[0] {
+		axes = append(axes, -1-i)
 	}
 	d := n.x
 	if n.centred() {
-		d = d.Sub(d.MeanKeep(axes...))
+		d = d.Sub(d.Mean(axes...))
 	}
-	rstd := d.Square().MeanKeep(axes...).AddScalar(n.c.Floats[0]).Rsqrt()
+	rstd := d.Square().Mean(axes...).AddScalar(n.c.Floats[0]).Rsqrt()
 	h := d.Mul(rstd)
 	if n.wanted[1] {
 		grads[1] = g.Mul(h).SumTo(n.parameters[0].layout.Shape...)
@@ -191,9 +191,9 @@ func (n *normed) compose(grads []*Tensor, g *Tensor) {
 	if len(n.parameters) > 0 {
 		gw = g.Mul(n.parameters[0])
 	}
-	dx := gw.Sub(h.Mul(gw.Mul(h).MeanKeep(axes...)))
+	dx := gw.Sub(h.Mul(gw.Mul(h).Mean(axes...)))
 	if n.centred() {
-		dx = dx.Sub(gw.MeanKeep(axes...))
+		dx = dx.Sub(gw.Mean(axes...))
 	}
 	grads[0] = dx.Mul(rstd)
 }

@@ -107,6 +107,16 @@ var addScalarOp = pointwise{name: "add_scalar", expr: "x+a", scalars: "a", resul
 // AddScalar is x + a.
 func (t *Tensor) AddScalar(a float64) *Tensor { return t.scalar(addScalarOp, a) }
 
+var subFromOp = pointwise{name: "sub_from", expr: "a-x", scalars: "a", result: sameType}.op()
+
+// SubFrom is a - x.
+func (t *Tensor) SubFrom(a float64) *Tensor { return t.scalar(subFromOp, a) }
+
+var divIntoOp = pointwise{name: "div_into", expr: "a/x", scalars: "a", lo: 0.3, hi: 2, cast: CastFull}.op()
+
+// DivInto is a / x; integers become float32.
+func (t *Tensor) DivInto(a float64) *Tensor { return t.scalar(divIntoOp, a) }
+
 var scaleOp = pointwise{name: "scale", expr: "x*a", scalars: "a", result: sameType, fused: true}.op()
 
 // Scale is a * x.

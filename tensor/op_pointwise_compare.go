@@ -7,30 +7,60 @@ var lessOp = pointwise{name: "less", expr: "x < y", args: "x y", result: boolTyp
 // Less is whether x < y; x is t. Operands broadcast.
 func (t *Tensor) Less(y *Tensor) *Tensor { return apply2(lessOp, t, y) }
 
+var lessScalarOp = pointwise{name: "less_scalar", expr: "x < a", scalars: "a", result: boolType}.op()
+
+// LessScalar is whether x < a, a rounded to the type of x, which is t.
+func (t *Tensor) LessScalar(a float64) *Tensor { return t.scalar(lessScalarOp, a) }
+
 var lessEqualOp = pointwise{name: "less_equal", expr: "x <= y", args: "x y", result: boolType}.op()
 
 // LessEqual is whether x <= y; x is t. Operands broadcast.
 func (t *Tensor) LessEqual(y *Tensor) *Tensor { return apply2(lessEqualOp, t, y) }
+
+var lessEqualScalarOp = pointwise{name: "less_equal_scalar", expr: "x <= a", scalars: "a", result: boolType}.op()
+
+// LessEqualScalar is whether x <= a, a rounded to the type of x, which is t.
+func (t *Tensor) LessEqualScalar(a float64) *Tensor { return t.scalar(lessEqualScalarOp, a) }
 
 var greaterOp = pointwise{name: "greater", expr: "x > y", args: "x y", result: boolType}.op()
 
 // Greater is whether x > y; x is t. Operands broadcast.
 func (t *Tensor) Greater(y *Tensor) *Tensor { return apply2(greaterOp, t, y) }
 
+var greaterScalarOp = pointwise{name: "greater_scalar", expr: "x > a", scalars: "a", result: boolType}.op()
+
+// GreaterScalar is whether x > a, a rounded to the type of x, which is t.
+func (t *Tensor) GreaterScalar(a float64) *Tensor { return t.scalar(greaterScalarOp, a) }
+
 var greaterEqualOp = pointwise{name: "greater_equal", expr: "x >= y", args: "x y", result: boolType}.op()
 
 // GreaterEqual is whether x >= y; x is t. Operands broadcast.
 func (t *Tensor) GreaterEqual(y *Tensor) *Tensor { return apply2(greaterEqualOp, t, y) }
+
+var greaterEqualScalarOp = pointwise{name: "greater_equal_scalar", expr: "x >= a", scalars: "a", result: boolType}.op()
+
+// GreaterEqualScalar is whether x >= a, a rounded to the type of x, which is t.
+func (t *Tensor) GreaterEqualScalar(a float64) *Tensor { return t.scalar(greaterEqualScalarOp, a) }
 
 var equalOp = pointwise{name: "equal", expr: "x == y", args: "x y", result: boolType}.op()
 
 // Equal is whether x = y; x is t. Operands broadcast.
 func (t *Tensor) Equal(y *Tensor) *Tensor { return apply2(equalOp, t, y) }
 
+var equalScalarOp = pointwise{name: "equal_scalar", expr: "x == a", scalars: "a", result: boolType}.op()
+
+// EqualScalar is whether x = a, a rounded to the type of x, which is t.
+func (t *Tensor) EqualScalar(a float64) *Tensor { return t.scalar(equalScalarOp, a) }
+
 var notEqualOp = pointwise{name: "not_equal", expr: "x != y", args: "x y", result: boolType}.op()
 
 // NotEqual is whether x differs from y; x is t. Operands broadcast.
 func (t *Tensor) NotEqual(y *Tensor) *Tensor { return apply2(notEqualOp, t, y) }
+
+var notEqualScalarOp = pointwise{name: "not_equal_scalar", expr: "x != a", scalars: "a", result: boolType}.op()
+
+// NotEqualScalar is whether x differs from a, a rounded to the type of x, which is t.
+func (t *Tensor) NotEqualScalar(a float64) *Tensor { return t.scalar(notEqualScalarOp, a) }
 
 var andOp = pointwise{name: "and", expr: "x && y", args: "x y", result: boolType}.op()
 

@@ -50,11 +50,5 @@ func extremeVJP(c *Ctx, g *Tensor) []*Tensor {
 // error. [Tensor.MaxIndex] also returns the index.
 func (t *Tensor) Max(axes ...int) *Tensor { return t.reduce(&amax, axes) }
 
-// MaxKeep is Max whose result keeps the axes, with size 1.
-func (t *Tensor) MaxKeep(axes ...int) *Tensor { return t.keep(t.Max(axes...), axes) }
-
 // Min is the smallest element over the given axes; the rules are those of [Tensor.Max].
 func (t *Tensor) Min(axes ...int) *Tensor { return t.reduce(&amin, axes) }
-
-// MinKeep is Min whose result keeps the axes, with size 1.
-func (t *Tensor) MinKeep(axes ...int) *Tensor { return t.keep(t.Min(axes...), axes) }

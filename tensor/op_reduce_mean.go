@@ -25,9 +25,6 @@ func init() {
 // the end. The mean of integers and bools is float32; the mean of no elements is NaN.
 func (t *Tensor) Mean(axes ...int) *Tensor { return t.reduce(&mean, axes) }
 
-// MeanKeep is Mean whose result keeps the axes, with size 1.
-func (t *Tensor) MeanKeep(axes ...int) *Tensor { return t.keep(t.Mean(axes...), axes) }
-
 func meanRef(l *kernels.Launch) {
 	x, y := valuesOf(l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
 	clear(y)

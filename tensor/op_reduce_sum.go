@@ -34,7 +34,4 @@ func init() {
 // end. The sum of integers and bools is int64; the sum of no elements is 0.
 func (t *Tensor) Sum(axes ...int) *Tensor { return t.reduce(&sum, axes) }
 
-// SumKeep is Sum whose result keeps the axes, with size 1.
-func (t *Tensor) SumKeep(axes ...int) *Tensor { return t.keep(t.Sum(axes...), axes) }
-
 func add[T float64 | int64](a, b T) T { return a + b }

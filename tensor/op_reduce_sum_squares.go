@@ -44,7 +44,7 @@ func (t *Tensor) SumSquares(factor *Tensor, axes ...int) *Tensor {
 		t.given(sumSquares.Name)
 		in = append(in, factor.To(statistic(t.dtype)))
 	}
-	return Apply(&sumSquares, in, t.axes(sumSquares.Name, axes), nil)
+	return reduce(&sumSquares, in, axes, nil)
 }
 
 func sumSquaresShape(c *Ctx) {

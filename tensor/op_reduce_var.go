@@ -45,11 +45,6 @@ func (t *Tensor) Var(correction int, axes ...int) *Tensor {
 	return t.reduce(&variance, axes, float64(correction))
 }
 
-// VarKeep is Var whose result keeps the axes, with size 1.
-func (t *Tensor) VarKeep(correction int, axes ...int) *Tensor {
-	return t.keep(t.Var(correction, axes...), axes)
-}
-
 // Std is the standard deviation, the square root of [Tensor.Var]. Its derivative where all elements are equal is 0.
 func (t *Tensor) Std(correction int, axes ...int) *Tensor {
 	return apply1(rootOp, t.Var(correction, axes...))

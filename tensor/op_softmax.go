@@ -19,7 +19,7 @@ func init() {
 		Doc: "y*(g - sum(g*y)) along an axis",
 		Compose: func(c *Ctx) *Tensor {
 			y, g := c.In[0], c.In[1]
-			return y.Mul(g.Sub(g.Mul(y).SumKeep(c.Ints[0])))
+			return y.Mul(g.Sub(g.Mul(y).Sum(c.Ints[0], KeepDims)))
 		},
 	})
 	defineSoftmax(&logSoftmax, &logSoftmaxGrad, (*Tensor).LogSoftmax, -2, -0.1, Op{
@@ -30,7 +30,7 @@ func init() {
 		Doc: "g - exp(y)*sum(g) along an axis",
 		Compose: func(c *Ctx) *Tensor {
 			y, g := c.In[0], c.In[1]
-			return g.Sub(y.Exp().Mul(g.SumKeep(c.Ints[0])))
+			return g.Sub(y.Exp().Mul(g.Sum(c.Ints[0], KeepDims)))
 		},
 	})
 }

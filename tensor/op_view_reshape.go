@@ -33,13 +33,17 @@ func init() {
 func (t *Tensor) Reshape(shape ...int) *Tensor {
 	t.given("reshape")
 	if i := slices.Index(shape, -1); i >= 0 {
+		given := slices.Clone(shape)
+		if slices.Contains(given[i+1:], -1) {
+			Fail(ErrShape, "reshape", "shape %v of %v has -1 more than once; only one size can be computed", given, t)
+		}
 		shape = slices.Clone(shape)
 		shape[i] = 1
 		checkShape("reshape", shape)
 		n := kernels.Count(shape)
 		if n <= 0 || t.Len()%n != 0 {
 			Fail(ErrShape, "reshape", "the size -1 cannot be computed: "+
-				"%v has %d elements, the other sizes of %v make %d", t, t.Len(), shape, n)
+				"%v has %d elements, the other sizes of %v make %d", t, t.Len(), given, n)
 		}
 		shape[i] = t.Len() / n
 	}

@@ -69,14 +69,19 @@ func init() {
 func (t *Tensor) Select(axis, index int) *Tensor {
 	t.given("select")
 	axis = t.axis("select", axis)
+	return Apply(&selectOp, []*Tensor{t}, []int{axis, t.position("select", axis, index)}, nil)
+}
+
+// position makes an index along an axis, which may be negative, one that counts from the start.
+func (t *Tensor) position(op string, axis, index int) int {
 	size := t.layout.Shape[axis]
 	if index < -size || index >= size {
-		Fail(ErrIndex, "select", "index %d is outside [%d, %d): axis %d of %v", index, -size, size, axis, t)
+		Fail(ErrIndex, op, "index %d is outside [%d, %d): axis %d of %v", index, -size, size, axis, t)
 	}
 	if index < 0 {
 		index += size
 	}
-	return Apply(&selectOp, []*Tensor{t}, []int{axis, index}, nil)
+	return index
 }
 
 func (t *Tensor) selectGrad(axis, index, size int) *Tensor {

@@ -81,12 +81,10 @@ func (t *Tensor) Slice(axis, start, stop int, step ...int) *Tensor {
 	stride := 1
 	switch {
 	case len(step) > 1:
-		Fail(ErrValue, "slice", "steps %v are given, an axis has one", step)
+		Fail(ErrValue, "slice", "steps %v are given, an axis has one", slices.Clone(step))
 	case len(step) == 1:
 		stride = step[0]
-	}
-	if stride < 1 {
-		Fail(ErrValue, "slice", "step %d on axis %d of %v; steps are 1 or more, Flip reverses an axis", stride, axis, t)
+		t.wantStep("slice", axis, stride)
 	}
 	size := t.layout.Shape[axis]
 	start, stop = bound(start, size), bound(stop, size)
@@ -98,6 +96,13 @@ func (t *Tensor) Slice(axis, start, stop int, step ...int) *Tensor {
 		return t
 	}
 	return t.slice(axis, start, stride, n)
+}
+
+// wantStep fails for steps of a slice below 1.
+func (t *Tensor) wantStep(op string, axis, step int) {
+	if step < 1 {
+		Fail(ErrValue, op, "step %d on axis %d of %v; steps are 1 or more, Flip reverses an axis", step, axis, t)
+	}
 }
 
 // bound makes a bound of a slice one from 0 to size.

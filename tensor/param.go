@@ -22,6 +22,8 @@ type param struct {
 	version   atomic.Uint64
 	pending   atomic.Bool // a step has updated it and has not committed
 	hooks     []func(g *Tensor)
+	taken     atomic.Bool // an optimizer has taken a gradient
+	left      int         // gradients that no optimizer has taken, while others were; under arena.mu
 }
 
 // Random is a random stream; see its methods.
@@ -86,6 +88,7 @@ type Arena struct {
 	version uint64          // of grads
 	readers int             // steps reading the values
 	writer  *Scope          // the step writing them
+	warned  bool            // of gradients that no optimizer takes
 }
 
 func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
@@ -196,6 +199,23 @@ func (p *placement) commit(d *Device, dt DType) {
 
 // Trainable tells whether t is a parameter, not state.
 func (t *Tensor) Trainable() bool { return t.given("trainable").root != nil && t.root.trainable }
+
+// SetNeedsGrad says whether gradients flow to parameter t. If not, its values count as data, and a gradient that it has
+// is dropped: optimizers leave the parameter alone. It may not run beside a step.
+func (t *Tensor) SetNeedsGrad(needs bool) {
+	if t.given("set_needs_grad"); !t.Trainable() || t.root.tensor != t {
+		Fail(ErrGrad, "set_needs_grad", "%v is no parameter as a whole", t)
+	}
+	t.needs = needs
+	if a := t.root.arena; a != nil && !needs {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.grads != nil {
+			a.present[t.root.index] = false
+			a.version++
+		}
+	}
+}
 
 // Arena is the arena of a placed parameter or state, and the range of its elements there.
 func (t *Tensor) Arena() (a *Arena, lo, hi int) {
@@ -313,7 +333,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	s.grads[a] = g
 	s.order = append(s.order, a)
 	if a.grads != nil {
-		s.into(copyOp, []*Tensor{g.flat}, []*Tensor{first}, nil)
+		s.into(copyOp, []*Tensor{g.flat}, []*Tensor{first}, nil, nil)
 		return g
 	}
 	for i, p := range a.params { // passes over several parameters run over the gaps between them
@@ -322,7 +342,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 			end = a.params[i+1].root.lo
 		}
 		if p.root.hi < end {
-			s.into(copyOp, []*Tensor{span(g.flat, p.root.hi, end)}, []*Tensor{first}, nil)
+			s.into(copyOp, []*Tensor{span(g.flat, p.root.hi, end)}, []*Tensor{first}, nil, nil)
 		}
 	}
 	return g
@@ -338,9 +358,9 @@ func (s *Scope) addGrad(p, g *Tensor) {
 	dst.setShape(g.layout.Shape)
 	kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
 	if sg.present[i] {
-		s.into(addOp, []*Tensor{dst}, []*Tensor{dst, g}, nil)
+		s.into(addOp, []*Tensor{dst}, []*Tensor{dst, g}, nil, nil)
 	} else {
-		s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil)
+		s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil, nil)
 		sg.present[i] = true
 	}
 	for _, h := range p.root.hooks {
@@ -367,6 +387,8 @@ func (s *Scope) TakeGrads(p *Tensor) {
 	if g := s.stepGrads(a, false); g != nil {
 		g.present[p.root.index] = false
 	}
+	p.root.taken.Store(true)
+	s.took = true
 }
 
 // OnGrad calls f with every total gradient that Backward writes to parameter p, after it is written.
@@ -490,7 +512,7 @@ func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) 
 			xs[i] = span(xs[i], lo, hi)
 		}
 	}
-	s.into(op, out, xs, floats)
+	s.into(op, out, xs, nil, floats)
 }
 
 // checkUpdate fails for operands that an update by o of elements [lo, hi) cannot have: it reads and writes memory by
@@ -518,15 +540,15 @@ func (o *Op) checkUpdate(lo, hi int, dst, in []*Tensor, floats []float64) {
 	}
 }
 
-// into runs a pointwise operation whose results go to existing memory: at once if that belongs to the step, else when
-// the step commits.
-func (s *Scope) into(op *Op, out, in []*Tensor, floats []float64) {
+// into runs an operation whose results go to existing memory: at once if that belongs to the step, else when the step
+// commits.
+func (s *Scope) into(op *Op, out, in []*Tensor, ints []int, floats []float64) {
 	defer s.setDevice(s.dev)
 	s.setDevice(s.deviceOf(out))
 	s.wantOneDevice(op.Name, out)
 	s.wantOneDevice(op.Name, in)
 	c := &Ctx{}
-	c.set(op, s, in, nil, floats)
+	c.set(op, s, in, ints, floats)
 	c.Out = append(c.Out, out...)
 	if out[0].scope == s {
 		s.run(c)
@@ -535,33 +557,61 @@ func (s *Scope) into(op *Op, out, in []*Tensor, floats []float64) {
 	}
 }
 
-// Assign writes v, broadcast and converted, into parameter or state t: the only operation that changes a tensor. It is
-// not recorded. Inside a step t is written when the step commits; until then reading it fails, and so does a backward
-// pass over it. Host data is assigned at once, as between steps; inside a step take it in with s.In.
+// Assign writes v, broadcast and converted, into t: a parameter, a state, or a view of one, such as p.Slice(0, 1, 3).
+// It is the only operation that changes a tensor, and is not recorded. Inside a step t is written when the step
+// commits; until then reading the parameter fails, and so does a backward pass over it. Host data is assigned at once,
+// as between steps; inside a step take it in with s.In.
 func (t *Tensor) Assign(v *Tensor) {
-	t.usable("assign")
+	t = t.assigned()
 	v.usable("assign")
-	if t.root == nil || t.lazy != nil || !t.layout.Equal(t.root.tensor.layout) {
-		Fail(ErrStep, "assign", "%v is no parameter or state as a whole; only those are assigned", t)
-	}
 	if shape := broadcast("assign", t.layout.Shape, v.layout.Shape); !slices.Equal(shape, t.layout.Shape) {
 		Fail(ErrShape, "assign", "%v does not fit into %v", v, t)
 	}
-	root := t.root
-	if s := v.scope; s != nil {
-		if v = v.Detach(); v.blk.grads || v.blk == t.blk && !v.layout.Equal(t.layout) {
-			v = v.Clone() // elements that would be overwritten before they are read: of gradients, or a view of t
+	s := v.scope
+	if s == nil {
+		dev := t.root.arena.dev
+		if dev == nil {
+			dev = v.device()
 		}
-		s.enter("assign")
-		defer s.leave()
-		v.fresh("assign")
-		s.written(t, 0, t.Len())
-		s.into(copyOp, []*Tensor{root.tensor}, []*Tensor{v}, nil)
+		dev.do(func(s *Scope) { t.Assign(s.In(v.Detach())) })
 		return
 	}
-	dev := root.arena.dev
-	if dev == nil {
-		dev = v.device()
+	if v = v.Detach(); v.blk.grads || v.blk == t.blk && !v.layout.Equal(t.layout) {
+		v = v.Clone() // elements that would be overwritten before they are read: of gradients, or of t itself
 	}
-	dev.do(func(s *Scope) { root.tensor.Assign(s.In(v.Detach())) })
+	op, ints := copyOp, []int(nil)
+	if !t.IsContiguous() { // of one operand, cat is a copy to any strides
+		op, ints = &cat, []int{0}
+		v = v.To(t.dtype).Expand(t.layout.Shape...)
+	}
+	s.enter("assign")
+	defer s.leave()
+	v.fresh("assign")
+	s.written(t, t.root.lo, t.root.hi)
+	s.into(op, []*Tensor{t}, []*Tensor{v}, ints, nil)
+}
+
+// assigned is t, a parameter or state or a view of one, outside steps and off the tape.
+func (t *Tensor) assigned() *Tensor {
+	t.given("assign")
+	if t.lazy != nil {
+		t = t.Detach()
+	}
+	t.usable("assign")
+	if t.root == nil || t.root.arena == nil {
+		Fail(ErrStep, "assign", "%v is no parameter or state and no view of one; only those are assigned", t)
+	}
+	whole := t.root.tensor
+	switch {
+	case t.layout.Equal(whole.layout):
+		return whole
+	case t.blk != whole.blk:
+		Fail(ErrStep, "assign", "%v does not have the memory of %v: it is a copy, or was made before nn.Init", t, whole)
+	}
+	for i, n := range t.layout.Shape {
+		if n > 1 && t.layout.Strides[i] == 0 {
+			Fail(ErrStep, "assign", "%v repeats elements of %v along axis %d; assign before Expand", t, whole, i)
+		}
+	}
+	return t.alias(nil)
 }

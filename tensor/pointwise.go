@@ -102,7 +102,7 @@ func (o *Op) setPointwise() {
 // scalar applies an operation with scalar operands. Integer tensors take integers only, so that the result's type never
 // depends on a scalar's value.
 func (t *Tensor) scalar(op *Op, v ...float64) *Tensor {
-	if op.result == sameType && t != nil && !t.dtype.IsFloat() {
+	if op.result != floatType && t != nil && !t.dtype.IsFloat() {
 		for _, a := range v {
 			if a != math.Trunc(a) {
 				Fail(ErrValue, op.Name, "%v holds integers and %v is none; x.To(tensor.Float32) converts", t, a)

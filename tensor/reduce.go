@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"math"
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
@@ -9,10 +10,28 @@ import (
 
 // This file has what operations that reduce axes share. Their attributes Ints are the reduced axes, ascending.
 
+// KeepDims among the axes of a reduction makes the result keep the reduced axes, with size 1: x.Mean(-1, KeepDims) has
+// the rank of x and broadcasts against it.
+const KeepDims = math.MinInt
+
 // reduce applies op over the given axes, all axes if there are none; negative axes count from the end.
 func (t *Tensor) reduce(op *Op, axes []int, floats ...float64) *Tensor {
+	return reduce(op, []*Tensor{t}, axes, floats)
+}
+
+// reduce applies op to in, over axes of the first.
+func reduce(op *Op, in []*Tensor, axes []int, floats []float64) *Tensor {
+	keep := slices.Contains(axes, KeepDims)
+	if keep {
+		axes = slices.DeleteFunc(slices.Clone(axes), func(a int) bool { return a == KeepDims })
+	}
 	var buf [kernels.MaxDims]int
-	return Apply(op, []*Tensor{t}, t.appendAxes(buf[:0], op.Name, axes), floats)
+	axes = in[0].appendAxes(buf[:0], op.Name, axes)
+	y := Apply(op, in, axes, floats)
+	if keep {
+		y = y.Reshape(keptShape(in[0].layout.Shape, axes)...)
+	}
+	return y
 }
 
 // axes makes a list of axes ascending and not negative; an empty list stands for all axes.
@@ -35,11 +54,6 @@ func (t *Tensor) appendAxes(sorted []int, op string, axes []int) []int {
 	}
 	slices.Sort(sorted)
 	return sorted
-}
-
-// keep puts the reduced axes back, with size 1: y is the result of reducing t over axes.
-func (t *Tensor) keep(y *Tensor, axes []int) *Tensor {
-	return y.Reshape(keptShape(t.layout.Shape, t.axes("keep", axes))...)
 }
 
 // keptShape is shape with size 1 at the given axes.

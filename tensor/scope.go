@@ -69,6 +69,7 @@ type Scope struct {
 	grads     map[*Arena]*stepGrads
 	order     []*Arena // of grads, in order of first use
 	access    map[*Arena]access
+	took      bool                  // an optimizer took gradients
 	fault     atomic.Pointer[error] // why the step cannot commit
 	writes    []write               // wait for the commit
 	pending   []*Arena              // that they write

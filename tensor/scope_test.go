@@ -111,6 +111,8 @@ func TestMisuseInStep(t *testing.T) {
 			tensor.ErrShape, []string{"sum: axis 2 is outside [-2, 2)"}},
 		{"reshape", func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2, 3).Reshape(4, 2) },
 			tensor.ErrShape, []string{"reshape: float32[2 3] has 6 elements, shape [4 2] has 8"}},
+		{"reshape -1 twice", func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2, 3).Reshape(-1, -1) },
+			tensor.ErrShape, []string{"reshape: shape [-1 -1] of float32[2 3] has -1 more than once"}},
 		{"reshape -1", func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2, 3).Reshape(4, -1) },
 			tensor.ErrShape, []string{"-1 cannot be computed"}},
 		{"permute", func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2, 3).Permute(0, 0) },
@@ -167,7 +169,7 @@ func TestRegionPathInErrors(t *testing.T) {
 		})
 		return nil
 	})
-	wantError(t, err, tensor.ErrShape, " in blocks.0/attn")
+	wantError(t, err, tensor.ErrShape, ", in blocks.0/attn")
 }
 
 func TestRegionReleases(t *testing.T) {

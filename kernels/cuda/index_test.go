@@ -255,7 +255,7 @@ func TestIndexOutside(t *testing.T) {
 			case want == nil && err != nil:
 				t.Fatalf("%s: %v", c.l.Op.Name, err)
 			case want != nil && (!errors.Is(err, kernels.ErrIndex) ||
-				!strings.HasSuffix(err.Error(), want.Error()+" in an earlier operation")):
+				!strings.HasSuffix(err.Error(), want.Error()+", in an earlier operation")):
 				t.Fatalf("%s %v, case %d: error %v, want %v", c.l.Op.Name, ids, i, err, want)
 			case want != nil && c.l.Op.Name == "embedding": // the others are right, and this one is 0
 				for k := range 9 {
@@ -300,7 +300,7 @@ func TestIndexOutsideLater(t *testing.T) {
 		return b.Run(&kernels.Launch{Op: rowOf(name, cpu.IndexSelect), Ints: []int{0}, In: []kernels.Arg{table, ids},
 			Out: []kernels.Arg{to}, Step: 3})
 	}
-	const want, late = "embedding: the index at [1] is 9, outside [0, 4)", " in an earlier operation of step 3"
+	const want, late = "embedding: the index at [1] is 9, outside [0, 4)", ", in an earlier operation of step 3"
 	for _, before := range []int{0, 3, reportCount - 1, reportCount, reportCount + 5} {
 		for i := range before {
 			if err := run("index_select", good); err != nil {

@@ -593,6 +593,62 @@ def row_cases():
     hard = f64([1, 0, 1, 0, 1, 0, 1])
     case("bce_with_logits/edge large", F.binary_cross_entropy_with_logits, [large, hard], {"reduction": "none"})
 
+    weighted_loss_cases()
+
+
+def reduced(losses, weight, reduction):
+    """Losses times weights; the mean is divided by the sum of the weights."""
+    weight = weight.expand(losses.shape)
+    losses = losses * weight
+    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / weight.sum()}[reduction]
+
+
+def kl_div(log_q, p, reduction):
+    return F.kl_div(log_q, p, reduction="batchmean" if reduction == "mean" else reduction)
+
+
+def weighted_loss_cases():
+    """Further options of losses. BCE's gradient for its targets is not PyTorch's to give."""
+    seed("weighted losses")
+    x, y = randn(3, 4), randn(3, 4)
+    p, q = uniform(0.05, 0.95, 3, 4), uniform(0, 1, 3, 4)
+    w, pos = uniform(0.2, 2, 4), uniform(0.5, 3, 4)
+    logits_loss = F.binary_cross_entropy_with_logits
+    for reduction_ in ("mean", "sum", "none"):
+        attrs = {"reduction": reduction_}
+        case(f"bce/{reduction_}", F.binary_cross_entropy, [p, q], attrs, frozen=[1])
+        case(f"bce/weighted {reduction_}", F.binary_cross_entropy, [p, q, w], attrs, frozen=[1, 2])
+        case(f"bce_with_logits/weighted {reduction_}", logits_loss, [x * 3, q, w], attrs, frozen=[1, 2])
+        case(f"bce_pos_weight/{reduction_}", lambda x, y, pos, **a: logits_loss(x, y, pos_weight=pos, **a),
+             [x * 3, q, pos], attrs, frozen=[1, 2])
+        case(f"huber/{reduction_}", F.huber_loss, [x, y], {**attrs, "delta": 0.5})
+        case(f"kl_div/{reduction_}", kl_div, [torch.log_softmax(x, -1), torch.softmax(y, -1)], attrs)
+        case(f"mse/weighted {reduction_}", lambda x, y, w, reduction: reduced((x - y) ** 2, w, reduction), [x, y, w],
+             attrs, frozen=[2])
+        case(f"l1/weighted {reduction_}", lambda x, y, w, reduction: reduced((x - y).abs(), w, reduction), [x, y, w],
+             attrs, frozen=[2])
+    large = f64([1000, -1000, 0, 40, -40, 1000, -1000])
+    case("bce_pos_weight/edge large", lambda x, y, pos, **a: logits_loss(x, y, pos_weight=pos, **a),
+         [large, f64([1, 0, 1, 0, 1, 0, 1]), f64([3])], {"reduction": "none"}, frozen=[1, 2])
+
+
+def scalar_cases():
+    seed("scalars")
+    x = uniform(0.3, 2, 3, 4)
+    case("sub_from/1", lambda x, a: a - x, [x], {"a": 1.0})
+    case("div_into/1", lambda x, a: a / x, [x], {"a": 1.0})
+    edges = f64([0, -0.0, 1, -1, 2, INF, -INF, NAN])
+    case("sub_from/nonfinite", lambda x, a: a - x, [edges], {"a": 2.0})
+    case("div_into/nonfinite", lambda x, a: a / x, [edges], {"a": 2.0})
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        for kind, values in (("", edges), ("int ", i64([-3, 0, 1, 2, 1 << 40])), ("f32 ", edges.float())):
+            case(f"{name}_scalar/{kind}1", lambda x, a: getattr(torch, name)(x, a), [values], {"a": 1.0})
+    case("eq_scalar/f32 0.1", torch_eq, [torch.tensor([0.1, 0.2])], {"a": 0.1})
+
+
+def torch_eq(x, a):
+    return torch.eq(x, a)
+
 
 # ---------------------------------------------------------------- indexing and shape
 
@@ -722,6 +778,7 @@ def main():
     matmul_cases()
     reduction_cases()
     row_cases()
+    scalar_cases()
     index_cases()
     shape_cases()
     OUT.write("ops.json.gz")

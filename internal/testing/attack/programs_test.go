@@ -46,7 +46,7 @@ var methods = func() (names []string) {
 		for k := 1; k < m.Type.NumIn(); k++ {
 			switch in := m.Type.In(k); {
 			case in == t, in.Kind() == reflect.Int, in.Kind() == reflect.Float64, in == reflect.TypeFor[[]int](),
-				in == reflect.TypeFor[tensor.Target](), in == reflect.TypeFor[[]tensor.CrossEntropyOption]():
+				in == reflect.TypeFor[tensor.Target](), in == reflect.TypeFor[[]tensor.LossOption]():
 			default:
 				usable = false
 			}

@@ -42,6 +42,13 @@ var functions = map[string]any{
 	"tensor.Configure[tensor.Mode]": tensor.Configure[tensor.Mode, tensor.Option],
 	"tensor.Inference":              tensor.Inference, "tensor.Stream": tensor.Stream, "tensor.Observe": tensor.Observe,
 
+	"tensor.Linspace": tensor.Linspace, "tensor.AllClose": tensor.AllClose, "tensor.AllEqual": tensor.AllEqual,
+	"tensor.Full": tensor.Full, "tensor.Ones": tensor.Ones, "tensor.At": tensor.At, "tensor.From": tensor.From,
+	"tensor.Span": tensor.Span, "tensor.ClassWeights": tensor.ClassWeights, "tensor.PosWeight": tensor.PosWeight,
+	"tensor.Weights": tensor.Weights, "tensor.LossOf": tensor.LossOf, "tensor.FromNested": tensor.FromNested,
+
+	"autograd.Finite": autograd.Finite, "nn.OnlyNew": nn.OnlyNew, "nn.Freeze": nn.Freeze,
+	"nn.Unfreeze": nn.Unfreeze, "nn.Tree": nn.Tree,
 	"autograd.Accumulate": autograd.Accumulate, "autograd.Retain": autograd.Retain,
 	"autograd.CreateGraph": autograd.CreateGraph, "autograd.AllowUnused": autograd.AllowUnused,
 	"autograd.Seed": autograd.Seed, "autograd.Only": autograd.Only, "autograd.Backward": autograd.Backward,
@@ -65,7 +72,7 @@ var functions = map[string]any{
 	"optim.Eps": optim.Eps, "optim.Momentum": optim.Momentum, "optim.Nesterov": optim.Nesterov,
 	"optim.WeightDecay": optim.WeightDecay,
 	"optim.Clip":        optim.Clip, "optim.NoDecay": optim.NoDecay, "optim.Vectors": optim.Vectors,
-		"optim.New": optim.New,
+	"optim.New":       optim.New,
 	"optim.Operation": optim.Operation, "optim.WarmupCosine": optim.WarmupCosine,
 	"optim.WarmupLinear": optim.WarmupLinear, "optim.Constant": optim.Constant,
 
@@ -90,7 +97,8 @@ var types = []reflect.Type{
 	reflect.TypeFor[*nn.LayerNorm](), reflect.TypeFor[*nn.RMSNorm](), reflect.TypeFor[*nn.Dropout](),
 	reflect.TypeFor[nn.Func](), reflect.TypeFor[*nn.Chain](), reflect.TypeFor[*nn.Report](),
 	reflect.TypeFor[*nn.CausalAttention](), reflect.TypeFor[*nn.MLP](), reflect.TypeFor[*nn.Block](),
-	reflect.TypeFor[*optim.Optimizer](), reflect.TypeFor[*amp.GradScaler](),
+	reflect.TypeFor[*optim.Optimizer](), reflect.TypeFor[tensor.Index](), reflect.TypeFor[tensor.Loss](),
+	reflect.TypeFor[*amp.GradScaler](),
 	reflect.TypeFor[*data.Arrays[float32, int64]](), reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*data.IDX](),
 	reflect.TypeFor[*data.Images](), reflect.TypeFor[*data.Loader](), reflect.TypeFor[*data.Text](),
 }

@@ -134,10 +134,10 @@ func (w *world) begin() {
 		must(data.NewText(text, data.Chars)), must(data.NewArrays([]float32{1, 2, 3, 4}, []int{2}, []int64{0, 1}, nil)),
 		must(data.DecodeIDX("x", idx)), w.params[0], w.params[1], v, v.T(), v.Slice(1, 0, 2), half, state,
 		tensor.Randn(tensor.Seed(1), 2, 3), tensor.Randn(tensor.Seed(2), 3), tensor.Zeros(tensor.Int64, 3),
-			tensor.FromSlice([]bool{true, false},
+		tensor.FromSlice([]bool{true, false},
 			2),
 		tensor.Randn(tensor.Seed(3), 3, 2).T(), tensor.Zeros(tensor.Float32, 0, 3), tensor.Of(2.0),
-			tensor.Randn(tensor.Seed(4), 1, 2, 6)} {
+		tensor.Randn(tensor.Seed(4), 1, 2, 6)} {
 		w.add(is(describe(x), x))
 	}
 	a, _, _ := v.Arena()
