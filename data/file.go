@@ -43,10 +43,14 @@ func grown[T any](s []T, n int) ([]T, error) {
 		return s, nil
 	}
 	want := max(2*cap(s), len(s)+n)
-	if size := int(unsafe.Sizeof(*new(T))); want > math.MaxInt/size {
-		return nil, tensor.Room(math.MaxInt)
-	} else if err := tensor.Room(want * size); err != nil {
-		return nil, err
+	bytes := math.MaxInt
+	if size := int(unsafe.Sizeof(*new(T))); want < math.MaxInt/size {
+		bytes = want * size
+	}
+	if bytes > 1<<20 { // else not worth the question
+		if err := tensor.Room(bytes); err != nil {
+			return nil, err
+		}
 	}
 	return append(make([]T, 0, want), s...), nil
 }

@@ -23,9 +23,8 @@
 //	error.go     errors, and how they leave a step; given.go refuses what is nil
 //	device.go    devices: opening, options, statistics; cuda.go adds GPUs to a build
 //	scope.go     steps and regions; busy.go has one goroutine use them at a time
-//	data.go      host data from and to slices; arange.go makes some of it, fetch.go reads without waiting,
-//	             room.go tells how much the process may have
-//	data.go      host data from and to slices; nested.go and arange.go make some, fetch.go reads without waiting
+//	data.go      host data from and to slices; nested.go and arange.go make some, fetch.go reads without waiting,
+//	             raw.go has bytes for files, room.go tells how much memory the process may have
 //	index.go     several axes at once; its parts are op_view_select.go and op_view_slice.go
 //	compare.go   whether two tensors are equal or close
 //	format.go    prints values by package fmt

@@ -29,7 +29,7 @@ const (
 //
 // Of more than 1000 elements it prints three entries at each end of an axis. Values are read from the device, which is
 // a wait, and of a large tensor no more than is printed. Of a tensor that cannot be read, such as one that was
-// released, it says so; it does not panic.
+// released, it says so; it does not panic. Inside a step it is a use of the step like others: one goroutine at a time.
 func (t *Tensor) Format(f fmt.State, verb rune) {
 	p := printer{digits: printDigits}
 	switch {

@@ -204,6 +204,7 @@ var misuses = []struct {
 	{"layouts of Update", tensor.ErrShape, []func(m *misuse){
 		func(m *misuse) { update(m, 0, 2, m.x.Clone().T(), m.x, m.x) },
 		func(m *misuse) { update(m, 0, 2, m.x.Clone(), m.x.T(), m.x) },
+		func(m *misuse) { update(m, 0, 2, m.x.Clone(), m.s.Full(1, tensor.Float32, 7), m.x) },
 		func(m *misuse) { update(m, 0, 2, m.x.Clone(), m.x.Slice(1, 0, 2), m.x) },
 		func(m *misuse) { update(m, 0, 2, m.x.Clone(), m.s.Full(1, tensor.Float32).Expand(2, 3), m.x) },
 	}},

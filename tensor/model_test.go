@@ -69,13 +69,16 @@ func TestWalkCyclesAndNumbers(t *testing.T) {
 	a.Next = &node{Weight: tensor.Parameter(nil, 2), Next: a}
 	model := struct {
 		List    *node
+		Any     []any
+		Lists   [][]*tensor.Tensor
 		Numbers []float32
 		Rows    [][]float64
 		Points  []struct{ X, Y int }
-	}{a, make([]float32, 20_000_000), make([][]float64, 20_000_000), make([]struct{ X, Y int }, 20_000_000)}
+	}{a, []any{tensor.State(nil, 2)}, [][]*tensor.Tensor{{tensor.State(nil, 2)}}, make([]float32, 20_000_000),
+		make([][]float64, 20_000_000), make([]struct{ X, Y int }, 20_000_000)}
 	var names []string
 	tensor.Walk(&model, func(name string, _ *tensor.Tensor) { names = append(names, name) })
-	if got := strings.Join(names, " "); got != "list.weight list.next.weight" {
+	if got := strings.Join(names, " "); got != "list.weight list.next.weight any.0 lists.0.0" {
 		t.Error(got)
 	}
 }

@@ -47,5 +47,5 @@ func init() {
 // Embedding is row i of the matrix t [entries width] for every index i: indices [..] give [.. width]. Indices are
 // int64, int32 or uint8; all outside [0, entries) are refused.
 func (t *Tensor) Embedding(indices *Tensor) *Tensor {
-	return Apply(&embedding, []*Tensor{t, indices}, []int{0}, nil)
+	return applyIndexed(&embedding, []*Tensor{t, indices}, 0)
 }

@@ -46,7 +46,6 @@ func gatherSamples(sample func(name string, x []int, axis int, shape []int, indi
 // given axis it may be longer than t. Indices are int64, int32 or uint8; all outside the axis are refused, negative
 // ones, too.
 func (t *Tensor) Gather(axis int, indices *Tensor) *Tensor {
-	t.given("gather")
 	return Apply(&gather, []*Tensor{t, indices}, []int{t.axis("gather", axis)}, nil)
 }
 

@@ -34,7 +34,7 @@ func init() {
 // OneHot is int64 [.. classes]: along the new last axis 1 at the index given by t, 0 elsewhere. Indices outside
 // [0, classes) are refused.
 func (t *Tensor) OneHot(classes int) *Tensor {
-	return Apply(&oneHot, []*Tensor{t}, []int{classes}, nil)
+	return applyIndexed(&oneHot, []*Tensor{t}, classes)
 }
 
 func oneHotRef(l *kernels.Launch) {

@@ -31,8 +31,8 @@ func init() {
 // axes. Elements of y that go to one element of t are added in row-major order. indices has the shape of y and the
 // rules of [Tensor.Gather].
 func (t *Tensor) ScatterAdd(axis int, indices, y *Tensor) *Tensor {
-	t.given("scatter_add")
-	return Apply(&scatterAdd, []*Tensor{t, indices, y}, []int{t.axis("scatter_add", axis)}, nil)
+	axis = t.axis("scatter_add", axis)
+	return applyIndexed(&scatterAdd, []*Tensor{t, indices, y}, axis)
 }
 
 func scatterAddShape(c *Ctx) {

@@ -66,15 +66,34 @@ func indexArg(shape []int, values ...float64) Arg {
 // IndexSelect is the entries of an axis at the given indices, in their order: the axes of indices, usually one, replace
 // that axis. Indices are int64, int32 or uint8; all outside the axis are refused, negative ones, too.
 func (t *Tensor) IndexSelect(axis int, indices *Tensor) *Tensor {
-	t.given("index_select")
-	return Apply(&indexSelect, []*Tensor{t, indices}, []int{t.axis("index_select", axis)}, nil)
+	axis = t.axis("index_select", axis)
+	return applyIndexed(&indexSelect, []*Tensor{t, indices}, axis)
+}
+
+// applyIndexed applies an operation with operands x, indices and perhaps y, of which the attribute is the axis of x, or
+// with indices alone, of which it is the number of classes. Where the result is empty devices have no work:
+// index_select of as many elements as there are indices looks at these in its place.
+func applyIndexed(op *Op, in []*Tensor, attribute int) *Tensor {
+	y := Apply(op, in, []int{attribute}, nil)
+	if indices := in[min(1, len(in)-1)]; y.Len() == 0 && indices.Len() > 0 {
+		size := attribute
+		if len(in) > 1 {
+			size = in[0].layout.Shape[attribute]
+		}
+		check := indexSelect
+		check.Name = op.Name
+		s := stepOf(op.Name, in)
+		x := s.apply(&full, nil, []int{Uint8.Code()}, []float64{0}).Expand(size)
+		s.apply(&check, []*Tensor{x, indices}, []int{0}, nil)
+	}
+	return y
 }
 
 // IndexAdd is t with y[k] added to its entry indices[k] along an axis, for k ascending. Indices are as in
 // [Tensor.IndexSelect].
 func (t *Tensor) IndexAdd(axis int, indices, y *Tensor) *Tensor {
-	t.given("index_add")
-	return Apply(&indexAdd, []*Tensor{t, indices, y}, []int{t.axis("index_add", axis)}, nil)
+	axis = t.axis("index_add", axis)
+	return applyIndexed(&indexAdd, []*Tensor{t, indices, y}, axis)
 }
 
 // wantAddable fails unless operands 0 and 2 can be added.

@@ -109,6 +109,8 @@ func TestIndexErrors(t *testing.T) {
 		"embedding: indices float32[1] must be int64 or int32 or uint8")
 	wantMisuse(t, func() { tensor.Zeros(tensor.Float32, 4).Embedding(ids(0)) }, tensor.ErrShape,
 		"embedding: weight float32[4] must have two axes, [entries width]")
+	wantMisuse(t, func() { tensor.Of[float32](1).Embedding(ids(0)) }, tensor.ErrShape,
+		"embedding: weight float32[] must have two axes, [entries width]")
 	wantMisuse(t, func() { w.IndexSelect(1, ids(3)) }, tensor.ErrIndex,
 		"index_select: the index at [0] is 3, outside [0, 3)")
 	wantMisuse(t, func() { w.IndexSelect(2, ids(0)) }, tensor.ErrShape, "index_select: axis 2 is outside [-2, 2)")
@@ -130,6 +132,51 @@ func TestIndexErrors(t *testing.T) {
 	wantMisuse(t, func() { ids(0, 3).OneHot(3) }, tensor.ErrIndex, "one_hot: the index at [1] is 3, outside [0, 3)")
 	wantMisuse(t, func() { ids(0).OneHot(-1) }, tensor.ErrShape, "one_hot: shape [1 -1] has size -1 on axis 1")
 	wantMisuse(t, func() { w.OneHot(2) }, tensor.ErrDType, "one_hot: indices float32[4 3] must be int64")
+}
+
+// Indices are checked where the result is empty, too.
+func TestIndexErrorsOfEmptyResults(t *testing.T) {
+	zeros := func(shape ...int) *tensor.Tensor { return tensor.Zeros(tensor.Float32, shape...) }
+	type call = func(in function, ids *tensor.Tensor) *tensor.Tensor
+	for name, c := range map[string]struct {
+		call call
+		size int
+	}{
+		"embedding": {func(in function, ids *tensor.Tensor) *tensor.Tensor {
+			return in(zeros(4, 0)).Embedding(ids)
+		}, 4},
+		"index_select": {func(in function, ids *tensor.Tensor) *tensor.Tensor {
+			return in(zeros(0, 4)).IndexSelect(1, ids)
+		}, 4},
+		"index_add": {func(in function, ids *tensor.Tensor) *tensor.Tensor {
+			return in(zeros(3, 0)).IndexAdd(0, ids, zeros(2, 2, 0))
+		}, 3},
+		"scatter_add": {func(in function, ids *tensor.Tensor) *tensor.Tensor {
+			return in(zeros(0, 2)).ScatterAdd(0, ids, zeros(2, 2))
+		}, 0},
+		"one_hot": {func(in function, ids *tensor.Tensor) *tensor.Tensor { return in(ids).OneHot(0) }, 0},
+	} {
+		outside := fmt.Sprintf("%s: the index at [1 0] is 4, outside [0, %d)", name, c.size)
+		if c.size == 0 {
+			outside = fmt.Sprintf("%s: the index at [0 0] is 1, outside [0, 0)", name)
+		}
+		bad := tensor.FromSlice([]int64{1, 0, 4, 1}, 2, 2)
+		same := func(x *tensor.Tensor) *tensor.Tensor { return x }
+		wantMisuse(t, func() { c.call(same, bad) }, tensor.ErrIndex, outside)
+		err := open(t).Step(func(s *tensor.Scope) error { c.call(s.In, bad); return nil })
+		wantError(t, err, tensor.ErrIndex, "op_index_test.go:", outside)
+		if c.size > 0 {
+			err = open(t).Step(func(s *tensor.Scope) error {
+				if y := c.call(s.In, tensor.FromSlice([]int64{1, 0, 2, 1}, 2, 2)); y.Len() != 0 {
+					t.Errorf("%s: %v", name, y)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
 
 // A wrong index names the line of the caller, as other errors do.

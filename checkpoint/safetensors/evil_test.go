@@ -3,6 +3,7 @@ package safetensors
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -283,6 +284,9 @@ func FuzzOpen(f *testing.F) {
 				t.Fatalf("error %v", err)
 			}
 			return
+		}
+		if !json.Valid([]byte(x.header)) {
+			t.Fatalf("encoding/json refuses %q", x.header)
 		}
 		var again bytes.Buffer
 		var tensors []Tensor

@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/parser"
@@ -216,6 +217,36 @@ func TestEvilIndex(t *testing.T) {
 			t.Errorf("%s: error %v, want %q, %q", c.name, err, c.what, c.found)
 		}
 	}
+}
+
+// FuzzIndex reads whatever comes as an index. What is accepted is JSON for encoding/json, too, with the same names.
+func FuzzIndex(f *testing.F) {
+	f.Add(`{"metadata":{"total_size":-1.5e3,"x":[null,true,{"y":"z"},[]]},"weight_map":{"a":"1","\u0062":"2"}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got := map[string]string{}
+		n := 0
+		err := eachWeight(text, func(_ *scanner, _ int, name, shard string) { got[name], n = shard, n+1 })
+		if err != nil {
+			var format *FormatError
+			if !errors.As(err, &format) || format.Offset > int64(len(text)) {
+				t.Fatalf("error %v", err)
+			}
+			return
+		}
+		var want map[string]any
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatalf("encoding/json refuses it: %v", err)
+		}
+		weights, ok := want["weight_map"].(map[string]any)
+		if !ok || len(weights) != len(got) || n < len(got) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+		for name, shard := range weights {
+			if got[name] != shard {
+				t.Fatalf("%q: got %q, want %q", name, got[name], shard)
+			}
+		}
+	})
 }
 
 // TestMissing holds what is said of files that are not there, or are no files.

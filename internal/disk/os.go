@@ -3,7 +3,6 @@ package disk
 import (
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 // OS is the file system of the machine.
@@ -44,15 +43,7 @@ func (r reader) Size() int64 { return r.size }
 
 func (system) Mkdir(name string) error { return os.Mkdir(name, 0o777) }
 
-func (system) Rename(from, to string) error {
-	// Unix renames a folder to the name of an empty one.
-	if info, err := os.Lstat(to); err == nil && info.IsDir() {
-		if _, err := os.Lstat(from); err == nil {
-			return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EEXIST}
-		}
-	}
-	return os.Rename(from, to)
-}
+func (system) Rename(from, to string) error { return os.Rename(from, to) }
 
 func (system) Remove(name string) error { return os.Remove(name) }
 

@@ -1,5 +1,3 @@
-// Package walk finds the parts of a model: what its fields, elements and map entries are called, and which of them
-// other packages cannot see. tensor.Walk and nn.Tree are built on it. walk.go has all of it.
 package walk
 
 import (

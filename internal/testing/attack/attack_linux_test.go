@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -82,6 +84,7 @@ type report struct {
 	Found  map[string]string // a call for each cause
 	Hash   string            // of a program
 	Done   bool              // the last one of the child
+	Tired  bool              // another child goes on with Part
 }
 
 // progress is what a child is doing.
@@ -144,8 +147,18 @@ func child(told string) {
 			r.Hash, _ = p.hash("cpu", nil)
 		}
 		must(0, out.Encode(r))
+		if mapped() > space/2 { // Go keeps address space that it had once, in pieces
+			must(0, out.Encode(report{Part: part + j.Step, Tired: true}))
+			return
+		}
 	}
 	must(0, out.Encode(report{Done: true}))
+}
+
+// mapped is the address space of the process.
+func mapped() (bytes int) {
+	fmt.Sscan(string(must(os.ReadFile("/proc/self/statm"))), &bytes)
+	return bytes * os.Getpagesize()
 }
 
 // program is number n, of any operations, every fourth one with larger arrays.
@@ -271,18 +284,14 @@ func begin(t *testing.T, j job) *attack {
 	wg.Wait()
 	for _, cause := range slices.Sorted(maps.Keys(a.found)) {
 		f := a.found[cause]
-		t.Errorf("%s\n\tin part %d (-rounds %d -part %d), %d times: %s", cause, f.Part, j.Rounds, f.Part,
-			f.Times, f.Call)
+		t.Errorf("%s\n\tin part %d (-rounds %d -part %d), %d times: %s", cause, f.Part, j.Rounds, f.Part, f.Times,
+			f.Call)
 	}
 	return a
 }
 
 // run runs a child and returns where the next one begins, -1 if it has done all.
-func (a *attack) run(t *testing.T, j job) (next int) {
-	if err := os.WriteFile(j.Progress, make([]byte, 1), 0o600); err != nil {
-		t.Error(err)
-		return -1
-	}
+func (a *attack) run(t *testing.T, j job) int {
 	cmd := exec.Command(must(filepath.Abs(os.Args[0])))
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "WEFT_ATTACK="+string(must(json.Marshal(j))))
@@ -290,10 +299,10 @@ func (a *attack) run(t *testing.T, j job) (next int) {
 		cmd.Env = append(cmd.Env, "WEFT_CPU="+j.Tier)
 	}
 	var stderr bytes.Buffer
-	cmd.Stderr = &stderr // of a child that dies
+	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = errors.Join(os.WriteFile(j.Progress, make([]byte, 1), 0o600), cmd.Start())
 	}
 	if err != nil {
 		t.Error(err)
@@ -301,20 +310,32 @@ func (a *attack) run(t *testing.T, j job) (next int) {
 	}
 	hung, over := make(chan string, 1), make(chan bool)
 	go watch(cmd, j.Progress, hung, over)
-	done := false
+	next, done := a.collect(stdout)
+	err = cmd.Wait()
+	close(over)
+	if j.Print {
+		t.Logf("%s", stderr.Bytes())
+	}
+	if done {
+		return next
+	}
+	return a.died(t, j, err, len(hung) > 0, stderr.String())
+}
+
+// collect adds what a child reports. done says that it came to an end, and next where another child goes on.
+func (a *attack) collect(stdout io.Reader) (next int, done bool) {
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
+	for next = -1; lines.Scan(); {
 		var r report
 		if json.Unmarshal(lines.Bytes(), &r) != nil {
-			continue // the program printed something
+			continue // the library or Go printed something
 		}
-		done = r.Done
+		if done = r.Done || r.Tired; r.Tired {
+			next = r.Part
+		}
 		a.Lock()
-		a.counts.Tried += r.Counts.Tried
-		a.counts.Typed += r.Counts.Typed
-		a.counts.Fine += r.Counts.Fine
-		a.counts.Defects += r.Counts.Defects
+		a.counts.add(r.Counts)
 		if r.Hash != "" {
 			a.hashes[r.Part] = r.Hash
 		}
@@ -323,37 +344,29 @@ func (a *attack) run(t *testing.T, j job) (next int) {
 		}
 		a.Unlock()
 	}
-	err = cmd.Wait()
-	close(over)
-	if j.Print {
-		t.Logf("%s", stderr.Bytes())
-	}
-	if done {
-		return -1
-	}
-	if strings.Contains(stderr.String(), "this processor cannot run") {
-		a.Lock()
-		defer a.Unlock()
+	return next, done
+}
+
+// died notes what ended a child, and returns where the next one begins.
+func (a *attack) died(t *testing.T, j job, err error, hung bool, stderr string) (next int) {
+	a.Lock()
+	defer a.Unlock()
+	if j.Tier != "" && strings.Contains(stderr, "this processor cannot run") {
 		a.cannot = true
 		return -1
 	}
 	at := read(j.Progress)
-	cause := fatal(stderr.String())
-	select {
-	case <-hung:
+	cause := fatal(stderr)
+	if hung {
 		cause = "hangs: " + cause
-	default:
 	}
 	t.Logf("part %d: %s: %s", at.Part, cause, at.Call)
-	a.Lock()
-	defer a.Unlock()
 	a.counts.Defects++
 	a.add(fmt.Sprintf("%s (%v)", cause, err), at.Part, at.Call)
-	if j.Print {
-		return -1
+	if at.Part < j.From {
+		t.Errorf("a child ends at once: %s", stderr)
 	}
-	if at.Part < j.From { // it has not begun
-		t.Errorf("a child ends at once: %s", stderr.Bytes())
+	if at.Part < j.From || j.Print {
 		return -1
 	}
 	return at.Part + j.Step

@@ -1,3 +1,5 @@
+//go:build linux
+
 package attack
 
 import (
@@ -35,7 +37,7 @@ var twice = tensor.MustPointwise("twice", "a*x + y", []string{"x", "y"}, "a")
 type userPanic struct{}
 
 // most is how many values of a type are kept from the results of earlier calls.
-const most = 8
+const most = 12
 
 // add keeps a value for later calls, in the place of another if there are enough.
 func (w *world) add(x value) {

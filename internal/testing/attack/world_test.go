@@ -1,3 +1,5 @@
+//go:build linux
+
 package attack
 
 import (
@@ -60,6 +62,8 @@ type world struct {
 	step      *tensor.Scope // nil between steps
 	ended     *tensor.Scope
 	pool      map[reflect.Type][]value
+	good      []value // tensors that operations can use, of no step
+	loss      *tensor.Tensor
 	odd       []value // tensors that may not be used
 	opened    []*tensor.Device
 	strings   []string
@@ -78,6 +82,10 @@ type world struct {
 
 // counts are those of calls: of all, of those that ended with a typed error, and of those that did what they can.
 type counts struct{ Tried, Typed, Fine, Defects int }
+
+func (c *counts) add(d counts) {
+	c.Tried, c.Typed, c.Fine, c.Defects = c.Tried+d.Tried, c.Typed+d.Typed, c.Fine+d.Fine, c.Defects+d.Defects
+}
 
 func (c counts) String() string {
 	return fmt.Sprintf("tried %d, typed %d, fine %d, defects %d", c.Tried, c.Typed, c.Fine, c.Defects)
@@ -140,6 +148,12 @@ func (w *world) begin() {
 		tensor.Randn(tensor.Seed(4), 1, 2, 6)} {
 		w.add(is(describe(x), x))
 	}
+	square := tensor.Randn(tensor.Seed(5), 3, 3)
+	for _, t := range []*tensor.Tensor{square, square, square.T(), w.params[0], w.params[0], w.params[1], v,
+		tensor.Randn(tensor.Seed(7), 3), tensor.FromSlice([]int64{0, 2, 1}, 3), tensor.Zeros(tensor.Int64, 3, 3),
+		square.Greater(square.T()), tensor.Randn(tensor.Seed(8), 1, 2, 4, 6)} {
+		w.good = append(w.good, is(describe(t), t))
+	}
 	a, _, _ := v.Arena()
 	w.add(is("an arena", a))
 	w.things = append(w.things, is("a chain", chain), is("an optimizer", w.opt), is("models", []any{chain, v}),
@@ -165,8 +179,15 @@ func describe(x any) string {
 // tensor is one of the step, of the host, a parameter, or one that may not be used.
 func (w *world) tensor() value {
 	have := w.pool[reflect.TypeFor[*tensor.Tensor]()]
-	if w.rng.IntN(6) == 0 {
-		return w.odd[w.rng.IntN(len(w.odd))]
+	switch w.rng.IntN(8) {
+	case 0:
+		have = w.odd
+	case 1, 2, 3, 4:
+		have = w.good
+	case 5:
+		if w.step != nil {
+			return is("the loss", w.loss)
+		}
 	}
 	return have[w.rng.IntN(len(have))]
 }
@@ -190,6 +211,7 @@ func (w *world) inStep(calls []target) {
 				w.odd = append(w.odd, is("a released tensor", x.Exp()))
 				return nil
 			})
+			w.loss = w.begun(s)
 			w.callAll(calls)
 			if w.rng.IntN(2) == 0 {
 				return boom
@@ -201,10 +223,31 @@ func (w *world) inStep(calls []target) {
 	w.retire()
 	if err != nil {
 		w.judge(err, "the step")
+		if before == "" { // it could not be read
+			return
+		}
 		if after := w.hash(); !w.lasts && before != after {
 			w.defect("a failed step has changed something: "+errorKind(err), "the last step")
 		}
 	}
+}
+
+// begun is the loss of a step, which is scaled or has been differentiated sometimes, so that an update can follow.
+func (w *world) begun(s *tensor.Scope) (loss *tensor.Tensor) {
+	loss = s.Full(0, tensor.Float32)
+	for _, p := range w.params {
+		if p.Trainable() {
+			loss = loss.Add(s.In(p).Square().Sum().To(tensor.Float32))
+		}
+	}
+	how := w.rng.IntN(4)
+	if how == 0 {
+		loss = w.scaler.Scale(loss)
+	}
+	if how < 2 {
+		autograd.Backward(loss, autograd.Retain)
+	}
+	return loss
 }
 
 // retire moves the tensors of the step to those that may not be used.
@@ -221,7 +264,7 @@ func (w *world) retire() {
 	w.pool[t] = append(stay, is("float32[2 3]", tensor.Randn(tensor.Seed(w.rng.Uint64()), 2, 3)))
 }
 
-// hash is of what a failed step must not change.
+// hash is of what a failed step must not change; "" if that cannot be read.
 func (w *world) hash() string {
 	var b strings.Builder
 	if err := w.recovered(func() error {
@@ -235,7 +278,7 @@ func (w *world) hash() string {
 		fmt.Fprintln(&b, w.scaler.State())
 		return nil
 	}); err != nil {
-		return err.Error()
+		return ""
 	}
 	return b.String()
 }
@@ -250,7 +293,7 @@ func bitsOf(t *tensor.Tensor) (bits []uint64) {
 // lasting are the calls whose effect does not wait for the end of a step, and those that may run steps of their own.
 var lasting = regexp.MustCompile(
 	`^tensor\.(Tensor\.(Assign|ClearGrads|OnGrad)|Scalar\.Set|Device\.(Step|Place|Close)|Open)$|` +
-		`^nn\.(Init|Summary)$|^amp\.GradScaler\.Restore$|check$|^autograd\.(Accumulate|Custom)|Initializer`)
+		`^nn\.(Init|Summary)$|OnCommit$|^amp\.GradScaler\.Restore$|check$|^autograd\.(Accumulate|Custom)|Initializer`)
 
 func (w *world) callAll(calls []target) {
 	for _, c := range calls {
@@ -260,14 +303,14 @@ func (w *world) callAll(calls []target) {
 
 // call makes one call and judges how it ends.
 func (w *world) call(c target) {
-	in, texts := w.arguments(c)
-	if in == nil {
+	in, texts, ok := w.arguments(c)
+	if !ok {
 		return
 	}
 	call := c.name + "(" + strings.Join(texts, ", ") + ")"
 	w.say(call)
 	w.calls = 0
-	w.lasts = w.lasts || lasting.MatchString(c.name)
+	w.lasts = w.lasts || lasting.MatchString(c.name) || strings.Contains(call, "another step")
 	var out []reflect.Value
 	err := w.recovered(func() error {
 		if c.f.Type().IsVariadic() {
@@ -298,25 +341,35 @@ var notNil = []reflect.Type{reflect.TypeFor[*autograd.Ctx](), reflect.TypeFor[*t
 	reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*nn.Report](), reflect.TypeFor[*data.IDX](),
 	reflect.TypeFor[*data.Loader]()}
 
+// mustNotBeNil tells whether c is a method of such a type.
+func mustNotBeNil(c target) bool {
+	return slices.ContainsFunc(notNil, func(t reflect.Type) bool { return strings.HasPrefix(c.name, typeName(t)+".") })
+}
+
 func isNil(v reflect.Value) bool {
 	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func || v.Kind() == reflect.Interface) && v.IsNil()
 }
 
-// arguments are drawn for c; nil if its receiver is one that need not be.
-func (w *world) arguments(c target) (in []reflect.Value, texts []string) {
+// arguments are drawn for c; ok is false if there is no receiver for it. Tensors are often one after the other the same.
+func (w *world) arguments(c target) (in []reflect.Value, texts []string, ok bool) {
+	again := w.rng.IntN(4) == 0
 	for i := range c.f.Type().NumIn() {
 		x := w.arg(c.f.Type().In(i), 0)
+		for tries := 0; i == 0 && tries < 20 && mustNotBeNil(c) && isNil(x.v); tries++ {
+			x = w.arg(c.f.Type().In(i), 0)
+		}
 		if c.name == "tensor.Device.Close" && x.v.Interface() == w.dev {
 			x = is("nil", (*tensor.Device)(nil))
 		}
-		if i == 0 && isNil(x.v) && slices.ContainsFunc(types, func(t reflect.Type) bool {
-			return strings.HasPrefix(c.name, typeName(t)+".") && slices.Contains(notNil, t)
-		}) {
-			return nil, nil
+		if i == 0 && mustNotBeNil(c) && isNil(x.v) {
+			return nil, nil, false
+		}
+		if k := i - 1; again && k >= 0 && in[k].Type() == x.v.Type() {
+			x = value{in[k], texts[k]}
 		}
 		in, texts = append(in, x.v), append(texts, x.text)
 	}
-	return in, texts
+	return in, texts, true
 }
 
 // use keeps a result for later calls; functions that a caller would call are called.
@@ -335,6 +388,8 @@ func (w *world) use(r reflect.Value, call string) {
 		for i := range min(r.Len(), 3) {
 			w.use(r.Index(i), call)
 		}
+	case t.Kind() == reflect.Interface && !r.IsNil():
+		w.use(r.Elem(), call)
 	case t == reflect.TypeFor[*tensor.Device]():
 		if !r.IsNil() {
 			w.opened = append(w.opened, r.Interface().(*tensor.Device))
@@ -445,5 +500,11 @@ func (w *world) end() {
 
 // files are written to an empty folder, the current one.
 func files() error {
-	return errors.Join(os.WriteFile("idx", idx, 0o600), os.WriteFile("text", text, 0o600))
+	images, labels := []byte{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28}, []byte{0, 0, 8, 1, 0, 0, 0, 1, 9}
+	err := errors.Join(os.WriteFile("idx", idx, 0o600), os.WriteFile("text", text, 0o600))
+	for _, part := range []string{"train", "t10k"} {
+		err = errors.Join(err, os.WriteFile(part+"-labels-idx1-ubyte", labels, 0o600),
+			os.WriteFile(part+"-images-idx3-ubyte", append(images, make([]byte, 28*28)...), 0o600))
+	}
+	return err
 }

@@ -133,7 +133,7 @@ MEAN(_f64, double)
               (Result loss, ComputeType<T>* most, ComputeType<T>* sums, Rows x, Targets targets, uint64_t rows, \
                double smoothing),                                                                               \
               (targets.classes, x), loss, most, sums, x, targets, rows, smoothing)                              \
-  GRADIENT(cross_entropy_grad##suffix, T, kRowThreads, 5, Warp)                                                 \
+  GRADIENT(cross_entropy_grad##suffix, T, kRowThreads, (sizeof(T) > 4 ? 4 : 5), Warp)                           \
   GRADIENT(cross_entropy_grad_long##suffix, T, kBlockThreads, 3, Block)
 
 FLOATS(CROSS_ENTROPY)

@@ -1,0 +1,137 @@
+package checkpoint
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/weft-ml/weft/checkpoint/safetensors"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// An Option changes how [Load] loads.
+type Option func(*config)
+
+type config struct {
+	partial, convert bool
+	rules            []Rule
+}
+
+// Partial loads what the file and the model both have, and leaves the rest of the model as it is. A file that has none
+// of the model's names is an error nevertheless.
+func Partial() Option { return func(c *config) { c.partial = true } }
+
+// Convert converts floating types to those of the model, with one rounding.
+func Convert() Option { return func(c *config) { c.convert = true } }
+
+// Rename gives the tensors of a file other names, by the first rule that fits each; see [GPT2]. A name for which there
+// is no rule stays.
+func Rename(rules []Rule) Option { return func(c *config) { c.rules = append(c.rules, rules...) } }
+
+// Load reads the values of a model's parameters and state, which have been placed (nn.Init), from a safetensors file,
+// an index of shards, or a folder with either. The file must have the model's names, shapes and types, and no others:
+// anything else is a [*MatchError], which lists all differences, and options allow some of them. Until then nothing is
+// changed. Data go to the device in pieces of a few megabytes. If reading fails on the way, the model has some of
+// the file's values and some of its own: load again, or start afresh with nn.Init.
+//
+// No step may use the model meanwhile. Optimizers keep their state; gradients are not cleared.
+func Load(model any, path string, options ...Option) error {
+	var c config
+	for _, o := range options {
+		o(&c)
+	}
+	file, err := safetensors.OpenPath(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	pairs, err := match(model, path, file, c)
+	if err != nil {
+		return err
+	}
+	for _, p := range pairs { // all are usable, or none is changed
+		if err := tensor.Try(func() { p.to.Raw() }); err != nil {
+			return err
+		}
+	}
+	for i, p := range pairs {
+		if err := p.copy(); err != nil {
+			return fmt.Errorf("checkpoint: %s: %s, after %d of %d tensors: %w", path, p.name, i, len(pairs), err)
+		}
+	}
+	return nil
+}
+
+// copy copies the elements, in pieces.
+func (p pair) copy() error {
+	dt, _ := here(p.from.DType)
+	switch {
+	case p.to.Len() == 0:
+		return nil
+	case p.transpose:
+		return p.copyTransposed(dt)
+	case dt == p.to.DType():
+		to := io.NewOffsetWriter(p.to.Raw(), 0)
+		n, err := io.CopyBuffer(to, p.from.Data(), make([]byte, min(copyBuffer, p.from.Bytes())))
+		return whole(n, p.from.Bytes(), err)
+	}
+	const piece = copyBuffer / 8 // elements of any type
+	buf := make([]byte, min(piece, p.to.Len())*dt.Size())
+	for at := 0; at < p.to.Len(); at += piece {
+		n := min(piece, p.to.Len()-at)
+		bytes := buf[:n*dt.Size()]
+		if got, err := p.from.Data().ReadAt(bytes, int64(at*dt.Size())); got < len(bytes) {
+			return whole(int64(got), int64(len(bytes)), err)
+		}
+		if err := p.put(at, bytes, dt, n, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTransposed copies a matrix [rows cols] of the file to [cols rows] here: some columns at a time.
+func (p pair) copyTransposed(dt tensor.DType) error {
+	rows, cols := p.from.Shape[0], p.from.Shape[1]
+	width := min(cols, max(1, copyBuffer/8/rows))
+	buf := make([]byte, rows*width*dt.Size())
+	for at := 0; at < cols; at += width {
+		n := min(width, cols-at)
+		line := n * dt.Size()
+		for row := range rows {
+			bytes := buf[row*line:][:line]
+			if got, err := p.from.Data().ReadAt(bytes, int64((row*cols+at)*dt.Size())); got < line {
+				return whole(int64(got), int64(line), err)
+			}
+		}
+		if err := p.put(at*rows, buf[:rows*line], dt, rows, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes a matrix [rows cols], transposed and converted, from element at on.
+func (p pair) put(at int, bytes []byte, dt tensor.DType, rows, cols int) error {
+	x := tensor.Zeros(dt, rows, cols)
+	if _, err := x.Raw().WriteAt(bytes, 0); err != nil {
+		return err
+	}
+	y := x.T().Contiguous().To(p.to.DType()).Raw()
+	bytes = make([]byte, y.Size())
+	if _, err := y.ReadAt(bytes, 0); err != nil {
+		return err
+	}
+	_, err := p.to.Raw().WriteAt(bytes, int64(at*p.to.DType().Size()))
+	return err
+}
+
+// whole is the error of a copy of n bytes of want.
+func whole(n, want int64, err error) error {
+	if err == nil || err == io.EOF {
+		if n == want {
+			return nil
+		}
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("%d of %d bytes: %w", n, want, err)
+}
