@@ -249,6 +249,7 @@ func TestLosses(t *testing.T) {
 	dev := open(t)
 	prediction, target := tensor.Uniform(tensor.Seed(1), 0.1, 0.9, 3, 4), tensor.Uniform(tensor.Seed(2), 0.1, 0.9, 3, 4)
 	classes := tensor.FromSlice([]int64{0, 3, 1}, 3)
+	weights := tensor.FromSlice([]float32{0.3, 1.7, 1, 2.9}, 4)
 	for name, loss := range map[string]func(x, y *tensor.Tensor) *tensor.Tensor{
 		"cross entropy":   func(x, _ *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(x, classes) },
 		"nll":             func(x, _ *tensor.Tensor) *tensor.Tensor { return nn.NLL(x, classes) },
@@ -257,6 +258,15 @@ func TestLosses(t *testing.T) {
 		"huber":           func(x, y *tensor.Tensor) *tensor.Tensor { return nn.Huber(x, y, 0.3) },
 		"bce with logits": plain(nn.BCEWithLogits),
 		"kl divergence":   plain(nn.KLDiv),
+		"weighted cross entropy": func(x, _ *tensor.Tensor) *tensor.Tensor {
+			return nn.CrossEntropy(x, classes, tensor.ClassWeights(weights), tensor.LabelSmoothing(0.1))
+		},
+		"weighted nll": func(x, _ *tensor.Tensor) *tensor.Tensor {
+			return nn.NLL(x, classes, tensor.ClassWeights(weights))
+		},
+		"weighted bce with logits": func(x, y *tensor.Tensor) *tensor.Tensor {
+			return nn.BCEWithLogits(x, y, tensor.PosWeight(weights), tensor.Weights(weights))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(x, y *tensor.Tensor, dt tensor.DType) (l *tensor.Tensor) {

@@ -24,6 +24,9 @@ type Loader struct {
 
 // check returns all that is wrong with the fields.
 func (l *Loader) check() error {
+	if l == nil {
+		return errors.New("data: loader: it is nil")
+	}
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("data: loader: "+format, args...)) }
 	if l.BatchSize < 1 {
@@ -49,7 +52,7 @@ func (l *Loader) check() error {
 // BatchesPerEpoch is the number of batches in an epoch: Len/BatchSize, rounded down with DropLast and
 // up without. It is 0 if Dataset or BatchSize is missing.
 func (l *Loader) BatchesPerEpoch() int {
-	if l.Dataset == nil || l.BatchSize < 1 {
+	if l == nil || l.Dataset == nil || l.BatchSize < 1 {
 		return 0
 	}
 	n := l.Dataset.Len()

@@ -10,10 +10,21 @@ const MaxDims = 8
 
 // MaxLen is the largest number of elements of a tensor, sizes of 0 counted as 1: more than any memory holds, and so few
 // that the numbers of their bytes, their strides and offsets do not overflow.
-const MaxLen = 1 << 48
+const MaxLen = 1 << maxLenBits
+
+const maxLenBits = 48
 
 // Fits tells whether a tensor can have a shape: at most [MaxDims] axes, none of negative size, [MaxLen] elements.
 func Fits(shape []int) bool {
+	width := 0 // bits of the product, or one more for each axis
+	for _, d := range shape {
+		width += bits.Len(uint(d))
+	}
+	return width <= maxLenBits && len(shape) <= MaxDims || fits(shape)
+}
+
+// fits is Fits without the estimate.
+func fits(shape []int) bool {
 	n := uint64(1)
 	for _, d := range shape {
 		high, low := bits.Mul64(n, uint64(max(d, 1)))

@@ -87,7 +87,8 @@ func misfit(op string, shape []int, operands []*Tensor) {
 		}
 	}
 	if len(shape) > kernels.MaxDims {
-		Fail(ErrShape, op, "shape %v has %d axes, at most %d are possible%s", shape, len(shape), kernels.MaxDims, of)
+		Fail(ErrShape, op, "a shape has %d axes, %v..., at most %d are possible%s", len(shape),
+			shape[:kernels.MaxDims], kernels.MaxDims, of)
 	}
 	if i := slices.IndexFunc(shape, func(d int) bool { return d < 0 }); i >= 0 {
 		Fail(ErrShape, op, "shape %v has size %d on axis %d%s", shape, shape[i], i, of)

@@ -63,8 +63,8 @@ func Seed(n uint64) RandomSeed { return RandomSeed{n} }
 
 func (s RandomSeed) set(c *openConfig) { c.seed = s.n }
 
-// MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with
-// [ErrMemory]. The default is no limit but the device's own.
+// MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with [ErrMemory]. The
+// default is no limit but the device's own; that of the CPU is what the process may have, see [cpu.Room].
 func MemoryLimit(bytes int) OpenOption { return openOption(func(c *openConfig) { c.limit = bytes }) }
 
 // Poison is for debugging. Memory is full of NaNs (of -1 for integers) until it is written. An operation that writes

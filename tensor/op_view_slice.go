@@ -133,7 +133,11 @@ func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 		sum = min(sum+min(n, kernels.MaxLen), kernels.MaxLen+1) // does not overflow
 	}
 	if sum != size {
-		Fail(ErrShape, "split", "sizes %v add up to %d, axis %d of %v has %d", sizes, sum, axis, t, size)
+		more := ""
+		if len(sizes) > 16 {
+			sizes, more = sizes[:16], " and others"
+		}
+		Fail(ErrShape, "split", "sizes %v%s add up to %d, axis %d of %v has %d", sizes, more, sum, axis, t, size)
 	}
 	parts := makeParts("split", len(sizes))
 	start := 0

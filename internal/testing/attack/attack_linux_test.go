@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 0, "calls of each function; 0: 1000, with -short 20")
+	rounds = flag.Int("rounds", 0, "calls of each function, or programs; 0: what fits into CI")
 	seed   = flag.Uint64("seed", 1, "of the calls")
 	only   = flag.Int("part", -1, "attack in this part alone, and print its calls")
 )
@@ -216,7 +216,7 @@ func TestAttackGuardPages(t *testing.T) {
 // regions, on a device with its own memory, and between pages without access; smooth ones in float64 agree with the
 // references and their gradients with differences. A program that fails is reduced.
 func TestAttackPrograms(t *testing.T) {
-	j := job{Kind: "programs", Seed: *seed, Rounds: roundsOr(3000, 60)}
+	j := job{Kind: "programs", Seed: *seed, Rounds: roundsOr(600, 60)}
 	a := begin(t, j)
 	used := strings.ToLower(strings.ReplaceAll(cpu.Tier(), "-", ""))
 	tiers := []string{used}

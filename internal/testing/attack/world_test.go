@@ -338,8 +338,7 @@ func (w *world) call(c target) {
 // notNil are the types of which nil has no methods, as everywhere in Go: what only the library makes.
 var notNil = []reflect.Type{reflect.TypeFor[*autograd.Ctx](), reflect.TypeFor[*tensor.Arena](),
 	reflect.TypeFor[*data.Arrays[float32, int64]](), reflect.TypeFor[*data.Text](), reflect.TypeFor[*data.Images](),
-	reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*nn.Report](), reflect.TypeFor[*data.IDX](),
-	reflect.TypeFor[*data.Loader]()}
+	reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*nn.Report]()}
 
 // mustNotBeNil tells whether c is a method of such a type.
 func mustNotBeNil(c target) bool {
@@ -350,7 +349,7 @@ func isNil(v reflect.Value) bool {
 	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func || v.Kind() == reflect.Interface) && v.IsNil()
 }
 
-// arguments are drawn for c; ok is false if there is no receiver for it. Tensors are often one after the other the same.
+// arguments are drawn for c; ok is false if there is no receiver for it. Tensors are often the same as the one before.
 func (w *world) arguments(c target) (in []reflect.Value, texts []string, ok bool) {
 	again := w.rng.IntN(4) == 0
 	for i := range c.f.Type().NumIn() {

@@ -104,7 +104,8 @@ template <class T, class N> DEV void grad_rows(const Attention<N>& z) {
       const uint32_t n = visible_keys(z, w.from + row);
       const N m = z.m[at], r = z.r[at];
       row_each(n, [&](uint32_t j) { x[j] = math::mul(math::exp(math::sub(x[j], m)), r); });
-      const N dot = row_fold<Sum, Warp<0, false>>(n, values([&](uint32_t j) { return math::mul(dx[j], x[j]); }));
+      // Not row_fold, whose other way for short rows, to the same sum, takes registers.
+      const N dot = fold_blocks<Sum, Warp<0, false>>(n, values([&](uint32_t j) { return math::mul(dx[j], x[j]); }));
       row_each(visible,
                [&](uint32_t j) { dx[j] = j < n ? math::mul(math::mul(x[j], math::sub(dx[j], dot)), z.scale) : N(0); });
       if (threadIdx.x % 32 == 0) z.dot[at] = dot;
