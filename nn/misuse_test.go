@@ -54,8 +54,6 @@ func (m *misuse) custom(forward, backward bool, gradients int) {
 
 func forward(m nn.Module, x *tensor.Tensor) { m.Forward(x) }
 
-func same(x *tensor.Tensor) *tensor.Tensor { return x }
-
 func sumOf(xs []*tensor.Tensor) *tensor.Tensor { return xs[0].Sum() }
 
 var misuses = []struct {
@@ -100,6 +98,7 @@ var misuses = []struct {
 		func(m *misuse) { forward(&nn.GPT{Config: nn.GPTConfig{Context: 3}}, m.x) },
 		func(m *misuse) { (*nn.Chain)(nil).Children() },
 		func(m *misuse) { second(nn.Summary(m.dev, nil, m.x)) },
+		func(m *misuse) { _ = (*nn.Report)(nil).String() },
 	}},
 	{"nil tensors of modules", tensor.ErrStep, []func(m *misuse){
 		func(m *misuse) { forward(&nn.Linear{}, m.x) },

@@ -75,6 +75,7 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 
 // String is the table.
 func (r *Report) String() string {
+	tensor.Given("summary", "the report", r)
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "layer\toutput\tparameters\tbytes\tFLOPs\t")

@@ -28,7 +28,8 @@ type twoTowers struct {
 func (m *twoTowers) Forward(x *tensor.Tensor) *tensor.Tensor { return m.In.Forward(x) }
 
 func newTwoTowers() *twoTowers {
-	m := &twoTowers{base: base{nn.NewLinear(2, 3)}, LayerNorm: nn.NewLayerNorm(3), Width: 3,
+	m := &twoTowers{cache: tensor.Zeros(tensor.Float32, 2), base: base{nn.NewLinear(2, 3)},
+		LayerNorm: nn.NewLayerNorm(3), Width: 3,
 		Towers: map[string]nn.Module{"right": nn.NewDropout(0.5), "left": nn.Sequential(nn.NewLinear(3, 3, nn.NoBias))},
 		Count:  tensor.State(nn.Zeros, 1)}
 	m.Tied, m.Up = m.In, m

@@ -26,7 +26,7 @@ func Linspace(dt DType, start, stop float64, n int) *Tensor {
 	if !(math.Abs(stop-start) <= math.MaxFloat64) {
 		Fail(ErrValue, "linspace", "from %g to %g is no range", start, stop)
 	}
-	v := make([]float64, n)
+	v := makeHost[float64]("linspace", n)
 	step := (stop - start) / float64(max(n-1, 1))
 	for i := range v {
 		if v[i] = start + float64(float64(i)*step); 2*i >= n && n > 1 {

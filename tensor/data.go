@@ -124,8 +124,10 @@ func (t *Tensor) device() *Device {
 
 // Device is where t is. It is nil for parameters without values and for host data: an operation copies these to the
 // device of its other operands or of its step.
-func (t *Tensor) Device() *Device {
-	t.given("device")
+func (t *Tensor) Device() *Device { return t.given("device").where() }
+
+// where is Device of a tensor that is not nil.
+func (t *Tensor) where() *Device {
 	switch {
 	case t.blk == nil:
 		return nil

@@ -164,9 +164,9 @@ func closeBackend(b kernels.Backend) (closed bool, err error) {
 }
 
 // Close frees the device's cached memory when its last user closes it. A GPU is then closed, too: tensors kept there
-// are lost. Closing again does nothing.
+// are lost. A closed device refuses steps and all else that works on it ([ErrDevice]). Closing again does nothing.
 func (d *Device) Close() (err error) {
-	if err := Try(func() { d.given("close") }); err != nil {
+	if err = Try(func() { d.given("close") }); err != nil {
 		return err
 	}
 	devicesMu.Lock()

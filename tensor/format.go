@@ -31,6 +31,7 @@ const (
 // a wait, and of a large tensor no more than is printed. Of a tensor that cannot be read, such as one that was
 // released, it says so; it does not panic. Inside a step it is a use of the step like others: one goroutine at a time.
 func (t *Tensor) Format(f fmt.State, verb rune) {
+	Given("format", "the state", f)
 	p := printer{digits: printDigits}
 	switch {
 	case t == nil:

@@ -44,6 +44,14 @@ func (s *Scope) given(op string) *Scope {
 	return s
 }
 
+// given is a; it fails for an arena that nothing was placed in.
+func (a *Arena) given(op string) *Arena {
+	if a == nil || a.values == nil {
+		Fail(ErrValue, op, "the arena is nil; that of a parameter is its Arena")
+	}
+	return a
+}
+
 // given is d; it fails for a device that was not opened.
 func (d *Device) given(op string) *Device {
 	if d == nil || d.shared == nil {

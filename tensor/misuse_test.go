@@ -166,6 +166,11 @@ var misuses = []struct {
 		func(m *misuse) { m.x.ScaleBy(nil) },
 		func(m *misuse) { m.s.Grads(nil) },
 		func(m *misuse) { m.s.Claim(nil) },
+		func(m *misuse) { m.s.Claim(&tensor.Arena{}) },
+		func(m *misuse) { (*tensor.Arena)(nil).Params() },
+		func(m *misuse) { (*tensor.Arena)(nil).Len() },
+		func(m *misuse) { (*tensor.Arena)(nil).DType() },
+		func(m *misuse) { (&tensor.Arena{}).Values() },
 	}},
 	{"wrong gradients of a VJP", tensor.ErrGrad, []func(m *misuse){
 		func(m *misuse) {

@@ -227,16 +227,16 @@ func (t *Tensor) Arena() (a *Arena, lo, hi int) {
 }
 
 // Params lists the parameters of the arena in order of their offsets.
-func (a *Arena) Params() []*Tensor { return a.params }
+func (a *Arena) Params() []*Tensor { return a.given("params").params }
 
 // Len is the number of elements, padding between parameters included.
-func (a *Arena) Len() int { return a.n }
+func (a *Arena) Len() int { return a.given("len").n }
 
 // DType is the element type of the values.
-func (a *Arena) DType() DType { return a.dtype }
+func (a *Arena) DType() DType { return a.given("dtype").dtype }
 
 // Values is the flat tensor [n] of all values.
-func (a *Arena) Values() *Tensor { return a.values }
+func (a *Arena) Values() *Tensor { return a.given("values").values }
 
 // Grad is the gradient that steps have committed to a parameter and no optimizer has taken; nil if there is none; of a
 // view of a parameter it is the same view of the gradient. Reading it waits for nothing; the tensor is valid until the
@@ -294,7 +294,7 @@ func (g *stepGrads) drop() {
 // none has. Elements of parameters without gradient are undefined, padding is zero.
 func (s *Scope) Grads(a *Arena) (flat *Tensor, present []bool) {
 	s.given("grads")
-	Given("grads", "the arena", a)
+	a.given("grads")
 	s.enter("grads")
 	defer s.leave()
 	if g := s.stepGrads(a, false); g != nil {
@@ -461,7 +461,7 @@ func (a *Arena) leave(s *Scope, how access) {
 // Claim notes that the step will update the values of a. It fails if another step uses them.
 func (s *Scope) Claim(a *Arena) {
 	s.given("update")
-	Given("update", "the arena", a)
+	a.given("update")
 	s.enter("update")
 	defer s.leave()
 	s.touch(a, writing)

@@ -1,7 +1,6 @@
 package tensor
 
 import (
-	"errors"
 	"io"
 	"runtime"
 )
@@ -21,13 +20,13 @@ func (t *Tensor) Raw() Raw {
 }
 
 // Size is the number of bytes.
-func (r Raw) Size() int64 { return int64(r.t.Len() * r.t.dtype.Size()) }
+func (r Raw) Size() int64 { return int64(r.t.given("raw").Len() * r.t.dtype.Size()) }
 
 // span is how many of n bytes from off on there are.
 func (r Raw) span(n int, off int64) (int, error) {
 	switch {
 	case off < 0:
-		return 0, errors.New("tensor: a negative offset")
+		return 0, Try(func() { Fail(ErrValue, "raw", "the offset %d is negative", off) })
 	case off >= r.Size():
 		return 0, io.EOF
 	case int64(n) > r.Size()-off:
@@ -62,6 +61,9 @@ func (r Raw) WriteAt(p []byte, off int64) (n int, err error) {
 		if end == io.EOF {
 			end = io.ErrShortWrite
 		}
+		return 0, end
+	}
+	if n == 0 {
 		return 0, end
 	}
 	if err := r.use(writing, func(d *Device) {

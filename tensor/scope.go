@@ -63,13 +63,13 @@ type Scope struct {
 	backward  int           // depth of running backward passes
 	derived   *node         // whose derivative is computed, innermost
 	failed    bool          // with an error
+	took      bool          // an optimizer took gradients
 	leaves    map[*param]*node
 	uploads   map[*Tensor]*Tensor // copies of host data on the device
 	casts     map[lowered]*Tensor // copies of parameters in half precision
 	grads     map[*Arena]*stepGrads
 	order     []*Arena // of grads, in order of first use
 	access    map[*Arena]access
-	took      bool                  // an optimizer took gradients
 	fault     atomic.Pointer[error] // why the step cannot commit
 	writes    []write               // wait for the commit
 	pending   []*Arena              // that they write

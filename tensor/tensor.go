@@ -143,9 +143,10 @@ func (t *Tensor) usable(op string) {
 func (t *Tensor) alive(op string) {
 	t.given(op)
 	switch {
-	case t.blk == nil && t.root == nil:
-		Fail(ErrStep, op, "an operand is the zero Tensor, which has no elements")
 	case t.blk == nil:
+		if t.root == nil {
+			Fail(ErrStep, op, "an operand is the zero Tensor, which has no elements")
+		}
 		Fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)
 	case t.blk.refs == 0 || t.blk.closed != "" && !t.scope.inBackward():
 		Fail(ErrStep, op, "%v, made by %s, was released when %s ended; return it from there, or Keep it",

@@ -100,7 +100,7 @@ func (s *Scope) deviceOf(ts []*Tensor) *Device {
 		if t == nil {
 			break // refused later
 		}
-		if d := t.Device(); d != nil && d.shared != s.dev.shared {
+		if d := t.where(); d != nil && d.shared != s.dev.shared {
 			return d
 		} else if d != nil {
 			break
@@ -112,7 +112,7 @@ func (s *Scope) deviceOf(ts []*Tensor) *Device {
 // wantOneDevice fails unless all tensors are on the device of the operation.
 func (s *Scope) wantOneDevice(op string, ts []*Tensor) {
 	for _, t := range ts {
-		if d := t.Device(); d != nil && d.shared != s.dev.shared {
+		if d := t.where(); d != nil && d.shared != s.dev.shared {
 			Fail(ErrStep, op, "operands on two devices: %v is on %s, another one on %s; x.To(dev) moves x",
 				t, d.Name(), s.dev.Name())
 		}

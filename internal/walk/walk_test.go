@@ -40,7 +40,7 @@ func TestParts(t *testing.T) {
 		of   any
 		want string
 	}{
-		{outer{}, "[ list named byindex]"},
+		{outer{inner: inner{hidden: 1}}, "[ list named byindex]"},
 		{&inner{}, "[a hidden!]"},
 		{map[string]any{"b": 1, "a": 2}, "[a b]"},
 		{map[uint8]*int{10: nil, 9: nil}, "[9 10]"},

@@ -6,7 +6,7 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-type program struct{ code [1 << 10]int }
+type program struct{ _ [1 << 10]int }
 
 // What a function was compiled to is found by its type and key, and the first one stays.
 func TestCompiled(t *testing.T) {

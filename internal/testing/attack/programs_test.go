@@ -34,8 +34,8 @@ type instruction struct {
 
 // smooth are the operations of programs whose derivatives are compared with differences.
 var smooth = strings.Fields(`Add Sub Mul Tanh Sigmoid Sin Cos Erf NormCDF GELU GELUTanh SiLU Mish Softplus Square
-	AddScalar Scale Neg MatMul Linear Sum SumKeep Mean MeanKeep Softmax LogSoftmax LogSumExp LayerNorm RMSNorm
-	Transpose Permute Reshape Slice Select Expand SumTo T CumSum Var VarKeep Cat Stack Flatten Squeeze Unsqueeze Flip
+	AddScalar Scale Neg MatMul Linear Sum Mean Softmax LogSoftmax LogSumExp LayerNorm RMSNorm
+	Transpose Permute Reshape Slice Select Expand SumTo T CumSum Var Cat Stack Flatten Squeeze Unsqueeze Flip
 	Clone Tril Triu LogAddExp LogSigmoid Softsign Atan Asinh Prod Lerp`)
 
 // methods are all operations that a program can have.
@@ -126,6 +126,9 @@ func draw(rng *rand.Rand, names []string, values []*tensor.Tensor) (i instructio
 		case in == reflect.TypeFor[[]int]():
 			for range rng.IntN(3) {
 				i.Args = append(i.Args, float64(rng.IntN(4)-1))
+			}
+			if slices.Contains([]string{"Sum", "Mean", "Var"}, i.Name) && rng.IntN(2) == 0 {
+				i.Args = append(i.Args, tensor.KeepDims)
 			}
 		}
 	}

@@ -65,7 +65,8 @@ func (w *world) arg(t reflect.Type, depth int) value {
 			is("an ended step", w.ended), is("nil", (*tensor.Scope)(nil)))
 	case reflect.TypeFor[*tensor.Device]():
 		return pick(w, is("the device", w.dev), is("the device", w.dev), is("the device", w.dev), is("null", w.null),
-			is("a closed device", closedCPU), is("a closed null", closedNull), is("nil", (*tensor.Device)(nil)))
+			is("a closed device", closedCPU), is("a closed null", closedNull),
+			is("a closed second", closedSecond), is("nil", (*tensor.Device)(nil)))
 	case reflect.TypeFor[tensor.DType]():
 		dt := kernels.DTypeOf(w.rng.IntN(8))
 		return is(dt.String(), dt)
@@ -80,8 +81,8 @@ func (w *world) arg(t reflect.Type, depth int) value {
 			return pick(w, is("twice", twice), is("twice", twice), is("nil", (*tensor.Op)(nil)))
 		}
 	case reflect.TypeFor[[]byte]():
-		return pick(w, is("nil", []byte(nil)), is("an IDX file", idx), is("half an IDX file", idx[:9]), is("text",
-			text))
+		return pick(w, is("nil", []byte(nil)), is("an IDX file", bytes.Clone(idx)),
+			is("half an IDX file", bytes.Clone(idx[:9])), is("text", bytes.Clone(text)))
 	}
 	if have := w.pool[t]; len(have) > 0 && w.rng.IntN(2) == 0 {
 		return have[w.rng.IntN(len(have))]
@@ -317,6 +318,7 @@ func thingsOf() (names []string, things []value) {
 		is("ErrValue", tensor.ErrValue), is("a buffer", &bytes.Buffer{}), is("a full disk", full{}), is("images",
 			small),
 		is("poison", tensor.Poison), is("a limit", tensor.MemoryLimit(1<<20)), is("a container", nothing{}),
+		is("an endless model", endless{}),
 		is("a cyclic model", loop), is("a function", func() {}), is("a number", 3), is("a model of nothing",
 			&struct{ A any }{}),
 		is("a nil function", nn.Func(nil)), is("ReLU", nn.ReLU),

@@ -32,14 +32,14 @@ type second struct{ kernels.Backend }
 func (second) Name() string { return "second" }
 
 // closed devices.
-var closedCPU, closedNull *tensor.Device
+var closedCPU, closedNull, closedSecond *tensor.Device
 
 func init() {
 	kernels.Register("second", func(int) (kernels.Backend, error) {
 		b, err := kernels.Open("cpu")
 		return second{b}, err
 	})
-	for name, d := range map[string]**tensor.Device{"cpu": &closedCPU, "null": &closedNull} {
+	for name, d := range map[string]**tensor.Device{"cpu": &closedCPU, "null": &closedNull, "second": &closedSecond} {
 		*d = must(tensor.Open(name))
 		if err := (*d).Close(); err != nil {
 			panic(err)
@@ -292,8 +292,10 @@ func bitsOf(t *tensor.Tensor) (bits []uint64) {
 
 // lasting are the calls whose effect does not wait for the end of a step, and those that may run steps of their own.
 var lasting = regexp.MustCompile(
-	`^tensor\.(Tensor\.(Assign|ClearGrads|OnGrad)|Scalar\.Set|Device\.(Step|Place|Close)|Open)$|` +
-		`^nn\.(Init|Summary)$|OnCommit$|^amp\.GradScaler\.Restore$|check$|^autograd\.(Accumulate|Custom)|Initializer`)
+	`^tensor\.(Tensor\.(Assign|ClearGrads|OnGrad|SetNeedsGrad)|Raw\.WriteAt|Scalar\.Set|Open)$|` +
+		`^tensor\.Device\.(Step|Place|Close)$|` +
+		`^nn\.(Init|Summary|Freeze|Unfreeze)$|OnCommit$|^amp\.GradScaler\.Restore$|check$|` +
+		`^autograd\.(Accumulate|Custom)|Initializer`)
 
 func (w *world) callAll(calls []target) {
 	for _, c := range calls {

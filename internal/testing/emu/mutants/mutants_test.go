@@ -66,7 +66,7 @@ var families = []family{
 	{"philox.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"reduce.cu", "reduce.cu", true, [][2]string{{launches, "Reductions|ReductionOrder"}}},
-	{"reduce.cuh", "", true, [][2]string{{raw, "Folds"}}},
+	{"reduce.cuh", "norm.cu", true, [][2]string{{raw, "Folds"}, {launches, "LongRows"}}},
 	{"reduce_row.cu", "reduce_row.cu", true, [][2]string{{launches, "ArgExtremes|Statistics|LongRows|ProdGrad"}}},
 	{"row.cuh", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
 	{"scan.cu", "scan.cu", true, [][2]string{{launches, "CumSum"}}},

@@ -71,10 +71,10 @@ func rowCases() []rowCase {
 	}
 }
 
-// TestRowsAccuracy: results of half precision are within a unit in the last place of those of float64, rounded. One of 10,000
-// differences may be farther away: by 2^-20 of the largest result. Maxima, means and the like, which are saved in
-// float32 for gradients, are within 2^-17; results of float64 within 2^-40, since the CPU adds up in another order. Rows
-// are cached by warps and by blocks, or read again, with and without alignment.
+// TestRowsAccuracy: results of half precision are within a unit in the last place of those of float64, rounded. One of
+// 10,000 differences may be farther away: by 2^-20 of the largest result. Maxima, means and the like, which are saved
+// in float32 for gradients, are within 2^-17; results of float64 within 2^-40, since the CPU adds up in another order.
+// Rows are cached by warps and by blocks, or read again, with and without alignment.
 func TestRowsAccuracy(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	for _, c := range rowCases() {
