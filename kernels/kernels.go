@@ -134,6 +134,7 @@ type Preparer interface {
 var (
 	mu      sync.Mutex
 	drivers = map[string]func(ordinal int) (Backend, error){}
+	absent  = map[string]string{} // why a kind is not registered
 )
 
 // Register makes a kind of device available under a name; backends call it from init.
@@ -141,6 +142,13 @@ func Register(name string, open func(ordinal int) (Backend, error)) {
 	mu.Lock()
 	defer mu.Unlock()
 	drivers[name] = open
+}
+
+// Absent says why a kind of device is not in this program, and how it gets there: [Open] answers with it.
+func Absent(name, why string) {
+	mu.Lock()
+	defer mu.Unlock()
+	absent[name] = why
 }
 
 // Open opens the device called "name" or "name:ordinal". The error is an [*Error] of kind [ErrDevice].
@@ -153,8 +161,11 @@ func Open(name string) (Backend, error) {
 		}
 	}
 	mu.Lock()
-	open := drivers[kind]
+	open, why := drivers[kind], absent[kind]
 	mu.Unlock()
+	if open == nil && why != "" {
+		return nil, Errorf(ErrDevice, "open", "no device kind %q: %s", kind, why)
+	}
 	if open == nil {
 		have := strings.Join(Drivers(), ", ")
 		return nil, Errorf(ErrDevice, "open", "no device kind %q in this program; there are %s", kind, have)

@@ -21,7 +21,7 @@
 //	tensor.go    a tensor: element type, shape, strides and memory
 //	dtype.go     element types, and the type of an operation on several
 //	error.go     errors, and how they leave a step; given.go refuses what is nil
-//	device.go    devices: opening, options, statistics; cuda.go adds GPUs to a build
+//	device.go    devices: opening, options, statistics; cuda.go adds GPUs to a build, nocuda.go says how
 //	scope.go     steps and regions; busy.go has one goroutine use them at a time
 //	data.go      host data from and to slices; nested.go and arange.go make some, fetch.go reads without waiting,
 //	             raw.go has bytes for files, room.go tells how much memory the process may have

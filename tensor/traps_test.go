@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -33,4 +34,15 @@ func TestSeed(t *testing.T) {
 	if !reflect.DeepEqual(x, y) || reflect.DeepEqual(x, z) {
 		t.Errorf("%v, %v, %v", x, y, z)
 	}
+}
+
+// A program without GPUs says how to build it with them.
+func TestOpenWithoutGPUs(t *testing.T) {
+	for _, kind := range kernels.Drivers() {
+		if kind == "cuda" {
+			t.Skip("this build has GPUs")
+		}
+	}
+	_, err := tensor.Open("cuda:1")
+	wantError(t, err, tensor.ErrDevice, "cuda", "-tags cuda", "cuda-env -w")
 }
