@@ -22,7 +22,28 @@ var (
 	granting sync.Mutex   // between the question and the allocation
 	unasked  atomic.Int64 // bytes of small requests since the last question
 	large    atomic.Int64 // blocks in use that are not small
+	unusable pieces
 )
+
+// pieces is what Go has mapped and not in use, but cannot use either: when it needed a little, it mapped more.
+type pieces struct {
+	mu     sync.Mutex
+	bytes  int
+	total  int  // mapped at the last question
+	little bool // asked for then
+}
+
+// of is the pieces among idle bytes, of total mapped ones, when so many are asked for.
+func (p *pieces) of(idle, total, bytes int) int {
+	const step = 4 << 20 // Go's heap grows by at least so much
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.little && total >= p.total+step {
+		p.bytes = idle
+	}
+	p.bytes, p.total, p.little = min(p.bytes, idle), total, bytes <= small
+	return p.bytes
+}
 
 // Make is make([]T, n), or an error of kind [kernels.ErrMemory] if the process has no [Room] for that, even after a
 // collection.
@@ -70,19 +91,19 @@ func granted[T any](bytes int, alloc func() T) (memory T, err error) {
 // Room returns an error of kind [kernels.ErrMemory] unless the process may have so many bytes more: of the machine's
 // memory, of that of its control group, which a container has, and of its address space (ulimit -v). What Go's
 // collector has not freed counts as used. Address space that Go has mapped stays mapped; what is free of it may be in
-// pieces between the blocks in use, so a part is granted at a time.
+// pieces between the blocks in use, so a part is granted at a time, and none that did not serve before.
 func Room(bytes int) error {
 	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(use)
-	idle := int(use[1].Value.Uint64() + use[2].Value.Uint64())
+	total, idle := int(use[0].Value.Uint64()), int(use[1].Value.Uint64()+use[2].Value.Uint64())
 	l := memoryLimit()
-	if left := l.bytes - l.bytes/16 - (int(use[0].Value.Uint64()) - idle); bytes > left {
+	if left := l.bytes - l.bytes/16 - (total - idle); bytes > left {
 		return l.exceeded(bytes, left)
 	}
 	if l, mapped := spaceLimit(); l.bytes > 0 {
 		fresh := l.bytes - mapped - max(spare, l.bytes/16)
-		reused := (idle - spare) / int(4*(1+large.Load()))
+		reused := (idle - unusable.of(idle, total, bytes) - spare) / int(4*(1+large.Load()))
 		if left := max(fresh, reused); bytes > left {
 			return l.exceeded(bytes, left)
 		}
