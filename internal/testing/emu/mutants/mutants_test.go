@@ -50,7 +50,7 @@ var families = []family{
 	{"copy.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Copies|CopyWide"}}},
 	{"cross_entropy.cu", "cross_entropy.cu", true, [][2]string{{launches, "CrossEntropy|IndexOutside|LongRows"}}},
 	{"element.cuh", "", true, [][2]string{{raw, "Elements"}}},
-	{"exp_sum.cuh", "softmax.cu cross_entropy.cu", true, [][2]string{{launches, "Softmax|CrossEntropy|LongRows"}}},
+	{"exp_sum.cuh", "softmax.cu cross_entropy.cu", true, [][2]string{{launches, "Softmax|CrossEntropy|LongRows|InfiniteRows"}}},
 	{"f64.cuh", "", true, [][2]string{{raw, "Numbers|PrimitiveLogFloat64"}}},
 	{"i64.cuh", "", true, [][2]string{{raw, "Numbers"}}},
 	{"index.cu", "index.cu", true, [][2]string{{launches,
@@ -70,7 +70,7 @@ var families = []family{
 	{"reduce_row.cu", "reduce_row.cu", true, [][2]string{{launches, "ArgExtremes|Statistics|LongRows|ProdGrad"}}},
 	{"row.cuh", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
 	{"scan.cu", "scan.cu", true, [][2]string{{launches, "CumSum"}}},
-	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "Softmax|Statistics|LongRows"}}},
+	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "Softmax|Statistics|LongRows|InfiniteRows"}}},
 }
 
 // trims leave out kernels that differ from others in the type of elements alone, and that the tests above do without:
