@@ -49,7 +49,8 @@
 //	op_view_*.go            share memory: reshape, permute, expand, slice, select
 //	op_copy_*.go            cat and stack, flip, pad, triangles
 //	op_index_*.go           embedding, gather, index select and add, one-hot, scatter-add
-//	op_pointwise*.go        arithmetic, functions, comparisons, activations, casts, constants
+//	op_pointwise*.go        arithmetic, functions, comparisons, activations, casts, constants, random numbers;
+//	                        multinomial.go draws classes with these
 //	reduce.go, op_reduce_*  sums, products, extremes and their indices, variance, any and all
 //	op_scan_*.go            running sums
 //	op_softmax*.go          softmax, its logarithm, log-sum-exp

@@ -117,6 +117,12 @@ func useLibrary() error {
 			return nil
 		})
 	}
+	step("random numbers", func(s *tensor.Scope) error {
+		s.Uniform(0, 1, 2)
+		s.Randn(2)
+		s.RandInt(0, 9, 2)
+		return nil
+	})
 	for _, rule := range []optim.Rule{optim.AdamW(1e-3), optim.SGD(1e-3), optim.SGD(1e-3, optim.Momentum(0.9)),
 		optim.SGD(1e-3, optim.Momentum(0.9), optim.Nesterov()), optim.Lion(1e-4)} {
 		for _, dt := range trained {
