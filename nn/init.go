@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -15,21 +16,35 @@ type InitOption func(*initConfig)
 
 type initConfig struct {
 	dtype   tensor.DType
+	model   string
 	onlyNew bool
 }
 
 // DType makes parameters of another floating type than float32.
 func DType(dt tensor.DType) InitOption { return func(c *initConfig) { c.dtype = dt } }
 
+// Named draws the first values for a model of this name, whichever models were made before it: on devices of one seed,
+// models of the same name begin alike.
+func Named(model string) InitOption {
+	if model == "" {
+		tensor.Fail(tensor.ErrValue, "named", "the name is empty")
+	}
+	return func(c *initConfig) { c.model = model }
+}
+
 // OnlyNew leaves parameters and states alone that have memory: after a part of a model was replaced, the new part gets
-// its names, values and memory, and the others keep their values.
+// its names, memory and the values that [Init] of the whole model would have given it; the others keep their values. It
+// makes no model that counts.
 func OnlyNew(c *initConfig) { c.onlyNew = true }
 
 // Init visits a model once and gives every parameter and state its state-dict name, first values from the
-// stream (seed of dev, name), and memory on dev. Matrices come before vectors, so that optimizers that treat
-// them differently update two contiguous ranges. Calling it again starts afresh. The errors are of kind
-// [tensor.ErrMemory] and [tensor.ErrValue]; one of these names parameters in unexported fields, which it cannot reach.
-// After an error all is as it was.
+// stream (seed of dev, number of the model, name), and memory on dev. The n-th Init of a device makes model n, so that
+// two models begin differently, and programs that make the same models in the same order alike; [Named] gives a name
+// for the number. Calling it again starts afresh, with the same number and values.
+//
+// Matrices come before vectors, so that optimizers that treat them differently update two contiguous ranges. The errors
+// are of kind [tensor.ErrMemory] and [tensor.ErrValue]; one of these names parameters in unexported fields, which it
+// cannot reach. After an error all is as it was.
 func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 	c := initConfig{dtype: tensor.Float32}
 	type group struct {
@@ -37,9 +52,13 @@ func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 		tensors []*tensor.Tensor
 	}
 	var matrices, rest group
+	kept, whole := "", true // the model that parts belong to, and whether all of them do
 	err := tensor.Try(func() {
 		tensor.Configure("init", &c, opts)
 		tensor.Walk(model, func(name string, t *tensor.Tensor) {
+			m := modelOn(dev, t)
+			kept = cmp.Or(kept, m)
+			whole = whole && m != "" && m == kept
 			if c.onlyNew && placed(t) {
 				return
 			}
@@ -57,7 +76,19 @@ func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 	if err != nil {
 		return err
 	}
-	return dev.Place(append(matrices.names, rest.names...), append(matrices.tensors, rest.tensors...), c.dtype)
+	if c.model == "" && (whole || c.onlyNew) {
+		c.model = kept
+	}
+	return dev.Place(c.model, append(matrices.names, rest.names...), append(matrices.tensors, rest.tensors...), c.dtype)
+}
+
+// modelOn is the name of the model that t was placed with on dev; "" if it was not.
+func modelOn(dev *tensor.Device, t *tensor.Tensor) string {
+	if !placed(t) || t.Device() != dev {
+		return ""
+	}
+	a, _, _ := t.Arena()
+	return a.Model()
 }
 
 // Initializer draws the first values of a parameter.

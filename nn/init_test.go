@@ -3,6 +3,7 @@ package nn_test
 import (
 	"testing"
 
+	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -67,5 +68,66 @@ func TestOnlyNew(t *testing.T) {
 	}
 	if err := nn.Init(dev, m, nn.OnlyNew); err != nil { // nothing is new
 		t.Fatal(err)
+	}
+}
+
+// Models of one device begin differently, the same programs alike, and named models alike everywhere.
+func TestInitModels(t *testing.T) {
+	values := func(dev *tensor.Device, opts ...nn.InitOption) *tensor.Tensor {
+		l := nn.NewLinear(2, 3)
+		initialize(t, dev, l, opts...)
+		return l.Weight.Detach()
+	}
+	a, b := open(t), open(t)
+	first, named, second := values(a), values(a, nn.Named("g")), values(a)
+	var key uint64 // of the stream
+	c := open(t)
+	initialize(t, c, map[string]*tensor.Tensor{"p": tensor.Parameter(
+		func(_ []float64, _ []int, r tensor.Random) { key = r.Key }, 1)})
+	if want := philox.Derive(c.Seed(), "p"); key != want {
+		t.Errorf("the key of the first model's stream is %#x, that of its name %#x", key, want)
+	}
+	if err := nn.Init(b, &shy{body: []*nn.Linear{nn.NewLinear(1, 1)}}); err == nil {
+		t.Fatal("a part was reached")
+	}
+	if err := nn.Init(b, []*tensor.Tensor{tensor.Parameter(nn.Orthogonal(1), 2)}); err == nil {
+		t.Fatal("a vector is orthogonal")
+	}
+	if !tensor.AllEqual(first, values(b)) || !tensor.AllEqual(second, values(b)) ||
+		!tensor.AllEqual(named, values(b, nn.Named("g"))) {
+		t.Error("another device of the same seed makes other models")
+	}
+	for i, x := range []*tensor.Tensor{first, second, named, values(a), values(a, nn.Named("h"))} {
+		for j, y := range []*tensor.Tensor{first, second, named} {
+			if i != j && tensor.AllEqual(x, y) {
+				t.Errorf("models %d and %d begin alike", i, j)
+			}
+		}
+	}
+	if err := tensor.Try(func() { nn.Named("") }); err == nil {
+		t.Error("a model has no name")
+	}
+}
+
+// A part of the second model that is replaced gets the second model's values, and counts for none.
+func TestOnlyNewModels(t *testing.T) {
+	a, b := open(t), open(t)
+	var heads [3]*tensor.Tensor
+	for i := range heads {
+		m := []*nn.Linear{nn.NewLinear(2, 2), nn.NewLinear(2, 3)}
+		initialize(t, a, m)
+		m[1] = nn.NewLinear(2, 3)
+		initialize(t, a, m, nn.OnlyNew)
+		heads[i] = m[1].Weight.Detach()
+		whole := []*nn.Linear{nn.NewLinear(2, 2), nn.NewLinear(2, 3)}
+		initialize(t, b, whole)
+		if !tensor.AllEqual(heads[i], whole[1].Weight.Detach()) {
+			t.Errorf("the new head of model %d has not the values that Init of it all gives", i)
+		}
+		for j := range i {
+			if tensor.AllEqual(heads[i], heads[j]) {
+				t.Errorf("the new heads of models %d and %d are alike", i, j)
+			}
+		}
 	}
 }

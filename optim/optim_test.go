@@ -336,7 +336,7 @@ func TestAccumulation(t *testing.T) {
 	y := tensor.FromSlice([]int64{0, 1, 2, 0, 2, 1, 1, 0}, 8)
 	train := func(parts int) []float64 {
 		model := nn.Sequential(nn.NewLinear(4, 5), nn.Tanh, nn.NewLinear(5, 3))
-		must(t, nn.Init(dev, model, nn.DType(tensor.Float64)))
+		must(t, nn.Init(dev, model, nn.DType(tensor.Float64), nn.Named("mlp")))
 		opt := optim.New(optim.AdamW(0.1), model, optim.Clip(0.1))
 		for range 3 {
 			for i := range parts {

@@ -118,7 +118,7 @@ func TestNormMemory(t *testing.T) {
 	limit(dev.Stats().Memory.Reserved + 2*4*n + 64<<10)
 	t.Cleanup(func() { limit(1 << 40) })
 	p := tensor.Parameter(nil, n)
-	must(t, dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32))
+	must(t, dev.Place("", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32))
 	opt := optim.New(optim.SGD(1), p, optim.Clip(1))
 	for range 2 {
 		must(t, dev.Step(func(s *tensor.Scope) error {

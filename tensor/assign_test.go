@@ -34,7 +34,7 @@ func TestAssignView(t *testing.T) {
 				}
 				if dt.IsFloat() { // a parameter: its views are recorded when a step uses them
 					w = tensor.Parameter(nil, 3, 4)
-					if err := dev.Place([]string{"w"}, []*tensor.Tensor{w}, dt); err != nil {
+					if err := dev.Place("", []string{"w"}, []*tensor.Tensor{w}, dt); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -106,7 +106,7 @@ func TestAssignErrors(t *testing.T) {
 
 	st := tensor.State(nil, 4)
 	place := func() {
-		if err := dev.Place([]string{"st"}, []*tensor.Tensor{st}, tensor.Float32); err != nil {
+		if err := dev.Place("", []string{"st"}, []*tensor.Tensor{st}, tensor.Float32); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -23,6 +23,7 @@ type Device struct {
 	why      string
 	steps    atomic.Uint64
 	evals    atomic.Uint64
+	models   atomic.Uint64 // placed without a name
 	closed   atomic.Bool
 	launches atomic.Uint64
 }

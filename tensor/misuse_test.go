@@ -98,7 +98,7 @@ var misuses = []struct {
 		func(m *misuse) { panicIf(nilDevice.Eval(func(*tensor.Scope) error { return nil })) },
 		func(m *misuse) { panicIf((&tensor.Device{}).Step(func(*tensor.Scope) error { return nil })) },
 		func(m *misuse) { panicOf(nilDevice.NewState("s", tensor.Float32)) },
-		func(m *misuse) { panicIf(nilDevice.Place(nil, nil, tensor.Float32)) },
+		func(m *misuse) { panicIf(nilDevice.Place("", nil, nil, tensor.Float32)) },
 		func(m *misuse) { panicIf(nilDevice.Synchronize()) },
 		func(m *misuse) { panicIf(nilDevice.Close()) },
 		func(m *misuse) { nilDevice.Name() },
@@ -111,7 +111,7 @@ var misuses = []struct {
 		func(m *misuse) { panicIf(m.closed.Step(func(*tensor.Scope) error { return nil })) },
 		func(m *misuse) { panicIf(m.closed.Eval(func(*tensor.Scope) error { return nil })) },
 		func(m *misuse) { panicOf(m.closed.NewState("s", tensor.Float32)) },
-		func(m *misuse) { panicIf(m.closed.Place(nil, nil, tensor.Float32)) },
+		func(m *misuse) { panicIf(m.closed.Place("", nil, nil, tensor.Float32)) },
 		func(m *misuse) { panicIf(m.closed.Synchronize()) },
 		func(m *misuse) { m.x.To(m.closed) },
 	}},
@@ -276,7 +276,7 @@ func TestMisuse(t *testing.T) {
 	closed, err := tensor.Open("cpu")
 	panicIf(errors.Join(err, closed.Close()))
 	p, q := tensor.Parameter(nil, 2, 3), tensor.Parameter(nil, 16)
-	panicIf(dev.Place([]string{"p", "q"}, []*tensor.Tensor{p, q}, tensor.Float32))
+	panicIf(dev.Place("", []string{"p", "q"}, []*tensor.Tensor{p, q}, tensor.Float32))
 	count := 0
 	for _, c := range misuses {
 		for i, call := range c.calls {

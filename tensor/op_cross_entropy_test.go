@@ -284,7 +284,7 @@ func TestCrossEntropyGradKeepsLogits(t *testing.T) {
 			v[i] = float64(i%5) / 4
 		}
 	}, 4, 16)
-	if err := dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
+	if err := dev.Place("", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
 		t.Fatal(err)
 	}
 	before := tensor.ToSlice[float32](p)

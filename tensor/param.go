@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -64,7 +65,7 @@ func ParameterOf(name string, t *Tensor) *Tensor {
 func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err error) {
 	err = Try(func() {
 		made := State(nil, shape...)
-		d.place(name, []string{name}, []*Tensor{made}, dt)
+		d.place(name, firstModel, []string{name}, []*Tensor{made}, dt)
 		t = made
 	})
 	return t, err
@@ -76,6 +77,7 @@ type Arena struct {
 	id     uint64  // in order of making
 	dev    *Device // nil: host memory
 	dtype  DType
+	model  string // whose values these are; see Place
 	n      int
 	values *Tensor // flat [n]
 	params []*Tensor
@@ -105,14 +107,39 @@ func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
 const arenaAlign = 16
 
 // Place gives declared parameters and state their names and memory on d, parameters in one arena and state in another,
-// in the order given, and draws their values from the streams (seed, name). Placing again starts afresh. A Place that
-// fails changes nothing. Package nn calls it with the state-dict names of a model.
-func (d *Device) Place(names []string, tensors []*Tensor, dt DType) error {
-	return Try(func() { d.place("parameters", names, tensors, dt) })
+// in the order given, and draws their values from the streams (seed, model, name). Without a name the model is the n-th
+// of the device, and called "#n". Placing again starts afresh. A Place that fails changes nothing. Package nn calls it
+// with the state-dict names of a model.
+func (d *Device) Place(model string, names []string, tensors []*Tensor, dt DType) error {
+	return Try(func() {
+		if d.usable("place"); model != "" {
+			d.place("parameters", model, names, tensors, dt)
+			return
+		}
+		n, placed := d.models.Add(1), false
+		defer func() {
+			if !placed {
+				d.models.CompareAndSwap(n, n-1)
+			}
+		}()
+		d.place("parameters", fmt.Sprint("#", n), names, tensors, dt)
+		placed = true
+	})
 }
 
-// place is Place; op names the memory in errors.
-func (d *Device) place(op string, names []string, tensors []*Tensor, dt DType) {
+// firstModel is the name of a device's first model, whose streams are those of the parameters' names alone.
+const firstModel = "#1"
+
+// stream is that of a parameter's first values.
+func (d *Device) stream(model, name string) Random {
+	if model != firstModel {
+		name = model + "/" + name
+	}
+	return Random{Key: philox.Derive(d.seed, name)}
+}
+
+// place is Place of a model with a name; op names the memory in errors.
+func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt DType) {
 	d.usable("place")
 	if len(names) != len(tensors) {
 		Fail(ErrValue, "place", "%d names for %d tensors", len(names), len(tensors))
@@ -149,10 +176,10 @@ func (d *Device) place(op string, names []string, tensors []*Tensor, dt DType) {
 		}
 	}()
 	for _, p := range both {
-		p.prepare(d, op, dt)
+		p.prepare(d, op, model, dt)
 	}
 	for _, p := range both {
-		p.commit(d, dt)
+		p.commit(d, model, dt)
 	}
 }
 
@@ -166,7 +193,7 @@ type placement struct {
 }
 
 // prepare makes the memory and draws the values: all that can fail.
-func (p *placement) prepare(d *Device, op string, dt DType) {
+func (p *placement) prepare(d *Device, op, model string, dt DType) {
 	if p.tensors == nil {
 		return
 	}
@@ -175,19 +202,19 @@ func (p *placement) prepare(d *Device, op string, dt DType) {
 	for i, t := range p.tensors {
 		if t.root.init != nil {
 			v := makeHost[float64](op, t.Len())
-			t.root.init(v, t.Shape(), Random{Key: philox.Derive(d.seed, p.names[i])})
+			t.root.init(v, t.Shape(), d.stream(model, p.names[i]))
 			d.copyIn(op, p.blk, p.offsets[i]*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
 		}
 	}
 }
 
 // commit hands the arena to the tensors.
-func (p *placement) commit(d *Device, dt DType) {
+func (p *placement) commit(d *Device, model string, dt DType) {
 	if p.tensors == nil {
 		return
 	}
 	p.blk.disown()
-	newArena(d, dt, p.blk, p.tensors, p.n)
+	newArena(d, dt, p.blk, p.tensors, p.n).model = model
 	for i, t := range p.tensors {
 		r := t.root
 		r.name, r.index = p.names[i], i
@@ -234,6 +261,10 @@ func (a *Arena) Len() int { return a.given("len").n }
 
 // DType is the element type of the values.
 func (a *Arena) DType() DType { return a.given("dtype").dtype }
+
+// Model is the name of the model that was placed: what Place was given, or "#n" for the n-th model of the device; ""
+// for a parameter that is no part of one.
+func (a *Arena) Model() string { return a.given("model").model }
 
 // Values is the flat tensor [n] of all values.
 func (a *Arena) Values() *Tensor { return a.given("values").values }

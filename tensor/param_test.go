@@ -30,13 +30,13 @@ func TestPlaceFails(t *testing.T) {
 
 	dev := open(t, tensor.Seed(3))
 	placed, w, state := tensor.Parameter(nn.Ones, 3), tensor.Parameter(nn.Normal(0, 1), 2, 3), tensor.State(last, 4)
-	if err := dev.Place([]string{"placed"}, []*tensor.Tensor{placed}, tensor.Float32); err != nil {
+	if err := dev.Place("", []string{"placed"}, []*tensor.Tensor{placed}, tensor.Float32); err != nil {
 		t.Fatal(err)
 	}
 	arena, _, _ := placed.Arena()
 	live := dev.Stats().Memory.Blocks
 	names, all := []string{"placed", "w", "state"}, []*tensor.Tensor{placed, w, state}
-	place := func(names []string, all []*tensor.Tensor) error { return dev.Place(names, all, tensor.Float32) }
+	place := func(names []string, all []*tensor.Tensor) error { return dev.Place("", names, all, tensor.Float32) }
 	for what, err := range map[string]func() error{
 		"a typed error": func() error {
 			fail = &tensor.Error{Kind: tensor.ErrShape, Msg: "no"}

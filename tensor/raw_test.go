@@ -19,7 +19,7 @@ func TestRaw(t *testing.T) {
 	}
 	defer dev.Close()
 	first, p := tensor.Parameter(nil, 3), tensor.Parameter(nil, 2, 3)
-	if err := dev.Place([]string{"first", "p"}, []*tensor.Tensor{first, p}, tensor.Float32); err != nil {
+	if err := dev.Place("", []string{"first", "p"}, []*tensor.Tensor{first, p}, tensor.Float32); err != nil {
 		t.Fatal(err)
 	}
 	want := []float32{1, 2, 3, 4, 5, 6}
@@ -67,7 +67,7 @@ func TestRawBesideStep(t *testing.T) {
 	if err := tensor.Try(func() { p.Raw() }); !errors.Is(err, tensor.ErrStep) {
 		t.Errorf("a parameter without values: error %v", err)
 	}
-	if err := dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
+	if err := dev.Place("", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
 		t.Fatal(err)
 	}
 	raw := p.Raw()

@@ -162,7 +162,7 @@ func place(n, count int) {
 	for i := range params {
 		names[i], params[i] = fmt.Sprint(i), tensor.Parameter(nil, n)
 	}
-	if err := dev.Place(names, params, tensor.Float32); err != nil {
+	if err := dev.Place("", names, params, tensor.Float32); err != nil {
 		panic(err)
 	}
 }

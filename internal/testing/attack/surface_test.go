@@ -47,7 +47,7 @@ var functions = map[string]any{
 	"tensor.Span": tensor.Span, "tensor.ClassWeights": tensor.ClassWeights, "tensor.PosWeight": tensor.PosWeight,
 	"tensor.Weights": tensor.Weights, "tensor.LossOf": tensor.LossOf, "tensor.FromNested": tensor.FromNested,
 
-	"autograd.Finite": autograd.Finite, "nn.OnlyNew": nn.OnlyNew, "nn.Freeze": nn.Freeze,
+	"autograd.Finite": autograd.Finite, "nn.OnlyNew": nn.OnlyNew, "nn.Named": nn.Named, "nn.Freeze": nn.Freeze,
 	"nn.Unfreeze": nn.Unfreeze, "nn.Tree": nn.Tree,
 	"autograd.Accumulate": autograd.Accumulate, "autograd.Retain": autograd.Retain,
 	"autograd.CreateGraph": autograd.CreateGraph, "autograd.AllowUnused": autograd.AllowUnused,

@@ -37,7 +37,7 @@ func must(t *testing.T, err error) {
 func place(t *testing.T, dev *tensor.Device, name string, dt tensor.DType, shape ...int) *tensor.Tensor {
 	t.Helper()
 	p := tensor.Parameter(nn.Ones, shape...)
-	must(t, dev.Place([]string{name}, []*tensor.Tensor{p}, dt))
+	must(t, dev.Place("", []string{name}, []*tensor.Tensor{p}, dt))
 	return p
 }
 

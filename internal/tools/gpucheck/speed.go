@@ -440,7 +440,7 @@ func watched(x []*tensor.Tensor) (w []*tensor.Tensor) {
 // optimizer times AdamW, less the pass that writes its gradient.
 func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 	p := tensor.Parameter(nil, n)
-	if err := dev.Place([]string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
+	if err := dev.Place("", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
 		return err
 	}
 	for i, l := range optimizerLines(n) {

@@ -22,7 +22,7 @@ func TestTwoGPUs(t *testing.T) {
 	x := tensor.Uniform(tensor.Seed(1), -1, 1, 5, 8)
 	gradients := func(second *tensor.Device) (all [][]float32) {
 		a, b := nn.NewLinear(8, 6), nn.NewLinear(6, 3)
-		if err := errors.Join(nn.Init(one, a), nn.Init(second, b)); err != nil {
+		if err := errors.Join(nn.Init(one, a, nn.Named("a")), nn.Init(second, b, nn.Named("b"))); err != nil {
 			t.Fatal(err)
 		}
 		err := one.Step(func(s *tensor.Scope) error {
