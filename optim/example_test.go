@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -65,4 +66,34 @@ func ExampleRule() {
 	fmt.Println(tensor.ToSlice[float64](w))
 	// Output:
 	// [0.75 1.25 1]
+}
+
+// A copy of the model takes the averages of the weights.
+func ExampleEMA() {
+	dev, err := tensor.Open("cpu")
+	check(err)
+	defer dev.Close()
+	w := map[string]*tensor.Tensor{"w": tensor.Parameter(nn.Zeros, 1)}
+	check(nn.Init(dev, w))
+	opt := optim.New(optim.SGD(1), w)
+	ema, err := optim.NewEMA(dev, w, 0.5)
+	check(err)
+	smooth, err := nn.Clone(dev, w)
+	check(err)
+	for range 3 {
+		check(dev.Step(func(s *tensor.Scope) error {
+			autograd.Backward(s.In(w["w"]).Neg().Sum())
+			if err := opt.Step(s); err != nil {
+				return err
+			}
+			ema.Step(s)
+			return nil
+		}))
+		check(nn.CopyTo(smooth, ema))
+		fmt.Println(w["w"].Item(), smooth["w"].Item())
+	}
+	// Output:
+	// 1 0.5
+	// 2 1.25
+	// 3 2.125
 }

@@ -22,7 +22,8 @@
 //	dtype.go     element types, and the type of an operation on several
 //	error.go     errors, and how they leave a step; given.go refuses what is nil
 //	device.go    devices: opening, options, statistics; cuda.go adds GPUs to a build, nocuda.go says how
-//	scope.go     steps and regions; busy.go has one goroutine use them at a time
+//	scope.go     steps and regions; busy.go has one goroutine use them at a time, access.go has steps that use
+//	             the same parameters take turns
 //	data.go      host data from and to slices; nested.go and arange.go make some, fetch.go reads without waiting,
 //	             raw.go has bytes for files, room.go tells how much memory the process may have
 //	index.go     several axes at once; its parts are op_view_select.go and op_view_slice.go

@@ -71,6 +71,32 @@ func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err e
 	return t, err
 }
 
+// PlaceLike makes parameters and states with the names, shapes and initializers of others, placed together on the
+// device in the order given, with values of zero and of type dt. Package nn copies models with it.
+func (d *Device) PlaceLike(dt DType, like []*Tensor) (made []*Tensor, err error) {
+	err = Try(func() {
+		var names []string
+		model := firstModel
+		for _, t := range like {
+			a, _, _ := t.Arena()
+			model = a.model
+			if t.root.tensor != t {
+				Fail(ErrValue, "place", "%v is a view of a parameter or state, not all of it", t)
+			}
+			names = append(names, t.root.name)
+			made = append(made, declare(nil, t.root.trainable, t.layout.Shape))
+		}
+		d.place("copies", model, names, made, dt)
+		for i, t := range made {
+			t.root.init, t.needs = like[i].root.init, like[i].needs
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
 // Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer moments have the
 // same offsets, so that clipping, unscaling and updates are single passes.
 type Arena struct {
@@ -88,9 +114,9 @@ type Arena struct {
 	unused  runtime.Cleanup // frees grads with the arena
 	present []bool          // which parameters have one
 	version uint64          // of grads
-	readers int             // steps reading the values
-	writer  *Scope          // the step writing them
 	warned  bool            // of gradients that no optimizer takes
+
+	holders []holder // steps that use the values; see access.go
 }
 
 func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
@@ -433,63 +459,7 @@ func (t *Tensor) OnGrad(f func(g *Tensor)) (stop func()) {
 	return func() { p.hooks[i] = func(*Tensor) {} }
 }
 
-// access is how a step uses an arena's values.
-type access uint8
-
-const (
-	reading access = 1 << iota
-	writing
-)
-
-// touch notes how the step uses the values of a, and refuses a read beside another step's update.
-func (s *Scope) touch(a *Arena, how access) {
-	have := s.access[a]
-	if have&how != 0 {
-		return
-	}
-	if a == nil {
-		return // declared, not placed: alive has failed already
-	}
-	if a.torn.Load() {
-		Fail(ErrDevice, "step", "the device failed while a step wrote %v and what was placed with it; their values "+
-			"are lost: place them again, and restore them", a.params[0])
-	}
-	a.mu.Lock()
-	others := a.readers
-	if have&reading != 0 {
-		others--
-	}
-	busy := a.writer != nil && a.writer != s || how == writing && others > 0
-	if !busy {
-		if how == reading {
-			a.readers++
-		} else {
-			a.writer = s
-		}
-	}
-	a.mu.Unlock()
-	if busy {
-		Fail(ErrBusy, "step", "%v is updated by one step while another uses it; let evaluation finish before the "+
-			"update, or evaluate a copy", a.params[0])
-	}
-	if s.access == nil {
-		s.access = map[*Arena]access{}
-	}
-	s.access[a] = have | how
-}
-
-func (a *Arena) leave(s *Scope, how access) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if how&reading != 0 {
-		a.readers--
-	}
-	if a.writer == s {
-		a.writer = nil
-	}
-}
-
-// Claim notes that the step will update the values of a. It fails if another step uses them.
+// Claim notes that the step will update the values of a. It fails if another step uses them, or waits ([Wait]).
 func (s *Scope) Claim(a *Arena) {
 	s.given("update")
 	a.given("update")
@@ -620,6 +590,42 @@ func (t *Tensor) Assign(v *Tensor) {
 	v.fresh("assign")
 	s.written(t, t.root.lo, t.root.hi)
 	s.into(op, []*Tensor{t}, []*Tensor{v}, ints, nil)
+}
+
+// AssignAll assigns src[i], a parameter, state or host data of the same shape, to dst[i], a parameter or state, for all
+// i: all or, with an error, none. It waits for steps that use them, as [Wait] does, and is used outside steps.
+func AssignAll(dst, src []*Tensor) error {
+	var dev *Device
+	err := Try(func() {
+		if len(dst) != len(src) {
+			Fail(ErrValue, "assign", "%d tensors to assign to, %d values", len(dst), len(src))
+		}
+		for i, t := range append(slices.Clone(dst), src...) {
+			t.usable("assign")
+			if x := src[i%len(src)]; t.scope != nil || x != nil && !slices.Equal(t.layout.Shape, x.layout.Shape) {
+				Fail(ErrShape, "assign", "%v and %v differ in shape, or belong to a step", t, x)
+			}
+			if dev == nil {
+				dev = t.blk.dev
+			}
+		}
+	})
+	if err != nil || len(dst) == 0 {
+		return err
+	}
+	if dev == nil {
+		dev = host()
+	}
+	return dev.run(func(s *Scope) error {
+		for i, t := range dst {
+			v := s.In(src[i].Detach())
+			if to := t.Device(); to != nil {
+				v = v.To(to)
+			}
+			t.Assign(v)
+		}
+		return nil
+	}, Mode{wait: true}, nil, nil, 0)
 }
 
 // assigned is t, a parameter or state or a view of one, outside steps and off the tape.

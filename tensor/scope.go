@@ -17,6 +17,7 @@ type Mode struct {
 	Autocast DType  // what package amp lowers operations to, Float16 or BFloat16; Float32: off
 	stream   uint64 // steps, evaluations and chosen streams have numbers of their own
 	observe  func(path string, c *Ctx)
+	wait     bool // for other steps, where ErrBusy would come
 }
 
 // Option changes the mode of a step or, given to [Scope.With], that of a piece of it.
@@ -167,9 +168,7 @@ func (s *Scope) end() {
 		s.closeRegion(r, nil, "its step")
 		s.top = r
 	}
-	for a, how := range s.access {
-		a.leave(s, how)
-	}
+	s.release()
 	s.leaves, s.uploads, s.casts, s.scratch, s.launch = nil, nil, nil, Ctx{}, kernels.Launch{}
 }
 

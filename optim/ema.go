@@ -1,0 +1,96 @@
+package optim
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// EMA is the exponential moving average of the parameters of a model: after every update avg = avg + (1-decay)*(p-avg).
+// It starts from the values that p has when the average is made, as torch.optim.swa_utils.AveragedModel with
+// get_ema_multi_avg_fn(decay) does with its first update. An EMA is a model itself, with the names of the one it
+// follows, whose states it has without averaging: nn.CopyTo(copy, ema) and checkpoint.SaveModel take it as their
+// source. Make one with [NewEMA].
+type EMA struct {
+	model  any
+	decay  float64
+	arenas []average
+	avg    map[*tensor.Tensor]*tensor.Tensor // of a parameter
+}
+
+// average follows an arena.
+type average struct{ of, values *tensor.Arena }
+
+// NewEMA makes the average of the parameters of a model that nn.Init has placed on dev. The decay is in [0, 1). Halves
+// are averaged in float32. It panics with a [tensor.Error] if the decay is out of range or there are no parameters; the
+// error is of kind [tensor.ErrMemory].
+func NewEMA(dev *tensor.Device, model any, decay float64) (*EMA, error) {
+	if !(0 <= decay && decay < 1) {
+		tensor.Fail(tensor.ErrValue, "ema", "decay is %v, outside [0, 1)", decay)
+	}
+	params := tensor.Parameters(model)
+	if len(params) == 0 {
+		tensor.Fail(tensor.ErrValue, "ema", "the model has no parameters")
+	}
+	e := &EMA{model: model, decay: decay, avg: map[*tensor.Tensor]*tensor.Tensor{}}
+	for _, p := range params {
+		a, _, _ := p.Arena()
+		if slices.ContainsFunc(e.arenas, func(x average) bool { return x.of == a }) {
+			continue
+		}
+		made, err := dev.PlaceLike(wide(a.DType()), a.Params()) // with the same offsets: an update is one pass
+		if err == nil {
+			err = tensor.AssignAll(made, a.Params())
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, q := range a.Params() {
+			e.avg[q] = made[i]
+		}
+		values, _, _ := made[0].Arena()
+		e.arenas = append(e.arenas, average{a, values})
+	}
+	return e, nil
+}
+
+// follow moves an average on. Operands: the average, the parameter; weight is 1-decay.
+var follow = tensor.MustPointwise("ema", "avg + weight*(p-avg)", []string{"avg", "p"}, "weight")
+
+// Step averages the values that the parameters have after the updates of the step so far: call it after the Step of the
+// optimizer. The averages are written when the step commits.
+func (e *EMA) Step(s *tensor.Scope) {
+	e.given()
+	for _, a := range e.arenas {
+		avg, p := a.values.Values(), a.of.Values()
+		s.Update(follow, 0, a.values.Len(), []*tensor.Tensor{avg}, []*tensor.Tensor{avg, p}, []float64{1 - e.decay})
+	}
+}
+
+// Children are the averages and the states of the model by name.
+func (e *EMA) Children() iter.Seq2[string, any] {
+	e.given()
+	return func(yield func(string, any) bool) {
+		var names []string
+		var tensors []*tensor.Tensor
+		tensor.Walk(e.model, func(name string, t *tensor.Tensor) {
+			if avg := e.avg[t]; avg != nil {
+				t = avg
+			}
+			names, tensors = append(names, name), append(tensors, t)
+		})
+		for i, name := range names {
+			if !yield(name, tensors[i]) {
+				return
+			}
+		}
+	}
+}
+
+// given fails for an average that NewEMA has not made.
+func (e *EMA) given() {
+	if e == nil || e.avg == nil {
+		tensor.Fail(tensor.ErrValue, "ema", "the average is nil; optim.NewEMA makes one")
+	}
+}

@@ -1,0 +1,95 @@
+package optim_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// emaModel has a parameter and a state.
+type emaModel struct{ W, Count *tensor.Tensor }
+
+// The averages are those of the formula, from values after the optimizer's update; steps that fail change none.
+func TestEMA(t *testing.T) {
+	for _, dt := range []tensor.DType{tensor.Float64, tensor.Float32, tensor.Float16, tensor.BFloat16} {
+		dev := open(t)
+		m := &emaModel{tensor.Parameter(nn.Constant(1), 2, 3), tensor.State(nn.Zeros, 1)}
+		if err := nn.Init(dev, m, nn.DType(dt)); err != nil {
+			t.Fatal(err)
+		}
+		const decay = 0.7
+		ema, err := optim.NewEMA(dev, m, decay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt := optim.New(optim.SGD(0.25), m)
+		broken := errors.New("broken")
+		want := 1.0
+		for i := range 4 {
+			err := dev.Step(func(s *tensor.Scope) error {
+				autograd.Backward(s.In(m.W).Scale(float64(i + 1)).Sum())
+				if err := opt.Step(s); err != nil {
+					return err
+				}
+				ema.Step(s)
+				m.Count.Assign(s.Full(float64(i), tensor.Float32, 1))
+				if i == 2 {
+					return broken
+				}
+				return nil
+			})
+			if i == 2 {
+				if err != broken {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want += (1 - decay) * (tensor.ToSlice[float64](m.W)[0] - want)
+			copied, err := nn.Clone(dev, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := nn.CopyTo(copied, ema); err != nil {
+				t.Fatal(err)
+			}
+			tensor.Walk(ema, func(name string, a *tensor.Tensor) {
+				if got := tensor.ToSlice[float64](a)[0]; name == "w" && math.Abs(got-want) > 1e-6 {
+					t.Errorf("%v, step %d: the average is %v, want %v", dt, i, got, want)
+				}
+			})
+			if got := tensor.ToSlice[float64](copied.W)[5]; math.Abs(got-want) > 1e-2 {
+				t.Errorf("%v, step %d: the copy has %v, want %v", dt, i, got, want)
+			}
+			if got := tensor.ToSlice[int](copied.Count)[0]; got != i {
+				t.Errorf("the state is %d, not %d", got, i)
+			}
+		}
+		if want == 1 {
+			t.Error("nothing was trained")
+		}
+	}
+}
+
+func TestEMAErrors(t *testing.T) {
+	dev := open(t)
+	m := nn.NewLinear(2, 2)
+	if err := nn.Init(dev, m); err != nil {
+		t.Fatal(err)
+	}
+	for _, decay := range []float64{-0.1, 1, math.NaN(), math.Inf(1)} {
+		err := tensor.Try(func() { optim.NewEMA(dev, m, decay) })
+		wantError(t, err, tensor.ErrValue, "ema: decay is")
+	}
+	wantError(t, tensor.Try(func() { optim.NewEMA(dev, struct{}{}, 0.9) }), tensor.ErrValue, "no parameters")
+	wantError(t, tensor.Try(func() { optim.NewEMA(dev, nn.NewLinear(1, 1), 0.9) }), tensor.ErrStep, "placed")
+	err := dev.Step(func(s *tensor.Scope) error { new(optim.EMA).Step(s); return nil })
+	wantError(t, err, tensor.ErrValue, "optim.NewEMA")
+}
