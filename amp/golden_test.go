@@ -76,7 +76,7 @@ func TestGoldenTraces(t *testing.T) {
 				}
 				for i, opt := range opts {
 					updates[i] += stepped[k*shape[1]+i]
-					if n := opt.(*optim.Optimizer).State()["n"].Item(); n != updates[i] {
+					if n := opt.(*optim.Optimizer).State().Tensors["n"].Item(); n != updates[i] {
 						t.Fatalf("update %d: optimizer %d has stepped %v times, want %v", k, i, n, updates[i])
 					}
 				}

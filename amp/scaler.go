@@ -365,6 +365,9 @@ func (g *GradScaler) Restore(st State) error {
 	if err == nil && min(st.Tracker, st.Skipped, st.SkippedInRow) < 0 {
 		err = fmt.Errorf("a count is negative: %d, %d, %d", st.Tracker, st.Skipped, st.SkippedInRow)
 	}
+	if n := max(st.Tracker, st.Skipped, st.SkippedInRow); err == nil && n > 1<<24 {
+		err = fmt.Errorf("a count is %d; float32 counts to %d", n, 1<<24)
+	}
 	if err != nil {
 		return fmt.Errorf("grad_scaler: no state of a scaler: %w", err)
 	}

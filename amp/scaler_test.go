@@ -46,7 +46,7 @@ func TestScalerSkip(t *testing.T) {
 				t.Errorf("a new scaler is %+v", st)
 			}
 			must(t, r.step(bad)) // the first update: moments are zero
-			if v := values(r.opt.State()["c1"]); v[0] != 0 {
+			if v := values(r.opt.State().Tensors["c1"]); v[0] != 0 {
 				t.Errorf("a skipped update was counted: the bias correction is %v", v)
 			}
 			for range 3 {
@@ -363,6 +363,7 @@ func TestScalerOptions(t *testing.T) {
 		"a count is negative": func(st *amp.State) { st.Tracker = -1 },
 		"negative: 1, -3, 0":  func(st *amp.State) { st.Skipped = -3 },
 		"negative: 1, 0, -1":  func(st *amp.State) { st.SkippedInRow = -1 },
+		"a count is 16777217": func(st *amp.State) { st.Skipped = 1<<24 + 1 },
 	} {
 		st := good
 		spoil(&st)

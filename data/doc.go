@@ -13,13 +13,14 @@
 //	}
 //
 // Batches are reproducible: batch k of an epoch is a pure function of (seed, epoch, k), so a run that
-// stopped after some batches continues with the next one ([Loader.Start]) at no cost. No batch shares
+// stopped after some batches continues with the next one ([Resumable]) at no cost. No batch shares
 // memory with another or with the loader: keep it as long as you like.
 //
 // Where things are:
 //
 //   - batch.go, arrays.go, images.go: what a dataset is; slices and labelled images as datasets.
 //   - loader.go, shuffle.go, stream.go: batches in order, the shuffle, and the random streams of this package.
+//   - state.go: where a run is in its data, for checkpoints.
 //   - file.go: which files are opened, and how large they may be.
 //   - idx.go, mnist.go, digits.go: the IDX file format, MNIST and Fashion-MNIST, the built-in digits.
 //   - text.go: characters or bytes of a text.

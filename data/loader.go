@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 )
 
 // Forever as the number of epochs of a [Loader] goes on until the caller stops.
 const Forever = -1
 
-// Loader makes batches of a dataset. Fill in the fields and range over [Loader.Batches]. A Loader has no state of its
-// own: iterations do not influence each other, and may run at the same time if the fields are left alone.
+// Loader makes batches of a dataset. Fill in the fields and range over [Loader.Batches]. Iterations do not influence
+// each other, and may run at the same time if the fields are left alone; [Loader.State] is that of the last one to
+// deliver a batch.
 type Loader struct {
 	Dataset   Dataset // what to read; needed
 	BatchSize int     // examples in a batch; needed
@@ -20,6 +22,8 @@ type Loader struct {
 	DropLast  bool    // leave out the last batch of an epoch if it is smaller than the others
 	Epochs    int     // how many times to go through the dataset; 0 means once, see Forever
 	Start     int     // begin at this batch, counted over all epochs: how many an earlier run had used
+
+	delivered int64 // batches, counted as Start is, up to the last one that an iteration made; atomic; 0: none
 }
 
 // check returns all that is wrong with the fields.
@@ -90,6 +94,9 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 					return
 				}
 				batch, err := l.batch(order, epoch, k)
+				if err == nil {
+					atomic.StoreInt64(&l.delivered, int64(epoch*perEpoch+k+1))
+				}
 				if !yield(batch, err) || err != nil {
 					return
 				}

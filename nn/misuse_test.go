@@ -132,6 +132,7 @@ var misuses = []struct {
 		func(m *misuse) { (&optim.Optimizer{}).GradNorm() },
 		func(m *misuse) { (*optim.Optimizer)(nil).State() },
 		func(m *misuse) { (*optim.Optimizer)(nil).Hash() },
+		func(m *misuse) { panicIf((*optim.Optimizer)(nil).Restore(m.s, optim.State{})) },
 		func(m *misuse) { o := optim.New(optim.SGD(1e-3), m.p); o.LR = nil; panicIf(o.Step(m.s)) },
 	}},
 	{"nil scalers", tensor.ErrValue, []func(m *misuse){

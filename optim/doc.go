@@ -14,4 +14,6 @@
 // Parameters, gradients and moments are in flat arenas, so a step is one or two passes over memory however
 // many parameters there are. The engine uses up the gradients: what it has applied is cleared, and gradients
 // of parameters that no optimizer owns stay and add up. [EMA] averages parameters over steps.
+//
+// [Optimizer.State] is what a checkpoint saves, by parameter name, and [Optimizer.Restore] takes it.
 package optim

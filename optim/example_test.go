@@ -97,3 +97,37 @@ func ExampleEMA() {
 	// 2 1.25
 	// 3 2.125
 }
+
+// A run goes on in new objects, here after the first of two steps that accumulate gradients.
+func ExampleOptimizer_Restore() {
+	start := func() (*tensor.Device, *tensor.Tensor, *optim.Optimizer) {
+		dev, err := tensor.Open("cpu")
+		check(err)
+		w := tensor.ParameterOf("w", tensor.FromSlice([]float64{5}, 1))
+		return dev, w, optim.New(optim.AdamW(0.1), w)
+	}
+	step := func(dev *tensor.Device, w *tensor.Tensor, update func(*tensor.Scope) error) {
+		check(dev.Step(func(s *tensor.Scope) error {
+			autograd.Backward(s.In(w).Square().Sum())
+			return update(s)
+		}))
+	}
+	accumulate := func(*tensor.Scope) error { return nil }
+
+	dev, w, opt := start()
+	step(dev, w, opt.Step)
+	step(dev, w, accumulate)
+
+	newDev, newW, newOpt := start()
+	check(newDev.Step(func(s *tensor.Scope) error {
+		newW.Assign(s.In(w.Detach()))
+		return newOpt.Restore(s, opt.State())
+	}))
+	check(newDev.SetCounters(dev.Counters())) // restoring was a step
+
+	step(dev, w, opt.Step)
+	step(newDev, newW, newOpt.Step)
+	fmt.Println(newOpt.Hash() == opt.Hash(), newDev.Counters() == dev.Counters())
+	// Output:
+	// true true
+}

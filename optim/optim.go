@@ -1,11 +1,6 @@
 package optim
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -33,7 +28,7 @@ type Optimizer struct {
 // arena is what the optimizer keeps for one arena of parameters.
 type arena struct {
 	*tensor.Arena
-	state []*tensor.Tensor // flat, one for each name in Rule.State
+	state []*tensor.Tensor // flat, one for each name in Rule.State; parameters have their offsets of the arena
 	mine  []bool           // which parameters belong to the optimizer
 }
 
@@ -359,42 +354,4 @@ func (a *arena) runs(present []bool, noDecay func(*tensor.Tensor) bool) []run {
 		}
 	}
 	return rs
-}
-
-// State lists the optimizer's tensors by name, for checkpoints and hashes: moments as flat tensors in the
-// order of the parameters' arena, and counters. It is empty before the first step.
-func (o *Optimizer) State() map[string]*tensor.Tensor {
-	o.given()
-	m := map[string]*tensor.Tensor{}
-	if !o.begun {
-		return m
-	}
-	for i, c := range o.counters {
-		m[o.rule.Counters[i].Name] = c
-	}
-	for i, a := range o.arenas {
-		for j, t := range a.state {
-			m[fmt.Sprint(o.rule.State[j], ".", i)] = t
-		}
-	}
-	return m
-}
-
-// Hash is the SHA-256 of all parameters of the optimizer, by name, and of its state, in hexadecimal. Runs
-// with the same seed have the same hash, on any number of threads and any vector unit.
-func (o *Optimizer) Hash() string {
-	o.given()
-	h := sha256.New()
-	add := func(name string, t *tensor.Tensor) {
-		fmt.Fprintf(h, "%s %v\n", name, t.Shape())
-		binary.Write(h, binary.LittleEndian, tensor.ToSlice[float64](t)) // exact for every floating type
-	}
-	for _, p := range o.params {
-		add(p.Name(), p)
-	}
-	state := o.State()
-	for _, name := range slices.Sorted(maps.Keys(state)) {
-		add(name, state[name])
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

@@ -135,7 +135,7 @@ func TestLion(t *testing.T) {
 			m[i] = 0.9*m[i] + 0.1*g[i]
 		}
 		wantValues(t, "weights", w, p...)
-		wantValues(t, "momentum", opt.State()["m.0"], m...)
+		wantValues(t, "momentum", opt.State().Tensors["m.w"], m...)
 	}
 }
 
@@ -162,8 +162,7 @@ func TestParametersWithoutGradient(t *testing.T) {
 		if want := strings.HasPrefix(name, "1."); changed != want {
 			t.Errorf("%s changed: %v, want %v", name, changed, want)
 		}
-		_, lo, hi := p.Arena()
-		m := tensor.ToSlice[float64](opt.State()["m.0"])[lo:hi]
+		m := tensor.ToSlice[float64](opt.State().Tensors["m."+name])
 		if moved := slices.ContainsFunc(m, func(v float64) bool { return v != 0 }); moved != strings.HasPrefix(name,
 			"1.") {
 			t.Errorf("moment of %s: %v", name, m)
@@ -236,8 +235,8 @@ func TestTwoTypes(t *testing.T) {
 	if got := float32(single.Item()); got != float32(-3/(5+1e-6)) {
 		t.Errorf("float32 parameter is %v", got)
 	}
-	state := opt.State()
-	if state["b.0"].DType() != tensor.Float32 || state["b.1"].DType() != tensor.Float64 {
+	state := opt.State().Tensors
+	if state["b.single"].DType() != tensor.Float32 || state["b.double"].DType() != tensor.Float64 {
 		t.Errorf("state %v", state)
 	}
 }
@@ -423,7 +422,7 @@ func TestOwnRule(t *testing.T) {
 		update(t, dev, opt, map[*tensor.Tensor][]float64{w: {1, []float64{-1, 9}[i]}})
 		wantValues(t, "w", w, want...)
 	}
-	wantValues(t, "counter", opt.State()["n"], 3)
+	wantValues(t, "counter", opt.State().Tensors["n"], 3)
 	lion.Update = "p - lr*velocity; m"
 	wantError(t, tensor.Try(func() { optim.New(lion, w) }), tensor.ErrValue, "lion", "velocity")
 }
@@ -447,16 +446,16 @@ func trainer(t testing.TB, dev *tensor.Device) (*optim.Optimizer, func()) {
 func TestHash(t *testing.T) {
 	run := func(steps int) (before, after string) {
 		opt, step := trainer(t, open(t))
-		if n := len(opt.State()); n != 0 {
+		if n := len(opt.State().Tensors); n != 0 {
 			t.Errorf("%d state tensors before the first step", n)
 		}
 		before = opt.Hash()
 		for range steps {
 			step()
 		}
-		for _, name := range []string{"m.0", "v.0", "c1", "c2"} {
-			if opt.State()[name] == nil {
-				t.Errorf("no state %s in %v", name, opt.State())
+		for _, name := range []string{"m.0.weight", "v.0.bias", "c1", "c2"} {
+			if opt.State().Tensors[name] == nil {
+				t.Errorf("no state %s in %v", name, opt.State().Tensors)
 			}
 		}
 		if again := opt.Hash(); again != opt.Hash() || len(again) != 64 {

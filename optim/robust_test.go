@@ -2,7 +2,6 @@ package optim_test
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -32,25 +31,6 @@ func TestUpdateBesideEvaluation(t *testing.T) {
 		t.Error("the refused update changed something")
 	}
 	update(t, dev, opt, map[*tensor.Tensor][]float64{w: {1, 1}, u: {1, 1}})
-}
-
-// State is named by the number of its arena, however many there are.
-func TestStateOfManyArenas(t *testing.T) {
-	dev := open(t)
-	var params []*tensor.Tensor
-	grads := map[*tensor.Tensor][]float64{}
-	for i := range 12 {
-		p := param(fmt.Sprint("p", i), 1)
-		params, grads[p] = append(params, p), []float64{1}
-	}
-	opt := optim.New(optim.SGD(1, optim.Momentum(0.5)), params)
-	update(t, dev, opt, grads)
-	state := opt.State()
-	for i := range params {
-		if state[fmt.Sprint("b.", i)] == nil {
-			t.Errorf("there is no state b.%d in %v", i, state)
-		}
-	}
 }
 
 // A step that fails after its update has changed nothing: the gradients of earlier steps are there for the next update.

@@ -123,6 +123,11 @@ func (s *Scope) write() {
 	}
 }
 
+// reads tells whether an operand is in b.
+func (w write) reads(b *block) bool {
+	return slices.ContainsFunc(w.In, func(x *Tensor) bool { return x.blk == b })
+}
+
 // dropWrites ends the waiting for the commit.
 func (s *Scope) dropWrites() {
 	for _, w := range s.writes {
@@ -183,7 +188,7 @@ func (t *Tensor) stale(op string) {
 // unappliedGrads fails if elements [lo, hi) of g, gradients of the step, belong to a parameter that the step has
 // updated: the update still reads them.
 func (s *Scope) unappliedGrads(op string, g *Tensor, lo, hi int) {
-	if len(s.writes) == 0 || !g.blk.grads {
+	if !g.blk.grads || !slices.ContainsFunc(s.writes, func(w write) bool { return w.reads(g.blk) }) {
 		return
 	}
 	lo, hi = g.layout.Offset+lo, g.layout.Offset+hi

@@ -24,6 +24,7 @@ type Device struct {
 	steps    atomic.Uint64
 	evals    atomic.Uint64
 	models   atomic.Uint64 // placed without a name
+	counting sync.RWMutex // steps read: only between them the counters are set
 	closed   atomic.Bool
 	launches atomic.Uint64
 }
@@ -222,18 +223,48 @@ func (d *Device) Synchronize() error {
 	return d.shared.backend.Synchronize(0)
 }
 
-// Stats counts what a device did since it was opened.
+// Counters are the numbers of the last step and the last evaluation of a device, where those that failed do not count.
+// With the seed they decide the random numbers of those that follow.
+type Counters struct {
+	Steps uint64 `json:"steps"`
+	Evals uint64 `json:"evals"`
+}
+
+// Counters returns the counters. Beside a running step they count it.
+func (d *Device) Counters() Counters {
+	d.given("counters")
+	return Counters{Steps: d.steps.Load(), Evals: d.evals.Load()}
+}
+
+// SetCounters makes the device go on as the one that had the counters c did, if it has the same seed. It is an error of
+// kind [ErrBusy] beside a running step or evaluation, and of kind [ErrValue] for counters of 2^60 and more.
+func (d *Device) SetCounters(c Counters) error {
+	return Try(func() {
+		d.usable("set_counters")
+		if max(c.Steps, c.Evals) >= 1<<60 {
+			Fail(ErrValue, "set_counters", "no device has counted %+v", c)
+		}
+		if !d.counting.TryLock() {
+			Fail(ErrBusy, "set_counters", "a step of %s is running; set them between steps", d.Name())
+		}
+		defer d.counting.Unlock()
+		d.steps.Store(c.Steps)
+		d.evals.Store(c.Evals)
+	})
+}
+
+// Stats counts what a device did since it was opened, or since what it was restored from began.
 type Stats struct {
-	Steps, Evals uint64     // steps, but for those that failed
-	Launches     uint64     // op calls run, without those of steps that have not ended
-	Waits        uint64     // hidden waits of the host, not in Synchronize, by any user of the card
-	Memory       pool.Stats // of the pool that all users of the card share
+	Counters
+	Launches uint64     // op calls run, without those of steps that have not ended
+	Waits    uint64     // hidden waits of the host, not in Synchronize, by any user of the card
+	Memory   pool.Stats // of the pool that all users of the card share
 }
 
 // Stats returns the counters.
 func (d *Device) Stats() Stats {
 	d.given("stats")
-	s := Stats{Steps: d.steps.Load(), Evals: d.evals.Load(), Launches: d.launches.Load(), Memory: d.shared.pool.Stats()}
+	s := Stats{Counters: d.Counters(), Launches: d.launches.Load(), Memory: d.shared.pool.Stats()}
 	if w, ok := d.shared.backend.(kernels.Waiter); ok {
 		s.Waits = w.Waits().Count()
 	}

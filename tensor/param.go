@@ -407,10 +407,18 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 
 // addGrad adds g to the gradient of parameter p in this step, which a backward pass has to itself.
 func (s *Scope) addGrad(p, g *Tensor) {
+	dst := s.putGrad("backward", p, g)
+	for _, h := range p.root.hooks {
+		h(dst)
+	}
+}
+
+// putGrad adds g to the gradient of parameter p in this step, and returns the sum.
+func (s *Scope) putGrad(op string, p, g *Tensor) (sum *Tensor) {
 	a, lo, hi := p.Arena()
 	sg := s.stepGrads(a, true)
 	i := p.root.index
-	s.unappliedGrads("backward", sg.flat, lo, hi)
+	s.unappliedGrads(op, sg.flat, lo, hi)
 	dst := span(sg.flat, lo, hi)
 	dst.setShape(g.layout.Shape)
 	kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
@@ -420,8 +428,37 @@ func (s *Scope) addGrad(p, g *Tensor) {
 		s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil, nil)
 		sg.present[i] = true
 	}
-	for _, h := range p.root.hooks {
-		h(dst)
+	return dst
+}
+
+// SetGrad makes g, of the type and shape of parameter p, the gradient of p in this step, in the place of what it has
+// from this step or those before; nil drops that. It is what a checkpoint restores in the midst of accumulation, with
+// [Tensor.Grad] on the other side. Hooks of p are not called.
+func (s *Scope) SetGrad(p, g *Tensor) {
+	s.given("set_grad")
+	a, _, _ := p.Arena()
+	if g != nil {
+		if !p.Trainable() || p.root.tensor != p || !p.needs {
+			Fail(ErrGrad, "set_grad", "%v is no parameter that gets a gradient", p)
+		}
+		if g.DType() != p.dtype || !sameShape(g, p) {
+			Fail(ErrShape, "set_grad", "the gradient is %v, the parameter %v", g, p)
+		}
+		if g = s.In(g.Detach()); a.dev != nil {
+			g = g.To(a.dev)
+		}
+	}
+	s.enter("set_grad")
+	defer s.leave()
+	if had := s.stepGrads(a, false); had != nil {
+		had.present[p.root.index] = false
+	}
+	if g != nil {
+		if a.dev != nil {
+			defer s.setDevice(s.dev)
+			s.setDevice(a.dev)
+		}
+		s.putGrad("set_grad", p, g)
 	}
 }
 

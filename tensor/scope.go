@@ -90,6 +90,8 @@ func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
 	if err := d.check("step", f); err != nil {
 		return err
 	}
+	d.counting.RLock()
+	defer d.counting.RUnlock()
 	n := d.steps.Add(1)
 	return d.run(f, Mode{Record: true, Training: true, stream: 3 * n}, opts, &d.steps, n)
 }
@@ -100,6 +102,8 @@ func (d *Device) Eval(f func(*Scope) error, opts ...Option) error {
 	if err := d.check("eval", f); err != nil {
 		return err
 	}
+	d.counting.RLock()
+	defer d.counting.RUnlock()
 	n := d.evals.Add(1)
 	return d.run(f, Mode{stream: 3*n + 1}, opts, &d.evals, n)
 }
