@@ -32,8 +32,8 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
-// TestInfiniteRows: a maximum that is infinite, or not a number, in rows that a warp has, that a block has, and that are
-// read again.
+// TestInfiniteRows: a maximum that is infinite, or not a number, in rows that a warp has, that a block has, and that
+// are read again.
 func TestInfiniteRows(t *testing.T) {
 	b := kernelDevice(t)
 	inf, nan := math.Inf(1), math.NaN()
