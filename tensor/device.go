@@ -24,7 +24,7 @@ type Device struct {
 	steps    atomic.Uint64
 	evals    atomic.Uint64
 	models   atomic.Uint64 // placed without a name
-	counting sync.RWMutex // steps read: only between them the counters are set
+	counting sync.RWMutex  // steps read: only between them the counters are set
 	closed   atomic.Bool
 	launches atomic.Uint64
 }
