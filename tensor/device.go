@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -148,12 +149,16 @@ func open(name string, c openConfig) (*Device, error) {
 // collect runs Go's garbage collector and waits for its cleanups, which return the memory of dropped tensors to the
 // pool. It is the last resort before an allocation fails.
 func collect() {
-	done := make(chan bool)
-	runtime.AddCleanup(new([16]byte), func(done chan bool) { close(done) }, done)
-	runtime.GC()
-	select {
-	case <-done:
-	case <-time.After(time.Second):
+	runtime.GC() // queues the cleanups
+	cleanups := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
+	metrics.Read(cleanups)
+	queued := cleanups[0].Value.Uint64()
+	for range 1000 { // a cleanup of the program's own may wait for us
+		if cleanups[1].Value.Uint64() >= queued {
+			return
+		}
+		time.Sleep(time.Millisecond)
+		metrics.Read(cleanups)
 	}
 }
 

@@ -29,6 +29,9 @@ func TestNorms(t *testing.T) {
 			shape = []int{65 + r.IntN(70), 1 + r.IntN(70)}
 		}
 		k := 1 + r.IntN(min(3, len(shape)))
+		if i%10 == 3 || i%10 == 5 || i%10 == 7 { // else it may be one row
+			k = 1
+		}
 		last, rows := shape[len(shape)-k:], shape[:len(shape)-k]
 		x, weight, bias := r.moderate(d, shape...), r.moderate(d, last...), r.moderate(d, last...)
 		in := [][]value{{x}, {x, weight}, {x, weight, bias}}[i/3%3]
