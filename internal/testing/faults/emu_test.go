@@ -40,7 +40,7 @@ func TestFaultsArriveLate(t *testing.T) {
 	for late == nil { // it is not known to the host
 		late = tr.run(dev, 1)
 	}
-	const want = "embedding: the index at [0] is 9, outside [0, 4) in an earlier operation of step 2"
+	const want = "embedding: the index at [0] is 9, outside [0, 4), in an earlier operation of step 2"
 	if !errors.Is(late, tensor.ErrIndex) || !strings.Contains(late.Error(), "_test.go:") ||
 		!strings.HasSuffix(late.Error(), want) {
 		t.Errorf("error %v", late)
