@@ -3,8 +3,6 @@
 package checkpoint
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"testing"
 
@@ -13,13 +11,7 @@ import (
 
 // TestMain has all tests use an emulated GPU.
 func TestMain(m *testing.M) {
-	if err := emu.Use(emu.Plain); errors.Is(err, emu.ErrNoCompiler) {
-		fmt.Println("SKIPPED emu:", err)
-		os.Exit(0)
-	} else if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
+	emu.UseOrExit(emu.Plain)
 	backend = "cuda"
 	os.Exit(m.Run())
 }

@@ -58,6 +58,17 @@ func Use(f Flavour) error {
 	return nil
 }
 
+// UseOrExit is Use for a TestMain: without a compiler it says so and ends the process well, after other errors not.
+func UseOrExit(f Flavour) {
+	if err := Use(f); errors.Is(err, ErrNoCompiler) {
+		fmt.Println("SKIPPED emu:", err)
+		os.Exit(0)
+	} else if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
 // Compile compiles the text of kernels to an image for cuModuleLoadData. Reports of faults contain the name. Options
 // are for g++; -I folder finds headers there before those of the kernels.
 func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {

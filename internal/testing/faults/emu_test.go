@@ -4,7 +4,6 @@ package faults
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -15,13 +14,7 @@ import (
 
 // TestMain makes an emulated GPU fail.
 func TestMain(m *testing.M) {
-	if err := emu.Use(emu.Plain); errors.Is(err, emu.ErrNoCompiler) {
-		fmt.Println("SKIPPED emu:", err)
-		os.Exit(0)
-	} else if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
+	emu.UseOrExit(emu.Plain)
 	inner = "cuda"
 	os.Exit(m.Run())
 }

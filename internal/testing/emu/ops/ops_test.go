@@ -28,13 +28,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("WEFT_EMU_BUILD") == "check" {
 		flavour = emu.Checked
 	}
-	if err := emu.Use(flavour); errors.Is(err, emu.ErrNoCompiler) {
-		fmt.Println("SKIPPED emu:", err)
-		os.Exit(0)
-	} else if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
+	emu.UseOrExit(flavour)
 	driver, err := emu.Load(os.Getenv("WEFT_CUDA_DRIVER"))
 	if err == nil {
 		if emulated = driver.Emulated(); !emulated && !given {

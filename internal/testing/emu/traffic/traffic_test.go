@@ -4,7 +4,6 @@ package traffic
 
 import (
 	"cmp"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -30,15 +29,9 @@ var update = flag.Bool("update", false, "write the golden file anew; reasons sta
 var driver *emu.Driver
 
 func TestMain(m *testing.M) {
-	err := emu.Use(emu.Checked)
-	if errors.Is(err, emu.ErrNoCompiler) {
-		fmt.Println("SKIPPED emu:", err)
-		os.Exit(0)
-	}
-	if err == nil {
-		driver, err = emu.Load(os.Getenv("WEFT_CUDA_DRIVER"))
-	}
-	if err != nil {
+	emu.UseOrExit(emu.Checked)
+	var err error
+	if driver, err = emu.Load(os.Getenv("WEFT_CUDA_DRIVER")); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}

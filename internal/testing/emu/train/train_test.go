@@ -27,12 +27,9 @@ import (
 var driver *emu.Driver
 
 func TestMain(m *testing.M) {
-	err := emu.Use(emu.Plain)
-	if errors.Is(err, emu.ErrNoCompiler) {
-		fmt.Println("SKIPPED emu:", err)
-		os.Exit(0)
-	}
-	if err == nil && os.Getenv("WEFT_CUDA_DRIVER") != missing {
+	emu.UseOrExit(emu.Plain)
+	var err error
+	if os.Getenv("WEFT_CUDA_DRIVER") != missing {
 		driver, err = emu.Load(os.Getenv("WEFT_CUDA_DRIVER"))
 	}
 	if err != nil {
