@@ -51,13 +51,13 @@ func TestAccumulate(t *testing.T) {
 						l := autograd.Accumulate(s, len(bounds)-1, float64(counted), func(i int) *tensor.Tensor {
 							lo, hi := bounds[i], bounds[i+1]
 							return nn.CrossEntropy(model.Forward(in.Slice(0, lo, hi)), want.Slice(0, lo, hi),
-								tensor.ReduceSum)
+								nn.ReduceSum())
 						}, scaler.Scale)
 						loss = l.Item()
 						return scaler.Step(s, opt)
 					}, amp.Autocast(c.lower)))
 				}
-				for _, p := range tensor.Parameters(model) {
+				for _, p := range nn.Parameters(model) {
 					weights = append(weights, tensor.ToSlice[float64](p)...)
 				}
 				return append(weights, loss), loss
@@ -81,7 +81,7 @@ func TestMeanOfMeans(t *testing.T) {
 	dev, err := tensor.Open("cpu")
 	must(t, err)
 	defer dev.Close()
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{1}, 1))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float64{1}, 1))
 	terms := []float64{1, 2, 30}
 	must(t, dev.Step(func(s *tensor.Scope) error {
 		x := s.In(tensor.FromSlice(terms, 3))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -51,4 +52,4 @@ func values(x *tensor.Tensor) []float64 { return tensor.ToSlice[float64](x) }
 func row(v ...float32) *tensor.Tensor { return tensor.FromSlice(v, len(v)) }
 
 // param is a float32 parameter of one axis.
-func param(name string, v ...float32) *tensor.Tensor { return tensor.ParameterOf(name, row(v...)) }
+func param(name string, v ...float32) *tensor.Tensor { return nn.ParameterOf(name, row(v...)) }

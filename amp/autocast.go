@@ -8,4 +8,4 @@ import "github.com/weft-ml/weft/tensor"
 // Parameters stay as they are, each is cast once in a step, and gradients reach them in their own type.
 //
 // It is an option of Device.Step, Device.Eval and Scope.With; the innermost one holds. Float32 turns it off.
-func Autocast(dt tensor.DType) tensor.Option { return tensor.Autocast(dt) }
+func Autocast(dt tensor.DType) tensor.Option { return engine.Autocast(dt) }

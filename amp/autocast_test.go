@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
@@ -26,8 +27,8 @@ func TestAutocastRegions(t *testing.T) {
 	x := tensor.Uniform(tensor.Seed(1), -1, 1, 2, 3)
 	want := func(s *tensor.Scope, where string, dt tensor.DType) {
 		t.Helper()
-		if y := product(s.In(x)); y.DType() != dt || s.Autocasting() != dt {
-			t.Errorf("%s: a product is %v, autocast to %v, want %v", where, y, s.Autocasting(), dt)
+		if y := product(s.In(x)); y.DType() != dt || engine.Autocasting(s) != dt {
+			t.Errorf("%s: a product is %v, autocast to %v, want %v", where, y, engine.Autocasting(s), dt)
 		}
 	}
 	must(t, dev.Step(func(s *tensor.Scope) error {
@@ -40,10 +41,10 @@ func TestAutocastRegions(t *testing.T) {
 				want(s, "disabled, after", tensor.Float32)
 			}, amp.Autocast(tensor.Float32))
 			want(s, "region, after", tensor.BFloat16)
-			s.With(func() { want(s, "other option", tensor.BFloat16) }, tensor.NoGrad)
+			s.With(func() { want(s, "other option", tensor.BFloat16) }, tensor.NoGrad())
 			s.Region("part", func() []*tensor.Tensor { want(s, "memory region", tensor.BFloat16); return nil })
 
-			err := tensor.Try(func() {
+			err := engine.Try(func() {
 				s.With(func() { product(s.In(x)).Add(s.In(tensor.Uniform(tensor.Seed(1), 0, 1, 7))) },
 					amp.Autocast(tensor.Float16))
 			})
@@ -62,7 +63,7 @@ func TestAutocastRegions(t *testing.T) {
 		amp.Autocast(tensor.Float16)))
 	must(t, dev.Step(func(s *tensor.Scope) error { want(s, "later step", tensor.Float32); return nil }))
 	for _, dt := range []tensor.DType{tensor.Float64, tensor.Int64, tensor.Bool} {
-		wantError(t, tensor.Try(func() { amp.Autocast(dt) }), tensor.ErrDType, "autocast", dt.String(),
+		wantError(t, engine.Try(func() { amp.Autocast(dt) }), tensor.ErrDType, "autocast", dt.String(),
 			"tensor.BFloat16")
 	}
 }
@@ -71,7 +72,7 @@ func TestAutocastRegions(t *testing.T) {
 func TestAutocastUntouched(t *testing.T) {
 	dev := open(t)
 	x := tensor.Uniform(tensor.Seed(1), -1, 1, 2, 3)
-	state, err := dev.NewState("state", tensor.Float32, 2, 2)
+	state, err := engine.NewState(dev, "state", tensor.Float32, 2, 2)
 	must(t, err)
 	must(t, dev.Step(func(s *tensor.Scope) error {
 		h := product(s.In(x))
@@ -106,7 +107,7 @@ func TestAutocastUntouched(t *testing.T) {
 
 // casts counts the casts of p in a step.
 func casts(p *tensor.Tensor, n *int) tensor.Option {
-	return tensor.Observe(func(_ string, c *tensor.Ctx) {
+	return engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 		if c.Op.Name == "cast" && c.In[0].Origin() == p {
 			*n++
 		}
@@ -123,7 +124,7 @@ func TestCastOnce(t *testing.T) {
 	n := 0
 	must(t, dev.Step(func(s *tensor.Scope) error {
 		var y *tensor.Tensor
-		s.With(func() { y = l.Forward(s.In(x)) }, tensor.NoGrad)
+		s.With(func() { y = l.Forward(s.In(x)) }, tensor.NoGrad())
 		if y.DType() != tensor.BFloat16 || y.NeedsGrad() {
 			t.Errorf("under NoGrad the result is %v, needs a gradient: %v", y, y.NeedsGrad())
 		}
@@ -160,7 +161,7 @@ func TestCastOnce(t *testing.T) {
 	}
 	n = 0
 	must(t, dev.Step(func(s *tensor.Scope) error { // the copy outlives the region that made it
-		s.With(func() { nn.Call("first", l, s.In(x)) }, tensor.NoGrad)
+		s.With(func() { nn.Call("first", l, s.In(x)) }, tensor.NoGrad())
 		for range 20 { // operations that would take the memory
 			s.In(tensor.Uniform(tensor.Seed(1), -1, 1, 4, 4)).To(tensor.BFloat16)
 		}
@@ -169,7 +170,7 @@ func TestCastOnce(t *testing.T) {
 			if z := s.In(x).Linear(s.In(l.Weight).To(tensor.BFloat16), l.Bias); !slices.Equal(values(y), values(z)) {
 				t.Errorf("the copy gives %v, want %v", values(y), values(z))
 			}
-		}, tensor.NoGrad)
+		}, tensor.NoGrad())
 		return nil
 	}, amp.Autocast(tensor.BFloat16), casts(l.Weight, &n)))
 	if n != 2 { // the copy, and the one made here
@@ -194,7 +195,7 @@ func TestCastOnce(t *testing.T) {
 // A weight that has changed is cast again. In the step that changes it, its copies are out of use.
 func TestCastStale(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", row(1).Reshape(1, 1))
+	w := nn.ParameterOf("w", row(1).Reshape(1, 1))
 	opt := optim.New(optim.SGD(1), w)
 	one := row(1).Reshape(1, 1)
 	forward := func(s *tensor.Scope) *tensor.Tensor { return s.In(one).Linear(w, nil) }
@@ -233,7 +234,7 @@ func TestCastStale(t *testing.T) {
 // A detached weight gets no gradient, and takes none from the weight's other uses; state is never trained.
 func TestCastDetached(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", row(2).Reshape(1, 1))
+	w := nn.ParameterOf("w", row(2).Reshape(1, 1))
 	one := row(1).Reshape(1, 1)
 	for _, first := range []bool{true, false} {
 		must(t, dev.Step(func(s *tensor.Scope) error {
@@ -265,7 +266,7 @@ func TestCastDetached(t *testing.T) {
 func TestSharedGradient(t *testing.T) {
 	for dt, large := range map[tensor.DType]float32{tensor.Float16: 2048, tensor.BFloat16: 256} {
 		dev := open(t)
-		w := tensor.ParameterOf("w", row(1).Reshape(1, 1))
+		w := nn.ParameterOf("w", row(1).Reshape(1, 1))
 		must(t, dev.Step(func(s *tensor.Scope) error {
 			one := s.In(row(1).Reshape(1, 1))
 			y := one.MatMul(w.T()).Add(one.MatMul(w))
@@ -302,7 +303,7 @@ func gradients(t *testing.T, model nn.Module, dt tensor.DType,
 	dev := open(t)
 	must(t, nn.Init(dev, model))
 	must(t, dev.Step(func(s *tensor.Scope) error { autograd.Backward(f(s)); return nil }, amp.Autocast(dt)))
-	for _, p := range tensor.Parameters(model) {
+	for _, p := range nn.Parameters(model) {
 		if g := p.Grad(); g == nil || g.DType() != tensor.Float32 {
 			t.Errorf("under autocast to %v the gradient of %v is %v", dt, p, g)
 		} else {
@@ -342,13 +343,14 @@ func TestGradientPenalty(t *testing.T) {
 	x := tensor.Uniform(tensor.Seed(4), -1, 1, 5, 3)
 	grads := map[tensor.DType][][]float64{}
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16} {
-		model := nn.Sequential(nn.NewLinear(3, 8), nn.Tanh, nn.NewLinear(8, 8), nn.GELU, nn.NewLinear(8, 1, nn.NoBias))
+		model := nn.Sequential(nn.NewLinear(3, 8), nn.Tanh, nn.NewLinear(8, 8), nn.GELU,
+			nn.NewLinear(8, 1, nn.NoBias()))
 		const scale = 256
 		scaler := amp.NewGradScaler(amp.InitScale(scale))
 		grads[dt] = gradients(t, model, dt, func(s *tensor.Scope) *tensor.Tensor {
-			in := s.Watch(s.In(x))
+			in := autograd.Watch(s, s.In(x))
 			y := model.Forward(in).Sum()
-			g := autograd.Grad(scaler.Scale(y), []*tensor.Tensor{in}, autograd.CreateGraph)[0].Scale(1 / scale)
+			g := autograd.Grad(scaler.Scale(y), []*tensor.Tensor{in}, autograd.CreateGraph())[0].Scale(1 / scale)
 			if g.DType() != tensor.Float32 {
 				t.Errorf("the gradient of a float32 operand is %v", g)
 			}
@@ -366,10 +368,10 @@ func TestGradientPenalty(t *testing.T) {
 // afterwards.
 func TestBackwardIsNotCast(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Uniform(tensor.Seed(1), -1, 1, 3, 3))
+	w := nn.ParameterOf("w", tensor.Uniform(tensor.Seed(1), -1, 1, 3, 3))
 	x := tensor.Uniform(tensor.Seed(2), -1, 1, 2, 3)
 	backward, seen := false, map[string]tensor.DType{}
-	observe := tensor.Observe(func(_ string, c *tensor.Ctx) {
+	observe := engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 		if backward && len(c.In) > 0 {
 			seen[c.Op.Name] = c.In[0].DType()
 		}
@@ -377,8 +379,8 @@ func TestBackwardIsNotCast(t *testing.T) {
 	must(t, dev.Step(func(s *tensor.Scope) error {
 		h := s.In(x).Linear(w, nil).Exp() // linear in half, exp in float32
 		autograd.Hook(h, func(*tensor.Tensor) *tensor.Tensor {
-			if s.Autocasting() != tensor.Float32 {
-				t.Errorf("autocast to %v in a backward pass", s.Autocasting())
+			if engine.Autocasting(s) != tensor.Float32 {
+				t.Errorf("autocast to %v in a backward pass", engine.Autocasting(s))
 			}
 			return nil
 		})
@@ -386,8 +388,8 @@ func TestBackwardIsNotCast(t *testing.T) {
 		backward = true
 		autograd.Backward(loss)
 		backward = false
-		if s.Autocasting() != tensor.BFloat16 {
-			t.Errorf("autocast to %v after a backward pass", s.Autocasting())
+		if engine.Autocasting(s) != tensor.BFloat16 {
+			t.Errorf("autocast to %v after a backward pass", engine.Autocasting(s))
 		}
 		bad := s.In(x).Linear(w, nil).Sum()
 		autograd.Hook(bad, func(*tensor.Tensor) *tensor.Tensor { panic("bug") })
@@ -395,8 +397,8 @@ func TestBackwardIsNotCast(t *testing.T) {
 			defer func() { recover() }()
 			autograd.Backward(bad)
 		}()
-		if s.Autocasting() != tensor.BFloat16 {
-			t.Errorf("autocast to %v after a backward pass that failed", s.Autocasting())
+		if engine.Autocasting(s) != tensor.BFloat16 {
+			t.Errorf("autocast to %v after a backward pass that failed", engine.Autocasting(s))
 		}
 		return nil
 	}, amp.Autocast(tensor.BFloat16), observe))
@@ -433,12 +435,12 @@ func custom(s *tensor.Scope, declared *tensor.DType, xs ...*tensor.Tensor) (*ten
 		for _, x := range xs {
 			seen.operands = append(seen.operands, x.DType())
 		}
-		seen.forward, seen.inner = s.Autocasting(), product(s.In(probe)).DType()
+		seen.forward, seen.inner = engine.Autocasting(s), product(s.In(probe)).DType()
 		c.Save(xs[0], xs[1])
 		return xs[0].MatMul(xs[1].T())
 	}
 	backward := func(c *autograd.Ctx, g *tensor.Tensor) []*tensor.Tensor {
-		seen.backward, seen.innerB, seen.grad = s.Autocasting(), product(s.In(probe)).DType(), g.DType()
+		seen.backward, seen.innerB, seen.grad = engine.Autocasting(s), product(s.In(probe)).DType(), g.DType()
 		grads := make([]*tensor.Tensor, len(xs))
 		grads[0], grads[1] = g.MatMul(c.Saved(1)), g.T().MatMul(c.Saved(0))
 		return grads
@@ -474,11 +476,11 @@ func TestAutocastCustom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dev := open(t)
-			w := tensor.ParameterOf("w", tensor.Uniform(tensor.Seed(2), -1, 1, 4, 3))
+			w := nn.ParameterOf("w", tensor.Uniform(tensor.Seed(2), -1, 1, 4, 3))
 			must(t, dev.Step(func(s *tensor.Scope) error {
 				y, seen := custom(s, c.declared, s.In(x.To(c.x)), w, s.In(index), s.In(x.To(f64)))
-				if s.Autocasting() != c.region {
-					t.Errorf("autocast to %v after the operation", s.Autocasting())
+				if engine.Autocasting(s) != c.region {
+					t.Errorf("autocast to %v after the operation", engine.Autocasting(s))
 				}
 				s.With(func() { autograd.Backward(y.Square().Sum()) },
 					amp.Autocast(tensor.Float32)) // another mode than the forward's
@@ -495,7 +497,7 @@ func TestAutocastCustom(t *testing.T) {
 			}
 		})
 	}
-	wantError(t, tensor.Try(func() {
+	wantError(t, engine.Try(func() {
 		autograd.CustomIn(f16, "alone", nil, nil, x)
 	}), tensor.ErrStep, "alone", "s.In")
 }
@@ -503,18 +505,18 @@ func TestAutocastCustom(t *testing.T) {
 // A pointwise operation of a program's own has the class that the program gives it, none by default.
 func TestAutocastPointwise(t *testing.T) {
 	dev := open(t)
-	for class, want := range map[tensor.CastClass][3]tensor.DType{ // of float32, of half, of float64
-		tensor.CastKeep:   {tensor.Float32, tensor.Float16, tensor.Float64},
-		tensor.CastLower:  {tensor.Float16, tensor.Float16, tensor.Float64},
-		tensor.CastFull:   {tensor.Float32, tensor.Float32, tensor.Float64},
-		tensor.CastWidest: {tensor.Float32, tensor.Float16, tensor.Float64},
+	for class, want := range map[seam.CastClass][3]tensor.DType{ // of float32, of half, of float64
+		seam.CastKeep:   {tensor.Float32, tensor.Float16, tensor.Float64},
+		seam.CastLower:  {tensor.Float16, tensor.Float16, tensor.Float64},
+		seam.CastFull:   {tensor.Float32, tensor.Float32, tensor.Float64},
+		seam.CastWidest: {tensor.Float32, tensor.Float16, tensor.Float64},
 	} {
 		op := tensor.MustPointwise("cube", "x*x*x", []string{"x"})
 		op.Cast = class
 		w := param("w", 2)
 		must(t, dev.Step(func(s *tensor.Scope) error {
 			for i, dt := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.Float64} {
-				y := tensor.Apply(op, []*tensor.Tensor{s.In(w).To(dt)}, nil, nil)
+				y := engine.Apply(op, []*tensor.Tensor{s.In(w).To(dt)}, nil, nil)
 				if y.DType() != want[i] || y.Item() != 8 {
 					t.Errorf("%v of %v: %v in %v, want 8 in %v", class, dt, y.Item(), y, want[i])
 				}
@@ -584,10 +586,10 @@ func TestAutocastParallel(t *testing.T) {
 func TestAutocastOptimizer(t *testing.T) {
 	for _, dt := range []tensor.DType{tensor.BFloat16, tensor.Float32} {
 		step := func(lower tensor.DType) (hash string, norm float64) {
-			w := tensor.ParameterOf("w", tensor.Uniform(tensor.Seed(1), -1, 1, 100).To(dt))
+			w := nn.ParameterOf("w", tensor.Uniform(tensor.Seed(1), -1, 1, 100).To(dt))
 			dev, opt := open(t), optim.New(optim.AdamW(1e-3), w, optim.Clip(1))
 			must(t, dev.Step(func(s *tensor.Scope) error {
-				autograd.Backward(s.In(w), autograd.Seed(s.In(tensor.Uniform(tensor.Seed(2), -1, 1, 100)).To(dt)))
+				autograd.Backward(s.In(w), autograd.GradOutput(s.In(tensor.Uniform(tensor.Seed(2), -1, 1, 100)).To(dt)))
 				return opt.Step(s)
 			}, amp.Autocast(lower)))
 			return opt.Hash(), opt.GradNorm()
@@ -649,7 +651,7 @@ func TestAutocastModules(t *testing.T) {
 func TestCastRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	dev := open(t)
-	w := tensor.ParameterOf("w", row(1).Reshape(1, 1))
+	w := nn.ParameterOf("w", row(1).Reshape(1, 1))
 	types := []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16}
 	uses := []func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor{
 		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.Linear(w, nil) },
@@ -657,7 +659,7 @@ func TestCastRandom(t *testing.T) {
 		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(w.T()) },
 		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(w.Reshape(1, 1).T()) },
 		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(s.In(w).T()) },
-		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(s.Watch(s.In(w))) },
+		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor { return x.MatMul(autograd.Watch(s, s.In(w))) },
 		func(s *tensor.Scope, x *tensor.Tensor) *tensor.Tensor {
 			return s.Region("part", func() []*tensor.Tensor { return []*tensor.Tensor{x.Linear(w, nil)} })[0]
 		},
@@ -680,7 +682,7 @@ func TestCastRandom(t *testing.T) {
 				opts := []tensor.Option{amp.Autocast(dt)}
 				recorded := rng.IntN(3) > 0
 				if !recorded {
-					opts = append(opts, tensor.NoGrad)
+					opts = append(opts, tensor.NoGrad())
 				}
 				log = append(log, fmt.Sprintf("use %d with %d in %v, recorded: %v", u, k, dt, recorded))
 				var y *tensor.Tensor

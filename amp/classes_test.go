@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -17,28 +18,28 @@ var halves = []tensor.DType{tensor.Float16, tensor.BFloat16}
 
 // The classes, written a second time: those of PyTorch's lists for CUDA, then those that Weft adds. Other operations
 // have none.
-var wantClass = map[tensor.CastClass]string{
-	tensor.CastLower: "matmul linear attention attention_packed",
-	tensor.CastFull: "acos asin cosh sinh tan exp expm1 log log2 log10 log1p pow pow_scalar reciprocal div_into " +
+var wantClass = map[seam.CastClass]string{
+	seam.CastLower: "matmul linear attention attention_packed",
+	seam.CastFull: "acos asin cosh sinh tan exp expm1 log log2 log10 log1p pow pow_scalar reciprocal div_into " +
 		"rsqrt softmax log_softmax softplus sum prod cumsum layer_norm cross_entropy" +
 		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square sum_squares mean var rms_norm",
-	tensor.CastWidest: "cat stack scatter_add index_add",
-	tensor.CastBanned: "binary_cross_entropy",
-	tensor.CastParts:  "add_layer_norm add_rms_norm",
+	seam.CastWidest: "cat stack scatter_add index_add",
+	seam.CastBanned: "binary_cross_entropy",
+	seam.CastParts:  "add_layer_norm add_rms_norm",
 }
 
 func TestClasses(t *testing.T) {
-	want := map[string]tensor.CastClass{}
+	want := map[string]seam.CastClass{}
 	for class, names := range wantClass {
 		for _, name := range strings.Fields(names) {
 			want[name] = class
 		}
 	}
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if op.Cast != want[op.Name] {
 			t.Errorf("%s is of class %v, want %v", op.Name, op.Cast, want[op.Name])
 		}
-		if (op.Instead != "") != (op.Cast == tensor.CastBanned) {
+		if (op.Instead != "") != (op.Cast == seam.CastBanned) {
 			t.Errorf("%s of class %v has the advice %q", op.Name, op.Cast, op.Instead)
 		}
 		delete(want, op.Name)
@@ -65,17 +66,17 @@ var given = []struct {
 }
 
 // runsIn is the type that floating operands of a class are cast to; ok is false if they stay as they are.
-func runsIn(class tensor.CastClass, types []tensor.DType, lower tensor.DType) (dt tensor.DType, ok bool) {
+func runsIn(class seam.CastClass, types []tensor.DType, lower tensor.DType) (dt tensor.DType, ok bool) {
 	all := map[tensor.DType]bool{}
 	for _, dt := range types {
 		all[dt] = true
 	}
 	switch {
-	case all[tensor.Float64] || class == tensor.CastKeep || len(types) == 0:
+	case all[tensor.Float64] || class == seam.CastKeep || len(types) == 0:
 		return dt, false
-	case class == tensor.CastLower:
+	case class == seam.CastLower:
 		return lower, true
-	case class == tensor.CastWidest && len(all) == 1:
+	case class == seam.CastWidest && len(all) == 1:
 		return types[0], true
 	}
 	return tensor.Float32, true
@@ -85,14 +86,14 @@ func runsIn(class tensor.CastClass, types []tensor.DType, lower tensor.DType) (d
 // type, in value and in error, whatever types they come in.
 func TestAutocastOps(t *testing.T) {
 	dev := open(t)
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if strings.HasSuffix(op.Name, "_grad") {
 			continue // of a backward pass, where autocast is off; the samples run forward operations too
 		}
-		if op.Cast == tensor.CastParts {
+		if op.Cast == seam.CastParts {
 			continue // TestAutocastParts
 		}
-		for _, sample := range op.AllSamples() {
+		for _, sample := range engine.Samples(op) {
 			for _, g := range given {
 				for _, lower := range halves {
 					name := fmt.Sprintf("%s %s (%s), %v", op.Name, sample.Name, g.name, lower)
@@ -121,11 +122,11 @@ func TestAutocastOps(t *testing.T) {
 							}
 							y = sample.Call(xs).Keep()
 							return nil
-						}, append(opts, tensor.Stream(1))...)
+						}, append(opts, tensor.RandomStream(1))...)
 						return y, err
 					}
 					got, err := run(in, amp.Autocast(lower))
-					if op.Cast == tensor.CastBanned && ok {
+					if op.Cast == seam.CastBanned && ok {
 						wantError(t, err, tensor.ErrDType, op.Name+": refused under autocast to "+lower.String(),
 							"BCEWithLogits")
 						continue
@@ -136,8 +137,8 @@ func TestAutocastOps(t *testing.T) {
 						t.Errorf("%s: error %v under autocast, %v by hand", name, err, wantErr)
 					case err == nil && (got.DType() != want.DType() || !same(values(got), values(want))):
 						t.Errorf("%s: %v %v under autocast, %v %v by hand", name, got, values(got), want, values(want))
-					case err == nil && op.Cast == tensor.CastLower && ok && got.DType() != lower,
-						err == nil && op.Cast == tensor.CastFull && ok && got.DType() != tensor.Float32:
+					case err == nil && op.Cast == seam.CastLower && ok && got.DType() != lower,
+						err == nil && op.Cast == seam.CastFull && ok && got.DType() != tensor.Float32:
 						t.Errorf("%s: the result is %v", name, got)
 					}
 				}
@@ -164,16 +165,16 @@ func TestAutocastParts(t *testing.T) {
 			fused := false
 			run := func(f func(x, y, w, b *tensor.Tensor) (sum, norm *tensor.Tensor)) (r results, err error) {
 				err = dev.Step(func(s *tensor.Scope) error {
-					in := []*tensor.Tensor{s.Watch(x.To(dx)), s.Watch(y.To(dy))}
-					in = append(in, s.Watch(weight.To(dw)), s.Watch(bias.To(dw)))
+					in := []*tensor.Tensor{autograd.Watch(s, x.To(dx)), autograd.Watch(s, y.To(dy))}
+					in = append(in, autograd.Watch(s, weight.To(dw)), autograd.Watch(s, bias.To(dw)))
 					sum, norm := f(in[0], in[1], in[2], in[3])
 					loss := sum.Square().Sum().Add(norm.Square().Sum())
 					for _, v := range append([]*tensor.Tensor{sum, norm}, autograd.Grad(loss, in)...) {
 						r.types, r.values = append(r.types, v.DType()), append(r.values, values(v))
 					}
 					return nil
-				}, amp.Autocast(lower), tensor.Observe(func(_ string, c *tensor.Ctx) {
-					fused = fused || c.Op.Cast == tensor.CastParts
+				}, amp.Autocast(lower), engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
+					fused = fused || c.Op.Cast == seam.CastParts
 				}))
 				return r, err
 			}
@@ -219,7 +220,7 @@ func TestAutocastParts(t *testing.T) {
 }
 
 // operand is the host data that a sample asks for.
-func operand(a tensor.Arg, seed uint64) *tensor.Tensor {
+func operand(a seam.Arg, seed uint64) *tensor.Tensor {
 	if a.Values != nil {
 		return tensor.FromSlice(a.Values, a.Shape...).To(a.DType)
 	}
@@ -239,7 +240,7 @@ func same(a, b []float64) bool {
 
 // plain is a loss without options.
 func plain(
-	f func(x, y *tensor.Tensor, _ ...tensor.LossOption) *tensor.Tensor,
+	f func(x, y *tensor.Tensor, _ ...nn.LossOption) *tensor.Tensor,
 ) func(x, y *tensor.Tensor) *tensor.Tensor {
 	return func(x, y *tensor.Tensor) *tensor.Tensor { return f(x, y) }
 }
@@ -259,13 +260,13 @@ func TestLosses(t *testing.T) {
 		"bce with logits": plain(nn.BCEWithLogits),
 		"kl divergence":   plain(nn.KLDiv),
 		"weighted cross entropy": func(x, _ *tensor.Tensor) *tensor.Tensor {
-			return nn.CrossEntropy(x, classes, tensor.ClassWeights(weights), tensor.LabelSmoothing(0.1))
+			return nn.CrossEntropy(x, classes, nn.ClassWeights(weights), nn.LabelSmoothing(0.1))
 		},
 		"weighted nll": func(x, _ *tensor.Tensor) *tensor.Tensor {
-			return nn.NLL(x, classes, tensor.ClassWeights(weights))
+			return nn.NLL(x, classes, nn.ClassWeights(weights))
 		},
 		"weighted bce with logits": func(x, y *tensor.Tensor) *tensor.Tensor {
-			return nn.BCEWithLogits(x, y, tensor.PosWeight(weights), tensor.Weights(weights))
+			return nn.BCEWithLogits(x, y, nn.PosWeight(weights), nn.Weights(weights))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func Example() {
 
 	points := tensor.Uniform(tensor.Seed(1), -1, 1, 64, 2)
 	inside := make([]int64, 64)
-	for i, p := 0, tensor.Data[float32](points); i < 64; i++ {
+	for i, p := 0, tensor.ToSlice[float32](points); i < 64; i++ {
 		if p[2*i]*p[2*i]+p[2*i+1]*p[2*i+1] < 0.5 {
 			inside[i] = 1
 		}
@@ -78,7 +78,7 @@ func ExampleGradScaler() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1}, 1))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1}, 1))
 	opt, scaler := optim.New(optim.SGD(0.5), w), amp.NewGradScaler(amp.Growth(2, 2))
 	for _, slope := range []float64{1, 1, 1e40, 1} {
 		check(dev.Step(func(s *tensor.Scope) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/internal/testing/golden"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -66,7 +67,7 @@ func TestGoldenTraces(t *testing.T) {
 						if found[k*shape[1]+i] != 0 {
 							g = row(1, float32([]float64{math.NaN(), math.Inf(1)}[k%2]))
 						}
-						autograd.Backward(s.In(w), autograd.Seed(s.In(g)))
+						autograd.Backward(s.In(w), autograd.GradOutput(s.In(g)))
 					}
 					return scaler.Step(s, opts...)
 				}))
@@ -102,7 +103,7 @@ func TestGoldenTraining(t *testing.T) {
 		scales, _ := f.Values(c.Outputs[1])
 		n, clip := shape[1], c.Float("clip")
 		dev, scaler := open(t), amp.NewGradScaler(settings(c)...)
-		w := tensor.ParameterOf("w", tensor.FromSlice(slices.Clone(init), n))
+		w := nn.ParameterOf("w", tensor.FromSlice(slices.Clone(init), n))
 		var opts []optim.Option
 		if clip > 0 && !byHand {
 			opts = append(opts, optim.Clip(clip))
@@ -143,11 +144,11 @@ var scaleGrad = tensor.MustPointwise("scale_grad", "g*by", []string{"g", "by"})
 
 // clipByHand does what a program does between Unscale and Step: it reads the gradient of w and changes it.
 func clipByHand(s *tensor.Scope, w *tensor.Tensor, norm float64) {
-	a, lo, hi := w.Arena()
-	g, _ := s.Grads(a)
+	a, lo, hi := engine.Arena(w)
+	g, _ := engine.Grads(s, a)
 	s.With(func() {
 		total := g.Slice(0, lo, hi).Square().Sum().Sqrt()
 		by := total.AddScalar(1e-6).Reciprocal().Scale(norm).Minimum(s.Full(1, g.DType()))
-		s.Update(scaleGrad, lo, hi, []*tensor.Tensor{g}, []*tensor.Tensor{g, by}, nil)
-	}, tensor.NoGrad, amp.Autocast(tensor.Float32))
+		engine.Update(s, scaleGrad, lo, hi, []*tensor.Tensor{g}, []*tensor.Tensor{g, by}, nil)
+	}, tensor.NoGrad(), amp.Autocast(tensor.Float32))
 }

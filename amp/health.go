@@ -11,15 +11,15 @@ func NonFinite(s *tensor.Scope, params []*tensor.Tensor) (names []string) {
 	s.With(func() {
 		zero := s.Full(0, tensor.Float32)
 		for _, p := range params {
-			if !s.HasGrad(p) {
+			if !engine.HasGrad(s, p) {
 				continue
 			}
-			a, lo, hi := p.Arena()
-			grads, _ := s.Grads(a)
+			a, lo, hi := engine.Arena(p)
+			grads, _ := engine.Grads(s, a)
 			checked = append(checked, p)
 			sums = append(sums, grads.Slice(0, lo, hi).SumSquares(zero).To(tensor.Float32))
 		}
-	}, tensor.NoGrad, Autocast(tensor.Float32))
+	}, tensor.NoGrad(), Autocast(tensor.Float32))
 	if len(sums) == 0 {
 		return nil
 	}

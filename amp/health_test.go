@@ -16,7 +16,7 @@ func TestNonFinite(t *testing.T) {
 	layers := []*nn.Linear{nn.NewLinear(3, 4), nn.NewLinear(4, 2), nn.NewLinear(2, 2)}
 	model := nn.Sequential(layers[0], layers[1], layers[2])
 	must(t, nn.Init(dev, model))
-	all := tensor.Parameters(model)
+	all := nn.Parameters(model)
 	for _, c := range []struct {
 		bad  float32
 		want []string

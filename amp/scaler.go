@@ -59,36 +59,40 @@ type Options struct {
 	Off      bool    `json:"off"` // Enabled(false)
 }
 
-// Option changes a [GradScaler].
-type Option func(*Options)
+// Option changes a [GradScaler]. The zero Option changes nothing.
+type Option struct{ set func(*Options) }
 
 // InitScale is the first factor; 65536 by default.
-func InitScale(v float64) Option { return func(o *Options) { o.Scale = v } }
+func InitScale(v float64) Option { return Option{func(o *Options) { o.Scale = v }} }
 
 // Growth sets by what the factor grows, and after how many updates without overflow; 2 and 2000 by default.
 func Growth(factor float64, interval int) Option {
-	return func(o *Options) { o.Growth, o.Interval = factor, interval }
+	return Option{func(o *Options) { o.Growth, o.Interval = factor, interval }}
 }
 
 // Backoff is what an overflow multiplies the factor with; 0.5 by default.
-func Backoff(factor float64) Option { return func(o *Options) { o.Backoff = factor } }
+func Backoff(factor float64) Option { return Option{func(o *Options) { o.Backoff = factor }} }
 
 // MinScale is the smallest factor; 2^-16 by default.
-func MinScale(v float64) Option { return func(o *Options) { o.Min = v } }
+func MinScale(v float64) Option { return Option{func(o *Options) { o.Min = v }} }
 
 // MaxSkips is how many updates in a row may be skipped; 50 by default. One more is an error.
-func MaxSkips(n int) Option { return func(o *Options) { o.MaxSkips = n } }
+func MaxSkips(n int) Option { return Option{func(o *Options) { o.MaxSkips = n }} }
 
 // Enabled(false) makes a scaler that does nothing: Scale is the loss itself and Step is that of the optimizers.
 // Programs that train in several types differ in nothing else.
-func Enabled(on bool) Option { return func(o *Options) { o.Off = !on } }
+func Enabled(on bool) Option { return Option{func(o *Options) { o.Off = !on }} }
 
 // NewGradScaler makes a scaler. It panics with a [tensor.Error] if an option is out of range.
 func NewGradScaler(opts ...Option) *GradScaler {
 	o := Options{Scale: 65536, Growth: 2, Backoff: 0.5, Interval: 2000, Min: 1. / 65536, MaxSkips: 50}
-	tensor.Configure("grad_scaler", &o, opts)
+	for _, option := range opts {
+		if option.set != nil {
+			option.set(&o)
+		}
+	}
 	if err := o.check(); err != nil {
-		tensor.Fail(tensor.ErrValue, "grad_scaler", "%v", err)
+		engine.Fail(tensor.ErrValue, "grad_scaler", "%v", err)
 	}
 	return &GradScaler{first: State{Options: o}}
 }
@@ -96,15 +100,15 @@ func NewGradScaler(opts ...Option) *GradScaler {
 // given fails for a scaler that NewGradScaler has not made.
 func (g *GradScaler) given() {
 	if g == nil || g.first.Growth == 0 {
-		tensor.Fail(tensor.ErrValue, "grad_scaler", "the scaler is nil; amp.NewGradScaler makes one")
+		engine.Fail(tensor.ErrValue, "grad_scaler", "the scaler is nil; amp.NewGradScaler makes one")
 	}
 }
 
 // checkOptimizer fails for an optimizer that is nil, or that cannot be told from others.
 func checkOptimizer(opt Optimizer) {
-	tensor.Given("grad_scaler", "an optimizer", opt)
+	engine.Given("grad_scaler", "an optimizer", opt)
 	if !reflect.TypeOf(opt).Comparable() {
-		tensor.Fail(tensor.ErrValue, "grad_scaler", "the optimizer is a %T, which cannot be compared; give a pointer",
+		engine.Fail(tensor.ErrValue, "grad_scaler", "the optimizer is a %T, which cannot be compared; give a pointer",
 			opt)
 	}
 }
@@ -153,8 +157,8 @@ func (g *GradScaler) prepare(s *tensor.Scope) {
 	}
 	var state []*tensor.Tensor
 	for i, v := range g.first.values() {
-		t, err := s.Device().NewState("grad_scaler."+[]string{"scale", "tracker", "skipped", "skipped_in_row"}[i],
-			tensor.Float32)
+		name := "grad_scaler." + []string{"scale", "tracker", "skipped", "skipped_in_row"}[i]
+		t, err := engine.NewState(s.Device(), name, tensor.Float32)
 		if err != nil {
 			panic(err)
 		}
@@ -172,13 +176,13 @@ func (g *GradScaler) Scale(loss *tensor.Tensor) *tensor.Tensor {
 	}
 	s := loss.Scope()
 	if s == nil {
-		tensor.Fail(tensor.ErrStep, "grad_scaler", "%v belongs to no step; scale the loss inside the step that made it",
+		engine.Fail(tensor.ErrStep, "grad_scaler", "%v belongs to no step; scale the loss inside the step that made it",
 			loss)
 	}
 	s.With(func() {
 		g.begin(s)
 		if g.stepped {
-			tensor.Fail(ErrStepped, "grad_scaler", "Scale after Step in one step: the factor has changed")
+			engine.Fail(ErrStepped, "grad_scaler", "Scale after Step in one step: the factor has changed")
 		}
 		g.prepare(s)
 		loss = loss.Mul(s.In(g.state[0]))
@@ -192,7 +196,7 @@ func (g *GradScaler) begin(s *tensor.Scope) {
 		left := g.halfway()
 		g.step, g.stepped, g.unscaled = s, false, map[Optimizer]*tensor.Tensor{}
 		if left {
-			tensor.Fail(ErrUnscaled, "grad_scaler",
+			engine.Fail(ErrUnscaled, "grad_scaler",
 				"an earlier step called Unscale and not Step: the gradients it left are divided, "+
 					"those that come are not; call Unscale in the step that updates, and ClearGrads to go on from here")
 		}
@@ -200,16 +204,18 @@ func (g *GradScaler) begin(s *tensor.Scope) {
 }
 
 // halfway tells whether there are gradients that Unscale has divided and no Step has taken.
-func (g *GradScaler) halfway() bool { return len(g.unscaled) > 0 && !g.stepped && !g.step.Failed() }
+func (g *GradScaler) halfway() bool {
+	return len(g.unscaled) > 0 && !g.stepped && !engine.Failed(g.step)
+}
 
 // ready fails if the gradients of the step cannot be divided now.
 func (g *GradScaler) ready(s *tensor.Scope, call string) {
 	if g.state == nil {
-		tensor.Fail(ErrNotScaled, "grad_scaler", "%s before Scale; Backward must start from scaler.Scale(loss)", call)
+		engine.Fail(ErrNotScaled, "grad_scaler", "%s before Scale; Backward must start from scaler.Scale(loss)", call)
 	}
 	g.begin(s)
 	if g.stepped {
-		tensor.Fail(ErrStepped, "grad_scaler",
+		engine.Fail(ErrStepped, "grad_scaler",
 			"%s after Step in one step; give Step all optimizers at once, so that the factor is updated once", call)
 	}
 }
@@ -225,11 +231,11 @@ func (g *GradScaler) Unscale(s *tensor.Scope, opt Optimizer) {
 	g.plain(s, func() []*tensor.Tensor {
 		g.ready(s, "Unscale")
 		if g.unscaled[opt] != nil {
-			tensor.Fail(ErrUnscaled, "grad_scaler",
+			engine.Fail(ErrUnscaled, "grad_scaler",
 				"Unscale twice for one optimizer in one step; its gradients would be divided twice")
 		}
 		overflow := opt.Unscale(s, g.inverse(s))
-		tensor.Given("grad_scaler", "the overflow that Unscale of the optimizer returned", overflow)
+		engine.Given("grad_scaler", "the overflow that Unscale of the optimizer returned", overflow)
 		g.unscaled[opt] = overflow
 		return []*tensor.Tensor{overflow}
 	})
@@ -242,16 +248,16 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) (err error) {
 	g.given()
 	defer func() {
 		if err != nil {
-			s.Abort(err) // others have stepped
+			engine.Abort(s, err) // others have stepped
 		}
 	}()
 	if len(opts) == 0 {
-		tensor.Fail(tensor.ErrValue, "grad_scaler", "Step needs an optimizer")
+		engine.Fail(tensor.ErrValue, "grad_scaler", "Step needs an optimizer")
 	}
 	for i, opt := range opts {
 		checkOptimizer(opt)
 		if slices.Contains(opts[:i], opt) {
-			tensor.Fail(tensor.ErrValue, "grad_scaler", "Step is given optimizer %d twice", i)
+			engine.Fail(tensor.ErrValue, "grad_scaler", "Step is given optimizer %d twice", i)
 		}
 	}
 	if g.first.Off {
@@ -266,7 +272,7 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) (err error) {
 		g.ready(s, "Step")
 		for opt := range g.unscaled {
 			if !slices.Contains(opts, opt) {
-				tensor.Fail(ErrUnscaled, "grad_scaler",
+				engine.Fail(ErrUnscaled, "grad_scaler",
 					"Step without an optimizer that Unscale was called for; its gradients would meet others that are "+
 						"not divided")
 			}
@@ -288,7 +294,7 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) (err error) {
 		}
 		constants := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min, overflowBound}
 		old := []*tensor.Tensor{s.In(g.state[0]).To(tensor.Float64)}
-		s.Update(update, 0, 1, g.state, append(append(old, g.state[1:]...), bad), constants)
+		engine.Update(s, update, 0, 1, g.state, append(append(old, g.state[1:]...), bad), constants)
 		g.stepped = true
 		return nil
 	})
@@ -298,7 +304,7 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) (err error) {
 // plain runs f in a region of its own, not recorded and without autocast.
 func (g *GradScaler) plain(s *tensor.Scope, f func() []*tensor.Tensor) {
 	s.Region("grad_scaler", func() (keep []*tensor.Tensor) {
-		s.With(func() { keep = f() }, tensor.NoGrad, Autocast(tensor.Float32))
+		s.With(func() { keep = f() }, tensor.NoGrad(), Autocast(tensor.Float32))
 		return keep
 	})
 }
@@ -326,7 +332,7 @@ func (g *GradScaler) checkSkips(s *tensor.Scope) {
 func (g *GradScaler) check() bool {
 	now := g.arrived()
 	if now != nil && now[3] > float64(g.first.MaxSkips) {
-		tensor.Fail(ErrOverflow, "grad_scaler",
+		engine.Fail(ErrOverflow, "grad_scaler",
 			"%v updates in a row were skipped, at last with the scale %v: the gradients are not finite "+
 				"whatever the scale; find the first operation whose result is not, or allow more by amp.MaxSkips",
 			now[3], now[0])
@@ -346,7 +352,7 @@ type State struct {
 func (g *GradScaler) State() State {
 	g.given()
 	if g.halfway() {
-		tensor.Fail(ErrUnscaled, "grad_scaler", "State between Unscale and Step; save after the step")
+		engine.Fail(ErrUnscaled, "grad_scaler", "State between Unscale and Step; save after the step")
 	}
 	st := g.first
 	if g.state == nil {

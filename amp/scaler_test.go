@@ -121,7 +121,7 @@ func TestScalerGrowth(t *testing.T) {
 			}
 			must(t, dev.Step(func(s *tensor.Scope) error {
 				scaler.Scale(s.Full(0, tensor.Float32))
-				autograd.Backward(s.In(w), autograd.Seed(s.Full(v, tensor.Float32, 1)))
+				autograd.Backward(s.In(w), autograd.GradOutput(s.Full(v, tensor.Float32, 1)))
 				return scaler.Step(s, opt)
 			}))
 			scales = append(scales, scaler.State().Scale)
@@ -237,7 +237,7 @@ func (m *misuse) fails(t *testing.T, name string, kind error, text string, f fun
 
 func (m *misuse) inOneStep(t *testing.T) {
 	other := optim.New(optim.SGD(1e-3), param("u", 1))
-	h := tensor.ParameterOf("h", row(1).To(tensor.Float16))
+	h := nn.ParameterOf("h", row(1).To(tensor.Float16))
 	half := optim.New(optim.SGD(1e-3), h)
 	m.fails(t, "unscale before scale", amp.ErrNotScaled, "Unscale before Scale", func(s *tensor.Scope) error {
 		m.scaler.Unscale(s, m.opt)
@@ -270,7 +270,7 @@ func (m *misuse) inOneStep(t *testing.T) {
 		return m.scaler.Step(s, m.opt)
 	})
 	m.fails(t, "unscale float16 gradients", tensor.ErrDType, "keep parameters in float32", func(s *tensor.Scope) error {
-		autograd.Backward(s.In(h), autograd.Seed(s.Full(1, tensor.Float16, 1)))
+		autograd.Backward(s.In(h), autograd.GradOutput(s.Full(1, tensor.Float16, 1)))
 		return m.scaler.Step(s, half)
 	})
 	m.fails(t, "state between unscale and step", amp.ErrUnscaled, "State between Unscale and Step",
@@ -316,7 +316,7 @@ func (m *misuse) acrossSteps(t *testing.T) {
 		m.unscaled(s)
 		return nil
 	}))
-	wantError(t, tensor.Try(func() { m.scaler.State() }), amp.ErrUnscaled, "State between Unscale and Step")
+	wantError(t, engine.Try(func() { m.scaler.State() }), amp.ErrUnscaled, "State between Unscale and Step")
 	m.fails(t, "unscale in an earlier step", amp.ErrUnscaled, "an earlier step called Unscale and not Step",
 		func(s *tensor.Scope) error {
 			m.scaled(s)
@@ -352,7 +352,7 @@ func TestScalerOptions(t *testing.T) {
 		{amp.MinScale(1e-40), "smallest scale 1e-40"}, {amp.MinScale(1e6), "scale 65536"},
 		{amp.MaxSkips(0), "0 skipped"},
 	} {
-		wantError(t, tensor.Try(func() { amp.NewGradScaler(c.opt) }), tensor.ErrValue, "grad_scaler", c.text)
+		wantError(t, engine.Try(func() { amp.NewGradScaler(c.opt) }), tensor.ErrValue, "grad_scaler", c.text)
 	}
 	r := newRig(t)
 	must(t, r.step(1))
@@ -404,7 +404,7 @@ func TestScalerBounds(t *testing.T) {
 				if bad {
 					v = math.Inf(1)
 				}
-				autograd.Backward(s.In(w), autograd.Seed(s.Full(v, tensor.Float32, 1)))
+				autograd.Backward(s.In(w), autograd.GradOutput(s.Full(v, tensor.Float32, 1)))
 				return scaler.Step(s, opt)
 			}))
 			tracker++
@@ -576,8 +576,8 @@ func TestScalerUnscaleClip(t *testing.T) {
 			opt, scaler := optim.New(optim.SGD(1), w, opts...), amp.NewGradScaler()
 			must(t, dev.Step(func(s *tensor.Scope) error {
 				autograd.Backward(scaler.Scale(s.In(w).Mul(row(3, 4)).Sum()))
-				a, _, _ := w.Arena()
-				g, _ := s.Grads(a)
+				a, _, _ := engine.Arena(w)
+				g, _ := engine.Grads(s, a)
 				if v := values(g); v[0] != 3*65536 || v[1] != 4*65536 {
 					t.Errorf("scaled gradients %v", v)
 				}
@@ -609,9 +609,9 @@ func TestScalerOverflowBeforeChange(t *testing.T) {
 	must(t, r.dev.Step(func(s *tensor.Scope) error {
 		autograd.Backward(r.scaler.Scale(s.In(r.w).Scale(math.Inf(1)).Sum()))
 		r.scaler.Unscale(s, r.opt)
-		a, lo, hi := r.w.Arena()
-		g, _ := s.Grads(a)
-		s.Update(scaleGrad, lo, hi, []*tensor.Tensor{g},
+		a, lo, hi := engine.Arena(r.w)
+		g, _ := engine.Grads(s, a)
+		engine.Update(s, scaleGrad, lo, hi, []*tensor.Tensor{g},
 			[]*tensor.Tensor{s.Full(1, tensor.Float32), s.Full(1, tensor.Float32)}, nil)
 		if v := values(g); v[0] != 1 {
 			t.Fatalf("gradients %v", v)

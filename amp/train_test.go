@@ -32,8 +32,8 @@ func (r run) train(t *testing.T) (first, last float64) {
 	must(t, nn.Init(dev, model))
 	opt := optim.New(optim.SGD(0.1/tiny, optim.Momentum(0.9)), model)
 	x := tensor.Uniform(tensor.Seed(1), -1, 1, 32, 2)
-	y := tensor.Zeros(tensor.Float32, 32, 1)
-	in, out := tensor.Data[float32](x), tensor.Data[float32](y)
+	in, out := tensor.ToSlice[float32](x), make([]float32, 32)
+	y := tensor.FromSlice(out, 32, 1)
 	for i := range out {
 		out[i] = in[2*i] * in[2*i+1]
 	}

@@ -14,12 +14,12 @@ import (
 // alone: Backward frees it, or writes over it, as soon as it can. The result is the mean loss, off the tape.
 func Accumulate(s *tensor.Scope, n int, total float64, f func(i int) *tensor.Tensor,
 	through ...func(*tensor.Tensor) *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("accumulate", "the function", f)
+	engine.Given("accumulate", "the function", f)
 	for _, g := range through {
-		tensor.Given("accumulate", "a function that the loss goes through", g)
+		engine.Given("accumulate", "a function that the loss goes through", g)
 	}
 	if n < 1 || !(total > 0 && total <= math.MaxFloat64) {
-		tensor.Fail(tensor.ErrValue, "accumulate", "%d parts of %v terms in all; both must be positive and finite",
+		engine.Fail(tensor.ErrValue, "accumulate", "%d parts of %v terms in all; both must be positive and finite",
 			n, total)
 	}
 	var mean *tensor.Tensor

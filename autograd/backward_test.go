@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
 func param(name string, v ...float64) *tensor.Tensor {
-	return tensor.ParameterOf(name, tensor.FromSlice(v, len(v)))
+	return nn.ParameterOf(name, tensor.FromSlice(v, len(v)))
 }
 
 func wantError(t *testing.T, err, kind error, parts ...string) {
@@ -84,7 +85,7 @@ func TestRetain(t *testing.T) {
 	wantError(t, err, tensor.ErrGrad, "backward_test.go:", "Retain")
 	err = dev.Step(func(s *tensor.Scope) error {
 		loss := s.In(w).Square().Sum()
-		autograd.Backward(loss, autograd.Retain)
+		autograd.Backward(loss, autograd.Retain())
 		autograd.Backward(loss)
 		return nil
 	})
@@ -97,10 +98,10 @@ func TestRetain(t *testing.T) {
 func TestGradHigherOrder(t *testing.T) {
 	dev := open(t)
 	err := dev.Step(func(s *tensor.Scope) error {
-		x := s.Watch(tensor.FromSlice([]float64{2}, 1))
+		x := autograd.Watch(s, tensor.FromSlice([]float64{2}, 1))
 		y := x.Square().Mul(x).Sum() // x³
 		for i, want := range []float64{12, 12, 6} {
-			y = autograd.Grad(y, []*tensor.Tensor{x}, autograd.CreateGraph)[0].Sum()
+			y = autograd.Grad(y, []*tensor.Tensor{x}, autograd.CreateGraph())[0].Sum()
 			if got := y.Item(); got != want {
 				t.Errorf("derivative %d of x³ at 2 is %v, want %v", i+1, got, want)
 			}
@@ -115,9 +116,10 @@ func TestGradHigherOrder(t *testing.T) {
 func TestGradUnused(t *testing.T) {
 	dev := open(t)
 	err := dev.Step(func(s *tensor.Scope) error {
-		x, z := s.Watch(tensor.FromSlice([]float64{2}, 1)), s.Watch(tensor.FromSlice([]float64{2}, 1))
+		x := autograd.Watch(s, tensor.FromSlice([]float64{2}, 1))
+		z := autograd.Watch(s, tensor.FromSlice([]float64{2}, 1))
 		y := x.Square().Sum()
-		if g := autograd.Grad(y, []*tensor.Tensor{x, z}, autograd.AllowUnused); g[1] != nil {
+		if g := autograd.Grad(y, []*tensor.Tensor{x, z}, autograd.AllowUnused()); g[1] != nil {
 			t.Errorf("gradient of an unused tensor is %v", g[1])
 		}
 		autograd.Grad(y, []*tensor.Tensor{z})
@@ -214,15 +216,15 @@ func TestTwoLosses(t *testing.T) {
 // A gradient comes back through a cast in the type of the operand.
 func TestCast(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 2, 3}, 3))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1, 2, 3}, 3))
 	err := dev.Step(func(s *tensor.Scope) error {
 		y := s.In(w).To(tensor.Float64)
 		if y.DType() != tensor.Float64 {
 			t.Errorf("the cast is %v", y)
 		}
 		autograd.Backward(y.Square().Sum())
-		x := s.Watch(tensor.FromSlice([]float64{2}, 1))
-		g := autograd.Grad(x.To(tensor.Float32).Square().Mul(x).Sum(), []*tensor.Tensor{x}, autograd.CreateGraph)[0]
+		x := autograd.Watch(s, tensor.FromSlice([]float64{2}, 1))
+		g := autograd.Grad(x.To(tensor.Float32).Square().Mul(x).Sum(), []*tensor.Tensor{x}, autograd.CreateGraph())[0]
 		wantValues(t, "first derivative of x³ through float32", g, 12)
 		wantValues(t, "second", autograd.Grad(g.Sum(), []*tensor.Tensor{x})[0], 12)
 		return nil
@@ -238,14 +240,14 @@ func TestCast(t *testing.T) {
 
 func TestFinite(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{0, 1}, 2))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float64{0, 1}, 2))
 	loss := func(opts ...autograd.Option) error {
 		return dev.Step(func(s *tensor.Scope) error {
 			autograd.Backward(s.In(w).Div(w).Sum(), opts...)
 			return nil
 		})
 	}
-	wantError(t, loss(autograd.Finite), tensor.ErrValue, "backward: float64[] is not finite: it has 1 NaN")
+	wantError(t, loss(autograd.Finite()), tensor.ErrValue, "backward: float64[] is not finite: it has 1 NaN")
 	if w.Grad() != nil {
 		t.Errorf("the gradient is %v", w.Grad())
 	}
@@ -253,7 +255,7 @@ func TestFinite(t *testing.T) {
 		t.Errorf("without the option: %v, gradient %v", err, w.Grad())
 	}
 	w.Assign(tensor.Of(1.0))
-	if err := loss(autograd.Finite); err != nil {
+	if err := loss(autograd.Finite()); err != nil {
 		t.Error(err)
 	}
 }

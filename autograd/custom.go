@@ -1,6 +1,8 @@
 package autograd
 
-import "github.com/weft-ml/weft/tensor"
+import (
+	"github.com/weft-ml/weft/tensor"
+)
 
 // Ctx carries what a custom operation keeps from its forward function for its backward function.
 type Ctx struct {
@@ -14,7 +16,7 @@ func (c *Ctx) Save(ts ...*tensor.Tensor) { c.saved = append(c.saved, ts...) }
 // Saved is the i-th saved tensor.
 func (c *Ctx) Saved(i int) *tensor.Tensor {
 	if i < 0 || i >= len(c.saved) {
-		tensor.Fail(tensor.ErrIndex, "saved", "there is no saved tensor %d, %d were saved", i, len(c.saved))
+		engine.Fail(tensor.ErrIndex, "saved", "there is no saved tensor %d, %d were saved", i, len(c.saved))
 	}
 	return c.saved[i]
 }
@@ -27,27 +29,25 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
 	c := &Ctx{Scope: stepOf(xs)}
 	if c.Scope == nil {
-		tensor.Fail(tensor.ErrStep, name, "no operand belongs to a step; take one in with s.In")
+		engine.Fail(tensor.ErrStep, name, "no operand belongs to a step; take one in with s.In")
 	}
-	tensor.Given(name, "forward", forward)
+	engine.Given(name, "forward", forward)
 	in := make([]*tensor.Tensor, len(xs))
 	for i, x := range xs {
 		in[i] = c.Scope.In(x)
 	}
-	lower := c.Scope.Autocasting()
+	lower := engine.Autocasting(c.Scope)
 	var y *tensor.Tensor
 	c.Scope.Region(name, func() []*tensor.Tensor {
-		c.Scope.With(func() { y = forward(c, in...) }, tensor.NoGrad)
-		tensor.Given(name, "the result of forward", y)
+		c.Scope.With(func() { y = forward(c, in...) }, tensor.NoGrad())
+		engine.Given(name, "the result of forward", y)
 		return append([]*tensor.Tensor{y}, c.saved...)
 	})
-	op := &tensor.Op{VJP: func(_ *tensor.Ctx, g *tensor.Tensor) (grads []*tensor.Tensor) {
-		tensor.Given(name, "backward", backward)
-		c.Scope.With(func() { grads = backward(c, g) }, tensor.Autocast(lower))
+	return engine.Record(c.Scope, name, in, y, c.saved, func(g *tensor.Tensor) (grads []*tensor.Tensor) {
+		engine.Given(name, "backward", backward)
+		c.Scope.With(func() { grads = backward(c, g) }, engine.Autocast(lower))
 		return grads
-	}}
-	op.Name = name
-	return c.Scope.Record(op, in, y, c.saved)
+	})
 }
 
 // CustomIn is Custom for an operation that is to run in type dt under autocast: floating operands, float64 apart, are
@@ -55,7 +55,7 @@ func Custom(name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tens
 func CustomIn(dt tensor.DType, name string, forward func(c *Ctx, xs ...*tensor.Tensor) *tensor.Tensor,
 	backward func(c *Ctx, g *tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) (y *tensor.Tensor) {
 	s := stepOf(xs)
-	if s == nil || s.Autocasting() == tensor.Float32 {
+	if s == nil || engine.Autocasting(s) == tensor.Float32 {
 		return Custom(name, forward, backward, xs...)
 	}
 	in := make([]*tensor.Tensor, len(xs))
@@ -64,7 +64,7 @@ func CustomIn(dt tensor.DType, name string, forward func(c *Ctx, xs ...*tensor.T
 			in[i] = in[i].To(dt)
 		}
 	}
-	s.With(func() { y = Custom(name, forward, backward, in...) }, tensor.Autocast(tensor.Float32))
+	s.With(func() { y = Custom(name, forward, backward, in...) }, engine.Autocast(tensor.Float32))
 	return y
 }
 

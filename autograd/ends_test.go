@@ -122,11 +122,11 @@ var slopes = []struct {
 func ended(t *testing.T, dt tensor.DType, x, g []float64, f func(x *tensor.Tensor) *tensor.Tensor) (y, dx []float64) {
 	t.Helper()
 	err := open(t).Step(func(s *tensor.Scope) error {
-		in := s.Watch(s.In(tensor.FromSlice(x, len(x)).To(dt)))
+		in := autograd.Watch(s, s.In(tensor.FromSlice(x, len(x)).To(dt)))
 		out := f(in)
 		var how []autograd.Option
 		if g != nil {
-			how = append(how, autograd.Seed(s.In(tensor.FromSlice(g, len(g)).To(dt))))
+			how = append(how, autograd.GradOutput(s.In(tensor.FromSlice(g, len(g)).To(dt))))
 		}
 		y = tensor.ToSlice[float64](out.To(tensor.Float64))
 		dx = tensor.ToSlice[float64](autograd.Grad(out, []*tensor.Tensor{in}, how...)[0].To(tensor.Float64))
@@ -201,7 +201,7 @@ func TestActivationsAtTheirEnds(t *testing.T) {
 
 // plain is a loss without options.
 func plain(
-	f func(x, y *tensor.Tensor, _ ...tensor.LossOption) *tensor.Tensor,
+	f func(x, y *tensor.Tensor, _ ...nn.LossOption) *tensor.Tensor,
 ) func(x, y *tensor.Tensor) *tensor.Tensor {
 	return func(x, y *tensor.Tensor) *tensor.Tensor { return f(x, y) }
 }

@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -19,7 +20,7 @@ func Example() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{3, -1}, 2))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float64{3, -1}, 2))
 
 	check(dev.Step(func(s *tensor.Scope) error {
 		loss := s.In(w).Square().Sum() // w² has the slope 2w
@@ -37,11 +38,11 @@ func ExampleGrad() {
 	check(err)
 	defer dev.Close()
 	check(dev.Step(func(s *tensor.Scope) error {
-		x := s.Watch(tensor.Of(2.0))
+		x := autograd.Watch(s, tensor.Of(2.0))
 		y := x.PowScalar(3)
 		for range 4 {
 			fmt.Print(y.Item(), " ")
-			y = autograd.Grad(y, []*tensor.Tensor{x}, autograd.CreateGraph)[0]
+			y = autograd.Grad(y, []*tensor.Tensor{x}, autograd.CreateGraph())[0]
 		}
 		fmt.Println()
 		return nil
@@ -61,7 +62,7 @@ func ExampleCustom() {
 			func(_ *autograd.Ctx, g *tensor.Tensor) []*tensor.Tensor { return []*tensor.Tensor{g} }, x)
 	}
 	check(dev.Step(func(s *tensor.Scope) error {
-		x := s.Watch(tensor.FromSlice([]float32{0.4, 1.7}, 2))
+		x := autograd.Watch(s, tensor.FromSlice([]float32{0.4, 1.7}, 2))
 		y := round(x)
 		g := autograd.Grad(y.Scale(3).Sum(), []*tensor.Tensor{x})[0]
 		fmt.Println(tensor.ToSlice[float32](y), tensor.ToSlice[float32](g))
@@ -77,7 +78,7 @@ func ExampleHook() {
 	check(err)
 	defer dev.Close()
 	check(dev.Step(func(s *tensor.Scope) error {
-		x := s.Watch(tensor.FromSlice([]float64{1, 2}, 2))
+		x := autograd.Watch(s, tensor.FromSlice([]float64{1, 2}, 2))
 		y := x.Square()
 		autograd.Hook(y, func(g *tensor.Tensor) *tensor.Tensor {
 			fmt.Println("on its way:", tensor.ToSlice[float64](g))

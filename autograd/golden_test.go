@@ -140,17 +140,17 @@ func layerNorm(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 }
 
 // loss is a loss of package nn; a third operand holds weights.
-func loss(f func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor,
-	weights func(w *tensor.Tensor) tensor.LossOption) call {
-	reductions := map[string]tensor.Reduction{"mean": tensor.ReduceMean, "sum": tensor.ReduceSum,
-		"none": tensor.ReduceNone}
+func loss(f func(x, y *tensor.Tensor, opts ...nn.LossOption) *tensor.Tensor,
+	weights func(w *tensor.Tensor) nn.LossOption) call {
+	reductions := map[string]nn.LossOption{"mean": nn.ReduceMean(), "sum": nn.ReduceSum(),
+		"none": nn.ReduceNone()}
 	return func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
-		opts := []tensor.LossOption{reductions[c.Text("reduction")]}
+		opts := []nn.LossOption{reductions[c.Text("reduction")]}
 		if c.Has("ignore_index") {
-			opts = append(opts, tensor.IgnoreIndex(c.Int("ignore_index")))
+			opts = append(opts, nn.IgnoreIndex(c.Int("ignore_index")))
 		}
 		if c.Has("label_smoothing") {
-			opts = append(opts, tensor.LabelSmoothing(c.Float("label_smoothing")))
+			opts = append(opts, nn.LabelSmoothing(c.Float("label_smoothing")))
 		}
 		if len(x) > 2 {
 			opts = append(opts, weights(x[2]))
@@ -160,9 +160,9 @@ func loss(f func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor,
 }
 
 func huber(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
-	return loss(func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+	return loss(func(x, y *tensor.Tensor, opts ...nn.LossOption) *tensor.Tensor {
 		return nn.Huber(x, y, c.Float("delta"), opts...)
-	}, tensor.Weights)(c, x)
+	}, nn.Weights)(c, x)
 }
 
 func cut(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
@@ -265,12 +265,12 @@ var calls = map[string]call{
 		return one(x[0].RMSNorm(x[1], c.Float("eps")))
 	},
 	"causal_attention": func(_ *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
-		return one(tensor.Attention(x[0], x[1], x[2], true, 1/math.Sqrt(float64(x[0].Dim(-1)))))
+		return one(x[0].Attention(x[1], x[2], true, 1/math.Sqrt(float64(x[0].Dim(-1)))))
 	},
-	"cross_entropy": loss(nn.CrossEntropy, tensor.ClassWeights), "nll": loss(nn.NLL, tensor.ClassWeights),
-	"mse": loss(nn.MSE, tensor.Weights), "l1": loss(nn.L1, tensor.Weights), "huber": huber,
-	"bce": loss(nn.BCE, tensor.Weights), "bce_with_logits": loss(nn.BCEWithLogits, tensor.Weights),
-	"bce_pos_weight": loss(nn.BCEWithLogits, tensor.PosWeight), "kl_div": loss(nn.KLDiv, nil),
+	"cross_entropy": loss(nn.CrossEntropy, nn.ClassWeights), "nll": loss(nn.NLL, nn.ClassWeights),
+	"mse": loss(nn.MSE, nn.Weights), "l1": loss(nn.L1, nn.Weights), "huber": huber,
+	"bce": loss(nn.BCE, nn.Weights), "bce_with_logits": loss(nn.BCEWithLogits, nn.Weights),
+	"bce_pos_weight": loss(nn.BCEWithLogits, nn.PosWeight), "kl_div": loss(nn.KLDiv, nil),
 
 	"sub_from": number("a", (*tensor.Tensor).SubFrom), "div_into": number("a", (*tensor.Tensor).DivInto),
 	"lt_scalar": number("a", (*tensor.Tensor).LessScalar), "le_scalar": number("a", (*tensor.Tensor).LessEqualScalar),
@@ -541,7 +541,7 @@ func runCase(t *testing.T, dev *tensor.Device, f *golden.File, c *golden.Case, d
 		for i, name := range c.Inputs {
 			in[i] = s.In(load(f, name, dt))
 			if len(c.Grads) > 0 && c.Grads[i] != "" {
-				in[i] = s.Watch(in[i])
+				in[i] = autograd.Watch(s, in[i])
 				watched = append(watched, in[i])
 			}
 		}
@@ -616,9 +616,9 @@ func differentiate(s *tensor.Scope, f *golden.File, c *golden.Case, out, watched
 	if total == nil { // as far as the tape can see, no output depends on an input
 		return make([]*tensor.Tensor, len(watched))
 	}
-	opts := []autograd.Option{autograd.AllowUnused}
+	opts := []autograd.Option{autograd.AllowUnused()}
 	if seed != nil {
-		opts = append(opts, autograd.Seed(seed))
+		opts = append(opts, autograd.GradOutput(seed))
 	}
 	return autograd.Grad(total, watched, opts...)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -15,7 +16,7 @@ import (
 // random numbers. A result with several elements is checked in one random direction.
 func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, inputs ...*tensor.Tensor) error {
 	const eps, atol, rtol = 1e-6, 1e-5, 1e-3
-	tensor.Given("gradcheck", "the function", f)
+	engine.Given("gradcheck", "the function", f)
 	var got [][]float64
 	direction := func(y *tensor.Tensor) *tensor.Tensor {
 		w := tensor.Uniform(tensor.Seed(7), 0.5, 1.5, y.Shape()...).To(tensor.Float64)
@@ -24,7 +25,7 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 	err := dev.Step(func(s *tensor.Scope) error {
 		xs := enter(s, inputs)
 		y := f(xs)
-		floating, grads := gradients(y, xs, Seed(direction(y)))
+		floating, grads := gradients(y, xs, GradOutput(direction(y)))
 		for i, g := range grads {
 			if g == nil {
 				got = append(got, make([]float64, floating[i].Len()))
@@ -33,7 +34,7 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 			}
 		}
 		return nil
-	}, tensor.Stream(1))
+	}, tensor.RandomStream(1))
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 				sum += v * w[i]
 			}
 			return nil
-		}, tensor.Stream(1))
+		}, tensor.RandomStream(1))
 		return sum, err
 	}
 	var wrong []string
@@ -54,7 +55,7 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 		if !in.DType().IsFloat() {
 			continue
 		}
-		v := tensor.Data[float64](in)
+		v := seam.Elems[float64](engine.Bytes(in))
 		for j, old := range v {
 			v[j] = old + eps
 			hi, err := value()
@@ -87,9 +88,10 @@ func Gradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, i
 
 // GradGradcheck compares second derivatives of f with central differences of first ones.
 func GradGradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, inputs ...*tensor.Tensor) error {
-	tensor.Given("gradcheck", "the function", f)
+	engine.Given("gradcheck", "the function", f)
 	var shape []int
-	err := dev.Step(func(s *tensor.Scope) error { shape = f(enter(s, inputs)).Shape(); return nil }, tensor.Stream(1))
+	shaped := func(s *tensor.Scope) error { shape = f(enter(s, inputs)).Shape(); return nil }
+	err := dev.Step(shaped, tensor.RandomStream(1))
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func GradGradcheck(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tenso
 		n := len(xs) - 1
 		y := f(xs[:n])
 		sum := y.Scope().Full(0, tensor.Float64)
-		_, grads := gradients(y, xs[:n], Seed(xs[n]), CreateGraph)
+		_, grads := gradients(y, xs[:n], GradOutput(xs[n]), CreateGraph())
 		for i, g := range grads {
 			if g != nil {
 				w := tensor.Uniform(tensor.Seed(uint64(20+i)), 0.5, 1.5, g.Shape()...).To(tensor.Float64)
@@ -114,7 +116,7 @@ func gradients(y *tensor.Tensor, all []*tensor.Tensor, opts ...Option) (xs, grad
 	xs = slices.DeleteFunc(slices.Clone(all), func(x *tensor.Tensor) bool { return !x.NeedsGrad() })
 	grads = make([]*tensor.Tensor, len(xs))
 	if y.NeedsGrad() { // else independent of the inputs, as far as the tape can see
-		grads = Grad(y, xs, append(opts, AllowUnused)...)
+		grads = Grad(y, xs, append(opts, AllowUnused())...)
 	}
 	return xs, grads
 }
@@ -124,7 +126,7 @@ func enter(s *tensor.Scope, inputs []*tensor.Tensor) []*tensor.Tensor {
 	xs := make([]*tensor.Tensor, len(inputs))
 	for i, t := range inputs {
 		if t.DType().IsFloat() {
-			xs[i] = s.Watch(t)
+			xs[i] = Watch(s, t)
 		} else {
 			xs[i] = s.In(t)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -20,7 +21,7 @@ func open(t testing.TB, opts ...tensor.OpenOption) *tensor.Device {
 }
 
 // operand makes the host tensor that a Sample's Arg describes, with floating values in float64.
-func operand(a tensor.Arg, seed uint64) *tensor.Tensor {
+func operand(a seam.Arg, seed uint64) *tensor.Tensor {
 	if a.Values != nil {
 		v := tensor.FromSlice(append([]float64(nil), a.Values...), a.Shape...)
 		if a.DType.IsFloat() {
@@ -66,12 +67,12 @@ func TestGradcheckOps(t *testing.T) {
 	dev := open(t)
 	total, checked := 0, 0
 	var missing []string
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if op.NoGrad != "" {
 			continue
 		}
 		total++
-		samples := op.AllSamples()
+		samples := engine.Samples(op)
 		if len(samples) == 0 {
 			missing = append(missing, op.Name)
 			t.Errorf("operation %s has no samples", op.Name)
@@ -112,7 +113,7 @@ func TestGradcheckOps(t *testing.T) {
 	fmt.Printf("ops %d, checked %d, missing %d\n", total, checked, len(missing))
 }
 
-func operands(op *tensor.Op, s tensor.Sample) []*tensor.Tensor {
+func operands(op *tensor.Op, s seam.Sample[*tensor.Tensor]) []*tensor.Tensor {
 	h := fnv.New64a()
 	h.Write([]byte(op.Name + s.Name))
 	seed := h.Sum64()
@@ -123,7 +124,7 @@ func operands(op *tensor.Op, s tensor.Sample) []*tensor.Tensor {
 	return in
 }
 
-func shapes(s tensor.Sample) (all [][]int) {
+func shapes(s seam.Sample[*tensor.Tensor]) (all [][]int) {
 	for _, a := range s.In {
 		all = append(all, a.Shape)
 	}

@@ -7,14 +7,16 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/internal/testing/golden"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
 var halves = []tensor.DType{tensor.Float16, tensor.BFloat16}
 
 // halfOperands are the operands of a sample with floating values rounded to dt.
-func halfOperands(op *tensor.Op, s tensor.Sample, dt tensor.DType) []*tensor.Tensor {
+func halfOperands(op *tensor.Op, s seam.Sample[*tensor.Tensor], dt tensor.DType) []*tensor.Tensor {
 	in := operands(op, s)
 	for i, x := range in {
 		if x.DType().IsFloat() {
@@ -29,9 +31,9 @@ func halfOperands(op *tensor.Op, s tensor.Sample, dt tensor.DType) []*tensor.Ten
 func TestHalfOps(t *testing.T) {
 	dev := open(t)
 	ran := map[string]bool{}
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		t.Run(op.Name, func(t *testing.T) {
-			for _, s := range op.AllSamples() {
+			for _, s := range engine.Samples(op) {
 				for j, l := range layouts {
 					if j > 0 && (s.Fixed || testing.Short()) {
 						break
@@ -39,7 +41,7 @@ func TestHalfOps(t *testing.T) {
 					for _, dt := range halves {
 						in := halfOperands(op, s, dt)
 						where := fmt.Sprintf("%s %v, %v, %s", s.Name, shapes(s), dt, l.name)
-						check := func(_ string, c *tensor.Ctx) {
+						check := func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 							if roundedOnce(t, where, c, dt) {
 								ran[c.Op.Name] = true
 							}
@@ -49,7 +51,7 @@ func TestHalfOps(t *testing.T) {
 							for _, x := range in {
 								x = step.In(x)
 								if x.DType().IsFloat() {
-									x = step.Watch(x)
+									x = autograd.Watch(step, x)
 									watched = append(watched, x)
 								}
 								xs = append(xs, l.of(x))
@@ -57,10 +59,10 @@ func TestHalfOps(t *testing.T) {
 							y := s.Call(xs)
 							if y.NeedsGrad() {
 								seed := tensor.Uniform(tensor.Seed(7), 0.5, 1.5, y.Shape()...).To(y.DType())
-								autograd.Grad(y, watched, autograd.Seed(seed), autograd.AllowUnused)
+								autograd.Grad(y, watched, autograd.GradOutput(seed), autograd.AllowUnused())
 							}
 							return nil
-						}, tensor.Stream(1), tensor.Observe(check))
+						}, tensor.RandomStream(1), engine.Observe(check))
 						if err != nil {
 							t.Errorf("%s: %v", where, err)
 						}
@@ -69,7 +71,7 @@ func TestHalfOps(t *testing.T) {
 			}
 		})
 	}
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if (op.CPU != nil || op.Expr != nil) && takesFloats(op) && !ran[op.Name] && !heldElsewhere(op) {
 			t.Errorf("%s never ran in half precision", op.Name)
 		}
@@ -81,7 +83,7 @@ func TestHalfOps(t *testing.T) {
 func heldElsewhere(op *tensor.Op) bool { return op.Name == "dropout" || op.Parts != nil }
 
 // roundedOnce repeats an operation that has operands of type dt on these in float32, and tells whether there are such.
-func roundedOnce(t *testing.T, where string, c *tensor.Ctx, dt tensor.DType) bool {
+func roundedOnce(t *testing.T, where string, c seam.Applied[*tensor.Op, *tensor.Tensor], dt tensor.DType) bool {
 	t.Helper()
 	if c.Op.View != nil || heldElsewhere(c.Op) {
 		return false
@@ -97,7 +99,7 @@ func roundedOnce(t *testing.T, where string, c *tensor.Ctx, dt tensor.DType) boo
 		return false
 	}
 	got := slices.Clone(c.Out)
-	for k, y := range tensor.ApplyAll(c.Op, in, slices.Clone(c.Ints), slices.Clone(c.Floats)) {
+	for k, y := range engine.ApplyAll(c.Op, in, slices.Clone(c.Ints), slices.Clone(c.Floats)) {
 		want := y.To(got[k].DType())
 		if !slices.Equal(bits(got[k]), bits(want)) {
 			t.Errorf("%s: %s of %v, result %d: %v, in float32 and rounded %v", where, c.Op.Name, c.In, k,
@@ -116,12 +118,12 @@ func TestHalfDropout(t *testing.T) {
 		x := x.To(dt)
 		pass := func(in tensor.DType) (values [][]uint64) {
 			err := dev.Step(func(s *tensor.Scope) error {
-				x := s.Watch(x.To(in))
+				x := autograd.Watch(s, x.To(in))
 				y := x.Dropout(0.3)
 				values = append(values, bits(y.To(dt)), bits(autograd.Grad(y, []*tensor.Tensor{x},
-					autograd.Seed(x))[0].To(dt)))
+					autograd.GradOutput(x))[0].To(dt)))
 				return nil
-			}, tensor.Stream(1))
+			}, tensor.RandomStream(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,14 +150,14 @@ func bits(x *tensor.Tensor) []uint64 {
 
 // takesFloats tells whether an operation has a floating operand, as far as samples tell.
 func takesFloats(op *tensor.Op) bool {
-	for _, s := range op.AllSamples() {
+	for _, s := range engine.Samples(op) {
 		for _, a := range s.In {
 			if a.DType.IsFloat() {
 				return true
 			}
 		}
 	}
-	return len(op.AllSamples()) == 0 && len(op.Args) > 0
+	return len(engine.Samples(op)) == 0 && len(op.Args) > 0
 }
 
 // TestSharedCast uses the half copy of a weight four times, with gradients 256 (in float16 2048), 1, 1 and 1: added in
@@ -170,7 +172,7 @@ func TestSharedCast(t *testing.T) {
 
 func testSharedCast(t *testing.T, dt tensor.DType, large float64, view func(half *tensor.Tensor) *tensor.Tensor) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 1}, 2))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1, 1}, 2))
 	err := dev.Step(func(s *tensor.Scope) error {
 		half := view(s.In(w).To(dt))
 		y := half.Add(half).Add(half).Add(half.Scale(large)) // whose gradient comes first
@@ -178,13 +180,13 @@ func testSharedCast(t *testing.T, dt tensor.DType, large float64, view func(half
 			wantValues(t, "gradient at the cast", g, large+3, large+3)
 			return g.Scale(1)
 		})
-		inner := autograd.Grad(y, []*tensor.Tensor{half}, autograd.Seed(half))[0]
+		inner := autograd.Grad(y, []*tensor.Tensor{half}, autograd.GradOutput(half))[0]
 		if inner.DType() != dt {
 			t.Errorf("the gradient of %v is %v", half, inner)
 		}
-		recorded := autograd.Grad(y, []*tensor.Tensor{s.In(w)}, autograd.Seed(half), autograd.CreateGraph)[0]
+		recorded := autograd.Grad(y, []*tensor.Tensor{s.In(w)}, autograd.GradOutput(half), autograd.CreateGraph())[0]
 		wantValues(t, "recorded gradient", recorded, large+3, large+3)
-		autograd.Backward(y, autograd.Seed(half))
+		autograd.Backward(y, autograd.GradOutput(half))
 		return nil
 	})
 	if err != nil {
@@ -257,13 +259,13 @@ func TestHalfGradients(t *testing.T) {
 		t.Skip("TestHalfOps runs the same kernels")
 	}
 	dev := open(t)
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		limit := 2.5
 		if op.Compose != nil {
 			limit = 16
 		}
 		t.Run(op.Name, func(t *testing.T) {
-			for _, s := range op.AllSamples() {
+			for _, s := range engine.Samples(op) {
 				for _, dt := range halves {
 					in := halfOperands(op, s, dt)
 					got, want := valuesAndGradients(t, dev, s, in, dt, dt),
@@ -291,14 +293,14 @@ func TestHalfGradients(t *testing.T) {
 
 // valuesAndGradients are the result of a sample on operands in type dt, and the gradients of its sum with weights of
 // type of.
-func valuesAndGradients(t *testing.T, dev *tensor.Device, s tensor.Sample, in []*tensor.Tensor, dt,
+func valuesAndGradients(t *testing.T, dev *tensor.Device, s seam.Sample[*tensor.Tensor], in []*tensor.Tensor, dt,
 	of tensor.DType) (all []*tensor.Tensor) {
 	t.Helper()
 	err := dev.Step(func(step *tensor.Scope) error {
 		var xs, watched []*tensor.Tensor
 		for _, x := range in {
 			if x.DType().IsFloat() {
-				x = step.Watch(x.To(dt))
+				x = autograd.Watch(step, x.To(dt))
 				watched = append(watched, x)
 			}
 			xs = append(xs, x)
@@ -309,14 +311,14 @@ func valuesAndGradients(t *testing.T, dev *tensor.Device, s tensor.Sample, in []
 			return nil
 		}
 		seed := step.In(tensor.Uniform(tensor.Seed(7), 0.5, 1.5, y.Shape()...)).To(of).To(y.DType())
-		for _, g := range autograd.Grad(y, watched, autograd.Seed(seed), autograd.AllowUnused) {
+		for _, g := range autograd.Grad(y, watched, autograd.GradOutput(seed), autograd.AllowUnused()) {
 			if g != nil {
 				g = host(g)
 			}
 			all = append(all, g)
 		}
 		return nil
-	}, tensor.Stream(1))
+	}, tensor.RandomStream(1))
 	if err != nil {
 		t.Fatal(err)
 	}

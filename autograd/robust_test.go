@@ -20,14 +20,14 @@ func inStep(dev *tensor.Device, f func(s *tensor.Scope)) error {
 func TestGradReturnsItsSeed(t *testing.T) {
 	dev := open(t)
 	err := inStep(dev, func(s *tensor.Scope) {
-		seed, x := s.Full(2, tensor.Float64, 3), s.Watch(tensor.Zeros(tensor.Float64, 3))
+		seed, x := s.Full(2, tensor.Float64, 3), autograd.Watch(s, tensor.Zeros(tensor.Float64, 3))
 		s.Region("inner", func() []*tensor.Tensor {
-			autograd.Grad(x.AddScalar(1), []*tensor.Tensor{x}, autograd.Seed(seed))
+			autograd.Grad(x.AddScalar(1), []*tensor.Tensor{x}, autograd.GradOutput(seed))
 			return nil
 		})
 		wantValues(t, "the seed", seed, 2, 2, 2)
 		out := s.Region("inner", func() []*tensor.Tensor {
-			return autograd.Grad(x.AddScalar(1).Scale(3), []*tensor.Tensor{x}, autograd.Seed(seed))
+			return autograd.Grad(x.AddScalar(1).Scale(3), []*tensor.Tensor{x}, autograd.GradOutput(seed))
 		})
 		wantValues(t, "the gradient", out[0], 6, 6, 6)
 	})
@@ -42,10 +42,10 @@ func TestGradReturnsItsSeed(t *testing.T) {
 // Seeds and what hooks return take the element type of their tensor; their shape must be right.
 func TestGivenGradients(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 2, 3}, 3))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1, 2, 3}, 3))
 	for _, dt := range []tensor.DType{tensor.Float64, tensor.Int64} {
 		err := inStep(dev, func(s *tensor.Scope) {
-			autograd.Backward(s.In(w).Softmax(-1), autograd.Seed(tensor.Zeros(dt, 3)))
+			autograd.Backward(s.In(w).Softmax(-1), autograd.GradOutput(tensor.Zeros(dt, 3)))
 		})
 		if err != nil {
 			t.Errorf("a seed of %v: %v", dt, err)
@@ -90,7 +90,7 @@ func TestGradWhileNotRecording(t *testing.T) {
 	w := param("w", 3)
 	err := inStep(dev, func(s *tensor.Scope) {
 		y := s.In(w).Square().Sum()
-		s.With(func() { wantValues(t, "gradient", autograd.Grad(y, []*tensor.Tensor{w})[0], 6) }, tensor.NoGrad)
+		s.With(func() { wantValues(t, "gradient", autograd.Grad(y, []*tensor.Tensor{w})[0], 6) }, tensor.NoGrad())
 		autograd.Grad(y, []*tensor.Tensor{nil})
 	})
 	wantError(t, err, tensor.ErrGrad, "operand 0, nil tensor", "robust_test.go:")
@@ -103,7 +103,7 @@ func TestBackwardAfterItsStep(t *testing.T) {
 	if err := inStep(dev, func(s *tensor.Scope) { y = s.In(w).Square().Sum() }); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, tensor.Try(func() { autograd.Backward(y) }), tensor.ErrStep, "ended", "Keep", "robust_test.go:")
+	wantError(t, engine.Try(func() { autograd.Backward(y) }), tensor.ErrStep, "ended", "Keep", "robust_test.go:")
 }
 
 // Operands of a custom operation may be parameters alone, and its result one of them.
@@ -159,7 +159,7 @@ func TestStepWithinEveryMemoryLimit(t *testing.T) {
 		want := optim.New(optim.SGD(1e-3), model).Hash()
 		opt := optim.New(optim.AdamW(1e-3), model, optim.Clip(1))
 		m := dev.Stats().Memory
-		limited, err := tensor.Open("cpu", tensor.MemoryLimit(m.Reserved-m.Cached()+extra), tensor.Poison)
+		limited, err := tensor.Open("cpu", tensor.MemoryLimit(m.Active+extra), tensor.Poison())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestStepWithinEveryMemoryLimit(t *testing.T) {
 
 // Steps and evaluations in parallel share parameters; what they keep is theirs.
 func TestParallelSteps(t *testing.T) {
-	dev := open(t, tensor.Poison)
+	dev := open(t, tensor.Poison())
 	model := newGPT()
 	if err := nn.Init(dev, model); err != nil {
 		t.Fatal(err)
@@ -201,11 +201,11 @@ func TestParallelSteps(t *testing.T) {
 			for round := range 5 {
 				var kept []*tensor.Tensor
 				err := dev.Step(func(s *tensor.Scope) error {
-					for _, g := range autograd.Grad(gptLoss(s, model), tensor.Parameters(model)) {
+					for _, g := range autograd.Grad(gptLoss(s, model), nn.Parameters(model)) {
 						kept = append(kept, g.Keep())
 					}
 					return nil
-				}, tensor.Stream(uint64(k)))
+				}, tensor.RandomStream(uint64(k)))
 				if err != nil {
 					t.Error(err)
 				}

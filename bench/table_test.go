@@ -345,7 +345,7 @@ func chargptCasts() workload {
 		model := newGPT(dev)
 		return timed(func() {
 			must(dev.Eval(func(s *tensor.Scope) error {
-				for _, p := range tensor.Parameters(model) {
+				for _, p := range nn.Parameters(model) {
 					s.In(p).To(tensor.BFloat16)
 				}
 				return nil
@@ -403,12 +403,12 @@ func gradients(dev *tensor.Device, f func(xs []*tensor.Tensor) *tensor.Tensor, x
 		must(dev.Step(func(s *tensor.Scope) error {
 			watched := make([]*tensor.Tensor, len(xs))
 			for i, x := range xs {
-				watched[i] = s.Watch(x)
+				watched[i] = autograd.Watch(s, x)
 			}
 			y := f(watched)
 			seed := s.In(g)
 			begin := time.Now()
-			autograd.Grad(y, watched, autograd.Seed(seed))
+			autograd.Grad(y, watched, autograd.GradOutput(seed))
 			d = time.Since(begin)
 			return nil
 		}))
@@ -447,7 +447,7 @@ func crossEntropy(n int) workload {
 		x, y := matrixOf(dev, n), classes(rows(n), rowLen)
 		return timed(func() {
 			must(dev.Step(func(s *tensor.Scope) error {
-				logits := s.Watch(x)
+				logits := autograd.Watch(s, x)
 				autograd.Grad(nn.CrossEntropy(logits, s.In(y)), []*tensor.Tensor{logits})
 				return nil
 			}))
@@ -473,14 +473,14 @@ func clipped(n int) workload {
 
 // update is a step of AdamW over one parameter.
 func update(dev *tensor.Device, n int, opts ...optim.Option) call {
-	p := tensor.Parameter(nn.Normal(0, 1), n)
+	p := nn.Parameter(nn.Normal(0, 1), n)
 	must(nn.Init(dev, []*tensor.Tensor{p}))
 	opt := optim.New(optim.AdamW(1e-3), []*tensor.Tensor{p}, opts...)
 	g := onDevice(dev, randn(n))
 	return func() time.Duration {
 		var begin time.Time
 		must(dev.Step(func(s *tensor.Scope) error {
-			autograd.Backward(s.In(p), autograd.Seed(s.In(g)))
+			autograd.Backward(s.In(p), autograd.GradOutput(s.In(g)))
 			begin = time.Now()
 			return opt.Step(s) // writes when the step ends
 		}))
@@ -502,7 +502,7 @@ func operation() workload {
 
 // recordedOperation is the same on the tape.
 func recordedOperation() workload {
-	x := tensor.ParameterOf("x", tensor.FromSlice(normal(8), 8))
+	x := nn.ParameterOf("x", tensor.FromSlice(normal(8), 8))
 	w := workload{name: "operation, recorded", want: "6 allocations"}
 	w.weft = func(dev *tensor.Device) call { return hostCost(dev.Step, x) }
 	w.count = func(dev *tensor.Device) float64 { return allocations(dev.Step, x) }

@@ -44,7 +44,7 @@ func gpt(t *testing.T, seed uint64, dt tensor.DType, tied bool) *nn.GPT {
 	}
 	// Norms and biases begin with equal values; here all differ.
 	rng := rand.New(rand.NewPCG(seed, 1))
-	tensor.Walk(model, func(_ string, p *tensor.Tensor) {
+	nn.Walk(model, func(_ string, p *tensor.Tensor) {
 		v := make([]float64, p.Len())
 		for i := range v {
 			v[i] = rng.NormFloat64()
@@ -63,8 +63,8 @@ func host(p *tensor.Tensor) *tensor.Tensor {
 func state(t *testing.T, model any) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	tensor.Walk(model, func(name string, p *tensor.Tensor) {
-		raw := p.Raw()
+	nn.Walk(model, func(name string, p *tensor.Tensor) {
+		raw := engine.Raw(p)
 		v, err := io.ReadAll(io.NewSectionReader(raw, 0, raw.Size()))
 		if err != nil {
 			t.Fatal(err)
@@ -200,8 +200,8 @@ func TestMatch(t *testing.T) {
 		{"tied in the file alone", []safetensors.Tensor{f32("c", 2, 3), as(f32("x", 3), safetensors.F32, "b", "y")},
 			[]Option{Partial()}, "", "bc"},
 	} {
-		m := &model{tensor.Parameter(nn.Constant(9), 2), tensor.Parameter(nn.Constant(9), 3),
-			tensor.Parameter(nn.Constant(9), 2, 3)}
+		m := &model{nn.Parameter(nn.Constant(9), 2), nn.Parameter(nn.Constant(9), 3),
+			nn.Parameter(nn.Constant(9), 2, 3)}
 		if err := nn.Init(dev, m); err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%s: loaded %q, want %q", c.name, changed, c.loaded)
 		}
 	}
-	bare := &model{A: tensor.Parameter(nil, 2)}
+	bare := &model{A: nn.Parameter(nil, 2)}
 	if err := Load(bare, writeFile(t, f32("a", 2))); !errors.Is(err, tensor.ErrStep) {
 		t.Errorf("a model without memory: error %v", err)
 	}
@@ -254,7 +254,7 @@ func TestGPT2(t *testing.T) {
 			tensors = append(tensors, safetensors.Tensor{Name: prefix + name, DType: safetensors.F32, Shape: v.Shape(),
 				Aliases: aliases})
 		}
-		tensor.Walk(model, func(name string, p *tensor.Tensor) {
+		nn.Walk(model, func(name string, p *tensor.Tensor) {
 			parts := strings.Split(name, ".")
 			v := host(p).To(tensor.Float32)
 			if p.Rank() == 2 && parts[0] == "blocks" {
@@ -297,10 +297,10 @@ func TestGPT2(t *testing.T) {
 				continue
 			}
 			want := map[string][]float64{}
-			tensor.Walk(model, func(name string, p *tensor.Tensor) {
+			nn.Walk(model, func(name string, p *tensor.Tensor) {
 				want[name] = tensor.ToSlice[float64](host(p).To(dt))
 			})
-			tensor.Walk(got, func(name string, p *tensor.Tensor) {
+			nn.Walk(got, func(name string, p *tensor.Tensor) {
 				if !slices.Equal(tensor.ToSlice[float64](p), want[name]) {
 					t.Errorf("%q, %v: %s has other values", prefix, dt, name)
 				}
@@ -344,9 +344,9 @@ func TestPieces(t *testing.T) {
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.BFloat16, tensor.Float64} {
 		for _, transpose := range []bool{false, true} {
 			type model struct{ W *tensor.Tensor }
-			m, want := &model{tensor.Parameter(nil, rows, cols)}, x
+			m, want := &model{nn.Parameter(nil, rows, cols)}, x
 			if transpose {
-				m, want = &model{tensor.Parameter(nil, cols, rows)}, x.T()
+				m, want = &model{nn.Parameter(nil, cols, rows)}, x.T()
 			}
 			if err := nn.Init(device(t, 1), m, nn.DType(dt)); err != nil {
 				t.Fatal(err)
@@ -400,7 +400,7 @@ func (s *short) ReadAt(p []byte, off int64) (int, error) {
 // TestMemory saves and loads 64 MB: all memory that is taken on the way is a part of that.
 func TestMemory(t *testing.T) {
 	type model struct{ W *tensor.Tensor }
-	m := &model{tensor.Parameter(nil, 4096, 4096)}
+	m := &model{nn.Parameter(nil, 4096, 4096)}
 	if err := nn.Init(device(t, 1), m); err != nil {
 		t.Fatal(err)
 	}

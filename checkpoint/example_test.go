@@ -36,7 +36,7 @@ func Example() {
 	}
 	fmt.Println(checkpoint.Load(model, path, checkpoint.Convert()))
 
-	other := nn.NewLinear(3, 4, nn.NoBias)
+	other := nn.NewLinear(3, 4, nn.NoBias())
 	if err := nn.Init(dev, other); err != nil {
 		log.Fatal(err)
 	}

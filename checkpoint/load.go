@@ -8,8 +8,8 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// An Option changes how [Load] loads.
-type Option func(*config)
+// An Option changes how [Load] loads. The zero Option changes nothing.
+type Option struct{ set func(*config) }
 
 type config struct {
 	partial, convert bool
@@ -18,14 +18,16 @@ type config struct {
 
 // Partial loads what the file and the model both have, and leaves the rest of the model as it is. A file that has none
 // of the model's names is an error nevertheless.
-func Partial() Option { return func(c *config) { c.partial = true } }
+func Partial() Option { return Option{func(c *config) { c.partial = true }} }
 
 // Convert converts floating types to those of the model, with one rounding.
-func Convert() Option { return func(c *config) { c.convert = true } }
+func Convert() Option { return Option{func(c *config) { c.convert = true }} }
 
 // Rename gives the tensors of a file other names, by the first rule that fits each; see [GPT2]. A name for which there
 // is no rule stays.
-func Rename(rules []Rule) Option { return func(c *config) { c.rules = append(c.rules, rules...) } }
+func Rename(rules []Rule) Option {
+	return Option{func(c *config) { c.rules = append(c.rules, rules...) }}
+}
 
 // Load reads the values of a model's parameters and state, which have been placed (nn.Init), from a safetensors file,
 // an index of shards, or a folder with either. The file must have the model's names, shapes and types, and no others:
@@ -37,7 +39,9 @@ func Rename(rules []Rule) Option { return func(c *config) { c.rules = append(c.r
 func Load(model any, path string, options ...Option) error {
 	var c config
 	for _, o := range options {
-		o(&c)
+		if o.set != nil {
+			o.set(&c)
+		}
 	}
 	file, err := safetensors.OpenPath(path)
 	if err != nil {
@@ -49,7 +53,7 @@ func Load(model any, path string, options ...Option) error {
 		return err
 	}
 	for _, p := range pairs { // all are usable, or none is changed
-		if err := tensor.Try(func() { p.to.Raw() }); err != nil {
+		if err := engine.Try(func() { engine.Raw(p.to) }); err != nil {
 			return err
 		}
 	}
@@ -70,7 +74,7 @@ func (p pair) copy() error {
 	case p.transpose:
 		return p.copyTransposed(dt)
 	case dt == p.to.DType():
-		to := io.NewOffsetWriter(p.to.Raw(), 0)
+		to := io.NewOffsetWriter(engine.Raw(p.to), 0)
 		n, err := io.CopyBuffer(to, p.from.Data(), make([]byte, min(copyBuffer, p.from.Bytes())))
 		return whole(n, p.from.Bytes(), err)
 	}
@@ -113,15 +117,15 @@ func (p pair) copyTransposed(dt tensor.DType) error {
 // put writes a matrix [rows cols], transposed and converted, from element at on.
 func (p pair) put(at int, bytes []byte, dt tensor.DType, rows, cols int) error {
 	x := tensor.Zeros(dt, rows, cols)
-	if _, err := x.Raw().WriteAt(bytes, 0); err != nil {
+	if _, err := engine.Raw(x).WriteAt(bytes, 0); err != nil {
 		return err
 	}
-	y := x.T().Contiguous().To(p.to.DType()).Raw()
+	y := engine.Raw(x.T().Contiguous().To(p.to.DType()))
 	bytes = make([]byte, y.Size())
 	if _, err := y.ReadAt(bytes, 0); err != nil {
 		return err
 	}
-	_, err := p.to.Raw().WriteAt(bytes, int64(at*p.to.DType().Size()))
+	_, err := engine.Raw(p.to).WriteAt(bytes, int64(at*p.to.DType().Size()))
 	return err
 }
 

@@ -60,7 +60,7 @@ type pair struct {
 func match(model any, path string, file *safetensors.Model, c config) ([]pair, error) {
 	var pairs []pair
 	where := map[string]int{}
-	tensor.Walk(model, func(name string, t *tensor.Tensor) {
+	engine.Walk(model, func(name string, t *tensor.Tensor) {
 		where[name] = len(pairs)
 		pairs = append(pairs, pair{to: t, name: name})
 	})

@@ -47,7 +47,7 @@ func newRun(t *testing.T, dt tensor.DType) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{dev: dev, dtype: dt, average: tensor.State(nil)}
+	r := &run{dev: dev, dtype: dt, average: nn.State(nil)}
 	r.net = nn.Sequential(nn.NewLinear(64, 24), nn.GELU, nn.NewDropout(0.2), nn.NewLinear(24, 10))
 	if err := nn.Init(dev, r.model()); err != nil {
 		t.Fatal(err)
@@ -82,9 +82,7 @@ func (r *run) until(t *testing.T, end int) {
 		}
 		if err == nil { // a sample
 			err = r.dev.Eval(func(s *tensor.Scope) error {
-				s.With(func() {
-					r.log = append(r.log, s.Full(1, tensor.Float32, 100).Dropout(0.5).Sum().Item())
-				}, func(m *tensor.Mode) { m.Training = true })
+				r.log = append(r.log, s.Uniform(0, 1, 100).Sum().Item())
 				return nil
 			})
 		}
@@ -114,18 +112,22 @@ var kinds = []struct {
 	{"gradients", func(from, to *run) error {
 		return to.dev.Step(func(s *tensor.Scope) error {
 			grads := from.opt.State().Grads
-			for _, p := range tensor.Parameters(to.net) {
-				s.SetGrad(p, grads[p.Name()])
+			for _, p := range nn.Parameters(to.net) {
+				engine.SetGrad(s, p, grads[p.Name()])
 			}
 			return nil
 		})
 	}},
 	{"scaler", func(from, to *run) error { return to.scaler.Restore(from.scaler.State()) }},
 	{"steps of the device", func(from, to *run) error {
-		return to.dev.SetCounters(tensor.Counters{Steps: from.dev.Counters().Steps, Evals: to.dev.Counters().Evals})
+		c := engine.Counters(to.dev)
+		c.Steps = engine.Counters(from.dev).Steps
+		return engine.SetCounters(to.dev, c)
 	}},
 	{"evaluations of the device", func(from, to *run) error {
-		return to.dev.SetCounters(tensor.Counters{Steps: to.dev.Counters().Steps, Evals: from.dev.Counters().Evals})
+		c := engine.Counters(to.dev)
+		c.Evals = engine.Counters(from.dev).Evals
+		return engine.SetCounters(to.dev, c)
 	}},
 	{"data", func(from, to *run) error {
 		state, err := from.loader.State()
@@ -139,12 +141,12 @@ var kinds = []struct {
 
 func moveModel(from, to any) error {
 	values := map[string]*tensor.Tensor{}
-	tensor.Walk(from, func(name string, t *tensor.Tensor) { values[name] = t })
+	nn.Walk(from, func(name string, t *tensor.Tensor) { values[name] = t })
 	var err error
-	tensor.Walk(to, func(name string, t *tensor.Tensor) {
+	nn.Walk(to, func(name string, t *tensor.Tensor) {
 		if err == nil {
-			_, err = io.Copy(io.NewOffsetWriter(t.Raw(), 0), io.NewSectionReader(values[name].Raw(), 0,
-				values[name].Raw().Size()))
+			_, err = io.Copy(io.NewOffsetWriter(engine.Raw(t), 0), io.NewSectionReader(engine.Raw(values[name]), 0,
+				engine.Raw(values[name]).Size()))
 		}
 	})
 	return err

@@ -21,13 +21,19 @@ func SaveModel(path string, model any) error { return saveModel(disk.OS, path, m
 // copyBuffer is the size of the pieces in which elements are copied.
 const copyBuffer = 4 << 20
 
+// sized is the bytes of a tensor.
+type sized interface {
+	io.ReaderAt
+	Size() int64
+}
+
 func saveModel(fsys disk.FS, path string, model any) error {
 	var tensors []safetensors.Tensor
-	raws := map[string]tensor.Raw{}
-	if err := tensor.Try(func() {
-		tensor.Walk(model, func(name string, t *tensor.Tensor) {
+	raws := map[string]sized{}
+	if err := engine.Try(func() {
+		engine.Walk(model, func(name string, t *tensor.Tensor) {
 			tensors = append(tensors, safetensors.Tensor{Name: name, DType: inFiles[t.DType()], Shape: t.Shape()})
-			raws[name] = t.Raw()
+			raws[name] = engine.Raw(t)
 		})
 	}); err != nil {
 		return err

@@ -1,6 +1,9 @@
 package data
 
-import "github.com/weft-ml/weft/tensor"
+import (
+	"github.com/weft-ml/weft/internal/seam"
+	"github.com/weft-ml/weft/tensor"
+)
 
 // Batch is a group of examples as host tensors, ready for Scope.In.
 type Batch struct {
@@ -23,9 +26,9 @@ type Dataset interface {
 
 // zeros makes host data for a batch, and returns its elements, too. It is an error if there is no memory for them.
 func zeros[T tensor.Elem](shape ...int) (t *tensor.Tensor, v []T, err error) {
-	err = tensor.Try(func() {
+	err = engine.Try(func() {
 		t = tensor.Zeros(tensor.FromSlice([]T{}, 0).DType(), shape...)
-		v = tensor.Data[T](t)
+		v = seam.Elems[T](engine.Bytes(t))
 	})
 	return t, v, err
 }

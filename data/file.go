@@ -5,12 +5,10 @@ import (
 	"math"
 	"os"
 	"unsafe"
-
-	"github.com/weft-ml/weft/tensor"
 )
 
-// A ReadOption changes how files are read.
-type ReadOption func(*reading)
+// A ReadOption changes how files are read. The zero ReadOption changes nothing.
+type ReadOption struct{ set func(*reading) }
 
 // reading is what the options of a call say.
 type reading struct {
@@ -19,13 +17,13 @@ type reading struct {
 
 // MaxSize allows files of up to n bytes, counted after unpacking, in the place of 4 GiB. A file that is larger, or says
 // that it is, is a [*FormatError].
-func MaxSize(n int64) ReadOption { return func(r *reading) { r.most = n } }
+func MaxSize(n int64) ReadOption { return ReadOption{func(r *reading) { r.most = n }} }
 
 func readingOf(options []ReadOption) reading {
 	r := reading{most: 4 << 30}
 	for _, o := range options {
-		if o != nil {
-			o(&r)
+		if o.set != nil {
+			o.set(&r)
 		}
 	}
 	return r
@@ -48,7 +46,7 @@ func grown[T any](s []T, n int) ([]T, error) {
 		bytes = want * size
 	}
 	if bytes > 1<<20 { // else not worth the question
-		if err := tensor.Room(bytes); err != nil {
+		if err := engine.Room(bytes); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -14,7 +15,7 @@ func values[T tensor.Elem](t *testing.T, x *tensor.Tensor, shape ...int) []T {
 	if got := x.Shape(); !slices.Equal(got, shape) {
 		t.Fatalf("shape %v, want %v", got, shape)
 	}
-	return slices.Clone(tensor.Data[T](x))
+	return tensor.ToSlice[T](x)
 }
 
 // wantError checks that err is not nil and that its text contains every part.
@@ -47,4 +48,4 @@ func counting(n int) *Arrays[float32, int64] {
 }
 
 // memory is the elements of a batch's tensor, not a copy.
-func memory[T tensor.Elem](x *tensor.Tensor) []T { return tensor.Data[T](x) }
+func memory[T tensor.Elem](x *tensor.Tensor) []T { return seam.Elems[T](engine.Bytes(x)) }

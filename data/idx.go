@@ -274,7 +274,7 @@ func times(shape []uint32) string {
 // Tensor is the array as a host tensor of the same shape that shares its memory. Elements of int8 and
 // int16 become int32, in new memory.
 func (x *IDX) Tensor() *tensor.Tensor {
-	tensor.Given("idx", "the array", x)
+	engine.Given("idx", "the array", x)
 	switch v := x.Data.(type) {
 	case []uint8:
 		return tensor.FromSlice(v, x.Shape...)
@@ -289,7 +289,7 @@ func (x *IDX) Tensor() *tensor.Tensor {
 	case []float64:
 		return tensor.FromSlice(v, x.Shape...)
 	}
-	tensor.Fail(tensor.ErrDType, "idx", "there is no tensor of %T", x.Data)
+	engine.Fail(tensor.ErrDType, "idx", "there is no tensor of %T", x.Data)
 	return nil
 }
 

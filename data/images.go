@@ -80,7 +80,7 @@ func (d *Images) Label(i int) int {
 
 func (d *Images) wantImage(op string, i int) {
 	if i < 0 || i >= d.Len() {
-		tensor.Fail(tensor.ErrIndex, op, "there is no image %d, only [0, %d)", i, d.Len())
+		engine.Fail(tensor.ErrIndex, op, "there is no image %d, only [0, %d)", i, d.Len())
 	}
 }
 

@@ -20,8 +20,8 @@ func Clone[M any](dev *tensor.Device, model M) (M, error) {
 	var none M
 	find := &cloner{seen: map[walk.Pointer]reflect.Value{}}
 	clone := &cloner{seen: map[walk.Pointer]reflect.Value{}, copies: map[*tensor.Tensor]*tensor.Tensor{}}
-	err := tensor.Try(func() {
-		tensor.Given("clone", "the model", model)
+	err := engine.Try(func() {
+		engine.Given("clone", "the model", model)
 		first := model
 		find.deepen(reflect.ValueOf(&first).Elem())
 	})
@@ -30,17 +30,17 @@ func Clone[M any](dev *tensor.Device, model M) (M, error) {
 	}
 	var made, like []*tensor.Tensor
 	for rest := find.tensors; len(rest) > 0; { // what is in one arena stays together, and in order
-		arena, _, _ := rest[0].Arena()
+		arena, _, _ := engine.Arena(rest[0])
 		var here, others []*tensor.Tensor
 		for _, t := range rest {
-			if a, _, _ := t.Arena(); a == arena {
+			if a, _, _ := engine.Arena(t); a == arena {
 				here = append(here, t)
 			} else {
 				others = append(others, t)
 			}
 		}
 		slices.SortFunc(here, func(x, y *tensor.Tensor) int { return cmp.Compare(offset(x), offset(y)) })
-		placed, err := dev.PlaceLike(arena.DType(), here)
+		placed, err := engine.PlaceLike(dev, arena.DType(), here)
 		if err != nil {
 			return none, err
 		}
@@ -49,7 +49,7 @@ func Clone[M any](dev *tensor.Device, model M) (M, error) {
 	for i, t := range like {
 		clone.copies[t] = made[i]
 	}
-	if err := tensor.AssignAll(made, like); err != nil {
+	if err := engine.AssignAll(made, like); err != nil {
 		return none, err
 	}
 	clone.deepen(reflect.ValueOf(&model).Elem())
@@ -58,7 +58,7 @@ func Clone[M any](dev *tensor.Device, model M) (M, error) {
 
 // offset is that of a tensor in its arena.
 func offset(t *tensor.Tensor) int {
-	_, lo, _ := t.Arena()
+	_, lo, _ := engine.Arena(t)
 	return lo
 }
 
@@ -146,11 +146,11 @@ func (c *cloner) tensor(v reflect.Value, t *tensor.Tensor) {
 	switch origin := t.Origin(); {
 	case origin == nil: // data, which nothing changes
 	case origin != t:
-		tensor.Fail(tensor.ErrValue, "clone", "the model holds %v, a view or copy of %v; make it in Forward", t, origin)
+		engine.Fail(tensor.ErrValue, "clone", "the model holds %v, a view or copy of %v; make it in Forward", t, origin)
 	case c.copies != nil:
 		v.Set(reflect.ValueOf(c.copies[t]))
 	case !slices.Contains(c.tensors, t):
-		t.Arena() // fails if nothing has placed it
+		engine.Arena(t) // fails if nothing has placed it
 		c.tensors = append(c.tensors, t)
 	}
 }
@@ -161,13 +161,13 @@ func (c *cloner) tensor(v reflect.Value, t *tensor.Tensor) {
 // the models, and is not for use in a step that does.
 func CopyTo(dst, src any) error {
 	var to, from []*tensor.Tensor
-	err := tensor.Try(func() {
-		tensor.Given("copy", "dst", dst)
-		tensor.Given("copy", "src", src)
+	err := engine.Try(func() {
+		engine.Given("copy", "dst", dst)
+		engine.Given("copy", "src", src)
 		values := map[string]*tensor.Tensor{}
-		tensor.Walk(src, func(name string, t *tensor.Tensor) { values[name] = t })
+		Walk(src, func(name string, t *tensor.Tensor) { values[name] = t })
 		var missing, misshapen []string
-		tensor.Walk(dst, func(name string, t *tensor.Tensor) {
+		Walk(dst, func(name string, t *tensor.Tensor) {
 			v := values[name]
 			delete(values, name)
 			switch {
@@ -186,15 +186,15 @@ func CopyTo(dst, src any) error {
 		slices.Sort(extra)
 		list := func(names []string) string { return "[" + strings.Join(names, ", ") + "]" }
 		if len(missing)+len(extra) > 0 {
-			tensor.Fail(tensor.ErrValue, "copy", "src lacks %s, dst lacks %s, of other shapes are %s", list(missing),
+			engine.Fail(tensor.ErrValue, "copy", "src lacks %s, dst lacks %s, of other shapes are %s", list(missing),
 				list(extra), list(misshapen))
 		}
 		if len(misshapen) > 0 {
-			tensor.Fail(tensor.ErrShape, "copy", "of other shapes are %s", list(misshapen))
+			engine.Fail(tensor.ErrShape, "copy", "of other shapes are %s", list(misshapen))
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return tensor.AssignAll(to, from)
+	return engine.AssignAll(to, from)
 }

@@ -27,7 +27,7 @@ type knot struct {
 
 func newKnot() *knot {
 	k := &knot{Chain: nn.Sequential(nn.NewLinear(3, 3), nn.GELU, nn.NewLinear(3, 2)), Table: nn.NewEmbedding(4, 3, 1),
-		ByName: map[string]nn.Module{"norm": nn.NewLayerNorm(3)}, Scale: [1]*tensor.Tensor{tensor.State(nn.Ones, 2)},
+		ByName: map[string]nn.Module{"norm": nn.NewLayerNorm(3)}, Scale: [1]*tensor.Tensor{nn.State(nn.Ones, 2)},
 		buffer: []float64{1}, Data: tensor.Ones(tensor.Float32, 2)}
 	k.hidden = []*nn.Linear{k.Children0()}
 	k.tied, k.self = k.Table.Weight, k
@@ -69,7 +69,7 @@ func TestClone(t *testing.T) {
 		t.Errorf("%v is on %v", c.tied, c.tied.Device())
 	}
 	c.buffer[0] = 2
-	tensor.Walk(c.parts(), func(_ string, p *tensor.Tensor) { p.Assign(tensor.Of(float32(-1))) })
+	nn.Walk(c.parts(), func(_ string, p *tensor.Tensor) { p.Assign(tensor.Of(float32(-1))) })
 	if got := values(k.parts()); !reflect.DeepEqual(got, want) || k.buffer[0] != 1 {
 		t.Errorf("writes to the copy changed the original: %v, %v", got, k.buffer)
 	}

@@ -11,7 +11,8 @@
 // layer of a sequence. Each parameter draws its values from a stream of its own (seed, name), so a new layer does not
 // change the values of the others. Whether a step trains or evaluates is a property of the step, not of the layers.
 //
-// In processing order: init.go has the first values, unreached.go finds parameters that would get none; clone.go
-// copies models; module.go has what a layer is, and sequences; layers.go, transformer.go and gpt.go the layers and
-// models; loss.go the losses; tree.go the parts of a model as text, and summary.go what it computes.
+// In processing order: parameter.go declares parameters, init.go has their first values, unreached.go finds those that
+// would get none; clone.go copies models; module.go has what a layer is, and sequences; layers.go, transformer.go and
+// gpt.go the layers and models; loss.go the losses, loss_option.go what they can be told; tree.go the parts of a model
+// as text, and summary.go what it computes.
 package nn

@@ -55,9 +55,9 @@ func ExampleModule() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
-	model := nn.Sequential(&residual{nn.NewLayerNorm(4), nn.NewLinear(4, 4)}, nn.NewLinear(4, 2, nn.NoBias))
+	model := nn.Sequential(&residual{nn.NewLayerNorm(4), nn.NewLinear(4, 4)}, nn.NewLinear(4, 2, nn.NoBias()))
 	check(nn.Init(dev, model))
-	for _, p := range tensor.Parameters(model) {
+	for _, p := range nn.Parameters(model) {
 		fmt.Printf("%s\n", p)
 	}
 	// Output:

@@ -49,15 +49,15 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("frozen: %+v, with gradient %v; not frozen: %+v", body.Weight, body.Weight.Grad(), head.Weight)
 	}
 	train(t, dev, model, opt, 3)
-	if !tensor.AllEqual(before, body.Weight.Detach()) || tensor.AllEqual(moving, head.Weight.Detach()) {
+	if !before.AllEqual(body.Weight.Detach()) || moving.AllEqual(head.Weight.Detach()) {
 		t.Errorf("the frozen part is %v, was %v; the other is %v, was %v", body.Weight, before, head.Weight, moving)
 	}
 	nn.Unfreeze(model)
 	train(t, dev, model, opt, 1)
-	if tensor.AllEqual(before, body.Weight.Detach()) {
+	if before.AllEqual(body.Weight.Detach()) {
 		t.Error("it is still frozen")
 	}
-	err = tensor.Try(func() { tensor.Zeros(tensor.Float32, 1).SetNeedsGrad(true) })
+	err = engine.Try(func() { tensor.Zeros(tensor.Float32, 1).SetNeedsGrad(true) })
 	wantError(t, err, tensor.ErrGrad, "set_needs_grad: float32[1] is no parameter as a whole")
 }
 
@@ -100,7 +100,7 @@ func ExampleFreeze() {
 		autograd.Backward(model.Forward(s.Full(1, tensor.Float32, 1, 2)).Sum())
 		return nil
 	}))
-	for _, p := range tensor.Parameters(model) {
+	for _, p := range nn.Parameters(model) {
 		fmt.Println(p.Name(), p.Grad() != nil)
 	}
 	// Output:

@@ -136,7 +136,7 @@ func (r *trial) load(t *testing.T) nn.Module {
 		t.Fatal(err)
 	}
 	var names []string
-	tensor.Walk(model, func(name string, p *tensor.Tensor) {
+	nn.Walk(model, func(name string, p *tensor.Tensor) {
 		names = append(names, name)
 		v, shape := r.f.Float32(r.model + "/init/" + name)
 		p.Assign(tensor.FromSlice(v, shape...))
@@ -198,7 +198,7 @@ func (r *trial) pass(t *testing.T) {
 		return nil
 	})
 	r.compare(t, r.at("loss"), []float64{loss}, r.once, nil)
-	tensor.Walk(model, func(name string, p *tensor.Tensor) {
+	nn.Walk(model, func(name string, p *tensor.Tensor) {
 		r.compare(t, r.at("grad/"+name), tensor.ToSlice[float64](p.Grad()), r.once, nil)
 	})
 }
@@ -208,10 +208,10 @@ func (r *trial) clip(t *testing.T) {
 	model := r.load(t)
 	opt := optim.New(optim.SGD(1), model, optim.Clip(0.25))
 	before := map[string][]float64{}
-	tensor.Walk(model, func(name string, p *tensor.Tensor) { before[name] = tensor.ToSlice[float64](p) })
+	nn.Walk(model, func(name string, p *tensor.Tensor) { before[name] = tensor.ToSlice[float64](p) })
 	r.step(t, model, func(s *tensor.Scope, _ *tensor.Tensor) error { return opt.Step(s) })
 	r.compare(t, r.at("clip/norm"), []float64{opt.GradNorm()}, r.once, nil)
-	tensor.Walk(model, func(name string, p *tensor.Tensor) {
+	nn.Walk(model, func(name string, p *tensor.Tensor) {
 		change := before[name]
 		for i, v := range tensor.ToSlice[float64](p) {
 			change[i] -= v
@@ -231,7 +231,7 @@ func (r *trial) train(t *testing.T, name string, rule optim.Rule) {
 	}
 	losses = append(losses, r.step(t, model, func(*tensor.Scope, *tensor.Tensor) error { return nil }))
 	r.compare(t, r.at(name+"/losses"), losses, allowed, nil)
-	tensor.Walk(model, func(param string, p *tensor.Tensor) {
+	nn.Walk(model, func(param string, p *tensor.Tensor) {
 		skip := func(i int) bool { return r.skipsKeyBias && keyBias(param, i) }
 		r.compare(t, r.at(fmt.Sprint(name, "/final/", param)), tensor.ToSlice[float64](p), allowed, skip)
 	})

@@ -34,7 +34,7 @@ const maxLayers = 1 << 16
 func NewGPT(c GPTConfig) *GPT {
 	const std = 0.02
 	if c.Layers < 0 || c.Layers > maxLayers {
-		tensor.Fail(tensor.ErrValue, "gpt", "Layers is %d, outside [0, %d]", c.Layers, maxLayers)
+		engine.Fail(tensor.ErrValue, "gpt", "Layers is %d, outside [0, %d]", c.Layers, maxLayers)
 	}
 	want("gpt", "Dropout", c.Dropout, c.Dropout >= 0 && c.Dropout < 1, "[0, 1)")
 	g := &GPT{
@@ -51,7 +51,7 @@ func NewGPT(c GPTConfig) *GPT {
 		g.names = append(g.names, blockName(i))
 	}
 	if !c.TiedHead {
-		g.Head = NewLinear(c.Width, c.Vocab, NoBias, WeightInit(Normal(0, std)))
+		g.Head = NewLinear(c.Width, c.Vocab, NoBias(), WeightInit(Normal(0, std)))
 	}
 	return g
 }
@@ -68,12 +68,12 @@ func blockName(i int) string { return fmt.Sprintf("blocks.%d", i) }
 
 // Forward maps token indices [B T], T at most the context, to logits [B T vocab].
 func (g *GPT) Forward(tokens *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("gpt", "the model", g)
+	engine.Given("gpt", "the model", g)
 	if tokens.Rank() != 2 || tokens.Dim(1) > g.Config.Context {
-		tensor.Fail(tensor.ErrShape, "gpt", "tokens %v must be [B T] with T at most the context %d",
+		engine.Fail(tensor.ErrShape, "gpt", "tokens %v must be [B T] with T at most the context %d",
 			tokens, g.Config.Context)
 	}
-	tensor.Given("gpt", "Pos", g.Pos)
+	engine.Given("gpt", "Pos", g.Pos)
 	t := tokens.Dim(1)
 	x := g.Tok.Forward(tokens).Add(g.Pos.Weight.Slice(0, 0, t)).Dropout(g.Config.Dropout)
 	var y *tensor.Tensor // what is to be added to x
@@ -82,7 +82,7 @@ func (g *GPT) Forward(tokens *tensor.Tensor) *tensor.Tensor {
 	}
 	_, x = addNorm("norm", g.Norm, x, y)
 	if g.Head == nil {
-		tensor.Given("gpt", "Tok", g.Tok)
+		engine.Given("gpt", "Tok", g.Tok)
 		return x.Linear(g.Tok.Weight, nil)
 	}
 	return Call("head", g.Head, x)

@@ -6,13 +6,12 @@ import (
 	"math"
 	"strings"
 
-	"github.com/weft-ml/weft/internal/philox"
 	"github.com/weft-ml/weft/tensor"
 	"gonum.org/v1/gonum/mat"
 )
 
-// InitOption changes what [Init] does.
-type InitOption func(*initConfig)
+// InitOption changes what [Init] does. The zero InitOption changes nothing.
+type InitOption struct{ set func(*initConfig) }
 
 type initConfig struct {
 	dtype   tensor.DType
@@ -21,21 +20,21 @@ type initConfig struct {
 }
 
 // DType makes parameters of another floating type than float32.
-func DType(dt tensor.DType) InitOption { return func(c *initConfig) { c.dtype = dt } }
+func DType(dt tensor.DType) InitOption { return InitOption{func(c *initConfig) { c.dtype = dt }} }
 
 // Named draws the first values for a model of this name, whichever models were made before it: on devices of one seed,
 // models of the same name begin alike.
 func Named(model string) InitOption {
 	if model == "" {
-		tensor.Fail(tensor.ErrValue, "named", "the name is empty")
+		engine.Fail(tensor.ErrValue, "named", "the name is empty")
 	}
-	return func(c *initConfig) { c.model = model }
+	return InitOption{func(c *initConfig) { c.model = model }}
 }
 
 // OnlyNew leaves parameters and states alone that have memory: after a part of a model was replaced, the new part gets
 // its names, memory and the values that [Init] of the whole model would have given it; the others keep their values. It
 // makes no model that counts.
-func OnlyNew(c *initConfig) { c.onlyNew = true }
+func OnlyNew() InitOption { return InitOption{func(c *initConfig) { c.onlyNew = true }} }
 
 // Init visits a model once and gives every parameter and state its state-dict name, first values from the
 // stream (seed of dev, number of the model, name), and memory on dev. The n-th Init of a device makes model n, so that
@@ -47,15 +46,19 @@ func OnlyNew(c *initConfig) { c.onlyNew = true }
 // cannot reach. After an error all is as it was.
 func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 	c := initConfig{dtype: tensor.Float32}
+	for _, o := range opts {
+		if o.set != nil {
+			o.set(&c)
+		}
+	}
 	type group struct {
 		names   []string
 		tensors []*tensor.Tensor
 	}
 	var matrices, rest group
 	kept, whole := "", true // the model that parts belong to, and whether all of them do
-	err := tensor.Try(func() {
-		tensor.Configure("init", &c, opts)
-		tensor.Walk(model, func(name string, t *tensor.Tensor) {
+	err := engine.Try(func() {
+		Walk(model, func(name string, t *tensor.Tensor) {
 			m := modelOn(dev, t)
 			kept = cmp.Or(kept, m)
 			whole = whole && m != "" && m == kept
@@ -69,7 +72,7 @@ func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 			g.names, g.tensors = append(g.names, name), append(g.tensors, t)
 		})
 		if paths := unreached(model); len(paths) > 0 {
-			tensor.Fail(tensor.ErrValue, "init", "unexported fields hold parameters that nobody can name: %s; "+
+			engine.Fail(tensor.ErrValue, "init", "unexported fields hold parameters that nobody can name: %s; "+
 				"export these fields", strings.Join(paths, ", "))
 		}
 	})
@@ -79,7 +82,8 @@ func Init(dev *tensor.Device, model any, opts ...InitOption) error {
 	if c.model == "" && (whole || c.onlyNew) {
 		c.model = kept
 	}
-	return dev.Place(c.model, append(matrices.names, rest.names...), append(matrices.tensors, rest.tensors...), c.dtype)
+	names, tensors := append(matrices.names, rest.names...), append(matrices.tensors, rest.tensors...)
+	return engine.Place(dev, c.model, names, tensors, c.dtype)
 }
 
 // modelOn is the name of the model that t was placed with on dev; "" if it was not.
@@ -87,17 +91,14 @@ func modelOn(dev *tensor.Device, t *tensor.Tensor) string {
 	if !placed(t) || t.Device() != dev {
 		return ""
 	}
-	a, _, _ := t.Arena()
-	return a.Model()
+	values, _, _ := engine.Arena(t)
+	return engine.Model(values)
 }
-
-// Initializer draws the first values of a parameter.
-type Initializer = tensor.Initializer
 
 // want fails unless a hyperparameter is finite and in range.
 func want(op, name string, v float64, within bool, limits string) {
 	if v-v != 0 || !within {
-		tensor.Fail(tensor.ErrValue, op, "%s is %v, outside %s", name, v, limits)
+		engine.Fail(tensor.ErrValue, op, "%s is %v, outside %s", name, v, limits)
 	}
 }
 
@@ -105,7 +106,7 @@ func want(op, name string, v float64, within bool, limits string) {
 // infinity, and for a deviation or a gain that is negative.
 func Constant(v float64) Initializer {
 	want("constant", "the value", v, true, "(-Inf, +Inf)")
-	return func(x []float64, _ []int, _ tensor.Random) {
+	return func(x []float64, _ []int, _ Random) {
 		for i := range x {
 			x[i] = v
 		}
@@ -122,8 +123,8 @@ var (
 func Uniform(lo, hi float64) Initializer {
 	want("uniform", "lo", lo, lo <= hi, fmt.Sprintf("(-Inf, %v], up to hi", hi))
 	want("uniform", "the width of the range", hi-lo, true, "[0, +Inf)")
-	return func(x []float64, _ []int, r tensor.Random) {
-		philox.Uniform(x, r, 0)
+	return func(x []float64, _ []int, r Random) {
+		r.Uniform(x)
 		for i, u := range x {
 			x[i] = lo + float64((hi-lo)*u)
 		}
@@ -137,8 +138,8 @@ func within(bound float64) Initializer { return Uniform(-bound, bound) }
 func Normal(mean, std float64) Initializer {
 	want("normal", "mean", mean, true, "(-Inf, +Inf)")
 	want("normal", "std", std, std >= 0, "[0, +Inf)")
-	return func(x []float64, _ []int, r tensor.Random) {
-		philox.Normal(x, r, 0)
+	return func(x []float64, _ []int, r Random) {
+		r.Normal(x)
 		for i, v := range x {
 			x[i] = mean + float64(std*v)
 		}
@@ -148,7 +149,7 @@ func Normal(mean, std float64) Initializer {
 // fans are the numbers of inputs and outputs of a weight [out in ...].
 func fans(shape []int) (in, out float64) {
 	if len(shape) < 2 {
-		tensor.Fail(tensor.ErrShape, "init", "fan-in and fan-out need a weight with two axes or more, not %v", shape)
+		engine.Fail(tensor.ErrShape, "init", "fan-in and fan-out need a weight with two axes or more, not %v", shape)
 	}
 	field := 1
 	for _, d := range shape[2:] {
@@ -160,7 +161,7 @@ func fans(shape []int) (in, out float64) {
 // byFans draws as f says for the numbers of inputs and outputs of a weight.
 func byFans(op string, gain float64, f func(in, out float64) Initializer) Initializer {
 	want(op, "gain", gain, gain >= 0, "[0, +Inf)")
-	return func(x []float64, shape []int, r tensor.Random) { f(fans(shape))(x, shape, r) }
+	return func(x []float64, shape []int, r Random) { f(fans(shape))(x, shape, r) }
 }
 
 // KaimingUniform keeps the variance of signals through layers with ReLU: bound gain*sqrt(3/fan_in)
@@ -192,7 +193,7 @@ func XavierNormal(gain float64) Initializer {
 // decomposition of a normal matrix (Saxe et al. 2013). The weight is [out in ...].
 func Orthogonal(gain float64) Initializer {
 	want("orthogonal", "gain", gain, gain >= 0, "[0, +Inf)")
-	return func(x []float64, shape []int, r tensor.Random) {
+	return func(x []float64, shape []int, r Random) {
 		fans(shape) // fails for vectors
 		if len(x) == 0 {
 			return
@@ -201,7 +202,7 @@ func Orthogonal(gain float64) Initializer {
 		cols := len(x) / rows
 		n, m := max(rows, cols), min(rows, cols)
 		a := make([]float64, n*m)
-		philox.Normal(a, r, 0)
+		r.Normal(a)
 		var qr mat.QR
 		qr.Factorize(mat.NewDense(n, m, a))
 		var q, t mat.Dense

@@ -18,8 +18,8 @@ type shy struct {
 // Init fails where it was silent before: a forward pass said later that Init had not been called.
 func TestInitUnreached(t *testing.T) {
 	dev := open(t)
-	m := &shy{nn.NewLinear(2, 2), []*nn.Linear{nn.NewLinear(2, 2, nn.NoBias)}, map[string]*tensor.Tensor{
-		"scale": tensor.Parameter(nn.Ones, 1)}}
+	m := &shy{nn.NewLinear(2, 2), []*nn.Linear{nn.NewLinear(2, 2, nn.NoBias())}, map[string]*tensor.Tensor{
+		"scale": nn.Parameter(nn.Ones, 1)}}
 	wantError(t, nn.Init(dev, nn.Sequential(identity{m})), tensor.ErrValue, "init: unexported fields hold parameters",
 		"0.shy.body.0.weight, 0.shy.extra.scale;")
 	m.extra = m // a cycle, and nothing else
@@ -35,7 +35,7 @@ type identity struct{ Shy *shy }
 func (identity) Forward(x *tensor.Tensor) *tensor.Tensor { return x }
 
 func TestInitMap(t *testing.T) {
-	m := map[int]nn.Module{10: nn.NewLinear(1, 1, nn.NoBias), 9: nn.NewLinear(1, 1, nn.NoBias)}
+	m := map[int]nn.Module{10: nn.NewLinear(1, 1, nn.NoBias()), 9: nn.NewLinear(1, 1, nn.NoBias())}
 	initialize(t, open(t), m)
 	for i, want := range []string{"9.weight", "10.weight"} {
 		if got := names(m)[i]; got != want {
@@ -54,19 +54,19 @@ func TestOnlyNew(t *testing.T) {
 	whole := tensor.ToSlice[float32](m.Head.Weight)
 	m.Body.Weight.Assign(tensor.Of(float32(7)))
 	m.Head = nn.NewLinear(2, 3)
-	if err := nn.Init(dev, m, nn.OnlyNew); err != nil {
+	if err := nn.Init(dev, m, nn.OnlyNew()); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.Head.Weight.Name(); got != "head.weight" {
 		t.Errorf("the head is called %s", got)
 	}
-	if !tensor.AllEqual(m.Head.Weight.Detach(), tensor.FromSlice(whole, 3, 2)) {
+	if !m.Head.Weight.Detach().AllEqual(tensor.FromSlice(whole, 3, 2)) {
 		t.Errorf("the head is %v, want %v", m.Head.Weight, whole)
 	}
-	if !tensor.AllEqual(m.Body.Weight.Detach(), tensor.Full(7, tensor.Float32, 2, 2)) {
+	if !m.Body.Weight.Detach().AllEqual(tensor.Full(7, tensor.Float32, 2, 2)) {
 		t.Errorf("the body is %v", m.Body.Weight)
 	}
-	if err := nn.Init(dev, m, nn.OnlyNew); err != nil { // nothing is new
+	if err := nn.Init(dev, m, nn.OnlyNew()); err != nil { // nothing is new
 		t.Fatal(err)
 	}
 }
@@ -80,31 +80,32 @@ func TestInitModels(t *testing.T) {
 	}
 	a, b := open(t), open(t)
 	first, named, second := values(a), values(a, nn.Named("g")), values(a)
-	var key uint64 // of the stream
+	var drawn uint64 // of the stream
 	c := open(t)
-	initialize(t, c, map[string]*tensor.Tensor{"p": tensor.Parameter(
-		func(_ []float64, _ []int, r tensor.Random) { key = r.Key }, 1)})
-	if want := philox.Derive(c.Seed(), "p"); key != want {
-		t.Errorf("the key of the first model's stream is %#x, that of its name %#x", key, want)
+	initialize(t, c, map[string]*tensor.Tensor{"p": nn.Parameter(
+		func(_ []float64, _ []int, r nn.Random) { drawn = r.Uint64(0) }, 1)})
+	stream := philox.Source{Key: philox.Derive(engine.Seed(c), "p")}
+	if want := stream.Uint64(0); drawn != want {
+		t.Errorf("the first model's stream begins with %#x, that of its name with %#x", drawn, want)
 	}
 	if err := nn.Init(b, &shy{body: []*nn.Linear{nn.NewLinear(1, 1)}}); err == nil {
 		t.Fatal("a part was reached")
 	}
-	if err := nn.Init(b, []*tensor.Tensor{tensor.Parameter(nn.Orthogonal(1), 2)}); err == nil {
+	if err := nn.Init(b, []*tensor.Tensor{nn.Parameter(nn.Orthogonal(1), 2)}); err == nil {
 		t.Fatal("a vector is orthogonal")
 	}
-	if !tensor.AllEqual(first, values(b)) || !tensor.AllEqual(second, values(b)) ||
-		!tensor.AllEqual(named, values(b, nn.Named("g"))) {
+	if !first.AllEqual(values(b)) || !second.AllEqual(values(b)) ||
+		!named.AllEqual(values(b, nn.Named("g"))) {
 		t.Error("another device of the same seed makes other models")
 	}
 	for i, x := range []*tensor.Tensor{first, second, named, values(a), values(a, nn.Named("h"))} {
 		for j, y := range []*tensor.Tensor{first, second, named} {
-			if i != j && tensor.AllEqual(x, y) {
+			if i != j && x.AllEqual(y) {
 				t.Errorf("models %d and %d begin alike", i, j)
 			}
 		}
 	}
-	if err := tensor.Try(func() { nn.Named("") }); err == nil {
+	if err := engine.Try(func() { nn.Named("") }); err == nil {
 		t.Error("a model has no name")
 	}
 }
@@ -117,15 +118,15 @@ func TestOnlyNewModels(t *testing.T) {
 		m := []*nn.Linear{nn.NewLinear(2, 2), nn.NewLinear(2, 3)}
 		initialize(t, a, m)
 		m[1] = nn.NewLinear(2, 3)
-		initialize(t, a, m, nn.OnlyNew)
+		initialize(t, a, m, nn.OnlyNew())
 		heads[i] = m[1].Weight.Detach()
 		whole := []*nn.Linear{nn.NewLinear(2, 2), nn.NewLinear(2, 3)}
 		initialize(t, b, whole)
-		if !tensor.AllEqual(heads[i], whole[1].Weight.Detach()) {
+		if !heads[i].AllEqual(whole[1].Weight.Detach()) {
 			t.Errorf("the new head of model %d has not the values that Init of it all gives", i)
 		}
 		for j := range i {
-			if tensor.AllEqual(heads[i], heads[j]) {
+			if heads[i].AllEqual(heads[j]) {
 				t.Errorf("the new heads of models %d and %d are alike", i, j)
 			}
 		}

@@ -12,8 +12,8 @@ type Linear struct {
 	Bias   *tensor.Tensor // [out]; nil: none
 }
 
-// LinearOption changes a layer that [NewLinear] makes.
-type LinearOption func(*linearConfig)
+// LinearOption changes a layer that [NewLinear] makes. The zero LinearOption changes nothing.
+type LinearOption struct{ set func(*linearConfig) }
 
 type linearConfig struct {
 	noBias bool
@@ -21,10 +21,12 @@ type linearConfig struct {
 }
 
 // NoBias leaves the bias out.
-func NoBias(c *linearConfig) { c.noBias = true }
+func NoBias() LinearOption { return LinearOption{func(c *linearConfig) { c.noBias = true }} }
 
 // WeightInit chooses the initialiser of the weight; the bias then starts at zero.
-func WeightInit(f Initializer) LinearOption { return func(c *linearConfig) { c.init = f } }
+func WeightInit(f Initializer) LinearOption {
+	return LinearOption{func(c *linearConfig) { c.init = f }}
+}
 
 // NewLinear declares a layer from in to out features. Weight and bias are uniform within ±1/sqrt(in), as in PyTorch.
 func NewLinear(in, out int, opts ...LinearOption) *Linear {
@@ -33,23 +35,27 @@ func NewLinear(in, out int, opts ...LinearOption) *Linear {
 		bound = 1 / math.Sqrt(float64(in))
 	}
 	c := linearConfig{}
-	tensor.Configure("linear", &c, opts)
+	for _, o := range opts {
+		if o.set != nil {
+			o.set(&c)
+		}
+	}
 	bias := within(bound)
 	if c.init == nil {
 		c.init = within(bound)
 	} else {
 		bias = Zeros
 	}
-	l := &Linear{Weight: tensor.Parameter(c.init, out, in)}
+	l := &Linear{Weight: Parameter(c.init, out, in)}
 	if !c.noBias {
-		l.Bias = tensor.Parameter(bias, out)
+		l.Bias = Parameter(bias, out)
 	}
 	return l
 }
 
 // Forward maps [... in] to [... out].
 func (l *Linear) Forward(x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("linear", "the layer", l)
+	engine.Given("linear", "the layer", l)
 	return x.Linear(l.Weight, l.Bias)
 }
 
@@ -61,12 +67,12 @@ type Embedding struct {
 // NewEmbedding declares a table of count rows of the given width with normal values of the given
 // deviation (PyTorch's default is 1).
 func NewEmbedding(count, width int, std float64) *Embedding {
-	return &Embedding{tensor.Parameter(Normal(0, std), count, width)}
+	return &Embedding{Parameter(Normal(0, std), count, width)}
 }
 
 // Forward maps indices [...] to [... width].
 func (e *Embedding) Forward(indices *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("embedding", "the layer", e)
+	engine.Given("embedding", "the layer", e)
 	return e.Weight.Embedding(indices)
 }
 
@@ -79,12 +85,12 @@ type LayerNorm struct {
 
 // NewLayerNorm declares a norm over the given width, with eps 1e-5.
 func NewLayerNorm(width int) *LayerNorm {
-	return &LayerNorm{tensor.Parameter(Ones, width), tensor.Parameter(Zeros, width), 1e-5}
+	return &LayerNorm{Parameter(Ones, width), Parameter(Zeros, width), 1e-5}
 }
 
 // Forward keeps the shape [... width].
 func (n *LayerNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("layer_norm", "the layer", n)
+	engine.Given("layer_norm", "the layer", n)
 	return x.LayerNorm(n.Weight, n.Bias, n.Eps)
 }
 
@@ -95,11 +101,11 @@ type RMSNorm struct {
 }
 
 // NewRMSNorm declares a norm over the given width, with eps 1e-5.
-func NewRMSNorm(width int) *RMSNorm { return &RMSNorm{tensor.Parameter(Ones, width), 1e-5} }
+func NewRMSNorm(width int) *RMSNorm { return &RMSNorm{Parameter(Ones, width), 1e-5} }
 
 // Forward keeps the shape [... width].
 func (n *RMSNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("rms_norm", "the layer", n)
+	engine.Given("rms_norm", "the layer", n)
 	return x.RMSNorm(n.Weight, n.Eps)
 }
 
@@ -114,6 +120,6 @@ func NewDropout(p float64) *Dropout {
 
 // Forward keeps the shape.
 func (d *Dropout) Forward(x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("dropout", "the layer", d)
+	engine.Given("dropout", "the layer", d)
 	return x.Dropout(d.P)
 }

@@ -3,33 +3,51 @@ package nn
 import (
 	"slices"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
-// Losses are means over all elements or rows; [tensor.ReduceSum] and [tensor.ReduceNone] are the other reductions, and
-// other options weigh elements or classes. Operands of half precision are computed in float32 under autocast.
+// Losses are means over all elements or rows; [ReduceSum] and [ReduceNone] are the other reductions, and other options
+// weigh elements or classes. Operands of half precision are computed in float32 under autocast.
 
 // CrossEntropy is the mean over all positions of -log softmax(logits)[target]: logits [... classes], targets
 // [...] of an integer type. Options choose ignored targets, label smoothing, class weights and the reduction. Where
 // there are many classes, make logits and loss in one region: [tensor.Tensor.CrossEntropy] says what that saves.
-func CrossEntropy(logits, targets *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
-	return logits.CrossEntropy(targets, opts...)
+//
+// With class weights w, for a target y and smoothing e, it is -(1-e) w[y] log p[y] - e sum(w log p)/classes; the mean
+// is divided by the sum of w[y].
+func CrossEntropy(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
+	const op = "cross_entropy"
+	o := lossOf(op, opts, "ignore index", "label smoothing", "class weights")
+	if o.classWeights == nil {
+		return engine.CrossEntropy(logits, targets, o.ignoreIndex, o.reduction, o.labelSmoothing)
+	}
+	losses := engine.CrossEntropy(logits, targets, o.ignoreIndex, seam.ReduceNone, 0)
+	classes := logits.Dim(-1)
+	weights, _ := o.rows(op, targets, classes, losses.DType())
+	losses = losses.Mul(weights)
+	if e := o.labelSmoothing; e > 0 {
+		even := logits.LogSoftmax(-1).Mul(o.classWeights.To(losses.DType())).Sum(-1).Scale(-e / float64(classes))
+		even = even.MaskedFill(targets.EqualScalar(float64(o.ignoreIndex)), 0)
+		losses = losses.Scale(1 - e).Add(even)
+	}
+	return o.reduce(losses, weights)
 }
 
 // NLL is the mean of -logProbs[target]: log-probabilities [... classes], integer targets [...]. Options choose ignored
 // targets, class weights and the reduction.
-func NLL(logProbs, targets *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
-	o := tensor.LossOf("nll", opts, "ignore index", "class weights")
+func NLL(logProbs, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
+	o := lossOf("nll", opts, "ignore index", "class weights")
 	x := full(logProbs)
 	if n := x.Rank() - 1; n < 0 || !slices.Equal(x.Shape()[:n], targets.Shape()) {
-		tensor.Fail(tensor.ErrShape, "nll", "log-probabilities %v have the classes on the last axis; targets %v must "+
+		engine.Fail(tensor.ErrShape, "nll", "log-probabilities %v have the classes on the last axis; targets %v must "+
 			"hold one class for each row", x, targets)
 	}
-	weights, valid := o.Rows("nll", targets, x.Dim(-1), x.DType())
+	weights, valid := o.rows("nll", targets, x.Dim(-1), x.DType())
 	defer as("nll")
 	losses := x.Gather(-1, valid.Unsqueeze(-1)).Squeeze(-1).Neg()
 	losses = losses.Mul(weights).MaskedFill(weights.EqualScalar(0), 0) // 0 times infinity would be NaN
-	return o.Reduce(losses, weights)
+	return o.reduce(losses, weights)
 }
 
 // as, deferred, gives an error on its way out the name of the operation that the user called.
@@ -43,84 +61,84 @@ func as(op string) {
 	}
 }
 
-// MSE is the mean squared difference. It takes [tensor.Weights].
-func MSE(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
-	o := tensor.LossOf("mse", opts, "weights")
+// MSE is the mean squared difference. It takes [Weights].
+func MSE(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
+	o := lossOf("mse", opts, "weights")
 	return weighted("mse", difference("mse", x, y).Square(), o)
 }
 
-// L1 is the mean absolute difference. It takes [tensor.Weights].
-func L1(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
-	o := tensor.LossOf("l1", opts, "weights")
+// L1 is the mean absolute difference. It takes [Weights].
+func L1(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
+	o := lossOf("l1", opts, "weights")
 	return weighted("l1", difference("l1", x, y).Abs(), o)
 }
 
 // Huber is the mean of d²/2 where |d| is at most delta and delta(|d| - delta/2) beyond (Huber 1964). Delta is
-// positive. It takes [tensor.Weights].
-func Huber(x, y *tensor.Tensor, delta float64, opts ...tensor.LossOption) *tensor.Tensor {
+// positive. It takes [Weights].
+func Huber(x, y *tensor.Tensor, delta float64, opts ...LossOption) *tensor.Tensor {
 	want("huber", "delta", delta, delta > 0, "(0, +Inf)")
-	o := tensor.LossOf("huber", opts, "weights")
+	o := lossOf("huber", opts, "weights")
 	d := difference("huber", x, y).Abs()
 	c := d.Clamp(0, delta) // c (d - c/2) is both branches
 	return weighted("huber", c.Mul(d.Sub(c.Scale(0.5))), o)
 }
 
 // BCE is the mean binary cross-entropy of probabilities against targets in [0, 1]. BCEWithLogits is more accurate, and
-// is the one that autocast allows. It takes [tensor.Weights].
-func BCE(p, targets *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
-	o := tensor.LossOf("bce", opts, "weights")
+// is the one that autocast allows. It takes [Weights].
+func BCE(p, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
+	o := lossOf("bce", opts, "weights")
 	p, targets = pair("bce", p, targets)
 	losses, _ := weigh("bce", p.BinaryCrossEntropy(targets), o)
-	return o.Reduce(losses, nil)
+	return o.reduce(losses, nil)
 }
 
 // BCEWithLogits is the mean binary cross-entropy of sigmoid(logits) against targets in [0, 1], computed
-// without forming the sigmoid: max(x,0) - x*y + log(1 + e^-|x|). It takes [tensor.Weights] and [tensor.PosWeight].
-func BCEWithLogits(logits, targets *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+// without forming the sigmoid: max(x,0) - x*y + log(1 + e^-|x|). It takes [Weights] and [PosWeight].
+func BCEWithLogits(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "bce_with_logits"
-	o := tensor.LossOf(op, opts, "weights", "pos weight")
+	o := lossOf(op, opts, "weights", "pos weight")
 	x, y := pair(op, logits, targets)
 	losses := x.Softplus().Sub(x.Mul(y))
-	if o.PosWeight != nil { // (1-y) x + (1 + (w-1) y) log(1 + e^-x)
-		w := fitting(op, "pos weight", o.PosWeight, y)
+	if o.posWeight != nil { // (1-y) x + (1 + (w-1) y) log(1 + e^-x)
+		w := fitting(op, "pos weight", o.posWeight, y)
 		losses = x.Sub(x.Mul(y)).Add(w.AddScalar(-1).Mul(y).AddScalar(1).Mul(x.Neg().Softplus()))
 	}
 	losses, _ = weigh(op, losses, o)
-	return o.Reduce(losses, nil)
+	return o.reduce(losses, nil)
 }
 
 // KLDiv is the Kullback-Leibler divergence sum p (log p - logQ), divided by the number of rows: logQ and p
-// [N classes]; terms with p = 0 count nothing. With [tensor.ReduceNone] it is the terms.
-func KLDiv(logQ, p *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
-	o := tensor.LossOf("kl_div", opts)
+// [N classes]; terms with p = 0 count nothing. With [ReduceNone] it is the terms.
+func KLDiv(logQ, p *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
+	o := lossOf("kl_div", opts)
 	logQ, p = pair("kl_div", logQ, p)
 	terms := p.XLogY(p).Sub(p.Mul(logQ))
-	if o.Reduction != tensor.ReduceMean {
-		return o.Reduce(terms, nil)
+	if o.reduction != seam.ReduceMean {
+		return o.reduce(terms, nil)
 	}
 	rows := float64(max(1, logQ.Len()/max(1, logQ.Dim(-1))))
 	return terms.Sum().Scale(1 / rows)
 }
 
 // weighted is losses times their weights, reduced; the mean is divided by the sum of the weights.
-func weighted(op string, losses *tensor.Tensor, o tensor.Loss) *tensor.Tensor {
-	return o.Reduce(weigh(op, losses, o))
+func weighted(op string, losses *tensor.Tensor, o lossConfig) *tensor.Tensor {
+	return o.reduce(weigh(op, losses, o))
 }
 
 // weigh is losses times their weights, and the weights, nil if there are none.
-func weigh(op string, losses *tensor.Tensor, o tensor.Loss) (weighted, weights *tensor.Tensor) {
-	if o.Weights == nil {
+func weigh(op string, losses *tensor.Tensor, o lossConfig) (weighted, weights *tensor.Tensor) {
+	if o.weights == nil {
 		return losses, nil
 	}
-	w := fitting(op, "weights", o.Weights, losses)
+	w := fitting(op, "weights", o.weights, losses)
 	return losses.Mul(w), w
 }
 
 // fitting is w in the type and shape of x.
 func fitting(op, what string, w, x *tensor.Tensor) *tensor.Tensor {
 	y := w.To(x.DType())
-	if err := tensor.Try(func() { y = y.Expand(x.Shape()...) }); err != nil {
-		tensor.Fail(tensor.ErrShape, op, "%s %v do not broadcast to %v", what, w, x)
+	if err := engine.Try(func() { y = y.Expand(x.Shape()...) }); err != nil {
+		engine.Fail(tensor.ErrShape, op, "%s %v do not broadcast to %v", what, w, x)
 	}
 	return y
 }
@@ -135,14 +153,14 @@ func difference(op string, x, y *tensor.Tensor) *tensor.Tensor {
 // autocast losses are computed in float32.
 func pair(op string, x, y *tensor.Tensor) (*tensor.Tensor, *tensor.Tensor) {
 	if x == nil || y == nil || !slices.Equal(x.Shape(), y.Shape()) {
-		tensor.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)
+		engine.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)
 	}
 	return full(x), full(y)
 }
 
 // full is x, cast from half precision to float32 under autocast.
 func full(x *tensor.Tensor) *tensor.Tensor {
-	if s := x.Scope(); x.DType().IsHalf() && s != nil && s.Autocasting() != tensor.Float32 {
+	if s := x.Scope(); x.DType().IsHalf() && s != nil && engine.Autocasting(s) != tensor.Float32 {
 		return x.To(tensor.Float32)
 	}
 	return x

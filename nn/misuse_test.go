@@ -107,14 +107,6 @@ var misuses = []struct {
 		func(m *misuse) { forward(nn.Sequential(nn.ReLU), nil) },
 		func(m *misuse) { nn.Call("relu", nn.ReLU, nil) },
 	}},
-	{"nil options", tensor.ErrValue, []func(m *misuse){
-		func(m *misuse) { nn.NewLinear(2, 3, nil) },
-		func(m *misuse) { nn.NewBlock(2, 1, nil) },
-		func(m *misuse) { panicIf(nn.Init(m.dev, m.p, nil)) },
-		func(m *misuse) { optim.New(optim.SGD(1e-3), m.p, nil) },
-		func(m *misuse) { amp.NewGradScaler(nil) },
-		func(m *misuse) { autograd.Grad(m.loss, nil, nil) },
-	}},
 	{"nil devices", tensor.ErrDevice, []func(m *misuse){
 		func(m *misuse) { panicIf(nn.Init(nil, m.p)) },
 		func(m *misuse) { second(nn.Summary(nil, nn.ReLU, m.x)) },
@@ -206,7 +198,7 @@ func TestNil(t *testing.T) {
 	for _, c := range misuses {
 		for i, call := range c.calls {
 			for _, lower := range []tensor.DType{tensor.Float32, tensor.BFloat16} {
-				p := tensor.ParameterOf("p", tensor.Randn(tensor.Seed(1), 2, 3))
+				p := nn.ParameterOf("p", tensor.Randn(tensor.Seed(1), 2, 3))
 				err := dev.Step(func(s *tensor.Scope) (err error) {
 					defer func() {
 						switch e := recover().(type) {
@@ -255,11 +247,8 @@ func TestPanicsOfTheProgram(t *testing.T) {
 				func(_ *autograd.Ctx, xs ...*tensor.Tensor) *tensor.Tensor { return xs[0].Exp() },
 				func(*autograd.Ctx, *tensor.Tensor) []*tensor.Tensor { panic(own) }, loss))
 		},
-		"option": func(s *tensor.Scope, p, loss *tensor.Tensor) {
-			s.With(func() {}, func(*tensor.Mode) { panic(own) })
-		},
 		"initializer": func(s *tensor.Scope, p, loss *tensor.Tensor) {
-			panics := func([]float64, []int, tensor.Random) { panic(own) }
+			panics := func([]float64, []int, nn.Random) { panic(own) }
 			nn.Init(dev, nn.NewLinear(2, 2, nn.WeightInit(panics)))
 		},
 		"nil of the program": func(s *tensor.Scope, p, loss *tensor.Tensor) {
@@ -273,7 +262,7 @@ func TestPanicsOfTheProgram(t *testing.T) {
 			nn.Func(func(*tensor.Tensor) *tensor.Tensor { m["x"] = 1; return nil }).Forward(loss)
 		},
 	} {
-		p := tensor.ParameterOf("p", tensor.Randn(tensor.Seed(1), 2, 3))
+		p := nn.ParameterOf("p", tensor.Randn(tensor.Seed(1), 2, 3))
 		func() {
 			defer func() {
 				if e := recover(); e != own {
@@ -282,7 +271,7 @@ func TestPanicsOfTheProgram(t *testing.T) {
 			}()
 			dev.Step(func(s *tensor.Scope) error { f(s, p, s.In(p).Sum()); return nil })
 		}()
-		p = tensor.ParameterOf("p", tensor.Randn(tensor.Seed(1), 2, 3))
+		p = nn.ParameterOf("p", tensor.Randn(tensor.Seed(1), 2, 3))
 		err := dev.Step(func(s *tensor.Scope) error { autograd.Backward(s.In(p).Sum()); return nil })
 		if err != nil || tensor.ToSlice[float32](p.Grad())[5] != 1 {
 			t.Errorf("%s: the next step: %v", name, err)

@@ -19,7 +19,7 @@ type Func func(x *tensor.Tensor) *tensor.Tensor
 
 // Forward is f(x).
 func (f Func) Forward(x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("func", "the function", f)
+	engine.Given("func", "the function", f)
 	return f(x)
 }
 
@@ -38,7 +38,7 @@ var (
 // Call runs a part of a model on x in a region of that name: the name appears in errors, and memory that
 // the part does not return goes back to the pool. A part may also be called directly; that costs memory only.
 func Call(name string, m Module, x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("call", name, m)
+	engine.Given("call", name, m)
 	s := x.Scope()
 	if s == nil {
 		return m.Forward(x)
@@ -58,7 +58,7 @@ func Sequential(modules ...Module) *Chain {
 	c := &Chain{modules: modules}
 	for i, m := range modules {
 		name := fmt.Sprint(i)
-		tensor.Given("sequential", "module "+name, m)
+		engine.Given("sequential", "module "+name, m)
 		t := reflect.TypeOf(m)
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
@@ -73,7 +73,7 @@ func Sequential(modules ...Module) *Chain {
 
 // Forward applies the modules in order.
 func (c *Chain) Forward(x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("sequential", "the chain", c)
+	engine.Given("sequential", "the chain", c)
 	for i, m := range c.modules {
 		x = Call(c.names[i], m, x)
 	}
@@ -82,7 +82,7 @@ func (c *Chain) Forward(x *tensor.Tensor) *tensor.Tensor {
 
 // Children yields the modules with their positions as names.
 func (c *Chain) Children() iter.Seq2[string, any] {
-	tensor.Given("sequential", "the chain", c)
+	engine.Given("sequential", "the chain", c)
 	return func(yield func(string, any) bool) {
 		for i, m := range c.modules {
 			if !yield(fmt.Sprint(i), m) {
@@ -100,7 +100,7 @@ func Freeze(parts ...any) { setNeedsGrad(parts, false) }
 func Unfreeze(parts ...any) { setNeedsGrad(parts, true) }
 
 func setNeedsGrad(parts []any, needs bool) {
-	for _, p := range tensor.Parameters(parts) {
+	for _, p := range Parameters(parts) {
 		p.SetNeedsGrad(needs)
 	}
 }
@@ -108,7 +108,7 @@ func setNeedsGrad(parts []any, needs bool) {
 // CountParameters is the number of trainable elements of a model.
 func CountParameters(model any) int {
 	n := 0
-	for _, p := range tensor.Parameters(model) {
+	for _, p := range Parameters(model) {
 		n += p.Len()
 	}
 	return n

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
@@ -35,13 +36,13 @@ func initialize(t testing.TB, dev *tensor.Device, model any, opts ...nn.InitOpti
 // values are all parameters and state of a model by name.
 func values(model any) map[string][]float64 {
 	m := map[string][]float64{}
-	tensor.Walk(model, func(name string, p *tensor.Tensor) { m[name] = tensor.ToSlice[float64](p) })
+	nn.Walk(model, func(name string, p *tensor.Tensor) { m[name] = tensor.ToSlice[float64](p) })
 	return m
 }
 
 func names(model any) []string {
 	var all []string
-	tensor.Walk(model, func(name string, _ *tensor.Tensor) { all = append(all, name) })
+	nn.Walk(model, func(name string, _ *tensor.Tensor) { all = append(all, name) })
 	return all
 }
 
@@ -61,7 +62,7 @@ func wantError(t *testing.T, err, kind error, parts ...string) {
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(b)) }
 
 func TestStateDictNames(t *testing.T) {
-	chain := nn.Sequential(nn.NewLinear(2, 3), nn.ReLU, nn.NewLayerNorm(3), nn.NewLinear(3, 1, nn.NoBias))
+	chain := nn.Sequential(nn.NewLinear(2, 3), nn.ReLU, nn.NewLayerNorm(3), nn.NewLinear(3, 1, nn.NoBias()))
 	if got, want := fmt.Sprint(names(chain)), "[0.weight 0.bias 2.weight 2.bias 3.weight]"; got != want {
 		t.Errorf("names %v, want %v", got, want)
 	}
@@ -143,7 +144,7 @@ func TestInitTwice(t *testing.T) {
 		t.Error("the second Init does not start afresh")
 	}
 	initialize(t, dev, model, nn.DType(tensor.Float64))
-	if p := tensor.Parameters(model)[0]; p.DType() != tensor.Float64 {
+	if p := nn.Parameters(model)[0]; p.DType() != tensor.Float64 {
 		t.Errorf("%v is not float64", p)
 	}
 }
@@ -153,14 +154,14 @@ func TestCountParameters(t *testing.T) {
 	if got, want := nn.CountParameters(model), 784*256+256+256*10+10; got != want {
 		t.Errorf("%d parameters, want %d", got, want)
 	}
-	if got := len(tensor.Parameters(model)); got != 4 {
+	if got := len(nn.Parameters(model)); got != 4 {
 		t.Errorf("%d tensors, want 4", got)
 	}
 }
 
 func TestSummary(t *testing.T) {
 	dev := open(t)
-	model := nn.Sequential(nn.NewLinear(3, 8), nn.ReLU, nn.NewLinear(8, 2, nn.NoBias))
+	model := nn.Sequential(nn.NewLinear(3, 8), nn.ReLU, nn.NewLinear(8, 2, nn.NoBias()))
 	initialize(t, dev, model)
 	report, err := nn.Summary(dev, model, tensor.Zeros(tensor.Float32, 5, 3))
 	if err != nil {
@@ -221,16 +222,16 @@ func TestMisuse(t *testing.T) {
 	wantError(t, forward(gpt, tensor.Zeros(tensor.Int64, 8)), tensor.ErrShape, "[B T]")
 	wantError(t, forward(gpt, tensor.FromSlice([]int64{gptVocab}, 1, 1)), tensor.ErrIndex, "embedding", "17")
 
-	wantError(t, tensor.Try(func() { nn.NewCausalAttention(10, 3) }), tensor.ErrValue, "width 10", "3 heads")
-	wantError(t, tensor.Try(func() { nn.KaimingNormal(1)(make([]float64, 3), []int{3}, tensor.Random{}) }),
+	wantError(t, engine.Try(func() { nn.NewCausalAttention(10, 3) }), tensor.ErrValue, "width 10", "3 heads")
+	wantError(t, engine.Try(func() { nn.KaimingNormal(1)(make([]float64, 3), []int{3}, nn.Random{}) }),
 		tensor.ErrShape, "[3]")
-	for name, loss := range map[string]func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor{
+	for name, loss := range map[string]func(x, y *tensor.Tensor, opts ...nn.LossOption) *tensor.Tensor{
 		"mse": nn.MSE, "l1": nn.L1, "bce_with_logits": nn.BCEWithLogits, "kl_div": nn.KLDiv,
-		"huber": func(x, y *tensor.Tensor, opts ...tensor.LossOption) *tensor.Tensor {
+		"huber": func(x, y *tensor.Tensor, opts ...nn.LossOption) *tensor.Tensor {
 			return nn.Huber(x, y, 1, opts...)
 		},
 	} {
-		err := tensor.Try(func() { loss(tensor.Zeros(tensor.Float32, 3, 1), tensor.Zeros(tensor.Float32, 3)) })
+		err := engine.Try(func() { loss(tensor.Zeros(tensor.Float32, 3, 1), tensor.Zeros(tensor.Float32, 3)) })
 		wantError(t, err, tensor.ErrShape, name, "[3 1]", "[3]", "nn_test.go:")
 	}
 }
@@ -323,7 +324,7 @@ func TestLosses(t *testing.T) {
 		{"bce, large", nn.BCEWithLogits(tensor.FromSlice([]float64{1000, -1000, 1000}, 3),
 			tensor.FromSlice([]float64{1, 0, 0}, 3)), 1000. / 3},
 		{"cross-entropy", nn.CrossEntropy(of(x), targets), cross},
-		{"cross-entropy, ignoring", nn.CrossEntropy(of(x), targets, tensor.IgnoreIndex(0)), -logProb(0, 2)},
+		{"cross-entropy, ignoring", nn.CrossEntropy(of(x), targets, nn.IgnoreIndex(0)), -logProb(0, 2)},
 		{"nll", nn.NLL(of(x).LogSoftmax(-1), targets), cross},
 		{"kl", nn.KLDiv(of(x), of(y)), kl},
 	} {
@@ -336,7 +337,7 @@ func TestLosses(t *testing.T) {
 func TestInitializers(t *testing.T) {
 	const rows, columns = 60, 40
 	draw := func(f nn.Initializer, shape ...int) []float64 {
-		p := tensor.Parameter(f, shape...)
+		p := nn.Parameter(f, shape...)
 		initialize(t, open(t), p, nn.DType(tensor.Float64))
 		return tensor.ToSlice[float64](p)
 	}
@@ -479,7 +480,7 @@ func TestGPTSums(t *testing.T) {
 		err = dev.Eval(func(s *tensor.Scope) error {
 			model.Forward(s.In(tensor.Zeros(tensor.Int64, 2, 64)))
 			return nil
-		}, tensor.Observe(func(_ string, c *tensor.Ctx) {
+		}, engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 			ops[c.Op.Name]++
 			peak = max(peak, dev.Stats().Memory.Active-before)
 		}))
@@ -504,7 +505,7 @@ func TestHyperparameters(t *testing.T) {
 	refused := func(f func(), parts ...string) {
 		t.Helper()
 		tried++
-		wantError(t, tensor.Try(f), tensor.ErrValue, append(parts, "nn_test.go:")...)
+		wantError(t, engine.Try(f), tensor.ErrValue, append(parts, "nn_test.go:")...)
 	}
 	gains := map[string]func(float64) nn.Initializer{"kaiming_uniform": nn.KaimingUniform, "orthogonal": nn.Orthogonal,
 		"kaiming_normal": nn.KaimingNormal, "xavier_uniform": nn.XavierUniform, "xavier_normal": nn.XavierNormal}
@@ -517,7 +518,7 @@ func TestHyperparameters(t *testing.T) {
 		refused(func() { nn.Huber(x, x, v) }, "huber", "delta is", "(0, +Inf)")
 		refused(func() { nn.NewDropout(v) }, "dropout", "P is", "[0, 1)")
 		refused(func() { nn.NewGPT(nn.GPTConfig{Dropout: v}) }, "gpt", "Dropout is")
-		refused(func() { x.CrossEntropy(x, tensor.LabelSmoothing(v)) }, "cross_entropy", "smoothing")
+		refused(func() { nn.CrossEntropy(x, x, nn.LabelSmoothing(v)) }, "cross_entropy", "smoothing")
 		if v != -0.5 {
 			refused(func() { nn.Constant(v) }, "constant", "the value is")
 			refused(func() { nn.Normal(v, 1) }, "normal", "mean is")

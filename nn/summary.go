@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -30,7 +31,7 @@ func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error
 	r := &Report{}
 	index := map[string]int{}
 	seen := map[*tensor.Tensor]bool{}
-	add := func(path string, c *tensor.Ctx) {
+	add := func(path string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 		params, bytes := 0, 0
 		for _, t := range c.In {
 			if p := t.Origin(); p != nil && p.Trainable() && !seen[p] {
@@ -42,7 +43,7 @@ func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error
 			l.Output = c.Out[0].Shape()
 			l.Parameters += params
 			l.Bytes += bytes
-			l.FLOPs += c.Flops()
+			l.FLOPs += c.Flops
 		}
 		count(&r.Total)
 		for end := range len(path) + 1 {
@@ -59,23 +60,23 @@ func Summary(dev *tensor.Device, model Module, x *tensor.Tensor) (*Report, error
 		}
 	}
 	err := dev.Eval(func(s *tensor.Scope) error {
-		tensor.Given("summary", "the model", model)
+		engine.Given("summary", "the model", model)
 		model.Forward(s.In(x))
 		return nil
-	}, tensor.Observe(add))
+	}, engine.Observe(add))
 	return r, err
 }
 
 // WriteTo writes the report as a table.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
-	tensor.Given("summary", "the writer", w)
+	engine.Given("summary", "the writer", w)
 	n, err := io.WriteString(w, r.String())
 	return int64(n), err
 }
 
 // String is the table.
 func (r *Report) String() string {
-	tensor.Given("summary", "the report", r)
+	engine.Given("summary", "the report", r)
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "layer\toutput\tparameters\tbytes\tFLOPs\t")

@@ -18,7 +18,7 @@ type CausalAttention struct {
 // NewCausalAttention declares attention over vectors of the given width, which the number of heads must divide.
 func NewCausalAttention(width, heads int, opts ...LinearOption) *CausalAttention {
 	if heads <= 0 || width%heads != 0 {
-		tensor.Fail(tensor.ErrValue, "attention", "width %d is no multiple of %d heads", width, heads)
+		engine.Fail(tensor.ErrValue, "attention", "width %d is no multiple of %d heads", width, heads)
 	}
 	return &CausalAttention{QKV: NewLinear(width, 3*width, opts...), Proj: NewLinear(width, width, opts...),
 		Heads: heads}
@@ -26,9 +26,9 @@ func NewCausalAttention(width, heads int, opts ...LinearOption) *CausalAttention
 
 // Forward keeps the shape [B T C].
 func (a *CausalAttention) Forward(x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("attention", "the layer", a)
+	engine.Given("attention", "the layer", a)
 	scale := 1 / math.Sqrt(float64(x.Dim(-1))/float64(a.Heads))
-	y := tensor.AttentionPacked(a.QKV.Forward(x), a.Heads, true, scale)
+	y := a.QKV.Forward(x).AttentionPacked(a.Heads, true, scale)
 	return a.Proj.Forward(y).Dropout(a.Dropout)
 }
 
@@ -45,7 +45,7 @@ func NewMLP(width, hidden int, opts ...LinearOption) *MLP {
 
 // Forward keeps the shape [... width].
 func (m *MLP) Forward(x *tensor.Tensor) *tensor.Tensor {
-	tensor.Given("mlp", "the layer", m)
+	engine.Given("mlp", "the layer", m)
 	return m.FC2.Forward(m.FC1.Forward(x).GELUTanh()).Dropout(m.Dropout)
 }
 
@@ -72,7 +72,7 @@ func (b *Block) Forward(x *tensor.Tensor) *tensor.Tensor {
 // branch computes a block of x + y, or of x if y is nil, up to its last sum, which it leaves to the norm that follows:
 // the result is sum + branch.
 func (b *Block) branch(x, y *tensor.Tensor) (sum, branch *tensor.Tensor) {
-	tensor.Given("block", "the layer", b)
+	engine.Given("block", "the layer", b)
 	x, h := addNorm("ln1", b.LN1, x, y)
 	x, h = addNorm("ln2", b.LN2, x, Call("attn", b.Attn, h))
 	return x, Call("mlp", b.MLP, h)
@@ -83,7 +83,7 @@ func addNorm(name string, n *LayerNorm, x, y *tensor.Tensor) (sum, norm *tensor.
 	if y == nil {
 		return x, Call(name, n, x)
 	}
-	tensor.Given("layer_norm", "the layer", n)
+	engine.Given("layer_norm", "the layer", n)
 	return region(name, x, func() (sum, norm *tensor.Tensor) { return x.AddLayerNorm(y, n.Weight, n.Bias, n.Eps) })
 }
 

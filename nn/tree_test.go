@@ -30,8 +30,9 @@ func (m *twoTowers) Forward(x *tensor.Tensor) *tensor.Tensor { return m.In.Forwa
 func newTwoTowers() *twoTowers {
 	m := &twoTowers{cache: tensor.Zeros(tensor.Float32, 2), base: base{nn.NewLinear(2, 3)},
 		LayerNorm: nn.NewLayerNorm(3), Width: 3,
-		Towers: map[string]nn.Module{"right": nn.NewDropout(0.5), "left": nn.Sequential(nn.NewLinear(3, 3, nn.NoBias))},
-		Count:  tensor.State(nn.Zeros, 1)}
+		Towers: map[string]nn.Module{"right": nn.NewDropout(0.5),
+			"left": nn.Sequential(nn.NewLinear(3, 3, nn.NoBias()))},
+		Count: nn.State(nn.Zeros, 1)}
 	m.Tied, m.Up = m.In, m
 	m.Notes.Text = "no part"
 	return m
@@ -71,7 +72,7 @@ twoTowers                       weight [3], bias [3], eps 1e-05, count [1], widt
 }
 
 func ExampleTree() {
-	model := nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewDropout(0.1), nn.NewLinear(256, 10, nn.NoBias))
+	model := nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewDropout(0.1), nn.NewLinear(256, 10, nn.NoBias()))
 	fmt.Println(nn.Tree(model)) // the same as fmt.Println(model)
 	// Output:
 	// Chain                                       203520 parameters

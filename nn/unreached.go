@@ -9,7 +9,7 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// unreached lists the paths of parameters and states in unexported fields that have no memory and that [tensor.Walk]
+// unreached lists the paths of parameters and states in unexported fields that have no memory and that [Walk]
 // does not visit: nobody would give them any.
 func unreached(model any) []string {
 	found := map[*tensor.Tensor]string{}
@@ -44,7 +44,7 @@ func unreached(model any) []string {
 		}
 	}
 	find("", reflect.ValueOf(model), false, 0)
-	tensor.Walk(model, func(_ string, t *tensor.Tensor) { delete(found, t) })
+	Walk(model, func(_ string, t *tensor.Tensor) { delete(found, t) })
 	return slices.Sorted(maps.Values(found))
 }
 
@@ -73,4 +73,4 @@ func mayHold(t reflect.Type, seen map[reflect.Type]bool) bool {
 }
 
 // placed tells whether a parameter or state has memory.
-func placed(t *tensor.Tensor) bool { return tensor.Try(func() { t.Arena() }) == nil }
+func placed(t *tensor.Tensor) bool { return engine.Try(func() { engine.Arena(t) }) == nil }

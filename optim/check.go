@@ -26,18 +26,18 @@ func (r Rule) checked() Rule {
 // check fails if there is no rule or a hyperparameter is out of range when rounded to dt.
 func (r Rule) check(dt tensor.DType) {
 	if r.Name == "" || r.Update == "" {
-		tensor.Fail(tensor.ErrValue, "optim", "a rule has no %s; optim.AdamW(1e-3) makes a complete one",
+		engine.Fail(tensor.ErrValue, "optim", "a rule has no %s; optim.AdamW(1e-3) makes a complete one",
 			map[bool]string{true: "name", false: "update"}[r.Name == ""])
 	}
 	for _, l := range r.limits {
 		if v := rounded(l.value, dt); !(0 <= v && v < l.below) {
-			tensor.Fail(tensor.ErrValue, r.Name, "%s is %v, which in %v is outside [0, %v)", l.name, l.value,
+			engine.Fail(tensor.ErrValue, r.Name, "%s is %v, which in %v is outside [0, %v)", l.name, l.value,
 				dt, l.below)
 		}
 	}
 	for _, n := range append(r.Numbers, Number{"lr", r.LR}) {
 		if v := rounded(n.Value, dt); v-v != 0 || v == 0 && n.Value != 0 {
-			tensor.Fail(tensor.ErrValue, r.Name, "%s is %v, which in %v is %v", n.Name, n.Value, dt, v)
+			engine.Fail(tensor.ErrValue, r.Name, "%s is %v, which in %v is %v", n.Name, n.Value, dt, v)
 		}
 	}
 	r.checkRate(r.LR, dt)
@@ -46,7 +46,7 @@ func (r Rule) check(dt tensor.DType) {
 // checkRate fails if a learning rate is none.
 func (r Rule) checkRate(lr float64, dt tensor.DType) {
 	if !(lr >= 0) || math.IsInf(rounded(lr, dt), 1) {
-		tensor.Fail(tensor.ErrValue, r.Name, "the learning rate is %v, which in %v is outside [0, +Inf)", lr, dt)
+		engine.Fail(tensor.ErrValue, r.Name, "the learning rate is %v, which in %v is outside [0, +Inf)", lr, dt)
 	}
 }
 

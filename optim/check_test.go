@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/amp"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -13,13 +14,13 @@ import (
 // given, by name, with its value and its range.
 func TestHyperparameters(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	w := tensor.ParameterOf("w", tensor.Zeros(tensor.Float32, 2))
+	w := nn.ParameterOf("w", tensor.Zeros(tensor.Float32, 2))
 	double := param("double", 1)
 	tried := 0
 	refused := func(f func(), parts ...string) {
 		t.Helper()
 		tried++
-		wantError(t, tensor.Try(f), tensor.ErrValue, append(parts, "check_test.go:")...)
+		wantError(t, engine.Try(f), tensor.ErrValue, append(parts, "check_test.go:")...)
 	}
 	for _, v := range []float64{nan, inf, -inf, -0.5} {
 		refused(func() { optim.New(optim.AdamW(v), w) }, "adamw", "LR is", "[0, +Inf)")

@@ -20,36 +20,37 @@ type EMA struct {
 }
 
 // average follows an arena.
-type average struct{ of, values *tensor.Arena }
+type average struct{ of, values *tensor.Tensor }
 
 // NewEMA makes the average of the parameters of a model that nn.Init has placed on dev. The decay is in [0, 1). Halves
 // are averaged in float32. It panics with a [tensor.Error] if the decay is out of range or there are no parameters; the
 // error is of kind [tensor.ErrMemory].
 func NewEMA(dev *tensor.Device, model any, decay float64) (*EMA, error) {
 	if !(0 <= decay && decay < 1) {
-		tensor.Fail(tensor.ErrValue, "ema", "decay is %v, outside [0, 1)", decay)
+		engine.Fail(tensor.ErrValue, "ema", "decay is %v, outside [0, 1)", decay)
 	}
-	params := tensor.Parameters(model)
-	if len(params) == 0 {
-		tensor.Fail(tensor.ErrValue, "ema", "the model has no parameters")
+	parameters := engine.Parameters(model)
+	if len(parameters) == 0 {
+		engine.Fail(tensor.ErrValue, "ema", "the model has no parameters")
 	}
 	e := &EMA{model: model, decay: decay, avg: map[*tensor.Tensor]*tensor.Tensor{}}
-	for _, p := range params {
-		a, _, _ := p.Arena()
+	for _, p := range parameters {
+		a, _, _ := engine.Arena(p)
 		if slices.ContainsFunc(e.arenas, func(x average) bool { return x.of == a }) {
 			continue
 		}
-		made, err := dev.PlaceLike(wide(a.DType()), a.Params()) // with the same offsets: an update is one pass
+		params := engine.Params(a)
+		made, err := engine.PlaceLike(dev, wide(a.DType()), params) // with the same offsets: an update is one pass
 		if err == nil {
-			err = tensor.AssignAll(made, a.Params())
+			err = engine.AssignAll(made, params)
 		}
 		if err != nil {
 			return nil, err
 		}
-		for i, q := range a.Params() {
+		for i, q := range params {
 			e.avg[q] = made[i]
 		}
-		values, _, _ := made[0].Arena()
+		values, _, _ := engine.Arena(made[0])
 		e.arenas = append(e.arenas, average{a, values})
 	}
 	return e, nil
@@ -63,8 +64,8 @@ var follow = tensor.MustPointwise("ema", "avg + weight*(p-avg)", []string{"avg",
 func (e *EMA) Step(s *tensor.Scope) {
 	e.given()
 	for _, a := range e.arenas {
-		avg, p := a.values.Values(), a.of.Values()
-		s.Update(follow, 0, a.values.Len(), []*tensor.Tensor{avg}, []*tensor.Tensor{avg, p}, []float64{1 - e.decay})
+		avg := []*tensor.Tensor{a.values}
+		engine.Update(s, follow, 0, a.values.Len(), avg, []*tensor.Tensor{a.values, a.of}, []float64{1 - e.decay})
 	}
 }
 
@@ -74,7 +75,7 @@ func (e *EMA) Children() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		var names []string
 		var tensors []*tensor.Tensor
-		tensor.Walk(e.model, func(name string, t *tensor.Tensor) {
+		engine.Walk(e.model, func(name string, t *tensor.Tensor) {
 			if avg := e.avg[t]; avg != nil {
 				t = avg
 			}
@@ -91,6 +92,6 @@ func (e *EMA) Children() iter.Seq2[string, any] {
 // given fails for an average that NewEMA has not made.
 func (e *EMA) given() {
 	if e == nil || e.avg == nil {
-		tensor.Fail(tensor.ErrValue, "ema", "the average is nil; optim.NewEMA makes one")
+		engine.Fail(tensor.ErrValue, "ema", "the average is nil; optim.NewEMA makes one")
 	}
 }

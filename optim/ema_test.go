@@ -18,7 +18,7 @@ type emaModel struct{ W, Count *tensor.Tensor }
 func TestEMA(t *testing.T) {
 	for _, dt := range []tensor.DType{tensor.Float64, tensor.Float32, tensor.Float16, tensor.BFloat16} {
 		dev := open(t)
-		m := &emaModel{tensor.Parameter(nn.Constant(1), 2, 3), tensor.State(nn.Zeros, 1)}
+		m := &emaModel{nn.Parameter(nn.Constant(1), 2, 3), nn.State(nn.Zeros, 1)}
 		if err := nn.Init(dev, m, nn.DType(dt)); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestEMA(t *testing.T) {
 			if err := nn.CopyTo(copied, ema); err != nil {
 				t.Fatal(err)
 			}
-			tensor.Walk(ema, func(name string, a *tensor.Tensor) {
+			nn.Walk(ema, func(name string, a *tensor.Tensor) {
 				if got := tensor.ToSlice[float64](a)[0]; name == "w" && math.Abs(got-want) > 1e-6 {
 					t.Errorf("%v, step %d: the average is %v, want %v", dt, i, got, want)
 				}
@@ -85,11 +85,11 @@ func TestEMAErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, decay := range []float64{-0.1, 1, math.NaN(), math.Inf(1)} {
-		err := tensor.Try(func() { optim.NewEMA(dev, m, decay) })
+		err := engine.Try(func() { optim.NewEMA(dev, m, decay) })
 		wantError(t, err, tensor.ErrValue, "ema: decay is")
 	}
-	wantError(t, tensor.Try(func() { optim.NewEMA(dev, struct{}{}, 0.9) }), tensor.ErrValue, "no parameters")
-	wantError(t, tensor.Try(func() { optim.NewEMA(dev, nn.NewLinear(1, 1), 0.9) }), tensor.ErrStep, "placed")
+	wantError(t, engine.Try(func() { optim.NewEMA(dev, struct{}{}, 0.9) }), tensor.ErrValue, "no parameters")
+	wantError(t, engine.Try(func() { optim.NewEMA(dev, nn.NewLinear(1, 1), 0.9) }), tensor.ErrStep, "placed")
 	err := dev.Step(func(s *tensor.Scope) error { new(optim.EMA).Step(s); return nil })
 	wantError(t, err, tensor.ErrValue, "optim.NewEMA")
 }

@@ -21,8 +21,8 @@ func Example() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
-	slope := tensor.ParameterOf("slope", tensor.FromSlice([]float64{0}, 1))
-	shift := tensor.ParameterOf("shift", tensor.FromSlice([]float64{0}, 1))
+	slope := nn.ParameterOf("slope", tensor.FromSlice([]float64{0}, 1))
+	shift := nn.ParameterOf("shift", tensor.FromSlice([]float64{0}, 1))
 	opt := optim.New(optim.SGD(0.05, optim.Momentum(0.9)), []*tensor.Tensor{slope, shift})
 
 	x := tensor.FromSlice([]float64{0, 1, 2, 3}, 4)
@@ -40,7 +40,7 @@ func Example() {
 
 // A schedule sets the learning rate between steps.
 func ExampleWarmupCosine() {
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{0}, 1))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float64{0}, 1))
 	opt := optim.New(optim.AdamW(1e-3), w, optim.Clip(1), optim.NoDecay(optim.Vectors))
 	rate := optim.WarmupCosine(1e-3, 1e-4, 2, 6)
 	for step := range 7 {
@@ -57,7 +57,7 @@ func ExampleRule() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{1, 1, 1}, 3))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float64{1, 1, 1}, 3))
 	opt := optim.New(optim.Rule{Name: "sign_sgd", LR: 0.25, Update: "p - lr*sign(g)"}, w)
 	check(dev.Step(func(s *tensor.Scope) error {
 		autograd.Backward(s.In(w).Mul(tensor.FromSlice([]float64{100, -0.01, 0}, 3)).Sum())
@@ -73,7 +73,7 @@ func ExampleEMA() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
-	w := map[string]*tensor.Tensor{"w": tensor.Parameter(nn.Zeros, 1)}
+	w := map[string]*tensor.Tensor{"w": nn.Parameter(nn.Zeros, 1)}
 	check(nn.Init(dev, w))
 	opt := optim.New(optim.SGD(1), w)
 	ema, err := optim.NewEMA(dev, w, 0.5)
@@ -103,7 +103,7 @@ func ExampleOptimizer_Restore() {
 	start := func() (*tensor.Device, *tensor.Tensor, *optim.Optimizer) {
 		dev, err := tensor.Open("cpu")
 		check(err)
-		w := tensor.ParameterOf("w", tensor.FromSlice([]float64{5}, 1))
+		w := nn.ParameterOf("w", tensor.FromSlice([]float64{5}, 1))
 		return dev, w, optim.New(optim.AdamW(0.1), w)
 	}
 	step := func(dev *tensor.Device, w *tensor.Tensor, update func(*tensor.Scope) error) {
@@ -123,11 +123,10 @@ func ExampleOptimizer_Restore() {
 		newW.Assign(s.In(w.Detach()))
 		return newOpt.Restore(s, opt.State())
 	}))
-	check(newDev.SetCounters(dev.Counters())) // restoring was a step
 
 	step(dev, w, opt.Step)
 	step(newDev, newW, newOpt.Step)
-	fmt.Println(newOpt.Hash() == opt.Hash(), newDev.Counters() == dev.Counters())
+	fmt.Println(newOpt.Hash() == opt.Hash())
 	// Output:
-	// true true
+	// true
 }

@@ -27,25 +27,26 @@ type Optimizer struct {
 
 // arena is what the optimizer keeps for one arena of parameters.
 type arena struct {
-	*tensor.Arena
-	state []*tensor.Tensor // flat, one for each name in Rule.State; parameters have their offsets of the arena
-	mine  []bool           // which parameters belong to the optimizer
+	values *tensor.Tensor // flat
+	params []*tensor.Tensor
+	state  []*tensor.Tensor // flat, one for each name in Rule.State; parameters have their offsets of the arena
+	mine   []bool           // which parameters belong to the optimizer
 }
 
-// Option changes an [Optimizer].
-type Option func(*Optimizer)
+// Option changes an [Optimizer]. The zero Option changes nothing.
+type Option struct{ set func(*Optimizer) }
 
 // Clip scales the gradient of all parameters together to at most the given norm, which is positive, before the update.
 func Clip(norm float64) Option {
 	if !(norm > 0 && norm <= math.MaxFloat64) {
-		tensor.Fail(tensor.ErrValue, "clip", "the norm is %v; it must be positive and finite", norm)
+		engine.Fail(tensor.ErrValue, "clip", "the norm is %v; it must be positive and finite", norm)
 	}
-	return func(o *Optimizer) { o.clip = norm }
+	return Option{func(o *Optimizer) { o.clip = norm }}
 }
 
 // NoDecay exempts parameters from weight decay. [Vectors] is the usual choice for transformers.
 func NoDecay(exempt func(p *tensor.Tensor) bool) Option {
-	return func(o *Optimizer) { o.noDecay = exempt }
+	return Option{func(o *Optimizer) { o.noDecay = exempt }}
 }
 
 // Vectors tells biases and the weights of norms from matrices.
@@ -56,22 +57,27 @@ func Vectors(p *tensor.Tensor) bool { return p.Rank() < 2 }
 // rounded to the type of the parameters, or if the rule's expression is wrong.
 func New(rule Rule, model any, opts ...Option) *Optimizer {
 	rule.check(tensor.Float64)
-	o := &Optimizer{LR: tensor.NewScalar(rule.LR), rule: rule, params: tensor.Parameters(model)}
-	tensor.Configure("optimizer", o, opts)
+	o := &Optimizer{LR: tensor.NewScalar(rule.LR), rule: rule, params: engine.Parameters(model)}
+	for _, option := range opts {
+		if option.set != nil {
+			option.set(o)
+		}
+	}
 	if len(o.params) == 0 {
-		tensor.Fail(tensor.ErrValue, rule.Name, "the model has no parameters")
+		engine.Fail(tensor.ErrValue, rule.Name, "the model has no parameters")
 	}
 	for _, p := range o.params {
-		a, _, _ := p.Arena()
-		i := slices.IndexFunc(o.arenas, func(x *arena) bool { return x.Arena == a })
+		values, _, _ := engine.Arena(p)
+		i := slices.IndexFunc(o.arenas, func(x *arena) bool { return x.values == values })
 		if i < 0 {
 			i = len(o.arenas)
-			o.arenas = append(o.arenas, &arena{Arena: a, mine: make([]bool, len(a.Params()))})
+			params := engine.Params(values)
+			o.arenas = append(o.arenas, &arena{values: values, params: params, mine: make([]bool, len(params))})
 		}
-		o.arenas[i].mine[slices.Index(a.Params(), p)] = true
+		o.arenas[i].mine[slices.Index(o.arenas[i].params, p)] = true
 	}
 	for _, a := range o.arenas {
-		rule.check(wide(a.DType()))
+		rule.check(wide(a.values.DType()))
 	}
 	for _, n := range rule.Numbers {
 		o.constants = append(o.constants, n.Value)
@@ -84,7 +90,7 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 // given fails for an optimizer that New has not made.
 func (o *Optimizer) given() {
 	if o == nil || o.LR == nil {
-		tensor.Fail(tensor.ErrValue, "optimizer", "the optimizer is nil; optim.New makes one")
+		engine.Fail(tensor.ErrValue, "optimizer", "the optimizer is nil; optim.New makes one")
 	}
 }
 
@@ -97,7 +103,7 @@ func Operation(rule Rule) *tensor.Op {
 	args := append([]string{"p", "grad"}, rule.State...)
 	args = append(append(args, names(rule.Counters)...), "gradscale")
 	src := "g = grad*gradscale\n" + rule.Update
-	return tensor.MustPointwise(rule.Name, src, args, scalars(rule)...).Guard("skip", old...)
+	return engine.Guard(tensor.MustPointwise(rule.Name, src, args, scalars(rule)...), "skip", old...)
 }
 
 // countOp moves the counters on by one step, unless its last operand, skip, is not 0.
@@ -111,7 +117,7 @@ func countOp(rule Rule) *tensor.Op {
 	}
 	args := names(rule.Counters)
 	op := tensor.MustPointwise(rule.Name+"_count", strings.Join(next, "; "), args, scalars(rule)...)
-	return op.Guard("skip", args...)
+	return engine.Guard(op, "skip", args...)
 }
 
 func names(counters []Counter) (all []string) {
@@ -133,7 +139,7 @@ func scalars(rule Rule) []string {
 // prepare allocates state at the first step, before anything is written.
 func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
 	for _, c := range o.rule.Counters[len(o.counters):] {
-		t, err := dev.NewState(o.rule.Name+"."+c.Name, tensor.Float64)
+		t, err := engine.NewState(dev, o.rule.Name+"."+c.Name, tensor.Float64)
 		if err != nil {
 			return err
 		}
@@ -142,13 +148,13 @@ func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
 	}
 	if norm && o.norm == nil {
 		var err error
-		if o.norm, err = dev.NewState(o.rule.Name+".norm", tensor.Float64); err != nil {
+		if o.norm, err = engine.NewState(dev, o.rule.Name+".norm", tensor.Float64); err != nil {
 			return err
 		}
 	}
 	for _, a := range o.arenas {
 		for _, name := range o.rule.State[len(a.state):] {
-			t, err := dev.NewState(o.rule.Name+"."+name, a.DType(), a.Len())
+			t, err := engine.NewState(dev, o.rule.Name+"."+name, a.values.DType(), a.values.Len())
 			if err != nil {
 				return err
 			}
@@ -172,22 +178,22 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error) {
 	o.given()
 	for _, a := range o.arenas {
-		o.rule.checkRate(o.LR.Value(), wide(a.DType()))
+		o.rule.checkRate(o.LR.Value(), wide(a.values.DType()))
 	}
 	s.Region(o.rule.Name, func() []*tensor.Tensor {
 		if err = o.prepare(s.Device(), o.clip > 0 || inv != nil); err != nil {
-			s.Abort(err)
+			engine.Abort(s, err)
 			return nil
 		}
 		runs := o.runs(s, inv != nil)
 		for i, a := range o.arenas {
 			if len(runs[i]) > 0 {
-				s.Claim(a.Arena)
+				engine.Claim(s, a.values)
 			}
 		}
-		s.With(func() { overflow = o.step(s, runs, inv) }, tensor.NoGrad)
+		s.With(func() { overflow = o.step(s, runs, inv) }, tensor.NoGrad())
 		if !o.begun {
-			s.OnCommit(func() { o.begun = true })
+			engine.OnCommit(s, func() { o.begun = true })
 		}
 		return []*tensor.Tensor{overflow}
 	})
@@ -198,18 +204,18 @@ func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *t
 func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 	total := 0
 	for _, a := range o.arenas {
-		_, present := s.Grads(a.Arena)
+		_, present := engine.Grads(s, a.values)
 		r := a.runs(present, o.noDecay)
-		if scaled && len(r) > 0 && a.DType() == tensor.Float16 {
-			tensor.Fail(tensor.ErrDType, o.rule.Name,
+		if scaled && len(r) > 0 && a.values.DType() == tensor.Float16 {
+			engine.Fail(tensor.ErrDType, o.rule.Name,
 				"the gradient of %v is float16, where it would vanish when unscaled; keep parameters in float32, "+
-					"amp.Autocast casts them", a.Params()[r[0].first])
+					"amp.Autocast casts them", a.params[r[0].first])
 		}
 		runs = append(runs, r)
 		total += len(r)
 	}
 	if total == 0 {
-		tensor.Fail(tensor.ErrGrad, o.rule.Name, "no parameter has a gradient; call autograd.Backward first")
+		engine.Fail(tensor.ErrGrad, o.rule.Name, "no parameter has a gradient; call autograd.Backward first")
 	}
 	return runs
 }
@@ -224,10 +230,10 @@ func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tens
 	runs := o.runs(s, true)
 	overflow = overflowed(o.gradNorm(s, runs, inv.To(tensor.Float64)))
 	for i, rs := range runs {
-		grads, _ := s.Grads(o.arenas[i].Arena)
+		grads, _ := engine.Grads(s, o.arenas[i].values)
 		for _, r := range rs {
 			in := []*tensor.Tensor{grads, inv.To(wide(grads.DType()))}
-			s.Update(unscale, r.lo, r.hi, in[:1], in, nil)
+			engine.Update(s, unscale, r.lo, r.hi, in[:1], in, nil)
 		}
 	}
 	return overflow
@@ -266,12 +272,12 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 		next[i] = s.Full(0, tensor.Float64)
 	}
 	if o.count != nil {
-		s.Update(o.count, 0, 1, next, append(slices.Clone(o.counters), skip), scalars)
+		engine.Update(s, o.count, 0, 1, next, append(slices.Clone(o.counters), skip), scalars)
 	}
 	shared := make([][]*tensor.Tensor, len(o.arenas)) // operands of one element for each arena
 	for i, a := range o.arenas {
 		for _, c := range append(slices.Clone(next), scale, skip) {
-			shared[i] = append(shared[i], c.To(wide(a.DType())))
+			shared[i] = append(shared[i], c.To(wide(a.values.DType())))
 		}
 	}
 
@@ -291,18 +297,18 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 		}
 	}
 	for i, a := range o.arenas {
-		grads, _ := s.Grads(a.Arena)
-		dst := append([]*tensor.Tensor{a.Values()}, a.state...)
-		in := append([]*tensor.Tensor{a.Values(), grads}, a.state...)
+		grads, _ := engine.Grads(s, a.values)
+		dst := append([]*tensor.Tensor{a.values}, a.state...)
+		in := append([]*tensor.Tensor{a.values, grads}, a.state...)
 		in = append(in, shared[i]...)
 		for _, r := range runs[i] {
 			values := scalars
 			if !r.decay {
 				values = plain
 			}
-			s.Update(o.update, r.lo, r.hi, dst, in, values)
-			for _, p := range a.Params()[r.first : r.last+1] {
-				s.TakeGrads(p)
+			engine.Update(s, o.update, r.lo, r.hi, dst, in, values)
+			for _, p := range a.params[r.first : r.last+1] {
+				engine.TakeGrads(s, p)
 			}
 		}
 	}
@@ -313,7 +319,7 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 func (o *Optimizer) gradNorm(s *tensor.Scope, runs [][]run, scale *tensor.Tensor) *tensor.Tensor {
 	sum := s.Full(0, tensor.Float64)
 	for i, a := range o.arenas {
-		grads, _ := s.Grads(a.Arena)
+		grads, _ := engine.Grads(s, a.values)
 		for _, r := range runs[i] {
 			sum = sum.Add(grads.Slice(0, r.lo, r.hi).SumSquares(scale).To(tensor.Float64))
 		}
@@ -341,11 +347,11 @@ type run struct {
 // runs finds the ranges of parameters that belong to the optimizer and have a gradient.
 func (a *arena) runs(present []bool, noDecay func(*tensor.Tensor) bool) []run {
 	var rs []run
-	for i, p := range a.Params() {
+	for i, p := range a.params {
 		if present == nil || !present[i] || !a.mine[i] {
 			continue
 		}
-		_, lo, hi := p.Arena()
+		_, lo, hi := engine.Arena(p)
 		decay := noDecay == nil || !noDecay(p)
 		if n := len(rs) - 1; n >= 0 && rs[n].last == i-1 && rs[n].decay == decay {
 			rs[n].hi, rs[n].last = hi, i

@@ -25,7 +25,7 @@ func open(t testing.TB, opts ...tensor.OpenOption) *tensor.Device {
 }
 
 func param(name string, v ...float64) *tensor.Tensor {
-	return tensor.ParameterOf(name, tensor.FromSlice(v, len(v)))
+	return nn.ParameterOf(name, tensor.FromSlice(v, len(v)))
 }
 
 func must(t testing.TB, err error) {
@@ -146,10 +146,10 @@ func TestParametersWithoutGradient(t *testing.T) {
 	must(t, nn.Init(dev, model))
 	opt := optim.New(optim.AdamW(0.1, optim.WeightDecay(0.5)), model)
 	before := map[string][]float64{}
-	tensor.Walk(model, func(name string, p *tensor.Tensor) { before[name] = tensor.ToSlice[float64](p) })
+	nn.Walk(model, func(name string, p *tensor.Tensor) { before[name] = tensor.ToSlice[float64](p) })
 	must(t, dev.Step(func(s *tensor.Scope) error {
 		var middle []*tensor.Tensor
-		tensor.Walk(model, func(name string, p *tensor.Tensor) {
+		nn.Walk(model, func(name string, p *tensor.Tensor) {
 			if strings.HasPrefix(name, "1.") {
 				middle = append(middle, p)
 			}
@@ -157,7 +157,7 @@ func TestParametersWithoutGradient(t *testing.T) {
 		autograd.Backward(model.Forward(s.Full(1, tensor.Float32, 1, 2)).Sum(), autograd.Only(middle...))
 		return opt.Step(s)
 	}))
-	tensor.Walk(model, func(name string, p *tensor.Tensor) {
+	nn.Walk(model, func(name string, p *tensor.Tensor) {
 		changed := !slices.Equal(before[name], tensor.ToSlice[float64](p))
 		if want := strings.HasPrefix(name, "1."); changed != want {
 			t.Errorf("%s changed: %v, want %v", name, changed, want)
@@ -175,13 +175,13 @@ func TestNoDecay(t *testing.T) {
 	model := nn.Sequential(nn.NewLinear(2, 2))
 	run := func(opts ...optim.Option) (weight, bias float64) {
 		must(t, nn.Init(dev, model, nn.DType(tensor.Float64)))
-		tensor.Walk(model, func(_ string, p *tensor.Tensor) { p.Assign(tensor.Of(2.0)) })
+		nn.Walk(model, func(_ string, p *tensor.Tensor) { p.Assign(tensor.Of(2.0)) })
 		opt := optim.New(optim.SGD(0.1, optim.WeightDecay(0.5)), model, opts...)
 		must(t, dev.Step(func(s *tensor.Scope) error { // all gradients are zero
 			autograd.Backward(model.Forward(s.Full(0, tensor.Float64, 1, 2)).Scale(0).Sum())
 			return opt.Step(s)
 		}))
-		ps := tensor.Parameters(model)
+		ps := nn.Parameters(model)
 		return tensor.ToSlice[float64](ps[0])[0], tensor.ToSlice[float64](ps[1])[0]
 	}
 	if w, b := run(); w != 1.9 || b != 1.9 {
@@ -220,7 +220,7 @@ func TestClip(t *testing.T) {
 // One optimizer serves float32 and float64 parameters; the norm is that of all together.
 func TestTwoTypes(t *testing.T) {
 	dev := open(t)
-	single := tensor.ParameterOf("single", tensor.FromSlice([]float32{0}, 1))
+	single := nn.ParameterOf("single", tensor.FromSlice([]float32{0}, 1))
 	double := param("double", 0)
 	opt := optim.New(optim.SGD(1, optim.Momentum(0.9)), []*tensor.Tensor{single, double}, optim.Clip(1))
 	must(t, dev.Step(func(s *tensor.Scope) error {
@@ -281,8 +281,8 @@ func TestFailures(t *testing.T) {
 		check("a step with a wrong rate")
 	}
 
-	wantError(t, tensor.Try(func() { optim.New(optim.SGD(1e-3), nn.ReLU) }), tensor.ErrValue, "sgd", "no parameters")
-	wantError(t, tensor.Try(func() { optim.New(optim.SGD(1e-3), nn.NewLinear(1, 1)) }), tensor.ErrStep, "placed",
+	wantError(t, engine.Try(func() { optim.New(optim.SGD(1e-3), nn.ReLU) }), tensor.ErrValue, "sgd", "no parameters")
+	wantError(t, engine.Try(func() { optim.New(optim.SGD(1e-3), nn.NewLinear(1, 1)) }), tensor.ErrStep, "placed",
 		"optim_test.go:")
 }
 
@@ -290,11 +290,11 @@ func TestFailures(t *testing.T) {
 func TestShortOfMemory(t *testing.T) {
 	const n = 1 << 20
 	dev := open(t, tensor.MemoryLimit(17<<20)) // parameters, gradients and their source take 12 MiB, each moment 4
-	p := tensor.Parameter(nn.Ones, n)
+	p := nn.Parameter(nn.Ones, n)
 	must(t, nn.Init(dev, p))
 	opt := optim.New(optim.AdamW(0.1), p)
 	err := dev.Step(func(s *tensor.Scope) error {
-		autograd.Backward(s.In(p), autograd.Seed(s.Full(1, tensor.Float32, n)))
+		autograd.Backward(s.In(p), autograd.GradOutput(s.Full(1, tensor.Float32, n)))
 		return opt.Step(s)
 	})
 	wantError(t, err, tensor.ErrMemory, "adamw.v")
@@ -307,7 +307,7 @@ func TestShortOfMemory(t *testing.T) {
 func TestTwoOptimizers(t *testing.T) {
 	dev := open(t)
 	type gan struct{ Generator, Critic *nn.Linear }
-	m := &gan{nn.NewLinear(1, 1, nn.NoBias), nn.NewLinear(1, 1, nn.NoBias)}
+	m := &gan{nn.NewLinear(1, 1, nn.NoBias()), nn.NewLinear(1, 1, nn.NoBias())}
 	must(t, nn.Init(dev, m, nn.DType(tensor.Float64)))
 	m.Generator.Weight.Assign(tensor.Of(2.0))
 	m.Critic.Weight.Assign(tensor.Of(3.0))
@@ -342,7 +342,7 @@ func TestAccumulation(t *testing.T) {
 				must(t, dev.Step(func(s *tensor.Scope) error {
 					n := 8 / parts
 					logits := model.Forward(s.In(x.Slice(0, i*n, (i+1)*n)))
-					loss := nn.CrossEntropy(logits, y.Slice(0, i*n, (i+1)*n), tensor.ReduceSum)
+					loss := nn.CrossEntropy(logits, y.Slice(0, i*n, (i+1)*n), nn.ReduceSum())
 					autograd.Backward(loss.Scale(1. / 8))
 					if i < parts-1 {
 						return nil
@@ -352,7 +352,7 @@ func TestAccumulation(t *testing.T) {
 			}
 		}
 		var all []float64
-		for _, p := range tensor.Parameters(model) {
+		for _, p := range nn.Parameters(model) {
 			all = append(all, tensor.ToSlice[float64](p)...)
 		}
 		return all
@@ -424,7 +424,7 @@ func TestOwnRule(t *testing.T) {
 	}
 	wantValues(t, "counter", opt.State().Tensors["n"], 3)
 	lion.Update = "p - lr*velocity; m"
-	wantError(t, tensor.Try(func() { optim.New(lion, w) }), tensor.ErrValue, "lion", "velocity")
+	wantError(t, engine.Try(func() { optim.New(lion, w) }), tensor.ErrValue, "lion", "velocity")
 }
 
 // trainer makes a small model with its optimizer and a function that runs one step.

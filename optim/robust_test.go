@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -36,7 +37,7 @@ func TestUpdateBesideEvaluation(t *testing.T) {
 // A step that fails after its update has changed nothing: the gradients of earlier steps are there for the next update.
 func TestFailureAfterUpdate(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float64{1}, 1))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float64{1}, 1))
 	opt := optim.New(optim.SGD(1), w)
 	must(t, dev.Step(func(s *tensor.Scope) error { autograd.Backward(s.In(w).Sum()); return nil }))
 	boom := errors.New("boom")

@@ -73,7 +73,7 @@ func Nesterov() RuleOption { return RuleOption{"Nesterov", func(s *settings) { s
 func (s *settings) apply(rule string, options []RuleOption, takes ...string) {
 	for _, o := range options {
 		if !slices.Contains(takes, o.name) {
-			tensor.Fail(tensor.ErrValue, rule, "has no option %q; its options are %s", o.name,
+			engine.Fail(tensor.ErrValue, rule, "has no option %q; its options are %s", o.name,
 				strings.Join(takes, ", "))
 		}
 		o.set(s)
@@ -90,7 +90,7 @@ func SGD(lr float64, options ...RuleOption) Rule {
 	var s settings
 	s.apply("sgd", options, "Momentum", "Nesterov", "WeightDecay")
 	if s.nesterov && s.momentum == 0 {
-		tensor.Fail(tensor.ErrValue, "sgd", "Nesterov is set and Momentum is 0; it needs a momentum")
+		engine.Fail(tensor.ErrValue, "sgd", "Nesterov is set and Momentum is 0; it needs a momentum")
 	}
 	r := Rule{
 		Name: "sgd", LR: lr, Numbers: []Number{{"momentum", s.momentum}, {"decay", s.decay}},

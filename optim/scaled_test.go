@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -18,14 +19,14 @@ func TestStepScaled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t)
-			single := tensor.ParameterOf("single", tensor.FromSlice([]float32{1, 2}, 2))
+			single := nn.ParameterOf("single", tensor.FromSlice([]float32{1, 2}, 2))
 			double, idle := param("double", 3, 4), param("idle", 5)
 			opt := optim.New(rule, []*tensor.Tensor{single, double, idle},
 				optim.NoDecay(func(p *tensor.Tensor) bool { return p == double }))
 			step := func(g float32, h float64) (overflow float64) {
 				must(t, dev.Step(func(s *tensor.Scope) error {
-					autograd.Backward(s.In(single), autograd.Seed(s.In(tensor.FromSlice([]float32{8, g}, 2))))
-					autograd.Backward(s.In(double), autograd.Seed(s.In(tensor.FromSlice([]float64{h, 8}, 2))))
+					autograd.Backward(s.In(single), autograd.GradOutput(s.In(tensor.FromSlice([]float32{8, g}, 2))))
+					autograd.Backward(s.In(double), autograd.GradOutput(s.In(tensor.FromSlice([]float64{h, 8}, 2))))
 					o, err := opt.StepScaled(s, s.Full(0.125, tensor.Float32))
 					if err == nil {
 						overflow = o.Item()
@@ -58,13 +59,13 @@ func TestStepScaled(t *testing.T) {
 // Unscale multiplies the gradients that are there, and tells of an overflow.
 func TestUnscale(t *testing.T) {
 	dev := open(t)
-	single := tensor.ParameterOf("single", tensor.FromSlice([]float32{1, 2}, 2))
+	single := nn.ParameterOf("single", tensor.FromSlice([]float32{1, 2}, 2))
 	double := param("double", 3)
 	opt := optim.New(optim.SGD(1), []*tensor.Tensor{single, double})
 	for _, c := range []struct{ g, overflow float64 }{{16, 0}, {math.Inf(-1), 1}, {math.NaN(), 1}} {
 		must(t, dev.Step(func(s *tensor.Scope) error {
 			single.ClearGrads()
-			autograd.Backward(s.In(single), autograd.Seed(s.In(tensor.FromSlice([]float32{4, float32(c.g)}, 2))))
+			autograd.Backward(s.In(single), autograd.GradOutput(s.In(tensor.FromSlice([]float32{4, float32(c.g)}, 2))))
 			if o := opt.Unscale(s, s.Full(0.25, tensor.Float32)); o.Item() != c.overflow {
 				t.Errorf("overflow %v of the gradient %v", o.Item(), c.g)
 			}
@@ -83,10 +84,10 @@ func TestHalfParameters(t *testing.T) {
 	const n, g = 4096, 60000 // the norm is 64*60000, far above the largest float16
 	for _, dt := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
 		dev := open(t)
-		w := tensor.ParameterOf("w", tensor.Zeros(dt, n))
+		w := nn.ParameterOf("w", tensor.Zeros(dt, n))
 		opt := optim.New(optim.SGD(64), w, optim.Clip(1e-3))
 		must(t, dev.Step(func(s *tensor.Scope) error {
-			autograd.Backward(s.In(w), autograd.Seed(s.Full(g, dt, n)))
+			autograd.Backward(s.In(w), autograd.GradOutput(s.Full(g, dt, n)))
 			return opt.Step(s)
 		}))
 		true16 := tensor.ToSlice[float64](tensor.Of(float64(g)).To(dt))[0]
@@ -97,10 +98,10 @@ func TestHalfParameters(t *testing.T) {
 			t.Errorf("%v: clipped to 1e-3/64 and times 64, the weight is %v", dt, v)
 		}
 
-		p := tensor.ParameterOf("p", tensor.Zeros(dt, 1))
+		p := nn.ParameterOf("p", tensor.Zeros(dt, 1))
 		adam := optim.New(optim.AdamW(1, optim.WeightDecay(0)), p)
 		must(t, dev.Step(func(s *tensor.Scope) error {
-			autograd.Backward(s.In(p), autograd.Seed(s.Full(0.5, dt, 1)))
+			autograd.Backward(s.In(p), autograd.GradOutput(s.Full(0.5, dt, 1)))
 			return adam.Step(s)
 		}))
 		if v := p.Item(); v != -1 {
@@ -117,12 +118,12 @@ func TestNormMemory(t *testing.T) {
 	limit(1) // gives back what is cached
 	limit(dev.Stats().Memory.Reserved + 2*4*n + 64<<10)
 	t.Cleanup(func() { limit(1 << 40) })
-	p := tensor.Parameter(nil, n)
-	must(t, dev.Place("", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32))
+	p := nn.Parameter(nil, n)
+	must(t, engine.Place(dev, "", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32))
 	opt := optim.New(optim.SGD(1), p, optim.Clip(1))
 	for range 2 {
 		must(t, dev.Step(func(s *tensor.Scope) error {
-			autograd.Backward(s.In(p), autograd.Seed(s.Full(1, tensor.Float32).Expand(n)))
+			autograd.Backward(s.In(p), autograd.GradOutput(s.Full(1, tensor.Float32).Expand(n)))
 			inv := s.Full(0.5, tensor.Float32)
 			opt.Unscale(s, inv)
 			_, err := opt.StepScaled(s, inv)

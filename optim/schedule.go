@@ -31,9 +31,9 @@ func warm(op string, peak, floor float64, warmup, total int, fall func(done, all
 	wantRate(op, "floor", floor)
 	switch {
 	case floor > peak:
-		tensor.Fail(tensor.ErrValue, op, "floor is %v, above the peak %v", floor, peak)
+		engine.Fail(tensor.ErrValue, op, "floor is %v, above the peak %v", floor, peak)
 	case warmup < 0 || warmup > total:
-		tensor.Fail(tensor.ErrValue, op, "warmup is %d, outside [0, %d], the steps in all", warmup, total)
+		engine.Fail(tensor.ErrValue, op, "warmup is %d, outside [0, %d], the steps in all", warmup, total)
 	}
 	return func(step int) float64 {
 		switch {
@@ -55,6 +55,6 @@ func Constant(rate float64) Schedule {
 // wantRate fails if v is no learning rate.
 func wantRate(op, name string, v float64) {
 	if !(v >= 0 && v <= math.MaxFloat64) {
-		tensor.Fail(tensor.ErrValue, op, "%s is %v, outside [0, +Inf)", name, v)
+		engine.Fail(tensor.ErrValue, op, "%s is %v, outside [0, +Inf)", name, v)
 	}
 }

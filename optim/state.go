@@ -52,7 +52,7 @@ func (o *Optimizer) State() State {
 // on any device; those of this optimizer's own State, which go on changing, are no state to go back to.
 //
 // Where parameters are in other arenas, [Clip] sums its norm in another order: the next updates agree up to rounding.
-// The parameters are not part of it, nor are the random numbers of steps: see [tensor.Device.SetCounters].
+// The parameters are not part of it, nor are the random numbers of steps, which follow from the number of the step.
 func (o *Optimizer) Restore(s *tensor.Scope, st State) error {
 	o.given()
 	o.checkNames()
@@ -62,19 +62,19 @@ func (o *Optimizer) Restore(s *tensor.Scope, st State) error {
 		if len(wrong) > most {
 			more = fmt.Sprintf("; and %d more", len(wrong)-most)
 		}
-		err := tensor.Try(func() {
-			tensor.Fail(tensor.ErrValue, o.rule.Name, "the state does not fit to the optimizer: %s%s",
+		err := engine.Try(func() {
+			engine.Fail(tensor.ErrValue, o.rule.Name, "the state does not fit to the optimizer: %s%s",
 				strings.Join(wrong[:min(most, len(wrong))], "; "), more)
 		})
-		s.Abort(err)
+		engine.Abort(s, err)
 		return err
 	}
 	if err := o.prepare(s.Device(), o.clip > 0); err != nil {
-		s.Abort(err)
+		engine.Abort(s, err)
 		return err
 	}
-	s.With(func() { o.restore(s, st) }, tensor.NoGrad)
-	s.OnCommit(func() { o.begun = len(st.Tensors) > 0 })
+	s.With(func() { o.restore(s, st) }, tensor.NoGrad())
+	engine.OnCommit(s, func() { o.begun = len(st.Tensors) > 0 })
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (o *Optimizer) restore(s *tensor.Scope, st State) {
 		e.state().Assign(s.In(v.Detach()).To(s.Device()))
 	}
 	for _, p := range o.params {
-		s.SetGrad(p, st.Grads[p.Name()])
+		engine.SetGrad(s, p, st.Grads[p.Name()])
 	}
 }
 
@@ -107,8 +107,8 @@ func (o *Optimizer) entries() (all []entry) {
 		all = append(all, entry{c.Name, tensor.Float64, nil, c.First, func() *tensor.Tensor { return o.counters[i] }})
 	}
 	for _, p := range o.params {
-		of, lo, hi := p.Arena()
-		a := o.arenas[slices.IndexFunc(o.arenas, func(a *arena) bool { return a.Arena == of })]
+		of, lo, hi := engine.Arena(p)
+		a := o.arenas[slices.IndexFunc(o.arenas, func(a *arena) bool { return a.values == of })]
 		for j, name := range o.rule.State {
 			all = append(all, entry{name + "." + p.Name(), p.DType(), p.Shape(), 0, func() *tensor.Tensor {
 				return a.state[j].Slice(0, lo, hi).Reshape(p.Shape()...)
@@ -124,7 +124,7 @@ func (o *Optimizer) checkNames() {
 	seen := map[string]*tensor.Tensor{}
 	for _, p := range o.params {
 		if q := seen[p.Name()]; q != nil {
-			tensor.Fail(tensor.ErrValue, o.rule.Name, "two parameters are called %s, so their state cannot be told "+
+			engine.Fail(tensor.ErrValue, o.rule.Name, "two parameters are called %s, so their state cannot be told "+
 				"apart by name: %v and %v; place models that one optimizer updates by one nn.Init", p.Name(), q, p)
 		}
 		seen[p.Name()] = p

@@ -86,8 +86,8 @@ func equalStates(a, b optim.State) bool {
 // moveWeights copies parameters by name.
 func moveWeights(from, to pair) {
 	values := map[string]*tensor.Tensor{}
-	tensor.Walk([]any{from.a, from.b}, func(_ string, p *tensor.Tensor) { values[p.Name()] = p })
-	tensor.Walk([]any{to.a, to.b}, func(_ string, p *tensor.Tensor) {
+	nn.Walk([]any{from.a, from.b}, func(_ string, p *tensor.Tensor) { values[p.Name()] = p })
+	nn.Walk([]any{to.a, to.b}, func(_ string, p *tensor.Tensor) {
 		p.Assign(tensor.FromSlice(tensor.ToSlice[float32](values[p.Name()]), p.Shape()...))
 	})
 }
@@ -195,7 +195,7 @@ func TestRestoreRefuses(t *testing.T) {
 func TestStateOfOneName(t *testing.T) {
 	dev := open(t)
 	opt := optim.New(optim.SGD(1, optim.Momentum(0.5)), []*tensor.Tensor{param("w", 1), param("w", 2)})
-	wantError(t, tensor.Try(func() { opt.State() }), tensor.ErrValue, "sgd", "two parameters are called w")
+	wantError(t, engine.Try(func() { opt.State() }), tensor.ErrValue, "sgd", "two parameters are called w")
 	wantError(t, dev.Step(func(s *tensor.Scope) error { return opt.Restore(s, optim.State{Rule: "sgd"}) }),
 		tensor.ErrValue, "sgd", "two parameters are called w")
 	if len(opt.Hash()) != 64 {
@@ -209,7 +209,7 @@ func TestSetGrad(t *testing.T) {
 	calls := 0
 	defer w.OnGrad(func(*tensor.Tensor) { calls++ })()
 	set := func(p *tensor.Tensor, g *tensor.Tensor) error {
-		return dev.Step(func(s *tensor.Scope) error { s.SetGrad(p, g); return nil })
+		return dev.Step(func(s *tensor.Scope) error { engine.SetGrad(s, p, g); return nil })
 	}
 	must(t, set(w, tensor.FromSlice([]float64{5, 6}, 2)))
 	wantValues(t, "gradient", w.Grad(), 5, 6)
@@ -227,7 +227,7 @@ func TestSetGrad(t *testing.T) {
 	opt := optim.New(optim.SGD(1), w)
 	wantError(t, dev.Step(func(s *tensor.Scope) error {
 		must(t, opt.Step(s)) // reads the gradient when the step commits
-		s.SetGrad(w, tensor.FromSlice([]float64{5, 6}, 2))
+		engine.SetGrad(s, w, tensor.FromSlice([]float64{5, 6}, 2))
 		return nil
 	}), tensor.ErrVersion, "set_grad", "after the step has updated")
 	wantValues(t, "gradient", w.Grad(), 7, 8)

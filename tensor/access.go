@@ -19,7 +19,7 @@ import (
 // wait for ever is an ErrBusy still: a step inside the function of another one that uses the same parameters at odds
 // with it, or steps that take two models in opposite order. On processors other than amd64 and arm64 the first of these
 // is not found.
-func Wait(m *Mode) { m.wait = true }
+func Wait() Option { return Option{func(m *mode) { m.wait = true }} }
 
 // access is how a step uses an arena's values.
 type access uint8
@@ -41,7 +41,7 @@ type holder struct {
 
 // request is a step that waits for access to an arena.
 type request struct {
-	arena     *Arena
+	arena     *arena
 	holder              // what it is to become
 	goroutine uintptr   // that waits; 0: unknown
 	granted   chan bool // closed then
@@ -54,9 +54,9 @@ var requests struct {
 }
 
 // touch has the step use the values of a in the given way until it ends.
-func (s *Scope) touch(a *Arena, how access) {
+func (s *Scope) touch(a *arena, how access) {
 	have := s.access[a]
-	if how == reading && s.top.mode.wait && s.outermost.mode.Record {
+	if how == reading && s.top.mode.wait && s.outermost.mode.record {
 		how |= training
 	}
 	if have&how == how {
@@ -67,17 +67,17 @@ func (s *Scope) touch(a *Arena, how access) {
 	}
 	s.take(a, how)
 	if s.access == nil {
-		s.access = map[*Arena]access{}
+		s.access = map[*arena]access{}
 	}
 	s.access[a] = have | how
 	if a.torn.Load() {
-		Fail(ErrDevice, "step", "the device failed while a step wrote %v and what was placed with it; their values "+
+		fail(ErrDevice, "step", "the device failed while a step wrote %v and what was placed with it; their values "+
 			"are lost: place them again, and restore them", a.params[0])
 	}
 }
 
 // take gets access to a, or fails.
-func (s *Scope) take(a *Arena, how access) {
+func (s *Scope) take(a *arena, how access) {
 	h := holder{s, how}
 	requests.Lock()
 	if a.ahead(h, nil) == nil {
@@ -96,17 +96,17 @@ func (s *Scope) take(a *Arena, how access) {
 	}
 	switch {
 	case endless && wait:
-		Fail(ErrBusy, "step", "%v is used by a step that cannot end before this one: they would wait for each other; "+
+		fail(ErrBusy, "step", "%v is used by a step that cannot end before this one: they would wait for each other; "+
 			"end the step around this one first, or have all steps use models in one order", a.params[0])
 	case !wait:
-		Fail(ErrBusy, "step", "%v is updated by one step while another uses it; let evaluation finish before the "+
+		fail(ErrBusy, "step", "%v is updated by one step while another uses it; let evaluation finish before the "+
 			"update, evaluate a copy, or give both the option tensor.Wait", a.params[0])
 	}
 	<-r.granted
 }
 
 // hold notes what h has.
-func (a *Arena) hold(h holder) {
+func (a *arena) hold(h holder) {
 	if i := slices.IndexFunc(a.holders, func(x holder) bool { return x.step == h.step }); i >= 0 {
 		a.holders[i].how |= h.how
 		return
@@ -116,7 +116,7 @@ func (a *Arena) hold(h holder) {
 
 // ahead are the steps that h, which has made request r, waits for: those that have access to a, and those that stand
 // before r in the queue; all in the queue if r is nil.
-func (a *Arena) ahead(h holder, r *request) (steps []*Scope) {
+func (a *arena) ahead(h holder, r *request) (steps []*Scope) {
 	for _, x := range a.holders {
 		if x.step != h.step && x.how.excludes(h.how) {
 			steps = append(steps, x.step)

@@ -9,14 +9,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
 // two are parameters of one element each, in arenas of their own, on a device.
 func two(t *testing.T) (dev *tensor.Device, v, w *tensor.Tensor) {
 	t.Helper()
-	return open(t), tensor.ParameterOf("v", tensor.FromSlice([]float32{0}, 1)),
-		tensor.ParameterOf("w", tensor.FromSlice([]float32{0}, 1))
+	return open(t), nn.ParameterOf("v", tensor.FromSlice([]float32{0}, 1)),
+		nn.ParameterOf("w", tensor.FromSlice([]float32{0}, 1))
 }
 
 // inTime fails the test if f takes as long as a deadlock does.
@@ -36,13 +37,13 @@ func inTime(t *testing.T, f func()) {
 
 // increment adds 1 to w.
 func increment(dev *tensor.Device, w *tensor.Tensor) error {
-	return dev.Step(func(s *tensor.Scope) error { w.Assign(s.In(w).AddScalar(1)); return nil }, tensor.Wait)
+	return dev.Step(func(s *tensor.Scope) error { w.Assign(s.In(w).AddScalar(1)); return nil }, tensor.Wait())
 }
 
 // Steps that read a value and write the next one lose no update, evaluations see no half of one, and none fails.
 func TestWait(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Zeros(tensor.Float32, 1000))
+	w := nn.ParameterOf("w", tensor.Zeros(tensor.Float32, 1000))
 	inTime(t, func() {
 		var wg sync.WaitGroup
 		for range 4 {
@@ -61,7 +62,7 @@ func TestWait(t *testing.T) {
 							return fmt.Errorf("values from %v to %v", lo, hi)
 						}
 						return nil
-					}, tensor.Wait)
+					}, tensor.Wait())
 					if err != nil {
 						t.Error(err)
 					}
@@ -92,7 +93,7 @@ func TestWaitOrder(t *testing.T) {
 			})
 			synctest.Wait() // the update waits
 			wg.Go(func() {
-				if err := dev.Eval(func(s *tensor.Scope) error { read(s); return nil }, tensor.Wait); err != nil {
+				if err := dev.Eval(func(s *tensor.Scope) error { read(s); return nil }, tensor.Wait()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -101,7 +102,7 @@ func TestWaitOrder(t *testing.T) {
 				t.Error("an evaluation went ahead of an older update")
 			}
 			err := dev.Eval(func(s *tensor.Scope) error { return nil })
-			return errors.Join(err, dev.Eval(func(s *tensor.Scope) error { read(s); return nil }, tensor.Wait))
+			return errors.Join(err, dev.Eval(func(s *tensor.Scope) error { read(s); return nil }, tensor.Wait()))
 		}) // the last one is part of what the update waits for, so it goes ahead
 		wg.Wait()
 		if err != nil || !slices.Equal(seen, []float32{0, 0, 1}) {
@@ -125,7 +126,7 @@ func TestWaitTraining(t *testing.T) {
 			synctest.Wait()
 			w.Assign(x.AddScalar(1))
 			return nil
-		}, tensor.Wait)
+		}, tensor.Wait())
 		wg.Wait()
 		if got := tensor.ToSlice[float32](w)[0]; err != nil || got != 2 {
 			t.Errorf("two updates made %v, error %v", got, err)
@@ -138,11 +139,11 @@ func TestWaitForItself(t *testing.T) {
 	dev, v, w := two(t)
 	one := tensor.Ones(tensor.Float32, 1)
 	inTime(t, func() {
-		err := dev.Eval(func(s *tensor.Scope) error { s.In(w); return increment(dev, w) }, tensor.Wait)
+		err := dev.Eval(func(s *tensor.Scope) error { s.In(w); return increment(dev, w) }, tensor.Wait())
 		wantError(t, err, tensor.ErrBusy, "w float32[1]", "wait for each other")
 		wantError(t, dev.Eval(func(s *tensor.Scope) error {
 			s.In(w)
-			return tensor.AssignAll([]*tensor.Tensor{v, w}, []*tensor.Tensor{one, one})
+			return engine.AssignAll([]*tensor.Tensor{v, w}, []*tensor.Tensor{one, one})
 		}), tensor.ErrBusy, "w float32[1]")
 	})
 	if got := tensor.ToSlice[float32](v)[0]; got != 0 {
@@ -165,7 +166,7 @@ func TestWaitOpposite(t *testing.T) {
 					both.Wait()
 					order[1].Assign(s.In(order[1]).AddScalar(1))
 					return nil
-				}, tensor.Wait)
+				}, tensor.Wait())
 			})
 		}
 		wg.Wait()
@@ -181,26 +182,26 @@ func TestWaitOpposite(t *testing.T) {
 
 func TestAssignAll(t *testing.T) {
 	dev, v, w := two(t)
-	made, err := dev.PlaceLike(tensor.Float64, []*tensor.Tensor{v, w})
+	made, err := engine.PlaceLike(dev, tensor.Float64, []*tensor.Tensor{v, w})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, _, _ := made[0].Arena(); made[1].Name() != "w" || made[0].DType() != tensor.Float64 || a.Len() != 32 ||
+	if a, _, _ := engine.Arena(made[0]); made[1].Name() != "w" || made[0].DType() != tensor.Float64 || a.Len() != 32 ||
 		!made[0].Trainable() || made[0].Device() != dev {
 		t.Errorf("%+v and %+v in an arena of %d", made[0], made[1], a.Len())
 	}
-	if err := tensor.AssignAll(made, []*tensor.Tensor{tensor.Ones(tensor.Int64, 1), v}); err != nil {
+	if err := engine.AssignAll(made, []*tensor.Tensor{tensor.Ones(tensor.Int64, 1), v}); err != nil {
 		t.Fatal(err)
 	}
 	if got := tensor.ToSlice[int](made[0])[0]; got != 1 {
 		t.Errorf("the value is %v", got)
 	}
-	wantError(t, tensor.AssignAll(made, made[:1]), tensor.ErrValue, "2 tensors to assign to, 1 values")
-	err = tensor.AssignAll(made[:1], []*tensor.Tensor{tensor.Ones(tensor.Int64)})
+	wantError(t, engine.AssignAll(made, made[:1]), tensor.ErrValue, "2 tensors to assign to, 1 values")
+	err = engine.AssignAll(made[:1], []*tensor.Tensor{tensor.Ones(tensor.Int64)})
 	wantError(t, err, tensor.ErrShape, "v float64[1]")
-	wantError(t, tensor.AssignAll(made[:1], []*tensor.Tensor{nil}), tensor.ErrStep, "nil")
-	_, err = dev.PlaceLike(tensor.Float64, []*tensor.Tensor{v.Reshape(1, 1)})
+	wantError(t, engine.AssignAll(made[:1], []*tensor.Tensor{nil}), tensor.ErrStep, "nil")
+	_, err = engine.PlaceLike(dev, tensor.Float64, []*tensor.Tensor{v.Reshape(1, 1)})
 	wantError(t, err, tensor.ErrValue, "view")
-	_, err = dev.PlaceLike(tensor.Float32, []*tensor.Tensor{tensor.Ones(tensor.Float32, 1)})
+	_, err = engine.PlaceLike(dev, tensor.Float32, []*tensor.Tensor{tensor.Ones(tensor.Float32, 1)})
 	wantError(t, err, tensor.ErrStep, "placed")
 }

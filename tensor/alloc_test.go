@@ -3,6 +3,7 @@ package tensor_test
 import (
 	"testing"
 
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -12,7 +13,7 @@ func TestOperationAllocations(t *testing.T) {
 		t.Skip("the race detector allocates itself")
 	}
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8))
+	w := nn.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8))
 	x := tensor.Randn(tensor.Seed(2), 8)
 	for _, c := range []struct {
 		name    string
@@ -39,7 +40,7 @@ func TestOperationAllocations(t *testing.T) {
 
 func BenchmarkOperation(b *testing.B) {
 	dev := open(b)
-	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8))
+	w := nn.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8))
 	for _, c := range []struct {
 		name string
 		run  func(func(*tensor.Scope) error, ...tensor.Option) error

@@ -11,29 +11,32 @@ import (
 
 // Anomaly checks the result of every operation, forward and backward. The step fails at the first result with a NaN, or
 // with an infinity that neither operands nor attributes bring in. The error names the operation, the line and the
-// layer, and in a backward pass the line of the operation whose gradient it is. This is for debugging: the host waits
-// for every operation.
-func Anomaly(m *Mode) { m.onAnomaly(func(e *Error) { panic(e) }) }
-
-// OnAnomaly is [Anomaly] without failing: f gets the error of the first such operation of a step, and the step goes on.
-// This shows what overflows where a loss scaler then skips the update.
-func OnAnomaly(f func(err error)) Option {
-	Given("on_anomaly", "the function", f)
-	return func(m *Mode) {
+// layer, and in a backward pass the line of the operation whose gradient it is. With a function the step goes on, and
+// the function gets the error of the first such operation of a step: this shows what overflows where a loss scaler then
+// skips the update. It is for debugging: the host waits for every operation.
+func Anomaly(report ...func(err error)) Option {
+	if len(report) > 1 {
+		fail(ErrValue, "anomaly", "%d functions are to get the error; one can", len(report))
+	}
+	if len(report) == 0 {
+		return Option{func(m *mode) { m.onAnomaly(func(e *Error) { panic(e) }) }}
+	}
+	given("anomaly", "the function", report[0])
+	return Option{func(m *mode) {
 		found := false
 		m.onAnomaly(func(e *Error) {
 			if !found {
 				found = true
-				f(e)
+				report[0](e)
 			}
 		})
-	}
+	}}
 }
 
 // onAnomaly makes steps call f with the error of every anomaly.
-func (m *Mode) onAnomaly(f func(e *Error)) {
+func (m *mode) onAnomaly(f func(e *Error)) {
 	previous := m.observe
-	m.observe = func(path string, c *Ctx) {
+	m.observe = func(path string, c *ctx) {
 		if previous != nil {
 			previous(path, c)
 		}
@@ -45,8 +48,8 @@ func (m *Mode) onAnomaly(f func(e *Error)) {
 
 // anomaly is an error if a result has a NaN, or an infinity that was not there before. If the operation is on the tape,
 // its node gets the line and the layer, for the errors of its gradient.
-func (c *Ctx) anomaly(path string) *Error {
-	if n := c.Out[0].node; n != nil && &n.Ctx == c {
+func (c *ctx) anomaly(path string) *Error {
+	if n := c.Out[0].node; n != nil && &n.ctx == c {
 		n.made = caller.Site()
 		if path != "" {
 			n.made += " in " + path
@@ -69,7 +72,7 @@ func (c *Ctx) anomaly(path string) *Error {
 }
 
 // hadInfinity tells whether operands or attributes have an infinity or a NaN.
-func (c *Ctx) hadInfinity() bool {
+func (c *ctx) hadInfinity() bool {
 	for _, v := range c.Floats {
 		if v-v != 0 {
 			return true
@@ -84,7 +87,7 @@ func (c *Ctx) hadInfinity() bool {
 }
 
 // sources says which operands have NaNs or infinities.
-func (c *Ctx) sources() string {
+func (c *ctx) sources() string {
 	var had []string
 	for i, x := range c.In {
 		if bad := x.notFinite(); bad != (notFinite{}) {

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
 // wantAnomaly fails unless a step under Anomaly ends with an error that says all of want.
 func wantAnomaly(t *testing.T, dev *tensor.Device, f func(s *tensor.Scope), want ...string) {
 	t.Helper()
-	err := dev.Step(func(s *tensor.Scope) error { f(s); return nil }, tensor.Anomaly)
+	err := dev.Step(func(s *tensor.Scope) error { f(s); return nil }, tensor.Anomaly())
 	if len(want) == 0 {
 		if err != nil {
 			t.Errorf("%v", err)
@@ -62,7 +63,7 @@ func TestAnomaly(t *testing.T) {
 	})
 	t.Run("backward", func(t *testing.T) {
 		wantAnomaly(t, dev, func(s *tensor.Scope) {
-			x := s.Watch(tensor.FromSlice([]float32{1, 0}, 2))
+			x := autograd.Watch(s, tensor.FromSlice([]float32{1, 0}, 2))
 			y := in(s, "layer", x.Sqrt)
 			autograd.Grad(y.Sum(), []*tensor.Tensor{x})
 		}, "infinite of 2 elements, the first at position 1", "; this is the gradient of sqrt at anomaly_test.go:",
@@ -71,17 +72,17 @@ func TestAnomaly(t *testing.T) {
 	t.Run("beside an observer", func(t *testing.T) {
 		seen := 0
 		err := dev.Step(func(s *tensor.Scope) error { s.In(x).Sqrt(); return nil },
-			tensor.Observe(func(string, *tensor.Ctx) { seen++ }), tensor.Anomaly)
+			engine.Observe(func(string, seam.Applied[*tensor.Op, *tensor.Tensor]) { seen++ }), tensor.Anomaly())
 		if err == nil || seen != 1 {
 			t.Errorf("error %v, %d operations observed", err, seen)
 		}
 	})
 	t.Run("steps go on", func(t *testing.T) {
 		var found []string
-		watch := tensor.OnAnomaly(func(err error) { found = append(found, err.Error()) })
+		watch := tensor.Anomaly(func(err error) { found = append(found, err.Error()) })
 		for range 2 {
 			err := dev.Step(func(s *tensor.Scope) error {
-				positive := s.Watch(tensor.FromSlice([]float32{1, 0}, 2))
+				positive := autograd.Watch(s, tensor.FromSlice([]float32{1, 0}, 2))
 				y := in(s, "layer", positive.Sqrt)
 				autograd.Grad(y.Sum(), []*tensor.Tensor{positive})
 				s.In(x).Log()

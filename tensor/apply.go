@@ -9,21 +9,21 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Apply runs one operation and, if the step records, enters it in the tape: what the methods of Tensor, custom
-// operations and other packages call. It returns the first output.
-func Apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
+// apply runs one operation and, if the step records, enters it in the tape: what the methods of Tensor call. It
+// returns the first output.
+func apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
 	op.given()
 	return stepOf(op.Name, in).apply(op, in, ints, floats)
 }
 
-// ApplyAll is Apply for operations with several outputs.
-func ApplyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Tensor {
+// applyAll is apply for operations with several outputs.
+func applyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Tensor {
 	op.given()
 	return stepOf(op.Name, in).applyAll(op, in, ints, floats)
 }
 
-func apply1(op *Op, x *Tensor) *Tensor    { return Apply(op, []*Tensor{x}, nil, nil) }
-func apply2(op *Op, x, y *Tensor) *Tensor { return Apply(op, []*Tensor{x, y}, nil, nil) }
+func apply1(op *Op, x *Tensor) *Tensor    { return apply(op, []*Tensor{x}, nil, nil) }
+func apply2(op *Op, x, y *Tensor) *Tensor { return apply(op, []*Tensor{x, y}, nil, nil) }
 
 // stepOf is the step that the operands belong to; nil if they are all host data or parameters.
 func stepOf(op string, in []*Tensor) *Scope {
@@ -66,8 +66,8 @@ func (s *Scope) applyAll(op *Op, in []*Tensor, ints []int, floats []float64) (al
 // rest is what remains to be done of an operation, in calls of their own: the operation itself if it is composed of
 // others, and what an observer is to see.
 type rest struct {
-	composed *Ctx
-	observed []*Ctx
+	composed *ctx
+	observed []*ctx
 }
 
 // complete does r; y is the first output of the operation, if it is not composed.
@@ -82,11 +82,11 @@ func (s *Scope) complete(r *rest, y *Tensor) *Tensor {
 }
 
 // show calls the observer of the step with c.
-func (s *Scope) show(c *Ctx) {
+func (s *Scope) show(c *ctx) {
 	path, f := s.path(), s.top.mode.observe
 	s.With(func() {
 		s.Region("", func() []*Tensor { f(path, c); return nil })
-	}, NoGrad, Observe(nil))
+	}, NoGrad(), observe(nil))
 }
 
 // record does one operation, operands, shape, memory, op call, and enters it in the tape, if a gradient is wanted. It
@@ -99,7 +99,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 		s.observed = s.observed[:0]
 	}
 	defer s.recorded(s.dev, nested)
-	if s.top.mode.Autocast != Float32 {
+	if s.top.mode.autocast != Float32 {
 		var buf [8]*Tensor
 		in = s.autocast(op, in, buf[:0])
 	}
@@ -112,12 +112,12 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 		needs = needs || xs[i].needs
 	}
 	s.wantOneDevice(op.Name, xs)
-	needs = needs && s.top.mode.Record && op.NoGrad == ""
+	needs = needs && s.top.mode.record && op.NoGrad == ""
 	if needs && !op.hasVJP() {
 		if op.Compose == nil {
-			Fail(ErrGrad, op.Name, "this operation has no derivative")
+			fail(ErrGrad, op.Name, "this operation has no derivative")
 		}
-		c := &Ctx{}
+		c := &ctx{}
 		c.set(op, s, xs, ints, floats)
 		return nil, &rest{composed: c, observed: slices.Clone(s.observed)}
 	}
@@ -131,9 +131,9 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 			}
 		}
 		n = newNode()
-		c = &n.Ctx
+		c = &n.ctx
 	} else if observes { // the observer's operations use the other one
-		c = &Ctx{}
+		c = &ctx{}
 	}
 	c.set(op, s, xs, ints, floats)
 	op.Shape(c)
@@ -171,7 +171,7 @@ func (s *Scope) recorded(d *Device, nested bool) {
 }
 
 // view makes the result a view of the operand.
-func (c *Ctx) view() {
+func (c *ctx) view() {
 	x, y := c.In[0], c.Out[0]
 	y.blk, y.dtype, y.root = x.blk, x.dtype, x.root
 	y.layout.Offset = x.layout.Offset
@@ -180,7 +180,7 @@ func (c *Ctx) view() {
 
 // overwrite puts the first result into the memory of an operand, if the operation allows that and nothing but the
 // running derivative needs the operand. An observer would look at it afterwards.
-func (s *Scope) overwrite(c *Ctx) bool {
+func (s *Scope) overwrite(c *ctx) bool {
 	if c.Op.Overwrites == 0 || s.derived == nil || s.top.mode.observe != nil {
 		return false
 	}
@@ -193,7 +193,7 @@ func (s *Scope) overwrite(c *Ctx) bool {
 }
 
 // run makes the op call of an operation whose outputs have memory.
-func (s *Scope) run(c *Ctx) {
+func (s *Scope) run(c *ctx) {
 	if c.Op.draws > 0 && !s.launch.Prepared { // else drawn before
 		c.random = s.draw(c.Op.draws, c.Out[0].Len())
 	}
@@ -217,7 +217,7 @@ func (s *Scope) draw(n, count int) kernels.Random {
 }
 
 // fill writes c into l. Layouts of pointwise operands are broadcast to the output's shape, in memory from strides.
-func fill(l *kernels.Launch, c *Ctx, strides []int) []int {
+func fill(l *kernels.Launch, c *ctx, strides []int) []int {
 	l.Op, l.Ints, l.Floats, l.Random = &c.Op.Op, c.Ints, c.Floats, c.random
 	l.In, l.Out = argsOf(l.In, c.In), argsOf(l.Out, c.Out)
 	if c.Op.Expr == nil {
@@ -284,15 +284,15 @@ func failed(l *kernels.Launch, err error) {
 	if e, ok := err.(*Error); ok && e.Site != "" { // of an earlier op call
 		panic(e)
 	} else if ok {
-		Fail(e.Kind, cmp.Or(e.Op, l.Op.Name), "%s", e.Msg)
+		fail(e.Kind, cmp.Or(e.Op, l.Op.Name), "%s", e.Msg)
 	}
-	Fail(ErrDevice, l.Op.Name, "%v", err)
+	fail(ErrDevice, l.Op.Name, "%v", err)
 }
 
 // hostApply runs an operation on plain host data, on the Go heap. Views of parameters become lazy:
 // the step that first uses one records it.
-func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
-	c := &Ctx{}
+func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *ctx {
+	c := &ctx{}
 	needs := false
 	for _, t := range in {
 		if t.lazy == nil {
@@ -300,11 +300,11 @@ func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
 		}
 		needs = needs || t.needs
 		if op.View == nil && t.blk != nil && t.blk.dev != nil && !t.blk.dev.inHostMemory() {
-			Fail(ErrStep, op.Name, "%v is on %s; operations outside a step work on host data", t, t.blk.dev.Name())
+			fail(ErrStep, op.Name, "%v is on %s; operations outside a step work on host data", t, t.blk.dev.Name())
 		}
 	}
 	if needs && op.View == nil && op.NoGrad == "" {
-		Fail(ErrStep, op.Name, "a parameter meets no tensor of a step, so none would record this; "+
+		fail(ErrStep, op.Name, "a parameter meets no tensor of a step, so none would record this; "+
 			"take an operand in with s.In, or use Detach for values alone")
 	}
 	c.set(op, nil, in, ints, floats)
@@ -320,7 +320,7 @@ func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *Ctx {
 		*y.blk = block{buf: hostMemory(op.Name, y.Len()*y.dtype.Size()), refs: 1, shared: true, op: op.Name}
 	}
 	if op.draws > 0 {
-		Fail(ErrStep, op.Name, "random numbers come from a step's stream; take the operand into a step with s.In")
+		fail(ErrStep, op.Name, "random numbers come from a step's stream; take the operand into a step with s.In")
 	}
 	var l kernels.Launch
 	fill(&l, c, nil)

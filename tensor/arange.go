@@ -11,7 +11,7 @@ import (
 func Arange(dt DType, start, stop, step float64) *Tensor {
 	n := math.Ceil((stop - start) / step)
 	if !(math.Abs(n) <= kernels.MaxLen) { // true for NaN, too
-		Fail(ErrValue, "arange", "from %g to %g by %g is no range", start, stop, step)
+		fail(ErrValue, "arange", "from %g to %g by %g is no range", start, stop, step)
 	}
 	v := makeHost[float64]("arange", max(int(n), 0))
 	for i := range v {
@@ -24,7 +24,7 @@ func Arange(dt DType, start, stop, step float64) *Tensor {
 func Linspace(dt DType, start, stop float64, n int) *Tensor {
 	checkShape("linspace", []int{n})
 	if !(math.Abs(stop-start) <= math.MaxFloat64) {
-		Fail(ErrValue, "linspace", "from %g to %g is no range", start, stop)
+		fail(ErrValue, "linspace", "from %g to %g is no range", start, stop)
 	}
 	v := makeHost[float64]("linspace", n)
 	step := (stop - start) / float64(max(n-1, 1))

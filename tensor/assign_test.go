@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -28,13 +29,13 @@ func TestAssignView(t *testing.T) {
 	for name, view := range views {
 		for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.BFloat16, tensor.Int32, tensor.Bool} {
 			for _, inStep := range []bool{false, true} {
-				w, err := dev.NewState("w", dt, 3, 4)
+				w, err := engine.NewState(dev, "w", dt, 3, 4)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if dt.IsFloat() { // a parameter: its views are recorded when a step uses them
-					w = tensor.Parameter(nil, 3, 4)
-					if err := dev.Place("", []string{"w"}, []*tensor.Tensor{w}, dt); err != nil {
+					w = nn.Parameter(nil, 3, 4)
+					if err := engine.Place(dev, "", []string{"w"}, []*tensor.Tensor{w}, dt); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -64,7 +65,7 @@ func TestAssignViewsInStep(t *testing.T) {
 	step(t, dev, func(s *tensor.Scope) {
 		w.Select(0, 0).Assign(s.Full(7, tensor.Float32))
 		w.Select(1, 1).Assign(s.Full(8, tensor.Float32, 2))
-		err := tensor.Try(func() { s.In(w) })
+		err := engine.Try(func() { s.In(w) })
 		wantError(t, err, tensor.ErrVersion, "in", "was updated in this step")
 	})
 	wantFloats(t, "in order", w, 7, 8, 3, 8)
@@ -104,9 +105,9 @@ func TestAssignErrors(t *testing.T) {
 	wantMisuse(t, func() { none.Assign(row) }, tensor.ErrStep, "assign: an operand is nil")
 	wantMisuse(t, func() { w.Assign(none) }, tensor.ErrStep, "assign: an operand is nil")
 
-	st := tensor.State(nil, 4)
+	st := nn.State(nil, 4)
 	place := func() {
-		if err := dev.Place("", []string{"st"}, []*tensor.Tensor{st}, tensor.Float32); err != nil {
+		if err := engine.Place(dev, "", []string{"st"}, []*tensor.Tensor{st}, tensor.Float32); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +122,7 @@ func ExampleTensor_Assign() {
 	dev, err := tensor.Open("cpu")
 	check(err)
 	defer dev.Close()
-	cache, err := dev.NewState("cache", tensor.Float32, 3, 2)
+	cache, err := engine.NewState(dev, "cache", tensor.Float32, 3, 2)
 	check(err)
 	check(dev.Eval(func(s *tensor.Scope) error {
 		row := s.In(tensor.FromSlice([]float32{1, 2}, 2))

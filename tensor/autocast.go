@@ -1,41 +1,16 @@
 package tensor
 
-import "fmt"
-
-// CastClass says what autocast does with the operands of an operation that are float32, float16 or bfloat16. It changes
-// neither integers and bools nor any operand of an operation with a float64 one.
-type CastClass uint8
-
-// The classes. Operations of backward passes are not cast: they run in the types of their forward.
-const (
-	CastKeep   CastClass = iota // nothing: the operation takes what it is given, pointwise ones promote
-	CastLower                   // to the region's type: products of matrices, which tensor cores compute
-	CastFull                    // to float32: what overflows, or loses its sum, in half precision
-	CastWidest                  // to the widest operand's type: what takes operands of one type
-	CastBanned                  // refused: no cast makes it safe
-	CastParts                   // as its two operations do: where one of them casts, its method calls both instead
+import (
+	"github.com/weft-ml/weft/internal/seam"
 )
 
-// String is what the documentation calls the class.
-func (c CastClass) String() string {
-	names := [...]string{"keep", "lower", "full", "widest", "banned", "parts"}
-	if int(c) >= len(names) {
-		return fmt.Sprintf("CastClass(%d)", c)
-	}
-	return names[c]
-}
-
-// Autocast is amp.Autocast, which documents it.
-func Autocast(dt DType) Option {
-	checkAutocast(dt)
-	return func(m *Mode) { m.Autocast = dt }
-}
-
-func checkAutocast(dt DType) {
+// autocastTo lowers operations to dt; Float32 for none.
+func autocastTo(dt DType) Option {
 	if !dt.IsHalf() && dt != Float32 {
-		Fail(ErrDType, "autocast", "%v is no type to lower operations to; take tensor.Float16 or tensor.BFloat16, "+
+		fail(ErrDType, "autocast", "%v is no type to lower operations to; take tensor.Float16 or tensor.BFloat16, "+
 			"or tensor.Float32 for none", dt)
 	}
+	return Option{func(m *mode) { m.autocast = dt }}
 }
 
 // lowered names the copy of a parameter in another type.
@@ -47,10 +22,10 @@ type lowered struct {
 
 // autocast gives operands the types that op runs in under the step's mode; those that change are written to buf.
 func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
-	if op.Cast == CastKeep || op.Cast == CastParts {
+	if op.Cast == seam.CastKeep || op.Cast == seam.CastParts {
 		return in
 	}
-	to := s.top.mode.Autocast
+	to := s.top.mode.autocast
 	widest := Bool
 	for _, t := range in {
 		t.given(op.Name)
@@ -64,12 +39,12 @@ func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
 		}
 	}
 	switch op.Cast {
-	case CastBanned:
-		Fail(ErrDType, op.Name, "refused under autocast to %v: its gradient overflows in half precision; %s",
+	case seam.CastBanned:
+		fail(ErrDType, op.Name, "refused under autocast to %v: its gradient overflows in half precision; %s",
 			to, op.Instead)
-	case CastFull:
+	case seam.CastFull:
 		to = Float32
-	case CastWidest:
+	case seam.CastWidest:
 		to = widest
 	}
 	out := append(buf, in...)
@@ -97,8 +72,8 @@ func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 	if c := s.casts[key]; c != nil {
 		return c
 	}
-	defer func(mode Mode) { s.top.mode = mode }(s.top.mode)
-	s.top.mode.Record = true
+	defer func(mode mode) { s.top.mode = mode }(s.top.mode)
+	s.top.mode.record = true
 	c, _ := s.record(&cast, []*Tensor{t}, []int{dt.Code()}, nil, nil, true)
 	s.top.owned = s.top.owned[:len(s.top.owned)-1] // where the cast has just put it
 	s.outermost.owned = append(s.outermost.owned, c.blk)

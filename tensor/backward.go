@@ -1,26 +1,22 @@
 package tensor
 
-import "slices"
+import (
+	"slices"
 
-// Pass says how a backward pass runs. It is what package autograd calls: there the passes and their options are
-// documented. The zero value is a plain pass.
-type Pass struct {
-	Retain bool             // keep what operations saved, for another pass
-	Create bool             // record the pass itself
-	Finite bool             // Backward fails if the result is not
-	Unused bool             // Grad may find no gradient
-	Seed   *Tensor          // the gradient of the result; nil: 1
-	Only   map[*Tensor]bool // the parameters that Backward gives gradients to; nil: all
-}
+	"github.com/weft-ml/weft/internal/seam"
+)
 
-// Backward adds the gradient of y with respect to every parameter it depends on to that parameter.
-func (o Pass) Backward(y *Tensor) { y.step("backward").alone(func() { o.backward(y) }) }
+// pass is a backward pass to be run.
+type pass seam.Pass[*Tensor]
 
-func (o Pass) backward(y *Tensor) {
+// run adds the gradient of y with respect to every parameter it depends on to that parameter.
+func (o pass) run(y *Tensor) { y.step("backward").alone(func() { o.backward(y) }) }
+
+func (o pass) backward(y *Tensor) {
 	p := o.start("backward", y)
 	if o.Finite {
 		if bad := y.notFinite(); bad != (notFinite{}) {
-			Fail(ErrValue, "backward", "%v is not finite: it has %v; tensor.Anomaly finds where that begins", y, bad)
+			fail(ErrValue, "backward", "%v is not finite: it has %v; tensor.Anomaly finds where that begins", y, bad)
 		}
 	}
 	for _, n := range p.nodes {
@@ -29,7 +25,7 @@ func (o Pass) backward(y *Tensor) {
 		}
 	}
 	if p.mark(); !p.need[y.node.grad] {
-		Fail(ErrGrad, "backward", "%v depends on no parameter that is to get a gradient; autograd.Grad gives those of "+
+		fail(ErrGrad, "backward", "%v depends on no parameter that is to get a gradient; autograd.Grad gives those of "+
 			"tensors that were watched", y)
 	}
 	p.run(y, func(x, g *Tensor) {
@@ -39,19 +35,19 @@ func (o Pass) backward(y *Tensor) {
 	})
 }
 
-// Grad is the gradient of y with respect to each of xs, nil where there is none and o.Unused permits that.
-func (o Pass) Grad(y *Tensor, xs []*Tensor) (grads []*Tensor) {
+// of is the gradient of y with respect to each of xs, nil where there is none and o.Unused permits that.
+func (o pass) of(y *Tensor, xs []*Tensor) (grads []*Tensor) {
 	y.step("grad").alone(func() { grads = o.grad(y, xs) })
 	return grads
 }
 
-func (o Pass) grad(y *Tensor, xs []*Tensor) []*Tensor {
+func (o pass) grad(y *Tensor, xs []*Tensor) []*Tensor {
 	o.Retain = true
 	p := o.start("grad", y)
 	index := make([]int, len(xs)) // of the gradients
 	for i, x := range xs {
 		if x == nil || !x.needs {
-			Fail(ErrGrad, "grad", "operand %d, %v, needs no gradient; make it with Scope.Watch", i, x)
+			fail(ErrGrad, "grad", "operand %d, %v, needs no gradient; make it with autograd.Watch", i, x)
 		}
 		p.differentiate(true, func() { x = p.scope.In(x) }) // parameters have a node while recording
 		if index[i] = x.gradIndex(); index[i] < len(p.want) {
@@ -69,19 +65,18 @@ func (o Pass) grad(y *Tensor, xs []*Tensor) []*Tensor {
 	grads := make([]*Tensor, len(xs))
 	for i, k := range index {
 		if grads[i] = found[k]; grads[i] == nil && !o.Unused {
-			Fail(ErrGrad, "grad", "the result does not depend on operand %d, %v; autograd.AllowUnused permits that",
+			fail(ErrGrad, "grad", "the result does not depend on operand %d, %v; autograd.AllowUnused permits that",
 				i, xs[i])
 		}
 	}
 	return grads
 }
 
-// Hook calls f with the gradient of t when a backward pass has it in full; if f returns a tensor, that replaces the
-// gradient. It is autograd.Hook.
-func Hook(t *Tensor, f func(g *Tensor) *Tensor) (stop func()) {
-	Given("hook", "the hook", f)
+// addHook is autograd.Hook.
+func addHook(t *Tensor, f func(g *Tensor) *Tensor) (stop func()) {
+	given("hook", "the hook", f)
 	if t == nil || t.scope == nil || t.node == nil {
-		Fail(ErrGrad, "hook", "%v is not on a tape; hooks go on tensors of a step that need a gradient "+
+		fail(ErrGrad, "hook", "%v is not on a tape; hooks go on tensors of a step that need a gradient "+
 			"(Scope.In takes a parameter in)", t)
 	}
 	t.scope.enter("hook")
@@ -95,7 +90,7 @@ func Hook(t *Tensor, f func(g *Tensor) *Tensor) (stop func()) {
 // backward is one pass over the tape: from the result back, each node maps the gradients of its outputs to gradients
 // of its operands, and the gradients of one tensor are added in the order of the tape.
 type backward struct {
-	Pass
+	pass
 	scope *Scope
 	nodes []*node   // up to the one that made the result
 	need  []bool    // nodes on a path to a gradient that is wanted, by their first gradient
@@ -109,28 +104,29 @@ func (t *Tensor) gradIndex() int { return t.node.grad + int(t.out) }
 // step is the step of the result of a pass.
 func (t *Tensor) step(op string) *Scope {
 	if t == nil || t.scope == nil {
-		Fail(ErrGrad, op, "%v belongs to no step, so nothing was recorded", t)
+		fail(ErrGrad, op, "%v belongs to no step, so nothing was recorded", t)
 	}
 	return t.scope
 }
 
-func (o Pass) start(op string, y *Tensor) *backward {
+func (o pass) start(op string, y *Tensor) *backward {
 	s := y.scope
 	s.In(y) // fails after the step
 	if y.node == nil {
-		Fail(ErrGrad, op, "%v has no path to a parameter: it was made under NoGrad or in Eval, from detached tensors, "+
+		fail(ErrGrad, op, "%v has no path to a parameter: it was made under NoGrad or in Eval, from detached tensors, "+
 			"or from data alone", y)
 	}
 	switch {
 	case o.Seed == nil && y.Len() != 1:
-		Fail(ErrGrad, op, "%v has %d elements; reduce it to one, as with Mean, or give autograd.Seed", y, y.Len())
+		fail(ErrGrad, op, "%v has %d elements; reduce it to one, as with Mean, or give autograd.GradOutput", y, y.Len())
 	case o.Seed != nil && !sameShape(o.Seed, y):
-		Fail(ErrShape, op, "the seed has shape %v, the result %v", o.Seed.layout.Shape, y.layout.Shape)
+		fail(ErrShape, op, "the gradient of the result has shape %v, the result %v", o.Seed.layout.Shape,
+			y.layout.Shape)
 	}
 	o.Retain = o.Retain || o.Create
 	n := y.gradIndex() + 1
 	last, _ := slices.BinarySearchFunc(s.tape.nodes, y.node.grad, func(n *node, grad int) int { return n.grad - grad })
-	p := &backward{Pass: o, scope: s, nodes: s.tape.nodes[:last+1]}
+	p := &backward{pass: o, scope: s, nodes: s.tape.nodes[:last+1]}
 	p.need, p.want, p.grads = make([]bool, n), make([]bool, n), make([]*Tensor, n)
 	return p
 }
@@ -173,7 +169,7 @@ func (p *backward) differentiate(record bool, f func()) {
 	s.backward++
 	defer func() { s.backward-- }()
 	m := s.top.mode
-	s.With(f, func(mode *Mode) { *mode = m; mode.Record, mode.Autocast = record, Float32 })
+	s.With(f, Option{func(inner *mode) { *inner = m; inner.record, inner.autocast = record, Float32 }})
 }
 
 // ofNode is the elements of n in a list with one for each gradient. The list may end within n, behind the result.
@@ -215,7 +211,7 @@ func drop(grads []*Tensor) {
 // pass is recorded.
 func (p *backward) take(g, y *Tensor, dt DType) *Tensor {
 	if !sameShape(g, y) {
-		Fail(ErrShape, "backward", "a hook gives the gradient %v to %v", g, y)
+		fail(ErrShape, "backward", "a hook gives the gradient %v to %v", g, y)
 	}
 	g = p.scope.In(g).To(dt)
 	if !p.Create {
@@ -286,12 +282,12 @@ func (p *backward) own(t *Tensor) {
 // operand. last says that free follows, so that a gradient may take the memory of what n saved.
 func (n *node) backward(g []*Tensor, last bool) []*Tensor {
 	if n.consumed {
-		Fail(ErrGrad, "backward", "the values that %s saved were freed by an earlier backward pass; "+
+		fail(ErrGrad, "backward", "the values that %s saved were freed by an earlier backward pass; "+
 			"give that one autograd.Retain", n.Op.Name)
 	}
 	for _, v := range n.versions {
 		if now := v.root.version.Load(); now != v.version {
-			Fail(ErrVersion, n.Op.Name, "%v is at version %d, backward needs version %d: it was assigned after the "+
+			fail(ErrVersion, n.Op.Name, "%v is at version %d, backward needs version %d: it was assigned after the "+
 				"forward saved it; assign after Backward", v.root.tensor, now, v.version)
 		}
 	}
@@ -301,7 +297,7 @@ func (n *node) backward(g []*Tensor, last bool) []*Tensor {
 	n.scope.derived, n.last = n, last
 	grads := n.vjp(g)
 	if len(grads) != len(n.In) {
-		Fail(ErrGrad, n.Op.Name, "the VJP gives %d gradients for %d operands", len(grads), len(n.In))
+		fail(ErrGrad, n.Op.Name, "the VJP gives %d gradients for %d operands", len(grads), len(n.In))
 	}
 	for i, d := range grads {
 		if d == nil {
@@ -313,7 +309,7 @@ func (n *node) backward(g []*Tensor, last bool) []*Tensor {
 		}
 		x := n.In[i]
 		if !sameShape(d, x) {
-			Fail(ErrGrad, n.Op.Name, "the gradient of %s has shape %v, the operand %v",
+			fail(ErrGrad, n.Op.Name, "the gradient of %s has shape %v, the operand %v",
 				n.argName(i), d.layout.Shape, x.layout.Shape)
 		}
 		if d.dtype != x.dtype && (x.node == nil || d.dtype != x.sumType()) {
@@ -325,12 +321,12 @@ func (n *node) backward(g []*Tensor, last bool) []*Tensor {
 
 func (n *node) vjp(g []*Tensor) []*Tensor {
 	if n.Op.VJPAll == nil {
-		return n.Op.VJP(&n.Ctx, g[0])
+		return n.Op.VJP(&n.ctx, g[0])
 	}
 	for len(g) < n.Op.Differentiable { // the outputs behind the result of the pass
 		g = append(g[:len(g):len(g)], nil)
 	}
-	return n.Op.VJPAll(&n.Ctx, g)
+	return n.Op.VJPAll(&n.ctx, g)
 }
 
 // sumType is the type in which gradients of t, which has a node, are added up. A view hands on what it gets, so it
@@ -340,7 +336,7 @@ func (t *Tensor) sumType() DType {
 		t = t.node.In[0]
 	}
 	if n := t.node; n.Op != nil && n.Op.Sum != nil && t.out == 0 {
-		return n.Op.Sum(&n.Ctx)
+		return n.Op.Sum(&n.ctx)
 	}
 	return t.dtype
 }

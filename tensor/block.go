@@ -49,7 +49,7 @@ func refused(op string, err error) {
 	if !ok {
 		e = kernels.Errorf(ErrMemory, op, "%v", err)
 	}
-	Fail(e.Kind, op, "%s", e.Msg)
+	fail(e.Kind, op, "%s", e.Msg)
 }
 
 // hostMemory is n bytes on the Go heap, all 0.
@@ -114,7 +114,7 @@ func (b *block) checkGuard(op string) {
 	guard := make([]byte, to-from)
 	b.dev.read(op, guard, b.buf, from)
 	if n := pool.Overwritten(guard); n > 0 {
-		Fail(ErrDevice, op, "the kernel wrote %d bytes behind the %d bytes of its result", n, from)
+		fail(ErrDevice, op, "the kernel wrote %d bytes behind the %d bytes of its result", n, from)
 	}
 }
 

@@ -63,12 +63,12 @@ func (s *Scope) settle() {
 // refuse fails because the step is over, or in use.
 func (s *Scope) refuse(op string) {
 	if s.over() {
-		Fail(ErrStep, op, "the step of this tensor or scope has ended; Keep takes a tensor out of its step")
+		fail(ErrStep, op, "the step of this tensor or scope has ended; Keep takes a tensor out of its step")
 	}
 	e := kernels.Errorf(ErrBusy, op, "two goroutines use one step at the same time; give each its own Step or Eval")
 	e.Site = caller.Site()
 	cause := *e // the regions on the way out write to e
-	s.Abort(&cause)
+	s.abort(&cause)
 	panic(e)
 }
 

@@ -18,13 +18,13 @@ import (
 
 // A write is an operation that waits for the commit.
 type write struct {
-	*Ctx
+	*ctx
 	dev  *Device
 	site string // of the caller
 }
 
 // hold makes the operation wait for the commit.
-func (s *Scope) hold(c *Ctx) {
+func (s *Scope) hold(c *ctx) {
 	if c.Op.draws > 0 {
 		c.random = s.draw(c.Op.draws, c.Out[0].Len())
 	}
@@ -37,19 +37,17 @@ func (s *Scope) hold(c *Ctx) {
 	}
 }
 
-// OnCommit calls f when the step has committed, for what the host keeps beside parameters and state. f does not use
-// the step.
-func (s *Scope) OnCommit(f func()) {
+// afterCommit is engine.OnCommit.
+func (s *Scope) afterCommit(f func()) {
 	s.given("on_commit")
-	Given("on_commit", "the function", f)
+	given("on_commit", "the function", f)
 	s.enter("on_commit")
 	defer s.leave()
 	s.onCommit = append(s.onCommit, f)
 }
 
-// Abort makes the step fail with err, also if its function returns nil. The first call counts. Any goroutine may call
-// it.
-func (s *Scope) Abort(err error) {
+// abort is engine.Abort.
+func (s *Scope) abort(err error) {
 	s.given("abort")
 	if err != nil {
 		s.fault.CompareAndSwap(nil, &err)
@@ -60,7 +58,7 @@ func (s *Scope) Abort(err error) {
 func (s *Scope) commit() {
 	s.prepare()
 	// Steps that commit to the same arenas lock them in one order.
-	slices.SortFunc(s.order, func(a, b *Arena) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(s.order, func(a, b *arena) int { return cmp.Compare(a.id, b.id) })
 	for _, a := range s.order {
 		a.mu.Lock()
 	}
@@ -88,7 +86,7 @@ func (s *Scope) prepare() {
 		if !ok {
 			continue
 		}
-		s.strides = fill(&s.launch, w.Ctx, s.strides)
+		s.strides = fill(&s.launch, w.ctx, s.strides)
 		err := p.Prepare(&s.launch)
 		if errors.Is(err, kernels.ErrScratch) && w.dev.shared.pool.Trim() > 0 {
 			err = p.Prepare(&s.launch)
@@ -118,7 +116,7 @@ func (s *Scope) write() {
 	s.launch.Prepared = true
 	for _, w := range s.writes {
 		s.dev = w.dev
-		s.run(w.Ctx)
+		s.run(w.ctx)
 		done++
 	}
 }
@@ -149,17 +147,17 @@ func (s *Scope) dropWrites() {
 // written notes that the step will write elements [lo, hi) of t, parameters or state, and bumps their versions.
 func (s *Scope) written(t *Tensor, lo, hi int) {
 	if t.root == nil {
-		Fail(ErrStep, "update", "%v is host data; only parameters, state and gradients are updated", t)
+		fail(ErrStep, "update", "%v is host data; only parameters, state and gradients are updated", t)
 	}
 	a := t.root.arena
 	if a.dev == nil && !s.dev.inHostMemory() {
-		Fail(ErrStep, "update", "parameter %v is host data, the step runs on %s; nn.Init places a model on a device",
+		fail(ErrStep, "update", "parameter %v is host data, the step runs on %s; nn.Init places a model on a device",
 			a.params[0], s.dev.Name())
 	}
 	s.touch(a, writing)
 	if !a.values.root.pending.Swap(true) {
 		if s.pending == nil {
-			s.pending = make([]*Arena, 0, 8)
+			s.pending = make([]*arena, 0, 8)
 		}
 		s.pending = append(s.pending, a)
 	}
@@ -181,7 +179,7 @@ func (t *Tensor) fresh(op string) {
 
 //go:noinline
 func (t *Tensor) stale(op string) {
-	Fail(ErrVersion, op, "%v was updated in this step, which writes it when its function has returned: until then it "+
+	fail(ErrVersion, op, "%v was updated in this step, which writes it when its function has returned: until then it "+
 		"has its old value; read it before the update, or take two steps", t)
 }
 
@@ -195,7 +193,7 @@ func (s *Scope) unappliedGrads(op string, g *Tensor, lo, hi int) {
 	for _, a := range s.order {
 		for _, p := range a.params {
 			if s.grads[a].flat.blk == g.blk && p.root.lo < hi && lo < p.root.hi && p.root.pending.Load() {
-				Fail(ErrVersion, op, "the gradient of %v is written after the step has updated that parameter; "+
+				fail(ErrVersion, op, "the gradient of %v is written after the step has updated that parameter; "+
 					"call Backward before the update, or take two steps", p)
 			}
 		}
@@ -203,16 +201,16 @@ func (s *Scope) unappliedGrads(op string, g *Tensor, lo, hi int) {
 }
 
 // check fails if gradients of a step cannot be committed. a.mu is held.
-func (a *Arena) check(g *stepGrads) {
+func (a *arena) check(g *stepGrads) {
 	if g.base != a.version && (a.grads != nil || slices.Contains(g.present, true)) {
-		Fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too "+
+		fail(ErrBusy, "step", "the gradients of %v changed while this step added to them: another step did so too "+
 			"(use autograd.Grad in parallel steps and add the results in order), or ClearGrads was called in the step "+
 			"(call it before Backward)", a.params[0])
 	}
 }
 
 // commit makes g, what no optimizer has taken of the gradients of a step, those of the arena. a.mu is held.
-func (a *Arena) commit(g *stepGrads) {
+func (a *arena) commit(g *stepGrads) {
 	if slices.Contains(g.present, true) {
 		a.replace(g.flat.blk, g.present)
 	} else if a.grads != nil {
@@ -222,7 +220,7 @@ func (a *Arena) commit(g *stepGrads) {
 
 // warnLeft logs, once, the parameters whose gradients have been left ten times by steps in which an optimizer took
 // those of others: they add up, and cost time for nothing. a.mu is held.
-func (a *Arena) warnLeft() {
+func (a *arena) warnLeft() {
 	if a.grads == nil || a.warned {
 		return
 	}

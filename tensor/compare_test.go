@@ -32,11 +32,11 @@ func TestAllClose(t *testing.T) {
 		{"empty", vector[float64](), vector[float64](), 0, 0, true},
 		{"strides", floats([]int{2, 2}, 1, 2, 3, 4).T(), floats([]int{2, 2}, 1, 3, 2, 4), 0, 0, true},
 	} {
-		if got := tensor.AllClose(c.a, c.b, c.rtol, c.atol); got != c.want {
+		if got := c.a.AllClose(c.b, c.rtol, c.atol); got != c.want {
 			t.Errorf("%s: %v and %v: %v", c.what, c.a, c.b, got)
 		}
 	}
-	if err := tensor.Try(func() { tensor.AllClose(nil, a, 0, 0) }); err == nil {
+	if err := engine.Try(func() { nilTensor.AllClose(nilTensor, 0, 0) }); err == nil {
 		t.Error("nil is no error")
 	}
 }
@@ -56,12 +56,12 @@ func TestAllEqual(t *testing.T) {
 		{"large integers", vector[int64](big), vector[int64](big + 1), false},
 		{"bools", vector(true, false), vector(true, false), true},
 	} {
-		if got := tensor.AllEqual(c.a, c.b); got != c.want {
+		if got := c.a.AllEqual(c.b); got != c.want {
 			t.Errorf("%s: %v and %v: %v", c.what, c.a, c.b, got)
 		}
 	}
 	err := open(t).Eval(func(s *tensor.Scope) error {
-		if x := s.Full(2, tensor.Float32, 3); !tensor.AllEqual(x, x.Clone()) || tensor.AllEqual(x, x.Scale(2)) {
+		if x := s.Full(2, tensor.Float32, 3); !x.AllEqual(x.Clone()) || x.AllEqual(x.Scale(2)) {
 			t.Error("wrong in a step")
 		}
 		return nil
@@ -71,10 +71,10 @@ func TestAllEqual(t *testing.T) {
 	}
 }
 
-func ExampleAllClose() {
+func ExampleTensor_AllClose() {
 	x := tensor.FromSlice([]float32{0.1, 0.2}, 2)
 	y := x.Scale(3).Scale(1.0 / 3)
-	fmt.Println(tensor.AllClose(x, y, 1e-6, 0), tensor.AllEqual(x, y))
+	fmt.Println(x.AllClose(y, 1e-6, 0), x.AllEqual(y))
 	// Output:
 	// true false
 }

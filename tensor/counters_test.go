@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -21,13 +22,10 @@ func TestCounters(t *testing.T) {
 	draw := func(dev *tensor.Device) (v []float32) {
 		t.Helper()
 		f := func(s *tensor.Scope) error {
-			v = append(v, tensor.ToSlice[float32](s.Full(1, tensor.Float32, 8).Dropout(0.5))...)
+			v = append(v, tensor.ToSlice[float32](s.Uniform(0, 1, 8))...)
 			return nil
 		}
-		if err := errors.Join(dev.Step(f), dev.Eval(func(s *tensor.Scope) (err error) {
-			s.With(func() { err = f(s) }, func(m *tensor.Mode) { m.Training = true })
-			return err
-		})); err != nil {
+		if err := errors.Join(dev.Step(f), dev.Eval(f)); err != nil {
 			t.Fatal(err)
 		}
 		return v
@@ -39,13 +37,13 @@ func TestCounters(t *testing.T) {
 	if err := old.Eval(func(*tensor.Scope) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	c := old.Counters()
-	if want := (tensor.Counters{Steps: 3, Evals: 4}); c != want || old.Stats().Counters != want {
+	c := engine.Counters(old)
+	if want := (seam.Counters{Steps: 3, Evals: 4}); c != want || old.Stats().Steps != 3 || old.Stats().Evals != 4 {
 		t.Fatalf("counters %+v, want %+v", c, want)
 	}
 	now, want := open(), draw(old)
-	for _, counters := range []tensor.Counters{{}, {Steps: 3}, {Evals: 4}, c} {
-		if err := now.SetCounters(counters); err != nil {
+	for _, counters := range []seam.Counters{{}, {Steps: 3}, {Evals: 4}, c} {
+		if err := engine.SetCounters(now, counters); err != nil {
 			t.Fatal(err)
 		}
 		if got := draw(now); slices.Equal(got, want) != (counters == c) {
@@ -53,30 +51,31 @@ func TestCounters(t *testing.T) {
 		}
 	}
 
-	before := now.Counters()
-	refused := func(c tensor.Counters, kind error) {
+	before := engine.Counters(now)
+	refused := func(c seam.Counters, kind error) {
 		t.Helper()
 		var typed *tensor.Error
-		if err := now.SetCounters(c); !errors.As(err, &typed) || !errors.Is(err, kind) || typed.Op != "set_counters" {
+		err := engine.SetCounters(now, c)
+		if !errors.As(err, &typed) || !errors.Is(err, kind) || typed.Op != "set_counters" {
 			t.Errorf("%v, want %v", err, kind)
 		}
 	}
-	refused(tensor.Counters{Steps: 1 << 60}, tensor.ErrValue)
-	refused(tensor.Counters{Evals: 1 << 60}, tensor.ErrValue)
+	refused(seam.Counters{Steps: 1 << 60}, tensor.ErrValue)
+	refused(seam.Counters{Evals: 1 << 60}, tensor.ErrValue)
 	for _, run := range []func(func(*tensor.Scope) error, ...tensor.Option) error{now.Step, now.Eval} {
 		boom := errors.New("boom")
 		if err := run(func(s *tensor.Scope) error {
-			refused(tensor.Counters{}, tensor.ErrBusy)
+			refused(seam.Counters{}, tensor.ErrBusy)
 			return boom
 		}); err != boom {
 			t.Error(err)
 		}
 	}
-	if now.Counters() != before {
-		t.Errorf("refused counters were set: %+v", now.Counters())
+	if engine.Counters(now) != before {
+		t.Errorf("refused counters were set: %+v", engine.Counters(now))
 	}
 	now.Close()
-	refused(tensor.Counters{}, tensor.ErrDevice)
+	refused(seam.Counters{}, tensor.ErrDevice)
 	now = nil
-	refused(tensor.Counters{}, tensor.ErrDevice)
+	refused(seam.Counters{}, tensor.ErrDevice)
 }

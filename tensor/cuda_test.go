@@ -186,7 +186,7 @@ func TestKeptOnGPU(t *testing.T) {
 		t.Errorf("item %v", v)
 	}
 	wantMisuse(t, func() { k.Square() }, tensor.ErrStep, "is on cuda:0; operations outside a step work on host data")
-	wantMisuse(t, func() { tensor.Data[float32](k) }, tensor.ErrDevice)
+	wantMisuse(t, func() { engine.Bytes(k) }, tensor.ErrDevice)
 }
 
 // A model's first values are the same on every device.
@@ -200,7 +200,7 @@ func TestParametersOnGPU(t *testing.T) {
 			t.Fatal(err)
 		}
 		var v []float32
-		for _, p := range tensor.Parameters(model) {
+		for _, p := range nn.Parameters(model) {
 			v = append(v, tensor.ToSlice[float32](p)...)
 		}
 		return v
@@ -220,7 +220,7 @@ func TestHostParameterOnGPU(t *testing.T) {
 		return
 	}
 	dev := openGPU(t)
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
 	err := dev.Step(func(s *tensor.Scope) error {
 		v := s.In(w)
 		wantFloats(t, "w", v, 1, 2)
@@ -239,10 +239,10 @@ func TestNoKernelOnGPU(t *testing.T) {
 		return
 	}
 	dev := openGPU(t)
-	op := &tensor.Op{Op: kernels.Op{Name: "unheard", Ref: func(*kernels.Launch) { panic("ran on the host") }},
-		Shape: func(c *tensor.Ctx) { c.Result(tensor.Float32, 2) }}
+	op := engine.NewOp(kernels.Op{Name: "unheard", Ref: func(*kernels.Launch) { panic("ran on the host") }},
+		tensor.Float32, 2)
 	err := dev.Eval(func(s *tensor.Scope) error {
-		tensor.Apply(op, []*tensor.Tensor{s.In(tensor.FromSlice([]float32{1, 2}, 2))}, nil, nil)
+		engine.Apply(op, []*tensor.Tensor{s.In(tensor.FromSlice([]float32{1, 2}, 2))}, nil, nil)
 		return nil
 	})
 	var e *tensor.Error
@@ -288,7 +288,7 @@ func TestGPUFault(t *testing.T) {
 	if err := use(); !errors.Is(err, cuda.ErrFault) {
 		t.Errorf("the next step: %v", err)
 	}
-	_, err := dev.NewState("s", tensor.Float32, 1<<20)
+	_, err := engine.NewState(dev, "s", tensor.Float32, 1<<20)
 	if !errors.Is(err, cuda.ErrFault) || errors.Is(err, tensor.ErrMemory) {
 		t.Errorf("an allocation: %v", err)
 	}

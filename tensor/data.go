@@ -15,7 +15,7 @@ import (
 func FromSlice[T Elem](v []T, shape ...int) *Tensor {
 	checkShape("from_slice", shape)
 	if n := kernels.Count(shape); n != len(v) {
-		Fail(ErrShape, "from_slice", "shape %v has %d elements, the slice has %d", shape, n, len(v))
+		fail(ErrShape, "from_slice", "shape %v has %d elements, the slice has %d", shape, n, len(v))
 	}
 	return newTensor(hostBlock(cpu.Wrap(memory(v)), "from_slice"), dtypeOf[T](), shape, nil)
 }
@@ -50,7 +50,7 @@ func Ones(dt DType, shape ...int) *Tensor {
 // Uniform makes float32 host data drawn uniformly from [lo, hi).
 func Uniform(seed RandomSeed, lo, hi float64, shape ...int) *Tensor {
 	v := makeHost[float64]("uniform", sizeOf("uniform", shape))
-	philox.Uniform(v, Random{Key: seed.n}, 0)
+	philox.Uniform(v, philox.Source{Key: seed.n}, 0)
 	for i, u := range v {
 		v[i] = lo + float64((hi-lo)*u)
 	}
@@ -60,7 +60,7 @@ func Uniform(seed RandomSeed, lo, hi float64, shape ...int) *Tensor {
 // Randn makes float32 host data from the standard normal distribution.
 func Randn(seed RandomSeed, shape ...int) *Tensor {
 	v := makeHost[float64]("randn", sizeOf("randn", shape))
-	philox.Normal(v, Random{Key: seed.n}, 0)
+	philox.Normal(v, philox.Source{Key: seed.n}, 0)
 	return FromSlice(v, shape...).To(Float32)
 }
 
@@ -87,13 +87,13 @@ func misfit(op string, shape []int, operands []*Tensor) {
 		}
 	}
 	if len(shape) > kernels.MaxDims {
-		Fail(ErrShape, op, "a shape has %d axes, %v..., at most %d are possible%s", len(shape),
+		fail(ErrShape, op, "a shape has %d axes, %v..., at most %d are possible%s", len(shape),
 			shape[:kernels.MaxDims], kernels.MaxDims, of)
 	}
 	if i := slices.IndexFunc(shape, func(d int) bool { return d < 0 }); i >= 0 {
-		Fail(ErrShape, op, "shape %v has size %d on axis %d%s", shape, shape[i], i, of)
+		fail(ErrShape, op, "shape %v has size %d on axis %d%s", shape, shape[i], i, of)
 	}
-	Fail(ErrShape, op, "shape %v has more than %d elements%s", shape, kernels.MaxLen, of)
+	fail(ErrShape, op, "shape %v has more than %d elements%s", shape, kernels.MaxLen, of)
 }
 
 // ToSlice copies the elements to a new slice, in row-major order, converting from the tensor's type. It
@@ -137,21 +137,17 @@ func (t *Tensor) where() *Device {
 	return t.blk.dev
 }
 
-// Data is the memory of a contiguous tensor in host memory, as a slice of its own element type. It is valid as long as
-// the tensor is.
-func Data[T Elem](t *Tensor) []T {
-	t.usable("data")
-	t.fresh("data")
-	if t.dtype != dtypeOf[T]() {
-		Fail(ErrDType, "data", "%v does not hold %v", t, dtypeOf[T]())
-	}
+// hostBytes is engine.Bytes.
+func (t *Tensor) hostBytes() []byte {
+	t.usable("bytes")
+	t.fresh("bytes")
 	if !t.IsContiguous() {
-		Fail(ErrShape, "data", "%v has strides %v; take Contiguous first", t, t.layout.Strides)
+		fail(ErrShape, "bytes", "%v has strides %v; take Contiguous first", t, t.layout.Strides)
 	}
-	if t.device().Name() != "cpu" && t.blk.dev != nil {
-		Fail(ErrDevice, "data", "%v is on %s; ToSlice copies", t, t.blk.dev.Name())
+	if t.blk.dev != nil && !t.blk.dev.inHostMemory() {
+		fail(ErrDevice, "bytes", "%v is on %s; ToSlice copies", t, t.blk.dev.Name())
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytesOf(t)))), t.Len())
+	return bytesOf(t)
 }
 
 // bytesOf is the memory of a contiguous tensor in host memory.
@@ -167,7 +163,7 @@ func bytesOf(t *Tensor) []byte {
 func (t *Tensor) Item() float64 {
 	t.given("item")
 	if t.Len() != 1 {
-		Fail(ErrShape, "item", "%v has %d elements, Item wants one", t, t.Len())
+		fail(ErrShape, "item", "%v has %d elements, Item wants one", t, t.Len())
 	}
 	return ToSlice[float64](t)[0]
 }
@@ -177,7 +173,7 @@ func (t *Tensor) Detach() *Tensor {
 	t.given("detach")
 	if t.lazy != nil {
 		l := t.lazy
-		return Apply(l.Op, []*Tensor{l.In[0].Detach()}, l.Ints, l.Floats)
+		return apply(l.Op, []*Tensor{l.In[0].Detach()}, l.Ints, l.Floats)
 	}
 	t.usable("detach")
 	return t.alias(t.scope)

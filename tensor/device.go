@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weft-ml/weft/internal/pool"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 	_ "github.com/weft-ml/weft/kernels/null" // registers itself
@@ -43,7 +44,7 @@ var (
 	devices   = map[string]*sharedDevice{}
 )
 
-// OpenOption configures [Open]: a [RandomSeed], [Poison], or what [MemoryLimit] and [WarnWaits] return.
+// OpenOption configures [Open]. A [RandomSeed] is one, too.
 type OpenOption interface{ set(*openConfig) }
 
 type openOption func(*openConfig)
@@ -74,7 +75,7 @@ func MemoryLimit(bytes int) OpenOption { return openOption(func(c *openConfig) {
 // past the end of its result fails; to see that, the host waits after each operation. On the CPU a write to memory that
 // was returned to the pool panics when the memory is used again. It holds for all users of the device's memory, until
 // the last one closes it.
-var Poison OpenOption = openOption(func(c *openConfig) { c.poison = true })
+func Poison() OpenOption { return openOption(func(c *openConfig) { c.poison = true }) }
 
 // WarnWaits calls f at the first hidden wait of each kind at each line of the program: site is file:line, why is for
 // what the host waits. Reading a tensor is one; others are for memory and staging buffers that the device still uses. A
@@ -91,7 +92,7 @@ func Open(name string, opts ...OpenOption) (*Device, error) {
 	var c openConfig
 	for i, o := range opts {
 		if o == nil {
-			return nil, Try(func() { Fail(ErrValue, "open", "option %d is nil", i) })
+			return nil, try(func() { fail(ErrValue, "open", "option %d is nil", i) })
 		}
 		o.set(&c)
 	}
@@ -173,7 +174,7 @@ func closeBackend(b kernels.Backend) (closed bool, err error) {
 // Close frees the device's cached memory when its last user closes it. A GPU is then closed, too: tensors kept there
 // are lost. A closed device refuses steps and all else that works on it ([ErrDevice]). Closing again does nothing.
 func (d *Device) Close() (err error) {
-	if err = Try(func() { d.given("close") }); err != nil {
+	if err = try(func() { d.given("close") }); err != nil {
 		return err
 	}
 	devicesMu.Lock()
@@ -205,9 +206,6 @@ func (d *Device) inHostMemory() bool {
 	return ok
 }
 
-// Seed is the seed given to [Open].
-func (d *Device) Seed() uint64 { return d.given("seed").seed }
-
 // String says which device this is and why it was taken.
 func (d *Device) String() string {
 	if d == nil || d.shared == nil {
@@ -222,35 +220,27 @@ func (d *Device) String() string {
 
 // Synchronize waits until the device has done all its work and returns the first failure since the last call.
 func (d *Device) Synchronize() error {
-	if err := Try(func() { d.usable("synchronize") }); err != nil {
+	if err := try(func() { d.usable("synchronize") }); err != nil {
 		return err
 	}
 	return d.shared.backend.Synchronize(0)
 }
 
-// Counters are the numbers of the last step and the last evaluation of a device, where those that failed do not count.
-// With the seed they decide the random numbers of those that follow.
-type Counters struct {
-	Steps uint64 `json:"steps"`
-	Evals uint64 `json:"evals"`
-}
-
-// Counters returns the counters. Beside a running step they count it.
-func (d *Device) Counters() Counters {
+// counters are those of the device. Beside a running step they count it.
+func (d *Device) counters() seam.Counters {
 	d.given("counters")
-	return Counters{Steps: d.steps.Load(), Evals: d.evals.Load()}
+	return seam.Counters{Steps: d.steps.Load(), Evals: d.evals.Load()}
 }
 
-// SetCounters makes the device go on as the one that had the counters c did, if it has the same seed. It is an error of
-// kind [ErrBusy] beside a running step or evaluation, and of kind [ErrValue] for counters of 2^60 and more.
-func (d *Device) SetCounters(c Counters) error {
-	return Try(func() {
+// setCounters sets them between steps.
+func (d *Device) setCounters(c seam.Counters) error {
+	return try(func() {
 		d.usable("set_counters")
 		if max(c.Steps, c.Evals) >= 1<<60 {
-			Fail(ErrValue, "set_counters", "no device has counted %+v", c)
+			fail(ErrValue, "set_counters", "no device has counted %+v", c)
 		}
 		if !d.counting.TryLock() {
-			Fail(ErrBusy, "set_counters", "a step of %s is running; set them between steps", d.Name())
+			fail(ErrBusy, "set_counters", "a step of %s is running; set them between steps", d.Name())
 		}
 		defer d.counting.Unlock()
 		d.steps.Store(c.Steps)
@@ -260,19 +250,40 @@ func (d *Device) SetCounters(c Counters) error {
 
 // Stats counts what a device did since it was opened, or since what it was restored from began.
 type Stats struct {
-	Counters
-	Launches uint64     // op calls run, without those of steps that have not ended
-	Waits    uint64     // hidden waits of the host, not in Synchronize, by any user of the card
-	Memory   pool.Stats // of the pool that all users of the card share
+	Steps, Evals uint64   // those that did not fail
+	Launches     uint64   // op calls run, without those of steps that have not ended
+	Waits        uint64   // hidden waits of the host, not in Synchronize, by any user of the card
+	Memory       struct { // of the pool that all users of the card share; in bytes
+		Requested int // asked for by live blocks
+		Allocated int // in live blocks, rounding included
+		Active    int // in live blocks, and in those of kept tensors
+		Reserved  int // taken from the device
+		Peak      int // the largest Active since the pool was made
+		Limit     int // of Reserved; 0: none
+
+		Blocks int // number of live blocks
+
+		// Events since the pool was made.
+		Allocs, Frees             int // blocks handed out, and come back
+		Hits                      int // allocations that the pool served
+		SourceAllocs, SourceFrees int // those that the device served, and blocks given back to it
+		Retries, OOMs             int // allocations that reached the limit at first, and that failed
+	}
 }
 
 // Stats returns the counters.
 func (d *Device) Stats() Stats {
 	d.given("stats")
-	s := Stats{Counters: d.Counters(), Launches: d.launches.Load(), Memory: d.shared.pool.Stats()}
+	n := d.counters()
+	s := Stats{Steps: n.Steps, Evals: n.Evals, Launches: d.launches.Load()}
 	if w, ok := d.shared.backend.(kernels.Waiter); ok {
 		s.Waits = w.Waits().Count()
 	}
+	p, m := d.shared.pool.Stats(), &s.Memory
+	m.Requested, m.Allocated, m.Active, m.Reserved = p.Requested, p.Allocated, p.Active, p.Reserved
+	m.Peak, m.Limit, m.Blocks = p.Peak.Active, p.Limit, p.Blocks
+	m.Allocs, m.Frees, m.Hits = p.Allocs, p.Frees, p.Hits
+	m.SourceAllocs, m.SourceFrees, m.Retries, m.OOMs = p.SourceAllocs, p.SourceFrees, p.Retries, p.OOMs
 	return s
 }
 

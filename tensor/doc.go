@@ -1,64 +1,80 @@
-// Package tensor has tensors, devices and steps, and the table of operations.
+// Package tensor has tensors and their operations, and the devices and steps in which they run.
 //
-// A [Device] has memory, a random seed and statistics, and outlives steps. Work happens in a step:
-//
-//	dev, err := tensor.Open("auto", tensor.Seed(42))
+//	dev, err := tensor.Open("auto", tensor.Seed(42)) // a GPU if there is one, else the CPU
 //	err = dev.Step(func(s *tensor.Scope) error {
-//		x := s.In(batch)          // host data into the step
-//		y := x.MatMul(w).GELU()   // operations are methods; nothing is freed by hand
+//		x := s.In(batch)        // host data into the step
+//		y := x.MatMul(w).GELU() // operations are methods; nothing is freed by hand
 //		...
 //	})
 //
-// [Device.Step] records operations for differentiation (package autograd), [Device.Eval] does not. Misuse inside a
-// step, such as shapes that do not fit, comes back from the step as an [*Error] with the operation, the sizes, the
-// caller's line and the layer; a step that fails changes nothing. Memory made in a step returns to the device when the
-// step ends; [Tensor.Keep] takes a tensor out. docs/OPS.md lists all operations with their formulas.
+// # Steps
 //
-// # Files
+// Work happens in a step of a [Device]. [Device.Step] trains: operations are recorded for differentiation (package
+// autograd), and dropout is on. [Device.Eval] does neither. For a part of a step [Scope.With] takes the same options:
+// [NoGrad] turns recording off and leaves training behaviour as it is, [Inference] turns both off.
 //
-// What users call:
+// Host data and parameters join the step of the operand that they meet; where they meet none, as the first operand of
+// a model or a parameter used alone, [Scope.In] takes them in.
 //
-//	tensor.go    a tensor: element type, shape, strides and memory
-//	dtype.go     element types, and the type of an operation on several
-//	error.go     errors, and how they leave a step; given.go refuses what is nil
-//	device.go    devices: opening, options, statistics; cuda.go adds GPUs to a build, nocuda.go says how
-//	scope.go     steps and regions; busy.go has one goroutine use them at a time, access.go has steps that use
-//	             the same parameters take turns
-//	data.go      host data from and to slices; nested.go and arange.go make some, fetch.go reads without waiting,
-//	             raw.go has bytes for files, room.go tells how much memory the process may have
-//	index.go     several axes at once; its parts are op_view_select.go and op_view_slice.go
-//	compare.go   whether two tensors are equal or close
-//	format.go    prints values by package fmt
-//	param.go     parameters, states and their arenas; commit.go writes them at the end of a step
-//	model.go     finds the parameters of a model, and their names
-//	scalar.go    a value of the host that changes between steps
-//	anomaly.go   finds the operation that makes the first NaN or infinity
+// Misuse inside a step, such as shapes that do not fit, comes back from the step as an [*Error] with the operation, the
+// sizes, the caller's line and the layer; a step that fails changes nothing. Outside a step it panics with the same
+// value. Memory made in a step returns to the device when the step ends; [Tensor.Keep] takes a tensor out.
 //
-// What an operation passes through, in this order:
+// # Methods of Tensor
 //
-//	op.go         what an operation is: an entry of the table
-//	pointwise.go  entries that are made from an expression, and their derivatives
-//	apply.go      one op call: shapes, memory, run, record
-//	autocast.go   the types of operands in mixed precision
-//	transfer.go   copies between devices
-//	block.go      memory with its owners
-//	tape.go       what is recorded for the backward pass
-//	backward.go   the backward pass, behind package autograd
+// Form: [Tensor.Shape], [Tensor.Rank], [Tensor.Dim], [Tensor.Len], [Tensor.DType], [Tensor.Device],
+// [Tensor.IsContiguous].
 //
-// The operations by family, with what each family shares:
+// Values on the host: [Tensor.Item], [Tensor.Fetch], [Tensor.String], [Tensor.Format], [Tensor.AllClose],
+// [Tensor.AllEqual]; also [ToSlice].
 //
-//	op_view_*.go            share memory: reshape, permute, expand, slice, select
-//	op_copy_*.go            cat and stack, flip, pad, triangles
-//	op_index_*.go           embedding, gather, index select and add, one-hot, scatter-add
-//	op_pointwise*.go        arithmetic, functions, comparisons, activations, casts, constants, random numbers;
-//	                        multinomial.go draws classes with these
-//	reduce.go, op_reduce_*  sums, products, extremes and their indices, variance, any and all
-//	op_scan_*.go            running sums
-//	op_softmax*.go          softmax, its logarithm, log-sum-exp
-//	op_norm_*.go            layer norm and RMS norm, also of a sum
-//	op_cross_entropy.go     the loss of classification; loss.go has the options of all losses
-//	op_matmul*.go           matrix products, linear layers
-//	op_attention.go         attention, also of packed queries, keys and values
-//	reference.go            what references share
-//	samples.go              operands for the tests of all operations
+// Type, place and life: [Tensor.To], [Tensor.Clone], [Tensor.Contiguous], [Tensor.Keep], [Tensor.Detach],
+// [Tensor.Scope].
+//
+// Parameters and gradients: [Tensor.Grad], [Tensor.ClearGrads], [Tensor.OnGrad], [Tensor.NeedsGrad],
+// [Tensor.SetNeedsGrad], [Tensor.Trainable], [Tensor.Name], [Tensor.Origin], [Tensor.Assign].
+//
+// Views, which share memory: [Tensor.Reshape], [Tensor.Flatten], [Tensor.Squeeze], [Tensor.Unsqueeze],
+// [Tensor.Permute], [Tensor.Transpose], [Tensor.T], [Tensor.Expand], [Tensor.Slice], [Tensor.Select], [Tensor.Index],
+// [Tensor.Split], [Tensor.Chunk].
+//
+// Moving elements: [Tensor.Flip], [Tensor.Pad], [Tensor.Tril], [Tensor.Triu]; also [Cat] and [Stack].
+//
+// By indices: [Tensor.Embedding], [Tensor.Gather], [Tensor.IndexSelect], [Tensor.IndexAdd], [Tensor.ScatterAdd],
+// [Tensor.OneHot].
+//
+// Arithmetic: [Tensor.Add], [Tensor.Sub], [Tensor.Mul], [Tensor.Div], [Tensor.FloorDiv], [Tensor.Mod], [Tensor.Fmod],
+// [Tensor.Pow], [Tensor.Maximum], [Tensor.Minimum], [Tensor.Hypot], [Tensor.Atan2], [Tensor.Lerp],
+// [Tensor.LogAddExp], [Tensor.XLogY].
+//
+// Arithmetic with a number: [Tensor.AddScalar], [Tensor.SubFrom], [Tensor.Scale], [Tensor.ScaleBy], [Tensor.DivInto],
+// [Tensor.PowScalar], [Tensor.Clamp].
+//
+// Functions: [Tensor.Neg], [Tensor.Abs], [Tensor.Sign], [Tensor.Square], [Tensor.Sqrt], [Tensor.Rsqrt],
+// [Tensor.Reciprocal], [Tensor.Exp], [Tensor.Exp2], [Tensor.Expm1], [Tensor.Log], [Tensor.Log2], [Tensor.Log10],
+// [Tensor.Log1p], [Tensor.Logit], [Tensor.Sin], [Tensor.Cos], [Tensor.Tan], [Tensor.Asin], [Tensor.Acos],
+// [Tensor.Atan], [Tensor.Sinh], [Tensor.Cosh], [Tensor.Tanh], [Tensor.Asinh], [Tensor.Acosh], [Tensor.Atanh],
+// [Tensor.Erf], [Tensor.Erfc], [Tensor.NormCDF], [Tensor.NormPDF], [Tensor.Floor], [Tensor.Ceil], [Tensor.Round],
+// [Tensor.Trunc], [Tensor.Frac], and those that [Pointwise] makes: [Tensor.Apply].
+//
+// Comparisons and logic: [Tensor.Equal], [Tensor.NotEqual], [Tensor.Less], [Tensor.LessEqual], [Tensor.Greater],
+// [Tensor.GreaterEqual], [Tensor.EqualScalar], [Tensor.NotEqualScalar], [Tensor.LessScalar],
+// [Tensor.LessEqualScalar], [Tensor.GreaterScalar], [Tensor.GreaterEqualScalar], [Tensor.And], [Tensor.Or],
+// [Tensor.Xor], [Tensor.Not], [Tensor.IsNaN], [Tensor.IsInf], [Tensor.IsFinite], [Tensor.Where], [Tensor.MaskedFill].
+//
+// Reductions, and running sums: [Tensor.Sum], [Tensor.SumTo], [Tensor.SumSquares], [Tensor.Mean], [Tensor.Var],
+// [Tensor.Std], [Tensor.Prod], [Tensor.Max], [Tensor.Min], [Tensor.MaxIndex], [Tensor.MinIndex], [Tensor.ArgMax],
+// [Tensor.ArgMin], [Tensor.All], [Tensor.Any], [Tensor.CountNonzero], [Tensor.LogSumExp], [Tensor.CumSum].
+//
+// Activations: [Tensor.ReLU], [Tensor.ReLU6], [Tensor.LeakyReLU], [Tensor.GELU], [Tensor.GELUTanh], [Tensor.SiLU],
+// [Tensor.Sigmoid], [Tensor.LogSigmoid], [Tensor.Softplus], [Tensor.Softsign], [Tensor.Softshrink],
+// [Tensor.Hardshrink], [Tensor.Hardsigmoid], [Tensor.Hardswish], [Tensor.Hardtanh], [Tensor.Tanhshrink],
+// [Tensor.ELU], [Tensor.CELU], [Tensor.SELU], [Tensor.Mish], [Tensor.Dropout].
+//
+// Layers and losses (package nn has them as modules and with options): [Tensor.MatMul], [Tensor.Linear],
+// [Tensor.LayerNorm], [Tensor.RMSNorm], [Tensor.AddLayerNorm], [Tensor.AddRMSNorm], [Tensor.Softmax],
+// [Tensor.LogSoftmax], [Tensor.Attention], [Tensor.AttentionPacked], [Tensor.CrossEntropy],
+// [Tensor.BinaryCrossEntropy].
+//
+// docs/OPS.md lists all operations with their formulas; docs/MAP.md says what the files of this package have.
 package tensor

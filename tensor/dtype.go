@@ -5,7 +5,9 @@ import (
 	"github.com/x448/float16"
 )
 
-// DType is the element type of a tensor.
+// DType is the element type of a tensor, one of the values below. Types are compared by ==. The methods are String,
+// Size (bytes of an element), IsFloat, IsHalf (float16 and bfloat16), IsInt (integers but not bools), and Code, its
+// number in attributes of operations. The zero DType is Float32.
 type DType = kernels.DType
 
 // The element types.

@@ -7,7 +7,16 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Error is misuse or a failure of resources; see [kernels.Error] for its fields.
+// Error is misuse or a failure of resources. Its fields are
+//
+//	Kind error  // one of the kinds below, for errors.Is
+//	Op   string // the operation, such as "matmul"
+//	Msg  string // what was wrong, with axes, sizes and shapes
+//	Site string // file:line of the caller outside the library
+//	In   string // path of the enclosing layers, such as "blocks.0/attn"
+//
+// and Error() joins them: "file.go:14: matmul: inner sizes differ: ..., in blocks.0/attn". errors.As finds it,
+// errors.Is its kind.
 type Error = kernels.Error
 
 // Kinds of [Error], for errors.Is.
@@ -24,9 +33,8 @@ var (
 	ErrDevice  = kernels.ErrDevice
 )
 
-// Fail panics with an [*Error] of the given kind, with the line of the caller outside the library. Inside a step the
-// error comes back from the step. Of tensors among args the message has name, type and shape.
-func Fail(kind error, op, format string, args ...any) {
+// fail is engine.Fail.
+func fail(kind error, op, format string, args ...any) {
 	args = slices.Clone(args)
 	for i, a := range args {
 		if t, ok := a.(*Tensor); ok {
@@ -38,9 +46,9 @@ func Fail(kind error, op, format string, args ...any) {
 	panic(e)
 }
 
-// Try runs f outside a step and returns the [*Error] that it panicked with.
-func Try(f func()) (err error) {
-	Given("try", "the function", f)
+// try runs f outside a step and returns the [*Error] that it panicked with.
+func try(f func()) (err error) {
+	given("try", "the function", f)
 	defer kernels.Catch(&err)
 	f()
 	return nil

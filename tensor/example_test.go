@@ -73,7 +73,7 @@ func ExamplePointwise() {
 	swish, err := tensor.Pointwise("swish", "x*sigmoid(beta*x)", []string{"x"}, "beta")
 	check(err)
 	x := tensor.FromSlice([]float64{-1, 0, 1}, 3)
-	y := tensor.Apply(swish, []*tensor.Tensor{x}, nil, []float64{2})
+	y := swish.Call(x, 2)
 	for _, v := range tensor.ToSlice[float64](y) {
 		fmt.Printf("%.4f ", v)
 	}
@@ -102,11 +102,11 @@ func ExampleDevice_Step() {
 	// true
 }
 
-// Try returns the error of work outside a step.
-func ExampleTry() {
-	x := tensor.Zeros(tensor.Float32, 2, 3)
-	err := tensor.Try(func() { x.Reshape(4, 2) })
-	fmt.Println(errors.Is(err, tensor.ErrShape))
+// An operation of several operands, which broadcast.
+func ExampleTensor_Apply() {
+	mix := tensor.MustPointwise("mix", "a*x + (1-a)*y", []string{"x", "y"}, "a")
+	x := tensor.FromSlice([]float64{1, 2, 3}, 3)
+	fmt.Println(x.Apply(mix, []*tensor.Tensor{tensor.Of(9.0)}, 0.5))
 	// Output:
-	// true
+	// float64[3] [5.  5.5 6. ]
 }

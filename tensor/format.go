@@ -31,7 +31,7 @@ const (
 // a wait, and of a large tensor no more than is printed. Of a tensor that cannot be read, such as one that was
 // released, it says so; it does not panic. Inside a step it is a use of the step like others: one goroutine at a time.
 func (t *Tensor) Format(f fmt.State, verb rune) {
-	Given("format", "the state", f)
+	given("format", "the state", f)
 	p := printer{digits: printDigits}
 	switch {
 	case t == nil:
@@ -90,7 +90,7 @@ func (p *printer) text(t *Tensor) (text string) {
 	if t.blk == nil {
 		return "(no values yet)"
 	}
-	err := Try(func() {
+	err := try(func() {
 		t.usable("format")
 		t.fresh("format")
 		p.read(t)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -99,8 +100,8 @@ func TestFormat(t *testing.T) {
 		{"%v", none, "nil tensor"},
 		{"%+v %[1]s", none, "nil tensor nil tensor"},
 		{"%v", &tensor.Tensor{}, "float32[] (no values yet)"},
-		{"%v", tensor.Parameter(nil, 2), "float32[2] (no values yet)"},
-		{"%+v", tensor.ParameterOf("w", tensor.Of(2.5)), "w float64[], strides [], needs a gradient 2.5"},
+		{"%v", nn.Parameter(nil, 2), "float32[2] (no values yet)"},
+		{"%+v", nn.ParameterOf("w", tensor.Of(2.5)), "w float64[], strides [], needs a gradient 2.5"},
 		{"%v", tensor.Zeros(tensor.Uint8, 2).Unsqueeze(0).Expand(2, 2), "uint8[2 2]\n[[0 0]\n [0 0]]"},
 	} {
 		if got := fmt.Sprintf(c.format, c.of); got != c.want {
@@ -112,7 +113,7 @@ func TestFormat(t *testing.T) {
 // Values are read inside a step, too; what cannot be read is named.
 func TestFormatInStep(t *testing.T) {
 	dev := open(t)
-	w, err := dev.NewState("w", tensor.Float32, 2)
+	w, err := engine.NewState(dev, "w", tensor.Float32, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestFormatOnDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := dev.NewState("w", tensor.Float32, 2000, 2)
+	w, err := engine.NewState(dev, "w", tensor.Float32, 2000, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestFormatOnDevice(t *testing.T) {
 
 // Messages of errors name tensors: printing values there would wait for the device.
 func TestErrorsNameTensors(t *testing.T) {
-	err := tensor.Try(func() { tensor.Fail(tensor.ErrValue, "test", "%v and %d", tensor.Of(math.Pi), 3) })
+	err := engine.Try(func() { engine.Fail(tensor.ErrValue, "test", "%v and %d", tensor.Of(math.Pi), 3) })
 	var e *tensor.Error
 	if !errors.As(err, &e) || e.Msg != "float64[] and 3" {
 		t.Errorf("got %v", err)

@@ -70,12 +70,12 @@ func FuzzPointwise(f *testing.F) {
 // evaluate is the result of op on n elements, and the gradients, element 0 of each.
 func evaluate(t *testing.T, dev *tensor.Device, op *tensor.Op, dt tensor.DType, n int) (v []float64) {
 	err := dev.Step(func(s *tensor.Scope) error {
-		x := s.Watch(s.In(tensor.Uniform(tensor.Seed(1), -2, 2, 70).To(dt).Slice(0, 0, n)))
-		y := s.Watch(s.In(tensor.Uniform(tensor.Seed(2), -2, 2, 70).To(dt).Slice(0, 0, n)))
-		z := tensor.Apply(op, []*tensor.Tensor{x, y}, nil, nil)
+		x := autograd.Watch(s, s.In(tensor.Uniform(tensor.Seed(1), -2, 2, 70).To(dt).Slice(0, 0, n)))
+		y := autograd.Watch(s, s.In(tensor.Uniform(tensor.Seed(2), -2, 2, 70).To(dt).Slice(0, 0, n)))
+		z := engine.Apply(op, []*tensor.Tensor{x, y}, nil, nil)
 		results := []*tensor.Tensor{z}
 		if z.NeedsGrad() {
-			results = append(results, autograd.Grad(z.Sum(), []*tensor.Tensor{x, y}, autograd.AllowUnused)...)
+			results = append(results, autograd.Grad(z.Sum(), []*tensor.Tensor{x, y}, autograd.AllowUnused())...)
 		}
 		for _, r := range results {
 			if r != nil {
@@ -83,7 +83,7 @@ func evaluate(t *testing.T, dev *tensor.Device, op *tensor.Op, dt tensor.DType, 
 			}
 		}
 		return nil
-	}, tensor.Stream(1))
+	}, tensor.RandomStream(1))
 	if err != nil {
 		t.Errorf("%q: %v", op.Doc, err)
 	}

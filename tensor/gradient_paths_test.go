@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -25,15 +26,15 @@ func TestGradientPaths(t *testing.T) {
 			return []*tensor.Tensor{call(copies).Clone()}
 		})[0]
 	}
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if op.NoGrad != "" {
 			continue
 		}
 		t.Run(op.Name, func(t *testing.T) {
-			for _, sample := range op.AllSamples() {
+			for _, sample := range engine.Samples(op) {
 				want := sampleGradients(t, dev, sample, plain)
 				compareGradients(t, sample, "with a graph", sampleGradients(t, dev, sample, plain,
-					autograd.CreateGraph), want)
+					autograd.CreateGraph()), want)
 				compareGradients(t, sample, "after the region", sampleGradients(t, dev, sample, released), want)
 			}
 		})
@@ -41,7 +42,7 @@ func TestGradientPaths(t *testing.T) {
 }
 
 // compareGradients compares those that got has.
-func compareGradients(t *testing.T, sample tensor.Sample, how string, got, want [][]float64) {
+func compareGradients(t *testing.T, sample seam.Sample[*tensor.Tensor], how string, got, want [][]float64) {
 	t.Helper()
 	for k := range got {
 		for j, v := range got[k] {
@@ -57,7 +58,7 @@ func close(a, b float64) bool {
 }
 
 // sampleGradients is the gradient for each operand of a sample, in float64; nil for integers.
-func sampleGradients(t *testing.T, dev *tensor.Device, sample tensor.Sample,
+func sampleGradients(t *testing.T, dev *tensor.Device, sample seam.Sample[*tensor.Tensor],
 	forward func(call func(x []*tensor.Tensor) *tensor.Tensor, xs []*tensor.Tensor) *tensor.Tensor,
 	opts ...autograd.Option) [][]float64 {
 	t.Helper()
@@ -75,7 +76,7 @@ func sampleGradients(t *testing.T, dev *tensor.Device, sample tensor.Sample,
 			}
 			x = s.In(x)
 			if a.DType.IsFloat() {
-				x = s.Watch(x)
+				x = autograd.Watch(s, x)
 				watched, place = append(watched, x), append(place, i)
 			}
 			xs = append(xs, x)
@@ -85,13 +86,14 @@ func sampleGradients(t *testing.T, dev *tensor.Device, sample tensor.Sample,
 			return nil
 		}
 		seed := tensor.Uniform(tensor.Seed(9), 0.5, 1.5, y.Shape()...).To(y.DType())
-		for i, g := range autograd.Grad(y, watched, append(opts, autograd.Seed(seed), autograd.AllowUnused)...) {
+		opts := append(opts, autograd.GradOutput(seed), autograd.AllowUnused())
+		for i, g := range autograd.Grad(y, watched, opts...) {
 			if g != nil {
 				grads[place[i]] = tensor.ToSlice[float64](g)
 			}
 		}
 		return nil
-	}, tensor.Stream(1))
+	}, tensor.RandomStream(1))
 	if err != nil {
 		t.Fatalf("sample %s: %v", sample.Name, err)
 	}

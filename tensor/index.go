@@ -30,7 +30,7 @@ func (i Index) Step(step int) Index {
 func (t *Tensor) Index(indices ...Index) *Tensor {
 	t.given("index")
 	if len(indices) > t.Rank() {
-		Fail(ErrShape, "index", "%d indices are given, %v has %d axes", len(indices), t, t.Rank())
+		fail(ErrShape, "index", "%d indices are given, %v has %d axes", len(indices), t, t.Rank())
 	}
 	for axis, i := range indices { // all before any, so that errors show t as it was given
 		if i.at {

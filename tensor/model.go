@@ -1,26 +1,15 @@
 package tensor
 
 import (
-	"iter"
 	"reflect"
 	"strings"
 
 	"github.com/weft-ml/weft/internal/walk"
 )
 
-// Container is a part of a model that names its children itself; they are not found by its fields.
-type Container interface {
-	Children() iter.Seq2[string, any]
-}
-
-// Walk visits every parameter and state of a model once, in order, with its state-dict name: the path of field names in
-// lower case, of indices and of map keys, such as "blocks.0.attn.qkv.weight". A model is a tensor, a struct, a slice,
-// an array or a map, which is visited in the order of its keys, or a pointer or interface to one of these. A field tag
-// `weft:"name"` gives another name, `weft:"-"` leaves the field out. A tensor reached twice (tied weights) keeps its
-// first name. Unexported fields are not visited, but for embedded structs. Walk fails for what has no end or more than
-// a million values.
-func Walk(model any, visit func(name string, t *Tensor)) {
-	Given("walk", "visit", visit)
+// walkModel visits every parameter and state of a model once; nn.Walk documents it.
+func walkModel(model any, visit func(name string, t *Tensor)) {
+	given("walk", "visit", visit)
 	w := walker{visit: visit, seen: map[walk.Pointer]bool{}}
 	w.walk("", reflect.ValueOf(model), 0)
 }
@@ -39,10 +28,10 @@ const (
 
 func (w *walker) walk(path string, v reflect.Value, depth int) {
 	if w.visits++; w.visits > maxVisits {
-		Fail(ErrValue, "walk", "the model has more than %d values, the last of them at %q", maxVisits, path)
+		fail(ErrValue, "walk", "the model has more than %d values, the last of them at %q", maxVisits, path)
 	}
 	if depth++; depth > maxDepth {
-		Fail(ErrValue, "walk", "the model is nested more than %d deep at %q; does it hold itself?", maxDepth, path)
+		fail(ErrValue, "walk", "the model is nested more than %d deep at %q; does it hold itself?", maxDepth, path)
 	}
 	if v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -75,10 +64,10 @@ func (w *walker) walk(path string, v reflect.Value, depth int) {
 	}
 }
 
-// Parameters lists the trainable tensors of a model, in the order of [Walk].
-func Parameters(model any) []*Tensor {
+// parameters lists the trainable tensors of a model.
+func parameters(model any) []*Tensor {
 	var ps []*Tensor
-	Walk(model, func(_ string, t *Tensor) {
+	walkModel(model, func(_ string, t *Tensor) {
 		if t.Trainable() {
 			ps = append(ps, t)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -52,7 +53,7 @@ func TestWalkEnds(t *testing.T) {
 		"no children":     {childless{}, "childless"},
 	} {
 		start := time.Now()
-		err := tensor.Try(func() { tensor.Parameters(c.model) })
+		err := engine.Try(func() { nn.Parameters(c.model) })
 		wantError(t, err, tensor.ErrValue, "model_test.go:", c.want)
 		if n := len(err.Error()); n > 1300 {
 			t.Errorf("%s: an error of %d bytes", name, n)
@@ -65,8 +66,8 @@ func TestWalkEnds(t *testing.T) {
 
 // Cycles of pointers end, and what holds no tensors is not visited.
 func TestWalkCyclesAndNumbers(t *testing.T) {
-	a := &node{Weight: tensor.Parameter(nil, 2)}
-	a.Next = &node{Weight: tensor.Parameter(nil, 2), Next: a}
+	a := &node{Weight: nn.Parameter(nil, 2)}
+	a.Next = &node{Weight: nn.Parameter(nil, 2), Next: a}
 	model := struct {
 		List    *node
 		Any     []any
@@ -74,10 +75,10 @@ func TestWalkCyclesAndNumbers(t *testing.T) {
 		Numbers []float32
 		Rows    [][]float64
 		Points  []struct{ X, Y int }
-	}{a, []any{tensor.State(nil, 2)}, [][]*tensor.Tensor{{tensor.State(nil, 2)}}, make([]float32, 20_000_000),
+	}{a, []any{nn.State(nil, 2)}, [][]*tensor.Tensor{{nn.State(nil, 2)}}, make([]float32, 20_000_000),
 		make([][]float64, 20_000_000), make([]struct{ X, Y int }, 20_000_000)}
 	var names []string
-	tensor.Walk(&model, func(name string, _ *tensor.Tensor) { names = append(names, name) })
+	nn.Walk(&model, func(name string, _ *tensor.Tensor) { names = append(names, name) })
 	if got := strings.Join(names, " "); got != "list.weight list.next.weight any.0 lists.0.0" {
 		t.Error(got)
 	}

@@ -20,10 +20,10 @@ func (s *Scope) Multinomial(weights *Tensor, n int, replacement bool) *Tensor {
 	const op = "multinomial"
 	w := s.given(op).In(weights.given(op)).Detach()
 	if w.Rank() == 0 || n < 0 {
-		Fail(ErrShape, op, "%d classes cannot be drawn from %v; the classes are along the last axis", n, weights)
+		fail(ErrShape, op, "%d classes cannot be drawn from %v; the classes are along the last axis", n, weights)
 	}
 	if w.layout.Shape[w.Rank()-1] == 0 {
-		Fail(ErrValue, op, "%v has no classes along its last axis", weights)
+		fail(ErrValue, op, "%v has no classes along its last axis", weights)
 	}
 	drawn := slices.Clone(w.layout.Shape)
 	drawn[len(drawn)-1] = n
@@ -41,10 +41,10 @@ func (s *Scope) Multinomial(weights *Tensor, n int, replacement bool) *Tensor {
 		}
 		v := ToSlice[int64](Stack(0, negative, finite, least))
 		if v[0] > 0 || v[1] < int64(w.Len()) {
-			Fail(ErrValue, op, "weights of %v are negative, infinite or NaN", weights)
+			fail(ErrValue, op, "weights of %v are negative, infinite or NaN", weights)
 		}
 		if v[2] < int64(want) {
-			Fail(ErrValue, op, "a row of %v has %d weights above 0, too few to draw %d classes", weights, v[2], want)
+			fail(ErrValue, op, "a row of %v has %d weights above 0, too few to draw %d classes", weights, v[2], want)
 		}
 		if replacement {
 			return []*Tensor{s.drawAgain(w, drawn)}

@@ -43,7 +43,7 @@ func FromNested(v any) *Tensor {
 	case reflect.TypeFor[bool]():
 		return flat[bool](value, shape)
 	}
-	Fail(ErrDType, "from_nested", "%T holds no elements of float32, float64, float16, bfloat16, int, int64, int32, "+
+	fail(ErrDType, "from_nested", "%T holds no elements of float32, float64, float16, bfloat16, int, int64, int32, "+
 		"uint8 or bool", v)
 	return nil
 }
@@ -59,7 +59,7 @@ func flat[T Elem](v reflect.Value, shape []int) *Tensor {
 		}
 		if n, want := v.Len(), shape[len(at)]; n != want {
 			first := make([]int, len(at))
-			Fail(ErrShape, "from_nested", "the slice at %v has %d elements, that at %v has %d: all slices of one "+
+			fail(ErrShape, "from_nested", "the slice at %v has %d elements, that at %v has %d: all slices of one "+
 				"level have one length", at, n, first, want)
 		}
 		if row, ok := v.Interface().([]T); ok {

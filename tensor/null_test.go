@@ -15,13 +15,13 @@ func TestNullDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer dev.Close()
-		w, err := dev.NewState("w", tensor.Float32, 64, 64)
+		w, err := engine.NewState(dev, "w", tensor.Float32, 64, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := dev.Stats()
 		if err := dev.Step(func(s *tensor.Scope) error {
-			x := s.Watch(s.Full(1, tensor.Float32, 32, 64))
+			x := autograd.Watch(s, s.Full(1, tensor.Float32, 32, 64))
 			y := x.MatMul(w).GELU().Softmax(-1).Mean()
 			autograd.Grad(y, []*tensor.Tensor{x})
 			return nil

@@ -6,44 +6,48 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Op is one operation: an entry of the table from which dispatch, differentiation, tests, benchmarks and documentation
-// are derived. Pointwise operations need little more than their expression.
-type Op struct {
+// Op is an operation made by [Pointwise].
+type Op struct{ entry }
+
+// entry is what the table has of an operation, from which dispatch, differentiation, tests, benchmarks and
+// documentation are derived. Pointwise operations need little more than their expression.
+type entry struct {
 	kernels.Op
 	Doc   string   // one line of mathematics
 	Args  []string // names of the tensor operands; x alone if nil
-	Shape func(c *Ctx)
+	Shape func(c *ctx)
 	// View gives the strides and offset of a result that shares its operand's memory; l comes with the
 	// result's shape and the operand's offset. Operations that compute have none.
-	View func(c *Ctx, l *kernels.Layout)
+	View func(c *ctx, l *kernels.Layout)
 	// VJP maps the gradient of the first output to one gradient for each operand, nil where there is
 	// none, in ordinary tensor methods, so that gradients can be differentiated again.
-	VJP func(c *Ctx, g *Tensor) []*Tensor
+	VJP func(c *ctx, g *Tensor) []*Tensor
 	// VJPAll is VJP for an operation of which several outputs carry a gradient, the first Differentiable ones: g has an
 	// element for each of them, nil where no gradient arrived. The other outputs, such as statistics, never carry one.
-	VJPAll         func(c *Ctx, g []*Tensor) []*Tensor
+	VJPAll         func(c *ctx, g []*Tensor) []*Tensor
 	Differentiable int // only with VJPAll; elsewhere the first output alone carries a gradient
 	// Sum is the type in which the gradients that reach the first output from several uses are added up, and handed to
 	// VJP; nil: the output's own.
-	Sum func(c *Ctx) DType
+	Sum func(c *ctx) DType
 	// Saves lists, for each operand, what VJP reads to make that operand's gradient.
-	Saves []Saves
+	Saves []saves
 	// Overwrites are operands whose memory the first result may take, where they have its type and shape: each
 	// element is read before it is written, and only by the thread that writes it. A VJP that applies the operation
 	// reads them no more.
-	Overwrites Saves
+	Overwrites saves
 	// Compose is the same computation in differentiable operations. It replaces an operation without VJP (fused
 	// backward kernels) when a gradient is wanted through it.
-	Compose func(c *Ctx) *Tensor
+	Compose func(c *ctx) *Tensor
 	NoGrad  string               // why there is no VJP
-	Cast    CastClass            // what autocast does with the operands
+	Cast    seam.CastClass       // what autocast does with the operands
 	Instead string               // what to use instead where autocast refuses the operation
-	Flops   func(c *Ctx) float64 // arithmetic of one application; nil: one for each element of the result
-	Samples func() []Sample
-	Bench   func() []Benchmark
+	Flops   func(c *ctx) float64 // arithmetic of one application; nil: one for each element of the result
+	Samples func() []opSample
+	Bench   func() []benchmark
 
 	// Of a pointwise operation:
 	result    resultType
@@ -59,52 +63,45 @@ func (o *Op) hasVJP() bool { return o.VJP != nil || o.VJPAll != nil }
 // differentiable is how many outputs, from the first on, carry a gradient.
 func (o *Op) differentiable() int { return max(1, o.Differentiable) }
 
-// Saves is a set of operands and outputs.
-type Saves uint64
+// Call applies an operation of one operand, with the values of its scalars, if it has any: swish.Call(x, 1.5). One of
+// several operands is applied by [Tensor.Apply].
+func (o *Op) Call(x *Tensor, scalars ...float64) *Tensor { return apply(o, []*Tensor{x}, nil, scalars) }
 
-// saveable is how many operands, and how many outputs, a [Saves] can hold.
+// Apply is an operation made by [Pointwise] of t and the other operands, which broadcast, with the values of its
+// scalars.
+func (t *Tensor) Apply(op *Op, others []*Tensor, scalars ...float64) *Tensor {
+	return apply(op, append([]*Tensor{t}, others...), nil, scalars)
+}
+
+// saves is a set of operands and outputs.
+type saves uint64
+
+// saveable is how many operands, and how many outputs, a set of saves can hold.
 const saveable = 32
 
-func (s Saves) in(i int) bool  { return i < saveable && s>>i&1 != 0 }
-func (s Saves) out(i int) bool { return s>>(saveable+i)&1 != 0 }
+func (s saves) in(i int) bool  { return i < saveable && s>>i&1 != 0 }
+func (s saves) out(i int) bool { return s>>(saveable+i)&1 != 0 }
 
-// SaveIn is the set of the given operands, of the first 32.
-func SaveIn(i ...int) (s Saves) {
+// saveIn is the set of the given operands, of the first 32.
+func saveIn(i ...int) (s saves) {
 	for _, k := range i {
 		if k < 0 || k >= saveable {
-			Fail(ErrIndex, "saves", "%d is outside [0, %d)", k, saveable)
+			fail(ErrIndex, "saves", "%d is outside [0, %d)", k, saveable)
 		}
 		s |= 1 << k
 	}
 	return s
 }
 
-// SaveOut is the set of the given outputs, of the first 32.
-func SaveOut(i ...int) Saves { return SaveIn(i...) << saveable }
+// saveOut is the set of the given outputs, of the first 32.
+func saveOut(i ...int) saves { return saveIn(i...) << saveable }
 
-// Sample is one way to call an operation, for tests. Call receives tensors made from In.
-type Sample struct {
-	Name string
-	In   []Arg
-	Call func(x []*Tensor) *Tensor
-	// CallAll takes the place of Call where several outputs carry a gradient, and returns those.
-	CallAll func(x []*Tensor) []*Tensor
-	// Fixed operands must keep their layout; otherwise tests also try transposed, sliced and expanded ones.
-	Fixed bool
-}
+type opSample = seam.Sample[*Tensor]
 
-// Arg describes an operand of a Sample: its shape, and either explicit Values or random ones from [Lo, Hi).
-type Arg struct {
-	Shape  []int
-	DType  DType // of floating operands: the type under test replaces Float32
-	Lo, Hi float64
-	Values []float64
-}
-
-// Benchmark is one size at which an operation is timed, with what it must compute and move.
-type Benchmark struct {
+// benchmark is one size at which an operation is timed, with what it must compute and move.
+type benchmark struct {
 	Name  string
-	In    []Arg
+	In    []seam.Arg
 	Call  func(x []*Tensor) *Tensor
 	Flops float64
 	Bytes float64
@@ -118,8 +115,8 @@ var (
 // define fills an operation and enters it into the table. The kernels of one with a reference have its name. Operations
 // are filled in init functions, because a method that a VJP calls refers back to the operation: as variable
 // initialisers they would be cyclic.
-func define(o *Op, filled Op) {
-	*o = filled
+func define(o *Op, filled entry) {
+	o.entry = filled
 	if o.Args == nil {
 		o.Args = []string{"x"}
 	}
@@ -133,11 +130,8 @@ func define(o *Op, filled Op) {
 	table = append(table, o)
 }
 
-// Ops lists all operations.
-func Ops() []*Op { return table }
-
-// Ctx is one application of an operation: what shape rules and VJPs read.
-type Ctx struct {
+// ctx is one application of an operation: what shape rules and VJPs read.
+type ctx struct {
 	Op     *Op
 	In     []*Tensor
 	Out    []*Tensor
@@ -153,7 +147,7 @@ type Ctx struct {
 }
 
 // set fills c for an application of op, copying the slices so that callers' literals stay on their stacks.
-func (c *Ctx) set(op *Op, s *Scope, in []*Tensor, ints []int, floats []float64) {
+func (c *ctx) set(op *Op, s *Scope, in []*Tensor, ints []int, floats []float64) {
 	c.Op, c.scope, c.random = op, s, kernels.Random{}
 	c.In = append(c.inBuf[:0], in...)
 	c.Out = c.outBuf[:0]
@@ -161,9 +155,9 @@ func (c *Ctx) set(op *Op, s *Scope, in []*Tensor, ints []int, floats []float64) 
 	c.Floats = append(c.floatBuf[:0], floats...)
 }
 
-// Result adds an output of the given type and shape. It fails unless a tensor can have that shape, so shape rules may
+// result adds an output of the given type and shape. It fails unless a tensor can have that shape, so shape rules may
 // add sizes up.
-func (c *Ctx) Result(dt DType, shape ...int) {
+func (c *ctx) result(dt DType, shape ...int) {
 	if !kernels.Fits(shape) {
 		misfit(c.Op.Name, slices.Clone(shape), c.In)
 	}
@@ -179,14 +173,14 @@ func (c *Ctx) Result(dt DType, shape ...int) {
 	c.Out = append(c.Out, &made.t)
 }
 
-// Shape is the shape of operand i; it must not be changed.
-func (c *Ctx) Shape(i int) []int { return c.In[i].layout.Shape }
+// shape is the shape of operand i; it must not be changed.
+func (c *ctx) shape(i int) []int { return c.In[i].layout.Shape }
 
-// Needs tells whether a gradient is wanted for operand i.
-func (c *Ctx) Needs(i int) bool { return c.In[i].needs }
+// needs tells whether a gradient is wanted for operand i.
+func (c *ctx) needs(i int) bool { return c.In[i].needs }
 
-// Flops is the arithmetic of this application.
-func (c *Ctx) Flops() float64 {
+// flops is the arithmetic of this application.
+func (c *ctx) flops() float64 {
 	switch {
 	case c.Op.View != nil:
 		return 0
@@ -196,14 +190,11 @@ func (c *Ctx) Flops() float64 {
 	return float64(c.Out[0].Len())
 }
 
-// Scope is the step, nil for operations on plain host data.
-func (c *Ctx) Scope() *Scope { return c.scope }
-
-// Fail panics with an error of this operation.
-func (c *Ctx) Fail(kind error, format string, args ...any) { Fail(kind, c.Op.Name, format, args...) }
+// fail panics with an error of this operation.
+func (c *ctx) fail(kind error, format string, args ...any) { fail(kind, c.Op.Name, format, args...) }
 
 // wantDType fails unless operand i has one of the given types.
-func (c *Ctx) wantDType(i int, want ...DType) {
+func (c *ctx) wantDType(i int, want ...DType) {
 	names := make([]string, 0, len(want))
 	for _, w := range want {
 		if c.In[i].dtype == w {
@@ -211,29 +202,29 @@ func (c *Ctx) wantDType(i int, want ...DType) {
 		}
 		names = append(names, w.String())
 	}
-	c.Fail(ErrDType, "%s %v must be %s; x.To(...) converts", c.argName(i), c.In[i], strings.Join(names, " or "))
+	c.fail(ErrDType, "%s %v must be %s; x.To(...) converts", c.argName(i), c.In[i], strings.Join(names, " or "))
 }
 
 // wantFloat fails unless operand i is floating and all later ones given have its type.
-func (c *Ctx) wantFloat(i int, others ...int) {
+func (c *ctx) wantFloat(i int, others ...int) {
 	if !c.In[i].dtype.IsFloat() {
-		c.Fail(ErrDType, "%s %v must hold floating numbers; x.To(tensor.Float32) converts", c.argName(i), c.In[i])
+		c.fail(ErrDType, "%s %v must hold floating numbers; x.To(tensor.Float32) converts", c.argName(i), c.In[i])
 	}
 	for _, j := range others {
 		if c.In[j].dtype != c.In[i].dtype {
-			c.Fail(ErrDType, "%s is %v, %s is %v; x.To(...) converts", c.argName(i), c.In[i], c.argName(j), c.In[j])
+			c.fail(ErrDType, "%s is %v, %s is %v; x.To(...) converts", c.argName(i), c.In[i], c.argName(j), c.In[j])
 		}
 	}
 }
 
 // wantRank fails unless operand i has at least n axes.
-func (c *Ctx) wantRank(i, n int) {
+func (c *ctx) wantRank(i, n int) {
 	if r := c.In[i].Rank(); r < n {
-		c.Fail(ErrShape, "%s %v has %d axes, at least %d are needed", c.argName(i), c.In[i], r, n)
+		c.fail(ErrShape, "%s %v has %d axes, at least %d are needed", c.argName(i), c.In[i], r, n)
 	}
 }
 
-func (c *Ctx) argName(i int) string {
+func (c *ctx) argName(i int) string {
 	if i < len(c.Op.Args) {
 		return c.Op.Args[i]
 	}

@@ -3,6 +3,7 @@ package tensor
 import (
 	"math"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/kernels/expr/double"
@@ -15,99 +16,99 @@ import (
 var attention, attentionGrad, attentionPacked, attentionPackedGrad Op
 
 func init() {
-	define(&attention, Op{
+	define(&attention, entry{
 		Op:      kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef},
-		Cast:    CastLower,
+		Cast:    seam.CastLower,
 		Doc:     "softmax(scale q kᵀ) v, and m and r of the rows of scores",
 		Args:    []string{"q", "k", "v"},
 		Shape:   attentionShape,
 		VJP:     attentionVJP,
 		Saves:   attentionSaves(3),
-		Flops:   func(c *Ctx) float64 { return attentionFlops(c.In[0].Len(), c.In[1].Dim(2)) },
-		Samples: func() []Sample { return attentionSamples(Attention) },
-		Bench: func() []Benchmark {
-			return []Benchmark{
+		Flops:   func(c *ctx) float64 { return attentionFlops(c.In[0].Len(), c.In[1].Dim(2)) },
+		Samples: func() []opSample { return attentionSamples((*Tensor).Attention) },
+		Bench: func() []benchmark {
+			return []benchmark{
 				attentionBenchmark("64 heads, T=64, D=32", 16, 4, 64, 32),
 				attentionBenchmark("12 heads, T=1024, D=64", 1, 12, 1024, 64),
 			}
 		},
 	})
-	define(&attentionGrad, Op{
+	define(&attentionGrad, entry{
 		Op:    kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef},
 		Doc:   "the gradients of q, k and v from the gradient g of attention",
 		Args:  []string{"q", "k", "v", "y", "m", "r", "g"},
 		Shape: attentionGradShape,
-		Compose: func(c *Ctx) *Tensor {
+		Compose: func(c *ctx) *Tensor {
 			return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], c.In[6])[0].Transpose(1, 2)
 		},
-		Samples: func() []Sample {
+		Samples: func() []opSample {
 			return attentionSamples(func(q, k, v *Tensor, causal bool, scale float64) *Tensor {
 				ints, floats := []int{flag(causal)}, []float64{scale}
-				y := ApplyAll(&attention, []*Tensor{q, k, v}, ints, floats)
-				return Apply(&attentionGrad, []*Tensor{q, k, v, y[0], y[1], y[2], y[0].Transpose(1, 2)}, ints, floats)
+				y := applyAll(&attention, []*Tensor{q, k, v}, ints, floats)
+				return apply(&attentionGrad, []*Tensor{q, k, v, y[0], y[1], y[2], y[0].Transpose(1, 2)}, ints, floats)
 			})
 		},
 	})
-	define(&attentionPacked, Op{
+	define(&attentionPacked, entry{
 		Op:    kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef},
-		Cast:  CastLower,
+		Cast:  seam.CastLower,
 		Doc:   "attention of the thirds q, k and v of the last axis of qkv, and m and r of the rows of scores",
 		Args:  []string{"qkv"},
 		Shape: attentionPackedShape,
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			if c.scope.Recording() {
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
+			if c.scope.recording() {
 				return []*Tensor{attentionPackedGradComposed(c, c.In[0], g)}
 			}
 			in := []*Tensor{c.In[0], c.Out[0], c.Out[1], c.Out[2], g}
-			return []*Tensor{Apply(&attentionPackedGrad, in, c.Ints, c.Floats)}
+			return []*Tensor{apply(&attentionPackedGrad, in, c.Ints, c.Floats)}
 		},
 		Saves:   attentionSaves(1),
-		Flops:   func(c *Ctx) float64 { return attentionFlops(c.Out[0].Len(), c.In[0].Dim(1)) },
-		Samples: func() []Sample { return attentionPackedSamples(AttentionPacked) },
+		Flops:   func(c *ctx) float64 { return attentionFlops(c.Out[0].Len(), c.In[0].Dim(1)) },
+		Samples: func() []opSample { return attentionPackedSamples((*Tensor).AttentionPacked) },
 	})
-	define(&attentionPackedGrad, Op{
+	define(&attentionPackedGrad, entry{
 		Op:    kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef},
 		Doc:   "the gradient of qkv from the gradient g of attention_packed",
 		Args:  []string{"qkv", "y", "m", "r", "g"},
-		Shape: func(c *Ctx) { c.wantFloat(0, 1, 4); c.Result(c.In[0].dtype, c.Shape(0)...) },
-		Compose: func(c *Ctx) *Tensor {
+		Shape: func(c *ctx) { c.wantFloat(0, 1, 4); c.result(c.In[0].dtype, c.shape(0)...) },
+		Compose: func(c *ctx) *Tensor {
 			return attentionPackedGradComposed(c, c.In[0], c.In[4])
 		},
-		Samples: func() []Sample {
+		Samples: func() []opSample {
 			return attentionPackedSamples(func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor {
 				ints, floats := []int{flag(causal), heads}, []float64{scale}
-				y := ApplyAll(&attentionPacked, []*Tensor{qkv}, ints, floats)
-				return Apply(&attentionPackedGrad, []*Tensor{qkv, y[0], y[1], y[2], y[0]}, ints, floats)
+				y := applyAll(&attentionPacked, []*Tensor{qkv}, ints, floats)
+				return apply(&attentionPackedGrad, []*Tensor{qkv, y[0], y[1], y[2], y[0]}, ints, floats)
 			})
 		},
 	})
 }
 
 // attentionSaves says that each of n gradients reads all operands and results.
-func attentionSaves(n int) []Saves {
-	saves := make([]Saves, n)
+func attentionSaves(n int) []saves {
+	saves := make([]saves, n)
 	for i := range saves {
-		saves[i] = SaveOut(0, 1, 2)
+		saves[i] = saveOut(0, 1, 2)
 		for k := range n {
-			saves[i] |= SaveIn(k)
+			saves[i] |= saveIn(k)
 		}
 	}
 	return saves
 }
 
-// Attention is softmax(scale q kᵀ) v for each head of each batch entry: queries q [B H T D], keys k [B H S D] and
+// Attention is softmax(scale t kᵀ) v for each head of each batch entry: queries t [B H T D], keys k [B H S D] and
 // values v [B H S E] give [B H T E]; a usual scale is 1/sqrt(D). If it is causal, a query does not see later keys; the
 // last query has the position of the last key, so that new queries see all older keys. Operands of any strides are read
 // without a copy. In memory the result is [B T H E], so that Transpose(1, 2) and merging the last two axes do not copy.
-func Attention(q, k, v *Tensor, causal bool, scale float64) *Tensor {
-	return Apply(&attention, []*Tensor{q, k, v}, []int{flag(causal)}, []float64{scale}).Transpose(1, 2)
+func (t *Tensor) Attention(k, v *Tensor, causal bool, scale float64) *Tensor {
+	return apply(&attention, []*Tensor{t, k, v}, []int{flag(causal)}, []float64{scale}).Transpose(1, 2)
 }
 
-// AttentionPacked is [Attention] of the three thirds of the last axis of qkv [B T 3*C]: queries, keys and values, each
-// of C = heads*D elements, head by head. The result is [B T C]. The gradient is one tensor, so this is faster than
-// slices of qkv.
-func AttentionPacked(qkv *Tensor, heads int, causal bool, scale float64) *Tensor {
-	return Apply(&attentionPacked, []*Tensor{qkv}, []int{flag(causal), heads}, []float64{scale})
+// AttentionPacked is [Tensor.Attention] of the three thirds of the last axis of t [B T 3*C]: queries, keys and values,
+// each of C = heads*D elements, head by head. The result is [B T C]. The gradient is one tensor, so this is faster than
+// slices of t.
+func (t *Tensor) AttentionPacked(heads int, causal bool, scale float64) *Tensor {
+	return apply(&attentionPacked, []*Tensor{t}, []int{flag(causal), heads}, []float64{scale})
 }
 
 // attentionFlops counts the two products of queries of n elements with keys and values at the given number of
@@ -122,71 +123,71 @@ func flag(b bool) int {
 	return 0
 }
 
-func attentionShape(c *Ctx) {
+func attentionShape(c *ctx) {
 	c.wantFloat(0, 1, 2)
 	for i := range c.In {
 		if r := c.In[i].Rank(); r != 4 {
-			c.Fail(ErrShape, "%s %v has %d axes, want four: batch, heads, positions, width",
+			c.fail(ErrShape, "%s %v has %d axes, want four: batch, heads, positions, width",
 				c.argName(i), c.In[i], r)
 		}
 	}
-	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
+	q, k, v := c.shape(0), c.shape(1), c.shape(2)
 	for d, axis := range []string{"batch sizes", "heads"} {
 		if q[d] != k[d] || q[d] != v[d] {
-			c.Fail(ErrShape, "%s differ: q %v, k %v and v %v have %d, %d and %d on axis %d",
+			c.fail(ErrShape, "%s differ: q %v, k %v and v %v have %d, %d and %d on axis %d",
 				axis, q, k, v, q[d], k[d], v[d], d)
 		}
 	}
 	if q[3] != k[3] {
-		c.Fail(ErrShape, "widths differ: q %v has %d on axis 3, k %v has %d", q, q[3], k, k[3])
+		c.fail(ErrShape, "widths differ: q %v has %d on axis 3, k %v has %d", q, q[3], k, k[3])
 	}
 	if k[2] != v[2] {
-		c.Fail(ErrShape, "positions differ: k %v has %d on axis 2, v %v has %d", k, k[2], v, v[2])
+		c.fail(ErrShape, "positions differ: k %v has %d on axis 2, v %v has %d", k, k[2], v, v[2])
 	}
 	if c.Ints[0] != 0 && q[2] > k[2] {
-		c.Fail(ErrShape, "causal attention with more queries than keys: q %v has %d on axis 2, k %v has %d",
+		c.fail(ErrShape, "causal attention with more queries than keys: q %v has %d on axis 2, k %v has %d",
 			q, q[2], k, k[2])
 	}
-	c.Result(c.In[0].dtype, q[0], q[2], q[1], v[3])
-	c.Result(statistic(c.In[0].dtype), q[:3]...)
-	c.Result(statistic(c.In[0].dtype), q[:3]...)
+	c.result(c.In[0].dtype, q[0], q[2], q[1], v[3])
+	c.result(statistic(c.In[0].dtype), q[:3]...)
+	c.result(statistic(c.In[0].dtype), q[:3]...)
 }
 
-func attentionGradShape(c *Ctx) {
+func attentionGradShape(c *ctx) {
 	c.wantFloat(0, 1, 2, 3, 6)
 	for i := range 3 {
-		s := c.Shape(i)
-		c.Result(c.In[0].dtype, s[0], s[2], s[1], s[3])
+		s := c.shape(i)
+		c.result(c.In[0].dtype, s[0], s[2], s[1], s[3])
 	}
 }
 
-func attentionPackedShape(c *Ctx) {
+func attentionPackedShape(c *ctx) {
 	c.wantFloat(0)
-	x, heads := c.Shape(0), c.Ints[1]
+	x, heads := c.shape(0), c.Ints[1]
 	if len(x) != 3 {
-		c.Fail(ErrShape, "qkv %v has %d axes, want three: batch, positions, width", c.In[0], len(x))
+		c.fail(ErrShape, "qkv %v has %d axes, want three: batch, positions, width", c.In[0], len(x))
 	}
 	if heads < 1 || x[2]%3 != 0 || x[2]/3%heads != 0 {
-		c.Fail(ErrShape, "qkv %v has %d on axis 2, no multiple of 3 * %d heads", x, x[2], heads)
+		c.fail(ErrShape, "qkv %v has %d on axis 2, no multiple of 3 * %d heads", x, x[2], heads)
 	}
-	c.Result(c.In[0].dtype, x[0], x[1], x[2]/3)
-	c.Result(statistic(c.In[0].dtype), x[0], heads, x[1])
-	c.Result(statistic(c.In[0].dtype), x[0], heads, x[1])
+	c.result(c.In[0].dtype, x[0], x[1], x[2]/3)
+	c.result(statistic(c.In[0].dtype), x[0], heads, x[1])
+	c.result(statistic(c.In[0].dtype), x[0], heads, x[1])
 }
 
-func attentionVJP(c *Ctx, g *Tensor) []*Tensor {
+func attentionVJP(c *ctx, g *Tensor) []*Tensor {
 	g = g.Transpose(1, 2)
-	if c.scope.Recording() {
+	if c.scope.recording() {
 		return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], g)
 	}
 	in := []*Tensor{c.In[0], c.In[1], c.In[2], c.Out[0], c.Out[1], c.Out[2], g}
-	d := ApplyAll(&attentionGrad, in, c.Ints, c.Floats)
+	d := applyAll(&attentionGrad, in, c.Ints, c.Floats)
 	return []*Tensor{d[0].Transpose(1, 2), d[1].Transpose(1, 2), d[2].Transpose(1, 2)}
 }
 
 // attentionGradComposed is the gradient in differentiable operations. g is [B H T E], and results have the same order
 // of axes.
-func attentionGradComposed(c *Ctx, q, k, v, g *Tensor) []*Tensor {
+func attentionGradComposed(c *ctx, q, k, v, g *Tensor) []*Tensor {
 	scale := c.Floats[0]
 	s := q.MatMul(k.T()).Scale(scale)
 	if c.Ints[0] != 0 {
@@ -201,7 +202,7 @@ func attentionGradComposed(c *Ctx, q, k, v, g *Tensor) []*Tensor {
 }
 
 // attentionPackedGradComposed is the gradient of qkv, given that of the result, in differentiable operations.
-func attentionPackedGradComposed(c *Ctx, qkv, g *Tensor) *Tensor {
+func attentionPackedGradComposed(c *ctx, qkv, g *Tensor) *Tensor {
 	b, t, heads := qkv.Dim(0), qkv.Dim(1), c.Ints[1]
 	d := qkv.Dim(2) / (3 * heads)
 	x := qkv.Reshape(b, t, 3, heads, d).Permute(2, 0, 3, 1, 4) // [3 B H T D]
@@ -210,12 +211,12 @@ func attentionPackedGradComposed(c *Ctx, qkv, g *Tensor) *Tensor {
 	return dx.Permute(1, 3, 0, 2, 4).Reshape(qkv.layout.Shape...)
 }
 
-func attentionSamples(call func(q, k, v *Tensor, causal bool, scale float64) *Tensor) []Sample {
-	sample := func(name string, b, h, t, s, d, e int, causal bool) Sample {
-		return Sample{Name: name, In: randomArgs([]int{b, h, t, d}, []int{b, h, s, d}, []int{b, h, s, e}),
+func attentionSamples(call func(q, k, v *Tensor, causal bool, scale float64) *Tensor) []opSample {
+	sample := func(name string, b, h, t, s, d, e int, causal bool) opSample {
+		return opSample{Name: name, In: randomArgs([]int{b, h, t, d}, []int{b, h, s, d}, []int{b, h, s, e}),
 			Call: func(x []*Tensor) *Tensor { return call(x[0], x[1], x[2], causal, 0.7) }}
 	}
-	return []Sample{
+	return []opSample{
 		sample("full", 2, 1, 2, 3, 2, 2, false), sample("causal", 1, 2, 3, 3, 2, 2, true),
 		sample("more keys", 1, 1, 2, 4, 2, 1, true), sample("one position", 1, 1, 1, 1, 2, 2, true),
 		sample("width 1", 1, 1, 3, 3, 1, 1, true), sample("values wider", 1, 1, 2, 2, 1, 3, false),
@@ -224,22 +225,22 @@ func attentionSamples(call func(q, k, v *Tensor, causal bool, scale float64) *Te
 	}
 }
 
-func attentionPackedSamples(call func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor) []Sample {
-	sample := func(name string, b, t, heads, d int, causal bool) Sample {
-		return Sample{Name: name, In: randomArgs([]int{b, t, 3 * heads * d}),
+func attentionPackedSamples(call func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor) []opSample {
+	sample := func(name string, b, t, heads, d int, causal bool) opSample {
+		return opSample{Name: name, In: randomArgs([]int{b, t, 3 * heads * d}),
 			Call: func(x []*Tensor) *Tensor { return call(x[0], heads, causal, 0.7) }}
 	}
-	return []Sample{
+	return []opSample{
 		sample("causal", 2, 3, 2, 2, true), sample("full", 1, 3, 1, 2, false),
 		sample("one position", 1, 1, 2, 1, true), sample("no batch", 0, 2, 1, 2, true),
 		sample("no positions", 1, 0, 1, 2, true),
 	}
 }
 
-func attentionBenchmark(name string, b, h, t, d int) Benchmark {
-	x, scale := Arg{Shape: []int{b, h, t, d}, Lo: -1, Hi: 1}, 1/math.Sqrt(float64(d))
-	return Benchmark{Name: name, In: []Arg{x, x, x}, Flops: 4 * float64(b*h*t*t*d), Bytes: 16 * float64(b*h*t*d),
-		Call: func(x []*Tensor) *Tensor { return Attention(x[0], x[1], x[2], true, scale) }}
+func attentionBenchmark(name string, b, h, t, d int) benchmark {
+	x, scale := seam.Arg{Shape: []int{b, h, t, d}, Lo: -1, Hi: 1}, 1/math.Sqrt(float64(d))
+	return benchmark{Name: name, In: []seam.Arg{x, x, x}, Flops: 4 * float64(b*h*t*t*d), Bytes: 16 * float64(b*h*t*d),
+		Call: func(x []*Tensor) *Tensor { return x[0].Attention(x[1], x[2], true, scale) }}
 }
 
 // view4 is an operand of a reference with the axes batch, head, position and column.

@@ -40,12 +40,12 @@ func forwardAndGrads(t *testing.T, dev *tensor.Device, f composition, in ...*ten
 	err := dev.Step(func(s *tensor.Scope) error {
 		var xs []*tensor.Tensor
 		for _, x := range in {
-			xs = append(xs, s.Watch(x))
+			xs = append(xs, autograd.Watch(s, x))
 		}
 		y := f(xs)
 		g := tensor.Randn(tensor.Seed(99), y.Shape()...).To(y.DType())
 		out = append(out, y.Keep())
-		for _, d := range autograd.Grad(y, xs, autograd.Seed(g)) {
+		for _, d := range autograd.Grad(y, xs, autograd.GradOutput(g)) {
 			out = append(out, d.Clone().Keep())
 		}
 		return nil
@@ -68,14 +68,14 @@ func TestAttentionIsItsComposition(t *testing.T) {
 			return composedAttention(x[0], x[1], x[2], c.causal, scale)
 		}, q, k, v)
 		got := forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
-			return tensor.Attention(x[0], x[1], x[2], c.causal, scale)
+			return x[0].Attention(x[1], x[2], c.causal, scale)
 		}, q, k, v)
 		strided := forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
 			var y []*tensor.Tensor
 			for _, x := range x {
 				y = append(y, x.Transpose(1, 2).Clone().Transpose(1, 2)) // [B T H D] in memory
 			}
-			return tensor.Attention(y[0], y[1], y[2], c.causal, scale)
+			return y[0].Attention(y[1], y[2], c.causal, scale)
 		}, q, k, v)
 		for i, what := range []string{"y", "dq", "dk", "dv"} {
 			g, w := tensor.ToSlice[float32](got[i]), tensor.ToSlice[float32](want[i])
@@ -96,15 +96,15 @@ func TestAttentionPacked(t *testing.T) {
 		qkv := tensor.Randn(tensor.Seed(4), c.b, c.t, 3*c.heads*c.d)
 		want := forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
 			p := x[0].Reshape(c.b, c.t, 3, c.heads, c.d).Permute(2, 0, 3, 1, 4)
-			y := tensor.Attention(p.Select(0, 0), p.Select(0, 1), p.Select(0, 2), true, 0.3)
+			y := p.Select(0, 0).Attention(p.Select(0, 1), p.Select(0, 2), true, 0.3)
 			return y.Transpose(1, 2).Reshape(c.b, c.t, c.heads*c.d)
 		}, qkv)
 		for name, f := range map[string]composition{
 			"contiguous": func(x []*tensor.Tensor) *tensor.Tensor {
-				return tensor.AttentionPacked(x[0], c.heads, true, 0.3)
+				return x[0].AttentionPacked(c.heads, true, 0.3)
 			},
 			"transposed": func(x []*tensor.Tensor) *tensor.Tensor {
-				return tensor.AttentionPacked(x[0].T().Clone().T(), c.heads, true, 0.3)
+				return x[0].T().Clone().T().AttentionPacked(c.heads, true, 0.3)
 			},
 		} {
 			for i, y := range forwardAndGrads(t, dev, f, qkv) {
@@ -121,7 +121,7 @@ func TestAttentionThreads(t *testing.T) {
 	x := tensor.Randn(tensor.Seed(5), 2, 3, 300, 8)
 	threads(t, "attention", func() []*tensor.Tensor {
 		return forwardAndGrads(t, dev, func(x []*tensor.Tensor) *tensor.Tensor {
-			return tensor.Attention(x[0], x[0].Scale(0.5), x[0].AddScalar(1), true, 0.5)
+			return x[0].Attention(x[0].Scale(0.5), x[0].AddScalar(1), true, 0.5)
 		}, x)
 	})
 }
@@ -130,8 +130,8 @@ func TestAttentionThreads(t *testing.T) {
 func TestAttentionAgainstCache(t *testing.T) {
 	q, k, v := tensor.Randn(tensor.Seed(1), 1, 2, 9, 4), tensor.Randn(tensor.Seed(2), 1, 2, 9, 4),
 		tensor.Randn(tensor.Seed(3), 1, 2, 9, 4)
-	all := tensor.Attention(q, k, v, true, 0.5)
-	last := tensor.Attention(q.Slice(2, 7, 9), k, v, true, 0.5)
+	all := q.Attention(k, v, true, 0.5)
+	last := q.Slice(2, 7, 9).Attention(k, v, true, 0.5)
 	if i := differentBits(tensor.ToSlice[float32](last), tensor.ToSlice[float32](all.Slice(2, 7, 9))); i >= 0 {
 		t.Errorf("element %d differs", i)
 	}
@@ -140,30 +140,30 @@ func TestAttentionAgainstCache(t *testing.T) {
 func TestAttentionErrors(t *testing.T) {
 	z := func(shape ...int) *tensor.Tensor { return tensor.Zeros(tensor.Float32, shape...) }
 	x := z(2, 3, 4, 5)
-	wantMisuse(t, func() { tensor.Attention(z(3, 4, 5), x, x, true, 1) }, tensor.ErrShape,
+	wantMisuse(t, func() { z(3, 4, 5).Attention(x, x, true, 1) }, tensor.ErrShape,
 		"attention: q float32[3 4 5] has 3 axes, want four: batch, heads, positions, width")
-	wantMisuse(t, func() { tensor.Attention(x, z(1, 3, 4, 5), x, true, 1) }, tensor.ErrShape,
+	wantMisuse(t, func() { x.Attention(z(1, 3, 4, 5), x, true, 1) }, tensor.ErrShape,
 		"batch sizes differ: q [2 3 4 5], k [1 3 4 5] and v [2 3 4 5] have 2, 1 and 2 on axis 0")
-	wantMisuse(t, func() { tensor.Attention(x, x, z(2, 1, 4, 5), true, 1) }, tensor.ErrShape, "heads differ")
-	wantMisuse(t, func() { tensor.Attention(x, z(2, 3, 4, 6), x, true, 1) }, tensor.ErrShape,
+	wantMisuse(t, func() { x.Attention(x, z(2, 1, 4, 5), true, 1) }, tensor.ErrShape, "heads differ")
+	wantMisuse(t, func() { x.Attention(z(2, 3, 4, 6), x, true, 1) }, tensor.ErrShape,
 		"widths differ: q [2 3 4 5] has 5 on axis 3, k [2 3 4 6] has 6")
-	wantMisuse(t, func() { tensor.Attention(x, z(2, 3, 9, 5), x, true, 1) }, tensor.ErrShape,
+	wantMisuse(t, func() { x.Attention(z(2, 3, 9, 5), x, true, 1) }, tensor.ErrShape,
 		"positions differ: k [2 3 9 5] has 9 on axis 2, v [2 3 4 5] has 4")
-	wantMisuse(t, func() { tensor.Attention(x, z(2, 3, 3, 5), z(2, 3, 3, 5), true, 1) }, tensor.ErrShape,
+	wantMisuse(t, func() { x.Attention(z(2, 3, 3, 5), z(2, 3, 3, 5), true, 1) }, tensor.ErrShape,
 		"more queries than keys: q [2 3 4 5] has 4 on axis 2, k [2 3 3 5] has 3")
-	wantMisuse(t, func() { tensor.Attention(x, x, x.To(tensor.Float64), true, 1) }, tensor.ErrDType,
+	wantMisuse(t, func() { x.Attention(x, x.To(tensor.Float64), true, 1) }, tensor.ErrDType,
 		"q is float32[2 3 4 5], v is float64[2 3 4 5]")
-	wantMisuse(t, func() { tensor.AttentionPacked(z(2, 5), 1, true, 1) }, tensor.ErrShape,
+	wantMisuse(t, func() { z(2, 5).AttentionPacked(1, true, 1) }, tensor.ErrShape,
 		"attention_packed: qkv float32[2 5] has 2 axes, want three")
-	wantMisuse(t, func() { tensor.AttentionPacked(z(2, 5, 20), 2, true, 1) }, tensor.ErrShape,
+	wantMisuse(t, func() { z(2, 5, 20).AttentionPacked(2, true, 1) }, tensor.ErrShape,
 		"has 20 on axis 2, no multiple of 3 * 2 heads")
-	wantMisuse(t, func() { tensor.AttentionPacked(z(2, 5, 20), 0, true, 1) }, tensor.ErrShape, "3 * 0 heads")
+	wantMisuse(t, func() { z(2, 5, 20).AttentionPacked(0, true, 1) }, tensor.ErrShape, "3 * 0 heads")
 }
 
 func ExampleAttention() {
 	// Queries and keys are zero, so each of the two positions gets the mean of the values up to it.
 	q := tensor.Zeros(tensor.Float32, 1, 1, 2, 1)
 	v := tensor.FromSlice([]float32{1, 3}, 1, 1, 2, 1)
-	fmt.Println(tensor.ToSlice[float32](tensor.Attention(q, q, v, true, 1)))
+	fmt.Println(tensor.ToSlice[float32](q.Attention(q, v, true, 1)))
 	// Output: [1 2]
 }

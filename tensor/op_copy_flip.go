@@ -11,16 +11,16 @@ import (
 var flip Op
 
 func init() {
-	define(&flip, Op{
+	define(&flip, entry{
 		Op:    kernels.Op{Name: "flip", CPU: cpu.Flip, Types: kernels.DTypes(), Ref: flipRef},
 		Doc:   "x in reverse order along axes",
-		Shape: func(c *Ctx) { c.Result(c.In[0].dtype, c.Shape(0)...) },
-		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.flip(c.Ints)} },
-		Samples: func() []Sample {
-			sample := func(name string, shape []int, axes ...int) Sample {
+		Shape: func(c *ctx) { c.result(c.In[0].dtype, c.shape(0)...) },
+		VJP:   func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.flip(c.Ints)} },
+		Samples: func() []opSample {
+			sample := func(name string, shape []int, axes ...int) opSample {
 				return unary(name, shape, func(x *Tensor) *Tensor { return x.Flip(axes...) })
 			}
-			return []Sample{
+			return []opSample{
 				sample("rows", []int{3, 2}, 0), sample("last", []int{2, 3}, -1), sample("two", []int{2, 3, 2}, 0, 2),
 				sample("all", []int{2, 3}), sample("rank 0", nil), sample("size 1", []int{1, 2}, 0),
 				sample("empty", []int{0, 2}, 1),
@@ -32,7 +32,7 @@ func init() {
 // Flip reverses the order of the elements along the given axes, along all axes if there are none.
 func (t *Tensor) Flip(axes ...int) *Tensor { return t.flip(t.axes("flip", axes)) }
 
-func (t *Tensor) flip(axes []int) *Tensor { return Apply(&flip, []*Tensor{t}, axes, nil) }
+func (t *Tensor) flip(axes []int) *Tensor { return apply(&flip, []*Tensor{t}, axes, nil) }
 
 func flipRef(l *kernels.Launch) {
 	shape := l.In[0].Shape

@@ -12,30 +12,30 @@ import (
 var pad Op
 
 func init() {
-	define(&pad, Op{
+	define(&pad, entry{
 		Op:  kernels.Op{Name: "pad", CPU: cpu.Pad, Types: kernels.DTypes(), Ref: padRef},
 		Doc: "x surrounded by a value",
-		Shape: func(c *Ctx) {
+		Shape: func(c *ctx) {
 			var buf [kernels.MaxDims]int
-			shape := append(buf[:0], c.Shape(0)...)
+			shape := append(buf[:0], c.shape(0)...)
 			for d := range shape {
 				shape[d] += c.Ints[2*d] + c.Ints[2*d+1]
 			}
-			c.Result(c.In[0].dtype, shape...)
+			c.result(c.In[0].dtype, shape...)
 		},
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			for d, n := range c.Shape(0) {
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
+			for d, n := range c.shape(0) {
 				if n != g.layout.Shape[d] {
 					g = g.slice(d, c.Ints[2*d], 1, n)
 				}
 			}
 			return []*Tensor{g}
 		},
-		Samples: func() []Sample {
-			sample := func(name string, shape []int, value float64, pads ...[2]int) Sample {
+		Samples: func() []opSample {
+			sample := func(name string, shape []int, value float64, pads ...[2]int) opSample {
 				return unary(name, shape, func(x *Tensor) *Tensor { return x.Pad(value, pads...) })
 			}
-			return []Sample{
+			return []opSample{
 				sample("both axes", []int{2, 3}, 0, [2]int{1, 2}, [2]int{0, 1}),
 				sample("last", []int{2, 3}, -3, [2]int{}, [2]int{2, 0}),
 				sample("none", []int{2, 3}, 7, [2]int{}, [2]int{}),
@@ -51,19 +51,19 @@ func init() {
 func (t *Tensor) Pad(value float64, pads ...[2]int) *Tensor {
 	t.given("pad")
 	if len(pads) != t.Rank() {
-		Fail(ErrShape, "pad", "%d pairs are given, %v has %d axes; {0, 0} leaves an axis alone", len(pads), t, t.Rank())
+		fail(ErrShape, "pad", "%d pairs are given, %v has %d axes; {0, 0} leaves an axis alone", len(pads), t, t.Rank())
 	}
 	if t.dtype.IsInt() && value != math.Trunc(value) {
-		Fail(ErrValue, "pad", "%g is no value of %v", value, t.dtype)
+		fail(ErrValue, "pad", "%g is no value of %v", value, t.dtype)
 	}
 	ints := make([]int, 0, 2*kernels.MaxDims)
 	for d, p := range pads {
 		if min(p[0], p[1]) < 0 {
-			Fail(ErrValue, "pad", "%v elements on axis %d; Slice removes elements", p, d)
+			fail(ErrValue, "pad", "%v elements on axis %d; Slice removes elements", p, d)
 		}
 		ints = append(ints, min(p[0], kernels.MaxLen), min(p[1], kernels.MaxLen)) // nothing overflows
 	}
-	return Apply(&pad, []*Tensor{t}, ints, []float64{value})
+	return apply(&pad, []*Tensor{t}, ints, []float64{value})
 }
 
 func padRef(l *kernels.Launch) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -43,23 +45,23 @@ func TestCrossEntropyValues(t *testing.T) {
 		}
 		a, b, c := ln(2), ln(4.0/3), ln(4)
 		check("mean", x.CrossEntropy(ones), (a+b+c)/3)
-		check("sum", x.CrossEntropy(ones, tensor.ReduceSum), a+b+c)
-		check("none", x.CrossEntropy(ones, tensor.ReduceNone), a, b, c)
+		check("sum", nn.CrossEntropy(x, ones, nn.ReduceSum()), a+b+c)
+		check("none", nn.CrossEntropy(x, ones, nn.ReduceNone()), a, b, c)
 		check("int32", x.CrossEntropy(ones.To(tensor.Int32)), (a+b+c)/3)
 		check("uint8", x.CrossEntropy(ones.To(tensor.Uint8)), (a+b+c)/3)
 		some := vector[int64](1, -100, 1)
 		check("ignored", x.CrossEntropy(some), (a+c)/2)
-		check("ignored, sum", x.CrossEntropy(some, tensor.ReduceSum), a+c)
-		check("ignored, none", x.CrossEntropy(some, tensor.ReduceNone), a, 0, c)
-		check("another mark", x.CrossEntropy(vector[int64](0, 1, 0), tensor.IgnoreIndex(0)), b)
-		check("smooth", x.CrossEntropy(ones, tensor.LabelSmoothing(0.5), tensor.ReduceNone), a, 0.75*b+0.25*c,
+		check("ignored, sum", nn.CrossEntropy(x, some, nn.ReduceSum()), a+c)
+		check("ignored, none", nn.CrossEntropy(x, some, nn.ReduceNone()), a, 0, c)
+		check("another mark", nn.CrossEntropy(x, vector[int64](0, 1, 0), nn.IgnoreIndex(0)), b)
+		check("smooth", nn.CrossEntropy(x, ones, nn.LabelSmoothing(0.5), nn.ReduceNone()), a, 0.75*b+0.25*c,
 			0.75*c+0.25*b)
 		check("one row", x.Select(0, 1).CrossEntropy(tensor.Of(int64(1))), b)
-		rows := x.Reshape(3, 1, 2).CrossEntropy(ones.Reshape(3, 1), tensor.ReduceNone)
+		rows := nn.CrossEntropy(x.Reshape(3, 1, 2), ones.Reshape(3, 1), nn.ReduceNone())
 		wantTensor(t, "shape", rows.Greater(rows.Scale(2)), tensor.Bool, []int{3, 1}, 0, 0, 0)
-		all := x.CrossEntropy(vector[int64](7, 7, 7), tensor.IgnoreIndex(7))
+		all := nn.CrossEntropy(x, vector[int64](7, 7, 7), nn.IgnoreIndex(7))
 		wantTensor(t, "all ignored", all, dt, nil, nan)
-		wantTensor(t, "no rows", tensor.Zeros(dt, 0, 4).CrossEntropy(tensor.Zeros(tensor.Int64, 0), tensor.ReduceSum),
+		wantTensor(t, "no rows", nn.CrossEntropy(tensor.Zeros(dt, 0, 4), tensor.Zeros(tensor.Int64, 0), nn.ReduceSum()),
 			dt, nil, 0)
 	}
 }
@@ -80,9 +82,9 @@ func TestCrossEntropySecondDerivative(t *testing.T) {
 	dev := open(t)
 	x := tensor.Uniform(tensor.Seed(3), -2, 2, 4, 3).To(tensor.Float64)
 	targets := vector[int64](2, 7, 0, 1)
-	for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
+	for r, reduction := range []nn.LossOption{nn.ReduceMean(), nn.ReduceSum(), nn.ReduceNone()} {
 		err := autograd.GradGradcheck(dev, func(x []*tensor.Tensor) *tensor.Tensor {
-			return x[0].CrossEntropy(targets, tensor.IgnoreIndex(7), tensor.LabelSmoothing(0.2), r)
+			return nn.CrossEntropy(x[0], targets, nn.IgnoreIndex(7), nn.LabelSmoothing(0.2), reduction)
 		}, x)
 		if err != nil {
 			t.Errorf("reduction %d: %v", r, err)
@@ -105,15 +107,16 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 	}
 	targets := tensor.FromSlice(v, rows)
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {
-		w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), rows, classes).To(dt))
-		for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
-			for _, smoothing := range []tensor.LabelSmoothing{0, 0.1} {
+		w := nn.ParameterOf("w", tensor.Randn(tensor.Seed(3), rows, classes).To(dt))
+		for r, reduction := range []nn.LossOption{nn.ReduceMean(), nn.ReduceSum(), nn.ReduceNone()} {
+			for _, smoothing := range []float64{0, 0.1} {
 				gradient := func(opts ...autograd.Option) (g []float64, blocks int) {
 					step(t, dev, func(s *tensor.Scope) {
 						y := lossIn(s, func() *tensor.Tensor {
-							return s.In(w).Scale(2).CrossEntropy(targets, r, smoothing, tensor.IgnoreIndex(7))
+							return nn.CrossEntropy(s.In(w).Scale(2), targets, reduction,
+								nn.LabelSmoothing(smoothing), nn.IgnoreIndex(7))
 						})
-						opts = append(opts, autograd.Seed(tensor.Uniform(tensor.Seed(5), 0.5, 1.5,
+						opts = append(opts, autograd.GradOutput(tensor.Uniform(tensor.Seed(5), 0.5, 1.5,
 							y.Shape()...).To(dt)))
 						before := dev.Stats().Memory.Allocs
 						autograd.Backward(y, opts...)
@@ -123,7 +126,7 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 					w.ClearGrads()
 					return g, blocks
 				}
-				want, own := gradient(autograd.Retain)
+				want, own := gradient(autograd.Retain())
 				got, inPlace := gradient()
 				if !slices.Equal(got, want) {
 					t.Errorf("%v, reduction %d, smoothing %v: the gradient is another one in the memory of the logits",
@@ -141,11 +144,11 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 // Under autocast the loss saves a cast of the logits to float32, whose memory the gradient takes.
 func TestCrossEntropyGradOfCast(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
-	lowered := func(m *tensor.Mode) { m.Autocast = tensor.BFloat16 }
+	w := nn.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
+	lowered := engine.Autocast(tensor.BFloat16)
 	var g [2][]float32
 	var blocks [2]int
-	for i, opts := range [][]autograd.Option{{autograd.Retain}, nil} {
+	for i, opts := range [][]autograd.Option{{autograd.Retain()}, nil} {
 		err := dev.Step(func(s *tensor.Scope) error {
 			y := lossIn(s, func() *tensor.Tensor {
 				return s.In(w).To(tensor.BFloat16).CrossEntropy(vector[int64](3, 1,
@@ -171,7 +174,7 @@ func TestCrossEntropyGradOfCast(t *testing.T) {
 func TestCrossEntropyMemory(t *testing.T) {
 	const rows, classes = 1 << 10, 1 << 14
 	dev := openDevice(t, "null")
-	w, err := dev.NewState("w", tensor.Float32, classes, 1)
+	w, err := engine.NewState(dev, "w", tensor.Float32, classes, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +189,7 @@ func TestCrossEntropyMemory(t *testing.T) {
 	limit(dev.Stats().Memory.Reserved + 4*rows*classes + 256<<10)
 	defer limit(1 << 40)
 	x, targets := tensor.Zeros(tensor.Float32, rows, 1), tensor.Zeros(tensor.Int64, rows)
-	p := tensor.ParameterOf("p", x)
+	p := nn.ParameterOf("p", x)
 	train := func(f func(s *tensor.Scope, loss func() *tensor.Tensor)) error {
 		return dev.Step(func(s *tensor.Scope) error {
 			f(s, func() *tensor.Tensor { return s.In(p).Linear(w, nil).CrossEntropy(targets) })
@@ -212,7 +215,7 @@ func TestCrossEntropyMemory(t *testing.T) {
 // The logits keep their memory while anybody can read them.
 func TestCrossEntropyGradElsewhere(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
+	w := nn.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
 	targets := vector[int64](3, 1, 15, 0)
 	loss := func(x *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(targets) }
 	// gradient is that of f(w), by a pass that may take memory and by one that may not, which must agree.
@@ -220,7 +223,7 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 		t.Helper()
 		var g [2][]float32
 		var blocks [2]int
-		for i, opts := range [][]autograd.Option{{autograd.Retain}, nil} {
+		for i, opts := range [][]autograd.Option{{autograd.Retain()}, nil} {
 			before := dev.Stats().Memory.Allocs
 			step(t, dev, func(s *tensor.Scope) {
 				autograd.Backward(lossIn(s, func() *tensor.Tensor { return f(s) }), opts...)
@@ -256,7 +259,7 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 // backward.
 func TestCrossEntropyGradKeepsLogits(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
+	w := nn.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
 	targets := vector[int64](3, 1, 15, 0)
 	loss := func(x *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(targets) }
 	step(t, dev, func(s *tensor.Scope) {
@@ -279,12 +282,12 @@ func TestCrossEntropyGradKeepsLogits(t *testing.T) {
 	})
 	w.ClearGrads()
 
-	p := tensor.Parameter(func(v []float64, _ []int, r tensor.Random) {
+	p := nn.Parameter(func(v []float64, _ []int, r nn.Random) {
 		for i := range v {
 			v[i] = float64(i%5) / 4
 		}
 	}, 4, 16)
-	if err := dev.Place("", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
+	if err := engine.Place(dev, "", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
 		t.Fatal(err)
 	}
 	before := tensor.ToSlice[float32](p)
@@ -298,7 +301,7 @@ func TestCrossEntropyGradKeepsLogits(t *testing.T) {
 	err := dev.Step(func(s *tensor.Scope) error {
 		autograd.Backward(lossIn(s, func() *tensor.Tensor { return loss(s.In(w).Scale(2)) }))
 		return nil
-	}, tensor.Observe(func(_ string, c *tensor.Ctx) {
+	}, engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 		for _, x := range c.In {
 			tensor.ToSlice[float64](x)
 		}
@@ -313,7 +316,7 @@ func TestCrossEntropyGradKeepsLogits(t *testing.T) {
 // handle.
 func TestCrossEntropyGradTakesOnce(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
+	w := nn.ParameterOf("w", tensor.Randn(tensor.Seed(3), 4, 16))
 	step(t, dev, func(s *tensor.Scope) {
 		var x *tensor.Tensor
 		loss := func() *tensor.Tensor {
@@ -323,20 +326,20 @@ func TestCrossEntropyGradTakesOnce(t *testing.T) {
 			})
 		}
 		y := loss()
-		autograd.Backward(y, autograd.Retain)
+		autograd.Backward(y, autograd.Retain())
 		autograd.Backward(y)
-		wantError(t, tensor.Try(func() { autograd.Backward(y) }), tensor.ErrGrad,
+		wantError(t, engine.Try(func() { autograd.Backward(y) }), tensor.ErrGrad,
 			"the values that cross_entropy saved were freed", "autograd.Retain")
-		wantError(t, tensor.Try(func() { x.Sum() }), tensor.ErrStep,
+		wantError(t, engine.Try(func() { x.Sum() }), tensor.ErrStep,
 			"float32[4 16], made by scale, was released when region loss ended")
 
 		y = loss()
 		tensor.InBackward(s, func() {
 			one := s.Full(1, tensor.Float32)
 			tensor.BackwardOf(y, one)
-			err := tensor.Try(func() { tensor.BackwardOf(y, one) })
+			err := engine.Try(func() { tensor.BackwardOf(y, one) })
 			wantError(t, err, tensor.ErrGrad, "the values that cross_entropy saved were freed")
-			wantError(t, tensor.Try(func() { x.Sum() }), tensor.ErrStep, "was released when region loss ended")
+			wantError(t, engine.Try(func() { x.Sum() }), tensor.ErrStep, "was released when region loss ended")
 		})
 	})
 	if n := dev.Stats().Memory.Blocks; n != 0 {
@@ -368,15 +371,13 @@ func TestCrossEntropyErrors(t *testing.T) {
 			[]string{"cross_entropy: logits int64[2 3] must hold floating numbers"}},
 		{func() { tensor.Of[float32](1).CrossEntropy(tensor.Of(int64(0))) }, tensor.ErrShape,
 			[]string{"cross_entropy: logits float32[] has 0 axes, at least 1 are needed"}},
-		{func() { x.CrossEntropy(targets, tensor.LabelSmoothing(1.5)) }, tensor.ErrValue,
+		{func() { nn.CrossEntropy(x, targets, nn.LabelSmoothing(1.5)) }, tensor.ErrValue,
 			[]string{"cross_entropy: the label smoothing 1.5 is outside [0, 1]"}},
-		{func() { x.CrossEntropy(targets, tensor.LabelSmoothing(nan)) }, tensor.ErrValue,
+		{func() { nn.CrossEntropy(x, targets, nn.LabelSmoothing(nan)) }, tensor.ErrValue,
 			[]string{"cross_entropy: the label smoothing NaN is outside [0, 1]"}},
-		{func() { x.CrossEntropy(targets, tensor.Reduction(9)) }, tensor.ErrValue,
-			[]string{"cross_entropy: there is no reduction 9"}},
 		{func() { x.CrossEntropy(nil) }, tensor.ErrStep, []string{"cross_entropy: an operand is nil"}},
 	} {
-		wantError(t, tensor.Try(c.f), c.kind, c.parts...)
+		wantError(t, engine.Try(c.f), c.kind, c.parts...)
 	}
 }
 
@@ -384,8 +385,8 @@ func ExampleTensor_CrossEntropy() {
 	logits := tensor.FromSlice([]float32{0, 0, 10, -10}, 2, 2)
 	targets := tensor.FromSlice([]int64{1, 0}, 2)
 	fmt.Printf("%.4f\n", logits.CrossEntropy(targets).Item())
-	fmt.Printf("%.4f\n", tensor.ToSlice[float32](logits.CrossEntropy(targets, tensor.ReduceNone)))
-	fmt.Printf("%.4f\n", logits.CrossEntropy(targets, tensor.IgnoreIndex(1), tensor.LabelSmoothing(0.1)).Item())
+	fmt.Printf("%.4f\n", tensor.ToSlice[float32](nn.CrossEntropy(logits, targets, nn.ReduceNone())))
+	fmt.Printf("%.4f\n", nn.CrossEntropy(logits, targets, nn.IgnoreIndex(1), nn.LabelSmoothing(0.1)).Item())
 	// Output:
 	// 0.3466
 	// [0.6931 0.0000]

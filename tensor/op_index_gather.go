@@ -11,18 +11,18 @@ import (
 var gather Op
 
 func init() {
-	define(&gather, Op{
+	define(&gather, entry{
 		Op:    kernels.Op{Name: "gather", CPU: cpu.Gather, Types: kernels.DTypes(), Ref: gatherRef},
 		Doc:   "y[i, j, ..] = x[indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices"},
-		Shape: func(c *Ctx) { c.wantAlong(0, 1); c.Result(c.In[0].dtype, c.Shape(1)...) },
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			return []*Tensor{Apply(&scatterAdd, []*Tensor{c.zeros(0), c.In[1], g}, c.Ints, nil), nil}
+		Shape: func(c *ctx) { c.wantAlong(0, 1); c.result(c.In[0].dtype, c.shape(1)...) },
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
+			return []*Tensor{apply(&scatterAdd, []*Tensor{c.zeros(0), c.In[1], g}, c.Ints, nil), nil}
 		},
-		Saves: []Saves{SaveIn(1)},
-		Samples: func() []Sample {
-			return gatherSamples(func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
-				return Sample{Name: name, In: append(randomArgs(x), indexArg(shape, indices...)),
+		Saves: []saves{saveIn(1)},
+		Samples: func() []opSample {
+			return gatherSamples(func(name string, x []int, axis int, shape []int, indices ...float64) opSample {
+				return opSample{Name: name, In: append(randomArgs(x), indexArg(shape, indices...)),
 					Call: func(x []*Tensor) *Tensor { return x[0].Gather(axis, x[1]) }}
 			})
 		},
@@ -30,8 +30,8 @@ func init() {
 }
 
 // gatherSamples are the samples of gather and scatter_add: the shape of x, the axis, and the indices with their shape.
-func gatherSamples(sample func(name string, x []int, axis int, shape []int, indices ...float64) Sample) []Sample {
-	return []Sample{
+func gatherSamples(sample func(name string, x []int, axis int, shape []int, indices ...float64) opSample) []opSample {
+	return []opSample{
 		sample("rows", []int{3, 2}, 0, []int{2, 2}, 2, 0, 2, 1),
 		sample("columns", []int{2, 3}, -1, []int{2, 4}, 2, 2, 0, 1, 0, 0, 0, 2),
 		sample("smaller", []int{2, 3, 2}, 1, []int{1, 2, 1}, 2, 1),
@@ -46,20 +46,20 @@ func gatherSamples(sample func(name string, x []int, axis int, shape []int, indi
 // given axis it may be longer than t. Indices are int64, int32 or uint8; all outside the axis are refused, negative
 // ones, too.
 func (t *Tensor) Gather(axis int, indices *Tensor) *Tensor {
-	return Apply(&gather, []*Tensor{t, indices}, []int{t.axis("gather", axis)}, nil)
+	return apply(&gather, []*Tensor{t, indices}, []int{t.axis("gather", axis)}, nil)
 }
 
 // wantAlong fails unless operand i holds indices along axis Ints[0] of operand x, and its other axes are not longer
 // than those of x.
-func (c *Ctx) wantAlong(x, i int) {
+func (c *ctx) wantAlong(x, i int) {
 	c.wantIndices(i)
-	s, n := c.Shape(x), c.Shape(i)
+	s, n := c.shape(x), c.shape(i)
 	if len(s) != len(n) {
-		c.Fail(ErrShape, "indices %v have %d axes, %s %v has %d", n, len(n), c.argName(x), s, len(s))
+		c.fail(ErrShape, "indices %v have %d axes, %s %v has %d", n, len(n), c.argName(x), s, len(s))
 	}
 	for d := range s {
 		if d != c.Ints[0] && n[d] > s[d] {
-			c.Fail(ErrShape, "indices %v have %d on axis %d, %s %v has only %d", n, n[d], d, c.argName(x), s, s[d])
+			c.fail(ErrShape, "indices %v have %d on axis %d, %s %v has only %d", n, n[d], d, c.argName(x), s, s[d])
 		}
 	}
 }

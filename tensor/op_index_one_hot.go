@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -9,21 +10,21 @@ import (
 var oneHot Op
 
 func init() {
-	define(&oneHot, Op{
+	define(&oneHot, entry{
 		Op:     kernels.Op{Name: "one_hot", CPU: cpu.OneHot, Types: []DType{Int64, Int32, Uint8}, Ref: oneHotRef},
 		Doc:    "y[.., k] is 1 where k = indices[..], else 0",
 		Args:   []string{"indices"},
 		NoGrad: "the operand holds integers",
-		Shape: func(c *Ctx) {
+		Shape: func(c *ctx) {
 			c.wantIndices(0)
-			c.Result(Int64, append(c.In[0].Shape(), c.Ints[0])...)
+			c.result(Int64, append(c.In[0].Shape(), c.Ints[0])...)
 		},
-		Samples: func() []Sample {
-			sample := func(name string, classes int, shape []int, indices ...float64) Sample {
-				return Sample{Name: name, In: []Arg{indexArg(shape, indices...)},
+		Samples: func() []opSample {
+			sample := func(name string, classes int, shape []int, indices ...float64) opSample {
+				return opSample{Name: name, In: []seam.Arg{indexArg(shape, indices...)},
 					Call: func(x []*Tensor) *Tensor { return x[0].OneHot(classes) }}
 			}
-			return []Sample{
+			return []opSample{
 				sample("vector", 4, []int{3}, 2, 0, 3), sample("matrix", 3, []int{2, 2}, 0, 0, 1, 2),
 				sample("rank 0", 2, nil, 1), sample("size 1", 1, []int{1}, 0), sample("empty", 3, []int{0}),
 			}

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -9,18 +10,18 @@ import (
 var scatterAdd Op
 
 func init() {
-	define(&scatterAdd, Op{
+	define(&scatterAdd, entry{
 		Op:    kernels.Op{Name: "scatter_add", CPU: cpu.ScatterAdd, Types: addable, Ref: scatterAddRef},
-		Cast:  CastWidest,
+		Cast:  seam.CastWidest,
 		Doc:   "x with y[i, j, ..] added to its element [indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices", "y"},
 		Shape: scatterAddShape,
-		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return addVJP(c, g, &gather) },
-		Saves: []Saves{0, 0, SaveIn(1)},
-		Samples: func() []Sample {
-			return gatherSamples(func(name string, x []int, axis int, shape []int, indices ...float64) Sample {
+		VJP:   func(c *ctx, g *Tensor) []*Tensor { return addVJP(c, g, &gather) },
+		Saves: []saves{0, 0, saveIn(1)},
+		Samples: func() []opSample {
+			return gatherSamples(func(name string, x []int, axis int, shape []int, indices ...float64) opSample {
 				in := randomArgs(x, shape)
-				return Sample{Name: name, In: []Arg{in[0], indexArg(shape, indices...), in[1]},
+				return opSample{Name: name, In: []seam.Arg{in[0], indexArg(shape, indices...), in[1]},
 					Call: func(x []*Tensor) *Tensor { return x[0].ScatterAdd(axis, x[1], x[2]) }}
 			})
 		},
@@ -35,13 +36,13 @@ func (t *Tensor) ScatterAdd(axis int, indices, y *Tensor) *Tensor {
 	return applyIndexed(&scatterAdd, []*Tensor{t, indices, y}, axis)
 }
 
-func scatterAddShape(c *Ctx) {
+func scatterAddShape(c *ctx) {
 	c.wantAlong(0, 1)
 	c.wantAddable()
 	if !sameShape(c.In[1], c.In[2]) {
-		c.Fail(ErrShape, "indices %v and y %v must have one shape", c.In[1], c.In[2])
+		c.fail(ErrShape, "indices %v and y %v must have one shape", c.In[1], c.In[2])
 	}
-	c.Result(c.In[0].dtype, c.Shape(0)...)
+	c.result(c.In[0].dtype, c.shape(0)...)
 }
 
 func scatterAddRef(l *kernels.Launch) {

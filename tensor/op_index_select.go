@@ -3,6 +3,7 @@ package tensor
 import (
 	"slices"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -14,34 +15,34 @@ var indexSelect, indexAdd Op
 var addable = []DType{Float32, Float64, Int64, Int32, Uint8}
 
 func init() {
-	define(&indexSelect, Op{
+	define(&indexSelect, entry{
 		Op:    kernels.Op{Name: "index_select", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef},
 		Doc:   "the entries of an axis at indices",
 		Args:  []string{"x", "indices"},
 		Shape: indexSelectShape,
 		VJP:   indexSelectVJP,
-		Saves: []Saves{SaveIn(1)},
-		Samples: func() []Sample {
-			return selectSamples(func(name string, shape []int, axis int, indices ...float64) Sample {
-				return Sample{Name: name, In: append(randomArgs(shape), indexArg([]int{len(indices)}, indices...)),
+		Saves: []saves{saveIn(1)},
+		Samples: func() []opSample {
+			return selectSamples(func(name string, shape []int, axis int, indices ...float64) opSample {
+				return opSample{Name: name, In: append(randomArgs(shape), indexArg([]int{len(indices)}, indices...)),
 					Call: func(x []*Tensor) *Tensor { return x[0].IndexSelect(axis, x[1]) }}
 			})
 		},
 	})
-	define(&indexAdd, Op{
+	define(&indexAdd, entry{
 		Op:    kernels.Op{Name: "index_add", CPU: cpu.IndexAdd, Types: addable, Ref: indexAddRef},
-		Cast:  CastWidest,
+		Cast:  seam.CastWidest,
 		Doc:   "x with y[.., k, ..] added to entry indices[k] of an axis, k ascending",
 		Args:  []string{"x", "indices", "y"},
 		Shape: indexAddShape,
-		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return addVJP(c, g, &indexSelect) },
-		Saves: []Saves{0, 0, SaveIn(1)},
-		Samples: func() []Sample {
-			return selectSamples(func(name string, shape []int, axis int, indices ...float64) Sample {
+		VJP:   func(c *ctx, g *Tensor) []*Tensor { return addVJP(c, g, &indexSelect) },
+		Saves: []saves{0, 0, saveIn(1)},
+		Samples: func() []opSample {
+			return selectSamples(func(name string, shape []int, axis int, indices ...float64) opSample {
 				added := slices.Clone(shape)
 				added[(axis+len(shape))%len(shape)] = len(indices)
 				in := randomArgs(shape, added)
-				return Sample{Name: name, In: []Arg{in[0], indexArg([]int{len(indices)}, indices...), in[1]},
+				return opSample{Name: name, In: []seam.Arg{in[0], indexArg([]int{len(indices)}, indices...), in[1]},
 					Call: func(x []*Tensor) *Tensor { return x[0].IndexAdd(axis, x[1], x[2]) }}
 			})
 		},
@@ -49,8 +50,8 @@ func init() {
 }
 
 // selectSamples are the samples of index_select and index_add: the shape of x, the axis and the indices.
-func selectSamples(sample func(name string, shape []int, axis int, indices ...float64) Sample) []Sample {
-	return []Sample{
+func selectSamples(sample func(name string, shape []int, axis int, indices ...float64) opSample) []opSample {
+	return []opSample{
 		sample("rows", []int{3, 4}, 0, 2, 0, 2, 2), sample("columns", []int{3, 4}, -1, 1, 1, 3, 0, 2),
 		sample("middle", []int{2, 3, 2}, 1, 2, 1), sample("vector", []int{3}, 0, 1),
 		sample("size 1", []int{1, 2}, 0, 0, 0), sample("no indices", []int{3, 2}, 0),
@@ -59,8 +60,8 @@ func selectSamples(sample func(name string, shape []int, axis int, indices ...fl
 }
 
 // indexArg is an operand of indices for a Sample.
-func indexArg(shape []int, values ...float64) Arg {
-	return Arg{Shape: shape, DType: Int64, Values: append([]float64{}, values...)}
+func indexArg(shape []int, values ...float64) seam.Arg {
+	return seam.Arg{Shape: shape, DType: Int64, Values: append([]float64{}, values...)}
 }
 
 // IndexSelect is the entries of an axis at the given indices, in their order: the axes of indices, usually one, replace
@@ -74,7 +75,7 @@ func (t *Tensor) IndexSelect(axis int, indices *Tensor) *Tensor {
 // with indices alone, of which it is the number of classes. Where the result is empty devices have no work:
 // index_select of as many elements as there are indices looks at these in its place.
 func applyIndexed(op *Op, in []*Tensor, attribute int) *Tensor {
-	y := Apply(op, in, []int{attribute}, nil)
+	y := apply(op, in, []int{attribute}, nil)
 	if indices := in[min(1, len(in)-1)]; y.Len() == 0 && indices.Len() > 0 {
 		size := attribute
 		if len(in) > 1 {
@@ -97,57 +98,57 @@ func (t *Tensor) IndexAdd(axis int, indices, y *Tensor) *Tensor {
 }
 
 // wantAddable fails unless operands 0 and 2 can be added.
-func (c *Ctx) wantAddable() {
+func (c *ctx) wantAddable() {
 	if x, y := c.In[0], c.In[2]; x.dtype != y.dtype || x.dtype == Bool {
-		c.Fail(ErrDType, "x %v and y %v must hold numbers of one type; x.To(...) converts", x, y)
+		c.fail(ErrDType, "x %v and y %v must hold numbers of one type; x.To(...) converts", x, y)
 	}
 }
 
 // wantIndices fails unless operand i holds indices.
-func (c *Ctx) wantIndices(i int) { c.wantDType(i, Int64, Int32, Uint8) }
+func (c *ctx) wantIndices(i int) { c.wantDType(i, Int64, Int32, Uint8) }
 
 // selected is shape with the given axis replaced by the axes of the indices.
 func selected(shape []int, axis int, indices []int) []int {
 	return slices.Concat(shape[:axis], indices, shape[axis+1:])
 }
 
-func indexSelectShape(c *Ctx) {
+func indexSelectShape(c *ctx) {
 	c.wantIndices(1)
-	c.Result(c.In[0].dtype, selected(c.Shape(0), c.Ints[0], c.Shape(1))...)
+	c.result(c.In[0].dtype, selected(c.shape(0), c.Ints[0], c.shape(1))...)
 }
 
 // indexSelectVJP adds the gradients of all copies of an entry to zero, in ascending order of their indices in the
 // result.
-func indexSelectVJP(c *Ctx, g *Tensor) []*Tensor {
-	return []*Tensor{Apply(&indexAdd, []*Tensor{c.zeros(0), c.In[1], g}, c.Ints, nil), nil}
+func indexSelectVJP(c *ctx, g *Tensor) []*Tensor {
+	return []*Tensor{apply(&indexAdd, []*Tensor{c.zeros(0), c.In[1], g}, c.Ints, nil), nil}
 }
 
 // addVJP is the gradient of index_add and scatter_add; read is the operation that reads what these add to.
-func addVJP(c *Ctx, g *Tensor, read *Op) []*Tensor {
+func addVJP(c *ctx, g *Tensor, read *Op) []*Tensor {
 	grads := make([]*Tensor, 3)
-	if c.Needs(0) {
+	if c.needs(0) {
 		grads[0] = g
 	}
-	if c.Needs(2) {
-		grads[2] = Apply(read, []*Tensor{g, c.In[1]}, c.Ints, nil)
+	if c.needs(2) {
+		grads[2] = apply(read, []*Tensor{g, c.In[1]}, c.Ints, nil)
 	}
 	return grads
 }
 
 // zeros is a tensor of zeros like operand i.
-func (c *Ctx) zeros(i int) *Tensor {
-	return c.scope.Full(0, c.In[i].dtype).Expand(c.Shape(i)...)
+func (c *ctx) zeros(i int) *Tensor {
+	return c.scope.Full(0, c.In[i].dtype).Expand(c.shape(i)...)
 }
 
-func indexAddShape(c *Ctx) {
+func indexAddShape(c *ctx) {
 	c.wantIndices(1)
 	c.wantAddable()
 	x, y := c.In[0], c.In[2]
-	if want := selected(c.Shape(0), c.Ints[0], c.Shape(1)); !slices.Equal(want, c.Shape(2)) {
-		c.Fail(ErrShape, "y %v must have shape %v: that of x %v with the axes of the indices %v in place of axis %d",
+	if want := selected(c.shape(0), c.Ints[0], c.shape(1)); !slices.Equal(want, c.shape(2)) {
+		c.fail(ErrShape, "y %v must have shape %v: that of x %v with the axes of the indices %v in place of axis %d",
 			y, want, x, c.In[1], c.Ints[0])
 	}
-	c.Result(x.dtype, c.Shape(0)...)
+	c.result(x.dtype, c.shape(0)...)
 }
 
 // indicesOf is operand i, which holds indices. An index outside [0, size) fails the operation.

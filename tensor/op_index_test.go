@@ -194,8 +194,8 @@ type function = func(x *tensor.Tensor) *tensor.Tensor
 func gradOf(t *testing.T, dev *tensor.Device, f function, x, g *tensor.Tensor) (dx *tensor.Tensor) {
 	t.Helper()
 	err := dev.Step(func(s *tensor.Scope) error {
-		x := s.Watch(x)
-		dx = autograd.Grad(f(x), []*tensor.Tensor{x}, autograd.Seed(g))[0].Clone().Keep()
+		x := autograd.Watch(s, x)
+		dx = autograd.Grad(f(x), []*tensor.Tensor{x}, autograd.GradOutput(g))[0].Clone().Keep()
 		return nil
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package tensor
 import (
 	"slices"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -10,21 +11,21 @@ import (
 var matmul Op
 
 func init() {
-	define(&matmul, Op{
+	define(&matmul, entry{
 		Op:    kernels.Op{Name: "matmul", CPU: cpu.MatMul, Types: []DType{Float32, Float64}, Ref: matmulRef},
-		Cast:  CastLower,
+		Cast:  seam.CastLower,
 		Doc:   "y[.., i, j] = sum over k of a[.., i, k] b[.., k, j]",
 		Args:  []string{"a", "b"},
 		Shape: matmulShape,
 		VJP:   matmulVJP,
-		Saves: []Saves{SaveIn(1), SaveIn(0)},
-		Flops: func(c *Ctx) float64 { return 2 * float64(c.Out[0].Len()) * float64(c.In[0].Dim(-1)) },
-		Samples: func() []Sample {
-			sample := func(name string, a, b []int) Sample {
-				return Sample{Name: name, In: randomArgs(a, b),
+		Saves: []saves{saveIn(1), saveIn(0)},
+		Flops: func(c *ctx) float64 { return 2 * float64(c.Out[0].Len()) * float64(c.In[0].Dim(-1)) },
+		Samples: func() []opSample {
+			sample := func(name string, a, b []int) opSample {
+				return opSample{Name: name, In: randomArgs(a, b),
 					Call: func(x []*Tensor) *Tensor { return x[0].MatMul(x[1]) }}
 			}
-			return []Sample{
+			return []opSample{
 				sample("vectors", []int{3}, []int{3}),
 				sample("vector matrix", []int{3}, []int{3, 4}),
 				sample("matrix vector", []int{2, 3}, []int{3}),
@@ -42,13 +43,13 @@ func init() {
 				sample("no batch", []int{0, 2, 2}, []int{2, 3}),
 			}
 		},
-		Bench: func() []Benchmark {
-			bench := func(name string, m, n, k int, a, b []int) Benchmark {
-				return Benchmark{Name: name, In: []Arg{{Shape: a, Lo: -1, Hi: 1}, {Shape: b, Lo: -1, Hi: 1}},
+		Bench: func() []benchmark {
+			bench := func(name string, m, n, k int, a, b []int) benchmark {
+				return benchmark{Name: name, In: []seam.Arg{{Shape: a, Lo: -1, Hi: 1}, {Shape: b, Lo: -1, Hi: 1}},
 					Call:  func(x []*Tensor) *Tensor { return x[0].MatMul(x[1]) },
 					Flops: 2 * float64(m) * float64(n) * float64(k), Bytes: 4 * float64(m*k+k*n+m*n)}
 			}
-			return []Benchmark{
+			return []benchmark{
 				bench("512", 512, 512, 512, []int{512, 512}, []int{512, 512}),
 				bench("1024", 1024, 1024, 1024, []int{1024, 1024}, []int{1024, 1024}),
 				bench("heads", 64*64, 64, 32, []int{64, 64, 32}, []int{64, 32, 64}),
@@ -62,21 +63,21 @@ func init() {
 // are read without a copy.
 func (t *Tensor) MatMul(b *Tensor) *Tensor { return apply2(&matmul, t, b) }
 
-func matmulShape(c *Ctx) {
+func matmulShape(c *ctx) {
 	c.wantFloat(0, 1)
 	c.wantRank(0, 1)
 	c.wantRank(1, 1)
-	a, b := c.Shape(0), c.Shape(1)
+	a, b := c.shape(0), c.shape(1)
 	inA, inB := len(a)-1, max(len(b)-2, 0)
 	if a[inA] != b[inB] {
-		c.Fail(ErrShape, "inner sizes differ: a %v has %d on axis %d, b %v has %d on axis %d%s",
+		c.fail(ErrShape, "inner sizes differ: a %v has %d on axis %d, b %v has %d on axis %d%s",
 			a, a[inA], inA, b, b[inB], inB, transposedWouldFit(a, b))
 	}
 	leadA, leadB := a[:max(len(a)-2, 0)], b[:max(len(b)-2, 0)]
 	var buf [kernels.MaxDims]int
 	shape := buf[:max(len(leadA), len(leadB))]
 	if i := broadcastTo(shape, leadA, leadB); i > 0 {
-		c.Fail(ErrShape, "leading axes do not broadcast: a %v has %d on axis %d, b %v has %d on axis %d",
+		c.fail(ErrShape, "leading axes do not broadcast: a %v has %d on axis %d, b %v has %d on axis %d",
 			a, leadA[len(leadA)-i], len(leadA)-i, b, leadB[len(leadB)-i], len(leadB)-i)
 	}
 	if len(a) > 1 {
@@ -85,7 +86,7 @@ func matmulShape(c *Ctx) {
 	if len(b) > 1 {
 		shape = append(shape, b[len(b)-1])
 	}
-	c.Result(c.In[0].dtype, shape...)
+	c.result(c.In[0].dtype, shape...)
 }
 
 // transposedWouldFit is the hint for inner sizes that differ, if transposing an operand helps.
@@ -101,8 +102,8 @@ func transposedWouldFit(a, b []int) string {
 
 // matmulVJP is dA = G Bᵀ and dB = Aᵀ G, summed over the axes along which the operand was repeated. If B is one matrix,
 // dB is one product whose inner size is the number of rows of all matrices in A.
-func matmulVJP(c *Ctx, g *Tensor) []*Tensor {
-	shapeA, shapeB, shape := c.Shape(0), c.Shape(1), g.Shape() // with both axes of a matrix, also for vectors
+func matmulVJP(c *ctx, g *Tensor) []*Tensor {
+	shapeA, shapeB, shape := c.shape(0), c.shape(1), g.Shape() // with both axes of a matrix, also for vectors
 	vector := len(shapeB) == 1
 	if vector {
 		shapeB, shape = []int{shapeB[0], 1}, append(shape, 1)
@@ -112,14 +113,14 @@ func matmulVJP(c *Ctx, g *Tensor) []*Tensor {
 	}
 	g = g.Reshape(shape...)
 	grads := make([]*Tensor, 2)
-	if c.Needs(0) { // reads b alone
+	if c.needs(0) { // reads b alone
 		b := c.In[1]
 		if vector {
 			b = b.Unsqueeze(1)
 		}
-		grads[0] = g.MatMul(b.T()).SumTo(shapeA...).Reshape(c.Shape(0)...)
+		grads[0] = g.MatMul(b.T()).SumTo(shapeA...).Reshape(c.shape(0)...)
 	}
-	if c.Needs(1) { // reads a alone
+	if c.needs(1) { // reads a alone
 		a := c.In[0]
 		if a.Rank() == 1 {
 			a = a.Unsqueeze(0)
@@ -127,7 +128,7 @@ func matmulVJP(c *Ctx, g *Tensor) []*Tensor {
 		if len(shapeB) == 2 {
 			a, g = a.asMatrix(), g.asMatrix()
 		}
-		grads[1] = a.T().MatMul(g).SumTo(shapeB...).Reshape(c.Shape(1)...)
+		grads[1] = a.T().MatMul(g).SumTo(shapeB...).Reshape(c.shape(1)...)
 	}
 	return grads
 }

@@ -3,6 +3,7 @@ package tensor
 import (
 	"slices"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -10,60 +11,60 @@ import (
 var addLayerNorm, addRMSNorm Op
 
 func init() {
-	define(&addLayerNorm, addNorm(&layerNorm, &layerNormGrad, 2, Op{
+	define(&addLayerNorm, addNorm(&layerNorm, &layerNormGrad, 2, entry{
 		Op:    kernels.Op{Name: "add_layer_norm"},
 		Doc:   "sum = x + y, and layer_norm(sum, weight, bias)",
 		Args:  []string{"x", "y", "weight", "bias"},
-		Saves: []Saves{SaveIn(2) | SaveOut(0, 2, 3), SaveIn(2) | SaveOut(0, 2, 3), SaveOut(0, 2, 3)},
+		Saves: []saves{saveIn(2) | saveOut(0, 2, 3), saveIn(2) | saveOut(0, 2, 3), saveOut(0, 2, 3)},
 		Flops: perElement(9),
-		Samples: func() []Sample {
+		Samples: func() []opSample {
 			return addNormSamples(true, func(x, y, w, b *Tensor) (sum, norm *Tensor) {
 				return x.AddLayerNorm(y, w, b, 1e-5)
 			})
 		},
-		Bench: func() []Benchmark {
+		Bench: func() []benchmark {
 			return rowBenchmarks(3, func(x *Tensor, _ int) *Tensor { return second(x.AddLayerNorm(x, nil, nil, 1e-5)) })
 		},
 	}))
-	define(&addRMSNorm, addNorm(&rmsNorm, &rmsNormGrad, 1, Op{
+	define(&addRMSNorm, addNorm(&rmsNorm, &rmsNormGrad, 1, entry{
 		Op:    kernels.Op{Name: "add_rms_norm"},
 		Doc:   "sum = x + y, and rms_norm(sum, weight)",
 		Args:  []string{"x", "y", "weight"},
-		Saves: []Saves{SaveIn(2) | SaveOut(0, 2), SaveIn(2) | SaveOut(0, 2), SaveOut(0, 2)},
+		Saves: []saves{saveIn(2) | saveOut(0, 2), saveIn(2) | saveOut(0, 2), saveOut(0, 2)},
 		Flops: perElement(6),
-		Samples: func() []Sample {
+		Samples: func() []opSample {
 			return addNormSamples(false, func(x, y, w, _ *Tensor) (sum, norm *Tensor) {
 				return x.AddRMSNorm(y, w, 1e-5)
 			})
 		},
-		Bench: func() []Benchmark {
+		Bench: func() []benchmark {
 			return rowBenchmarks(3, func(x *Tensor, _ int) *Tensor { return second(x.AddRMSNorm(x, nil, 1e-5)) })
 		},
 	}))
 }
 
 // addNorm fills in what sums with a norm, which has so many statistics, have in common.
-func addNorm(norm, grad *Op, statistics int, op Op) Op {
+func addNorm(norm, grad *Op, statistics int, op entry) entry {
 	op.CPU, op.Ref = cpu.AddNorm, addNormRef
 	op.Types = []DType{Float32, Float64, Float16, BFloat16}
 	op.Parts = []*kernels.Op{&addOp.Op, &norm.Op}
-	op.Cast, op.Differentiable = CastParts, 2
-	op.Shape = func(c *Ctx) {
+	op.Cast, op.Differentiable = seam.CastParts, 2
+	op.Shape = func(c *ctx) {
 		c.wantFloat(0)
 		c.wantFloat(1)
 		if !sameShape(c.In[0], c.In[1]) {
-			c.Fail(ErrShape, "x %v and y %v differ in shape; Add broadcasts", c.In[0], c.In[1])
+			c.fail(ErrShape, "x %v and y %v differ in shape; Add broadcasts", c.In[0], c.In[1])
 		}
 		dt := promote(c.In[:2])
 		for i, p := range c.In[2:] {
 			if p.dtype != dt {
-				c.Fail(ErrDType, "%s is %v, the sum %v; x.To(...) converts", c.argName(2+i), p, dt)
+				c.fail(ErrDType, "%s is %v, the sum %v; x.To(...) converts", c.argName(2+i), p, dt)
 			}
 		}
-		c.Result(dt, c.Shape(0)...)
+		c.result(dt, c.shape(0)...)
 		c.normalized(dt, c.In[2:], statistics)
 	}
-	op.VJPAll = func(c *Ctx, g []*Tensor) []*Tensor {
+	op.VJPAll = func(c *ctx, g []*Tensor) []*Tensor {
 		grads := make([]*Tensor, len(c.In))
 		d := g[0]
 		if g[1] != nil {
@@ -121,7 +122,7 @@ func addNormed(op *Op, eps float64, in ...*Tensor) (sum, norm *Tensor) {
 		}
 	}
 	s := stepOf(op.Name, in)
-	if s != nil && dt.IsHalf() && s.Autocasting() != Float32 {
+	if s != nil && dt.IsHalf() && s.autocasting() != Float32 {
 		return nil, nil
 	}
 	out := s.applyAll(op, in, []int{axes}, []float64{eps})
@@ -142,7 +143,7 @@ func addNormRef(l *kernels.Launch) {
 }
 
 // addNormSamples are the samples of the norm, each with a second operand of the sum.
-func addNormSamples(bias bool, call func(x, y, w, b *Tensor) (sum, norm *Tensor)) []Sample {
+func addNormSamples(bias bool, call func(x, y, w, b *Tensor) (sum, norm *Tensor)) []opSample {
 	samples := normSamples(bias, nil)
 	for i := range samples {
 		s := &samples[i]

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -51,14 +52,14 @@ func TestAddNormBits(t *testing.T) {
 				var got [2][][]uint64
 				for k := range got {
 					step(t, dev, func(s *tensor.Scope) {
-						x := s.Watch(tensor.Randn(tensor.Seed(1), c.shape...).To(c.x))
-						y := s.Watch(tensor.Randn(tensor.Seed(2), c.shape...).To(c.y))
+						x := autograd.Watch(s, tensor.Randn(tensor.Seed(1), c.shape...).To(c.x))
+						y := autograd.Watch(s, tensor.Randn(tensor.Seed(2), c.shape...).To(c.y))
 						in := []*tensor.Tensor{x, y}
 						var w, b *tensor.Tensor
 						if c.weight != nil {
 							dt := x.Add(y).DType()
-							w = s.Watch(tensor.Randn(tensor.Seed(3), c.weight...).To(dt))
-							b = s.Watch(tensor.Randn(tensor.Seed(4), c.weight...).To(dt))
+							w = autograd.Watch(s, tensor.Randn(tensor.Seed(3), c.weight...).To(dt))
+							b = autograd.Watch(s, tensor.Randn(tensor.Seed(4), c.weight...).To(dt))
 							in = append(in, w, b)
 						}
 						sum, norm := f[k](x.Transpose(0, 1).Contiguous().Transpose(0, 1), y, w, b)
@@ -70,7 +71,7 @@ func TestAddNormBits(t *testing.T) {
 							loss = loss.Add(norm.To(tensor.Float64).Mul(tensor.Randn(tensor.Seed(6), c.shape...)).Sum())
 						}
 						got[k] = append(got[k], bitsOf(sum), bitsOf(norm))
-						for _, g := range autograd.Grad(loss, in, autograd.AllowUnused) {
+						for _, g := range autograd.Grad(loss, in, autograd.AllowUnused()) {
 							got[k] = append(got[k], bitsOf(g))
 						}
 					})
@@ -140,7 +141,7 @@ func TestAddNormApart(t *testing.T) {
 				t.Errorf("%s: the sum is %s, the norm %s", name, sum, norm)
 			}
 			return nil
-		}, tensor.Observe(func(_ string, c *tensor.Ctx) { ops[c.Op.Name] = true }))
+		}, engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) { ops[c.Op.Name] = true }))
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: error %v, want %s", name, err, c.err)
@@ -160,7 +161,7 @@ var withoutGradient = map[string]int{
 // Which outputs carry a gradient is said by the table, and samples return all that do.
 func TestDifferentiableOutputs(t *testing.T) {
 	dev := open(t)
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if op.NoGrad != "" || op.View != nil {
 			continue
 		}
@@ -173,7 +174,7 @@ func TestDifferentiableOutputs(t *testing.T) {
 				}
 			}
 		}
-		for _, sample := range op.AllSamples()[:1] {
+		for _, sample := range engine.Samples(op)[:1] {
 			err := dev.Step(func(s *tensor.Scope) error {
 				var in []*tensor.Tensor
 				for i, a := range sample.In {
@@ -182,13 +183,13 @@ func TestDifferentiableOutputs(t *testing.T) {
 						x = tensor.FromSlice(a.Values, a.Shape...)
 					}
 					if x = s.In(x.To(a.DType)); x.DType().IsFloat() {
-						x = s.Watch(x)
+						x = autograd.Watch(s, x)
 					}
 					in = append(in, x)
 				}
 				sample.Call(in)
 				return nil
-			}, tensor.Stream(1), tensor.Observe(func(_ string, c *tensor.Ctx) {
+			}, tensor.RandomStream(1), engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 				if c.Op != op {
 					return
 				}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -11,19 +12,19 @@ import (
 var layerNorm, layerNormGrad Op
 
 func init() {
-	defineNorm(&layerNorm, &layerNormGrad, 2, Op{
+	defineNorm(&layerNorm, &layerNormGrad, 2, entry{
 		Op:    kernels.Op{Name: "layer_norm", CPU: cpu.LayerNorm},
 		Doc:   "(x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axes",
 		Args:  []string{"x", "weight", "bias"},
-		Saves: []Saves{SaveIn(0, 1) | SaveOut(1, 2), SaveIn(0) | SaveOut(1, 2)},
+		Saves: []saves{saveIn(0, 1) | saveOut(1, 2), saveIn(0) | saveOut(1, 2)},
 		Flops: perElement(8),
-		Samples: func() []Sample {
+		Samples: func() []opSample {
 			return normSamples(true, func(x, w, b *Tensor) *Tensor { return x.LayerNorm(w, b, 1e-5) })
 		},
-		Bench: func() []Benchmark {
+		Bench: func() []benchmark {
 			return rowBenchmarks(2, func(x *Tensor, _ int) *Tensor { return x.LayerNorm(nil, nil, 1e-5) })
 		},
-	}, Op{
+	}, entry{
 		Op:    kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad},
 		Doc:   "the gradients of layer_norm for x, weight and bias",
 		Args:  []string{"g", "x", "mean", "rstd", "weight"},
@@ -32,15 +33,15 @@ func init() {
 }
 
 // defineNorm fills in what norms, which have so many statistics, and their gradients have in common, and defines both.
-func defineNorm(norm, grad *Op, statistics int, n, g Op) {
-	n.Ref, n.Cast = normRef, CastFull
-	n.Shape = func(c *Ctx) {
+func defineNorm(norm, grad *Op, statistics int, n, g entry) {
+	n.Ref, n.Cast = normRef, seam.CastFull
+	n.Shape = func(c *ctx) {
 		for i := range c.In {
 			c.wantFloat(0, i)
 		}
 		c.normalized(c.In[0].dtype, c.In[1:], statistics)
 	}
-	n.VJP = func(c *Ctx, g *Tensor) []*Tensor { return c.normOf(c.In[0], c.In[0].needs, 1, grad).vjp(g) }
+	n.VJP = func(c *ctx, g *Tensor) []*Tensor { return c.normOf(c.In[0], c.In[0].needs, 1, grad).vjp(g) }
 	define(norm, n)
 	g.Ref, g.Shape, g.NoGrad = normGradRef, normGradShape, "with a graph, "+n.Name+" composes its gradient"
 	define(grad, g)
@@ -52,31 +53,31 @@ func defineNorm(norm, grad *Op, statistics int, n, g Op) {
 func (t *Tensor) LayerNorm(weight, bias *Tensor, eps float64) *Tensor {
 	switch {
 	case weight == nil && bias == nil:
-		return Apply(&layerNorm, []*Tensor{t}, []int{1}, []float64{eps})
+		return apply(&layerNorm, []*Tensor{t}, []int{1}, []float64{eps})
 	case weight == nil:
 		t.checkRow("layer_norm", "bias", bias)
-		return Apply(&layerNorm, []*Tensor{t}, []int{bias.Rank()}, []float64{eps}).Add(bias)
+		return apply(&layerNorm, []*Tensor{t}, []int{bias.Rank()}, []float64{eps}).Add(bias)
 	case bias == nil:
-		return Apply(&layerNorm, []*Tensor{t, weight}, []int{weight.Rank()}, []float64{eps})
+		return apply(&layerNorm, []*Tensor{t, weight}, []int{weight.Rank()}, []float64{eps})
 	}
-	return Apply(&layerNorm, []*Tensor{t, weight, bias}, []int{weight.Rank()}, []float64{eps})
+	return apply(&layerNorm, []*Tensor{t, weight, bias}, []int{weight.Rank()}, []float64{eps})
 }
 
 // normalized adds the results of a norm of rows of In[0], of type dt; parameters are the last operands.
-func (c *Ctx) normalized(dt DType, parameters []*Tensor, statistics int) {
+func (c *ctx) normalized(dt DType, parameters []*Tensor, statistics int) {
 	x, first := c.In[0], len(c.In)-len(parameters)
 	for i, p := range parameters {
 		name := c.argName(first + i)
 		x.checkRow(c.Op.Name, name, p)
 		if p.Rank() != c.Ints[0] {
-			c.Fail(ErrShape, "%s %v and %s %v differ in shape", c.argName(first), parameters[0], name, p)
+			c.fail(ErrShape, "%s %v and %s %v differ in shape", c.argName(first), parameters[0], name, p)
 		}
 	}
 	c.wantRank(0, c.Ints[0])
 	rows := x.layout.Shape[:x.Rank()-c.Ints[0]]
-	c.Result(dt, x.layout.Shape...)
+	c.result(dt, x.layout.Shape...)
 	for range statistics {
-		c.Result(statistic(dt), rows...)
+		c.result(statistic(dt), rows...)
 	}
 }
 
@@ -85,34 +86,34 @@ func (t *Tensor) checkRow(op, name string, p *Tensor) {
 	k := p.Rank()
 	switch n := t.Rank(); {
 	case k == 0:
-		Fail(ErrShape, op, "%s %v has no axes, so there is nothing to normalise", name, p)
+		fail(ErrShape, op, "%s %v has no axes, so there is nothing to normalise", name, p)
 	case k > n:
-		Fail(ErrShape, op, "%s %v has %d axes, x %v only %d", name, p, k, t, n)
+		fail(ErrShape, op, "%s %v has %d axes, x %v only %d", name, p, k, t, n)
 	case !slices.Equal(p.layout.Shape, t.layout.Shape[n-k:]):
-		Fail(ErrShape, op, "%s %v must have the shape of the last axes of x %v, which is %v",
+		fail(ErrShape, op, "%s %v must have the shape of the last axes of x %v, which is %v",
 			name, p, t, t.layout.Shape[n-k:])
 	}
 }
 
 // normGradShape is the shape rule of the gradients of norms: results for x, which is the second operand, and the
 // parameters, without elements where Ints[1:] says that the gradient is not wanted.
-func normGradShape(c *Ctx) {
+func normGradShape(c *ctx) {
 	x := c.In[1]
 	for i, wanted := range c.Ints[1:] {
-		shape := c.Shape(1)
+		shape := c.shape(1)
 		switch {
 		case wanted == 0:
 			shape = []int{0}
 		case i > 0:
 			shape = shape[x.Rank()-c.Ints[0]:]
 		}
-		c.Result(x.dtype, shape...)
+		c.result(x.dtype, shape...)
 	}
 }
 
 // normed is one application of a norm to x.
 type normed struct {
-	c          *Ctx
+	c          *ctx
 	x          *Tensor
 	parameters []*Tensor // weight and bias, as far as given
 	statistics []*Tensor // mean, which RMS norm does not have, and rstd
@@ -122,7 +123,7 @@ type normed struct {
 
 // normOf describes the norm of x that c computed. Its parameters are operands from number first on, its statistics the
 // outputs from there on.
-func (c *Ctx) normOf(x *Tensor, needs bool, first int, grad *Op) *normed {
+func (c *ctx) normOf(x *Tensor, needs bool, first int, grad *Op) *normed {
 	n := &normed{c: c, x: x, parameters: c.In[first:], statistics: c.Out[first:], grad: grad, wanted: [3]bool{needs}}
 	for i, p := range n.parameters {
 		n.wanted[1+i] = p.needs
@@ -137,7 +138,7 @@ func (n *normed) vjp(g *Tensor) []*Tensor {
 	grads := make([]*Tensor, 1+len(n.parameters))
 	switch {
 	case !n.wanted[0] && !n.wanted[1]:
-	case c.scope.Recording():
+	case c.scope.recording():
 		n.compose(grads, g)
 	default:
 		in := append([]*Tensor{g, n.x}, n.statistics...)
@@ -153,7 +154,7 @@ func (n *normed) vjp(g *Tensor) []*Tensor {
 				ints[1+i] = 1
 			}
 		}
-		for i, d := range ApplyAll(n.grad, in, ints, nil) {
+		for i, d := range applyAll(n.grad, in, ints, nil) {
 			if n.wanted[i] {
 				grads[i] = d
 			}
@@ -283,11 +284,11 @@ func normGradRef(l *kernels.Launch) {
 }
 
 // normSamples test a norm of x with and without its parameters.
-func normSamples(bias bool, call func(x, w, b *Tensor) *Tensor) []Sample {
-	sample := func(name string, k int, parameters int, shape ...int) Sample {
-		s := Sample{Name: name, In: randomArgs(shape)}
+func normSamples(bias bool, call func(x, w, b *Tensor) *Tensor) []opSample {
+	sample := func(name string, k int, parameters int, shape ...int) opSample {
+		s := opSample{Name: name, In: randomArgs(shape)}
 		for range parameters {
-			s.In = append(s.In, Arg{Shape: shape[len(shape)-k:], Lo: 0.5, Hi: 1.5})
+			s.In = append(s.In, seam.Arg{Shape: shape[len(shape)-k:], Lo: 0.5, Hi: 1.5})
 		}
 		s.Call = func(x []*Tensor) *Tensor {
 			p := append(slices.Clip(x[1:]), nil, nil)
@@ -295,7 +296,7 @@ func normSamples(bias bool, call func(x, w, b *Tensor) *Tensor) []Sample {
 		}
 		return s
 	}
-	samples := []Sample{
+	samples := []opSample{
 		sample("plain", 1, 0, 3, 5), sample("weight", 1, 1, 3, 5), sample("one row", 1, 1, 5),
 		sample("two axes", 2, 1, 2, 2, 3), sample("no rows", 1, 1, 0, 3),
 	}

@@ -66,7 +66,7 @@ func TestNormPartialGradients(t *testing.T) {
 				for i, x := range in {
 					v := s.In(x)
 					if watch(i) {
-						v = s.Watch(x)
+						v = autograd.Watch(s, x)
 						watched = append(watched, v)
 					}
 					xs = append(xs, v)
@@ -96,7 +96,7 @@ func TestNormPartialGradients(t *testing.T) {
 				tolerance = 1e-6 // the gradient for bias alone is a canonical sum
 			}
 			wantClose(t, c.name, grads(alone)[0], tolerance, want[i]...)
-			wantClose(t, c.name+" with a graph", grads(alone, autograd.CreateGraph)[0], 1e-5, want[i]...)
+			wantClose(t, c.name+" with a graph", grads(alone, autograd.CreateGraph())[0], 1e-5, want[i]...)
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package tensor
 
+import "github.com/weft-ml/weft/internal/seam"
+
 // Activations. Those that take longer than their bytes may be approximate in half precision.
 
 var sigmoidOp = pointwise{name: "sigmoid", expr: "sigmoid(x)", lo: -3, hi: 3, approximate: true, fused: true}.op()
@@ -7,12 +9,12 @@ var sigmoidOp = pointwise{name: "sigmoid", expr: "sigmoid(x)", lo: -3, hi: 3, ap
 // Sigmoid is 1/(1+e^-x).
 func (t *Tensor) Sigmoid() *Tensor { return apply1(sigmoidOp, t) }
 
-var logSigmoidOp = pointwise{name: "log_sigmoid", expr: "logsigmoid(x)", lo: -3, hi: 3, cast: CastFull}.op()
+var logSigmoidOp = pointwise{name: "log_sigmoid", expr: "logsigmoid(x)", lo: -3, hi: 3, cast: seam.CastFull}.op()
 
 // LogSigmoid is log(sigmoid(x)).
 func (t *Tensor) LogSigmoid() *Tensor { return apply1(logSigmoidOp, t) }
 
-var logitOp = pointwise{name: "logit", expr: "logit(x)", lo: 0.1, hi: 0.9, cast: CastFull}.op()
+var logitOp = pointwise{name: "logit", expr: "logit(x)", lo: 0.1, hi: 0.9, cast: seam.CastFull}.op()
 
 // Logit is log(x/(1-x)), the inverse of sigmoid.
 func (t *Tensor) Logit() *Tensor { return apply1(logitOp, t) }
@@ -69,7 +71,7 @@ var mishOp = pointwise{name: "mish", expr: "mish(x)", lo: -3, hi: 3, fused: true
 // Mish is x*tanh(softplus(x)) (Misra 2019).
 func (t *Tensor) Mish() *Tensor { return apply1(mishOp, t) }
 
-var softplusOp = pointwise{name: "softplus", expr: "softplus(x)", lo: -3, hi: 3, cast: CastFull, fused: true}.op()
+var softplusOp = pointwise{name: "softplus", expr: "softplus(x)", lo: -3, hi: 3, cast: seam.CastFull, fused: true}.op()
 
 // Softplus is log(1+e^x).
 func (t *Tensor) Softplus() *Tensor { return apply1(softplusOp, t) }

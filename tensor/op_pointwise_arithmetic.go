@@ -1,5 +1,7 @@
 package tensor
 
+import "github.com/weft-ml/weft/internal/seam"
+
 // Arithmetic, rounding, and copies.
 
 var negOp = pointwise{name: "neg", expr: "-x", result: sameType}.op()
@@ -17,12 +19,12 @@ var signOp = pointwise{name: "sign", expr: "sign(x)", result: sameType, lo: 0.1,
 // Sign is -1, 0 or 1.
 func (t *Tensor) Sign() *Tensor { return apply1(signOp, t) }
 
-var squareOp = pointwise{name: "square", expr: "x*x", result: sameType, cast: CastFull, fused: true}.op()
+var squareOp = pointwise{name: "square", expr: "x*x", result: sameType, cast: seam.CastFull, fused: true}.op()
 
 // Square is x squared.
 func (t *Tensor) Square() *Tensor { return apply1(squareOp, t) }
 
-var reciprocalOp = pointwise{name: "reciprocal", expr: "1/x", lo: 0.3, hi: 2, cast: CastFull}.op()
+var reciprocalOp = pointwise{name: "reciprocal", expr: "1/x", lo: 0.3, hi: 2, cast: seam.CastFull}.op()
 
 // Reciprocal is 1/x.
 func (t *Tensor) Reciprocal() *Tensor { return apply1(reciprocalOp, t) }
@@ -112,7 +114,7 @@ var subFromOp = pointwise{name: "sub_from", expr: "a-x", scalars: "a", result: s
 // SubFrom is a - x.
 func (t *Tensor) SubFrom(a float64) *Tensor { return t.scalar(subFromOp, a) }
 
-var divIntoOp = pointwise{name: "div_into", expr: "a/x", scalars: "a", lo: 0.3, hi: 2, cast: CastFull}.op()
+var divIntoOp = pointwise{name: "div_into", expr: "a/x", scalars: "a", lo: 0.3, hi: 2, cast: seam.CastFull}.op()
 
 // DivInto is a / x; integers become float32.
 func (t *Tensor) DivInto(a float64) *Tensor { return t.scalar(divIntoOp, a) }
@@ -134,7 +136,7 @@ func (t *Tensor) Clamp(lo, hi float64) *Tensor { return t.scalar(clampOp, lo, hi
 var lerpOp = pointwise{name: "lerp", expr: "lerp(x, y, t)", args: "x y t"}.op()
 
 // Lerp is t at w = 0, y at w = 1, and on the line through both elsewhere.
-func (t *Tensor) Lerp(y, w *Tensor) *Tensor { return Apply(lerpOp, []*Tensor{t, y, w}, nil, nil) }
+func (t *Tensor) Lerp(y, w *Tensor) *Tensor { return apply(lerpOp, []*Tensor{t, y, w}, nil, nil) }
 
 var copyOp = pointwise{name: "copy", expr: "x", result: sameType}.op()
 

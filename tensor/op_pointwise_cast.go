@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/expr"
 )
@@ -8,21 +9,21 @@ import (
 var cast Op
 
 func init() {
-	define(&cast, Op{
+	define(&cast, entry{
 		Op:    kernels.Op{Name: "cast", Expr: expr.Must("x", []string{"x"}, nil)},
 		Doc:   "x in another type; floats to integers round to 0 and saturate, NaN gives 0",
-		Shape: func(c *Ctx) { c.Result(kernels.DTypeOf(c.Ints[0]), c.Shape(0)...) },
-		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].dtype)} },
+		Shape: func(c *ctx) { c.result(kernels.DTypeOf(c.Ints[0]), c.shape(0)...) },
+		VJP:   func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].dtype)} },
 		// A weight that is cast once and used often so gets the sum of its half gradients in float32, not rounded each
 		// time.
-		Sum: func(c *Ctx) DType { return widest(c.In[0].dtype, c.Out[0].dtype) },
-		Samples: func() []Sample {
+		Sum: func(c *ctx) DType { return widest(c.In[0].dtype, c.Out[0].dtype) },
+		Samples: func() []opSample {
 			// Differences need float64 throughout; autograd's TestCast has the other types.
-			same := func(x []*Tensor) *Tensor { return Apply(&cast, x, []int{x[0].dtype.Code()}, nil) }
-			return []Sample{
-				{Name: "same", In: []Arg{{Shape: []int{2, 3}, Lo: -2, Hi: 2}}, Call: same},
-				{Name: "rank 0", In: []Arg{{Lo: -2, Hi: 2}}, Call: same},
-				{Name: "empty", In: []Arg{{Shape: []int{0, 3}, Lo: -2, Hi: 2}}, Call: same},
+			same := func(x []*Tensor) *Tensor { return apply(&cast, x, []int{x[0].dtype.Code()}, nil) }
+			return []opSample{
+				{Name: "same", In: []seam.Arg{{Shape: []int{2, 3}, Lo: -2, Hi: 2}}, Call: same},
+				{Name: "rank 0", In: []seam.Arg{{Lo: -2, Hi: 2}}, Call: same},
+				{Name: "empty", In: []seam.Arg{{Shape: []int{0, 3}, Lo: -2, Hi: 2}}, Call: same},
 			}
 		},
 	})
@@ -45,10 +46,10 @@ func (t *Tensor) To(target Target) *Tensor {
 		if t.dtype == to {
 			return t
 		}
-		return Apply(&cast, []*Tensor{t}, []int{to.Code()}, nil)
+		return apply(&cast, []*Tensor{t}, []int{to.Code()}, nil)
 	case *Device:
 		return t.toDevice(to)
 	}
-	Fail(ErrValue, "to", "%T is neither an element type nor a device", target)
+	fail(ErrValue, "to", "%T is neither an element type nor a device", target)
 	return nil
 }

@@ -100,7 +100,7 @@ func (t *Tensor) IsFinite() *Tensor { return apply1(isfiniteOp, t) }
 var whereOp = pointwise{name: "where", expr: "where(c, x, y)", args: "c x y", condition: true, result: sameType}.op()
 
 // Where is x where the condition t is not 0, else y. Operands broadcast.
-func (t *Tensor) Where(x, y *Tensor) *Tensor { return Apply(whereOp, []*Tensor{t, x, y}, nil, nil) }
+func (t *Tensor) Where(x, y *Tensor) *Tensor { return apply(whereOp, []*Tensor{t, x, y}, nil, nil) }
 
 var maskedFillOp = pointwise{
 	name: "masked_fill", expr: "where(m, v, x)", args: "x m", scalars: "v", result: sameType,
@@ -108,5 +108,5 @@ var maskedFillOp = pointwise{
 
 // MaskedFill is t with v where mask is not 0.
 func (t *Tensor) MaskedFill(mask *Tensor, v float64) *Tensor {
-	return Apply(maskedFillOp, []*Tensor{t, mask}, nil, []float64{v})
+	return apply(maskedFillOp, []*Tensor{t, mask}, nil, []float64{v})
 }

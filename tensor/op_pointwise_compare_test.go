@@ -28,7 +28,7 @@ func TestScalarComparisons(t *testing.T) {
 				if dt.IsFloat() {
 					y = tensor.Of(a).To(dt)
 				}
-				if got, want := c.scalar(x, a), c.tensor(x, y); !tensor.AllEqual(got, want) {
+				if got, want := c.scalar(x, a), c.tensor(x, y); !got.AllEqual(want) {
 					t.Errorf("%s %v, %v: got %v, want %v", name, x, a, got, want)
 				}
 			}

@@ -6,11 +6,11 @@ var dropoutOp = pointwise{name: "dropout", expr: "where(rand(0) < p, 0, x*(1/(1-
 // elsewhere it is t. The mask is drawn again in backward, never stored (Srivastava et al. 2014).
 func (t *Tensor) Dropout(p float64) *Tensor {
 	if !(p >= 0 && p < 1) {
-		Fail(ErrValue, "dropout", "the probability %v is outside [0, 1)", p)
+		fail(ErrValue, "dropout", "the probability %v is outside [0, 1)", p)
 	}
 	t.given("dropout")
 	if p == 0 || t.scope == nil || !t.scope.Training() {
 		return t
 	}
-	return Apply(dropoutOp, []*Tensor{t}, nil, []float64{p})
+	return apply(dropoutOp, []*Tensor{t}, nil, []float64{p})
 }

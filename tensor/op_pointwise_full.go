@@ -8,11 +8,11 @@ import (
 var full Op
 
 func init() {
-	define(&full, Op{
+	define(&full, entry{
 		Op:     kernels.Op{Name: "full", Expr: expr.Must("a", nil, []string{"a"})},
 		Doc:    "a everywhere",
 		Args:   []string{},
 		NoGrad: "there is no tensor operand",
-		Shape:  func(c *Ctx) { c.Result(kernels.DTypeOf(c.Ints[0]), c.Ints[1:]...) },
+		Shape:  func(c *ctx) { c.result(kernels.DTypeOf(c.Ints[0]), c.Ints[1:]...) },
 	})
 }

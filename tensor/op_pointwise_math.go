@@ -1,5 +1,7 @@
 package tensor
 
+import "github.com/weft-ml/weft/internal/seam"
+
 // The functions of mathematics. Those whose results overflow or cancel in half precision are computed in float32.
 
 var sqrtOp = pointwise{name: "sqrt", expr: "sqrt(x)", lo: 0.2, hi: 3, fused: true}.op()
@@ -7,52 +9,53 @@ var sqrtOp = pointwise{name: "sqrt", expr: "sqrt(x)", lo: 0.2, hi: 3, fused: tru
 // Sqrt is the square root; NaN below 0.
 func (t *Tensor) Sqrt() *Tensor { return apply1(sqrtOp, t) }
 
-var rsqrtOp = pointwise{name: "rsqrt", expr: "rsqrt(x)", lo: 0.2, hi: 3, cast: CastFull}.op()
+var rsqrtOp = pointwise{name: "rsqrt", expr: "rsqrt(x)", lo: 0.2, hi: 3, cast: seam.CastFull}.op()
 
 // Rsqrt is 1/sqrt(x).
 func (t *Tensor) Rsqrt() *Tensor { return apply1(rsqrtOp, t) }
 
-var expOp = pointwise{name: "exp", expr: "exp(x)", cast: CastFull}.op()
+var expOp = pointwise{name: "exp", expr: "exp(x)", cast: seam.CastFull}.op()
 
 // Exp is e^x.
 func (t *Tensor) Exp() *Tensor { return apply1(expOp, t) }
 
-var exp2Op = pointwise{name: "exp2", expr: "exp2(x)", cast: CastFull}.op()
+var exp2Op = pointwise{name: "exp2", expr: "exp2(x)", cast: seam.CastFull}.op()
 
 // Exp2 is 2^x.
 func (t *Tensor) Exp2() *Tensor { return apply1(exp2Op, t) }
 
-var expm1Op = pointwise{name: "expm1", expr: "expm1(x)", cast: CastFull}.op()
+var expm1Op = pointwise{name: "expm1", expr: "expm1(x)", cast: seam.CastFull}.op()
 
 // Expm1 is e^x - 1, accurate near 0.
 func (t *Tensor) Expm1() *Tensor { return apply1(expm1Op, t) }
 
-var logOp = pointwise{name: "log", expr: "log(x)", lo: 0.2, hi: 3, cast: CastFull}.op()
+var logOp = pointwise{name: "log", expr: "log(x)", lo: 0.2, hi: 3, cast: seam.CastFull}.op()
 
 // Log is the natural logarithm.
 func (t *Tensor) Log() *Tensor { return apply1(logOp, t) }
 
-var log2Op = pointwise{name: "log2", expr: "log2(x)", lo: 0.2, hi: 3, cast: CastFull}.op()
+var log2Op = pointwise{name: "log2", expr: "log2(x)", lo: 0.2, hi: 3, cast: seam.CastFull}.op()
 
 // Log2 is the logarithm to base 2.
 func (t *Tensor) Log2() *Tensor { return apply1(log2Op, t) }
 
-var log10Op = pointwise{name: "log10", expr: "log10(x)", lo: 0.2, hi: 3, cast: CastFull}.op()
+var log10Op = pointwise{name: "log10", expr: "log10(x)", lo: 0.2, hi: 3, cast: seam.CastFull}.op()
 
 // Log10 is the logarithm to base 10.
 func (t *Tensor) Log10() *Tensor { return apply1(log10Op, t) }
 
-var log1pOp = pointwise{name: "log1p", expr: "log1p(x)", lo: -0.7, hi: 2, cast: CastFull}.op()
+var log1pOp = pointwise{name: "log1p", expr: "log1p(x)", lo: -0.7, hi: 2, cast: seam.CastFull}.op()
 
 // Log1p is log(1+x), accurate near 0.
 func (t *Tensor) Log1p() *Tensor { return apply1(log1pOp, t) }
 
-var powOp = pointwise{name: "pow", expr: "pow(x, y)", args: "x y", lo: 0.5, hi: 2, cast: CastFull}.op()
+var powOp = pointwise{name: "pow", expr: "pow(x, y)", args: "x y", lo: 0.5, hi: 2, cast: seam.CastFull}.op()
 
 // Pow is x^y; x is t. Operands broadcast.
 func (t *Tensor) Pow(y *Tensor) *Tensor { return apply2(powOp, t, y) }
 
-var powScalarOp = pointwise{name: "pow_scalar", expr: "pow(x, a)", scalars: "a", lo: 0.5, hi: 2, cast: CastFull}.op()
+var powScalarOp = pointwise{name: "pow_scalar", expr: "pow(x, a)", scalars: "a", lo: 0.5, hi: 2,
+	cast: seam.CastFull}.op()
 
 // PowScalar is x^a.
 func (t *Tensor) PowScalar(a float64) *Tensor { return t.scalar(powScalarOp, a) }
@@ -67,17 +70,17 @@ var cosOp = pointwise{name: "cos", expr: "cos(x)", lo: -3, hi: 3}.op()
 // Cos is the cosine.
 func (t *Tensor) Cos() *Tensor { return apply1(cosOp, t) }
 
-var tanOp = pointwise{name: "tan", expr: "tan(x)", lo: -1.2, hi: 1.2, cast: CastFull}.op()
+var tanOp = pointwise{name: "tan", expr: "tan(x)", lo: -1.2, hi: 1.2, cast: seam.CastFull}.op()
 
 // Tan is the tangent.
 func (t *Tensor) Tan() *Tensor { return apply1(tanOp, t) }
 
-var asinOp = pointwise{name: "asin", expr: "asin(x)", lo: -0.9, hi: 0.9, cast: CastFull}.op()
+var asinOp = pointwise{name: "asin", expr: "asin(x)", lo: -0.9, hi: 0.9, cast: seam.CastFull}.op()
 
 // Asin is the inverse sine.
 func (t *Tensor) Asin() *Tensor { return apply1(asinOp, t) }
 
-var acosOp = pointwise{name: "acos", expr: "acos(x)", lo: -0.9, hi: 0.9, cast: CastFull}.op()
+var acosOp = pointwise{name: "acos", expr: "acos(x)", lo: -0.9, hi: 0.9, cast: seam.CastFull}.op()
 
 // Acos is the inverse cosine.
 func (t *Tensor) Acos() *Tensor { return apply1(acosOp, t) }
@@ -93,17 +96,17 @@ var atan2Op = pointwise{name: "atan2", expr: "atan2(x, y)", args: "x y", lo: 0.5
 // is t. Operands broadcast.
 func (t *Tensor) Atan2(y *Tensor) *Tensor { return apply2(atan2Op, t, y) }
 
-var hypotOp = pointwise{name: "hypot", expr: "hypot(x, y)", args: "x y", lo: 0.5, hi: 2, cast: CastFull}.op()
+var hypotOp = pointwise{name: "hypot", expr: "hypot(x, y)", args: "x y", lo: 0.5, hi: 2, cast: seam.CastFull}.op()
 
 // Hypot is sqrt(x*x + y*y), whose squares neither overflow nor underflow; x is t. Operands broadcast.
 func (t *Tensor) Hypot(y *Tensor) *Tensor { return apply2(hypotOp, t, y) }
 
-var sinhOp = pointwise{name: "sinh", expr: "sinh(x)", cast: CastFull}.op()
+var sinhOp = pointwise{name: "sinh", expr: "sinh(x)", cast: seam.CastFull}.op()
 
 // Sinh is the hyperbolic sine.
 func (t *Tensor) Sinh() *Tensor { return apply1(sinhOp, t) }
 
-var coshOp = pointwise{name: "cosh", expr: "cosh(x)", cast: CastFull}.op()
+var coshOp = pointwise{name: "cosh", expr: "cosh(x)", cast: seam.CastFull}.op()
 
 // Cosh is the hyperbolic cosine.
 func (t *Tensor) Cosh() *Tensor { return apply1(coshOp, t) }
@@ -118,12 +121,12 @@ var asinhOp = pointwise{name: "asinh", expr: "asinh(x)"}.op()
 // Asinh is the inverse hyperbolic sine.
 func (t *Tensor) Asinh() *Tensor { return apply1(asinhOp, t) }
 
-var acoshOp = pointwise{name: "acosh", expr: "acosh(x)", lo: 1.2, hi: 4, cast: CastFull}.op()
+var acoshOp = pointwise{name: "acosh", expr: "acosh(x)", lo: 1.2, hi: 4, cast: seam.CastFull}.op()
 
 // Acosh is the inverse hyperbolic cosine.
 func (t *Tensor) Acosh() *Tensor { return apply1(acoshOp, t) }
 
-var atanhOp = pointwise{name: "atanh", expr: "atanh(x)", lo: -0.9, hi: 0.9, cast: CastFull}.op()
+var atanhOp = pointwise{name: "atanh", expr: "atanh(x)", lo: -0.9, hi: 0.9, cast: seam.CastFull}.op()
 
 // Atanh is the inverse hyperbolic tangent.
 func (t *Tensor) Atanh() *Tensor { return apply1(atanhOp, t) }
@@ -149,12 +152,12 @@ var normCDFOp = pointwise{name: "normcdf", expr: "normcdf(x)"}.op()
 // accurate for negative x, too.
 func (t *Tensor) NormCDF() *Tensor { return apply1(normCDFOp, t) }
 
-var logaddexpOp = pointwise{name: "logaddexp", expr: "logaddexp(x, y)", args: "x y", cast: CastFull}.op()
+var logaddexpOp = pointwise{name: "logaddexp", expr: "logaddexp(x, y)", args: "x y", cast: seam.CastFull}.op()
 
 // LogAddExp is log(e^x + e^y); x is t. Operands broadcast.
 func (t *Tensor) LogAddExp(y *Tensor) *Tensor { return apply2(logaddexpOp, t, y) }
 
-var xlogyOp = pointwise{name: "xlogy", expr: "xlogy(x, y)", args: "x y", lo: 0.5, hi: 2, cast: CastFull}.op()
+var xlogyOp = pointwise{name: "xlogy", expr: "xlogy(x, y)", args: "x y", lo: 0.5, hi: 2, cast: seam.CastFull}.op()
 
 // XLogY is x*log(y), 0 for x = 0; x is t. Operands broadcast.
 func (t *Tensor) XLogY(y *Tensor) *Tensor { return apply2(xlogyOp, t, y) }

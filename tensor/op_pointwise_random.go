@@ -25,12 +25,12 @@ func init() {
 
 // drawing defines an operation that draws two random numbers for each element; its attributes are the shape.
 func drawing(o *Op, name, doc string, dt DType, src string, params ...string) {
-	define(o, Op{
+	define(o, entry{
 		Op:     kernels.Op{Name: name, Expr: expr.Must(src, nil, params)},
 		Doc:    doc,
 		Args:   []string{},
 		NoGrad: "there is no tensor operand",
-		Shape:  func(c *Ctx) { c.Result(dt, c.Ints...) },
+		Shape:  func(c *ctx) { c.result(dt, c.Ints...) },
 		draws:  2,
 	})
 }
@@ -41,7 +41,7 @@ func drawing(o *Op, name, doc string, dt DType, src string, params ...string) {
 func (s *Scope) Uniform(lo, hi float64, shape ...int) *Tensor {
 	s.given("uniform")
 	if !(lo <= hi && hi-lo <= math.MaxFloat32 && math.Abs(lo) <= math.MaxFloat32 && math.Abs(hi) <= math.MaxFloat32) {
-		Fail(ErrValue, "uniform", "[%v, %v) is no range of float32 numbers: lo <= hi, and hi - lo is finite", lo, hi)
+		fail(ErrValue, "uniform", "[%v, %v) is no range of float32 numbers: lo <= hi, and hi - lo is finite", lo, hi)
 	}
 	return s.apply(&uniformOp, nil, shape, []float64{lo, hi})
 }
@@ -55,7 +55,7 @@ func (s *Scope) RandInt(lo, hi int, shape ...int) *Tensor {
 	s.given("rand_int")
 	const most, bound = 1 << 32, 1 << 53
 	if l, h := int64(lo), int64(hi); l < -bound || h > bound || l >= h || h-l > most {
-		Fail(ErrValue, "rand_int", "[%d, %d) must have an integer, at most 2^32 of them, and lie in [-2^53, 2^53]",
+		fail(ErrValue, "rand_int", "[%d, %d) must have an integer, at most 2^32 of them, and lie in [-2^53, 2^53]",
 			lo, hi)
 	}
 	return s.apply(&randIntOp, nil, shape, []float64{float64(lo), float64(hi)}).To(Int64)
@@ -66,7 +66,7 @@ func (s *Scope) RandInt(lo, hi int, shape ...int) *Tensor {
 func (s *Scope) Bernoulli(p float64, shape ...int) *Tensor {
 	s.given("bernoulli")
 	if !(p >= 0 && p <= 1) {
-		Fail(ErrValue, "bernoulli", "the probability %v is outside [0, 1]", p)
+		fail(ErrValue, "bernoulli", "the probability %v is outside [0, 1]", p)
 	}
 	return s.Uniform(0, 1, shape...).LessScalar(p)
 }

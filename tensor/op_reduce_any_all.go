@@ -11,10 +11,10 @@ var anyOp, allOp Op
 
 func init() {
 	quantifier := func(o *Op, name, doc string, none bool) {
-		define(o, Op{
+		define(o, entry{
 			Op:     kernels.Op{Name: name, Ref: quantifierRef(none)},
 			Doc:    doc,
-			Shape:  func(c *Ctx) { c.reduced(Bool) },
+			Shape:  func(c *ctx) { c.reduced(Bool) },
 			NoGrad: "the result is a bool",
 		})
 	}

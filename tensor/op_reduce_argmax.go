@@ -19,26 +19,26 @@ func init() {
 
 // argExtreme defines an operation that finds the index of an extreme, and the extreme itself if values is set.
 func argExtreme(o *Op, name, doc string, largest, values bool, k func(l *kernels.Launch)) {
-	op := Op{
+	op := entry{
 		Op:     kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
 		Doc:    doc,
 		Flops:  perElement(1),
 		NoGrad: "the result is an index",
-		Shape: func(c *Ctx) {
+		Shape: func(c *ctx) {
 			if values {
 				c.reduced(c.In[0].dtype)
 			}
 			c.reduced(Int64)
 			c.wantElements()
 		},
-		Samples: func() []Sample {
+		Samples: func() []opSample {
 			return alongSamples(func(x *Tensor, axis int) *Tensor { return x.reduce(o, []int{axis}) })
 		},
 	}
 	if values {
-		op.NoGrad, op.Saves = "", []Saves{SaveOut(1)}
-		op.VJP = func(c *Ctx, g *Tensor) []*Tensor {
-			found := c.unreduce(c.Out[1]).Equal(indexAlong(c.Shape(0), c.Ints[0]))
+		op.NoGrad, op.Saves = "", []saves{saveOut(1)}
+		op.VJP = func(c *ctx, g *Tensor) []*Tensor {
+			found := c.unreduce(c.Out[1]).Equal(indexAlong(c.shape(0), c.Ints[0]))
 			return []*Tensor{c.unreduce(g).Mul(found.To(g.dtype))}
 		}
 	}
@@ -46,9 +46,9 @@ func argExtreme(o *Op, name, doc string, largest, values bool, k func(l *kernels
 }
 
 // alongSamples are the samples of reductions that reduce a single axis.
-func alongSamples(call func(x *Tensor, axis int) *Tensor) []Sample {
+func alongSamples(call func(x *Tensor, axis int) *Tensor) []opSample {
 	one := func(x *Tensor, axes ...int) *Tensor { return call(x, axes[0]) }
-	return slices.DeleteFunc(reductionSamples(-2, 2, false, one), func(s Sample) bool {
+	return slices.DeleteFunc(reductionSamples(-2, 2, false, one), func(s opSample) bool {
 		return s.Name == "all" || s.Name == "outer" || s.Name == "rank 0"
 	})
 }
@@ -77,7 +77,7 @@ func (t *Tensor) MaxIndex(axis int) (values, indices *Tensor) { return t.withInd
 func (t *Tensor) MinIndex(axis int) (values, indices *Tensor) { return t.withIndex(&minIndex, axis) }
 
 func (t *Tensor) withIndex(op *Op, axis int) (values, indices *Tensor) {
-	out := ApplyAll(op, []*Tensor{t}, t.axes(op.Name, []int{axis}), nil)
+	out := applyAll(op, []*Tensor{t}, t.axes(op.Name, []int{axis}), nil)
 	return out[0], out[1]
 }
 

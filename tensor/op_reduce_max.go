@@ -23,22 +23,22 @@ func smaller[T float64 | int64](a, b T) T { return min(a, b) }
 
 // extreme defines max or min.
 func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) *Tensor) {
-	define(o, Op{
+	define(o, entry{
 		Op:  k,
 		Doc: doc,
-		Shape: func(c *Ctx) {
+		Shape: func(c *ctx) {
 			c.reduced(c.In[0].dtype)
 			c.wantElements()
 		},
 		VJP:     extremeVJP,
-		Saves:   []Saves{SaveIn(0) | SaveOut(0)},
+		Saves:   []saves{saveIn(0) | saveOut(0)},
 		Flops:   perElement(1),
-		Samples: func() []Sample { return reductionSamples(-2, 2, false, call) },
+		Samples: func() []opSample { return reductionSamples(-2, 2, false, call) },
 	})
 }
 
 // extremeVJP shares the gradient evenly among the elements that equal the result.
-func extremeVJP(c *Ctx, g *Tensor) []*Tensor {
+func extremeVJP(c *ctx, g *Tensor) []*Tensor {
 	x, y := c.In[0], c.Out[0]
 	ties := x.Equal(c.unreduce(y))
 	share := g.Div(ties.Sum(c.Ints...).To(g.dtype))

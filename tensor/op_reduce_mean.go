@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -8,16 +9,16 @@ import (
 var mean Op
 
 func init() {
-	define(&mean, Op{
+	define(&mean, entry{
 		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Ref: meanRef},
-		Cast:  CastFull,
+		Cast:  seam.CastFull,
 		Doc:   "the sum of x over axes, divided by the number of elements",
-		Shape: func(c *Ctx) { c.reduced(averaged(c.In[0].dtype)) },
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+		Shape: func(c *ctx) { c.reduced(averaged(c.In[0].dtype)) },
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			return []*Tensor{c.unreduce(g.Scale(1 / float64(c.count())))}
 		},
 		Flops:   perElement(1),
-		Samples: func() []Sample { return reductionSamples(-2, 2, false, (*Tensor).Mean) },
+		Samples: func() []opSample { return reductionSamples(-2, 2, false, (*Tensor).Mean) },
 	})
 }
 

@@ -3,6 +3,7 @@ package tensor
 import (
 	"slices"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -10,30 +11,30 @@ import (
 var prod, prodGrad Op
 
 func init() {
-	define(&prod, Op{
+	define(&prod, entry{
 		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: foldRef(1, multiply[float64], 1, multiply[int64])},
-		Cast:  CastFull,
+		Cast:  seam.CastFull,
 		Doc:   "the product of x over axes",
-		Shape: func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
-			return []*Tensor{Apply(&prodGrad, []*Tensor{c.In[0], g}, c.Ints, nil)}
+		Shape: func(c *ctx) { c.reduced(accumulated(c.In[0].dtype)) },
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
+			return []*Tensor{apply(&prodGrad, []*Tensor{c.In[0], g}, c.Ints, nil)}
 		},
-		Saves:   []Saves{SaveIn(0)},
+		Saves:   []saves{saveIn(0)},
 		Flops:   perElement(1),
 		Samples: prodSamples,
 	})
-	define(&prodGrad, Op{
+	define(&prodGrad, entry{
 		Op:      kernels.Op{Name: "prod_grad", Ref: prodGradRef},
 		Doc:     "g times the product of the other elements",
 		Args:    []string{"x", "g"},
-		Shape:   func(c *Ctx) { c.Result(c.In[0].dtype, c.Shape(0)...) },
+		Shape:   func(c *ctx) { c.result(c.In[0].dtype, c.shape(0)...) },
 		Compose: prodGradCompose,
-		Samples: func() []Sample {
-			return []Sample{{
+		Samples: func() []opSample {
+			return []opSample{{
 				Name: "zeros",
-				In: append([]Arg{{Shape: []int{2, 3}, Values: []float64{0, 2, -3, 1.5, 2, 0.5}}},
+				In: append([]seam.Arg{{Shape: []int{2, 3}, Values: []float64{0, 2, -3, 1.5, 2, 0.5}}},
 					randomArgs([]int{2})...),
-				Call: func(x []*Tensor) *Tensor { return Apply(&prodGrad, x, []int{1}, nil) },
+				Call: func(x []*Tensor) *Tensor { return apply(&prodGrad, x, []int{1}, nil) },
 			}}
 		},
 	})
@@ -43,9 +44,9 @@ func init() {
 // from the end. The product of integers and bools is int64; the product of no elements is 1.
 func (t *Tensor) Prod(axes ...int) *Tensor { return t.reduce(&prod, axes) }
 
-func prodSamples() []Sample {
-	zeros := Sample{
-		Name: "zeros", In: []Arg{{Shape: []int{3, 3}, Values: []float64{0, 2, -3, 0, 1.5, 0, 1, 2, 0.5}}},
+func prodSamples() []opSample {
+	zeros := opSample{
+		Name: "zeros", In: []seam.Arg{{Shape: []int{3, 3}, Values: []float64{0, 2, -3, 0, 1.5, 0, 1, 2, 0.5}}},
 		Call: func(x []*Tensor) *Tensor { return x[0].Prod(1) },
 	}
 	return append(reductionSamples(0.5, 2, true, (*Tensor).Prod), zeros)
@@ -74,7 +75,7 @@ func prodGradRef(l *kernels.Launch) {
 
 // prodGradCompose multiplies the rows of a square matrix for each result: row i has the elements, with a 1 in place of
 // element i.
-func prodGradCompose(c *Ctx) *Tensor {
+func prodGradCompose(c *ctx) *Tensor {
 	x, g := c.In[0], c.In[1]
 	shape := x.Shape()
 	n := c.count()

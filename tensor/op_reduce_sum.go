@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -8,21 +9,21 @@ import (
 var sum Op
 
 func init() {
-	define(&sum, Op{
+	define(&sum, entry{
 		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: foldRef(0, add[float64], 0, add[int64])},
-		Cast:    CastFull,
+		Cast:    seam.CastFull,
 		Doc:     "the sum of x over axes",
-		Shape:   func(c *Ctx) { c.reduced(accumulated(c.In[0].dtype)) },
-		VJP:     func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{c.unreduce(g)} },
+		Shape:   func(c *ctx) { c.reduced(accumulated(c.In[0].dtype)) },
+		VJP:     func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{c.unreduce(g)} },
 		Flops:   perElement(1),
-		Samples: func() []Sample { return reductionSamples(-2, 2, true, (*Tensor).Sum) },
-		Bench: func() []Benchmark {
-			bench := func(name string, shape []int, axes ...int) Benchmark {
+		Samples: func() []opSample { return reductionSamples(-2, 2, true, (*Tensor).Sum) },
+		Bench: func() []benchmark {
+			bench := func(name string, shape []int, axes ...int) benchmark {
 				n := float64(kernels.Count(shape))
-				return Benchmark{Name: name, In: []Arg{{Shape: shape, Lo: -1, Hi: 1}}, Flops: n, Bytes: 4 * n,
+				return benchmark{Name: name, In: []seam.Arg{{Shape: shape, Lo: -1, Hi: 1}}, Flops: n, Bytes: 4 * n,
 					Call: func(x []*Tensor) *Tensor { return x[0].Sum(axes...) }}
 			}
-			return []Benchmark{
+			return []benchmark{
 				bench("all", []int{1000, 1000}), bench("rows", []int{1024, 1024}, 1),
 				bench("columns", []int{1024, 512}, 0),
 			}

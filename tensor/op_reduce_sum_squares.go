@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -8,28 +9,29 @@ import (
 var sumSquares Op
 
 func init() {
-	define(&sumSquares, Op{
+	define(&sumSquares, entry{
 		Op:    kernels.Op{Name: "sum_squares", CPU: cpu.SumSquares, Ref: sumSquaresRef},
-		Cast:  CastFull,
+		Cast:  seam.CastFull,
 		Doc:   "the sum of (x*factor)^2 over axes",
 		Args:  []string{"x", "factor"},
 		Shape: sumSquaresShape,
 		VJP:   sumSquaresVJP,
-		Saves: []Saves{SaveIn(0, 1), SaveIn(0, 1)},
+		Saves: []saves{saveIn(0, 1), saveIn(0, 1)},
 		Flops: perElement(3),
-		Samples: func() []Sample {
+		Samples: func() []opSample {
 			all := reductionSamples(-2, 2, true, func(x *Tensor, axes ...int) *Tensor {
 				return x.SumSquares(nil, axes...)
 			})
-			for _, factor := range []Arg{{Values: []float64{0.7}}, {Shape: []int{1, 1}, Values: []float64{-3}}} {
-				all = append(all, Sample{Name: "factor", In: []Arg{{Shape: []int{3, 5}, Lo: -2, Hi: 2}, factor},
+			for _, factor := range []seam.Arg{{Values: []float64{0.7}}, {Shape: []int{1, 1}, Values: []float64{-3}}} {
+				all = append(all, opSample{Name: "factor", In: []seam.Arg{{Shape: []int{3, 5}, Lo: -2, Hi: 2}, factor},
 					Call: func(x []*Tensor) *Tensor { return x[0].SumSquares(x[1], 0) }})
 			}
 			return all
 		},
-		Bench: func() []Benchmark {
+		Bench: func() []benchmark {
 			const n = 1 << 20
-			return []Benchmark{{Name: "all", In: []Arg{{Shape: []int{n}, Lo: -1, Hi: 1}}, Flops: 2 * n, Bytes: 4 * n,
+			in := []seam.Arg{{Shape: []int{n}, Lo: -1, Hi: 1}}
+			return []benchmark{{Name: "all", In: in, Flops: 2 * n, Bytes: 4 * n,
 				Call: func(x []*Tensor) *Tensor { return x[0].SumSquares(nil) }}}
 		},
 	})
@@ -47,20 +49,20 @@ func (t *Tensor) SumSquares(factor *Tensor, axes ...int) *Tensor {
 	return reduce(&sumSquares, in, axes, nil)
 }
 
-func sumSquaresShape(c *Ctx) {
+func sumSquaresShape(c *ctx) {
 	c.wantFloat(0)
 	dt := statistic(c.In[0].dtype)
 	if len(c.In) > 1 {
 		c.wantDType(1, dt)
 		if c.In[1].Len() != 1 {
-			c.Fail(ErrShape, "the factor %v must have one element", c.In[1])
+			c.fail(ErrShape, "the factor %v must have one element", c.In[1])
 		}
 	}
 	c.reduced(dt)
 }
 
 // sumSquaresVJP is 2 d factor g and the sum of 2 d x g, with d = x*factor.
-func sumSquaresVJP(c *Ctx, g *Tensor) []*Tensor {
+func sumSquaresVJP(c *ctx, g *Tensor) []*Tensor {
 	x := c.In[0]
 	twice := c.unreduce(g.Scale(2))
 	if len(c.In) == 1 {
@@ -68,10 +70,10 @@ func sumSquaresVJP(c *Ctx, g *Tensor) []*Tensor {
 	}
 	factor, grads := c.In[1], make([]*Tensor, 2)
 	twice = twice.Mul(x).Mul(factor)
-	if c.Needs(0) {
+	if c.needs(0) {
 		grads[0] = twice.Mul(factor).To(x.dtype)
 	}
-	if c.Needs(1) {
+	if c.needs(1) {
 		grads[1] = twice.Mul(x).Sum().Reshape(factor.layout.Shape...)
 	}
 	return grads

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -11,24 +12,24 @@ var variance Op
 var rootOp = pointwise{name: "root", expr: "where(x == 0, 0, sqrt(where(x == 0, 1, x)))", lo: 0.2, hi: 3}.op()
 
 func init() {
-	define(&variance, Op{
+	define(&variance, entry{
 		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef},
-		Cast: CastFull,
+		Cast: seam.CastFull,
 		Doc:  "the sum of (x - mean(x))^2 over axes, divided by the number of elements less the correction",
-		Shape: func(c *Ctx) {
+		Shape: func(c *ctx) {
 			c.wantFloat(0)
 			c.reduced(c.In[0].dtype)
 		},
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			x := c.In[0]
 			n := max(0, float64(c.count())-c.Floats[0])
 			return []*Tensor{x.Sub(c.unreduce(x.Mean(c.Ints...))).Mul(c.unreduce(g.Scale(2 / n)))}
 		},
-		Saves: []Saves{SaveIn(0)},
+		Saves: []saves{saveIn(0)},
 		Flops: perElement(4),
-		Samples: func() []Sample {
+		Samples: func() []opSample {
 			biased := func(x *Tensor, axes ...int) *Tensor { return x.Var(0, axes...) }
-			sample := Sample{Name: "correction 1", In: []Arg{{Shape: []int{3, 4}, Lo: -2, Hi: 2}},
+			sample := opSample{Name: "correction 1", In: []seam.Arg{{Shape: []int{3, 4}, Lo: -2, Hi: 2}},
 				Call: func(x []*Tensor) *Tensor { return x[0].Var(1, 1) }}
 			return append(reductionSamples(-2, 2, false, biased), sample)
 		},
@@ -40,7 +41,7 @@ func init() {
 // sample (and NaN for one element), 0 the variance of the elements themselves.
 func (t *Tensor) Var(correction int, axes ...int) *Tensor {
 	if correction < 0 {
-		Fail(ErrValue, "var", "the correction %d is negative", correction)
+		fail(ErrValue, "var", "the correction %d is negative", correction)
 	}
 	return t.reduce(&variance, axes, float64(correction))
 }

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -9,17 +10,17 @@ import (
 var cumsum Op
 
 func init() {
-	define(&cumsum, Op{
+	define(&cumsum, entry{
 		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Ref: cumsumRef},
-		Cast: CastFull,
+		Cast: seam.CastFull,
 		Doc:  "y[i] = x[0] + ... + x[i] along an axis, or x[n-1] + ... + x[i] in reverse",
-		Shape: func(c *Ctx) {
-			c.Result(accumulated(c.In[0].dtype), c.Shape(0)...)
+		Shape: func(c *ctx) {
+			c.result(accumulated(c.In[0].dtype), c.shape(0)...)
 		},
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			return []*Tensor{g.alongAxis(&cumsum, c.Ints[0], 1-c.Ints[1])}
 		},
-		Samples: func() []Sample { return axisSamples(-2, 2, (*Tensor).CumSum) },
+		Samples: func() []opSample { return axisSamples(-2, 2, (*Tensor).CumSum) },
 	})
 }
 

@@ -3,6 +3,7 @@ package tensor
 import (
 	"math"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/kernels/expr/double"
@@ -11,24 +12,24 @@ import (
 var softmax, softmaxGrad, logSoftmax, logSoftmaxGrad Op
 
 func init() {
-	defineSoftmax(&softmax, &softmaxGrad, (*Tensor).Softmax, 0.1, 0.9, Op{
+	defineSoftmax(&softmax, &softmaxGrad, (*Tensor).Softmax, 0.1, 0.9, entry{
 		Op:  kernels.Op{Name: "softmax", CPU: cpu.Softmax, Ref: lineRef(softmaxRef)},
 		Doc: "exp(x - m) / sum(exp(x - m)) along an axis, with m = max(x)",
-	}, Op{
+	}, entry{
 		Op:  kernels.Op{Name: "softmax_grad", CPU: cpu.SoftmaxGrad, Ref: lineRef(softmaxGradRef)},
 		Doc: "y*(g - sum(g*y)) along an axis",
-		Compose: func(c *Ctx) *Tensor {
+		Compose: func(c *ctx) *Tensor {
 			y, g := c.In[0], c.In[1]
 			return y.Mul(g.Sub(g.Mul(y).Sum(c.Ints[0], KeepDims)))
 		},
 	})
-	defineSoftmax(&logSoftmax, &logSoftmaxGrad, (*Tensor).LogSoftmax, -2, -0.1, Op{
+	defineSoftmax(&logSoftmax, &logSoftmaxGrad, (*Tensor).LogSoftmax, -2, -0.1, entry{
 		Op:  kernels.Op{Name: "log_softmax", CPU: cpu.LogSoftmax, Ref: lineRef(logSoftmaxRef)},
 		Doc: "(x - m) - log(sum(exp(x - m))) along an axis, with m = max(x)",
-	}, Op{
+	}, entry{
 		Op:  kernels.Op{Name: "log_softmax_grad", CPU: cpu.LogSoftmaxGrad, Ref: lineRef(logSoftmaxGradRef)},
 		Doc: "g - exp(y)*sum(g) along an axis",
-		Compose: func(c *Ctx) *Tensor {
+		Compose: func(c *ctx) *Tensor {
 			y, g := c.In[0], c.In[1]
 			return g.Sub(y.Exp().Mul(g.Sum(c.Ints[0], KeepDims)))
 		},
@@ -37,21 +38,21 @@ func init() {
 
 // defineSoftmax fills in what the softmax and its logarithm have in common, and defines each with its gradient, which
 // reads the result; lo and hi are the range of results in tests.
-func defineSoftmax(o, grad *Op, call func(x *Tensor, axis int) *Tensor, lo, hi float64, y, dx Op) {
-	y.Cast, y.Shape = CastFull, sameFloats
-	y.VJP = func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{Apply(grad, []*Tensor{c.Out[0], g}, c.Ints, nil)} }
-	y.Saves, y.Flops = []Saves{SaveOut(0)}, perElement(5)
-	y.Samples = func() []Sample { return axisSamples(-2, 2, call) }
-	y.Bench = func() []Benchmark { return rowBenchmarks(2, call) }
+func defineSoftmax(o, grad *Op, call func(x *Tensor, axis int) *Tensor, lo, hi float64, y, dx entry) {
+	y.Cast, y.Shape = seam.CastFull, sameFloats
+	y.VJP = func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{apply(grad, []*Tensor{c.Out[0], g}, c.Ints, nil)} }
+	y.Saves, y.Flops = []saves{saveOut(0)}, perElement(5)
+	y.Samples = func() []opSample { return axisSamples(-2, 2, call) }
+	y.Bench = func() []benchmark { return rowBenchmarks(2, call) }
 	define(o, y)
 
 	dx.Args, dx.Shape, dx.Flops = []string{"y", "g"}, sameFloats, perElement(4)
-	dx.Samples = func() []Sample {
-		sample := func(name string, axis int, shape ...int) Sample {
-			return Sample{Name: name, In: []Arg{{Shape: shape, Lo: lo, Hi: hi}, {Shape: shape, Lo: -2, Hi: 2}},
-				Call: func(x []*Tensor) *Tensor { return Apply(grad, x, []int{axis}, nil) }}
+	dx.Samples = func() []opSample {
+		sample := func(name string, axis int, shape ...int) opSample {
+			return opSample{Name: name, In: []seam.Arg{{Shape: shape, Lo: lo, Hi: hi}, {Shape: shape, Lo: -2, Hi: 2}},
+				Call: func(x []*Tensor) *Tensor { return apply(grad, x, []int{axis}, nil) }}
 		}
-		return []Sample{
+		return []opSample{
 			sample("last", 1, 3, 4), sample("first", 0, 4, 2), sample("size 1", 1, 2, 1), sample("empty", 1, 0, 3),
 		}
 	}
@@ -68,23 +69,23 @@ func (t *Tensor) LogSoftmax(axis int) *Tensor { return t.alongAxis(&logSoftmax, 
 // alongAxis applies an operation whose first attribute is an axis.
 func (t *Tensor) alongAxis(op *Op, axis int, more ...int) *Tensor {
 	t.given(op.Name)
-	return Apply(op, []*Tensor{t}, append([]int{t.axis(op.Name, axis)}, more...), nil)
+	return apply(op, []*Tensor{t}, append([]int{t.axis(op.Name, axis)}, more...), nil)
 }
 
 // sameFloats is the shape rule of operations whose result has the floating type and the shape of the first operand.
-func sameFloats(c *Ctx) {
+func sameFloats(c *ctx) {
 	c.wantFloat(0)
-	c.Result(c.In[0].dtype, c.Shape(0)...)
+	c.result(c.In[0].dtype, c.shape(0)...)
 }
 
 // rowBenchmarks time an operation along rows; passes is how many times it reads or writes all elements.
-func rowBenchmarks(passes float64, call func(x *Tensor, axis int) *Tensor) []Benchmark {
-	bench := func(name string, rows, n int) Benchmark {
-		return Benchmark{Name: name, Bytes: 4 * passes * float64(rows*n),
-			In:   []Arg{{Shape: []int{rows, n}, Lo: -4, Hi: 4}},
+func rowBenchmarks(passes float64, call func(x *Tensor, axis int) *Tensor) []benchmark {
+	bench := func(name string, rows, n int) benchmark {
+		return benchmark{Name: name, Bytes: 4 * passes * float64(rows*n),
+			In:   []seam.Arg{{Shape: []int{rows, n}, Lo: -4, Hi: 4}},
 			Call: func(x []*Tensor) *Tensor { return call(x[0], -1) }}
 	}
-	return []Benchmark{bench("rows of 10", 128, 10), bench("rows of 64", 16384, 64), bench("rows of 1024", 1000, 1024)}
+	return []benchmark{bench("rows of 10", 128, 10), bench("rows of 64", 16384, 64), bench("rows of 1024", 1000, 1024)}
 }
 
 // maxAndSum is m = max(x) and sum(exp(x - m)).

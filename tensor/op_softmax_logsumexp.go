@@ -3,6 +3,7 @@ package tensor
 import (
 	"math"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/kernels/expr/double"
@@ -11,20 +12,20 @@ import (
 var logsumexp Op
 
 func init() {
-	define(&logsumexp, Op{
+	define(&logsumexp, entry{
 		Op:   kernels.Op{Name: "logsumexp", CPU: cpu.LogSumExp, Ref: logsumexpRef},
-		Cast: CastFull,
+		Cast: seam.CastFull,
 		Doc:  "m + log(sum(exp(x - m))) over axes, with m = max(x)",
-		Shape: func(c *Ctx) {
+		Shape: func(c *ctx) {
 			c.wantFloat(0)
 			c.reduced(c.In[0].dtype)
 		},
-		VJP: func(c *Ctx, g *Tensor) []*Tensor { // softmax(x) = exp(x - y)
+		VJP: func(c *ctx, g *Tensor) []*Tensor { // softmax(x) = exp(x - y)
 			return []*Tensor{c.In[0].Sub(c.unreduce(c.Out[0])).Exp().Mul(c.unreduce(g))}
 		},
-		Saves:   []Saves{SaveIn(0) | SaveOut(0)},
+		Saves:   []saves{saveIn(0) | saveOut(0)},
 		Flops:   perElement(4),
-		Samples: func() []Sample { return reductionSamples(-2, 2, false, (*Tensor).LogSumExp) },
+		Samples: func() []opSample { return reductionSamples(-2, 2, false, (*Tensor).LogSumExp) },
 	})
 }
 

@@ -9,19 +9,19 @@ import (
 var expand Op
 
 func init() {
-	define(&expand, Op{
+	define(&expand, entry{
 		Op:    kernels.Op{Name: "expand"},
 		Doc:   "x repeated along new axes and axes of size 1",
-		Shape: func(c *Ctx) { c.Result(c.In[0].dtype, c.Ints...) },
-		View: func(c *Ctx, l *kernels.Layout) {
+		Shape: func(c *ctx) { c.result(c.In[0].dtype, c.Ints...) },
+		View: func(c *ctx, l *kernels.Layout) {
 			appendBroadcast(l.Strides[:0], c.In[0].layout, l.Shape)
 		},
-		VJP: func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.SumTo(c.Shape(0)...)} },
-		Samples: func() []Sample {
-			sample := func(name string, from []int, to ...int) Sample {
+		VJP: func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.SumTo(c.shape(0)...)} },
+		Samples: func() []opSample {
+			sample := func(name string, from []int, to ...int) opSample {
 				return unary(name, from, func(x *Tensor) *Tensor { return x.Expand(to...) })
 			}
-			return []Sample{
+			return []opSample{
 				sample("rows", []int{3}, 2, 3), sample("columns", []int{2, 1}, 2, 4), sample("rank 0", nil, 2, 2),
 				sample("both", []int{1, 2, 1}, 3, 2, 4), sample("to empty", []int{1, 2}, 0, 2),
 			}
@@ -41,10 +41,10 @@ func (t *Tensor) Expand(shape ...int) *Tensor {
 	}
 	checkShape("expand", shape)
 	if lead < 0 || !slices.Equal(broadcast("expand", t.layout.Shape, shape), shape) {
-		Fail(ErrShape, "expand", "%v does not expand to %v", t, shape)
+		fail(ErrShape, "expand", "%v does not expand to %v", t, shape)
 	}
 	if slices.Equal(t.layout.Shape, shape) {
 		return t
 	}
-	return Apply(&expand, []*Tensor{t}, shape, nil)
+	return apply(&expand, []*Tensor{t}, shape, nil)
 }

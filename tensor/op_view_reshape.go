@@ -9,17 +9,17 @@ import (
 var reshape Op
 
 func init() {
-	define(&reshape, Op{
+	define(&reshape, entry{
 		Op:    kernels.Op{Name: "reshape"},
 		Doc:   "the elements in row-major order under another shape",
-		Shape: func(c *Ctx) { c.Result(c.In[0].dtype, c.Ints...) },
-		View:  func(c *Ctx, l *kernels.Layout) { kernels.RowMajor(l.Strides, l.Shape) },
-		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.Reshape(c.Shape(0)...)} },
-		Samples: func() []Sample {
-			sample := func(name string, from []int, to ...int) Sample {
+		Shape: func(c *ctx) { c.result(c.In[0].dtype, c.Ints...) },
+		View:  func(c *ctx, l *kernels.Layout) { kernels.RowMajor(l.Strides, l.Shape) },
+		VJP:   func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.Reshape(c.shape(0)...)} },
+		Samples: func() []opSample {
+			sample := func(name string, from []int, to ...int) opSample {
 				return unary(name, from, func(x *Tensor) *Tensor { return x.Reshape(to...) })
 			}
-			return []Sample{
+			return []opSample{
 				sample("split", []int{6, 4}, 2, 3, 4), sample("merge", []int{2, 3, 4}, 24),
 				sample("infer", []int{2, 6}, 3, -1), sample("to rank 0", []int{1, 1}),
 				sample("from rank 0", nil, 1), sample("empty", []int{0, 3}, 3, 0),
@@ -35,33 +35,33 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 	if i := slices.Index(shape, -1); i >= 0 {
 		given := slices.Clone(shape)
 		if slices.Contains(given[i+1:], -1) {
-			Fail(ErrShape, "reshape", "shape %v of %v has -1 more than once; only one size can be computed", given, t)
+			fail(ErrShape, "reshape", "shape %v of %v has -1 more than once; only one size can be computed", given, t)
 		}
 		shape = slices.Clone(shape)
 		shape[i] = 1
 		checkShape("reshape", shape)
 		n := kernels.Count(shape)
 		if n <= 0 || t.Len()%n != 0 {
-			Fail(ErrShape, "reshape", "the size -1 cannot be computed: "+
+			fail(ErrShape, "reshape", "the size -1 cannot be computed: "+
 				"%v has %d elements, the other sizes of %v make %d", t, t.Len(), given, n)
 		}
 		shape[i] = t.Len() / n
 	}
 	checkShape("reshape", shape)
 	if n := kernels.Count(shape); n != t.Len() {
-		Fail(ErrShape, "reshape", "%v has %d elements, shape %v has %d", t, t.Len(), shape, n)
+		fail(ErrShape, "reshape", "%v has %d elements, shape %v has %d", t, t.Len(), shape, n)
 	}
 	if slices.Equal(shape, t.layout.Shape) {
 		return t
 	}
-	return Apply(&reshape, []*Tensor{t.Contiguous()}, shape, nil)
+	return apply(&reshape, []*Tensor{t.Contiguous()}, shape, nil)
 }
 
 // Flatten is t with axes from to last (both included) merged into one.
 func (t *Tensor) Flatten(from, last int) *Tensor {
 	from, last = t.axis("flatten", from), t.axis("flatten", last)
 	if from > last {
-		Fail(ErrShape, "flatten", "axis %d comes after axis %d of %v", from, last, t)
+		fail(ErrShape, "flatten", "axis %d comes after axis %d of %v", from, last, t)
 	}
 	s := t.layout.Shape
 	shape := slices.Concat(s[:from], []int{kernels.Count(s[from : last+1])}, s[last+1:])
@@ -77,7 +77,7 @@ func (t *Tensor) Unsqueeze(axis int) *Tensor {
 func (t *Tensor) newAxis(op string, axis int) int {
 	n := t.Rank() + 1
 	if axis < -n || axis >= n {
-		Fail(ErrShape, op, "axis %d is outside [%d, %d) for %v", axis, -n, n, t)
+		fail(ErrShape, op, "axis %d is outside [%d, %d) for %v", axis, -n, n, t)
 	}
 	if axis < 0 {
 		axis += n
@@ -89,7 +89,7 @@ func (t *Tensor) newAxis(op string, axis int) int {
 func (t *Tensor) Squeeze(axis int) *Tensor {
 	axis = t.axis("squeeze", axis)
 	if d := t.layout.Shape[axis]; d != 1 {
-		Fail(ErrShape, "squeeze", "axis %d of %v has size %d, not 1", axis, t, d)
+		fail(ErrShape, "squeeze", "axis %d of %v has size %d, not 1", axis, t, d)
 	}
 	return t.Reshape(slices.Delete(t.Shape(), axis, axis+1)...)
 }

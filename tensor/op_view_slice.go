@@ -13,24 +13,24 @@ import (
 var slice, sliceGrad Op
 
 func init() {
-	resized := func(c *Ctx) {
+	resized := func(c *ctx) {
 		var buf [kernels.MaxDims]int
-		shape := append(buf[:0], c.Shape(0)...)
+		shape := append(buf[:0], c.shape(0)...)
 		shape[c.Ints[0]] = c.Ints[3]
-		c.Result(c.In[0].dtype, shape...)
+		c.result(c.In[0].dtype, shape...)
 	}
-	samples := func(sample func(name string, shape []int, axis, start, stop, step int) Sample) []Sample {
-		return []Sample{
+	samples := func(sample func(name string, shape []int, axis, start, stop, step int) opSample) []opSample {
+		return []opSample{
 			sample("rows", []int{4, 3}, 0, 1, 3, 1), sample("columns", []int{2, 5}, 1, 0, 5, 2),
 			sample("middle", []int{2, 4, 3}, 1, -3, -1, 1), sample("one", []int{1, 3}, 0, 0, 1, 1),
 			sample("nothing", []int{2, 3}, 1, 2, 2, 1), sample("empty", []int{0, 3}, 1, 1, 3, 1),
 		}
 	}
-	define(&slice, Op{
+	define(&slice, entry{
 		Op:    kernels.Op{Name: "slice"},
 		Doc:   "every step-th element of an axis from start on",
 		Shape: resized,
-		View: func(c *Ctx, l *kernels.Layout) {
+		View: func(c *ctx, l *kernels.Layout) {
 			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
 			copy(l.Strides, c.In[0].layout.Strides)
 			if l.Len() > 0 { // else the offset may be outside the memory
@@ -38,27 +38,27 @@ func init() {
 			}
 			l.Strides[axis] *= step
 		},
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
-			return []*Tensor{g.sliceGrad(axis, start, step, c.Shape(0)[axis])}
+			return []*Tensor{g.sliceGrad(axis, start, step, c.shape(0)[axis])}
 		},
-		Samples: func() []Sample {
-			return samples(func(name string, shape []int, axis, start, stop, step int) Sample {
+		Samples: func() []opSample {
+			return samples(func(name string, shape []int, axis, start, stop, step int) opSample {
 				return unary(name, shape, func(x *Tensor) *Tensor { return x.Slice(axis, start, stop, step) })
 			})
 		},
 	})
-	define(&sliceGrad, Op{
+	define(&sliceGrad, entry{
 		Op:    kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef},
 		Doc:   "the elements of g at every step-th index of an axis from start on, zero elsewhere",
 		Args:  []string{"g"},
 		Shape: resized,
-		VJP: func(c *Ctx, g *Tensor) []*Tensor {
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
-			return []*Tensor{g.slice(axis, start, step, c.Shape(0)[axis])}
+			return []*Tensor{g.slice(axis, start, step, c.shape(0)[axis])}
 		},
-		Samples: func() []Sample {
-			return samples(func(name string, shape []int, axis, start, stop, step int) Sample {
+		Samples: func() []opSample {
+			return samples(func(name string, shape []int, axis, start, stop, step int) opSample {
 				start, stop = bound(start, shape[axis]), bound(stop, shape[axis])
 				size := shape[axis]
 				shape = slices.Clone(shape)
@@ -81,7 +81,7 @@ func (t *Tensor) Slice(axis, start, stop int, step ...int) *Tensor {
 	stride := 1
 	switch {
 	case len(step) > 1:
-		Fail(ErrValue, "slice", "steps %v are given, an axis has one", slices.Clone(step))
+		fail(ErrValue, "slice", "steps %v are given, an axis has one", slices.Clone(step))
 	case len(step) == 1:
 		stride = step[0]
 		t.wantStep("slice", axis, stride)
@@ -101,7 +101,7 @@ func (t *Tensor) Slice(axis, start, stop int, step ...int) *Tensor {
 // wantStep fails for steps of a slice below 1.
 func (t *Tensor) wantStep(op string, axis, step int) {
 	if step < 1 {
-		Fail(ErrValue, op, "step %d on axis %d of %v; steps are 1 or more, Flip reverses an axis", step, axis, t)
+		fail(ErrValue, op, "step %d on axis %d of %v; steps are 1 or more, Flip reverses an axis", step, axis, t)
 	}
 }
 
@@ -114,11 +114,11 @@ func bound(i, size int) int {
 }
 
 func (t *Tensor) slice(axis, start, step, n int) *Tensor {
-	return Apply(&slice, []*Tensor{t}, []int{axis, start, step, n}, nil)
+	return apply(&slice, []*Tensor{t}, []int{axis, start, step, n}, nil)
 }
 
 func (t *Tensor) sliceGrad(axis, start, step, size int) *Tensor {
-	return Apply(&sliceGrad, []*Tensor{t}, []int{axis, start, step, size}, nil)
+	return apply(&sliceGrad, []*Tensor{t}, []int{axis, start, step, size}, nil)
 }
 
 // Split cuts an axis into parts of the given sizes, which must add up to its size. The parts share the memory.
@@ -128,7 +128,7 @@ func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 	sum, size := 0, t.layout.Shape[axis]
 	for i, n := range sizes {
 		if n < 0 {
-			Fail(ErrShape, "split", "size %d of part %d is negative", n, i)
+			fail(ErrShape, "split", "size %d of part %d is negative", n, i)
 		}
 		sum = min(sum+min(n, kernels.MaxLen), kernels.MaxLen+1) // does not overflow
 	}
@@ -137,7 +137,7 @@ func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 		if len(sizes) > 16 {
 			sizes, more = sizes[:16], " and others"
 		}
-		Fail(ErrShape, "split", "sizes %v%s add up to %d, axis %d of %v has %d", sizes, more, sum, axis, t, size)
+		fail(ErrShape, "split", "sizes %v%s add up to %d, axis %d of %v has %d", sizes, more, sum, axis, t, size)
 	}
 	parts := makeParts("split", len(sizes))
 	start := 0
@@ -154,7 +154,7 @@ func (t *Tensor) Chunk(axis, n int) []*Tensor {
 	t.given("chunk")
 	axis = t.axis("chunk", axis)
 	if n < 1 {
-		Fail(ErrValue, "chunk", "%v cannot be cut into %d parts", t, n)
+		fail(ErrValue, "chunk", "%v cannot be cut into %d parts", t, n)
 	}
 	size, each := t.layout.Shape[axis], 0
 	if size > 0 {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 )
 
@@ -16,8 +17,8 @@ type param struct {
 	name      string
 	tensor    *Tensor // the canonical handle
 	trainable bool
-	init      Initializer
-	arena     *Arena
+	init      seam.Initializer
+	arena     *arena
 	index     int // in arena.params
 	lo, hi    int // elements of the arena
 	version   atomic.Uint64
@@ -27,20 +28,8 @@ type param struct {
 	left      int         // gradients that no optimizer has taken, while others were; under arena.mu
 }
 
-// Random is a random stream; see its methods.
-type Random = philox.Source
-
-// Initializer draws the first values of a parameter of the given shape into v, from the parameter's own random stream.
-type Initializer func(v []float64, shape []int, r Random)
-
-// Parameter declares a trainable float32 tensor without values. nn.Init gives it its name, its values and memory on a
-// device.
-func Parameter(init Initializer, shape ...int) *Tensor { return declare(init, true, shape) }
-
-// State declares a tensor that is saved with a model but not trained, such as running statistics.
-func State(init Initializer, shape ...int) *Tensor { return declare(init, false, shape) }
-
-func declare(init Initializer, trainable bool, shape []int) *Tensor {
+// declare makes a parameter, or a state, without values.
+func declare(init seam.Initializer, trainable bool, shape []int) *Tensor {
 	checkShape("parameter", shape)
 	t := newTensor(nil, Float32, shape, nil)
 	t.needs = trainable
@@ -48,12 +37,11 @@ func declare(init Initializer, trainable bool, shape []int) *Tensor {
 	return t
 }
 
-// ParameterOf makes host data a trainable parameter of its own, without a model: for small
-// experiments and tests. It takes over t.
-func ParameterOf(name string, t *Tensor) *Tensor {
+// parameterOf is engine.ParameterOf.
+func parameterOf(name string, t *Tensor) *Tensor {
 	t.usable("parameter")
 	if t.scope != nil || t.root != nil || !t.dtype.IsFloat() || !t.IsContiguous() {
-		Fail(ErrValue, "parameter", "%v must be contiguous host data of a floating type", t)
+		fail(ErrValue, "parameter", "%v must be contiguous host data of a floating type", t)
 	}
 	t.root = &param{name: name, tensor: t, trainable: true, hi: t.Len()}
 	t.needs = true
@@ -61,27 +49,26 @@ func ParameterOf(name string, t *Tensor) *Tensor {
 	return t
 }
 
-// NewState makes state with values of zero on the device, outside any model: optimizer moments and counters.
-func (d *Device) NewState(name string, dt DType, shape ...int) (t *Tensor, err error) {
-	err = Try(func() {
-		made := State(nil, shape...)
+// newState is engine.NewState.
+func (d *Device) newState(name string, dt DType, shape ...int) (t *Tensor, err error) {
+	err = try(func() {
+		made := declare(nil, false, shape)
 		d.place(name, firstModel, []string{name}, []*Tensor{made}, dt)
 		t = made
 	})
 	return t, err
 }
 
-// PlaceLike makes parameters and states with the names, shapes and initializers of others, placed together on the
-// device in the order given, with values of zero and of type dt. Package nn copies models with it.
-func (d *Device) PlaceLike(dt DType, like []*Tensor) (made []*Tensor, err error) {
-	err = Try(func() {
+// placeLike is engine.PlaceLike.
+func (d *Device) placeLike(dt DType, like []*Tensor) (made []*Tensor, err error) {
+	err = try(func() {
 		var names []string
 		model := firstModel
 		for _, t := range like {
-			a, _, _ := t.Arena()
+			a, _, _ := t.arena()
 			model = a.model
 			if t.root.tensor != t {
-				Fail(ErrValue, "place", "%v is a view of a parameter or state, not all of it", t)
+				fail(ErrValue, "place", "%v is a view of a parameter or state, not all of it", t)
 			}
 			names = append(names, t.root.name)
 			made = append(made, declare(nil, t.root.trainable, t.layout.Shape))
@@ -97,13 +84,13 @@ func (d *Device) PlaceLike(dt DType, like []*Tensor) (made []*Tensor, err error)
 	return made, nil
 }
 
-// Arena is the flat memory of parameters of one element type on one device. Gradients and optimizer moments have the
+// arena is the flat memory of parameters of one element type on one device. Gradients and optimizer moments have the
 // same offsets, so that clipping, unscaling and updates are single passes.
-type Arena struct {
+type arena struct {
 	id     uint64  // in order of making
 	dev    *Device // nil: host memory
 	dtype  DType
-	model  string // whose values these are; see Place
+	model  string // whose values these are; see engine.Place
 	n      int
 	values *Tensor // flat [n]
 	params []*Tensor
@@ -119,8 +106,8 @@ type Arena struct {
 	holders []holder // steps that use the values; see access.go
 }
 
-func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
-	a := &Arena{id: arenas.Add(1), dev: d, dtype: dt, n: n, params: params}
+func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *arena {
+	a := &arena{id: arenas.Add(1), dev: d, dtype: dt, n: n, params: params}
 	a.values = newTensor(blk, dt, []int{n}, nil)
 	a.values.root = &param{name: "parameters", tensor: a.values, arena: a, hi: n}
 	for _, t := range params {
@@ -132,12 +119,9 @@ func newArena(d *Device, dt DType, blk *block, params []*Tensor, n int) *Arena {
 // arenaAlign is the alignment of a parameter in its arena, in elements; the padding between parameters holds zeros.
 const arenaAlign = 16
 
-// Place gives declared parameters and state their names and memory on d, parameters in one arena and state in another,
-// in the order given, and draws their values from the streams (seed, model, name). Without a name the model is the n-th
-// of the device, and called "#n". Placing again starts afresh. A Place that fails changes nothing. Package nn calls it
-// with the state-dict names of a model.
-func (d *Device) Place(model string, names []string, tensors []*Tensor, dt DType) error {
-	return Try(func() {
+// placeModel is engine.Place.
+func (d *Device) placeModel(model string, names []string, tensors []*Tensor, dt DType) error {
+	return try(func() {
 		if d.usable("place"); model != "" {
 			d.place("parameters", model, names, tensors, dt)
 			return
@@ -157,30 +141,30 @@ func (d *Device) Place(model string, names []string, tensors []*Tensor, dt DType
 const firstModel = "#1"
 
 // stream is that of a parameter's first values.
-func (d *Device) stream(model, name string) Random {
+func (d *Device) stream(model, name string) philox.Source {
 	if model != firstModel {
 		name = model + "/" + name
 	}
-	return Random{Key: philox.Derive(d.seed, name)}
+	return philox.Source{Key: philox.Derive(d.seed, name)}
 }
 
 // place is Place of a model with a name; op names the memory in errors.
 func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt DType) {
 	d.usable("place")
 	if len(names) != len(tensors) {
-		Fail(ErrValue, "place", "%d names for %d tensors", len(names), len(tensors))
+		fail(ErrValue, "place", "%d names for %d tensors", len(names), len(tensors))
 	}
 	var params, state placement
 	called, seen := map[string]bool{}, map[*Tensor]bool{}
 	for i, t := range tensors {
 		if t == nil || t.root == nil || t.lazy != nil || t.root.tensor != t || seen[t] {
-			Fail(ErrValue, "place", "%v is not a declared parameter or state, or it is given twice", t)
+			fail(ErrValue, "place", "%v is not a declared parameter or state, or it is given twice", t)
 		}
 		if t.root.trainable && !dt.IsFloat() {
-			Fail(ErrDType, "place", "%s is trained, so its type is a floating one, not %v", names[i], dt)
+			fail(ErrDType, "place", "%s is trained, so its type is a floating one, not %v", names[i], dt)
 		}
 		if called[names[i]] {
-			Fail(ErrValue, "place", "two parameters are called %s; a field tag `weft:\"name\"` renames one", names[i])
+			fail(ErrValue, "place", "two parameters are called %s; a field tag `weft:\"name\"` renames one", names[i])
 		}
 		called[names[i]], seen[t] = true, true
 		p := &state
@@ -189,7 +173,7 @@ func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt D
 		}
 		p.names, p.tensors, p.offsets = append(p.names, names[i]), append(p.tensors, t), append(p.offsets, p.n)
 		if p.n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign; p.n > kernels.MaxLen {
-			Fail(ErrMemory, op, "the first %d of %d parameters have more than %d elements; the last of them is %v",
+			fail(ErrMemory, op, "the first %d of %d parameters have more than %d elements; the last of them is %v",
 				i+1, len(tensors), kernels.MaxLen, t)
 		}
 	}
@@ -257,7 +241,7 @@ func (t *Tensor) Trainable() bool { return t.given("trainable").root != nil && t
 // is dropped: optimizers leave the parameter alone. It may not run beside a step.
 func (t *Tensor) SetNeedsGrad(needs bool) {
 	if t.given("set_needs_grad"); !t.Trainable() || t.root.tensor != t {
-		Fail(ErrGrad, "set_needs_grad", "%v is no parameter as a whole", t)
+		fail(ErrGrad, "set_needs_grad", "%v is no parameter as a whole", t)
 	}
 	t.needs = needs
 	if a := t.root.arena; a != nil && !needs {
@@ -270,36 +254,20 @@ func (t *Tensor) SetNeedsGrad(needs bool) {
 	}
 }
 
-// Arena is the arena of a placed parameter or state, and the range of its elements there.
-func (t *Tensor) Arena() (a *Arena, lo, hi int) {
+// arena is that of a placed parameter or state, and the range of its elements there.
+func (t *Tensor) arena() (a *arena, lo, hi int) {
 	t.given("arena")
 	if t.root == nil || t.root.arena == nil {
-		Fail(ErrStep, "arena", "%v has not been placed; nn.Init places a model", t)
+		fail(ErrStep, "arena", "%v has not been placed; nn.Init places a model", t)
 	}
 	return t.root.arena, t.root.lo, t.root.hi
 }
-
-// Params lists the parameters of the arena in order of their offsets.
-func (a *Arena) Params() []*Tensor { return a.given("params").params }
-
-// Len is the number of elements, padding between parameters included.
-func (a *Arena) Len() int { return a.given("len").n }
-
-// DType is the element type of the values.
-func (a *Arena) DType() DType { return a.given("dtype").dtype }
-
-// Model is the name of the model that was placed: what Place was given, or "#n" for the n-th model of the device; ""
-// for a parameter that is no part of one.
-func (a *Arena) Model() string { return a.given("model").model }
-
-// Values is the flat tensor [n] of all values.
-func (a *Arena) Values() *Tensor { return a.given("values").values }
 
 // Grad is the gradient that steps have committed to a parameter and no optimizer has taken; nil if there is none; of a
 // view of a parameter it is the same view of the gradient. Reading it waits for nothing; the tensor is valid until the
 // next step commits, and Keep makes it last.
 func (t *Tensor) Grad() *Tensor {
-	a, lo, _ := t.Arena()
+	a, lo, _ := t.arena()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.grads == nil || !a.present[t.root.index] {
@@ -313,7 +281,7 @@ func (t *Tensor) Grad() *Tensor {
 
 // ClearGrads drops the committed gradients of the arena of t, and so of all parameters placed with it.
 func (t *Tensor) ClearGrads() {
-	a, _, _ := t.Arena()
+	a, _, _ := t.arena()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.replace(nil, nil)
@@ -321,7 +289,7 @@ func (t *Tensor) ClearGrads() {
 
 // replace puts b in the place of the committed gradients, which go back to the pool. The last ones go there when
 // nothing refers to the arena any more.
-func (a *Arena) replace(b *block, present []bool) {
+func (a *arena) replace(b *block, present []bool) {
 	if old := a.grads; old != nil {
 		a.unused.Stop()
 		old.refs, old.closed = 0, "a later step"
@@ -347,11 +315,9 @@ func (g *stepGrads) drop() {
 	}
 }
 
-// Grads are the gradients of the arena in this step, flat [n], and which parameters have one; nil if
-// none has. Elements of parameters without gradient are undefined, padding is zero.
-func (s *Scope) Grads(a *Arena) (flat *Tensor, present []bool) {
+// gradsOf is engine.Grads.
+func (s *Scope) gradsOf(a *arena) (flat *Tensor, present []bool) {
 	s.given("grads")
-	a.given("grads")
 	s.enter("grads")
 	defer s.leave()
 	if g := s.stepGrads(a, false); g != nil {
@@ -360,7 +326,7 @@ func (s *Scope) Grads(a *Arena) (flat *Tensor, present []bool) {
 	return nil, nil
 }
 
-func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
+func (s *Scope) stepGrads(a *arena, create bool) *stepGrads {
 	if g := s.grads[a]; g != nil {
 		return g
 	}
@@ -385,7 +351,7 @@ func (s *Scope) stepGrads(a *Arena, create bool) *stepGrads {
 	g.flat = newTensor(blk, a.dtype, []int{a.n}, s)
 	copy(g.present, a.present)
 	if s.grads == nil {
-		s.grads = map[*Arena]*stepGrads{}
+		s.grads = map[*arena]*stepGrads{}
 	}
 	s.grads[a] = g
 	s.order = append(s.order, a)
@@ -415,7 +381,7 @@ func (s *Scope) addGrad(p, g *Tensor) {
 
 // putGrad adds g to the gradient of parameter p in this step, and returns the sum.
 func (s *Scope) putGrad(op string, p, g *Tensor) (sum *Tensor) {
-	a, lo, hi := p.Arena()
+	a, lo, hi := p.arena()
 	sg := s.stepGrads(a, true)
 	i := p.root.index
 	s.unappliedGrads(op, sg.flat, lo, hi)
@@ -431,18 +397,16 @@ func (s *Scope) putGrad(op string, p, g *Tensor) (sum *Tensor) {
 	return dst
 }
 
-// SetGrad makes g, of the type and shape of parameter p, the gradient of p in this step, in the place of what it has
-// from this step or those before; nil drops that. It is what a checkpoint restores in the midst of accumulation, with
-// [Tensor.Grad] on the other side. Hooks of p are not called.
-func (s *Scope) SetGrad(p, g *Tensor) {
+// setGrad is engine.SetGrad.
+func (s *Scope) setGrad(p, g *Tensor) {
 	s.given("set_grad")
-	a, _, _ := p.Arena()
+	a, _, _ := p.arena()
 	if g != nil {
 		if !p.Trainable() || p.root.tensor != p || !p.needs {
-			Fail(ErrGrad, "set_grad", "%v is no parameter that gets a gradient", p)
+			fail(ErrGrad, "set_grad", "%v is no parameter that gets a gradient", p)
 		}
 		if g.DType() != p.dtype || !sameShape(g, p) {
-			Fail(ErrShape, "set_grad", "the gradient is %v, the parameter %v", g, p)
+			fail(ErrShape, "set_grad", "the gradient is %v, the parameter %v", g, p)
 		}
 		if g = s.In(g.Detach()); a.dev != nil {
 			g = g.To(a.dev)
@@ -462,20 +426,20 @@ func (s *Scope) SetGrad(p, g *Tensor) {
 	}
 }
 
-// HasGrad tells whether parameter p has a gradient in this step or from steps before it.
-func (s *Scope) HasGrad(p *Tensor) bool {
+// hasGrad tells whether parameter p has a gradient in this step or from steps before it.
+func (s *Scope) hasGrad(p *Tensor) bool {
 	s.given("has_grad")
-	a, _, _ := p.Arena()
+	a, _, _ := p.arena()
 	s.enter("has_grad")
 	defer s.leave()
 	g := s.stepGrads(a, false)
 	return g != nil && g.present[p.root.index]
 }
 
-// TakeGrads marks the gradient of p as used up: an optimizer applies it when the step commits.
-func (s *Scope) TakeGrads(p *Tensor) {
+// takeGrads marks the gradient of p as used up: an optimizer applies it when the step commits.
+func (s *Scope) takeGrads(p *Tensor) {
 	s.given("take_grads")
-	a, _, _ := p.Arena()
+	a, _, _ := p.arena()
 	s.enter("take_grads")
 	defer s.leave()
 	if g := s.stepGrads(a, false); g != nil {
@@ -488,18 +452,17 @@ func (s *Scope) TakeGrads(p *Tensor) {
 // OnGrad calls f with every total gradient that Backward writes to parameter p, after it is written.
 // The returned function stops that. Neither may run beside a step.
 func (t *Tensor) OnGrad(f func(g *Tensor)) (stop func()) {
-	t.Arena()
-	Given("on_grad", "the hook", f)
+	t.arena()
+	given("on_grad", "the hook", f)
 	p := t.root
 	p.hooks = append(p.hooks, f)
 	i := len(p.hooks) - 1
 	return func() { p.hooks[i] = func(*Tensor) {} }
 }
 
-// Claim notes that the step will update the values of a. It fails if another step uses them, or waits ([Wait]).
-func (s *Scope) Claim(a *Arena) {
+// claim is engine.Claim.
+func (s *Scope) claim(a *arena) {
 	s.given("update")
-	a.given("update")
 	s.enter("update")
 	defer s.leave()
 	s.touch(a, writing)
@@ -512,11 +475,8 @@ func span(t *Tensor, lo, hi int) *Tensor {
 	return v
 }
 
-// Update runs a pointwise operation in place over elements [lo, hi) of contiguous tensors of one length: dst are arena
-// values and state, which are written when the step commits, or gradients and other tensors that the step made, which
-// are written at once; in has tensors of that length and one-element ones. It is how optimizers write. Nothing is
-// recorded.
-func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) {
+// update is engine.Update.
+func (s *Scope) update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) {
 	s.given("update")
 	op.checkUpdate(lo, hi, dst, in, floats)
 	s.enter(op.Name)
@@ -527,10 +487,10 @@ func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) 
 		t.alive(op.Name)
 		switch {
 		case !held && (t.root != nil || t.blk.shared):
-			Fail(ErrStep, op.Name, "%v was not made by the step; give a parameter or state itself, not what s.In "+
+			fail(ErrStep, op.Name, "%v was not made by the step; give a parameter or state itself, not what s.In "+
 				"makes of it", t)
 		case (t.scope != s) != held:
-			Fail(ErrStep, op.Name, "%v is written at another time than %v: one belongs to the step", t, dst[0])
+			fail(ErrStep, op.Name, "%v is written at another time than %v: one belongs to the step", t, dst[0])
 		case held:
 			s.written(t, lo, hi)
 		default:
@@ -557,23 +517,23 @@ func (s *Scope) Update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) 
 // position.
 func (o *Op) checkUpdate(lo, hi int, dst, in []*Tensor, floats []float64) {
 	if o == nil || o.Expr == nil {
-		Fail(ErrValue, "update", "the operation is nil, or not pointwise")
+		fail(ErrValue, "update", "the operation is nil, or not pointwise")
 	}
 	if f := o.Expr; len(dst) != len(f.Roots) || len(in) != len(f.Args) || len(floats) != len(f.Params) {
-		Fail(ErrValue, o.Name, "takes %d tensors and %d scalars and has %d results, got %d, %d and %d", len(f.Args),
+		fail(ErrValue, o.Name, "takes %d tensors and %d scalars and has %d results, got %d, %d and %d", len(f.Args),
 			len(f.Params), len(f.Roots), len(in), len(floats), len(dst))
 	}
 	n := dst[0].Len()
 	if lo < 0 || lo > hi || hi > n {
-		Fail(ErrIndex, o.Name, "elements [%d, %d) are outside those of %v, [0, %d)", lo, hi, dst[0], n)
+		fail(ErrIndex, o.Name, "elements [%d, %d) are outside those of %v, [0, %d)", lo, hi, dst[0], n)
 	}
 	for i, t := range append(slices.Clone(dst), in...) {
 		switch t.given(o.Name); {
 		case i >= len(dst) && t.Len() == 1:
 		case t.Len() != n:
-			Fail(ErrShape, o.Name, "%v has %d elements, %v has %d; they are updated by position", t, t.Len(), dst[0], n)
+			fail(ErrShape, o.Name, "%v has %d elements, %v has %d; they are updated by position", t, t.Len(), dst[0], n)
 		case !t.IsContiguous():
-			Fail(ErrShape, o.Name, "%v has strides %v; take Contiguous first", t, t.layout.Strides)
+			fail(ErrShape, o.Name, "%v has strides %v; take Contiguous first", t, t.layout.Strides)
 		}
 	}
 }
@@ -585,7 +545,7 @@ func (s *Scope) into(op *Op, out, in []*Tensor, ints []int, floats []float64) {
 	s.setDevice(s.deviceOf(out))
 	s.wantOneDevice(op.Name, out)
 	s.wantOneDevice(op.Name, in)
-	c := &Ctx{}
+	c := &ctx{}
 	c.set(op, s, in, ints, floats)
 	c.Out = append(c.Out, out...)
 	if out[0].scope == s {
@@ -603,7 +563,7 @@ func (t *Tensor) Assign(v *Tensor) {
 	t = t.assigned()
 	v.usable("assign")
 	if shape := broadcast("assign", t.layout.Shape, v.layout.Shape); !slices.Equal(shape, t.layout.Shape) {
-		Fail(ErrShape, "assign", "%v does not fit into %v", v, t)
+		fail(ErrShape, "assign", "%v does not fit into %v", v, t)
 	}
 	s := v.scope
 	if s == nil {
@@ -629,18 +589,17 @@ func (t *Tensor) Assign(v *Tensor) {
 	s.into(op, []*Tensor{t}, []*Tensor{v}, ints, nil)
 }
 
-// AssignAll assigns src[i], a parameter, state or host data of the same shape, to dst[i], a parameter or state, for all
-// i: all or, with an error, none. It waits for steps that use them, as [Wait] does, and is used outside steps.
-func AssignAll(dst, src []*Tensor) error {
+// assignAll is engine.AssignAll.
+func assignAll(dst, src []*Tensor) error {
 	var dev *Device
-	err := Try(func() {
+	err := try(func() {
 		if len(dst) != len(src) {
-			Fail(ErrValue, "assign", "%d tensors to assign to, %d values", len(dst), len(src))
+			fail(ErrValue, "assign", "%d tensors to assign to, %d values", len(dst), len(src))
 		}
 		for i, t := range append(slices.Clone(dst), src...) {
 			t.usable("assign")
 			if x := src[i%len(src)]; t.scope != nil || x != nil && !slices.Equal(t.layout.Shape, x.layout.Shape) {
-				Fail(ErrShape, "assign", "%v and %v differ in shape, or belong to a step", t, x)
+				fail(ErrShape, "assign", "%v and %v differ in shape, or belong to a step", t, x)
 			}
 			if dev == nil {
 				dev = t.blk.dev
@@ -662,7 +621,7 @@ func AssignAll(dst, src []*Tensor) error {
 			t.Assign(v)
 		}
 		return nil
-	}, Mode{wait: true}, nil, nil, 0)
+	}, mode{wait: true}, nil, nil, 0)
 }
 
 // assigned is t, a parameter or state or a view of one, outside steps and off the tape.
@@ -673,18 +632,18 @@ func (t *Tensor) assigned() *Tensor {
 	}
 	t.usable("assign")
 	if t.root == nil || t.root.arena == nil {
-		Fail(ErrStep, "assign", "%v is no parameter or state and no view of one; only those are assigned", t)
+		fail(ErrStep, "assign", "%v is no parameter or state and no view of one; only those are assigned", t)
 	}
 	whole := t.root.tensor
 	switch {
 	case t.layout.Equal(whole.layout):
 		return whole
 	case t.blk != whole.blk:
-		Fail(ErrStep, "assign", "%v does not have the memory of %v: it is a copy, or was made before nn.Init", t, whole)
+		fail(ErrStep, "assign", "%v does not have the memory of %v: it is a copy, or was made before nn.Init", t, whole)
 	}
 	for i, n := range t.layout.Shape {
 		if n > 1 && t.layout.Strides[i] == 0 {
-			Fail(ErrStep, "assign", "%v repeats elements of %v along axis %d; assign before Expand", t, whole, i)
+			fail(ErrStep, "assign", "%v repeats elements of %v along axis %d; assign before Expand", t, whole, i)
 		}
 	}
 	return t.alias(nil)

@@ -14,9 +14,9 @@ import (
 func TestPlaceFails(t *testing.T) {
 	bad := errors.New("of the program")
 	var fail any // what the initializer of last panics with
-	last := func(x []float64, _ []int, r tensor.Random) {
+	last := func(x []float64, _ []int, r nn.Random) {
 		if e, ok := fail.(*tensor.Error); ok {
-			tensor.Fail(e.Kind, "init", "%s", e.Msg)
+			engine.Fail(e.Kind, "init", "%s", e.Msg)
 		} else if fail != nil {
 			panic(fail)
 		}
@@ -29,14 +29,16 @@ func TestPlaceFails(t *testing.T) {
 	want := draw(open(t, tensor.Seed(3)))
 
 	dev := open(t, tensor.Seed(3))
-	placed, w, state := tensor.Parameter(nn.Ones, 3), tensor.Parameter(nn.Normal(0, 1), 2, 3), tensor.State(last, 4)
-	if err := dev.Place("", []string{"placed"}, []*tensor.Tensor{placed}, tensor.Float32); err != nil {
+	placed, w, state := nn.Parameter(nn.Ones, 3), nn.Parameter(nn.Normal(0, 1), 2, 3), nn.State(last, 4)
+	if err := engine.Place(dev, "", []string{"placed"}, []*tensor.Tensor{placed}, tensor.Float32); err != nil {
 		t.Fatal(err)
 	}
-	arena, _, _ := placed.Arena()
+	arena, _, _ := engine.Arena(placed)
 	live := dev.Stats().Memory.Blocks
 	names, all := []string{"placed", "w", "state"}, []*tensor.Tensor{placed, w, state}
-	place := func(names []string, all []*tensor.Tensor) error { return dev.Place("", names, all, tensor.Float32) }
+	place := func(names []string, all []*tensor.Tensor) error {
+		return engine.Place(dev, "", names, all, tensor.Float32)
+	}
 	for what, err := range map[string]func() error{
 		"a typed error": func() error {
 			fail = &tensor.Error{Kind: tensor.ErrShape, Msg: "no"}
@@ -52,13 +54,13 @@ func TestPlaceFails(t *testing.T) {
 		"no name":         func() error { return place([]string{"w"}, []*tensor.Tensor{w, state}) },
 		"two of a name":   func() error { return place([]string{"w", "w"}, []*tensor.Tensor{w, state}) },
 		"no memory": func() error {
-			return place([]string{"w", "huge"}, []*tensor.Tensor{w, tensor.State(nil, 1<<23, 1<<23)})
+			return place([]string{"w", "huge"}, []*tensor.Tensor{w, nn.State(nil, 1<<23, 1<<23)})
 		},
 	} {
 		if err() == nil {
 			t.Errorf("%s: no error", what)
 		}
-		if a, _, _ := placed.Arena(); a != arena || placed.Name() != "placed" {
+		if a, _, _ := engine.Arena(placed); a != arena || placed.Name() != "placed" {
 			t.Errorf("%s: %v has another arena", what, placed)
 		}
 		if w.Device() != nil || w.Name() != "" || state.Device() != nil {
@@ -75,7 +77,7 @@ func TestPlaceFails(t *testing.T) {
 	if err := place(names, all); err != nil || tensor.ToSlice[float32](state)[3] != 1 {
 		t.Error(err)
 	}
-	if a, _, _ := w.Arena(); a == arena || len(a.Params()) != 2 {
-		t.Errorf("parameters %v", a.Params())
+	if a, _, _ := engine.Arena(w); a == arena || len(engine.Params(a)) != 2 {
+		t.Errorf("parameters %v", engine.Params(a))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/weft-ml/weft/internal/caller"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/expr"
 )
@@ -31,9 +32,9 @@ type pointwise struct {
 	result  resultType // rule for the result's type
 	lo, hi  float64    // range of operands in tests, away from poles and kinks; -2 to 2 if both are 0
 
-	condition bool      // the first operand is a condition, which does not affect the result's type
-	cast      CastClass // what autocast does with the operands
-	instead   string    // what to use where autocast refuses the operation
+	condition bool           // the first operand is a condition, which does not affect the result's type
+	cast      seam.CastClass // what autocast does with the operands
+	instead   string         // what to use where autocast refuses the operation
 
 	// A GPU may compute it and its gradients approximately in half precision: for functions that take longer than
 	// their bytes.
@@ -49,10 +50,10 @@ var pointwiseOps []*Op
 
 // op makes the operation. It leaves to init what refers to methods, which refer back to the operation.
 func (p pointwise) op() *Op {
-	o := &Op{
+	o := &Op{entry{
 		Doc: p.expr, Args: strings.Fields(cmp.Or(p.args, "x")), Cast: p.cast, Instead: p.instead,
 		result: p.result, condition: p.condition, lo: p.lo, hi: p.hi,
-	}
+	}}
 	if o.lo == 0 && o.hi == 0 {
 		o.lo, o.hi = -2, 2
 	}
@@ -81,7 +82,7 @@ func init() {
 		if o.result == boolType {
 			o.VJP, o.NoGrad = nil, "the result is a bool"
 		}
-		define(o, *o)
+		define(o, o.entry)
 	}
 }
 
@@ -105,20 +106,19 @@ func (t *Tensor) scalar(op *Op, v ...float64) *Tensor {
 	if op.result != floatType && t != nil && !t.dtype.IsFloat() {
 		for _, a := range v {
 			if a != math.Trunc(a) {
-				Fail(ErrValue, op.Name, "%v holds integers and %v is none; x.To(tensor.Float32) converts", t, a)
+				fail(ErrValue, op.Name, "%v holds integers and %v is none; x.To(tensor.Float32) converts", t, a)
 			}
 		}
 	}
-	return Apply(op, []*Tensor{t}, nil, v)
+	return apply(op, []*Tensor{t}, nil, v)
 }
 
 // Pointwise makes an operation from an expression over its operands, such as
 //
 //	swish, err := tensor.Pointwise("swish", "x*sigmoid(beta*x)", []string{"x"}, "beta")
-//	y := tensor.Apply(swish, []*tensor.Tensor{x}, nil, []float64{1.5})
+//	y := swish.Call(x, 1.5)
 //
-// Package expr describes the language. Operands broadcast; derivatives of any order follow from the expression. Several
-// results, separated by semicolons, are for [Scope.Update].
+// Package expr describes the language. Operands broadcast; derivatives of any order follow from the expression.
 func Pointwise(name, src string, args []string, params ...string) (*Op, error) {
 	f, err := expr.New(src, args, params)
 	if err != nil {
@@ -131,7 +131,7 @@ func Pointwise(name, src string, args []string, params ...string) (*Op, error) {
 
 // newPointwise makes an operation that is not in the table.
 func newPointwise(name string, f *expr.Func, result resultType) *Op {
-	o := &Op{Doc: f.Src, Args: f.Args, result: result}
+	o := &Op{entry{Doc: f.Src, Args: f.Args, result: result}}
 	o.Name, o.Expr = name, f
 	o.setPointwise()
 	return o
@@ -146,26 +146,25 @@ func MustPointwise(name, src string, args []string, params ...string) *Op {
 	return o
 }
 
-// Guard is a pointwise operation with one more operand, the last, called name: where it is not 0, result i is the
-// operand old[i] instead. It lets a [Scope.Update] leave everything as it is.
-func (o *Op) Guard(name string, old ...string) *Op {
+// guard is engine.Guard.
+func (o *Op) guard(name string, old ...string) *Op {
 	if o == nil || o.Expr == nil {
-		Fail(ErrValue, "guard", "the operation is nil, or not pointwise")
+		fail(ErrValue, "guard", "the operation is nil, or not pointwise")
 	}
 	if len(old) != len(o.Expr.Roots) {
-		Fail(ErrValue, o.Name, "has %d results, got %d operands to keep: %q", len(o.Expr.Roots), len(old), old)
+		fail(ErrValue, o.Name, "has %d results, got %d operands to keep: %q", len(o.Expr.Roots), len(old), old)
 	}
 	for _, x := range old {
 		if !slices.Contains(o.Expr.Args, x) {
-			Fail(ErrValue, o.Name, "has no operand %q; there are %q", x, o.Expr.Args)
+			fail(ErrValue, o.Name, "has no operand %q; there are %q", x, o.Expr.Args)
 		}
 	}
 	return newPointwise(o.Name, o.Expr.Guard(name, old), o.result)
 }
 
-func pointwiseShape(c *Ctx) {
+func pointwiseShape(c *ctx) {
 	if want := len(c.Op.Expr.Args); len(c.In) != want || len(c.Floats) != len(c.Op.Expr.Params) {
-		c.Fail(ErrValue, "takes %d tensors and %d scalars, got %d and %d",
+		c.fail(ErrValue, "takes %d tensors and %d scalars, got %d and %d",
 			want, len(c.Op.Expr.Params), len(c.In), len(c.Floats))
 	}
 	shape := c.In[0].layout.Shape
@@ -174,7 +173,7 @@ func pointwiseShape(c *Ctx) {
 			shape = broadcast(c.Op.Name, shape, x.layout.Shape)
 		}
 	}
-	c.Result(c.Op.resultOf(c.In), shape...)
+	c.result(c.Op.resultOf(c.In), shape...)
 }
 
 // resultOf is the type of a pointwise result.
@@ -196,7 +195,7 @@ func (o *Op) resultOf(in []*Tensor) DType {
 func broadcast(op string, a, b []int) []int {
 	shape := make([]int, max(len(a), len(b)))
 	if i := broadcastTo(shape, a, b); i > 0 {
-		Fail(ErrShape, op, "shapes %v and %v do not broadcast: axis %d from the end has %d and %d",
+		fail(ErrShape, op, "shapes %v and %v do not broadcast: axis %d from the end has %d and %d",
 			a, b, i, a[len(a)-i], b[len(b)-i])
 	}
 	return shape
@@ -244,7 +243,7 @@ func pullbacks(o *kernels.Op) (pulls []pull) {
 }
 
 // saves is what the gradient of operand i reads.
-func (o *Op) saves(i int) (set Saves) {
+func (o *Op) saves(i int) (set saves) {
 	if o.pulls == nil { // the operation has its own VJP
 		if i < len(o.Saves) {
 			set = o.Saves[i]
@@ -255,15 +254,15 @@ func (o *Op) saves(i int) (set Saves) {
 	for _, k := range o.pulls()[i].uses {
 		switch {
 		case k < n:
-			set |= SaveIn(k)
+			set |= saveIn(k)
 		case k == n+1:
-			set |= SaveOut(0)
+			set |= saveOut(0)
 		}
 	}
 	return set
 }
 
-func pointwiseVJP(c *Ctx, g *Tensor) []*Tensor {
+func pointwiseVJP(c *ctx, g *Tensor) []*Tensor {
 	grads := make([]*Tensor, len(c.In))
 	n := len(c.In)
 	for i, p := range c.Op.pulls() {
@@ -296,7 +295,7 @@ func pointwiseVJP(c *Ctx, g *Tensor) []*Tensor {
 }
 
 // derivative applies op, which draws the random numbers that c drew.
-func (c *Ctx) derivative(op *Op, in []*Tensor) *Tensor {
+func (c *ctx) derivative(op *Op, in []*Tensor) *Tensor {
 	if op.draws > 0 {
 		defer func(outer *kernels.Random) { c.scope.replay = outer }(c.scope.replay)
 		c.scope.replay = &c.random
@@ -312,7 +311,7 @@ func (t *Tensor) SumTo(shape ...int) *Tensor {
 	}
 	lead := len(t.layout.Shape) - len(shape)
 	if lead < 0 || !slices.Equal(broadcast("sum_to", t.layout.Shape, shape), t.layout.Shape) {
-		Fail(ErrShape, "sum_to", "%v is not a broadcast of %v", t.layout.Shape, shape)
+		fail(ErrShape, "sum_to", "%v is not a broadcast of %v", t.layout.Shape, shape)
 	}
 	var axes []int
 	for i, d := range t.layout.Shape {

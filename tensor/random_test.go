@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/internal/philox"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -133,8 +134,8 @@ func TestRandomCounts(t *testing.T) {
 // Number i of Uniform has its upper bits from number i of the step's stream, and the others from that of a second one.
 func TestUniformBits(t *testing.T) {
 	const n, seed = 101, 7
-	stream := tensor.Random{Key: philox.DeriveN(seed, 3)} // of the first step
-	second := tensor.Random{Key: stream.Key, Stream: 1}
+	stream := philox.Source{Key: philox.DeriveN(seed, 3)} // of the first step
+	second := philox.Source{Key: stream.Key, Stream: 1}
 	upper, lower := make([]float32, n), make([]float32, n)
 	philox.Uniform(upper, stream, 0)
 	philox.Uniform(lower, second, 0)
@@ -233,7 +234,7 @@ func TestRandomMisuse(t *testing.T) {
 
 // Ends and shapes: equal ends, ends of float32, no elements, several axes, weights in half precision, of a parameter.
 func TestRandomEdges(t *testing.T) {
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{0, 1, 0, 0, 0, 1e-30}, 2, 3))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{0, 1, 0, 0, 0, 1e-30}, 2, 3))
 	if err := open(t).Step(func(s *tensor.Scope) error {
 		wantTensor(t, "equal ends", s.Uniform(2, 2, 2), tensor.Float32, []int{2}, 2, 2)
 		wantTensor(t, "no elements", s.Randn(0, 3), tensor.Float32, []int{0, 3})
@@ -243,7 +244,7 @@ func TestRandomEdges(t *testing.T) {
 		wantTensor(t, "none", s.Multinomial(w, 0, false), tensor.Int64, []int{2, 0})
 		wantTensor(t, "half", s.Multinomial(tensor.Eye(tensor.Float16, 2), 1, true), tensor.Int64, []int{2, 1}, 0, 1)
 		wantTensor(t, "no rows", s.Multinomial(tensor.Zeros(tensor.Float32, 0, 3), 2, true), tensor.Int64, []int{0, 2})
-		if x := s.Uniform(1, 1+0x1p-23, 1000); !tensor.AllEqual(x, s.Full(1, tensor.Float32, 1000)) {
+		if x := s.Uniform(1, 1+0x1p-23, 1000); !x.AllEqual(s.Full(1, tensor.Float32, 1000)) {
 			t.Error("a number is the upper end")
 		}
 		all := tensor.ToSlice[int64](s.Multinomial(s.Full(1, tensor.Float32, 50), 50, false))

@@ -5,28 +5,27 @@ import (
 	"runtime"
 )
 
-// Raw is the elements of a tensor as bytes, row-major and little-endian, as files hold them: an [io.ReaderAt] and an
-// [io.WriterAt]. Make it with [Tensor.Raw].
-type Raw struct{ t *Tensor }
+// raw is the elements of a tensor as bytes, row-major and little-endian, as files hold them: an [io.ReaderAt] and an
+// [io.WriterAt].
+type raw struct{ t *Tensor }
 
-// Raw gives access to the bytes of a parameter, a state or host data, for reading and writing files in pieces. It is
-// not for use inside a step.
-func (t *Tensor) Raw() Raw {
+// raw is engine.Raw.
+func (t *Tensor) raw() raw {
 	t.usable("raw")
 	if t.scope != nil || !t.IsContiguous() {
-		Fail(ErrStep, "raw", "%v must be contiguous and belong to no step", t)
+		fail(ErrStep, "raw", "%v must be contiguous and belong to no step", t)
 	}
-	return Raw{t}
+	return raw{t}
 }
 
 // Size is the number of bytes.
-func (r Raw) Size() int64 { return int64(r.t.given("raw").Len() * r.t.dtype.Size()) }
+func (r raw) Size() int64 { return int64(r.t.given("raw").Len() * r.t.dtype.Size()) }
 
 // span is how many of n bytes from off on there are.
-func (r Raw) span(n int, off int64) (int, error) {
+func (r raw) span(n int, off int64) (int, error) {
 	switch {
 	case off < 0:
-		return 0, Try(func() { Fail(ErrValue, "raw", "the offset %d is negative", off) })
+		return 0, try(func() { fail(ErrValue, "raw", "the offset %d is negative", off) })
 	case off >= r.Size():
 		return 0, io.EOF
 	case int64(n) > r.Size()-off:
@@ -36,7 +35,7 @@ func (r Raw) span(n int, off int64) (int, error) {
 }
 
 // ReadAt copies bytes from off on to p. It waits for the device.
-func (r Raw) ReadAt(p []byte, off int64) (n int, err error) {
+func (r raw) ReadAt(p []byte, off int64) (n int, err error) {
 	n, end := r.span(len(p), off)
 	if n == 0 {
 		return 0, end
@@ -55,7 +54,7 @@ func (r Raw) ReadAt(p []byte, off int64) (n int, err error) {
 
 // WriteAt copies p to the bytes from off on, at once: there is no step that could fail and change nothing. It is an
 // error of kind [ErrBusy] beside a step that uses the parameter.
-func (r Raw) WriteAt(p []byte, off int64) (n int, err error) {
+func (r raw) WriteAt(p []byte, off int64) (n int, err error) {
 	n, end := r.span(len(p), off)
 	if n < len(p) {
 		if end == io.EOF {
@@ -82,10 +81,10 @@ func (r Raw) WriteAt(p []byte, off int64) (n int, err error) {
 }
 
 // use calls f while no step uses the parameter in a way that is at odds with how.
-func (r Raw) use(how access, f func(d *Device)) error {
+func (r raw) use(how access, f func(d *Device)) error {
 	defer runtime.KeepAlive(r.t)
 	dev := r.t.device()
-	return Try(func() {
+	return try(func() {
 		dev.do(func(s *Scope) {
 			if r.t.root != nil {
 				s.touch(r.t.root.arena, how)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -18,13 +19,13 @@ func TestRaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	first, p := tensor.Parameter(nil, 3), tensor.Parameter(nil, 2, 3)
-	if err := dev.Place("", []string{"first", "p"}, []*tensor.Tensor{first, p}, tensor.Float32); err != nil {
+	first, p := nn.Parameter(nil, 3), nn.Parameter(nil, 2, 3)
+	if err := engine.Place(dev, "", []string{"first", "p"}, []*tensor.Tensor{first, p}, tensor.Float32); err != nil {
 		t.Fatal(err)
 	}
 	want := []float32{1, 2, 3, 4, 5, 6}
 	for _, x := range []*tensor.Tensor{p, tensor.Zeros(tensor.Float32, 2, 3)} {
-		raw := x.Raw()
+		raw := engine.Raw(x)
 		if raw.Size() != 24 {
 			t.Fatalf("%v has %d bytes", x, raw.Size())
 		}
@@ -63,14 +64,14 @@ func TestRawBesideStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	p := tensor.Parameter(nil, 2)
-	if err := tensor.Try(func() { p.Raw() }); !errors.Is(err, tensor.ErrStep) {
+	p := nn.Parameter(nil, 2)
+	if err := engine.Try(func() { engine.Raw(p) }); !errors.Is(err, tensor.ErrStep) {
 		t.Errorf("a parameter without values: error %v", err)
 	}
-	if err := dev.Place("", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
+	if err := engine.Place(dev, "", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
 		t.Fatal(err)
 	}
-	raw := p.Raw()
+	raw := engine.Raw(p)
 	if err := dev.Step(func(s *tensor.Scope) error {
 		y := s.In(p).Exp()
 		if _, err := raw.WriteAt(make([]byte, 4), 0); !errors.Is(err, tensor.ErrBusy) {
@@ -79,14 +80,15 @@ func TestRawBesideStep(t *testing.T) {
 		if _, err := raw.ReadAt(make([]byte, 4), 0); err != nil {
 			t.Errorf("read beside a step: error %v", err)
 		}
-		if err := tensor.Try(func() { y.Raw() }); !errors.Is(err, tensor.ErrStep) {
+		if err := engine.Try(func() { engine.Raw(y) }); !errors.Is(err, tensor.ErrStep) {
 			t.Errorf("the result of a step: error %v", err)
 		}
 		return nil
 	}); err != nil {
 		t.Error(err)
 	}
-	if err := tensor.Try(func() { tensor.Zeros(tensor.Float32, 2, 3).T().Raw() }); !errors.Is(err, tensor.ErrStep) {
+	transposed := tensor.Zeros(tensor.Float32, 2, 3).T()
+	if err := engine.Try(func() { engine.Raw(transposed) }); !errors.Is(err, tensor.ErrStep) {
 		t.Errorf("a transposed tensor: error %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 )
@@ -27,7 +28,7 @@ func reduce(op *Op, in []*Tensor, axes []int, floats []float64) *Tensor {
 	}
 	var buf [kernels.MaxDims]int
 	axes = in[0].appendAxes(buf[:0], op.Name, axes)
-	y := Apply(op, in, axes, floats)
+	y := apply(op, in, axes, floats)
 	if keep {
 		y = y.Reshape(keptShape(in[0].layout.Shape, axes)...)
 	}
@@ -43,7 +44,7 @@ func (t *Tensor) appendAxes(sorted []int, op string, axes []int) []int {
 	for _, a := range axes {
 		a = t.axis(op, a)
 		if slices.Contains(sorted, a) {
-			Fail(ErrShape, op, "axis %d of %v is named twice in %v", a, t, slices.Clone(axes))
+			fail(ErrShape, op, "axis %d of %v is named twice in %v", a, t, slices.Clone(axes))
 		}
 		sorted = append(sorted, a)
 	}
@@ -66,36 +67,36 @@ func keptShape(shape, axes []int) []int {
 }
 
 // unreduce repeats y, which has the shape of a result of c, over the reduced axes.
-func (c *Ctx) unreduce(y *Tensor) *Tensor {
-	shape := c.Shape(0)
+func (c *ctx) unreduce(y *Tensor) *Tensor {
+	shape := c.shape(0)
 	return y.Reshape(keptShape(shape, c.Ints)...).Expand(shape...)
 }
 
 // count is the number of elements that are reduced to one.
-func (c *Ctx) count() int {
+func (c *ctx) count() int {
 	n := 1
 	for _, a := range c.Ints {
-		n *= c.Shape(0)[a]
+		n *= c.shape(0)[a]
 	}
 	return n
 }
 
 // reduced adds an output that lacks the reduced axes.
-func (c *Ctx) reduced(dt DType) {
+func (c *ctx) reduced(dt DType) {
 	var buf [kernels.MaxDims]int
 	shape := buf[:0]
-	for a, d := range c.Shape(0) {
+	for a, d := range c.shape(0) {
 		if !slices.Contains(c.Ints, a) {
 			shape = append(shape, d)
 		}
 	}
-	c.Result(dt, shape...)
+	c.result(dt, shape...)
 }
 
 // wantElements fails if a result has no elements to be made from.
-func (c *Ctx) wantElements() {
+func (c *ctx) wantElements() {
 	if c.count() == 0 && c.Out[0].Len() > 0 {
-		c.Fail(ErrShape, "%v has no elements along axes %v; %s needs at least one", c.In[0], c.Ints, c.Op.Name)
+		c.fail(ErrShape, "%v has no elements along axes %v; %s needs at least one", c.In[0], c.Ints, c.Op.Name)
 	}
 }
 
@@ -116,8 +117,8 @@ func averaged(dt DType) DType {
 }
 
 // perElement counts n operations for each element of the first operand.
-func perElement(n float64) func(c *Ctx) float64 {
-	return func(c *Ctx) float64 { return n * float64(c.In[0].Len()) }
+func perElement(n float64) func(c *ctx) float64 {
+	return func(c *ctx) float64 { return n * float64(c.In[0].Len()) }
 }
 
 // eachReduced calls f for each element i of the first operand, in row-major order, with the element o of the result to
@@ -221,10 +222,10 @@ func eachLine(shape []int, axis int, f func(start, stride, n int)) {
 }
 
 // reductionSamples are shapes and axes on which reductions are tested.
-func reductionSamples(lo, hi float64, empty bool, call func(x *Tensor, axes ...int) *Tensor) []Sample {
-	var all []Sample
+func reductionSamples(lo, hi float64, empty bool, call func(x *Tensor, axes ...int) *Tensor) []opSample {
+	var all []opSample
 	sample := func(name string, shape []int, axes ...int) {
-		all = append(all, Sample{Name: name, In: []Arg{{Shape: shape, Lo: lo, Hi: hi}},
+		all = append(all, opSample{Name: name, In: []seam.Arg{{Shape: shape, Lo: lo, Hi: hi}},
 			Call: func(x []*Tensor) *Tensor { return call(x[0], axes...) }})
 	}
 	sample("all", []int{2, 3, 4})
@@ -242,10 +243,10 @@ func reductionSamples(lo, hi float64, empty bool, call func(x *Tensor, axes ...i
 }
 
 // axisSamples are shapes and axes on which operations along one axis are tested.
-func axisSamples(lo, hi float64, call func(x *Tensor, axis int) *Tensor) []Sample {
-	var all []Sample
+func axisSamples(lo, hi float64, call func(x *Tensor, axis int) *Tensor) []opSample {
+	var all []opSample
 	sample := func(name string, axis int, shape ...int) {
-		all = append(all, Sample{Name: name, In: []Arg{{Shape: shape, Lo: lo, Hi: hi}},
+		all = append(all, opSample{Name: name, In: []seam.Arg{{Shape: shape, Lo: lo, Hi: hi}},
 			Call: func(x []*Tensor) *Tensor { return call(x[0], axis) }})
 	}
 	sample("rank 1", 0, 5)

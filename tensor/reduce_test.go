@@ -33,7 +33,7 @@ func gradient(t *testing.T, x *tensor.Tensor, f func(x *tensor.Tensor) *tensor.T
 	t.Helper()
 	var g []float64
 	err := open(t).Step(func(s *tensor.Scope) error {
-		w := s.Watch(x)
+		w := autograd.Watch(s, x)
 		g = tensor.ToSlice[float64](autograd.Grad(f(w).Sum(), []*tensor.Tensor{w})[0])
 		return nil
 	})

@@ -13,7 +13,7 @@ import (
 // for each element type of the loops and in several layouts. Operations that only copy elements agree exactly.
 func TestAgainstReference(t *testing.T) {
 	checked := 0
-	for _, op := range Ops() {
+	for _, op := range table {
 		if op.CPU == nil || op.Ref == nil || op.draws > 0 {
 			continue
 		}
@@ -22,7 +22,7 @@ func TestAgainstReference(t *testing.T) {
 			types = []DType{Float32}
 		}
 		t.Run(op.Name, func(t *testing.T) {
-			for _, s := range op.AllSamples() {
+			for _, s := range op.allSamples() {
 				for _, dt := range types {
 					for name, layout := range testLayouts(s) {
 						compareWithReference(t, op, s, dt, name, layout)
@@ -38,7 +38,7 @@ func TestAgainstReference(t *testing.T) {
 }
 
 // testLayouts are ways to lay out an operand without changing its values.
-func testLayouts(s Sample) map[string]func(x *Tensor) *Tensor {
+func testLayouts(s opSample) map[string]func(x *Tensor) *Tensor {
 	all := map[string]func(x *Tensor) *Tensor{"contiguous": func(x *Tensor) *Tensor { return x }}
 	if s.Fixed {
 		return all
@@ -59,7 +59,8 @@ func testLayouts(s Sample) map[string]func(x *Tensor) *Tensor {
 	return all
 }
 
-func compareWithReference(t *testing.T, op *Op, s Sample, dt DType, layoutName string, layout func(x *Tensor) *Tensor) {
+func compareWithReference(t *testing.T, op *Op, s opSample, dt DType, layoutName string,
+	layout func(x *Tensor) *Tensor) {
 	t.Helper()
 	in := make([]*Tensor, len(s.In))
 	for i, a := range s.In {

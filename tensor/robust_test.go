@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/nn"
@@ -21,7 +22,7 @@ func matrix(name string, rows, columns int) *tensor.Tensor {
 	for i := range v {
 		v[i] = float32(i + 1)
 	}
-	return tensor.ParameterOf(name, tensor.FromSlice(v, rows, columns))
+	return nn.ParameterOf(name, tensor.FromSlice(v, rows, columns))
 }
 
 func wantFloats(t *testing.T, what string, got *tensor.Tensor, want ...float32) {
@@ -49,7 +50,7 @@ func squares(t *testing.T, dev *tensor.Device, w *tensor.Tensor) {
 }
 
 func TestPoison(t *testing.T) {
-	dev := open(t, tensor.Poison)
+	dev := open(t, tensor.Poison())
 	step(t, dev, func(s *tensor.Scope) {
 		s.Region("layer", func() []*tensor.Tensor { s.Full(1, tensor.Float32, 1000); return nil })
 	})
@@ -68,7 +69,7 @@ func TestObserverRunsOperations(t *testing.T) {
 		x := s.Full(2, tensor.Float32, 3)
 		wantFloats(t, "a sum", x.Add(x.Square()), 6, 6, 6)
 		return nil
-	}, tensor.Observe(func(_ string, c *tensor.Ctx) {
+	}, engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 		if c.Out[0].IsNaN().Any().Item() != 0 {
 			t.Errorf("%s gives NaN", c.Op.Name)
 		}
@@ -85,7 +86,7 @@ func TestPathAfterTry(t *testing.T) {
 	wrong := func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2).Add(s.Full(1, tensor.Float32, 3)) }
 	var first error
 	second := dev.Step(func(s *tensor.Scope) error {
-		first = tensor.Try(func() {
+		first = engine.Try(func() {
 			s.Region("first", func() []*tensor.Tensor { wrong(s); return nil })
 		})
 		wrong(s)
@@ -104,14 +105,14 @@ func TestScopeAfterItsStep(t *testing.T) {
 	step(t, dev, func(inside *tensor.Scope) { s, x = inside, inside.Full(1, tensor.Float32, 2) })
 	for name, f := range map[string]func(){
 		"region":  func() { s.Region("a", func() []*tensor.Tensor { return nil }) },
-		"with":    func() { s.With(func() {}, tensor.NoGrad) },
+		"with":    func() { s.With(func() {}, tensor.NoGrad()) },
 		"dropout": func() { x.Dropout(0.5) },
 		"call":    func() { nn.Call("a", nn.GELU, x) },
 		"in":      func() { s.In(tensor.Zeros(tensor.Float32)) },
 	} {
-		t.Run(name, func(t *testing.T) { wantError(t, tensor.Try(f), tensor.ErrStep, "ended", "robust_test.go:") })
+		t.Run(name, func(t *testing.T) { wantError(t, engine.Try(f), tensor.ErrStep, "ended", "robust_test.go:") })
 	}
-	if !s.Training() || !s.Recording() {
+	if !s.Training() || engine.Autocasting(s) != tensor.Float32 {
 		t.Error("the modes are lost")
 	}
 }
@@ -142,7 +143,7 @@ func TestAssignViewOfItself(t *testing.T) {
 	wantFloats(t, "a transposed view", w, 4, 4, 4, 5, 5, 5, 6, 6, 6)
 
 	kept := matrix("v", 2, 2)
-	step(t, dev, func(s *tensor.Scope) { kept = tensor.ParameterOf("kept", s.Full(1, tensor.Float32, 2).Keep()) })
+	step(t, dev, func(s *tensor.Scope) { kept = nn.ParameterOf("kept", s.Full(1, tensor.Float32, 2).Keep()) })
 	kept.Assign(tensor.FromSlice([]float32{3, 4}, 2))
 	wantFloats(t, "a parameter of kept memory", kept, 3, 4)
 }
@@ -172,7 +173,7 @@ func TestForgottenGradients(t *testing.T) {
 	dev := open(t)
 	forget := func() {
 		for range 8 {
-			squares(t, dev, tensor.ParameterOf("w", tensor.Zeros(tensor.Float32, 1<<18)))
+			squares(t, dev, nn.ParameterOf("w", tensor.Zeros(tensor.Float32, 1<<18)))
 		}
 		runtime.GC()
 	}
@@ -200,8 +201,8 @@ func TestWatchParameter(t *testing.T) {
 	dev := open(t)
 	w := matrix("w", 2, 3)
 	step(t, dev, func(s *tensor.Scope) {
-		for _, x := range []*tensor.Tensor{s.Watch(w.T()), s.Watch(w.Slice(0, 1, 2))} {
-			err := tensor.Try(func() { autograd.Backward(x.Square().Sum()) })
+		for _, x := range []*tensor.Tensor{autograd.Watch(s, w.T()), autograd.Watch(s, w.Slice(0, 1, 2))} {
+			err := engine.Try(func() { autograd.Backward(x.Square().Sum()) })
 			wantError(t, err, tensor.ErrGrad, "backward: float32[] depends on no parameter",
 				"autograd.Grad gives those")
 			wantFloats(t, "the gradient", autograd.Grad(x.Sum(), []*tensor.Tensor{x})[0],
@@ -217,14 +218,14 @@ func TestWatchParameter(t *testing.T) {
 		return nil
 	})
 	wantError(t, err, tensor.ErrGrad, "backward: float32[] depends on no parameter that is to get a gradient")
-	step(t, dev, func(s *tensor.Scope) { autograd.Backward(s.Watch(w).Mul(w).Sum()) })
+	step(t, dev, func(s *tensor.Scope) { autograd.Backward(autograd.Watch(s, w).Mul(w).Sum()) })
 	wantFloats(t, "the parameter", w.Grad(), 2, 4, 6, 8, 10, 12)
 }
 
 func TestParameterOfSlice(t *testing.T) {
 	dev := open(t)
 	data := tensor.FromSlice([]float32{1, 2, 3, 4}, 4)
-	w := tensor.ParameterOf("w", data.Slice(0, 2, 4))
+	w := nn.ParameterOf("w", data.Slice(0, 2, 4))
 	opt := optim.New(optim.SGD(0.25), w)
 	step(t, dev, func(s *tensor.Scope) {
 		autograd.Backward(s.In(w).Square().Sum())
@@ -281,7 +282,7 @@ func TestDevicesDoNotMix(t *testing.T) {
 }
 
 func TestMustPointwise(t *testing.T) {
-	err := tensor.Try(func() { tensor.MustPointwise("swish", "x*sigmoid(beta*x", []string{"x"}, "beta") })
+	err := engine.Try(func() { tensor.MustPointwise("swish", "x*sigmoid(beta*x", []string{"x"}, "beta") })
 	wantError(t, err, tensor.ErrValue, "swish", "x*sigmoid(beta*x")
 }
 
@@ -290,8 +291,8 @@ func TestMasksAfterFailedBackward(t *testing.T) {
 	dev := open(t)
 	noisy := tensor.MustPointwise("noisy", "where(rand(0) < 0.5, 0, x*x)", []string{"x"})
 	step(t, dev, func(s *tensor.Scope) {
-		y := tensor.Apply(noisy, []*tensor.Tensor{s.Watch(tensor.Zeros(tensor.Float32, 64))}, nil, nil)
-		err := tensor.Try(func() { tensor.BackwardOf(y, s.Full(1, tensor.Float32, 3)) })
+		y := engine.Apply(noisy, []*tensor.Tensor{autograd.Watch(s, tensor.Zeros(tensor.Float32, 64))}, nil, nil)
+		err := engine.Try(func() { tensor.BackwardOf(y, s.Full(1, tensor.Float32, 3)) })
 		wantError(t, err, tensor.ErrShape, "noisy_grad_x")
 		ones := s.Full(1, tensor.Float32, 64)
 		first, second := tensor.ToSlice[float32](ones.Dropout(0.5)), tensor.ToSlice[float32](ones.Dropout(0.5))
@@ -302,13 +303,13 @@ func TestMasksAfterFailedBackward(t *testing.T) {
 }
 
 func TestWalkParts(t *testing.T) {
-	w := tensor.Parameter(nil, 2, 3)
-	if n := len(tensor.Parameters([]any{w, w})); n != 1 {
+	w := nn.Parameter(nil, 2, 3)
+	if n := len(nn.Parameters([]any{w, w})); n != 1 {
 		t.Errorf("a tied parameter behind an interface is visited %d times", n)
 	}
 	type model struct{ Body nn.Chain }
 	var names []string
-	tensor.Walk(&model{*nn.Sequential(nn.NewLinear(3, 2))}, func(name string,
+	nn.Walk(&model{*nn.Sequential(nn.NewLinear(3, 2))}, func(name string,
 		_ *tensor.Tensor) {
 		names = append(names, name)
 	})
@@ -328,8 +329,8 @@ func TestWalkParts(t *testing.T) {
 func TestAbsurdSizes(t *testing.T) {
 	const most = int(^uint(0) >> 1)
 	x := tensor.Zeros(tensor.Float32, 2, 3)
-	wantError(t, tensor.Try(func() { x.Split(1, most, most, 5) }), tensor.ErrShape, "split")
-	wantError(t, tensor.Try(func() { x.Pad(0, [2]int{most, most}, [2]int{}) }), tensor.ErrShape, "pad")
+	wantError(t, engine.Try(func() { x.Split(1, most, most, 5) }), tensor.ErrShape, "split")
+	wantError(t, engine.Try(func() { x.Pad(0, [2]int{most, most}, [2]int{}) }), tensor.ErrShape, "pad")
 	if n := len(x.Chunk(1, most)); n != 3 {
 		t.Errorf("%d chunks, want 3", n)
 	}
@@ -338,7 +339,7 @@ func TestAbsurdSizes(t *testing.T) {
 		"T": func() { missing.T() }, "Permute": func() { missing.Permute(0) },
 		"Dropout": func() { missing.Dropout(0.1) }, "Item": func() { missing.Item() },
 	} {
-		t.Run(name, func(t *testing.T) { wantError(t, tensor.Try(f), tensor.ErrStep, "an operand is nil") })
+		t.Run(name, func(t *testing.T) { wantError(t, engine.Try(f), tensor.ErrStep, "an operand is nil") })
 	}
 }
 
@@ -396,7 +397,7 @@ func TestKeepLetsGoOfTheStep(t *testing.T) {
 	losses := func() {
 		for range 20 {
 			step(t, dev, func(s *tensor.Scope) {
-				x := s.Watch(tensor.Zeros(tensor.Float32, 1))
+				x := autograd.Watch(s, tensor.Zeros(tensor.Float32, 1))
 				for range 1000 {
 					x = x.Neg()
 				}
@@ -445,24 +446,21 @@ func TestKeptMemoryComesBack(t *testing.T) {
 func TestStreamInsideStep(t *testing.T) {
 	dev := open(t)
 	err := dev.Step(func(s *tensor.Scope) error {
-		s.With(func() {}, tensor.Stream(3))
+		s.With(func() {}, tensor.RandomStream(3))
 		return nil
 	})
-	wantError(t, err, tensor.ErrValue, "with: Stream is an option of Step and Eval")
+	wantError(t, err, tensor.ErrValue, "with: RandomStream is an option of Step and Eval")
 }
 
 // An operation that writes behind its result is named, where memory is poisoned.
 func TestGuardBand(t *testing.T) {
-	careless := &tensor.Op{
-		Op: kernels.Op{Name: "careless", CPU: func(l *kernels.Launch) {
-			n := l.Out[0].Len() * 4
-			clear(l.Out[0].Buf.(*cpu.Mem).Data()[:n+8])
-		}},
-		Shape: func(c *tensor.Ctx) { c.Result(tensor.Float32, c.Shape(0)...) },
-	}
-	dev := open(t, tensor.Poison)
+	careless := engine.NewOp(kernels.Op{Name: "careless", CPU: func(l *kernels.Launch) {
+		n := l.Out[0].Len() * 4
+		clear(l.Out[0].Buf.(*cpu.Mem).Data()[:n+8])
+	}}, tensor.Float32, 3)
+	dev := open(t, tensor.Poison())
 	err := dev.Eval(func(s *tensor.Scope) error {
-		tensor.Apply(careless, []*tensor.Tensor{s.Full(1, tensor.Float32, 3)}, nil, nil)
+		engine.Apply(careless, []*tensor.Tensor{s.Full(1, tensor.Float32, 3)}, nil, nil)
 		return nil
 	})
 	wantError(t, err, tensor.ErrDevice, "robust_test.go:",

@@ -60,7 +60,7 @@ type limited struct {
 func (l *limited) take(t *testing.T, n int, ofHost bool) (x *tensor.Tensor) {
 	var err error
 	if ofHost {
-		err = tensor.Try(func() { x = tensor.Zeros(tensor.Uint8, n) })
+		err = engine.Try(func() { x = tensor.Zeros(tensor.Uint8, n) })
 	} else {
 		err = l.dev.Step(func(s *tensor.Scope) error { x = s.Full(1, tensor.Uint8, n).Keep(); return nil })
 	}
@@ -76,11 +76,11 @@ func (l *limited) take(t *testing.T, n int, ofHost bool) (x *tensor.Tensor) {
 func exhaust(t *testing.T) {
 	l := &limited{dev: open(t)}
 	for _, c := range sizes {
-		if err := tensor.Try(c.call); !errors.Is(err, c.kind) {
+		if err := engine.Try(c.call); !errors.Is(err, c.kind) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if err := tensor.Try(func() { huge(0).Chunk(0, 1<<24) }); !errors.Is(err, tensor.ErrMemory) {
+	if err := engine.Try(func() { huge(0).Chunk(0, 1<<24) }); !errors.Is(err, tensor.ErrMemory) {
 		t.Errorf("2^24 tensors, for whose list there is memory: %v", err)
 	}
 	for _, n := range []int{1 << 28, 1 << 24, 1 << 20, 1 << 15, 1 << 11} {

@@ -1,12 +1,14 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
 
-// AllSamples are the operation's samples; pointwise operations without any get shapes that broadcast in every way. A
-// sample of an operation of which several outputs carry a gradient becomes one for each of them, in which no gradient
-// arrives at the others, and one for all together.
-func (o *Op) AllSamples() (samples []Sample) {
-	Given("all_samples", "the operation", o)
+	"github.com/weft-ml/weft/internal/seam"
+)
+
+// allSamples is engine.Samples.
+func (o *Op) allSamples() (samples []opSample) {
+	given("all_samples", "the operation", o)
 	if o.Samples != nil {
 		for _, s := range o.Samples() {
 			samples = append(samples, o.outputs(s)...)
@@ -30,20 +32,20 @@ func (o *Op) AllSamples() (samples []Sample) {
 		params[0] = 0.25 // a probability
 	}
 	for _, in := range shapes[len(o.Args)] {
-		var s Sample
+		var s opSample
 		for _, shape := range in {
-			s.In = append(s.In, Arg{Shape: shape, Lo: o.lo, Hi: o.hi})
+			s.In = append(s.In, seam.Arg{Shape: shape, Lo: o.lo, Hi: o.hi})
 		}
-		s.Call = func(x []*Tensor) *Tensor { return Apply(o, x, nil, params) }
+		s.Call = func(x []*Tensor) *Tensor { return apply(o, x, nil, params) }
 		samples = append(samples, s)
 	}
 	return samples
 }
 
 // outputs are the samples for each output and for all.
-func (o *Op) outputs(s Sample) (samples []Sample) {
+func (o *Op) outputs(s opSample) (samples []opSample) {
 	if s.CallAll == nil {
-		return []Sample{s}
+		return []opSample{s}
 	}
 	for k := range o.differentiable() {
 		alone := s
@@ -62,15 +64,15 @@ func (o *Op) outputs(s Sample) (samples []Sample) {
 }
 
 // randomArgs are operands of the given shapes with values from [-2, 2).
-func randomArgs(shapes ...[]int) []Arg {
-	var in []Arg
+func randomArgs(shapes ...[]int) []seam.Arg {
+	var in []seam.Arg
 	for _, s := range shapes {
-		in = append(in, Arg{Shape: s, Lo: -2, Hi: 2})
+		in = append(in, seam.Arg{Shape: s, Lo: -2, Hi: 2})
 	}
 	return in
 }
 
 // unary is a sample of an operation on one operand of the given shape.
-func unary(name string, shape []int, call func(x *Tensor) *Tensor) Sample {
-	return Sample{Name: name, In: randomArgs(shape), Call: func(x []*Tensor) *Tensor { return call(x[0]) }}
+func unary(name string, shape []int, call func(x *Tensor) *Tensor) opSample {
+	return opSample{Name: name, In: randomArgs(shape), Call: func(x []*Tensor) *Tensor { return call(x[0]) }}
 }

@@ -18,12 +18,12 @@ func NewScalar(v float64) *Scalar {
 
 // Set changes the value.
 func (s *Scalar) Set(v float64) {
-	Given("set", "the scalar", s)
+	given("set", "the scalar", s)
 	s.bits.Store(math.Float64bits(v))
 }
 
 // Value is the current value.
 func (s *Scalar) Value() float64 {
-	Given("value", "the scalar", s)
+	given("value", "the scalar", s)
 	return math.Float64frombits(s.bits.Load())
 }

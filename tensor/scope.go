@@ -10,38 +10,38 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Mode is what an operation asks of its step: the innermost entry of a stack of modes.
-type Mode struct {
-	Record   bool   // keep a tape for differentiation
-	Training bool   // dropout and the like are on
-	Autocast DType  // what package amp lowers operations to, Float16 or BFloat16; Float32: off
+// mode is what an operation asks of its step: the innermost entry of a stack of modes.
+type mode struct {
+	record   bool   // keep a tape for differentiation
+	training bool   // dropout and the like are on
+	autocast DType  // what package amp lowers operations to, Float16 or BFloat16; Float32: off
 	stream   uint64 // steps, evaluations and chosen streams have numbers of their own
-	observe  func(path string, c *Ctx)
+	observe  func(path string, c *ctx)
 	wait     bool // for other steps, where ErrBusy would come
 }
 
-// Option changes the mode of a step or, given to [Scope.With], that of a piece of it.
-type Option func(*Mode)
+// Option changes how a step runs or, given to [Scope.With], how a piece of it does. The zero Option changes nothing.
+type Option struct{ set func(*mode) }
 
-// NoGrad turns recording off.
-func NoGrad(m *Mode) { m.Record = false }
+// NoGrad turns recording off and leaves training behaviour, such as dropout, as it is. The package comment has it
+// beside [Inference] and [Device.Eval].
+func NoGrad() Option { return Option{func(m *mode) { m.record = false }} }
 
-// Inference turns recording and training behaviour off.
-func Inference(m *Mode) { m.Record, m.Training = false, false }
+// Inference turns recording and training behaviour off: a piece of a training step then runs as [Device.Eval] would.
+func Inference() Option { return Option{func(m *mode) { m.record, m.training = false, false }} }
 
-// Stream fixes the random stream of a step. Steps that run in parallel need it to be reproducible, because the order in
-// which they start is not determined. It is an option of Step and Eval only.
-func Stream(k uint64) Option { return func(m *Mode) { m.stream = 3*k + 2 } }
+// RandomStream fixes the random stream of a step. Steps that run in parallel need it to be reproducible, because the
+// order in which they start is not determined. It is an option of Step and Eval only.
+func RandomStream(k uint64) Option { return Option{func(m *mode) { m.stream = 3*k + 2 }} }
 
-// Observe calls f after every operation, with the path of the enclosing regions, such as "blocks.0/attn". f may run
-// operations on what c holds; they are neither recorded nor observed, and their results end with f. It must not keep c.
-func Observe(f func(path string, c *Ctx)) Option { return func(m *Mode) { m.observe = f } }
+// observe has f called after every operation; see engine.Observe.
+func observe(f func(path string, c *ctx)) Option { return Option{func(m *mode) { m.observe = f }} }
 
 // region is one dynamic extent inside a step: a mode, and the memory made in it.
 type region struct {
 	up    *region
 	name  string
-	mode  Mode
+	mode  mode
 	owner uintptr // the goroutine that it belongs to; 0: none
 	owned []*block
 
@@ -68,17 +68,17 @@ type Scope struct {
 	leaves    map[*param]*node
 	uploads   map[*Tensor]*Tensor // copies of host data on the device
 	casts     map[lowered]*Tensor // copies of parameters in half precision
-	grads     map[*Arena]*stepGrads
-	order     []*Arena // of grads, in order of first use
-	access    map[*Arena]access
+	grads     map[*arena]*stepGrads
+	order     []*arena // of grads, in order of first use
+	access    map[*arena]access
 	fault     atomic.Pointer[error] // why the step cannot commit
 	writes    []write               // wait for the commit
-	pending   []*Arena              // that they write
+	pending   []*arena              // that they write
 	onCommit  []func()
 	launches  uint64         // op calls on dev, not yet counted there
 	launch    kernels.Launch // reused from operation to operation
-	scratch   Ctx            // likewise, for operations that are not recorded
-	observed  []*Ctx         // operations of the call under way that are to be shown
+	scratch   ctx            // likewise, for operations that are not recorded
+	observed  []*ctx         // operations of the call under way that are to be shown
 	strides   []int          // backs broadcast layouts of the op call
 }
 
@@ -93,7 +93,7 @@ func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
 	d.counting.RLock()
 	defer d.counting.RUnlock()
 	n := d.steps.Add(1)
-	return d.run(f, Mode{Record: true, Training: true, stream: 3 * n}, opts, &d.steps, n)
+	return d.run(f, mode{record: true, training: true, stream: 3 * n}, opts, &d.steps, n)
 }
 
 // Eval runs f as one step without recording and without training behaviour. Evaluations count apart from steps, so that
@@ -105,23 +105,26 @@ func (d *Device) Eval(f func(*Scope) error, opts ...Option) error {
 	d.counting.RLock()
 	defer d.counting.RUnlock()
 	n := d.evals.Add(1)
-	return d.run(f, Mode{stream: 3*n + 1}, opts, &d.evals, n)
+	return d.run(f, mode{stream: 3*n + 1}, opts, &d.evals, n)
 }
 
 // check is an error if d is not open or there is no function of a step.
 func (d *Device) check(op string, f func(*Scope) error) error {
-	return Try(func() { d.usable(op); Given(op, "the function", f) })
+	return try(func() { d.usable(op); given(op, "the function", f) })
 }
 
 // with is m under options.
-func (m Mode) with(op string, opts []Option) Mode {
-	Configure(op, &m, opts)
-	checkAutocast(m.Autocast)
+func (m mode) with(opts []Option) mode {
+	for _, o := range opts {
+		if o.set != nil {
+			o.set(&m)
+		}
+	}
 	return m
 }
 
 // run is number n of those that count counts, if any does.
-func (d *Device) run(f func(*Scope) error, m Mode, opts []Option, count *atomic.Uint64, n uint64) (err error) {
+func (d *Device) run(f func(*Scope) error, m mode, opts []Option, count *atomic.Uint64, n uint64) (err error) {
 	s := &Scope{home: d, dev: d, outermost: &region{}, goroutine: caller.Goroutine()}
 	s.top = s.outermost
 	if count == &d.steps {
@@ -139,7 +142,7 @@ func (d *Device) run(f func(*Scope) error, m Mode, opts []Option, count *atomic.
 		s.finish()
 	}()
 	defer kernels.Catch(&err)
-	s.outermost.mode = m.with("step", opts)
+	s.outermost.mode = m.with(opts)
 	s.random.Key = philox.DeriveN(d.seed, s.outermost.mode.stream)
 	if err = s.outcome(f(s)); err == nil {
 		s.enter("step")
@@ -155,7 +158,7 @@ func (d *Device) run(f func(*Scope) error, m Mode, opts []Option, count *atomic.
 
 // do is run for what the library itself does in a step. It panics with an error of the step.
 func (d *Device) do(f func(s *Scope)) {
-	if err := d.run(func(s *Scope) error { f(s); return nil }, Mode{}, nil, nil, 0); err != nil {
+	if err := d.run(func(s *Scope) error { f(s); return nil }, mode{}, nil, nil, 0); err != nil {
 		panic(err)
 	}
 }
@@ -173,26 +176,23 @@ func (s *Scope) end() {
 		s.top = r
 	}
 	s.release()
-	s.leaves, s.uploads, s.casts, s.scratch, s.launch = nil, nil, nil, Ctx{}, kernels.Launch{}
+	s.leaves, s.uploads, s.casts, s.scratch, s.launch = nil, nil, nil, ctx{}, kernels.Launch{}
 }
-
-// Failed tells whether the step has ended with an error, so that the gradients it made are gone.
-func (s *Scope) Failed() bool { return s.given("failed").failed }
 
 // Device is the device the step runs on.
 func (s *Scope) Device() *Device { return s.given("device").home }
 
 // Training tells whether dropout and the like are on.
-func (s *Scope) Training() bool { return s.mode("training").Training }
+func (s *Scope) Training() bool { return s.mode("training").training }
 
-// Recording tells whether operations are recorded for differentiation.
-func (s *Scope) Recording() bool { return s.mode("recording").Record }
+// recording tells whether operations are recorded for differentiation.
+func (s *Scope) recording() bool { return s.mode("recording").record }
 
-// Autocasting is the type that autocast lowers to in the step's innermost mode; Float32 if it is off.
-func (s *Scope) Autocasting() DType { return s.mode("autocasting").Autocast }
+// autocasting is the type that autocast lowers to; Float32 if it is off.
+func (s *Scope) autocasting() DType { return s.mode("autocasting").autocast }
 
 // mode is the innermost mode; after the step, that of the step.
-func (s *Scope) mode(op string) Mode {
+func (s *Scope) mode(op string) mode {
 	s.given(op)
 	if s.over() {
 		return s.outermost.mode
@@ -216,7 +216,7 @@ func (s *Scope) path() string {
 	return strings.Join(names, "/")
 }
 
-func (s *Scope) push(name string, m Mode) *region {
+func (s *Scope) push(name string, m mode) *region {
 	var r *region
 	if n := len(s.free); n > 0 {
 		r, s.free = s.free[n-1], s.free[:n-1]
@@ -266,7 +266,7 @@ func (s *Scope) pop(r *region, keep []*Tensor) {
 // pool when f returns, unless it was saved for backward. The name appears in errors. Tensors in last, which the region
 // around it made, are used by f for the last time: their memory goes back, too.
 func (s *Scope) Region(name string, f func() []*Tensor, last ...*Tensor) (out []*Tensor) {
-	Given("region", "the function", f)
+	given("region", "the function", f)
 	r := s.begin(name, last)
 	held, done := len(s.writes), false
 	defer func() {
@@ -284,7 +284,7 @@ func (s *Scope) Region(name string, f func() []*Tensor, last ...*Tensor) (out []
 			e.In = s.path()
 		}
 		if len(s.writes) > held { // an update was cut short
-			s.Abort(kernels.Errorf(ErrStep, "region", "an update was not completed: %v", e))
+			s.abort(kernels.Errorf(ErrStep, "region", "an update was not completed: %v", e))
 		}
 		if e != nil { // else runtime.Goexit
 			panic(e)
@@ -315,7 +315,7 @@ func (s *Scope) begin(name string, last []*Tensor) *region {
 
 // With runs f under a changed mode, for every tensor of the step, old or new.
 func (s *Scope) With(f func(), opts ...Option) {
-	Given("with", "the function", f)
+	given("with", "the function", f)
 	r := s.change(opts)
 	defer func() {
 		s.resume(r)
@@ -330,9 +330,9 @@ func (s *Scope) change(opts []Option) *region {
 	s.given("with")
 	s.enter("with")
 	defer s.leave()
-	m := s.top.mode.with("with", opts)
+	m := s.top.mode.with(opts)
 	if m.stream != s.top.mode.stream {
-		Fail(ErrValue, "with", "Stream is an option of Step and Eval, not of a part of a step")
+		fail(ErrValue, "with", "RandomStream is an option of Step and Eval, not of a part of a step")
 	}
 	return s.push("", m)
 }
@@ -346,9 +346,9 @@ func (s *Scope) restore(r *region) {
 	s.pop(r, nil)
 }
 
-// In takes host data, a parameter or state into the step. Tensors of the step pass unchanged. A parameter
-// used alone needs it, since nothing else names the step. A device with memory of its own gets a copy of host data, one
-// in a step; operands that are host data are taken in likewise.
+// In takes host data, a parameter or state into the step; what belongs to the step passes unchanged. Operands that meet
+// a tensor of the step are taken in by themselves, so it is needed where none of the operands is one: for a model's
+// input, and for a parameter used alone. A device with memory of its own gets a copy of host data, one in a step.
 func (s *Scope) In(t *Tensor) *Tensor {
 	s.given("in")
 	s.enter("in")
@@ -365,15 +365,15 @@ func (s *Scope) in(t *Tensor) *Tensor {
 	return t.alias(s)
 }
 
-// Watch makes t a leaf of the tape, so that autograd.Grad can be asked for its gradient. No gradient flows through it
+// watch makes t a leaf of the tape, so that autograd.Grad can be asked for its gradient. No gradient flows through it
 // to what t was made from, except that a whole parameter stays itself.
-func (s *Scope) Watch(t *Tensor) *Tensor {
+func (s *Scope) watch(t *Tensor) *Tensor {
 	s.given("watch")
 	s.enter("watch")
 	defer s.leave()
 	t = s.adopt("watch", t)
 	if !t.dtype.IsFloat() {
-		Fail(ErrGrad, "watch", "%v holds no floating numbers, so no gradient can flow to it", t)
+		fail(ErrGrad, "watch", "%v holds no floating numbers, so no gradient can flow to it", t)
 	}
 	if t.node != nil && t.node.param != nil {
 		return t
@@ -401,7 +401,7 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 	case t.root != nil:
 		s.touch(t.root.arena, reading)
 		t.fresh(op)
-		if t.needs && s.top.mode.Record {
+		if t.needs && s.top.mode.record {
 			return s.leaf(op, t).Out[0]
 		}
 	}
@@ -410,5 +410,5 @@ func (s *Scope) adopt(op string, t *Tensor) *Tensor {
 
 // foreign fails for a tensor of another step.
 func (t *Tensor) foreign(op string) {
-	Fail(ErrStep, op, "%v belongs to another step; Keep it there, then it may be used in any step", t)
+	fail(ErrStep, op, "%v belongs to another step; Keep it there, then it may be used in any step", t)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -40,7 +41,7 @@ func wantError(t *testing.T, err, kind error, parts ...string) {
 // wantMisuse checks the error of a call outside a step.
 func wantMisuse(t *testing.T, call func(), kind error, parts ...string) {
 	t.Helper()
-	wantError(t, tensor.Try(call), kind, parts...)
+	wantError(t, engine.Try(call), kind, parts...)
 }
 
 func TestStepBasics(t *testing.T) {
@@ -78,7 +79,7 @@ func TestUseAfterStep(t *testing.T) {
 func TestRegionEnds(t *testing.T) {
 	dev := open(t)
 	step(t, dev, func(s *tensor.Scope) {
-		x := s.Watch(tensor.FromSlice([]float32{1, 2, -3}, 3))
+		x := autograd.Watch(s, tensor.FromSlice([]float32{1, 2, -3}, 3))
 		used, saved, kept := x.Scale(2), x.Scale(3), x.Scale(4)
 		var y *tensor.Tensor
 		s.Region("last", func() []*tensor.Tensor {
@@ -86,7 +87,7 @@ func TestRegionEnds(t *testing.T) {
 			return []*tensor.Tensor{y, kept}
 		}, used, nil, saved, kept)
 		for _, gone := range []*tensor.Tensor{used, saved} {
-			wantError(t, tensor.Try(func() { gone.Sum() }), tensor.ErrStep, "was released when region last ended")
+			wantError(t, engine.Try(func() { gone.Sum() }), tensor.ErrStep, "was released when region last ended")
 		}
 		g := autograd.Grad(y.Add(kept).Sum(), []*tensor.Tensor{x})[0] // of 4x + 9x^2 + 2 * 4x
 		if got := tensor.ToSlice[float32](g); !slices.Equal(got, []float32{30, 48, -42}) {
@@ -125,7 +126,7 @@ func TestMisuseInStep(t *testing.T) {
 			tensor.ErrValue, []string{"dropout: the probability 1 is outside [0, 1)"}},
 		{"nil", func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2).Add(nil) },
 			tensor.ErrStep, []string{"add: an operand is nil"}},
-		{"watch integers", func(s *tensor.Scope) { s.Watch(tensor.FromSlice([]int64{1}, 1)) },
+		{"watch integers", func(s *tensor.Scope) { autograd.Watch(s, tensor.FromSlice([]int64{1}, 1)) },
 			tensor.ErrGrad, []string{"watch: int64[1] holds no floating numbers"}},
 		{"item", func(s *tensor.Scope) { s.Full(1, tensor.Float32, 2).Item() },
 			tensor.ErrShape, []string{"item: float32[2] has 2 elements"}},
@@ -142,12 +143,12 @@ func TestMisuseInStep(t *testing.T) {
 }
 
 func TestMisuseOutsideStep(t *testing.T) {
-	err := tensor.Try(func() { tensor.FromSlice([]float32{1, 2, 3}, 2, 2) })
+	err := engine.Try(func() { tensor.FromSlice([]float32{1, 2, 3}, 2, 2) })
 	wantError(t, err, tensor.ErrShape, "from_slice: shape [2 2] has 4 elements, the slice has 3", "scope_test.go:")
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
-	err = tensor.Try(func() { w.Square() })
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
+	err = engine.Try(func() { w.Square() })
 	wantError(t, err, tensor.ErrStep, "square: a parameter meets no tensor of a step", "s.In")
-	err = tensor.Try(func() { tensor.Parameter(nil, 2).Detach() })
+	err = engine.Try(func() { nn.Parameter(nil, 2).Detach() })
 	wantError(t, err, tensor.ErrStep, "nn.Init")
 	if _, err := tensor.Open("tpu"); !errors.Is(err, tensor.ErrDevice) || !strings.Contains(err.Error(), `"tpu"`) {
 		t.Errorf("opening an unknown device: %v", err)
@@ -215,15 +216,15 @@ func TestMixedSteps(t *testing.T) {
 func TestTwoGoroutinesInOneStep(t *testing.T) {
 	dev := open(t)
 	running, end := make(chan bool), make(chan bool)
-	slow := &tensor.Op{Op: kernels.Op{Name: "slow", CPU: func(*kernels.Launch) { running <- true; <-end }},
-		NoGrad: "of a test", Shape: func(c *tensor.Ctx) { c.Result(tensor.Float32, 2) }}
+	slow := engine.NewOp(kernels.Op{Name: "slow", CPU: func(*kernels.Launch) { running <- true; <-end }},
+		tensor.Float32, 2)
 	err := dev.Step(func(s *tensor.Scope) error {
 		x := s.Full(1, tensor.Float32, 2)
 		var wg sync.WaitGroup
-		wg.Go(func() { tensor.Apply(slow, []*tensor.Tensor{x}, nil, nil) })
+		wg.Go(func() { engine.Apply(slow, []*tensor.Tensor{x}, nil, nil) })
 		<-running
 		for range 2 {
-			err := tensor.Try(func() { x.Scale(2) })
+			err := engine.Try(func() { x.Scale(2) })
 			wantError(t, err, tensor.ErrBusy, "two goroutines use one step")
 		}
 		end <- true
@@ -236,7 +237,7 @@ func TestTwoGoroutinesInOneStep(t *testing.T) {
 
 func TestEvaluationBesideUpdate(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
 	reading, updated := make(chan bool), make(chan bool)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -262,7 +263,7 @@ func TestEvaluationBesideUpdate(t *testing.T) {
 
 func TestParallelEval(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1, 2}, 2))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -324,7 +325,7 @@ func TestRandomStreams(t *testing.T) {
 	if fmt.Sprint(a1) == fmt.Sprint(draw(a)) {
 		t.Error("two steps drew the same numbers")
 	}
-	if fmt.Sprint(draw(a, tensor.Stream(7))) != fmt.Sprint(draw(b, tensor.Stream(7))) {
+	if fmt.Sprint(draw(a, tensor.RandomStream(7))) != fmt.Sprint(draw(b, tensor.RandomStream(7))) {
 		t.Error("a fixed stream differs")
 	}
 	zeros := 0
@@ -343,7 +344,7 @@ func TestRandomStreams(t *testing.T) {
 // Dropout's gradient uses the mask of the forward pass.
 func TestDropoutMask(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Uniform(tensor.Seed(1), 1, 2, 1000))
+	w := nn.ParameterOf("w", tensor.Uniform(tensor.Seed(1), 1, 2, 1000))
 	var y []float32
 	if err := dev.Step(func(s *tensor.Scope) error {
 		d := s.In(w).Dropout(0.3)
@@ -384,7 +385,7 @@ func TestKeepOutlivesStep(t *testing.T) {
 // Ten thousand training steps use no more memory than the first few.
 func TestFlatMemory(t *testing.T) {
 	dev := open(t)
-	w := tensor.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8, 8))
+	w := nn.ParameterOf("w", tensor.Randn(tensor.Seed(1), 8, 8))
 	x := tensor.Randn(tensor.Seed(2), 4, 8)
 	step := func() {
 		if err := dev.Step(func(s *tensor.Scope) error {

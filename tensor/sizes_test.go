@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -55,25 +56,25 @@ var sizes = []struct {
 	{"index_select", func() { huge(1<<40, 1).IndexSelect(1, hugeOf(tensor.Int64, 1<<40)) }, tensor.ErrShape, "shape"},
 	{"gather", func() { huge(1).Gather(0, hugeOf(tensor.Int64, 1<<48)) }, tensor.ErrMemory, "gather: 11258"},
 	{"attention", func() {
-		tensor.Attention(huge(1, 1, 1<<40, 1), huge(1, 1, 1, 1), huge(1, 1, 1, 1<<40), false, 1)
+		huge(1, 1, 1<<40, 1).Attention(huge(1, 1, 1, 1), huge(1, 1, 1, 1<<40), false, 1)
 	}, tensor.ErrShape, "attention: shape [1 1099511627776 1 1099511627776]"},
 	{"attention, scores", func() {
-		tensor.Attention(huge(1, 1, 1, 1), huge(1, 1, 1<<44, 1), huge(1, 1, 1<<44, 1), false, 1)
+		huge(1, 1, 1, 1).Attention(huge(1, 1, 1<<44, 1), huge(1, 1, 1<<44, 1), false, 1)
 	}, tensor.ErrMemory, "attention: "},
-	{"packed attention, 0 heads", func() { tensor.AttentionPacked(huge(1, 2, 6), 0, true, 1) }, tensor.ErrShape,
+	{"packed attention, 0 heads", func() { huge(1, 2, 6).AttentionPacked(0, true, 1) }, tensor.ErrShape,
 		"attention_packed: qkv [1 2 6] has 6 on axis 2, no multiple of 3 * 0 heads"},
-	{"packed attention, -1 heads", func() { tensor.AttentionPacked(huge(1, 2, 6), -1, true, 1) }, tensor.ErrShape,
+	{"packed attention, -1 heads", func() { huge(1, 2, 6).AttentionPacked(-1, true, 1) }, tensor.ErrShape,
 		"attention_packed: qkv [1 2 6] has 6 on axis 2, no multiple of 3 * -1 heads"},
-	{"packed attention, least heads", func() { tensor.AttentionPacked(huge(1, 2, 6), math.MinInt, true, 1) },
+	{"packed attention, least heads", func() { huge(1, 2, 6).AttentionPacked(math.MinInt, true, 1) },
 		tensor.ErrShape, "heads"},
 	{"packed attention, (2^64 + 2) / 3 heads", func() { // 3 times that is 2
-		tensor.AttentionPacked(huge(1, 2, 6), 6148914691236517206, true, 1)
+		huge(1, 2, 6).AttentionPacked(6148914691236517206, true, 1)
 	}, tensor.ErrShape, "attention_packed: qkv [1 2 6] has 6 on axis 2, no multiple of 3 * 6148914691236517206 heads"},
-	{"packed attention, most heads", func() { tensor.AttentionPacked(huge(1, 2, 6), math.MaxInt, true, 1) },
+	{"packed attention, most heads", func() { huge(1, 2, 6).AttentionPacked(math.MaxInt, true, 1) },
 		tensor.ErrShape, "heads"},
-	{"packed attention, no divisor", func() { tensor.AttentionPacked(huge(1, 2, 9), 2, true, 1) },
+	{"packed attention, no divisor", func() { huge(1, 2, 9).AttentionPacked(2, true, 1) },
 		tensor.ErrShape, "attention_packed: qkv [1 2 9] has 9 on axis 2, no multiple of 3 * 2 heads"},
-	{"packed attention, no width", func() { tensor.AttentionPacked(huge(1, 1<<40, 0), 1<<40, true, 1) },
+	{"packed attention, no width", func() { huge(1, 1<<40, 0).AttentionPacked(1<<40, true, 1) },
 		tensor.ErrShape, "attention_packed: "},
 	{"causal attention, 0 heads", func() {
 		in(func(s *tensor.Scope) {
@@ -131,7 +132,7 @@ var sizes = []struct {
 		in(func(s *tensor.Scope) { s.In(huge(1<<32, 1)).MatMul(huge(1, 1<<32)) })
 	}, tensor.ErrShape, "matmul: shape"},
 	{"gradient of matmul", func() {
-		in(func(s *tensor.Scope) { s.Watch(huge(1<<32, 1)).MatMul(huge(1, 1<<32)) })
+		in(func(s *tensor.Scope) { autograd.Watch(s, huge(1<<32, 1)).MatMul(huge(1, 1<<32)) })
 	}, tensor.ErrShape, "matmul: shape"},
 	{"parameters", func() { place(1<<40, 1) }, tensor.ErrMemory, "parameters: "},
 	{"parameters, 2^64 bytes", func() { place(1<<48, 1<<13) }, tensor.ErrMemory, "parameters: "},
@@ -160,9 +161,9 @@ func place(n, count int) {
 	defer dev.Close()
 	names, params := make([]string, count), make([]*tensor.Tensor, count)
 	for i := range params {
-		names[i], params[i] = fmt.Sprint(i), tensor.Parameter(nil, n)
+		names[i], params[i] = fmt.Sprint(i), nn.Parameter(nil, n)
 	}
-	if err := dev.Place("", names, params, tensor.Float32); err != nil {
+	if err := engine.Place(dev, "", names, params, tensor.Float32); err != nil {
 		panic(err)
 	}
 }

@@ -10,7 +10,7 @@ type tape struct {
 
 // node is one recorded operation, or a leaf: a parameter or a watched tensor (Op is nil).
 type node struct {
-	Ctx
+	ctx
 	grad  int // index of the first output's gradient among those of the tape
 	hooks []hook
 
@@ -64,7 +64,7 @@ func (tp *tape) add(n *node) {
 // record appends n and keeps alive what its VJP reads.
 func (tp *tape) record(n *node) {
 	tp.add(n)
-	var set Saves
+	var set saves
 	for i, x := range n.In {
 		if x.needs {
 			set |= n.Op.saves(i)
@@ -151,17 +151,17 @@ func (tp *tape) release() {
 	tp.nodes = nil
 }
 
-// Record enters an operation that was computed by other means: y came from in, and op.VJP, which may read
+// recordCustom enters an operation that was computed by other means: y came from in, and op.VJP, which may read
 // the saved tensors, takes gradients back. The result is y on the tape; it is y itself if no operand needs
 // a gradient or the step does not record. Custom operations use it.
-func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor {
+func (s *Scope) recordCustom(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor {
 	s.given("record")
-	Given("record", "the operation", op)
+	given("record", "the operation", op)
 	if !op.hasVJP() {
-		Fail(ErrGrad, op.Name, "the operation has no VJP")
+		fail(ErrGrad, op.Name, "the operation has no VJP")
 	}
 	if op.Expr != nil && len(in) != len(op.Expr.Args) {
-		Fail(ErrValue, op.Name, "takes %d tensors, got %d", len(op.Expr.Args), len(in))
+		fail(ErrValue, op.Name, "takes %d tensors, got %d", len(op.Expr.Args), len(in))
 	}
 	s.enter(op.Name)
 	defer s.leave()
@@ -172,7 +172,7 @@ func (s *Scope) Record(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *Tensor
 		n.In[i] = s.in(t)
 		needs = needs || n.In[i].needs
 	}
-	if !needs || !s.top.mode.Record {
+	if !needs || !s.top.mode.record {
 		return y
 	}
 	y = s.in(y).alias(s)

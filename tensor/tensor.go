@@ -23,7 +23,7 @@ type Tensor struct {
 	node   *node  // producer on the tape, or leaf; nil if no gradient can reach it
 	scope  *Scope // nil: parameter, state or host data
 	root   *param // the parameter or state it is, or is a view of
-	lazy   *Ctx   // a view of a parameter that no step has recorded yet
+	lazy   *ctx   // a view of a parameter that no step has recorded yet
 }
 
 // newTensor makes a header with its own copy of shape and row-major strides.
@@ -121,7 +121,7 @@ func (t *Tensor) axis(op string, axis int) int {
 	t.given(op)
 	n := len(t.layout.Shape)
 	if axis < -n || axis >= n {
-		Fail(ErrShape, op, "axis %d is outside [%d, %d): %v has %d axes", axis, -n, n, t, n)
+		fail(ErrShape, op, "axis %d is outside [%d, %d): %v has %d axes", axis, -n, n, t, n)
 	}
 	if axis < 0 {
 		axis += n
@@ -145,11 +145,11 @@ func (t *Tensor) alive(op string) {
 	switch {
 	case t.blk == nil:
 		if t.root == nil {
-			Fail(ErrStep, op, "an operand is the zero Tensor, which has no elements")
+			fail(ErrStep, op, "an operand is the zero Tensor, which has no elements")
 		}
-		Fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)
+		fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)
 	case t.blk.refs == 0 || t.blk.closed != "" && !t.scope.inBackward():
-		Fail(ErrStep, op, "%v, made by %s, was released when %s ended; return it from there, or Keep it",
+		fail(ErrStep, op, "%v, made by %s, was released when %s ended; return it from there, or Keep it",
 			t, t.blk.op, t.blk.closed)
 	}
 }

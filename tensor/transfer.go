@@ -76,7 +76,7 @@ func copied(op string, err error) {
 	if errors.As(err, &e) {
 		kind = e.Kind
 	}
-	Fail(kind, op, "%v", err)
+	fail(kind, op, "%v", err)
 }
 
 // setDevice makes d the device of the results that follow.
@@ -113,7 +113,7 @@ func (s *Scope) deviceOf(ts []*Tensor) *Device {
 func (s *Scope) wantOneDevice(op string, ts []*Tensor) {
 	for _, t := range ts {
 		if d := t.where(); d != nil && d.shared != s.dev.shared {
-			Fail(ErrStep, op, "operands on two devices: %v is on %s, another one on %s; x.To(dev) moves x",
+			fail(ErrStep, op, "operands on two devices: %v is on %s, another one on %s; x.To(dev) moves x",
 				t, d.Name(), s.dev.Name())
 		}
 	}
@@ -127,7 +127,7 @@ func (t *Tensor) toDevice(d *Device) (y *Tensor) {
 		return t
 	}
 	if t.scope == nil && t.needs {
-		Fail(ErrStep, "to", "%v belongs to no step, so none would record this; "+
+		fail(ErrStep, "to", "%v belongs to no step, so none would record this; "+
 			"take it in with s.In, or use Detach for values alone", t)
 	}
 	if t.scope == nil {
@@ -144,7 +144,7 @@ func (t *Tensor) toDevice(d *Device) (y *Tensor) {
 		blk := d.deviceBlock("to", x.Len()*x.dtype.Size())
 		s.top.owned = append(s.top.owned, blk)
 		x.copyTo(blk)
-		y = s.Record(&toDevice, []*Tensor{x}, newTensor(blk, x.dtype, x.layout.Shape, s), nil)
+		y = s.recordCustom(&toDevice, []*Tensor{x}, newTensor(blk, x.dtype, x.layout.Shape, s), nil)
 	})
 	return y
 }
@@ -152,12 +152,12 @@ func (t *Tensor) toDevice(d *Device) (y *Tensor) {
 var toDevice Op
 
 func init() {
-	toDevice = Op{
+	toDevice = Op{entry{
 		Op:    kernels.Op{Name: "to"},
 		Args:  []string{"x"},
-		VJP:   func(c *Ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].Device())} },
-		Saves: []Saves{0},
-	}
+		VJP:   func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].Device())} },
+		Saves: []saves{0},
+	}}
 }
 
 // copyTo queues the copy of t, which is contiguous, to the memory of another device. It waits if the bytes go through

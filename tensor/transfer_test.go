@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -23,7 +24,7 @@ func TestToOutsideSteps(t *testing.T) {
 	if back := k.To(host); back.Device() != host || len(tensor.ToSlice[float32](back)) != 4 {
 		t.Errorf("%v is on %v", back, back.Device())
 	}
-	w := tensor.ParameterOf("w", tensor.FromSlice([]float32{1}, 1))
+	w := nn.ParameterOf("w", tensor.FromSlice([]float32{1}, 1))
 	wantMisuse(t, func() { w.To(other) }, tensor.ErrStep, "to: w float32[1] belongs to no step")
 }
 
@@ -32,7 +33,7 @@ func TestToOutsideSteps(t *testing.T) {
 func TestStepOnTwoDevices(t *testing.T) {
 	host, other := openDevice(t, "cpu"), openDevice(t, "null")
 	err := host.Step(func(s *tensor.Scope) error {
-		x := s.Watch(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
+		x := autograd.Watch(s, tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
 		y := x.Square().To(other)
 		z := y.IndexSelect(0, tensor.FromSlice([]int64{2, 0}, 2)).Exp()
 		if z.Device() != other || x.Device() != host || s.Device() != host {
@@ -70,7 +71,7 @@ func TestStepOnTwoDevices(t *testing.T) {
 func TestToItself(t *testing.T) {
 	host, again := openDevice(t, "cpu"), openDevice(t, "cpu")
 	if err := host.Step(func(s *tensor.Scope) error {
-		x := s.Watch(tensor.FromSlice([]float32{2}, 1))
+		x := autograd.Watch(s, tensor.FromSlice([]float32{2}, 1))
 		if y := x.To(again); y != x {
 			t.Errorf("%v became %v", x, y)
 		}
@@ -78,7 +79,7 @@ func TestToItself(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tensor.Try(func() { tensor.Of(float32(1)).To(nil) }); !errors.Is(err, tensor.ErrValue) {
+	if err := engine.Try(func() { tensor.Of(float32(1)).To(nil) }); !errors.Is(err, tensor.ErrValue) {
 		t.Errorf("to nothing: %v", err)
 	}
 }

@@ -92,7 +92,7 @@ func train(ctx context.Context, r *run.Run) error {
 		optim.Clip(1), optim.NoDecay(optim.Vectors))
 	schedule := optim.WarmupCosine(*rate, *rate/10, min(100, r.Steps/10), r.Steps)
 	scaler := r.Scaler()
-	r.Health(scaler, opt.GradNorm, tensor.Parameters(model))
+	r.Health(scaler, opt.GradNorm, nn.Parameters(model))
 	r.Expect(r.Steps, "tokens")
 	for i := range r.Steps {
 		if ctx.Err() != nil {
@@ -108,12 +108,12 @@ func train(ctx context.Context, r *run.Run) error {
 			x, y := s.In(b.X), s.In(b.Y)
 			l := autograd.Accumulate(s, *parts, float64(y.Len()), func(i int) *tensor.Tensor {
 				lo, hi := i**batch / *parts, (i+1)**batch / *parts
-				return nn.CrossEntropy(model.Forward(x.Slice(0, lo, hi)), y.Slice(0, lo, hi), tensor.ReduceSum)
+				return nn.CrossEntropy(model.Forward(x.Slice(0, lo, hi)), y.Slice(0, lo, hi), nn.ReduceSum())
 			}, scaler.Scale)
 			loss = l.Item()
 			r.Gradients(s)
 			return scaler.Step(s, opt)
-		}, r.Mode())
+		}, r.Mode()...)
 		if err != nil {
 			return err
 		}

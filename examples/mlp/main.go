@@ -54,7 +54,7 @@ func train(ctx context.Context, r *run.Run) error {
 	opt := optim.New(rule, model)
 	rate := optim.WarmupCosine(rule.LR, rule.LR/100, steps/20, steps)
 	scaler := r.Scaler()
-	r.Health(scaler, opt.GradNorm, tensor.Parameters(model))
+	r.Health(scaler, opt.GradNorm, nn.Parameters(model))
 	r.Expect(steps, "examples")
 	step := 0
 	for b, err := range loader.Batches(ctx) {
@@ -72,7 +72,7 @@ func train(ctx context.Context, r *run.Run) error {
 			loss = l.Item()
 			r.Gradients(s)
 			return scaler.Step(s, opt)
-		}, r.Mode())
+		}, r.Mode()...)
 		if err != nil {
 			return err
 		}

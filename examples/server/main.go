@@ -62,7 +62,7 @@ func train(ctx context.Context, dev *tensor.Device, model nn.Module, epochs int)
 		err = dev.Step(func(s *tensor.Scope) error {
 			autograd.Backward(nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y)))
 			return opt.Step(s)
-		}, tensor.Wait)
+		}, tensor.Wait())
 		if err != nil {
 			return err
 		}
@@ -101,6 +101,6 @@ func predict(dev *tensor.Device, model nn.Module, pixels []float32) (a Answer, e
 		p := model.Forward(s.In(tensor.FromSlice(pixels, 1, 64))).Softmax(-1)
 		a.Digit, a.Probability = int(p.ArgMax(-1).Item()), p.Max().Item()
 		return nil
-	}, tensor.Wait)
+	}, tensor.Wait())
 	return a, err
 }

@@ -29,7 +29,7 @@ func TestActivationsAreFused(t *testing.T) {
 	wanted := map[string]bool{
 		"dropout": true, "gelu": true, "gelu_tanh": true, "silu": true, "relu": true, "softplus": true, "mish": true,
 	}
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if !wanted[op.Name] {
 			continue
 		}
@@ -50,7 +50,7 @@ func TestActivationsAreFused(t *testing.T) {
 func TestFusionIsByMathematics(t *testing.T) {
 	gelu := tensor.MustPointwise("gelu", "x*sigmoid(1.702*x)", []string{"x"})
 	x := tensor.FromSlice([]float32{-2, -0.5, 0, 0.25, 1, 3}, 6)
-	got := tensor.ToSlice[float32](tensor.Apply(gelu, []*tensor.Tensor{x}, nil, nil))
+	got := tensor.ToSlice[float32](engine.Apply(gelu, []*tensor.Tensor{x}, nil, nil))
 	want := tensor.ToSlice[float32](x.Mul(x.Scale(1.702).Sigmoid()))
 	for i := range want {
 		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {

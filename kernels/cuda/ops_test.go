@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/kernels/cuda"
-	"github.com/weft-ml/weft/tensor"
 )
 
 // TestPlansOfOps: the kernels that rows of the operation table name, and docs/OPS.md after them, are those that have
 // plans.
 func TestPlansOfOps(t *testing.T) {
 	named := map[string]bool{}
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if op.Kernel == "" {
 			continue
 		}

@@ -192,15 +192,13 @@ func (r *Run) check(rest []string) error {
 }
 
 // Mode is how steps run: in the type that -amp chooses, and checked for anomalies if -anomaly is given.
-func (r *Run) Mode() tensor.Option {
-	autocast := amp.Autocast(map[string]tensor.DType{"": tensor.Float32, "bf16": tensor.BFloat16,
-		"fp16": tensor.Float16}[r.AMP])
-	return func(m *tensor.Mode) {
-		autocast(m)
-		if r.Anomaly {
-			tensor.OnAnomaly(func(err error) { r.anomaly = err })(m)
-		}
+func (r *Run) Mode() []tensor.Option {
+	mode := []tensor.Option{amp.Autocast(map[string]tensor.DType{"": tensor.Float32, "bf16": tensor.BFloat16,
+		"fp16": tensor.Float16}[r.AMP])}
+	if r.Anomaly {
+		mode = append(mode, tensor.Anomaly(func(err error) { r.anomaly = err }))
 	}
+	return mode
 }
 
 // Scaler is the loss scaler for -amp fp16; without that flag it does nothing.

@@ -325,7 +325,7 @@ func TestOverflow(t *testing.T) {
 			return err
 		}
 		opt, scaler := optim.New(optim.SGD(1e-3), model), r.Scaler()
-		r.Health(scaler, opt.GradNorm, tensor.Parameters(model))
+		r.Health(scaler, opt.GradNorm, nn.Parameters(model))
 		for k := range 3 {
 			x := tensor.FromSlice([]float32{1, -1}, 1, 2)
 			if k == 1 {
@@ -335,7 +335,7 @@ func TestOverflow(t *testing.T) {
 				autograd.Backward(scaler.Scale(model.Forward(s.In(x)).Mean().Scale(0.5)))
 				r.Gradients(s)
 				return scaler.Step(s, opt)
-			}, r.Mode())
+			}, r.Mode()...)
 			if err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func (j job) parts() int {
 	case "calls":
 		return (j.Rounds*len(targets()) + worldSize - 1) / worldSize
 	case "samples":
-		return len(tensor.Ops())
+		return len(engine.Ops())
 	}
 	if j.Program != nil {
 		return 1
@@ -138,7 +138,7 @@ func child(told string) {
 			w.attack(j.calls(targets(), part))
 			r.Counts = w.counts
 		case "samples":
-			r.Counts = samples(tensor.Ops()[part], say, found)
+			r.Counts = samples(engine.Ops()[part], say, found)
 		case "programs":
 			r.Hash, r.Counts = programs(j.program(part), say, found)
 		case "hashes":
@@ -209,7 +209,7 @@ func TestAttack(t *testing.T) {
 // TestAttackGuardPages runs the samples of all operations with memory that ends and begins at pages without access.
 func TestAttackGuardPages(t *testing.T) {
 	a := begin(t, job{Kind: "samples"})
-	t.Logf("%d operations: %v", len(tensor.Ops()), a.counts)
+	t.Logf("%d operations: %v", len(engine.Ops()), a.counts)
 }
 
 // TestAttackPrograms runs random programs: results and gradients have the same bits on all tiers, with one thread, in

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -48,7 +49,7 @@ var methods = func() (names []string) {
 		for k := 1; k < m.Type.NumIn(); k++ {
 			switch in := m.Type.In(k); {
 			case in == t, in.Kind() == reflect.Int, in.Kind() == reflect.Float64, in == reflect.TypeFor[[]int](),
-				in == reflect.TypeFor[tensor.Target](), in == reflect.TypeFor[[]tensor.LossOption]():
+				in == reflect.TypeFor[tensor.Target](), in == reflect.TypeFor[[]nn.LossOption]():
 			default:
 				usable = false
 			}
@@ -76,13 +77,13 @@ func newProgram(seed uint64, n int, names []string, dt tensor.DType, large bool)
 		for tries := 0; tries < 20*n && len(p.Ops) < n; tries++ {
 			i := draw(rng, names, values)
 			var y *tensor.Tensor
-			if err := tensor.Try(func() { y = i.run(values) }); err == nil && y.Len() > 0 && y.Len() <= 1<<15 {
+			if err := engine.Try(func() { y = i.run(values) }); err == nil && y.Len() > 0 && y.Len() <= 1<<15 {
 				p.Ops = append(p.Ops, i)
 				values = append(values, y)
 			}
 		}
 		return nil
-	}, tensor.Stream(1)))
+	}, tensor.RandomStream(1)))
 	return p
 }
 
@@ -139,7 +140,7 @@ func draw(rng *rand.Rand, names []string, values []*tensor.Tensor) (i instructio
 func (p *program) inputs(s *tensor.Scope) (xs []*tensor.Tensor) {
 	for k, shape := range p.Inputs {
 		x := s.In(tensor.Uniform(tensor.Seed(p.Seed+uint64(k)), -2, 2, shape...).To(kernels.DTypeOf(p.Type)))
-		xs = append(xs, s.Watch(x))
+		xs = append(xs, autograd.Watch(s, x))
 	}
 	return xs
 }
@@ -263,11 +264,11 @@ func (p *program) hash(device string, cut *rand.Rand) (hash string, err error) {
 		xs := p.inputs(s)
 		out, loss := p.values(s, xs, cut)
 		if loss != nil {
-			out = append(out, autograd.Grad(loss, xs, autograd.AllowUnused)...)
+			out = append(out, autograd.Grad(loss, xs, autograd.AllowUnused())...)
 		}
 		hash = hashOf(out)
 		return nil
-	}, tensor.Stream(1))
+	}, tensor.RandomStream(1))
 	return hash, err
 }
 
@@ -327,7 +328,7 @@ func (p *program) wrongValue() string {
 // references makes operations run on their definitions until restore is called.
 func references() (restore func()) {
 	var undo []func()
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if cpu := op.CPU; cpu != nil && op.Ref != nil {
 			op.CPU = nil
 			undo = append(undo, func() { op.CPU = cpu })
@@ -350,7 +351,7 @@ func (p *program) results() (v []float64, err error) {
 			v = append(v, tensor.ToSlice[float64](y)...)
 		}
 		return nil
-	}, tensor.Stream(1))
+	}, tensor.RandomStream(1))
 	return v, err
 }
 

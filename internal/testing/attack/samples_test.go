@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -18,7 +19,7 @@ func samples(op *tensor.Op, say func(string), found func(cause, call string)) (c
 	plain, guarded := must(tensor.Open("cpu")), must(tensor.Open("guarded"))
 	defer plain.Close()
 	defer guarded.Close()
-	for _, s := range op.AllSamples() {
+	for _, s := range engine.Samples(op) {
 		for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {
 			for _, layout := range []string{"contiguous", "transposed", "strided"} {
 				if s.Fixed && layout != "contiguous" {
@@ -51,7 +52,8 @@ func samples(op *tensor.Op, say func(string), found func(cause, call string)) (c
 }
 
 // sampleHash is that of the result of a sample, and of its gradients.
-func sampleHash(dev *tensor.Device, s tensor.Sample, dt tensor.DType, layout string) (hash string, err error) {
+func sampleHash(dev *tensor.Device, s seam.Sample[*tensor.Tensor], dt tensor.DType, layout string) (hash string,
+	err error) {
 	err = dev.Step(func(scope *tensor.Scope) error {
 		var xs, watched []*tensor.Tensor
 		for i, a := range s.In {
@@ -65,7 +67,7 @@ func sampleHash(dev *tensor.Device, s tensor.Sample, dt tensor.DType, layout str
 			}
 			x = lay(scope.In(x.To(own)), layout)
 			if own.IsFloat() {
-				x = scope.Watch(x)
+				x = autograd.Watch(scope, x)
 				watched = append(watched, x)
 			}
 			xs = append(xs, x)
@@ -73,12 +75,12 @@ func sampleHash(dev *tensor.Device, s tensor.Sample, dt tensor.DType, layout str
 		y := s.Call(xs)
 		results := []*tensor.Tensor{y}
 		if y.NeedsGrad() {
-			results = append(results, autograd.Grad(y, watched, autograd.AllowUnused,
-				autograd.Seed(tensor.Uniform(tensor.Seed(9), 0.5, 1.5, y.Shape()...).To(y.DType())))...)
+			results = append(results, autograd.Grad(y, watched, autograd.AllowUnused(),
+				autograd.GradOutput(tensor.Uniform(tensor.Seed(9), 0.5, 1.5, y.Shape()...).To(y.DType())))...)
 		}
 		hash = hashOf(results)
 		return nil
-	}, tensor.Stream(1))
+	}, tensor.RandomStream(1))
 	return hash, err
 }
 

@@ -132,14 +132,13 @@ func (w *world) made(t reflect.Type, depth int) value {
 
 // opaque are types with exported fields, or settings of options, that only the library makes.
 var opaque = []reflect.Type{reflect.TypeFor[*optim.Optimizer](), reflect.TypeFor[*tensor.Op](),
-	reflect.TypeFor[*tensor.Ctx](), reflect.TypeFor[*autograd.Ctx](), reflect.TypeFor[*data.FormatError](),
-	reflect.TypeFor[*nn.Report]()}
+	reflect.TypeFor[*autograd.Ctx](), reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*nn.Report]()}
 
 // pointer is nil, or points to a struct whose fields are set, or zero. What only the library makes is nil here.
 func (w *world) pointer(t reflect.Type, depth int) value {
 	s, made := t.Elem(), reflect.New(t.Elem())
 	switch {
-	case !ast.IsExported(s.Name()) || t == reflect.TypeFor[*tensor.Mode]() || t == reflect.TypeFor[*tensor.Pass]():
+	case !ast.IsExported(s.Name()):
 		return value{made, "settings"} // of options, which the library applies
 	case w.rng.IntN(3) == 0 || slices.Contains(opaque, t) || !slices.ContainsFunc(reflect.VisibleFields(s),
 		func(f reflect.StructField) bool { return f.IsExported() }):
@@ -317,7 +316,7 @@ func thingsOf() (names []string, things []value) {
 		errors.New("e")),
 		is("ErrValue", tensor.ErrValue), is("a buffer", &bytes.Buffer{}), is("a full disk", full{}), is("images",
 			small),
-		is("poison", tensor.Poison), is("a limit", tensor.MemoryLimit(1<<20)), is("a container", nothing{}),
+		is("poison", tensor.Poison()), is("a limit", tensor.MemoryLimit(1<<20)), is("a container", nothing{}),
 		is("an endless model", endless{}),
 		is("a cyclic model", loop), is("a function", func() {}), is("a number", 3), is("a model of nothing",
 			&struct{ A any }{}),

@@ -119,17 +119,17 @@ func (w *world) attack(calls []target) {
 // begin makes models and values that are always there.
 func (w *world) begin() {
 	chain := nn.Sequential(nn.NewLinear(3, 3), nn.NewLayerNorm(3), nn.GELU)
-	v := tensor.Parameter(nn.Ones, 2, 3)
-	half := tensor.Parameter(nn.Ones, 3)
-	state := tensor.State(nn.Ones, 3)
+	v := nn.Parameter(nn.Ones, 2, 3)
+	half := nn.Parameter(nn.Ones, 3)
+	state := nn.State(nn.Ones, 3)
 	for _, err := range []error{nn.Init(w.dev, []any{chain, v, state}), nn.Init(w.dev, half,
 		nn.DType(tensor.BFloat16))} {
 		if err != nil {
 			panic(err)
 		}
 	}
-	elsewhere := must(w.null.NewState("elsewhere", tensor.Float32, 2, 3))
-	w.params = append(tensor.Parameters(chain), v, half, state)
+	elsewhere := must(engine.NewState(w.null, "elsewhere", tensor.Float32, 2, 3))
+	w.params = append(nn.Parameters(chain), v, half, state)
 	w.opt = optim.New(optim.AdamW(0.1, optim.Betas(0.9, 0.99), optim.Eps(1e-8)), []any{chain, v}, optim.Clip(1))
 	w.scaler = amp.NewGradScaler()
 	attention, gpt := nn.NewCausalAttention(6, 2), nn.NewGPT(nn.GPTConfig{Vocab: 5, Context: 4, Width: 6, Heads: 2,
@@ -154,12 +154,12 @@ func (w *world) begin() {
 		square.Greater(square.T()), tensor.Randn(tensor.Seed(8), 1, 2, 4, 6)} {
 		w.good = append(w.good, is(describe(t), t))
 	}
-	a, _, _ := v.Arena()
+	a, _, _ := engine.Arena(v)
 	w.add(is("an arena", a))
 	w.things = append(w.things, is("a chain", chain), is("an optimizer", w.opt), is("models", []any{chain, v}),
 		is("the device", w.dev), is("a closed device", closedCPU), is("bfloat16", tensor.BFloat16))
 	w.odd = []value{is("nil", (*tensor.Tensor)(nil)), is("a zero Tensor", &tensor.Tensor{}),
-		is("a parameter without values", tensor.Parameter(nn.Ones, 2, 3)), is("state of another device", elsewhere),
+		is("a parameter without values", nn.Parameter(nn.Ones, 2, 3)), is("state of another device", elsewhere),
 		is("a tensor of another step", w.foreign.Full(1, tensor.Float32, 2, 3))}
 }
 
@@ -202,7 +202,8 @@ func (w *world) inStep(calls []target) {
 			w.step = s
 			x := s.In(tensor.Randn(tensor.Seed(w.rng.Uint64()), 2, 3))
 			y := s.In(w.params[0]).Square()
-			for _, t := range []*tensor.Tensor{x, x.T(), x.To(tensor.Int32), x.To(tensor.Float16), s.Watch(x), y,
+			for _, t := range []*tensor.Tensor{x, x.T(), x.To(tensor.Int32), x.To(tensor.Float16),
+				autograd.Watch(s, x), y,
 				x.Greater(x), s.Full(1, tensor.Int64, 2), s.Full(2, tensor.Float32), s.Full(0.5, tensor.Float32, 1, 2,
 					6)} {
 				w.add(is(describe(t), t))
@@ -245,7 +246,7 @@ func (w *world) begun(s *tensor.Scope) (loss *tensor.Tensor) {
 		loss = w.scaler.Scale(loss)
 	}
 	if how < 2 {
-		autograd.Backward(loss, autograd.Retain)
+		autograd.Backward(loss, autograd.Retain())
 	}
 	return loss
 }
@@ -338,7 +339,7 @@ func (w *world) call(c target) {
 }
 
 // notNil are the types of which nil has no methods, as everywhere in Go: what only the library makes.
-var notNil = []reflect.Type{reflect.TypeFor[*autograd.Ctx](), reflect.TypeFor[*tensor.Arena](),
+var notNil = []reflect.Type{reflect.TypeFor[*autograd.Ctx](),
 	reflect.TypeFor[*data.Arrays[float32, int64]](), reflect.TypeFor[*data.Text](), reflect.TypeFor[*data.Images](),
 	reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*nn.Report]()}
 
@@ -440,7 +441,8 @@ func library() string {
 		switch name, ours := strings.CutPrefix(f.Function, "github.com/weft-ml/weft/"); {
 		case f.Function == "runtime.gopanic":
 			where = "" // below it is what panicked
-		case where == "" && ours && name != "tensor.Fail" && !strings.Contains(name, "/attack."):
+		case where == "" && ours && name != "tensor.fail" && name != "tensor.engine.Fail" &&
+			!strings.Contains(name, "/attack."):
 			where = name
 		}
 		if !more {
@@ -480,7 +482,7 @@ func (w *world) end() {
 	var sum float64
 	err := w.recovered(func() error {
 		return w.dev.Step(func(s *tensor.Scope) error {
-			x := s.Watch(s.In(tensor.FromSlice([]float32{1, 2, 3}, 3)))
+			x := autograd.Watch(s, s.In(tensor.FromSlice([]float32{1, 2, 3}, 3)))
 			y := x.Square().Sum()
 			sum = autograd.Grad(y, []*tensor.Tensor{x})[0].Sum().Item() + y.Item()
 			return nil

@@ -177,7 +177,7 @@ func TestFaultsOfFunctions(t *testing.T) {
 func TestFaultsOfCommits(t *testing.T) {
 	dev := open(t)
 	w, v := place(t, dev, "w", tensor.Float32, 3), place(t, dev, "v", tensor.Float64, 3)
-	mean, err := dev.NewState("mean", tensor.Float32, 1)
+	mean, err := engine.NewState(dev, "mean", tensor.Float32, 1)
 	must(t, err)
 	add := func(ps ...*tensor.Tensor) func(s *tensor.Scope) error {
 		return func(s *tensor.Scope) error {
@@ -234,7 +234,7 @@ func TestFaultsOfCaughtErrors(t *testing.T) {
 	second := optim.New(optim.SGD(1), place(t, dev, "other", tensor.Float32, 2))
 	err := dev.Step(func(s *tensor.Scope) error {
 		autograd.Backward(tr.scaler.Scale(s.In(tr.params[0]).Sum()))
-		if err := tensor.Try(func() { tr.scaler.Step(s, tr.optimizers[0], second) }); !errors.Is(err, tensor.ErrGrad) {
+		if err := engine.Try(func() { tr.scaler.Step(s, tr.optimizers[0], second) }); !errors.Is(err, tensor.ErrGrad) {
 			t.Errorf("error %v", err)
 		}
 		return nil
@@ -254,15 +254,15 @@ func TestFaultsOfReading(t *testing.T) {
 	for name, read := range map[string]func(s *tensor.Scope, before *tensor.Tensor){
 		"gradient": func(*tensor.Scope, *tensor.Tensor) { autograd.Backward(loss) },
 		"update of gradients": func(s *tensor.Scope, _ *tensor.Tensor) {
-			a, lo, hi := p.Arena()
-			g, _ := s.Grads(a)
-			s.Update(double, lo, hi, []*tensor.Tensor{g}, []*tensor.Tensor{g}, nil)
+			a, lo, hi := engine.Arena(p)
+			g, _ := engine.Grads(s, a)
+			engine.Update(s, double, lo, hi, []*tensor.Tensor{g}, []*tensor.Tensor{g}, nil)
 		},
 		"operand":   func(s *tensor.Scope, _ *tensor.Tensor) { s.Full(1, tensor.Float32, 2, 2).Mul(p) },
 		"in":        func(s *tensor.Scope, _ *tensor.Tensor) { s.In(p) },
 		"alias":     func(_ *tensor.Scope, before *tensor.Tensor) { before.Square() },
 		"view":      func(s *tensor.Scope, _ *tensor.Tensor) { s.In(p.T()) },
-		"values":    func(s *tensor.Scope, _ *tensor.Tensor) { a, _, _ := p.Arena(); s.In(a.Values()) },
+		"values":    func(s *tensor.Scope, _ *tensor.Tensor) { a, _, _ := engine.Arena(p); s.In(a) },
 		"to_slice":  func(*tensor.Scope, *tensor.Tensor) { tensor.ToSlice[float32](p) },
 		"fetch":     func(*tensor.Scope, *tensor.Tensor) { p.Fetch() },
 		"keep":      func(_ *tensor.Scope, before *tensor.Tensor) { before.Keep() },
@@ -271,13 +271,13 @@ func TestFaultsOfReading(t *testing.T) {
 		"assign to": func(_ *tensor.Scope, before *tensor.Tensor) { u.Assign(before) },
 		"backward":  func(_ *tensor.Scope, before *tensor.Tensor) { autograd.Backward(before.Sum()) },
 		"update": func(s *tensor.Scope, before *tensor.Tensor) {
-			s.Update(double, 0, 4, []*tensor.Tensor{s.Full(0, tensor.Float32, 4)}, []*tensor.Tensor{p}, nil)
+			engine.Update(s, double, 0, 4, []*tensor.Tensor{s.Full(0, tensor.Float32, 4)}, []*tensor.Tensor{p}, nil)
 		},
 	} {
 		err := dev.Step(func(s *tensor.Scope) error {
 			before := s.In(p)
 			loss = before.Sum()
-			autograd.Backward(loss, autograd.Retain)
+			autograd.Backward(loss, autograd.Retain())
 			if err := opt.Step(s); err != nil {
 				return err
 			}

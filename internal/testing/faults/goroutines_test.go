@@ -41,28 +41,28 @@ var short = []call{
 	{"view", func(h *shared) { h.x.Reshape(4).Slice(0, 0, 2) }},
 	{"view of a parameter", func(h *shared) { h.x.Mul(h.w.T()) }},
 	{"in", func(h *shared) { h.s.In(h.w) }},
-	{"watch", func(h *shared) { h.s.Watch(h.x) }},
+	{"watch", func(h *shared) { autograd.Watch(h.s, h.x) }},
 	{"full", func(h *shared) { h.s.Full(1, tensor.Float32, 3) }},
 	{"detach", func(h *shared) { h.x.Detach() }},
 	{"cast", func(h *shared) { h.x.To(tensor.BFloat16) }},
 	{"several outputs", func(h *shared) { h.norm.Forward(h.x) }},
 	{"training", func(h *shared) { h.s.Training() }},
-	{"autocasting", func(h *shared) { h.s.Autocasting() }},
-	{"has grad", func(h *shared) { h.s.HasGrad(h.w) }},
-	{"grads", func(h *shared) { a, _, _ := h.w.Arena(); h.s.Grads(a) }},
-	{"take grads", func(h *shared) { h.s.TakeGrads(h.w) }},
-	{"claim", func(h *shared) { a, _, _ := h.w.Arena(); h.s.Claim(a) }},
+	{"autocasting", func(h *shared) { engine.Autocasting(h.s) }},
+	{"has grad", func(h *shared) { engine.HasGrad(h.s, h.w) }},
+	{"grads", func(h *shared) { a, _, _ := engine.Arena(h.w); engine.Grads(h.s, a) }},
+	{"take grads", func(h *shared) { engine.TakeGrads(h.s, h.w) }},
+	{"claim", func(h *shared) { a, _, _ := engine.Arena(h.w); engine.Claim(h.s, a) }},
 	{"assign", func(h *shared) { h.w.Assign(h.x) }},
 	{"hook", func(h *shared) { autograd.Hook(h.y, func(g *tensor.Tensor) *tensor.Tensor { return nil }) }},
-	{"on commit", func(h *shared) { h.s.OnCommit(func() {}) }},
+	{"on commit", func(h *shared) { engine.OnCommit(h.s, func() {}) }},
 }
 
 var long = []call{
 	{"region", func(h *shared) {
 		h.s.Region("r", func() []*tensor.Tensor { return keep(h.x.Square(), h.x.Exp()) })[1].Sum()
 	}},
-	{"mode", func(h *shared) { h.s.With(func() { h.x.Square().Sum() }, tensor.NoGrad) }},
-	{"autocast", func(h *shared) { h.s.With(func() { h.x.MatMul(h.w) }, tensor.Autocast(tensor.BFloat16)) }},
+	{"mode", func(h *shared) { h.s.With(func() { h.x.Square().Sum() }, tensor.NoGrad()) }},
+	{"autocast", func(h *shared) { h.s.With(func() { h.x.MatMul(h.w) }, engine.Autocast(tensor.BFloat16)) }},
 	{"keep", func(h *shared) { h.x.Square().Keep() }},
 	{"item", func(h *shared) { h.x.Sum().Item() }},
 	{"fetch", func(h *shared) { h.x.Fetch()() }},
@@ -111,7 +111,7 @@ func try(f func()) (err error) {
 			err = fmt.Errorf("panic %v", e)
 		}
 	}()
-	return tensor.Try(f)
+	return engine.Try(f)
 }
 
 // TestGoroutinesOverlap: while a call of one goroutine is under way any call of another is refused, and the step fails.
@@ -122,7 +122,7 @@ func TestGoroutinesOverlap(t *testing.T) {
 	dev := open(t)
 	within := map[string]func(h *shared, f func()){
 		"region": func(h *shared, f func()) { h.s.Region("a", func() []*tensor.Tensor { f(); return nil }) },
-		"mode":   func(h *shared, f func()) { h.s.With(f, tensor.NoGrad) },
+		"mode":   func(h *shared, f func()) { h.s.With(f, tensor.NoGrad()) },
 		"backward": func(h *shared, f func()) {
 			autograd.Hook(h.y, func(*tensor.Tensor) *tensor.Tensor { f(); return nil })
 			autograd.Backward(h.y.Sum())
@@ -210,14 +210,14 @@ func TestGoroutinesBeside(t *testing.T) {
 	dev := open(t)
 	want := undisturbed(t, mlp, 3)
 	running, end, ended := make(chan bool), make(chan bool), make(chan error)
-	slow := &tensor.Op{Op: kernels.Op{Name: "slow", CPU: func(*kernels.Launch) { running <- true; <-end }},
-		NoGrad: "of a test", Shape: func(c *tensor.Ctx) { c.Result(tensor.Float32, 2) }}
+	slow := engine.NewOp(kernels.Op{Name: "slow", CPU: func(*kernels.Launch) { running <- true; <-end }},
+		tensor.Float32, 2)
 	soon(t, "a training beside a call that hangs", func() {
 		err := dev.Step(func(s *tensor.Scope) error {
 			x := s.Full(1, tensor.Float32, 2)
 			go func() {
 				ended <- try(func() {
-					y := tensor.Apply(slow, []*tensor.Tensor{x}, nil, nil)
+					y := engine.Apply(slow, []*tensor.Tensor{x}, nil, nil)
 					s.Region("late", func() []*tensor.Tensor { return keep(y.Square()) })
 				})
 			}()

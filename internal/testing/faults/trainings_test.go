@@ -36,8 +36,8 @@ func must(t *testing.T, err error) {
 // place makes a parameter of ones in an arena of its own.
 func place(t *testing.T, dev *tensor.Device, name string, dt tensor.DType, shape ...int) *tensor.Tensor {
 	t.Helper()
-	p := tensor.Parameter(nn.Ones, shape...)
-	must(t, dev.Place("", []string{name}, []*tensor.Tensor{p}, dt))
+	p := nn.Parameter(nn.Ones, shape...)
+	must(t, engine.Place(dev, "", []string{name}, []*tensor.Tensor{p}, dt))
 	return p
 }
 
@@ -77,7 +77,7 @@ func newMLP(t *testing.T, dev *tensor.Device, dt tensor.DType) *nn.Chain {
 func mlp(t *testing.T, dev *tensor.Device) *training {
 	m := newMLP(t, dev, tensor.Float32)
 	opt := optim.New(optim.AdamW(0.1), m)
-	return &training{name: "mlp", params: tensor.Parameters(m), optimizers: []*optim.Optimizer{opt},
+	return &training{name: "mlp", params: nn.Parameters(m), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			x, y := batch(s, k, 4, 4)
 			autograd.Backward(nn.CrossEntropy(m.Forward(x), y))
@@ -91,7 +91,7 @@ func clipped(t *testing.T, dev *tensor.Device) *training {
 	both := []any{a, b}
 	opt := optim.New(optim.SGD(0.1, optim.Momentum(0.9), optim.WeightDecay(0.1)), both, optim.Clip(0.1),
 		optim.NoDecay(optim.Vectors))
-	return &training{name: "clipped", params: tensor.Parameters(both), optimizers: []*optim.Optimizer{opt},
+	return &training{name: "clipped", params: nn.Parameters(both), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			x, y := batch(s, k, 4, 4)
 			loss := nn.CrossEntropy(a.Forward(x), y).To(tensor.Float64)
@@ -105,7 +105,7 @@ func accumulated(t *testing.T, dev *tensor.Device) *training {
 	m, u := newMLP(t, dev, tensor.Float32), place(t, dev, "u", tensor.Float64, 3)
 	both := []any{m, u}
 	opt := optim.New(optim.AdamW(0.1), both)
-	return &training{name: "accumulated", params: tensor.Parameters(both), optimizers: []*optim.Optimizer{opt},
+	return &training{name: "accumulated", params: nn.Parameters(both), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			autograd.Accumulate(s, 2, 8, func(i int) *tensor.Tensor {
 				x, y := batch(s, 2*k+i, 4, 4)
@@ -130,7 +130,7 @@ func float16(t *testing.T, dev *tensor.Device) *training {
 	m := newMLP(t, dev, tensor.Float32)
 	opt := optim.New(optim.Lion(0.1), m, optim.Clip(1))
 	scaler := amp.NewGradScaler(amp.InitScale(1<<18), amp.Growth(2, 1))
-	return &training{name: "float16", params: tensor.Parameters(m), optimizers: []*optim.Optimizer{opt}, scaler: scaler,
+	return &training{name: "float16", params: nn.Parameters(m), optimizers: []*optim.Optimizer{opt}, scaler: scaler,
 		opts: []tensor.Option{amp.Autocast(tensor.Float16)},
 		step: func(s *tensor.Scope, k int) error {
 			x, y := batch(s, k, 4, 4)
@@ -144,7 +144,7 @@ func twoOptimizers(t *testing.T, dev *tensor.Device) *training {
 	a, b := newMLP(t, dev, tensor.Float32), newMLP(t, dev, tensor.Float32)
 	oa, ob := optim.New(optim.AdamW(0.1), a), optim.New(optim.SGD(0.1, optim.Momentum(0.9)), b, optim.Clip(1))
 	scaler := amp.NewGradScaler(amp.InitScale(256))
-	return &training{name: "two optimizers", params: tensor.Parameters([]any{a, b}),
+	return &training{name: "two optimizers", params: nn.Parameters([]any{a, b}),
 		optimizers: []*optim.Optimizer{oa, ob}, scaler: scaler, opts: []tensor.Option{amp.Autocast(tensor.Float16)},
 		step: func(s *tensor.Scope, k int) error {
 			x, y := batch(s, k, 4, 4)
@@ -170,7 +170,7 @@ func gpt(t *testing.T, dev *tensor.Device) *training {
 	m := nn.NewGPT(nn.GPTConfig{Vocab: 5, Context: 4, Width: 8, Heads: 2, Layers: 1, Dropout: 0.1})
 	must(t, nn.Init(dev, m))
 	opt := optim.New(optim.AdamW(0.1), m, optim.Clip(1), optim.NoDecay(optim.Vectors))
-	return &training{name: "gpt", params: tensor.Parameters(m), optimizers: []*optim.Optimizer{opt},
+	return &training{name: "gpt", params: nn.Parameters(m), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			tokens := make([]int64, 10)
 			for i := range tokens {
@@ -185,7 +185,7 @@ func gpt(t *testing.T, dev *tensor.Device) *training {
 func changingBatch(t *testing.T, dev *tensor.Device) *training {
 	m := newMLP(t, dev, tensor.Float32)
 	opt := optim.New(optim.SGD(0.1), m)
-	return &training{name: "changing batch", params: tensor.Parameters(m), optimizers: []*optim.Optimizer{opt},
+	return &training{name: "changing batch", params: nn.Parameters(m), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			x, y := batch(s, k, 2+37*k, 4)
 			autograd.Backward(nn.CrossEntropy(m.Forward(x), y))
@@ -196,10 +196,10 @@ func changingBatch(t *testing.T, dev *tensor.Device) *training {
 // statistics keeps a running mean.
 func statistics(t *testing.T, dev *tensor.Device) *training {
 	m := newMLP(t, dev, tensor.Float32)
-	mean, err := dev.NewState("mean", tensor.Float32, 4)
+	mean, err := engine.NewState(dev, "mean", tensor.Float32, 4)
 	must(t, err)
 	opt := optim.New(optim.AdamW(0.1), m)
-	return &training{name: "statistics", params: tensor.Parameters(m), state: []*tensor.Tensor{mean},
+	return &training{name: "statistics", params: nn.Parameters(m), state: []*tensor.Tensor{mean},
 		optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			x, y := batch(s, k, 4, 4)

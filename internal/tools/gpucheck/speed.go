@@ -9,9 +9,13 @@ import (
 	"time"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
+
+var engine = tensor.Engine(seam.Key{})
 
 // A line is one operation to be timed.
 type line struct {
@@ -243,7 +247,7 @@ func attentionLines(n int) (ls []line) {
 	for _, dt := range types {
 		for _, d := range []int{64, 128} {
 			forward := 2 * float64(batch*heads) * float64(length*length) * float64(d) // half of the products are masked
-			call := func(x []*tensor.Tensor) *tensor.Tensor { return tensor.AttentionPacked(x[0], heads, true, 0.125) }
+			call := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].AttentionPacked(heads, true, 0.125) }
 			operands := operandsOf(1, dt, batch, length, 3*heads*d)
 			var flash target
 			if d == 64 && dt != tensor.Float32 {
@@ -358,7 +362,7 @@ func keep(dev *tensor.Device, f func(s *tensor.Scope) []*tensor.Tensor) (kept []
 // copyOf returns a contender that copies n elements of a type.
 func copyOf(dev *tensor.Device, dt tensor.DType, n int) (func(s *tensor.Scope), error) {
 	x, err := keep(dev, func(s *tensor.Scope) []*tensor.Tensor { return []*tensor.Tensor{s.Full(1, dt, n)} })
-	return func(s *tensor.Scope) { s.With(func() { s.In(x[0]).Clone() }, tensor.NoGrad) }, err
+	return func(s *tensor.Scope) { s.With(func() { s.In(x[0]).Clone() }, tensor.NoGrad()) }, err
 }
 
 func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]any) error {
@@ -383,13 +387,13 @@ func timeLines(dev *tensor.Device, ls []line, n, times int, values map[string]an
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		forward := func(s *tensor.Scope) { s.With(func() { l.call(in(s, kept, false)) }, tensor.NoGrad) }
+		forward := func(s *tensor.Scope) { s.With(func() { l.call(in(s, kept, false)) }, tensor.NoGrad()) }
 		contenders := []func(s *tensor.Scope){forward}
 		if l.backward {
 			contenders = []func(s *tensor.Scope){func(s *tensor.Scope) {
 				x := in(s, kept, true)
 				y := l.call(x)
-				autograd.Grad(y, watched(x), autograd.Seed(y.Detach()))
+				autograd.Grad(y, watched(x), autograd.GradOutput(y.Detach()))
 			}, forward}
 		}
 		if l.bytes > 0 {
@@ -422,7 +426,7 @@ func in(s *tensor.Scope, kept []*tensor.Tensor, watch bool) []*tensor.Tensor {
 	x := make([]*tensor.Tensor, len(kept))
 	for i, t := range kept {
 		if x[i] = s.In(t); watch && t.DType().IsFloat() {
-			x[i] = s.Watch(t)
+			x[i] = autograd.Watch(s, t)
 		}
 	}
 	return x
@@ -439,8 +443,8 @@ func watched(x []*tensor.Tensor) (w []*tensor.Tensor) {
 
 // optimizer times AdamW, less the pass that writes its gradient.
 func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
-	p := tensor.Parameter(nil, n)
-	if err := dev.Place("", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
+	p := nn.Parameter(nil, n)
+	if err := engine.Place(dev, "", []string{"p"}, []*tensor.Tensor{p}, tensor.Float32); err != nil {
 		return err
 	}
 	for i, l := range optimizerLines(n) {
@@ -453,7 +457,7 @@ func optimizer(dev *tensor.Device, n, times int, values map[string]any) error {
 		}
 		_, done, err := seconds(dev, times, func(*tensor.Scope) { // an update is written at the end of its step
 			failed = errors.Join(failed, dev.Step(func(s *tensor.Scope) error {
-				autograd.Backward(s.In(p), autograd.Seed(g(s)))
+				autograd.Backward(s.In(p), autograd.GradOutput(g(s)))
 				return opt.Step(s)
 			}))
 		}, func(s *tensor.Scope) { g(s).Clone() }, c)
@@ -480,7 +484,7 @@ func copies(dev *tensor.Device, n, times int, values map[string]any) error {
 	if err != nil {
 		return err
 	}
-	product := func(s *tensor.Scope) { s.With(func() { s.In(x[0]).MatMul(s.In(x[0])) }, tensor.NoGrad) }
+	product := func(s *tensor.Scope) { s.With(func() { s.In(x[0]).MatMul(s.In(x[0])) }, tensor.NoGrad()) }
 	for bytes := n >> 10; bytes <= n>>2; bytes *= 4 {
 		data := make([]float32, bytes/4)
 		upload := func(s *tensor.Scope) { s.In(tensor.FromSlice(data, len(data))) } // a step copies a tensor once
@@ -503,7 +507,9 @@ func launches(dev *tensor.Device, values map[string]any) error {
 		return err
 	}
 	// the driver queues some 1000
-	queued, done, err := seconds(dev, 500, func(s *tensor.Scope) { s.With(func() { s.In(x[0]).Neg() }, tensor.NoGrad) })
+	queued, done, err := seconds(dev, 500, func(s *tensor.Scope) {
+		s.With(func() { s.In(x[0]).Neg() }, tensor.NoGrad())
+	})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/src"
 	"github.com/weft-ml/weft/kernels/null"
@@ -16,6 +17,8 @@ import (
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
+
+var engine = tensor.Engine(seam.Key{})
 
 // Pointwise kernels have no file: their sources are written from expressions when these are launched. To compile those
 // of the library beforehand, this program uses the library on a device that computes nothing and notes what it is asked
@@ -82,10 +85,10 @@ func useLibrary() error {
 		}
 	}
 	trained := []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16}
-	for _, op := range tensor.Ops() {
-		for _, sample := range op.AllSamples() {
+	for _, op := range engine.Ops() {
+		for _, sample := range engine.Samples(op) {
 			for _, dt := range trained {
-				if op.Cast == tensor.CastBanned && dt != tensor.Float32 {
+				if op.Cast == seam.CastBanned && dt != tensor.Float32 {
 					continue
 				}
 				differentiated := func(s *tensor.Scope) error { return differentiate(s, op, sample, dt) }
@@ -101,7 +104,7 @@ func useLibrary() error {
 				x.To(to)
 			}
 			if dt.IsFloat() {
-				x = s.Watch(x)
+				x = autograd.Watch(s, x)
 			}
 			for _, y := range []*tensor.Tensor{mask.Where(x, x), x.MaskedFill(mask, 0)} {
 				if dt.IsFloat() {
@@ -146,18 +149,18 @@ func useLibrary() error {
 }
 
 // differentiate calls an operation and asks for its gradients.
-func differentiate(s *tensor.Scope, op *tensor.Op, sample tensor.Sample, dt tensor.DType) error {
+func differentiate(s *tensor.Scope, op *tensor.Op, sample seam.Sample[*tensor.Tensor], dt tensor.DType) error {
 	var in, watched []*tensor.Tensor
 	for _, a := range sample.In {
 		if !a.DType.IsFloat() {
 			in = append(in, s.In(tensor.Zeros(a.DType, a.Shape...)))
 			continue
 		}
-		x := s.Watch(s.In(tensor.Zeros(dt, a.Shape...)))
+		x := autograd.Watch(s, s.In(tensor.Zeros(dt, a.Shape...)))
 		in, watched = append(in, x), append(watched, x)
 	}
 	if y := sample.Call(in); op.NoGrad == "" && y.DType().IsFloat() {
-		autograd.Grad(y.Sum(), watched, autograd.AllowUnused)
+		autograd.Grad(y.Sum(), watched, autograd.AllowUnused())
 	}
 	return nil
 }

@@ -13,11 +13,11 @@ import (
 
 // TestFiles holds that each operation has its files, of one family in all layers.
 func TestFiles(t *testing.T) {
-	where, err := findFiles("../../..", tensor.Ops())
+	where, err := findFiles("../../..", engine.Ops())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range tensor.Ops() {
+	for _, o := range engine.Ops() {
 		for _, fault := range stray(o, where[o.Name]) {
 			t.Error(fault)
 		}
@@ -27,10 +27,11 @@ func TestFiles(t *testing.T) {
 // TestStray plants one fault of each kind and sees it caught.
 func TestStray(t *testing.T) {
 	loops := func(*kernels.Launch) {}
-	sum := &tensor.Op{Op: kernels.Op{Name: "sum", CPU: loops, Kernel: "sum"}}
-	loss := &tensor.Op{Op: kernels.Op{Name: "loss", Kernel: "loss"}}
-	view := &tensor.Op{Op: kernels.Op{Name: "t"}, View: func(*tensor.Ctx, *kernels.Layout) {}}
-	exp := &tensor.Op{Op: kernels.Op{Name: "exp", Expr: expr.Must("exp(x)", []string{"x"}, nil)}}
+	sum := made(kernels.Op{Name: "sum", CPU: loops, Kernel: "sum"}, "")
+	loss := made(kernels.Op{Name: "loss", Kernel: "loss"}, "")
+	view := made(kernels.Op{Name: "t"}, "")
+	view.View = row(t, "permute").View
+	exp := made(kernels.Op{Name: "exp", Expr: expr.Must("exp(x)", []string{"x"}, nil)}, "")
 	pointwise := files{"op_reduce_var.go", "pointwise.go", "plan_pointwise.go", []string{"pointwise.cuh"}}
 	reduce := []string{"reduce.cu", "reduce_row.cu"}
 	for _, c := range []struct {

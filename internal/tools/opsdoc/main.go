@@ -13,13 +13,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
 )
 
+var engine = tensor.Engine(seam.Key{})
+
 func main() {
-	where, err := findFiles(".", tensor.Ops())
+	where, err := findFiles(".", engine.Ops())
 	if err == nil {
-		err = os.WriteFile(filepath.Join("docs", "OPS.md"), []byte(document(tensor.Ops(), where)), 0o644)
+		err = os.WriteFile(filepath.Join("docs", "OPS.md"), []byte(document(engine.Ops(), where)), 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "opsdoc:", err)
@@ -139,7 +142,7 @@ func cpu(o *tensor.Op) string {
 }
 
 func autocast(o *tensor.Op) string {
-	if o.Cast == tensor.CastKeep {
+	if o.Cast == seam.CastKeep {
 		return ""
 	}
 	return o.Cast.String()

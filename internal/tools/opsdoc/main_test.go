@@ -4,26 +4,43 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/expr"
 	"github.com/weft-ml/weft/tensor"
 )
 
+// made is an operation that is not in the table.
+func made(k kernels.Op, doc string, args ...string) *tensor.Op {
+	op := engine.NewOp(k, tensor.Float32)
+	op.Doc, op.Args, op.NoGrad = doc, args, ""
+	return op
+}
+
+// row is an operation of the table.
+func row(t *testing.T, name string) *tensor.Op {
+	for _, op := range engine.Ops() {
+		if op.Name == name {
+			return op
+		}
+	}
+	t.Fatalf("there is no operation %s", name)
+	return nil
+}
+
 func TestDocument(t *testing.T) {
 	loops := func(*kernels.Launch) {}
-	vjp := func(c *tensor.Ctx, g *tensor.Tensor) []*tensor.Tensor { return nil }
-	ops := []*tensor.Op{
-		{Op: kernels.Op{Name: "sum", CPU: loops, Kernel: "sum_fwd"}, Doc: "sum of x[i]", Args: []string{"x"},
-			Cast: tensor.CastFull, VJP: vjp},
-		{Op: kernels.Op{Name: "argmax", CPU: loops, Types: []tensor.DType{tensor.Float32, tensor.Int64}},
-			Doc: "first i of max x[i]", Args: []string{"x"}, NoGrad: "the result is an index"},
-		{Op: kernels.Op{Name: "or", Expr: expr.Must("x+y", []string{"x", "y"}, nil)}, Doc: "x|y",
-			Args: []string{"x", "y"}},
-		{Op: kernels.Op{Name: "t"}, Doc: "x transposed", Args: []string{"x"}, VJP: vjp,
-			View: func(*tensor.Ctx, *kernels.Layout) {}},
-		{Op: kernels.Op{Name: "fused"}, Doc: "of a and b", Args: []string{"a", "b"},
-			Compose: func(*tensor.Ctx) *tensor.Tensor { return nil }},
-	}
+	sum := made(kernels.Op{Name: "sum", CPU: loops, Kernel: "sum_fwd"}, "sum of x[i]", "x")
+	argmax := made(kernels.Op{Name: "argmax", CPU: loops, Types: []tensor.DType{tensor.Float32, tensor.Int64}},
+		"first i of max x[i]", "x")
+	or := made(kernels.Op{Name: "or", Expr: expr.Must("x+y", []string{"x", "y"}, nil)}, "x|y", "x", "y")
+	view := made(kernels.Op{Name: "t"}, "x transposed", "x")
+	fused := made(kernels.Op{Name: "fused"}, "of a and b", "a", "b")
+	sum.Cast, sum.VJP = seam.CastFull, row(t, "softmax").VJP
+	argmax.NoGrad = "the result is an index"
+	view.VJP, view.View = row(t, "permute").VJP, row(t, "permute").View
+	fused.Compose = row(t, "cross_entropy_grad").Compose
+	ops := []*tensor.Op{sum, argmax, or, view, fused}
 	table := "| operation | operands | result | gradient | CPU | CUDA | autocast |\n|---|---|---|---|---|---|---|\n"
 	want := head +
 		"\n## Pointwise (1)\n\n" + table +
@@ -49,7 +66,7 @@ func TestDocument(t *testing.T) {
 
 // TestTable holds what the page relies on: every operation says what it computes and what becomes of its gradient.
 func TestTable(t *testing.T) {
-	for _, o := range tensor.Ops() {
+	for _, o := range engine.Ops() {
 		if o.Doc == "" || strings.ContainsRune(o.Doc, '\n') {
 			t.Errorf("%s: Doc must be one line: %q", o.Name, o.Doc)
 		}

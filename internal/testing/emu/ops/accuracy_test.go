@@ -127,13 +127,13 @@ func TestRowsAccuracy(t *testing.T) {
 // on are the results of the operation on a device, and their types.
 func (c *rowCase) on(t *testing.T, dev *tensor.Device, in []*tensor.Tensor) (out [][]float64, types []tensor.DType) {
 	t.Helper()
-	op := tensor.Ops()[slices.IndexFunc(tensor.Ops(), func(op *tensor.Op) bool { return op.Name == c.name })]
+	op := engine.Ops()[slices.IndexFunc(engine.Ops(), func(op *tensor.Op) bool { return op.Name == c.name })]
 	must(t, dev.Step(func(s *tensor.Scope) error {
 		var x []*tensor.Tensor
 		for _, v := range in {
 			x = append(x, s.In(v))
 		}
-		for _, y := range tensor.ApplyAll(op, x, c.ints, c.floats) {
+		for _, y := range engine.ApplyAll(op, x, c.ints, c.floats) {
 			out, types = append(out, tensor.ToSlice[float64](y.To(tensor.Float64))), append(types, y.DType())
 		}
 		return nil

@@ -22,7 +22,7 @@ func TestAssignView(t *testing.T) {
 		for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.BFloat16, tensor.Int64, tensor.Uint8} {
 			printed := func(device string) string {
 				dev := open(t, device)
-				w, err := dev.NewState("w", dt, 30, 40)
+				w, err := engine.NewState(dev, "w", dt, 30, 40)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -26,12 +26,12 @@ var attentionSizes = []struct {
 
 // withGradients are y and the gradients of x for a gradient g of y.
 func withGradients(y, g *tensor.Tensor, x ...*tensor.Tensor) []*tensor.Tensor {
-	return append([]*tensor.Tensor{y}, autograd.Grad(y, x, autograd.Seed(g))...)
+	return append([]*tensor.Tensor{y}, autograd.Grad(y, x, autograd.GradOutput(g))...)
 }
 
 func watched(x []*tensor.Tensor) (w []*tensor.Tensor) {
 	for _, v := range x {
-		w = append(w, v.Scope().Watch(v))
+		w = append(w, autograd.Watch(v.Scope(), v))
 	}
 	return w
 }
@@ -49,7 +49,7 @@ func TestAttention(t *testing.T) {
 			}
 			same(t, cpu, gpu, fmt.Sprint("attention of ", c, " in ", d), in, func(x []*tensor.Tensor) []*tensor.Tensor {
 				w := watched([]*tensor.Tensor{x[0].To(d), x[1].To(d), x[2].To(d)})
-				return withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, 0.3), x[3].To(d), w...)
+				return withGradients(w[0].Attention(w[1], w[2], c.causal, 0.3), x[3].To(d), w...)
 			})
 		}
 	}
@@ -67,7 +67,7 @@ func TestAttentionFloat64(t *testing.T) {
 		}
 		alike(t, cpu, gpu, fmt.Sprint("attention of ", c), 0x1p-46, in, func(x []*tensor.Tensor) []*tensor.Tensor {
 			w := watched(x[:3])
-			return withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, 0.3), x[3], w...)
+			return withGradients(w[0].Attention(w[1], w[2], c.causal, 0.3), x[3], w...)
 		})
 		if c.t != c.s || c.d != c.e {
 			continue
@@ -77,7 +77,7 @@ func TestAttentionFloat64(t *testing.T) {
 		alike(t, cpu, gpu, fmt.Sprint("packed attention of ", c), 0x1p-46, packed,
 			func(x []*tensor.Tensor) []*tensor.Tensor {
 				w := watched(x[:1])
-				return withGradients(tensor.AttentionPacked(w[0], c.h, c.causal, 0.3), x[1], w...)
+				return withGradients(w[0].AttentionPacked(c.h, c.causal, 0.3), x[1], w...)
 			})
 	}
 }
@@ -90,7 +90,7 @@ func TestAttentionLayouts(t *testing.T) {
 	same(t, cpu, gpu, "attention of strided operands", in, func(x []*tensor.Tensor) []*tensor.Tensor {
 		w := watched(x[:2])
 		q, k := w[0].Transpose(1, 2), w[1].T().Unsqueeze(0).Unsqueeze(0).Expand(2, 3, 35, 10)
-		return withGradients(tensor.Attention(q, k, q, true, 0.3), x[2], w...)
+		return withGradients(q.Attention(k, q, true, 0.3), x[2], w...)
 	})
 }
 
@@ -106,9 +106,9 @@ func TestAttentionInfinities(t *testing.T) {
 	in := []*tensor.Tensor{tensor.Randn(tensor.Seed(1), 1, 1, 305, 2), infinite(45), infinite(3)}
 	same(t, cpu, gpu, "attention with infinities", in, func(x []*tensor.Tensor) []*tensor.Tensor {
 		w := watched([]*tensor.Tensor{x[0].Slice(2, 0, 300), x[0], x[1]})
-		y := tensor.Attention(w[0], w[1], w[2], true, 0.3)
+		y := w[0].Attention(w[1], w[2], true, 0.3)
 		return append(withGradients(y, x[2].Slice(2, 0, 300), w...),
-			withGradients(tensor.Attention(w[0], w[1], w[1], true, 0.3), x[2].Slice(2, 0, 300), w[:2]...)...)
+			withGradients(w[0].Attention(w[1], w[1], true, 0.3), x[2].Slice(2, 0, 300), w[:2]...)...)
 	})
 }
 
@@ -122,7 +122,7 @@ func TestAttentionPacked(t *testing.T) {
 			same(t, cpu, gpu, fmt.Sprint("packed attention of ", c, causal), in,
 				func(x []*tensor.Tensor) []*tensor.Tensor {
 					w := watched(x[:1])
-					return withGradients(tensor.AttentionPacked(w[0], c.heads, causal, 0.3), x[1], w...)
+					return withGradients(w[0].AttentionPacked(c.heads, causal, 0.3), x[1], w...)
 				})
 		}
 	}

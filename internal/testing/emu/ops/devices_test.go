@@ -37,7 +37,7 @@ func TestTwoGPUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range append(tensor.Parameters(a), tensor.Parameters(b)...) {
+		for _, p := range append(nn.Parameters(a), nn.Parameters(b)...) {
 			all = append(all, tensor.ToSlice[float32](p.Grad()))
 		}
 		return all

@@ -90,22 +90,20 @@ func TestSynchronousFaultNamesLine(t *testing.T) {
 
 // A kernel that writes behind its result is named, with the line.
 func TestGuardBand(t *testing.T) {
-	gpu, err := tensor.Open("cuda", tensor.Poison)
+	gpu, err := tensor.Open("cuda", tensor.Poison())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer gpu.Close()
-	careless := &tensor.Op{ // argmax writes a number for each row of its operand
-		Op:    kernels.Op{Name: "careless", Kernel: "argmax"},
-		Shape: func(c *tensor.Ctx) { c.Result(tensor.Int64, 2) },
-	}
+	// argmax writes a number for each row of its operand
+	careless := engine.NewOp(kernels.Op{Name: "careless", Kernel: "argmax"}, tensor.Int64, 2)
 	x := tensor.Uniform(tensor.Seed(1), 0, 1, 4, 4)
 	var at string
 	err = gpu.Eval(func(s *tensor.Scope) error {
 		t.Log(tensor.ToSlice[float32](s.In(x).Softmax(1)))
 		_, file, line, _ := runtime.Caller(0)
 		at = fmt.Sprintf("%s:%d", filepath.Base(file), line+2)
-		tensor.Apply(careless, []*tensor.Tensor{s.In(x)}, []int{1}, nil)
+		engine.Apply(careless, []*tensor.Tensor{s.In(x)}, []int{1}, nil)
 		return nil
 	})
 	if !errors.Is(err, tensor.ErrDevice) ||
@@ -124,7 +122,7 @@ func TestAnomaly(t *testing.T) {
 			return nil
 		})
 		return nil
-	}, tensor.Anomaly)
+	}, tensor.Anomaly())
 	if !errors.Is(err, tensor.ErrValue) ||
 		!strings.Contains(err.Error(), ": sum: the result float32[1] has 0 NaN and 1 infinite of 1 elements") ||
 		!strings.HasSuffix(err.Error(), " in head") {

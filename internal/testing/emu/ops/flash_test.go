@@ -43,7 +43,7 @@ func TestFlash(t *testing.T) {
 			var got [4]*tensor.Tensor
 			must(t, gpu.Step(func(s *tensor.Scope) error {
 				w := watched([]*tensor.Tensor{s.In(in[0]), s.In(in[1]), s.In(in[2])})
-				for k, y := range withGradients(tensor.Attention(w[0], w[1], w[2], c.causal, scale), s.In(in[3]),
+				for k, y := range withGradients(w[0].Attention(w[1], w[2], c.causal, scale), s.In(in[3]),
 					w...) {
 					got[k] = tensor.FromSlice(tensor.ToSlice[float64](y), y.Shape()...)
 				}
@@ -93,7 +93,7 @@ func TestFlashMask(t *testing.T) {
 		results := func(hidden float64) values {
 			v, err := run(gpu, operands(hidden), func(x []*tensor.Tensor) (first []*tensor.Tensor) {
 				w := watched(x[:3])
-				for _, y := range withGradients(tensor.Attention(w[0], w[1], w[2], true, 0.125), x[3], w...) {
+				for _, y := range withGradients(w[0].Attention(w[1], w[2], true, 0.125), x[3], w...) {
 					first = append(first, y.Slice(2, 0, seen))
 				}
 				return first
@@ -137,7 +137,7 @@ func TestFlashNotFinite(t *testing.T) {
 	in := []*tensor.Tensor{tensor.FromSlice(q, 1, 1, n, width).To(tensor.BFloat16),
 		tensor.FromSlice(k, 1, 1, n, width).To(tensor.BFloat16), v}
 	got, err := run(gpu, in, func(x []*tensor.Tensor) []*tensor.Tensor {
-		return one(tensor.Attention(x[0], x[1], x[2],
+		return one(x[0].Attention(x[1], x[2],
 			false, 1))
 	})
 	must(t, err)

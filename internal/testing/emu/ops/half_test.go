@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -27,7 +28,8 @@ func TestMatMulHalf(t *testing.T) {
 			}
 			product := func(s *tensor.Scope, dtype tensor.DType,
 				prepare func(x *tensor.Tensor) *tensor.Tensor) [][]float64 {
-				a, b := s.Watch(s.In(prepare(in[0].To(dtype)))), s.Watch(s.In(prepare(in[1].To(dtype))))
+				a := autograd.Watch(s, s.In(prepare(in[0].To(dtype))))
+				b := autograd.Watch(s, s.In(prepare(in[1].To(dtype))))
 				y := a.MatMul(b)
 				// A dot product, whose gradient for y is exactly the third operand.
 				loss := y.Reshape(y.Len()).MatMul(s.In(prepare(in[2].To(dtype))).Reshape(y.Len()))

@@ -13,8 +13,10 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/internal/testing/emu"
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -155,7 +157,7 @@ func TestAddSum(t *testing.T) {
 }
 
 // data makes the operands of a sample.
-func data(s tensor.Sample) []*tensor.Tensor {
+func data(s seam.Sample[*tensor.Tensor]) []*tensor.Tensor {
 	var in []*tensor.Tensor
 	for k, a := range s.In {
 		x := tensor.Uniform(tensor.Seed(uint64(k)+1), a.Lo, a.Hi, a.Shape...)
@@ -183,8 +185,8 @@ var often = []string{"add", "mul", "relu", "gelu", "where", "less", "dropout"}
 // compiler makes the kernels of each: TestPointwiseTypes of kernels/cuda has all their instructions, compiled at once.
 func TestSamples(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
-	for _, op := range tensor.Ops() {
-		all := op.AllSamples()
+	for _, op := range engine.Ops() {
+		all := engine.Samples(op)
 		if (len(all) == 0) != (len(op.Args) == 0 && op.Expr != nil || elsewhere[op.Name] != "") {
 			t.Errorf("%s has %d samples", op.Name, len(all))
 		}
@@ -202,7 +204,7 @@ func TestSamples(t *testing.T) {
 				var wanted []*tensor.Tensor
 				for i := range x {
 					if x[i].DType().IsFloat() {
-						x[i] = x[i].Scope().Watch(x[i])
+						x[i] = autograd.Watch(x[i].Scope(), x[i])
 						wanted = append(wanted, x[i])
 					}
 				}
@@ -241,7 +243,7 @@ func TestProdGrad(t *testing.T) {
 				func(x []*tensor.Tensor) []*tensor.Tensor {
 					var all []*tensor.Tensor
 					for _, v := range x {
-						v = v.Scope().Watch(v)
+						v = autograd.Watch(v.Scope(), v)
 						all = append(all, gradients(v.Prod(1).Sum().Add(v.Transpose(0, 1).Prod(1).Sum()).Add(v.Prod()),
 							v)...)
 					}
@@ -277,7 +279,7 @@ func TestReductions(t *testing.T) {
 		what := fmt.Sprint("reductions of ", d, shape, " in the order ", order, " along ", axes, " by steps of ", step)
 		same(t, cpu, gpu, what, []*tensor.Tensor{tensor.FromSlice(x, shape...).To(d)},
 			func(x []*tensor.Tensor) []*tensor.Tensor {
-				leaf := x[0].Scope().Watch(x[0])
+				leaf := autograd.Watch(x[0].Scope(), x[0])
 				v := leaf.Permute(order...)
 				v = v.Slice(0, 0, v.Shape()[0], step)
 				w := v.To(whole)
@@ -329,14 +331,14 @@ var alongRows = map[string]func(x, w *tensor.Tensor) *tensor.Tensor{
 	"var":         func(x, _ *tensor.Tensor) *tensor.Tensor { return x.Var(1, -1).Unsqueeze(-1) },
 	"max":         func(x, _ *tensor.Tensor) *tensor.Tensor { v, _ := x.MaxIndex(-1); return v.Unsqueeze(-1) },
 	"cross_entropy": func(x, _ *tensor.Tensor) *tensor.Tensor {
-		return x.CrossEntropy(x.ArgMin(-1), tensor.ReduceNone).Unsqueeze(-1)
+		return nn.CrossEntropy(x, x.ArgMin(-1), nn.ReduceNone()).Unsqueeze(-1)
 	},
 }
 
 // rowsAndGradients is an operation of x[0] and the weight x[1] with its gradients, of which x[2] is that of the result.
 func rowsAndGradients(f func(x, w *tensor.Tensor) *tensor.Tensor) func(x []*tensor.Tensor) []*tensor.Tensor {
 	return func(x []*tensor.Tensor) []*tensor.Tensor {
-		a, w := x[0].Scope().Watch(x[0]), x[1].Scope().Watch(x[1])
+		a, w := autograd.Watch(x[0].Scope(), x[0]), autograd.Watch(x[1].Scope(), x[1])
 		y := f(a, w)
 		return append([]*tensor.Tensor{y}, gradients(y.Mul(x[2]).Sum(), a, w)...)
 	}
@@ -373,7 +375,7 @@ func TestFloat64RowGradients(t *testing.T) {
 
 // gradients are those of y for the tensors that it depends on.
 func gradients(y *tensor.Tensor, x ...*tensor.Tensor) (g []*tensor.Tensor) {
-	for _, d := range autograd.Grad(y, x, autograd.AllowUnused) {
+	for _, d := range autograd.Grad(y, x, autograd.AllowUnused()) {
 		if d != nil {
 			g = append(g, d)
 		}
@@ -390,12 +392,12 @@ func TestCrossEntropy(t *testing.T) {
 		classes := shape[last]
 		places := tensor.Uniform(tensor.Seed(9), -0.49, float64(classes)-0.51, shape[:last]...).Round().Abs()
 		in := []*tensor.Tensor{tensor.Uniform(tensor.Seed(8), -4, 4, shape...), places.To(tensor.Int64)}
-		for _, r := range []tensor.Reduction{tensor.ReduceMean, tensor.ReduceSum, tensor.ReduceNone} {
+		for _, r := range []nn.LossOption{nn.ReduceMean(), nn.ReduceSum(), nn.ReduceNone()} {
 			for _, smoothing := range []float64{0, 0.1} {
 				what := fmt.Sprint("cross_entropy of ", shape, " reduction ", r, " smoothing ", smoothing)
 				same(t, cpu, gpu, what, in, func(x []*tensor.Tensor) []*tensor.Tensor {
-					a := x[0].Scope().Watch(x[0])
-					y := a.CrossEntropy(x[1], tensor.IgnoreIndex(0), tensor.LabelSmoothing(smoothing), r)
+					a := autograd.Watch(x[0].Scope(), x[0])
+					y := nn.CrossEntropy(a, x[1], nn.IgnoreIndex(0), nn.LabelSmoothing(smoothing), r)
 					return append([]*tensor.Tensor{y}, gradients(y.Sum(), a)...)
 				})
 			}
@@ -450,11 +452,11 @@ func TestIntegerReductions(t *testing.T) {
 // TestIntegerSamples: the samples of all structured operations on integers and bools, where an operation takes them.
 func TestIntegerSamples(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if op.Kernel == "" || op.Compose != nil { // gradients are floating
 			continue
 		}
-		for k, s := range op.AllSamples() {
+		for k, s := range engine.Samples(op) {
 			f := func(x []*tensor.Tensor) []*tensor.Tensor { return one(s.Call(x)) }
 			for _, d := range []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool} {
 				in := data(s)
@@ -475,11 +477,11 @@ func TestIntegerSamples(t *testing.T) {
 // are CUDA's own.
 func TestFloat64Rows(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
-	for _, op := range tensor.Ops() {
+	for _, op := range engine.Ops() {
 		if op.Kernel == "" {
 			continue
 		}
-		for k, s := range op.AllSamples() {
+		for k, s := range engine.Samples(op) {
 			in := data(s)
 			for i, x := range in {
 				if x.DType() == tensor.Float32 {

@@ -255,12 +255,12 @@ var cases = []struct {
 }
 
 func layerNorm(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
-	w := s.Watch(y.Select(0, 0))
+	w := autograd.Watch(s, y.Select(0, 0))
 	return x.LayerNorm(w, w, 1e-5)
 }
 
 func residual(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
-	w := s.Watch(y.Select(0, 0))
+	w := autograd.Watch(s, y.Select(0, 0))
 	_, norm := x.AddLayerNorm(y, w, w, 1e-5)
 	return norm
 }
@@ -270,7 +270,7 @@ func crossEntropy(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 }
 
 func rmsNorm(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
-	return x.RMSNorm(s.Watch(y.Select(0, 0)), 1e-5)
+	return x.RMSNorm(autograd.Watch(s, y.Select(0, 0)), 1e-5)
 }
 
 // stepOf is a step of an optimizer, whose single numbers are all 1.
@@ -282,7 +282,7 @@ func stepOf(rule optim.Rule) func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.
 		for len(in) < len(op.Args) {
 			in = append(in, s.Full(1, tensor.Float32))
 		}
-		s.Update(op, 0, y.Len(), all[1:], in, make([]float64, len(op.Expr.Params)))
+		engine.Update(s, op, 0, y.Len(), all[1:], in, make([]float64, len(op.Expr.Params)))
 		return y
 	}
 }
@@ -326,10 +326,11 @@ func measure(t *testing.T, dev *tensor.Device, name string, d tensor.DType,
 	x, y := tensor.Randn(tensor.Seed(1), count, length).To(d), tensor.Randn(tensor.Seed(2), count, length).To(d)
 	measured.moved = nil
 	err := dev.Step(func(s *tensor.Scope) error {
-		a, b := s.Watch(s.In(x)), s.In(y)
+		a, b := autograd.Watch(s, s.In(x)), s.In(y)
 		z := run(s, a, b)
 		if z.NeedsGrad() {
-			autograd.Grad(z, []*tensor.Tensor{a}, autograd.Seed(s.In(tensor.Randn(tensor.Seed(3), z.Shape()...).To(d))))
+			g := s.In(tensor.Randn(tensor.Seed(3), z.Shape()...).To(d))
+			autograd.Grad(z, []*tensor.Tensor{a}, autograd.GradOutput(g))
 		}
 		return nil
 	})

@@ -65,7 +65,7 @@ func mixed(t *testing.T, device string, begin func(*testing.T) task, dt tensor.D
 			cut := []int{0, y.Dim(0) / 4, y.Dim(0)}
 			loss = autograd.Accumulate(s, 2, float64(y.Len()), func(i int) *tensor.Tensor {
 				l := nn.CrossEntropy(m.model.Forward(x.Slice(0, cut[i], cut[i+1])), y.Slice(0, cut[i], cut[i+1]),
-					tensor.ReduceSum)
+					nn.ReduceSum())
 				if k == 2 || k == 9 {
 					l = l.Scale(math.Inf(1))
 				}

@@ -1,0 +1,117 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/internal/seam"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// LossOption changes a loss. A loss refuses those that it has no use for; the zero LossOption changes nothing.
+type LossOption struct {
+	name string // "" of a reduction, which every loss takes
+	set  func(*lossConfig)
+}
+
+// lossConfig is what the options of a loss say.
+type lossConfig struct {
+	reduction                        int
+	ignoreIndex                      int
+	labelSmoothing                   float64
+	classWeights, posWeight, weights *tensor.Tensor // nil: none
+}
+
+// ReduceMean divides the sum of the losses of rows or elements by their number, or by the sum of their weights. It is
+// what a loss does without options.
+func ReduceMean() LossOption { return reduction(seam.ReduceMean) }
+
+// ReduceSum adds the losses of rows or elements up.
+func ReduceSum() LossOption { return reduction(seam.ReduceSum) }
+
+// ReduceNone keeps one loss for each row or element, 0 where it is ignored.
+func ReduceNone() LossOption { return reduction(seam.ReduceNone) }
+
+func reduction(r int) LossOption { return LossOption{"", func(c *lossConfig) { c.reduction = r }} }
+
+// IgnoreIndex is the target that marks rows to leave out; -100 without this option.
+func IgnoreIndex(k int) LossOption {
+	return LossOption{"ignore index", func(c *lossConfig) { c.ignoreIndex = k }}
+}
+
+// LabelSmoothing spreads the share e, from 0 to 1, of each target evenly over all classes (Szegedy et al. 2016).
+func LabelSmoothing(e float64) LossOption {
+	return LossOption{"label smoothing", func(c *lossConfig) { c.labelSmoothing = e }}
+}
+
+// ClassWeights multiplies the loss of a row by the weight of its target; w is [classes]. The mean is divided by the sum
+// of the weights of the rows' targets.
+func ClassWeights(w *tensor.Tensor) LossOption {
+	return lossWeights("class weights", w, func(c *lossConfig) { c.classWeights = w })
+}
+
+// PosWeight multiplies the loss of the positive part of each target by w, which broadcasts to the targets: above 1 it
+// trades precision for recall.
+func PosWeight(w *tensor.Tensor) LossOption {
+	return lossWeights("pos weight", w, func(c *lossConfig) { c.posWeight = w })
+}
+
+// Weights multiplies the loss of each element by w, which broadcasts to the losses. The mean is divided by the sum of
+// the weights, but in the binary cross-entropies, as in PyTorch, by the number of elements.
+func Weights(w *tensor.Tensor) LossOption {
+	return lossWeights("weights", w, func(c *lossConfig) { c.weights = w })
+}
+
+func lossWeights(name string, w *tensor.Tensor, set func(*lossConfig)) LossOption {
+	return LossOption{name, func(c *lossConfig) {
+		engine.Given(name, "the tensor", w)
+		set(c)
+	}}
+}
+
+// lossOf reads the options of the loss op. It fails for those that are neither a reduction nor among takes: "ignore
+// index", "label smoothing", "class weights", "pos weight", "weights".
+func lossOf(op string, opts []LossOption, takes ...string) lossConfig {
+	c := lossConfig{ignoreIndex: seam.IgnoreIndex}
+	for _, o := range opts {
+		if o.name != "" && !slices.Contains(takes, o.name) {
+			engine.Fail(tensor.ErrValue, op, "this loss takes no %s", o.name)
+		}
+		if o.set != nil {
+			o.set(&c)
+		}
+	}
+	if !(c.labelSmoothing >= 0 && c.labelSmoothing <= 1) {
+		engine.Fail(tensor.ErrValue, op, "the label smoothing %v is outside [0, 1]", c.labelSmoothing)
+	}
+	return c
+}
+
+// reduce combines losses, which have been multiplied by weights. The mean is their sum divided by that of the weights;
+// nil stands for weights of 1.
+func (c lossConfig) reduce(losses, weights *tensor.Tensor) *tensor.Tensor {
+	switch {
+	case c.reduction == seam.ReduceNone:
+		return losses
+	case c.reduction == seam.ReduceSum:
+		return losses.Sum()
+	case weights == nil:
+		return losses.Mean()
+	}
+	return losses.Sum().Div(weights.Sum())
+}
+
+// rows is, for targets [...] of so many classes, the weight of each row in the type dt, and targets that are all
+// classes. The weight is that of its target, 1 if there are no class weights, and 0 if it is ignored.
+func (c lossConfig) rows(op string, targets *tensor.Tensor, classes int, dt tensor.DType) (weights,
+	valid *tensor.Tensor) {
+	ignored := targets.EqualScalar(float64(c.ignoreIndex))
+	valid = targets.MaskedFill(ignored, 0)
+	weights = ignored.Not().To(dt)
+	if w := c.classWeights; w != nil {
+		if !slices.Equal(w.Shape(), []int{classes}) {
+			engine.Fail(tensor.ErrShape, op, "class weights %v must have shape [%d], one for each class", w, classes)
+		}
+		weights = w.To(dt).IndexSelect(0, valid).Mul(weights)
+	}
+	return weights, valid
+}
