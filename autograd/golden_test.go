@@ -58,10 +58,7 @@ func reduction(f func(x *tensor.Tensor, axes ...int) *tensor.Tensor) call {
 		if c.Has("axes") {
 			axes = c.Ints("axes")
 		}
-		if c.Has("keepdim") {
-			axes = append(axes, tensor.KeepDims)
-		}
-		return one(f(x[0], axes...))
+		return one(f(x[0], append(axes, keepDims(c)...)...))
 	}
 }
 
@@ -75,32 +72,33 @@ func spread(f func(x *tensor.Tensor, correction int, axes ...int) *tensor.Tensor
 }
 
 // extreme is the largest or smallest element: of all, or along an axis with its index.
-func extreme(all func(x *tensor.Tensor, axes ...int) *tensor.Tensor, along func(x *tensor.Tensor, axis int) (v,
-	i *tensor.Tensor)) call {
+func extreme(all func(x *tensor.Tensor, axes ...int) *tensor.Tensor, along func(x *tensor.Tensor, axis int,
+	keep ...int) (v, i *tensor.Tensor)) call {
 	return func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		if !c.Has("axis") {
 			return one(all(x[0]))
 		}
-		v, i := along(x[0], c.Int("axis"))
-		if c.Has("keepdim") {
-			v, i = v.Unsqueeze(c.Int("axis")), i.Unsqueeze(c.Int("axis"))
-		}
+		v, i := along(x[0], c.Int("axis"), keepDims(c)...)
 		return []*tensor.Tensor{v, i}
 	}
 }
 
 // argExtreme is the index of the largest or smallest element.
-func argExtreme(f func(x *tensor.Tensor, axis int) *tensor.Tensor) call {
+func argExtreme(f func(x *tensor.Tensor, axis int, keep ...int) *tensor.Tensor) call {
 	return func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 		if !c.Has("axis") {
 			return one(f(x[0].Reshape(x[0].Len()), 0))
 		}
-		y := f(x[0], c.Int("axis"))
-		if c.Has("keepdim") {
-			y = y.Unsqueeze(c.Int("axis"))
-		}
-		return one(y)
+		return one(f(x[0], c.Int("axis"), keepDims(c)...))
 	}
+}
+
+// keepDims is KeepDims if the case keeps the reduced axis.
+func keepDims(c *golden.Case) (keep []int) {
+	if c.Has("keepdim") {
+		keep = append(keep, tensor.KeepDims)
+	}
+	return keep
 }
 
 // bound is a number of the case, or what stands for its absence.

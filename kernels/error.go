@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 	if e.Site != "" {
 		s = e.Site + ": " + s
 	}
-	if e.In != "" {
+	if e.In != "" && e.In != e.Op {
 		s += ", in " + cut(e.In, 200)
 	}
 	return s
@@ -74,9 +74,24 @@ func Catch(err *error) {
 	}
 }
 
-// IndexError is the error that index k of a tensor of the given shape has the value v, which is outside its axis.
-func IndexError(op string, shape []int, k, v, size int) *Error {
-	return Errorf(ErrIndex, op, "the index at %v is %d, outside [0, %d)", indicesOf(shape, k), v, size)
+// IndexError is the error that index k of a tensor of the given shape has the value v, which is outside [0, size), the
+// size of an axis of a shape; of is nil where the index is of no operand's axis.
+func IndexError(op string, shape []int, k, v, size int, of []int, axis int) *Error {
+	e := Errorf(ErrIndex, op, "the index at %v is %d, outside [0, %d)", indicesOf(shape, k), v, size)
+	if of != nil {
+		e.Msg += fmt.Sprintf(", axis %d of %v", axis, of)
+	}
+	return e
+}
+
+// IndexError is [IndexError] for operand number i, indices of an axis of the given size: axis l.Ints[0] of the first
+// operand, or, if that has the indices, of no operand.
+func (l *Launch) IndexError(i, k, v, size int) *Error {
+	var of []int
+	if i > 0 {
+		of = l.In[0].Shape
+	}
+	return IndexError(l.Op.Name, l.In[i].Shape, k, v, size, of, l.Ints[0])
 }
 
 // TargetError is the error that target k of a tensor of the given shape has the value v, which is no class.

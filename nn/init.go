@@ -119,7 +119,7 @@ var (
 	Ones  = Constant(1)
 )
 
-// Uniform draws from the uniform distribution over [lo, hi).
+// Uniform draws from the uniform distribution over [lo, hi); rounding to the type of the parameter may give hi.
 func Uniform(lo, hi float64) Initializer {
 	want("uniform", "lo", lo, lo <= hi, fmt.Sprintf("(-Inf, %v], up to hi", hi))
 	want("uniform", "the width of the range", hi-lo, true, "[0, +Inf)")

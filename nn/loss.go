@@ -44,21 +44,9 @@ func NLL(logProbs, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 			"hold one class for each row", x, targets)
 	}
 	weights, valid := o.rows("nll", targets, x.Dim(-1), x.DType())
-	defer as("nll")
-	losses := x.Gather(-1, valid.Unsqueeze(-1)).Squeeze(-1).Neg()
+	losses := engine.Gather("nll", x, -1, valid.Unsqueeze(-1)).Squeeze(-1).Neg()
 	losses = losses.Mul(weights).MaskedFill(weights.EqualScalar(0), 0) // 0 times infinity would be NaN
 	return o.reduce(losses, weights)
-}
-
-// as, deferred, gives an error on its way out the name of the operation that the user called.
-func as(op string) {
-	e := recover()
-	if err, ok := e.(*tensor.Error); ok {
-		err.Op = op
-	}
-	if e != nil {
-		panic(e)
-	}
 }
 
 // MSE is the mean squared difference. It takes [Weights].

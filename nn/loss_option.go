@@ -104,6 +104,10 @@ func (c lossConfig) reduce(losses, weights *tensor.Tensor) *tensor.Tensor {
 // classes. The weight is that of its target, 1 if there are no class weights, and 0 if it is ignored.
 func (c lossConfig) rows(op string, targets *tensor.Tensor, classes int, dt tensor.DType) (weights,
 	valid *tensor.Tensor) {
+	engine.Given(op, "targets", targets)
+	if !targets.DType().IsInt() {
+		engine.Fail(tensor.ErrDType, op, "targets %v must be int64 or int32 or uint8; x.To(...) converts", targets)
+	}
 	ignored := targets.EqualScalar(float64(c.ignoreIndex))
 	valid = targets.MaskedFill(ignored, 0)
 	weights = ignored.Not().To(dt)
@@ -111,7 +115,7 @@ func (c lossConfig) rows(op string, targets *tensor.Tensor, classes int, dt tens
 		if !slices.Equal(w.Shape(), []int{classes}) {
 			engine.Fail(tensor.ErrShape, op, "class weights %v must have shape [%d], one for each class", w, classes)
 		}
-		weights = w.To(dt).IndexSelect(0, valid).Mul(weights)
+		weights = engine.IndexSelect(op, w.To(dt), 0, valid).Mul(weights)
 	}
 	return weights, valid
 }

@@ -57,8 +57,11 @@ func TestLossOptions(t *testing.T) {
 			nn.BCEWithLogits(x, x, nn.PosWeight(tensor.Zeros(tensor.Float32, 2, 2, 3)))
 		},
 		"nll: log-probabilities float32[2 3] have the classes on the last axis": func() { nn.NLL(x, targets) },
-		"nll: the index at [1 0] is 3, outside [0, 3)": func() {
+		"nll: the index at [1 0] is 3, outside [0, 3), axis 1 of [3 3]": func() {
 			nn.NLL(logits, tensor.FromSlice([]int{0, 3, 1}, 3))
+		},
+		"nll: the index at [1] is 3, outside [0, 3), axis 0 of [3]": func() {
+			nn.NLL(logits, tensor.FromSlice([]int{0, 3, 1}, 3), nn.ClassWeights(w))
 		},
 		"cross_entropy: target [1] is 3, outside the classes [0, 3)": func() {
 			nn.CrossEntropy(logits, tensor.FromSlice([]int{0, 3, 1}, 3), nn.ClassWeights(w))

@@ -67,7 +67,10 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 		engine.Fail(tensor.ErrValue, rule.Name, "the model has no parameters")
 	}
 	for _, p := range o.params {
-		values, _, _ := engine.Arena(p)
+		var values *tensor.Tensor
+		if engine.Try(func() { values, _, _ = engine.Arena(p) }) != nil {
+			engine.Fail(tensor.ErrStep, rule.Name, "parameter %v has no values yet: call nn.Init(dev, model) first", p)
+		}
 		i := slices.IndexFunc(o.arenas, func(x *arena) bool { return x.values == values })
 		if i < 0 {
 			i = len(o.arenas)
@@ -91,6 +94,18 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 func (o *Optimizer) given() {
 	if o == nil || o.LR == nil {
 		engine.Fail(tensor.ErrValue, "optimizer", "the optimizer is nil; optim.New makes one")
+	}
+}
+
+// givenIn is given in a step, which must be one of the device that has the parameters.
+func (o *Optimizer) givenIn(s *tensor.Scope) {
+	o.given()
+	dev := s.Device()
+	for _, a := range o.arenas {
+		if home := a.values.Device(); home != nil && home.Name() != dev.Name() { // nil: host data
+			engine.Fail(tensor.ErrStep, o.rule.Name, "%v and what was placed with it are on %s, the step is one of %s",
+				a.params[0], home.Name(), dev.Name())
+		}
 	}
 }
 
@@ -176,16 +191,16 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 // not finite, parameters and state stay as they are, to the bit, and the result, of one element, is 1; else it is 0.
 // Nothing waits for the device. It is what a loss scaler calls.
 func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error) {
-	o.given()
+	o.givenIn(s)
 	for _, a := range o.arenas {
 		o.rule.checkRate(o.LR.Value(), wide(a.values.DType()))
 	}
 	s.Region(o.rule.Name, func() []*tensor.Tensor {
+		runs := o.runs(s, inv != nil)
 		if err = o.prepare(s.Device(), o.clip > 0 || inv != nil); err != nil {
 			engine.Abort(s, err)
 			return nil
 		}
-		runs := o.runs(s, inv != nil)
 		for i, a := range o.arenas {
 			if len(runs[i]) > 0 {
 				engine.Claim(s, a.values)
@@ -226,7 +241,7 @@ var unscale = tensor.MustPointwise("unscale", "g*inv", []string{"g", "inv"})
 // Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place. Where their norm
 // is then not finite overflow, of one element, is 1; else it is 0.
 func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor) {
-	o.given()
+	o.givenIn(s)
 	runs := o.runs(s, true)
 	overflow = overflowed(o.gradNorm(s, runs, inv.To(tensor.Float64)))
 	for i, rs := range runs {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weft-ml/weft/autograd"
+	_ "github.com/weft-ml/weft/kernels/null"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
@@ -91,5 +92,37 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	if opt.Hash() == before || refused < 5 {
 		t.Errorf("%d steps failed", refused)
+	}
+}
+
+// A first update in a step of another device, or in one that is over, is refused with the names of both, and leaves the
+// optimizer as new.
+func TestUpdateElsewhere(t *testing.T) {
+	dev := open(t)
+	other, err := tensor.Open("null")
+	must(t, err)
+	defer other.Close()
+	host, placed := param("host", 1, 2), nn.Parameter(nil, 2)
+	must(t, engine.Place(dev, "", []string{"placed"}, []*tensor.Tensor{placed}, tensor.Float64))
+	for _, w := range []*tensor.Tensor{host, placed} {
+		opt := optim.New(optim.AdamW(0.1), w)
+		var over *tensor.Scope
+		must(t, dev.Step(func(s *tensor.Scope) error {
+			over = s
+			autograd.Backward(s.In(w).Sum())
+			return nil
+		}))
+		for name, update := range map[string]func(s *tensor.Scope) error{
+			"Step":    opt.Step,
+			"Unscale": func(s *tensor.Scope) error { opt.Unscale(s, s.Full(1, tensor.Float32)); return nil },
+			"Restore": func(s *tensor.Scope) error { return opt.Restore(s, optim.State{Rule: "adamw"}) },
+		} {
+			if w == host && name == "Restore" {
+				continue // takes its place from the step
+			}
+			wantError(t, other.Step(update), tensor.ErrStep, "on cpu", "null")
+		}
+		wantError(t, engine.Try(func() { must(t, opt.Step(over)) }), tensor.ErrStep, "adamw", "on cpu", "has ended")
+		must(t, dev.Step(opt.Step))
 	}
 }

@@ -54,7 +54,7 @@ func (o *Optimizer) State() State {
 // Where parameters are in other arenas, [Clip] sums its norm in another order: the next updates agree up to rounding.
 // The parameters are not part of it, nor are the random numbers of steps, which follow from the number of the step.
 func (o *Optimizer) Restore(s *tensor.Scope, st State) error {
-	o.given()
+	o.givenIn(s)
 	o.checkNames()
 	if wrong := o.misfits(st); wrong != nil {
 		const most = 10

@@ -99,6 +99,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 		s.observed = s.observed[:0]
 	}
 	defer s.recorded(s.dev, nested)
+	op.wantTakes(in, ints, floats)
 	if s.top.mode.autocast != Float32 {
 		var buf [8]*Tensor
 		in = s.autocast(op, in, buf[:0])
@@ -292,6 +293,7 @@ func failed(l *kernels.Launch, err error) {
 // hostApply runs an operation on plain host data, on the Go heap. Views of parameters become lazy:
 // the step that first uses one records it.
 func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *ctx {
+	op.wantTakes(in, ints, floats)
 	c := &ctx{}
 	needs := false
 	for _, t := range in {

@@ -63,7 +63,8 @@ func (s *Scope) settle() {
 // refuse fails because the step is over, or in use.
 func (s *Scope) refuse(op string) {
 	if s.over() {
-		fail(ErrStep, op, "the step of this tensor or scope has ended; Keep takes a tensor out of its step")
+		fail(ErrStep, op, "the step of this tensor or scope, on %s, has ended; Keep takes a tensor out of its step",
+			s.home.Name())
 	}
 	e := kernels.Errorf(ErrBusy, op, "two goroutines use one step at the same time; give each its own Step or Eval")
 	e.Site = caller.Site()

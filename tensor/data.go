@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"math"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -47,14 +48,33 @@ func Ones(dt DType, shape ...int) *Tensor {
 	return Full(1, dt, shape...)
 }
 
-// Uniform makes float32 host data drawn uniformly from [lo, hi).
+// Uniform makes float32 host data drawn uniformly from [lo, hi) of float32 numbers, and lo if both are equal.
 func Uniform(seed RandomSeed, lo, hi float64, shape ...int) *Tensor {
+	wantRange(lo, hi)
 	v := makeHost[float64]("uniform", sizeOf("uniform", shape))
 	philox.Uniform(v, philox.Source{Key: seed.n}, 0)
 	for i, u := range v {
-		v[i] = lo + float64((hi-lo)*u)
+		if v[i] = lo + float64((hi-lo)*u); float64(float32(v[i])) >= hi { // rounded up
+			v[i] = max(lo, below(hi))
+		}
 	}
 	return FromSlice(v, shape...).To(Float32)
+}
+
+// wantRange fails unless uniform can draw float32 numbers from [lo, hi).
+func wantRange(lo, hi float64) {
+	if !(lo <= hi && hi-lo <= math.MaxFloat32 && math.Abs(lo) <= math.MaxFloat32 && math.Abs(hi) <= math.MaxFloat32) {
+		fail(ErrValue, "uniform", "[%v, %v) is no range of float32 numbers: lo <= hi, and hi - lo is finite", lo, hi)
+	}
+}
+
+// below is the largest float32 number less than v.
+func below(v float64) float64 {
+	f := float32(v)
+	if float64(f) >= v {
+		f = math.Nextafter32(f, float32(math.Inf(-1)))
+	}
+	return float64(f)
 }
 
 // Randn makes float32 host data from the standard normal distribution.

@@ -67,8 +67,10 @@ func Seed(n uint64) RandomSeed { return RandomSeed{n} }
 
 func (s RandomSeed) set(c *openConfig) { c.seed = s.n }
 
-// MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with [ErrMemory]. The
-// default is no limit but the device's own; that of the CPU is what the process may have, see [cpu.Room].
+// MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with [ErrMemory]. It holds
+// for all users of the device, until the last one closes it. Without the option, and with 0, Open sets no limit: there
+// is the device's own; that of the CPU is what the process may have, see [cpu.Room]. Open refuses a negative one
+// ([ErrValue]).
 func MemoryLimit(bytes int) OpenOption { return openOption(func(c *openConfig) { c.limit = bytes }) }
 
 // Poison is for debugging. Memory is full of NaNs (of -1 for integers) until it is written. An operation that writes
@@ -87,7 +89,7 @@ func WarnWaits(f func(site, why string)) OpenOption {
 
 // Open opens a device: "cpu", another registered kind such as "cuda:1", or "auto" for the fastest one;
 // [Device.String] says which was taken and why. Opening the same device twice shares its memory pool, not its seed. The
-// error is of kind [ErrDevice].
+// error is of kind [ErrDevice], that of an option out of range [ErrValue].
 func Open(name string, opts ...OpenOption) (*Device, error) {
 	var c openConfig
 	for i, o := range opts {
@@ -95,6 +97,12 @@ func Open(name string, opts ...OpenOption) (*Device, error) {
 			return nil, try(func() { fail(ErrValue, "open", "option %d is nil", i) })
 		}
 		o.set(&c)
+	}
+	if c.limit < 0 {
+		return nil, try(func() {
+			fail(ErrValue, "open", "the memory limit is %d bytes; it must be positive, or 0 for the device's own",
+				c.limit)
+		})
 	}
 	why := "as asked"
 	if name == "auto" {

@@ -182,6 +182,16 @@ func (engine) CrossEntropy(logits, targets *Tensor, ignore, reduction int, smoot
 	return logits.crossEntropy(targets, ignore, reduction, smoothing)
 }
 
+// Gather is [Tensor.Gather] for the loss op, whose name its errors have, also those that a GPU reports later.
+func (engine) Gather(op string, x *Tensor, axis int, indices *Tensor) *Tensor {
+	return apply(gather.under(op), []*Tensor{x, indices}, []int{x.axis(op, axis)}, nil)
+}
+
+// IndexSelect is [Tensor.IndexSelect] for the loss op, likewise.
+func (engine) IndexSelect(op string, x *Tensor, axis int, indices *Tensor) *Tensor {
+	return applyIndexed(indexSelect.under(op), []*Tensor{x, indices}, x.axis(op, axis))
+}
+
 // Apply runs one operation and, if the step records, enters it in the tape. It returns the first output.
 func (engine) Apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
 	return apply(op, in, ints, floats)

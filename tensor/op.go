@@ -3,6 +3,7 @@ package tensor
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,9 +18,12 @@ type Op struct{ entry }
 // documentation are derived. Pointwise operations need little more than their expression.
 type entry struct {
 	kernels.Op
-	Doc   string   // one line of mathematics
-	Args  []string // names of the tensor operands; x alone if nil
-	Shape func(c *ctx)
+	Doc  string   // one line of mathematics
+	Args []string // names of the tensor operands; x alone if nil
+	// Ints and Floats name the attributes. In all three lists "bias?" may be missing, and "axes..." stands for any
+	// number, 0 too. An operation of the table, or pointwise, is applied to no other number of operands or attributes.
+	Ints, Floats []string
+	Shape        func(c *ctx)
 	// View gives the strides and offset of a result that shares its operand's memory; l comes with the
 	// result's shape and the operand's offset. Operations that compute have none.
 	View func(c *ctx, l *kernels.Layout)
@@ -49,12 +53,22 @@ type entry struct {
 	Samples func() []opSample
 	Bench   func() []benchmark
 
+	takes *takes // nil: Shape looks at the number of operands and attributes itself
+
 	// Of a pointwise operation:
 	result    resultType
 	condition bool          // the first operand is a condition, which does not affect the result's type
 	draws     int           // random streams that the expression reads
 	lo, hi    float64       // range of operands in tests
 	pulls     func() []pull // derivatives, made at first use
+}
+
+// under is the operation under the name of the one that the user called, for errors, also those that a device reports
+// later.
+func (o *Op) under(name string) *Op {
+	named := *o
+	named.Name = name
+	return &named
 }
 
 // hasVJP tells whether the operation has a derivative of its own.
@@ -123,11 +137,67 @@ func define(o *Op, filled entry) {
 	if o.Ref != nil {
 		o.Kernel = cmp.Or(o.Kernel, o.Name)
 	}
+	o.setTakes()
 	if byName[o.Name] != nil {
 		panic("tensor: operation " + o.Name + " defined twice")
 	}
 	byName[o.Name] = o
 	table = append(table, o)
+}
+
+// arity is how many operands, or attributes of one kind, an operation takes.
+type arity struct {
+	least, most int
+	names       string // for errors
+}
+
+// takes is what an operation takes: tensors, integers and floating numbers.
+type takes struct{ in, ints, floats arity }
+
+// setTakes reads Args, Ints and Floats.
+func (o *Op) setTakes() {
+	o.takes = &takes{arityOf(o.Args), arityOf(o.Ints), arityOf(o.Floats)}
+	o.Args = slices.Clone(o.Args)
+	for i, name := range o.Args {
+		o.Args[i] = strings.TrimRight(name, "?.")
+	}
+}
+
+func arityOf(names []string) arity {
+	a := arity{names: strings.Join(names, ", ")}
+	for _, name := range names {
+		switch {
+		case strings.HasSuffix(name, "..."):
+			a.most = math.MaxInt - 1
+		case !strings.HasSuffix(name, "?"):
+			a.least++
+		}
+		a.most++
+	}
+	return a
+}
+
+// wantTakes fails unless the operation takes so many operands and attributes.
+func (o *Op) wantTakes(in []*Tensor, ints []int, floats []float64) {
+	if o.takes == nil {
+		return
+	}
+	o.takes.in.want(o, "operands", len(in))
+	o.takes.ints.want(o, "integer attributes", len(ints))
+	o.takes.floats.want(o, "floating attributes", len(floats))
+}
+
+func (a *arity) want(o *Op, what string, got int) {
+	if got < a.least || got > a.most {
+		a.fail(o, what, got)
+	}
+}
+
+func (a *arity) fail(o *Op, what string, got int) {
+	if a.most == 0 {
+		fail(ErrValue, o.Name, "takes no %s, got %d", what, got)
+	}
+	fail(ErrValue, o.Name, "takes the %s (%s), got %d", what, a.names, got)
 }
 
 // ctx is one application of an operation: what shape rules and VJPs read.
@@ -214,6 +284,13 @@ func (c *ctx) wantFloat(i int, others ...int) {
 		if c.In[j].dtype != c.In[i].dtype {
 			c.fail(ErrDType, "%s is %v, %s is %v; x.To(...) converts", c.argName(i), c.In[i], c.argName(j), c.In[j])
 		}
+	}
+}
+
+// wantInts fails unless there are n integer attributes, as the rank of the operand asks for.
+func (c *ctx) wantInts(n int) {
+	if len(c.Ints) != n {
+		c.fail(ErrValue, "%v takes %d integer attributes (%s), got %d", c.In[0], n, c.Op.takes.ints.names, len(c.Ints))
 	}
 }
 

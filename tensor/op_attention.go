@@ -21,6 +21,8 @@ func init() {
 		Cast:    seam.CastLower,
 		Doc:     "softmax(scale q kᵀ) v, and m and r of the rows of scores",
 		Args:    []string{"q", "k", "v"},
+		Ints:    []string{"causal"},
+		Floats:  []string{"scale"},
 		Shape:   attentionShape,
 		VJP:     attentionVJP,
 		Saves:   attentionSaves(3),
@@ -34,10 +36,12 @@ func init() {
 		},
 	})
 	define(&attentionGrad, entry{
-		Op:    kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef},
-		Doc:   "the gradients of q, k and v from the gradient g of attention",
-		Args:  []string{"q", "k", "v", "y", "m", "r", "g"},
-		Shape: attentionGradShape,
+		Op:     kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef},
+		Doc:    "the gradients of q, k and v from the gradient g of attention",
+		Args:   []string{"q", "k", "v", "y", "m", "r", "g"},
+		Ints:   []string{"causal"},
+		Floats: []string{"scale"},
+		Shape:  attentionGradShape,
 		Compose: func(c *ctx) *Tensor {
 			return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], c.In[6])[0].Transpose(1, 2)
 		},
@@ -50,11 +54,13 @@ func init() {
 		},
 	})
 	define(&attentionPacked, entry{
-		Op:    kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef},
-		Cast:  seam.CastLower,
-		Doc:   "attention of the thirds q, k and v of the last axis of qkv, and m and r of the rows of scores",
-		Args:  []string{"qkv"},
-		Shape: attentionPackedShape,
+		Op:     kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef},
+		Cast:   seam.CastLower,
+		Doc:    "attention of the thirds q, k and v of the last axis of qkv, and m and r of the rows of scores",
+		Args:   []string{"qkv"},
+		Ints:   []string{"causal", "heads"},
+		Floats: []string{"scale"},
+		Shape:  attentionPackedShape,
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			if c.scope.recording() {
 				return []*Tensor{attentionPackedGradComposed(c, c.In[0], g)}
@@ -67,10 +73,12 @@ func init() {
 		Samples: func() []opSample { return attentionPackedSamples((*Tensor).AttentionPacked) },
 	})
 	define(&attentionPackedGrad, entry{
-		Op:    kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef},
-		Doc:   "the gradient of qkv from the gradient g of attention_packed",
-		Args:  []string{"qkv", "y", "m", "r", "g"},
-		Shape: func(c *ctx) { c.wantFloat(0, 1, 4); c.result(c.In[0].dtype, c.shape(0)...) },
+		Op:     kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef},
+		Doc:    "the gradient of qkv from the gradient g of attention_packed",
+		Args:   []string{"qkv", "y", "m", "r", "g"},
+		Ints:   []string{"causal", "heads"},
+		Floats: []string{"scale"},
+		Shape:  func(c *ctx) { c.wantFloat(0, 1, 4); c.result(c.In[0].dtype, c.shape(0)...) },
 		Compose: func(c *ctx) *Tensor {
 			return attentionPackedGradComposed(c, c.In[0], c.In[4])
 		},

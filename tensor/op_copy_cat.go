@@ -16,7 +16,8 @@ func init() {
 		Op:    kernels.Op{Name: "cat", CPU: cpu.Cat, Types: kernels.DTypes(), Ref: catRef},
 		Cast:  seam.CastWidest,
 		Doc:   "the operands joined along an axis",
-		Args:  []string{},
+		Args:  []string{"first", "others..."},
+		Ints:  []string{"axis"},
 		Shape: catShape,
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			axis, start := c.Ints[0], 0
@@ -48,7 +49,8 @@ func init() {
 		Op:    kernels.Op{Name: "stack", CPU: cpu.Stack, Types: kernels.DTypes(), Ref: stackRef},
 		Cast:  seam.CastWidest,
 		Doc:   "the operands joined along a new axis",
-		Args:  []string{},
+		Args:  []string{"first", "others..."},
+		Ints:  []string{"axis"},
 		Shape: stackShape,
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			grads := make([]*Tensor, len(c.In))

@@ -14,7 +14,8 @@ func init() {
 	define(&flip, entry{
 		Op:    kernels.Op{Name: "flip", CPU: cpu.Flip, Types: kernels.DTypes(), Ref: flipRef},
 		Doc:   "x in reverse order along axes",
-		Shape: func(c *ctx) { c.result(c.In[0].dtype, c.shape(0)...) },
+		Ints:  []string{"axes..."},
+		Shape: func(c *ctx) { c.wantAxes(); c.result(c.In[0].dtype, c.shape(0)...) },
 		VJP:   func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.flip(c.Ints)} },
 		Samples: func() []opSample {
 			sample := func(name string, shape []int, axes ...int) opSample {

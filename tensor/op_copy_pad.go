@@ -13,9 +13,12 @@ var pad Op
 
 func init() {
 	define(&pad, entry{
-		Op:  kernels.Op{Name: "pad", CPU: cpu.Pad, Types: kernels.DTypes(), Ref: padRef},
-		Doc: "x surrounded by a value",
+		Op:     kernels.Op{Name: "pad", CPU: cpu.Pad, Types: kernels.DTypes(), Ref: padRef},
+		Doc:    "x surrounded by a value",
+		Ints:   []string{"pads..."},
+		Floats: []string{"value"},
 		Shape: func(c *ctx) {
+			c.wantInts(2 * c.In[0].Rank())
 			var buf [kernels.MaxDims]int
 			shape := append(buf[:0], c.shape(0)...)
 			for d := range shape {

@@ -29,6 +29,7 @@ func init() {
 	define(&tril, entry{
 		Op:      kernels.Op{Name: "tril", CPU: cpu.Tril, Types: kernels.DTypes(), Ref: triangle(lower)},
 		Doc:     "x[.., i, j] where j <= i+k, zero elsewhere",
+		Ints:    []string{"k"},
 		Shape:   shape,
 		VJP:     func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.Tril(c.Ints[0])} },
 		Samples: samples((*Tensor).Tril),
@@ -36,6 +37,7 @@ func init() {
 	define(&triu, entry{
 		Op:      kernels.Op{Name: "triu", CPU: cpu.Triu, Types: kernels.DTypes(), Ref: triangle(upper)},
 		Doc:     "x[.., i, j] where j >= i+k, zero elsewhere",
+		Ints:    []string{"k"},
 		Shape:   shape,
 		VJP:     func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.Triu(c.Ints[0])} },
 		Samples: samples((*Tensor).Triu),

@@ -14,11 +14,13 @@ var crossEntropy, crossEntropyGrad Op
 
 func init() {
 	define(&crossEntropy, entry{
-		Op:    kernels.Op{Name: "cross_entropy", CPU: cpu.CrossEntropy, Ref: crossEntropyRef},
-		Cast:  seam.CastFull,
-		Doc:   "-log softmax(x)[target] along the last axis, averaged, summed or one for each row",
-		Args:  []string{"logits", "targets"},
-		Shape: crossEntropyShape,
+		Op:     kernels.Op{Name: "cross_entropy", CPU: cpu.CrossEntropy, Ref: crossEntropyRef},
+		Cast:   seam.CastFull,
+		Doc:    "-log softmax(x)[target] along the last axis, averaged, summed or one for each row",
+		Args:   []string{"logits", "targets"},
+		Ints:   []string{"ignored", "reduction"},
+		Floats: []string{"smoothing"},
+		Shape:  crossEntropyShape,
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			in := []*Tensor{c.In[0], c.In[1], c.Out[1], c.Out[2], g}
 			return []*Tensor{apply(&crossEntropyGrad, in, c.Ints, c.Floats), nil}
@@ -40,6 +42,8 @@ func init() {
 		Op:         kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef},
 		Doc:        "(softmax(x) - one-hot target) * g along the last axis",
 		Args:       []string{"logits", "targets", "max", "sum", "g"},
+		Ints:       []string{"ignored", "reduction"},
+		Floats:     []string{"smoothing"},
 		Shape:      sameFloats,
 		Overwrites: saveIn(0),
 		Compose:    crossEntropyGradCompose,

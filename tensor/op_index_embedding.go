@@ -14,6 +14,7 @@ func init() {
 		Op:   kernels.Op{Name: "embedding", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef},
 		Doc:  "y[.., c] = weight[indices[..], c]",
 		Args: []string{"weight", "indices"},
+		Ints: []string{"axis"},
 		Shape: func(c *ctx) {
 			if c.In[0].Rank() != 2 {
 				c.fail(ErrShape, "weight %v must have two axes, [entries width]", c.In[0])

@@ -15,6 +15,7 @@ func init() {
 		Op:    kernels.Op{Name: "gather", CPU: cpu.Gather, Types: kernels.DTypes(), Ref: gatherRef},
 		Doc:   "y[i, j, ..] = x[indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices"},
+		Ints:  []string{"axis"},
 		Shape: func(c *ctx) { c.wantAlong(0, 1); c.result(c.In[0].dtype, c.shape(1)...) },
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			return []*Tensor{apply(&scatterAdd, []*Tensor{c.zeros(0), c.In[1], g}, c.Ints, nil), nil}

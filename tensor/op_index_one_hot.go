@@ -14,6 +14,7 @@ func init() {
 		Op:     kernels.Op{Name: "one_hot", CPU: cpu.OneHot, Types: []DType{Int64, Int32, Uint8}, Ref: oneHotRef},
 		Doc:    "y[.., k] is 1 where k = indices[..], else 0",
 		Args:   []string{"indices"},
+		Ints:   []string{"classes"},
 		NoGrad: "the operand holds integers",
 		Shape: func(c *ctx) {
 			c.wantIndices(0)

@@ -15,6 +15,7 @@ func init() {
 		Cast:  seam.CastWidest,
 		Doc:   "x with y[i, j, ..] added to its element [indices[i, j, ..], j, ..] for axis 0, and so on",
 		Args:  []string{"x", "indices", "y"},
+		Ints:  []string{"axis"},
 		Shape: scatterAddShape,
 		VJP:   func(c *ctx, g *Tensor) []*Tensor { return addVJP(c, g, &gather) },
 		Saves: []saves{0, 0, saveIn(1)},

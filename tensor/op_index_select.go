@@ -19,6 +19,7 @@ func init() {
 		Op:    kernels.Op{Name: "index_select", CPU: cpu.IndexSelect, Types: kernels.DTypes(), Ref: indexSelectRef},
 		Doc:   "the entries of an axis at indices",
 		Args:  []string{"x", "indices"},
+		Ints:  []string{"axis"},
 		Shape: indexSelectShape,
 		VJP:   indexSelectVJP,
 		Saves: []saves{saveIn(1)},
@@ -34,6 +35,7 @@ func init() {
 		Cast:  seam.CastWidest,
 		Doc:   "x with y[.., k, ..] added to entry indices[k] of an axis, k ascending",
 		Args:  []string{"x", "indices", "y"},
+		Ints:  []string{"axis"},
 		Shape: indexAddShape,
 		VJP:   func(c *ctx, g *Tensor) []*Tensor { return addVJP(c, g, &indexSelect) },
 		Saves: []saves{0, 0, saveIn(1)},
@@ -81,11 +83,9 @@ func applyIndexed(op *Op, in []*Tensor, attribute int) *Tensor {
 		if len(in) > 1 {
 			size = in[0].layout.Shape[attribute]
 		}
-		check := indexSelect
-		check.Name = op.Name
 		s := stepOf(op.Name, in)
 		x := s.apply(&full, nil, []int{Uint8.Code()}, []float64{0}).Expand(size)
-		s.apply(&check, []*Tensor{x, indices}, []int{0}, nil)
+		s.apply(indexSelect.under(op.Name), []*Tensor{x, indices}, []int{0}, nil)
 	}
 	return y
 }
@@ -157,7 +157,7 @@ func indicesOf(l *kernels.Launch, i, size int) []int {
 	indices := make([]int, len(v))
 	for k, index := range v {
 		if index < 0 || index >= int64(size) {
-			panic(kernels.Errorf(ErrIndex, l.Op.Name, "index number %d is %d, outside [0, %d)", k, index, size))
+			panic(l.IndexError(i, k, int(index), size))
 		}
 		indices[k] = int(index)
 	}

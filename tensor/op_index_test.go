@@ -100,7 +100,7 @@ func TestIndexErrors(t *testing.T) {
 	w := tensor.Zeros(tensor.Float32, 4, 3)
 	ids := func(v ...int64) *tensor.Tensor { return tensor.FromSlice(v, len(v)) }
 	wantMisuse(t, func() { w.Embedding(ids(0, 4)) }, tensor.ErrIndex,
-		"embedding: the index at [1] is 4, outside [0, 4)")
+		"embedding: the index at [1] is 4, outside [0, 4), axis 0 of [4 3]")
 	wantMisuse(t, func() { w.Embedding(ids(0, -1)) }, tensor.ErrIndex,
 		"embedding: the index at [1] is -1, outside [0, 4)")
 	wantMisuse(t, func() { w.Embedding(ids(0, 1, 2, 9).Reshape(2, 2).T()) }, tensor.ErrIndex, "the index at [1 1] is 9")
@@ -112,21 +112,21 @@ func TestIndexErrors(t *testing.T) {
 	wantMisuse(t, func() { tensor.Of[float32](1).Embedding(ids(0)) }, tensor.ErrShape,
 		"embedding: weight float32[] must have two axes, [entries width]")
 	wantMisuse(t, func() { w.IndexSelect(1, ids(3)) }, tensor.ErrIndex,
-		"index_select: the index at [0] is 3, outside [0, 3)")
+		"index_select: the index at [0] is 3, outside [0, 3), axis 1 of [4 3]")
 	wantMisuse(t, func() { w.IndexSelect(2, ids(0)) }, tensor.ErrShape, "index_select: axis 2 is outside [-2, 2)")
 	wantMisuse(t, func() { w.IndexAdd(0, ids(4), tensor.Zeros(tensor.Float32, 1, 3)) }, tensor.ErrIndex,
-		"index_add: the index at [0] is 4")
+		"index_add: the index at [0] is 4, outside [0, 4), axis 0 of [4 3]")
 	wantMisuse(t, func() { w.IndexAdd(0, ids(1, 2), tensor.Zeros(tensor.Float32, 1, 3)) }, tensor.ErrShape,
 		"y float32[1 3] must have shape [2 3]")
 	wantMisuse(t, func() { w.IndexAdd(0, ids(1), tensor.Zeros(tensor.Float64, 1, 3)) }, tensor.ErrDType,
 		"x float32[4 3] and y float64[1 3] must hold numbers of one type")
 	wantMisuse(t, func() { w.Gather(0, ids(4, 0, 0).Reshape(1, 3)) }, tensor.ErrIndex,
-		"gather: the index at [0 0] is 4, outside [0, 4)")
+		"gather: the index at [0 0] is 4, outside [0, 4), axis 0 of [4 3]")
 	wantMisuse(t, func() { w.Gather(0, ids(0)) }, tensor.ErrShape, "gather: indices [1] have 1 axes, x [4 3] has 2")
 	wantMisuse(t, func() { w.Gather(0, ids(0, 0, 0, 0).Reshape(1, 4)) }, tensor.ErrShape,
 		"gather: indices [1 4] have 4 on axis 1, x [4 3] has only 3")
 	wantMisuse(t, func() { w.ScatterAdd(0, ids(-1, 0, 0).Reshape(1, 3), w.Slice(0, 0, 1)) }, tensor.ErrIndex,
-		"scatter_add: the index at [0 0] is -1")
+		"scatter_add: the index at [0 0] is -1, outside [0, 4), axis 0 of [4 3]")
 	wantMisuse(t, func() { w.ScatterAdd(0, ids(0, 0, 0).Reshape(1, 3), w) }, tensor.ErrShape,
 		"indices int64[1 3] and y float32[4 3] must have one shape")
 	wantMisuse(t, func() { ids(0, 3).OneHot(3) }, tensor.ErrIndex, "one_hot: the index at [1] is 3, outside [0, 3)")

@@ -14,7 +14,7 @@ func init() {
 			Kernel: "matmul"},
 		Cast:  seam.CastLower,
 		Doc:   "y[.., o] = (sum over i of x[.., i] weight[o, i]) + bias[o]",
-		Args:  []string{"x", "weight", "bias"},
+		Args:  []string{"x", "weight", "bias?"},
 		Shape: linearShape,
 		VJP:   linearVJP,
 		Saves: []saves{saveIn(1), saveIn(0), 0},

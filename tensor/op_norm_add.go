@@ -14,7 +14,7 @@ func init() {
 	define(&addLayerNorm, addNorm(&layerNorm, &layerNormGrad, 2, entry{
 		Op:    kernels.Op{Name: "add_layer_norm"},
 		Doc:   "sum = x + y, and layer_norm(sum, weight, bias)",
-		Args:  []string{"x", "y", "weight", "bias"},
+		Args:  []string{"x", "y", "weight?", "bias?"},
 		Saves: []saves{saveIn(2) | saveOut(0, 2, 3), saveIn(2) | saveOut(0, 2, 3), saveOut(0, 2, 3)},
 		Flops: perElement(9),
 		Samples: func() []opSample {
@@ -29,7 +29,7 @@ func init() {
 	define(&addRMSNorm, addNorm(&rmsNorm, &rmsNormGrad, 1, entry{
 		Op:    kernels.Op{Name: "add_rms_norm"},
 		Doc:   "sum = x + y, and rms_norm(sum, weight)",
-		Args:  []string{"x", "y", "weight"},
+		Args:  []string{"x", "y", "weight?"},
 		Saves: []saves{saveIn(2) | saveOut(0, 2), saveIn(2) | saveOut(0, 2), saveOut(0, 2)},
 		Flops: perElement(6),
 		Samples: func() []opSample {
@@ -49,6 +49,7 @@ func addNorm(norm, grad *Op, statistics int, op entry) entry {
 	op.Types = []DType{Float32, Float64, Float16, BFloat16}
 	op.Parts = []*kernels.Op{&addOp.Op, &norm.Op}
 	op.Cast, op.Differentiable = seam.CastParts, 2
+	op.Ints, op.Floats = []string{"axes"}, []string{"eps"}
 	op.Shape = func(c *ctx) {
 		c.wantFloat(0)
 		c.wantFloat(1)

@@ -176,18 +176,7 @@ func TestDifferentiableOutputs(t *testing.T) {
 		}
 		for _, sample := range engine.Samples(op)[:1] {
 			err := dev.Step(func(s *tensor.Scope) error {
-				var in []*tensor.Tensor
-				for i, a := range sample.In {
-					x := tensor.Uniform(tensor.Seed(uint64(i)), a.Lo, a.Hi, a.Shape...)
-					if a.Values != nil {
-						x = tensor.FromSlice(a.Values, a.Shape...)
-					}
-					if x = s.In(x.To(a.DType)); x.DType().IsFloat() {
-						x = autograd.Watch(s, x)
-					}
-					in = append(in, x)
-				}
-				sample.Call(in)
+				sample.Call(operandsOf(s, sample))
 				return nil
 			}, tensor.RandomStream(1), engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 				if c.Op != op {

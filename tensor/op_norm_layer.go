@@ -15,7 +15,7 @@ func init() {
 	defineNorm(&layerNorm, &layerNormGrad, 2, entry{
 		Op:    kernels.Op{Name: "layer_norm", CPU: cpu.LayerNorm},
 		Doc:   "(x - mean(x)) / sqrt(var(x) + eps) * weight + bias over the last axes",
-		Args:  []string{"x", "weight", "bias"},
+		Args:  []string{"x", "weight?", "bias?"},
 		Saves: []saves{saveIn(0, 1) | saveOut(1, 2), saveIn(0) | saveOut(1, 2)},
 		Flops: perElement(8),
 		Samples: func() []opSample {
@@ -27,7 +27,8 @@ func init() {
 	}, entry{
 		Op:    kernels.Op{Name: "layer_norm_grad", CPU: cpu.LayerNormGrad},
 		Doc:   "the gradients of layer_norm for x, weight and bias",
-		Args:  []string{"g", "x", "mean", "rstd", "weight"},
+		Args:  []string{"g", "x", "mean", "rstd", "weight?"},
+		Ints:  []string{"axes", "for x", "for weight", "for bias"},
 		Flops: perElement(12),
 	})
 }
@@ -35,6 +36,7 @@ func init() {
 // defineNorm fills in what norms, which have so many statistics, and their gradients have in common, and defines both.
 func defineNorm(norm, grad *Op, statistics int, n, g entry) {
 	n.Ref, n.Cast = normRef, seam.CastFull
+	n.Ints, n.Floats = []string{"axes"}, []string{"eps"}
 	n.Shape = func(c *ctx) {
 		for i := range c.In {
 			c.wantFloat(0, i)

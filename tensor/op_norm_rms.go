@@ -11,7 +11,7 @@ func init() {
 	defineNorm(&rmsNorm, &rmsNormGrad, 1, entry{
 		Op:    kernels.Op{Name: "rms_norm", CPU: cpu.RMSNorm},
 		Doc:   "x / sqrt(mean(x^2) + eps) * weight over the last axes",
-		Args:  []string{"x", "weight"},
+		Args:  []string{"x", "weight?"},
 		Saves: []saves{saveIn(0, 1) | saveOut(1), saveIn(0) | saveOut(1)},
 		Flops: perElement(5),
 		Samples: func() []opSample {
@@ -23,7 +23,8 @@ func init() {
 	}, entry{
 		Op:    kernels.Op{Name: "rms_norm_grad", CPU: cpu.RMSNormGrad},
 		Doc:   "the gradients of rms_norm for x and weight",
-		Args:  []string{"g", "x", "rstd", "weight"},
+		Args:  []string{"g", "x", "rstd", "weight?"},
+		Ints:  []string{"axes", "for x", "for weight"},
 		Flops: perElement(10),
 	})
 }

@@ -11,6 +11,7 @@ var cast Op
 func init() {
 	define(&cast, entry{
 		Op:    kernels.Op{Name: "cast", Expr: expr.Must("x", []string{"x"}, nil)},
+		Ints:  []string{"dtype"},
 		Doc:   "x in another type; floats to integers round to 0 and saturate, NaN gives 0",
 		Shape: func(c *ctx) { c.result(kernels.DTypeOf(c.Ints[0]), c.shape(0)...) },
 		VJP:   func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.To(c.In[0].dtype)} },

@@ -12,6 +12,8 @@ func init() {
 		Op:     kernels.Op{Name: "full", Expr: expr.Must("a", nil, []string{"a"})},
 		Doc:    "a everywhere",
 		Args:   []string{},
+		Ints:   []string{"dtype", "shape..."},
+		Floats: []string{"a"},
 		NoGrad: "there is no tensor operand",
 		Shape:  func(c *ctx) { c.result(kernels.DTypeOf(c.Ints[0]), c.Ints[1:]...) },
 	})

@@ -1,8 +1,6 @@
 package tensor
 
 import (
-	"math"
-
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/expr"
 )
@@ -29,6 +27,8 @@ func drawing(o *Op, name, doc string, dt DType, src string, params ...string) {
 		Op:     kernels.Op{Name: name, Expr: expr.Must(src, nil, params)},
 		Doc:    doc,
 		Args:   []string{},
+		Ints:   []string{"shape..."},
+		Floats: params,
 		NoGrad: "there is no tensor operand",
 		Shape:  func(c *ctx) { c.result(dt, c.Ints...) },
 		draws:  2,
@@ -40,9 +40,7 @@ func drawing(o *Op, name, doc string, dt DType, src string, params ...string) {
 // the same. [Uniform] makes host data.
 func (s *Scope) Uniform(lo, hi float64, shape ...int) *Tensor {
 	s.given("uniform")
-	if !(lo <= hi && hi-lo <= math.MaxFloat32 && math.Abs(lo) <= math.MaxFloat32 && math.Abs(hi) <= math.MaxFloat32) {
-		fail(ErrValue, "uniform", "[%v, %v) is no range of float32 numbers: lo <= hi, and hi - lo is finite", lo, hi)
-	}
+	wantRange(lo, hi)
 	return s.apply(&uniformOp, nil, shape, []float64{lo, hi})
 }
 

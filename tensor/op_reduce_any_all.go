@@ -14,6 +14,7 @@ func init() {
 		define(o, entry{
 			Op:     kernels.Op{Name: name, Ref: quantifierRef(none)},
 			Doc:    doc,
+			Ints:   []string{"axes..."},
 			Shape:  func(c *ctx) { c.reduced(Bool) },
 			NoGrad: "the result is a bool",
 		})

@@ -22,6 +22,7 @@ func argExtreme(o *Op, name, doc string, largest, values bool, k func(l *kernels
 	op := entry{
 		Op:     kernels.Op{Name: name, CPU: k, Ref: argRef(largest)},
 		Doc:    doc,
+		Ints:   []string{"axis"},
 		Flops:  perElement(1),
 		NoGrad: "the result is an index",
 		Shape: func(c *ctx) {
@@ -60,25 +61,42 @@ func indexAlong(shape []int, axis int) *Tensor {
 	return Arange(Int64, 0, float64(shape[axis]), 1).Reshape(line...)
 }
 
-// ArgMax is the index of the largest element along an axis, which disappears: int64, the first of equal elements.
-// A NaN counts as larger than any number.
-func (t *Tensor) ArgMax(axis int) *Tensor { return t.reduce(&argmax, []int{axis}) }
+// ArgMax is the index of the largest element along an axis, which disappears, or with [KeepDims] has size 1: int64, the
+// first of equal elements. A NaN counts as larger than any number.
+func (t *Tensor) ArgMax(axis int, keep ...int) *Tensor { return t.alongOne(&argmax, axis, keep)[0] }
 
-// ArgMin is the index of the smallest element along an axis, which disappears: int64, the first of equal elements.
-// A NaN counts as smaller than any number.
-func (t *Tensor) ArgMin(axis int) *Tensor { return t.reduce(&argmin, []int{axis}) }
+// ArgMin is the index of the smallest element along an axis, which disappears, or with [KeepDims] has size 1: int64,
+// the first of equal elements. A NaN counts as smaller than any number.
+func (t *Tensor) ArgMin(axis int, keep ...int) *Tensor { return t.alongOne(&argmin, axis, keep)[0] }
 
-// MaxIndex is the largest element along an axis, which disappears, and its index as of [Tensor.ArgMax]. The gradient
-// goes to that element alone.
-func (t *Tensor) MaxIndex(axis int) (values, indices *Tensor) { return t.withIndex(&maxIndex, axis) }
-
-// MinIndex is the smallest element along an axis, which disappears, and its index as of [Tensor.ArgMin]. The gradient
-// goes to that element alone.
-func (t *Tensor) MinIndex(axis int) (values, indices *Tensor) { return t.withIndex(&minIndex, axis) }
-
-func (t *Tensor) withIndex(op *Op, axis int) (values, indices *Tensor) {
-	out := applyAll(op, []*Tensor{t}, t.axes(op.Name, []int{axis}), nil)
+// MaxIndex is the largest element along an axis, which disappears, or with [KeepDims] has size 1, and its index as of
+// [Tensor.ArgMax]. The gradient goes to that element alone.
+func (t *Tensor) MaxIndex(axis int, keep ...int) (values, indices *Tensor) {
+	out := t.alongOne(&maxIndex, axis, keep)
 	return out[0], out[1]
+}
+
+// MinIndex is the smallest element along an axis, which disappears, or with [KeepDims] has size 1, and its index as of
+// [Tensor.ArgMin]. The gradient goes to that element alone.
+func (t *Tensor) MinIndex(axis int, keep ...int) (values, indices *Tensor) {
+	out := t.alongOne(&minIndex, axis, keep)
+	return out[0], out[1]
+}
+
+// alongOne applies op, which reduces one axis; keep is KeepDims or nothing.
+func (t *Tensor) alongOne(op *Op, axis int, keep []int) []*Tensor {
+	t.given(op.Name)
+	axis = t.axis(op.Name, axis)
+	out := applyAll(op, []*Tensor{t}, []int{axis}, nil)
+	for i, k := range keep {
+		if k != KeepDims || i > 0 {
+			fail(ErrValue, op.Name, "takes one axis, and KeepDims; got %v behind axis %d", slices.Clone(keep), axis)
+		}
+		for o := range out {
+			out[o] = out[o].Unsqueeze(axis)
+		}
+	}
+	return out
 }
 
 // argRef finds the indices and, if there are two results, the elements.

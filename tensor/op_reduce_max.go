@@ -24,8 +24,9 @@ func smaller[T float64 | int64](a, b T) T { return min(a, b) }
 // extreme defines max or min.
 func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) *Tensor) {
 	define(o, entry{
-		Op:  k,
-		Doc: doc,
+		Op:   k,
+		Doc:  doc,
+		Ints: []string{"axes..."},
 		Shape: func(c *ctx) {
 			c.reduced(c.In[0].dtype)
 			c.wantElements()

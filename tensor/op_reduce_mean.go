@@ -13,6 +13,7 @@ func init() {
 		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Ref: meanRef},
 		Cast:  seam.CastFull,
 		Doc:   "the sum of x over axes, divided by the number of elements",
+		Ints:  []string{"axes..."},
 		Shape: func(c *ctx) { c.reduced(averaged(c.In[0].dtype)) },
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			return []*Tensor{c.unreduce(g.Scale(1 / float64(c.count())))}

@@ -15,6 +15,7 @@ func init() {
 		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Ref: foldRef(1, multiply[float64], 1, multiply[int64])},
 		Cast:  seam.CastFull,
 		Doc:   "the product of x over axes",
+		Ints:  []string{"axes..."},
 		Shape: func(c *ctx) { c.reduced(accumulated(c.In[0].dtype)) },
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			return []*Tensor{apply(&prodGrad, []*Tensor{c.In[0], g}, c.Ints, nil)}
@@ -24,10 +25,17 @@ func init() {
 		Samples: prodSamples,
 	})
 	define(&prodGrad, entry{
-		Op:      kernels.Op{Name: "prod_grad", Ref: prodGradRef},
-		Doc:     "g times the product of the other elements",
-		Args:    []string{"x", "g"},
-		Shape:   func(c *ctx) { c.result(c.In[0].dtype, c.shape(0)...) },
+		Op:   kernels.Op{Name: "prod_grad", Ref: prodGradRef},
+		Doc:  "g times the product of the other elements",
+		Args: []string{"x", "g"},
+		Ints: []string{"axes..."},
+		Shape: func(c *ctx) {
+			c.wantAxes()
+			if x, g := c.In[0], c.In[1]; g.Rank() != x.Rank()-len(c.Ints) {
+				c.fail(ErrShape, "g %v is no gradient of the product of %v over axes %v", g, x, c.Ints)
+			}
+			c.result(c.In[0].dtype, c.shape(0)...)
+		},
 		Compose: prodGradCompose,
 		Samples: func() []opSample {
 			return []opSample{{

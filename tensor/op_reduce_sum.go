@@ -13,6 +13,7 @@ func init() {
 		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: foldRef(0, add[float64], 0, add[int64])},
 		Cast:    seam.CastFull,
 		Doc:     "the sum of x over axes",
+		Ints:    []string{"axes..."},
 		Shape:   func(c *ctx) { c.reduced(accumulated(c.In[0].dtype)) },
 		VJP:     func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{c.unreduce(g)} },
 		Flops:   perElement(1),

@@ -13,9 +13,11 @@ var rootOp = pointwise{name: "root", expr: "where(x == 0, 0, sqrt(where(x == 0, 
 
 func init() {
 	define(&variance, entry{
-		Op:   kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef},
-		Cast: seam.CastFull,
-		Doc:  "the sum of (x - mean(x))^2 over axes, divided by the number of elements less the correction",
+		Op:     kernels.Op{Name: "var", CPU: cpu.Var, Ref: varRef},
+		Cast:   seam.CastFull,
+		Doc:    "the sum of (x - mean(x))^2 over axes, divided by the number of elements less the correction",
+		Ints:   []string{"axes..."},
+		Floats: []string{"correction"},
 		Shape: func(c *ctx) {
 			c.wantFloat(0)
 			c.reduced(c.In[0].dtype)

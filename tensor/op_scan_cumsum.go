@@ -14,6 +14,7 @@ func init() {
 		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Ref: cumsumRef},
 		Cast: seam.CastFull,
 		Doc:  "y[i] = x[0] + ... + x[i] along an axis, or x[n-1] + ... + x[i] in reverse",
+		Ints: []string{"axis", "reverse"},
 		Shape: func(c *ctx) {
 			c.result(accumulated(c.In[0].dtype), c.shape(0)...)
 		},

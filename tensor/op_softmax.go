@@ -40,6 +40,7 @@ func init() {
 // reads the result; lo and hi are the range of results in tests.
 func defineSoftmax(o, grad *Op, call func(x *Tensor, axis int) *Tensor, lo, hi float64, y, dx entry) {
 	y.Cast, y.Shape = seam.CastFull, sameFloats
+	y.Ints, dx.Ints = []string{"axis"}, []string{"axis"}
 	y.VJP = func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{apply(grad, []*Tensor{c.Out[0], g}, c.Ints, nil)} }
 	y.Saves, y.Flops = []saves{saveOut(0)}, perElement(5)
 	y.Samples = func() []opSample { return axisSamples(-2, 2, call) }

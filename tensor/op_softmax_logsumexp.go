@@ -16,6 +16,7 @@ func init() {
 		Op:   kernels.Op{Name: "logsumexp", CPU: cpu.LogSumExp, Ref: logsumexpRef},
 		Cast: seam.CastFull,
 		Doc:  "m + log(sum(exp(x - m))) over axes, with m = max(x)",
+		Ints: []string{"axes..."},
 		Shape: func(c *ctx) {
 			c.wantFloat(0)
 			c.reduced(c.In[0].dtype)

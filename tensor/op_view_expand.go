@@ -10,9 +10,16 @@ var expand Op
 
 func init() {
 	define(&expand, entry{
-		Op:    kernels.Op{Name: "expand"},
-		Doc:   "x repeated along new axes and axes of size 1",
-		Shape: func(c *ctx) { c.result(c.In[0].dtype, c.Ints...) },
+		Op:   kernels.Op{Name: "expand"},
+		Doc:  "x repeated along new axes and axes of size 1",
+		Ints: []string{"shape..."},
+		Shape: func(c *ctx) {
+			c.result(c.In[0].dtype, c.Ints...)
+			from := c.shape(0)
+			if len(from) > len(c.Ints) || !slices.Equal(broadcast(c.Op.Name, from, c.Ints), c.Ints) {
+				c.fail(ErrShape, "%v does not expand to %v", c.In[0], c.Ints)
+			}
+		},
 		View: func(c *ctx, l *kernels.Layout) {
 			appendBroadcast(l.Strides[:0], c.In[0].layout, l.Shape)
 		},
@@ -40,9 +47,6 @@ func (t *Tensor) Expand(shape ...int) *Tensor {
 		}
 	}
 	checkShape("expand", shape)
-	if lead < 0 || !slices.Equal(broadcast("expand", t.layout.Shape, shape), shape) {
-		fail(ErrShape, "expand", "%v does not expand to %v", t, shape)
-	}
 	if slices.Equal(t.layout.Shape, shape) {
 		return t
 	}

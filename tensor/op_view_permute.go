@@ -10,9 +10,11 @@ var permute Op
 
 func init() {
 	define(&permute, entry{
-		Op:  kernels.Op{Name: "permute"},
-		Doc: "axis i of the result is axis p[i] of x",
+		Op:   kernels.Op{Name: "permute"},
+		Doc:  "axis i of the result is axis p[i] of x",
+		Ints: []string{"axes..."},
 		Shape: func(c *ctx) {
+			c.wantInts(c.In[0].Rank())
 			var shape [kernels.MaxDims]int
 			for i, a := range c.Ints {
 				shape[i] = c.shape(0)[a]

@@ -10,11 +10,17 @@ var reshape Op
 
 func init() {
 	define(&reshape, entry{
-		Op:    kernels.Op{Name: "reshape"},
-		Doc:   "the elements in row-major order under another shape",
-		Shape: func(c *ctx) { c.result(c.In[0].dtype, c.Ints...) },
-		View:  func(c *ctx, l *kernels.Layout) { kernels.RowMajor(l.Strides, l.Shape) },
-		VJP:   func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.Reshape(c.shape(0)...)} },
+		Op:   kernels.Op{Name: "reshape"},
+		Doc:  "the elements in row-major order under another shape",
+		Ints: []string{"shape..."},
+		Shape: func(c *ctx) {
+			c.result(c.In[0].dtype, c.Ints...)
+			if x, y := c.In[0], c.Out[0]; x.Len() != y.Len() {
+				c.fail(ErrShape, "%v has %d elements, shape %v has %d", x, x.Len(), c.Ints, y.Len())
+			}
+		},
+		View: func(c *ctx, l *kernels.Layout) { kernels.RowMajor(l.Strides, l.Shape) },
+		VJP:  func(c *ctx, g *Tensor) []*Tensor { return []*Tensor{g.Reshape(c.shape(0)...)} },
 		Samples: func() []opSample {
 			sample := func(name string, from []int, to ...int) opSample {
 				return unary(name, from, func(x *Tensor) *Tensor { return x.Reshape(to...) })
@@ -48,9 +54,6 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 		shape[i] = t.Len() / n
 	}
 	checkShape("reshape", shape)
-	if n := kernels.Count(shape); n != t.Len() {
-		fail(ErrShape, "reshape", "%v has %d elements, shape %v has %d", t, t.Len(), shape, n)
-	}
 	if slices.Equal(shape, t.layout.Shape) {
 		return t
 	}

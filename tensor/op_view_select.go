@@ -12,8 +12,9 @@ var selectOp, selectGrad Op
 
 func init() {
 	define(&selectOp, entry{
-		Op:  kernels.Op{Name: "select"},
-		Doc: "the elements at one index of an axis",
+		Op:   kernels.Op{Name: "select"},
+		Doc:  "the elements at one index of an axis",
+		Ints: []string{"axis", "index"},
 		Shape: func(c *ctx) {
 			var buf [kernels.MaxDims]int
 			shape := append(buf[:0], c.shape(0)...)
@@ -46,6 +47,7 @@ func init() {
 		Op:   kernels.Op{Name: "select_grad", CPU: cpu.SelectGrad, Types: kernels.DTypes(), Ref: selectGradRef},
 		Doc:  "g at one index of a new axis, zero elsewhere",
 		Args: []string{"g"},
+		Ints: []string{"axis", "index", "size"},
 		Shape: func(c *ctx) {
 			var buf [kernels.MaxDims]int
 			c.result(c.In[0].dtype, slices.Insert(append(buf[:0], c.shape(0)...), c.Ints[0], c.Ints[2])...)

@@ -29,6 +29,7 @@ func init() {
 	define(&slice, entry{
 		Op:    kernels.Op{Name: "slice"},
 		Doc:   "every step-th element of an axis from start on",
+		Ints:  []string{"axis", "start", "step", "size"},
 		Shape: resized,
 		View: func(c *ctx, l *kernels.Layout) {
 			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]
@@ -52,6 +53,7 @@ func init() {
 		Op:    kernels.Op{Name: "slice_grad", CPU: cpu.SliceGrad, Types: kernels.DTypes(), Ref: sliceGradRef},
 		Doc:   "the elements of g at every step-th index of an axis from start on, zero elsewhere",
 		Args:  []string{"g"},
+		Ints:  []string{"axis", "start", "step", "size"},
 		Shape: resized,
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			axis, start, step := c.Ints[0], c.Ints[1], c.Ints[2]

@@ -90,6 +90,7 @@ func init() {
 func gradName(op, arg string) string { return op + "_grad_" + arg }
 
 func (o *Op) setPointwise() {
+	o.Floats = o.Expr.Params
 	o.Shape, o.VJP = pointwiseShape, pointwiseVJP
 	forward := o.Op
 	o.pulls = sync.OnceValue(func() []pull { return pullbacks(&forward) })
@@ -134,6 +135,7 @@ func newPointwise(name string, f *expr.Func, result resultType) *Op {
 	o := &Op{entry{Doc: f.Src, Args: f.Args, result: result}}
 	o.Name, o.Expr = name, f
 	o.setPointwise()
+	o.setTakes()
 	return o
 }
 
@@ -163,10 +165,6 @@ func (o *Op) guard(name string, old ...string) *Op {
 }
 
 func pointwiseShape(c *ctx) {
-	if want := len(c.Op.Expr.Args); len(c.In) != want || len(c.Floats) != len(c.Op.Expr.Params) {
-		c.fail(ErrValue, "takes %d tensors and %d scalars, got %d and %d",
-			want, len(c.Op.Expr.Params), len(c.In), len(c.Floats))
-	}
 	shape := c.In[0].layout.Shape
 	for _, x := range c.In[1:] {
 		if !slices.Equal(shape, x.layout.Shape) {

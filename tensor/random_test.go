@@ -259,3 +259,19 @@ func TestRandomEdges(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Host data drawn from [lo, hi) are below hi, where float32 has few numbers in between, too.
+func TestUniformIsBelow(t *testing.T) {
+	for _, r := range [][2]float64{{1, 2}, {1, 1 + 0x1p-23}, {1, 1 + 0x1p-22}, {-0x1p-149, 0}, {-3, -3 + 0x1p-20},
+		{0.1, 0.3}, {1 << 24, 1<<24 + 2}, {5, 5}} {
+		lo, hi := float32(r[0]), float32(r[1])
+		for i, v := range tensor.ToSlice[float32](tensor.Uniform(tensor.Seed(3), r[0], r[1], 4096)) {
+			if v < lo || v >= hi && lo < hi || lo == hi && v != lo {
+				t.Errorf("uniform of %v: element %d is %v", r, i, v)
+				break
+			}
+		}
+	}
+	wantMisuse(t, func() { tensor.Uniform(tensor.Seed(1), 2, 1, 3) }, tensor.ErrValue, "uniform: [2, 1) is no range")
+	wantMisuse(t, func() { tensor.Uniform(tensor.Seed(1), 0, math.NaN()) }, tensor.ErrValue, "uniform: [0, NaN)")
+}

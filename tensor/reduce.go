@@ -83,6 +83,7 @@ func (c *ctx) count() int {
 
 // reduced adds an output that lacks the reduced axes.
 func (c *ctx) reduced(dt DType) {
+	c.wantAxes()
 	var buf [kernels.MaxDims]int
 	shape := buf[:0]
 	for a, d := range c.shape(0) {
@@ -91,6 +92,17 @@ func (c *ctx) reduced(dt DType) {
 		}
 	}
 	c.result(dt, shape...)
+}
+
+// wantAxes fails unless Ints are axes of the first operand, ascending.
+func (c *ctx) wantAxes() {
+	after := -1
+	for _, a := range c.Ints {
+		if a <= after || a >= c.In[0].Rank() {
+			c.fail(ErrShape, "%v are not axes of %v in ascending order", c.Ints, c.In[0])
+		}
+		after = a
+	}
 }
 
 // wantElements fails if a result has no elements to be made from.

@@ -213,3 +213,18 @@ func ExampleTensor_MaxIndex() {
 	// Output:
 	// [9 5] [1 0]
 }
+
+// KeepDims behind the axis of reductions that take one keeps it.
+func TestIndexKeepDims(t *testing.T) {
+	x := tensor.FromSlice([]float32{1, 5, 2, 9, 0, 4}, 2, 3)
+	wantTensor(t, "argmax", x.ArgMax(-1, tensor.KeepDims), tensor.Int64, []int{2, 1}, 1, 0)
+	wantTensor(t, "argmin", x.ArgMin(0, tensor.KeepDims), tensor.Int64, []int{1, 3}, 0, 1, 0)
+	values, indices := x.MaxIndex(0, tensor.KeepDims)
+	wantTensor(t, "max", values, tensor.Float32, []int{1, 3}, 9, 5, 4)
+	wantTensor(t, "its index", indices, tensor.Int64, []int{1, 3}, 1, 0, 1)
+	_, indices = x.MinIndex(1)
+	wantTensor(t, "index of min", indices, tensor.Int64, []int{2}, 0, 1)
+	wantMisuse(t, func() { x.ArgMax(0, 1) }, tensor.ErrValue,
+		"argmax: takes one axis, and KeepDims; got [1] behind axis 0")
+	wantMisuse(t, func() { x.ArgMax(tensor.KeepDims) }, tensor.ErrShape, "argmax: axis")
+}

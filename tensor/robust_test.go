@@ -466,3 +466,12 @@ func TestGuardBand(t *testing.T) {
 	wantError(t, err, tensor.ErrDevice, "robust_test.go:",
 		"careless: the kernel wrote 8 bytes behind the 12 bytes of its result")
 }
+
+// A negative limit is refused with its number; 0 is no limit.
+func TestMemoryLimitRange(t *testing.T) {
+	for _, bytes := range []int{-1, -1 << 40} {
+		_, err := tensor.Open("cpu", tensor.MemoryLimit(bytes))
+		wantError(t, err, tensor.ErrValue, "robust_test.go:", fmt.Sprint(bytes))
+	}
+	open(t, tensor.MemoryLimit(0))
+}

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -298,7 +299,7 @@ func (s *Scope) Region(name string, f func() []*Tensor, last ...*Tensor) (out []
 // begin opens a region that takes over the tensors in last.
 func (s *Scope) begin(name string, last []*Tensor) *region {
 	s.given("region")
-	s.enter("region")
+	s.enter(cmp.Or(name, "region"))
 	defer s.leave()
 	r := s.push(name, s.top.mode)
 	for _, t := range last {

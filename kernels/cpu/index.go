@@ -26,7 +26,7 @@ func indicesOf(l *kernels.Launch, i, size int) *[]int {
 	readIntegers(*buf, a)
 	for k, v := range *buf {
 		if v < 0 || v >= size {
-			panic(kernels.IndexError(l.Op.Name, a.Shape, k, v, size))
+			panic(l.IndexError(i, k, v, size))
 		}
 	}
 	return buf

@@ -35,7 +35,10 @@ type indexed struct {
 	step   uint64 // as [kernels.Launch.Step]
 	rank   int
 	shape  [kernels.MaxDims]int
-	size   int // of the axis
+	size   int                  // of the axis
+	of     [kernels.MaxDims]int // the shape with the axis, of so many axes; none for classes
+	ofRank int
+	axis   int
 	target bool
 	ignore int // for targets of a loss
 }
@@ -45,6 +48,13 @@ type indexErrors struct{ first, seen uint64 }
 
 // any is the word that tells of an index outside its axis.
 func (r *reports) any() *uint32 { return (*uint32)(unsafe.Pointer(&r.host[reportCount])) }
+
+// indexedAlong is for indices along an axis of x.
+func indexedAlong(x *kernels.Arg, axis int) indexed {
+	i := indexed{size: x.Shape[axis], axis: axis}
+	i.ofRank = copy(i.of[:], x.Shape)
+	return i
+}
 
 // report is where the kernels of this call record indices outside an axis of the given size. All kernels of a call
 // share one record.
@@ -142,7 +152,11 @@ func (s *stream) indexError() error {
 
 // outside is the error for index number k, which is v.
 func (x *indexed) outside(k, v int) *kernels.Error {
-	e := kernels.IndexError(x.op, x.shape[:x.rank], k, v, x.size)
+	var of []int
+	if x.ofRank > 0 {
+		of = x.of[:x.ofRank]
+	}
+	e := kernels.IndexError(x.op, x.shape[:x.rank], k, v, x.size, of, x.axis)
 	if x.target {
 		e = kernels.TargetError(x.op, x.shape[:x.rank], k, v, x.size, x.ignore)
 	}

@@ -300,7 +300,8 @@ func TestIndexOutsideLater(t *testing.T) {
 		return b.Run(&kernels.Launch{Op: rowOf(name, cpu.IndexSelect), Ints: []int{0}, In: []kernels.Arg{table, ids},
 			Out: []kernels.Arg{to}, Step: 3})
 	}
-	const want, late = "embedding: the index at [1] is 9, outside [0, 4)", ", in an earlier operation of step 3"
+	const want, late = "embedding: the index at [1] is 9, outside [0, 4), axis 0 of [4 2]",
+		", in an earlier operation of step 3"
 	for _, before := range []int{0, 3, reportCount - 1, reportCount, reportCount + 5} {
 		for i := range before {
 			if err := run("index_select", good); err != nil {

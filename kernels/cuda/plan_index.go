@@ -44,9 +44,9 @@ type addColumns struct {
 	axes               kernels.Dims
 }
 
-// indices appends the struct Indices of index.cu: indices of an axis of the given size.
-func (c *call) indices(a *kernels.Arg, size int) {
-	structure(c, &indices{c.address(a), c.report(a, indexed{size: size}), uint64(a.DType.Size()), uint64(size)})
+// indices appends the struct Indices of index.cu.
+func (c *call) indices(a *kernels.Arg, x indexed) {
+	structure(c, &indices{c.address(a), c.report(a, x), uint64(a.DType.Size()), uint64(x.size)})
 }
 
 // planIndexSelect takes, along axis l.Ints[0] of the first operand, the entries with the indices of the second.
@@ -88,7 +88,7 @@ func (c *call) gather(y, x, chosen *kernels.Arg, axis int, from, at, number []in
 		chosenAxis.size = min(chosenAxis.size, 1<<31)
 	}
 	c.stridedCopy("gather", &w, func([kernels.MaxDims]int) {
-		chosenAxis.errors = c.report(chosen, indexed{size: size})
+		chosenAxis.errors = c.report(chosen, indexedAlong(x, axis))
 		structure(c, &chosenAxis)
 	})
 }
@@ -120,7 +120,7 @@ func planIndexAdd(c *call, l *kernels.Launch) {
 		return
 	}
 	var others [kernels.MaxDims]int
-	s := c.sortAdditions(chosen, y.Shape[axis], y.Shape[axis], 1, chosen.Shape, others[:len(chosen.Shape)])
+	s := c.sortAdditions(chosen, indexedAlong(y, axis), y.Shape[axis], 1, chosen.Shape, others[:len(chosen.Shape)])
 	behind := axis + len(chosen.Shape)
 	var columns, entries kernels.Dims
 	columns.PushAll(added.Shape[:axis], added.Strides[:axis])
@@ -139,7 +139,7 @@ func planScatterAdd(c *call, l *kernels.Launch) {
 	var others [kernels.MaxDims]int
 	copy(others[:], y.Strides)
 	others[axis] = 0
-	s := c.sortAdditions(chosen, y.Shape[axis], y.Len(), y.Strides[axis], added.Shape, others[:len(y.Shape)])
+	s := c.sortAdditions(chosen, indexedAlong(y, axis), y.Len(), y.Strides[axis], added.Shape, others[:len(y.Shape)])
 	var columns, entries kernels.Dims
 	entries.PushAll(added.Shape, added.Strides)
 	c.indexAdd(y, added, s, y.Len(), 1, &columns, &entries)
@@ -148,7 +148,7 @@ func planScatterAdd(c *call, l *kernels.Launch) {
 // sortAdditions sorts additions to `none` entries of a result. An addition to each element of the given shape, of which
 // `chosen` has the index along an axis of so many entries: it goes to the entry whose number is the index times stride
 // plus a linear function of its coordinates, with the strides `others`.
-func (c *call) sortAdditions(chosen *kernels.Arg, size, none, stride int, shape, others []int) sortedAdditions {
+func (c *call) sortAdditions(chosen *kernels.Arg, x indexed, none, stride int, shape, others []int) sortedAdditions {
 	n := kernels.Count(shape)
 	if n > maxAdditions || none > maxAdditions {
 		c.refuse("%d additions to %d entries; kernels on %s take fewer than %d", n, none, c.b.Name(), maxAdditions)
@@ -173,7 +173,7 @@ func (c *call) sortAdditions(chosen *kernels.Arg, size, none, stride int, shape,
 	for k := range digits {
 		if k == 0 {
 			start("additions_begin", 0, counts, from)
-			c.indices(chosen, size)
+			c.indices(chosen, x)
 			arg(c, uint64(stride))
 			arg(c, uint64(none))
 			var targets space
@@ -242,7 +242,7 @@ func planOneHot(c *call, l *kernels.Launch) {
 	c.startEach("one_hot", y.Len())
 	c.pointer(y)
 	arg(c, uint64(y.Len()))
-	c.indices(&l.In[0], l.Ints[0])
+	c.indices(&l.In[0], indexed{size: l.Ints[0]})
 	var axes kernels.Dims
 	axes.PushAll(l.In[0].Shape, l.In[0].Strides)
 	structure(c, &axes)

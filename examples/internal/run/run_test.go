@@ -81,6 +81,22 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// A device that computes nothing says so.
+func TestNullDevice(t *testing.T) {
+	for device, want := range map[string]bool{"cpu": false, "null": true} {
+		code, stdout, _ := try(t.Context(), "-device "+device, func(_ context.Context, r *Run) error {
+			dev, err := r.Open()
+			if err != nil {
+				return err
+			}
+			return dev.Close()
+		})
+		if code != 0 || strings.Contains(stdout, "it computes nothing") != want {
+			t.Errorf("%s: code %d, stdout %q", device, code, stdout)
+		}
+	}
+}
+
 func TestBadFlags(t *testing.T) {
 	for args, c := range map[string]struct {
 		code int

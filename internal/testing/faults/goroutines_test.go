@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
@@ -237,6 +240,54 @@ func TestGoroutinesBeside(t *testing.T) {
 	})
 	if n := dev.Stats().Memory.Blocks; n != 0 {
 		t.Errorf("%d blocks are live", n)
+	}
+}
+
+// TestGoroutinesKeep: calls of several operations are one call. A step whose function returns while one is between two
+// of them, held up there by an observer, waits for it with what it made.
+func TestGoroutinesKeep(t *testing.T) {
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("goroutines cannot be told apart")
+	}
+	for name, read := range map[string]func(x *tensor.Tensor) []float32{
+		"keep":     func(x *tensor.Tensor) []float32 { return tensor.ToSlice[float32](x.Keep()) },
+		"to slice": func(x *tensor.Tensor) []float32 { return tensor.ToSlice[float32](x) },
+	} {
+		dev := open(t)
+		var held atomic.Bool
+		running, returned := make(chan bool), make(chan bool)
+		var got []float32
+		ended := make(chan error)
+		soon(t, name, func() {
+			err := dev.Step(func(s *tensor.Scope) error {
+				x := s.Full(3, tensor.Float32, 4, 2).Slice(1, 0, 1)
+				held.Store(true)
+				go func() { ended <- try(func() { got = read(x) }) }()
+				<-running
+				return nil
+			}, engine.Observe(func(string, seam.Applied[*tensor.Op, *tensor.Tensor]) {
+				if held.Swap(false) {
+					running <- true
+					<-returned
+				}
+			}))
+			must(t, dev.Step(func(s *tensor.Scope) error { // takes memory that is free
+				for range 8 {
+					s.Full(7, tensor.Float32, 4)
+				}
+				close(returned)
+				if e := <-ended; e != nil || !errors.Is(err, tensor.ErrBusy) {
+					t.Errorf("%s: error %v, of the step %v", name, e, err)
+				}
+				return nil
+			}))
+		})
+		if !slices.Equal(got, []float32{3, 3, 3, 3}) {
+			t.Errorf("%s: %v, want 3", name, got)
+		}
+		if n := dev.Stats().Memory.Blocks; n > 1 { // what was kept, until it is collected
+			t.Errorf("%s: %d blocks are live", name, n)
+		}
 	}
 }
 

@@ -304,8 +304,8 @@ func TestRows(t *testing.T) {
 		"logsumexp":   func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.LogSumExp(axis) },
 		"softmax":     (*tensor.Tensor).Softmax,
 		"log_softmax": (*tensor.Tensor).LogSoftmax,
-		"argmax":      (*tensor.Tensor).ArgMax,
-		"argmin":      (*tensor.Tensor).ArgMin,
+		"argmax":      func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.ArgMax(axis) },
+		"argmin":      func(x *tensor.Tensor, axis int) *tensor.Tensor { return x.ArgMin(axis) },
 	} {
 		for _, shape := range some(3, shapes...) {
 			in := []*tensor.Tensor{tensor.Uniform(tensor.Seed(3), -2, 2, shape...)}
