@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	// What the programs use, so that the go command runs the test again when it changes.
+	_ "github.com/weft-ml/weft/checkpoint"
 	_ "github.com/weft-ml/weft/data"
 	_ "github.com/weft-ml/weft/nn"
 	_ "github.com/weft-ml/weft/optim"
+	_ "github.com/weft-ml/weft/train"
 )
 
 var update = flag.Bool("update", false, "record the loss curves anew")
@@ -23,10 +25,7 @@ var update = flag.Bool("update", false, "record the loss curves anew")
 // TestLossCurves runs the examples, with their defaults and in mixed precision, and compares the loss of every step
 // with the committed curve. Programs that train for minutes are stopped after the first steps.
 func TestLossCurves(t *testing.T) {
-	bin := t.TempDir() + string(filepath.Separator)
-	if out, err := exec.Command("go", "build", "-o", bin, "./mlp", "./chargpt").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := build(t, "mlp", "chargpt")
 	for _, c := range []struct {
 		curve string // the program, and after a dash what distinguishes the run
 		args  string

@@ -1,5 +1,9 @@
-// Package examples holds whole programs: mlp and chargpt, with internal/run, which they share, train models, server
-// answers requests while it trains. The test in curves_test.go replays loss curves: float32 training gives the same
-// bits everywhere, so the curves are compared to the last digit. half_test.go compares precisions, emu_test.go the
-// emulated GPU with the CPU.
+// Package examples holds whole programs that import public packages only: hello is the README's, mlp and chargpt
+// train on images and text, regression, vae and gan on small data of their own, server answers requests while it
+// trains.
+//
+// learned_test.go checks what they learn, readme_test.go the first steps that the README shows, pytorch_test.go the
+// names and programs of docs/PYTORCH.md. The test in curves_test.go replays loss curves: float32 training gives the
+// same bits everywhere, so the curves are compared to the last digit. half_test.go compares precisions, emu_test.go
+// the emulated GPU with the CPU.
 package examples

@@ -57,6 +57,9 @@ func TestCUDA(t *testing.T) {
 	}
 	for _, c := range []struct{ program, args string }{
 		{"mlp", "-epochs 1"},
+		{"regression", "-epochs 1"},
+		{"vae", "-epochs 1"},
+		{"gan", "-steps 10"},
 		{"chargpt", "-steps 10 -layers 2 -width 32 -heads 2 -context 16 -batch 2 -dropout 0.1 -sample 10 -data " +
 			corpus},
 	} {

@@ -13,13 +13,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
-	"github.com/weft-ml/weft/examples/internal/run"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
+	"github.com/weft-ml/weft/train"
 )
 
 var (
@@ -35,8 +36,8 @@ var (
 )
 
 func main() {
-	run.Main(run.Options{Steps: 2000, Seed: 42, Check: check,
-		Data: "text file (default: Newton's Opticks from the Go toolchain)"}, train)
+	os.Exit(train.Main(train.Options{Steps: 2000, Seed: 42, AMP: true, Check: check,
+		Data: "text file (default: Newton's Opticks from the Go toolchain)"}, learn))
 }
 
 // most is more than any machine has memory for.
@@ -63,7 +64,7 @@ func check() error {
 	return nil
 }
 
-func train(ctx context.Context, r *run.Run) error {
+func learn(ctx context.Context, r *train.Run) error {
 	dev, err := r.Open()
 	if err != nil {
 		return err

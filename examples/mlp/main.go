@@ -7,21 +7,22 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
-	"github.com/weft-ml/weft/examples/internal/run"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
+	"github.com/weft-ml/weft/train"
 )
 
 func main() {
-	run.Main(run.Options{Epochs: 40, Seed: 42,
-		Data: "directory of the four IDX files of Fashion-MNIST or MNIST (default: built-in digits)"}, train)
+	os.Exit(train.Main(train.Options{Epochs: 40, Seed: 42, AMP: true,
+		Data: "directory of the four IDX files of Fashion-MNIST or MNIST (default: built-in digits)"}, learn))
 }
 
-func train(ctx context.Context, r *run.Run) error {
+func learn(ctx context.Context, r *train.Run) error {
 	dev, err := r.Open()
 	if err != nil {
 		return err
@@ -79,33 +80,33 @@ func train(ctx context.Context, r *run.Run) error {
 		r.Step(loss, b.X.Dim(0))
 		step++
 	}
-	accuracy, err := test(dev, model, testSet)
+	matrix, err := test(dev, model, testSet)
 	if err != nil {
 		return err
 	}
-	r.Metric("test_accuracy", accuracy)
+	r.Printf("%v", matrix)
+	r.Metric("test_accuracy", matrix.Accuracy())
 	if r.Hash {
 		r.Metric("hash", opt.Hash())
 	}
 	return nil
 }
 
-// test is the share of images whose class has the largest logit.
-func test(dev *tensor.Device, model nn.Module, set data.Dataset) (float64, error) {
-	right := 0.0
+// test counts which digit of a set is taken for which.
+func test(dev *tensor.Device, model nn.Module, set data.Dataset) (*train.ConfusionMatrix, error) {
+	var matrix train.ConfusionMatrix
 	loader := &data.Loader{Dataset: set, BatchSize: 500}
 	for b, err := range loader.Batches(context.Background()) {
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		err = dev.Eval(func(s *tensor.Scope) error {
-			guess := model.Forward(s.In(b.X)).ArgMax(-1)
-			right += guess.Equal(b.Y).To(tensor.Float32).Sum().Item()
+			matrix.Add(model.Forward(s.In(b.X)), b.Y)
 			return nil
 		})
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	return right / float64(set.Len()), nil
+	return &matrix, nil
 }

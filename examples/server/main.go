@@ -4,7 +4,7 @@
 //	go run ./examples/server &
 //	curl -d "[$(seq -s, 0 63 | sed 's/[0-9]\+/0.5/g')]" localhost:8080/predict
 //
-// Training and requests use the same weights: with tensor.Wait they take turns, so that no request fails.
+// Training and requests use the same weights: with tensor.Wait() they take turns, so that no request fails.
 package main
 
 import (

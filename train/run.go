@@ -1,21 +1,4 @@
-// Package run is what the example programs share: flags, a progress line, a log for machines, Ctrl-C
-// and errors. A program is
-//
-//	func main() { run.Main(run.Options{Steps: 2000}, train) }
-//
-//	func train(ctx context.Context, r *run.Run) error {
-//		r.Expect(r.Steps, "tokens")
-//		for range r.Steps {
-//			if ctx.Err() != nil {
-//				break // Ctrl-C: what has been learned so far is still tested below
-//			}
-//			...
-//			r.Step(loss, tokens)
-//		}
-//		r.Metric("val_loss", loss)
-//		return nil
-//	}
-package run
+package train
 
 import (
 	"context"
@@ -27,25 +10,30 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/tensor"
 )
 
-// Options are the defaults of a program's flags. It has -steps or -epochs, whichever of Steps and Epochs is
-// not 0; Data explains -data. A program declares flags of its own with package flag.
+// Options are the defaults of a program's flags. Every program has -device, -threads, -seed, -log, -anomaly and -hash;
+// it has -steps or -epochs, whichever of Steps and Epochs is not 0, -data if Data is not "", and -amp if AMP is true.
+// A program declares flags of its own with package flag.
 type Options struct {
 	Steps, Epochs int
 	Seed          uint64
-	Data          string
+	Data          string       // explains -data
+	AMP           bool         // the program's losses go through Run.Scaler
 	Check         func() error // reports values of the program's own flags that are not valid; may be nil
 }
 
-// Run is one run of a program: the values of its flags, and where its output goes.
+// Run is one run of a program: the values of its flags, and where its output goes. [Main] makes it.
 type Run struct {
 	Device        string // -device: "auto", "cpu", ...
+	Threads       int    // -threads: of the CPU, 0 for as many as there are; no result depends on it
 	Steps, Epochs int    // -steps, -epochs
 	Seed          uint64 // -seed
 	Data          string // -data: a file or directory, "" for the default
@@ -79,18 +67,19 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Main parses the flags, runs train and exits: with 0 after success, 1 and the error in one line on
-// standard error if it fails, 130 after Ctrl-C. The first Ctrl-C ends train's context, so that it can
-// finish its step and test what it has; the second one kills the program.
-func Main(o Options, train func(ctx context.Context, r *Run) error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+// Main parses the flags, calls learn and returns the exit code for os.Exit: 0 after success, 1 if learn fails, with the
+// error in one line on standard error, if the last losses were not finite or the output was lost, 2 for flags that do
+// not parse, 130 after Ctrl-C or SIGTERM. The first such signal ends learn's context, so that it can finish its step
+// and test what it has; the second one kills the program. A *[tensor.Error] that learn panics with is an error, too.
+func Main(o Options, learn func(ctx context.Context, r *Run) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // back to the default: the next signal kills
-	os.Exit(run(ctx, flag.CommandLine, os.Args[1:], o, os.Stdout, os.Stderr, time.Now, train))
+	return run(ctx, flag.CommandLine, os.Args[1:], o, os.Stdout, os.Stderr, time.Now, learn)
 }
 
 // run is Main with its environment as arguments; it returns the exit code.
 func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, stdout, stderr io.Writer,
-	now func() time.Time, train func(context.Context, *Run) error) int {
+	now func() time.Time, learn func(context.Context, *Run) error) int {
 	out := &output{Writer: stdout}
 	r := &Run{human: out, metrics: map[string]any{}}
 	r.flags(flags, o)
@@ -108,7 +97,10 @@ func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, std
 		err = o.Check()
 	}
 	if err == nil {
-		err = r.call(ctx, train)
+		if r.Threads > 0 {
+			runtime.GOMAXPROCS(r.Threads)
+		}
+		err = r.call(ctx, learn)
 	}
 	interrupted := ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 	if err == nil || interrupted {
@@ -132,8 +124,8 @@ func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, std
 	return 0
 }
 
-// call runs train. A panic with an error of the library, as the values of flags may cause it, is an error, too.
-func (r *Run) call(ctx context.Context, train func(context.Context, *Run) error) (err error) {
+// call calls learn. A panic with an error of the library, as the values of flags may cause it, is an error, too.
+func (r *Run) call(ctx context.Context, learn func(context.Context, *Run) error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -143,10 +135,10 @@ func (r *Run) call(ctx context.Context, train func(context.Context, *Run) error)
 			panic(p)
 		}
 	}()
-	return train(ctx, r)
+	return learn(ctx, r)
 }
 
-// Open opens the device of -device with the seed of -seed.
+// Open opens the device of -device with the seed of -seed. The caller closes it.
 func (r *Run) Open() (*tensor.Device, error) {
 	dev, err := tensor.Open(r.Device, tensor.Seed(r.Seed))
 	if err != nil {
@@ -169,9 +161,14 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 		f.IntVar(&r.Epochs, "epochs", o.Epochs, "passes over the training data")
 	}
 	f.Uint64Var(&r.Seed, "seed", o.Seed, "decides initial weights and the order of the data")
-	f.StringVar(&r.Data, "data", "", o.Data)
+	if o.Data != "" {
+		f.StringVar(&r.Data, "data", "", o.Data)
+	}
+	if o.AMP {
+		f.StringVar(&r.AMP, "amp", "", "mixed precision: bf16, or fp16 with a loss scaler")
+	}
+	f.IntVar(&r.Threads, "threads", 0, "threads of the CPU; 0: as many as there are")
 	f.StringVar(&r.Log, "log", "text", "text for people, or json: lines for machines on standard output")
-	f.StringVar(&r.AMP, "amp", "", "mixed precision: bf16, or fp16 with a loss scaler")
 	f.BoolVar(&r.Anomaly, "anomaly", false, "name the first operation whose result is not finite; slow")
 	f.BoolVar(&r.Hash, "hash", false, "end with the SHA-256 of all weights and optimizer state")
 }
@@ -181,8 +178,8 @@ func (r *Run) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
-	case r.Steps < 0 || r.Epochs < 0:
-		return fmt.Errorf("-steps and -epochs cannot be negative")
+	case r.Steps < 0 || r.Epochs < 0 || r.Threads < 0:
+		return fmt.Errorf("-steps, -epochs and -threads cannot be negative")
 	case r.AMP != "" && r.AMP != "bf16" && r.AMP != "fp16":
 		return fmt.Errorf("-amp is %q, want bf16 or fp16", r.AMP)
 	case r.Log != "text" && r.Log != "json":
@@ -275,7 +272,7 @@ func (r *Run) Event(name string, fields map[string]any) {
 	}
 }
 
-// Metric sets a final result: a line for people, and a field of the last JSON line.
+// Metric adds a final result: a line for people, and a field of the last JSON line.
 func (r *Run) Metric(name string, value any) {
 	r.metrics[name] = value
 	if f, ok := value.(float64); ok {

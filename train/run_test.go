@@ -1,17 +1,20 @@
-package run
+package train
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,12 +34,12 @@ func clock(tick time.Duration) func() time.Time {
 }
 
 // try runs a program in-process.
-func try(ctx context.Context, args string, train func(context.Context, *Run) error) (code int, stdout, stderr string) {
+func try(ctx context.Context, args string, learn func(context.Context, *Run) error) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	flags := flag.NewFlagSet("program", flag.ContinueOnError)
 	flags.SetOutput(&errs)
-	code = run(ctx, flags, strings.Fields(args), Options{Steps: 4, Seed: 42, Data: "text file"}, &out, &errs,
-		clock(time.Second), train)
+	code = run(ctx, flags, strings.Fields(args), Options{Steps: 4, Seed: 42, Data: "text file", AMP: true}, &out, &errs,
+		clock(time.Second), learn)
 	return code, out.String(), errs.String()
 }
 
@@ -68,10 +71,11 @@ func lines(t *testing.T, text string) []map[string]any {
 }
 
 func TestFlags(t *testing.T) {
-	code, _, stderr := try(t.Context(), "-device cpu -steps 7 -seed 3 -data x.txt -hash",
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	code, _, stderr := try(t.Context(), "-threads 3 -device cpu -steps 7 -seed 3 -data x.txt -hash",
 		func(_ context.Context, r *Run) error {
 			if r.Device != "cpu" || r.Steps != 7 || r.Seed != 3 || r.Data != "x.txt" || !r.Hash || r.Log != "text" ||
-				r.Epochs != 0 {
+				r.Epochs != 0 || runtime.GOMAXPROCS(0) != 3 {
 				t.Errorf("flags: %+v", r)
 			}
 			return nil
@@ -104,7 +108,8 @@ func TestBadFlags(t *testing.T) {
 	}{
 		"-epochs 3":   {2, "not defined: -epochs"}, // the program counts steps
 		"-steps many": {2, "invalid value"},
-		"-steps -1":   {1, "error: -steps and -epochs cannot be negative\n"},
+		"-steps -1":   {1, "error: -steps, -epochs and -threads cannot be negative\n"},
+		"-threads -1": {1, "error: -steps, -epochs and -threads cannot be negative\n"},
 		"-log xml":    {1, "error: -log is \"xml\", want text or json\n"},
 		"extra":       {1, "error: unexpected argument \"extra\"\n"},
 		"-h":          {0, "-device"},
@@ -115,6 +120,19 @@ func TestBadFlags(t *testing.T) {
 		})
 		if code != c.code || !strings.Contains(stderr, c.says) || stdout != "" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q; want %d, %q", args, code, stdout, stderr, c.code, c.says)
+		}
+	}
+}
+
+// -data and -amp are flags of programs that use them.
+func TestFlagsOnRequest(t *testing.T) {
+	for _, name := range []string{"data", "amp"} {
+		var out bytes.Buffer
+		flags := flag.NewFlagSet("program", flag.ContinueOnError)
+		flags.SetOutput(&out)
+		code := run(t.Context(), flags, []string{"-" + name, "bf16"}, Options{Steps: 1}, &out, &out, time.Now, training)
+		if code != 2 || !strings.Contains(out.String(), "not defined: -"+name) {
+			t.Errorf("-%s: code %d\n%s", name, code, out.String())
 		}
 	}
 }
@@ -204,7 +222,7 @@ func TestFailures(t *testing.T) {
 	}
 	nan := math.NaN()
 	for name, c := range map[string]struct {
-		train func(context.Context, *Run) error
+		learn func(context.Context, *Run) error
 		says  string
 	}{
 		"typed": {func(context.Context, *Run) error { tensor.Zeros(tensor.Float32, -1); return nil },
@@ -212,7 +230,7 @@ func TestFailures(t *testing.T) {
 		"lost":      {steps(1, nan, math.Inf(1), nan), "error: the loss is not finite since step 2\n"},
 		"recovered": {steps(1, nan, 2), ""},
 	} {
-		code, _, stderr := try(t.Context(), "", c.train)
+		code, _, stderr := try(t.Context(), "", c.learn)
 		if (code == 1) != (c.says != "") || !strings.HasPrefix(stderr, c.says) || strings.Count(stderr, "\n") > 1 {
 			t.Errorf("%s: code %d, stderr %q, want %q", name, code, stderr, c.says)
 		}
@@ -330,7 +348,7 @@ func TestHealth(t *testing.T) {
 // Both logs report an overflow with the first parameter whose gradient is not finite, and with -anomaly the first
 // operation. It is planted in the input of step 2, which is too large for float16.
 func TestOverflow(t *testing.T) {
-	train := func(_ context.Context, r *Run) error {
+	learn := func(_ context.Context, r *Run) error {
 		dev, err := tensor.Open("cpu", tensor.Seed(1))
 		if err != nil {
 			return err
@@ -368,7 +386,7 @@ func TestOverflow(t *testing.T) {
 		{"-amp fp16 -anomaly", 1., true, true},
 		{"-amp bf16 -anomaly", nil, false, false},
 	} {
-		code, stdout, stderr := try(t.Context(), "-log json "+c.args, train)
+		code, stdout, stderr := try(t.Context(), "-log json "+c.args, learn)
 		if code != 0 {
 			t.Fatalf("%s: code %d: %s", c.args, code, stderr)
 		}
@@ -410,61 +428,78 @@ func TestSmoothing(t *testing.T) {
 	}
 }
 
-// TestMainProcess runs Main in a process of its own and sends it a real interrupt.
-func TestMainProcess(t *testing.T) {
-	if os.Getenv("RUN_TEST_CHILD") != "" {
-		os.Args = []string{"program", "-log", "json"}
-		flag.CommandLine = flag.NewFlagSet("program", flag.ExitOnError)
-		Main(Options{Steps: 1}, func(ctx context.Context, r *Run) error {
-			r.Step(1, 1)
-			<-ctx.Done()
-			r.Metric("accuracy", 0.5)
-			return context.Cause(ctx)
-		})
+// TestMain runs Main instead of the tests in the processes that TestSignals starts: a program that ends its step after
+// the first signal, or with the word "deaf" never.
+func TestMain(m *testing.M) {
+	word := os.Getenv("TRAIN_TEST_CHILD")
+	if word == "" {
+		os.Exit(m.Run())
 	}
+	os.Args = []string{"program", "-log", "json"}
+	flag.CommandLine = flag.NewFlagSet("program", flag.ExitOnError)
+	os.Exit(Main(Options{Steps: 1}, func(ctx context.Context, r *Run) error {
+		r.Step(1, 1)
+		<-ctx.Done()
+		r.Event("signal", nil)
+		if word == "deaf" {
+			select {}
+		}
+		r.Metric("accuracy", 0.5)
+		return context.Cause(ctx)
+	}))
+}
+
+// TestSignals sends real signals to a program: the first one lets it finish and ends it with code 130, the second one
+// kills it.
+func TestSignals(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("windows cannot send an interrupt to one process")
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestMainProcess$")
-	cmd.Env = append(os.Environ(), "RUN_TEST_CHILD=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		word    string
+		signals []os.Signal
+	}{
+		{"listens", []os.Signal{os.Interrupt}},
+		{"listens", []os.Signal{syscall.SIGTERM}},
+		{"deaf", []os.Signal{os.Interrupt, os.Interrupt}},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), "TRAIN_TEST_CHILD="+c.word)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		text := bufio.NewReader(out)
+		for _, signal := range c.signals {
+			if _, err := text.ReadString('\n'); err != nil { // a line: the program listens
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond) // until the handler of an earlier signal is gone
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rest, err := io.ReadAll(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		if c.word == "deaf" {
+			if code := cmd.ProcessState.ExitCode(); code != -1 || ctx.Err() != nil {
+				t.Errorf("%v: ended with code %d (%v), want to be killed", c.signals, code, ctx.Err())
+			}
+			continue
+		}
+		all := lines(t, string(rest))
+		last := all[len(all)-1]
+		if code := cmd.ProcessState.ExitCode(); code != 130 || last["event"] != "done" || last["accuracy"] != 0.5 ||
+			last["interrupted"] != true {
+			t.Errorf("%v: code %d, last line %v", c.signals, code, last)
+		}
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	text := make([]byte, 4096)
-	n, err := out.Read(text) // the first step is done: Main listens
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	var rest bytes.Buffer
-	rest.Write(text[:n])
-	if _, err := rest.ReadFrom(out); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
-		t.Errorf("ended with %v, want code 130", err)
-	}
-	all := lines(t, rest.String())
-	if last := all[len(all)-1]; last["event"] != "done" || last["accuracy"] != 0.5 || last["interrupted"] != true {
-		t.Errorf("last line %v", last)
-	}
-}
-
-func Example() {
-	flags := flag.NewFlagSet("program", flag.ContinueOnError)
-	var ignored bytes.Buffer
-	run(context.Background(), flags, []string{"-log", "json"}, Options{Steps: 2}, os.Stdout, &ignored, clock(0),
-		func(_ context.Context, r *Run) error {
-			r.Expect(r.Steps, "examples")
-			r.Metric("test_accuracy", 0.98)
-			return nil
-		})
-	// Output:
-	// {"event":"done","interrupted":false,"seconds":0,"steps":0,"test_accuracy":0.98}
 }

@@ -1,4 +1,4 @@
-package run
+package train
 
 import (
 	"encoding/json"

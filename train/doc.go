@@ -1,0 +1,34 @@
+// Package train has what training programs share: flags, a progress line, a log for machines, the end by Ctrl-C, errors
+// of one line, accuracy, and when to stop. The training loop stays the program's own. Nothing else in the library
+// needs this package.
+//
+//	func main() { os.Exit(train.Main(train.Options{Steps: 2000, Seed: 42}, learn)) }
+//
+//	func learn(ctx context.Context, r *train.Run) error {
+//		dev, err := r.Open()
+//		if err != nil {
+//			return err
+//		}
+//		defer dev.Close()
+//		...
+//		r.Expect(r.Steps, "examples")
+//		for range r.Steps {
+//			if ctx.Err() != nil {
+//				break // Ctrl-C: what has been learned so far is still tested below
+//			}
+//			... dev.Step(f, r.Mode()...) ...
+//			r.Step(loss, batchSize)
+//		}
+//		r.Metric("val_loss", loss)
+//		return nil
+//	}
+//
+// [Main] parses the flags, calls the function and returns the exit code: 0 after success, 1 with the error in one line,
+// 2 for flags that do not parse, and 130 after Ctrl-C or SIGTERM.
+//
+// [Accuracy] is of one batch, a [ConfusionMatrix] of many, [EarlyStopping] says when a loss has stopped falling. They
+// need no Main.
+//
+// run.go has flags, logs and the end of a run, progress.go the progress line, metrics.go what is measured, stop.go
+// early stopping.
+package train
