@@ -23,7 +23,7 @@ BENCH      := .
 # and tested elsewhere, and with -short long runs.
 TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./amp/... ./nn/... ./optim/...
 RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./amp/... ./nn/... \
-          ./optim/... ./data/... ./train ./internal/testing/faults
+          ./optim/... ./data/... ./checkpoint ./examples/server ./train ./internal/testing/faults
 
 # The lanes of "make test", and what "make ci" has beside them, the cheapest first.
 TEST := format vet build tests

@@ -16,9 +16,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/checkpoint/safetensors"
 	"github.com/weft-ml/weft/internal/testing/crashfs"
 	"github.com/weft-ml/weft/nn"
+	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -427,6 +429,41 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestMemoryOfRun saves and resumes a run of 101 MB: without a snapshot both take a part of that.
+func TestMemoryOfRun(t *testing.T) {
+	dev, model := device(t, 1), []*tensor.Tensor{nn.Parameter(nil, 2048, 4096)}
+	if err := nn.Init(dev, model); err != nil {
+		t.Fatal(err)
+	}
+	opt := optim.New(optim.AdamW(1), model)
+	if err := dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(s.In(model[0]).Sum())
+		return opt.Step(s)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ck, err := Open(t.TempDir(), Synchronous())
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := &State{Device: dev, Model: model, Optimizer: opt}
+	for _, do := range []func() error{
+		func() error { return ck.Save(1, st, nil) }, func() error { _, err := ck.Resume(st); return err },
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 40<<20 {
+			t.Errorf("%d bytes", taken)
+		} else {
+			t.Logf("%.1f MB for a state of 101 MB", float64(taken)/1e6)
+		}
+	}
+}
+
 // TestCrash lets the power fail, and each operation, while a file is replaced: the old one is there, or the new one,
 // and after SaveModel has returned the new one.
 func TestCrash(t *testing.T) {
@@ -437,7 +474,7 @@ func TestCrash(t *testing.T) {
 		if err := saveModel(fsys, "model", model); err != nil {
 			t.Fatal(err)
 		}
-		files[content(fsys)] = name
+		files[contentOf(fsys)] = name
 	}
 	crashes, failed := 0, 0
 	for fault := range 20 {
@@ -452,7 +489,7 @@ func TestCrash(t *testing.T) {
 				for range 100 {
 					crashes++
 					after := fsys.Crash(crashfs.Random(rng))
-					if got := files[content(after)]; got != saved && got != "b" {
+					if got := files[contentOf(after)]; got != saved && got != "b" {
 						t.Fatalf("fault at %d: after a crash the file is %q, want %s", fault, got, saved)
 					}
 				}
@@ -479,7 +516,7 @@ func TestCrash(t *testing.T) {
 }
 
 // content is the file "model".
-func content(fsys *crashfs.FS) string {
+func contentOf(fsys *crashfs.FS) string {
 	fsys.After, fsys.Fault = nil, nil
 	r, err := fsys.Open("model")
 	if err != nil {
@@ -496,7 +533,7 @@ func TestFullDisk(t *testing.T) {
 	if err := saveModel(fsys, "model", gpt(t, 1, tensor.Float32, true)); err != nil {
 		t.Fatal(err)
 	}
-	old := content(fsys)
+	old := contentOf(fsys)
 	for fsys.Space = 0; ; fsys.Space = fsys.Space + 1000 {
 		space := fsys.Space
 		err := saveModel(fsys, "model", gpt(t, 2, tensor.Float32, true))
@@ -504,11 +541,11 @@ func TestFullDisk(t *testing.T) {
 			break
 		}
 		list, _ := fsys.ReadDir(".")
-		if !errors.Is(err, syscall.ENOSPC) || content(fsys) != old || len(list) != 1 || fsys.Space != space {
+		if !errors.Is(err, syscall.ENOSPC) || contentOf(fsys) != old || len(list) != 1 || fsys.Space != space {
 			t.Fatalf("error %v, files %v, space %d of %d", err, list, fsys.Space, space)
 		}
 	}
-	if content(fsys) == old {
+	if contentOf(fsys) == old {
 		t.Error("the old file is there after a save")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/weft-ml/weft/checkpoint/safetensors"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -14,6 +13,7 @@ type Option struct{ set func(*config) }
 type config struct {
 	partial, convert bool
 	rules            []Rule
+	key              string
 }
 
 // Partial loads what the file and the model both have, and leaves the rest of the model as it is. A file that has none
@@ -29,8 +29,14 @@ func Rename(rules []Rule) Option {
 	return Option{func(c *config) { c.rules = append(c.rules, rules...) }}
 }
 
-// Load reads the values of a model's parameters and state, which have been placed (nn.Init), from a safetensors file,
-// an index of shards, or a folder with either. The file must have the model's names, shapes and types, and no others:
+// Key loads what is below a key of the file, such as "state_dict" of what PyTorch Lightning writes, and leaves out all
+// else: the tensor "state_dict.fc.weight" is "fc.weight" then. Rules see the shorter name. Keys of keys are joined by
+// dots.
+func Key(key string) Option { return Option{func(c *config) { c.key = key }} }
+
+// Load reads the values of a model's parameters and state, which have been placed (nn.Init), from a file of weights,
+// an index of shards, or a folder with either: safetensors, files of PyTorch and of NumPy, see [OpenWeights]. The file
+// must have the model's names, shapes and types, and no others:
 // anything else is a [*MatchError], which lists all differences, and options allow some of them. Until then nothing is
 // changed. Data go to the device in pieces of a few megabytes. If reading fails on the way, the model has some of
 // the file's values and some of its own: load again, or start afresh with nn.Init.
@@ -43,15 +49,20 @@ func Load(model any, path string, options ...Option) error {
 			o.set(&c)
 		}
 	}
-	file, err := safetensors.OpenPath(path)
+	file, err := OpenWeights(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	pairs, err := match(model, path, file, c)
+	pairs, err := match(model, path, file.Tensors(), c)
 	if err != nil {
 		return err
 	}
+	return load(path, pairs)
+}
+
+// load copies all pairs.
+func load(path string, pairs []pair) error {
 	for _, p := range pairs { // all are usable, or none is changed
 		if err := engine.Try(func() { engine.Raw(p.to) }); err != nil {
 			return err
@@ -68,14 +79,15 @@ func Load(model any, path string, options ...Option) error {
 // copy copies the elements, in pieces.
 func (p pair) copy() error {
 	dt, _ := here(p.from.DType)
+	data := p.from.Data()
 	switch {
 	case p.to.Len() == 0:
 		return nil
 	case p.transpose:
-		return p.copyTransposed(dt)
+		return p.copyTransposed(data, dt)
 	case dt == p.to.DType():
 		to := io.NewOffsetWriter(engine.Raw(p.to), 0)
-		n, err := io.CopyBuffer(to, p.from.Data(), make([]byte, min(copyBuffer, p.from.Bytes())))
+		n, err := io.CopyBuffer(to, data, make([]byte, min(copyBuffer, p.from.Bytes())))
 		return whole(n, p.from.Bytes(), err)
 	}
 	const piece = copyBuffer / 8 // elements of any type
@@ -83,7 +95,7 @@ func (p pair) copy() error {
 	for at := 0; at < p.to.Len(); at += piece {
 		n := min(piece, p.to.Len()-at)
 		bytes := buf[:n*dt.Size()]
-		if got, err := p.from.Data().ReadAt(bytes, int64(at*dt.Size())); got < len(bytes) {
+		if got, err := data.ReadAt(bytes, int64(at*dt.Size())); got < len(bytes) {
 			return whole(int64(got), int64(len(bytes)), err)
 		}
 		if err := p.put(at, bytes, dt, n, 1); err != nil {
@@ -94,7 +106,7 @@ func (p pair) copy() error {
 }
 
 // copyTransposed copies a matrix [rows cols] of the file to [cols rows] here: some columns at a time.
-func (p pair) copyTransposed(dt tensor.DType) error {
+func (p pair) copyTransposed(data io.ReaderAt, dt tensor.DType) error {
 	rows, cols := p.from.Shape[0], p.from.Shape[1]
 	width := min(cols, max(1, copyBuffer/8/rows))
 	buf := make([]byte, rows*width*dt.Size())
@@ -103,7 +115,7 @@ func (p pair) copyTransposed(dt tensor.DType) error {
 		line := n * dt.Size()
 		for row := range rows {
 			bytes := buf[row*line:][:line]
-			if got, err := p.from.Data().ReadAt(bytes, int64((row*cols+at)*dt.Size())); got < line {
+			if got, err := data.ReadAt(bytes, int64((row*cols+at)*dt.Size())); got < line {
 				return whole(int64(got), int64(line), err)
 			}
 		}
@@ -116,17 +128,24 @@ func (p pair) copyTransposed(dt tensor.DType) error {
 
 // put writes a matrix [rows cols], transposed and converted, from element at on.
 func (p pair) put(at int, bytes []byte, dt tensor.DType, rows, cols int) error {
+	bytes, err := transposed(bytes, dt, rows, cols, p.to.DType())
+	if err != nil {
+		return err
+	}
+	_, err = engine.Raw(p.to).WriteAt(bytes, int64(at*p.to.DType().Size()))
+	return err
+}
+
+// transposed is a matrix [rows cols] as [cols rows], of another type perhaps.
+func transposed(bytes []byte, dt tensor.DType, rows, cols int, to tensor.DType) ([]byte, error) {
 	x := tensor.Zeros(dt, rows, cols)
 	if _, err := engine.Raw(x).WriteAt(bytes, 0); err != nil {
-		return err
+		return nil, err
 	}
-	y := engine.Raw(x.T().Contiguous().To(p.to.DType()))
+	y := engine.Raw(x.T().Contiguous().To(to))
 	bytes = make([]byte, y.Size())
-	if _, err := y.ReadAt(bytes, 0); err != nil {
-		return err
-	}
-	_, err := engine.Raw(p.to).WriteAt(bytes, int64(at*p.to.DType().Size()))
-	return err
+	_, err := y.ReadAt(bytes, 0)
+	return bytes, err
 }
 
 // whole is the error of a copy of n bytes of want.

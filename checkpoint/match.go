@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ type pair struct {
 }
 
 // match finds for each tensor of a model its tensor in a file.
-func match(model any, path string, file *safetensors.Model, c config) ([]pair, error) {
+func match(model any, path string, file iter.Seq[safetensors.Tensor], c config) ([]pair, error) {
 	var pairs []pair
 	where := map[string]int{}
 	engine.Walk(model, func(name string, t *tensor.Tensor) {
@@ -65,9 +66,16 @@ func match(model any, path string, file *safetensors.Model, c config) ([]pair, e
 		pairs = append(pairs, pair{to: t, name: name})
 	})
 	e := &MatchError{Path: path}
-	for t := range file.Tensors() {
+	for t := range file {
 		used := false
-		for _, name := range append([]string{t.Name}, t.Aliases...) {
+		for _, name := range names(t) {
+			if c.key != "" {
+				var below bool
+				if name, below = strings.CutPrefix(name, c.key+"."); !below {
+					used = true
+					continue
+				}
+			}
 			to, transpose := rename(c.rules, name)
 			i, ok := where[to]
 			switch {

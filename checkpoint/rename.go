@@ -2,7 +2,7 @@ package checkpoint
 
 import "strings"
 
-// A Rule gives tensors of a file the name that a model has for them.
+// A Rule gives tensors of a file the name that a model has for them, or the other way round.
 type Rule struct {
 	File      string // the name in the file; each * stands for one part of it, between dots
 	Model     string // the name in the model, with as many *; "" leaves the tensor out
@@ -44,15 +44,29 @@ var GPT2 = func() []Rule {
 // there is no rule stays.
 func rename(rules []Rule, name string) (to string, transpose bool) {
 	for _, r := range rules {
-		if parts, ok := fit(r.File, name); ok {
-			to := r.Model
-			for _, part := range parts {
-				to = strings.Replace(to, "*", part, 1)
-			}
-			return to, r.Transpose
+		if stars, ok := fit(r.File, name); ok {
+			return fill(r.Model, stars), r.Transpose
 		}
 	}
 	return name, false
+}
+
+// renameBack is the name in a file of a tensor that the model calls name.
+func renameBack(rules []Rule, name string) (file string, transpose bool) {
+	for _, r := range rules {
+		if stars, ok := fit(r.Model, name); ok && r.Model != "" {
+			return fill(r.File, stars), r.Transpose
+		}
+	}
+	return name, false
+}
+
+// fill puts names in the place of the stars of a pattern.
+func fill(pattern string, stars []string) string {
+	for _, star := range stars {
+		pattern = strings.Replace(pattern, "*", star, 1)
+	}
+	return pattern
 }
 
 // fit compares a name with a pattern and returns what the stars stand for.

@@ -1,4 +1,4 @@
-package checkpoint_test
+package checkpoint
 
 import (
 	"fmt"
@@ -26,6 +26,7 @@ type run struct {
 	dtype   tensor.DType
 	step    int
 	log     []float64
+	each    func() error // after each step; may be nil
 }
 
 const (
@@ -36,9 +37,18 @@ const (
 // model is what is saved.
 func (r *run) model() any { return map[string]any{"net": r.net, "average": r.average} }
 
+// state is all of it.
+func (r *run) state() *State {
+	return &State{Device: r.dev, Model: r.model(), Optimizer: r.opt, Scaler: r.scaler, Data: r.loader,
+		Values: map[string]any{"step": &r.step, "log": &r.log}}
+}
+
+// runsOn is the device of runs.
+var runsOn = "cpu"
+
 func newRun(t *testing.T, dt tensor.DType) *run {
 	t.Helper()
-	dev, err := tensor.Open("cpu", tensor.Seed(11))
+	dev, err := tensor.Open(runsOn, tensor.Seed(11))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +99,13 @@ func (r *run) until(t *testing.T, end int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.step++; r.step == end {
+		r.step++
+		if r.each != nil {
+			if err := r.each(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.step == end {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -170,20 +171,52 @@ func (o *Optimizer) misfits(st State) (wrong []string) {
 // and any vector unit.
 func (o *Optimizer) Hash() string {
 	o.given()
+	return Hash(func(yield func(string, *tensor.Tensor) bool) {
+		for _, p := range o.Parameters() {
+			if !yield(p.Name(), p) {
+				return
+			}
+		}
+		if !o.begun {
+			return
+		}
+		for _, e := range o.entries() {
+			if !yield(e.name, e.state()) {
+				return
+			}
+		}
+	})
+}
+
+// Hash is the SHA-256 of names, shapes and values in the order given, in hexadecimal. [Optimizer.Hash] is that of its
+// parameters and then of its state, so that what was saved of it has the same hash.
+func Hash(tensors iter.Seq2[string, *tensor.Tensor]) string {
+	engine.Given("hash", "tensors", tensors)
 	h := sha256.New()
-	add := func(name string, t *tensor.Tensor) {
+	for name, t := range tensors {
 		fmt.Fprintf(h, "%s %v\n", name, t.Shape())
 		binary.Write(h, binary.LittleEndian, tensor.ToSlice[float64](t)) // exact for every floating type
 	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Parameters are the parameters that the optimizer updates, sorted by name.
+func (o *Optimizer) Parameters() []*tensor.Tensor {
+	o.given()
 	params := slices.Clone(o.params)
 	slices.SortStableFunc(params, func(a, b *tensor.Tensor) int { return cmp.Compare(a.Name(), b.Name()) })
-	for _, p := range params {
-		add(p.Name(), p)
-	}
-	if o.begun {
-		for _, e := range o.entries() {
-			add(e.name, e.state())
+	return params
+}
+
+// StateBytes is the size of State().Tensors in bytes once there has been an update.
+func (o *Optimizer) StateBytes() (bytes int64) {
+	o.given()
+	for _, e := range o.entries() {
+		n := int64(e.dtype.Size())
+		for _, d := range e.shape {
+			n *= int64(d)
 		}
+		bytes += n
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return bytes
 }

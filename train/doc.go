@@ -12,23 +12,26 @@
 //		defer dev.Close()
 //		...
 //		r.Expect(r.Steps, "examples")
-//		for range r.Steps {
-//			if ctx.Err() != nil {
-//				break // Ctrl-C: what has been learned so far is still tested below
-//			}
+//		first, err := r.Resume(&checkpoint.State{Device: dev, Model: model, Optimizer: opt}) // with -checkpoint
+//		...
+//		for i := first; i < r.Steps && ctx.Err() == nil; i++ {
 //			... dev.Step(f, r.Mode()...) ...
 //			r.Step(loss, batchSize)
+//		}
+//		if err := r.SaveLast(); err != nil {
+//			return err
 //		}
 //		r.Metric("val_loss", loss)
 //		return nil
 //	}
 //
 // [Main] parses the flags, calls the function and returns the exit code: 0 after success, 1 with the error in one line,
-// 2 for flags that do not parse, and 130 after Ctrl-C or SIGTERM.
+// 2 for flags that do not parse, and 130 after Ctrl-C or SIGTERM. A program that calls [Run.Resume] and [Run.SaveLast]
+// can be killed at any moment and goes on with -resume as if it had not been; SIGUSR1 has it save at once.
 //
 // [Accuracy] is of one batch, a [ConfusionMatrix] of many, [EarlyStopping] says when a loss has stopped falling. They
 // need no Main.
 //
-// run.go has flags, logs and the end of a run, progress.go the progress line, metrics.go what is measured, stop.go
-// early stopping.
+// run.go has flags, logs and the end of a run, checkpoint.go the saving, progress.go the progress line, metrics.go what
+// is measured, stop.go early stopping.
 package train

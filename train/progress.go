@@ -18,6 +18,7 @@ type progress struct {
 	total int    // expected steps
 	unit  string // what a step consumes: "examples", "tokens"
 	at    int    // steps done
+	first int    // those that a resumed run had done before
 
 	out              io.Writer
 	tty              bool
@@ -58,7 +59,7 @@ func (p *progress) step(loss float64, items int) bool {
 		every = 100 * time.Millisecond
 	}
 	now := p.now()
-	due := p.at == 1 || p.at == p.total || now.Sub(p.printed) >= every
+	due := p.at == p.first+1 || p.at == p.total || now.Sub(p.printed) >= every
 	if due {
 		p.printed = now
 	}
@@ -76,7 +77,7 @@ func (p *progress) print(more map[string]float64) {
 		line += fmt.Sprintf("  %s %.4g", strings.ReplaceAll(name, "_", " "), more[name])
 	}
 	if left := p.total - p.at; left > 0 {
-		d := time.Duration(p.seconds() / float64(p.at) * float64(left) * float64(time.Second))
+		d := time.Duration(p.seconds() / float64(p.at-p.first) * float64(left) * float64(time.Second))
 		line += fmt.Sprintf("  %v left", d.Round(time.Second))
 	}
 	if !p.tty {

@@ -20,13 +20,15 @@ import (
 )
 
 // Options are the defaults of a program's flags. Every program has -device, -threads, -seed, -log, -anomaly and -hash;
-// it has -steps or -epochs, whichever of Steps and Epochs is not 0, -data if Data is not "", and -amp if AMP is true.
+// it has -steps or -epochs, whichever of Steps and Epochs is not 0, -data if Data is not "", -amp if AMP is true, and
+// -checkpoint, -resume and -save-every if Checkpoints is true.
 // A program declares flags of its own with package flag.
 type Options struct {
 	Steps, Epochs int
 	Seed          uint64
 	Data          string       // explains -data
 	AMP           bool         // the program's losses go through Run.Scaler
+	Checkpoints   bool         // the program calls Run.Resume and Run.SaveLast
 	Check         func() error // reports values of the program's own flags that are not valid; may be nil
 }
 
@@ -43,6 +45,8 @@ type Run struct {
 	Anomaly       bool   // -anomaly: look for the first operation that goes wrong
 
 	progress
+	saving    saving
+	loss      float64 // of the last step
 	human     *output // text for people
 	json      *output // JSON lines; nil with -log text
 	metrics   map[string]any
@@ -101,6 +105,9 @@ func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, std
 			runtime.GOMAXPROCS(r.Threads)
 		}
 		err = r.call(ctx, learn)
+		if e := r.saving.manager.Close(); err == nil { // waits for a save, unless SaveLast has
+			err = e
+		}
 	}
 	interrupted := ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 	if err == nil || interrupted {
@@ -167,6 +174,9 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 	if o.AMP {
 		f.StringVar(&r.AMP, "amp", "", "mixed precision: bf16, or fp16 with a loss scaler")
 	}
+	if o.Checkpoints {
+		r.saving.flags(f)
+	}
 	f.IntVar(&r.Threads, "threads", 0, "threads of the CPU; 0: as many as there are")
 	f.StringVar(&r.Log, "log", "text", "text for people, or json: lines for machines on standard output")
 	f.BoolVar(&r.Anomaly, "anomaly", false, "name the first operation whose result is not finite; slow")
@@ -185,7 +195,7 @@ func (r *Run) check(rest []string) error {
 	case r.Log != "text" && r.Log != "json":
 		return fmt.Errorf("-log is %q, want text or json", r.Log)
 	}
-	return nil
+	return r.saving.check()
 }
 
 // Mode is how steps run: in the type that -amp chooses, and checked for anomalies if -anomaly is given.
@@ -233,9 +243,11 @@ func (r *Run) Printf(format string, args ...any) {
 	fmt.Fprintf(r.human, format+"\n", args...)
 }
 
-// Step reports one finished training step: its loss, and how many examples or tokens it used.
+// Step reports one finished training step: its loss, and how many examples or tokens it used. After [Run.Resume] it
+// also saves, if that is due, so all state of the step must have been written.
 func (r *Run) Step(loss float64, items int) {
 	due := r.step(loss, items)
+	r.loss = loss
 	switch {
 	case !math.IsNaN(loss) && !math.IsInf(loss, 0):
 		r.lost = 0
@@ -263,6 +275,7 @@ func (r *Run) Step(loss float64, items int) {
 	}
 	r.nonFinite, r.anomaly = nil, nil
 	r.Event("step", fields)
+	r.save(loss)
 }
 
 // Event writes a JSON line {"event":name, ...fields} if the log is JSON, and nothing otherwise.
@@ -287,7 +300,7 @@ func (r *Run) finish(interrupted bool) {
 	if interrupted {
 		word = "interrupted"
 	}
-	r.Printf("%s: %d steps in %.1f s", word, r.at, seconds)
+	r.Printf("%s: %d steps in %.1f s", word, r.at-r.first, seconds)
 	last := map[string]any{"steps": r.at, "seconds": seconds, "interrupted": interrupted}
 	maps.Copy(last, r.metrics)
 	r.Event("done", last)

@@ -1,10 +1,14 @@
 package safetensors
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
-// FormatError says what a file holds that the format does not allow. The message is "model.safetensors: byte 58:
-// data_offsets of "w": found [0, 8], want 24 bytes for F32[2 3]".
+// FormatError says what a file holds that its format, or this library, does not allow. The message is
+// "model.safetensors: byte 58: data_offsets of "w": found [0, 8], want 24 bytes for F32[2 3]".
 type FormatError struct {
+	Format string // such as "npy"; "" stands for safetensors
 	File   string // the file's path; "" if it came from [Open]
 	Offset int64  // of the part that is wrong, in bytes; -1 if it is the file as a whole
 	What   string // the part that is wrong, such as "header size"
@@ -19,11 +23,7 @@ func (e *FormatError) Error() string {
 	if e.Offset >= 0 {
 		s = fmt.Sprintf("byte %d: %s", e.Offset, s)
 	}
-	if e.File == "" {
-		s = "safetensors: " + s
-	} else {
-		s = e.File + ": " + s
-	}
+	s = cmp.Or(e.File, e.Format, "safetensors") + ": " + s
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

@@ -20,6 +20,8 @@ const (
 	indexName = "model.safetensors.index.json"
 	shardName = "model-%05d-of-%05d.safetensors"
 	maxShards = 99999
+	// maxForeign is the largest index of other formats: some 40,000 tensors, whose names are kept.
+	maxForeign = 4 << 20
 )
 
 // A Model is a model in one file, or in several with an index: shards.
@@ -76,22 +78,53 @@ func (m *Model) open(path string) error {
 
 // openIndex reads an index and opens the shards that it names.
 func (m *Model) openIndex(path string) error {
-	file, size, err := openRegular(path)
+	text, shards, err := readIndex(path, maxHeader)
 	if err != nil {
 		return err
 	}
+	for _, name := range shards {
+		if err := m.open(filepath.Join(filepath.Dir(path), name)); err != nil {
+			return err
+		}
+	}
+	return inFile(path, m.compare(text))
+}
+
+// ReadIndex reads an index of shards in any format, such as "pytorch_model.bin.index.json": the shard of each tensor by
+// the tensor's name. An index of more than 4 MiB, or that calls a shard by more than the name of a file, or has a
+// tensor twice, is a [*FormatError].
+func ReadIndex(path string) (map[string]string, error) {
+	text, _, err := readIndex(path, maxForeign)
+	if err != nil {
+		return nil, err
+	}
+	where := map[string]string{}
+	return where, inFile(path, eachWeight(text, func(s *scanner, at int, name, shard string) {
+		if _, twice := where[name]; twice {
+			s.fail(at, "weight_map", quote(name)+" for a second time", "each name once")
+		}
+		where[name] = shard
+	}))
+}
+
+// readIndex reads the text of an index, and the names of its shards.
+func readIndex(path string, most int64) (string, []string, error) {
+	file, size, err := openRegular(path)
+	if err != nil {
+		return "", nil, err
+	}
 	defer file.Close()
-	if size > maxHeader {
-		return &FormatError{File: path, Offset: -1, What: "file size", Found: fmt.Sprintf("%d bytes", size),
-			Want: fmt.Sprintf("at most %d", maxHeader)}
+	if size > most {
+		return "", nil, &FormatError{File: path, Offset: -1, What: "file size", Found: fmt.Sprintf("%d bytes", size),
+			Want: fmt.Sprintf("at most %d", most)}
 	}
 	var text strings.Builder
 	text.Grow(int(size))
 	if _, err := io.Copy(&text, io.NewSectionReader(file, 0, size)); err != nil {
-		return err
+		return "", nil, err
 	}
 	names := map[string]bool{}
-	if err := eachWeight(text.String(), func(s *scanner, at int, _, shard string) {
+	err = eachWeight(text.String(), func(s *scanner, at int, _, shard string) {
 		if shard == "" || shard == "." || shard == ".." || strings.ContainsAny(shard, "/\\:\x00") {
 			s.fail(at, "shard", quote(shard), "the name of a file in the folder of the index")
 		}
@@ -99,15 +132,8 @@ func (m *Model) openIndex(path string) error {
 		if len(names) > maxShards {
 			s.fail(at, "shard", "more files", fmt.Sprintf("at most %d", maxShards))
 		}
-	}); err != nil {
-		return inFile(path, err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if err := m.open(filepath.Join(filepath.Dir(path), name)); err != nil {
-			return err
-		}
-	}
-	return inFile(path, m.compare(text.String()))
+	})
+	return text.String(), slices.Sorted(maps.Keys(names)), inFile(path, err)
 }
 
 // compare makes sure that the index says of each tensor where it is, and of no others.

@@ -18,8 +18,9 @@ type Tensor struct {
 	Shape   []int    // sizes, outermost first; none for a scalar; row-major
 	Aliases []string // further names of the same tensor, sorted
 
-	data io.ReaderAt // nil if the tensor was not read from a file
-	at   int64       // where the data begin there
+	data    io.ReaderAt // nil if the tensor was not read from a file
+	at      int64       // where the data begin there
+	strides []int       // of a view, in elements; nil if the data are row-major
 }
 
 // Bytes is the size of the tensor's data; -1 if the shape or the type is not one that the format can hold.
@@ -40,9 +41,15 @@ func (t Tensor) Bytes() int64 {
 // Data reads the tensor's data from its file: little-endian, row-major. Any number of readers may read at once. It is
 // empty for a tensor that was not read from a file. A file that has been cut since it was opened ends early: use
 // [io.ReadFull], or [Tensor.WriteTo].
+//
+// Each reader of a view whose data are not row-major ([Tensor.View]) holds the part of the storage that the view
+// covers.
 func (t Tensor) Data() *io.SectionReader {
-	if t.data == nil {
+	switch {
+	case t.data == nil:
 		return io.NewSectionReader(strings.NewReader(""), 0, 0)
+	case t.strides != nil:
+		return io.NewSectionReader(&strided{view: t}, 0, t.Bytes())
 	}
 	return io.NewSectionReader(t.data, t.at, t.Bytes())
 }

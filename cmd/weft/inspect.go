@@ -11,33 +11,32 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/weft-ml/weft/checkpoint/safetensors"
+	"github.com/weft-ml/weft/checkpoint"
 )
 
 // inspect prints what files of weights say of themselves. It reads headers, no data.
 func inspect(args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("inspect", flag.ContinueOnError)
 	f.Usage = func() {
-		fmt.Fprintln(stderr, "weft inspect PATH: a safetensors file, an index of shards, or a folder with either")
+		fmt.Fprintln(stderr, "weft inspect PATH: a file of weights, an index of shards, or a folder with either")
 	}
 	if err := parse(f, args, stderr, "PATH"); err != nil {
 		return err
 	}
-	model, err := safetensors.OpenPath(f.Arg(0))
+	weights, err := checkpoint.OpenWeights(f.Arg(0))
 	if err != nil {
 		return err
 	}
-	defer model.Close()
+	defer weights.Close()
 	out := bufio.NewWriter(stdout)
-	elements, bytes := int64(0), int64(0)
-	for name, file := range model.Files() {
-		fmt.Fprintf(out, "%s: %d tensors\n", plain(name), file.Len())
-		metadata := file.Metadata()
-		for _, key := range slices.Sorted(maps.Keys(metadata)) {
-			fmt.Fprintf(out, "  %s: %s\n", plain(key), plain(metadata[key]))
+	tensors, elements, bytes := 0, int64(0), int64(0)
+	for _, file := range weights.Files {
+		fmt.Fprintf(out, "%s: %d tensors\n", plain(file.Name), file.Len)
+		for _, key := range slices.Sorted(maps.Keys(file.Values)) {
+			fmt.Fprintf(out, "  %s: %s\n", plain(key), plain(fmt.Sprint(file.Values[key])))
 		}
 		fmt.Fprintf(out, "%14s  %-11s  %-20s  %s\n", "bytes", "type", "shape", "name")
-		for t := range file.Tensors() {
+		for t := range file.Tensors {
 			fmt.Fprintf(out, "%14d  %-11v  %-20s  %s", t.Bytes(), t.DType, fmt.Sprint(t.Shape), plain(t.Name))
 			for _, alias := range t.Aliases {
 				fmt.Fprintf(out, " = %s", plain(alias))
@@ -46,8 +45,9 @@ func inspect(args []string, stdout, stderr io.Writer) error {
 			elements += t.Bytes() * 8 / int64(t.DType.Bits())
 			bytes += t.Bytes()
 		}
+		tensors += file.Len
 	}
-	fmt.Fprintf(out, "total: %d tensors, %d elements, %d bytes\n", model.Len(), elements, bytes)
+	fmt.Fprintf(out, "total: %d tensors, %d elements, %d bytes\n", tensors, elements, bytes)
 	return out.Flush()
 }
 

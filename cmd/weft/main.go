@@ -3,7 +3,9 @@
 //	weft info           the CPU, the GPUs and the driver, and what is missing
 //	weft doctor         tests memory, kernels, a matrix product and training on every device
 //	weft cuda-env       settings for building a module with -tags cuda, without a CUDA toolkit
-//	weft inspect PATH   names, types, shapes and sizes of the weights in safetensors files
+//	weft inspect PATH   names, types, shapes and sizes of the weights in files of any format that is read
+//	weft verify PATH    NaN and infinities in the weights, and their hash
+//	weft diff A B       the weights that differ
 //
 // Without installing: go run github.com/weft-ml/weft/cmd/weft info
 package main
@@ -14,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -23,15 +26,19 @@ const usage = `weft checks an installation of Weft.
 	weft info      what this machine offers, and what is missing
 	weft doctor    test every device: memory, a kernel, a matrix product, training
 	weft cuda-env  settings for building with -tags cuda, without a CUDA toolkit
-	weft inspect   names, types and shapes of the weights in a safetensors file, or in a folder
+	weft inspect   names, types and shapes of the weights in a file or a folder: safetensors, .pt, .bin, .npy, .npz
+	weft verify    read all weights: NaN and infinities by name, and a hash
+	weft diff      the weights that differ in two files: where, and how much
 
 "weft COMMAND -h" lists the flags of a command.
 `
 
-// run is the program; it returns the exit code: 0 for success, 1 for failure, 2 for a wrong command line.
+// run is the program; it returns the exit code: 0 for success, 1 for failure, 2 for a wrong command line, or files that
+// diff cannot compare.
 func run(args []string, stdout, stderr io.Writer) int {
 	commands := map[string]func(args []string, stdout, stderr io.Writer) error{
-		"info": info, "doctor": doctor, "cuda-env": cudaEnv, "inspect": inspect, checkCommand: runCheck,
+		"info": info, "doctor": doctor, "cuda-env": cudaEnv, "inspect": inspect, "verify": verify,
+		"diff": diff, checkCommand: runCheck,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
 		fmt.Fprint(stdout, usage)
@@ -56,7 +63,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errReported):
 		return 1
 	}
-	fmt.Fprintf(stderr, "weft %s: %v\n", args[0], err)
+	fmt.Fprintf(stderr, "weft %s: %s\n", args[0], strings.ReplaceAll(err.Error(), "\n", "; "))
+	if errors.As(err, &trouble{}) {
+		return 2
+	}
 	return 1
 }
 
@@ -76,6 +86,9 @@ func (o *output) Write(p []byte) (int, error) {
 
 // errReported is a failure that has been reported already.
 var errReported = errors.New("reported")
+
+// trouble is an error of diff, whose exit code 1 means that files differ.
+type trouble struct{ error }
 
 // usageError is a wrong command line; the flag set has printed why.
 type usageError struct{ error }

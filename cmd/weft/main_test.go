@@ -60,7 +60,7 @@ func TestUsage(t *testing.T) {
 		{"info all", 2, "", `weft info: unexpected argument "all"`},
 		{"inspect", 2, "", "weft inspect: PATH is missing"},
 		{"inspect a b", 2, "", `weft inspect: unexpected argument "b"`},
-		{"inspect -h", 0, "", "a safetensors file"},
+		{"inspect -h", 0, "", "a file of weights"},
 		{"doctor -h", 0, "", "time for one check"},
 		{"doctor-check cpu nothing", 1, "", `want a device and a check, not ["cpu" "nothing"]`},
 	} {

@@ -5,9 +5,11 @@
 //	go run ./examples/chargpt -data FILE -layers 6 -width 256 -heads 8 -context 128
 //	go run ./examples/chargpt -amp bf16
 //	go run ./examples/chargpt -amp fp16 -accumulate 4
+//	go run ./examples/chargpt -checkpoint DIR -resume
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"os"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/checkpoint"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
@@ -36,7 +39,7 @@ var (
 )
 
 func main() {
-	os.Exit(train.Main(train.Options{Steps: 2000, Seed: 42, AMP: true, Check: check,
+	os.Exit(train.Main(train.Options{Steps: 2000, Seed: 42, AMP: true, Checkpoints: true, Check: check,
 		Data: "text file (default: Newton's Opticks from the Go toolchain)"}, learn))
 }
 
@@ -95,10 +98,11 @@ func learn(ctx context.Context, r *train.Run) error {
 	scaler := r.Scaler()
 	r.Health(scaler, opt.GradNorm, nn.Parameters(model))
 	r.Expect(r.Steps, "tokens")
-	for i := range r.Steps {
-		if ctx.Err() != nil {
-			break
-		}
+	first, err := r.Resume(&checkpoint.State{Device: dev, Model: model, Optimizer: opt, Scaler: scaler})
+	if err != nil {
+		return err
+	}
+	for i := first; i < r.Steps && ctx.Err() == nil; i++ {
 		b, err := text.Batch(*batch, *length, r.Seed, i)
 		if err != nil {
 			return err
@@ -120,7 +124,10 @@ func learn(ctx context.Context, r *train.Run) error {
 		}
 		r.Step(loss, *batch**length)
 	}
-	loss, err := validate(dev, model, text)
+	if err := r.SaveLast(); err != nil {
+		return err
+	}
+	loss, err := validate(ctx, dev, model, text)
 	if err != nil {
 		return err
 	}
@@ -128,7 +135,7 @@ func learn(ctx context.Context, r *train.Run) error {
 	if r.Hash {
 		r.Metric("hash", opt.Hash())
 	}
-	sample, err := write(dev, model, text, *sampleOf, r.Seed)
+	sample, err := write(ctx, dev, model, text, *sampleOf, r.Seed)
 	if err != nil {
 		return err
 	}
@@ -137,10 +144,10 @@ func learn(ctx context.Context, r *train.Run) error {
 }
 
 // validate is the mean loss over the windows of the text's last tenth.
-func validate(dev *tensor.Device, model *nn.GPT, text *data.Text) (float64, error) {
+func validate(ctx context.Context, dev *tensor.Device, model *nn.GPT, text *data.Text) (float64, error) {
 	sum, count := 0.0, 0
 	for b, err := range text.Validation(64, model.Config.Context, 0) {
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return 0, err
 		}
 		err = dev.Eval(func(s *tensor.Scope) error {
@@ -157,10 +164,14 @@ func validate(dev *tensor.Device, model *nn.GPT, text *data.Text) (float64, erro
 }
 
 // write samples n characters from the model, one after the other.
-func write(dev *tensor.Device, model *nn.GPT, text *data.Text, n int, seed uint64) (string, error) {
+func write(ctx context.Context, dev *tensor.Device, model *nn.GPT, text *data.Text, n int, seed uint64) (string,
+	error) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	tokens := []int64{0} // the first character of the vocabulary, the line break
 	for range n {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
 		window := tokens[max(0, len(tokens)-model.Config.Context):]
 		err := dev.Eval(func(s *tensor.Scope) error {
 			logits := model.Forward(s.In(tensor.FromSlice(window, 1, len(window))))

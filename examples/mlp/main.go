@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/checkpoint"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
@@ -18,7 +19,7 @@ import (
 )
 
 func main() {
-	os.Exit(train.Main(train.Options{Epochs: 40, Seed: 42, AMP: true,
+	os.Exit(train.Main(train.Options{Epochs: 40, Seed: 42, AMP: true, Checkpoints: true,
 		Data: "directory of the four IDX files of Fashion-MNIST or MNIST (default: built-in digits)"}, learn))
 }
 
@@ -57,10 +58,13 @@ func learn(ctx context.Context, r *train.Run) error {
 	scaler := r.Scaler()
 	r.Health(scaler, opt.GradNorm, nn.Parameters(model))
 	r.Expect(steps, "examples")
-	step := 0
+	step, err := r.Resume(&checkpoint.State{Device: dev, Model: model, Optimizer: opt, Scaler: scaler, Data: loader})
+	if err != nil {
+		return err
+	}
 	for b, err := range loader.Batches(ctx) {
 		if ctx.Err() != nil {
-			break // Ctrl-C: what has been learned so far is still tested below
+			break // Ctrl-C
 		}
 		if err != nil {
 			return err
@@ -77,10 +81,13 @@ func learn(ctx context.Context, r *train.Run) error {
 		if err != nil {
 			return err
 		}
-		r.Step(loss, b.X.Dim(0))
 		step++
+		r.Step(loss, b.X.Dim(0))
 	}
-	matrix, err := test(dev, model, testSet)
+	if err := r.SaveLast(); err != nil {
+		return err
+	}
+	matrix, err := test(ctx, dev, model, testSet)
 	if err != nil {
 		return err
 	}
@@ -93,10 +100,10 @@ func learn(ctx context.Context, r *train.Run) error {
 }
 
 // test counts which digit of a set is taken for which.
-func test(dev *tensor.Device, model nn.Module, set data.Dataset) (*train.ConfusionMatrix, error) {
+func test(ctx context.Context, dev *tensor.Device, model nn.Module, set data.Dataset) (*train.ConfusionMatrix, error) {
 	var matrix train.ConfusionMatrix
 	loader := &data.Loader{Dataset: set, BatchSize: 500}
-	for b, err := range loader.Batches(context.Background()) {
+	for b, err := range loader.Batches(ctx) {
 		if err != nil {
 			return nil, err
 		}

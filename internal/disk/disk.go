@@ -19,6 +19,8 @@ type FS interface {
 	ReadDir(name string) ([]Entry, error)
 	// SyncDir waits until the names in a folder are on the disk.
 	SyncDir(name string) error
+	// Free is how many bytes can be written to the disk of a folder; negative if that is not known.
+	Free(name string) (int64, error)
 }
 
 // A File is written from its beginning to its end.

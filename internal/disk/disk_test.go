@@ -2,8 +2,11 @@ package disk
 
 import (
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 )
@@ -66,5 +69,38 @@ func TestOS(t *testing.T) {
 	}
 	if _, err := OS.ReadDir(in("x")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("ReadDir of nothing: %v", err)
+	}
+	free, err := OS.Free(dir)
+	if known := runtime.GOOS == "linux" || runtime.GOOS == "darwin"; err != nil || known != (free > 0) {
+		t.Errorf("%d bytes free, error %v", free, err)
+	}
+	if _, err := OS.Free(in("x")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Free of nothing: %v", err)
+	}
+}
+
+// TestReplace replaces a file, and fails to: the old one stays, and nothing else.
+func TestReplace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	write := func(text string, fail error) error {
+		return Replace(OS, path, func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return errors.Join(err, fail)
+		})
+	}
+	broken := errors.New("broken")
+	if err := errors.Join(write("one", nil), write("two", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := write("three", broken); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	text, err := os.ReadFile(path)
+	list, err2 := OS.ReadDir(filepath.Dir(path))
+	if err != nil || err2 != nil || string(text) != "two" || len(list) != 1 {
+		t.Errorf("%q, files %v, errors %v, %v", text, list, err, err2)
+	}
+	if err := Replace(OS, filepath.Join(path, "b"), nil); err == nil {
+		t.Error("in a folder that is none: no error")
 	}
 }

@@ -14,5 +14,6 @@
 // The operations are an interface, [FS], so that tests can lose power at any point: internal/testing/crashfs. [OS] is
 // the real one.
 //
-// disk.go has the interface, os.go the files of the system, sync_unix.go and sync_other.go the syncing of folders.
+// disk.go has the interface, replace.go all of these steps for one file, os.go the files of the system, sync_unix.go
+// and sync_other.go the syncing of folders, free_statfs.go and free_other.go what space there is.
 package disk

@@ -19,16 +19,15 @@ func (system) Create(name string) (File, error) {
 }
 
 func (system) Open(name string) (Reader, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
+	info, err := os.Stat(name) // opening a pipe would wait for somebody who writes
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
 	if err != nil {
-		file.Close()
+		return nil, err
+	}
+	file, err := os.Open(name)
+	if err != nil {
 		return nil, err
 	}
 	return reader{file, info.Size()}, nil
@@ -60,3 +59,5 @@ func (system) ReadDir(name string) ([]Entry, error) {
 }
 
 func (system) SyncDir(name string) error { return syncDir(name) }
+
+func (system) Free(name string) (int64, error) { return free(name) }

@@ -70,7 +70,7 @@ var functions = map[string]any{
 	"optim.NewEMA":      optim.NewEMA,
 	"optim.Clip":        optim.Clip, "optim.NoDecay": optim.NoDecay, "optim.Vectors": optim.Vectors,
 	"optim.New":       optim.New,
-	"optim.Operation": optim.Operation, "optim.WarmupCosine": optim.WarmupCosine,
+	"optim.Operation": optim.Operation, "optim.Hash": optim.Hash, "optim.WarmupCosine": optim.WarmupCosine,
 	"optim.WarmupLinear": optim.WarmupLinear, "optim.Constant": optim.Constant,
 
 	"amp.Autocast": amp.Autocast, "amp.NonFinite": amp.NonFinite, "amp.InitScale": amp.InitScale,

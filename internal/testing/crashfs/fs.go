@@ -22,8 +22,8 @@ const Sector = 512
 // FS is a file system in memory. Its folder is ".". It may be used by several goroutines.
 type FS struct {
 	// Fault is asked before each operation: call counts them from 1, op is "create", "open", "read", "write", "sync",
-	// "close", "mkdir", "rename", "remove", "readdir" or "syncdir". If it returns an error, the operation fails with
-	// it; with done it has its effect nevertheless.
+	// "close", "mkdir", "rename", "remove", "readdir", "syncdir" or "free". If it returns an error, the operation fails
+	// with it; with done it has its effect nevertheless.
 	Fault func(call int, op, name string) (err error, done bool)
 	// After is called after each operation.
 	After func()
@@ -278,6 +278,16 @@ func (f *FS) SyncDir(name string) error {
 		}
 		return nil
 	})
+}
+
+// Free is that of [disk.FS].
+func (f *FS) Free(name string) (free int64, err error) {
+	err = f.do("free", name, func(bool) error {
+		_, err := f.folder(name)
+		free = f.Space
+		return err
+	})
+	return free, err
 }
 
 // A writer is an open new file.
