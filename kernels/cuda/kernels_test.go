@@ -165,6 +165,12 @@ func (r fuzz) moderate(d kernels.DType, shape ...int) value {
 	return value{d, r.numbers(d, n, true), l}
 }
 
+// contiguous is a moderate operand that is contiguous and aligned.
+func (r fuzz) contiguous(d kernels.DType, shape ...int) value {
+	l := kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape)}
+	return value{d, r.numbers(d, l.Len(), true), l}
+}
+
 // wild is an operand of any layout and content.
 func (r fuzz) wild(d kernels.DType, shape ...int) value {
 	l, n := r.layout(shape)

@@ -97,14 +97,16 @@ const (
 	rowPartials = 8
 	partialRows = 8
 	normBlock   = rowPartials * partialRows
-	normColumns = 32
+	normColumns = 128
 	normThreads = 32 * rowPartials
 
-	gradThreads = 1024 // of the kernel for long rows, which cache four elements each
+	foldPartials = 128 // kFoldPartials of reduce.cuh
+	gradThreads  = 256 // at most, of the kernel that caches long rows: one for each partial sum
 )
 
 // planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Cached
-// rows are read once for all of them; else the sums for weight and bias take a kernel of their own.
+// rows are read once for all of them; else the sums for weight and bias take a kernel of their own. Long rows that are
+// not cached have a block each.
 func planNormGrad(c *call, l *kernels.Launch) {
 	o := normOperandsOf(l)
 	axes := lastAxes(o.x, l.Ints[0])
@@ -127,27 +129,8 @@ func planNormGrad(c *call, l *kernels.Launch) {
 			wanted[k], sums[k] = c.resultOf(&l.Out[1+k]), scratch+uint64(k*size)
 		}
 	}
-	if count > 0 && l.Ints[1] == 1 {
-		each, along := 1, [2]uint64{}
-		dx := c.rowsOf(&l.Out[0], axes)
-		cached := n%4 == 0 && dx.wide == 1 && c.rowsOf(o.g, axes).wide == 1 && c.rowsOf(o.x, axes).wide == 1 &&
-			c.rowsOf(o.weight, allAxes).wide == 1 && n <= longGradient(o.x.DType)
-		if cached && some {
-			each, along, some = partialRows, sums, false
-		}
-		grid := blocks(count, rowPartials*each)
-		if cached && n > shortRow(o.x.DType) {
-			c.startShared("norm_grad_long_"+typeSuffix(o.x.DType), grid, uint32(roundUp(n/4, 32)), 6*n*compute.Size())
-		} else {
-			c.start("norm_grad_"+typeSuffix(o.x.DType), grid, normThreads)
-		}
-		arg(c, dx.data)
-		arg(c, along[0])
-		arg(c, along[1])
-		c.normRows(&o, axes)
-		c.rows(o.weight, allAxes)
-		c.extent(count, n)
-		arg(c, uint32(each))
+	if count > 0 && l.Ints[1] == 1 && c.normGradX(&l.Out[0], &o, axes, some, sums) {
+		some = false
 	}
 	if count > 0 && some {
 		c.start("norm_parameters_"+typeSuffix(o.x.DType), blocks(ceilDiv(n, normColumns)*folds, 1), normThreads)
@@ -164,10 +147,47 @@ func planNormGrad(c *call, l *kernels.Launch) {
 	}
 }
 
+// normGradX appends the launch for the gradient dx of x, and tells whether that also computes the sums for weight and
+// bias, which it does for cached rows if they are asked for.
+func (c *call) normGradX(dx *kernels.Arg, o *normOperands, axes []int, some bool, sums [2]uint64) bool {
+	count, n := extent(o.x, axes)
+	d, to := o.x.DType, c.rowsOf(dx, axes)
+	cached := n%4 == 0 && to.wide == 1 && c.rowsOf(o.g, axes).wide == 1 && c.rowsOf(o.x, axes).wide == 1 &&
+		c.rowsOf(o.weight, allAxes).wide == 1 && n <= longGradient(d)
+	if n > shortRow(d) && !cached {
+		c.start("norm_grad_longer_"+typeSuffix(d), blocks(count, 1), uint32(blockThreads(n, blockWarps)))
+		arg(c, to.data)
+		c.normRows(o, axes)
+		c.rows(o.weight, allAxes)
+		c.extent(count, n)
+		return false
+	}
+	some = some && cached
+	each := 1
+	if some {
+		each = partialRows
+	} else {
+		sums = [2]uint64{}
+	}
+	if grid, folds := blocks(count, rowPartials*each), ceilDiv(n, foldBlock); n > shortRow(d) {
+		c.startShared("norm_grad_long_"+typeSuffix(d), grid, uint32(foldPartials*folds), 6*foldBlock*folds*4)
+	} else {
+		c.start("norm_grad_"+typeSuffix(d), grid, normThreads)
+	}
+	arg(c, to.data)
+	arg(c, sums[0])
+	arg(c, sums[1])
+	c.normRows(o, axes)
+	c.rows(o.weight, allAxes)
+	c.extent(count, n)
+	arg(c, uint32(each))
+	return some
+}
+
 // longGradient is the length of the longest rows that the gradients cache.
 func longGradient(d kernels.DType) int {
 	if d == kernels.Float64 {
 		return shortRow(d)
 	}
-	return 4 * gradThreads
+	return foldBlock / foldPartials * gradThreads
 }

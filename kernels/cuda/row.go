@@ -73,9 +73,9 @@ func (c *call) startRows(name string, d kernels.DType, rows, n int) {
 }
 
 // startGroups begins a launch in which thread groups, warps or blocks where rows are long, have rows of n elements of
-// type d. A warp of a block has blocks of the canonical order, all the same number if that can be. Kernels with rows
-// of parameters keep them in shared memory if rows are cached, so blocks cache at most half as much there. So that they
-// are read seldom, at most so many blocks as multiprocessors can have at once loop over all rows.
+// type d. Kernels with rows of parameters keep them in shared memory if rows are cached, so blocks cache at most half
+// as much there. So that they are read seldom, at most so many blocks as multiprocessors can have at once loop over
+// all rows.
 func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int) {
 	size := computeType(d).Size()
 	infix, each, threads, cached := "_", rowWarps, rowThreads, true
@@ -84,9 +84,7 @@ func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int
 		if parameters > 0 {
 			most /= 2
 		}
-		folds := ceilDiv(n, foldBlock)
-		rounds := ceilDiv(folds, most)
-		infix, each, threads, cached = "_long_", 1, 32*ceilDiv(folds, rounds), rounds == 1 && size == 4
+		infix, each, threads, cached = "_long_", 1, blockThreads(n, most), n <= most*foldBlock && size == 4
 	}
 	grid, shared := ceilDiv(rows, each), 0
 	if parameters > 0 {
@@ -100,6 +98,13 @@ func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int
 			rows, n, c.b.Name(), 1<<31, maxRow)
 	}
 	c.startShared(name+infix+typeSuffix(d), dim{uint32(grid), 1, 1}, uint32(threads), shared)
+}
+
+// blockThreads is how many threads have a row of n elements, of at most so many warps: each has blocks of the canonical
+// order, all the same number if that can be.
+func blockThreads(n, warps int) int {
+	folds := ceilDiv(n, foldBlock)
+	return 32 * ceilDiv(folds, ceilDiv(folds, warps))
 }
 
 // extent is the number of rows of a along the given axes and their length.

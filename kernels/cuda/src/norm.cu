@@ -150,9 +150,12 @@ DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const
 // type, and the host launches their reduction.
 constexpr uint32_t kRowPartials = 8, kPartialRows = 8;
 
-// Spread is a block whose threads cache one four of a row each.
-struct Spread : Block<4> {
-  DEV_METHOD static uint32_t first() { return threadIdx.x / 32 * kFoldPartials; }
+// Spread is a block whose threads cache as many elements of a row as a partial sum has, so that each partial sum has a
+// thread.
+constexpr uint32_t kSpread = kFoldBlock / kFoldPartials;
+struct Spread : Block<kSpread> {
+  DEV_METHOD static uint32_t first() { return threadIdx.x / 32 * 32 * kSpread; }
+  DEV_METHOD static uint32_t width() { return blockDim.x * kSpread; }  // of a row and the elements missing behind it
 };
 
 // Parameters are the sums over rows of a thread's elements: for the weight and for the bias.
@@ -163,6 +166,11 @@ template <class N, class Group> struct Parameters {
     add_to(scales, n, scale);
     add_to(shifts, n, shift);
   }
+  // take adds those of a row.
+  template <class G, class H> DEV_METHOD void take(uint32_t n, const G& g, const H& h) {
+    add_to(scales, n, map([](N g, N h) { return math::mul(g, h); }, g, h));
+    add_to(shifts, n, g);
+  }
   template <class To, class S> DEV_METHOD static void add_to(To& to, uint32_t n, const S& source) {
     each_four<Group>(n, source, [&](At at, const Four<N>& x) {
 #pragma unroll
@@ -171,30 +179,27 @@ template <class N, class Group> struct Parameters {
   }
 };
 
-// spread_fold is the row_fold of a Spread and up to 4,096 elements: through a tile to threads that add up one partial
-// sum each.
+// normalised is h of a row x.
+template <class N, class S> DEV auto normalised(const S& x, N mean, N rstd) {
+  return map([=](N x) { return math::mul(math::sub(x, mean), rstd); }, x);
+}
+
+// spread_fold is the row_fold of a Spread, through a tile to threads that add up one partial sum each. The tile is 0
+// behind the row.
 template <class N, class S> DEV Pair<N> spread_fold(uint32_t n, const S& source) {
-  SHARED(Pair<N>, results, [kBlockWarps]);
   N* const first = shared_tile<N>();
-  N* const second = first + n;
+  N* const second = first + Spread::width();
   each_four<Spread>(n, source, [&](At at, const Four<Pair<N>>& x) {
     Tile<N>{first}.set(at, each_of([](Pair<N> x) { return x.first; }, x));
     Tile<N>{second}.set(at, each_of([](Pair<N> x) { return x.second; }, x));
   });
   __syncthreads();
-  const uint32_t warp = threadIdx.x / 32, from = threadIdx.x / kFoldPartials * kFoldBlock;
+  const uint32_t from = threadIdx.x / kFoldPartials * kFoldBlock + threadIdx.x % kFoldPartials;
   Pair<N> sum = {0, 0};
-#pragma unroll 4
-  for (uint32_t i = from + threadIdx.x % kFoldPartials; i < lesser(n, from + kFoldBlock); i += kFoldPartials)
-    sum = Sums::combine(sum, Pair<N>{first[i], second[i]});
-  sum = warp_all<Sums>(sum);
-  if (threadIdx.x % 32 == 0 && warp < kBlockWarps) results[warp] = sum;
-  __syncthreads();
-  const uint32_t j = threadIdx.x % kBlockWarps;
-  sum = j < blockDim.x / 32 ? results[j] : Pair<N>{0, 0};
 #pragma unroll
-  for (int h = 1; h < kBlockWarps; h *= 2) sum = Sums::combine(sum, shuffle_xor(sum, h));
-  return sum;
+  for (uint32_t i = 0; i < kFoldBlock; i += kFoldPartials)
+    sum = Sums::combine(sum, Pair<N>{first[from + i], second[from + i]});
+  return group_all<Sums, Spread>(sum);
 }
 
 // norm_grad_row computes dx of row r, whose mean is c and whose rstd is scale. Of a cached row it adds g * h and g to
@@ -205,7 +210,7 @@ DEV void norm_grad_row(T* dx, const Rows& g_, const Rows& x_, uint64_t r, uint32
   const N count = (N)n;
   const Row<T, Group> x(x_, r), g_row(g_, r);
   const auto g = cached<Group>(n, g_row);
-  const auto h_of_x = map([=](N x) { return math::mul(math::sub(x, c), scale); }, x);
+  const auto h_of_x = normalised(x, c, scale);
   const auto h = cached<Group>(n, h_of_x);
   const auto gw = map([](N g, N w) { return math::mul(g, w); }, g, weight);
   const auto products = map([](N gw, N h) { return Pair<N>{gw, math::mul(gw, h)}; }, gw, h);
@@ -217,10 +222,7 @@ DEV void norm_grad_row(T* dx, const Rows& g_, const Rows& x_, uint64_t r, uint32
     return math::mul(math::sub(math::sub(gw, p), math::mul(h, q)), scale);
   }, gw, h);
   set_row<Group>(n, Line<T, Group>{dx + r * n}, result);
-  if constexpr (Group::slots() > 0) {
-    sums.add_to(sums.scales, n, map([](N g, N h) { return math::mul(g, h); }, g, h));
-    sums.add_to(sums.shifts, n, g);
-  }
+  if constexpr (Group::slots() > 0) sums.take(n, g, h);
 }
 
 // Centers are mean and rstd of the rows of a block.
@@ -241,6 +243,19 @@ template <class Group, class N> DEV void put_sums(N* scales, N* shifts, uint32_t
   if (shifts) set_row<Group>(n, Tile<N>{shifts}, sums.shifts);
 }
 
+// join_partials joins the partial sums of the warps of a block, each of n columns; warp 0 gets the sums.
+template <class Group, class N> DEV void join_partials(uint32_t n, Parameters<N, Group>& sums) {
+  SHARED(N, upper, [2][kRowPartials / 2][32 * Group::slots()]);
+  const uint32_t warp = threadIdx.x / 32;
+#pragma unroll 1
+  for (uint32_t h = kRowPartials / 2; h > 0; h /= 2) {
+    if (warp >= h && warp < 2 * h) put_sums(upper[0][warp - h], upper[1][warp - h], n, sums);
+    __syncthreads();
+    if (warp < h) sums.join(n, Tile<N>{upper[0][warp]}, Tile<N>{upper[1][warp]});
+    __syncthreads();
+  }
+}
+
 // With g and h of a row in registers, warp j of a block also computes partial sum j, if that is asked for. A warp has
 // `each` rows, 8 in that case.
 template <class T, class Group, class N = ComputeType<T>>
@@ -259,14 +274,7 @@ DEV void norm_grad(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& x, co
     norm_grad_row<T>(dx, g, x, first + k, n, mean.data, centers[0].mean[k], centers[0].rstd[k], weight, sums);
   if constexpr (Group::slots() > 0) {
     if (!dweight && !dbias) return;
-    SHARED(N, upper, [2][kRowPartials / 2][32 * Group::slots()]);
-#pragma unroll 1
-    for (uint32_t h = kRowPartials / 2; h > 0; h /= 2) {
-      if (warp >= h && warp < 2 * h) put_sums(upper[0][warp - h], upper[1][warp - h], n, sums);
-      __syncthreads();
-      if (warp < h) sums.join(n, Tile<N>{upper[0][warp]}, Tile<N>{upper[1][warp]});
-      __syncthreads();
-    }
+    join_partials(n, sums);
     const uint64_t at = (uint64_t)blockIdx.x * n;
     if (warp == 0) put_sums(dweight ? dweight + at : nullptr, dbias ? dbias + at : nullptr, n, sums);
   }
@@ -275,7 +283,7 @@ DEV void norm_grad(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& x, co
 // The same for long rows: a block computes all partial sums, `each` rows of each one after the other. It takes them in
 // the order in which the tree joins them, 0 4 2 6 1 5 3 7, so that at most one sum of each level waits: of the first
 // level in registers, of the others, [2 2 n], in shared memory.
-constexpr int kGradThreads = 1024;
+constexpr int kGradThreads = 256;
 template <class T, class N = ComputeType<T>>
 DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& x, const Rows& mean, const Rows& rstd,
                         const Rows& weight_, uint64_t rows, uint32_t n, uint32_t each) {
@@ -283,6 +291,9 @@ DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& 
   const uint64_t first = (uint64_t)blockIdx.x * kRowPartials * each;
   read_centers(centers[0], mean, rstd, first, rows, each);
   const auto weight = cached<Spread>(n, Parameter<T, Spread>(weight_, N(1)));
+  N* const tile = shared_tile<N>();
+  const uint32_t width = Spread::width();
+  for (uint32_t i = n + threadIdx.x; i < width; i += blockDim.x) tile[i] = tile[width + i] = 0;
   __syncthreads();
   Parameters<N, Spread> even;
 #pragma unroll 1
@@ -297,7 +308,7 @@ DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& 
       continue;
     }
     sums.join(n, even.scales, even.shifts);
-    N* waiting = shared_tile<N>() + 2 * n;  // behind the products of a row
+    N* waiting = tile + 2 * width;
     uint32_t level = k / 2;
     for (; level % 2; level /= 2, waiting += 2 * n) sums.join(n, Tile<N>{waiting}, Tile<N>{waiting + n});
     if (k < kRowPartials - 1) {
@@ -309,39 +320,56 @@ DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& 
   }
 }
 
-constexpr int kColumns = 32;
+// dx alone, for rows of any length, a block to each.
+template <class T, class Group, class N = ComputeType<T>>
+DEV void norm_grad_longer(T* dx, const Rows& g, const Rows& x, const Rows& mean, const Rows& rstd, const Rows& weight_,
+                          uint64_t rows, uint32_t n) {
+  const Parameter<T, Group> weight(weight_, N(1));
+  Parameters<N, Group> none;
+  for (uint64_t r = Group::row(); r < rows; r += Group::rows())
+    norm_grad_row<T>(dx, g, x, r, n, mean.data, mean.data ? Row<N>(mean, r)(0) : N(0), Row<N>(rstd, r)(0), weight,
+                     none);
+}
 
-// The sums alone, for rows of any length. Thread (c, j) has partial sum j of column c; blocks count columns first.
-template <class T, class N = ComputeType<T>>
+// The sums alone, for rows of any length. Warp j of a block has partial sum j of 128 columns; blocks count columns
+// first.
+constexpr int kColumns = 128;
+template <class T, class Group, class N = ComputeType<T>>
 DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, const Rows& mean, const Rows& rstd,
                          uint64_t rows, uint32_t n) {
-  SHARED(N, partial, [2][kRowPartials][kColumns]);
-  const uint32_t c = threadIdx.x % kColumns, index = threadIdx.x / kColumns, across = (n + kColumns - 1) / kColumns;
-  const uint64_t block = blockIdx.x / across, first = (block * kRowPartials + index) * kPartialRows;
-  const uint32_t column = (uint32_t)(blockIdx.x - block * across) * kColumns + c;
-  N scales = 0, shifts = 0;
-  if (column < n)
-#pragma unroll 2
-    for (uint32_t k = 0; k < kPartialRows; k++) {
-      const uint64_t r = first + k;
-      if (r >= rows) break;
-      const N g = Row<T>(g_, r)(column);
-      const N m = mean.data ? Row<N>(mean, r)(0) : N(0);
-      const N h = math::mul(math::sub(Row<T>(x_, r)(column), m), Row<N>(rstd, r)(0));
-      scales = math::add(scales, math::mul(g, h));
-      shifts = math::add(shifts, g);
-    }
-  partial[0][index][c] = scales;
-  partial[1][index][c] = shifts;
-  for (uint32_t h = kRowPartials / 2; h > 0; h /= 2) {
-    __syncthreads();
-    if (index < h)
-      for (int k = 0; k < 2; k++) partial[k][index][c] = math::add(partial[k][index][c], partial[k][index + h][c]);
+  SHARED(Centers<N>, centers, [1]);
+  SHARED(Start, starts, [2][kRowPartials * kPartialRows]);  // of the rows of g and x
+  const uint32_t warp = threadIdx.x / 32, across = (n + kColumns - 1) / kColumns;
+  const uint64_t block = blockIdx.x / across, first = block * kRowPartials * kPartialRows;
+  const uint32_t i = (uint32_t)(blockIdx.x - block * across) * kColumns + own_index();
+  const At at{i, 0, i < n ? lesser(n - i, 4) : 0};
+  read_centers(centers[0], mean, rstd, first, rows, kPartialRows);
+  if (threadIdx.x < kRowPartials * kPartialRows) {
+    const uint64_t r = first + threadIdx.x < rows ? first + threadIdx.x : rows - 1;
+    starts[0][threadIdx.x] = {offset_of(g_.rows, r)};
+    starts[1][threadIdx.x] = {offset_of(x_.rows, r)};
   }
-  if (index || column >= n) return;
-  const uint64_t at = block * n + column;
-  if (dweight) dweight[at] = partial[0][0][c];
-  if (dbias) dbias[at] = partial[1][0][c];
+  __syncthreads();
+  Parameters<N, Warp<4>> sums;
+  constexpr uint32_t kAhead = 16 / sizeof(N);
+  const uint32_t end = at.count ? (warp + 1) * kPartialRows : 0;
+#pragma unroll 1
+  for (uint32_t r = warp * kPartialRows; r < end && first + r < rows; r += kAhead) {
+    Cached<N, 4> g[kAhead], x[kAhead];
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) {
+      g[k].set(at, Row<T, Group>(g_, starts[0][r + k]).four(at));
+      x[k].set(at, Row<T, Group>(x_, starts[1][r + k]).four(at));
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++)
+      if (first + r + k < rows)
+        sums.take(kColumns, g[k], normalised(x[k], centers[0].mean[r + k], centers[0].rstd[r + k]));
+  }
+  join_partials(kColumns, sums);
+  if (warp > 0) return;
+  if (dweight) Line<N, Group>{dweight + block * n}.set(at, sums.scales.four(at));
+  if (dbias) Line<N, Group>{dbias + block * n}.set(at, sums.shifts.four(at));
 }
 
 }  // namespace
@@ -364,10 +392,15 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
   ENTRY(norm_grad##suffix, 32 * kRowPartials, 1, GRAD_PARAMETERS(T),                                                 \
         BY_LENGTH(Warp, slots, T, (n, dx, g, x, weight, dweight, dbias), norm_grad, dx, dweight, dbias, g, x, mean,  \
                   rstd, weight, rows, n, each))                                                                      \
-  ENTRY(norm_parameters##suffix, kColumns * kRowPartials, 4,                                                         \
+  ENTRY(norm_grad_longer##suffix, kBlockThreads, (sizeof(ComputeType<T>) > 4 ? 1 : 2),                               \
+        (T* dx, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, uint64_t rows, uint32_t n),                       \
+        BY_LENGTH(Block, read_once, T, (n, dx, g, x, weight), norm_grad_longer, dx, g, x, mean, rstd, weight, rows,  \
+                  n))                                                                                                \
+  ENTRY(norm_parameters##suffix, 32 * kRowPartials, 3,                                                               \
         (ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, uint64_t rows,        \
          uint32_t n),                                                                                                \
-        norm_parameters<T>(dweight, dbias, g, x, mean, rstd, rows, n))
+        BY_LENGTH(Warp, read_once, T, (n, g, x, dweight, dbias), norm_parameters, dweight, dbias, g, x, mean, rstd,  \
+                  rows, n))
 
 FLOATS(NORM)
 

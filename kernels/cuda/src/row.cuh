@@ -143,7 +143,8 @@ template <class T, class Group> struct Line {
   }
 };
 
-// Row is one row of an operand.
+// Row is one row of an operand, by its number or by its first element.
+struct Start { uint64_t element; };
 template <class T, class Group = Warp<0, false>> struct Row {
   using Value = ComputeType<T>;
   static constexpr __device__ bool memory() { return true; }
@@ -152,7 +153,9 @@ template <class T, class Group = Warp<0, false>> struct Row {
   const Axes& elements;
   uint32_t type;
   DEV_METHOD Row(const Rows& a, uint64_t r)
-      : data(a.data), first(offset_of(a.rows, r)), elements(a.elements), type(a.type) {}
+      : Row(a, Start{offset_of(a.rows, r)}) {}
+  DEV_METHOD Row(const Rows& a, Start start)
+      : data(a.data), first(start.element), elements(a.elements), type(a.type) {}
   DEV_METHOD uint64_t at(uint32_t i) const { return first + offset_of(elements, i); }
   DEV_METHOD Value operator()(uint32_t i) const { return read<T>(data, type, at(i)); }
   DEV_METHOD void set(uint32_t i, Value x) const { static_cast<T*>(data)[at(i)] = to_element<T>(x); }
@@ -178,6 +181,10 @@ template <class N, uint32_t SLOTS> struct Cached {
   N value[SLOTS];
   DEV_METHOD Four<N> four(At at) const {
     return {value[at.slot], value[at.slot + 1], value[at.slot + 2], value[at.slot + 3]};
+  }
+  DEV_METHOD void set(At at, const Four<N>& x) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) value[at.slot + k] = x[k];
   }
 };
 
@@ -228,10 +235,7 @@ template <class Group, class S, class Use> DEV void each_four(uint32_t n, const 
 template <class Group, class S> DEV auto cached(uint32_t n, const S& source) {
   if constexpr (Group::slots() > 0) {
     Cached<typename S::Value, Group::slots()> row;
-    each_four<Group>(n, source, [&](At at, const Four<typename S::Value>& x) {
-#pragma unroll
-      for (int k = 0; k < 4; k++) row.value[at.slot + k] = x[k];
-    });
+    each_four<Group>(n, source, [&](At at, const Four<typename S::Value>& x) { row.set(at, x); });
     return row;
   } else {
     return source;

@@ -299,7 +299,7 @@ var manyRows = []string{"layer_norm", "long layer_norm", "residual", "long resid
 
 // half are the cases of bfloat16.
 var half = []string{"add", "gelu", "sum of rows", "sum of columns", "softmax", "layer_norm", "long layer_norm",
-	"residual", "long residual", "rms_norm",
+	"longer layer_norm", "residual", "long residual", "rms_norm",
 	"embedding", "gather", "cross_entropy", "long cross_entropy"}
 
 // places are the numbers below n from the last one down, as indices.
