@@ -97,6 +97,19 @@ func (o *Optimizer) given() {
 	}
 }
 
+// arenaOf is the arena of parameter p, and the range of p there. It fails if p has been placed again since New.
+func (o *Optimizer) arenaOf(p *tensor.Tensor) (a *arena, lo, hi int) {
+	values, lo, hi := engine.Arena(p)
+	for _, a := range o.arenas {
+		if a.values == values {
+			return a, lo, hi
+		}
+	}
+	engine.Fail(tensor.ErrStep, o.rule.Name,
+		"parameter %v was placed again after optim.New; call optim.New after nn.Init", p)
+	return
+}
+
 // givenIn is given in a step, which must be one of the device that has the parameters.
 func (o *Optimizer) givenIn(s *tensor.Scope) {
 	o.given()
@@ -230,6 +243,9 @@ func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 		total += len(r)
 	}
 	if total == 0 {
+		for _, p := range o.params {
+			o.arenaOf(p)
+		}
 		engine.Fail(tensor.ErrGrad, o.rule.Name, "no parameter has a gradient; call autograd.Backward first")
 	}
 	return runs

@@ -95,6 +95,22 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
+// An optimizer of parameters that have been placed again says so.
+func TestPlacedAgain(t *testing.T) {
+	dev := open(t)
+	m := nn.NewLinear(2, 2)
+	must(t, nn.Init(dev, m))
+	opt := optim.New(optim.AdamW(1e-3), m)
+	must(t, nn.Init(dev, m))
+	err := dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(m.Forward(s.In(tensor.Ones(tensor.Float32, 1, 2))).Sum())
+		return opt.Step(s)
+	})
+	for _, err := range []error{err, engine.Try(func() { opt.StateBytes() })} {
+		wantError(t, err, tensor.ErrStep, "adamw", "parameter weight", "placed again", "robust_test.go:")
+	}
+}
+
 // A first update in a step of another device, or in one that is over, is refused with the names of both, and leaves the
 // optimizer as new.
 func TestUpdateElsewhere(t *testing.T) {

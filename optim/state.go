@@ -108,8 +108,7 @@ func (o *Optimizer) entries() (all []entry) {
 		all = append(all, entry{c.Name, tensor.Float64, nil, c.First, func() *tensor.Tensor { return o.counters[i] }})
 	}
 	for _, p := range o.params {
-		of, lo, hi := engine.Arena(p)
-		a := o.arenas[slices.IndexFunc(o.arenas, func(a *arena) bool { return a.values == of })]
+		a, lo, hi := o.arenaOf(p)
 		for j, name := range o.rule.State {
 			all = append(all, entry{name + "." + p.Name(), p.DType(), p.Shape(), 0, func() *tensor.Tensor {
 				return a.state[j].Slice(0, lo, hi).Reshape(p.Shape()...)
