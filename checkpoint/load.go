@@ -34,21 +34,26 @@ func Rename(rules []Rule) Option {
 // dots.
 func Key(key string) Option { return Option{func(c *config) { c.key = key }} }
 
-// Load reads the values of a model's parameters and state, which have been placed (nn.Init), from a file of weights,
-// an index of shards, or a folder with either: safetensors, files of PyTorch and of NumPy, see [OpenWeights]. The file
-// must have the model's names, shapes and types, and no others:
-// anything else is a [*MatchError], which lists all differences, and options allow some of them. Until then nothing is
-// changed. Data go to the device in pieces of a few megabytes. If reading fails on the way, the model has some of
-// the file's values and some of its own: load again, or start afresh with nn.Init.
-//
-// No step may use the model meanwhile. Optimizers keep their state; gradients are not cleared.
-func Load(model any, path string, options ...Option) error {
-	var c config
+// configOf applies options; the zero option changes nothing.
+func configOf(options []Option) (c config) {
 	for _, o := range options {
 		if o.set != nil {
 			o.set(&c)
 		}
 	}
+	return c
+}
+
+// Load reads the values of a model's parameters and state, which have been placed (nn.Init), from a file of weights,
+// an index of shards, or a folder with either: safetensors, files of PyTorch and of NumPy, see [OpenWeights]. The file
+// must have the model's names, shapes and types, and no others: anything else is a [*MatchError], which lists all
+// differences, and options allow some of them. Until then nothing is changed. Data go to the device in pieces of a few
+// megabytes. If reading fails on the way, the model has some of the file's values and some of its own: load again, or
+// start afresh with nn.Init.
+//
+// No step may use the model meanwhile. Optimizers keep their state; gradients are not cleared.
+func Load(model any, path string, options ...Option) error {
+	c := configOf(options)
 	file, err := OpenWeights(path)
 	if err != nil {
 		return err

@@ -28,12 +28,7 @@ func SaveModel(path string, model any, options ...Option) error {
 const copyBuffer = 4 << 20
 
 func saveModel(fsys disk.FS, path string, model any, options ...Option) error {
-	var c config
-	for _, o := range options {
-		if o.set != nil {
-			o.set(&c)
-		}
-	}
+	c := configOf(options)
 	if c.partial || c.convert || c.key != "" {
 		return fmt.Errorf("checkpoint: %s: an option of Load is given to SaveModel, which has Rename alone", path)
 	}

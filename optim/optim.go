@@ -98,7 +98,7 @@ func (o *Optimizer) given() {
 }
 
 // arenaOf is the arena of parameter p, and the range of p there. It fails if p has been placed again since New.
-func (o *Optimizer) arenaOf(p *tensor.Tensor) (a *arena, lo, hi int) {
+func (o *Optimizer) arenaOf(p *tensor.Tensor) (_ *arena, lo, hi int) {
 	values, lo, hi := engine.Arena(p)
 	for _, a := range o.arenas {
 		if a.values == values {

@@ -283,8 +283,7 @@ func TestFailures(t *testing.T) {
 
 	wantError(t, engine.Try(func() { optim.New(optim.SGD(1e-3), nn.ReLU) }), tensor.ErrValue, "sgd", "no parameters")
 	wantError(t, engine.Try(func() { optim.New(optim.SGD(1e-3), nn.NewLinear(1, 1)) }), tensor.ErrStep,
-		"has no values yet",
-		"optim_test.go:")
+		"has no values yet", "optim_test.go:")
 }
 
 // Memory that is short for the moments fails before anything is written.

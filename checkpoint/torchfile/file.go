@@ -127,7 +127,7 @@ func folderOf(entries []zipfile.Entry) (folder string, err error) {
 // flatten gives names to what the pickle has made. Tensors that are the same part of one storage are one with aliases.
 func (f *File) flatten(m *machine, root any) {
 	seen := map[string]bool{}
-	same := map[string]int{} // tensors by their place
+	same := map[string]int{} // tensors by their storage, offset and layout
 	var visit func(name string, x any, depth int)
 	visit = func(name string, x any, depth int) {
 		m.take(64 + len(name))
