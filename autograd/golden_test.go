@@ -194,6 +194,16 @@ func squeeze(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 	return one(y)
 }
 
+// does adds to calls: the files golden_FAMILY_test.go have those of later families.
+func does(more map[string]call) {
+	for op, f := range more {
+		if calls[op] != nil {
+			panic("two calls for " + op)
+		}
+		calls[op] = f
+	}
+}
+
 // calls says how Weft does each operation of the goldens.
 var calls = map[string]call{
 	"abs": unary((*tensor.Tensor).Abs), "neg": unary((*tensor.Tensor).Neg), "sign": unary((*tensor.Tensor).Sign),
@@ -439,37 +449,20 @@ type report struct {
 // TestGolden runs every case that PyTorch computed: in float64, again in float32 with the same inputs, and the
 // float32 cases against values computed in float64.
 func TestGolden(t *testing.T) {
-	f, err := golden.Open("ops.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dev := open(t)
-	listed(t, f.Cases)
+	var cases []golden.Case
 	r := report{worst: map[string]float64{}}
-	for i := range f.Cases {
-		c := &f.Cases[i]
-		if lacks(c.Name) {
-			r.excepted++
-			continue
+	for _, name := range golden.Ops() {
+		f, err := golden.Open(name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if calls[c.Op] == nil {
-			t.Errorf("%s: operation %s is neither mapped nor listed as missing", c.Name, c.Op)
-			continue
-		}
-		ok := t.Run(c.Name, func(t *testing.T) {
-			runCase(t, dev, f, c, tensor.Float64, &r)
-			if has(f, c, "float64") {
-				runCase(t, dev, f, c, tensor.Float32, &r)
-			}
-		})
-		switch {
-		case !ok:
-		case excepted(c.Name):
-			r.excepted++
-		default:
-			r.passed++
+		cases = append(cases, f.Cases...)
+		for i := range f.Cases {
+			r.run(t, dev, f, &f.Cases[i])
 		}
 	}
+	listed(t, cases)
 	for _, op := range slices.Sorted(maps.Keys(r.worst)) {
 		limit := cmp.Or(accuracies[op].limit, 1)
 		t.Logf("%-13s float32 error %.2f ulp, at most %g %s", op, r.worst[op], limit, accuracies[op].why)
@@ -477,7 +470,32 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s: error %.4g ulp in float32, at most %g is allowed", op, r.worst[op], limit)
 		}
 	}
-	fmt.Printf("golden cases %d, passed %d, excepted %d\n", len(f.Cases), r.passed, r.excepted)
+	fmt.Printf("golden cases %d, passed %d, excepted %d\n", len(cases), r.passed, r.excepted)
+}
+
+// run runs one case.
+func (r *report) run(t *testing.T, dev *tensor.Device, f *golden.File, c *golden.Case) {
+	if lacks(c.Name) {
+		r.excepted++
+		return
+	}
+	if calls[c.Op] == nil {
+		t.Errorf("%s: operation %s is neither mapped nor listed as missing", c.Name, c.Op)
+		return
+	}
+	ok := t.Run(c.Name, func(t *testing.T) {
+		runCase(t, dev, f, c, tensor.Float64, r)
+		if has(f, c, "float64") {
+			runCase(t, dev, f, c, tensor.Float32, r)
+		}
+	})
+	switch {
+	case !ok:
+	case excepted(c.Name):
+		r.excepted++
+	default:
+		r.passed++
+	}
 }
 
 // excepted tells whether a case differs from PyTorch in some elements.

@@ -12,34 +12,14 @@ type Linear struct {
 	Bias   *tensor.Tensor // [out]; nil: none
 }
 
-// LinearOption changes a layer that [NewLinear] makes. The zero LinearOption changes nothing.
-type LinearOption struct{ set func(*linearConfig) }
-
-type linearConfig struct {
-	noBias bool
-	init   Initializer
-}
-
-// NoBias leaves the bias out.
-func NoBias() LinearOption { return LinearOption{func(c *linearConfig) { c.noBias = true }} }
-
-// WeightInit chooses the initialiser of the weight; the bias then starts at zero.
-func WeightInit(f Initializer) LinearOption {
-	return LinearOption{func(c *linearConfig) { c.init = f }}
-}
-
 // NewLinear declares a layer from in to out features. Weight and bias are uniform within ±1/sqrt(in), as in PyTorch.
-func NewLinear(in, out int, opts ...LinearOption) *Linear {
+// Options are [NoBias] and [WeightInit].
+func NewLinear(in, out int, opts ...LayerOption) *Linear {
 	bound := 0.0
 	if in > 0 {
 		bound = 1 / math.Sqrt(float64(in))
 	}
-	c := linearConfig{}
-	for _, o := range opts {
-		if o.set != nil {
-			o.set(&c)
-		}
-	}
+	c := layerOf("linear", opts, "NoBias", "WeightInit")
 	bias := within(bound)
 	if c.init == nil {
 		c.init = within(bound)

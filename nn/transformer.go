@@ -16,7 +16,7 @@ type CausalAttention struct {
 }
 
 // NewCausalAttention declares attention over vectors of the given width, which the number of heads must divide.
-func NewCausalAttention(width, heads int, opts ...LinearOption) *CausalAttention {
+func NewCausalAttention(width, heads int, opts ...LayerOption) *CausalAttention {
 	if heads <= 0 || width%heads != 0 {
 		engine.Fail(tensor.ErrValue, "attention", "width %d is no multiple of %d heads", width, heads)
 	}
@@ -39,7 +39,7 @@ type MLP struct {
 }
 
 // NewMLP declares layers width -> hidden -> width.
-func NewMLP(width, hidden int, opts ...LinearOption) *MLP {
+func NewMLP(width, hidden int, opts ...LayerOption) *MLP {
 	return &MLP{FC1: NewLinear(width, hidden, opts...), FC2: NewLinear(hidden, width, opts...)}
 }
 
@@ -58,7 +58,7 @@ type Block struct {
 }
 
 // NewBlock declares a block; its network is four times as wide inside.
-func NewBlock(width, heads int, opts ...LinearOption) *Block {
+func NewBlock(width, heads int, opts ...LayerOption) *Block {
 	return &Block{NewLayerNorm(width), NewCausalAttention(width, heads, opts...), NewLayerNorm(width),
 		NewMLP(width, 4*width, opts...)}
 }

@@ -46,17 +46,43 @@ type Array struct {
 // Open reads the named file of testdata/goldens. The folder is found from the
 // working directory upwards, as tests run in the folder of their package.
 func Open(name string) (*File, error) {
+	dir, err := folder()
+	if err != nil {
+		return nil, err
+	}
+	return Load(filepath.Join(dir, name))
+}
+
+// Ops names the files that hold cases of single operations: ops.json.gz and
+// ops_FAMILY.json.gz, in the order of their names. Without any it panics.
+func Ops() (names []string) {
+	dir, err := folder()
+	if err != nil {
+		panic(err)
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "ops*.json.gz"))
+	if len(paths) == 0 {
+		panic("golden: no ops*.json.gz in " + dir)
+	}
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
+}
+
+// folder is testdata/goldens.
+func folder() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("golden: %w", err)
+		return "", fmt.Errorf("golden: %w", err)
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return Load(filepath.Join(dir, "testdata", "goldens", name))
+			return filepath.Join(dir, "testdata", "goldens"), nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return nil, errors.New("golden: no go.mod in the working directory or above it")
+			return "", errors.New("golden: no go.mod in the working directory or above it")
 		}
 		dir = parent
 	}

@@ -246,14 +246,27 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestOps reads the committed file, recomputes one smooth function in Go, and
+// TestOps reads the committed files, recomputes one smooth function in Go, and
 // checks that every shape of weights and gradients fits.
 func TestOps(t *testing.T) {
-	f, err := Open("ops.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ops, names := map[string]bool{}, map[string]bool{}
+	for _, name := range Ops() {
+		f, err := Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkOps(t, f, ops, names)
+	}
+	if !names["tanh/random"] {
+		t.Error("no case tanh/random")
+	}
+	if len(ops) < 110 {
+		t.Errorf("%d operations; the files are not complete", len(ops))
+	}
+}
+
+// checkOps checks the cases of one file, and adds operations and names of cases.
+func checkOps(t *testing.T, f *File, ops, names map[string]bool) {
 	for _, c := range f.Cases {
 		ops[c.Op] = true
 		if names[c.Name] {
@@ -285,11 +298,5 @@ func TestOps(t *testing.T) {
 				t.Errorf("gradient of %v*tanh at %v = %v, want %v", w[i], x[i], g[i], want)
 			}
 		}
-	}
-	if !names["tanh/random"] {
-		t.Error("no case tanh/random")
-	}
-	if len(ops) < 110 {
-		t.Errorf("%d operations; the file is not complete", len(ops))
 	}
 }
