@@ -12,13 +12,11 @@ import (
 // apply runs one operation and, if the step records, enters it in the tape: what the methods of Tensor call. It
 // returns the first output.
 func apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
-	op.given()
 	return stepOf(op.Name, in).apply(op, in, ints, floats)
 }
 
 // applyAll is apply for operations with several outputs.
 func applyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Tensor {
-	op.given()
 	return stepOf(op.Name, in).applyAll(op, in, ints, floats)
 }
 
@@ -99,7 +97,6 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 		s.observed = s.observed[:0]
 	}
 	defer s.recorded(s.dev, nested)
-	op.wantTakes(in, ints, floats)
 	if s.top.mode.autocast != Float32 {
 		var buf [8]*Tensor
 		in = s.autocast(op, in, buf[:0])
@@ -293,7 +290,6 @@ func failed(l *kernels.Launch, err error) {
 // hostApply runs an operation on plain host data, on the Go heap. Views of parameters become lazy:
 // the step that first uses one records it.
 func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *ctx {
-	op.wantTakes(in, ints, floats)
 	c := &ctx{}
 	needs := false
 	for _, t := range in {

@@ -194,11 +194,13 @@ func (engine) IndexSelect(op string, x *Tensor, axis int, indices *Tensor) *Tens
 
 // Apply runs one operation and, if the step records, enters it in the tape. It returns the first output.
 func (engine) Apply(op *Op, in []*Tensor, ints []int, floats []float64) *Tensor {
+	op.wantTakes(in, ints, floats)
 	return apply(op, in, ints, floats)
 }
 
 // ApplyAll is Apply for operations with several outputs.
 func (engine) ApplyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Tensor {
+	op.wantTakes(in, ints, floats)
 	return applyAll(op, in, ints, floats)
 }
 

@@ -79,12 +79,18 @@ func (o *Op) differentiable() int { return max(1, o.Differentiable) }
 
 // Call applies an operation of one operand, with the values of its scalars, if it has any: swish.Call(x, 1.5). One of
 // several operands is applied by [Tensor.Apply].
-func (o *Op) Call(x *Tensor, scalars ...float64) *Tensor { return apply(o, []*Tensor{x}, nil, scalars) }
+func (o *Op) Call(x *Tensor, scalars ...float64) *Tensor {
+	in := []*Tensor{x}
+	o.wantTakes(in, nil, scalars)
+	return apply(o, in, nil, scalars)
+}
 
 // Apply is an operation made by [Pointwise] of t and the other operands, which broadcast, with the values of its
 // scalars.
 func (t *Tensor) Apply(op *Op, others []*Tensor, scalars ...float64) *Tensor {
-	return apply(op, append([]*Tensor{t}, others...), nil, scalars)
+	in := append([]*Tensor{t}, others...)
+	op.wantTakes(in, nil, scalars)
+	return apply(op, in, nil, scalars)
 }
 
 // saves is a set of operands and outputs.
@@ -177,8 +183,10 @@ func arityOf(names []string) arity {
 	return a
 }
 
-// wantTakes fails unless the operation takes so many operands and attributes.
+// wantTakes fails unless the operation takes so many operands and attributes. Whoever gets these from outside the package
+// asks; methods of Tensor have the right number.
 func (o *Op) wantTakes(in []*Tensor, ints []int, floats []float64) {
+	o.given()
 	if o.takes == nil {
 		return
 	}
