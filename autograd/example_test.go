@@ -105,3 +105,20 @@ func ExampleGradcheck() {
 	// Output:
 	// <nil>
 }
+
+// The second derivatives of x[0]² x[1].
+func ExampleHessian() {
+	dev, _ := tensor.Open("cpu")
+	defer dev.Close()
+	x := tensor.FromSlice([]float64{3, 2}, 2)
+	dev.Step(func(s *tensor.Scope) error {
+		fmt.Println(autograd.Hessian(s, func(x *tensor.Tensor) *tensor.Tensor {
+			return x.Select(0, 0).Square().Mul(x.Select(0, 1))
+		}, x))
+		return nil
+	})
+	// Output:
+	// float64[2 2]
+	// [[4. 6.]
+	//  [6. 0.]]
+}

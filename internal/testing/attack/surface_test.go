@@ -38,6 +38,8 @@ var functions = map[string]any{
 	"tensor.Ones": tensor.Ones, "tensor.At": tensor.At, "tensor.From": tensor.From, "tensor.Span": tensor.Span,
 	"tensor.Wait": tensor.Wait, "tensor.FromNested": tensor.FromNested,
 
+	"autograd.VJP": autograd.VJP, "autograd.JVP": autograd.JVP, "autograd.Jacobian": autograd.Jacobian,
+	"autograd.Hessian": autograd.Hessian, "autograd.Vmap": autograd.Vmap,
 	"autograd.Finite": autograd.Finite, "autograd.Watch": autograd.Watch,
 	"nn.OnlyNew": nn.OnlyNew, "nn.Named": nn.Named, "nn.Freeze": nn.Freeze,
 	"nn.Unfreeze": nn.Unfreeze, "nn.Clone": nn.Clone[nn.Module], "nn.CopyTo": nn.CopyTo, "nn.Tree": nn.Tree,
