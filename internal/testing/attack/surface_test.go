@@ -16,6 +16,7 @@ import (
 	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
+	"github.com/weft-ml/weft/fft"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
@@ -38,6 +39,11 @@ var functions = map[string]any{
 	"tensor.Ones": tensor.Ones, "tensor.At": tensor.At, "tensor.From": tensor.From, "tensor.Span": tensor.Span,
 	"tensor.Wait": tensor.Wait, "tensor.FromNested": tensor.FromNested,
 
+	"fft.FFT": fft.FFT, "fft.IFFT": fft.IFFT, "fft.RFFT": fft.RFFT, "fft.IRFFT": fft.IRFFT, "fft.Axes": fft.Axes,
+	"fft.Size": fft.Size, "fft.Ortho": fft.Ortho, "fft.Forward": fft.Forward, "fft.Freq": fft.Freq,
+	"fft.RealFreq": fft.RealFreq, "fft.Shift": fft.Shift, "fft.Unshift": fft.Unshift, "fft.Complex": fft.Complex,
+	"fft.Real": fft.Real, "fft.Imag": fft.Imag, "fft.Conj": fft.Conj, "fft.Abs": fft.Abs, "fft.Angle": fft.Angle,
+	"fft.Mul":      fft.Mul,
 	"autograd.VJP": autograd.VJP, "autograd.JVP": autograd.JVP, "autograd.Jacobian": autograd.Jacobian,
 	"autograd.Hessian": autograd.Hessian, "autograd.Vmap": autograd.Vmap,
 	"autograd.Finite": autograd.Finite, "autograd.Watch": autograd.Watch,
@@ -147,7 +153,7 @@ func TestAttackSurface(t *testing.T) {
 		attacked[name] = true
 	}
 	n := 0
-	for _, pkg := range []string{"tensor", "autograd", "nn", "optim", "amp", "data", "train"} {
+	for _, pkg := range []string{"tensor", "autograd", "nn", "optim", "amp", "fft", "data", "train"} {
 		for _, name := range exported(t, filepath.Join("..", "..", "..", pkg)) {
 			n++
 			if !attacked[name] && !spared.MatchString(name) {

@@ -15,7 +15,7 @@ import (
 )
 
 // families are the stems of file names: that of an operation is the same in all layers.
-var families = []string{"attention", "copy", "cross_entropy", "index", "matmul", "norm", "pointwise", "reduce", "scan",
+var families = []string{"attention", "copy", "cross_entropy", "fft", "index", "matmul", "norm", "pointwise", "reduce", "scan",
 	"softmax", "view"}
 
 // family is the longest stem that a name without a file's ending begins with, or "".
