@@ -25,7 +25,7 @@ func (r Rule) checked() Rule {
 
 // check fails if there is no rule or a hyperparameter is out of range when rounded to dt.
 func (r Rule) check(dt tensor.DType) {
-	if r.Name == "" || r.Update == "" {
+	if r.Name == "" || r.Update == "" && r.Whole == nil {
 		engine.Fail(tensor.ErrValue, "optim", "a rule has no %s; optim.AdamW(1e-3) makes a complete one",
 			map[bool]string{true: "name", false: "update"}[r.Name == ""])
 	}

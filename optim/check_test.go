@@ -79,6 +79,69 @@ func TestHyperparameters(t *testing.T) {
 	t.Logf("%d tried and typed", tried)
 }
 
+// The same of the other rules and of schedules.
+func TestMoreHyperparameters(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	w := nn.ParameterOf("w", tensor.Zeros(tensor.Float32, 2))
+	refused := func(f func(), parts ...string) {
+		t.Helper()
+		wantError(t, engine.Try(f), tensor.ErrValue, append(parts, "check_test.go:")...)
+	}
+	for _, v := range []float64{nan, inf, -inf, -0.5} {
+		for _, rule := range []func(float64, ...optim.RuleOption) optim.Rule{optim.LAMB, optim.Adafactor, optim.Muon} {
+			refused(func() { rule(v) }, "LR is", "[0, +Inf)")
+			refused(func() { rule(1e-3, optim.Eps(v)) }, "Eps is")
+			refused(func() { rule(1e-3, optim.WeightDecay(v)) }, "WeightDecay is")
+		}
+		refused(func() { optim.Adafactor(1e-3, optim.Beta2Decay(-v)) }, "adafactor", "Beta2Decay")
+		refused(func() { optim.Adafactor(1e-3, optim.ScaleEps(v)) }, "adafactor", "ScaleEps")
+		refused(func() { optim.Adafactor(1e-3, optim.UpdateClip(v)) }, "adafactor", "UpdateClip")
+		refused(func() { optim.ClipValue(v) }, "clip_value", "the limit is")
+		for _, rule := range []func(float64, ...optim.RuleOption) optim.Rule{optim.Adam, optim.NAdam, optim.RAdam,
+			optim.Adamax, optim.RMSprop, optim.Adagrad, optim.Adadelta} {
+			refused(func() { rule(v) }, "LR is", "[0, +Inf)")
+			refused(func() { rule(1e-3, optim.Eps(v)) }, "Eps is")
+			refused(func() { rule(1e-3, optim.WeightDecay(v)) }, "WeightDecay is")
+		}
+		refused(func() { optim.Rprop(v) }, "rprop", "LR is")
+		refused(func() { optim.Rprop(1, optim.Etas(0.5, v)) }, "rprop", "Etas")
+		refused(func() { optim.Rprop(1, optim.StepSizes(v, 1)) }, "rprop", "StepSizes are", "0 < least <= most")
+		refused(func() { optim.NAdam(1e-3, optim.MomentumDecay(v)) }, "nadam", "MomentumDecay is")
+		refused(func() { optim.Adagrad(1e-3, optim.LRDecay(v)) }, "adagrad", "LRDecay is")
+		refused(func() { optim.Adagrad(1e-3, optim.InitialAccumulator(v)) }, "adagrad", "InitialAccumulator is")
+		refused(func() { optim.StepLR(v, 1, 1) }, "step_lr", "outside [0, +Inf)")
+		refused(func() { optim.MultiStepLR(1, nil, v) }, "multi_step_lr")
+		refused(func() { optim.ConstantLR(1, v, 1) }, "constant_lr")
+		refused(func() { optim.LinearLR(1, v, 1, 1) }, "linear_lr")
+		refused(func() { optim.PolynomialLR(1, 1, v) }, "polynomial_lr")
+		refused(func() { optim.CosineAnnealingLR(1, v, 1) }, "cosine_annealing_lr")
+		refused(func() { optim.CosineAnnealingWarmRestarts(v, 0, 1, 1) }, "cosine_annealing_warm_restarts")
+		refused(func() { optim.OneCycleLR(v, 5) }, "one_cycle_lr")
+		refused(func() { optim.PctStart(v) }, "one_cycle_lr", "outside (0, 1)")
+		refused(func() { optim.DivFactors(1, v) }, "one_cycle_lr", "positive and finite")
+		refused(func() { optim.CyclicLR(0, v, 1, 1) }, "cyclic_lr")
+		refused(func() { optim.ExpRange(v) }, "cyclic_lr")
+		refused(func() { optim.ChainedScheduler(v, optim.Constant(1)) }, "chained_scheduler")
+		refused(func() { (&optim.ReduceLROnPlateau{Rate: v}).Step(1) }, "reduce_lr_on_plateau")
+		refused(func() { (&optim.ReduceLROnPlateau{Factor: v}).Step(1) }, "reduce_lr_on_plateau", "Factor")
+	}
+	for _, v := range []float64{nan, inf, -0.5, 1, 1.5, 1 - 1e-9} { // the last one is 1 in float32
+		refused(func() { optim.New(optim.Adam(1e-3, optim.Betas(0.9, v), optim.AMSGrad()), w) }, "adam", "beta2 is")
+		refused(func() { optim.New(optim.RMSprop(1e-3, optim.Alpha(v)), w) }, "rmsprop", "Alpha is")
+		refused(func() { optim.New(optim.Adadelta(1e-3, optim.Rho(v)), w) }, "adadelta", "Rho is")
+	}
+	refused(func() { optim.StepLR(1, 0, 1) }, "size is 0", "positive")
+	refused(func() { optim.MultiStepLR(1, []int{3, 2}, 1) }, "multi_step_lr", "[3 2] do not ascend")
+	refused(func() { optim.CyclicLR(0, 1, -1, 1) }, "up is -1")
+	refused(func() { optim.CosineAnnealingWarmRestarts(1, 0, 1, 0) }, "mult is 0")
+	refused(func() { optim.SequentialLR(nil, nil) }, "sequential_lr", "no schedule")
+	refused(func() { optim.SequentialLR([]optim.Schedule{optim.Constant(1)}, []int{1}) }, "1 schedules need 0")
+	refused(func() { optim.ChainedScheduler(1, nil) }, "chained_scheduler", "nil")
+	refused(func() { optim.Rprop(1, optim.Etas(1, 1.2)) }, "Etas are 1 and 1.2")
+	refused(func() { optim.Rprop(1, optim.StepSizes(2, 1)) }, "StepSizes are 2 and 1")
+	refused(func() { optim.Adam(1, optim.Momentum(0.9)) }, "adam", `no option "Momentum"`, "AMSGrad")
+}
+
 // Zero is zero: no decay, no learning. What is not named has PyTorch's default.
 func TestZeroHyperparametersAreZero(t *testing.T) {
 	number := func(r optim.Rule, name string) float64 {

@@ -1,7 +1,8 @@
 // Package optim updates parameters.
 //
-// An optimizer is a rule, such as [AdamW]: its hyperparameters and one expression. One engine, [Optimizer], runs any
-// rule inside the step that computed the gradients:
+// An optimizer is a rule, such as [AdamW]: its hyperparameters and one expression, or, for rules such as [LAMB] that
+// need norms or products of whole tensors, one function of a parameter. One engine, [Optimizer], runs any rule inside
+// the step that computed the gradients:
 //
 //	opt := optim.New(optim.AdamW(1e-3), model)
 //	err := dev.Step(func(s *tensor.Scope) error {
@@ -10,6 +11,9 @@
 //	})
 //
 // The update is written when the function of the step has returned nil, so a step that fails changes nothing.
+//
+// Schedules, such as [WarmupCosine] and [OneCycleLR], are functions of the step that give the rate; [Group] gives a
+// part of the model a rate of its own. [LBFGS], which evaluates a loss several times, is no rule.
 //
 // Parameters, gradients and moments are in flat arenas, so a step is one or two passes over memory however
 // many parameters there are. The engine uses up the gradients: what it has applied is cleared, and gradients

@@ -16,11 +16,13 @@ type Optimizer struct {
 	params  []*tensor.Tensor
 	noDecay func(*tensor.Tensor) bool
 	clip    float64
+	limit   float64 // of the elements of gradients; 0: none
 	arenas  []*arena
 	norm    *tensor.Tensor // of the last gradient before clipping, float64 of rank 0
+	groups  []*group       // the first one has the parameters that are in no other
+	groupOf map[*tensor.Tensor]int
 
 	update, count *tensor.Op
-	constants     []float64        // of the rule, in the order of Rule.Numbers
 	counters      []*tensor.Tensor // float64, one element each
 	begun         bool             // a step has committed
 }
@@ -31,6 +33,8 @@ type arena struct {
 	params []*tensor.Tensor
 	state  []*tensor.Tensor // flat, one for each name in Rule.State; parameters have their offsets of the arena
 	mine   []bool           // which parameters belong to the optimizer
+
+	whole map[*tensor.Tensor][]*tensor.Tensor // state of a rule with Whole, in its order, nil for what there is not
 }
 
 // Option changes an [Optimizer]. The zero Option changes nothing.
@@ -42,6 +46,15 @@ func Clip(norm float64) Option {
 		engine.Fail(tensor.ErrValue, "clip", "the norm is %v; it must be positive and finite", norm)
 	}
 	return Option{func(o *Optimizer) { o.clip = norm }}
+}
+
+// ClipValue holds every element of the gradient between -limit and limit, which is positive, before [Clip] and the
+// update.
+func ClipValue(limit float64) Option {
+	if !(limit > 0 && limit <= math.MaxFloat64) {
+		engine.Fail(tensor.ErrValue, "clip_value", "the limit is %v; it must be positive and finite", limit)
+	}
+	return Option{func(o *Optimizer) { o.limit = limit }}
 }
 
 // NoDecay exempts parameters from weight decay. [Vectors] is the usual choice for transformers.
@@ -57,7 +70,9 @@ func Vectors(p *tensor.Tensor) bool { return p.Rank() < 2 }
 // rounded to the type of the parameters, or if the rule's expression is wrong.
 func New(rule Rule, model any, opts ...Option) *Optimizer {
 	rule.check(tensor.Float64)
-	o := &Optimizer{LR: tensor.NewScalar(rule.LR), rule: rule, params: engine.Parameters(model)}
+	o := &Optimizer{LR: tensor.NewScalar(rule.LR), rule: rule, params: engine.Parameters(model),
+		groupOf: map[*tensor.Tensor]int{}}
+	o.groups = []*group{{rate: o.LR, rule: rule}}
 	for _, option := range opts {
 		if option.set != nil {
 			option.set(o)
@@ -79,13 +94,14 @@ func New(rule Rule, model any, opts ...Option) *Optimizer {
 		}
 		o.arenas[i].mine[slices.Index(o.arenas[i].params, p)] = true
 	}
-	for _, a := range o.arenas {
-		rule.check(wide(a.values.DType()))
+	for _, g := range o.groups {
+		for _, a := range o.arenas {
+			g.rule.check(wide(a.values.DType()))
+		}
 	}
-	for _, n := range rule.Numbers {
-		o.constants = append(o.constants, n.Value)
+	if rule.Whole == nil {
+		o.update = Operation(rule)
 	}
-	o.update = Operation(rule)
 	o.count = countOp(rule)
 	return o
 }
@@ -127,6 +143,9 @@ func (o *Optimizer) givenIn(s *tensor.Scope) {
 // as it is unless it is 0; scalars lr and the rule's constants.
 func Operation(rule Rule) *tensor.Op {
 	rule.check(tensor.Float64)
+	if rule.Whole != nil {
+		engine.Fail(tensor.ErrValue, rule.Name, "the rule is of whole tensors, not of elements")
+	}
 	old := append([]string{"p"}, rule.State...)
 	args := append([]string{"p", "grad"}, rule.State...)
 	args = append(append(args, names(rule.Counters)...), "gradscale")
@@ -180,6 +199,9 @@ func (o *Optimizer) prepare(dev *tensor.Device, norm bool) error {
 			return err
 		}
 	}
+	if o.rule.Whole != nil {
+		return o.prepareWhole(dev)
+	}
 	for _, a := range o.arenas {
 		for _, name := range o.rule.State[len(a.state):] {
 			t, err := engine.NewState(dev, o.rule.Name+"."+name, a.values.DType(), a.values.Len())
@@ -205,8 +227,10 @@ func (o *Optimizer) Step(s *tensor.Scope) error {
 // Nothing waits for the device. It is what a loss scaler calls.
 func (o *Optimizer) StepScaled(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor, err error) {
 	o.givenIn(s)
-	for _, a := range o.arenas {
-		o.rule.checkRate(o.LR.Value(), wide(a.values.DType()))
+	for _, g := range o.groups {
+		for _, a := range o.arenas {
+			g.rule.checkRate(g.rate.Value(), wide(a.values.DType()))
+		}
 	}
 	s.Region(o.rule.Name, func() []*tensor.Tensor {
 		runs := o.runs(s, inv != nil)
@@ -233,7 +257,7 @@ func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 	total := 0
 	for _, a := range o.arenas {
 		_, present := engine.Grads(s, a.values)
-		r := a.runs(present, o.noDecay)
+		r := o.runsOf(a, present)
 		if scaled && len(r) > 0 && a.values.DType() == tensor.Float16 {
 			engine.Fail(tensor.ErrDType, o.rule.Name,
 				"the gradient of %v is float16, where it would vanish when unscaled; keep parameters in float32, "+
@@ -251,8 +275,11 @@ func (o *Optimizer) runs(s *tensor.Scope, scaled bool) (runs [][]run) {
 	return runs
 }
 
-// unscale is what Unscale does to an element.
-var unscale = tensor.MustPointwise("unscale", "g*inv", []string{"g", "inv"})
+// unscale is what Unscale does to an element, clipValue what [ClipValue] does.
+var (
+	unscale   = tensor.MustPointwise("unscale", "g*inv", []string{"g", "inv"})
+	clipValue = tensor.MustPointwise("clip_value", "clamp(g*inv, -limit, limit)", []string{"g", "inv"}, "limit")
+)
 
 // Unscale multiplies the gradients of the step that Step would apply by inv, of one element, in place. Where their norm
 // is then not finite overflow, of one element, is 1; else it is 0.
@@ -260,14 +287,19 @@ func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tens
 	o.givenIn(s)
 	runs := o.runs(s, true)
 	overflow = overflowed(o.gradNorm(s, runs, inv.To(tensor.Float64)))
+	o.multiply(s, unscale, runs, inv)
+	return overflow
+}
+
+// multiply applies op to gradients and inv, in place.
+func (o *Optimizer) multiply(s *tensor.Scope, op *tensor.Op, runs [][]run, inv *tensor.Tensor, floats ...float64) {
 	for i, rs := range runs {
 		grads, _ := engine.Grads(s, o.arenas[i].values)
 		for _, r := range rs {
 			in := []*tensor.Tensor{grads, inv.To(wide(grads.DType()))}
-			engine.Update(s, unscale, r.lo, r.hi, in[:1], in, nil)
+			engine.Update(s, op, r.lo, r.hi, in[:1], in, floats)
 		}
 	}
-	return overflow
 }
 
 // overflowed is 1 if the norm is not finite, else 0.
@@ -293,57 +325,56 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 		if inv != nil {
 			skip = overflowed(norm)
 		}
-		if o.clip > 0 { // min(1, clip/(norm + 1e-6))
-			scale = scale.Mul(norm.AddScalar(1e-6).Reciprocal().Scale(o.clip).Minimum(s.Full(1, tensor.Float64)))
+	}
+	left := norm // of what ClipValue leaves
+	if o.limit > 0 {
+		o.multiply(s, clipValue, runs, scale, o.limit)
+		scale = s.Full(1, tensor.Float64)
+		if o.clip > 0 {
+			left = o.gradNorm(s, runs, scale)
 		}
 	}
-	scalars := append([]float64{o.LR.Value()}, o.constants...)
-	next := make([]*tensor.Tensor, len(o.counters))
-	for i := range next {
-		next[i] = s.Full(0, tensor.Float64)
+	if o.clip > 0 { // min(1, clip/(norm + 1e-6))
+		scale = scale.Mul(left.AddScalar(1e-6).Reciprocal().Scale(o.clip).Minimum(s.Full(1, tensor.Float64)))
 	}
-	if o.count != nil {
-		engine.Update(s, o.count, 0, 1, next, append(slices.Clone(o.counters), skip), scalars)
-	}
-	shared := make([][]*tensor.Tensor, len(o.arenas)) // operands of one element for each arena
-	for i, a := range o.arenas {
-		for _, c := range append(slices.Clone(next), scale, skip) {
-			shared[i] = append(shared[i], c.To(wide(a.values.DType())))
-		}
-	}
-
+	next := o.counted(s, skip)
 	if norm != nil {
 		o.norm.Assign(norm)
 	}
 	for i, c := range o.counters {
 		c.Assign(next[i])
 	}
-	plain := scalars // without weight decay
-	if o.noDecay != nil {
-		plain = slices.Clone(scalars)
-		for i, n := range o.rule.Numbers {
-			if n.Name == "decay" {
-				plain[i+1] = 0
-			}
-		}
+	if o.rule.Whole != nil {
+		s.With(func() { o.updateWhole(s, runs, next, scale, skip) }, engine.Autocast(tensor.Float32))
+		return skip
 	}
 	for i, a := range o.arenas {
 		grads, _ := engine.Grads(s, a.values)
 		dst := append([]*tensor.Tensor{a.values}, a.state...)
 		in := append([]*tensor.Tensor{a.values, grads}, a.state...)
-		in = append(in, shared[i]...)
+		for _, c := range append(slices.Clone(next), scale, skip) { // operands of one element
+			in = append(in, c.To(wide(a.values.DType())))
+		}
 		for _, r := range runs[i] {
-			values := scalars
-			if !r.decay {
-				values = plain
-			}
-			engine.Update(s, o.update, r.lo, r.hi, dst, in, values)
+			engine.Update(s, o.update, r.lo, r.hi, dst, in, o.groups[r.group].scalars(r.decay))
 			for _, p := range a.params[r.first : r.last+1] {
 				engine.TakeGrads(s, p)
 			}
 		}
 	}
 	return skip
+}
+
+// counted is the next value of each counter, or this one where the update is skipped.
+func (o *Optimizer) counted(s *tensor.Scope, skip *tensor.Tensor) []*tensor.Tensor {
+	next := make([]*tensor.Tensor, len(o.counters))
+	for i := range next {
+		next[i] = s.Full(0, tensor.Float64)
+	}
+	if o.count != nil {
+		engine.Update(s, o.count, 0, 1, next, append(slices.Clone(o.counters), skip), o.groups[0].scalars(true))
+	}
+	return next
 }
 
 // gradNorm is the norm of the gradients of all parameters together, times scale: float64 of rank 0.
@@ -372,22 +403,23 @@ func (o *Optimizer) GradNorm() float64 {
 type run struct {
 	lo, hi      int // elements
 	first, last int // parameters
+	group       int
 	decay       bool
 }
 
-// runs finds the ranges of parameters that belong to the optimizer and have a gradient.
-func (a *arena) runs(present []bool, noDecay func(*tensor.Tensor) bool) []run {
+// runsOf finds the ranges of parameters in a that belong to the optimizer and have a gradient.
+func (o *Optimizer) runsOf(a *arena, present []bool) []run {
 	var rs []run
 	for i, p := range a.params {
 		if present == nil || !present[i] || !a.mine[i] {
 			continue
 		}
 		_, lo, hi := engine.Arena(p)
-		decay := noDecay == nil || !noDecay(p)
-		if n := len(rs) - 1; n >= 0 && rs[n].last == i-1 && rs[n].decay == decay {
+		group, decay := o.groupOf[p], o.noDecay == nil || !o.noDecay(p)
+		if n := len(rs) - 1; n >= 0 && rs[n].last == i-1 && rs[n].group == group && rs[n].decay == decay {
 			rs[n].hi, rs[n].last = hi, i
 		} else {
-			rs = append(rs, run{lo, hi, i, i, decay})
+			rs = append(rs, run{lo, hi, i, i, group, decay})
 		}
 	}
 	return rs

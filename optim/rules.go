@@ -1,14 +1,9 @@
 package optim
 
-import (
-	"slices"
-	"strings"
+import "github.com/weft-ml/weft/tensor"
 
-	"github.com/weft-ml/weft/tensor"
-)
-
-// Rule is the mathematics of an optimizer for one element: an expression of package expr. [SGD], [AdamW] and [Lion]
-// make rules; others are literals.
+// Rule is the mathematics of an optimizer: for one element an expression of package expr, Update, or for one whole
+// parameter a function, Whole. [SGD], [AdamW], [LAMB] and others make rules; more are literals.
 //
 // The operands of Update are p (parameter), g (gradient, scaled and clipped), the names in State, and those of
 // Counters; its scalars are lr and the names of Numbers. Its results are the new p and then the new State.
@@ -19,6 +14,13 @@ type Rule struct {
 	State    []string  // per element, zero at first
 	Counters []Counter // per optimizer
 	Update   string
+
+	// Whole takes the place of Update where an update needs norms or products of whole tensors. It returns the new
+	// parameter and the new state, and may use all operations of tensors.
+	Whole func(w Whole) (p *tensor.Tensor, state []*tensor.Tensor)
+	// Shape is that of a state of a parameter of the given shape; nil: the parameter has no such state. Without Shape
+	// all states have the shape of their parameter. It is for rules with Whole alone.
+	Shape func(state string, of []int) []int
 
 	limits []limit
 }
@@ -35,49 +37,6 @@ type Counter struct {
 	Name  string
 	First float64
 	Next  string
-}
-
-// RuleOption sets a hyperparameter of a rule. What is not set has PyTorch's default.
-type RuleOption struct {
-	name string
-	set  func(*settings)
-}
-
-type settings struct {
-	beta1, beta2, eps, decay, momentum float64
-	nesterov                           bool
-}
-
-// WeightDecay is the factor λ of weight decay, for all rules.
-func WeightDecay(λ float64) RuleOption {
-	return RuleOption{"WeightDecay", func(s *settings) { s.decay = λ }}
-}
-
-// Betas are the shares of the two moments that each step keeps, in [0, 1), for [AdamW] and [Lion].
-func Betas(β1, β2 float64) RuleOption {
-	return RuleOption{"Betas", func(s *settings) { s.beta1, s.beta2 = β1, β2 }}
-}
-
-// Eps is what [AdamW] adds to the root of the second moment.
-func Eps(ε float64) RuleOption { return RuleOption{"Eps", func(s *settings) { s.eps = ε }} }
-
-// Momentum is the share of the momentum buffer that each step of [SGD] keeps, in [0, 1).
-func Momentum(μ float64) RuleOption {
-	return RuleOption{"Momentum", func(s *settings) { s.momentum = μ }}
-}
-
-// Nesterov makes [SGD] look ahead along its momentum.
-func Nesterov() RuleOption { return RuleOption{"Nesterov", func(s *settings) { s.nesterov = true }} }
-
-// apply sets what options a rule takes.
-func (s *settings) apply(rule string, options []RuleOption, takes ...string) {
-	for _, o := range options {
-		if !slices.Contains(takes, o.name) {
-			engine.Fail(tensor.ErrValue, rule, "has no option %q; its options are %s", o.name,
-				strings.Join(takes, ", "))
-		}
-		o.set(s)
-	}
 }
 
 // SGD is stochastic gradient descent with momentum (Sutskever et al. 2013):
@@ -107,29 +66,6 @@ func SGD(lr float64, options ...RuleOption) Rule {
 	return r.checked()
 }
 
-// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019):
-//
-//	m = β1 m + (1-β1) g,  v = β2 v + (1-β2) g²
-//	p = p (1 - lr λ) - lr/(1-β1^t) m / (sqrt(v)/sqrt(1-β2^t) + ε)
-//
-// Options are [Betas], 0.9 and 0.999 by default, [Eps], 1e-8, and [WeightDecay], 0.01. It panics with a [tensor.Error]
-// for what is out of range.
-func AdamW(lr float64, options ...RuleOption) Rule {
-	s := settings{beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01}
-	s.apply("adamw", options, "Betas", "Eps", "WeightDecay")
-	return Rule{
-		Name: "adamw", LR: lr, Numbers: append(s.betas(), Number{"eps", s.eps}, Number{"decay", s.decay}),
-		State:    []string{"m", "v"},
-		Counters: []Counter{{"c1", 0, "c1*beta1 + rest1"}, {"c2", 0, "c2*beta2 + rest2"}}, // 1-β^t
-		Update: `
-			m1 = beta1*m + rest1*g
-			v1 = beta2*v + rest2*(g*g)
-			p*(1-lr*decay) - lr/c1*(m1/(sqrt(v1)/sqrt(c2) + eps)); m1; v1`,
-		limits: []limit{atLeast0("LR", lr), share("beta1", s.beta1), share("beta2", s.beta2), atLeast0("Eps", s.eps),
-			atLeast0("WeightDecay", s.decay)},
-	}.checked()
-}
-
 // Lion keeps the sign of an interpolated momentum (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"):
 //
 //	c = β1 m + (1-β1) g,  p = p (1 - lr λ) - lr sign(c),  m = β2 m + (1-β2) g
@@ -146,11 +82,6 @@ func Lion(lr float64, options ...RuleOption) Rule {
 		limits: []limit{atLeast0("LR", lr), share("beta1", s.beta1), share("beta2", s.beta2),
 			atLeast0("WeightDecay", s.decay)},
 	}.checked()
-}
-
-// betas are the decay rates of two moments, and what is left of 1.
-func (s *settings) betas() []Number {
-	return []Number{{"beta1", s.beta1}, {"rest1", 1 - s.beta1}, {"beta2", s.beta2}, {"rest2", 1 - s.beta2}}
 }
 
 func init() {

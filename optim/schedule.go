@@ -3,6 +3,7 @@ package optim
 import (
 	"math"
 
+	"github.com/weft-ml/weft/kernels/expr/double"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -14,7 +15,7 @@ type Schedule func(step int) float64
 // is no rate, for a floor above the peak and for a warmup longer than all steps.
 func WarmupCosine(peak, floor float64, warmup, total int) Schedule {
 	return warm("warmup_cosine", peak, floor, warmup, total, func(done, all float64) float64 {
-		return floor + 0.5*(1+math.Cos(math.Pi*(done/all)))*(peak-floor)
+		return between(peak, floor, done/all)
 	})
 }
 
@@ -58,3 +59,6 @@ func wantRate(op, name string, v float64) {
 		engine.Fail(tensor.ErrValue, op, "%s is %v, outside [0, +Inf)", name, v)
 	}
 }
+
+// between is the point of half a cosine from a to b at share x of the way.
+func between(a, b, x float64) float64 { return b + 0.5*(1+double.Cos(math.Pi*x))*(a-b) }

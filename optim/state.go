@@ -110,6 +110,13 @@ func (o *Optimizer) entries() (all []entry) {
 	for _, p := range o.params {
 		a, lo, hi := o.arenaOf(p)
 		for j, name := range o.rule.State {
+			if o.rule.Whole != nil {
+				if shape := o.rule.shapeOf(name, p); shape != nil {
+					all = append(all, entry{name + "." + p.Name(), wide(p.DType()), shape, 0,
+						func() *tensor.Tensor { return a.whole[p][j] }})
+				}
+				continue
+			}
 			all = append(all, entry{name + "." + p.Name(), p.DType(), p.Shape(), 0, func() *tensor.Tensor {
 				return a.state[j].Slice(0, lo, hi).Reshape(p.Shape()...)
 			}})

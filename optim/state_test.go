@@ -99,7 +99,8 @@ var counting = optim.Rule{Name: "counting", LR: 0.1, State: []string{"m"}, Updat
 // State goes from any arena layout to any other; the hash does not see the layout.
 func TestRestore(t *testing.T) {
 	for _, rule := range []optim.Rule{optim.AdamW(0.1), optim.Lion(0.1), optim.SGD(0.1, optim.Momentum(0.9)),
-		optim.SGD(0.1), counting} {
+		optim.SGD(0.1), optim.NAdam(0.1), optim.Adam(0.1, optim.AMSGrad()), optim.Rprop(0.1), optim.LAMB(0.1),
+		optim.Adafactor(0.1), counting} {
 		for _, to := range []string{"one arena", "two arenas"} {
 			for updates := range 3 { // none: gradients alone
 				old, now := newPair(t, rule, "one arena"), newPair(t, rule, to)

@@ -91,12 +91,32 @@ func TestAssignViewsInStep(t *testing.T) {
 	wantFloats(t, "after a backward pass that failed", w, 7, 8, 3, 8)
 }
 
+// Of the parameters of one arena those that are assigned wait for the commit, and no others.
+func TestAssignInArena(t *testing.T) {
+	dev := open(t)
+	all := []*tensor.Tensor{nn.Parameter(nn.Ones, 3), nn.Parameter(nn.Ones, 40), nn.Parameter(nn.Ones, 5)}
+	if err := nn.Init(dev, all); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range all {
+		step(t, dev, func(s *tensor.Scope) {
+			p.Slice(0, 1, 3).Assign(s.Full(7, tensor.Float32, 2))
+			for k, q := range all {
+				if err := engine.Try(func() { s.In(q) }); (err != nil) != (k == i) {
+					t.Errorf("parameter %d is assigned, reading %d: %v", i, k, err)
+				}
+			}
+		})
+	}
+}
+
 func TestAssignErrors(t *testing.T) {
 	dev := open(t)
 	w := matrix("w", 2, 2)
 	row := tensor.Zeros(tensor.Float32, 2)
 	wantMisuse(t, func() { w.Slice(0, 0, 1).Expand(2, 2).Assign(row) }, tensor.ErrStep,
 		"assign: w float32[2 2] repeats elements of w float32[2 2] along axis 0; assign before Expand")
+	wantMisuse(t, func() { w.Reshape(4).Unfold(0, 3, 1).Assign(row) }, tensor.ErrStep, "repeats elements of w")
 	wantMisuse(t, func() { w.Select(0, 0).Assign(w) }, tensor.ErrShape,
 		"assign: w float32[2 2] does not fit into w float32[2]")
 	wantMisuse(t, func() { row.Slice(0, 0, 1).Assign(row) }, tensor.ErrStep,

@@ -183,6 +183,20 @@ func (t *Tensor) stale(op string) {
 		"has its old value; read it before the update, or take two steps", t)
 }
 
+// committed is engine.Committed.
+func (s *Scope) committed(t *Tensor) *Tensor {
+	const op = "committed"
+	s.given(op)
+	s.enter(op)
+	defer s.leave()
+	t.alive(op)
+	a, _, _ := t.arena()
+	s.touch(a, reading)
+	v := s.local(op, t).alias(s)
+	v.root = nil // its memory keeps these values until the commit
+	return v
+}
+
 // unappliedGrads fails if elements [lo, hi) of g, gradients of the step, belong to a parameter that the step has
 // updated: the update still reads them.
 func (s *Scope) unappliedGrads(op string, g *Tensor, lo, hi int) {

@@ -40,6 +40,17 @@ func (engine) Parameter(init seam.Initializer, trainable bool, shape ...int) *Te
 	return declare(init, trainable, shape)
 }
 
+// Initializer draws the first values of a parameter or state; nil: they are zero.
+func (engine) Initializer(t *Tensor) seam.Initializer {
+	if t.given("initializer").root == nil {
+		fail(ErrValue, "initializer", "%v is no parameter or state", t)
+	}
+	return t.root.init
+}
+
+// Counter declares state of type int64, whatever the type of the model, with values of zero.
+func (engine) Counter(shape ...int) *Tensor { return counter(shape) }
+
 // ParameterOf makes host data a trainable parameter of its own, without a model. It takes over t.
 func (engine) ParameterOf(name string, t *Tensor) *Tensor { return parameterOf(name, t) }
 
@@ -48,9 +59,10 @@ func (engine) NewState(d *Device, name string, dt DType, shape ...int) (*Tensor,
 	return d.newState(name, dt, shape...)
 }
 
-// Place gives declared parameters and state their names and memory on d, parameters in one arena and state in another,
-// in the order given, and draws their values from the streams (seed, model, name). Without a name the model is the n-th
-// of the device, and called "#n". Placing again starts afresh. A Place that fails changes nothing.
+// Place gives declared parameters and state their names and memory on d, parameters in one arena, state in another and
+// counters in a third, in the order given, and draws their values from the streams (seed, model, name). Without a name
+// the model is the n-th of the device, and called "#n". Placing again starts afresh. A Place that fails changes
+// nothing.
 func (engine) Place(d *Device, model string, names []string, tensors []*Tensor, dt DType) error {
 	return d.placeModel(model, names, tensors, dt)
 }
@@ -114,6 +126,9 @@ func (engine) Update(s *Scope, op *Op, lo, hi int, dst, in []*Tensor, floats []f
 	s.update(op, lo, hi, dst, in, floats)
 }
 
+// Committed is the parameter or state t as it was before the step, off the tape, also if the step has updated it.
+func (engine) Committed(s *Scope, t *Tensor) *Tensor { return s.committed(t) }
+
 // Guard is a pointwise operation with one more operand, the last, called name: where it is not 0, result i is the
 // operand old[i] instead. It lets an Update leave everything as it is.
 func (engine) Guard(op *Op, name string, old ...string) *Op { return op.guard(name, old...) }
@@ -170,6 +185,7 @@ func (engine) Autocast(dt DType) Option { return autocastTo(dt) }
 // Observe calls f after every operation, with the path of the enclosing regions, such as "blocks.0/attn". f may run
 // operations on what c holds; they are neither recorded nor observed, and their results end with f. It must not keep c.
 func (engine) Observe(f func(path string, c seam.Applied[*Op, *Tensor])) Option {
+	given("observe", "the function", f)
 	return observe(func(path string, c *ctx) {
 		f(path, seam.Applied[*Op, *Tensor]{Op: c.Op, In: c.In, Out: c.Out, Ints: c.Ints, Floats: c.Floats,
 			Flops: c.flops()})
@@ -214,6 +230,16 @@ func (engine) ApplyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Te
 	return applyAll(op, in, ints, floats)
 }
 
+// Op is the operation of the table with that name.
+func (engine) Op(name string) *Op { return byName[name] }
+
+// Pull is the gradients of the operands in of a pointwise operation without scalars, whose result y has the gradient g.
+func (engine) Pull(op *Op, in []*Tensor, y, g *Tensor) []*Tensor { return pullAll(op, in, y, g) }
+
+// Recording tells whether operations are recorded for differentiation: in a backward function, whether derivatives of
+// its results are wanted.
+func (engine) Recording(s *Scope) bool { return s.recording() }
+
 // Ops lists all operations.
 func (engine) Ops() []*Op { return table }
 
@@ -222,10 +248,10 @@ func (engine) Ops() []*Op { return table }
 // arrives at the others, and one for all together.
 func (engine) Samples(op *Op) []seam.Sample[*Tensor] { return op.allSamples() }
 
-// NewOp makes an operation that is not in the table, whose result has the given type and shape whatever its operands:
-// for tests of devices.
+// NewOp makes an operation that is not in the table, without derivative, whose result has the given type and shape
+// whatever its operands: for decompositions in package linalg, and for tests of devices.
 func (engine) NewOp(k kernels.Op, dt DType, shape ...int) *Op {
-	op := &Op{entry{Op: k, NoGrad: "of a test"}}
+	op := &Op{entry{Op: k, NoGrad: "it is not in the table"}}
 	op.Shape = func(c *ctx) { c.result(dt, shape...) }
 	return op
 }

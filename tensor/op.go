@@ -47,6 +47,7 @@ type entry struct {
 	// backward kernels) when a gradient is wanted through it.
 	Compose func(c *ctx) *Tensor
 	NoGrad  string               // why there is no VJP
+	CPUOnly string               // why there is no CUDA kernel
 	Cast    seam.CastClass       // what autocast does with the operands
 	Instead string               // what to use instead where autocast refuses the operation
 	Flops   func(c *ctx) float64 // arithmetic of one application; nil: one for each element of the result
@@ -140,7 +141,7 @@ func define(o *Op, filled entry) {
 	if o.Args == nil {
 		o.Args = []string{"x"}
 	}
-	if o.Ref != nil {
+	if o.Ref != nil && o.CPUOnly == "" {
 		o.Kernel = cmp.Or(o.Kernel, o.Name)
 	}
 	o.setTakes()
@@ -183,8 +184,8 @@ func arityOf(names []string) arity {
 	return a
 }
 
-// wantTakes fails unless the operation takes so many operands and attributes. Whoever gets these from outside the package
-// asks; methods of Tensor have the right number.
+// wantTakes fails unless the operation takes so many operands and attributes. Whoever gets these from outside the
+// package asks; methods of Tensor have the right number.
 func (o *Op) wantTakes(in []*Tensor, ints []int, floats []float64) {
 	o.given()
 	if o.takes == nil {

@@ -1,7 +1,9 @@
 package tensor
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
@@ -9,85 +11,59 @@ import (
 	"github.com/weft-ml/weft/kernels/expr/double"
 )
 
-// The attributes are causal (0 or 1), for the packed operations also the number of heads, and the scale. Results have
-// the layout [B T H E], so that merging the heads needs no copy. The largest score m of each row and r =
-// 1/sum(exp(score - m)) are saved for the gradient, which computes the probabilities p again. The result y is saved,
-// too: sum(dp*p) of a row is sum(g*y), which kernels in half precision use.
-var attention, attentionGrad, attentionPacked, attentionPackedGrad Op
+// Query i sees the keys from i+first to i+last, which are attributes; the others are the scale and the probability of
+// dropout, whose factors multiply the probabilities p: 1/(1-dropout)
+// where kept is true, else 0. Results have the layout [B T H E], so that merging the heads needs no copy. The largest
+// score m of each row and r = 1/sum(exp(score - m)) are saved for the gradient, which computes p again. They are 0 for
+// a row that sees no key, or whose keys all have the mask -Inf. The result y is saved, too: sum(dp*p) of a row is
+// sum(g*y), which kernels in half precision use.
+var attention, attentionGrad Op
 
 func init() {
 	define(&attention, entry{
-		Op:      kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef},
-		Cast:    seam.CastLower,
-		Doc:     "softmax(scale q kᵀ) v, and m and r of the rows of scores",
-		Args:    []string{"q", "k", "v"},
-		Ints:    []string{"causal"},
-		Floats:  []string{"scale"},
-		Shape:   attentionShape,
-		VJP:     attentionVJP,
-		Saves:   attentionSaves(3),
-		Flops:   func(c *ctx) float64 { return attentionFlops(c.In[0].Len(), c.In[1].Dim(2)) },
-		Samples: func() []opSample { return attentionSamples((*Tensor).Attention) },
+		Op:     kernels.Op{Name: "attention", CPU: cpu.Attention, Ref: attentionRef},
+		Cast:   seam.CastLower,
+		Doc:    "softmax(scale q kᵀ + mask) v with dropout, and m and r of the rows of scores",
+		Args:   []string{"q", "k", "v", "mask?", "kept?"},
+		Ints:   []string{"first", "last"},
+		Floats: []string{"scale", "dropout"},
+		Shape:  attentionShape,
+		VJP:    attentionVJP,
+		Saves:  attentionSaves(5),
+		Flops:  func(c *ctx) float64 { return attentionFlops(c.In[0].Len(), c.In[1].Dim(2)) },
+		Samples: func() []opSample {
+			return append(attentionSamples((*Tensor).Attention), maskedSamples(func(in []*Tensor, ints []int,
+				floats []float64) *Tensor {
+				return apply(&attention, in, ints, floats).Transpose(1, 2)
+			})...)
+		},
 		Bench: func() []benchmark {
 			return []benchmark{
 				attentionBenchmark("64 heads, T=64, D=32", 16, 4, 64, 32),
-				attentionBenchmark("12 heads, T=1024, D=64", 1, 12, 1024, 64),
+				attentionBenchmark("12 heads, T=1024, D=64", 1, 12, 1024, 64), maskedBenchmark(1, 12, 1024, 64),
 			}
 		},
 	})
 	define(&attentionGrad, entry{
 		Op:     kernels.Op{Name: "attention_grad", CPU: cpu.AttentionGrad, Ref: attentionGradRef},
 		Doc:    "the gradients of q, k and v from the gradient g of attention",
-		Args:   []string{"q", "k", "v", "y", "m", "r", "g"},
-		Ints:   []string{"causal"},
-		Floats: []string{"scale"},
+		Args:   []string{"q", "k", "v", "y", "m", "r", "g", "mask?", "kept?"},
+		Ints:   []string{"first", "last"},
+		Floats: []string{"scale", "dropout"},
 		Shape:  attentionGradShape,
 		Compose: func(c *ctx) *Tensor {
-			return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], c.In[6])[0].Transpose(1, 2)
+			in := append([]*Tensor{c.In[0], c.In[1], c.In[2]}, c.In[7:]...)
+			return attentionGradComposed(c, in, c.In[6])[0].Transpose(1, 2)
 		},
 		Samples: func() []opSample {
-			return attentionSamples(func(q, k, v *Tensor, causal bool, scale float64) *Tensor {
-				ints, floats := []int{flag(causal)}, []float64{scale}
-				y := applyAll(&attention, []*Tensor{q, k, v}, ints, floats)
-				return apply(&attentionGrad, []*Tensor{q, k, v, y[0], y[1], y[2], y[0].Transpose(1, 2)}, ints, floats)
-			})
-		},
-	})
-	define(&attentionPacked, entry{
-		Op:     kernels.Op{Name: "attention_packed", CPU: cpu.AttentionPacked, Ref: attentionPackedRef},
-		Cast:   seam.CastLower,
-		Doc:    "attention of the thirds q, k and v of the last axis of qkv, and m and r of the rows of scores",
-		Args:   []string{"qkv"},
-		Ints:   []string{"causal", "heads"},
-		Floats: []string{"scale"},
-		Shape:  attentionPackedShape,
-		VJP: func(c *ctx, g *Tensor) []*Tensor {
-			if c.scope.recording() {
-				return []*Tensor{attentionPackedGradComposed(c, c.In[0], g)}
+			grad := func(in []*Tensor, ints []int, floats []float64) *Tensor {
+				y := applyAll(&attention, in, ints, floats)
+				all := append(in[:3:3], y[0], y[1], y[2], y[0].Transpose(1, 2))
+				return apply(&attentionGrad, append(all, in[3:]...), ints, floats)
 			}
-			in := []*Tensor{c.In[0], c.Out[0], c.Out[1], c.Out[2], g}
-			return []*Tensor{apply(&attentionPackedGrad, in, c.Ints, c.Floats)}
-		},
-		Saves:   attentionSaves(1),
-		Flops:   func(c *ctx) float64 { return attentionFlops(c.Out[0].Len(), c.In[0].Dim(1)) },
-		Samples: func() []opSample { return attentionPackedSamples((*Tensor).AttentionPacked) },
-	})
-	define(&attentionPackedGrad, entry{
-		Op:     kernels.Op{Name: "attention_packed_grad", CPU: cpu.AttentionPackedGrad, Ref: attentionPackedGradRef},
-		Doc:    "the gradient of qkv from the gradient g of attention_packed",
-		Args:   []string{"qkv", "y", "m", "r", "g"},
-		Ints:   []string{"causal", "heads"},
-		Floats: []string{"scale"},
-		Shape:  func(c *ctx) { c.wantFloat(0, 1, 4); c.result(c.In[0].dtype, c.shape(0)...) },
-		Compose: func(c *ctx) *Tensor {
-			return attentionPackedGradComposed(c, c.In[0], c.In[4])
-		},
-		Samples: func() []opSample {
-			return attentionPackedSamples(func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor {
-				ints, floats := []int{flag(causal), heads}, []float64{scale}
-				y := applyAll(&attentionPacked, []*Tensor{qkv}, ints, floats)
-				return apply(&attentionPackedGrad, []*Tensor{qkv, y[0], y[1], y[2], y[0]}, ints, floats)
-			})
+			return append(attentionSamples(func(q, k, v *Tensor, causal bool, scale float64) *Tensor {
+				return grad([]*Tensor{q, k, v}, []int{math.MinInt, lastKey(causal, q, k)}, []float64{scale, 0})
+			}), maskedSamples(grad)...)
 		},
 	})
 }
@@ -106,45 +82,88 @@ func attentionSaves(n int) []saves {
 
 // Attention is softmax(scale t kᵀ) v for each head of each batch entry: queries t [B H T D], keys k [B H S D] and
 // values v [B H S E] give [B H T E]; a usual scale is 1/sqrt(D). If it is causal, a query does not see later keys; the
-// last query has the position of the last key, so that new queries see all older keys. Operands of any strides are read
-// without a copy. In memory the result is [B T H E], so that Transpose(1, 2) and merging the last two axes do not copy.
+// last query has the position of the last key, so that new queries see all older keys. k and v may have fewer heads, a
+// divisor of H: neighbouring heads of t share one then (Ainslie et al. 2023). Operands of any strides are read without
+// a copy. In memory the result is [B T H E], so that Transpose(1, 2) and merging the last two axes do not copy.
 func (t *Tensor) Attention(k, v *Tensor, causal bool, scale float64) *Tensor {
-	return apply(&attention, []*Tensor{t, k, v}, []int{flag(causal)}, []float64{scale}).Transpose(1, 2)
+	ints := []int{math.MinInt, lastKey(causal, t, k)}
+	return apply(&attention, []*Tensor{t, k, v}, ints, []float64{scale, 0}).Transpose(1, 2)
 }
 
-// AttentionPacked is [Tensor.Attention] of the three thirds of the last axis of t [B T 3*C]: queries, keys and values,
-// each of C = heads*D elements, head by head. The result is [B T C]. The gradient is one tensor, so this is faster than
-// slices of t.
-func (t *Tensor) AttentionPacked(heads int, causal bool, scale float64) *Tensor {
-	return apply(&attentionPacked, []*Tensor{t}, []int{flag(causal), heads}, []float64{scale})
+// MaskedAttention is [Tensor.Attention] in which query i sees the keys from i+first to i+last, last >= 0: math.MinInt
+// and math.MaxInt are all keys, and 0 for last is causal with the first query at the position of the first key. The
+// mask, nil for none, broadcasts to [B H T S]: numbers of t's type are added to the scores, and a bool says whether the
+// query sees the key. The result and all gradients of a query that sees no key are 0. In steps with training behaviour
+// probabilities are dropped as by [Tensor.Dropout]. A mask of numbers has a gradient.
+func (t *Tensor) MaskedAttention(k, v, mask *Tensor, first, last int, dropout, scale float64) *Tensor {
+	if !(dropout >= 0 && dropout < 1) {
+		fail(ErrValue, attention.Name, "the probability %v of dropout is outside [0, 1)", dropout)
+	}
+	in := []*Tensor{t, k, v}
+	s := stepOf(attention.Name, in)
+	scores := []int{}
+	if t.Rank() == 4 && k.Rank() == 4 {
+		scores = []int{t.Dim(0), t.Dim(1), t.Dim(2), k.Dim(2)}
+	}
+	if mask != nil && mask.dtype == Bool {
+		mask = mask.To(t.dtype).Log() // log 1 = 0, log 0 = -Inf
+	}
+	drops := dropout > 0 && s.trains()
+	if drops && mask == nil {
+		mask = s.Full(0, t.dtype)
+	}
+	if mask != nil {
+		in = append(in, mask.expandIfPossible(scores))
+	}
+	if drops {
+		in = append(in, s.Bernoulli(1-dropout, scores...))
+	}
+	return apply(&attention, in, []int{first, last}, []float64{scale, dropout}).Transpose(1, 2)
+}
+
+// trains tells whether s is a step with training behaviour.
+func (s *Scope) trains() bool { return s != nil && s.Training() }
+
+// expandIfPossible is t broadcast to the shape, or t if it does not fit, which a shape rule then says.
+func (t *Tensor) expandIfPossible(shape []int) *Tensor {
+	common := make([]int, max(len(shape), t.Rank()))
+	if broadcastTo(common, t.layout.Shape, shape) == 0 && slices.Equal(common, shape) {
+		return t.Expand(shape...)
+	}
+	return t
+}
+
+// lastKey is the attribute of causal attention, and of one that is not.
+func lastKey(causal bool, q, k *Tensor) int {
+	switch {
+	case !causal:
+		return math.MaxInt
+	case q != nil && k != nil && q.Rank() == 4 && k.Rank() == 4:
+		return k.Dim(2) - q.Dim(2)
+	}
+	return 0
 }
 
 // attentionFlops counts the two products of queries of n elements with keys and values at the given number of
 // positions, as if none were masked.
 func attentionFlops(n, positions int) float64 { return 4 * float64(n) * float64(positions) }
 
-// flag is 1 for true, 0 for false.
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 func attentionShape(c *ctx) {
 	c.wantFloat(0, 1, 2)
-	for i := range c.In {
+	for i := range 3 {
 		if r := c.In[i].Rank(); r != 4 {
 			c.fail(ErrShape, "%s %v has %d axes, want four: batch, heads, positions, width",
 				c.argName(i), c.In[i], r)
 		}
 	}
 	q, k, v := c.shape(0), c.shape(1), c.shape(2)
-	for d, axis := range []string{"batch sizes", "heads"} {
-		if q[d] != k[d] || q[d] != v[d] {
-			c.fail(ErrShape, "%s differ: q %v, k %v and v %v have %d, %d and %d on axis %d",
-				axis, q, k, v, q[d], k[d], v[d], d)
-		}
+	if q[0] != k[0] || q[0] != v[0] {
+		c.fail(ErrShape, "batch sizes differ: q %v, k %v and v %v have %d, %d and %d on axis 0",
+			q, k, v, q[0], k[0], v[0])
+	}
+	if k[1] != v[1] || q[1]%max(1, k[1]) != 0 || k[1] == 0 && q[1] > 0 {
+		c.fail(ErrShape, "heads differ: q %v, k %v and v %v have %d, %d and %d on axis 1; "+
+			"k and v have as many as q, or both the same divisor of these", q, k, v, q[1], k[1], v[1])
 	}
 	if q[3] != k[3] {
 		c.fail(ErrShape, "widths differ: q %v has %d on axis 3, k %v has %d", q, q[3], k, k[3])
@@ -152,71 +171,111 @@ func attentionShape(c *ctx) {
 	if k[2] != v[2] {
 		c.fail(ErrShape, "positions differ: k %v has %d on axis 2, v %v has %d", k, k[2], v, v[2])
 	}
-	if c.Ints[0] != 0 && q[2] > k[2] {
-		c.fail(ErrShape, "causal attention with more queries than keys: q %v has %d on axis 2, k %v has %d",
-			q, q[2], k, k[2])
+	if c.Ints[1] < 0 {
+		c.fail(ErrShape, "causal attention with more queries than keys: q %v has %d on axis 2, k %v has %d, "+
+			"so the first query would have the position %d", q, q[2], k, k[2], c.Ints[1])
 	}
+	c.wantMasks(3)
 	c.result(c.In[0].dtype, q[0], q[2], q[1], v[3])
 	c.result(statistic(c.In[0].dtype), q[:3]...)
 	c.result(statistic(c.In[0].dtype), q[:3]...)
 }
 
-func attentionGradShape(c *ctx) {
-	c.wantFloat(0, 1, 2, 3, 6)
-	for i := range 3 {
-		s := c.shape(i)
-		c.result(c.In[0].dtype, s[0], s[2], s[1], s[3])
+// wantMasks checks the operands mask and kept, from operand `from` on, as far as they are given.
+func (c *ctx) wantMasks(from int) {
+	q, k := c.shape(0), c.shape(1)
+	for i := from; i < len(c.In); i++ {
+		if i == from {
+			c.wantFloat(0, i)
+		} else {
+			c.wantDType(i, Bool)
+		}
+		if scores := []int{q[0], q[1], q[2], k[2]}; !slices.Equal(c.shape(i), scores) {
+			c.fail(ErrShape, "%s %v does not broadcast to the scores %v: batch, heads, queries, keys",
+				c.argName(i), c.In[i], scores)
+		}
 	}
 }
 
-func attentionPackedShape(c *ctx) {
-	c.wantFloat(0)
-	x, heads := c.shape(0), c.Ints[1]
-	if len(x) != 3 {
-		c.fail(ErrShape, "qkv %v has %d axes, want three: batch, positions, width", c.In[0], len(x))
+func attentionGradShape(c *ctx) {
+	c.wantFloat(0, 1, 2, 3, 6)
+	c.wantMasks(7)
+	for i := range 3 {
+		s := c.shape(i)
+		c.result(c.In[0].dtype, s[0], s[2], c.shape(0)[1], s[3])
 	}
-	if heads < 1 || x[2]%3 != 0 || x[2]/3%heads != 0 {
-		c.fail(ErrShape, "qkv %v has %d on axis 2, no multiple of 3 * %d heads", x, x[2], heads)
-	}
-	c.result(c.In[0].dtype, x[0], x[1], x[2]/3)
-	c.result(statistic(c.In[0].dtype), x[0], heads, x[1])
-	c.result(statistic(c.In[0].dtype), x[0], heads, x[1])
 }
 
 func attentionVJP(c *ctx, g *Tensor) []*Tensor {
 	g = g.Transpose(1, 2)
-	if c.scope.recording() {
-		return attentionGradComposed(c, c.In[0], c.In[1], c.In[2], g)
+	if c.scope.recording() || len(c.In) > 3 && c.needs(3) {
+		return attentionGradComposed(c, c.In, g)
 	}
-	in := []*Tensor{c.In[0], c.In[1], c.In[2], c.Out[0], c.Out[1], c.Out[2], g}
+	in := append([]*Tensor{c.In[0], c.In[1], c.In[2], c.Out[0], c.Out[1], c.Out[2], g}, c.In[3:]...)
 	d := applyAll(&attentionGrad, in, c.Ints, c.Floats)
-	return []*Tensor{d[0].Transpose(1, 2), d[1].Transpose(1, 2), d[2].Transpose(1, 2)}
-}
-
-// attentionGradComposed is the gradient in differentiable operations. g is [B H T E], and results have the same order
-// of axes.
-func attentionGradComposed(c *ctx, q, k, v, g *Tensor) []*Tensor {
-	scale := c.Floats[0]
-	s := q.MatMul(k.T()).Scale(scale)
-	if c.Ints[0] != 0 {
-		t, n := q.Dim(2), k.Dim(2)
-		masked := c.scope.Full(1, Bool, t, n).Triu(1 + n - t)
-		s = s.MaskedFill(masked, math.Inf(-1))
+	for i := range d {
+		d[i] = d[i].Transpose(1, 2)
 	}
-	p := s.Softmax(-1)
-	dp := g.MatMul(v.T())
-	ds := p.Mul(dp.Sub(dp.Mul(p).Sum(-1, KeepDims))).Scale(scale)
-	return []*Tensor{ds.MatMul(k), ds.T().MatMul(q), p.T().MatMul(g)}
+	return append(d[:1:1], attentionGrads(c.In, d[1], d[2])...)
 }
 
-// attentionPackedGradComposed is the gradient of qkv, given that of the result, in differentiable operations.
-func attentionPackedGradComposed(c *ctx, qkv, g *Tensor) *Tensor {
-	b, t, heads := qkv.Dim(0), qkv.Dim(1), c.Ints[1]
-	d := qkv.Dim(2) / (3 * heads)
-	x := qkv.Reshape(b, t, 3, heads, d).Permute(2, 0, 3, 1, 4) // [3 B H T D]
-	g = g.Reshape(b, t, heads, d).Transpose(1, 2)
-	dx := Stack(0, attentionGradComposed(c, x.Select(0, 0), x.Select(0, 1), x.Select(0, 2), g)...)
-	return dx.Permute(1, 3, 0, 2, 4).Reshape(qkv.layout.Shape...)
+// attentionGrads are the gradients of all of the operands in but q, given those of k and v with the heads of q: those
+// of heads that share one are added up. Masks have none.
+func attentionGrads(in []*Tensor, d ...*Tensor) []*Tensor {
+	for i, x := range d {
+		if heads := in[1].Dim(1); heads != x.Dim(1) {
+			d[i] = x.Reshape(x.Dim(0), heads, x.Dim(1)/heads, x.Dim(2), x.Dim(3)).Sum(2)
+		}
+	}
+	return append(d, make([]*Tensor, len(in)-3)...)
+}
+
+// attentionGradComposed is the gradient in differentiable operations, of the operands in: q, k, v and perhaps mask and
+// kept. g is [B H T E], and results have the same order of axes.
+func attentionGradComposed(c *ctx, in []*Tensor, g *Tensor) []*Tensor {
+	scale, q, k, v := c.Floats[0], in[0], in[1], in[2]
+	if heads := k.Dim(1); heads != q.Dim(1) {
+		k, v = k.repeatHeads(q.Dim(1)/heads), v.repeatHeads(q.Dim(1)/heads)
+	}
+	drop := func(x *Tensor) *Tensor { return x }
+	if len(in) > 4 {
+		factors := in[4].To(q.dtype).Scale(1 / (1 - c.Floats[1]))
+		drop = factors.Mul
+	}
+	p := attentionProbabilities(c, q.MatMul(k.T()).Scale(scale), in[3:])
+	kept, dp := drop(p), drop(g.MatMul(v.T()))
+	dmask := p.Mul(dp.Sub(dp.Mul(p).Sum(-1, KeepDims)))
+	ds := dmask.Scale(scale)
+	grads := attentionGrads(in, ds.T().MatMul(q), kept.T().MatMul(g))
+	if len(in) > 3 && c.Op == &attention && c.needs(3) {
+		grads[2] = dmask
+	}
+	return append([]*Tensor{ds.MatMul(k)}, grads...)
+}
+
+// attentionProbabilities is the softmax of scores plus the mask, if there is one, over the visible keys.
+func attentionProbabilities(c *ctx, scores *Tensor, mask []*Tensor) *Tensor {
+	t, n, first, last := scores.Dim(2), scores.Dim(3), c.Ints[0], c.Ints[1]
+	if len(mask) > 0 {
+		scores = scores.Add(mask[0])
+	}
+	if last < n-1 {
+		scores = scores.MaskedFill(c.scope.Full(1, Bool, t, n).Triu(1+last), math.Inf(-1))
+	}
+	if first > -t {
+		scores = scores.MaskedFill(c.scope.Full(1, Bool, t, n).Tril(max(first, -t)-1), math.Inf(-1))
+	}
+	if n == 0 || len(mask) == 0 && first <= -t {
+		return scores.Softmax(-1)
+	}
+	none := scores.Max(-1).Unsqueeze(-1).EqualScalar(math.Inf(-1)) // rows without a visible key
+	return scores.MaskedFill(none, 0).Softmax(-1).MaskedFill(none, 0)
+}
+
+// repeatHeads is t [B H S D] with each head n times.
+func (t *Tensor) repeatHeads(n int) *Tensor {
+	b, h, s, d := t.Dim(0), t.Dim(1), t.Dim(2), t.Dim(3)
+	return t.Unsqueeze(2).Expand(b, h, n, s, d).Reshape(b, h*n, s, d)
 }
 
 func attentionSamples(call func(q, k, v *Tensor, causal bool, scale float64) *Tensor) []opSample {
@@ -233,15 +292,27 @@ func attentionSamples(call func(q, k, v *Tensor, causal bool, scale float64) *Te
 	}
 }
 
-func attentionPackedSamples(call func(qkv *Tensor, heads int, causal bool, scale float64) *Tensor) []opSample {
-	sample := func(name string, b, t, heads, d int, causal bool) opSample {
-		return opSample{Name: name, In: randomArgs([]int{b, t, 3 * heads * d}),
-			Call: func(x []*Tensor) *Tensor { return call(x[0], heads, causal, 0.7) }}
+// maskedSamples are calls with what attentionSamples do without: masks, dropout, windows and shared heads.
+func maskedSamples(call func(in []*Tensor, ints []int, floats []float64) *Tensor) []opSample {
+	inf := math.Inf(-1)
+	sample := func(name string, heads, shared, t, s, first, last int, mask []float64, kept []float64) opSample {
+		in := randomArgs([]int{1, heads, t, 2}, []int{1, shared, s, 2}, []int{1, shared, s, 3})
+		if mask != nil || kept != nil {
+			in = append(in, seam.Arg{Shape: []int{1, heads, t, s}, Lo: -1, Hi: 1, Values: mask})
+		}
+		if kept != nil {
+			in = append(in, seam.Arg{Shape: []int{1, heads, t, s}, DType: Bool, Values: kept})
+		}
+		return opSample{Name: name, In: in, Call: func(x []*Tensor) *Tensor {
+			return call(x, []int{first, last}, []float64{0.7, 0.25})
+		}}
 	}
 	return []opSample{
-		sample("causal", 2, 3, 2, 2, true), sample("full", 1, 3, 1, 2, false),
-		sample("one position", 1, 1, 2, 1, true), sample("no batch", 0, 2, 1, 2, true),
-		sample("no positions", 1, 0, 1, 2, true),
+		sample("mask", 1, 1, 2, 3, math.MinInt, math.MaxInt, []float64{0.5, inf, -1, 2, 0, -0.25}, nil),
+		sample("a masked row", 1, 1, 2, 2, math.MinInt, math.MaxInt, []float64{inf, inf, 0, -1}, nil),
+		sample("dropout", 1, 1, 2, 3, math.MinInt, 1, nil, []float64{1, 0, 1, 1, 1, 0}),
+		sample("shared heads", 4, 2, 2, 3, math.MinInt, 1, nil, nil),
+		sample("window", 1, 1, 5, 4, -1, 0, nil, nil), sample("window ahead", 2, 1, 2, 5, 1, 2, nil, nil),
 	}
 }
 
@@ -249,6 +320,16 @@ func attentionBenchmark(name string, b, h, t, d int) benchmark {
 	x, scale := seam.Arg{Shape: []int{b, h, t, d}, Lo: -1, Hi: 1}, 1/math.Sqrt(float64(d))
 	return benchmark{Name: name, In: []seam.Arg{x, x, x}, Flops: 4 * float64(b*h*t*t*d), Bytes: 16 * float64(b*h*t*d),
 		Call: func(x []*Tensor) *Tensor { return x[0].Attention(x[1], x[2], true, scale) }}
+}
+
+// maskedBenchmark is attention to all keys with a mask [T T].
+func maskedBenchmark(b, h, t, d int) benchmark {
+	m := attentionBenchmark(fmt.Sprintf("%d heads, T=%d, D=%d, mask", h, t, d), b, h, t, d)
+	m.In = append(m.In, seam.Arg{Shape: []int{t, t}, Lo: -1, Hi: 1})
+	m.Call = func(x []*Tensor) *Tensor {
+		return x[0].MaskedAttention(x[1], x[2], x[3], math.MinInt, math.MaxInt, 0, 1/math.Sqrt(float64(d)))
+	}
+	return m
 }
 
 // view4 is an operand of a reference with the axes batch, head, position and column.
@@ -271,26 +352,38 @@ func headsFirst(a kernels.Arg) kernels.Arg {
 	return a
 }
 
-// attentionRow is a row of scores: of query i of head h of batch entry b. Scores of masked keys are -Inf.
+// attentionRow is a row of scores: of query i of head h of batch entry b, and head `shared` of k and v. Scores of
+// masked keys are -Inf. Factors are those of dropout.
 type attentionRow struct {
-	index, b, h, i int
-	scores         []float64
+	index, b, h, shared, i int
+	scores, factors        []float64
 }
 
-// eachAttentionRow calls f for each row of scores of an op call.
-func eachAttentionRow(l *kernels.Launch, f func(r attentionRow)) {
+// eachAttentionRow calls f for each row of scores of an op call with these optional operands.
+func eachAttentionRow(l *kernels.Launch, optional []kernels.Arg, f func(r attentionRow)) {
 	q, k, shape := viewOf(l.In[0]), viewOf(l.In[1]), l.In[0].Shape
 	heads, queries, width := shape[1], shape[2], shape[3]
-	r := attentionRow{scores: make([]float64, l.In[1].Shape[2])}
+	keys, group := l.In[1].Shape[2], heads/max(1, l.In[1].Shape[1])
+	r := attentionRow{scores: make([]float64, keys), factors: make([]float64, keys)}
 	for r.index = range shape[0] * heads * queries {
 		r.b, r.h, r.i = r.index/queries/heads, r.index/queries%heads, r.index%queries
+		r.shared = r.h / group
 		for j := range r.scores {
-			r.scores[j] = 0
+			r.scores[j], r.factors[j] = 0, 1
 			for d := range width {
-				r.scores[j] += float64(*q.at(r.b, r.h, r.i, d) * *k.at(r.b, r.h, j, d))
+				r.scores[j] += float64(*q.at(r.b, r.h, r.i, d) * *k.at(r.b, r.shared, j, d))
 			}
 			r.scores[j] *= l.Floats[0]
-			if l.Ints[0] != 0 && j > r.i+len(r.scores)-queries {
+			if len(optional) > 0 {
+				r.scores[j] += *viewOf(optional[0]).at(r.b, r.h, r.i, j)
+			}
+			if len(optional) > 1 {
+				r.factors[j] = 0
+				if cpu.Slice[bool](optional[1])[r.index*keys+j] {
+					r.factors[j] = 1 / (1 - l.Floats[1])
+				}
+			}
+			if j > min(l.Ints[1], keys)+r.i || j < max(l.Ints[0], -queries)+r.i {
 				r.scores[j] = math.Inf(-1)
 			}
 		}
@@ -301,14 +394,18 @@ func eachAttentionRow(l *kernels.Launch, f func(r attentionRow)) {
 func attentionRef(l *kernels.Launch) {
 	v, y := viewOf(l.In[2]), viewOf(headsFirst(l.Out[0]))
 	ms, rs := cpu.Slice[float64](l.Out[1]), cpu.Slice[float64](l.Out[2])
-	eachAttentionRow(l, func(r attentionRow) {
+	limited := len(l.In) > 3 || l.Ints[0] > -l.In[0].Shape[2] || l.In[1].Shape[2] == 0
+	eachAttentionRow(l, l.In[3:], func(r attentionRow) {
 		m, sum := maxAndSum(r.scores)
+		if limited && math.IsInf(m, -1) {
+			m, sum = 0, math.Inf(1)
+		}
 		ms[r.index], rs[r.index] = m, 1/sum
 		for e := range l.In[2].Shape[3] {
 			to := y.at(r.b, r.h, r.i, e)
 			*to = 0
 			for j, s := range r.scores {
-				*to += float64(double.Exp(s-m) / sum * *v.at(r.b, r.h, j, e))
+				*to += float64(double.Exp(s-m) / sum * r.factors[j] * *v.at(r.b, r.shared, j, e))
 			}
 		}
 	})
@@ -321,54 +418,22 @@ func attentionGradRef(l *kernels.Launch) {
 	for _, d := range []view4{dq, dk, dv} {
 		clear(d.data)
 	}
-	eachAttentionRow(l, func(r attentionRow) {
+	eachAttentionRow(l, l.In[7:], func(r attentionRow) {
 		p, dp, dot := make([]float64, len(r.scores)), make([]float64, len(r.scores)), 0.0
 		for j, s := range r.scores {
 			p[j] = double.Exp(s-ms[r.index]) * rs[r.index]
 			for e := range l.In[2].Shape[3] {
-				dp[j] += float64(*g.at(r.b, r.h, r.i, e) * *v.at(r.b, r.h, j, e))
-				*dv.at(r.b, r.h, j, e) += float64(p[j] * *g.at(r.b, r.h, r.i, e))
+				dp[j] += float64(*g.at(r.b, r.h, r.i, e) * *v.at(r.b, r.shared, j, e) * r.factors[j])
+				*dv.at(r.b, r.h, j, e) += float64(p[j] * r.factors[j] * *g.at(r.b, r.h, r.i, e))
 			}
 			dot += float64(p[j] * dp[j])
 		}
 		for j := range r.scores {
 			ds := p[j] * (dp[j] - dot) * l.Floats[0]
 			for d := range l.In[0].Shape[3] {
-				*dq.at(r.b, r.h, r.i, d) += float64(ds * *k.at(r.b, r.h, j, d))
+				*dq.at(r.b, r.h, r.i, d) += float64(ds * *k.at(r.b, r.shared, j, d))
 				*dk.at(r.b, r.h, j, d) += float64(ds * *q.at(r.b, r.h, r.i, d))
 			}
 		}
 	})
-}
-
-// third is a third of an operand [B T 3*H*D], or all of one [B T H*D], which is third 0, as [B T H D].
-func third(l *kernels.Launch, a kernels.Arg, i int) kernels.Arg {
-	heads, width := l.Ints[1], l.In[0].Shape[2]/3
-	if a.Len() > 0 {
-		a.Offset += i * width
-	}
-	a.Shape = []int{a.Shape[0], a.Shape[1], heads, width / heads}
-	a.Strides = []int{a.Strides[0], a.Strides[1], width / heads, 1}
-	return a
-}
-
-// thirds is an op call on the thirds of qkv, as of attention, with the given further operands and results.
-func thirds(l *kernels.Launch, in, out []kernels.Arg) *kernels.Launch {
-	of := *l
-	of.In, of.Out = nil, out
-	for i := range 3 {
-		of.In = append(of.In, headsFirst(third(l, l.In[0], i)))
-	}
-	of.In = append(of.In, in...)
-	return &of
-}
-
-func attentionPackedRef(l *kernels.Launch) {
-	attentionRef(thirds(l, nil, []kernels.Arg{third(l, l.Out[0], 0), l.Out[1], l.Out[2]}))
-}
-
-func attentionPackedGradRef(l *kernels.Launch) {
-	dx := l.Out[0]
-	in := append(l.In[1:4:4], headsFirst(third(l, l.In[4], 0)))
-	attentionGradRef(thirds(l, in, []kernels.Arg{third(l, dx, 0), third(l, dx, 1), third(l, dx, 2)}))
 }

@@ -45,25 +45,21 @@ func init() {
 				sample("middle", []int{2, 1, 2}, 1, [2]int{}, [2]int{1, 1}, [2]int{}),
 				sample("rank 0", nil, 3), sample("size 1", []int{1}, 2, [2]int{1, 1}),
 				sample("empty", []int{0, 2}, 3, [2]int{1, 1}, [2]int{0, 1}),
+				sample("cropped", []int{2, 4}, 5, [2]int{1, -1}, [2]int{-1, -2}),
 			}
 		},
 	})
 }
 
-// Pad surrounds t by a value. Each axis has a pair: how many elements are added before and after.
+// Pad surrounds t by a value. Each axis has a pair: how many elements are added before and after; negative numbers
+// remove elements.
 func (t *Tensor) Pad(value float64, pads ...[2]int) *Tensor {
-	t.given("pad")
-	if len(pads) != t.Rank() {
-		fail(ErrShape, "pad", "%d pairs are given, %v has %d axes; {0, 0} leaves an axis alone", len(pads), t, t.Rank())
-	}
+	t, pads = t.cropped("pad", pads)
 	if t.dtype.IsInt() && value != math.Trunc(value) {
 		fail(ErrValue, "pad", "%g is no value of %v", value, t.dtype)
 	}
 	ints := make([]int, 0, 2*kernels.MaxDims)
-	for d, p := range pads {
-		if min(p[0], p[1]) < 0 {
-			fail(ErrValue, "pad", "%v elements on axis %d; Slice removes elements", p, d)
-		}
+	for _, p := range pads {
 		ints = append(ints, min(p[0], kernels.MaxLen), min(p[1], kernels.MaxLen)) // nothing overflows
 	}
 	return apply(&pad, []*Tensor{t}, ints, []float64{value})

@@ -76,8 +76,14 @@ func TestCopyErrors(t *testing.T) {
 	x := ascending(2, 3)
 	wantMisuse(t, func() { x.Pad(0, [2]int{1, 1}) }, tensor.ErrShape,
 		"pad: 1 pairs are given, int64[2 3] has 2 axes; {0, 0} leaves an axis alone")
-	wantMisuse(t, func() { x.Pad(0, [2]int{0, -1}, [2]int{}) }, tensor.ErrValue,
-		"pad: [0 -1] elements on axis 0; Slice removes elements")
+	wantMisuse(t, func() { x.Pad(0, [2]int{-1, -2}, [2]int{}) }, tensor.ErrShape,
+		"pad: [-1 -2] would remove more elements of axis 0 of int64[2 3] than there are")
+	wantMisuse(t, func() { x.Pad(0, [2]int{math.MinInt, 1}, [2]int{}) }, tensor.ErrShape, "would remove more")
+	wantMisuse(t, func() { x.PadReflect([2]int{2, 0}, [2]int{}) }, tensor.ErrShape,
+		"pad_reflect: [2 0] elements around axis 0 of int64[2 3], which has 2 elements: there are 1 to take")
+	wantMisuse(t, func() { x.PadCircular([2]int{}, [2]int{0, 4}) }, tensor.ErrShape, "there are 3 to take")
+	wantMisuse(t, func() { ascending(0, 2).PadReplicate([2]int{0, 1}, [2]int{}) }, tensor.ErrShape, "0 to take")
+	wantMisuse(t, func() { x.PadReplicate([2]int{math.MaxInt, 0}, [2]int{}) }, tensor.ErrShape, "to take on each side")
 	wantMisuse(t, func() { x.Pad(0.5, [2]int{}, [2]int{1, 0}) }, tensor.ErrValue, "pad: 0.5 is no value of int64")
 	wantMisuse(t, func() { x.Pad(0, [2]int{}, [2]int{math.MaxInt / 2, 0}) }, tensor.ErrShape, "pad: shape")
 	wantMisuse(t, func() { x.Flip(0, -2) }, tensor.ErrShape, "flip: axis 0 of int64[2 3] is named twice")

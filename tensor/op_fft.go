@@ -13,10 +13,11 @@ var dft Op
 
 func init() {
 	define(&dft, entry{
-		Op:    kernels.Op{Name: "dft", CPU: cpu.DFT, Types: []DType{Float32, Float64}, Ref: dftRef},
-		Doc:   "y[k] = sum over j of x[j] exp(-2πi jk/n) along an axis of pairs, or with +2πi for the inverse",
-		Ints:  []string{"axis", "inverse"},
-		Shape: dftShape,
+		Op:      kernels.Op{Name: "dft", CPU: cpu.DFT, Types: []DType{Float32, Float64}, Ref: dftRef},
+		Doc:     "y[k] = sum over j of x[j] exp(-2πi jk/n) along an axis of pairs, or with +2πi for the inverse",
+		Ints:    []string{"axis", "inverse"},
+		CPUOnly: "gonum computes it",
+		Shape:   dftShape,
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			return []*Tensor{apply(&dft, []*Tensor{g}, []int{c.Ints[0], 1 - c.Ints[1]}, nil)}
 		},
@@ -30,8 +31,9 @@ func init() {
 					Call: func(x []*Tensor) *Tensor { return apply(&dft, x, []int{axis, inverse}, nil) }}
 			}
 			return []opSample{
-				sample("eight", 0, 0, 8, 2), sample("prime, inverse", 1, 1, 2, 7, 2), sample("first axis", 0, 0, 6, 3, 2),
-				sample("large prime", 0, 0, 67, 2), sample("size 1", 1, 0, 2, 1, 2), sample("no rows", 1, 0, 0, 4, 2), sample("no elements", 0, 1, 0, 2),
+				sample("eight", 0, 0, 8, 2), sample("prime, inverse", 1, 1, 2, 7, 2),
+				sample("first axis", 0, 0, 6, 3, 2), sample("large prime", 0, 0, 67, 2),
+				sample("size 1", 1, 0, 2, 1, 2), sample("no rows", 1, 0, 0, 4, 2), sample("no elements", 0, 1, 0, 2),
 			}
 		},
 		Bench: func() []benchmark {

@@ -1,6 +1,10 @@
 package tensor
 
-import "github.com/weft-ml/weft/internal/seam"
+import (
+	"slices"
+
+	"github.com/weft-ml/weft/internal/seam"
+)
 
 // Activations. Those that take longer than their bytes may be approximate in half precision.
 
@@ -76,6 +80,16 @@ var softplusOp = pointwise{name: "softplus", expr: "softplus(x)", lo: -3, hi: 3,
 // Softplus is log(1+e^x).
 func (t *Tensor) Softplus() *Tensor { return apply1(softplusOp, t) }
 
+var softplusBetaOp = pointwise{
+	name: "softplus_beta", expr: "softplus_beta(x, beta, threshold)", scalars: "beta threshold", lo: 0.1, hi: 2,
+	cast: seam.CastFull,
+}.op()
+
+// SoftplusBeta is log(1+e^(beta*x))/beta, and x where beta*x is above the threshold, which is 20 in PyTorch.
+func (t *Tensor) SoftplusBeta(beta, threshold float64) *Tensor {
+	return t.scalar(softplusBetaOp, beta, threshold)
+}
+
 var softsignOp = pointwise{name: "softsign", expr: "softsign(x)", lo: 0.1, hi: 2}.op()
 
 // Softsign is x/(1+|x|).
@@ -85,6 +99,19 @@ var hardtanhOp = pointwise{name: "hardtanh", expr: "hardtanh(x)", result: sameTy
 
 // Hardtanh is x between -1 and 1.
 func (t *Tensor) Hardtanh() *Tensor { return apply1(hardtanhOp, t) }
+
+var hardtanhWithinOp = pointwise{
+	name: "hardtanh_within", expr: "where(x <= lo, lo, where(hi <= x, hi, x))", scalars: "lo hi", result: sameType,
+	lo: 1.1, hi: 2,
+}.op()
+
+// HardtanhWithin is x between lo and hi. The derivative at both is 0; that of [Tensor.Clamp] is 1.
+func (t *Tensor) HardtanhWithin(lo, hi float64) *Tensor {
+	if !(lo <= hi) {
+		fail(ErrValue, "hardtanh", "the bounds %v and %v must be in order", lo, hi)
+	}
+	return t.scalar(hardtanhWithinOp, lo, hi)
+}
 
 var hardsigmoidOp = pointwise{name: "hardsigmoid", expr: "hardsigmoid(x)"}.op()
 
@@ -110,3 +137,75 @@ var tanhshrinkOp = pointwise{name: "tanhshrink", expr: "tanhshrink(x)"}.op()
 
 // Tanhshrink is x - tanh(x).
 func (t *Tensor) Tanhshrink() *Tensor { return apply1(tanhshrinkOp, t) }
+
+var thresholdOp = pointwise{
+	name: "threshold", expr: "where(x <= threshold, value, x)", scalars: "threshold value", result: sameType,
+	lo: 1.1, hi: 2,
+}.op()
+
+// Threshold is x above the threshold, else value.
+func (t *Tensor) Threshold(threshold, value float64) *Tensor {
+	return t.scalar(thresholdOp, threshold, value)
+}
+
+var preluOp = pointwise{name: "prelu", expr: "where(0 < x, x, w*x)", args: "x w", lo: 0.1, hi: 2}.op()
+
+// PReLU is x where positive, else weight*x, with one weight for all, or one for each channel, which are axis 1 (He et
+// al. 2015): t is [batch channels ...], weight [1] or [channels].
+func (t *Tensor) PReLU(weight *Tensor) *Tensor {
+	t.given("prelu")
+	weight.given("prelu")
+	channels := 1
+	if t.Rank() > 1 {
+		channels = t.layout.Shape[1]
+	}
+	if weight.Rank() != 1 || weight.Len() != 1 && weight.Len() != channels {
+		fail(ErrShape, "prelu", "weight %v must have shape [1] or [%d], one for each channel, axis 1 of %v", weight,
+			channels, t)
+	}
+	if t.Rank() > 1 && weight.Len() > 1 {
+		weight = weight.Reshape(append([]int{channels}, slices.Repeat([]int{1}, t.Rank()-2)...)...)
+	}
+	return apply2(preluOp, t, weight)
+}
+
+var rreluOp = pointwise{
+	name: "rrelu", expr: "where(0 < x, x, x*(lo + (hi - lo)*rand(0)))", scalars: "lo hi", lo: 0.1, hi: 2,
+}.op()
+
+// RReLU is x where positive, else x times a slope, drawn uniformly from [lo, hi) for each element in steps with
+// training behaviour, and (lo+hi)/2 elsewhere (Xu et al. 2015). PyTorch's bounds are 1/8 and 1/3.
+func (t *Tensor) RReLU(lo, hi float64) *Tensor {
+	if !(lo <= hi) {
+		fail(ErrValue, "rrelu", "the bounds %v and %v must be in order", lo, hi)
+	}
+	t.given("rrelu")
+	if t.scope == nil || !t.scope.Training() {
+		return t.LeakyReLU((lo + hi) / 2)
+	}
+	return t.scalar(rreluOp, lo, hi)
+}
+
+var gluOp = pointwise{name: "glu", expr: "x*sigmoid(gate)", args: "x gate", fused: true}.op()
+
+// GLU is the first half along an axis, whose size is even, times the sigmoid of the second (Dauphin et al. 2017).
+func (t *Tensor) GLU(axis int) *Tensor {
+	t.given("glu")
+	axis = t.axis("glu", axis)
+	n := t.layout.Shape[axis]
+	if n%2 != 0 {
+		fail(ErrShape, "glu", "%v has %d elements along axis %d, which has no halves", t, n, axis)
+	}
+	return apply2(gluOp, t.Slice(axis, 0, n/2), t.Slice(axis, n/2, n))
+}
+
+var swigluOp = pointwise{name: "swiglu", expr: "silu(gate)*x", args: "gate x", fused: true}.op()
+
+// SwiGLU is silu(gate)*x, the gate being t (Shazeer 2020): of two linear layers, or of the halves that
+// [Tensor.Chunk] makes. Operands broadcast.
+func (t *Tensor) SwiGLU(x *Tensor) *Tensor { return apply2(swigluOp, t, x) }
+
+var gegluOp = pointwise{name: "geglu", expr: "gelu(gate)*x", args: "gate x", fused: true}.op()
+
+// GEGLU is gelu(gate)*x, the gate being t (Shazeer 2020). Operands broadcast.
+func (t *Tensor) GEGLU(x *Tensor) *Tensor { return apply2(gegluOp, t, x) }

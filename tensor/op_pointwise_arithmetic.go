@@ -1,6 +1,11 @@
 package tensor
 
-import "github.com/weft-ml/weft/internal/seam"
+import (
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/internal/seam"
+)
 
 // Arithmetic, rounding, and copies.
 
@@ -104,6 +109,42 @@ var minimumOp = pointwise{name: "minimum", expr: "min(x, y)", args: "x y", resul
 // Minimum is the smaller of x and y; NaN if either is; ties share the gradient; x is t. Operands broadcast.
 func (t *Tensor) Minimum(y *Tensor) *Tensor { return apply2(minimumOp, t, y) }
 
+var fmaxOp = pointwise{name: "fmax", expr: "fmax(x, y)", args: "x y", result: sameType}.op()
+
+// FMax is the larger of x and y, or the one that is not NaN; the gradient of a tie goes to x, which is t. Operands
+// broadcast.
+func (t *Tensor) FMax(y *Tensor) *Tensor { return apply2(fmaxOp, t, y) }
+
+var fminOp = pointwise{name: "fmin", expr: "fmin(x, y)", args: "x y", result: sameType}.op()
+
+// FMin is the smaller of x and y, or the one that is not NaN; the gradient of a tie goes to x, which is t. Operands
+// broadcast.
+func (t *Tensor) FMin(y *Tensor) *Tensor { return apply2(fminOp, t, y) }
+
+var copysignOp = pointwise{name: "copysign", expr: "copysign(x, y)", args: "x y", lo: 0.1, hi: 2}.op()
+
+// CopySign is |x| with the sign of y, also of -0; integers become float32; x is t. A NaN in y counts as positive, and
+// the derivative at x = 0 is 0. Operands broadcast.
+func (t *Tensor) CopySign(y *Tensor) *Tensor { return apply2(copysignOp, t, y) }
+
+var addcmulOp = pointwise{
+	name: "addcmul", expr: "x + value*a*b", args: "x a b", scalars: "value", result: sameType,
+}.op()
+
+// AddCMul is t + value*a*b. Operands broadcast.
+func (t *Tensor) AddCMul(value float64, a, b *Tensor) *Tensor {
+	return apply(addcmulOp, []*Tensor{t, a, b}, nil, []float64{value})
+}
+
+var addcdivOp = pointwise{
+	name: "addcdiv", expr: "x + value*a/b", args: "x a b", scalars: "value", lo: 0.5, hi: 2,
+}.op()
+
+// AddCDiv is t + value*a/b; integers become float32. Operands broadcast.
+func (t *Tensor) AddCDiv(value float64, a, b *Tensor) *Tensor {
+	return apply(addcdivOp, []*Tensor{t, a, b}, nil, []float64{value})
+}
+
 var addScalarOp = pointwise{name: "add_scalar", expr: "x+a", scalars: "a", result: sameType, fused: true}.op()
 
 // AddScalar is x + a.
@@ -137,6 +178,47 @@ var lerpOp = pointwise{name: "lerp", expr: "lerp(x, y, t)", args: "x y t"}.op()
 
 // Lerp is t at w = 0, y at w = 1, and on the line through both elsewhere.
 func (t *Tensor) Lerp(y, w *Tensor) *Tensor { return apply(lerpOp, []*Tensor{t, y, w}, nil, nil) }
+
+var lerpScalarOp = pointwise{name: "lerp_scalar", expr: "lerp(x, y, w)", args: "x y", scalars: "w"}.op()
+
+// LerpScalar is t at w = 0, y at w = 1, and on the line through both elsewhere.
+func (t *Tensor) LerpScalar(y *Tensor, w float64) *Tensor {
+	return apply(lerpScalarOp, []*Tensor{t, y}, nil, []float64{w})
+}
+
+// Rad2Deg is an angle in degrees, from radians.
+func (t *Tensor) Rad2Deg() *Tensor { return t.floating("rad2deg").Scale(180 / math.Pi) }
+
+// Deg2Rad is an angle in radians, from degrees.
+func (t *Tensor) Deg2Rad() *Tensor { return t.floating("deg2rad").Scale(math.Pi / 180) }
+
+// floating is t, and float32 for integers and bools.
+func (t *Tensor) floating(op string) *Tensor {
+	t.given(op)
+	return t.To(averaged(t.dtype))
+}
+
+var nanToNumOp = pointwise{
+	name: "nan_to_num", expr: "where(x != x, n, where(x == inf, hi, where(x == -inf, lo, x)))", scalars: "n hi lo",
+}.op()
+
+// NaNToNum replaces NaN and infinities. Values are what takes their place, in PyTorch's order: of NaN, which is 0
+// without them, of +Inf, the largest number of the element type, and of -Inf, the lowest. Where they do, the derivative
+// is 0. Integers stay as they are.
+func (t *Tensor) NaNToNum(values ...float64) *Tensor {
+	t.given("nan_to_num")
+	if len(values) > 3 {
+		fail(ErrValue, "nan_to_num", "takes values for NaN, +Inf and -Inf, got %v", slices.Clone(values))
+	}
+	if !t.dtype.IsFloat() {
+		return t
+	}
+	largest := map[DType]float64{
+		Float64: math.MaxFloat64, Float32: math.MaxFloat32, Float16: 65504, BFloat16: 0x1.fep127,
+	}[t.dtype]
+	given := append(slices.Clone(values), []float64{0, largest, -largest}[len(values):]...)
+	return t.scalar(nanToNumOp, given...)
+}
 
 var copyOp = pointwise{name: "copy", expr: "x", result: sameType}.op()
 

@@ -97,6 +97,32 @@ var isfiniteOp = pointwise{name: "isfinite", expr: "isfinite(x)", result: boolTy
 // IsFinite is whether x is a finite number.
 func (t *Tensor) IsFinite() *Tensor { return apply1(isfiniteOp, t) }
 
+var signbitOp = pointwise{name: "signbit", expr: "signbit(x)", result: boolType}.op()
+
+// SignBit is whether x is negative or -0; false for NaN.
+func (t *Tensor) SignBit() *Tensor { return apply1(signbitOp, t) }
+
+var iscloseOp = pointwise{
+	name: "isclose", expr: "x == y || (abs(x - y) <= atol + abs(rtol*y) && isfinite(y))", args: "x y",
+	scalars: "rtol atol", result: boolType,
+}.op()
+
+// IsClose is whether |x - y| <= atol + rtol*|y| or both are equal, also infinities; NaN is close to nothing; x is t.
+// PyTorch's tolerances are 1e-5 and 1e-8. Operands broadcast. [Tensor.AllClose] compares whole tensors.
+func (t *Tensor) IsClose(y *Tensor, rtol, atol float64) *Tensor {
+	if !(rtol >= 0 && atol >= 0) {
+		fail(ErrValue, "isclose", "the tolerances %v and %v must not be negative", rtol, atol)
+	}
+	return apply(iscloseOp, []*Tensor{t, y}, nil, []float64{rtol, atol})
+}
+
+var heavisideOp = pointwise{
+	name: "heaviside", expr: "where(x == 0, y, 0 < x)", args: "x y", result: sameType, lo: 0.1, hi: 2,
+}.op()
+
+// Heaviside is 1 where x is positive, y where it is 0, else 0, also for NaN; x is t. Operands broadcast.
+func (t *Tensor) Heaviside(y *Tensor) *Tensor { return apply2(heavisideOp, t, y) }
+
 var whereOp = pointwise{name: "where", expr: "where(c, x, y)", args: "c x y", condition: true, result: sameType}.op()
 
 // Where is x where the condition t is not 0, else y. Operands broadcast.

@@ -141,6 +141,29 @@ var erfcOp = pointwise{name: "erfc", expr: "erfc(x)"}.op()
 // Erfc is 1 - erf(x), accurate for large x.
 func (t *Tensor) Erfc() *Tensor { return apply1(erfcOp, t) }
 
+var erfinvOp = pointwise{name: "erfinv", expr: "erfinv(x)", lo: -0.9, hi: 0.9, cast: seam.CastFull}.op()
+
+// ErfInv is the inverse of erf: infinite at -1 and 1, NaN beyond. Errors are at most 4 units in the last place in
+// float32, and 8 in float64.
+func (t *Tensor) ErfInv() *Tensor { return apply1(erfinvOp, t) }
+
+var lgammaOp = pointwise{name: "lgamma", expr: "lgamma(x)", lo: 0.2, hi: 5, cast: seam.CastFull}.op()
+
+// LGamma is log|gamma(x)|, +Inf at 0 and the negative integers. For positive x errors are at most 8 units in the last
+// place, for negative ones 8 of the result or of 1, the larger one. The derivative is [Tensor.Digamma].
+func (t *Tensor) LGamma() *Tensor { return apply1(lgammaOp, t) }
+
+var digammaOp = pointwise{name: "digamma", expr: "digamma(x)", lo: 0.2, hi: 5, cast: seam.CastFull}.op()
+
+// Digamma is the derivative of log(gamma(x)): -Inf at 0, +Inf at -0, NaN at negative integers. For positive x errors
+// are at most 8 units in the last place of the result or of 1, the larger one.
+func (t *Tensor) Digamma() *Tensor { return apply1(digammaOp, t) }
+
+var sincOp = pointwise{name: "sinc", expr: "sinc(x)"}.op()
+
+// Sinc is sin(pi*x)/(pi*x), and 1 at 0.
+func (t *Tensor) Sinc() *Tensor { return apply1(sincOp, t) }
+
 var normPDFOp = pointwise{name: "normpdf", expr: "normpdf(x)"}.op()
 
 // NormPDF is the density of the standard normal distribution, exp(-x²/2) / sqrt(2 pi).

@@ -88,15 +88,20 @@ func (t *Tensor) alongOne(op *Op, axis int, keep []int) []*Tensor {
 	t.given(op.Name)
 	axis = t.axis(op.Name, axis)
 	out := applyAll(op, []*Tensor{t}, []int{axis}, nil)
-	for i, k := range keep {
-		if k != KeepDims || i > 0 {
-			fail(ErrValue, op.Name, "takes one axis, and KeepDims; got %v behind axis %d", slices.Clone(keep), axis)
-		}
+	if keeps(op.Name, axis, keep) {
 		for o := range out {
 			out[o] = out[o].Unsqueeze(axis)
 		}
 	}
 	return out
+}
+
+// keeps tells whether keep is KeepDims and not nothing, for an operation that reduces one axis.
+func keeps(op string, axis int, keep []int) bool {
+	if len(keep) > 1 || len(keep) == 1 && keep[0] != KeepDims {
+		fail(ErrValue, op, "takes one axis, and KeepDims; got %v behind axis %d", slices.Clone(keep), axis)
+	}
+	return len(keep) == 1
 }
 
 // argRef finds the indices and, if there are two results, the elements.

@@ -53,3 +53,8 @@ func (t *Tensor) Max(axes ...int) *Tensor { return t.reduce(&amax, axes) }
 
 // Min is the smallest element over the given axes; the rules are those of [Tensor.Max].
 func (t *Tensor) Min(axes ...int) *Tensor { return t.reduce(&amin, axes) }
+
+// AMinMax is [Tensor.Min] and [Tensor.Max].
+func (t *Tensor) AMinMax(axes ...int) (smallest, largest *Tensor) {
+	return t.Min(axes...), t.Max(axes...)
+}

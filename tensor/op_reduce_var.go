@@ -53,6 +53,16 @@ func (t *Tensor) Std(correction int, axes ...int) *Tensor {
 	return apply1(rootOp, t.Var(correction, axes...))
 }
 
+// VarMean is [Tensor.Var] and [Tensor.Mean].
+func (t *Tensor) VarMean(correction int, axes ...int) (variance, mean *Tensor) {
+	return t.Var(correction, axes...), t.Mean(axes...)
+}
+
+// StdMean is [Tensor.Std] and [Tensor.Mean].
+func (t *Tensor) StdMean(correction int, axes ...int) (deviation, mean *Tensor) {
+	return t.Std(correction, axes...), t.Mean(axes...)
+}
+
 func varRef(l *kernels.Launch) {
 	x, y := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
 	n := float64(l.In[0].Len()) / float64(len(y))

@@ -11,7 +11,7 @@ var cumsum Op
 
 func init() {
 	define(&cumsum, entry{
-		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Ref: cumsumRef},
+		Op:   kernels.Op{Name: "cumsum", CPU: cpu.CumSum, Types: summable, Ref: cumsumRef},
 		Cast: seam.CastFull,
 		Doc:  "y[i] = x[0] + ... + x[i] along an axis, or x[n-1] + ... + x[i] in reverse",
 		Ints: []string{"axis", "reverse"},
@@ -24,6 +24,9 @@ func init() {
 		Samples: func() []opSample { return axisSamples(-2, 2, (*Tensor).CumSum) },
 	})
 }
+
+// summable are the types for which the CPU has loops of cumsum.
+var summable = []DType{Float32, Int64, Int32, Uint8, Bool}
 
 // CumSum is the running sum along an axis: each element plus all before it, added in order. The sums of integers and
 // bools are int64.

@@ -71,6 +71,28 @@ func (t *Tensor) Flatten(from, last int) *Tensor {
 	return t.Reshape(shape...)
 }
 
+// Unflatten is t with an axis split into several of the given sizes, of which one may be -1: it is computed from the
+// others.
+func (t *Tensor) Unflatten(axis int, sizes ...int) *Tensor {
+	axis = t.axis("unflatten", axis)
+	checkShape("unflatten", slices.DeleteFunc(slices.Clone(sizes), func(size int) bool { return size == -1 }))
+	s, sizes := t.layout.Shape, slices.Clone(sizes)
+	n, infer, others := s[axis], slices.Index(sizes, -1), 1
+	for i, size := range sizes {
+		if i != infer {
+			others *= size
+		}
+	}
+	if infer >= 0 && others > 0 {
+		sizes[infer] = n / others
+		others *= sizes[infer]
+	}
+	if others != n {
+		fail(ErrShape, "unflatten", "sizes %v make %d, axis %d of %v has %d", sizes, others, axis, t, n)
+	}
+	return t.Reshape(slices.Concat(s[:axis], sizes, s[axis+1:])...)
+}
+
 // Unsqueeze is t with a new axis of size 1, which gets the given index; -1 is the last axis.
 func (t *Tensor) Unsqueeze(axis int) *Tensor {
 	return t.Reshape(slices.Insert(t.Shape(), t.newAxis("unsqueeze", axis), 1)...)

@@ -37,6 +37,13 @@ func declare(init seam.Initializer, trainable bool, shape []int) *Tensor {
 	return t
 }
 
+// counter is engine.Counter.
+func counter(shape []int) *Tensor {
+	t := declare(nil, false, shape)
+	t.dtype = Int64
+	return t
+}
+
 // parameterOf is engine.ParameterOf.
 func parameterOf(name string, t *Tensor) *Tensor {
 	t.usable("parameter")
@@ -154,7 +161,7 @@ func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt D
 	if len(names) != len(tensors) {
 		fail(ErrValue, "place", "%d names for %d tensors", len(names), len(tensors))
 	}
-	var params, state placement
+	params, state, counters := placement{dtype: dt}, placement{dtype: dt}, placement{dtype: Int64}
 	called, seen := map[string]bool{}, map[*Tensor]bool{}
 	for i, t := range tensors {
 		if t == nil || t.root == nil || t.lazy != nil || t.root.tensor != t || seen[t] {
@@ -168,8 +175,11 @@ func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt D
 		}
 		called[names[i]], seen[t] = true, true
 		p := &state
-		if t.root.trainable {
+		switch {
+		case t.root.trainable:
 			p = &params
+		case t.dtype == Int64:
+			p = &counters
 		}
 		p.names, p.tensors, p.offsets = append(p.names, names[i]), append(p.tensors, t), append(p.offsets, p.n)
 		if p.n += (t.Len() + arenaAlign - 1) / arenaAlign * arenaAlign; p.n > kernels.MaxLen {
@@ -177,24 +187,25 @@ func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt D
 				i+1, len(tensors), kernels.MaxLen, t)
 		}
 	}
-	both := []*placement{&params, &state}
+	all := []*placement{&params, &state, &counters}
 	defer func() {
-		for _, p := range both {
+		for _, p := range all {
 			if p.blk != nil && !p.blk.shared { // not committed
 				p.blk.release("placing")
 			}
 		}
 	}()
-	for _, p := range both {
-		p.prepare(d, op, model, dt)
+	for _, p := range all {
+		p.prepare(d, op, model)
 	}
-	for _, p := range both {
-		p.commit(d, model, dt)
+	for _, p := range all {
+		p.commit(d, model)
 	}
 }
 
 // A placement is an arena in the making.
 type placement struct {
+	dtype   DType
 	names   []string
 	tensors []*Tensor
 	offsets []int // of the tensors, in elements
@@ -203,34 +214,34 @@ type placement struct {
 }
 
 // prepare makes the memory and draws the values: all that can fail.
-func (p *placement) prepare(d *Device, op, model string, dt DType) {
+func (p *placement) prepare(d *Device, op, model string) {
 	if p.tensors == nil {
 		return
 	}
-	p.blk = d.deviceBlock(op, p.n*dt.Size())
+	p.blk = d.deviceBlock(op, p.n*p.dtype.Size())
 	d.zero(op, p.blk)
 	for i, t := range p.tensors {
 		if t.root.init != nil {
 			v := makeHost[float64](op, t.Len())
 			t.root.init(v, t.Shape(), d.stream(model, p.names[i]))
-			d.copyIn(op, p.blk, p.offsets[i]*dt.Size(), bytesOf(FromSlice(v, len(v)).To(dt)))
+			d.copyIn(op, p.blk, p.offsets[i]*p.dtype.Size(), bytesOf(FromSlice(v, len(v)).To(p.dtype)))
 		}
 	}
 }
 
 // commit hands the arena to the tensors.
-func (p *placement) commit(d *Device, model string, dt DType) {
+func (p *placement) commit(d *Device, model string) {
 	if p.tensors == nil {
 		return
 	}
 	p.blk.disown()
-	newArena(d, dt, p.blk, p.tensors, p.n).model = model
+	newArena(d, p.dtype, p.blk, p.tensors, p.n).model = model
 	for i, t := range p.tensors {
 		r := t.root
 		r.name, r.index = p.names[i], i
 		r.lo, r.hi = p.offsets[i], p.offsets[i]+t.Len()
 		r.version.Add(1)
-		t.blk, t.dtype, t.layout.Offset = p.blk, dt, r.lo
+		t.blk, t.dtype, t.layout.Offset = p.blk, p.dtype, r.lo
 	}
 }
 
@@ -585,7 +596,7 @@ func (t *Tensor) Assign(v *Tensor) {
 	s.enter("assign")
 	defer s.leave()
 	v.fresh("assign")
-	s.written(t, t.root.lo, t.root.hi)
+	s.written(t.root.tensor, 0, t.root.tensor.Len())
 	s.into(op, []*Tensor{t}, []*Tensor{v}, ints, nil)
 }
 
@@ -641,10 +652,18 @@ func (t *Tensor) assigned() *Tensor {
 	case t.blk != whole.blk:
 		fail(ErrStep, "assign", "%v does not have the memory of %v: it is a copy, or was made before nn.Init", t, whole)
 	}
-	for i, n := range t.layout.Shape {
-		if n > 1 && t.layout.Strides[i] == 0 {
-			fail(ErrStep, "assign", "%v repeats elements of %v along axis %d; assign before Expand", t, whole, i)
+	axes, reach := make([]int, t.Rank()), 0
+	for i := range axes {
+		axes[i] = i
+	}
+	slices.SortFunc(axes, func(i, j int) int { return t.layout.Strides[i] - t.layout.Strides[j] })
+	for _, i := range axes {
+		n, stride := t.layout.Shape[i], t.layout.Strides[i]
+		if n > 1 && stride <= reach {
+			fail(ErrStep, "assign", "%v repeats elements of %v along axis %d; assign before Expand and Unfold", t,
+				whole, i)
 		}
+		reach += (n - 1) * stride
 	}
 	return t.alias(nil)
 }

@@ -262,32 +262,56 @@ func (o *Op) saves(i int) (set saves) {
 
 func pointwiseVJP(c *ctx, g *Tensor) []*Tensor {
 	grads := make([]*Tensor, len(c.In))
-	n := len(c.In)
-	for i, p := range c.Op.pulls() {
-		x := c.In[i]
-		if p.op == nil || !x.needs {
-			continue
+	for i, x := range c.In {
+		if x.needs {
+			grads[i] = c.pull(i, g)
 		}
-		in := make([]*Tensor, len(p.uses))
-		for j, k := range p.uses {
-			switch {
-			case k < n:
-				in[j] = c.In[k]
-			case k == n:
-				in[j] = g
-			default:
-				in[j] = c.Out[0]
-			}
+	}
+	return grads
+}
+
+// pull is the gradient of operand i of a pointwise operation, whose result has the gradient g; nil where there is none.
+func (c *ctx) pull(i int, g *Tensor) *Tensor {
+	p, x, n := c.Op.pulls()[i], c.In[i], len(c.In)
+	if p.op == nil {
+		return nil
+	}
+	in := make([]*Tensor, len(p.uses))
+	for j, k := range p.uses {
+		switch {
+		case k < n:
+			in[j] = c.In[k]
+		case k == n:
+			in[j] = g
+		default:
+			in[j] = c.Out[0]
 		}
-		if e := p.op.Expr.Roots[0]; e.Op == expr.Arg { // the gradient passes through
-			grads[i] = in[e.K].SumTo(x.layout.Shape...)
-			continue
-		}
-		d := c.derivative(p.op, in)
-		if !sameShape(d, c.Out[0]) { // no operand of the derivative had the full shape
-			d = d.Expand(c.Out[0].layout.Shape...)
-		}
-		grads[i] = d.SumTo(x.layout.Shape...)
+	}
+	if e := p.op.Expr.Roots[0]; e.Op == expr.Arg { // the gradient passes through
+		return in[e.K].SumTo(x.layout.Shape...)
+	}
+	d := c.derivative(p.op, in)
+	if !sameShape(d, c.Out[0]) { // no operand of the derivative had the full shape
+		d = d.Expand(c.Out[0].layout.Shape...)
+	}
+	return d.SumTo(x.layout.Shape...)
+}
+
+// pullAll is engine.Pull.
+func pullAll(op *Op, in []*Tensor, y, g *Tensor) []*Tensor {
+	if op == nil || op.Expr == nil || len(op.Expr.Params) > 0 || op.draws > 0 {
+		fail(ErrValue, "pull", "the operation is not pointwise, or has scalars or draws random numbers")
+	}
+	op.wantTakes(in, nil, nil)
+	for _, t := range append([]*Tensor{y, g}, in...) {
+		t.usable(op.Name)
+	}
+	c := &ctx{}
+	c.set(op, g.scope, in, nil, nil)
+	c.Out = append(c.Out, y)
+	grads := make([]*Tensor, len(in))
+	for i := range in {
+		grads[i] = c.pull(i, g)
 	}
 	return grads
 }

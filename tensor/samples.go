@@ -24,6 +24,14 @@ func (o *Op) allSamples() (samples []opSample) {
 			{{1, 3}, {2, 2, 3}}},
 		3: {{{2, 3}, {2, 3}, {2, 3}}, {{2, 1}, {3}, nil}, {{0, 2}, {2}, {1, 2}}},
 	}
+	if n := len(o.Args); n > 3 {
+		same, spread, empty := make([][]int, n), make([][]int, n), make([][]int, n)
+		for i := range n {
+			same[i], spread[i] = []int{2, 3}, [][]int{{2, 3}, {3}, {2, 1}, nil}[i%4]
+			empty[i] = [][]int{{0, 2}, {2}}[i%2]
+		}
+		shapes[n] = [][][]int{same, spread, empty}
+	}
 	params := make([]float64, len(o.Expr.Params))
 	for i := range params {
 		params[i] = 0.5 + 0.75*float64(i) // between the operands' usual values, and ascending for clamp

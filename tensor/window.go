@@ -12,6 +12,9 @@ type Window struct {
 	Dilation   []int // between neighbouring elements of a window: 1
 	Groups     int   // into which channels are divided, in convolutions: 1
 	Ceil       bool  // pooling: a last window counts that begins inside, and ends beyond the padding
+
+	ExcludePadding bool // average pooling: the padding does not count in means
+	Divisor        int  // average pooling: what sums are divided by; 0: the number of elements
 }
 
 // windowAxis is a window along one axis.

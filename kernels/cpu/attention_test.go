@@ -85,11 +85,11 @@ func TestAttentionCanonical(t *testing.T) {
 				}
 			}
 		}
-		causal := 0
+		last := c.s
 		if c.causal {
-			causal = 1
+			last = c.s - c.t
 		}
-		ints, floats := []int{causal}, []float64{0.3}
+		ints, floats := []int{-c.t, last}, []float64{0.3}
 		first := &kernels.Launch{In: []kernels.Arg{q, k, v}, Out: []kernels.Arg{y, m, norm}, Ints: ints, Floats: floats}
 		Attention(first)
 		forward = append(forward, job{Attention, first, [][]float64{want[0], elements(m), elements(norm)}})

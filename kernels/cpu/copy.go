@@ -246,13 +246,16 @@ func copyBlock[T uint8 | uint16 | uint32 | uint64](dst, src []T, to, from []int,
 }
 
 // contiguousElements are the elements of a float32 operand in row-major order, copied if it is not contiguous.
-func contiguousElements(a kernels.Arg) []float32 {
+func contiguousElements(a kernels.Arg) []float32 { return contiguousOf[float32](a) }
+
+// contiguousOf is contiguousElements of any type.
+func contiguousOf[T Element](a kernels.Arg) []T {
 	if !a.Contiguous() {
 		src := a
 		a = newContiguous(a.Shape, a.DType)
 		copyStrided(a, src)
 	}
-	return Slice[float32](a)[:a.Len()]
+	return Slice[T](a)[:a.Len()]
 }
 
 // newContiguous is a new contiguous operand.

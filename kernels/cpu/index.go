@@ -208,20 +208,23 @@ func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) 
 	var from kernels.Dims
 	from.PushAll(shape, l.In[2].Strides)
 	stride := y.Strides[axis]
-	// Elements with different leading indices have different results: the slabs before the axis are independent.
-	slabs := kernels.Count(shape[:axis])
-	if slabs == 0 || len(*indices) == 0 {
-		return
-	}
-	each := len(*indices) / slabs
-	par.For(slabs, 1+(1<<14)/each, func(lo, hi int) {
-		t, f := to.Cursor(lo*each), from.Cursor(lo*each)
-		for i := lo * each; i < hi*each; i++ {
+	eachSlab(shape, axis, func(lo, hi int) {
+		t, f := to.Cursor(lo), from.Cursor(lo)
+		for i := lo; i < hi; i++ {
 			dst[t.Offset+(*indices)[i]*stride] += src[f.Offset]
 			t.Next()
 			f.Next()
 		}
 	})
+}
+
+// eachSlab calls f for ranges of the scattered elements that have the given shape. Those with different indices before
+// the axis have different results: these slabs are independent, and no range ends inside one.
+func eachSlab(shape []int, axis int, f func(lo, hi int)) {
+	slabs, each := kernels.Count(shape[:axis]), kernels.Count(shape[axis:])
+	if slabs > 0 && each > 0 {
+		par.For(slabs, 1+(1<<14)/each, func(lo, hi int) { f(lo*each, hi*each) })
+	}
 }
 
 // OneHot is 1 where the index along the new last axis, of size l.Ints[0], is the value of the operand, and else 0.
@@ -234,4 +237,68 @@ func OneHot(l *kernels.Launch) {
 	for i, v := range *indices {
 		y[i*classes+v] = 1
 	}
+}
+
+// Scatter copies the first operand and sets elements of it to those of the third, one after the other in row-major
+// order. The second operand gives their index along axis l.Ints[0], as for ScatterAdd.
+func Scatter(l *kernels.Launch) {
+	switch l.Out[0].DType.Size() {
+	case 1:
+		scatterBy[uint8](l, nil)
+	case 2:
+		scatterBy[uint16](l, nil)
+	case 4:
+		scatterBy[uint32](l, nil)
+	case 8:
+		scatterBy[uint64](l, nil)
+	}
+}
+
+// ScatterProd multiplies elements of a copy of the first operand by those of the third, in row-major order.
+func ScatterProd(l *kernels.Launch) {
+	scatterBy(l, func(y *float32, v float32) { *y *= v })
+}
+
+// ScatterMax replaces elements of a copy of the first operand by larger ones of the third, and by NaN.
+func ScatterMax(l *kernels.Launch) {
+	scatterBy(l, func(y *float32, v float32) {
+		if v > *y || v != v {
+			*y = v
+		}
+	})
+}
+
+// ScatterMin replaces elements of a copy of the first operand by smaller ones of the third, and by NaN.
+func ScatterMin(l *kernels.Launch) {
+	scatterBy(l, func(y *float32, v float32) {
+		if v < *y || v != v {
+			*y = v
+		}
+	})
+}
+
+// scatterBy copies the first operand and combines elements of it with those of the third; nil sets them.
+func scatterBy[T float32 | uint8 | uint16 | uint32 | uint64](l *kernels.Launch, combine func(y *T, v T)) {
+	y, axis := l.Out[0], l.Ints[0]
+	indices := indicesOf(l, 1, y.Shape[axis])
+	defer indexBuffers.Put(indices)
+	copyStrided(y, l.In[0])
+	shape := l.In[1].Shape
+	dst, src := view[T](bytesOf(y)), view[T](bytesOf(l.In[2]))
+	to := alongOthers(shape, y, axis)
+	var from kernels.Dims
+	from.PushAll(shape, l.In[2].Strides)
+	stride := y.Strides[axis]
+	eachSlab(shape, axis, func(lo, hi int) {
+		t, f := to.Cursor(lo), from.Cursor(lo)
+		for i := lo; i < hi; i++ {
+			if element := &dst[t.Offset+(*indices)[i]*stride]; combine != nil {
+				combine(element, src[f.Offset])
+			} else {
+				*element = src[f.Offset]
+			}
+			t.Next()
+			f.Next()
+		}
+	})
 }

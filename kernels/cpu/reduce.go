@@ -122,7 +122,7 @@ func (f *fold) rows(out, x []float32, r *reduction) {
 		dst = *partial
 	}
 	contiguous := r.Reduced.Contiguous()
-	if !contiguous {
+	if !contiguous && !r.apart() {
 		group = min(gatherRows, len(out))
 	}
 	groups := (len(out) + group - 1) / group

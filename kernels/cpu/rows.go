@@ -48,6 +48,12 @@ func (r *reduction) packed() bool {
 	return r.Reduced.Contiguous() && r.Kept.Rank == 1 && r.Kept.Strides[0] == r.N
 }
 
+// apart tells whether rows are contiguous pieces of a cache line and more, so that they are best copied one by one.
+func (r *reduction) apart() bool {
+	last := r.Reduced.Rank - 1
+	return last >= 0 && r.Reduced.Strides[last] == 1 && r.Reduced.Shape[last] >= 16
+}
+
 // gathered is the size of the buffer that elements needs for up to n elements.
 func (r *reduction) gathered(n int) int {
 	if r.Reduced.Contiguous() {
@@ -227,6 +233,9 @@ const (
 // group sets the rows in buf to those from row on.
 func (a *rowAccess) group(row int) {
 	a.first, a.have = row, max(1, min(accessGroup, a.end-row, accessLimit/max(1, a.r.N)))
+	if a.r.apart() {
+		a.have = 1
+	}
 	if a.buf == nil {
 		a.buf = borrow(a.have * (a.r.N + accessPad))
 	}
@@ -286,6 +295,15 @@ func (a *rowAccess) copyGroup(store bool) {
 	}
 	buf, pitch := *a.buf, a.r.N+accessPad
 	at := a.r.Reduced.Cursor(0)
+	if a.r.apart() && !store { // results along several axes would be contiguous
+		for i := 0; i < a.r.N; {
+			run := at.Run()
+			copy(buf[i:i+run], a.data[starts[0]+at.Offset:])
+			at.Skip(run)
+			i += run
+		}
+		return
+	}
 	for i := range a.r.N {
 		for k, start := range starts[:a.have] {
 			if store {

@@ -36,7 +36,8 @@ func TestAttention(t *testing.T) {
 		case causal == 0 && r.IntN(2) == 0:
 			keys = oneOf(r, 1, 32, 1+r.IntN(60))
 		}
-		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{causal}, Floats: []float64{0.3}}
+		visible := []int{-rows, keys - causal*rows}
+		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: visible, Floats: []float64{0.3, 0}}
 		in := []value{r.moderate(dtype, batch, heads, rows, d), r.moderate(dtype, batch, heads, keys, d),
 			r.moderate(dtype, batch, heads, keys, e)}
 		number := func() value { return r.result(kernels.Float32, batch, heads, rows) }
@@ -52,13 +53,72 @@ func TestAttention(t *testing.T) {
 			[]value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d),
 				r.result(dtype, batch, keys, heads, e)})
 
-		l.Op, l.Ints = hostOp("attention_packed", cpu.AttentionPacked), []int{causal, heads}
+		l.Op, l.Ints = hostOp("attention_packed", cpu.AttentionPacked), append(visible, heads)
 		qkv, y := r.moderate(dtype, batch, rows, 3*heads*d), r.result(dtype, batch, rows, heads*d)
 		sameAsWidened(t, b, l, []value{qkv}, []value{y, number(), number()})
 		l.Op = hostOp("attention_packed_grad", cpu.AttentionPackedGrad)
 		in = []value{qkv, y, most, norm, r.moderate(dtype, batch, rows, heads*d)}
 		sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, rows, 3*heads*d)})
 	}
+}
+
+// TestMaskedAttention: the same with masks, some of whose rows and elements are -Inf, dropout, windows and shared
+// heads.
+func TestMaskedAttention(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(18)
+	for i := range cases(24) {
+		dtype, shared, group := singleTypes[i%3], 1+r.IntN(2), 1+r.IntN(3)
+		batch, heads, rows, keys := 1+r.IntN(2), shared*group, oneOf(r, 1, 32, 33, 1+r.IntN(70)), 1+r.IntN(70)
+		d, e := 1+r.IntN(40), 1+r.IntN(40)
+		last := oneOf(r, keys, r.IntN(keys))
+		first := oneOf(r, -rows, last-r.IntN(20), last-r.IntN(keys))
+		if i%4 == 3 { // chunks that a window skips
+			batch, heads, shared, rows, keys, d, e = 1, 1, 1, 300+r.IntN(240), 520+r.IntN(300), 1+r.IntN(3), 2
+			last = r.IntN(keys)
+			first = last - r.IntN(40)
+		}
+		in := []value{r.moderate(dtype, batch, heads, rows, d), r.moderate(dtype, batch, shared, keys, d),
+			r.moderate(dtype, batch, shared, keys, e)}
+		if i%3 > 0 || r.IntN(2) == 0 {
+			in = append(in, r.mask(dtype, batch, heads, rows, keys))
+		}
+		if i%2 == 0 && len(in) > 3 {
+			in = append(in, r.operand(kernels.Bool, 2, batch, heads, rows, keys))
+		}
+		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{first, last},
+			Floats: []float64{0.3, 0.4}}
+		number := func() value { return r.result(kernels.Float32, batch, heads, rows) }
+		y := r.result(dtype, batch, rows, heads, e)
+		sameAsWidened(t, b, l, in, []value{y, number(), number()})
+
+		l.Op = hostOp("attention_grad", cpu.AttentionGrad)
+		most, norm := number(), number()
+		most.data, norm.data = r.numbers(kernels.Float32, len(most.data)/4, true),
+			r.numbers(kernels.Float32, len(norm.data)/4, true)
+		all := append(in[:3:3], y, most, norm, r.moderate(dtype, batch, heads, rows, e))
+		sameAsWidened(t, b, l, append(all, in[3:]...),
+			[]value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d),
+				r.result(dtype, batch, keys, heads, e)})
+	}
+}
+
+// mask is an operand for scores in any layout, a third of whose elements, and some of whose rows, are -Inf.
+func (r fuzz) mask(d kernels.DType, shape ...int) value {
+	v := r.moderate(d, shape...)
+	size := d.Size()
+	hidden := floatBits(d, math.Inf(-1))
+	for at := 0; at+size <= len(v.data); {
+		n := oneOf(r, 1, 2, 1+r.IntN(2*shape[3]))
+		for ; r.IntN(3) == 0 && n > 0 && at+size <= len(v.data); n-- {
+			for k := range size {
+				v.data[at+k] = byte(hidden >> (8 * k))
+			}
+			at += size
+		}
+		at += size * n
+	}
+	return v
 }
 
 // aligned is an operand [B H T D] of half precision whose rows lie at multiples of 16 bytes, in any order of the axes.
@@ -122,7 +182,8 @@ func TestFlash(t *testing.T) {
 		scale := oneOf(r, 0.05, 0.125, 0.3)
 		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v", dtype, batch, heads,
 			rows, d, keys, causal, scale)
-		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{causal}, Floats: []float64{scale}}
+		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{-rows, keys - causal*rows},
+			Floats: []float64{scale, 0}}
 		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d),
 			r.aligned(dtype, batch, heads, keys, d)}
 		whole := func(d kernels.DType, shape ...int) value {

@@ -15,11 +15,12 @@
 //	strided_copy.go       strided copies
 //	plan_pointwise.go     expressions
 //	plan_copy.go          contiguous, cat, stack, flip, pad, tril
-//	plan_index.go         gather, embedding, index_add, scatter_add, one_hot
+//	plan_index.go         gather, embedding, index_add, scatter_add, scatter, one_hot
 //	plan_reduce.go        sums and extremes along any axes
 //	plan_reduce_row.go    variances, argmax, the gradient of prod
 //	plan_softmax.go       softmax, log-softmax, logsumexp
-//	plan_scan.go          running sums
+//	plan_scan.go          running sums, products, extremes
+//	plan_sort.go          sorting, and searching in what is sorted
 //	plan_norm.go          layer and RMS norm
 //	plan_cross_entropy.go the loss and its gradient
 //	plan_matmul.go        matrix products

@@ -53,6 +53,15 @@ func TestIndexed(t *testing.T) {
 		sameAsCPU(t, b, &kernels.Launch{Op: adding("scatter_add", cpu.ScatterAdd), Ints: []int{axis}},
 			[]value{r.operand(sum, 200, s...), chosen, r.operand(sum, 200, along...)}, []value{r.result(sum, s...)})
 
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("scatter", cpu.Scatter), Ints: []int{axis}},
+			[]value{r.operand(d, 200, s...), chosen, r.operand(d, 200, along...)}, []value{r.result(d, s...)})
+		single := oneOf(r, singleTypes...)
+		for name, f := range map[string]func(l *kernels.Launch){
+			"scatter_prod": cpu.ScatterProd, "scatter_max": cpu.ScatterMax, "scatter_min": cpu.ScatterMin} {
+			sameAsWidened(t, b, &kernels.Launch{Op: hostOp(name, f), Ints: []int{axis}},
+				[]value{r.wild(single, s...), chosen, r.wild(single, along...)}, []value{r.result(single, s...)})
+		}
+
 		classes := s[axis]
 		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("one_hot", cpu.OneHot), Ints: []int{classes}}, []value{chosen},
 			[]value{r.result(kernels.Int64, append(slices.Clone(along), classes)...)})

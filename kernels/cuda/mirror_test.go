@@ -37,6 +37,12 @@ var structs = []struct {
 	{"index.cu", "Columns", 0, addColumns{}},
 	{"cross_entropy.cu", "Targets", 0, targets{}},
 	{"matmul.cuh", "Product", 4, product{}},
+	{"window.cu", "PoolAxis", 0, poolAxis{}},
+	{"window.cu", "Pooling", 0, pooling{}},
+	{"window.cu", "Resampling", 0, resampling{}},
+	{"window.cu", "Folding", 0, folding{}},
+	{"conv.cu", "UnfoldAxis", 0, unfoldAxis{}},
+	{"conv.cu", "Unfolding", 0, unfolding{}},
 	{"attention.cuh", "Heads", 0, heads{}},
 	{"attention.cuh", "Attention", 8, attention{}},
 }
@@ -48,6 +54,8 @@ var constants = []struct {
 }{
 	{"layout.cuh", "kMaxDims", kernels.MaxDims},
 	{"copy.cu", "kThreads", copyThreads}, {"copy.cu", "kTile", transposeTile},
+	{"window.cu", "kThreads", windowThreads}, {"conv.cu", "kThreads", windowThreads},
+	{"matmul.cuh", "kChunk", matmulChunk},
 	{"index.cu", "kThreads", addThreads}, {"index.cu", "kSortThreads", sortThreads}, {"index.cu", "kMoved", sortMoved},
 	{"reduce.cuh", "kFoldBlock", foldBlock}, {"reduce.cuh", "kFoldPartials", foldPartials},
 	{"reduce.cu", "kWarps", foldWarps},

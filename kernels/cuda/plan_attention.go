@@ -23,11 +23,13 @@ type heads struct {
 
 // attention is the struct Attention of attention.cuh.
 type attention struct {
-	q, k, v, y, g, dq, dk, dv heads
-	m, r, dot, scratch        uint64
-	count                     uint64
-	heads, t, s, d, e, causal uint32
-	scale                     uint64 // the bits of a float32, or of a float64 where the elements are
+	q, k, v, y, g, dq, dk, dv, mask, kept heads
+	m, r, dot, scratch                    uint64
+	count                                 uint64
+	heads, t, s, d, e, last, group        uint32
+	first                                 int32
+	factor                                float64
+	scale                                 uint64 // the bits of a float32, or of a float64 where the elements are
 }
 
 // Of attention.cu.
@@ -56,44 +58,60 @@ func attentionScale(l *kernels.Launch) uint64 {
 	return uint64(math.Float32bits(float32(l.Floats[0])))
 }
 
-// attentionOf describes a launch with operands q [B H T D], k [B H S D] and v [B H S E].
-func (c *call) attentionOf(l *kernels.Launch) attention {
+// attentionOf describes a launch with operands q [B H T D], k [B H/group S D], v [B H/group S E] and, from operand
+// `optional` on and if there are any, mask and kept [B H T S].
+func (c *call) attentionOf(l *kernels.Launch, optional int) attention {
 	q, k, v := &l.In[0], &l.In[1], &l.In[2]
-	return attention{
+	z := attention{
 		q: c.heads(q, 0, 1, 2, 3), k: c.heads(k, 0, 1, 2, 3), v: c.heads(v, 0, 1, 2, 3),
 		count: uint64(q.Shape[0] * q.Shape[1]), heads: uint32(q.Shape[1]), t: uint32(q.Shape[2]), s: uint32(k.Shape[2]),
-		d: uint32(q.Shape[3]), e: uint32(v.Shape[3]), causal: uint32(l.Ints[0]), scale: attentionScale(l),
+		d: uint32(q.Shape[3]), e: uint32(v.Shape[3]), group: uint32(q.Shape[1] / max(1, k.Shape[1])),
 	}
+	if len(l.In) > optional {
+		z.mask = c.heads(&l.In[optional], 0, 1, 2, 3)
+	}
+	if len(l.In) > optional+1 {
+		z.kept, z.factor = c.heads(&l.In[optional+1], 0, 1, 2, 3), 1/(1-l.Floats[1])
+	}
+	z.setVisible(l)
+	return z
 }
 
-// attentionPackedOf describes a launch with the operand qkv [B T 3*H*D], H being l.Ints[1].
+// setVisible sets the scale and the visible keys, the same ones by numbers that cannot overflow.
+func (z *attention) setVisible(l *kernels.Launch) {
+	z.first, z.last = int32(min(max(l.Ints[0], -int(z.t)), int(z.s))), uint32(min(l.Ints[1], int(z.s)))
+	z.scale = attentionScale(l)
+}
+
+// attentionPackedOf describes a launch with the operand qkv [B T 3*H*D], H being l.Ints[2].
 func (c *call) attentionPackedOf(l *kernels.Launch) attention {
-	x, n := &l.In[0], l.Ints[1]
+	x, n := &l.In[0], l.Ints[2]
 	t, d := uint32(x.Shape[1]), x.Shape[2]/(3*n)
-	return attention{
+	z := attention{
 		q: c.packedHeads(x, 0, n, d), k: c.packedHeads(x, 1, n, d), v: c.packedHeads(x, 2, n, d),
-		count: uint64(x.Shape[0] * n), heads: uint32(n), t: t, s: t, d: uint32(d), e: uint32(d),
-		causal: uint32(l.Ints[0]), scale: attentionScale(l),
+		count: uint64(x.Shape[0] * n), heads: uint32(n), t: t, s: t, d: uint32(d), e: uint32(d), group: 1,
 	}
+	z.setVisible(l)
+	return z
 }
 
 // planAttention has the results y [B T H E], m and r [B H T].
 func planAttention(c *call, l *kernels.Launch) {
-	z := c.attentionOf(l)
+	z := c.attentionOf(l, 3)
 	z.y = c.heads(&l.Out[0], 0, 2, 1, 3)
 	c.attend(&z, l)
 }
 
 func planAttentionPacked(c *call, l *kernels.Launch) {
 	z := c.attentionPackedOf(l)
-	z.y = c.packedHeads(&l.Out[0], 0, l.Ints[1], int(z.d))
+	z.y = c.packedHeads(&l.Out[0], 0, l.Ints[2], int(z.d))
 	c.attend(&z, l)
 }
 
-// planAttentionGrad has the operands q, k, v, y, m, r and g [B H T E] and the results dq [B T H D], dk [B S H D] and dv
-// [B S H E].
+// planAttentionGrad has the operands q, k, v, y, m, r, g [B H T E] and perhaps mask and kept, and the results
+// dq [B T H D], dk [B S H D] and dv [B S H E].
 func planAttentionGrad(c *call, l *kernels.Launch) {
-	z := c.attentionOf(l)
+	z := c.attentionOf(l, 7)
 	z.y, z.g = c.heads(&l.In[3], 0, 2, 1, 3), c.heads(&l.In[6], 0, 1, 2, 3)
 	z.dq, z.dk, z.dv = c.heads(&l.Out[0], 0, 2, 1, 3), c.heads(&l.Out[1], 0, 2, 1, 3), c.heads(&l.Out[2], 0, 2, 1, 3)
 	c.attendGrad(&z, l, 4)
@@ -101,7 +119,7 @@ func planAttentionGrad(c *call, l *kernels.Launch) {
 
 func planAttentionPackedGrad(c *call, l *kernels.Launch) {
 	z := c.attentionPackedOf(l)
-	n, d, dx := l.Ints[1], int(z.d), &l.Out[0]
+	n, d, dx := l.Ints[2], int(z.d), &l.Out[0]
 	z.y, z.g = c.packedHeads(&l.In[1], 0, n, d), c.packedHeads(&l.In[4], 0, n, d)
 	z.dq, z.dk, z.dv = c.packedHeads(dx, 0, n, d), c.packedHeads(dx, 1, n, d), c.packedHeads(dx, 2, n, d)
 	c.attendGrad(&z, l, 2)

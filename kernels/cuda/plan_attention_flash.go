@@ -15,10 +15,13 @@ const (
 )
 
 // usesFlash tells whether the kernels of attention_flash.cu take an attention of elements d: in half precision, with
-// heads of 64 or 128 contiguous elements, aligned to 16 bytes. They take the maximum before they scale, so the scale
-// must be positive.
+// heads of 64 or 128 contiguous elements, aligned to 16 bytes, without masks, windows, dropout and shared heads, which
+// they do not have: attention.cu serves these. They take the maximum before they scale, so the scale must be positive.
 func (z *attention) usesFlash(d kernels.DType, operands ...*heads) bool {
 	scale := math.Float32frombits(uint32(z.scale))
+	if z.mask.data != 0 || z.group != 1 || int(z.first)+int(z.t) > 1 {
+		return false
+	}
 	if !d.IsHalf() || z.d != z.e || z.d != 64 && z.d != 128 || z.s == 0 || !(scale > 0 && scale <= math.MaxFloat32) {
 		return false
 	}

@@ -17,6 +17,10 @@ func init() {
 	plans["gather"] = planGather
 	plans["index_add"] = planIndexAdd
 	plans["scatter_add"] = planScatterAdd
+	plans["scatter"] = scatterPlan("scatter_", func(d kernels.DType) string { return widthSuffixes[d.Size()] })
+	plans["scatter_prod"] = scatterPlan("scatter_prod_", elementSuffix)
+	plans["scatter_max"] = scatterPlan("scatter_max_", elementSuffix)
+	plans["scatter_min"] = scatterPlan("scatter_min_", elementSuffix)
 	plans["one_hot"] = planOneHot
 }
 
@@ -132,17 +136,46 @@ func planIndexAdd(c *call, l *kernels.Launch) {
 // planScatterAdd copies the first operand and adds to it the elements of the third, where the second gives the index
 // along axis l.Ints[0].
 func planScatterAdd(c *call, l *kernels.Launch) {
+	y, added := &l.Out[0], &l.In[2]
+	if s, ok := c.sortScattered(l); ok {
+		var columns, entries kernels.Dims
+		entries.PushAll(added.Shape, added.Strides)
+		c.indexAdd(y, added, s, y.Len(), 1, &columns, &entries)
+	}
+}
+
+// widthSuffixes end the symbols of kernels for elements of so many bytes.
+var widthSuffixes = [9]string{1: "b1", 2: "b2", 4: "b4", 8: "b8"}
+
+// scatterPlan is planScatterAdd for elements that are combined by a kernel, with a suffix for their type.
+func scatterPlan(kernel string, suffix func(d kernels.DType) string) plan {
+	return func(c *call, l *kernels.Launch) {
+		y, added := &l.Out[0], &l.In[2]
+		s, ok := c.sortScattered(l)
+		if !ok {
+			return
+		}
+		var entries kernels.Dims
+		entries.PushAll(added.Shape, added.Strides)
+		c.start(kernel+suffix(y.DType), blocks(s.n, addThreads), addThreads)
+		for _, v := range [5]uint64{c.address(y), c.address(added), s.at, uint64(s.n), uint64(s.none)} {
+			arg(c, v)
+		}
+		structure(c, &entries)
+	}
+}
+
+// sortScattered copies the first operand, and sorts the elements of the third by where they go, if there are any.
+func (c *call) sortScattered(l *kernels.Launch) (s sortedAdditions, ok bool) {
 	y, chosen, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
 	if c.relayout(y, &l.In[0]); added.Len() == 0 {
-		return
+		return s, false
 	}
 	var others [kernels.MaxDims]int
 	copy(others[:], y.Strides)
 	others[axis] = 0
-	s := c.sortAdditions(chosen, indexedAlong(y, axis), y.Len(), y.Strides[axis], added.Shape, others[:len(y.Shape)])
-	var columns, entries kernels.Dims
-	entries.PushAll(added.Shape, added.Strides)
-	c.indexAdd(y, added, s, y.Len(), 1, &columns, &entries)
+	s = c.sortAdditions(chosen, indexedAlong(y, axis), y.Len(), y.Strides[axis], added.Shape, others[:len(y.Shape)])
+	return s, true
 }
 
 // sortAdditions sorts additions to `none` entries of a result. An addition to each element of the given shape, of which

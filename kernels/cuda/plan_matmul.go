@@ -52,24 +52,29 @@ func planMatMul(c *call, l *kernels.Launch) {
 	if len(l.In) > 2 {
 		p.bias, p.biasStep = c.address(&l.In[2]), int64(l.In[2].Strides[0])
 	}
+	count := y.Len() / (int(p.m) * int(p.n))
 	if y.DType.IsHalf() {
-		c.matmulHalf(&p, &batch, y)
+		c.matmulHalf(&p, &batch, count, y.DType)
 		return
 	}
+	c.multiply(&p, &batch, count, y.DType)
+}
+
+// multiply launches count products of float32 or float64.
+func (c *call) multiply(p *product, batch *productBatch, count int, d kernels.DType) {
 	// Large tiles, where they keep every multiprocessor busy.
-	if y.DType == kernels.Float32 && y.Len()/(int(p.m)*int(p.n))*p.tiles(largeTile) >= c.b.gpu.SMs {
-		c.products("matmul_large_f32", largeTile, matmulThreads, &p, &batch, y)
+	if d == kernels.Float32 && count*p.tiles(largeTile) >= c.b.gpu.SMs {
+		c.products("matmul_large_f32", largeTile, matmulThreads, p, batch, count)
 		return
 	}
-	c.products("matmul_"+suffixes[y.DType], smallTile, matmulThreads, &p, &batch, y)
+	c.products("matmul_"+suffixes[d], smallTile, matmulThreads, p, batch, count)
 }
 
 // products launches a kernel with a block for each tile.
-func (c *call) products(symbol string, tile int, threads uint32, p *product, batch *productBatch,
-	y *kernels.Arg) {
-	blocks := y.Len() / (int(p.m) * int(p.n)) * p.tiles(tile)
+func (c *call) products(symbol string, tile int, threads uint32, p *product, batch *productBatch, count int) {
+	blocks := count * p.tiles(tile)
 	if blocks > math.MaxInt32 {
-		c.refuse("the result %v is too large: %d tiles", y.Shape, blocks)
+		c.refuse("the results are too large: %d of %d x %d, %d tiles", count, p.m, p.n, blocks)
 	}
 	c.start(symbol, dim{uint32(blocks), 1, 1}, threads)
 	structure(c, p)
@@ -143,7 +148,7 @@ func (batch *productBatch) merge(p *product, m int) int {
 
 // matmulHalf launches products in half precision. Kernels are by the layouts of the operands, n for contiguous rows
 // and t for contiguous columns, as in BLAS.
-func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) {
+func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.DType) {
 	if p.m == 1 { // a single row or column has no pitch
 		p.aRow = 0
 	}
@@ -168,7 +173,7 @@ func (c *call) matmulHalf(p *product, batch *productBatch, y *kernels.Arg) {
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	c.products("matmul_half_"+string(layout)+"_"+suffixes[y.DType], halfTile, halfThreads, p, batch, y)
+	c.products("matmul_half_"+string(layout)+"_"+suffixes[d], halfTile, halfThreads, p, batch, count)
 	arg(c, wide)
 }
 

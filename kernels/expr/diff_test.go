@@ -27,6 +27,8 @@ var domain = map[string][]float64{ // pairs low, high
 	"celu": {-3, -0.1, 0.5, 2}, "selu": {-3, -0.1},
 	"softsign": {0.1, 3}, "logit": {0.1, 0.9}, "xlogy": {0.2, 2, 0.2, 2}, "logaddexp": {-1, 0, 0.5, 2},
 	"atan2": {-2, -0.1, -3, -2.1}, "bce": {0.1, 0.9, 0, 1},
+	"softplus_beta": {-2, 2, 0.5, 2, 8, 9}, "fmax": {-2, 2, -2, 2.5}, "fmin": {-2, 2, -2, 2.5}, "signbit": {0.1, 2},
+	"copysign": {0.1, 2, 0.1, 2}, "erfinv": {-0.9, 0.9}, "digamma": {0.3, 12}, "lgamma": {0.3, 12}, "sinc": {-2, 2},
 }
 
 // halves are the instructions whose value jumps everywhere: their derivative is that of the identity.

@@ -96,6 +96,18 @@ var library = []Macro{
 	{"xlogy", []string{"x", "y"}, "where(x == 0 && y == y, 0, x*log(y))", "x*log(y), and 0 for x = 0"},
 	{"logaddexp", []string{"a", "b"}, "max(a, b) + log1p(exp(where(a == b, 0, -abs(a - b))))",
 		"log(e^a + e^b), for equal infinities, too"},
+	{"softplus_beta", []string{"x", "beta", "threshold"}, "v = beta*x; where(threshold < v, x, softplus(v)/beta)",
+		"log(1 + e^(beta*x))/beta, and x where beta*x is above the threshold"},
+	// Where both are NaN, x is; as in PyTorch a tie has the gradient of x.
+	{"fmax", []string{"x", "y"}, "where(x >= y || y != y, x, y)", "the larger one, or the one that is not NaN"},
+	{"fmin", []string{"x", "y"}, "where(x <= y || y != y, x, y)", "the smaller one, or the one that is not NaN"},
+	{"signbit", []string{"x"}, "x < 0 || 1/x < 0", "1 for negative numbers and -0, else 0"},
+	{"copysign", []string{"x", "y"}, "where(signbit(y), -abs(x), abs(x))", "|x| with the sign of y"},
+	{"sinc", []string{"x"}, "u = pi*where(x == 0, 1, x); where(x == 0, 1, sin(u)/u)",
+		"sin(pi*x)/(pi*x), and 1 for x = 0"},
+	{"erfinv", []string{"y"}, erfinv, "inverse of erf"},
+	{"digamma", []string{"x"}, digamma, "derivative of lgamma"},
+	{"lgamma", []string{"x"}, lgamma, "log|gamma(x)|"},
 	{"bce", []string{"p", "y"}, "-(y*max(log(p), -100) + (1-y)*max(log1p(-p), -100))",
 		"binary cross-entropy of probability p and target y, logarithms held above -100"},
 	// The angle is atan of the smaller over the larger length, mirrored where y is longer and where x is negative; -0

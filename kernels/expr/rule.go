@@ -29,6 +29,16 @@ var rules = sync.OnceValue(func() []rule {
 			n = e*(e + 2)
 			d = where(20 < x, 0, 4*e*(e + 1)/((n + 2)*(n + 2)))
 			grad*(n/(n + 2)) + where(d == 0, 0, grad*x)*d`}},
+		{name: "erfinv", grads: []string{"r = erfinv(y); grad*(sqrt(pi)/2*exp(r*r))"}},
+		{name: "lgamma", grads: []string{"grad*digamma(x)"}},
+		// pi*(cos u - sin(u)/u)/u, near 0 by its series.
+		{name: "sinc", grads: []string{`
+			near = abs(x) < 0.25
+			u = pi*where(near, 1, x)
+			v = pi*where(near, x, 0)
+			i = v*v
+			q = 1/45360 - i*(1/3991680 - i*(1/518918400 - i*(1/93405312000 - i/22230464256000)))
+			grad*(pi*where(near, -v*(1/3 - i*(1/30 - i*(1/840 - i*q))), (cos(u) - sin(u)/u)/u))`}},
 	}
 	for i := range made {
 		r := &made[i]

@@ -13,7 +13,7 @@ import (
 func copyStrips(g *build.Context, set isa) {
 	name := "copyStrips" + set.name
 	g.Function(name)
-	g.Doc(name + " is kernels.copyStrips for this tier.")
+	g.Doc(name + " is assembly.copyStrips for this tier.")
 	g.Pragma("noescape")
 	g.Attributes(build.NOSPLIT)
 	g.SignatureExpr("func(dst, src *float32, row, k, strips, cols int)")

@@ -127,13 +127,17 @@ func useLibrary() error {
 		return nil
 	})
 	for _, rule := range []optim.Rule{optim.AdamW(1e-3), optim.SGD(1e-3), optim.SGD(1e-3, optim.Momentum(0.9)),
-		optim.SGD(1e-3, optim.Momentum(0.9), optim.Nesterov()), optim.Lion(1e-4)} {
+		optim.SGD(1e-3, optim.Momentum(0.9), optim.Nesterov()), optim.Lion(1e-4), optim.Adam(1e-3),
+		optim.Adam(1e-3, optim.AMSGrad()), optim.AdamW(1e-3, optim.AMSGrad()), optim.NAdam(1e-3), optim.RAdam(1e-3),
+		optim.Adamax(1e-3), optim.RMSprop(1e-3), optim.RMSprop(1e-3, optim.Momentum(0.9)),
+		optim.RMSprop(1e-3, optim.Centered()), optim.RMSprop(1e-3, optim.Centered(), optim.Momentum(0.9)),
+		optim.Adagrad(1e-3), optim.Adadelta(1), optim.Rprop(1e-3), optim.LAMB(1e-3)} {
 		for _, dt := range trained {
 			model := nn.NewGPT(nn.GPTConfig{Vocab: 11, Context: 4, Width: 8, Heads: 2, Layers: 1, Dropout: 0.1})
 			if err := nn.Init(dev, model); err != nil {
 				return err
 			}
-			opt := optim.New(rule, model, optim.Clip(1))
+			opt := optim.New(rule, model, optim.Clip(1), optim.ClipValue(1))
 			scaler := amp.NewGradScaler(amp.Enabled(dt != tensor.Float32))
 			words := tensor.Zeros(tensor.Int64, 2, 4)
 			step(fmt.Sprint("training by ", rule.Name, " in ", dt), func(s *tensor.Scope) error {

@@ -15,8 +15,8 @@ import (
 )
 
 // families are the stems of file names: that of an operation is the same in all layers.
-var families = []string{"attention", "copy", "cross_entropy", "fft", "index", "matmul", "norm", "pointwise", "reduce", "scan",
-	"softmax", "view"}
+var families = []string{"attention", "conv", "copy", "cross_entropy", "ctc", "fft", "index", "matmul", "norm",
+	"pointwise", "reduce", "scan", "softmax", "sort", "view", "window"}
 
 // family is the longest stem that a name without a file's ending begins with, or "".
 func family(name string) (found string) {

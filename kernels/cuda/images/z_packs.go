@@ -9,6 +9,8 @@ var (
 	packAttention []byte
 	//go:embed attention_flash.pack
 	packAttentionFlash []byte
+	//go:embed conv.pack
+	packConv []byte
 	//go:embed copy.pack
 	packCopy []byte
 	//go:embed cross_entropy.pack
@@ -31,11 +33,16 @@ var (
 	packScan []byte
 	//go:embed softmax.pack
 	packSoftmax []byte
+	//go:embed sort.pack
+	packSort []byte
+	//go:embed window.pack
+	packWindow []byte
 )
 
 var packs = map[string][]byte{
 	"attention":       packAttention,
 	"attention_flash": packAttentionFlash,
+	"conv":            packConv,
 	"copy":            packCopy,
 	"cross_entropy":   packCrossEntropy,
 	"index":           packIndex,
@@ -47,4 +54,6 @@ var packs = map[string][]byte{
 	"reduce_row":      packReduceRow,
 	"scan":            packScan,
 	"softmax":         packSoftmax,
+	"sort":            packSort,
+	"window":          packWindow,
 }

@@ -1,6 +1,6 @@
-// Operations with a tensor of indices: gather, index_add, scatter_add, one_hot. Indices are int64, int32 or uint8. For
-// one outside its axis, gather gives 0 and the additions add nothing. Gather does not look at values: its kernels are
-// by the width of an element.
+// Operations with a tensor of indices: gather, index_add, scatter_add, scatter, one_hot. Indices are int64, int32 or
+// uint8. For one outside its axis, gather gives 0, and the additions and scatter do nothing. Gather and scatter do not
+// look at values: their kernels are by the width of an element.
 #include "copy.cuh"
 #include "index_error.cuh"
 #include "row.cuh"
@@ -254,6 +254,28 @@ DEV void index_add(T* y, const T* x, const uint64_t* sorted, uint64_t n, uint64_
   store(to, own.word);
 }
 
+// ---- scatter -----------------------------------------------------------------------------------------
+
+template <class N> DEV N times(N x, N y) { return math::mul(x, y); }
+DEV int32_t times(int32_t x, int32_t y) { return (int32_t)((uint32_t)x * (uint32_t)y); }
+DEV uint8_t times(uint8_t x, uint8_t y) { return (uint8_t)(x * y); }
+
+// scatter combines elements of y with those of x that sorted additions have for them, in order. Of equal additions the
+// thread of the first does all.
+template <class T, class Combine>
+DEV void scatter(T* y, const T* x, const uint64_t* sorted, uint64_t n, uint64_t none, const Axes& entries,
+                 Combine combine) {
+  using N = Total<T>;
+  const uint64_t k = thread_index();
+  if (k >= n) return;
+  const uint64_t entry = sorted[k] >> 32;
+  if (entry == none || (k > 0 && sorted[k - 1] >> 32 == entry)) return;
+  N v = to_compute<N>(y[entry]);
+  for (uint64_t i = k; i < n && sorted[i] >> 32 == entry; i++)
+    v = combine(v, to_compute<N>(x[offset_of(entries, (uint32_t)sorted[i])]));
+  y[entry] = to_element<T>(v);
+}
+
 }  // namespace
 
 #define GATHER(name, T)                                                                                   \
@@ -299,6 +321,28 @@ ADD_BOTH(bf16, bf16)
 ADD_BOTH(i64, int64_t)
 ADD_BOTH(i32, int32_t)
 ADD_BOTH(u8, uint8_t)
+
+// Of equal numbers the first stays; a NaN replaces any number.
+#define SCATTER(name, T, result)                                                                                       \
+  ENTRY(scatter_##name, kThreads, 4,                                                                                   \
+        (T* y, const T* x, const uint64_t* sorted, uint64_t n, uint64_t none, Axes entries),                           \
+        scatter(y, x, sorted, n, none, entries, [](Total<T> a, Total<T> b) -> Total<T> { return result; }))
+#define SCATTER_ALL(name, T)                            \
+  SCATTER(prod_##name, T, times(a, b))                  \
+  SCATTER(max_##name, T, b > a || b != b ? b : a)       \
+  SCATTER(min_##name, T, b < a || b != b ? b : a)
+
+SCATTER(b1, uint8_t, b)
+SCATTER(b2, uint16_t, b)
+SCATTER(b4, uint32_t, b)
+SCATTER(b8, uint64_t, b)
+SCATTER_ALL(f32, float)
+SCATTER_ALL(f64, double)
+SCATTER_ALL(f16, f16)
+SCATTER_ALL(bf16, bf16)
+SCATTER_ALL(i64, int64_t)
+SCATTER_ALL(i32, int32_t)
+SCATTER_ALL(u8, uint8_t)
 
 // one_hot: y[k, c] is 1 where c is index k.
 KERNEL(one_hot, kThreads, 8)(int64_t* y, uint64_t total, Indices indices, Axes axes) {

@@ -18,9 +18,12 @@
 //	row.cuh, exp_sum.cuh                operations along rows: thread groups, cached rows; sums of exponentials
 //	reduce_row.cu                       variances, argmax and argmin, the gradient of prod
 //	softmax.cu, scan.cu, norm.cu        softmax, log-softmax, logsumexp; running sums; layer and RMS norm
+//	window.cu                           max pooling, resampling, sums of windows
+//	sort.cu                             sorting along rows, the first elements of that, searching in sorted rows
 //	cross_entropy.cu                    the loss and its gradient
 //	matmul.cuh                          batches of products, and a tile in the canonical order
 //	matmul_f32.cu, matmul_half.cu       products in float32 and float64, and on tensor cores in half precision
+//	conv.cu                             what convolutions add to products
 //	attention*.cuh, attention*.cu       attention: of any type, and flash attention on tensor cores
 //
 // [Files] has them all, for compilers at run time. The same files compile for a GPU and, by g++, for the emulator in

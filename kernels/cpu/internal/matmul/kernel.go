@@ -12,8 +12,8 @@ package matmul
 type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int,
 	c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
-// kernels is the assembly of one tier.
-type kernels struct {
+// assembly is the micro-kernels of one tier.
+type assembly struct {
 	lanes  int        // float32 elements of a vector; a strip is two vectors wide
 	rows   int        // most rows of a micro-kernel
 	wide   []tileFunc // micro-kernels of one strip's width by number of rows
@@ -29,4 +29,4 @@ type kernels struct {
 }
 
 // width is the number of columns of a strip.
-func (t *kernels) width() int { return 2 * t.lanes }
+func (t *assembly) width() int { return 2 * t.lanes }

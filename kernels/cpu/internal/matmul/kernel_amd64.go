@@ -2,7 +2,7 @@ package matmul
 
 import "github.com/weft-ml/weft/kernels/cpu/internal/vec"
 
-var kernelsAVX512 = kernels{
+var kernelsAVX512 = assembly{
 	lanes: 16,
 	rows:  12,
 	wide: []tileFunc{
@@ -17,7 +17,7 @@ var kernelsAVX512 = kernels{
 	transpose4: transpose4,
 }
 
-var kernelsAVX2 = kernels{
+var kernelsAVX2 = assembly{
 	lanes:      8,
 	rows:       6,
 	wide:       []tileFunc{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2},
@@ -29,7 +29,7 @@ var kernelsAVX2 = kernels{
 }
 
 // current returns the assembly of the tier in use, nil for the portable one.
-func current() *kernels {
+func current() *assembly {
 	switch vec.Current() {
 	case vec.AVX512:
 		return &kernelsAVX512

@@ -6,9 +6,9 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
-// chunk is the number of terms in one chain of fused multiply-adds. It is part of the canonical order:
+// Chunk is the number of terms in one chain of fused multiply-adds. It is part of the canonical order:
 // changing it changes the bits of every product with an inner size above it.
-const chunk = 256
+const Chunk = 256
 
 // parallelWork is the number of multiply-adds that are worth a thread, about ten microseconds of them.
 const parallelWork = 1 << 19

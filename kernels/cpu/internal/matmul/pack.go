@@ -1,7 +1,7 @@
 package matmul
 
 // panelDepth is the number of rows in a panel of B, a multiple of chunk.
-const panelDepth = 4 * chunk
+const panelDepth = 4 * Chunk
 
 // A panel is a block of B, packed into strips: chunk by chunk, in each chunk strip by strip, in each strip row by row.
 type panel struct {
@@ -31,8 +31,8 @@ func (p *product) pack(b *panel) {
 	if size := count * width * (p.k1 - p.k0); len(b.packed) < size {
 		b.packed = make([]float32, size)
 	}
-	for k0 := p.k0; k0 < p.k1; k0 += chunk {
-		p.packChunk(b, k0, min(chunk, p.k1-k0))
+	for k0 := p.k0; k0 < p.k1; k0 += Chunk {
+		p.packChunk(b, k0, min(Chunk, p.k1-k0))
 	}
 }
 
@@ -41,6 +41,10 @@ func (p *product) pack(b *panel) {
 func (p *product) packChunk(b *panel, k0, kc int) {
 	width := p.tier.width()
 	dst, _, _ := p.strip(b, b.unpacked, k0, kc)
+	if p.unfolded != nil {
+		p.unfolded.pack(dst, width, k0, kc, b.j0, b.j1)
+		return
+	}
 	j0 := b.j0 + b.unpacked*width
 	src := p.b.Data[k0*p.b.RowStride+j0*p.b.ColStride:]
 	if p.b.ColStride == 1 {
@@ -65,7 +69,7 @@ func (p *product) strip(b *panel, strip, k0, kc int) (data []float32, rowStride,
 }
 
 // packTranspose sets dst[p*stride+r] to element (r, p) of src for r < rows and p < k.
-func (t *kernels) packTranspose(dst []float32, stride int, src Matrix, rows, k int) {
+func (t *assembly) packTranspose(dst []float32, stride int, src Matrix, rows, k int) {
 	r, even := 0, 0
 	if src.ColStride == 1 {
 		even = k &^ 3
@@ -84,7 +88,7 @@ func (t *kernels) packTranspose(dst []float32, stride int, src Matrix, rows, k i
 }
 
 // copyTranspose is packTranspose for rows [r0, r1) and p in [p0, p1).
-func copyTranspose(dst []float32, stride int, src Matrix, r0, r1, p0, p1 int) {
+func copyTranspose[T float32 | float64](dst []T, stride int, src MatrixOf[T], r0, r1, p0, p1 int) {
 	if r0 == r1 {
 		return
 	}
@@ -96,7 +100,7 @@ func copyTranspose(dst []float32, stride int, src Matrix, r0, r1, p0, p1 int) {
 }
 
 // packPanels packs full panels of A, for kc values of k.
-func (t *kernels) packPanels(dst []float32, a Matrix, kc, panels int) {
+func (t *assembly) packPanels(dst []float32, a Matrix, kc, panels int) {
 	if a.RowStride == 1 {
 		t.copyPanels(&dst[0], &a.Data[0], a.ColStride, kc, panels)
 		return

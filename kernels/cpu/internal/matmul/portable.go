@@ -30,27 +30,35 @@ func portable[T float32 | float64](m, n, k int, a, b MatrixOf[T], c []T, ldc int
 
 // portableStrip computes dst[j] = C[i, j0+j].
 func portableStrip[T float32 | float64](dst []T, k int, a, b MatrixOf[T], i, j0 int) {
-	clear(dst)
+	if k == 0 {
+		clear(dst)
+	}
+	for k0 := 0; k0 < k; k0 += Chunk {
+		rows := MatrixOf[T]{a.Data[i*a.RowStride+k0*a.ColStride:], a.RowStride, a.ColStride}
+		columns := MatrixOf[T]{b.Data[k0*b.RowStride+j0*b.ColStride:], b.RowStride, b.ColStride}
+		portableChunk(dst, min(Chunk, k-k0), rows, columns, k0 > 0)
+	}
+}
+
+// portableChunk sets dst[j], or adds to it, the chain of terms p < k of row 0 of A and column j of B.
+func portableChunk[T float32 | float64](dst []T, k int, a, b MatrixOf[T], add bool) {
 	var sums [strip]T
 	sum := sums[:len(dst)]
-	for k0 := 0; k0 < k; k0 += chunk {
-		clear(sum)
-		for p := k0; p < min(k0+chunk, k); p++ {
-			x, y := a.Data[i*a.RowStride+p*a.ColStride], b.Data[p*b.RowStride+j0*b.ColStride:]
-			switch sum := any(sum).(type) {
-			case []float32:
-				addMultiple(sum, float32(x), any(y).([]float32), b.ColStride)
-			case []float64:
-				addMultiple64(sum, float64(x), any(y).([]float64), b.ColStride)
-			}
+	for p := range k {
+		x, y := a.Data[p*a.ColStride], b.Data[p*b.RowStride:]
+		switch sum := any(sum).(type) {
+		case []float32:
+			addMultiple(sum, float32(x), any(y).([]float32), b.ColStride)
+		case []float64:
+			addMultiple64(sum, float64(x), any(y).([]float64), b.ColStride)
 		}
-		for j, s := range sum {
-			if k0 == 0 {
-				dst[j] = s
-			} else {
-				dst[j] += s
-			}
-		}
+	}
+	if !add {
+		copy(dst, sum)
+		return
+	}
+	for j, s := range sum {
+		dst[j] += s
 	}
 }
 

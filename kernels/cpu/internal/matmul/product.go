@@ -27,11 +27,13 @@ const (
 // Each thread computes blocks and packs what it needs, so that some of B is packed twice. If all threads used the same
 // panels, these would move between caches, which costs more where caches are far apart.
 type product struct {
-	tier     *kernels
+	tier     *assembly
 	m, n, k  int
 	a, b     Matrix
+	unfolded *UnfoldedOf[float32] // takes the place of b
 	c        []float32
 	ldc      int
+	add      bool // C holds the sum of earlier terms
 	epilogue Epilogue
 
 	// transposed: this is the product of the transposed operands; C is a row here and a column for the caller.
@@ -50,7 +52,7 @@ type product struct {
 var products sync.Pool
 
 // acquire returns a product from the pool.
-func acquire(tier *kernels) *product {
+func acquire(tier *assembly) *product {
 	p, ok := products.Get().(*product)
 	if !ok {
 		p = new(product)
@@ -62,13 +64,13 @@ func acquire(tier *kernels) *product {
 
 // release gives p back to the pool.
 func (p *product) release() {
-	p.a, p.b, p.c, p.epilogue = Matrix{}, Matrix{}, nil, nil
+	p.a, p.b, p.unfolded, p.c, p.add, p.epilogue = Matrix{}, Matrix{}, nil, nil, false, nil
 	products.Put(p)
 }
 
 // set prepares p for a product.
 func (p *product) set(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue) {
-	p.transposed = n == 1 && m > 1 && ldc == 1
+	p.transposed = n == 1 && m > 1 && ldc == 1 && p.unfolded == nil
 	if p.transposed {
 		// A vector would hold one element of the column: compute it as the row B' A'.
 		m, n, ldc = 1, m, m
@@ -84,7 +86,7 @@ func (p *product) set(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue E
 func (p *product) run(workers int) {
 	p.grid = chooseGrid(p.m, p.n, p.tier.width(), workers)
 	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.RowStride == 1 || p.a.ColStride == 1)
-	p.packB = p.b.ColStride != 1 || p.m >= packRows
+	p.packB = p.unfolded != nil || p.b.ColStride != 1 || p.m >= packRows
 	for len(p.panels) < workers {
 		p.panels = append(p.panels, panel{})
 	}
@@ -112,18 +114,18 @@ func (p *product) runTask(worker, task int) {
 }
 
 // scratch holds memory for packed panels of A.
-var scratch = sync.Pool{New: func() any { return new([groupRows * chunk]float32) }}
+var scratch = sync.Pool{New: func() any { return new([groupRows * Chunk]float32) }}
 
 // doBlock multiplies rows [i0, i1) of A by a panel of B.
 func (p *product) doBlock(b *panel, i0, i1 int) {
 	group, packed := i1-i0, []float32(nil)
 	if p.packA {
-		memory := scratch.Get().(*[groupRows * chunk]float32)
+		memory := scratch.Get().(*[groupRows * Chunk]float32)
 		defer scratch.Put(memory)
 		group, packed = groupRows, memory[:]
 	}
-	for k0 := p.k0; k0 < p.k1; k0 += chunk {
-		kc := min(chunk, p.k1-k0)
+	for k0 := p.k0; k0 < p.k1; k0 += Chunk {
+		kc := min(Chunk, p.k1-k0)
 		for i := i0; i < i1; i += group {
 			rows := min(group, i1-i)
 			p.doGroup(b, i, rows, k0, kc, packed)
@@ -180,7 +182,7 @@ func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Matrix, panel
 	c := p.c[i*p.ldc+b.j0:]
 	run := func(b []float32, bRow, bStrip int, c []float32, strips, cols int) {
 		tile(kc, &a.Data[0], a.RowStride, a.ColStride, panelStride, &b[0], bRow, bStrip,
-			&c[0], p.ldc, panelRows*p.ldc, panels, strips, cols, k0 > 0)
+			&c[0], p.ldc, panelRows*p.ldc, panels, strips, cols, p.add || k0 > 0)
 	}
 	if full > 0 {
 		strips, bRow, bStrip := p.strip(b, 0, k0, kc)

@@ -122,7 +122,7 @@ func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float
 //go:noescape
 func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// copyStripsAVX512 is kernels.copyStrips for this tier.
+// copyStripsAVX512 is assembly.copyStrips for this tier.
 //
 //go:noescape
 func copyStripsAVX512(dst *float32, src *float32, row int, k int, strips int, cols int)
@@ -190,7 +190,7 @@ func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32,
 //go:noescape
 func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 
-// copyStripsAVX2 is kernels.copyStrips for this tier.
+// copyStripsAVX2 is assembly.copyStrips for this tier.
 //
 //go:noescape
 func copyStripsAVX2(dst *float32, src *float32, row int, k int, strips int, cols int)

@@ -374,6 +374,51 @@ func softplusAVX2(p **float32, u *float32, n int)
 //go:noescape
 func softplusGradXAVX2(p **float32, u *float32, n int)
 
+// gluAVX2 computes x * sigmoid(gate)
+//
+//go:noescape
+func gluAVX2(p **float32, u *float32, n int)
+
+// gluGradXAVX2 computes grad * sigmoid(gate)
+//
+//go:noescape
+func gluGradXAVX2(p **float32, u *float32, n int)
+
+// gluGradGateAVX2 computes t0 = sigmoid(gate); t1 = t0 * (1 - t0); where(t1 == 0, 0, grad * x) * t1
+//
+//go:noescape
+func gluGradGateAVX2(p **float32, u *float32, n int)
+
+// swigluAVX2 computes gate * sigmoid(gate) * x
+//
+//go:noescape
+func swigluAVX2(p **float32, u *float32, n int)
+
+// swigluGradGateAVX2 computes t0 = grad * x; t1 = sigmoid(gate); t2 = t1 * (1 - t1); t0 * t1 + where(t2 == 0, 0, t0 * gate) * t2
+//
+//go:noescape
+func swigluGradGateAVX2(p **float32, u *float32, n int)
+
+// swigluGradXAVX2 computes grad * (gate * sigmoid(gate))
+//
+//go:noescape
+func swigluGradXAVX2(p **float32, u *float32, n int)
+
+// gegluAVX2 computes gate * normcdf(gate) * x
+//
+//go:noescape
+func gegluAVX2(p **float32, u *float32, n int)
+
+// gegluGradGateAVX2 computes t0 = grad * x; t1 = normpdf(gate); t0 * normcdf(gate) + where(t1 == 0, 0, t0 * gate) * t1
+//
+//go:noescape
+func gegluGradGateAVX2(p **float32, u *float32, n int)
+
+// gegluGradXAVX2 computes grad * (gate * normcdf(gate))
+//
+//go:noescape
+func gegluGradXAVX2(p **float32, u *float32, n int)
+
 // squareGradXAVX2 computes t0 = grad * x; t0 + t0
 //
 //go:noescape

@@ -374,6 +374,51 @@ func softplusAVX512(p **float32, u *float32, n int)
 //go:noescape
 func softplusGradXAVX512(p **float32, u *float32, n int)
 
+// gluAVX512 computes x * sigmoid(gate)
+//
+//go:noescape
+func gluAVX512(p **float32, u *float32, n int)
+
+// gluGradXAVX512 computes grad * sigmoid(gate)
+//
+//go:noescape
+func gluGradXAVX512(p **float32, u *float32, n int)
+
+// gluGradGateAVX512 computes t0 = sigmoid(gate); t1 = t0 * (1 - t0); where(t1 == 0, 0, grad * x) * t1
+//
+//go:noescape
+func gluGradGateAVX512(p **float32, u *float32, n int)
+
+// swigluAVX512 computes gate * sigmoid(gate) * x
+//
+//go:noescape
+func swigluAVX512(p **float32, u *float32, n int)
+
+// swigluGradGateAVX512 computes t0 = grad * x; t1 = sigmoid(gate); t2 = t1 * (1 - t1); t0 * t1 + where(t2 == 0, 0, t0 * gate) * t2
+//
+//go:noescape
+func swigluGradGateAVX512(p **float32, u *float32, n int)
+
+// swigluGradXAVX512 computes grad * (gate * sigmoid(gate))
+//
+//go:noescape
+func swigluGradXAVX512(p **float32, u *float32, n int)
+
+// gegluAVX512 computes gate * normcdf(gate) * x
+//
+//go:noescape
+func gegluAVX512(p **float32, u *float32, n int)
+
+// gegluGradGateAVX512 computes t0 = grad * x; t1 = normpdf(gate); t0 * normcdf(gate) + where(t1 == 0, 0, t0 * gate) * t1
+//
+//go:noescape
+func gegluGradGateAVX512(p **float32, u *float32, n int)
+
+// gegluGradXAVX512 computes grad * (gate * normcdf(gate))
+//
+//go:noescape
+func gegluGradXAVX512(p **float32, u *float32, n int)
+
 // squareGradXAVX512 computes t0 = grad * x; t0 + t0
 //
 //go:noescape

@@ -174,6 +174,123 @@ var fused = map[string]*Fused{
 			softplusGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
+	"glu": {"glu", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gluPortable(outs[0], ins[0], ins[1])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			gluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			gluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"glu_grad_x": {"glu_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gluGradXPortable(outs[0], ins[0], ins[1])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			gluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			gluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"glu_grad_gate": {"glu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
+			gluGradGateAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
+			gluGradGateAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"swiglu": {"swiglu", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			swigluPortable(outs[0], ins[0], ins[1])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			swigluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			swigluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"swiglu_grad_gate": {"swiglu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			swigluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
+			swigluGradGateAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
+			swigluGradGateAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"swiglu_grad_x": {"swiglu_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			swigluGradXPortable(outs[0], ins[0], ins[1])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			swigluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			swigluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"geglu": {"geglu", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gegluPortable(outs[0], ins[0], ins[1])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			gegluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			gegluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"geglu_grad_gate": {"geglu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gegluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
+			gegluGradGateAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
+			gegluGradGateAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"geglu_grad_x": {"geglu_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gegluGradXPortable(outs[0], ins[0], ins[1])
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			gegluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+		func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			gegluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
 	"square_grad_x": {"square_grad_x", 1, 2, 0, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
 			squareGradXPortable(outs[0], ins[0], ins[1])

@@ -70,6 +70,51 @@ var fused = map[string]*Fused{
 			softplusGradXPortable(outs[0], ins[0], ins[1])
 		},
 	}},
+	"glu": {"glu", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gluPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"glu_grad_x": {"glu_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gluGradXPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"glu_grad_gate": {"glu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
+		},
+	}},
+	"swiglu": {"swiglu", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			swigluPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"swiglu_grad_gate": {"swiglu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			swigluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
+		},
+	}},
+	"swiglu_grad_x": {"swiglu_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			swigluGradXPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"geglu": {"geglu", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gegluPortable(outs[0], ins[0], ins[1])
+		},
+	}},
+	"geglu_grad_gate": {"geglu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gegluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
+		},
+	}},
+	"geglu_grad_x": {"geglu_grad_x", 1, 2, 0, [numTiers]fusedRun{
+		func(outs, ins [][]float32, u []float32) {
+			gegluGradXPortable(outs[0], ins[0], ins[1])
+		},
+	}},
 	"square_grad_x": {"square_grad_x", 1, 2, 0, [numTiers]fusedRun{
 		func(outs, ins [][]float32, u []float32) {
 			squareGradXPortable(outs[0], ins[0], ins[1])

@@ -2918,6 +2918,393 @@ func softplusGradXPortable(dst0, x, grad []float32) {
 	}
 }
 
+// gluPortable computes x * sigmoid(gate)
+func gluPortable(dst0, x, gate []float32) {
+	x = x[:len(dst0)]
+	gate = gate[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v1 := gate[i]
+		v3 := math.Float32bits(v1) | 0x80000000
+		v6 := lane.Lesser32(89, math.Float32frombits(v3))
+		v7 := lane.Greater32(-104, v6)
+		v10 := lane.FMA32(v7, 1.442695, 1.2582912e+07)
+		v11 := v10 - 1.2582912e+07
+		v13 := lane.FMA32(-v11, 0.69314575, v7)
+		v15 := lane.FMA32(-v11, 1.4286068e-06, v13)
+		v18 := lane.FMA32(0.0013840367, v15, 0.008369348)
+		v20 := lane.FMA32(v18, v15, 0.041668084)
+		v22 := lane.FMA32(v20, v15, 0.16666515)
+		v24 := lane.FMA32(v22, v15, 0.49999994)
+		v26 := lane.FMA32(v24, v15, 1)
+		v27 := lane.FMA32(v26, v15, 1)
+		v28 := lane.Ldexp32(v27, v11)
+		v30 := v1 < 0
+		var v31 float32 = 1
+		if v30 {
+			v31 = v28
+		}
+		v32 := v28 + 1
+		v33 := v31 / v32
+		v34 := float32(v0 * v33)
+		dst0[i] = v34
+	}
+}
+
+// gluGradXPortable computes grad * sigmoid(gate)
+func gluGradXPortable(dst0, gate, grad []float32) {
+	gate = gate[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := gate[i]
+		v3 := math.Float32bits(v1) | 0x80000000
+		v6 := lane.Lesser32(89, math.Float32frombits(v3))
+		v7 := lane.Greater32(-104, v6)
+		v10 := lane.FMA32(v7, 1.442695, 1.2582912e+07)
+		v11 := v10 - 1.2582912e+07
+		v13 := lane.FMA32(-v11, 0.69314575, v7)
+		v15 := lane.FMA32(-v11, 1.4286068e-06, v13)
+		v18 := lane.FMA32(0.0013840367, v15, 0.008369348)
+		v20 := lane.FMA32(v18, v15, 0.041668084)
+		v22 := lane.FMA32(v20, v15, 0.16666515)
+		v24 := lane.FMA32(v22, v15, 0.49999994)
+		v26 := lane.FMA32(v24, v15, 1)
+		v27 := lane.FMA32(v26, v15, 1)
+		v28 := lane.Ldexp32(v27, v11)
+		v30 := v1 < 0
+		var v31 float32 = 1
+		if v30 {
+			v31 = v28
+		}
+		v32 := v28 + 1
+		v33 := v31 / v32
+		v34 := float32(v0 * v33)
+		dst0[i] = v34
+	}
+}
+
+// gluGradGatePortable computes t0 = sigmoid(gate); t1 = t0 * (1 - t0); where(t1 == 0, 0, grad * x) * t1
+func gluGradGatePortable(dst0, x, gate, grad []float32) {
+	x = x[:len(dst0)]
+	gate = gate[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := gate[i]
+		v2 := math.Float32bits(v0) | 0x80000000
+		v5 := lane.Lesser32(89, math.Float32frombits(v2))
+		v6 := lane.Greater32(-104, v5)
+		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := lane.FMA32(-v10, 0.69314575, v6)
+		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
+		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
+		v19 := lane.FMA32(v17, v14, 0.041668084)
+		v21 := lane.FMA32(v19, v14, 0.16666515)
+		v23 := lane.FMA32(v21, v14, 0.49999994)
+		v25 := lane.FMA32(v23, v14, 1)
+		v26 := lane.FMA32(v25, v14, 1)
+		v27 := lane.Ldexp32(v26, v10)
+		v29 := v0 < 0
+		var v30 float32 = 1
+		if v29 {
+			v30 = v27
+		}
+		v31 := v27 + 1
+		v32 := v30 / v31
+		v33 := 1 - v32
+		v34 := float32(v32 * v33)
+		v35 := v34 == 0
+		v36 := grad[i]
+		v37 := x[i]
+		v38 := float32(v36 * v37)
+		var v39 float32 = v38
+		if v35 {
+			v39 = 0
+		}
+		v40 := float32(v39 * v34)
+		dst0[i] = v40
+	}
+}
+
+// swigluPortable computes gate * sigmoid(gate) * x
+func swigluPortable(dst0, gate, x []float32) {
+	gate = gate[:len(dst0)]
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := gate[i]
+		v2 := math.Float32bits(v0) | 0x80000000
+		v5 := lane.Lesser32(89, math.Float32frombits(v2))
+		v6 := lane.Greater32(-104, v5)
+		v9 := lane.FMA32(v6, 1.442695, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := lane.FMA32(-v10, 0.69314575, v6)
+		v14 := lane.FMA32(-v10, 1.4286068e-06, v12)
+		v17 := lane.FMA32(0.0013840367, v14, 0.008369348)
+		v19 := lane.FMA32(v17, v14, 0.041668084)
+		v21 := lane.FMA32(v19, v14, 0.16666515)
+		v23 := lane.FMA32(v21, v14, 0.49999994)
+		v25 := lane.FMA32(v23, v14, 1)
+		v26 := lane.FMA32(v25, v14, 1)
+		v27 := lane.Ldexp32(v26, v10)
+		v29 := v0 < 0
+		var v30 float32 = 1
+		if v29 {
+			v30 = v27
+		}
+		v31 := v27 + 1
+		v32 := v30 / v31
+		v33 := float32(v0 * v32)
+		v34 := x[i]
+		v35 := float32(v33 * v34)
+		dst0[i] = v35
+	}
+}
+
+// swigluGradGatePortable computes t0 = grad * x; t1 = sigmoid(gate); t2 = t1 * (1 - t1); t0 * t1 + where(t2 == 0, 0, t0 * gate) * t2
+func swigluGradGatePortable(dst0, gate, x, grad []float32) {
+	gate = gate[:len(dst0)]
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := x[i]
+		v2 := float32(v0 * v1)
+		v3 := gate[i]
+		v5 := math.Float32bits(v3) | 0x80000000
+		v8 := lane.Lesser32(89, math.Float32frombits(v5))
+		v9 := lane.Greater32(-104, v8)
+		v12 := lane.FMA32(v9, 1.442695, 1.2582912e+07)
+		v13 := v12 - 1.2582912e+07
+		v15 := lane.FMA32(-v13, 0.69314575, v9)
+		v17 := lane.FMA32(-v13, 1.4286068e-06, v15)
+		v20 := lane.FMA32(0.0013840367, v17, 0.008369348)
+		v22 := lane.FMA32(v20, v17, 0.041668084)
+		v24 := lane.FMA32(v22, v17, 0.16666515)
+		v26 := lane.FMA32(v24, v17, 0.49999994)
+		v28 := lane.FMA32(v26, v17, 1)
+		v29 := lane.FMA32(v28, v17, 1)
+		v30 := lane.Ldexp32(v29, v13)
+		v32 := v3 < 0
+		var v33 float32 = 1
+		if v32 {
+			v33 = v30
+		}
+		v34 := v30 + 1
+		v35 := v33 / v34
+		v36 := float32(v2 * v35)
+		v37 := 1 - v35
+		v38 := float32(v35 * v37)
+		v39 := v38 == 0
+		v40 := float32(v2 * v3)
+		var v41 float32 = v40
+		if v39 {
+			v41 = 0
+		}
+		v42 := float32(v41 * v38)
+		v43 := v36 + v42
+		dst0[i] = v43
+	}
+}
+
+// swigluGradXPortable computes grad * (gate * sigmoid(gate))
+func swigluGradXPortable(dst0, gate, grad []float32) {
+	gate = gate[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := gate[i]
+		v3 := math.Float32bits(v1) | 0x80000000
+		v6 := lane.Lesser32(89, math.Float32frombits(v3))
+		v7 := lane.Greater32(-104, v6)
+		v10 := lane.FMA32(v7, 1.442695, 1.2582912e+07)
+		v11 := v10 - 1.2582912e+07
+		v13 := lane.FMA32(-v11, 0.69314575, v7)
+		v15 := lane.FMA32(-v11, 1.4286068e-06, v13)
+		v18 := lane.FMA32(0.0013840367, v15, 0.008369348)
+		v20 := lane.FMA32(v18, v15, 0.041668084)
+		v22 := lane.FMA32(v20, v15, 0.16666515)
+		v24 := lane.FMA32(v22, v15, 0.49999994)
+		v26 := lane.FMA32(v24, v15, 1)
+		v27 := lane.FMA32(v26, v15, 1)
+		v28 := lane.Ldexp32(v27, v11)
+		v30 := v1 < 0
+		var v31 float32 = 1
+		if v30 {
+			v31 = v28
+		}
+		v32 := v28 + 1
+		v33 := v31 / v32
+		v34 := float32(v1 * v33)
+		v35 := float32(v0 * v34)
+		dst0[i] = v35
+	}
+}
+
+// gegluPortable computes gate * normcdf(gate) * x
+func gegluPortable(dst0, gate, x []float32) {
+	gate = gate[:len(dst0)]
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := gate[i]
+		v3 := math.Float32bits(v0) & 0x7fffffff
+		v4 := lane.Lesser32(14.4, math.Float32frombits(v3))
+		v6 := float32(v4 * 0.7213475)
+		v8 := lane.FMA32(v6, v4, 1.2582912e+07)
+		v9 := v8 - 1.2582912e+07
+		v11 := float32(v4 * 0.5)
+		v13 := float32(v9 * 0.69314575)
+		v14 := lane.FMA32(-v11, v4, v13)
+		v16 := lane.FMA32(v9, 1.4286068e-06, v14)
+		v18 := math.Float32bits(v8) << 23
+		v19 := 0x5f800000 - v18
+		v22 := lane.FMA32(0.0013840367, v16, 0.008369348)
+		v24 := lane.FMA32(v22, v16, 0.041668084)
+		v26 := lane.FMA32(v24, v16, 0.16666515)
+		v28 := lane.FMA32(v26, v16, 0.49999994)
+		v30 := lane.FMA32(v28, v16, 1)
+		v31 := lane.FMA32(v30, v16, 1)
+		v32 := float32(v31 * math.Float32frombits(v19))
+		v34 := v4 - 3
+		v35 := v4 + 3
+		v36 := v34 / v35
+		v39 := lane.FMA32(5.3796663e-05, v36, 0.00011566583)
+		v41 := lane.FMA32(v39, v36, -0.0003397601)
+		v43 := lane.FMA32(v41, v36, -0.0009839735)
+		v45 := lane.FMA32(v43, v36, 0.0029047458)
+		v47 := lane.FMA32(v45, v36, 0.006132169)
+		v49 := lane.FMA32(v47, v36, -0.046213344)
+		v51 := lane.FMA32(v49, v36, 0.12322501)
+		v53 := lane.FMA32(v51, v36, -0.20640261)
+		v55 := lane.FMA32(v53, v36, 0.12151395)
+		v57 := float32(v55 * 5.421011e-20)
+		v58 := float32(v32 * v57)
+		v60 := v0 < 0
+		v61 := 1 - v58
+		var v62 float32 = v61
+		if v60 {
+			v62 = v58
+		}
+		v63 := float32(v0 * v62)
+		v64 := x[i]
+		v65 := float32(v63 * v64)
+		dst0[i] = v65
+	}
+}
+
+// gegluGradGatePortable computes t0 = grad * x; t1 = normpdf(gate); t0 * normcdf(gate) + where(t1 == 0, 0, t0 * gate) * t1
+func gegluGradGatePortable(dst0, gate, x, grad []float32) {
+	gate = gate[:len(dst0)]
+	x = x[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := x[i]
+		v2 := float32(v0 * v1)
+		v3 := gate[i]
+		v6 := math.Float32bits(v3) & 0x7fffffff
+		v7 := lane.Lesser32(14.4, math.Float32frombits(v6))
+		v9 := float32(v7 * 0.7213475)
+		v11 := lane.FMA32(v9, v7, 1.2582912e+07)
+		v12 := v11 - 1.2582912e+07
+		v14 := float32(v7 * 0.5)
+		v16 := float32(v12 * 0.69314575)
+		v17 := lane.FMA32(-v14, v7, v16)
+		v19 := lane.FMA32(v12, 1.4286068e-06, v17)
+		v21 := math.Float32bits(v11) << 23
+		v22 := 0x5f800000 - v21
+		v25 := lane.FMA32(0.0013840367, v19, 0.008369348)
+		v27 := lane.FMA32(v25, v19, 0.041668084)
+		v29 := lane.FMA32(v27, v19, 0.16666515)
+		v31 := lane.FMA32(v29, v19, 0.49999994)
+		v33 := lane.FMA32(v31, v19, 1)
+		v34 := lane.FMA32(v33, v19, 1)
+		v35 := float32(v34 * math.Float32frombits(v22))
+		v37 := v7 - 3
+		v38 := v7 + 3
+		v39 := v37 / v38
+		v42 := lane.FMA32(5.3796663e-05, v39, 0.00011566583)
+		v44 := lane.FMA32(v42, v39, -0.0003397601)
+		v46 := lane.FMA32(v44, v39, -0.0009839735)
+		v48 := lane.FMA32(v46, v39, 0.0029047458)
+		v50 := lane.FMA32(v48, v39, 0.006132169)
+		v52 := lane.FMA32(v50, v39, -0.046213344)
+		v54 := lane.FMA32(v52, v39, 0.12322501)
+		v56 := lane.FMA32(v54, v39, -0.20640261)
+		v58 := lane.FMA32(v56, v39, 0.12151395)
+		v60 := float32(v58 * 5.421011e-20)
+		v61 := float32(v35 * v60)
+		v63 := v3 < 0
+		v64 := 1 - v61
+		var v65 float32 = v64
+		if v63 {
+			v65 = v61
+		}
+		v66 := float32(v2 * v65)
+		v68 := float32(v35 * 2.1626705e-20)
+		v69 := v68 == 0
+		v70 := float32(v2 * v3)
+		var v71 float32 = v70
+		if v69 {
+			v71 = 0
+		}
+		v72 := float32(v71 * v68)
+		v73 := v66 + v72
+		dst0[i] = v73
+	}
+}
+
+// gegluGradXPortable computes grad * (gate * normcdf(gate))
+func gegluGradXPortable(dst0, gate, grad []float32) {
+	gate = gate[:len(dst0)]
+	grad = grad[:len(dst0)]
+	for i := range dst0 {
+		v0 := grad[i]
+		v1 := gate[i]
+		v4 := math.Float32bits(v1) & 0x7fffffff
+		v5 := lane.Lesser32(14.4, math.Float32frombits(v4))
+		v7 := float32(v5 * 0.7213475)
+		v9 := lane.FMA32(v7, v5, 1.2582912e+07)
+		v10 := v9 - 1.2582912e+07
+		v12 := float32(v5 * 0.5)
+		v14 := float32(v10 * 0.69314575)
+		v15 := lane.FMA32(-v12, v5, v14)
+		v17 := lane.FMA32(v10, 1.4286068e-06, v15)
+		v19 := math.Float32bits(v9) << 23
+		v20 := 0x5f800000 - v19
+		v23 := lane.FMA32(0.0013840367, v17, 0.008369348)
+		v25 := lane.FMA32(v23, v17, 0.041668084)
+		v27 := lane.FMA32(v25, v17, 0.16666515)
+		v29 := lane.FMA32(v27, v17, 0.49999994)
+		v31 := lane.FMA32(v29, v17, 1)
+		v32 := lane.FMA32(v31, v17, 1)
+		v33 := float32(v32 * math.Float32frombits(v20))
+		v35 := v5 - 3
+		v36 := v5 + 3
+		v37 := v35 / v36
+		v40 := lane.FMA32(5.3796663e-05, v37, 0.00011566583)
+		v42 := lane.FMA32(v40, v37, -0.0003397601)
+		v44 := lane.FMA32(v42, v37, -0.0009839735)
+		v46 := lane.FMA32(v44, v37, 0.0029047458)
+		v48 := lane.FMA32(v46, v37, 0.006132169)
+		v50 := lane.FMA32(v48, v37, -0.046213344)
+		v52 := lane.FMA32(v50, v37, 0.12322501)
+		v54 := lane.FMA32(v52, v37, -0.20640261)
+		v56 := lane.FMA32(v54, v37, 0.12151395)
+		v58 := float32(v56 * 5.421011e-20)
+		v59 := float32(v33 * v58)
+		v61 := v1 < 0
+		v62 := 1 - v59
+		var v63 float32 = v62
+		if v61 {
+			v63 = v59
+		}
+		v64 := float32(v1 * v63)
+		v65 := float32(v0 * v64)
+		dst0[i] = v65
+	}
+}
+
 // squareGradXPortable computes t0 = grad * x; t0 + t0
 func squareGradXPortable(dst0, x, grad []float32) {
 	x = x[:len(dst0)]

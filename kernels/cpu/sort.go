@@ -1,0 +1,351 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+// Sorting is by keys: unsigned integers in the order of the elements, equal for equal elements, such as both zeros. All
+// NaN have the largest key. A stable radix sort of keys with their indices is the same for any number of threads.
+
+// A pair is an element's key and its index along the axis.
+type pair[K uint32 | uint64] struct{ key, index K }
+
+// keys are how elements become keys. Sign is the bit of the sign, 0 for elements without; inf is the bits of infinity,
+// 0 for integers; flip has all bits in descending order.
+type keys struct{ sign, inf, flip uint64 }
+
+// of is the key of an element with the given bits: numbers around that of zero, which is sign.
+func (k *keys) of(bits uint64) uint64 {
+	if k.inf == 0 {
+		return bits ^ k.sign ^ k.flip
+	}
+	magnitude := bits & (k.sign - 1)
+	if magnitude > k.inf {
+		return 2*k.sign - 1 ^ k.flip
+	}
+	negative := uint64(0)
+	if bits > magnitude {
+		negative--
+	}
+	return k.sign + (magnitude ^ negative) - negative ^ k.flip
+}
+
+var keysOf = map[kernels.DType]keys{
+	kernels.Float32: {sign: 1 << 31, inf: 0xff << 23}, kernels.Float64: {sign: 1 << 63, inf: 0x7ff << 52},
+	kernels.Float16: {sign: 1 << 15, inf: 0x1f << 10}, kernels.BFloat16: {sign: 1 << 15, inf: 0xff << 7},
+	kernels.Int64: {sign: 1 << 63}, kernels.Int32: {sign: 1 << 31}, // bytes and bools are their own keys
+}
+
+// A sorter does the rows of one op call.
+type sorter struct {
+	l    *kernels.Launch
+	keys keys
+	x, y kernels.Reduction // rows of the operand and of the results
+	k    int               // how many elements of a row are results
+}
+
+// Sort sorts along the axis l.Ints[0], in descending order if l.Ints[1] is 1: the results are the elements and their
+// indices. Equal elements stay in their order; NaN counts as larger than any number.
+func Sort(l *kernels.Launch) { sortBy(l, l.Ints[1] == 1) }
+
+// TopK finds the l.Ints[1] smallest elements along the axis l.Ints[0], the largest if l.Ints[2] is 1: what both results
+// of Sort begin with.
+func TopK(l *kernels.Launch) { sortBy(l, l.Ints[2] == 1) }
+
+func sortBy(l *kernels.Launch, descending bool) {
+	d := l.In[0].DType
+	s := &sorter{l: l, keys: keysOf[d]}
+	if descending {
+		s.keys.flip = math.MaxUint64
+	}
+	s.x.Set(&l.In[0].Layout, l.Ints[:1])
+	s.y.Set(&l.Out[0].Layout, l.Ints[:1])
+	s.k = s.y.N
+	switch d.Size() {
+	case 8:
+		sortRows[uint64, uint64](s)
+	case 4:
+		sortRows[uint32, uint32](s)
+	case 2:
+		sortRows[uint16, uint32](s)
+	default:
+		sortRows[uint8, uint32](s)
+	}
+}
+
+// longRow is how many elements of a row are worth a second thread.
+const longRow = 1 << 15
+
+func sortRows[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64](s *sorter) {
+	x, n, axis := view[T](bytesOf(s.l.In[0])), s.x.N, s.l.Ints[0]
+	values, indices := view[T](bytesOf(s.l.Out[0])), Slice[int64](s.l.Out[1])
+	stride, apart := s.l.In[0].Strides[axis], s.l.Out[0].Strides[axis]
+	if uint64(n) > uint64(^K(0)) {
+		panic(kernels.Errorf(kernels.ErrDevice, s.l.Op.Name, "rows of %d elements of %v; the cpu sorts %d at most", n,
+			s.l.In[0].DType, ^K(0)))
+	}
+	rows, grain, parts := s.y.Results(), 1+rowGrain/max(1, 8*n), 1
+	if n >= longRow && rows < par.Workers() { // threads share a row, and not rows
+		grain, parts = rows, par.Workers()
+	}
+	par.For(rows, grain, func(lo, hi int) {
+		row := newSortedRow[T, K](s, parts)
+		defer giveBack(row.memory)
+		for r := lo; r < hi; r++ {
+			in, out := x[s.x.Kept.Offset(r):], s.y.Kept.Offset(r)
+			p := row.sorted(in, stride)
+			put := func(lo, hi int) {
+				for i := lo; i < hi; i++ {
+					values[out+i*apart] = in[int(p[i].index)*stride]
+					indices[out+i*apart] = int64(p[i].index)
+				}
+			}
+			if parts == 1 {
+				put(0, len(p))
+			} else {
+				par.For(len(p), longRow, put)
+			}
+		}
+	})
+}
+
+// A sortedRow sorts one row after the other.
+type sortedRow[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64] struct {
+	keys   keys
+	n, k   int
+	places [][digits]int // for each part that a thread has of a row
+	few    bool          // each part finds its own k smallest
+	size   int           // pairs of a part, or of the row
+	memory *[]float32
+	pairs  []pair[K] // twice so many
+}
+
+func newSortedRow[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64](s *sorter, parts int) *sortedRow[T, K] {
+	r := &sortedRow[T, K]{keys: s.keys, n: s.x.N, k: s.k, places: make([][digits]int, parts), size: s.x.N}
+	r.few = r.k <= r.n/parts/2
+	total := r.n
+	if r.few {
+		r.size = min(r.n/parts+1, max(8*r.k, 4096))
+		total = parts * r.size
+	}
+	var p pair[K]
+	r.memory = borrow(2 * total * (sizeOf(p) / 4))
+	r.pairs = view[pair[K]](*r.memory)
+	return r
+}
+
+// sorted is the k smallest pairs of a row in order.
+func (r *sortedRow[T, K]) sorted(x []T, stride int) []pair[K] {
+	parts, k := len(r.places), r.k
+	if parts == 1 {
+		p, q := r.pairs[:r.size], r.pairs[r.size:2*r.size]
+		return radixSort(p[:least(p[:r.take(p, q, x, stride, 0, r.n)], q, k)], q[:k], r.places)
+	}
+	if !r.few {
+		p, q := r.pairs[:r.n], r.pairs[r.n:2*r.n]
+		par.For(r.n, max(longRow, (r.n+parts-1)/parts), func(lo, hi int) { r.take(p[lo:hi], nil, x, stride, lo, hi) })
+		return radixSort(p[:least(p, q, k)], q[:k], r.places)
+	}
+	// The k smallest of each part, in the order of the parts, and of these the k smallest.
+	par.Tiles(parts, parts, func(_, part int) {
+		p := r.pairs[2*part*r.size:]
+		lo, hi := r.n*part/parts, r.n*(part+1)/parts
+		least(p[:r.take(p[:r.size], p[r.size:], x, stride, lo, hi)], p[r.size:], k)
+	})
+	for part := range parts {
+		copy(r.pairs[part*k:(part+1)*k], r.pairs[2*part*r.size:])
+	}
+	p, q := r.pairs[:parts*k], r.pairs[parts*k:2*parts*k]
+	return radixSort(p[:least(p, q, k)], q[:k], r.places[:1])
+}
+
+// take puts the pairs of elements [lo, hi) into p, but those that are not among the k smallest, as far as that is
+// known: when p is full it keeps the k smallest. It returns how many pairs there are.
+func (r *sortedRow[T, K]) take(p, q []pair[K], x []T, stride, lo, hi int) (n int) {
+	most, bounded, keys := K(0), false, r.keys // the largest key of the k smallest so far
+	for i := lo; i < hi; i++ {
+		key := K(keys.of(uint64(x[i*stride])))
+		if bounded && key >= most {
+			continue
+		}
+		p[n] = pair[K]{key, K(i)}
+		if n++; n == len(p) && i+1 < hi {
+			n, most, bounded = least(p, q, r.k), 0, true
+			for _, c := range p[:n] {
+				most = max(most, c.key)
+			}
+		}
+	}
+	return n
+}
+
+const (
+	digitBits = 8
+	digits    = 1 << digitBits
+)
+
+// least moves the k smallest pairs to the front of p, and of equal ones the first, which stay in their order. It
+// returns k. Digit by digit from the highest on, it takes all pairs below that of the k-th and goes on with its equals.
+func least[K uint32 | uint64](p, q []pair[K], k int) int {
+	kept, candidates := 0, p
+	var key K
+	for shift := 8*sizeOf(key) - digitBits; shift >= 0 && kept+len(candidates) > k; shift -= digitBits {
+		var count [digits]int
+		countDigits(candidates, &count, shift)
+		digit, below := 0, kept
+		for ; below+count[digit] < k; digit++ {
+			below += count[digit]
+		}
+		equal := 0
+		for _, c := range candidates { // what is written lies behind what is read
+			switch d := int(uint8(c.key >> shift)); {
+			case d < digit:
+				p[kept] = c
+				kept++
+			case d == digit:
+				q[equal] = c
+				equal++
+			}
+		}
+		candidates = q[:equal]
+	}
+	copy(p[kept:k], candidates)
+	return k
+}
+
+// fewPairs are sorted faster by insertion.
+const fewPairs = 48
+
+// radixSort sorts p by keys, stable, with the help of q, which is as long; the result is one of both. Threads count and
+// move a part of p each. Places gets where the next pair with a digit of a part goes.
+func radixSort[K uint32 | uint64](p, q []pair[K], places [][digits]int) []pair[K] {
+	if len(p) <= fewPairs {
+		insertionSort(p)
+		return p
+	}
+	var key K
+	for shift := 0; shift < 8*sizeOf(key); shift += digitBits {
+		if sortDigit(p, q, places, shift) {
+			p, q = q, p
+		}
+	}
+	return p
+}
+
+// sortDigit moves the pairs of p to q, in the order of a digit of their keys. It does nothing if all digits are equal.
+func sortDigit[K uint32 | uint64](p, q []pair[K], places [][digits]int, shift int) (moved bool) {
+	n, parts := len(p), len(places)
+	if parts == 1 {
+		countDigits(p, &places[0], shift)
+		if moved = !place(places, n); moved {
+			moveByDigit(p, q, &places[0], shift)
+		}
+		return moved
+	}
+	part := func(i int) []pair[K] { return p[n*i/parts : n*(i+1)/parts] }
+	par.Tiles(parts, parts, func(_, i int) { countDigits(part(i), &places[i], shift) })
+	if moved = !place(places, n); moved {
+		par.Tiles(parts, parts, func(_, i int) { moveByDigit(part(i), q, &places[i], shift) })
+	}
+	return moved
+}
+
+func countDigits[K uint32 | uint64](p []pair[K], count *[digits]int, shift int) {
+	clear(count[:])
+	for _, c := range p {
+		count[uint8(c.key>>shift)]++
+	}
+}
+
+func moveByDigit[K uint32 | uint64](p, q []pair[K], next *[digits]int, shift int) {
+	for _, c := range p {
+		d := uint8(c.key >> shift)
+		q[next[d]] = c
+		next[d]++
+	}
+}
+
+// place makes counts of digits the places of their first elements. It reports whether all n elements have one digit.
+func place(places [][digits]int, n int) bool {
+	at := 0
+	for d := range digits {
+		first := at
+		for part := range places {
+			at, places[part][d] = at+places[part][d], at
+		}
+		if at-first == n {
+			return true
+		}
+	}
+	return false
+}
+
+func insertionSort[K uint32 | uint64](p []pair[K]) {
+	for i := 1; i < len(p); i++ {
+		c, k := p[i], i
+		for ; k > 0 && p[k-1].key > c.key; k-- {
+			p[k] = p[k-1]
+		}
+		p[k] = c
+	}
+}
+
+// SearchSorted finds, for each element of the second operand, how many elements of its row of the first, which is in
+// ascending order, are less, or not greater if l.Ints[0] is 1. The first operand has the same leading axes, or none.
+func SearchSorted(l *kernels.Launch) {
+	switch l.In[0].DType {
+	case kernels.Float32:
+		searchSorted[float32](l)
+	case kernels.Float64:
+		searchSorted[float64](l)
+	case kernels.Int64:
+		searchSorted[int64](l)
+	case kernels.Int32:
+		searchSorted[int32](l)
+	case kernels.Uint8:
+		searchSorted[uint8](l)
+	}
+}
+
+func searchSorted[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
+	a, v, right := l.In[0], l.In[1], l.Ints[0] == 1
+	x, values, y := Slice[T](a), Slice[T](v), Slice[int64](l.Out[0])
+	last := len(a.Shape) - 1
+	n, stride := a.Shape[last], a.Strides[last]
+	var leading, at kernels.Dims
+	leading.PushAll(a.Shape[:last], a.Strides[:last])
+	at.PushAll(v.Shape, v.Strides)
+	each := 1 // values of a row
+	if last > 0 {
+		each = max(1, v.Shape[last])
+	} else if v.Len() > 0 {
+		each = v.Len()
+	}
+	par.For(l.Out[0].Len(), 1<<10, func(lo, hi int) {
+		from := at.Cursor(lo)
+		for i := lo; i < hi; i++ {
+			row, value := x[leading.Offset(i/each):], values[from.Offset]
+			first, end := 0, n
+			for first < end {
+				if m := (first + end) / 2; before(row[m*stride], value, right) {
+					first = m + 1
+				} else {
+					end = m
+				}
+			}
+			y[i] = int64(first)
+			from.Next()
+		}
+	})
+}
+
+// before tells whether a is less than b, or not greater if equal is set, where NaN is larger than any number.
+func before[T float32 | float64 | int64 | int32 | uint8](a, b T, equal bool) bool {
+	if equal {
+		return !(b < a) && (a == a || b != b)
+	}
+	return a < b || a == a && b != b
+}

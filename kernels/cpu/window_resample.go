@@ -1,0 +1,61 @@
+package cpu
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
+)
+
+// Resample adds elements of the first operand along the axis l.Ints[0]: those of row o in [bounds[o, 0], bounds[o, 1]),
+// times weights[o], in ascending order from the first product on. Bounds and weights are the next two operands.
+func Resample(l *kernels.Launch) {
+	axis, shape, width := l.Ints[0], l.In[0].Shape, l.In[2].Shape[1]
+	x, y, weights := contiguousElements(l.In[0]), Slice[float32](l.Out[0]), contiguousElements(l.In[2])
+	bounds := make([]int, 2*l.In[1].Shape[0])
+	readIntegers(bounds, l.In[1])
+	n, rows, inner := shape[axis], len(bounds)/2, kernels.Count(shape[axis+1:])
+	row := func(o int) (from, to int, w []float32) {
+		return bounds[2*o], bounds[2*o+1], weights[o*width : (o+1)*width]
+	}
+	if inner == 1 {
+		par.For(kernels.Count(shape[:axis]), 1+rowGrain/max(1, rows*width), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				in, out := x[i*n:(i+1)*n], y[i*rows:(i+1)*rows]
+				for o := range out {
+					from, to, w := row(o)
+					out[o] = weighted(in[from:to], w)
+				}
+			}
+		})
+		return
+	}
+	par.For(kernels.Count(shape[:axis])*rows, 1+rowGrain/max(1, inner*width), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			from, to, w := row(i % rows)
+			out := y[i*inner : (i+1)*inner]
+			if from == to {
+				clear(out)
+			}
+			for k := from; k < to; k++ {
+				in := x[(i/rows*n+k)*inner:][:inner]
+				if k == from {
+					vec.Scale(out, in, w[0])
+				} else {
+					vec.Axpy(out, in, out, w[k-from])
+				}
+			}
+		}
+	})
+}
+
+// weighted is the sum of the products of x and w, one after the other.
+func weighted(x, w []float32) (sum float32) {
+	if len(x) == 0 {
+		return 0
+	}
+	sum = float32(w[0] * x[0])
+	for k, v := range x[1:] {
+		sum += float32(w[k+1] * v)
+	}
+	return sum
+}

@@ -1,0 +1,183 @@
+package tensor
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weft-ml/weft/kernels"
+)
+
+// This file has what chooses and counts elements by their values, or by several indices. Where the size of a result
+// depends on the data, the operation waits for the device.
+
+// Nonzero is the indices of the elements that are not zero, in row-major order: int64 [count rank]. A NaN is not zero.
+// It waits for the device, since the count depends on the data.
+func (t *Tensor) Nonzero() *Tensor {
+	t.given("nonzero")
+	at, size := t.truths("nonzero"), 1
+	axes := make([]*Tensor, t.Rank())
+	for axis := t.Rank() - 1; axis >= 0; axis-- {
+		n := max(t.layout.Shape[axis], 1)
+		axes[axis] = at.FloorDiv(Of(int64(size))).Mod(Of(int64(n)))
+		size *= n
+	}
+	if len(axes) == 0 {
+		return at.Reshape(at.Len(), 1).Slice(1, 0, 0)
+	}
+	return Stack(1, axes...)
+}
+
+// truths is the numbers of the elements that are not zero, in row-major order. It waits for the device.
+func (t *Tensor) truths(op string) *Tensor {
+	n := t.Len()
+	numbers := indexAlong([]int{n}, 0)
+	if n == 0 {
+		return numbers
+	}
+	chosen := t.Detach().Reshape(n)
+	if t.dtype != Bool {
+		chosen = chosen.NotEqualScalar(0)
+	}
+	upTo := chosen.CumSum(0)
+	places := chosen.Where(upTo.AddScalar(-1), Of(int64(n))) // those that are not chosen go behind
+	found := constant(t.scope, 0, Int64, n+1).scatter(scatter.under(op), 0, places, numbers)
+	return found.Slice(0, 0, int(upTo.Slice(0, -1, End).Item()))
+}
+
+// constant is all elements equal to v, or as close as integers can be: of the step, or host data if that is nil.
+func constant(s *Scope, v float64, dt DType, shape ...int) *Tensor {
+	x := Of(v).To(dt)
+	if s != nil {
+		x = s.In(x)
+	}
+	return x.Expand(shape...)
+}
+
+// MaskedSelect is the elements of t where the mask, bools, is true, in row-major order, on one axis. Operands
+// broadcast. It waits for the device, since their count depends on the data.
+func (t *Tensor) MaskedSelect(mask *Tensor) *Tensor {
+	const op = "masked_select"
+	t.given(op)
+	if mask.given(op).dtype != Bool {
+		fail(ErrDType, op, "mask %v must hold bools; comparisons make them", mask)
+	}
+	shape := broadcast(op, t.layout.Shape, mask.layout.Shape)
+	x := t.Expand(shape...)
+	return x.Reshape(x.Len()).IndexSelect(0, mask.Expand(shape...).truths(op))
+}
+
+// IndexBy is the elements of t at several indices, one tensor for each of the first axes: x[i, j] elsewhere. The
+// common shape to which they broadcast replaces these axes. The rules are those of [Tensor.IndexSelect].
+func (t *Tensor) IndexBy(indices ...*Tensor) *Tensor {
+	flat, at := t.flatIndex("index_by", indices)
+	return flat.IndexSelect(0, at)
+}
+
+// IndexPut is t with the elements that [Tensor.IndexBy] reads set to y, which broadcasts to them, or with y added to
+// them if accumulate is set. Where indices occur several times, the last y stays, and all are added, in row-major
+// order.
+func (t *Tensor) IndexPut(indices []*Tensor, y *Tensor, accumulate bool) *Tensor {
+	const op = "index_put"
+	flat, at := t.flatIndex(op, indices)
+	rest := flat.layout.Shape[1:]
+	y = y.given(op).Expand(slices.Concat(at.layout.Shape, rest)...)
+	if accumulate {
+		flat = applyIndexed(indexAdd.under(op), []*Tensor{flat, at, y}, 0)
+	} else {
+		n := at.Len()
+		y = y.Reshape(slices.Concat([]int{n}, rest)...)
+		at = at.Reshape(append([]int{n}, slices.Repeat([]int{1}, len(rest))...)...).Expand(y.layout.Shape...)
+		flat = flat.scatter(scatter.under(op), 0, at, y)
+	}
+	return flat.Reshape(t.layout.Shape...)
+}
+
+// flatIndex makes one axis of the first axes of t, one for each of the indices, and one index along it of these.
+func (t *Tensor) flatIndex(op string, indices []*Tensor) (flat, at *Tensor) {
+	t.given(op)
+	count := len(indices)
+	if count < 1 || count > t.Rank() {
+		fail(ErrShape, op, "%d tensors of indices are given, %v has %d axes", count, t, t.Rank())
+	}
+	shape, stride := t.layout.Shape, 1
+	for axis := count - 1; axis >= 0; axis-- { // multiples of the stride, which refuse indices outside the axis
+		multiples := Arange(Int64, 0, float64(shape[axis]), 1).Scale(float64(stride))
+		part := applyIndexed(indexSelect.under(op), []*Tensor{multiples, indices[axis].given(op)}, 0)
+		if at != nil {
+			broadcast(op, part.layout.Shape, at.layout.Shape)
+			part = part.Add(at)
+		}
+		at, stride = part, stride*shape[axis]
+	}
+	return t.Reshape(slices.Concat([]int{stride}, shape[count:])...), at
+}
+
+// Unique is the different elements of t in ascending order on one axis, the index of each element of t among them
+// (int64, of t's shape), and how often each occurs (int64). Every NaN is different from the others. No gradient flows.
+// It waits for the device, since their number depends on the data.
+func (t *Tensor) Unique() (values, inverse, counts *Tensor) {
+	const op = "unique"
+	n := t.given(op).Len()
+	sorted, order := t.Detach().Reshape(n).Sort(0, false)
+	first := constant(t.scope, 1, Bool, min(n, 1))
+	if n > 1 {
+		first = Cat(0, first, sorted.Slice(0, 1, End).NotEqual(sorted.Slice(0, 0, -1)))
+	}
+	starts := first.truths(op)
+	group := first.CumSum(0).AddScalar(-1)
+	inverse = constant(t.scope, 0, Int64, n).Scatter(0, order, group).Reshape(t.layout.Shape...)
+	ends := Cat(0, starts.Slice(0, 1, End), constant(t.scope, float64(n), Int64, min(n, 1)))
+	return sorted.IndexSelect(0, starts), inverse, ends.Sub(starts)
+}
+
+// BinCount counts the integers 0, 1, ... among the elements of t: int64 with at least minLength elements, and as many
+// as the largest integer needs. With weights, of t's shape, it adds these up in place of ones; nil: none. Negative
+// integers are refused. It waits for the device, since the length depends on the data.
+func (t *Tensor) BinCount(weights *Tensor, minLength int) *Tensor {
+	const op = "bincount"
+	t.given(op)
+	switch {
+	case t.dtype.IsFloat() || t.dtype == Bool:
+		fail(ErrDType, op, "%v must hold integers", t)
+	case minLength < 0:
+		fail(ErrValue, op, "the least length is %d", minLength)
+	case weights != nil && !sameShape(t, weights):
+		fail(ErrShape, op, "%v and the weights %v must have one shape", t, weights)
+	}
+	n := t.Len()
+	if n > 0 {
+		minLength = max(minLength, int(min(t.Max().Item(), kernels.MaxLen))+1)
+	}
+	if weights == nil {
+		weights = constant(t.scope, 1, Int64, n)
+	}
+	counts := constant(stepOf(op, []*Tensor{t, weights}), 0, weights.dtype, minLength)
+	return applyIndexed(indexAdd.under(op), []*Tensor{counts, t.Reshape(n), weights.Reshape(n)}, 0)
+}
+
+// Histc counts the elements of t in bins of equal width from low to high, both included; others, and NaN, are in none:
+// [bins] in the type of t, which is floating. If both bounds are 0, those are the smallest and the largest element, for
+// which it waits; bounds that are equal are moved 1 apart from their middle.
+func (t *Tensor) Histc(bins int, low, high float64) *Tensor {
+	const op = "histc"
+	t.given(op)
+	if !t.dtype.IsFloat() {
+		fail(ErrDType, op, "%v must hold floating numbers; x.To(tensor.Float32) converts", t)
+	}
+	if bins < 1 {
+		fail(ErrValue, op, "%d bins", bins)
+	}
+	x := t.Detach().Reshape(t.Len())
+	if low == 0 && high == 0 && x.Len() > 0 {
+		low, high = x.Min().Item(), x.Max().Item()
+	}
+	if low == high {
+		low, high = low-1, high+1
+	}
+	if !(high-low > 0 && high-low <= math.MaxFloat64) {
+		fail(ErrValue, op, "bins from %g to %g", low, high)
+	}
+	inside := x.GreaterEqualScalar(low).And(x.LessEqualScalar(high))
+	place := x.AddScalar(-low).Div(Of(high-low).To(t.dtype)).Scale(float64(bins)).Clamp(0, float64(bins-1))
+	return constant(t.scope, 0, t.dtype, bins).ScatterAdd(0, place.To(Int64), inside.To(t.dtype))
+}
