@@ -601,6 +601,16 @@ func TestAutocastOptimizer(t *testing.T) {
 	}
 }
 
+// masked is attention with masks and a rotary embedding of what it sees.
+type masked struct{ Attn *nn.MultiheadAttention }
+
+func (m masked) Forward(x *tensor.Tensor) *tensor.Tensor {
+	q := nn.NewRotaryEmbedding(4, x.Dim(1), 10000).Forward(x)
+	padding := tensor.FromSlice([]bool{false, true, false, false, true}, 1, 5).Expand(x.Dim(0), 5)
+	bias := nn.ALiBi(tensor.Float32, 2, 5, 5, 0)
+	return m.Attn.Attend(q, q, x, nn.KeyPadding(padding), nn.Mask(bias), nn.Window(3, 3))
+}
+
 // Modules give the types that their last operation has, and float32 gradients near those of float32.
 func TestAutocastModules(t *testing.T) {
 	half := tensor.Bool // stands for the type of the region
@@ -614,6 +624,9 @@ func TestAutocastModules(t *testing.T) {
 		"linear":    {func() nn.Module { return nn.NewLinear(8, 4) }, x, half},
 		"mlp":       {func() nn.Module { return nn.NewMLP(8, 16) }, x, half},
 		"attention": {func() nn.Module { return nn.NewCausalAttention(8, 2) }, x, half},
+		"masked":    {func() nn.Module { return masked{nn.NewMultiheadAttention(8, 2)} }, x, half},
+		"encoder": {func() nn.Module { return nn.NewTransformerEncoder(1, 8, 2, nn.DropoutRate(0)) }, x,
+			tensor.Float32},
 		"layer norm": {func() nn.Module { return nn.Sequential(nn.NewLinear(8, 8), nn.NewLayerNorm(8)) }, x,
 			tensor.Float32},
 		"rms norm": {func() nn.Module { return nn.Sequential(nn.NewLinear(8, 8), nn.NewRMSNorm(8)) }, x,

@@ -19,11 +19,13 @@ var halves = []tensor.DType{tensor.Float16, tensor.BFloat16}
 // The classes, written a second time: those of PyTorch's lists for CUDA, then those that Weft adds. Other operations
 // have none.
 var wantClass = map[seam.CastClass]string{
-	seam.CastLower: "matmul linear attention attention_packed",
+	seam.CastLower: "matmul linear attention attention_packed conv conv_transpose",
 	seam.CastFull: "acos asin cosh sinh tan exp expm1 log log2 log10 log1p pow pow_scalar reciprocal div_into " +
-		"rsqrt softmax log_softmax softplus sum prod cumsum layer_norm cross_entropy" +
-		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square sum_squares mean var rms_norm",
-	seam.CastWidest: "cat stack scatter_add index_add",
+		"rsqrt softmax log_softmax softplus sum prod cumsum cumprod layer_norm cross_entropy" +
+		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square sum_squares mean var rms_norm" +
+		" erfinv lgamma digamma softplus_beta norm_term norm_root ctc" +
+		" batch_norm batch_norm_product batch_norm_grad",
+	seam.CastWidest: "cat stack scatter_add index_add scatter scatter_prod scatter_max scatter_min searchsorted",
 	seam.CastBanned: "binary_cross_entropy",
 	seam.CastParts:  "add_layer_norm add_rms_norm",
 }

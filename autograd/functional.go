@@ -6,10 +6,10 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// VJP is y = f(xs) and, for each of xs, the product vᵀ J of a vector with the Jacobian J of y by it: the gradient of y
-// if that of y is v, a tensor of y's shape; zero where y does not depend on it, nil for integers. xs are operands of the
-// step s, which records, or host data; they become leaves, so that no gradient flows beyond them. With [CreateGraph]
-// results can be differentiated again.
+// VJP is y = f(xs) and, for each of xs, the product vᵀ J of a vector with the Jacobian J of y by it: the gradient of
+// y if that of y is v, a tensor of y's shape; zero where y does not depend on it, nil for integers. xs are operands
+// of the step s, which records, or host data; they become leaves, so that no gradient flows beyond them. With
+// [CreateGraph] results can be differentiated again.
 func VJP(s *tensor.Scope, f func(xs []*tensor.Tensor) *tensor.Tensor, xs []*tensor.Tensor, v *tensor.Tensor,
 	opts ...Option) (y *tensor.Tensor, products []*tensor.Tensor) {
 	leaves, y := call("vjp", s, f, xs)
@@ -17,8 +17,8 @@ func VJP(s *tensor.Scope, f func(xs []*tensor.Tensor) *tensor.Tensor, xs []*tens
 }
 
 // JVP is y = f(xs) and the product J v of its Jacobian with vs, one tensor for each of xs and of its shape: how y
-// changes as xs move along vs. It is the derivative of the vector-Jacobian product uᵀ J v by u, so it costs two backward
-// passes. xs are as in [VJP].
+// changes as xs move along vs. It is the derivative of the vector-Jacobian product uᵀ J v by u, so it costs two
+// backward passes. xs are as in [VJP].
 func JVP(s *tensor.Scope, f func(xs []*tensor.Tensor) *tensor.Tensor, xs, vs []*tensor.Tensor,
 	opts ...Option) (y, product *tensor.Tensor) {
 	const op = "jvp"
@@ -48,17 +48,17 @@ func JVP(s *tensor.Scope, f func(xs []*tensor.Tensor) *tensor.Tensor, xs, vs []*
 	return y, gradientsOf(sum, []*tensor.Tensor{u}, opts...)[0]
 }
 
-// Jacobian is, for each of xs, the derivatives of all elements of f(xs) by all of its elements: [shape of f(xs)..., shape
-// of x...], zero where f does not depend on it, nil for integers. It takes a backward pass for each element of f(xs). xs
-// are as in [VJP].
+// Jacobian is, for each of xs, the derivatives of all elements of f(xs) by all of its elements: [shape of f(xs)...,
+// shape of x...], zero where f does not depend on it, nil for integers. It takes a backward pass for each element of
+// f(xs). xs are as in [VJP].
 func Jacobian(s *tensor.Scope, f func(xs []*tensor.Tensor) *tensor.Tensor, xs []*tensor.Tensor,
 	opts ...Option) []*tensor.Tensor {
 	leaves, y := call("jacobian", s, f, xs)
 	return jacobian(s, y, leaves, opts)
 }
 
-// Hessian is the second derivatives of f(x), which has one element: [shape of x..., shape of x...]. It takes a backward
-// pass for each element of x. x is as in [VJP].
+// Hessian is the second derivatives of f(x), which has one element: [shape of x..., shape of x...]. It takes a
+// backward pass for each element of x. x is as in [VJP].
 func Hessian(s *tensor.Scope, f func(x *tensor.Tensor) *tensor.Tensor, x *tensor.Tensor,
 	opts ...Option) *tensor.Tensor {
 	const op = "hessian"
@@ -74,9 +74,9 @@ func Hessian(s *tensor.Scope, f func(x *tensor.Tensor) *tensor.Tensor, x *tensor
 	return jacobian(s, g, leaves, opts)[0]
 }
 
-// Vmap is the function that applies f to each entry of its operands along their leading axis, whose size they share, and
-// stacks the results: f is written for one example and serves a batch. It runs f once for each entry, so operations that
-// take a batch themselves are faster.
+// Vmap is the function that applies f to each entry of its operands along their leading axis, whose size they share,
+// and stacks the results: f is written for one example and serves a batch. It runs f once for each entry, so
+// operations that take a batch themselves are faster.
 func Vmap(f func(xs []*tensor.Tensor) *tensor.Tensor) func(xs ...*tensor.Tensor) *tensor.Tensor {
 	const op = "vmap"
 	engine.Given(op, "the function", f)

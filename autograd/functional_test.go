@@ -57,7 +57,8 @@ func TestFunctional(t *testing.T) {
 		if all[2] != nil {
 			t.Error("integers have a Jacobian")
 		}
-		_, product = autograd.JVP(s, func([]*tensor.Tensor) *tensor.Tensor { return s.In(w) }, xs, []*tensor.Tensor{v, w})
+		constant := func([]*tensor.Tensor) *tensor.Tensor { return s.In(w) }
+		_, product = autograd.JVP(s, constant, xs, []*tensor.Tensor{v, w})
 		same("J v of a constant", product, s.Full(0, tensor.Float64, 3))
 		return nil
 	})
@@ -72,7 +73,9 @@ func TestFunctionalMisuse(t *testing.T) {
 	x := tensor.FromSlice([]float64{1, 2}, 2)
 	sum := func(xs []*tensor.Tensor) *tensor.Tensor { return xs[0].Sum() }
 	for op, f := range map[string]func(s *tensor.Scope){
-		"jvp":     func(s *tensor.Scope) { autograd.JVP(s, sum, []*tensor.Tensor{x}, []*tensor.Tensor{tensor.Of(1.0)}) },
+		"jvp": func(s *tensor.Scope) {
+			autograd.JVP(s, sum, []*tensor.Tensor{x}, []*tensor.Tensor{tensor.Of(1.0)})
+		},
 		"vjp":     func(s *tensor.Scope) { autograd.VJP(s, nil, []*tensor.Tensor{x}, x) },
 		"hessian": func(s *tensor.Scope) { autograd.Hessian(s, (*tensor.Tensor).Exp, x) },
 		"jacobian": func(s *tensor.Scope) {

@@ -38,7 +38,8 @@ func Ortho() Option { return Option{func(c *config) { c.norm = ortho }} }
 // Forward divides the forward transform by n, and the inverse by nothing.
 func Forward() Option { return Option{func(c *config) { c.norm = forward }} }
 
-// FFT is the transform y[k] = sum over j of x[j] exp(-2πi jk/n) of complex numbers [.. n 2] along one axis or several.
+// FFT is the transform y[k] = sum over j of x[j] exp(-2πi jk/n) of complex numbers [.. n 2] along one axis or
+// several.
 func FFT(x *tensor.Tensor, opts ...Option) *tensor.Tensor {
 	const op = "fft"
 	c := optionsOf(op, wantComplex(op, x), opts)
@@ -66,9 +67,9 @@ func RFFT(x *tensor.Tensor, opts ...Option) *tensor.Tensor {
 	return c.transform(half, c.axes[:len(c.axes)-1], false)
 }
 
-// IRFFT is the inverse of [RFFT]: of complex numbers [.. m 2], half of a transform whose other half are conjugates, to
-// real ones [.. n]. n is 2(m-1) unless [Size] says 2(m-1)+1. The imaginary parts of the first number and, for even n,
-// of the last count for nothing.
+// IRFFT is the inverse of [RFFT]: of complex numbers [.. m 2], half of a transform whose other half are conjugates,
+// to real ones [.. n]. n is 2(m-1) unless [Size] says 2(m-1)+1. The imaginary parts of the first number and, for even
+// n, of the last count for nothing.
 func IRFFT(x *tensor.Tensor, opts ...Option) *tensor.Tensor {
 	const op = "irfft"
 	c := optionsOf(op, wantComplex(op, x), opts)
@@ -81,7 +82,8 @@ func IRFFT(x *tensor.Tensor, opts ...Option) *tensor.Tensor {
 		x = c.resize(op, x, halves)
 	}
 	if n < 1 {
-		engine.Fail(tensor.ErrShape, op, "%v has no inverse of %d elements along axis %d; fft.Size gives the size", x, n, last)
+		engine.Fail(tensor.ErrShape, op, "%v has no inverse of %d elements along axis %d; fft.Size gives the size",
+			x, n, last)
 	}
 	x = c.transform(x, c.axes[:len(c.axes)-1], true)
 	// y[j] = Re(x[0]) + 2 Re(sum of the others), but the last for even n: the whole transform from its half.
@@ -105,7 +107,8 @@ func optionsOf(op string, rank int, opts []Option) (c config) {
 			c.axes[i] += rank
 		}
 		if a < -rank || a >= rank {
-			engine.Fail(tensor.ErrIndex, op, "axis %d is outside [%d, %d), the axes without that of parts", a, -rank, rank)
+			engine.Fail(tensor.ErrIndex, op, "axis %d is outside [%d, %d), the axes without that of parts",
+				a, -rank, rank)
 		}
 		if slices.Contains(c.axes[:i], c.axes[i]) {
 			engine.Fail(tensor.ErrValue, op, "axis %d is transformed twice", a)
@@ -155,8 +158,8 @@ func (c *config) transform(x *tensor.Tensor, axes []int, inverse bool) *tensor.T
 	return x
 }
 
-// Freq are the frequencies of the numbers that [FFT] gives for n samples at the given spacing, in cycles for each unit of
-// it: 0, 1, .., -2, -1, over n times the spacing, in float64.
+// Freq are the frequencies of the numbers that [FFT] gives for n samples at the given spacing, in cycles for each
+// unit of it: 0, 1, .., -2, -1, over n times the spacing, in float64.
 func Freq(n int, spacing float64) *tensor.Tensor {
 	return frequencies("freq", n, n, spacing)
 }
@@ -169,8 +172,8 @@ func RealFreq(n int, spacing float64) *tensor.Tensor {
 // frequencies are the first count of n.
 func frequencies(op string, n, count int, spacing float64) *tensor.Tensor {
 	if n < 1 || !(math.Abs(spacing) > 0 && math.Abs(spacing) <= math.MaxFloat64) {
-		engine.Fail(tensor.ErrValue, op, "n is %d, at least 1 is needed; the spacing is %v, which must be finite and not 0",
-			n, spacing)
+		engine.Fail(tensor.ErrValue, op, "n is %d, at least 1 is needed; the spacing is %v, which must be finite "+
+			"and not 0", n, spacing)
 	}
 	k := tensor.Arange(tensor.Float64, 0, float64(count), 1)
 	if count == n && n > 1 {
@@ -180,8 +183,8 @@ func frequencies(op string, n, count int, spacing float64) *tensor.Tensor {
 	return k.Scale(1 / (float64(n) * spacing))
 }
 
-// Shift moves the frequency 0 from the start of the axes to their middle; without axes of all of x. Of complex numbers
-// name the axes: the last one holds parts.
+// Shift moves the frequency 0 from the start of the axes to their middle; without axes of all of x. Of complex
+// numbers name the axes: the last one holds parts.
 func Shift(x *tensor.Tensor, axes ...int) *tensor.Tensor {
 	return roll("fft_shift", x, axes, func(n int) int { return n - n/2 })
 }

@@ -67,18 +67,57 @@ func (g *GPT) regionName(i int) string {
 func blockName(i int) string { return fmt.Sprintf("blocks.%d", i) }
 
 // Forward maps token indices [B T], T at most the context, to logits [B T vocab].
-func (g *GPT) Forward(tokens *tensor.Tensor) *tensor.Tensor {
+func (g *GPT) Forward(tokens *tensor.Tensor) *tensor.Tensor { return g.forward(tokens, nil) }
+
+// Caches are empty caches for [GPT.ForwardCached], one for each block.
+func (g *GPT) Caches() []*KVCache {
 	engine.Given("gpt", "the model", g)
-	if tokens.Rank() != 2 || tokens.Dim(1) > g.Config.Context {
-		engine.Fail(tensor.ErrShape, "gpt", "tokens %v must be [B T] with T at most the context %d",
-			tokens, g.Config.Context)
+	caches := make([]*KVCache, len(g.Blocks))
+	for i := range caches {
+		caches[i] = &KVCache{}
+	}
+	return caches
+}
+
+// ForwardCached is Forward of the tokens [B T] that follow those of earlier calls with the same caches, which hold the
+// keys and values of these; all together are at most as many as the context. It computes the new positions alone, with
+// the bits of Forward on the CPU. It is for evaluation, without gradients of what is cached.
+func (g *GPT) ForwardCached(tokens *tensor.Tensor, caches []*KVCache) *tensor.Tensor {
+	engine.Given("gpt", "the model", g)
+	if len(caches) != len(g.Blocks) {
+		engine.Fail(tensor.ErrValue, "gpt", "%d caches for %d blocks; Caches makes them", len(caches), len(g.Blocks))
+	}
+	for _, c := range caches {
+		engine.Given("gpt", "a cache", c)
+	}
+	return g.forward(tokens, caches)
+}
+
+// forward computes the positions of tokens that follow those of the caches; nil: there are none.
+func (g *GPT) forward(tokens *tensor.Tensor, caches []*KVCache) *tensor.Tensor {
+	engine.Given("gpt", "the model", g)
+	past := 0
+	if len(caches) > 0 {
+		past = caches[0].Len()
+	}
+	if tokens.Rank() != 2 || tokens.Dim(1) > g.Config.Context-past {
+		after := ""
+		if past > 0 {
+			after = fmt.Sprintf(" less the %d positions of the caches", past)
+		}
+		engine.Fail(tensor.ErrShape, "gpt", "tokens %v must be [B T] with T at most the context %d%s", tokens,
+			g.Config.Context, after)
 	}
 	engine.Given("gpt", "Pos", g.Pos)
 	t := tokens.Dim(1)
-	x := g.Tok.Forward(tokens).Add(g.Pos.Weight.Slice(0, 0, t)).Dropout(g.Config.Dropout)
+	x := g.Tok.Forward(tokens).Add(g.Pos.Weight.Slice(0, past, past+t)).Dropout(g.Config.Dropout)
 	var y *tensor.Tensor // what is to be added to x
 	for i, b := range g.Blocks {
-		x, y = region(g.regionName(i), x, func() (sum, branch *tensor.Tensor) { return b.branch(x, y) }, x, y)
+		var cache *KVCache
+		if caches != nil {
+			cache = caches[i]
+		}
+		x, y = region(g.regionName(i), x, func() (sum, branch *tensor.Tensor) { return b.branch(x, y, cache) }, x, y)
 	}
 	_, x = addNorm("norm", g.Norm, x, y)
 	if g.Head == nil {

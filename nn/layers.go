@@ -42,18 +42,44 @@ func (l *Linear) Forward(x *tensor.Tensor) *tensor.Tensor {
 // Embedding looks rows of a table up by index.
 type Embedding struct {
 	Weight *tensor.Tensor // [count width]
+	Padded []int          // indices whose rows get no gradient
 }
 
 // NewEmbedding declares a table of count rows of the given width with normal values of the given
-// deviation (PyTorch's default is 1).
-func NewEmbedding(count, width int, std float64) *Embedding {
-	return &Embedding{Parameter(Normal(0, std), count, width)}
+// deviation (PyTorch's default is 1). The option is [PaddingIndex].
+func NewEmbedding(count, width int, std float64, opts ...LayerOption) *Embedding {
+	c := layerOf("embedding", opts, "PaddingIndex")
+	return &Embedding{tableOf("embedding", Normal(0, std), count, width, c.padded), c.padded}
+}
+
+// tableOf declares a table of a layer in which the padded rows are zero.
+func tableOf(layer string, init Initializer, count, width int, padded []int) *tensor.Tensor {
+	for _, row := range padded {
+		if row < 0 || row >= count {
+			engine.Fail(tensor.ErrIndex, layer, "the padding index %d is outside [0, %d)", row, count)
+		}
+	}
+	return Parameter(func(v []float64, shape []int, r Random) {
+		init(v, shape, r)
+		for _, row := range padded {
+			clear(v[row*width : (row+1)*width])
+		}
+	}, count, width)
 }
 
 // Forward maps indices [...] to [... width].
 func (e *Embedding) Forward(indices *tensor.Tensor) *tensor.Tensor {
 	engine.Given("embedding", "the layer", e)
-	return e.Weight.Embedding(indices)
+	return lookUp(e.Weight, indices, e.Padded)
+}
+
+// lookUp is the rows of a table at indices. No gradient flows to the padded ones.
+func lookUp(table, indices *tensor.Tensor, padded []int) *tensor.Tensor {
+	y := table.Embedding(indices)
+	for _, row := range padded {
+		y = indices.EqualScalar(float64(row)).Unsqueeze(-1).Where(y.Detach(), y)
+	}
+	return y
 }
 
 // LayerNorm makes the last axis have mean 0 and variance 1, then scales and shifts it (Ba et al. 2016).

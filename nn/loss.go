@@ -11,14 +11,22 @@ import (
 // weigh elements or classes. Operands of half precision are computed in float32 under autocast.
 
 // CrossEntropy is the mean over all positions of -log softmax(logits)[target]: logits [... classes], targets
-// [...] of an integer type. Options choose ignored targets, label smoothing, class weights and the reduction. Where
-// there are many classes, make logits and loss in one region: [tensor.Tensor.CrossEntropy] says what that saves.
+// [...] of an integer type. Options choose ignored targets, label smoothing, class weights, the axis of the classes and
+// the reduction. Where there are many classes, make logits and loss in one region: [tensor.Tensor.CrossEntropy] says
+// what that saves.
 //
 // With class weights w, for a target y and smoothing e, it is -(1-e) w[y] log p[y] - e sum(w log p)/classes; the mean
 // is divided by the sum of w[y].
+//
+// Targets of a floating type are probabilities y of all classes, of the shape of the logits: the loss of a position is
+// -sum(w ((1-e) y + e/classes) log p), and the mean is divided by their number.
 func CrossEntropy(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "cross_entropy"
-	o := lossOf(op, opts, "ignore index", "label smoothing", "class weights")
+	o := lossOf(op, opts, "ignore index", "label smoothing", "class weights", "class axis")
+	logits = o.classesLast(op, logits)
+	if logits != nil && targets != nil && targets.DType().IsFloat() && targets.Rank() == logits.Rank() {
+		return o.softCrossEntropy(op, logits, o.classesLast(op, targets))
+	}
 	if o.classWeights == nil {
 		return engine.CrossEntropy(logits, targets, o.ignoreIndex, o.reduction, o.labelSmoothing)
 	}
@@ -34,11 +42,47 @@ func CrossEntropy(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.Te
 	return o.reduce(losses, weights)
 }
 
+// softCrossEntropy is the loss of targets that are probabilities.
+func (c lossConfig) softCrossEntropy(op string, logits, targets *tensor.Tensor) *tensor.Tensor {
+	if c.ignoreIndex != seam.IgnoreIndex {
+		engine.Fail(tensor.ErrValue, op, "targets that are probabilities, %v, have no index to ignore", targets)
+	}
+	x, y := pair(op, logits, targets)
+	if x.Rank() == 0 {
+		engine.Fail(tensor.ErrShape, op, "the logits %v have no classes", x)
+	}
+	classes := x.Dim(-1)
+	if e := c.labelSmoothing; e > 0 {
+		y = y.Scale(1 - e).AddScalar(e / float64(classes))
+	}
+	if c.classWeights != nil {
+		y = y.Mul(c.weightsOf(op, classes, x.DType()))
+	}
+	return c.reduce(x.LogSoftmax(-1).Mul(y).Sum(-1).Neg(), nil)
+}
+
+// classesLast is x with the axis of the classes behind the others.
+func (c lossConfig) classesLast(op string, x *tensor.Tensor) *tensor.Tensor {
+	if !c.classAxis.set || x == nil {
+		return x
+	}
+	n, axis := x.Rank(), c.classAxis.value
+	if axis < -n || axis >= n {
+		engine.Fail(tensor.ErrShape, op, "the class axis %d is outside [%d, %d): %v has %d axes", axis, -n, n, x, n)
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	axis = (axis + n) % n
+	return x.Permute(append(slices.Delete(order, axis, axis+1), axis)...)
+}
+
 // NLL is the mean of -logProbs[target]: log-probabilities [... classes], integer targets [...]. Options choose ignored
-// targets, class weights and the reduction.
+// targets, class weights, the axis of the classes and the reduction.
 func NLL(logProbs, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
-	o := lossOf("nll", opts, "ignore index", "class weights")
-	x := full(logProbs)
+	o := lossOf("nll", opts, "ignore index", "class weights", "class axis")
+	x := full(o.classesLast("nll", logProbs))
 	if n := x.Rank() - 1; n < 0 || !slices.Equal(x.Shape()[:n], targets.Shape()) {
 		engine.Fail(tensor.ErrShape, "nll", "log-probabilities %v have the classes on the last axis; targets %v must "+
 			"hold one class for each row", x, targets)
@@ -71,6 +115,20 @@ func Huber(x, y *tensor.Tensor, delta float64, opts ...LossOption) *tensor.Tenso
 	return weighted("huber", c.Mul(d.Sub(c.Scale(0.5))), o)
 }
 
+// SmoothL1 is the mean of d²/(2 beta) where |d| is less than beta, and |d| - beta/2 beyond; for beta = 0 it is [L1].
+// Beta is 1 in PyTorch. It takes [Weights].
+func SmoothL1(x, y *tensor.Tensor, beta float64, opts ...LossOption) *tensor.Tensor {
+	const op = "smooth_l1"
+	want(op, "beta", beta, beta >= 0, "[0, +Inf)")
+	o := lossOf(op, opts, "weights")
+	d := difference(op, x, y).Abs()
+	if beta > 0 {
+		c := d.Clamp(0, beta) // c (d - c/2) is both branches
+		d = c.Mul(d.Sub(c.Scale(0.5))).Scale(1 / beta)
+	}
+	return weighted(op, d, o)
+}
+
 // BCE is the mean binary cross-entropy of probabilities against targets in [0, 1]. BCEWithLogits is more accurate, and
 // is the one that autocast allows. It takes [Weights].
 func BCE(p, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
@@ -96,11 +154,17 @@ func BCEWithLogits(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.T
 }
 
 // KLDiv is the Kullback-Leibler divergence sum p (log p - logQ), divided by the number of rows: logQ and p
-// [N classes]; terms with p = 0 count nothing. With [ReduceNone] it is the terms.
+// [N classes]; terms with p = 0 count nothing. With [LogTarget] the second operand is log p. With [ReduceNone] it is
+// the terms.
 func KLDiv(logQ, p *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
-	o := lossOf("kl_div", opts)
+	o := lossOf("kl_div", opts, "log target")
 	logQ, p = pair("kl_div", logQ, p)
-	terms := p.XLogY(p).Sub(p.Mul(logQ))
+	var terms *tensor.Tensor
+	if o.logTarget {
+		terms = p.Exp().Mul(p.Sub(logQ))
+	} else {
+		terms = p.XLogY(p).Sub(p.Mul(logQ))
+	}
 	if o.reduction != seam.ReduceMean {
 		return o.reduce(terms, nil)
 	}

@@ -19,6 +19,27 @@ type lossConfig struct {
 	ignoreIndex                      int
 	labelSmoothing                   float64
 	classWeights, posWeight, weights *tensor.Tensor // nil: none
+
+	margin, degree, eps         optional[float64]
+	classAxis                   optional[int]
+	full, logTarget, noLogInput bool
+	swap, zeroInfinity          bool
+	blank                       int
+	distance                    func(x, y *tensor.Tensor) *tensor.Tensor
+}
+
+// optional is the value of an option, if there is one.
+type optional[T any] struct {
+	value T
+	set   bool
+}
+
+// or is the value, or what a loss has without the option.
+func (g optional[T]) or(v T) T {
+	if g.set {
+		return g.value
+	}
+	return v
 }
 
 // ReduceMean divides the sum of the losses of rows or elements by their number, or by the sum of their weights. It is
@@ -61,6 +82,63 @@ func Weights(w *tensor.Tensor) LossOption {
 	return lossWeights("weights", w, func(c *lossConfig) { c.weights = w })
 }
 
+// Margin is the distance that a loss wants between what must differ: 1 without this option in the losses that have it,
+// but 0 in [CosineEmbedding] and [MarginRanking].
+func Margin(m float64) LossOption {
+	return LossOption{"margin", func(c *lossConfig) { c.margin = optional[float64]{m, true} }}
+}
+
+// Degree is p: the norm of the distances of [TripletMargin], 2 without this option, and the power of [MultiMargin], 1
+// without it.
+func Degree(p float64) LossOption {
+	return LossOption{"degree", func(c *lossConfig) { c.degree = optional[float64]{p, true} }}
+}
+
+// LossEps is the small number of a loss: 1e-8 in the logarithm of [PoissonNLL], 1e-6 below the variances of
+// [GaussianNLL] and in the distances of [TripletMargin].
+func LossEps(e float64) LossOption {
+	return LossOption{"eps", func(c *lossConfig) { c.eps = optional[float64]{e, true} }}
+}
+
+// ClassAxis is the axis of the classes in logits, log-probabilities and soft targets, the last one without this option.
+// PyTorch's is 1.
+func ClassAxis(axis int) LossOption {
+	return LossOption{"class axis", func(c *lossConfig) { c.classAxis = optional[int]{axis, true} }}
+}
+
+// Full adds the terms of [PoissonNLL] and [GaussianNLL] that do not depend on the prediction.
+func Full() LossOption { return LossOption{"full", func(c *lossConfig) { c.full = true }} }
+
+// LogTarget says that the target of [KLDiv] is log-probabilities.
+func LogTarget() LossOption {
+	return LossOption{"log target", func(c *lossConfig) { c.logTarget = true }}
+}
+
+// NoLogInput says that the prediction of [PoissonNLL] is the rate, not its logarithm.
+func NoLogInput() LossOption {
+	return LossOption{"no log input", func(c *lossConfig) { c.noLogInput = true }}
+}
+
+// Swap lets [TripletMargin] take the distance between positive and negative where it is the smaller one (Balntas et al.
+// 2016).
+func Swap() LossOption { return LossOption{"swap", func(c *lossConfig) { c.swap = true }} }
+
+// Distance is the distance of [TripletMargin]: f maps [... width] twice to [...].
+func Distance(f func(x, y *tensor.Tensor) *tensor.Tensor) LossOption {
+	return LossOption{"distance", func(c *lossConfig) {
+		engine.Given("distance", "the function", f)
+		c.distance = f
+	}}
+}
+
+// Blank is the class of [CTC] that stands for no label, 0 without this option.
+func Blank(class int) LossOption { return LossOption{"blank", func(c *lossConfig) { c.blank = class }} }
+
+// ZeroInfinity leaves targets that no alignment gives out of [CTC]: loss and gradient are 0.
+func ZeroInfinity() LossOption {
+	return LossOption{"zero infinity", func(c *lossConfig) { c.zeroInfinity = true }}
+}
+
 func lossWeights(name string, w *tensor.Tensor, set func(*lossConfig)) LossOption {
 	return LossOption{name, func(c *lossConfig) {
 		engine.Given(name, "the tensor", w)
@@ -68,8 +146,8 @@ func lossWeights(name string, w *tensor.Tensor, set func(*lossConfig)) LossOptio
 	}}
 }
 
-// lossOf reads the options of the loss op. It fails for those that are neither a reduction nor among takes: "ignore
-// index", "label smoothing", "class weights", "pos weight", "weights".
+// lossOf reads the options of the loss op. It fails for those that are neither a reduction nor among takes, which has
+// the names of options, such as "ignore index".
 func lossOf(op string, opts []LossOption, takes ...string) lossConfig {
 	c := lossConfig{ignoreIndex: seam.IgnoreIndex}
 	for _, o := range opts {
@@ -111,11 +189,17 @@ func (c lossConfig) rows(op string, targets *tensor.Tensor, classes int, dt tens
 	ignored := targets.EqualScalar(float64(c.ignoreIndex))
 	valid = targets.MaskedFill(ignored, 0)
 	weights = ignored.Not().To(dt)
-	if w := c.classWeights; w != nil {
-		if !slices.Equal(w.Shape(), []int{classes}) {
-			engine.Fail(tensor.ErrShape, op, "class weights %v must have shape [%d], one for each class", w, classes)
-		}
-		weights = engine.IndexSelect(op, w.To(dt), 0, valid).Mul(weights)
+	if c.classWeights != nil {
+		weights = engine.IndexSelect(op, c.weightsOf(op, classes, dt), 0, valid).Mul(weights)
 	}
 	return weights, valid
+}
+
+// weightsOf is the class weights, which exist, in the type dt.
+func (c lossConfig) weightsOf(op string, classes int, dt tensor.DType) *tensor.Tensor {
+	w := c.classWeights
+	if !slices.Equal(w.Shape(), []int{classes}) {
+		engine.Fail(tensor.ErrShape, op, "class weights %v must have shape [%d], one for each class", w, classes)
+	}
+	return w.To(dt)
 }

@@ -66,10 +66,62 @@ func TestLossOptions(t *testing.T) {
 		"cross_entropy: target [1] is 3, outside the classes [0, 3)": func() {
 			nn.CrossEntropy(logits, tensor.FromSlice([]int{0, 3, 1}, 3), nn.ClassWeights(w))
 		},
+		"cross_entropy: prediction float32[2 3] and target float32[3 2] differ in shape": func() {
+			nn.CrossEntropy(x, x.T())
+		},
+		"cross_entropy: targets that are probabilities, float32[2 3], have no index to ignore": func() {
+			nn.CrossEntropy(x, x, nn.IgnoreIndex(0))
+		},
+		"cross_entropy: the class axis 2 is outside [-2, 2): float32[2 3] has 2 axes": func() {
+			nn.CrossEntropy(x, targets, nn.ClassAxis(2))
+		},
+		"smooth_l1: beta is -1, outside [0, +Inf)":      func() { nn.SmoothL1(x, x, -1) },
+		"sigmoid_focal: alpha is 2, outside":            func() { nn.SigmoidFocal(x, x, 2, 2) },
+		"soft_margin: this loss takes no margin":        func() { nn.SoftMargin(x, x, nn.Margin(1)) },
+		"multi_margin: the degree is 3, outside {1, 2}": func() { nn.MultiMargin(logits, targets, nn.Degree(3)) },
+		"multi_margin: targets float32[2] must be int64": func() {
+			nn.MultiMargin(x, tensor.Zeros(tensor.Float32, 2))
+		},
+		"multi_margin: targets int64[3] do not fit float32[2 3": func() { nn.MultiMargin(x, targets) },
+		"multi_margin: the index at [1 0] is 3, outside [0, 3)": func() {
+			nn.MultiMargin(logits, tensor.FromSlice([]int{0, 3, 1}, 3))
+		},
+		"multi_label_margin: targets int64[3] do not fit float32[2 3]": func() {
+			nn.MultiLabelMargin(x, targets)
+		},
+		"multi_label_margin: the index at [0 1] is 5, outside [0, 3)": func() {
+			nn.MultiLabelMargin(logits, tensor.FromSlice([]int{0, 5, 1, 0, 0, 0, 1, 1, 1}, 3, 3))
+		},
+		"margin_ranking: target float32[3 3] do not broadcast to float32[2 3]": func() {
+			nn.MarginRanking(x, x, tensor.Zeros(tensor.Float32, 3, 3))
+		},
+		"cosine_embedding: the target float32[2 3] must hold one number for each row": func() {
+			nn.CosineEmbedding(x, x, x)
+		},
+		"gaussian_nll: variance float32[3 1] do not broadcast to float32[2 3]": func() {
+			nn.GaussianNLL(x, x, tensor.Zeros(tensor.Float32, 3, 1))
+		},
+		"triplet_margin: prediction float32[2 3] and target float32[3 2] differ in shape": func() {
+			nn.TripletMargin(x, x, x.T())
+		},
+		"multi_label_soft_margin: class weights float64[3] must have shape [4]": func() {
+			y := tensor.Zeros(tensor.Float32, 2, 4)
+			nn.MultiLabelSoftMargin(y, y, nn.ClassWeights(w))
+		},
+		"distance: the function is nil": func() { nn.TripletMargin(x, x, x, nn.Distance(nil)) },
 	} {
 		if err := engine.Try(f); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v lacks %q", err, name)
 		}
+	}
+}
+
+// Rows that are all targets, or have none, cost nothing.
+func TestMultiLabelMarginEnds(t *testing.T) {
+	x := tensor.FromNested([][]float64{{1, 2, 3}, {3, 2, 1}})
+	none := tensor.FromSlice([]int32{-1, 0, 1, 2, 0, 1}, 2, 3)
+	if got := nn.MultiLabelMargin(x, none).Item(); got != 0 {
+		t.Errorf("loss %v, want 0", got)
 	}
 }
 

@@ -82,8 +82,8 @@ var mistakes = []struct {
 	{func(b *beginner) { b.x.Select(0, 4) }, "select: index 4 is outside [-4, 4): axis 0 of float32[4 3]"},
 	{func(b *beginner) { nn.MSE(b.x.Slice(1, 0, 1), tensor.Zeros(tensor.Float32, 4)) },
 		"mse: prediction float32[4 1] and target float32[4] differ in shape"},
-	{func(b *beginner) { nn.CrossEntropy(b.x, tensor.Zeros(tensor.Float32, 4, 3)) },
-		"cross_entropy: targets float32[4 3] must be int64 or int32 or uint8; x.To(...) converts"},
+	{func(b *beginner) { nn.CrossEntropy(b.x, tensor.Zeros(tensor.Float32, 4, 2)) },
+		"cross_entropy: prediction float32[4 3] and target float32[4 2] differ in shape"},
 	{func(b *beginner) { nn.CrossEntropy(b.x, b.y.Reshape(4, 1)) },
 		"cross_entropy: logits float32[4 3] have rows [4], the last axis being the classes; targets int64[4 1] " +
 			"hold one class for each of [4 1]"},

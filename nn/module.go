@@ -23,18 +23,6 @@ func (f Func) Forward(x *tensor.Tensor) *tensor.Tensor {
 	return f(x)
 }
 
-// Activations, for use in [Sequential].
-var (
-	ReLU     = Func((*tensor.Tensor).ReLU)
-	GELU     = Func((*tensor.Tensor).GELU)
-	GELUTanh = Func((*tensor.Tensor).GELUTanh)
-	SiLU     = Func((*tensor.Tensor).SiLU)
-	Mish     = Func((*tensor.Tensor).Mish)
-	Tanh     = Func((*tensor.Tensor).Tanh)
-	Sigmoid  = Func((*tensor.Tensor).Sigmoid)
-	Softplus = Func((*tensor.Tensor).Softplus)
-)
-
 // Call runs a part of a model on x in a region of that name: the name appears in errors, and memory that
 // the part does not return goes back to the pool. A part may also be called directly; that costs memory only.
 func Call(name string, m Module, x *tensor.Tensor) *tensor.Tensor {

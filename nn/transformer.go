@@ -27,9 +27,22 @@ func NewCausalAttention(width, heads int, opts ...LayerOption) *CausalAttention 
 // Forward keeps the shape [B T C].
 func (a *CausalAttention) Forward(x *tensor.Tensor) *tensor.Tensor {
 	engine.Given("attention", "the layer", a)
-	scale := 1 / math.Sqrt(float64(x.Dim(-1))/float64(a.Heads))
-	y := a.QKV.Forward(x).AttentionPacked(a.Heads, true, scale)
+	y := a.QKV.Forward(x).AttentionPacked(a.Heads, true, scaleOf(x.Dim(-1), a.Heads))
 	return a.Proj.Forward(y).Dropout(a.Dropout)
+}
+
+// scaleOf is the usual scale of scores of vectors of the given width.
+func scaleOf(width, heads int) float64 { return 1 / math.Sqrt(float64(width)/float64(heads)) }
+
+// cached is Forward of the positions that follow those of the cache, which it extends.
+func (a *CausalAttention) cached(x *tensor.Tensor, cache *KVCache) *tensor.Tensor {
+	engine.Given("attention", "the layer", a)
+	qkv := a.QKV.Forward(x)
+	b, t, width := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)/3
+	parts := qkv.Reshape(b, t, 3, a.Heads, width/a.Heads).Permute(2, 0, 3, 1, 4) // [3 B H T D]
+	k, v, _ := cache.extend(parts.Select(0, 1), parts.Select(0, 2))
+	y := parts.Select(0, 0).Attention(k, v, true, scaleOf(width, a.Heads))
+	return a.Proj.Forward(mergeHeads(y)).Dropout(a.Dropout)
 }
 
 // MLP is the two-layer network of a transformer block, with GELU (tanh) between the layers.
@@ -65,16 +78,20 @@ func NewBlock(width, heads int, opts ...LayerOption) *Block {
 
 // Forward keeps the shape [B T C].
 func (b *Block) Forward(x *tensor.Tensor) *tensor.Tensor {
-	x, branch := b.branch(x, nil)
+	x, branch := b.branch(x, nil, nil)
 	return x.Add(branch)
 }
 
 // branch computes a block of x + y, or of x if y is nil, up to its last sum, which it leaves to the norm that follows:
-// the result is sum + branch.
-func (b *Block) branch(x, y *tensor.Tensor) (sum, branch *tensor.Tensor) {
+// the result is sum + branch. With a cache the positions of x follow those of the cache.
+func (b *Block) branch(x, y *tensor.Tensor, cache *KVCache) (sum, branch *tensor.Tensor) {
 	engine.Given("block", "the layer", b)
+	var attn Module = b.Attn
+	if cache != nil {
+		attn = Func(func(x *tensor.Tensor) *tensor.Tensor { return b.Attn.cached(x, cache) })
+	}
 	x, h := addNorm("ln1", b.LN1, x, y)
-	x, h = addNorm("ln2", b.LN2, x, Call("attn", b.Attn, h))
+	x, h = addNorm("ln2", b.LN2, x, Call("attn", attn, h))
 	return x, Call("mlp", b.MLP, h)
 }
 

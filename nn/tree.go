@@ -90,6 +90,8 @@ func (t tree) add(n *node, path string, v reflect.Value) {
 			t.tensor(n, p.Name, name, x)
 		case (opened.CanInt() || opened.CanFloat()) && !opened.IsZero():
 			n.sizes = append(n.sizes, fmt.Sprint(p.Name, " ", opened))
+		case opened.Kind() == reflect.Slice && opened.Type().Elem().Kind() == reflect.Int && opened.Len() > 0:
+			n.sizes = append(n.sizes, fmt.Sprint(p.Name, " ", opened))
 		case isModule(p.Value) || mayHold(opened.Type(), map[reflect.Type]bool{}):
 			part := t.node(name, p.Value)
 			if part.name = p.Name; part.tensors || part.parts != nil || isModule(p.Value) {
@@ -175,6 +177,21 @@ func (c *Chain) String() string { return Tree(c) }
 // String is the [Tree] of the layer.
 func (a *CausalAttention) String() string { return Tree(a) }
 
+// String is the [Tree] of the layer.
+func (a *MultiheadAttention) String() string { return Tree(a) }
+
+// String is the [Tree] of the layer.
+func (l *TransformerEncoderLayer) String() string { return Tree(l) }
+
+// String is the [Tree] of the layer.
+func (l *TransformerDecoderLayer) String() string { return Tree(l) }
+
+// String is the [Tree] of the encoder.
+func (e *TransformerEncoder) String() string { return Tree(e) }
+
+// String is the [Tree] of the decoder.
+func (d *TransformerDecoder) String() string { return Tree(d) }
+
 // String is the [Tree] of the network.
 func (m *MLP) String() string { return Tree(m) }
 
@@ -183,3 +200,60 @@ func (b *Block) String() string { return Tree(b) }
 
 // String is the [Tree] of the model.
 func (g *GPT) String() string { return Tree(g) }
+
+// String is the [Tree] of the norm.
+func (n *BatchNorm) String() string { return Tree(n) }
+
+// String is the [Tree] of the norm.
+func (n *InstanceNorm) String() string { return Tree(n) }
+
+// String is the [Tree] of the norm.
+func (n *GroupNorm) String() string { return Tree(n) }
+
+// String is the [Tree] of the layer.
+func (m *MaxPool) String() string { return Tree(m) }
+
+// String is the [Tree] of the layer.
+func (m *MaxUnpool) String() string { return Tree(m) }
+
+// String is the [Tree] of the layer.
+func (a *AvgPool) String() string { return Tree(a) }
+
+// String is the [Tree] of the layer.
+func (a *AdaptiveAvgPool) String() string { return Tree(a) }
+
+// String is the [Tree] of the layer.
+func (a *AdaptiveMaxPool) String() string { return Tree(a) }
+
+// String is the [Tree] of the layer.
+func (l *LPPool) String() string { return Tree(l) }
+
+// String is the [Tree] of the layer.
+func (n *LocalResponseNorm) String() string { return Tree(n) }
+
+// String is the [Tree] of the layer.
+func (u *Upsample) String() string { return Tree(u) }
+
+// String is the [Tree] of the layer.
+func (p *PixelShuffle) String() string { return Tree(p) }
+
+// String is the [Tree] of the layer.
+func (p *PixelUnshuffle) String() string { return Tree(p) }
+
+// String is the [Tree] of the layer.
+func (u *Unflatten) String() string { return Tree(u) }
+
+// String is the [Tree] of the layer.
+func (p *Pad) String() string { return Tree(p) }
+
+// String is the [Tree] of the layer.
+func (u *Unfold) String() string { return Tree(u) }
+
+// String is the [Tree] of the layer.
+func (f *Fold) String() string { return Tree(f) }
+
+// String is the [Tree] of the layer.
+func (n *WeightNorm) String() string { return Tree(n) }
+
+// String is the [Tree] of the layer.
+func (n *SpectralNorm) String() string { return Tree(n) }

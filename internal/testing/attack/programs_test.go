@@ -45,7 +45,7 @@ var methods = func() (names []string) {
 	for i := range t.NumMethod() {
 		m := t.Method(i)
 		usable := m.Type.NumOut() > 0 && m.Type.Out(0) == t &&
-			!slices.Contains([]string{"Grad", "Keep", "Origin", "SumSquares"}, m.Name)
+			!slices.Contains([]string{"Grad", "Keep", "Origin", "SumSquares", "CTC"}, m.Name)
 		for k := 1; k < m.Type.NumIn(); k++ {
 			switch in := m.Type.In(k); {
 			case in == t, in.Kind() == reflect.Int, in.Kind() == reflect.Float64, in == reflect.TypeFor[[]int](),

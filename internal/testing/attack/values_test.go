@@ -74,6 +74,8 @@ func (w *world) arg(t reflect.Type, depth int) value {
 		return is("a seed", tensor.Seed(uint64(w.int())))
 	case reflect.TypeFor[optim.Rule]():
 		return pick(w, is("AdamW", optim.AdamW(0.1)), is("SGD", optim.SGD(0.1)), is("Lion", optim.Lion(0.1)),
+			is("LAMB", optim.LAMB(0.1)),
+			is("Muon", optim.Muon(0.1)),
 			is("no rule", optim.Rule{}), is("a rule that does not fit", optim.Rule{Name: "bad", LR: math.NaN(),
 				Update: "p - ", State: []string{"p", "p"}}))
 	case reflect.TypeFor[*tensor.Op]():
@@ -131,7 +133,8 @@ func (w *world) made(t reflect.Type, depth int) value {
 }
 
 // opaque are types with exported fields, or settings of options, that only the library makes.
-var opaque = []reflect.Type{reflect.TypeFor[*optim.Optimizer](), reflect.TypeFor[*tensor.Op](),
+var opaque = []reflect.Type{reflect.TypeFor[*optim.Optimizer](), reflect.TypeFor[*optim.LBFGS](),
+	reflect.TypeFor[*tensor.Op](),
 	reflect.TypeFor[*autograd.Ctx](), reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*nn.Report]()}
 
 // pointer is nil, or points to a struct whose fields are set, or zero. What only the library makes is nil here.

@@ -134,10 +134,13 @@ func (w *world) begin() {
 	w.scaler = amp.NewGradScaler()
 	attention, gpt := nn.NewCausalAttention(6, 2), nn.NewGPT(nn.GPTConfig{Vocab: 5, Context: 4, Width: 6, Heads: 2,
 		Layers: 1})
-	if err := nn.Init(w.dev, []any{attention, gpt}); err != nil {
+	conv, transposed := nn.NewConv1d(2, 4, 3, nn.Groups(2)), nn.NewConvTranspose2d(2, 3, 2, nn.Stride(2))
+	normed, spectral := nn.NewWeightNorm(nn.NewLinear(3, 2)), nn.NewSpectralNorm(nn.NewLinear(3, 2))
+	if err := nn.Init(w.dev, []any{attention, gpt, conv, transposed, normed, spectral}); err != nil {
 		panic(err)
 	}
-	for _, x := range []any{chain, w.opt, w.scaler, attention, gpt, gpt.Blocks[0], gpt.Blocks[0].MLP,
+	for _, x := range []any{chain, w.opt, w.scaler, attention, conv, transposed, normed, spectral,
+		gpt, gpt.Blocks[0], gpt.Blocks[0].MLP,
 		tensor.NewScalar(1),
 		must(data.NewText(text, data.Chars)), must(data.NewArrays([]float32{1, 2, 3, 4}, []int{2}, []int64{0, 1}, nil)),
 		must(data.DecodeIDX("x", idx)), w.params[0], w.params[1], v, v.T(), v.Slice(1, 0, 2), half, state,

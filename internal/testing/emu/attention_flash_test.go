@@ -18,12 +18,14 @@ type heads struct {
 }
 
 type attention struct {
-	q, k, v, y, g, dq, dk, dv heads
-	m, r, dot, scratch        Ptr
-	count                     uint64
-	heads, t, s, d, e, causal uint32
-	scale                     float32
-	_                         uint32
+	q, k, v, y, g, dq, dk, dv, mask, kept heads
+	m, r, dot, scratch                    Ptr
+	count                                 uint64
+	heads, t, s, d, e, last, group        uint32
+	first                                 int32
+	factor                                float64
+	scale                                 float32
+	_                                     uint32
 }
 
 // TestFlashSchedules: the bits of results do not depend on the order of threads and copies. Package ops compares them
@@ -35,8 +37,8 @@ func TestFlashSchedules(t *testing.T) {
 		c := number % 4
 		number++
 		dtype := []kernels.DType{kernels.Float16, kernels.BFloat16}[c%2]
-		z := []attention{{t: 130, s: 150, d: 64, causal: 1}, {t: 40, s: 200, d: 128}, {t: 200, s: 70, d: 64},
-			{t: 100, s: 100, d: 128, causal: 1}}[c]
+		z := []attention{{t: 130, s: 150, d: 64, last: 20}, {t: 40, s: 200, d: 128, last: 200},
+			{t: 200, s: 70, d: 64, last: 70}, {t: 100, s: 100, d: 128}}[c]
 		got := flash(t, d, dtype, &z)
 		if first[c] == nil {
 			first[c] = got

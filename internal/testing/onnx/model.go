@@ -38,7 +38,8 @@ type attr struct {
 }
 
 // types are the names of ONNX's element types that Weft lacks.
-var types = map[int64]string{0: "sequence, map or optional", 3: "int8", 4: "uint16", 5: "int16", 8: "string", 12: "uint32", 13: "uint64",
+var types = map[int64]string{0: "sequence, map or optional",
+	3: "int8", 4: "uint16", 5: "int16", 8: "string", 12: "uint32", 13: "uint64",
 	14: "complex64", 15: "complex128"}
 
 // dtypes are the element types that both have.

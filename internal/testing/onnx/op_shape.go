@@ -13,7 +13,7 @@ func init() {
 		"Constant": one(constant),
 		"Expand":   one(expand), "EyeLike": one(eyeLike), "Reshape": one(reshape), "Slice": one(slice),
 		"Flatten":   one(func(c *call) *t { return flatten(c.in[0], axis(c.int("axis", 1), c.in[0].Rank())) }),
-		"Transpose": one(transpose), "Tile": one(tile), "Pad": one(pad), "Compress": one(compress),
+		"Transpose": one(transpose), "Tile": one(tile), "Compress": one(compress),
 		"Squeeze": one(squeeze), "Unsqueeze": one(unsqueeze), "Shape": one(shapeOf), "Split": split,
 		"Size":  one(func(c *call) *t { return c.scope.In(tensor.Of(int64(c.in[0].Len()))) }),
 		"Trilu": one(trilu), "Range": one(arange), "OneHot": one(oneHot),
@@ -360,16 +360,4 @@ func compress(c *call) *t {
 		}
 	}
 	return x.IndexSelect(a, c.scope.In(tensor.FromSlice(indices, len(indices))))
-}
-
-func pad(c *call) *t {
-	x, pads, value := c.in[0], c.host(1), 0.0
-	if v := c.operand(2); v != nil {
-		value = v.Item()
-	}
-	sides := make([][2]int, x.Rank())
-	for a := range sides {
-		sides[a] = [2]int{pads[a], pads[a+x.Rank()]}
-	}
-	return x.Pad(value, sides...)
 }

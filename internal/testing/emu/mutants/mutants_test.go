@@ -70,8 +70,9 @@ var families = []family{
 	{"reduce.cuh", "norm.cu", true, [][2]string{{raw, "Folds"}, {launches, "LongRows"}}},
 	{"reduce_row.cu", "reduce_row.cu", true, [][2]string{{launches, "ArgExtremes|Statistics|LongRows|ProdGrad"}}},
 	{"row.cuh", "norm.cu", true, [][2]string{{launches, "Norms|LongRows"}}},
-	{"scan.cu", "scan.cu", true, [][2]string{{launches, "CumSum"}}},
+	{"scan.cu", "scan.cu", true, [][2]string{{launches, "CumSum|Scans"}}},
 	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "Softmax|Statistics|LongRows|InfiniteRows"}}},
+	{"sort.cu", "sort.cu", true, [][2]string{{launches, "Sort|SearchSorted"}}},
 }
 
 // trims leave out kernels that differ from others in the type of elements alone, and that the tests above do without:

@@ -17,7 +17,7 @@ func TestShortActivations(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	tested := 0
 	for _, op := range engine.Ops() {
-		if !op.Approximate {
+		if !op.Approximate || len(op.Args) != 1 { // gates of several operands are made of the same functions
 			continue
 		}
 		tested++

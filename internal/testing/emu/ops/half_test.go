@@ -86,6 +86,9 @@ func TestIndexOutside(t *testing.T) {
 			ids *tensor.Tensor) *tensor.Tensor {
 			return s.In(table).CrossEntropy(ids)
 		},
+		"max_unpool": func(s *tensor.Scope, ids *tensor.Tensor) *tensor.Tensor {
+			return s.In(table).Select(1, 0).MaxUnpool(ids, 4)
+		},
 		"index_select": func(s *tensor.Scope, ids *tensor.Tensor) *tensor.Tensor { // the result is empty
 			return s.In(table).Slice(1, 0, 0).IndexSelect(0, ids)
 		},

@@ -190,7 +190,7 @@ func TestSamples(t *testing.T) {
 		if (len(all) == 0) != (len(op.Args) == 0 && op.Expr != nil || elsewhere[op.Name] != "") {
 			t.Errorf("%s has %d samples", op.Name, len(all))
 		}
-		if testing.Short() && op.Expr != nil && !slices.Contains(often, op.Name) {
+		if op.CPUOnly != "" || testing.Short() && op.Expr != nil && !slices.Contains(often, op.Name) {
 			continue
 		}
 		h := fnv.New64a()
