@@ -1,5 +1,5 @@
 // Package examples holds whole programs that import public packages only: hello is the README's, mlp and chargpt
-// train on images and text, regression, vae and gan on small data of their own, server answers requests while it
+// train on images and text, regression, vae, gan and lstm on small data of their own, server answers requests while it
 // trains.
 //
 // learned_test.go checks what they learn, readme_test.go the first steps that the README shows, pytorch_test.go the

@@ -60,6 +60,7 @@ func TestCUDA(t *testing.T) {
 		{"regression", "-epochs 1"},
 		{"vae", "-epochs 1"},
 		{"gan", "-steps 10"},
+		{"lstm", "-steps 10 -sample 5"},
 		{"chargpt", "-steps 10 -layers 2 -width 32 -heads 2 -context 16 -batch 2 -dropout 0.1 -sample 10 -data " +
 			corpus},
 	} {

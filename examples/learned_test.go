@@ -30,11 +30,13 @@ func build(t *testing.T, programs ...string) string {
 // TestLearned runs programs, shorter than they are by default, and checks what they have learned. Bounds are wide
 // enough for other seeds.
 func TestLearned(t *testing.T) {
-	bin := build(t, "hello", "regression", "gan", "vae")
+	bin := build(t, "cnn", "hello", "regression", "gan", "vae", "lstm")
 	for program, c := range map[string]struct {
 		args    string
 		learned func(metrics map[string]float64) bool
 	}{
+		// Always the same digit would have 0.1; the network without its convolutions has 0.97.
+		"cnn": {"", func(m map[string]float64) bool { return m["test_accuracy"] > 0.96 }},
 		// The best there can be is 1; predicting the mean has 5, a linear model some 2.6.
 		"regression": {"", func(m map[string]float64) bool { return 1 <= m["test_rmse"] && m["test_rmse"] < 1.25 }},
 		// Points spread over the disk of the ring would have a share of 0.22; without penalty the slope is above 500.
@@ -43,6 +45,10 @@ func TestLearned(t *testing.T) {
 		}},
 		// What is learned beyond how bright each pixel is on average.
 		"vae": {"-epochs 40", func(m map[string]float64) bool { return m["test_loss"] < m["mean_image_loss"]-2 }},
+		// After a step no line is a number, after 100 two thirds are.
+		"lstm": {"-steps 300", func(m map[string]float64) bool {
+			return m["lines"] > 20 && m["numbers"] > 0.9*m["lines"]
+		}},
 	} {
 		t.Run(program, func(t *testing.T) {
 			args := append([]string{"-log", "json", "-device", "cpu"}, strings.Fields(c.args)...)

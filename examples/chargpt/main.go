@@ -163,18 +163,23 @@ func validate(ctx context.Context, dev *tensor.Device, model *nn.GPT, text *data
 	return sum / float64(count), nil
 }
 
-// write samples n characters from the model, one after the other.
+// write samples n characters from the model, one after the other. Caches hold the keys and values of those before; when
+// they hold a whole context they begin again with its second half.
 func write(ctx context.Context, dev *tensor.Device, model *nn.GPT, text *data.Text, n int, seed uint64) (string,
 	error) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	tokens := []int64{0} // the first character of the vocabulary, the line break
+	caches, cached := model.Caches(), 0
 	for range n {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		window := tokens[max(0, len(tokens)-model.Config.Context):]
+		if len(tokens)-cached+caches[0].Len() > model.Config.Context {
+			caches, cached = model.Caches(), len(tokens)-max(1, model.Config.Context/2)
+		}
 		err := dev.Eval(func(s *tensor.Scope) error {
-			logits := model.Forward(s.In(tensor.FromSlice(window, 1, len(window))))
+			window := tokens[cached:]
+			logits := model.ForwardCached(s.In(tensor.FromSlice(window, 1, len(window))), caches)
 			p := tensor.ToSlice[float64](logits.Select(1, -1).Scale(1 / 0.8).Softmax(-1))
 			u := random.Float64()
 			next := 0
@@ -182,6 +187,7 @@ func write(ctx context.Context, dev *tensor.Device, model *nn.GPT, text *data.Te
 				u -= p[next]
 				next++
 			}
+			cached = len(tokens)
 			tokens = append(tokens, int64(next))
 			return nil
 		})
