@@ -2,13 +2,15 @@
 // where all NaN have the largest, and of equal keys by indices.
 #include "row.cuh"
 
+// Keyed is an element to sort: a key that is compared, and where the element was.
+template <class K> struct Keyed { K key, index; };
+
 namespace {
 
 constexpr int kThreads = 256;
 constexpr uint32_t kChunk = 1024;  // elements that a block sorts in shared memory
 
-template <class K> struct Pair { K key, index; };
-template <class K> DEV bool less(const Pair<K>& a, const Pair<K>& b) {
+template <class K> DEV bool less(const Keyed<K>& a, const Keyed<K>& b) {
   return a.key < b.key || (a.key == b.key && a.index < b.index);
 }
 
@@ -31,9 +33,9 @@ template <class T> using Key = decltype(key_of(T()));
 
 // merged_place is where element i of a row of n goes when its sorted runs of `width` elements are merged, two by two:
 // behind those of its own run that are less, and those of the other one.
-template <class K> DEV uint32_t merged_place(const Pair<K>* row, uint32_t i, uint32_t width, uint32_t n) {
+template <class K> DEV uint32_t merged_place(const Keyed<K>* row, uint32_t i, uint32_t width, uint32_t n) {
   const uint32_t run = i / width, other = (run ^ 1) * width;
-  const Pair<K> own = row[i];
+  const Keyed<K> own = row[i];
   uint32_t low = other < n ? other : n, high = other + width < n ? other + width : n;
   const uint32_t first = low;
   while (low < high) {
@@ -47,9 +49,9 @@ template <class K> DEV uint32_t merged_place(const Pair<K>* row, uint32_t i, uin
 // sort_begin makes the pairs of a chunk of a row, and sorts them: runs of 1 element are merged to those of 2, and so
 // on.
 template <class T>
-DEV void sort_begin(Pair<Key<T>>* sorted, const Rows& x_, uint32_t n, uint32_t chunks, uint32_t descending) {
+DEV void sort_begin(Keyed<Key<T>>* sorted, const Rows& x_, uint32_t n, uint32_t chunks, uint32_t descending) {
   using K = Key<T>;
-  SHARED(Pair<K>, runs, [2][kChunk]);
+  SHARED(Keyed<K>, runs, [2][kChunk]);
   const uint32_t row = blockIdx.x / chunks, first = (blockIdx.x - row * chunks) * kChunk;
   const uint32_t count = n - first < kChunk ? n - first : kChunk;
   const Row<T> x(x_, row);
@@ -68,7 +70,7 @@ DEV void sort_begin(Pair<Key<T>>* sorted, const Rows& x_, uint32_t n, uint32_t c
 }
 
 // sort_merge merges sorted runs of all rows, two by two.
-template <class K> DEV void sort_merge(Pair<K>* to, const Pair<K>* from, uint64_t total, uint32_t n, uint32_t width) {
+template <class K> DEV void sort_merge(Keyed<K>* to, const Keyed<K>* from, uint64_t total, uint32_t n, uint32_t width) {
   const uint64_t i = thread_index();
   if (i >= total) return;
   const uint64_t row = i / n * n;
@@ -77,7 +79,7 @@ template <class K> DEV void sort_merge(Pair<K>* to, const Pair<K>* from, uint64_
 
 // sort_end takes the first k elements of each sorted row, and their indices.
 template <class T>
-DEV void sort_end(const Rows& y_, const Rows& at_, const Rows& x_, const Pair<Key<T>>* sorted, uint64_t total,
+DEV void sort_end(const Rows& y_, const Rows& at_, const Rows& x_, const Keyed<Key<T>>* sorted, uint64_t total,
                   uint32_t k, uint32_t n) {
   const uint64_t i = thread_index();
   if (i >= total) return;
@@ -114,10 +116,10 @@ DEV void searchsorted(int64_t* y, const Rows& x_, const Rows& values, uint64_t t
 
 #define SORT(suffix, T)                                                                                         \
   ENTRY(sort_begin##suffix, kThreads, 2,                                                                        \
-        (Pair<Key<T>> * sorted, Rows x, uint32_t n, uint32_t chunks, uint32_t descending),                      \
+        (Keyed<Key<T>> * sorted, Rows x, uint32_t n, uint32_t chunks, uint32_t descending),                      \
         sort_begin<T>(sorted, x, n, chunks, descending))                                                        \
   ENTRY(sort_end##suffix, kThreads, 4,                                                                          \
-        (Rows y, Rows at, Rows x, const Pair<Key<T>>* sorted, uint64_t total, uint32_t k, uint32_t n),          \
+        (Rows y, Rows at, Rows x, const Keyed<Key<T>>* sorted, uint64_t total, uint32_t k, uint32_t n),          \
         sort_end<T>(y, at, x, sorted, total, k, n))
 
 FLOATS(SORT)
@@ -127,7 +129,7 @@ SORT(_u8, uint8_t)
 
 #define MERGE(suffix, K)                                                                                        \
   ENTRY(sort_merge##suffix, kThreads, 4,                                                                        \
-        (Pair<K> * to, const Pair<K>* from, uint64_t total, uint32_t n, uint32_t width),                        \
+        (Keyed<K> * to, const Keyed<K>* from, uint64_t total, uint32_t n, uint32_t width),                        \
         sort_merge(to, from, total, n, width))
 
 MERGE(_b4, uint32_t)
