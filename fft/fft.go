@@ -122,6 +122,7 @@ func optionsOf(op string, rank int, opts []Option) (c config) {
 
 // resize cuts the axes or fills them up with zeros.
 func (c *config) resize(op string, x *tensor.Tensor, sizes []int) *tensor.Tensor {
+	pads := make([][2]int, x.Rank())
 	for i, a := range c.axes {
 		n := x.Dim(a)
 		if sizes != nil {
@@ -130,15 +131,9 @@ func (c *config) resize(op string, x *tensor.Tensor, sizes []int) *tensor.Tensor
 		if n < 1 {
 			engine.Fail(tensor.ErrShape, op, "axis %d of %v would have %d elements; at least 1 is needed", a, x, n)
 		}
-		if n < x.Dim(a) {
-			x = x.Slice(a, 0, n)
-		} else if n > x.Dim(a) {
-			pads := make([][2]int, x.Rank())
-			pads[a] = [2]int{0, n - x.Dim(a)}
-			x = x.Pad(0, pads...)
-		}
+		pads[a][1] = n - x.Dim(a)
 	}
-	return x
+	return x.Pad(0, pads...)
 }
 
 // transform transforms the axes, and divides.
@@ -186,16 +181,16 @@ func frequencies(op string, n, count int, spacing float64) *tensor.Tensor {
 // Shift moves the frequency 0 from the start of the axes to their middle; without axes of all of x. Of complex
 // numbers name the axes: the last one holds parts.
 func Shift(x *tensor.Tensor, axes ...int) *tensor.Tensor {
-	return roll("fft_shift", x, axes, func(n int) int { return n - n/2 })
+	return roll("fft_shift", x, axes, func(n int) int { return n / 2 })
 }
 
 // Unshift undoes [Shift].
 func Unshift(x *tensor.Tensor, axes ...int) *tensor.Tensor {
-	return roll("fft_unshift", x, axes, func(n int) int { return n / 2 })
+	return roll("fft_unshift", x, axes, func(n int) int { return n - n/2 })
 }
 
-// roll makes element first(n) of each of the axes the first one.
-func roll(op string, x *tensor.Tensor, axes []int, first func(n int) int) *tensor.Tensor {
+// roll rolls each of the axes, of n elements, by shift(n).
+func roll(op string, x *tensor.Tensor, axes []int, shift func(n int) int) *tensor.Tensor {
 	engine.Given(op, "x", x)
 	if len(axes) == 0 {
 		for a := range x.Rank() {
@@ -203,10 +198,7 @@ func roll(op string, x *tensor.Tensor, axes []int, first func(n int) int) *tenso
 		}
 	}
 	for _, a := range axes {
-		if n := x.Dim(a); n > 1 {
-			k := first(n)
-			x = tensor.Cat(a, x.Slice(a, k, n), x.Slice(a, 0, k))
-		}
+		x = x.Roll(a, shift(x.Dim(a)))
 	}
 	return x
 }

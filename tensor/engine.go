@@ -201,11 +201,7 @@ func (engine) CrossEntropy(logits, targets *Tensor, ignore, reduction int, smoot
 // DFT is the discrete Fourier transform along an axis of complex numbers, which are pairs along the last axis, without
 // a factor in either direction; package fft documents it.
 func (engine) DFT(x *Tensor, axis int, inverse bool) *Tensor {
-	direction := 0
-	if inverse {
-		direction = 1
-	}
-	return apply(&dft, []*Tensor{x}, []int{axis, direction}, nil)
+	return apply(&dft, []*Tensor{x}, []int{axis, toInt(inverse)}, nil)
 }
 
 // Gather is [Tensor.Gather] for the loss op, whose name its errors have, also those that a GPU reports later.

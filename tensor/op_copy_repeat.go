@@ -6,21 +6,21 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Roll moves the elements along an axis by so many places towards its end, or its start if places is negative; those
-// that leave it come back at the other end.
-func (t *Tensor) Roll(axis, places int) *Tensor {
+// Roll moves the elements along an axis by shift towards its end, or its start if shift is negative; those that leave
+// it come back at the other end.
+func (t *Tensor) Roll(axis, shift int) *Tensor {
 	axis = t.axis("roll", axis)
 	n := t.layout.Shape[axis]
 	if n == 0 {
 		return t
 	}
-	if places %= n; places < 0 {
-		places += n
+	if shift %= n; shift < 0 {
+		shift += n
 	}
-	if places == 0 {
+	if shift == 0 {
 		return t
 	}
-	return Cat(axis, t.slice(axis, n-places, 1, places), t.slice(axis, 0, 1, n-places))
+	return Cat(axis, t.slice(axis, n-shift, 1, shift), t.slice(axis, 0, 1, n-shift))
 }
 
 // Tile repeats t so many times along each axis, as a whole: [1 2] twice is [1 2 1 2]. Numbers are for the last axes;

@@ -29,12 +29,11 @@ func network(size, width int, dropout float64) nn.Module {
 		return nn.NewConv2d(in, out, 3, nn.Padding(1), nn.Stride(stride))
 	}
 	images := nn.Func(func(x *tensor.Tensor) *tensor.Tensor { return x.Reshape(x.Dim(0), 1, size, size) })
-	flat := nn.Func(func(x *tensor.Tensor) *tensor.Tensor { return x.Reshape(x.Dim(0), -1) })
 	return nn.Sequential(images,
 		conv(1, width, 1), nn.ReLU, conv(width, width, 2), nn.ReLU,
 		conv(width, 2*width, 1), nn.ReLU, conv(2*width, 2*width, 2), nn.ReLU,
-		flat, nn.NewDropout(dropout), nn.NewLinear(2*width*(size/4)*(size/4), 128), nn.ReLU, nn.NewDropout(dropout),
-		nn.NewLinear(128, 10))
+		nn.Flatten, nn.NewDropout(dropout), nn.NewLinear(2*width*(size/4)*(size/4), 128), nn.ReLU,
+		nn.NewDropout(dropout), nn.NewLinear(128, 10))
 }
 
 func learn(ctx context.Context, r *train.Run) error {

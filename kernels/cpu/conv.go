@@ -35,9 +35,6 @@ func convolutionOf(x, w, y kernels.Arg, ints []int) *convolution {
 	return c
 }
 
-// volume is the number of elements of a box.
-func volume(size [3]int) int { return size[0] * size[1] * size[2] }
-
 // eachOf calls f for the elements of a box, in row-major order.
 func eachOf(size [3]int, f func(at [3]int)) {
 	for i := range size[0] {
@@ -88,7 +85,7 @@ func conv[T floating](l *kernels.Launch) {
 		for d := range axes {
 			which[d], at[d] = axes[d].find(t[d]*c.dilation[d] - c.before[d])
 		}
-		p.taps = append(p.taps, offsetIn(which, rowMajor(starts))*volume(u.length)+offsetIn(at, u.spatial()))
+		p.taps = append(p.taps, offsetIn(which, rowMajor(starts))*kernels.Count(u.length[:])+offsetIn(at, u.spatial()))
 	})
 	p.weight = contiguousOf[T](l.In[1])
 	u.addBias(l)
@@ -185,7 +182,7 @@ func (c *convolution) reaching(i [3]int, f func(at [3]int)) (numbers []int) {
 // regroup writes the elements t of the window with the given numbers to dst, as matrices [c, (o, t)] of the groups, and
 // returns how many elements they have.
 func regroup[T floating](c *convolution, dst, weight []T, numbers []int) int {
-	n, taps := 0, volume(c.k)
+	n, taps := 0, kernels.Count(c.k[:])
 	for g := range c.groups {
 		for i := range c.in {
 			for o := range c.out {
@@ -218,7 +215,7 @@ func ConvWeight(l *kernels.Launch) {
 func convWeight[T floating](l *kernels.Launch) {
 	c := convolutionOf(l.In[0], l.Out[0], l.In[1], l.Ints)
 	w, y, x := Slice[T](l.Out[0]), contiguousOf[T](l.In[1]), newChannelsLast(c, Slice[T](l.In[0]))
-	terms, columns, taps := c.images*volume(c.y), c.in*volume(c.k), volume(c.k)
+	terms, columns, taps := c.images*kernels.Count(c.y[:]), c.in*kernels.Count(c.k[:]), kernels.Count(c.k[:])
 	if len(w) == 0 || c.out*columns == 0 {
 		return
 	}

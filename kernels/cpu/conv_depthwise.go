@@ -23,7 +23,7 @@ var vecFMA = vec.Instr("fma")
 func termByTerm(u *unfolding[float32], parts []part[float32]) {
 	plane, work := kernels.Count(u.plane), 0
 	for i := range parts {
-		work += volume(parts[i].size) * len(parts[i].taps) * u.channels
+		work += kernels.Count(parts[i].size[:]) * len(parts[i].taps) * u.channels
 	}
 	par.For(u.images*u.groups, 1+rowGrain/max(1, work/4), func(lo, hi int) {
 		var data []float32
@@ -138,7 +138,7 @@ func depthwiseWeight(x *channelsLast[float32], w, y []float32) {
 // depthwiseBlock computes some channels: chunk by chunk of the positions of all images, the chains of all elements of
 // the window. Those along the last axis are neighbours in memory, unless the window is dilated.
 func depthwiseBlock(x *channelsLast[float32], w, y []float32, first, channels int) {
-	positions, taps, run := volume(x.y), volume(x.k), 1
+	positions, taps, run := kernels.Count(x.y[:]), kernels.Count(x.k[:]), 1
 	if x.dilation[2] == 1 {
 		run = x.k[2]
 	}

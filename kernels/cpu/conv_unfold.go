@@ -87,7 +87,7 @@ func (s *sampled[T]) copyChannel(dst []T, image, channel int) {
 		for _, h := range s.axes[1].starts {
 			for _, w := range s.axes[2].starts {
 				s.copyPhase(dst, src, [3]int{d, h, w})
-				dst = dst[volume(s.length):]
+				dst = dst[kernels.Count(s.length[:]):]
 			}
 		}
 	}
@@ -154,7 +154,7 @@ const (
 func (u *unfolding[T]) run(parts []part[T]) {
 	columns, terms := 0, 0
 	for i := range parts {
-		columns, terms = max(columns, volume(parts[i].size)), max(terms, len(parts[i].taps)*u.channels)
+		columns, terms = max(columns, kernels.Count(parts[i].size[:])), max(terms, len(parts[i].taps)*u.channels)
 	}
 	if u.images*u.groups*u.m*columns == 0 {
 		return
@@ -203,7 +203,7 @@ func (u *unfolding[T]) product(p *part[T], g, first, count int, data []T, image,
 			b.Rows = append(b.Rows, c*channel+t)
 		}
 	}
-	dst, columns, spatial := u.dst[p.base+first*u.dstImage+g*u.m*u.dstChannel:], volume(p.size), u.spatial()
+	dst, columns, spatial := u.dst[p.base+first*u.dstImage+g*u.m*u.dstChannel:], kernels.Count(p.size[:]), u.spatial()
 	var bias []T
 	if u.bias != nil {
 		bias = u.bias[g*u.m:]
@@ -312,7 +312,7 @@ const (
 // addTerms adds the terms from the given one on to product [out, (t, c)] of group g, those of some images, and returns
 // the first that is left.
 func (x *channelsLast[T]) addTerms(product, y []T, g, from int) int {
-	positions, pixels := volume(x.y), volume(x.length)
+	positions, pixels := kernels.Count(x.y[:]), kernels.Count(x.length[:])
 	wantRoom(x.length[:])
 	first := from / positions
 	count := max(copyLimit/(pixels*x.in), leastCopy/positions+2)

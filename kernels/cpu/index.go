@@ -198,33 +198,35 @@ var scatterAdds = map[kernels.DType]func(l *kernels.Launch){
 }
 
 func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
-	y, axis := l.Out[0], l.Ints[0]
-	indices := indicesOf(l, 1, y.Shape[axis])
-	defer indexBuffers.Put(indices)
-	copyStrided(y, l.In[0])
-	shape := l.In[1].Shape
-	dst, src := Slice[T](y), Slice[T](l.In[2])
-	to := alongOthers(shape, y, axis)
-	var from kernels.Dims
-	from.PushAll(shape, l.In[2].Strides)
-	stride := y.Strides[axis]
-	eachSlab(shape, axis, func(lo, hi int) {
-		t, f := to.Cursor(lo), from.Cursor(lo)
-		for i := lo; i < hi; i++ {
-			dst[t.Offset+(*indices)[i]*stride] += src[f.Offset]
-			t.Next()
-			f.Next()
+	dst, src := Slice[T](l.Out[0]), Slice[T](l.In[2])
+	eachScattered(l, func(to, from kernels.Cursor, indices []int, stride int) {
+		for _, i := range indices {
+			dst[to.Offset+i*stride] += src[from.Offset]
+			to.Next()
+			from.Next()
 		}
 	})
 }
 
-// eachSlab calls f for ranges of the scattered elements that have the given shape. Those with different indices before
-// the axis have different results: these slabs are independent, and no range ends inside one.
-func eachSlab(shape []int, axis int, f func(lo, hi int)) {
+// eachScattered copies the first operand to the result, and calls f for ranges of the elements of the third, from the
+// first of which on from leads: an element goes to the offset of to and its index times the stride. Elements with
+// different indices before the axis have different results: these slabs are independent, and no range ends inside one.
+func eachScattered(l *kernels.Launch, f func(to, from kernels.Cursor, indices []int, stride int)) {
+	y, axis, shape := l.Out[0], l.Ints[0], l.In[1].Shape
+	indices := indicesOf(l, 1, y.Shape[axis])
+	defer indexBuffers.Put(indices)
+	copyStrided(y, l.In[0])
 	slabs, each := kernels.Count(shape[:axis]), kernels.Count(shape[axis:])
-	if slabs > 0 && each > 0 {
-		par.For(slabs, 1+(1<<14)/each, func(lo, hi int) { f(lo*each, hi*each) })
+	if slabs == 0 || each == 0 {
+		return
 	}
+	to := alongOthers(shape, y, axis)
+	var from kernels.Dims
+	from.PushAll(shape, l.In[2].Strides)
+	par.For(slabs, 1+(1<<14)/each, func(lo, hi int) {
+		lo, hi = lo*each, hi*each
+		f(to.Cursor(lo), from.Cursor(lo), (*indices)[lo:hi], y.Strides[axis])
+	})
 }
 
 // OneHot is 1 where the index along the new last axis, of size l.Ints[0], is the value of the operand, and else 0.
@@ -279,26 +281,16 @@ func ScatterMin(l *kernels.Launch) {
 
 // scatterBy copies the first operand and combines elements of it with those of the third; nil sets them.
 func scatterBy[T float32 | uint8 | uint16 | uint32 | uint64](l *kernels.Launch, combine func(y *T, v T)) {
-	y, axis := l.Out[0], l.Ints[0]
-	indices := indicesOf(l, 1, y.Shape[axis])
-	defer indexBuffers.Put(indices)
-	copyStrided(y, l.In[0])
-	shape := l.In[1].Shape
-	dst, src := view[T](bytesOf(y)), view[T](bytesOf(l.In[2]))
-	to := alongOthers(shape, y, axis)
-	var from kernels.Dims
-	from.PushAll(shape, l.In[2].Strides)
-	stride := y.Strides[axis]
-	eachSlab(shape, axis, func(lo, hi int) {
-		t, f := to.Cursor(lo), from.Cursor(lo)
-		for i := lo; i < hi; i++ {
-			if element := &dst[t.Offset+(*indices)[i]*stride]; combine != nil {
-				combine(element, src[f.Offset])
+	dst, src := view[T](bytesOf(l.Out[0])), view[T](bytesOf(l.In[2]))
+	eachScattered(l, func(to, from kernels.Cursor, indices []int, stride int) {
+		for _, i := range indices {
+			if element := &dst[to.Offset+i*stride]; combine != nil {
+				combine(element, src[from.Offset])
 			} else {
-				*element = src[f.Offset]
+				*element = src[from.Offset]
 			}
-			t.Next()
-			f.Next()
+			to.Next()
+			from.Next()
 		}
 	})
 }

@@ -114,17 +114,17 @@ func sortRows[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64](s *sorter) 
 
 // A sortedRow sorts one row after the other.
 type sortedRow[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64] struct {
-	keys   keys
-	n, k   int
-	places [][digits]int // for each part that a thread has of a row
-	few    bool          // each part finds its own k smallest
-	size   int           // pairs of a part, or of the row
-	memory *[]float32
-	pairs  []pair[K] // twice so many
+	keys    keys
+	n, k    int
+	offsets [][digits]int // for each part that a thread has of a row
+	few     bool          // each part finds its own k smallest
+	size    int           // pairs of a part, or of the row
+	memory  *[]float32
+	pairs   []pair[K] // twice so many
 }
 
 func newSortedRow[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64](s *sorter, parts int) *sortedRow[T, K] {
-	r := &sortedRow[T, K]{keys: s.keys, n: s.x.N, k: s.k, places: make([][digits]int, parts), size: s.x.N}
+	r := &sortedRow[T, K]{keys: s.keys, n: s.x.N, k: s.k, offsets: make([][digits]int, parts), size: s.x.N}
 	r.few = r.k <= r.n/parts/2
 	total := r.n
 	if r.few {
@@ -139,15 +139,15 @@ func newSortedRow[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64](s *sort
 
 // sorted is the k smallest pairs of a row in order.
 func (r *sortedRow[T, K]) sorted(x []T, stride int) []pair[K] {
-	parts, k := len(r.places), r.k
+	parts, k := len(r.offsets), r.k
 	if parts == 1 {
 		p, q := r.pairs[:r.size], r.pairs[r.size:2*r.size]
-		return radixSort(p[:least(p[:r.take(p, q, x, stride, 0, r.n)], q, k)], q[:k], r.places)
+		return radixSort(p[:least(p[:r.take(p, q, x, stride, 0, r.n)], q, k)], q[:k], r.offsets)
 	}
 	if !r.few {
 		p, q := r.pairs[:r.n], r.pairs[r.n:2*r.n]
 		par.For(r.n, max(longRow, (r.n+parts-1)/parts), func(lo, hi int) { r.take(p[lo:hi], nil, x, stride, lo, hi) })
-		return radixSort(p[:least(p, q, k)], q[:k], r.places)
+		return radixSort(p[:least(p, q, k)], q[:k], r.offsets)
 	}
 	// The k smallest of each part, in the order of the parts, and of these the k smallest.
 	par.Tiles(parts, parts, func(_, part int) {
@@ -159,7 +159,7 @@ func (r *sortedRow[T, K]) sorted(x []T, stride int) []pair[K] {
 		copy(r.pairs[part*k:(part+1)*k], r.pairs[2*part*r.size:])
 	}
 	p, q := r.pairs[:parts*k], r.pairs[parts*k:2*parts*k]
-	return radixSort(p[:least(p, q, k)], q[:k], r.places[:1])
+	return radixSort(p[:least(p, q, k)], q[:k], r.offsets[:1])
 }
 
 // take puts the pairs of elements [lo, hi) into p, but those that are not among the k smallest, as far as that is
@@ -220,15 +220,15 @@ func least[K uint32 | uint64](p, q []pair[K], k int) int {
 const fewPairs = 48
 
 // radixSort sorts p by keys, stable, with the help of q, which is as long; the result is one of both. Threads count and
-// move a part of p each. Places gets where the next pair with a digit of a part goes.
-func radixSort[K uint32 | uint64](p, q []pair[K], places [][digits]int) []pair[K] {
+// move a part of p each. In offsets is where the next pair with a digit of a part goes.
+func radixSort[K uint32 | uint64](p, q []pair[K], offsets [][digits]int) []pair[K] {
 	if len(p) <= fewPairs {
 		insertionSort(p)
 		return p
 	}
 	var key K
 	for shift := 0; shift < 8*sizeOf(key); shift += digitBits {
-		if sortDigit(p, q, places, shift) {
+		if sortDigit(p, q, offsets, shift) {
 			p, q = q, p
 		}
 	}
@@ -236,19 +236,19 @@ func radixSort[K uint32 | uint64](p, q []pair[K], places [][digits]int) []pair[K
 }
 
 // sortDigit moves the pairs of p to q, in the order of a digit of their keys. It does nothing if all digits are equal.
-func sortDigit[K uint32 | uint64](p, q []pair[K], places [][digits]int, shift int) (moved bool) {
-	n, parts := len(p), len(places)
+func sortDigit[K uint32 | uint64](p, q []pair[K], offsets [][digits]int, shift int) (moved bool) {
+	n, parts := len(p), len(offsets)
 	if parts == 1 {
-		countDigits(p, &places[0], shift)
-		if moved = !place(places, n); moved {
-			moveByDigit(p, q, &places[0], shift)
+		countDigits(p, &offsets[0], shift)
+		if moved = !toOffsets(offsets, n); moved {
+			moveByDigit(p, q, &offsets[0], shift)
 		}
 		return moved
 	}
 	part := func(i int) []pair[K] { return p[n*i/parts : n*(i+1)/parts] }
-	par.Tiles(parts, parts, func(_, i int) { countDigits(part(i), &places[i], shift) })
-	if moved = !place(places, n); moved {
-		par.Tiles(parts, parts, func(_, i int) { moveByDigit(part(i), q, &places[i], shift) })
+	par.Tiles(parts, parts, func(_, i int) { countDigits(part(i), &offsets[i], shift) })
+	if moved = !toOffsets(offsets, n); moved {
+		par.Tiles(parts, parts, func(_, i int) { moveByDigit(part(i), q, &offsets[i], shift) })
 	}
 	return moved
 }
@@ -268,13 +268,14 @@ func moveByDigit[K uint32 | uint64](p, q []pair[K], next *[digits]int, shift int
 	}
 }
 
-// place makes counts of digits the places of their first elements. It reports whether all n elements have one digit.
-func place(places [][digits]int, n int) bool {
+// toOffsets makes counts of digits the offsets of their first elements. It reports whether all n elements have one
+// digit.
+func toOffsets(offsets [][digits]int, n int) bool {
 	at := 0
 	for d := range digits {
 		first := at
-		for part := range places {
-			at, places[part][d] = at+places[part][d], at
+		for part := range offsets {
+			at, offsets[part][d] = at+offsets[part][d], at
 		}
 		if at-first == n {
 			return true

@@ -89,8 +89,6 @@ func (a *convArg) elements() (axes [3]unfoldAxis) {
 	return axes
 }
 
-func volume(size [3]int) int { return size[0] * size[1] * size[2] }
-
 // newUnfolding reads a; positions and elements of the window are those of its axes.
 func (c *call) newUnfolding(a *convArg, axes [3]unfoldAxis) unfolding {
 	u := unfolding{axis: axes, image: int64(a.strides[0]), channel: int64(a.strides[1])}
@@ -166,7 +164,7 @@ func planConvTranspose(c *call, l *kernels.Launch) {
 		phases[d] = min(v.stride[d], v.x.size[d])
 	}
 	var parts []convPart
-	for number := range volume(phases) {
+	for number := range kernels.Count(phases[:]) {
 		part := convPart{step: v.x.step}
 		for d, rest := 2, number; d >= 0; d-- {
 			first := rest % phases[d]
@@ -216,7 +214,7 @@ func (c *call) convParts(l *kernels.Launch, groups int, x, weight, y *convArg, p
 	images, channels, m := x.shape[0], x.shape[1]/groups, y.shape[1]/groups
 	weights, unfolded, products := 0, 0, 0 // elements
 	for i := range parts {
-		taps, columns := parts[i].taps(), volume(parts[i].size)
+		taps, columns := parts[i].taps(), kernels.Count(parts[i].size[:])
 		weights = max(weights, roundUp(weight.shape[0]*weight.shape[1]*taps, 64))
 		unfolded = max(unfolded, roundUp(x.shape[1]*taps*columns, 64))
 		if len(parts) > 1 {
@@ -229,7 +227,7 @@ func (c *call) convParts(l *kernels.Launch, groups int, x, weight, y *convArg, p
 	productsAt := columnsAt + uint64(block*unfolded*d.Size())
 	for i := range parts {
 		part := &parts[i]
-		taps, columns := part.taps(), volume(part.size)
+		taps, columns := part.taps(), kernels.Count(part.size[:])
 		terms := channels * taps
 		u := c.newUnfolding(weight, part.weight)
 		u.toImage, u.toRow = int64(taps), int64(weight.shape[0]*taps)
@@ -260,7 +258,7 @@ func (c *call) convParts(l *kernels.Launch, groups int, x, weight, y *convArg, p
 
 // place moves finished products of a part, for count images, to their places in y, and adds the bias.
 func (c *call) place(l *kernels.Launch, y *convArg, part *convPart, from uint64, first, count int) {
-	positions := volume(part.size)
+	positions := kernels.Count(part.size[:])
 	n := count * y.shape[1] * positions
 	if n == 0 {
 		return
