@@ -289,18 +289,24 @@ type GroupNorm struct {
 // NewGroupNorm declares a norm over groups of channels of [N C ...], of which the number of groups is a divisor.
 // Options, with PyTorch's defaults: [Eps] and [Affine] (true).
 func NewGroupNorm(groups, channels int, opts ...LayerOption) *GroupNorm {
-	if groups <= 0 || channels <= 0 || channels%groups != 0 {
-		engine.Fail(tensor.ErrValue, "group_norm", "%d channels are no multiple of %d groups", channels, groups)
-	}
+	wantGroups(groups, channels)
 	c := layerConfig{eps: 1e-5, affine: true}.with("group_norm", opts, "Eps", "Affine")
 	weight, bias := c.channelParameters(channels)
 	return &GroupNorm{Weight: weight, Bias: bias, Groups: groups, Channels: channels, Eps: c.eps}
+}
+
+// wantGroups fails unless a number of groups divides channels.
+func wantGroups(groups, channels int) {
+	if groups <= 0 || channels <= 0 || channels%groups != 0 {
+		engine.Fail(tensor.ErrValue, "group_norm", "%d channels are no multiple of %d groups", channels, groups)
+	}
 }
 
 // Forward keeps the shape [N C ...].
 func (n *GroupNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	const op = "group_norm"
 	engine.Given(op, "the layer", n)
+	wantGroups(n.Groups, n.Channels)
 	channels(op, x, 0, x.Rank(), n.Channels)
 	if x.Len() == n.Groups {
 		engine.Fail(tensor.ErrShape, op, "x %v has one element in each of %d groups, so no variance", x, n.Groups)

@@ -195,6 +195,7 @@ func TestNormMisuse(t *testing.T) {
 		{nn.NewInstanceNorm1d(4), []int{2, 4, 1}, tensor.ErrShape},
 		{nn.NewInstanceNorm2d(4), []int{2, 4, 1}, tensor.ErrShape},
 		{nn.NewGroupNorm(4, 4), []int{1, 4}, tensor.ErrShape},
+		{&nn.GroupNorm{Channels: 4}, []int{2, 4}, tensor.ErrValue},
 		{nn.NewBatchNorm1d(4), []int{0, 4}, nil},
 		{nn.NewInstanceNorm1d(4), []int{0, 4, 3}, nil},
 		{nn.NewGroupNorm(2, 4), []int{2, 4, 0}, nil},

@@ -77,7 +77,7 @@ func (n *WeightNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	engine.Given(op, "the layer", n)
 	v := stepOf(op, x).In(n.V)
 	w := v.Mul(n.G.Div(v.Norm(2, append(otherAxes(v, n.Axis), tensor.KeepDims)...))).To(v.DType())
-	return withWeight(n.Module, w).Forward(x)
+	return withWeight(op, n.Module, w).Forward(x)
 }
 
 // SpectralNorm is a layer whose weight is divided by its largest singular value (Miyato et al. 2018). U and V approach
@@ -140,7 +140,7 @@ func (n *SpectralNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 		engine.Update(s, scale, 0, v.Len(), []*tensor.Tensor{n.V}, []*tensor.Tensor{v}, []float64{1})
 	}
 	largest := matrix.Mul(v).Sum(1).Mul(u).Sum()
-	return withWeight(n.Module, weight.Div(largest).To(weight.DType())).Forward(x)
+	return withWeight(op, n.Module, weight.Div(largest).To(weight.DType())).Forward(x)
 }
 
 // stepOf is the step that x belongs to.
@@ -165,10 +165,9 @@ func otherAxes(x *tensor.Tensor, but int) (axes []int) {
 
 // takeWeight takes the weight out of a layer. The axis of it comes back counted from the front.
 func takeWeight(op string, layer Module, axis int) (*tensor.Tensor, int) {
-	engine.Given(op, "the layer", layer)
-	field := weightOf(layer)
-	if !field.IsValid() || field.IsNil() {
-		engine.Fail(tensor.ErrValue, op, "%T is no pointer to a struct with a field Weight that is a parameter", layer)
+	field := weightOf(op, layer)
+	if field.IsNil() {
+		engine.Fail(tensor.ErrValue, op, "the field Weight of %T is nil", layer)
 	}
 	weight := field.Interface().(*tensor.Tensor)
 	rank := weight.Rank()
@@ -182,25 +181,23 @@ func takeWeight(op string, layer Module, axis int) (*tensor.Tensor, int) {
 	return weight, (axis + rank) % rank
 }
 
-// weightOf is the field Weight of what a layer points to; not valid if there is none.
-func weightOf(layer Module) reflect.Value {
-	v := reflect.ValueOf(layer)
-	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
-		return reflect.Value{}
+// weightOf is the field Weight of what a layer points to.
+func weightOf(op string, layer Module) (_ reflect.Value) {
+	engine.Given(op, "the layer", layer)
+	if v := reflect.ValueOf(layer); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+		if f, ok := v.Elem().Type().FieldByName("Weight"); ok && f.Type == tensorType {
+			if field, err := v.Elem().FieldByIndexErr(f.Index); err == nil && field.CanSet() {
+				return field
+			}
+		}
 	}
-	f, ok := v.Elem().Type().FieldByName("Weight")
-	if !ok || f.Type != tensorType {
-		return reflect.Value{}
-	}
-	field, err := v.Elem().FieldByIndexErr(f.Index)
-	if err != nil || !field.CanSet() {
-		return reflect.Value{}
-	}
-	return field
+	engine.Fail(tensor.ErrValue, op, "%T is no pointer to a struct with a field Weight that is a parameter", layer)
+	return
 }
 
 // withWeight is a copy of a layer, with that weight.
-func withWeight(layer Module, weight *tensor.Tensor) Module {
+func withWeight(op string, layer Module, weight *tensor.Tensor) Module {
+	weightOf(op, layer)
 	from := reflect.ValueOf(layer)
 	made := reflect.New(from.Type().Elem())
 	made.Elem().Set(from.Elem())

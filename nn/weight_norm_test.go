@@ -1,6 +1,7 @@
 package nn_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 
@@ -137,5 +138,15 @@ func TestWeightNormMistakes(t *testing.T) {
 			}()
 			f()
 		})
+	}
+	for name, m := range map[string]nn.Module{"function": nn.GELU, "chain": nn.Sequential(), "nothing": nil} {
+		err := dev.Eval(func(s *tensor.Scope) error {
+			x := s.In(tensor.Ones(tensor.Float32, 2, 3))
+			(&nn.WeightNorm{Module: m, G: x, V: x}).Forward(x)
+			return nil
+		})
+		if !errors.Is(err, tensor.ErrValue) {
+			t.Errorf("%s, without the constructor: %v", name, err)
+		}
 	}
 }

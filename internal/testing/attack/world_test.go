@@ -297,7 +297,7 @@ func bitsOf(t *tensor.Tensor) (bits []uint64) {
 // lasting are the calls whose effect does not wait for the end of a step, and those that may run steps of their own.
 var lasting = regexp.MustCompile(
 	`^tensor\.(Tensor\.(Assign|ClearGrads|OnGrad|SetNeedsGrad)|Raw\.WriteAt|Scalar\.Set|Open)$|` +
-		`^tensor\.Device\.(Step|Place|Close|SetCounters)$|` +
+		`^tensor\.(Device\.(Step|Close)|engine\.(Place|SetCounters))$|` +
 		`^nn\.(Init|Summary|Freeze|Unfreeze)$|OnCommit$|^amp\.GradScaler\.Restore$|^data\.Loader\.Restore$|check$|` +
 		`^autograd\.(Accumulate|Custom)|Initializer`)
 
