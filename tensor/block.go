@@ -69,7 +69,7 @@ func ofHost[T any](op string, alloc func() (T, error)) T {
 		devicesMu.Lock()
 		shared := devices["cpu"]
 		devicesMu.Unlock()
-		collect() // tensors that the program has dropped go to the pool
+		cpu.Collect() // tensors that the program has dropped go to the pool
 		if shared != nil {
 			shared.pool.Trim()
 		}

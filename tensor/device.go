@@ -5,11 +5,9 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/weft-ml/weft/internal/pool"
 	"github.com/weft-ml/weft/internal/seam"
@@ -136,7 +134,7 @@ func open(name string, c openConfig) (*Device, error) {
 		closeBackend(backend) // it is open already
 	} else {
 		shared = &sharedDevice{name: backend.Name(), backend: backend, pool: pool.New(backend, 0)}
-		shared.pool.SetReclaim(collect)
+		shared.pool.SetReclaim(cpu.Collect)
 		devices[shared.name] = shared
 	}
 	shared.users++
@@ -153,22 +151,6 @@ func open(name string, c openConfig) (*Device, error) {
 		w.Waits().Warn(c.warn)
 	}
 	return &Device{shared: shared, seed: c.seed}, nil
-}
-
-// collect runs Go's garbage collector and waits for its cleanups, which return the memory of dropped tensors to the
-// pool. It is the last resort before an allocation fails.
-func collect() {
-	runtime.GC() // queues the cleanups
-	cleanups := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
-	metrics.Read(cleanups)
-	queued := cleanups[0].Value.Uint64()
-	for range 1000 { // a cleanup of the program's own may wait for us
-		if cleanups[1].Value.Uint64() >= queued {
-			return
-		}
-		time.Sleep(time.Millisecond)
-		metrics.Read(cleanups)
-	}
 }
 
 // closeBackend closes a backend that holds more than memory. Such a backend can be opened again.

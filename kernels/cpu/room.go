@@ -5,6 +5,7 @@ import (
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weft-ml/weft/kernels"
 )
@@ -78,7 +79,7 @@ func granted[T any](bytes int, alloc func() T) (memory T, err error) {
 	bytes = max(bytes, small) // those before it
 	err = Room(bytes)
 	if err != nil && bytes <= memoryLimit().bytes { // else nothing helps
-		runtime.GC()
+		Collect()
 		err = Room(bytes)
 	}
 	if err != nil {
@@ -86,6 +87,22 @@ func granted[T any](bytes int, alloc func() T) (memory T, err error) {
 	}
 	unasked.Store(0)
 	return alloc(), nil
+}
+
+// Collect runs Go's garbage collector and waits for its cleanups, which return the memory of dropped tensors to the
+// pool, and no longer count large blocks. It is the last resort before an allocation fails.
+func Collect() {
+	runtime.GC() // queues the cleanups
+	cleanups := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
+	metrics.Read(cleanups)
+	queued := cleanups[0].Value.Uint64()
+	for range 1000 { // a cleanup of the program's own may wait for us
+		if cleanups[1].Value.Uint64() >= queued {
+			return
+		}
+		time.Sleep(time.Millisecond)
+		metrics.Read(cleanups)
+	}
 }
 
 // Room returns an error of kind [kernels.ErrMemory] unless the process may have so many bytes more: of the machine's
