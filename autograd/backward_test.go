@@ -150,6 +150,43 @@ func TestHooks(t *testing.T) {
 	stop()
 }
 
+// The next step uses the records of a step again: what is left of it, a function that stops a hook and a tensor, does
+// not reach into the next.
+func TestLeftOfAStep(t *testing.T) {
+	dev := open(t)
+	w := param("w", 2, 3)
+	var stop func()
+	var left *tensor.Tensor
+	for range 3 {
+		called := 0
+		err := dev.Step(func(s *tensor.Scope) error {
+			x := s.In(w)
+			y := x.Mul(x)
+			own := autograd.Hook(y, func(g *tensor.Tensor) *tensor.Tensor { called++; return g })
+			if stop != nil {
+				stop()
+				wantError(t, dev.Eval(func(*tensor.Scope) error { left.Square(); return nil }), tensor.ErrStep, "ended")
+			}
+			autograd.Backward(y.Sum())
+			stop, left = own, y
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if called != 1 {
+			t.Errorf("the hook was called %d times", called)
+		}
+		wantValues(t, "gradient", w.Grad(), 4, 6)
+		w.ClearGrads()
+	}
+	err := dev.Eval(func(*tensor.Scope) error {
+		autograd.Hook(left, func(g *tensor.Tensor) *tensor.Tensor { return g })
+		return nil
+	})
+	wantError(t, err, tensor.ErrStep, "ended")
+}
+
 func TestStaleValue(t *testing.T) {
 	dev := open(t)
 	w := param("w", 1)

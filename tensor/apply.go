@@ -97,13 +97,12 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 		s.observed = s.observed[:0]
 	}
 	defer s.recorded(s.dev, nested)
-	if s.top.mode.autocast != Float32 {
-		var buf [8]*Tensor
-		in = s.autocast(op, in, buf[:0])
-	}
-	s.setDevice(s.deviceOf(in))
 	var adopted [8]*Tensor
 	xs := append(adopted[:0], in...)
+	if s.top.mode.autocast != Float32 {
+		s.autocast(op, xs)
+	}
+	s.setDevice(s.deviceOf(xs))
 	needs := false
 	for i, t := range xs {
 		xs[i] = s.adopt(op.Name, t)
@@ -128,7 +127,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 				xs[i] = t.alias(s)
 			}
 		}
-		n = newNode()
+		n = s.tape.node()
 		c = &n.ctx
 	} else if observes { // the observer's operations use the other one
 		c = &ctx{}

@@ -20,18 +20,18 @@ type lowered struct {
 	dtype   DType
 }
 
-// autocast gives operands the types that op runs in under the step's mode; those that change are written to buf.
-func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
+// autocast gives the operands xs the types that op runs in under the step's mode.
+func (s *Scope) autocast(op *Op, xs []*Tensor) {
 	if op.Cast == seam.CastKeep || op.Cast == seam.CastParts {
-		return in
+		return
 	}
 	to := s.top.mode.autocast
 	widest := Bool
-	for _, t := range in {
+	for _, t := range xs {
 		t.given(op.Name)
 		switch {
 		case t.dtype == Float64:
-			return in
+			return
 		case t.dtype.IsFloat() && !widest.IsFloat():
 			widest = t.dtype
 		case t.dtype.IsFloat() && widest != t.dtype:
@@ -47,13 +47,11 @@ func (s *Scope) autocast(op *Op, in, buf []*Tensor) []*Tensor {
 	case seam.CastWidest:
 		to = widest
 	}
-	out := append(buf, in...)
-	for i, t := range out {
+	for i, t := range xs {
 		if t.dtype.IsFloat() && t.dtype != to {
-			out[i] = s.castTo(t, to)
+			xs[i] = s.castTo(t, to)
 		}
 	}
-	return out
 }
 
 // castTo is t in another type. A parameter is cast once in a step, for all that use it, and with recording on: else a

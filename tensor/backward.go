@@ -75,16 +75,17 @@ func (o pass) grad(y *Tensor, xs []*Tensor) []*Tensor {
 // addHook is autograd.Hook.
 func addHook(t *Tensor, f func(g *Tensor) *Tensor) (stop func()) {
 	given("hook", "the hook", f)
+	if t != nil && t.scope != nil {
+		t.scope.enter("hook")
+		defer t.scope.leave()
+	}
 	if t == nil || t.scope == nil || t.node == nil {
 		fail(ErrGrad, "hook", "%v is not on a tape; hooks go on tensors of a step that need a gradient "+
 			"(Scope.In takes a parameter in)", t)
 	}
-	t.scope.enter("hook")
-	defer t.scope.leave()
-	n := t.node
-	i := len(n.hooks)
-	n.hooks = append(n.hooks, hook{int(t.out), f})
-	return func() { n.hooks[i].f = func(*Tensor) *Tensor { return nil } }
+	h := &hook{int(t.out), f}
+	t.node.hooks = append(t.node.hooks, h)
+	return func() { h.f = func(*Tensor) *Tensor { return nil } }
 }
 
 // backward is one pass over the tape: from the result back, each node maps the gradients of its outputs to gradients

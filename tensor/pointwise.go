@@ -222,8 +222,9 @@ func broadcastTo(shape, a, b []int) (axis int) {
 
 // pull is the derivative for one operand: itself a pointwise operation, so derivatives of any order exist.
 type pull struct {
-	op   *Op // nil: no gradient
-	uses []int
+	op    *Op   // nil: no gradient
+	uses  []int // its operands: those of the operation, then the gradient of the result, then the result
+	saves saves // the same, without the gradient
 }
 
 func pullbacks(o *kernels.Op) (pulls []pull) {
@@ -235,27 +236,27 @@ func pullbacks(o *kernels.Op) (pulls []pull) {
 		}
 		d := newPointwise(gradName(o.Name, arg), p.Func, sameType)
 		d.Approximate = o.Approximate // but not its own derivatives
-		pulls = append(pulls, pull{d, p.Uses})
+		var set saves
+		for _, k := range p.Uses {
+			switch n := len(o.Expr.Args); {
+			case k < n:
+				set |= saveIn(k)
+			case k == n+1:
+				set |= saveOut(0)
+			}
+		}
+		pulls = append(pulls, pull{d, p.Uses, set})
 	}
 	return pulls
 }
 
 // saves is what the gradient of operand i reads.
 func (o *Op) saves(i int) (set saves) {
-	if o.pulls == nil { // the operation has its own VJP
-		if i < len(o.Saves) {
-			set = o.Saves[i]
-		}
-		return set
+	if o.pulls != nil {
+		return o.pulls()[i].saves
 	}
-	n := len(o.Expr.Args)
-	for _, k := range o.pulls()[i].uses {
-		switch {
-		case k < n:
-			set |= saveIn(k)
-		case k == n+1:
-			set |= saveOut(0)
-		}
+	if i < len(o.Saves) { // the operation has its own VJP
+		set = o.Saves[i]
 	}
 	return set
 }

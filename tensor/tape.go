@@ -1,18 +1,28 @@
 package tensor
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // tape is the record of one step in order of execution; a backward pass visits it in reverse.
 type tape struct {
 	nodes []*node
-	grads int // outputs of all nodes that carry a gradient
+	grads int     // outputs of all nodes that carry a gradient
+	slabs []*slab // the memory of nodes
+	used  int     // nodes of the last slab
 }
+
+// slab is memory for nodes, most of what a recorded operation needs on the Go heap. Later steps use it again.
+type slab [32]node
+
+var slabs = sync.Pool{New: func() any { return new(slab) }}
 
 // node is one recorded operation, or a leaf: a parameter or a watched tensor (Op is nil).
 type node struct {
 	ctx
 	grad  int // index of the first output's gradient among those of the tape
-	hooks []hook
+	hooks []*hook
 
 	param    *Tensor // what a leaf stands for
 	made     string  // where, if Anomaly watched
@@ -45,8 +55,13 @@ func (n *node) differentiable() []*Tensor {
 	return n.Out[:n.Op.differentiable()]
 }
 
-func newNode() *node {
-	n := &node{}
+// node returns a node that is not on the tape yet.
+func (tp *tape) node() *node {
+	if len(tp.slabs) == 0 || tp.used == len(slab{}) {
+		tp.slabs, tp.used = append(tp.slabs, slabs.Get().(*slab)), 0
+	}
+	n := &tp.slabs[len(tp.slabs)-1][tp.used]
+	tp.used++
 	n.saved, n.versions = n.savedBuf[:0], n.versionBuf[:0]
 	return n
 }
@@ -84,7 +99,7 @@ func (tp *tape) record(n *node) {
 
 // leaf appends a node without operation for t.
 func (tp *tape) leaf(t *Tensor) *node {
-	n := &node{}
+	n := tp.node()
 	n.scope = t.scope
 	n.Out = append(n.outBuf[:0], t)
 	tp.add(n)
@@ -141,14 +156,19 @@ func (n *node) handOver(op string, x, y *Tensor) bool {
 	return true
 }
 
-// release frees all nodes at the end of the step. It also empties them: a block that is kept shares an allocation with
-// its first tensor, which through its node would hold on to all tensors before it.
+// release frees all nodes at the end of the step. Their tensors forget them, since later steps use their memory.
 func (tp *tape) release() {
 	for _, n := range tp.nodes {
 		n.free()
-		*n = node{grad: n.grad, consumed: n.consumed}
+		for _, y := range n.Out {
+			y.node = nil
+		}
 	}
-	tp.nodes = nil
+	for _, nodes := range tp.slabs {
+		*nodes = slab{}
+		slabs.Put(nodes)
+	}
+	*tp = tape{}
 }
 
 // recordCustom enters an operation that was computed by other means: y came from in, and op.VJP, which may read
@@ -165,7 +185,7 @@ func (s *Scope) recordCustom(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *
 	}
 	s.enter(op.Name)
 	defer s.leave()
-	n := newNode()
+	n := s.tape.node()
 	n.set(op, s, in, nil, nil)
 	needs := false
 	for i, t := range in {

@@ -98,16 +98,16 @@ func (x *execution[T]) uniformArgs() (set uint64) {
 // unless that would overwrite an operand that a later instruction reads.
 func (x *execution[T]) setResults(l *kernels.Launch) {
 	x.results = slices.Grow(x.results[:0], len(l.Out))[:len(l.Out)]
-	for k, o := range l.Out {
-		r := &x.results[k]
-		r.dtype, r.data = o.DType, bytesOf(o)
+	for k := range l.Out {
+		r, o := &x.results[k], &l.Out[k]
+		r.dtype, r.data = o.DType, bytesOf(*o)
 		root := x.p.roots[k]
 		r.direct = o.DType == x.native && root.at >= 0 && root.slot == x.p.firstResult+k
 		if x.p.fused != nil { // it reads an element of all operands before it writes that of a result
 			continue
 		}
-		for j, a := range l.In {
-			if !overlap(a, o) {
+		for j := range l.In {
+			if !overlap(&l.In[j], o) {
 				continue
 			}
 			if x.p.lastRead(1+j) > root.at {
@@ -147,7 +147,7 @@ func (x *execution[T]) isRoot(slot int) bool {
 }
 
 // overlap tells whether two contiguous operands share memory.
-func overlap(a, b kernels.Arg) bool {
+func overlap(a, b *kernels.Arg) bool {
 	if a.Buf != b.Buf {
 		return false
 	}

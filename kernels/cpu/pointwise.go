@@ -38,14 +38,15 @@ func check(l *kernels.Launch) {
 		panic(kernels.Errorf(kernels.ErrValue, name, "has %d results, found %d", len(f.Roots), len(l.Out)))
 	}
 	shape := l.Out[0].Shape
-	for i, o := range l.Out {
+	for i := range l.Out {
+		o := &l.Out[i] // an Arg is large
 		if !slices.Equal(o.Shape, shape) || !o.Contiguous() {
 			panic(kernels.Errorf(kernels.ErrShape, name,
 				"result %d has shape %v and strides %v, want shape %v, contiguous", i, o.Shape, o.Strides, shape))
 		}
 	}
-	for i, a := range l.In {
-		if !slices.Equal(a.Shape, shape) {
+	for i := range l.In {
+		if a := &l.In[i]; !slices.Equal(a.Shape, shape) {
 			panic(kernels.Errorf(kernels.ErrShape, name, "operand %s has shape %v, the result %v",
 				f.Args[i], a.Shape, shape))
 		}
