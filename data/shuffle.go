@@ -49,7 +49,22 @@ func (p *permutation) at(i int) int {
 	}
 }
 
-// addMod is (x + y) mod m for x and y below m.
+// find is the position of v in the order, the inverse of at: the rounds in reverse.
+func (p *permutation) find(v int) int {
+	x := uint64(v)
+	for {
+		l, r := x/p.b, x%p.b
+		for k := feistelRounds - 2; k >= 0; k -= 2 {
+			r = addMod(r, p.b-philox.Below(mix(p.keys[k+1]+l), p.b), p.b)
+			l = addMod(l, p.a-philox.Below(mix(p.keys[k]+r), p.a), p.a)
+		}
+		if x = l*p.b + r; x < p.n {
+			return int(x)
+		}
+	}
+}
+
+// addMod is (x + y) mod m for x below m and y up to m.
 func addMod(x, y, m uint64) uint64 {
 	if x += y; x >= m {
 		x -= m

@@ -9,6 +9,9 @@ const (
 	forShuffle use = iota + 1 // order of a loader's epoch
 	forSplit                  // order of a class in Images.Split
 	forText                   // offsets of a text batch
+	forMap                    // the functions of a pipeline
+	forBlocks                 // order of the blocks of an epoch
+	forWindows                // order of the examples in a window of blocks
 )
 
 // source is the random stream of (use, seed, index), where index is that of an epoch, class or step. Its key
