@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ const Forever = -1
 
 // Loader makes batches of a dataset. Fill in the fields and range over [Loader.Batches]. Iterations do not influence
 // each other, and may run at the same time if the fields are left alone; [Loader.State] is that of the last one to
-// deliver a batch.
+// deliver a batch. No batch depends on Workers and Prefetch; with workers, Dataset is read on several goroutines.
 type Loader struct {
 	Dataset   Dataset // what to read; needed
 	BatchSize int     // examples in a batch; needed
@@ -22,6 +23,8 @@ type Loader struct {
 	DropLast  bool    // leave out the last batch of an epoch if it is smaller than the others
 	Epochs    int     // how many times to go through the dataset; 0 means once, see Forever
 	Start     int     // begin at this batch, counted over all epochs: how many an earlier run had used
+	Workers   int     // goroutines that make batches; 0: the loop over the batches makes them
+	Prefetch  int     // batches that workers make ahead of the loop; 0: twice as many as workers
 
 	delivered int64 // batches, counted as Start is, up to the last one that an iteration made; atomic; 0: none
 }
@@ -41,6 +44,9 @@ func (l *Loader) check() error {
 	}
 	if l.Start < 0 {
 		wrong("Start is %d, want 0 or more", l.Start)
+	}
+	if l.Workers < 0 || l.Prefetch < 0 {
+		wrong("Workers is %d, Prefetch %d, want 0 or more", l.Workers, l.Prefetch)
 	}
 	switch {
 	case l.Dataset == nil:
@@ -69,8 +75,8 @@ func (l *Loader) BatchesPerEpoch() int {
 
 // Batches is the sequence of all batches: epoch after epoch, batches 0, 1, ... of each. An error is
 // yielded once, instead of the batch it happened at, and ends the sequence: wrong fields at once, an
-// error of the dataset at its batch, and when ctx is done its cause, before the next batch. So a loop
-// that ends without an error has seen every batch.
+// error or a panic of the dataset at its batch, and when ctx is done its cause, before the next batch. So
+// a loop that ends without an error has seen every batch. Workers end with the loop.
 func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		err := l.check()
@@ -81,27 +87,51 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 			yield(Batch{}, err)
 			return
 		}
-		perEpoch := l.BatchesPerEpoch()
-		for epoch := l.Start / perEpoch; l.Epochs == Forever || epoch < max(l.Epochs, 1); epoch++ {
-			order := l.order(epoch)
-			first := 0
-			if epoch == l.Start/perEpoch {
-				first = l.Start % perEpoch
+		results := newOrdered(ctx, l.Workers, cmp.Or(l.Prefetch, 2*l.Workers), l.results())
+		defer results.Close()
+		for {
+			r, ok := results.Next()
+			if ctx.Err() != nil {
+				r.batch, r.err, ok = Batch{}, context.Cause(ctx), true
 			}
-			for k := first; k < perEpoch; k++ {
-				if ctx.Err() != nil {
-					yield(Batch{}, context.Cause(ctx))
-					return
-				}
-				batch, err := l.batch(order, epoch, k)
-				if err == nil {
-					atomic.StoreInt64(&l.delivered, int64(epoch*perEpoch+k+1))
-				}
-				if !yield(batch, err) || err != nil {
-					return
-				}
+			if !ok {
+				return
+			}
+			if isPanic(r.err) {
+				r.err = r.after.failed(r.err)
+			}
+			if r.err == nil {
+				atomic.StoreInt64(&l.delivered, int64(r.batch.Epoch*l.BatchesPerEpoch()+r.batch.Index+1))
+			}
+			if !yield(r.batch, r.err) || r.err != nil {
+				return
 			}
 		}
+	}
+}
+
+// results are the functions that make the batches from Start on.
+func (l *Loader) results() func() (func(*call, *result[Batch]), bool) {
+	perEpoch := l.BatchesPerEpoch()
+	epoch, k := l.Start/perEpoch, l.Start%perEpoch
+	order := l.order(epoch)
+	return func() (func(*call, *result[Batch]), bool) {
+		if k == perEpoch {
+			epoch, k = epoch+1, 0
+			order = l.order(epoch)
+		}
+		if l.Epochs != Forever && epoch >= max(l.Epochs, 1) {
+			return nil, false
+		}
+		order, epoch, number := order, epoch, k
+		k++
+		return func(c *call, r *result[Batch]) {
+			r.after = position{Epoch: epoch, Batch: number + 1}
+			c.guard(&r.err, func() (err error) {
+				r.batch, err = l.batch(order, epoch, number)
+				return err
+			})
+		}, true
 	}
 }
 

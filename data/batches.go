@@ -1,0 +1,346 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"sync/atomic"
+)
+
+// Batched describes the batches of a pipeline; [Batches] makes it. Nothing runs before [Batched.Start]. It is
+// [Resumable].
+type Batched[B any] struct {
+	*stage          // of the whole
+	config   config // what the options say
+	size     int
+	run      func(ctx context.Context, from position) *ordered[result[B]]
+	position atomic.Pointer[position] // after the batch delivered last, or of Restore; nil: the beginning
+}
+
+// position is where an iteration is.
+type position struct {
+	Epoch   int `json:"epoch"`
+	Batch   int `json:"batch"`    // of the epoch
+	Slot    int `json:"position"` // of the pipeline, in the epoch: those before are used
+	LeftOut int `json:"left_out"` // damaged examples, over all epochs
+}
+
+// result is a batch, or the error in its place.
+type result[B any] struct {
+	batch B
+	err   error
+	after position
+}
+
+// A BatchOption changes how [Batches] go through a pipeline. The zero BatchOption changes nothing.
+type BatchOption struct{ set func(*config) }
+
+type config struct {
+	epochs, workers, prefetch, tolerate int
+	dropLast                            bool
+}
+
+// Epochs goes through the pipeline n times, without end if n is [Forever]; once without this option. No batch has
+// examples of two epochs; see [Repeat] for one that may.
+func Epochs(n int) BatchOption { return BatchOption{func(c *config) { c.epochs = n }} }
+
+// DropLast leaves out the last batch of an epoch if it is smaller than the others.
+func DropLast() BatchOption { return BatchOption{func(c *config) { c.dropLast = true }} }
+
+// Workers is how many goroutines make batches, one without this option. With 0 the loop over the batches makes them.
+// No batch depends on it.
+func Workers(n int) BatchOption { return BatchOption{func(c *config) { c.workers = n }} }
+
+// Prefetch is how many batches are made ahead of the loop, at least one if there are workers; without this option
+// twice as many as workers. No batch depends on it.
+func Prefetch(n int) BatchOption { return BatchOption{func(c *config) { c.prefetch = n }} }
+
+// Tolerate leaves out up to n examples, over all epochs, that the source or a function has answered with an error. The
+// error of the next one is that of its batch. Panics are not tolerated.
+func Tolerate(n int) BatchOption { return BatchOption{func(c *config) { c.tolerate = n }} }
+
+// Batches makes batches of size examples, the last of an epoch may have fewer. collate makes a batch of examples; like
+// the functions of [Map] it runs on any goroutine and depends on its argument alone. What it makes is the loop's own.
+func Batches[T, B any](p *Pipeline[T], size int, collate func(examples []T) (B, error),
+	options ...BatchOption) *Batched[B] {
+	c := config{epochs: 1, workers: 1, prefetch: -1}
+	for _, o := range options {
+		if o.set != nil {
+			o.set(&c)
+		}
+	}
+	if c.prefetch == -1 {
+		c.prefetch = 2 * c.workers
+	}
+	from := given(p)
+	b := &Batched[B]{stage: newStage(from.n, []*stage{from}, "batches of %d", size), config: c, size: size}
+	if c.dropLast {
+		b.name += ", the last dropped"
+	}
+	b.wrong(size < 1, "want at least one example in a batch")
+	b.wrong(collate == nil, "there is no function")
+	b.wrong(c.epochs < Forever, "%d epochs, want 0 or more, or Forever", c.epochs)
+	b.wrong(c.workers < 0, "%d workers, want 0 or more", c.workers)
+	b.wrong(c.prefetch < 0, "prefetch %d, want 0 or more", c.prefetch)
+	b.wrong(c.tolerate < 0, "tolerate %d, want 0 or more", c.tolerate)
+	b.wrong(from.n == 0, "the pipeline has no examples")
+	b.wrong(c.dropLast && from.n != Forever && from.n < size, "nothing is left: the pipeline has %d examples", from.n)
+	m := maker[T, B]{b, p, collate}
+	b.run = m.direct
+	if from.sparse || c.tolerate > 0 {
+		b.run = m.grouped
+	}
+	return b
+}
+
+// maker makes the batches of b.
+type maker[T, B any] struct {
+	b       *Batched[B]
+	p       *Pipeline[T]
+	collate func([]T) (B, error)
+}
+
+// end is where the positions of an epoch end.
+func (b *Batched[B]) end() int {
+	if b.n == Forever {
+		return math.MaxInt
+	}
+	return b.n
+}
+
+// over tells whether at is behind the last epoch.
+func (b *Batched[B]) over(at position) bool {
+	return b.config.epochs != Forever && at.Epoch >= b.config.epochs
+}
+
+// failed is the error err of the batch before at.
+func (at position) failed(err error) error {
+	return fmt.Errorf("data: epoch %d, batch %d: %w", at.Epoch, at.Batch-1, err)
+}
+
+// next is the beginning of the next epoch.
+func (at position) next() position { return position{Epoch: at.Epoch + 1, LeftOut: at.LeftOut} }
+
+// direct is for pipelines where each position has an example: batches are made on their own.
+func (m maker[T, B]) direct(ctx context.Context, at position) *ordered[result[B]] {
+	b := m.b
+	return newOrdered(ctx, b.config.workers, b.config.prefetch, func() (func(*call, *result[B]), bool) {
+		if rest := b.end() - at.Slot; rest == 0 || b.config.dropLast && rest < b.size {
+			at = at.next()
+		}
+		if b.over(at) {
+			return nil, false
+		}
+		first, n := at.Slot, min(b.size, b.end()-at.Slot)
+		at.Batch++
+		at.Slot += n
+		after := at
+		return func(c *call, r *result[B]) {
+			r.after = after
+			c.guard(&r.err, func() error {
+				c.epoch = after.Epoch
+				examples, err := grown[T](nil, n)
+				if err != nil {
+					return err
+				}
+				for i := range n {
+					x, err := m.p.at(c, first+i)
+					if err != nil {
+						return err
+					}
+					examples = append(examples, x)
+				}
+				c.stage = nil // collate has many examples
+				r.batch, err = m.collate(examples)
+				return err
+			})
+		}, true
+	})
+}
+
+// made is what is at a position: an example or an error, which may be dropped.
+type made[T any] struct {
+	x   T
+	err error
+}
+
+// mostMade is how many positions a goroutine makes at a time, for grouped.
+const mostMade = 64
+
+// pieces makes what is at all positions from at on.
+func (m maker[T, B]) pieces(ctx context.Context, at position) *ordered[[]made[T]] {
+	b := m.b
+	return newOrdered(ctx, b.config.workers, b.config.prefetch, func() (func(*call, *[]made[T]), bool) {
+		if at.Slot == b.end() {
+			at = at.next()
+		}
+		if b.over(at) {
+			return nil, false
+		}
+		first, n := at, min(b.size, mostMade, b.end()-at.Slot)
+		at.Slot += n
+		return func(c *call, piece *[]made[T]) {
+			*piece = make([]made[T], n)
+			for i := range *piece {
+				d := &(*piece)[i]
+				c.guard(&d.err, func() (err error) {
+					c.epoch = first.Epoch
+					d.x, err = m.p.at(c, first.Slot+i)
+					return err
+				})
+			}
+		}, true
+	})
+}
+
+// grouped is for pipelines where positions may have no example: what is there is made first, then grouped in order,
+// then collated.
+func (m maker[T, B]) grouped(ctx context.Context, at position) *ordered[result[B]] {
+	b := m.b
+	pieces := m.pieces(ctx, at)
+	var piece []made[T]
+	out := newOrdered(ctx, b.config.workers, b.config.prefetch, func() (func(*call, *result[B]), bool) {
+		for {
+			if at.Slot == b.end() {
+				at = at.next()
+			}
+			if b.over(at) {
+				return nil, false
+			}
+			var examples []T
+			var err error
+			for at.Slot < b.end() && len(examples) < b.size && err == nil {
+				if len(piece) == 0 {
+					var ok bool
+					if piece, ok = pieces.Next(); !ok {
+						return nil, false
+					}
+				}
+				var x T
+				if x, err = piece[0].x, piece[0].err; err == nil {
+					examples = append(examples, x)
+				} else if err == dropped || at.LeftOut < b.config.tolerate && !isPanic(err) {
+					if err != dropped {
+						at.LeftOut++
+					}
+					err = nil
+				}
+				piece = piece[1:]
+				at.Slot++
+			}
+			left := len(examples)
+			if left < b.size && b.config.dropLast {
+				left = 0
+			}
+			if left == 0 && at.Batch == 0 && err == nil { // else an epoch without batches, and so on
+				err = fmt.Errorf("an epoch with %d examples has no batch", len(examples))
+			}
+			at.Batch++
+			if left > 0 || err != nil {
+				return m.join(at, examples, err), true
+			}
+		}
+	})
+	out.source = pieces
+	return out
+}
+
+// join collates examples, unless making them has failed.
+func (m maker[T, B]) join(after position, examples []T, err error) func(*call, *result[B]) {
+	return func(c *call, r *result[B]) {
+		r.after, r.err = after, err
+		if err == nil {
+			c.guard(&r.err, func() (err error) {
+				r.batch, err = m.collate(examples)
+				return err
+			})
+		}
+	}
+}
+
+func isPanic(err error) bool {
+	_, is := errors.AsType[*panicked](err)
+	return is
+}
+
+// Iterator is one way through the batches of a [Batched]. One goroutine uses it.
+type Iterator[B any] struct {
+	of      *Batched[B]
+	ctx     context.Context
+	results *ordered[result[B]]
+	at      position
+	err     error // that ended it
+}
+
+// Start begins an iteration: at the batch after the one that state belongs to, which [Iterator.State] of an earlier run
+// returned; nothing is skipped. Without a state it begins where [Batched.Restore] says, or at the
+// beginning. What is wrong with the description is an error, a state of other data or of another description is a
+// [*FormatError] that names the difference. When ctx is done, its cause is the error of the next batch. The caller
+// closes the iterator.
+func (b *Batched[B]) Start(ctx context.Context, state []byte) (*Iterator[B], error) {
+	if b == nil || b.stage == nil {
+		return nil, errors.New("data: batches are nil")
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	if ctx == nil {
+		return nil, errors.New("data: the context is nil")
+	}
+	var at position
+	if state != nil {
+		var err error
+		if at, err = b.parse(state); err != nil {
+			return nil, err
+		}
+	} else if p := b.position.Load(); p != nil {
+		at = *p
+	}
+	return &Iterator[B]{of: b, ctx: ctx, results: b.run(ctx, at), at: at}, nil
+}
+
+// All is the sequence of the batches that are left. An error is yielded once, in the place of its batch, and ends the
+// sequence. A loop that breaks can be followed by another one, which goes on.
+func (it *Iterator[B]) All() iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		for it.err == nil {
+			r, ok := it.results.Next()
+			switch {
+			case it.ctx.Err() != nil:
+				it.err = context.Cause(it.ctx)
+			case !ok && it.results.ctx.Err() != nil:
+				it.err = errors.New("data: the iterator is closed")
+			case !ok:
+				return
+			case r.err != nil:
+				it.err = r.after.failed(r.err)
+			}
+			if it.err != nil {
+				break
+			}
+			it.at = r.after
+			it.of.position.Store(&r.after)
+			if !yield(r.batch, nil) {
+				return
+			}
+		}
+		var none B
+		yield(none, it.err)
+	}
+}
+
+// Position tells which batch the loop has: number batch of an epoch, both from 0; -1 before the first of an epoch.
+func (it *Iterator[B]) Position() (epoch, batch int) { return it.at.Epoch, it.at.Batch - 1 }
+
+// LeftOut is the number of damaged examples up to the batch that the loop has; see [Tolerate].
+func (it *Iterator[B]) LeftOut() int { return it.at.LeftOut }
+
+// State is where the iteration is after the batch that the loop has, as JSON of less than 4 KiB. What was made ahead
+// comes again.
+func (it *Iterator[B]) State() []byte { return it.of.state(it.at) }
+
+// Close ends the iteration and its goroutines. It waits for functions of the pipeline that are running; their
+// [Sample] has a context that is done then. Closing again does nothing.
+func (it *Iterator[B]) Close() { it.results.Close() }

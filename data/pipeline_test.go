@@ -1,0 +1,553 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ex is an example of the tests; trail is what was done to it.
+type ex struct {
+	id    int
+	trail uint64
+}
+
+// node is a pipeline of the tests as a tree, which two independent functions understand: build makes a [Pipeline] of
+// it, eager makes the slice of its examples.
+type node struct {
+	op   string
+	a, b int
+	kids []*node
+}
+
+func (n *node) String() string {
+	s := fmt.Sprintf("%s(%d %d", n.op, n.a, n.b)
+	for _, k := range n.kids {
+		s += " " + k.String()
+	}
+	return s + ")"
+}
+
+func (n *node) weights() []int { return []int{n.a + 1, n.b + 1}[:len(n.kids)] }
+
+// touched is what the maps of the tests do.
+func touched(x ex, index, epoch, salt int) ex {
+	x.trail = mix(x.trail + uint64(1000*index+epoch) + uint64(salt)<<32)
+	return x
+}
+
+func (n *node) build() *Pipeline[ex] {
+	var kids []*Pipeline[ex]
+	for _, k := range n.kids {
+		kids = append(kids, k.build())
+	}
+	switch n.op {
+	case "from":
+		s := make(Slice[ex], n.a)
+		for i := range s {
+			s[i].id = i + 100*n.b
+		}
+		return From(s)
+	case "map":
+		return Map(kids[0], func(s Sample, x ex) (ex, error) { return touched(x, s.Index, s.Epoch, n.a), nil })
+	case "filter":
+		return Filter(kids[0], func(_ Sample, x ex) (bool, error) { return x.id%(n.a+2) != n.b, nil })
+	case "shuffle":
+		return Shuffle(kids[0], uint64(n.a))
+	case "blocks":
+		return ShuffleBlocks(kids[0], n.a+1, n.b+1, uint64(n.a))
+	case "repeat":
+		return Repeat(kids[0], n.a%3+1)
+	case "take":
+		return Take(kids[0], n.a)
+	case "skip":
+		return Skip(kids[0], n.a)
+	case "cache":
+		return Cache(kids[0], n.a)
+	case "concat":
+		return Concat(kids...)
+	case "interleave":
+		return Interleave(n.weights(), kids...)
+	}
+	return Map(Zip(kids[0], kids[1]), func(_ Sample, p Pair[ex, ex]) (ex, error) { // "zip"
+		return ex{p.First.id, mix(p.First.trail ^ mix(p.Second.trail+uint64(p.Second.id)))}, nil
+	})
+}
+
+// slot is a position of an eager epoch: an example, its index in its source, and whether a filter has left it out.
+type slot struct {
+	x     ex
+	index int
+	gone  bool
+}
+
+func (n *node) eager(epoch int) (out []slot) {
+	kid := func(i int) []slot { return n.kids[i].eager(epoch) }
+	ordered := func(u use, index uint64, in []slot) (out []slot) {
+		p := newPermutation(u, uint64(n.a), index, len(in))
+		for i := range in {
+			out = append(out, in[p.at(i)])
+		}
+		return out
+	}
+	switch n.op {
+	case "from":
+		for i := range n.a {
+			out = append(out, slot{ex{id: i + 100*n.b}, i, false})
+		}
+	case "map":
+		for _, s := range kid(0) {
+			s.x = touched(s.x, s.index, epoch, n.a)
+			out = append(out, s)
+		}
+	case "filter":
+		for _, s := range kid(0) {
+			s.gone = s.gone || s.x.id%(n.a+2) == n.b
+			out = append(out, s)
+		}
+	case "shuffle":
+		return ordered(forShuffle, uint64(epoch), kid(0))
+	case "blocks":
+		in := kid(0)
+		blocks := slices.Collect(slices.Chunk(in, n.a+1))
+		p := newPermutation(forBlocks, uint64(n.a), uint64(epoch), len(blocks))
+		for first := 0; first < len(blocks); {
+			size := min(n.b+1, len(blocks)-first)
+			var window []slot
+			for k := range size {
+				window = append(window, blocks[p.at(first+k)]...)
+			}
+			out = append(out, ordered(forWindows, mix(uint64(epoch))+uint64(first), window)...)
+			first += size
+		}
+	case "repeat":
+		for r := range n.a%3 + 1 {
+			out = append(out, n.kids[0].eager(epoch*(n.a%3+1)+r)...)
+		}
+	case "take":
+		in := kid(0)
+		return in[:min(n.a, len(in))]
+	case "skip":
+		in := kid(0)
+		return in[min(n.a, len(in)):]
+	case "cache":
+		return n.kids[0].eager(0)
+	case "concat":
+		for i := range n.kids {
+			out = append(out, kid(i)...)
+		}
+	case "interleave":
+		var rest [][]slot
+		sum := 0
+		for i, w := range n.weights() {
+			rest = append(rest, kid(i))
+			sum += w
+		}
+		part, _ := spread(n.weights(), sum)
+		for i := 0; len(rest[part[i%sum]]) > 0; i++ {
+			k := part[i%sum]
+			out, rest[k] = append(out, rest[k][0]), rest[k][1:]
+		}
+	case "zip":
+		a, b := kid(0), kid(1)
+		for i := range min(len(a), len(b)) {
+			x, y := a[i].x, b[i].x
+			out = append(out, slot{ex{x.id, mix(x.trail ^ mix(y.trail+uint64(y.id)))}, a[i].index, false})
+		}
+	}
+	return out
+}
+
+// randomNode is a tree of at most so many levels.
+func randomNode(r *rand.Rand, levels int) *node {
+	n := &node{a: r.IntN(7), b: r.IntN(5)}
+	if levels == 0 {
+		n.op, n.a = "from", r.IntN(30)
+		return n
+	}
+	ops := []string{"map", "filter", "shuffle", "blocks", "repeat", "take", "skip", "cache", "concat", "interleave",
+		"zip"}
+	n.op = ops[r.IntN(len(ops))]
+	kids := 1
+	switch n.op {
+	case "concat", "zip", "interleave":
+		kids = 2
+	case "take":
+		n.a = r.IntN(60)
+	case "cache":
+		n.a = r.IntN(20)
+	}
+	for range kids {
+		n.kids = append(n.kids, randomNode(r, r.IntN(levels)))
+	}
+	return n
+}
+
+// eagerBatches is two epochs of n in batches.
+func (n *node) eagerBatches(size int, dropLast bool) (out [][]ex) {
+	for epoch := range 2 {
+		var all []ex
+		for _, s := range n.eager(epoch) {
+			if !s.gone {
+				all = append(all, s.x)
+			}
+		}
+		for batch := range slices.Chunk(all, size) {
+			if len(batch) == size || !dropLast {
+				out = append(out, batch)
+			}
+		}
+	}
+	return out
+}
+
+// keep is the collate function of the tests.
+func keep[T any](x []T) ([]T, error) { return slices.Clone(x), nil }
+
+// collect is the batches that are left, and the state after each.
+func collect[B any](t *testing.T, b *Batched[B], state []byte) (batches []B, states [][]byte, err error) {
+	t.Helper()
+	it, err := b.Start(t.Context(), state)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer it.Close()
+	states = append(states, it.State())
+	for batch, err := range it.All() {
+		if err != nil {
+			return batches, states, err
+		}
+		batches, states = append(batches, batch), append(states, it.State())
+	}
+	return batches, states, nil
+}
+
+// differs tells where the batches of n are not the eager ones, or those after a resume not the rest; "" if nowhere.
+// Descriptions that are refused differ nowhere.
+func (n *node) differs(t *testing.T, seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	size, dropLast := r.IntN(8)+1, r.IntN(2) == 0
+	p := n.build()
+	with := func(workers, prefetch int) *Batched[[]ex] {
+		options := []BatchOption{Epochs(2), Workers(workers), Prefetch(prefetch)}
+		if dropLast {
+			options = append(options, DropLast())
+		}
+		return Batches(p, size, keep, options...)
+	}
+	if b := with(0, 0); b.err != nil {
+		return ""
+	}
+	want := n.eagerBatches(size, dropLast)
+	for _, workers := range []int{0, 1, 2, 8} {
+		got, states, err := collect(t, with(workers, r.IntN(65)), nil)
+		if err != nil {
+			if strings.Contains(err.Error(), "has no batch") {
+				return "" // a filter has left too few
+			}
+			return fmt.Sprintf("%d workers: %v", workers, err)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Sprintf("%d workers, batches of %d:\n%v, want\n%v", workers, size, got, want)
+		}
+		at := r.IntN(len(states))
+		rest, _, err := collect(t, with(r.IntN(4), r.IntN(9)), states[at])
+		if err != nil || fmt.Sprint(rest) != fmt.Sprint(want[at:]) {
+			return fmt.Sprintf("resumed after %d of %d batches with %s: %v %v, want\n%v", at, len(want), states[at],
+				err, rest, want[at:])
+		}
+	}
+	return ""
+}
+
+// reduced is a smaller tree than n that still differs, as small as single steps make it.
+func (n *node) reduced(differs func(*node) bool) *node {
+	for _, smaller := range n.smaller() {
+		if differs(smaller) {
+			return smaller.reduced(differs)
+		}
+	}
+	return n
+}
+
+// smaller are trees with one node less, or one number smaller.
+func (n *node) smaller() (out []*node) {
+	out = append(out, n.kids...)
+	for _, change := range []func(*node){func(m *node) { m.a /= 2 }, func(m *node) { m.a-- }, func(m *node) { m.b-- }} {
+		m := *n
+		if change(&m); m.a >= 0 && m.b >= 0 && (m.a != n.a || m.b != n.b) {
+			out = append(out, &m)
+		}
+	}
+	for i, k := range n.kids {
+		for _, s := range k.smaller() {
+			m := *n
+			m.kids = slices.Clone(n.kids)
+			m.kids[i] = s
+			out = append(out, &m)
+		}
+	}
+	return out
+}
+
+// 500 random pipelines give the batches of the eager definition with any number of workers, and the rest of them when
+// resumed at any of them.
+func TestOrderRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(22, 0))
+	used := map[string]int{}
+	for done := 0; done < 500; {
+		n, seed := randomNode(r, 5), r.Uint64()
+		if b := Batches(n.build(), 1, keep); b.err != nil {
+			continue
+		}
+		done++
+		for _, name := range n.build().describe() {
+			used[strings.Fields(name)[0]]++
+		}
+		if n.differs(t, seed) != "" {
+			n = n.reduced(func(n *node) bool { return n.differs(t, seed) != "" })
+			t.Fatalf("seed %d, %v: %s", seed, n, n.differs(t, seed))
+		}
+	}
+	t.Logf("stages of 500 pipelines: %v", used)
+	if len(used) != 11 {
+		t.Errorf("%d kinds of stages, want 11", len(used))
+	}
+}
+
+// The reducer finds the smallest tree with a filter in it.
+func TestOrderReducer(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 0))
+	var has func(n *node) bool
+	has = func(n *node) bool { return n.op == "filter" || slices.ContainsFunc(n.kids, has) }
+	found := 0
+	for range 200 {
+		if n := randomNode(r, 5); has(n) {
+			found++
+			if s := n.reduced(has).String(); s != "filter(0 0 from(0 0))" {
+				t.Fatalf("%v reduced to %s", n, s)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no tree has a filter")
+	}
+}
+
+// drawing is a pipeline whose examples are random numbers, of three epochs.
+func drawing(filtered bool, options ...BatchOption) *Batched[[]uint64] {
+	s := make(Slice[int], 50)
+	p := Map(Shuffle(From(s), 7), func(s Sample, _ int) (uint64, error) {
+		return s.Random.Uint64() + uint64(s.Random.IntN(5)), nil
+	})
+	if filtered {
+		p = Filter(p, func(s Sample, x uint64) (bool, error) { return s.Random.IntN(3) > 0 && x%5 > 0, nil })
+	}
+	return Batches(p, 4, keep, append([]BatchOption{Epochs(3)}, options...)...)
+}
+
+// Random numbers differ between examples, epochs, stages and operands of Zip; they belong to the example, whose place
+// in the order does not matter.
+func TestOrderRandomNumbers(t *testing.T) {
+	seen := map[uint64]bool{}
+	batches, _, err := collect(t, drawing(false), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range batches {
+		for _, x := range b {
+			seen[x] = true
+		}
+	}
+	if len(seen) != 150 {
+		t.Errorf("%d different numbers of 150 examples", len(seen))
+	}
+	draw := func(s Sample, x uint64) (uint64, error) { return s.Random.Uint64(), nil }
+	first := Map(From(Slice[uint64]{0}), draw)
+	second := Map(first, draw)
+	zip, _, err := collect(t, Batches(Zip(Zip(first, first), second), 1, keep), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := zip[0][0]
+	if a, b, c := x.First.First, x.First.Second, x.Second; a == b || a == c || b == c {
+		t.Errorf("three draws of one example: %d %d %d", a, b, c)
+	}
+	index := func(s Sample, x int) ([2]uint64, error) { return [2]uint64{uint64(s.Index), s.Random.Uint64()}, nil }
+	source := From(make(Slice[int], 20))
+	kinds := []*Pipeline[[2]uint64]{Map(Shuffle(Skip(source, 2), 3), index), Map(Skip(Shuffle(source, 3), 2), index)}
+	number := map[uint64]uint64{}
+	for _, p := range kinds {
+		got, _, err := collect(t, Batches(p, 1, keep), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range got {
+			if was, ok := number[b[0][0]]; ok && was != b[0][1] {
+				t.Errorf("example %d draws %d and %d", b[0][0], was, b[0][1])
+			}
+			number[b[0][0]] = b[0][1]
+		}
+	}
+}
+
+// A shuffle is the order of a Loader with the same seed.
+func TestOrderLoader(t *testing.T) {
+	const n = 23
+	s := make(Slice[float32], n)
+	for i := range s {
+		s[i] = float32(i)
+	}
+	got, _, err := collect(t, Batches(Shuffle(From(s), 9), 5, keep, Epochs(2)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := 0
+	l := Loader{Dataset: counting(n), BatchSize: 5, Shuffle: true, Seed: 9, Epochs: 2}
+	for b, err := range l.Batches(t.Context()) {
+		if err != nil || !slices.Equal(values[float32](t, b.X, len(got[k])), got[k]) {
+			t.Fatalf("batch %d: %v, want %v, %v", k, got[k], b.X, err)
+		}
+		k++
+	}
+	for _, workers := range []int{1, 2, 8} {
+		l := Loader{Dataset: counting(n), BatchSize: 5, Shuffle: true, Seed: 9, Epochs: 2, Workers: workers, Start: 3}
+		k := 3
+		for b, err := range l.Batches(t.Context()) {
+			if err != nil || !slices.Equal(values[float32](t, b.X, len(got[k])), got[k]) || b.Epoch*5+b.Index != k {
+				t.Fatalf("%d workers, batch %d: %v, want %v, %v", workers, k, b.X, got[k], err)
+			}
+			if k++; l.state().Batches != k {
+				t.Errorf("state after %d batches: %+v", k, l.state())
+			}
+		}
+		if k != 10 {
+			t.Errorf("%d workers: %d batches, want 10", workers, k)
+		}
+	}
+}
+
+// Examples of ShuffleBlocks leave their window only with their block, and orders differ between epochs and seeds.
+func TestOrderBlocks(t *testing.T) {
+	const n, block, window = 103, 5, 3
+	s := make(Slice[int], n)
+	for i := range s {
+		s[i] = i
+	}
+	orders := map[string]bool{}
+	for seed := range uint64(20) {
+		got, _, err := collect(t, Batches(ShuffleBlocks(From(s), block, window, seed), n, keep, Epochs(2)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, epoch := range got {
+			orders[fmt.Sprint(epoch)] = true
+			sorted := slices.Sorted(slices.Values(epoch))
+			if !slices.Equal(sorted, s) {
+				t.Fatalf("not each example once: %v", epoch)
+			}
+			size := map[int]bool{}
+			for at := 0; at < n; { // each window has its blocks whole
+				in := map[int]int{}
+				end := at
+				for ; end < n && (len(in) < window || in[epoch[end]/block] > 0); end++ {
+					in[epoch[end]/block]++
+				}
+				size[len(in)] = true
+				for k, count := range in {
+					if count != min(block, n-k*block) {
+						t.Fatalf("window at %d: %d examples of block %d", at, count, k)
+					}
+				}
+				at = end
+			}
+		}
+	}
+	if len(orders) != 40 {
+		t.Errorf("%d different orders of 40", len(orders))
+	}
+}
+
+func TestPermutationFind(t *testing.T) {
+	for _, n := range []int{1, 2, 15, 16, 17, 255, 1000} {
+		for seed := range uint64(5) {
+			p := newPermutation(forShuffle, seed, 3, n)
+			for i := range n {
+				if k := p.find(p.at(i)); k != i {
+					t.Fatalf("n %d: find(at(%d)) = %d", n, i, k)
+				}
+			}
+		}
+	}
+}
+
+// What describes no pipeline is an error of Start that names the stage.
+func TestOrderRefused(t *testing.T) {
+	p := From(make(Slice[int], 10))
+	odd := Filter(p, func(_ Sample, x int) (bool, error) { return x%2 > 0, nil })
+	endless := Repeat(p, Forever)
+	for want, q := range map[string]*Pipeline[int]{
+		"a pipeline is nil":               Map[int, int](nil, nil),
+		"map func":                        Map[int, int](p, nil),
+		"filter func":                     Filter(p, nil),
+		"from nil":                        From[int](nil),
+		"shuffle seed 1: what has no end": Shuffle(endless, 1),
+		"windows of 0":                    ShuffleBlocks(p, 1, 0, 1),
+		"repeat 0":                        Repeat(p, 0),
+		"more than can be counted":        Repeat(p, 1<<62),
+		"take 3: how many":                Take(odd, 3),
+		"skip -1":                         Skip(p, -1),
+		"interleave [1]: 1 weights for 2": Interleave([]int{1}, p, p),
+		"interleave [0 1]":                Interleave([]int{0, 1}, p, p),
+		"concat 0: of nothing":            Concat[int](),
+		"part 1 has no end":               Concat(p, endless),
+		"the pipeline has no examples":    Skip(p, 10),
+		"cache: a limit of -1":            Cache(p, -1),
+		"it before Repeat":                Cache(endless, 1),
+		"what it repeats has no end":      Repeat(endless, 2),
+	} {
+		_, err := Batches(q, 2, keep[int]).Start(t.Context(), nil)
+		wantError(t, err, want)
+	}
+	for want, o := range map[string][]BatchOption{
+		"-2 epochs":       {Epochs(-2)},
+		"-1 workers":      {Workers(-1)},
+		"prefetch -2":     {Prefetch(-2)},
+		"tolerate -1":     {Tolerate(-1)},
+		"nothing is left": {DropLast()},
+	} {
+		_, err := Batches(p, 20, keep[int], o...).Start(t.Context(), nil)
+		wantError(t, err, want)
+	}
+	_, err := Batches(p, 0, keep[int]).Start(t.Context(), nil)
+	wantError(t, err, "batches of 0")
+	_, err = Batches[int, int](p, 1, nil).Start(t.Context(), nil)
+	wantError(t, err, "there is no function")
+	none := Filter(p, func(Sample, int) (bool, error) { return false, nil })
+	_, _, err = collect(t, Batches(none, 2, keep, Epochs(Forever)), nil)
+	wantError(t, err, "epoch 0, batch 0", "0 examples has no batch")
+	var nothing *Batched[int]
+	_, err = nothing.Start(t.Context(), nil)
+	wantError(t, err, "nil")
+}
+
+func TestCheckPure(t *testing.T) {
+	p := Shuffle(From(make(Slice[int], 30)), 1)
+	draws := Map(p, func(s Sample, _ int) (any, error) {
+		return map[string][]float64{"x": {s.Random.Float64()}}, nil
+	})
+	some := Filter(draws, func(s Sample, _ any) (bool, error) { return s.Random.IntN(2) > 0, nil })
+	if err := CheckPure(some, 100); err != nil {
+		t.Error(err)
+	}
+	calls := 0
+	bad := Map(draws, func(_ Sample, x any) (*ex, error) { calls++; return &ex{trail: uint64(calls)}, nil })
+	last := Map(bad, func(_ Sample, x *ex) (int, error) { return int(x.trail), nil })
+	wantError(t, CheckPure(last, 10), "map func(data.Sample, interface {}) (*data.ex, error)",
+		"another one the second time")
+	fails := Map(p, func(s Sample, _ int) (int, error) { return 0, errors.New("broken") })
+	wantError(t, CheckPure(fails, 10), "broken", "map func")
+}
