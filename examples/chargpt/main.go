@@ -35,6 +35,8 @@ var (
 	parts    = flag.Int("accumulate", 1, "micro-batches that a batch is split into")
 	dropout  = flag.Float64("dropout", 0, "probability of dropping a value")
 	rate     = flag.Float64("lr", 2e-3, "highest learning rate")
+	workers  = flag.Int("workers", 0, "goroutines that make batches; 0: the training loop makes them")
+	prefetch = flag.Int("prefetch", 2, "batches that they make ahead")
 	sampleOf = flag.Int("sample", 500, "characters to write at the end")
 )
 
@@ -102,12 +104,21 @@ func learn(ctx context.Context, r *train.Run) error {
 	if err != nil {
 		return err
 	}
-	for i := first; i < r.Steps && ctx.Err() == nil; i++ {
-		b, err := text.Batch(*batch, *length, r.Seed, i)
+	it, err := batches(text, r, first).Start(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	step := first
+	for b, err := range it.All() {
+		if ctx.Err() != nil {
+			break // Ctrl-C
+		}
 		if err != nil {
 			return err
 		}
-		opt.LR.Set(schedule(i))
+		opt.LR.Set(schedule(step))
+		step++
 		var loss float64
 		err = dev.Step(func(s *tensor.Scope) error {
 			x, y := s.In(b.X), s.In(b.Y)
@@ -141,6 +152,16 @@ func learn(ctx context.Context, r *train.Run) error {
 	}
 	r.Printf("\n%s", sample)
 	return nil
+}
+
+// batches are those of the steps from first on.
+func batches(text *data.Text, r *train.Run, first int) *data.Batched[data.Batch] {
+	steps := data.Skip(data.From(make(data.Slice[struct{}], r.Steps)), first)
+	drawn := data.Map(steps, func(s data.Sample, _ struct{}) (data.Batch, error) {
+		return text.Batch(*batch, *length, r.Seed, s.Index)
+	})
+	return data.Batches(drawn, 1, func(one []data.Batch) (data.Batch, error) { return one[0], nil },
+		data.Workers(*workers), data.Prefetch(*prefetch))
 }
 
 // validate is the mean loss over the windows of the text's last tenth.

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"os"
 
 	"github.com/weft-ml/weft/autograd"
@@ -16,6 +17,11 @@ import (
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 	"github.com/weft-ml/weft/train"
+)
+
+var (
+	workers  = flag.Int("workers", 0, "goroutines that make batches; 0: the training loop makes them")
+	prefetch = flag.Int("prefetch", 0, "batches that they make ahead; 0: twice as many as workers")
 )
 
 func main() {
@@ -51,7 +57,8 @@ func learn(ctx context.Context, r *train.Run) error {
 	r.Printf("%d parameters, %d images to train with, %d to test",
 		nn.CountParameters(model), trainSet.Len(), testSet.Len())
 
-	loader := &data.Loader{Dataset: trainSet, BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs}
+	loader := &data.Loader{Dataset: trainSet, BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs,
+		Workers: *workers, Prefetch: *prefetch}
 	steps := r.Epochs * loader.BatchesPerEpoch()
 	opt := optim.New(rule, model)
 	rate := optim.WarmupCosine(rule.LR, rule.LR/100, steps/20, steps)
