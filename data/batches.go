@@ -7,6 +7,8 @@ import (
 	"iter"
 	"math"
 	"sync/atomic"
+
+	"github.com/weft-ml/weft/tensor"
 )
 
 // Batched describes the batches of a pipeline; [Batches] makes it. Nothing runs before [Batched.Start]. It is
@@ -61,8 +63,9 @@ func Prefetch(n int) BatchOption { return BatchOption{func(c *config) { c.prefet
 // error of the next one is that of its batch. Panics are not tolerated.
 func Tolerate(n int) BatchOption { return BatchOption{func(c *config) { c.tolerate = n }} }
 
-// Batches makes batches of size examples, the last of an epoch may have fewer. collate makes a batch of examples; like
-// the functions of [Map] it runs on any goroutine and depends on its argument alone. What it makes is the loop's own.
+// Batches makes batches of size examples, the last of an epoch may have fewer. collate makes a batch of examples, and
+// may keep the slice; like the functions of [Map] it runs on any goroutine and depends on its argument alone. Nothing
+// of the batch is used again.
 func Batches[T, B any](p *Pipeline[T], size int, collate func(examples []T) (B, error),
 	options ...BatchOption) *Batched[B] {
 	c := config{epochs: 1, workers: 1, prefetch: -1}
@@ -160,7 +163,7 @@ func (m maker[T, B]) direct(ctx context.Context, at position) *ordered[result[B]
 	})
 }
 
-// made is what is at a position: an example or an error, which may be dropped.
+// made is what is at a position: an example or an error, which may be errDropped.
 type made[T any] struct {
 	x   T
 	err error
@@ -221,8 +224,8 @@ func (m maker[T, B]) grouped(ctx context.Context, at position) *ordered[result[B
 				var x T
 				if x, err = piece[0].x, piece[0].err; err == nil {
 					examples = append(examples, x)
-				} else if err == dropped || at.LeftOut < b.config.tolerate && !isPanic(err) {
-					if err != dropped {
+				} else if err == errDropped || at.LeftOut < b.config.tolerate && !isPanic(err) {
+					if err != errDropped {
 						at.LeftOut++
 					}
 					err = nil
@@ -304,6 +307,7 @@ func (b *Batched[B]) Start(ctx context.Context, state []byte) (*Iterator[B], err
 // All is the sequence of the batches that are left. An error is yielded once, in the place of its batch, and ends the
 // sequence. A loop that breaks can be followed by another one, which goes on.
 func (it *Iterator[B]) All() iter.Seq2[B, error] {
+	it.given("all")
 	return func(yield func(B, error) bool) {
 		for it.err == nil {
 			r, ok := it.results.Next()
@@ -332,15 +336,26 @@ func (it *Iterator[B]) All() iter.Seq2[B, error] {
 }
 
 // Position tells which batch the loop has: number batch of an epoch, both from 0; -1 before the first of an epoch.
-func (it *Iterator[B]) Position() (epoch, batch int) { return it.at.Epoch, it.at.Batch - 1 }
+func (it *Iterator[B]) Position() (epoch, batch int) {
+	it.given("position")
+	return it.at.Epoch, it.at.Batch - 1
+}
 
 // LeftOut is the number of damaged examples up to the batch that the loop has; see [Tolerate].
-func (it *Iterator[B]) LeftOut() int { return it.at.LeftOut }
+func (it *Iterator[B]) LeftOut() int { return it.given("left_out").at.LeftOut }
 
 // State is where the iteration is after the batch that the loop has, as JSON of less than 4 KiB. What was made ahead
 // comes again.
-func (it *Iterator[B]) State() []byte { return it.of.state(it.at) }
+func (it *Iterator[B]) State() []byte { return it.given("state").of.state(it.at) }
 
 // Close ends the iteration and its goroutines. It waits for functions of the pipeline that are running; their
 // [Sample] has a context that is done then. Closing again does nothing.
-func (it *Iterator[B]) Close() { it.results.Close() }
+func (it *Iterator[B]) Close() { it.given("close").results.Close() }
+
+// given is it; it fails for one that Start has not made.
+func (it *Iterator[B]) given(op string) *Iterator[B] {
+	if it == nil || it.of == nil {
+		engine.Fail(tensor.ErrValue, op, "the iterator is nil; Batched.Start makes it")
+	}
+	return it
+}

@@ -36,7 +36,7 @@ func Filter[T any](p *Pipeline[T], keep func(s Sample, x T) (bool, error)) *Pipe
 		}
 		ok, err := keep(c.sample(s), x)
 		if err == nil && !ok {
-			err = dropped
+			err = errDropped
 		}
 		return x, err
 	})
@@ -281,7 +281,7 @@ func Cache[T any](p *Pipeline[T], limit int) *Pipeline[T] {
 	type kept struct {
 		x       T
 		example int
-		err     error // nil or dropped
+		err     error // nil or errDropped
 	}
 	from := given(p)
 	s := newStage(from.n, []*stage{from}, "cache")
@@ -309,7 +309,7 @@ func Cache[T any](p *Pipeline[T], limit int) *Pipeline[T] {
 		defer func() { c.epoch, c.branch = epoch, branch }()
 		c.epoch, c.branch = 0, 0
 		x, err := p.at(c, i)
-		if i < len(*all) && (err == nil || err == dropped) {
+		if i < len(*all) && (err == nil || err == errDropped) {
 			(*all)[i].Store(&kept{x, c.example, err})
 		}
 		return x, err

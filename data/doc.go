@@ -16,10 +16,28 @@
 // stopped after some batches continues with the next one ([Resumable]) at no cost. No batch shares
 // memory with another or with the loader: keep it as long as you like.
 //
+// A [Pipeline] is for everything else: examples of any type from a [Source], changed, filtered, mixed and shuffled by
+// [Map], [Filter], [Interleave], [Shuffle] and the others, made into batches of any type by workers ahead of the loop:
+//
+//	examples := data.Map(data.Shuffle(data.From(pictures), seed), func(s data.Sample, x Picture) (Example, error) {
+//		return augment(x, s.Random), nil // the random numbers of this example, whichever worker runs it
+//	})
+//	batches := data.Batches(examples, 128, collate, data.Epochs(5), data.Workers(4))
+//	it, err := batches.Start(ctx, nil)
+//	...
+//	defer it.Close()
+//	for batch, err := range it.All() {
+//
+// Its batches depend on the data, the description and the seed alone: not on workers, nor on how far these are ahead.
+// [Iterator.State] is a few integers with which [Batched.Start] goes on, also with other workers, and without
+// making again what was used. It is refused where data or description differ.
+//
 // Where things are:
 //
 //   - batch.go, arrays.go, images.go: what a dataset is; slices and labelled images as datasets.
 //   - loader.go, shuffle.go, stream.go: batches in order, the shuffle, and the random streams of this package.
+//   - source.go, combine.go, pure.go: sources and pipelines, what is done with them, and whether functions are pure.
+//   - batches.go, ordered.go: batches of pipelines, and the goroutines that make them in order.
 //   - state.go: where a run is in its data, for checkpoints.
 //   - file.go: which files are opened, and how large they may be.
 //   - idx.go, mnist.go, digits.go: the IDX file format, MNIST and Fashion-MNIST, the built-in digits.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weft-ml/weft/data"
+	"github.com/weft-ml/weft/tensor"
 )
 
 func Example() {
@@ -30,6 +31,40 @@ func Example() {
 	// epoch 1 batch 1 inputs [512 64] targets [512]
 	// epoch 1 batch 2 inputs [414 64] targets [414]
 	// 359 images for the test
+}
+
+// Two workers change no batch, and a state goes on after the batch that the loop had.
+func ExampleBatches() {
+	numbers := data.Shuffle(data.From(data.Slice[int]{0, 1, 2, 3, 4, 5, 6, 7}), 42)
+	squares := data.Map(numbers, func(_ data.Sample, x int) (float32, error) { return float32(x * x), nil })
+	collate := func(x []float32) (*tensor.Tensor, error) { return tensor.FromSlice(x, len(x)), nil }
+	batches := data.Batches(squares, 3, collate, data.Epochs(2), data.Workers(2))
+	var state []byte
+	for range 2 {
+		it, err := batches.Start(context.Background(), state)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer it.Close()
+		for x, err := range it.All() {
+			epoch, k := it.Position()
+			fmt.Println(epoch, k, x, err)
+			if state = it.State(); epoch == 0 && k == 1 {
+				break
+			}
+		}
+		fmt.Println("it stops")
+	}
+	// Output:
+	// 0 0 float32[3] [ 9.  1. 49.] <nil>
+	// 0 1 float32[3] [16. 36.  0.] <nil>
+	// it stops
+	// 0 2 float32[2] [25.  4.] <nil>
+	// 1 0 float32[3] [ 0. 49. 16.] <nil>
+	// 1 1 float32[3] [9. 1. 4.] <nil>
+	// 1 2 float32[2] [36. 25.] <nil>
+	// it stops
 }
 
 // A run that had used 4 batches goes on with the fifth.

@@ -137,7 +137,7 @@ func (c *call) guard(err *error, f func() error) {
 		} else if !returned {
 			*err = &panicked{"the goroutine was ended (runtime.Goexit, or FailNow of a test)", panicLine()}
 		}
-		if *err != nil && *err != dropped && c.stage != nil {
+		if *err != nil && *err != errDropped && c.stage != nil {
 			*err = fmt.Errorf("example %d: %s: %w", c.example, c.stage.name, *err)
 		}
 	}()

@@ -42,7 +42,7 @@ func checkStage(s *stage, n int) error {
 			}
 			return err
 		})
-		if err == dropped {
+		if err == errDropped {
 			err = nil
 		}
 		return sum, err

@@ -48,12 +48,12 @@ type Sample struct {
 // do with it. Nothing runs before [Batched.Start]. A pipeline does not change; it may be part of several others.
 type Pipeline[T any] struct {
 	*stage
-	// at is the example at position i of an epoch, 0 <= i < n, or the error dropped.
+	// at is the example at position i of an epoch, 0 <= i < n, or the error errDropped.
 	at func(c *call, i int) (T, error)
 }
 
-// dropped is the error of a position whose example a filter has left out.
-var dropped = errors.New("dropped")
+// errDropped is the error of a position whose example a filter has left out.
+var errDropped = errors.New("dropped")
 
 // stage is what a pipeline is whatever the type of its examples.
 type stage struct {

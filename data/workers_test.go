@@ -63,7 +63,10 @@ func TestOrderDelays(t *testing.T) {
 
 // Eight workers are eight times as fast where examples wait, and a loop that needs longer than its batches never waits.
 func TestWorkersOverlap(t *testing.T) {
-	p := Map(From(make(Slice[int], 256)), func(_ Sample, x int) (int, error) { time.Sleep(5 * time.Millisecond); return x, nil })
+	p := Map(From(make(Slice[int], 256)), func(_ Sample, x int) (int, error) {
+		time.Sleep(5 * time.Millisecond)
+		return x, nil
+	})
 	for _, filtered := range []bool{false, true} {
 		q := p
 		if filtered {
@@ -102,7 +105,8 @@ func TestWorkersDepth(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var made atomic.Int64
 			collate := func([]int) (int, error) { return int(made.Add(1)), nil }
-			it, err := Batches(From(make(Slice[int], 100)), 1, collate, Workers(2), Prefetch(depth)).Start(t.Context(), nil)
+			b := Batches(From(make(Slice[int], 100)), 1, collate, Workers(2), Prefetch(depth))
+			it, err := b.Start(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,8 +208,9 @@ func TestWorkersPanic(t *testing.T) {
 		})
 	}
 	for _, workers := range []int{0, 1, 2, 8} {
-		for name, what := range map[string]func(){"line\nbreak": func() { panic("line\nbreak") }, "cause": func() { panic(cause) },
-			"nil map": func() { map[int]int(nil)[1] = 1 }, "ended": runtime.Goexit} {
+		for name, what := range map[string]func(){"line\nbreak": func() { panic("line\nbreak") },
+			"cause": func() { panic(cause) }, "index": func() { make([]int, 1)[workers+1]++ },
+			"ended": runtime.Goexit} {
 			if name == "ended" && workers == 0 {
 				continue // ends the loop's own goroutine
 			}
@@ -224,7 +229,8 @@ func TestWorkersPanic(t *testing.T) {
 		_, _, err := collect(t, Batches(From(make(Slice[int], 30)), 5, collate, Workers(workers)), nil)
 		wantError(t, err, "data: epoch 0, batch 0: panic at workers_test.go:", "cause")
 		n := 0
-		for _, err := range (&Loader{Dataset: panicking{counting(30)}, BatchSize: 5, Workers: workers}).Batches(t.Context()) {
+		l := Loader{Dataset: panicking{counting(30)}, BatchSize: 5, Workers: workers}
+		for _, err := range l.Batches(t.Context()) {
 			if n++; n == 4 {
 				wantError(t, err, "data: epoch 0, batch 3: panic at workers_test.go:")
 			} else if err != nil {

@@ -76,13 +76,7 @@ func learn(ctx context.Context, r *train.Run) error {
 	}
 	defer dev.Close()
 
-	path := r.Data
-	if path == "" {
-		if path, err = opticks(); err != nil {
-			return err
-		}
-	}
-	text, err := data.ReadText(path, data.Chars)
+	text, err := read(r.Data)
 	if err != nil {
 		return err
 	}
@@ -109,7 +103,6 @@ func learn(ctx context.Context, r *train.Run) error {
 		return err
 	}
 	defer it.Close()
-	step := first
 	for b, err := range it.All() {
 		if ctx.Err() != nil {
 			break // Ctrl-C
@@ -117,8 +110,8 @@ func learn(ctx context.Context, r *train.Run) error {
 		if err != nil {
 			return err
 		}
-		opt.LR.Set(schedule(step))
-		step++
+		_, k := it.Position()
+		opt.LR.Set(schedule(first + k))
 		var loss float64
 		err = dev.Step(func(s *tensor.Scope) error {
 			x, y := s.In(b.X), s.In(b.Y)
@@ -152,6 +145,16 @@ func learn(ctx context.Context, r *train.Run) error {
 	}
 	r.Printf("\n%s", sample)
 	return nil
+}
+
+// read is the text of a file, or of the book.
+func read(path string) (text *data.Text, err error) {
+	if path == "" {
+		if path, err = opticks(); err != nil {
+			return nil, err
+		}
+	}
+	return data.ReadText(path, data.Chars)
 }
 
 // batches are those of the steps from first on.

@@ -179,6 +179,14 @@ var functions = map[string]any{
 	"data.MaxSize": data.MaxSize, "data.ReadIDX": data.ReadIDX, "data.DecodeIDX": data.DecodeIDX,
 	"data.NewImages": data.NewImages, "data.MNIST": data.MNIST, "data.FashionMNIST": data.FashionMNIST,
 	"data.ReadText": data.ReadText, "data.NewText": data.NewText,
+	"data.From[int]": data.From[int], "data.Map[int,int]": data.Map[int, int], "data.Filter[int]": data.Filter[int],
+	"data.Shuffle[int]": data.Shuffle[int], "data.ShuffleBlocks[int]": data.ShuffleBlocks[int],
+	"data.Repeat[int]": data.Repeat[int], "data.Take[int]": data.Take[int], "data.Skip[int]": data.Skip[int],
+	"data.Concat[int]": data.Concat[int], "data.Zip[int,int]": data.Zip[int, int],
+	"data.Interleave[int]": data.Interleave[int], "data.Cache[int]": data.Cache[int],
+	"data.Batches[int,int]": data.Batches[int, int], "data.CheckPure[int]": data.CheckPure[int],
+	"data.Epochs": data.Epochs, "data.DropLast": data.DropLast, "data.Workers": data.Workers,
+	"data.Prefetch": data.Prefetch, "data.Tolerate": data.Tolerate,
 
 	"train.Accuracy": train.Accuracy,
 }
@@ -221,6 +229,7 @@ var types = []reflect.Type{
 	reflect.TypeFor[*amp.GradScaler](),
 	reflect.TypeFor[*data.Arrays[float32, int64]](), reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*data.IDX](),
 	reflect.TypeFor[*data.Images](), reflect.TypeFor[*data.Loader](), reflect.TypeFor[*data.Text](),
+	reflect.TypeFor[data.Slice[int]](), reflect.TypeFor[*data.Batched[int]](), reflect.TypeFor[*data.Iterator[int]](),
 	reflect.TypeFor[*train.ConfusionMatrix](), reflect.TypeFor[*train.EarlyStopping](),
 }
 
