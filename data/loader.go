@@ -89,19 +89,17 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 		}
 		results := newOrdered(ctx, l.Workers, cmp.Or(l.Prefetch, 2*l.Workers), l.results())
 		defer results.Close()
-		for {
+		perEpoch := l.BatchesPerEpoch()
+		for n := l.Start; l.Epochs == Forever || n/perEpoch < max(l.Epochs, 1); n++ {
 			r, ok := results.Next()
-			if ctx.Err() != nil {
-				r.batch, r.err, ok = Batch{}, context.Cause(ctx), true
-			}
-			if !ok {
-				return
-			}
-			if isPanic(r.err) {
+			switch {
+			case !ok:
+				r.err = context.Cause(ctx)
+			case isPanic(r.err):
 				r.err = r.after.failed(r.err)
 			}
 			if r.err == nil {
-				atomic.StoreInt64(&l.delivered, int64(r.batch.Epoch*l.BatchesPerEpoch()+r.batch.Index+1))
+				atomic.StoreInt64(&l.delivered, int64(n+1))
 			}
 			if !yield(r.batch, r.err) || r.err != nil {
 				return

@@ -347,3 +347,21 @@ func BenchmarkFashionMNISTBatch(b *testing.B) {
 		}
 	}
 }
+
+// A context that is done after the last batch is no error: the loop has seen every batch.
+func TestLoaderDoneAtTheEnd(t *testing.T) {
+	for _, workers := range []int{0, 2} {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := Loader{Dataset: counting(10), BatchSize: 5, Workers: workers}
+		n := 0
+		for _, err := range l.Batches(ctx) {
+			if n++; err != nil {
+				t.Errorf("%d workers, batch %d: %v", workers, n, err)
+			}
+			if n == 2 {
+				cancel()
+			}
+		}
+		cancel()
+	}
+}

@@ -88,6 +88,45 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// reads counts the examples that are read.
+type reads struct {
+	Slice[int]
+	n *int
+}
+
+func (r reads) At(i int) (int, error) { *r.n++; return r.Slice.At(i) }
+
+// The first batch after a resume at batch 1,000,000 reads what the first of all reads.
+func TestResumeCost(t *testing.T) {
+	s := make(Slice[int], 1000)
+	for i := range s {
+		s[i] = i
+	}
+	for _, filtered := range []bool{false, true} {
+		n := 0
+		p := Repeat(Shuffle(From(reads{s, &n}), 1), Forever)
+		if filtered {
+			p = Filter(p, func(Sample, int) (bool, error) { return true, nil })
+		}
+		cost := func(state []byte) (list []string, after string, read int) {
+			n = 0
+			list, end := some(t, Batches(p, 4, keep, Workers(0)), state, 1)
+			return list, string(end), n
+		}
+		first, state, fresh := cost(nil)
+		state = strings.Replace(state, `"batch":1,"position":4,`, `"batch":1000000,"position":4000000,`, 1)
+		list, after, late := cost([]byte(state))
+		if late != fresh || fresh > 4 || !strings.Contains(after, `"batch":1000001,"position":4000004,`) {
+			t.Errorf("filtered %v: fresh %d reads, late %d; %s", filtered, fresh, late, after)
+		}
+		order := newPermutation(forShuffle, 1, 4000, 1000)
+		want := fmt.Sprint([]int{order.at(0), order.at(1), order.at(2), order.at(3)})
+		if list[0] != want || list[0] == first[0] {
+			t.Errorf("filtered %v: batch 1,000,000 is %v, want %v", filtered, list[0], want)
+		}
+	}
+}
+
 // A checkpoint restores a description instead of giving a state to Start.
 func TestResumeRestore(t *testing.T) {
 	var _ Resumable = drawing(false)
