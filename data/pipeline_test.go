@@ -484,6 +484,11 @@ func TestPermutationFind(t *testing.T) {
 	}
 }
 
+// negative is a source of nonsense.
+type negative struct{ Slice[int] }
+
+func (negative) Len() int { return -1 }
+
 // What describes no pipeline is an error of Start that names the stage.
 func TestOrderRefused(t *testing.T) {
 	p := From(make(Slice[int], 10))
@@ -494,6 +499,7 @@ func TestOrderRefused(t *testing.T) {
 		"map func":                        Map[int, int](p, nil),
 		"filter func":                     Filter(p, nil),
 		"from nil":                        From[int](nil),
+		"a source has 0 or more":          From(negative{}),
 		"shuffle seed 1: what has no end": Shuffle(endless, 1),
 		"windows of 0":                    ShuffleBlocks(p, 1, 0, 1),
 		"repeat 0":                        Repeat(p, 0),

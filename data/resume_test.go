@@ -162,13 +162,13 @@ func TestResumeRefused(t *testing.T) {
 	described := func(print string, seed uint64, size int, more ...BatchOption) *Batched[[]int] {
 		return Batches(Shuffle(From(printed{make(Slice[int], 40), print}), seed), size, keep, more...)
 	}
-	b := described("abc", 1, 4, Epochs(2))
+	b := described("abc\xff", 1, 4, Epochs(2))
 	good, err := b.State()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s", good)
-	if err := described("abc", 1, 4, Epochs(5), Workers(3), Prefetch(9), Tolerate(2)).Restore(good); err != nil {
+	if err := described("abc\xff", 1, 4, Epochs(5), Workers(3), Prefetch(9), Tolerate(2)).Restore(good); err != nil {
 		t.Error(err)
 	}
 	edit := func(old, new string) string { return strings.Replace(string(good), old, new, 1) }
@@ -177,10 +177,10 @@ func TestResumeRefused(t *testing.T) {
 		state string
 		want  []string
 	}{
-		{described("abd", 1, 4), string(good), []string{"stage 0: found from data.printed of 40 abc", "of 40 abd"}},
-		{described("abc", 2, 4), string(good), []string{"stage 1: found shuffle seed 1, want shuffle seed 2"}},
-		{described("abc", 1, 5), string(good), []string{"stage 2: found batches of 4, want batches of 5"}},
-		{described("abc", 1, 4, DropLast()), string(good), []string{"want batches of 4, the last dropped"}},
+		{described("abd\xff", 1, 4), string(good), []string{`stage 0: found from data.printed of 40 "abc`, `of 40 "abd`}},
+		{described("abc\xff", 2, 4), string(good), []string{"stage 1: found shuffle seed 1, want shuffle seed 2"}},
+		{described("abc\xff", 1, 5), string(good), []string{"stage 2: found batches of 4, want batches of 5"}},
+		{described("abc\xff", 1, 4, DropLast()), string(good), []string{"want batches of 4, the last dropped"}},
 		{b, edit(`,"batches of 4"`, ""), []string{"stage 2: found , want batches of 4"}},
 		{b, edit(`"batches of 4"`, `"batches of 4","x"`), []string{"stages: found 4, want 3"}},
 		{b, edit(`"epoch":0`, `"epoch":3`), []string{"epoch: found 3, want 0 to 2"}},

@@ -13,7 +13,7 @@ import (
 // both methods are called from many goroutines at once.
 //
 // A source may have a method Fingerprint() string, cheap, that tells other data apart from these: names, sizes and
-// times of files, or a hash. State of a pipeline holds it, at most 200 bytes of it, and is refused for other data.
+// times of files, or a hash. The state of an iteration holds its first 200 characters, and is refused for other data.
 type Source[T any] interface {
 	Len() int
 	At(i int) (T, error)
@@ -120,9 +120,11 @@ func From[T any](source Source[T]) *Pipeline[T] {
 		s.wrong(true, "there is no source")
 		return finish[T](s, nil)
 	}
-	s := newStage(source.Len(), nil, "from %T of %d", source, source.Len())
+	n := source.Len()
+	s := newStage(n, nil, "from %T of %d", source, n)
+	s.wrong(n < 0, "a source has 0 or more examples")
 	if f, ok := source.(interface{ Fingerprint() string }); ok {
-		s.name += fmt.Sprintf(" %.200s", f.Fingerprint())
+		s.name += fmt.Sprintf(" %.200q", f.Fingerprint()) // as valid UTF-8, for the state
 	}
 	return finish(s, func(c *call, i int) (T, error) {
 		c.stage, c.example = s, i
