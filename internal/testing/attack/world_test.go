@@ -136,11 +136,12 @@ func (w *world) begin() {
 		Layers: 1})
 	conv, transposed := nn.NewConv1d(2, 4, 3, nn.Groups(2)), nn.NewConvTranspose2d(2, 3, 2, nn.Stride(2))
 	normed, spectral := nn.NewWeightNorm(nn.NewLinear(3, 2)), nn.NewSpectralNorm(nn.NewLinear(3, 2))
-	if err := nn.Init(w.dev, []any{attention, gpt, conv, transposed, normed, spectral}); err != nil {
+	resnet := nn.NewResNet(nn.ResNetConfig{Classes: 2, Width: 1, Blocks: [4]int{1, 1, 1, 1}})
+	if err := nn.Init(w.dev, []any{attention, gpt, conv, transposed, normed, spectral, resnet}); err != nil {
 		panic(err)
 	}
 	for _, x := range []any{chain, w.opt, w.scaler, attention, conv, transposed, normed, spectral,
-		gpt, gpt.Blocks[0], gpt.Blocks[0].MLP,
+		gpt, gpt.Blocks[0], gpt.Blocks[0].MLP, resnet, resnet.Layer2[0],
 		tensor.NewScalar(1),
 		must(data.NewText(text, data.Chars)), must(data.NewArrays([]float32{1, 2, 3, 4}, []int{2}, []int64{0, 1}, nil)),
 		must(data.DecodeIDX("x", idx)), w.params[0], w.params[1], v, v.T(), v.Slice(1, 0, 2), half, state,
