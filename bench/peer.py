@@ -32,6 +32,19 @@ cheap; the few latest benchmarks are kept.
     cross_entropy  n (1000000), out (fresh | reuse): forward and backward
     adamw          n (1000000), foreach (false): one step over one parameter
 
+    add            n (1000000), out (fresh | reuse): x + y
+    conv           images, inputs, side, outputs, size, stride, groups,
+                   pass (forward | backward x | backward weight)
+    batch_norm     channels, side: training, forward and backward, 16 images
+    max_pool       size, stride, padding, side: forward and backward, 16 images of 64 channels
+    attention      mask (causal | additive | bool): forward and backward by matmul and
+                   softmax, 8 heads of 64 numbers, 256 queries, batch 8
+    sort, topk     n (1000000); topk finds the 100 largest
+    einsum         equation, n: operands have n elements on each axis
+    resnet18, cnn_digits, cnn_fashion
+                   a training step with AdamW
+    lstm           2 layers of 256 features, 64 times, batch 32: forward and backward
+
 softmax, layer_norm and cross_entropy use rows of 1024, so n is rounded down to
 whole rows. With out=fresh PyTorch allocates the outputs; with reuse they are
 given, which PyTorch does not offer for layer_norm. Fresh outputs above 32 MB
@@ -326,8 +339,129 @@ def chargpt(vocab=91, layers=4, width=128, heads=4, context=64, batch=16, foreac
     return run, {"work": "step", "parameters": sum(p.numel() for p in model.parameters())}
 
 
+def add(n=1_000_000, out="fresh"):
+    check(out, "fresh", "reuse")
+    x, y, z = torch.randn(n), torch.randn(n), torch.empty(n)
+    runs = {"fresh": lambda: x + y, "reuse": lambda: torch.add(x, y, out=z)}
+    return runs[out], {"work": "call", "elements": n}
+
+
+def conv(images, inputs, side, outputs, size, stride, groups, direction):
+    x, w = torch.randn(images, inputs, side, side), torch.randn(outputs, inputs // groups, size, size)
+    padding = size // 2
+    y = F.conv2d(x, w, None, stride, padding, 1, groups)
+    g = torch.randn_like(y)
+
+    def backward(*wanted):
+        return lambda: torch.ops.aten.convolution_backward(
+            g, x, w, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], groups, [*wanted, False])
+
+    runs = {
+        "forward": lambda: F.conv2d(x, w, None, stride, padding, 1, groups),
+        "backward x": backward(True, False),
+        "backward weight": backward(False, True),
+    }
+    return runs[direction], {"work": "call", "elements": x.numel()}
+
+
+def both_passes(f, *operands):
+    """f forward and the backward pass of its sum by the operands."""
+    operands = [x.requires_grad_() for x in operands]
+    return lambda: torch.autograd.grad(f(*operands).sum(), operands), {
+        "work": "call", "elements": operands[0].numel()}
+
+
+def batch_norm(channels, side):
+    norm = nn.BatchNorm2d(channels)
+    return both_passes(lambda x, y: norm(x) * y, *(torch.randn(16, channels, side, side) for _ in range(2)))
+
+
+def max_pool(size, stride, padding, side):
+    return both_passes(lambda x: F.max_pool2d(x, size, stride, padding), torch.randn(16, 64, side, side))
+
+
+def attention(mask):
+    batch, heads, length, width = 8, 8, 256, 64
+    check(mask, "causal", "additive", "bool")
+    masks = {
+        "causal": torch.full((length, length), -math.inf).triu(1),
+        "additive": torch.randn(length, length),
+        "bool": torch.zeros(length, length).masked_fill(torch.randn(length, length) <= -1, -math.inf),
+    }
+    m = masks[mask]
+
+    def run(q, k, v):
+        return ((q / math.sqrt(width)) @ k.transpose(-2, -1) + m).softmax(-1) @ v
+
+    return both_passes(run, *(torch.randn(batch, heads, length, width) for _ in range(3)))
+
+
+def sort(n=1_000_000):
+    x = torch.randn(n)
+    return lambda: torch.sort(x), {"work": "call", "elements": n}
+
+
+def topk(n=1_000_000):
+    x = torch.randn(n)
+    return lambda: torch.topk(x, 100), {"work": "call", "elements": n}
+
+
+def einsum(equation, n):
+    operands = [torch.randn([n] * len(axes)) for axes in equation.split("->")[0].split(",")]
+    return lambda: torch.einsum(equation, *operands), {"work": "call", "elements": operands[0].numel()}
+
+
+def training(model, x, classes=10):
+    y = torch.randint(classes, (len(x),))
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
+
+    def run():
+        loss = F.cross_entropy(model(x), y)
+        opt.zero_grad(set_to_none=True)
+        loss.backward()
+        opt.step()
+
+    return run, {"work": "step", "parameters": sum(p.numel() for p in model.parameters())}
+
+
+def resnet18():
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts", "goldens"))
+    from state_dicts import ResNet18
+    return training(ResNet18(classes=10), torch.randn(64, 3, 32, 32))
+
+
+def cnn(side, width, batch):
+    model = nn.Sequential(
+        nn.Conv2d(1, width, 3, 1, 1), nn.ReLU(), nn.Conv2d(width, width, 3, 2, 1), nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 3, 1, 1), nn.ReLU(), nn.Conv2d(2 * width, 2 * width, 3, 2, 1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(2 * width * (side // 4) ** 2, 128), nn.ReLU(), nn.Linear(128, 10))
+    return training(model, torch.randn(batch, 1, side, side))
+
+
+def cnn_digits():
+    return cnn(8, 16, 32)
+
+
+def cnn_fashion():
+    return cnn(28, 32, 128)
+
+
+def lstm():
+    times, batch, features = 64, 32, 256
+    model = nn.LSTM(features, features, 2)
+    x = torch.randn(times, batch, features, requires_grad=True)
+
+    def run():
+        model.zero_grad(set_to_none=True)
+        x.grad = None
+        model(x)[0].sum().backward()
+
+    return run, {"work": "call", "elements": x.numel()}
+
+
 BENCHES = {f.__name__: f for f in (
-    copy, sgemm, fashion, chargpt, exp, gelu, gelu_tanh, softmax, layer_norm, cross_entropy, adamw)}
+    copy, sgemm, fashion, chargpt, exp, gelu, gelu_tanh, softmax, layer_norm, cross_entropy, adamw, add, conv,
+    batch_norm, max_pool, attention, sort, topk, einsum, resnet18, cnn_digits, cnn_fashion, lstm)}
 
 
 # ---------------------------------------------------------------- requests
@@ -361,6 +495,8 @@ class Peer:
         name = params.pop("bench", None)
         threads, warmup, reps = (int(params.pop(k, d)) for k, d in (("threads", 1), ("warmup", 0), ("reps", 1)))
         if name == "info":
+            if self.blas.name == "unknown":  # such as the reference BLAS, which makes 18x of a tie
+                raise RuntimeError("PyTorch runs on neither OpenBLAS nor MKL; ratios to it would say nothing")
             return {**request, **self.facts, "benches": sorted(BENCHES)}
         if name not in BENCHES:
             raise ValueError(f"no benchmark {name!r}; there are {sorted(BENCHES)}")

@@ -149,6 +149,7 @@ func table() (ws []workload) {
 			backward("softmax", rows(n)*rowLen, softmax),
 			layerNorm(n), layerNormBackward(n), crossEntropy(n), adamw(n), clipped(n))
 	}
+	ws = append(ws, layerTable()...)
 	return append(ws, operation(), recordedOperation())
 }
 
