@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weft-ml/weft/tensor"
 )
 
 // ex is an example of the tests; trail is what was done to it.
@@ -376,6 +378,10 @@ func TestOrderRandomNumbers(t *testing.T) {
 	if a, b, c := x.First.First, x.First.Second, x.Second; a == b || a == c || b == c {
 		t.Errorf("three draws of one example: %d %d %d", a, b, c)
 	}
+	same := Map(first, func(s Sample, x uint64) (bool, error) { return s.Random.Uint64() == x, nil })
+	if two, _, err := collect(t, Batches(same, 1, keep), nil); err != nil || two[0][0] {
+		t.Errorf("two functions, one after the other, draw the same number: %v, %v", two, err)
+	}
 	index := func(s Sample, x int) ([2]uint64, error) { return [2]uint64{uint64(s.Index), s.Random.Uint64()}, nil }
 	source := From(make(Slice[int], 20))
 	kinds := []*Pipeline[[2]uint64]{Map(Shuffle(Skip(source, 2), 3), index), Map(Skip(Shuffle(source, 3), 2), index)}
@@ -556,4 +562,33 @@ func TestCheckPure(t *testing.T) {
 		"another one the second time")
 	fails := Map(p, func(s Sample, _ int) (int, error) { return 0, errors.New("broken") })
 	wantError(t, CheckPure(fails, 10), "broken", "map func")
+}
+
+// Values that differ anywhere have different digests, equal ones in other memory the same.
+func TestCheckPureValues(t *testing.T) {
+	type fields struct {
+		a any
+		b []float32
+	}
+	seen := map[[32]byte]int{}
+	for i, x := range []any{nil, true, false, 1, 2, uint8(1), 1.5, 2.5, float32(1.5), 1i, 2i, "a", "b", []byte("a"),
+		[]int{1}, []int{1, 0}, [2]int{1, 0}, []string{"a", "bc"}, []string{"ab", "c"}, map[string]int{"a": 1, "b": 2},
+		map[string]int{"a": 2, "b": 1}, fields{1, nil}, fields{2, nil}, fields{1, []float32{1}}, &fields{1, []float32{2}},
+		tensor.FromSlice([]int32{1, 2}, 2), tensor.FromSlice([]int32{1, 3}, 2), tensor.FromSlice([]int32{1, 2}, 2, 1),
+		tensor.FromSlice([]float32{1, 2}, 2), fields{tensor.Of[int32](1), nil}, fields{tensor.Of[int32](2), nil}} {
+		sum := digest(x)
+		if other, ok := seen[sum]; ok {
+			t.Errorf("values %d and %d have one digest", other, i)
+		}
+		seen[sum] = i
+	}
+	for range 20 { // the order of a map is random
+		x := fields{map[string]int{"a": 1, "b": 2, "c": 3}, []float32{1}}
+		if y := (fields{map[string]int{"c": 3, "b": 2, "a": 1}, []float32{1}}); digest(x) != digest(y) {
+			t.Fatal("equal values have two digests")
+		}
+	}
+	ring := &fields{}
+	ring.a = ring
+	digest(ring) // ends
 }

@@ -177,7 +177,7 @@ func TestResumeRefused(t *testing.T) {
 		state string
 		want  []string
 	}{
-		{described("abd\xff", 1, 4), string(good), []string{`stage 0: found from data.printed of 40 "abc`, `of 40 "abd`}},
+		{described("abd\xff", 1, 4), string(good), []string{`stage 0: found from data.printed of 40 "abc`, `"abd`}},
 		{described("abc\xff", 2, 4), string(good), []string{"stage 1: found shuffle seed 1, want shuffle seed 2"}},
 		{described("abc\xff", 1, 5), string(good), []string{"stage 2: found batches of 4, want batches of 5"}},
 		{described("abc\xff", 1, 4, DropLast()), string(good), []string{"want batches of 4, the last dropped"}},

@@ -98,19 +98,19 @@ func learn(ctx context.Context, r *train.Run) error {
 	if err != nil {
 		return err
 	}
-	it, err := batches(text, r, first).Start(ctx, nil)
+	it, err := batches(text, r.Seed, first).Start(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer it.Close()
 	for b, err := range it.All() {
-		if ctx.Err() != nil {
-			break // Ctrl-C
+		_, k := it.Position()
+		if ctx.Err() != nil || first+k == r.Steps {
+			break // Ctrl-C or the end
 		}
 		if err != nil {
 			return err
 		}
-		_, k := it.Position()
 		opt.LR.Set(schedule(first + k))
 		var loss float64
 		err = dev.Step(func(s *tensor.Scope) error {
@@ -157,13 +157,13 @@ func read(path string) (text *data.Text, err error) {
 	return data.ReadText(path, data.Chars)
 }
 
-// batches are those of the steps from first on.
-func batches(text *data.Text, r *train.Run, first int) *data.Batched[data.Batch] {
-	steps := data.Skip(data.From(make(data.Slice[struct{}], r.Steps)), first)
-	drawn := data.Map(steps, func(s data.Sample, _ struct{}) (data.Batch, error) {
-		return text.Batch(*batch, *length, r.Seed, s.Index)
+// batches are those of the steps from first on, without end: one of each epoch.
+func batches(text *data.Text, seed uint64, first int) *data.Batched[data.Batch] {
+	drawn := data.Map(data.From(data.Slice[struct{}]{{}}), func(s data.Sample, _ struct{}) (data.Batch, error) {
+		return text.Batch(*batch, *length, seed, s.Epoch)
 	})
-	return data.Batches(drawn, 1, func(one []data.Batch) (data.Batch, error) { return one[0], nil },
+	steps := data.Skip(data.Repeat(drawn, data.Forever), first)
+	return data.Batches(steps, 1, func(one []data.Batch) (data.Batch, error) { return one[0], nil },
 		data.Workers(*workers), data.Prefetch(*prefetch))
 }
 

@@ -70,8 +70,8 @@ func learn(ctx context.Context, r *train.Run) error {
 		return err
 	}
 	for b, err := range loader.Batches(ctx) {
-		if ctx.Err() != nil {
-			break // Ctrl-C
+		if err != nil && ctx.Err() != nil {
+			break // Ctrl-C; a batch that came counts as used, also then
 		}
 		if err != nil {
 			return err
