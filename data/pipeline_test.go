@@ -573,8 +573,9 @@ func TestCheckPureValues(t *testing.T) {
 	seen := map[[32]byte]int{}
 	for i, x := range []any{nil, true, false, 1, 2, uint8(1), 1.5, 2.5, float32(1.5), 1i, 2i, "a", "b", []byte("a"),
 		[]int{1}, []int{1, 0}, [2]int{1, 0}, []string{"a", "bc"}, []string{"ab", "c"}, map[string]int{"a": 1, "b": 2},
-		map[string]int{"a": 2, "b": 1}, fields{1, nil}, fields{2, nil}, fields{1, []float32{1}}, &fields{1, []float32{2}},
-		tensor.FromSlice([]int32{1, 2}, 2), tensor.FromSlice([]int32{1, 3}, 2), tensor.FromSlice([]int32{1, 2}, 2, 1),
+		map[string]int{"a": 2, "b": 1}, fields{1, nil}, fields{2, nil}, fields{1, []float32{1}},
+		&fields{1, []float32{2}}, tensor.FromSlice([]int32{1, 2}, 2), tensor.FromSlice([]int32{1, 3}, 2),
+		tensor.FromSlice([]int32{1, 2}, 2, 1),
 		tensor.FromSlice([]float32{1, 2}, 2), fields{tensor.Of[int32](1), nil}, fields{tensor.Of[int32](2), nil}} {
 		sum := digest(x)
 		if other, ok := seen[sum]; ok {
