@@ -13,8 +13,8 @@
 //
 // The peer is a Python program, peer.py, run by the first of $WEFT_PEER, /usr/bin/python3 and python3 that exists;
 // where it or PyTorch is missing, or PyTorch runs on another BLAS than OpenBLAS and MKL, the table says SKIPPED. It
-// runs in several variants on every line, and Weft's ratio is that to the fastest of them, because what PyTorch loses in
-// these ways says nothing about kernels:
+// runs in several variants on every line, and Weft's ratio is that to the fastest of them, because what PyTorch loses
+// in these ways says nothing about kernels:
 //
 //   - Its malloc returns memory to the system, so each new output or temporary costs page faults: above 32 MB always,
 //     and with 4 MB in AdamW, 1,900 faults a step. "--keep-memory" and "out=reuse" avoid that.
