@@ -45,8 +45,8 @@ func (l *Loader) check() error {
 	if l.Start < 0 {
 		wrong("Start is %d, want 0 or more", l.Start)
 	}
-	if l.Workers < 0 || l.Prefetch < 0 {
-		wrong("Workers is %d, Prefetch %d, want 0 or more", l.Workers, l.Prefetch)
+	if l.Workers < 0 || l.Workers > maxWorkers || l.Prefetch < 0 || l.Prefetch > maxAhead {
+		wrong("Workers is %d, Prefetch %d, want 0 to %d and 0 to %d", l.Workers, l.Prefetch, maxWorkers, maxAhead)
 	}
 	switch {
 	case l.Dataset == nil:

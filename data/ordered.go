@@ -8,6 +8,12 @@ import (
 	"sync"
 )
 
+// More than these are no use, and what they take of memory cannot be refused.
+const (
+	maxWorkers = 1 << 12 // goroutines
+	maxAhead   = 1 << 16 // batches that are ready
+)
+
 // ordered runs functions on several goroutines and hands out their results in the order of the functions.
 type ordered[R any] struct {
 	ctx    context.Context
