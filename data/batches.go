@@ -29,7 +29,7 @@ type position struct {
 	LeftOut int `json:"left_out"` // damaged examples, over all epochs
 }
 
-// result is a batch, or the error in its place.
+// result is a batch, or the error instead of it.
 type result[B any] struct {
 	batch B
 	err   error
@@ -221,14 +221,14 @@ func (m maker[T, B]) grouped(ctx context.Context, at position) *ordered[result[B
 						return nil, false
 					}
 				}
-				var x T
-				if x, err = piece[0].x, piece[0].err; err == nil {
-					examples = append(examples, x)
-				} else if err == errDropped || at.LeftOut < b.config.tolerate && !isPanic(err) {
-					if err != errDropped {
-						at.LeftOut++
-					}
-					err = nil
+				switch d := piece[0]; {
+				case d.err == nil:
+					examples = append(examples, d.x)
+				case d.err == errDropped:
+				case at.LeftOut < b.config.tolerate && !isPanic(d.err):
+					at.LeftOut++
+				default:
+					err = d.err
 				}
 				piece = piece[1:]
 				at.Slot++
@@ -304,7 +304,7 @@ func (b *Batched[B]) Start(ctx context.Context, state []byte) (*Iterator[B], err
 	return &Iterator[B]{of: b, ctx: ctx, results: b.run(ctx, at), at: at}, nil
 }
 
-// All is the sequence of the batches that are left. An error is yielded once, in the place of its batch, and ends the
+// All is the sequence of the batches that are left. An error is yielded once, instead of its batch, and ends the
 // sequence. A loop that breaks can be followed by another one, which goes on.
 func (it *Iterator[B]) All() iter.Seq2[B, error] {
 	it.given("all")

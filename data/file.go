@@ -15,7 +15,7 @@ type reading struct {
 	most int64 // bytes of a file, unpacked
 }
 
-// MaxSize allows files of up to n bytes, counted after unpacking, in the place of 4 GiB. A file that is larger, or says
+// MaxSize allows files of up to n bytes, counted after unpacking, instead of 4 GiB. A file that is larger, or says
 // that it is, is a [*FormatError].
 func MaxSize(n int64) ReadOption { return ReadOption{func(r *reading) { r.most = n }} }
 

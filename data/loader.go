@@ -90,7 +90,7 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 		results := newOrdered(ctx, l.Workers, cmp.Or(l.Prefetch, 2*l.Workers), l.results())
 		defer results.Close()
 		perEpoch := l.BatchesPerEpoch()
-		for n := l.Start; l.Epochs == Forever || n/perEpoch < max(l.Epochs, 1); n++ {
+		for n := l.Start; !l.over(n / perEpoch); n++ {
 			r, ok := results.Next()
 			switch {
 			case !ok:
@@ -108,6 +108,9 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 	}
 }
 
+// over tells whether an epoch is behind the last one.
+func (l *Loader) over(epoch int) bool { return l.Epochs != Forever && epoch >= max(l.Epochs, 1) }
+
 // results are the functions that make the batches from Start on.
 func (l *Loader) results() func() (func(*call, *result[Batch]), bool) {
 	perEpoch := l.BatchesPerEpoch()
@@ -118,7 +121,7 @@ func (l *Loader) results() func() (func(*call, *result[Batch]), bool) {
 			epoch, k = epoch+1, 0
 			order = l.order(epoch)
 		}
-		if l.Epochs != Forever && epoch >= max(l.Epochs, 1) {
+		if l.over(epoch) {
 			return nil, false
 		}
 		order, epoch, number := order, epoch, k

@@ -351,8 +351,8 @@ func drawing(filtered bool, options ...BatchOption) *Batched[[]uint64] {
 	return Batches(p, 4, keep, append([]BatchOption{Epochs(3)}, options...)...)
 }
 
-// Random numbers differ between examples, epochs, stages and operands of Zip; they belong to the example, whose place
-// in the order does not matter.
+// Random numbers differ between examples, epochs, stages and operands of Zip; they belong to the example, whose
+// position in the order does not matter.
 func TestOrderRandomNumbers(t *testing.T) {
 	seen := map[uint64]bool{}
 	batches, _, err := collect(t, drawing(false), nil)

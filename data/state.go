@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"sync/atomic"
 )
 
@@ -176,9 +175,12 @@ func (b *Batched[B]) parse(state []byte) (position, error) {
 	}
 	have := b.stages()
 	for i, name := range have {
-		if i >= len(st.Stages) || st.Stages[i] != name {
-			return position{}, wrongState("pipeline", fmt.Sprintf("stage %d", i),
-				strings.Join(st.Stages[min(i, len(st.Stages)):min(i+1, len(st.Stages))], ""), name, nil)
+		found := ""
+		if i < len(st.Stages) {
+			found = st.Stages[i]
+		}
+		if found != name {
+			return position{}, wrongState("pipeline", fmt.Sprintf("stage %d", i), found, name, nil)
 		}
 	}
 	wrong := func(what string, found, most int) error {
