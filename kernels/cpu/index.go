@@ -199,6 +199,20 @@ var scatterAdds = map[kernels.DType]func(l *kernels.Launch){
 
 func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 	dst, src := Slice[T](l.Out[0]), Slice[T](l.In[2])
+	if last := len(l.In[2].Shape) - 1; last >= 0 && l.Ints[0] == last && l.In[2].Strides[last] == 1 {
+		n := l.In[2].Shape[last] // such as the planes of the gradient of max pooling
+		eachScattered(l, func(to, from kernels.Cursor, indices []int, _ int) {
+			for ; len(indices) > 0; indices = indices[n:] {
+				line := dst[to.Offset:]
+				for k, v := range src[from.Offset:][:n] {
+					line[indices[k]] += v
+				}
+				to.Skip(n)
+				from.Skip(n)
+			}
+		})
+		return
+	}
 	eachScattered(l, func(to, from kernels.Cursor, indices []int, stride int) {
 		for _, i := range indices {
 			dst[to.Offset+i*stride] += src[from.Offset]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // Sorting is by keys: unsigned integers in the order of the elements, equal for equal elements, such as both zeros. All
@@ -128,7 +129,7 @@ func newSortedRow[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64](s *sort
 	r.few = r.k <= r.n/parts/2
 	total := r.n
 	if r.few {
-		r.size = min(r.n/parts+1, max(8*r.k, 4096))
+		r.size = min(r.n/parts+1, max(8*r.k, 1024))
 		total = parts * r.size
 	}
 	var p pair[K]
@@ -166,7 +167,15 @@ func (r *sortedRow[T, K]) sorted(x []T, stride int) []pair[K] {
 // known: when p is full it keeps the k smallest. It returns how many pairs there are.
 func (r *sortedRow[T, K]) take(p, q []pair[K], x []T, stride, lo, hi int) (n int) {
 	most, bounded, keys := K(0), false, r.keys // the largest key of the k smallest so far
+	var bound K                                // the index of its element
+	numbers, piece := floatsOf(x, keys, stride), lo
 	for i := lo; i < hi; i++ {
+		for bounded && numbers != nil && i >= piece && i+boundPiece < hi {
+			if piece = i + boundPiece; !keys.beyond(numbers[i:piece], numbers[bound]) {
+				break
+			}
+			i = piece
+		}
 		key := K(keys.of(uint64(x[i*stride])))
 		if bounded && key >= most {
 			continue
@@ -175,11 +184,32 @@ func (r *sortedRow[T, K]) take(p, q []pair[K], x []T, stride, lo, hi int) (n int
 		if n++; n == len(p) && i+1 < hi {
 			n, most, bounded = least(p, q, r.k), 0, true
 			for _, c := range p[:n] {
-				most = max(most, c.key)
+				if c.key >= most {
+					most, bound = c.key, c.index
+				}
 			}
 		}
 	}
 	return n
+}
+
+// boundPiece is how many elements are compared with a bound at once.
+const boundPiece = 64
+
+// floatsOf is x if it is float32, one behind the other; else nil.
+func floatsOf[T uint8 | uint16 | uint32 | uint64](x []T, k keys, stride int) []float32 {
+	if k.inf != keysOf[kernels.Float32].inf || stride != 1 {
+		return nil
+	}
+	return view[float32](x)
+}
+
+// beyond tells that no element of x has a smaller key than bound, an element; false also where there is a NaN.
+func (k *keys) beyond(x []float32, bound float32) bool {
+	if k.flip != 0 {
+		return vec.Max(x) <= bound
+	}
+	return vec.Min(x) >= bound
 }
 
 const (

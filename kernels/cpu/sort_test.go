@@ -62,6 +62,14 @@ func TestSort(t *testing.T) {
 			}
 			x[300] = 0.5
 		}
+		if c.n == longRow+7 { // pieces that topk skips, unless there is a NaN of either sign
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+			}
+			for _, i := range []int{20001, 20002, 31000, c.n - 1} {
+				x[i] = specials[i%2]
+			}
+		}
 		for _, descending := range []int{0, 1} {
 			for _, k := range []int{c.n, 1, c.n/9 + 1, min(c.n, 2000)} {
 				shape := []int{c.outer, c.n, c.inner}
