@@ -18,7 +18,13 @@ func (t *Tensor) Nonzero() *Tensor {
 	axes := make([]*Tensor, t.Rank())
 	for axis := t.Rank() - 1; axis >= 0; axis-- {
 		n := max(t.layout.Shape[axis], 1)
-		axes[axis] = at.FloorDiv(Of(int64(size))).Mod(Of(int64(n)))
+		axes[axis] = at
+		if size > 1 {
+			axes[axis] = at.FloorDiv(Of(int64(size)))
+		}
+		if axis > 0 { // along the first axis the quotient is the index
+			axes[axis] = axes[axis].Mod(Of(int64(n)))
+		}
 		size *= n
 	}
 	if len(axes) == 0 {

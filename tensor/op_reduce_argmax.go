@@ -58,7 +58,11 @@ func alongSamples(call func(x *Tensor, axis int) *Tensor) []opSample {
 func indexAlong(shape []int, axis int) *Tensor {
 	line := slices.Repeat([]int{1}, len(shape))
 	line[axis] = shape[axis]
-	return Arange(Int64, 0, float64(shape[axis]), 1).Reshape(line...)
+	numbers := makeHost[int64]("arange", shape[axis])
+	for i := range numbers {
+		numbers[i] = int64(i)
+	}
+	return FromSlice(numbers, len(numbers)).Reshape(line...)
 }
 
 // ArgMax is the index of the largest element along an axis, which disappears, or with [KeepDims] has size 1: int64, the
