@@ -37,7 +37,8 @@ type instruction struct {
 var smooth = strings.Fields(`Add Sub Mul Tanh Sigmoid Sin Cos Erf NormCDF GELU GELUTanh SiLU Mish Softplus Square
 	AddScalar Scale Neg MatMul Linear Sum Mean Softmax LogSoftmax LogSumExp LayerNorm RMSNorm
 	Transpose Permute Reshape Slice Select Expand SumTo T CumSum Var Cat Stack Flatten Squeeze Unsqueeze Flip
-	Clone Tril Triu LogAddExp LogSigmoid Softsign Atan Asinh Prod Lerp`)
+	Clone Tril Triu LogAddExp LogSigmoid Softsign Atan Asinh Prod Lerp
+	Conv ConvTranspose AvgPool Im2Col`)
 
 // methods are all operations that a program can have.
 var methods = func() (names []string) {
@@ -48,7 +49,8 @@ var methods = func() (names []string) {
 			!slices.Contains([]string{"Grad", "Keep", "Origin", "SumSquares", "CTC"}, m.Name)
 		for k := 1; k < m.Type.NumIn(); k++ {
 			switch in := m.Type.In(k); {
-			case in == t, in.Kind() == reflect.Int, in.Kind() == reflect.Float64, in == reflect.TypeFor[[]int](),
+			case in == t, in.Kind() == reflect.Int, in.Kind() == reflect.Float64, in.Kind() == reflect.Bool,
+				in == reflect.TypeFor[[]int](), in == reflect.TypeFor[tensor.Window](),
 				in == reflect.TypeFor[tensor.Target](), in == reflect.TypeFor[[]nn.LossOption]():
 			default:
 				usable = false
@@ -70,6 +72,9 @@ func newProgram(seed uint64, n int, names []string, dt tensor.DType, large bool)
 		a, b = 1+rng.IntN(40), []int{1 + rng.IntN(70), 100 + rng.IntN(300), 2000 + rng.IntN(200)}[rng.IntN(3)]
 	}
 	p.Inputs = [][]int{{a, b}, {b, a}, {b}, {a, b}}[:2+rng.IntN(3)]
+	if !large { // an operand and a weight of convolutions
+		p.Inputs = append(p.Inputs, []int{1, a, b + 2}, []int{a, 2, 2})
+	}
 	dev := must(tensor.Open("cpu", tensor.MemoryLimit(memoryLimit)))
 	defer dev.Close()
 	must(0, dev.Step(func(s *tensor.Scope) error {
@@ -101,10 +106,15 @@ func draw(rng *rand.Rand, names []string, values []*tensor.Tensor) (i instructio
 	m, _ := reflect.TypeFor[*tensor.Tensor]().MethodByName(i.Name)
 	for k := 1; k < m.Type.NumIn(); k++ {
 		switch in := m.Type.In(k); {
+		case i.hasBias() && k == 2:
 		case in == reflect.TypeFor[*tensor.Tensor]():
 			i.In = append(i.In, operand())
 		case in.Kind() == reflect.Int:
 			i.Args = append(i.Args, float64(rng.IntN(5)-1))
+		case in.Kind() == reflect.Bool:
+			i.Args = append(i.Args, float64(rng.IntN(2)))
+		case in == reflect.TypeFor[tensor.Window]():
+			i.Args = append(i.Args, float64(1+rng.IntN(3)), float64(1+rng.IntN(2)), float64(rng.IntN(2)))
 		case in.Kind() == reflect.Float64:
 			i.Args = append(i.Args, []float64{0.5, 1, 2, 0.1, 1e-5}[rng.IntN(5)])
 		case in == reflect.TypeFor[tensor.Target]():
@@ -157,9 +167,17 @@ func (i instruction) run(values []*tensor.Tensor) *tensor.Tensor {
 	next := 1
 	for k := range m.Type().NumIn() {
 		switch t := m.Type().In(k); {
+		case i.hasBias() && k == 1:
+			in = append(in, reflect.Zero(t))
 		case t == reflect.TypeFor[*tensor.Tensor]():
 			in = append(in, reflect.ValueOf(values[i.In[next]]))
 			next++
+		case t == reflect.TypeFor[tensor.Window]():
+			in = append(in, reflect.ValueOf(i.window(args)))
+			args = args[windowArgs:]
+		case t.Kind() == reflect.Bool:
+			in = append(in, reflect.ValueOf(args[0] == 1))
+			args = args[1:]
 		case t.Kind() == reflect.Slice:
 			for _, a := range args {
 				in = append(in, reflect.ValueOf(int(a)))
@@ -172,6 +190,21 @@ func (i instruction) run(values []*tensor.Tensor) *tensor.Tensor {
 		}
 	}
 	return m.Call(in)[0].Interface().(*tensor.Tensor)
+}
+
+// windowArgs is how many arguments make a window: its size, stride and padding along the last axis.
+const windowArgs = 3
+
+// hasBias tells that the method is a convolution. Programs have them without bias.
+func (i instruction) hasBias() bool { return strings.HasPrefix(i.Name, "Conv") }
+
+// window is the window that args begin with; convolutions take the sizes of their weight.
+func (i instruction) window(args []float64) tensor.Window {
+	w := tensor.Window{Size: []int{int(args[0])}, Stride: []int{int(args[1])}, Padding: []int{int(args[2])}}
+	if i.hasBias() {
+		w.Size = nil
+	}
+	return w
 }
 
 // String is the program in Go.
@@ -193,11 +226,38 @@ func (p *program) String() string {
 		} else if i.Name == "To" {
 			args = []string{typeText(int(i.Args[0]))}
 		} else if len(i.Args) > 0 {
-			args = append(args, commas(i.Args))
+			args = append(args, i.arguments())
 		}
 		fmt.Fprintf(&b, "x%d := %s%s(%s)\n", len(p.Inputs)+k, receiver, i.Name, strings.Join(args, ", "))
 	}
 	return b.String()
+}
+
+// arguments are those that are no operands, in Go.
+func (i instruction) arguments() string {
+	m, _ := reflect.TypeFor[*tensor.Tensor]().MethodByName(i.Name)
+	var texts []string
+	args := i.Args
+	for k := 1; k < m.Type.NumIn(); k++ {
+		switch t := m.Type.In(k); {
+		case i.hasBias() && k == 2:
+			texts = append(texts, "nil")
+		case t == reflect.TypeFor[*tensor.Tensor]():
+		case t == reflect.TypeFor[tensor.Window]():
+			w := i.window(args)
+			texts, args = append(texts, fmt.Sprintf("tensor.Window{Size: %#v, Stride: %#v, Padding: %#v}", w.Size,
+				w.Stride, w.Padding)), args[windowArgs:]
+		case t.Kind() == reflect.Bool:
+			texts, args = append(texts, fmt.Sprint(args[0] == 1)), args[1:]
+		case t.Kind() == reflect.Slice:
+			if len(args) > 0 {
+				texts = append(texts, commas(args))
+			}
+		default:
+			texts, args = append(texts, fmt.Sprint(args[0])), args[1:]
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 func commas[T any](v []T) string {
