@@ -56,6 +56,8 @@ func BenchmarkPointwise(b *testing.B) {
 		{"gelu_tanh", expr.Must("gelu_tanh(x)", x, nil), []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, nil},
 		{"gelu backward", expr.Must("gelu(x)", x, nil).Pullback(0).Func, []kernels.Arg{matrix32(), matrix32()},
 			[]kernels.Arg{matrix32()}, nil},
+		{"gelu_tanh backward", expr.Must("gelu_tanh(x)", x, nil).Pullback(0).Func,
+			[]kernels.Arg{matrix32(), matrix32()}, []kernels.Arg{matrix32()}, nil},
 		{"bias gelu", expr.Must("gelu(x + y)", xy, nil), []kernels.Arg{matrix32(), row}, []kernels.Arg{matrix32()},
 			nil},
 		{"dropout", dropout, []kernels.Arg{matrix32()}, []kernels.Arg{matrix32()}, []float64{0.1}},

@@ -520,6 +520,10 @@ func (a *alloc) sel(v, x, y, z int) {
 			return
 		}
 		zr := a.need(z)
+		if a.zero(y) {
+			a.emit("VANDNPS", zr, m, a.def(v))
+			return
+		}
 		a.emit("VBLENDVPS", m, a.any(y), zr, a.def(v))
 		return
 	}

@@ -168,7 +168,7 @@ func (k *kernel) plan(t *target, s *split) *plan {
 	probe := newAlloc(t, s, &s.loop, 256, nil)
 	k.run(probe, t)
 
-	p.group = unroll(len(probe.steps))
+	p.group = unroll(len(probe.steps), len(k.ins)+len(k.outs), avail-4*probe.peak)
 	if k.interleaved() {
 		p.group = 2 // a long chain
 	}
@@ -192,10 +192,11 @@ func (k *kernel) plan(t *target, s *split) *plan {
 	return p
 }
 
-// unroll is the number of interleaved copies for a body of n instructions.
-func unroll(n int) int {
+// unroll is the number of interleaved copies for a body of n instructions. Four hide the latency of what depends on
+// what, if they leave some registers for constants, and if its vectors are few: AdamW's seven are faster with two copies.
+func unroll(n, vectors, left int) int {
 	switch {
-	case n <= 12:
+	case n <= 12, n <= 60 && vectors <= 4 && left >= 4:
 		return 4
 	case n <= 60:
 		return 2
