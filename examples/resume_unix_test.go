@@ -73,48 +73,56 @@ func TestKillExamples(t *testing.T) {
 			}
 			end = e.Hash
 		}
+		begin := time.Now()
 		code, text := start(t, note, bin+program, strings.Fields(args)...)
 		if code != 0 || len(losses) < 100 || end == "" {
 			t.Fatalf("%s: code %d, %d steps, hash %q\n%s", program, code, len(losses), end, text)
 		}
-		dir := t.TempDir()
-		counts, last := map[int]int{}, 0
-		for begin, hash := time.Now(), ""; hash == ""; {
-			kill := time.Since(begin) < period
-			signal := []os.Signal{syscall.SIGKILL, syscall.SIGTERM, os.Interrupt}[rand.IntN(3)]
-			wait, first := time.Duration(rand.Int64N(int64(250*time.Millisecond))), true
-			most := 0
-			code, text := start(t, func(e event, p *os.Process) {
-				if e.Event == "step" {
-					if most = e.Step; e.Loss != losses[e.Step] {
-						t.Fatalf("%s: step %d has the loss %v, want %v", program, e.Step, e.Loss, losses[e.Step])
+		whole := time.Since(begin) // several kills to a run
+		counts, runs := map[int]int{}, 0
+		for begin = time.Now(); runs == 0 || time.Since(begin) < period; runs++ {
+			dir := t.TempDir()
+			for last, hash := 0, ""; hash == ""; {
+				kill := time.Since(begin) < period
+				signal := []os.Signal{syscall.SIGKILL, syscall.SIGTERM, os.Interrupt}[rand.IntN(3)]
+				wait, first := time.Duration(rand.Int64N(int64(whole/3))), true
+				most := 0
+				code, text := start(t, func(e event, p *os.Process) {
+					if e.Event == "step" {
+						if most = e.Step; e.Loss != losses[e.Step] {
+							t.Fatalf("%s: step %d has the loss %v, want %v", program, e.Step, e.Loss, losses[e.Step])
+						}
 					}
+					if hash = e.Hash; first {
+						if e.Event == "step" && e.Step <= last {
+							t.Fatalf("%s: goes on at step %d; %d was saved", program, e.Step, last)
+						}
+						if kill {
+							time.AfterFunc(wait, func() { p.Signal(signal) })
+						}
+					}
+					first = false
+				}, bin+program, append(strings.Fields(args), "-checkpoint", dir, "-resume", "-save-every", "20ms")...)
+				if counts[code]++; code == 130 {
+					last = max(last, most)
 				}
-				if hash = e.Hash; first {
-					if e.Event == "step" && e.Step <= last {
-						t.Fatalf("%s: goes on at step %d; %d was saved", program, e.Step, last)
-					}
-					if kill {
-						time.AfterFunc(wait, func() { p.Signal(signal) })
-					}
+				if code != 0 && code != 130 && (code != -1 || signal != syscall.SIGKILL) || code == 0 && hash == "" {
+					t.Fatalf("%s: code %d after %v\n%s", program, code, signal, text)
 				}
-				first = false
-			}, bin+program, append(strings.Fields(args), "-checkpoint", dir, "-resume", "-save-every", "20ms")...)
-			if counts[code]++; code == 130 {
-				last = max(last, most)
+				if code == 0 && hash != end {
+					t.Errorf("%s: hash %s, want %s", program, hash, end)
+				}
 			}
-			if code != 0 && code != 130 && (code != -1 || signal != syscall.SIGKILL) || code == 0 && hash == "" {
-				t.Fatalf("%s: code %d after %v\n%s", program, code, signal, text)
-			}
-			if code == 0 && hash != end {
-				t.Errorf("%s: hash %s, want %s", program, hash, end)
+			info, err := checkpoint.Verify(dir)
+			if err != nil || info.Hash["optimizer"] != end || info.Step != len(losses) {
+				t.Errorf("%s: %+v, error %v, want the hash %s", program, info, err, end)
 			}
 		}
-		info, err := checkpoint.Verify(dir)
-		if err != nil || info.Hash["optimizer"] != end || info.Step != len(losses) {
-			t.Errorf("%s: %+v, error %v, want the hash %s", program, info, err, end)
+		t.Logf("%s: %d killed, %d interrupted, %d runs to their end, each with the unbroken run's hash", program,
+			counts[-1], counts[130], runs)
+		if counts[-1]+counts[130] == 0 {
+			t.Errorf("%s: never killed", program)
 		}
-		t.Logf("%s: %d killed, %d interrupted, then the unbroken run's hash", program, counts[-1], counts[130])
 	}
 }
 

@@ -297,8 +297,8 @@ func bitsOf(t *tensor.Tensor) (bits []uint64) {
 
 // lasting are the calls whose effect does not wait for the end of a step, and those that may run steps of their own.
 var lasting = regexp.MustCompile(
-	`^tensor\.(Tensor\.(Assign|ClearGrads|OnGrad|SetNeedsGrad)|Raw\.WriteAt|Scalar\.Set|Open)$|` +
-		`^tensor\.(Device\.(Step|Close)|engine\.(Place|SetCounters))$|` +
+	`^tensor\.(Tensor\.(Assign|ClearGrads|OnGrad|SetNeedsGrad)|Scalar\.Set|Open)$|` +
+		`^tensor\.(raw\.WriteAt|Device\.(Step|Close)|engine\.(Place|SetCounters))$|` +
 		`^nn\.(Init|Summary|Freeze|Unfreeze)$|OnCommit$|^amp\.GradScaler\.Restore$|^data\.Loader\.Restore$|check$|` +
 		`^autograd\.(Accumulate|Custom)|Initializer`)
 

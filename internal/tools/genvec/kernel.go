@@ -192,8 +192,8 @@ func (k *kernel) plan(t *target, s *split) *plan {
 	return p
 }
 
-// unroll is the number of interleaved copies for a body of n instructions. Four hide the latency of what depends on
-// what, if they leave some registers for constants, and if its vectors are few: AdamW's seven are faster with two copies.
+// unroll is the number of interleaved copies for a body of n instructions. Four hide more latency, if they leave some
+// registers for constants, and if the vectors in memory are few: AdamW's seven are faster with two copies.
 func unroll(n, vectors, left int) int {
 	switch {
 	case n <= 12, n <= 60 && vectors <= 4 && left >= 4:
