@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -131,17 +132,19 @@ func Parse(text string, packs map[string][]byte) (*Manifest, error) {
 			m.Compiler = value
 		case kind == "family" && len(fields) == 2:
 			family = fields[0]
+			if _, twice := m.Sources[family]; twice {
+				return nil, fmt.Errorf("manifest: family %s twice", family)
+			}
 			m.Sources[family] = fields[1]
 			rest[family] = packs[family]
 		case kind == "image" && len(fields) >= 5:
-			g, size := &Image{Family: family, Symbols: strings.Split(fields[0], ","), Target: fields[1],
-				Sum: fields[4]}, 0
-			if _, err := fmt.Sscan(fields[2], &size); err != nil {
+			size, err := strconv.Atoi(fields[2])
+			registers, err2 := strconv.Atoi(fields[3])
+			if err := errors.Join(err, err2); err != nil {
 				return nil, fmt.Errorf("manifest: %s: %w", line, err)
 			}
-			if _, err := fmt.Sscan(fields[3], &g.Registers); err != nil {
-				return nil, fmt.Errorf("manifest: %s: %w", line, err)
-			}
+			g := &Image{Family: family, Symbols: strings.Split(fields[0], ","), Target: fields[1],
+				Registers: registers, Sum: fields[4]}
 			if len(fields) > 5 {
 				g.Text = fields[5]
 			}
