@@ -40,6 +40,8 @@
 //   - batches.go, ordered.go: batches of pipelines, and the goroutines that make them in order.
 //   - state.go: where a run is in its data, for checkpoints.
 //   - file.go: which files are opened, and how large they may be.
+//   - unpack.go: files that may be gzip data.
+//   - rows.go, columns.go: CSV and JSONL files as sources.
 //   - idx.go, mnist.go, digits.go: the IDX file format, MNIST and Fashion-MNIST, the built-in digits.
 //   - text.go: characters or bytes of a text.
 //   - errors.go: errors, and the checks of indices and sizes.

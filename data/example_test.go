@@ -3,6 +3,8 @@ package data_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/tensor"
@@ -142,6 +144,29 @@ func ExampleImages_Split() {
 	}
 	fmt.Println(fit.Len(), validation.Len())
 	// Output: 1293 145
+}
+
+func ExampleOpenCSV() {
+	path := filepath.Join(os.TempDir(), "weft-example.csv")
+	defer os.Remove(path)
+	err := os.WriteFile(path, []byte("species,length,width\nsetosa,1.4,0.2\nvirginica,6,2.5\n"), 0o600)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	type flower struct {
+		Species string
+		Sizes   []float32 `csv:"length..width"`
+	}
+	flowers, err := data.OpenCSV[flower](path) // a Source: data.From(flowers) begins a pipeline
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer flowers.Close()
+	second, err := flowers.At(1)
+	fmt.Println(flowers.Len(), second, err)
+	// Output: 2 {virginica [6 2.5]} <nil>
 }
 
 func ExampleText() {

@@ -12,7 +12,9 @@ type ReadOption struct{ set func(*reading) }
 
 // reading is what the options of a call say.
 type reading struct {
-	most int64 // bytes of a file, unpacked
+	most     int64 // bytes of a file, unpacked
+	comma    rune  // of CSV; 0: ','
+	noHeader bool
 }
 
 // MaxSize allows files of up to n bytes, counted after unpacking, instead of 4 GiB. A file that is larger, or says

@@ -1,12 +1,8 @@
 package data
 
 import (
-	"bufio"
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -32,20 +28,14 @@ type IDX struct {
 //	...         elements, row-major, up to the end of the file
 const (
 	idxMaxRank = 8
-	// deflateMaxRatio is the largest expansion that the deflate format can express: a back reference
-	// of 258 bytes takes two bits at least.
-	deflateMaxRatio = 1032
-	// idxTrust is how much memory a compressed file may claim in advance; beyond it memory grows with
-	// what is really unpacked.
-	idxTrust = 64 << 20
-	idxChunk = 1 << 15 // elements converted at a time
+	idxChunk   = 1 << 15 // elements converted at a time
 )
 
 // idxTypes has name, size and reader of the elements by type byte.
 var idxTypes = map[byte]struct {
 	name string
 	size int
-	read func(src *idxSource, count int) (any, error)
+	read func(src *unpacked, count int) (any, error)
 }{
 	0x08: {"uint8", 1, idxElements[uint8]}, 0x09: {"int8", 1, idxElements[int8]},
 	0x0b: {"int16", 2, idxElements[int16]}, 0x0c: {"int32", 4, idxElements[int32]},
@@ -71,49 +61,20 @@ func DecodeIDX(name string, file []byte, options ...ReadOption) (*IDX, error) {
 	return readIDX(name, bytes.NewReader(file), int64(len(file)), readingOf(options))
 }
 
-// readIDX reads a file of the given size, unpacking it if it begins as gzip data do.
+// readIDX reads a file of the given size.
 func readIDX(name string, file io.Reader, size int64, r reading) (*IDX, error) {
-	src := &idxSource{name: name, r: bufio.NewReaderSize(file, 1<<16), limit: size, exact: true, reading: r}
-	if head, _ := src.r.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
-		unpacked, err := gzip.NewReader(src.r)
-		if err != nil {
-			return nil, src.readError("gzip header", "too few bytes", "a gzip header", err)
-		}
-		if size > math.MaxInt64/deflateMaxRatio {
-			return nil, src.bad("size", fmt.Sprintf("%d bytes of gzip data", size), "less")
-		}
-		src.packed, src.limit, src.exact = size, size*deflateMaxRatio, false
-		src.r = bufio.NewReaderSize(unpacked, 1<<16)
+	src, err := unpack(name, file, size, r)
+	if err != nil {
+		return nil, err
 	}
-	return src.read()
+	return idxSource{src}.read()
 }
 
-// idxSource is the unpacked bytes of a file.
-type idxSource struct {
-	name   string
-	r      *bufio.Reader
-	limit  int64 // the most bytes that r can give
-	exact  bool  // r gives limit bytes, unless reading fails
-	packed int64 // size of the file if it is compressed
-	offset int64 // of what is read next
-	reading
-}
-
-// fill reads all of buf and returns how much there was.
-func (src *idxSource) fill(buf []byte) (int, error) {
-	n, err := io.ReadFull(src.r, buf)
-	src.offset += int64(n)
-	return n, err
-}
-
-// at is src in front of an offset, for an error there.
-func (src *idxSource) at(offset int64) *idxSource {
-	src.offset = offset
-	return src
-}
+// idxSource is the bytes of a file in the IDX format.
+type idxSource struct{ *unpacked }
 
 // read reads the header, checks it against what the source can hold, and reads the elements.
-func (src *idxSource) read() (*IDX, error) {
+func (src idxSource) read() (*IDX, error) {
 	var magic [4]byte
 	if n, err := src.fill(magic[:]); err != nil {
 		return nil, src.readError("magic", fmt.Sprintf("%d bytes", n), "4 bytes", err)
@@ -148,7 +109,7 @@ func (src *idxSource) read() (*IDX, error) {
 		x.Shape[i] = int(d)
 	}
 	var err error
-	if x.Data, err = kind.read(src, int(total-header)/kind.size); err != nil {
+	if x.Data, err = kind.read(src.unpacked, int(total-header)/kind.size); err != nil {
 		return nil, err
 	}
 	if err := src.end(total); err != nil {
@@ -171,7 +132,7 @@ func idxBytes(shape []uint32, elem, header uint64) (total uint64, fits bool) {
 }
 
 // checkSize compares the size that the header declares with the size that there is, or can be.
-func (src *idxSource) checkSize(total uint64, fits bool, what string) error {
+func (src idxSource) checkSize(total uint64, fits bool, what string) error {
 	declared := fmt.Sprintf("%d bytes, declared as %s", total, what)
 	if !fits {
 		declared = "more than 2^62 bytes, declared as " + what
@@ -198,11 +159,11 @@ func (src *idxSource) checkSize(total uint64, fits bool, what string) error {
 }
 
 // idxElements reads count elements of type T, as a []T.
-func idxElements[T any](src *idxSource, count int) (any, error) {
+func idxElements[T any](src *unpacked, count int) (any, error) {
 	size := int(unsafe.Sizeof(*new(T)))
 	capacity := count
 	if !src.exact {
-		capacity = min(count, idxTrust/size)
+		capacity = min(count, trusted/size)
 	}
 	out, err := grown[T](nil, capacity)
 	if err != nil {
@@ -227,7 +188,7 @@ func idxElements[T any](src *idxSource, count int) (any, error) {
 }
 
 // end makes sure that nothing follows, which also lets gzip compare its checksum.
-func (src *idxSource) end(total uint64) error {
+func (src idxSource) end(total uint64) error {
 	var extra [1]byte
 	n, err := src.fill(extra[:])
 	switch {
@@ -238,25 +199,6 @@ func (src *idxSource) end(total uint64) error {
 		return src.readError("end", "damage or foreign bytes after the elements", "the end of the file", err)
 	}
 	return nil
-}
-
-// bad is a format error without a cause.
-func (src *idxSource) bad(what, found, want string) *FormatError {
-	return &FormatError{File: src.name, Offset: src.offset, What: what, Found: found, Want: want}
-}
-
-// readError turns a failed read into a format error if the file's content is the reason.
-func (src *idxSource) readError(what, found, want string, err error) error {
-	var corrupt flate.CorruptInputError
-	switch {
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		err = io.ErrUnexpectedEOF
-	case errors.As(err, &corrupt), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
-		found = "damaged gzip data"
-	default:
-		return fmt.Errorf("%s: %w", src.name, err)
-	}
-	return &FormatError{File: src.name, Offset: src.offset, What: what, Found: found, Want: want, Err: err}
 }
 
 // times writes a shape as "60000 x 28 x 28".

@@ -203,7 +203,7 @@ func TestIDXMemoryFollowsTheStream(t *testing.T) {
 	_, err := DecodeIDX("x", file)
 	runtime.ReadMemStats(&after)
 	wantError(t, err, "found 2097152 bytes of elements, want 1073741824")
-	if used := after.TotalAlloc - before.TotalAlloc; used > idxTrust+1<<20 {
+	if used := after.TotalAlloc - before.TotalAlloc; used > trusted+1<<20 {
 		t.Errorf("allocated %d bytes", used)
 	}
 }

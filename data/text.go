@@ -3,7 +3,6 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"unicode/utf8"
@@ -32,23 +31,19 @@ type Text struct {
 	train  int // tokens before the validation part
 }
 
-// ReadText reads a corpus from a regular file; see [NewText].
+// ReadText reads a corpus from a regular file, plain or compressed with gzip; see [NewText].
 func ReadText(path string, level Level, options ...ReadOption) (*Text, error) {
 	file, size, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	r := readingOf(options)
-	if size > r.most {
-		return nil, r.tooLarge(path, fmt.Sprintf("%d bytes", size))
-	}
-	corpus, err := grown[byte](nil, int(size))
+	src, err := unpack(path, file, size, readingOf(options))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	n, err := io.ReadFull(file, corpus[:size])
-	if corpus = corpus[:n]; err != nil && err != io.ErrUnexpectedEOF && err != io.EOF { // cut meanwhile
+	corpus, err := src.all()
+	if err != nil {
 		return nil, err
 	}
 	t, err := NewText(corpus, level)

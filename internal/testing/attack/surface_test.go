@@ -179,7 +179,9 @@ var functions = map[string]any{
 	"data.NewArrays[float32,int64]": data.NewArrays[float32, int64], "data.Digits": data.Digits,
 	"data.MaxSize": data.MaxSize, "data.ReadIDX": data.ReadIDX, "data.DecodeIDX": data.DecodeIDX,
 	"data.NewImages": data.NewImages, "data.MNIST": data.MNIST, "data.FashionMNIST": data.FashionMNIST,
-	"data.ReadText": data.ReadText, "data.NewText": data.NewText,
+	"data.ReadText": data.ReadText, "data.OpenCSV[[]string]": data.OpenCSV[[]string],
+	"data.OpenJSONL[int]": data.OpenJSONL[int], "data.Comma": data.Comma, "data.NoHeader": data.NoHeader,
+	"data.NewText":   data.NewText,
 	"data.From[int]": data.From[int], "data.Map[int,int]": data.Map[int, int], "data.Filter[int]": data.Filter[int],
 	"data.Shuffle[int]": data.Shuffle[int], "data.ShuffleBlocks[int]": data.ShuffleBlocks[int],
 	"data.Repeat[int]": data.Repeat[int], "data.Take[int]": data.Take[int], "data.Skip[int]": data.Skip[int],
@@ -231,7 +233,8 @@ var types = []reflect.Type{
 	reflect.TypeFor[*amp.GradScaler](),
 	reflect.TypeFor[*data.Arrays[float32, int64]](), reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*data.IDX](),
 	reflect.TypeFor[*data.Images](), reflect.TypeFor[*data.Loader](), reflect.TypeFor[*data.Text](),
-	reflect.TypeFor[data.Slice[int]](), reflect.TypeFor[*data.Batched[int]](), reflect.TypeFor[*data.Iterator[int]](),
+	reflect.TypeFor[data.Slice[int]](), reflect.TypeFor[*data.Rows[int]](),
+	reflect.TypeFor[*data.Batched[int]](), reflect.TypeFor[*data.Iterator[int]](),
 	reflect.TypeFor[*train.ConfusionMatrix](), reflect.TypeFor[*train.EarlyStopping](),
 }
 

@@ -1,0 +1,352 @@
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+)
+
+const (
+	maxRow  = 16 << 20                   // bytes of a row of a CSV or JSONL file
+	longRow = "more than 16777216 bytes" // of a row, in words
+)
+
+// Rows is a [Source] of the rows of a CSV or JSONL file, as values of type T. Where each row begins is noted when the
+// file is opened, in one to two bytes a row; rows are read when they are asked for. A file that is compressed with gzip
+// is held unpacked in memory.
+type Rows[T any] struct {
+	name, fingerprint string
+	file              *os.File // nil: bytes
+	bytes             []byte   // of a file that was compressed
+	index             lengths
+	decode            func(row []byte, x *T) *FormatError // File and Offset are filled in
+	buffers           sync.Pool                           // of *[]byte
+}
+
+// Comma is the character between the columns of a CSV file, such as '\t'; without it ','.
+func Comma(c rune) ReadOption { return ReadOption{func(r *reading) { r.comma = c }} }
+
+// NoHeader says that the first row of a CSV file has no names: the columns are called "1", "2" and so on.
+func NoHeader() ReadOption { return ReadOption{func(r *reading) { r.noHeader = true }} }
+
+// OpenCSV opens a regular file of comma-separated values (RFC 4180), plain or compressed with gzip, whose first row has
+// the names of the columns. All rows must have as many columns as the first; empty lines are skipped.
+//
+// T is []string, or a struct. An exported field takes the column of its name, upper case or lower, or that of its tag,
+// as in `csv:"petal length"`; `csv:"-"` takes none. A field that is a slice takes several: those from one to another
+// with `csv:"pixel0..pixel783"`, or all that no other field takes with `csv:"*"`. Fields, and elements of slices, are
+// strings, bools, integers, floats or [encoding.TextUnmarshaler]s; around all but strings spaces are dropped. Columns
+// that no field takes are skipped.
+//
+// A file that cannot be read so is a [*FormatError] that names the row and column: of its structure at once, of a value
+// from At. A row has at most 16 MiB.
+func OpenCSV[T any](path string, options ...ReadOption) (*Rows[T], error) {
+	return openRows[T](path, options, func(rows *Rows[T], src *unpacked) error {
+		return rows.scanCSV(src)
+	})
+}
+
+// OpenJSONL opens a regular file with one JSON value in each line, plain or compressed with gzip. Values are decoded
+// into T as [json.Unmarshal] does; empty lines are skipped. A line that is not such a value is a [*FormatError] from
+// At. A line has at most 16 MiB.
+func OpenJSONL[T any](path string, options ...ReadOption) (*Rows[T], error) {
+	return openRows[T](path, options, func(rows *Rows[T], src *unpacked) error {
+		rows.decode = func(row []byte, x *T) *FormatError {
+			if err := json.Unmarshal(row, x); err != nil {
+				return &FormatError{What: "line", Found: cut(bytes.Trim(row, jsonSpace)),
+					Want: fmt.Sprintf("JSON for %T", *x), Err: err}
+			}
+			return nil
+		}
+		return rows.scanLines(src)
+	})
+}
+
+// openRows opens a file; scan notes its rows and says how they are decoded.
+func openRows[T any](path string, options []ReadOption, scan func(*Rows[T], *unpacked) error) (*Rows[T], error) {
+	file, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	rows := &Rows[T]{name: path, file: file}
+	rows.buffers.New = func() any { return new([]byte) }
+	if err := rows.open(file, size, readingOf(options), scan); err != nil {
+		file.Close()
+		return nil, err
+	}
+	if rows.file == nil {
+		file.Close()
+	}
+	return rows, nil
+}
+
+func (r *Rows[T]) open(file *os.File, size int64, options reading, scan func(*Rows[T], *unpacked) error) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	r.fingerprint = fmt.Sprintf("%s %d %d", filepath.Base(r.name), size, info.ModTime().UnixNano())
+	src, err := unpack(r.name, file, size, options)
+	if err != nil {
+		return err
+	}
+	if !src.exact {
+		if r.bytes, err = src.all(); err != nil {
+			return err
+		}
+		r.file = nil
+		n := int64(len(r.bytes))
+		src = &unpacked{name: r.name, r: bufio.NewReader(bytes.NewReader(r.bytes)), limit: n, exact: true,
+			reading: options}
+	}
+	if src.limit > src.most {
+		return src.tooLarge(r.name, fmt.Sprintf("%d bytes", src.limit))
+	}
+	if head, _ := src.r.Peek(3); string(head) == "\ufeff" { // as Excel writes it
+		src.r.Discard(3)
+		src.offset = 3
+	}
+	r.index.end = src.offset
+	return scan(r, src)
+}
+
+// Len is the number of rows, without a header; 0 if r is nil.
+func (r *Rows[T]) Len() int {
+	if r == nil {
+		return 0
+	}
+	return r.index.n
+}
+
+// At is row i. An i outside [0, Len) is an error.
+func (r *Rows[T]) At(i int) (x T, err error) {
+	if i < 0 || i >= r.Len() {
+		return x, fmt.Errorf("data: there is no row %d, only [0, %d)", i, r.Len())
+	}
+	from, to := r.index.row(i)
+	var row []byte
+	if r.file == nil {
+		row = r.bytes[from:to]
+	} else {
+		buffer := r.buffers.Get().(*[]byte)
+		defer r.buffers.Put(buffer)
+		if n := int(to - from); cap(*buffer) < n {
+			*buffer = make([]byte, n)
+		}
+		row = (*buffer)[:to-from]
+		if n, err := r.file.ReadAt(row, from); n < len(row) {
+			if err != io.EOF {
+				return x, fmt.Errorf("%s: row %d: %w", r.name, i, err)
+			}
+			return x, &FormatError{File: r.name, Offset: from, What: fmt.Sprintf("row %d", i),
+				Found: fmt.Sprintf("%d bytes", n), Want: fmt.Sprintf("the %d that there were when it was opened",
+					len(row)), Err: io.ErrUnexpectedEOF}
+		}
+	}
+	if bad := r.decode(row, &x); bad != nil {
+		bad.File, bad.Offset, bad.What = r.name, from, fmt.Sprintf("row %d, %s", i, bad.What)
+		return x, bad
+	}
+	return x, nil
+}
+
+// Fingerprint has the file's name, size and time of change.
+func (r *Rows[T]) Fingerprint() string {
+	if r == nil {
+		return ""
+	}
+	return r.fingerprint
+}
+
+// Close closes the file. At must not be called afterwards.
+func (r *Rows[T]) Close() error {
+	if r == nil || r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}
+
+const jsonSpace = " \t\r\n"
+
+// scanLines notes where lines begin. Empty ones belong to the line after them, or to the last.
+func (r *Rows[T]) scanLines(src *unpacked) error {
+	begun, text := int64(0), false // the bytes of the row so far; there is more than space
+	for {
+		piece, err := src.r.ReadSlice('\n')
+		src.offset += int64(len(piece))
+		begun += int64(len(piece))
+		text = text || len(bytes.Trim(piece, jsonSpace)) > 0
+		if begun > maxRow && text {
+			return src.at(r.index.end).bad(fmt.Sprintf("row %d", r.index.n), longRow, "less")
+		}
+		if err == nil && text || err == io.EOF && text {
+			if bad := r.index.add(begun); bad != nil {
+				return fmt.Errorf("%s: %w", src.name, bad)
+			}
+			begun, text = 0, false
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil && err != bufio.ErrBufferFull:
+			return src.readError("data", fmt.Sprintf("%d bytes", src.offset), "the end of the data", err)
+		}
+	}
+}
+
+// scanCSV reads all rows once: how many columns they have, and where they begin.
+func (r *Rows[T]) scanCSV(src *unpacked) error {
+	comma := src.comma
+	if comma == 0 {
+		comma = ','
+	}
+	capped := &cappedReader{r: src.r}
+	c := csv.NewReader(capped)
+	c.Comma, c.FieldsPerRecord, c.ReuseRecord = comma, -1, true
+	var header []string
+	for from, base := int64(0), src.offset; ; {
+		record, err := c.Read()
+		to := c.InputOffset()
+		src.at(base + from)
+		var syntax *csv.ParseError
+		switch {
+		case err == io.EOF && header == nil:
+			return src.bad("size", "no row", "a row with the names of the columns")
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, errLongRow):
+			return src.bad(fmt.Sprintf("row %d", r.index.n), longRow, "less")
+		case errors.As(err, &syntax):
+			return src.bad(fmt.Sprintf("line %d, column %d", syntax.Line, syntax.Column), syntax.Err.Error(),
+				"CSV by RFC 4180")
+		case err != nil && errors.Is(err, io.ErrUnexpectedEOF):
+			return src.readError("data", "no more", "the end of a row", err)
+		case err != nil:
+			return fmt.Errorf("data: OpenCSV: %s: %w", src.name, err)
+		case header != nil && len(record) != len(header):
+			line, _ := c.FieldPos(0)
+			return src.bad(fmt.Sprintf("line %d", line), fmt.Sprintf("%d columns", len(record)),
+				fmt.Sprint(len(header)))
+		}
+		isHeader := header == nil && !src.noHeader
+		if header == nil {
+			if header = append([]string{}, record...); src.noHeader {
+				for i := range header {
+					header[i] = fmt.Sprint(i + 1)
+				}
+			}
+			columns, err := newColumns(reflect.TypeFor[T](), header)
+			if err != nil {
+				if f, ok := errors.AsType[*FormatError](err); ok {
+					f.File, f.Offset = src.name, src.offset
+				}
+				return err
+			}
+			r.decode = decodeCSV[T](columns, comma)
+		}
+		if isHeader {
+			r.index.end = base + to
+		} else if err := r.index.add(to - from); err != nil {
+			return fmt.Errorf("%s: %w", src.name, err)
+		}
+		from, capped.n = to, 0
+	}
+}
+
+// errLongRow is the error of a row that is too long.
+var errLongRow = errors.New("the row is too long")
+
+// cappedReader fails when n, which is reset after each row, has grown too much: a quote that nobody closes would make a
+// row of all that follows.
+type cappedReader struct {
+	r io.Reader
+	n int
+}
+
+func (c *cappedReader) Read(p []byte) (int, error) {
+	if c.n > maxRow {
+		return 0, errLongRow
+	}
+	n, err := c.r.Read(p)
+	c.n += n
+	return n, err
+}
+
+// decodeCSV decodes a row.
+func decodeCSV[T any](columns columns, comma rune) func(row []byte, x *T) *FormatError {
+	type decoder struct {
+		bytes bytes.Reader
+		csv   *csv.Reader
+	}
+	decoders := sync.Pool{New: func() any {
+		d := &decoder{}
+		d.csv = csv.NewReader(&d.bytes)
+		d.csv.Comma, d.csv.FieldsPerRecord, d.csv.ReuseRecord = comma, -1, true
+		return d
+	}}
+	return func(row []byte, x *T) *FormatError {
+		d := decoders.Get().(*decoder)
+		d.bytes.Reset(row)
+		record, err := d.csv.Read()
+		if err != nil || len(record) != columns.n { // the decoder is in an unknown state: it is not used again
+			return &FormatError{What: "CSV", Found: cut(row),
+				Want: "the row that there was when the file was opened", Err: err}
+		}
+		defer decoders.Put(d)
+		return columns.set(reflect.ValueOf(x).Elem(), record)
+	}
+}
+
+// cut is text for an error.
+func cut(b []byte) string { return fmt.Sprintf("%.60q", b) }
+
+// lengths has the lengths of rows that follow each other, as varints.
+type lengths struct {
+	n      int
+	first  []int64 // offsets of rows 0, lengthsStep, 2*lengthsStep, ...
+	at     []int   // where their lengths begin
+	bytes  []byte
+	end    int64 // of the last row; before it, where the first one begins
+	varint [binary.MaxVarintLen64]byte
+}
+
+const lengthsStep = 64
+
+// add adds a row; the error is of kind [tensor.ErrMemory].
+func (l *lengths) add(length int64) (err error) {
+	if l.n%lengthsStep == 0 {
+		if l.first, err = grown(l.first, 1); err != nil {
+			return err
+		}
+		if l.at, err = grown(l.at, 1); err != nil {
+			return err
+		}
+		l.first, l.at = append(l.first, l.end), append(l.at, len(l.bytes))
+	}
+	text := binary.AppendUvarint(l.varint[:0], uint64(length))
+	if l.bytes, err = grown(l.bytes, len(text)); err != nil {
+		return err
+	}
+	l.bytes = append(l.bytes, text...)
+	l.n, l.end = l.n+1, l.end+length
+	return nil
+}
+
+// row is where row i begins and ends.
+func (l *lengths) row(i int) (from, to int64) {
+	to, at := l.first[i/lengthsStep], l.at[i/lengthsStep]
+	for range i%lengthsStep + 1 {
+		n, size := binary.Uvarint(l.bytes[at:])
+		from, to, at = to, to+int64(n), at+size
+	}
+	return from, to
+}
