@@ -113,7 +113,8 @@ func (c *columns) set(v reflect.Value, record []string) *FormatError {
 	for _, f := range c.fields {
 		to := v.FieldByIndex(f.index)
 		if f.slice {
-			to.Set(reflect.MakeSlice(to.Type(), len(f.columns), len(f.columns)))
+			to.Grow(len(f.columns))
+			to.SetLen(len(f.columns))
 		}
 		for k, i := range f.columns {
 			at := to

@@ -29,7 +29,7 @@ type Rows[T any] struct {
 	bytes             []byte   // of a file that was compressed
 	index             lengths
 	decode            func(row []byte, x *T) *FormatError // File and Offset are filled in
-	buffers           sync.Pool                           // of *[]byte
+	windows           sync.Pool                           // of *window
 }
 
 // Comma is the character between the columns of a CSV file, such as '\t'; without it ','.
@@ -78,7 +78,7 @@ func openRows[T any](path string, options []ReadOption, scan func(*Rows[T], *unp
 		return nil, err
 	}
 	rows := &Rows[T]{name: path, file: file}
-	rows.buffers.New = func() any { return new([]byte) }
+	rows.windows.New = func() any { return &window{} }
 	if err := rows.open(file, size, readingOf(options), scan); err != nil {
 		file.Close()
 		return nil, err
@@ -137,19 +137,14 @@ func (r *Rows[T]) At(i int) (x T, err error) {
 	if r.file == nil {
 		row = r.bytes[from:to]
 	} else {
-		buffer := r.buffers.Get().(*[]byte)
-		defer r.buffers.Put(buffer)
-		if n := int(to - from); cap(*buffer) < n {
-			*buffer = make([]byte, n)
-		}
-		row = (*buffer)[:to-from]
-		if n, err := r.file.ReadAt(row, from); n < len(row) {
-			if err != io.EOF {
-				return x, fmt.Errorf("%s: row %d: %w", r.name, i, err)
-			}
+		w := r.windows.Get().(*window)
+		defer r.windows.Put(w)
+		if row, err = w.read(r.file, from, to, r.index.end); err == io.EOF {
 			return x, &FormatError{File: r.name, Offset: from, What: fmt.Sprintf("row %d", i),
-				Found: fmt.Sprintf("%d bytes", n), Want: fmt.Sprintf("the %d that there were when it was opened",
-					len(row)), Err: io.ErrUnexpectedEOF}
+				Found: fmt.Sprintf("%d bytes", len(row)), Want: fmt.Sprintf("the %d that there were when it was opened",
+					to-from), Err: io.ErrUnexpectedEOF}
+		} else if err != nil {
+			return x, fmt.Errorf("%s: row %d: %w", r.name, i, err)
 		}
 	}
 	if bad := r.decode(row, &x); bad != nil {
@@ -157,6 +152,36 @@ func (r *Rows[T]) At(i int) (x T, err error) {
 		return x, bad
 	}
 	return x, nil
+}
+
+// window is a part of a file that was read at once.
+type window struct {
+	from int64 // of bytes
+	next int64 // where the row that was read last ends
+	data []byte
+}
+
+// ahead is how much is read when rows are asked for one after the other.
+const ahead = 64 << 10
+
+// read is the bytes of a row, valid until the next call. If the file, which ended at end, is shorter by now, what there
+// is of the row, and [io.EOF].
+func (w *window) read(file io.ReaderAt, from, to, end int64) ([]byte, error) {
+	if from < w.from || to > w.from+int64(len(w.data)) {
+		n := int(to - from)
+		if from == w.next {
+			n = max(n, int(min(end-from, ahead)))
+		}
+		if cap(w.data) < n {
+			w.data = make([]byte, n)
+		}
+		got, err := file.ReadAt(w.data[:n], from)
+		if w.from, w.data = from, w.data[:got]; int64(got) < to-from {
+			return w.data, err
+		}
+	}
+	w.next = to
+	return w.data[from-w.from : to-w.from], nil
 }
 
 // Fingerprint has the file's name, size and time of change.

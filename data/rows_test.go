@@ -137,6 +137,9 @@ func TestRowsTogether(t *testing.T) {
 		wait.Go(func() {
 			for k := range 5000 {
 				i := (k*7919 + g) % rows.Len()
+				if g%2 == 0 { // one after the other, with jumps
+					i = (k + k/1000*77) % rows.Len()
+				}
 				if x, err := rows.At(i); err != nil || x.N != i || len(x.Text) != i%300 {
 					t.Errorf("row %d: %v, %v", i, x.N, err)
 					return
