@@ -87,26 +87,19 @@ func BenchmarkDataRows(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			alone, rows := time.Hour, time.Hour
 			for range b.N + 4 {
-				alone = min(alone, lasting(c.alone))
-				rows = min(rows, lasting(func() {
+				alone = min(alone, timed(c.alone)())
+				rows = min(rows, timed(func() {
 					for i := range n {
 						_, err := c.rows.At(i)
 						must(err)
 					}
-				}))
+				})())
 			}
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(float64(rows.Nanoseconds())/n, "ns/row")
 			b.ReportMetric(float64(alone)/float64(rows), "of-decoder")
 		})
 	}
-}
-
-// lasting is how long f takes.
-func lasting(f func()) time.Duration {
-	begin := time.Now()
-	f()
-	return time.Since(begin)
 }
 
 func decodeCSV(path string) {

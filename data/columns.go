@@ -12,9 +12,8 @@ import (
 
 // columns is how the columns of a CSV file become a value.
 type columns struct {
-	n      int // in the file
-	names  []string
-	fields []field // none: the value is the record itself
+	names  []string // of all in the file
+	fields []field  // none: the value is the record itself
 }
 
 // field is a field of a struct and the columns that it takes.
@@ -28,7 +27,7 @@ type field struct {
 
 // newColumns finds the columns of values of type t by their names. The error is a [*FormatError] if names are missing.
 func newColumns(t reflect.Type, names []string) (columns, error) {
-	c := columns{n: len(names), names: names}
+	c := columns{names: names}
 	if t == reflect.TypeFor[[]string]() {
 		return c, nil
 	}

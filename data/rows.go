@@ -3,6 +3,7 @@ package data
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 )
 
@@ -50,16 +52,14 @@ func NoHeader() ReadOption { return ReadOption{func(r *reading) { r.noHeader = t
 // A file that cannot be read so is a [*FormatError] that names the row and column: of its structure at once, of a value
 // from At. A row has at most 16 MiB.
 func OpenCSV[T any](path string, options ...ReadOption) (*Rows[T], error) {
-	return openRows[T](path, options, func(rows *Rows[T], src *unpacked) error {
-		return rows.scanCSV(src)
-	})
+	return openRows(path, options, (*Rows[T]).scanCSV)
 }
 
 // OpenJSONL opens a regular file with one JSON value in each line, plain or compressed with gzip. Values are decoded
 // into T as [json.Unmarshal] does; empty lines are skipped. A line that is not such a value is a [*FormatError] from
 // At. A line has at most 16 MiB.
 func OpenJSONL[T any](path string, options ...ReadOption) (*Rows[T], error) {
-	return openRows[T](path, options, func(rows *Rows[T], src *unpacked) error {
+	return openRows(path, options, func(rows *Rows[T], src *unpacked) error {
 		rows.decode = func(row []byte, x *T) *FormatError {
 			if err := json.Unmarshal(row, x); err != nil {
 				return &FormatError{What: "line", Found: cut(bytes.Trim(row, jsonSpace)),
@@ -213,9 +213,9 @@ func (r *Rows[T]) scanLines(src *unpacked) error {
 		if begun > maxRow && text {
 			return src.at(r.index.end).bad(fmt.Sprintf("row %d", r.index.n), longRow, "less")
 		}
-		if err == nil && text || err == io.EOF && text {
-			if bad := r.index.add(begun); bad != nil {
-				return fmt.Errorf("%s: %w", src.name, bad)
+		if text && (err == nil || err == io.EOF) {
+			if err := r.index.add(begun); err != nil {
+				return fmt.Errorf("%s: %w", src.name, err)
 			}
 			begun, text = 0, false
 		}
@@ -230,13 +230,9 @@ func (r *Rows[T]) scanLines(src *unpacked) error {
 
 // scanCSV reads all rows once: how many columns they have, and where they begin.
 func (r *Rows[T]) scanCSV(src *unpacked) error {
-	comma := src.comma
-	if comma == 0 {
-		comma = ','
-	}
+	comma := cmp.Or(src.comma, ',')
 	capped := &cappedReader{r: src.r}
-	c := csv.NewReader(capped)
-	c.Comma, c.FieldsPerRecord, c.ReuseRecord = comma, -1, true
+	c := newCSV(capped, comma)
 	var header []string
 	for from, base := int64(0), src.offset; ; {
 		record, err := c.Read()
@@ -264,7 +260,7 @@ func (r *Rows[T]) scanCSV(src *unpacked) error {
 		}
 		isHeader := header == nil && !src.noHeader
 		if header == nil {
-			if header = append([]string{}, record...); src.noHeader {
+			if header = slices.Clone(record); src.noHeader {
 				for i := range header {
 					header[i] = fmt.Sprint(i + 1)
 				}
@@ -306,6 +302,13 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// newCSV reads records of any number of columns, each valid until the next.
+func newCSV(r io.Reader, comma rune) *csv.Reader {
+	c := csv.NewReader(r)
+	c.Comma, c.FieldsPerRecord, c.ReuseRecord = comma, -1, true
+	return c
+}
+
 // decodeCSV decodes a row.
 func decodeCSV[T any](columns columns, comma rune) func(row []byte, x *T) *FormatError {
 	type decoder struct {
@@ -314,15 +317,14 @@ func decodeCSV[T any](columns columns, comma rune) func(row []byte, x *T) *Forma
 	}
 	decoders := sync.Pool{New: func() any {
 		d := &decoder{}
-		d.csv = csv.NewReader(&d.bytes)
-		d.csv.Comma, d.csv.FieldsPerRecord, d.csv.ReuseRecord = comma, -1, true
+		d.csv = newCSV(&d.bytes, comma)
 		return d
 	}}
 	return func(row []byte, x *T) *FormatError {
 		d := decoders.Get().(*decoder)
 		d.bytes.Reset(row)
 		record, err := d.csv.Read()
-		if err != nil || len(record) != columns.n { // the decoder is in an unknown state: it is not used again
+		if err != nil || len(record) != len(columns.names) { // the decoder is in an unknown state: it is not used again
 			return &FormatError{What: "CSV", Found: cut(row),
 				Want: "the row that there was when the file was opened", Err: err}
 		}
@@ -336,12 +338,11 @@ func cut(b []byte) string { return fmt.Sprintf("%.60q", b) }
 
 // lengths has the lengths of rows that follow each other, as varints.
 type lengths struct {
-	n      int
-	first  []int64 // offsets of rows 0, lengthsStep, 2*lengthsStep, ...
-	at     []int   // where their lengths begin
-	bytes  []byte
-	end    int64 // of the last row; before it, where the first one begins
-	varint [binary.MaxVarintLen64]byte
+	n     int
+	first []int64 // offsets of rows 0, lengthsStep, 2*lengthsStep, ...
+	at    []int   // where their lengths begin
+	bytes []byte
+	end   int64 // of the last row; before it, where the first one begins
 }
 
 const lengthsStep = 64
@@ -357,11 +358,10 @@ func (l *lengths) add(length int64) (err error) {
 		}
 		l.first, l.at = append(l.first, l.end), append(l.at, len(l.bytes))
 	}
-	text := binary.AppendUvarint(l.varint[:0], uint64(length))
-	if l.bytes, err = grown(l.bytes, len(text)); err != nil {
+	if l.bytes, err = grown(l.bytes, binary.MaxVarintLen64); err != nil {
 		return err
 	}
-	l.bytes = append(l.bytes, text...)
+	l.bytes = binary.AppendUvarint(l.bytes, uint64(length))
 	l.n, l.end = l.n+1, l.end+length
 	return nil
 }

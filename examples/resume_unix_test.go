@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,63 +67,70 @@ func TestKillExamples(t *testing.T) {
 	}
 	gpt := "-steps 200 -layers 2 -width 32 -heads 2 -context 16 -batch 4 -dropout 0.1 -sample 20 -accumulate 2"
 	for program, args := range map[string]string{"mlp": "-epochs 12", "chargpt": gpt} {
-		losses, end := map[int]float64{}, ""
-		note := func(e event, _ *os.Process) {
-			if e.Event == "step" {
-				losses[e.Step] = e.Loss
-			}
-			end = e.Hash
+		killProgram(t, bin+program, strings.Fields(args), period)
+	}
+}
+
+// killProgram kills a program for a time, in as many runs as that takes.
+func killProgram(t *testing.T, binary string, args []string, period time.Duration) {
+	t.Helper()
+	program := filepath.Base(binary)
+	losses, end := map[int]float64{}, ""
+	note := func(e event, _ *os.Process) {
+		if e.Event == "step" {
+			losses[e.Step] = e.Loss
 		}
-		begin := time.Now()
-		code, text := start(t, note, bin+program, strings.Fields(args)...)
-		if code != 0 || len(losses) < 100 || end == "" {
-			t.Fatalf("%s: code %d, %d steps, hash %q\n%s", program, code, len(losses), end, text)
-		}
-		whole := time.Since(begin) // several kills to a run
-		counts, runs := map[int]int{}, 0
-		for begin = time.Now(); runs == 0 || time.Since(begin) < period; runs++ {
-			dir := t.TempDir()
-			for last, hash := 0, ""; hash == ""; {
-				kill := time.Since(begin) < period
-				signal := []os.Signal{syscall.SIGKILL, syscall.SIGTERM, os.Interrupt}[rand.IntN(3)]
-				wait, first := time.Duration(rand.Int64N(int64(whole/3))), true
-				most := 0
-				code, text := start(t, func(e event, p *os.Process) {
-					if e.Event == "step" {
-						if most = e.Step; e.Loss != losses[e.Step] {
-							t.Fatalf("%s: step %d has the loss %v, want %v", program, e.Step, e.Loss, losses[e.Step])
-						}
+		end = e.Hash
+	}
+	begin := time.Now()
+	code, text := start(t, note, binary, args...)
+	if code != 0 || len(losses) < 100 || end == "" {
+		t.Fatalf("%s: code %d, %d steps, hash %q\n%s", program, code, len(losses), end, text)
+	}
+	whole := time.Since(begin) // several kills to a run
+	counts, runs := map[int]int{}, 0
+	for begin = time.Now(); runs == 0 || time.Since(begin) < period; runs++ {
+		dir := t.TempDir()
+		for last, hash := 0, ""; hash == ""; {
+			kill := time.Since(begin) < period
+			signal := []os.Signal{syscall.SIGKILL, syscall.SIGTERM, os.Interrupt}[rand.IntN(3)]
+			wait, first := time.Duration(rand.Int64N(int64(whole/3))), true
+			most := 0
+			code, text := start(t, func(e event, p *os.Process) {
+				if e.Event == "step" {
+					if most = e.Step; e.Loss != losses[e.Step] {
+						t.Fatalf("%s: step %d has the loss %v, want %v", program, e.Step, e.Loss, losses[e.Step])
 					}
-					if hash = e.Hash; first {
-						if e.Event == "step" && e.Step <= last {
-							t.Fatalf("%s: goes on at step %d; %d was saved", program, e.Step, last)
-						}
-						if kill {
-							time.AfterFunc(wait, func() { p.Signal(signal) })
-						}
+				}
+				if hash = e.Hash; first {
+					if e.Event == "step" && e.Step <= last {
+						t.Fatalf("%s: goes on at step %d; %d was saved", program, e.Step, last)
 					}
-					first = false
-				}, bin+program, append(strings.Fields(args), "-checkpoint", dir, "-resume", "-save-every", "20ms")...)
-				if counts[code]++; code == 130 {
-					last = max(last, most)
+					if kill {
+						time.AfterFunc(wait, func() { p.Signal(signal) })
+					}
 				}
-				if code != 0 && code != 130 && (code != -1 || signal != syscall.SIGKILL) || code == 0 && hash == "" {
-					t.Fatalf("%s: code %d after %v\n%s", program, code, signal, text)
-				}
-				if code == 0 && hash != end {
-					t.Errorf("%s: hash %s, want %s", program, hash, end)
-				}
+				first = false
+			}, binary, append(slices.Clone(args), "-checkpoint", dir, "-resume", "-save-every", "20ms")...)
+			if counts[code]++; code == 130 {
+				last = max(last, most)
 			}
-			info, err := checkpoint.Verify(dir)
-			if err != nil || info.Hash["optimizer"] != end || info.Step != len(losses) {
-				t.Errorf("%s: %+v, error %v, want the hash %s", program, info, err, end)
+			if code != 0 && code != 130 && (code != -1 || signal != syscall.SIGKILL) || code == 0 && hash == "" {
+				t.Fatalf("%s: code %d after %v\n%s", program, code, signal, text)
+			}
+			if code == 0 && hash != end {
+				t.Errorf("%s: hash %s, want %s", program, hash, end)
 			}
 		}
-		t.Logf("%s: %d killed, %d interrupted, %d runs to their end, each with the unbroken run's hash", program,
-			counts[-1], counts[130], runs)
-		if counts[-1]+counts[130] == 0 {
-			t.Errorf("%s: never killed", program)
+		info, err := checkpoint.Verify(dir)
+		if err != nil || info.Hash["optimizer"] != end || info.Step != len(losses) {
+			t.Errorf("%s: %+v, error %v, want the hash %s", program, info, err, end)
 		}
+	}
+	t.Logf("%s: %d killed, %d interrupted, %d runs to their end, each with the unbroken run's hash", program,
+		counts[-1], counts[130], runs)
+	if counts[-1]+counts[130] == 0 {
+		t.Errorf("%s: never killed", program)
 	}
 }
 
