@@ -139,7 +139,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 	} else {
 		for i, y := range c.Out {
 			if i > 0 || n != nil || !s.overwrite(c) {
-				s.dev.fillBlock(y.blk, op.Name, y.layout.Len()*y.dtype.Size())
+				s.dev.fillBlock(y.blk, op.Name, y.layout.Len()*y.dtype.Size(), s.makes)
 			}
 			s.top.owned = append(s.top.owned, y.blk)
 		}

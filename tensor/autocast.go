@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"github.com/weft-ml/weft/internal/seam"
+	"github.com/weft-ml/weft/kernels"
 )
 
 // autocastTo lowers operations to dt; Float32 for none.
@@ -70,8 +71,8 @@ func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 	if c := s.casts[key]; c != nil {
 		return c
 	}
-	defer func(mode mode) { s.top.mode = mode }(s.top.mode)
-	s.top.mode.record = true
+	defer func(mode mode, makes kernels.MemoryCategory) { s.top.mode, s.makes = mode, makes }(s.top.mode, s.makes)
+	s.top.mode.record, s.makes = true, kernels.Workspace
 	c, _ := s.record(&cast, []*Tensor{t}, []int{dt.Code()}, nil, nil, true)
 	s.top.owned = s.top.owned[:len(s.top.owned)-1] // where the cast has just put it
 	s.outermost.owned = append(s.outermost.owned, c.blk)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weft-ml/weft/internal/seam"
+	"github.com/weft-ml/weft/kernels"
 )
 
 // pass is a backward pass to be run.
@@ -167,8 +168,8 @@ func (p *backward) run(y *Tensor, found func(x, g *Tensor)) {
 // differentiate runs f with saved values readable, recording set as given and autocast off.
 func (p *backward) differentiate(record bool, f func()) {
 	s := p.scope
-	s.backward++
-	defer func() { s.backward-- }()
+	defer func(makes kernels.MemoryCategory) { s.backward, s.makes = s.backward-1, makes }(s.makes)
+	s.backward, s.makes = s.backward+1, kernels.Gradients
 	m := s.top.mode
 	s.With(f, Option{func(inner *mode) { *inner = m; inner.record, inner.autocast = record, Float32 }})
 }

@@ -85,16 +85,16 @@ func hostBlock(buf kernels.Buffer, op string) *block {
 	return &block{buf: buf, refs: 1, shared: true, op: op}
 }
 
-// deviceBlock takes n bytes from the device's pool.
-func (d *Device) deviceBlock(op string, n int) *block {
+// deviceBlock takes n bytes from the device's pool for what the category says.
+func (d *Device) deviceBlock(op string, n int, use kernels.MemoryCategory) *block {
 	b := &block{}
-	d.fillBlock(b, op, n)
+	d.fillBlock(b, op, n, use)
 	return b
 }
 
 // fillBlock makes b, which is zero, a block of n bytes from the device's pool.
-func (d *Device) fillBlock(b *block, op string, n int) {
-	mem, err := d.shared.pool.Alloc(n)
+func (d *Device) fillBlock(b *block, op string, n int, use kernels.MemoryCategory) {
+	mem, err := d.shared.pool.Alloc(n, use)
 	if err != nil {
 		refused(op, err)
 	}

@@ -240,40 +240,19 @@ func (d *Device) setCounters(c seam.Counters) error {
 
 // Stats counts what a device did since it was opened, or since what it was restored from began.
 type Stats struct {
-	Steps, Evals uint64   // those that did not fail
-	Launches     uint64   // op calls run, without those of steps that have not ended
-	Waits        uint64   // hidden waits of the host, not in Synchronize, by any user of the card
-	Memory       struct { // of the pool that all users of the card share; in bytes
-		Requested int // asked for by live blocks
-		Allocated int // in live blocks, rounding included
-		Active    int // in live blocks, and in those of kept tensors
-		Reserved  int // taken from the device
-		Peak      int // the largest Active since the pool was made
-		Limit     int // of Reserved; 0: none
-
-		Blocks int // number of live blocks
-
-		// Events since the pool was made.
-		Allocs, Frees             int // blocks handed out, and come back
-		Hits                      int // allocations that the pool served
-		SourceAllocs, SourceFrees int // those that the device served, and blocks given back to it
-		Retries, OOMs             int // allocations that reached the limit at first, and that failed
-	}
+	Steps, Evals uint64              // those that did not fail
+	Launches     uint64              // op calls run, without those of steps that have not ended
+	Waits        uint64              // hidden waits of the host, not in Synchronize, by any user of the card
+	Memory       kernels.MemoryStats // of the pool that all users of the card share
 }
 
 // Stats returns the counters.
 func (d *Device) Stats() Stats {
-	d.given("stats")
 	n := d.counters()
-	s := Stats{Steps: n.Steps, Evals: n.Evals, Launches: d.launches.Load()}
+	s := Stats{Steps: n.Steps, Evals: n.Evals, Launches: d.launches.Load(), Memory: d.memory("stats")}
 	if w, ok := d.shared.backend.(kernels.Waiter); ok {
 		s.Waits = w.Waits().Count()
 	}
-	p, m := d.shared.pool.Stats(), &s.Memory
-	m.Requested, m.Allocated, m.Active, m.Reserved = p.Requested, p.Allocated, p.Active, p.Reserved
-	m.Peak, m.Limit, m.Blocks = p.Peak.Active, p.Limit, p.Blocks
-	m.Allocs, m.Frees, m.Hits = p.Allocs, p.Frees, p.Hits
-	m.SourceAllocs, m.SourceFrees, m.Retries, m.OOMs = p.SourceAllocs, p.SourceFrees, p.Retries, p.OOMs
 	return s
 }
 

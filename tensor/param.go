@@ -60,7 +60,7 @@ func parameterOf(name string, t *Tensor) *Tensor {
 func (d *Device) newState(name string, dt DType, shape ...int) (t *Tensor, err error) {
 	err = try(func() {
 		made := declare(nil, false, shape)
-		d.place(name, firstModel, []string{name}, []*Tensor{made}, dt)
+		d.place(name, firstModel, []string{name}, []*Tensor{made}, dt, kernels.Optimizer)
 		t = made
 	})
 	return t, err
@@ -80,7 +80,7 @@ func (d *Device) placeLike(dt DType, like []*Tensor) (made []*Tensor, err error)
 			names = append(names, t.root.name)
 			made = append(made, declare(nil, t.root.trainable, t.layout.Shape))
 		}
-		d.place("copies", model, names, made, dt)
+		d.place("copies", model, names, made, dt, kernels.Parameters)
 		for i, t := range made {
 			t.root.init, t.needs = like[i].root.init, like[i].needs
 		}
@@ -130,7 +130,7 @@ const arenaAlign = 16
 func (d *Device) placeModel(model string, names []string, tensors []*Tensor, dt DType) error {
 	return try(func() {
 		if d.usable("place"); model != "" {
-			d.place("parameters", model, names, tensors, dt)
+			d.place("parameters", model, names, tensors, dt, kernels.Parameters)
 			return
 		}
 		n, placed := d.models.Add(1), false
@@ -139,7 +139,7 @@ func (d *Device) placeModel(model string, names []string, tensors []*Tensor, dt 
 				d.models.CompareAndSwap(n, n-1)
 			}
 		}()
-		d.place("parameters", fmt.Sprint("#", n), names, tensors, dt)
+		d.place("parameters", fmt.Sprint("#", n), names, tensors, dt, kernels.Parameters)
 		placed = true
 	})
 }
@@ -155,8 +155,8 @@ func (d *Device) stream(model, name string) philox.Source {
 	return philox.Source{Key: philox.Derive(d.seed, name)}
 }
 
-// place is Place of a model with a name; op names the memory in errors.
-func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt DType) {
+// place is Place of a model with a name; op names the memory in errors, and use says what it is for.
+func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt DType, use kernels.MemoryCategory) {
 	d.usable("place")
 	if len(names) != len(tensors) {
 		fail(ErrValue, "place", "%d names for %d tensors", len(names), len(tensors))
@@ -196,7 +196,7 @@ func (d *Device) place(op, model string, names []string, tensors []*Tensor, dt D
 		}
 	}()
 	for _, p := range all {
-		p.prepare(d, op, model)
+		p.prepare(d, op, model, use)
 	}
 	for _, p := range all {
 		p.commit(d, model)
@@ -214,11 +214,11 @@ type placement struct {
 }
 
 // prepare makes the memory and draws the values: all that can fail.
-func (p *placement) prepare(d *Device, op, model string) {
+func (p *placement) prepare(d *Device, op, model string, use kernels.MemoryCategory) {
 	if p.tensors == nil {
 		return
 	}
-	p.blk = d.deviceBlock(op, p.n*p.dtype.Size())
+	p.blk = d.deviceBlock(op, p.n*p.dtype.Size(), use)
 	d.zero(op, p.blk)
 	for i, t := range p.tensors {
 		if t.root.init != nil {
@@ -357,7 +357,7 @@ func (s *Scope) stepGrads(a *arena, create bool) *stepGrads {
 	} else {
 		first, _ = s.record(&full, nil, []int{a.dtype.Code()}, []float64{0}, nil, true)
 	}
-	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size())
+	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size(), kernels.Gradients)
 	blk.grads = true
 	g.flat = newTensor(blk, a.dtype, []int{a.n}, s)
 	copy(g.present, a.present)

@@ -60,12 +60,13 @@ type Scope struct {
 	tape      tape
 	random    kernels.Random // next in the step's stream
 	replay    *kernels.Random
-	state     atomic.Uint32 // see busy.go
-	goroutine uintptr       // of the step's function
-	backward  int           // depth of running backward passes
-	derived   *node         // whose derivative is computed, innermost
-	failed    bool          // with an error
-	took      bool          // an optimizer took gradients
+	state     atomic.Uint32          // see busy.go
+	goroutine uintptr                // of the step's function
+	backward  int                    // depth of running backward passes
+	makes     kernels.MemoryCategory // what memory of results is for
+	derived   *node                  // whose derivative is computed, innermost
+	failed    bool                   // with an error
+	took      bool                   // an optimizer took gradients
 	leaves    map[*param]*node
 	uploads   map[*Tensor]*Tensor // copies of host data on the device
 	casts     map[lowered]*Tensor // copies of parameters in half precision

@@ -17,7 +17,7 @@ import (
 
 // Names that users of a package must find their way through.
 const (
-	mostNames        = 91 // exported names of this package beside the methods of Tensor
+	mostNames        = 83 // exported names of this package beside the methods of Tensor and Device
 	mostScopeMethods = 14
 )
 
@@ -68,7 +68,7 @@ func TestFace(t *testing.T) {
 		n += len(typ.Funcs)
 		count(typ.Consts)
 		count(typ.Vars)
-		if typ.Name != "Tensor" {
+		if typ.Name != "Tensor" && typ.Name != "Device" {
 			n += len(typ.Methods)
 		}
 		if typ.Name == "Scope" && len(typ.Methods) > mostScopeMethods {
@@ -76,7 +76,7 @@ func TestFace(t *testing.T) {
 		}
 	}
 	if n > mostNames {
-		t.Errorf("%d exported names beside the methods of Tensor, at most %d are allowed: what other packages of the "+
+		t.Errorf("%d exported names beside the methods of Tensor and Device, at most %d are allowed: what other packages of the "+
 			"library need is a method of engine, what users need may belong into nn", n, mostNames)
 	}
 	if n < mostNames-10 {

@@ -18,7 +18,7 @@ func (s *Scope) local(op string, t *Tensor) *Tensor {
 		return v
 	}
 	c := t.Detach().Contiguous()
-	blk := s.dev.deviceBlock(op, c.Len()*c.dtype.Size())
+	blk := s.dev.deviceBlock(op, c.Len()*c.dtype.Size(), kernels.Data)
 	s.outermost.owned = append(s.outermost.owned, blk)
 	s.dev.copyIn(op, blk, 0, bytesOf(c))
 	runtime.KeepAlive(c)
@@ -141,7 +141,7 @@ func (t *Tensor) toDevice(d *Device) (y *Tensor) {
 	s := t.scope
 	s.alone(func() {
 		x := t.Contiguous()
-		blk := d.deviceBlock("to", x.Len()*x.dtype.Size())
+		blk := d.deviceBlock("to", x.Len()*x.dtype.Size(), kernels.Data)
 		s.top.owned = append(s.top.owned, blk)
 		x.copyTo(blk)
 		y = s.recordCustom(&toDevice, []*Tensor{x}, newTensor(blk, x.dtype, x.layout.Shape, s), nil)

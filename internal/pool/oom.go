@@ -15,8 +15,8 @@ func (p *Pool) outOfMemory(n, released int, cause error) error {
 	s := p.stats
 	p.mu.Unlock()
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s requested; %s live in %d blocks, %s kept, %s cached, %s reserved",
-		inBytes(n), inBytes(s.Allocated), s.Blocks, inBytes(s.Kept()), inBytes(s.Cached()), inBytes(s.Reserved))
+	fmt.Fprintf(&text, "%s requested; %s live, of which %d blocks in steps and %s kept, %s cached, %s reserved",
+		inBytes(n), inBytes(s.Allocated), s.Blocks, inBytes(s.Kept), inBytes(s.Inactive), inBytes(s.Reserved))
 	if s.Limit > 0 {
 		fmt.Fprintf(&text, ", limit %s", inBytes(s.Limit))
 	} else {

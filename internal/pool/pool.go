@@ -31,7 +31,7 @@ type Pool struct {
 
 	// mu guards the rest. It is held for a few instructions, never during a call of the source.
 	mu    sync.Mutex
-	stats Stats
+	stats kernels.MemoryStats
 	free  [numClasses]*Block // cached blocks of each class, the last freed first
 
 	poison atomic.Bool
@@ -46,6 +46,7 @@ type Block struct {
 	size     int    // bytes requested
 	cap      int    // bytes of Buf
 	class    int    // noClass: an exact size outside the classes, never cached
+	category kernels.MemoryCategory
 	state    state
 	poisoned bool // all bytes are poisonByte, and the host can check it
 	guarded  bool // the bytes behind size were poisoned when it was handed out
@@ -68,7 +69,7 @@ func (b *Block) Size() int { return b.size }
 
 // New makes a pool over src that reserves at most limit bytes; 0 means no limit.
 func New(src Source, limit int) *Pool {
-	p := &Pool{src: src, stats: Stats{Limit: limit}}
+	p := &Pool{src: src, stats: kernels.MemoryStats{Limit: limit}}
 	p.refuse, _ = src.(Refuser)
 	return p
 }
@@ -95,9 +96,9 @@ func (p *Pool) SetReclaim(f func()) {
 	p.reclaim = f
 }
 
-// Alloc returns a block of n bytes. The error is a [*kernels.Error] of kind [kernels.ErrMemory], or of kind
-// [kernels.ErrDevice] if the source reports that the device failed; the pool stays usable.
-func (p *Pool) Alloc(n int) (*Block, error) {
+// Alloc returns a block of n bytes for the given use. The error is a [*kernels.Error] of kind [kernels.ErrMemory], or
+// of kind [kernels.ErrDevice] if the source reports that the device failed; the pool stays usable.
+func (p *Pool) Alloc(n int, use kernels.MemoryCategory) (*Block, error) {
 	if n < 0 {
 		return nil, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
 	}
@@ -114,14 +115,14 @@ func (p *Pool) Alloc(n int) (*Block, error) {
 		guarded += guardBytes
 	}
 	class, size := classOf(guarded)
-	if b := p.take(class, n); b != nil {
+	if b := p.take(class, n, use); b != nil {
 		return b, nil
 	}
-	return p.slow(n, class, size)
+	return p.slow(n, class, size, use)
 }
 
 // take serves a request from the cache, or returns nil.
-func (p *Pool) take(class, n int) *Block {
+func (p *Pool) take(class, n int, use kernels.MemoryCategory) *Block {
 	p.mu.Lock()
 	b := p.free[class]
 	for larger := class + 1; b == nil && larger < min(class+reach, numClasses); larger++ {
@@ -134,7 +135,7 @@ func (p *Pool) take(class, n int) *Block {
 	p.free[b.class] = b.next
 	b.next = nil
 	p.stats.Hits++
-	p.handOut(b, n)
+	p.handOut(b, n, use)
 	p.mu.Unlock()
 	b.guarded = false
 	if p.poison.Load() {
@@ -145,25 +146,19 @@ func (p *Pool) take(class, n int) *Block {
 }
 
 // handOut makes b live. mu is held.
-func (p *Pool) handOut(b *Block, n int) {
-	b.state, b.size = live, n
-	s := &p.stats
-	s.Allocs++
-	s.Blocks++
-	s.Requested += n
-	s.Allocated += b.cap
-	s.Active += b.cap
-	s.updatePeaks()
+func (p *Pool) handOut(b *Block, n int, use kernels.MemoryCategory) {
+	b.state, b.size, b.category = live, n, use
+	p.grown(b)
 }
 
 // slow serves a request for which the cache has no block.
-func (p *Pool) slow(n, class, size int) (*Block, error) {
+func (p *Pool) slow(n, class, size int, use kernels.MemoryCategory) (*Block, error) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
-	if b := p.take(class, n); b != nil { // freed or given back while waiting for the lock
+	if b := p.take(class, n, use); b != nil { // freed or given back while waiting for the lock
 		return b, nil
 	}
-	b, err := p.fromSource(n, class, size)
+	b, err := p.fromSource(n, class, size, use)
 	if err == nil {
 		return b, nil
 	}
@@ -180,7 +175,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 			defer p.grow.Lock()
 			reclaim()
 		}()
-		if b := p.take(class, n); b != nil {
+		if b := p.take(class, n, use); b != nil {
 			return b, nil
 		}
 	}
@@ -191,7 +186,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 		p.mu.Unlock()
 	}
 	released := p.release(need)
-	if b, err := p.fromSource(n, class, size); err == nil {
+	if b, err := p.fromSource(n, class, size, use); err == nil {
 		return b, nil
 	}
 	// Up to an eighth of the request is rounding: without it the request may still fit.
@@ -199,7 +194,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 		class, size = noClass, exact
 	}
 	released += p.release(maxBytes)
-	if b, err = p.fromSource(n, class, size); err == nil {
+	if b, err = p.fromSource(n, class, size, use); err == nil {
 		return b, nil
 	}
 	return nil, p.outOfMemory(n, released, err)
@@ -209,7 +204,7 @@ func (p *Pool) slow(n, class, size int) (*Block, error) {
 var errLimit = errors.New("the limit is reached")
 
 // fromSource asks the source for a block and makes it live. grow is held.
-func (p *Pool) fromSource(n, class, size int) (*Block, error) {
+func (p *Pool) fromSource(n, class, size int, use kernels.MemoryCategory) (*Block, error) {
 	p.mu.Lock()
 	full := p.stats.Limit > 0 && size > p.stats.Limit-p.stats.Reserved
 	p.mu.Unlock()
@@ -226,9 +221,8 @@ func (p *Pool) fromSource(n, class, size int) (*Block, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.SourceAllocs++
-	p.stats.Reserved += size
-	p.handOut(b, n)
+	p.reserve(size)
+	p.handOut(b, n, use)
 	return b, nil
 }
 
@@ -237,20 +231,18 @@ func (p *Pool) fromSource(n, class, size int) (*Block, error) {
 func (p *Pool) Keep(b *Block) {
 	p.lock(b, "keep", live, live)
 	b.state = kept
-	p.notLive(b)
+	p.stats.Blocks--
+	p.stats.Kept += b.cap
 	p.mu.Unlock()
 }
 
 // Free puts b, live or kept, into the cache. The caller does not use it again.
 func (p *Pool) Free(b *Block) {
 	p.lock(b, "free", live, kept)
-	if b.state == live {
-		p.notLive(b)
-	}
+	p.shrunk(b)
+	p.unused(b.cap)
 	b.state = cached
 	s := &p.stats
-	s.Frees++
-	s.Active -= b.cap
 	drop := b.class == noClass || s.Limit > 0 && s.Reserved > s.Limit
 	if !drop && !p.poison.Load() {
 		b.poisoned = false
@@ -267,13 +259,6 @@ func (p *Pool) Free(b *Block) {
 	p.mu.Lock()
 	p.push(b)
 	p.mu.Unlock()
-}
-
-// notLive removes b from the counts of live blocks. mu is held.
-func (p *Pool) notLive(b *Block) {
-	p.stats.Blocks--
-	p.stats.Requested -= b.size
-	p.stats.Allocated -= b.cap
 }
 
 // push makes b the first block of its class. mu is held.
@@ -327,6 +312,5 @@ func (p *Pool) giveBack(b *Block) {
 	b.Buf, b.next = nil, nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Reserved -= b.cap
-	p.stats.SourceFrees++
+	p.reserve(-b.cap)
 }

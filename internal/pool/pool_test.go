@@ -68,7 +68,7 @@ func (d *device) inUse() int {
 
 func mustAlloc(t testing.TB, p *Pool, n int) *Block {
 	t.Helper()
-	b, err := p.Alloc(n)
+	b, err := p.Alloc(n, kernels.Activations)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func mustAlloc(t testing.TB, p *Pool, n int) *Block {
 func checkStats(t testing.TB, p *Pool, d *device) {
 	t.Helper()
 	s := p.Stats()
-	for _, z := range []Sizes{s.Sizes, s.Peak} {
+	for _, z := range []kernels.MemorySizes{s.MemorySizes, s.Peak} {
 		if z.Requested < 0 || z.Requested > z.Allocated || z.Allocated > z.Active || z.Active > z.Reserved {
 			t.Fatalf("not 0 <= requested <= allocated <= active <= reserved: %+v", s)
 		}
@@ -87,6 +87,16 @@ func checkStats(t testing.TB, p *Pool, d *device) {
 	if s.Reserved > s.Peak.Reserved || s.Active > s.Peak.Active || s.Allocated > s.Peak.Allocated ||
 		s.Requested > s.Peak.Requested {
 		t.Fatalf("a size exceeds its peak: %+v", s)
+	}
+	if s.Reserved != s.Active+s.Inactive || s.Kept < 0 || s.Kept > s.Allocated {
+		t.Fatalf("reserved is not active and inactive, or more is kept than allocated: %+v", s)
+	}
+	sums := 0
+	for _, c := range s.Categories {
+		sums += c.Allocated
+	}
+	if sums != s.Allocated {
+		t.Fatalf("%d bytes in all categories, %d allocated", sums, s.Allocated)
 	}
 	if s.Reserved != d.inUse() {
 		t.Fatalf("reserved %d, the device counts %d", s.Reserved, d.inUse())
@@ -100,8 +110,8 @@ func checkStats(t testing.TB, p *Pool, d *device) {
 			sum += b.cap
 		}
 	}
-	if sum != s.Cached() {
-		t.Fatalf("%d bytes in the lists, %d bytes cached by the counters", sum, s.Cached())
+	if sum != s.Inactive {
+		t.Fatalf("%d bytes in the lists, %d bytes cached by the counters", sum, s.Inactive)
 	}
 }
 
@@ -146,11 +156,13 @@ func TestReuse(t *testing.T) {
 	if b := mustAlloc(t, p, 0); b.Size() != 0 || b.Buf.Bytes() != granule {
 		t.Errorf("zero bytes: %+v", b)
 	}
-	want := Stats{
-		Sizes:  Sizes{Requested: 1625, Allocated: 5120, Active: 5120, Reserved: 5120},
-		Peak:   Sizes{Requested: 4100, Allocated: 5120, Active: 5120, Reserved: 5120},
-		Blocks: 3, Allocs: 5, Frees: 2, Hits: 2, SourceAllocs: 3,
+	want := kernels.MemoryStats{
+		MemorySizes: kernels.MemorySizes{Requested: 1625, Allocated: 5120, Active: 5120, Reserved: 5120},
+		Peak:        kernels.MemorySizes{Requested: 4100, Allocated: 5120, Active: 5120, Reserved: 5120, Inactive: 3584},
+		Total:       kernels.MemorySizes{Requested: 6125, Allocated: 9728, Active: 9728, Reserved: 5120},
+		Blocks:      3, Allocs: 5, Frees: 2, Hits: 2, SourceAllocs: 3,
 	}
+	want.Categories[kernels.Activations] = kernels.CategorySizes{Allocated: 5120, Peak: 5120, Total: 9728}
 	if got := p.Stats(); got != want {
 		t.Errorf("stats\n got %+v\nwant %+v", got, want)
 	}
@@ -183,7 +195,7 @@ func TestTrace(t *testing.T) {
 				switch r := rng.IntN(100); {
 				case r < 52:
 					n := int(math.Exp2(rng.Float64()*23)) - 1
-					if b, err := p.Alloc(n); err == nil {
+					if b, err := p.Alloc(n, kernels.Activations); err == nil {
 						if b.Size() != n || b.Buf.Bytes() != b.cap || b.cap < n ||
 							b.cap > n+guardBytes+max((n+guardBytes)*5/8, 5*granule) {
 							t.Fatalf("asked for %d, got %+v", n, b)
@@ -228,7 +240,7 @@ func TestTrace(t *testing.T) {
 				p.Free(b)
 			}
 			p.Trim()
-			if got := p.Stats(); got.Sizes != (Sizes{}) || got.Blocks != 0 || got.Limit != c.limit {
+			if got := p.Stats(); got.MemorySizes != (kernels.MemorySizes{}) || got.Blocks != 0 || got.Limit != c.limit {
 				t.Errorf("after everything was freed: %+v", got)
 			}
 			if d.inUse() != 0 {
@@ -248,7 +260,7 @@ func TestParallel(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, uint64(g)))
 			var live []*Block
 			for i := range 3000 {
-				if b, err := p.Alloc(rng.IntN(100_000)); err == nil {
+				if b, err := p.Alloc(rng.IntN(100_000), kernels.Activations); err == nil {
 					b.Buf.(*buffer).data[0] = byte(g) // the race detector sees a block given out twice
 					live = append(live, b)
 				}
@@ -288,9 +300,9 @@ func TestOutOfMemory(t *testing.T) {
 	p.Keep(b)
 	p.Free(c)
 	before := p.Stats()
-	_, err := p.Alloc(1_500_000)
-	want := "alloc: 1.43 MiB (1500000 bytes) requested; 1.00 MiB (1048576 bytes) live in 1 blocks, " +
-		"768.00 KiB (786432 bytes) kept, 0 bytes cached, 1.75 MiB (1835008 bytes) reserved, " +
+	_, err := p.Alloc(1_500_000, kernels.Activations)
+	want := "alloc: 1.43 MiB (1500000 bytes) requested; 1.75 MiB (1835008 bytes) live, " +
+		"of which 1 blocks in steps and 768.00 KiB (786432 bytes) kept, 0 bytes cached, 1.75 MiB (1835008 bytes) reserved, " +
 		"limit 3.00 MiB (3145728 bytes); 512.00 KiB (524288 bytes) of cache given back did not help"
 	var e *kernels.Error
 	if !errors.As(err, &e) || e.Kind != kernels.ErrMemory || err.Error() != want {
@@ -306,14 +318,14 @@ func TestOutOfMemory(t *testing.T) {
 	checkStats(t, p, d)
 
 	full := New(newDevice(1<<20), 0)
-	if _, err := full.Alloc(2 << 20); err == nil ||
+	if _, err := full.Alloc(2<<20, kernels.Activations); err == nil ||
 		!strings.HasSuffix(err.Error(), "no limit; the device says: card is full") {
 		t.Errorf("full device: %v", err)
 	}
-	if _, err := full.Alloc(1<<62 + 1); !errors.Is(err, kernels.ErrMemory) {
+	if _, err := full.Alloc(1<<62+1, kernels.Activations); !errors.Is(err, kernels.ErrMemory) {
 		t.Errorf("absurd size: %v", err)
 	}
-	if _, err := full.Alloc(-1); !errors.Is(err, kernels.ErrValue) {
+	if _, err := full.Alloc(-1, kernels.Activations); !errors.Is(err, kernels.ErrValue) {
 		t.Errorf("negative size: %v", err)
 	}
 }
@@ -381,13 +393,13 @@ func TestKeep(t *testing.T) {
 	type handle struct{ b *Block }
 	h := &handle{mustAlloc(t, p, 4096)}
 	p.Keep(h.b)
-	if s := p.Stats(); s.Allocated != 0 || s.Requested != 0 || s.Blocks != 0 || s.Kept() != 4096 {
+	if s := p.Stats(); s.Allocated != 4096 || s.Requested != 4096 || s.Blocks != 0 || s.Kept != 4096 {
 		t.Errorf("kept block: %+v", s)
 	}
 	runtime.AddCleanup(h, p.Free, h.b)
 	for range 200 {
 		runtime.GC()
-		if s := p.Stats(); s.Cached() == 4096 && s.Kept() == 0 {
+		if s := p.Stats(); s.Inactive == 4096 && s.Kept == 0 {
 			checkStats(t, p, d)
 			return
 		}
@@ -436,7 +448,7 @@ func TestGoroutinesBesideReclaim(t *testing.T) {
 	b := mustAlloc(t, p, 2048)
 	failed := make(chan error)
 	go func() {
-		_, err := p.Alloc(4096)
+		_, err := p.Alloc(4096, kernels.Activations)
 		failed <- err
 	}()
 	<-waiting
@@ -478,7 +490,7 @@ func TestPoison(t *testing.T) {
 			t.Errorf("a write after Free: %v", got)
 		}
 	}()
-	p.Alloc(100)
+	p.Alloc(100, kernels.Activations)
 }
 
 // Behind each poisoned block is a guard band; in device memory the source fills both.
@@ -568,7 +580,7 @@ func BenchmarkHit(b *testing.B) {
 	p := New(newDevice(0), 0)
 	b.ReportAllocs()
 	for b.Loop() {
-		x, _ := p.Alloc(100_000)
+		x, _ := p.Alloc(100_000, kernels.Activations)
 		p.Free(x)
 	}
 }
@@ -578,7 +590,7 @@ func BenchmarkHitParallel(b *testing.B) {
 	p := New(newDevice(0), 0)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			x, _ := p.Alloc(100_000)
+			x, _ := p.Alloc(100_000, kernels.Activations)
 			p.Free(x)
 		}
 	})
@@ -588,7 +600,7 @@ func BenchmarkHitParallel(b *testing.B) {
 func BenchmarkMiss(b *testing.B) {
 	p := New(newDevice(0), 0)
 	for b.Loop() {
-		x, _ := p.Alloc(1 << 20)
+		x, _ := p.Alloc(1<<20, kernels.Activations)
 		p.Free(x)
 		p.Trim()
 	}

@@ -1,55 +1,79 @@
 package pool
 
-// Sizes are amounts of memory in bytes. Each contains the one before: Requested <= Allocated <= Active <= Reserved.
-type Sizes struct {
-	Requested int // asked for by live blocks
-	Allocated int // in live blocks, rounding included
-	Active    int // in live and kept blocks
-	Reserved  int // held from the source
-}
-
-// Stats describes a pool at one moment.
-type Stats struct {
-	Sizes        // now
-	Peak   Sizes // the largest of each since the pool was made
-	Limit  int   // of Reserved; 0 means none
-	Blocks int   // live blocks
-
-	// Events since the pool was made.
-	Allocs       int // blocks handed out
-	Frees        int // blocks that came back
-	Hits         int // allocations served by the cache
-	SourceAllocs int // allocations the source served
-	SourceFrees  int // blocks returned to the source
-	Retries      int // allocations that reached the limit or a full device at first
-	OOMs         int // allocations that failed
-}
-
-// Kept is the number of bytes owned by the Go collector, see [Pool.Keep].
-func (s Stats) Kept() int { return s.Active - s.Allocated }
-
-// Cached is the number of bytes ready for reuse.
-func (s Stats) Cached() int { return s.Reserved - s.Active }
-
-// Fragmentation is the share of the reserved memory that was not in use at the peaks: 1 - peak active/peak reserved.
-func (s Stats) Fragmentation() float64 {
-	if s.Peak.Reserved == 0 {
-		return 0
-	}
-	return 1 - float64(s.Peak.Active)/float64(s.Peak.Reserved)
-}
+import "github.com/weft-ml/weft/kernels"
 
 // Stats returns the current values.
-func (p *Pool) Stats() Stats {
+func (p *Pool) Stats() kernels.MemoryStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stats
 }
 
-// updatePeaks is called with mu held, after sizes have grown.
-func (s *Stats) updatePeaks() {
+// ResetPeak makes the present sizes the largest ones.
+func (p *Pool) ResetPeak() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Peak = p.stats.MemorySizes
+	for i := range p.stats.Categories {
+		c := &p.stats.Categories[i]
+		c.Peak = c.Allocated
+	}
+}
+
+// grown counts b, which has become live; mu is held.
+func (p *Pool) grown(b *Block) {
+	s := &p.stats
+	s.Allocs++
+	s.Blocks++
+	s.Requested += b.size
+	s.Allocated += b.cap
+	s.Active += b.cap
+	s.Inactive -= b.cap
+	s.Total.Requested += b.size
+	s.Total.Allocated += b.cap
+	s.Total.Active += b.cap
 	s.Peak.Requested = max(s.Peak.Requested, s.Requested)
 	s.Peak.Allocated = max(s.Peak.Allocated, s.Allocated)
 	s.Peak.Active = max(s.Peak.Active, s.Active)
-	s.Peak.Reserved = max(s.Peak.Reserved, s.Reserved)
+	s.Peak.Inactive = max(s.Peak.Inactive, s.Inactive)
+	c := &s.Categories[b.category]
+	c.Allocated += b.cap
+	c.Total += b.cap
+	c.Peak = max(c.Peak, c.Allocated)
+}
+
+// shrunk is its counterpart for a block that is freed; mu is held.
+func (p *Pool) shrunk(b *Block) {
+	s := &p.stats
+	s.Frees++
+	if b.state == kept {
+		s.Kept -= b.cap
+	} else {
+		s.Blocks--
+	}
+	s.Requested -= b.size
+	s.Allocated -= b.cap
+	s.Categories[b.category].Allocated -= b.cap
+}
+
+// reserve counts n bytes more, or less, that are held from the source; mu is held.
+func (p *Pool) reserve(n int) {
+	s := &p.stats
+	s.Reserved += n
+	s.Inactive += n
+	if n > 0 {
+		s.SourceAllocs++
+		s.Total.Reserved += n
+		s.Peak.Reserved = max(s.Peak.Reserved, s.Reserved)
+	} else {
+		s.SourceFrees++
+	}
+}
+
+// unused counts n bytes as no longer active; mu is held.
+func (p *Pool) unused(n int) {
+	s := &p.stats
+	s.Active -= n
+	s.Inactive += n
+	s.Peak.Inactive = max(s.Peak.Inactive, s.Inactive)
 }
