@@ -155,7 +155,8 @@ func fakeAddNorm(t testing.TB) *Backend {
 		t.Fatal(err)
 	}
 	for _, types := range []uint64{0, 1} {
-		b.images.expressions.add(pointwiseKey{sumOp.Expr, types}, &pointwiseFamily{f, f, f, 4})
+		b.images.expressions.add(pointwiseKey{sumOp.Expr.Weak(), types},
+			&pointwiseFamily{vector: f, strided: f, strided64: f, elements: 4})
 	}
 	return b
 }

@@ -358,7 +358,9 @@ func (s *stream) run(plan plan, l *kernels.Launch, submit func(*call) error) err
 	c.reset(l.Op.Name)
 	c.step = l.Step
 	plan(c, l)
-	return submit(c)
+	err := submit(c)
+	runtime.KeepAlive(l.Op.Expr) // what is queued is in the stream's log before its expression can be forgotten
+	return err
 }
 
 // Event is a mark in a stream, and one behind its copies to the host on the copy stream.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weft-ml/weft/internal/weaktable"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/kernels/cuda/src"
@@ -17,11 +18,8 @@ import (
 
 // Sources that are not known before the program runs, those of users' pointwise expressions, are compiled by NVRTC.
 
-// compiled holds what was compiled in this process, by the key of the disk cache.
-var compiled struct {
-	sync.Mutex
-	images map[string]*image
-}
+// compiled is what was compiled in this process, by the key of the disk cache. GPUs hold what is loaded.
+var compiled weaktable.Table[string, image]
 
 // options are those of the compiler. Products and sums are not contracted: their bits matter.
 var options = []string{"--std=c++17", "--fmad=false", "--device-as-default-execution-space"}
@@ -34,31 +32,23 @@ func compile(g *GPU, name, text string, symbols []string) (*image, error) {
 			"%s is not among the kernels of this build and must be compiled; %v", name, compiler.Missing)
 	}
 	target := "sm_" + itoa(10*g.Major+g.Minor)
-	key := cacheKey(compiler.Version, target, fmt.Sprint(options), text, fmt.Sprint(includes()))
-	compiled.Lock()
-	defer compiled.Unlock()
-	if m := compiled.images[key]; m != nil {
-		return m, nil
-	}
-	cache := openCache()
-	if builtin() != nil {
-		cache = nil // the code belongs to one build of the driver library
-	}
-	code := cache.get(key)
-	if code == nil {
-		var err error
-		if code, err = nvrtc(name+".cu", text, target); err != nil {
-			return nil, err
+	key := cacheKey(compiler.Version, target, fmt.Sprint(options), text, includesKey())
+	return compiled.Get(key, func() (*image, error) {
+		cache := openCache()
+		if builtin() != nil {
+			cache = nil // the code belongs to one build of the driver library
 		}
-		cache.put(key, code)
-	}
-	m := &image{family: name, target: target, symbols: symbols,
-		code: func() ([]byte, error) { return slices.Clone(code), nil }}
-	if compiled.images == nil {
-		compiled.images = map[string]*image{}
-	}
-	compiled.images[key] = m
-	return m, nil
+		code := cache.get(key)
+		if code == nil {
+			var err error
+			if code, err = nvrtc(name+".cu", text, target); err != nil {
+				return nil, err
+			}
+			cache.put(key, code)
+		}
+		return &image{family: name, target: target, symbols: symbols, compiled: true,
+			code: func() ([]byte, error) { return slices.Clone(code), nil }}, nil
+	})
 }
 
 // includes are all headers.
@@ -76,6 +66,9 @@ var includes = sync.OnceValue(func() (all []driver.Header) {
 	}
 	return all
 })
+
+// includesKey identifies them all.
+var includesKey = sync.OnceValue(func() string { return cacheKey(fmt.Sprint(includes())) })
 
 // Compilers describes NVRTC, which compiles users' expressions, and the driver's own compiler, which makes machine
 // code of PTX where a build has none for the GPU ([GPU.NeedsPTX]).

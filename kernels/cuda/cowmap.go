@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// cowMap is a map that every launch reads, without a lock, and that few calls add to: each copies it. The caller of add
-// holds a lock.
+// cowMap is a map that every launch reads, without a lock, and that few calls change: each copies it. The caller of
+// add and remove holds a lock.
 type cowMap[K comparable, V any] struct{ entries atomic.Pointer[map[K]V] }
 
 // all is the entries now, not to be changed.
@@ -28,4 +28,12 @@ func (t *cowMap[K, V]) add(k K, v V) {
 	maps.Copy(m, t.all())
 	m[k] = v
 	t.entries.Store(&m)
+}
+
+// remove removes the entries that a condition holds for.
+func (t *cowMap[K, V]) remove(of func(K, V) bool) {
+	m := maps.Clone(t.all())
+	if maps.DeleteFunc(m, of); len(m) < len(t.all()) {
+		t.entries.Store(&m)
+	}
 }

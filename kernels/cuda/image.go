@@ -23,6 +23,7 @@ type image struct {
 	symbols   []string // entry points, such as "softmax_fwd_bf16"
 	registers int      // of a thread: what the budget allows; 0 if there is none
 	text      string   // SHA-256 of the source, if that was generated
+	compiled  bool     // in this process
 	code      func() ([]byte, error)
 }
 
@@ -37,7 +38,8 @@ type library struct {
 var shipped = sync.OnceValue(func() *library {
 	var all []*image
 	for _, m := range images.All() {
-		all = append(all, &image{m.Family, m.Target, m.Symbols, m.Registers, m.Text, m.Code})
+		all = append(all, &image{family: m.Family, target: m.Target, symbols: m.Symbols, registers: m.Registers,
+			text: m.Text, code: m.Code})
 	}
 	return newLibrary(all...)
 })
@@ -197,6 +199,7 @@ type loader struct {
 	mu      sync.Mutex // guards additions, and what follows
 	modules map[*image]driver.Module
 	remarks []string // what is not as the budget wants it
+	leaving leaving
 }
 
 // function returns an entry point, loading its image if need be. It keeps a copy of the symbol, so that callers put
@@ -215,11 +218,16 @@ func (l *loader) function(b *Backend, symbol string) (*function, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.entry(b, fit, own)
+	f, _, err := l.entry(b, fit, own)
+	if err != nil {
+		return nil, err
+	}
+	l.functions.add(own, f)
+	return f, nil
 }
 
-// entry returns an entry point of the first of some images that the driver takes. mu is held.
-func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, error) {
+// entry returns an entry point of the first of some images that the driver takes, and that image. mu is held.
+func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, *image, error) {
 	for i, m := range fit {
 		module, rc, err := l.module(b, m)
 		if err != nil && rc == driver.NoBinaryForGPU && i+1 < len(fit) {
@@ -227,16 +235,15 @@ func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, erro
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		made, rc := b.ctx.Function(module, symbol)
 		if err := b.check("load", "looking for kernel "+symbol, rc); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		f := &function{made, symbol}
-		l.functions.add(symbol, f)
 		l.remark(f.excess(m)...)
-		return f, nil
+		return f, m, nil
 	}
 	panic("no image fits")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weft-ml/weft/internal/weaktable"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/kernels/cuda/images"
@@ -207,7 +208,7 @@ func TestDiskCache(t *testing.T) {
 		calls++
 		// the number makes the setting a new one
 		t.Setenv("FAKE_CUDA", setting+",fail=nvrtcCompileProgram:1:6:"+itoa(calls))
-		compiled.images = nil
+		compiled = weaktable.Table[string, image]{}
 		_, err := compile(g, "f", text, nil)
 		if err != nil && !strings.Contains(err.Error(), "NVRTC_ERROR_FAKE") {
 			t.Fatal(err)
@@ -218,7 +219,7 @@ func TestDiskCache(t *testing.T) {
 	fill := func(g *GPU, text string) {
 		t.Helper()
 		t.Setenv("FAKE_CUDA", "")
-		compiled.images = nil
+		compiled = weaktable.Table[string, image]{}
 		m, err := compile(g, "f", text, nil)
 		if err != nil {
 			t.Fatal(err)

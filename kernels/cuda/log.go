@@ -39,25 +39,27 @@ type logged struct{ op, kernel, site string }
 func (g *launchLog) open(ctx driver.Context) {
 	var rc driver.Result
 	if g.mark, g.markAddr, rc = ctx.AllocHost(4); rc != driver.Success {
-		g.dropMarks()
+		g.mark, g.markAddr = nil, 0
 	} else {
 		*(*uint32)(g.mark) = 0
 	}
 }
 
-// dropMarks stops asking for marks.
+// dropMarks stops asking for marks. Those that are queued still come.
 func (g *launchLog) dropMarks() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mark, g.markAddr = nil, 0
+	g.markAddr = 0
 }
 
 // free gives the memory of marks back. The context is current.
 func (g *launchLog) free() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.mark != nil {
 		driver.FreeHost(g.mark)
 	}
-	g.dropMarks()
+	g.mark, g.markAddr = nil, 0
 }
 
 // add notes the launches of an operation that site asked for. It returns the number of launches so far, and whether
@@ -92,6 +94,14 @@ func (g *launchLog) confirm(n uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.confirmed = max(g.confirmed, n)
+}
+
+// finished tells whether the first n launches are known to be finished.
+func (g *launchLog) finished(n uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	from, _ := g.window()
+	return from >= n
 }
 
 // window is the numbers of the launches that are not known to be finished.

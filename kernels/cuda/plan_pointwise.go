@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"weak"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/src"
@@ -13,16 +14,18 @@ import (
 // Operations that are expressions share one plan. Their kernels are written by package src for the element types of a
 // launch. Those of the operation table are images of the build; others are compiled when they first occur.
 
-// pointwiseKey identifies the kernels of an expression for element types: four bits each, operands before results.
+// pointwiseKey identifies the kernels of an expression for element types: four bits each, operands before results. It
+// does not keep the expression.
 type pointwiseKey struct {
-	f     *expr.Func
+	f     weak.Pointer[expr.Func]
 	types uint64
 }
 
 // pointwiseFamily is the three kernels of a key, as pointwise.cuh describes them.
 type pointwiseFamily struct {
 	vector, strided, strided64 *function
-	elements                   int // that a thread of vector computes
+	image                      *image // they are of
+	elements                   int    // that a thread of vector computes
 }
 
 const (
@@ -36,7 +39,7 @@ func keyOf(l *kernels.Launch) (pointwiseKey, error) {
 		return pointwiseKey{}, kernels.Errorf(kernels.ErrDevice, l.Op.Name, "%d operands and results; kernels take %d",
 			len(l.In)+len(l.Out), maxPointwise)
 	}
-	k := pointwiseKey{f: l.Op.Expr}
+	k := pointwiseKey{f: l.Op.Expr.Weak()}
 	for _, as := range [2][]kernels.Arg{l.In, l.Out} {
 		for i := range as {
 			k.types = k.types<<4 | uint64(as[i].DType.Code())
@@ -71,9 +74,12 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if fit[0].compiled {
+		l.forget(b)
+	}
 	f := &pointwiseFamily{elements: p.Vector()}
 	for i, to := range []**function{&f.vector, &f.strided, &f.strided64} {
-		if *to, err = l.entry(b, fit, symbols[i]); err != nil {
+		if *to, f.image, err = l.entry(b, fit, symbols[i]); err != nil {
 			return nil, err
 		}
 	}

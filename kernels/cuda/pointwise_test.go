@@ -136,7 +136,7 @@ func precompile(t *testing.T, b *Backend, cases []pointwiseCase) {
 		key, _ := keyOf(l)
 		f := &pointwiseFamily{elements: src.PointwiseOf(l).Vector()}
 		for k, to := range []**function{&f.vector, &f.strided, &f.strided64} {
-			if *to, err = b.images.entry(b, fit,
+			if *to, f.image, err = b.images.entry(b, fit,
 				families[key]+[]string{"_vector", "_strided", "_strided64"}[k]); err != nil {
 				t.Fatal(err)
 			}

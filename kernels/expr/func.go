@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"weak"
+
+	"github.com/weft-ml/weft/internal/weaktable"
 )
 
 // Func is a pointwise operation: one value, or several, at each element of its operands. Make it with [New].
@@ -21,6 +24,7 @@ type Func struct {
 	order []*Node       // all nodes, operands first
 	index map[*Node]int // of a node in order
 	key   string
+	weak  weak.Pointer[Func]
 
 	mu        sync.Mutex
 	pullbacks []*Pullback
@@ -30,12 +34,16 @@ type Func struct {
 
 // functions are those in use, by source: a call site that makes its function anew each time gets the same one. One
 // that nobody holds any more is collected, with its derivatives and what backends have compiled it to. The last ones
-// asked for are held.
-var functions = table[string, Func]{last: make([]*Func, 256)}
+// asked for are held, as many as [Kept].
+var functions = weaktable.New[string, Func](Kept)
+
+// Kept is how many functions live although nobody holds them: those that were asked for last. A program that makes
+// more expressions than these, and holds none, has them compiled anew.
+const Kept = 256
 
 // New reads an expression; the package comment describes the language. The error is a [*SyntaxError].
 func New(src string, args, params []string) (*Func, error) {
-	return functions.get(fmt.Sprintf("%q %q %q", src, args, params), func() (*Func, error) {
+	return functions.Get(fmt.Sprintf("%q %q %q", src, args, params), func() (*Func, error) {
 		roots, err := parse(src, args, params)
 		return &Func{Src: src, Args: slices.Clone(args), Params: slices.Clone(params), Roots: roots}, err
 	})
@@ -54,7 +62,7 @@ func Must(src string, args, params []string) *Func {
 // It panics unless old names an argument for each result.
 func (f *Func) Guard(name string, old []string) *Func {
 	id := fmt.Sprintf("%q %q %q guard %q %q", f.Src, f.Args, f.Params, name, old)
-	g, _ := functions.get(id, func() (*Func, error) {
+	g, _ := functions.Get(id, func() (*Func, error) {
 		g := &Func{Args: append(slices.Clone(f.Args), name), Params: f.Params}
 		for i, r := range f.Roots {
 			k := slices.Index(f.Args, old[i])
@@ -77,7 +85,14 @@ func (f *Func) prepare() {
 			f.index[n] = i
 		}
 		f.key = f.makeKey()
+		f.weak = weak.Make(f)
 	})
+}
+
+// Weak tells f from all other functions, those of the past included, without keeping it. To ask takes no time.
+func (f *Func) Weak() weak.Pointer[Func] {
+	f.prepare()
+	return f.weak
 }
 
 // Order lists the nodes of all roots, each once, operands first. The caller must not change it.

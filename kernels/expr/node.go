@@ -3,6 +3,8 @@ package expr
 import (
 	"math"
 	"weak"
+
+	"github.com/weft-ml/weft/internal/weaktable"
 )
 
 // Node is one operation of an expression. Nodes are immutable and hash-consed: equal mathematics, as written, is one
@@ -27,7 +29,7 @@ type nodeKey struct {
 }
 
 // nodes are those in use. The keys do not hold the operands, so that an expression is collected as a whole.
-var nodes table[nodeKey, Node]
+var nodes weaktable.Table[nodeKey, Node]
 
 func intern(n Node) *Node {
 	key := nodeKey{op: n.Op, k: n.K, bits: math.Float64bits(n.C)}
@@ -35,7 +37,7 @@ func intern(n Node) *Node {
 		key.x[i] = weak.Make(x)
 	}
 	n.truth = n.isTruth()
-	node, _ := nodes.get(key, func() (*Node, error) { return &n, nil })
+	node, _ := nodes.Get(key, func() (*Node, error) { return &n, nil })
 	return node
 }
 

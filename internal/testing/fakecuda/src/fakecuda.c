@@ -11,7 +11,9 @@
 //   pcie=1           they reach it over a slow link without atomics
 //   driver=NNNNN     version of CUDA that the driver supports, 1000*major + 10*minor (default 13000)
 //   memory=BYTES     device memory of each GPU (default 1 GiB)
-//   leaks=1          end the process when a working context is destroyed that still has memory, streams or events
+//   modules=N        how many modules fit on each GPU (default: any number)
+//   leaks=1          end the process when a working context is destroyed that still has memory, streams, events or
+//                    modules
 //   hang=FUNCTION    calls of FUNCTION never return
 //   registers=N, local=N  what kernels use, registers and bytes of local memory (default 40 and 0)
 //   compiler=NNNN    version of the compiler, 1000*major + 10*minor (default 12040)
@@ -28,6 +30,7 @@
 // The library is NVRTC, too: it makes an image of the kernels that the macro POINTWISE would.
 #include <cuda.h>
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +99,7 @@ struct CUctx_st {
 	unsigned born; // differs from every other context, also from one that was at this address before
 	CUresult fault; // sticky
 	long long used; // bytes of device memory
-	int memories, pinned, streams, events;
+	int memories, pinned, streams, events, modules;
 	int peers; // a bit set of devices
 };
 
@@ -112,6 +115,7 @@ enum { STATIC_SHARED = 1 << 10, MOST_SHARED = 227 << 10 };
 struct CUfunc_st {
 	char name[64];
 	int shared, forget;
+	CUmodule module;
 };
 
 struct CUmod_st {
@@ -423,9 +427,10 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 	if (!c->users)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	c->users--;
-	if (!c->users && number("leaks", 0) && !c->fault && (c->memories || c->pinned || c->streams || c->events)) {
+	if (!c->users && number("leaks", 0) && !c->fault &&
+		(c->memories || c->pinned || c->streams || c->events || c->modules)) {
 		fprintf(stderr, "fakecuda: left behind: %d blocks of device memory, %d of pinned memory, "
-			"%d streams, %d events\n", c->memories, c->pinned, c->streams, c->events);
+			"%d streams, %d events, %d modules\n", c->memories, c->pinned, c->streams, c->events, c->modules);
 		abort();
 	}
 	return leave(CUDA_SUCCESS);
@@ -802,8 +807,11 @@ CUresult cuEventSynchronize(CUevent e) {
 static CUresult load(CUmodule *module, const char *image) {
 	if (strncmp(image, "fake ", 5))
 		return CUDA_ERROR_INVALID_IMAGE;
+	if (current->modules == number("modules", INT_MAX))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	*module = calloc(1, sizeof **module);
 	(*module)->ctx = current;
+	current->modules++;
 	snprintf((*module)->names, sizeof (*module)->names, "%s ", image + 5);
 	return CUDA_SUCCESS;
 }
@@ -821,7 +829,12 @@ CUresult cuModuleUnload(CUmodule module) {
 	ENTER("cuModuleUnload");
 	if (module->ctx != current)
 		die("a module of another context is unloaded");
-	free(module);
+	for (CUstream s = streams; s; s = s->next)
+		for (task *t = s->ctx->fault ? 0 : s->first; t; t = t->next)
+			if (t->function >= module->functions && t->function < module->functions + module->n)
+				die("a module is unloaded while a launch of a kernel of it is queued");
+	module->ctx->modules--;
+	module->ctx = 0; // the module is kept: its kernels must not be launched
 	return leave(CUDA_SUCCESS);
 }
 
@@ -835,6 +848,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
 	snprintf(f->name, sizeof f->name, "%s", name);
 	f->shared = (48 << 10) - STATIC_SHARED;
 	f->forget = (int)number("forget", 0);
+	f->module = m;
 	*function = f;
 	return leave(CUDA_SUCCESS);
 }
@@ -865,6 +879,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
 	if (f->forget)
 		return CUDA_SUCCESS;
 	ENTER("cuLaunchKernel");
+	if (f->module->ctx != current)
+		die("a kernel of an unloaded module, or of one of another context, is launched");
 	if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || (int)shared > f->shared)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	task *t = queue(s, LAUNCH);
