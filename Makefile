@@ -8,7 +8,7 @@
 #   make docs     rewrite the generated docs only
 #   make size     lines by package and their budget; "go run ./internal/tools/size -update" lowers it
 #
-#   make test-long      CUDA kernels on the emulator: more shapes, schedules, mutants (internal/testing/emu/README.md)
+#   make test-long      what takes a night: absurd calls, losses of power, fuzzing, mutants ("scripts/check-long -list")
 #   make kernels        compile the CUDA kernels that have changed (the compilers come from PyPI)
 #   make kernels-check  compile all of them again and look at their machine code (docs/KERNEL-IMAGES.md)
 #
