@@ -193,31 +193,37 @@ func (want checksum) compare(fsys disk.FS, name string) error {
 	return nil
 }
 
-// writeSynced makes a file and syncs it, while a second goroutine hashes the same content. A sync that fails is not
-// repeated: nobody knows what is on the disk then.
+// writeSynced makes a file and syncs it, and hashes its content. A sync that fails is not repeated: nobody knows what is
+// on the disk then.
 func writeSynced(fsys disk.FS, name string, write func(io.Writer) error) (sum checksum, err error) {
 	file, err := fsys.Create(name)
 	if err != nil {
 		return sum, err
 	}
-	counted := &counter{Hash: sha256.New()}
-	hashed := make(chan error)
-	go func() { hashed <- write(counted) }()
-	if err = write(file); err == nil {
+	h := &hashing{file: file, hash: sha256.New()}
+	if err = write(h); err == nil {
 		err = file.Sync()
 	}
-	err = errors.Join(err, file.Close(), <-hashed)
-	return checksum{counted.n, hex.EncodeToString(counted.Sum(nil))}, err
+	return checksum{h.n, hex.EncodeToString(h.hash.Sum(nil))}, errors.Join(err, file.Close())
 }
 
-type counter struct {
-	hash.Hash
-	n int64
+// hashing is a file, and a second goroutine that hashes what is written.
+type hashing struct {
+	file io.Writer
+	hash hash.Hash
+	n    int64
 }
 
-func (c *counter) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	return c.Hash.Write(p)
+func (h *hashing) Write(p []byte) (int, error) {
+	hashed := make(chan struct{})
+	go func() {
+		h.hash.Write(p)
+		close(hashed)
+	}()
+	n, err := h.file.Write(p)
+	<-hashed
+	h.n += int64(n)
+	return n, err
 }
 
 // remove removes a folder of files.

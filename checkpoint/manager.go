@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/weft-ml/weft/internal/disk"
 	"github.com/weft-ml/weft/tensor"
@@ -25,16 +26,17 @@ type Manager struct {
 	metric      string // that decides which one is best; "" for none
 	highest     bool
 	synchronous bool
-	skip        bool            // while one is being written
-	room        func(int) error // memory for a snapshot
+	skip        bool // while one is being written
+	take        func([]*tensor.Tensor) (snapshot, error)
 
 	run       string
-	committed []*manifest  // of this run, ascending
-	inTheWay  map[int]bool // folders of the run that are no checkpoints
-	space     bool         // there is space on the disk
-	buf       []byte       // the snapshot
-	inFlight  chan error   // the end of a save; nil if there is none
-	failed    error        // the first error of a save
+	committed []*manifest   // of this run, ascending
+	inTheWay  map[int]bool  // folders of the run that are no checkpoints
+	space     bool          // there is space on the disk
+	called    time.Time     // when Save was, the last time
+	inFlight  chan error    // the end of a save; nil if there is none
+	hurry     chan struct{} // closed where somebody waits for it
+	failed    error         // the first error of a save
 	stats     Stats
 	closed    bool
 }
@@ -44,6 +46,7 @@ type Stats struct {
 	Saved       int     // checkpoints committed
 	Skipped     int     // left out with [SkipBusy]
 	Synchronous int     // saves without a snapshot
+	Waited      int     // snapshots that a device had no room for, so that Save, or a step, waited for the host's copy
 	Passed      []error // why the last Resume passed over checkpoints, newest first
 }
 
@@ -83,7 +86,8 @@ var ErrSpace = errors.New("too little space on the disk")
 func Open(dir string, options ...OpenOption) (*Manager, error) { return open(disk.OS, dir, options) }
 
 func open(fsys disk.FS, dir string, options []OpenOption) (*Manager, error) {
-	ck := &Manager{dir: filepath.Clean(dir), fsys: fsys, room: engine.Room, inTheWay: map[int]bool{}}
+	ck := &Manager{dir: filepath.Clean(dir), fsys: fsys, inTheWay: map[int]bool{},
+		take: func(ts []*tensor.Tensor) (snapshot, error) { return engine.Snapshot(ts) }}
 	for _, option := range options {
 		if option.set != nil {
 			option.set(ck)
@@ -261,6 +265,12 @@ func (ck *Manager) Save(step int, st *State, metrics map[string]float64) error {
 	if err := ck.usable(); err != nil {
 		return err
 	}
+	now := time.Now()
+	var since time.Duration
+	if !ck.called.IsZero() {
+		since = now.Sub(ck.called)
+	}
+	ck.called = now
 	if ck.skip && ck.inFlight != nil && len(ck.inFlight) == 0 {
 		ck.stats.Skipped++
 		return nil
@@ -272,10 +282,11 @@ func (ck *Manager) Save(step int, st *State, metrics map[string]float64) error {
 		ck.ended(err)
 	case c == nil: // it is there
 	default:
-		var copied bool
-		if copied, err = ck.snapshot(c); copied {
+		err = ck.snapshot(c)
+		if c.snapshot != nil {
 			done := make(chan error, 1)
-			ck.inFlight = done
+			ck.inFlight, ck.hurry = done, make(chan struct{})
+			c.pace = newPace(ck.hurry, c.size(), since)
 			go func() { done <- ck.write(c) }()
 			break
 		}
@@ -294,7 +305,7 @@ func (ck *Manager) Close() error {
 		return nil
 	}
 	ck.settle()
-	ck.closed, ck.buf = true, nil
+	ck.closed = true
 	return ck.failed
 }
 
@@ -303,6 +314,7 @@ func (ck *Manager) settle() error {
 	if ck.inFlight == nil {
 		return nil
 	}
+	close(ck.hurry)
 	err := <-ck.inFlight
 	ck.inFlight = nil
 	ck.ended(err)
@@ -360,37 +372,56 @@ func (c *draft) size() (n int64) {
 	return n
 }
 
-// snapshot copies all tensors to memory of the manager; false if there is none, or is to be none.
-func (ck *Manager) snapshot(c *draft) (bool, error) {
+// A snapshot is engine.Snapshot.
+type snapshot interface {
+	Saved(i int) *io.SectionReader
+	Waited() bool
+	Free()
+}
+
+// snapshot copies all tensors; there is none without memory for that, or if there is to be none.
+func (ck *Manager) snapshot(c *draft) error {
 	if ck.synchronous {
-		return false, nil
+		return nil
 	}
-	size := int(c.size())
-	if size > cap(ck.buf) {
-		ck.buf = nil
-		if err := ck.room(size); err != nil {
-			slog.Warn("checkpoint: no memory for a snapshot, so this save is synchronous", "error", err)
-			return false, nil
-		}
-		ck.buf = make([]byte, size)
-	}
-	at := 0
+	var all []*part
+	var tensors []*tensor.Tensor
 	for _, parts := range c.parts {
-		for i, p := range parts {
-			to := ck.buf[at:][:p.raw.Size()]
-			at += len(to)
-			if n, err := p.raw.ReadAt(to, 0); n < len(to) {
-				return false, fmt.Errorf("checkpoint: %s: %w", p.Name, whole(int64(n), int64(len(to)), err))
-			}
-			parts[i].copy = to
+		for i := range parts {
+			all, tensors = append(all, &parts[i]), append(tensors, parts[i].of)
 		}
 	}
-	return true, nil
+	s, err := ck.take(tensors)
+	if errors.Is(err, tensor.ErrMemory) {
+		slog.Warn("checkpoint: no memory for a snapshot, so this save is synchronous", "error", err)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for i, p := range all {
+		p.raw = s.Saved(i)
+	}
+	c.snapshot = s
+	return nil
+}
+
+// release gives the memory of the snapshot back.
+func (ck *Manager) release(c *draft) {
+	if c.snapshot == nil {
+		return
+	}
+	if c.snapshot.Waited() {
+		slog.Warn("checkpoint: a device has no room for a snapshot: Save, or a step, waited until it was in the host's "+
+			"memory", "step", c.manifest.Step)
+		ck.stats.Waited++
+	}
+	c.snapshot.Free()
 }
 
 // write writes a checkpoint and commits it: the folder gets its name when all in it is on the disk, and the checkpoint
 // is safe when the name is.
 func (ck *Manager) write(c *draft) error {
+	defer ck.release(c)
 	step := c.manifest.Step
 	tmp, old := ck.tmp(step), ""
 	err := ck.fill(tmp, c)

@@ -49,14 +49,16 @@ type sized interface {
 // A part is a tensor to be written.
 type part struct {
 	safetensors.Tensor
-	raw  sized
-	copy []byte // the snapshot; nil without one
+	of  *tensor.Tensor
+	raw sized // its bytes, or those of the snapshot
 }
 
 // A draft is a checkpoint to be written.
 type draft struct {
 	manifest manifest
 	parts    map[string][]part // by file
+	snapshot snapshot          // that they are read from; nil: from the tensors
+	pace     *pace             // of writing; nil: as fast as it goes
 }
 
 // write writes a file of tensors.
@@ -67,16 +69,11 @@ func (c *draft) write(name string, w io.Writer) error {
 	for _, p := range c.parts[name] {
 		tensors, from[p.Name] = append(tensors, p.Tensor), p
 	}
-	return safetensors.Write(w, tensors, nil, func(w io.Writer, t safetensors.Tensor) error {
-		p := from[t.Name]
-		if p.copy != nil {
-			_, err := w.Write(p.copy)
-			return err
-		}
+	return safetensors.Write(c.pace.over(w), tensors, nil, func(w io.Writer, t safetensors.Tensor) error {
 		if n := min(copyBuffer, t.Bytes()); int64(len(buf)) < n {
 			buf = make([]byte, n)
 		}
-		_, err := io.CopyBuffer(w, io.NewSectionReader(p.raw, 0, t.Bytes()), buf)
+		_, err := io.CopyBuffer(w, io.NewSectionReader(from[t.Name].raw, 0, t.Bytes()), buf)
 		return err
 	})
 }
@@ -84,7 +81,7 @@ func (c *draft) write(name string, w io.Writer) error {
 // add adds a tensor to a file.
 func (c *draft) add(file, name string, t *tensor.Tensor) {
 	c.parts[file] = append(c.parts[file], part{safetensors.Tensor{Name: name, DType: inFiles[t.DType()],
-		Shape: t.Shape()}, engine.Raw(t), nil})
+		Shape: t.Shape()}, t, engine.Raw(t)})
 }
 
 // optimizers are all optimizers by name.
@@ -130,8 +127,8 @@ func (st *State) collect() (c *draft, err error) {
 	if err := st.given(); err != nil {
 		return nil, err
 	}
-	c = &draft{manifest{Version: version, Files: map[string]checksum{}, Optimizers: map[string]optimizerState{},
-		Values: map[string][]byte{}}, map[string][]part{}}
+	c = &draft{manifest: manifest{Version: version, Files: map[string]checksum{},
+		Optimizers: map[string]optimizerState{}, Values: map[string][]byte{}}, parts: map[string][]part{}}
 	m := &c.manifest
 	optimizers, err := st.optimizers()
 	if err != nil {

@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +91,9 @@ func (l *Launch) Clone() *Launch {
 // Stream orders the work of a device; 0 is the default stream.
 type Stream uint32
 
+// Side is the stream of copies to the host that go on beside the work of the others: no copy of theirs holds it up.
+const Side Stream = math.MaxUint32 - 2
+
 // Event marks a point of a stream.
 type Event interface {
 	// Done tells, without waiting, whether everything before the mark has finished and copies to the host have arrived.
@@ -109,6 +113,8 @@ type Backend interface {
 	// Read is CopyOut, and waits until dst is valid: for what is queued on the stream, and not for what others queue
 	// meanwhile. It returns what Synchronize would.
 	Read(s Stream, dst []byte, src Buffer, off int) error
+	// Copy queues a copy of n bytes from byte srcOff of src to byte off of dst, other memory of the device.
+	Copy(s Stream, dst Buffer, off int, src Buffer, srcOff, n int) error
 	Run(l *Launch) error // in the order of the stream
 	Record(s Stream) Event
 	Wait(s Stream, e Event)

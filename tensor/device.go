@@ -35,6 +35,7 @@ type sharedDevice struct {
 	backend kernels.Backend
 	pool    *pool.Pool
 	users   int
+	lent    lent // memory of snapshots
 }
 
 var (
@@ -135,6 +136,7 @@ func open(name string, c openConfig) (*Device, error) {
 	} else {
 		shared = &sharedDevice{name: backend.Name(), backend: backend, pool: pool.New(backend, 0)}
 		shared.pool.SetReclaim(cpu.Collect)
+		shared.pool.SetRecall(shared.lent.recall)
 		devices[shared.name] = shared
 	}
 	shared.users++

@@ -35,6 +35,12 @@ func (engine) Bytes(t *Tensor) []byte { return t.hostBytes() }
 // not for use inside a step.
 func (engine) Raw(t *Tensor) raw { return t.raw() }
 
+// Snapshot copies the elements of parameters, states and host data, as they are now, for writing them while steps go
+// on: each on its own device if that has room, else to the memory of the host, for which it waits. The error is of kind
+// [ErrBusy] beside a step that writes some of them, and of kind [ErrMemory] if there is no room anywhere. Free the
+// snapshot after use.
+func (engine) Snapshot(ts []*Tensor) (*snapshot, error) { return newSnapshot(ts) }
+
 // Parameter declares a parameter, or a state, which is not trained.
 func (engine) Parameter(init seam.Initializer, trainable bool, shape ...int) *Tensor {
 	return declare(init, trainable, shape)

@@ -28,6 +28,7 @@ type Pool struct {
 	// goroutine at a time gives blocks back to the source. It is taken before mu.
 	grow    sync.Mutex
 	reclaim func()
+	recall  func()
 
 	// mu guards the rest. It is held for a few instructions, never during a call of the source.
 	mu    sync.Mutex
@@ -96,29 +97,63 @@ func (p *Pool) SetReclaim(f func()) {
 	p.reclaim = f
 }
 
+// SetRecall sets a function that is called when all that is cached has been given back to no avail, and by Trim: it
+// frees blocks whose content can go elsewhere. No lock of the pool is held.
+func (p *Pool) SetRecall(f func()) {
+	p.grow.Lock()
+	defer p.grow.Unlock()
+	p.recall = f
+}
+
+// unlocked calls f, if there is one, without grow, which is held.
+func (p *Pool) unlocked(f func()) {
+	if f != nil {
+		p.grow.Unlock()
+		defer p.grow.Lock()
+		f()
+	}
+}
+
 // Alloc returns a block of n bytes for the given use. The error is a [*kernels.Error] of kind [kernels.ErrMemory], or
 // of kind [kernels.ErrDevice] if the source reports that the device failed; the pool stays usable.
 func (p *Pool) Alloc(n int, use kernels.MemoryCategory) (*Block, error) {
+	b, class, size, err := p.fromCache(n, use)
+	if b == nil && err == nil {
+		b, err = p.slow(n, class, size, use)
+	}
+	return b, err
+}
+
+// Try is Alloc that asks nobody to make room: it returns what is cached, or what the source has left.
+func (p *Pool) Try(n int, use kernels.MemoryCategory) (*Block, error) {
+	b, class, size, err := p.fromCache(n, use)
+	if b == nil && err == nil {
+		p.grow.Lock()
+		defer p.grow.Unlock()
+		b, err = p.fromSource(n, class, size, use)
+	}
+	return b, err
+}
+
+// fromCache is a block of n bytes from the cache; nil if there is none of the class.
+func (p *Pool) fromCache(n int, use kernels.MemoryCategory) (b *Block, class, size int, err error) {
 	if n < 0 {
-		return nil, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
+		return nil, 0, 0, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
 	}
 	if n > maxBytes {
-		return nil, p.outOfMemory(n, 0, nil)
+		return nil, 0, 0, p.outOfMemory(n, 0, nil)
 	}
 	if p.refuse != nil {
 		if err := p.refuse.Refuse(n); err != nil {
-			return nil, p.outOfMemory(n, 0, err)
+			return nil, 0, 0, p.outOfMemory(n, 0, err)
 		}
 	}
 	guarded := n
 	if p.poison.Load() {
 		guarded += guardBytes
 	}
-	class, size := classOf(guarded)
-	if b := p.take(class, n, use); b != nil {
-		return b, nil
-	}
-	return p.slow(n, class, size, use)
+	class, size = classOf(guarded)
+	return p.take(class, n, use), class, size, nil
 }
 
 // take serves a request from the cache, or returns nil.
@@ -169,15 +204,9 @@ func (p *Pool) slow(n, class, size int, use kernels.MemoryCategory) (*Block, err
 	p.mu.Lock()
 	p.stats.Retries++
 	p.mu.Unlock()
-	if reclaim := p.reclaim; reclaim != nil {
-		func() { // others need not wait for a collection
-			p.grow.Unlock()
-			defer p.grow.Lock()
-			reclaim()
-		}()
-		if b := p.take(class, n, use); b != nil {
-			return b, nil
-		}
+	p.unlocked(p.reclaim) // others need not wait for a collection
+	if b := p.take(class, n, use); b != nil {
+		return b, nil
 	}
 	need := maxBytes
 	if errors.Is(err, errLimit) {
@@ -193,6 +222,11 @@ func (p *Pool) slow(n, class, size int, use kernels.MemoryCategory) (*Block, err
 	if exact := (max(n, 1) + granule - 1) / granule * granule; exact < size {
 		class, size = noClass, exact
 	}
+	released += p.release(maxBytes)
+	if b, err = p.fromSource(n, class, size, use); err == nil {
+		return b, nil
+	}
+	p.unlocked(p.recall)
 	released += p.release(maxBytes)
 	if b, err = p.fromSource(n, class, size, use); err == nil {
 		return b, nil
@@ -279,10 +313,11 @@ func (p *Pool) lock(b *Block, verb string, s1, s2 state) {
 	}
 }
 
-// Trim returns all cached blocks to the source, and how many bytes that freed.
+// Trim returns all cached blocks to the source, those too that can be recalled, and how many bytes that freed.
 func (p *Pool) Trim() (freed int) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
+	p.unlocked(p.recall)
 	return p.release(maxBytes)
 }
 

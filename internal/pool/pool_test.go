@@ -386,6 +386,53 @@ func TestSetLimit(t *testing.T) {
 	}
 }
 
+// TestRecall holds that Try makes no room, and that Alloc and Trim recall blocks, Alloc when nothing else has helped.
+func TestRecall(t *testing.T) {
+	d := newDevice(0)
+	p := New(d, 4<<20)
+	reclaims, recalls := 0, 0
+	lent, err := p.Try(1<<20, kernels.Workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetReclaim(func() { reclaims++ })
+	p.SetRecall(func() {
+		if recalls++; lent != nil {
+			p.Free(lent)
+			lent = nil
+		}
+	})
+	live := mustAlloc(t, p, 1<<20)
+	p.Free(mustAlloc(t, p, 2<<20))
+	if b, err := p.Try(3<<20, kernels.Workspace); b != nil || err == nil || p.Stats().Reserved != 4<<20 || reclaims+recalls > 0 {
+		t.Errorf("Try: block %v, error %v, %d bytes, %d calls", b, err, p.Stats().Reserved, reclaims+recalls)
+	}
+	if b, err := p.Try(2<<20, kernels.Workspace); err != nil {
+		t.Errorf("Try of what is cached: %v", err)
+	} else {
+		p.Free(b)
+	}
+	two := mustAlloc(t, p, 1<<20) // the cache given back is enough
+	if recalls != 0 || reclaims != 1 || p.Stats().OOMs != 0 {
+		t.Errorf("%d recalls, %d reclaims, stats %+v", recalls, reclaims, p.Stats())
+	}
+	three := mustAlloc(t, p, 2<<20)
+	if recalls != 1 || lent != nil {
+		t.Errorf("%d recalls", recalls)
+	}
+	if _, err := p.Alloc(1<<20, kernels.Activations); !errors.Is(err, kernels.ErrMemory) || recalls != 2 {
+		t.Errorf("error %v, %d recalls", err, recalls)
+	}
+	for _, b := range []*Block{live, two} {
+		p.Free(b)
+	}
+	lent = three
+	if freed := p.Trim(); freed != 4<<20 || recalls != 3 || d.inUse() != 0 {
+		t.Errorf("Trim freed %d bytes, %d recalls", freed, recalls)
+	}
+	checkStats(t, p, d)
+}
+
 // TestKeep lets the Go collector free a kept block.
 func TestKeep(t *testing.T) {
 	d := newDevice(0)

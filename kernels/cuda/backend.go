@@ -58,6 +58,7 @@ type Backend struct {
 	deferred atomic.Pointer[kernels.Error] // failure of a call without a result, for the next Run or Synchronize
 	events   events
 	in, out  *ring
+	side     *ring // of copies to the host on the side stream
 	waits    kernels.Waits
 	images   loader
 
@@ -120,7 +121,7 @@ func open(ordinal int) (kernels.Backend, error) {
 		return nil, b.failed("open", "making a context", rc)
 	}
 	b.events.ctx = b.ctx
-	b.in, b.out = &ring{b: b, id: inCopies}, &ring{b: b, id: outCopies}
+	b.in, b.out, b.side = &ring{b: b, id: inCopies}, &ring{b: b, id: outCopies}, &ring{b: b, id: kernels.Side}
 	opened[ordinal] = b
 	return b, nil
 }
@@ -139,8 +140,9 @@ func (b *Backend) Close() error {
 	for _, a := range opened {
 		a.out.settle(b)
 	}
-	b.in.drain()
-	b.out.drain()
+	for _, r := range [...]*ring{b.in, b.out, b.side} {
+		r.drain()
+	}
 	for _, s := range b.allStreams() {
 		s.mu.Lock()
 		b.postpone(s.indexError())
@@ -155,8 +157,9 @@ func (b *Backend) Close() error {
 		for r := range b.ranges {
 			r.release()
 		}
-		b.in.free()
-		b.out.free()
+		for _, r := range [...]*ring{b.in, b.out, b.side} {
+			r.free()
+		}
 		b.events.free()
 		for _, s := range b.allStreams() {
 			s.free()
@@ -387,7 +390,7 @@ func (e *event) Done() (bool, error) {
 	if err := e.b.check("event", "asking for progress", rc); err != nil {
 		return false, err
 	}
-	out := e.b.out
+	out := e.b.outOf(e.s)
 	if !out.mu.TryLock() { // somebody who copies may wait
 		return false, nil
 	}
@@ -471,7 +474,7 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	if err := s.wait("synchronize"); err != nil {
 		return err
 	}
-	if copies := b.streams.get(outCopies); copies != nil {
+	if copies := b.streams.get(outCopies); copies != nil && id != kernels.Side {
 		if err := copies.wait("synchronize"); err != nil {
 			return err
 		}
@@ -487,7 +490,7 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 		return err
 	}
 	queued := s.queued()
-	end, err := b.out.copy("copy out", s, b.at("copy out", src, off, len(dst)), dst)
+	end, err := b.outOf(s).copy("copy out", s, b.at("copy out", src, off, len(dst)), dst)
 	if err != nil {
 		return err
 	}
@@ -513,7 +516,7 @@ func (s *stream) queued() uint64 {
 // finished follows a wait for the first n launches of the stream: copies arrive at the host, and failures are told.
 func (s *stream) finished(n uint64) error {
 	s.log.confirm(n)
-	if err := s.b.out.arrived(s); err != nil {
+	if err := s.b.outOf(s).arrived(s); err != nil {
 		return err
 	}
 	s.mu.Lock()

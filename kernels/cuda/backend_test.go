@@ -250,6 +250,37 @@ func TestCopyBySide(t *testing.T) {
 	is("large and small", got, second, true)
 }
 
+// Copies on the side stream wait for nothing that other streams have queued, many times round their ring.
+func TestSide(t *testing.T) {
+	needFake(t)
+	smallRings(t, 1024, 50)
+	b := device(t)
+	m, snapshot := alloc(t, b, 4000), alloc(t, b, 4100)
+	want, got, other := noise(1, 4000), make([]byte, 4000), make([]byte, 40)
+	b.CopyIn(0, m, 0, want)
+	if err := b.Copy(0, snapshot, 100, m, 0, 4000); err != nil {
+		t.Fatal(err)
+	}
+	b.Wait(kernels.Side, b.Record(0))
+	b.Fill(m, 7) // the next update
+	b.CopyOut(0, other, m, 0)
+	waits := b.waits.Count()
+	for at := 0; at < 4000; at += 200 {
+		if err := b.CopyOut(kernels.Side, got[at:at+200], snapshot, 100+at); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Synchronize(kernels.Side); err != nil || !bytes.Equal(got[at:at+200], want[at:at+200]) {
+			t.Fatalf("bytes from %d on: error %v, %x, want %x", at, err, got[at:at+4], want[at:at+4])
+		}
+	}
+	if n := b.waits.Count() - waits; n != 0 || other[0] != 0 {
+		t.Errorf("%d waits, and what the other stream has queued is there: %v", n, other[0] != 0)
+	}
+	if err := b.Synchronize(0); err != nil || other[0] != 7 {
+		t.Errorf("error %v, %d", err, other[0])
+	}
+}
+
 // Without memory for the bounce buffer, copies go directly.
 func TestCopyWithoutMirror(t *testing.T) {
 	needFake(t)

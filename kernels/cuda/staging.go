@@ -28,6 +28,9 @@ import (
 // small.
 var ringBytes, overlapBytes = 16 << 20, 256 << 10
 
+// Copies on the side stream wait for nothing of the others, in a ring of their own: they are at the head of it, and need
+// no second stream.
+
 // The copy streams of the two rings have numbers that no program's streams have.
 const inCopies, outCopies kernels.Stream = math.MaxUint32 - 1, math.MaxUint32
 
@@ -213,9 +216,34 @@ func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []b
 func (b *Backend) CopyOut(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
 	s, err := b.stream("copy out", id)
 	if err == nil {
-		_, err = b.out.copy("copy out", s, b.at("copy out", src, off, len(dst)), dst)
+		_, err = b.outOf(s).copy("copy out", s, b.at("copy out", src, off, len(dst)), dst)
 	}
 	return err
+}
+
+// outOf is the ring of a stream's copies to the host.
+func (b *Backend) outOf(s *stream) *ring {
+	if s.id == kernels.Side {
+		return b.side
+	}
+	return b.out
+}
+
+// Copy queues a copy within the device.
+func (b *Backend) Copy(id kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) error {
+	s, err := b.stream("copy", id)
+	if err != nil {
+		return err
+	}
+	to, from := b.at("copy", dst, off, n), b.at("copy", src, srcOff, n)
+	e, err := b.events.get(b)
+	if err != nil {
+		return err
+	}
+	defer b.events.put(e)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return b.check("copy", "copying "+itoa(n)+" bytes", b.ctx.CopyWithin(s.handle, to, from, n, e))
 }
 
 // copy queues a copy between data, of the host, and the device. It returns the stream on which the copy ends.
@@ -272,9 +300,9 @@ func (r *ring) queue(p *chunk, copies *stream, addr driver.Ptr) driver.Result {
 }
 
 // copyStream is the copy stream if it shall move a copy of n bytes; nil if the copy goes directly, as small ones do,
-// and all as long as the device has no memory for the bounce buffer.
+// those on the side stream, and all as long as the device has no memory for the bounce buffer.
 func (r *ring) copyStream(n int) (*stream, error) {
-	if n < overlapBytes {
+	if n < overlapBytes || r.id == kernels.Side {
 		return nil, nil
 	}
 	copies, err := r.b.stream("copy", r.id)
