@@ -15,8 +15,27 @@ func (system) Create(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file, nil
+	return &writer{File: file}, nil
 }
+
+// A writer has the system begin to write to the disk, without waiting, while the file grows: Sync finds little left.
+type writer struct {
+	*os.File
+	size, begun int64 // bytes written, and of these on their way
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	n, err := w.File.Write(p)
+	w.size += int64(n)
+	if w.size-w.begun >= beginAt {
+		begin(w.File, w.begun, w.size-w.begun)
+		w.begun = w.size
+	}
+	return n, err
+}
+
+// beginAt is how many bytes begin to be written at once.
+const beginAt = 8 << 20
 
 func (system) Open(name string) (Reader, error) {
 	info, err := os.Stat(name) // opening a pipe would wait for somebody who writes
