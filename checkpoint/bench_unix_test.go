@@ -160,15 +160,14 @@ func BenchmarkSaving(b *testing.B) {
 	}
 }
 
-// BenchmarkGigabyte saves and resumes a state of 1 GB, and compares with the slowest of what must be done alone:
-// SHA-256, a write with sync, a read. It also prints the memory that loading allocates in all.
-func BenchmarkGigabyte(b *testing.B) {
+// newState is a run whose state is of so many bytes, after a step: 16 parameters, and their moments.
+func newState(b *testing.B, size int) *State {
+	b.Helper()
 	dev, err := tensor.Open("cpu", tensor.Seed(1))
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer dev.Close()
-	const size = 1 << 30
+	b.Cleanup(func() { dev.Close() })
 	model := []*tensor.Tensor{}
 	for range 16 {
 		model = append(model, nn.Parameter(nil, size/16/3/4/1024, 1024))
@@ -187,11 +186,18 @@ func BenchmarkGigabyte(b *testing.B) {
 	}); err != nil {
 		b.Fatal(err)
 	}
+	return &State{Device: dev, Model: model, Optimizer: opt}
+}
+
+// BenchmarkGigabyte saves and resumes a state of 1 GB, and compares with the slowest of what must be done alone:
+// SHA-256, a write with sync, a read. It also prints the memory that loading allocates in all.
+func BenchmarkGigabyte(b *testing.B) {
+	const size = 1 << 30
+	st := newState(b, size)
 	ck, err := Open(filepath.Join(b.TempDir(), "run"), Keep(1), Synchronous())
 	if err != nil {
 		b.Fatal(err)
 	}
-	st := &State{Device: dev, Model: model, Optimizer: opt}
 	dir, content := b.TempDir(), make([]byte, size)
 	for i := range content {
 		content[i] = byte(i * i >> 8)
@@ -233,7 +239,7 @@ func BenchmarkGigabyte(b *testing.B) {
 		saves = append(saves, alone/seconds(b, func() error { return ck.Save(n+1, st, nil) }))
 		resumes = append(resumes, alone/reading(func() error { _, err := ck.Resume(st); return err }))
 		loads = append(loads, read/3/reading(func() error { // a third of the state
-			return Load(model, filepath.Join(ck.folder(n+1), modelFile))
+			return Load(st.Model, filepath.Join(ck.folder(n+1), modelFile))
 		}))
 		b.Logf("alone: SHA-256 %.2f s, write with sync %.2f s, read %.2f s", hashing, writing, read)
 	}

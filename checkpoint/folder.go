@@ -193,8 +193,8 @@ func (want checksum) compare(fsys disk.FS, name string) error {
 	return nil
 }
 
-// writeSynced makes a file and syncs it, and hashes its content. A sync that fails is not repeated: nobody knows what is
-// on the disk then.
+// writeSynced makes a file and syncs it, and hashes its content. A sync that fails is not repeated: nobody knows what
+// is on the disk then.
 func writeSynced(fsys disk.FS, name string, write func(io.Writer) error) (sum checksum, err error) {
 	file, err := fsys.Create(name)
 	if err != nil {

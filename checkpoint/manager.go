@@ -252,10 +252,14 @@ func (ck *Manager) checkSpace(n int64, there int) error {
 	return nil
 }
 
-// Save saves the run after a step, which counts up: a copy is taken, Save returns, and the copy is written while the
-// run goes on. The memory of the copy, as much as the state has, is kept for the next one. Without that memory, or with
-// the option [Synchronous], it is written before Save returns. One save is written at a time; a second one waits for
-// it, or is left out with [SkipBusy]. A step that the folder has is not written again.
+// Save saves the run after a step, which counts up: a copy is made on the device, Save returns, and the copy is written
+// while the run goes on. The copy takes as much memory as the state has, from the device's pool. Without room there it
+// goes to the host's memory before Save returns; without room anywhere, or with the option [Synchronous], it is written
+// before Save returns. One save is written at a time; a second one waits for it, or is left out with [SkipBusy]. A step
+// that the folder has is not written again.
+//
+// Writing is spread over time so that it takes few processors from the run: over up to half of the time since Save was
+// called before. It hurries once Save, Stats or Close wait for it.
 //
 // The checkpoint is safe when the next Save, or Close, has returned without an error. An error of a save that was being
 // written is returned by the next Save, which saves nevertheless, and by Close. Older checkpoints stay as they are.
@@ -411,8 +415,8 @@ func (ck *Manager) release(c *draft) {
 		return
 	}
 	if c.snapshot.Waited() {
-		slog.Warn("checkpoint: a device has no room for a snapshot: Save, or a step, waited until it was in the host's "+
-			"memory", "step", c.manifest.Step)
+		slog.Warn("checkpoint: a device has no room for a snapshot, so Save, or a step, waited until it was in the "+
+			"host's memory", "step", c.manifest.Step)
 		ck.stats.Waited++
 	}
 	c.snapshot.Free()

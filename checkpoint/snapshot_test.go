@@ -13,8 +13,8 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// A shaky device is the device of the tests, the CPU or an emulated GPU, whose memory counts as its own. It is asked for
-// snapshots slowly, or fails then.
+// A shaky device is the device of the tests, the CPU or an emulated GPU, whose memory counts as its own. It gives
+// snapshots away slowly, or fails then.
 type shaky struct {
 	kernels.Backend
 	fetches atomic.Int64
@@ -79,8 +79,8 @@ func resumed(t *testing.T, f *fixture, fsys *crashfs.FS, steps ...int) {
 	}
 }
 
-// TestDeviceSnapshot holds that Save copies on the device and returns before anything is fetched: updates, and a loss of
-// the device's room, come in between and are not in the file.
+// TestDeviceSnapshot holds that Save copies on the device and returns before anything is fetched: an update in between
+// is not in the file.
 func TestDeviceSnapshot(t *testing.T) {
 	f, fsys, ck := onShaky(t)
 	gate := make(chan struct{})

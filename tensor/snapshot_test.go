@@ -125,8 +125,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotRecalled has a step need the memory of a snapshot: it gets it, and the snapshot goes to the host, or fails
-// if the device does.
+// TestSnapshotRecalled has a step need the memory of a snapshot: it gets it, and the snapshot goes to the host, or
+// fails if the device does.
 func TestSnapshotRecalled(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		dev, ts := placed(t, "far", 2<<20)

@@ -28,8 +28,8 @@ import (
 // small.
 var ringBytes, overlapBytes = 16 << 20, 256 << 10
 
-// Copies on the side stream wait for nothing of the others, in a ring of their own: they are at the head of it, and need
-// no second stream.
+// Copies on the side stream wait for nothing that others have queued: they have a ring of their own and need no second
+// stream.
 
 // The copy streams of the two rings have numbers that no program's streams have.
 const inCopies, outCopies kernels.Stream = math.MaxUint32 - 1, math.MaxUint32
