@@ -51,7 +51,7 @@ const (
 	Gradients                              // what a backward pass makes, and gradients that steps have committed
 	Parameters                             // parameters and state of models
 	Optimizer                              // what an optimizer remembers
-	Workspace                              // what the library makes for itself: half-precision copies of parameters, snapshots
+	Workspace                              // copies of parameters in half precision, snapshots: what the library makes
 	Data                                   // copies of host data and of tensors of other devices
 	MemoryCategories = iota                // how many there are
 )

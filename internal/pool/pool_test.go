@@ -404,7 +404,8 @@ func TestRecall(t *testing.T) {
 	})
 	live := mustAlloc(t, p, 1<<20)
 	p.Free(mustAlloc(t, p, 2<<20))
-	if b, err := p.Try(3<<20, kernels.Workspace); b != nil || err == nil || p.Stats().Reserved != 4<<20 || reclaims+recalls > 0 {
+	b, err := p.Try(3<<20, kernels.Workspace)
+	if b != nil || err == nil || p.Stats().Reserved != 4<<20 || reclaims+recalls > 0 {
 		t.Errorf("Try: block %v, error %v, %d bytes, %d calls", b, err, p.Stats().Reserved, reclaims+recalls)
 	}
 	if b, err := p.Try(2<<20, kernels.Workspace); err != nil {
