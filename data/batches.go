@@ -17,7 +17,7 @@ type Batched[B any] struct {
 	*stage          // of the whole
 	config   config // what the options say
 	size     int
-	run      func(ctx context.Context, from position) *ordered[result[B]]
+	run      func(w *crew, from position) *ordered[result[B]]
 	position atomic.Pointer[position] // after the batch delivered last, or of Restore; nil: the beginning
 }
 
@@ -34,14 +34,15 @@ type result[B any] struct {
 	batch B
 	err   error
 	after position
+	bytes int64 // of the batch
 }
 
 // A BatchOption changes how [Batches] go through a pipeline. The zero BatchOption changes nothing.
 type BatchOption struct{ set func(*config) }
 
 type config struct {
-	epochs, workers, prefetch, tolerate int
-	dropLast                            bool
+	epochs, workers, prefetch, tolerate, budget int
+	dropLast                                    bool
 }
 
 // Epochs goes through the pipeline n times, without end if n is [Forever]; once without this option. No batch has
@@ -51,13 +52,23 @@ func Epochs(n int) BatchOption { return BatchOption{func(c *config) { c.epochs =
 // DropLast leaves out the last batch of an epoch if it is smaller than the others.
 func DropLast() BatchOption { return BatchOption{func(c *config) { c.dropLast = true }} }
 
-// Workers is how many goroutines make batches, one without this option. With 0 the loop over the batches makes them.
-// No batch depends on it.
+// Workers is how many goroutines make batches: so many, or [Auto], as without this option. With 0 the loop over the
+// batches makes them. No batch depends on it.
+//
+// Auto lowers the time between batches as the loop sees it, so workers that slow the loop down are taken away. It tries
+// more than GOMAXPROCS workers only while that helps, as it does where examples wait for files.
 func Workers(n int) BatchOption { return BatchOption{func(c *config) { c.workers = n }} }
 
-// Prefetch is how many batches are made ahead of the loop, at least one if there are workers; without this option
-// twice as many as workers. No batch depends on it.
+// Prefetch is how many batches are made ahead of the loop, at least one if there are workers, or [Auto], as without
+// this option: twice as many as workers, and more where the loop waits although workers have time. No batch depends on
+// it.
 func Prefetch(n int) BatchOption { return BatchOption{func(c *config) { c.prefetch = n }} }
+
+// MemoryBudget is how many bytes examples and batches may have that were made and not delivered; without this option
+// 1/8 of the memory that the process may have more of, its container's limit considered, and at most 1 GiB. What the
+// next batch of the loop takes is made in any case. The size of what T and the batches lead to is measured; a method
+// Bytes() int of a type says it instead. An example that is larger than those before can exceed the budget by itself.
+func MemoryBudget(bytes int) BatchOption { return BatchOption{func(c *config) { c.budget = bytes }} }
 
 // Tolerate leaves out up to n examples, over all epochs, that the source or a function has answered with an error. The
 // error of the next one is that of its batch. Panics are not tolerated.
@@ -68,14 +79,11 @@ func Tolerate(n int) BatchOption { return BatchOption{func(c *config) { c.tolera
 // of the batch is used again.
 func Batches[T, B any](p *Pipeline[T], size int, collate func(examples []T) (B, error),
 	options ...BatchOption) *Batched[B] {
-	c := config{epochs: 1, workers: 1, prefetch: -1}
+	c := config{epochs: 1, workers: Auto, prefetch: Auto}
 	for _, o := range options {
 		if o.set != nil {
 			o.set(&c)
 		}
-	}
-	if c.prefetch == -1 {
-		c.prefetch = 2 * c.workers
 	}
 	from := given(p)
 	b := &Batched[B]{stage: newStage(from.n, []*stage{from}, "batches of %d", size), config: c, size: size}
@@ -85,12 +93,13 @@ func Batches[T, B any](p *Pipeline[T], size int, collate func(examples []T) (B, 
 	b.wrong(size < 1, "want at least one example in a batch")
 	b.wrong(collate == nil, "there is no function")
 	b.wrong(c.epochs < Forever, "%d epochs, want 0 or more, or Forever", c.epochs)
-	b.wrong(c.workers < 0 || c.workers > maxWorkers, "%d workers, want 0 to %d", c.workers, maxWorkers)
-	b.wrong(c.prefetch < 0 || c.prefetch > maxAhead, "prefetch %d, want 0 to %d", c.prefetch, maxAhead)
+	b.wrong(c.workers < Auto || c.workers > maxWorkers, "%d workers, want 0 to %d, or Auto", c.workers, maxWorkers)
+	b.wrong(c.prefetch < Auto || c.prefetch > maxAhead, "prefetch %d, want 0 to %d, or Auto", c.prefetch, maxAhead)
+	b.wrong(c.budget < 0, "a memory budget of %d bytes, want 1 or more, or 0 for the usual one", c.budget)
 	b.wrong(c.tolerate < 0, "tolerate %d, want 0 or more", c.tolerate)
 	b.wrong(from.n == 0, "the pipeline has no examples")
 	b.wrong(c.dropLast && from.n != Forever && from.n < size, "nothing is left: the pipeline has %d examples", from.n)
-	m := maker[T, B]{b, p, collate}
+	m := maker[T, B]{b, p, collate, measured[B]()}
 	b.run = m.direct
 	if from.sparse || c.tolerate > 0 {
 		b.run = m.grouped
@@ -103,6 +112,7 @@ type maker[T, B any] struct {
 	b       *Batched[B]
 	p       *Pipeline[T]
 	collate func([]T) (B, error)
+	batch   func(*B) int64 // bytes
 }
 
 // end is where the positions of an epoch end.
@@ -127,9 +137,10 @@ func (at position) failed(err error) error {
 func (at position) next() position { return position{Epoch: at.Epoch + 1, LeftOut: at.LeftOut} }
 
 // direct is for pipelines where each position has an example: batches are made on their own.
-func (m maker[T, B]) direct(ctx context.Context, at position) *ordered[result[B]] {
+func (m maker[T, B]) direct(w *crew, at position) *ordered[result[B]] {
 	b := m.b
-	return newOrdered(ctx, b.config.workers, b.config.prefetch, func() (func(*call, *result[B]), bool) {
+	example := examplesOf[T](w)
+	return newOrdered(w, new(progress), func() (func(*call, *result[B]), bool) {
 		if rest := b.end() - at.Slot; rest == 0 || b.config.dropLast && rest < b.size {
 			at = at.next()
 		}
@@ -143,39 +154,52 @@ func (m maker[T, B]) direct(ctx context.Context, at position) *ordered[result[B]
 		return func(c *call, r *result[B]) {
 			r.after = after
 			c.guard(&r.err, func() error {
-				c.epoch = after.Epoch
+				l := c.lease(n)
+				defer func() { l.end(r.bytes) }()
 				examples, err := grown[T](nil, n)
 				if err != nil {
 					return err
 				}
 				for i := range n {
+					c.begin(after.Epoch)
 					x, err := m.p.at(c, first+i)
 					if err != nil {
 						return err
 					}
 					examples = append(examples, x)
+					l.add(example(&examples[i]))
 				}
-				c.stage = nil // collate has many examples
-				r.batch, err = m.collate(examples)
-				return err
+				return m.collated(c, r, examples)
 			})
 		}, true
 	})
 }
 
+// collated makes the batch r of examples.
+func (m maker[T, B]) collated(c *call, r *result[B], examples []T) (err error) {
+	c.stage = nil // collate has many examples
+	begin := c.clock()
+	r.batch, err = m.collate(examples)
+	c.spent(m.b.stage, len(examples), begin)
+	r.bytes = m.batch(&r.batch)
+	return err
+}
+
 // made is what is at a position: an example or an error, which may be errDropped.
 type made[T any] struct {
-	x   T
-	err error
+	x     T
+	err   error
+	bytes int64
 }
 
 // mostMade is how many positions a goroutine makes at a time, for grouped.
 const mostMade = 64
 
-// pieces makes what is at all positions from at on.
-func (m maker[T, B]) pieces(ctx context.Context, at position) *ordered[[]made[T]] {
+// pieces makes what is at all positions from at on, for the batches of user.
+func (m maker[T, B]) pieces(w *crew, at position, user *progress) *ordered[[]made[T]] {
 	b := m.b
-	return newOrdered(ctx, b.config.workers, b.config.prefetch, func() (func(*call, *[]made[T]), bool) {
+	example := examplesOf[T](w)
+	return newOrdered(w, &progress{user: user}, func() (func(*call, *[]made[T]), bool) {
 		if at.Slot == b.end() {
 			at = at.next()
 		}
@@ -185,14 +209,19 @@ func (m maker[T, B]) pieces(ctx context.Context, at position) *ordered[[]made[T]
 		first, n := at, min(b.size, mostMade, b.end()-at.Slot)
 		at.Slot += n
 		return func(c *call, piece *[]made[T]) {
+			l := c.lease(n)
+			defer func() { l.end(l.used) }()
 			*piece = make([]made[T], n)
 			for i := range *piece {
 				d := &(*piece)[i]
+				c.begin(first.Epoch)
 				c.guard(&d.err, func() (err error) {
-					c.epoch = first.Epoch
-					d.x, err = m.p.at(c, first.Slot+i)
+					if d.x, err = m.p.at(c, first.Slot+i); err == nil {
+						d.bytes = example(&d.x)
+					}
 					return err
 				})
+				l.add(d.bytes)
 			}
 		}, true
 	})
@@ -200,11 +229,12 @@ func (m maker[T, B]) pieces(ctx context.Context, at position) *ordered[[]made[T]
 
 // grouped is for pipelines where positions may have no example: what is there is made first, then grouped in order,
 // then collated.
-func (m maker[T, B]) grouped(ctx context.Context, at position) *ordered[result[B]] {
+func (m maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
 	b := m.b
-	pieces := m.pieces(ctx, at)
+	used := &progress{joins: true}
+	pieces := m.pieces(w, at, used)
 	var piece []made[T]
-	out := newOrdered(ctx, b.config.workers, b.config.prefetch, func() (func(*call, *result[B]), bool) {
+	return newOrdered(w, used, func() (func(*call, *result[B]), bool) {
 		for {
 			if at.Slot == b.end() {
 				at = at.next()
@@ -213,6 +243,7 @@ func (m maker[T, B]) grouped(ctx context.Context, at position) *ordered[result[B
 				return nil, false
 			}
 			var examples []T
+			var bytes int64
 			var err error
 			for at.Slot < b.end() && len(examples) < b.size && err == nil {
 				if len(piece) == 0 {
@@ -224,6 +255,7 @@ func (m maker[T, B]) grouped(ctx context.Context, at position) *ordered[result[B
 				switch d := piece[0]; {
 				case d.err == nil:
 					examples = append(examples, d.x)
+					bytes += d.bytes
 				case d.err == errDropped:
 				case at.LeftOut < b.config.tolerate && !isPanic(d.err):
 					at.LeftOut++
@@ -236,29 +268,27 @@ func (m maker[T, B]) grouped(ctx context.Context, at position) *ordered[result[B
 			left := len(examples)
 			if left < b.size && b.config.dropLast {
 				left = 0
+				w.memory.change(-bytes, 0, 0)
 			}
 			if left == 0 && at.Batch == 0 && err == nil { // else an epoch without batches, and so on
 				err = fmt.Errorf("an epoch with %d examples has no batch", len(examples))
 			}
 			at.Batch++
 			if left > 0 || err != nil {
-				return m.join(at, examples, err), true
+				return m.join(at, examples, bytes, err), true
 			}
 		}
 	})
-	out.source = pieces
-	return out
 }
 
-// join collates examples, unless making them has failed.
-func (m maker[T, B]) join(after position, examples []T, err error) func(*call, *result[B]) {
+// join collates examples of so many bytes, unless making them has failed.
+func (m maker[T, B]) join(after position, examples []T, bytes int64, err error) func(*call, *result[B]) {
 	return func(c *call, r *result[B]) {
 		r.after, r.err = after, err
 		if err == nil {
-			c.guard(&r.err, func() (err error) {
-				r.batch, err = m.collate(examples)
-				return err
-			})
+			c.begin(after.Epoch)
+			c.guard(&r.err, func() error { return m.collated(c, r, examples) })
+			c.crew.memory.change(r.bytes-bytes, 0, 0)
 		}
 	}
 }
@@ -272,7 +302,9 @@ func isPanic(err error) bool {
 type Iterator[B any] struct {
 	of      *Batched[B]
 	ctx     context.Context
+	crew    *crew
 	results *ordered[result[B]]
+	tuner   *tuner
 	at      position
 	err     error // that ended it
 }
@@ -301,7 +333,10 @@ func (b *Batched[B]) Start(ctx context.Context, state []byte) (*Iterator[B], err
 	} else if p := b.position.Load(); p != nil {
 		at = *p
 	}
-	return &Iterator[B]{of: b, ctx: ctx, results: b.run(ctx, at), at: at}, nil
+	t := b.config.tuner(ctx)
+	it := &Iterator[B]{of: b, ctx: ctx, crew: t.crew, results: b.run(t.crew, at), tuner: t, at: at}
+	t.ready = it.results.ready
+	return it, nil
 }
 
 // All is the sequence of the batches that are left. An error is yielded once, instead of its batch, and ends the
@@ -310,11 +345,12 @@ func (it *Iterator[B]) All() iter.Seq2[B, error] {
 	it.given("all")
 	return func(yield func(B, error) bool) {
 		for it.err == nil {
+			it.tuner.asks()
 			r, ok := it.results.Next()
 			switch {
 			case it.ctx.Err() != nil:
 				it.err = context.Cause(it.ctx)
-			case !ok && it.results.ctx.Err() != nil:
+			case !ok && it.crew.ctx.Err() != nil:
 				it.err = errors.New("data: the iterator is closed")
 			case !ok:
 				return
@@ -324,6 +360,7 @@ func (it *Iterator[B]) All() iter.Seq2[B, error] {
 			if it.err != nil {
 				break
 			}
+			it.tuner.gets(r.bytes)
 			it.at = r.after
 			it.of.position.Store(&r.after)
 			if !yield(r.batch, nil) {
@@ -350,7 +387,7 @@ func (it *Iterator[B]) State() []byte { return it.given("state").of.state(it.at)
 
 // Close ends the iteration and its goroutines. It waits for functions of the pipeline that are running; their
 // [Sample] has a context that is done then. Closing again does nothing.
-func (it *Iterator[B]) Close() { it.given("close").results.Close() }
+func (it *Iterator[B]) Close() { it.given("close").crew.Close() }
 
 // given is it; it fails for one that Start has not made.
 func (it *Iterator[B]) given(op string) *Iterator[B] {

@@ -18,7 +18,11 @@ func Map[T, U any](p *Pipeline[T], f func(s Sample, x T) (U, error)) *Pipeline[U
 		if err != nil {
 			return y, err
 		}
-		return f(c.sample(s), x)
+		sample := c.sample(s)
+		begin := c.clock()
+		y, err = f(sample, x)
+		c.spent(s, 1, begin)
+		return y, err
 	})
 }
 
@@ -34,7 +38,10 @@ func Filter[T any](p *Pipeline[T], keep func(s Sample, x T) (bool, error)) *Pipe
 		if err != nil {
 			return x, err
 		}
-		ok, err := keep(c.sample(s), x)
+		sample := c.sample(s)
+		begin := c.clock()
+		ok, err := keep(sample, x)
+		c.spent(s, 1, begin)
 		if err == nil && !ok {
 			err = errDropped
 		}

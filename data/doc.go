@@ -22,7 +22,7 @@
 //	examples := data.Map(data.Shuffle(data.From(pictures), seed), func(s data.Sample, x Picture) (Example, error) {
 //		return augment(x, s.Random), nil // the random numbers of this example, whichever worker runs it
 //	})
-//	batches := data.Batches(examples, 128, collate, data.Epochs(5), data.Workers(4))
+//	batches := data.Batches(examples, 128, collate, data.Epochs(5)) // Workers(Auto), Prefetch(Auto)
 //	it, err := batches.Start(ctx, nil)
 //	...
 //	defer it.Close()
@@ -37,7 +37,9 @@
 //   - batch.go, arrays.go, images.go: what a dataset is; slices and labelled images as datasets.
 //   - loader.go, shuffle.go, stream.go: batches in order, the shuffle, and the random streams of this package.
 //   - source.go, combine.go, pure.go: sources and pipelines, what is done with them, and whether functions are pure.
-//   - batches.go, ordered.go: batches of pipelines, and the goroutines that make them in order.
+//   - batches.go, ordered.go: batches of pipelines, made ahead and handed over in order.
+//   - workers.go, tune.go, report.go, bytes.go: the goroutines that make them and the bytes these may take, how many are
+//     best, and what an iteration tells of it.
 //   - state.go: where a run is in its data, for checkpoints.
 //   - file.go: which files are opened, and how large they may be.
 //   - unpack.go: files that may be gzip data.

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +22,8 @@ type Loader struct {
 	DropLast  bool    // leave out the last batch of an epoch if it is smaller than the others
 	Epochs    int     // how many times to go through the dataset; 0 means once, see Forever
 	Start     int     // begin at this batch, counted over all epochs: how many an earlier run had used
-	Workers   int     // goroutines that make batches; 0: the loop over the batches makes them
-	Prefetch  int     // batches that workers make ahead of the loop; 0: twice as many as workers
+	Workers   int     // goroutines that make batches, or Auto; 0: the loop over the batches makes them
+	Prefetch  int     // batches that workers make ahead of the loop; 0, Auto: see the function Prefetch
 
 	delivered int64 // batches, counted as Start is, up to the last one that an iteration made; atomic; 0: none
 }
@@ -45,8 +44,9 @@ func (l *Loader) check() error {
 	if l.Start < 0 {
 		wrong("Start is %d, want 0 or more", l.Start)
 	}
-	if l.Workers < 0 || l.Workers > maxWorkers || l.Prefetch < 0 || l.Prefetch > maxAhead {
-		wrong("Workers is %d, Prefetch %d, want 0 to %d and 0 to %d", l.Workers, l.Prefetch, maxWorkers, maxAhead)
+	if l.Workers < Auto || l.Workers > maxWorkers || l.Prefetch < Auto || l.Prefetch > maxAhead {
+		wrong("Workers is %d, Prefetch %d, want 0 to %d and 0 to %d, or Auto", l.Workers, l.Prefetch, maxWorkers,
+			maxAhead)
 	}
 	switch {
 	case l.Dataset == nil:
@@ -87,10 +87,13 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 			yield(Batch{}, err)
 			return
 		}
-		results := newOrdered(ctx, l.Workers, cmp.Or(l.Prefetch, 2*l.Workers), l.results())
-		defer results.Close()
+		t := l.config().tuner(ctx)
+		defer t.crew.Close()
+		results := l.results(t.crew)
+		t.ready = results.ready
 		perEpoch := l.BatchesPerEpoch()
 		for n := l.Start; !l.over(n / perEpoch); n++ {
+			t.asks()
 			r, ok := results.Next()
 			switch {
 			case !ok:
@@ -99,6 +102,7 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 				r.err = r.after.failed(r.err)
 			}
 			if r.err == nil {
+				t.gets(r.bytes)
 				atomic.StoreInt64(&l.delivered, int64(n+1))
 			}
 			if !yield(r.batch, r.err) || r.err != nil {
@@ -111,12 +115,22 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 // over tells whether an epoch is behind the last one.
 func (l *Loader) over(epoch int) bool { return l.Epochs != Forever && epoch >= max(l.Epochs, 1) }
 
-// results are the functions that make the batches from Start on.
-func (l *Loader) results() func() (func(*call, *result[Batch]), bool) {
+// config is what the fields say about goroutines.
+func (l *Loader) config() config {
+	c := config{workers: l.Workers, prefetch: l.Prefetch}
+	if c.prefetch == 0 {
+		c.prefetch = Auto
+	}
+	return c
+}
+
+// results are the batches from Start on.
+func (l *Loader) results(w *crew) *ordered[result[Batch]] {
 	perEpoch := l.BatchesPerEpoch()
 	epoch, k := l.Start/perEpoch, l.Start%perEpoch
 	order := l.order(epoch)
-	return func() (func(*call, *result[Batch]), bool) {
+	size := measured[Batch]()
+	return newOrdered(w, new(progress), func() (func(*call, *result[Batch]), bool) {
 		if k == perEpoch {
 			epoch, k = epoch+1, 0
 			order = l.order(epoch)
@@ -129,11 +143,16 @@ func (l *Loader) results() func() (func(*call, *result[Batch]), bool) {
 		return func(c *call, r *result[Batch]) {
 			r.after = position{Epoch: epoch, Batch: number + 1}
 			c.guard(&r.err, func() (err error) {
-				r.batch, err = l.batch(order, epoch, number)
+				memory := c.lease(1)
+				defer func() { memory.end(r.bytes) }()
+				if r.batch, err = l.batch(order, epoch, number); err == nil {
+					r.bytes = size(&r.batch)
+					memory.add(r.bytes)
+				}
 				return err
 			})
 		}, true
-	}
+	})
 }
 
 // Batch is batch number k of an epoch, without those before it: the same batch that [Loader.Batches]

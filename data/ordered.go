@@ -1,98 +1,100 @@
 package data
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
+	"sync/atomic"
 )
 
-// More than these are no use, and what they take of memory cannot be refused.
-const (
-	maxWorkers = 1 << 12 // goroutines
-	maxAhead   = 1 << 16 // batches that are ready
-)
-
-// ordered runs functions on several goroutines and hands out their results in the order of the functions.
+// ordered runs functions on the goroutines of a crew and hands out their results in the order of the functions.
 type ordered[R any] struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	next   func() (f func(*call, *R), ok bool) // called from one goroutine at a time
-	own    *call                               // without workers: the caller of Next runs f
-	source interface{ Close() }                // what next waits for; may be nil
+	crew  *crew
+	next  func() (f func(*call, *R), ok bool) // called from one goroutine at a time
+	queue chan *task[R]                       // in order
+	ahead permits                             // one for each task that Next has not returned
+	*progress
+}
 
-	queue  chan *task[R] // in order
-	tokens chan struct{} // one for each task that Next has not returned
-	all    sync.WaitGroup
+// progress is how many tasks there have been, how many the crew has done, and how many results Next has returned.
+type progress struct {
+	begun, finished, taken atomic.Int64
+	asked                  atomic.Int64 // results that somebody has asked for, with those returned
+	user                   *progress    // of the tasks that need the results; nil if the loop does
+	joins                  bool         // what other tasks have made
+}
+
+// next tells whether the loop needs the result of task number for its next batch.
+func (p *progress) next(number int64) bool {
+	if p.user == nil {
+		return p.taken.Load() == number
+	}
+	return p.asked.Load() == number+1 && p.user.begun.Load() == p.user.taken.Load()+1
 }
 
 // task is a function whose result is there when done is closed.
 type task[R any] struct {
-	f    func(*call, *R)
-	r    R
-	done chan struct{}
+	f      func(*call, *R)
+	r      R
+	done   chan struct{}
+	of     *progress
+	number int64
 }
 
-// newOrdered starts the workers; they are at most depth functions ahead, at least one.
-func newOrdered[R any](ctx context.Context, workers, depth int, next func() (func(*call, *R), bool)) *ordered[R] {
-	o := &ordered[R]{next: next}
-	o.ctx, o.cancel = context.WithCancel(ctx)
-	if workers == 0 {
-		o.own = newCall(o.ctx)
+// newOrdered begins with the functions that next returns; the crew is at most crew.ahead functions ahead. What
+// the loop needs is made before what other functions need, as p says.
+func newOrdered[R any](w *crew, p *progress, next func() (func(*call, *R), bool)) *ordered[R] {
+	o := &ordered[R]{crew: w, next: next, progress: p}
+	if w.own != nil {
 		return o
 	}
-	depth = max(depth, 1)
-	o.queue, o.tokens = make(chan *task[R], depth), make(chan struct{}, depth)
-	work := make(chan *task[R], depth) // as queue, so that neither ever blocks
-	o.all.Go(func() {
+	o.queue = make(chan *task[R], w.most) // so that it is never full
+	o.ahead.resize(w.ahead)
+	w.orders = append(w.orders, o)
+	w.all.Go(func() {
 		defer close(o.queue)
-		defer close(work)
-		for {
-			select {
-			case o.tokens <- struct{}{}:
-			case <-o.ctx.Done():
+		for o.ahead.take(w.ctx) {
+			number := p.begun.Add(1) - 1
+			f, ok := next()
+			if !ok || w.ctx.Err() != nil {
 				return
 			}
-			f, ok := o.next()
-			if !ok || o.ctx.Err() != nil {
-				return
-			}
-			t := &task[R]{f: f, done: make(chan struct{})}
-			work <- t
+			t := &task[R]{f: f, done: make(chan struct{}), of: p, number: number}
 			o.queue <- t
+			w.run(t, p.joins)
 		}
 	})
-	for range workers {
-		o.all.Go(func() {
-			c := newCall(o.ctx)
-			for t := range work {
-				t.run(c)
-			}
-		})
-	}
 	return o
 }
 
 // run makes the result, unless nobody waits for it any more. It closes done also if f ends the goroutine.
 func (t *task[R]) run(c *call) {
 	defer close(t.done)
+	defer t.of.finished.Add(1)
 	if c.ctx.Err() == nil {
+		c.of, c.number = t.of, t.number
 		t.f(c, &t.r)
 	}
 }
 
+// resize changes how far the crew is ahead.
+func (o *ordered[R]) resize(ahead int) { o.ahead.resize(ahead) }
+
+// ready is how many results are made that Next has not returned.
+func (o *ordered[R]) ready() int { return int(o.finished.Load() - o.taken.Load()) }
+
 // Next is the next result; ok is false if there are no more, or the context is done.
 func (o *ordered[R]) Next() (r R, ok bool) {
-	if o.ctx.Err() != nil {
+	ctx := o.crew.ctx
+	if ctx.Err() != nil {
 		return r, false
 	}
-	if o.own != nil {
+	if o.crew.own != nil {
 		f, ok := o.next()
 		if !ok {
 			return r, false
 		}
-		f(o.own, &r)
+		f(o.crew.own, &r)
 		return r, true
 	}
 	select {
@@ -100,24 +102,19 @@ func (o *ordered[R]) Next() (r R, ok bool) {
 		if !ok {
 			return r, false
 		}
+		o.asked.Add(1)
+		o.crew.memory.moved()
 		select {
 		case <-t.done:
-			<-o.tokens
-			return t.r, o.ctx.Err() == nil
-		case <-o.ctx.Done():
+			o.taken.Add(1)
+			o.ahead.give()
+			o.crew.memory.moved()
+			return t.r, ctx.Err() == nil
+		case <-ctx.Done():
 		}
-	case <-o.ctx.Done():
+	case <-ctx.Done():
 	}
 	return r, false
-}
-
-// Close ends the goroutines and waits for them.
-func (o *ordered[R]) Close() {
-	o.cancel()
-	if o.source != nil {
-		o.source.Close()
-	}
-	o.all.Wait()
 }
 
 // panicked is what a function of the user's panicked with, as an error.

@@ -526,8 +526,9 @@ func TestOrderRefused(t *testing.T) {
 	}
 	for want, o := range map[string][]BatchOption{
 		"-2 epochs":       {Epochs(-2)},
-		"-1 workers":      {Workers(-1)},
+		"-2 workers":      {Workers(-2)},
 		"prefetch -2":     {Prefetch(-2)},
+		"budget of -1":    {MemoryBudget(-1)},
 		"tolerate -1":     {Tolerate(-1)},
 		"nothing is left": {DropLast()},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/weft-ml/weft/internal/philox"
 )
@@ -128,7 +129,10 @@ func From[T any](source Source[T]) *Pipeline[T] {
 	}
 	return finish(s, func(c *call, i int) (T, error) {
 		c.stage, c.example = s, i
-		return source.At(i)
+		begin := c.clock()
+		x, err := source.At(i)
+		c.spent(s, 1, begin)
+		return x, err
 	})
 }
 
@@ -142,7 +146,38 @@ type call struct {
 	words   words
 	random  *rand.Rand // over words
 	orders  []cachedOrder
+	crew    *crew     // nil for CheckPure
+	of      *progress // of the tasks of which this one is number; nil without workers
+	number  int64
+	place   chan struct{} // of the worker whose place the goroutine has; nil if it is one itself
+	made    int           // examples
+	timed   bool          // functions are timed for the present example
 }
+
+// clock is the time if functions are timed for this example.
+func (c *call) clock() (now time.Time) {
+	if c.timed {
+		now = time.Now()
+	}
+	return now
+}
+
+// spent counts the time of a function of stage s for so many examples, called after clock.
+func (c *call) spent(s *stage, examples int, begin time.Time) {
+	if c.timed {
+		c.crew.times.add(s, examples, time.Since(begin))
+	}
+}
+
+// begin begins an example of an epoch. Of each goroutine's examples the first ones are timed, then one in timedOne.
+func (c *call) begin(epoch int) {
+	c.epoch = epoch
+	c.timed = c.made < timedOne || c.made%timedOne == 0
+	c.made++
+}
+
+// timedOne makes reading the clock cost less than 5 ns an example.
+const timedOne = 64
 
 // words is a stream of random numbers as package rand wants it.
 type words struct {

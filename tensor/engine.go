@@ -28,6 +28,9 @@ func (engine) Try(f func()) error { return try(f) }
 // of any size asks first.
 func (engine) Room(bytes int) error { return cpu.Room(bytes) }
 
+// Free is how many bytes more the process may have of the machine's memory, or of that of its container.
+func (engine) Free() int { return cpu.Free() }
+
 // Bytes is the memory of contiguous host data. It is valid as long as the tensor is.
 func (engine) Bytes(t *Tensor) []byte { return t.hostBytes() }
 

@@ -190,6 +190,7 @@ var functions = map[string]any{
 	"data.Batches[int,int]": data.Batches[int, int], "data.CheckPure[int]": data.CheckPure[int],
 	"data.Epochs": data.Epochs, "data.DropLast": data.DropLast, "data.Workers": data.Workers,
 	"data.Prefetch": data.Prefetch, "data.Tolerate": data.Tolerate,
+	"data.MemoryBudget": data.MemoryBudget,
 
 	"train.Accuracy": train.Accuracy,
 }
@@ -235,6 +236,7 @@ var types = []reflect.Type{
 	reflect.TypeFor[*data.Images](), reflect.TypeFor[*data.Loader](), reflect.TypeFor[*data.Text](),
 	reflect.TypeFor[data.Slice[int]](), reflect.TypeFor[*data.Rows[int]](),
 	reflect.TypeFor[*data.Batched[int]](), reflect.TypeFor[*data.Iterator[int]](),
+	reflect.TypeFor[data.Report](),
 	reflect.TypeFor[*train.ConfusionMatrix](), reflect.TypeFor[*train.EarlyStopping](),
 }
 
