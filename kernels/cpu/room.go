@@ -110,7 +110,7 @@ func Collect() {
 // collector has not freed counts as used. Address space that Go has mapped stays mapped; what is free of it may be in
 // pieces between the blocks in use, so a part is granted at a time, and none that did not serve before.
 func Room(bytes int) error {
-	total, idle := mapped()
+	total, idle := ofSystem()
 	l := memoryLimit()
 	if left := l.left(total - idle); bytes > left {
 		return l.exceeded(bytes, left)
@@ -127,12 +127,12 @@ func Room(bytes int) error {
 
 // Free is how many bytes more the process may have of the machine's memory, or of that of its control group.
 func Free() int {
-	total, idle := mapped()
+	total, idle := ofSystem()
 	return max(memoryLimit().left(total-idle), 0)
 }
 
-// mapped is how many bytes Go has of the system, and how many of these are idle.
-func mapped() (total, idle int) {
+// ofSystem is how many bytes Go has of the system, and how many of these are idle.
+func ofSystem() (total, idle int) {
 	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(use)
