@@ -64,6 +64,9 @@ func tiers() (names []string) {
 	if x.HasAVX2 && x.HasFMA && x.HasF16C {
 		names = append(names, "avx2")
 	}
+	if runtime.GOARCH == "arm64" {
+		names = append(names, "neon")
+	}
 	return append(names, "portable")
 }
 

@@ -704,7 +704,7 @@ func TestTiersAgree(t *testing.T) {
 	f := expr.Must("gelu(x)*y; pow(x, y); atan2(x, y)", []string{"x", "y"}, nil)
 	in := []kernels.Arg{random(r, newTensor(kernels.Float32, 3001)), random(r, newTensor(kernels.Float32, 3001))}
 	var want [][]float64
-	for _, tier := range []vec.Tier{vec.Portable, vec.AVX2, vec.AVX512} {
+	for _, tier := range []vec.Tier{vec.Portable, vec.NEON, vec.AVX2, vec.AVX512} {
 		if !vec.Supported(tier) {
 			continue
 		}

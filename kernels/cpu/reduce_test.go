@@ -131,7 +131,7 @@ func runJobs(t *testing.T, jobs []job) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer vec.SetTier(vec.Current())
-	for _, tier := range []vec.Tier{vec.Portable, vec.AVX2, vec.AVX512} {
+	for _, tier := range []vec.Tier{vec.Portable, vec.NEON, vec.AVX2, vec.AVX512} {
 		if !vec.Supported(tier) {
 			continue
 		}

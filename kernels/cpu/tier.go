@@ -5,7 +5,7 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
-// Tier is the instruction set in use: "AVX-512", "AVX2" or "portable".
+// Tier is the instruction set in use, as WEFT_CPU names it: "avx512", "avx2", "neon" or "portable".
 func Tier() string { return vec.Current().String() }
 
 // PeakFLOPS measures in a few milliseconds how many operations per second the multiply-add units of one core do in the

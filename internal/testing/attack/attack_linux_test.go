@@ -220,7 +220,7 @@ func TestAttackPrograms(t *testing.T) {
 	a := begin(t, j)
 	used := strings.ToLower(strings.ReplaceAll(cpu.Tier(), "-", ""))
 	tiers := []string{used}
-	for _, tier := range []string{"portable", "avx2", "avx512"} {
+	for _, tier := range []string{"portable", "neon", "avx2", "avx512"} {
 		if tier == used {
 			continue
 		}

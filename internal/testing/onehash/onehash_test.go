@@ -80,8 +80,16 @@ func hash(device string, begin maker, n int) (string, error) {
 	return t.Hash(n)
 }
 
+// TestMLP is the least of TestOneHash, in this process: what an emulator of a processor has time for.
+func TestMLP(t *testing.T) {
+	got, err := hash("cpu", mlp, steps)
+	if err != nil || got != wantMLP {
+		t.Errorf("on %s/%s the hash is %s, %v, want %s", runtime.GOOS, runtime.GOARCH, got, err, wantMLP)
+	}
+}
+
 func TestOneHash(t *testing.T) {
-	for _, tier := range []string{"", "portable", "avx2", "avx512"} {
+	for _, tier := range []string{"", "portable", "neon", "avx2", "avx512"} {
 		for _, threads := range []string{"1", "2", "7"} {
 			if tier != "" && threads == "2" { // the tiers share the split into threads
 				continue

@@ -2,10 +2,15 @@ module github.com/weft-ml/weft/internal/tools/genmatmul
 
 go 1.26.0
 
-require github.com/mmcloughlin/avo v0.5.0
+require (
+	github.com/mmcloughlin/avo v0.5.0
+	github.com/weft-ml/weft v0.0.0
+)
 
 require (
 	golang.org/x/mod v0.6.0 // indirect
-	golang.org/x/sys v0.1.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/tools v0.2.0 // indirect
 )
+
+replace github.com/weft-ml/weft => ../../..

@@ -13,6 +13,9 @@ import (
 // target is the folder of package matmul as seen from this module.
 const target = "../../../kernels/cpu/internal/matmul"
 
+// command is what makes the files.
+const command = "(cd internal/tools/genmatmul && go run .)"
+
 func main() {
 	log.SetFlags(0)
 	files, err := generate()
@@ -49,7 +52,7 @@ func generate() (map[string][]byte, error) {
 	if err := pass.Compile.Execute(file); err != nil {
 		return nil, err
 	}
-	config := printer.Config{Pkg: "matmul", Name: "(cd internal/tools/genmatmul && go run .)"}
+	config := printer.Config{Pkg: "matmul", Name: command}
 	code, err := printer.NewGoAsm(config).Print(file)
 	if err != nil {
 		return nil, err
@@ -58,5 +61,7 @@ func generate() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{"z_amd64.s": code, "z_amd64.go": stubs}, nil
+	all := generateNEON()
+	all["z_amd64.s"], all["z_amd64.go"] = code, stubs
+	return all, nil
 }

@@ -7,7 +7,20 @@ import (
 )
 
 // A step emits one machine instruction for copy j of an unrolled body.
-type step func(e *emitter, j int)
+type step func(m machine, j int)
+
+// machine is what the steps of a body need to emit their instructions. Registers are those of copy j.
+type machine interface {
+	ins(name string, j int, ops ...place)               // sources first, or last first on x86, then the destination
+	insImm(name string, imm, j int, ops ...place)       // with a constant
+	loadIn(k, j int, to place)                          // an element of input k
+	loadFixed(k, j int, to place)                       // fixed value k
+	lookup(op op, table lane.Table, j int, x, to place) // opPermLo, opPermHi or opTable
+	number(j int, to place)                             // the numbers of the elements
+	store(k, j int, from, spare place)                  // to output k
+	accumulate(k, j int, from, spare place)             // the value of accumulator k, in the lanes that exist
+	storeSlot(i int, from place)                        // value i that is computed before the loop
+}
 
 // place is an operand of a step.
 type place struct {
@@ -179,11 +192,19 @@ func (a *alloc) spill(r int) {
 const move = "VMOVUPS"
 
 func (a *alloc) emit(name string, ops ...place) {
-	a.steps = append(a.steps, func(e *emitter, j int) { e.ins(name, j, ops...) })
+	a.steps = append(a.steps, func(m machine, j int) { m.ins(name, j, ops...) })
+}
+
+// lookup selects what looks the value of v up in a table in memory.
+func (a *alloc) lookup(v int) {
+	in := a.b.insts[v]
+	x := a.need(in.args[0])
+	d := a.def(v)
+	a.steps = append(a.steps, func(m machine, j int) { m.lookup(in.op, a.s.tables[in.k], j, x, d) })
 }
 
 func (a *alloc) emitImm(name string, imm int, ops ...place) {
-	a.steps = append(a.steps, func(e *emitter, j int) { e.insImm(name, imm, j, ops...) })
+	a.steps = append(a.steps, func(m machine, j int) { m.insImm(name, imm, j, ops...) })
 }
 
 // register reports whether v is in a vector register already.
@@ -219,7 +240,7 @@ func (a *alloc) need(v int) place {
 	case in.op == op(lane.OpIn):
 		r := place{inReg, a.take(v)}
 		k := int(in.k)
-		a.steps = append(a.steps, func(e *emitter, j int) { e.loadIn(k, j, e.vec(r, j)) })
+		a.steps = append(a.steps, func(m machine, j int) { m.loadIn(k, j, r) })
 		return r
 	}
 	panic(fmt.Sprintf("value %d (%v) is nowhere", v, in.op))
@@ -230,11 +251,11 @@ func (a *alloc) needFixed(k int) place {
 		return place{pinned, r}
 	}
 	t := place{inReg, a.take(temp)}
-	a.steps = append(a.steps, func(e *emitter, j int) { e.loadFixed(k, e.vec(t, j)) })
+	a.steps = append(a.steps, func(m machine, j int) { m.loadFixed(k, j, t) })
 	return t
 }
 
-// any gives v as a register or as a memory operand.
+// any gives v as a register or as a memory operand of x86.
 func (a *alloc) any(v int) place {
 	in := a.b.insts[v]
 	switch {
@@ -299,6 +320,10 @@ var predicates = map[lane.Op][2]int{
 
 // inst selects the machine instructions of instruction v.
 func (a *alloc) inst(v int) {
+	if a.t == neonTarget {
+		a.neon(v)
+		return
+	}
 	if a.own(v) {
 		return
 	}
@@ -316,7 +341,7 @@ func (a *alloc) inst(v int) {
 		a.emitImm(name, int(in.k), xr, a.def(v))
 	case lane.OpIndex:
 		d := a.def(v)
-		a.steps = append(a.steps, func(e *emitter, j int) { e.number(j, e.vecIndex(d, j)) })
+		a.steps = append(a.steps, func(m machine, j int) { m.number(j, d) })
 	case lane.OpLdexp:
 		xr := a.need(x)
 		ya := a.any(y)
@@ -355,12 +380,7 @@ func (a *alloc) own(v int) bool {
 	x, y, z := in.args[0], in.args[1], in.args[2]
 	switch in.op {
 	case opPermLo, opPermHi:
-		half := int(in.op - opPermLo)
-		xr := a.need(x)
-		d := a.def(v)
-		a.steps = append(a.steps, func(e *emitter, j int) {
-			e.call("VPERMPS", e.pool.table(a.s.tables[in.k]).Offset(32*half), e.vec(xr, j), e.vec(d, j))
-		})
+		a.lookup(v)
 	case opBlend:
 		m, ya, zr := a.need(x), a.any(y), a.need(z)
 		a.emit("VBLENDVPS", m, ya, zr, a.def(v))
@@ -578,7 +598,7 @@ func (a *alloc) fma(v int, negate bool) {
 		d := place{inReg, a.take(temp)}
 		if zp.kind == inFixed {
 			k := zp.n
-			a.steps = append(a.steps, func(e *emitter, j int) { e.loadFixed(k, e.vec(d, j)) })
+			a.steps = append(a.steps, func(m machine, j int) { m.loadFixed(k, j, d) })
 		} else {
 			a.emit(move, zp, d)
 		}

@@ -232,8 +232,9 @@ func (e *emitter) outputAt(k, j int) operand.Mem {
 	return e.address(e.outputs[k], j, e.outType.size())
 }
 
-// number sets register r to the numbers of the elements of copy j.
-func (e *emitter) number(j, r int) {
+// number sets a register to the numbers of the elements of copy j.
+func (e *emitter) number(j int, to place) {
+	r := e.vecIndex(to, j)
 	c, v := e.c, e.vectors()[r]
 	c.MOVQ(e.index, scratch)
 	c.SHRQ(operand.Imm(uint64(bits.TrailingZeros(uint(e.unit)))), scratch)
@@ -251,7 +252,8 @@ func (e *emitter) tailAt(j int) operand.Mem {
 	return operand.Mem{Base: e.tail, Disp: 32 * j}
 }
 
-func (e *emitter) loadIn(k, j int, r reg.Register) {
+func (e *emitter) loadIn(k, j int, to place) {
+	r := e.vec(to, j)
 	m := e.address(e.inputs[k], j, e.inType.size())
 	switch {
 	case e.inType == half:
@@ -269,8 +271,9 @@ func (e *emitter) loadIn(k, j int, r reg.Register) {
 	}
 }
 
-// store writes register n to output k; t is a register to spare.
-func (e *emitter) store(k, j, n int, t reg.Register) {
+// store writes a register to output k.
+func (e *emitter) store(k, j int, from, spare place) {
+	n, t := e.vecIndex(from, j), e.vec(spare, j)
 	m, r := e.outputAt(k, j), e.vectors()[n]
 	switch {
 	case e.outType == half:
@@ -321,9 +324,14 @@ func (e *emitter) memory(p place, j int) (m operand.Mem, broadcast bool) {
 	return e.slots.Offset(32 * f.k), false
 }
 
+// lookup takes the entries of half a table.
+func (e *emitter) lookup(op op, table lane.Table, j int, x, to place) {
+	e.call("VPERMPS", e.pool.table(table).Offset(32*int(op-opPermLo)), e.vec(x, j), e.vec(to, j))
+}
+
 // loadFixed brings a fixed value into a register.
-func (e *emitter) loadFixed(k int, r reg.Register) {
-	f := e.s.fixed[k]
+func (e *emitter) loadFixed(k, j int, to place) {
+	f, r := e.s.fixed[k], e.vec(to, j)
 	m, broadcast := e.memory(place{inFixed, k}, 0)
 	switch {
 	case f.kind == fixedConst && f.bits == 0:

@@ -158,7 +158,7 @@ func (k *kernel) passes(t *target, p *plan) int { return lanes / (p.copies * t.w
 
 func (k *kernel) plan(t *target, s *split) *plan {
 	p := &plan{copies: 1}
-	avail := t.regs
+	avail := t.free(s)
 	if len(k.results) > 0 {
 		for p.copies = lanes / t.width; len(k.results)*p.copies > t.regs/2; {
 			p.copies /= 2
@@ -208,7 +208,7 @@ func unroll(n, vectors, left int) int {
 func hoist(s *split, t *target, first, limit int) map[int]int {
 	var order []int
 	for i, f := range s.fixed {
-		if f.uses > 0 && !(t == avx2 && f.kind == fixedTable) {
+		if f.uses > 0 && !(t != avx512 && f.kind == fixedTable) {
 			order = append(order, i)
 		}
 	}
@@ -229,20 +229,20 @@ func hoist(s *split, t *target, first, limit int) map[int]int {
 func (k *kernel) run(a *alloc, t *target) {
 	a.run(func(i int, x place) {
 		spare := x
-		if t == avx2 && k.piece == nil {
+		if t == avx2 && k.piece == nil || t == neonTarget && i >= len(k.outs) {
 			spare = place{inReg, a.take(temp)} // for the mask
 		}
 		if len(k.results) == 0 || i < len(k.outs) {
-			a.steps = append(a.steps, func(e *emitter, j int) { e.store(i, j, e.vecIndex(x, j), e.vec(spare, j)) })
+			a.steps = append(a.steps, func(m machine, j int) { m.store(i, j, x, spare) })
 			return
 		}
 		i -= len(k.outs)
-		a.steps = append(a.steps, func(e *emitter, j int) { e.accumulate(i, j, e.vec(x, j), e.vec(spare, j)) })
+		a.steps = append(a.steps, func(m machine, j int) { m.accumulate(i, j, x, spare) })
 	})
 }
 
-// accumulate makes r the value of accumulator k, in the lanes that exist.
-func (e *emitter) accumulate(k, j int, r, mask reg.Register) {
+func (e *emitter) accumulate(k, j int, from, spare place) {
+	r, mask := e.vec(from, j), e.vec(spare, j)
 	acc := e.vectors()[e.accReg[k]+j]
 	switch {
 	case !e.masked:
@@ -273,7 +273,7 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 	k.params(e)
 	before := newAlloc(t, s, &s.before, t.regs, nil)
 	before.run(func(i int, x place) {
-		before.steps = append(before.steps, func(e *emitter, j int) { e.storeSlot(i, e.vecIndex(x, j)) })
+		before.steps = append(before.steps, func(m machine, j int) { m.storeSlot(i, x) })
 	})
 	k.frame(e, p, before)
 
@@ -290,7 +290,7 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 	setup.group, setup.regs, setup.masks, setup.spills = 1, t.regs, before.kpeak, before.slots
 	setup.copies(before.steps, 0, 1)
 	for _, i := range sortedKeys(p.hoist) {
-		e.loadFixed(i, e.vectors()[p.hoist[i]])
+		e.loadFixed(i, 0, place{pinned, p.hoist[i]})
 	}
 	switch {
 	case k.piece != nil:
@@ -394,8 +394,9 @@ func (k *kernel) frame(e *emitter, p *plan, before *alloc) {
 // one begins with a check.
 const smallFrame = 640
 
-// storeSlot keeps register r as slot i: one lane where it will be broadcast.
-func (e *emitter) storeSlot(i, r int) {
+// storeSlot keeps one lane where it will be broadcast.
+func (e *emitter) storeSlot(i int, from place) {
+	r := e.vecIndex(from, 0)
 	if e.t == avx512 {
 		e.call("VMOVSS", xmm[r], e.slots.Offset(4*i))
 		return
@@ -744,7 +745,7 @@ func (e *emitter) combine(r *reduction, width []reg.Register, x, y int) {
 	s := prepare(b.Program(r.combine(b, b.Acc(0), b.Acc(1))), e.t, false)
 	a := newAlloc(e.t, s, &s.loop, 6, nil)
 	a.run(func(_ int, out place) {
-		a.steps = append(a.steps, func(e *emitter, j int) { e.call("VMOVAPS", e.vec(out, j), e.vectors()[x]) })
+		a.steps = append(a.steps, func(m machine, j int) { m.ins("VMOVAPS", j, out, place{pinned, x}) })
 	})
 	sub := *e
 	sub.s, sub.group, sub.regs, sub.masks, sub.accReg = s, 1, 0, a.kpeak, []int{x, y}

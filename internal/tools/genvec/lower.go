@@ -16,7 +16,7 @@ type target struct {
 
 // slotSize is the size of a value that is the same for all elements.
 func (t *target) slotSize() int {
-	if t == avx2 {
+	if t != avx512 {
 		return 4 * t.width
 	}
 	return 4
@@ -25,6 +25,8 @@ func (t *target) slotSize() int {
 var (
 	avx512 = &target{"AVX512", 16, 32}
 	avx2   = &target{"AVX2", 8, 16}
+
+	neonTarget = &target{"NEON", 4, 32}
 )
 
 // op is a lane operation or one of the operations below, which exist only
@@ -44,6 +46,9 @@ const (
 	opJoinHi                  // the upper two
 	opXor3                    // x ^ y ^ z
 	opHighs                   // the upper halves of the products x of even and y of odd lanes
+	opTable                   // the bytes of table k at the positions in x
+	opMin                     // lane.Min of x and y
+	opMax                     // lane.Max of x and y
 )
 
 // inst is an instruction after lowering.
@@ -100,8 +105,12 @@ func expand(p *lane.Program, t *target) *body {
 	b := &body{}
 	at := make([]int, len(p.Insts))
 	inner := make([]bool, len(p.Insts)) // part of another instruction
-	if t == avx512 {
+	var extremes map[int]inst
+	switch t {
+	case avx512:
 		inner = innerXors(p)
+	case neonTarget:
+		extremes, inner = minMax(p)
 	}
 	for v, in := range p.Insts {
 		if inner[v] {
@@ -109,10 +118,16 @@ func expand(p *lane.Program, t *target) *body {
 		}
 		low := inst{op: op(in.Op), n: in.Op.Args(), k: in.K, bits: in.Bits}
 		for i := range low.n {
-			low.args[i] = at[in.Args[i]]
+			low.args[i] = int(in.Args[i])
+		}
+		if x, ok := extremes[v]; ok {
+			low = x
+		}
+		for i, x := range low.operands() {
+			low.args[i] = at[x]
 		}
 		switch {
-		case t == avx2 && in.Op == lane.OpLdexp:
+		case t != avx512 && in.Op == lane.OpLdexp:
 			at[v] = b.ldexp(low.args[0], low.args[1])
 		case t == avx2 && in.Op == lane.OpLookup:
 			x := low.args[0]
@@ -120,10 +135,12 @@ func expand(p *lane.Program, t *target) *body {
 			hi := b.add(inst{op: opPermHi, args: [3]int{x}, n: 1, k: in.K})
 			lo := b.add(inst{op: opPermLo, args: [3]int{x}, n: 1, k: in.K})
 			at[v] = b.add(inst{op: opBlend, args: [3]int{sel, hi, lo}, n: 3})
+		case t == neonTarget && in.Op == lane.OpLookup:
+			at[v] = b.add(inst{op: opTable, args: [3]int{b.positions(low.args[0])}, n: 1, k: in.K})
 		case in.Op == lane.OpXor && inner[in.Args[0]]:
 			x := p.Insts[in.Args[0]].Args
 			at[v] = b.add(inst{op: opXor3, args: [3]int{at[x[0]], at[x[1]], at[in.Args[1]]}, n: 3})
-		case in.Op == lane.OpIMulHi:
+		case t != neonTarget && in.Op == lane.OpIMulHi:
 			at[v] = b.mulHi(low.args[0], low.args[1])
 		default:
 			at[v] = b.add(low)
@@ -167,6 +184,12 @@ func (b *body) ldexp(x, n int) int {
 		return b.op(lane.OpIAdd, b.shift(lane.OpShl, k, 23), b.constant(one))
 	}
 	return b.op(lane.OpMul, b.op(lane.OpMul, x, power(i)), power(j))
+}
+
+// positions are those of the bytes of entry x & 15 of a table of words.
+func (b *body) positions(x int) int {
+	entry := b.op(lane.OpAnd, x, b.constant(15))
+	return b.op(lane.OpIAdd, b.op(lane.OpIMul, entry, b.constant(0x04040404)), b.constant(0x03020100))
 }
 
 // mulHi is the upper half of the product of x and y. There is only a product of the even

@@ -1,5 +1,5 @@
 // Command genvec writes the generated files of the vector kernels: assembly for
-// AVX-512 and AVX2 and plain Go, all from the programs of kernels/expr/lane.
+// AVX-512, AVX2 and NEON and plain Go, all from the programs of kernels/expr/lane.
 //
 //	cd internal/tools/genvec && go run .
 //
@@ -19,6 +19,7 @@ import (
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
+	"github.com/weft-ml/weft/internal/tools/neon"
 )
 
 const command = "(cd internal/tools/genvec && go run .)"
@@ -31,16 +32,24 @@ func main() {
 	instrs, named := instrKernels(), namedKernels()
 	fused, made := fusions(named)
 	all, rows := slices.Concat(instrs, named, made), rowKernels(named)
+	everything := slices.Concat(all, rows, pieceKernels())
 	for _, t := range []*target{avx2, avx512} {
-		assembly(t, slices.Concat(all, rows, pieceKernels()))
+		assembly(t, everything)
 	}
+	assemblyNEON(everything)
 	write("z_portable.go", portableFile(all))
-	write("z_instr_amd64.go", instrFile(instrs, "", []string{"AVX2", "AVX512"}))
-	write("z_instr_other.go", instrFile(instrs, "//go:build !amd64\n\n", nil))
-	write("z_named_amd64.go", namedFile(slices.Concat(named, rows), "", []string{"AVX512", "AVX2"}))
-	write("z_named_other.go", namedFile(slices.Concat(named, rows), "//go:build !amd64\n\n", nil))
-	write("z_fused_amd64.go", fusedFile(fused, "", []string{"AVX2", "AVX512"}))
-	write("z_fused_other.go", fusedFile(fused, "//go:build !amd64\n\n", nil))
+	for _, a := range []struct {
+		name, constraint string
+		tiers            []string // the fastest first
+	}{
+		{"amd64", "", []string{"AVX512", "AVX2"}},
+		{"arm64", "", []string{"NEON"}},
+		{"other", "//go:build !amd64 && !arm64\n\n", nil},
+	} {
+		write("z_instr_"+a.name+".go", instrFile(instrs, a.constraint, a.tiers))
+		write("z_named_"+a.name+".go", namedFile(slices.Concat(named, rows), a.constraint, a.tiers))
+		write("z_fused_"+a.name+".go", fusedFile(fused, a.constraint, a.tiers))
+	}
 }
 
 // assembly writes the functions of target t and their Go declarations.
@@ -71,6 +80,16 @@ func assembly(t *target, all []*kernel) {
 		}
 		save(name, text)
 	}
+}
+
+// assemblyNEON is assembly for arm64.
+func assemblyNEON(all []*kernel) {
+	f := neon.NewFile(command, "vec", "pool"+neonTarget.name)
+	for _, k := range all {
+		k.emitNEON(f)
+	}
+	save("z_neon_arm64.s", f.Assembly())
+	save("z_neon_arm64.go", f.Stubs())
 }
 
 func save(name string, text []byte) {
@@ -110,9 +129,9 @@ func instrFile(instrs []*kernel, constraint string, tiers []string) string {
 	header(&b, constraint)
 	b.WriteString("var instrs = map[string]*[numTiers]Kernel{\n")
 	for _, k := range instrs {
-		fmt.Fprintf(&b, "%q: {portable%d(%sPortable)", k.instr, len(k.ins), k.name)
-		for _, t := range tiers {
-			fmt.Fprintf(&b, ", vector%d(%s%s)", len(k.ins), k.name, t)
+		fmt.Fprintf(&b, "%q: {Portable: portable%d(%sPortable)", k.instr, len(k.ins), k.name)
+		for _, t := range slices.Backward(tiers) {
+			fmt.Fprintf(&b, ", %s: vector%d(%s%s)", t, len(k.ins), k.name, t)
 		}
 		b.WriteString("},\n")
 	}

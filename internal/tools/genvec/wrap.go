@@ -66,8 +66,14 @@ func (k *kernel) rowsWrapper(b *strings.Builder, tiers []string) {
 	}
 	fmt.Fprintf(b, "if current == Portable || n > Block {\n%sreturn\n}\nif rows == 0 {\nreturn\n}\n", loop)
 	fmt.Fprintf(b, "ptrs := [...]*float32{%s}\n", strings.Join(pointers, ", "))
-	fmt.Fprintf(b, "if current == %s {\n%s%s(&ptrs[0], %s, %s, rows, n)\nreturn\n}\n", tiers[0], k.name, tiers[0], u, r)
-	fmt.Fprintf(b, "%s%s(&ptrs[0], %s, %s, rows, n)\n}\n\n", k.name, tiers[1], u, r)
+	for i, t := range tiers {
+		call := fmt.Sprintf("%s%s(&ptrs[0], %s, %s, rows, n)\n", k.name, t, u, r)
+		if i < len(tiers)-1 {
+			call = fmt.Sprintf("if current == %s {\n%sreturn\n}\n", t, call)
+		}
+		b.WriteString(call)
+	}
+	b.WriteString("}\n\n")
 }
 
 // wrapper writes the exported function of a named kernel, which checks lengths and
@@ -190,10 +196,10 @@ func fusedFile(ks []fusion, constraint string, tiers []string) string {
 		vecs := slices.Concat(elements("outs", len(k.outs)), elements("ins", len(k.ins)))
 		args := slices.Concat(vecs, elements("u", len(k.uniforms)))
 		fmt.Fprintf(&b, "%q: {%q, %d, %d, %d, ", k.name, k.name, len(k.outs), len(k.ins), len(k.uniforms))
-		fmt.Fprintf(&b, "[numTiers]fusedRun{\n%s {\n%sPortable(%s)\n},\n", signature, k.kernel.name,
+		fmt.Fprintf(&b, "[numTiers]fusedRun{\nPortable: %s {\n%sPortable(%s)\n},\n", signature, k.kernel.name,
 			strings.Join(args, ", "))
-		for _, t := range tiers {
-			fmt.Fprintf(&b, "%s {\np := [...]*float32{unsafe.SliceData(", signature)
+		for _, t := range slices.Backward(tiers) {
+			fmt.Fprintf(&b, "%s: %s {\np := [...]*float32{unsafe.SliceData(", t, signature)
 			fmt.Fprintf(&b, "%s)}\n", strings.Join(vecs, "), unsafe.SliceData("))
 			fmt.Fprintf(&b, "%s%s(&p[0], unsafe.SliceData(u), len(outs[0]))\n},\n", k.kernel.name, t)
 		}

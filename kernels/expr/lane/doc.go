@@ -1,5 +1,5 @@
 // Package lane writes scalar FP32 algorithms once, as programs of primitive operations on 32-bit lanes, so that plain
-// Go, AVX2, AVX-512 and CUDA compute the same bits.
+// Go, AVX2, AVX-512, NEON and CUDA compute the same bits.
 //
 // A [Builder] collects the operations of a program: IEEE 754 arithmetic rounded to nearest even, integer and bit
 // operations, comparisons and selections. The functions of the package ([Exp], [Erf], [Pow], ...) are algorithms

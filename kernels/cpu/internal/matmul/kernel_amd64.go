@@ -39,13 +39,13 @@ func current() *assembly {
 	return nil
 }
 
-// peakLoop returns a loop of twelve independent multiply-adds of vectors, and their number of elements.
-func peakLoop(tier vec.Tier) (loop func(n int, x float32), lanes int) {
+// peakLoop returns a loop of independent multiply-adds of vectors, and the elements of all of them.
+func peakLoop(tier vec.Tier) (loop func(n int, x float32), elements int) {
 	switch tier {
 	case vec.AVX512:
-		return peakAVX512, 16
+		return peakAVX512, 12 * 16
 	case vec.AVX2:
-		return peakAVX2, 8
+		return peakAVX2, 12 * 8
 	}
 	return nil, 0
 }

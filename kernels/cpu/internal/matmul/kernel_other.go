@@ -1,4 +1,4 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package matmul
 
@@ -8,4 +8,4 @@ import "github.com/weft-ml/weft/kernels/cpu/internal/vec"
 func current() *assembly { return nil }
 
 // peakLoop returns nil: there is no assembly for this architecture.
-func peakLoop(vec.Tier) (loop func(n int, x float32), lanes int) { return nil, 0 }
+func peakLoop(vec.Tier) (loop func(n int, x float32), elements int) { return nil, 0 }

@@ -40,7 +40,7 @@ func same(x, y float32) bool {
 // tiers returns the tiers that this machine has.
 func tiers() []vec.Tier {
 	var list []vec.Tier
-	for _, tier := range []vec.Tier{vec.Portable, vec.AVX2, vec.AVX512} {
+	for _, tier := range []vec.Tier{vec.Portable, vec.NEON, vec.AVX2, vec.AVX512} {
 		if vec.Supported(tier) {
 			list = append(list, tier)
 		}

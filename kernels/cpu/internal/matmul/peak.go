@@ -11,16 +11,16 @@ import (
 // a few milliseconds; benchmarks call it next to what they measure, because clocks change. The portable tier, which
 // emulates the multiply-add, has no such peak: the result is 0.
 func PeakFMA(tier vec.Tier) float64 {
-	loop, lanes := peakLoop(tier)
+	loop, elements := peakLoop(tier)
 	if loop == nil {
 		return 0
 	}
-	const turns, chains = 20_000, 12
+	const turns = 20_000
 	best := time.Duration(1<<63 - 1)
 	for range 20 {
 		begin := time.Now()
 		loop(turns, 0.5)
 		best = min(best, time.Since(begin))
 	}
-	return 2 * float64(turns*chains*lanes) / float64(best.Nanoseconds())
+	return 2 * float64(turns*elements) / float64(best.Nanoseconds())
 }

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// panelRows is the number of rows in a packed panel of A: what one AVX-512 or two AVX2 tiles take.
+	// panelRows is the number of rows in a packed panel of A: what one AVX-512 or NEON tile or two AVX2 tiles take.
 	panelRows = 12
 	// groupRows is the number of rows of A that are packed at a time. The 48 KB of a chunk of them stay in the level-2
 	// cache while the strips of B go by.

@@ -12,6 +12,7 @@ type Tier int
 // The tiers, slowest first. All of them compute the same bits.
 const (
 	Portable Tier = iota // plain Go
+	NEON                 // 128-bit vectors of arm64
 	AVX2                 // 256-bit vectors with FMA and F16C
 	AVX512               // 512-bit vectors with F, DQ, BW and VL
 	numTiers
@@ -22,6 +23,8 @@ func (t Tier) String() string {
 	switch t {
 	case Portable:
 		return "portable"
+	case NEON:
+		return "neon"
 	case AVX2:
 		return "avx2"
 	case AVX512:
@@ -37,7 +40,7 @@ var current, choiceError = choose(os.Getenv("WEFT_CPU"))
 func ChoiceError() error { return choiceError }
 
 // Current returns the tier in use: the best one the processor has, or the one
-// that the environment variable WEFT_CPU names (portable, avx2 or avx512).
+// that the environment variable WEFT_CPU names (portable, neon, avx2 or avx512).
 func Current() Tier { return current }
 
 // SetTier switches to tier t and returns the tier that was in use, so that a test can restore it. It panics if the
@@ -72,7 +75,7 @@ func choose(name string) (Tier, error) {
 		}
 		return t, nil
 	}
-	return best, fmt.Errorf("WEFT_CPU=%s: want portable, avx2 or avx512", name)
+	return best, fmt.Errorf("WEFT_CPU=%s: want portable, neon, avx2 or avx512", name)
 }
 
 // require is an error that names what is missing if the processor lacks tier t.

@@ -10,6 +10,8 @@ func missing(t Tier) []string {
 	}
 	var need []feature
 	switch t {
+	case NEON:
+		return []string{"an arm64 processor"}
 	case AVX2:
 		need = []feature{{"AVX2", cpu.X86.HasAVX2}, {"FMA", cpu.X86.HasFMA}, {"F16C", cpu.X86.HasF16C}}
 	case AVX512:

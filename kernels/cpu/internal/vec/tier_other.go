@@ -1,4 +1,4 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package vec
 
@@ -10,8 +10,11 @@ import (
 
 // missing lists the processor features that tier t needs and this machine lacks.
 func missing(t Tier) []string {
-	if t == Portable {
+	switch t {
+	case Portable:
 		return nil
+	case NEON:
+		return []string{"an arm64 processor"}
 	}
 	return []string{"an amd64 processor"}
 }

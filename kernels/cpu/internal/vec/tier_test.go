@@ -20,7 +20,7 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	got, err := choose("sse")
-	if got != best || fmt.Sprint(err) != "WEFT_CPU=sse: want portable, avx2 or avx512" {
+	if got != best || fmt.Sprint(err) != "WEFT_CPU=sse: want portable, neon, avx2 or avx512" {
 		t.Errorf("sse chooses %v, %v", got, err)
 	}
 }
@@ -38,7 +38,7 @@ func TestRequireNamesWhatIsMissing(t *testing.T) {
 }
 
 func TestTierNames(t *testing.T) {
-	if s := fmt.Sprint(Portable, AVX2, AVX512, Tier(9)); s != "portable avx2 avx512 Tier(9)" {
+	if s := fmt.Sprint(Portable, NEON, AVX2, AVX512, Tier(9)); s != "portable neon avx2 avx512 Tier(9)" {
 		t.Error(s)
 	}
 }

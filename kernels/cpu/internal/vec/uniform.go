@@ -32,3 +32,9 @@ func Uniform(dst []float32, s philox.Source, first uint64) {
 
 // pieceSize is the number of elements that a kernel for whole vectors takes at a time.
 const pieceSize = 128
+
+// streamWords are the scalars of the vector kernel for blocks from number first on.
+func streamWords(s philox.Source, first uint64) [5]uint32 {
+	c := s.Counter + first
+	return [...]uint32{uint32(c), uint32(c >> 32), s.Stream, uint32(s.Key), uint32(s.Key >> 32)}
+}

@@ -6,456 +6,456 @@ import "unsafe"
 
 var fused = map[string]*Fused{
 	"sigmoid_grad_x": {"sigmoid_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			sigmoidGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			sigmoidGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			sigmoidGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"relu": {"relu", 1, 1, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			reluPortable(outs[0], ins[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			reluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			reluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"relu_grad_x": {"relu_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			reluGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			reluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			reluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"gelu": {"gelu", 1, 1, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			geluPortable(outs[0], ins[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			geluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			geluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"gelu_grad_x": {"gelu_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			geluGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			geluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			geluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"gelu_tanh": {"gelu_tanh", 1, 1, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			geluTanhPortable(outs[0], ins[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			geluTanhAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			geluTanhAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"gelu_tanh_grad_x": {"gelu_tanh_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			geluTanhGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			geluTanhGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			geluTanhGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"silu": {"silu", 1, 1, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			siluPortable(outs[0], ins[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			siluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			siluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"silu_grad_x": {"silu_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			siluGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			siluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			siluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"mish": {"mish", 1, 1, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			mishPortable(outs[0], ins[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			mishAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			mishAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"mish_grad_x": {"mish_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			mishGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			mishGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			mishGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"softplus": {"softplus", 1, 1, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			softplusPortable(outs[0], ins[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			softplusAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			softplusAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"softplus_grad_x": {"softplus_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			softplusGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			softplusGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			softplusGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"glu": {"glu", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			gluPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			gluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			gluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"glu_grad_x": {"glu_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			gluGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			gluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			gluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"glu_grad_gate": {"glu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			gluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			gluGradGateAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			gluGradGateAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"swiglu": {"swiglu", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			swigluPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			swigluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			swigluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"swiglu_grad_gate": {"swiglu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			swigluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			swigluGradGateAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			swigluGradGateAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"swiglu_grad_x": {"swiglu_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			swigluGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			swigluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			swigluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"geglu": {"geglu", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			gegluPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			gegluAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			gegluAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"geglu_grad_gate": {"geglu_grad_gate", 1, 3, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			gegluGradGatePortable(outs[0], ins[0], ins[1], ins[2])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			gegluGradGateAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			gegluGradGateAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"geglu_grad_x": {"geglu_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			gegluGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			gegluGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			gegluGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"square_grad_x": {"square_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			squareGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			squareGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			squareGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"add": {"add", 1, 1, 1, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			addPortable(outs[0], ins[0], u[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			addAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			addAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"mul": {"mul", 1, 1, 1, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			scalePortable(outs[0], ins[0], u[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			scaleAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			scaleAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"add_scalar": {"add_scalar", 1, 1, 1, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			addPortable(outs[0], ins[0], u[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			addAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			addAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"scale": {"scale", 1, 1, 1, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			scalePortable(outs[0], ins[0], u[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			scaleAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
 			scaleAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"dropout": {"dropout", 1, 2, 1, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			dropoutPortable(outs[0], ins[0], ins[1], u[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			dropoutAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			dropoutAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"dropout_grad_x": {"dropout_grad_x", 1, 2, 1, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			dropoutGradXPortable(outs[0], ins[0], ins[1], u[0])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			dropoutGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			dropoutGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"sqrt_grad_x": {"sqrt_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			sqrtGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			sqrtGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			sqrtGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"tanh_grad_x": {"tanh_grad_x", 1, 2, 0, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			tanhGradXPortable(outs[0], ins[0], ins[1])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			tanhGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			tanhGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"adamw": {"adamw", 3, 4, 11, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			adamwPortable(outs[0], outs[1], outs[2], ins[0], ins[1], ins[2], ins[3], u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(outs[1]), unsafe.SliceData(outs[2]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2]), unsafe.SliceData(ins[3])}
 			adamwAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(outs[1]), unsafe.SliceData(outs[2]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2]), unsafe.SliceData(ins[3])}
 			adamwAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"sgd": {"sgd", 1, 2, 5, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			sgdPortable(outs[0], ins[0], ins[1], u[0], u[1], u[2], u[3], u[4])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			sgdAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
 			sgdAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"sgd_momentum": {"sgd_momentum", 2, 3, 5, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			sgdMomentumPortable(outs[0], outs[1], ins[0], ins[1], ins[2], u[0], u[1], u[2], u[3], u[4])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(outs[1]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			sgdMomentumAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(outs[1]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			sgdMomentumAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"lion": {"lion", 2, 3, 8, [numTiers]fusedRun{
-		func(outs, ins [][]float32, u []float32) {
+		Portable: func(outs, ins [][]float32, u []float32) {
 			lionPortable(outs[0], outs[1], ins[0], ins[1], ins[2], u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7])
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX2: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(outs[1]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			lionAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
-		func(outs, ins [][]float32, u []float32) {
+		AVX512: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(outs[1]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1]), unsafe.SliceData(ins[2])}
 			lionAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},

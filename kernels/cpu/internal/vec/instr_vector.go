@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package vec
 
 func vector1(f func(dst, a *float32, n int)) Kernel {
