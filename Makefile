@@ -27,7 +27,7 @@ RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... 
 
 # The lanes of "make test", and what "make ci" has beside them, the cheapest first.
 TEST := format vet build tests
-MORE := vet-all static size platforms generated lattice whole portable avx2 avx512 race safetensors emu cuda cuda-header images
+MORE := vet-all static size platforms generated lattice whole portable avx2 avx512 arm64 race safetensors emu cuda cuda-header images
 
 .PHONY: test check ci test-long bench gen docs start kernels kernels-check $(TEST) $(MORE)
 .NOTPARALLEL:
@@ -67,6 +67,8 @@ whole:
 	@$(LANE) whole scripts/check-whole
 portable avx2 avx512:
 	@$(LANE) $@ scripts/check-tier $@ $(TIERED)
+arm64:
+	@$(LANE) arm64 scripts/check-arm64
 race:
 	@$(LANE) race scripts/check-race $(RACED)
 safetensors:

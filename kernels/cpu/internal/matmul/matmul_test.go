@@ -180,6 +180,18 @@ func TestBigSizes(t *testing.T) {
 	}
 }
 
+// TestPacked has the smallest products that pack both operands.
+func TestPacked(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for _, s := range [][3]int{{96, 97, 19}, {25, 100, 260}} {
+		for _, la := range layouts[:3] {
+			for _, lb := range layouts[:3] {
+				checkProduct(t, r, s[0], s[1], s[2], la, lb)
+			}
+		}
+	}
+}
+
 func TestRandomShapes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	count := 300
