@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -97,6 +98,32 @@ func (d *Device) Step(f func(*Scope) error, opts ...Option) error {
 	n := d.steps.Add(1)
 	return d.run(f, mode{record: true, training: true, stream: 3 * n}, opts, &d.steps, n)
 }
+
+// Warm runs f as [Device.Step] does, and changes nothing: kernels are loaded, users' expressions compiled, memory
+// taken, so that the first step takes no longer than those that follow. f is what the program does in a step, with
+// operands of the sizes that it will have; what it fetches it may throw away. The error is that which the step would
+// have ended with.
+func (d *Device) Warm(f func(*Scope) error, opts ...Option) error {
+	if err := d.check("warm", f); err != nil {
+		return err
+	}
+	err := d.Step(func(s *Scope) error {
+		if err := s.outcome(f(s)); err != nil {
+			return err
+		}
+		s.enter("warm")
+		defer s.leave()
+		s.prepare()
+		return errWarm
+	}, opts...)
+	if err == errWarm {
+		return nil
+	}
+	return err
+}
+
+// errWarm ends a step that is to change nothing.
+var errWarm = errors.New("warm")
 
 // Eval runs f as one step without recording and without training behaviour. Evaluations count apart from steps, so that
 // they do not change the random numbers of training.

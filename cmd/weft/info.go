@@ -86,7 +86,7 @@ func writeGPUs(out io.Writer) {
 		fmt.Fprintf(w, "GPU\tnone: %s\n", reason(err))
 		return
 	}
-	if err := driver.Check(); err != nil {
+	if err := driver.Check(gpus); err != nil {
 		fmt.Fprintf(w, "\tTOO OLD: %s\n", reason(err))
 	}
 	nvrtc, ptx := cuda.Compilers()

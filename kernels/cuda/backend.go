@@ -66,7 +66,7 @@ type Backend struct {
 	streams   cowMap[kernels.Stream, *stream] // streamsMu guards additions
 
 	peersMu sync.Mutex
-	peers   []*Backend // GPUs that this one has been allowed to reach
+	peers   map[*Backend]bool // whether this GPU copies directly from another one
 
 	memoryMu sync.Mutex
 	memory   map[*buffer]struct{} // what Alloc made and Free has not taken
@@ -112,7 +112,7 @@ func open(ordinal int) (kernels.Backend, error) {
 	var rc driver.Result
 	b := &Backend{gpu: gpus[ordinal], users: 1, sync: os.Getenv("WEFT_CUDA_SYNC") == "1",
 		memory: map[*buffer]struct{}{}, ranges: map[*Range]struct{}{}}
-	if b.ctx, rc = driver.Retain(ordinal); rc == driver.DeviceUnavailable {
+	if b.ctx, rc = driver.Retain(ordinal, os.Getenv("WEFT_BLOCKING_WAITS") == "1"); rc == driver.DeviceUnavailable {
 		return nil, kernels.Errorf(kernels.ErrDevice, "open",
 			"the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
 				"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(),
@@ -139,6 +139,7 @@ func (b *Backend) Close() error {
 	b.wait("close")
 	for _, a := range opened {
 		a.out.settle(b)
+		a.forgetPeer(b)
 	}
 	for _, r := range [...]*ring{b.in, b.out, b.side} {
 		r.drain()

@@ -27,6 +27,7 @@
 //	plan_attention.go     attention; plan_attention_flash.go on tensor cores
 //	image.go              compiled kernels, loaded when they are first used
 //	compile.go, cache.go  kernels of users' expressions, by NVRTC, kept on disk
+//	forget.go             their end, when nobody uses the expression any more
 //	cowmap.go             maps that every launch reads, without locks
 //	launch.go             packed arguments, and the call of C that queues launches
 //	index_error.go        indices outside their axis, which kernels record and the host asks for later
@@ -43,6 +44,8 @@
 //	WEFT_CUDA_DRIVER  path of the driver library, in place of libcuda.so.1
 //	WEFT_NVRTC        path of the compiler library, in place of libnvrtc.so.12 or .13
 //	WEFT_CACHE        folder for what that compiled, in place of the user's cache; "off" for none
+//	WEFT_BLOCKING_WAITS=1
+//	                  sleep while the host waits for the device, in place of spinning: for machines with few cores
 //	WEFT_CUDA_SYNC=1  wait after every launch, so that a fault is reported by the one that made it
 //
 // Without the last, the report of a fault lists the launches that may have made it, each with the line of the program

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/driver"
@@ -24,11 +25,19 @@ type GPU struct{ driver.GPU }
 // Oldest compute capability that Weft has kernels for.
 const oldestMajor, oldestMinor = 8, 0
 
-// The version of CUDA that the kernels are compiled by, which driver 550 was the first to support.
-const oldestCUDA = 12040
+// Versions of CUDA. Machine code of compilers of CUDA 12 runs on every driver from 525 on; PTX needs a driver that is
+// as new as the compiler.
+const (
+	oldestCUDA    = 12000
+	oldestCUDAPTX = 12040
+)
 
 // Check tells why Weft cannot use the GPU; nil if it can.
 func (g *GPU) Check() error {
+	if g.Major == 0 {
+		return kernels.Errorf(kernels.ErrDevice, "open",
+			"the driver does not tell the compute capability of cuda:%d, %s", g.Ordinal, g.Name)
+	}
 	if g.Major < oldestMajor || g.Major == oldestMajor && g.Minor < oldestMinor {
 		return kernels.Errorf(kernels.ErrDevice, "open",
 			"cuda:%d, %s, has compute capability %s (%s); Weft needs %d.%d (Ampere) or newer",
@@ -46,13 +55,18 @@ type Compiler struct {
 // Driver is the driver library.
 type Driver struct{ driver.Library }
 
-// Check tells what an old driver lacks, and the way out; nil if it is new enough.
-func (d Driver) Check() error {
-	if d.Version > 0 && d.Version < oldestCUDA {
+// Check tells what an old driver lacks for some GPUs, and the way out; nil if it is new enough.
+func (d Driver) Check(gpus []GPU) error {
+	ptx := slices.ContainsFunc(gpus, func(g GPU) bool { return g.NeedsPTX() })
+	const way = "install NVIDIA driver %d or newer (a container takes the host's)"
+	switch {
+	case d.Version <= 0: // it does not say
+	case d.Version < oldestCUDA:
 		return kernels.Errorf(kernels.ErrDevice, "open",
-			"%v is older than CUDA %d.%d of driver 550, for which kernels are compiled; "+
-				"install NVIDIA driver 550 or newer (a container takes the host's)",
-			d, oldestCUDA/1000, oldestCUDA%1000/10)
+			"%v is older than CUDA 12.0 of driver 525, whose machine code kernels are; "+way, d, 525)
+	case d.Version < oldestCUDAPTX && ptx:
+		return kernels.Errorf(kernels.ErrDevice, "open",
+			"%v is older than CUDA 12.4 of driver 550, whose PTX kernels are for GPUs as new as these; "+way, d, 550)
 	}
 	return nil
 }

@@ -198,7 +198,8 @@ type loader struct {
 
 	mu      sync.Mutex // guards additions, and what follows
 	modules map[*image]driver.Module
-	remarks []string // what is not as the budget wants it
+	refused map[*image]bool // by the driver, for which the next one is as good
+	remarks []string        // what is not as the budget wants it
 	leaving leaving
 }
 
@@ -226,12 +227,21 @@ func (l *loader) function(b *Backend, symbol string) (*function, error) {
 	return f, nil
 }
 
-// entry returns an entry point of the first of some images that the driver takes, and that image. mu is held.
+// entry returns an entry point of the first of some images that the driver takes, and that image. One that it does
+// not take, whatever the reason, has no consequence if the next one runs; a lack of memory, or the loss of the device,
+// is an error. mu is held.
 func (l *loader) entry(b *Backend, fit []*image, symbol string) (*function, *image, error) {
 	for i, m := range fit {
+		if l.refused[m] && i+1 < len(fit) {
+			continue
+		}
 		module, rc, err := l.module(b, m)
-		if err != nil && rc == driver.NoBinaryForGPU && i+1 < len(fit) {
-			l.remark(fmt.Sprintf("%s: the driver refuses %s, and gets %s", symbol, m.target, fit[i+1].target))
+		if err != nil && i+1 < len(fit) && rc.Class() == driver.CallFailed && rc != driver.NotFound {
+			if l.refused == nil {
+				l.refused = map[*image]bool{}
+			}
+			l.refused[m] = true
+			l.remark(fmt.Sprintf("%s: the driver refuses %s, and gets %s: %v", symbol, m.target, fit[i+1].target, err))
 			continue
 		}
 		if err != nil {

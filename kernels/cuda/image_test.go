@@ -84,8 +84,23 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// A driver that refuses machine code gets PTX, and that is logged.
+// A driver that refuses machine code, for any reason, gets PTX, and that is logged once. What says that the device is
+// lost, or has no memory, is an error.
 func TestPTXFallback(t *testing.T) {
+	for _, code := range []string{"209", "200", "218", "222", "1", "801"} {
+		t.Run(code, func(t *testing.T) { refuseImage(t, code, nil) })
+	}
+	t.Run("2", func(t *testing.T) { refuseImage(t, "2", kernels.ErrScratch) })
+	t.Run("500", func(t *testing.T) { refuseImage(t, "500", kernels.ErrDevice) })
+	t.Run("700", func(t *testing.T) {
+		if inChild(t) {
+			refuseImage(t, "700", ErrFault)
+		}
+	})
+}
+
+// refuseImage makes the driver answer with a code to machine code, which ends with an error of a kind, or PTX.
+func refuseImage(t *testing.T, code string, kind error) {
 	fakeImages(t)
 	var logged strings.Builder
 	was := slog.Default()
@@ -96,12 +111,21 @@ func TestPTXFallback(t *testing.T) {
 	ptx.target = "compute_80"
 	fakeLibrary(t, &ptx, &cubin)
 	b := device(t)
-	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuModuleLoadDataEx:1:209")
-	if err := run(b, noopOp, alloc(t, b, 4)); err != nil {
-		t.Fatal(err)
+	m := alloc(t, b, 4)
+	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuModuleLoadDataEx:1:"+code)
+	if err := run(b, noopOp, m); !errors.Is(err, kind) {
+		t.Fatalf("error %v, want %v", err, kind)
+	}
+	if kind != nil {
+		return
+	}
+	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuModuleLoadDataEx:1:2") // it is not asked again
+	if _, err := b.images.function(b, "add_f32"); err != nil {
+		t.Errorf("another kernel: %v", err)
 	}
 	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") ||
-		!strings.Contains(text, "noop_f32: the driver refuses sm_90, and gets compute_80") {
+		!strings.Contains(text, "noop_f32: the driver refuses sm_90, and gets compute_80") ||
+		!strings.Contains(text, "("+code+")") {
 		t.Errorf("logged %q", text)
 	}
 }

@@ -5,6 +5,7 @@ package cuda
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -128,17 +129,24 @@ func TestDevices(t *testing.T) {
 	if err != nil || gpus[0].Links[0] != (driver.Link{Known: true, Rank: 1}) {
 		t.Errorf("%+v, %v", gpus, err)
 	}
-	if err := library.Check(); err == nil ||
-		!strings.Contains(err.Error(), "CUDA 12.3 is older than CUDA 12.4 of driver 550") {
-		t.Errorf("driver %v: %v", library, err)
+	if err := library.Check(gpus); err != nil {
+		t.Errorf("driver %v, for GPUs with machine code: %v", library, err)
+	}
+	t.Setenv("FAKE_CUDA", "driver=12030,capability=100")
+	if gpus, library, err = Devices(); err != nil || !said(library.Check(gpus), "CUDA 12.3", "12.4 of driver 550") {
+		t.Errorf("driver %v, for GPUs with PTX: %v, %v", library, library.Check(gpus), err)
+	}
+	t.Setenv("FAKE_CUDA", "driver=11080")
+	if gpus, library, err = Devices(); err != nil || !said(library.Check(gpus), "CUDA 11.8", "12.0 of driver 525") {
+		t.Errorf("driver %v: %v, %v", library, library.Check(gpus), err)
 	}
 	t.Setenv("FAKE_CUDA", "devices=2,fail=cuDeviceGetP2PAttribute:2:801")
 	if gpus, _, err = Devices(); err != nil || gpus[0].Links[0].Known || !gpus[1].Links[0].Known {
 		t.Errorf("%+v, %v", gpus, err)
 	}
 	t.Setenv("FAKE_CUDA", "library=12040")
-	if _, library, err = Devices(); err != nil || library.Check() != nil {
-		t.Errorf("library %v: %v, %v", library, err, library.Check())
+	if gpus, library, err = Devices(); err != nil || library.Check(gpus) != nil {
+		t.Errorf("library %v: %v, %v", library, err, library.Check(gpus))
 	}
 	t.Setenv("FAKE_CUDA", "")
 	if _, library, err = Devices(); err != nil {
@@ -147,6 +155,100 @@ func TestDevices(t *testing.T) {
 	if library.Version != 13000 || !strings.HasSuffix(library.String(), "CUDA 13.0") {
 		t.Errorf("library %v", library)
 	}
+}
+
+// said tells whether an error says all of some texts.
+func said(err error, texts ...string) bool {
+	for _, text := range texts {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			return false
+		}
+	}
+	return true
+}
+
+// What the driver does not tell of a GPU does not keep it from being used, nor other GPUs; but for its capability.
+func TestSilentDriver(t *testing.T) {
+	for call := 1; call <= 9; call++ {
+		fakeImages(t)
+		t.Setenv("FAKE_CUDA", "leaks=1,devices=2,fail=cuDeviceGetAttribute:"+itoa(call)+":801")
+		gpus, _, err := Devices()
+		if err != nil || len(gpus) != 2 || gpus[1].Check() != nil || (gpus[0].Check() != nil) != (call == 1) {
+			t.Errorf("attribute %d: %v, %v", call, gpus, err)
+		}
+	}
+	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuDeviceGetAttribute:1:801")
+	mustNotOpen(t, "cuda", "does not tell the compute capability of cuda:0, Fake GPU")
+	for _, call := range []string{"cuDeviceGetName", "cuDeviceTotalMem"} {
+		t.Run(call, func(t *testing.T) {
+			t.Setenv("FAKE_CUDA", "leaks=1,fail="+call+":1:801")
+			b := device(t)
+			t.Setenv("FAKE_CUDA", "leaks=1,fail=cuDeviceGetAttribute:1:801") // shared memory of a block
+			if err := run(b, noopOp, alloc(t, b, 4)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The driver is found where containers and NixOS have it, and the dynamic loader does not look. The test puts it there
+// in a view of the file system of its own.
+func TestDriverFolders(t *testing.T) {
+	needFake(t)
+	if os.Getenv(childVariable) != "" {
+		_, library, err := Devices()
+		if err != nil || !strings.HasPrefix(library.Path, os.Getenv("WEFT_TEST_FOLDER")) {
+			t.Errorf("%v, %v", library, err)
+		}
+		return
+	}
+	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
+		t.Skip("this machine has a driver")
+	}
+	try := exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/run")
+	if out, err := try.CombinedOutput(); err != nil {
+		t.Skipf("needs user namespaces: %v %s", err, out)
+	}
+	for _, folder := range []string{"/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/run/opengl-driver/lib",
+		"/run/nvidia/driver/usr/lib64"} {
+		top := "/usr/local"
+		if strings.HasPrefix(folder, "/run") {
+			top = "/run"
+		}
+		cmd := exec.Command("unshare", "-rm", "sh", "-ec", `mount -t tmpfs tmpfs "$1"; mkdir -p "$2"
+			cp "$3" "$2/libcuda.so.1"; exec "$4" -test.run '^TestDriverFolders$' -test.v`,
+			"sh", top, folder, os.Getenv("WEFT_CUDA_DRIVER"), os.Args[0])
+		cmd.Env = append(os.Environ(), childVariable+"="+t.Name(), "WEFT_TEST_FOLDER="+folder, "WEFT_CUDA_DRIVER=")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+			t.Errorf("%s: %v\n%s", folder, err, out)
+		}
+	}
+}
+
+// With WEFT_BLOCKING_WAITS no wait of the host spins, also where other code has made the context before.
+func TestBlockingWaits(t *testing.T) {
+	needFake(t)
+	if !inChild(t, "WEFT_BLOCKING_WAITS=1", "FAKE_CUDA=leaks=1,blocking=1") {
+		return
+	}
+	b := device(t)
+	m := alloc(t, b, 100)
+	b.Fill(m, 1)
+	got := make([]byte, 100)
+	if err := b.Read(0, got, m, 0); err != nil || got[99] != 1 {
+		t.Error(got, err)
+	}
+	if err := b.Synchronize(0); err != nil {
+		t.Error(err)
+	}
+	other, rc := driver.Retain(0, true) // the context is there
+	if rc != driver.Success {
+		t.Error(rc)
+	}
+	other.Release()
+	t.Setenv("FAKE_CUDA", "leaks=1,devices=2,fail=cuDevicePrimaryCtxSetFlags:1:999")
+	mustNotOpen(t, "cuda:1", "making a context")
 }
 
 // A device is open as long as one of those who opened it has not closed it, and then can be opened anew.

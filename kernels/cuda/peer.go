@@ -3,6 +3,9 @@
 package cuda
 
 import (
+	"bytes"
+	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"unsafe"
@@ -94,19 +97,103 @@ func (s *stream) after(other *stream) error {
 	return s.b.check("copy", "waiting for "+a.Name(), s.b.ctx.StreamWait(s.handle, e))
 }
 
-// reaches tells whether b copies from a directly. The first time it asks the driver to allow that.
+// reaches tells whether b copies from a directly. The first time it asks the driver to allow that, and makes it prove
+// that it can: there are machines on which the driver promises it, every call succeeds, and other bytes arrive. Where
+// it cannot, copies go through the host, and that is logged once.
 func (b *Backend) reaches(a *Backend) (bool, error) {
 	if !slices.Contains(b.gpu.Peers, a.gpu.Ordinal) {
 		return false, nil
 	}
 	b.peersMu.Lock()
 	defer b.peersMu.Unlock()
-	if slices.Contains(b.peers, a) {
-		return true, nil
+	if direct, known := b.peers[a]; known {
+		return direct, nil
 	}
-	if err := b.check("copy", "reaching "+a.Name(), b.ctx.EnablePeer(a.ctx)); err != nil {
-		return false, err
+	same, rc := false, b.ctx.EnablePeer(a.ctx)
+	if rc == driver.Success {
+		same, rc = b.tryPeer(a)
 	}
-	b.peers = append(b.peers, a)
-	return true, nil
+	why := rc.String()
+	switch {
+	case rc == driver.Success:
+		why = "other bytes arrived than were sent"
+	case rc.Class() == driver.NoMemory:
+		return false, nil // it is tried again
+	case rc.Class() != driver.CallFailed:
+		return false, b.failed("copy", "reaching "+a.Name(), rc)
+	}
+	if !same {
+		slog.Warn("weft: GPUs copy through the host", "from", a.Name(), "to", b.Name(), "why", why)
+	}
+	if b.peers == nil {
+		b.peers = map[*Backend]bool{}
+	}
+	b.peers[a] = same
+	return same, nil
+}
+
+// forgetPeer follows the end of a.
+func (b *Backend) forgetPeer(a *Backend) {
+	b.peersMu.Lock()
+	defer b.peersMu.Unlock()
+	delete(b.peers, a)
+}
+
+// tryPeer copies random bytes from the host to a, from there to b, and back to the host, and tells whether they are the
+// same.
+func (b *Backend) tryPeer(a *Backend) (same bool, rc driver.Result) {
+	const n = 1 << 20
+	host, _, rc := b.ctx.AllocHost(2 * n)
+	if rc != driver.Success {
+		return false, rc
+	}
+	defer b.ctx.Do(func() driver.Result { driver.FreeHost(host); return driver.Success })
+	from, _, rc := a.ctx.Alloc(n)
+	if rc != driver.Success {
+		return false, rc
+	}
+	defer a.ctx.Free(from)
+	to, _, rc := b.ctx.Alloc(n)
+	if rc != driver.Success {
+		return false, rc
+	}
+	defer b.ctx.Free(to)
+	out, rc := a.ctx.NewStream()
+	if rc != driver.Success {
+		return false, rc
+	}
+	defer a.ctx.Do(func() driver.Result { out.Destroy(); return driver.Success })
+	defer a.ctx.Synchronize(out)
+	in, rc := b.ctx.NewStream()
+	if rc != driver.Success {
+		return false, rc
+	}
+	defer b.ctx.Do(func() driver.Result { in.Destroy(); return driver.Success })
+	defer b.ctx.Synchronize(in)
+	sent, rc := a.ctx.NewEvent()
+	if rc != driver.Success {
+		return false, rc
+	}
+	defer a.ctx.Do(func() driver.Result { sent.Destroy(); return driver.Success })
+	arrived, rc := b.ctx.NewEvent()
+	if rc != driver.Success {
+		return false, rc
+	}
+	defer b.ctx.Do(func() driver.Result { arrived.Destroy(); return driver.Success })
+
+	bytesOf := unsafe.Slice((*byte)(host), 2*n)
+	rand.NewChaCha8([32]byte{byte(a.gpu.Ordinal), byte(b.gpu.Ordinal)}).Read(bytesOf[:n])
+	for _, step := range []func() driver.Result{
+		func() driver.Result { return a.ctx.CopyIn(out, from, host, n, sent) },
+		func() driver.Result { return b.ctx.Fill(in, to, 0, n) }, // what an earlier attempt left
+		func() driver.Result { return b.ctx.StreamWait(in, sent) },
+		func() driver.Result { return b.ctx.CopyPeer(in, to, a.ctx, from, n) },
+		func() driver.Result { return b.ctx.CopyOut(in, unsafe.Add(host, n), to, n, arrived) },
+		func() driver.Result { return b.ctx.Wait(arrived) },
+	} {
+		if rc = step(); rc != driver.Success {
+			return false, rc
+		}
+	}
+	return bytes.Equal(bytesOf[:n], bytesOf[n:]), driver.Success
 }

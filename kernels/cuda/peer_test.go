@@ -5,6 +5,7 @@ package cuda
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -62,6 +63,56 @@ func TestCopyPeer(t *testing.T) {
 				t.Error("memory of the host is taken for a GPU's")
 			}
 			b.CopyPeer(0, y, 0, alloc(t, a, n), 0, n) // in flight when both close
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Of two GPUs of which the driver says that they reach each other, and that do not, or deliver other bytes, copies go
+// through the host, and that is logged once for each direction.
+func TestCopyPeerLies(t *testing.T) {
+	for how, why := range map[string]string{
+		"lies=1":                           "other bytes arrived than were sent",
+		"fail=cuCtxEnablePeerAccess:1:205": "(205)",
+		"fail=cuMemcpyPeerAsync:1:1":       "(1)",
+		"fail=cuMemcpyDtoHAsync:1:801":     "(801)",
+		"fail=cuStreamCreate:3:801":        "(801)",
+		"fail=cuEventCreate:2:801":         "(801)",
+		"fail=cuMemAlloc:2:2":              "", // it is tried again
+	} {
+		t.Run(how, func(t *testing.T) {
+			needFake(t)
+			var logged strings.Builder
+			was := slog.Default()
+			slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+			t.Cleanup(func() { slog.SetDefault(was) })
+			t.Setenv("FAKE_CUDA", "leaks=1,devices=2")
+			a, b := device(t), secondDevice(t)
+			const n = 5000
+			x, y := alloc(t, a, n), alloc(t, b, n)
+			content, got := noise(1, n), make([]byte, n)
+			a.CopyIn(0, x, 0, content)
+			t.Setenv("FAKE_CUDA", "leaks=1,devices=2,"+how)
+			for range 3 {
+				b.Fill(y, 0)
+				clear(got)
+				if _, err := b.CopyPeer(0, y, 0, x, 0, n); err != nil {
+					t.Fatal(err)
+				}
+				if err := b.Read(0, got, y, 0); err != nil || !bytes.Equal(got, content) {
+					t.Fatalf("%v, and the bytes are the same: %v", err, bytes.Equal(got, content))
+				}
+			}
+			direct, err := b.reaches(a)
+			if err != nil || direct != (why == "") {
+				t.Errorf("direct: %v, %v", direct, err)
+			}
+			if text := logged.String(); why != "" && (strings.Count(text, "\n") != 1 || !strings.Contains(text, why) ||
+				!strings.Contains(text, "from=cuda:0 to=cuda:1")) || why == "" && text != "" {
+				t.Errorf("logged %q", text)
+			}
 			if err := b.Close(); err != nil {
 				t.Error(err)
 			}
@@ -213,7 +264,7 @@ func TestOtherContext(t *testing.T) {
 	defer b.Close()
 	a.Free(alloc(t, a, 4))
 	t.Setenv("FAKE_CUDA", "leaks=1,devices=2,memory=1000")
-	other, rc := driver.Retain(1)
+	other, rc := driver.Retain(1, false)
 	if rc != driver.Success {
 		t.Fatal(rc)
 	}

@@ -124,6 +124,46 @@ func disturb(t *testing.T, dev *tensor.Device, tr *training, k int, c *counts) {
 	}
 }
 
+// TestWarm: a step that runs to warm up changes nothing, prepares what it would write, and the steps that follow end as
+// undisturbed. It fails as the step would.
+func TestWarm(t *testing.T) {
+	prepared := 0
+	for _, begin := range trainings {
+		want := undisturbed(t, begin, 2)
+		t.Run(want.name, func(t *testing.T) {
+			dev := open(t)
+			tr := begin(t, dev)
+			for k := range 2 {
+				before := tr.hash(dev)
+				warm := func(failAt int) error {
+					faulty.arm(failAt)
+					defer faulty.disarm()
+					err := dev.Warm(func(s *tensor.Scope) error { return tr.step(s, k) }, tr.opts...)
+					for _, n := range faulty.prepared {
+						prepared += n
+					}
+					return err
+				}
+				if err := warm(1); !errors.Is(err, tensor.ErrMemory) && !errors.Is(err, tensor.ErrDevice) {
+					t.Errorf("step %d fails with %v", k, err)
+				}
+				if err := warm(0); err != nil {
+					t.Error(err)
+				}
+				if tr.hash(dev) != before || dev.Stats().Memory.Blocks != 0 {
+					t.Errorf("step %d: something has changed, or is left", k)
+				}
+				if err := tr.run(dev, k); err != nil || tr.hash(dev) != want.hashes[k] {
+					t.Errorf("step %d ends elsewhere than undisturbed, error %v", k, err)
+				}
+			}
+		})
+	}
+	if prepared == 0 {
+		t.Error("no write was prepared")
+	}
+}
+
 // TestFaultsOfFunctions: a step whose function fails, by an error or a panic, after each of its parts.
 func TestFaultsOfFunctions(t *testing.T) {
 	var c counts

@@ -16,16 +16,28 @@ import (
 type Context struct {
 	dev    cu.Device
 	handle C.CUcontext
+	event  cu.EventFlags
 }
 
-// Retain makes the primary context of a GPU, or takes a share in it.
-func Retain(ordinal int) (Context, Result) {
+// Retain makes the primary context of a GPU, or takes a share in it. While the host waits for the device, its thread
+// spins, which sees the end soonest, or, if waits are to be blocking, sleeps; other code that has made the context
+// before has decided that for streams.
+func Retain(ordinal int, blocking bool) (Context, Result) {
 	dev, err := cu.GetDevice(ordinal)
 	if err != nil {
 		return Context{}, resultOf(err)
 	}
+	c := Context{dev: dev, event: cu.DisableTiming}
+	if blocking {
+		c.event |= cu.BlockingSyncEvent
+		rc := Result(C.cuDevicePrimaryCtxSetFlags(C.CUdevice(dev), C.CU_CTX_SCHED_BLOCKING_SYNC))
+		if rc != Success && rc != C.CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE {
+			return Context{}, rc
+		}
+	}
 	ctx, err := dev.RetainPrimaryCtx()
-	return Context{dev, handleOf[C.CUcontext](ctx)}, resultOf(err)
+	c.handle = handleOf[C.CUcontext](ctx)
+	return c, resultOf(err)
 }
 
 // Release gives the share back; the last one destroys the context.

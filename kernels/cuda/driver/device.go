@@ -22,28 +22,24 @@ func Devices() ([]GPU, error) {
 	}
 	all := make([]GPU, n)
 	for i := range all {
-		if all[i], err = queryGPU(i, n); err != nil {
-			return nil, fmt.Errorf("the NVIDIA driver does not describe cuda:%d: %v", i, resultOf(err))
-		}
+		all[i] = queryGPU(i, n)
 	}
 	return all, nil
 }
 
-// queryGPU reads the description of one of n GPUs.
-func queryGPU(ordinal, n int) (g GPU, err error) {
-	g.Ordinal = ordinal
+// queryGPU reads the description of one of n GPUs. What the driver does not tell is 0.
+func queryGPU(ordinal, n int) GPU {
+	g := GPU{Ordinal: ordinal, Name: "a GPU that the driver does not describe"}
 	dev, err := cu.GetDevice(ordinal)
 	if err != nil {
-		return g, err
+		return g
 	}
-	if g.Name, err = dev.Name(); err != nil {
-		return g, err
+	if name, err := dev.Name(); err == nil {
+		g.Name = name
 	}
-	memory, err := dev.TotalMem()
-	if err != nil {
-		return g, err
+	if memory, err := dev.TotalMem(); err == nil {
+		g.Memory = int(memory)
 	}
-	g.Memory = int(memory)
 	var domain, bus, slot int
 	for _, a := range []struct {
 		to        *int
@@ -54,8 +50,8 @@ func queryGPU(ordinal, n int) (g GPU, err error) {
 		{&g.MemoryBusBits, cu.GlobalMemoryBusWidth},
 		{&domain, cu.PciDomainID}, {&bus, cu.PciBusID}, {&slot, cu.PciDeviceID},
 	} {
-		if *a.to, err = dev.Attribute(a.attribute); err != nil {
-			return g, err
+		if value, err := dev.Attribute(a.attribute); err == nil {
+			*a.to = value
 		}
 	}
 	g.ClockMHz, g.MemoryClockMHz = g.ClockMHz/1000, g.MemoryClockMHz/1000
@@ -72,5 +68,5 @@ func queryGPU(ordinal, n int) (g GPU, err error) {
 			g.Links = append(g.Links, Link{err == nil && err2 == nil, rank, atomics != 0})
 		}
 	}
-	return g, nil
+	return g
 }

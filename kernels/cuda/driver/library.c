@@ -6,7 +6,7 @@
 //
 //   1. $WEFT_CUDA_DRIVER, if set, and nothing else;
 //   2. libcuda.so.1, as the dynamic loader finds it;
-//   3. /usr/lib/wsl/lib/libcuda.so.1, where Windows puts it for Linux programs.
+//   3. the same in the folders below, where some systems have it without telling the loader.
 //
 // The definitions are hidden: they serve this program alone and never stand in for the driver's in a library that
 // was itself linked with one.
@@ -37,6 +37,16 @@ static void open_library(const char *name) {
 	}
 }
 
+// Where drivers are that the dynamic loader does not know of.
+static const char *const folders[] = {
+	"/usr/lib/wsl/lib",          // Windows
+	"/usr/local/nvidia/lib64",   // containers that mount the host's driver
+	"/usr/local/nvidia/lib",
+	"/run/opengl-driver/lib",    // NixOS
+	"/run/nvidia/driver/usr/lib/x86_64-linux-gnu", // containers with a driver of their own
+	"/run/nvidia/driver/usr/lib64",
+};
+
 static void open_driver(void) {
 	const char *chosen = getenv("WEFT_CUDA_DRIVER");
 	state.detail = detail;
@@ -44,8 +54,15 @@ static void open_driver(void) {
 		open_library(chosen);
 	} else {
 		open_library("libcuda.so.1");
-		if (!library)
-			open_library("/usr/lib/wsl/lib/libcuda.so.1");
+		for (size_t i = 0; !library && i < sizeof folders / sizeof *folders; i++) {
+			char name[256];
+			snprintf(name, sizeof name, "%s/libcuda.so.1", folders[i]);
+			open_library(name);
+			if (library) { // the driver looks for its compiler by name, and finds what is loaded
+				snprintf(name, sizeof name, "%s/libnvidia-ptxjitcompiler.so.1", folders[i]);
+				dlopen(name, RTLD_NOW | RTLD_LOCAL);
+			}
+		}
 	}
 	if (!library)
 		return;

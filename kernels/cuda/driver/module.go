@@ -44,13 +44,9 @@ func (c Context) Function(m Module, symbol string) (f Function, rc Result) {
 		fn, err := m.cu().Function(symbol)
 		if err == nil {
 			handle, f.handle = handleOf[C.CUfunction](fn), handleOf[uintptr](fn)
-			f.Registers, err = fn.Attribute(cu.NumRegs)
-		}
-		if err == nil {
-			f.Local, err = fn.Attribute(cu.LocalSizeBytes)
-		}
-		if err == nil {
-			static, err = fn.Attribute(cu.SharedSizeBytes)
+			f.Registers, _ = fn.Attribute(cu.NumRegs) // 0 where the driver does not tell
+			f.Local, _ = fn.Attribute(cu.LocalSizeBytes)
+			static, _ = fn.Attribute(cu.SharedSizeBytes)
 		}
 		return err
 	})
@@ -61,7 +57,7 @@ func (c Context) Function(m Module, symbol string) (f Function, rc Result) {
 		var most C.int
 		rc := C.cuDeviceGetAttribute(&most, C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, C.CUdevice(c.dev))
 		if rc != C.CUDA_SUCCESS {
-			return rc
+			return C.CUDA_SUCCESS // a launch that needs more is refused
 		}
 		return C.cuFuncSetAttribute(handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most-C.int(static))
 	})

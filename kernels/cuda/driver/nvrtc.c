@@ -3,7 +3,8 @@
 // The compiler library is looked for at its first use:
 //
 //   1. $WEFT_NVRTC, if set, and nothing else;
-//   2. libnvrtc.so.12, libnvrtc.so.13, as the dynamic loader finds them.
+//   2. libnvrtc.so.12, libnvrtc.so.13, as the dynamic loader finds them;
+//   3. the same where toolkits are installed.
 #define _GNU_SOURCE
 #include "nvrtc.h"
 
@@ -54,10 +55,16 @@ static void bind(void *library, const char *symbol, void *function) {
 static void open_nvrtc(void) {
 	const char *chosen = getenv("WEFT_NVRTC");
 	void *library = 0;
-	if (chosen && *chosen)
+	static const char *const folders[] = {"", "/usr/local/cuda/lib64/", "/opt/cuda/lib64/"};
+	int given = chosen && *chosen;
+	if (given)
 		library = try(chosen);
-	else if (!(library = try("libnvrtc.so.12")))
-		library = try("libnvrtc.so.13");
+	for (size_t i = 0; !given && !library && i < sizeof folders / sizeof *folders; i++)
+		for (int version = 12; !library && version <= 13; version++) {
+			char name[128];
+			snprintf(name, sizeof name, "%slibnvrtc.so.%d", folders[i], version);
+			library = try(name);
+		}
 	if (!library)
 		return;
 	bind(library, "nvrtcVersion", &nvrtc.version);

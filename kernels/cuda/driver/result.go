@@ -19,6 +19,7 @@ const (
 	NotReady               Result = C.CUDA_ERROR_NOT_READY
 	OutOfMemory            Result = C.CUDA_ERROR_OUT_OF_MEMORY
 	DeviceUnavailable      Result = C.CUDA_ERROR_DEVICE_UNAVAILABLE
+	NotFound               Result = C.CUDA_ERROR_NOT_FOUND
 	NoBinaryForGPU         Result = C.CUDA_ERROR_NO_BINARY_FOR_GPU
 	JITCompilerNotFound    Result = C.CUDA_ERROR_JIT_COMPILER_NOT_FOUND
 	JITCompilationDisabled Result = C.CUDA_ERROR_JIT_COMPILATION_DISABLED

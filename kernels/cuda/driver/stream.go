@@ -34,7 +34,7 @@ func (c Context) Synchronize(s Stream) Result {
 // NewEvent makes an event without a clock.
 func (c Context) NewEvent() (e Event, rc Result) {
 	rc = c.do(func() error {
-		made, err := cu.MakeEvent(cu.DisableTiming)
+		made, err := cu.MakeEvent(c.event)
 		e.handle = handleOf[C.CUevent](made)
 		return err
 	})

@@ -8,6 +8,8 @@
 //   devices=N        number of GPUs (default 1)
 //   capability=NN    compute capability (default 90)
 //   apart=1          the GPUs do not reach each other's memory
+//   lies=1           copies between GPUs deliver one byte that is wrong, and every call succeeds
+//   blocking=1       end the process when a wait spins instead of giving its processor up
 //   pcie=1           they reach it over a slow link without atomics
 //   driver=NNNNN     version of CUDA that the driver supports, 1000*major + 10*minor (default 13000)
 //   memory=BYTES     device memory of each GPU (default 1 GiB)
@@ -101,10 +103,12 @@ struct CUctx_st {
 	long long used; // bytes of device memory
 	int memories, pinned, streams, events, modules;
 	int peers; // a bit set of devices
+	unsigned flags;
 };
 
 struct CUevent_st {
 	CUcontext ctx;
+	unsigned flags;
 	CUstream stream; // of the last record
 	long long recorded, done;
 };
@@ -278,6 +282,8 @@ static void run_first(CUstream s) {
 			if (!holding(t->dst, t->bytes, 0) || !holding(t->src, t->bytes, 0))
 				die("a queued copy within devices, or between them, uses memory that was freed");
 			memcpy(t->dst, t->src, t->bytes);
+			if (t->kind == COPY_PEER && t->bytes && number("lies", 0))
+				t->dst[t->bytes / 2] ^= 1;
 			break;
 		case FILL:
 			if (!holding(t->dst, t->bytes, 0))
@@ -339,16 +345,19 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 CUresult cuDeviceGetName(char *name, int len, CUdevice device) {
 	(void)device;
 	snprintf(name, len, "Fake GPU");
-	return CUDA_SUCCESS;
+	return injected("cuDeviceGetName");
 }
 
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device) {
 	(void)device;
 	*bytes = number("memory", 1 << 30);
-	return CUDA_SUCCESS;
+	return injected("cuDeviceTotalMem");
 }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+	CUresult rc = injected("cuDeviceGetAttribute");
+	if (rc != CUDA_SUCCESS)
+		return rc;
 	int capability = (int)number("capability", 90);
 	switch (attribute) {
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability / 10; break;
@@ -406,6 +415,18 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
 
 // Contexts.
 
+static unsigned context_flags[MAX_DEVICES];
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
+	pthread_mutex_lock(&lock);
+	CUresult rc = injected("cuDevicePrimaryCtxSetFlags");
+	if (rc == CUDA_SUCCESS && contexts[device].users)
+		rc = CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
+	if (rc == CUDA_SUCCESS)
+		context_flags[device] = flags;
+	return leave(rc);
+}
+
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
 	pthread_mutex_lock(&lock);
 	CUresult rc = injected("cuDevicePrimaryCtxRetain");
@@ -415,6 +436,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
 	if (!c->users) {
 		memset(c, 0, sizeof *c);
 		c->born = ++births;
+		c->flags = context_flags[device];
 	}
 	c->users++;
 	*ctx = c;
@@ -737,6 +759,8 @@ CUresult cuStreamDestroy(CUstream s) {
 
 CUresult cuStreamSynchronize(CUstream s) {
 	ENTER("cuStreamSynchronize");
+	if (number("blocking", 0) && !(s->ctx->flags & CU_CTX_SCHED_BLOCKING_SYNC))
+		die("a wait for a stream spins");
 	drain(s);
 	return leave(s->ctx->fault);
 }
@@ -763,9 +787,9 @@ CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr addr, cuuint32_t value, un
 }
 
 CUresult cuEventCreate(CUevent *e, unsigned int flags) {
-	(void)flags;
 	ENTER("cuEventCreate");
 	*e = calloc(1, sizeof **e);
+	(*e)->flags = flags;
 	(*e)->ctx = current;
 	current->events++;
 	return leave(CUDA_SUCCESS);
@@ -797,6 +821,8 @@ CUresult cuEventQuery(CUevent e) {
 
 CUresult cuEventSynchronize(CUevent e) {
 	ENTER("cuEventSynchronize");
+	if (number("blocking", 0) && !(e->flags & CU_EVENT_BLOCKING_SYNC))
+		die("a wait for an event spins");
 	while (e->done < e->recorded)
 		run_first(e->stream);
 	return leave(e->ctx->fault);
