@@ -1,11 +1,13 @@
 // Gpucheck runs the checks that need a GPU, on a machine that has a driver but no Go and no network. It is part of the
 // bundle that scripts/gpu-bundle makes; scripts/gpu-check unpacks and starts it:
 //
-//	gpucheck [-out FOLDER] [-limit 9m] [-small] [STAGE...]
+//	gpucheck [-out FOLDER] [-name call1] [-limit 9m] [-small] [STAGE...]
 //
-// Every test has a process of its own under a time limit, since a fault ends a context and a hang never returns. Each
-// result is one JSON line in FOLDER/results.jsonl, written at once; what a process printed is in a file beside it.
-// main.go runs the processes, speed.go measures in one of them, summary.go compares the figures with their targets.
+// A call leaves two files: FOLDER/call1.jsonl, to which each result is written at once, a line of JSON, and
+// FOLDER/call1.tar.gz with what each process printed, which is written anew after each stage. Tests of a binary share a
+// process, since a context takes a second; those that a fault, a hang or the end of the process keeps from passing have
+// another one each. main.go runs the processes, tests.go those of tests, archive.go packs what they printed, speed.go
+// measures in one of them, summary.go compares the figures with their targets and predictions.
 package main
 
 import (
@@ -81,6 +83,7 @@ var stages = []stage{
 
 func main() {
 	out := flag.String("out", "gpu-results", "folder for results")
+	name := flag.String("name", "", "of the files with results; call1, call2 and so on if there is none")
 	limit := flag.Duration("limit", 9*time.Minute, "for all stages together")
 	speed := flag.String("speed", "", "measure one family of operations in this process")
 	device := flag.String("device", "cuda", "for -speed")
@@ -100,7 +103,7 @@ func main() {
 		}
 		return
 	}
-	if err := run(*out, *limit, *small, flag.Args()); err != nil {
+	if err := run(*out, *name, *limit, *small, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "gpucheck:", err)
 		os.Exit(1)
 	}
@@ -109,7 +112,7 @@ func main() {
 // check is one run.
 type check struct {
 	folder string // of the bundle
-	out    string
+	out    string // folder of what processes print
 	log    *os.File
 	stage  string
 	end    time.Time // of the stage
@@ -121,21 +124,23 @@ type check struct {
 	table        string            // of these, printed at the end
 }
 
-func run(out string, limit time.Duration, small bool, names []string) error {
+func run(out, name string, limit time.Duration, small bool, names []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	os.Args[0] = self
-	if err := os.MkdirAll(out, 0o777); err != nil {
-		return err
-	}
-	log, err := os.OpenFile(filepath.Join(out, "results.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	log, err := create(out, name)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	c := &check{folder: filepath.Dir(self), out: out, log: log, small: small}
+	printed, err := os.MkdirTemp("", "gpucheck")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(printed)
+	c := &check{folder: filepath.Dir(self), out: printed, log: log, small: small}
 	os.Setenv("WEFT_EMU_IMAGES", c.file("texts"))
 	if os.Getenv("WEFT_CUDA_DRIVER") == "" {
 		os.Setenv("WEFT_CUDA_DRIVER", "libcuda.so.1")
@@ -152,12 +157,15 @@ func run(out string, limit time.Duration, small bool, names []string) error {
 	for i, s := range chosen {
 		c.stage, c.gpu, c.end = s.name, query(), start.Add(ends[i])
 		s.run(c)
+		if err := pack(strings.TrimSuffix(log.Name(), ".jsonl")+".tar.gz", printed); err != nil {
+			c.note("archive", err.Error())
+		}
 	}
 	if c.table != "" {
 		fmt.Print("\n", c.table)
 	}
 	if c.failed > 0 {
-		return fmt.Errorf("%d of the processes failed; see %s", c.failed, log.Name())
+		return fmt.Errorf("%d results are failures; see %s", c.failed, log.Name())
 	}
 	return nil
 }
@@ -283,23 +291,32 @@ func (c *check) outputFile(name string) string {
 	return filepath.Join(c.out, strings.ReplaceAll(c.stage+" "+name, " ", "-")+".txt")
 }
 
-// do runs a process. In a rehearsal it has five times its limit, since the emulator is slow.
+// do runs a process under a time limit.
 func (c *check) do(name string, limit time.Duration, program string, args ...string) result {
+	return c.write(c.start(name, limit, 0, program, args...))
+}
+
+// start runs a process, which is ended after a time, or when it prints nothing for longer than quiet, if that is not 0.
+// In a rehearsal it has five times these limits, since the emulator is slow.
+func (c *check) start(name string, limit, quiet time.Duration, program string, args ...string) result {
 	if c.small {
-		limit *= 5
+		limit, quiet = 5*limit, 5*quiet
 	}
 	left := time.Until(c.end)
 	if left <= 0 {
-		return c.note(name, "not run: the time for this stage is over")
+		return c.failure(name, "not run: the time for this stage is over")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(limit, left))
 	defer cancel()
 	path := c.outputFile(name)
 	file, err := os.Create(path)
 	if err != nil {
-		return c.note(name, err.Error())
+		return c.failure(name, err.Error())
 	}
 	defer file.Close()
+	if quiet > 0 {
+		go endQuiet(ctx, cancel, file, quiet)
+	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = file, file
 	start, state := time.Now(), c.gpu
@@ -323,13 +340,32 @@ func (c *check) do(name string, limit time.Duration, program string, args ...str
 		r.OK, r.Skipped = true, true
 	} else {
 		// subtests of it may run
-		r.Skipped = r.OK && strings.Contains(text, "--- SKIP: "+name) && !strings.Contains(text, "--- PASS: "+name+"/")
+		r.Skipped = r.OK && skips(name, text)
 	}
 	if len(text) > 4000 {
 		text = text[len(text)-4000:]
 	}
 	r.Output = text
-	return c.write(r)
+	return r
+}
+
+// endQuiet cancels a process when nothing has been written to a file for some time.
+func endQuiet(ctx context.Context, cancel func(), file *os.File, quiet time.Duration) {
+	size, since := int64(-1), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(quiet / 20):
+		}
+		if info, err := file.Stat(); err == nil && info.Size() != size {
+			size, since = info.Size(), time.Now()
+		}
+		if time.Since(since) > quiet {
+			cancel()
+			return
+		}
+	}
 }
 
 // wait runs a process, and calls a function three seconds after its start if it still runs then. A process that hangs
@@ -361,8 +397,10 @@ func wait(ctx context.Context, cmd *exec.Cmd, during func()) error {
 }
 
 // note records a process that could not be run, as a failure.
-func (c *check) note(name, why string) result {
-	return c.write(result{Stage: c.stage, Name: name, Output: why, GPU: c.gpu})
+func (c *check) note(name, why string) result { return c.write(c.failure(name, why)) }
+
+func (c *check) failure(name, why string) result {
+	return result{Stage: c.stage, Name: name, Output: why, GPU: c.gpu}
 }
 
 // write writes the JSON line, and prints a line for people, with the last line of the output of a failed process.
@@ -386,25 +424,4 @@ func (c *check) write(r result) result {
 	}
 	fmt.Printf("%s %6.1f s  %s: %s%s\n", word, r.Seconds, r.Stage, r.Name, why)
 	return r
-}
-
-// tests runs the tests of a binary that match a pattern, each in its own process, with more flags.
-func (c *check) tests(binary, pattern string, limit time.Duration, flags ...string) {
-	list, err := exec.Command(c.file(binary), "-test.list", pattern).Output()
-	if err != nil {
-		c.note(binary, fmt.Sprintf("the tests could not be listed: %v", err))
-		return
-	}
-	found := 0
-	for _, name := range strings.Fields(string(list)) {
-		if strings.HasPrefix(name, "Test") {
-			found++
-			c.do(name, limit, c.file(binary),
-				append([]string{"-test.run", "^" + name + "$", "-test.v", fmt.Sprint("-test.short=", c.small)},
-					flags...)...)
-		}
-	}
-	if found == 0 {
-		c.note(binary, "has no test that matches "+pattern)
-	}
 }

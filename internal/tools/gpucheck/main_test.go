@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -37,7 +38,9 @@ func TestResults(t *testing.T) {
 	list := filepath.Join(folder, "some.test")
 	if err := os.WriteFile(list,
 		[]byte("#!/bin/sh\ncase $1 in -test.list) echo TestA; echo TestB; echo TestC; echo BenchmarkC;; "+
-			"*) echo '--- SKIP: TestC/part (0.00s)'; test $2 = '^TestC$' || test $2 = '^TestA$';; esac\n"),
+			"*) echo '=== RUN   TestA'; echo '--- PASS: TestA (1.50s)'; echo '=== RUN   TestB'; echo no;"+
+			"echo '--- FAIL: TestB (0.00s)'; echo '=== RUN   TestC'; echo '=== RUN   TestC/part';"+
+			"echo '--- PASS: TestC (0.00s)'; echo '    --- SKIP: TestC/part (0.00s)'; exit 1;; esac\n"),
 		0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,8 @@ func TestResults(t *testing.T) {
 		{"good", true, false, false, "words"}, {"bad", false, false, false, "no"}, {"hangs", false, true, false, ""},
 		{"slow", true, false, false, ""}, {"missing", false, false, false, "no such file"},
 		{"not here", true, false, true, "not found"}, {"no peer", true, false, true, "no PyTorch"},
-		{"TestA", true, false, false, ""}, {"TestB", false, false, false, ""}, {"TestC", true, false, true, ""},
+		{"some.test", true, false, false, ""},
+		{"TestA", true, false, false, ""}, {"TestB", false, false, false, "no"}, {"TestC", true, false, true, ""},
 		{"late", false, false, false, "time for this stage"},
 	}
 	f, err := os.Open(log.Name())
@@ -80,6 +84,97 @@ func TestResults(t *testing.T) {
 	}
 	if c.failed != 5 {
 		t.Errorf("%d failed, want 5", c.failed)
+	}
+}
+
+// The tests of a binary share a process. After a fault, a hang or a crash those that have not passed run alone.
+func TestShared(t *testing.T) {
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("no /bin/sh")
+	}
+	// Alone, TestB passes and TestC fails; in the shared process TestB meets the fault.
+	const script = `#!/bin/sh
+say() { echo "=== RUN   $1"; echo "$3"; echo "--- $2: $1 (0.00s)"; }
+case "$1 $2" in
+"-test.list .") echo TestA; echo TestB; echo TestC;;
+"-test.run .") echo . >>"$0.runs"; say TestA PASS; %s;;
+"-test.run ^TestB$") echo B >>"$0.runs"; say TestB PASS;;
+"-test.run ^TestC$") echo C >>"$0.runs"; say TestC FAIL; exit 1;;
+*) exit 9;; esac
+`
+	for name, c := range map[string]struct{ rest, runs, ok string }{
+		"well":  {"say TestB PASS; say TestC PASS", ".", "some.test TestA TestB TestC"},
+		"fails": {"say TestB FAIL; say TestC PASS; exit 1", ".", "some.test TestA TestC"},
+		"fault": {"say TestB FAIL '" + lost + "'; say TestC FAIL refused; exit 1", ". B C", "TestA TestB"},
+		"crash": {"echo '=== RUN   TestB'; kill -9 $$", ". B C", "TestA TestB"},
+		"hang":  {"echo '=== RUN   TestB'; exec sleep 60", ". B C", "TestA TestB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			file := filepath.Join(folder, "some.test")
+			must(t, os.WriteFile(file, fmt.Appendf(nil, script, c.rest), 0o777))
+			log, err := os.Create(filepath.Join(folder, "results.jsonl"))
+			must(t, err)
+			defer log.Close()
+			k := &check{folder: folder, out: t.TempDir(), log: log, end: time.Now().Add(time.Minute)}
+			k.tests("some.test", ".", time.Second)
+			runs, err := os.ReadFile(file + ".runs")
+			must(t, err)
+			if got := strings.Join(strings.Fields(string(runs)), " "); got != c.runs {
+				t.Errorf("processes: %s, want %s", got, c.runs)
+			}
+			text, err := os.ReadFile(log.Name())
+			must(t, err)
+			var ok []string
+			for line := range strings.Lines(string(text)) {
+				var r result
+				must(t, json.Unmarshal([]byte(line), &r))
+				if r.OK {
+					ok = append(ok, r.Name)
+				}
+			}
+			if got := strings.Join(ok, " "); got != c.ok {
+				t.Errorf("ok are %s, want %s\n%s", got, c.ok, text)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A call leaves a file of results and an archive, and takes nothing away from those before it.
+func TestArchive(t *testing.T) {
+	out, printed := t.TempDir(), t.TempDir()
+	must(t, os.WriteFile(filepath.Join(printed, "s-one.txt"), []byte("said"), 0o666))
+	for _, want := range []string{"call1", "call2"} {
+		log, err := create(out, "")
+		must(t, err)
+		must(t, log.Close())
+		if log.Name() != filepath.Join(out, want+".jsonl") {
+			t.Errorf("%s, want %s", log.Name(), want)
+		}
+		must(t, pack(filepath.Join(out, want+".tar.gz"), printed))
+		must(t, pack(filepath.Join(out, want+".tar.gz"), printed)) // after the next stage
+	}
+	if _, err := create(out, "call2"); err == nil {
+		t.Error("the results of another call are overwritten")
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil || len(files) != 4 {
+		t.Errorf("%v, %v", files, err)
+	}
+	back := t.TempDir()
+	unpack := exec.Command("tar", "-C", back, "-xzf", filepath.Join(out, "call2.tar.gz"))
+	if text, err := unpack.CombinedOutput(); err != nil {
+		t.Skipf("no tar: %v %s", err, text)
+	}
+	if text, err := os.ReadFile(filepath.Join(back, "s-one.txt")); err != nil || string(text) != "said" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
@@ -135,7 +230,8 @@ pointwise) echo 'relu float32 {"us":10,"GB/s":4000,"of copy":0.92}'
 	echo 'add float32 {"us":10,"GB/s":4000,"of copy":0.94}'; echo 'gelu float32 {"us":10,"of copy":0.1}'
 	echo '{"family":"pointwise"}';;
 rows) echo 'layer_norm backward 1024 float32 {"us":10,"GB/s":1}'; echo 'rms_norm backward 1024 float32 {"us":10}'
-	echo 'layer_norm backward 2048 float32 {"us":10}';;
+	echo 'layer_norm backward 2048 float32 {"us":10}'
+	echo 'softmax 1024 bfloat16 {"us":10,"of copy":0.6}'; echo 'softmax 8192 bfloat16 {"us":10,"of copy":0.9}';;
 attention) echo 'attention causal D=64 bfloat16 {"us":10,"TFLOP/s":171}'
 	echo 'attention causal D=64 backward bfloat16 {"us":10,"TFLOP/s":169}'; echo 'a fault ends the process'; exit 1;;
 *) exit 1;; esac`, "python3": `case $2 in
@@ -197,19 +293,14 @@ func TestSpeed(t *testing.T) {
 		"layer_norm backward 1024 float32":        "1 GB/s 0.98 0.97 of vendor yes",
 		"rms_norm backward 1024 float32":          "0 GB/s 0.96 0.97 of vendor NO",
 		"layer_norm backward 2048 float32":        "0 GB/s 0.97 of vendor unknown",
+		"softmax 1024 bfloat16":                   "0 GB/s 0.60 0.97, FAR 0.88 of copy NO",
+		"softmax 8192 bfloat16":                   "0 GB/s 0.90 0.94 0.88 of copy yes",
+		"layer_norm 1024 bfloat16":                "not measured 0.97 0.9 of copy unknown",
 		"adamw":                                   "not measured 0.9 of copy unknown",
 		"attention causal D=64 bfloat16":          "171.0 TFLOP/s 170 TFLOP/s yes",
 		"attention causal D=64 backward bfloat16": "169.0 TFLOP/s 170 TFLOP/s NO",
 	} {
-		found := "no line"
-		for line := range strings.Lines(string(table)) {
-			if rest, ok := strings.CutPrefix(line, name+"  "); ok {
-				if found = strings.Join(strings.Fields(rest), " "); !strings.HasPrefix(found, "not") {
-					_, found, _ = strings.Cut(found, " ") // the time
-				}
-			}
-		}
-		if found != want {
+		if found := row(string(table), name); found != want {
 			t.Errorf("%s: %q, want %q", name, found, want)
 		}
 		met := values[name].Met
@@ -220,6 +311,36 @@ func TestSpeed(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Logf("%s", table)
+	}
+}
+
+// row is the row of a table, without the name of the line and the time.
+func row(table, name string) string {
+	found := "no line"
+	for line := range strings.Lines(table) {
+		if rest, ok := strings.CutPrefix(line, name+"  "); ok {
+			if found = strings.Join(strings.Fields(rest), " "); !strings.HasPrefix(found, "not") {
+				_, found, _ = strings.Cut(found, " ")
+			}
+		}
+	}
+	return found
+}
+
+// What is predicted is measured.
+func TestPredicted(t *testing.T) {
+	lines := map[string]bool{}
+	for _, f := range families {
+		if f.lines != nil {
+			for _, l := range f.lines(64 << 20) {
+				lines[l.name] = true
+			}
+		}
+	}
+	for name := range predicted {
+		if !lines[name] {
+			t.Errorf("no line is called %s", name)
+		}
 	}
 }
 

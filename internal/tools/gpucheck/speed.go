@@ -45,7 +45,9 @@ type figure struct {
 	Copy   float64 `json:"of copy,omitempty"`
 	Vendor float64 `json:"of vendor,omitempty"`
 	Target float64 `json:"target,omitempty"`
-	Met    *bool   `json:"met,omitempty"`
+	// Predicted is the share of a copy's bandwidth that the model of kernels expects.
+	Predicted float64 `json:"predicted of copy,omitempty"`
+	Met       *bool   `json:"met,omitempty"`
 }
 
 // report prints the figure of a line and adds it to values. A call takes the given seconds, and a copy of n elements

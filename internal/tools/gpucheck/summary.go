@@ -29,7 +29,7 @@ func collect(figures map[string]figure, file string) {
 func (c *check) summary() {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "line\tus\tmeasured\tof copy\tof vendor\ttarget\tmet")
+	fmt.Fprintln(w, "line\tus\tmeasured\tof copy\tpredicted\tof vendor\ttarget\tmet")
 	n, _ := sizes(c.small)
 	values := map[string]figure{}
 	met, known, targets := 0, 0, 0
@@ -43,6 +43,7 @@ func (c *check) summary() {
 				f.Vendor = v.Time / f.Time
 			}
 			f = f.compare(l.target)
+			f.Predicted = predicted[l.name]
 			values[l.name] = f
 			want, verdict := "", ""
 			if l.target != (target{}) {
@@ -61,15 +62,15 @@ func (c *check) summary() {
 				}
 			}
 			if !measured {
-				fmt.Fprintf(w, "%s\t\tnot measured\t\t\t%s\t%s\n", l.name, want, verdict)
+				fmt.Fprintf(w, "%s\t\tnot measured\t\t%s\t\t%s\t%s\n", l.name, f.expected(), want, verdict)
 				continue
 			}
 			speed := fmt.Sprintf("%.0f GB/s", f.GBs)
 			if l.flops > 0 {
 				speed = fmt.Sprintf("%.1f TFLOP/s", f.TFLOPs)
 			}
-			fmt.Fprintf(w, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\n",
-				l.name, f.Time, speed, ratio(f.Copy), ratio(f.Vendor), want, verdict)
+			fmt.Fprintf(w, "%s\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\n",
+				l.name, f.Time, speed, ratio(f.Copy), f.expected(), ratio(f.Vendor), want, verdict)
 		}
 	}
 	w.Flush()
