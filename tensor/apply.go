@@ -84,7 +84,7 @@ func (s *Scope) show(c *ctx) {
 	path, f := s.path(), s.top.mode.observe
 	s.With(func() {
 		s.Region("", func() []*Tensor { f(path, c); return nil })
-	}, NoGrad(), observe(nil))
+	}, NoGrad(), observe(nil), Option{func(m *mode) { m.checkpoint = nil }})
 }
 
 // record does one operation, operands, shape, memory, op call, and enters it in the tape, if a gradient is wanted. It
@@ -118,7 +118,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 		c.set(op, s, xs, ints, floats)
 		return nil, &rest{composed: c, observed: slices.Clone(s.observed)}
 	}
-	observes := s.top.mode.observe != nil
+	observes, cp := s.top.mode.observe != nil, s.top.mode.checkpoint
 	c := &s.scratch
 	var n *node
 	if needs {
@@ -129,7 +129,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 		}
 		n = s.tape.node()
 		c = &n.ctx
-	} else if observes { // the observer's operations use the other one
+	} else if observes || cp != nil { // the observer's operations use the other one; a checkpoint keeps it
 		c = &ctx{}
 	}
 	c.set(op, s, xs, ints, floats)
@@ -144,6 +144,9 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 			s.top.owned = append(s.top.owned, y.blk)
 		}
 		s.run(c)
+		if cp != nil {
+			cp.add(c)
+		}
 	}
 	if n != nil && c.Out[0].dtype.IsFloat() {
 		s.tape.record(n)

@@ -72,7 +72,7 @@ func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 		return c
 	}
 	defer func(mode mode, makes kernels.MemoryCategory) { s.top.mode, s.makes = mode, makes }(s.top.mode, s.makes)
-	s.top.mode.record, s.makes = true, kernels.Workspace
+	s.top.mode.record, s.top.mode.checkpoint, s.makes = true, nil, kernels.Workspace
 	c, _ := s.record(&cast, []*Tensor{t}, []int{dt.Code()}, nil, nil, true)
 	s.top.owned = s.top.owned[:len(s.top.owned)-1] // where the cast has just put it
 	s.outermost.owned = append(s.outermost.owned, c.blk)

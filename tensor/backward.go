@@ -161,6 +161,9 @@ func (p *backward) run(y *Tensor, found func(x, g *Tensor)) {
 					n.free()
 				}
 			}
+			if cp := p.nodes[i].checkpoint; cp != nil && cp.nodes[0] == p.nodes[i] {
+				cp.sleep()
+			}
 		}
 	})
 }
@@ -243,6 +246,9 @@ func (p *backward) step(n *node, found func(x, g *Tensor)) {
 	}
 	if n.Op == nil {
 		return
+	}
+	if n.asleep && len(n.saved) > 0 {
+		p.wake(n)
 	}
 	spread := func() []*Tensor {
 		for i, d := range n.backward(ofNode(p.grads, n), !p.Retain) {

@@ -22,6 +22,9 @@ type block struct {
 	closed string // what ended its lifetime for users, such as a region; "" while it lives
 }
 
+// alive tells whether b has its memory.
+func (b *block) alive() bool { return b.shared || b.refs > 0 }
+
 // retain adds an owner.
 func (b *block) retain() {
 	if !b.shared {

@@ -560,6 +560,7 @@ func (s *Scope) into(op *Op, out, in []*Tensor, ints []int, floats []float64) {
 	c.set(op, s, in, ints, floats)
 	c.Out = append(c.Out, out...)
 	if out[0].scope == s {
+		s.wantOutside(op, out)
 		s.run(c)
 	} else {
 		s.hold(c)

@@ -20,6 +20,8 @@ type mode struct {
 	stream   uint64 // steps, evaluations and chosen streams have numbers of their own
 	observe  func(path string, c *ctx)
 	wait     bool // for other steps, where ErrBusy would come
+
+	checkpoint *checkpoint // the innermost one; nil: nodes own what they save
 }
 
 // Option changes how a step runs or, given to [Scope.With], how a piece of it does. The zero Option changes nothing.

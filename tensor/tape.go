@@ -11,6 +11,8 @@ type tape struct {
 	grads int     // outputs of all nodes that carry a gradient
 	slabs []*slab // the memory of nodes
 	used  int     // nodes of the last slab
+
+	checkpoints []*checkpoint
 }
 
 // slab is memory for nodes, most of what a recorded operation needs on the Go heap. Later steps use it again.
@@ -30,6 +32,9 @@ type node struct {
 	versions []savedVersion
 	consumed bool
 	last     bool // the backward pass under way is the last one through it
+
+	checkpoint *checkpoint // that it is in
+	asleep     bool        // it does not own what it saved: its checkpoint makes that
 
 	savedBuf   [4]*block // backs saved, versions: one allocation a node
 	versionBuf [2]savedVersion
@@ -79,6 +84,9 @@ func (tp *tape) add(n *node) {
 // record appends n and keeps alive what its VJP reads.
 func (tp *tape) record(n *node) {
 	tp.add(n)
+	if cp := n.scope.top.mode.checkpoint; cp != nil {
+		cp.put(n)
+	}
 	var set saves
 	for i, x := range n.In {
 		if x.needs {
@@ -122,7 +130,11 @@ func (s *Scope) leaf(op string, t *Tensor) *node {
 }
 
 func (n *node) save(t *Tensor) {
-	t.blk.retain()
+	if n.asleep {
+		n.checkpoint.saves(t.blk)
+	} else {
+		t.blk.retain()
+	}
 	n.saved = append(n.saved, t.blk)
 	if t.root != nil {
 		n.versions = append(n.versions, savedVersion{t.root, t.root.version.Load()})
@@ -133,10 +145,18 @@ func (n *node) save(t *Tensor) {
 // the cast of a parameter that the chunks of a batch share, can be used again.
 func (n *node) free() {
 	n.consumed = n.consumed || len(n.saved) > 0
+	n.letGo()
+	n.saved, n.versions = nil, nil
+}
+
+// letGo ends the ownership of what n saved.
+func (n *node) letGo() {
+	if n.asleep {
+		return
+	}
 	for _, b := range n.saved {
 		b.release("backward")
 	}
-	n.saved, n.versions = nil, nil
 }
 
 // handOver gives y, the result of op on x, the memory of x to write over, if nobody will read x again: n, whose last
@@ -163,6 +183,9 @@ func (tp *tape) release() {
 		for _, y := range n.Out {
 			y.node = nil
 		}
+	}
+	for _, cp := range tp.checkpoints {
+		cp.drop()
 	}
 	for _, nodes := range tp.slabs {
 		*nodes = slab{}
@@ -202,9 +225,9 @@ func (s *Scope) recordCustom(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *
 			t.foreign(op.Name)
 		}
 	}
+	s.tape.record(n)
 	for _, t := range saved {
 		n.save(t)
 	}
-	s.tape.record(n)
 	return y
 }
