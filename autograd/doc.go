@@ -4,6 +4,7 @@
 // [Watch] was told of, and touches no parameter, if wanted in a form that can be differentiated again. [Custom] adds an
 // operation with a hand-written gradient, [Hook] looks at a gradient on its way, [Gradcheck] compares gradients with
 // finite differences. [VJP], [JVP], [Jacobian] and [Hessian] are derivatives of functions, [Vmap] makes one of a batch.
+// [Checkpoint] gives time for memory.
 //
 // The derivatives stand beside the operations, in package tensor, and so does the backward pass: from the loss back,
 // each operation on the tape maps the gradients of its outputs to gradients of its operands. Gradients of one tensor

@@ -122,3 +122,29 @@ func ExampleHessian() {
 	// [[4. 6.]
 	//  [6. 0.]]
 }
+
+// A deep network in parts: the step keeps what goes from part to part, and makes the rest again when the backward pass
+// needs it. Parameters that a part uses get their gradients as ever.
+func ExampleCheckpoint() {
+	dev, err := tensor.Open("cpu")
+	check(err)
+	defer dev.Close()
+	w := nn.ParameterOf("w", tensor.FromSlice([]float64{2}, 1))
+	calls := 0
+	part := func(x *tensor.Tensor) *tensor.Tensor {
+		calls++
+		return x.Mul(w).Square()
+	}
+
+	check(dev.Step(func(s *tensor.Scope) error {
+		x := s.In(tensor.Of(1.0))
+		for range 2 {
+			x = autograd.Checkpoint(part, x)
+		}
+		autograd.Backward(x.Sum()) // (w(wx)²)² = w⁶x⁴
+		return nil
+	}))
+	fmt.Println(tensor.ToSlice[float64](w.Grad()), "of", calls, "calls")
+	// Output:
+	// [192] of 2 calls
+}

@@ -12,6 +12,9 @@ type GPTConfig struct {
 	Vocab, Context, Width, Heads, Layers int
 	Dropout                              float64
 	TiedHead                             bool // the output layer uses the token embedding
+	// CheckpointBlocks is k to have every k-th block in a checkpoint (see [autograd.Checkpoint]): in training that
+	// takes less memory and more time. 0: none.
+	CheckpointBlocks int
 }
 
 // GPT is a decoder-only transformer with learned positions (Radford et al. 2019).
@@ -35,6 +38,9 @@ func NewGPT(c GPTConfig) *GPT {
 	const std = 0.02
 	if c.Layers < 0 || c.Layers > maxLayers {
 		engine.Fail(tensor.ErrValue, "gpt", "Layers is %d, outside [0, %d]", c.Layers, maxLayers)
+	}
+	if c.CheckpointBlocks < 0 {
+		engine.Fail(tensor.ErrValue, "gpt", "CheckpointBlocks is %d; it is at least 0", c.CheckpointBlocks)
 	}
 	want("gpt", "Dropout", c.Dropout, c.Dropout >= 0 && c.Dropout < 1, "[0, 1)")
 	g := &GPT{
@@ -117,7 +123,11 @@ func (g *GPT) forward(tokens *tensor.Tensor, caches []*KVCache) *tensor.Tensor {
 		if caches != nil {
 			cache = caches[i]
 		}
-		x, y = region(g.regionName(i), x, func() (sum, branch *tensor.Tensor) { return b.branch(x, y, cache) }, x, y)
+		branch := b.branch
+		if k := g.Config.CheckpointBlocks; k > 0 && (i+1)%k == 0 {
+			branch = b.checkpoint
+		}
+		x, y = region(g.regionName(i), x, func() (sum, branched *tensor.Tensor) { return branch(x, y, cache) }, x, y)
 	}
 	_, x = addNorm("norm", g.Norm, x, y)
 	if g.Head == nil {

@@ -95,6 +95,21 @@ func (b *Block) branch(x, y *tensor.Tensor, cache *KVCache) (sum, branch *tensor
 	return x, Call("mlp", b.MLP, h)
 }
 
+// checkpoint is branch in a checkpoint, which keeps one tensor: x + y.
+func (b *Block) checkpoint(x, y *tensor.Tensor, cache *KVCache) (sum, branch *tensor.Tensor) {
+	if y != nil {
+		x = x.Add(y)
+	}
+	if x.Scope() == nil {
+		return b.branch(x, nil, cache)
+	}
+	out := engine.Checkpoint(x.Scope(), func() []*tensor.Tensor {
+		sum, branch := b.branch(x, nil, cache)
+		return []*tensor.Tensor{sum, branch}
+	}, x)
+	return out[0], out[1]
+}
+
 // addNorm is x + y, or x if y is nil, and its norm, in a region of that name.
 func addNorm(name string, n *LayerNorm, x, y *tensor.Tensor) (sum, norm *tensor.Tensor) {
 	if y == nil {

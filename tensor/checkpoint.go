@@ -27,11 +27,11 @@ type checkpoint struct {
 const outside = -1
 
 // checkpoint is engine.Checkpoint.
-func (s *Scope) checkpoint(f func() []*Tensor) []*Tensor {
+func (s *Scope) checkpoint(f func() []*Tensor, last []*Tensor) []*Tensor {
 	s.given("checkpoint")
 	given("checkpoint", "the function", f)
 	if !s.recording() {
-		return s.Region("", f)
+		return s.Region("", f, last...)
 	}
 	cp := s.openCheckpoint()
 	defer func() { cp.open = false }()
@@ -40,7 +40,7 @@ func (s *Scope) checkpoint(f func() []*Tensor) []*Tensor {
 		s.top.mode.checkpoint = cp
 		s.leave()
 		return f()
-	})
+	}, last...)
 }
 
 func (s *Scope) openCheckpoint() *checkpoint {
@@ -94,8 +94,8 @@ func (cp *checkpoint) saves(b *block) {
 	}
 }
 
-// wake makes what the nodes of n's checkpoint have saved, up to n and as far as the pass needs them. n is the first that
-// it comes to.
+// wake makes what the nodes of n's checkpoint have saved, up to n and as far as the pass needs them. n is the first
+// that it comes to.
 func (p *backward) wake(n *node) {
 	cp := n.checkpoint
 	var nodes []*node
@@ -224,7 +224,7 @@ func (s *Scope) repeat(c *ctx, mine *[]*block) (made []*block) {
 			y = &twin
 		}
 		closed := y.blk.closed
-		s.dev.fillBlock(y.blk, c.Op.Name, y.layout.Len()*y.dtype.Size())
+		s.dev.fillBlock(y.blk, c.Op.Name, y.layout.Len()*y.dtype.Size(), kernels.Activations)
 		y.blk.closed = closed
 		*mine, made, again.Out = append(*mine, y.blk), append(made, y.blk), append(again.Out, y)
 	}
@@ -264,8 +264,8 @@ func (cp *checkpoint) drop() {
 	cp.held = false
 }
 
-// wantOutside fails for tensors that a checkpoint around the operation would make again: what is written over them would
-// be lost.
+// wantOutside fails for tensors that a checkpoint around the operation would make again: what is written over them
+// would be lost.
 func (s *Scope) wantOutside(op *Op, ts []*Tensor) {
 	for cp := s.top.mode.checkpoint; cp != nil; cp = cp.up {
 		for _, t := range ts {

@@ -186,8 +186,11 @@ func (engine) Record(s *Scope, name string, in []*Tensor, y *Tensor, saved []*Te
 }
 
 // Checkpoint is f(), of which the step keeps no more than results and operands until a backward pass makes the rest
-// again; autograd.Checkpoint documents it.
-func (engine) Checkpoint(s *Scope, f func() []*Tensor) []*Tensor { return s.checkpoint(f) }
+// again; autograd.Checkpoint documents it. The region that f runs in takes over the tensors in last, as that of
+// [Scope.Region] does.
+func (engine) Checkpoint(s *Scope, f func() []*Tensor, last ...*Tensor) []*Tensor {
+	return s.checkpoint(f, last)
+}
 
 // Autocasting is the type that autocast lowers to in the step's innermost mode; Float32 if it is off.
 func (engine) Autocasting(s *Scope) DType { return s.autocasting() }

@@ -6,6 +6,7 @@
 //	go run ./examples/chargpt -amp bf16
 //	go run ./examples/chargpt -amp fp16 -accumulate 4
 //	go run ./examples/chargpt -checkpoint DIR -resume
+//	go run ./examples/chargpt -layers 24 -width 256 -checkpoint-blocks 1
 package main
 
 import (
@@ -32,6 +33,7 @@ var (
 	width    = flag.Int("width", 128, "width of the model")
 	length   = flag.Int("context", 64, "characters the model sees")
 	batch    = flag.Int("batch", 16, "sequences in a step")
+	every    = flag.Int("checkpoint-blocks", 0, "k: recompute every k-th block in the backward pass; 0: none")
 	parts    = flag.Int("accumulate", 1, "micro-batches that a batch is split into")
 	dropout  = flag.Float64("dropout", 0, "probability of dropping a value")
 	rate     = flag.Float64("lr", 2e-3, "highest learning rate")
@@ -57,6 +59,8 @@ func check() error {
 		return fmt.Errorf("-layers, -heads, -width, -context, -batch and -sample must be at most %d", most)
 	case *width%*heads != 0:
 		return fmt.Errorf("-width %d is not a multiple of -heads %d", *width, *heads)
+	case *every < 0:
+		return fmt.Errorf("-checkpoint-blocks cannot be negative")
 	case *parts < 1 || *parts > *batch:
 		return fmt.Errorf("-accumulate %d: a batch of %d sequences has 1 to %d parts", *parts, *batch, *batch)
 	case !(*dropout >= 0 && *dropout < 1):
@@ -81,7 +85,7 @@ func learn(ctx context.Context, r *train.Run) error {
 		return err
 	}
 	model := nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: *length, Width: *width, Heads: *heads,
-		Layers: *layers, Dropout: *dropout})
+		Layers: *layers, Dropout: *dropout, CheckpointBlocks: *every})
 	if err := nn.Init(dev, model); err != nil {
 		return err
 	}

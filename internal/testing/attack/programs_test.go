@@ -3,6 +3,7 @@
 package attack
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -275,28 +276,66 @@ func (p *program) uses() []bool {
 	return used
 }
 
-// values runs the program, in regions if cut is given, and returns all values, and the sum, with random weights, of
-// those that nothing uses.
-func (p *program) values(s *tensor.Scope, xs []*tensor.Tensor, cut *rand.Rand) (values []*tensor.Tensor,
-	loss *tensor.Tensor) {
-	values = slices.Clone(xs)
-	for from := 0; from < len(p.Ops); {
-		to := from + 1
-		if cut == nil {
-			values = append(values, p.Ops[from].run(values))
-			from = to
+// A cut divides a program into parts that follow one another; how runs one, in a region or a checkpoint.
+type cut struct {
+	*rand.Rand
+	how func(s *tensor.Scope, f func() []*tensor.Tensor) []*tensor.Tensor
+}
+
+func inRegion(s *tensor.Scope, f func() []*tensor.Tensor) []*tensor.Tensor {
+	return s.Region("part", f)
+}
+
+func inCheckpoint(s *tensor.Scope, f func() []*tensor.Tensor) []*tensor.Tensor {
+	return engine.Checkpoint(s, f)
+}
+
+// parts appends the values of operations [from, to) to values, by parts and parts of these if c is given. The values
+// that only the part itself uses are not returned from it.
+func (p *program) parts(s *tensor.Scope, values []*tensor.Tensor, c *cut, from, to int, used []int,
+	hashes []string) []*tensor.Tensor {
+	for from < to {
+		mid := to
+		if c != nil {
+			mid = from + 1 + c.IntN(to-from)
+		}
+		if c == nil || mid-from == 1 {
+			for ; from < mid; from++ {
+				values = append(values, p.Ops[from].run(values))
+				hashes[len(values)-1] = hashOf(values[len(values)-1:])
+			}
 			continue
 		}
-		to += cut.IntN(len(p.Ops) - from)
-		values = append(values, s.Region("part", func() []*tensor.Tensor {
-			inner := slices.Clone(values)
-			for _, i := range p.Ops[from:to] {
-				inner = append(inner, i.run(inner))
+		known := len(values)
+		values = append(values, c.how(s, func() []*tensor.Tensor {
+			inner := p.parts(s, slices.Clone(values), c, from, mid, used, hashes)
+			for k := known; k < len(inner); k++ {
+				if used[k] < mid {
+					inner[k] = s.Full(0, tensor.Float32) // not a result of the part
+				}
 			}
-			return inner[len(values):]
+			return inner[known:]
 		})...)
-		from = to
+		from = mid
 	}
+	return values
+}
+
+// values runs the program, in parts if c is given, and returns all values, their hashes, and the sum, with random
+// weights, of those that nothing uses.
+func (p *program) values(s *tensor.Scope, xs []*tensor.Tensor, c *cut) (values []*tensor.Tensor, hashes []string,
+	loss *tensor.Tensor) {
+	used := make([]int, len(xs)+len(p.Ops)) // the last operation that does
+	for i := range used {
+		used[i] = len(p.Ops)
+	}
+	for i, op := range p.Ops {
+		for _, k := range op.In {
+			used[k] = i
+		}
+	}
+	hashes = make([]string, len(used))
+	values = p.parts(s, slices.Clone(xs), c, 0, len(p.Ops), used, hashes)
 	for k, used := range p.uses() {
 		if used || k < len(xs) {
 			continue
@@ -310,11 +349,11 @@ func (p *program) values(s *tensor.Scope, xs []*tensor.Tensor, cut *rand.Rand) (
 			loss = part
 		}
 	}
-	return values, loss
+	return values, hashes, loss
 }
 
 // hash is that of values and gradients.
-func (p *program) hash(device string, cut *rand.Rand) (hash string, err error) {
+func (p *program) hash(device string, c *cut) (hash string, err error) {
 	dev, err := tensor.Open(device, tensor.MemoryLimit(memoryLimit))
 	if err != nil {
 		return "", err
@@ -322,11 +361,11 @@ func (p *program) hash(device string, cut *rand.Rand) (hash string, err error) {
 	defer dev.Close()
 	err = dev.Step(func(s *tensor.Scope) error {
 		xs := p.inputs(s)
-		out, loss := p.values(s, xs, cut)
+		_, hashes, loss := p.values(s, xs, c)
 		if loss != nil {
-			out = append(out, autograd.Grad(loss, xs, autograd.AllowUnused())...)
+			hashes = append(hashes, hashOf(autograd.Grad(loss, xs, autograd.AllowUnused())))
 		}
-		hash = hashOf(out)
+		hash = fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(hashes, " "))))
 		return nil
 	}, tensor.RandomStream(1))
 	return hash, err
@@ -344,12 +383,10 @@ func (p *program) differs() string {
 			return p.hash("cpu", nil)
 		},
 		"in regions": func() (string, error) {
-			return p.hash("cpu", rand.New(rand.NewPCG(p.Seed,
-				1)))
+			return p.hash("cpu", &cut{rand.New(rand.NewPCG(p.Seed, 1)), inRegion})
 		},
-		"in other regions": func() (string, error) {
-			return p.hash("cpu", rand.New(rand.NewPCG(p.Seed,
-				2)))
+		"in checkpoints": func() (string, error) {
+			return p.hash("cpu", &cut{rand.New(rand.NewPCG(p.Seed, 2)), inCheckpoint})
 		},
 		"on a device with its own memory":   func() (string, error) { return p.hash("second", nil) },
 		"between pages that cannot be read": func() (string, error) { return p.hash("guarded", nil) },
@@ -406,7 +443,7 @@ func (p *program) results() (v []float64, err error) {
 	dev := must(tensor.Open("cpu", tensor.MemoryLimit(memoryLimit)))
 	defer dev.Close()
 	err = dev.Step(func(s *tensor.Scope) error {
-		values, _ := p.values(s, p.inputs(s), nil)
+		values, _, _ := p.values(s, p.inputs(s), nil)
 		for _, y := range values {
 			v = append(v, tensor.ToSlice[float64](y)...)
 		}
@@ -428,7 +465,7 @@ func (p *program) wrongGradient() string {
 		inputs = append(inputs, tensor.Uniform(tensor.Seed(p.Seed+uint64(k)), -2, 2, shape...).To(tensor.Float64))
 	}
 	err = autograd.Gradcheck(dev, func(xs []*tensor.Tensor) *tensor.Tensor {
-		_, loss := p.values(xs[0].Scope(), xs, nil)
+		_, _, loss := p.values(xs[0].Scope(), xs, nil)
 		if loss == nil {
 			return xs[0].Sum()
 		}

@@ -58,6 +58,7 @@ var functions = map[string]any{
 	"autograd.CreateGraph": autograd.CreateGraph, "autograd.AllowUnused": autograd.AllowUnused,
 	"autograd.GradOutput": autograd.GradOutput, "autograd.Only": autograd.Only, "autograd.Backward": autograd.Backward,
 	"autograd.Grad": autograd.Grad, "autograd.Unused": autograd.Unused, "autograd.Hook": autograd.Hook,
+	"autograd.Checkpoint": autograd.Checkpoint, "autograd.CheckpointAll": autograd.CheckpointAll,
 	"autograd.Custom": autograd.Custom, "autograd.CustomIn": autograd.CustomIn,
 	"autograd.Gradcheck": autograd.Gradcheck, "autograd.GradGradcheck": autograd.GradGradcheck,
 

@@ -13,7 +13,7 @@ import (
 // A maker makes a training on a device.
 type maker func(t *testing.T, dev *tensor.Device) *training
 
-var trainings = []maker{mlp, clipped, accumulated, bfloat16, float16, twoOptimizers, careless, gpt,
+var trainings = []maker{mlp, clipped, accumulated, bfloat16, float16, twoOptimizers, careless, gpt, checkpointed,
 	changingBatch, statistics}
 
 func open(t *testing.T) *tensor.Device {
@@ -167,10 +167,19 @@ func careless(t *testing.T, dev *tensor.Device) *training {
 }
 
 func gpt(t *testing.T, dev *tensor.Device) *training {
-	m := nn.NewGPT(nn.GPTConfig{Vocab: 5, Context: 4, Width: 8, Heads: 2, Layers: 1, Dropout: 0.1})
+	return trainGPT(t, dev, "gpt", nn.GPTConfig{Vocab: 5, Context: 4, Width: 8, Heads: 2, Layers: 1, Dropout: 0.1})
+}
+
+func checkpointed(t *testing.T, dev *tensor.Device) *training {
+	return trainGPT(t, dev, "gpt with checkpoints", nn.GPTConfig{Vocab: 5, Context: 4, Width: 8, Heads: 2, Layers: 1,
+		Dropout: 0.1, CheckpointBlocks: 1})
+}
+
+func trainGPT(t *testing.T, dev *tensor.Device, name string, c nn.GPTConfig) *training {
+	m := nn.NewGPT(c)
 	must(t, nn.Init(dev, m))
 	opt := optim.New(optim.AdamW(0.1), m, optim.Clip(1), optim.NoDecay(optim.Vectors))
-	return &training{name: "gpt", params: nn.Parameters(m), optimizers: []*optim.Optimizer{opt},
+	return &training{name: name, params: nn.Parameters(m), optimizers: []*optim.Optimizer{opt},
 		step: func(s *tensor.Scope, k int) error {
 			tokens := make([]int64, 10)
 			for i := range tokens {
