@@ -30,8 +30,8 @@
 // can be killed at any moment and goes on with -resume as if it had not been; SIGUSR1 has it save at once.
 //
 // [Accuracy] is of one batch, a [ConfusionMatrix] of many, [EarlyStopping] says when a loss has stopped falling. They
-// need no Main.
+// need no Main. [Fit] says, without the card, what memory a training takes and which batch fits.
 //
 // run.go has flags, logs and the end of a run, checkpoint.go the saving, progress.go the progress line, metrics.go what
-// is measured, stop.go early stopping.
+// is measured, stop.go early stopping, fit.go what memory a training takes.
 package train

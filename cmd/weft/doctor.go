@@ -265,7 +265,7 @@ func tryMatMul(device string) (string, error) {
 
 // tryTraining trains a small network to tell points inside a circle from points outside.
 func tryTraining(device string) (string, error) {
-	first, last, err := train(device)
+	first, last, err := trainNetwork(device)
 	if err != nil {
 		return "", err
 	}
@@ -276,7 +276,7 @@ func tryTraining(device string) (string, error) {
 	if device == "cpu" {
 		return said, nil
 	}
-	wantFirst, wantLast, err := train("cpu")
+	wantFirst, wantLast, err := trainNetwork("cpu")
 	if err != nil {
 		return "", err
 	}
@@ -286,8 +286,8 @@ func tryTraining(device string) (string, error) {
 	return said + ", equal to the CPU's", nil
 }
 
-// train returns the first and the last loss.
-func train(device string) (first, last float64, err error) {
+// trainNetwork returns the first and the last loss.
+func trainNetwork(device string) (first, last float64, err error) {
 	dev, err := tensor.Open(device, tensor.Seed(1))
 	if err != nil {
 		return 0, 0, err

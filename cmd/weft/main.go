@@ -6,6 +6,7 @@
 //	weft inspect PATH   names, types, shapes and sizes of the weights in files of any format that is read
 //	weft verify PATH    NaN and infinities in the weights, and their hash
 //	weft diff A B       the weights that differ
+//	weft fit            what memory a training takes, and the largest batch for a card
 //
 // Without installing: go run github.com/weft-ml/weft/cmd/weft info
 package main
@@ -29,6 +30,7 @@ const usage = `weft checks an installation of Weft.
 	weft inspect   names, types and shapes of the weights in a file or a folder: safetensors, .pt, .bin, .npy, .npz
 	weft verify    read all weights: NaN and infinities by name, and a hash
 	weft diff      the weights that differ in two files: where, and how much
+	weft fit       what memory the training of a model takes, and the largest batch for a card
 
 "weft COMMAND -h" lists the flags of a command.
 `
@@ -38,7 +40,7 @@ const usage = `weft checks an installation of Weft.
 func run(args []string, stdout, stderr io.Writer) int {
 	commands := map[string]func(args []string, stdout, stderr io.Writer) error{
 		"info": info, "doctor": doctor, "cuda-env": cudaEnv, "inspect": inspect, "verify": verify,
-		"diff": diff, checkCommand: runCheck,
+		"diff": diff, "fit": fit, checkCommand: runCheck,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
 		fmt.Fprint(stdout, usage)

@@ -3,5 +3,5 @@
 //
 //	dev, err := tensor.Open("null")
 //
-// All values read from it are zero.
+// All values read from it are zero. "null:1" and so on are devices with memory of their own; train.Fit uses these.
 package null

@@ -1,15 +1,17 @@
 package null
 
 import (
+	"fmt"
+
 	"github.com/weft-ml/weft/kernels"
 )
 
 func init() {
-	kernels.Register("null", func(ordinal int) (kernels.Backend, error) { return &Backend{}, nil })
+	kernels.Register("null", func(ordinal int) (kernels.Backend, error) { return &Backend{ordinal}, nil })
 }
 
-// Backend is the null device.
-type Backend struct{}
+// Backend is a null device. Each number has memory of its own.
+type Backend struct{ ordinal int }
 
 var _ kernels.Backend = (*Backend)(nil)
 
@@ -19,8 +21,16 @@ type buffer int
 // Bytes is the size.
 func (b buffer) Bytes() int { return int(b) }
 
-// Name is "null".
-func (*Backend) Name() string { return "null" }
+// Name is "null" or, with a number other than 0, such as "null:1".
+func (b *Backend) Name() string {
+	if b.ordinal == 0 {
+		return "null"
+	}
+	return fmt.Sprintf("null:%d", b.ordinal)
+}
+
+// Close ends the counting: who opens the device again begins with none.
+func (*Backend) Close() error { return nil }
 
 // Alloc counts n bytes.
 func (*Backend) Alloc(n int) (kernels.Buffer, error) { return buffer(n), nil }

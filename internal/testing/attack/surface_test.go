@@ -193,7 +193,7 @@ var functions = map[string]any{
 	"data.Prefetch": data.Prefetch, "data.Tolerate": data.Tolerate,
 	"data.MemoryBudget": data.MemoryBudget,
 
-	"train.Accuracy": train.Accuracy,
+	"train.Fit": train.Fit, "train.Accuracy": train.Accuracy,
 }
 
 // types are all exported types with methods, as receivers.

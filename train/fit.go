@@ -1,0 +1,120 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// FitReport says what memory a training takes, and how large a batch fits.
+type FitReport struct {
+	Batch   int          // what Stats are of
+	Stats   tensor.Stats // of the device after the steps; Stats.Memory.Peak, and Categories, have what they took
+	Largest int          // the largest batch that fits; 0: none does
+}
+
+// Fit finds out, without the card, whether a training fits into its memory, in bytes. It runs steps on the device
+// "null", which checks operations and counts memory with the pool of all devices, and computes nothing, so that seconds
+// are enough for a large model. begin makes model and optimizer on the device; step trains one step on a batch of so
+// many examples, with data of any values. The report has the numbers of two steps; the largest batch is the one above
+// which steps fail with [tensor.ErrMemory]. The numbers are those of the CPU, but that this has no copies of host data
+// (category data), and of a card, whose driver takes some more memory of its own.
+func Fit(memory, batch int, begin func(dev *tensor.Device) (step func(batch int) error, err error)) (FitReport, error) {
+	r := FitReport{Batch: batch}
+	err := engine.Try(func() {
+		engine.Given("fit", "the function", begin)
+		if memory <= 0 || batch <= 0 || batch > maxBatch {
+			engine.Fail(tensor.ErrValue, "fit", "a batch of %d in %d bytes; both must be positive, the batch at "+
+				"most %d", batch, memory, maxBatch)
+		}
+	})
+	if err != nil {
+		return r, err
+	}
+	name := fmt.Sprint("null:", fits.Add(1)) // with memory of its own
+	dev, err := tensor.Open(name)
+	if err != nil {
+		return r, err
+	}
+	defer dev.Close()
+	step, err := begin(dev)
+	if err == nil {
+		err = engine.Try(func() { engine.Given("fit", "the step that the function returns", step) })
+	}
+	if err != nil {
+		return r, err
+	}
+	peak := func(batch int) (int, error) {
+		dev.EmptyCache()
+		dev.ResetPeak()
+		if err := errors.Join(step(batch), step(batch)); err != nil {
+			return 0, err
+		}
+		return dev.Stats().Memory.Peak.Active, nil
+	}
+	twice, err := peak(2 * batch)
+	if err != nil {
+		return r, err
+	}
+	once, err := peak(batch)
+	if err != nil {
+		return r, err
+	}
+	r.Stats = dev.Stats()
+	limited, err := tensor.Open(name, tensor.MemoryLimit(memory)) // the pool is the same
+	if err != nil {
+		return r, err
+	}
+	defer limited.Close()
+	r.Largest, err = largest(guess(memory, batch, once, twice), func(batch int) (bool, error) {
+		_, err := peak(batch)
+		if errors.Is(err, tensor.ErrMemory) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	return r, err
+}
+
+// fits counts calls of Fit.
+var fits atomic.Int32
+
+// maxBatch is more than anybody trains with; its data must fit into the memory of the host.
+const maxBatch = 1 << 20
+
+// guess is the batch that fits if memory grows linearly.
+func guess(memory, batch, once, twice int) int {
+	each := float64(twice-once) / float64(batch)
+	n := float64(memory-once)/max(each, 1) + float64(batch)
+	return int(min(max(n, 1), maxBatch))
+}
+
+// largest is the largest n that fits, near a guess.
+func largest(guess int, fits func(n int) (bool, error)) (int, error) {
+	low, high := 0, math.MaxInt // fits, does not
+	for n, step := guess, max(1, guess/64); low < high-1; step *= 2 {
+		ok, err := fits(n)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			low = n
+		} else {
+			high = n
+		}
+		switch {
+		case high == math.MaxInt:
+			if n = low + step; n > maxBatch {
+				return low, nil
+			}
+		case low == 0 && n > step:
+			n = high - step
+		default:
+			n = low + (high-low)/2
+		}
+	}
+	return low, nil
+}
