@@ -13,7 +13,8 @@ import (
 	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
-	_ "github.com/weft-ml/weft/kernels/null" // registers itself
+	_ "github.com/weft-ml/weft/kernels/lockstep" // registers itself
+	_ "github.com/weft-ml/weft/kernels/null"     // registers itself
 )
 
 // Device is where steps run: backend, memory pool, seed and statistics. It is safe for many goroutines.

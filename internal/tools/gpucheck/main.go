@@ -69,6 +69,7 @@ var stages = []stage{
 			gpu := c.train(p[0]+" cuda", "cuda", 3*time.Minute, p...)
 			if cpu.OK && gpu.OK && (cpu.hash() == "" || cpu.hash() != gpu.hash()) {
 				c.note(p[0]+" hash", fmt.Sprintf("the CPU ends with %q, the GPU with %q", cpu.hash(), gpu.hash()))
+				c.train(p[0]+" lockstep", "lockstep", 3*time.Minute, p...) // names the first launch that differs
 			}
 		}
 	}, 0.15},

@@ -203,7 +203,8 @@ func TestHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.failed != 1 || !strings.Contains(string(text),
-		`"chargpt hash","ok":false,"seconds":0,"output":"the CPU ends with \"cpu\", the GPU with \"cuda\""`) {
+		`"chargpt hash","ok":false,"seconds":0,"output":"the CPU ends with \"cpu\", the GPU with \"cuda\""`) ||
+		!strings.Contains(string(text), `"chargpt lockstep"`) || strings.Contains(string(text), `"mlp lockstep"`) {
 		t.Errorf("%d failed\n%s", c.failed, text)
 	}
 }
