@@ -12,6 +12,10 @@ type Batch struct {
 
 	// Epoch and Index tell which batch of a [Loader] it is: batch Index of epoch Epoch, both from 0.
 	Epoch, Index int
+
+	// Filled is how many of the last rows do not count: they are there so that all ranks have batches of one shape.
+	// Their targets are -100, which cross-entropy ignores, if Y is int64.
+	Filled int
 }
 
 // Dataset is a finite set of examples that can be read in any order.

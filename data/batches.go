@@ -18,6 +18,8 @@ type Batched[B any] struct {
 	config   config // what the options say
 	size     int
 	run      func(w *crew, from position) *ordered[result[B]]
+	joins    bool                     // examples may wait for others
+	cuts     bool                     // an example may be in several batches
 	position atomic.Pointer[position] // after the batch delivered last, or of Restore; nil: the beginning
 }
 
@@ -27,6 +29,11 @@ type position struct {
 	Batch   int `json:"batch"`    // of the epoch
 	Slot    int `json:"position"` // of the pipeline, in the epoch: those before are used
 	LeftOut int `json:"left_out"` // damaged examples, over all epochs
+
+	// Waiting are examples of this epoch before Slot that are in no batch so far, as waitingOf writes them.
+	Waiting []byte `json:"waiting,omitempty"`
+	// Longest is, from 1, which batch of epoch 0 came first, until the others have come to where it was.
+	Longest int `json:"longest,omitempty"`
 }
 
 // result is a batch, or the error instead of it.
@@ -42,7 +49,9 @@ type BatchOption struct{ set func(*config) }
 
 type config struct {
 	epochs, workers, prefetch, tolerate, budget int
+	rank, ranks                                 int
 	dropLast                                    bool
+	fill                                        any // a func(T) T
 }
 
 // Epochs goes through the pipeline n times, without end if n is [Forever]; once without this option. No batch has
@@ -79,40 +88,61 @@ func Tolerate(n int) BatchOption { return BatchOption{func(c *config) { c.tolera
 // of the batch is used again.
 func Batches[T, B any](p *Pipeline[T], size int, collate func(examples []T) (B, error),
 	options ...BatchOption) *Batched[B] {
-	c := config{epochs: 1, workers: Auto, prefetch: Auto}
+	b, m := newBatched[T, B](p, fmt.Sprintf("batches of %d", size), options)
+	b.size = size
+	b.wrong(size < 1, "want at least one example in a batch")
+	b.wrong(collate == nil, "there is no function")
+	b.wrong(b.config.ranks > 1 && !b.config.dropLast && b.config.fill == nil, "ranks need DropLast or FillLast")
+	b.wrong(b.config.ranks > 0 && size%max(b.config.ranks, 1) != 0, "want a multiple of the %d ranks", b.config.ranks)
+	b.wrong(b.config.dropLast && b.n != Forever && b.n < size, "nothing is left: the pipeline has %d examples", b.n)
+	m.collate = func(g group[T]) (B, error) {
+		examples := make([]T, len(g.items))
+		for i := range g.items {
+			examples[i] = g.items[i].x
+		}
+		return collate(m.part.of(examples, g.full))
+	}
+	m.group = func() grouping[T] { return &bySize[T]{size: size} }
+	b.run = m.grouped
+	if !b.sparse && b.config.tolerate == 0 {
+		b.run = func(w *crew, at position) *ordered[result[B]] { return m.direct(w, at, collate) }
+	}
+	return b
+}
+
+// newBatched are the batches of a pipeline, without what decides which these are, and their maker.
+func newBatched[T, B any](p *Pipeline[T], name string, options []BatchOption) (*Batched[B], *maker[T, B]) {
+	c := config{epochs: 1, workers: Auto, prefetch: Auto, ranks: 1}
 	for _, o := range options {
 		if o.set != nil {
 			o.set(&c)
 		}
 	}
 	from := given(p)
-	b := &Batched[B]{stage: newStage(from.n, []*stage{from}, "batches of %d", size), config: c, size: size}
+	b := &Batched[B]{stage: newStage(from.n, []*stage{from}, "%s", name), config: c, size: mostMade}
 	if c.dropLast {
 		b.name += ", the last dropped"
 	}
-	b.wrong(size < 1, "want at least one example in a batch")
-	b.wrong(collate == nil, "there is no function")
 	b.wrong(c.epochs < Forever, "%d epochs, want 0 or more, or Forever", c.epochs)
 	b.wrong(c.workers < Auto || c.workers > maxWorkers, "%d workers, want 0 to %d, or Auto", c.workers, maxWorkers)
 	b.wrong(c.prefetch < Auto || c.prefetch > maxAhead, "prefetch %d, want 0 to %d, or Auto", c.prefetch, maxAhead)
 	b.wrong(c.budget < 0, "a memory budget of %d bytes, want 1 or more, or 0 for the usual one", c.budget)
 	b.wrong(c.tolerate < 0, "tolerate %d, want 0 or more", c.tolerate)
 	b.wrong(from.n == 0, "the pipeline has no examples")
-	b.wrong(c.dropLast && from.n != Forever && from.n < size, "nothing is left: the pipeline has %d examples", from.n)
-	m := maker[T, B]{b, p, collate, measured[B]()}
-	b.run = m.direct
-	if from.sparse || c.tolerate > 0 {
-		b.run = m.grouped
-	}
-	return b
+	return b, &maker[T, B]{b: b, p: p, part: partOf[T](c, b.stage), bytes: measured[B]()}
 }
 
 // maker makes the batches of b.
 type maker[T, B any] struct {
 	b       *Batched[B]
 	p       *Pipeline[T]
-	collate func([]T) (B, error)
-	batch   func(*B) int64 // bytes
+	part    part[T]
+	group   func() grouping[T]
+	length  func(x T) int               // may be nil
+	collate func(g group[T]) (B, error) // for the rank
+	bytes   func(*B) int64
+
+	longestFirst bool
 }
 
 // end is where the positions of an epoch end.
@@ -137,7 +167,7 @@ func (at position) failed(err error) error {
 func (at position) next() position { return position{Epoch: at.Epoch + 1, LeftOut: at.LeftOut} }
 
 // direct is for pipelines where each position has an example: batches are made on their own.
-func (m maker[T, B]) direct(w *crew, at position) *ordered[result[B]] {
+func (m *maker[T, B]) direct(w *crew, at position, collate func(examples []T) (B, error)) *ordered[result[B]] {
 	b := m.b
 	example := examplesOf[T](w)
 	return newOrdered(w, new(progress), func() (func(*call, *result[B]), bool) {
@@ -154,70 +184,92 @@ func (m maker[T, B]) direct(w *crew, at position) *ordered[result[B]] {
 		return func(c *call, r *result[B]) {
 			r.after = after
 			c.guard(&r.err, func() error {
-				l := c.lease(n)
+				lo, hi := m.part.rows(n, b.size)
+				l := c.lease(hi - lo)
 				defer func() { l.end(r.bytes) }()
-				examples, err := grown[T](nil, n)
+				examples, err := grown[T](nil, hi-lo)
 				if err != nil {
 					return err
 				}
-				for i := range n {
+				for i := lo; i < hi; i++ {
 					c.begin(after.Epoch)
-					x, err := m.p.at(c, first+i)
+					at := i
+					if i >= n {
+						at = 0 // to be marked
+					}
+					x, err := m.p.at(c, first+at)
 					if err != nil {
 						return err
 					}
+					if i >= n {
+						x = m.part.mark(x)
+					}
 					examples = append(examples, x)
-					l.add(example(&examples[i]))
+					l.add(example(&examples[i-lo]))
 				}
-				return m.collated(c, r, examples)
+				return m.collated(c, r, len(examples), func() (B, error) { return collate(examples) })
 			})
 		}, true
 	})
 }
 
-// collated makes the batch r of examples.
-func (m maker[T, B]) collated(c *call, r *result[B], examples []T) (err error) {
+// collated makes the batch r of so many examples.
+func (m *maker[T, B]) collated(c *call, r *result[B], examples int, collate func() (B, error)) (err error) {
 	c.stage = nil // collate has many examples
 	begin := c.clock()
-	r.batch, err = m.collate(examples)
-	c.spent(m.b.stage, len(examples), begin)
-	r.bytes = m.batch(&r.batch)
+	r.batch, err = collate()
+	c.spent(m.b.stage, examples, begin)
+	r.bytes = m.bytes(&r.batch)
 	return err
 }
 
 // made is what is at a position: an example or an error, which may be errDropped.
 type made[T any] struct {
-	x     T
-	err   error
-	bytes int64
+	where
+	x      T
+	err    error
+	bytes  int64
+	length int
 }
 
 // mostMade is how many positions a goroutine makes at a time, for grouped.
 const mostMade = 64
 
-// pieces makes what is at all positions from at on, for the batches of user.
-func (m maker[T, B]) pieces(w *crew, at position, user *progress) *ordered[[]made[T]] {
+// pieces makes what is at all positions from at on, up to an epoch, for the batches of user: first that which waits.
+func (m *maker[T, B]) pieces(w *crew, at position, end int, waiting []where, user *progress) *ordered[[]made[T]] {
 	b := m.b
 	example := examplesOf[T](w)
 	return newOrdered(w, &progress{user: user}, func() (func(*call, *[]made[T]), bool) {
-		if at.Slot == b.end() {
-			at = at.next()
+		n := min(b.size, mostMade)
+		var piece []made[T]
+		for ; len(waiting) > 0 && len(piece) < n; waiting = waiting[1:] {
+			piece = append(piece, made[T]{where: waiting[0]})
 		}
-		if b.over(at) {
-			return nil, false
+		if len(piece) == 0 {
+			if at.Slot == b.end() {
+				at = at.next()
+			}
+			if end != Forever && at.Epoch >= end {
+				return nil, false
+			}
+			for ; at.Slot < b.end() && len(piece) < n; at.Slot++ {
+				piece = append(piece, made[T]{where: where{at.Slot, 0}})
+			}
 		}
-		first, n := at, min(b.size, mostMade, b.end()-at.Slot)
-		at.Slot += n
-		return func(c *call, piece *[]made[T]) {
-			l := c.lease(n)
+		epoch := at.Epoch
+		return func(c *call, out *[]made[T]) {
+			l := c.lease(len(piece))
 			defer func() { l.end(l.used) }()
-			*piece = make([]made[T], n)
-			for i := range *piece {
-				d := &(*piece)[i]
-				c.begin(first.Epoch)
+			*out = piece
+			for i := range piece {
+				d := &piece[i]
+				c.begin(epoch)
 				c.guard(&d.err, func() (err error) {
-					if d.x, err = m.p.at(c, first.Slot+i); err == nil {
+					if d.x, err = m.p.at(c, d.position); err == nil {
 						d.bytes = example(&d.x)
+						if m.length != nil {
+							d.length = m.length(d.x)
+						}
 					}
 					return err
 				})
@@ -227,68 +279,160 @@ func (m maker[T, B]) pieces(w *crew, at position, user *progress) *ordered[[]mad
 	})
 }
 
-// grouped is for pipelines where positions may have no example: what is there is made first, then grouped in order,
-// then collated.
-func (m maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
-	b := m.b
+// gathering is the state of grouped: what has been made and is not in a batch.
+type gathering[T any] struct {
+	grouping[T]
+	pieces *ordered[[]made[T]]
+	piece  []made[T]
+	waits  int // examples at the beginning of the pieces that had been read before
+}
+
+// next is what the pieces have next; ok is false if there are no more.
+func (g *gathering[T]) read() (d made[T], ok bool) {
+	if len(g.piece) == 0 {
+		if g.piece, ok = g.pieces.Next(); !ok {
+			return d, false
+		}
+	}
+	d, g.piece = g.piece[0], g.piece[1:]
+	return d, true
+}
+
+// gathering begins to gather the batches from at on, up to an epoch.
+func (m *maker[T, B]) gathering(w *crew, at position, end int, waiting []where, user *progress) *gathering[T] {
+	return &gathering[T]{m.group(), m.pieces(w, at, end, waiting, user), nil, len(waiting)}
+}
+
+// grouped is for pipelines where positions may have no example, and for batches that are not so many neighbouring
+// examples: what is there is made first, then grouped in order, then collated.
+func (m *maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
+	waiting, err := readWaiting(at.Waiting, at.Slot)
+	if err != nil {
+		panic(err) // parse has read them
+	}
 	used := &progress{joins: true}
-	pieces := m.pieces(w, at, used)
-	var piece []made[T]
+	g := m.gathering(w, at, m.b.config.epochs, waiting, used)
+	first := m.longestFirst && at.Epoch == 0 && at.Batch == 0 && m.b.config.epochs != 0
 	return newOrdered(w, used, func() (func(*call, *result[B]), bool) {
+		if first {
+			first = false
+			batch, err := m.longest(w, &at, used)
+			at.Batch = 1
+			return m.join(at, batch, err), true
+		}
 		for {
-			if at.Slot == b.end() {
+			if at.Slot == m.b.end() && g.waits == 0 && len(g.waiting()) == 0 {
 				at = at.next()
 			}
-			if b.over(at) {
+			if m.b.over(at) {
 				return nil, false
 			}
-			var examples []T
-			var bytes int64
-			var err error
-			for at.Slot < b.end() && len(examples) < b.size && err == nil {
-				if len(piece) == 0 {
-					var ok bool
-					if piece, ok = pieces.Next(); !ok {
-						return nil, false
-					}
-				}
-				switch d := piece[0]; {
-				case d.err == nil:
-					examples = append(examples, d.x)
-					bytes += d.bytes
-				case d.err == errDropped:
-				case at.LeftOut < b.config.tolerate && !isPanic(d.err):
-					at.LeftOut++
-				default:
-					err = d.err
-				}
-				piece = piece[1:]
-				at.Slot++
+			batch, ok, err := m.gather(g, &at)
+			if !ok {
+				return nil, false
 			}
-			left := len(examples)
-			if left < b.size && b.config.dropLast {
-				left = 0
-				w.memory.change(-bytes, 0, 0)
+			again := err == nil && at.Longest > 0 && at.Batch == at.Longest
+			if again {
+				at.Longest = 0
 			}
-			if left == 0 && at.Batch == 0 && err == nil { // else an epoch without batches, and so on
-				err = fmt.Errorf("an epoch with %d examples has no batch", len(examples))
+			if again || m.b.config.dropLast && batch.short {
+				w.memory.change(-batch.memory(), 0, 0)
+				batch.items = nil
 			}
-			at.Batch++
-			if left > 0 || err != nil {
-				return m.join(at, examples, bytes, err), true
+			if len(batch.items) == 0 && at.Batch == 0 && len(g.waiting()) == 0 && err == nil {
+				err = errors.New("an epoch has no batch") // else an epoch without batches, and so on
+			}
+			if len(batch.items) > 0 || err != nil {
+				at.Batch++
+				at.Waiting = waitingOf(g.waiting())
+				return m.join(at, batch, err), true
 			}
 		}
 	})
 }
 
-// join collates examples of so many bytes, unless making them has failed.
-func (m maker[T, B]) join(after position, examples []T, bytes int64, err error) func(*call, *result[B]) {
+// longest is the batch of epoch 0 with the most tokens, which at.Longest tells then. It reads all examples for it.
+func (m *maker[T, B]) longest(w *crew, at *position, user *progress) (most group[T], err error) {
+	from := *at
+	g := m.gathering(w, from, 1, nil, user)
+	for number := 1; from.Slot < m.b.end() || len(g.waiting()) > 0; number++ {
+		batch, ok, err := m.gather(g, &from)
+		if !ok || err != nil {
+			return most, err
+		}
+		w.memory.change(-batch.memory(), 0, 0)
+		if batch.tokens > most.tokens && !(m.b.config.dropLast && batch.short) {
+			most, at.Longest = batch, number
+		}
+	}
+	if at.Longest == 0 {
+		return most, errors.New("an epoch has no batch")
+	}
+	var items []where
+	for _, x := range most.items {
+		items = append(items, where{x.position, x.from})
+	}
+	pieces := m.pieces(w, from, 0, items, user)
+	again := &gathering[T]{pieces: pieces}
+	for i := range most.items {
+		d, ok := again.read()
+		if !ok || d.err != nil {
+			return most, d.err
+		}
+		most.items[i].x, most.items[i].bytes = d.x, d.bytes
+	}
+	return most, nil
+}
+
+// gather is the next batch, without examples if the epoch has no more; ok is false if the iteration ends.
+func (m *maker[T, B]) gather(g *gathering[T], at *position) (batch group[T], ok bool, err error) {
+	for {
+		if g.waits == 0 {
+			if batch, ok = g.next(); ok {
+				return batch, true, nil
+			}
+			if at.Slot == m.b.end() {
+				batch, _ = g.last()
+				return batch, true, nil
+			}
+		}
+		d, ok := g.read()
+		if !ok {
+			return batch, false, nil
+		}
+		again := g.waits > 0
+		if again {
+			g.waits--
+		} else {
+			at.Slot++
+		}
+		if d.err == nil {
+			d.err = g.add(item[T]{x: d.x, position: d.position, from: d.from, bytes: d.bytes, length: d.length})
+			if d.err != nil {
+				g.pieces.crew.memory.change(-d.bytes, 0, 0)
+			}
+		}
+		switch {
+		case d.err == nil, d.err == errDropped:
+		case at.LeftOut < m.b.config.tolerate && !isPanic(d.err):
+			at.LeftOut++
+		default:
+			return batch, true, d.err
+		}
+	}
+}
+
+// join collates a batch, unless making it has failed.
+func (m *maker[T, B]) join(after position, g group[T], err error) func(*call, *result[B]) {
 	return func(c *call, r *result[B]) {
 		r.after, r.err = after, err
 		if err == nil {
 			c.begin(after.Epoch)
-			c.guard(&r.err, func() error { return m.collated(c, r, examples) })
-			c.crew.memory.change(r.bytes-bytes, 0, 0)
+			c.guard(&r.err, func() error {
+				return m.collated(c, r, len(g.items), func() (B, error) { return m.collate(g) })
+			})
+			c.crew.memory.change(r.bytes-g.memory(), 0, 0)
+			c.crew.padding.add(g.real(), g.tokens)
 		}
 	}
 }

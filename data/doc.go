@@ -30,7 +30,10 @@
 //
 // Its batches depend on the data, the description and the seed alone: not on workers, nor on how far these are ahead.
 // [Iterator.State] is a few integers with which [Batched.Start] goes on, also with other workers, and without
-// making again what was used. It is refused where data or description differ.
+// making again what was used. It is refused where data or description differ. [Iterator.Report] tells what limits.
+//
+// [BucketByLength] makes batches of examples of similar length, [Pack] rows of whole documents, and [Rank] gives each
+// of several processes its rows of every batch.
 //
 // Where things are:
 //
@@ -38,8 +41,9 @@
 //   - loader.go, shuffle.go, stream.go: batches in order, the shuffle, and the random streams of this package.
 //   - source.go, combine.go, pure.go: sources and pipelines, what is done with them, and whether functions are pure.
 //   - batches.go, ordered.go: batches of pipelines, made ahead and handed over in order.
-//   - workers.go, tune.go, report.go, bytes.go: the goroutines that make them and the bytes these may take, how many are
-//     best, and what an iteration tells of it.
+//   - workers.go, tune.go, report.go, bytes.go: the goroutines that make them and the bytes these may take, how many
+//     are best, and what an iteration tells of it.
+//   - group.go, lengths.go, pack.go: which examples are a batch: so many, of similar length, documents in rows; ranks.
 //   - state.go: where a run is in its data, for checkpoints.
 //   - file.go: which files are opened, and how large they may be.
 //   - unpack.go: files that may be gzip data.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"sync/atomic"
+
+	"github.com/weft-ml/weft/internal/seam"
+	"github.com/weft-ml/weft/tensor"
 )
 
 // Forever as the number of epochs of a [Loader] goes on until the caller stops.
@@ -21,6 +24,8 @@ type Loader struct {
 	Seed      uint64  // decides, with the epoch's number, what that order is
 	DropLast  bool    // leave out the last batch of an epoch if it is smaller than the others
 	Epochs    int     // how many times to go through the dataset; 0 means once, see Forever
+	Rank      int     // of Ranks: this one has its rows of each batch, see the function Rank
+	Ranks     int     // processes or devices that train together; 0: one. BatchSize is a multiple of it
 	Start     int     // begin at this batch, counted over all epochs: how many an earlier run had used
 	Workers   int     // goroutines that make batches, or Auto; 0: the loop over the batches makes them
 	Prefetch  int     // batches that workers make ahead of the loop; 0, Auto: see the function Prefetch
@@ -47,6 +52,10 @@ func (l *Loader) check() error {
 	if l.Workers < Auto || l.Workers > maxWorkers || l.Prefetch < Auto || l.Prefetch > maxAhead {
 		wrong("Workers is %d, Prefetch %d, want 0 to %d and 0 to %d, or Auto", l.Workers, l.Prefetch, maxWorkers,
 			maxAhead)
+	}
+	if l.Rank < 0 || l.Ranks < 0 || l.Rank >= l.ranks() || l.BatchSize%l.ranks() != 0 {
+		wrong("Rank is %d, Ranks %d: want 0 to Ranks-1, and a BatchSize, %d, that is a multiple of Ranks", l.Rank,
+			l.Ranks, l.BatchSize)
 	}
 	switch {
 	case l.Dataset == nil:
@@ -115,9 +124,12 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 // over tells whether an epoch is behind the last one.
 func (l *Loader) over(epoch int) bool { return l.Epochs != Forever && epoch >= max(l.Epochs, 1) }
 
+// ranks is how many there are.
+func (l *Loader) ranks() int { return max(l.Ranks, 1) }
+
 // config is what the fields say about goroutines.
 func (l *Loader) config() config {
-	c := config{workers: l.Workers, prefetch: l.Prefetch}
+	c := config{workers: l.Workers, prefetch: l.Prefetch, ranks: 1}
 	if c.prefetch == 0 {
 		c.prefetch = Auto
 	}
@@ -175,21 +187,44 @@ func (l *Loader) order(epoch int) func(int) int {
 	return newPermutation(forShuffle, l.Seed, uint64(epoch), l.Dataset.Len()).at
 }
 
-// batch reads positions k*BatchSize to (k+1)*BatchSize-1 of an epoch's order.
+// batch reads the rank's part of positions k*BatchSize to (k+1)*BatchSize-1 of an epoch's order. Where these are fewer
+// and there are ranks, the first of them fills the rest.
 func (l *Loader) batch(order func(int) int, epoch, k int) (Batch, error) {
 	begin := k * l.BatchSize
 	n := min(l.BatchSize, l.Dataset.Len()-begin)
-	indices, err := grown[int](nil, n)
-	if err != nil {
-		return Batch{}, fmt.Errorf("data: a batch of %d examples: %w", n, err)
+	lo, hi := 0, n
+	if l.ranks() > 1 {
+		lo, hi = part[int]{rank: l.Rank, ranks: l.ranks()}.rows(l.BatchSize, 0)
 	}
-	for i := range n {
-		indices = append(indices, order(begin+i))
+	indices, err := grown[int](nil, hi-lo)
+	if err != nil {
+		return Batch{}, fmt.Errorf("data: a batch of %d examples: %w", hi-lo, err)
+	}
+	for i := lo; i < hi; i++ {
+		at := i
+		if i >= n {
+			at = 0
+		}
+		indices = append(indices, order(begin+at))
 	}
 	batch, err := l.Dataset.Batch(indices)
 	if err != nil {
 		return Batch{}, fmt.Errorf("data: epoch %d, batch %d: %w", epoch, k, err)
 	}
 	batch.Epoch, batch.Index = epoch, k
+	if hi > n {
+		batch.fill(hi - max(lo, n))
+	}
 	return batch, nil
+}
+
+// fill marks the last rows as filling.
+func (b *Batch) fill(rows int) {
+	b.Filled = rows
+	if b.Y.DType() == tensor.Int64 {
+		y := seam.Elems[int64](engine.Bytes(b.Y))
+		for i := len(y) - rows*(len(y)/b.Y.Dim(0)); i < len(y); i++ {
+			y[i] = seam.IgnoreIndex
+		}
+	}
 }

@@ -49,8 +49,7 @@ func newOrdered[R any](w *crew, p *progress, next func() (func(*call, *R), bool)
 		return o
 	}
 	o.queue = make(chan *task[R], w.most) // so that it is never full
-	o.ahead.resize(w.ahead)
-	w.orders = append(w.orders, o)
+	w.add(o, &o.ahead)
 	w.all.Go(func() {
 		defer close(o.queue)
 		for o.ahead.take(w.ctx) {

@@ -541,7 +541,7 @@ func TestOrderRefused(t *testing.T) {
 	wantError(t, err, "there is no function")
 	none := Filter(p, func(Sample, int) (bool, error) { return false, nil })
 	_, _, err = collect(t, Batches(none, 2, keep, Epochs(Forever)), nil)
-	wantError(t, err, "epoch 0, batch 0", "0 examples has no batch")
+	wantError(t, err, "epoch 0, batch 0", "has no batch")
 	var nothing *Batched[int]
 	_, err = nothing.Start(t.Context(), nil)
 	wantError(t, err, "nil")

@@ -19,6 +19,7 @@ type Report struct {
 	Most     int64         // at the most,
 	Budget   int64         // and those allowed
 	Stages   []StageReport // in the order of the description
+	Padding  float64       // share of the tokens of batches of variable length
 	Limit    string        // the stage that takes the most time if the loop waits, else "the loop"
 }
 
@@ -33,6 +34,7 @@ type StageReport struct {
 func (it *Iterator[B]) Report() Report {
 	it.given("report")
 	r := it.tuner.report()
+	r.Padding = it.crew.padding.share()
 	seen := map[*stage]bool{}
 	examples := r.examples
 	var most time.Duration
@@ -84,6 +86,9 @@ func (r Report) String() string {
 	share := func(part, whole float64) float64 { return 100 * part / max(whole, 1) }
 	fmt.Fprintf(&s, "%d batches in %v, waited %v (%.1f %%): %s limits\n", r.Batches, r.Time, r.Waited,
 		share(float64(r.Waited), float64(r.Time)), r.Limit)
+	if r.Padding > 0 {
+		fmt.Fprintf(&s, "%.1f %% of the tokens are padding\n", 100*r.Padding)
+	}
 	fmt.Fprintf(&s, "%d workers, prefetch %d, %.1f batches ready; %d bytes in flight, at most %d of %d\n", r.Workers,
 		r.Prefetch, r.Ready, r.Bytes, r.Most, r.Budget)
 	for _, stage := range r.Stages {

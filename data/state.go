@@ -197,10 +197,16 @@ func (b *Batched[B]) parse(state []byte) (position, error) {
 		return at, wrong("epoch", at.Epoch, epochs)
 	case at.Slot < 0 || at.Slot > b.end():
 		return at, wrong("position", at.Slot, b.end())
-	case at.Batch < 0 || at.Batch > at.Slot:
+	case at.Batch < 0 || at.Batch > at.Slot+min(at.Longest, 1) && !b.cuts:
 		return at, wrong("batch", at.Batch, at.Slot)
+	case at.Longest < 0 || at.Longest > b.end() || at.Longest > 0 && !b.joins:
+		return at, wrong("longest", at.Longest, b.end())
 	case at.LeftOut < 0:
 		return at, wrong("left out", at.LeftOut, math.MaxInt)
+	}
+	if _, err := readWaiting(st.Waiting, st.Slot); err != nil || len(st.Waiting) > 0 && !b.joins {
+		return st.position, wrongState("pipeline", "waiting", fmt.Sprintf("%.100x", st.Waiting),
+			"what State returned", err)
 	}
 	return st.position, nil
 }

@@ -70,8 +70,8 @@ func (l load) period(t *testing.T, options ...BatchOption) (period time.Duration
 
 func constant(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-// n workers are at least 0.9 n times as fast as one where examples wait, and what Auto has found after 200 batches is at
-// least 0.9 times as fast as the best of the settings by hand.
+// n workers are at least 0.9 n times as fast as one where examples wait, and what Auto has found after 200 batches is
+// at least 0.9 times as fast as the best of the settings by hand.
 func TestTune(t *testing.T) {
 	ms := time.Millisecond
 	for _, l := range []load{
@@ -191,11 +191,12 @@ func TestTuneMemory(t *testing.T) {
 					}
 					r := it.Report()
 					if n != 400 || most.Load() > allowed || r.Bytes != 0 || r.Budget != budget {
-						t.Errorf("%d workers, examples of %d bytes: %d, at most %d MiB in flight, report %v", workers, size, n,
-							most.Load()>>20, r)
+						t.Errorf("%d workers, examples of %d bytes: %d, at most %d MiB in flight, report %v",
+							workers, size, n, most.Load()>>20, r)
 					}
 					if size == 64<<20 || size == 1 {
-						t.Logf("%d workers, examples of %d bytes: at most %d bytes in flight", workers, size, most.Load())
+						t.Logf("%d workers, examples of %d bytes: at most %d bytes in flight", workers, size,
+							most.Load())
 					}
 				})
 			}
@@ -233,7 +234,7 @@ func TestTuneBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(measured[Batch]()(&x), 32+3*4+3*8)
+	check(measured[Batch]()(&x), 40+3*4+3*8)
 	var a any = [1]any{"abcdef"}
 	check(measured[any]()(&a), 16+16+16+6)
 }
@@ -247,8 +248,11 @@ func TestTuneReport(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 				return x, nil
 			}), func(Sample, int) (bool, error) { time.Sleep(time.Millisecond); return true, nil })
-			it, err := Batches(p, 4, func(x []int) (int, error) { time.Sleep(2 * time.Millisecond); return r.Int(), nil },
-				Workers(2), Prefetch(4)).Start(t.Context(), nil)
+			collate := func(x []int) (int, error) {
+				time.Sleep(2 * time.Millisecond)
+				return r.Int(), nil
+			}
+			it, err := Batches(p, 4, collate, Workers(2), Prefetch(4)).Start(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -118,15 +118,16 @@ func (b *budget) moved() {
 // crew is what makes the examples and batches of an iteration: so many goroutines at most that run tasks. Without
 // workers the caller of ordered.Next runs them.
 type crew struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	own    *call // without workers
-	ahead  int   // tasks that each ordered may have unfinished or not taken
-	most   int   // that ahead may become
-	orders []aheadOf
-	memory budget
-	times  timings
-	all    sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelFunc
+	own     *call // without workers
+	ahead   int   // tasks that each ordered may have unfinished or not taken
+	most    int   // that ahead may become
+	orders  []aheadOf
+	memory  budget
+	times   timings
+	padding padding
+	all     sync.WaitGroup
 
 	mu      sync.Mutex
 	workers int      // the most that may run
@@ -156,14 +157,22 @@ func newCrew(ctx context.Context, workers, ahead, mostAhead int, bytes int64) *c
 	return w
 }
 
+// add adds an ordered, which is as far ahead as the others.
+func (w *crew) add(o aheadOf, ahead *permits) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ahead.resize(w.ahead)
+	w.orders = append(w.orders, o)
+}
+
 // resize changes how many workers there are, and how far they may be ahead.
 func (w *crew) resize(workers, ahead int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.ahead = ahead
 	for _, o := range w.orders {
 		o.resize(ahead)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.workers = workers
 	for j := w.pop(w.running); j != nil; j = w.pop(w.running) {
 		w.start(j)
@@ -172,11 +181,11 @@ func (w *crew) resize(workers, ahead int) {
 
 // unfinished is how many tasks run, or have results that were not taken.
 func (w *crew) unfinished() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, o := range w.orders {
 		n += o.ready()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	return n + w.running
 }
 

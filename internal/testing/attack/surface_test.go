@@ -191,7 +191,9 @@ var functions = map[string]any{
 	"data.Batches[int,int]": data.Batches[int, int], "data.CheckPure[int]": data.CheckPure[int],
 	"data.Epochs": data.Epochs, "data.DropLast": data.DropLast, "data.Workers": data.Workers,
 	"data.Prefetch": data.Prefetch, "data.Tolerate": data.Tolerate,
-	"data.MemoryBudget": data.MemoryBudget,
+	"data.MemoryBudget": data.MemoryBudget, "data.Rank": data.Rank, "data.FillLast[int]": data.FillLast[int],
+	"data.BucketByLength[int,int]": data.BucketByLength[int, int], "data.Pack[int]": data.Pack[int],
+	"data.NextTokens[int]": data.NextTokens[int], "data.Pad[float32]": data.Pad[float32],
 
 	"train.Fit": train.Fit, "train.Accuracy": train.Accuracy,
 }
@@ -237,7 +239,7 @@ var types = []reflect.Type{
 	reflect.TypeFor[*data.Images](), reflect.TypeFor[*data.Loader](), reflect.TypeFor[*data.Text](),
 	reflect.TypeFor[data.Slice[int]](), reflect.TypeFor[*data.Rows[int]](),
 	reflect.TypeFor[*data.Batched[int]](), reflect.TypeFor[*data.Iterator[int]](),
-	reflect.TypeFor[data.Report](),
+	reflect.TypeFor[data.Report](), reflect.TypeFor[data.Sequences](),
 	reflect.TypeFor[*train.ConfusionMatrix](), reflect.TypeFor[*train.EarlyStopping](),
 }
 
