@@ -576,6 +576,11 @@ func TestAsync(t *testing.T) {
 	if st := ck.Stats(); st.Saved != 1 || st.Skipped != 2 || st.Synchronous != 0 {
 		t.Errorf("stats %+v", st)
 	}
+	select {
+	case <-ck.hurry:
+	default:
+		t.Error("somebody waits, and writing does not hurry")
+	}
 	taken := f.st.Device.Stats().Memory.SourceAllocs
 	if step, err := ck.Resume(f.st); step != 1 || err != nil || !f.is(1) {
 		t.Errorf("resumed at %d, error %v, the run's own step is %d", step, err, f.step)
