@@ -381,7 +381,12 @@ func (w *world) arguments(c target) (in []reflect.Value, texts []string, ok bool
 // use keeps a result for later calls; functions that a caller would call are called.
 func (w *world) use(r reflect.Value, call string) {
 	t := r.Type()
+	held, _ := r.Interface().(interface{ Free() }) // a snapshot has memory of the device until it is given back
 	switch {
+	case held != nil:
+		if !r.IsNil() {
+			held.Free()
+		}
 	case t.Kind() == reflect.Func && !r.IsNil() && t.NumIn() == 0:
 		r.Call(nil)
 	case t.Kind() == reflect.Func && !r.IsNil() && t.NumIn() == 1 && t.In(0).Kind() == reflect.Func:
