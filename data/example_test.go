@@ -69,6 +69,24 @@ func ExampleBatches() {
 	// it stops
 }
 
+// Documents of tokens fill two rows of six; the targets are the next tokens, -100 where there is none.
+func ExamplePack() {
+	documents := data.From(data.Slice[[]int]{{1, 2, 3, 4}, {5, 6, 7}, {8, 9}, {10, 11, 12}})
+	it, err := data.Pack(documents, 2, 6, false).Start(context.Background(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer it.Close()
+	for s, err := range it.All() {
+		fmt.Println(tensor.ToSlice[int64](s.X), s.Targets, "targets", err)
+		fmt.Println(tensor.ToSlice[int64](s.Segments))
+	}
+	// Output:
+	// [1 2 3 4 8 9 5 6 7 10 11 12] 8 targets <nil>
+	// [1 1 1 1 2 2 1 1 1 2 2 2]
+}
+
 // A run that had used 4 batches goes on with the fifth.
 func ExampleLoader_start() {
 	d, err := data.NewArrays([]float32{0, 1, 2, 3, 4, 5}, nil, []int64{0, 1, 0, 1, 0, 1}, nil)
