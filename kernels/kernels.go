@@ -29,6 +29,8 @@ type Op struct {
 // Buffer is device memory; each backend knows its own kind.
 type Buffer interface {
 	Bytes() int // size
+	// Slice is n bytes of it from byte off on, in the place of old, a slice that is not used any more, or nil.
+	Slice(old Buffer, off, n int) Buffer
 }
 
 // Arg is an operand or a result of an op call.
@@ -127,6 +129,28 @@ type Peer interface {
 	// CopyPeer queues a copy of n bytes of another device's memory to byte off of dst: after what is queued on stream s
 	// of either device, and before what is queued there later. It is false if src is of another kind.
 	CopyPeer(s Stream, dst Buffer, off int, src Buffer, srcOff, n int) (bool, error)
+}
+
+// Sizer is a backend that knows how much memory its device has.
+type Sizer interface {
+	Memory() int // bytes, used or not
+}
+
+// Reserver is a backend with virtual memory.
+type Reserver interface {
+	// Reserve takes a range of addresses for all the memory that the device has. A backend that has none after all
+	// answers with [errors.ErrUnsupported].
+	Reserve() (Range, error)
+}
+
+// Range is addresses of a device, to parts of which memory is mapped. What is mapped keeps its place while others come
+// and go.
+type Range interface {
+	Buffer() Buffer       // all of it; only what is mapped may be used
+	Granularity() int     // offsets and sizes are multiples
+	Map(off, n int) error // the error of a full device is of kind [ErrMemory]; nothing is mapped then
+	// Unmap gives back what one Map has mapped. It waits until no work uses any of it.
+	Unmap(off, n int) error
 }
 
 // Preparer is a backend whose op calls can fail for want of a kernel or of memory.

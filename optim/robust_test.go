@@ -79,7 +79,7 @@ func TestOutOfMemory(t *testing.T) {
 	refused := 0
 	for room := 0; ; room += 512 {
 		limit(1) // gives back what is cached
-		limit(dev.Stats().Memory.Reserved + room)
+		limit(dev.Stats().Memory.Active + room)
 		err := step()
 		if err == nil {
 			break

@@ -97,7 +97,7 @@ func (d *Device) deviceBlock(op string, n int, use kernels.MemoryCategory) *bloc
 
 // fillBlock makes b, which is zero, a block of n bytes from the device's pool.
 func (d *Device) fillBlock(b *block, op string, n int, use kernels.MemoryCategory) {
-	mem, err := d.shared.pool.Alloc(n, use)
+	mem, err := d.shared.pool.Alloc(n, pool.Owner{Use: use, Op: op})
 	if err != nil {
 		refused(op, err)
 	}
@@ -117,6 +117,7 @@ func (b *block) checkGuard(op string) {
 	guard := make([]byte, to-from)
 	b.dev.read(op, guard, b.buf, from)
 	if n := pool.Overwritten(guard); n > 0 {
+		b.mem.Unguard()
 		fail(ErrDevice, op, "the kernel wrote %d bytes behind the %d bytes of its result", n, from)
 	}
 }

@@ -53,7 +53,7 @@ func (o openOption) set(c *openConfig) { o(c) }
 
 type openConfig struct {
 	seed   uint64
-	limit  int
+	limit  memoryLimit
 	poison bool
 	warn   func(site, why string)
 }
@@ -66,12 +66,6 @@ type RandomSeed struct{ n uint64 }
 func Seed(n uint64) RandomSeed { return RandomSeed{n} }
 
 func (s RandomSeed) set(c *openConfig) { c.seed = s.n }
-
-// MemoryLimit bounds the memory taken from the device, in bytes; beyond it allocations fail with [ErrMemory]. It holds
-// for all users of the device, until the last one closes it. Without the option, and with 0, Open sets no limit: there
-// is the device's own; that of the CPU is what the process may have, see [cpu.Room]. Open refuses a negative one
-// ([ErrValue]).
-func MemoryLimit(bytes int) OpenOption { return openOption(func(c *openConfig) { c.limit = bytes }) }
 
 // Poison is for debugging. Memory is full of NaNs (of -1 for integers) until it is written. An operation that writes
 // past the end of its result fails; to see that, the host waits after each operation. On the CPU a write to memory that
@@ -97,12 +91,6 @@ func Open(name string, opts ...OpenOption) (*Device, error) {
 			return nil, try(func() { fail(ErrValue, "open", "option %d is nil", i) })
 		}
 		o.set(&c)
-	}
-	if c.limit < 0 {
-		return nil, try(func() {
-			fail(ErrValue, "open", "the memory limit is %d bytes; it must be positive, or 0 for the device's own",
-				c.limit)
-		})
 	}
 	why := "as asked"
 	if name == "auto" {
@@ -131,6 +119,11 @@ func open(name string, c openConfig) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	limit, err := limitFor(backend.Name(), backend, c.limit)
+	if err != nil {
+		closeBackend(backend)
+		return nil, err
+	}
 	shared := devices[backend.Name()]
 	if shared != nil {
 		closeBackend(backend) // it is open already
@@ -141,8 +134,8 @@ func open(name string, c openConfig) (*Device, error) {
 		devices[shared.name] = shared
 	}
 	shared.users++
-	if c.limit > 0 {
-		shared.pool.SetLimit(c.limit)
+	if limit > 0 {
+		shared.pool.SetLimit(limit)
 	}
 	if c.poison {
 		shared.pool.SetPoison(true)

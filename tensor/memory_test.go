@@ -80,7 +80,8 @@ func TestMemoryNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := dev.Stats().Memory
-	if dev.MemoryAllocated() != m.Allocated || dev.MemoryReserved() != m.Reserved || dev.PeakMemory() != m.Peak.Allocated {
+	if dev.MemoryAllocated() != m.Allocated || dev.MemoryReserved() != m.Reserved ||
+		dev.PeakMemory() != m.Peak.Allocated {
 		t.Errorf("%d, %d, %d of %+v", dev.MemoryAllocated(), dev.MemoryReserved(), dev.PeakMemory(), m)
 	}
 	if m.Allocated != base+4096 || m.Peak.Allocated < 1<<20 {

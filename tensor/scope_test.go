@@ -297,8 +297,8 @@ func TestOutOfMemory(t *testing.T) {
 		return nil
 	})
 	wantError(t, err, tensor.ErrMemory, "full", "limit", "scope_test.go:", " in big")
-	if after := dev.Stats().Memory; after.Allocated != before.Allocated {
-		t.Errorf("live bytes %d before, %d after the failure", before.Allocated, after.Allocated)
+	if after := dev.Stats().Memory; after.Blocks != before.Blocks {
+		t.Errorf("%d blocks live before, %d after the failure", before.Blocks, after.Blocks)
 	}
 	if err := limited.Step(func(s *tensor.Scope) error { s.Full(1, tensor.Float32, 1<<10); return nil }); err != nil {
 		t.Errorf("a small step after the failure: %v", err)
@@ -414,7 +414,7 @@ func TestFlatMemory(t *testing.T) {
 		step()
 	}
 	after := dev.Stats().Memory
-	if after.Reserved != before.Reserved || after.Allocated != before.Allocated {
+	if after.Reserved != before.Reserved || after.Allocated > before.Allocated {
 		t.Errorf("device memory grew: %+v, then %+v", before, after)
 	}
 	if g := heap(); g > h+256<<10 {

@@ -1,27 +1,29 @@
 // Package pool caches device memory: a training step asks for the same sizes again and again, and only the
 // first time the device is asked.
 //
-// A [Pool] stands between tensors and a [Source], the memory half of a backend. [Pool.Alloc] hands
-// out a [Block]; [Pool.Free] puts it in the cache, from where the next request of its size class
-// takes it. What a request goes through:
+// A [Pool] stands between tensors and a [Source], the memory half of a backend. [Pool.Alloc] hands out a [Block];
+// [Pool.Free] takes it back. Memory of the source comes in segments, which are cut into blocks; neighbours that are
+// free are joined again. Sizes are rounded up to 512 bytes. There are two kinds of blocks:
 //
-//	cache ─► source, within the limit ─► reclaim hook ─► cache again
-//	   ─► source after giving cached blocks back ─► source without rounding ─► out of memory
+//	from 64 KiB on  best fit among the free blocks of all segments; a freed block is joined at once
+//	below           a list for each size, the last freed first. Behind the lists the same best fit, in segments of their
+//	                own, so that small blocks do not lie between large ones. Blocks in the lists are not joined before
+//	                memory is short
 //
-// Size classes: multiples of 512 bytes up to 4 KiB, then eight to each doubling, so a block is less
-// than 512 bytes or 12.5 % larger than the request, whichever is more. A cached block up to four
-// classes larger serves too, which wastes at most 62.5 % (2.5 KiB in the first 4 KiB) while it is
-// in use. A request of zero bytes is legal and gets the smallest class.
+// What a request goes through:
 //
-// Accounting distinguishes, each containing the one before:
+//	lists and free blocks ─► blocks whose streams have finished, lists joined ─► the source, within the limit
+//	   ─► again, after free segments were given back ─► again, after a collection of Go's ─► out of memory
 //
-//	requested  bytes asked for by live blocks
-//	allocated  bytes of live blocks, rounding included
-//	active     the same plus kept blocks, which the Go collector owns (see [Pool.Keep])
-//	reserved   everything held from the source; the limit is on this
+// A source with virtual memory ([kernels.Reserver]) has one segment for each kind, a range of addresses to which
+// memory is mapped where it is needed, so that all that is free can be joined. Without, a segment is an allocation.
+// They grow by a 256th of what is reserved at least, in multiples of 2 MiB if memory suffices.
 //
-// What is reserved and not active is cached.
+// A block belongs to a stream and serves only that one, since the work that used it before is queued there. Who uses it
+// on another stream says so ([Pool.UsedOn]): then it is free when that work has finished.
 //
-// In processing order: class.go has the size classes, pool.go requests and returns, poison.go the memory
-// debugging, oom.go the error, stats.go the counters.
+// [kernels.MemorySizes] says what is counted; a limit is on what is reserved.
+//
+// In processing order: pool.go requests and returns, heap.go best fit, segment.go memory of the source, stream.go
+// blocks that several streams use, poison.go the memory debugging, oom.go the error, stats.go the counters.
 package pool

@@ -16,30 +16,30 @@ type bytes []byte
 
 func (b bytes) Bytes() int { return len(b) }
 
+func (b bytes) Slice(_ kernels.Buffer, off, n int) kernels.Buffer { return b[off : off+n] }
+
 func (heap) Alloc(n int) (kernels.Buffer, error) { return make(bytes, n), nil }
 func (heap) Free(kernels.Buffer)                 {}
 
 func Example() {
-	p := pool.New(heap{}, 1<<20) // at most 1 MiB
-	a, err := p.Alloc(100_000, kernels.Activations)
+	p := pool.New(heap{}, 4<<20) // at most 4 MiB
+	a, err := p.Alloc(100_000, pool.Owner{Op: "full"})
 	if err != nil {
 		fmt.Println(err)
 	}
-	p.Free(a)
-
-	b, _ := p.Alloc(101_000, kernels.Activations) // another size of the same class: served by the cache
+	b, _ := p.Alloc(150_000, pool.Owner{Op: "exp"})
 	s := p.Stats()
-	fmt.Println(b.Size(), "of", b.Buf.Bytes(), "bytes; cache hits:", s.Hits)
+	fmt.Println(a.Buf.Bytes(), "and", b.Buf.Bytes(), "bytes of", s.Reserved, "in", s.SourceAllocs, "segment")
 
-	_, err = p.Alloc(2<<20, kernels.Activations)
+	_, err = p.Alloc(3<<20, pool.Owner{})
 	fmt.Println(errors.Is(err, kernels.ErrMemory))
-	fmt.Println(strings.ReplaceAll(err.Error(), ", ", ",\n"))
+	fmt.Println(strings.ReplaceAll(err.Error(), "; ", ";\n"))
 	// Output:
-	// 101000 of 106496 bytes; cache hits: 1
+	// 100352 and 150016 bytes of 2097152 in 1 segment
 	// true
-	// alloc: 2.00 MiB (2097152 bytes) requested; 104.00 KiB (106496 bytes) live,
-	// of which 1 blocks in steps and 0 bytes kept,
-	// 0 bytes cached,
-	// 104.00 KiB (106496 bytes) reserved,
-	// limit 1.00 MiB (1048576 bytes)
+	// alloc: 3.00 MiB (3145728 bytes) requested;
+	// 244.50 KiB (250368 bytes) live, of which 0 bytes kept;
+	// 2.00 MiB (2097152 bytes) reserved, of which 1.76 MiB (1846784 bytes) cached;
+	// limit 4.00 MiB (4194304 bytes);
+	// largest: 146.48 KiB of activations exp, 97.66 KiB of activations full
 }

@@ -1,8 +1,12 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/weft-ml/weft/kernels"
@@ -13,22 +17,76 @@ func (p *Pool) outOfMemory(n, released int, cause error) error {
 	p.mu.Lock()
 	p.stats.OOMs++
 	s := p.stats
+	holders := p.largest(5)
 	p.mu.Unlock()
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s requested; %s live, of which %d blocks in steps and %s kept, %s cached, %s reserved",
-		inBytes(n), inBytes(s.Allocated), s.Blocks, inBytes(s.Kept), inBytes(s.Inactive), inBytes(s.Reserved))
+	fmt.Fprintf(&text, "%s requested; %s live, of which %s kept; %s reserved, of which %s cached", inBytes(n),
+		inBytes(s.Allocated), inBytes(s.Kept), inBytes(s.Reserved), inBytes(s.Inactive))
 	if s.Limit > 0 {
-		fmt.Fprintf(&text, ", limit %s", inBytes(s.Limit))
-	} else {
-		text.WriteString(", no limit")
+		fmt.Fprintf(&text, "; limit %s", inBytes(s.Limit))
 	}
 	if released > 0 {
 		fmt.Fprintf(&text, "; %s of cache given back did not help", inBytes(released))
 	}
-	if cause != nil && !errors.Is(cause, errLimit) {
+	if errors.Is(cause, errFrozen) {
+		fmt.Fprintf(&text, "; %v", cause)
+	} else if cause != nil && !errors.Is(cause, errLimit) {
 		fmt.Fprintf(&text, "; the device says: %v", cause)
 	}
+	if len(holders) > 0 {
+		fmt.Fprintf(&text, "; largest: %s", strings.Join(holders, ", "))
+	}
 	return kernels.Errorf(kernels.ErrMemory, "alloc", "%s", text.String())
+}
+
+// largest describes the largest live blocks, those that are alike together. mu is held.
+func (p *Pool) largest(n int) (holders []string) {
+	type like struct {
+		size int
+		use  kernels.MemoryCategory
+		what string
+	}
+	count := map[like]int{}
+	for b := range p.live() {
+		what := b.owner.Op
+		if b.owner.Made != nil {
+			what = b.owner.Made.String()
+		}
+		count[like{b.size, b.owner.Use, what}]++
+	}
+	all := slices.SortedFunc(maps.Keys(count), func(a, b like) int {
+		return cmp.Or(cmp.Compare(b.size*count[b], a.size*count[a]), cmp.Compare(a.what, b.what), int(a.use)-int(b.use))
+	})
+	for _, x := range all[:min(n, len(all))] {
+		times := ""
+		if c := count[x]; c > 1 {
+			times = fmt.Sprintf("%d x ", c)
+		}
+		text := fmt.Sprintf("%s%s of %v %s", times, shortly(x.size), x.use, x.what)
+		holders = append(holders, strings.TrimSpace(text))
+	}
+	return holders
+}
+
+// live are the blocks that tensors have. mu is held.
+func (p *Pool) live() iter.Seq[*Block] {
+	return func(yield func(*Block) bool) {
+		for _, c := range p.caches {
+			for _, s := range c.segments {
+				for b := s.first; b != nil; b = b.after {
+					if (b.state == live || b.state == kept) && !yield(b) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// shortly is a number of bytes without their exact number.
+func shortly(n int) string {
+	text, _, _ := strings.Cut(inBytes(n), " (")
+	return text
 }
 
 // inBytes formats a number of bytes: "1.50 GiB (1610612736 bytes)".

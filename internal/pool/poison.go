@@ -46,6 +46,20 @@ func Overwritten(guard []byte) (n int) {
 	return n
 }
 
+// Unguard ends the watch over a guard band that somebody has written, when that is reported.
+func (b *Block) Unguard() { b.guarded = false }
+
+// checkGuard panics if somebody has written behind b, or before the block that lies there. mu is held.
+func (b *Block) checkGuard() {
+	from, to := b.Guard()
+	if v, ok := b.Buf.(viewer); ok && from < to {
+		if n := Overwritten(v.Data()[from:]); n > 0 {
+			b.pool.mu.Unlock()
+			panic(fmt.Sprintf("pool: %d bytes behind the %d of a block were written", n, b.size))
+		}
+	}
+}
+
 // fill poisons a block that is not in use.
 func (b *Block) fill() {
 	if v, ok := b.Buf.(viewer); ok {

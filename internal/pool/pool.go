@@ -9,7 +9,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Source is where a pool gets memory: the memory half of [kernels.Backend].
+// Source is where a pool gets memory: the memory half of [kernels.Backend]. One that is a [kernels.Reserver], too, is
+// asked to map memory instead.
 type Source interface {
 	Alloc(n int) (kernels.Buffer, error) // n bytes
 	Free(b kernels.Buffer)
@@ -21,49 +22,77 @@ type Refuser interface{ Refuse(n int) error }
 
 // Pool is a cache of the memory of one source. Its methods may be called from many goroutines.
 type Pool struct {
-	src    Source
-	refuse Refuser // src, if it is one
+	src      Source
+	refuse   Refuser          // src, if it is one
+	reserver kernels.Reserver // src, if it is one
 
 	// grow serialises what changes the reserved size, so that the limit is exact and only one
-	// goroutine at a time gives blocks back to the source. It is taken before mu.
+	// goroutine at a time gives memory back to the source. It is taken before mu.
 	grow    sync.Mutex
 	reclaim func()
-	recall  func()
 
 	// mu guards the rest. It is held for a few instructions, never during a call of the source.
-	mu    sync.Mutex
-	stats kernels.MemoryStats
-	free  [numClasses]*Block // cached blocks of each class, the last freed first
+	mu       sync.Mutex
+	stats    kernels.MemoryStats
+	main     *cache   // of stream 0
+	caches   []*cache // of all streams, the main one first
+	waiting  []*Block // freed, while other streams still use them
+	spare    *Block   // blocks without memory
+	segments int      // ever made
+	short    bool     // small blocks are cut from large ones, as the last resort
 
-	poison atomic.Bool
+	poison, frozen atomic.Bool
+}
+
+// cache is what the pool has for one stream.
+type cache struct {
+	stream       kernels.Stream
+	lists        [smallSize / granule]*Block // small free blocks of each size
+	small, large heap
+	segments     []*segment
 }
 
 // Block is memory handed out by a pool.
 type Block struct {
 	Buf kernels.Buffer // at least Size bytes; the content is undefined
 
-	pool     *Pool
-	next     *Block // in the list of free blocks
-	size     int    // bytes requested
-	cap      int    // bytes of Buf
-	class    int    // noClass: an exact size outside the classes, never cached
-	category kernels.MemoryCategory
-	state    state
-	poisoned bool // all bytes are poisonByte, and the host can check it
-	guarded  bool // the bytes behind size were poisoned when it was handed out
+	pool          *Pool
+	seg           *segment
+	before, after *Block // neighbours in the segment
+	prev, next    *Block // in a bin or list
+	at, cap       int    // the bytes in the segment's memory
+	size          int    // bytes requested
+	owner         Owner
+	uses          []kernels.Stream // other streams that use it
+	events        []kernels.Event  // behind those uses; it waits for them
+	state         state
+	viewed        bool // Buf is this memory
+	poisoned      bool // all bytes are poisonByte, and the host can check it
+	guarded       bool // the bytes behind size were poisoned when it was handed out
+}
+
+// Owner says what a block is for.
+type Owner struct {
+	Use  kernels.MemoryCategory
+	Op   string       // the operation that makes it
+	Made fmt.Stringer // where and how it was made; nil if that is not recorded
 }
 
 type state uint8
 
 const (
-	cached state = iota
-	live
-	kept
+	free     state = iota // in a bin
+	listed                // free, in a list, or the last one
+	live                  // owned by a step
+	kept                  // owned by Go's collector
+	waiting               // freed, and used by another stream
+	chunk                 // a segment of small blocks
+	unmapped              // addresses without memory
 )
 
-func (s state) String() string { return [...]string{"free", "live", "kept"}[s] }
-
-const noClass = -1
+func (s state) String() string {
+	return [...]string{"free", "free", "live", "kept", "waiting for a stream", "unmapped"}[s]
+}
 
 // Size is the number of bytes requested.
 func (b *Block) Size() int { return b.size }
@@ -72,11 +101,14 @@ func (b *Block) Size() int { return b.size }
 func New(src Source, limit int) *Pool {
 	p := &Pool{src: src, stats: kernels.MemoryStats{Limit: limit}}
 	p.refuse, _ = src.(Refuser)
+	p.reserver, _ = src.(kernels.Reserver)
+	p.main = &cache{}
+	p.caches = []*cache{p.main}
 	return p
 }
 
-// SetLimit changes the limit of the reserved size; 0 means none. Cached blocks over the limit go
-// back to the source at once, live ones when they are freed.
+// SetLimit changes the limit of the reserved size; 0 means none. Free memory over the limit goes back to the source at
+// once, the rest when it is freed.
 func (p *Pool) SetLimit(limit int) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
@@ -89,179 +121,167 @@ func (p *Pool) SetLimit(limit int) {
 	}
 }
 
-// SetReclaim sets a function that is called when the limit or the device is reached, before cached blocks are given
-// back: it may free blocks, for example by running the Go collector. No lock of the pool is held.
+// SetReclaim sets a function that is called as the last resort when the limit or the device is reached: it may free
+// blocks, for example by running the Go collector. No lock of the pool is held.
 func (p *Pool) SetReclaim(f func()) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
 	p.reclaim = f
 }
 
-// SetRecall sets a function that is called when all that is cached has been given back to no avail, and by Trim: it
-// frees blocks whose content can go elsewhere. No lock of the pool is held.
-func (p *Pool) SetRecall(f func()) {
-	p.grow.Lock()
-	defer p.grow.Unlock()
-	p.recall = f
-}
+// Freeze makes the pool leave the source alone until it is called with false: it neither takes memory from it nor gives
+// any back, and asks for no events, as none of that is allowed while a graph is captured. What the pool has not is then
+// out of memory.
+func (p *Pool) Freeze(on bool) { p.frozen.Store(on) }
 
-// unlocked calls f, if there is one, without grow, which is held.
-func (p *Pool) unlocked(f func()) {
-	if f != nil {
-		p.grow.Unlock()
-		defer p.grow.Lock()
-		f()
-	}
-}
+// Alloc returns a block of n bytes of stream 0. The error is a [*kernels.Error] of kind [kernels.ErrMemory], or of kind
+// [kernels.ErrDevice] if the source reports that the device failed; the pool stays usable.
+func (p *Pool) Alloc(n int, o Owner) (*Block, error) { return p.alloc(p.main, n, o) }
 
-// Alloc returns a block of n bytes for the given use. The error is a [*kernels.Error] of kind [kernels.ErrMemory], or
-// of kind [kernels.ErrDevice] if the source reports that the device failed; the pool stays usable.
-func (p *Pool) Alloc(n int, use kernels.MemoryCategory) (*Block, error) {
-	b, class, size, err := p.fromCache(n, use)
-	if b == nil && err == nil {
-		b, err = p.slow(n, class, size, use)
-	}
-	return b, err
-}
-
-// Try is Alloc that asks nobody to make room: it returns what is cached, or what the source has left.
-func (p *Pool) Try(n int, use kernels.MemoryCategory) (*Block, error) {
-	b, class, size, err := p.fromCache(n, use)
-	if b == nil && err == nil {
-		p.grow.Lock()
-		defer p.grow.Unlock()
-		b, err = p.fromSource(n, class, size, use)
-	}
-	return b, err
-}
-
-// fromCache is a block of n bytes from the cache; nil if there is none of the class.
-func (p *Pool) fromCache(n int, use kernels.MemoryCategory) (b *Block, class, size int, err error) {
+func (p *Pool) alloc(c *cache, n int, o Owner) (*Block, error) {
 	if n < 0 {
-		return nil, 0, 0, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
+		return nil, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
 	}
 	if n > maxBytes {
-		return nil, 0, 0, p.outOfMemory(n, 0, nil)
+		return nil, p.outOfMemory(n, 0, nil)
 	}
 	if p.refuse != nil {
 		if err := p.refuse.Refuse(n); err != nil {
-			return nil, 0, 0, p.outOfMemory(n, 0, err)
+			return nil, p.outOfMemory(n, 0, err)
 		}
 	}
-	guarded := n
+	size := max(n, 1)
 	if p.poison.Load() {
-		guarded += guardBytes
+		size += guardBytes
 	}
-	class, size = classOf(guarded)
-	return p.take(class, n, use), class, size, nil
-}
-
-// take serves a request from the cache, or returns nil.
-func (p *Pool) take(class, n int, use kernels.MemoryCategory) *Block {
-	p.mu.Lock()
-	b := p.free[class]
-	for larger := class + 1; b == nil && larger < min(class+reach, numClasses); larger++ {
-		b = p.free[larger]
-	}
+	size = roundUp(size, granule)
+	b := p.takeLocked(c, size, o, n)
 	if b == nil {
-		p.mu.Unlock()
-		return nil
+		var err error
+		if b, err = p.slow(c, size, o, n); err != nil {
+			return nil, err
+		}
 	}
-	p.free[b.class] = b.next
-	b.next = nil
-	p.stats.Hits++
-	p.handOut(b, n, use)
-	p.mu.Unlock()
 	b.guarded = false
 	if p.poison.Load() {
 		b.check()
 		b.fill()
 	}
+	return b, nil
+}
+
+// takeLocked is take for who does not hold mu.
+func (p *Pool) takeLocked(c *cache, size int, o Owner, n int) *Block {
+	p.mu.Lock()
+	b := p.take(c, size, o, n)
+	if b != nil {
+		p.stats.Hits++
+	}
+	p.mu.Unlock()
 	return b
 }
 
-// handOut makes b live. mu is held.
-func (p *Pool) handOut(b *Block, n int, use kernels.MemoryCategory) {
-	b.state, b.size, b.category = live, n, use
+// take hands out a block of size bytes, of which n are requested, from what the pool has for the stream; nil if that
+// does not suffice. mu is held.
+func (p *Pool) take(c *cache, size int, o Owner, n int) *Block {
+	if s := &p.stats; s.Limit > 0 && size > s.Limit-s.Active {
+		return nil // reserved before the limit was set
+	}
+	var b *Block
+	if size >= smallSize {
+		b = c.large.take(p, size)
+	} else if list := &c.lists[size/granule]; *list != nil {
+		b = *list
+		*list, b.next = b.next, nil
+	} else if b = c.small.take(p, size); b == nil && p.short {
+		b = c.large.take(p, size)
+	}
+	if b == nil {
+		return nil
+	}
+	if !b.viewed {
+		b.Buf, b.viewed = b.seg.buf.Slice(b.Buf, b.at, b.cap), true
+	}
+	b.state, b.size, b.owner = live, n, o
 	p.grown(b)
+	return b
 }
 
 // slow serves a request for which the cache has no block.
-func (p *Pool) slow(n, class, size int, use kernels.MemoryCategory) (*Block, error) {
+func (p *Pool) slow(c *cache, size int, o Owner, n int) (*Block, error) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
-	if b := p.take(class, n, use); b != nil { // freed or given back while waiting for the lock
+	if p.frozen.Load() {
+		return nil, p.outOfMemory(n, 0, errFrozen)
+	}
+	p.finish()
+	p.mu.Lock()
+	p.consolidate(c)
+	p.mu.Unlock()
+	if b := p.takeLocked(c, size, o, n); b != nil {
 		return b, nil
 	}
-	b, err := p.fromSource(n, class, size, use)
-	if err == nil {
-		return b, nil
-	}
-	if errors.Is(err, kernels.ErrDevice) {
-		return nil, err // the device failed; it is not full
+	b, err := p.more(c, size, o, n)
+	if b != nil || errors.Is(err, kernels.ErrDevice) { // the device failed; it is not full
+		return b, err
 	}
 
 	p.mu.Lock()
 	p.stats.Retries++
 	p.mu.Unlock()
-	p.unlocked(p.reclaim) // others need not wait for a collection
-	if b := p.take(class, n, use); b != nil {
+	released := p.release(maxBytes)
+	if b, err = p.more(c, size, o, n); b != nil {
 		return b, nil
 	}
-	need := maxBytes
-	if errors.Is(err, errLimit) {
+	if reclaim := p.reclaim; reclaim != nil {
+		func() { // others need not wait for a collection
+			p.grow.Unlock()
+			defer p.grow.Lock()
+			reclaim()
+		}()
+		if b := p.takeLocked(c, size, o, n); b != nil {
+			return b, nil
+		}
+		released += p.release(maxBytes)
+		if b, err = p.more(c, size, o, n); b != nil {
+			return b, nil
+		}
+	}
+	if size < smallSize {
 		p.mu.Lock()
-		need = p.stats.Reserved + size - p.stats.Limit
+		p.short = true
+		b := p.take(c, size, o, n)
+		p.short = false
 		p.mu.Unlock()
-	}
-	released := p.release(need)
-	if b, err := p.fromSource(n, class, size, use); err == nil {
-		return b, nil
-	}
-	// Up to an eighth of the request is rounding: without it the request may still fit.
-	if exact := (max(n, 1) + granule - 1) / granule * granule; exact < size {
-		class, size = noClass, exact
-	}
-	released += p.release(maxBytes)
-	if b, err = p.fromSource(n, class, size, use); err == nil {
-		return b, nil
-	}
-	p.unlocked(p.recall)
-	released += p.release(maxBytes)
-	if b, err = p.fromSource(n, class, size, use); err == nil {
-		return b, nil
+		if b != nil {
+			return b, nil
+		}
 	}
 	return nil, p.outOfMemory(n, released, err)
 }
 
-// errLimit says that a request was not passed to the source.
-var errLimit = errors.New("the limit is reached")
+var (
+	errLimit  = errors.New("the limit is reached") // so the request was not passed to the source
+	errFrozen = errors.New("a graph is being captured, and the pool takes no memory meanwhile")
+)
 
-// fromSource asks the source for a block and makes it live. grow is held.
-func (p *Pool) fromSource(n, class, size int, use kernels.MemoryCategory) (*Block, error) {
-	p.mu.Lock()
-	full := p.stats.Limit > 0 && size > p.stats.Limit-p.stats.Reserved
-	p.mu.Unlock()
-	if full {
-		return nil, errLimit
+// consolidate joins the free blocks of a stream. mu is held.
+func (p *Pool) consolidate(c *cache) {
+	for i, b := range c.lists {
+		c.lists[i] = nil
+		for b != nil {
+			next := b.next
+			b.next = nil
+			c.small.put(p, b)
+			b = next
+		}
 	}
-	buf, err := p.src.Alloc(size)
-	if err != nil {
-		return nil, err
-	}
-	b := &Block{Buf: buf, pool: p, cap: size, class: class}
-	if p.poison.Load() {
-		b.fill()
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reserve(size)
-	p.handOut(b, n, use)
-	return b, nil
+	c.small.settle(p)
+	c.large.settle(p)
 }
 
-// Keep leaves b to the Go collector: it is no longer counted as live, though its memory stays reserved. Its owner
-// arranges that Free(b) is called when it becomes unreachable (runtime.AddCleanup).
+// Keep leaves b to the Go collector: steps no longer have it. Its owner arranges that Free(b) is called when it becomes
+// unreachable (runtime.AddCleanup).
 func (p *Pool) Keep(b *Block) {
 	p.lock(b, "keep", live, live)
 	b.state = kept
@@ -270,35 +290,52 @@ func (p *Pool) Keep(b *Block) {
 	p.mu.Unlock()
 }
 
-// Free puts b, live or kept, into the cache. The caller does not use it again.
+// Free takes back b, which is live or kept. The caller does not use it again.
 func (p *Pool) Free(b *Block) {
 	p.lock(b, "free", live, kept)
+	if b.guarded {
+		b.checkGuard()
+	}
 	p.shrunk(b)
-	p.unused(b.cap)
-	b.state = cached
-	s := &p.stats
-	drop := b.class == noClass || s.Limit > 0 && s.Reserved > s.Limit
-	if !drop && !p.poison.Load() {
-		b.poisoned = false
-		p.push(b)
+	if b.owner.Made != nil {
+		b.owner.Made = nil
+	}
+	if b.uses != nil {
+		b.state = waiting
 		p.mu.Unlock()
+		p.mark(b)
 		return
 	}
-	p.mu.Unlock()
-	if drop {
-		p.giveBack(b)
-		return
-	}
-	b.fill()
-	p.mu.Lock()
-	p.push(b)
-	p.mu.Unlock()
+	p.back(b)
 }
 
-// push makes b the first block of its class. mu is held.
-func (p *Pool) push(b *Block) {
-	b.next = p.free[b.class]
-	p.free[b.class] = b
+// back puts b, whose memory nobody uses, where the next request finds it. mu is held, and released.
+func (p *Pool) back(b *Block) {
+	b.state = waiting // no longer live, and in no list yet
+	if p.poison.Load() {
+		p.mu.Unlock()
+		b.fill()
+		p.mu.Lock()
+	} else {
+		b.poisoned = false
+	}
+	p.unused(b.cap)
+	if c := b.seg.cache; b.seg.small {
+		b.state = listed
+		list := &c.lists[b.cap/granule]
+		b.next, *list = *list, b
+	} else {
+		c.large.put(p, b)
+	}
+	over := p.stats.Limit > 0 && p.stats.Reserved > p.stats.Limit
+	p.mu.Unlock()
+	if over && p.grow.TryLock() { // else somebody does what is needed
+		defer p.grow.Unlock()
+		p.mu.Lock()
+		need := p.stats.Reserved - p.stats.Limit
+		p.mu.Unlock()
+		p.release(need)
+	}
 }
 
 // lock locks mu. It panics, with mu unlocked, if b is not a block of p in state s1 or s2.
@@ -309,43 +346,14 @@ func (p *Pool) lock(b *Block, verb string, s1, s2 state) {
 	p.mu.Lock()
 	if is := b.state; is != s1 && is != s2 {
 		p.mu.Unlock()
-		panic(fmt.Sprintf("pool: %s of a block of %d bytes that is %s", verb, b.cap, is))
+		panic(fmt.Sprintf("pool: %s of a block of %d bytes that is %s", verb, b.size, is))
 	}
 }
 
-// Trim returns all cached blocks to the source, those too that can be recalled, and how many bytes that freed.
+// Trim returns all memory that is free to the source, and how many bytes that freed.
 func (p *Pool) Trim() (freed int) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
-	p.unlocked(p.recall)
+	p.finish()
 	return p.release(maxBytes)
-}
-
-// release gives cached blocks back, the largest first, until need bytes are free, and returns how many are.
-func (p *Pool) release(need int) (freed int) {
-	for class := numClasses - 1; class >= 0 && freed < need; class-- {
-		for freed < need {
-			p.mu.Lock()
-			b := p.free[class]
-			if b != nil {
-				p.free[class] = b.next
-			}
-			p.mu.Unlock()
-			if b == nil {
-				break
-			}
-			freed += b.cap
-			p.giveBack(b)
-		}
-	}
-	return freed
-}
-
-// giveBack returns a block that is in no list to the source.
-func (p *Pool) giveBack(b *Block) {
-	p.src.Free(b.Buf)
-	b.Buf, b.next = nil, nil
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reserve(-b.cap)
 }

@@ -36,7 +36,7 @@ func (p *Pool) grown(b *Block) {
 	s.Peak.Allocated = max(s.Peak.Allocated, s.Allocated)
 	s.Peak.Active = max(s.Peak.Active, s.Active)
 	s.Peak.Inactive = max(s.Peak.Inactive, s.Inactive)
-	c := &s.Categories[b.category]
+	c := &s.Categories[b.owner.Use]
 	c.Allocated += b.cap
 	c.Total += b.cap
 	c.Peak = max(c.Peak, c.Allocated)
@@ -53,7 +53,7 @@ func (p *Pool) shrunk(b *Block) {
 	}
 	s.Requested -= b.size
 	s.Allocated -= b.cap
-	s.Categories[b.category].Allocated -= b.cap
+	s.Categories[b.owner.Use].Allocated -= b.cap
 }
 
 // reserve counts n bytes more, or less, that are held from the source; mu is held.

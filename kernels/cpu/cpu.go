@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
@@ -28,9 +27,10 @@ var _ kernels.Backend = Backend{}
 // Name is "cpu".
 func (Backend) Name() string { return "cpu" }
 
-// Alloc returns a [*Mem] of n bytes, or an error of kind [kernels.ErrMemory] if the process has no [Room] for them.
+// Alloc returns a [*Mem] of n bytes, or an error of kind [kernels.ErrMemory] if the process has no [Room] for them and what
+// was given back: who asks has a cache to give back, and runs [Collect] as the last resort.
 func (Backend) Alloc(n int) (kernels.Buffer, error) {
-	m, err := newMem(n)
+	m, err := newMem(n, false)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,10 @@ func (Backend) Alloc(n int) (kernels.Buffer, error) {
 }
 
 // Free gives the memory to the garbage collector; using b after it panics.
-func (Backend) Free(b kernels.Buffer) { b.(*Mem).data = nil }
+func (Backend) Free(b kernels.Buffer) {
+	b.(*Mem).data = nil
+	givenBack.Store(true)
+}
 
 // CopyIn copies src to dst from byte off on.
 func (Backend) CopyIn(_ kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
@@ -57,12 +60,8 @@ func (b Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int
 	return b.CopyOut(id, dst, src, off)
 }
 
-// Copy copies n bytes, in several goroutines if they are many.
-func (Backend) Copy(_ kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) error {
-	to, from := dst.(*Mem).data[off:off+n], src.(*Mem).data[srcOff:srcOff+n]
-	par.ForAligned(n, 128<<10, 4<<10, func(lo, hi int) { copy(to[lo:hi], from[lo:hi]) })
-	return nil
-}
+// Memory is the most that the process may have.
+func (Backend) Memory() int { return leastLimit().bytes }
 
 // takes tells whether op has direct loops for elements of type d.
 func takes(op *kernels.Op, d kernels.DType) bool {

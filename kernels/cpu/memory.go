@@ -12,9 +12,9 @@ type Mem struct{ data []byte }
 
 const alignment = 64 // a cache line, and the widest vector
 
-// newMem is memory of n bytes, all 0, or an error of kind [kernels.ErrMemory].
-func newMem(n int) (*Mem, error) {
-	return granted(n, func() *Mem {
+// newMem is memory of n bytes, all 0, or an error of kind [kernels.ErrMemory], with collect not before a collection.
+func newMem(n int, collect bool) (*Mem, error) {
+	return granted(n, collect, func() *Mem {
 		if n >= hugeMemory {
 			m := aligned(n, hugePage)
 			adviseHuge(m)
@@ -30,7 +30,7 @@ func mustMem(n int) *Mem {
 	if n < small {
 		return &Mem{aligned(n, alignment)}
 	}
-	m, err := newMem(n)
+	m, err := newMem(n, true)
 	if err != nil {
 		panic(&kernels.Error{Kind: kernels.ErrMemory, Msg: "scratch memory: " + err.(*kernels.Error).Msg})
 	}
@@ -49,6 +49,16 @@ func aligned(n, to int) []byte {
 
 // Bytes is the size.
 func (m *Mem) Bytes() int { return len(m.data) }
+
+// Slice is a part of it.
+func (m *Mem) Slice(old kernels.Buffer, off, n int) kernels.Buffer {
+	s, _ := old.(*Mem)
+	if s == nil {
+		s = &Mem{}
+	}
+	s.data = m.data[off : off+n : off+n]
+	return s
+}
 
 // Data is the memory itself.
 func (m *Mem) Data() []byte { return m.data }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
@@ -20,10 +21,11 @@ const (
 )
 
 var (
-	granting sync.Mutex   // between the question and the allocation
-	unasked  atomic.Int64 // bytes of small requests since the last question
-	large    atomic.Int64 // blocks in use that are not small
-	unusable pieces
+	granting  sync.Mutex   // between the question and the allocation
+	unasked   atomic.Int64 // bytes of small requests since the last question
+	large     atomic.Int64 // blocks in use that are not small
+	givenBack atomic.Bool  // by Free, and not collected yet
+	unusable  pieces
 )
 
 // pieces is what Go has mapped and not in use, but cannot use either: when it needed a little, it mapped more.
@@ -53,7 +55,7 @@ func Make[T any](n int) ([]T, error) {
 	if n < 0 || n > kernels.MaxLen { // so that the bytes do not overflow
 		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%d elements of %d bytes requested", n, sizeOf(t))
 	}
-	return granted(n*sizeOf(t), func() []T { return counted(make([]T, n)) })
+	return granted(n*sizeOf(t), true, func() []T { return counted(make([]T, n)) })
 }
 
 // counted counts b among the large blocks, if it is one, until it is collected.
@@ -66,8 +68,9 @@ func counted[T any](b []T) []T {
 	return b
 }
 
-// granted is what alloc allocates, so many bytes.
-func granted[T any](bytes int, alloc func() T) (memory T, err error) {
+// granted is what alloc allocates, so many bytes; if need be after a collection, with collect or if that frees memory
+// that was given back.
+func granted[T any](bytes int, collect bool, alloc func() T) (memory T, err error) {
 	if bytes < 0 {
 		return memory, kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes requested", bytes)
 	}
@@ -78,7 +81,7 @@ func granted[T any](bytes int, alloc func() T) (memory T, err error) {
 	defer granting.Unlock()
 	bytes = max(bytes, small) // those before it
 	err = Room(bytes)
-	if err != nil && bytes <= memoryLimit().bytes { // else nothing helps
+	if err != nil && (collect || givenBack.Swap(false)) && bytes <= leastLimit().bytes { // else nothing helps
 		Collect()
 		err = Room(bytes)
 	}
@@ -110,9 +113,12 @@ func Collect() {
 // collector has not freed counts as used. Address space that Go has mapped stays mapped; what is free of it may be in
 // pieces between the blocks in use, so a part is granted at a time, and none that did not serve before.
 func Room(bytes int) error {
-	total, idle := ofSystem()
-	l := memoryLimit()
-	if left := l.left(total - idle); bytes > left {
+	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(use)
+	total, idle := int(use[0].Value.Uint64()), int(use[1].Value.Uint64()+use[2].Value.Uint64())
+	l := leastLimit()
+	if left := l.bytes - l.bytes/16 - (total - idle); bytes > left {
 		return l.exceeded(bytes, left)
 	}
 	if l, mapped := spaceLimit(); l.bytes > 0 {
@@ -125,35 +131,28 @@ func Room(bytes int) error {
 	return nil
 }
 
-// Free is how many bytes more the process may have of the machine's memory, or of that of its control group.
-func Free() int {
-	total, idle := ofSystem()
-	return max(memoryLimit().left(total-idle), 0)
-}
-
-// ofSystem is how many bytes Go has of the system, and how many of these are idle.
-func ofSystem() (total, idle int) {
-	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(use)
-	return int(use[0].Value.Uint64()), int(use[1].Value.Uint64() + use[2].Value.Uint64())
-}
-
 // limit is the most that a process may have.
 type limit struct {
 	bytes int
 	of    string
 }
 
-// left is what a process that uses so many bytes may have more.
-func (l limit) left(used int) int { return l.bytes - l.bytes/16 - used }
-
 func (l limit) exceeded(bytes, left int) error {
 	return kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes requested; %d are left of %s of %d bytes",
 		bytes, max(left, 0), l.of, l.bytes)
 }
 
-// memoryLimit is the least limit of memory. Tests replace it.
+// leastLimit is memoryLimit or, if that is less, Go's own, of which the memory of tensors is a part: the collector
+// would run all the time above it.
+func leastLimit() limit {
+	l := memoryLimit()
+	if n := debug.SetMemoryLimit(-1); n < int64(l.bytes) {
+		return limit{int(n), "Go's memory limit (GOMEMLIMIT)"}
+	}
+	return l
+}
+
+// memoryLimit is the least limit of memory from outside. Tests replace it.
 var memoryLimit = sync.OnceValue(func() limit {
 	l := limit{unlimited, "the address space"}
 	if n := physical(); n > 0 && n < unlimited {

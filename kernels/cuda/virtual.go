@@ -3,85 +3,105 @@
 package cuda
 
 import (
+	"errors"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
-// Range is a range of addresses of the device, to which memory is mapped from the start on, so that nothing moves when
-// it grows. It is for the segments of the memory pool: one range, mapped in pieces.
-type Range struct {
+// addresses is a range of them, to parts of which memory is mapped: the segment of the memory pool.
+type addresses struct {
 	buffer
 	granularity int
-	mapped      int
+	mapped      map[int]int // bytes, by the offset of what was mapped at once
 }
 
-// Reserve takes a range of at least n bytes without memory.
-func (b *Backend) Reserve(n int) (*Range, error) {
+var _ kernels.Reserver = (*Backend)(nil)
+
+// Reserve takes addresses for twice the memory of the device, so that there is room for what cannot be joined. A driver
+// without virtual memory is [errors.ErrUnsupported].
+func (b *Backend) Reserve() (kernels.Range, error) {
 	if err := b.usable("reserve"); err != nil {
 		return nil, err
 	}
 	granularity, rc := b.ctx.Granularity()
-	if err := b.check("reserve", "asking for the granularity", rc); err != nil {
-		return nil, err
+	if rc != driver.Success || granularity <= 0 {
+		return nil, errors.ErrUnsupported
 	}
-	n = roundUp(max(n, 1), granularity)
+	n := roundUp(2*max(b.gpu.Memory, 1), granularity)
 	addr, rc := b.ctx.Reserve(n)
-	if err := b.check("reserve", "reserving "+itoa(n)+" bytes of addresses", rc); err != nil {
-		return nil, err
+	if rc != driver.Success {
+		return nil, errors.ErrUnsupported
 	}
-	r := &Range{buffer: buffer{b: b, ptr: addr, n: n}, granularity: granularity}
+	r := &addresses{buffer{b, addr, n}, granularity, map[int]int{}}
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
 	b.ranges[r] = struct{}{}
 	return r, nil
 }
 
-// Buffer is the whole range; only what has been mapped may be used.
-func (r *Range) Buffer() kernels.Buffer { return &r.buffer }
+// Buffer is the whole range.
+func (r *addresses) Buffer() kernels.Buffer { return &r.buffer }
 
-// Mapped is the number of bytes with memory.
-func (r *Range) Mapped() int { return r.mapped }
+// Granularity is the driver's.
+func (r *addresses) Granularity() int { return r.granularity }
 
-// Grow puts memory behind the first n bytes at least. The driver's answer to too much is an error of kind
-// [kernels.ErrMemory].
-func (r *Range) Grow(n int) error {
-	b, more := r.b, roundUp(n, r.granularity)-r.mapped
-	if n > r.n {
-		return kernels.Errorf(kernels.ErrMemory, "grow", "%d bytes of a range of %d", n, r.n)
-	}
-	if more <= 0 {
-		return nil
-	}
-	rc := b.ctx.Map(r.ptr+driver.Ptr(r.mapped), more)
-	if err := b.check("grow", "mapping "+itoa(more)+" bytes", rc); err != nil {
+// headroom is the share of the device's memory that is left to modules, local memory of kernels and other libraries.
+const headroom = 100
+
+// Map puts n bytes of memory behind the addresses from offset off on.
+func (r *addresses) Map(off, n int) error {
+	b := r.b
+	if err := b.usable("map"); err != nil {
 		return err
 	}
-	r.mapped += more
+	b.waits.Note("for memory from the driver")
+	free, total, rc := b.ctx.MemoryInfo()
+	if err := b.check("map", "asking for free memory", rc); err != nil {
+		return err
+	}
+	if n <= free-total/headroom {
+		rc = b.ctx.Map(r.ptr+driver.Ptr(off), n, b.gpu.Peers)
+	} else {
+		rc = driver.OutOfMemory
+	}
+	if rc == driver.OutOfMemory {
+		return kernels.Errorf(kernels.ErrMemory, "alloc",
+			"%d bytes on %s: %d of its %d bytes are free, of which %d are left to the driver", n, b.Name(), free, total,
+			total/headroom)
+	}
+	if err := b.check("map", "mapping "+itoa(n)+" bytes", rc); err != nil {
+		return err
+	}
+	b.memoryMu.Lock()
+	defer b.memoryMu.Unlock()
+	r.mapped[off] = n
 	return nil
 }
 
-// Free gives memory and addresses back, when no work uses them any more. [Backend.Close] does it for ranges that are
-// left.
-func (r *Range) Free() error {
+// Unmap gives back n bytes that were mapped at once. Unmapping is not ordered with streams, so it waits for all.
+func (r *addresses) Unmap(off, n int) error {
 	b := r.b
-	if err := b.usable("free"); err != nil {
-		return err
-	}
-	b.wait("free")
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
-	delete(b.ranges, r)
-	return b.check("free", "freeing a range of addresses", r.release())
+	if _, open := b.ranges[r]; !open || r.mapped[off] != n {
+		return nil // the device was closed before
+	}
+	if b.fault.Load() == nil {
+		b.waits.Note("to give memory back to the driver")
+		b.wait("unmap")
+	}
+	delete(r.mapped, off)
+	if b.fault.Load() != nil {
+		return nil // the memory went with the context
+	}
+	return b.check("unmap", "unmapping "+itoa(n)+" bytes", b.ctx.Unmap(r.ptr+driver.Ptr(off), n))
 }
 
-// release gives the range to the driver, which answers with an error code.
-func (r *Range) release() driver.Result {
-	ctx := r.b.ctx
-	if r.mapped > 0 {
-		if rc := ctx.Unmap(r.ptr, r.mapped); rc != driver.Success {
-			return rc
-		}
-		r.mapped = 0
+// release gives the range to the driver. No work uses it; the context is current.
+func (r *addresses) release() {
+	for off, n := range r.mapped {
+		r.b.ctx.Unmap(r.ptr+driver.Ptr(off), n)
 	}
-	return ctx.Unreserve(r.ptr, r.n)
+	r.b.ctx.Unreserve(r.ptr, r.n)
 }

@@ -16,10 +16,20 @@ type Backend struct{ ordinal int }
 var _ kernels.Backend = (*Backend)(nil)
 
 // buffer is memory that is only counted.
-type buffer int
+type buffer struct{ n int }
 
 // Bytes is the size.
-func (b buffer) Bytes() int { return int(b) }
+func (b *buffer) Bytes() int { return b.n }
+
+// Slice is a part of it.
+func (b *buffer) Slice(old kernels.Buffer, off, n int) kernels.Buffer {
+	s, _ := old.(*buffer)
+	if s == nil {
+		s = &buffer{}
+	}
+	s.n = n
+	return s
+}
 
 // Name is "null" or, with a number other than 0, such as "null:1".
 func (b *Backend) Name() string {
@@ -33,7 +43,7 @@ func (b *Backend) Name() string {
 func (*Backend) Close() error { return nil }
 
 // Alloc counts n bytes.
-func (*Backend) Alloc(n int) (kernels.Buffer, error) { return buffer(n), nil }
+func (*Backend) Alloc(n int) (kernels.Buffer, error) { return &buffer{n}, nil }
 
 // Free does nothing.
 func (*Backend) Free(kernels.Buffer) {}

@@ -10,7 +10,7 @@ import (
 )
 
 func arg(bytes int, offset int, shape ...int) kernels.Arg {
-	return kernels.Arg{Buf: buffer(bytes),
+	return kernels.Arg{Buf: &buffer{bytes},
 		Layout: kernels.Layout{Shape: shape, Strides: kernels.RowMajor(make([]int, len(shape)), shape), Offset: offset}}
 }
 

@@ -32,7 +32,7 @@ var functions = map[string]any{
 	"tensor.FromSlice[bool]": tensor.FromSlice[bool], "tensor.Of[float64]": tensor.Of[float64],
 	"tensor.Of[uint8]": tensor.Of[uint8], "tensor.Uniform": tensor.Uniform, "tensor.Randn": tensor.Randn,
 	"tensor.ToSlice[float32]": tensor.ToSlice[float32], "tensor.ToSlice[int32]": tensor.ToSlice[int32],
-	"tensor.Seed": tensor.Seed, "tensor.MemoryLimit": tensor.MemoryLimit, "tensor.Poison": tensor.Poison,
+	"tensor.Seed": tensor.Seed, "tensor.MemoryLimit": tensor.MemoryLimit[int], "tensor.Poison": tensor.Poison,
 	"tensor.WarnWaits": tensor.WarnWaits, "tensor.Open": tensor.Open, "tensor.Cat": tensor.Cat,
 	"tensor.Stack": tensor.Stack, "tensor.Pointwise": tensor.Pointwise, "tensor.MustPointwise": tensor.MustPointwise,
 	"tensor.NewScalar": tensor.NewScalar, "tensor.NoGrad": tensor.NoGrad, "tensor.Inference": tensor.Inference,

@@ -33,10 +33,16 @@ func (c Context) Reserve(n int) (p Ptr, rc Result) {
 	return p, rc
 }
 
-// Map puts new memory behind reserved addresses.
-func (c Context) Map(p Ptr, n int) Result {
+// Map puts new memory behind reserved addresses, which the peers, devices by ordinal, reach, too.
+func (c Context) Map(p Ptr, n int, peers []int) Result {
 	memory, at, size := c.memory(), C.CUdeviceptr(p), C.size_t(n)
-	access := C.CUmemAccessDesc{location: memory.location, flags: C.CU_MEM_ACCESS_FLAGS_PROT_READWRITE}
+	access := make([]C.CUmemAccessDesc, 1+len(peers))
+	for i := range access {
+		access[i] = C.CUmemAccessDesc{location: memory.location, flags: C.CU_MEM_ACCESS_FLAGS_PROT_READWRITE}
+		if i > 0 {
+			access[i].location.id = C.int(peers[i-1])
+		}
+	}
 	return c.call(func() C.CUresult {
 		var made C.CUmemGenericAllocationHandle
 		rc := C.cuMemCreate(&made, size, &memory, 0)
@@ -48,11 +54,18 @@ func (c Context) Map(p Ptr, n int) Result {
 		if rc != C.CUDA_SUCCESS {
 			return rc
 		}
-		if rc = C.cuMemSetAccess(at, size, &access, 1); rc != C.CUDA_SUCCESS {
+		if rc = C.cuMemSetAccess(at, size, &access[0], C.size_t(len(access))); rc != C.CUDA_SUCCESS {
 			C.cuMemUnmap(at, size)
 		}
 		return rc
 	})
+}
+
+// MemoryInfo is the free memory of the device, and all of it, in bytes.
+func (c Context) MemoryInfo() (free, total int, rc Result) {
+	var f, t C.size_t
+	rc = c.call(func() C.CUresult { return C.cuMemGetInfo(&f, &t) })
+	return int(f), int(t), rc
 }
 
 // Unmap gives the memory behind addresses back.

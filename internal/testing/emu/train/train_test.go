@@ -225,7 +225,7 @@ func TestOutOfMemoryInStep(t *testing.T) {
 	refused := 0
 	for room := 0; ; room += 2 << 10 {
 		limit(1) // gives back what is cached
-		limit(dev.Stats().Memory.Reserved + room)
+		limit(dev.Stats().Memory.Active + room)
 		err := m.Step(2)
 		limit(1 << 30)
 		if err == nil {

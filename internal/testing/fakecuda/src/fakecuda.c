@@ -174,9 +174,15 @@ static _Thread_local CUcontext current;
 static _Thread_local unsigned current_born;
 
 static memory *holding(const void *p, size_t bytes, int pinned) {
-	for (memory *m = memories; m; m = m->next)
-		if (m->pinned == pinned && (char *)p >= m->at && (char *)p + bytes <= m->at + m->bytes)
+	for (memory *m = memories; m; m = m->next) {
+		char *end = m->at + m->bytes;
+		if (m->pinned != pinned || (char *)p < m->at)
+			continue;
+		if ((char *)p + bytes <= end)
 			return m;
+		if (m->mapped && (char *)p < end) // the rest may be in the mapping behind it
+			return holding(end, (char *)p + bytes - end, pinned) ? m : 0;
+	}
 	return 0;
 }
 
@@ -627,18 +633,11 @@ CUresult cuMemMap(CUdeviceptr addr, size_t size, size_t offset, CUmemGenericAllo
 CUresult cuMemSetAccess(CUdeviceptr addr, size_t size, const CUmemAccessDesc *desc, size_t count) {
 	ENTER("cuMemSetAccess");
 	memory *m = memories; // what was mapped last
-	if (!m || !m->mapped || m->at != (char *)addr || count != 1 || desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+	if (!m || !m->mapped || m->at != (char *)addr || !count || contexts + desc->location.id != current ||
+		desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	memset(m->at, 0xEE, size);
 	m->bytes = size;
-	for (memory *before = m->next; before; before = before->next)
-		if (before->mapped && before->at + before->bytes == m->at) { // merged with the mapping before it
-			before->bytes += size;
-			memories = m->next;
-			free(m);
-			current->memories--;
-			break;
-		}
 	return leave(CUDA_SUCCESS);
 }
 
@@ -647,10 +646,12 @@ CUresult cuMemUnmap(CUdeviceptr addr, size_t size) {
 	ENTER("cuMemUnmap");
 	for (memory **at = &memories; *at;) {
 		memory *m = *at;
-		if (!m->mapped || m->at < (char *)addr || m->at >= (char *)addr + size) {
+		if (!m->mapped || m->at + m->bytes <= (char *)addr || m->at >= (char *)addr + size) {
 			at = &m->next;
 			continue;
 		}
+		if (m->at < (char *)addr || m->at + m->bytes > (char *)addr + size)
+			die("a part of a mapping is unmapped");
 		current->memories--;
 		current->used -= m->bytes;
 		*at = m->next;
