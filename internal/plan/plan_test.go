@@ -65,6 +65,8 @@ type memory struct{ bytes int }
 
 func (m *memory) Bytes() int { return m.bytes }
 
+func (*memory) Slice(_ kernels.Buffer, _, n int) kernels.Buffer { return &memory{n} }
+
 // Two results share their place in memory, since the first is read for the last time before the second is made.
 func ExamplePack() {
 	arg := func(m *memory) kernels.Arg {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
@@ -58,6 +59,13 @@ func (Backend) CopyOut(_ kernels.Stream, dst []byte, src kernels.Buffer, off int
 // Read is CopyOut.
 func (b Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off int) error {
 	return b.CopyOut(id, dst, src, off)
+}
+
+// Copy copies n bytes, in several goroutines if they are many.
+func (Backend) Copy(_ kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) error {
+	to, from := dst.(*Mem).data[off:off+n], src.(*Mem).data[srcOff:srcOff+n]
+	par.ForAligned(n, 128<<10, 4<<10, func(lo, hi int) { copy(to[lo:hi], from[lo:hi]) })
+	return nil
 }
 
 // Memory is the most that the process may have.

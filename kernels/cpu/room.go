@@ -113,12 +113,9 @@ func Collect() {
 // collector has not freed counts as used. Address space that Go has mapped stays mapped; what is free of it may be in
 // pieces between the blocks in use, so a part is granted at a time, and none that did not serve before.
 func Room(bytes int) error {
-	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(use)
-	total, idle := int(use[0].Value.Uint64()), int(use[1].Value.Uint64()+use[2].Value.Uint64())
+	total, idle := ofSystem()
 	l := leastLimit()
-	if left := l.bytes - l.bytes/16 - (total - idle); bytes > left {
+	if left := l.left(total - idle); bytes > left {
 		return l.exceeded(bytes, left)
 	}
 	if l, mapped := spaceLimit(); l.bytes > 0 {
@@ -131,11 +128,28 @@ func Room(bytes int) error {
 	return nil
 }
 
+// Free is how many bytes more the process may have of the machine's memory, or of that of its control group.
+func Free() int {
+	total, idle := ofSystem()
+	return max(leastLimit().left(total-idle), 0)
+}
+
+// ofSystem is how many bytes Go has of the system, and how many of these are idle.
+func ofSystem() (total, idle int) {
+	use := []metrics.Sample{{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(use)
+	return int(use[0].Value.Uint64()), int(use[1].Value.Uint64() + use[2].Value.Uint64())
+}
+
 // limit is the most that a process may have.
 type limit struct {
 	bytes int
 	of    string
 }
+
+// left is what a process that uses so many bytes may have more.
+func (l limit) left(used int) int { return l.bytes - l.bytes/16 - used }
 
 func (l limit) exceeded(bytes, left int) error {
 	return kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes requested; %d are left of %s of %d bytes",

@@ -58,6 +58,7 @@ type Backend struct {
 	deferred atomic.Pointer[kernels.Error] // failure of a call without a result, for the next Run or Synchronize
 	events   events
 	in, out  *ring
+	side     *ring // of copies to the host on the side stream
 	waits    kernels.Waits
 	images   loader
 
@@ -65,7 +66,7 @@ type Backend struct {
 	streams   cowMap[kernels.Stream, *stream] // streamsMu guards additions
 
 	peersMu sync.Mutex
-	peers   []*Backend // GPUs that this one has been allowed to reach
+	peers   map[*Backend]bool // whether this GPU copies directly from another one
 
 	memoryMu sync.Mutex
 	memory   map[*buffer]struct{}    // what Alloc made and Free has not taken
@@ -111,7 +112,7 @@ func open(ordinal int) (kernels.Backend, error) {
 	var rc driver.Result
 	b := &Backend{gpu: gpus[ordinal], users: 1, sync: os.Getenv("WEFT_CUDA_SYNC") == "1",
 		memory: map[*buffer]struct{}{}, ranges: map[*addresses]struct{}{}}
-	if b.ctx, rc = driver.Retain(ordinal); rc == driver.DeviceUnavailable {
+	if b.ctx, rc = driver.Retain(ordinal, os.Getenv("WEFT_BLOCKING_WAITS") == "1"); rc == driver.DeviceUnavailable {
 		return nil, kernels.Errorf(kernels.ErrDevice, "open",
 			"the driver makes no context on %s: %s; another process has this GPU to itself, or none may use it: "+
 				"wait until that process ends, or let processes share it (nvidia-smi -i %d -c 0, as root)", b.Name(),
@@ -120,7 +121,7 @@ func open(ordinal int) (kernels.Backend, error) {
 		return nil, b.failed("open", "making a context", rc)
 	}
 	b.events.ctx = b.ctx
-	b.in, b.out = &ring{b: b, id: inCopies}, &ring{b: b, id: outCopies}
+	b.in, b.out, b.side = &ring{b: b, id: inCopies}, &ring{b: b, id: outCopies}, &ring{b: b, id: kernels.Side}
 	opened[ordinal] = b
 	return b, nil
 }
@@ -138,9 +139,11 @@ func (b *Backend) Close() error {
 	b.wait("close")
 	for _, a := range opened {
 		a.out.settle(b)
+		a.forgetPeer(b)
 	}
-	b.in.drain()
-	b.out.drain()
+	for _, r := range [...]*ring{b.in, b.out, b.side} {
+		r.drain()
+	}
 	for _, s := range b.allStreams() {
 		s.mu.Lock()
 		b.postpone(s.indexError())
@@ -155,8 +158,9 @@ func (b *Backend) Close() error {
 		for r := range b.ranges {
 			r.release()
 		}
-		b.in.free()
-		b.out.free()
+		for _, r := range [...]*ring{b.in, b.out, b.side} {
+			r.free()
+		}
 		b.events.free()
 		for _, s := range b.allStreams() {
 			s.free()
@@ -371,7 +375,9 @@ func (s *stream) run(plan plan, l *kernels.Launch, submit func(*call) error) err
 	c.reset(l.Op.Name)
 	c.step = l.Step
 	plan(c, l)
-	return submit(c)
+	err := submit(c)
+	runtime.KeepAlive(l.Op.Expr) // what is queued is in the stream's log before its expression can be forgotten
+	return err
 }
 
 // Event is a mark in a stream, and one behind its copies to the host on the copy stream.
@@ -398,7 +404,7 @@ func (e *event) Done() (bool, error) {
 	if err := e.b.check("event", "asking for progress", rc); err != nil {
 		return false, err
 	}
-	out := e.b.out
+	out := e.b.outOf(e.s)
 	if !out.mu.TryLock() { // somebody who copies may wait
 		return false, nil
 	}
@@ -482,7 +488,7 @@ func (b *Backend) Synchronize(id kernels.Stream) error {
 	if err := s.wait("synchronize"); err != nil {
 		return err
 	}
-	if copies := b.streams.get(outCopies); copies != nil {
+	if copies := b.streams.get(outCopies); copies != nil && id != kernels.Side {
 		if err := copies.wait("synchronize"); err != nil {
 			return err
 		}
@@ -498,7 +504,7 @@ func (b *Backend) Read(id kernels.Stream, dst []byte, src kernels.Buffer, off in
 		return err
 	}
 	queued := s.queued()
-	end, err := b.out.copy("copy out", s, b.at("copy out", src, off, len(dst)), dst)
+	end, err := b.outOf(s).copy("copy out", s, b.at("copy out", src, off, len(dst)), dst)
 	if err != nil {
 		return err
 	}
@@ -524,7 +530,7 @@ func (s *stream) queued() uint64 {
 // finished follows a wait for the first n launches of the stream: copies arrive at the host, and failures are told.
 func (s *stream) finished(n uint64) error {
 	s.log.confirm(n)
-	if err := s.b.out.arrived(s); err != nil {
+	if err := s.b.outOf(s).arrived(s); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -51,6 +51,16 @@ type buffer struct{ cpu, other kernels.Buffer }
 // Bytes is the size of either.
 func (m *buffer) Bytes() int { return m.cpu.Bytes() }
 
+// Slice is a part of both.
+func (m *buffer) Slice(old kernels.Buffer, off, n int) kernels.Buffer {
+	s, _ := old.(*buffer)
+	if s == nil {
+		s = &buffer{}
+	}
+	s.cpu, s.other = m.cpu.Slice(s.cpu, off, n), m.other.Slice(s.other, off, n)
+	return s
+}
+
 // Name is "lockstep".
 func (b *Backend) Name() string { return "lockstep" }
 
