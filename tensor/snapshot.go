@@ -115,7 +115,7 @@ func (sec *section) copy() {
 		return
 	}
 	if dev != nil {
-		mem, err := dev.shared.pool.Try(n, kernels.Workspace)
+		mem, err := dev.shared.pool.Try(n, pool.Owner{Use: kernels.Workspace, Op: "snapshot"})
 		if err == nil {
 			sec.mem = mem
 			b := dev.shared.backend

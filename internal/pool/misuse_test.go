@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -232,4 +233,42 @@ func TestSteadyState(t *testing.T) {
 		t.Errorf("fragmentation %.2f", f)
 	}
 	check(t, p, d.used)
+}
+
+// TestRecall holds that Try makes no room, and that Alloc and Trim recall blocks, Alloc when nothing else has helped.
+func TestRecall(t *testing.T) {
+	d := newDevice(0)
+	p := New(d, 8<<20)
+	reclaims, recalls := 0, 0
+	lent, err := p.Try(2<<20, Owner{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetReclaim(func() { reclaims++ })
+	p.SetRecall(func() {
+		if recalls++; lent != nil {
+			p.Free(lent)
+			lent = nil
+		}
+	})
+	mustAlloc(t, p, 2<<20)
+	p.Free(mustAlloc(t, p, 4<<20))
+	b, err := p.Try(6<<20, Owner{})
+	if b != nil || !errors.Is(err, kernels.ErrMemory) || p.Stats().Reserved != 8<<20 || reclaims+recalls > 0 {
+		t.Errorf("Try: block %v, error %v, %d bytes, %d calls", b, err, p.Stats().Reserved, reclaims+recalls)
+	}
+	if b, err := p.Try(4<<20, Owner{}); err != nil {
+		t.Errorf("Try of what is cached: %v", err)
+	} else {
+		p.Free(b)
+	}
+	three := mustAlloc(t, p, 6<<20) // lent, and what is cached
+	if recalls != 1 || reclaims != 1 || lent != nil || p.Stats().OOMs != 0 {
+		t.Errorf("%d recalls, %d reclaims, stats %+v", recalls, reclaims, p.Stats())
+	}
+	lent = three
+	if freed := p.Trim(); freed != 6<<20 || recalls != 2 || d.inUse() != 2<<20 {
+		t.Errorf("Trim freed %d bytes, %d recalls", freed, recalls)
+	}
+	check(t, p, d.inUse())
 }

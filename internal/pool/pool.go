@@ -30,6 +30,7 @@ type Pool struct {
 	// goroutine at a time gives memory back to the source. It is taken before mu.
 	grow    sync.Mutex
 	reclaim func()
+	recall  func()
 
 	// mu guards the rest. It is held for a few instructions, never during a call of the source.
 	mu       sync.Mutex
@@ -129,6 +130,23 @@ func (p *Pool) SetReclaim(f func()) {
 	p.reclaim = f
 }
 
+// SetRecall sets a function that is called when all that is cached has been given back to no avail, and by Trim: it
+// frees blocks whose content can go elsewhere. No lock of the pool is held.
+func (p *Pool) SetRecall(f func()) {
+	p.grow.Lock()
+	defer p.grow.Unlock()
+	p.recall = f
+}
+
+// unlocked calls f, if there is one, without grow, which is held.
+func (p *Pool) unlocked(f func()) {
+	if f != nil {
+		p.grow.Unlock()
+		defer p.grow.Lock()
+		f()
+	}
+}
+
 // Freeze makes the pool leave the source alone until it is called with false: it neither takes memory from it nor gives
 // any back, and asks for no events, as none of that is allowed while a graph is captured. What the pool has not is then
 // out of memory.
@@ -136,9 +154,27 @@ func (p *Pool) Freeze(on bool) { p.frozen.Store(on) }
 
 // Alloc returns a block of n bytes of stream 0. The error is a [*kernels.Error] of kind [kernels.ErrMemory], or of kind
 // [kernels.ErrDevice] if the source reports that the device failed; the pool stays usable.
-func (p *Pool) Alloc(n int, o Owner) (*Block, error) { return p.alloc(p.main, n, o) }
+func (p *Pool) Alloc(n int, o Owner) (*Block, error) { return p.alloc(p.main, n, o, p.slow) }
 
-func (p *Pool) alloc(c *cache, n int, o Owner) (*Block, error) {
+// Try is Alloc that asks nobody to make room: it returns what is cached, or what the source has left.
+func (p *Pool) Try(n int, o Owner) (*Block, error) {
+	return p.alloc(p.main, n, o, func(c *cache, size int, o Owner, n int) (*Block, error) {
+		p.grow.Lock()
+		defer p.grow.Unlock()
+		if p.frozen.Load() {
+			return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "%v", errFrozen)
+		}
+		b, err := p.more(c, size, o, n)
+		if b == nil && !errors.Is(err, kernels.ErrDevice) {
+			err = kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes requested: %v", n, err)
+		}
+		return b, err
+	})
+}
+
+// alloc is Alloc for stream c; missed serves what the cache has not.
+func (p *Pool) alloc(c *cache, n int, o Owner,
+	missed func(c *cache, size int, o Owner, n int) (*Block, error)) (*Block, error) {
 	if n < 0 {
 		return nil, kernels.Errorf(kernels.ErrValue, "alloc", "%d bytes requested", n)
 	}
@@ -158,7 +194,7 @@ func (p *Pool) alloc(c *cache, n int, o Owner) (*Block, error) {
 	b := p.takeLocked(c, size, o, n)
 	if b == nil {
 		var err error
-		if b, err = p.slow(c, size, o, n); err != nil {
+		if b, err = missed(c, size, o, n); err != nil {
 			return nil, err
 		}
 	}
@@ -233,12 +269,11 @@ func (p *Pool) slow(c *cache, size int, o Owner, n int) (*Block, error) {
 	if b, err = p.more(c, size, o, n); b != nil {
 		return b, nil
 	}
-	if reclaim := p.reclaim; reclaim != nil {
-		func() { // others need not wait for a collection
-			p.grow.Unlock()
-			defer p.grow.Lock()
-			reclaim()
-		}()
+	for _, f := range []func(){p.reclaim, p.recall} {
+		if f == nil {
+			continue
+		}
+		p.unlocked(f) // others need not wait for a collection
 		if b := p.takeLocked(c, size, o, n); b != nil {
 			return b, nil
 		}
@@ -350,10 +385,11 @@ func (p *Pool) lock(b *Block, verb string, s1, s2 state) {
 	}
 }
 
-// Trim returns all memory that is free to the source, and how many bytes that freed.
+// Trim returns all memory that is free to the source, that too which can be recalled, and how many bytes that freed.
 func (p *Pool) Trim() (freed int) {
 	p.grow.Lock()
 	defer p.grow.Unlock()
+	p.unlocked(p.recall)
 	p.finish()
 	return p.release(maxBytes)
 }

@@ -13,7 +13,7 @@ type Recorder interface {
 
 // AllocOn is [Pool.Alloc] of a block that belongs to stream s.
 func (p *Pool) AllocOn(s kernels.Stream, n int, o Owner) (*Block, error) {
-	return p.alloc(p.cacheOf(s), n, o)
+	return p.alloc(p.cacheOf(s), n, o, p.slow)
 }
 
 // cacheOf is the cache of a stream, which is made at its first use.
