@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/chewxy/math32 v1.11.1
 	github.com/x448/float16 v0.8.4
+	golang.org/x/image v0.47.0
 	golang.org/x/sys v0.49.0
 	gonum.org/v1/gonum v0.17.0
 	gorgonia.org/cu v0.9.6

@@ -19,10 +19,13 @@
 // A [Pipeline] is for everything else: examples of any type from a [Source], changed, filtered, mixed and shuffled by
 // [Map], [Filter], [Interleave], [Shuffle] and the others, made into batches of any type by workers ahead of the loop:
 //
-//	examples := data.Map(data.Shuffle(data.From(pictures), seed), func(s data.Sample, x Picture) (Example, error) {
-//		return augment(x, s.Random), nil // the random numbers of this example, whichever worker runs it
+//	pictures, err := data.ImageFolder("flowers") // flowers/rose/1.jpg and so on
+//	shuffled := data.Shuffle(data.From(pictures), seed)
+//	examples := data.Map(shuffled, func(s data.Sample, x data.Picture) (data.Picture, error) {
+//		// s.Random are the random numbers of this example, whichever worker runs it
+//		return x.RandomResizedCrop(s.Random, 224, 224, 0.08).RandomFlip(s.Random), nil
 //	})
-//	batches := data.Batches(examples, 128, collate, data.Epochs(5)) // Workers(Auto), Prefetch(Auto)
+//	batches := data.Batches(examples, 128, data.PictureBatch(mean, std), data.Epochs(5))
 //	it, err := batches.Start(ctx, nil)
 //	...
 //	defer it.Close()
@@ -48,6 +51,7 @@
 //   - file.go: which files are opened, and how large they may be.
 //   - unpack.go: files that may be gzip data.
 //   - rows.go, columns.go: CSV and JSONL files as sources.
+//   - imagefolder.go, picture.go, resize.go: folders of pictures; crops, flips, normalising; other sizes.
 //   - idx.go, mnist.go, digits.go: the IDX file format, MNIST and Fashion-MNIST, the built-in digits.
 //   - text.go: characters or bytes of a text.
 //   - errors.go: errors, and the checks of indices and sizes.

@@ -187,6 +187,38 @@ func ExampleOpenCSV() {
 	// Output: 2 {virginica [6 2.5]} <nil>
 }
 
+// Pictures of several sizes are cut to one, some are flipped, and they become batches.
+func ExampleImageFolder() {
+	pictures, err := data.ImageFolder("testdata/pictures") // of two classes
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(pictures.Len(), pictures.Classes())
+	flipped := data.Map(data.Shuffle(data.From(pictures), 1), func(s data.Sample, x data.Picture) (data.Picture,
+		error) {
+		return x.ResizeShorter(10).CenterCrop(8, 8).RandomFlip(s.Random), nil
+	})
+	mean, std := []float32{0.485, 0.456, 0.406}, []float32{0.229, 0.224, 0.225}
+	it, err := data.Batches(flipped, 16, data.PictureBatch(mean, std)).Start(context.Background(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer it.Close()
+	for batch, err := range it.All() {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(batch.X.Shape(), batch.Y.Shape())
+	}
+	// Output:
+	// 19 [exact lossy]
+	// [16 3 8 8] [16]
+	// [3 3 8 8] [3]
+}
+
 func ExampleText() {
 	text, err := data.NewText([]byte("to be or not to be, that is the question"), data.Chars)
 	if err != nil {

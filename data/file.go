@@ -13,6 +13,7 @@ type ReadOption struct{ set func(*reading) }
 // reading is what the options of a call say.
 type reading struct {
 	most     int64 // bytes of a file, unpacked
+	pixels   int   // of a picture
 	comma    rune  // of CSV; 0: ','
 	noHeader bool
 }
@@ -22,7 +23,7 @@ type reading struct {
 func MaxSize(n int64) ReadOption { return ReadOption{func(r *reading) { r.most = n }} }
 
 func readingOf(options []ReadOption) reading {
-	r := reading{most: 4 << 30}
+	r := reading{most: 4 << 30, pixels: maxPixels}
 	for _, o := range options {
 		if o.set != nil {
 			o.set(&r)

@@ -34,6 +34,26 @@ func TestAttackSpecialFiles(t *testing.T) {
 	}
 }
 
+// What is no file among the pictures of a folder is an error, too.
+func TestAttackSpecialPictures(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "c"), 0o700),
+		syscall.Mkfifo(filepath.Join(dir, "c/pipe.png"), 0o600), os.Symlink("/dev/zero", filepath.Join(dir,
+			"c/zero.png"))); err != nil {
+		t.Fatal(err)
+	}
+	pictures, err := ImageFolder(dir)
+	if err != nil || pictures.Len() != 2 {
+		t.Fatalf("%d pictures, error %v", pictures.Len(), err)
+	}
+	for i := range 2 {
+		soon(t, "a picture", func() {
+			_, err := pictures.At(i)
+			wantError(t, err, "kind of file")
+		})
+	}
+}
+
 // A file that is larger than allowed, packed or not, is an error before its memory is taken; MaxSize moves the limit.
 func TestAttackLargeFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -32,7 +32,7 @@ type unpacked struct {
 
 // unpack is the bytes of a file of the given size.
 func unpack(name string, file io.Reader, size int64, r reading) (*unpacked, error) {
-	src := &unpacked{name: name, r: bufio.NewReaderSize(file, 1<<16), limit: size, exact: true, reading: r}
+	src := &unpacked{name: name, r: bufferOf(file), limit: size, exact: true, reading: r}
 	if head, _ := src.r.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
 		unzipped, err := gzip.NewReader(src.r)
 		if err != nil {
@@ -46,6 +46,9 @@ func unpack(name string, file io.Reader, size int64, r reading) (*unpacked, erro
 	}
 	return src, nil
 }
+
+// bufferOf reads a file in larger pieces.
+func bufferOf(file io.Reader) *bufio.Reader { return bufio.NewReaderSize(file, 1<<16) }
 
 // all reads all bytes, at most as many as the options allow.
 func (src *unpacked) all() ([]byte, error) {

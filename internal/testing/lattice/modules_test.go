@@ -14,7 +14,7 @@ import (
 // go.sum. docs/DEPENDENCIES.md says why they are so many. They may become fewer.
 const (
 	mostModules = 105
-	mostSums    = 214
+	mostSums    = 218
 )
 
 // TestModules counts the modules of a program that imports all of this one, with the requirements that go mod tidy
