@@ -48,10 +48,12 @@
 //     are best, and what an iteration tells of it.
 //   - group.go, lengths.go, pack.go: which examples are a batch: so many, of similar length, documents in rows; ranks.
 //   - state.go: where a run is in its data, for checkpoints.
-//   - file.go: which files are opened, and how large they may be.
+//   - file.go, opened.go: which files are opened, and how large they may be; files read at any place.
 //   - unpack.go: files that may be gzip data.
 //   - rows.go, columns.go: CSV and JSONL files as sources.
 //   - imagefolder.go, picture.go, resize.go: folders of pictures; crops, flips, normalising; other sizes.
+//   - tokens.go, npy.go: tokens of texts in binary files, arrays of NumPy.
+//   - tar.go, tfrecord.go: tar files of WebDataset, records of TensorFlow.
 //   - idx.go, mnist.go, digits.go: the IDX file format, MNIST and Fashion-MNIST, the built-in digits.
 //   - text.go: characters or bytes of a text.
 //   - errors.go: errors, and the checks of indices and sizes.

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"os"
@@ -16,6 +17,7 @@ type reading struct {
 	pixels   int   // of a picture
 	comma    rune  // of CSV; 0: ','
 	noHeader bool
+	tokens32 bool // tokens without a header have 4 bytes
 }
 
 // MaxSize allows files of up to n bytes, counted after unpacking, instead of 4 GiB. A file that is larger, or says
@@ -31,6 +33,9 @@ func readingOf(options []ReadOption) reading {
 	}
 	return r
 }
+
+// hashed is a fingerprint made of a longer one.
+func hashed(s string) string { return fmt.Sprintf("%.40s %x", s, sha256.Sum256([]byte(s))) }
 
 // tooLarge is the error of a file that is larger than allowed.
 func (r *reading) tooLarge(name, found string) *FormatError {

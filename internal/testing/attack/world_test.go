@@ -140,11 +140,16 @@ func (w *world) begin() {
 	if err := nn.Init(w.dev, []any{attention, gpt, conv, transposed, normed, spectral, resnet}); err != nil {
 		panic(err)
 	}
+	const reader = "../../../data/testdata/"
+	picture := data.Picture{Name: "x", Width: 3, Height: 2, Pix: make([]uint8, 18)}
 	for _, x := range []any{chain, w.opt, w.scaler, attention, conv, transposed, normed, spectral,
 		gpt, gpt.Blocks[0], gpt.Blocks[0].MLP, resnet, resnet.Layer2[0],
 		tensor.NewScalar(1),
 		must(data.NewText(text, data.Chars)), must(data.NewArrays([]float32{1, 2, 3, 4}, []int{2}, []int64{0, 1}, nil)),
-		must(data.DecodeIDX("x", idx)), w.params[0], w.params[1], v, v.T(), v.Slice(1, 0, 2), half, state,
+		must(data.DecodeIDX("x", idx)), must(data.OpenTar(reader + "shard.tar")),
+		must(data.OpenTFRecord(reader + "examples.tfrecord")), must(data.OpenNPY[float32](reader + "rows.npy")),
+		must(data.OpenTokens([]string{reader + "plain.bin"}, 3)), must(data.ImageFolder(reader + "pictures")), picture,
+		w.params[0], w.params[1], v, v.T(), v.Slice(1, 0, 2), half, state,
 		tensor.Randn(tensor.Seed(1), 2, 3), tensor.Randn(tensor.Seed(2), 3), tensor.Zeros(tensor.Int64, 3),
 		tensor.FromSlice([]bool{true, false},
 			2),
