@@ -30,13 +30,15 @@ func build(t *testing.T, programs ...string) string {
 // TestLearned runs programs, shorter than they are by default, and checks what they have learned. Bounds are wide
 // enough for other seeds.
 func TestLearned(t *testing.T) {
-	bin := build(t, "cnn", "hello", "regression", "gan", "vae", "lstm")
+	bin := build(t, "cnn", "hello", "images", "regression", "gan", "vae", "lstm")
 	for program, c := range map[string]struct {
 		args    string
 		learned func(metrics map[string]float64) bool
 	}{
 		// Always the same digit would have 0.1; the network without its convolutions has 0.97.
 		"cnn": {"", func(m map[string]float64) bool { return m["test_accuracy"] > 0.96 }},
+		// Four shapes: guessing has 0.25.
+		"images": {"-workers 2", func(m map[string]float64) bool { return m["test_accuracy"] > 0.9 }},
 		// The best there can be is 1; predicting the mean has 5, a linear model some 2.6.
 		"regression": {"", func(m map[string]float64) bool { return 1 <= m["test_rmse"] && m["test_rmse"] < 1.25 }},
 		// Points spread over the disk of the ring would have a share of 0.22; without penalty the slope is above 500.

@@ -130,17 +130,20 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// TestPyTorchPrograms compiles the programs of docs/PYTORCH.md, and runs none. They become packages of this module that
-// exist for the compiler alone.
+// TestPyTorchPrograms compiles the programs of docs/PYTORCH.md and docs/DATA.md, and runs none. They become packages of
+// this module that exist for the compiler alone.
 func TestPyTorchPrograms(t *testing.T) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	python := strings.Count(string(text), "```python\n")
-	if len(programs) != python || python < 5 {
-		t.Errorf("%d programs of Weft, %d of PyTorch", len(programs), python)
+	var programs [][]string
+	for _, page := range []string{page, "../docs/DATA.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		if python := strings.Count(string(text), "```python\n"); len(ours) != python || python < 4 {
+			t.Errorf("%s: %d programs of Weft, %d in Python", page, len(ours), python)
+		}
+		programs = append(programs, ours...)
 	}
 	dir := t.TempDir()
 	args := []string{"build", "-overlay", filepath.Join(dir, "overlay")}

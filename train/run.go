@@ -20,14 +20,15 @@ import (
 )
 
 // Options are the defaults of a program's flags. Every program has -device, -threads, -seed, -log, -anomaly and -hash;
-// it has -steps or -epochs, whichever of Steps and Epochs is not 0, -data if Data is not "", -amp if AMP is true, and
-// -checkpoint, -resume and -save-every if Checkpoints is true.
+// it has -steps or -epochs, whichever of Steps and Epochs is not 0, -data if Data is not "", -amp if AMP is true,
+// -workers and -prefetch if Workers is true, and -checkpoint, -resume and -save-every if Checkpoints is true.
 // A program declares flags of its own with package flag.
 type Options struct {
 	Steps, Epochs int
 	Seed          uint64
 	Data          string       // explains -data
 	AMP           bool         // the program's losses go through Run.Scaler
+	Workers       bool         // the program makes its batches as Run.Workers and Run.Prefetch say
 	Checkpoints   bool         // the program calls Run.Resume and Run.SaveLast
 	Check         func() error // reports values of the program's own flags that are not valid; may be nil
 }
@@ -39,6 +40,8 @@ type Run struct {
 	Steps, Epochs int    // -steps, -epochs
 	Seed          uint64 // -seed
 	Data          string // -data: a file or directory, "" for the default
+	Workers       int    // -workers: goroutines that make batches; 0: the training loop makes them
+	Prefetch      int    // -prefetch: batches that they make ahead; 0: twice as many as workers
 	Log           string // -log: "text" or "json"
 	Hash          bool   // -hash: end with the hash of all weights
 	AMP           string // -amp: "", "bf16" or "fp16"
@@ -174,6 +177,10 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 	if o.AMP {
 		f.StringVar(&r.AMP, "amp", "", "mixed precision: bf16, or fp16 with a loss scaler")
 	}
+	if o.Workers {
+		f.IntVar(&r.Workers, "workers", 0, "goroutines that make batches; 0: the training loop makes them")
+		f.IntVar(&r.Prefetch, "prefetch", 0, "batches that they make ahead; 0: twice as many as workers")
+	}
 	if o.Checkpoints {
 		r.saving.flags(f)
 	}
@@ -188,8 +195,8 @@ func (r *Run) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
-	case r.Steps < 0 || r.Epochs < 0 || r.Threads < 0:
-		return fmt.Errorf("-steps, -epochs and -threads cannot be negative")
+	case r.Steps < 0 || r.Epochs < 0 || r.Threads < 0 || r.Workers < 0 || r.Prefetch < 0:
+		return fmt.Errorf("-steps, -epochs, -threads, -workers and -prefetch cannot be negative")
 	case r.AMP != "" && r.AMP != "bf16" && r.AMP != "fp16":
 		return fmt.Errorf("-amp is %q, want bf16 or fp16", r.AMP)
 	case r.Log != "text" && r.Log != "json":

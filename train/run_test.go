@@ -108,8 +108,8 @@ func TestBadFlags(t *testing.T) {
 	}{
 		"-epochs 3":   {2, "not defined: -epochs"}, // the program counts steps
 		"-steps many": {2, "invalid value"},
-		"-steps -1":   {1, "error: -steps, -epochs and -threads cannot be negative\n"},
-		"-threads -1": {1, "error: -steps, -epochs and -threads cannot be negative\n"},
+		"-steps -1":   {1, "error: -steps, -epochs, -threads, -workers and -prefetch cannot be negative\n"},
+		"-threads -1": {1, "error: -steps, -epochs, -threads, -workers and -prefetch cannot be negative\n"},
 		"-log xml":    {1, "error: -log is \"xml\", want text or json\n"},
 		"extra":       {1, "error: unexpected argument \"extra\"\n"},
 		"-h":          {0, "-device"},
@@ -124,9 +124,9 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// -data and -amp are flags of programs that use them.
+// -data, -amp, -workers and -prefetch are flags of programs that use them.
 func TestFlagsOnRequest(t *testing.T) {
-	for _, name := range []string{"data", "amp"} {
+	for _, name := range []string{"data", "amp", "workers", "prefetch"} {
 		var out bytes.Buffer
 		flags := flag.NewFlagSet("program", flag.ContinueOnError)
 		flags.SetOutput(&out)

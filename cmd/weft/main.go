@@ -7,6 +7,7 @@
 //	weft verify PATH    NaN and infinities in the weights, and their hash
 //	weft diff A B       the weights that differ
 //	weft fit            what memory a training takes, and the largest batch for a card
+//	weft data PATH      what is in files of data, how fast it is read, and what limits that
 //
 // Without installing: go run github.com/weft-ml/weft/cmd/weft info
 package main
@@ -31,6 +32,7 @@ const usage = `weft checks an installation of Weft.
 	weft verify    read all weights: NaN and infinities by name, and a hash
 	weft diff      the weights that differ in two files: where, and how much
 	weft fit       what memory the training of a model takes, and the largest batch for a card
+	weft data      data for training in a file or a folder: three examples, how fast they are read, what limits that
 
 "weft COMMAND -h" lists the flags of a command.
 `
@@ -40,7 +42,7 @@ const usage = `weft checks an installation of Weft.
 func run(args []string, stdout, stderr io.Writer) int {
 	commands := map[string]func(args []string, stdout, stderr io.Writer) error{
 		"info": info, "doctor": doctor, "cuda-env": cudaEnv, "inspect": inspect, "verify": verify,
-		"diff": diff, "fit": fit, checkCommand: runCheck,
+		"diff": diff, "fit": fit, "data": describeData, checkCommand: runCheck,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
 		fmt.Fprint(stdout, usage)

@@ -37,13 +37,11 @@ var (
 	parts    = flag.Int("accumulate", 1, "micro-batches that a batch is split into")
 	dropout  = flag.Float64("dropout", 0, "probability of dropping a value")
 	rate     = flag.Float64("lr", 2e-3, "highest learning rate")
-	workers  = flag.Int("workers", 0, "goroutines that make batches; 0: the training loop makes them")
-	prefetch = flag.Int("prefetch", 2, "batches that they make ahead")
 	sampleOf = flag.Int("sample", 500, "characters to write at the end")
 )
 
 func main() {
-	os.Exit(train.Main(train.Options{Steps: 2000, Seed: 42, AMP: true, Checkpoints: true, Check: check,
+	os.Exit(train.Main(train.Options{Steps: 2000, Seed: 42, AMP: true, Workers: true, Checkpoints: true, Check: check,
 		Data: "text file (default: Newton's Opticks from the Go toolchain)"}, learn))
 }
 
@@ -102,7 +100,7 @@ func learn(ctx context.Context, r *train.Run) error {
 	if err != nil {
 		return err
 	}
-	it, err := batches(text, r.Seed, first).Start(ctx, nil)
+	it, err := batches(text, r, first).Start(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -162,13 +160,13 @@ func read(path string) (text *data.Text, err error) {
 }
 
 // batches are those of the steps from first on, without end: one of each epoch.
-func batches(text *data.Text, seed uint64, first int) *data.Batched[data.Batch] {
+func batches(text *data.Text, r *train.Run, first int) *data.Batched[data.Batch] {
 	drawn := data.Map(data.From(data.Slice[struct{}]{{}}), func(s data.Sample, _ struct{}) (data.Batch, error) {
-		return text.Batch(*batch, *length, seed, s.Epoch)
+		return text.Batch(*batch, *length, r.Seed, s.Epoch)
 	})
 	steps := data.Skip(data.Repeat(drawn, data.Forever), first)
 	return data.Batches(steps, 1, func(one []data.Batch) (data.Batch, error) { return one[0], nil },
-		data.Workers(*workers), data.Prefetch(*prefetch))
+		data.Workers(r.Workers), data.Prefetch(cmp.Or(r.Prefetch, 2*r.Workers)))
 }
 
 // validate is the mean loss over the windows of the text's last tenth.

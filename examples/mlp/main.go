@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"os"
 
 	"github.com/weft-ml/weft/autograd"
@@ -19,13 +18,8 @@ import (
 	"github.com/weft-ml/weft/train"
 )
 
-var (
-	workers  = flag.Int("workers", 0, "goroutines that make batches; 0: the training loop makes them")
-	prefetch = flag.Int("prefetch", 0, "batches that they make ahead; 0: twice as many as workers")
-)
-
 func main() {
-	os.Exit(train.Main(train.Options{Epochs: 40, Seed: 42, AMP: true, Checkpoints: true,
+	os.Exit(train.Main(train.Options{Epochs: 40, Seed: 42, AMP: true, Workers: true, Checkpoints: true,
 		Data: "directory of the four IDX files of Fashion-MNIST or MNIST (default: built-in digits)"}, learn))
 }
 
@@ -58,7 +52,7 @@ func learn(ctx context.Context, r *train.Run) error {
 		nn.CountParameters(model), trainSet.Len(), testSet.Len())
 
 	loader := &data.Loader{Dataset: trainSet, BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs,
-		Workers: *workers, Prefetch: *prefetch}
+		Workers: r.Workers, Prefetch: r.Prefetch}
 	steps := r.Epochs * loader.BatchesPerEpoch()
 	opt := optim.New(rule, model)
 	rate := optim.WarmupCosine(rule.LR, rule.LR/100, steps/20, steps)
