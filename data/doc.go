@@ -48,6 +48,7 @@
 //     are best, and what an iteration tells of it.
 //   - group.go, lengths.go, pack.go: which examples are a batch: so many, of similar length, documents in rows; ranks.
 //   - state.go: where a run is in its data, for checkpoints.
+//   - index.go: where examples begin in a file, in a file beside it.
 //   - file.go, opened.go: which files are opened, and how large they may be; files read at any place.
 //   - unpack.go: files that may be gzip data.
 //   - rows.go, columns.go: CSV and JSONL files as sources.

@@ -17,6 +17,7 @@ type reading struct {
 	pixels   int   // of a picture
 	comma    rune  // of CSV; 0: ','
 	noHeader bool
+	noIndex  bool // beside the file
 	tokens32 bool // tokens without a header have 4 bytes
 }
 

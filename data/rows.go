@@ -23,13 +23,15 @@ const (
 )
 
 // Rows is a [Source] of the rows of a CSV or JSONL file, as values of type T. Where each row begins is noted when the
-// file is opened, in one to two bytes a row; rows are read when they are asked for. A file that is compressed with gzip
-// is held unpacked in memory.
+// file is opened, in one to two bytes a row, and kept in a file beside it ([NoIndex]); rows are read when they are
+// asked for. A file that is compressed with gzip is held unpacked in memory.
 type Rows[T any] struct {
+	format            string // "csv" or "jsonl"
 	name, fingerprint string
 	file              *os.File // nil: bytes
 	bytes             []byte   // of a file that was compressed
 	index             lengths
+	known             bool                                // the index came from a file: scan reads the header alone
 	decode            func(row []byte, x *T) *FormatError // File and Offset are filled in
 	windows           sync.Pool                           // of *window
 }
@@ -52,14 +54,14 @@ func NoHeader() ReadOption { return ReadOption{func(r *reading) { r.noHeader = t
 // A file that cannot be read so is a [*FormatError] that names the row and column: of its structure at once, of a value
 // from At. A row has at most 16 MiB.
 func OpenCSV[T any](path string, options ...ReadOption) (*Rows[T], error) {
-	return openRows(path, options, (*Rows[T]).scanCSV)
+	return openRows("csv", path, options, (*Rows[T]).scanCSV)
 }
 
 // OpenJSONL opens a regular file with one JSON value in each line, plain or compressed with gzip. Values are decoded
 // into T as [json.Unmarshal] does; empty lines are skipped. A line that is not such a value is a [*FormatError] from
 // At. A line has at most 16 MiB.
 func OpenJSONL[T any](path string, options ...ReadOption) (*Rows[T], error) {
-	return openRows(path, options, func(rows *Rows[T], src *unpacked) error {
+	return openRows("jsonl", path, options, func(rows *Rows[T], src *unpacked) error {
 		rows.decode = func(row []byte, x *T) *FormatError {
 			if err := json.Unmarshal(row, x); err != nil {
 				return &FormatError{What: "line", Found: cut(bytes.Trim(row, jsonSpace)),
@@ -72,12 +74,13 @@ func OpenJSONL[T any](path string, options ...ReadOption) (*Rows[T], error) {
 }
 
 // openRows opens a file; scan notes its rows and says how they are decoded.
-func openRows[T any](path string, options []ReadOption, scan func(*Rows[T], *unpacked) error) (*Rows[T], error) {
+func openRows[T any](format, path string, options []ReadOption,
+	scan func(*Rows[T], *unpacked) error) (*Rows[T], error) {
 	file, size, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	rows := &Rows[T]{name: path, file: file}
+	rows := &Rows[T]{format: format, name: path, file: file}
 	rows.windows.New = func() any { return &window{} }
 	if err := rows.open(file, size, readingOf(options), scan); err != nil {
 		file.Close()
@@ -115,8 +118,19 @@ func (r *Rows[T]) open(file *os.File, size int64, options reading, scan func(*Ro
 		src.r.Discard(3)
 		src.offset = 3
 	}
-	r.index.end = src.offset
-	return scan(r, src)
+	begin := src.offset
+	kind := fmt.Sprintf("%s %q %v", r.format, options.comma, options.noHeader)
+	err = indexed(r.file, size, kind, options, func(note []byte) bool {
+		r.known = r.index.parse(note, size)
+		return r.known
+	}, func() error {
+		r.index = lengths{end: begin}
+		return scan(r, src)
+	}, r.index.note)
+	if err == nil && r.known {
+		err = scan(r, src)
+	}
+	return err
 }
 
 // Len is the number of rows, without a header; 0 if r is nil.
@@ -204,6 +218,9 @@ const jsonSpace = " \t\r\n"
 
 // scanLines notes where lines begin. Empty ones belong to the line after them, or to the last.
 func (r *Rows[T]) scanLines(src *unpacked) error {
+	if r.known {
+		return nil
+	}
 	begun, text := int64(0), false // the bytes of the row so far; there is more than space
 	for {
 		piece, err := src.r.ReadSlice('\n')
@@ -272,7 +289,9 @@ func (r *Rows[T]) scanCSV(src *unpacked) error {
 				}
 				return err
 			}
-			r.decode = decodeCSV[T](columns, comma)
+			if r.decode = decodeCSV[T](columns, comma); r.known {
+				return nil
+			}
 		}
 		if isHeader {
 			r.index.end = base + to

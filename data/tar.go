@@ -43,7 +43,7 @@ func OpenTar(path string, options ...ReadOption) (*Tar, error) {
 		return nil, err
 	}
 	t := &Tar{file: file}
-	if err := t.scan(); err != nil {
+	if err := indexed(file.file, file.size, "tar", readingOf(options), t.parse, t.scan, t.note); err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -54,6 +54,7 @@ const tarBlock = 512
 
 // scan reads all headers.
 func (t *Tar) scan() error {
+	t.keys, t.ends, t.parts = nil, nil, nil
 	at := io.NewSectionReader(t.file.r, 0, t.file.size)
 	r := tar.NewReader(at)
 	seen := map[string]bool{}

@@ -42,7 +42,8 @@ func OpenTFRecord(path string, options ...ReadOption) (*TFRecord, error) {
 		return nil, err
 	}
 	f := &TFRecord{file: file}
-	if err := f.scan(); err != nil {
+	load := func(note []byte) bool { return f.index.parse(note, file.size) && f.index.end == file.size }
+	if err := indexed(file.file, file.size, "tfrecord", readingOf(options), load, f.scan, f.index.note); err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -51,6 +52,7 @@ func OpenTFRecord(path string, options ...ReadOption) (*TFRecord, error) {
 
 // scan notes where records begin.
 func (f *TFRecord) scan() error {
+	f.index = lengths{}
 	var head [recordHead]byte
 	for at := int64(0); at < f.file.size; at = f.index.end {
 		if err := f.file.read(head[:], at, fmt.Sprintf("header of record %d", f.index.n)); err != nil {

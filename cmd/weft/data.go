@@ -142,26 +142,26 @@ func openData(path string) (*readable, error) {
 	}
 	switch ext {
 	case ".csv":
-		s, err := data.OpenCSV[[]string](path)
+		s, err := data.OpenCSV[[]string](path, data.NoIndex())
 		return rows(s, err, s.Close)
 	case ".tsv":
-		s, err := data.OpenCSV[[]string](path, data.Comma('\t'))
+		s, err := data.OpenCSV[[]string](path, data.NoIndex(), data.Comma('\t'))
 		return rows(s, err, s.Close)
 	case ".jsonl", ".ndjson":
-		s, err := data.OpenJSONL[any](path)
+		s, err := data.OpenJSONL[any](path, data.NoIndex())
 		if err != nil {
 			return nil, err
 		}
 		return source(fmt.Sprintf("JSONL file, %d rows", s.Len()), s, func(x any) string { return fmt.Sprint(x) },
 			s.Close), nil
 	case ".tar":
-		s, err := data.OpenTar(path)
+		s, err := data.OpenTar(path, data.NoIndex())
 		if err != nil {
 			return nil, err
 		}
 		return source(fmt.Sprintf("tar file of WebDataset, %d samples", s.Len()), s, showSample, s.Close), nil
 	case ".tfrecord", ".tfrecords", ".tfrec":
-		s, err := data.OpenTFRecord(path)
+		s, err := data.OpenTFRecord(path, data.NoIndex())
 		if err != nil {
 			return nil, err
 		}

@@ -294,7 +294,8 @@ func begin(t *testing.T, j job) *attack {
 func (a *attack) run(t *testing.T, j job) int {
 	cmd := exec.Command(must(filepath.Abs(os.Args[0])))
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "WEFT_ATTACK="+string(must(json.Marshal(j))))
+	cmd.Env = append(os.Environ(), "WEFT_ATTACK="+string(must(json.Marshal(j))),
+		testFiles+"="+must(filepath.Abs("../../../data/testdata")))
 	if j.Tier != "" {
 		cmd.Env = append(cmd.Env, "WEFT_CPU="+j.Tier)
 	}

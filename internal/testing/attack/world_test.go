@@ -140,7 +140,7 @@ func (w *world) begin() {
 	if err := nn.Init(w.dev, []any{attention, gpt, conv, transposed, normed, spectral, resnet}); err != nil {
 		panic(err)
 	}
-	const reader = "../../../data/testdata/"
+	reader := os.Getenv(testFiles) + "/"
 	picture := data.Picture{Name: "x", Width: 3, Height: 2, Pix: make([]uint8, 18)}
 	for _, x := range []any{chain, w.opt, w.scaler, attention, conv, transposed, normed, spectral,
 		gpt, gpt.Blocks[0], gpt.Blocks[0].MLP, resnet, resnet.Layer2[0],
@@ -346,6 +346,9 @@ func (w *world) call(c target) {
 	}
 	w.judge(err, call)
 }
+
+// testFiles is the environment variable with the folder of files that data are read from.
+const testFiles = "WEFT_ATTACK_FILES"
 
 // notNil are the types of which nil has no methods, as everywhere in Go: what only the library makes.
 var notNil = []reflect.Type{reflect.TypeFor[*autograd.Ctx](),
