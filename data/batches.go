@@ -100,7 +100,12 @@ func Batches[T, B any](p *Pipeline[T], size int, collate func(examples []T) (B, 
 		for i := range g.items {
 			examples[i] = g.items[i].x
 		}
-		return collate(m.part.of(examples, g.full))
+		rows, err := m.part.of(examples, g.full)
+		if err != nil {
+			var none B
+			return none, err
+		}
+		return collate(rows)
 	}
 	m.group = func() grouping[T] { return &bySize[T]{size: size} }
 	b.run = m.grouped

@@ -140,12 +140,15 @@ func (p part[T]) rows(n, full int) (lo, hi int) {
 }
 
 // of are the rows of the rank, of all examples of a batch.
-func (p part[T]) of(examples []T, full int) []T {
+func (p part[T]) of(examples []T, full int) ([]T, error) {
 	lo, hi := p.rows(len(examples), full)
 	if p.ranks == 1 && hi == len(examples) {
-		return examples
+		return examples, nil
 	}
-	out := make([]T, 0, hi-lo)
+	out, err := grown[T](nil, hi-lo)
+	if err != nil {
+		return nil, err
+	}
 	for i := lo; i < hi; i++ {
 		if i < len(examples) {
 			out = append(out, examples[i])
@@ -153,7 +156,7 @@ func (p part[T]) of(examples []T, full int) []T {
 			out = append(out, p.mark(examples[0]))
 		}
 	}
-	return out
+	return out, nil
 }
 
 // padding counts the tokens of batches of variable length.

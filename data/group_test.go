@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -505,8 +506,18 @@ func TestOrderLengthsRefused(t *testing.T) {
 	panics := func(x []int) int { panic("length") }
 	_, _, err = collect(t, BucketByLength(p, Buckets[[]int]{Length: panics, BatchSize: 2}, keepPadded), nil)
 	wantError(t, err, "panic at group_test.go:")
+	for _, size := range []int{1 << 50, math.MaxInt} {
+		for _, workers := range []int{0, 2} {
+			b := Batches(numbers(9, workers > 0), size, keep, FillLast(func(x int) int { return x }), Workers(workers))
+			_, _, err := collect(t, b, nil)
+			wantError(t, err, "epoch 0, batch 0", "bytes requested")
+		}
+	}
+	_, _, err = collect(t, Pack(p, 4, 1<<50, false), nil)
+	wantError(t, err, "epoch 0, batch 0")
 	for want, b := range map[string]*Batched[Sequences]{
-		"at least one row":        Pack(p, 0, 4, false),
+		"want 1 to 1048576 rows":  Pack(p, 0, 4, false),
+		"at least one token":      Pack(p, math.MaxInt, 4, false),
 		"multiple of the 2 ranks": Pack(p, 3, 4, false, Rank(0, 2)),
 		"takes no FillLast":       Pack(p, 2, 4, false, FillLast(func(x []int) []int { return x })),
 	} {

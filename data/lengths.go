@@ -53,7 +53,12 @@ func BucketByLength[T, B any](p *Pipeline[T], how Buckets[T], collate func(examp
 		for i := range g.items {
 			examples[i] = g.items[i].x
 		}
-		return collate(m.part.of(examples, g.full), g.length)
+		rows, err := m.part.of(examples, g.full)
+		if err != nil {
+			var none B
+			return none, err
+		}
+		return collate(rows, g.length)
 	}
 	m.group = func() grouping[T] { return &byLength[T]{Buckets: how, buckets: make([][]item[T], len(how.Bounds)+1)} }
 	b.run = m.grouped

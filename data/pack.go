@@ -124,7 +124,7 @@ func Pad[T tensor.Elem](rows [][]T, length int, fill T) (*tensor.Tensor, error) 
 func Pack[I Token](p *Pipeline[[]I], rows, length int, cut bool, options ...BatchOption) *Batched[Sequences] {
 	b, m := newBatched[[]I, Sequences](p, fmt.Sprintf("pack %d x %d, cut %t", rows, length, cut), options)
 	b.joins, b.cuts = true, true
-	b.wrong(rows < 1 || length < 1, "want at least one row, and one token in a row")
+	b.wrong(rows < 1 || rows > mostRows || length < 1, "want 1 to %d rows, and at least one token in a row", mostRows)
 	b.wrong(b.config.ranks > 0 && rows%max(b.config.ranks, 1) != 0, "want a multiple of the %d ranks", b.config.ranks)
 	b.wrong(b.config.fill != nil, "what is missing in a row is padding; it takes no FillLast")
 	wait := 0
@@ -151,6 +151,9 @@ func Pack[I Token](p *Pipeline[[]I], rows, length int, cut bool, options ...Batc
 	b.run = m.grouped
 	return b
 }
+
+// mostRows is how many rows of documents a batch may have: each needs a number while they are filled.
+const mostRows = 1 << 20
 
 // packing is the grouping of [Pack]: documents in the first row with room for them. T is a document.
 type packing[T any] struct {
