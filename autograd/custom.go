@@ -11,10 +11,14 @@ type Ctx struct {
 }
 
 // Save keeps tensors for the backward function, which finds them under Saved(0), Saved(1), ...
-func (c *Ctx) Save(ts ...*tensor.Tensor) { c.saved = append(c.saved, ts...) }
+func (c *Ctx) Save(ts ...*tensor.Tensor) {
+	engine.Given("context", "the context", c)
+	c.saved = append(c.saved, ts...)
+}
 
 // Saved is the i-th saved tensor.
 func (c *Ctx) Saved(i int) *tensor.Tensor {
+	engine.Given("context", "the context", c)
 	if i < 0 || i >= len(c.saved) {
 		engine.Fail(tensor.ErrIndex, "saved", "there is no saved tensor %d, %d were saved", i, len(c.saved))
 	}

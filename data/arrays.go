@@ -36,10 +36,14 @@ func NewArrays[X, Y tensor.Elem](x []X, xShape []int, y []Y, yShape []int) (*Arr
 }
 
 // Len is the number of examples.
-func (a *Arrays[X, Y]) Len() int { return a.n }
+func (a *Arrays[X, Y]) Len() int {
+	engine.Given("arrays", "the arrays", a)
+	return a.n
+}
 
 // Batch copies the examples with the given indices. An index outside [0, Len) is an error.
 func (a *Arrays[X, Y]) Batch(indices []int) (Batch, error) {
+	engine.Given("arrays", "the arrays", a)
 	if err := checkIndices(indices, a.n); err != nil {
 		return Batch{}, err
 	}

@@ -47,17 +47,27 @@ func NewImages(pixels []uint8, area int, labels []uint8, brightest uint8, classe
 }
 
 // Len is the number of images.
-func (d *Images) Len() int { return len(d.labels) }
+func (d *Images) Len() int {
+	engine.Given("images", "the images", d)
+	return len(d.labels)
+}
 
 // Classes is the number of classes; labels are from 0 to Classes-1.
-func (d *Images) Classes() int { return d.classes }
+func (d *Images) Classes() int {
+	engine.Given("images", "the images", d)
+	return d.classes
+}
 
 // Shape is the shape of one image in a batch: flat, such as [784], unless changed by [Images.WithShape].
-func (d *Images) Shape() []int { return slices.Clone(d.shape) }
+func (d *Images) Shape() []int {
+	engine.Given("images", "the images", d)
+	return slices.Clone(d.shape)
+}
 
 // WithShape is the same dataset with images of another shape in its batches, such as (1, 28, 28) for
 // convolutions. It is an error if the sizes do not multiply to the pixels of an image.
 func (d *Images) WithShape(shape ...int) (*Images, error) {
+	engine.Given("images", "the images", d)
 	if n, err := checkCount("image", d.area, shape); err != nil || n != 1 {
 		return nil, fmt.Errorf("data: an image has %d pixels, shape %v does not", d.area, shape)
 	}
@@ -68,12 +78,14 @@ func (d *Images) WithShape(shape ...int) (*Images, error) {
 
 // Pixels is image i as bytes, row by row. The slice is a copy. It panics with a [tensor.Error] if there is no image i.
 func (d *Images) Pixels(i int) []uint8 {
+	engine.Given("images", "the images", d)
 	d.wantImage("pixels", i)
 	return slices.Clone(d.pixels[i*d.area : (i+1)*d.area])
 }
 
 // Label is the class of image i. It panics with a [tensor.Error] if there is no image i.
 func (d *Images) Label(i int) int {
+	engine.Given("images", "the images", d)
 	d.wantImage("label", i)
 	return int(d.labels[i])
 }
@@ -87,6 +99,7 @@ func (d *Images) wantImage(op string, i int) {
 // Batch makes X float32[B shape...] of values from 0 to 1 and Y int64[B] of classes. An index outside
 // [0, Len) is an error.
 func (d *Images) Batch(indices []int) (Batch, error) {
+	engine.Given("images", "the images", d)
 	if err := checkIndices(indices, d.Len()); err != nil {
 		return Batch{}, err
 	}
@@ -114,6 +127,7 @@ func (d *Images) Batch(indices []int) (Batch, error) {
 // fraction test, rounded to the nearest integer, goes to the second part. Which images these are depends on seed;
 // inside the parts the order stays. It is an error if one part would be empty.
 func (d *Images) Split(seed uint64, test float64) (train, rest *Images, err error) {
+	engine.Given("images", "the images", d)
 	members := make([][]int, min(d.classes, 256)) // image indices of each class, ascending
 	for i, label := range d.labels {
 		members[label] = append(members[label], i)

@@ -120,6 +120,7 @@ func (t *Text) makeTokens(n int) (err error) {
 
 // VocabSize is the number of different tokens: tokens are from 0 to VocabSize-1.
 func (t *Text) VocabSize() int {
+	engine.Given("text", "the text", t)
 	if t.level == Bytes {
 		return 256
 	}
@@ -127,13 +128,20 @@ func (t *Text) VocabSize() int {
 }
 
 // TrainLen is the number of tokens to train with, the first 90 %.
-func (t *Text) TrainLen() int { return t.train }
+func (t *Text) TrainLen() int {
+	engine.Given("text", "the text", t)
+	return t.train
+}
 
 // ValidationLen is the number of tokens for validation, the last 10 %.
-func (t *Text) ValidationLen() int { return len(t.tokens) - t.train }
+func (t *Text) ValidationLen() int {
+	engine.Given("text", "the text", t)
+	return len(t.tokens) - t.train
+}
 
 // Encode is the tokens of s. A character that the corpus does not have is an error that names it.
 func (t *Text) Encode(s string) ([]int64, error) {
+	engine.Given("text", "the text", t)
 	tokens := make([]int64, 0, len(s))
 	if t.level == Bytes {
 		for i := range len(s) {
@@ -154,6 +162,7 @@ func (t *Text) Encode(s string) ([]int64, error) {
 // Decode is the text of tokens, the inverse of [Text.Encode]. Values that are no tokens become the
 // replacement character U+FFFD.
 func (t *Text) Decode(tokens ...int64) string {
+	engine.Given("text", "the text", t)
 	var out []byte
 	for _, k := range tokens {
 		switch {
@@ -172,6 +181,7 @@ func (t *Text) Decode(tokens ...int64) string {
 // int64[rows context] the token that follows each of them. The offsets are a pure function of (seed,
 // step, row) and equally likely. It is an error if the training part is shorter than context+1.
 func (t *Text) Batch(rows, context int, seed uint64, step int) (Batch, error) {
+	engine.Given("text", "the text", t)
 	part := t.tokens[:t.train]
 	if err := checkWindows("training", len(part), rows, context); err != nil {
 		return Batch{}, err
@@ -188,6 +198,7 @@ func (t *Text) Batch(rows, context int, seed uint64, step int) (Batch, error) {
 // mean over all windows. At most limit windows are used, spread evenly; 0 means all. The sequence is the same each
 // time. If the validation part is shorter than context+1, the sequence is one error.
 func (t *Text) Validation(rows, context, limit int) iter.Seq2[Batch, error] {
+	engine.Given("text", "the text", t)
 	return func(yield func(Batch, error) bool) {
 		part := t.tokens[t.train:]
 		if err := checkWindows("validation", len(part), rows, context); err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// crooked is a CPU, or the device that WEFT_LOCKSTEP names, of which one launch, counted from 1, changes a bit of a result.
+// crooked is a CPU, or the device that WEFT_LOCKSTEP names, of which one launch, counted from 1, changes a bit of a
+// result.
 type crooked struct {
 	kernels.Backend
 	n, wrong, bit int

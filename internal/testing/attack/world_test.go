@@ -350,10 +350,8 @@ func (w *world) call(c target) {
 // testFiles is the environment variable with the folder of files that data are read from.
 const testFiles = "WEFT_ATTACK_FILES"
 
-// notNil are the types of which nil has no methods, as everywhere in Go: what only the library makes.
-var notNil = []reflect.Type{reflect.TypeFor[*autograd.Ctx](),
-	reflect.TypeFor[*data.Arrays[float32, int64]](), reflect.TypeFor[*data.Text](), reflect.TypeFor[*data.Images](),
-	reflect.TypeFor[*data.FormatError](), reflect.TypeFor[*nn.Report]()}
+// notNil are the types of which nil has no methods: an error that is nil is none.
+var notNil = []reflect.Type{reflect.TypeFor[*data.FormatError]()}
 
 // mustNotBeNil tells whether c is a method of such a type.
 func mustNotBeNil(c target) bool {
