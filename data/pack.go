@@ -31,6 +31,9 @@ func (s Sequences) Mask() *tensor.Tensor {
 	if s.Segments == nil {
 		engine.Fail(tensor.ErrValue, "mask", "the sequences have no segments")
 	}
+	if s.Segments.DType() != tensor.Int64 || len(s.Segments.Shape()) != 2 {
+		engine.Fail(tensor.ErrShape, "mask", "segments are %v, want int64 [rows length]", s.Segments)
+	}
 	segments := s.Segments.Contiguous()
 	rows, n := segments.Dim(0), segments.Dim(1)
 	of := seam.Elems[int64](engine.Bytes(segments))
