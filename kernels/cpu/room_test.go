@@ -54,10 +54,19 @@ func TestRoom(t *testing.T) {
 		if n := used() - first; n < room/2 || n > room+room/16 {
 			t.Errorf("blocks of %d bytes: %d of %d bytes were granted", size, n, room)
 		}
+		for i, b := range blocks { // half of them are given back, half are dropped
+			if i%2 == 0 {
+				Backend{}.Free(b)
+			}
+		}
+		if _, err := (Backend{}).Alloc(room / 4); err != nil && size >= 1<<20 { // others share spans with those that stay
+			t.Errorf("after blocks of %d bytes were given back: %v", size, err)
+		}
 		runtime.KeepAlive(blocks)
 		blocks = nil
+		Collect()
 		if _, err := (Backend{}).Alloc(room / 2); err != nil {
-			t.Errorf("after blocks of %d bytes were dropped: %v", size, err)
+			t.Errorf("after blocks of %d bytes were dropped and collected: %v", size, err)
 		}
 		runtime.GC()
 	}
