@@ -156,7 +156,7 @@ func fakeAddNorm(t testing.TB) *Backend {
 	}
 	for _, types := range []uint64{0, 1} {
 		b.images.expressions.add(pointwiseKey{sumOp.Expr.Weak(), types},
-			&pointwiseFamily{vector: f, strided: f, strided64: f, elements: 4})
+			&pointwiseFamily{vector: f, strided: f, elements: 4})
 	}
 	return b
 }

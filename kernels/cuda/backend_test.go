@@ -823,7 +823,7 @@ func prepare(t testing.TB, b *Backend, l *kernels.Launch) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.images.expressions.add(key, &pointwiseFamily{vector: f, strided: f, strided64: f, elements: 4})
+		b.images.expressions.add(key, &pointwiseFamily{vector: f, strided: f, elements: 4})
 	}
 }
 

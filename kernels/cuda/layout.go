@@ -18,6 +18,8 @@ type space struct {
 	n       int // elements
 	ins     int
 	strides [maxPointwise][kernels.MaxDims]int
+	base    [maxPointwise]int    // offsets of the first element, if other launches visit those in front of it
+	before  [kernels.MaxDims]int // coordinates in front of these that other launches visit
 }
 
 // collapse sets s to the elements of operands that all have the given shape.
@@ -29,16 +31,6 @@ func (s *space) collapse(in []kernels.Arg, shape []int) {
 			s.strides[k][d] = in[k].Strides[axis]
 		}
 	}
-}
-
-// uniform is the set of operands that are one element.
-func (s *space) uniform(in []kernels.Arg) (set uint64) {
-	for k := range in {
-		if s.strides[k] == [kernels.MaxDims]int{} {
-			set |= 1 << k
-		}
-	}
-	return set
 }
 
 // contiguous tells whether operand k is contiguous in the order of the result.
@@ -65,24 +57,42 @@ func (s *space) drop(axis int) {
 	s.Rank--
 }
 
-// fits32 tells whether the number of elements and all offsets fit into 31 bits.
-func (s *space) fits32() bool {
-	if s.n >= 1<<31 {
-		return false
-	}
+// maxReach is the largest span of the offsets of one launch in every operand; 16 times as much fits into 32 bits. A
+// variable so that tests can make it small.
+var maxReach = 1 << 28
+
+// longest is the axis with the largest span of offsets if s spans too much for one launch, else -1.
+func (s *space) longest() int {
+	axis, longest, far := -1, -1, false
 	for k := range s.ins {
-		reach := 0
-		for d := range s.Rank {
-			if s.strides[k][d] < 0 {
-				return false
+		total := 0
+		for d, stride := range s.strides[k][:s.Rank] {
+			reach := (s.Shape[d] - 1) * max(stride, -stride)
+			if reach > longest {
+				axis, longest = d, reach
 			}
-			reach += (s.Shape[d] - 1) * s.strides[k][d]
+			total += reach
 		}
-		if reach >= 1<<31 {
-			return false
-		}
+		far = far || total >= maxReach
 	}
-	return true
+	if !far {
+		return -1
+	}
+	return axis
+}
+
+// split makes s its first half along an axis and returns the second.
+func (s *space) split(axis int) space {
+	rest := *s
+	s.Shape[axis] /= 2
+	rest.Shape[axis] -= s.Shape[axis]
+	slice := s.n / (s.Shape[axis] + rest.Shape[axis])
+	s.n, rest.n = slice*s.Shape[axis], slice*rest.Shape[axis]
+	rest.before[axis] += s.Shape[axis]
+	for k := range s.ins {
+		rest.base[k] += s.Shape[axis] * s.strides[k][axis]
+	}
+	return rest
 }
 
 // divisor is the multiplier and the shift of the struct Divisor.
@@ -92,8 +102,13 @@ func divisor(value uint64) (multiplier, shift uint32) {
 }
 
 // shape32 appends the struct Shape32.
-func (s *space) shape32(c *call) {
-	p := c.space(uintptr(4+12*kernels.MaxDims+4*kernels.MaxDims*max(1, s.ins)), 4)
+func (s *space) shape32(c *call) { s.putShape32(c.space(uintptr(s.shape32Bytes()), 4)) }
+
+// shape32Bytes is the size of the struct Shape32.
+func (s *space) shape32Bytes() int { return 4 + 12*kernels.MaxDims + 4*kernels.MaxDims*max(1, s.ins) }
+
+// putShape32 sets p to the struct Shape32.
+func (s *space) putShape32(p []byte) {
 	clear(p)
 	binary.LittleEndian.PutUint32(p, uint32(s.Rank))
 	p = p[4:]

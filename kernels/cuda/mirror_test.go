@@ -35,6 +35,7 @@ var structs = []struct {
 	{"index.cu", "IndexedAxis", 0, indexedAxis{}},
 	{"index.cu", "Digit", 0, digit{}},
 	{"index.cu", "Columns", 0, addColumns{}},
+	{"index.cu", "Lines", 0, lines{}},
 	{"cross_entropy.cu", "Targets", 0, targets{}},
 	{"matmul.cuh", "Product", 4, product{}},
 	{"window.cu", "PoolAxis", 0, poolAxis{}},
@@ -157,24 +158,7 @@ func TestPackedMirrors(t *testing.T) {
 	w.set(shape, 4, operands...)
 	pack := func(name string, parameter int, put func(), want map[string]uint64) {
 		t.Helper()
-		c.reset("test")
-		c.launch(&function{}, dim{}, dim{}, 0)
-		put()
-		l := h.layout(t, name, parameter)
-		if len(c.values) != l.size {
-			t.Errorf("%s has %d bytes, %d are passed", name, l.size, len(c.values))
-		}
-		for i, f := range l.fields {
-			end := l.size
-			if i+1 < len(l.fields) {
-				end = l.fields[i+1].offset
-			}
-			var number [8]byte
-			copy(number[:], c.values[f.offset:end])
-			if got := binary.LittleEndian.Uint64(number[:]); got != want[f.name] {
-				t.Errorf("%s%s is %d, not %d", name, f.name, got, want[f.name])
-			}
-		}
+		samePacked(t, h, &c, name, parameter, put, want)
 	}
 	for _, name := range []string{"Shape32", "Shape64"} {
 		want := map[string]uint64{".rank": 3}
@@ -212,7 +196,53 @@ func TestPackedMirrors(t *testing.T) {
 	l.Out = l.Out[:2]
 	h.structs["Operands"] = strings.NewReplacer("at_least_one(Op::In::count)", "3", "Op::Out::count", "2",
 		"at_least_one(Op::scalars)", "2", "typename Op::Compute", "double").Replace(h.structs["Operands"])
-	pack("Operands", 0, func() { c.operands(l, 5, kernels.Float64) }, want)
+	at := stridedPointwise{uniform: 5}
+	pack("Operands", 0, func() { c.operands(l, &at) }, want)
+}
+
+// samePacked tells whether what put appends is a struct with the wanted fields.
+func samePacked(t *testing.T, h *headers, c *call, name string, parameter int, put func(), want map[string]uint64) {
+	t.Helper()
+	c.reset("test")
+	c.launch(&function{}, dim{}, dim{}, 0)
+	put()
+	l := h.layout(t, name, parameter)
+	if len(c.values) != l.size {
+		t.Errorf("%s has %d bytes, %d are passed", name, l.size, len(c.values))
+	}
+	for i, f := range l.fields {
+		end := l.size
+		if i+1 < len(l.fields) {
+			end = l.fields[i+1].offset
+		}
+		var number [8]byte
+		copy(number[:], c.values[f.offset:end])
+		if got := binary.LittleEndian.Uint64(number[:]); got != want[f.name] {
+			t.Errorf("%s%s is %d, not %d", name, f.name, got, want[f.name])
+		}
+	}
+}
+
+// TestPackedStrides is the same for the struct Strides of the strided pointwise kernels, four elements a thread.
+func TestPackedStrides(t *testing.T) {
+	var w stridedPointwise
+	w.n, w.ins, w.Rank, w.Shape, w.vectors = 60, 2, 2, [kernels.MaxDims]int{5, 12}, 2
+	w.strides[0], w.strides[1] = [kernels.MaxDims]int{3, -7}, [kernels.MaxDims]int{12, 1}
+	w.base[2] = 1 << 40
+	w.share(4, true)
+	want := map[string]uint64{".first": 1 << 40, ".threads": 15, ".each": 4, ".vectors": 2, ".step.0": 1<<32 - 7,
+		".step.1": 1, ".step.2": 1, ".shape.rank": 2}
+	for d, size := range []int{5, 3} {
+		axis := ".shape.size." + itoa(d)
+		multiplier, shift := divisor(uint64(size))
+		want[axis+".value"], want[axis+".multiplier"], want[axis+".shift"] = uint64(size), uint64(multiplier),
+			uint64(shift)
+		for k, strides := range [][]int{{3, -28}, {12, 4}, {12, 4}} {
+			want[".shape.stride."+itoa(k)+"."+itoa(d)] = uint64(uint32(strides[d]))
+		}
+	}
+	var c call
+	samePacked(t, readHeaders(t), &c, "Strides", 3, func() { w.put(&c) }, want)
 }
 
 // headers are the texts of kernels, and the structs in them.
@@ -224,7 +254,7 @@ type headers struct {
 var (
 	comment    = regexp.MustCompile(`//.*`)
 	definition = regexp.MustCompile(`(?m)^(?:template <[^>]*> )?struct (\w+) \{([^{}]*)\};`)
-	member     = regexp.MustCompile(`^(?:const )?(\w+)(<\d>)?\s+(.*)$`)
+	member     = regexp.MustCompile(`^(?:const )?(\w+)(<[\dN]>)?\s+(.*)$`)
 	declarator = regexp.MustCompile(`^(\*?)\s*(\w+)((?:\[\w+\])*)$`)
 	arraySize  = regexp.MustCompile(`\[(\w+)\]`)
 )

@@ -106,6 +106,10 @@ const (
 	maxAdditions = math.MaxUint32
 )
 
+// shortLine is the length of the longest lines that a thread of scatter_add has: it compares their indices with each
+// other.
+const shortLine = 32
+
 // sortBlocks is the most blocks of a sort: each reads the counts of all. A variable so that tests can make it small.
 var sortBlocks = 128
 
@@ -137,11 +141,44 @@ func planIndexAdd(c *call, l *kernels.Launch) {
 // along axis l.Ints[0].
 func planScatterAdd(c *call, l *kernels.Launch) {
 	y, added := &l.Out[0], &l.In[2]
+	if added.Len() > 0 && added.Shape[l.Ints[0]] <= shortLine {
+		c.scatterAddLines(l)
+		return
+	}
 	if s, ok := c.sortScattered(l); ok {
 		var columns, entries kernels.Dims
 		entries.PushAll(added.Shape, added.Strides)
 		c.indexAdd(y, added, s, y.Len(), 1, &columns, &entries)
 	}
+}
+
+// lines is the struct Lines of index.cu.
+type lines struct {
+	count, length uint64
+	step          [4]int64
+}
+
+// scatterAddLines is planScatterAdd for short lines.
+func (c *call) scatterAddLines(l *kernels.Launch) {
+	y, chosen, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
+	c.relayout(y, &l.In[0])
+	var number, shape [kernels.MaxDims]int
+	rank := copy(shape[:], added.Shape)
+	v := lines{uint64(added.Len() / shape[axis]), uint64(shape[axis]), [4]int64{}}
+	var operands [4]kernels.Arg
+	for k, strides := range [4][]int{y.Strides, added.Strides, chosen.Strides,
+		kernels.RowMajor(number[:], added.Shape)} {
+		operands[k].Strides, v.step[k] = strides, int64(strides[axis])
+	}
+	shape[axis] = 1
+	var others space
+	others.collapse(operands[:], shape[:rank])
+	c.start("scatter_add_lines_"+suffixes[y.DType], blocks(int(v.count), addThreads), addThreads)
+	c.pointer(y)
+	c.pointer(added)
+	c.indices(chosen, indexedAlong(y, axis))
+	structure(c, &v)
+	others.shape64(c)
 }
 
 // widthSuffixes end the symbols of kernels for elements of so many bytes.

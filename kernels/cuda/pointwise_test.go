@@ -5,6 +5,7 @@ package cuda
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -135,9 +136,9 @@ func precompile(t *testing.T, b *Backend, cases []pointwiseCase) {
 		l := cases[i].launch()
 		key, _ := keyOf(l)
 		f := &pointwiseFamily{elements: src.PointwiseOf(l).Vector()}
-		for k, to := range []**function{&f.vector, &f.strided, &f.strided64} {
+		for k, to := range []**function{&f.vector, &f.strided} {
 			if *to, f.image, err = b.images.entry(b, fit,
-				families[key]+[]string{"_vector", "_strided", "_strided64"}[k]); err != nil {
+				families[key]+[]string{"_vector", "_strided"}[k]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -292,5 +293,80 @@ func TestPointwiseIntegerErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
+	}
+}
+
+// pointwiseLayouts are layouts of an operand of shape [4 6 16] beside a contiguous one of float32: the elements of a
+// thread, and whether those of the operand are one element or one vector.
+var pointwiseLayouts = map[string]struct {
+	layout          kernels.Layout
+	each            int
+	uniform, vector bool
+}{
+	"bias":                     {kernels.Layout{Strides: []int{0, 0, 1}}, 4, false, true},
+	"row":                      {kernels.Layout{Strides: []int{6, 1, 0}}, 4, true, false},
+	"channel":                  {kernels.Layout{Strides: []int{0, 1, 0}}, 4, true, false},
+	"slice of rows":            {kernels.Layout{Strides: []int{120, 20, 1}, Offset: 4}, 4, false, true},
+	"heads":                    {kernels.Layout{Strides: []int{16, 64, 1}}, 4, false, true},
+	"slice with odd rows":      {kernels.Layout{Strides: []int{102, 17, 1}}, 4, false, false},
+	"slice from an odd offset": {kernels.Layout{Strides: []int{120, 20, 1}, Offset: 1}, 4, false, false},
+	"transposed":               {kernels.Layout{Strides: []int{1, 4, 24}}, 4, false, false},
+	"every second":             {kernels.Layout{Strides: []int{192, 32, 2}}, 4, false, false},
+	"out of reach":             {kernels.Layout{Strides: []int{0, 0, 1 << 27}}, 1, false, false},
+}
+
+// TestPointwiseAccess: a thread has 16 bytes of the results, and reads operands by as many where their layouts allow.
+func TestPointwiseAccess(t *testing.T) {
+	shape := []int{4, 6, 16}
+	c := call{b: &Backend{}}
+	m := &buffer{b: c.b, ptr: 1 << 40, n: 1 << 40}
+	for name, want := range pointwiseLayouts {
+		l := kernels.Launch{}
+		for _, layout := range []kernels.Layout{{Strides: []int{96, 16, 1}}, want.layout} {
+			layout.Shape = shape
+			l.In = append(l.In, kernels.Arg{Buf: m, DType: kernels.Float32, Layout: layout})
+		}
+		var w stridedPointwise
+		w.collapse(l.In, shape)
+		w.access(&c, &l, 4)
+		w.share(4, true)
+		if uniform, vector := w.uniform>>1 == 1, w.vectors>>1 == 1; w.each != want.each || uniform != want.uniform ||
+			vector != want.vector {
+			t.Errorf("%s: %d elements a thread, one %t, a vector %t", name, w.each, uniform, vector)
+		}
+	}
+}
+
+// TestPointwiseLayouts compares with the CPU over these layouts in pairs, rows of all lengths, random numbers among
+// them, and launches that reach less far than an operand.
+func TestPointwiseLayouts(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(41)
+	f32, bf16 := kernels.Float32, kernels.BFloat16
+	mixed := expr.Must("where(rand(1) < s, a*b, a - b); a + b", []string{"a", "b"}, []string{"s"})
+	all := []pointwiseCase{{"mixed", mixed, []kernels.DType{f32, f32}, []kernels.DType{f32, f32}},
+		{"mixed", mixed, []kernels.DType{bf16, f32}, []kernels.DType{bf16, f32}},
+		{"mixed", mixed, []kernels.DType{bf16, bf16}, []kernels.DType{bf16, bf16}}}
+	precompile(t, b, all)
+	names := slices.Sorted(maps.Keys(pointwiseLayouts))
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "out of reach" })
+	another := r.reaches(t)
+	for range cases(120) {
+		another()
+		c := &all[r.IntN(len(all))]
+		shape := []int{4, 6, 16}
+		shape[2] -= r.IntN(2) * r.IntN(16) // rows that threads do not share out evenly
+		var in, out []value
+		for _, d := range c.in {
+			v := value{dtype: d, Layout: pointwiseLayouts[oneOf(r, names...)].layout}
+			v.Shape, v.data = shape, r.numbers(d, 640, false)
+			in = append(in, v)
+		}
+		for _, d := range c.out {
+			out = append(out, r.result(d, shape...))
+		}
+		l := c.launch()
+		l.In, l.Out = nil, nil
+		sameAsCPU(t, b, l, in, out)
 	}
 }

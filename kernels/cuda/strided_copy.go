@@ -11,10 +11,6 @@ import (
 
 const copyBytes = 16 // that a thread moves
 
-// maxReach is the largest span of the offsets of one launch in every operand; 16 times as much fits into 32 bits. A
-// variable so that tests can make it small.
-var maxReach = 1 << 28
-
 // A stridedCopy is a launch of the kernels of copy.cuh. Its first two operands are destination and source; the others
 // are linear functions of the coordinates, and need not be memory.
 type stridedCopy struct {
@@ -22,7 +18,6 @@ type stridedCopy struct {
 	elementBytes int
 	begin        [maxCopyOperands]uint64 // of the operands: address, or first value
 	scale        [maxCopyOperands]int    // what a stride of 1 adds to that
-	before       [kernels.MaxDims]int    // coordinates in front of these that other launches visit
 }
 
 const (
@@ -67,40 +62,6 @@ func (w *stridedCopy) vectorise(others uint64) int {
 	return n
 }
 
-// longest is the axis with the largest span of offsets if w spans too much for one launch, else -1.
-func (w *stridedCopy) longest() int {
-	axis, longest, far := -1, -1, false
-	for k := range w.ins {
-		total := 0
-		for d, stride := range w.strides[k][:w.Rank] {
-			reach := (w.Shape[d] - 1) * max(stride, -stride)
-			if reach > longest {
-				axis, longest = d, reach
-			}
-			total += reach
-		}
-		far = far || total >= maxReach
-	}
-	if !far {
-		return -1
-	}
-	return axis
-}
-
-// split makes w its first half along an axis and returns the second.
-func (w *stridedCopy) split(axis int) stridedCopy {
-	rest := *w
-	w.Shape[axis] /= 2
-	rest.Shape[axis] -= w.Shape[axis]
-	slice := w.n / (w.Shape[axis] + rest.Shape[axis])
-	w.n, rest.n = slice*w.Shape[axis], slice*rest.Shape[axis]
-	rest.before[axis] += w.Shape[axis]
-	for k := range w.ins {
-		rest.begin[k] += uint64(w.Shape[axis] * w.strides[k][axis] * w.scale[k])
-	}
-	return rest
-}
-
 // entries is how many entries of the first axis all threads cover at once: the distance of the elements of one thread.
 func (w *stridedCopy) entries() int { return ceilDiv(w.Shape[0], copyBytes/w.elementBytes) }
 
@@ -115,8 +76,8 @@ func (c *call) stridedCopy(family string, w *stridedCopy, more func(before [kern
 		return
 	}
 	c.startEach(sized(family, w.elementBytes), w.threads())
-	for _, begin := range w.begin[:w.ins] {
-		arg(c, begin)
+	for k, begin := range w.begin[:w.ins] {
+		arg(c, begin+uint64(w.base[k]*w.scale[k]))
 	}
 	w.stridedRange(c)
 	w.shape32(c)
@@ -140,7 +101,8 @@ func (w *stridedCopy) stridedRange(c *call) {
 func (c *call) stridedCopyHalves(family string, w *stridedCopy, axis int,
 	more func(before [kernels.MaxDims]int)) {
 	first := *w
-	second := first.split(axis)
+	second := first
+	second.space = first.split(axis)
 	c.stridedCopy(family, &first, more)
 	c.stridedCopy(family, &second, more)
 }

@@ -4,10 +4,10 @@ package emu
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
@@ -54,23 +54,6 @@ func collapse(shape []int, strides ...[]int) ([]int, [][]int) {
 		}
 	}
 	return sizes, steps
-}
-
-// fits32 tells whether a shape and its strides can be a Shape32: no index reaches 2^31.
-func fits32(shape []int, strides ...[]int) bool {
-	if kernels.Count(shape) > math.MaxInt32 {
-		return false
-	}
-	for _, s := range strides {
-		reach := 0
-		for d, size := range shape {
-			reach += max(0, size-1) * s[d]
-		}
-		if reach > math.MaxInt32 {
-			return false
-		}
-	}
-	return true
 }
 
 // divisor is the multiplier and the shift of Divisor in layout.cuh.
@@ -122,8 +105,8 @@ func entry(s []int, d int) int {
 }
 
 // appendOperands appends the Operands of p: the addresses of its operands and results, its place in the random
-// streams, which operands are one element (bit k for operand k), and its scalars. What is appended to must be a
-// multiple of 8 long.
+// streams, the operands of which a thread has one element (bit k for operand k), and its scalars. What is appended to
+// must be a multiple of 8 long.
 func appendOperands(p *src.Pointwise, b []byte, in, out []uintptr, random kernels.Random, uniform uint32,
 	scalars []float64) []byte {
 	le := binary.LittleEndian
@@ -154,6 +137,46 @@ func appendOperands(p *src.Pointwise, b []byte, in, out []uintptr, random kernel
 		b = append(b, 0)
 	}
 	return b
+}
+
+// appendStrides appends the Strides of operands of a shape, which threads have `each` neighbours of; one where they are
+// not all in one row. It returns the number of threads, and the operands of which a thread has one element.
+func appendStrides(b []byte, shape []int, each int, aligned func(operand int) bool, strides ...[]int) (all []byte,
+	threads int, uniform uint32) {
+	le := binary.LittleEndian
+	last := len(shape) - 1
+	if shape[last]%each != 0 {
+		each = 1
+	}
+	strides = append(strides, kernels.RowMajor(make([]int, len(shape)), shape))
+	vectors := uint32(0)
+	axes := slices.Clone(shape)
+	axes[last] /= each
+	threads = kernels.Count(axes)
+	var groups [][]int
+	var steps []uint32
+	for k, s := range strides {
+		steps = append(steps, uint32(s[last]))
+		whole := s[last] == 1 && aligned(k)
+		for _, stride := range s[:last] {
+			whole = whole && stride%each == 0
+		}
+		if whole {
+			vectors |= 1 << k
+		}
+		if s[last] == 0 {
+			uniform |= 1 << k
+		}
+		group := slices.Clone(s)
+		group[last] *= each
+		groups = append(groups, group)
+	}
+	b = le.AppendUint64(b, 0)
+	for _, n := range append([]uint32{uint32(threads), uint32(each), vectors}, steps...) {
+		b = le.AppendUint32(b, n)
+	}
+	b = appendShape32(b, axes, groups...)
+	return append(b, make([]byte, -len(b)&7)...), threads, uniform
 }
 
 // TestDivisor compares quotients by multiplication with division, at and around multiples.
@@ -200,13 +223,6 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
-func TestFits32(t *testing.T) {
-	if !fits32([]int{1 << 15, 1 << 15}, []int{1 << 15, 1}) || fits32([]int{1 << 16, 1 << 16}, []int{0, 1}) ||
-		fits32([]int{2, 2}, []int{1 << 31, 1}) {
-		t.Error("wrong limit")
-	}
-}
-
 func TestShapeSizes(t *testing.T) {
 	// As the compiler lays out Shape32<2> and Shape64<2>.
 	if n := len(appendShape32(nil, []int{2, 3}, []int{3, 1}, []int{1, 2})); n != 4+8*12+2*8*4 {
@@ -214,5 +230,9 @@ func TestShapeSizes(t *testing.T) {
 	}
 	if n := len(appendShape64(nil, []int{2, 3}, []int{3, 1}, []int{1, 2})); n != 8+8*8+2*8*8 {
 		t.Errorf("Shape64 has %d bytes", n)
+	}
+	odd := func(int) bool { return false }
+	if b, _, _ := appendStrides(nil, []int{2, 3}, 4, odd, []int{3, 1}, []int{1, 2}); len(b) != 8+6*4+4+8*12+3*8*4 {
+		t.Errorf("Strides has %d bytes", len(b))
 	}
 }

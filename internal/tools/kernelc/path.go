@@ -71,10 +71,12 @@ func (g *graph) path(w *way) *path {
 	}
 	var widths []int
 	stores := map[int]int{} // bytes, by width
+	off := g.off(order)
 	for _, l := range g.steady(on, loop{-1, all}) {
 		ops := g.among(order, l.body)
-		p.parts = append(p.parts, part{ops, l.header >= 0})
 		p.instructions += len(ops)
+		ops = slices.DeleteFunc(ops, func(o *sassOp) bool { return off[o] })
+		p.parts = append(p.parts, part{ops, l.header >= 0})
 		for _, o := range ops {
 			n := width(o)
 			if n > 0 {
@@ -234,7 +236,7 @@ func (p *path) perElement(size int) float64 {
 // elementSize is the size of the type that a kernel's name ends with, or 0. Those of pointwise operations have the way
 // of access behind it.
 func elementSize(name string) int {
-	for _, way := range []string{"_vector", "_strided", "_strided64"} {
+	for _, way := range []string{"_vector", "_strided"} {
 		name = strings.TrimSuffix(name, way)
 	}
 	switch name[strings.LastIndexByte(name, '_')+1:] {

@@ -121,6 +121,39 @@ func TestFullPath(t *testing.T) {
 			STG.E [R8.64+8], R6
 			EXIT`,
 			path{code: 6, instructions: 6, loaded: 8, stored: 8, results: 8, width: 8, waits: 1}},
+		"the wider of accesses under a predicate and its opposite": {`
+			ISETP.NE.AND P1, PT, R0, R1, PT
+			@!P1 LDG.E.128 R4, [R2.64]
+			@P1 LDG.E R4, [R2.64]
+			@P1 LDG.E R5, [R2.64+4]
+			STG.E.128 [R8.64], R4
+			EXIT`,
+			path{code: 6, instructions: 6, loaded: 16, stored: 16, results: 16, width: 16, waits: 1}},
+		"accesses under a predicate that a later branch decides": {`
+			ISETP.NE.AND P1, PT, R0, R1, PT
+			@P1 LDG.E R4, [R2.64]
+			@P1 STG.E [R8.64], R4
+			@P1 EXIT
+			LDG.E.128 R4, [R2.64]
+			STG.E.128 [R8.64], R4
+			EXIT`,
+			path{code: 7, instructions: 7, loaded: 16, stored: 16, results: 16, width: 16, waits: 1}},
+		"a predicate that was set anew": {`
+			ISETP.NE.AND P1, PT, R0, R1, PT
+			@P1 LDG.E.64 R4, [R2.64]
+			ISETP.NE.AND P1, PT, R0, R6, PT
+			@!P1 LDG.E.64 R6, [R2.64+8]
+			STG.E.128 [R8.64], R4
+			EXIT`,
+			path{code: 6, instructions: 6, loaded: 16, stored: 16, results: 16, width: 16, waits: 1}},
+		"a load for the next turn": {`
+		1:
+			ISETP.NE.AND P1, PT, R0, R1, PT
+			STG.E [R8.64], R4
+			@P1 LDG.E R4, [R2.64]
+			@P1 BRA 1
+			EXIT`,
+			path{code: 5, instructions: 4, loaded: 4, stored: 4, results: 4, width: 4, waits: 1}},
 		"a warp that is not together": {`
 			LDG.E R4, [R2.64]
 			BRA.DIV UR4, 1

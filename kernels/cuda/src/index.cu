@@ -31,6 +31,10 @@ struct Columns {
   Axes axes;  // of x
 };
 
+// Lines are along an axis of y, x, the indices and the row-major numbers of these: `count` of them with `length`
+// elements of x each. `step` is how far one element is from the next.
+struct Lines { uint64_t count, length, step[4]; };
+
 namespace {
 
 constexpr int kThreads = 256;
@@ -254,6 +258,28 @@ DEV void index_add(T* y, const T* x, const uint64_t* sorted, uint64_t n, uint64_
   store(to, own.word);
 }
 
+// add_lines adds the elements of x to those of y that the indices choose, a line a thread. The first of equal indices
+// adds up all of them, in order: for short lines that is less work than a sort.
+template <class T>
+DEV void add_lines(T* y, const T* x, const Indices& indices, const Lines& lines, const Shape64<4>& axes) {
+  const uint64_t line = thread_index();
+  if (line >= lines.count) return;
+  uint64_t at[4];
+  locate(axes, line, at);
+  auto chosen = [&](uint64_t k) { return index_value(indices.data, indices.bytes, at[2] + k * lines.step[2]); };
+  for (uint64_t k = 0; k < lines.length; k++) {
+    const int64_t i = checked(indices, at[3] + k * lines.step[3], at[2] + k * lines.step[2]);
+    bool first = i >= 0;
+    for (uint64_t j = 0; first && j < k; j++) first = chosen(j) != i;
+    if (!first) continue;
+    T* const to = y + at[0] + (uint64_t)i * lines.step[0];
+    Total<T> sum = to_compute<Total<T>>(*to);
+    for (uint64_t j = k; j < lines.length; j++)
+      if (j == k || chosen(j) == i) sum = plus(sum, to_compute<Total<T>>(x[at[1] + j * lines.step[1]]));
+    *to = to_element<T>(sum);
+  }
+}
+
 // ---- scatter -----------------------------------------------------------------------------------------
 
 template <class N> DEV N times(N x, N y) { return math::mul(x, y); }
@@ -312,15 +338,18 @@ EXPORT(additions_place);
   ENTRY(index_add_##name, kThreads, 4,                                                                            \
         (T* y, const T* x, const uint64_t* sorted, uint64_t n, uint64_t none, Columns columns, Axes entries),     \
         index_add<T, V>(y, x, sorted, n, none, columns, entries))
-#define ADD_BOTH(name, T) ADD(name, T, 1) ADD(name##_vector, T, 16 / sizeof(T))
+#define ADD_LINES(name, T)                       \
+  ENTRY(scatter_add_lines_##name, kThreads, 4,   \
+        (T* y, const T* x, Indices indices, Lines lines, Shape64<4> axes), add_lines(y, x, indices, lines, axes))
+#define ADD_ALL(name, T) ADD(name, T, 1) ADD(name##_vector, T, 16 / sizeof(T)) ADD_LINES(name, T)
 
-ADD_BOTH(f32, float)
-ADD_BOTH(f64, double)
-ADD_BOTH(f16, f16)
-ADD_BOTH(bf16, bf16)
-ADD_BOTH(i64, int64_t)
-ADD_BOTH(i32, int32_t)
-ADD_BOTH(u8, uint8_t)
+ADD_ALL(f32, float)
+ADD_ALL(f64, double)
+ADD_ALL(f16, f16)
+ADD_ALL(bf16, bf16)
+ADD_ALL(i64, int64_t)
+ADD_ALL(i32, int32_t)
+ADD_ALL(u8, uint8_t)
 
 // Of equal numbers the first stays; a NaN replaces any number.
 #define SCATTER(name, T, result)                                                                                       \

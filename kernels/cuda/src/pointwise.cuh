@@ -12,9 +12,10 @@
 //	  }
 //	};
 //
-// and three kernels, by POINTWISE: scale_vector, vectorised, for contiguous operands, all aligned to 16 bytes, which
-// may be single elements; scale_strided for any operands up to 2^31 elements; scale_strided64 beyond. Results are
-// contiguous, and may be in place of an operand of the same type and layout.
+// and two kernels, by POINTWISE: scale_vector for contiguous operands, all aligned to 16 bytes, which may be single
+// elements; scale_strided for any layouts. Results are contiguous, and may be in place of an operand of the same type
+// and layout. A thread has V neighbours of a result, which are 16 bytes of the widest type, or in scale_strided one
+// where rows are not a multiple of V.
 #pragma once
 #include "f64.cuh"
 #include "i64.cuh"
@@ -47,32 +48,58 @@ template <class Op> struct Operands {
   const void* in[at_least_one(Op::In::count)];
   void* out[Op::Out::count];
   uint64_t key, counter;  // of the random streams
-  uint32_t uniform;       // bit k: operand k is one element
+  uint32_t uniform;       // bit k: the elements of a thread are one element of operand k
   typename Op::Compute scalar[at_least_one(Op::scalars)];
+};
+
+// Strides are the layouts of the operands of the strided kernel, and at last that of the results, N in all. A thread has
+// `each` elements, which are `step` apart; those of operand k are one aligned vector if bit k of `vectors` is set. The
+// axes are those of threads, and `first` is the number of the first result. Strides and steps may be negative.
+template <int N> struct Strides {
+  uint64_t first;
+  uint32_t threads, each, vectors, step[N];
+  Shape32<N> shape;
 };
 
 // ---- loads and stores of all operands ----------------------------------------------------------------
 
-// Operands of the vector kernel: element i and the V-1 after it, of which `valid` exist.
-template <class Op, int V>
-DEV void load_vectors(const Operands<Op>& a, uint64_t i, int valid,
+// A place tells where the elements of a thread are in operand k: the first one, or the only one, and how far the next is.
+struct Contiguous {
+  uint64_t i;
+  DEV_METHOD uint64_t only(int) const { return 0; }
+  DEV_METHOD uint64_t at(int) const { return i; }
+  DEV_METHOD int32_t step(int) const { return 1; }
+  DEV_METHOD bool vector(int) const { return true; }
+};
+template <int N> struct Strided {
+  const Strides<N>& strides;
+  uint32_t offset[N];
+  DEV_METHOD int32_t only(int k) const { return at(k); }
+  DEV_METHOD int32_t at(int k) const { return (int32_t)offset[k]; }
+  DEV_METHOD int32_t step(int k) const { return (int32_t)strides.step[k]; }
+  DEV_METHOD bool vector(int k) const { return strides.vectors >> k & 1; }
+};
+
+// load_vectors reads the V elements of a thread, of which `valid` exist, of all operands.
+template <class Op, int V, class Place>
+DEV void load_vectors(const Operands<Op>& a, const Place& place, int valid,
                       typename Op::Compute (&x)[V][at_least_one(Op::In::count)]) {
   each_type(typename Op::In(), [&](auto element, int k) {
     using T = decltype(element);
     using N = typename Op::Compute;
     const T* p = static_cast<const T*>(a.in[k]);
-    if (a.uniform >> k & 1) {
-      const N value = to_compute<N>(*p);
+    if (V == 1 || a.uniform >> k & 1) {
+      const N value = to_compute<N>(p[place.only(k)]);
 #pragma unroll
       for (int j = 0; j < V; j++) x[j][k] = value;
-    } else if (valid == V) {
+    } else if (valid == V && place.vector(k)) {
       Pack<T, V> pack;
-      pack.word = load<decltype(pack.word)>(p + i);
+      pack.word = load<decltype(pack.word)>(p + place.at(k));
 #pragma unroll
       for (int j = 0; j < V; j++) x[j][k] = to_compute<N>(pack.element[j]);
     } else {
 #pragma unroll
-      for (int j = 0; j < V; j++) x[j][k] = j < valid ? to_compute<N>(p[i + j]) : N(0);
+      for (int j = 0; j < V; j++) x[j][k] = j < valid ? to_compute<N>(p[place.at(k) + j * place.step(k)]) : N(0);
     }
   });
 }
@@ -112,38 +139,33 @@ DEV void draw(const Operands<Op>& a, uint64_t i, typename Op::Compute (&r)[V][at
     }
 }
 
-// V consecutive elements a thread.
-template <class Op, int V> DEV void pointwise(const Operands<Op>& a, uint64_t n) {
-  const uint64_t i = thread_index() * V;
-  if (i >= n) return;
-  const int valid = n - i < V ? (int)(n - i) : V;
+// compute does the V elements of a thread, of which `valid` exist, from number i of the results on.
+template <class Op, int V, class Place>
+DEV void compute(const Operands<Op>& a, const Place& place, uint64_t i, int valid) {
   typename Op::Compute x[V][at_least_one(Op::In::count)], r[V][at_least_one(Op::Streams::count)], y[V][Op::Out::count];
-  load_vectors(a, i, valid, x);
+  load_vectors(a, place, valid, x);
   draw(a, i, r);
 #pragma unroll
   for (int j = 0; j < V; j++) Op::apply(x[j], a.scalar, r[j], y[j]);
   store_vectors(a, i, valid, y);
 }
 
-template <class Op, class Shape> DEV void pointwise_strided(const Operands<Op>& a, uint64_t n, const Shape& shape) {
-  const uint64_t i = thread_index();
-  if (i >= n) return;
-  typename Shape::Index at[at_least_one(Op::In::count)];
-  locate(shape, (typename Shape::Index)i, at);
-  typename Op::Compute x[at_least_one(Op::In::count)], r[1][at_least_one(Op::Streams::count)], y[Op::Out::count];
-  each_type(typename Op::In(), [&](auto element, int k) {
-    x[k] = to_compute<typename Op::Compute>(static_cast<const decltype(element)*>(a.in[k])[at[k]]);
-  });
-  draw(a, i, r);
-  Op::apply(x, a.scalar, r[0], y);
-  each_type(typename Op::Out(), [&](auto element, int k) {
-    static_cast<decltype(element)*>(a.out[k])[i] = to_element<decltype(element)>(y[k]);
-  });
+template <class Op, int V> DEV void pointwise(const Operands<Op>& a, uint64_t n) {
+  const uint64_t i = thread_index() * V;
+  if (i < n) compute<Op, V>(a, Contiguous{i}, i, n - i < V ? (int)(n - i) : V);
 }
 
-#define POINTWISE(Op, V)                                                                                  \
-  ENTRY(Op##_vector, 256, 4, (Operands<Op> a, uint64_t n), pointwise<Op, V>(a, n))                        \
-  ENTRY(Op##_strided, 256, 4, (Operands<Op> a, uint64_t n, Shape32<at_least_one(Op::In::count)> shape),   \
-        pointwise_strided(a, n, shape))                                                                   \
-  ENTRY(Op##_strided64, 256, 4, (Operands<Op> a, uint64_t n, Shape64<at_least_one(Op::In::count)> shape), \
-        pointwise_strided(a, n, shape))
+template <class Op, int V, int N> DEV void pointwise_strided(const Operands<Op>& a, const Strides<N>& strides) {
+  const uint32_t thread = (uint32_t)thread_index();
+  if (thread >= strides.threads) return;
+  Strided<N> place{strides};
+  locate(strides.shape, thread, place.offset);
+  const uint64_t i = strides.first + place.offset[N - 1];
+  if (strides.each == V) compute<Op, V>(a, place, i, V);
+  else compute<Op, 1>(a, place, i, 1);
+}
+
+#define POINTWISE(Op, V)                                                               \
+  ENTRY(Op##_vector, 256, 4, (Operands<Op> a, uint64_t n), pointwise<Op, V>(a, n))     \
+  ENTRY(Op##_strided, 256, 4, (Operands<Op> a, Strides<Op::In::count + 1> strides),    \
+        pointwise_strided<Op, V>(a, strides))

@@ -47,7 +47,7 @@ func PointwiseOf(l *kernels.Launch) *Pointwise {
 
 // Symbols are the kernels of the source.
 func (p *Pointwise) Symbols() []string {
-	return []string{p.Name + "_vector", p.Name + "_strided", p.Name + "_strided64"}
+	return []string{p.Name + "_vector", p.Name + "_strided"}
 }
 
 // Sum identifies a generated source: images carry it.
@@ -86,7 +86,7 @@ func (p *Pointwise) Number() kernels.DType {
 	return l.ComputeType()
 }
 
-// Vector is the number of elements that a thread of the kernel Name_vector computes: 16 bytes of the widest type.
+// Vector is the number of elements that a thread of the kernels computes: 16 bytes of the widest type.
 func (p *Pointwise) Vector() int {
 	widest := 1
 	for _, d := range slices.Concat(p.In, p.Out) {
@@ -95,7 +95,7 @@ func (p *Pointwise) Vector() int {
 	return min(8, 16/widest)
 }
 
-// Text is the source of the kernels Name_vector, Name_strided and Name_strided64.
+// Text is the source of the kernels Name_vector and Name_strided.
 func (p *Pointwise) Text() (string, error) {
 	in, err := types(p.In, len(p.Func.Args))
 	if err != nil {

@@ -39,12 +39,13 @@ type family struct {
 	tests         [][2]string
 }
 
-const raw, launches = "internal/testing/emu", "kernels/cuda"
+const raw, launches, operations = "internal/testing/emu", "kernels/cuda", "internal/testing/emu/ops"
 
 var families = []family{
 	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention"}}},
 	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention"}}},
 	{"attention_flash.cu", "attention_flash.cu", false, [][2]string{{launches, "Flash"}}},
+	{"conv.cu", "conv.cu", true, [][2]string{{operations, "Conv"}}},
 	{"copy.cu", "copy.cu", true,
 		[][2]string{{raw, "CopyAndFill"}, {launches, "Transpose|Copies|PadEveryAxis|CopyWide"}}},
 	{"copy.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Copies|CopyWide"}}},
@@ -73,6 +74,7 @@ var families = []family{
 	{"scan.cu", "scan.cu", true, [][2]string{{launches, "CumSum|Scans"}}},
 	{"softmax.cu", "softmax.cu", true, [][2]string{{launches, "Softmax|Statistics|LongRows|InfiniteRows"}}},
 	{"sort.cu", "sort.cu", true, [][2]string{{launches, "Sort|SearchSorted"}}},
+	{"window.cu", "window.cu", true, [][2]string{{operations, "Windows"}}},
 }
 
 // trims leave out kernels that differ from others in the type of elements alone, and that the tests above do without:
@@ -110,7 +112,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		for _, p := range []string{raw, launches} {
+		for _, p := range []string{raw, launches, operations} {
 			binaries[p] = filepath.Join(dir, filepath.Base(p)+".test")
 			cmd := exec.Command("scripts/cuda-env", "go", "test", "-c", "-tags", "cuda,emu", "-o", binaries[p], "./"+p)
 			cmd.Dir = root
