@@ -231,14 +231,14 @@ func TestPackedStrides(t *testing.T) {
 	w.base[2] = 1 << 40
 	w.share(4, true)
 	want := map[string]uint64{".first": 1 << 40, ".threads": 15, ".each": 4, ".vectors": 2, ".step.0": 1<<32 - 7,
-		".step.1": 1, ".step.2": 1, ".shape.rank": 2}
+		".step.1": 1, ".step.2": 1, ".size.rank": 2} // a field "shape" is called size
 	for d, size := range []int{5, 3} {
-		axis := ".shape.size." + itoa(d)
+		axis := ".size.size." + itoa(d)
 		multiplier, shift := divisor(uint64(size))
 		want[axis+".value"], want[axis+".multiplier"], want[axis+".shift"] = uint64(size), uint64(multiplier),
 			uint64(shift)
 		for k, strides := range [][]int{{3, -28}, {12, 4}, {12, 4}} {
-			want[".shape.stride."+itoa(k)+"."+itoa(d)] = uint64(uint32(strides[d]))
+			want[".size.stride."+itoa(k)+"."+itoa(d)] = uint64(uint32(strides[d]))
 		}
 	}
 	var c call

@@ -359,7 +359,7 @@ func TestPointwiseLayouts(t *testing.T) {
 		var in, out []value
 		for _, d := range c.in {
 			v := value{dtype: d, Layout: pointwiseLayouts[oneOf(r, names...)].layout}
-			v.Shape, v.data = shape, r.numbers(d, 640, false)
+			v.Shape, v.data = shape, r.numbers(d, 800, false)
 			in = append(in, v)
 		}
 		for _, d := range c.out {
