@@ -232,7 +232,7 @@ func TestShapeSizes(t *testing.T) {
 		t.Errorf("Shape64 has %d bytes", n)
 	}
 	odd := func(int) bool { return false }
-	if b, _, _ := appendStrides(nil, []int{2, 3}, 4, odd, []int{3, 1}, []int{1, 2}); len(b) != 8+6*4+4+8*12+3*8*4 {
+	if b, _, _ := appendStrides(nil, []int{2, 3}, 4, odd, []int{3, 1}, []int{1, 2}); len(b) != 8+6*4+4+8*12+3*8*4+4 {
 		t.Errorf("Strides has %d bytes", len(b))
 	}
 }
