@@ -86,6 +86,12 @@ func (c *Cursor) Run() int {
 	return c.dims.Shape[last] - c.index[last]
 }
 
+// Neighbours reports whether the next n elements, the present one included, are neighbours in memory.
+func (c *Cursor) Neighbours(n int) bool {
+	last := c.dims.Rank - 1
+	return n <= 1 || last >= 0 && c.dims.Strides[last] == 1 && c.Run() >= n
+}
+
 // Next goes to the next element.
 func (c *Cursor) Next() { c.Skip(1) }
 

@@ -5,8 +5,9 @@ import (
 )
 
 // A convolution is the product of the weight and the unfolded input, a matrix of what each window sees, with zeros
-// where it sees padding. That matrix is never made: products pack what they need from a copy of some images, in which
-// the padding is there and the phases of the stride are apart, so that neighbouring windows read neighbouring elements.
+// where it sees padding. That matrix is never made: products read or pack what they need from a copy of some images, in
+// which the padding is there and the phases of the stride are apart, so that neighbouring windows read neighbouring
+// elements.
 
 // A convolution is the geometry of an op call, always with three spatial axes; those that are missing have size 1.
 type convolution struct {

@@ -167,8 +167,8 @@ func (u *unfolding[T]) run(parts []part[T]) {
 	block := min(u.images, max(1, mergedColumns/columns))
 	channels, plane := u.groups*u.channels, kernels.Count(u.plane)
 	data, image, channel := u.src, u.strides[0], u.strides[1]
-	if !u.inPlace {
-		memory, done := lend[T](append([]int{block, channels}, u.plane...)...)
+	if !u.inPlace { // one plane more, since columns may run past the last row
+		memory, done := lend[T](append([]int{block*channels + 1}, u.plane...)...)
 		defer done()
 		clear(memory)
 		data, image, channel = memory, channels*plane, plane
@@ -208,8 +208,9 @@ func (u *unfolding[T]) product(p *part[T], g, first, count int, data []T, image,
 	if u.bias != nil {
 		bias = u.bias[g*u.m:]
 	}
+	size, wide := p.size, u.wide(p)
 	var to kernels.Dims
-	if to.PushAll(p.size[:], p.step[:]); columns >= directColumns && to.Contiguous() {
+	if to.PushAll(p.size[:], p.step[:]); !wide && columns >= directColumns && to.Contiguous() {
 		b.Columns.PushAll(p.size[:], spatial[:])
 		var epilogue func(i, j int, row []T)
 		if bias != nil {
@@ -221,42 +222,72 @@ func (u *unfolding[T]) product(p *part[T], g, first, count int, data []T, image,
 		}
 		return
 	}
+	if wide {
+		size[2] = spatial[1]
+	}
 	b.Columns.Push(count, image)
-	b.Columns.PushAll(p.size[:], spatial[:])
-	to = kernels.Dims{}
-	to.Push(count, u.dstImage)
-	to.PushAll(p.size[:], p.step[:])
-	memory, done := lend[T](u.m, count*columns)
+	b.Columns.PushAll(size[:], spatial[:])
+	columns = count * kernels.Count(size[:])
+	memory, done := lend[T](u.m, columns)
 	defer done()
-	matmul.Unfold(u.m, a, b, memory, count*columns, false, func(i, j int, row []T) {
-		var add T
+	rows := newRowList(p, size[2], count, u.dstImage)
+	matmul.Unfold(u.m, a, b, memory, columns, false, func(i, j int, row []T) {
 		if bias != nil {
-			add = bias[i]
-			addNumber(row, row, add)
+			addNumber(row, row, bias[i])
 		}
-		scatter(dst[i*u.dstChannel:], &to, j, row)
+		scatter(dst[i*u.dstChannel:], &rows, j, row)
 	})
 }
 
-// scatter writes elements j, j+1, ... of the given dimensions.
-func scatter[T floating](dst []T, to *kernels.Dims, j int, row []T) {
-	if to.Rank == 0 {
-		dst[0] = row[0]
-		return
+// packCost and scatterCost are about the costs, in multiply-adds, of packing an element of what is read and of copying
+// one of the result.
+const packCost, scatterCost = 12, 8
+
+// wide reports whether a product is faster with columns that are whole rows of what is read, the elements between those
+// of the result too: these are neighbours in memory, and need not be packed.
+func (u *unfolding[T]) wide(p *part[T]) bool {
+	pitch, width, terms := u.spatial()[1], p.size[2], u.channels*len(p.taps)
+	return matmul.InPlace[T](u.m) && !u.inPlace && pitch > width &&
+		packCost*terms*width > u.m*(terms*(pitch-width)+scatterCost*width)
+}
+
+// A rowList is rows of the result: of each pitch columns of a product the first width belong to the next row.
+type rowList struct {
+	starts               kernels.Dims
+	width, pitch, stride int
+}
+
+// newRowList lists the rows of a part in some images. Those that follow each other in memory are one.
+func newRowList[T floating](p *part[T], pitch, images, image int) rowList {
+	var all kernels.Dims
+	all.Push(images, image)
+	r := rowList{width: p.size[2], pitch: pitch, stride: p.step[2]}
+	if all.PushAll(p.size[:], p.step[:]); pitch == r.width && all.Rank > 0 {
+		last := all.Rank - 1
+		r.width, r.pitch, r.stride = all.Shape[last], all.Shape[last], all.Strides[last]
+		all.Rank--
+		r.starts = all
+		return r
 	}
-	stride := to.Strides[to.Rank-1]
-	for at := to.Cursor(j); len(row) > 0; {
-		run := min(at.Run(), len(row))
-		if stride == 1 {
-			copy(dst[at.Offset:], row[:run])
+	r.starts.Push(images, image)
+	r.starts.PushAll(p.size[:2], p.step[:2])
+	return r
+}
+
+// scatter writes columns j, j+1, ... of a product.
+func scatter[T floating](dst []T, to *rowList, j int, columns []T) {
+	x := j % to.pitch
+	for at := to.starts.Cursor(j / to.pitch); len(columns) > 0; at.Next() {
+		n := min(len(columns), to.pitch-x)
+		row := columns[:min(n, max(0, to.width-x))]
+		if from := at.Offset + x*to.stride; to.stride == 1 {
+			copy(dst[from:], row)
 		} else {
-			for i, v := range row[:run] {
-				dst[at.Offset+i*stride] = v
+			for i, v := range row {
+				dst[from+i*to.stride] = v
 			}
 		}
-		if row = row[run:]; len(row) > 0 {
-			at.Skip(run)
-		}
+		columns, x = columns[n:], 0
 	}
 }
 

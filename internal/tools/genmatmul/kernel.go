@@ -102,7 +102,7 @@ func (t *tileKernel) begin() {
 		t.width()))
 	t.Pragma("noescape")
 	t.Attributes(build.NOSPLIT)
-	t.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, " +
+	t.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, " +
 		"c *float32, ldc, cPanel, panels, strips, cols int, add bool)")
 	t.panelsLeft = t.AllocLocal(8)
 	t.a, t.b, t.c = t.GP64(), t.GP64(), t.GP64()
@@ -143,39 +143,56 @@ func (t *tileKernel) clear() {
 	t.element = t.set.vector(t.Context)
 }
 
-// product adds up the products of all k, several in a turn of the loop while there are that many.
+// product adds up the products of all k. The rows of B are a stride apart or, if there is a table of offsets, there.
 func (t *tileKernel) product() {
 	t.MOVQ(t.arg("a"), t.a)
 	t.MOVQ(t.arg("b"), t.b)
-	k := t.load("k")
+	k, offsets := t.load("k"), t.load("bRows")
+	t.TESTQ(offsets, offsets)
+	t.JNE(operand.LabelRef("unfolded"))
+	t.loop("", k, func() {
+		t.step(operand.Mem{Base: t.b})
+		t.ADDQ(t.bStep, t.b)
+	})
+	t.JMP(operand.LabelRef("done"))
+	t.Label("unfolded")
+	offset := t.GP64()
+	t.loop("Unfolded", k, func() {
+		t.MOVQ(operand.Mem{Base: offsets}, offset)
+		t.ADDQ(operand.U8(8), offsets)
+		t.step(operand.Mem{Base: t.b, Index: offset, Scale: 4})
+	})
+	t.Label("done")
+}
+
+// loop calls step k times, several times in a turn while k is large enough. Its labels have a suffix.
+func (t *tileKernel) loop(suffix string, k reg.GPVirtual, step func()) {
 	if t.set.unroll > 1 {
 		unroll := operand.U8(uint8(t.set.unroll))
 		t.SUBQ(unroll, k)
-		t.JLT(operand.LabelRef("rest"))
-		t.Label("steps")
+		t.JLT(operand.LabelRef("rest" + suffix))
+		t.Label("steps" + suffix)
 		for range t.set.unroll {
-			t.step()
+			step()
 		}
 		t.SUBQ(unroll, k)
-		t.JGE(operand.LabelRef("steps"))
-		t.Label("rest")
+		t.JGE(operand.LabelRef("steps" + suffix))
+		t.Label("rest" + suffix)
 		t.ADDQ(unroll, k)
 	}
 	t.TESTQ(k, k)
 	t.JE(operand.LabelRef("done"))
-	t.Label("step")
-	t.step()
+	t.Label("step" + suffix)
+	step()
 	t.DECQ(k)
-	t.JNE(operand.LabelRef("step"))
-	t.Label("done")
+	t.JNE(operand.LabelRef("step" + suffix))
 }
 
-// step adds the products of one k.
-func (t *tileKernel) step() {
+// step adds the products of one k, for which the row of B is at the given address.
+func (t *tileKernel) step(b operand.Mem) {
 	for v := range t.rowOfB {
-		t.VMOVUPS(operand.Mem{Base: t.b, Disp: v * t.set.bytes()}, t.rowOfB[v])
+		t.VMOVUPS(b.Offset(v*t.set.bytes()), t.rowOfB[v])
 	}
-	t.ADDQ(t.bStep, t.b)
 	for r := range t.rows {
 		t.VBROADCASTSS(t.aRows[r], t.element)
 		for v := range t.rowOfB {

@@ -38,6 +38,7 @@ func generate() (map[string][]byte, error) {
 			microKernel(g, set, rows, 1)
 		}
 		copyStrips(g, set)
+		gatherStrip(g, set)
 		peak(g, set)
 	}
 	copyPanels(g)

@@ -33,11 +33,12 @@ func (t neonTile) sum(r, v int) int { return r*t.vectors + v }
 //
 //	R0, R1, R2  what it reads of A and B, and C      R3  k          R4, R5, R6  steps in A, B and C, in bytes
 //	R11 to R13  where A, C and B of this panel begin R7  panels left           R8  scratch
+//	R14, R15    the table of offsets of B, and an offset
 func neonKernel(f *neon.File, rows, vectors int) {
 	t := neonTile{f, rows, vectors}
 	name := fmt.Sprintf("tile%dx%dNEON", rows, t.width())
 	doc := fmt.Sprintf("computes panels of %d rows of C over strips of %d columns, see tileFunc.", rows, t.width())
-	f.Func(name, doc, "func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, "+
+	f.Func(name, doc, "func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, "+
 		"c *float32, ldc, cPanel, panels, strips, cols int, add bool)", 4*rows*t.width())
 	for _, p := range [][2]string{{"a", "R11"}, {"b", "R13"}, {"c", "R12"}} {
 		f.Ins("MOVD %s, %s", f.Argument(p[0]), p[1])
@@ -78,18 +79,40 @@ func (t neonTile) stride(name, register string) {
 }
 
 // product adds up the products of all k. Where the elements of A are neighbours, as in packed panels, they are read as
-// vectors.
+// vectors. The rows of B are a stride apart or, if there is a table of offsets, there.
 func (t neonTile) product() {
 	t.Ins("MOVD R11, R0")
 	t.Ins("MOVD R13, R1")
 	t.Ins("MOVD %s, R3", t.Argument("k"))
 	t.Ins("CBZ R3, done")
+	t.Ins("MOVD %s, R14", t.Argument("bRows"))
+	t.Ins("CBNZ R14, unfolded")
+	t.loops("", t.loadB, func() { t.Ins("ADD R5, R1") })
+	t.Label("unfolded")
+	t.loops("Unfolded", func() {
+		t.Ins("MOVD.P 8(R14), R15")
+		t.Ins("ADD R15<<2, R13, R1")
+		t.loadB()
+	}, func() {})
+	t.Label("done")
+}
+
+// loops writes the loops over k, which end at the label done: for A in place and, of as many rows as are packed, for
+// packed panels. loadB reads a row of B, and next goes on to the next one.
+func (t neonTile) loops(suffix string, loadB, next func()) {
 	if t.rows%neonLanes == 0 {
 		t.Ins("CMP $4, R9")
-		t.Ins("BEQ packed")
+		t.Ins("BEQ packed%s", suffix)
 	}
-	t.Label("step")
-	t.loadB()
+	turn := func(label string) {
+		next()
+		t.Ins("ADD R4, R0")
+		t.Ins("SUBS $1, R3")
+		t.Ins("BNE %s", label)
+		t.Ins("B done")
+	}
+	t.Label("step" + suffix)
+	loadB()
 	const ahead = 4
 	element := func(r int) int { return elements + r%6 }
 	load := func(r int) {
@@ -109,22 +132,21 @@ func (t neonTile) product() {
 			t.MultiplyAdd(t.sum(r, v), rowOfB+v, element(r), 0)
 		}
 	}
-	t.turn("step")
-	if t.rows%neonLanes == 0 {
-		t.Ins("B done")
-		t.Label("packed")
-		t.loadB()
-		for i := range t.rows / neonLanes {
-			t.Ins("FMOVQ %d(R0), F%d", 16*i, elements+i)
-		}
-		for r := range t.rows {
-			for v := range t.vectors {
-				t.MultiplyAdd(t.sum(r, v), rowOfB+v, elements+r/neonLanes, r%neonLanes)
-			}
-		}
-		t.turn("packed")
+	turn("step" + suffix)
+	if t.rows%neonLanes != 0 {
+		return
 	}
-	t.Label("done")
+	t.Label("packed" + suffix)
+	loadB()
+	for i := range t.rows / neonLanes {
+		t.Ins("FMOVQ %d(R0), F%d", 16*i, elements+i)
+	}
+	for r := range t.rows {
+		for v := range t.vectors {
+			t.MultiplyAdd(t.sum(r, v), rowOfB+v, elements+r/neonLanes, r%neonLanes)
+		}
+	}
+	turn("packed" + suffix)
 }
 
 // loadB reads a row of a strip.
@@ -132,14 +154,6 @@ func (t neonTile) loadB() {
 	for v := range t.vectors {
 		t.Ins("FMOVQ %d(R1), F%d", 16*v, rowOfB+v)
 	}
-}
-
-// turn goes on to the next k.
-func (t neonTile) turn(label string) {
-	t.Ins("ADD R4, R0")
-	t.Ins("ADD R5, R1")
-	t.Ins("SUBS $1, R3")
-	t.Ins("BNE %s", label)
 }
 
 // store writes the tile to C, or adds it.
@@ -271,6 +285,27 @@ func neonCopy(f *neon.File, name, doc, pieces string, vectors int) {
 	f.Ins("RET")
 }
 
+// neonGather writes gatherStrip.
+func neonGather(f *neon.File) {
+	f.Func("gatherStripNEON", "is assembly.gatherStrip for this tier.",
+		"func(dst, src *float32, rows *int, k int, columns *int)", 0)
+	for i, argument := range []string{"dst", "src", "rows", "k", "columns"} {
+		f.Ins("MOVD %s, R%d", f.Argument(argument), i)
+	}
+	f.Label("row")
+	f.Ins("MOVD.P 8(R2), R5")
+	f.Ins("ADD R5<<2, R1, R5")
+	for i := range 2 * neonLanes {
+		f.Ins("MOVD %d(R4), R6", 8*i)
+		f.Ins("MOVWU (R5)(R6<<2), R7")
+		f.Ins("MOVW R7, %d(R0)", 4*i)
+	}
+	f.Ins("ADD $%d, R0", 8*neonLanes)
+	f.Ins("SUBS $1, R3")
+	f.Ins("BNE row")
+	f.Ins("RET")
+}
+
 // neonTranspose writes the copy of four or eight rows of a row-major matrix to columns, four columns a turn.
 func neonTranspose(f *neon.File, rows int) {
 	name := fmt.Sprintf("transpose%d", rows)
@@ -343,6 +378,7 @@ func generateNEON() map[string][]byte {
 	neonCopy(f, "copyStripsNEON", "is assembly.copyStrips for this tier.", "strips", 2)
 	neonCopy(f, "copyPanels", "sets dst[q*12*k+p*12+r] = src[p*row+q*12+r] for q < panels, p < k and r < 12.",
 		"panels", 3)
+	neonGather(f)
 	neonTranspose(f, 8)
 	neonTranspose(f, 4)
 	neonPeak(f)

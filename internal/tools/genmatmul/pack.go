@@ -77,6 +77,38 @@ func copyStrips(g *build.Context, set isa) {
 	g.RET()
 }
 
+// gatherStrip emits the copy of columns that lie anywhere, the same in each row, to a packed strip. Scalar moves are as fast
+// as vector gathers, which some processors have made slow.
+func gatherStrip(g *build.Context, set isa) {
+	name := "gatherStrip" + set.name
+	g.Function(name)
+	g.Doc(name + " is assembly.gatherStrip for this tier.")
+	g.Pragma("noescape")
+	g.Attributes(build.NOSPLIT)
+	g.SignatureExpr("func(dst, src *float32, rows *int, k int, columns *int)")
+
+	dst := g.Load(g.Param("dst"), g.GP64())
+	src := g.Load(g.Param("src"), g.GP64())
+	rows := g.Load(g.Param("rows"), g.GP64())
+	k := g.Load(g.Param("k"), g.GP64())
+	columns := g.Load(g.Param("columns"), g.GP64())
+	row, column, x := g.GP64(), g.GP64(), g.GP32()
+
+	g.Label("row")
+	g.MOVQ(operand.Mem{Base: rows}, row)
+	g.LEAQ(operand.Mem{Base: src, Index: row, Scale: 4}, row)
+	for i := range 2 * set.lanes {
+		g.MOVQ(operand.Mem{Base: columns, Disp: 8 * i}, column)
+		g.MOVL(operand.Mem{Base: row, Index: column, Scale: 4}, x)
+		g.MOVL(x, operand.Mem{Base: dst, Disp: 4 * i})
+	}
+	g.ADDQ(operand.U8(8), rows)
+	g.ADDQ(operand.U32(uint32(2*set.bytes())), dst)
+	g.DECQ(k)
+	g.JNE(operand.LabelRef("row"))
+	g.RET()
+}
+
 // copyPanels emits the copy of neighbouring elements of rows to packed panels, twelve to each: what packs A when it is
 // a transposed view.
 func copyPanels(g *build.Context) {

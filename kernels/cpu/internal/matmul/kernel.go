@@ -6,10 +6,10 @@ package matmul
 //
 // for some strips of B (BLIS calls them micro-panels), and in each for a tile of each of some panels of A. The
 // parameters after a, b and c are strides. In panel q, element (i, p) of A is a[q*aPanel+i*aRow+p*aCol] and element (i,
-// j) of C is c[q*cPanel+i*ldc+j]; in strip s, element (p, j) of B is b[s*bStrip+p*bRow+j]. Strips are as wide as the
-// tile and adjacent in C. When cols is less than that width, there is one strip of cols columns, of which B must still
-// have the full width. If add is false, C is overwritten.
-type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int,
+// j) of C is c[q*cPanel+i*ldc+j]; in strip s, element (p, j) of B is b[s*bStrip+p*bRow+j], or b[s*bStrip+bRows[p]+j] if
+// bRows is not nil. Strips are as wide as the tile and adjacent in C. When cols is less than that width, there is one
+// strip of cols columns, of which B must still have the full width. If add is false, C is overwritten.
+type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int,
 	c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // assembly is the micro-kernels of one tier.
@@ -21,6 +21,8 @@ type assembly struct {
 
 	// copyStrips copies k rows to packed strips: some full ones and, if cols > 0, one of cols columns and padding.
 	copyStrips func(dst, src *float32, srcStride, k, strips, cols int)
+	// gatherStrip copies k rows, at least one, to a packed strip: dst[p*width+x] = src[rows[p]+columns[x]].
+	gatherStrip func(dst, src *float32, rows *int, k int, columns *int)
 	// copyPanels copies panels of A: dst[q*12*k+p*12+r] = src[p*srcStride+q*12+r] for q < panels, p < k, r < 12.
 	copyPanels func(dst, src *float32, srcStride, k, panels int)
 	// transpose8 sets dst[p*dstStride+r] = src[r*srcStride+p] for r < 8 and p < k, a multiple of 4; transpose4 for r <

@@ -11,10 +11,11 @@ var kernelsNEON = assembly{
 	narrow: []tileFunc{
 		nil, tile1x4NEON, tile2x4NEON, tile3x4NEON, tile4x4NEON, tile5x4NEON, tile6x4NEON, tile7x4NEON, tile8x4NEON,
 		tile9x4NEON, tile10x4NEON, tile11x4NEON, tile12x4NEON},
-	copyStrips: copyStripsNEON,
-	copyPanels: copyPanels,
-	transpose8: transpose8,
-	transpose4: transpose4,
+	copyStrips:  copyStripsNEON,
+	gatherStrip: gatherStripNEON,
+	copyPanels:  copyPanels,
+	transpose8:  transpose8,
+	transpose4:  transpose4,
 }
 
 // current returns the assembly of the tier in use, nil for the portable one.

@@ -3,12 +3,16 @@ package matmul
 // panelDepth is the number of rows in a panel of B, a multiple of chunk.
 const panelDepth = 4 * Chunk
 
+// maxWidth is the most columns of a strip.
+const maxWidth = 32
+
 // A panel is a block of B, packed into strips: chunk by chunk, in each chunk strip by strip, in each strip row by row.
 type panel struct {
 	column   int // of the grid, -1 if the panel is not packed
 	j0, j1   int // the columns of B
 	unpacked int // full strips that are read in place; the others follow them
 	packed   []float32
+	offsets  []int    // of an unfolded B: where a strip is that is read in place, -1 of one that is packed
 	_        [64]byte // keeps the panels of different workers in different cache lines
 }
 
@@ -28,6 +32,9 @@ func (p *product) pack(b *panel) {
 	if count == 0 {
 		return
 	}
+	if p.unfolded != nil {
+		p.findStrips(b)
+	}
 	if size := count * width * (p.k1 - p.k0); len(b.packed) < size {
 		b.packed = make([]float32, size)
 	}
@@ -42,7 +49,7 @@ func (p *product) packChunk(b *panel, k0, kc int) {
 	width := p.tier.width()
 	dst, _, _ := p.strip(b, b.unpacked, k0, kc)
 	if p.unfolded != nil {
-		p.unfolded.pack(dst, width, k0, kc, b.j0, b.j1)
+		p.packUnfolded(b, dst, k0, kc)
 		return
 	}
 	j0 := b.j0 + b.unpacked*width
@@ -54,6 +61,42 @@ func (p *product) packChunk(b *panel, k0, kc int) {
 	for j := j0; j < b.j1; j += width {
 		columns := Matrix{src[(j-j0)*p.b.ColStride:], p.b.ColStride, p.b.RowStride}
 		p.tier.packTranspose(dst[(j-j0)*kc:], width, columns, min(width, b.j1-j), kc)
+	}
+}
+
+// findStrips looks which strips of an unfolded B are read in place: full ones whose columns are neighbours in memory,
+// unless many rows of A pass by.
+func (p *product) findStrips(b *panel) {
+	columns, width := &p.unfolded.Columns, p.tier.width()
+	b.offsets = b.offsets[:0]
+	for j := b.j0; j < b.j1; j += width {
+		offset := -1
+		if at := columns.Cursor(j); InPlace[float32](p.m) && j+width <= b.j1 && at.Neighbours(width) {
+			offset = at.Offset
+		}
+		b.offsets = append(b.offsets, offset)
+	}
+}
+
+// packUnfolded packs the other strips of one chunk. The padding of the last strip has any values.
+func (p *product) packUnfolded(b *panel, dst []float32, k0, kc int) {
+	u, width := p.unfolded, p.tier.width()
+	for s, offset := range b.offsets {
+		if offset >= 0 {
+			continue
+		}
+		j := b.j0 + s*width
+		at, n, first := u.Columns.Cursor(j), min(width, b.j1-j), u.Columns.Offset(j)
+		if at.Neighbours(n) {
+			copyRows(dst[s*kc*width:], width, u.Data[first:], 1, u.Rows[k0:k0+kc], n)
+			continue
+		}
+		var columns [maxWidth]int
+		for x := range n {
+			columns[x] = at.Offset - first
+			at.Next()
+		}
+		p.tier.gatherStrip(&dst[s*kc*width], &u.Data[first], &u.Rows[k0], kc, &columns[0])
 	}
 }
 

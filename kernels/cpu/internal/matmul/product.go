@@ -180,19 +180,31 @@ func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Matrix, panel
 	full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width
 	tile := p.tier.wide[rows]
 	c := p.c[i*p.ldc+b.j0:]
-	run := func(b []float32, bRow, bStrip int, c []float32, strips, cols int) {
-		tile(kc, &a.Data[0], a.RowStride, a.ColStride, panelStride, &b[0], bRow, bStrip,
+	run := func(b []float32, bRow int, bRows *int, bStrip int, c []float32, strips, cols int) {
+		tile(kc, &a.Data[0], a.RowStride, a.ColStride, panelStride, &b[0], bRow, bRows, bStrip,
 			&c[0], p.ldc, panelRows*p.ldc, panels, strips, cols, p.add || k0 > 0)
 	}
-	if full > 0 {
-		strips, bRow, bStrip := p.strip(b, 0, k0, kc)
-		run(strips, bRow, bStrip, c, full, width)
+	for s := 0; s < full; { // strips in place and packed ones
+		count := 1
+		if p.unfolded != nil && b.offsets[s] >= 0 {
+			for s+count < full && b.offsets[s+count] == b.offsets[s]+count*width {
+				count++
+			}
+			run(p.unfolded.Data[b.offsets[s]:], 0, &p.unfolded.Rows[k0], width, c[s*width:], count, width)
+		} else {
+			for s+count < full && (p.unfolded == nil || b.offsets[s+count] < 0) {
+				count++
+			}
+			strips, bRow, bStrip := p.strip(b, s, k0, kc)
+			run(strips, bRow, nil, bStrip, c[s*width:], count, width)
+		}
+		s += count
 	}
 	if rest > 0 {
 		if rest <= p.tier.lanes {
 			tile = p.tier.narrow[rows]
 		}
 		strip, bRow, _ := p.strip(b, full, k0, kc)
-		run(strip, bRow, 0, c[full*width:], 1, rest)
+		run(strip, bRow, nil, 0, c[full*width:], 1, rest)
 	}
 }

@@ -40,6 +40,14 @@ func Unfold[T float32 | float64](m int, a MatrixOf[T], b UnfoldedOf[T], c []T, l
 	b.portable(m, k, n, a, c, ldc, add, epilogue)
 }
 
+// InPlace reports whether a product with m rows reads columns of an unfolded operand where they are, if they are
+// neighbours in memory. Others are packed, which pays where many rows read them.
+func InPlace[T float32 | float64](m int) bool {
+	var t T
+	_, single := any(t).(float32)
+	return single && current() != nil && m < packRows
+}
+
 // check panics unless every element that a product touches exists.
 func (b *UnfoldedOf[T]) check(m, k, n int, a MatrixOf[T], lenC, ldc int) {
 	check(m, n, 0, a, MatrixOf[T]{}, lenC, ldc)

@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -13,13 +13,13 @@ TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-113
 	SHLQ $0x02, CX
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), BX
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), BX
 	SHLQ       $0x02, BX
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -28,55 +28,75 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), BX
 	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
+	JNE        unfolded
 	TESTQ      SI, SI
 	JE         done
 
 step:
 	VMOVUPS      (BX), Z2
 	VMOVUPS      64(BX), Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         AX, CX
 	ADDQ         DX, BX
+	DECQ         SI
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ SI, SI
+	JE    done
+
+stepUnfolded:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (BX)(R8*4), Z2
+	VMOVUPS      64(BX)(R8*4), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         AX, CX
 	DECQ         SI
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), BX
+	MOVQ cPanel+88(FP), BX
 	SHLQ $0x02, BX
 	ADDQ CX, a+8(FP)
-	ADDQ BX, c+64(FP)
+	ADDQ BX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), BX
+	IMULQ panels+96(FP), BX
 	SUBQ  $0x00000080, BX
-	SUBQ  BX, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  BX, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -89,23 +109,23 @@ narrow:
 	KMOVW     BX, K1
 	SHRQ      $0x10, BX
 	KMOVW     BX, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z4
 	VADDPS    Z4, Z1, Z1
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	JMP     next
 
-// func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -114,64 +134,82 @@ TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-113
 	SHLQ $0x02, CX
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), BX
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), BX
 	SHLQ       $0x02, BX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), BX
 	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
+	JNE        unfolded
 	TESTQ      SI, SI
 	JE         done
 
 step:
 	VMOVUPS      (BX), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         AX, CX
 	ADDQ         DX, BX
+	DECQ         SI
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ SI, SI
+	JE    done
+
+stepUnfolded:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (BX)(R8*4), Z1
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         AX, CX
 	DECQ         SI
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), BX
+	MOVQ cPanel+88(FP), BX
 	SHLQ $0x02, BX
 	ADDQ CX, a+8(FP)
-	ADDQ BX, c+64(FP)
+	ADDQ BX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), BX
+	IMULQ panels+96(FP), BX
 	SUBQ  $0x00000040, BX
-	SUBQ  BX, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  BX, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -182,20 +220,20 @@ narrow:
 	SHLQ      CL, BX
 	DECQ      BX
 	KMOVW     BX, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	JMP     next
 
-// func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -204,13 +242,13 @@ TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-113
 	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), SI
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), SI
 	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -224,13 +262,36 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), DI
 	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
+	JNE        unfolded
 	TESTQ      R8, R8
 	JE         done
 
 step:
 	VMOVUPS      (DI), Z4
 	VMOVUPS      64(DI), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         AX, CX
 	ADDQ         DX, DI
+	DECQ         R8
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R8, R8
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z4
+	VMOVUPS      64(DI)(R10*4), Z5
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
@@ -239,15 +300,15 @@ step:
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         AX, CX
 	DECQ         R8
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   SI, CX
@@ -255,7 +316,7 @@ done:
 	VADDPS 64(CX), Z3, Z3
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    SI, CX
@@ -265,23 +326,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), SI
+	MOVQ cPanel+88(FP), SI
 	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+64(FP)
+	ADDQ SI, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), SI
+	IMULQ panels+96(FP), SI
 	SUBQ  $0x00000080, SI
-	SUBQ  SI, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  SI, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -294,9 +355,9 @@ narrow:
 	KMOVW     DI, K1
 	SHRQ      $0x10, DI
 	KMOVW     DI, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z6
@@ -308,7 +369,7 @@ narrow:
 	VADDPS    Z6, Z3, Z3
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    SI, CX
@@ -316,9 +377,9 @@ storeNarrow:
 	VMOVUPS Z3, K2, 64(CX)
 	JMP     next
 
-// func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -327,13 +388,13 @@ TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-113
 	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), SI
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), SI
 	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
 	ADDQ       SI, CX
@@ -343,33 +404,53 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), DI
 	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
+	JNE        unfolded
 	TESTQ      R8, R8
 	JE         done
 
 step:
 	VMOVUPS      (DI), Z2
+	VBROADCASTSS (CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (CX)(BX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         AX, CX
 	ADDQ         DX, DI
+	DECQ         R8
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R8, R8
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z2
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
 	VBROADCASTSS (CX)(BX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         AX, CX
 	DECQ         R8
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   SI, CX
 	VADDPS (CX), Z1, Z1
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    SI, CX
 	VMOVUPS Z1, (CX)
@@ -377,23 +458,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), SI
+	MOVQ cPanel+88(FP), SI
 	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+64(FP)
+	ADDQ SI, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), SI
+	IMULQ panels+96(FP), SI
 	SUBQ  $0x00000040, SI
-	SUBQ  SI, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  SI, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -404,9 +485,9 @@ narrow:
 	SHLQ      CL, DI
 	DECQ      DI
 	KMOVW     DI, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z3
 	VADDPS    Z3, Z0, Z0
 	ADDQ      SI, CX
@@ -414,15 +495,15 @@ narrow:
 	VADDPS    Z3, Z1, Z1
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    SI, CX
 	VMOVUPS Z1, K1, (CX)
 	JMP     next
 
-// func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -431,13 +512,13 @@ TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-113
 	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), SI
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), SI
 	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -456,13 +537,39 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), DI
 	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
+	JNE        unfolded
 	TESTQ      R8, R8
 	JE         done
 
 step:
 	VMOVUPS      (DI), Z6
 	VMOVUPS      64(DI), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (CX)(BX*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (CX)(BX*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         AX, CX
 	ADDQ         DX, DI
+	DECQ         R8
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R8, R8
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z6
+	VMOVUPS      64(DI)(R10*4), Z7
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
@@ -474,15 +581,15 @@ step:
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         AX, CX
 	DECQ         R8
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   SI, CX
@@ -493,7 +600,7 @@ done:
 	VADDPS 64(CX), Z5, Z5
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    SI, CX
@@ -506,23 +613,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), SI
+	MOVQ cPanel+88(FP), SI
 	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+64(FP)
+	ADDQ SI, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), SI
+	IMULQ panels+96(FP), SI
 	SUBQ  $0x00000080, SI
-	SUBQ  SI, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  SI, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -535,9 +642,9 @@ narrow:
 	KMOVW     DI, K1
 	SHRQ      $0x10, DI
 	KMOVW     DI, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z8
@@ -554,7 +661,7 @@ narrow:
 	VADDPS    Z8, Z5, Z5
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    SI, CX
@@ -565,9 +672,9 @@ storeNarrow:
 	VMOVUPS Z5, K2, 64(CX)
 	JMP     next
 
-// func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -576,13 +683,13 @@ TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-113
 	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), SI
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), SI
 	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
 	ADDQ       SI, CX
@@ -595,12 +702,34 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), DI
 	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
+	JNE        unfolded
 	TESTQ      R8, R8
 	JE         done
 
 step:
 	VMOVUPS      (DI), Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS (CX)(BX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS (CX)(BX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         AX, CX
 	ADDQ         DX, DI
+	DECQ         R8
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R8, R8
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z3, Z4, Z0
 	VBROADCASTSS (CX)(BX*1), Z4
@@ -609,15 +738,15 @@ step:
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         AX, CX
 	DECQ         R8
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   SI, CX
 	VADDPS (CX), Z1, Z1
@@ -625,7 +754,7 @@ done:
 	VADDPS (CX), Z2, Z2
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    SI, CX
 	VMOVUPS Z1, (CX)
@@ -635,23 +764,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), SI
+	MOVQ cPanel+88(FP), SI
 	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+64(FP)
+	ADDQ SI, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), SI
+	IMULQ panels+96(FP), SI
 	SUBQ  $0x00000040, SI
-	SUBQ  SI, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  SI, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -662,9 +791,9 @@ narrow:
 	SHLQ      CL, DI
 	DECQ      DI
 	KMOVW     DI, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
 	ADDQ      SI, CX
@@ -675,7 +804,7 @@ narrow:
 	VADDPS    Z4, Z2, Z2
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    SI, CX
 	VMOVUPS Z1, K1, (CX)
@@ -683,9 +812,9 @@ storeNarrow:
 	VMOVUPS Z2, K1, (CX)
 	JMP     next
 
-// func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -695,13 +824,13 @@ TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), DI
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -725,13 +854,42 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R8
 	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
+	JNE        unfolded
 	TESTQ      R9, R9
 	JE         done
 
 step:
 	VMOVUPS      (R8), Z8
 	VMOVUPS      64(R8), Z9
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (CX)(BX*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (CX)(BX*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (CX)(SI*1), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         AX, CX
 	ADDQ         DX, R8
+	DECQ         R9
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R9, R9
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z8
+	VMOVUPS      64(R8)(R11*4), Z9
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -746,15 +904,15 @@ step:
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         AX, CX
 	DECQ         R9
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   DI, CX
@@ -768,7 +926,7 @@ done:
 	VADDPS 64(CX), Z7, Z7
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    DI, CX
@@ -784,23 +942,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), DI
+	MOVQ cPanel+88(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+64(FP)
+	ADDQ DI, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), DI
+	IMULQ panels+96(FP), DI
 	SUBQ  $0x00000080, DI
-	SUBQ  DI, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  DI, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -813,9 +971,9 @@ narrow:
 	KMOVW     R8, K1
 	SHRQ      $0x10, R8
 	KMOVW     R8, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z10
@@ -837,7 +995,7 @@ narrow:
 	VADDPS    Z10, Z7, Z7
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    DI, CX
@@ -851,9 +1009,9 @@ storeNarrow:
 	VMOVUPS Z7, K2, 64(CX)
 	JMP     next
 
-// func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -863,13 +1021,13 @@ TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), DI
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
 	ADDQ       DI, CX
@@ -885,12 +1043,36 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R8
 	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
+	JNE        unfolded
 	TESTQ      R9, R9
 	JE         done
 
 step:
 	VMOVUPS      (R8), Z4
+	VBROADCASTSS (CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (CX)(BX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (CX)(BX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (CX)(SI*1), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         AX, CX
 	ADDQ         DX, R8
+	DECQ         R9
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R9, R9
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z4
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS (CX)(BX*1), Z5
@@ -901,15 +1083,15 @@ step:
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         AX, CX
 	DECQ         R9
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   DI, CX
 	VADDPS (CX), Z1, Z1
@@ -919,7 +1101,7 @@ done:
 	VADDPS (CX), Z3, Z3
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, (CX)
@@ -931,23 +1113,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), DI
+	MOVQ cPanel+88(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+64(FP)
+	ADDQ DI, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), DI
+	IMULQ panels+96(FP), DI
 	SUBQ  $0x00000040, DI
-	SUBQ  DI, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  DI, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -958,9 +1140,9 @@ narrow:
 	SHLQ      CL, R8
 	DECQ      R8
 	KMOVW     R8, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z0, Z0
 	ADDQ      DI, CX
@@ -974,7 +1156,7 @@ narrow:
 	VADDPS    Z5, Z3, Z3
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, K1, (CX)
@@ -984,9 +1166,9 @@ storeNarrow:
 	VMOVUPS Z3, K1, (CX)
 	JMP     next
 
-// func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -996,13 +1178,13 @@ TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), DI
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -1031,13 +1213,45 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R8
 	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
+	JNE        unfolded
 	TESTQ      R9, R9
 	JE         done
 
 step:
 	VMOVUPS      (R8), Z10
 	VMOVUPS      64(R8), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(BX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(SI*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (CX)(BX*4), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         AX, CX
 	ADDQ         DX, R8
+	DECQ         R9
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R9, R9
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z10
+	VMOVUPS      64(R8)(R11*4), Z11
 	VBROADCASTSS (CX), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
@@ -1055,15 +1269,15 @@ step:
 	VFMADD231PS  Z11, Z12, Z9
 	ADDQ         AX, CX
 	DECQ         R9
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   DI, CX
@@ -1080,7 +1294,7 @@ done:
 	VADDPS 64(CX), Z9, Z9
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    DI, CX
@@ -1099,23 +1313,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), DI
+	MOVQ cPanel+88(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+64(FP)
+	ADDQ DI, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), DI
+	IMULQ panels+96(FP), DI
 	SUBQ  $0x00000080, DI
-	SUBQ  DI, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  DI, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -1128,9 +1342,9 @@ narrow:
 	KMOVW     R8, K1
 	SHRQ      $0x10, R8
 	KMOVW     R8, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z12
@@ -1157,7 +1371,7 @@ narrow:
 	VADDPS    Z12, Z9, Z9
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    DI, CX
@@ -1174,9 +1388,9 @@ storeNarrow:
 	VMOVUPS Z9, K2, 64(CX)
 	JMP     next
 
-// func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1186,13 +1400,13 @@ TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), DI
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
 	ADDQ       DI, CX
@@ -1211,12 +1425,38 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R8
 	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
+	JNE        unfolded
 	TESTQ      R9, R9
 	JE         done
 
 step:
 	VMOVUPS      (R8), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(BX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (CX)(SI*1), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS (CX)(BX*4), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         AX, CX
 	ADDQ         DX, R8
+	DECQ         R9
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R9, R9
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z5
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z5, Z6, Z0
 	VBROADCASTSS (CX)(BX*1), Z6
@@ -1229,15 +1469,15 @@ step:
 	VFMADD231PS  Z5, Z6, Z4
 	ADDQ         AX, CX
 	DECQ         R9
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   DI, CX
 	VADDPS (CX), Z1, Z1
@@ -1249,7 +1489,7 @@ done:
 	VADDPS (CX), Z4, Z4
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, (CX)
@@ -1263,23 +1503,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), DI
+	MOVQ cPanel+88(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+64(FP)
+	ADDQ DI, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), DI
+	IMULQ panels+96(FP), DI
 	SUBQ  $0x00000040, DI
-	SUBQ  DI, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  DI, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -1290,9 +1530,9 @@ narrow:
 	SHLQ      CL, R8
 	DECQ      R8
 	KMOVW     R8, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
 	ADDQ      DI, CX
@@ -1309,7 +1549,7 @@ narrow:
 	VADDPS    Z6, Z4, Z4
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, K1, (CX)
@@ -1321,9 +1561,9 @@ storeNarrow:
 	VMOVUPS Z4, K1, (CX)
 	JMP     next
 
-// func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1334,13 +1574,13 @@ TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R8
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -1374,13 +1614,48 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R9
 	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
+	TESTQ      R11, R11
+	JNE        unfolded
 	TESTQ      R10, R10
 	JE         done
 
 step:
 	VMOVUPS      (R9), Z12
 	VMOVUPS      64(R9), Z13
+	VBROADCASTSS (CX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (CX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (CX)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (CX)(BX*4), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (CX)(DI*1), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	ADDQ         AX, CX
 	ADDQ         DX, R9
+	DECQ         R10
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R10, R10
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z12
+	VMOVUPS      64(R9)(R12*4), Z13
 	VBROADCASTSS (CX), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
@@ -1401,15 +1676,15 @@ step:
 	VFMADD231PS  Z13, Z14, Z11
 	ADDQ         AX, CX
 	DECQ         R10
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   R8, CX
@@ -1429,7 +1704,7 @@ done:
 	VADDPS 64(CX), Z11, Z11
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    R8, CX
@@ -1451,23 +1726,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R8
+	MOVQ cPanel+88(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+64(FP)
+	ADDQ R8, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R8
+	IMULQ panels+96(FP), R8
 	SUBQ  $0x00000080, R8
-	SUBQ  R8, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R8, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -1480,9 +1755,9 @@ narrow:
 	KMOVW     R9, K1
 	SHRQ      $0x10, R9
 	KMOVW     R9, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z14
@@ -1514,7 +1789,7 @@ narrow:
 	VADDPS    Z14, Z11, Z11
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    R8, CX
@@ -1534,9 +1809,9 @@ storeNarrow:
 	VMOVUPS Z11, K2, 64(CX)
 	JMP     next
 
-// func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1547,13 +1822,13 @@ TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R8
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
 	ADDQ       R8, CX
@@ -1575,12 +1850,40 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R9
 	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
+	TESTQ      R11, R11
+	JNE        unfolded
 	TESTQ      R10, R10
 	JE         done
 
 step:
 	VMOVUPS      (R9), Z6
+	VBROADCASTSS (CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (CX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (CX)(BX*4), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (CX)(DI*1), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	ADDQ         AX, CX
 	ADDQ         DX, R9
+	DECQ         R10
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R10, R10
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z6
 	VBROADCASTSS (CX), Z7
 	VFMADD231PS  Z6, Z7, Z0
 	VBROADCASTSS (CX)(BX*1), Z7
@@ -1595,15 +1898,15 @@ step:
 	VFMADD231PS  Z6, Z7, Z5
 	ADDQ         AX, CX
 	DECQ         R10
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R8, CX
 	VADDPS (CX), Z1, Z1
@@ -1617,7 +1920,7 @@ done:
 	VADDPS (CX), Z5, Z5
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, (CX)
@@ -1633,23 +1936,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R8
+	MOVQ cPanel+88(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+64(FP)
+	ADDQ R8, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R8
+	IMULQ panels+96(FP), R8
 	SUBQ  $0x00000040, R8
-	SUBQ  R8, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R8, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -1660,9 +1963,9 @@ narrow:
 	SHLQ      CL, R9
 	DECQ      R9
 	KMOVW     R9, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z0, Z0
 	ADDQ      R8, CX
@@ -1682,7 +1985,7 @@ narrow:
 	VADDPS    Z7, Z5, Z5
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, K1, (CX)
@@ -1696,9 +1999,9 @@ storeNarrow:
 	VMOVUPS Z5, K1, (CX)
 	JMP     next
 
-// func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1709,13 +2012,13 @@ TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R8
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -1754,13 +2057,51 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R9
 	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
+	TESTQ      R11, R11
+	JNE        unfolded
 	TESTQ      R10, R10
 	JE         done
 
 step:
 	VMOVUPS      (R9), Z14
 	VMOVUPS      64(R9), Z15
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS (CX)(BX*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(BX*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS (CX)(SI*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(BX*4), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS (CX)(DI*1), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS (CX)(SI*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
+	ADDQ         AX, CX
 	ADDQ         DX, R9
+	DECQ         R10
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R10, R10
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z14
+	VMOVUPS      64(R9)(R12*4), Z15
 	VBROADCASTSS (CX), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
@@ -1784,15 +2125,15 @@ step:
 	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         AX, CX
 	DECQ         R10
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   R8, CX
@@ -1815,7 +2156,7 @@ done:
 	VADDPS 64(CX), Z13, Z13
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    R8, CX
@@ -1840,23 +2181,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R8
+	MOVQ cPanel+88(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+64(FP)
+	ADDQ R8, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R8
+	IMULQ panels+96(FP), R8
 	SUBQ  $0x00000080, R8
-	SUBQ  R8, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R8, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -1869,9 +2210,9 @@ narrow:
 	KMOVW     R9, K1
 	SHRQ      $0x10, R9
 	KMOVW     R9, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z16
@@ -1908,7 +2249,7 @@ narrow:
 	VADDPS    Z16, Z13, Z13
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    R8, CX
@@ -1931,9 +2272,9 @@ storeNarrow:
 	VMOVUPS Z13, K2, 64(CX)
 	JMP     next
 
-// func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1944,13 +2285,13 @@ TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R8
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
 	ADDQ       R8, CX
@@ -1975,12 +2316,42 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R9
 	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
+	TESTQ      R11, R11
+	JNE        unfolded
 	TESTQ      R10, R10
 	JE         done
 
 step:
 	VMOVUPS      (R9), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z7, Z8, Z0
+	VBROADCASTSS (CX)(BX*1), Z8
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (CX)(BX*2), Z8
+	VFMADD231PS  Z7, Z8, Z2
+	VBROADCASTSS (CX)(SI*1), Z8
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (CX)(BX*4), Z8
+	VFMADD231PS  Z7, Z8, Z4
+	VBROADCASTSS (CX)(DI*1), Z8
+	VFMADD231PS  Z7, Z8, Z5
+	VBROADCASTSS (CX)(SI*2), Z8
+	VFMADD231PS  Z7, Z8, Z6
+	ADDQ         AX, CX
 	ADDQ         DX, R9
+	DECQ         R10
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R10, R10
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z7
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z7, Z8, Z0
 	VBROADCASTSS (CX)(BX*1), Z8
@@ -1997,15 +2368,15 @@ step:
 	VFMADD231PS  Z7, Z8, Z6
 	ADDQ         AX, CX
 	DECQ         R10
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R8, CX
 	VADDPS (CX), Z1, Z1
@@ -2021,7 +2392,7 @@ done:
 	VADDPS (CX), Z6, Z6
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, (CX)
@@ -2039,23 +2410,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R8
+	MOVQ cPanel+88(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+64(FP)
+	ADDQ R8, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R8
+	IMULQ panels+96(FP), R8
 	SUBQ  $0x00000040, R8
-	SUBQ  R8, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R8, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -2066,9 +2437,9 @@ narrow:
 	SHLQ      CL, R9
 	DECQ      R9
 	KMOVW     R9, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	ADDQ      R8, CX
@@ -2091,7 +2462,7 @@ narrow:
 	VADDPS    Z8, Z6, Z6
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, K1, (CX)
@@ -2107,9 +2478,9 @@ storeNarrow:
 	VMOVUPS Z6, K1, (CX)
 	JMP     next
 
-// func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -2121,13 +2492,13 @@ TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (DI)(BX*2), R8
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R9
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -2171,13 +2542,54 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R10
 	MOVQ       k+0(FP), R11
+	MOVQ       bRows+56(FP), R12
+	TESTQ      R12, R12
+	JNE        unfolded
 	TESTQ      R11, R11
 	JE         done
 
 step:
 	VMOVUPS      (R10), Z16
 	VMOVUPS      64(R10), Z17
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(BX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(BX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (CX)(BX*4), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (CX)(DI*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (CX)(SI*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (CX)(R8*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         AX, CX
 	ADDQ         DX, R10
+	DECQ         R11
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R11, R11
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R12), R13
+	ADDQ         $0x08, R12
+	VMOVUPS      (R10)(R13*4), Z16
+	VMOVUPS      64(R10)(R13*4), Z17
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -2204,15 +2616,15 @@ step:
 	VFMADD231PS  Z17, Z18, Z15
 	ADDQ         AX, CX
 	DECQ         R11
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   R9, CX
@@ -2238,7 +2650,7 @@ done:
 	VADDPS 64(CX), Z15, Z15
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    R9, CX
@@ -2266,23 +2678,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R9
+	MOVQ cPanel+88(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+64(FP)
+	ADDQ R9, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R9
+	IMULQ panels+96(FP), R9
 	SUBQ  $0x00000080, R9
-	SUBQ  R9, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R9, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -2295,9 +2707,9 @@ narrow:
 	KMOVW     R10, K1
 	SHRQ      $0x10, R10
 	KMOVW     R10, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z18
@@ -2339,7 +2751,7 @@ narrow:
 	VADDPS    Z18, Z15, Z15
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    R9, CX
@@ -2365,9 +2777,9 @@ storeNarrow:
 	VMOVUPS Z15, K2, 64(CX)
 	JMP     next
 
-// func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -2379,13 +2791,13 @@ TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (DI)(BX*2), R8
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R9
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
 	ADDQ       R9, CX
@@ -2413,12 +2825,44 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R10
 	MOVQ       k+0(FP), R11
+	MOVQ       bRows+56(FP), R12
+	TESTQ      R12, R12
+	JNE        unfolded
 	TESTQ      R11, R11
 	JE         done
 
 step:
 	VMOVUPS      (R10), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(BX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(BX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (CX)(BX*4), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (CX)(DI*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (CX)(SI*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (CX)(R8*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         AX, CX
 	ADDQ         DX, R10
+	DECQ         R11
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R11, R11
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R12), R13
+	ADDQ         $0x08, R12
+	VMOVUPS      (R10)(R13*4), Z8
 	VBROADCASTSS (CX), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (CX)(BX*1), Z9
@@ -2437,15 +2881,15 @@ step:
 	VFMADD231PS  Z8, Z9, Z7
 	ADDQ         AX, CX
 	DECQ         R11
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R9, CX
 	VADDPS (CX), Z1, Z1
@@ -2463,7 +2907,7 @@ done:
 	VADDPS (CX), Z7, Z7
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, (CX)
@@ -2483,23 +2927,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R9
+	MOVQ cPanel+88(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+64(FP)
+	ADDQ R9, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R9
+	IMULQ panels+96(FP), R9
 	SUBQ  $0x00000040, R9
-	SUBQ  R9, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R9, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -2510,9 +2954,9 @@ narrow:
 	SHLQ      CL, R10
 	DECQ      R10
 	KMOVW     R10, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z0, Z0
 	ADDQ      R9, CX
@@ -2538,7 +2982,7 @@ narrow:
 	VADDPS    Z9, Z7, Z7
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, K1, (CX)
@@ -2556,9 +3000,9 @@ storeNarrow:
 	VMOVUPS Z7, K1, (CX)
 	JMP     next
 
-// func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -2570,13 +3014,13 @@ TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (DI)(BX*2), R8
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R9
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -2625,13 +3069,57 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R10
 	MOVQ       k+0(FP), R11
+	MOVQ       bRows+56(FP), R12
+	TESTQ      R12, R12
+	JNE        unfolded
 	TESTQ      R11, R11
 	JE         done
 
 step:
 	VMOVUPS      (R10), Z18
 	VMOVUPS      64(R10), Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z18, Z20, Z0
+	VFMADD231PS  Z19, Z20, Z1
+	VBROADCASTSS (CX)(BX*1), Z20
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(BX*2), Z20
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z5
+	VBROADCASTSS (CX)(SI*1), Z20
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(BX*4), Z20
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z9
+	VBROADCASTSS (CX)(DI*1), Z20
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (CX)(SI*2), Z20
+	VFMADD231PS  Z18, Z20, Z12
+	VFMADD231PS  Z19, Z20, Z13
+	VBROADCASTSS (CX)(R8*1), Z20
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VBROADCASTSS (CX)(BX*8), Z20
+	VFMADD231PS  Z18, Z20, Z16
+	VFMADD231PS  Z19, Z20, Z17
+	ADDQ         AX, CX
 	ADDQ         DX, R10
+	DECQ         R11
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R11, R11
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R12), R13
+	ADDQ         $0x08, R12
+	VMOVUPS      (R10)(R13*4), Z18
+	VMOVUPS      64(R10)(R13*4), Z19
 	VBROADCASTSS (CX), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
@@ -2661,15 +3149,15 @@ step:
 	VFMADD231PS  Z19, Z20, Z17
 	ADDQ         AX, CX
 	DECQ         R11
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   R9, CX
@@ -2698,7 +3186,7 @@ done:
 	VADDPS 64(CX), Z17, Z17
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    R9, CX
@@ -2729,23 +3217,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R9
+	MOVQ cPanel+88(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+64(FP)
+	ADDQ R9, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R9
+	IMULQ panels+96(FP), R9
 	SUBQ  $0x00000080, R9
-	SUBQ  R9, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R9, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -2758,9 +3246,9 @@ narrow:
 	KMOVW     R10, K1
 	SHRQ      $0x10, R10
 	KMOVW     R10, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z20
@@ -2807,7 +3295,7 @@ narrow:
 	VADDPS    Z20, Z17, Z17
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    R9, CX
@@ -2836,9 +3324,9 @@ storeNarrow:
 	VMOVUPS Z17, K2, 64(CX)
 	JMP     next
 
-// func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -2850,13 +3338,13 @@ TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (DI)(BX*2), R8
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R9
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
 	ADDQ       R9, CX
@@ -2887,12 +3375,46 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R10
 	MOVQ       k+0(FP), R11
+	MOVQ       bRows+56(FP), R12
+	TESTQ      R12, R12
+	JNE        unfolded
 	TESTQ      R11, R11
 	JE         done
 
 step:
 	VMOVUPS      (R10), Z9
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z9, Z10, Z0
+	VBROADCASTSS (CX)(BX*1), Z10
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (CX)(BX*2), Z10
+	VFMADD231PS  Z9, Z10, Z2
+	VBROADCASTSS (CX)(SI*1), Z10
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (CX)(BX*4), Z10
+	VFMADD231PS  Z9, Z10, Z4
+	VBROADCASTSS (CX)(DI*1), Z10
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (CX)(SI*2), Z10
+	VFMADD231PS  Z9, Z10, Z6
+	VBROADCASTSS (CX)(R8*1), Z10
+	VFMADD231PS  Z9, Z10, Z7
+	VBROADCASTSS (CX)(BX*8), Z10
+	VFMADD231PS  Z9, Z10, Z8
+	ADDQ         AX, CX
 	ADDQ         DX, R10
+	DECQ         R11
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R11, R11
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R12), R13
+	ADDQ         $0x08, R12
+	VMOVUPS      (R10)(R13*4), Z9
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z9, Z10, Z0
 	VBROADCASTSS (CX)(BX*1), Z10
@@ -2913,15 +3435,15 @@ step:
 	VFMADD231PS  Z9, Z10, Z8
 	ADDQ         AX, CX
 	DECQ         R11
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R9, CX
 	VADDPS (CX), Z1, Z1
@@ -2941,7 +3463,7 @@ done:
 	VADDPS (CX), Z8, Z8
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, (CX)
@@ -2963,23 +3485,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R9
+	MOVQ cPanel+88(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+64(FP)
+	ADDQ R9, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R9
+	IMULQ panels+96(FP), R9
 	SUBQ  $0x00000040, R9
-	SUBQ  R9, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R9, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -2990,9 +3512,9 @@ narrow:
 	SHLQ      CL, R10
 	DECQ      R10
 	KMOVW     R10, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
 	ADDQ      R9, CX
@@ -3021,7 +3543,7 @@ narrow:
 	VADDPS    Z10, Z8, Z8
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, K1, (CX)
@@ -3041,9 +3563,9 @@ storeNarrow:
 	VMOVUPS Z8, K1, (CX)
 	JMP     next
 
-// func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -3056,13 +3578,13 @@ TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (R8)(BX*2), R9
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R10
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R10
 	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -3116,13 +3638,60 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R11
 	MOVQ       k+0(FP), R12
+	MOVQ       bRows+56(FP), R13
+	TESTQ      R13, R13
+	JNE        unfolded
 	TESTQ      R12, R12
 	JE         done
 
 step:
 	VMOVUPS      (R11), Z20
 	VMOVUPS      64(R11), Z21
+	VBROADCASTSS (CX), Z22
+	VFMADD231PS  Z20, Z22, Z0
+	VFMADD231PS  Z21, Z22, Z1
+	VBROADCASTSS (CX)(BX*1), Z22
+	VFMADD231PS  Z20, Z22, Z2
+	VFMADD231PS  Z21, Z22, Z3
+	VBROADCASTSS (CX)(BX*2), Z22
+	VFMADD231PS  Z20, Z22, Z4
+	VFMADD231PS  Z21, Z22, Z5
+	VBROADCASTSS (CX)(SI*1), Z22
+	VFMADD231PS  Z20, Z22, Z6
+	VFMADD231PS  Z21, Z22, Z7
+	VBROADCASTSS (CX)(BX*4), Z22
+	VFMADD231PS  Z20, Z22, Z8
+	VFMADD231PS  Z21, Z22, Z9
+	VBROADCASTSS (CX)(DI*1), Z22
+	VFMADD231PS  Z20, Z22, Z10
+	VFMADD231PS  Z21, Z22, Z11
+	VBROADCASTSS (CX)(SI*2), Z22
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z13
+	VBROADCASTSS (CX)(R8*1), Z22
+	VFMADD231PS  Z20, Z22, Z14
+	VFMADD231PS  Z21, Z22, Z15
+	VBROADCASTSS (CX)(BX*8), Z22
+	VFMADD231PS  Z20, Z22, Z16
+	VFMADD231PS  Z21, Z22, Z17
+	VBROADCASTSS (CX)(R9*1), Z22
+	VFMADD231PS  Z20, Z22, Z18
+	VFMADD231PS  Z21, Z22, Z19
+	ADDQ         AX, CX
 	ADDQ         DX, R11
+	DECQ         R12
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R12, R12
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R13), R14
+	ADDQ         $0x08, R13
+	VMOVUPS      (R11)(R14*4), Z20
+	VMOVUPS      64(R11)(R14*4), Z21
 	VBROADCASTSS (CX), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
@@ -3155,15 +3724,15 @@ step:
 	VFMADD231PS  Z21, Z22, Z19
 	ADDQ         AX, CX
 	DECQ         R12
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   R10, CX
@@ -3195,7 +3764,7 @@ done:
 	VADDPS 64(CX), Z19, Z19
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    R10, CX
@@ -3229,23 +3798,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R10
+	MOVQ cPanel+88(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+64(FP)
+	ADDQ R10, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R10
+	IMULQ panels+96(FP), R10
 	SUBQ  $0x00000080, R10
-	SUBQ  R10, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R10, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -3258,9 +3827,9 @@ narrow:
 	KMOVW     R11, K1
 	SHRQ      $0x10, R11
 	KMOVW     R11, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z22
@@ -3312,7 +3881,7 @@ narrow:
 	VADDPS    Z22, Z19, Z19
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    R10, CX
@@ -3344,9 +3913,9 @@ storeNarrow:
 	VMOVUPS Z19, K2, 64(CX)
 	JMP     next
 
-// func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -3359,13 +3928,13 @@ TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (R8)(BX*2), R9
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R10
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R10
 	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	ADDQ       R10, CX
@@ -3399,12 +3968,48 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R11
 	MOVQ       k+0(FP), R12
+	MOVQ       bRows+56(FP), R13
+	TESTQ      R13, R13
+	JNE        unfolded
 	TESTQ      R12, R12
 	JE         done
 
 step:
 	VMOVUPS      (R11), Z10
+	VBROADCASTSS (CX), Z11
+	VFMADD231PS  Z10, Z11, Z0
+	VBROADCASTSS (CX)(BX*1), Z11
+	VFMADD231PS  Z10, Z11, Z1
+	VBROADCASTSS (CX)(BX*2), Z11
+	VFMADD231PS  Z10, Z11, Z2
+	VBROADCASTSS (CX)(SI*1), Z11
+	VFMADD231PS  Z10, Z11, Z3
+	VBROADCASTSS (CX)(BX*4), Z11
+	VFMADD231PS  Z10, Z11, Z4
+	VBROADCASTSS (CX)(DI*1), Z11
+	VFMADD231PS  Z10, Z11, Z5
+	VBROADCASTSS (CX)(SI*2), Z11
+	VFMADD231PS  Z10, Z11, Z6
+	VBROADCASTSS (CX)(R8*1), Z11
+	VFMADD231PS  Z10, Z11, Z7
+	VBROADCASTSS (CX)(BX*8), Z11
+	VFMADD231PS  Z10, Z11, Z8
+	VBROADCASTSS (CX)(R9*1), Z11
+	VFMADD231PS  Z10, Z11, Z9
+	ADDQ         AX, CX
 	ADDQ         DX, R11
+	DECQ         R12
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R12, R12
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R13), R14
+	ADDQ         $0x08, R13
+	VMOVUPS      (R11)(R14*4), Z10
 	VBROADCASTSS (CX), Z11
 	VFMADD231PS  Z10, Z11, Z0
 	VBROADCASTSS (CX)(BX*1), Z11
@@ -3427,15 +4032,15 @@ step:
 	VFMADD231PS  Z10, Z11, Z9
 	ADDQ         AX, CX
 	DECQ         R12
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R10, CX
 	VADDPS (CX), Z1, Z1
@@ -3457,7 +4062,7 @@ done:
 	VADDPS (CX), Z9, Z9
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R10, CX
 	VMOVUPS Z1, (CX)
@@ -3481,23 +4086,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R10
+	MOVQ cPanel+88(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+64(FP)
+	ADDQ R10, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R10
+	IMULQ panels+96(FP), R10
 	SUBQ  $0x00000040, R10
-	SUBQ  R10, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R10, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -3508,9 +4113,9 @@ narrow:
 	SHLQ      CL, R11
 	DECQ      R11
 	KMOVW     R11, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z0, Z0
 	ADDQ      R10, CX
@@ -3542,7 +4147,7 @@ narrow:
 	VADDPS    Z11, Z9, Z9
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R10, CX
 	VMOVUPS Z1, K1, (CX)
@@ -3564,9 +4169,9 @@ storeNarrow:
 	VMOVUPS Z9, K1, (CX)
 	JMP     next
 
-// func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -3579,13 +4184,13 @@ TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (R8)(BX*2), R9
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R10
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R10
 	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -3644,13 +4249,63 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R11
 	MOVQ       k+0(FP), R12
+	MOVQ       bRows+56(FP), R13
+	TESTQ      R13, R13
+	JNE        unfolded
 	TESTQ      R12, R12
 	JE         done
 
 step:
 	VMOVUPS      (R11), Z22
 	VMOVUPS      64(R11), Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z22, Z24, Z0
+	VFMADD231PS  Z23, Z24, Z1
+	VBROADCASTSS (CX)(BX*1), Z24
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(BX*2), Z24
+	VFMADD231PS  Z22, Z24, Z4
+	VFMADD231PS  Z23, Z24, Z5
+	VBROADCASTSS (CX)(SI*1), Z24
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(BX*4), Z24
+	VFMADD231PS  Z22, Z24, Z8
+	VFMADD231PS  Z23, Z24, Z9
+	VBROADCASTSS (CX)(DI*1), Z24
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (CX)(SI*2), Z24
+	VFMADD231PS  Z22, Z24, Z12
+	VFMADD231PS  Z23, Z24, Z13
+	VBROADCASTSS (CX)(R8*1), Z24
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (CX)(BX*8), Z24
+	VFMADD231PS  Z22, Z24, Z16
+	VFMADD231PS  Z23, Z24, Z17
+	VBROADCASTSS (CX)(R9*1), Z24
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VBROADCASTSS (CX)(DI*2), Z24
+	VFMADD231PS  Z22, Z24, Z20
+	VFMADD231PS  Z23, Z24, Z21
+	ADDQ         AX, CX
 	ADDQ         DX, R11
+	DECQ         R12
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R12, R12
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R13), R14
+	ADDQ         $0x08, R13
+	VMOVUPS      (R11)(R14*4), Z22
+	VMOVUPS      64(R11)(R14*4), Z23
 	VBROADCASTSS (CX), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
@@ -3686,15 +4341,15 @@ step:
 	VFMADD231PS  Z23, Z24, Z21
 	ADDQ         AX, CX
 	DECQ         R12
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   R10, CX
@@ -3729,7 +4384,7 @@ done:
 	VADDPS 64(CX), Z21, Z21
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    R10, CX
@@ -3766,23 +4421,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R10
+	MOVQ cPanel+88(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+64(FP)
+	ADDQ R10, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R10
+	IMULQ panels+96(FP), R10
 	SUBQ  $0x00000080, R10
-	SUBQ  R10, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R10, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -3795,9 +4450,9 @@ narrow:
 	KMOVW     R11, K1
 	SHRQ      $0x10, R11
 	KMOVW     R11, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z24
@@ -3854,7 +4509,7 @@ narrow:
 	VADDPS    Z24, Z21, Z21
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    R10, CX
@@ -3889,9 +4544,9 @@ storeNarrow:
 	VMOVUPS Z21, K2, 64(CX)
 	JMP     next
 
-// func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -3904,13 +4559,13 @@ TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (R8)(BX*2), R9
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R10
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R10
 	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	ADDQ       R10, CX
@@ -3947,12 +4602,50 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R11
 	MOVQ       k+0(FP), R12
+	MOVQ       bRows+56(FP), R13
+	TESTQ      R13, R13
+	JNE        unfolded
 	TESTQ      R12, R12
 	JE         done
 
 step:
 	VMOVUPS      (R11), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z11, Z12, Z0
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(BX*2), Z12
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS (CX)(SI*1), Z12
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(BX*4), Z12
+	VFMADD231PS  Z11, Z12, Z4
+	VBROADCASTSS (CX)(DI*1), Z12
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(SI*2), Z12
+	VFMADD231PS  Z11, Z12, Z6
+	VBROADCASTSS (CX)(R8*1), Z12
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (CX)(BX*8), Z12
+	VFMADD231PS  Z11, Z12, Z8
+	VBROADCASTSS (CX)(R9*1), Z12
+	VFMADD231PS  Z11, Z12, Z9
+	VBROADCASTSS (CX)(DI*2), Z12
+	VFMADD231PS  Z11, Z12, Z10
+	ADDQ         AX, CX
 	ADDQ         DX, R11
+	DECQ         R12
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R12, R12
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R13), R14
+	ADDQ         $0x08, R13
+	VMOVUPS      (R11)(R14*4), Z11
 	VBROADCASTSS (CX), Z12
 	VFMADD231PS  Z11, Z12, Z0
 	VBROADCASTSS (CX)(BX*1), Z12
@@ -3977,15 +4670,15 @@ step:
 	VFMADD231PS  Z11, Z12, Z10
 	ADDQ         AX, CX
 	DECQ         R12
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R10, CX
 	VADDPS (CX), Z1, Z1
@@ -4009,7 +4702,7 @@ done:
 	VADDPS (CX), Z10, Z10
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R10, CX
 	VMOVUPS Z1, (CX)
@@ -4035,23 +4728,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R10
+	MOVQ cPanel+88(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+64(FP)
+	ADDQ R10, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R10
+	IMULQ panels+96(FP), R10
 	SUBQ  $0x00000040, R10
-	SUBQ  R10, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R10, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -4062,9 +4755,9 @@ narrow:
 	SHLQ      CL, R11
 	DECQ      R11
 	KMOVW     R11, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
 	ADDQ      R10, CX
@@ -4099,7 +4792,7 @@ narrow:
 	VADDPS    Z12, Z10, Z10
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R10, CX
 	VMOVUPS Z1, K1, (CX)
@@ -4123,9 +4816,9 @@ storeNarrow:
 	VMOVUPS Z10, K1, (CX)
 	JMP     next
 
-// func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -4139,13 +4832,13 @@ TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-113
 	LEAQ (R9)(BX*2), R10
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R11
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R11
 	SHLQ       $0x02, R11
 	PREFETCHT0 (CX)
 	PREFETCHT0 124(CX)
@@ -4209,13 +4902,66 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R12
 	MOVQ       k+0(FP), R13
+	MOVQ       bRows+56(FP), R14
+	TESTQ      R14, R14
+	JNE        unfolded
 	TESTQ      R13, R13
 	JE         done
 
 step:
 	VMOVUPS      (R12), Z24
 	VMOVUPS      64(R12), Z25
+	VBROADCASTSS (CX), Z26
+	VFMADD231PS  Z24, Z26, Z0
+	VFMADD231PS  Z25, Z26, Z1
+	VBROADCASTSS (CX)(BX*1), Z26
+	VFMADD231PS  Z24, Z26, Z2
+	VFMADD231PS  Z25, Z26, Z3
+	VBROADCASTSS (CX)(BX*2), Z26
+	VFMADD231PS  Z24, Z26, Z4
+	VFMADD231PS  Z25, Z26, Z5
+	VBROADCASTSS (CX)(SI*1), Z26
+	VFMADD231PS  Z24, Z26, Z6
+	VFMADD231PS  Z25, Z26, Z7
+	VBROADCASTSS (CX)(BX*4), Z26
+	VFMADD231PS  Z24, Z26, Z8
+	VFMADD231PS  Z25, Z26, Z9
+	VBROADCASTSS (CX)(DI*1), Z26
+	VFMADD231PS  Z24, Z26, Z10
+	VFMADD231PS  Z25, Z26, Z11
+	VBROADCASTSS (CX)(SI*2), Z26
+	VFMADD231PS  Z24, Z26, Z12
+	VFMADD231PS  Z25, Z26, Z13
+	VBROADCASTSS (CX)(R8*1), Z26
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z15
+	VBROADCASTSS (CX)(BX*8), Z26
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z17
+	VBROADCASTSS (CX)(R9*1), Z26
+	VFMADD231PS  Z24, Z26, Z18
+	VFMADD231PS  Z25, Z26, Z19
+	VBROADCASTSS (CX)(DI*2), Z26
+	VFMADD231PS  Z24, Z26, Z20
+	VFMADD231PS  Z25, Z26, Z21
+	VBROADCASTSS (CX)(R10*1), Z26
+	VFMADD231PS  Z24, Z26, Z22
+	VFMADD231PS  Z25, Z26, Z23
+	ADDQ         AX, CX
 	ADDQ         DX, R12
+	DECQ         R13
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R13, R13
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R14), R15
+	ADDQ         $0x08, R14
+	VMOVUPS      (R12)(R15*4), Z24
+	VMOVUPS      64(R12)(R15*4), Z25
 	VBROADCASTSS (CX), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
@@ -4254,15 +5000,15 @@ step:
 	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         AX, CX
 	DECQ         R13
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x20
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	VADDPS 64(CX), Z1, Z1
 	ADDQ   R11, CX
@@ -4300,7 +5046,7 @@ done:
 	VADDPS 64(CX), Z23, Z23
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, 64(CX)
 	ADDQ    R11, CX
@@ -4340,23 +5086,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R11
+	MOVQ cPanel+88(FP), R11
 	SHLQ $0x02, R11
 	ADDQ CX, a+8(FP)
-	ADDQ R11, c+64(FP)
+	ADDQ R11, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R11
+	IMULQ panels+96(FP), R11
 	SUBQ  $0x00000080, R11
-	SUBQ  R11, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R11, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -4369,9 +5115,9 @@ narrow:
 	KMOVW     R12, K1
 	SHRQ      $0x10, R12
 	KMOVW     R12, K2
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z26
@@ -4433,7 +5179,7 @@ narrow:
 	VADDPS    Z26, Z23, Z23
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, 64(CX)
 	ADDQ    R11, CX
@@ -4471,9 +5217,9 @@ storeNarrow:
 	VMOVUPS Z23, K2, 64(CX)
 	JMP     next
 
-// func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-113
+TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -4487,13 +5233,13 @@ TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-113
 	LEAQ (R9)(BX*2), R10
 
 strip:
-	MOVQ panels+88(FP), CX
+	MOVQ panels+96(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), CX
-	MOVQ       ldc+72(FP), R11
+	MOVQ       c+72(FP), CX
+	MOVQ       ldc+80(FP), R11
 	SHLQ       $0x02, R11
 	PREFETCHT0 (CX)
 	ADDQ       R11, CX
@@ -4533,12 +5279,52 @@ panel:
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), R12
 	MOVQ       k+0(FP), R13
+	MOVQ       bRows+56(FP), R14
+	TESTQ      R14, R14
+	JNE        unfolded
 	TESTQ      R13, R13
 	JE         done
 
 step:
 	VMOVUPS      (R12), Z12
+	VBROADCASTSS (CX), Z13
+	VFMADD231PS  Z12, Z13, Z0
+	VBROADCASTSS (CX)(BX*1), Z13
+	VFMADD231PS  Z12, Z13, Z1
+	VBROADCASTSS (CX)(BX*2), Z13
+	VFMADD231PS  Z12, Z13, Z2
+	VBROADCASTSS (CX)(SI*1), Z13
+	VFMADD231PS  Z12, Z13, Z3
+	VBROADCASTSS (CX)(BX*4), Z13
+	VFMADD231PS  Z12, Z13, Z4
+	VBROADCASTSS (CX)(DI*1), Z13
+	VFMADD231PS  Z12, Z13, Z5
+	VBROADCASTSS (CX)(SI*2), Z13
+	VFMADD231PS  Z12, Z13, Z6
+	VBROADCASTSS (CX)(R8*1), Z13
+	VFMADD231PS  Z12, Z13, Z7
+	VBROADCASTSS (CX)(BX*8), Z13
+	VFMADD231PS  Z12, Z13, Z8
+	VBROADCASTSS (CX)(R9*1), Z13
+	VFMADD231PS  Z12, Z13, Z9
+	VBROADCASTSS (CX)(DI*2), Z13
+	VFMADD231PS  Z12, Z13, Z10
+	VBROADCASTSS (CX)(R10*1), Z13
+	VFMADD231PS  Z12, Z13, Z11
+	ADDQ         AX, CX
 	ADDQ         DX, R12
+	DECQ         R13
+	JNE          step
+	JMP          done
+
+unfolded:
+	TESTQ R13, R13
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R14), R15
+	ADDQ         $0x08, R14
+	VMOVUPS      (R12)(R15*4), Z12
 	VBROADCASTSS (CX), Z13
 	VFMADD231PS  Z12, Z13, Z0
 	VBROADCASTSS (CX)(BX*1), Z13
@@ -4565,15 +5351,15 @@ step:
 	VFMADD231PS  Z12, Z13, Z11
 	ADDQ         AX, CX
 	DECQ         R13
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), CX
+	MOVQ   cols+112(FP), CX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), CX
+	MOVQ   c+72(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R11, CX
 	VADDPS (CX), Z1, Z1
@@ -4599,7 +5385,7 @@ done:
 	VADDPS (CX), Z11, Z11
 
 store:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R11, CX
 	VMOVUPS Z1, (CX)
@@ -4627,23 +5413,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+80(FP), R11
+	MOVQ cPanel+88(FP), R11
 	SHLQ $0x02, R11
 	ADDQ CX, a+8(FP)
-	ADDQ R11, c+64(FP)
+	ADDQ R11, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+88(FP), R11
+	IMULQ panels+96(FP), R11
 	SUBQ  $0x00000040, R11
-	SUBQ  R11, c+64(FP)
-	MOVQ  bStrip+56(FP), CX
+	SUBQ  R11, c+72(FP)
+	MOVQ  bStrip+64(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -4654,9 +5440,9 @@ narrow:
 	SHLQ      CL, R12
 	DECQ      R12
 	KMOVW     R12, K1
-	CMPB      add+112(FP), $0x00
+	CMPB      add+120(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+64(FP), CX
+	MOVQ      c+72(FP), CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z0, Z0
 	ADDQ      R11, CX
@@ -4694,7 +5480,7 @@ narrow:
 	VADDPS    Z13, Z11, Z11
 
 storeNarrow:
-	MOVQ    c+64(FP), CX
+	MOVQ    c+72(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R11, CX
 	VMOVUPS Z1, K1, (CX)
@@ -4785,6 +5571,119 @@ done:
 	VZEROUPPER
 	RET
 
+// func gatherStripAVX512(dst *float32, src *float32, rows *int, k int, columns *int)
+TEXT ·gatherStripAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ k+24(FP), BX
+	MOVQ columns+32(FP), SI
+
+row:
+	MOVQ (DX), DI
+	LEAQ (CX)(DI*4), DI
+	MOVQ (SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, (AX)
+	MOVQ 8(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 4(AX)
+	MOVQ 16(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 8(AX)
+	MOVQ 24(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 12(AX)
+	MOVQ 32(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 16(AX)
+	MOVQ 40(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 20(AX)
+	MOVQ 48(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 24(AX)
+	MOVQ 56(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 28(AX)
+	MOVQ 64(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 32(AX)
+	MOVQ 72(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 36(AX)
+	MOVQ 80(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 40(AX)
+	MOVQ 88(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 44(AX)
+	MOVQ 96(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 48(AX)
+	MOVQ 104(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 52(AX)
+	MOVQ 112(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 56(AX)
+	MOVQ 120(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 60(AX)
+	MOVQ 128(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 64(AX)
+	MOVQ 136(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 68(AX)
+	MOVQ 144(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 72(AX)
+	MOVQ 152(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 76(AX)
+	MOVQ 160(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 80(AX)
+	MOVQ 168(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 84(AX)
+	MOVQ 176(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 88(AX)
+	MOVQ 184(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 92(AX)
+	MOVQ 192(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 96(AX)
+	MOVQ 200(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 100(AX)
+	MOVQ 208(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 104(AX)
+	MOVQ 216(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 108(AX)
+	MOVQ 224(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 112(AX)
+	MOVQ 232(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 116(AX)
+	MOVQ 240(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 120(AX)
+	MOVQ 248(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 124(AX)
+	ADDQ $0x08, DX
+	ADDQ $0x00000080, AX
+	DECQ BX
+	JNE  row
+	RET
+
 // func peakAVX512(n int, x float32)
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512(SB), NOSPLIT, $0-12
@@ -4821,9 +5720,9 @@ turn:
 	VZEROUPPER
 	RET
 
-// func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -4832,13 +5731,13 @@ TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-113
 	SHLQ $0x02, AX
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), CX
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
@@ -4846,38 +5745,41 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
+	JNE        unfolded
 	SUBQ       $0x04, SI
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	SUBQ         $0x04, SI
 	JGE          steps
 
@@ -4889,49 +5791,107 @@ rest:
 step:
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	DECQ         SI
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, SI
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y2
+	VMOVUPS      32(CX)(R8*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y2
+	VMOVUPS      32(CX)(R8*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y2
+	VMOVUPS      32(CX)(R8*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y2
+	VMOVUPS      32(CX)(R8*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	SUBQ         $0x04, SI
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, SI
+	TESTQ SI, SI
+	JE    done
+
+stepUnfolded:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y2
+	VMOVUPS      32(CX)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
 	DECQ         SI
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -4941,9 +5901,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS (AX), Y2, Y4
 	VADDPS     Y4, Y0, Y0
@@ -4952,16 +5912,16 @@ narrow:
 	VADDPS     Y4, Y1, Y1
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y0, Y2, (AX)
 	VMOVUPS    32(CX), Y2
 	VMASKMOVPS Y1, Y2, 32(AX)
 	JMP        next
 
-// func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -4970,43 +5930,46 @@ TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-113
 	SHLQ $0x02, AX
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), CX
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
+	JNE        unfolded
 	SUBQ       $0x04, SI
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y1
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y1
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y1
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y1
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	SUBQ         $0x04, SI
 	JGE          steps
 
@@ -5017,46 +5980,94 @@ rest:
 
 step:
 	VMOVUPS      (CX), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	DECQ         SI
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, SI
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	SUBQ         $0x04, SI
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, SI
+	TESTQ SI, SI
+	JE    done
+
+stepUnfolded:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y1
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         DX, AX
 	DECQ         SI
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -5066,22 +6077,22 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y1
 	VMASKMOVPS (AX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y1
 	VMASKMOVPS Y0, Y1, (AX)
 	JMP        next
 
-// func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -5090,13 +6101,13 @@ TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-113
 	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), DI
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -5108,13 +6119,15 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
+	JNE        unfolded
 	SUBQ       $0x04, R8
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y4
 	VMOVUPS      32(CX), Y5
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -5122,9 +6135,9 @@ steps:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y4
 	VMOVUPS      32(CX), Y5
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -5132,9 +6145,9 @@ steps:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y4
 	VMOVUPS      32(CX), Y5
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -5142,9 +6155,9 @@ steps:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y4
 	VMOVUPS      32(CX), Y5
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -5152,6 +6165,7 @@ steps:
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	SUBQ         $0x04, R8
 	JGE          steps
 
@@ -5163,7 +6177,80 @@ rest:
 step:
 	VMOVUPS      (CX), Y4
 	VMOVUPS      32(CX), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	DECQ         R8
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R8
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y4
+	VMOVUPS      32(CX)(R10*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y4
+	VMOVUPS      32(CX)(R10*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y4
+	VMOVUPS      32(CX)(R10*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y4
+	VMOVUPS      32(CX)(R10*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	SUBQ         $0x04, R8
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, R8
+	TESTQ R8, R8
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y4
+	VMOVUPS      32(CX)(R10*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -5172,15 +6259,15 @@ step:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
 	DECQ         R8
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   DI, AX
@@ -5188,7 +6275,7 @@ done:
 	VADDPS 32(AX), Y3, Y3
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    DI, AX
@@ -5198,23 +6285,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -5224,9 +6311,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y6
 	VADDPS     Y6, Y0, Y0
@@ -5242,7 +6329,7 @@ narrow:
 	VADDPS     Y6, Y3, Y3
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y0, Y4, (AX)
 	VMOVUPS    32(CX), Y4
@@ -5254,9 +6341,9 @@ storeNarrow:
 	VMASKMOVPS Y3, Y4, 32(AX)
 	JMP        next
 
-// func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -5265,13 +6352,13 @@ TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-113
 	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), DI
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -5281,38 +6368,41 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
+	JNE        unfolded
 	SUBQ       $0x04, R8
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y2
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (AX)(SI*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y2
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (AX)(SI*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y2
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (AX)(SI*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y2
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (AX)(SI*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	SUBQ         $0x04, R8
 	JGE          steps
 
@@ -5323,28 +6413,86 @@ rest:
 
 step:
 	VMOVUPS      (CX), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(SI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	DECQ         R8
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R8
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(SI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(SI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(SI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(SI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         DX, AX
+	SUBQ         $0x04, R8
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, R8
+	TESTQ R8, R8
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y2
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS (AX)(SI*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
 	DECQ         R8
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   DI, AX
 	VADDPS (AX), Y1, Y1
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    DI, AX
 	VMOVUPS Y1, (AX)
@@ -5352,23 +6500,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -5378,9 +6526,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS (AX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
@@ -5390,7 +6538,7 @@ narrow:
 	VADDPS     Y3, Y1, Y1
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y0, Y2, (AX)
 	ADDQ       DI, AX
@@ -5398,9 +6546,9 @@ storeNarrow:
 	VMASKMOVPS Y1, Y2, (AX)
 	JMP        next
 
-// func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -5409,13 +6557,13 @@ TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-113
 	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), DI
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -5431,13 +6579,15 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
+	JNE        unfolded
 	SUBQ       $0x04, R8
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y6
 	VMOVUPS      32(CX), Y7
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -5448,9 +6598,9 @@ steps:
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y6
 	VMOVUPS      32(CX), Y7
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -5461,9 +6611,9 @@ steps:
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y6
 	VMOVUPS      32(CX), Y7
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -5474,9 +6624,9 @@ steps:
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y6
 	VMOVUPS      32(CX), Y7
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -5487,6 +6637,7 @@ steps:
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	SUBQ         $0x04, R8
 	JGE          steps
 
@@ -5498,7 +6649,95 @@ rest:
 step:
 	VMOVUPS      (CX), Y6
 	VMOVUPS      32(CX), Y7
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(SI*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(SI*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	DECQ         R8
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R8
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
+	VMOVUPS      32(CX)(R10*4), Y7
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(SI*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(SI*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
+	VMOVUPS      32(CX)(R10*4), Y7
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(SI*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(SI*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
+	VMOVUPS      32(CX)(R10*4), Y7
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(SI*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(SI*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
+	VMOVUPS      32(CX)(R10*4), Y7
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(SI*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(SI*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         DX, AX
+	SUBQ         $0x04, R8
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, R8
+	TESTQ R8, R8
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
+	VMOVUPS      32(CX)(R10*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -5510,15 +6749,15 @@ step:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
 	DECQ         R8
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   DI, AX
@@ -5529,7 +6768,7 @@ done:
 	VADDPS 32(AX), Y5, Y5
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    DI, AX
@@ -5542,23 +6781,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -5568,9 +6807,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y0, Y0
@@ -5593,7 +6832,7 @@ narrow:
 	VADDPS     Y8, Y5, Y5
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y0, Y6, (AX)
 	VMOVUPS    32(CX), Y6
@@ -5610,9 +6849,9 @@ storeNarrow:
 	VMASKMOVPS Y5, Y6, 32(AX)
 	JMP        next
 
-// func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -5621,13 +6860,13 @@ TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-113
 	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), DI
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -5640,12 +6879,14 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
+	JNE        unfolded
 	SUBQ       $0x04, R8
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y3
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
 	VBROADCASTSS (AX)(SI*1), Y4
@@ -5653,8 +6894,8 @@ steps:
 	VBROADCASTSS (AX)(SI*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y3
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
 	VBROADCASTSS (AX)(SI*1), Y4
@@ -5662,8 +6903,8 @@ steps:
 	VBROADCASTSS (AX)(SI*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y3
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
 	VBROADCASTSS (AX)(SI*1), Y4
@@ -5671,8 +6912,8 @@ steps:
 	VBROADCASTSS (AX)(SI*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y3
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
 	VBROADCASTSS (AX)(SI*1), Y4
@@ -5680,6 +6921,7 @@ steps:
 	VBROADCASTSS (AX)(SI*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	SUBQ         $0x04, R8
 	JGE          steps
 
@@ -5690,7 +6932,75 @@ rest:
 
 step:
 	VMOVUPS      (CX), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (AX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (AX)(SI*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	DECQ         R8
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R8
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (AX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (AX)(SI*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (AX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (AX)(SI*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (AX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (AX)(SI*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         DX, AX
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (AX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (AX)(SI*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         DX, AX
+	SUBQ         $0x04, R8
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, R8
+	TESTQ R8, R8
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
 	VBROADCASTSS (AX)(SI*1), Y4
@@ -5699,15 +7009,15 @@ step:
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
 	DECQ         R8
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   DI, AX
 	VADDPS (AX), Y1, Y1
@@ -5715,7 +7025,7 @@ done:
 	VADDPS (AX), Y2, Y2
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    DI, AX
 	VMOVUPS Y1, (AX)
@@ -5725,23 +7035,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -5751,9 +7061,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS (AX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
@@ -5767,7 +7077,7 @@ narrow:
 	VADDPS     Y4, Y2, Y2
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS Y0, Y3, (AX)
 	ADDQ       DI, AX
@@ -5778,9 +7088,9 @@ storeNarrow:
 	VMASKMOVPS Y2, Y3, (AX)
 	JMP        next
 
-// func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -5790,13 +7100,13 @@ TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-113
 	LEAQ (SI)(SI*2), DI
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), R8
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -5816,13 +7126,15 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
+	JNE        unfolded
 	SUBQ       $0x04, R9
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y8
 	VMOVUPS      32(CX), Y9
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -5836,9 +7148,9 @@ steps:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y8
 	VMOVUPS      32(CX), Y9
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -5852,9 +7164,9 @@ steps:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y8
 	VMOVUPS      32(CX), Y9
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -5868,9 +7180,112 @@ steps:
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y8
 	VMOVUPS      32(CX), Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (AX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (AX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	SUBQ         $0x04, R9
+	JGE          steps
+
+rest:
+	ADDQ  $0x04, R9
+	TESTQ R9, R9
+	JE    done
+
+step:
+	VMOVUPS      (CX), Y8
+	VMOVUPS      32(CX), Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (AX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (AX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         DX, AX
+	ADDQ         BX, CX
+	DECQ         R9
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R9
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y8
+	VMOVUPS      32(CX)(R11*4), Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (AX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (AX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y8
+	VMOVUPS      32(CX)(R11*4), Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (AX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (AX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y8
+	VMOVUPS      32(CX)(R11*4), Y9
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (AX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (AX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX)(DI*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y8
+	VMOVUPS      32(CX)(R11*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -5885,17 +7300,18 @@ steps:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
 	SUBQ         $0x04, R9
-	JGE          steps
+	JGE          stepsUnfolded
 
-rest:
+restUnfolded:
 	ADDQ  $0x04, R9
 	TESTQ R9, R9
 	JE    done
 
-step:
-	VMOVUPS      (CX), Y8
-	VMOVUPS      32(CX), Y9
-	ADDQ         BX, CX
+stepUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y8
+	VMOVUPS      32(CX)(R11*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -5910,15 +7326,15 @@ step:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
 	DECQ         R9
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   R8, AX
@@ -5932,7 +7348,7 @@ done:
 	VADDPS 32(AX), Y7, Y7
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    R8, AX
@@ -5948,23 +7364,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -5974,9 +7390,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y0, Y0
@@ -6006,7 +7422,7 @@ narrow:
 	VADDPS     Y10, Y7, Y7
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y0, Y8, (AX)
 	VMOVUPS    32(CX), Y8
@@ -6028,9 +7444,9 @@ storeNarrow:
 	VMASKMOVPS Y7, Y8, 32(AX)
 	JMP        next
 
-// func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -6040,13 +7456,13 @@ TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-113
 	LEAQ (SI)(SI*2), DI
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), R8
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -6062,12 +7478,14 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
+	JNE        unfolded
 	SUBQ       $0x04, R9
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y4
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (AX)(SI*1), Y5
@@ -6077,8 +7495,8 @@ steps:
 	VBROADCASTSS (AX)(DI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y4
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (AX)(SI*1), Y5
@@ -6088,8 +7506,8 @@ steps:
 	VBROADCASTSS (AX)(DI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y4
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (AX)(SI*1), Y5
@@ -6099,8 +7517,8 @@ steps:
 	VBROADCASTSS (AX)(DI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y4
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (AX)(SI*1), Y5
@@ -6110,6 +7528,7 @@ steps:
 	VBROADCASTSS (AX)(DI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	SUBQ         $0x04, R9
 	JGE          steps
 
@@ -6120,7 +7539,85 @@ rest:
 
 step:
 	VMOVUPS      (CX), Y4
+	VBROADCASTSS (AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (AX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (AX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (AX)(DI*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	DECQ         R9
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R9
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y4
+	VBROADCASTSS (AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (AX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (AX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (AX)(DI*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y4
+	VBROADCASTSS (AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (AX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (AX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (AX)(DI*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y4
+	VBROADCASTSS (AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (AX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (AX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (AX)(DI*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y4
+	VBROADCASTSS (AX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (AX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (AX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (AX)(DI*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         DX, AX
+	SUBQ         $0x04, R9
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, R9
+	TESTQ R9, R9
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
 	VBROADCASTSS (AX)(SI*1), Y5
@@ -6131,15 +7628,15 @@ step:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
 	DECQ         R9
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R8, AX
 	VADDPS (AX), Y1, Y1
@@ -6149,7 +7646,7 @@ done:
 	VADDPS (AX), Y3, Y3
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R8, AX
 	VMOVUPS Y1, (AX)
@@ -6161,23 +7658,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -6187,9 +7684,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
@@ -6207,7 +7704,7 @@ narrow:
 	VADDPS     Y5, Y3, Y3
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y0, Y4, (AX)
 	ADDQ       R8, AX
@@ -6221,9 +7718,9 @@ storeNarrow:
 	VMASKMOVPS Y3, Y4, (AX)
 	JMP        next
 
-// func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -6233,13 +7730,13 @@ TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-113
 	LEAQ (SI)(SI*2), DI
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), R8
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -6263,13 +7760,15 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
+	JNE        unfolded
 	SUBQ       $0x04, R9
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y10
 	VMOVUPS      32(CX), Y11
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -6286,9 +7785,9 @@ steps:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y10
 	VMOVUPS      32(CX), Y11
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -6305,9 +7804,9 @@ steps:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y10
 	VMOVUPS      32(CX), Y11
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -6324,9 +7823,127 @@ steps:
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y10
 	VMOVUPS      32(CX), Y11
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (AX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (AX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX)(DI*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(SI*4), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	SUBQ         $0x04, R9
+	JGE          steps
+
+rest:
+	ADDQ  $0x04, R9
+	TESTQ R9, R9
+	JE    done
+
+step:
+	VMOVUPS      (CX), Y10
+	VMOVUPS      32(CX), Y11
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (AX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (AX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX)(DI*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(SI*4), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         DX, AX
+	ADDQ         BX, CX
+	DECQ         R9
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R9
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y10
+	VMOVUPS      32(CX)(R11*4), Y11
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (AX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (AX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX)(DI*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(SI*4), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y10
+	VMOVUPS      32(CX)(R11*4), Y11
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (AX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (AX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX)(DI*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(SI*4), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y10
+	VMOVUPS      32(CX)(R11*4), Y11
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (AX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (AX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX)(DI*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(SI*4), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y10
+	VMOVUPS      32(CX)(R11*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -6344,17 +7961,18 @@ steps:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
 	SUBQ         $0x04, R9
-	JGE          steps
+	JGE          stepsUnfolded
 
-rest:
+restUnfolded:
 	ADDQ  $0x04, R9
 	TESTQ R9, R9
 	JE    done
 
-step:
-	VMOVUPS      (CX), Y10
-	VMOVUPS      32(CX), Y11
-	ADDQ         BX, CX
+stepUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y10
+	VMOVUPS      32(CX)(R11*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -6372,15 +7990,15 @@ step:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
 	DECQ         R9
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   R8, AX
@@ -6397,7 +8015,7 @@ done:
 	VADDPS 32(AX), Y9, Y9
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    R8, AX
@@ -6416,23 +8034,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -6442,9 +8060,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y0, Y0
@@ -6481,7 +8099,7 @@ narrow:
 	VADDPS     Y12, Y9, Y9
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y0, Y10, (AX)
 	VMOVUPS    32(CX), Y10
@@ -6508,9 +8126,9 @@ storeNarrow:
 	VMASKMOVPS Y9, Y10, 32(AX)
 	JMP        next
 
-// func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -6520,13 +8138,13 @@ TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-113
 	LEAQ (SI)(SI*2), DI
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), R8
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -6545,12 +8163,14 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
+	JNE        unfolded
 	SUBQ       $0x04, R9
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y5
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
 	VBROADCASTSS (AX)(SI*1), Y6
@@ -6562,8 +8182,8 @@ steps:
 	VBROADCASTSS (AX)(SI*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	VMOVUPS      (CX), Y5
 	ADDQ         BX, CX
+	VMOVUPS      (CX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
 	VBROADCASTSS (AX)(SI*1), Y6
@@ -6575,8 +8195,8 @@ steps:
 	VBROADCASTSS (AX)(SI*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	VMOVUPS      (CX), Y5
 	ADDQ         BX, CX
+	VMOVUPS      (CX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
 	VBROADCASTSS (AX)(SI*1), Y6
@@ -6588,8 +8208,96 @@ steps:
 	VBROADCASTSS (AX)(SI*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	VMOVUPS      (CX), Y5
 	ADDQ         BX, CX
+	VMOVUPS      (CX), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (AX)(DI*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (AX)(SI*4), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         DX, AX
+	ADDQ         BX, CX
+	SUBQ         $0x04, R9
+	JGE          steps
+
+rest:
+	ADDQ  $0x04, R9
+	TESTQ R9, R9
+	JE    done
+
+step:
+	VMOVUPS      (CX), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (AX)(DI*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (AX)(SI*4), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         DX, AX
+	ADDQ         BX, CX
+	DECQ         R9
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R9
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (AX)(DI*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (AX)(SI*4), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (AX)(DI*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (AX)(SI*4), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (AX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (AX)(DI*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (AX)(SI*4), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         DX, AX
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
 	VBROADCASTSS (AX)(SI*1), Y6
@@ -6602,16 +8310,17 @@ steps:
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
 	SUBQ         $0x04, R9
-	JGE          steps
+	JGE          stepsUnfolded
 
-rest:
+restUnfolded:
 	ADDQ  $0x04, R9
 	TESTQ R9, R9
 	JE    done
 
-step:
-	VMOVUPS      (CX), Y5
-	ADDQ         BX, CX
+stepUnfolded:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (CX)(R11*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
 	VBROADCASTSS (AX)(SI*1), Y6
@@ -6624,15 +8333,15 @@ step:
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
 	DECQ         R9
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R8, AX
 	VADDPS (AX), Y1, Y1
@@ -6644,7 +8353,7 @@ done:
 	VADDPS (AX), Y4, Y4
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R8, AX
 	VMOVUPS Y1, (AX)
@@ -6658,23 +8367,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -6684,9 +8393,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
@@ -6708,7 +8417,7 @@ narrow:
 	VADDPS     Y6, Y4, Y4
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y0, Y5, (AX)
 	ADDQ       R8, AX
@@ -6725,9 +8434,9 @@ storeNarrow:
 	VMASKMOVPS Y4, Y5, (AX)
 	JMP        next
 
-// func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -6738,13 +8447,13 @@ TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-113
 	LEAQ (DI)(SI*2), R8
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), R9
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (AX)
 	ADDQ       R9, AX
@@ -6772,13 +8481,15 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
+	TESTQ      R11, R11
+	JNE        unfolded
 	SUBQ       $0x04, R10
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -6798,9 +8509,9 @@ steps:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -6820,9 +8531,9 @@ steps:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -6842,9 +8553,142 @@ steps:
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
+	ADDQ         BX, CX
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(DI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(SI*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(R8*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         DX, AX
 	ADDQ         BX, CX
+	SUBQ         $0x04, R10
+	JGE          steps
+
+rest:
+	ADDQ  $0x04, R10
+	TESTQ R10, R10
+	JE    done
+
+step:
+	VMOVUPS      (CX), Y12
+	VMOVUPS      32(CX), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(DI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(SI*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(R8*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         DX, AX
+	ADDQ         BX, CX
+	DECQ         R10
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R10
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y12
+	VMOVUPS      32(CX)(R12*4), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(DI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(SI*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(R8*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         DX, AX
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y12
+	VMOVUPS      32(CX)(R12*4), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(DI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(SI*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(R8*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         DX, AX
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y12
+	VMOVUPS      32(CX)(R12*4), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (AX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(DI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(SI*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(R8*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         DX, AX
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y12
+	VMOVUPS      32(CX)(R12*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -6865,17 +8709,18 @@ steps:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
 	SUBQ         $0x04, R10
-	JGE          steps
+	JGE          stepsUnfolded
 
-rest:
+restUnfolded:
 	ADDQ  $0x04, R10
 	TESTQ R10, R10
 	JE    done
 
-step:
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	ADDQ         BX, CX
+stepUnfolded:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y12
+	VMOVUPS      32(CX)(R12*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -6896,15 +8741,15 @@ step:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
 	DECQ         R10
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x10
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	VADDPS 32(AX), Y1, Y1
 	ADDQ   R9, AX
@@ -6924,7 +8769,7 @@ done:
 	VADDPS 32(AX), Y11, Y11
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	ADDQ    R9, AX
@@ -6946,23 +8791,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -6972,9 +8817,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y0, Y0
@@ -7018,7 +8863,7 @@ narrow:
 	VADDPS     Y14, Y11, Y11
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y0, Y12, (AX)
 	VMOVUPS    32(CX), Y12
@@ -7050,9 +8895,9 @@ storeNarrow:
 	VMASKMOVPS Y11, Y12, 32(AX)
 	JMP        next
 
-// func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-113
+TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-121
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -7063,13 +8908,13 @@ TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-113
 	LEAQ (DI)(SI*2), R8
 
 strip:
-	MOVQ panels+88(FP), AX
+	MOVQ panels+96(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+64(FP), AX
-	MOVQ       ldc+72(FP), R9
+	MOVQ       c+72(FP), AX
+	MOVQ       ldc+80(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (AX)
 	ADDQ       R9, AX
@@ -7091,12 +8936,14 @@ panel:
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
+	TESTQ      R11, R11
+	JNE        unfolded
 	SUBQ       $0x04, R10
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y6
-	ADDQ         BX, CX
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (AX)(SI*1), Y7
@@ -7110,8 +8957,8 @@ steps:
 	VBROADCASTSS (AX)(R8*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	VMOVUPS      (CX), Y6
 	ADDQ         BX, CX
+	VMOVUPS      (CX), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (AX)(SI*1), Y7
@@ -7125,8 +8972,8 @@ steps:
 	VBROADCASTSS (AX)(R8*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	VMOVUPS      (CX), Y6
 	ADDQ         BX, CX
+	VMOVUPS      (CX), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (AX)(SI*1), Y7
@@ -7140,8 +8987,106 @@ steps:
 	VBROADCASTSS (AX)(R8*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	VMOVUPS      (CX), Y6
 	ADDQ         BX, CX
+	VMOVUPS      (CX), Y6
+	VBROADCASTSS (AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (AX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (AX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (AX)(DI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (AX)(SI*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (AX)(R8*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         DX, AX
+	ADDQ         BX, CX
+	SUBQ         $0x04, R10
+	JGE          steps
+
+rest:
+	ADDQ  $0x04, R10
+	TESTQ R10, R10
+	JE    done
+
+step:
+	VMOVUPS      (CX), Y6
+	VBROADCASTSS (AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (AX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (AX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (AX)(DI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (AX)(SI*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (AX)(R8*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         DX, AX
+	ADDQ         BX, CX
+	DECQ         R10
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, R10
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y6
+	VBROADCASTSS (AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (AX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (AX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (AX)(DI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (AX)(SI*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (AX)(R8*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         DX, AX
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y6
+	VBROADCASTSS (AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (AX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (AX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (AX)(DI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (AX)(SI*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (AX)(R8*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         DX, AX
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y6
+	VBROADCASTSS (AX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (AX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (AX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (AX)(DI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (AX)(SI*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (AX)(R8*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         DX, AX
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (AX)(SI*1), Y7
@@ -7156,16 +9101,17 @@ steps:
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
 	SUBQ         $0x04, R10
-	JGE          steps
+	JGE          stepsUnfolded
 
-rest:
+restUnfolded:
 	ADDQ  $0x04, R10
 	TESTQ R10, R10
 	JE    done
 
-step:
-	VMOVUPS      (CX), Y6
-	ADDQ         BX, CX
+stepUnfolded:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (CX)(R12*4), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
 	VBROADCASTSS (AX)(SI*1), Y7
@@ -7180,15 +9126,15 @@ step:
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
 	DECQ         R10
-	JNE          step
+	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+104(FP), AX
+	MOVQ   cols+112(FP), AX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+112(FP), $0x00
+	CMPB   add+120(FP), $0x00
 	JE     store
-	MOVQ   c+64(FP), AX
+	MOVQ   c+72(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R9, AX
 	VADDPS (AX), Y1, Y1
@@ -7202,7 +9148,7 @@ done:
 	VADDPS (AX), Y5, Y5
 
 store:
-	MOVQ    c+64(FP), AX
+	MOVQ    c+72(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R9, AX
 	VMOVUPS Y1, (AX)
@@ -7218,23 +9164,23 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+80(FP), CX
+	MOVQ cPanel+88(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+64(FP)
+	ADDQ CX, c+72(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+88(FP), AX
+	IMULQ panels+96(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+88(FP), CX
+	IMULQ panels+96(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+64(FP)
-	MOVQ  bStrip+56(FP), AX
+	SUBQ  CX, c+72(FP)
+	MOVQ  bStrip+64(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+96(FP)
+	DECQ  strips+104(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
@@ -7244,9 +9190,9 @@ narrow:
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+112(FP), $0x00
+	CMPB       add+120(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
@@ -7272,7 +9218,7 @@ narrow:
 	VADDPS     Y7, Y5, Y5
 
 storeNarrow:
-	MOVQ       c+64(FP), AX
+	MOVQ       c+72(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y0, Y6, (AX)
 	ADDQ       R9, AX
@@ -7353,6 +9299,71 @@ next:
 
 done:
 	VZEROUPPER
+	RET
+
+// func gatherStripAVX2(dst *float32, src *float32, rows *int, k int, columns *int)
+TEXT ·gatherStripAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ k+24(FP), BX
+	MOVQ columns+32(FP), SI
+
+row:
+	MOVQ (DX), DI
+	LEAQ (CX)(DI*4), DI
+	MOVQ (SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, (AX)
+	MOVQ 8(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 4(AX)
+	MOVQ 16(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 8(AX)
+	MOVQ 24(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 12(AX)
+	MOVQ 32(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 16(AX)
+	MOVQ 40(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 20(AX)
+	MOVQ 48(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 24(AX)
+	MOVQ 56(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 28(AX)
+	MOVQ 64(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 32(AX)
+	MOVQ 72(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 36(AX)
+	MOVQ 80(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 40(AX)
+	MOVQ 88(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 44(AX)
+	MOVQ 96(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 48(AX)
+	MOVQ 104(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 52(AX)
+	MOVQ 112(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 56(AX)
+	MOVQ 120(SI), R8
+	MOVL (DI)(R8*4), R8
+	MOVL R8, 60(AX)
+	ADDQ $0x08, DX
+	ADDQ $0x00000040, AX
+	DECQ BX
+	JNE  row
 	RET
 
 // func peakAVX2(n int, x float32)

@@ -5,122 +5,122 @@ package matmul
 // tile1x8NEON computes panels of 1 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile1x4NEON computes panels of 1 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile2x8NEON computes panels of 2 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile2x4NEON computes panels of 2 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile3x8NEON computes panels of 3 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile3x4NEON computes panels of 3 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile4x8NEON computes panels of 4 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile4x4NEON computes panels of 4 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile5x8NEON computes panels of 5 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile5x4NEON computes panels of 5 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile6x8NEON computes panels of 6 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile6x4NEON computes panels of 6 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile7x8NEON computes panels of 7 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile7x4NEON computes panels of 7 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile8x8NEON computes panels of 8 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile8x4NEON computes panels of 8 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile9x8NEON computes panels of 9 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile9x4NEON computes panels of 9 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile10x8NEON computes panels of 10 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile10x4NEON computes panels of 10 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile11x8NEON computes panels of 11 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile11x4NEON computes panels of 11 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile12x8NEON computes panels of 12 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // tile12x4NEON computes panels of 12 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
 // copyStripsNEON is assembly.copyStrips for this tier.
 //
@@ -131,6 +131,11 @@ func copyStripsNEON(dst, src *float32, row, k, strips, cols int)
 //
 //go:noescape
 func copyPanels(dst, src *float32, row, k, panels int)
+
+// gatherStripNEON is assembly.gatherStrip for this tier.
+//
+//go:noescape
+func gatherStripNEON(dst, src *float32, rows *int, k int, columns *int)
 
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //

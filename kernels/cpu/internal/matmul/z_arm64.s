@@ -2,22 +2,22 @@
 
 #include "textflag.h"
 
-// func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile1x8NEON(SB), NOSPLIT, $40-113
+// func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile1x8NEON(SB), NOSPLIT, $40-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -26,6 +26,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -33,16 +35,32 @@ step:
 	FMOVS (R0), F26
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
 	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -59,23 +77,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -91,7 +109,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -107,22 +125,22 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile1x4NEON(SB), NOSPLIT, $24-113
+// func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile1x4NEON(SB), NOSPLIT, $24-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -130,21 +148,37 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
 	FMOVS (R0), F26
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -158,23 +192,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -189,7 +223,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -205,23 +239,23 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile2x8NEON(SB), NOSPLIT, $72-113
+// func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile2x8NEON(SB), NOSPLIT, $72-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 	MOVD R8, R9
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -232,6 +266,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -242,16 +278,35 @@ step:
 	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
 	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
 	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -276,23 +331,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -310,7 +365,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -326,23 +381,23 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile2x4NEON(SB), NOSPLIT, $40-113
+// func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile2x4NEON(SB), NOSPLIT, $40-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 	MOVD R8, R9
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -351,6 +406,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -358,16 +415,32 @@ step:
 	FMOVS (R0)(R9), F27
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
 	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -386,23 +459,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -418,7 +491,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -434,16 +507,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile3x8NEON(SB), NOSPLIT, $104-113
+// func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile3x8NEON(SB), NOSPLIT, $104-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -451,7 +524,7 @@ TEXT ·tile3x8NEON(SB), NOSPLIT, $104-113
 	ADD R8, R9, R10
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -464,6 +537,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -477,16 +552,38 @@ step:
 	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
 	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
 	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -519,23 +616,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -555,7 +652,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -571,16 +668,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile3x4NEON(SB), NOSPLIT, $56-113
+// func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile3x4NEON(SB), NOSPLIT, $56-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -588,7 +685,7 @@ TEXT ·tile3x4NEON(SB), NOSPLIT, $56-113
 	ADD R8, R9, R10
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -598,6 +695,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -607,16 +706,34 @@ step:
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
 	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
 	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -640,23 +757,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -673,7 +790,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -689,16 +806,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile4x8NEON(SB), NOSPLIT, $136-113
+// func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile4x8NEON(SB), NOSPLIT, $136-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -707,7 +824,7 @@ TEXT ·tile4x8NEON(SB), NOSPLIT, $136-113
 	ADD R8, R10, R16
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -722,6 +839,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 	CMP $4, R9
 	BEQ packed
 
@@ -740,8 +859,8 @@ step:
 	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
 	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
 	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
 	B done
@@ -758,16 +877,62 @@ packed:
 	WORD $0x4f9a1b25 // FMLA V5.4S, V25.4S, V26.S[2]
 	WORD $0x4fba1b06 // FMLA V6.4S, V24.4S, V26.S[3]
 	WORD $0x4fba1b27 // FMLA V7.4S, V25.4S, V26.S[3]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE packed
+	B done
+
+unfolded:
+	CMP $4, R9
+	BEQ packedUnfolded
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
+
+packedUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVQ 0(R0), F26
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	WORD $0x4fba1302 // FMLA V2.4S, V24.4S, V26.S[1]
+	WORD $0x4fba1323 // FMLA V3.4S, V25.4S, V26.S[1]
+	WORD $0x4f9a1b04 // FMLA V4.4S, V24.4S, V26.S[2]
+	WORD $0x4f9a1b25 // FMLA V5.4S, V25.4S, V26.S[2]
+	WORD $0x4fba1b06 // FMLA V6.4S, V24.4S, V26.S[3]
+	WORD $0x4fba1b27 // FMLA V7.4S, V25.4S, V26.S[3]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE packedUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -808,23 +973,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -846,7 +1011,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -862,16 +1027,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile4x4NEON(SB), NOSPLIT, $72-113
+// func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile4x4NEON(SB), NOSPLIT, $72-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -880,7 +1045,7 @@ TEXT ·tile4x4NEON(SB), NOSPLIT, $72-113
 	ADD R8, R10, R16
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -891,6 +1056,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 	CMP $4, R9
 	BEQ packed
 
@@ -904,8 +1071,8 @@ step:
 	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
 	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
 	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
 	B done
@@ -917,16 +1084,52 @@ packed:
 	WORD $0x4fba1301 // FMLA V1.4S, V24.4S, V26.S[1]
 	WORD $0x4f9a1b02 // FMLA V2.4S, V24.4S, V26.S[2]
 	WORD $0x4fba1b03 // FMLA V3.4S, V24.4S, V26.S[3]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE packed
+	B done
+
+unfolded:
+	CMP $4, R9
+	BEQ packedUnfolded
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
+
+packedUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 0(R0), F26
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4fba1301 // FMLA V1.4S, V24.4S, V26.S[1]
+	WORD $0x4f9a1b02 // FMLA V2.4S, V24.4S, V26.S[2]
+	WORD $0x4fba1b03 // FMLA V3.4S, V24.4S, V26.S[3]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE packedUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -955,23 +1158,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -989,7 +1192,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -1005,16 +1208,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile5x8NEON(SB), NOSPLIT, $168-113
+// func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile5x8NEON(SB), NOSPLIT, $168-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1024,7 +1227,7 @@ TEXT ·tile5x8NEON(SB), NOSPLIT, $168-113
 	ADD R8, R16, R17
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1041,6 +1244,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -1060,16 +1265,44 @@ step:
 	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
 	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
 	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -1118,23 +1351,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -1158,7 +1391,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -1174,16 +1407,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile5x4NEON(SB), NOSPLIT, $88-113
+// func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile5x4NEON(SB), NOSPLIT, $88-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1193,7 +1426,7 @@ TEXT ·tile5x4NEON(SB), NOSPLIT, $88-113
 	ADD R8, R16, R17
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1205,6 +1438,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -1218,16 +1453,38 @@ step:
 	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
 	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
 	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -1261,23 +1518,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -1296,7 +1553,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -1312,16 +1569,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile6x8NEON(SB), NOSPLIT, $200-113
+// func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile6x8NEON(SB), NOSPLIT, $200-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1332,7 +1589,7 @@ TEXT ·tile6x8NEON(SB), NOSPLIT, $200-113
 	ADD R8, R17, R19
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1351,6 +1608,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -1373,16 +1632,47 @@ step:
 	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
 	WORD $0x4f9f130a // FMLA V10.4S, V24.4S, V31.S[0]
 	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
+	WORD $0x4f9f130a // FMLA V10.4S, V24.4S, V31.S[0]
+	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -1439,23 +1729,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -1481,7 +1771,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -1497,16 +1787,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile6x4NEON(SB), NOSPLIT, $104-113
+// func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile6x4NEON(SB), NOSPLIT, $104-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1517,7 +1807,7 @@ TEXT ·tile6x4NEON(SB), NOSPLIT, $104-113
 	ADD R8, R17, R19
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1530,6 +1820,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -1545,16 +1837,40 @@ step:
 	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
 	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
 	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
+	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -1593,23 +1909,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -1629,7 +1945,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -1645,16 +1961,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile7x8NEON(SB), NOSPLIT, $232-113
+// func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile7x8NEON(SB), NOSPLIT, $232-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1666,7 +1982,7 @@ TEXT ·tile7x8NEON(SB), NOSPLIT, $232-113
 	ADD R8, R19, R20
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1687,6 +2003,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -1712,16 +2030,50 @@ step:
 	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
 	WORD $0x4f9a130c // FMLA V12.4S, V24.4S, V26.S[0]
 	WORD $0x4f9a132d // FMLA V13.4S, V25.4S, V26.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
+	WORD $0x4f9f130a // FMLA V10.4S, V24.4S, V31.S[0]
+	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
+	WORD $0x4f9a130c // FMLA V12.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a132d // FMLA V13.4S, V25.4S, V26.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -1786,23 +2138,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -1830,7 +2182,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -1846,16 +2198,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile7x4NEON(SB), NOSPLIT, $120-113
+// func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile7x4NEON(SB), NOSPLIT, $120-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1867,7 +2219,7 @@ TEXT ·tile7x4NEON(SB), NOSPLIT, $120-113
 	ADD R8, R19, R20
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1881,6 +2233,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -1898,16 +2252,42 @@ step:
 	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
 	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
 	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
+	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
+	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -1951,23 +2331,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -1988,7 +2368,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -2004,16 +2384,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile8x8NEON(SB), NOSPLIT, $264-113
+// func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile8x8NEON(SB), NOSPLIT, $264-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2026,7 +2406,7 @@ TEXT ·tile8x8NEON(SB), NOSPLIT, $264-113
 	ADD R8, R20, R21
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2049,6 +2429,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 	CMP $4, R9
 	BEQ packed
 
@@ -2079,8 +2461,8 @@ step:
 	WORD $0x4f9a132d // FMLA V13.4S, V25.4S, V26.S[0]
 	WORD $0x4f9b130e // FMLA V14.4S, V24.4S, V27.S[0]
 	WORD $0x4f9b132f // FMLA V15.4S, V25.4S, V27.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
 	B done
@@ -2106,16 +2488,83 @@ packed:
 	WORD $0x4f9b1b2d // FMLA V13.4S, V25.4S, V27.S[2]
 	WORD $0x4fbb1b0e // FMLA V14.4S, V24.4S, V27.S[3]
 	WORD $0x4fbb1b2f // FMLA V15.4S, V25.4S, V27.S[3]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE packed
+	B done
+
+unfolded:
+	CMP $4, R9
+	BEQ packedUnfolded
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
+	WORD $0x4f9f130a // FMLA V10.4S, V24.4S, V31.S[0]
+	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
+	WORD $0x4f9a130c // FMLA V12.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a132d // FMLA V13.4S, V25.4S, V26.S[0]
+	WORD $0x4f9b130e // FMLA V14.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b132f // FMLA V15.4S, V25.4S, V27.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
+
+packedUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVQ 0(R0), F26
+	FMOVQ 16(R0), F27
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	WORD $0x4fba1302 // FMLA V2.4S, V24.4S, V26.S[1]
+	WORD $0x4fba1323 // FMLA V3.4S, V25.4S, V26.S[1]
+	WORD $0x4f9a1b04 // FMLA V4.4S, V24.4S, V26.S[2]
+	WORD $0x4f9a1b25 // FMLA V5.4S, V25.4S, V26.S[2]
+	WORD $0x4fba1b06 // FMLA V6.4S, V24.4S, V26.S[3]
+	WORD $0x4fba1b27 // FMLA V7.4S, V25.4S, V26.S[3]
+	WORD $0x4f9b1308 // FMLA V8.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1329 // FMLA V9.4S, V25.4S, V27.S[0]
+	WORD $0x4fbb130a // FMLA V10.4S, V24.4S, V27.S[1]
+	WORD $0x4fbb132b // FMLA V11.4S, V25.4S, V27.S[1]
+	WORD $0x4f9b1b0c // FMLA V12.4S, V24.4S, V27.S[2]
+	WORD $0x4f9b1b2d // FMLA V13.4S, V25.4S, V27.S[2]
+	WORD $0x4fbb1b0e // FMLA V14.4S, V24.4S, V27.S[3]
+	WORD $0x4fbb1b2f // FMLA V15.4S, V25.4S, V27.S[3]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE packedUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -2188,23 +2637,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -2234,7 +2683,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -2250,16 +2699,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile8x4NEON(SB), NOSPLIT, $136-113
+// func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile8x4NEON(SB), NOSPLIT, $136-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2272,7 +2721,7 @@ TEXT ·tile8x4NEON(SB), NOSPLIT, $136-113
 	ADD R8, R20, R21
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2287,6 +2736,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 	CMP $4, R9
 	BEQ packed
 
@@ -2308,8 +2759,8 @@ step:
 	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
 	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
 	WORD $0x4f9b1307 // FMLA V7.4S, V24.4S, V27.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
 	B done
@@ -2326,16 +2777,65 @@ packed:
 	WORD $0x4fbb1305 // FMLA V5.4S, V24.4S, V27.S[1]
 	WORD $0x4f9b1b06 // FMLA V6.4S, V24.4S, V27.S[2]
 	WORD $0x4fbb1b07 // FMLA V7.4S, V24.4S, V27.S[3]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE packed
+	B done
+
+unfolded:
+	CMP $4, R9
+	BEQ packedUnfolded
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
+	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
+	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
+	WORD $0x4f9b1307 // FMLA V7.4S, V24.4S, V27.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
+
+packedUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 0(R0), F26
+	FMOVQ 16(R0), F27
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4fba1301 // FMLA V1.4S, V24.4S, V26.S[1]
+	WORD $0x4f9a1b02 // FMLA V2.4S, V24.4S, V26.S[2]
+	WORD $0x4fba1b03 // FMLA V3.4S, V24.4S, V26.S[3]
+	WORD $0x4f9b1304 // FMLA V4.4S, V24.4S, V27.S[0]
+	WORD $0x4fbb1305 // FMLA V5.4S, V24.4S, V27.S[1]
+	WORD $0x4f9b1b06 // FMLA V6.4S, V24.4S, V27.S[2]
+	WORD $0x4fbb1b07 // FMLA V7.4S, V24.4S, V27.S[3]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE packedUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -2384,23 +2884,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -2422,7 +2922,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -2438,16 +2938,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile9x8NEON(SB), NOSPLIT, $296-113
+// func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile9x8NEON(SB), NOSPLIT, $296-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2461,7 +2961,7 @@ TEXT ·tile9x8NEON(SB), NOSPLIT, $296-113
 	ADD R8, R21, R22
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2486,6 +2986,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -2517,16 +3019,56 @@ step:
 	WORD $0x4f9b132f // FMLA V15.4S, V25.4S, V27.S[0]
 	WORD $0x4f9c1310 // FMLA V16.4S, V24.4S, V28.S[0]
 	WORD $0x4f9c1331 // FMLA V17.4S, V25.4S, V28.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	FMOVS (R0)(R22), F28
+	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
+	WORD $0x4f9f130a // FMLA V10.4S, V24.4S, V31.S[0]
+	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
+	WORD $0x4f9a130c // FMLA V12.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a132d // FMLA V13.4S, V25.4S, V26.S[0]
+	WORD $0x4f9b130e // FMLA V14.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b132f // FMLA V15.4S, V25.4S, V27.S[0]
+	WORD $0x4f9c1310 // FMLA V16.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1331 // FMLA V17.4S, V25.4S, V28.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -2607,23 +3149,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -2655,7 +3197,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -2671,16 +3213,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile9x4NEON(SB), NOSPLIT, $152-113
+// func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile9x4NEON(SB), NOSPLIT, $152-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2694,7 +3236,7 @@ TEXT ·tile9x4NEON(SB), NOSPLIT, $152-113
 	ADD R8, R21, R22
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2710,6 +3252,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -2731,16 +3275,46 @@ step:
 	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
 	WORD $0x4f9b1307 // FMLA V7.4S, V24.4S, V27.S[0]
 	WORD $0x4f9c1308 // FMLA V8.4S, V24.4S, V28.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	FMOVS (R0)(R22), F28
+	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
+	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
+	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
+	WORD $0x4f9b1307 // FMLA V7.4S, V24.4S, V27.S[0]
+	WORD $0x4f9c1308 // FMLA V8.4S, V24.4S, V28.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -2794,23 +3368,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -2833,7 +3407,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -2849,16 +3423,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile10x8NEON(SB), NOSPLIT, $328-113
+// func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile10x8NEON(SB), NOSPLIT, $328-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2873,7 +3447,7 @@ TEXT ·tile10x8NEON(SB), NOSPLIT, $328-113
 	ADD R8, R22, R23
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2900,6 +3474,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -2934,16 +3510,59 @@ step:
 	WORD $0x4f9c1331 // FMLA V17.4S, V25.4S, V28.S[0]
 	WORD $0x4f9d1312 // FMLA V18.4S, V24.4S, V29.S[0]
 	WORD $0x4f9d1333 // FMLA V19.4S, V25.4S, V29.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	FMOVS (R0)(R22), F28
+	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
+	FMOVS (R0)(R23), F29
+	WORD $0x4f9f130a // FMLA V10.4S, V24.4S, V31.S[0]
+	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
+	WORD $0x4f9a130c // FMLA V12.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a132d // FMLA V13.4S, V25.4S, V26.S[0]
+	WORD $0x4f9b130e // FMLA V14.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b132f // FMLA V15.4S, V25.4S, V27.S[0]
+	WORD $0x4f9c1310 // FMLA V16.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1331 // FMLA V17.4S, V25.4S, V28.S[0]
+	WORD $0x4f9d1312 // FMLA V18.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1333 // FMLA V19.4S, V25.4S, V29.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -3032,23 +3651,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -3082,7 +3701,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -3098,16 +3717,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile10x4NEON(SB), NOSPLIT, $168-113
+// func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile10x4NEON(SB), NOSPLIT, $168-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3122,7 +3741,7 @@ TEXT ·tile10x4NEON(SB), NOSPLIT, $168-113
 	ADD R8, R22, R23
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3139,6 +3758,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -3162,16 +3783,48 @@ step:
 	WORD $0x4f9b1307 // FMLA V7.4S, V24.4S, V27.S[0]
 	WORD $0x4f9c1308 // FMLA V8.4S, V24.4S, V28.S[0]
 	WORD $0x4f9d1309 // FMLA V9.4S, V24.4S, V29.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	FMOVS (R0)(R22), F28
+	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
+	FMOVS (R0)(R23), F29
+	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
+	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
+	WORD $0x4f9b1307 // FMLA V7.4S, V24.4S, V27.S[0]
+	WORD $0x4f9c1308 // FMLA V8.4S, V24.4S, V28.S[0]
+	WORD $0x4f9d1309 // FMLA V9.4S, V24.4S, V29.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -3230,23 +3883,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -3270,7 +3923,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -3286,16 +3939,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile11x8NEON(SB), NOSPLIT, $360-113
+// func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile11x8NEON(SB), NOSPLIT, $360-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3311,7 +3964,7 @@ TEXT ·tile11x8NEON(SB), NOSPLIT, $360-113
 	ADD R8, R23, R24
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3340,6 +3993,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -3377,16 +4032,62 @@ step:
 	WORD $0x4f9d1333 // FMLA V19.4S, V25.4S, V29.S[0]
 	WORD $0x4f9e1314 // FMLA V20.4S, V24.4S, V30.S[0]
 	WORD $0x4f9e1335 // FMLA V21.4S, V25.4S, V30.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	FMOVS (R0)(R22), F28
+	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
+	FMOVS (R0)(R23), F29
+	WORD $0x4f9f130a // FMLA V10.4S, V24.4S, V31.S[0]
+	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
+	FMOVS (R0)(R24), F30
+	WORD $0x4f9a130c // FMLA V12.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a132d // FMLA V13.4S, V25.4S, V26.S[0]
+	WORD $0x4f9b130e // FMLA V14.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b132f // FMLA V15.4S, V25.4S, V27.S[0]
+	WORD $0x4f9c1310 // FMLA V16.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1331 // FMLA V17.4S, V25.4S, V28.S[0]
+	WORD $0x4f9d1312 // FMLA V18.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1333 // FMLA V19.4S, V25.4S, V29.S[0]
+	WORD $0x4f9e1314 // FMLA V20.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1335 // FMLA V21.4S, V25.4S, V30.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -3483,23 +4184,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -3535,7 +4236,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -3551,16 +4252,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile11x4NEON(SB), NOSPLIT, $184-113
+// func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile11x4NEON(SB), NOSPLIT, $184-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3576,7 +4277,7 @@ TEXT ·tile11x4NEON(SB), NOSPLIT, $184-113
 	ADD R8, R23, R24
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3594,6 +4295,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 
 step:
 	FMOVQ 0(R1), F24
@@ -3619,16 +4322,50 @@ step:
 	WORD $0x4f9c1308 // FMLA V8.4S, V24.4S, V28.S[0]
 	WORD $0x4f9d1309 // FMLA V9.4S, V24.4S, V29.S[0]
 	WORD $0x4f9e130a // FMLA V10.4S, V24.4S, V30.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
+	B done
+
+unfolded:
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	FMOVS (R0)(R22), F28
+	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
+	FMOVS (R0)(R23), F29
+	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
+	FMOVS (R0)(R24), F30
+	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
+	WORD $0x4f9b1307 // FMLA V7.4S, V24.4S, V27.S[0]
+	WORD $0x4f9c1308 // FMLA V8.4S, V24.4S, V28.S[0]
+	WORD $0x4f9d1309 // FMLA V9.4S, V24.4S, V29.S[0]
+	WORD $0x4f9e130a // FMLA V10.4S, V24.4S, V30.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -3692,23 +4429,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -3733,7 +4470,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -3749,16 +4486,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile12x8NEON(SB), NOSPLIT, $392-113
+// func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile12x8NEON(SB), NOSPLIT, $392-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3775,7 +4512,7 @@ TEXT ·tile12x8NEON(SB), NOSPLIT, $392-113
 	ADD R8, R24, R25
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3806,6 +4543,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 	CMP $4, R9
 	BEQ packed
 
@@ -3848,8 +4587,8 @@ step:
 	WORD $0x4f9e1335 // FMLA V21.4S, V25.4S, V30.S[0]
 	WORD $0x4f9f1316 // FMLA V22.4S, V24.4S, V31.S[0]
 	WORD $0x4f9f1337 // FMLA V23.4S, V25.4S, V31.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
 	B done
@@ -3884,16 +4623,104 @@ packed:
 	WORD $0x4f9c1b35 // FMLA V21.4S, V25.4S, V28.S[2]
 	WORD $0x4fbc1b16 // FMLA V22.4S, V24.4S, V28.S[3]
 	WORD $0x4fbc1b37 // FMLA V23.4S, V25.4S, V28.S[3]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE packed
+	B done
+
+unfolded:
+	CMP $4, R9
+	BEQ packedUnfolded
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1302 // FMLA V2.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1323 // FMLA V3.4S, V25.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1304 // FMLA V4.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1325 // FMLA V5.4S, V25.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1306 // FMLA V6.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1327 // FMLA V7.4S, V25.4S, V29.S[0]
+	FMOVS (R0)(R22), F28
+	WORD $0x4f9e1308 // FMLA V8.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1329 // FMLA V9.4S, V25.4S, V30.S[0]
+	FMOVS (R0)(R23), F29
+	WORD $0x4f9f130a // FMLA V10.4S, V24.4S, V31.S[0]
+	WORD $0x4f9f132b // FMLA V11.4S, V25.4S, V31.S[0]
+	FMOVS (R0)(R24), F30
+	WORD $0x4f9a130c // FMLA V12.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a132d // FMLA V13.4S, V25.4S, V26.S[0]
+	FMOVS (R0)(R25), F31
+	WORD $0x4f9b130e // FMLA V14.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b132f // FMLA V15.4S, V25.4S, V27.S[0]
+	WORD $0x4f9c1310 // FMLA V16.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1331 // FMLA V17.4S, V25.4S, V28.S[0]
+	WORD $0x4f9d1312 // FMLA V18.4S, V24.4S, V29.S[0]
+	WORD $0x4f9d1333 // FMLA V19.4S, V25.4S, V29.S[0]
+	WORD $0x4f9e1314 // FMLA V20.4S, V24.4S, V30.S[0]
+	WORD $0x4f9e1335 // FMLA V21.4S, V25.4S, V30.S[0]
+	WORD $0x4f9f1316 // FMLA V22.4S, V24.4S, V31.S[0]
+	WORD $0x4f9f1337 // FMLA V23.4S, V25.4S, V31.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
+
+packedUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 16(R1), F25
+	FMOVQ 0(R0), F26
+	FMOVQ 16(R0), F27
+	FMOVQ 32(R0), F28
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
+	WORD $0x4fba1302 // FMLA V2.4S, V24.4S, V26.S[1]
+	WORD $0x4fba1323 // FMLA V3.4S, V25.4S, V26.S[1]
+	WORD $0x4f9a1b04 // FMLA V4.4S, V24.4S, V26.S[2]
+	WORD $0x4f9a1b25 // FMLA V5.4S, V25.4S, V26.S[2]
+	WORD $0x4fba1b06 // FMLA V6.4S, V24.4S, V26.S[3]
+	WORD $0x4fba1b27 // FMLA V7.4S, V25.4S, V26.S[3]
+	WORD $0x4f9b1308 // FMLA V8.4S, V24.4S, V27.S[0]
+	WORD $0x4f9b1329 // FMLA V9.4S, V25.4S, V27.S[0]
+	WORD $0x4fbb130a // FMLA V10.4S, V24.4S, V27.S[1]
+	WORD $0x4fbb132b // FMLA V11.4S, V25.4S, V27.S[1]
+	WORD $0x4f9b1b0c // FMLA V12.4S, V24.4S, V27.S[2]
+	WORD $0x4f9b1b2d // FMLA V13.4S, V25.4S, V27.S[2]
+	WORD $0x4fbb1b0e // FMLA V14.4S, V24.4S, V27.S[3]
+	WORD $0x4fbb1b2f // FMLA V15.4S, V25.4S, V27.S[3]
+	WORD $0x4f9c1310 // FMLA V16.4S, V24.4S, V28.S[0]
+	WORD $0x4f9c1331 // FMLA V17.4S, V25.4S, V28.S[0]
+	WORD $0x4fbc1312 // FMLA V18.4S, V24.4S, V28.S[1]
+	WORD $0x4fbc1333 // FMLA V19.4S, V25.4S, V28.S[1]
+	WORD $0x4f9c1b14 // FMLA V20.4S, V24.4S, V28.S[2]
+	WORD $0x4f9c1b35 // FMLA V21.4S, V25.4S, V28.S[2]
+	WORD $0x4fbc1b16 // FMLA V22.4S, V24.4S, V28.S[3]
+	WORD $0x4fbc1b37 // FMLA V23.4S, V25.4S, V28.S[3]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE packedUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $8, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -3998,23 +4825,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -4052,7 +4879,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -4068,16 +4895,16 @@ storeElement:
 	BNE narrowRow
 	B next
 
-// func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile12x4NEON(SB), NOSPLIT, $200-113
+// func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+TEXT ·tile12x4NEON(SB), NOSPLIT, $200-121
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+64(FP), R12
+	MOVD c+72(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+72(FP), R6
+	MOVD ldc+80(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -4094,7 +4921,7 @@ TEXT ·tile12x4NEON(SB), NOSPLIT, $200-113
 	ADD R8, R24, R25
 
 strip:
-	MOVD panels+88(FP), R7
+	MOVD panels+96(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -4113,6 +4940,8 @@ panel:
 	MOVD R13, R1
 	MOVD k+0(FP), R3
 	CBZ R3, done
+	MOVD bRows+56(FP), R14
+	CBNZ R14, unfolded
 	CMP $4, R9
 	BEQ packed
 
@@ -4142,8 +4971,8 @@ step:
 	WORD $0x4f9d1309 // FMLA V9.4S, V24.4S, V29.S[0]
 	WORD $0x4f9e130a // FMLA V10.4S, V24.4S, V30.S[0]
 	WORD $0x4f9f130b // FMLA V11.4S, V24.4S, V31.S[0]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE step
 	B done
@@ -4165,16 +4994,78 @@ packed:
 	WORD $0x4fbc1309 // FMLA V9.4S, V24.4S, V28.S[1]
 	WORD $0x4f9c1b0a // FMLA V10.4S, V24.4S, V28.S[2]
 	WORD $0x4fbc1b0b // FMLA V11.4S, V24.4S, V28.S[3]
-	ADD R4, R0
 	ADD R5, R1
+	ADD R4, R0
 	SUBS $1, R3
 	BNE packed
+	B done
+
+unfolded:
+	CMP $4, R9
+	BEQ packedUnfolded
+
+stepUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVS (R0), F26
+	FMOVS (R0)(R9), F27
+	FMOVS (R0)(R10), F28
+	FMOVS (R0)(R16), F29
+	FMOVS (R0)(R17), F30
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	FMOVS (R0)(R19), F31
+	WORD $0x4f9b1301 // FMLA V1.4S, V24.4S, V27.S[0]
+	FMOVS (R0)(R20), F26
+	WORD $0x4f9c1302 // FMLA V2.4S, V24.4S, V28.S[0]
+	FMOVS (R0)(R21), F27
+	WORD $0x4f9d1303 // FMLA V3.4S, V24.4S, V29.S[0]
+	FMOVS (R0)(R22), F28
+	WORD $0x4f9e1304 // FMLA V4.4S, V24.4S, V30.S[0]
+	FMOVS (R0)(R23), F29
+	WORD $0x4f9f1305 // FMLA V5.4S, V24.4S, V31.S[0]
+	FMOVS (R0)(R24), F30
+	WORD $0x4f9a1306 // FMLA V6.4S, V24.4S, V26.S[0]
+	FMOVS (R0)(R25), F31
+	WORD $0x4f9b1307 // FMLA V7.4S, V24.4S, V27.S[0]
+	WORD $0x4f9c1308 // FMLA V8.4S, V24.4S, V28.S[0]
+	WORD $0x4f9d1309 // FMLA V9.4S, V24.4S, V29.S[0]
+	WORD $0x4f9e130a // FMLA V10.4S, V24.4S, V30.S[0]
+	WORD $0x4f9f130b // FMLA V11.4S, V24.4S, V31.S[0]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE stepUnfolded
+	B done
+
+packedUnfolded:
+	MOVD.P 8(R14), R15
+	ADD R15<<2, R13, R1
+	FMOVQ 0(R1), F24
+	FMOVQ 0(R0), F26
+	FMOVQ 16(R0), F27
+	FMOVQ 32(R0), F28
+	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
+	WORD $0x4fba1301 // FMLA V1.4S, V24.4S, V26.S[1]
+	WORD $0x4f9a1b02 // FMLA V2.4S, V24.4S, V26.S[2]
+	WORD $0x4fba1b03 // FMLA V3.4S, V24.4S, V26.S[3]
+	WORD $0x4f9b1304 // FMLA V4.4S, V24.4S, V27.S[0]
+	WORD $0x4fbb1305 // FMLA V5.4S, V24.4S, V27.S[1]
+	WORD $0x4f9b1b06 // FMLA V6.4S, V24.4S, V27.S[2]
+	WORD $0x4fbb1b07 // FMLA V7.4S, V24.4S, V27.S[3]
+	WORD $0x4f9c1308 // FMLA V8.4S, V24.4S, V28.S[0]
+	WORD $0x4fbc1309 // FMLA V9.4S, V24.4S, V28.S[1]
+	WORD $0x4f9c1b0a // FMLA V10.4S, V24.4S, V28.S[2]
+	WORD $0x4fbc1b0b // FMLA V11.4S, V24.4S, V28.S[3]
+	ADD R4, R0
+	SUBS $1, R3
+	BNE packedUnfolded
+	B done
 
 done:
-	MOVD cols+104(FP), R8
+	MOVD cols+112(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+112(FP), R8
+	MOVBU add+120(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ 0(R2), F26
@@ -4243,23 +5134,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+80(FP), R1
+	MOVD cPanel+88(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+88(FP), R8
+	MOVD panels+96(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+56(FP), R0
+	MOVD bStrip+64(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+96(FP), R0
+	MOVD strips+104(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+96(FP)
+	MOVD R0, strips+104(FP)
 	BNE strip
 	RET
 
@@ -4285,7 +5176,7 @@ narrowRow:
 
 element:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+112(FP), R14
+	MOVBU add+120(FP), R14
 	CBZ R14, storeElement
 	FMOVS (R2)(R1<<2), F1
 	FADDS F1, F0, F0
@@ -4386,6 +5277,46 @@ rest:
 	BNE row
 
 done:
+	RET
+
+// func gatherStripNEON(dst, src *float32, rows *int, k int, columns *int)
+TEXT ·gatherStripNEON(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD rows+16(FP), R2
+	MOVD k+24(FP), R3
+	MOVD columns+32(FP), R4
+
+row:
+	MOVD.P 8(R2), R5
+	ADD R5<<2, R1, R5
+	MOVD 0(R4), R6
+	MOVWU (R5)(R6<<2), R7
+	MOVW R7, 0(R0)
+	MOVD 8(R4), R6
+	MOVWU (R5)(R6<<2), R7
+	MOVW R7, 4(R0)
+	MOVD 16(R4), R6
+	MOVWU (R5)(R6<<2), R7
+	MOVW R7, 8(R0)
+	MOVD 24(R4), R6
+	MOVWU (R5)(R6<<2), R7
+	MOVW R7, 12(R0)
+	MOVD 32(R4), R6
+	MOVWU (R5)(R6<<2), R7
+	MOVW R7, 16(R0)
+	MOVD 40(R4), R6
+	MOVWU (R5)(R6<<2), R7
+	MOVW R7, 20(R0)
+	MOVD 48(R4), R6
+	MOVWU (R5)(R6<<2), R7
+	MOVW R7, 24(R0)
+	MOVD 56(R4), R6
+	MOVWU (R5)(R6<<2), R7
+	MOVW R7, 28(R0)
+	ADD $32, R0
+	SUBS $1, R3
+	BNE row
 	RET
 
 // func transpose8(dst *float32, step int, src *float32, row, k int)
