@@ -76,8 +76,8 @@ func TestFace(t *testing.T) {
 		}
 	}
 	if n > mostNames {
-		t.Errorf("%d exported names beside the methods of Tensor and Device, at most %d are allowed: what other packages of the "+
-			"library need is a method of engine, what users need may belong into nn", n, mostNames)
+		t.Errorf("%d exported names beside the methods of Tensor and Device, at most %d are allowed: what other "+
+			"packages of the library need is a method of engine, what users need may belong into nn", n, mostNames)
 	}
 	if n < mostNames-10 {
 		t.Errorf("%d exported names: lower the limit of %d", n, mostNames)

@@ -44,7 +44,8 @@ func TestInfoOfGPUs(t *testing.T) {
 		t.Error("a driver of which no PTX is asked is too old:\n" + stdout)
 	}
 	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=capability=100,driver=12020"}, "info")
-	says(t, stdout, "TOO OLD: ", "CUDA 12.2 is older than CUDA 12.4 of driver 550", "install NVIDIA driver 550 or newer")
+	says(t, stdout, "TOO OLD: ", "CUDA 12.2 is older than CUDA 12.4 of driver 550",
+		"install NVIDIA driver 550 or newer")
 
 	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=capability=75"}, "info")
 	says(t, stdout, "NOT USABLE", "compute capability 7.5 (Turing); Weft needs 8.0")

@@ -6,9 +6,9 @@
 // free are joined again. Sizes are rounded up to 512 bytes. There are two kinds of blocks:
 //
 //	from 64 KiB on  best fit among the free blocks of all segments; a freed block is joined at once
-//	below           a list for each size, the last freed first. Behind the lists the same best fit, in segments of their
-//	                own, so that small blocks do not lie between large ones. Blocks in the lists are not joined before
-//	                memory is short
+//	below           a list for each size, the last freed first. Behind the lists the same best fit, in segments of
+//	                their own, so that small blocks do not lie between large ones. Blocks in the lists are not joined
+//	                before memory is short
 //
 // What a request goes through:
 //

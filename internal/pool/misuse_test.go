@@ -118,9 +118,7 @@ func TestPoison(t *testing.T) {
 		b.Buf.(seen).data[7] = 3
 		p.Free(b) // without poison: not watched
 		p.SetPoison(true)
-		b = mustAlloc(t, p, n)
-		data = b.Buf.(seen).data
-		p.Free(b)
+		p.Free(mustAlloc(t, p, n))
 		p.Trim() // joins it with others, but in a segment of its own nothing else is
 		b = mustAlloc(t, p, n)
 		data = b.Buf.(seen).data

@@ -28,8 +28,8 @@ var _ kernels.Backend = Backend{}
 // Name is "cpu".
 func (Backend) Name() string { return "cpu" }
 
-// Alloc returns a [*Mem] of n bytes, or an error of kind [kernels.ErrMemory] if the process has no [Room] for them and what
-// was given back: who asks has a cache to give back, and runs [Collect] as the last resort.
+// Alloc returns a [*Mem] of n bytes, or an error of kind [kernels.ErrMemory] if the process has no [Room] for them and
+// what was given back: who asks has a cache to give back, and runs [Collect] as the last resort.
 func (Backend) Alloc(n int) (kernels.Buffer, error) {
 	m, err := newMem(n, false)
 	if err != nil {

@@ -59,7 +59,8 @@ func TestRoom(t *testing.T) {
 				Backend{}.Free(b)
 			}
 		}
-		if _, err := (Backend{}).Alloc(room / 4); err != nil && size >= 1<<20 { // others share spans with those that stay
+		// Smaller ones share spans with those that stay.
+		if _, err := (Backend{}).Alloc(room / 4); err != nil && size >= 1<<20 {
 			t.Errorf("after blocks of %d bytes were given back: %v", size, err)
 		}
 		runtime.KeepAlive(blocks)

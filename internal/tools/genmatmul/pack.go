@@ -77,8 +77,8 @@ func copyStrips(g *build.Context, set isa) {
 	g.RET()
 }
 
-// gatherStrip emits the copy of columns that lie anywhere, the same in each row, to a packed strip. Scalar moves are as fast
-// as vector gathers, which some processors have made slow.
+// gatherStrip emits the copy of columns that lie anywhere, the same in each row, to a packed strip. Scalar moves are as
+// fast as vector gathers, which some processors have made slow.
 func gatherStrip(g *build.Context, set isa) {
 	name := "gatherStrip" + set.name
 	g.Function(name)
