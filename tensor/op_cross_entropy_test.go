@@ -185,7 +185,7 @@ func TestCrossEntropyMemory(t *testing.T) {
 		}
 		other.Close()
 	}
-	limit(1) // gives back what is cached
+	limit(1)                                                    // gives back what is cached
 	limit(dev.Stats().Memory.Reserved + 4*rows*classes + 4<<20) // the logits, and segments of small blocks
 	defer limit(1 << 40)
 	x, targets := tensor.Zeros(tensor.Float32, rows, 1), tensor.Zeros(tensor.Int64, rows)

@@ -44,6 +44,10 @@ type measured struct {
 	peak   int
 }
 
+// kept are the optimizers, and with them the parameters, of all models: memory of what is gone comes back whenever the
+// collector has run, in the middle of what is measured, too.
+var kept []*optim.Optimizer
+
 func measure(t testing.TB, model nn.Module, x *tensor.Tensor, classes int, training bool) (m measured) {
 	t.Helper()
 	dev, err := tensor.Open("traced", tensor.Seed(1))
@@ -55,6 +59,7 @@ func measure(t testing.TB, model nn.Module, x *tensor.Tensor, classes int, train
 		t.Fatal(err)
 	}
 	opt := optim.New(optim.AdamW(1e-3), model)
+	kept = append(kept, opt)
 	rows := x.Dim(0)
 	if x.DType() == tensor.Int64 {
 		rows = x.Len()
