@@ -147,7 +147,7 @@ func child(told string) {
 			r.Hash, _ = p.hash("cpu", nil)
 		}
 		must(0, out.Encode(r))
-		if mapped() > space/2 { // Go keeps address space that it had once, in pieces
+		if mapped() > space/4*3 { // half is reserved from the start; Go keeps address space that it had once, in pieces
 			must(0, out.Encode(report{Part: part + j.Step, Tired: true}))
 			return
 		}
