@@ -2,7 +2,6 @@ package data
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -243,14 +242,13 @@ func TestTuneBytes(t *testing.T) {
 func TestTuneReport(t *testing.T) {
 	for _, step := range []time.Duration{0, 100 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(1, 2))
 			p := Filter(Map(Shuffle(From(make(Slice[int], 500)), 1), func(_ Sample, x int) (int, error) {
 				time.Sleep(5 * time.Millisecond)
 				return x, nil
 			}), func(Sample, int) (bool, error) { time.Sleep(time.Millisecond); return true, nil })
 			collate := func(x []int) (int, error) {
 				time.Sleep(2 * time.Millisecond)
-				return r.Int(), nil
+				return len(x), nil
 			}
 			it, err := Batches(p, 4, collate, Workers(2), Prefetch(4)).Start(t.Context(), nil)
 			if err != nil {

@@ -24,20 +24,22 @@ type permits struct {
 	turn chan struct{} // is closed when the one that waits may go on; nil if none waits
 }
 
-// change makes it n permits more, with those that are free.
-func (p *permits) change(n, free int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.n += n
-	p.free += free
+// add makes n permits free. p.mu is held.
+func (p *permits) add(n int) {
+	p.free += n
 	if p.free > 0 && p.turn != nil {
 		close(p.turn)
 		p.turn = nil
 	}
 }
 
-// resize makes it n permits. It is not for several goroutines at once.
-func (p *permits) resize(n int) { p.change(n-p.n, n-p.n) }
+// resize makes it n permits.
+func (p *permits) resize(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.add(n - p.n)
+	p.n = n
+}
 
 // take waits for a permit; false if ctx is done first.
 func (p *permits) take(ctx context.Context) bool {
@@ -62,7 +64,11 @@ func (p *permits) take(ctx context.Context) bool {
 }
 
 // give gives a permit back.
-func (p *permits) give() { p.change(0, 1) }
+func (p *permits) give() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.add(1)
+}
 
 // budget limits the bytes of examples and batches that are made, or being made, and not delivered.
 type budget struct {

@@ -253,11 +253,11 @@ func TestNoKernelOnGPU(t *testing.T) {
 }
 
 func TestGPUOutOfMemory(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1,memory=100000") {
+	if !onFakeGPU(t, "leaks=1,memory=8000000") {
 		return
 	}
 	dev := openGPU(t)
-	err := dev.Eval(func(s *tensor.Scope) error { s.In(tensor.Zeros(tensor.Float32, 30000)); return nil })
+	err := dev.Eval(func(s *tensor.Scope) error { s.In(tensor.Zeros(tensor.Float32, 3_000_000)); return nil })
 	if !errors.Is(err, tensor.ErrMemory) {
 		t.Errorf("error %v", err)
 	}

@@ -93,6 +93,7 @@ func TestPTXFallback(t *testing.T) {
 	t.Run("2", func(t *testing.T) { refuseImage(t, "2", kernels.ErrScratch) })
 	t.Run("500", func(t *testing.T) { refuseImage(t, "500", kernels.ErrDevice) })
 	t.Run("700", func(t *testing.T) {
+		fakeImages(t)
 		if inChild(t) {
 			refuseImage(t, "700", ErrFault)
 		}
