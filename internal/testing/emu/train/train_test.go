@@ -227,7 +227,7 @@ func TestOutOfMemoryInStep(t *testing.T) {
 		limit(1) // gives back what is cached
 		limit(dev.Stats().Memory.Active + room)
 		err := m.Step(2)
-		limit(1 << 30)
+		limit(1 << 28)
 		if err == nil {
 			break
 		}
