@@ -98,8 +98,8 @@ func (r *addresses) Unmap(off, n int) error {
 	return b.check("unmap", "unmapping "+itoa(n)+" bytes", b.ctx.Unmap(r.ptr+driver.Ptr(off), n))
 }
 
-// release gives the range to the driver. No work uses it; the context is current. After a fault nothing can be unmapped,
-// and addresses with memory behind them must not be freed: they stay.
+// release gives the range to the driver. No work uses it; the context is current. After a fault nothing can be
+// unmapped, and addresses with memory behind them must not be freed: they stay.
 func (r *addresses) release() {
 	if r.b.fault.Load() != nil {
 		return
