@@ -270,3 +270,12 @@ func TestRecall(t *testing.T) {
 	}
 	check(t, p, d.inUse())
 }
+
+// Every state has a name, which errors of misuse tell.
+func TestStates(t *testing.T) {
+	for s := free; s <= unmapped; s++ {
+		if s.String() == "" {
+			t.Errorf("state %d has no name", s)
+		}
+	}
+}

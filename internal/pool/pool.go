@@ -92,7 +92,8 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"free", "free", "live", "kept", "waiting for a stream", "unmapped"}[s]
+	return [...]string{free: "free", listed: "free", live: "live", kept: "kept", waiting: "waiting for a stream",
+		chunk: "a segment of small blocks", unmapped: "unmapped"}[s]
 }
 
 // Size is the number of bytes requested.
