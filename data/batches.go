@@ -95,18 +95,7 @@ func Batches[T, B any](p *Pipeline[T], size int, collate func(examples []T) (B, 
 	b.wrong(b.config.ranks > 1 && !b.config.dropLast && b.config.fill == nil, "ranks need DropLast or FillLast")
 	b.wrong(b.config.ranks > 0 && size%max(b.config.ranks, 1) != 0, "want a multiple of the %d ranks", b.config.ranks)
 	b.wrong(b.config.dropLast && b.n != Forever && b.n < size, "nothing is left: the pipeline has %d examples", b.n)
-	m.collate = func(g group[T]) (B, error) {
-		examples := make([]T, len(g.items))
-		for i := range g.items {
-			examples[i] = g.items[i].x
-		}
-		rows, err := m.part.of(examples, g.full)
-		if err != nil {
-			var none B
-			return none, err
-		}
-		return collate(rows)
-	}
+	m.collateRows(func(rows []T, _ group[T]) (B, error) { return collate(rows) })
 	m.group = func() grouping[T] { return &bySize[T]{size: size} }
 	b.run = m.grouped
 	if !b.sparse && b.config.tolerate == 0 {
@@ -424,6 +413,22 @@ func (m *maker[T, B]) gather(g *gathering[T], at *position) (batch group[T], ok 
 		default:
 			return batch, true, d.err
 		}
+	}
+}
+
+// collateRows has batches made by f from the rank's examples of a group.
+func (m *maker[T, B]) collateRows(f func(rows []T, g group[T]) (B, error)) {
+	m.collate = func(g group[T]) (B, error) {
+		examples := make([]T, len(g.items))
+		for i := range g.items {
+			examples[i] = g.items[i].x
+		}
+		rows, err := m.part.of(examples, g.full)
+		if err != nil {
+			var none B
+			return none, err
+		}
+		return f(rows, g)
 	}
 }
 

@@ -48,18 +48,7 @@ func BucketByLength[T, B any](p *Pipeline[T], how Buckets[T], collate func(examp
 	}
 	m.length = how.Length
 	m.longestFirst = how.LongestFirst
-	m.collate = func(g group[T]) (B, error) {
-		examples := make([]T, len(g.items))
-		for i := range g.items {
-			examples[i] = g.items[i].x
-		}
-		rows, err := m.part.of(examples, g.full)
-		if err != nil {
-			var none B
-			return none, err
-		}
-		return collate(rows, g.length)
-	}
+	m.collateRows(func(rows []T, g group[T]) (B, error) { return collate(rows, g.length) })
 	m.group = func() grouping[T] { return &byLength[T]{Buckets: how, buckets: make([][]item[T], len(how.Bounds)+1)} }
 	b.run = m.grouped
 	return b

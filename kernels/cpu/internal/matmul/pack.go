@@ -67,11 +67,11 @@ func (p *product) packChunk(b *panel, k0, kc int) {
 // findStrips looks which strips of an unfolded B are read in place: full ones whose columns are neighbours in memory,
 // unless many rows of A pass by.
 func (p *product) findStrips(b *panel) {
-	columns, width := &p.unfolded.Columns, p.tier.width()
+	columns, width, inPlace := &p.unfolded.Columns, p.tier.width(), InPlace[float32](p.m)
 	b.offsets = b.offsets[:0]
 	for j := b.j0; j < b.j1; j += width {
 		offset := -1
-		if at := columns.Cursor(j); InPlace[float32](p.m) && j+width <= b.j1 && at.Neighbours(width) {
+		if at := columns.Cursor(j); inPlace && j+width <= b.j1 && at.Neighbours(width) {
 			offset = at.Offset
 		}
 		b.offsets = append(b.offsets, offset)
