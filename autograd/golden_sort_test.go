@@ -37,8 +37,12 @@ func init() {
 		"searchsorted": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
 			return one(x[0].SearchSorted(x[1], c.Bool("right")))
 		},
-		"unique": func(_ *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
-			v, inverse, counts := x[0].Unique()
+		"unique": func(c *golden.Case, x []*tensor.Tensor) []*tensor.Tensor {
+			var axis []int
+			if c.Has("axis") {
+				axis = []int{c.Int("axis")}
+			}
+			v, inverse, counts := x[0].Unique(axis...)
 			return []*tensor.Tensor{v, inverse, counts}
 		},
 		"cumprod": axis((*tensor.Tensor).CumProd), "logcumsumexp": axis((*tensor.Tensor).LogCumSumExp),

@@ -624,6 +624,10 @@ func load(f *golden.File, name string, dt tensor.DType) *tensor.Tensor {
 		return tensor.FromSlice(slices.Clone(v), a.Shape...)
 	case []int64:
 		return tensor.FromSlice(slices.Clone(v), a.Shape...)
+	case []int32:
+		return tensor.FromSlice(slices.Clone(v), a.Shape...)
+	case []uint8:
+		return tensor.FromSlice(slices.Clone(v), a.Shape...)
 	case []bool:
 		return tensor.FromSlice(slices.Clone(v), a.Shape...)
 	}

@@ -74,6 +74,9 @@
 // [Tensor.Xor], [Tensor.Not], [Tensor.IsNaN], [Tensor.IsInf], [Tensor.IsFinite], [Tensor.IsClose],
 // [Tensor.SignBit], [Tensor.Heaviside], [Tensor.Where], [Tensor.MaskedFill].
 //
+// Bits of integers: [Tensor.BitAnd], [Tensor.BitOr], [Tensor.BitXor], [Tensor.BitNot], [Tensor.ShiftLeft],
+// [Tensor.ShiftRight].
+//
 // Reductions, and running ones: [Tensor.Sum], [Tensor.SumTo], [Tensor.SumSquares], [Tensor.Mean], [Tensor.Var],
 // [Tensor.Std], [Tensor.Prod], [Tensor.Max], [Tensor.Min], [Tensor.MaxIndex], [Tensor.MinIndex], [Tensor.ArgMax],
 // [Tensor.ArgMin], [Tensor.All], [Tensor.Any], [Tensor.CountNonzero], [Tensor.LogSumExp], [Tensor.Trace],

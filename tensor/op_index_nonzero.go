@@ -121,19 +121,63 @@ func (t *Tensor) flatIndex(op string, indices []*Tensor) (flat, at *Tensor) {
 // Unique is the different elements of t in ascending order on one axis, the index of each element of t among them
 // (int64, of t's shape), and how often each occurs (int64). Every NaN is different from the others. No gradient flows.
 // It waits for the device, since their number depends on the data.
-func (t *Tensor) Unique() (values, inverse, counts *Tensor) {
+//
+// With an axis it is the different entries along this axis, slices of all others that have elements, ordered by their
+// first elements, then by the second ones, and so on; there is one index for each entry.
+func (t *Tensor) Unique(axis ...int) (values, inverse, counts *Tensor) {
 	const op = "unique"
-	n := t.given(op).Len()
-	sorted, order := t.Detach().Reshape(n).Sort(0, false)
-	first := constant(t.scope, 1, Bool, min(n, 1))
-	if n > 1 {
-		first = Cat(0, first, sorted.Slice(0, 1, End).NotEqual(sorted.Slice(0, 0, -1)))
+	t = t.given(op).Detach()
+	shape, along, entries := t.layout.Shape, 0, t.Reshape(t.Len())
+	keys := entries
+	switch {
+	case len(axis) > 1:
+		fail(ErrValue, op, "takes one axis or none, got %v", axis)
+	case len(axis) == 1:
+		along = t.axis(op, axis[0])
+		entries, keys, shape = t, t.keys(op, along), shape[along:along+1]
 	}
+	n := keys.Len()
+	sorted, order := keys.Sort(0, false)
+	first := changes(sorted)
 	starts := first.truths(op)
-	group := first.CumSum(0).AddScalar(-1)
-	inverse = constant(t.scope, 0, Int64, n).Scatter(0, order, group).Reshape(t.layout.Shape...)
+	inverse = constant(t.scope, 0, Int64, n).Scatter(0, order, first.CumSum(0).AddScalar(-1)).Reshape(shape...)
 	ends := Cat(0, starts.Slice(0, 1, End), constant(t.scope, float64(n), Int64, min(n, 1)))
-	return sorted.IndexSelect(0, starts), inverse, ends.Sub(starts)
+	return entries.IndexSelect(along, order.IndexSelect(0, starts)), inverse, ends.Sub(starts)
+}
+
+// keys is a number for each entry of t along an axis, with the order and equality of the entries. Neighbouring elements
+// of an entry become one, their numbers among those of all entries as two digits, until there is one.
+func (t *Tensor) keys(op string, axis int) *Tensor {
+	n := t.layout.Shape[axis]
+	if n > 0 && t.Len() == 0 {
+		fail(ErrShape, op, "entries of %v along axis %d have no elements", t, axis)
+	}
+	axes := []int{axis}
+	for i := range t.Rank() {
+		if i != axis {
+			axes = append(axes, i)
+		}
+	}
+	keys := t.Permute(axes...).Reshape(n, t.Len()/max(n, 1))
+	for width := keys.Dim(1); width > 1; width = keys.Dim(1) {
+		sorted, order := keys.Sort(0, false)
+		numbers := constant(t.scope, 0, Int64, n, width).Scatter(0, order, changes(sorted).CumSum(0).AddScalar(-1))
+		digits := numbers.Pad(0, [2]int{}, [2]int{0, width % 2}).Reshape(n, (width+1)/2, 2)
+		keys = digits.Select(2, 0).Scale(float64(n)).Add(digits.Select(2, 1))
+	}
+	return keys.Reshape(n)
+}
+
+// changes tells of each entry along the first axis of t, which is sorted, whether it differs from the one before it;
+// the first does.
+func changes(t *Tensor) *Tensor {
+	shape := slices.Clone(t.layout.Shape)
+	shape[0] = min(shape[0], 1)
+	first := constant(t.scope, 1, Bool, shape...)
+	if t.layout.Shape[0] < 2 {
+		return first
+	}
+	return Cat(0, first, t.Slice(0, 1, End).NotEqual(t.Slice(0, 0, -1)))
 }
 
 // BinCount counts the integers 0, 1, ... among the elements of t: int64 with at least minLength elements, and as many

@@ -2,7 +2,9 @@ package tensor_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +92,55 @@ func TestScatterLast(t *testing.T) {
 	for i, want := range []float64{0, 1, 1} {
 		if g[i] != want {
 			t.Errorf("gradient %v, want 0 1 1", g)
+		}
+	}
+}
+
+// TestUniqueAlong: entries along an axis in their order, also where they hold NaN, and what is refused.
+func TestUniqueAlong(t *testing.T) {
+	nan := math.NaN()
+	x := tensor.FromSlice([]float64{1, 0, 5, nan, 1, 0, 1, nan, 1, -1, 1, nan}, 6, 2)
+	values, inverse, counts := x.Unique(0)
+	if got, want := fmt.Sprint(tensor.ToSlice[float64](values)), "[1 -1 1 0 1 NaN 1 NaN 5 NaN]"; got != want {
+		t.Errorf("entries %v, want %v", got, want)
+	}
+	if got, want := tensor.ToSlice[int64](inverse), []int64{1, 4, 1, 2, 0, 3}; !slices.Equal(got, want) {
+		t.Errorf("indices %v, want %v", got, want)
+	}
+	if got, want := tensor.ToSlice[int64](counts), []int64{1, 2, 1, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("counts %v, want %v", got, want)
+	}
+	wantError(t, engine.Try(func() { x.Unique(0, 1) }), tensor.ErrValue, "unique: takes one axis or none, got [0 1]")
+	wantError(t, engine.Try(func() { x.Unique(2) }), tensor.ErrShape, "unique: axis 2 is outside")
+	wantError(t, engine.Try(func() { x.Slice(1, 0, 0).Unique(0) }), tensor.ErrShape, "axis 0 have no elements")
+}
+
+// TestUniqueAlongRandom compares with the order of slices of Go, over widths that are no powers of two.
+func TestUniqueAlongRandom(t *testing.T) {
+	for width := range 12 {
+		x := tensor.Uniform(tensor.Seed(uint64(width)), 0, 2.5, 40, width+1).To(tensor.Int32)
+		if width > 3 { // so that entries are equal
+			x = tensor.Cat(0, x, x.Slice(0, 3, 17))
+		}
+		var rows [][]int32
+		for i := range x.Dim(0) {
+			rows = append(rows, tensor.ToSlice[int32](x.Select(0, i)))
+		}
+		values, inverse, counts := x.Unique(0)
+		sorted := slices.Clone(rows)
+		slices.SortFunc(sorted, slices.Compare[[]int32])
+		sorted = slices.CompactFunc(sorted, slices.Equal[[]int32])
+		if got, want := tensor.ToSlice[int32](values), slices.Concat(sorted...); !slices.Equal(got, want) {
+			t.Errorf("width %d: entries %v, want %v", width+1, got, want)
+		}
+		found := make([]int64, len(sorted))
+		for i, k := range tensor.ToSlice[int64](inverse) {
+			if found[k]++; !slices.Equal(sorted[k], rows[i]) {
+				t.Errorf("width %d: entry %d is number %d", width+1, i, k)
+			}
+		}
+		if got := tensor.ToSlice[int64](counts); !slices.Equal(got, found) {
+			t.Errorf("width %d: counts %v, want %v", width+1, got, found)
 		}
 	}
 }

@@ -20,6 +20,7 @@ const (
 	floatType resultType = iota // the operands' common type, but float32 for integers and bools
 	sameType                    // the operands' common type
 	boolType
+	integerType // the operands' common type, integers or bools
 )
 
 // A pointwise literal is an operation of the table that is its expression. Kernels on all devices, derivatives, what
@@ -59,6 +60,9 @@ func (p pointwise) op() *Op {
 	}
 	o.Name, o.Approximate = p.name, p.approximate
 	o.Expr = expr.Must(p.expr, o.Args, strings.Fields(p.scalars))
+	if p.result == integerType {
+		o.NoGrad, o.CPUOnly = "the result is an integer", "instructions on bits have no CUDA code"
+	}
 	if p.fused {
 		fuse(o, strings.Fields(p.uniform))
 	}
@@ -80,7 +84,10 @@ func init() {
 	for _, o := range pointwiseOps {
 		o.setPointwise()
 		if o.result == boolType {
-			o.VJP, o.NoGrad = nil, "the result is a bool"
+			o.NoGrad = "the result is a bool"
+		}
+		if o.NoGrad != "" {
+			o.VJP = nil
 		}
 		define(o, o.entry)
 	}
@@ -119,7 +126,8 @@ func (t *Tensor) scalar(op *Op, v ...float64) *Tensor {
 //	swish, err := tensor.Pointwise("swish", "x*sigmoid(beta*x)", []string{"x"}, "beta")
 //	y := swish.Call(x, 1.5)
 //
-// Package expr describes the language. Operands broadcast; derivatives of any order follow from the expression.
+// Package expr describes the language. Operands broadcast; derivatives of any order follow from the expression. Results
+// are floating numbers, but those of expressions on bits, such as "bitand(x, 15)", integers.
 func Pointwise(name, src string, args []string, params ...string) (*Op, error) {
 	f, err := expr.New(src, args, params)
 	if err != nil {
@@ -127,7 +135,11 @@ func Pointwise(name, src string, args []string, params ...string) (*Op, error) {
 		e.Site = caller.Site()
 		return nil, e
 	}
-	return newPointwise(name, f, floatType), nil
+	result := floatType
+	if slices.ContainsFunc(f.Order(), func(n *expr.Node) bool { return !n.Op.Float() }) {
+		result = integerType
+	}
+	return newPointwise(name, f, result), nil
 }
 
 // newPointwise makes an operation that is not in the table.
@@ -183,8 +195,12 @@ func (o *Op) resultOf(in []*Tensor) DType {
 		in = in[1:]
 	}
 	dt := promote(in)
-	if o.result == floatType && !dt.IsFloat() {
+	switch {
+	case o.result == floatType && !dt.IsFloat():
 		return Float32
+	case o.result == integerType && dt.IsFloat():
+		i := slices.IndexFunc(in, func(x *Tensor) bool { return x.dtype.IsFloat() })
+		fail(ErrDType, o.Name, "%v must hold integers or bools; x.To(tensor.Int64) converts", in[i])
 	}
 	return dt
 }

@@ -39,10 +39,14 @@ func (o *Op) allSamples() (samples []opSample) {
 	if o.draws > 0 {
 		params[0] = 0.25 // a probability
 	}
+	dt := Float32
+	if o.result == integerType {
+		dt = Int32
+	}
 	for _, in := range shapes[len(o.Args)] {
 		var s opSample
 		for _, shape := range in {
-			s.In = append(s.In, seam.Arg{Shape: shape, Lo: o.lo, Hi: o.hi})
+			s.In = append(s.In, seam.Arg{Shape: shape, DType: dt, Lo: o.lo, Hi: o.hi})
 		}
 		s.Call = func(x []*Tensor) *Tensor { return apply(o, x, nil, params) }
 		samples = append(samples, s)

@@ -21,6 +21,10 @@ func kernelOf[T register](opName string, op expr.Op) kernel[T] {
 	if f := k.(kernel[T]); f != nil {
 		return f
 	}
+	if !op.Float() {
+		panic(kernels.Errorf(kernels.ErrDType, opName,
+			"%v is defined on integers and bools alone: convert the operands, such as to int64", op))
+	}
 	panic(kernels.Errorf(kernels.ErrDevice, opName, "device cpu has no instruction %v on %T", op, T(0)))
 }
 
@@ -33,7 +37,7 @@ func float64Kernel(op expr.Op) kernel[float64] {
 			}
 		}
 	}
-	if k := commonKernel[float64](op); k != nil {
+	if k := commonKernel[float64](op); k != nil || !op.Float() {
 		return k
 	}
 	switch op.Arity() {
@@ -90,7 +94,44 @@ func int64Kernel(op expr.Op) kernel[int64] {
 	case expr.Floor, expr.Ceil, expr.Round, expr.Trunc:
 		return func(dst, a, _, _ []int64) { copy(dst, a) }
 	}
+	if !op.Float() {
+		return bitKernel(op)
+	}
 	return commonKernel[int64](op)
+}
+
+func bitKernel(op expr.Op) kernel[int64] {
+	switch op {
+	case expr.BitAnd:
+		return func(dst, a, b, _ []int64) {
+			for i := range dst {
+				dst[i] = a[i] & b[i]
+			}
+		}
+	case expr.BitOr:
+		return func(dst, a, b, _ []int64) {
+			for i := range dst {
+				dst[i] = a[i] | b[i]
+			}
+		}
+	case expr.BitXor:
+		return func(dst, a, b, _ []int64) {
+			for i := range dst {
+				dst[i] = a[i] ^ b[i]
+			}
+		}
+	case expr.Shl:
+		return func(dst, a, b, _ []int64) {
+			for i := range dst {
+				dst[i] = a[i] << uint64(b[i])
+			}
+		}
+	}
+	return func(dst, a, b, _ []int64) { // expr.Shr
+		for i := range dst {
+			dst[i] = a[i] >> uint64(b[i])
+		}
+	}
 }
 
 // floorDiv rounds the quotient down; a division by 0 is 0.

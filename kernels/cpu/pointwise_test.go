@@ -324,7 +324,7 @@ func randomProgram(r *rand.Rand, args, params []string, integers bool) string {
 		ops := expr.Instructions()
 		for {
 			op := ops[r.IntN(len(ops))]
-			if integers && !op.Integer() {
+			if integers && !op.Integer() || !integers && !op.Float() {
 				continue
 			}
 			var xs []string

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"weak"
 
@@ -60,6 +61,11 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 	}
 	p := src.PointwiseOf(launch)
 	text, err := p.Text()
+	for _, n := range p.Func.Order() {
+		if !n.Op.Float() {
+			err = fmt.Errorf("%v runs on the CPU alone", n.Op)
+		}
+	}
 	if err != nil {
 		return nil, kernels.Errorf(kernels.ErrDevice, launch.Op.Name,
 			"device %s (%s) has no kernel for this operation: %v", b.Name(), b.gpu.Name, err)

@@ -14,7 +14,8 @@
 // on scalars: a comparison is 0 or 1, and every value but 0 is true. Names are the function's arguments (operands,
 // which are tensors), its parameters (scalars of an op call, such as a learning rate) and pi, inf and nan. Calls are
 // the instructions ([Instructions]), the functions of the library ([Library]), and rand(k), which is uniform in [0,1):
-// the number of random stream k at this element, the same wherever it appears; rand() is rand(0).
+// the number of random stream k at this element, the same wherever it appears; rand() is rand(0). The instructions
+// bitand, bitor, bitxor, shl and shr are of integers alone.
 //
 // A function may have several results, separated by semicolons or by line breaks outside parentheses, and definitions
 // before them:

@@ -70,6 +70,12 @@ const (
 
 	BF16 // round to bfloat16: a fused chain keeps the rounding that storing would have made
 	F16  // round to float16
+
+	BitAnd // of integers in two's complement, as are those below
+	BitOr
+	BitXor
+	Shl // a*2^b; 0 for b < 0 and b > 63
+	Shr // the floor of a/2^b, with the sign of a in place of bits that there are not; -1 or 0 for b < 0 and b > 63
 	numOps
 )
 
@@ -146,6 +152,12 @@ func init() {
 
 		BF16: {"bf16", 1, false, unary(roundBFloat16), bf16Adjoint},
 		F16:  {"f16", 1, false, unary(roundFloat16), f16Adjoint},
+
+		BitAnd: {"bitand", 2, true, onInts(func(a, b int64) int64 { return a & b }), nil},
+		BitOr:  {"bitor", 2, true, onInts(func(a, b int64) int64 { return a | b }), nil},
+		BitXor: {"bitxor", 2, true, onInts(func(a, b int64) int64 { return a ^ b }), nil},
+		Shl:    {"shl", 2, true, onInts(func(a, b int64) int64 { return a << uint64(b) }), nil},
+		Shr:    {"shr", 2, true, onInts(func(a, b int64) int64 { return a >> uint64(b) }), nil},
 	}
 }
 
@@ -157,6 +169,9 @@ func (o Op) Arity() int { return instructions[o].arity }
 
 // Integer tells whether the instruction is defined on integers.
 func (o Op) Integer() bool { return instructions[o].integer }
+
+// Float tells whether the instruction is defined on floating numbers: all are but those on bits.
+func (o Op) Float() bool { return o < BitAnd }
 
 // Eval is the float64 reference of an instruction; operands beyond its arity are ignored.
 func (o Op) Eval(a, b, c float64) float64 { return instructions[o].eval(a, b, c) }
@@ -182,6 +197,10 @@ func lookup(name string) (Op, bool) {
 
 func unary(f func(float64) float64) func(a, b, c float64) float64 {
 	return func(a, _, _ float64) float64 { return f(a) }
+}
+
+func onInts(f func(a, b int64) int64) func(a, b, c float64) float64 {
+	return func(a, b, _ float64) float64 { return float64(f(int64(a), int64(b))) }
 }
 
 func fromBool(b bool) float64 {

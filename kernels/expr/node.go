@@ -65,10 +65,11 @@ func constant(v float64) *Node {
 }
 
 // apply makes op(x...). Nothing is simplified: x*0 is a test for finiteness and x+0 turns -0 into 0. Only an operation
-// on constants alone becomes a constant, computed in float64 here and nowhere else, so that all devices agree.
+// on constants alone becomes a constant, computed in float64 here and nowhere else, so that all devices agree; bits of
+// integers are not, of which float64 has 53.
 func apply(op Op, x ...*Node) *Node {
 	n := Node{Op: op}
-	folds := true
+	folds := op.Float()
 	var v [3]float64
 	for i, a := range x {
 		n.X[i], v[i] = a, a.C

@@ -39,8 +39,8 @@ def searchsorted(x, values, right):
     return torch.searchsorted(x, values, right=right)
 
 
-def unique(x):
-    return torch.unique(x, return_inverse=True, return_counts=True)
+def unique(x, axis=None):
+    return torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
 
 
 def sorts():
@@ -111,6 +111,16 @@ def searches():
     case("unique/nonfinite", unique, [f64([INF, -INF, 1, INF])], grad=False)
     case("unique/int", unique, [i64([5, 2, 5, 5, -1])])
     case("unique/bool", unique, [torch.tensor([True, False, True])])
+    seed("unique along an axis")
+    few = randint(2, 7, 3, 2)
+    for axis in (0, 1, -1):
+        case(f"unique/int axis={axis}", unique, [few], {"axis": axis})
+        case(f"unique/axis={axis}", unique, [few.double() - 0.5], {"axis": axis}, grad=False)
+    case("unique/int axis=1 odd", unique, [randint(2, 5, 30)], {"axis": 1})
+    case("unique/int rank 1", unique, [i64([3, -1, 3])], {"axis": 0})
+    case("unique/bool axis", unique, [randint(2, 9, 3) > 0], {"axis": 0})
+    case("unique/edge axis zeros", unique, [f64([[0.0, 1], [-0.0, 1], [-INF, INF]])], {"axis": 0}, grad=False)
+    case("unique/edge axis empty", unique, [f64([]).reshape(0, 3)], {"axis": 0}, grad=False)
 
 
 sorts()

@@ -9,12 +9,10 @@ var outside = map[string]string{
 	"MelWeightMatrix": audio, "STFT": audio,
 	"TfIdfVectorizer": "counts words",
 	"Bernoulli":       numpy, "RandomUniformLike": numpy,
-	"BitShift": "shifts of bits",
 }
 
 const (
 	audio     = "made for audio"
-	axes      = "different slices along an axis"
 	control   = "control flow"
 	filter    = "positions or filters of resizing that PyTorch does not have"
 	numpy     = "the result depends on NumPy's random numbers"
@@ -36,7 +34,4 @@ var left = map[string]string{
 	"test_resize_downsample_sizes_linear_pytorch_half_pixel":     filter,
 	"test_resize_tf_crop_and_resize":                             filter,
 	"test_resize_upsample_scales_cubic_asymmetric":               filter,
-	"test_unique_sorted_with_axis":                               axes,
-	"test_unique_sorted_with_axis_3d":                            axes,
-	"test_unique_sorted_with_negative_axis":                      axes,
 }

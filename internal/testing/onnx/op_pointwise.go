@@ -33,6 +33,12 @@ func init() {
 			}
 			return c.in[0].Mod(c.in[1])
 		}),
+		"BitShift": one(func(c *call) *t {
+			if c.text("direction", "") == "RIGHT" {
+				return c.in[0].ShiftRight(c.in[1])
+			}
+			return c.in[0].ShiftLeft(c.in[1])
+		}),
 		"PRelu": one(func(c *call) *t { return c.in[0].LessScalar(0).Where(c.in[0].Mul(c.in[1]), c.in[0]) }),
 
 		"Cast":     one(func(c *call) *t { return c.in[0].To(c.dtype("to", tensor.Float32)) }),

@@ -24,16 +24,21 @@ func init() {
 	})
 }
 
-// unique gives the elements in ascending order, or in that of their first occurrence.
+// unique gives the elements, or the entries along an axis, in ascending order or in that of their first occurrence.
 func unique(c *call) []*t {
-	values, inverse, counts := c.in[0].Reshape(-1).Unique()
-	n := inverse.Len()
-	at := c.scope.In(tensor.Arange(tensor.Int64, 0, float64(n), 1))
-	first := c.scope.Full(float64(n), tensor.Int64, values.Len()).ScatterReduce(0, inverse, at, "amin", true)
+	x, along := c.in[0], c.int("axis", 0)
+	if !c.has("axis") {
+		x = x.Reshape(-1)
+	}
+	values, inverse, counts := x.Unique(along)
+	n := float64(inverse.Len())
+	at := c.scope.In(tensor.Arange(tensor.Int64, 0, n, 1))
+	first := c.scope.Full(n, tensor.Int64, counts.Len()).ScatterReduce(0, inverse, at, "amin", true)
 	if c.int("sorted", 1) == 0 {
 		order := first.ArgSort(0, false)
 		inverse = order.ArgSort(0, false).IndexSelect(0, inverse)
-		values, first, counts = values.IndexSelect(0, order), first.IndexSelect(0, order), counts.IndexSelect(0, order)
+		values, first = values.IndexSelect(along, order), first.IndexSelect(0, order)
+		counts = counts.IndexSelect(0, order)
 	}
 	return []*t{values, first, inverse, counts}
 }

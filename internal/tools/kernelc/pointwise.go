@@ -88,7 +88,7 @@ func useLibrary() error {
 	for _, op := range engine.Ops() {
 		for _, sample := range engine.Samples(op) {
 			for _, dt := range trained {
-				if op.Cast == seam.CastBanned && dt != tensor.Float32 {
+				if op.CPUOnly != "" || op.Cast == seam.CastBanned && dt != tensor.Float32 {
 					continue
 				}
 				differentiated := func(s *tensor.Scope) error { return differentiate(s, op, sample, dt) }

@@ -88,10 +88,10 @@ func oneByOne(f *expr.Func, programs map[expr.Op]*lane.Program, args []float32, 
 	return out
 }
 
-// Every instruction has its algorithm in package lane.
+// Every instruction on floating numbers has its algorithm in package lane.
 func TestLaneHasAllInstructions(t *testing.T) {
 	for _, op := range expr.Instructions() {
-		found := false
+		found := !op.Float()
 		for i := range lane.Instrs {
 			found = found || lane.Instrs[i].Name == op.String() && lane.Instrs[i].Args == op.Arity()
 		}
