@@ -22,6 +22,7 @@ type execution[T register] struct {
 	random    kernels.Random
 	unchunked bool             // a kernel takes any piece at once
 	body      func(lo, hi int) // x.runBlocks, made once
+	rowBody   func(lo, hi int) // x.runRows, made once
 }
 
 // A result of an execution.
@@ -40,7 +41,7 @@ var (
 func executions[T register](native kernels.DType) *sync.Pool {
 	return &sync.Pool{New: func() any {
 		x := &execution[T]{native: native}
-		x.body = x.runBlocks
+		x.body, x.rowBody = x.runBlocks, x.runRows
 		return x
 	}}
 }
@@ -51,13 +52,16 @@ func run[T register](pool *sync.Pool, l *kernels.Launch) {
 	x.describe(l.In, l.Out[0].Shape)
 	if x.n > 0 {
 		x.params, x.random = l.Floats, l.Random
-		x.p = programOf[T](l.Op.Name, l.Op.Expr, x.uniformArgs())
+		body, pieces, elements := x.rowBody, x.rows, x.columns
+		if !x.setRows(l) {
+			x.p = programOf[T](l.Op.Name, l.Op.Expr, x.uniformArgs())
+			body, pieces, elements = x.body, x.blocks, x.high*x.wide
+		}
 		x.setResults(l)
 		x.setUniforms()
 		x.unchunked = x.isUnchunked()
-		elements := x.high * x.wide
 		grain := 100_000 / (1 + x.p.cost*costUnit[T]() + len(x.operands) + len(x.results))
-		par.For(x.blocks, (grain+elements-1)/elements, x.body)
+		par.For(pieces, (grain+elements-1)/elements, body)
 	}
 	x.release()
 	pool.Put(x)
@@ -92,6 +96,48 @@ func (x *execution[T]) uniformArgs() (set uint64) {
 		}
 	}
 	return set
+}
+
+// leastRow is the length of rows from which on it pays to run a fused kernel for each of them.
+const leastRow = 16
+
+// setRows tells whether a fused kernel takes each row at once: some operands are one element for a row, such as the
+// numbers of a channel, there is a kernel that has them as scalars, and all else is read and written in place.
+// If so, it sets the program.
+func (x *execution[T]) setRows(l *kernels.Launch) bool {
+	last := x.Rank - 1
+	if last == 0 || x.columns < leastRow || len(x.operands) > 64 {
+		return false
+	}
+	var scalars uint64
+	for i := range x.operands {
+		o := &x.operands[i]
+		switch {
+		case o.dtype != x.native || o.dims.Strides[last] != 0 && o.mode != contiguous:
+			return false
+		case o.dims.Strides[last] == 0:
+			scalars |= 1 << i
+		}
+	}
+	for i := range l.Out {
+		if l.Out[i].DType != x.native {
+			return false
+		}
+	}
+	if scalars == 0 {
+		return false
+	}
+	p := programOf[T](l.Op.Name, l.Op.Expr, scalars)
+	if p.fused == nil || len(p.streams) > 0 {
+		return false
+	}
+	x.p = p
+	for i := range x.operands {
+		if scalars>>i&1 == 1 {
+			x.operands[i].mode = uniform
+		}
+	}
+	return true
 }
 
 // setResults decides which results are written by the instruction that computes them: those of the registers' own type,
@@ -207,6 +253,32 @@ func (x *execution[T]) runBlocks(lo, hi int) {
 			x.runPiece(f, r*b.wide, (b.row+r)*x.columns+b.column, b.wide)
 		}
 	}
+	x.p.putWorkspace(f)
+}
+
+// runRows computes rows [lo, hi), each by one call of a fused kernel, after setRows.
+func (x *execution[T]) runRows(lo, hi int) {
+	f := x.p.workspace()
+	scalars := append(f.scalars[:0], x.uniforms...)
+	cursors := f.cursors[:0]
+	for k := range x.p.uniforms {
+		if n := x.p.uniforms[k].node; n.Op == expr.Arg {
+			cursors = append(cursors, x.operands[n.K].dims.Cursor(lo*x.columns))
+		}
+	}
+	first := len(scalars) - len(cursors) // parameters come first
+	for row := lo; row < hi; row++ {
+		for k := range cursors {
+			o := &x.operands[x.p.uniforms[first+k].node.K]
+			scalars[first+k] = view[T](o.data)[o.offset+cursors[k].Offset]
+			cursors[k].Skip(x.columns)
+		}
+		x.setSlots(f, 0, row*x.columns, x.columns)
+		args := f.vectors(x.operands)[:x.p.reads]
+		x.p.fused(f.slots[x.p.firstResult:x.p.firstRegister], args, scalars)
+	}
+	clear(cursors)
+	f.scalars, f.cursors = scalars, cursors
 	x.p.putWorkspace(f)
 }
 

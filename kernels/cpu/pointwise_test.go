@@ -448,6 +448,53 @@ func TestFusedKernels(t *testing.T) {
 	}
 }
 
+// Fused kernels with a scalar for each row, such as those of batch norm, give the bits of their instructions: for rows
+// around the shortest, of several axes, in place, and beside operands of other types and layouts.
+func TestScalarsOfRows(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	r := rand.New(rand.NewPCG(3, 1))
+	rows := 0
+	for _, src := range []string{"(x - mean)*scale + bias", "(x - mean)*scale*0 + (x - mean)*scale + bias"} {
+		f := expr.Must(src, []string{"x", "mean", "scale", "bias"}, nil)
+		for _, shape := range [][]int{{2, 3, leastRow - 1}, {2, 3, leastRow}, {5, 7, 3, 11}, {3, 1, 1100}, {1, 4, 49},
+			{3, 5, 1}, {40, 20, 17}} {
+			for variant := range 12 {
+				var in []kernels.Arg
+				for k := range f.Args {
+					a := random(r, newTensor(kernels.Float32, shape...))
+					if k > 0 && variant%6 == 5 {
+						a = random(r, newTensor(kernels.BFloat16, shape...))
+					}
+					if k > 0 && variant%6 != 4 { // a number for each channel, or one for all
+						for axis := range a.Strides {
+							a.Strides[axis] = 0
+						}
+						if a.Strides[1] = k; variant%6 == 3 && k == 2 {
+							a.Strides[1] = 0
+						}
+					}
+					in = append(in, a)
+				}
+				l := launch(f, in, newTensor(kernels.Float32, shape...))
+				if variant%2 == 1 {
+					l.Out[0] = in[0]
+				}
+				x := float32Runs.Get().(*execution[float32])
+				x.describe(l.In, shape)
+				if x.setRows(l) {
+					rows++
+				}
+				x.release()
+				runtime.GOMAXPROCS([]int{1, 2, 7}[r.IntN(3)])
+				compare(t, l, kernels.Float32)
+			}
+		}
+	}
+	if rows < 30 {
+		t.Errorf("rows at once in %d cases", rows)
+	}
+}
+
 // The instructions on float32 against float64.
 func TestAgainstEval(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

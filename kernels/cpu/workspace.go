@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/weft-ml/weft/kernels/expr"
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
+)
 
 // pitch is the distance of the slots of a workspace: a chunk, and a cache line so that the same elements of all slots
 // do not compete for the same sets of a cache.
@@ -13,8 +16,10 @@ type workspace[T register] struct {
 	loaded  [][]T    // the present block of each operand that is not read in place
 	buffers [][]byte // and the memory of such blocks
 	args    [][]T    // the operands of a fused kernel
-	raw     []byte   // gathered elements before conversion
-	starts  []int    // of the rows of a block
+	scalars []T      // its scalars for a row
+	cursors []kernels.Cursor
+	raw     []byte // gathered elements before conversion
+	starts  []int  // of the rows of a block
 }
 
 // workspace returns working memory for p, and putWorkspace takes it back.

@@ -429,6 +429,16 @@ func squareGradXAVX2(p **float32, u *float32, n int)
 //go:noescape
 func addAVX2(p **float32, u *float32, n int)
 
+// batchNormAVX2 computes (x - mean) * scale + bias
+//
+//go:noescape
+func batchNormAVX2(p **float32, u *float32, n int)
+
+// batchNormGradAVX2 computes (g - shift - (x - mean) * slope) * scale
+//
+//go:noescape
+func batchNormGradAVX2(p **float32, u *float32, n int)
+
 // dropoutAVX2 computes where(rand(0) < p, 0, x * (1 / (1 - p)))
 //
 //go:noescape

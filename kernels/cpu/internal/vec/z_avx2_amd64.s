@@ -21166,6 +21166,191 @@ done:
 	VZEROUPPER
 	RET
 
+// func batchNormAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·batchNormAVX2(SB), NOSPLIT, $96-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, (SP)
+	VBROADCASTSS 4(BX), Y0
+	VMOVUPS      Y0, 32(SP)
+	VBROADCASTSS 8(BX), Y0
+	VMOVUPS      Y0, 64(SP)
+	VMOVUPS      (SP), Y8
+	VMOVUPS      32(SP), Y9
+	VMOVUPS      64(SP), Y10
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y2
+	VMOVUPS 64(SI)(AX*1), Y4
+	VMOVUPS 96(SI)(AX*1), Y6
+	VSUBPS  Y8, Y0, Y0
+	VSUBPS  Y8, Y2, Y2
+	VSUBPS  Y8, Y4, Y4
+	VSUBPS  Y8, Y6, Y6
+	VMULPS  Y9, Y0, Y0
+	VMULPS  Y9, Y2, Y2
+	VMULPS  Y9, Y4, Y4
+	VMULPS  Y9, Y6, Y6
+	VADDPS  Y10, Y0, Y0
+	VADDPS  Y10, Y2, Y2
+	VADDPS  Y10, Y4, Y4
+	VADDPS  Y10, Y6, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (SI)(AX*1), Y0
+	VSUBPS  Y8, Y0, Y0
+	VMULPS  Y9, Y0, Y0
+	VADDPS  Y10, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VSUBPS     Y8, Y0, Y0
+	VMULPS     Y9, Y0, Y0
+	VADDPS     Y10, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func batchNormGradAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·batchNormGradAVX2(SB), NOSPLIT, $128-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS 4(BX), Y0
+	VMOVUPS      Y0, (SP)
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, 32(SP)
+	VBROADCASTSS 8(BX), Y0
+	VMOVUPS      Y0, 64(SP)
+	VBROADCASTSS 12(BX), Y0
+	VMOVUPS      Y0, 96(SP)
+	VMOVUPS      (SP), Y8
+	VMOVUPS      32(SP), Y9
+	VMOVUPS      64(SP), Y10
+	VMOVUPS      96(SP), Y11
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y2
+	VMOVUPS 64(SI)(AX*1), Y4
+	VMOVUPS 96(SI)(AX*1), Y6
+	VSUBPS  Y8, Y0, Y0
+	VSUBPS  Y8, Y2, Y2
+	VSUBPS  Y8, Y4, Y4
+	VSUBPS  Y8, Y6, Y6
+	VMOVUPS (DX)(AX*1), Y1
+	VMOVUPS 32(DX)(AX*1), Y3
+	VMOVUPS 64(DX)(AX*1), Y5
+	VMOVUPS 96(DX)(AX*1), Y7
+	VSUBPS  Y9, Y1, Y1
+	VSUBPS  Y9, Y3, Y3
+	VSUBPS  Y9, Y5, Y5
+	VSUBPS  Y9, Y7, Y7
+	VMULPS  Y10, Y1, Y1
+	VMULPS  Y10, Y3, Y3
+	VMULPS  Y10, Y5, Y5
+	VMULPS  Y10, Y7, Y7
+	VSUBPS  Y1, Y0, Y0
+	VSUBPS  Y3, Y2, Y2
+	VSUBPS  Y5, Y4, Y4
+	VSUBPS  Y7, Y6, Y6
+	VMULPS  Y11, Y0, Y0
+	VMULPS  Y11, Y2, Y2
+	VMULPS  Y11, Y4, Y4
+	VMULPS  Y11, Y6, Y6
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y2, 32(DI)(AX*1)
+	VMOVUPS Y4, 64(DI)(AX*1)
+	VMOVUPS Y6, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (SI)(AX*1), Y0
+	VSUBPS  Y8, Y0, Y0
+	VMOVUPS (DX)(AX*1), Y1
+	VSUBPS  Y9, Y1, Y1
+	VMULPS  Y10, Y1, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMULPS  Y11, Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VSUBPS     Y8, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VSUBPS     Y9, Y1, Y1
+	VMULPS     Y10, Y1, Y1
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y11, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func dropoutAVX2(p **float32, u *float32, n int)
 // Requires: AVX
 TEXT ·dropoutAVX2(SB), NOSPLIT, $64-24

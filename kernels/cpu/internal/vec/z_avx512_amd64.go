@@ -429,6 +429,16 @@ func squareGradXAVX512(p **float32, u *float32, n int)
 //go:noescape
 func addAVX512(p **float32, u *float32, n int)
 
+// batchNormAVX512 computes (x - mean) * scale + bias
+//
+//go:noescape
+func batchNormAVX512(p **float32, u *float32, n int)
+
+// batchNormGradAVX512 computes (g - shift - (x - mean) * slope) * scale
+//
+//go:noescape
+func batchNormGradAVX512(p **float32, u *float32, n int)
+
 // dropoutAVX512 computes where(rand(0) < p, 0, x * (1 / (1 - p)))
 //
 //go:noescape

@@ -16827,6 +16827,145 @@ done:
 	VZEROUPPER
 	RET
 
+// func batchNormAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·batchNormAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z4
+	VBROADCASTSS 4(BX), Z5
+	VBROADCASTSS 8(BX), Z6
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z1
+	VMOVUPS 128(SI)(AX*1), Z2
+	VMOVUPS 192(SI)(AX*1), Z3
+	VSUBPS  Z4, Z0, Z0
+	VSUBPS  Z4, Z1, Z1
+	VSUBPS  Z4, Z2, Z2
+	VSUBPS  Z4, Z3, Z3
+	VMULPS  Z5, Z0, Z0
+	VMULPS  Z5, Z1, Z1
+	VMULPS  Z5, Z2, Z2
+	VMULPS  Z5, Z3, Z3
+	VADDPS  Z6, Z0, Z0
+	VADDPS  Z6, Z1, Z1
+	VADDPS  Z6, Z2, Z2
+	VADDPS  Z6, Z3, Z3
+	VMOVUPS Z0, (DI)(AX*1)
+	VMOVUPS Z1, 64(DI)(AX*1)
+	VMOVUPS Z2, 128(DI)(AX*1)
+	VMOVUPS Z3, 192(DI)(AX*1)
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000040, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VSUBPS    Z4, Z0, Z0
+	VMULPS    Z5, Z0, Z0
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func batchNormGradAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·batchNormGradAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS 4(BX), Z8
+	VBROADCASTSS (BX), Z9
+	VBROADCASTSS 8(BX), Z10
+	VBROADCASTSS 12(BX), Z11
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z2
+	VMOVUPS 128(SI)(AX*1), Z4
+	VMOVUPS 192(SI)(AX*1), Z6
+	VSUBPS  Z8, Z0, Z0
+	VSUBPS  Z8, Z2, Z2
+	VSUBPS  Z8, Z4, Z4
+	VSUBPS  Z8, Z6, Z6
+	VMOVUPS (DX)(AX*1), Z1
+	VMOVUPS 64(DX)(AX*1), Z3
+	VMOVUPS 128(DX)(AX*1), Z5
+	VMOVUPS 192(DX)(AX*1), Z7
+	VSUBPS  Z9, Z1, Z1
+	VSUBPS  Z9, Z3, Z3
+	VSUBPS  Z9, Z5, Z5
+	VSUBPS  Z9, Z7, Z7
+	VMULPS  Z10, Z1, Z1
+	VMULPS  Z10, Z3, Z3
+	VMULPS  Z10, Z5, Z5
+	VMULPS  Z10, Z7, Z7
+	VSUBPS  Z1, Z0, Z0
+	VSUBPS  Z3, Z2, Z2
+	VSUBPS  Z5, Z4, Z4
+	VSUBPS  Z7, Z6, Z6
+	VMULPS  Z11, Z0, Z0
+	VMULPS  Z11, Z2, Z2
+	VMULPS  Z11, Z4, Z4
+	VMULPS  Z11, Z6, Z6
+	VMOVUPS Z0, (DI)(AX*1)
+	VMOVUPS Z2, 64(DI)(AX*1)
+	VMOVUPS Z4, 128(DI)(AX*1)
+	VMOVUPS Z6, 192(DI)(AX*1)
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000040, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VSUBPS    Z8, Z0, Z0
+	VMOVUPS.Z (DX)(AX*1), K7, Z1
+	VSUBPS    Z9, Z1, Z1
+	VMULPS    Z10, Z1, Z1
+	VSUBPS    Z1, Z0, Z0
+	VMULPS    Z11, Z0, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func dropoutAVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·dropoutAVX512(SB), NOSPLIT, $8-24

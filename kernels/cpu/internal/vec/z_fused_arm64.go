@@ -248,6 +248,33 @@ var fused = map[string]*Fused{
 			scaleNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
+	"batch_norm": {"batch_norm", 1, 1, 3, [numTiers]fusedRun{
+		Portable: func(outs, ins [][]float32, u []float32) {
+			batchNormPortable(outs[0], ins[0], u[0], u[1], u[2])
+		},
+		NEON: func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
+			batchNormNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"batch_norm_product": {"batch_norm_product", 1, 2, 1, [numTiers]fusedRun{
+		Portable: func(outs, ins [][]float32, u []float32) {
+			softmaxGradPortable(outs[0], ins[0], ins[1], u[0])
+		},
+		NEON: func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			softmaxGradNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
+	"batch_norm_grad": {"batch_norm_grad", 1, 2, 4, [numTiers]fusedRun{
+		Portable: func(outs, ins [][]float32, u []float32) {
+			batchNormGradPortable(outs[0], ins[0], ins[1], u[0], u[1], u[2], u[3])
+		},
+		NEON: func(outs, ins [][]float32, u []float32) {
+			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0]), unsafe.SliceData(ins[1])}
+			batchNormGradNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
+		},
+	}},
 	"dropout": {"dropout", 1, 2, 1, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
 			dropoutPortable(outs[0], ins[0], ins[1], u[0])

@@ -140,6 +140,21 @@ var fused = map[string]*Fused{
 			scalePortable(outs[0], ins[0], u[0])
 		},
 	}},
+	"batch_norm": {"batch_norm", 1, 1, 3, [numTiers]fusedRun{
+		Portable: func(outs, ins [][]float32, u []float32) {
+			batchNormPortable(outs[0], ins[0], u[0], u[1], u[2])
+		},
+	}},
+	"batch_norm_product": {"batch_norm_product", 1, 2, 1, [numTiers]fusedRun{
+		Portable: func(outs, ins [][]float32, u []float32) {
+			softmaxGradPortable(outs[0], ins[0], ins[1], u[0])
+		},
+	}},
+	"batch_norm_grad": {"batch_norm_grad", 1, 2, 4, [numTiers]fusedRun{
+		Portable: func(outs, ins [][]float32, u []float32) {
+			batchNormGradPortable(outs[0], ins[0], ins[1], u[0], u[1], u[2], u[3])
+		},
+	}},
 	"dropout": {"dropout", 1, 2, 1, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
 			dropoutPortable(outs[0], ins[0], ins[1], u[0])

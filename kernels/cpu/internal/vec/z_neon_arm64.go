@@ -429,6 +429,16 @@ func squareGradXNEON(p **float32, u *float32, n int)
 //go:noescape
 func addNEON(p **float32, u *float32, n int)
 
+// batchNormNEON computes (x - mean) * scale + bias
+//
+//go:noescape
+func batchNormNEON(p **float32, u *float32, n int)
+
+// batchNormGradNEON computes (g - shift - (x - mean) * slope) * scale
+//
+//go:noescape
+func batchNormGradNEON(p **float32, u *float32, n int)
+
 // dropoutNEON computes where(rand(0) < p, 0, x * (1 / (1 - p)))
 //
 //go:noescape

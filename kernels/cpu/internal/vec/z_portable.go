@@ -3328,6 +3328,34 @@ func addPortable(dst0, x []float32, y float32) {
 	}
 }
 
+// batchNormPortable computes (x - mean) * scale + bias
+func batchNormPortable(dst0, x []float32, mean, scale, bias float32) {
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := x[i]
+		v2 := v0 - mean
+		v4 := float32(v2 * scale)
+		v6 := v4 + bias
+		dst0[i] = v6
+	}
+}
+
+// batchNormGradPortable computes (g - shift - (x - mean) * slope) * scale
+func batchNormGradPortable(dst0, g, x []float32, mean, shift, slope, scale float32) {
+	g = g[:len(dst0)]
+	x = x[:len(dst0)]
+	for i := range dst0 {
+		v0 := g[i]
+		v2 := v0 - shift
+		v3 := x[i]
+		v5 := v3 - mean
+		v7 := float32(v5 * slope)
+		v8 := v2 - v7
+		v10 := float32(v8 * scale)
+		dst0[i] = v10
+	}
+}
+
 // dropoutPortable computes where(rand(0) < p, 0, x * (1 / (1 - p)))
 func dropoutPortable(dst0, x, rand0 []float32, p float32) {
 	v6 := 1 - p
