@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
 )
 
 // This file has what chooses and counts elements by their values, or by several indices. Where the size of a result
@@ -14,24 +15,25 @@ import (
 // It waits for the device, since the count depends on the data.
 func (t *Tensor) Nonzero() *Tensor {
 	t.given("nonzero")
-	at, size := t.truths("nonzero"), 1
-	axes := make([]*Tensor, t.Rank())
-	for axis := t.Rank() - 1; axis >= 0; axis-- {
-		n := max(t.layout.Shape[axis], 1)
-		axes[axis] = at
-		if size > 1 {
-			axes[axis] = at.FloorDiv(Of(int64(size)))
-		}
-		if axis > 0 { // along the first axis the quotient is the index
-			axes[axis] = axes[axis].Mod(Of(int64(n)))
-		}
-		size *= n
+	rest, shape := t.truths("nonzero"), t.layout.Shape
+	if len(shape) == 0 {
+		return rest.Reshape(rest.Len(), 1).Slice(1, 0, 0)
 	}
-	if len(axes) == 0 {
-		return at.Reshape(at.Len(), 1).Slice(1, 0, 0)
+	axes := make([]*Tensor, len(shape))
+	for axis := range axes {
+		axes[axis] = rest
+		if size := kernels.Count(shape[axis+1:]); size > 1 { // else all that is left is along this axis
+			axes[axis] = rest.scalar(wholes, float64(size))
+			rest = rest.Sub(axes[axis].Scale(float64(size)))
+		} else if axis+1 < len(axes) {
+			rest = constant(t.scope, 0, Int64, rest.Len())
+		}
 	}
 	return Stack(1, axes...)
 }
+
+// wholes is how many times n is in integers x that are not negative.
+var wholes = newPointwise("nonzero", expr.Must("x/n", []string{"x"}, []string{"n"}), sameType)
 
 // truths is the numbers of the elements that are not zero, in row-major order. It waits for the device.
 func (t *Tensor) truths(op string) *Tensor {
@@ -45,9 +47,9 @@ func (t *Tensor) truths(op string) *Tensor {
 		chosen = chosen.NotEqualScalar(0)
 	}
 	upTo := chosen.CumSum(0)
-	places := chosen.Where(upTo.AddScalar(-1), Of(int64(n))) // those that are not chosen go behind
+	places := chosen.Where(upTo, Of(int64(0))) // those that are not chosen go to the first, which nobody reads
 	found := constant(t.scope, 0, Int64, n+1).scatter(scatter.under(op), 0, places, numbers)
-	return found.Slice(0, 0, int(upTo.Slice(0, -1, End).Item()))
+	return found.Slice(0, 1, 1+int(upTo.Slice(0, -1, End).Item()))
 }
 
 // constant is all elements equal to v, or as close as integers can be: of the step, or host data if that is nil.

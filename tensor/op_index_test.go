@@ -210,3 +210,26 @@ func ExampleTensor_Embedding() {
 	fmt.Println(tensor.ToSlice[float32](weight.Embedding(tokens)))
 	// Output: [2 20 1 10]
 }
+
+// TestNonzeroShapes compares with a loop over the elements: axes of size 1 anywhere, none, and none of any size.
+func TestNonzeroShapes(t *testing.T) {
+	for _, shape := range [][]int{{}, {7}, {1}, {0}, {5, 1}, {1, 5}, {3, 1, 4}, {2, 3, 1, 1}, {1, 1, 6, 1, 2},
+		{3, 0, 2}, {4, 5, 6, 7}} {
+		x := tensor.Uniform(tensor.Seed(3), -1, 1, shape...).ReLU()
+		want := []int64{}
+		for i, v := range tensor.ToSlice[float32](x) {
+			if v == 0 {
+				continue
+			}
+			at := make([]int64, len(shape))
+			for axis := len(shape) - 1; axis >= 0; axis-- {
+				at[axis], i = int64(i%shape[axis]), i/shape[axis]
+			}
+			want = append(want, at...)
+		}
+		got := x.Nonzero()
+		if y := tensor.ToSlice[int64](got); !slices.Equal(y, want) || got.Dim(1) != len(shape) {
+			t.Errorf("of shape %v: %v, want %v", shape, y, want)
+		}
+	}
+}

@@ -156,7 +156,8 @@ func (t *Tensor) Median(axis int, keep ...int) (values, indices *Tensor) {
 	_, indices = t.topK(topK.under(op), (n+1)/2, axis, false)
 	indices = indices.Slice(axis, -1, End)
 	if t.dtype.IsFloat() { // argmax finds a NaN
-		indices = t.IsNaN().Any(axis, KeepDims).Where(t.ArgMax(axis, KeepDims), indices)
+		top := t.ArgMax(axis, KeepDims)
+		indices = t.Gather(axis, top).IsNaN().Where(top, indices)
 	}
 	if values = t.Gather(axis, indices); !kept {
 		values, indices = values.Squeeze(axis), indices.Squeeze(axis)

@@ -70,6 +70,14 @@ func IndexSelect(l *kernels.Launch) {
 	v := slabsOf(x, axis, axis+1)
 	n, size := len(*indices), y.DType.Size()
 	dst, src := bytesOf(y), bytesOf(x)
+	if v.outer == 1 && v.width == 1 && size >= 4 {
+		if size == 4 {
+			selectElements(view[uint32](dst), view[uint32](src), *indices, x.Strides[axis])
+		} else {
+			selectElements(view[uint64](dst), view[uint64](src), *indices, x.Strides[axis])
+		}
+		return
+	}
 	par.For(v.outer*n, 1+(1<<14)/max(v.width, 1), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			from := v.before.Offset(i/n) + (*indices)[i%n]*x.Strides[axis]
@@ -81,6 +89,15 @@ func IndexSelect(l *kernels.Launch) {
 				copy(dst[(i*v.width+k)*size:][:size], src[(from+at.Offset)*size:])
 				at.Next()
 			}
+		}
+	})
+}
+
+// selectElements sets dst to the elements of src with the given indices.
+func selectElements[T uint32 | uint64](dst, src []T, indices []int, stride int) {
+	par.For(len(indices), 1<<14, func(lo, hi int) {
+		for i, index := range indices[lo:hi] {
+			dst[lo+i] = src[index*stride]
 		}
 	})
 }
@@ -296,7 +313,15 @@ func ScatterMin(l *kernels.Launch) {
 // scatterBy copies the first operand and combines elements of it with those of the third; nil sets them.
 func scatterBy[T float32 | uint8 | uint16 | uint32 | uint64](l *kernels.Launch, combine func(y *T, v T)) {
 	dst, src := view[T](bytesOf(l.Out[0])), view[T](bytesOf(l.In[2]))
+	one := combine == nil && len(l.In[1].Shape) == 1 // axis
 	eachScattered(l, func(to, from kernels.Cursor, indices []int, stride int) {
+		if one && from.Neighbours(len(indices)) {
+			y := dst[to.Offset:]
+			for k, v := range src[from.Offset:][:len(indices)] {
+				y[indices[k]] = v // results are contiguous
+			}
+			return
+		}
 		for _, i := range indices {
 			if element := &dst[to.Offset+i*stride]; combine != nil {
 				combine(element, src[from.Offset])

@@ -206,11 +206,11 @@ func commonKernel[T float64 | int64](op expr.Op) kernel[T] {
 	case expr.Where:
 		return func(dst, a, b, c []T) {
 			for i := range dst {
+				v, w := c[i], b[i] // both are read: no jump depends on the data
 				if a[i] != 0 {
-					dst[i] = b[i]
-				} else {
-					dst[i] = c[i]
+					v = w
 				}
+				dst[i] = v
 			}
 		}
 	}
