@@ -41,7 +41,8 @@ type pointwise struct {
 	// their bytes.
 	approximate bool
 	// The CPU has a kernel of the whole expression, and of each gradient, where the operands in uniform, and no others,
-	// are one element: for operations whose instructions one by one would pass over a chunk several times.
+	// are one element, or one for each row, such as those of a channel: for operations whose instructions one by one
+	// would pass over a chunk several times.
 	fused   bool
 	uniform string
 }

@@ -95,10 +95,17 @@ func newProgram(seed uint64, n int, names []string, dt tensor.DType, large bool)
 
 // draw is an instruction that may fit.
 func draw(rng *rand.Rand, names []string, values []*tensor.Tensor) (i instruction) {
+	i.Name = names[rng.IntN(len(names))]
 	operand := func() int { // more often a late one
-		return max(rng.IntN(len(values)), rng.IntN(len(values)))
+		k := max(rng.IntN(len(values)), rng.IntN(len(values)))
+		for j := range values { // for operations on bits the latest before it that has such
+			if n := (k + len(values) - j) % len(values); i.takesBits(values[n].DType()) {
+				return n
+			}
+		}
+		return k
 	}
-	i = instruction{Name: names[rng.IntN(len(names))], In: []int{operand()}}
+	i.In = []int{operand()}
 	if i.Name == "Cat" || i.Name == "Stack" {
 		i.In, i.Args = append(i.In, operand()), []float64{float64(rng.IntN(3) - 1)}
 		return i
@@ -198,6 +205,12 @@ const windowArgs = 3
 
 // hasBias tells that the method is a convolution. Programs have them without bias.
 func (i instruction) hasBias() bool { return strings.HasPrefix(i.Name, "Conv") }
+
+// takesBits tells that the method is of bits, and of operands of a type.
+func (i instruction) takesBits(dt tensor.DType) bool {
+	bit, shift := strings.HasPrefix(i.Name, "Bit"), strings.HasPrefix(i.Name, "Shift")
+	return dt.IsInt() && (bit || shift) || dt == tensor.Bool && bit
+}
 
 // window is the window that args begin with; convolutions take the sizes of their weight.
 func (i instruction) window(args []float64) tensor.Window {
