@@ -256,30 +256,62 @@ func (x *execution[T]) runBlocks(lo, hi int) {
 	x.p.putWorkspace(f)
 }
 
+// A rowScalar is an operand of one element for each row: the next one, and how far the one after it is.
+type rowScalar[T register] struct {
+	elements []T
+	at, step int
+}
+
 // runRows computes rows [lo, hi), each by one call of a fused kernel, after setRows.
 func (x *execution[T]) runRows(lo, hi int) {
 	f := x.p.workspace()
-	scalars := append(f.scalars[:0], x.uniforms...)
-	cursors := f.cursors[:0]
-	for k := range x.p.uniforms {
-		if n := x.p.uniforms[k].node; n.Op == expr.Arg {
-			cursors = append(cursors, x.operands[n.K].dims.Cursor(lo*x.columns))
+	params := len(x.p.uniforms) - x.describeRows(f)
+	args, results, scalars := f.args, f.slots[x.p.firstResult:x.p.firstRegister], f.scalars
+	inner := x.Shape[x.Rank-2] // rows between which the scalars are a step apart
+	for row := lo; row < hi; {
+		for k := range f.rows {
+			o := &x.operands[x.p.uniforms[params+k].node.K]
+			f.rows[k].at = o.offset + o.dims.Offset(row*x.columns)
+		}
+		for end := min(hi, row+inner-row%inner); row < end; row++ {
+			for k := range f.rows {
+				s := &f.rows[k]
+				scalars[params+k] = s.elements[s.at]
+				s.at += s.step
+			}
+			from, to := row*x.columns, (row+1)*x.columns
+			for k := range args {
+				args[k] = f.whole[k][from:to]
+			}
+			for k := range results {
+				results[k] = f.whole[len(args)+k][from:to]
+			}
+			x.p.fused(results, args, scalars)
 		}
 	}
-	first := len(scalars) - len(cursors) // parameters come first
-	for row := lo; row < hi; row++ {
-		for k := range cursors {
-			o := &x.operands[x.p.uniforms[first+k].node.K]
-			scalars[first+k] = view[T](o.data)[o.offset+cursors[k].Offset]
-			cursors[k].Skip(x.columns)
-		}
-		x.setSlots(f, 0, row*x.columns, x.columns)
-		args := f.vectors(x.operands)[:x.p.reads]
-		x.p.fused(f.slots[x.p.firstResult:x.p.firstRegister], args, scalars)
-	}
-	clear(cursors)
-	f.scalars, f.cursors = scalars, cursors
+	clear(f.rows)
+	clear(f.whole)
 	x.p.putWorkspace(f)
+}
+
+// describeRows sets f.rows to the operands that are one element for each row, f.whole to the other ones that the kernel
+// reads and the results, and returns the number of the first. There is room for the pieces of them in f.args.
+func (x *execution[T]) describeRows(f *workspace[T]) int {
+	f.rows, f.whole, f.scalars = f.rows[:0], f.whole[:0], append(f.scalars[:0], x.uniforms...)
+	for k := range x.operands {
+		o := &x.operands[k]
+		if o.mode != uniform {
+			f.whole = append(f.whole, view[T](o.data)[o.offset:][:x.n])
+			continue
+		}
+		f.rows = append(f.rows, rowScalar[T]{elements: view[T](o.data), step: o.dims.Strides[x.Rank-2]})
+	}
+	f.whole = f.whole[:x.p.reads]
+	f.args = append(f.args[:0], f.whole...)
+	for k := range x.results {
+		f.whole = append(f.whole, view[T](x.results[k].data)[:x.n])
+	}
+	return len(f.rows)
 }
 
 // prepare fills the slots of uniform values. Those of constants stay filled.

@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/expr"
-)
+import "github.com/weft-ml/weft/kernels/expr"
 
 // pitch is the distance of the slots of a workspace: a chunk, and a cache line so that the same elements of all slots
 // do not compete for the same sets of a cache.
@@ -17,7 +14,8 @@ type workspace[T register] struct {
 	buffers [][]byte // and the memory of such blocks
 	args    [][]T    // the operands of a fused kernel
 	scalars []T      // its scalars for a row
-	cursors []kernels.Cursor
+	rows    []rowScalar[T]
+	whole   [][]T  // what rows are pieces of
 	raw     []byte // gathered elements before conversion
 	starts  []int  // of the rows of a block
 }
