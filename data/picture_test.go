@@ -23,9 +23,10 @@ import (
 
 // pillow is what scripts/goldens/pictures.py wrote.
 type pillow struct {
-	Files      map[string]pillowPicture
-	Base, Grey pillowPicture
-	Resized    []pillowPicture
+	Files        map[string]pillowPicture
+	Base, Grey   pillowPicture
+	Resized      []pillowPicture
+	Square, Flat pillowPicture
 }
 
 type pillowPicture struct {
@@ -109,6 +110,9 @@ func TestResizePillow(t *testing.T) {
 			largest, mean := difference(p.Pix, w.RGB)
 			t.Errorf("%d x %d: levels differ by up to %d, %.4f in the mean", w.Width, w.Height, largest, mean)
 		}
+	}
+	if p := want.Square.picture().Resize(36, 3); !bytes.Equal(p.Pix, want.Flat.RGB) { // rows first
+		t.Error("64 x 64 made 36 x 3 differs")
 	}
 	if p := base.ResizeShorter(12); p.Width != 19 || p.Height != 12 {
 		t.Errorf("the shorter side made 12 gives %d x %d", p.Width, p.Height)

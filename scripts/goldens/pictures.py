@@ -57,8 +57,11 @@ def main():
     base = Image.fromarray(rng.integers(0, 256, (23, 37, 3), dtype=np.uint8))
     sizes = [(37, 23), (5, 7), (12, 23), (37, 4), (80, 61), (1, 1), (36, 24), (100, 3), (18, 11), (36, 10), (20, 3)]
     resized = [pixels(base.resize(size, Image.Resampling.BILINEAR)) for size in sizes]
+    # Pillow resizes the rows of this one first, though there is more than half of its width left.
+    square = Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8))
     with open(os.path.join(DIR, "pictures.json"), "w") as f:
-        json.dump({"files": want, "base": pixels(base), "resized": resized, "grey": pixels(base.convert("L"))}, f, indent=0)
+        json.dump({"files": want, "base": pixels(base), "resized": resized, "grey": pixels(base.convert("L")),
+                   "square": pixels(square), "flat": pixels(square.resize((36, 3), Image.Resampling.BILINEAR))}, f, indent=0)
         f.write("\n")
 
 
