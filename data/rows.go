@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -146,20 +147,18 @@ func (r *Rows[T]) At(i int) (x T, err error) {
 	if i < 0 || i >= r.Len() {
 		return x, fmt.Errorf("data: there is no row %d, only [0, %d)", i, r.Len())
 	}
-	from, to := r.index.row(i)
+	w := r.windows.Get().(*window)
+	defer r.windows.Put(w)
+	from, to := r.index.row(i, &w.after)
 	var row []byte
 	if r.file == nil {
 		row = r.bytes[from:to]
-	} else {
-		w := r.windows.Get().(*window)
-		defer r.windows.Put(w)
-		if row, err = w.read(r.file, from, to, r.index.end); err == io.EOF {
-			return x, &FormatError{File: r.name, Offset: from, What: fmt.Sprintf("row %d", i),
-				Found: fmt.Sprintf("%d bytes", len(row)), Want: fmt.Sprintf("the %d that there were when it was opened",
-					to-from), Err: io.ErrUnexpectedEOF}
-		} else if err != nil {
-			return x, fmt.Errorf("%s: row %d: %w", r.name, i, err)
-		}
+	} else if row, err = w.read(r.file, from, to, r.index.end); err == io.EOF {
+		return x, &FormatError{File: r.name, Offset: from, What: fmt.Sprintf("row %d", i),
+			Found: fmt.Sprintf("%d bytes", len(row)), Want: fmt.Sprintf("the %d that there were when it was opened",
+				to-from), Err: io.ErrUnexpectedEOF}
+	} else if err != nil {
+		return x, fmt.Errorf("%s: row %d: %w", r.name, i, err)
 	}
 	if bad := r.decode(row, &x); bad != nil {
 		bad.File, bad.Offset, bad.What = r.name, from, fmt.Sprintf("row %d, %s", i, bad.What)
@@ -168,11 +167,12 @@ func (r *Rows[T]) At(i int) (x T, err error) {
 	return x, nil
 }
 
-// window is a part of a file that was read at once.
+// window is a part of a file that was read at once, for a goroutine that may read rows in order.
 type window struct {
-	from int64 // of bytes
-	next int64 // where the row that was read last ends
-	data []byte
+	from  int64 // of bytes
+	next  int64 // where the row that was read last ends
+	data  []byte
+	after found
 }
 
 // ahead is how much is read when rows are asked for one after the other.
@@ -331,24 +331,50 @@ func newCSV(r io.Reader, comma rune) *csv.Reader {
 // decodeCSV decodes a row.
 func decodeCSV[T any](columns columns, comma rune) func(row []byte, x *T) *FormatError {
 	type decoder struct {
-		bytes bytes.Reader
-		csv   *csv.Reader
+		record []string
+		bytes  bytes.Reader
+		csv    *csv.Reader
 	}
 	decoders := sync.Pool{New: func() any {
 		d := &decoder{}
 		d.csv = newCSV(&d.bytes, comma)
 		return d
 	}}
+	separator := string(comma)
 	return func(row []byte, x *T) *FormatError {
 		d := decoders.Get().(*decoder)
-		d.bytes.Reset(row)
-		record, err := d.csv.Read()
+		record, plain := splitPlain(d.record[:0], row, separator)
+		var err error
+		if d.record = record; !plain {
+			d.bytes.Reset(row)
+			record, err = d.csv.Read()
+		}
 		if err != nil || len(record) != len(columns.names) { // the decoder is in an unknown state: it is not used again
 			return &FormatError{What: "CSV", Found: cut(row),
 				Want: "the row that there was when the file was opened", Err: err}
 		}
 		defer decoders.Put(d)
 		return columns.set(reflect.ValueOf(x).Elem(), record)
+	}
+}
+
+// splitPlain appends the columns of a row to record. It is false if there is a quote in it, or more than one line apart
+// from empty ones before it: these are for package csv, with whose columns the others agree.
+func splitPlain(record []string, row []byte, separator string) (_ []string, plain bool) {
+	for len(row) > 0 && (row[0] == '\n' || len(row) > 1 && row[0] == '\r' && row[1] == '\n') {
+		_, row, _ = bytes.Cut(row, []byte("\n"))
+	}
+	row = bytes.TrimSuffix(bytes.TrimSuffix(row, []byte("\n")), []byte("\r"))
+	if len(row) == 0 || bytes.IndexByte(row, '"') >= 0 || bytes.IndexByte(row, '\n') >= 0 {
+		return record, false
+	}
+	text := string(row)
+	for {
+		column, rest, more := strings.Cut(text, separator)
+		if record = append(record, column); !more {
+			return record, true
+		}
+		text = rest
 	}
 }
 
@@ -385,12 +411,23 @@ func (l *lengths) add(length int64) (err error) {
 	return nil
 }
 
-// row is where row i begins and ends.
-func (l *lengths) row(i int) (from, to int64) {
-	to, at := l.first[i/lengthsStep], l.at[i/lengthsStep]
-	for range i%lengthsStep + 1 {
-		n, size := binary.Uvarint(l.bytes[at:])
-		from, to, at = to, to+int64(n), at+size
+// found is where the length of a row is that follows one which was looked for.
+type found struct {
+	row  int
+	from int64 // where it begins
+	at   int
+}
+
+// row is where row i begins and ends. It is found at once if it follows the last one of after.
+func (l *lengths) row(i int, after *found) (from, to int64) {
+	if i != after.row || i%lengthsStep == 0 {
+		k := i / lengthsStep
+		*after = found{k * lengthsStep, l.first[k], l.at[k]}
 	}
-	return from, to
+	for ; after.row <= i; after.row++ {
+		n, size := binary.Uvarint(l.bytes[after.at:])
+		from = after.from
+		after.from, after.at = from+int64(n), after.at+size
+	}
+	return from, after.from
 }

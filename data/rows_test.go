@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -280,6 +282,36 @@ func firstJSON[T any](i int) func(path string) error {
 			_, err = rows.At(i)
 		}
 		return err
+	}
+}
+
+// Rows without quotes are split as encoding/csv does.
+func TestCSVPlain(t *testing.T) {
+	parts := []string{"a", ",", "\n", "\r", "\r\n", "é", " ", "bc", ";", "\""}
+	r := rand.New(rand.NewPCG(4, 0))
+	plain := 0
+	for range 20_000 {
+		row := ""
+		for range r.IntN(8) {
+			row += parts[r.IntN(len(parts))]
+		}
+		for _, comma := range []rune{',', ';', 'é'} {
+			got, ok := splitPlain(nil, []byte(row), string(comma))
+			if !ok {
+				continue
+			}
+			plain++
+			c := newCSV(strings.NewReader(row), comma)
+			if want, err := c.Read(); err != nil || !slices.Equal(got, want) {
+				t.Fatalf("%q by %q: %q, want %q, %v", row, comma, got, want, err)
+			}
+			if _, err := c.Read(); err != io.EOF {
+				t.Fatalf("%q has more than one row: %v", row, err)
+			}
+		}
+	}
+	if plain < 10_000 {
+		t.Errorf("%d plain rows", plain)
 	}
 }
 

@@ -88,7 +88,7 @@ func (f *TFRecord) At(i int) ([]byte, error) {
 	if err := wantExample("record", i, f.Len()); err != nil {
 		return nil, err
 	}
-	from, to := f.index.row(i)
+	from, to := f.index.row(i, &found{})
 	raw, err := grown[byte](nil, int(to-from))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.file.name, err)
