@@ -179,20 +179,27 @@ func (c *call) begin(epoch int) {
 // timedOne makes reading the clock cost less than 5 ns an example.
 const timedOne = 64
 
-// words is a stream of random numbers as package rand wants it.
+// words is the stream of random numbers of the function that a call runs, as package rand wants it.
 type words struct {
-	philox.Source
+	of   *call
+	key  philox.Source // is made for the first number
 	next uint64
 }
 
 // Uint64 is the next number.
 func (w *words) Uint64() uint64 {
+	if w.next == 0 {
+		c := w.of
+		w.key = source(forMap, c.stage.seed, uint64(c.epoch))
+		w.key.Key = mix(mix(w.key.Key+c.branch)+c.stage.depth) + mix(uint64(c.example))
+	}
 	w.next++
-	return w.Source.Uint64(w.next - 1)
+	return w.key.Uint64(w.next - 1)
 }
 
 func newCall(ctx context.Context) *call {
 	c := &call{ctx: ctx}
+	c.words.of = c
 	c.random = rand.New(&c.words)
 	return c
 }
@@ -200,8 +207,7 @@ func newCall(ctx context.Context) *call {
 // sample is what a function of stage s is told about the example made last.
 func (c *call) sample(s *stage) Sample {
 	c.stage = s
-	c.words = words{Source: source(forMap, s.seed, uint64(c.epoch))}
-	c.words.Key = mix(mix(c.words.Key+c.branch)+s.depth) + mix(uint64(c.example))
+	c.words.next = 0
 	return Sample{Context: c.ctx, Epoch: c.epoch, Index: c.example, Random: c.random}
 }
 
