@@ -6,8 +6,8 @@
 // started: when the machine is busy the caller simply does more of the pieces itself, and a small kernel loses nothing
 // by asking for help.
 //
-// A call with enough work starts helper goroutines. A helper that runs out of work watches for more for a few
-// microseconds, since the kernels of a training step follow each other closely, then sleeps, and ends when nothing has
+// A call with enough work starts helper goroutines. A helper that runs out of work watches for more for half a
+// millisecond, since the kernels of a training step follow each other closely, then sleeps, and ends when nothing has
 // woken it for a while. An idle program has no helpers and burns no time.
 //
 // How many goroutines work is decided anew on each call from runtime.GOMAXPROCS(0). The goroutines at work in all

@@ -26,3 +26,6 @@ func futexWait(word *atomic.Uint32, value uint32, limit time.Duration) {
 func futexWake(word *atomic.Uint32, n int) {
 	syscall.Syscall(syscall.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakePrivate, uintptr(n))
 }
+
+// yield lets other threads that are ready to run have the processor.
+func yield() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -12,10 +12,14 @@ import (
 const piecesPerWorker = 4
 
 // A helper without work watches for more for the time of watch, then sleeps, and ends when nothing woke it.
-// Starting a goroutine on another processor takes 60 microseconds and more, waking a sleeping thread about 5.
+// Starting a goroutine on another processor takes 60 microseconds and more, waking a sleeping thread about 5. While a
+// helper sleeps the scheduler of Go takes its processor away, and the timer of any goroutine then costs the kernels that
+// follow a millisecond: the serial parts of a training step should not put helpers to sleep. Who watches
+// for longer than polite leaves the processor to other threads in between.
 const (
-	watch = 30 * time.Microsecond
-	sleep = 100 * time.Millisecond
+	watch  = 500 * time.Microsecond
+	polite = 20 * time.Microsecond
+	sleep  = 100 * time.Millisecond
 )
 
 // Workers returns how many goroutines a call made now would use at most.
@@ -199,7 +203,7 @@ func (j *job) wait() {
 }
 
 // spin polls for a condition for the time of watch and reports whether it came true. Other goroutines that are
-// ready to run get the processor in between.
+// ready to run get the processor in between, and then other threads that the system has for it.
 func spin(condition func() bool) bool {
 	for begin := time.Now(); ; runtime.Gosched() {
 		for range 100 {
@@ -207,8 +211,11 @@ func spin(condition func() bool) bool {
 				return true
 			}
 		}
-		if time.Since(begin) > watch {
+		switch since := time.Since(begin); {
+		case since > watch:
 			return false
+		case since > polite:
+			yield()
 		}
 	}
 }
