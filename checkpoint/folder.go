@@ -207,7 +207,7 @@ func writeSynced(fsys disk.FS, name string, write func(io.Writer) error) (sum ch
 	return checksum{h.n, hex.EncodeToString(h.hash.Sum(nil))}, errors.Join(err, file.Close())
 }
 
-// hashing is a file, and a second goroutine that hashes what is written.
+// hashing is a file, and the hash of what is written: of a large piece by a second goroutine.
 type hashing struct {
 	file io.Writer
 	hash hash.Hash
@@ -215,6 +215,12 @@ type hashing struct {
 }
 
 func (h *hashing) Write(p []byte) (int, error) {
+	if len(p) <= pieceBytes {
+		n, err := h.file.Write(p)
+		h.hash.Write(p)
+		h.n += int64(n)
+		return n, err
+	}
 	hashed := make(chan struct{})
 	go func() {
 		h.hash.Write(p)

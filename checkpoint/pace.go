@@ -14,7 +14,7 @@ import (
 
 const (
 	pieceBytes   = 256 << 10 // written without a rest, a tenth of a millisecond
-	processorsOf = 64        // so many processors would be one for writing
+	processorsOf = 128       // so many processors would be one for writing
 )
 
 // A pace spreads the writing of a checkpoint over time.
