@@ -13,9 +13,9 @@ const piecesPerWorker = 4
 
 // A helper without work watches for more for the time of watch, then sleeps, and ends when nothing woke it.
 // Starting a goroutine on another processor takes 60 microseconds and more, waking a sleeping thread about 5. While a
-// helper sleeps the scheduler of Go takes its processor away, and the timer of any goroutine then costs the kernels that
-// follow a millisecond: the serial parts of a training step should not put helpers to sleep. Who watches
-// for longer than polite leaves the processor to other threads in between.
+// helper sleeps Go's scheduler takes its processor away, and the timer of any goroutine then costs the kernels that
+// follow a millisecond: the serial parts of a training step should not put helpers to sleep. Who watches for longer
+// than polite leaves the processor to other threads in between.
 const (
 	watch  = 500 * time.Microsecond
 	polite = 20 * time.Microsecond
