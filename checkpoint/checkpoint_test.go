@@ -383,11 +383,11 @@ func TestShortFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.from, _ = f.Lookup("x")
-		if err := c.copy(); err != nil {
+		if err := c.copy(new(buffer)); err != nil {
 			t.Error(err)
 		}
 		r.file = r.file[:len(r.file)-1]
-		if err := c.copy(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if err := c.copy(new(buffer)); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("to %v: error %v", c.to, err)
 		}
 	}
@@ -401,8 +401,10 @@ func (s *short) ReadAt(p []byte, off int64) (int, error) {
 
 // TestMemory saves and loads 64 MB: all memory that is taken on the way is a part of that.
 func TestMemory(t *testing.T) {
-	type model struct{ W *tensor.Tensor }
-	m := &model{nn.Parameter(nil, 4096, 4096)}
+	var m []*tensor.Tensor
+	for range 16 {
+		m = append(m, nn.Parameter(nil, 1024, 1024))
+	}
 	if err := nn.Init(device(t, 1), m); err != nil {
 		t.Fatal(err)
 	}

@@ -267,7 +267,7 @@ func read(t safetensors.Tensor) (x *tensor.Tensor, err error) {
 	if err := engine.Try(func() { x = tensor.Zeros(dt, t.Shape...) }); err != nil {
 		return nil, err
 	}
-	return x, pair{from: t, to: x, name: t.Name}.copy()
+	return x, pair{from: t, to: x, name: t.Name}.copy(new(buffer))
 }
 
 // Info is what a checkpoint says of itself.

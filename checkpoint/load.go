@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/weft-ml/weft/tensor"
 )
@@ -73,33 +74,43 @@ func load(path string, pairs []pair) error {
 			return err
 		}
 	}
+	var buf buffer
 	for i, p := range pairs {
-		if err := p.copy(); err != nil {
+		if err := p.copy(&buf); err != nil {
 			return fmt.Errorf("checkpoint: %s: %s, after %d of %d tensors: %w", path, p.name, i, len(pairs), err)
 		}
 	}
 	return nil
 }
 
+// A buffer is memory for pieces of data, used again and again.
+type buffer []byte
+
+// of is the buffer's first n bytes; it grows if need be.
+func (b *buffer) of(n int) []byte {
+	*b = slices.Grow((*b)[:0], n)[:n]
+	return *b
+}
+
 // copy copies the elements, in pieces.
-func (p pair) copy() error {
+func (p pair) copy(buf *buffer) error {
 	dt, _ := here(p.from.DType)
 	data := p.from.Data()
 	switch {
 	case p.to.Len() == 0:
 		return nil
 	case p.transpose:
-		return p.copyTransposed(data, dt)
+		return p.copyTransposed(buf, data, dt)
 	case dt == p.to.DType():
 		to := io.NewOffsetWriter(engine.Raw(p.to), 0)
-		n, err := io.CopyBuffer(to, data, make([]byte, min(copyBuffer, p.from.Bytes())))
+		n, err := io.CopyBuffer(to, data, buf.of(int(min(copyBuffer, p.from.Bytes()))))
 		return whole(n, p.from.Bytes(), err)
 	}
 	const piece = copyBuffer / 8 // elements of any type
-	buf := make([]byte, min(piece, p.to.Len())*dt.Size())
+	pieces := buf.of(min(piece, p.to.Len()) * dt.Size())
 	for at := 0; at < p.to.Len(); at += piece {
 		n := min(piece, p.to.Len()-at)
-		bytes := buf[:n*dt.Size()]
+		bytes := pieces[:n*dt.Size()]
 		if got, err := data.ReadAt(bytes, int64(at*dt.Size())); got < len(bytes) {
 			return whole(int64(got), int64(len(bytes)), err)
 		}
@@ -111,20 +122,20 @@ func (p pair) copy() error {
 }
 
 // copyTransposed copies a matrix [rows cols] of the file to [cols rows] here: some columns at a time.
-func (p pair) copyTransposed(data io.ReaderAt, dt tensor.DType) error {
+func (p pair) copyTransposed(buf *buffer, data io.ReaderAt, dt tensor.DType) error {
 	rows, cols := p.from.Shape[0], p.from.Shape[1]
 	width := min(cols, max(1, copyBuffer/8/rows))
-	buf := make([]byte, rows*width*dt.Size())
+	strip := buf.of(rows * width * dt.Size())
 	for at := 0; at < cols; at += width {
 		n := min(width, cols-at)
 		line := n * dt.Size()
 		for row := range rows {
-			bytes := buf[row*line:][:line]
+			bytes := strip[row*line:][:line]
 			if got, err := data.ReadAt(bytes, int64((row*cols+at)*dt.Size())); got < line {
 				return whole(int64(got), int64(line), err)
 			}
 		}
-		if err := p.put(at*rows, buf[:rows*line], dt, rows, n); err != nil {
+		if err := p.put(at*rows, strip[:rows*line], dt, rows, n); err != nil {
 			return err
 		}
 	}
