@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/chewxy/math32 v1.11.1
+	github.com/google/pprof v0.0.0-20261105003125-4bf881d7fb0b
 	github.com/x448/float16 v0.8.4
 	golang.org/x/image v0.47.0
 	golang.org/x/sys v0.49.0

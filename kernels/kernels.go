@@ -133,7 +133,8 @@ type Peer interface {
 
 // Sizer is a backend that knows how much memory its device has.
 type Sizer interface {
-	Memory() int // bytes, used or not
+	Memory() int     // bytes, used or not
+	FreeMemory() int // bytes that nobody uses; it asks the device
 }
 
 // Reserver is a backend with virtual memory.

@@ -128,6 +128,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 			}
 		}
 		n = s.tape.node()
+		n.layer = s.layer()
 		c = &n.ctx
 	} else if observes || cp != nil { // the observer's operations use the other one; a checkpoint keeps it
 		c = &ctx{}
@@ -139,7 +140,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 	} else {
 		for i, y := range c.Out {
 			if i > 0 || n != nil || !s.overwrite(c) {
-				s.dev.fillBlock(y.blk, op.Name, y.layout.Len()*y.dtype.Size(), s.makes)
+				s.give(op.Name, y)
 			}
 			s.top.owned = append(s.top.owned, y.blk)
 		}

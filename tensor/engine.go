@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"github.com/weft-ml/weft/internal/pool"
 	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu"
@@ -43,6 +44,18 @@ func (engine) Raw(t *Tensor) raw { return t.raw() }
 // [ErrBusy] beside a step that writes some of them, and of kind [ErrMemory] if there is no room anywhere. Free the
 // snapshot after use.
 func (engine) Snapshot(ts []*Tensor) (*snapshot, error) { return newSnapshot(ts) }
+
+// MemoryLimit is the option of that name as text, in the form of WEFT_MEMORY_LIMIT, such as "20GiB", for programs with
+// a flag; what is the name of that. Without text it does nothing.
+func (engine) MemoryLimit(what, text string) OpenOption {
+	return openOption(func(c *openConfig) { c.limit.what, c.limit.text = what, text })
+}
+
+// StartMemoryProfile begins a profile of the device's memory; package profile documents it.
+func (engine) StartMemoryProfile(d *Device) (p *pool.Profile, err error) {
+	err = try(func() { d.usable("memory_profile"); p = d.shared.pool.StartProfile() })
+	return p, err
+}
 
 // Parameter declares a parameter, or a state, which is not trained.
 func (engine) Parameter(init seam.Initializer, trainable bool, shape ...int) *Tensor {

@@ -13,6 +13,8 @@ import (
 type memoryLimit struct {
 	bytes    int
 	fraction float64
+	text     string // instead of both, such as "20GiB"
+	what     string // the flag or variable that it is from
 }
 
 // MemoryLimit bounds the memory taken from the device: an int is a number of bytes, a float64 a fraction of all memory
@@ -36,8 +38,12 @@ func MemoryLimit[N int | float64](n N) OpenOption {
 // limitFor is the limit in bytes that applies to a device: l, or that of the environment; 0: none.
 func limitFor(name string, b kernels.Backend, l memoryLimit) (bytes int, err error) {
 	err = try(func() {
-		if text := os.Getenv("WEFT_MEMORY_LIMIT"); l == (memoryLimit{}) && text != "" {
-			l = limitFromText("WEFT_MEMORY_LIMIT", name, text)
+		const variable = "WEFT_MEMORY_LIMIT"
+		if l.bytes == 0 && l.fraction == 0 && l.text == "" {
+			l.what, l.text = variable, os.Getenv(variable)
+		}
+		if l.text != "" {
+			l = limitFromText(l.what, name, l.text)
 		}
 		bytes = l.of(b)
 	})

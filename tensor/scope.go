@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/weft-ml/weft/internal/caller"
@@ -48,6 +47,7 @@ type region struct {
 	mode  mode
 	owner uintptr // the goroutine that it belongs to; 0: none
 	owned []*block
+	layer *layer // see path
 
 	givenUp atomic.Bool // its owner could not end it
 }
@@ -236,15 +236,26 @@ func (s *Scope) mode(op string) mode {
 func (s *Scope) inBackward() bool { return s != nil && s.backward > 0 }
 
 // path names the enclosing regions, outermost first.
-func (s *Scope) path() string {
-	var names []string
-	for r := s.top; r != nil; r = r.up {
-		if r.name != "" {
-			names = append(names, r.name)
-		}
+func (s *Scope) path() string { return s.top.path().String() }
+
+// layer is where memory is made now: for a gradient, the layer of the operation that it is the gradient of.
+func (s *Scope) layer() *layer {
+	if s.derived != nil {
+		return s.derived.layer
 	}
-	slices.Reverse(names)
-	return strings.Join(names, "/")
+	return s.top.path()
+}
+
+// path is r as a layer; nil where neither it nor a region around it has a name.
+func (r *region) path() *layer {
+	switch {
+	case r.layer != nil || r.up == nil:
+	case r.name == "":
+		r.layer = r.up.path()
+	default:
+		r.layer = &layer{r.up.path(), r.name}
+	}
+	return r.layer
 }
 
 func (s *Scope) push(name string, m mode) *region {
@@ -254,7 +265,7 @@ func (s *Scope) push(name string, m mode) *region {
 	} else {
 		r = &region{}
 	}
-	r.up, r.name, r.mode, r.owner = s.top, name, m, caller.Goroutine()
+	r.up, r.name, r.mode, r.owner, r.layer = s.top, name, m, caller.Goroutine(), nil
 	if r.givenUp.Load() {
 		r.givenUp.Store(false)
 	}

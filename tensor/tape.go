@@ -28,6 +28,7 @@ type node struct {
 
 	param    *Tensor // what a leaf stands for
 	made     string  // where, if Anomaly watched
+	layer    *layer
 	saved    []*block
 	versions []savedVersion
 	consumed bool
@@ -209,6 +210,7 @@ func (s *Scope) recordCustom(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *
 	s.enter(op.Name)
 	defer s.leave()
 	n := s.tape.node()
+	n.layer = s.layer()
 	n.set(op, s, in, nil, nil)
 	needs := false
 	for i, t := range in {

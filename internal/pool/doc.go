@@ -17,7 +17,7 @@
 //
 // A source with virtual memory ([kernels.Reserver]) has one segment for each kind, a range of addresses to which
 // memory is mapped where it is needed, so that all that is free can be joined. Without, a segment is an allocation.
-// They grow by a 256th of what is reserved at least, in multiples of 2 MiB if memory suffices.
+// They grow by a 256th of what is reserved at least, in multiples of 2 MiB, or of a 256th of a smaller limit.
 //
 // A block belongs to a stream and serves only that one, since the work that used it before is queued there. Who uses it
 // on another stream says so ([Pool.UsedOn]): then it is free when that work has finished.
@@ -25,5 +25,6 @@
 // [kernels.MemorySizes] says what is counted; a limit is on what is reserved.
 //
 // In processing order: pool.go requests and returns, heap.go best fit, segment.go memory of the source, stream.go
-// blocks that several streams use, poison.go the memory debugging, oom.go the error, stats.go the counters.
+// blocks that several streams use, poison.go the memory debugging, oom.go the error, stats.go the counters, profile.go
+// who holds what.
 package pool

@@ -22,7 +22,7 @@ func (heap) Alloc(n int) (kernels.Buffer, error) { return make(bytes, n), nil }
 func (heap) Free(kernels.Buffer)                 {}
 
 func Example() {
-	p := pool.New(heap{}, 4<<20) // at most 4 MiB
+	p := pool.New(heap{}, 512<<20) // at most 512 MiB
 	a, err := p.Alloc(100_000, pool.Owner{Op: "full"})
 	if err != nil {
 		fmt.Println(err)
@@ -31,15 +31,15 @@ func Example() {
 	s := p.Stats()
 	fmt.Println(a.Buf.Bytes(), "and", b.Buf.Bytes(), "bytes of", s.Reserved, "in", s.SourceAllocs, "segment")
 
-	_, err = p.Alloc(3<<20, pool.Owner{})
+	_, err = p.Alloc(511<<20, pool.Owner{})
 	fmt.Println(errors.Is(err, kernels.ErrMemory))
 	fmt.Println(strings.ReplaceAll(err.Error(), "; ", ";\n"))
 	// Output:
 	// 100352 and 150016 bytes of 2097152 in 1 segment
 	// true
-	// alloc: 3.00 MiB (3145728 bytes) requested;
+	// alloc: 511.00 MiB (535822336 bytes) requested;
 	// 244.50 KiB (250368 bytes) live, of which 0 bytes kept;
 	// 2.00 MiB (2097152 bytes) reserved, of which 1.76 MiB (1846784 bytes) cached;
-	// limit 4.00 MiB (4194304 bytes);
+	// limit 512.00 MiB (536870912 bytes);
 	// largest: 146.48 KiB of activations exp, 97.66 KiB of activations full
 }

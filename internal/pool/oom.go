@@ -25,6 +25,9 @@ func (p *Pool) outOfMemory(n, released int, cause error) error {
 	if s.Limit > 0 {
 		fmt.Fprintf(&text, "; limit %s", inBytes(s.Limit))
 	}
+	if d, ok := p.src.(kernels.Sizer); ok && !p.frozen.Load() {
+		fmt.Fprintf(&text, "; the device has %s free", shortly(d.FreeMemory()))
+	}
 	if released > 0 {
 		fmt.Fprintf(&text, "; %s of cache given back did not help", inBytes(released))
 	}
@@ -48,11 +51,7 @@ func (p *Pool) largest(n int) (holders []string) {
 	}
 	count := map[like]int{}
 	for b := range p.live() {
-		what := b.owner.Op
-		if b.owner.Made != nil {
-			what = b.owner.Made.String()
-		}
-		count[like{b.size, b.owner.Use, what}]++
+		count[like{b.size, b.owner.Use, b.owner.String()}]++
 	}
 	all := slices.SortedFunc(maps.Keys(count), func(a, b like) int {
 		return cmp.Or(cmp.Compare(b.size*count[b], a.size*count[a]), cmp.Compare(a.what, b.what), int(a.use)-int(b.use))
@@ -66,6 +65,28 @@ func (p *Pool) largest(n int) (holders []string) {
 		holders = append(holders, strings.TrimSpace(text))
 	}
 	return holders
+}
+
+// String says what a block is: "float32[16 64] gelu at main.go:23 in blocks.0/mlp".
+func (o Owner) String() string {
+	text := o.Op
+	if o.What != nil {
+		text = strings.TrimSpace(o.What.String() + " " + text)
+	}
+	if o.Site != "" {
+		text += " at " + o.Site
+	}
+	if layer := o.layer(); layer != "" {
+		text += " in " + layer
+	}
+	return text
+}
+
+func (o Owner) layer() string {
+	if o.Layer == nil {
+		return ""
+	}
+	return o.Layer.String()
 }
 
 // live are the blocks that tensors have. mu is held.

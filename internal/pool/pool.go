@@ -43,6 +43,7 @@ type Pool struct {
 	short    bool     // small blocks are cut from large ones, as the last resort
 
 	poison, frozen atomic.Bool
+	profile        atomic.Pointer[Profile] // nil: none runs
 }
 
 // cache is what the pool has for one stream.
@@ -64,6 +65,8 @@ type Block struct {
 	at, cap       int    // the bytes in the segment's memory
 	size          int    // bytes requested
 	owner         Owner
+	profile       *Profile         // that counts it; nil: none
+	holding       *Holding         // where
 	uses          []kernels.Stream // other streams that use it
 	events        []kernels.Event  // behind those uses; it waits for them
 	state         state
@@ -75,9 +78,18 @@ type Block struct {
 // Owner says what a block is for.
 type Owner struct {
 	Use  kernels.MemoryCategory
-	Op   string       // the operation that makes it
-	Made fmt.Stringer // where and how it was made; nil if that is not recorded
+	Op   string // the operation that makes it
+	Site string // the line of the program that does; "" if that is not recorded
+
+	// Layer is the path of the regions around it, What its type and shape; nil if that is not recorded. The pool
+	// refers to them as long as the block is live, to What until the block is kept, so that it may be the tensor.
+	Layer, What fmt.Stringer
 }
+
+// text is what remains of a Stringer.
+type text string
+
+func (t text) String() string { return string(t) }
 
 type state uint8
 
@@ -204,6 +216,9 @@ func (p *Pool) alloc(c *cache, n int, o Owner,
 		b.check()
 		b.fill()
 	}
+	if r := p.profile.Load(); r != nil {
+		r.allocated(b)
+	}
 	return b, nil
 }
 
@@ -319,8 +334,15 @@ func (p *Pool) consolidate(c *cache) {
 // Keep leaves b to the Go collector: steps no longer have it. Its owner arranges that Free(b) is called when it becomes
 // unreachable (runtime.AddCleanup).
 func (p *Pool) Keep(b *Block) {
+	var what text // refers to no tensor, which would never become unreachable
+	if b != nil && b.owner.What != nil {
+		what = text(b.owner.What.String())
+	}
 	p.lock(b, "keep", live, live)
 	b.state = kept
+	if b.owner.What != nil {
+		b.owner.What = what
+	}
 	p.stats.Blocks--
 	p.stats.Kept += b.cap
 	p.mu.Unlock()
@@ -333,9 +355,10 @@ func (p *Pool) Free(b *Block) {
 		b.checkGuard()
 	}
 	p.shrunk(b)
-	if b.owner.Made != nil {
-		b.owner.Made = nil
+	if b.profile != nil {
+		b.profile.freed(b)
 	}
+	b.owner.Layer, b.owner.What = nil, nil
 	if b.uses != nil {
 		b.state = waiting
 		p.mu.Unlock()

@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
@@ -28,6 +29,14 @@ const (
 	maxHandle = 256 << 20 // bytes
 )
 
+// unitFor is what segments are multiples of under a limit: what is left of them is little beside it.
+func unitFor(limit int) int {
+	if limit == 0 {
+		return unit
+	}
+	return min(max(1<<(bits.Len(uint(limit))-9), smallSize), unit) // a 256th, or half of that
+}
+
 // newSegment makes a segment of buf, one block that is in no list. mu is held.
 func (p *Pool) newSegment(c *cache, small bool, buf kernels.Buffer) (*segment, *Block) {
 	p.segments++
@@ -47,6 +56,7 @@ func (p *Pool) more(c *cache, size int, o Owner, n int) (*Block, error) {
 	if p.stats.Limit > 0 {
 		room = p.stats.Limit - reserved
 	}
+	unit := unitFor(p.stats.Limit)
 	p.mu.Unlock()
 	least := max(size, smallSize) // when memory is short; less would make many small segments
 	err, tried := error(errLimit), 0

@@ -22,7 +22,7 @@ func TestTrace(t *testing.T) {
 		virtual      bool
 		real         bool
 	}{
-		{"endless", 0, 0, false, true}, {"limit", 2 << 20, 0, false, true}, {"device", 0, 40 << 20, false, false},
+		{"endless", 0, 0, false, true}, {"limit", 900 << 10, 0, false, true}, {"device", 0, 40 << 20, false, false},
 		{"both", 36 << 20, 40 << 20, false, false}, {"virtual", 0, 0, true, false},
 		{"virtual full", 0, 40 << 20, true, false}, {"virtual limit", 40 << 20, 0, true, false},
 	} {

@@ -71,6 +71,9 @@ func (Backend) Copy(_ kernels.Stream, dst kernels.Buffer, off int, src kernels.B
 // Memory is the most that the process may have.
 func (Backend) Memory() int { return leastLimit().bytes }
 
+// FreeMemory is how much the process may have beside what it has.
+func (Backend) FreeMemory() int { return Free() }
+
 // takes tells whether op has direct loops for elements of type d.
 func takes(op *kernels.Op, d kernels.DType) bool {
 	if op.CPU == nil {

@@ -198,6 +198,15 @@ func (b *Backend) GPU() GPU { return b.gpu }
 // Memory is that of the GPU.
 func (b *Backend) Memory() int { return b.gpu.Memory }
 
+// FreeMemory asks the driver; 0 where the device has failed.
+func (b *Backend) FreeMemory() int {
+	if b.usable("memory") != nil {
+		return 0
+	}
+	free, _, _ := b.ctx.MemoryInfo()
+	return free
+}
+
 // buffer is device memory.
 type buffer struct {
 	b   *Backend

@@ -13,8 +13,8 @@ import (
 // What a program that imports this module gets: modules in its graph, itself and this one counted, and lines of
 // go.sum. docs/DEPENDENCIES.md says why they are so many. They may become fewer.
 const (
-	mostModules = 105
-	mostSums    = 218
+	mostModules = 108
+	mostSums    = 220
 )
 
 // TestModules counts the modules of a program that imports all of this one, with the requirements that go mod tidy
