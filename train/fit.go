@@ -40,10 +40,14 @@ func Fit(memory, batch int, begin func(dev *tensor.Device) (step func(batch int)
 		return r, err
 	}
 	defer dev.Close()
-	step, err := begin(dev)
-	if err == nil {
-		err = engine.Try(func() { engine.Given("fit", "the step that the function returns", step) })
+	limit := func(bytes int) error {
+		other, err := tensor.Open(name, tensor.MemoryLimit(bytes)) // the pool is the same
+		if err == nil {
+			defer other.Close()
+		}
+		return err
 	}
+	step, err := began(begin, dev, limit, memory)
 	if err != nil {
 		return r, err
 	}
@@ -64,11 +68,9 @@ func Fit(memory, batch int, begin func(dev *tensor.Device) (step func(batch int)
 		return r, err
 	}
 	r.Stats = dev.Stats()
-	limited, err := tensor.Open(name, tensor.MemoryLimit(memory)) // the pool is the same
-	if err != nil {
+	if err := limit(memory); err != nil {
 		return r, err
 	}
-	defer limited.Close()
 	r.Largest, err = largest(guess(memory, batch, once, twice), func(batch int) (bool, error) {
 		_, err := peak(batch)
 		if errors.Is(err, tensor.ErrMemory) {
@@ -77,6 +79,31 @@ func Fit(memory, batch int, begin func(dev *tensor.Device) (step func(batch int)
 		return err == nil, err
 	})
 	return r, err
+}
+
+// began is the step that begin returns. If there is enough, model and optimizer get their memory within the limit, as
+// they will have it: the pool cuts memory finer then. The device has no limit afterwards.
+func began(begin func(dev *tensor.Device) (func(batch int) error, error), dev *tensor.Device,
+	limit func(bytes int) error, memory int) (step func(batch int) error, err error) {
+	if err := limit(memory); err != nil {
+		return nil, err
+	}
+	step, err = begin(dev)
+	if errors.Is(err, tensor.ErrMemory) {
+		if err := limit(math.MaxInt); err != nil {
+			return nil, err
+		}
+		step, err = begin(dev)
+	}
+	if err == nil {
+		err = engine.Try(func() { engine.Given("fit", "the step that the function returns", step) })
+	}
+	if err == nil {
+		if err = step(1); errors.Is(err, tensor.ErrMemory) {
+			err = nil
+		}
+	}
+	return step, errors.Join(err, limit(math.MaxInt))
 }
 
 // fits counts calls of Fit.

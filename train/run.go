@@ -19,9 +19,10 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// Options are the defaults of a program's flags. Every program has -device, -threads, -seed, -log, -anomaly and -hash;
-// it has -steps or -epochs, whichever of Steps and Epochs is not 0, -data if Data is not "", -amp if AMP is true,
-// -workers and -prefetch if Workers is true, and -checkpoint, -resume and -save-every if Checkpoints is true.
+// Options are the defaults of a program's flags. Every program has -device, -threads, -seed, -log, -anomaly, -hash,
+// -memory-limit, -memory-profile and -memory-timeline; it has -steps or -epochs, whichever of Steps and Epochs is not
+// 0, -data if Data is not "", -amp if AMP is true, -workers and -prefetch if Workers is true, -checkpoint, -resume and
+// -save-every if Checkpoints is true, and -halve-batch if Halves is true.
 // A program declares flags of its own with package flag.
 type Options struct {
 	Steps, Epochs int
@@ -30,6 +31,7 @@ type Options struct {
 	AMP           bool         // the program's losses go through Run.Scaler
 	Workers       bool         // the program makes its batches as Run.Workers and Run.Prefetch say
 	Checkpoints   bool         // the program calls Run.Resume and Run.SaveLast
+	Halves        bool         // the program's steps go through Run.Halve
 	Check         func() error // reports values of the program's own flags that are not valid; may be nil
 }
 
@@ -49,6 +51,7 @@ type Run struct {
 
 	progress
 	saving    saving
+	memory    memory
 	loss      float64 // of the last step
 	human     *output // text for people
 	json      *output // JSON lines; nil with -log text
@@ -108,6 +111,9 @@ func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, std
 			runtime.GOMAXPROCS(r.Threads)
 		}
 		err = r.call(ctx, learn)
+		if e := r.memory.write(); err == nil {
+			err = e
+		}
 		if e := r.saving.manager.Close(); err == nil { // waits for a save, unless SaveLast has
 			err = e
 		}
@@ -148,10 +154,13 @@ func (r *Run) call(ctx context.Context, learn func(context.Context, *Run) error)
 	return learn(ctx, r)
 }
 
-// Open opens the device of -device with the seed of -seed. The caller closes it.
+// Open opens the device of -device with the seed of -seed and the limit of -memory-limit. The caller closes it.
 func (r *Run) Open() (*tensor.Device, error) {
-	dev, err := tensor.Open(r.Device, tensor.Seed(r.Seed))
+	dev, err := tensor.Open(r.Device, tensor.Seed(r.Seed), engine.MemoryLimit("-memory-limit", r.memory.limit))
 	if err != nil {
+		return nil, err
+	}
+	if err := r.memory.opened(dev); err != nil {
 		return nil, err
 	}
 	r.Printf("device %v", dev)
@@ -184,6 +193,7 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 	if o.Checkpoints {
 		r.saving.flags(f)
 	}
+	r.memory.flags(f, o.Halves)
 	f.IntVar(&r.Threads, "threads", 0, "threads of the CPU; 0: as many as there are")
 	f.StringVar(&r.Log, "log", "text", "text for people, or json: lines for machines on standard output")
 	f.BoolVar(&r.Anomaly, "anomaly", false, "name the first operation whose result is not finite; slow")
@@ -309,6 +319,11 @@ func (r *Run) finish(interrupted bool) {
 	}
 	r.Printf("%s: %d steps in %.1f s", word, r.at-r.first, seconds)
 	last := map[string]any{"steps": r.at, "seconds": seconds, "interrupted": interrupted}
+	if r.memory.dev != nil {
+		allocated, reserved := r.memory.peaks()
+		r.Printf("memory: at most %.1f MiB of tensors, %.1f MiB taken from the device", mebi(allocated), mebi(reserved))
+		last["peak_allocated"], last["peak_reserved"] = allocated, reserved
+	}
 	maps.Copy(last, r.metrics)
 	r.Event("done", last)
 }

@@ -38,8 +38,8 @@ func try(ctx context.Context, args string, learn func(context.Context, *Run) err
 	var out, errs bytes.Buffer
 	flags := flag.NewFlagSet("program", flag.ContinueOnError)
 	flags.SetOutput(&errs)
-	code = run(ctx, flags, strings.Fields(args), Options{Steps: 4, Seed: 42, Data: "text file", AMP: true}, &out, &errs,
-		clock(time.Second), learn)
+	o := Options{Steps: 4, Seed: 42, Data: "text file", AMP: true, Halves: true}
+	code = run(ctx, flags, strings.Fields(args), o, &out, &errs, clock(time.Second), learn)
 	return code, out.String(), errs.String()
 }
 

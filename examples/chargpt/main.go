@@ -7,6 +7,7 @@
 //	go run ./examples/chargpt -amp fp16 -accumulate 4
 //	go run ./examples/chargpt -checkpoint DIR -resume
 //	go run ./examples/chargpt -layers 24 -width 256 -checkpoint-blocks 1
+//	go run ./examples/chargpt -memory-limit 64MiB -halve-batch
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"math/rand/v2"
 	"os"
 
+	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/checkpoint"
 	"github.com/weft-ml/weft/data"
@@ -41,8 +43,8 @@ var (
 )
 
 func main() {
-	os.Exit(train.Main(train.Options{Steps: 2000, Seed: 42, AMP: true, Workers: true, Checkpoints: true, Check: check,
-		Data: "text file (default: Newton's Opticks from the Go toolchain)"}, learn))
+	os.Exit(train.Main(train.Options{Steps: 2000, Seed: 42, AMP: true, Workers: true, Checkpoints: true, Halves: true,
+		Check: check, Data: "text file (default: Newton's Opticks from the Go toolchain)"}, learn))
 }
 
 // most is more than any machine has memory for.
@@ -82,24 +84,22 @@ func learn(ctx context.Context, r *train.Run) error {
 	if err != nil {
 		return err
 	}
-	model := nn.NewGPT(nn.GPTConfig{Vocab: text.VocabSize(), Context: *length, Width: *width, Heads: *heads,
-		Layers: *layers, Dropout: *dropout, CheckpointBlocks: *every})
-	if err := nn.Init(dev, model); err != nil {
-		return err
-	}
-	r.Printf("%d parameters, %d characters, %d of them different", nn.CountParameters(model),
-		text.TrainLen()+text.ValidationLen(), text.VocabSize())
-
-	opt := optim.New(optim.AdamW(*rate, optim.Betas(0.9, 0.99), optim.WeightDecay(0.1)), model,
-		optim.Clip(1), optim.NoDecay(optim.Vectors))
-	schedule := optim.WarmupCosine(*rate, *rate/10, min(100, r.Steps/10), r.Steps)
-	scaler := r.Scaler()
-	r.Health(scaler, opt.GradNorm, nn.Parameters(model))
-	r.Expect(r.Steps, "tokens")
-	first, err := r.Resume(&checkpoint.State{Device: dev, Model: model, Optimizer: opt, Scaler: scaler})
+	t, err := newTrainer(dev, r, text.VocabSize(), *every)
 	if err != nil {
 		return err
 	}
+	model, opt := t.model, t.opt
+	r.Printf("%d parameters, %d characters, %d of them different", nn.CountParameters(model),
+		text.TrainLen()+text.ValidationLen(), text.VocabSize())
+
+	schedule := optim.WarmupCosine(*rate, *rate/10, min(100, r.Steps/10), r.Steps)
+	r.Health(t.scaler, opt.GradNorm, nn.Parameters(model))
+	r.Expect(r.Steps, "tokens")
+	first, err := r.Resume(&checkpoint.State{Device: dev, Model: model, Optimizer: opt, Scaler: t.scaler})
+	if err != nil {
+		return err
+	}
+	size := largest(*parts)
 	it, err := batches(text, r, first).Start(ctx, nil)
 	if err != nil {
 		return err
@@ -115,25 +115,23 @@ func learn(ctx context.Context, r *train.Run) error {
 		}
 		opt.LR.Set(schedule(first + k))
 		var loss float64
-		err = dev.Step(func(s *tensor.Scope) error {
-			x, y := s.In(b.X), s.In(b.Y)
-			l := autograd.Accumulate(s, *parts, float64(y.Len()), func(i int) *tensor.Tensor {
-				lo, hi := i**batch / *parts, (i+1)**batch / *parts
-				return nn.CrossEntropy(model.Forward(x.Slice(0, lo, hi)), y.Slice(0, lo, hi), nn.ReduceSum())
-			}, scaler.Scale)
-			loss = l.Item()
-			r.Gradients(s)
-			return scaler.Step(s, opt)
-		}, r.Mode()...)
-		if err != nil {
+		size, err = r.Halve(size, func(size int) (err error) {
+			n := *parts
+			for largest(n) > size {
+				n++
+			}
+			loss, err = t.step(b, n)
 			return err
+		})
+		if err != nil {
+			return r.Explain(err, *batch, t.remedy("", *every), t.remedy("-checkpoint-blocks 1", 1))
 		}
 		r.Step(loss, *batch**length)
 	}
 	if err := r.SaveLast(); err != nil {
 		return err
 	}
-	loss, err := validate(ctx, dev, model, text)
+	loss, err := validate(ctx, dev, model, text, size)
 	if err != nil {
 		return err
 	}
@@ -148,6 +146,65 @@ func learn(ctx context.Context, r *train.Run) error {
 	r.Printf("\n%s", sample)
 	return nil
 }
+
+// trainer trains a model of so many characters.
+type trainer struct {
+	dev    *tensor.Device
+	run    *train.Run
+	vocab  int
+	model  *nn.GPT
+	opt    *optim.Optimizer
+	scaler *amp.GradScaler
+	look   func(s *tensor.Scope) // at the gradients of a step
+}
+
+// newTrainer makes the model and its optimizer, with every k-th block in a checkpoint.
+func newTrainer(dev *tensor.Device, r *train.Run, vocab, k int) (*trainer, error) {
+	t := &trainer{dev: dev, run: r, vocab: vocab, scaler: r.Scaler(), look: r.Gradients}
+	t.model = nn.NewGPT(nn.GPTConfig{Vocab: vocab, Context: *length, Width: *width, Heads: *heads, Layers: *layers,
+		Dropout: *dropout, CheckpointBlocks: k})
+	if err := nn.Init(dev, t.model); err != nil {
+		return nil, err
+	}
+	t.opt = optim.New(optim.AdamW(*rate, optim.Betas(0.9, 0.99), optim.WeightDecay(0.1)), t.model,
+		optim.Clip(1), optim.NoDecay(optim.Vectors))
+	return t, nil
+}
+
+// step trains one step on a batch, of which so many parts go through the model one after the other.
+func (t *trainer) step(b data.Batch, parts int) (loss float64, err error) {
+	err = t.dev.Step(func(s *tensor.Scope) error {
+		x, y := s.In(b.X), s.In(b.Y)
+		n := x.Dim(0)
+		l := autograd.Accumulate(s, parts, float64(y.Len()), func(i int) *tensor.Tensor {
+			lo, hi := i*n/parts, (i+1)*n/parts
+			return nn.CrossEntropy(t.model.Forward(x.Slice(0, lo, hi)), y.Slice(0, lo, hi), nn.ReduceSum())
+		}, t.scaler.Scale)
+		loss = l.Item()
+		t.look(s)
+		return t.scaler.Step(s, t.opt)
+	}, t.run.Mode()...)
+	return loss, err
+}
+
+// remedy is this training with every k-th block in a checkpoint, for [train.Run.Explain].
+func (t *trainer) remedy(flags string, k int) train.Remedy {
+	return train.Remedy{Flags: flags, Begin: func(dev *tensor.Device) (func(batch int) error, error) {
+		try, err := newTrainer(dev, t.run, t.vocab, k)
+		if err != nil {
+			return nil, err
+		}
+		try.look = func(*tensor.Scope) {} // it is not the run's
+		return func(n int) error {
+			x := tensor.Zeros(tensor.Int64, n, *length)
+			_, err := try.step(data.Batch{X: x, Y: x}, min(*parts, n))
+			return err
+		}, nil
+	}}
+}
+
+// largest is the most sequences of a batch in one of so many parts.
+func largest(parts int) int { return (*batch + parts - 1) / parts }
 
 // read is the text of a file, or of the book.
 func read(path string) (text *data.Text, err error) {
@@ -169,10 +226,10 @@ func batches(text *data.Text, r *train.Run, first int) *data.Batched[data.Batch]
 		data.Workers(r.Workers), data.Prefetch(cmp.Or(r.Prefetch, 2*r.Workers)))
 }
 
-// validate is the mean loss over the windows of the text's last tenth.
-func validate(ctx context.Context, dev *tensor.Device, model *nn.GPT, text *data.Text) (float64, error) {
+// validate is the mean loss over the windows of the text's last tenth, so many of them at a time.
+func validate(ctx context.Context, dev *tensor.Device, model *nn.GPT, text *data.Text, size int) (float64, error) {
 	sum, count := 0.0, 0
-	for b, err := range text.Validation(64, model.Config.Context, 0) {
+	for b, err := range text.Validation(size, model.Config.Context, 0) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return 0, err
 		}

@@ -36,7 +36,7 @@ func TestProfile(t *testing.T) {
 	r.Stop()
 	late := request(t, p, 1000, Owner{})
 	r.allocated(late) // its request saw the profile before it ended
-	p.Free(b) // of a profile that has ended
+	p.Free(b)         // of a profile that has ended
 	p.Free(late)
 	want := map[string]Holding{
 		"parameters":   {Total: Amount{1, 1024}, Peak: Amount{1, 1024}},

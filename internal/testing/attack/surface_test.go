@@ -20,6 +20,7 @@ import (
 	"github.com/weft-ml/weft/linalg"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
+	"github.com/weft-ml/weft/profile"
 	"github.com/weft-ml/weft/tensor"
 	"github.com/weft-ml/weft/train"
 )
@@ -40,7 +41,8 @@ var functions = map[string]any{
 	"tensor.Ones": tensor.Ones, "tensor.At": tensor.At, "tensor.From": tensor.From, "tensor.Span": tensor.Span,
 	"tensor.Wait": tensor.Wait, "tensor.FromNested": tensor.FromNested,
 
-	"fft.FFT": fft.FFT, "fft.IFFT": fft.IFFT, "fft.RFFT": fft.RFFT, "fft.IRFFT": fft.IRFFT, "fft.Axes": fft.Axes,
+	"profile.Memory": profile.Memory,
+	"fft.FFT":        fft.FFT, "fft.IFFT": fft.IFFT, "fft.RFFT": fft.RFFT, "fft.IRFFT": fft.IRFFT, "fft.Axes": fft.Axes,
 	"fft.Size": fft.Size, "fft.Ortho": fft.Ortho, "fft.Forward": fft.Forward, "fft.Freq": fft.Freq,
 	"fft.RealFreq": fft.RealFreq, "fft.Shift": fft.Shift, "fft.Unshift": fft.Unshift, "fft.Complex": fft.Complex,
 	"fft.Real": fft.Real, "fft.Imag": fft.Imag, "fft.Conj": fft.Conj, "fft.Abs": fft.Abs, "fft.Angle": fft.Angle,
@@ -201,7 +203,7 @@ var functions = map[string]any{
 	"data.BucketByLength[int,int]": data.BucketByLength[int, int], "data.Pack[int]": data.Pack[int],
 	"data.NextTokens[int]": data.NextTokens[int], "data.Pad[float32]": data.Pad[float32],
 
-	"train.Fit": train.Fit, "train.Accuracy": train.Accuracy,
+	"train.Fit": train.Fit, "train.Halve": train.Halve, "train.Accuracy": train.Accuracy,
 }
 
 // types are all exported types with methods, as receivers.
@@ -248,6 +250,7 @@ var types = []reflect.Type{
 	reflect.TypeFor[*data.Tokens](), reflect.TypeFor[*data.Tar](), reflect.TypeFor[*data.TFRecord](),
 	reflect.TypeFor[*data.Batched[int]](), reflect.TypeFor[*data.Iterator[int]](),
 	reflect.TypeFor[data.Report](), reflect.TypeFor[data.Sequences](),
+	reflect.TypeFor[*profile.MemoryProfile](),
 	reflect.TypeFor[*train.ConfusionMatrix](), reflect.TypeFor[*train.EarlyStopping](),
 }
 
@@ -291,7 +294,8 @@ func TestAttackSurface(t *testing.T) {
 		attacked[name] = true
 	}
 	n := 0
-	for _, pkg := range []string{"tensor", "autograd", "linalg", "fft", "nn", "optim", "amp", "data", "train"} {
+	for _, pkg := range []string{"tensor", "autograd", "linalg", "fft", "nn", "optim", "amp", "data", "train",
+		"profile"} {
 		for _, name := range exported(t, filepath.Join("..", "..", "..", pkg)) {
 			n++
 			if !attacked[name] && !spared.MatchString(name) {

@@ -1,0 +1,153 @@
+package train
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/weft-ml/weft/profile"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// memory is what -memory-limit, -memory-profile, -memory-timeline and -halve-batch ask for.
+type memory struct {
+	limit, profile, timeline string
+	halve                    bool
+
+	dev   *tensor.Device         // nil before Open
+	watch *profile.MemoryProfile // nil without -memory-profile and -memory-timeline
+}
+
+func (m *memory) flags(f *flag.FlagSet, halves bool) {
+	f.StringVar(&m.limit, "memory-limit", "", "the most memory of the device: 20GiB, 500MB, or 0.5 for half of it")
+	f.StringVar(&m.profile, "memory-profile", "", "file for a memory profile, f.pb.gz: go tool pprof -top f.pb.gz")
+	f.StringVar(&m.timeline, "memory-timeline", "", "JSON file for memory over time: chrome://tracing, ui.perfetto.dev")
+	if halves {
+		f.BoolVar(&m.halve, "halve-batch", false, "where memory does not suffice, go on with half the batch at a time")
+	}
+}
+
+// opened begins what the flags ask for on the run's device.
+func (m *memory) opened(dev *tensor.Device) (err error) {
+	m.dev = dev
+	if m.profile != "" || m.timeline != "" {
+		m.watch, err = profile.Memory(dev)
+	}
+	return err
+}
+
+// write writes profile and timeline, also of a run that has failed.
+func (m *memory) write() error {
+	if m.watch == nil {
+		return nil
+	}
+	m.watch.Stop()
+	return errors.Join(writeFile(m.profile, m.watch.Write), writeFile(m.timeline, m.watch.WriteTimeline))
+}
+
+// writeFile writes a file; none if the path is "".
+func writeFile(path string, write func(w io.Writer) error) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// peaks are the largest sizes so far: what tensors had, and what was taken from the device, which a limit is of.
+func (m *memory) peaks() (allocated, reserved int) {
+	s := m.dev.Stats().Memory
+	return s.Peak.Allocated, s.Peak.Reserved
+}
+
+func mebi(bytes int) float64 { return float64(bytes) / (1 << 20) }
+
+// Halve calls step with a batch of n examples. Where that fails for lack of memory ([tensor.ErrMemory]) it calls it
+// with half as many, and so on. It returns the number with which step did not fail, to go on with, or the error of
+// the last call: of a batch of one, or one of another kind. A step that fails changes nothing, so that step can be one
+// [tensor.Device.Step], of a part of the batch or of all of it in parts (autograd.Accumulate).
+func Halve(n int, step func(n int) error) (fitting int, err error) {
+	if err := engine.Try(func() {
+		engine.Given("halve", "the step", step)
+		if n < 1 {
+			engine.Fail(tensor.ErrValue, "halve", "a batch of %d examples; at least 1 is needed", n)
+		}
+	}); err != nil {
+		return n, err
+	}
+	for {
+		if err = step(n); n == 1 || !errors.Is(err, tensor.ErrMemory) {
+			return n, err
+		}
+		n /= 2
+	}
+}
+
+// Halve is the function [Halve] with -halve-batch, and tells if a smaller batch is what fits; without the flag it calls
+// step once.
+func (r *Run) Halve(n int, step func(n int) error) (fitting int, err error) {
+	if !r.memory.halve {
+		return n, step(n)
+	}
+	fitting, err = Halve(n, step)
+	if err == nil && fitting < n {
+		r.Printf("memory does not suffice for %d at a time: going on with %d", n, fitting)
+		r.Event("halved", map[string]any{"from": n, "to": fitting})
+	}
+	return fitting, err
+}
+
+// A Remedy is what a program offers where memory does not suffice.
+type Remedy struct {
+	// Flags is what to add to the command line, such as "-checkpoint-blocks 1"; "" stands for the program as it runs.
+	Flags string
+	// Begin is the training with these, as [Fit] takes it.
+	Begin func(dev *tensor.Device) (step func(batch int) error, err error)
+}
+
+// Explain adds to an error of lack of memory in a step of batch examples, after a table of the device's memory for
+// people, the largest batch that would have fitted: as the program runs, and with remedies, each found by [Fit]. Other
+// errors it returns as they are, and so it does if nobody knows how much memory the device has.
+func (r *Run) Explain(err error, batch int, remedies ...Remedy) error {
+	if !errors.Is(err, tensor.ErrMemory) || r.memory.dev == nil {
+		return err
+	}
+	r.Printf("%s", r.memory.dev.MemorySummary())
+	room := r.memory.room()
+	if room <= 0 {
+		return err
+	}
+	for _, x := range remedies {
+		report, failed := Fit(room, 1, x.Begin)
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		switch with := cmp.Or(x.Flags, "as it is"); {
+		case report.Largest == 0:
+			err = fmt.Errorf("%w; %s, not even a batch of 1 fits", err, with)
+		case report.Largest < batch:
+			err = fmt.Errorf("%w; %s, a batch of %d fits, %d does not", err, with, report.Largest, batch)
+		default:
+			err = fmt.Errorf("%w; %s, %d fits", err, with, batch)
+		}
+	}
+	return err
+}
+
+// room is the memory that the device has for the program; 0 if that is not known.
+func (m *memory) room() int {
+	s := m.dev.Stats().Memory
+	if s.Limit > 0 {
+		return s.Limit
+	}
+	if m.dev.Name() == "cpu" {
+		return s.Reserved + engine.Free()
+	}
+	return 0
+}
