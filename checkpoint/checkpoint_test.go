@@ -27,7 +27,7 @@ import (
 // backend is the device that the tests use; emu_test.go has another one.
 var backend = "cpu"
 
-func device(t *testing.T, seed uint64) *tensor.Device {
+func device(t testing.TB, seed uint64) *tensor.Device {
 	t.Helper()
 	dev, err := tensor.Open(backend, tensor.Seed(seed))
 	if err != nil {

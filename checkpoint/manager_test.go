@@ -37,7 +37,7 @@ type fixture struct {
 	step int
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{w: nn.Parameter(nil, 16, 8)}
 	dev := device(t, 1)

@@ -290,3 +290,75 @@ func TestSaveRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestFails holds that what fails beside the model's own faults is an error, too.
+func TestFails(t *testing.T) {
+	dev := device(t)
+	if err := dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(dev, "testdata/one"); err == nil || !strings.Contains(err.Error(), "was closed") {
+		t.Errorf("a closed device: error %v", err)
+	}
+	model := nn.NewGPT(nn.GPTConfig{Vocab: 50258, Context: 4, Width: 8, Heads: 2, Layers: 1, TiedHead: true})
+	if err := nn.Init(device(t), model); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := Save(dir, model); err != nil {
+		t.Fatal(err)
+	}
+	var c config
+	if read(t, filepath.Join(dir, configName), &c); c.Begin != 50256. || c.End != 50256. {
+		t.Errorf("tokens %v and %v begin and end a text, want 50256", c.Begin, c.End)
+	}
+	if err := Save(filepath.Join(dir, configName), model); err == nil {
+		t.Error("a folder that is a file: no error")
+	}
+	other := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(other, configName, "x"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := Save(other, model); err == nil {
+		t.Error("a config.json that is a folder: no error")
+	}
+	for _, norm := range norms(model) {
+		norm.Eps = math.Inf(1)
+	}
+	if err := Save(dir, model); err == nil || !strings.Contains(err.Error(), "+Inf") {
+		t.Errorf("an infinite epsilon: error %v", err)
+	}
+}
+
+// FuzzConfig loads weights beside any config.json: what is accepted is a model that computes.
+func FuzzConfig(f *testing.F) {
+	dir, dev := f.TempDir(), device(f)
+	if err := os.CopyFS(dir, os.DirFS("testdata/one")); err != nil {
+		f.Fatal(err)
+	}
+	path := filepath.Join(dir, configName)
+	for _, name := range folders {
+		text, err := os.ReadFile(filepath.Join("testdata", name, configName))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`{"n_layer": 1e3, "n_embd": null}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(path, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		model, err := Load(dev, dir)
+		if err != nil {
+			return
+		}
+		if err := dev.Eval(func(s *tensor.Scope) error {
+			tensor.ToSlice[float32](model.Forward(s.In(tensor.FromSlice([]int64{0}, 1, 1))))
+			return nil
+		}); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}

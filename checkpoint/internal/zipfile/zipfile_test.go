@@ -116,3 +116,62 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// broken fails to read what is before an offset.
+type broken struct {
+	io.ReaderAt
+	before int64
+}
+
+func (b broken) ReadAt(p []byte, off int64) (int, error) {
+	if off < b.before {
+		return 0, io.ErrClosedPipe
+	}
+	return b.ReaderAt.ReadAt(p, off)
+}
+
+// TestEvil opens files with one fault each.
+func TestEvil(t *testing.T) {
+	// What an entry of the directory says, by its offset there.
+	const compressed, size, name, header = 20, 24, 46, 42
+	type change = func(file []byte, entries [2]int) []byte
+	put := func(entry, at int, v uint32) change {
+		return func(file []byte, entries [2]int) []byte {
+			binary.LittleEndian.PutUint32(file[entries[entry]+at:], v)
+			return file
+		}
+	}
+	for says, c := range map[string]change{
+		"want a zip file":       func(file []byte, _ [2]int) []byte { return file[:len(file)-1] },
+		"want a header":         func(file []byte, _ [2]int) []byte { file[0]++; return file },
+		"found 1048576 bytes":   put(0, compressed, 1<<20),
+		"4, as it is stored in": put(1, size, 3),
+		"overlaps with another": func(file []byte, entries [2]int) []byte {
+			return put(1, header, 0)(put(0, header, 0)(file, entries), entries)
+		},
+		"\"a\" for a second time": func(file []byte, entries [2]int) []byte {
+			file[entries[1]+name] = 'a'
+			return file
+		},
+	} {
+		file := files(t, map[string]string{"a": "1234", "b": "5678"})
+		first := bytes.Index(file, []byte("PK\x01\x02"))
+		entries := [2]int{first, first + 4 + bytes.Index(file[first+4:], []byte("PK\x01\x02"))}
+		if file[entries[0]+name] == 'b' { // files come in any order
+			entries[0], entries[1] = entries[1], entries[0]
+		}
+		file = c(file, entries)
+		_, err := Open(bytes.NewReader(file), int64(len(file)), "test")
+		var format *safetensors.FormatError
+		if !errors.As(err, &format) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: error %v", says, err)
+		}
+	}
+	file := files(t, map[string]string{"a": "1234"})
+	for _, from := range []int64{10, int64(len(file))} { // only the directory can be read, or nothing
+		r := broken{bytes.NewReader(file), from}
+		if _, err := Open(r, int64(len(file)), "test"); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("what is before %d cannot be read: error %v", from, err)
+		}
+	}
+}
