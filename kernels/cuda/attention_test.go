@@ -36,6 +36,9 @@ func TestAttention(t *testing.T) {
 		case causal == 0 && r.IntN(2) == 0:
 			keys = oneOf(r, 1, 32, 1+r.IntN(60))
 		}
+		if dtype.IsHalf() && d%32 == 0 {
+			d++ // in other kernels: TestFlash
+		}
 		visible := []int{-rows, keys - causal*rows}
 		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: visible, Floats: []float64{0.3, 0}}
 		in := []value{r.moderate(dtype, batch, heads, rows, d), r.moderate(dtype, batch, heads, keys, d),
@@ -169,14 +172,14 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 }
 
 // TestFlash: values and gradients of attention in half precision on tensor cores against float64, around the sizes of
-// tiles, strips and blocks, with more and fewer tiles than stages. In short mode each type has one width.
+// tiles, strips and blocks, with more and fewer tiles than stages. In short mode each width has one type.
 func TestFlash(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(17)
 	for i := range cases(80) {
-		dtype, d := halfTypes[i%2], []int{64, 128}[i%2]
-		if i%4 > 1 && !testing.Short() {
-			d = 192 - d
+		dtype, d := halfTypes[i%3%2], []int{64, 128, 32}[i%3]
+		if i%6 > 2 && !testing.Short() {
+			dtype = halfTypes[1-i%3%2]
 		}
 		batch, heads, rows, keys, causal := flashSizes(r, i)
 		scale := oneOf(r, 0.05, 0.125, 0.3)

@@ -15,14 +15,16 @@ const (
 )
 
 // usesFlash tells whether the kernels of attention_flash.cu take an attention of elements d: in half precision, with
-// heads of 64 or 128 contiguous elements, aligned to 16 bytes, without masks, windows, dropout and shared heads, which
-// they do not have: attention.cu serves these. They take the maximum before they scale, so the scale must be positive.
+// heads of 32, 64 or 128 contiguous elements, aligned to 16 bytes, without masks, windows, dropout and shared heads,
+// which they do not have: attention.cu serves these. They take the maximum before they scale, so the scale must be
+// positive.
 func (z *attention) usesFlash(d kernels.DType, operands ...*heads) bool {
 	scale := math.Float32frombits(uint32(z.scale))
 	if z.mask.data != 0 || z.group != 1 || int(z.first)+int(z.t) > 1 {
 		return false
 	}
-	if !d.IsHalf() || z.d != z.e || z.d != 64 && z.d != 128 || z.s == 0 || !(scale > 0 && scale <= math.MaxFloat32) {
+	if !d.IsHalf() || z.d != z.e || z.d != 32 && z.d != 64 && z.d != 128 || z.s == 0 ||
+		!(scale > 0 && scale <= math.MaxFloat32) {
 		return false
 	}
 	for _, h := range operands {
@@ -58,7 +60,7 @@ func (c *call) flashGrad(z *attention, d kernels.DType) {
 	z.scratch = c.scratch(2 * size)
 	z.dot = z.scratch + uint64(size)
 	c.startFlash("dot_", d, z, uint32(rows), flashThreads*8/int(z.d), 0)
-	most := 128 * 64 / int(z.d)
+	most := min(128, 128*64/int(z.d))
 	c.startFlash("grad_rows_", d, z, z.t, most, 2*most+4*flashTileRows)
 	c.startFlash("grad_keys_", d, z, z.s, most, 2*most+4*flashTileRows)
 }

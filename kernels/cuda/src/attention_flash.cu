@@ -1,5 +1,6 @@
-// Attention in half precision on tensor cores, for heads of 64 or 128 elements (FlashAttention-2, Dao 2023): scores
-// exist for one tile of rows and keys at a time, in registers, and never in memory. attention.cu is the plain kernel.
+// Attention in half precision on tensor cores, for heads of 32, 64 or 128 elements (FlashAttention-2, Dao 2023):
+// scores exist for one tile of rows and keys at a time, in registers, and never in memory. attention.cu is the plain
+// kernel.
 // Sums and exponentials are FP32; p and ds are rounded to the type of the operands before they are multiplied. With c =
 // scale * log2(e),
 //
@@ -24,8 +25,10 @@ constexpr float kLog2E = 0x1.715476p+0f;
 DEV float infinity() { return __uint_as_float(0x7f800000); }
 
 // unit_at is the offset of a unit of a row in a tile, in bytes. Units are permuted (swizzled) so that those of 8 rows,
-// which ldmatrix reads at once, are in different banks.
-template <int D> DEV uint32_t unit_at(uint32_t row, uint32_t unit) { return row * (2 * D) + (unit ^ row % 8) * 16; }
+// which ldmatrix reads at once, are in different banks. Of 32 elements two rows share 128 bytes.
+template <int D> DEV uint32_t unit_at(uint32_t row, uint32_t unit) {
+  return row * (2 * D) + (unit ^ (D == 32 ? row / 2 % 4 : row % 8)) * 16;
+}
 
 // copy_tile copies ROWS rows to a tile, of which `exist` exist; the others become 0.
 template <int D, int ROWS, class T> DEV void copy_tile(uint32_t tile, const Matrix<T>& from, uint32_t exist) {
@@ -285,7 +288,7 @@ template <class T, int D, int M, int N> DEV void forward(const Attention<float>&
   rows.copy_keys(0);
   cp_async_wait<1>();
   __syncthreads();
-  const Strip<D, M, D == 64> q(lane, q_tile + rows.strip * (2 * D));
+  const Strip<D, M, D <= 64> q(lane, q_tile + rows.strip * (2 * D));
 
   Products<M, D / 8> y;
   clear<M, D / 8>(y);
@@ -471,6 +474,8 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
   ENTRY(flash_grad_rows_##name, kThreads, 2, (Attention<float> z), grad_rows<T, D, GRAD_M>(z)) \
   ENTRY(flash_grad_keys_##name, kThreads, 2, (Attention<float> z), grad_keys<T, D, GRAD_M>(z))
 
+FLASH(32_f16, f16, 32, 2, 8, 2)
+FLASH(32_bf16, bf16, 32, 2, 8, 2)
 FLASH(64_f16, f16, 64, 2, 8, 2)
 FLASH(64_bf16, bf16, 64, 2, 8, 2)
 FLASH(128_f16, f16, 128, 2, 4, 1)

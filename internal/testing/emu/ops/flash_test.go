@@ -32,7 +32,8 @@ func TestFlash(t *testing.T) {
 			{1, 1, 1, 1, 64, true}, {2, 2, 65, 65, 64, true}, {1, 1, 200, 200, 64, true}, {1, 2, 31, 97, 64, true},
 			{1, 1, 130, 40, 64, false},
 			{1, 1, 64, 300, 64, false}, {1, 2, 70, 70, 128, true}, {1, 1, 129, 200, 128, true},
-			{1, 1, 33, 129, 128, false},
+			{1, 1, 33, 129, 128, false}, {2, 2, 65, 65, 32, true}, {1, 1, 200, 270, 32, true},
+			{1, 2, 130, 40, 32, false},
 		} {
 			const scale = 0.15
 			shapes := [4][]int{{c.b, c.h, c.t, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.t, c.d}}
