@@ -2,7 +2,12 @@
 // of other allocators. Names of steps and sizes are those of common networks.
 package memtrace
 
-import "math/rand/v2"
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/weft-ml/weft/internal/plan"
+)
 
 // Trace is what a program asks of an allocator.
 type Trace struct {
@@ -23,6 +28,18 @@ func (t Trace) Run(alloc func(n int) (free func())) (peak, ops int) {
 	p := &program{alloc: alloc, rng: rand.New(rand.NewPCG(1, 2))}
 	t.run(p)
 	return p.peak, p.ops
+}
+
+// Blocks are the lifetimes of the trace's memory, counted in allocations; what it does not free lives to the end.
+func (t Trace) Blocks() (blocks []plan.Block) {
+	now := 0
+	t.Run(func(n int) func() {
+		i := len(blocks)
+		blocks = append(blocks, plan.Block{Size: n, First: now, Last: math.MaxInt - 1})
+		now++
+		return func() { blocks[i].Last = now - 1 }
+	})
+	return blocks
 }
 
 // take is n bytes of live memory.
