@@ -13,5 +13,7 @@
 //	go tool pprof -tags f.pb.gz                                 # by layer, operation and category
 //	go tool pprof -http :8080 f.pb.gz                           # flame graph
 //
-// Programs of package train have the flags -memory-profile and -memory-timeline for this.
+// [WarnLeaks] names the lines at which a program keeps ever more tensors.
+//
+// Programs of package train have the flags -memory-profile, -memory-timeline and -warn-leaks for this.
 package profile

@@ -161,6 +161,6 @@ func (b *block) disown() (returns runtime.Cleanup) {
 	}
 	b.shared = true
 	p, mem := b.dev.shared.pool, b.mem
-	p.Keep(mem)
+	p.Keep(mem, caller.Site())
 	return runtime.AddCleanup(b, func(m *pool.Block) { p.Free(m) }, mem)
 }

@@ -57,6 +57,11 @@ func (engine) StartMemoryProfile(d *Device) (p *pool.Profile, err error) {
 	return p, err
 }
 
+// WarnLeaks has f called with what leaks; package profile documents it.
+func (engine) WarnLeaks(d *Device, f func(leak pool.Leak)) error {
+	return try(func() { d.usable("warn_leaks"); d.shared.pool.WatchLeaks(f) })
+}
+
 // Parameter declares a parameter, or a state, which is not trained.
 func (engine) Parameter(init seam.Initializer, trainable bool, shape ...int) *Tensor {
 	return declare(init, trainable, shape)

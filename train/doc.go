@@ -32,8 +32,9 @@
 // [Accuracy] is of one batch, a [ConfusionMatrix] of many, [EarlyStopping] says when a loss has stopped falling. They
 // need no Main. [Fit] says, without the card, what memory a training takes and which batch fits.
 //
-// Every program has -memory-limit, and -memory-profile and -memory-timeline, which package profile explains. Where
-// memory does not suffice [Run.Explain] says which batch would have fitted, and [Halve] goes on with less.
+// Every program has -memory-limit, and -memory-profile, -memory-timeline and -warn-leaks, which package profile
+// explains. Where memory does not suffice [Run.Explain] says which batch would have fitted, and [Halve] goes on with
+// less.
 //
 // run.go has flags, logs and the end of a run, checkpoint.go the saving, memory.go what is done where memory is short,
 // progress.go the progress line, metrics.go what is measured, stop.go early stopping, fit.go what memory a training

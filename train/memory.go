@@ -12,10 +12,10 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// memory is what -memory-limit, -memory-profile, -memory-timeline and -halve-batch ask for.
+// memory is what -memory-limit, -memory-profile, -memory-timeline, -warn-leaks and -halve-batch ask for.
 type memory struct {
 	limit, profile, timeline string
-	halve                    bool
+	halve, leaks             bool
 
 	dev   *tensor.Device         // nil before Open
 	watch *profile.MemoryProfile // nil without -memory-profile and -memory-timeline
@@ -25,14 +25,20 @@ func (m *memory) flags(f *flag.FlagSet, halves bool) {
 	f.StringVar(&m.limit, "memory-limit", "", "the most memory of the device: 20GiB, 500MB, or 0.5 for half of it")
 	f.StringVar(&m.profile, "memory-profile", "", "file for a memory profile, f.pb.gz: go tool pprof -top f.pb.gz")
 	f.StringVar(&m.timeline, "memory-timeline", "", "JSON file for memory over time: chrome://tracing, ui.perfetto.dev")
+	f.BoolVar(&m.leaks, "warn-leaks", false, "tell which line keeps tensors that pile up on the device")
 	if halves {
 		f.BoolVar(&m.halve, "halve-batch", false, "where memory does not suffice, go on with half the batch at a time")
 	}
 }
 
-// opened begins what the flags ask for on the run's device.
-func (m *memory) opened(dev *tensor.Device) (err error) {
+// opened begins what the flags ask for on the run's device; warn tells the user.
+func (m *memory) opened(dev *tensor.Device, warn func(text string)) (err error) {
 	m.dev = dev
+	if m.leaks {
+		if err := profile.WarnLeaks(dev, warn); err != nil {
+			return err
+		}
+	}
 	if m.profile != "" || m.timeline != "" {
 		m.watch, err = profile.Memory(dev)
 	}

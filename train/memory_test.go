@@ -7,12 +7,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/pprof/profile"
+	pprof "github.com/google/pprof/profile"
 
+	"github.com/weft-ml/weft/profile"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -125,7 +127,7 @@ func TestMemoryFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := profile.Parse(bytes.NewReader(data)); err != nil || (len(p.Sample) == 0) != (limit != "0") {
+		if p, err := pprof.Parse(bytes.NewReader(data)); err != nil || (len(p.Sample) == 0) != (limit != "0") {
 			t.Errorf("limit %s: %v, %v", limit, p, err)
 		}
 		if data, err = os.ReadFile(g); err != nil || !json.Valid(data) {
@@ -135,6 +137,37 @@ func TestMemoryFiles(t *testing.T) {
 	code, _, stderr := memoryRun(t, "-device", "null", "-memory-profile", filepath.Join(dir, "none", "f"))
 	if code != 1 || !strings.Contains(stderr, "none") {
 		t.Errorf("no folder: code %d %s", code, stderr)
+	}
+}
+
+// TestWarnLeaks: kept losses that pile up are told where the flag is given.
+func TestWarnLeaks(t *testing.T) {
+	for _, flag := range []string{"", " -warn-leaks"} {
+		code, stdout, stderr := try(t.Context(), "-device null"+flag, func(_ context.Context, r *Run) error {
+			dev, err := r.Open()
+			if err != nil {
+				return err
+			}
+			defer dev.Close()
+			var losses []*tensor.Tensor
+			for i := range 600 {
+				if err := dev.Eval(func(s *tensor.Scope) error {
+					losses = append(losses, s.Full(1, tensor.Float32, 1).Keep())
+					return nil
+				}); err != nil {
+					return err
+				}
+				if i == 200 {
+					runtime.GC()
+					runtime.GC()
+				}
+			}
+			runtime.KeepAlive(losses)
+			return profile.WarnLeaks(dev, nil)
+		})
+		if code != 0 || strings.Contains(stdout, "are never released: the last is float32[1]") != (flag != "") {
+			t.Errorf("%q: code %d\n%s%s", flag, code, stdout, stderr)
+		}
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 )
 
 // Options are the defaults of a program's flags. Every program has -device, -threads, -seed, -log, -anomaly, -hash,
-// -memory-limit, -memory-profile and -memory-timeline; it has -steps or -epochs, whichever of Steps and Epochs is not
-// 0, -data if Data is not "", -amp if AMP is true, -workers and -prefetch if Workers is true, -checkpoint, -resume and
-// -save-every if Checkpoints is true, and -halve-batch if Halves is true.
+// -memory-limit, -memory-profile, -memory-timeline and -warn-leaks; it has -steps or -epochs, whichever of Steps and
+// Epochs is not 0, -data if Data is not "", -amp if AMP is true, -workers and -prefetch if Workers is true,
+// -checkpoint, -resume and -save-every if Checkpoints is true, and -halve-batch if Halves is true.
 // A program declares flags of its own with package flag.
 type Options struct {
 	Steps, Epochs int
@@ -160,7 +160,7 @@ func (r *Run) Open() (*tensor.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.memory.opened(dev); err != nil {
+	if err := r.memory.opened(dev, func(text string) { r.Printf("%s", text) }); err != nil {
 		return nil, err
 	}
 	r.Printf("device %v", dev)

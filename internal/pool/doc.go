@@ -26,5 +26,5 @@
 //
 // In processing order: pool.go requests and returns, heap.go best fit, segment.go memory of the source, stream.go
 // blocks that several streams use, poison.go the memory debugging, oom.go the error, stats.go the counters, profile.go
-// who holds what.
+// who holds what, leak.go kept blocks that pile up.
 package pool

@@ -16,7 +16,7 @@ func TestKeep(t *testing.T) {
 	p := New(d, 0)
 	type handle struct{ b *Block }
 	h := &handle{mustAlloc(t, p, 4096)}
-	p.Keep(h.b)
+	p.Keep(h.b, "")
 	if s := p.Stats(); s.Allocated != 4096 || s.Requested != 4096 || s.Blocks != 0 || s.Kept != 4096 {
 		t.Errorf("kept block: %+v", s)
 	}
@@ -40,7 +40,7 @@ func TestMisuse(t *testing.T) {
 	freed := mustAlloc(t, p, 12)
 	p.Free(freed)
 	held := mustAlloc(t, p, 2000)
-	p.Keep(held)
+	p.Keep(held, "")
 	late := mustAlloc(t, p, 700)
 	p.UsedOn(late, 3)
 	p.Free(late)
@@ -49,12 +49,12 @@ func TestMisuse(t *testing.T) {
 		want string
 	}{
 		{func() { p.Free(freed) }, "pool: free of a block of 12 bytes that is free"},
-		{func() { p.Keep(freed) }, "pool: keep of a block of 12 bytes that is free"},
-		{func() { p.Keep(held) }, "pool: keep of a block of 2000 bytes that is kept"},
+		{func() { p.Keep(freed, "") }, "pool: keep of a block of 12 bytes that is free"},
+		{func() { p.Keep(held, "") }, "pool: keep of a block of 2000 bytes that is kept"},
 		{func() { p.Free(late) }, "pool: free of a block of 700 bytes that is waiting for a stream"},
 		{func() { New(d, 0).Free(alive) }, "pool: free of a block of another pool"},
 		{func() { p.Free(nil) }, "pool: free of a block of another pool"},
-		{func() { p.Keep(nil) }, "pool: keep of a block of another pool"},
+		{func() { p.Keep(nil, "") }, "pool: keep of a block of another pool"},
 	} {
 		func() {
 			defer func() {

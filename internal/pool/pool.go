@@ -43,7 +43,8 @@ type Pool struct {
 	short    bool     // small blocks are cut from large ones, as the last resort
 
 	poison, frozen atomic.Bool
-	profile        atomic.Pointer[Profile] // nil: none runs
+	profile        atomic.Pointer[Profile]   // nil: none runs
+	leaks          atomic.Pointer[leakWatch] // nil: nobody wants to know
 }
 
 // cache is what the pool has for one stream.
@@ -67,6 +68,7 @@ type Block struct {
 	owner         Owner
 	profile       *Profile         // that counts it; nil: none
 	holding       *Holding         // where
+	keptAt        uint64           // cycles of Go's collector before it was kept, if somebody watches
 	uses          []kernels.Stream // other streams that use it
 	events        []kernels.Event  // behind those uses; it waits for them
 	state         state
@@ -332,8 +334,8 @@ func (p *Pool) consolidate(c *cache) {
 }
 
 // Keep leaves b to the Go collector: steps no longer have it. Its owner arranges that Free(b) is called when it becomes
-// unreachable (runtime.AddCleanup).
-func (p *Pool) Keep(b *Block) {
+// unreachable (runtime.AddCleanup). site is the line of the program that keeps it, "" if nobody knows.
+func (p *Pool) Keep(b *Block, site string) {
 	var what text // refers to no tensor, which would never become unreachable
 	if b != nil && b.owner.What != nil {
 		what = text(b.owner.What.String())
@@ -343,9 +345,13 @@ func (p *Pool) Keep(b *Block) {
 	if b.owner.What != nil {
 		b.owner.What = what
 	}
+	b.owner.Site = site
 	p.stats.Blocks--
 	p.stats.Kept += b.cap
 	p.mu.Unlock()
+	if w := p.leaks.Load(); w != nil {
+		w.kept(p, b)
+	}
 }
 
 // Free takes back b, which is live or kept. The caller does not use it again.

@@ -316,7 +316,7 @@ func TestOutOfMemory(t *testing.T) {
 	p := New(d, 4<<20)
 	a := mustAlloc(t, p, 1<<20)
 	b := mustAlloc(t, p, 3<<18)
-	p.Keep(b)
+	p.Keep(b, "")
 	before := p.Stats()
 	_, err := p.Alloc(2_500_000, Owner{})
 	var e *kernels.Error

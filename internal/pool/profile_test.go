@@ -31,7 +31,7 @@ func TestProfile(t *testing.T) {
 	p.Free(a) // the peak was before
 	c := request(t, p, 50_000, Owner{Op: "exp", Layer: text("blocks.0")})
 	p.Free(early)
-	p.Keep(c)
+	p.Keep(c, "")
 	p.Free(c)
 	r.Stop()
 	late := request(t, p, 1000, Owner{})
@@ -158,7 +158,7 @@ func TestProfileParallel(t *testing.T) {
 					return
 				}
 				if i%7 == g {
-					p.Keep(b)
+					p.Keep(b, "")
 				}
 				p.Free(b)
 			}

@@ -122,7 +122,7 @@ func (r *trace) step(t *testing.T) {
 	case dice < 940:
 		if len(r.live) > 0 {
 			b := r.pick(&r.live)
-			p.Keep(b)
+			p.Keep(b, "")
 			r.kept = append(r.kept, b)
 		}
 	case dice < 970:
@@ -162,7 +162,7 @@ func TestParallel(t *testing.T) {
 					b := live[0]
 					live = live[1:]
 					if i%5 == 0 {
-						p.Keep(b)
+						p.Keep(b, "")
 					}
 					p.Free(b)
 				}

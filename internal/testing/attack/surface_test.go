@@ -41,8 +41,8 @@ var functions = map[string]any{
 	"tensor.Ones": tensor.Ones, "tensor.At": tensor.At, "tensor.From": tensor.From, "tensor.Span": tensor.Span,
 	"tensor.Wait": tensor.Wait, "tensor.FromNested": tensor.FromNested,
 
-	"profile.Memory": profile.Memory,
-	"fft.FFT":        fft.FFT, "fft.IFFT": fft.IFFT, "fft.RFFT": fft.RFFT, "fft.IRFFT": fft.IRFFT, "fft.Axes": fft.Axes,
+	"profile.Memory": profile.Memory, "profile.WarnLeaks": profile.WarnLeaks,
+	"fft.FFT": fft.FFT, "fft.IFFT": fft.IFFT, "fft.RFFT": fft.RFFT, "fft.IRFFT": fft.IRFFT, "fft.Axes": fft.Axes,
 	"fft.Size": fft.Size, "fft.Ortho": fft.Ortho, "fft.Forward": fft.Forward, "fft.Freq": fft.Freq,
 	"fft.RealFreq": fft.RealFreq, "fft.Shift": fft.Shift, "fft.Unshift": fft.Unshift, "fft.Complex": fft.Complex,
 	"fft.Real": fft.Real, "fft.Imag": fft.Imag, "fft.Conj": fft.Conj, "fft.Abs": fft.Abs, "fft.Angle": fft.Angle,
