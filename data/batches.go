@@ -32,6 +32,8 @@ type position struct {
 
 	// Waiting are examples of this epoch before Slot that are in no batch so far, as waitingOf writes them.
 	Waiting []byte `json:"waiting,omitempty"`
+	// Cursor is where a pipeline is that is read in order: before the first of Waiting, else before Slot.
+	Cursor *cursor `json:"cursor,omitempty"`
 	// Longest is, from 1, which batch of epoch 0 came first, until the others have come to where it was.
 	Longest int `json:"longest,omitempty"`
 }
@@ -98,7 +100,7 @@ func Batches[T, B any](p *Pipeline[T], size int, collate func(examples []T) (B, 
 	m.collateRows(func(rows []T, _ group[T]) (B, error) { return collate(rows) })
 	m.group = func() grouping[T] { return &bySize[T]{size: size} }
 	b.run = m.grouped
-	if !b.sparse && b.config.tolerate == 0 {
+	if !b.sparse && b.seq == nil && b.config.tolerate == 0 {
 		b.run = func(w *crew, at position) *ordered[result[B]] { return m.direct(w, at, collate) }
 	}
 	return b
@@ -114,6 +116,7 @@ func newBatched[T, B any](p *Pipeline[T], name string, options []BatchOption) (*
 	}
 	from := given(p)
 	b := &Batched[B]{stage: newStage(from.n, []*stage{from}, "%s", name), config: c, size: mostMade}
+	b.seq = from.seq
 	if c.dropLast {
 		b.name += ", the last dropped"
 	}
@@ -204,7 +207,7 @@ func (m *maker[T, B]) direct(w *crew, at position, collate func(examples []T) (B
 				return m.collated(c, r, len(examples), func() (B, error) { return collate(examples) })
 			})
 		}, true
-	})
+	}, nil)
 }
 
 // collated makes the batch r of so many examples.
@@ -217,73 +220,18 @@ func (m *maker[T, B]) collated(c *call, r *result[B], examples int, collate func
 	return err
 }
 
-// made is what is at a position: an example or an error, which may be errDropped.
-type made[T any] struct {
-	where
-	x      T
-	err    error
-	bytes  int64
-	length int
-}
-
-// mostMade is how many positions a goroutine makes at a time, for grouped.
-const mostMade = 64
-
-// pieces makes what is at all positions from at on, up to an epoch, for the batches of user: first that which waits.
-func (m *maker[T, B]) pieces(w *crew, at position, end int, waiting []where, user *progress) *ordered[[]made[T]] {
-	b := m.b
-	example := examplesOf[T](w)
-	return newOrdered(w, &progress{user: user}, func() (func(*call, *[]made[T]), bool) {
-		n := min(b.size, mostMade)
-		var piece []made[T]
-		for ; len(waiting) > 0 && len(piece) < n; waiting = waiting[1:] {
-			piece = append(piece, made[T]{where: waiting[0]})
-		}
-		if len(piece) == 0 {
-			if at.Slot == b.end() {
-				at = at.next()
-			}
-			if end != Forever && at.Epoch >= end {
-				return nil, false
-			}
-			for ; at.Slot < b.end() && len(piece) < n; at.Slot++ {
-				piece = append(piece, made[T]{where: where{at.Slot, 0}})
-			}
-		}
-		epoch := at.Epoch
-		return func(c *call, out *[]made[T]) {
-			l := c.lease(len(piece))
-			defer func() { l.end(l.used) }()
-			*out = piece
-			for i := range piece {
-				d := &piece[i]
-				c.begin(epoch)
-				c.guard(&d.err, func() (err error) {
-					if d.x, err = m.p.at(c, d.position); err == nil {
-						d.bytes = example(&d.x)
-						if m.length != nil {
-							d.length = m.length(d.x)
-						}
-					}
-					return err
-				})
-				l.add(d.bytes)
-			}
-		}, true
-	})
-}
-
 // gathering is the state of grouped: what has been made and is not in a batch.
 type gathering[T any] struct {
 	grouping[T]
 	pieces *ordered[[]made[T]]
 	piece  []made[T]
-	waits  int // examples at the beginning of the pieces that had been read before
+	waits  int  // examples at the beginning of the pieces that had been read before
+	ended  bool // all of the epoch has been read
 }
 
 // next is what the pieces have next; ok is false if there are no more.
 func (g *gathering[T]) read() (d made[T], ok bool) {
-	if len(g.piece) == 0 {
+	for len(g.piece) == 0 {
 		if g.piece, ok = g.pieces.Next(); !ok {
 			return d, false
 		}
@@ -294,7 +242,12 @@ func (g *gathering[T]) read() (d made[T], ok bool) {
 
 // gathering begins to gather the batches from at on, up to an epoch.
 func (m *maker[T, B]) gathering(w *crew, at position, end int, waiting []where, user *progress) *gathering[T] {
-	return &gathering[T]{m.group(), m.pieces(w, at, end, waiting, user), nil, len(waiting)}
+	p := &pieces[T]{w: w, p: m.p, user: user, size: m.b.size, epoch: at.Epoch, slot: at.Slot, at: at.Cursor, end: end,
+		waiting: waiting, read: at.Slot, length: m.length}
+	if m.p.seq != nil && len(waiting) > 0 {
+		p.slot = waiting[0].position
+	}
+	return &gathering[T]{grouping: m.group(), pieces: p.start(), waits: len(waiting)}
 }
 
 // grouped is for pipelines where positions may have no example, and for batches that are not so many neighbouring
@@ -304,6 +257,7 @@ func (m *maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
 	if err != nil {
 		panic(err) // parse has read them
 	}
+	at.Waiting = nil
 	used := &progress{joins: true}
 	g := m.gathering(w, at, m.b.config.epochs, waiting, used)
 	first := m.longestFirst && at.Epoch == 0 && at.Batch == 0 && m.b.config.epochs != 0
@@ -315,8 +269,9 @@ func (m *maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
 			return m.join(at, batch, err), true
 		}
 		for {
-			if at.Slot == m.b.end() && g.waits == 0 && len(g.waiting()) == 0 {
+			if g.ended && g.waits == 0 && len(g.waiting()) == 0 {
 				at = at.next()
+				g.ended = false
 			}
 			if m.b.over(at) {
 				return nil, false
@@ -338,42 +293,32 @@ func (m *maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
 			}
 			if len(batch.items) > 0 || err != nil {
 				at.Batch++
-				at.Waiting = waitingOf(g.waiting())
-				return m.join(at, batch, err), true
+				after := at
+				if waiting := g.waiting(); len(waiting) > 0 {
+					after.Waiting, after.Cursor = waitingOf(waiting), waiting[0].before
+				}
+				return m.join(after, batch, err), true
 			}
 		}
-	})
+	}, nil)
 }
 
 // longest is the batch of epoch 0 with the most tokens, which at.Longest tells then. It reads all examples for it.
 func (m *maker[T, B]) longest(w *crew, at *position, user *progress) (most group[T], err error) {
 	from := *at
 	g := m.gathering(w, from, 1, nil, user)
-	for number := 1; from.Slot < m.b.end() || len(g.waiting()) > 0; number++ {
+	for number := 1; !g.ended || len(g.waiting()) > 0; number++ {
 		batch, ok, err := m.gather(g, &from)
 		if !ok || err != nil {
 			return most, err
 		}
-		w.memory.change(-batch.memory(), 0, 0)
 		if batch.tokens > most.tokens && !(m.b.config.dropLast && batch.short) {
-			most, at.Longest = batch, number
+			most, batch, at.Longest = batch, most, number
 		}
+		w.memory.change(-batch.memory(), 0, 0)
 	}
 	if at.Longest == 0 {
 		return most, errors.New("an epoch has no batch")
-	}
-	var items []where
-	for _, x := range most.items {
-		items = append(items, where{x.position, x.from})
-	}
-	pieces := m.pieces(w, from, 0, items, user)
-	again := &gathering[T]{pieces: pieces}
-	for i := range most.items {
-		d, ok := again.read()
-		if !ok || d.err != nil {
-			return most, d.err
-		}
-		most.items[i].x, most.items[i].bytes = d.x, d.bytes
 	}
 	return most, nil
 }
@@ -385,7 +330,7 @@ func (m *maker[T, B]) gather(g *gathering[T], at *position) (batch group[T], ok 
 			if batch, ok = g.next(); ok {
 				return batch, true, nil
 			}
-			if at.Slot == m.b.end() {
+			if g.ended {
 				batch, _ = g.last()
 				return batch, true, nil
 			}
@@ -394,14 +339,19 @@ func (m *maker[T, B]) gather(g *gathering[T], at *position) (batch group[T], ok 
 		if !ok {
 			return batch, false, nil
 		}
+		if d.err == errEnd {
+			g.ended = true
+			continue
+		}
 		again := g.waits > 0
 		if again {
 			g.waits--
 		} else {
 			at.Slot++
+			at.Cursor = d.after
 		}
 		if d.err == nil {
-			d.err = g.add(item[T]{x: d.x, position: d.position, from: d.from, bytes: d.bytes, length: d.length})
+			d.err = g.add(item[T]{x: d.x, where: d.where, bytes: d.bytes, length: d.length, before: d.before})
 			if d.err != nil {
 				g.pieces.crew.memory.change(-d.bytes, 0, 0)
 			}
@@ -505,7 +455,7 @@ func (it *Iterator[B]) All() iter.Seq2[B, error] {
 			case it.ctx.Err() != nil:
 				it.err = context.Cause(it.ctx)
 			case !ok && it.crew.ctx.Err() != nil:
-				it.err = errors.New("data: the iterator is closed")
+				it.err = context.Cause(it.crew.ctx)
 			case !ok:
 				return
 			case r.err != nil:

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 func Map[T, U any](p *Pipeline[T], f func(s Sample, x T) (U, error)) *Pipeline[U] {
 	from := given(p)
 	s := newStage(from.n, []*stage{from}, "map %T", f)
+	s.seq = from.seq
 	s.wrong(f == nil, "there is no function")
 	return finish(s, func(c *call, i int) (y U, err error) {
 		x, err := p.at(c, i)
@@ -26,12 +26,12 @@ func Map[T, U any](p *Pipeline[T], f func(s Sample, x T) (U, error)) *Pipeline[U
 	})
 }
 
-// Filter leaves out the examples for which keep is false. keep is bound as the function of [Map] is. What needs to
-// know how many examples there are, that is [Take], [Skip], [Zip] and [Interleave], goes before it.
+// Filter leaves out the examples for which keep is false. keep is bound as the function of [Map] is. What counts
+// examples, that is [Take], [Skip], [Zip] and [Interleave], reads in order behind it, as all does behind a [Stream].
 func Filter[T any](p *Pipeline[T], keep func(s Sample, x T) (bool, error)) *Pipeline[T] {
 	from := given(p)
 	s := newStage(from.n, []*stage{from}, "filter %T", keep)
-	s.sparse = true
+	s.sparse, s.seq = true, from.seq
 	s.wrong(keep == nil, "there is no function")
 	return finish(s, func(c *call, i int) (T, error) {
 		x, err := p.at(c, i)
@@ -53,21 +53,28 @@ func Filter[T any](p *Pipeline[T], keep func(s Sample, x T) (bool, error)) *Pipe
 // The order is computed, so it takes no memory, and any example of it costs the same.
 func Shuffle[T any](p *Pipeline[T], seed uint64) *Pipeline[T] {
 	from := given(p)
-	s := newStage(from.n, []*stage{from}, "shuffle seed %d", seed)
-	s.seed = seed
-	s.wrong(s.n == Forever, "what has no end has no random order; shuffle before Repeat")
+	s := shuffled(from, seed, "shuffle seed %d", seed)
 	return finish(s, func(c *call, i int) (T, error) {
 		return p.at(c, c.order(s, forShuffle, uint64(c.epoch), s.n).at(i))
 	})
+}
+
+// shuffled is a stage that reads another in a random order.
+func shuffled(from *stage, seed uint64, format string, args ...any) *stage {
+	s := newStage(from.n, []*stage{from}, format, args...)
+	s.seed = seed
+	s.wrong(s.n == Forever, "what has no end has no random order; shuffle before Repeat")
+	if from.seq != nil {
+		s.wrong(true, "%s gives examples in its order only; shuffle before it", from.seq.stage.name)
+	}
+	return s
 }
 
 // ShuffleBlocks is for files that are slow to read in any order: blocks of so many neighbouring examples come in random
 // order, and examples are in random order within windows of so many blocks. Both depend on (seed, epoch).
 func ShuffleBlocks[T any](p *Pipeline[T], block, window int, seed uint64) *Pipeline[T] {
 	from := given(p)
-	s := newStage(from.n, []*stage{from}, "shuffle blocks of %d, windows of %d, seed %d", block, window, seed)
-	s.seed = seed
-	s.wrong(s.n == Forever, "what has no end has no random order; shuffle before Repeat")
+	s := shuffled(from, seed, "shuffle blocks of %d, windows of %d, seed %d", block, window, seed)
 	s.wrong(block < 1 || window < 1, "want at least one example in a block and one block in a window")
 	if s.err != nil || s.n == 0 {
 		return finish(s, p.read)
@@ -112,6 +119,18 @@ func Repeat[T any](p *Pipeline[T], times int) *Pipeline[T] {
 	s.wrong(from.n == Forever, "what it repeats has no end")
 	s.wrong(from.n == 0, "what it repeats has no examples")
 	n := from.n
+	if from.seq != nil {
+		if times != Forever {
+			s.n = unknown
+		}
+		reads := func(at int) ([]*stage, bool) { return s.from, times == Forever || at < times }
+		return joined(s, reads, func(o opening, k int) (*Pipeline[T], opening, bool) {
+			if o.epoch = k + max(times, 0)*o.epoch; times != Forever && k == times {
+				return nil, o, false
+			}
+			return p, o, true
+		})
+	}
 	if times != Forever && s.err == nil {
 		s.wrong(n > math.MaxInt/times, "%d examples are more than can be counted", n)
 		s.n = n * times
@@ -129,20 +148,28 @@ func Repeat[T any](p *Pipeline[T], times int) *Pipeline[T] {
 
 // Take is the first n examples, or all if there are fewer.
 func Take[T any](p *Pipeline[T], n int) *Pipeline[T] {
-	s := counted(fmt.Sprintf("take %d", n), given(p))
+	from := given(p)
+	s := newStage(from.n, []*stage{from}, "take %d", n)
 	s.wrong(n < 0, "want 0 or more")
 	if s.n == Forever || n < s.n {
 		s.n = n
+	}
+	if inOrder(from) {
+		return takeInOrder(s, p, n)
 	}
 	return finish(s, p.read)
 }
 
 // Skip leaves out the first n examples.
 func Skip[T any](p *Pipeline[T], n int) *Pipeline[T] {
-	s := counted(fmt.Sprintf("skip %d", n), given(p))
+	from := given(p)
+	s := newStage(from.n, []*stage{from}, "skip %d", n)
 	s.wrong(n < 0, "want 0 or more")
-	if s.n != Forever {
+	if s.n != Forever && s.n != unknown {
 		s.n = max(s.n-max(n, 0), 0)
+	}
+	if inOrder(from) {
+		return skipInOrder(s, p, n)
 	}
 	return finish(s, func(c *call, i int) (T, error) { return p.at(c, i+n) })
 }
@@ -150,26 +177,33 @@ func Skip[T any](p *Pipeline[T], n int) *Pipeline[T] {
 // read is p.at for a p that may be nil.
 func (p *Pipeline[T]) read(c *call, i int) (T, error) { return p.at(c, i) }
 
-// counted is a stage that must know how many examples it reads; n is that of the first stage.
-func counted(name string, from ...*stage) *stage {
-	s := newStage(0, from, "%s", name)
-	if len(from) > 0 {
-		s.n = from[0].n
-	}
-	s.wrong(s.sparse, "how many examples Filter leaves is not known beforehand; call it before Filter")
-	return s
-}
-
 // Concat is the examples of one pipeline after those of another.
 func Concat[T any](parts ...*Pipeline[T]) *Pipeline[T] {
 	s := newStage(0, stages(parts), "concat %d", len(parts))
 	s.wrong(len(parts) == 0, "of nothing")
 	ends := make([]int, len(parts)) // positions up to the end of each part
+	anyOrder := true
 	for i, part := range s.from {
 		s.wrong(part.n == Forever, "part %d has no end", i)
-		s.wrong(part.n > math.MaxInt-s.n, "there are more examples than can be counted")
-		s.n += part.n
+		anyOrder = anyOrder && part.seq == nil
+		s.wrong(part.n > math.MaxInt-s.n && anyOrder, "there are more examples than can be counted")
+		s.n += min(part.n, math.MaxInt-s.n)
 		ends[i] = s.n
+	}
+	if !anyOrder {
+		s.n = unknown
+		reads := func(at int) ([]*stage, bool) {
+			if at >= len(parts) {
+				return nil, false
+			}
+			return s.from[at : at+1], true
+		}
+		return joined(s, reads, func(o opening, k int) (*Pipeline[T], opening, bool) {
+			if k == len(parts) {
+				return nil, o, false
+			}
+			return parts[k], o.enter(k), true
+		})
 	}
 	return finish(s, func(c *call, i int) (T, error) {
 		k, _ := slices.BinarySearch(ends, i+1)
@@ -208,9 +242,12 @@ type Pair[A, B any] struct {
 // Zip pairs the examples at equal positions. It has as many as the shorter of the two. Index and seed of a [Sample]
 // behind it are those of the first.
 func Zip[A, B any](first *Pipeline[A], second *Pipeline[B]) *Pipeline[Pair[A, B]] {
-	s := counted("zip", given(first), given(second))
+	s := newStage(given(first).n, []*stage{given(first), given(second)}, "zip")
 	if m := s.from[1].n; s.n == Forever || m != Forever && m < s.n {
 		s.n = m
+	}
+	if inOrder(s.from...) {
+		return zipInOrder(s, first, second)
 	}
 	return finish(s, func(c *call, i int) (pair Pair[A, B], err error) {
 		leave := c.enter(1)
@@ -231,7 +268,7 @@ const mostWeight = 1 << 16
 // are of the first, w2 of the second and so on, spread evenly, each in its order. It ends before the first example
 // that a pipeline does not have. There is one weight for each, from 1; their sum is at most 65536.
 func Interleave[T any](weights []int, parts ...*Pipeline[T]) *Pipeline[T] {
-	s := counted(fmt.Sprintf("interleave %v", weights), stages(parts)...)
+	s := newStage(Forever, stages(parts), "interleave %v", weights)
 	s.wrong(len(parts) == 0 || len(weights) != len(parts), "%d weights for %d pipelines", len(weights), len(parts))
 	sum := 0
 	for _, w := range weights {
@@ -243,7 +280,14 @@ func Interleave[T any](weights []int, parts ...*Pipeline[T]) *Pipeline[T] {
 	}
 	weights = slices.Clone(weights)
 	part, before := spread(weights, sum)
-	s.n = Forever
+	if inOrder(s.from...) {
+		for _, f := range s.from {
+			if f.n != Forever {
+				s.n = unknown
+			}
+		}
+		return interleaveInOrder(s, parts, part)
+	}
 	for k, f := range s.from {
 		if f.n == Forever {
 			continue
@@ -296,6 +340,9 @@ func Cache[T any](p *Pipeline[T], limit int) *Pipeline[T] {
 	s.wrong(s.n == Forever, "what has no end is not kept; call it before Repeat")
 	if s.err != nil {
 		return finish[T](s, nil)
+	}
+	if from.seq != nil {
+		return cacheInOrder(s, p, limit)
 	}
 	type slots = []atomic.Pointer[kept]
 	var memory atomic.Pointer[slots]

@@ -35,14 +35,19 @@
 // [Iterator.State] is a few integers with which [Batched.Start] goes on, also with other workers, and without
 // making again what was used. It is refused where data or description differ. [Iterator.Report] tells what limits.
 //
+// What can be read in its order only is a [Stream]. It, and stages that count examples behind a [Filter], have no
+// number by which a worker could begin anywhere: one goroutine reads them in order, and the state has a cursor for
+// each.
+//
 // [BucketByLength] makes batches of examples of similar length, [Pack] rows of whole documents, and [Rank] gives each
 // of several processes its rows of every batch.
 //
 // Where things are:
 //
 //   - batch.go, arrays.go, images.go: what a dataset is; slices and labelled images as datasets.
-//   - loader.go, shuffle.go, stream.go: batches in order, the shuffle, and the random streams of this package.
+//   - loader.go, shuffle.go, random.go: batches in order, the shuffle, and the random numbers of this package.
 //   - source.go, combine.go, pure.go: sources and pipelines, what is done with them, and whether functions are pure.
+//   - stream.go, sequence.go: what has no index, and what must count: read in order, with a cursor.
 //   - batches.go, ordered.go: batches of pipelines, made ahead and handed over in order.
 //   - workers.go, tune.go, report.go, bytes.go: the goroutines that make them and the bytes these may take, how many
 //     are best, and what an iteration tells of it.

@@ -10,11 +10,11 @@ import (
 
 // item is an example on its way to a batch.
 type item[T any] struct {
-	x        T
-	position int   // of the pipeline, in its epoch
-	from     int   // what is before it is in earlier batches; 0 but for documents that are cut
-	bytes    int64 // of x; 0 if another item has it, too
-	length   int
+	where
+	x      T
+	bytes  int64 // of x; 0 if another item has it, too
+	length int
+	before *cursor // of a pipeline that is read in order
 
 	row, column, n int // where n of its tokens are in a batch of documents
 }
@@ -70,7 +70,8 @@ func waitingOf[T any](items []item[T]) (out []byte) {
 	return out
 }
 
-// where is an example that waits in a state.
+// where is an example of an epoch: its position in the pipeline, and how much of it is in earlier batches, 0 but for
+// documents that are cut.
 type where struct{ position, from int }
 
 // readWaiting is the inverse of waitingOf, for examples before a position.

@@ -164,7 +164,7 @@ func (l *Loader) results(w *crew) *ordered[result[Batch]] {
 				return err
 			})
 		}, true
-	})
+	}, nil)
 }
 
 // Batch is batch number k of an epoch, without those before it: the same batch that [Loader.Batches]

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -12,6 +13,7 @@ type ordered[R any] struct {
 	crew  *crew
 	next  func() (f func(*call, *R), ok bool) // called from one goroutine at a time
 	queue chan *task[R]                       // in order
+	end   func()                              // after the last call of next; may be nil
 	ahead permits                             // one for each task that Next has not returned
 	*progress
 }
@@ -20,6 +22,7 @@ type ordered[R any] struct {
 type progress struct {
 	begun, finished, taken atomic.Int64
 	asked                  atomic.Int64 // results that somebody has asked for, with those returned
+	stopped                atomic.Bool  // nobody needs the results any more
 	user                   *progress    // of the tasks that need the results; nil if the loop does
 	joins                  bool         // what other tasks have made
 }
@@ -29,7 +32,7 @@ func (p *progress) next(number int64) bool {
 	if p.user == nil {
 		return p.taken.Load() == number
 	}
-	return p.asked.Load() == number+1 && p.user.begun.Load() == p.user.taken.Load()+1
+	return p.stopped.Load() || p.asked.Load() == number+1 && p.user.next(p.user.begun.Load()-1)
 }
 
 // task is a function whose result is there when done is closed.
@@ -42,28 +45,73 @@ type task[R any] struct {
 }
 
 // newOrdered begins with the functions that next returns; the crew is at most crew.ahead functions ahead. What
-// the loop needs is made before what other functions need, as p says.
-func newOrdered[R any](w *crew, p *progress, next func() (func(*call, *R), bool)) *ordered[R] {
-	o := &ordered[R]{crew: w, next: next, progress: p}
+// the loop needs is made before what other functions need, as p says. end is called when next is not any more.
+func newOrdered[R any](w *crew, p *progress, next func() (func(*call, *R), bool), end func()) *ordered[R] {
+	o := &ordered[R]{crew: w, next: next, progress: p, end: end}
+	w.add(o, &o.ahead)
 	if w.own != nil {
 		return o
 	}
 	o.queue = make(chan *task[R], w.most) // so that it is never full
-	w.add(o, &o.ahead)
 	w.all.Go(func() {
+		returned := false
 		defer close(o.queue)
-		for o.ahead.take(w.ctx) {
-			number := p.begun.Add(1) - 1
-			f, ok := next()
-			if !ok || w.ctx.Err() != nil {
-				return
+		defer o.finish()
+		defer func() {
+			if !returned {
+				w.cancel(errors.New("data: a Stream has ended the goroutine (runtime.Goexit, or FailNow of a test)"))
 			}
-			t := &task[R]{f: f, done: make(chan struct{}), of: p, number: number}
-			o.queue <- t
-			w.run(t, p.joins)
-		}
+		}()
+		o.generate()
+		returned = true
 	})
 	return o
+}
+
+// generate queues the tasks.
+func (o *ordered[R]) generate() {
+	w, p := o.crew, o.progress
+	for o.ahead.take(w.ctx) {
+		number := p.begun.Add(1) - 1
+		f, ok := o.next()
+		if !ok || w.ctx.Err() != nil {
+			return
+		}
+		t := &task[R]{f: f, done: make(chan struct{}), of: p, number: number}
+		o.queue <- t
+		w.run(t, p.joins)
+	}
+}
+
+// finish calls end once.
+func (o *ordered[R]) finish() {
+	if end := o.end; end != nil {
+		o.end = nil
+		end()
+	}
+}
+
+// stop ends it before its results are all taken; drop gets those that were made.
+func (o *ordered[R]) stop(drop func(R)) {
+	w := o.crew
+	w.remove(o)
+	if w.own != nil {
+		o.finish()
+		return
+	}
+	o.stopped.Store(true)
+	o.ahead.stop()
+	w.memory.moved()
+	w.all.Go(func() {
+		for t := range o.queue {
+			select {
+			case <-t.done:
+				drop(t.r)
+			case <-w.ctx.Done():
+				return
+			}
+		}
+	})
 }
 
 // run makes the result, unless nobody waits for it any more. It closes done also if f ends the goroutine.
@@ -96,13 +144,13 @@ func (o *ordered[R]) Next() (r R, ok bool) {
 		f(o.crew.own, &r)
 		return r, true
 	}
+	o.asked.Add(1)
+	o.crew.memory.moved()
 	select {
 	case t, ok := <-o.queue:
 		if !ok {
 			return r, false
 		}
-		o.asked.Add(1)
-		o.crew.memory.moved()
 		select {
 		case <-t.done:
 			o.taken.Add(1)

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -47,10 +48,13 @@ func (n *node) build() *Pipeline[ex] {
 		kids = append(kids, k.build())
 	}
 	switch n.op {
-	case "from":
+	case "from", "stream":
 		s := make(Slice[ex], n.a)
 		for i := range s {
 			s[i].id = i + 100*n.b
+		}
+		if n.op == "stream" {
+			return FromStream(lines[ex](s))
 		}
 		return From(s)
 	case "map":
@@ -87,6 +91,7 @@ type slot struct {
 }
 
 func (n *node) eager(epoch int) (out []slot) {
+	there := func(in []slot) []slot { return slices.DeleteFunc(in, func(s slot) bool { return s.gone }) }
 	kid := func(i int) []slot { return n.kids[i].eager(epoch) }
 	ordered := func(u use, index uint64, in []slot) (out []slot) {
 		p := newPermutation(u, uint64(n.a), index, len(in))
@@ -96,7 +101,7 @@ func (n *node) eager(epoch int) (out []slot) {
 		return out
 	}
 	switch n.op {
-	case "from":
+	case "from", "stream":
 		for i := range n.a {
 			out = append(out, slot{ex{id: i + 100*n.b}, i, false})
 		}
@@ -130,10 +135,10 @@ func (n *node) eager(epoch int) (out []slot) {
 			out = append(out, n.kids[0].eager(epoch*(n.a%3+1)+r)...)
 		}
 	case "take":
-		in := kid(0)
+		in := there(kid(0))
 		return in[:min(n.a, len(in))]
 	case "skip":
-		in := kid(0)
+		in := there(kid(0))
 		return in[min(n.a, len(in)):]
 	case "cache":
 		return n.kids[0].eager(0)
@@ -145,7 +150,7 @@ func (n *node) eager(epoch int) (out []slot) {
 		var rest [][]slot
 		sum := 0
 		for i, w := range n.weights() {
-			rest = append(rest, kid(i))
+			rest = append(rest, there(kid(i)))
 			sum += w
 		}
 		part, _ := spread(n.weights(), sum)
@@ -154,7 +159,7 @@ func (n *node) eager(epoch int) (out []slot) {
 			out, rest[k] = append(out, rest[k][0]), rest[k][1:]
 		}
 	case "zip":
-		a, b := kid(0), kid(1)
+		a, b := there(kid(0)), there(kid(1))
 		for i := range min(len(a), len(b)) {
 			x, y := a[i].x, b[i].x
 			out = append(out, slot{ex{x.id, mix(x.trail ^ mix(y.trail+uint64(y.id)))}, a[i].index, false})
@@ -167,7 +172,9 @@ func (n *node) eager(epoch int) (out []slot) {
 func randomNode(r *rand.Rand, levels int) *node {
 	n := &node{a: r.IntN(7), b: r.IntN(5)}
 	if levels == 0 {
-		n.op, n.a = "from", r.IntN(30)
+		if n.op, n.a = "from", r.IntN(30); r.IntN(6) == 0 {
+			n.op = "stream"
+		}
 		return n
 	}
 	ops := []string{"map", "filter", "shuffle", "blocks", "repeat", "take", "skip", "cache", "concat", "interleave",
@@ -186,24 +193,6 @@ func randomNode(r *rand.Rand, levels int) *node {
 		n.kids = append(n.kids, randomNode(r, r.IntN(levels)))
 	}
 	return n
-}
-
-// eagerBatches is two epochs of n in batches.
-func (n *node) eagerBatches(size int, dropLast bool) (out [][]ex) {
-	for epoch := range 2 {
-		var all []ex
-		for _, s := range n.eager(epoch) {
-			if !s.gone {
-				all = append(all, s.x)
-			}
-		}
-		for batch := range slices.Chunk(all, size) {
-			if len(batch) == size || !dropLast {
-				out = append(out, batch)
-			}
-		}
-	}
-	return out
 }
 
 // keep is the collate function of the tests.
@@ -227,39 +216,116 @@ func collect[B any](t *testing.T, b *Batched[B], state []byte) (batches []B, sta
 	return batches, states, nil
 }
 
-// differs tells where the batches of n are not the eager ones, or those after a resume not the rest; "" if nowhere.
-// Descriptions that are refused differ nowhere.
+// sink is how the tests make batches: of a size, by length, or of packed documents.
+type sink struct {
+	kind, size, ranks int
+	dropLast          bool
+}
+
+func randomSink(r *rand.Rand) sink {
+	k := sink{kind: r.IntN(4), ranks: 1 << r.IntN(3), dropLast: r.IntN(2) == 0}
+	k.size = k.ranks * (r.IntN(3) + 1)
+	return k
+}
+
+// collect is the batches of a rank that are left as rows, without those that fill, and the state after each.
+func (k sink) collect(t *testing.T, p *Pipeline[ex], state []byte, options ...BatchOption) ([][]ex, [][]byte, error) {
+	t.Helper()
+	fill := FillLast(func(ex) ex { return ex{id: -1} })
+	real := func(rows []ex) []ex { return slices.DeleteFunc(rows, func(x ex) bool { return x.id == -1 }) }
+	switch k.kind {
+	case 0:
+		how := Buckets[ex]{Length: func(x ex) int { return x.id % 7 }, Bounds: []int{2, 4, 6}, BatchSize: k.size}
+		how.LongestFirst = k.dropLast
+		return collect(t, BucketByLength(p, how, func(rows []ex, length int) ([]ex, error) {
+			rows = real(slices.Clone(rows))
+			for i := range rows {
+				rows[i].trail = mix(rows[i].trail + uint64(length))
+			}
+			return rows, nil
+		}, append(options, fill)...), state)
+	case 1:
+		documents := Map(p, func(_ Sample, x ex) ([]int, error) {
+			return slices.Repeat([]int{x.id, int(x.trail % 1000)}, x.id%4), nil
+		})
+		batches, states, err := collect(t, Pack(documents, k.size, 5, k.dropLast, options...), state)
+		out := make([][]ex, len(batches))
+		for i, b := range batches {
+			x, y := tensor.ToSlice[int64](b.X), tensor.ToSlice[int64](b.Y)
+			for at := 0; at < len(x); at += 5 {
+				sum := digest([][]int64{x[at : at+5], y[at : at+5]})
+				out[i] = append(out[i], ex{trail: binary.LittleEndian.Uint64(sum[:])})
+			}
+		}
+		return out, states, err
+	}
+	last := fill
+	if k.dropLast {
+		last = DropLast()
+	}
+	return collect(t, Batches(p, k.size, func(rows []ex) ([]ex, error) { return real(slices.Clone(rows)), nil },
+		append(options, last)...), state)
+}
+
+// eager is two epochs of n in batches: those of slices of the examples. An error if an epoch has none.
+func (k sink) eager(t *testing.T, n *node) (out [][]ex, err error) {
+	for epoch := range 2 {
+		var all Slice[ex]
+		for _, s := range n.eager(epoch) {
+			if !s.gone {
+				all = append(all, s.x)
+			}
+		}
+		one := k
+		one.ranks = 1
+		if k.kind == 0 {
+			one.dropLast = k.dropLast && epoch == 0 // the longest first
+		}
+		batches, _, err := one.collect(t, From(all), nil, Workers(0))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, batches...)
+	}
+	return out, nil
+}
+
+// differs tells where the batches of n are not the eager ones, or those after a resume not the rest, or those of all
+// ranks not the whole; "" if nowhere. Descriptions that are refused differ nowhere.
 func (n *node) differs(t *testing.T, seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 1))
-	size, dropLast := r.IntN(8)+1, r.IntN(2) == 0
-	p := n.build()
-	with := func(workers, prefetch int) *Batched[[]ex] {
-		options := []BatchOption{Epochs(2), Workers(workers), Prefetch(prefetch)}
-		if dropLast {
-			options = append(options, DropLast())
-		}
-		return Batches(p, size, keep, options...)
-	}
-	if b := with(0, 0); b.err != nil {
+	k, p := randomSink(r), n.build()
+	if p.err != nil {
 		return ""
 	}
-	want := n.eagerBatches(size, dropLast)
+	want, err := k.eager(t, n)
+	if err != nil {
+		return ""
+	}
+	ranks := k.ranks
 	for _, workers := range []int{0, 1, 2, 8} {
-		got, states, err := collect(t, with(workers, r.IntN(65)), nil)
-		if err != nil {
-			if strings.Contains(err.Error(), "has no batch") {
-				return "" // a filter has left too few
-			}
-			return fmt.Sprintf("%d workers: %v", workers, err)
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			return fmt.Sprintf("%d workers, batches of %d:\n%v, want\n%v", workers, size, got, want)
+		one := k
+		one.ranks = 1
+		got, states, err := one.collect(t, p, nil, Epochs(2), Workers(workers), Prefetch(r.IntN(65)))
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Sprintf("%d workers, %+v: %v\n%v, want\n%v", workers, one, err, got, want)
 		}
 		at := r.IntN(len(states))
-		rest, _, err := collect(t, with(r.IntN(4), r.IntN(9)), states[at])
-		if err != nil || fmt.Sprint(rest) != fmt.Sprint(want[at:]) {
-			return fmt.Sprintf("resumed after %d of %d batches with %s: %v %v, want\n%v", at, len(want), states[at],
-				err, rest, want[at:])
+		rest := make([][]ex, len(want)-at)
+		for rank := range ranks {
+			part, _, err := k.collect(t, p, states[at], Epochs(2), Workers(r.IntN(4)), Prefetch(r.IntN(9)),
+				Rank(rank, ranks))
+			if err != nil || len(part) != len(rest) {
+				return fmt.Sprintf("%+v, rank %d, resumed after %d of %d batches with %s: %v %v", k, rank, at,
+					len(want), states[at], err, part)
+			}
+			for i := range part {
+				rest[i] = append(rest[i], part[i]...)
+			}
+		}
+		if fmt.Sprint(rest) != fmt.Sprint(want[at:]) {
+			return fmt.Sprintf("%+v, resumed after %d of %d batches with %s: %v, want\n%v", k, at, len(want),
+				states[at], rest, want[at:])
 		}
 	}
 	return ""
@@ -278,6 +344,9 @@ func (n *node) reduced(differs func(*node) bool) *node {
 // smaller are trees with one node less, or one number smaller.
 func (n *node) smaller() (out []*node) {
 	out = append(out, n.kids...)
+	if n.op == "stream" {
+		out = append(out, &node{op: "from", a: n.a, b: n.b})
+	}
 	for _, change := range []func(*node){func(m *node) { m.a /= 2 }, func(m *node) { m.a-- }, func(m *node) { m.b-- }} {
 		m := *n
 		if change(&m); m.a >= 0 && m.b >= 0 && (m.a != n.a || m.b != n.b) {
@@ -315,8 +384,8 @@ func TestOrderRandom(t *testing.T) {
 		}
 	}
 	t.Logf("stages of 500 pipelines: %v", used)
-	if len(used) != 11 {
-		t.Errorf("%d kinds of stages, want 11", len(used))
+	if len(used) != 12 {
+		t.Errorf("%d kinds of stages, want 12", len(used))
 	}
 }
 
@@ -381,6 +450,20 @@ func TestOrderRandomNumbers(t *testing.T) {
 	same := Map(first, func(s Sample, x uint64) (bool, error) { return s.Random.Uint64() == x, nil })
 	if two, _, err := collect(t, Batches(same, 1, keep), nil); err != nil || two[0][0] {
 		t.Errorf("two functions, one after the other, draw the same number: %v, %v", two, err)
+	}
+	// Read in order, because a filter might leave some out, the stages give the numbers that they give by position.
+	drawn := Map(From(make(Slice[uint64], 20)), draw)
+	all := Filter(drawn, func(Sample, uint64) (bool, error) { return true, nil })
+	as := Map(drawn, func(_ Sample, x uint64) (uint64, error) { return x, nil }) // as many stages
+	pairs := func(p *Pipeline[uint64]) *Pipeline[[2]uint64] {
+		zip := Zip(p, Interleave([]int{2, 1}, p, Repeat(Take(Skip(p, 3), 9), 3)))
+		return Map(zip, func(s Sample, x Pair[uint64, uint64]) ([2]uint64, error) {
+			return [2]uint64{x.First, x.Second + s.Random.Uint64()}, nil
+		})
+	}
+	_, want := one(t, Batches(pairs(as), 3, keep, Epochs(2)), nil)
+	if _, got := one(t, Batches(pairs(all), 3, keep, Epochs(2)), nil); got != want {
+		t.Errorf("hash %s in order, %s by position", got, want)
 	}
 	index := func(s Sample, x int) ([2]uint64, error) { return [2]uint64{uint64(s.Index), s.Random.Uint64()}, nil }
 	source := From(make(Slice[int], 20))
@@ -510,7 +593,9 @@ func TestOrderRefused(t *testing.T) {
 		"windows of 0":                    ShuffleBlocks(p, 1, 0, 1),
 		"repeat 0":                        Repeat(p, 0),
 		"more than can be counted":        Repeat(p, 1<<62),
-		"take 3: how many":                Take(odd, 3),
+		"shuffle seed 4: take 3 gives":    Shuffle(Take(odd, 3), 4),
+		"windows of 2, seed 1: stream":    ShuffleBlocks(FromStream(lines[int]{1}), 1, 2, 1),
+		"stream <nil>: there is no":       FromStream[int](nil),
 		"skip -1":                         Skip(p, -1),
 		"interleave [1]: 1 weights for 2": Interleave([]int{1}, p, p),
 		"interleave [0 1]":                Interleave([]int{0, 1}, p, p),

@@ -4,18 +4,21 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash"
+	"io"
+	"math"
 	"reflect"
 	"slices"
 
 	"github.com/weft-ml/weft/tensor"
 )
 
-// CheckPure makes the first n examples of epoch 0 twice, the second time in reverse order, and returns an error that
-// names the first stage whose examples differ: it draws random numbers elsewhere than from [Sample], or keeps
-// something between examples. Examples are compared by their values, also those of host tensors and of unexported
-// fields; functions and channels count as equal. An error of an example is returned.
+// CheckPure makes the first n examples of epoch 0 twice, the second time in reverse order unless they come in theirs
+// only, and returns an error that names the first stage whose examples differ: it draws random numbers elsewhere than
+// from [Sample], or keeps something between examples. Examples are compared by their values, also those of host tensors
+// and of unexported fields; functions and channels count as equal. An error of an example is returned.
 func CheckPure[T any](p *Pipeline[T], n int) error {
 	if err := given(p).err; err != nil {
 		return err
@@ -29,6 +32,23 @@ func checkStage(s *stage, n int) error {
 		if err := checkStage(f, n); err != nil {
 			return err
 		}
+	}
+	wrong := func(i int) error {
+		return fmt.Errorf("data: check pure: %s: example %d of epoch 0 is another one the second time: all its "+
+			"random numbers must come from Sample.Random", s.name, i)
+	}
+	if s.seq != nil {
+		first, err := s.list(n)
+		if err != nil {
+			return fmt.Errorf("data: check pure: %w", err)
+		}
+		again, err := s.list(n)
+		for i, was := range first {
+			if err != nil || i >= len(again) || again[i] != was {
+				return wrong(i)
+			}
+		}
+		return nil
 	}
 	if s.n != Forever {
 		n = min(n, s.n)
@@ -57,11 +77,28 @@ func checkStage(s *stage, n int) error {
 	}
 	for i, was := range slices.Backward(first) {
 		if sum, err := made(i); err != nil || sum != was {
-			return fmt.Errorf("data: check pure: %s: example %d of epoch 0 is another one the second time: all its "+
-				"random numbers must come from Sample.Random", s.name, i)
+			return wrong(i)
 		}
 	}
 	return nil
+}
+
+// listed are the digests of the first n examples of epoch 0.
+func listed[T any](p *Pipeline[T], n int) (out [][sha256.Size]byte, err error) {
+	w := newCrew(context.Background(), 0, 0, 0, math.MaxInt64)
+	defer w.Close()
+	in := read(opening{c: w.own, piece: 1}, p, 0, nil)
+	for len(out) < n {
+		d, err := in.next()
+		if err == io.EOF {
+			break
+		}
+		if err = errors.Join(err, d.err); err != nil {
+			return nil, err
+		}
+		out = append(out, digest(d.x))
+	}
+	return out, nil
 }
 
 // digest is the hash of all values that x leads to.

@@ -2,8 +2,10 @@ package data
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -66,7 +68,15 @@ type stage struct {
 	err    error    // what is wrong with the description
 	depth  uint64   // stages on the way to the source, itself included: its number
 	probe  func(c *call, i int) (any, error)
+	list   func(n int) ([][sha256.Size]byte, error) // digests of the first examples
+
+	// seq gives the examples where they come in their order only: made by this stage, or by one before it, and then
+	// this stage has a function for each. n is the most that they may be.
+	seq *sequence
 }
+
+// unknown is how many positions a stage has if that is seen at the end of an epoch.
+const unknown = math.MaxInt
 
 // describe lists the names of all stages, those that are read first.
 func (s *stage) describe() (names []string) {
@@ -102,8 +112,10 @@ func (s *stage) wrong(bad bool, format string, args ...any) {
 
 // finish makes the pipeline of a stage.
 func finish[T any](s *stage, at func(c *call, i int) (T, error)) *Pipeline[T] {
+	p := &Pipeline[T]{s, at}
 	s.probe = func(c *call, i int) (any, error) { return at(c, i) }
-	return &Pipeline[T]{s, at}
+	s.list = func(n int) ([][sha256.Size]byte, error) { return listed(p, n) }
+	return p
 }
 
 // given is the stage of p; that of nil is an error.
@@ -124,9 +136,7 @@ func From[T any](source Source[T]) *Pipeline[T] {
 	n := source.Len()
 	s := newStage(n, nil, "from %T of %d", source, n)
 	s.wrong(n < 0, "a source has 0 or more examples")
-	if f, ok := source.(interface{ Fingerprint() string }); ok {
-		s.name += fmt.Sprintf(" %.200q", f.Fingerprint()) // as valid UTF-8, for the state
-	}
+	s.fingerprint(source)
 	return finish(s, func(c *call, i int) (T, error) {
 		c.stage, c.example = s, i
 		begin := c.clock()
@@ -134,6 +144,13 @@ func From[T any](source Source[T]) *Pipeline[T] {
 		c.spent(s, 1, begin)
 		return x, err
 	})
+}
+
+// fingerprint adds that of a source or stream, if it has one, to the stage's name.
+func (s *stage) fingerprint(of any) {
+	if f, ok := of.(interface{ Fingerprint() string }); ok {
+		s.name += fmt.Sprintf(" %.200q", f.Fingerprint()) // as valid UTF-8, for the state
+	}
 }
 
 // call is what a goroutine needs to make examples.
@@ -151,6 +168,8 @@ type call struct {
 	number  int64
 	place   chan struct{} // of the worker whose place the goroutine has; nil if it is one itself
 	made    int           // examples
+	given   any           // the present example of the sequence that the stages read
+	outside bool          // the goroutine is none of the workers
 	timed   bool          // functions are timed for the present example
 }
 

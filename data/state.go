@@ -204,9 +204,18 @@ func (b *Batched[B]) parse(state []byte) (position, error) {
 	case at.LeftOut < 0:
 		return at, wrong("left out", at.LeftOut, math.MaxInt)
 	}
-	if _, err := readWaiting(st.Waiting, st.Slot); err != nil || len(st.Waiting) > 0 && !b.joins {
+	waiting, err := readWaiting(st.Waiting, st.Slot)
+	if err != nil || len(st.Waiting) > 0 && !b.joins {
 		return st.position, wrongState("pipeline", "waiting", fmt.Sprintf("%.100x", st.Waiting),
 			"what State returned", err)
+	}
+	first := st.Slot // that Cursor is before
+	if len(waiting) > 0 {
+		first = waiting[0].position
+	}
+	if from := b.from[0]; (b.seq == nil || first == 0) != (st.Cursor == nil) || b.seq != nil && !from.fits(st.Cursor) {
+		text, _ := json.Marshal(st.Cursor)
+		return st.position, wrongState("pipeline", "cursor", fmt.Sprintf("%.200s", text), "what State returned", nil)
 	}
 	return st.position, nil
 }

@@ -2,6 +2,8 @@ package data
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,14 +24,30 @@ type permits struct {
 	n    int           // free and taken, those too many apart
 	free int           // negative: so many are taken too many
 	turn chan struct{} // is closed when the one that waits may go on; nil if none waits
+	over bool          // none is given any more
+}
+
+// stop ends the waiting.
+func (p *permits) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.wake()
+}
+
+// wake lets the one that waits look again. p.mu is held.
+func (p *permits) wake() {
+	if p.turn != nil {
+		close(p.turn)
+		p.turn = nil
+	}
 }
 
 // add makes n permits free. p.mu is held.
 func (p *permits) add(n int) {
 	p.free += n
-	if p.free > 0 && p.turn != nil {
-		close(p.turn)
-		p.turn = nil
+	if p.free > 0 {
+		p.wake()
 	}
 }
 
@@ -41,10 +59,14 @@ func (p *permits) resize(n int) {
 	p.n = n
 }
 
-// take waits for a permit; false if ctx is done first.
+// take waits for a permit; false if ctx is done first, or after stop.
 func (p *permits) take(ctx context.Context) bool {
 	for {
 		p.mu.Lock()
+		if p.over {
+			p.mu.Unlock()
+			return false
+		}
 		if p.free > 0 {
 			p.free--
 			p.mu.Unlock()
@@ -125,7 +147,7 @@ func (b *budget) moved() {
 // workers the caller of ordered.Next runs them.
 type crew struct {
 	ctx     context.Context
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	own     *call // without workers
 	ahead   int   // tasks that each ordered may have unfinished or not taken
 	most    int   // that ahead may become
@@ -149,12 +171,13 @@ type job interface{ run(c *call) }
 type aheadOf interface {
 	resize(ahead int)
 	ready() int
+	finish() // calls its end
 }
 
 // newCrew is a crew that makes nothing yet. ahead may become mostAhead.
 func newCrew(ctx context.Context, workers, ahead, mostAhead int, bytes int64) *crew {
 	w := &crew{workers: workers, ahead: max(ahead, 1), most: max(mostAhead, 1)}
-	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.memory.limit = bytes
 	if workers == 0 {
 		w.own = newCall(w.ctx)
@@ -169,6 +192,13 @@ func (w *crew) add(o aheadOf, ahead *permits) {
 	defer w.mu.Unlock()
 	ahead.resize(w.ahead)
 	w.orders = append(w.orders, o)
+}
+
+// remove is the opposite of add.
+func (w *crew) remove(o aheadOf) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.orders = slices.DeleteFunc(w.orders, func(x aheadOf) bool { return x == o })
 }
 
 // resize changes how many workers there are, and how far they may be ahead.
@@ -197,8 +227,14 @@ func (w *crew) unfinished() (n int) {
 
 // Close ends the goroutines and waits for them.
 func (w *crew) Close() {
-	w.cancel()
+	w.cancel(errors.New("data: the iterator is closed"))
 	w.all.Wait()
+	if w.own != nil {
+		for _, o := range slices.Clone(w.orders) {
+			o.finish()
+		}
+	}
+	w.orders = nil
 }
 
 // run runs a job as soon as there is a worker for it, urgent ones first, for which there is one worker more.
@@ -273,6 +309,9 @@ func (w *crew) after(c *call) (j job) {
 
 // leave ends a worker, in whose place another one may begin.
 func (c *call) leave() {
+	if c.outside {
+		return
+	}
 	if c.place != nil {
 		close(c.place)
 		c.place = nil
@@ -289,6 +328,9 @@ func (c *call) leave() {
 
 // resume makes a goroutine that has left a worker again: it waits for one, and takes its place.
 func (c *call) resume() {
+	if c.outside {
+		return
+	}
 	r := substitute{make(chan struct{}), make(chan struct{})}
 	c.crew.run(r, true)
 	select {
