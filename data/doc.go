@@ -48,6 +48,7 @@
 //   - loader.go, shuffle.go, random.go: batches in order, the shuffle, and the random numbers of this package.
 //   - source.go, combine.go, pure.go: sources and pipelines, what is done with them, and whether functions are pure.
 //   - stream.go, sequence.go: what has no index, and what must count: read in order, with a cursor.
+//   - diskcache.go: examples kept in files, for later runs.
 //   - batches.go, ordered.go: batches of pipelines, made ahead and handed over in order.
 //   - workers.go, tune.go, report.go, bytes.go: the goroutines that make them and the bytes these may take, how many
 //     are best, and what an iteration tells of it.

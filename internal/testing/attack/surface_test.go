@@ -197,6 +197,7 @@ var functions = map[string]any{
 	"data.Repeat[int]": data.Repeat[int], "data.Take[int]": data.Take[int], "data.Skip[int]": data.Skip[int],
 	"data.Concat[int]": data.Concat[int], "data.Zip[int,int]": data.Zip[int, int],
 	"data.Interleave[int]": data.Interleave[int], "data.Cache[int]": data.Cache[int],
+	"data.CacheOnDisk[int]": data.CacheOnDisk[int],
 	"data.Batches[int,int]": data.Batches[int, int], "data.CheckPure[int]": data.CheckPure[int],
 	"data.Epochs": data.Epochs, "data.DropLast": data.DropLast, "data.Workers": data.Workers,
 	"data.Prefetch": data.Prefetch, "data.Tolerate": data.Tolerate,
