@@ -142,7 +142,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 			if i > 0 || n != nil || !s.overwrite(c) {
 				s.give(op.Name, y)
 			}
-			s.top.owned = append(s.top.owned, y.blk)
+			s.top.own(y.blk)
 		}
 		s.run(c)
 		if cp != nil {

@@ -21,6 +21,7 @@ type block struct {
 	grads  bool   // gradients of an arena, which are written in place and live until the next ones
 	op     string // the operation that made it
 	closed string // what ended its lifetime for users, such as a region; "" while it lives
+	loose  *loose // how its region owns it; nil: as usual
 }
 
 // layer is the path of a region: its name behind those of the regions around it. nil is the step itself.
@@ -160,6 +161,7 @@ func (b *block) disown() (returns runtime.Cleanup) {
 		return returns
 	}
 	b.shared = true
+	b.takeOver()
 	p, mem := b.dev.shared.pool, b.mem
 	p.Keep(mem, caller.Site())
 	return runtime.AddCleanup(b, func(m *pool.Block) { p.Free(m) }, mem)

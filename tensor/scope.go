@@ -49,6 +49,9 @@ type region struct {
 	owned []*block
 	layer *layer // see path
 
+	loose []*loose // see loose.go
+	cycle uint64   // of Go's collector, when these were looked at
+
 	givenUp atomic.Bool // its owner could not end it
 }
 
@@ -275,6 +278,7 @@ func (s *Scope) push(name string, m mode) *region {
 
 // closeRegion gives the blocks of r in keep to the parent and releases the others.
 func (s *Scope) closeRegion(r *region, keep []*Tensor, why string) {
+	r.tighten()
 next:
 	for i, b := range r.owned {
 		r.owned[i] = nil
@@ -347,6 +351,9 @@ func (s *Scope) begin(name string, last []*Tensor) *region {
 		if t == nil {
 			continue
 		}
+		if t.blk != nil && t.blk.loose != nil {
+			r.up.tighten()
+		}
 		if i := slices.Index(r.up.owned, t.blk); i >= 0 {
 			r.up.owned = slices.Delete(r.up.owned, i, i+1)
 			r.owned = append(r.owned, t.blk)
@@ -382,6 +389,7 @@ func (s *Scope) change(opts []Option) *region {
 // restore ends a region that change opened. Memory passes through: its function assigned its results to variables of
 // the caller.
 func (s *Scope) restore(r *region) {
+	r.tighten()
 	r.up.owned = append(r.up.owned, r.owned...)
 	clear(r.owned)
 	r.owned = r.owned[:0]

@@ -44,8 +44,8 @@ func (p *Pool) WatchLeaks(report func(Leak)) {
 	p.leaks.Store(&leakWatch{report: report, counts: map[origin]*pile{}})
 }
 
-// cycles is how many cycles of Go's collector have ended.
-func cycles() uint64 {
+// Cycles is how many cycles of Go's collector have ended.
+func Cycles() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
@@ -53,7 +53,7 @@ func cycles() uint64 {
 
 // kept counts b, which has just been kept.
 func (w *leakWatch) kept(p *Pool, b *Block) {
-	now := cycles()
+	now := Cycles()
 	if leak := w.look(p, b, now); leak.Blocks > 0 {
 		w.report(leak)
 	}

@@ -354,6 +354,13 @@ func (p *Pool) Keep(b *Block, site string) {
 	}
 }
 
+// Unname lets go of the tensor that is in b, so that it becomes unreachable when the program drops it.
+func (p *Pool) Unname(b *Block) {
+	p.lock(b, "unname", live, live)
+	b.owner.What = nil
+	p.mu.Unlock()
+}
+
 // Free takes back b, which is live or kept. The caller does not use it again.
 func (p *Pool) Free(b *Block) {
 	p.lock(b, "free", live, kept)
