@@ -44,7 +44,8 @@ func TestWindows(t *testing.T) {
 			return one(x.AvgPool(tensor.Window{Size: []int{3, 2}, Padding: []int{1}, ExcludePadding: true}))
 		},
 		"nearest": resized("nearest", 20, false), "linear": resized("linear", 13, false),
-		"cubic": resized("cubic", 4, true),
+		"cubic":       resized("cubic", 4, true),
+		"overlapping": func(x *tensor.Tensor) []*tensor.Tensor { return one(x.Unfold(3, 4, 3)) },
 		"columns": func(x *tensor.Tensor) []*tensor.Tensor {
 			return one(x.Im2Col(tensor.Window{Size: []int{3, 2}, Padding: []int{1}, Dilation: []int{2}}))
 		},
