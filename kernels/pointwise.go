@@ -27,7 +27,7 @@ func (l *Launch) ComputeType() DType {
 
 // CheckIntegers is the error if the expression of an op call, or a parameter, is not defined on integers.
 func (l *Launch) CheckIntegers() error {
-	if err := OnIntegers(l.Op.Expr); err != nil {
+	if err := DefinedOn(Int64, l.Op.Expr); err != nil {
 		err.Op = l.Op.Name
 		return err
 	}
@@ -40,13 +40,17 @@ func (l *Launch) CheckIntegers() error {
 	return nil
 }
 
-// OnIntegers is the error if f is not defined on integers.
-func OnIntegers(f *expr.Func) *Error {
+// DefinedOn is the error if f is not defined on a compute type: on int64 functions and fractions are not, on others
+// operations on bits.
+func DefinedOn(number DType, f *expr.Func) *Error {
 	for _, n := range f.Order() {
-		if !n.Op.Integer() {
+		switch {
+		case number != Int64 && !n.Op.Float():
+			return Errorf(ErrDType, "",
+				"%v is defined on integers and bools alone: convert the operands, such as to int64", n.Op)
+		case number == Int64 && !n.Op.Integer():
 			return Errorf(ErrDType, "", "%v is not defined on integers: convert to a floating type", n.Op)
-		}
-		if n.Op == expr.Const && !isInteger(n.C) {
+		case number == Int64 && n.Op == expr.Const && !isInteger(n.C):
 			return Errorf(ErrDType, "", "the constant %g is not an integer: convert to a floating type", n.C)
 		}
 	}

@@ -7,21 +7,21 @@ var bitAndOp = pointwise{
 	name: "bit_and", expr: "bitand(x, y)", args: "x y", result: integerType, lo: -99, hi: 99,
 }.op()
 
-// BitAnd is the bits that both have; x is t. It takes integers and bools, broadcasts, and runs on the CPU alone.
+// BitAnd is the bits that both have; x is t. It takes integers and bools and broadcasts.
 func (t *Tensor) BitAnd(y *Tensor) *Tensor { return apply2(bitAndOp, t, y) }
 
 var bitOrOp = pointwise{
 	name: "bit_or", expr: "bitor(x, y)", args: "x y", result: integerType, lo: -99, hi: 99,
 }.op()
 
-// BitOr is the bits that one has; x is t. It takes integers and bools, broadcasts, and runs on the CPU alone.
+// BitOr is the bits that one has; x is t. It takes integers and bools and broadcasts.
 func (t *Tensor) BitOr(y *Tensor) *Tensor { return apply2(bitOrOp, t, y) }
 
 var bitXorOp = pointwise{
 	name: "bit_xor", expr: "bitxor(x, y)", args: "x y", result: integerType, lo: -99, hi: 99,
 }.op()
 
-// BitXor is the bits that exactly one has; x is t. It takes integers and bools, broadcasts, and runs on the CPU alone.
+// BitXor is the bits that exactly one has; x is t. It takes integers and bools and broadcasts.
 func (t *Tensor) BitXor(y *Tensor) *Tensor { return apply2(bitXorOp, t, y) }
 
 var bitNotOp = pointwise{
@@ -29,7 +29,7 @@ var bitNotOp = pointwise{
 }.op()
 
 // BitNot is the bits that x, which is t, has not: -1-x in types with a sign, 255-x of uint8, [Tensor.Not] of bools. It
-// takes integers and bools and runs on the CPU alone.
+// takes integers and bools.
 func (t *Tensor) BitNot() *Tensor {
 	if t.given(bitNotOp.Name).dtype == Bool {
 		return t.Not()
@@ -41,8 +41,7 @@ var shiftLeftOp = pointwise{
 	name: "shift_left", expr: "shl(x, n)", args: "x n", result: integerType, lo: -9, hi: 40,
 }.op()
 
-// ShiftLeft is x*2^n, bits beyond the type dropped, and 0 for negative n; x is t. It takes integers, broadcasts, and
-// runs on the CPU alone.
+// ShiftLeft is x*2^n, bits beyond the type dropped, and 0 for negative n; x is t. It takes integers and broadcasts.
 func (t *Tensor) ShiftLeft(n *Tensor) *Tensor { return t.bitShift(shiftLeftOp, n) }
 
 var shiftRightOp = pointwise{
@@ -50,7 +49,7 @@ var shiftRightOp = pointwise{
 }.op()
 
 // ShiftRight is the floor of x/2^n; for negative n, as for those beyond the type, it is -1 where x is negative, else 0;
-// x is t. It takes integers, broadcasts, and runs on the CPU alone.
+// x is t. It takes integers and broadcasts.
 func (t *Tensor) ShiftRight(n *Tensor) *Tensor { return t.bitShift(shiftRightOp, n) }
 
 func (t *Tensor) bitShift(op *Op, n *Tensor) *Tensor {

@@ -62,7 +62,7 @@ func (p pointwise) op() *Op {
 	o.Name, o.Approximate = p.name, p.approximate
 	o.Expr = expr.Must(p.expr, o.Args, strings.Fields(p.scalars))
 	if p.result == integerType {
-		o.NoGrad, o.CPUOnly = "the result is an integer", "instructions on bits have no CUDA code"
+		o.NoGrad = "the result is an integer"
 	}
 	if p.fused {
 		fuse(o, strings.Fields(p.uniform))

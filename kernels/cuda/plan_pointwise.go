@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"weak"
 
@@ -59,13 +58,12 @@ func (l *loader) pointwise(b *Backend, launch *kernels.Launch) (*pointwiseFamily
 	if f := l.expressions.get(key); f != nil {
 		return f, nil
 	}
+	if err := kernels.DefinedOn(launch.ComputeType(), launch.Op.Expr); err != nil {
+		err.Op = launch.Op.Name
+		return nil, err
+	}
 	p := src.PointwiseOf(launch)
 	text, err := p.Text()
-	for _, n := range p.Func.Order() {
-		if !n.Op.Float() {
-			err = fmt.Errorf("%v runs on the CPU alone", n.Op)
-		}
-	}
 	if err != nil {
 		return nil, kernels.Errorf(kernels.ErrDevice, launch.Op.Name,
 			"device %s (%s) has no kernel for this operation: %v", b.Name(), b.gpu.Name, err)

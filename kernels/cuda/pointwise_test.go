@@ -39,18 +39,19 @@ func pointwiseCases(r fuzz) (all []pointwiseCase) {
 	call := func(name string, n int) {
 		src := name + "(" + strings.Join(names[:n], ", ") + ")"
 		for _, d := range dtypes {
-			in := slices.Repeat([]kernels.DType{d}, n)
-			if d.IsFloat() || kernels.OnIntegers(expr.Must(src, names[:n], nil)) == nil {
+			in, number := slices.Repeat([]kernels.DType{d}, n), kernels.Int64
+			if d.IsFloat() {
+				number = d
+			}
+			if kernels.DefinedOn(number, expr.Must(src, names[:n], nil)) == nil {
 				add(name, src, in, nil, d)
-			} else {
+			} else if !d.IsFloat() {
 				add(name, src, in, nil, kernels.Float32)
 			}
 		}
 	}
 	for _, op := range expr.Instructions() {
-		if op.Float() { // those on bits have no CUDA code
-			call(op.String(), op.Arity())
-		}
+		call(op.String(), op.Arity())
 	}
 	for _, m := range expr.Library() {
 		call(m.Name, len(m.Params))
@@ -277,21 +278,25 @@ func floatBits(d kernels.DType, x float64) uint64 {
 	return single>>16&0x8000 | uint64(e)<<10 | single>>13&0x3ff
 }
 
-// What has no meaning on integers is an error before anything is compiled, as on the CPU.
-func TestPointwiseIntegerErrors(t *testing.T) {
+// What has no meaning on integers, or on floating numbers, is an error before anything is compiled, as on the CPU.
+func TestPointwiseTypeErrors(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(5)
 	for want, c := range map[string]struct {
+		d      kernels.DType
 		f      *expr.Func
 		floats []float64
 	}{
-		"exp is not defined on integers":          {expr.Must("exp(a)", []string{"a"}, nil), nil},
-		"the constant 0.5 is not an integer":      {expr.Must("a + 0.5", []string{"a"}, nil), nil},
-		"the parameter s = 1.5 is not an integer": {expr.Must("a*s", []string{"a"}, []string{"s"}), []float64{1.5}},
-		"takes 1 parameters [s], found 0":         {expr.Must("a*s", []string{"a"}, []string{"s"}), nil},
+		"exp is not defined on integers":     {kernels.Int32, expr.Must("exp(a)", []string{"a"}, nil), nil},
+		"the constant 0.5 is not an integer": {kernels.Int32, expr.Must("a + 0.5", []string{"a"}, nil), nil},
+		"the parameter s = 1.5 is not an integer": {kernels.Int32, expr.Must("a*s", []string{"a"}, []string{"s"}),
+			[]float64{1.5}},
+		"takes 1 parameters [s], found 0": {kernels.Int32, expr.Must("a*s", []string{"a"}, []string{"s"}), nil},
+		"f: bitand is defined on integers and bools alone": {kernels.Float64,
+			expr.Must("bitand(a, 7)", []string{"a"}, nil), nil},
 	} {
 		l := &kernels.Launch{Op: &kernels.Op{Name: "f", Expr: c.f}, Floats: c.floats}
-		_, err := on(t, b, l, []value{r.operand(kernels.Int32, 5, 3)}, []value{r.result(kernels.Int32, 3)})
+		_, err := on(t, b, l, []value{r.operand(c.d, 5, 3)}, []value{r.result(c.d, 3)})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}

@@ -88,7 +88,7 @@ func useLibrary() error {
 	for _, op := range engine.Ops() {
 		for _, sample := range engine.Samples(op) {
 			for _, dt := range trained {
-				if op.CPUOnly != "" || op.Cast == seam.CastBanned && dt != tensor.Float32 {
+				if op.Cast == seam.CastBanned && dt != tensor.Float32 {
 					continue
 				}
 				differentiated := func(s *tensor.Scope) error { return differentiate(s, op, sample, dt) }
@@ -111,6 +111,7 @@ func useLibrary() error {
 					autograd.Grad(y.Sum(), []*tensor.Tensor{x})
 				}
 			}
+			useBits(x)
 			s.Full(1, dt, 2)
 			wide := s.In(tensor.Zeros(tensor.Float32, 2, 3)) // what stays in float32 meets what does not
 			wide.Add(x)
@@ -150,6 +151,21 @@ func useLibrary() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// useBits calls the operations on bits, whose samples are of int32, if x may have them.
+func useBits(x *tensor.Tensor) {
+	if x.DType().IsFloat() {
+		return
+	}
+	x.BitAnd(x)
+	x.BitOr(x)
+	x.BitXor(x)
+	x.BitNot()
+	if x.DType().IsInt() {
+		x.ShiftLeft(x)
+		x.ShiftRight(x)
+	}
 }
 
 // differentiate calls an operation and asks for its gradients.

@@ -117,7 +117,7 @@ func cuda(o *tensor.Op) string {
 		return "view"
 	case o.Approximate:
 		return "expression, *approximate*"
-	case o.Expr != nil && o.CPUOnly == "":
+	case o.Expr != nil:
 		return "expression"
 	}
 	return cmp.Or(o.Kernel, "*none*")

@@ -31,3 +31,11 @@ DEV int64_t i64_lt(int64_t x, int64_t y) { return x < y; }
 DEV int64_t i64_le(int64_t x, int64_t y) { return x <= y; }
 DEV int64_t i64_eq(int64_t x, int64_t y) { return x == y; }
 DEV int64_t i64_where(int64_t c, int64_t x, int64_t y) { return c ? x : y; }
+
+// Bits in two's complement. Shifts by less than 0 or more than 63, as unsigned numbers more than 63, leave no bit of x
+// but its sign on the right.
+DEV int64_t i64_bitand(int64_t x, int64_t y) { return x & y; }
+DEV int64_t i64_bitor(int64_t x, int64_t y) { return x | y; }
+DEV int64_t i64_bitxor(int64_t x, int64_t y) { return x ^ y; }
+DEV int64_t i64_shl(int64_t x, int64_t y) { return (uint64_t)y > 63 ? 0 : (int64_t)((uint64_t)x << y); }
+DEV int64_t i64_shr(int64_t x, int64_t y) { return x >> ((uint64_t)y > 63 ? 63 : y); }

@@ -112,10 +112,8 @@ func (p *Pointwise) Text() (string, error) {
 	}
 	b.WriteString("\n")
 	number := p.Number()
-	if number == kernels.Int64 {
-		if err := kernels.OnIntegers(p.Func); err != nil {
-			return "", fmt.Errorf("pointwise %s: %w", p.Name, err)
-		}
+	if err := kernels.DefinedOn(number, p.Func); err != nil {
+		return "", fmt.Errorf("pointwise %s: %w", p.Name, err)
 	}
 	fmt.Fprintf(&b, "struct %s {\n  using Compute = %s;\n", p.Name, computeTypes[number].name)
 	fmt.Fprintf(&b, "  using In = Types<%s>;\n  using Out = Types<%s>;\n", in, out)
