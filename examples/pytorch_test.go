@@ -26,7 +26,7 @@ var selector = regexp.MustCompile(`\b[a-z]+\.[A-Z]\w*(\.[A-Z]\w*)?`)
 // TestPyTorchNames: every name of Weft in the tables of docs/PYTORCH.md exists, and there are 150 of PyTorch.
 func TestPyTorchNames(t *testing.T) {
 	names := exportedNames(t, "tensor", "autograd", "linalg", "nn", "optim", "amp", "data", "checkpoint", "train",
-		"fft")
+		"fft", "profile")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
