@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -63,7 +64,7 @@ func (r *streaming[T]) next() (d made[T], err error) {
 	c.guard(&d.err, func() (err error) {
 		if r.open == nil {
 			if r.open, err = r.stream.Open(c.ctx, r.epoch, r.at.Cursor); err == nil && r.open == nil {
-				err = fmt.Errorf("Open has returned no reader")
+				err = errors.New("the stream has opened no reader")
 			}
 			if err != nil {
 				return err

@@ -208,7 +208,7 @@ func TestStreamFaults(t *testing.T) {
 	}})
 	_, _, err := collect(t, Batches(quits, 5, keep, Workers(1)), nil)
 	wantError(t, err, "a Stream has ended the goroutine")
-	for want, s := range map[string]Stream[int]{"Open has returned no reader": odd{}, "cursor of 257": odd{257}} {
+	for want, s := range map[string]Stream[int]{"the stream has opened no reader": odd{}, "cursor of 257": odd{257}} {
 		_, _, err := collect(t, Batches(FromStream(s), 5, keep), nil)
 		wantError(t, err, "epoch 0, batch 0: example 0", want)
 	}
