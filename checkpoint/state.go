@@ -64,16 +64,14 @@ type draft struct {
 // write writes a file of tensors.
 func (c *draft) write(name string, w io.Writer) error {
 	var tensors []safetensors.Tensor
-	var buf []byte
+	var buf buffer
 	from := map[string]part{}
 	for _, p := range c.parts[name] {
 		tensors, from[p.Name] = append(tensors, p.Tensor), p
 	}
 	return safetensors.Write(c.pace.over(w), tensors, nil, func(w io.Writer, t safetensors.Tensor) error {
-		if n := min(copyBuffer, t.Bytes()); int64(len(buf)) < n {
-			buf = make([]byte, n)
-		}
-		_, err := io.CopyBuffer(w, io.NewSectionReader(from[t.Name].raw, 0, t.Bytes()), buf)
+		piece := buf.of(int(min(copyBuffer, max(1, t.Bytes())))) // CopyBuffer takes no empty one
+		_, err := io.CopyBuffer(w, io.NewSectionReader(from[t.Name].raw, 0, t.Bytes()), piece)
 		return err
 	})
 }
