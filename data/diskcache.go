@@ -161,7 +161,7 @@ func (d *diskCache) get(position int) (text []byte, r record, ok bool) {
 	return nil, r, false
 }
 
-// put keeps what is at a position, if there is room.
+// put keeps what is at a position, if the limit on bytes allows it.
 func (d *diskCache) put(position, example int, dropped bool, text []byte) {
 	b := binary.LittleEndian
 	var header [recordHeader]byte

@@ -27,7 +27,7 @@ type MemoryProfile struct {
 }
 
 // Memory starts to watch the memory of a device, for all its users, until [MemoryProfile.Stop]. What is held already
-// is counted, without a Go stack. A later Memory of the same device takes its place. While it runs an allocation takes
+// is counted, without a Go stack. A later Memory of the same device replaces it. While it runs an allocation takes
 // about a microsecond more; when none runs, none. The error is of kind [tensor.ErrDevice], if the device is closed.
 func Memory(dev *tensor.Device) (*MemoryProfile, error) {
 	counts, err := engine.StartMemoryProfile(dev)

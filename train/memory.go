@@ -125,12 +125,12 @@ func (r *Run) Explain(err error, batch int, remedies ...Remedy) error {
 		return err
 	}
 	r.Printf("%s", r.memory.dev.MemorySummary())
-	room := r.memory.room()
-	if room <= 0 {
+	available := r.memory.available()
+	if available <= 0 {
 		return err
 	}
 	for _, x := range remedies {
-		report, failed := Fit(room, 1, x.Begin)
+		report, failed := Fit(available, 1, x.Begin)
 		if failed != nil {
 			return errors.Join(err, failed)
 		}
@@ -146,8 +146,8 @@ func (r *Run) Explain(err error, batch int, remedies ...Remedy) error {
 	return err
 }
 
-// room is the memory that the device has for the program; 0 if that is not known.
-func (m *memory) room() int {
+// available is the memory that the device has for the program; 0 if that is not known.
+func (m *memory) available() int {
 	s := m.dev.Stats().Memory
 	if s.Limit > 0 {
 		return s.Limit

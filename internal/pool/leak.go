@@ -35,7 +35,7 @@ type pile struct{ count, look int }
 const firstLook = 256
 
 // WatchLeaks has report called when tensors that are kept at one line pile up: 256 are there, half of them or more
-// referred to by the program, and again at each doubling. It takes the place of a watch before it; nil ends that.
+// referred to by the program, and again at each doubling. It replaces the watch before it; nil ends that.
 func (p *Pool) WatchLeaks(report func(Leak)) {
 	if report == nil {
 		p.leaks.Store(nil)

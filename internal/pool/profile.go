@@ -48,8 +48,8 @@ type Amount struct{ Blocks, Bytes int }
 
 func (a *Amount) add(blocks, bytes int) { a.Blocks += blocks; a.Bytes += bytes }
 
-// StartProfile begins a profile of all that the pool hands out and of what is live now. It takes the place of one that
-// runs, which then counts no more.
+// StartProfile begins a profile of all that the pool hands out and of what is live now. It replaces one that runs,
+// which then counts no more.
 func (p *Pool) StartProfile() *Profile {
 	r := &Profile{pool: p, holdings: map[holder]*Holding{}, timeline: timeline{start: time.Now(), each: 1}}
 	p.mu.Lock()
