@@ -49,7 +49,8 @@ func TestDiskCache(t *testing.T) {
 		}
 	}
 	for _, other := range [][2]string{{"2", "x"}, {"1", "y"}} {
-		if got := run(other[0], other[1], 1<<20, 2); got != want || made.Load() != 60 {
+		// Two workers may be at one position of two epochs, and then both make it.
+		if got := run(other[0], other[1], 1<<20, 2); got != want || made.Load() < 60 || made.Load() >= 80 {
 			t.Errorf("%v: hash %s, %d made", other, got, made.Load())
 		}
 	}
