@@ -109,18 +109,18 @@ func (d *diskCache) open() {
 		if !strings.HasPrefix(e.Name(), d.prefix) {
 			continue
 		}
-		file, size, err := openRegular(filepath.Join(d.dir, e.Name()))
+		file, info, err := openRegular(filepath.Join(d.dir, e.Name()))
 		if err != nil {
 			continue // it is empty, or was deleted
 		}
-		d.left -= size
+		d.left -= info.Size()
 		var header [recordHeader]byte
-		for at := int64(0); size-at >= recordHeader; {
+		for at := int64(0); info.Size()-at >= recordHeader; {
 			if _, err := file.ReadAt(header[:], at); err != nil {
 				break
 			}
 			position, r, ok := parseRecord(header)
-			if at += recordHeader; !ok || r.size > size-at {
+			if at += recordHeader; !ok || r.size > info.Size()-at {
 				break // it was not written to its end, or still is
 			}
 			r.file, r.offset = file, at

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"unsafe"
 )
 
@@ -44,6 +45,9 @@ func (r *reading) tooLarge(name, found string) *FormatError {
 		Want: fmt.Sprintf("at most %d bytes (MaxSize allows more)", r.most)}
 }
 
+// room is what tells whether there is memory for so many bytes, and roomFrom the least for which it is asked.
+var room, roomFrom = engine.Room, 1 << 20
+
 // grown is s with memory for n more elements, or an error of kind [tensor.ErrMemory].
 func grown[T any](s []T, n int) ([]T, error) {
 	if n <= cap(s)-len(s) {
@@ -54,30 +58,35 @@ func grown[T any](s []T, n int) ([]T, error) {
 	if size := int(unsafe.Sizeof(*new(T))); want < math.MaxInt/size {
 		bytes = want * size
 	}
-	if bytes > 1<<20 { // else not worth the question
-		if err := engine.Room(bytes); err != nil {
+	if bytes > roomFrom { // else not worth the question
+		if err := room(bytes); err != nil {
 			return nil, err
 		}
 	}
 	return append(make([]T, 0, want), s...), nil
 }
 
-// openRegular opens a file that is not empty and returns its size. Pipes, devices and folders are a [*FormatError]:
-// opening a pipe waits for somebody who writes, and a device may never end.
-func openRegular(path string) (file *os.File, size int64, err error) {
-	info, err := os.Stat(path)
+// fingerprint tells a file apart from others of its name, and from what it was at other times.
+func fingerprint(path string, info os.FileInfo) string {
+	return fmt.Sprintf("%s %d %d", filepath.Base(path), info.Size(), info.ModTime().UnixNano())
+}
+
+// openRegular opens a file that is not empty. Pipes, devices and folders are a [*FormatError]: opening a pipe waits for
+// somebody who writes, and a device may never end.
+func openRegular(path string) (file *os.File, info os.FileInfo, err error) {
+	info, err = os.Stat(path)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, &FormatError{File: path, Offset: -1, What: "kind of file", Found: info.Mode().Type().String(),
+		return nil, nil, &FormatError{File: path, Offset: -1, What: "kind of file", Found: info.Mode().Type().String(),
 			Want: "a regular file"}
 	}
 	if info.Size() == 0 { // or a file of /proc, which may wait
-		return nil, 0, &FormatError{File: path, Offset: -1, What: "size", Found: "0 bytes", Want: "at least 1"}
+		return nil, nil, &FormatError{File: path, Offset: -1, What: "size", Found: "0 bytes", Want: "at least 1"}
 	}
 	if file, err = os.Open(path); err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	return file, info.Size(), nil
+	return file, info, nil
 }

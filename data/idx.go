@@ -48,12 +48,12 @@ var idxTypes = map[byte]struct {
 // type or rank, an axis of size 0, sizes whose product is more than the file can hold (found before
 // memory is allocated), a file that ends too early or goes on too long, and damaged compression.
 func ReadIDX(path string, options ...ReadOption) (*IDX, error) {
-	file, size, err := openRegular(path)
+	file, info, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return readIDX(path, file, size, readingOf(options))
+	return readIDX(path, file, info.Size(), readingOf(options))
 }
 
 // DecodeIDX is [ReadIDX] of a file in memory; name stands for the file in errors.

@@ -154,12 +154,12 @@ func (p *Pictures) At(i int) (Picture, error) {
 		return Picture{}, err
 	}
 	path := filepath.Join(p.dir, p.names[i])
-	file, size, err := openRegular(path)
+	file, info, err := openRegular(path)
 	if err != nil {
 		return Picture{}, err
 	}
 	defer file.Close()
-	src := &unpacked{name: path, r: bufferOf(file), limit: size, exact: true, reading: p.options}
+	src := &unpacked{name: path, r: bufferOf(file), limit: info.Size(), exact: true, reading: p.options}
 	content, err := src.all()
 	if err != nil {
 		return Picture{}, err
@@ -206,7 +206,7 @@ func decodePicture(name string, file []byte, options reading) (p Picture, err er
 		return p, &FormatError{File: name, Offset: 0, What: "size", Found: fmt.Sprintf("%d x %d pixels", width, height),
 			Want: fmt.Sprintf("at most %d pixels (MaxPixels allows more)", options.pixels)}
 	}
-	if err := engine.Room(16 * width * height); err != nil {
+	if err := room(16 * width * height); err != nil {
 		return p, fmt.Errorf("%s: %w", name, err)
 	}
 	r.Reset(file)

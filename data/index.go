@@ -70,19 +70,19 @@ func indexKey(file *os.File, kind string) (string, error) {
 
 // readIndex is what the index at a path says about a file of some size.
 func readIndex(path, key string, size int64) (note []byte, ok bool) {
-	file, n, err := openRegular(path)
+	file, info, err := openRegular(path)
 	if err != nil {
 		return nil, false
 	}
 	defer file.Close()
-	if n > size+1<<20 {
+	if info.Size() > size+1<<20 {
 		return nil, false
 	}
-	all, err := grown[byte](nil, int(n))
+	all, err := grown[byte](nil, int(info.Size()))
 	if err != nil {
 		return nil, false
 	}
-	all = all[:n]
+	all = all[:info.Size()]
 	if _, err := io.ReadFull(file, all); err != nil {
 		return nil, false
 	}

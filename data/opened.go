@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // opened is a regular file that is read at any place. One that is compressed with gzip is held unpacked in memory.
@@ -18,7 +17,7 @@ type opened struct {
 
 // openAt opens a file.
 func openAt(path string, options []ReadOption) (o *opened, err error) {
-	file, size, err := openRegular(path)
+	file, info, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -27,13 +26,8 @@ func openAt(path string, options []ReadOption) (o *opened, err error) {
 			file.Close()
 		}
 	}()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	o = &opened{name: path, r: file, size: size, file: file}
-	o.fingerprint = fmt.Sprintf("%s %d %d", filepath.Base(path), size, info.ModTime().UnixNano())
-	src, err := unpack(path, file, size, readingOf(options))
+	o = &opened{name: path, fingerprint: fingerprint(path, info), r: file, size: info.Size(), file: file}
+	src, err := unpack(path, file, o.size, readingOf(options))
 	if err != nil {
 		return nil, err
 	}

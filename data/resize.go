@@ -16,7 +16,7 @@ func (p Picture) Resize(width, height int) Picture {
 	}
 	taps := func(from, to int) float64 { return float64(to) * (2*math.Ceil(max(1, float64(from)/float64(to))) + 1) }
 	if bytes := 4 * (taps(p.Width, width) + taps(p.Height, height)); bytes > 1<<20 {
-		if err := engine.Room(int(min(bytes, math.MaxInt/2))); err != nil {
+		if err := room(int(min(bytes, math.MaxInt/2))); err != nil {
 			engine.Fail(tensor.ErrMemory, "resize", "%d x %d pixels: %v", width, height, err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -77,13 +76,13 @@ func OpenJSONL[T any](path string, options ...ReadOption) (*Rows[T], error) {
 // openRows opens a file; scan notes its rows and says how they are decoded.
 func openRows[T any](format, path string, options []ReadOption,
 	scan func(*Rows[T], *unpacked) error) (*Rows[T], error) {
-	file, size, err := openRegular(path)
+	file, info, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	rows := &Rows[T]{format: format, name: path, file: file}
+	rows := &Rows[T]{format: format, name: path, fingerprint: fingerprint(path, info), file: file}
 	rows.windows.New = func() any { return &window{} }
-	if err := rows.open(file, size, readingOf(options), scan); err != nil {
+	if err := rows.open(file, info.Size(), readingOf(options), scan); err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -94,11 +93,6 @@ func openRows[T any](format, path string, options []ReadOption,
 }
 
 func (r *Rows[T]) open(file *os.File, size int64, options reading, scan func(*Rows[T], *unpacked) error) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	r.fingerprint = fmt.Sprintf("%s %d %d", filepath.Base(r.name), size, info.ModTime().UnixNano())
 	src, err := unpack(r.name, file, size, options)
 	if err != nil {
 		return err
@@ -266,8 +260,6 @@ func (r *Rows[T]) scanCSV(src *unpacked) error {
 		case errors.As(err, &syntax):
 			return src.bad(fmt.Sprintf("line %d, column %d", syntax.Line, syntax.Column), syntax.Err.Error(),
 				"CSV by RFC 4180")
-		case err != nil && errors.Is(err, io.ErrUnexpectedEOF):
-			return src.readError("data", "no more", "the end of a row", err)
 		case err != nil:
 			return fmt.Errorf("data: OpenCSV: %s: %w", src.name, err)
 		case header != nil && len(record) != len(header):

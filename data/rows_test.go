@@ -251,7 +251,7 @@ func TestRowsErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer rows.Close()
-			os.WriteFile(path, []byte("a,b\n1,2\n3,\""), 0o600)
+			os.WriteFile(path, []byte("a,b\n1,2\n3,\"\n"), 0o600)
 			_, err = rows.At(1)
 			return err
 		}(),

@@ -33,12 +33,12 @@ type Text struct {
 
 // ReadText reads a corpus from a regular file, plain or compressed with gzip; see [NewText].
 func ReadText(path string, level Level, options ...ReadOption) (*Text, error) {
-	file, size, err := openRegular(path)
+	file, info, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	src, err := unpack(path, file, size, readingOf(options))
+	src, err := unpack(path, file, info.Size(), readingOf(options))
 	if err != nil {
 		return nil, err
 	}

@@ -121,12 +121,20 @@ func (t *Tokens) At(i int) ([]int64, error) {
 		k++
 	}
 	s := &t.shards[k]
-	raw := make([]byte, s.width*int64(t.context+1))
+	raw, err := grown[byte](nil, int(s.width)*(t.context+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: window %d: %w", s.name, i, err)
+	}
+	raw = raw[:cap(raw)]
 	offset := s.begin + int64(i-first)*int64(t.context)*s.width
 	if err := s.read(raw, offset, fmt.Sprintf("window %d", i)); err != nil {
 		return nil, err
 	}
-	tokens := make([]int64, t.context+1)
+	tokens, err := grown[int64](nil, t.context+1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: window %d: %w", s.name, i, err)
+	}
+	tokens = tokens[:cap(tokens)]
 	for j := range tokens {
 		if s.width == 2 {
 			tokens[j] = int64(binary.LittleEndian.Uint16(raw[2*j:]))
