@@ -111,7 +111,8 @@ func ShuffleBlocks[T any](p *Pipeline[T], block, window int, seed uint64) *Pipel
 }
 
 // Repeat goes through p so many times in one epoch, or without end if times is [Forever]: batches run on over the
-// borders. Each time counts as an epoch of p, so that a [Shuffle] before it gives another order.
+// borders. Each time counts as an epoch of p, so that a [Shuffle] before it gives another order, and functions before
+// it and behind it draw other random numbers.
 func Repeat[T any](p *Pipeline[T], times int) *Pipeline[T] {
 	from := given(p)
 	s := newStage(Forever, []*stage{from}, "repeat %d", times)
@@ -142,7 +143,9 @@ func Repeat[T any](p *Pipeline[T], times int) *Pipeline[T] {
 		if times != Forever {
 			c.epoch += epoch * times
 		}
-		return p.at(c, i%n)
+		x, err := p.at(c, i%n)
+		c.example = c.example.again(s, i/n)
+		return x, err
 	})
 }
 
@@ -331,7 +334,7 @@ func spread(weights []int, sum int) (part, before []int) {
 func Cache[T any](p *Pipeline[T], limit int) *Pipeline[T] {
 	type kept struct {
 		x       T
-		example int
+		example origin
 		err     error // nil or errDropped
 	}
 	from := given(p)

@@ -76,6 +76,7 @@ func CacheOnDisk[T any](p *Pipeline[T], how DiskCache[T]) *Pipeline[T] {
 //	4 bytes    CRC-32C of the example
 //	8 bytes    position in the pipeline
 //	8 bytes    index of the example in its source, plus 1<<63 if a filter has left it out
+//	8 bytes    of stages Repeat, see origin
 //	8 bytes    size of the example
 //	...        the example
 type diskCache struct {
@@ -95,11 +96,11 @@ type record struct {
 	offset  int64
 	size    int64
 	sum     uint32
-	example int
+	example origin
 	dropped bool
 }
 
-const recordHeader = 32
+const recordHeader = 40
 
 // open finds what is there. d.mu is held.
 func (d *diskCache) open() {
@@ -133,8 +134,9 @@ func (d *diskCache) open() {
 // parseRecord reads a header.
 func parseRecord(header [recordHeader]byte) (position int, r record, ok bool) {
 	b := binary.LittleEndian
-	index, at, size := b.Uint64(header[16:]), b.Uint64(header[8:]), b.Uint64(header[24:])
-	r = record{size: int64(size), sum: b.Uint32(header[4:]), example: int(index &^ (1 << 63)), dropped: index>>63 > 0}
+	index, at, size := b.Uint64(header[16:]), b.Uint64(header[8:]), b.Uint64(header[32:])
+	r = record{size: int64(size), sum: b.Uint32(header[4:]), dropped: index>>63 > 0,
+		example: origin{int(index &^ (1 << 63)), b.Uint64(header[24:])}}
 	ok = b.Uint32(header[:]) == crc32.Checksum(header[4:], castagnoli) && at <= math.MaxInt64 && size <= math.MaxInt64
 	return int(at), r, ok
 }
@@ -162,17 +164,18 @@ func (d *diskCache) get(position int) (text []byte, r record, ok bool) {
 }
 
 // put keeps what is at a position, if the limit on bytes allows it.
-func (d *diskCache) put(position, example int, dropped bool, text []byte) {
+func (d *diskCache) put(position int, example origin, dropped bool, text []byte) {
 	b := binary.LittleEndian
 	var header [recordHeader]byte
 	b.PutUint32(header[4:], crc32.Checksum(text, castagnoli))
 	b.PutUint64(header[8:], uint64(position))
-	index := uint64(example)
+	index := uint64(example.index)
 	if dropped {
 		index |= 1 << 63
 	}
 	b.PutUint64(header[16:], index)
-	b.PutUint64(header[24:], uint64(len(text)))
+	b.PutUint64(header[24:], example.repeat)
+	b.PutUint64(header[32:], uint64(len(text)))
 	b.PutUint32(header[:], crc32.Checksum(header[4:], castagnoli))
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -290,7 +290,7 @@ func FuzzDiskCache(f *testing.F) {
 	d := &diskCache{dir: dir, prefix: "weft-cache-", left: 1 << 20}
 	d.get(0)
 	for i := range 5 {
-		d.put(i, i+7, i == 3, []byte("example")[:i])
+		d.put(i, origin{index: i + 7}, i == 3, []byte("example")[:i])
 	}
 	text, err := os.ReadFile(d.log.Name())
 	if err != nil {
@@ -308,7 +308,7 @@ func FuzzDiskCache(f *testing.F) {
 			if got, _, ok := d.get(i); ok && len(got) > len(text) {
 				t.Errorf("example %d has %d bytes of a file of %d", i, len(got), len(text))
 			}
-			d.put(i, i, false, []byte("again"))
+			d.put(i, origin{}, false, []byte("again"))
 			if got, _, ok := d.get(i); !ok || len(got) > len(text)+5 {
 				t.Errorf("example %d is not kept: %q", i, got)
 			}

@@ -188,7 +188,7 @@ func (c *call) guard(err *error, f func() error) {
 			*err = &panicked{"the goroutine was ended (runtime.Goexit, or FailNow of a test)", panicLine()}
 		}
 		if *err != nil && *err != errDropped && c.stage != nil {
-			*err = fmt.Errorf("example %d: %s: %w", c.example, c.stage.name, *err)
+			*err = fmt.Errorf("example %d: %s: %w", c.example.index, c.stage.name, *err)
 		}
 	}()
 	*err = f()

@@ -374,6 +374,9 @@ func TestOrderRandom(t *testing.T) {
 		if b := Batches(n.build(), 1, keep); b.err != nil {
 			continue
 		}
+		if _, err := randomSink(rand.New(rand.NewPCG(seed, 1))).eager(t, n); err != nil {
+			continue // there is no batch, so nothing to compare
+		}
 		done++
 		for _, name := range n.build().describe() {
 			used[strings.Fields(name)[0]]++
@@ -480,6 +483,63 @@ func TestOrderRandomNumbers(t *testing.T) {
 			}
 			number[b[0][0]] = b[0][1]
 		}
+	}
+}
+
+// A function behind Repeat draws other numbers each time, through caches and other stages, by position and in order;
+// those of the first time are those without Repeat.
+func TestOrderRepeatedNumbers(t *testing.T) {
+	draw := func(s Sample, _ int) (uint64, error) { return s.Random.Uint64(), nil }
+	numbers := func(p *Pipeline[int], epochs int) (all []uint64) {
+		got, _, err := collect(t, Batches(Map(p, draw), 7, keep, Epochs(epochs), Workers(2)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Concat(got...)
+	}
+	source := Shuffle(From(make(Slice[int], 10)), 3)
+	first := numbers(Take(source, 10), 2) // with as many stages before the function
+	if sum := digest(first); fmt.Sprintf("%x", sum[:6]) != "fccfe372fd95" {
+		t.Errorf("the numbers without Repeat have changed: %x", sum[:6])
+	}
+	if got := numbers(Repeat(source, 3), 1); !slices.Equal(got[:10], first[:10]) {
+		t.Errorf("the first time draws %d, without Repeat %d", got[:10], first[:10])
+	}
+	disk := func(p *Pipeline[int]) *Pipeline[int] {
+		return CacheOnDisk(p, DiskCache[int]{Dir: t.TempDir(), Version: "1", MaxBytes: 1 << 20,
+			Encode: func(int) ([]byte, error) { return nil, nil }, Decode: func([]byte) (int, error) { return 0, nil }})
+	}
+	all := func(p *Pipeline[int]) *Pipeline[int] {
+		return Filter(p, func(Sample, int) (bool, error) { return true, nil })
+	}
+	for name, c := range map[string]struct {
+		p, inOrder *Pipeline[int]
+		n          int
+	}{
+		"once":  {Repeat(source, 3), Take(Repeat(all(source), 3), 30), 30},
+		"twice": {Repeat(Repeat(source, 3), 3), Take(Repeat(Repeat(all(source), 3), 3), 90), 90},
+		"for ever": {Take(Repeat(Repeat(source, 2), Forever), 80), Take(Repeat(Repeat(all(source), 2), Forever),
+			80), 80},
+		"kept":    {Cache(Repeat(source, 3), 30), Cache(Take(Repeat(all(source), 3), 30), 30), 30},
+		"on disk": {disk(Repeat(source, 3)), nil, 30},
+	} {
+		for how, p := range map[string]*Pipeline[int]{"by position": c.p, "again": c.p, "in order": c.inOrder} {
+			if p == nil {
+				continue
+			}
+			seen := map[uint64]bool{}
+			for _, x := range numbers(p, 2) {
+				seen[x] = true
+			}
+			if len(seen) != 2*c.n {
+				t.Errorf("%s, %s: %d different numbers, want %d", name, how, len(seen), 2*c.n)
+			}
+		}
+	}
+	// As many stages read in order as by position: the same numbers.
+	as := Map(source, func(_ Sample, x int) (int, error) { return x, nil })
+	if by, in := numbers(Repeat(as, 3), 2), numbers(Repeat(all(source), 3), 2); !slices.Equal(by, in) {
+		t.Errorf("%d by position, %d in order", by, in)
 	}
 }
 

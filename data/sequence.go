@@ -123,7 +123,7 @@ type made[T any] struct {
 	err           error
 	bytes         int64
 	length        int
-	example       int     // index in its source
+	example       origin
 	before, after *cursor // of the pipeline, if it is read in order
 }
 
@@ -398,6 +398,9 @@ func joined[T any](s *stage, reads func(at int) ([]*stage, bool),
 				if d, err = in.next(); err == nil {
 					some = true
 					d.after = &cursor{At: k, From: []*cursor{in.at}}
+					if len(s.from) == 1 { // Repeat
+						d.example = d.example.again(s, k)
+					}
 				}
 				if err != io.EOF {
 					return d, err

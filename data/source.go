@@ -43,7 +43,8 @@ type Sample struct {
 	Index   int             // of the example in its source
 
 	// Random is a stream of random numbers of its own for each (seed, epoch, example, function), whichever goroutine
-	// calls: the seed is that of the last [Shuffle] or [ShuffleBlocks] before, else 0.
+	// calls: the seed is that of the last [Shuffle] or [ShuffleBlocks] before, else 0. Behind [Repeat] it is another
+	// one each time the example comes.
 	Random *rand.Rand
 }
 
@@ -138,7 +139,7 @@ func From[T any](source Source[T]) *Pipeline[T] {
 	s.wrong(n < 0, "a source has 0 or more examples")
 	s.fingerprint(source)
 	return finish(s, func(c *call, i int) (T, error) {
-		c.stage, c.example = s, i
+		c.stage, c.example = s, origin{index: i}
 		begin := c.clock()
 		x, err := source.At(i)
 		c.spent(s, 1, begin)
@@ -157,7 +158,7 @@ func (s *stage) fingerprint(of any) {
 type call struct {
 	ctx     context.Context
 	epoch   int
-	example int    // index in its source of the example made last
+	example origin // of the example made last
 	branch  uint64 // which operands of Zip and its like lead to the present stage
 	stage   *stage // that called a function of the user's last
 	words   words
@@ -171,6 +172,20 @@ type call struct {
 	given   any           // the present example of the sequence that the stages read
 	outside bool          // the goroutine is none of the workers
 	timed   bool          // functions are timed for the present example
+}
+
+// origin is where an example comes from.
+type origin struct {
+	index  int    // in its source
+	repeat uint64 // which times of the stages Repeat it went through; 0 for the first ones
+}
+
+// again is o in times k, from 0, of the stage Repeat s.
+func (o origin) again(s *stage, k int) origin {
+	if k > 0 {
+		o.repeat = mix(o.repeat + mix(uint64(k)) + s.depth)
+	}
+	return o
 }
 
 // clock is the time if functions are timed for this example.
@@ -210,7 +225,7 @@ func (w *words) Uint64() uint64 {
 	if w.next == 0 {
 		c := w.of
 		w.key = source(forMap, c.stage.seed, uint64(c.epoch))
-		w.key.Key = mix(mix(w.key.Key+c.branch)+c.stage.depth) + mix(uint64(c.example))
+		w.key.Key = mix(mix(w.key.Key+c.branch)+c.stage.depth) + mix(uint64(c.example.index)) + c.example.repeat
 	}
 	w.next++
 	return w.key.Uint64(w.next - 1)
@@ -227,7 +242,7 @@ func newCall(ctx context.Context) *call {
 func (c *call) sample(s *stage) Sample {
 	c.stage = s
 	c.words.next = 0
-	return Sample{Context: c.ctx, Epoch: c.epoch, Index: c.example, Random: c.random}
+	return Sample{Context: c.ctx, Epoch: c.epoch, Index: c.example.index, Random: c.random}
 }
 
 // cachedOrder is a permutation that a stage used last.

@@ -59,7 +59,7 @@ func (r *streaming[T]) next() (d made[T], err error) {
 	memory := &c.crew.memory
 	c.wait(func() bool { return memory.used <= memory.limit || c.next() })
 	c.begin(r.epoch)
-	c.stage, c.example = r.stage, r.at.At
+	c.stage, c.example = r.stage, origin{index: r.at.At}
 	over := false
 	c.guard(&d.err, func() (err error) {
 		if r.open == nil {
@@ -87,7 +87,7 @@ func (r *streaming[T]) next() (d made[T], err error) {
 	if over {
 		return d, io.EOF
 	}
-	d.example = r.at.At
+	d.example.index = r.at.At
 	r.at.At++
 	at := r.at
 	d.after = &at
