@@ -55,21 +55,24 @@ func scaleUnit() *unit {
 		code: map[string][]byte{"compute_80": []byte(goodPTX)}}
 }
 
-// Every text goes through all assemblers for all targets, once; a fault under a single one keeps it off the record.
+// Every text goes through its assemblers for all their targets, once; a fault under one keeps it off the record.
 func TestAssemble(t *testing.T) {
-	every := 0
-	for _, a := range assemblers {
-		every += len(a.targets)
-	}
-	for _, c := range []struct{ version, target, old, new, want string }{
-		{"", "", "", "", ""},
-		{"12.8", "sm_100", "0 bytes spill stores", "8 bytes spill stores", "spill: scale_f32 (ptxas 12.8 sm_100)"},
-		{"12.6", "sm_90a", "ptxas info    : Compile time",
+	const tensor = "// mma.sync\n"
+	for _, c := range []struct{ add, version, target, old, new, want string }{
+		{"", "", "", "", "", ""},
+		{tensor, "", "", "", "", ""},
+		{"", "12.8", "sm_100", "0 bytes spill stores", "8 bytes spill stores", "spill: scale_f32 (ptxas 12.8 sm_100)"},
+		{tensor, "12.6", "sm_90a", "ptxas info    : Compile time",
 			"ptxas info    : (C7510) wgmma is serialized\nptxas info    : Compile time",
 			"remark: scale_f32 (ptxas 12.6 sm_90a)"},
 	} {
 		p := fakeAssemblers(t, c.version, c.target, c.old, c.new)
 		u := scaleUnit()
+		u.code["compute_80"] = append([]byte(c.add), goodPTX...)
+		every := 4
+		if c.add == tensor {
+			every = 31
+		}
 		g := &gates{}
 		known, err := p.assemble(g, []*unit{u}, record{})
 		if err != nil {
@@ -94,7 +97,7 @@ func TestAssemble(t *testing.T) {
 		if _, err := p.assemble(g, []*unit{u}, known); err != nil || p.calls(t) != 0 {
 			t.Errorf("what is on record is assembled again: %v", err)
 		}
-		u.code["compute_80"] = []byte(goodPTX + "\n")
+		u.code["compute_80"] = []byte(c.add + goodPTX + "\n")
 		if known.of(u, "scale_f32") != nil {
 			t.Error("the record of another text is taken")
 		}
@@ -127,7 +130,7 @@ func TestAssembledRegisters(t *testing.T) {
 
 // The lane assembles what is not on record, up to a number, from the PTX of the images.
 func TestAssembleSome(t *testing.T) {
-	p := fakeAssemblers(t, "12.4", "sm_80", "0 bytes spill loads", "4 bytes spill loads")
+	p := fakeAssemblers(t, "12.8", "sm_120", "0 bytes spill loads", "4 bytes spill loads")
 	u := scaleUnit()
 	m := &images.Manifest{Compiler: compiler, Sources: map[string]string{"scale": "aa"},
 		Images: []*images.Image{newImage(u, "compute_80")}}

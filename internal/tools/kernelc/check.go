@@ -21,6 +21,7 @@ import (
 type thoroughness struct {
 	part   int    // compile one unit of so many
 	seed   string // which ones: another seed, others
+	before string // of a part: the file of an earlier manifest; units whose images it does not have are compiled, too
 	texts  int    // of a part: assemble so many texts that are not on record
 	again  bool   // assemble what is on record, too
 	frozen bool   // do not write the record; the whole must be on it
@@ -37,7 +38,19 @@ func (p *project) check(w io.Writer, how thoroughness) error {
 	if err != nil {
 		return err
 	}
-	units := choose(all, how.part, how.seed)
+	var others []*unit
+	if how.before != "" {
+		earlier, err := os.ReadFile(how.before)
+		if err != nil {
+			return err
+		}
+		have, err := p.readImages()
+		if err != nil {
+			return err
+		}
+		others = fresh(all, have, string(earlier), how.seed)
+	}
+	units := choose(all, how.part, how.seed, others)
 	if how.only != "" {
 		units = slices.DeleteFunc(units, func(u *unit) bool {
 			fits, _ := filepath.Match(how.only, u.name)
@@ -88,15 +101,29 @@ func (p *project) check(w io.Writer, how thoroughness) error {
 	return p.compare(sources, all, units, limits)
 }
 
-// choose returns one unit of n, by the seed.
-func choose(all []*unit, n int, seed string) []*unit {
+// choose returns one unit of n, by the seed, and the given others.
+func choose(all []*unit, n int, seed string, others []*unit) []*unit {
 	var chosen []*unit
 	for _, u := range all {
-		if n <= 1 || lot(u, seed)%uint32(n) == 0 {
+		if n <= 1 || lot(u, seed)%uint32(n) == 0 || slices.Contains(others, u) {
 			chosen = append(chosen, u)
 		}
 	}
 	return chosen
+}
+
+// fresh returns units with images that an earlier manifest does not have, some of them where they are many.
+func fresh(all []*unit, have *images.Manifest, earlier, seed string) []*unit {
+	const most = 16
+	isNew := func(m *images.Image) bool { return !strings.Contains(earlier, m.Sum) }
+	var some []*unit
+	for _, u := range all {
+		if slices.ContainsFunc(imagesOf(have, u), isNew) {
+			some = append(some, u)
+		}
+	}
+	slices.SortFunc(some, func(a, b *unit) int { return cmp.Compare(lot(a, seed), lot(b, seed)) })
+	return some[:min(most, len(some))]
 }
 
 // lot is the number that a unit draws.

@@ -195,14 +195,17 @@ func TestChoose(t *testing.T) {
 	for i := range 300 {
 		all = append(all, &unit{name: strings.Repeat("k", 1+i)})
 	}
-	if n := len(choose(all, 1, "")); n != 300 {
+	if n := len(choose(all, 1, "", nil)); n != 300 {
 		t.Errorf("%d of 300 in the whole", n)
 	}
 	seen := map[*unit]bool{}
 	for seed := range 40 {
-		part := choose(all, 6, fmt.Sprint(seed))
+		part := choose(all, 6, fmt.Sprint(seed), all[7:9])
 		if n := len(part); n < 20 || n > 90 {
 			t.Errorf("%d of 300 in a sixth", n)
+		}
+		if !slices.Contains(part, all[7]) || !slices.Contains(part, all[8]) {
+			t.Error("units that must be there are not")
 		}
 		for _, u := range part {
 			seen[u] = true
@@ -210,6 +213,23 @@ func TestChoose(t *testing.T) {
 	}
 	if len(seen) < 290 {
 		t.Errorf("%d of 300 in 40 sixths", len(seen))
+	}
+}
+
+// TestFresh: units are fresh while the earlier manifest lacks one of their images.
+func TestFresh(t *testing.T) {
+	u := &unit{source: &source{family: "scale"}, symbols: []string{"scale_f32"}}
+	m := &images.Manifest{}
+	for _, sum := range []string{"aa", "bb"} {
+		m.Images = append(m.Images, &images.Image{Family: "scale", Symbols: u.symbols, Target: sum, Sum: sum})
+	}
+	for earlier, want := range map[string]int{"image aa\nimage bb\n": 0, "image aa\n": 1, "": 1} {
+		if got := fresh([]*unit{u}, m, earlier, ""); len(got) != want {
+			t.Errorf("behind %q: %d units, want %d", earlier, len(got), want)
+		}
+	}
+	if n := len(fresh(slices.Repeat([]*unit{u}, 40), m, "", "")); n != 16 {
+		t.Errorf("%d of 40 units", n)
 	}
 }
 

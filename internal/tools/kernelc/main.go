@@ -14,6 +14,7 @@ func main() {
 	var how thoroughness
 	flags.IntVar(&how.part, "part", 1, "")
 	flags.StringVar(&how.seed, "seed", "", "")
+	flags.StringVar(&how.before, "before", "", "")
 	flags.IntVar(&how.texts, "texts", 8, "")
 	flags.BoolVar(&how.again, "again", false, "")
 	flags.StringVar(&how.only, "only", "", "")
@@ -44,9 +45,10 @@ func usage() {
 	kernelc build
 	kernelc check [-again] [-frozen]
 	kernelc check -only PATTERN
-	kernelc check -part N [-seed TEXT] [-texts N] [-frozen]
+	kernelc check -part N [-seed TEXT] [-before MANIFEST] [-texts N] [-frozen]
 -only P    compile kernels with names such as norm_*, and pass their cubins and PTX through the gates
 -part N    compile one image of N again; which ones depends on the seed
+-before F  with -part: and up to 16 images of those that an earlier manifest does not have
 -texts N   assemble so many texts that are not on record
 -again     assemble PTX that is on record, too, and take nothing from the cache, build/kernelc
 -frozen    do not write the record, and without -part fail where it is not complete`)

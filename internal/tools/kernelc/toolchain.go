@@ -21,10 +21,22 @@ type assembler struct {
 
 var (
 	upToHopper    = []string{"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"}
-	upToBlackwell = append(slices.Clone(upToHopper), "sm_100", "sm_120")
+	blackwell     = []string{"sm_100", "sm_120"}
+	upToBlackwell = slices.Concat(upToHopper, blackwell)
 	assemblers    = []assembler{{"12.4", upToHopper}, {"12.6", upToHopper}, {"12.8", upToBlackwell},
 		{"12.9", upToBlackwell}, {"13.0", upToBlackwell}}
+	plainAssemblers = []assembler{{"12.8", blackwell}, {"13.0", blackwell}}
 )
+
+// assemblersOf returns the assemblers that a text is given to: all, if it has tensor instructions, of which they make
+// different code. Any other text is given to the first and the last of those that know the GPUs for which drivers
+// compile it; what the compiler's own assembler says of earlier GPUs is in the log of the cubins.
+func assemblersOf(ptx []byte) []assembler {
+	if bytes.Contains(ptx, []byte("mma.")) {
+		return assemblers
+	}
+	return plainAssemblers
+}
 
 // assembles returns the targets for which PTX of a virtual architecture is assembled: all, except that PTX of one
 // chip's own instructions fits that chip alone.
