@@ -108,6 +108,7 @@ func child(told string) {
 		panic(err)
 	}
 	debug.SetMaxStack(64 << 20)
+	debug.SetGCPercent(400) // the heap is small
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: space, Max: space}); err != nil {
 		panic(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/weft-ml/weft/amp"
@@ -263,7 +264,7 @@ type target struct {
 }
 
 // targets are all functions and methods, in order of their names.
-func targets() (all []target) {
+var targets = sync.OnceValue(func() (all []target) {
 	for name, f := range functions {
 		all = append(all, target{name, reflect.ValueOf(f)})
 	}
@@ -276,7 +277,7 @@ func targets() (all []target) {
 	}
 	slices.SortFunc(all, func(a, b target) int { return strings.Compare(a.name, b.name) })
 	return all
-}
+})
 
 // typeName is the name of a type or of what it points to, without type arguments: "tensor.Tensor".
 func typeName(t reflect.Type) string {
