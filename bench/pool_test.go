@@ -12,12 +12,12 @@ import (
 )
 
 // BenchmarkPool is the cost of an allocation and its return that the pool serves, and on each trace that of a pair and
-// what is reserved over what is live: for the pool with virtual memory, as GPUs have it, and without, as on the CPU,
-// for two models of PyTorch's allocator and, where it takes no minute, for an offline plan of the whole trace.
+// what is reserved over what is live: for the pool with virtual memory and without, for two models of PyTorch's
+// allocator and, where it takes no minute, for an offline plan of the whole trace.
 func BenchmarkPool(b *testing.B) {
 	for _, size := range []int{1000, 100_000, 10_000_000} {
 		b.Run(fmt.Sprintf("hot/bytes=%d", size), func(b *testing.B) {
-			p := pool.New(ranges{&null.Backend{}}, 0)
+			p := pool.New(&null.Backend{}, 0)
 			held, err := p.Alloc(size, pool.Owner{})
 			must(err)
 			defer p.Free(held)
@@ -34,11 +34,11 @@ func BenchmarkPool(b *testing.B) {
 			var live, ops int
 			var virtual, plain *pool.Pool
 			for b.Loop() {
-				virtual = pool.New(ranges{&null.Backend{}}, 0)
+				virtual = pool.New(&null.Backend{}, 0)
 				live, ops = tr.Run(on(virtual))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*ops), "ns/pair")
-			plain = pool.New(&null.Backend{}, 0)
+			plain = pool.New(struct{ kernels.Backend }{&null.Backend{}}, 0)
 			tr.Run(on(plain))
 			torch, expandable := memtrace.PyTorch{}, memtrace.PyTorch{Expandable: true}
 			tr.Run(torch.Alloc)
@@ -63,18 +63,3 @@ func on(p *pool.Pool) func(n int) (free func()) {
 		return func() { p.Free(b) }
 	}
 }
-
-// ranges is the null device with virtual memory.
-type ranges struct{ *null.Backend }
-
-type addresses struct{ all kernels.Buffer }
-
-func (r ranges) Reserve() (kernels.Range, error) {
-	all, err := r.Alloc(1 << 40)
-	return addresses{all}, err
-}
-
-func (a addresses) Buffer() kernels.Buffer { return a.all }
-func (a addresses) Granularity() int       { return 2 << 20 }
-func (a addresses) Map(off, n int) error   { return nil }
-func (a addresses) Unmap(off, n int) error { return nil }

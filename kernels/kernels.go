@@ -150,8 +150,10 @@ type Range interface {
 	Buffer() Buffer       // all of it; only what is mapped may be used
 	Granularity() int     // offsets and sizes are multiples
 	Map(off, n int) error // the error of a full device is of kind [ErrMemory]; nothing is mapped then
-	// Unmap gives back what one Map has mapped. It waits until no work uses any of it.
+	// Unmap gives back what one Map has mapped or, of a divisible range, any of what is mapped. It waits until no work
+	// uses any of it.
 	Unmap(off, n int) error
+	Divisible() bool
 }
 
 // Preparer is a backend whose op calls can fail for want of a kernel or of memory.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -36,6 +37,7 @@ func trained(t testing.TB, dev *tensor.Device, steps int) {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() { runtime.KeepAlive(opt) }) // a collection would change what is counted
 }
 
 // TestMemory: the sums of a profile are what the device counts, and it knows layers, operations, categories and lines.

@@ -15,9 +15,10 @@
 //	lists and free blocks ─► blocks whose streams have finished, lists joined ─► the source, within the limit
 //	   ─► again, after free segments were given back ─► again, after a collection of Go's ─► out of memory
 //
-// A source with virtual memory ([kernels.Reserver]) has one segment for each kind, a range of addresses to which
-// memory is mapped where it is needed, so that all that is free can be joined. Without, a segment is an allocation.
-// They grow by a 256th of what is reserved at least, in multiples of 2 MiB, or of a 256th of a smaller limit.
+// A source with virtual memory ([kernels.Reserver]), which GPUs and the CPU under Linux have, has one segment for each
+// kind: a range of addresses to which memory is mapped where it is needed, so that all that is free can be joined.
+// Without, a segment is an allocation. They grow by a 256th of what is reserved at least, in multiples of 2 MiB, or of
+// a 256th of a smaller limit.
 //
 // A block belongs to a stream and serves only that one, since the work that used it before is queued there. Who uses it
 // on another stream says so ([Pool.UsedOn]): then it is free when that work has finished.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/internal/testing/memtrace"
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
 )
 
 // On traces of training and inference, what is reserved is at most 1.10 times what is live, and less than both models
@@ -13,6 +15,13 @@ func TestFragmentation(t *testing.T) {
 		t.Run(tr.Name, func(t *testing.T) {
 			p := New(newVirtual(0), 0)
 			live, ops := tr.Run(allocator(t, p))
+			if _, ok := any(cpu.Backend{}).(kernels.Reserver); ok && cpu.Free() > 2*live {
+				host := New(cpu.Backend{}, 0)
+				tr.Run(allocator(t, host))
+				if got, want := host.Stats().Peak.Reserved, p.Stats().Peak.Reserved; got != want {
+					t.Errorf("the CPU reserves %d bytes, a GPU %d", got, want)
+				}
+			}
 			plain := New(newDevice(0), 0)
 			tr.Run(allocator(t, plain))
 			torch, expandable := memtrace.PyTorch{}, memtrace.PyTorch{Expandable: true}

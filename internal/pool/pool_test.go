@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -121,6 +122,7 @@ func (d *device) Record(s kernels.Stream) kernels.Event {
 type virtual struct {
 	*device
 	failAt int
+	page   int // of which each can be unmapped; 0: what was mapped at once is
 }
 
 // addresses is one of its ranges.
@@ -129,15 +131,16 @@ type addresses struct {
 	mapped map[int]int
 }
 
-func newVirtual(total int) *virtual { return &virtual{newDevice(total), 0} }
+func newVirtual(total int) *virtual { return &virtual{device: newDevice(total)} }
 
 func (v *virtual) Reserve() (kernels.Range, error) { return &addresses{v, map[int]int{}}, nil }
 func (v *addresses) Buffer() kernels.Buffer        { return &buffer{n: 1 << 40} }
-func (v *addresses) Granularity() int              { return unit }
+func (v *addresses) Granularity() int              { return cmp.Or(v.page, unit) }
+func (v *addresses) Divisible() bool               { return v.page > 0 }
 
 func (v *addresses) Map(off, n int) error {
 	v.calls++
-	if off%unit != 0 || n%unit != 0 || n <= 0 || n > maxHandle {
+	if unit := v.Granularity(); off%unit != 0 || n%unit != 0 || n <= 0 || n > maxHandle {
 		panic(fmt.Sprint("mapping ", n, " bytes at ", off))
 	}
 	for at, m := range v.mapped {
@@ -148,13 +151,20 @@ func (v *addresses) Map(off, n int) error {
 	if v.failAt--; v.failAt == 0 || v.total > 0 && n > v.total-v.used {
 		return kernels.Errorf(kernels.ErrMemory, "alloc", "card is full")
 	}
-	v.mapped[off] = n
 	v.used += n
+	for ; v.page > 0 && n > v.page; off, n = off+v.page, n-v.page {
+		v.mapped[off] = v.page
+	}
+	v.mapped[off] = n
 	return nil
 }
 
 func (v *addresses) Unmap(off, n int) error {
 	v.calls++
+	for ; v.page > 0 && n > v.page && v.mapped[off] == v.page; off, n = off+v.page, n-v.page {
+		delete(v.mapped, off)
+		v.used -= v.page
+	}
 	if v.mapped[off] != n {
 		panic(fmt.Sprintf("%d bytes at %d are unmapped, %d were mapped", n, off, v.mapped[off]))
 	}
@@ -501,6 +511,42 @@ func TestVirtual(t *testing.T) {
 	for _, b := range []*Block{a, e} {
 		p.Free(b)
 	}
+	if p.Trim(); d.used != 0 {
+		t.Errorf("%d bytes stay mapped", d.used)
+	}
+	check(t, p, 0)
+}
+
+// Of divisible ranges all that is free is given back but parts of pages, and serves elsewhere: where a limit is reached
+// what is live is all that is reserved.
+func TestDivisible(t *testing.T) {
+	d := newVirtual(0)
+	d.page = 4 << 10
+	p := New(d, 64<<20)
+	var all []*Block
+	for range 63 {
+		all = append(all, mustAlloc(t, p, 1<<20))
+	}
+	for i := 0; i < len(all); i += 2 {
+		p.Free(all[i])
+	}
+	check(t, p, d.used)
+	b := mustAlloc(t, p, 32<<20) // no two free blocks are neighbours
+	if s := p.Stats(); s.Reserved > 64<<20 || s.Inactive > 1<<20 {
+		t.Errorf("%+v", s)
+	}
+	check(t, p, d.used)
+	p.Free(all[1])
+	odd := mustAlloc(t, p, 5<<10)
+	p.Free(b)
+	if p.Trim(); d.used != 30<<20+8<<10 {
+		t.Errorf("%d bytes stay mapped", d.used)
+	}
+	check(t, p, d.used)
+	for i := 3; i < len(all); i += 2 {
+		p.Free(all[i])
+	}
+	p.Free(odd)
 	if p.Trim(); d.used != 0 {
 		t.Errorf("%d bytes stay mapped", d.used)
 	}

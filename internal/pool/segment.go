@@ -18,7 +18,7 @@ type segment struct {
 	buf     kernels.Buffer
 	first   *Block        // lowest address
 	pages   kernels.Range // nil: it is no range
-	handles []handle      // what is mapped, in order of address
+	handles []handle      // what is mapped, in order of address; unused if parts of it can be unmapped
 }
 
 // handle is memory that was mapped at once, and is unmapped at once.
@@ -60,15 +60,16 @@ func (p *Pool) more(c *cache, size int, o Owner, n int) (*Block, error) {
 	p.mu.Unlock()
 	least := max(size, smallSize) // when memory is short; less would make many small segments
 	err, tried := error(errLimit), 0
-	for _, try := range [...]struct{ need, slack int }{
-		{roundUp(size, unit), min(roundUp(reserved/256, unit), maxHandle)}, {roundUp(size, unit), 0}, {least, 0}} {
+	for _, try := range [...]struct{ need, slack, unit int }{
+		{roundUp(size, unit), min(roundUp(reserved/256, unit), maxHandle), unit}, {roundUp(size, unit), 0, unit},
+		{least, 0, granule}} {
 		most := max(try.need, try.slack)
 		if try.slack > room-try.need || most == tried && p.reserver == nil {
 			continue
 		}
 		tried = most
 		var b *Block
-		b, err = p.extend(c, try.need, try.slack, size, room, o, n)
+		b, err = p.extend(c, try.need, try.slack, try.unit, size, room, o, n)
 		if err == nil || errors.Is(err, kernels.ErrDevice) {
 			return b, err
 		}
@@ -76,10 +77,11 @@ func (p *Pool) more(c *cache, size int, o Owner, n int) (*Block, error) {
 	return nil, err
 }
 
-// extend adds need bytes, or slack if that is more, by mapping or by an allocation, and takes a block of size bytes.
-func (p *Pool) extend(c *cache, need, slack, size, room int, o Owner, n int) (*Block, error) {
+// extend adds need bytes, or slack if that is more, by mapping in multiples of unit or by an allocation, and takes a
+// block of size bytes.
+func (p *Pool) extend(c *cache, need, slack, unit, size, room int, o Owner, n int) (*Block, error) {
 	if p.reserver != nil {
-		err := p.mapMore(c, size < smallSize, need, slack, room)
+		err := p.mapMore(c, size < smallSize, need, slack, unit, room)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return p.takeLocked(c, size, o, n), err
 		}
@@ -98,9 +100,9 @@ func (p *Pool) extend(c *cache, need, slack, size, room int, o Owner, n int) (*B
 	return p.take(c, size, o, n), nil
 }
 
-// mapMore maps memory to the addresses of stream c so that want bytes are free in one piece, at their end slack bytes
-// if that is more.
-func (p *Pool) mapMore(c *cache, small bool, want, slack, room int) error {
+// mapMore maps memory, in multiples of unit, to the addresses of stream c so that want bytes are free in one piece, at
+// their end slack bytes if that is more.
+func (p *Pool) mapMore(c *cache, small bool, want, slack, unit, room int) error {
 	i := slices.IndexFunc(c.segments, func(s *segment) bool { return s.pages != nil && s.small == small })
 	if i < 0 {
 		r, err := p.reserver.Reserve()
@@ -116,7 +118,7 @@ func (p *Pool) mapMore(c *cache, small bool, want, slack, room int) error {
 	s := c.segments[i]
 	p.mu.Lock()
 	s.heap().settle(p)
-	hole, n := s.hole(want)
+	hole, n := s.hole(want, max(unit, s.pages.Granularity()))
 	p.mu.Unlock()
 	if hole == nil {
 		return kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes requested of a range of addresses of %d", want,
@@ -148,7 +150,9 @@ func (p *Pool) mapMore(c *cache, small bool, want, slack, room int) error {
 	}
 	for done = 0; done < n; done += maxHandle {
 		p.reserve(min(n-done, maxHandle))
-		s.handles = append(s.handles, handle{at + done, min(n-done, maxHandle)})
+		if !s.pages.Divisible() {
+			s.handles = append(s.handles, handle{at + done, min(n-done, maxHandle)})
+		}
 	}
 	slices.SortFunc(s.handles, func(a, b handle) int { return a.at - b.at })
 	hole.poisoned = false
@@ -166,9 +170,8 @@ func (s *segment) heap() *heap {
 }
 
 // hole is the unmapped block to whose start n bytes are to be mapped so that want are free together with its
-// neighbours: where n is least. mu is held.
-func (s *segment) hole(want int) (best *Block, n int) {
-	unit := s.pages.Granularity()
+// neighbours: where n, a multiple of unit if there is room, is least. mu is held.
+func (s *segment) hole(want, unit int) (best *Block, n int) {
 	for b := s.first; b != nil; b = b.after {
 		if b.state != unmapped {
 			continue
@@ -198,6 +201,7 @@ func (p *Pool) release(need int) (freed int) {
 	caches := p.caches
 	p.mu.Unlock()
 	for _, c := range caches {
+		freed += p.releasePages(c, need-freed)
 		for freed < need {
 			n := p.releaseOne(c)
 			if n == 0 {
@@ -228,6 +232,37 @@ func (p *Pool) forgetViews() {
 	}
 }
 
+// releasePages gives what is free back of ranges of a stream of which parts can be unmapped, until need bytes are, and
+// returns how many are.
+func (p *Pool) releasePages(c *cache, need int) (freed int) {
+	type piece struct {
+		pages kernels.Range
+		at, n int
+	}
+	var pieces []piece
+	p.mu.Lock()
+	p.consolidate(c)
+	for _, s := range c.segments {
+		if s.pages == nil || !s.pages.Divisible() {
+			continue
+		}
+		unit := s.pages.Granularity()
+		for b := s.first; b != nil && freed < need; b = b.after {
+			at, end := roundUp(b.at, unit), (b.at+b.cap)/unit*unit
+			if b.state == free && at < end {
+				b = p.cutOut(b, at, end-at)
+				pieces = append(pieces, piece{s.pages, at, end - at})
+				freed += end - at
+			}
+		}
+	}
+	p.mu.Unlock()
+	for _, x := range pieces {
+		x.pages.Unmap(x.at, x.n) // an error is the device's: its memory is lost with it
+	}
+	return freed
+}
+
 // releaseOne gives the largest free segment or handle of a stream back, and returns its size; 0 if there is none.
 func (p *Pool) releaseOne(c *cache) (n int) {
 	p.mu.Lock()
@@ -247,9 +282,15 @@ func (p *Pool) releaseOne(c *cache) (n int) {
 	case largest == nil:
 		p.mu.Unlock()
 	case handle >= 0:
-		h := p.cutOut(largest, handle)
+		h := largest.handles[handle]
+		largest.handles = slices.Delete(largest.handles, handle, handle+1)
+		b := largest.first
+		for b.at+b.cap <= h.at {
+			b = b.after
+		}
+		p.cutOut(b, h.at, h.n)
 		p.mu.Unlock()
-		largest.pages.Unmap(h.at, h.n) // an error is the device's: its memory is lost with it
+		largest.pages.Unmap(h.at, h.n) // an error is the device's, as above
 	default:
 		largest.heap().remove(largest.first)
 		p.forget(largest)
@@ -281,22 +322,17 @@ func (s *segment) freeHandle() int {
 	return best
 }
 
-// cutOut makes the addresses of a handle that lies in a free block an unmapped one. mu is held.
-func (p *Pool) cutOut(s *segment, i int) handle {
-	h := s.handles[i]
-	s.handles = slices.Delete(s.handles, i, i+1)
-	b := s.first
-	for b.at+b.cap <= h.at {
-		b = b.after
-	}
-	s.heap().remove(b)
-	if b.at < h.at {
-		rest := p.split(b, h.at-b.at)
-		s.heap().insert(b)
+// cutOut makes n bytes at an address in b, which is free, unmapped, and returns the block that has them. mu is held.
+func (p *Pool) cutOut(b *Block, at, n int) *Block {
+	h := b.seg.heap()
+	h.remove(b)
+	if b.at < at {
+		rest := p.split(b, at-b.at)
+		h.insert(b)
 		b = rest
 	}
-	if b.cap > h.n {
-		s.heap().insert(p.split(b, h.n))
+	if b.cap > n {
+		h.insert(p.split(b, n))
 	}
 	b.state, b.poisoned = unmapped, false
 	if x := b.before; x != nil && x.state == unmapped {
@@ -305,6 +341,6 @@ func (p *Pool) cutOut(s *segment, i int) handle {
 	if x := b.after; x != nil && x.state == unmapped {
 		p.join(b, x)
 	}
-	p.reserve(-h.n)
-	return h
+	p.reserve(-n)
+	return b
 }

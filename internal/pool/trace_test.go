@@ -20,11 +20,14 @@ func TestTrace(t *testing.T) {
 		name         string
 		limit, total int
 		virtual      bool
+		page         int
 		real         bool
 	}{
-		{"endless", 0, 0, false, true}, {"limit", 900 << 10, 0, false, true}, {"device", 0, 40 << 20, false, false},
-		{"both", 36 << 20, 40 << 20, false, false}, {"virtual", 0, 0, true, false},
-		{"virtual full", 0, 40 << 20, true, false}, {"virtual limit", 40 << 20, 0, true, false},
+		{"endless", 0, 0, false, 0, true}, {"limit", 900 << 10, 0, false, 0, true},
+		{"device", 0, 40 << 20, false, 0, false}, {"both", 36 << 20, 40 << 20, false, 0, false},
+		{"virtual", 0, 0, true, 0, false}, {"virtual full", 0, 40 << 20, true, 0, false},
+		{"virtual limit", 40 << 20, 0, true, 0, false}, {"pages", 0, 0, true, 64 << 10, false},
+		{"pages full", 0, 40 << 20, true, 16 << 10, false}, {"pages limit", 20 << 20, 0, true, 64 << 10, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			steps := *operations
@@ -32,7 +35,7 @@ func TestTrace(t *testing.T) {
 				steps = min(steps, 1000) // it is poisoned
 			}
 			d := newVirtual(c.total)
-			d.real = c.real
+			d.real, d.page = c.real, c.page
 			var src Source = d.device
 			if c.virtual {
 				src = d

@@ -7,7 +7,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Mem is memory of the CPU: Go memory without pointers, aligned to 64 bytes, or to huge pages if it is large.
+// Mem is memory of the CPU, aligned to 64 bytes, or to huge pages if it is large: Go memory without pointers, or part
+// of a range that the memory pool has reserved.
 type Mem struct{ data []byte }
 
 const alignment = 64 // a cache line, and the widest vector

@@ -25,6 +25,7 @@ var (
 	unasked   atomic.Int64 // bytes of small requests since the last question
 	large     atomic.Int64 // blocks in use that are not small
 	givenBack atomic.Bool  // by Free, and not collected yet
+	inRanges  atomic.Int64 // bytes beside Go's memory, in ranges of addresses
 	unusable  pieces
 )
 
@@ -116,7 +117,7 @@ func Collect() {
 func Room(bytes int) error {
 	total, idle := ofSystem()
 	l := leastLimit()
-	if left := l.left(total - idle); bytes > left {
+	if left := l.left(total - idle + int(inRanges.Load())); bytes > left {
 		return l.exceeded(bytes, left)
 	}
 	if l, mapped := spaceLimit(); l.bytes > 0 {
@@ -132,7 +133,7 @@ func Room(bytes int) error {
 // Free is how many bytes more the process may have of the machine's memory, or of that of its control group.
 func Free() int {
 	total, idle := ofSystem()
-	return max(leastLimit().left(total-idle), 0)
+	return max(leastLimit().left(total-idle+int(inRanges.Load())), 0)
 }
 
 // ofSystem is how many bytes Go has of the system, and how many of these are idle.

@@ -46,6 +46,9 @@ func (r *addresses) Buffer() kernels.Buffer { return &r.buffer }
 // Granularity is the driver's.
 func (r *addresses) Granularity() int { return r.granularity }
 
+// Divisible is false: the driver unmaps what was mapped at once.
+func (r *addresses) Divisible() bool { return false }
+
 // headroom is the share of the device's memory that is left to modules, local memory of kernels and other libraries.
 const headroom = 100
 

@@ -13,7 +13,7 @@ func init() {
 // Backend is a null device. Each number has memory of its own.
 type Backend struct{ ordinal int }
 
-var _ kernels.Backend = (*Backend)(nil)
+var _ kernels.Reserver = (*Backend)(nil)
 
 // buffer is memory that is only counted.
 type buffer struct{ n int }
@@ -47,6 +47,27 @@ func (*Backend) Alloc(n int) (kernels.Buffer, error) { return &buffer{n}, nil }
 
 // Free does nothing.
 func (*Backend) Free(kernels.Buffer) {}
+
+// Reserve takes addresses of which all can be used.
+func (b *Backend) Reserve() (kernels.Range, error) { return addresses{&buffer{1 << 46}}, nil }
+
+// addresses are those that memory is counted at.
+type addresses struct{ all *buffer }
+
+// Buffer is the whole range.
+func (a addresses) Buffer() kernels.Buffer { return a.all }
+
+// Granularity is that of the CPU, a page; that of a card is little beside its memory.
+func (addresses) Granularity() int { return 4 << 10 }
+
+// Divisible is true, as on the CPU.
+func (addresses) Divisible() bool { return true }
+
+// Map counts nothing, as the pool does.
+func (addresses) Map(off, n int) error { return nil }
+
+// Unmap is its counterpart.
+func (addresses) Unmap(off, n int) error { return nil }
 
 // CopyIn drops the data.
 func (*Backend) CopyIn(kernels.Stream, kernels.Buffer, int, []byte) error { return nil }
