@@ -30,8 +30,8 @@ func TestPack(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		blocks := make([]Block, r.IntN(60))
 		for i := range blocks {
-			first := r.IntN(100)
-			blocks[i] = Block{r.IntN(1 << r.IntN(20)), first, first + r.IntN(1+r.IntN(40))}
+			first, unit := r.IntN(100), []int{1, 10, 1e6}[seed%3]
+			blocks[i] = Block{r.IntN(1 << r.IntN(20)), unit * first, unit * (first + r.IntN(1+r.IntN(40)))}
 		}
 		offsets, size := Pack(blocks)
 		if err := overlap(blocks, offsets, size); err != nil {

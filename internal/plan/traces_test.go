@@ -8,12 +8,12 @@ import (
 )
 
 // TestTraces: with fixed places, the traces that allocators are compared on reserve at most 1.03 of what is live, and
-// less than the models of PyTorch's. The short form has those of few requests, since Pack takes the square of the time.
+// less than the models of PyTorch's. The short form has those of few requests.
 func TestTraces(t *testing.T) {
 	for _, tr := range memtrace.All() {
 		t.Run(tr.Name, func(t *testing.T) {
 			blocks := tr.Blocks()
-			if n := len(blocks); n > 50_000 || testing.Short() && n > 6000 {
+			if n := len(blocks); testing.Short() && n > 6000 {
 				t.Skip(n, "requests")
 			}
 			torch, expandable := memtrace.PyTorch{}, memtrace.PyTorch{Expandable: true}
