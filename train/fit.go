@@ -24,17 +24,10 @@ type FitReport struct {
 // (category data), and of a card, whose driver takes some more memory of its own.
 func Fit(memory, batch int, begin func(dev *tensor.Device) (step func(batch int) error, err error)) (FitReport, error) {
 	r := FitReport{Batch: batch}
-	err := engine.Try(func() {
-		engine.Given("fit", "the function", begin)
-		if memory <= 0 || batch <= 0 || batch > maxBatch {
-			engine.Fail(tensor.ErrValue, "fit", "a batch of %d in %d bytes; both must be positive, the batch at "+
-				"most %d", batch, memory, maxBatch)
-		}
-	})
+	name, err := fitDevice(memory, batch, begin)
 	if err != nil {
 		return r, err
 	}
-	name := fmt.Sprint("null:", fits.Add(1)) // with memory of its own
 	dev, err := tensor.Open(name)
 	if err != nil {
 		return r, err
@@ -79,6 +72,64 @@ func Fit(memory, batch int, begin func(dev *tensor.Device) (step func(batch int)
 		return err == nil, err
 	})
 	return r, err
+}
+
+// fitDevice is a null device with memory of its own, if the operands of Fit make sense.
+func fitDevice(memory, batch int, begin any) (name string, err error) {
+	err = engine.Try(func() {
+		engine.Given("fit", "the function", begin)
+		if memory <= 0 || batch <= 0 || batch > maxBatch {
+			engine.Fail(tensor.ErrValue, "fit", "a batch of %d in %d bytes; both must be positive, the batch at "+
+				"most %d", batch, memory, maxBatch)
+		}
+	})
+	return fmt.Sprint("null:", fits.Add(1)), err
+}
+
+// FitCheckpoints finds out, as [Fit] does, how few of a model's blocks must be in checkpoints (autograd.Checkpoint) so
+// that a training on batches of so many examples fits into memory, in bytes. begin makes the training with every k-th
+// block in one, or none if k is 0, as nn.GPTConfig.CheckpointBlocks says; the result is that k. Where k = 1 does not
+// suffice either it is an error of kind [tensor.ErrMemory].
+func FitCheckpoints(memory, batch, blocks int,
+	begin func(dev *tensor.Device, k int) (step func(batch int) error, err error)) (k int, err error) {
+	fits := func(k int) error {
+		name, err := fitDevice(memory, batch, begin)
+		if err != nil {
+			return err
+		}
+		dev, err := tensor.Open(name, tensor.MemoryLimit(memory))
+		if err != nil {
+			return err
+		}
+		defer dev.Close()
+		step, err := begin(dev, k)
+		if err != nil {
+			return err
+		}
+		if err := engine.Try(func() { engine.Given("fit", "the step that the function returns", step) }); err != nil {
+			return err
+		}
+		return errors.Join(step(batch), step(batch))
+	}
+	if err := fits(0); !errors.Is(err, tensor.ErrMemory) {
+		return 0, err
+	}
+	if err := fits(1); err != nil {
+		return 1, err
+	}
+	k, none := 1, max(blocks, 1)+1 // fits, does not
+	for k < none-1 {
+		middle := k + (none-k)/2
+		switch err := fits(middle); {
+		case err == nil:
+			k = middle
+		case errors.Is(err, tensor.ErrMemory):
+			none = middle
+		default:
+			return 0, err
+		}
+	}
+	return k, nil
 }
 
 // began is the step that begin returns. If there is enough, model and optimizer get their memory within the limit, as

@@ -118,6 +118,56 @@ func TestFitLargest(t *testing.T) {
 	}
 }
 
+// TestFitCheckpoints: the k that is found fits, one more does not, and less memory asks for more checkpoints.
+func TestFitCheckpoints(t *testing.T) {
+	const batch = 8
+	model := func(dev *tensor.Device, k int) (func(int) error, error) { return gpt(k)(dev) }
+	fits := func(memory, k int) bool {
+		dev, err := tensor.Open("null", tensor.MemoryLimit(memory))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		step, err := model(dev, k)
+		err = errors.Join(err, step(batch), step(batch))
+		if err != nil && !errors.Is(err, tensor.ErrMemory) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	found := map[int]bool{}
+	for memory := 4 << 20; ; memory -= 100 << 10 {
+		k, err := train.FitCheckpoints(memory, batch, 4, model)
+		if errors.Is(err, tensor.ErrMemory) {
+			if fits(memory, 1) {
+				t.Errorf("%d bytes are said not to suffice: %v", memory, err)
+			}
+			break
+		}
+		found[k] = true
+		if err != nil || !fits(memory, k) || k > 0 && fits(memory, 0) || k > 0 && k < 4 && fits(memory, k+1) {
+			t.Errorf("%d bytes: every %d. block; error %v", memory, k, err)
+		}
+	}
+	if !found[0] || !found[1] || !found[2] && !found[3] {
+		t.Errorf("found were %v", found)
+	}
+	boom := errors.New("boom")
+	for _, c := range []struct {
+		memory int
+		begin  func(*tensor.Device, int) (func(int) error, error)
+		want   error
+	}{
+		{0, model, tensor.ErrValue}, {1 << 20, nil, tensor.ErrValue},
+		{1 << 20, func(*tensor.Device, int) (func(int) error, error) { return nil, nil }, tensor.ErrValue},
+		{1 << 20, func(*tensor.Device, int) (func(int) error, error) { return nil, boom }, boom},
+	} {
+		if _, err := train.FitCheckpoints(c.memory, batch, 4, c.begin); !errors.Is(err, c.want) {
+			t.Errorf("%d bytes: %v, want %v", c.memory, err, c.want)
+		}
+	}
+}
+
 func TestFitErrors(t *testing.T) {
 	boom := errors.New("boom")
 	gives := func(step func(int) error, err error) begin {

@@ -23,7 +23,7 @@ import (
 type shipped struct {
 	about   string
 	model   func(checkpointBlocks int) nn.Module
-	tokens  bool
+	blocks  int // that can be in checkpoints; 0: it is no GPT
 	example []int
 	classes int
 }
@@ -36,19 +36,19 @@ var charConfig = nn.GPTConfig{Vocab: 96, Context: 64, Width: 128, Heads: 4, Laye
 var shippedModels = map[string]shipped{
 	"mlp": {"784-256-128-10, as examples/mlp", func(int) nn.Module {
 		return nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewLinear(256, 128), nn.GELU, nn.NewLinear(128, 10))
-	}, false, []int{784}, 10},
-	"cnn": {"four convolutions on images of 28x28, as examples/cnn", func(int) nn.Module { return cnn(28, 32) }, false,
+	}, 0, []int{784}, 10},
+	"cnn": {"four convolutions on images of 28x28, as examples/cnn", func(int) nn.Module { return cnn(28, 32) }, 0,
 		[]int{1, 28, 28}, 10},
 	"chargpt": {"4 blocks of width 128, context 64, as examples/chargpt", func(k int) nn.Module {
 		c := charConfig
 		c.CheckpointBlocks = k
 		return nn.NewGPT(c)
-	}, true, []int{charConfig.Context}, charConfig.Vocab},
+	}, charConfig.Layers, []int{charConfig.Context}, charConfig.Vocab},
 	"gpt2": {"GPT-2 124M, context 1024", func(k int) nn.Module {
 		c := gpt2Config
 		c.CheckpointBlocks = k
 		return nn.NewGPT(c)
-	}, true, []int{gpt2Config.Context}, gpt2Config.Vocab},
+	}, gpt2Config.Layers, []int{gpt2Config.Context}, gpt2Config.Vocab},
 }
 
 func cnn(size, width int) nn.Module {
@@ -71,7 +71,8 @@ func fit(args []string, stdout, stderr io.Writer) error {
 	name := f.String("model", "gpt2", "the model: "+strings.Join(names, ", "))
 	card := f.String("card", "24GB", "memory of the card: 8GB to 141GB")
 	batch := f.Int("batch", 1, "the batch that is reported")
-	every := f.Int("checkpoint-blocks", 0, "k: every k-th block of a GPT in a checkpoint; 0: none")
+	every := f.Int("checkpoint-blocks", 0, "k: every k-th block of a GPT in a checkpoint; 0: none; -1: as few as\n"+
+		"are needed for -batch")
 	lower := f.String("amp", "off", "mixed precision: off, bf16 or fp16")
 	if err := parse(f, args, stderr); err != nil {
 		return err
@@ -86,12 +87,20 @@ func fit(args []string, stdout, stderr io.Writer) error {
 		err = fmt.Errorf("there is no model %q; there are %s", *name, strings.Join(names, ", "))
 	case err == nil && !ok:
 		err = fmt.Errorf("-amp %q is not off, bf16 or fp16", *lower)
-	case err == nil && (*batch < 1 || *batch > 1<<20 || *every < 0):
-		err = fmt.Errorf("-batch must be 1 to %d, -checkpoint-blocks 0 or more", 1<<20)
+	case err == nil && (*batch < 1 || *batch > 1<<20 || *every < -1):
+		err = fmt.Errorf("-batch must be 1 to %d, -checkpoint-blocks -1 or more", 1<<20)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "weft fit: %v\n", err)
 		return usageError{err}
+	}
+	if *every < 0 {
+		*every, err = train.FitCheckpoints(size-contextBytes, *batch, m.blocks,
+			func(dev *tensor.Device, k int) (func(int) error, error) { return m.begin(dev, k, mode) })
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "-checkpoint-blocks %d suffices for a batch of %d on %s\n", *every, *batch, *card)
 	}
 	r, err := train.Fit(size-contextBytes, *batch, func(dev *tensor.Device) (func(int) error, error) {
 		return m.begin(dev, *every, mode)
@@ -131,7 +140,7 @@ func (m shipped) begin(dev *tensor.Device, every int, mode []tensor.Option) (ste
 	opt, scaler := optim.New(optim.AdamW(1e-3), model, optim.Clip(1)), amp.NewGradScaler()
 	return func(batch int) error {
 		x, y := tensor.Zeros(tensor.Float32, append([]int{batch}, m.example...)...), tensor.Zeros(tensor.Int64, batch)
-		if m.tokens {
+		if m.blocks > 0 {
 			x = tensor.Zeros(tensor.Int64, batch, m.example[0])
 			y = x
 		}

@@ -29,11 +29,15 @@ func TestFit(t *testing.T) {
 	if small < 1 || large < 2*small || half <= small || less < 2*small {
 		t.Errorf("the largest batches are %d, %d, %d and %d", small, large, half, less)
 	}
+	n := largest("-model", "chargpt", "-card", "1GB", "-checkpoint-blocks", "-1", "-batch", strconv.Itoa(less))
+	if n != less {
+		t.Errorf("with as few checkpoints as are needed for a batch of %d, %d is the largest", less, n)
+	}
 	if n := largest("-model", "cnn", "-card", "1GB"); n < 1 {
 		t.Errorf("the largest batch is %d", n)
 	}
 	for _, args := range [][]string{{"-model", "x"}, {"-card", "0GB"}, {"-card", "many"}, {"-batch", "0"},
-		{"-amp", "int8"}, {"-checkpoint-blocks", "-1"}, {"more"}} {
+		{"-amp", "int8"}, {"-checkpoint-blocks", "-2"}, {"more"}} {
 		var out, errs strings.Builder
 		if code := run(append([]string{"fit"}, args...), &out, &errs); code != 2 || errs.Len() == 0 {
 			t.Errorf("%v: exit code %d, %q", args, code, errs.String())
