@@ -54,6 +54,8 @@ type config struct {
 	rank, ranks                                 int
 	dropLast                                    bool
 	fill                                        any // a func(T) T
+	device                                      *tensor.Device
+	on                                          bool // the device
 }
 
 // Epochs goes through the pipeline n times, without end if n is [Forever]; once without this option. No batch has
@@ -125,6 +127,7 @@ func newBatched[T, B any](p *Pipeline[T], name string, options []BatchOption) (*
 	b.wrong(c.prefetch < Auto || c.prefetch > maxAhead, "prefetch %d, want 0 to %d, or Auto", c.prefetch, maxAhead)
 	b.wrong(c.budget < 0, "a memory budget of %d bytes, want 1 or more, or 0 for the usual one", c.budget)
 	b.wrong(c.tolerate < 0, "tolerate %d, want 0 or more", c.tolerate)
+	b.wrong(c.on && c.device == nil, "On a device that is nil")
 	b.wrong(from.n == 0, "the pipeline has no examples")
 	return b, &maker[T, B]{b: b, p: p, part: partOf[T](c, b.stage), bytes: measured[B]()}
 }
@@ -407,7 +410,7 @@ type Iterator[B any] struct {
 	of      *Batched[B]
 	ctx     context.Context
 	crew    *crew
-	results *ordered[result[B]]
+	results *delivery[B]
 	tuner   *tuner
 	at      position
 	err     error // that ended it
@@ -438,7 +441,12 @@ func (b *Batched[B]) Start(ctx context.Context, state []byte) (*Iterator[B], err
 		at = *p
 	}
 	t := b.config.tuner(ctx)
-	it := &Iterator[B]{of: b, ctx: ctx, crew: t.crew, results: b.run(t.crew, at), tuner: t, at: at}
+	it := &Iterator[B]{of: b, ctx: ctx, crew: t.crew, tuner: t, at: at}
+	var err error
+	if it.results, err = deliver(b.config.device, b.run(t.crew, at)); err != nil {
+		t.crew.Close()
+		return nil, err
+	}
 	t.ready = it.results.ready
 	return it, nil
 }
@@ -491,7 +499,7 @@ func (it *Iterator[B]) State() []byte { return it.given("state").of.state(it.at)
 
 // Close ends the iteration and its goroutines. It waits for functions of the pipeline that are running; their
 // [Sample] has a context that is done then. Closing again does nothing.
-func (it *Iterator[B]) Close() { it.given("close").crew.Close() }
+func (it *Iterator[B]) Close() { it.given("close").results.close() }
 
 // given is it; it fails for one that Start has not made.
 func (it *Iterator[B]) given(op string) *Iterator[B] {

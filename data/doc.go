@@ -52,6 +52,7 @@
 //   - batches.go, ordered.go: batches of pipelines, made ahead and handed over in order.
 //   - workers.go, tune.go, report.go, bytes.go: the goroutines that make them and the bytes these may take, how many
 //     are best, and what an iteration tells of it.
+//   - upload.go: batches on their way to a device.
 //   - group.go, lengths.go, pack.go: which examples are a batch: so many, of similar length, documents in rows; ranks.
 //   - state.go: where a run is in its data, for checkpoints.
 //   - index.go: where examples begin in a file, in a file beside it.

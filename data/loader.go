@@ -30,6 +30,9 @@ type Loader struct {
 	Workers   int     // goroutines that make batches, or Auto; 0: the loop over the batches makes them
 	Prefetch  int     // batches that workers make ahead of the loop; 0, Auto: see the function Prefetch
 
+	// Device gets the batches uploaded ahead; each is good until the next one. See the function On; nil: host data.
+	Device *tensor.Device
+
 	delivered int64 // batches, counted as Start is, up to the last one that an iteration made; atomic; 0: none
 }
 
@@ -97,8 +100,13 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 			return
 		}
 		t := l.config().tuner(ctx)
-		defer t.crew.Close()
-		results := l.results(t.crew)
+		results, err := deliver(l.Device, l.results(t.crew))
+		if err != nil {
+			t.crew.Close()
+			yield(Batch{}, err)
+			return
+		}
+		defer results.close()
 		t.ready = results.ready
 		perEpoch := l.BatchesPerEpoch()
 		for n := l.Start; !l.over(n / perEpoch); n++ {

@@ -96,6 +96,10 @@ type Stream uint32
 // Side is the stream of copies to the host that go on beside the work of the others: no copy of theirs holds it up.
 const Side Stream = math.MaxUint32 - 2
 
+// Ahead is the stream of copies to the device for work that comes later. They hold up no other copy, nor the host in a
+// step.
+const Ahead Stream = math.MaxUint32 - 3
+
 // Event marks a point of a stream.
 type Event interface {
 	// Done tells, without waiting, whether everything before the mark has finished and copies to the host have arrived.

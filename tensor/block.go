@@ -19,6 +19,7 @@ type block struct {
 	refs   int32
 	shared bool
 	grads  bool   // gradients of an arena, which are written in place and live until the next ones
+	slot   bool   // of a ring of slots, see slots
 	op     string // the operation that made it
 	closed string // what ended its lifetime for users, such as a region; "" while it lives
 	loose  *loose // how its region owns it; nil: as usual

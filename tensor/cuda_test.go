@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -435,5 +436,74 @@ func TestWaitsOnGPU(t *testing.T) {
 	}
 	if !slices.Equal(reports, want) {
 		t.Errorf("%q, want %q", reports, want)
+	}
+}
+
+// A slot of a ring is written again after the steps before have used it, and not sooner, though nobody waits; a use
+// after that is refused, and Keep makes what lasts.
+func TestSlotsOnGPU(t *testing.T) {
+	if !onFakeGPU(t, "leaks=1") {
+		return
+	}
+	dev := openGPU(t)
+	backend, err := kernels.Open("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.(io.Closer).Close()
+	ring, err := engine.NewSlots(dev, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := func(k, n int) []*tensor.Tensor {
+		x := tensor.FromSlice(slices.Repeat([]float32{float32(k)}, n), n)
+		return []*tensor.Tensor{x, tensor.Of(float32(-k))}
+	}
+	var fetched []func() []float64
+	var last []*tensor.Tensor
+	const batches, grows = 9, 5 // the memory is enlarged once
+	waits := uint64(0)
+	for k := range batches {
+		if k == grows+2 { // from here on nothing is taken from the driver
+			waits = dev.Stats().Waits
+		}
+		n := 4
+		if k >= grows {
+			n = 1 << 17
+		}
+		slot := <-ring.Free()
+		on, err := slot.Upload(batch(k, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot.Begin()
+		fetched = append(fetched, on[0].Slice(0, 0, 4).Fetch(), on[1].Fetch())
+		slot.End()
+		if k == 0 {
+			last = on
+		}
+		if k%2 == 1 { // uploads that do not wait for the steps come first
+			if err := backend.Synchronize(kernels.Ahead); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := dev.Stats().Waits; n != waits {
+		t.Errorf("%d waits", n-waits)
+	}
+	if err := dev.Synchronize(); err != nil {
+		t.Fatal(err)
+	}
+	for k := range batches {
+		if x, y := fetched[2*k](), fetched[2*k+1](); x[0] != float64(k) || x[3] != float64(k) || y[0] != float64(-k) {
+			t.Errorf("batch %d is %v and %v", k, x, y)
+		}
+	}
+	wantMisuse(t, func() { tensor.ToSlice[float32](last[0]) }, tensor.ErrStep, "is of an earlier batch")
+	wantError(t, dev.Eval(func(s *tensor.Scope) error { s.In(last[1]); return nil }), tensor.ErrStep,
+		"float32[] is of an earlier batch, whose memory on cuda:0 the next ones have", "Keep it")
+	ring.Close()
+	if n := dev.Stats().Memory.Blocks; n != 0 {
+		t.Errorf("%d blocks are live", n)
 	}
 }

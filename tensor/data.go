@@ -200,12 +200,12 @@ func (t *Tensor) Detach() *Tensor {
 }
 
 // Keep takes t out of its step: the result belongs to no step, is off the tape, and lives as long as the program refers
-// to it. It is a copy if the memory has other owners.
+// to it. It is a copy if the memory has other owners, as that of a batch which data.On has uploaded.
 func (t *Tensor) Keep() (k *Tensor) {
 	t.usable("keep")
 	s := t.scope
 	if s == nil {
-		if t.blk.grads { // committed, in memory that belongs to the arena
+		if t.blk.grads || t.blk.slot { // committed, in memory that belongs to the arena; of a batch that gives it back
 			t.blk.dev.do(func(s *Scope) { t = s.In(t).Keep() })
 		}
 		return t

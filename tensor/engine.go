@@ -45,6 +45,13 @@ func (engine) Raw(t *Tensor) raw { return t.raw() }
 // snapshot after use.
 func (engine) Snapshot(ts []*Tensor) (*snapshot, error) { return newSnapshot(ts) }
 
+// NewSlots is a ring of n places on a device for batches that are uploaded beside the steps; nil where the device
+// computes on the host's memory.
+func (engine) NewSlots(d *Device, n int) (s *slots, err error) {
+	err = try(func() { s = newSlots(d, n) })
+	return s, err
+}
+
 // MemoryLimit is the option of that name as text, in the form of WEFT_MEMORY_LIMIT, such as "20GiB", for programs with
 // a flag; what is the name of that. Without text it does nothing.
 func (engine) MemoryLimit(what, text string) OpenOption {

@@ -59,6 +59,7 @@ type Backend struct {
 	events   events
 	in, out  *ring
 	side     *ring // of copies to the host on the side stream
+	ahead    *ring // of copies to the device on the stream kernels.Ahead
 	waits    kernels.Waits
 	images   loader
 
@@ -121,7 +122,8 @@ func open(ordinal int) (kernels.Backend, error) {
 		return nil, b.failed("open", "making a context", rc)
 	}
 	b.events.ctx = b.ctx
-	b.in, b.out, b.side = &ring{b: b, id: inCopies}, &ring{b: b, id: outCopies}, &ring{b: b, id: kernels.Side}
+	b.in, b.out = &ring{b: b, id: inCopies}, &ring{b: b, id: outCopies}
+	b.side, b.ahead = &ring{b: b, id: kernels.Side}, &ring{b: b, id: kernels.Ahead}
 	opened[ordinal] = b
 	return b, nil
 }
@@ -141,7 +143,7 @@ func (b *Backend) Close() error {
 		a.out.settle(b)
 		a.forgetPeer(b)
 	}
-	for _, r := range [...]*ring{b.in, b.out, b.side} {
+	for _, r := range [...]*ring{b.in, b.out, b.side, b.ahead} {
 		r.drain()
 	}
 	for _, s := range b.allStreams() {
@@ -158,7 +160,7 @@ func (b *Backend) Close() error {
 		for r := range b.ranges {
 			r.release()
 		}
-		for _, r := range [...]*ring{b.in, b.out, b.side} {
+		for _, r := range [...]*ring{b.in, b.out, b.side, b.ahead} {
 			r.free()
 		}
 		b.events.free()

@@ -29,7 +29,7 @@ import (
 var ringBytes, overlapBytes = 16 << 20, 256 << 10
 
 // Copies on the side stream wait for nothing that others have queued: they have a ring of their own and need no second
-// stream.
+// stream. So do those on the stream kernels.Ahead, in whose ring a goroutine of its own waits for room.
 
 // The copy streams of the two rings have numbers that no program's streams have.
 const inCopies, outCopies kernels.Stream = math.MaxUint32 - 1, math.MaxUint32
@@ -94,7 +94,7 @@ func (r *ring) take(n int) (mem []byte, offset int, err error) {
 func (r *ring) retire() error {
 	p := &r.chunks[0]
 	if p.event != none {
-		if p.s.b.ctx.Query(p.event) == driver.NotReady {
+		if r.id != kernels.Ahead && p.s.b.ctx.Query(p.event) == driver.NotReady {
 			r.b.waits.Note("for room in the staging buffer")
 		}
 		if err := r.end(p, "waiting for pinned memory", p.s.b.ctx.Wait(p.event)); err != nil {
@@ -207,7 +207,11 @@ func (r *ring) free() {
 func (b *Backend) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
 	s, err := b.stream("copy in", id)
 	if err == nil {
-		_, err = b.in.copy("copy in", s, b.at("copy in", dst, off, len(src)), src)
+		r := b.in
+		if id == kernels.Ahead {
+			r = b.ahead
+		}
+		_, err = r.copy("copy in", s, b.at("copy in", dst, off, len(src)), src)
 	}
 	return err
 }
@@ -253,7 +257,7 @@ func (r *ring) copy(op string, s *stream, addr driver.Ptr, data []byte) (*stream
 		return s, err
 	}
 	err = r.each(s, copies, len(data), func(p *chunk, at int) error {
-		if content := data[at : at+len(p.mem)]; r.id == inCopies {
+		if content := data[at : at+len(p.mem)]; r.toDevice() {
 			copy(p.mem, content)
 		} else {
 			p.dst = content
@@ -277,7 +281,7 @@ func (r *ring) queue(p *chunk, copies *stream, addr driver.Ptr) driver.Result {
 	if copies != nil {
 		at, bus = p.bounce, copies.handle
 	}
-	if r.id == inCopies {
+	if r.toDevice() {
 		rc = ctx.CopyIn(bus, at, host, n, p.event)
 		if copies != nil && rc == driver.Success {
 			rc = ctx.StreamWait(s, p.event)
@@ -299,10 +303,13 @@ func (r *ring) queue(p *chunk, copies *stream, addr driver.Ptr) driver.Result {
 	return rc
 }
 
+// toDevice tells in which direction a ring copies.
+func (r *ring) toDevice() bool { return r.id == inCopies || r.id == kernels.Ahead }
+
 // copyStream is the copy stream if it shall move a copy of n bytes; nil if the copy goes directly, as small ones do,
-// those on the side stream, and all as long as the device has no memory for the bounce buffer.
+// those on Side and Ahead, and all as long as the device has no memory for the bounce buffer.
 func (r *ring) copyStream(n int) (*stream, error) {
-	if n < overlapBytes || r.id == kernels.Side {
+	if n < overlapBytes || r.id == kernels.Side || r.id == kernels.Ahead {
 		return nil, nil
 	}
 	copies, err := r.b.stream("copy", r.id)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/internal/testing/emu"
 	"github.com/weft-ml/weft/internal/testing/onehash"
 	"github.com/weft-ml/weft/kernels"
@@ -443,5 +444,56 @@ func TestNoGPU(t *testing.T) {
 				t.Errorf("the hash is %s (%v)", got, err)
 			}
 		})
+	}
+}
+
+// Batches that are uploaded while steps run are those of the host, though the emulator runs copies as late as it may:
+// no slot is written again before the steps have used it, and no step waits.
+func TestSlots(t *testing.T) {
+	const rows, width = 8, 100
+	x, y := make([]float32, 200*width), make([]int64, 200)
+	for i := range x {
+		x[i] = float32(i%251) / 512
+	}
+	set, err := data.NewArrays(x, []int{width}, y, nil)
+	must(t, err)
+	sums := func(dev *tensor.Device) (out []float64) {
+		loader := &data.Loader{Dataset: set, BatchSize: rows, Shuffle: true, Seed: 3, Epochs: 2, Workers: 2,
+			Device: dev}
+		var kept []*tensor.Tensor
+		var before tensor.Stats
+		n := 0
+		var batch data.Batch
+		for batch, err = range loader.Batches(t.Context()) {
+			must(t, err)
+			if n++; n == 6 {
+				before = dev.Stats()
+			}
+			must(t, dev.Eval(func(s *tensor.Scope) error {
+				sum := s.In(batch.X)
+				for range 4 {
+					sum = sum.Square().Mul(sum).Add(batch.X)
+				}
+				kept = append(kept, sum.Sum().Keep())
+				return nil
+			}))
+		}
+		if after := dev.Stats(); after.Waits != before.Waits {
+			t.Errorf("%s: %d waits", dev.Name(), after.Waits-before.Waits)
+		}
+		if dev.Name() != "cpu" {
+			err := dev.Eval(func(s *tensor.Scope) error { s.In(batch.X); return nil })
+			if !errors.Is(err, tensor.ErrStep) || !strings.Contains(err.Error(), "is of an earlier batch") {
+				t.Errorf("a batch of an iteration that is over: %v", err)
+			}
+		}
+		for _, k := range kept {
+			out = append(out, k.Item())
+		}
+		return out
+	}
+	gpu := open(t, "cuda")
+	if want, got := sums(open(t, "cpu")), sums(gpu); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -1,0 +1,171 @@
+package data
+
+import (
+	"errors"
+	"reflect"
+
+	"github.com/weft-ml/weft/tensor"
+)
+
+// On uploads batches to a device with memory of its own: the host tensors in a batch, which are fields, elements and
+// what pointers lead to, become tensors there. While steps use one batch, a goroutine collates and uploads the next,
+// into one of two places on the device, so that no step waits for it.
+//
+// A batch is good until the loop asks for the next one, or the iterator is closed; a use after that is an error of kind
+// [tensor.ErrStep]. [tensor.Tensor.Keep] makes a copy that lasts. On a device that computes on the host's memory, such
+// as the CPU, On does nothing.
+func On(dev *tensor.Device) BatchOption {
+	return BatchOption{func(c *config) { c.on, c.device = true, dev }}
+}
+
+// places is how many batches a device has memory for: one in use, and one that is uploaded meanwhile.
+const places = 2
+
+// errEnded is why batches end where nothing says that there are no more.
+var errEnded = errors.New("data: a function has ended the goroutine (runtime.Goexit, or FailNow of a test)")
+
+// delivery hands the batches of an iteration to the loop, by way of a device if there is one.
+type delivery[B any] struct {
+	*ordered[result[B]]
+	slots interface{ Close() }
+	made  chan delivered[B] // those that are uploaded; nil without device
+	end   func()            // of the use of the present batch; nil without one
+}
+
+// delivered is a batch in its place on a device.
+type delivered[B any] struct {
+	result[B]
+	begin, end func()
+}
+
+// deliver hands out results; dev may be nil.
+func deliver[B any](dev *tensor.Device, from *ordered[result[B]]) (*delivery[B], error) {
+	d := &delivery[B]{ordered: from}
+	if dev == nil {
+		return d, nil
+	}
+	slots, err := engine.NewSlots(dev, places)
+	if err != nil || slots == nil {
+		return d, err
+	}
+	w := from.crew
+	d.slots, d.made = slots, make(chan delivered[B], places)
+	w.all.Go(func() {
+		ended := true
+		defer close(d.made)
+		defer func() {
+			if ended {
+				w.cancel(errEnded)
+			}
+		}()
+		for {
+			r, ok := from.Next()
+			if !ok {
+				break
+			}
+			select {
+			case slot := <-slots.Free():
+				if r.err == nil {
+					r.err = upload(&r.batch, slot.Upload)
+				}
+				d.made <- delivered[B]{r, slot.Begin, slot.End}
+			case <-w.ctx.Done():
+			}
+			if r.err != nil {
+				break
+			}
+		}
+		ended = false
+	})
+	return d, nil
+}
+
+// upload replaces the host tensors in a batch by what put makes of them.
+func upload[B any](batch *B, put func([]*tensor.Tensor) ([]*tensor.Tensor, error)) error {
+	var host []*tensor.Tensor
+	var set []func(*tensor.Tensor)
+	hostTensors(reflect.ValueOf(batch).Elem(), 0, func(t *tensor.Tensor, f func(*tensor.Tensor)) {
+		host, set = append(host, t), append(set, f)
+	})
+	there, err := put(host)
+	for i, t := range there {
+		set[i](t)
+	}
+	return err
+}
+
+// hostTensors calls visit for the host tensors that v leads to, with what puts another one in the place.
+func hostTensors(v reflect.Value, depth int, visit func(t *tensor.Tensor, set func(*tensor.Tensor))) {
+	if depth > deepMeasured || sizes(v.Type()) {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if t, ok := reflect.TypeAssert[*tensor.Tensor](v); !ok {
+			if !v.IsNil() {
+				hostTensors(v.Elem(), depth+1, visit)
+			}
+		} else if t != nil && t.Scope() == nil && t.Origin() == nil && t.Device() == nil {
+			visit(t, func(t *tensor.Tensor) { v.Set(reflect.ValueOf(t)) })
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				hostTensors(v.Field(i), depth+1, visit)
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			hostTensors(v.Index(i), depth+1, visit)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			x := reflect.New(v.Type().Elem()).Elem() // elements of maps cannot be set
+			x.Set(v.MapIndex(key))
+			hostTensors(x, depth+1, func(t *tensor.Tensor, set func(*tensor.Tensor)) {
+				visit(t, func(t *tensor.Tensor) { set(t); v.SetMapIndex(key, x) })
+			})
+		}
+	}
+}
+
+// Next is the next batch, in its place on the device. Those before it are not used any more.
+func (d *delivery[B]) Next() (r result[B], ok bool) {
+	if d.made == nil {
+		return d.ordered.Next()
+	}
+	d.over()
+	select {
+	case next, ok := <-d.made:
+		if !ok {
+			return r, false
+		}
+		if d.end = next.end; next.err == nil {
+			next.begin()
+		}
+		return next.result, d.crew.ctx.Err() == nil
+	case <-d.crew.ctx.Done():
+		return r, false
+	}
+}
+
+// ready is how many batches are made that Next has not returned.
+func (d *delivery[B]) ready() int { return d.ordered.ready() + len(d.made) }
+
+// over ends the use of the present batch.
+func (d *delivery[B]) over() {
+	if d.end != nil {
+		d.end()
+		d.end = nil
+	}
+}
+
+// close ends the iteration and gives back what it has of the device.
+func (d *delivery[B]) close() {
+	d.crew.Close()
+	d.over()
+	if d.slots != nil {
+		d.slots.Close()
+		d.slots = nil
+	}
+}

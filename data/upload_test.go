@@ -1,0 +1,216 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	_ "github.com/weft-ml/weft/kernels/null"
+	"github.com/weft-ml/weft/tensor"
+)
+
+// nested is a batch with tensors at all places.
+type nested struct {
+	X     *tensor.Tensor
+	Parts []*tensor.Tensor
+	Named map[string]*tensor.Tensor
+	Inner *struct{ Y, None *tensor.Tensor }
+	N     int
+	own   *tensor.Tensor
+}
+
+func nestedOf(examples []float32) (nested, error) {
+	of := func(scale float32) *tensor.Tensor {
+		v := slices.Clone(examples)
+		for i := range v {
+			v[i] *= scale
+		}
+		return tensor.FromSlice(v, len(v))
+	}
+	return nested{of(1), []*tensor.Tensor{of(2), of(3)}, map[string]*tensor.Tensor{"a": of(4)},
+		&struct{ Y, None *tensor.Tensor }{Y: of(5)}, len(examples), of(6)}, nil
+}
+
+// tensors are those of the batch that can be uploaded.
+func (b nested) tensors() []*tensor.Tensor {
+	return []*tensor.Tensor{b.X, b.Parts[0], b.Parts[1], b.Named["a"], b.Inner.Y}
+}
+
+// device is one that the test closes.
+func device(t *testing.T, name string) *tensor.Device {
+	t.Helper()
+	dev, err := tensor.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// On the CPU nothing is copied, and batches last.
+func TestSlotsOnCPU(t *testing.T) {
+	source := make(Slice[float32], 20)
+	for i := range source {
+		source[i] = float32(i)
+	}
+	var made []*tensor.Tensor
+	collate := func(x []float32) (nested, error) {
+		b, err := nestedOf(x)
+		made = append(made, b.tensors()...)
+		return b, err
+	}
+	got, _, err := collect(t, Batches(From(source), 6, collate, Workers(0), On(device(t, "cpu"))), nil)
+	if err != nil || len(got) != 4 {
+		t.Fatal(len(got), err)
+	}
+	var all []*tensor.Tensor
+	for _, b := range got {
+		all = append(all, b.tensors()...)
+	}
+	if !slices.Equal(all, made) {
+		t.Error("the batches are not those that were collated")
+	}
+}
+
+// On a device with memory of its own each batch is there until the next one is asked for, for any number of workers,
+// with the position and errors of its batch; nothing is left at the end.
+func TestSlots(t *testing.T) {
+	dev := device(t, "null")
+	source := make(Slice[float32], 40)
+	for _, workers := range []int{0, 1, 4} {
+		before := dev.Stats().Memory.Blocks
+		it, err := Batches(From(source), 6, nestedOf, Workers(workers), Epochs(2), On(dev)).Start(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last []*tensor.Tensor
+		n := 0
+		for b, err := range it.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range b.tensors() {
+				if x.Device().Name() != "null" || x.Len() != b.N {
+					t.Fatalf("tensor %d of a batch of %d is %v on %v", i, b.N, x, x.Device())
+				}
+			}
+			if b.own.Device() != nil || b.Inner.None != nil {
+				t.Error("what is not exported, or nil, has changed")
+			}
+			for _, x := range last {
+				err := dev.Eval(func(s *tensor.Scope) error { s.In(x); return nil })
+				wantError(t, err, "is of an earlier batch, whose memory on null the next ones have", "Keep it")
+				if !errors.Is(err, tensor.ErrStep) {
+					t.Error(err)
+				}
+			}
+			last = b.tensors()
+			kept := last[0].Keep()
+			defer func() {
+				if err := dev.Eval(func(s *tensor.Scope) error { s.In(kept); return nil }); err != nil {
+					t.Errorf("what was kept: %v", err)
+				}
+			}()
+			if epoch, k := it.Position(); epoch != n/7 || k != n%7 {
+				t.Errorf("batch %d is number %d of epoch %d", n, k, epoch)
+			}
+			n++
+		}
+		it.Close()
+		if n != 14 {
+			t.Errorf("%d batches", n)
+		}
+		wantError(t, dev.Eval(func(s *tensor.Scope) error { s.In(last[1]); return nil }), "is of an earlier batch")
+		if after := dev.Stats().Memory.Blocks; after-before > 14 {
+			t.Errorf("%d workers: %d blocks are live, and 14 kept", workers, after-before)
+		}
+	}
+}
+
+// Iterations that are broken off, fail or are cancelled leave no goroutine and no memory of the device.
+func TestSlotsEnd(t *testing.T) {
+	dev := device(t, "null")
+	source := make(Slice[float32], 40)
+	goroutines, blocks := runtime.NumGoroutine(), dev.Stats().Memory.Blocks
+	failing := func(x []float32) (nested, error) { return nested{}, errors.New("no batch") }
+	ending := func(x []float32) (nested, error) { runtime.Goexit(); return nested{}, nil }
+	for round := range 60 {
+		collate, want := nestedOf, ""
+		ctx, cancel := context.WithCancel(t.Context())
+		switch round % 4 {
+		case 1:
+			collate, want = failing, "data: epoch 0, batch 0: "
+		case 2:
+			collate, want = ending, "ended"
+		case 3:
+			want = "context canceled"
+		}
+		it, err := Batches(From(source), 3, collate, Workers(round%3), Prefetch(round%5), On(dev)).Start(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, err = range it.All() {
+			if n++; err != nil || n > round%7 && want == "" {
+				break
+			}
+			if n == 3 {
+				cancel()
+			}
+		}
+		if want == "" && round%7 < 3 && err != nil {
+			t.Error(err)
+		}
+		if want != "" {
+			wantError(t, err, want)
+		}
+		it.Close()
+		it.Close()
+		cancel()
+	}
+	for range 100 {
+		if runtime.NumGoroutine() <= goroutines {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n, m := runtime.NumGoroutine(), dev.Stats().Memory.Blocks; n > goroutines || m > blocks {
+		t.Errorf("%d goroutines, %d blocks; before %d, %d", n, m, goroutines, blocks)
+	}
+}
+
+// A device that is nil or closed is refused at the start; a Loader takes one, too.
+func TestSlotsRefused(t *testing.T) {
+	source := make(Slice[float32], 4)
+	_, err := Batches(From(source), 2, nestedOf, On(nil)).Start(t.Context(), nil)
+	wantError(t, err, "data: batches of 2: On a device that is nil")
+	closed, err := tensor.Open("null")
+	if err := errors.Join(err, closed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Batches(From(source), 2, nestedOf, On(closed)).Start(t.Context(), nil)
+	if !errors.Is(err, tensor.ErrDevice) {
+		t.Error(err)
+	}
+	loader := Loader{Dataset: counting(10), BatchSize: 4, Device: closed}
+	for _, err = range loader.Batches(t.Context()) {
+	}
+	if !errors.Is(err, tensor.ErrDevice) {
+		t.Error(err)
+	}
+	loader.Device = device(t, "null")
+	n := 0
+	for b, err := range loader.Batches(t.Context()) {
+		if err != nil || b.X.Device().Name() != "null" || fmt.Sprint(b.Y.Shape()) != fmt.Sprint(b.X.Shape()) {
+			t.Error(b, err)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Errorf("%d batches", n)
+	}
+}
