@@ -227,7 +227,7 @@ func TestCheckpointAccumulates(t *testing.T) {
 		err := inStep(dev, func(s *tensor.Scope) {
 			autograd.Accumulate(s, 4, 1, func(int) *tensor.Tensor {
 				m := dev.Stats().Memory
-				live = append(live, m.Active-m.Kept) // what is kept goes when Go collects garbage
+				live = append(live, m.InSteps()) // what is kept goes when Go collects garbage
 				x := s.Full(0.01, tensor.Float32, 64, 64)
 				for range 3 {
 					x = p(func(x *tensor.Tensor) *tensor.Tensor {

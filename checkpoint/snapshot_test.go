@@ -149,7 +149,7 @@ func TestDeviceFails(t *testing.T) {
 // inUse is the bytes that stay in use until somebody frees them: what Go's collector frees may be of other tests.
 func inUse(dev *tensor.Device) int {
 	m := dev.Stats().Memory
-	return m.Active - m.Kept
+	return m.InSteps()
 }
 
 // TestPace holds that writing takes its small share of the processors and half of the time between saves, and no longer

@@ -31,6 +31,9 @@ type MemoryStats struct {
 // CategorySizes are the bytes of one category: now, their largest number, and all that were handed out.
 type CategorySizes struct{ Allocated, Peak, Total int }
 
+// InSteps is the active bytes beside kept ones, which come back as Go's collector finds out.
+func (s *MemoryStats) InSteps() int { return s.Active - s.Kept }
+
 // DriverCalls is how often the device was asked for memory or given memory back. In a loop it stays as it is.
 func (s *MemoryStats) DriverCalls() int { return s.SourceAllocs + s.SourceFrees }
 

@@ -483,7 +483,7 @@ func TestGPTSums(t *testing.T) {
 		}, engine.Observe(func(_ string, c seam.Applied[*tensor.Op, *tensor.Tensor]) {
 			ops[c.Op.Name]++
 			now := dev.Stats().Memory // without what earlier tests kept, which Go's collector frees
-			peak = max(peak, now.Active-now.Kept-(before.Active-before.Kept))
+			peak = max(peak, now.InSteps()-before.InSteps())
 		}))
 		if err != nil {
 			t.Fatal(err)

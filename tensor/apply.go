@@ -140,7 +140,7 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 	} else {
 		for i, y := range c.Out {
 			if i > 0 || n != nil || !s.overwrite(c) {
-				s.give(op.Name, y)
+				s.give(op.Name, y, s.makes)
 			}
 			s.top.own(y.blk)
 		}

@@ -129,9 +129,9 @@ func (d *Device) fillBlock(b *block, op string, n int, owner pool.Owner) {
 }
 
 // give gives y, a result of op, its memory.
-func (s *Scope) give(op string, y *Tensor) {
+func (s *Scope) give(op string, y *Tensor, use kernels.MemoryCategory) {
 	n := y.layout.Len() * y.dtype.Size()
-	o := pool.Owner{Use: s.makes, Op: op, Layer: s.layer(), What: y}
+	o := pool.Owner{Use: use, Op: op, Layer: s.layer(), What: y}
 	if n >= siteBytes {
 		o.Site = caller.Site()
 	}

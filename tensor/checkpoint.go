@@ -3,7 +3,6 @@ package tensor
 import (
 	"slices"
 
-	"github.com/weft-ml/weft/internal/pool"
 	"github.com/weft-ml/weft/kernels"
 )
 
@@ -225,8 +224,7 @@ func (s *Scope) repeat(c *ctx, mine *[]*block) (made []*block) {
 			y = &twin
 		}
 		closed := y.blk.closed
-		s.dev.fillBlock(y.blk, c.Op.Name, y.layout.Len()*y.dtype.Size(),
-			pool.Owner{Use: kernels.Activations, Op: c.Op.Name, Layer: s.layer(), What: y})
+		s.give(c.Op.Name, y, kernels.Activations)
 		y.blk.closed = closed
 		*mine, made, again.Out = append(*mine, y.blk), append(made, y.blk), append(again.Out, y)
 	}

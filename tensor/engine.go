@@ -32,6 +32,15 @@ func (engine) Room(bytes int) error { return cpu.Room(bytes) }
 // Free is how many bytes more the process may have of the machine's memory, or of that of its container.
 func (engine) Free() int { return cpu.Free() }
 
+// FreeMemory is how many bytes more the device has for the program; false if it does not say.
+func (engine) FreeMemory(d *Device) (bytes int, known bool) {
+	s, known := d.shared.backend.(kernels.Sizer)
+	if known {
+		bytes = s.FreeMemory()
+	}
+	return bytes, known
+}
+
 // Bytes is the memory of contiguous host data. It is valid as long as the tensor is.
 func (engine) Bytes(t *Tensor) []byte { return t.hostBytes() }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/weft-ml/weft/internal/pool"
 	"github.com/weft-ml/weft/kernels"
 )
 
@@ -42,12 +43,12 @@ func (d *Device) MemorySummary() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "memory of %s", d.Name())
 	if m.Limit > 0 {
-		fmt.Fprintf(&text, ", limit %s", mebibytes(m.Limit))
+		fmt.Fprintf(&text, ", limit %s", pool.Bytes(m.Limit))
 	}
 	text.WriteByte('\n')
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, now, peak, total int) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", name, mebibytes(now), mebibytes(peak), mebibytes(total))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t\n", name, pool.Bytes(now), pool.Bytes(peak), pool.Bytes(total))
 	}
 	fmt.Fprintln(w, "\tnow\tpeak\ttotal\t")
 	row("requested", m.Requested, m.Peak.Requested, m.Total.Requested)
@@ -63,5 +64,3 @@ func (d *Device) MemorySummary() string {
 		"fragmentation %.1f %%\n", m.Allocs, m.Hits, m.DriverCalls(), m.Retries, m.OOMs, 100*m.Fragmentation())
 	return text.String()
 }
-
-func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }

@@ -157,7 +157,7 @@ func TestSnapshotRecalled(t *testing.T) {
 // inUse is the bytes that stay in use until somebody frees them: what Go's collector frees may be of other tests.
 func inUse(dev *tensor.Device) int {
 	m := dev.Stats().Memory
-	return m.Active - m.Kept
+	return m.InSteps()
 }
 
 // TestSnapshotBesideStep holds that there is none while a step writes.

@@ -72,8 +72,6 @@ func (m *memory) peaks() (allocated, reserved int) {
 	return s.Peak.Allocated, s.Peak.Reserved
 }
 
-func mebi(bytes int) float64 { return float64(bytes) / (1 << 20) }
-
 // Halve calls step with a batch of n examples. Where that fails for lack of memory ([tensor.ErrMemory]) it calls it
 // with half as many, and so on. It returns the number with which step did not fail, to go on with, or the error of
 // the last call: of a batch of one, or one of another kind. A step that fails changes nothing, so that step can be one
@@ -152,8 +150,8 @@ func (m *memory) available() int {
 	if s.Limit > 0 {
 		return s.Limit
 	}
-	if m.dev.Name() == "cpu" {
-		return s.Reserved + engine.Free()
+	if free, known := engine.FreeMemory(m.dev); known {
+		return s.Reserved + free
 	}
 	return 0
 }

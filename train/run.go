@@ -321,7 +321,8 @@ func (r *Run) finish(interrupted bool) {
 	last := map[string]any{"steps": r.at, "seconds": seconds, "interrupted": interrupted}
 	if r.memory.dev != nil {
 		allocated, reserved := r.memory.peaks()
-		r.Printf("memory: at most %.1f MiB of tensors, %.1f MiB taken from the device", mebi(allocated), mebi(reserved))
+		r.Printf("memory: at most %.1f MiB of tensors, %.1f MiB taken from the device", float64(allocated)/(1<<20),
+			float64(reserved)/(1<<20))
 		last["peak_allocated"], last["peak_reserved"] = allocated, reserved
 	}
 	maps.Copy(last, r.metrics)

@@ -14,7 +14,7 @@ type Leak struct {
 // String says what leaks, and what helps.
 func (l Leak) String() string {
 	return fmt.Sprintf("%d kept tensors, %s, are never released: the last is %v; keep fewer, or their values (Item, "+
-		"ToSlice)", l.Blocks, shortly(l.Bytes), l.Owner)
+		"ToSlice)", l.Blocks, Bytes(l.Bytes), l.Owner)
 }
 
 // leakWatch looks for leaks where blocks are kept. That many of one origin exist says little, since Go's collector may

@@ -26,7 +26,7 @@ func (p *Pool) outOfMemory(n, released int, cause error) error {
 		fmt.Fprintf(&text, "; limit %s", inBytes(s.Limit))
 	}
 	if d, ok := p.src.(kernels.Sizer); ok && !p.frozen.Load() {
-		fmt.Fprintf(&text, "; the device has %s free", shortly(d.FreeMemory()))
+		fmt.Fprintf(&text, "; the device has %s free", Bytes(d.FreeMemory()))
 	}
 	if released > 0 {
 		fmt.Fprintf(&text, "; %s of cache given back did not help", inBytes(released))
@@ -61,7 +61,7 @@ func (p *Pool) largest(n int) (holders []string) {
 		if c := count[x]; c > 1 {
 			times = fmt.Sprintf("%d x ", c)
 		}
-		text := fmt.Sprintf("%s%s of %v %s", times, shortly(x.size), x.use, x.what)
+		text := fmt.Sprintf("%s%s of %v %s", times, Bytes(x.size), x.use, x.what)
 		holders = append(holders, strings.TrimSpace(text))
 	}
 	return holders
@@ -104,14 +104,16 @@ func (p *Pool) live() iter.Seq[*Block] {
 	}
 }
 
-// shortly is a number of bytes without their exact number.
-func shortly(n int) string {
-	text, _, _ := strings.Cut(inBytes(n), " (")
-	return text
+// inBytes is Bytes with the exact number: "1.50 GiB (1610612736 bytes)".
+func inBytes(n int) string {
+	if n < 1024 {
+		return Bytes(n)
+	}
+	return fmt.Sprintf("%s (%d bytes)", Bytes(n), n)
 }
 
-// inBytes formats a number of bytes: "1.50 GiB (1610612736 bytes)".
-func inBytes(n int) string {
+// Bytes formats a number of bytes for people: "1.50 GiB".
+func Bytes(n int) string {
 	const units = "KMGTPE"
 	if n < 1024 {
 		return fmt.Sprintf("%d bytes", n)
@@ -121,5 +123,5 @@ func inBytes(n int) string {
 		v /= 1024
 		u++
 	}
-	return fmt.Sprintf("%.2f %ciB (%d bytes)", v, units[u], n)
+	return fmt.Sprintf("%.2f %ciB", v, units[u])
 }

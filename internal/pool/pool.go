@@ -101,13 +101,12 @@ const (
 	live                  // owned by a step
 	kept                  // owned by Go's collector
 	waiting               // freed, and used by another stream
-	chunk                 // a segment of small blocks
 	unmapped              // addresses without memory
 )
 
 func (s state) String() string {
 	return [...]string{free: "free", listed: "free", live: "live", kept: "kept", waiting: "waiting for a stream",
-		chunk: "a segment of small blocks", unmapped: "unmapped"}[s]
+		unmapped: "unmapped"}[s]
 }
 
 // Size is the number of bytes requested.
