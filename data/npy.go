@@ -66,6 +66,7 @@ func openArray[T Number](path string, options []ReadOption,
 	if err != nil {
 		return nil, err
 	}
+	file.mapIn()
 	a := &Array[T]{file: file}
 	if a.array, err = array(file); err == nil {
 		name := fmt.Sprintf("%T", *new(T))

@@ -13,6 +13,7 @@ type opened struct {
 	r                 io.ReaderAt
 	size              int64 // in bytes, unpacked
 	file              *os.File
+	mapped            *mapped // nil: it is not mapped
 }
 
 // openAt opens a file.
@@ -73,6 +74,9 @@ func (o *opened) short(what string, n, want int, err error) error {
 func (o *opened) Close() error {
 	if o == nil || o.file == nil {
 		return nil
+	}
+	if o.mapped != nil {
+		o.mapped.closed.Store(true)
 	}
 	return o.file.Close()
 }

@@ -35,8 +35,8 @@ func Tokens32() ReadOption { return ReadOption{func(r *reading) { r.tokens32 = t
 
 // OpenTokens opens files of tokens, little-endian: those without a header, as nanoGPT makes them, which have 2 bytes a
 // token unless [Tokens32] says otherwise, and those with the header of llm.c, which tells. Windows are read when they
-// are asked for. Plain files are not held in memory, those compressed with gzip are. A file that is not what it says,
-// or has less than one window, is a [*FormatError].
+// are asked for. Plain files are mapped into memory on Linux and macOS, those compressed with gzip are held there. A
+// file that is not what it says, or has less than one window, is a [*FormatError].
 func OpenTokens(paths []string, context int, options ...ReadOption) (*Tokens, error) {
 	if context < 1 || context > 1<<30 {
 		return nil, fmt.Errorf("data: OpenTokens: a context of %d tokens, want 1 to 2^30", context)
@@ -51,6 +51,7 @@ func OpenTokens(paths []string, context int, options ...ReadOption) (*Tokens, er
 			t.Close()
 			return nil, err
 		}
+		file.mapIn()
 		s := shard{opened: file}
 		t.shards = append(t.shards, s)
 		if err := t.open(&t.shards[len(t.shards)-1], readingOf(options)); err != nil {
