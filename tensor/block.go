@@ -115,13 +115,13 @@ func hostBlock(buf kernels.Buffer, op string) *block {
 // deviceBlock takes n bytes from the device's pool for what the category says.
 func (d *Device) deviceBlock(op string, n int, use kernels.MemoryCategory) *block {
 	b := &block{}
-	d.fillBlock(b, op, n, pool.Owner{Use: use, Op: op, Site: caller.Site()})
+	d.fillBlock(b, op, n, &pool.Owner{Use: use, Op: op, Site: caller.Site()})
 	return b
 }
 
 // fillBlock makes b, which is zero, a block of n bytes from the device's pool.
-func (d *Device) fillBlock(b *block, op string, n int, owner pool.Owner) {
-	mem, err := d.shared.pool.Alloc(n, owner)
+func (d *Device) fillBlock(b *block, op string, n int, owner *pool.Owner) {
+	mem, err := d.shared.pool.Alloc(n, *owner)
 	if err != nil {
 		refused(op, err)
 	}
@@ -135,7 +135,7 @@ func (s *Scope) give(op string, y *Tensor, use kernels.MemoryCategory) {
 	if n >= siteBytes {
 		o.Site = caller.Site()
 	}
-	s.dev.fillBlock(y.blk, op, n, o)
+	s.dev.fillBlock(y.blk, op, n, &o)
 }
 
 // checkGuard fails if the operation wrote past the end of its result. It reads the guard bytes, and so waits, only if

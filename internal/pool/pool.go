@@ -205,7 +205,7 @@ func (p *Pool) alloc(c *cache, n int, o Owner,
 		size += guardBytes
 	}
 	size = roundUp(size, granule)
-	b := p.takeLocked(c, size, o, n)
+	b := p.takeLocked(c, size, &o, n)
 	if b == nil {
 		var err error
 		if b, err = missed(c, size, o, n); err != nil {
@@ -224,7 +224,7 @@ func (p *Pool) alloc(c *cache, n int, o Owner,
 }
 
 // takeLocked is take for who does not hold mu.
-func (p *Pool) takeLocked(c *cache, size int, o Owner, n int) *Block {
+func (p *Pool) takeLocked(c *cache, size int, o *Owner, n int) *Block {
 	p.mu.Lock()
 	b := p.take(c, size, o, n)
 	if b != nil {
@@ -236,7 +236,7 @@ func (p *Pool) takeLocked(c *cache, size int, o Owner, n int) *Block {
 
 // take hands out a block of size bytes, of which n are requested, from what the pool has for the stream; nil if that
 // does not suffice. mu is held.
-func (p *Pool) take(c *cache, size int, o Owner, n int) *Block {
+func (p *Pool) take(c *cache, size int, o *Owner, n int) *Block {
 	if s := &p.stats; s.Limit > 0 && size > s.Limit-s.Active {
 		return nil // reserved before the limit was set
 	}
@@ -255,7 +255,7 @@ func (p *Pool) take(c *cache, size int, o Owner, n int) *Block {
 	if !b.viewed {
 		b.Buf, b.viewed = b.seg.buf.Slice(b.Buf, b.at, b.cap), true
 	}
-	b.state, b.size, b.owner = live, n, o
+	b.state, b.size, b.owner = live, n, *o
 	p.grown(b)
 	return b
 }
@@ -271,7 +271,7 @@ func (p *Pool) slow(c *cache, size int, o Owner, n int) (*Block, error) {
 	p.mu.Lock()
 	p.consolidate(c)
 	p.mu.Unlock()
-	if b := p.takeLocked(c, size, o, n); b != nil {
+	if b := p.takeLocked(c, size, &o, n); b != nil {
 		return b, nil
 	}
 	b, err := p.more(c, size, o, n)
@@ -291,7 +291,7 @@ func (p *Pool) slow(c *cache, size int, o Owner, n int) (*Block, error) {
 			continue
 		}
 		p.unlocked(f) // others need not wait for a collection
-		if b := p.takeLocked(c, size, o, n); b != nil {
+		if b := p.takeLocked(c, size, &o, n); b != nil {
 			return b, nil
 		}
 		released += p.release(maxBytes)
@@ -302,7 +302,7 @@ func (p *Pool) slow(c *cache, size int, o Owner, n int) (*Block, error) {
 	if size < smallSize {
 		p.mu.Lock()
 		p.short = true
-		b := p.take(c, size, o, n)
+		b := p.take(c, size, &o, n)
 		p.short = false
 		p.mu.Unlock()
 		if b != nil {

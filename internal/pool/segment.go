@@ -83,7 +83,7 @@ func (p *Pool) extend(c *cache, need, slack, unit, size, room int, o Owner, n in
 	if p.reserver != nil {
 		err := p.mapMore(c, size < smallSize, need, slack, unit, room)
 		if !errors.Is(err, errors.ErrUnsupported) {
-			return p.takeLocked(c, size, o, n), err
+			return p.takeLocked(c, size, &o, n), err
 		}
 		p.reserver = nil
 	}
@@ -97,7 +97,7 @@ func (p *Pool) extend(c *cache, need, slack, unit, size, room int, o Owner, n in
 	p.reserve(want)
 	s, b := p.newSegment(c, size < smallSize, buf)
 	s.heap().insert(b)
-	return p.take(c, size, o, n), nil
+	return p.take(c, size, &o, n), nil
 }
 
 // mapMore maps memory, in multiples of unit, to the addresses of stream c so that want bytes are free in one piece, at
