@@ -16,8 +16,8 @@ import (
 	"github.com/weft-ml/weft/internal/testing/emu"
 )
 
-// timing are lines that differ from run to run, and that of the device.
-var timing = regexp.MustCompile(`(?m)^(device|done:|step \d+/).*\n`)
+// timing are lines that differ from run to run, and those of the device and its memory.
+var timing = regexp.MustCompile(`(?m)^(device|done:|memory:|step \d+/).*\n`)
 
 // output runs a program and returns what it reports, without timing: JSON lines, then text for people.
 func output(t *testing.T, binary, args string) string {
@@ -34,8 +34,9 @@ func output(t *testing.T, binary, args string) string {
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
 			t.Fatalf("%v in %q", err, line)
 		}
-		delete(fields, "rate")
-		delete(fields, "seconds")
+		for _, name := range []string{"rate", "seconds", "peak_allocated", "peak_reserved"} {
+			delete(fields, name)
+		}
 		text, _ := json.Marshal(fields)
 		all.Write(append(text, '\n'))
 	}
@@ -43,7 +44,7 @@ func output(t *testing.T, binary, args string) string {
 }
 
 // TestCUDA runs the examples from the first step to the last metric on the emulated GPU. What they print is what they
-// print on the CPU: losses, metrics, the hash of all weights, the text that the GPT writes.
+// print on the CPU: losses, metrics, the hash of all weights, the text that the GPT writes. In short mode two of them run.
 func TestCUDA(t *testing.T) {
 	if err := emu.Use(emu.Plain); errors.Is(err, emu.ErrNoCompiler) {
 		t.Skip(err)
@@ -64,6 +65,9 @@ func TestCUDA(t *testing.T) {
 		{"chargpt", "-steps 10 -layers 2 -width 32 -heads 2 -context 16 -batch 2 -dropout 0.1 -sample 10 -data " +
 			corpus},
 	} {
+		if testing.Short() && c.program != "mlp" && c.program != "chargpt" {
+			continue
+		}
 		t.Run(c.program, func(t *testing.T) {
 			binary := filepath.Join(t.TempDir(), c.program)
 			out, err := exec.Command("go", "build", "-tags", "cuda", "-o", binary, "./"+c.program).CombinedOutput()
