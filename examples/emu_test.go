@@ -44,7 +44,7 @@ func output(t *testing.T, binary, args string) string {
 }
 
 // TestCUDA runs the examples from the first step to the last metric on the emulated GPU. What they print is what they
-// print on the CPU: losses, metrics, the hash of all weights, the text that the GPT writes. In short mode two of them run.
+// print on the CPU: losses, metrics, the hash of all weights, the text that the GPT writes. In short mode two run.
 func TestCUDA(t *testing.T) {
 	if err := emu.Use(emu.Plain); errors.Is(err, emu.ErrNoCompiler) {
 		t.Skip(err)
