@@ -17,6 +17,9 @@ var steadySteps = flag.Int("steady", 500, "training steps of changing shapes")
 // TestSteady: over training steps whose shapes change, with checkpoints, what is reserved, Go's heap and the goroutines
 // stay what they were after the first fifth, and nothing runs Go's collector.
 func TestSteady(t *testing.T) {
+	if inner != "cpu" {
+		t.Skip("the emulator is slow; TestDriverCalls of internal/testing/emu/train looks at its memory")
+	}
 	dev, err := tensor.Open(inner)
 	must(t, err)
 	defer dev.Close()
