@@ -9,7 +9,7 @@ import (
 
 // On uploads batches to a device with memory of its own: the host tensors in a batch, which are fields, elements and
 // what pointers lead to, become tensors there. While steps use one batch, a goroutine collates and uploads the next,
-// into one of two places on the device, so that no step waits for it.
+// into one of two slots on the device, so that no step waits for it.
 //
 // A batch is good until the loop asks for the next one, or the iterator is closed; a use after that is an error of kind
 // [tensor.ErrStep]. [tensor.Tensor.Keep] makes a copy that lasts. On a device that computes on the host's memory, such
@@ -17,9 +17,6 @@ import (
 func On(dev *tensor.Device) BatchOption {
 	return BatchOption{func(c *config) { c.on, c.device = true, dev }}
 }
-
-// places is how many batches a device has memory for: one in use, and one that is uploaded meanwhile.
-const places = 2
 
 // errEnded is why batches end where nothing says that there are no more.
 var errEnded = errors.New("data: a function has ended the goroutine (runtime.Goexit, or FailNow of a test)")
@@ -32,7 +29,7 @@ type delivery[B any] struct {
 	end   func()            // of the use of the present batch; nil without one
 }
 
-// delivered is a batch in its place on a device.
+// delivered is a batch in its slot on a device.
 type delivered[B any] struct {
 	result[B]
 	begin, end func()
@@ -44,12 +41,12 @@ func deliver[B any](dev *tensor.Device, from *ordered[result[B]]) (*delivery[B],
 	if dev == nil {
 		return d, nil
 	}
-	slots, err := engine.NewSlots(dev, places)
+	slots, err := engine.NewSlots(dev)
 	if err != nil || slots == nil {
 		return d, err
 	}
 	w := from.crew
-	d.slots, d.made = slots, make(chan delivered[B], places)
+	d.slots, d.made = slots, make(chan delivered[B], cap(slots.Free()))
 	w.all.Go(func() {
 		ended := true
 		defer close(d.made)
@@ -129,7 +126,7 @@ func hostTensors(v reflect.Value, depth int, visit func(t *tensor.Tensor, set fu
 	}
 }
 
-// Next is the next batch, in its place on the device. Those before it are not used any more.
+// Next is the next batch, in its slot on the device. Those before it are not used any more.
 func (d *delivery[B]) Next() (r result[B], ok bool) {
 	if d.made == nil {
 		return d.ordered.Next()

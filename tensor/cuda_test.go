@@ -451,7 +451,7 @@ func TestSlotsOnGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer backend.(io.Closer).Close()
-	ring, err := engine.NewSlots(dev, 2)
+	ring, err := engine.NewSlots(dev)
 	if err != nil {
 		t.Fatal(err)
 	}

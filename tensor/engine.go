@@ -34,7 +34,7 @@ func (engine) Free() int { return cpu.Free() }
 
 // FreeMemory is how many bytes more the device has for the program; false if it does not say.
 func (engine) FreeMemory(d *Device) (bytes int, known bool) {
-	s, known := d.shared.backend.(kernels.Sizer)
+	s, known := d.given("free memory").shared.backend.(kernels.Sizer)
 	if known {
 		bytes = s.FreeMemory()
 	}
@@ -54,10 +54,10 @@ func (engine) Raw(t *Tensor) raw { return t.raw() }
 // snapshot after use.
 func (engine) Snapshot(ts []*Tensor) (*snapshot, error) { return newSnapshot(ts) }
 
-// NewSlots is a ring of n places on a device for batches that are uploaded beside the steps; nil where the device
-// computes on the host's memory.
-func (engine) NewSlots(d *Device, n int) (s *slots, err error) {
-	err = try(func() { s = newSlots(d, n) })
+// NewSlots is two slots on a device for batches that are uploaded beside the steps; nil where the device computes on
+// the host's memory.
+func (engine) NewSlots(d *Device) (s *slots, err error) {
+	err = try(func() { s = newSlots(d) })
 	return s, err
 }
 

@@ -26,13 +26,14 @@ type slot struct {
 	blocks   []*block // of the batch that is there
 }
 
-func newSlots(d *Device, n int) *slots {
+// newSlots has one slot for the batch in use, and one for that which is uploaded meanwhile.
+func newSlots(d *Device) *slots {
 	d.usable("on")
 	if d.inHostMemory() {
 		return nil
 	}
-	s := &slots{dev: d, free: make(chan *slot, n)}
-	for range n {
+	s := &slots{dev: d, free: make(chan *slot, 2)}
+	for range cap(s.free) {
 		one := &slot{of: s}
 		s.all = append(s.all, one)
 		s.free <- one

@@ -202,11 +202,13 @@ var functions = map[string]any{
 	"data.Batches[int,int]": data.Batches[int, int], "data.CheckPure[int]": data.CheckPure[int],
 	"data.Epochs": data.Epochs, "data.DropLast": data.DropLast, "data.Workers": data.Workers,
 	"data.Prefetch": data.Prefetch, "data.Tolerate": data.Tolerate,
-	"data.MemoryBudget": data.MemoryBudget, "data.Rank": data.Rank, "data.FillLast[int]": data.FillLast[int],
+	"data.MemoryBudget": data.MemoryBudget, "data.Rank": data.Rank, "data.On": data.On,
+	"data.FillLast[int]":           data.FillLast[int],
 	"data.BucketByLength[int,int]": data.BucketByLength[int, int], "data.Pack[int]": data.Pack[int],
 	"data.NextTokens[int]": data.NextTokens[int], "data.Pad[float32]": data.Pad[float32],
 
-	"train.Fit": train.Fit, "train.Halve": train.Halve, "train.Accuracy": train.Accuracy,
+	"train.Fit": train.Fit, "train.FitCheckpoints": train.FitCheckpoints,
+	"train.Halve": train.Halve, "train.Accuracy": train.Accuracy,
 }
 
 // types are all exported types with methods, as receivers.
