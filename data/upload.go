@@ -91,7 +91,7 @@ func upload[B any](batch *B, put func([]*tensor.Tensor) ([]*tensor.Tensor, error
 	return err
 }
 
-// hostTensors calls visit for the host tensors that v leads to, with what puts another one in the place.
+// hostTensors calls visit for the host tensors that v leads to, with what replaces each.
 func hostTensors(v reflect.Value, depth int, visit func(t *tensor.Tensor, set func(*tensor.Tensor))) {
 	if depth > deepMeasured || sizes(v.Type()) {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// nested is a batch with tensors at all places.
+// nested is a batch with tensors in all that may hold them.
 type nested struct {
 	X     *tensor.Tensor
 	Parts []*tensor.Tensor

@@ -76,13 +76,13 @@ func pack(blocks []Block, key func(b Block) int) (offsets []int, size int) {
 	return l.offsets, size
 }
 
-// layout is blocks some of which have their places.
+// layout is blocks some of which have their offsets.
 type layout struct {
 	blocks  []Block
 	offsets []int
 	latest  int     // when the last block begins
 	period  int     // moments
-	placed  [][]int // of each period those with a place that are alive in it
+	placed  [][]int // of each period those with an offset that are alive in it
 	seen    []int   // by the number of the look
 	near    []int
 }
