@@ -18,9 +18,9 @@ LANE       := scripts/lane
 GENERATORS := $(patsubst %/go.mod,%,$(wildcard internal/tools/*/go.mod))
 BENCH      := .
 
-# What depends on the tier of CPU kernels, tested with -short but in test-long, and what uses several goroutines. The training runs of
-# the examples are in "tests" alone. "race" leaves out the arithmetic of kernels, which is slow there
-# and tested elsewhere, and with -short long runs.
+# What depends on the tier of CPU kernels, tested with -short but in test-long, and what uses several
+# goroutines. The training runs of the examples are in "tests" alone. "race" leaves out the arithmetic
+# of kernels, which is slow there and tested elsewhere, and with -short long runs.
 TIERED := ./kernels/cpu/... ./tensor/... ./autograd/... ./amp/... ./nn/... ./optim/...
 SHORT  := -short
 RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... ./autograd/... ./amp/... ./nn/... \

@@ -205,7 +205,7 @@ func (t *Tensor) Keep() (k *Tensor) {
 	t.usable("keep")
 	s := t.scope
 	if s == nil {
-		if t.blk.grads || t.blk.slot { // committed, in memory that belongs to the arena; of a batch that gives it back
+		if t.blk.grads || t.blk.slot { // others write there: the next commit, or the upload of a later batch
 			t.blk.dev.do(func(s *Scope) { t = s.In(t).Keep() })
 		}
 		return t
