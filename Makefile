@@ -28,7 +28,7 @@ RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... 
 
 # The lanes of "make test", and what "make ci" has beside them, the cheapest first.
 TEST := format vet build tests
-MORE := vet-all static size platforms generated lattice whole portable avx2 avx512 arm64 race safetensors emu cuda cuda-header images
+MORE := vet-all static size platforms modules generated lattice whole portable avx2 avx512 arm64 race safetensors emu cuda cuda-header images
 
 .PHONY: test check ci test-long bench gen docs start kernels kernels-check $(TEST) $(MORE)
 .NOTPARALLEL:
@@ -58,6 +58,8 @@ build:
 	@$(LANE) build go build ./...
 platforms:
 	@$(LANE) platforms scripts/check-platforms
+modules:
+	@$(LANE) modules scripts/check-modules
 generated:
 	@$(LANE) generated scripts/check-generated
 lattice:

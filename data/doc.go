@@ -58,7 +58,7 @@
 //   - index.go: where examples begin in a file, in a file beside it.
 //   - file.go, opened.go: which files are opened, and how large they may be; files read at any place.
 //   - map.go, map_unix.go: files in memory that may be cut meanwhile.
-//   - unpack.go: files that may be gzip data.
+//   - unpack.go: files that may be compressed, with gzip or what [RegisterCompression] adds.
 //   - rows.go, columns.go: CSV and JSONL files as sources.
 //   - imagefolder.go, picture.go, resize.go: folders of pictures; crops, flips, normalising; other sizes.
 //   - tokens.go, npy.go: tokens of texts in binary files, arrays of NumPy.

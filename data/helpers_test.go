@@ -49,3 +49,8 @@ func counting(n int) *Arrays[float32, int64] {
 
 // memory is the elements of a batch's tensor, not a copy.
 func memory[T tensor.Elem](x *tensor.Tensor) []T { return seam.Elems[T](engine.Bytes(x)) }
+
+// compressed tells whether a file begins as one that is compressed.
+func compressed(file string) bool {
+	return strings.HasPrefix(file, compressions[0].magic) || strings.HasPrefix(file, zstdMagic)
+}

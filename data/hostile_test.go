@@ -61,7 +61,7 @@ func hostileFile[T any, S closing[T]](t *testing.T, path string, open func(path 
 	if _, err := readAll[T](s); !errors.Is(err, os.ErrClosed) || !strings.Contains(err.Error(), mine) {
 		t.Errorf("%s is read after Close: %v", path, err)
 	}
-	if err := os.WriteFile(mine, []byte("\x1f\x8b cut"), 0o666); err != nil {
+	if err := os.WriteFile(mine, []byte("\x1f\x8b\x08 cut"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	_, err = open(mine)

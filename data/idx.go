@@ -150,8 +150,8 @@ func (src idxSource) checkSize(total uint64, fits bool, what string) error {
 		}
 		return e
 	case tooLarge:
-		return src.bad("size", fmt.Sprintf("%d bytes of gzip data, which unpack to %d bytes at most",
-			src.packed, src.limit), declared)
+		return src.bad("size", fmt.Sprintf("%d bytes of %s data, which unpack to %d bytes at most",
+			src.packed, src.how, src.limit), declared)
 	case total > uint64(src.most):
 		return src.tooLarge(src.name, declared)
 	}

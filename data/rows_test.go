@@ -322,8 +322,8 @@ func FuzzCSV(f *testing.F) {
 		f.Add(s, true)
 	}
 	f.Fuzz(func(t *testing.T, file string, packed bool) {
-		if file == "" || !packed && strings.HasPrefix(file, "\x1f\x8b") {
-			t.Skip("empty, or gzip data by itself")
+		if file == "" || !packed && compressed(file) {
+			t.Skip("empty, or compressed by itself")
 		}
 		c := csv.NewReader(strings.NewReader(strings.TrimPrefix(file, "\ufeff")))
 		want, wantErr := c.ReadAll()
@@ -350,8 +350,8 @@ func FuzzJSONL(f *testing.F) {
 		f.Add(s, true)
 	}
 	f.Fuzz(func(t *testing.T, file string, packed bool) {
-		if file == "" || !packed && strings.HasPrefix(file, "\x1f\x8b") {
-			t.Skip("empty, or gzip data by itself")
+		if file == "" || !packed && compressed(file) {
+			t.Skip("empty, or compressed by itself")
 		}
 		var want []any
 		for line := range strings.Lines(strings.TrimPrefix(file, "\ufeff")) {
