@@ -88,11 +88,14 @@ func (r *trace) pick(list *[]*Block) *Block {
 	return b
 }
 
+// mostLive bounds the blocks of a trace, all of which are looked at after each operation.
+const mostLive = 400
+
 // step is one random operation.
 func (r *trace) step(t *testing.T) {
 	p := r.p
 	switch dice := r.rng.IntN(1000); {
-	case dice < 500:
+	case dice < 500 && len(r.live) < mostLive:
 		most := 22.0 // what exists is filled and looked at again and again
 		if r.d.real {
 			most = 17
