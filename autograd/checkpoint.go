@@ -14,6 +14,14 @@ func Checkpoint(f func(x *tensor.Tensor) *tensor.Tensor, x *tensor.Tensor) *tens
 	return CheckpointAll(func(xs []*tensor.Tensor) []*tensor.Tensor { return []*tensor.Tensor{f(xs[0])} }, x)[0]
 }
 
+// Offload is an option of a step, or of a part of it, in which a [Checkpoint] keeps what it needs from outside in
+// pinned memory of the host: x, unless the step keeps that to its end. It is copied beside the step's other work, on
+// streams of its own, and is back before the backward pass uses it; bits do not change. A GPU has less to hold then,
+// and the bus more to do: a copy hides behind a checkpoint that takes as long. On the CPU, whose memory is the host's,
+// Offload changes nothing. A checkpoint in another one keeps nothing of its own. A host without memory fails the step
+// ([tensor.ErrMemory]).
+func Offload() tensor.Option { return engine.Offload() }
+
 // CheckpointAll is [Checkpoint] for a function with any number of operands and results.
 func CheckpointAll(f func(xs []*tensor.Tensor) []*tensor.Tensor, xs ...*tensor.Tensor) []*tensor.Tensor {
 	engine.Given("checkpoint", "the function", f)

@@ -32,20 +32,33 @@ func hashOf(ts ...*tensor.Tensor) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// sameBits runs f plain and with checkpoints, on memory that is poisoned when it is free, and compares what it returns.
+// sameBits runs f plain, with checkpoints, and with what these keep in other memory, on memory that is poisoned when it
+// is free, and compares what it returns.
 func sameBits(t *testing.T, f func(t *testing.T, dev *tensor.Device, p part) string) {
 	t.Helper()
-	var got [2]string
-	for i, p := range []part{direct, autograd.Checkpoint} {
+	var got [3]string
+	for i, p := range []part{direct, autograd.Checkpoint, offloaded} {
 		dev := open(t, tensor.Poison())
+		if i == 2 {
+			var err error
+			if dev, err = tensor.Open("late", tensor.Seed(1), tensor.Poison()); err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Close()
+			theLate.copies = 0
+		}
 		live := dev.Stats().Memory.Blocks
 		got[i] = f(t, dev, p)
-		if n := dev.Stats().Memory.Blocks; n != live {
-			t.Errorf("%d blocks are live after the steps, %d before", n, live)
+		if s := dev.Stats(); s.Memory.Blocks != live || s.Pinned.Blocks != 0 {
+			t.Errorf("%d blocks are live after the steps, %d before; %d are offloaded", s.Memory.Blocks, live,
+				s.Pinned.Blocks)
 		}
 	}
-	if got[0] != got[1] {
-		t.Error("a checkpoint changes bits")
+	if theLate.copies == 0 {
+		t.Error("nothing was copied")
+	}
+	if got[0] != got[1] || got[0] != got[2] {
+		t.Errorf("a checkpoint changes bits: %v", got)
 	}
 }
 
@@ -108,9 +121,9 @@ func TestCheckpointOps(t *testing.T) {
 						}
 						xs = append(xs, x)
 					}
-					y := p(func(*tensor.Tensor) *tensor.Tensor {
+					y := p(func(first *tensor.Tensor) *tensor.Tensor {
 						inner := make([]*tensor.Tensor, len(xs))
-						for i, x := range xs {
+						for i, x := range append([]*tensor.Tensor{first}, xs[1:]...) {
 							if inner[i] = x; x.DType().IsFloat() {
 								inner[i] = x.Scale(1).Clone()
 							}

@@ -135,6 +135,14 @@ type Peer interface {
 	CopyPeer(s Stream, dst Buffer, off int, src Buffer, srcOff, n int) (bool, error)
 }
 
+// Pinner is a backend that copies between its memory and that of the host while the host does something else.
+type Pinner interface {
+	Backend
+	// AllocHost takes n bytes of the host's memory, pinned for the device. Copy takes it for dst, or for src, and Free
+	// gives it back. The error of a host without memory is of kind [ErrMemory].
+	AllocHost(n int) (Buffer, error)
+}
+
 // Sizer is a backend that knows how much memory its device has.
 type Sizer interface {
 	Memory() int     // bytes, used or not

@@ -20,8 +20,9 @@ type checkpoint struct {
 	nodes []*node
 	calls []*ctx         // that made memory, in order, those of inner ones too
 	made  map[*block]int // by which call; outside: by none of them
-	needs []*block       // operands from outside
+	needs []*block       // operands from outside, without those that are offloaded
 	held  bool           // it owns what it needs
+	away  *offload       // nil: nothing is offloaded
 }
 
 const outside = -1
@@ -35,12 +36,14 @@ func (s *Scope) checkpoint(f func() []*Tensor, last []*Tensor) []*Tensor {
 	}
 	cp := s.openCheckpoint()
 	defer func() { cp.open = false }()
-	return s.Region("", func() []*Tensor {
+	out := s.Region("", func() []*Tensor {
 		s.enter("checkpoint")
 		s.top.mode.checkpoint = cp
 		s.leave()
 		return f()
 	}, last...)
+	cp.away.sent(s)
+	return out
 }
 
 func (s *Scope) openCheckpoint() *checkpoint {
@@ -51,6 +54,9 @@ func (s *Scope) openCheckpoint() *checkpoint {
 		cp.up.inner = append(cp.up.inner, cp)
 	}
 	cp.held = cp.up == nil
+	if cp.held && s.top.mode.offload && s.home.shared.pinned != nil {
+		cp.away = &offload{scope: s}
+	}
 	s.tape.checkpoints = append(s.tape.checkpoints, cp)
 	return cp
 }
@@ -75,6 +81,9 @@ func (cp *checkpoint) need(b *block) {
 		return
 	}
 	cp.made[b] = outside
+	if cp.away.send(b) {
+		return
+	}
 	cp.needs = append(cp.needs, b)
 	if cp.held {
 		b.retain()
@@ -98,6 +107,7 @@ func (cp *checkpoint) saves(b *block) {
 // that it comes to.
 func (p *backward) wake(n *node) {
 	cp := n.checkpoint
+	p.fetch(n)
 	var nodes []*node
 	var inner []*checkpoint
 	var want []*block
@@ -146,6 +156,7 @@ func (p *backward) sleepsIn(cp *checkpoint, n *node) bool {
 
 // revive makes the blocks in want alive, by the calls that this takes. The caller gets one more reference to each.
 func (cp *checkpoint) revive(s *Scope, want []*block) {
+	cp.away.arrive()
 	var mine []*block // owned for as long as calls need them
 	defer func() {
 		for _, b := range mine {
@@ -262,6 +273,7 @@ func (cp *checkpoint) drop() {
 		}
 	}
 	cp.held = false
+	cp.away.drop()
 }
 
 // wantOutside fails for tensors that a checkpoint around the operation would make again: what is written over them

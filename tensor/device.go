@@ -35,6 +35,7 @@ type sharedDevice struct {
 	name    string
 	backend kernels.Backend
 	pool    *pool.Pool
+	pinned  *pool.Pool // memory of the host for what is offloaded; nil if the backend has none
 	users   int
 	lent    lent // memory of snapshots
 }
@@ -131,6 +132,9 @@ func open(name string, c openConfig) (*Device, error) {
 		shared = &sharedDevice{name: backend.Name(), backend: backend, pool: pool.New(backend, 0)}
 		shared.pool.SetReclaim(cpu.Collect)
 		shared.pool.SetRecall(shared.lent.recall)
+		if p, ok := backend.(kernels.Pinner); ok {
+			shared.pinned = pool.New(pinned{p}, 0)
+		}
 		devices[shared.name] = shared
 	}
 	shared.users++
@@ -172,6 +176,7 @@ func (d *Device) Close() (err error) {
 		d.shared.pool.SetLimit(0)
 		d.shared.pool.SetPoison(false)
 		d.shared.pool.Trim()
+		d.shared.unpin()
 		var closed bool
 		if closed, err = closeBackend(d.shared.backend); closed {
 			delete(devices, d.shared.name)
@@ -240,12 +245,16 @@ type Stats struct {
 	Launches     uint64              // op calls run, without those of steps that have not ended
 	Waits        uint64              // hidden waits of the host, not in Synchronize, by any user of the card
 	Memory       kernels.MemoryStats // of the pool that all users of the card share
+	Pinned       kernels.MemoryStats // of the host's memory that is pinned for what checkpoints offload
 }
 
 // Stats returns the counters.
 func (d *Device) Stats() Stats {
 	n := d.counters()
 	s := Stats{Steps: n.Steps, Evals: n.Evals, Launches: d.launches.Load(), Memory: d.memory("stats")}
+	if p := d.shared.pinned; p != nil {
+		s.Pinned = p.Stats()
+	}
 	if w, ok := d.shared.backend.(kernels.Waiter); ok {
 		s.Waits = w.Waits().Count()
 	}

@@ -226,6 +226,9 @@ func (engine) Checkpoint(s *Scope, f func() []*Tensor, last ...*Tensor) []*Tenso
 	return s.checkpoint(f, last)
 }
 
+// Offload is autograd.Offload, which documents it.
+func (engine) Offload() Option { return offloadCheckpoints() }
+
 // Autocasting is the type that autocast lowers to in the step's innermost mode; Float32 if it is off.
 func (engine) Autocasting(s *Scope) DType { return s.autocasting() }
 

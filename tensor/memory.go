@@ -26,9 +26,11 @@ func (d *Device) PeakMemory() int { return d.memory("peak_memory").Peak.Allocate
 func (d *Device) ResetPeak() { d.given("reset_peak").shared.pool.ResetPeak() }
 
 // EmptyCache gives memory that no tensor has back to the device and, on the CPU, to the system; it returns how many
-// bytes that was. Programs of one training need it never: the pool does so before an allocation fails.
+// bytes that was. Memory of the host that is pinned for what is offloaded goes back, too. Programs of one training need
+// it never: the pool does so before an allocation fails.
 func (d *Device) EmptyCache() (freed int) {
 	freed = d.given("empty_cache").shared.pool.Trim()
+	d.shared.unpin()
 	if d.inHostMemory() {
 		debug.FreeOSMemory()
 	}

@@ -21,6 +21,7 @@ type mode struct {
 	wait     bool // for other steps, where ErrBusy would come
 
 	checkpoint *checkpoint // the innermost one; nil: nodes own what they save
+	offload    bool        // what checkpoints keep is in the host's memory
 }
 
 // Option changes how a step runs or, given to [Scope.With], how a piece of it does. The zero Option changes nothing.

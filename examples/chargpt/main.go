@@ -7,6 +7,7 @@
 //	go run ./examples/chargpt -amp fp16 -accumulate 4
 //	go run ./examples/chargpt -checkpoint DIR -resume
 //	go run ./examples/chargpt -layers 24 -width 256 -checkpoint-blocks 1
+//	go run ./examples/chargpt -layers 24 -width 256 -checkpoint-blocks 1 -offload
 //	go run ./examples/chargpt -memory-limit 64MiB -halve-batch
 package main
 
@@ -36,6 +37,7 @@ var (
 	length   = flag.Int("context", 64, "characters the model sees")
 	batch    = flag.Int("batch", 16, "sequences in a step")
 	every    = flag.Int("checkpoint-blocks", 0, "k: recompute every k-th block in the backward pass; 0: none")
+	offload  = flag.Bool("offload", false, "keep what these blocks save in the host's memory (GPUs)")
 	parts    = flag.Int("accumulate", 1, "micro-batches that a batch is split into")
 	dropout  = flag.Float64("dropout", 0, "probability of dropping a value")
 	rate     = flag.Float64("lr", 2e-3, "highest learning rate")
@@ -61,6 +63,8 @@ func check() error {
 		return fmt.Errorf("-width %d is not a multiple of -heads %d", *width, *heads)
 	case *every < 0:
 		return fmt.Errorf("-checkpoint-blocks cannot be negative")
+	case *offload && *every == 0:
+		return fmt.Errorf("-offload needs -checkpoint-blocks")
 	case *parts < 1 || *parts > *batch:
 		return fmt.Errorf("-accumulate %d: a batch of %d sequences has 1 to %d parts", *parts, *batch, *batch)
 	case !(*dropout >= 0 && *dropout < 1):
@@ -171,6 +175,14 @@ func newTrainer(dev *tensor.Device, r *train.Run, vocab, k int) (*trainer, error
 	return t, nil
 }
 
+// mode is the options of a step.
+func (t *trainer) mode() []tensor.Option {
+	if *offload {
+		return append(t.run.Mode(), autograd.Offload())
+	}
+	return t.run.Mode()
+}
+
 // step trains one step on a batch, of which so many parts go through the model one after the other.
 func (t *trainer) step(b data.Batch, parts int) (loss float64, err error) {
 	err = t.dev.Step(func(s *tensor.Scope) error {
@@ -183,7 +195,7 @@ func (t *trainer) step(b data.Batch, parts int) (loss float64, err error) {
 		loss = l.Item()
 		t.look(s)
 		return t.scaler.Step(s, t.opt)
-	}, t.run.Mode()...)
+	}, t.mode()...)
 	return loss, err
 }
 

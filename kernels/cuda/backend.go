@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/driver"
@@ -77,6 +78,7 @@ type Backend struct {
 var (
 	_ kernels.Waiter   = (*Backend)(nil)
 	_ kernels.Preparer = (*Backend)(nil)
+	_ kernels.Pinner   = (*Backend)(nil)
 )
 
 // Waits counts the waits that no program asked for.
@@ -155,7 +157,7 @@ func (b *Backend) Close() error {
 	defer b.memoryMu.Unlock()
 	b.ctx.Do(func() driver.Result { // failures do not matter: the context takes with it what is left
 		for m := range b.memory {
-			b.ctx.Free(m.ptr)
+			b.release(m)
 		}
 		for r := range b.ranges {
 			r.release()
@@ -209,11 +211,21 @@ func (b *Backend) FreeMemory() int {
 	return free
 }
 
-// buffer is device memory.
+// buffer is device memory, or pinned memory of the host.
 type buffer struct {
-	b   *Backend
-	ptr driver.Ptr
-	n   int
+	b    *Backend
+	ptr  driver.Ptr
+	n    int
+	host unsafe.Pointer // nil: device memory
+}
+
+// release gives m to the driver. The context is current.
+func (b *Backend) release(m *buffer) driver.Result {
+	if m.host != nil {
+		driver.FreeHost(m.host)
+		return driver.Success
+	}
+	return b.ctx.Free(m.ptr)
 }
 
 // Bytes is the size.
@@ -225,7 +237,10 @@ func (m *buffer) Slice(old kernels.Buffer, off, n int) kernels.Buffer {
 	if s == nil {
 		s = &buffer{}
 	}
-	*s = buffer{m.b, m.ptr + driver.Ptr(off), n}
+	*s = buffer{m.b, m.ptr + driver.Ptr(off), n, nil}
+	if m.host != nil {
+		s.host = unsafe.Add(m.host, off)
+	}
 	return s
 }
 
@@ -271,6 +286,27 @@ func (b *Backend) Alloc(n int) (kernels.Buffer, error) {
 	return m, nil
 }
 
+// AllocHost takes n bytes of pinned memory of the host, which takes long.
+func (b *Backend) AllocHost(n int) (kernels.Buffer, error) {
+	if err := b.usable("alloc"); err != nil {
+		return nil, err
+	}
+	b.waits.Note("for pinned memory from the driver")
+	m := &buffer{b: b, n: n}
+	var rc driver.Result
+	m.host, m.ptr, rc = b.ctx.AllocHost(max(n, 1))
+	if rc == driver.OutOfMemory {
+		return nil, kernels.Errorf(kernels.ErrMemory, "alloc", "the driver pins no %d bytes of the host's memory", n)
+	}
+	if rc != driver.Success {
+		return nil, b.failed("alloc", "pinning "+itoa(n)+" bytes", rc)
+	}
+	b.memoryMu.Lock()
+	defer b.memoryMu.Unlock()
+	b.memory[m] = struct{}{}
+	return m, nil
+}
+
 // scratch is memory for the work of an operation, of which nothing has been queued yet.
 func (b *Backend) scratch(op string, n int) (kernels.Buffer, error) {
 	m, err := b.Alloc(n)
@@ -297,7 +333,8 @@ func (b *Backend) Free(m kernels.Buffer) {
 	if b.fault.Load() != nil {
 		return // the memory went with the context
 	}
-	b.postpone(b.check("free", "freeing "+itoa(d.n)+" bytes", b.ctx.Free(d.ptr)))
+	b.postpone(b.check("free", "freeing "+itoa(d.n)+" bytes",
+		b.ctx.Do(func() driver.Result { return b.release(d) })))
 }
 
 // stream is a queue of work on the device. mu keeps the order of what several goroutines queue.

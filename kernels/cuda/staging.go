@@ -233,7 +233,7 @@ func (b *Backend) outOf(s *stream) *ring {
 	return b.out
 }
 
-// Copy queues a copy within the device.
+// Copy queues a copy within the device, or between the device and pinned memory of the host.
 func (b *Backend) Copy(id kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) error {
 	s, err := b.stream("copy", id)
 	if err != nil {
@@ -247,7 +247,15 @@ func (b *Backend) Copy(id kernels.Stream, dst kernels.Buffer, off int, src kerne
 	defer b.events.put(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return b.check("copy", "copying "+itoa(n)+" bytes", b.ctx.CopyWithin(s.handle, to, from, n, e))
+	rc := driver.Success
+	if host := src.(*buffer).host; host != nil {
+		rc = b.ctx.CopyIn(s.handle, to, unsafe.Add(host, srcOff), n, e)
+	} else if host := dst.(*buffer).host; host != nil {
+		rc = b.ctx.CopyOut(s.handle, unsafe.Add(host, off), from, n, e)
+	} else {
+		rc = b.ctx.CopyWithin(s.handle, to, from, n, e)
+	}
+	return b.check("copy", "copying "+itoa(n)+" bytes", rc)
 }
 
 // copy queues a copy between data, of the host, and the device. It returns the stream on which the copy ends.

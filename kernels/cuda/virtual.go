@@ -33,7 +33,7 @@ func (b *Backend) Reserve() (kernels.Range, error) {
 	if rc != driver.Success {
 		return nil, errors.ErrUnsupported
 	}
-	r := &addresses{buffer{b, addr, n}, granularity, map[int]int{}}
+	r := &addresses{buffer{b: b, ptr: addr, n: n}, granularity, map[int]int{}}
 	b.memoryMu.Lock()
 	defer b.memoryMu.Unlock()
 	b.ranges[r] = struct{}{}

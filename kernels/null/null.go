@@ -13,7 +13,10 @@ func init() {
 // Backend is a null device. Each number has memory of its own.
 type Backend struct{ ordinal int }
 
-var _ kernels.Reserver = (*Backend)(nil)
+var (
+	_ kernels.Reserver = (*Backend)(nil)
+	_ kernels.Pinner   = (*Backend)(nil)
+)
 
 // buffer is memory that is only counted.
 type buffer struct{ n int }
@@ -44,6 +47,9 @@ func (*Backend) Close() error { return nil }
 
 // Alloc counts n bytes.
 func (*Backend) Alloc(n int) (kernels.Buffer, error) { return &buffer{n}, nil }
+
+// AllocHost does the same, and takes nothing of the host.
+func (*Backend) AllocHost(n int) (kernels.Buffer, error) { return &buffer{n}, nil }
 
 // Free does nothing.
 func (*Backend) Free(kernels.Buffer) {}

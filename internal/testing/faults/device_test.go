@@ -72,6 +72,24 @@ func (d *device) Name() string { return "faults" }
 // Refuse refuses allocations, also those that the pool has memory for.
 func (d *device) Refuse(int) error { return d.due(allocation, kernels.ErrMemory, "alloc") }
 
+// AllocHost refuses memory of the host, too. That of the CPU is its own.
+func (d *device) AllocHost(n int) (kernels.Buffer, error) {
+	if err := d.due(allocation, kernels.ErrMemory, "alloc"); err != nil {
+		return nil, err
+	}
+	if p, ok := d.Backend.(kernels.Pinner); ok {
+		return p.AllocHost(n)
+	}
+	return d.Alloc(n)
+}
+
+func (d *device) Copy(id kernels.Stream, dst kernels.Buffer, off int, src kernels.Buffer, srcOff, n int) error {
+	if err := d.due(transfer, kernels.ErrDevice, "copy"); err != nil {
+		return err
+	}
+	return d.Backend.Copy(id, dst, off, src, srcOff, n)
+}
+
 func (d *device) CopyIn(id kernels.Stream, dst kernels.Buffer, off int, src []byte) error {
 	if err := d.due(transfer, kernels.ErrDevice, "copy_in"); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 type maker func(t *testing.T, dev *tensor.Device) *training
 
 var trainings = []maker{mlp, clipped, accumulated, bfloat16, float16, twoOptimizers, careless, gpt, checkpointed,
-	changingBatch, statistics}
+	offloaded, changingBatch, statistics}
 
 func open(t *testing.T) *tensor.Device {
 	t.Helper()
@@ -173,6 +173,13 @@ func gpt(t *testing.T, dev *tensor.Device) *training {
 func checkpointed(t *testing.T, dev *tensor.Device) *training {
 	return trainGPT(t, dev, "gpt with checkpoints", nn.GPTConfig{Vocab: 5, Context: 4, Width: 8, Heads: 2, Layers: 1,
 		Dropout: 0.1, CheckpointBlocks: 1})
+}
+
+func offloaded(t *testing.T, dev *tensor.Device) *training {
+	tr := trainGPT(t, dev, "gpt offloaded", nn.GPTConfig{Vocab: 5, Context: 4, Width: 8, Heads: 2, Layers: 2,
+		Dropout: 0.1, CheckpointBlocks: 1})
+	tr.opts = []tensor.Option{autograd.Offload()}
+	return tr
 }
 
 func trainGPT(t *testing.T, dev *tensor.Device, name string, c nn.GPTConfig) *training {

@@ -22,6 +22,7 @@ type Training struct {
 	batch func(k int) (data.Batch, error)
 	rate  optim.Schedule
 	dtype tensor.DType // of products
+	opts  []tensor.Option
 	scale *amp.GradScaler
 }
 
@@ -75,6 +76,12 @@ func GPT(dev *tensor.Device, dt tensor.DType, steps int) (*Training, error) {
 	return t, nil
 }
 
+// Checkpoint has the blocks of a GPT in checkpoints from now on, whose operands are in the host's memory.
+func (t *Training) Checkpoint() {
+	t.model.(*nn.GPT).Config.CheckpointBlocks = 1
+	t.opts = append(t.opts, autograd.Offload())
+}
+
 // Step is step k, counted from 0.
 func (t *Training) Step(k int) error {
 	b, err := t.batch(k)
@@ -89,7 +96,7 @@ func (t *Training) Step(k int) error {
 			t.Look(loss)
 		}
 		return t.scale.Step(s, t.Optimizer)
-	}, amp.Autocast(t.dtype))
+	}, append(t.opts, amp.Autocast(t.dtype))...)
 }
 
 // Hash is the SHA-256 of all weights and optimizer state after steps [0, n).

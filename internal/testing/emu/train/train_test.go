@@ -191,9 +191,9 @@ func TestFlatMemory(t *testing.T) {
 	}
 }
 
-// Whatever the order in which threads, copies and streams run, the bits are the CPU's.
-func TestSchedules(t *testing.T) {
-	want := hashOnCPU(t, 3)
+// schedules runs f under settings that change the order in which threads, copies and streams run.
+func schedules(t *testing.T, f func(settings map[string]string)) {
+	t.Helper()
 	for _, settings := range []map[string]string{
 		{"order": "random", "copies": "random", "streams": "random", "seed": "1"},
 		{"order": "random", "copies": "late", "streams": "random", "seed": "2"},
@@ -203,15 +203,56 @@ func TestSchedules(t *testing.T) {
 		for name, value := range settings {
 			must(t, driver.Set(name, value))
 		}
-		got, err := mlp(t, open(t, "cuda")).Hash(3)
+		f(settings)
 		for name, value := range map[string]string{"order": "fifo", "copies": "early", "streams": "late", "seed": "1"} {
 			must(t, driver.Set(name, value))
 		}
+	}
+}
+
+// Whatever that order, the bits are the CPU's.
+func TestSchedules(t *testing.T) {
+	want := hashOnCPU(t, 3)
+	schedules(t, func(settings map[string]string) {
+		got, err := mlp(t, open(t, "cuda")).Hash(3)
 		must(t, err)
 		if got != want {
 			t.Errorf("%v: the hash is %s, on the CPU %s", settings, got, want)
 		}
+	})
+}
+
+// What checkpoints keep goes to the host and back beside the work of steps, which wait for nothing and, after the
+// first, take nothing from the driver. The bits are those of the CPU, which keeps all.
+func TestOffload(t *testing.T) {
+	gpt := func(name string) *onehash.Training {
+		m, err := onehash.GPT(open(t, name), tensor.Float32, 200)
+		must(t, err)
+		return m
 	}
+	want, err := gpt("cpu").Hash(2)
+	must(t, err)
+	test := func(settings map[string]string) {
+		m := gpt("cuda")
+		m.Checkpoint()
+		steps(t, m, 0, 1)
+		driver.Calls()
+		steps(t, m, 1, 2)
+		calls := driver.Calls()
+		if out, in := calls["cuMemcpyDtoHAsync_v2"], calls["cuStreamWaitEvent"]; out != 2 || in < 8 {
+			t.Errorf("%d copies to the host, %d waits of streams", out, in)
+		}
+		for call, n := range calls {
+			if strings.Contains(call, "Alloc") || strings.Contains(call, "Synchronize") {
+				t.Errorf("%d calls of %s in a step", n, call)
+			}
+		}
+		if got := m.Optimizer.Hash(); got != want {
+			t.Errorf("%v: the hash is %s, on the CPU %s", settings, got, want)
+		}
+	}
+	test(nil)
+	schedules(t, test)
 }
 
 // A step that finds no memory fails with the right error and changes nothing; with memory the training goes on as if
