@@ -15,7 +15,7 @@
 //		first, err := r.Resume(&checkpoint.State{Device: dev, Model: model, Optimizer: opt}) // with -checkpoint
 //		...
 //		for i := first; i < r.Steps && ctx.Err() == nil; i++ {
-//			... dev.Step(f, r.Mode()...) ...
+//			... r.TrainStep(batchSize, f) ... // or dev.Step(f, r.Mode()...)
 //			r.Step(loss, batchSize)
 //		}
 //		if err := r.SaveLast(); err != nil {
@@ -33,8 +33,8 @@
 // need no Main. [Fit] says, without the card, what memory a training takes and which batch fits.
 //
 // Every program has -memory-limit, and -memory-profile, -memory-timeline and -warn-leaks, which package profile
-// explains. Where memory does not suffice [Run.Explain] says which batch would have fitted, and [Halve] goes on with
-// less.
+// explains. Where memory does not suffice [Run.Explain] says which batch would have fitted, and [Run.TrainStep] goes
+// on with parts of it, as [Halve] does for any program.
 //
 // run.go has flags, logs and the end of a run, checkpoint.go the saving, memory.go what is done where memory is short,
 // progress.go the progress line, metrics.go what is measured, stop.go early stopping, fit.go what memory a training

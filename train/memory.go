@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/profile"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -16,6 +17,8 @@ import (
 type memory struct {
 	limit, profile, timeline string
 	halve, leaks             bool
+
+	most, mostEval int // examples that fit at a time, as far as TrainStep and EvalStep know; 0: any number
 
 	dev   *tensor.Device         // nil before Open
 	watch *profile.MemoryProfile // nil without -memory-profile and -memory-timeline
@@ -105,6 +108,73 @@ func (r *Run) Halve(n int, step func(n int) error) (fitting int, err error) {
 		r.Event("halved", map[string]any{"from": n, "to": fitting})
 	}
 	return fitting, err
+}
+
+// TrainStep runs f as a step ([tensor.Device.Step]) on the run's device, in its mode, on a batch of n examples. With
+// -halve-batch f is called again where memory does not suffice: [Run.Backward] then takes the batch in parts of half
+// the size, in this step and those that follow. An error of lack of memory is told as [Run.Explain] does.
+func (r *Run) TrainStep(n int, f func(s *tensor.Scope) error) error {
+	m := &r.memory
+	size := n
+	if m.most > 0 {
+		size = min(n, m.most)
+	}
+	before := m.most
+	fitting, err := r.Halve(size, func(size int) error {
+		m.most = size
+		return m.dev.Step(f, r.Mode()...)
+	})
+	if m.most = before; fitting < size {
+		m.most = fitting
+	}
+	return r.Explain(err, n)
+}
+
+// EvalStep runs f as an evaluation ([tensor.Device.Eval]) of the examples [lo, hi) of a batch of n: of all of them or,
+// with -halve-batch where memory does not suffice, one part after the other.
+func (r *Run) EvalStep(n int, f func(s *tensor.Scope, lo, hi int) error) error {
+	m := &r.memory
+	for lo := 0; lo < n; {
+		size := n - lo
+		if m.mostEval > 0 {
+			size = min(size, m.mostEval)
+		}
+		fitting, err := r.Halve(size, func(size int) error {
+			return m.dev.Eval(func(s *tensor.Scope) error { return f(s, lo, lo+size) })
+		})
+		if err != nil {
+			return r.Explain(err, n)
+		}
+		if lo += fitting; fitting < size {
+			m.mostEval = fitting
+		}
+	}
+	return nil
+}
+
+// Backward is autograd.Backward of the mean loss of a batch, given by the function loss of inputs and targets, which
+// are host data with examples along their first axis; the result is that loss. In a [Run.TrainStep] that takes the
+// batch in parts loss is called for each, and must be a mean over examples. through is what happens to a loss before
+// Backward, such as a loss scaler's Scale.
+func (r *Run) Backward(s *tensor.Scope, inputs, targets *tensor.Tensor, loss func(x, y *tensor.Tensor) *tensor.Tensor,
+	through ...func(*tensor.Tensor) *tensor.Tensor) *tensor.Tensor {
+	engine.Given("backward", "the loss", loss)
+	x, y := s.In(inputs), s.In(targets)
+	n := x.Dim(0)
+	if most := r.memory.most; most > 0 && most < n {
+		parts := (n + most - 1) / most
+		return autograd.Accumulate(s, parts, float64(n), func(i int) *tensor.Tensor {
+			lo, hi := i*n/parts, (i+1)*n/parts
+			return loss(x.Slice(0, lo, hi), y.Slice(0, lo, hi)).Scale(float64(hi - lo))
+		}, through...)
+	}
+	mean := loss(x, y)
+	l := mean
+	for _, f := range through {
+		l = f(l)
+	}
+	autograd.Backward(l)
+	return mean
 }
 
 // A Remedy is what a program offers where memory does not suffice.

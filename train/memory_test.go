@@ -14,6 +14,7 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/profile"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -56,6 +57,61 @@ func TestHalve(t *testing.T) {
 	}
 	if _, err := Halve(1, nil); !errors.Is(err, tensor.ErrValue) {
 		t.Errorf("no step: %v", err)
+	}
+}
+
+// TestTrainStep: where memory is short a batch is learnt in parts, with the loss and the gradient of the whole, and
+// evaluated in parts; what did not fit is not tried again.
+func TestTrainStep(t *testing.T) {
+	for limit, wantTried := range map[string][]int{"0": {8, 8, 8, 8}, "300KB": {8, 4, 4, 4, 4, 8, 4, 4, 4, 4}} {
+		var tried []int
+		code, _, stderr := try(t.Context(), "-device cpu -halve-batch -memory-limit "+limit, func(_ context.Context,
+			r *Run) error {
+			dev, err := r.Open()
+			if err != nil {
+				return err
+			}
+			defer dev.Close()
+			w := nn.ParameterOf("w", tensor.Ones(tensor.Float32, 1))
+			x, y := tensor.Arange(tensor.Float32, 0, 8, 1).Reshape(8, 1), tensor.Zeros(tensor.Float32, 8, 1)
+			wide := func(s *tensor.Scope, n int) { // 40 KiB for each example
+				tried = append(tried, n)
+				s.Full(1, tensor.Float32, n, 10<<10)
+			}
+			for range 2 {
+				err := r.TrainStep(8, func(s *tensor.Scope) error {
+					loss := r.Backward(s, x, y, func(x, y *tensor.Tensor) *tensor.Tensor {
+						wide(s, x.Dim(0))
+						return x.Mul(w).Sub(y).Mean()
+					}, func(l *tensor.Tensor) *tensor.Tensor { return l.Scale(2) })
+					if l := loss.Item(); l != 3.5 {
+						t.Errorf("limit %s: the loss is %v", limit, l)
+					}
+					return nil
+				})
+				if g := w.Grad(); err != nil || g == nil || g.Item() != 7 {
+					t.Errorf("limit %s: the gradient is %v, error %v", limit, g, err)
+				}
+				w.ClearGrads()
+			}
+			for range 2 {
+				at := 0
+				err := r.EvalStep(8, func(s *tensor.Scope, lo, hi int) error {
+					if wide(s, hi-lo); lo != at {
+						t.Errorf("limit %s: from %d, %d are done", limit, lo, at)
+					}
+					at = hi
+					return nil
+				})
+				if err != nil || at != 8 {
+					t.Errorf("limit %s: %d of 8, %v", limit, at, err)
+				}
+			}
+			return nil
+		})
+		if code != 0 || !slices.Equal(tried, wantTried) {
+			t.Errorf("limit %s: code %d %s, tried %v", limit, code, stderr, tried)
+		}
 	}
 }
 

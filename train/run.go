@@ -31,7 +31,7 @@ type Options struct {
 	AMP           bool         // the program's losses go through Run.Scaler
 	Workers       bool         // the program makes its batches as Run.Workers and Run.Prefetch say
 	Checkpoints   bool         // the program calls Run.Resume and Run.SaveLast
-	Halves        bool         // the program's steps go through Run.Halve
+	Halves        bool         // the program's steps go through Run.TrainStep, or Run.Halve
 	Check         func() error // reports values of the program's own flags that are not valid; may be nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"context"
 	"os"
 
-	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/checkpoint"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
@@ -19,7 +18,7 @@ import (
 )
 
 func main() {
-	os.Exit(train.Main(train.Options{Epochs: 12, Seed: 42, AMP: true, Checkpoints: true,
+	os.Exit(train.Main(train.Options{Epochs: 12, Seed: 42, AMP: true, Checkpoints: true, Halves: true,
 		Data: "directory of the four IDX files of Fashion-MNIST or MNIST (default: built-in digits)"}, learn))
 }
 
@@ -78,13 +77,13 @@ func learn(ctx context.Context, r *train.Run) error {
 		}
 		var loss float64
 		opt.LR.Set(rate(step))
-		err = dev.Step(func(s *tensor.Scope) error {
-			l := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
-			autograd.Backward(scaler.Scale(l))
-			loss = l.Item()
+		err = r.TrainStep(b.X.Dim(0), func(s *tensor.Scope) error {
+			loss = r.Backward(s, b.X, b.Y, func(x, y *tensor.Tensor) *tensor.Tensor {
+				return nn.CrossEntropy(model.Forward(x), y)
+			}, scaler.Scale).Item()
 			r.Gradients(s)
 			return scaler.Step(s, opt)
-		}, r.Mode()...)
+		})
 		if err != nil {
 			return err
 		}
@@ -99,8 +98,8 @@ func learn(ctx context.Context, r *train.Run) error {
 		if err != nil {
 			return err
 		}
-		err = dev.Eval(func(s *tensor.Scope) error {
-			matrix.Add(model.Forward(s.In(b.X)), b.Y)
+		err = r.EvalStep(b.X.Dim(0), func(s *tensor.Scope, lo, hi int) error {
+			matrix.Add(model.Forward(s.In(b.X.Slice(0, lo, hi))), b.Y.Slice(0, lo, hi))
 			return nil
 		})
 		if err != nil {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/checkpoint"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
@@ -29,8 +28,8 @@ var (
 )
 
 func main() {
-	os.Exit(train.Main(train.Options{Epochs: 10, Seed: 42, AMP: true, Workers: true, Checkpoints: true, Check: check,
-		Data: "folder with a folder of pictures for each class (default: shapes that are drawn)"}, learn))
+	os.Exit(train.Main(train.Options{Epochs: 10, Seed: 42, AMP: true, Workers: true, Checkpoints: true, Halves: true,
+		Check: check, Data: "folder with a folder of pictures for each class (default: shapes that are drawn)"}, learn))
 }
 
 // check reports flags that make no model.
@@ -139,13 +138,13 @@ func learn(ctx context.Context, r *train.Run) error {
 		}
 		var loss float64
 		opt.LR.Set(rate(step))
-		err = dev.Step(func(s *tensor.Scope) error {
-			l := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
-			autograd.Backward(scaler.Scale(l))
-			loss = l.Item()
+		err = r.TrainStep(b.X.Dim(0), func(s *tensor.Scope) error {
+			loss = r.Backward(s, b.X, b.Y, func(x, y *tensor.Tensor) *tensor.Tensor {
+				return nn.CrossEntropy(model.Forward(x), y)
+			}, scaler.Scale).Item()
 			r.Gradients(s)
 			return scaler.Step(s, opt)
-		}, r.Mode()...)
+		})
 		if err != nil {
 			return err
 		}
@@ -155,11 +154,11 @@ func learn(ctx context.Context, r *train.Run) error {
 	if err := r.SaveLast(); err != nil {
 		return err
 	}
-	return test(dev, r, model, tested, opt)
+	return test(r, model, tested, opt)
 }
 
 // test reports how many of the pictures for the test are classified rightly.
-func test(dev *tensor.Device, r *train.Run, model nn.Module, tested part, opt *optim.Optimizer) error {
+func test(r *train.Run, model nn.Module, tested part, opt *optim.Optimizer) error {
 	whole := data.Map(data.From(tested), func(_ data.Sample, p data.Picture) (data.Picture, error) {
 		return p.ResizeShorter(*size).CenterCrop(*size, *size), nil
 	})
@@ -173,8 +172,8 @@ func test(dev *tensor.Device, r *train.Run, model nn.Module, tested part, opt *o
 		if err != nil {
 			return err
 		}
-		err = dev.Eval(func(s *tensor.Scope) error {
-			matrix.Add(model.Forward(s.In(b.X)), b.Y)
+		err = r.EvalStep(b.X.Dim(0), func(s *tensor.Scope, lo, hi int) error {
+			matrix.Add(model.Forward(s.In(b.X.Slice(0, lo, hi))), b.Y.Slice(0, lo, hi))
 			return nil
 		})
 		if err != nil {

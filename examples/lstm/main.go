@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
@@ -22,7 +21,7 @@ import (
 )
 
 func main() {
-	os.Exit(train.Main(train.Options{Steps: 500, Seed: 42, Data: "text file (default: numbers)"}, learn))
+	os.Exit(train.Main(train.Options{Steps: 500, Seed: 42, Halves: true, Data: "text file (default: numbers)"}, learn))
 }
 
 const rate, batch, length, width, hidden = 5e-3, 32, 64, 32, 128
@@ -69,13 +68,13 @@ func learn(ctx context.Context, r *train.Run) error {
 		}
 		opt.LR.Set(optim.WarmupCosine(rate, rate/50, min(20, r.Steps), r.Steps)(i))
 		var loss float64
-		err = dev.Step(func(s *tensor.Scope) error {
-			logits, _ := m.run(s.In(b.X), nn.RecurrentState{})
-			l := nn.CrossEntropy(logits, s.In(b.Y))
-			loss = l.Item()
-			autograd.Backward(l)
+		err = r.TrainStep(batch, func(s *tensor.Scope) error {
+			loss = r.Backward(s, b.X, b.Y, func(x, y *tensor.Tensor) *tensor.Tensor {
+				logits, _ := m.run(x, nn.RecurrentState{})
+				return nn.CrossEntropy(logits, y)
+			}).Item()
 			return opt.Step(s)
-		}, r.Mode()...)
+		})
 		if err != nil {
 			return err
 		}

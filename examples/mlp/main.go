@@ -9,7 +9,6 @@ import (
 	"context"
 	"os"
 
-	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/checkpoint"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
@@ -19,7 +18,7 @@ import (
 )
 
 func main() {
-	os.Exit(train.Main(train.Options{Epochs: 40, Seed: 42, AMP: true, Workers: true, Checkpoints: true,
+	os.Exit(train.Main(train.Options{Epochs: 40, Seed: 42, AMP: true, Workers: true, Checkpoints: true, Halves: true,
 		Data: "directory of the four IDX files of Fashion-MNIST or MNIST (default: built-in digits)"}, learn))
 }
 
@@ -72,13 +71,13 @@ func learn(ctx context.Context, r *train.Run) error {
 		}
 		var loss float64
 		opt.LR.Set(rate(step))
-		err = dev.Step(func(s *tensor.Scope) error {
-			l := nn.CrossEntropy(model.Forward(s.In(b.X)), s.In(b.Y))
-			autograd.Backward(scaler.Scale(l))
-			loss = l.Item()
+		err = r.TrainStep(b.X.Dim(0), func(s *tensor.Scope) error {
+			loss = r.Backward(s, b.X, b.Y, func(x, y *tensor.Tensor) *tensor.Tensor {
+				return nn.CrossEntropy(model.Forward(x), y)
+			}, scaler.Scale).Item()
 			r.Gradients(s)
 			return scaler.Step(s, opt)
-		}, r.Mode()...)
+		})
 		if err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func learn(ctx context.Context, r *train.Run) error {
 	if err := r.SaveLast(); err != nil {
 		return err
 	}
-	matrix, err := test(ctx, dev, model, testSet)
+	matrix, err := test(ctx, r, model, testSet)
 	if err != nil {
 		return err
 	}
@@ -101,15 +100,15 @@ func learn(ctx context.Context, r *train.Run) error {
 }
 
 // test counts which digit of a set is taken for which.
-func test(ctx context.Context, dev *tensor.Device, model nn.Module, set data.Dataset) (*train.ConfusionMatrix, error) {
+func test(ctx context.Context, r *train.Run, model nn.Module, set data.Dataset) (*train.ConfusionMatrix, error) {
 	var matrix train.ConfusionMatrix
 	loader := &data.Loader{Dataset: set, BatchSize: 500}
 	for b, err := range loader.Batches(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		err = dev.Eval(func(s *tensor.Scope) error {
-			matrix.Add(model.Forward(s.In(b.X)), b.Y)
+		err = r.EvalStep(b.X.Dim(0), func(s *tensor.Scope, lo, hi int) error {
+			matrix.Add(model.Forward(s.In(b.X.Slice(0, lo, hi))), b.Y.Slice(0, lo, hi))
 			return nil
 		})
 		if err != nil {

@@ -14,7 +14,6 @@ import (
 	"math/rand/v2"
 	"os"
 
-	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
@@ -22,7 +21,7 @@ import (
 	"github.com/weft-ml/weft/train"
 )
 
-func main() { os.Exit(train.Main(train.Options{Epochs: 300, Seed: 42}, learn)) }
+func main() { os.Exit(train.Main(train.Options{Epochs: 300, Seed: 42, Halves: true}, learn)) }
 
 // The function's variables, and the mean and deviation of its values.
 const variables, mean, deviation = 10, 14.4, 4.9
@@ -74,12 +73,12 @@ func learn(ctx context.Context, r *train.Run) error {
 				return err
 			}
 			var loss float64
-			err = dev.Step(func(s *tensor.Scope) error {
-				l := nn.MSE(model.Forward(s.In(b.X)), s.In(b.Y))
-				autograd.Backward(l)
-				loss = l.Item()
+			err = r.TrainStep(b.X.Dim(0), func(s *tensor.Scope) error {
+				loss = r.Backward(s, b.X, b.Y, func(x, y *tensor.Tensor) *tensor.Tensor {
+					return nn.MSE(model.Forward(x), y)
+				}).Item()
 				return opt.Step(s)
-			}, r.Mode()...)
+			})
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
@@ -20,7 +19,7 @@ import (
 	"github.com/weft-ml/weft/train"
 )
 
-func main() { os.Exit(train.Main(train.Options{Epochs: 100, Seed: 42}, learn)) }
+func main() { os.Exit(train.Main(train.Options{Epochs: 100, Seed: 42, Halves: true}, learn)) }
 
 const pixels, latent = 64, 8
 
@@ -64,12 +63,10 @@ func learn(ctx context.Context, r *train.Run) error {
 			return err
 		}
 		var loss float64
-		err = dev.Step(func(s *tensor.Scope) error {
-			l := model.loss(s.In(b.X))
-			autograd.Backward(l)
-			loss = l.Item()
+		err = r.TrainStep(b.X.Dim(0), func(s *tensor.Scope) error {
+			loss = r.Backward(s, b.X, b.Y, func(x, _ *tensor.Tensor) *tensor.Tensor { return model.loss(x) }).Item()
 			return opt.Step(s)
-		}, r.Mode()...)
+		})
 		if err != nil {
 			return err
 		}
