@@ -407,6 +407,29 @@ func TestSetLimit(t *testing.T) {
 	check(t, p, d.inUse())
 }
 
+// Free segments that are too small for a request go back, and one of their size takes their place.
+func TestIdleSegments(t *testing.T) {
+	d := newDevice(0)
+	p := New(d, 0)
+	kept := mustAlloc(t, p, 6<<20)
+	for range 2 {
+		var all []*Block
+		for range 5 {
+			all = append(all, mustAlloc(t, p, 4<<20))
+		}
+		for _, b := range all {
+			p.Free(b)
+		}
+		p.Free(mustAlloc(t, p, 7<<20))
+		s := p.Stats()
+		if s.Reserved != 26<<20 || s.Peak.Reserved != 26<<20 || s.SourceAllocs != 7 || s.SourceFrees != 5 {
+			t.Errorf("%+v", s)
+		}
+	}
+	p.Free(kept)
+	check(t, p, d.inUse())
+}
+
 // A block is free for its own stream at once, for another one never; if others use it, when they have finished.
 func TestStreams(t *testing.T) {
 	d := newDevice(0)
@@ -432,9 +455,9 @@ func TestStreams(t *testing.T) {
 		p.UsedOn(b, 7)
 		p.UsedOn(b, 7)
 		p.UsedOn(b, 8)
-		active, allocated, events := p.Stats().Active, p.Stats().Allocated, len(d.events)
+		active, allocated, size, events := p.Stats().Active, p.Stats().Allocated, b.cap, len(d.events)
 		p.Free(b)
-		if s := p.Stats(); s.Active != active || s.Allocated != allocated-b.cap || len(d.events) != events+2 {
+		if s := p.Stats(); s.Active != active || s.Allocated != allocated-size || len(d.events) != events+2 {
 			t.Errorf("freed, not finished: %+v, %d events", s, len(d.events)-events)
 		}
 		d.events[events].done = true
@@ -444,7 +467,7 @@ func TestStreams(t *testing.T) {
 		}
 		d.events[events+1].done = true
 		e := on(1, 3<<20) // asks for events before it takes more
-		if s := p.Stats(); s.Active != active+c.cap+e.cap-b.cap {
+		if s := p.Stats(); s.Active != active+c.cap+e.cap-size {
 			t.Errorf("finished: %+v", s)
 		}
 		check(t, p, d.inUse())

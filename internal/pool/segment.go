@@ -87,7 +87,7 @@ func (p *Pool) extend(c *cache, need, slack, unit, size, room int, o Owner, n in
 		}
 		p.reserver = nil
 	}
-	want := max(need, slack)
+	want := max(need, slack, p.releaseIdle(c, size < smallSize))
 	buf, err := p.src.Alloc(want)
 	if err != nil {
 		return nil, err
@@ -292,17 +292,39 @@ func (p *Pool) releaseOne(c *cache) (n int) {
 		p.mu.Unlock()
 		largest.pages.Unmap(h.at, h.n) // an error is the device's, as above
 	default:
-		largest.heap().remove(largest.first)
 		p.forget(largest)
-		p.reserve(-n)
 		p.mu.Unlock()
 		p.src.Free(largest.buf)
 	}
 	return n
 }
 
-// forget takes out a segment that is one block in no list. mu is held.
+// releaseIdle gives back the segments of a stream, small or large ones, that are free, none of which has room for a
+// request: one that takes the place of all serves more.
+func (p *Pool) releaseIdle(c *cache, small bool) (freed int) {
+	p.mu.Lock()
+	p.consolidate(c)
+	var idle []*segment
+	for _, s := range c.segments {
+		if b := s.first; s.small == small && b.state == free && b.after == nil {
+			idle = append(idle, s)
+			freed += b.cap
+		}
+	}
+	for _, s := range idle {
+		p.forget(s)
+	}
+	p.mu.Unlock()
+	for _, s := range idle {
+		p.src.Free(s.buf)
+	}
+	return freed
+}
+
+// forget takes out a segment that is one free block. mu is held.
 func (p *Pool) forget(s *segment) {
+	s.heap().remove(s.first)
+	p.reserve(-s.first.cap)
 	c := s.cache
 	c.segments = slices.DeleteFunc(c.segments, func(x *segment) bool { return x == s })
 	p.drop(s.first)
