@@ -278,19 +278,24 @@ func (g *GradScaler) Step(s *tensor.Scope, opts ...Optimizer) (err error) {
 			}
 		}
 		g.checkSkips(s)
-		inv, one := g.inverse(s), s.Full(1, tensor.Float32)
-		bad := s.Full(0, tensor.Float32)
+		inv := g.inverse(s)
+		var bad *tensor.Tensor
 		for _, opt := range opts {
 			factor := inv
 			if overflow := g.unscaled[opt]; overflow != nil {
 				// 1, or infinite after an overflow, even if the gradients are finite now
+				one := s.Full(1, tensor.Float32)
 				factor = one.Div(one.Sub(overflow))
 			}
 			var overflow *tensor.Tensor
 			if overflow, err = opt.StepScaled(s, factor); err != nil {
 				return nil
 			}
-			bad = bad.Add(overflow)
+			if bad == nil {
+				bad = overflow
+			} else {
+				bad = bad.Add(overflow)
+			}
 		}
 		constants := []float64{g.first.Growth, g.first.Backoff, float64(g.first.Interval), g.first.Min, overflowBound}
 		old := []*tensor.Tensor{s.In(g.state[0]).To(tensor.Float64)}
@@ -309,10 +314,8 @@ func (g *GradScaler) plain(s *tensor.Scope, f func() []*tensor.Tensor) {
 	})
 }
 
-// inverse is 1/scale, computed in float64 and rounded once.
-func (g *GradScaler) inverse(s *tensor.Scope) *tensor.Tensor {
-	return s.In(g.state[0]).To(tensor.Float64).Reciprocal().To(tensor.Float32)
-}
+// inverse is 1/scale, rounded once.
+func (g *GradScaler) inverse(s *tensor.Scope) *tensor.Tensor { return s.In(g.state[0]).Reciprocal() }
 
 // checkSkips fails if too many updates in a row were skipped, by the last state that reached the host, and asks for the
 // present one. A request that has not been answered is left alone: a new one would discard it.

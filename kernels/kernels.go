@@ -176,6 +176,10 @@ type Preparer interface {
 	Prepare(l *Launch) error
 }
 
+// Batcher is a backend on which each op call takes time of its own, so that small copies wait for others and are made
+// together.
+type Batcher interface{ Batches() }
+
 var (
 	mu      sync.Mutex
 	drivers = map[string]func(ordinal int) (Backend, error){}

@@ -286,7 +286,7 @@ var (
 func (o *Optimizer) Unscale(s *tensor.Scope, inv *tensor.Tensor) (overflow *tensor.Tensor) {
 	o.givenIn(s)
 	runs := o.runs(s, true)
-	overflow = overflowed(o.gradNorm(s, runs, inv.To(tensor.Float64)))
+	_, _, overflow = o.clipping(s, runs, inv, math.Inf(1))
 	o.multiply(s, unscale, runs, inv)
 	return overflow
 }
@@ -302,9 +302,6 @@ func (o *Optimizer) multiply(s *tensor.Scope, op *tensor.Op, runs [][]run, inv *
 	}
 }
 
-// overflowed is 1 if the norm is not finite, else 0.
-func overflowed(norm *tensor.Tensor) *tensor.Tensor { return norm.IsFinite().Not().To(tensor.Float32) }
-
 // wide is the type of norms and factors of an arena: half precision would lose bias corrections and small factors.
 func wide(arena tensor.DType) tensor.DType {
 	if arena == tensor.Float64 {
@@ -313,46 +310,64 @@ func wide(arena tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// step updates the ranges.
+// Of the sum of the squares of all gradients: the norm; the factor of each element, scale less what [Clip] takes; and
+// whether the update is skipped, 1, or not. Without scale nothing is skipped.
+var (
+	clipped = tensor.MustPointwise("clip", `
+		norm = sqrt(sum)
+		norm
+		min(1/(norm + 1e-6)*clip, 1)
+		0`, []string{"sum"}, "clip")
+	clippedScaled = tensor.MustPointwise("clip_scaled", `
+		norm = sqrt(sum)
+		norm
+		scale*min(1/(norm + 1e-6)*clip, 1)
+		where(isfinite(norm), 0, 1)`, []string{"sum", "scale"}, "clip")
+)
+
+// step updates the ranges. Parameters are multiplied by inv, if it is not nil.
 func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (skip *tensor.Tensor) {
-	scale, skip := s.Full(1, tensor.Float64), s.Full(0, tensor.Float32)
-	if inv != nil {
-		scale = inv.To(tensor.Float64)
-	}
-	var norm *tensor.Tensor
-	if o.clip > 0 || inv != nil {
-		norm = o.gradNorm(s, runs, scale)
-		if inv != nil {
-			skip = overflowed(norm)
-		}
-	}
-	left := norm // of what ClipValue leaves
+	scale := inv
 	if o.limit > 0 {
-		o.multiply(s, clipValue, runs, scale, o.limit)
-		scale = s.Full(1, tensor.Float64)
-		if o.clip > 0 {
-			left = o.gradNorm(s, runs, scale)
+		if scale == nil {
+			scale = s.Full(1, tensor.Float32)
 		}
+		if o.clip > 0 || inv != nil {
+			norm, _, bad := o.clipping(s, runs, inv, math.Inf(1))
+			o.norm.Assign(norm)
+			skip = bad
+		}
+		o.multiply(s, clipValue, runs, scale, o.limit)
+		scale = nil
 	}
-	if o.clip > 0 { // min(1, clip/(norm + 1e-6))
-		scale = scale.Mul(left.AddScalar(1e-6).Reciprocal().Scale(o.clip).Minimum(s.Full(1, tensor.Float64)))
+	var factor *tensor.Tensor
+	if o.clip > 0 || scale != nil {
+		var norm, bad *tensor.Tensor
+		limit := o.clip
+		if limit == 0 {
+			limit = math.Inf(1)
+		}
+		norm, factor, bad = o.clipping(s, runs, scale, limit)
+		if o.limit == 0 {
+			o.norm.Assign(norm)
+			skip = bad
+		}
+	} else {
+		factor = s.Full(1, tensor.Float32)
+	}
+	if skip == nil {
+		skip = s.Full(0, tensor.Float32)
 	}
 	next := o.counted(s, skip)
-	if norm != nil {
-		o.norm.Assign(norm)
-	}
-	for i, c := range o.counters {
-		c.Assign(next[i])
-	}
 	if o.rule.Whole != nil {
-		s.With(func() { o.updateWhole(s, runs, next, scale, skip) }, engine.Autocast(tensor.Float32))
+		s.With(func() { o.updateWhole(s, runs, next, factor, skip) }, engine.Autocast(tensor.Float32))
 		return skip
 	}
 	for i, a := range o.arenas {
 		grads, _ := engine.Grads(s, a.values)
 		dst := append([]*tensor.Tensor{a.values}, a.state...)
 		in := append([]*tensor.Tensor{a.values, grads}, a.state...)
-		for _, c := range append(slices.Clone(next), scale, skip) { // operands of one element
+		for _, c := range append(slices.Clone(next), factor, skip) { // operands of one element
 			in = append(in, c.To(wide(a.values.DType())))
 		}
 		for _, r := range runs[i] {
@@ -365,28 +380,55 @@ func (o *Optimizer) step(s *tensor.Scope, runs [][]run, inv *tensor.Tensor) (ski
 	return skip
 }
 
-// counted is the next value of each counter, or this one where the update is skipped.
+// clipping is the norm of the gradients times scale, if that is not nil, as float64 of rank 0; the factor that scales
+// them and clips that norm; and whether the norm is not finite, 1, or 0.
+func (o *Optimizer) clipping(s *tensor.Scope, runs [][]run, scale *tensor.Tensor, clip float64) (norm, factor,
+	skip *tensor.Tensor) {
+	op, in := clipped, []*tensor.Tensor{o.squares(s, runs, scale)}
+	if scale != nil {
+		op, in = clippedScaled, append(in, scale)
+	}
+	y := engine.Evaluate(s, op, []tensor.DType{tensor.Float64, o.wide(), tensor.Float32}, in, []float64{clip})
+	return y[0], y[1], y[2]
+}
+
+// wide is the type of counters and factors: that of one arena, where all have the same, else float64.
+func (o *Optimizer) wide() tensor.DType {
+	dt := wide(o.arenas[0].values.DType())
+	for _, a := range o.arenas {
+		if o.rule.Whole != nil || wide(a.values.DType()) != dt {
+			return tensor.Float64
+		}
+	}
+	return dt
+}
+
+// counted is the next value of each counter, or this one where the update is skipped. The step writes it.
 func (o *Optimizer) counted(s *tensor.Scope, skip *tensor.Tensor) []*tensor.Tensor {
-	next := make([]*tensor.Tensor, len(o.counters))
-	for i := range next {
-		next[i] = s.Full(0, tensor.Float64)
+	if o.count == nil {
+		return nil
 	}
-	if o.count != nil {
-		engine.Update(s, o.count, 0, 1, next, append(slices.Clone(o.counters), skip), o.groups[0].scalars(true))
-	}
+	in, numbers := append(slices.Clone(o.counters), skip), o.groups[0].scalars(true)
+	next := engine.Evaluate(s, o.count, slices.Repeat([]tensor.DType{o.wide()}, len(o.counters)), in, numbers)
+	engine.Update(s, o.count, 0, 1, o.counters, in, numbers)
 	return next
 }
 
-// gradNorm is the norm of the gradients of all parameters together, times scale: float64 of rank 0.
-func (o *Optimizer) gradNorm(s *tensor.Scope, runs [][]run, scale *tensor.Tensor) *tensor.Tensor {
-	sum := s.Full(0, tensor.Float64)
+// squares is the sum of the squares of all gradients, times scale if that is not nil, of rank 0; of several sums it is
+// float64.
+func (o *Optimizer) squares(s *tensor.Scope, runs [][]run, scale *tensor.Tensor) (sum *tensor.Tensor) {
 	for i, a := range o.arenas {
 		grads, _ := engine.Grads(s, a.values)
 		for _, r := range runs[i] {
-			sum = sum.Add(grads.Slice(0, r.lo, r.hi).SumSquares(scale).To(tensor.Float64))
+			part := grads.Slice(0, r.lo, r.hi).SumSquares(scale)
+			if sum == nil {
+				sum = part
+			} else {
+				sum = sum.To(tensor.Float64).Add(part)
+			}
 		}
 	}
-	return sum.Sqrt()
+	return sum
 }
 
 // GradNorm is the norm of the gradient in the last step before clipping, not finite if a loss scaler had the update

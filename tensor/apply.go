@@ -144,7 +144,11 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 			}
 			s.top.own(y.blk)
 		}
-		s.run(c)
+		if s.together == nil {
+			s.run(c)
+		} else {
+			s.together.add(c.Out[0], c.In[0])
+		}
 		if cp != nil {
 			cp.add(c)
 		}

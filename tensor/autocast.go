@@ -68,6 +68,9 @@ func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 		return y
 	}
 	key := lowered{t.root, t.root.version.Load(), dt}
+	if s.together == nil {
+		s.castTogether(t.root, dt)
+	}
 	if c := s.casts[key]; c != nil {
 		return c
 	}
@@ -81,4 +84,53 @@ func (s *Scope) castTo(t *Tensor, dt DType) *Tensor {
 	}
 	s.casts[key] = c
 	return c
+}
+
+// lowering is the casts of an arena to a type.
+type lowering struct {
+	arena *arena
+	dtype DType
+}
+
+// castTogether notes that a parameter is cast. When a step first does that to one of an arena, those that the step
+// before has cast are cast by one launch, where each launch takes time.
+func (s *Scope) castTogether(p *param, dt DType) {
+	a := p.arena
+	if a == nil || a.dev == nil || !a.dev.batches() || s.top.mode.observe != nil {
+		return
+	}
+	key := lowering{a, dt}
+	if s.lowered[key] == nil {
+		if s.lowered == nil {
+			s.lowered = map[lowering][]bool{}
+		}
+		s.lowered[key] = make([]bool, len(a.params))
+		a.mu.Lock()
+		known := a.lowered[dt]
+		a.mu.Unlock()
+		b := &batch{}
+		defer b.drop()
+		s.together = b
+		defer func() { s.together = nil }()
+		for i, before := range known {
+			if t := a.params[i]; before && t.needs && t.root != p && !t.root.pending.Load() {
+				s.castTo(t, dt)
+			}
+		}
+		s.castTo(p.tensor, dt)
+		b.run(s)
+	}
+	s.lowered[key][p.index] = true
+}
+
+// remember keeps what the step has cast for the next one.
+func (s *Scope) remember() {
+	for key, cast := range s.lowered {
+		key.arena.mu.Lock()
+		if key.arena.lowered == nil {
+			key.arena.lowered = map[DType][]bool{}
+		}
+		key.arena.lowered[key.dtype] = cast
+		key.arena.mu.Unlock()
+	}
 }

@@ -34,6 +34,7 @@ func (o pass) backward(y *Tensor) {
 			p.scope.addGrad(w, g)
 		}
 	})
+	p.scope.waiting.run(p.scope)
 }
 
 // of is the gradient of y with respect to each of xs, nil where there is none and o.Unused permits that.
@@ -246,6 +247,12 @@ func (p *backward) step(n *node, found func(x, g *Tensor)) {
 	}
 	if n.Op == nil {
 		return
+	}
+	if n.Op == &cast && !p.Create {
+		if leaf := n.In[0].node; leaf.param != nil && leaf.hooks == nil {
+			p.add(n.In[0], p.grads[n.grad]) // the copy to the gradients of the arena converts it
+			return
+		}
 	}
 	if n.asleep && len(n.saved) > 0 {
 		p.wake(n)

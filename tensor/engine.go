@@ -142,7 +142,7 @@ func (engine) Params(values *Tensor) []*Tensor { return arenaOf("params", values
 func (engine) Model(values *Tensor) string { return arenaOf("model", values).model }
 
 // Grads are the gradients of an arena in this step, flat, and which parameters have one; nil if none has. Elements of
-// parameters without gradient are undefined, padding is zero.
+// parameters without gradient are undefined, and so is the padding behind them; other padding is zero.
 func (engine) Grads(s *Scope, values *Tensor) (flat *Tensor, present []bool) {
 	return s.gradsOf(arenaOf("grads", values))
 }
@@ -167,6 +167,12 @@ func (engine) Claim(s *Scope, values *Tensor) { s.claim(arenaOf("update", values
 // recorded.
 func (engine) Update(s *Scope, op *Op, lo, hi int, dst, in []*Tensor, floats []float64) {
 	s.update(op, lo, hi, dst, in, floats)
+}
+
+// Evaluate is the results of a pointwise operation of tensors of one element, each rounded to its type. Nothing is
+// recorded.
+func (engine) Evaluate(s *Scope, op *Op, types []DType, in []*Tensor, floats []float64) []*Tensor {
+	return s.evaluate(op, types, in, floats)
 }
 
 // Committed is the parameter or state t as it was before the step, off the tape, also if the step has updated it.

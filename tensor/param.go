@@ -104,11 +104,12 @@ type arena struct {
 	torn   atomic.Bool // the device failed while a step wrote the values
 
 	mu      sync.Mutex
-	grads   *block          // committed gradients, flat [n]; nil: none
-	unused  runtime.Cleanup // frees grads with the arena
-	present []bool          // which parameters have one
-	version uint64          // of grads
-	warned  bool            // of gradients that no optimizer takes
+	grads   *block           // committed gradients, flat [n]; nil: none
+	unused  runtime.Cleanup  // frees grads with the arena
+	present []bool           // which parameters have one
+	version uint64           // of grads
+	warned  bool             // of gradients that no optimizer takes
+	lowered map[DType][]bool // the parameters that the last step has cast
 
 	holders []holder // steps that use the values; see access.go
 }
@@ -331,6 +332,7 @@ func (s *Scope) gradsOf(a *arena) (flat *Tensor, present []bool) {
 	s.given("grads")
 	s.enter("grads")
 	defer s.leave()
+	s.waiting.run(s)
 	if g := s.stepGrads(a, false); g != nil {
 		return g.flat, g.present
 	}
@@ -351,12 +353,6 @@ func (s *Scope) stepGrads(a *arena, create bool) *stepGrads {
 		defer s.setDevice(s.dev)
 		s.setDevice(a.dev)
 	}
-	var first *Tensor // what the gradients start from: those committed before the step, or zero
-	if a.grads != nil {
-		first = newTensor(a.grads, a.dtype, []int{a.n}, nil)
-	} else {
-		first, _ = s.record(&full, nil, []int{a.dtype.Code()}, []float64{0}, nil, true)
-	}
 	blk := s.dev.deviceBlock("gradients", a.n*a.dtype.Size(), kernels.Gradients)
 	blk.grads = true
 	g.flat = newTensor(blk, a.dtype, []int{a.n}, s)
@@ -366,18 +362,8 @@ func (s *Scope) stepGrads(a *arena, create bool) *stepGrads {
 	}
 	s.grads[a] = g
 	s.order = append(s.order, a)
-	if a.grads != nil {
-		s.into(copyOp, []*Tensor{g.flat}, []*Tensor{first}, nil, nil)
-		return g
-	}
-	for i, p := range a.params { // passes over several parameters run over the gaps between them
-		end := a.n
-		if i+1 < len(a.params) {
-			end = a.params[i+1].root.lo
-		}
-		if p.root.hi < end {
-			s.into(copyOp, []*Tensor{span(g.flat, p.root.hi, end)}, []*Tensor{first}, nil, nil)
-		}
+	if a.grads != nil { // the gradients start from those committed before the step
+		s.into(copyOp, []*Tensor{g.flat}, []*Tensor{newTensor(a.grads, a.dtype, []int{a.n}, nil)}, nil, nil)
 	}
 	return g
 }
@@ -385,6 +371,9 @@ func (s *Scope) stepGrads(a *arena, create bool) *stepGrads {
 // addGrad adds g to the gradient of parameter p in this step, which a backward pass has to itself.
 func (s *Scope) addGrad(p, g *Tensor) {
 	dst := s.putGrad("backward", p, g)
+	if len(p.root.hooks) > 0 {
+		s.waiting.run(s)
+	}
 	for _, h := range p.root.hooks {
 		h(dst)
 	}
@@ -400,11 +389,16 @@ func (s *Scope) putGrad(op string, p, g *Tensor) (sum *Tensor) {
 	dst.setShape(g.layout.Shape)
 	kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
 	if sg.present[i] {
+		s.waiting.run(s)
 		s.into(addOp, []*Tensor{dst}, []*Tensor{dst, g}, nil, nil)
-	} else {
-		s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil, nil)
-		sg.present[i] = true
+		return dst
 	}
+	end := a.n // passes over several parameters run over the gaps between them
+	if i+1 < len(a.params) {
+		end = a.params[i+1].root.lo
+	}
+	s.copyGrad(sg.flat, g, lo, hi, end)
+	sg.present[i] = true
 	return dst
 }
 
@@ -434,6 +428,7 @@ func (s *Scope) setGrad(p, g *Tensor) {
 			s.setDevice(a.dev)
 		}
 		s.putGrad("set_grad", p, g)
+		s.waiting.run(s)
 	}
 }
 
@@ -522,6 +517,26 @@ func (s *Scope) update(op *Op, lo, hi int, dst, in []*Tensor, floats []float64) 
 		}
 	}
 	s.into(op, out, xs, nil, floats)
+}
+
+// evaluate is engine.Evaluate.
+func (s *Scope) evaluate(op *Op, types []DType, in []*Tensor, floats []float64) []*Tensor {
+	s.given("evaluate")
+	if op.wantTakes(in, nil, floats); op.Expr == nil || len(types) != len(op.Expr.Roots) {
+		fail(ErrValue, op.Name, "is not pointwise, or has not %d results", len(types))
+	}
+	made := make([]*Tensor, len(types))
+	func() {
+		s.enter(op.Name)
+		defer s.leave()
+		for i, dt := range types {
+			made[i] = newTensor(&block{}, dt, nil, s)
+			s.give(op.Name, made[i], s.makes)
+			s.top.own(made[i].blk)
+		}
+	}()
+	s.update(op, 0, 1, made, in, floats)
+	return made
 }
 
 // checkUpdate fails for operands that an update by o of elements [lo, hi) cannot have: it reads and writes memory by

@@ -77,6 +77,9 @@ type Scope struct {
 	leaves    map[*param]*node
 	uploads   map[*Tensor]*Tensor // copies of host data on the device
 	casts     map[lowered]*Tensor // copies of parameters in half precision
+	lowered   map[lowering][]bool // the parameters that were cast, of each arena
+	together  *batch              // casts that are one launch, while they are collected
+	waiting   batch               // gradients on their way to those of the arena
 	grads     map[*arena]*stepGrads
 	order     []*arena // of grads, in order of first use
 	access    map[*arena]access
@@ -203,6 +206,8 @@ func (s *Scope) end() {
 	s.countLaunches()
 	s.tape.release()
 	s.dropWrites()
+	s.waiting.drop()
+	s.remember()
 	for _, a := range s.order {
 		s.grads[a].drop()
 	}
@@ -211,7 +216,7 @@ func (s *Scope) end() {
 		s.top = r
 	}
 	s.release()
-	s.leaves, s.uploads, s.casts, s.scratch, s.launch = nil, nil, nil, ctx{}, kernels.Launch{}
+	s.leaves, s.uploads, s.casts, s.lowered, s.scratch, s.launch = nil, nil, nil, nil, ctx{}, kernels.Launch{}
 }
 
 // Device is the device the step runs on.

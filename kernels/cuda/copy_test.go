@@ -67,6 +67,32 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestCopiesTogether: copies of many tensors of few and many elements, with conversions and without, some aligned, some
+// with zeros behind them.
+func TestCopiesTogether(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(41)
+	for i := range cases(40) {
+		var in, out []value
+		for range 1 + r.IntN(oneOf(r, 3, 10, 140)) {
+			n, more := r.IntN(oneOf(r, 1, 40, 5000)), oneOf(r, 0, 0, 1, 16)
+			if i%10 == 9 {
+				n = copyPart*r.IntN(3) + oneOf(r, 0, 1, 64)
+			}
+			pair := oneOf(r, [2]kernels.DType{kernels.Float32, kernels.Float32},
+				[2]kernels.DType{kernels.Float32, kernels.Float16}, [2]kernels.DType{kernels.Float32, kernels.BFloat16},
+				[2]kernels.DType{kernels.Float16, kernels.Float32}, [2]kernels.DType{kernels.BFloat16, kernels.Float32},
+				[2]kernels.DType{kernels.Float64, kernels.Float32}, [2]kernels.DType{kernels.Float16, kernels.Float16})
+			x := r.result(pair[0], n)
+			if r.IntN(4) > 0 {
+				x.Offset = 0
+			}
+			in, out = append(in, x), append(out, r.result(pair[1], n+more))
+		}
+		sameAsCPU(t, b, &kernels.Launch{Op: rowOf("copies", cpu.Copies)}, in, out)
+	}
+}
+
 // TestCopyWide: columns of matrices, whose places let a copy move 1, 2, 4, 8 or 16 bytes at a time, also into a larger
 // result.
 func TestCopyWide(t *testing.T) {

@@ -15,6 +15,7 @@
 //	strided_copy.go       strided copies
 //	plan_pointwise.go     expressions
 //	plan_copy.go          contiguous, cat, stack, flip, pad, tril
+//	plan_copies.go        many tensors by one launch: gradients, casts of parameters
 //	plan_index.go         gather, embedding, index_add, scatter_add, scatter, one_hot
 //	plan_reduce.go        sums and extremes along any axes
 //	plan_reduce_row.go    variances, argmax, the gradient of prod

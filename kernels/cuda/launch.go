@@ -25,6 +25,7 @@ type call struct {
 	stream   *stream           // where it is submitted
 	reports  bool              // its kernels report indices outside their axis
 	parts    [2]kernels.Launch // of a sum and its norm
+	together together
 }
 
 // dim is the size of a grid, in blocks, or of a block, in threads.

@@ -28,6 +28,7 @@ var structs = []struct {
 	{"element.cuh", "Result", 0, result{}},
 	{"row.cuh", "Rows", 0, rows{}},
 	{"norm.cu", "Residual", 0, residual{}},
+	{"copies.cu", "Copies", 0, copyMany{}},
 	{"copy.cu", "Region", 0, region{}},
 	{"copy.cu", "Band", 0, band{}},
 	{"index_error.cuh", "IndexErrors", 0, indexErrors{}},
@@ -55,6 +56,7 @@ var constants = []struct {
 }{
 	{"layout.cuh", "kMaxDims", kernels.MaxDims},
 	{"copy.cu", "kThreads", copyThreads}, {"copy.cu", "kTile", transposeTile},
+	{"copies.cu", "kThreads", copyThreads}, {"copies.cu", "kMaxCopies", maxCopies},
 	{"window.cu", "kThreads", windowThreads}, {"conv.cu", "kThreads", windowThreads},
 	{"matmul.cuh", "kChunk", matmulChunk},
 	{"index.cu", "kThreads", addThreads}, {"index.cu", "kSortThreads", sortThreads}, {"index.cu", "kMoved", sortMoved},
@@ -330,7 +332,11 @@ func (h *headers) add(t *testing.T, l *layout, name string, element layout, size
 	}
 	n := parameter
 	if size := sizes[0][1]; size != "N" {
-		n = h.value(t, "layout.cuh", size)
+		file := "layout.cuh"
+		if size == "kMaxCopies" {
+			file = "copies.cu"
+		}
+		n = h.value(t, file, size)
 	}
 	for i := range n {
 		h.add(t, l, name+"."+strconv.Itoa(i), element, sizes[1:], parameter)

@@ -72,7 +72,7 @@ func TestSchedules(t *testing.T) {
 		{"reduce_row.cu, argmax", TestArgExtremes}, {"cross_entropy.cu", TestCrossEntropy},
 		{"index.cu", TestIndexed}, {"index.cu, wide", TestEmbedding}, {"index_error.cuh", TestIndexOutside},
 		{"copy.cu", TestCopies}, {"copy.cu, pad of every axis", TestPadEveryAxis}, {"copy.cu, wide", TestCopyWide},
-		{"copy.cu, transposed", TestTranspose},
+		{"copy.cu, transposed", TestTranspose}, {"copies.cu", TestCopiesTogether},
 	}
 	counts := make([]int, len(tests))
 	for ; scheduled < *schedules; round++ {

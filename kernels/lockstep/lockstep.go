@@ -64,6 +64,9 @@ func (m *buffer) Slice(old kernels.Buffer, off, n int) kernels.Buffer {
 // Name is "lockstep".
 func (b *Backend) Name() string { return "lockstep" }
 
+// Batches says that copies wait for each other as they do on a GPU.
+func (b *Backend) Batches() {}
+
 // Close gives the other device back.
 func (b *Backend) Close() error {
 	if c, ok := b.other.(interface{ Close() error }); ok {

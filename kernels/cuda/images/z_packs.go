@@ -11,6 +11,8 @@ var (
 	packAttentionFlash []byte
 	//go:embed conv.pack
 	packConv []byte
+	//go:embed copies.pack
+	packCopies []byte
 	//go:embed copy.pack
 	packCopy []byte
 	//go:embed cross_entropy.pack
@@ -43,6 +45,7 @@ var packs = map[string][]byte{
 	"attention":       packAttention,
 	"attention_flash": packAttentionFlash,
 	"conv":            packConv,
+	"copies":          packCopies,
 	"copy":            packCopy,
 	"cross_entropy":   packCrossEntropy,
 	"index":           packIndex,

@@ -46,6 +46,7 @@ var families = []family{
 	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention"}}},
 	{"attention_flash.cu", "attention_flash.cu", false, [][2]string{{launches, "Flash"}}},
 	{"conv.cu", "conv.cu", true, [][2]string{{operations, "Conv"}}},
+	{"copies.cu", "copies.cu", true, [][2]string{{launches, "CopiesTogether"}}},
 	{"copy.cu", "copy.cu", true,
 		[][2]string{{raw, "CopyAndFill"}, {launches, "Transpose|Copies|PadEveryAxis|CopyWide"}}},
 	{"copy.cuh", "copy.cu", true, [][2]string{{raw, "CopyAndFill"}, {launches, "Copies|CopyWide"}}},

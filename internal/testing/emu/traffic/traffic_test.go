@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/internal/testing/emu"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda/images"
@@ -193,6 +194,8 @@ var cases = []struct {
 	{"fill", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
 		return s.Full(2, tensor.Float32, rows, width)
 	}},
+	{"copies", copies(tensor.Float32)},
+	{"copies to bfloat16", copies(tensor.BFloat16)},
 	{"copy of columns",
 		func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Slice(1, 0, width/2).Contiguous() }},
 	{"copy of every other column",
@@ -347,6 +350,14 @@ func measure(t *testing.T, dev *tensor.Device, name string, d tensor.DType,
 		t.Fatalf("%s of %v: %v", name, d, err)
 	}
 	return measured.moved
+}
+
+// copies is the operation that converts gradients and parameters, here of one operand.
+func copies(dt tensor.DType) func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
+	return func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor {
+		op := tensor.Engine(seam.Key{}).NewOp(kernels.Op{Name: "copies", Kernel: "copies"}, dt, rows, width)
+		return tensor.Engine(seam.Key{}).Apply(op, []*tensor.Tensor{y}, nil, nil)
+	}
 }
 
 // exceptions are kernels that need not be in the golden file, as patterns, and why.

@@ -113,10 +113,10 @@ func TestDriverCalls(t *testing.T) {
 		launches int // of three steps; if there are more, a fusion is lost
 		news     int // copies to the host of a step
 	}{
-		"mlp":      {mlp, 147, 0},
-		"gpt":      {gpt(tensor.Float32), 513, 0},
-		"gpt bf16": {gpt(tensor.BFloat16), 663, 0},
-		"gpt fp16": {gpt(tensor.Float16), 709, 1},
+		"mlp":      {mlp, 78, 0},
+		"gpt":      {gpt(tensor.Float32), 318, 0},
+		"gpt bf16": {gpt(tensor.BFloat16), 369, 0},
+		"gpt fp16": {gpt(tensor.Float16), 388, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t, "cuda")
@@ -405,7 +405,7 @@ func TestFaultInStep(t *testing.T) {
 	if !errors.Is(err, cuda.ErrFault) || !errors.Is(err, tensor.ErrDevice) {
 		t.Fatalf("the step returns %v", err)
 	}
-	for _, want := range []string{"CUDA_ERROR_LAUNCH_FAILED", "not known to be finished", "launches: linear (",
+	for _, want := range []string{"CUDA_ERROR_LAUNCH_FAILED", "not known to be finished", "launches: dropout (",
 		"train_test.go:"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
