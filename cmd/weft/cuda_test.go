@@ -147,7 +147,7 @@ func main() {
 // toolkit, and its program runs without a driver.
 func TestModuleFromScratch(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds everything from scratch")
+		t.Skip("builds a module")
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -156,6 +156,10 @@ func TestModuleFromScratch(t *testing.T) {
 	dir := t.TempDir()
 	goSettings(t, dir)
 	modules, err := goEnv("GOMODCACHE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := goEnv("GOCACHE")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ func TestModuleFromScratch(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(name, args...)
 		cmd.Dir = module
-		cmd.Env = append(append(os.Environ(), "GOCACHE="+filepath.Join(dir, "build"), "GOMODCACHE="+modules,
+		cmd.Env = append(append(os.Environ(), "GOCACHE="+built, "GOMODCACHE="+modules,
 			"GOFLAGS=-mod=mod", "CGO_ENABLED=1"), env...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -91,7 +91,7 @@ func TestMLP(t *testing.T) {
 func TestOneHash(t *testing.T) {
 	for _, tier := range []string{"", "portable", "neon", "avx2", "avx512"} {
 		for _, threads := range []string{"1", "2", "7"} {
-			if tier != "" && threads == "2" { // the tiers share the split into threads
+			if tier != "" && threads != "7" { // the tiers share the split into threads
 				continue
 			}
 			t.Run(fmt.Sprintf("tier=%s/threads=%s", tier, threads), func(t *testing.T) {
