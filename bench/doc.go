@@ -1,18 +1,18 @@
 // Package bench holds the speed table: matrix products, pointwise and row operations, training steps and the host's
-// cost of an operation, each beside PyTorch on the same machine, in the same run and in turn.
+// cost of an operation, each beside PyTorch and compiled JAX on the same machine, in the same run and in turn.
 //
 //	go test -run '^$' -bench . -timeout 1h ./bench  # all; 11 to 17 minutes, above the default timeout
 //	go test -run '^$' -bench Table/gelu ./bench      # one line
 //	go test -run '^$' -bench . -benchtime 5s -timeout 2h ./bench -out results/new.jsonl
 //
 // Every line is measured in turns: Weft, products and the GPT also in half precision, then each peer, then Weft again,
-// for
-// -benchtime (default 1 s) and at least five turns. The best and the median call are reported. The ceiling of a line is
+// for -benchtime (default 1 s) and at least five turns. The best and the median call are reported. The ceiling of a line is
 // measured in the same turns: the rate of the multiply-add units for products and training steps, the rate of copying
 // arrays of that size for the others.
 //
-// The peer is a Python program, peer.py, run by the first of $WEFT_PEER, /usr/bin/python3 and python3 that exists;
-// where it or PyTorch is missing, or PyTorch runs on another BLAS than OpenBLAS and MKL, the table says SKIPPED. It
+// The peers are Python, peer.py, run by $WEFT_PEER and $WEFT_PEER_JAX, or else /usr/bin/python3 or python3; where one is
+// missing, or PyTorch runs on another BLAS than OpenBLAS and MKL, the table says SKIPPED. JAX comes from PyPI
+// (pip install jax), PyTorch from there or from Debian (python3-torch with libopenblas0). PyTorch
 // runs in several variants on every line, and Weft's ratio is that to the fastest of them, because what PyTorch loses
 // in these ways says nothing about kernels:
 //

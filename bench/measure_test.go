@@ -151,8 +151,8 @@ func measure(b *testing.B, w *workload, threads int) {
 		turn()
 	}
 	weft := all[0]
-	fastest := math.Inf(1) // PyTorch
-	first := len(records)  // Weft's
+	fastest := map[string]float64{} // by the peer's name
+	first := len(records)           // Weft's
 	for _, t := range all {
 		if t.err != nil {
 			skip(t.name, t.err)
@@ -161,8 +161,10 @@ func measure(b *testing.B, w *workload, threads int) {
 		r := w.record(threads, t, load, ceiling)
 		if t != weft {
 			r.Ratio = r.Best / weft.best()
-			if strings.HasPrefix(t.name, pyTorch) {
-				fastest = min(fastest, r.Ratio)
+			if peer, _, _ := strings.Cut(t.name, " "); peer == pyTorch || peer == jaxName {
+				if least, ok := fastest[peer]; !ok || r.Ratio < least {
+					fastest[peer] = r.Ratio
+				}
 			}
 		}
 		records = append(records, r)
@@ -173,9 +175,9 @@ func measure(b *testing.B, w *workload, threads int) {
 	if r.Share > 0 {
 		b.ReportMetric(r.Share, "of-ceiling")
 	}
-	if !math.IsInf(fastest, 1) {
-		r.Ratio = fastest
-		b.ReportMetric(fastest, "x-fastest-PyTorch")
+	r.Ratio, r.JAX = fastest[pyTorch], fastest[jaxName]
+	for peer, ratio := range fastest {
+		b.ReportMetric(ratio, "x-fastest-"+peer)
 	}
 	if w.count != nil {
 		r.Allocations = w.count(dev)
@@ -274,6 +276,7 @@ type record struct {
 	Ceiling     float64 `json:"ceiling,omitempty"`     // flops or bytes a second
 	Share       float64 `json:"share,omitempty"`       // of the ceiling, by the best call
 	Ratio       float64 `json:"ratio,omitempty"`       // time over Weft's; for Weft: of the fastest PyTorch
+	JAX         float64 `json:"jax_ratio,omitempty"`   // for Weft: the same of the fastest JAX
 	Allocations float64 `json:"allocations,omitempty"` // of Go, in a call
 	Want        string  `json:"want,omitempty"`
 }
@@ -422,6 +425,9 @@ func printTable(records []*record) {
 		fmt.Printf("    %-38s %8d %10s %10s %8.2f %-7s %8s %7s",
 			who, r.Calls, duration(r.Best), duration(r.Median), r.rate(), r.rateUnit(),
 			ratio("%.3f", r.Share), ratio("%.2fx", r.Ratio))
+		if r.JAX > 0 {
+			fmt.Printf("  JAX %.2fx", r.JAX)
+		}
 		if r.Allocations > 0 {
 			fmt.Printf("  %g allocations", r.Allocations)
 		}
@@ -434,7 +440,7 @@ func printTable(records []*record) {
 		fmt.Println()
 	}
 	fmt.Println("ceiling: share of the multiply-add peak, or of the rate of copying; ratio: best time over Weft's;\n" +
-		"beside Weft: of the fastest PyTorch, whichever variant that is")
+		"beside Weft: of the fastest PyTorch and the fastest JAX, whichever variants those are")
 }
 
 func ratio(format string, v float64) string {

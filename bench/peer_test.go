@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,8 @@ type process struct {
 
 // An answer is what a process says about itself and the time of each call.
 type answer struct {
-	Torch      string    `json:"torch"`
-	BLAS       string    `json:"blas"`
+	Program    string    `json:"program"` // of a peer: its name and version
+	Benches    []string  `json:"benches"` // of a peer: its benchmarks
 	Capability string    `json:"cpu_capability"`
 	Tier       string    `json:"tier"`
 	Peak       float64   `json:"peak"` // of Weft's own child: operations a second
@@ -38,14 +39,10 @@ type answer struct {
 
 // version names the program that a process runs.
 func (a answer) version() string {
-	if a.Torch == "" {
+	if a.Program == "" {
 		return "Weft, " + a.Tier
 	}
-	blas, _, _ := strings.Cut(a.BLAS, "(")
-	if words := strings.Fields(blas); len(words) > 2 {
-		blas = strings.Join(words[:2], " ")
-	}
-	return fmt.Sprintf("PyTorch %s, %s, %s", a.Torch, a.Capability, blas)
+	return a.Program
 }
 
 // start runs a program and asks what it is.
@@ -123,27 +120,34 @@ func stopProcesses() {
 	}
 }
 
-// torch is PyTorch with flags of peer.py and a setting of ATEN_CPU_CAPABILITY, "" for its own choice.
+// torch is PyTorch with flags of peer_torch.py and a setting of ATEN_CPU_CAPABILITY, "" for its own choice.
 func torch(capability string, flags ...string) (*process, error) {
 	return child("torch "+capability+strings.Join(flags, " "), func() *exec.Cmd {
-		cmd := exec.Command(python(), append([]string{"peer.py"}, flags...)...)
+		cmd := peer("WEFT_PEER", append([]string{"torch"}, flags...)...)
 		if capability != "" {
 			cmd.Env = append(os.Environ(), "ATEN_CPU_CAPABILITY="+capability)
 		}
-		cmd.Stderr = os.Stderr
 		return cmd
 	})
 }
 
-func python() string {
-	if p := os.Getenv("WEFT_PEER"); p != "" {
-		return p
+// jax is JAX on a number of processors, with flags of peer.py.
+func jax(threads int, flags ...string) (*process, error) {
+	args := append([]string{"jax", "--threads", strconv.Itoa(threads)}, flags...)
+	return child(strings.Join(args, " "), func() *exec.Cmd { return peer("WEFT_PEER_JAX", args...) })
+}
+
+// peer is peer.py, run by the program that an environment variable names, or by Python.
+func peer(variable string, args ...string) *exec.Cmd {
+	python := "/usr/bin/python3" // where Debian's python3-torch is
+	if p := os.Getenv(variable); p != "" {
+		python = p
+	} else if _, err := os.Stat(python); err != nil {
+		python = "python3"
 	}
-	const system = "/usr/bin/python3" // where Debian's python3-torch is
-	if _, err := os.Stat(system); err == nil {
-		return system
-	}
-	return "python3"
+	cmd := exec.Command(python, append([]string{"peer.py"}, args...)...)
+	cmd.Stderr = os.Stderr
+	return cmd
 }
 
 // serving is the environment variable that makes this test binary a child of the benchmarks.
@@ -195,7 +199,7 @@ func openDevice() *tensor.Device {
 
 // A contender runs a number of calls and returns the seconds of each.
 type contender struct {
-	name    string // of the variant: "PyTorch", "PyTorch, passive"
+	name    string // of the variant: "PyTorch", "PyTorch AVX2 --passive", "JAX"
 	version string
 	run     func(warmup, reps int) ([]float64, error)
 	peak    float64 // its own ceiling, where that differs from Weft's

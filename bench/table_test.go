@@ -41,7 +41,7 @@ type workload struct {
 	count func(dev *tensor.Device) float64               // Go allocations of a call
 
 	peer      map[string]any // request to peer.py; nil: there is no peer
-	reuses    bool           // peer.py can reuse outputs
+	reuses    bool           // PyTorch can reuse outputs
 	tiers     []string       // other tiers of Weft, for comparison
 	yardstick func() call    // gonum
 }
@@ -77,6 +77,29 @@ func (w *workload) contenders(threads int) []*contender {
 	}
 	if w.peer != nil {
 		all = append(all, w.torches(threads)...)
+		all = append(all, w.jaxes(threads)...)
+	}
+	return all
+}
+
+// jaxes are the variants of JAX, at the lines that peer_jax.py has.
+func (w *workload) jaxes(threads int) (all []*contender) {
+	for _, flags := range [][]string{nil, {"--keep-memory"}} {
+		p, err := jax(threads, flags...)
+		if err != nil {
+			skip(jaxName, err)
+			return nil
+		}
+		if !slices.Contains(p.facts.Benches, w.peer["bench"].(string)) {
+			return nil
+		}
+		name := strings.Join(append([]string{jaxName}, flags...), " ")
+		all = append(all, remote(name, p, w.peer, threads))
+		if w.peer["bench"] == "fashion" && flags == nil {
+			request := maps.Clone(w.peer)
+			request["scan"] = false
+			all = append(all, remote(name+" scan=false", p, request, threads))
+		}
 	}
 	return all
 }
@@ -116,7 +139,7 @@ func (w *workload) torches(threads int) (all []*contender) {
 	return all
 }
 
-const pyTorch = "PyTorch"
+const pyTorch, jaxName = "PyTorch", "JAX"
 
 // ceiling is the highest rate of the machine at this moment, in flops or bytes a second as the line needs; 0 if
 // unknown.
