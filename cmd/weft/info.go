@@ -32,7 +32,11 @@ func info(args []string, stdout, stderr io.Writer) error {
 	if c.caches != "" {
 		fmt.Fprintf(w, "\tcaches\t%s\n", c.caches)
 	}
-	fmt.Fprintf(w, "\tkernels\t%s; in use: %s (WEFT_CPU chooses)\n", strings.Join(tiers(), ", "), cpu.Tier())
+	used := cpu.Tier()
+	if _, err := kernels.Open("cpu"); err != nil { // WEFT_CPU names another tier
+		used = "none: " + err.Error()
+	}
+	fmt.Fprintf(w, "\tkernels\t%s; in use: %s (WEFT_CPU chooses)\n", strings.Join(tiers(), ", "), used)
 	w.Flush()
 	writeGPUs(stdout)
 	return nil

@@ -98,6 +98,8 @@ func TestTiers(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s", tier, code, stdout, stderr)
 		}
 	}
+	stdout, _, _ := weft(t, []string{"WEFT_CPU=sse"}, "info")
+	says(t, stdout, "in use: none: ", "WEFT_CPU=sse: want portable, neon, avx2 or avx512")
 }
 
 func TestDoctorOnCPU(t *testing.T) {
