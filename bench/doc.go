@@ -6,18 +6,17 @@
 //	go test -run '^$' -bench . -benchtime 5s -timeout 2h ./bench -out results/new.jsonl
 //
 // Every line is measured in turns: Weft, products and the GPT also in half precision, then each peer, then Weft again,
-// for -benchtime (default 1 s) and at least five turns. The best and the median call are reported. The ceiling of a line is
-// measured in the same turns: the rate of the multiply-add units for products and training steps, the rate of copying
-// arrays of that size for the others.
+// for -benchtime (default 1 s) and at least five turns. The best and the median call are reported. The ceiling of a
+// line is measured in the same turns: the rate of the multiply-add units for products and training steps, the rate of
+// copying arrays of that size for the others.
 //
-// The peers are Python, peer.py, run by $WEFT_PEER and $WEFT_PEER_JAX, or else /usr/bin/python3 or python3; where one is
-// missing, or PyTorch runs on another BLAS than OpenBLAS and MKL, the table says SKIPPED. JAX comes from PyPI
-// (pip install jax), PyTorch from there or from Debian (python3-torch with libopenblas0). PyTorch
-// runs in several variants on every line, and Weft's ratio is that to the fastest of them, because what PyTorch loses
-// in these ways says nothing about kernels:
+// The peers are Python, peer.py, run by $WEFT_PEER (PyTorch) and $WEFT_PEER_JAX, or else /usr/bin/python3 or python3;
+// where one is missing, or PyTorch runs on another BLAS than OpenBLAS and MKL, the table says SKIPPED. PyTorch comes from
+// Debian (python3-torch with libopenblas0) or PyPI, JAX from PyPI. They run in several variants on every line, and
+// Weft's ratio is that to the fastest of them, because what they lose in these ways says nothing about kernels:
 //
-//   - Its malloc returns memory to the system, so each new output or temporary costs page faults: above 32 MB always,
-//     and with 4 MB in AdamW, 1,900 faults a step. "--keep-memory" and "out=reuse" avoid that.
+//   - Their malloc returns memory to the system, so each new output or temporary costs page faults: above 32 MB always,
+//     and with 4 MB in PyTorch's AdamW, 1,900 faults a step. "--keep-memory" and "out=reuse" avoid that.
 //   - Builds such as Debian's 1.13 choose AVX2 kernels on processors with AVX-512. ATEN_CPU_CAPABILITY selects others.
 //   - OpenMP's threads spin when they wait, which takes most of their time on a busy machine:
 //     "--passive" lets them sleep.

@@ -2,8 +2,8 @@
 
     bench          parameters (defaults)
     sgemm          n: A B of n x n matrices
-    fashion        batch (128), images (60000), scan (true): an epoch of the MLP 784-256-128-10 with AdamW on random images,
-                   shuffled; compiled as one program with a loop, or a program for each step
+    fashion        batch (128), images (60000), scan (true): an epoch of the MLP 784-256-128-10 with AdamW on random
+                   images, shuffled; compiled as one program with a loop, or a program for each step
     chargpt        vocab (91), layers (4), width (128), heads (4), context (64), batch (16): a training step with AdamW
     exp, gelu, gelu_tanh, softmax, layer_norm
                    n (1000000), pass (forward | backward)
