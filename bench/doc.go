@@ -11,7 +11,7 @@
 // copying arrays of that size for the others.
 //
 // The peers are Python, peer.py, run by $WEFT_PEER (PyTorch) and $WEFT_PEER_JAX, or else /usr/bin/python3 or python3;
-// where one is missing, or PyTorch runs on another BLAS than OpenBLAS and MKL, the table says SKIPPED. PyTorch comes from
+// where one is missing, or PyTorch has another BLAS than OpenBLAS and MKL, the table says SKIPPED. PyTorch comes from
 // Debian (python3-torch with libopenblas0) or PyPI, JAX from PyPI. They run in several variants on every line, and
 // Weft's ratio is that to the fastest of them, because what they lose in these ways says nothing about kernels:
 //
