@@ -73,6 +73,7 @@ func fit(args []string, stdout, stderr io.Writer) error {
 	batch := f.Int("batch", 1, "the batch that is reported")
 	every := f.Int("checkpoint-blocks", 0, "k: every k-th block of a GPT in a checkpoint; 0: none; -1: as few as\n"+
 		"are needed for -batch")
+	offload := f.Bool("offload", false, "what these blocks save is in the host's memory")
 	lower := f.String("amp", "off", "mixed precision: off, bf16 or fp16")
 	if err := parse(f, args, stderr); err != nil {
 		return err
@@ -93,6 +94,9 @@ func fit(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		fmt.Fprintf(stderr, "weft fit: %v\n", err)
 		return usageError{err}
+	}
+	if *offload {
+		mode = append(mode, autograd.Offload())
 	}
 	if *every < 0 {
 		*every, err = train.FitCheckpoints(size-contextBytes, *batch, m.blocks,

@@ -26,8 +26,9 @@ func TestFit(t *testing.T) {
 	large := largest("-model", "chargpt", "-card", "2GB")
 	half := largest("-model", "chargpt", "-card", "1GB", "-amp", "bf16")
 	less := largest("-model", "chargpt", "-card", "1GB", "-checkpoint-blocks", "1")
-	if small < 1 || large < 2*small || half <= small || less < 2*small {
-		t.Errorf("the largest batches are %d, %d, %d and %d", small, large, half, less)
+	away := largest("-model", "chargpt", "-card", "1GB", "-checkpoint-blocks", "1", "-offload")
+	if small < 1 || large < 2*small || half <= small || less < 2*small || away <= less {
+		t.Errorf("the largest batches are %d, %d, %d, %d and %d", small, large, half, less, away)
 	}
 	n := largest("-model", "chargpt", "-card", "1GB", "-checkpoint-blocks", "-1", "-batch", strconv.Itoa(less))
 	if n != less {

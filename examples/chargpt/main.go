@@ -84,6 +84,10 @@ func learn(ctx context.Context, r *train.Run) error {
 	}
 	defer dev.Close()
 
+	if *offload && dev.Name() == "cpu" {
+		r.Printf("-offload changes nothing on the CPU")
+		*offload = false
+	}
 	text, err := read(r.Data)
 	if err != nil {
 		return err
