@@ -139,7 +139,7 @@ func (c *chunk) find() error {
 		return nil
 	}
 	pages := []page{}
-	values, row := int64(0), 0
+	values, row, dictAt := int64(0), 0, int64(0)
 	for at := c.from; at < c.to && values < c.values; {
 		h, from, to, err := c.header(at)
 		if err != nil {
@@ -148,10 +148,10 @@ func (c *chunk) find() error {
 		n := 0 // values
 		switch h.Type {
 		case format.DictionaryPage:
-			if c.dictAt != 0 {
+			if dictAt != 0 {
 				return c.damage(at, "one dictionary", nil)
 			}
-			c.dictAt = at
+			dictAt = at
 		case format.DataPage:
 			n = int(h.DataPageHeader.V.NumValues)
 		case format.DataPageV2:
@@ -192,6 +192,7 @@ func (c *chunk) find() error {
 		return c.damage(c.from, fmt.Sprintf("%d values in %d rows", c.values, c.rows),
 			fmt.Errorf("%d values in %d rows", values, row))
 	}
+	c.dictAt = dictAt
 	c.pages.Store(&pages)
 	return nil
 }

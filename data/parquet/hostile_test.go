@@ -465,6 +465,32 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
+// TestErrorAgain asks twice for a row of a column whose first page is damaged behind a dictionary: the same error.
+func TestErrorAgain(t *testing.T) {
+	content, err := os.ReadFile(table(t, []sample{{C: "a"}, {C: "b"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := Open[struct{ C string }](write(t, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer good.Close()
+	if _, err := good.At(0); err != nil {
+		t.Fatal(err)
+	}
+	content[(*good.groups[0][good.fields[0].columns[0].leaf].pages.Load())[0].from] = 0xff
+	rows, err := Open[struct{ C string }](write(t, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	_, first := rows.At(0)
+	if _, again := rows.At(0); first == nil || fmt.Sprint(again) != fmt.Sprint(first) {
+		t.Errorf("%v, before %v", again, first)
+	}
+}
+
 // FuzzParquet reads what may be a file, row by row and again in another order: the same rows or errors.
 func FuzzParquet(f *testing.F) {
 	for _, path := range files(f) {
