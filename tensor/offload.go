@@ -48,9 +48,10 @@ func (d *sharedDevice) unpin() {
 func offloadCheckpoints() Option { return Option{func(m *mode) { m.offload = true }} }
 
 // send takes over b and queues its copy to the host. It is false for memory that stays where it is: of another device,
-// and what the step keeps to its end anyway.
+// of no bytes, and what the step keeps to its end anyway.
 func (o *offload) send(b *block) bool {
-	if o == nil || b.dev.shared != o.scope.home.shared || slices.Contains(o.scope.outermost.owned, b) {
+	if o == nil || b.dev.shared != o.scope.home.shared || b.mem.Size() == 0 ||
+		slices.Contains(o.scope.outermost.owned, b) {
 		return false
 	}
 	mem, err := b.dev.shared.pinned.Alloc(b.mem.Size(), pool.Owner{Use: kernels.Activations, Op: b.op})
