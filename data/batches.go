@@ -474,7 +474,8 @@ func (it *Iterator[B]) All() iter.Seq2[B, error] {
 			}
 			it.tuner.gets(r.bytes)
 			it.at = r.after
-			it.of.position.Store(&r.after)
+			at := r.after // alone: r need not be kept
+			it.of.position.Store(&at)
 			if !yield(r.batch, nil) {
 				return
 			}

@@ -255,8 +255,9 @@ func (w *crew) run(j job, urgent bool) {
 func (w *crew) pop(beside int) job {
 	for i, queue := range w.pending {
 		if len(queue) > 0 && beside < w.workers+1-i {
-			w.pending[i] = queue[1:]
-			return queue[0]
+			j := queue[0]
+			w.pending[i] = slices.Delete(queue, 0, 1)
+			return j
 		}
 	}
 	return nil
@@ -365,15 +366,22 @@ type lease struct {
 func (c *call) lease(n int) *lease {
 	l := &lease{c: c}
 	b := &c.crew.memory
-	c.wait(func() bool {
+	reserve := func(next bool) bool {
 		mean, known := b.mean()
 		l.reserved, l.alone = int64(n)*mean, !known
-		if fits := known && b.used+l.reserved <= b.limit; !fits && !c.next() {
+		if fits := known && b.used+l.reserved <= b.limit; !fits && !next {
 			return false
 		}
 		b.used += l.reserved
 		return true
-	})
+	}
+	b.mu.Lock()
+	fits := reserve(false)
+	b.most = max(b.most, b.used)
+	b.mu.Unlock()
+	if !fits {
+		c.wait(func() bool { return reserve(c.next()) })
+	}
 	return l
 }
 
