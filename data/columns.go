@@ -110,26 +110,56 @@ func (c *columns) set(v reflect.Value, record []string) *FormatError {
 		return nil
 	}
 	for _, f := range c.fields {
-		to := v.FieldByIndex(f.index)
-		if f.slice {
-			to.Grow(len(f.columns))
-			to.SetLen(len(f.columns))
+		to, k, err := v, 0, error(nil)
+		for _, i := range f.index {
+			to = to.Field(i)
 		}
-		for k, i := range f.columns {
-			at := to
+		switch p := to.Addr().Interface().(type) {
+		case *[]float64:
+			k, err = parseFloats(p, f.columns, record, 64)
+		case *[]float32:
+			k, err = parseFloats(p, f.columns, record, 32)
+		default:
 			if f.slice {
-				at = to.Index(k)
+				to.Grow(len(f.columns))
+				to.SetLen(len(f.columns))
 			}
-			if err := f.parse(at, record[i]); err != nil {
-				if e, ok := errors.AsType[*strconv.NumError](err); ok {
-					err = e.Err // the text is told already
+			for k = 0; k < len(f.columns) && err == nil; k++ {
+				at := to
+				if f.slice {
+					at = to.Index(k)
 				}
-				return &FormatError{What: fmt.Sprintf("column %.60q", c.names[i]), Found: cut([]byte(record[i])),
-					Want: f.want, Err: err}
+				err = f.parse(at, record[f.columns[k]])
 			}
+			k--
+		}
+		if err != nil {
+			if e, ok := errors.AsType[*strconv.NumError](err); ok {
+				err = e.Err // the text is told already
+			}
+			i := f.columns[k]
+			return &FormatError{What: fmt.Sprintf("column %.60q", c.names[i]), Found: cut([]byte(record[i])),
+				Want: f.want, Err: err}
 		}
 	}
 	return nil
+}
+
+// parseFloats sets to to the numbers of columns. If one is none, it is the column of number k.
+func parseFloats[E float32 | float64](to *[]E, columns []int, record []string, bits int) (k int, err error) {
+	all := make([]E, len(columns))
+	*to = all
+	for k, i := range columns {
+		x, err := strconv.ParseFloat(record[i], bits)
+		if err != nil {
+			x, err = strconv.ParseFloat(strings.TrimSpace(record[i]), bits) // rare
+		}
+		if err != nil {
+			return k, err
+		}
+		all[k] = E(x)
+	}
+	return 0, nil
 }
 
 // isText tells whether values of a type read themselves from text.
@@ -146,7 +176,7 @@ func parser(t reflect.Type) (parse func(v reflect.Value, text string) error, wan
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return func(v reflect.Value, text string) error { v.SetString(text); return nil }, "text"
+		return func(v reflect.Value, text string) error { v.SetString(strings.Clone(text)); return nil }, "text"
 	case reflect.Bool:
 		return func(v reflect.Value, text string) error {
 			b, err := strconv.ParseBool(strings.TrimSpace(text))

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 )
 
 const (
@@ -31,9 +32,9 @@ type Rows[T any] struct {
 	file              *os.File // nil: bytes
 	bytes             []byte   // of a file that was compressed
 	index             lengths
-	known             bool                                // the index came from a file: scan reads the header alone
-	decode            func(row []byte, x *T) *FormatError // File and Offset are filled in
-	windows           sync.Pool                           // of *window
+	known             bool                                              // the index came from a file
+	decode            func(row []byte, x *T, last *csvRow) *FormatError // File and Offset are filled in
+	windows           sync.Pool                                         // of *window
 }
 
 // Comma is the character between the columns of a CSV file, such as '\t'; without it ','.
@@ -62,7 +63,7 @@ func OpenCSV[T any](path string, options ...ReadOption) (*Rows[T], error) {
 // At. A line has at most 16 MiB.
 func OpenJSONL[T any](path string, options ...ReadOption) (*Rows[T], error) {
 	return openRows("jsonl", path, options, func(rows *Rows[T], src *unpacked) error {
-		rows.decode = func(row []byte, x *T) *FormatError {
+		rows.decode = func(row []byte, x *T, _ *csvRow) *FormatError {
 			if err := json.Unmarshal(row, x); err != nil {
 				return &FormatError{What: "line", Found: cut(bytes.Trim(row, jsonSpace)),
 					Want: fmt.Sprintf("JSON for %T", *x), Err: err}
@@ -154,7 +155,7 @@ func (r *Rows[T]) At(i int) (x T, err error) {
 	} else if err != nil {
 		return x, fmt.Errorf("%s: row %d: %w", r.name, i, err)
 	}
-	if bad := r.decode(row, &x); bad != nil {
+	if bad := r.decode(row, &x, &w.csv); bad != nil {
 		bad.File, bad.Offset, bad.What = r.name, from, fmt.Sprintf("row %d, %s", i, bad.What)
 		return x, bad
 	}
@@ -167,6 +168,7 @@ type window struct {
 	next  int64 // where the row that was read last ends
 	data  []byte
 	after found
+	csv   csvRow
 }
 
 // ahead is how much is read when rows are asked for one after the other.
@@ -320,53 +322,61 @@ func newCSV(r io.Reader, comma rune) *csv.Reader {
 	return c
 }
 
+// csvRow is the columns of a row, with memory for those of the next one.
+type csvRow struct {
+	columns []string
+	bytes   bytes.Reader
+	csv     *csv.Reader
+}
+
 // decodeCSV decodes a row.
-func decodeCSV[T any](columns columns, comma rune) func(row []byte, x *T) *FormatError {
-	type decoder struct {
-		record []string
-		bytes  bytes.Reader
-		csv    *csv.Reader
-	}
-	decoders := sync.Pool{New: func() any {
-		d := &decoder{}
-		d.csv = newCSV(&d.bytes, comma)
-		return d
-	}}
+func decodeCSV[T any](columns columns, comma rune) func(row []byte, x *T, last *csvRow) *FormatError {
 	separator := string(comma)
-	return func(row []byte, x *T) *FormatError {
-		d := decoders.Get().(*decoder)
-		record, plain := splitPlain(d.record[:0], row, separator)
-		var err error
-		if d.record = record; !plain {
-			d.bytes.Reset(row)
-			record, err = d.csv.Read()
+	return func(row []byte, x *T, last *csvRow) *FormatError {
+		text := unsafe.String(unsafe.SliceData(row), len(row)) // until row changes: what lasts is copied
+		if len(columns.fields) == 0 {
+			text = string(row)
 		}
-		if err != nil || len(record) != len(columns.names) { // the decoder is in an unknown state: it is not used again
+		record, plain := splitPlain(last.columns[:0], text, separator)
+		var err error
+		if last.columns = record; !plain {
+			if last.csv == nil {
+				last.csv = newCSV(&last.bytes, comma)
+			}
+			last.bytes.Reset(row)
+			record, err = last.csv.Read()
+		}
+		if err != nil || len(record) != len(columns.names) {
+			last.csv = nil // it is in an unknown state
 			return &FormatError{What: "CSV", Found: cut(row),
 				Want: "the row that there was when the file was opened", Err: err}
 		}
-		defer decoders.Put(d)
 		return columns.set(reflect.ValueOf(x).Elem(), record)
 	}
 }
 
 // splitPlain appends the columns of a row to record. It is false if there is a quote in it, or more than one line apart
 // from empty ones before it: these are for package csv, with whose columns the others agree.
-func splitPlain(record []string, row []byte, separator string) (_ []string, plain bool) {
+func splitPlain(record []string, row string, separator string) (_ []string, plain bool) {
 	for len(row) > 0 && (row[0] == '\n' || len(row) > 1 && row[0] == '\r' && row[1] == '\n') {
-		_, row, _ = bytes.Cut(row, []byte("\n"))
+		_, row, _ = strings.Cut(row, "\n")
 	}
-	row = bytes.TrimSuffix(bytes.TrimSuffix(row, []byte("\n")), []byte("\r"))
-	if len(row) == 0 || bytes.IndexByte(row, '"') >= 0 || bytes.IndexByte(row, '\n') >= 0 {
+	row = strings.TrimSuffix(strings.TrimSuffix(row, "\n"), "\r")
+	if len(row) == 0 || strings.IndexByte(row, '"') >= 0 || strings.IndexByte(row, '\n') >= 0 {
 		return record, false
 	}
-	text := string(row)
 	for {
-		column, rest, more := strings.Cut(text, separator)
-		if record = append(record, column); !more {
-			return record, true
+		at := -1
+		if len(separator) == 1 {
+			at = strings.IndexByte(row, separator[0])
+		} else {
+			at = strings.Index(row, separator)
 		}
-		text = rest
+		if at < 0 {
+			return append(record, row), true
+		}
+		record = append(record, row[:at])
+		row = row[at+len(separator):]
 	}
 }
 
