@@ -54,9 +54,6 @@ func sameBits(t *testing.T, f func(t *testing.T, dev *tensor.Device, p part) str
 				s.Pinned.Blocks)
 		}
 	}
-	if theLate.copies == 0 {
-		t.Error("nothing was copied")
-	}
 	if got[0] != got[1] || got[0] != got[2] {
 		t.Errorf("a checkpoint changes bits: %v", got)
 	}
@@ -101,6 +98,9 @@ func TestCheckpointTraining(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sameBits(t, func(t *testing.T, dev *tensor.Device, p part) string { return trained(t, dev, p, opts...) })
+			if theLate.copies != 3*2*2 {
+				t.Errorf("%d copies of what 2 checkpoints keep in 3 steps", theLate.copies)
+			}
 		})
 	}
 }

@@ -121,7 +121,8 @@ var mistakes = []struct {
 	{func(b *beginner) { optim.New(optim.SGD(0.1), newModel()) },
 		"sgd: parameter float32[8 3] has no values yet: call nn.Init(dev, model) first"},
 	{func(b *beginner) { b.x.Add(b.old) },
-		"add: float32[4 3], made by full, was released when its step ended; return it from there, or Keep it"},
+		"add: float32[4 3], made by full, was released when its step at mistakes_test.go:50 ended; return it from " +
+			"there, or Keep it"},
 	{func(b *beginner) { b.kept.Add(b.w) },
 		"add: a parameter meets no tensor of a step, so none would record this; take an operand in with s.In, " +
 			"or use Detach for values alone"},

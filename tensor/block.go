@@ -20,7 +20,7 @@ type block struct {
 	shared bool
 	grads  bool   // gradients of an arena, which are written in place and live until the next ones
 	slot   bool   // of a ring of slots, see slots
-	op     string // the operation that made it
+	op     string // the operation that made it; once it is gone, with the line, if that is known
 	closed string // what ended its lifetime for users, such as a region; "" while it lives
 	loose  *loose // how its region owns it; nil: as usual
 }
@@ -43,7 +43,7 @@ func (l *layer) String() string {
 }
 
 // siteBytes is the size from which on memory knows the line that made it. To find that takes 0.2 us, which is much
-// for an operation on few elements.
+// for an operation on few elements. Where memory is poisoned all of it does.
 const siteBytes = 256 << 10
 
 // alive tells whether b has its memory.
@@ -64,6 +64,9 @@ func (b *block) release(why string) {
 	if b.refs--; b.refs == 0 {
 		if b.closed == "" {
 			b.closed = why
+		}
+		if site := b.mem.Site(); site != "" {
+			b.op += " at " + site
 		}
 		b.dev.shared.pool.Free(b.mem)
 		b.buf, b.mem = nil, nil
@@ -132,7 +135,7 @@ func (d *Device) fillBlock(b *block, op string, n int, owner *pool.Owner) {
 func (s *Scope) give(op string, y *Tensor, use kernels.MemoryCategory) {
 	n := y.layout.Len() * y.dtype.Size()
 	o := pool.Owner{Use: use, Op: op, Layer: s.layer(), What: y}
-	if n >= siteBytes {
+	if n >= siteBytes || s.dev.shared.pool.Poisoned() {
 		o.Site = caller.Site()
 	}
 	s.dev.fillBlock(y.blk, op, n, &o)

@@ -70,8 +70,9 @@ func (s RandomSeed) set(c *openConfig) { c.seed = s.n }
 
 // Poison is for debugging. Memory is full of NaNs (of -1 for integers) until it is written. An operation that writes
 // past the end of its result fails; to see that, the host waits after each operation. On the CPU a write to memory that
-// was returned to the pool panics when the memory is used again. It holds for all users of the device's memory, until
-// the last one closes it.
+// was returned to the pool panics when the memory is used again. An error about a tensor that is gone has the line that
+// made it, which is known of large ones otherwise. It holds for all users of the device's memory, until the last one
+// closes it.
 func Poison() OpenOption { return openOption(func(c *openConfig) { c.poison = true }) }
 
 // WarnWaits calls f at the first hidden wait of each kind at each line of the program: site is file:line, why is for

@@ -142,7 +142,7 @@ func TestFormatInStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says(made, "float32[2] (released when its step ended)")
+	says(made, "float32[2] (released when its step at format_test.go:127 ended)")
 	says(w, "w float32[2] [1.5 1.5]")
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%.2f", "%x", "%p"} {
 		if got := fmt.Sprintf(verb, made); strings.Contains(got, "PANIC") {

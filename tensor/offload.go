@@ -22,6 +22,7 @@ type offload struct {
 // offloaded is a block and its copy.
 type offloaded struct {
 	blk  *block
+	op   string // that made it
 	mem  *pool.Block
 	here bool // the checkpoint owns the block, which has its memory on the device
 }
@@ -59,7 +60,7 @@ func (o *offload) send(b *block) bool {
 		refused("offload", err)
 	}
 	b.retain()
-	o.blocks = append(o.blocks, offloaded{b, mem, true})
+	o.blocks = append(o.blocks, offloaded{b, b.op, mem, true})
 	backend := b.dev.shared.backend
 	backend.Wait(kernels.Side, backend.Record(0))
 	o.going = true
@@ -114,7 +115,7 @@ func (o *offload) fetch() {
 			continue
 		}
 		n := x.mem.Size()
-		o.scope.home.fillBlock(x.blk, x.blk.op, n, &pool.Owner{Use: kernels.Activations, Op: x.blk.op})
+		o.scope.home.fillBlock(x.blk, x.op, n, &pool.Owner{Use: kernels.Activations, Op: x.op})
 		x.here, o.coming = true, true
 		backend.Wait(kernels.Ahead, backend.Record(0))
 		copied("offload", backend.Copy(kernels.Ahead, x.blk.buf, 0, x.mem.Buf, 0, n))

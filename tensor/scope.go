@@ -69,6 +69,7 @@ type Scope struct {
 	replay    *kernels.Random
 	state     atomic.Uint32          // see busy.go
 	goroutine uintptr                // of the step's function
+	site      string                 // the line that called Step or Eval
 	backward  int                    // depth of running backward passes
 	makes     kernels.MemoryCategory // what memory of results is for
 	derived   *node                  // whose derivative is computed, innermost
@@ -168,6 +169,9 @@ func (d *Device) run(f func(*Scope) error, m mode, opts []Option, count *atomic.
 	if count == &d.steps {
 		s.launch.Step = n
 	}
+	if count != nil {
+		s.site = caller.Site()
+	}
 	committed := false
 	defer func() {
 		if !committed {
@@ -211,8 +215,12 @@ func (s *Scope) end() {
 	for _, a := range s.order {
 		s.grads[a].drop()
 	}
+	why := "its step"
+	if s.site != "" {
+		why += " at " + s.site
+	}
 	for r := s.top; r != nil; r = r.up {
-		s.closeRegion(r, nil, "its step")
+		s.closeRegion(r, nil, why)
 		s.top = r
 	}
 	s.release()

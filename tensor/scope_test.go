@@ -174,20 +174,28 @@ func TestRegionPathInErrors(t *testing.T) {
 }
 
 func TestRegionReleases(t *testing.T) {
-	dev := open(t)
+	for _, size := range []int{1000, 1 << 18} { // of large tensors, and of poisoned ones, the line is known
+		testRegionReleases(t, open(t), size, map[int]string{1000: "", 1 << 18: " at scope_test.go:188"}[size])
+	}
+	testRegionReleases(t, open(t, tensor.Poison()), 1000, " at scope_test.go:188")
+}
+
+func testRegionReleases(t *testing.T, dev *tensor.Device, size int, where string) {
+	t.Helper()
 	err := dev.Eval(func(s *tensor.Scope) error {
 		var inner *tensor.Tensor
 		out := s.Region("layer", func() []*tensor.Tensor {
-			inner = s.Full(1, tensor.Float32, 1000)
+			inner = s.Full(1, tensor.Float32, size)
 			return []*tensor.Tensor{inner.Scale(2)}
 		})
-		if got := out[0].Sum().Item(); got != 2000 {
+		if got := out[0].Sum().Item(); got != float64(2*size) {
 			t.Errorf("the returned tensor sums to %v", got)
 		}
 		inner.Scale(2)
 		return nil
 	})
-	wantError(t, err, tensor.ErrStep, "float32[1000], made by full, was released when region layer ended", "Keep")
+	wantError(t, err, tensor.ErrStep, fmt.Sprintf("float32[%d], made by full%s, was released when region layer ended",
+		size, where), "Keep")
 }
 
 func TestUserBugStaysPanic(t *testing.T) {

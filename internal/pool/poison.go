@@ -27,6 +27,9 @@ type Filler interface {
 // for buffers that have a method Data() []byte; those of a [Filler] are filled and guarded, but not checked.
 func (p *Pool) SetPoison(on bool) { p.poison.Store(on) }
 
+// Poisoned tells whether memory is.
+func (p *Pool) Poisoned() bool { return p.poison.Load() }
+
 // Guard is the range of bytes behind those requested that nobody may write; it is empty if memory is not poisoned.
 // [Overwritten] checks a copy of them.
 func (b *Block) Guard() (from, to int) {

@@ -109,6 +109,9 @@ func (s state) String() string {
 		unmapped: "unmapped"}[s]
 }
 
+// Site is the line of the program that made what is in b; "" if that is not recorded.
+func (b *Block) Site() string { return b.owner.Site }
+
 // Size is the number of bytes requested.
 func (b *Block) Size() int { return b.size }
 
