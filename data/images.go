@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -16,7 +17,7 @@ type Images struct {
 	area    int     // pixels of one image
 	shape   []int   // of one example in a batch; its product is area
 	classes int
-	value   *[256]float32 // of each pixel level in a batch
+	most    float32 // the brightest level of a pixel
 }
 
 // NewImages makes a dataset of images, one after the other, each of area pixels from 0 (black) to
@@ -39,11 +40,7 @@ func NewImages(pixels []uint8, area int, labels []uint8, brightest uint8, classe
 	if i := slices.IndexFunc(labels, func(l uint8) bool { return int(l) >= classes }); i >= 0 {
 		return nil, fmt.Errorf("data: image %d has label %d, want less than %d", i, labels[i], classes)
 	}
-	value := new([256]float32)
-	for level := range value {
-		value[level] = float32(level) / float32(brightest)
-	}
-	return &Images{pixels, labels, area, []int{area}, classes, value}, nil
+	return &Images{pixels, labels, area, []int{area}, classes, float32(brightest)}, nil
 }
 
 // Len is the number of images.
@@ -111,13 +108,8 @@ func (d *Images) Batch(indices []int) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
-	value := d.value
 	for k, i := range indices {
-		from := d.pixels[i*d.area : (i+1)*d.area]
-		to := x[k*d.area:][:len(from)] // equal lengths: the compiler drops the check of each index
-		for j, p := range from {
-			to[j] = value[p]
-		}
+		cpu.Fractions(x[k*d.area:(k+1)*d.area], d.pixels[i*d.area:(i+1)*d.area], d.most)
 		y[k] = int64(d.labels[i])
 	}
 	return Batch{X: batchX, Y: batchY}, nil

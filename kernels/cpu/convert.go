@@ -31,6 +31,10 @@ func load[T register](dst []T, src []byte, d kernels.DType) {
 	case kernels.Int32:
 		convert(dst, view[int32](src))
 	case kernels.Uint8:
+		if dst, ok := any(dst).([]float32); ok {
+			vec.FromUint8(dst, src[:len(dst)])
+			return
+		}
 		convert(dst, src)
 	case kernels.Bool:
 		each(dst, src, func(b uint8) T { return fromBool[T](b != 0) })
@@ -46,6 +50,21 @@ func convert[D, S float32 | float64 | int64 | int32 | uint8](dst []D, src []S) {
 	src = src[:len(dst)]
 	for i := range dst {
 		dst[i] = D(src[i])
+	}
+}
+
+// Fractions sets dst to levels/brightest, each rounded once. Both have the same length.
+func Fractions(dst []float32, levels []uint8, brightest float32) {
+	var by [256]float32
+	for i := range by {
+		by[i] = brightest
+	}
+	divide := vec.Instr("div")
+	for len(dst) > 0 {
+		n := min(len(dst), len(by))
+		vec.FromUint8(dst[:n], levels[:n])
+		divide(dst[:n], dst[:n], by[:], nil)
+		dst, levels = dst[n:], levels[n:]
 	}
 }
 

@@ -261,6 +261,9 @@ func (e *emitter) loadIn(k, j int, to place) {
 	case e.inType == brain:
 		e.call("VPMOVZXWD", m, r)
 		e.call("VPSLLD", operand.U8(16), r, r)
+	case e.inType == octet:
+		e.call("VPMOVZXBD", m, r)
+		e.call("VCVTDQ2PS", r, r)
 	case !e.masked:
 		e.call("VMOVUPS", m, r)
 	case e.t == avx512:

@@ -42,21 +42,12 @@ const (
 	single elem = iota // float32
 	half               // IEEE half precision
 	brain              // bfloat16, the upper half of a float32
+	octet              // uint8, the number
 )
 
-func (t elem) size() int {
-	if t == single {
-		return 4
-	}
-	return 2
-}
+func (t elem) size() int { return []int{4, 2, 2, 1}[t] }
 
-func (t elem) goName() string {
-	if t == single {
-		return "float32"
-	}
-	return "uint16"
-}
+func (t elem) goName() string { return []string{"float32", "uint16", "uint16", "uint8"}[t] }
 
 // types are those of the inputs and of the outputs in memory.
 func (k *kernel) types() (in, out elem) {

@@ -151,6 +151,7 @@ func pieceKernels() []*kernel {
 		convert("toFloat16", single, half, same),
 		convert("fromBFloat16", brain, single, same),
 		convert("toBFloat16", single, brain, lane.BFloat16),
+		convert("fromUint8", octet, single, same),
 	}
 }
 

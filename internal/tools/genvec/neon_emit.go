@@ -101,6 +101,11 @@ func (e *neonEmitter) insImm(name string, imm, j int, ops ...place) {
 func (e *neonEmitter) loadIn(k, j int, to place) {
 	r, from := e.vec(to, j), e.input(k)
 	switch {
+	case e.inType == octet:
+		e.Ins("FMOVS %d(%s), F%d", 4*j, from, r)
+		e.Op("USHLL 8B", r, r)
+		e.Op("USHLL 4H", r, r)
+		e.Op("SCVTF", r, r)
 	case e.inType != single:
 		e.Ins("FMOVD %d(%s), F%d", 8*j, from, r)
 		e.Op(map[elem]string{half: "FCVTL", brain: "SHLL"}[e.inType], r, r)

@@ -51,6 +51,8 @@ var instructions = map[string]struct {
 	"UZP1": {0x4e801800, three}, "UZP2": {0x4e805800, three}, "ZIP1": {0x4e803800, three}, "ZIP2": {0x4e807800, three},
 	"ZIP1 2D": {0x4ec03800, doubles}, "ZIP2 2D": {0x4ec07800, doubles},
 	"SHLL": {0x2e613800, "V%[1]d.4S, V%[2]d.4H, #16"}, "SHRN": {0x0f108400, "V%[1]d.4H, V%[2]d.4S, #16"},
+	// Lanes of twice the size.
+	"USHLL 8B": {0x2f08a400, "V%[1]d.8H, V%[2]d.8B, #0"}, "USHLL 4H": {0x2f10a400, "V%[1]d.4S, V%[2]d.4H, #0"},
 	"DUP": {0x4e040c00, "V%[1]d.4S, W%[2]d"},
 	// Bytes of the four registers from N on, at the positions in M.
 	"TBL": {0x4e006000, "V%[1]d.16B, { V%[2]d.16B-V%[4]d.16B }, V%[3]d.16B"},

@@ -65,6 +65,17 @@ func ToBFloat16(dst []uint16, src []float32) {
 	}
 }
 
+// FromUint8 converts bytes, exactly.
+func FromUint8(dst []float32, src []uint8) {
+	if sameLength("FromUint8", len(dst), len(src)); current != Portable {
+		convert(fromUint8, dst, src)
+		return
+	}
+	for i, x := range src {
+		dst[i] = float32(x)
+	}
+}
+
 // A conversion is one that has vector kernels.
 type conversion int
 
@@ -73,10 +84,11 @@ const (
 	toFloat16
 	fromBFloat16
 	toBFloat16
+	fromUint8
 )
 
 // convert converts whole pieces in place, and the rest in buffers.
-func convert[D, S float32 | uint16](c conversion, dst []D, src []S) {
+func convert[D, S float32 | uint16 | uint8](c conversion, dst []D, src []S) {
 	n := len(dst) &^ (pieceSize - 1)
 	if n > 0 {
 		c.run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), n)

@@ -69,6 +69,30 @@ func TestWiden(t *testing.T) {
 	})
 }
 
+// TestFromUint8 converts vectors of all lengths, with all bytes, between guards.
+func TestFromUint8(t *testing.T) {
+	all := make([]uint8, 300)
+	for i := range all {
+		all[i] = uint8(i)
+	}
+	tiers(t, func(t *testing.T) {
+		for n := range len(all) {
+			for _, src := range [][]uint8{all[:n], all[len(all)-n:]} {
+				wide, got := guarded(make([]float32, n), 65)
+				FromUint8(got, src)
+				for i, x := range src {
+					if got[i] != float32(x) {
+						t.Fatalf("n=%d: %d becomes %v", n, x, got[i])
+					}
+				}
+				if !intact(wide, 65, n) {
+					t.Fatalf("n=%d: wrote outside the destination", n)
+				}
+			}
+		}
+	})
+}
+
 // halfValue is the value of a half-precision number by its definition.
 func halfValue(h uint16) float32 {
 	sign, exp, frac := uint32(h>>15), int(h>>10&31), h&0x3ff

@@ -28,6 +28,8 @@ func (c conversion) run(dst, src unsafe.Pointer, n int) {
 			fromBFloat16AVX512((*float32)(dst), (*uint16)(src), n)
 		case toBFloat16:
 			toBFloat16AVX512((*uint16)(dst), (*float32)(src), n)
+		case fromUint8:
+			fromUint8AVX512((*float32)(dst), (*uint8)(src), n)
 		}
 		return
 	}
@@ -40,5 +42,7 @@ func (c conversion) run(dst, src unsafe.Pointer, n int) {
 		fromBFloat16AVX2((*float32)(dst), (*uint16)(src), n)
 	case toBFloat16:
 		toBFloat16AVX2((*uint16)(dst), (*float32)(src), n)
+	case fromUint8:
+		fromUint8AVX2((*float32)(dst), (*uint8)(src), n)
 	}
 }

@@ -23,5 +23,7 @@ func (c conversion) run(dst, src unsafe.Pointer, n int) {
 		fromBFloat16NEON((*float32)(dst), (*uint16)(src), n)
 	case toBFloat16:
 		toBFloat16NEON((*uint16)(dst), (*float32)(src), n)
+	case fromUint8:
+		fromUint8NEON((*float32)(dst), (*uint8)(src), n)
 	}
 }

@@ -25401,6 +25401,33 @@ loop:
 	VZEROUPPER
 	RET
 
+// func fromUint8AVX2(dst *float32, src *uint8, n int)
+// Requires: AVX, AVX2
+TEXT ·fromUint8AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	XORQ AX, AX
+
+loop:
+	VPMOVZXBD (SI)(AX*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VPMOVZXBD 8(SI)(AX*1), Y1
+	VCVTDQ2PS Y1, Y1
+	VPMOVZXBD 16(SI)(AX*1), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 24(SI)(AX*1), Y3
+	VCVTDQ2PS Y3, Y3
+	VMOVUPS   Y0, (DI)(AX*4)
+	VMOVUPS   Y1, 32(DI)(AX*4)
+	VMOVUPS   Y2, 64(DI)(AX*4)
+	VMOVUPS   Y3, 96(DI)(AX*4)
+	ADDQ      $0x00000020, AX
+	SUBQ      $0x00000020, CX
+	JG        loop
+	VZEROUPPER
+	RET
+
 DATA poolAVX2<>+0(SB)/4, $0xffffffff
 DATA poolAVX2<>+4(SB)/4, $0xffffffff
 DATA poolAVX2<>+8(SB)/4, $0xffffffff

@@ -518,3 +518,6 @@ func fromBFloat16AVX512(dst *float32, src *uint16, n int)
 
 //go:noescape
 func toBFloat16AVX512(dst *uint16, src *float32, n int)
+
+//go:noescape
+func fromUint8AVX512(dst *float32, src *uint8, n int)

@@ -518,3 +518,6 @@ func fromBFloat16NEON(dst *float32, src *uint16, n int)
 
 //go:noescape
 func toBFloat16NEON(dst *uint16, src *float32, n int)
+
+//go:noescape
+func fromUint8NEON(dst *float32, src *uint8, n int)
