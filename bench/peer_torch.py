@@ -9,6 +9,7 @@
                    time is scaled to the epoch (scaled_from_batches)
     chargpt        vocab (91), layers (4), width (128), heads (4), context (64), batch (16), foreach (true):
                    a training step with AdamW
+    loader         batch (128), images (60000), workers (2), batches (200): so many batches of a DataLoader
     exp, gelu, gelu_tanh, softmax, layer_norm
                    n (1000000), pass (forward | backward), out (fresh | reuse)
     cross_entropy  n (1000000), out (fresh | reuse): forward and backward
@@ -258,6 +259,33 @@ def fashion(batch=128, images=60_000, batches=None, activation="gelu", foreach=T
     return run, facts
 
 
+class Pictures(torch.utils.data.Dataset):
+    """Bytes that become numbers from 0 to 1 one by one, as torchvision's ToTensor makes them, without PIL."""
+
+    def __init__(self, images):
+        self.x, self.y = torch.randint(256, (images, 784), dtype=torch.uint8), torch.randint(10, (images,))
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i].float().div(255), self.y[i]
+
+
+def loader(batch=128, images=60_000, workers=2, batches=200):
+    pictures = Pictures(images)
+
+    def run():
+        made = iter(torch.utils.data.DataLoader(pictures, batch, shuffle=True, num_workers=workers))
+        next(made)  # the workers have begun
+        start = time.perf_counter()
+        for _ in range(batches):
+            next(made)
+        return time.perf_counter() - start
+
+    return run, {"work": "batches", "batches": batches}
+
+
 class Attention(nn.Module):
     """Causal self-attention with one Linear for q, k and v."""
 
@@ -437,5 +465,5 @@ def lstm():
 
 
 BENCHES = {f.__name__: f for f in (
-    copy, sgemm, fashion, chargpt, exp, gelu, gelu_tanh, softmax, layer_norm, cross_entropy, adamw, add, conv,
+    copy, sgemm, fashion, chargpt, exp, gelu, gelu_tanh, softmax, layer_norm, cross_entropy, adamw, loader, add, conv,
     batch_norm, max_pool, attention, sort, topk, einsum, resnet18, cnn_digits, cnn_fashion, lstm)}
