@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"image"
 	"image/png"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -344,4 +345,22 @@ func FuzzPicture(f *testing.F) {
 			t.Errorf("%v of %v", err, f)
 		}
 	})
+}
+
+// TestResizeRefuses resizes to what has no pixels, has too many, or finds no memory.
+func TestResizeRefuses(t *testing.T) {
+	wide := Picture{Width: 4, Height: 2, Pix: make([]uint8, 3*4*2)}
+	if p := wide.ResizeShorter(3); p.Width != 6 || p.Height != 3 {
+		t.Errorf("%d x %d pixels, want 6 x 3", p.Width, p.Height)
+	}
+	lacking(t, 0)
+	for want, f := range map[string]func(){
+		"0 x 1 pixels, want at least 1 x 1": func() { wide.Resize(0, 1) },
+		"1 x -1 pixels":                     func() { wide.Resize(1, -1) },
+		"a side of 0 pixels":                func() { wide.ResizeShorter(0) },
+		"a side of 9223372036854775807":     func() { wide.ResizeShorter(math.MaxInt) },
+		"1099511627776 x 2 pixels":          func() { wide.Resize(1<<40, 2) },
+	} {
+		wantError(t, engine.Try(f), want)
+	}
 }

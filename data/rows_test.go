@@ -378,3 +378,22 @@ func FuzzJSONL(f *testing.F) {
 		}
 	})
 }
+
+// TestSlices reads columns into slices of numbers: spaces are dropped, and the column that is no number is named.
+func TestSlices(t *testing.T) {
+	rows, err := OpenCSV[struct {
+		X []float64 `csv:"a..b"`
+		Y []float32 `csv:"c..d"`
+	}](write(t, "x.csv", "a,b,c,d\n1, 2 ,0.1,4\n5,1e999,6,7\n1,2,3,x\n", false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	if x, err := rows.At(0); err != nil || fmt.Sprint(x) != "{[1 2] [0.1 4]}" {
+		t.Errorf("%v, error %v", x, err)
+	}
+	_, err = rows.At(1)
+	wantError(t, err, `row 1, column "b": found "1e999", want a number: value out of range`)
+	_, err = rows.At(2)
+	wantError(t, err, `row 2, column "d": found "x", want a number: invalid syntax`)
+}
