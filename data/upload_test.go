@@ -138,7 +138,11 @@ func TestSlotsEnd(t *testing.T) {
 	goroutines, blocks := runtime.NumGoroutine(), dev.Stats().Memory.Blocks
 	failing := func(x []float32) (nested, error) { return nested{}, errors.New("no batch") }
 	ending := func(x []float32) (nested, error) { runtime.Goexit(); return nested{}, nil }
-	for round := range 60 {
+	rounds := 1000
+	if raceEnabled {
+		rounds = 60
+	}
+	for round := range rounds {
 		collate, want := nestedOf, ""
 		ctx, cancel := context.WithCancel(t.Context())
 		switch round % 4 {

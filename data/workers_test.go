@@ -252,3 +252,53 @@ func (p panicking) Batch(indices []int) (Batch, error) {
 	}
 	return p.Arrays.Batch(indices)
 }
+
+// After 10,000 batches of pipelines of every kind no more memory is taken, and no more goroutines are there, than after
+// 1,000.
+func TestWorkersFlat(t *testing.T) {
+	if raceEnabled {
+		t.Skip("it measures memory")
+	}
+	source := make(Slice[int], 300)
+	for i := range source {
+		source[i] = i
+	}
+	drawn := func(s Sample, x int) (int, error) { return s.Random.IntN(x + 1), nil }
+	changed := Filter(Map(Shuffle(From(source), 1), drawn), func(_ Sample, x int) (bool, error) { return x%3 > 0, nil })
+	length := func(x int) int { return x%20 + 1 }
+	options := []BatchOption{Epochs(Forever), Workers(2), Prefetch(4)}
+	for name, b := range map[string]*Batched[[]int]{
+		"plain":    Batches(Shuffle(From(source), 1), 8, keep, options...),
+		"filtered": Batches(changed, 8, keep, options...),
+		"stream":   Batches(FromStream(lines[int](source)), 8, keep, options...),
+		"buckets": BucketByLength(changed, Buckets[int]{Length: length, Bounds: []int{5, 20}, BatchSize: 8},
+			func(x []int, _ int) ([]int, error) { return keep(x) }, options...),
+	} {
+		it, err := b.Start(t.Context(), nil)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var heap [2]uint64
+		var goroutines [2]int
+		n := 0
+		for _, err := range it.All() {
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if n++; n == 1_000 || n == 10_000 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				heap[n/10_000], goroutines[n/10_000] = m.HeapAlloc, runtime.NumGoroutine()
+			}
+			if n == 10_000 {
+				break
+			}
+		}
+		it.Close()
+		if heap[1] > heap[0]+1<<18 || goroutines[1] > goroutines[0]+2 {
+			t.Errorf("%s: heap %d, before %d; goroutines %d, before %d", name, heap[1], heap[0], goroutines[1],
+				goroutines[0])
+		}
+	}
+}
