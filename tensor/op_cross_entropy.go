@@ -22,10 +22,10 @@ func init() {
 		Floats: []string{"smoothing"},
 		Shape:  crossEntropyShape,
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
-			in := []*Tensor{c.In[0], c.In[1], c.Out[1], c.Out[2], g}
+			in := append([]*Tensor{c.In[0], c.In[1], c.Out[1], c.Out[2], g}, c.Out[3:]...)
 			return []*Tensor{apply(&crossEntropyGrad, in, c.Ints, c.Floats), nil}
 		},
-		Saves:   []saves{saveIn(0, 1) | saveOut(1, 2)},
+		Saves:   []saves{saveIn(0, 1) | saveOut(1, 2, 3)},
 		Flops:   perElement(10),
 		Samples: crossEntropySamples,
 		Bench: func() []benchmark {
@@ -41,7 +41,7 @@ func init() {
 	define(&crossEntropyGrad, entry{
 		Op:         kernels.Op{Name: "cross_entropy_grad", CPU: cpu.CrossEntropyGrad, Ref: crossEntropyGradRef},
 		Doc:        "(softmax(x) - one-hot target) * g along the last axis",
-		Args:       []string{"logits", "targets", "max", "sum", "g"},
+		Args:       []string{"logits", "targets", "max", "sum", "g", "count?"},
 		Ints:       []string{"ignored", "reduction"},
 		Floats:     []string{"smoothing"},
 		Shape:      sameFloats,
@@ -55,7 +55,8 @@ func init() {
 					targets := FromSlice([]int64{1, 3, 0}, 3)
 					v := x[0].Detach()
 					m := v.Max(-1, KeepDims)
-					in := []*Tensor{x[0], targets, m.Squeeze(-1), v.Sub(m).Exp().Sum(-1), x[1]}
+					count := FromSlice([]float64{3}).Reshape().To(statistic(v.dtype))
+					in := []*Tensor{x[0], targets, m.Squeeze(-1), v.Sub(m).Exp().Sum(-1), x[1], count}
 					return apply(&crossEntropyGrad, in, []int{seam.IgnoreIndex, seam.ReduceMean}, []float64{0})
 				},
 			}}
@@ -95,6 +96,9 @@ func crossEntropyShape(c *ctx) {
 	}
 	for range 2 { // the largest logit of each row, and sum(exp(x - max))
 		c.result(statistic(dt), rows...)
+	}
+	if c.Ints[1] == seam.ReduceMean { // the number of rows that are not left out
+		c.result(statistic(dt))
 	}
 }
 
@@ -155,6 +159,7 @@ func crossEntropyRef(l *kernels.Launch) {
 	}
 	if l.Ints[1] == seam.ReduceMean {
 		loss[0] /= float64(count)
+		cpu.Slice[float64](l.Out[3])[0] = float64(count)
 	}
 }
 
@@ -162,7 +167,7 @@ func crossEntropyGradRef(l *kernels.Launch) {
 	x, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0])[:l.Out[0].Len()]
 	largest, sums, g := cpu.Slice[float64](l.In[2]), cpu.Slice[float64](l.In[3]), cpu.Slice[float64](l.In[4])
 	classes := l.In[0].Shape[len(l.In[0].Shape)-1]
-	targets, count := cpu.Targets(l, classes)
+	targets, _ := cpu.Targets(l, classes)
 	clear(dx)
 	for r, target := range targets {
 		if target < 0 {
@@ -171,7 +176,7 @@ func crossEntropyGradRef(l *kernels.Launch) {
 		scale := g[0]
 		switch l.Ints[1] {
 		case seam.ReduceMean:
-			scale /= float64(count)
+			scale /= cpu.Slice[float64](l.In[5])[0]
 		case seam.ReduceNone:
 			scale = g[r]
 		}

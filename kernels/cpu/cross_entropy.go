@@ -35,7 +35,8 @@ func Targets(l *kernels.Launch, classes int) (targets []int, count int) {
 //
 //	(1-e) * (log(s) - (x[target] - m)) + e * (log(s) - sum(x - m)/C)
 //
-// where e is the label smoothing. m and s are results, too, for the gradient. The mean is the sum of the rows' losses
+// where e is the label smoothing. m and s are results, too, for the gradient, and for the mean the number of rows that
+// are not ignored. The mean is the sum of the rows' losses
 // in the canonical order, divided by the number of rows that are not ignored.
 func CrossEntropy(l *kernels.Launch) {
 	x := l.In[0]
@@ -85,16 +86,22 @@ func CrossEntropy(l *kernels.Launch) {
 	total := vec.Sum(loss)
 	if l.Ints[1] == lossMean {
 		total /= float32(count)
+		Slice[float32](l.Out[3])[0] = float32(count)
 	}
 	Slice[float32](l.Out[0])[0] = total
 }
 
 // CrossEntropyGrad computes (exp(x - m) * (1/s) - target) * scale for each row. The target is a smoothed one-hot row
-// and scale is the gradient of the row's loss. The operands are logits, targets, m, s and the gradient of the result.
+// and scale is the gradient of the row's loss. The operands are logits, targets, m, s, the gradient of the result and,
+// for the mean, the number of rows that are not ignored.
 func CrossEntropyGrad(l *kernels.Launch) {
 	x := l.In[0]
 	classes := x.Shape[len(x.Shape)-1]
-	targets, count := Targets(l, classes)
+	targets, _ := Targets(l, classes)
+	count := float32(0)
+	if l.Ints[1] == lossMean {
+		count = newReader(l.In[5]).at(0)
+	}
 	dx := Slice[float32](l.Out[0])
 	rows := rowsOf(x, 1)
 	largest, sums, g := newReader(l.In[2]), newReader(l.In[3]), newReader(l.In[4])
@@ -114,7 +121,7 @@ func CrossEntropyGrad(l *kernels.Launch) {
 			var scale float32
 			switch l.Ints[1] {
 			case lossMean:
-				scale = g.at(0) / float32(count)
+				scale = g.at(0) / count
 			case lossSum:
 				scale = g.at(0)
 			case lossNone:

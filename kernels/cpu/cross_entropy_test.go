@@ -89,13 +89,20 @@ func TestCrossEntropy(t *testing.T) {
 				}
 				op, ints, floats := &kernels.Op{Name: "test"}, []int{ignore, reduction}, []float64{smoothing}
 				keep := []kernels.Arg{floats32(ms, lead...), floats32(sums, lead...)}
+				out := []kernels.Arg{newTensor(kernels.Float32, lossShape...), newTensor(kernels.Float32, lead...),
+					newTensor(kernels.Float32, lead...)}
+				results := [][]float64{wide(losses), wide(ms), wide(sums)}
+				keep = append(keep, g)
+				if reduction == lossMean {
+					counts := []float32{float32(count)}
+					keep = append(keep, floats32(counts))
+					out, results = append(out, newTensor(kernels.Float32)), append(results, wide(counts))
+				}
 				jobs = append(jobs,
-					job{CrossEntropy, &kernels.Launch{Op: op, In: []kernels.Arg{x, targets}, Ints: ints, Floats: floats,
-						Out: []kernels.Arg{newTensor(kernels.Float32, lossShape...),
-							newTensor(kernels.Float32, lead...), newTensor(kernels.Float32, lead...)},
-					}, [][]float64{wide(losses), wide(ms), wide(sums)}},
+					job{CrossEntropy, &kernels.Launch{Op: op, In: []kernels.Arg{x, targets}, Ints: ints,
+						Floats: floats, Out: out}, results},
 					job{CrossEntropyGrad, &kernels.Launch{Op: op,
-						In: append([]kernels.Arg{x, targets}, append(keep, g)...), Ints: ints, Floats: floats,
+						In: append([]kernels.Arg{x, targets}, keep...), Ints: ints, Floats: floats,
 						Out: []kernels.Arg{newTensor(kernels.Float32, shape...)},
 					}, [][]float64{wide(dx)}})
 			}

@@ -239,7 +239,8 @@ func TestIndexOutside(t *testing.T) {
 		}
 		axis := []int{1}
 		logits := r.operand(kernels.Float32, 0, 9, size)
-		loss := []value{r.result(kernels.Float32), r.result(kernels.Float32, 9), r.result(kernels.Float32, 9)}
+		loss := []value{r.result(kernels.Float32), r.result(kernels.Float32, 9), r.result(kernels.Float32, 9),
+			r.result(kernels.Float32)}
 		for _, c := range []struct {
 			l       *kernels.Launch
 			in, out []value

@@ -70,6 +70,7 @@ var constants = []struct {
 	{"norm.cu", "kGradThreads", gradThreads},
 	{"cross_entropy.cu", "kCountThreads", countThreads},
 	{"cross_entropy.cu", "kCountBlocks", countBlocks},
+	{"cross_entropy.cu", "kMeanThreads", meanThreads}, {"cross_entropy.cu", "kMeanBlocks", shortMean / foldBlock},
 	{"matmul.cuh", "kSmallTile", smallTile}, {"matmul.cuh", "kSmallThreads", matmulThreads},
 	{"matmul_f32.cu", "kTile", largeTile}, {"matmul_f32.cu", "kThreads", matmulThreads},
 	{"matmul_half.cu", "kTile", halfTile}, {"matmul_half.cu", "kThreads", halfThreads},

@@ -32,6 +32,9 @@ func (c *call) targets(l *kernels.Launch, classes int) {
 	structure(c, &t)
 }
 
+// shortMean is the most rows whose mean is of one launch: kMeanBlocks of cross_entropy.cu.
+const shortMean = 32 * foldBlock
+
 // countTargets launches the count of rows that matter, in countBlocks parts.
 func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) {
 	c.start("cross_entropy_count", dim{countBlocks, 1, 1}, countThreads)
@@ -44,12 +47,14 @@ func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) {
 const (
 	countThreads = 256
 	countBlocks  = 32
+	meanThreads  = 512
 )
 
 // countBytes is the memory for their numbers, so that what follows is aligned.
 const countBytes = 256
 
-// planCrossEntropy has the results loss, max and sum of exponentials of each row.
+// planCrossEntropy has the results loss, max and sum of exponentials of each row, and for the mean the number of rows
+// that count.
 func planCrossEntropy(c *call, l *kernels.Launch) {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
@@ -80,6 +85,15 @@ func planCrossEntropy(c *call, l *kernels.Launch) {
 	if l.Ints[1] == lossNone {
 		return
 	}
+	if l.Ints[1] == lossMean && count > 0 && count <= shortMean {
+		c.start("cross_entropy_short_mean_"+typeSuffix(compute), dim{1, 1, 1}, meanThreads)
+		structure(c, &y)
+		c.pointer(&l.Out[3])
+		arg(c, losses.to)
+		c.targets(l, classes)
+		arg(c, uint32(count))
+		return
+	}
 	c.sumOf(sum, losses.to, compute, rows, losses.to+uint64(lossBytes))
 	if l.Ints[1] == lossSum {
 		return
@@ -87,12 +101,14 @@ func planCrossEntropy(c *call, l *kernels.Launch) {
 	c.countTargets(l, counted, count, classes)
 	c.start("cross_entropy_mean_"+typeSuffix(compute), dim{1, 1, 1}, 32)
 	structure(c, &y)
+	c.pointer(&l.Out[3])
 	arg(c, sum.to)
 	arg(c, counted)
 }
 
 // planCrossEntropyGrad is the gradient for the logits, which may be in their place: a thread overwrites only what it
-// alone has read. The operands are logits, targets, max, sum and the gradient of the result.
+// alone has read. The operands are logits, targets, max, sum, the gradient of the result and, for the mean, the number
+// of rows that count.
 func planCrossEntropyGrad(c *call, l *kernels.Launch) {
 	x := &l.In[0]
 	axes := lastAxes(x, 1)
@@ -102,8 +118,7 @@ func planCrossEntropyGrad(c *call, l *kernels.Launch) {
 	}
 	var counted uint64
 	if l.Ints[1] == lossMean {
-		counted = c.scratch(countBytes)
-		c.countTargets(l, counted, count, classes)
+		counted = c.address(&l.In[5])
 	}
 	c.startGroups("cross_entropy_grad", x.DType, count, classes, 0)
 	each := uint32(0)

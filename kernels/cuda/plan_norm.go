@@ -120,7 +120,7 @@ func planNormGrad(c *call, l *kernels.Launch) {
 	some := slices.Contains(l.Ints[2:], 1)
 	var scratch uint64
 	if some {
-		scratch = c.scratch(2*size + levelBytes(&columns, compute))
+		scratch = c.scratch(2*size + 2*levelBytes(&columns, compute))
 	}
 	var wanted [2]result // of weight and bias
 	var sums [2]uint64   // of the blocks
@@ -138,6 +138,10 @@ func planNormGrad(c *call, l *kernels.Launch) {
 		arg(c, sums[1])
 		c.normRows(&o, axes)
 		c.extent(count, n)
+	}
+	if wanted[0].to != 0 && wanted[1].to != 0 &&
+		c.sumPair(wanted, sums, compute, folds, n, scratch+uint64(2*size)) {
+		return
 	}
 	for k, y := range wanted {
 		if y.to == 0 {

@@ -242,6 +242,23 @@ func (c *call) foldColumns(name string, partial, y result, x folded, r *kernels.
 			way = "_columns_"
 		}
 	}
+	s := c.columnShape(count, n)
+	if s.n > 1 {
+		y = partial
+	}
+	c.fold(name, way, s.grid, columnThreads, y, x)
+	c.columnArgs(&s, r)
+	if way != "_columns_" {
+		arg(c, wide)
+	}
+	return s.n
+}
+
+// columnShape is how columns are shared out to blocks of threads.
+type columnShape struct{ count, each, lanes, tiles, grid, n int }
+
+// columnShape is that of so many columns of n blocks each, of which it leaves s.n results.
+func (c *call) columnShape(count, n int) columnShape {
 	lanes := min(5, bits.Len(uint(count-1)))
 	tiles := ceilDiv(count, 1<<lanes)
 	grid := func(units int) int { return tiles * ceilDiv(units, columnSide>>lanes) }
@@ -250,21 +267,49 @@ func (c *call) foldColumns(name string, partial, y result, x folded, r *kernels.
 	if second := ceilDiv(n, columnBlock); n > 1 && (n <= shortLevel || grid(second) >= 2*c.b.gpu.SMs) {
 		each, n = columnBlock, second
 	}
-	if n > 1 {
-		y = partial
-	}
-	c.fold(name, way, grid(n), columnThreads, y, x)
-	arg(c, uint64(count))
+	return columnShape{count, each, lanes, tiles, grid(n), n}
+}
+
+// columnArgs appends what kernels of columns take behind the operand.
+func (c *call) columnArgs(s *columnShape, r *kernels.Reduction) {
+	arg(c, uint64(s.count))
 	arg(c, uint64(r.N))
-	arg(c, uint32(each))
-	arg(c, uint32(lanes))
-	arg(c, uint32(tiles))
+	arg(c, uint32(s.each))
+	arg(c, uint32(s.lanes))
+	arg(c, uint32(s.tiles))
 	structure(c, &r.Kept)
 	structure(c, &r.Reduced)
-	if way != "_columns_" {
-		arg(c, wide)
+}
+
+// sumPair is sumOf of the columns of two matrices of one shape, by one launch for both. It is false, and does nothing,
+// if the kernel cannot read them. scratch has twice levelBytes.
+func (c *call) sumPair(y [2]result, x [2]uint64, compute kernels.DType, rows, columns int, scratch uint64) bool {
+	const v = 4
+	if compute != kernels.Float32 || columns%v != 0 || (x[0]|x[1])%copyBytes != 0 || rows == 0 {
+		return false
 	}
-	return n
+	for {
+		r := ofMatrix(rows, columns, true)
+		vectorise(&r.Kept, &r.Reduced, v)
+		s := c.columnShape(columns/v, ceilDiv(rows, columnBlock))
+		to := y
+		if s.n > 1 {
+			for k := range to {
+				to[k] = result{to: scratch, dtype: uint64(compute.Code())}
+				scratch += uint64(s.n * columns * compute.Size())
+			}
+		}
+		c.start("sum_pair_f32", dim{uint32(s.grid), 2, 1}, columnThreads)
+		structure(c, &to[0])
+		structure(c, &to[1])
+		arg(c, x[0])
+		arg(c, x[1])
+		c.columnArgs(&s, &r)
+		if s.n == 1 {
+			return true
+		}
+		rows, x = s.n, [2]uint64{to[0].to, to[1].to}
+	}
 }
 
 // vectors tells whether x has kernels for vectors of v elements, and begins with one.

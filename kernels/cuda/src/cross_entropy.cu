@@ -62,10 +62,12 @@ struct Count {
 DEV uint32_t count_of(const uint32_t* counts) { return warp_all<Count>(counts[threadIdx.x % kCountBlocks]); }
 
 // The gradient of row r of a contiguous result, which may be in place of the logits: a thread overwrites only what it
-// alone has read. g is the gradient of the loss, of each row if each is 1; counts is null but for the mean.
+// alone has read. g is the gradient of the loss, of each row if each is 1; counted, the number of rows that count,
+// is null but for the mean.
 template <class T, class Group>
 DEV void cross_entropy_grad(T* dx, const Rows& x_, const Targets& targets, const Rows& most, const Rows& sums,
-                            const Rows& g, const uint32_t* counts, uint64_t rows, uint32_t each, double smoothing) {
+                            const Rows& g, const ComputeType<T>* counted, uint64_t rows, uint32_t each,
+                            double smoothing) {
   using N = ComputeType<T>;
   const uint64_t r = Group::row();
   if (r >= rows) return;
@@ -81,7 +83,7 @@ DEV void cross_entropy_grad(T* dx, const Rows& x_, const Targets& targets, const
   // The smoothed target at other classes, and at the class.
   const N e = (N)smoothing, off = math::div(e, (N)n), on = math::add(math::sub(N(1), e), off);
   N scale = Row<T>(g, each ? r : 0)(0);
-  if (counts) scale = math::div(scale, (N)count_of(counts));
+  if (counted) scale = math::div(scale, *counted);
   const auto p = map([=](N x) { return math::mul(exp_of<T>(math::sub(x, m)), inverse); }, x);
   each_four<Group>(n, p, [&](At at, const Four<N>& p) {
     Four<N> t{off, off, off, off};
@@ -111,22 +113,64 @@ KERNEL(cross_entropy_count, kCountThreads, 4)(uint32_t* counts, Targets targets,
 EXPORT(cross_entropy_count);
 
 // The mean: a sum divided by the number of rows that count.
-template <class N> DEV void cross_entropy_mean(const Result& y, const N* sum, const uint32_t* counts) {
-  const uint32_t count = count_of(counts);
-  if (threadIdx.x == 0) put(y, 0, math::div(*sum, (N)count));
+template <class N> DEV void cross_entropy_mean(const Result& y, N* counted, const N* sum, const uint32_t* counts) {
+  const N count = (N)count_of(counts);
+  if (threadIdx.x > 0) return;
+  *counted = count;
+  put(y, 0, math::div(*sum, count));
 }
-#define MEAN(suffix, N)                                                                      \
-  ENTRY(cross_entropy_mean##suffix, 32, 1, (Result y, const N* sum, const uint32_t* counts), \
-        cross_entropy_mean(y, sum, counts))
+
+// The same by one block, which adds up the losses, too, at most kMeanBlocks blocks of them.
+constexpr uint32_t kMeanBlocks = 32, kMeanThreads = 512;
+template <class N>
+DEV void cross_entropy_short_mean(const Result& y, N* counted, const N* losses, const Targets& targets,
+                                  uint32_t rows) {
+  SHARED(N, partial, [kMeanBlocks]);
+  SHARED(uint32_t, counts, [kMeanThreads / 32]);
+  const uint32_t warp = threadIdx.x / 32, blocks = (rows + kFoldBlock - 1) / kFoldBlock;
+  auto four = [](const N* from) {
+    return [from](uint32_t i, uint32_t count) {
+      Four<N> x{};
+#pragma unroll
+      for (uint32_t k = 0; k < 4; k++)
+        if (k < count) x[k] = from[i + k];
+      return x;
+    };
+  };
+  for (uint32_t b = warp; b < blocks; b += kMeanThreads / 32) {
+    const uint32_t from = b * kFoldBlock;
+    const N sum = warp_fold<Sum, N, 4>(lesser(rows - from, kFoldBlock), four(losses + from));
+    if (threadIdx.x % 32 == 0) partial[b] = sum;
+  }
+  uint32_t n = 0;
+#pragma unroll 4
+  for (uint32_t r = threadIdx.x; r < rows; r += kMeanThreads) n += target_of(targets, r) >= 0;
+  n = warp_all<Count>(n);
+  if (threadIdx.x % 32 == 0) counts[warp] = n;
+  __syncthreads();
+  if (warp > 0) return;
+  const N sum = blocks == 1 ? partial[0] : warp_fold<Sum, N, 1>(blocks, four(partial));
+  if (threadIdx.x > 0) return;
+  n = 0;
+  for (uint32_t w = 0; w < kMeanThreads / 32; w++) n += counts[w];
+  *counted = (N)n;
+  put(y, 0, math::div(sum, (N)n));
+}
+#define MEAN(suffix, N)                                                                                            \
+  ENTRY(cross_entropy_mean##suffix, 32, 1, (Result y, N* counted, const N* sum, const uint32_t* counts),           \
+        cross_entropy_mean(y, counted, sum, counts))                                                               \
+  ENTRY(cross_entropy_short_mean##suffix, kMeanThreads, 1,                                                         \
+        (Result y, N* counted, const N* losses, Targets targets, uint32_t rows),                                   \
+        cross_entropy_short_mean(y, counted, losses, targets, rows))
 
 MEAN(_f32, float)
 MEAN(_f64, double)
 
 #define GRADIENT(name, T, threads, blocks, Group)                                                                     \
-  ENTRY(name, threads, blocks, (T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g, const uint32_t* counts, \
-                                uint64_t rows, uint32_t each, double smoothing),                                      \
+  ENTRY(name, threads, blocks, (T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g,                         \
+                                const ComputeType<T>* counted, uint64_t rows, uint32_t each, double smoothing),       \
         BY_LENGTH(Group, read_once, T, (targets.classes, dx, x), cross_entropy_grad, dx, x, targets, most, sums, g,   \
-                  counts, rows, each, smoothing))
+                  counted, rows, each, smoothing))
 
 #define CROSS_ENTROPY(suffix, T)                                                                                \
   ROW_KERNELS(cross_entropy_rows, halves_once, suffix, T,                                                       \

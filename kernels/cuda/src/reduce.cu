@@ -245,6 +245,15 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
         if (wide) columns<Fold, In, V, true>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced);   \
         else columns<Fold, In, 1, true>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced))
 
+// The sums of the columns of two matrices: the gradients of a norm's weight and bias.
+ENTRY(sum_pair_f32, kThreads, 3,
+      (Result y, Result other_y, const float* x, const float* other_x, uint64_t count, uint64_t n, uint32_t each,
+       uint32_t lanes, uint32_t tiles, Axes kept, Axes reduced),
+      const bool other = blockIdx.y > 0;
+      const Result to{other ? other_y.to : y.to, 0, other ? other_y.type : y.type};
+      columns<Sum, Elements<float>, 4, false>(to, Elements<float>{other ? other_x : x, 0}, count, n, each, lanes,
+                                              tiles, kept, reduced))
+
 #define FOLD(name, suffix, Fold, In, V) \
   STRIDED(name, suffix, Fold, In, V)    \
   ROWS(name, suffix, Fold, In)          \

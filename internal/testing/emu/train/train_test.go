@@ -113,10 +113,10 @@ func TestDriverCalls(t *testing.T) {
 		launches int // of three steps; if there are more, a fusion is lost
 		news     int // copies to the host of a step
 	}{
-		"mlp":      {mlp, 78, 0},
-		"gpt":      {gpt(tensor.Float32), 318, 0},
-		"gpt bf16": {gpt(tensor.BFloat16), 369, 0},
-		"gpt fp16": {gpt(tensor.Float16), 388, 1},
+		"mlp":      {mlp, 69, 0},
+		"gpt":      {gpt(tensor.Float32), 294, 0},
+		"gpt bf16": {gpt(tensor.BFloat16), 345, 0},
+		"gpt fp16": {gpt(tensor.Float16), 364, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t, "cuda")
