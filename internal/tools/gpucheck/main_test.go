@@ -338,6 +338,9 @@ func TestPredicted(t *testing.T) {
 			}
 		}
 	}
+	if len(predicted) < 9 {
+		t.Errorf("predictions.txt names the lines %v only", predicted)
+	}
 	for name := range predicted {
 		if !lines[name] {
 			t.Errorf("no line is called %s", name)

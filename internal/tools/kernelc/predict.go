@@ -52,6 +52,7 @@ func (m *machine) share(p *path, warps int) float64 {
 type prediction struct {
 	kernel string
 	what   string             // the operation
+	expect float64            // the share on sm_90, which gpucheck shows beside what it measures; 0 is none
 	bytes  int                // the path moves this many at most; 0 is any number
 	least  map[string]float64 // share of a copy's bandwidth, by target
 
@@ -77,12 +78,14 @@ func (p *project) readPredictions() ([]*prediction, error) {
 //
 //	norm_bf16 bytes=160 sm_90=0.88 sm_80=0.85 : layer norm, bfloat16, rows of 1024
 //
+// Behind another " : " are lines of gpucheck that have the share expect=0.97 as their prediction; it is what is found.
 // Lines with the same operation one below the other add up. A # begins a comment.
 func parsePredictions(text string) ([]*prediction, error) {
 	var all []*prediction
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
 		head, what, _ := strings.Cut(line, " : ")
+		what, _, _ = strings.Cut(what, " : ")
 		fields := strings.Fields(head)
 		if len(fields) == 0 {
 			continue
@@ -106,6 +109,8 @@ func parsePredictions(text string) ([]*prediction, error) {
 
 func (e *prediction) set(key string, n float64) bool {
 	switch key {
+	case "expect":
+		e.expect = n
 	case "bytes":
 		e.bytes = int(n)
 	case "blocks":
@@ -144,6 +149,10 @@ func (g *gates) predict(e *prediction, r *row, ops []sassOp) {
 	if share < e.least[r.target] {
 		g.fail("share", e.kernel, r.target, "%s: %.2f of a copy's bandwidth is predicted, limit %.2f", e.what, share,
 			e.least[r.target])
+	}
+	if r.target == "sm_90" && e.expect > 0 && math.Abs(share-e.expect) > 0.01 {
+		g.fail("share", e.kernel, r.target, "%s: %.2f of a copy's bandwidth is predicted, predictions.txt expects %.2f",
+			e.what, share, e.expect)
 	}
 	if e.moved == 0 {
 		return
