@@ -115,6 +115,7 @@ func (d *diskCache) open() {
 			continue // it is empty, or was deleted
 		}
 		d.left -= info.Size()
+		used := false
 		var header [recordHeader]byte
 		for at := int64(0); info.Size()-at >= recordHeader; {
 			if _, err := file.ReadAt(header[:], at); err != nil {
@@ -124,9 +125,12 @@ func (d *diskCache) open() {
 			if at += recordHeader; !ok || r.size > info.Size()-at {
 				break // it was not written to its end, or still is
 			}
-			r.file, r.offset = file, at
+			r.file, r.offset, used = file, at, true
 			d.records[position] = append(d.records[position], r)
 			at += r.size
+		}
+		if !used {
+			file.Close()
 		}
 	}
 }

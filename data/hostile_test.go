@@ -304,6 +304,13 @@ func FuzzDiskCache(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := &diskCache{dir: dir, prefix: "weft-cache-", left: 1 << 20}
+		defer func() { // else the files are open until memory is collected
+			for _, records := range d.records {
+				for _, r := range records {
+					r.file.Close()
+				}
+			}
+		}()
 		for i := range 8 {
 			if got, _, ok := d.get(i); ok && len(got) > len(text) {
 				t.Errorf("example %d has %d bytes of a file of %d", i, len(got), len(text))

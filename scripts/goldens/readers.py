@@ -1,11 +1,11 @@
 """Small files for the readers of data, written by the libraries whose formats they have.
 
     data/testdata/shard.tar, shard.tar.gz   by webdataset's TarWriter
-    data/testdata/examples.tfrecord         by tfrecord, whose records are those of TensorFlow
+    data/testdata/examples.tfrecord         by TensorFlow
     data/testdata/rows.npy, fortran.npy, arrays.npz, rows.npy.gz   by NumPy
     data/testdata/gpt2.bin, llama3.bin, plain.bin   tokens by NumPy: with llm.c's two headers, and as nanoGPT has them
 
-Run: python3 scripts/goldens/readers.py, with webdataset 1.0.2, tfrecord 1.14 and NumPy 2.4
+Run: python3 scripts/goldens/readers.py, with webdataset 1.0.2, tensorflow 2.20 and NumPy 2.4
 """
 
 import gzip
@@ -13,7 +13,7 @@ import os
 import shutil
 
 import numpy as np
-import tfrecord
+import tensorflow as tf
 import webdataset as wds
 
 DIR = os.path.join(os.path.dirname(__file__), "../../data/testdata")
@@ -37,13 +37,19 @@ def shard():
 
 
 def examples():
-    w = tfrecord.TFRecordWriter(at("examples.tfrecord"))
-    for i in range(4):
-        w.write({
-            "label": (i - 2, "int"), "sizes": (np.arange(i, dtype=np.float32) / 2, "float"),
-            "ids": ([-1, 2**62, i], "int"), "image": (bytes([i]) * (i * 60), "byte"), "words": ([b"a", b"", b"\xff"], "byte"),
-        })
-    w.close()
+    kinds = {"int64_list": tf.train.Int64List, "float_list": tf.train.FloatList, "bytes_list": tf.train.BytesList}
+
+    def feature(kind, *values):
+        return tf.train.Feature(**{kind: kinds[kind](value=values)})
+
+    with tf.io.TFRecordWriter(at("examples.tfrecord")) as w:
+        for i in range(4):
+            example = tf.train.Example(features=tf.train.Features(feature={
+                "label": feature("int64_list", i - 2), "sizes": feature("float_list", *(k / 2 for k in range(i))),
+                "ids": feature("int64_list", -1, 2**62, i), "image": feature("bytes_list", bytes([i]) * (i * 60)),
+                "words": feature("bytes_list", b"a", b"", b"\xff"),
+            }))
+            w.write(example.SerializeToString(deterministic=True))
 
 
 def arrays():
