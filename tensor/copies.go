@@ -44,10 +44,7 @@ func (b *batch) run(s *Scope) {
 }
 
 // batches tells whether copies on the device wait for each other.
-func (d *Device) batches() bool {
-	_, ok := d.shared.backend.(kernels.Batcher)
-	return ok
-}
+func (d *Device) batches() bool { return d.shared.batches }
 
 // Gradients wait for others until so many bytes have come together: their memory is held meanwhile.
 const batchBytes = 8 << 20

@@ -38,6 +38,7 @@ type sharedDevice struct {
 	pinned  *pool.Pool // memory of the host for what is offloaded; nil if the backend has none
 	users   int
 	lent    lent // memory of snapshots
+	batches bool // see kernels.Batcher
 }
 
 var (
@@ -56,6 +57,7 @@ type openConfig struct {
 	seed   uint64
 	limit  memoryLimit
 	poison bool
+	batch  bool
 	warn   func(site, why string)
 }
 
@@ -139,6 +141,9 @@ func open(name string, c openConfig) (*Device, error) {
 		devices[shared.name] = shared
 	}
 	shared.users++
+	if _, ok := backend.(kernels.Batcher); ok || c.batch {
+		shared.batches = true
+	}
 	if limit > 0 {
 		shared.pool.SetLimit(limit)
 	}

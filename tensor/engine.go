@@ -67,6 +67,9 @@ func (engine) MemoryLimit(what, text string) OpenOption {
 	return openOption(func(c *openConfig) { c.limit.what, c.limit.text = what, text })
 }
 
+// Batched has a device work as a [kernels.Batcher], until the last user closes it.
+func (engine) Batched() OpenOption { return openOption(func(c *openConfig) { c.batch = true }) }
+
 // StartMemoryProfile begins a profile of the device's memory; package profile documents it.
 func (engine) StartMemoryProfile(d *Device) (p *pool.Profile, err error) {
 	err = try(func() { d.usable("memory_profile"); p = d.shared.pool.StartProfile() })

@@ -20,15 +20,28 @@ type FitReport struct {
 // "null", which checks operations and counts memory with the pool of all devices, and computes nothing, so that seconds
 // are enough for a large model. begin makes model and optimizer on the device; step trains one step on a batch of so
 // many examples, with data of any values. The report has the numbers of two steps; the largest batch is the one above
-// which steps fail with [tensor.ErrMemory]. The numbers are those of the CPU, but that this has no copies of host data
-// (category data), and of a card, whose driver takes some more memory of its own.
+// which steps fail with [tensor.ErrMemory]. The numbers are those of a card, whose driver takes some more memory of its
+// own. The CPU has no copies of host data (category data), and at most 8 MiB of gradients less, since they do not wait
+// for each other there.
 func Fit(memory, batch int, begin func(dev *tensor.Device) (step func(batch int) error, err error)) (FitReport, error) {
+	return fit(memory, batch, begin, engine.Batched())
+}
+
+// fitCPU is Fit for the CPU.
+func fitCPU(memory, batch int,
+	begin func(dev *tensor.Device) (step func(batch int) error, err error)) (FitReport, error) {
+	return fit(memory, batch, begin)
+}
+
+// fit is Fit on a device that is opened so.
+func fit(memory, batch int, begin func(dev *tensor.Device) (step func(batch int) error, err error),
+	like ...tensor.OpenOption) (FitReport, error) {
 	r := FitReport{Batch: batch}
 	name, err := fitDevice(memory, batch, begin)
 	if err != nil {
 		return r, err
 	}
-	dev, err := tensor.Open(name)
+	dev, err := tensor.Open(name, like...)
 	if err != nil {
 		return r, err
 	}
@@ -97,7 +110,7 @@ func FitCheckpoints(memory, batch, blocks int,
 		if err != nil {
 			return err
 		}
-		dev, err := tensor.Open(name, tensor.MemoryLimit(memory))
+		dev, err := tensor.Open(name, tensor.MemoryLimit(memory), engine.Batched())
 		if err != nil {
 			return err
 		}

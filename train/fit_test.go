@@ -62,9 +62,13 @@ func TestFitPeak(t *testing.T) {
 		"mlp": mlp, "cnn": cnn, "gpt": func() begin { return gpt(0) },
 		"gpt with checkpoints": func() begin { return gpt(1) },
 	} {
-		r, err := train.Fit(4<<20, 8, model())
+		r, err := train.FitCPU(4<<20, 8, model())
 		if err != nil {
 			t.Fatal(name, err)
+		}
+		card, err := train.Fit(4<<20, 8, model())
+		if more := card.Stats.Memory.Peak.Active - r.Stats.Memory.Peak.Active; err != nil || more < 0 || more > 8<<20 {
+			t.Errorf("%s takes %d bytes more on a card, %v", name, more, err)
 		}
 		dev, err := tensor.Open("cpu")
 		if err != nil {
@@ -91,7 +95,7 @@ func TestFitPeak(t *testing.T) {
 func TestFitLargest(t *testing.T) {
 	const memory = 8 << 20
 	steps := func(batch int) error { // with the limit from the beginning
-		dev, err := tensor.Open("null", tensor.MemoryLimit(memory))
+		dev, err := tensor.Open("null", engine.Batched(), tensor.MemoryLimit(memory))
 		if err != nil {
 			return err
 		}
@@ -123,7 +127,7 @@ func TestFitCheckpoints(t *testing.T) {
 	const batch = 8
 	model := func(dev *tensor.Device, k int) (func(int) error, error) { return gpt(k)(dev) }
 	fits := func(memory, k int) bool {
-		dev, err := tensor.Open("null", tensor.MemoryLimit(memory))
+		dev, err := tensor.Open("null", engine.Batched(), tensor.MemoryLimit(memory))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -197,8 +197,12 @@ func (r *Run) Explain(err error, batch int, remedies ...Remedy) error {
 	if available <= 0 {
 		return err
 	}
+	fitted := Fit
+	if r.memory.dev.Name() == "cpu" {
+		fitted = fitCPU
+	}
 	for _, x := range remedies {
-		report, failed := Fit(available, 1, x.Begin)
+		report, failed := fitted(available, 1, x.Begin)
 		if failed != nil {
 			return errors.Join(err, failed)
 		}
