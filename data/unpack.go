@@ -38,6 +38,7 @@ var (
 // errors that do not come from reading the file become a [*FormatError]. It is for functions init, such as that of
 // data/zstd; of several with a magic the last one is used.
 func RegisterCompression(name, magic string, open func(io.Reader) (io.Reader, error)) {
+	engine.Given("register compression", "the function", open)
 	compressionsLock.Lock()
 	defer compressionsLock.Unlock()
 	compressions = slices.Insert(slices.Clone(compressions), 0,
