@@ -68,12 +68,15 @@ func BenchmarkDataSteps(b *testing.B) {
 	dev, err := tensor.Open("cpu")
 	must(err)
 	defer dev.Close()
+	images, _ := fashionImages()
 	steps := func(name string, n int, batches *data.Batched[data.Batch], model nn.Module) {
 		b.Run(name, func(b *testing.B) {
 			must(nn.Init(dev, model))
 			opt := optim.New(optim.AdamW(1e-3), model)
 			step := func(x data.Batch) {
-				must(dev.Step(func(s *tensor.Scope) error { return train(s, model, opt, x.X, x.Y) }))
+				must(dev.Step(func(s *tensor.Scope) error {
+					return train(s, model, opt, images.Scale(s.In(x.X)), x.Y)
+				}))
 			}
 			it := begun(batches, nil)
 			defer it.Close()
@@ -94,9 +97,8 @@ func BenchmarkDataSteps(b *testing.B) {
 			b.ReportMetric(float64(r.Workers), "workers")
 		})
 	}
-	images, _ := fashionImages()
 	order := data.Shuffle(data.From(data.Source[int](indices(images.Len()))), 42)
-	steps("mlp", 200, data.Batches(order, 128, images.Batch, data.Epochs(data.Forever)),
+	steps("mlp", 200, data.Batches(order, 128, images.Bytes().Batch, data.Epochs(data.Forever)),
 		nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewLinear(256, 128), nn.GELU, nn.NewLinear(128, 10)))
 	path := filepath.Join(b.TempDir(), "shard.bin")
 	shard := make([]byte, 2<<20)

@@ -321,11 +321,13 @@ func fashion() workload {
 				nn.NewLinear(128, 10))
 			must(nn.Init(dev, model))
 			opt := optim.New(optim.AdamW(1e-3), model)
-			loader := &data.Loader{Dataset: images, BatchSize: 128, Shuffle: true, Epochs: 1}
+			loader := &data.Loader{Dataset: images.Bytes(), BatchSize: 128, Shuffle: true, Epochs: 1}
 			return timed(func() {
 				for b, err := range loader.Batches(context.Background()) {
 					must(err)
-					must(dev.Step(func(s *tensor.Scope) error { return train(s, model, opt, b.X, b.Y) }))
+					must(dev.Step(func(s *tensor.Scope) error {
+						return train(s, model, opt, images.Scale(s.In(b.X)), b.Y)
+					}))
 				}
 			})
 		},

@@ -10,7 +10,7 @@ import (
 )
 
 // Images is a dataset of grey images with a class each. Pixels stay bytes in memory; a batch holds
-// them divided by the brightest level, so as float32 from 0 to 1.
+// them divided by the brightest level, so as float32 from 0 to 1, or as they are ([Images.Bytes]).
 type Images struct {
 	pixels  []uint8 // [N area], row-major
 	labels  []uint8 // [N]
@@ -18,6 +18,7 @@ type Images struct {
 	shape   []int   // of one example in a batch; its product is area
 	classes int
 	most    float32 // the brightest level of a pixel
+	bytes   bool    // a batch holds levels
 }
 
 // NewImages makes a dataset of images, one after the other, each of area pixels from 0 (black) to
@@ -40,7 +41,7 @@ func NewImages(pixels []uint8, area int, labels []uint8, brightest uint8, classe
 	if i := slices.IndexFunc(labels, func(l uint8) bool { return int(l) >= classes }); i >= 0 {
 		return nil, fmt.Errorf("data: image %d has label %d, want less than %d", i, labels[i], classes)
 	}
-	return &Images{pixels, labels, area, []int{area}, classes, float32(brightest)}, nil
+	return &Images{pixels, labels, area, []int{area}, classes, float32(brightest), false}, nil
 }
 
 // Len is the number of images.
@@ -73,6 +74,26 @@ func (d *Images) WithShape(shape ...int) (*Images, error) {
 	return &view, nil
 }
 
+// Bytes is the same dataset with the levels of pixels in its batches, X uint8[B shape...]: a quarter of the memory to
+// write and to upload. [Images.Scale] makes of them what batches hold otherwise.
+func (d *Images) Bytes() *Images {
+	engine.Given("images", "the images", d)
+	view := *d
+	view.bytes = true
+	return &view
+}
+
+// Scale divides levels, uint8 of any shape, by the brightest one: float32 from 0 to 1, with the bits of a batch that
+// holds them so. Other x, such as those of batches without [Images.Bytes], are returned.
+func (d *Images) Scale(x *tensor.Tensor) *tensor.Tensor {
+	engine.Given("images", "the images", d)
+	engine.Given("images", "the levels", x)
+	if x.DType() != tensor.Uint8 {
+		return x
+	}
+	return x.To(tensor.Float32).Div(tensor.FromSlice([]float32{d.most}))
+}
+
 // Pixels is image i as bytes, row by row. The slice is a copy. It panics with a [tensor.Error] if there is no image i.
 func (d *Images) Pixels(i int) []uint8 {
 	engine.Given("images", "the images", d)
@@ -93,26 +114,49 @@ func (d *Images) wantImage(op string, i int) {
 	}
 }
 
-// Batch makes X float32[B shape...] of values from 0 to 1 and Y int64[B] of classes. An index outside
-// [0, Len) is an error.
+// Batch makes X float32[B shape...] of values from 0 to 1, or uint8 of levels ([Images.Bytes]), and Y int64[B] of
+// classes. An index outside [0, Len) is an error.
 func (d *Images) Batch(indices []int) (Batch, error) {
 	engine.Given("images", "the images", d)
 	if err := checkIndices(indices, d.Len()); err != nil {
 		return Batch{}, err
 	}
-	batchX, x, err := zeros[float32](slices.Concat([]int{len(indices)}, d.shape)...)
+	var b Batch
+	var err error
+	if d.bytes {
+		b.X, err = gather(d.pixels, d.shape, d.Len(), indices)
+	} else {
+		b.X, err = d.fractions(indices)
+	}
 	if err != nil {
 		return Batch{}, err
 	}
-	batchY, y, err := zeros[int64](len(indices))
+	b.Y, err = d.classesOf(indices)
+	return b, err
+}
+
+// fractions are the chosen images, float32 from 0 to 1.
+func (d *Images) fractions(indices []int) (*tensor.Tensor, error) {
+	out, x, err := zeros[float32](slices.Concat([]int{len(indices)}, d.shape)...)
 	if err != nil {
-		return Batch{}, err
+		return nil, err
 	}
 	for k, i := range indices {
 		cpu.Fractions(x[k*d.area:(k+1)*d.area], d.pixels[i*d.area:(i+1)*d.area], d.most)
+	}
+	return out, nil
+}
+
+// classesOf are the classes of the chosen images.
+func (d *Images) classesOf(indices []int) (*tensor.Tensor, error) {
+	out, y, err := zeros[int64](len(indices))
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range indices {
 		y[k] = int64(d.labels[i])
 	}
-	return Batch{X: batchX, Y: batchY}, nil
+	return out, nil
 }
 
 // Split divides the dataset in two, class by class, so that both parts have the same mix of classes: of each class the

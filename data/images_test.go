@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/weft-ml/weft/tensor"
 )
 
 func TestImagesBatch(t *testing.T) {
@@ -34,6 +36,44 @@ func TestImagesBatch(t *testing.T) {
 	}
 	_, err = d.Batch([]int{2})
 	wantError(t, err, "index 2 (number 0 of the batch) is outside [0, 2)")
+}
+
+// TestImagesBytes: batches of levels, scaled in a step, have the bits of batches of floats, for every level and every
+// brightest one.
+func TestImagesBytes(t *testing.T) {
+	dev := device(t, "cpu")
+	for brightest := 1; brightest < 256; brightest += 2 {
+		pixels := make([]uint8, 2*(brightest+1))
+		for i := range pixels {
+			pixels[i] = uint8(i % (brightest + 1))
+		}
+		images, err := NewImages(pixels, brightest+1, []uint8{0, 1}, uint8(brightest), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		floats, err := images.Batch([]int{1, 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		levels, err := images.Bytes().Batch([]int{1, 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tensor.ToSlice[uint8](levels.X); levels.X.DType() != tensor.Uint8 || !slices.Equal(got, pixels) {
+			t.Fatalf("brightest %d: levels are %v of %v", brightest, got, levels.X.DType())
+		}
+		var scaled []float32
+		err = dev.Eval(func(s *tensor.Scope) error {
+			scaled = tensor.ToSlice[float32](images.Scale(s.In(levels.X)))
+			if x := s.In(floats.X); images.Scale(x) != x {
+				t.Error("what is scaled is scaled again")
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(scaled, tensor.ToSlice[float32](floats.X)) {
+			t.Fatalf("brightest %d: levels are scaled to %v, %v, want %v", brightest, scaled, err, floats.X)
+		}
+	}
 }
 
 func TestImagesWithShape(t *testing.T) {

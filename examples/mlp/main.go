@@ -50,7 +50,7 @@ func learn(ctx context.Context, r *train.Run) error {
 	r.Printf("%d parameters, %d images to train with, %d to test",
 		nn.CountParameters(model), trainSet.Len(), testSet.Len())
 
-	loader := &data.Loader{Dataset: trainSet, BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs,
+	loader := &data.Loader{Dataset: trainSet.Bytes(), BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs,
 		Workers: r.Workers, Prefetch: r.Prefetch}
 	steps := r.Epochs * loader.BatchesPerEpoch()
 	opt := optim.New(rule, model)
@@ -73,7 +73,7 @@ func learn(ctx context.Context, r *train.Run) error {
 		opt.LR.Set(rate(step))
 		err = r.TrainStep(b.X.Dim(0), func(s *tensor.Scope) error {
 			loss = r.Backward(s, b.X, b.Y, func(x, y *tensor.Tensor) *tensor.Tensor {
-				return nn.CrossEntropy(model.Forward(x), y)
+				return nn.CrossEntropy(model.Forward(trainSet.Scale(x)), y)
 			}, scaler.Scale).Item()
 			r.Gradients(s)
 			return scaler.Step(s, opt)
