@@ -44,7 +44,7 @@ func init() {
 		Args:       []string{"logits", "targets", "max", "sum", "g", "count?"},
 		Ints:       []string{"ignored", "reduction"},
 		Floats:     []string{"smoothing"},
-		Shape:      sameFloats,
+		Shape:      crossEntropyGradShape,
 		Overwrites: saveIn(0),
 		Compose:    crossEntropyGradCompose,
 		Flops:      perElement(10),
@@ -99,6 +99,14 @@ func crossEntropyShape(c *ctx) {
 	}
 	if c.Ints[1] == seam.ReduceMean { // the number of rows that are not left out
 		c.result(statistic(dt))
+	}
+}
+
+func crossEntropyGradShape(c *ctx) {
+	sameFloats(c)
+	if mean := c.Ints[1] == seam.ReduceMean; mean != (len(c.In) == 6) {
+		c.fail(ErrValue, "there are %d operands, want 6 for the mean, the last one the number of rows, and 5 otherwise",
+			len(c.In))
 	}
 }
 
