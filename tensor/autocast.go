@@ -113,7 +113,7 @@ func (s *Scope) castTogether(p *param, dt DType) {
 		s.together = b
 		defer func() { s.together = nil }()
 		for i, before := range known {
-			if t := a.params[i]; before && t.needs && t.root != p && !t.root.pending.Load() {
+			if t := a.params[i]; before && t.needs && t.root.arena == a && t.root != p && !t.root.pending.Load() {
 				s.castTo(t, dt)
 			}
 		}

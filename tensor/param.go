@@ -393,9 +393,9 @@ func (s *Scope) putGrad(op string, p, g *Tensor) (sum *Tensor) {
 		s.into(addOp, []*Tensor{dst}, []*Tensor{dst, g}, nil, nil)
 		return dst
 	}
-	end := a.n // passes over several parameters run over the gaps between them
-	if i+1 < len(a.params) {
-		end = a.params[i+1].root.lo
+	end := a.n // passes over several parameters run over the gaps between them, and what has been placed anew since
+	if k := slices.IndexFunc(a.params[i+1:], func(q *Tensor) bool { return q.root.arena == a }); k >= 0 {
+		end = a.params[i+1+k].root.lo
 	}
 	s.copyGrad(sg.flat, g, lo, hi, end)
 	sg.present[i] = true

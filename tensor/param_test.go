@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -79,5 +80,42 @@ func TestPlaceFails(t *testing.T) {
 	}
 	if a, _, _ := engine.Arena(w); a == arena || len(engine.Params(a)) != 2 {
 		t.Errorf("parameters %v", engine.Params(a))
+	}
+}
+
+// A parameter that is placed anew leaves a gap among those that were placed with it.
+func TestPlaceAnew(t *testing.T) {
+	dev := open(t)
+	var all []*tensor.Tensor
+	for range 3 {
+		all = append(all, nn.Parameter(nn.Ones, 20))
+	}
+	place := func(names []string, all []*tensor.Tensor) {
+		if err := engine.Place(dev, "", names, all, tensor.Float32); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place([]string{"a", "b", "c"}, all)
+	for _, anew := range [][]*tensor.Tensor{{nn.Parameter(nn.Ones, 100), all[1]}, {all[1]}} { // behind c, and before
+		place([]string{"first", "b"}[2-len(anew):], anew)
+		step(t, dev, func(s *tensor.Scope) {
+			loss := s.Full(0, tensor.Float32)
+			for i := range all { // c first, whose gradient is then overwritten if that of a is too long
+				k := len(all) - 1 - i
+				loss = loss.Add(s.In(all[k]).Scale(float64(k + 1)).Sum())
+			}
+			autograd.Backward(loss)
+		})
+		for k, p := range all {
+			want := float32(k + 1)
+			for _, g := range tensor.ToSlice[float32](p.Grad()) {
+				if g != want {
+					t.Fatalf("the gradient of %v is %v, want %v", p, p.Grad(), want)
+				}
+			}
+		}
+		for _, p := range all {
+			p.ClearGrads()
+		}
 	}
 }
