@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -13,10 +14,10 @@ import (
 // threads runs f with one, two and seven threads and compares the bits of what it returns.
 func threads(t *testing.T, name string, f func() []*tensor.Tensor) {
 	t.Helper()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer setThreads(runtime.GOMAXPROCS(0))
 	var want [][]float32
 	for _, n := range []int{1, 2, 7} {
-		runtime.GOMAXPROCS(n)
+		setThreads(n)
 		for i, y := range f() {
 			got := tensor.ToSlice[float32](y)
 			if n == 1 {
@@ -27,6 +28,14 @@ func threads(t *testing.T, name string, f func() []*tensor.Tensor) {
 			}
 		}
 	}
+}
+
+// setThreads sets GOMAXPROCS while Go does not sweep: it loses cleanups that are queued at processors which it takes
+// away, and with them the memory of tensors.
+func setThreads(n int) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	runtime.GOMAXPROCS(n)
 }
 
 // differentBits is the index of the first element in which a and b differ, -1 if there is none; NaNs are equal.

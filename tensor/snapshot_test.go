@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -54,6 +55,8 @@ func placed(t *testing.T, name string, limit int) (dev *tensor.Device, ts []*ten
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
+	cpu.Collect() // what other tests have dropped
+	dev.EmptyCache()
 	ts = []*tensor.Tensor{nn.Parameter(nil, 1000, 100), nn.Parameter(nil, 3), nn.Parameter(nil, 5, 7),
 		engine.Counter(4)}
 	if err := engine.Place(dev, "", []string{"a", "b", "c", "n"}, ts, tensor.Float32); err != nil {

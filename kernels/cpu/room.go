@@ -96,17 +96,24 @@ func granted[T any](bytes int, collect bool, alloc func() T) (memory T, err erro
 // Collect runs Go's garbage collector and waits for its cleanups, which return the memory of dropped tensors to the
 // pool, and no longer count large blocks. It is the last resort before an allocation fails.
 func Collect() {
+	began := make(chan struct{})
+	runtime.AddCleanup(new([64]byte), func(began chan struct{}) { close(began) }, began)
 	runtime.GC() // queues the cleanups
+	select {
+	case <-began:
+	case <-time.After(5 * time.Second): // on a busy machine the runtime begins late with them
+	}
+	// Of what is queued the runtime loses a part when GOMAXPROCS becomes less, and runs it when that grows again: so it
+	// is enough that no more are executed. A cleanup of the program's own may wait for us, too.
 	cleanups := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
 	metrics.Read(cleanups)
-	queued := cleanups[0].Value.Uint64()
-	// A cleanup of the program's own may wait for us; on a busy machine the runtime begins late with them.
-	for range 5000 {
-		if cleanups[1].Value.Uint64() >= queued {
-			return
-		}
+	queued, executed := cleanups[0].Value.Uint64(), cleanups[1].Value.Uint64()
+	for still := 0; executed < queued && still < 100; still++ {
 		time.Sleep(time.Millisecond)
 		metrics.Read(cleanups)
+		if now := cleanups[1].Value.Uint64(); now != executed {
+			executed, still = now, 0
+		}
 	}
 }
 
