@@ -13,12 +13,15 @@ var copies = Op{entry{
 }}
 
 // A batch is copies of contiguous tensors that wait for each other, all of one device.
-type batch struct{ to, from []*Tensor }
+type batch struct {
+	to, from []*Tensor
+	bytes    int // of the operands
+}
 
 // add appends a copy, and keeps the operand alive.
 func (b *batch) add(to, from *Tensor) {
 	from.blk.retain()
-	b.to, b.from = append(b.to, to), append(b.from, from)
+	b.to, b.from, b.bytes = append(b.to, to), append(b.from, from), b.bytes+from.Len()*from.dtype.Size()
 }
 
 // drop empties b.
@@ -67,11 +70,7 @@ func (s *Scope) copyGrad(flat, g *Tensor, lo, hi, end int) {
 		s.waiting.run(s)
 	}
 	s.waiting.add(to, g)
-	bytes := 0
-	for _, x := range s.waiting.from {
-		bytes += x.Len() * x.dtype.Size()
-	}
-	if bytes >= batchBytes || !s.deviceOf(s.waiting.to).batches() {
+	if s.waiting.bytes >= batchBytes || !s.deviceOf(s.waiting.to).batches() {
 		s.waiting.run(s)
 	}
 }
