@@ -10,6 +10,10 @@ import (
 func pointwise(l *kernels.Launch) {
 	check(l)
 	compute := l.ComputeType()
+	if out := l.Out[0].DType; compute == kernels.Int64 && out.IsFloat() && l.In[0].DType.Size() == 1 &&
+		out != kernels.Float64 {
+		compute = kernels.Float32 // a mere conversion: float32 holds all bytes, and its kernels are vectors
+	}
 	switch {
 	case l.Op.Expr.Identity() && l.In[0].DType == l.Out[0].DType:
 		copyContiguous(l)
