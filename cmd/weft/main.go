@@ -2,6 +2,7 @@
 //
 //	weft info           the CPU, the GPUs and the driver, and what is missing
 //	weft doctor         tests memory, kernels, a matrix product and training on every device
+//	weft probe          what a GPU's memory, tensor cores, launches and copies do by themselves, as JSON
 //	weft cuda-env       settings for building a module with -tags cuda, without a CUDA toolkit
 //	weft inspect PATH   names, types, shapes and sizes of the weights in files of any format that is read
 //	weft verify PATH    NaN and infinities in the weights, and their hash
@@ -27,6 +28,7 @@ const usage = `weft checks an installation of Weft.
 
 	weft info      what this machine offers, and what is missing
 	weft doctor    test every device: memory, a kernel, a matrix product, training
+	weft probe     what a GPU's memory, tensor cores, launches and copies do by themselves, as JSON
 	weft cuda-env  settings for building with -tags cuda, without a CUDA toolkit
 	weft inspect   names, types and shapes of the weights in a file or a folder: safetensors, .pt, .bin, .npy, .npz
 	weft verify    read all weights: NaN and infinities by name, and a hash
@@ -42,7 +44,7 @@ const usage = `weft checks an installation of Weft.
 func run(args []string, stdout, stderr io.Writer) int {
 	commands := map[string]func(args []string, stdout, stderr io.Writer) error{
 		"info": info, "doctor": doctor, "cuda-env": cudaEnv, "inspect": inspect, "verify": verify,
-		"diff": diff, "fit": fit, "data": describeData, checkCommand: runCheck,
+		"diff": diff, "fit": fit, "data": describeData, "probe": probe, checkCommand: runCheck,
 	}
 	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
 		fmt.Fprint(stdout, usage)

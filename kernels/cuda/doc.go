@@ -34,6 +34,7 @@
 //	index_error.go        indices outside their axis, which kernels record and the host asks for later
 //	log.go, fault.go      launches that may have caused a fault; what errors mean, and what follows from them
 //	virtual.go            ranges of addresses that grow
+//	probe.go              what units of the device do by themselves, for "weft probe"
 //
 // Package driver has the driver's API, package src the sources of kernels, package images the compiled ones.
 //

@@ -58,6 +58,7 @@ var constants = []struct {
 	{"copy.cu", "kThreads", copyThreads}, {"copy.cu", "kTile", transposeTile},
 	{"copies.cu", "kThreads", copyThreads}, {"copies.cu", "kMaxCopies", maxCopies},
 	{"window.cu", "kThreads", windowThreads}, {"conv.cu", "kThreads", windowThreads},
+	{"probe.cu", "kThreads", probeThreads}, {"probe.cu", "kLine", probeLine / 4},
 	{"matmul.cuh", "kChunk", matmulChunk},
 	{"index.cu", "kThreads", addThreads}, {"index.cu", "kSortThreads", sortThreads}, {"index.cu", "kMoved", sortMoved},
 	{"reduce.cuh", "kFoldBlock", foldBlock}, {"reduce.cuh", "kFoldPartials", foldPartials},

@@ -27,6 +27,8 @@ var (
 	packNorm []byte
 	//go:embed pointwise.pack
 	packPointwise []byte
+	//go:embed probe.pack
+	packProbe []byte
 	//go:embed reduce.pack
 	packReduce []byte
 	//go:embed reduce_row.pack
@@ -53,6 +55,7 @@ var packs = map[string][]byte{
 	"matmul_half":     packMatmulHalf,
 	"norm":            packNorm,
 	"pointwise":       packPointwise,
+	"probe":           packProbe,
 	"reduce":          packReduce,
 	"reduce_row":      packReduceRow,
 	"scan":            packScan,

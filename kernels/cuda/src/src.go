@@ -25,6 +25,7 @@
 //	matmul_f32.cu, matmul_half.cu       products in float32 and float64, and on tensor cores in half precision
 //	conv.cu                             what convolutions add to products
 //	attention*.cuh, attention*.cu       attention: of any type, and flash attention on tensor cores
+//	probe.cu                            what units of a GPU do by themselves, for "weft probe"
 //
 // [Files] has them all, for compilers at run time. The same files compile for a GPU and, by g++, for the emulator in
 // internal/testing/emu. FP32 kernels compute in the canonical order (docs/DESIGN.md, section 9): their results are
