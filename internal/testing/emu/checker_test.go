@@ -158,12 +158,36 @@ var plants = []plant{
 	wgmma_n64(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
 	wgmma_commit();
 `},
+	{"missing wgmma.fence", `missing wgmma.fence: other instructions may have used the registers of the wgmma at @a`, `
+	SHARED_DYNAMIC(s);
+	for (int i = threadIdx.x; i < 4096; i += 128) ((float*)s)[i] = 0;
+	fence_proxy_async();
+	__syncthreads();
+	float d[32] = {};
+	wgmma_fence();
+	for (int k = 0; k < 2; k++) {
+		wgmma_n64(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
+		wgmma_commit();
+		wgmma_wait<0>();
+	}
+	y[threadIdx.x % 64] = d[0];
+`},
 	{"descriptor inside a pattern", `wgmma at @a: descriptor \w+: the start is not at the start of a swizzle pattern`, `
 	SHARED_DYNAMIC(s);
 	float d[32] = {};
+	wgmma_fence();
 	wgmma_n64(f16{}, d, descriptor128(shared_address(s) + 128), descriptor128(shared_address(s) + 8192), 1); //@a
 	wgmma_commit();
 	wgmma_wait<0>();
+`},
+	{"missing fence behind mbarrier.init", `missing fence: TMA load at @a uses the mbarrier at shared address \d+, ` +
+		`which thread 0 has initialised without fence.mbarrier_init or fence.proxy.async behind it`, `
+	SHARED_DYNAMIC(s);
+	SHARED(uint64_t, b, [1]);
+	if (threadIdx.x == 0) mbarrier_init(shared_address(b), 1);
+	if (threadIdx.x == 1) mbarrier_fence();
+	__syncthreads();
+	if (threadIdx.x == 0) tma_load(shared_address(s), (const TensorMap*)x, 0, 0, shared_address(b)); //@a
 `},
 	{"too many arrivals", `mbarrier.arrive at @a: more arrivals in a phase than the count, 1`, `
 	SHARED(uint64_t, s, [1]);

@@ -99,6 +99,7 @@ void cp_async(uint32_t to, const void* from, int bytes, int source_bytes, EMU_AT
 void cp_async_commit();
 void cp_async_wait(int pending, EMU_AT);
 void mbarrier_init(uint32_t barrier, unsigned count, EMU_AT);
+void mbarrier_fence();
 void mbarrier_arrive(uint32_t barrier, EMU_AT);
 void mbarrier_expect(uint32_t barrier, unsigned bytes, EMU_AT);
 void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT);

@@ -37,6 +37,7 @@ void start_warps(Block& b) {
     w.products.clear();
     w.accumulators.clear();
     w.group = 0;
+    w.fenced = false;
     b.priority[i] = (u32)random_number();
   }
 }

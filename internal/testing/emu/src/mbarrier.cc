@@ -45,7 +45,8 @@ void mbarrier_init(uint32_t barrier, unsigned count, Site at) {
     if (b.address == barrier)
       fault(Fault::failure, "mbarrier.init at %s:%d: the one at shared address %u was initialised before", at.file,
             at.line, barrier);
-  block->mbarriers.push_back({barrier, 0, count, count, 0, {}, block->current->clock, {}});
+  const Fiber& me = *block->current;
+  block->mbarriers.push_back({barrier, 0, count, count, 0, {}, me.clock, {}, me.number, false});
 }
 
 void mbarrier_arrive(uint32_t barrier, Site at) { arrive(barrier, 0, "mbarrier.arrive", at); }
@@ -90,7 +91,14 @@ void mbarrier_overdue(uint32_t barrier, unsigned parity, Site at) {
 
 uint64_t nanoseconds() { return block->nanoseconds; }
 
-void require_mbarrier(u32 barrier, const char* what, Site at) { find(barrier, what, at); }
+void require_mbarrier(u32 barrier, const char* what, Site at) {
+  const MBarrier& b = find(barrier, what, at);
+  if (!b.known)
+    fault(Fault::failure,
+          "missing fence: %s at %s:%d uses the mbarrier at shared address %u, which thread %d has initialised without "
+          "fence.mbarrier_init or fence.proxy.async behind it",
+          what, at.file, at.line, barrier, b.maker);
+}
 
 void arrive_bytes(u32 barrier, long bytes, const Clock& clock, Site at) {
   MBarrier& b = find(barrier, "complete_tx", at);
@@ -99,6 +107,13 @@ void arrive_bytes(u32 barrier, long bytes, const Clock& clock, Site at) {
   try_complete(b);
 }
 
-void fence_proxy_async() { block->current->fences++; }
+void mbarrier_fence() {
+  for (auto& b : block->mbarriers) b.known |= b.maker == block->current->number;
+}
+
+void fence_proxy_async() {
+  block->current->fences++;
+  mbarrier_fence();
+}
 
 }  // namespace emu

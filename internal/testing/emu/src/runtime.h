@@ -180,6 +180,7 @@ struct Warp {
   std::vector<GroupProduct> products;
   std::vector<Accumulator*> accumulators;
   u64 group;
+  bool fenced;  // no registers were given to ordinary instructions since the last wgmma.fence
 };
 
 struct Barrier {
@@ -194,6 +195,8 @@ struct MBarrier {
   long bytes;  // still to come in this phase
   std::vector<int> waiting;
   Clock gathering, released;
+  int maker;   // the thread that initialised it,
+  bool known;  // and whether a fence of that thread has told the asynchronous proxy
 };
 
 struct Block : Launch {

@@ -84,10 +84,13 @@ struct Operand {
   bool accumulate;
 };
 
-Accumulator* accumulator_of(Warp& w, void** arguments, int n) {
+Accumulator* accumulator_of(Warp& w, void** arguments, int n, Site at) {
   float* first = static_cast<Operand*>(arguments[0])->d;
   for (auto* a : w.accumulators)
     if (a->registers[0] == first) return a;
+  if (!w.fenced)
+    fault(Fault::failure, "missing wgmma.fence: other instructions may have used the registers of the wgmma at %s:%d",
+          at.file, at.line);
   auto* a = new Accumulator{{}, n, 0, std::vector<float>(16 * n)};
   for (int l = 0; l < 32; l++) a->registers[l] = static_cast<Operand*>(arguments[l])->d;
   each_register(*a, [](float& r, float& value) {
@@ -110,7 +113,7 @@ void wgmma_m64k16(float* d, int n, uint64_t a, uint64_t b, bool accumulate, bool
       if (x->a != a || x->b != b || x->accumulate != accumulate)
         fault(Fault::failure, "wgmma at %s:%d: descriptors differ between lanes", at.file, at.line);
     }
-    Accumulator* target = accumulator_of(w, arguments, n);
+    Accumulator* target = accumulator_of(w, arguments, n, at);
     target->pending++;
     w.products.push_back({target, a, b, accumulate, bfloat, false, w.group, at, {}});
     if (checked)
@@ -124,7 +127,7 @@ void wgmma_m64k16(float* d, int n, uint64_t a, uint64_t b, bool accumulate, bool
 }
 
 void wgmma_fence(Site at) {
-  whole_warp("wgmma.fence", nullptr, at, [](void**) {});
+  whole_warp("wgmma.fence", nullptr, at, [](void**) { warp().fenced = true; });
 }
 
 void wgmma_commit(Site at) {
@@ -154,6 +157,7 @@ void wgmma_wait(int pending, Site at) {
         continue;
       }
       each_register(*a, [](float& r, float& value) { r = value; });
+      w.fenced = false;
       delete a;
       w.accumulators.erase(w.accumulators.begin() + i);
     }

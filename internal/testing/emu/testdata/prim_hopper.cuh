@@ -154,7 +154,7 @@ DEV void stmatrix(uint32_t address, const uint32_t (&r)[4], EMU_AT) { emu::stmat
 DEV void bar_sync(int barrier, int threads, EMU_AT) { emu::bar_sync(barrier, threads, at); }
 DEV void bar_arrive(int barrier, int threads, EMU_AT) { emu::bar_arrive(barrier, threads, at); }
 DEV void mbarrier_init(uint32_t barrier, unsigned count, EMU_AT) { emu::mbarrier_init(barrier, count, at); }
-DEV void mbarrier_fence() {}
+DEV void mbarrier_fence() { emu::mbarrier_fence(); }
 DEV void mbarrier_arrive(uint32_t barrier, EMU_AT) { emu::mbarrier_arrive(barrier, at); }
 DEV void mbarrier_expect(uint32_t barrier, unsigned bytes, EMU_AT) { emu::mbarrier_expect(barrier, bytes, at); }
 #ifdef WEFT_BARRIER_LIMIT
