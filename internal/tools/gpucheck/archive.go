@@ -11,18 +11,18 @@ import (
 )
 
 // create makes the file of results of a call, FOLDER/NAME.jsonl, which must be a new one: no call overwrites another's.
-// Without a name it is the first of call1, call2 and so on that there is not yet.
-func create(folder, name string) (*os.File, error) {
+// With a number it is the first of NAME1, NAME2 and so on that there is not yet.
+func create(folder, name string, numbered bool) (*os.File, error) {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return nil, err
 	}
 	for i := 1; ; i++ {
 		try := name
-		if name == "" {
-			try = fmt.Sprint("call", i)
+		if numbered {
+			try = fmt.Sprint(name, i)
 		}
 		f, err := os.OpenFile(filepath.Join(folder, try+".jsonl"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-		if name == "" && errors.Is(err, fs.ErrExist) {
+		if numbered && errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		return f, err

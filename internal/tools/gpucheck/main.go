@@ -1,16 +1,22 @@
 // Gpucheck runs the checks that need a GPU, on a machine that has a driver but no Go and no network. It is part of the
 // bundle that scripts/gpu-bundle makes; scripts/gpu-check unpacks and starts it:
 //
-//	gpucheck [-out FOLDER] [-name call1] [-limit 9m] [-small] [STAGE...]
+//	gpucheck [-out FOLDER] [-limit 9m] [-small] [CALL...]
+//	gpucheck [-out FOLDER] [-limit 9m] [-small] [-name call1] STAGE...
 //
-// A call leaves two files: FOLDER/call1.jsonl, to which each result is written at once, a line of JSON, and
-// FOLDER/call1.tar.gz with what each process printed, which is written anew after each stage. Tests of a binary share a
-// process, since a context takes a second; those that a fault, a hang or the end of the process keeps from passing have
-// another one each. main.go runs the processes, tests.go those of tests, archive.go packs what they printed, speed.go
-// measures in one of them, summary.go compares the figures with their targets and predictions.
+// A call is some stages that end within a limit; without arguments all calls run, one after the other. Each leaves two
+// files: FOLDER/bits1.jsonl, to which each result is written at once, a line of JSON, and FOLDER/bits1.tar.gz with what
+// each process printed, which is written anew after each stage. With -small it is a rehearsal on the emulator, for
+// which the bundle has stand-ins of the vendor's tools.
+//
+// Tests of a binary share a process, since a context takes a second; those that a fault, a hang or the end of the
+// process keeps from passing have another one each. main.go runs the processes, tests.go those of tests, archive.go
+// packs what they printed, speed.go measures in one of them, summary.go compares the figures with their targets and
+// predictions.
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,14 +34,35 @@ import (
 type stage struct {
 	name, what string
 	run        func(c *check)
-	share      float64 // of the time for all stages, reserved for this one
+	share      float64 // of the time of its call, reserved for this one
 }
+
+// A call is what a machine that is lent for ten minutes at a time does at once.
+type call struct {
+	name, what string
+	stages     []string
+}
+
+// callLimit is the time of a call.
+const callLimit = 9 * time.Minute
+
+var calls = []call{
+	{"bits", "does it work, right to the bit", []string{"machine", "primitives", "kernels", "operations", "hash"}},
+	{"speed", "every figure beside the vendor's and the prediction", []string{"speed"}},
+	{"why", "what a GPU's units do by themselves, and the vendor's counters for each family of kernels",
+		[]string{"probe", "counters"}},
+	{"faults", "the vendor's sanitizers, and whole training", []string{"sanitizers", "training"}},
+}
+
+// Tests that sanitizers look at, which make a kernel a hundred times slower.
+const sanitized = "^(TestFlash|TestMatMulHalf|TestReductions|TestCrossEntropy)$"
 
 var stages = []stage{
 	{"machine", "driver, clocks, what images fit; a copy, a kernel, a matmul", func(c *check) {
 		c.do("nvidia-smi", 20*time.Second, "nvidia-smi",
 			"--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,power.limit,memory.total,compute_cap",
 			"--format=csv,noheader")
+		c.do("nvidia-smi all", 20*time.Second, "nvidia-smi", "-q", "-d", "CLOCK,POWER,ECC,PERFORMANCE")
 		c.do("info", 60*time.Second, c.file("weft"), "info")
 		c.do("doctor", 2*time.Minute, c.file("weft"), "doctor")
 		c.do("startup", time.Minute, os.Args[0], "-speed", "startup")
@@ -49,20 +76,20 @@ var stages = []stage{
 			c.do("startup of PTX "+name, time.Minute, "env", "CUDA_FORCE_PTX_JIT=1",
 				"CUDA_CACHE_PATH="+cache, os.Args[0], "-speed", "startup")
 		}
-	}, 0.08},
+	}, 0.15},
 	{"primitives", "every primitive and scalar instruction against its definition, bit for bit", func(c *check) {
 		c.tests("emu.test", "^TestPrimitive", time.Minute)
-	}, 0.05},
+	}, 0.1},
 	{"kernels", "the backend, and kernels with random shapes and layouts, against the CPU", func(c *check) {
 		shapes := []string{"-test.short", "-shapes=100"} // few expressions: NVRTC takes seconds for some
 		if c.small {
 			shapes = nil
 		}
 		c.tests("cuda.test", ".", time.Minute, shapes...)
-	}, 0.15},
+	}, 0.25},
 	{"operations", "every operation and whole models against the CPU", func(c *check) {
 		c.tests("ops.test", ".", 2*time.Minute)
-	}, 0.17},
+	}, 0.25},
 	{"hash", "training ends with the CPU's hash", func(c *check) {
 		for _, p := range [][]string{{"mlp", "-epochs", "5", "-hash"}, {"chargpt", "-steps", "100", "-hash"}} {
 			cpu := c.train(p[0]+" cpu", "cpu", 3*time.Minute, p...)
@@ -72,24 +99,42 @@ var stages = []stage{
 				c.train(p[0]+" lockstep", "lockstep", 3*time.Minute, p...) // names the first launch that differs
 			}
 		}
-	}, 0.15},
+	}, 0.25},
 	{"speed", "operations beside a copy and beside PyTorch, products and attention in TFLOP/s, costs of the driver",
-		(*check).speed, 0.3},
+		(*check).speed, 1},
+	{"probe", "units of the GPU and the driver by themselves", func(c *check) {
+		c.do("probe", 40*time.Second, c.file("weft"), "probe", fmt.Sprint("-small=", c.small))
+	}, 0.1},
+	{"counters", "the vendor's counters for a launch of each kernel: why is a line as fast as it is", func(c *check) {
+		for _, family := range []string{"rows", "reductions", "matmul", "attention"} {
+			c.do("ncu "+family, 2*time.Minute, "ncu", "--clock-control", "none", "--filter-mode", "per-launch-config",
+				"-c", "1", "--section", "SpeedOfLight", "--section", "WarpStateStats", "--section",
+				"MemoryWorkloadAnalysis", "--section", "Occupancy", "-k",
+				"regex:^(softmax|norm|cross_entropy|sum_|matmul|flash|attention)", "--csv",
+				os.Args[0], "-speed", family, fmt.Sprint("-small=", c.small))
+		}
+	}, 0.9},
+	{"sanitizers", "the vendor's sanitizers on kernels with shared memory", func(c *check) {
+		for _, tool := range []string{"memcheck", "racecheck", "initcheck", "synccheck"} {
+			c.do(tool, 80*time.Second, "compute-sanitizer", "--tool", tool, "--error-exitcode", "9", c.file("ops.test"),
+				"-test.short", "-test.v", "-test.run", sanitized)
+		}
+	}, 0.62},
 	{"training", "tokens a second and loss curves in float32, bfloat16 and float16", func(c *check) {
 		for _, amp := range []string{"", "bf16", "fp16"} {
 			c.train("chargpt "+amp, "cuda", 2*time.Minute, "chargpt", "-steps", "400", "-amp", amp)
 		}
-	}, 0.1},
+	}, 0.38},
 }
 
 func main() {
 	out := flag.String("out", "gpu-results", "folder for results")
-	name := flag.String("name", "", "of the files with results; call1, call2 and so on if there is none")
-	limit := flag.Duration("limit", 9*time.Minute, "for all stages together")
+	name := flag.String("name", "", "of the files with results of stages; call1, call2 and so on if there is none")
+	limit := flag.Duration("limit", callLimit, "for a call, or all stages together")
 	speed := flag.String("speed", "", "measure one family of operations in this process")
 	device := flag.String("device", "cuda", "for -speed")
 	small := flag.Bool("small", false, "small sizes, to rehearse")
-	list := flag.Bool("list", false, "list the stages")
+	list := flag.Bool("list", false, "list the calls and the stages")
 	flag.Parse()
 	switch {
 	case *speed != "":
@@ -99,8 +144,11 @@ func main() {
 		}
 		return
 	case *list:
+		for _, c := range calls {
+			fmt.Printf("call %-12s %s: %s\n", c.name, c.what, strings.Join(c.stages, ", "))
+		}
 		for _, s := range stages {
-			fmt.Printf("%-12s %s\n", s.name, s.what)
+			fmt.Printf("stage %-11s %s\n", s.name, s.what)
 		}
 		return
 	}
@@ -125,13 +173,63 @@ type check struct {
 	table        string            // of these, printed at the end
 }
 
+// run runs calls, or stages as one call.
 func run(out, name string, limit time.Duration, small bool, names []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	os.Args[0] = self
-	log, err := create(out, name)
+	folder := filepath.Dir(self)
+	os.Setenv("WEFT_EMU_IMAGES", filepath.Join(folder, "texts"))
+	if os.Getenv("WEFT_CUDA_DRIVER") == "" {
+		os.Setenv("WEFT_CUDA_DRIVER", "libcuda.so.1")
+	}
+	os.Setenv("WEFT_EMU_GPU", os.Getenv("WEFT_CUDA_DRIVER"))
+	if small {
+		standIns(filepath.Join(folder, "standins"))
+	}
+	chosen, err := choose(name, names)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, c := range chosen {
+		failed = errors.Join(failed, c.run(folder, out, name != "", limit, small))
+	}
+	return failed
+}
+
+// standIns makes programs of a folder, and modules of Python there, be found before the vendor's.
+func standIns(folder string) {
+	os.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+	os.Setenv("PYTHONPATH", folder)
+}
+
+// choose returns the calls of some names, all without names; names of stages are one call.
+func choose(name string, names []string) (chosen []call, err error) {
+	for _, c := range calls {
+		if len(names) == 0 || slices.Contains(names, c.name) {
+			chosen = append(chosen, c)
+		}
+	}
+	if name == "" && len(chosen) >= len(names) {
+		return chosen, nil
+	}
+	if len(names) == 0 {
+		return nil, errors.New("-name is for stages; calls have names")
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(stages, func(s stage) bool { return s.name == name }) {
+			return nil, fmt.Errorf("there is no stage %q; -list shows them", name)
+		}
+	}
+	return []call{{name: cmp.Or(name, "call"), stages: names}}, nil
+}
+
+// run runs the stages of a call with programs of a folder. Its files have its name as it is, or with a number.
+func (k call) run(folder, out string, named bool, limit time.Duration, small bool) error {
+	log, err := create(out, k.name, !named)
 	if err != nil {
 		return err
 	}
@@ -141,19 +239,8 @@ func run(out, name string, limit time.Duration, small bool, names []string) erro
 		return err
 	}
 	defer os.RemoveAll(printed)
-	c := &check{folder: filepath.Dir(self), out: printed, log: log, small: small}
-	os.Setenv("WEFT_EMU_IMAGES", c.file("texts"))
-	if os.Getenv("WEFT_CUDA_DRIVER") == "" {
-		os.Setenv("WEFT_CUDA_DRIVER", "libcuda.so.1")
-	}
-	os.Setenv("WEFT_EMU_GPU", os.Getenv("WEFT_CUDA_DRIVER"))
-	for _, name := range names {
-		if !slices.ContainsFunc(stages, func(s stage) bool { return s.name == name }) {
-			return fmt.Errorf("there is no stage %q; -list shows them", name)
-		}
-	}
-	chosen := slices.DeleteFunc(slices.Clone(stages),
-		func(s stage) bool { return len(names) > 0 && !slices.Contains(names, s.name) })
+	c := &check{folder: folder, out: printed, log: log, small: small}
+	chosen := slices.DeleteFunc(slices.Clone(stages), func(s stage) bool { return !slices.Contains(k.stages, s.name) })
 	start, ends := time.Now(), ends(chosen, limit)
 	for i, s := range chosen {
 		c.stage, c.gpu, c.end = s.name, query(), start.Add(ends[i])
@@ -165,6 +252,7 @@ func run(out, name string, limit time.Duration, small bool, names []string) erro
 	if c.table != "" {
 		fmt.Print("\n", c.table)
 	}
+	fmt.Printf("%s took %.0f s of %.0f\n", k.name, time.Since(start).Seconds(), limit.Seconds())
 	if c.failed > 0 {
 		return fmt.Errorf("%d results are failures; see %s", c.failed, log.Name())
 	}
@@ -174,10 +262,14 @@ func run(out, name string, limit time.Duration, small bool, names []string) erro
 // ends are the times at which stages must end: before the shares of those that follow.
 func ends(of []stage, limit time.Duration) []time.Duration {
 	all := make([]time.Duration, len(of))
+	sum := 0.0
+	for _, s := range of {
+		sum += s.share
+	}
 	end := limit
 	for i := len(of) - 1; i >= 0; i-- {
 		all[i] = end
-		end -= time.Duration(of[i].share * float64(limit))
+		end -= time.Duration(of[i].share / max(1, sum) * float64(limit))
 	}
 	return all
 }

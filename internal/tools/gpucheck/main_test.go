@@ -152,7 +152,7 @@ func TestArchive(t *testing.T) {
 	out, printed := t.TempDir(), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(printed, "s-one.txt"), []byte("said"), 0o666))
 	for _, want := range []string{"call1", "call2"} {
-		log, err := create(out, "")
+		log, err := create(out, "call", true)
 		must(t, err)
 		must(t, log.Close())
 		if log.Name() != filepath.Join(out, want+".jsonl") {
@@ -161,7 +161,7 @@ func TestArchive(t *testing.T) {
 		must(t, pack(filepath.Join(out, want+".tar.gz"), printed))
 		must(t, pack(filepath.Join(out, want+".tar.gz"), printed)) // after the next stage
 	}
-	if _, err := create(out, "call2"); err == nil {
+	if _, err := create(out, "call2", false); err == nil {
 		t.Error("the results of another call are overwritten")
 	}
 	files, err := filepath.Glob(filepath.Join(out, "*"))
@@ -216,12 +216,115 @@ func TestEnds(t *testing.T) {
 	if !slices.Equal(all, want) {
 		t.Errorf("stages end at %v, want %v", all, want)
 	}
-	before := time.Duration(0)
-	for i, end := range ends(stages, 9*time.Minute) {
-		if own := end - before; own < 25*time.Second || stages[i].name == "speed" && own < 150*time.Second {
-			t.Errorf("%s has %v", stages[i].name, own)
+	if all := ends([]stage{{share: 1}, {share: 3}}, 80*time.Second); all[0] != 20*time.Second {
+		t.Errorf("the first of two stages ends at %v, want a quarter of the time", all[0])
+	}
+	for _, c := range calls {
+		before, sum := time.Duration(0), 0.0
+		of := slices.DeleteFunc(slices.Clone(stages), func(s stage) bool { return !slices.Contains(c.stages, s.name) })
+		for i, end := range ends(of, callLimit) {
+			if own := end - before; own < 45*time.Second {
+				t.Errorf("%s of %s has %v", of[i].name, c.name, own)
+			}
+			before, sum = end, sum+of[i].share
 		}
-		before = end
+		if len(of) != len(c.stages) || math.Abs(sum-1) > 1e-9 {
+			t.Errorf("%s has %d of the stages %v, with %v of its time", c.name, len(of), c.stages, sum)
+		}
+	}
+}
+
+// Arguments are calls or stages, and none are all calls.
+func TestChoose(t *testing.T) {
+	for _, c := range []struct{ name, args, want string }{
+		{"", "", "bits speed why faults"}, {"", "why bits", "bits why"}, {"", "speed", "speed"},
+		{"x", "speed", "x[speed]"}, {"", "hash machine", "call[hash machine]"}, {"", "bits hash", `no stage "bits"`},
+		{"x", "", "-name is for stages"}, {"", "none", `no stage "none"`},
+	} {
+		chosen, err := choose(c.name, strings.Fields(c.args))
+		var got []string
+		for _, k := range chosen {
+			if i := slices.IndexFunc(calls, func(of call) bool { return of.name == k.name && c.name == "" }); i < 0 {
+				k.name += fmt.Sprint(k.stages)
+			}
+			got = append(got, k.name)
+		}
+		if err != nil && strings.Contains(err.Error(), c.want) {
+			continue
+		}
+		if found := strings.Join(got, " "); err != nil || found != c.want {
+			t.Errorf("%q with -name %q: %s, %v, want %s", c.args, c.name, found, err, c.want)
+		}
+	}
+}
+
+// The calls, with programs that do nothing and stand-ins of the vendor's: each leaves a file of results and an archive
+// with what each process printed.
+func TestCalls(t *testing.T) {
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("no /bin/sh")
+	}
+	folder, out := t.TempDir(), t.TempDir()
+	must(t, os.CopyFS(filepath.Join(folder, "standins"), os.DirFS("testdata")))
+	must(t, os.CopyFS(folder, os.DirFS("../../../scripts"))) // with gpu-peer.py
+	const test = `case $1 in -test.list) echo TestA;; *) echo "=== RUN   TestA"; echo "--- PASS: TestA (0.00s)";; esac`
+	programs := map[string]string{"emu.test": test, "cuda.test": test, "ops.test": test,
+		"weft": `echo "{\"ran\":\"$*\"}"`, "mlp": `echo '{"hash":"1"}'`,
+		"chargpt": `echo '{"hash":"2"}'`, "self": `echo "measures $*"`}
+	for name, script := range programs {
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o777))
+	}
+	defer func(self string) { os.Args[0] = self }(os.Args[0])
+	os.Args[0] = filepath.Join(folder, "self")
+	t.Setenv("PATH", os.Getenv("PATH"))
+	t.Setenv("PYTHONPATH", "")
+	standIns(filepath.Join(folder, "standins"))
+	for _, k := range calls {
+		if err := k.run(folder, out, false, time.Minute, true); err != nil {
+			t.Errorf("%s: %v", k.name, err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*"))
+	must(t, err)
+	if len(files) != 2*len(calls) {
+		t.Errorf("files %v", files)
+	}
+	for name, want := range map[string]string{
+		"why1.tar.gz counters-ncu-matmul.txt":      "stand-in of ncu\nmeasures -speed matmul -small=true\n",
+		"why1.tar.gz probe-probe.txt":              `{"ran":"probe -small=true"}` + "\n",
+		"faults1.tar.gz sanitizers-racecheck.txt":  "stand-in of compute-sanitizer\n",
+		"bits1.tar.gz machine-nvidia-smi-all.txt":  "stand-in, 0.0, 0, 0, 0, 0, 0\n",
+		"speed1.tar.gz speed-vendor-attention.txt": "attention causal D=64",
+		"speed1.tar.gz summary.txt":                "rehearsal",
+	} {
+		archive, file, _ := strings.Cut(name, " ")
+		text, err := exec.Command("tar", "-xzOf", filepath.Join(out, archive), file).CombinedOutput()
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, %q, want %q", name, err, text, want)
+		}
+	}
+	results, err := os.ReadFile(filepath.Join(out, "bits1.jsonl"))
+	must(t, err)
+	if text := string(results); !strings.Contains(text, `"gpu":{"name":"stand-in"`) ||
+		strings.Contains(text, `"skipped"`) {
+		t.Errorf("%s", results)
+	}
+}
+
+// Sanitizers look at tests that there are.
+func TestSanitized(t *testing.T) {
+	files, err := filepath.Glob("../../testing/emu/ops/*_test.go")
+	must(t, err)
+	var all []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		all = append(all, text...)
+	}
+	for _, name := range strings.Split(strings.Trim(sanitized, "^()$"), "|") {
+		if !strings.Contains(string(all), "\nfunc "+name+"(t *testing.T)") {
+			t.Errorf("there is no test %s", name)
+		}
 	}
 }
 
