@@ -137,7 +137,7 @@ def matmul():
 
 def attention():
     for dt in TYPES[1:]:
-        for d in (64, 128):
+        for d in (64, 80, 96, 128):
             q, k, v = (random(dt, 8, 12, 1024, d) for _ in range(3))
             flops = 2 * 8 * 12 * 1024 * 1024 * d
             both(f"attention causal D={d}", word(dt), lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [q, k, v],

@@ -36,7 +36,7 @@ func TestAttention(t *testing.T) {
 		case causal == 0 && r.IntN(2) == 0:
 			keys = oneOf(r, 1, 32, 1+r.IntN(60))
 		}
-		if dtype.IsHalf() && d%32 == 0 {
+		if dtype.IsHalf() && flashHead(d) {
 			d++ // in other kernels: TestFlash
 		}
 		visible := []int{-rows, keys - causal*rows}
@@ -177,9 +177,10 @@ func TestFlash(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(17)
 	for i := range cases(80) {
-		dtype, d := halfTypes[i%3%2], []int{64, 128, 32}[i%3]
-		if i%6 > 2 && !testing.Short() {
-			dtype = halfTypes[1-i%3%2]
+		width := (i + i/5) % 5 // each has all sizes of flashSizes
+		dtype, d := halfTypes[width%2], []int{64, 128, 32, 80, 96}[width]
+		if i/5%2 == 1 && !testing.Short() {
+			dtype = halfTypes[1-width%2]
 		}
 		batch, heads, rows, keys, causal := flashSizes(r, i)
 		scale := oneOf(r, 0.05, 0.125, 0.3)

@@ -15,15 +15,15 @@ const (
 )
 
 // usesFlash tells whether the kernels of attention_flash.cu take an attention of elements d: in half precision, with
-// heads of 32, 64 or 128 contiguous elements, aligned to 16 bytes, without masks, windows, dropout and shared heads,
-// which they do not have: attention.cu serves these. They take the maximum before they scale, so the scale must be
-// positive.
+// heads of 32, 64, 80, 96 or 128 contiguous elements, aligned to 16 bytes, without masks, windows, dropout and shared
+// heads, which they do not have: attention.cu serves these. They take the maximum before they scale, so the scale must
+// be positive.
 func (z *attention) usesFlash(d kernels.DType, operands ...*heads) bool {
 	scale := math.Float32frombits(uint32(z.scale))
 	if z.mask.data != 0 || z.group != 1 || int(z.first)+int(z.t) > 1 {
 		return false
 	}
-	if !d.IsHalf() || z.d != z.e || z.d != 32 && z.d != 64 && z.d != 128 || z.s == 0 ||
+	if !d.IsHalf() || z.d != z.e || !flashHead(int(z.d)) || z.s == 0 ||
 		!(scale > 0 && scale <= math.MaxFloat32) {
 		return false
 	}
@@ -33,6 +33,17 @@ func (z *attention) usesFlash(d kernels.DType, operands ...*heads) bool {
 		}
 	}
 	return true
+}
+
+// flashHead tells whether there are kernels for heads of d elements.
+func flashHead(d int) bool { return d == 32 || d == 64 || d == 80 || d == 96 || d == 128 }
+
+// flashPitch is the size of a row of d elements in shared memory, kPitch of attention_flash.cu.
+func flashPitch(d int) int {
+	if d%3 == 0 || d%5 == 0 {
+		return 2*d + 16
+	}
+	return 2 * d
 }
 
 // startFlash begins a launch of blocks for `most` rows or keys of n each. Their shared memory has `rows` rows of an
@@ -47,7 +58,7 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 	}
 	shared := 0
 	if rows > 0 {
-		shared = 2*int(z.d)*rows + 4*4*flashTileRows // with l and dot of two tiles
+		shared = flashPitch(int(z.d))*rows + 4*4*flashTileRows // with l and dot of two tiles
 	}
 	c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads, shared)
 	structure(c, z)
@@ -59,8 +70,12 @@ func (c *call) flashGrad(z *attention, d kernels.DType) {
 	size := 4 * int(z.count) * rows
 	z.scratch = c.scratch(2 * size)
 	z.dot = z.scratch + uint64(size)
-	c.startFlash("dot_", d, z, uint32(rows), flashThreads*8/int(z.d), 0)
-	most := min(128, 128*64/int(z.d))
+	units := int(z.d) / 8
+	c.startFlash("dot_", d, z, uint32(rows), flashThreads/(units&-units), 0)
+	most := 128
+	if z.d > 64 {
+		most = 64
+	}
 	c.startFlash("grad_rows_", d, z, z.t, most, 2*most+4*flashTileRows)
 	c.startFlash("grad_keys_", d, z, z.s, most, 2*most+4*flashTileRows)
 }

@@ -247,7 +247,7 @@ func attentionLines(n int) (ls []line) {
 		batch, heads, length = 1, 2, 40
 	}
 	for _, dt := range types {
-		for _, d := range []int{32, 64, 128} {
+		for _, d := range []int{32, 64, 80, 96, 128} {
 			forward := 2 * float64(batch*heads) * float64(length*length) * float64(d) // half of the products are masked
 			call := func(x []*tensor.Tensor) *tensor.Tensor { return x[0].AttentionPacked(heads, true, 0.125) }
 			operands := operandsOf(1, dt, batch, length, 3*heads*d)

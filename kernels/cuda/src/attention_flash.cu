@@ -1,6 +1,6 @@
-// Attention in half precision on tensor cores, for heads of 32, 64 or 128 elements (FlashAttention-2, Dao 2023):
-// scores exist for one tile of rows and keys at a time, in registers, and never in memory. attention.cu is the plain
-// kernel.
+// Attention in half precision on tensor cores, for heads of 32, 64, 80, 96 or 128 elements (FlashAttention-2, Dao
+// 2023): scores exist for one tile of rows and keys at a time, in registers, and never in memory. attention.cu is the
+// plain kernel.
 // Sums and exponentials are FP32; p and ds are rounded to the type of the operands before they are multiplied. With c =
 // scale * log2(e),
 //
@@ -24,22 +24,38 @@ constexpr float kLog2E = 0x1.715476p+0f;
 
 DEV float infinity() { return __uint_as_float(0x7f800000); }
 
-// unit_at is the offset of a unit of a row in a tile, in bytes. Units are permuted (swizzled) so that those of 8 rows,
-// which ldmatrix reads at once, are in different banks. Of 32 elements two rows share 128 bytes.
+// Units of 8 rows, which ldmatrix reads at once, must be in different banks. If a row has a power of two of them, they
+// are permuted (swizzled); otherwise rows have a unit more than they need, which makes their distance odd.
+template <int D> constexpr bool kSwizzled = D % 3 && D % 5;
+template <int D> constexpr uint32_t kPitch = 2 * D + (kSwizzled<D> ? 0 : 16);  // bytes of a row in a tile
+
+// unit_at is the offset of a unit of a row in a tile, in bytes. Of 32 elements two rows share 128 bytes.
 template <int D> DEV uint32_t unit_at(uint32_t row, uint32_t unit) {
-  return row * (2 * D) + (unit ^ (D == 32 ? row / 2 % 4 : row % 8)) * 16;
+  if (kSwizzled<D>) unit ^= D == 32 ? row / 2 % 4 : row % 8;
+  return row * kPitch<D> + unit * 16;
 }
+
+// pairs_on is the offset of the unit that is k pairs behind one of the first pair of a row.
+template <int D> DEV uint32_t pairs_on(uint32_t at, uint32_t k) { return kSwizzled<D> ? at ^ 32 * k : at + 32 * k; }
+
+// Threads side by side that copy a row, each kEach units of it: as many as a power of two allows.
+template <int D> struct Across {
+  static constexpr int kUnits = D / kUnit, kAcross = kUnits & -kUnits, kEach = kUnits / kAcross;
+};
 
 // copy_tile copies ROWS rows to a tile, of which `exist` exist; the others become 0.
 template <int D, int ROWS, class T> DEV void copy_tile(uint32_t tile, const Matrix<T>& from, uint32_t exist) {
-  constexpr int kUnits = D / kUnit, kAtOnce = kThreads / kUnits;
-  const uint32_t unit = threadIdx.x % kUnits, row = threadIdx.x / kUnits;
+  constexpr int kAcross = Across<D>::kAcross, kAtOnce = kThreads / kAcross;
+  const uint32_t unit = threadIdx.x % kAcross, row = threadIdx.x / kAcross;
   const T* p = from.data + row * from.row + unit * kUnit;
   const uint32_t to = tile + unit_at<D>(row, unit);
 #pragma unroll
   for (int i = 0; i < ROWS / kAtOnce; i++) {
     const bool exists = row + i * kAtOnce < exist;
-    cp_async<16>(to + i * (kAtOnce * 2 * D), exists ? p : from.data, exists ? 16 : 0);
+#pragma unroll
+    for (int e = 0; e < Across<D>::kEach; e++)
+      cp_async<16>(to + i * (kAtOnce * kPitch<D>) + e * (kAcross * 16), exists ? p + e * (kAcross * kUnit) : from.data,
+                   exists ? 16 : 0);
     p += kAtOnce * from.row;
   }
 }
@@ -48,12 +64,12 @@ template <int D, int ROWS, class T> DEV void copy_tile(uint32_t tile, const Matr
 template <int D, class T>
 DEV void copy_two_tiles(uint32_t stage, const Matrix<T>& a, const Matrix<T>& b, uint32_t row, uint32_t n) {
   copy_tile<D, kTileRows>(stage, a.from(row, 0), n - row);
-  copy_tile<D, kTileRows>(stage + 2 * kTileRows * D, b.from(row, 0), n - row);
+  copy_tile<D, kTileRows>(stage + kTileRows * kPitch<D>, b.from(row, 0), n - row);
 }
 
 // LaneOffsets has the offset of a lane's unit among the first 16 rows and 2 units of a tile, as ldmatrix takes them,
-// with matrices in the order rows first or units first. Other offsets follow by adding rows and by flipping bits of the
-// unit; the bits below 256 of a tile's address are 0.
+// with matrices in the order rows first or units first. Other offsets follow by adding rows and by pairs_on; where
+// units are permuted, the bits below 256 of a tile's address are 0.
 template <int D> struct LaneOffsets {
   uint32_t rows_first, units_first;
   DEV_METHOD LaneOffsets() {
@@ -95,7 +111,7 @@ template <int D, int M, bool IN_REGISTERS> struct Strip {
   }
   DEV_METHOD void load(uint32_t (&a)[M][4], int k) const {
 #pragma unroll
-    for (int i = 0; i < M; i++) ldmatrix(a[i], (at ^ 32 * k) + i * (32 * D));
+    for (int i = 0; i < M; i++) ldmatrix(a[i], pairs_on<D>(at, k) + i * (16 * kPitch<D>));
   }
   DEV_METHOD void get(uint32_t (&a)[M][4], int k) const {
     if (IN_REGISTERS) {
@@ -118,7 +134,7 @@ DEV void multiply_rows(Products<M, N>& c, const Strip<D, M, IN_REGISTERS>& a, co
 #pragma unroll
     for (int j = 0; j < N / 2; j++) {
       uint32_t v[4];
-      ldmatrix(v, (at ^ 32 * k) + j * (32 * D));
+      ldmatrix(v, pairs_on<D>(at, k) + j * (16 * kPitch<D>));
 #pragma unroll
       for (int i = 0; i < M; i++) {
         mma(T{}, c[i][2 * j], u[i], v[0], v[1]);
@@ -151,7 +167,7 @@ DEV void add_product(Products<M, D / 8>& c, const uint32_t (&p)[M][K][4], const 
 #pragma unroll
     for (int j = 0; j < D / 16; j++) {
       uint32_t v[4];
-      ldmatrix_transposed(v, (at ^ 32 * j) + k * (32 * D));
+      ldmatrix_transposed(v, pairs_on<D>(at, j) + k * (16 * kPitch<D>));
 #pragma unroll
       for (int i = 0; i < M; i++) {
         mma(T{}, c[i][2 * j], p[i][k], v[0], v[1]);
@@ -171,11 +187,12 @@ DEV void put(const Matrix<T>& to, uint32_t exist, const Products<M, D / 8>& c, c
                     pack(T{}, __fmul_rn(c[i][j][2 * h], factor[i][h]), __fmul_rn(c[i][j][2 * h + 1], factor[i][h])));
   });
   __syncwarp();
-  constexpr int kUnits = D / kUnit;
-  const uint32_t lane = threadIdx.x % 32, unit = lane % kUnits;
+  constexpr int kAcross = Across<D>::kAcross;
+  const uint32_t lane = threadIdx.x % 32;
 #pragma unroll 4
-  for (uint32_t row = lane / kUnits; row < 16 * M; row += 32 / kUnits)
-    if (row < exist) store<uint4>(to.data + row * to.row + unit * kUnit, load<uint4>(strip + unit_at<D>(row, unit)));
+  for (uint32_t row = lane / kAcross; row < 16 * M; row += 32 / kAcross)
+    for (uint32_t unit = lane % kAcross; unit < D / kUnit; unit += kAcross)
+      if (row < exist) store<uint4>(to.data + row * to.row + unit * kUnit, load<uint4>(strip + unit_at<D>(row, unit)));
 }
 
 // Block is the work of a block: `size` rows or keys from `from` on, of matrix i. Blocks count those of a matrix first.
@@ -197,7 +214,7 @@ DEV uint32_t existing(uint32_t n, uint32_t from) { return n > from ? n - from : 
 // RowStrip is the work of a warp on 16 M rows, and the keys that its block attends to. These pass through a ring of two
 // stages in shared memory, each with a tile of k and one of v.
 template <class T, int D, int M> struct RowStrip {
-  static constexpr uint32_t kTile = 2 * kTileRows * D;  // bytes
+  static constexpr uint32_t kTile = kTileRows * kPitch<D>;  // bytes
   const Attention<float>& z;
   const Block w;
   const uint32_t ring, strip, first, last, visible;  // strip is the first row in the block, `first` in the matrix
@@ -225,7 +242,7 @@ template <class T, int D, int M> struct RowStrip {
       copy_keys(key + kTileRows);
 #pragma unroll 1
       for (uint32_t from = key; from < key + kTileRows && from < visible_keys(z, last); from += 8 * N)
-        work(from, ring + key / kTileRows % 2 * (2 * kTile) + (from - key) * (2 * D));
+        work(from, ring + key / kTileRows % 2 * (2 * kTile) + (from - key) * kPitch<D>);
     }
     mma_done();
   }
@@ -240,7 +257,7 @@ template <class T, int D, int M> struct RowStrip {
 
   DEV_METHOD void store(const Heads& to, const Products<M, D / 8>& c, const float (&factor)[M][2],
                         unsigned char* shared) const {
-    put<T, D, M>(matrix<T>(z, to, w.i, first), existing(w.size, strip), c, factor, shared + strip * (2 * D));
+    put<T, D, M>(matrix<T>(z, to, w.i, first), existing(w.size, strip), c, factor, shared + strip * kPitch<D>);
   }
 };
 
@@ -288,7 +305,7 @@ template <class T, int D, int M, int N> DEV void forward(const Attention<float>&
   rows.copy_keys(0);
   cp_async_wait<1>();
   __syncthreads();
-  const Strip<D, M, D <= 64> q(lane, q_tile + rows.strip * (2 * D));
+  const Strip<D, M, D <= 64> q(lane, q_tile + rows.strip * kPitch<D>);
 
   Products<M, D / 8> y;
   clear<M, D / 8>(y);
@@ -322,26 +339,30 @@ template <class T, int D, int M, int N> DEV void forward(const Attention<float>&
 DEV uint32_t padded(uint32_t t) { return (t + kTileRows - 1) / kTileRows * kTileRows; }
 
 // dot = sum(g*y), which is sum(dp*p), and l of each row, in scratch. Rows that only fill a tile have an infinite l,
-// which makes their p 0. A thread has a unit of a row.
+// which makes their p 0.
 template <class T, int D> DEV void dots(const Attention<float>& z) {
-  constexpr int kUnits = D / kUnit;
-  const uint32_t unit = threadIdx.x % kUnits, rows = padded(z.t);
-  const uint64_t at = (uint64_t)blockIdx.x * (kThreads / kUnits) + threadIdx.x / kUnits;
+  constexpr int kAcross = Across<D>::kAcross;
+  const uint32_t unit = threadIdx.x % kAcross, rows = padded(z.t);
+  const uint64_t at = (uint64_t)blockIdx.x * (kThreads / kAcross) + threadIdx.x / kAcross;
   const uint32_t i = (uint32_t)(at / rows), row = (uint32_t)(at - (uint64_t)i * rows);
   const bool exists = row < z.t;
   float sum = 0.f;
   if (exists) {
-    const uint4 y = load<uint4>(matrix<const T>(z, z.y, i, row).data + unit * kUnit),
-                g = load<uint4>(matrix<const T>(z, z.g, i, row).data + unit * kUnit);
-    const uint32_t a[4] = {y.x, y.y, y.z, y.w}, b[4] = {g.x, g.y, g.z, g.w};
+    const T *y_row = matrix<const T>(z, z.y, i, row).data + unit * kUnit,
+            *g_row = matrix<const T>(z, z.g, i, row).data + unit * kUnit;
 #pragma unroll
-    for (int e = 0; e < 4; e++) {
-      sum = __fmaf_rn(to_float(T{(uint16_t)a[e]}), to_float(T{(uint16_t)b[e]}), sum);
-      sum = __fmaf_rn(to_float(T{(uint16_t)(a[e] >> 16)}), to_float(T{(uint16_t)(b[e] >> 16)}), sum);
+    for (int k = 0; k < Across<D>::kEach; k++) {
+      const uint4 y = load<uint4>(y_row + k * (kAcross * kUnit)), g = load<uint4>(g_row + k * (kAcross * kUnit));
+      const uint32_t a[4] = {y.x, y.y, y.z, y.w}, b[4] = {g.x, g.y, g.z, g.w};
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        sum = __fmaf_rn(to_float(T{(uint16_t)a[e]}), to_float(T{(uint16_t)b[e]}), sum);
+        sum = __fmaf_rn(to_float(T{(uint16_t)(a[e] >> 16)}), to_float(T{(uint16_t)(b[e] >> 16)}), sum);
+      }
     }
   }
 #pragma unroll
-  for (int h = 1; h < kUnits; h *= 2) sum = __fadd_rn(sum, shuffle_xor(sum, h));
+  for (int h = 1; h < kAcross; h *= 2) sum = __fadd_rn(sum, shuffle_xor(sum, h));
   if (unit) return;
   const uint64_t from = (uint64_t)i * z.t + row;
   z.dot[at] = sum;
@@ -368,7 +389,7 @@ template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
     scale[i][h] = z.scale;
   });
   const float c = __fmul_rn(z.scale, kLog2E);
-  const Strip<D, M, false> q(lane, q_tile + rows.strip * (2 * D)), g(lane, g_tile + rows.strip * (2 * D));
+  const Strip<D, M, false> q(lane, q_tile + rows.strip * kPitch<D>), g(lane, g_tile + rows.strip * kPitch<D>);
   Products<M, D / 8> dq;
   clear<M, D / 8>(dq);
   rows.template each_keys<N>([&](uint32_t from, uint32_t k_tile) {
@@ -391,7 +412,7 @@ template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
 // dk and dv. Shared memory is k and v [64 M, D] and two stages of q and g [64, D] with l and dot [64]. Products are
 // transposed, [keys rows], so that p and ds are left operands as they come.
 template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
-  constexpr int N = kTileRows / 16, kTile = 2 * kTileRows * D, kValueBytes = 4 * kTileRows,
+  constexpr int N = kTileRows / 16, kTile = kTileRows * kPitch<D>, kValueBytes = 4 * kTileRows,
                 kStage = 2 * (kTile + kValueBytes);
   SHARED_DYNAMIC(shared);
   const Block w(z.s, 64 * M, false);
@@ -417,7 +438,7 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
   copy_rows(from);
 
   const float c = __fmul_rn(z.scale, kLog2E);
-  const Strip<D, M, false> k(lane, k_tile + strip * (2 * D)), v(lane, v_tile + strip * (2 * D));
+  const Strip<D, M, false> k(lane, k_tile + strip * kPitch<D>), v(lane, v_tile + strip * kPitch<D>);
   Products<M, D / 8> dk, dv;
   clear<M, D / 8>(dk);
   clear<M, D / 8>(dv);
@@ -430,7 +451,7 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
 #pragma unroll 1
     for (uint32_t half = 0; half < kTileRows; half += 8 * N) {
       if (visible_keys(z, row + half + 8 * N - 1) <= first) continue;
-      const uint32_t stage = row / kTileRows % 2 * kStage, q_tile = ring + stage + half * (2 * D);
+      const uint32_t stage = row / kTileRows % 2 * kStage, q_tile = ring + stage + half * kPitch<D>;
       const unsigned char* const l = shared + 2 * M * kTile + stage + 2 * kTile + half * 4;
       Products<M, N> s;
       multiply_rows<T>(s, k, lane, q_tile);
@@ -461,8 +482,9 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
     scale[i][h] = z.scale;
     one[i][h] = 1.f;
   });
-  put<T, D, M>(matrix<T>(z, z.dk, w.i, first), existing(w.size, strip), dk, scale, shared + strip * (2 * D));
-  put<T, D, M>(matrix<T>(z, z.dv, w.i, first), existing(w.size, strip), dv, one, shared + M * kTile + strip * (2 * D));
+  put<T, D, M>(matrix<T>(z, z.dk, w.i, first), existing(w.size, strip), dk, scale, shared + strip * kPitch<D>);
+  put<T, D, M>(matrix<T>(z, z.dv, w.i, first), existing(w.size, strip), dv, one,
+               shared + M * kTile + strip * kPitch<D>);
 }
 
 }  // namespace
@@ -478,5 +500,9 @@ FLASH(32_f16, f16, 32, 2, 8, 2)
 FLASH(32_bf16, bf16, 32, 2, 8, 2)
 FLASH(64_f16, f16, 64, 2, 8, 2)
 FLASH(64_bf16, bf16, 64, 2, 8, 2)
+FLASH(80_f16, f16, 80, 2, 8, 1)
+FLASH(80_bf16, bf16, 80, 2, 8, 1)
+FLASH(96_f16, f16, 96, 2, 8, 1)
+FLASH(96_bf16, bf16, 96, 2, 8, 1)
 FLASH(128_f16, f16, 128, 2, 4, 1)
 FLASH(128_bf16, bf16, 128, 2, 4, 1)
