@@ -771,7 +771,7 @@ func TestLaunchAllocatesNothing(t *testing.T) {
 // launches are launches of several kinds, for kernels that the fake driver has by name only.
 func launches(t testing.TB) []*kernels.Launch {
 	fakeImages(t)
-	symbols := []string{"noop_f32", "pointwise", "matmul_f32", "matmul_large_f32", "sum_rows_f32", "sum_columns_f32",
+	symbols := []string{"noop_f32", "pointwise", "matmul_f32", "matmul_128_f32", "sum_rows_f32", "sum_columns_f32",
 		"sum_strided_rows_f32", "softmax_f32", "softmax_long_f32", "norm_f32", "copy_b4", "copy_b16", "gather_b16"}
 	fakeLibrary(t, &image{family: "kinds", target: "sm_90", symbols: symbols,
 		code: coded("fake " + strings.Join(symbols, " "))})

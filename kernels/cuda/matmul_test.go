@@ -54,6 +54,22 @@ func TestMatMulLarge(t *testing.T) {
 	}
 }
 
+// Products of medium tiles, at once and by chunks that are added.
+func TestMatMulMedium(t *testing.T) {
+	b := kernelDevice(t)
+	defer func(n int) { splitTiles = n }(splitTiles)
+	r := newFuzz(9)
+	for i := range cases(32) {
+		splitTiles = i % 2 * 1000 // none, or all with three chunks
+		m, n, k := 1+r.IntN(150), 1+r.IntN(150), oneOf(r, 1, 16, 40, 257, 512, 700)
+		d := kernels.Float32
+		a, y := r.operand(d, 0, 2, m, k), r.result(d, 2, m, n)
+		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{a, r.operand(d, 0, oneOf(r, 1, 2), k, n)}, []value{y})
+		sameAsCPU(t, b, &kernels.Launch{Op: linearOp}, []value{a, r.operand(d, 0, n, k), r.operand(d, 0, n)},
+			[]value{y})
+	}
+}
+
 func TestLinear(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(3)

@@ -26,8 +26,16 @@ type productBatch struct {
 	stride [2][kernels.MaxDims]int64 // of a and b
 }
 
-// Constants of matmul_f32.cu: tiles, and threads of a block for both.
-const smallTile, largeTile, matmulThreads = 32, 128, 256
+// Constants of matmul_f32.cu: tiles, and threads of their blocks.
+const (
+	smallTile, mediumTile, largeTile          = 32, 64, 128
+	smallThreads, mediumThreads, largeThreads = 256, 128, 256
+)
+
+// splitTiles is the number of medium tiles below which products are split: two for each of the 132 multiprocessors of
+// an H200, whatever the GPU, so that it depends on shapes alone. splitBytes is the most memory of the chunks. Variables
+// so that tests can change them.
+var splitTiles, splitBytes = 264, 128 << 20
 
 // Constants of matmul_half.cu: tiles, threads of a block, and bits of vectorised operands.
 const (
@@ -57,26 +65,52 @@ func planMatMul(c *call, l *kernels.Launch) {
 		c.matmulHalf(&p, &batch, count, y.DType)
 		return
 	}
-	c.multiply(&p, &batch, count, y.DType)
-}
-
-// multiply launches count products of float32 or float64.
-func (c *call) multiply(p *product, batch *productBatch, count int, d kernels.DType) {
-	// Large tiles, where they keep every multiprocessor busy.
-	if d == kernels.Float32 && count*p.tiles(largeTile) >= c.b.gpu.SMs {
-		c.products("matmul_large_f32", largeTile, matmulThreads, p, batch, count)
-		return
+	if y.DType == kernels.Float64 || !c.multiplyChunks(&p, &batch, count) {
+		c.multiply(&p, &batch, count, y.DType)
 	}
-	c.products("matmul_"+suffixes[d], smallTile, matmulThreads, p, batch, count)
 }
 
-// products launches a kernel with a block for each tile.
-func (c *call) products(symbol string, tile int, threads uint32, p *product, batch *productBatch, count int) {
+// multiply launches count products of float32 or float64. Their bits are those of all tiles.
+func (c *call) multiply(p *product, batch *productBatch, count int, d kernels.DType) {
+	switch {
+	case d == kernels.Float64:
+		c.products("matmul_f64", smallTile, smallThreads, 1, p, batch, count)
+	case count*p.tiles(largeTile) >= c.b.gpu.SMs: // a tile for every multiprocessor
+		c.products("matmul_128_f32", largeTile, largeThreads, 1, p, batch, count)
+	case min(p.m, p.n) > smallTile:
+		c.products("matmul_64_f32", mediumTile, mediumThreads, 1, p, batch, count)
+	default:
+		c.products("matmul_f32", smallTile, smallThreads, 1, p, batch, count)
+	}
+}
+
+// multiplyChunks launches the chunks of products of float32 with few tiles, and the kernel that adds them in order; it
+// returns false for others. Two chunks are not worth that launch.
+func (c *call) multiplyChunks(p *product, batch *productBatch, count int) bool {
+	chunks, results := ceilDiv(int(p.k), matmulChunk), count*int(p.m)*int(p.n)
+	if chunks < 3 || count*p.tiles(mediumTile) >= splitTiles || chunks > min(splitBytes/(4*results), math.MaxUint16) {
+		return false
+	}
+	planes := *p
+	planes.c, planes.bias = c.scratch(4*chunks*results), 0
+	c.products("matmul_64_f32", mediumTile, mediumThreads, chunks, &planes, batch, count)
+	c.start("matmul_planes_f32", blocks(results, smallThreads), smallThreads)
+	for _, v := range [5]uint64{p.c, planes.c, p.bias, uint64(p.biasStep), uint64(results)} {
+		arg(c, v)
+	}
+	arg(c, p.n)
+	arg(c, uint32(chunks))
+	return true
+}
+
+// products launches a kernel with a block for each tile, and for each of so many chunks of k.
+func (c *call) products(symbol string, tile int, threads uint32, chunks int, p *product, batch *productBatch,
+	count int) {
 	blocks := count * p.tiles(tile)
 	if blocks > math.MaxInt32 {
 		c.refuse("the results are too large: %d of %d x %d, %d tiles", count, p.m, p.n, blocks)
 	}
-	c.start(symbol, dim{uint32(blocks), 1, 1}, threads)
+	c.start(symbol, dim{uint32(blocks), uint32(chunks), 1}, threads)
 	structure(c, p)
 	structure(c, batch)
 }
@@ -173,7 +207,7 @@ func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	c.products("matmul_half_"+string(layout)+"_"+suffixes[d], halfTile, halfThreads, p, batch, count)
+	c.products("matmul_half_"+string(layout)+"_"+suffixes[d], halfTile, halfThreads, 1, p, batch, count)
 	arg(c, wide)
 }
 

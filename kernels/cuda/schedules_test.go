@@ -65,7 +65,8 @@ func TestSchedules(t *testing.T) {
 		run     func(t *testing.T)
 	}{
 		{"attention.cu", TestAttention}, {"attention_flash.cu", TestFlash},
-		{"matmul_f32.cu", TestMatMul}, {"matmul_f32.cu, large", TestMatMulLarge}, {"matmul_f32.cu, linear", TestLinear},
+		{"matmul_f32.cu", TestMatMul}, {"matmul_f32.cu, large", TestMatMulLarge},
+		{"matmul_f32.cu, medium", TestMatMulMedium}, {"matmul_f32.cu, linear", TestLinear},
 		{"matmul_half.cu", TestMatMulHalf}, {"norm.cu", TestNorms}, {"norm.cu, residual sums", TestAddNormBits},
 		{"row.cuh, long rows", TestLongRows}, {"softmax.cu", TestSoftmax}, {"scan.cu", TestCumSum},
 		{"reduce.cu", TestReductions}, {"reduce_row.cu and softmax.cu, statistics", TestStatistics},
