@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"sync/atomic"
+
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
 // A convolution is the product of the weight and the unfolded input, a matrix of what each window sees, with zeros
@@ -79,18 +82,30 @@ func conv[T floating](l *kernels.Launch) {
 		sampled: newSampled(Slice[T](l.In[0]), c.xStrides, axes),
 		images:  c.images, groups: c.groups, m: c.out, channels: c.in,
 		dst: Slice[T](l.Out[0]), dstImage: c.yStrides[0], dstChannel: c.yStrides[1],
+		weight: contiguousOf[T](l.In[1]),
 	}
-	p := part[T]{size: c.y, step: [3]int(c.yStrides[2:])}
-	eachOf(c.k, func(t [3]int) {
-		var which, at [3]int
-		for d := range axes {
-			which[d], at[d] = axes[d].find(t[d]*c.dilation[d] - c.before[d])
-		}
-		p.taps = append(p.taps, offsetIn(which, rowMajor(starts))*kernels.Count(u.length[:])+offsetIn(at, u.spatial()))
-	})
-	p.weight = contiguousOf[T](l.In[1])
+	taps := kernels.Count(c.k[:])
+	u.weightGroup, u.weightRow, u.weightChannel = c.out*c.in*taps, c.in*taps, taps
 	u.addBias(l)
-	u.run([]part[T]{p})
+	spatial, phase := u.spatial(), rowMajor(starts)
+	u.steps = c.stride
+	u.runParts(c.k, [3]int(c.yStrides[2:]), func(d int, split bool) []reach {
+		from := func(o, t int) int { return o*c.stride[d] - c.before[d] + t*c.dilation[d] }
+		of := reachesOf(c.y[d], c.k[d], split, func(o, t int) (seen, within bool) {
+			x := from(o, t)
+			return true, x >= 0 && x < c.x[d]
+		}, func(o, t int) int {
+			if u.within {
+				return from(o, t) * c.xStrides[2+d]
+			}
+			which, at := axes[d].find(t*c.dilation[d] - c.before[d])
+			return which*phase[d]*kernels.Count(u.length[:]) + (at+o)*spatial[d]
+		})
+		for i := range of {
+			of[i].base = of[i].first * c.yStrides[2+d]
+		}
+		return of
+	})
 }
 
 // phases are the elements of x along an axis that windows see: a start for each phase of the stride that has elements
@@ -124,78 +139,99 @@ func ConvTranspose(l *kernels.Launch) {
 func convTranspose[T floating](l *kernels.Launch) {
 	c := convolutionOf(l.Out[0], l.In[1], l.In[0], l.Ints)
 	var axes [3]sampling
-	var residues [3]int
 	for d := range axes {
 		first, last := c.before[d]/c.stride[d], (c.x[d]-1+c.before[d])/c.stride[d]
 		reach := (c.k[d] - 1) * c.dilation[d] / c.stride[d]
 		axes[d] = sampling{n: c.y[d], step: 1, length: last - first + reach + 1, starts: []int{first - reach}}
-		residues[d] = min(c.stride[d], c.x[d])
 	}
 	u := &unfolding[T]{
 		sampled: newSampled(Slice[T](l.In[0]), c.yStrides, axes),
 		images:  c.images, groups: c.groups, m: c.in, channels: c.out,
 		dst: Slice[T](l.Out[0]), dstImage: c.xStrides[0], dstChannel: c.xStrides[1],
+		weight: contiguousOf[T](l.In[1]),
 	}
+	taps := kernels.Count(c.k[:])
+	u.weightGroup, u.weightRow, u.weightChannel = c.out*c.in*taps, taps, c.in*taps
 	u.addBias(l)
-	weight := contiguousOf[T](l.In[1])
-	packed, done := lend[T](len(weight))
-	defer done()
-	var parts []part[T]
-	eachOf(residues, func(first [3]int) {
-		p := part[T]{base: offsetIn(first, [3]int(c.xStrides[2:])), weight: packed}
-		for d := range axes {
-			p.size[d] = (c.x[d] - first[d] + c.stride[d] - 1) / c.stride[d]
-			p.step[d] = c.stride[d] * c.xStrides[2+d]
-		}
-		numbers := c.reaching(first, func(at [3]int) {
-			for d := range at {
-				at[d] -= axes[d].starts[0]
-			}
-			p.taps = append(p.taps, offsetIn(at, u.spatial()))
-		})
-		packed = packed[regroup(c, packed, weight, numbers):]
-		parts = append(parts, p)
-	})
-	u.run(parts)
-}
-
-// reaching returns the numbers of the elements t of the window that reach element i of x, and calls f for each with the
-// element of y that it comes from.
-func (c *convolution) reaching(i [3]int, f func(at [3]int)) (numbers []int) {
-	number := 0
-	eachOf(c.k, func(t [3]int) {
-		var at [3]int
-		reaches := true
-		for d := range at {
-			from := i[d] + c.before[d] - t[d]*c.dilation[d]
-			at[d] = from / c.stride[d]
-			reaches = reaches && from%c.stride[d] == 0
-		}
-		if reaches {
-			numbers = append(numbers, number)
-			f(at)
-		}
-		number++
-	})
-	return numbers
-}
-
-// regroup writes the elements t of the window with the given numbers to dst, as matrices [c, (o, t)] of the groups, and
-// returns how many elements they have.
-func regroup[T floating](c *convolution, dst, weight []T, numbers []int) int {
-	n, taps := 0, kernels.Count(c.k[:])
-	for g := range c.groups {
-		for i := range c.in {
-			for o := range c.out {
-				from := weight[((g*c.out+o)*c.in+i)*taps:]
-				for _, t := range numbers {
-					dst[n] = from[t]
-					n++
+	step, spatial := c.stride, u.spatial()
+	u.steps = [3]int{1, 1, 1}
+	for d := range step {
+		step[d] *= c.xStrides[2+d]
+	}
+	u.runParts(c.k, step, func(d int, split bool) (all []reach) {
+		for first := range min(c.stride[d], c.x[d]) { // of these the same elements of the window reach every element
+			count := (c.x[d] - first + c.stride[d] - 1) / c.stride[d]
+			from := func(i, t int) int { return first + i*c.stride[d] + c.before[d] - t*c.dilation[d] }
+			of := reachesOf(count, c.k[d], split, func(i, t int) (seen, within bool) {
+				y := from(i, t)
+				return y%c.stride[d] == 0, y%c.stride[d] == 0 && y >= 0 && y/c.stride[d] < c.y[d]
+			}, func(i, t int) int {
+				if u.within {
+					return from(i, t) / c.stride[d] * c.yStrides[2+d]
 				}
+				return (from(i, t)/c.stride[d] - axes[d].starts[0]) * spatial[d]
+			})
+			for i := range of {
+				of[i].base = (first + of[i].first*c.stride[d]) * c.xStrides[2+d]
 			}
+			all = append(all, of...)
+		}
+		return all
+	})
+}
+
+// A reach is elements of the result along an axis that the same elements of the window reach.
+type reach struct {
+	first, count int
+	base         int   // where the first one is
+	taps         []int // the elements of the window
+	numbers      []int // of these among all that count as terms
+	terms        int   // how many these are
+	offsets      []int // where, along the axis, they find what the first one is made of
+}
+
+// reachesOf cuts n elements along an axis into those that the same of k elements of the window reach. see tells which
+// of the window count as terms, and which of these are within the operand: the others are known to be zero, and left
+// out where elements are split by them. at is where they find what they multiply.
+func reachesOf(n, k int, split bool, see func(i, t int) (seen, within bool), at func(i, t int) int) (all []reach) {
+	const most = 64 // of the window, for which there are bits
+	var before uint64
+	for i := range n {
+		var seen uint64
+		for t := 0; t < k && split && k <= most; t++ {
+			if _, within := see(i, t); within {
+				seen |= 1 << t
+			}
+		}
+		if i > 0 && seen == before {
+			all[len(all)-1].count++
+			continue
+		}
+		before = seen
+		r := reach{first: i, count: 1}
+		for t := range k {
+			seen, within := see(i, t)
+			if seen && (within || !split || k > most) {
+				r.taps, r.numbers = append(r.taps, t), append(r.numbers, r.terms)
+				r.offsets = append(r.offsets, at(i, t))
+			}
+			if seen {
+				r.terms++
+			}
+		}
+		if all = append(all, r); !split {
+			all[0].count = n
+			break
 		}
 	}
-	return n
+	return all
+}
+
+// eachCombination calls f for a reach of each axis, for all of these.
+func eachCombination(reaches [3][]reach, f func(r [3]reach)) {
+	eachOf([3]int{len(reaches[0]), len(reaches[1]), len(reaches[2])}, func(at [3]int) {
+		f([3]reach{reaches[0][at[0]], reaches[1][at[1]], reaches[2][at[2]]})
+	})
 }
 
 // ConvWeight computes the gradient of the weight of [Conv] from x and the gradient of y,
@@ -216,7 +252,7 @@ func ConvWeight(l *kernels.Launch) {
 func convWeight[T floating](l *kernels.Launch) {
 	c := convolutionOf(l.In[0], l.Out[0], l.In[1], l.Ints)
 	w, y, x := Slice[T](l.Out[0]), contiguousOf[T](l.In[1]), newChannelsLast(c, Slice[T](l.In[0]))
-	terms, columns, taps := c.images*kernels.Count(c.y[:]), c.in*kernels.Count(c.k[:]), kernels.Count(c.k[:])
+	columns := c.in * kernels.Count(c.k[:])
 	if len(w) == 0 || c.out*columns == 0 {
 		return
 	}
@@ -226,17 +262,33 @@ func convWeight[T floating](l *kernels.Launch) {
 	}
 	product, done := lend[T](c.out, columns)
 	defer done()
-	for g := range c.groups {
-		clear(product)
-		for from := 0; from < terms; {
+	if c.images*len(x.at) == 0 {
+		clear(w)
+		return
+	}
+	if single, ok := any(y).([]float32); ok && x.setParts(true) && finite(single) && x.run(w, y, product) {
+		return
+	}
+	x.setParts(false)
+	x.run(w, y, product)
+}
+
+// run computes the gradient of the weight in parts, see [unfolding.runParts]. It reports whether that is right: no
+// sum is -0 of which terms are left out.
+func (x *channelsLast[T]) run(w, y, product []T) bool {
+	columns := x.in * kernels.Count(x.k[:])
+	var negative atomic.Bool
+	for g := range x.groups {
+		for from := 0; from < x.images*len(x.at); {
 			from = x.addTerms(product, y, g, from)
 		}
-		for o := range c.out { // columns are (t, c)
-			for i := range c.in {
-				for t := range taps {
-					w[((g*c.out+o)*c.in+i)*taps+t] = product[o*columns+t*c.in+i]
+		par.For(x.out, 1+rowGrain/columns, func(lo, hi int) {
+			for o := lo; o < hi; o++ {
+				if x.store(w[(g*x.out+o)*columns:], product[o*columns:]) {
+					negative.Store(true)
 				}
 			}
-		}
+		})
 	}
+	return !negative.Load()
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -162,7 +163,15 @@ func TestConvCanonical(t *testing.T) {
 		{[]int{3, 2, 40}, []int{4, 2, 5}, []int{4}, []int{2}, []int{3}, []int{3}, 1},
 		{[]int{1, 2, 3, 4, 5}, []int{3, 2, 2, 3, 2}, []int{1, 2, 1}, []int{1, 0, 1}, []int{0, 1, 1}, []int{1, 1, 2}, 1},
 		{[]int{2, 2, 4, 3, 5}, []int{2, 1, 3, 1, 2}, []int{2, 1, 1}, []int{1, 0, 0}, []int{1, 0, 0}, []int{1, 1, 1}, 2},
-		{[]int{9, 1, 8, 9}, []int{4, 1, 3, 3}, one, one, one, one, 1}, // images that end inside chunks
+		{[]int{9, 1, 8, 9}, []int{4, 1, 3, 3}, one, one, one, one, 1},   // images that end inside chunks
+		{[]int{2, 3, 8, 9}, []int{100, 3, 3, 3}, one, one, one, one, 1}, // so many rows that all is packed
+		{[]int{5, 3, 2, 2}, []int{4, 3, 3, 3}, one, one, one, one, 1},   // windows that see little but padding
+		{[]int{3, 40, 1, 1}, []int{14, 40, 3, 3}, one, one, one, one, 1},
+		{[]int{70, 3, 2, 1}, []int{4, 3, 3, 3}, two, one, one, one, 1},
+		{[]int{2, 4, 3, 2}, []int{6, 2, 3, 3}, one, two, two, two, 2},
+		{[]int{150, 2, 2}, []int{3, 2, 5}, []int{1}, []int{2}, []int{2}, []int{1}, 1},
+		{[]int{2, 70, 9, 8}, []int{70, 1, 3, 4}, one, one, one, two, 70},        // channels of several vectors
+		{[]int{2, 3, 3, 20}, []int{3, 1, 2, 9}, one, none, []int{0, 4}, one, 3}, // and more taps than registers
 	}
 	var jobs []job
 	for i := range cases {
@@ -209,6 +218,44 @@ func TestConvBias(t *testing.T) {
 			job{ConvTranspose, &kernels.Launch{In: []kernels.Arg{y, w, in}, Ints: c.attributes(c.x[2:]),
 				Out: []kernels.Arg{newTensor(kernels.Float32, c.x...)}},
 				added(c.wantTranspose(elements(y), elements(w)), in, c.x)})
+	}
+	runJobs(t, jobs)
+}
+
+// Where terms of padding are left out, the results are those of all terms: also where weights are not finite, and where
+// sums are -0 because products are too small.
+func TestConvPadding(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	one := []int{1, 1}
+	var jobs []job
+	for _, values := range [][]float64{{1, -2, math.Inf(1)}, {0.5, -1, math.NaN()}, {1e-30, -1e-30, 1e-25, 0},
+		{-1e-30, 1e-30}, {math.Copysign(0, -1), 1e-30, -1e-25}} {
+		for _, channels := range []int{2, 40} {
+			c := convCase{[]int{3, channels, 2, 2}, []int{13, channels, 3, 3}, one, one, one, one, 1}
+			made := func(shape []int, some []float64) kernels.Arg {
+				v := make([]float64, kernels.Count(shape))
+				for i := range v {
+					v[i] = some[r.IntN(len(some))]
+				}
+				return with(newTensor(kernels.Float32, shape...), v...)
+			}
+			for _, same := range []bool{false, true} {
+				others := []float64{1, -1, 0.5}
+				if same {
+					others = values
+				}
+				x, w, y, g := made(c.x, others), made(c.w, values), made(c.y(), others), made(c.y(), values)
+				transposed := c.wantTranspose(elements(y), elements(w))
+				launch := func(size, result []int, in ...kernels.Arg) *kernels.Launch {
+					return &kernels.Launch{In: in, Out: []kernels.Arg{newTensor(kernels.Float32, result...)},
+						Ints: c.attributes(size)}
+				}
+				jobs = append(jobs,
+					job{Conv, launch(c.y()[2:], c.y(), x, w), [][]float64{c.wantConv(elements(x), elements(w))}},
+					job{ConvTranspose, launch(c.x[2:], c.x, y, w), [][]float64{transposed}},
+					job{ConvWeight, launch(c.w[2:], c.w, x, g), [][]float64{c.wantWeight(elements(x), elements(g))}})
+			}
+		}
 	}
 	runJobs(t, jobs)
 }

@@ -1,9 +1,13 @@
 package cpu
 
 import (
+	"math"
+	"sync/atomic"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // floating is what convolutions compute with.
@@ -56,8 +60,10 @@ type sampled[T floating] struct {
 	strides [5]int
 	axes    [3]sampling
 	length  [3]int
-	plane   []int // the shape of a channel: starts and length of each axis
-	inPlace bool  // the operand is what is read
+	plane   []int  // the shape of a channel: starts and length of each axis
+	inPlace bool   // the operand is what is read
+	within  bool   // so it is, of any windows, since nothing outside of it is read
+	steps   [3]int // of these windows
 }
 
 func newSampled[T floating](src []T, strides [5]int, axes [3]sampling) sampled[T] {
@@ -73,7 +79,13 @@ func newSampled[T floating](src []T, strides [5]int, axes [3]sampling) sampled[T
 }
 
 // spatial are the strides of what is read along the spatial axes.
-func (s *sampled[T]) spatial() [3]int {
+func (s *sampled[T]) spatial() (strides [3]int) {
+	if s.within {
+		for d := range strides {
+			strides[d] = s.strides[2+d] * s.steps[d]
+		}
+		return strides
+	}
 	if s.inPlace {
 		return [3]int(s.strides[2:])
 	}
@@ -112,8 +124,10 @@ func (s *sampled[T]) copyPhase(dst, src []T, start [3]int) {
 				copy(row, from)
 				continue
 			}
+			at := 0
 			for q := range row {
-				row[q] = from[q*step[2]]
+				row[q] = from[at]
+				at += step[2]
 			}
 		}
 	}
@@ -121,11 +135,39 @@ func (s *sampled[T]) copyPhase(dst, src []T, start [3]int) {
 
 // A part is the elements of the result that one product computes.
 type part[T floating] struct {
-	size   [3]int // how many, of each channel
-	base   int    // offset of the first one
-	step   [3]int // strides
-	taps   []int  // the terms of a channel: offsets in what is read of it
-	weight []T    // matrices [m, (channel, tap)] of the groups
+	size    [3]int // how many, of each channel
+	base    int    // offset of the first one
+	step    [3]int // strides
+	taps    []int  // the terms of a channel: offsets in what is read of it
+	numbers []int  // which elements of the window these are
+	order   []int  // and which of all terms of a channel, as the canonical order numbers them
+	terms   int    // how many these are
+
+	rows, columns, chunks []int // of all terms, see unfolding.terms
+	copied                []T   // matrices of these columns of the weight, if they were copied
+}
+
+// newPart is the part of a reach along each axis, for windows of size k and a result with the given strides.
+func newPart[T floating](k [3]int, r [3]reach, step [3]int) part[T] {
+	p := part[T]{step: step, terms: 1}
+	var taps, terms [3]int
+	for d := range r {
+		p.size[d], taps[d], terms[d] = r[d].count, len(r[d].taps), r[d].terms
+		p.base += r[d].base
+		p.terms *= terms[d]
+	}
+	eachOf(taps, func(at [3]int) {
+		var tap, number [3]int
+		offset := 0
+		for d, i := range at {
+			tap[d], number[d] = r[d].taps[i], r[d].numbers[i]
+			offset += r[d].offsets[i]
+		}
+		p.taps = append(p.taps, offset)
+		p.numbers = append(p.numbers, offsetIn(tap, rowMajor(k)))
+		p.order = append(p.order, offsetIn(number, rowMajor(terms)))
+	})
+	return p
 }
 
 // An unfolding is a convolution of the weight with a sampled operand, as products in parts.
@@ -136,6 +178,12 @@ type unfolding[T floating] struct {
 	dst                  []T
 	dstImage, dstChannel int // strides
 	bias                 []T
+
+	weight                                []T
+	weightGroup, weightRow, weightChannel int // strides; rows are channels of the result
+
+	split    bool        // terms that are known to be zero are left out
+	negative atomic.Bool // and a sum was -0
 }
 
 // addBias takes the bias of an op call that has one.
@@ -150,6 +198,99 @@ const (
 	mergedColumns = 2048 // columns of several images that are computed together
 )
 
+// runParts computes the result in parts: those of the reaches along each axis, for windows of size k and a result with
+// the given strides. Where much of the operand is padding, its terms are left out along some axes, if that is cheaper.
+//
+// That changes no bits if all weights are finite: a chain of fused multiply-adds, which begins at +0, stays as it is
+// when the product of such a weight and 0 is added, unless it is -0, which tiny products can make it. That shows in a
+// result only where all chains are zeros, as -0: then everything is computed anew with all terms.
+func (u *unfolding[T]) runParts(k, step [3]int, reaches func(d int, split bool) []reach) {
+	var all, split [3][]reach
+	for d := range all {
+		all[d], split[d] = reaches(d, false), reaches(d, true)
+	}
+	if single, ok := any(u.weight).([]float32); ok && u.m > fewRows {
+		which, cheaper := cheapest(all, split, u.cost)
+		if cheaper && finite(single) {
+			u.split, u.within = true, true
+			for d := range which {
+				u.within = u.within && (which[d] || pairs(split[d]) == pairs(all[d]))
+			}
+			var parts [3][]reach
+			for d := range parts {
+				parts[d] = reaches(d, which[d])
+			}
+			before := u.inPlace
+			u.inPlace = before || u.within
+			u.run(partsOf[T](k, step, parts))
+			if !u.negative.Load() {
+				return
+			}
+			u.split, u.within, u.inPlace = false, false, before
+		}
+	}
+	u.run(partsOf[T](k, step, all))
+}
+
+// partsOf are the parts of the reaches along each axis.
+func partsOf[T floating](k, step [3]int, reaches [3][]reach) (parts []part[T]) {
+	eachCombination(reaches, func(r [3]reach) { parts = append(parts, newPart[T](k, r, step)) })
+	return parts
+}
+
+// pairs is how many elements of the window reach elements along an axis.
+func pairs(reaches []reach) (n int) {
+	for _, r := range reaches {
+		n += r.count * len(r.taps)
+	}
+	return n
+}
+
+// cheapest tells along which axes to take split reaches, and whether that is cheaper than all.
+func cheapest(all, split [3][]reach, cost func(r [3]reach) int) (which [3]bool, cheaper bool) {
+	total := func(reaches [3][]reach) (sum int) {
+		eachCombination(reaches, func(r [3]reach) { sum += cost(r) })
+		return sum
+	}
+	least := total(all) / 16 * 15 // less is not worth while
+	for choice := 1; choice < 8; choice++ {
+		reaches, splits, same := all, [3]bool{}, false
+		for d := range reaches {
+			if choice>>d&1 == 1 {
+				reaches[d], splits[d] = split[d], true
+				same = same || pairs(split[d]) == pairs(all[d])
+			}
+		}
+		if same {
+			continue
+		}
+		if c := total(reaches); c < least {
+			least, which, cheaper = c, splits, true
+		}
+	}
+	return which, cheaper
+}
+
+// productCost is about what a product of such matrices costs, in multiply-adds, if neighbours in memory are so many
+// columns: those of the product, gathering A, copying B and storing the result.
+func productCost(m, n, k, neighbours int) int {
+	const vector, panel, gather, row = 16, 1024, 40, 400
+	copies := min(vector, 2+40/neighbours)
+	return m*k*((n+vector-1)/vector*vector+gather*((n+panel-1)/panel)) + copies*k*n + (vector+row/neighbours)*m*n
+}
+
+// cost is about what a part costs, for each group.
+func (u *unfolding[T]) cost(r [3]reach) int {
+	n, width := r[0].count*r[1].count*r[2].count, r[2].count
+	if n == 1 {
+		width = u.images
+	}
+	return productCost(u.m, u.images*n, len(r[0].taps)*len(r[1].taps)*len(r[2].taps)*u.channels, max(1, width))
+}
+
+// finite reports whether there is neither an infinity nor a NaN.
+func finite(x []float32) bool { return vec.AbsMax(x) <= math.MaxFloat32 }
+
 // run computes the parts.
 func (u *unfolding[T]) run(parts []part[T]) {
 	columns, terms := 0, 0
@@ -160,7 +301,7 @@ func (u *unfolding[T]) run(parts []part[T]) {
 		return
 	}
 	if single, ok := any(u).(*unfolding[float32]); ok && u.m <= fewRows && terms <= matmul.Chunk {
-		termByTerm(single, any(parts).([]part[float32]))
+		rowByRow(single, any(parts).([]part[float32]))
 		return
 	}
 	u.inPlace = u.inPlace && u.channels > 0
@@ -172,6 +313,16 @@ func (u *unfolding[T]) run(parts []part[T]) {
 		defer done()
 		clear(memory)
 		data, image, channel = memory, channels*plane, plane
+	}
+	often := (u.images+block-1)/block*((block*columns+1023)/1024) > 2
+	for i := range parts {
+		p := &parts[i]
+		if p.rows, p.columns, p.chunks = u.terms(p, channel); p.columns != nil && often {
+			var done func()
+			p.copied, done = lend[T](u.groups*u.m, len(p.rows))
+			defer done()
+			u.copyWeight(p)
+		}
 	}
 	for first := 0; first < u.images; first += block {
 		count := min(block, u.images-first)
@@ -195,30 +346,24 @@ func (u *unfolding[T]) run(parts []part[T]) {
 // product computes a part for a group of channels and for count images from the given one on. data is what is read of
 // these; image and channel are its strides.
 func (u *unfolding[T]) product(p *part[T], g, first, count int, data []T, image, channel int) {
-	k := u.channels * len(p.taps)
-	a := matmul.MatrixOf[T]{Data: p.weight[g*u.m*k:], RowStride: k, ColStride: 1}
-	b := matmul.UnfoldedOf[T]{Data: data, Rows: make([]int, 0, k)}
-	for c := range u.channels {
-		for _, t := range p.taps {
-			b.Rows = append(b.Rows, c*channel+t)
-		}
+	a := matmul.MatrixOf[T]{Data: u.weight[g*u.weightGroup:], RowStride: u.weightRow, ColStride: 1}
+	b := matmul.UnfoldedOf[T]{Data: data, Rows: p.rows, LeftColumns: p.columns, Chunks: p.chunks}
+	switch {
+	case p.copied != nil:
+		k := len(p.rows)
+		a, b.LeftColumns = matmul.MatrixOf[T]{Data: p.copied[g*u.m*k:], RowStride: k, ColStride: 1}, nil
+	case len(p.taps) == 1 && min(u.weightRow, u.weightChannel) == 1:
+		a.Data, a.ColStride, b.LeftColumns = a.Data[p.numbers[0]:], u.weightChannel, nil
 	}
 	dst, columns, spatial := u.dst[p.base+first*u.dstImage+g*u.m*u.dstChannel:], kernels.Count(p.size[:]), u.spatial()
-	var bias []T
-	if u.bias != nil {
-		bias = u.bias[g*u.m:]
-	}
+	finish := u.finish(g)
 	size, wide := p.size, u.wide(p)
 	var to kernels.Dims
 	if to.PushAll(p.size[:], p.step[:]); !wide && columns >= directColumns && to.Contiguous() {
 		b.Columns.PushAll(p.size[:], spatial[:])
-		var epilogue func(i, j int, row []T)
-		if bias != nil {
-			epilogue = func(i, _ int, row []T) { addNumber(row, row, bias[i]) }
-		}
 		for i := range count {
 			b.Data = data[i*image:]
-			matmul.Unfold(u.m, a, b, dst[i*u.dstImage:], u.dstChannel, false, epilogue)
+			matmul.Unfold(u.m, a, b, dst[i*u.dstImage:], u.dstChannel, false, finish)
 		}
 		return
 	}
@@ -232,23 +377,91 @@ func (u *unfolding[T]) product(p *part[T], g, first, count int, data []T, image,
 	defer done()
 	rows := newRowList(p, size[2], count, u.dstImage)
 	matmul.Unfold(u.m, a, b, memory, columns, false, func(i, j int, row []T) {
-		if bias != nil {
-			addNumber(row, row, bias[i])
+		if finish != nil {
+			finish(i, j, row)
 		}
 		scatter(dst[i*u.dstChannel:], &rows, j, row)
 	})
 }
 
-// packCost and scatterCost are about the costs, in multiply-adds, of packing an element of what is read and of copying
-// one of the result.
-const packCost, scatterCost = 12, 8
+// terms are the rows of the unfolded operand, whose channels are so far apart, the columns of the weight that they are
+// multiplied by, and the ends of chunks.
+func (u *unfolding[T]) terms(p *part[T], channel int) (rows, columns, chunks []int) {
+	n := u.channels * len(p.taps)
+	rows, columns = make([]int, 0, n), make([]int, 0, n)
+	chunk := 0
+	for c := range u.channels {
+		for i, t := range p.taps {
+			if at := (c*p.terms + p.order[i]) / matmul.Chunk; u.split && at != chunk {
+				if len(rows) > 0 {
+					chunks = append(chunks, len(rows))
+				}
+				chunk = at
+			}
+			rows, columns = append(rows, c*channel+t), append(columns, c*u.weightChannel+p.numbers[i])
+		}
+	}
+	if u.split && n > 0 {
+		chunks = append(chunks, n)
+	}
+	if n > 0 && columns[n-1] == n-1 { // all columns, in order
+		columns = nil
+	}
+	return rows, columns, chunks
+}
+
+// copyWeight copies the columns of the weight that a part takes.
+func (u *unfolding[T]) copyWeight(p *part[T]) {
+	k := len(p.rows)
+	par.For(u.groups*u.m, 1+rowGrain/max(1, k), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			from, to := u.weight[i/u.m*u.weightGroup+i%u.m*u.weightRow:], p.copied[i*k:(i+1)*k]
+			for j, column := range p.columns {
+				to[j] = from[column]
+			}
+		}
+	})
+}
+
+// finish is what is done with finished rows of the result of a group; nil if nothing.
+func (u *unfolding[T]) finish(g int) func(i, j int, row []T) {
+	if u.bias == nil && !u.split {
+		return nil
+	}
+	return func(i, _ int, row []T) {
+		if single, ok := any(row).([]float32); ok && u.split && hasNegativeZero(single) {
+			u.negative.Store(true)
+		}
+		if u.bias != nil {
+			addNumber(row, row, u.bias[g*u.m+i])
+		}
+	}
+}
+
+// hasNegativeZero reports whether an element is -0.
+func hasNegativeZero(x []float32) bool {
+	const negativeZero = 1 << 31
+	if vec.AbsMin(x) > 0 {
+		return false
+	}
+	for _, v := range x {
+		if math.Float32bits(v) == negativeZero {
+			return true
+		}
+	}
+	return false
+}
+
+// packCost and wideCost are about what it costs, in multiply-adds, to pack an element of what is read, and to take one
+// of the result from among those between rows.
+const packCost, wideCost = 4, 24
 
 // wide reports whether a product is faster with columns that are whole rows of what is read, the elements between those
 // of the result too: these are neighbours in memory, and need not be packed.
 func (u *unfolding[T]) wide(p *part[T]) bool {
 	pitch, width, terms := u.spatial()[1], p.size[2], u.channels*len(p.taps)
-	return matmul.InPlace[T](u.m) && !u.inPlace && pitch > width &&
-		packCost*terms*width > u.m*(terms*(pitch-width)+scatterCost*width)
+	return matmul.InPlace[T](u.m) && !u.inPlace && !u.split && pitch > width &&
+		packCost*terms*width > u.m*(terms*(pitch-width)+wideCost*width)
 }
 
 // A rowList is rows of the result: of each pitch columns of a product the first width belong to the next row.
@@ -293,6 +506,10 @@ func scatter[T floating](dst []T, to *rowList, j int, columns []T) {
 
 // addNumber sets dst to x plus a number.
 func addNumber[T floating](dst, x []T, number T) {
+	if single, ok := any(x).([]float32); ok {
+		vec.Shift(any(dst).([]float32), single, float32(number))
+		return
+	}
 	for i, v := range x {
 		dst[i] = v + number
 	}
@@ -305,6 +522,60 @@ type channelsLast[T floating] struct {
 	src    []T
 	axes   [3]sampling
 	length [3]int
+	at     []int // where, in channels, the window of each element of y begins
+	parts  []weightPart
+	split  bool // terms that are known to be zero are left out
+}
+
+// A weightPart is elements of the window, neighbours along each axis, that see the same elements of y within x.
+type weightPart struct {
+	first, size [3]int
+	column      int   // of the first one, among the elements of all parts
+	positions   []int // of the elements of y
+}
+
+// setParts lists the parts, of which there is one unless terms that are known to be zero are left out. It does not, and
+// says so, if that is not cheaper.
+func (x *channelsLast[T]) setParts(split bool) bool {
+	x.parts, x.split = nil, split
+	var all, some [3][]reach
+	for d := range all {
+		see := func(t, o int) (seen, within bool) {
+			i := o*x.stride[d] - x.before[d] + t*x.dilation[d]
+			return true, i >= 0 && i < x.x[d]
+		}
+		nowhere := func(_, _ int) int { return 0 }
+		all[d], some[d] = reachesOf(x.k[d], x.y[d], false, see, nowhere), reachesOf(x.k[d], x.y[d], true, see, nowhere)
+	}
+	if split {
+		which, cheaper := cheapest(all, some, func(r [3]reach) int {
+			positions := len(r[0].taps) * len(r[1].taps) * len(r[2].taps)
+			return productCost(x.out, r[0].count*r[1].count*r[2].count*x.in, x.images*positions, x.in)
+		})
+		for d := range which {
+			if which[d] {
+				all[d] = some[d]
+			}
+		}
+		if !cheaper {
+			return false
+		}
+	}
+	column := 0
+	eachCombination(all, func(r [3]reach) {
+		p := weightPart{column: column}
+		var count [3]int
+		for d := range r {
+			p.first[d], p.size[d], count[d] = r[d].first, r[d].count, len(r[d].taps)
+		}
+		eachOf(count, func(at [3]int) {
+			p.positions = append(p.positions,
+				offsetIn([3]int{r[0].taps[at[0]], r[1].taps[at[1]], r[2].taps[at[2]]}, rowMajor(x.y)))
+		})
+		column += kernels.Count(p.size[:])
+		x.parts = append(x.parts, p)
+	})
+	return true
 }
 
 func newChannelsLast[T floating](c *convolution, src []T) *channelsLast[T] {
@@ -313,24 +584,30 @@ func newChannelsLast[T floating](c *convolution, src []T) *channelsLast[T] {
 		x.length[d] = (c.y[d]-1)*c.stride[d] + (c.k[d]-1)*c.dilation[d] + 1
 		x.axes[d] = sampling{n: c.x[d], step: 1, length: x.length[d]}
 	}
+	strides := rowMajor(x.length)
+	for d := range strides {
+		strides[d] *= c.stride[d]
+	}
+	eachOf(c.y, func(at [3]int) { x.at = append(x.at, offsetIn(at, strides)) })
 	return x
 }
 
-// copyImage copies channels from first on, as many as dst holds for each position, to dst.
-func (x *channelsLast[T]) copyImage(dst []T, image, first, channels int) {
+// copyImage copies channels from first on to dst, which has pitch elements for each position. Those that it has beyond
+// the channels are left or cleared.
+func (x *channelsLast[T]) copyImage(dst []T, pitch, image, first, channels int) {
 	lo, hi := x.axes[2].within(-x.before[2])
 	for row := range x.length[0] * x.length[1] {
-		to := dst[:x.length[2]*channels]
+		to := dst[:x.length[2]*pitch]
 		dst = dst[len(to):]
 		at := [3]int{row/x.length[1] - x.before[0], row%x.length[1] - x.before[1], lo - x.before[2]}
 		if lo == hi || at[0] < 0 || at[0] >= x.x[0] || at[1] < 0 || at[1] >= x.x[1] {
 			clear(to)
 			continue
 		}
-		clear(to[:lo*channels])
-		clear(to[hi*channels:])
+		clear(to[:lo*pitch])
+		clear(to[hi*pitch:])
 		src := x.src[image*x.xStrides[0]+first*x.xStrides[1]+offsetIn(at, [3]int(x.xStrides[2:])):]
-		matmul.Transpose(to[lo*channels:], channels,
+		matmul.Transpose(to[lo*pitch:], pitch,
 			matmul.MatrixOf[T]{Data: src, RowStride: x.xStrides[1], ColStride: x.xStrides[4]}, channels, hi-lo)
 	}
 }
@@ -352,35 +629,89 @@ func (x *channelsLast[T]) addTerms(product, y []T, g, from int) int {
 	if last < x.images {
 		to -= to % matmul.Chunk
 	}
-	data, done := lend[T](append([]int{last - first, x.in}, x.length[:]...)...)
+	wantRoom(append([]int{last - first, x.in}, x.length[:]...))
+	data, done := lend[T]((last-first)*x.in*pixels + matmul.Room)
 	defer done()
 	par.For(last-first, 1+rowGrain/(pixels*x.in), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			x.copyImage(data[i*pixels*x.in:], first+i, g*x.in, x.in)
+			x.copyImage(data[i*pixels*x.in:], x.in, first+i, g*x.in, x.in)
 		}
 	})
-	grads, done := lend[T](x.out, to-from)
-	defer done()
-	for o := range x.out {
-		row := grads[o*(to-from) : (o+1)*(to-from)]
-		for k := from; k < to; {
-			n := min(to-k, positions-k%positions)
-			copy(row[k-from:k-from+n], y[((k/positions*x.groups+g)*x.out+o)*positions+k%positions:])
-			k += n
+	for i := range x.parts {
+		y := y[(first*x.groups+g)*x.out*positions:]
+		x.multiply(&x.parts[i], product, y, data, from-first*positions, to-from, from > 0)
+	}
+	return to
+}
+
+// multiply computes the sums of count terms, from the given one on, in the columns of a part, or adds to them. y and
+// data begin at the same image.
+func (x *channelsLast[T]) multiply(p *weightPart, product, y, data []T, from, count int, add bool) {
+	positions, pixels, strides := len(x.at), kernels.Count(x.length[:]), rowMajor(x.length)
+	for d := range strides {
+		strides[d] *= x.dilation[d] * x.in
+	}
+	n := (count/positions + 2) * len(p.positions)
+	b := matmul.UnfoldedOf[T]{Rows: make([]int, 0, n), LeftColumns: make([]int, 0, n)}
+	chunk := 0
+	for i := range (from + count + positions - 1) / positions {
+		for _, o := range p.positions {
+			term := i*positions + o - from
+			if term < 0 || term >= count {
+				continue
+			}
+			if at := term / matmul.Chunk; x.split && at != chunk {
+				if len(b.Rows) > 0 {
+					b.Chunks = append(b.Chunks, len(b.Rows))
+				}
+				chunk = at
+			}
+			b.Rows = append(b.Rows, (i*pixels+x.at[o])*x.in)
+			b.LeftColumns = append(b.LeftColumns, i*x.groups*x.out*positions+o)
 		}
 	}
-	strides := rowMajor(x.length)
-	b := matmul.UnfoldedOf[T]{Data: data, Rows: make([]int, 0, to-from)}
-	for k := from; k < to; k++ {
-		p := k % positions
-		at := [3]int{p / (x.y[1] * x.y[2]) * x.stride[0], p / x.y[2] % x.y[1] * x.stride[1], p % x.y[2] * x.stride[2]}
-		b.Rows = append(b.Rows, ((k/positions-first)*pixels+offsetIn(at, strides))*x.in)
+	if x.split && len(b.Rows) > 0 {
+		b.Chunks = append(b.Chunks, len(b.Rows))
 	}
-	for d, size := range x.k {
-		b.Columns.Push(size, x.dilation[d]*strides[d]*x.in)
+	for d, size := range p.size {
+		b.Columns.Push(size, strides[d])
 	}
 	b.Columns.Push(x.in, 1)
-	a := matmul.MatrixOf[T]{Data: grads, RowStride: to - from, ColStride: 1}
-	matmul.Unfold(x.out, a, b, product, b.Columns.Len(), from > 0, nil)
-	return to
+	b.Data = data[offsetIn(p.first, strides):]
+	a := matmul.MatrixOf[T]{Data: y, RowStride: positions, ColStride: 1}
+	if positions == 1 { // the channels are neighbours, not the terms
+		a.ColStride, b.LeftColumns = x.groups*x.out, nil
+	}
+	matmul.Unfold(x.out, a, b, product[p.column*x.in:], x.in*kernels.Count(x.k[:]), add, nil)
+}
+
+// store writes the product of a channel of the result, whose columns are (part, t, c), to w [c, t]. It reports whether
+// one of these is -0, where terms are left out.
+func (x *channelsLast[T]) store(w, product []T) (negative bool) {
+	taps, strides := kernels.Count(x.k[:]), rowMajor(x.k)
+	from, begin, run := product, 0, 0 // elements of the window that follow each other in w
+	flush := func() {
+		if run > 0 {
+			matmul.Transpose(w[begin:], taps, matmul.MatrixOf[T]{Data: from, RowStride: x.in, ColStride: 1}, run, x.in)
+			from = from[run*x.in:]
+		}
+	}
+	for i := range x.parts {
+		p := &x.parts[i]
+		if single, ok := any(product).([]float32); ok && x.split && len(p.positions) > 0 {
+			negative = negative || hasNegativeZero(single[p.column*x.in:][:kernels.Count(p.size[:])*x.in])
+		}
+		eachOf(p.size, func(t [3]int) {
+			for d := range t {
+				t[d] += p.first[d]
+			}
+			if at := offsetIn(t, strides); at != begin+run {
+				flush()
+				begin, run = at, 0
+			}
+			run++
+		})
+	}
+	flush()
+	return negative
 }

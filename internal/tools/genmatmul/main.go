@@ -39,9 +39,14 @@ func generate() (map[string][]byte, error) {
 		}
 		copyStrips(g, set)
 		gatherStrip(g, set)
+		copyPieces(g, set)
+		for taps := 1; taps <= mostTaps; taps++ {
+			correlate(g, set, taps)
+		}
 		peak(g, set)
 	}
 	copyPanels(g)
+	gatherPanel(g)
 	transpose(g, 8)
 	transpose(g, 4)
 	tails(g)

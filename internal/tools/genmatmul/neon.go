@@ -306,6 +306,55 @@ func neonGather(f *neon.File) {
 	f.Ins("RET")
 }
 
+// neonPieces writes copyPieces.
+func neonPieces(f *neon.File) {
+	f.Func("copyPiecesNEON", "is assembly.copyPieces for this tier.",
+		"func(dst, src *float32, rows *int, k int, pieces *int, count int)", 0)
+	for i, argument := range []string{"dst", "src", "rows", "k", "pieces", "count"} {
+		f.Ins("MOVD %s, R%d", f.Argument(argument), i)
+	}
+	f.Label("row")
+	f.Ins("MOVD.P 8(R2), R6")
+	f.Ins("ADD R6<<2, R1, R6")
+	f.Ins("MOVD R4, R7")
+	f.Ins("MOVD R5, R8")
+	f.Label("piece")
+	f.Ins("MOVD.P 8(R7), R9")
+	f.Ins("ADD R9<<2, R6, R9")
+	f.Ins("FMOVQ (R9), F0")
+	f.Ins("MOVD.P 8(R7), R9")
+	f.Ins("ADD R9<<2, R0, R9")
+	f.Ins("FMOVQ F0, (R9)")
+	f.Ins("SUBS $1, R8")
+	f.Ins("BNE piece")
+	f.Ins("ADD $%d, R0", 8*neonLanes)
+	f.Ins("SUBS $1, R3")
+	f.Ins("BNE row")
+	f.Ins("RET")
+}
+
+// neonGatherPanel writes gatherPanel.
+func neonGatherPanel(f *neon.File) {
+	f.Func("gatherPanel", "sets dst[p*12+r] = src[columns[p]+r*row] for p < k, at least one, and r < 12.",
+		"func(dst, src *float32, row int, columns *int, k int)", 0)
+	for i, argument := range []string{"dst", "src", "row", "columns", "k"} {
+		f.Ins("MOVD %s, R%d", f.Argument(argument), i)
+	}
+	f.Ins("LSL $2, R2")
+	f.Label("column")
+	f.Ins("MOVD.P 8(R3), R5")
+	f.Ins("ADD R5<<2, R1, R5")
+	for r := range neonRows {
+		f.Ins("MOVWU (R5), R6")
+		f.Ins("MOVW R6, %d(R0)", 4*r)
+		f.Ins("ADD R2, R5")
+	}
+	f.Ins("ADD $%d, R0", 4*neonRows)
+	f.Ins("SUBS $1, R4")
+	f.Ins("BNE column")
+	f.Ins("RET")
+}
+
 // neonTranspose writes the copy of four or eight rows of a row-major matrix to columns, four columns a turn.
 func neonTranspose(f *neon.File, rows int) {
 	name := fmt.Sprintf("transpose%d", rows)
@@ -379,6 +428,11 @@ func generateNEON() map[string][]byte {
 	neonCopy(f, "copyPanels", "sets dst[q*12*k+p*12+r] = src[p*row+q*12+r] for q < panels, p < k and r < 12.",
 		"panels", 3)
 	neonGather(f)
+	neonPieces(f)
+	neonGatherPanel(f)
+	for taps := 1; taps <= mostTaps; taps++ {
+		neonCorrelate(f, taps)
+	}
 	neonTranspose(f, 8)
 	neonTranspose(f, 4)
 	neonPeak(f)

@@ -109,6 +109,45 @@ func gatherStrip(g *build.Context, set isa) {
 	g.RET()
 }
 
+// copyPieces emits the copy of rows that lie in pieces, the same ones in each row, to a packed strip: whole vectors, of
+// which the next one overwrites what is beyond a piece. That of the last one is room behind the strip.
+func copyPieces(g *build.Context, set isa) {
+	name := "copyPieces" + set.name
+	g.Function(name)
+	g.Doc(name + " is assembly.copyPieces for this tier.")
+	g.Pragma("noescape")
+	g.Attributes(build.NOSPLIT)
+	g.SignatureExpr("func(dst, src *float32, rows *int, k int, pieces *int, count int)")
+
+	dst := g.Load(g.Param("dst"), g.GP64())
+	src := g.Load(g.Param("src"), g.GP64())
+	rows := g.Load(g.Param("rows"), g.GP64())
+	k := g.Load(g.Param("k"), g.GP64())
+	pieces := g.Load(g.Param("pieces"), g.GP64())
+	count := g.Load(g.Param("count"), g.GP64())
+	row, piece, left, offset, x := g.GP64(), g.GP64(), g.GP64(), g.GP64(), set.vector(g)
+
+	g.Label("row")
+	g.MOVQ(operand.Mem{Base: rows}, row)
+	g.LEAQ(operand.Mem{Base: src, Index: row, Scale: 4}, row)
+	g.MOVQ(pieces, piece)
+	g.MOVQ(count, left)
+	g.Label("piece")
+	g.MOVQ(operand.Mem{Base: piece}, offset)
+	g.VMOVUPS(operand.Mem{Base: row, Index: offset, Scale: 4}, x)
+	g.MOVQ(operand.Mem{Base: piece, Disp: 8}, offset)
+	g.VMOVUPS(x, operand.Mem{Base: dst, Index: offset, Scale: 4})
+	g.ADDQ(operand.U8(16), piece)
+	g.DECQ(left)
+	g.JNE(operand.LabelRef("piece"))
+	g.ADDQ(operand.U8(8), rows)
+	g.ADDQ(operand.U32(uint32(2*set.bytes())), dst)
+	g.DECQ(k)
+	g.JNE(operand.LabelRef("row"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
 // copyPanels emits the copy of neighbouring elements of rows to packed panels, twelve to each: what packs A when it is
 // a transposed view.
 func copyPanels(g *build.Context) {
@@ -154,6 +193,37 @@ func copyPanels(g *build.Context) {
 	g.JNE(operand.LabelRef("row"))
 	g.Label("done")
 	g.VZEROUPPER()
+	g.RET()
+}
+
+// gatherPanel emits the copy of columns of twelve rows that lie anywhere to a packed panel.
+func gatherPanel(g *build.Context) {
+	const rows = 12
+	g.Function("gatherPanel")
+	g.Doc("gatherPanel sets dst[p*12+r] = src[columns[p]+r*row] for p < k, at least one, and r < 12.")
+	g.Pragma("noescape")
+	g.Attributes(build.NOSPLIT)
+	g.SignatureExpr("func(dst, src *float32, row int, columns *int, k int)")
+
+	dst := g.Load(g.Param("dst"), g.GP64())
+	src := g.Load(g.Param("src"), g.GP64())
+	row := g.Load(g.Param("row"), g.GP64()).(reg.GPVirtual)
+	columns := g.Load(g.Param("columns"), g.GP64())
+	k := g.Load(g.Param("k"), g.GP64())
+	g.SHLQ(operand.U8(2), row)
+	at, x := g.GP64(), g.GP32()
+	from := rowAddress(g, rows, at, row)
+	g.Label("column")
+	g.MOVQ(operand.Mem{Base: columns}, at)
+	g.LEAQ(operand.Mem{Base: src, Index: at, Scale: 4}, at)
+	for r := range rows {
+		g.MOVL(from[r], x)
+		g.MOVL(x, operand.Mem{Base: dst, Disp: 4 * r})
+	}
+	g.ADDQ(operand.U8(8), columns)
+	g.ADDQ(operand.U8(4*rows), dst)
+	g.DECQ(k)
+	g.JNE(operand.LabelRef("column"))
 	g.RET()
 }
 

@@ -64,6 +64,7 @@ func namedKernels() []*kernel {
 	return []*kernel{
 		named("fill", "dst", "", "v", "", "v", "sets every element of dst to v."),
 		named("scale", "dst", "x", "a", "", "x*a", "computes dst = x*a."),
+		named("shift", "dst", "x", "a", "", "x + a", "computes dst = x + a."),
 		named("axpy", "dst", "x y", "a", "", "a*x + y", "computes dst = a*x + y, with both roundings."),
 
 		named("sum", "", "x", "", "sum", "x", "is the canonical sum of x."),
@@ -73,6 +74,7 @@ func namedKernels() []*kernel {
 		named("min", "", "x", "", "min", "x",
 			"is the smallest element, a NaN if there is one, -0 below +0; +Inf of nothing."),
 		named("absMax", "", "x", "", "max", "abs(x)", "is the largest |x|, a NaN if there is one; -Inf of nothing."),
+		named("absMin", "", "x", "", "min", "abs(x)", "is the smallest |x|, a NaN if there is one; +Inf of nothing."),
 		named("dot", "", "x y", "", "sum", "x*y", "is the canonical sum of the rounded products x*y."),
 		named("sumSquares", "", "x", "a", "sum", "d = x*a; d*d", "is the canonical sum of (x*a)²."),
 		named("sumSub", "", "x", "c", "sum", "x - c", "is the canonical sum of x - c."),

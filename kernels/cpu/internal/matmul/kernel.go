@@ -12,6 +12,11 @@ package matmul
 type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int,
 	c *float32, ldc, cPanel, panels, strips, cols int, add bool)
 
+// correlateFunc goes on with two vectors of chains, for a number of taps t and k terms, at least one:
+//
+//	c[t*cRow+j] = fma(grad[p*gradRow+j], x[rows[p]+t*step+j], c[t*cRow+j]) for p = 0 ... k-1
+type correlateFunc func(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
 // assembly is the micro-kernels of one tier.
 type assembly struct {
 	lanes  int        // float32 elements of a vector; a strip is two vectors wide
@@ -19,12 +24,19 @@ type assembly struct {
 	wide   []tileFunc // micro-kernels of one strip's width by number of rows
 	narrow []tileFunc // micro-kernels of half that width
 
+	correlate []correlateFunc // by the number of taps
+
 	// copyStrips copies k rows to packed strips: some full ones and, if cols > 0, one of cols columns and padding.
 	copyStrips func(dst, src *float32, srcStride, k, strips, cols int)
 	// gatherStrip copies k rows, at least one, to a packed strip: dst[p*width+x] = src[rows[p]+columns[x]].
 	gatherStrip func(dst, src *float32, rows *int, k int, columns *int)
+	// copyPieces copies k rows, at least one, to a packed strip, some vectors of each in this order: a vector at
+	// src[rows[p]+pieces[2*i]] to dst[p*width+pieces[2*i+1]]. The last ones may reach into what follows the strip.
+	copyPieces func(dst, src *float32, rows *int, k int, pieces *int, count int)
 	// copyPanels copies panels of A: dst[q*12*k+p*12+r] = src[p*srcStride+q*12+r] for q < panels, p < k, r < 12.
 	copyPanels func(dst, src *float32, srcStride, k, panels int)
+	// gatherPanel packs one: dst[p*12+r] = src[columns[p]+r*row] for p < k, at least one, and r < 12.
+	gatherPanel func(dst, src *float32, row int, columns *int, k int)
 	// transpose8 sets dst[p*dstStride+r] = src[r*srcStride+p] for r < 8 and p < k, a multiple of 4; transpose4 for r <
 	// 4.
 	transpose8, transpose4 func(dst *float32, dstStride int, src *float32, srcStride, k int)

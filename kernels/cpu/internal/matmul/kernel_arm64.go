@@ -11,9 +11,13 @@ var kernelsNEON = assembly{
 	narrow: []tileFunc{
 		nil, tile1x4NEON, tile2x4NEON, tile3x4NEON, tile4x4NEON, tile5x4NEON, tile6x4NEON, tile7x4NEON, tile8x4NEON,
 		tile9x4NEON, tile10x4NEON, tile11x4NEON, tile12x4NEON},
+	correlate: []correlateFunc{nil, correlate1NEON, correlate2NEON, correlate3NEON, correlate4NEON,
+		correlate5NEON, correlate6NEON, correlate7NEON},
 	copyStrips:  copyStripsNEON,
 	gatherStrip: gatherStripNEON,
+	copyPieces:  copyPiecesNEON,
 	copyPanels:  copyPanels,
+	gatherPanel: gatherPanel,
 	transpose8:  transpose8,
 	transpose4:  transpose4,
 }

@@ -2,6 +2,7 @@ package matmul
 
 import (
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -44,6 +45,27 @@ func TestReadsInside(t *testing.T) {
 					Float32(m, n, k, a, b, c, n, nil)
 				}
 			}
+		}
+	}
+}
+
+// Nor beyond that of an unfolded one, of which pieces of columns are copied as whole vectors.
+func TestUnfoldReadsInside(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for range 40 {
+		m, k := []int{5, 30, 100}[r.IntN(3)], 1+r.IntN(300)
+		b := UnfoldedOf[float32]{Rows: make([]int, k)}
+		width := 1 + r.IntN(40)
+		b.Columns.PushAll([]int{1 + r.IntN(3), 1 + r.IntN(9), width}, []int{900, width + r.IntN(9), 1})
+		for p := range b.Rows {
+			b.Rows[p] = r.IntN(200)
+		}
+		n := b.Columns.Len()
+		b.Data = beforeHole(t, make([]float32, slices.Max(b.Rows)+b.Columns.Offset(n-1)+1))
+		a, c := layout("rows").view(r, m, k), beforeHole(t, make([]float32, m*n))
+		for _, tier := range tiers()[1:] {
+			force(t, tier)
+			Unfold(m, a, b, c, n, false, nil)
 		}
 	}
 }

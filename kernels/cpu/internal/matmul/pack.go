@@ -35,11 +35,14 @@ func (p *product) pack(b *panel) {
 	if p.unfolded != nil {
 		p.findStrips(b)
 	}
-	if size := count * width * (p.k1 - p.k0); len(b.packed) < size {
+	// Behind the last strip there is room for a vector.
+	if size := count*width*(p.k1-p.k0) + p.tier.lanes; len(b.packed) < size {
 		b.packed = make([]float32, size)
 	}
-	for k0 := p.k0; k0 < p.k1; k0 += Chunk {
-		p.packChunk(b, k0, min(Chunk, p.k1-k0))
+	for k0 := p.k0; k0 < p.k1; {
+		end := p.chunkEnd(k0)
+		p.packChunk(b, k0, end-k0)
+		k0 = end
 	}
 }
 
@@ -86,11 +89,12 @@ func (p *product) packUnfolded(b *panel, dst []float32, k0, kc int) {
 			continue
 		}
 		j := b.j0 + s*width
-		at, n, first := u.Columns.Cursor(j), min(width, b.j1-j), u.Columns.Offset(j)
-		if at.Neighbours(n) {
-			copyRows(dst[s*kc*width:], width, u.Data[first:], 1, u.Rows[k0:k0+kc], n)
+		n, first := min(width, b.j1-j), u.Columns.Offset(j)
+		if pieces, count := p.pieces(j, n); count > 0 {
+			p.tier.copyPieces(&dst[s*kc*width], &u.Data[first], &u.Rows[k0], kc, &pieces[0], count)
 			continue
 		}
+		at := u.Columns.Cursor(j)
 		var columns [maxWidth]int
 		for x := range n {
 			columns[x] = at.Offset - first
@@ -98,6 +102,41 @@ func (p *product) packUnfolded(b *panel, dst []float32, k0, kc int) {
 		}
 		p.tier.gatherStrip(&dst[s*kc*width], &u.Data[first], &u.Rows[k0], kc, &columns[0])
 	}
+}
+
+// maxPieces is how many vectors are at most copied for a row of a strip, rather than its elements.
+const maxPieces = 12
+
+// pieces are the vectors that make n columns from column j on of an unfolded B, none if these are better gathered: in
+// many pieces, or where a vector would reach beyond the data.
+func (p *product) pieces(j, n int) (list [2 * maxPieces]int, count int) {
+	u, lanes := p.unfolded, p.tier.lanes
+	at := u.Columns.Cursor(j)
+	if last := u.Columns.Rank - 1; last >= 0 && u.Columns.Strides[last] != 1 {
+		return list, 0
+	}
+	first, end := at.Offset, 0
+	for x := 0; x < n; {
+		run := n - x
+		if u.Columns.Rank > 0 {
+			run = min(run, at.Run())
+		}
+		for v := 0; v < run; v += lanes {
+			if count == maxPieces {
+				return list, 0
+			}
+			list[2*count], list[2*count+1] = at.Offset-first+v, x+v
+			count++
+			end = max(end, at.Offset+v+lanes)
+		}
+		if x += run; x < n {
+			at.Skip(run)
+		}
+	}
+	if p.lastRow+end > len(u.Data) {
+		return list, 0
+	}
+	return list, count
 }
 
 // strip returns a strip of the panel in the chunk of kc rows from k0 on, and the strides between its rows and between
@@ -151,5 +190,40 @@ func (t *assembly) packPanels(dst []float32, a Matrix, kc, panels int) {
 	for panel := range panels {
 		rows := Matrix{a.Data[panel*panelRows*a.RowStride:], a.RowStride, a.ColStride}
 		t.packTranspose(dst[panel*panelRows*kc:], panelRows, rows, panelRows, kc)
+	}
+}
+
+// longRun is how many columns of A must be neighbours to be packed together, in turns of several columns.
+const longRun = 16
+
+// packColumns packs rows of A, full panels and what is left, by the offsets of columns from where a begins.
+func (p *product) packColumns(dst []float32, a Matrix, rows int, columns []int) {
+	for k := 0; k < len(columns); {
+		run := 1
+		for k+run < len(columns) && columns[k+run] == columns[k+run-1]+a.ColStride {
+			run++
+		}
+		end := k + run
+		for run < longRun && end < len(columns) && (end+longRun > len(columns) ||
+			columns[end+longRun-1] != columns[end]+(longRun-1)*a.ColStride) { // short runs
+			end++
+		}
+		for r := 0; r < rows; r += panelRows {
+			to, from := dst[r*len(columns)+k*panelRows:], a.from(r)
+			switch {
+			case run >= longRun:
+				from.Data = from.Data[columns[k]:]
+				p.tier.packTranspose(to, panelRows, from, min(panelRows, rows-r), run)
+			case rows-r >= panelRows:
+				p.tier.gatherPanel(&to[0], &from.Data[0], a.RowStride, &columns[k], end-k)
+			default:
+				for i, column := range columns[k:end] {
+					for x := range rows - r {
+						to[i*panelRows+x] = from.Data[x*a.RowStride+column]
+					}
+				}
+			}
+		}
+		k = end
 	}
 }

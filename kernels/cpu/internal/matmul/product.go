@@ -31,6 +31,7 @@ type product struct {
 	m, n, k  int
 	a, b     Matrix
 	unfolded *UnfoldedOf[float32] // takes the place of b
+	lastRow  int                  // the largest of its rows
 	c        []float32
 	ldc      int
 	add      bool // C holds the sum of earlier terms
@@ -85,18 +86,30 @@ func (p *product) set(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue E
 // run computes the product with up to the given number of workers.
 func (p *product) run(workers int) {
 	p.grid = chooseGrid(p.m, p.n, p.tier.width(), workers)
-	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.RowStride == 1 || p.a.ColStride == 1)
+	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.RowStride == 1 || p.a.ColStride == 1) ||
+		p.unfolded != nil && p.unfolded.LeftColumns != nil
 	p.packB = p.unfolded != nil || p.b.ColStride != 1 || p.m >= packRows
 	for len(p.panels) < workers {
 		p.panels = append(p.panels, panel{})
 	}
 	for p.k0 = 0; p.k0 < p.k; p.k0 = p.k1 {
-		p.k1 = min(p.k0+panelDepth, p.k)
+		p.k1 = p.chunkEnd(p.k0)
+		for p.k1 < p.k && p.chunkEnd(p.k1) <= p.k0+panelDepth {
+			p.k1 = p.chunkEnd(p.k1)
+		}
 		for w := range workers {
 			p.panels[w].column = -1
 		}
 		par.Tiles(workers, p.grid.down*p.grid.across, p.task)
 	}
+}
+
+// chunkEnd is the end of the chunk that begins with term k.
+func (p *product) chunkEnd(k int) int {
+	if p.unfolded != nil {
+		return p.unfolded.chunkEnd(k)
+	}
+	return min(k+Chunk, p.k)
 }
 
 // runTask adds what the present rows of B contribute to one block of C. The tasks of a column of blocks follow each
@@ -124,8 +137,8 @@ func (p *product) doBlock(b *panel, i0, i1 int) {
 		defer scratch.Put(memory)
 		group, packed = groupRows, memory[:]
 	}
-	for k0 := p.k0; k0 < p.k1; k0 += Chunk {
-		kc := min(Chunk, p.k1-k0)
+	for k0, kc := p.k0, 0; k0 < p.k1; k0 += kc {
+		kc = p.chunkEnd(k0) - k0
 		for i := i0; i < i1; i += group {
 			rows := min(group, i1-i)
 			p.doGroup(b, i, rows, k0, kc, packed)
@@ -150,21 +163,36 @@ func (p *product) finish(i, j int, segment []float32) {
 }
 
 // doGroup multiplies a group of rows of A by one chunk of a panel of B. It packs full panels of A if there is memory
-// for that; other rows are read in place.
+// for that; other rows are read in place, if their columns are neighbours.
 func (p *product) doGroup(b *panel, i, rows, k0, kc int, packed []float32) {
-	a := Matrix{p.a.Data[i*p.a.RowStride+k0*p.a.ColStride:], p.a.RowStride, p.a.ColStride}
-	if panels := rows / panelRows; panels > 0 {
-		source, panelStride := a, panelRows*a.RowStride
-		if packed != nil {
+	a, neighbours, offset := p.a.from(i), true, k0*p.a.ColStride
+	if p.unfolded != nil {
+		neighbours, offset = p.unfolded.neighbours(&a, k0, k0+kc), p.unfolded.columnOfA(&a, k0)
+	}
+	if neighbours {
+		a.Data = a.Data[offset:]
+	}
+	panels, panelStride := rows/panelRows, panelRows*a.RowStride
+	source, rest := a, a
+	if neighbours && rows > panels*panelRows {
+		rest = a.from(panels * panelRows)
+	}
+	if !neighbours || packed != nil && panels > 0 {
+		source, panelStride = Matrix{packed, 1, panelRows}, panelRows*kc
+		if neighbours {
 			p.tier.packPanels(packed, a, kc, panels)
-			source, panelStride = Matrix{packed, 1, panelRows}, panelRows*kc
-		}
-		for r := 0; r < panelRows; r += p.tier.rows {
-			p.doTiles(b, i+r, k0, kc, p.tier.rows, panels, source.from(r), panelStride)
+		} else {
+			p.packColumns(packed, a, rows, p.unfolded.LeftColumns[k0:k0+kc])
+			rest = source.from(panels * panelStride)
 		}
 	}
-	for r := rows / panelRows * panelRows; r < rows; r += p.tier.rows {
-		p.doTiles(b, i+r, k0, kc, min(p.tier.rows, rows-r), 1, a.from(r), 0)
+	for r := 0; r < panelRows && panels > 0; r += p.tier.rows {
+		p.doTiles(b, i+r, k0, kc, p.tier.rows, panels, source.from(r), panelStride)
+	}
+	i += panels * panelRows
+	rows -= panels * panelRows
+	for r := 0; r < rows; r += p.tier.rows {
+		p.doTiles(b, i+r, k0, kc, min(p.tier.rows, rows-r), 1, rest.from(r), 0)
 	}
 }
 

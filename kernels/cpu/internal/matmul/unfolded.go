@@ -6,6 +6,7 @@ import (
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
 // UnfoldedOf is a matrix in which elements of memory stand in many places, as in the product that a convolution is:
@@ -14,6 +15,32 @@ type UnfoldedOf[T float32 | float64] struct {
 	Data    []T
 	Rows    []int        // not negative
 	Columns kernels.Dims // strides are not negative
+
+	// LeftColumns is where the columns of A begin, in ascending order, if they are not ColStride apart. Chunks is where
+	// the chunks of terms end, if these have not 256 each: some are left out, such as those that are known to be zero.
+	LeftColumns, Chunks []int
+}
+
+// columnOfA is the offset of column k of A.
+func (b *UnfoldedOf[T]) columnOfA(a *MatrixOf[T], k int) int {
+	if b.LeftColumns == nil {
+		return k * a.ColStride
+	}
+	return b.LeftColumns[k]
+}
+
+// neighbours reports whether columns [k0, k1) of A are ColStride apart.
+func (b *UnfoldedOf[T]) neighbours(a *MatrixOf[T], k0, k1 int) bool {
+	return b.LeftColumns == nil || b.LeftColumns[k1-1]-b.LeftColumns[k0] == (k1-1-k0)*a.ColStride
+}
+
+// chunkEnd is the end of the chunk that begins with term k.
+func (b *UnfoldedOf[T]) chunkEnd(k int) int {
+	if b.Chunks == nil {
+		return min(k+Chunk, len(b.Rows))
+	}
+	i, _ := slices.BinarySearch(b.Chunks, k+1)
+	return b.Chunks[i]
 }
 
 // Unfold computes C = A B, or with add C + A B, in the canonical order, for A [m k], an unfolded B [k n] and C [m n],
@@ -25,12 +52,12 @@ func Unfold[T float32 | float64](m int, a MatrixOf[T], b UnfoldedOf[T], c []T, l
 	if m <= 0 || n <= 0 {
 		return
 	}
-	b.check(m, k, n, a, len(c), ldc)
+	last := b.check(m, k, n, a, len(c), ldc)
 	if tier := current(); tier != nil && k > 0 {
 		if b, ok := any(b).(UnfoldedOf[float32]); ok {
 			p := acquire(tier)
 			finish, _ := any(epilogue).(Epilogue)
-			p.unfolded, p.add = &b, add
+			p.unfolded, p.lastRow, p.add = &b, last, add
 			p.set(m, n, k, any(a).(Matrix), Matrix{}, any(c).([]float32), ldc, finish)
 			p.run(workersFor(m, n, k))
 			p.release()
@@ -48,18 +75,36 @@ func InPlace[T float32 | float64](m int) bool {
 	return single && current() != nil && m < packRows
 }
 
-// check panics unless every element that a product touches exists.
-func (b *UnfoldedOf[T]) check(m, k, n int, a MatrixOf[T], lenC, ldc int) {
+// check panics unless every element that a product touches exists. It returns the largest of the rows.
+func (b *UnfoldedOf[T]) check(m, k, n int, a MatrixOf[T], lenC, ldc int) (last int) {
 	check(m, n, 0, a, MatrixOf[T]{}, lenC, ldc)
 	if k == 0 {
-		return
+		return 0
 	}
-	if need := (m-1)*a.RowStride + (k-1)*a.ColStride + 1; len(a.Data) < need || min(a.RowStride, a.ColStride) < 0 {
+	before := 0
+	for _, end := range b.Chunks {
+		if end <= before || end > before+Chunk {
+			panic(fmt.Sprintf("matmul: a chunk of terms from %d to %d", before, end))
+		}
+		before = end
+	}
+	if b.Chunks != nil && before != k || b.LeftColumns != nil && len(b.LeftColumns) != k {
+		panic(fmt.Sprintf("matmul: %d terms in chunks and %d columns of A, not %d", before, len(b.LeftColumns), k))
+	}
+	for p, column := range b.LeftColumns {
+		if column < 0 || p > 0 && column <= b.LeftColumns[p-1] {
+			panic(fmt.Sprintf("matmul: column %d of A, at %d, is not behind the one before", p, column))
+		}
+	}
+	end := b.columnOfA(&a, k-1)
+	if need := (m-1)*a.RowStride + end + 1; len(a.Data) < need || min(a.RowStride, a.ColStride) < 0 {
 		panic(fmt.Sprintf("matmul: A has %d elements, needs %d", len(a.Data), need))
 	}
-	if need := slices.Max(b.Rows) + b.Columns.Offset(n-1) + 1; len(b.Data) < need || slices.Min(b.Rows) < 0 {
+	last = slices.Max(b.Rows)
+	if need := last + b.Columns.Offset(n-1) + 1; len(b.Data) < need || slices.Min(b.Rows) < 0 {
 		panic(fmt.Sprintf("matmul: unfolded B has %d elements, needs %d", len(b.Data), need))
 	}
+	return last
 }
 
 // pack copies columns [j0, j1) of rows [k0, k0+kc) to strips of the given width: element (k0+p, j0+j) to
@@ -105,7 +150,8 @@ func (b *UnfoldedOf[T]) portable(m, k, n int, a MatrixOf[T], c []T, ldc int, add
 	epilogue func(i, j int, dst []T)) {
 	grain := max(1, grainFlops/(m*strip*max(k, 1)))
 	par.For(divideUp(n, strip), grain, func(lo, hi int) {
-		packed := make([]T, min(Chunk, k)*strip)
+		packed := make([]T, min(Chunk, k)*(strip+1))
+		packed, row := packed[:min(Chunk, k)*strip], packed[min(Chunk, k)*strip:]
 		for j0 := lo * strip; j0 < min(hi*strip, n); j0 += strip {
 			j1 := min(j0+strip, n)
 			if k == 0 && !add {
@@ -113,12 +159,12 @@ func (b *UnfoldedOf[T]) portable(m, k, n int, a MatrixOf[T], c []T, ldc int, add
 					clear(c[i*ldc+j0 : i*ldc+j1])
 				}
 			}
-			for k0 := 0; k0 < k; k0 += Chunk {
-				kc := min(Chunk, k-k0)
-				b.pack(packed, strip, k0, kc, j0, j1)
+			for k0, k1 := 0, 0; k0 < k; k0 = k1 {
+				k1 = b.chunkEnd(k0)
+				b.pack(packed, strip, k0, k1-k0, j0, j1)
 				for i := range m {
-					from := MatrixOf[T]{a.Data[i*a.RowStride+k0*a.ColStride:], a.RowStride, a.ColStride}
-					portableChunk(c[i*ldc+j0:i*ldc+j1], kc, from, MatrixOf[T]{packed, strip, 1}, add || k0 > 0)
+					from := b.chunkOfA(row, &a, i, k0, k1)
+					portableChunk(c[i*ldc+j0:i*ldc+j1], k1-k0, from, MatrixOf[T]{packed, strip, 1}, add || k0 > 0)
 				}
 			}
 			if epilogue != nil {
@@ -128,6 +174,79 @@ func (b *UnfoldedOf[T]) portable(m, k, n int, a MatrixOf[T], c []T, ldc int, add
 			}
 		}
 	})
+}
+
+// chunkOfA is columns [k0, k1) of row i of A, in dst if they are not neighbours.
+func (b *UnfoldedOf[T]) chunkOfA(dst []T, a *MatrixOf[T], i, k0, k1 int) MatrixOf[T] {
+	row := a.from(i)
+	if b.neighbours(a, k0, k1) {
+		return MatrixOf[T]{row.Data[b.columnOfA(a, k0):], a.RowStride, a.ColStride}
+	}
+	for k, column := range b.LeftColumns[k0:k1] {
+		dst[k] = row.Data[column]
+	}
+	return MatrixOf[T]{dst, 0, 1}
+}
+
+// Room is how many elements there must be behind those that [Chains] reads. Where [UnfoldedOf.Data] has them, columns
+// in pieces are copied faster.
+const Room = maxWidth
+
+// Chains sets dst[j] to the chain of the terms a[p]*data[rows[p]+j], of which there are at most [Chunk]: a row of a
+// product with an unfolded operand.
+func Chains(dst, a, data []float32, rows []int) {
+	tier := current()
+	if tier == nil || len(a) == 0 {
+		clear(dst)
+		for p, row := range rows {
+			addMultiple(dst, a[p], data[row:], 1)
+		}
+		return
+	}
+	width, tile := tier.width(), tier.wide[1]
+	full := len(dst) / width
+	run := func(j, strips, cols int) {
+		tile(len(a), &a[0], 0, 1, 0, &data[j], 0, &rows[0], width, &dst[j], 0, 0, 1, strips, cols, false)
+	}
+	if full > 0 {
+		run(0, full, width)
+	}
+	if rest := len(dst) % width; rest > 0 {
+		if rest <= tier.lanes {
+			tile = tier.narrow[1]
+		}
+		run(full*width, 1, rest)
+	}
+}
+
+// Lanes divides the number of columns that [Correlate] takes.
+const Lanes = maxWidth
+
+// Correlate goes on with the chains c of some taps, rows of so many columns: to each it adds the terms p, the products
+// of row p of g and of the columns of x from rows[p] on, those of tap t step elements further for each.
+func Correlate(c, g, x []float32, rows []int, taps, step, columns int) {
+	if len(rows) == 0 {
+		return
+	}
+	tier := current()
+	if tier == nil {
+		for p, row := range rows {
+			for t := range taps {
+				chain, of, seen := c[t*columns:(t+1)*columns], g[p*columns:], x[row+t*step:]
+				for j := range chain {
+					chain[j] = lane.FMA32(of[j], seen[j], chain[j])
+				}
+			}
+		}
+		return
+	}
+	most := len(tier.correlate) - 1
+	for t := 0; t < taps; t += most {
+		run := tier.correlate[min(most, taps-t)]
+		for j := 0; j < columns; j += tier.width() {
+			run(len(rows), &g[j], columns, &x[t*step+j], &rows[0], step, &c[t*columns+j], columns)
+		}
+	}
 }
 
 // Transpose sets dst[p*stride+r] to element (r, p) of src for r < rows and p < columns.

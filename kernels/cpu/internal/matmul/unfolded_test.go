@@ -3,11 +3,13 @@ package matmul
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
 // An unfolded operand gives the bits of the matrix that it stands for, on all tiers, also where the product is added to
@@ -42,6 +44,7 @@ func TestUnfold(t *testing.T) {
 		a := layouts[r.IntN(len(layouts))].view(r, m, k)
 		want := make([]float32, m*n)
 		naive(m, n, k, a, plain, want, n)
+		apart, of, chunked := inChunks(r, a, b, plain, m)
 		for _, tier := range tiers() {
 			t.Run(fmt.Sprint(trial, " ", tier), func(t *testing.T) {
 				force(t, tier)
@@ -54,6 +57,10 @@ func TestUnfold(t *testing.T) {
 				if finished.Load() != int64(m*n) {
 					t.Fatalf("the epilogue got %d of %d elements", finished.Load(), m*n)
 				}
+				Unfold(m, apart, of, c, n, false, nil)
+				if at := differ(c, chunked); at >= 0 {
+					t.Fatalf("in chunks %v, [%d %d] x [%d %v]: element %d differs", of.Chunks, m, k, k, shape, at)
+				}
 				first := k / 2 / Chunk * Chunk
 				head, tail := b, b
 				head.Rows, tail.Rows = b.Rows[:first], b.Rows[first:]
@@ -63,6 +70,77 @@ func TestUnfold(t *testing.T) {
 					t.Fatalf("in two parts, [%d %d] x [%d %v]: element %d differs", m, k, k, shape, at)
 				}
 			})
+		}
+	}
+}
+
+// inChunks is a product in other chunks, of columns of A that are apart.
+func inChunks(r *rand.Rand, a Matrix, b UnfoldedOf[float32], plain Matrix, m int) (apart Matrix, of UnfoldedOf[float32],
+	chunked []float32) {
+	k, n := len(b.Rows), b.Columns.Len()
+	chunked, of = make([]float32, m*n), b
+	for end := 0; end < k; of.Chunks = append(of.Chunks, end) {
+		begin := end
+		end = min(k, begin+1+r.IntN(Chunk))
+		part := make([]float32, m*n)
+		naive(m, n, end-begin, Matrix{a.Data[begin*a.ColStride:], a.RowStride, a.ColStride},
+			Matrix{plain.Data[begin*n:], n, 1}, part, n)
+		for i, v := range part {
+			if begin > 0 {
+				v += chunked[i]
+			}
+			chunked[i] = v
+		}
+	}
+	for p, at := 0, 0; p < k; p++ {
+		of.LeftColumns = append(of.LeftColumns, at)
+		at += []int{1, 1, 1, 1 + r.IntN(4)}[r.IntN(4)]
+	}
+	apart = layout("rows").view(r, m, 4*k+1)
+	for i := range m {
+		for p, at := range of.LeftColumns {
+			apart.Data[i*apart.RowStride+at] = a.Data[i*a.RowStride+p*a.ColStride]
+		}
+	}
+	return apart, of, chunked
+}
+
+// A row of an unfolded product, and sums that go on, have the bits of the definition on all tiers.
+func TestChainsAndCorrelate(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	random := func(n int) []float32 { return layout("rows").view(r, 1, n).Data[:n] }
+	for range 60 {
+		k, n, taps, columns, step := 1+r.IntN(Chunk), 1+r.IntN(100), 1+r.IntN(17), Lanes*(1+r.IntN(2)), r.IntN(70)
+		a, data, rows, want := random(k), random(500+n+Room), make([]int, k), make([]float32, n)
+		g, x, chains := random(k*columns), random(500+taps*step+columns), random(taps*columns)
+		for p := range rows {
+			rows[p] = r.IntN(500)
+		}
+		for j := range want {
+			for p, row := range rows {
+				want[j] = lane.FMA32(a[p], data[row+j], want[j])
+			}
+		}
+		further := slices.Clone(chains)
+		for t := range taps {
+			for j := range columns {
+				for p, row := range rows {
+					at := t*columns + j
+					further[at] = lane.FMA32(g[p*columns+j], x[row+t*step+j], further[at])
+				}
+			}
+		}
+		for _, tier := range tiers() {
+			force(t, tier)
+			got, c := make([]float32, n+1), slices.Clone(chains)
+			Chains(got[:n], a, data, rows)
+			Correlate(c, g, x, rows, taps, step, columns)
+			if at := differ(got, append(want, 0)); at >= 0 {
+				t.Fatalf("%v: %d terms, column %d of %d is %v, want %v", tier, k, at, n, got[at], append(want, 0)[at])
+			}
+			if at := differ(c, further); at >= 0 {
+				t.Fatalf("%v: %d terms, %d taps of %d columns: element %d differs", tier, k, taps, columns, at)
+			}
 		}
 	}
 }

@@ -132,6 +132,46 @@ func copyStripsAVX512(dst *float32, src *float32, row int, k int, strips int, co
 //go:noescape
 func gatherStripAVX512(dst *float32, src *float32, rows *int, k int, columns *int)
 
+// copyPiecesAVX512 is assembly.copyPieces for this tier.
+//
+//go:noescape
+func copyPiecesAVX512(dst *float32, src *float32, rows *int, k int, pieces *int, count int)
+
+// correlate1AVX512 adds to 1 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate1AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate2AVX512 adds to 2 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate2AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate3AVX512 adds to 3 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate3AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate4AVX512 adds to 4 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate4AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate5AVX512 adds to 5 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate5AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate6AVX512 adds to 6 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate6AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate7AVX512 adds to 7 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate7AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
 // peakAVX512 does 12 independent vector multiply-adds of x n times.
 func peakAVX512(n int, x float32)
 
@@ -205,6 +245,46 @@ func copyStripsAVX2(dst *float32, src *float32, row int, k int, strips int, cols
 //go:noescape
 func gatherStripAVX2(dst *float32, src *float32, rows *int, k int, columns *int)
 
+// copyPiecesAVX2 is assembly.copyPieces for this tier.
+//
+//go:noescape
+func copyPiecesAVX2(dst *float32, src *float32, rows *int, k int, pieces *int, count int)
+
+// correlate1AVX2 adds to 1 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate1AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate2AVX2 adds to 2 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate2AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate3AVX2 adds to 3 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate3AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate4AVX2 adds to 4 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate4AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate5AVX2 adds to 5 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate5AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate6AVX2 adds to 6 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate6AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate7AVX2 adds to 7 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate7AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
 // peakAVX2 does 12 independent vector multiply-adds of x n times.
 func peakAVX2(n int, x float32)
 
@@ -212,6 +292,11 @@ func peakAVX2(n int, x float32)
 //
 //go:noescape
 func copyPanels(dst *float32, src *float32, row int, k int, panels int)
+
+// gatherPanel sets dst[p*12+r] = src[columns[p]+r*row] for p < k, at least one, and r < 12.
+//
+//go:noescape
+func gatherPanel(dst *float32, src *float32, row int, columns *int, k int)
 
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //

@@ -5684,6 +5684,456 @@ row:
 	JNE  row
 	RET
 
+// func copyPiecesAVX512(dst *float32, src *float32, rows *int, k int, pieces *int, count int)
+// Requires: AVX, AVX512F
+TEXT ·copyPiecesAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ k+24(FP), BX
+	MOVQ pieces+32(FP), SI
+	MOVQ count+40(FP), DI
+
+row:
+	MOVQ (DX), R8
+	LEAQ (CX)(R8*4), R8
+	MOVQ SI, R9
+	MOVQ DI, R10
+
+piece:
+	MOVQ    (R9), R11
+	VMOVUPS (R8)(R11*4), Z0
+	MOVQ    8(R9), R11
+	VMOVUPS Z0, (AX)(R11*4)
+	ADDQ    $0x10, R9
+	DECQ    R10
+	JNE     piece
+	ADDQ    $0x08, DX
+	ADDQ    $0x00000080, AX
+	DECQ    BX
+	JNE     row
+	VZEROUPPER
+	RET
+
+// func correlate1AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, AVX512F
+TEXT ·correlate1AVX512(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	MOVQ    SI, R8
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+
+step:
+	MOVQ        (BX), R8
+	LEAQ        (DX)(R8*4), R8
+	VMOVUPS     (CX), Z2
+	VMOVUPS     64(CX), Z3
+	VFMADD231PS (R8), Z2, Z0
+	VFMADD231PS 64(R8), Z3, Z1
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R8
+	VMOVUPS     Z0, (R8)
+	VMOVUPS     Z1, 64(R8)
+	VZEROUPPER
+	RET
+
+// func correlate2AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, AVX512F
+TEXT ·correlate2AVX512(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	MOVQ    SI, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Z4
+	VMOVUPS     64(CX), Z5
+	VFMADD231PS (R10), Z4, Z0
+	VFMADD231PS 64(R10), Z5, Z1
+	VFMADD231PS (R10)(R8*1), Z4, Z2
+	VFMADD231PS 64(R10)(R8*1), Z5, Z3
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Z0, (R10)
+	VMOVUPS     Z1, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z2, (R10)
+	VMOVUPS     Z3, 64(R10)
+	VZEROUPPER
+	RET
+
+// func correlate3AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, AVX512F
+TEXT ·correlate3AVX512(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	MOVQ    SI, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Z6
+	VMOVUPS     64(CX), Z7
+	VFMADD231PS (R10), Z6, Z0
+	VFMADD231PS 64(R10), Z7, Z1
+	VFMADD231PS (R10)(R8*1), Z6, Z2
+	VFMADD231PS 64(R10)(R8*1), Z7, Z3
+	VFMADD231PS (R10)(R8*2), Z6, Z4
+	VFMADD231PS 64(R10)(R8*2), Z7, Z5
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Z0, (R10)
+	VMOVUPS     Z1, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z2, (R10)
+	VMOVUPS     Z3, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z4, (R10)
+	VMOVUPS     Z5, 64(R10)
+	VZEROUPPER
+	RET
+
+// func correlate4AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, AVX512F
+TEXT ·correlate4AVX512(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	LEAQ    (R8)(R8*2), R11
+	MOVQ    SI, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Z8
+	VMOVUPS     64(CX), Z9
+	VFMADD231PS (R10), Z8, Z0
+	VFMADD231PS 64(R10), Z9, Z1
+	VFMADD231PS (R10)(R8*1), Z8, Z2
+	VFMADD231PS 64(R10)(R8*1), Z9, Z3
+	VFMADD231PS (R10)(R8*2), Z8, Z4
+	VFMADD231PS 64(R10)(R8*2), Z9, Z5
+	VFMADD231PS (R10)(R11*1), Z8, Z6
+	VFMADD231PS 64(R10)(R11*1), Z9, Z7
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Z0, (R10)
+	VMOVUPS     Z1, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z2, (R10)
+	VMOVUPS     Z3, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z4, (R10)
+	VMOVUPS     Z5, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z6, (R10)
+	VMOVUPS     Z7, 64(R10)
+	VZEROUPPER
+	RET
+
+// func correlate5AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, AVX512F
+TEXT ·correlate5AVX512(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	LEAQ    (R8)(R8*2), R11
+	MOVQ    SI, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Z10
+	VMOVUPS     64(CX), Z11
+	VFMADD231PS (R10), Z10, Z0
+	VFMADD231PS 64(R10), Z11, Z1
+	VFMADD231PS (R10)(R8*1), Z10, Z2
+	VFMADD231PS 64(R10)(R8*1), Z11, Z3
+	VFMADD231PS (R10)(R8*2), Z10, Z4
+	VFMADD231PS 64(R10)(R8*2), Z11, Z5
+	VFMADD231PS (R10)(R11*1), Z10, Z6
+	VFMADD231PS 64(R10)(R11*1), Z11, Z7
+	VFMADD231PS (R10)(R8*4), Z10, Z8
+	VFMADD231PS 64(R10)(R8*4), Z11, Z9
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Z0, (R10)
+	VMOVUPS     Z1, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z2, (R10)
+	VMOVUPS     Z3, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z4, (R10)
+	VMOVUPS     Z5, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z6, (R10)
+	VMOVUPS     Z7, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z8, (R10)
+	VMOVUPS     Z9, 64(R10)
+	VZEROUPPER
+	RET
+
+// func correlate6AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, AVX512F
+TEXT ·correlate6AVX512(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	LEAQ    (R8)(R8*2), R11
+	LEAQ    (R11)(R8*2), R12
+	MOVQ    SI, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Z12
+	VMOVUPS     64(CX), Z13
+	VFMADD231PS (R10), Z12, Z0
+	VFMADD231PS 64(R10), Z13, Z1
+	VFMADD231PS (R10)(R8*1), Z12, Z2
+	VFMADD231PS 64(R10)(R8*1), Z13, Z3
+	VFMADD231PS (R10)(R8*2), Z12, Z4
+	VFMADD231PS 64(R10)(R8*2), Z13, Z5
+	VFMADD231PS (R10)(R11*1), Z12, Z6
+	VFMADD231PS 64(R10)(R11*1), Z13, Z7
+	VFMADD231PS (R10)(R8*4), Z12, Z8
+	VFMADD231PS 64(R10)(R8*4), Z13, Z9
+	VFMADD231PS (R10)(R12*1), Z12, Z10
+	VFMADD231PS 64(R10)(R12*1), Z13, Z11
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Z0, (R10)
+	VMOVUPS     Z1, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z2, (R10)
+	VMOVUPS     Z3, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z4, (R10)
+	VMOVUPS     Z5, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z6, (R10)
+	VMOVUPS     Z7, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z8, (R10)
+	VMOVUPS     Z9, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z10, (R10)
+	VMOVUPS     Z11, 64(R10)
+	VZEROUPPER
+	RET
+
+// func correlate7AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, AVX512F
+TEXT ·correlate7AVX512(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	LEAQ    (R8)(R8*2), R11
+	LEAQ    (R11)(R8*2), R12
+	MOVQ    SI, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS 64(R10), Z3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS 64(R10), Z5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z8
+	VMOVUPS 64(R10), Z9
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	ADDQ    R9, R10
+	VMOVUPS (R10), Z12
+	VMOVUPS 64(R10), Z13
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Z14
+	VMOVUPS     64(CX), Z15
+	VFMADD231PS (R10), Z14, Z0
+	VFMADD231PS 64(R10), Z15, Z1
+	VFMADD231PS (R10)(R8*1), Z14, Z2
+	VFMADD231PS 64(R10)(R8*1), Z15, Z3
+	VFMADD231PS (R10)(R8*2), Z14, Z4
+	VFMADD231PS 64(R10)(R8*2), Z15, Z5
+	VFMADD231PS (R10)(R11*1), Z14, Z6
+	VFMADD231PS 64(R10)(R11*1), Z15, Z7
+	VFMADD231PS (R10)(R8*4), Z14, Z8
+	VFMADD231PS 64(R10)(R8*4), Z15, Z9
+	VFMADD231PS (R10)(R12*1), Z14, Z10
+	VFMADD231PS 64(R10)(R12*1), Z15, Z11
+	VFMADD231PS (R10)(R11*2), Z14, Z12
+	VFMADD231PS 64(R10)(R11*2), Z15, Z13
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Z0, (R10)
+	VMOVUPS     Z1, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z2, (R10)
+	VMOVUPS     Z3, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z4, (R10)
+	VMOVUPS     Z5, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z6, (R10)
+	VMOVUPS     Z7, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z8, (R10)
+	VMOVUPS     Z9, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z10, (R10)
+	VMOVUPS     Z11, 64(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Z12, (R10)
+	VMOVUPS     Z13, 64(R10)
+	VZEROUPPER
+	RET
+
 // func peakAVX512(n int, x float32)
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512(SB), NOSPLIT, $0-12
@@ -9366,6 +9816,456 @@ row:
 	JNE  row
 	RET
 
+// func copyPiecesAVX2(dst *float32, src *float32, rows *int, k int, pieces *int, count int)
+// Requires: AVX
+TEXT ·copyPiecesAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ k+24(FP), BX
+	MOVQ pieces+32(FP), SI
+	MOVQ count+40(FP), DI
+
+row:
+	MOVQ (DX), R8
+	LEAQ (CX)(R8*4), R8
+	MOVQ SI, R9
+	MOVQ DI, R10
+
+piece:
+	MOVQ    (R9), R11
+	VMOVUPS (R8)(R11*4), Y0
+	MOVQ    8(R9), R11
+	VMOVUPS Y0, (AX)(R11*4)
+	ADDQ    $0x10, R9
+	DECQ    R10
+	JNE     piece
+	ADDQ    $0x08, DX
+	ADDQ    $0x00000040, AX
+	DECQ    BX
+	JNE     row
+	VZEROUPPER
+	RET
+
+// func correlate1AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, FMA3
+TEXT ·correlate1AVX2(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	MOVQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+step:
+	MOVQ        (BX), R8
+	LEAQ        (DX)(R8*4), R8
+	VMOVUPS     (CX), Y2
+	VMOVUPS     32(CX), Y3
+	VFMADD231PS (R8), Y2, Y0
+	VFMADD231PS 32(R8), Y3, Y1
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R8
+	VMOVUPS     Y0, (R8)
+	VMOVUPS     Y1, 32(R8)
+	VZEROUPPER
+	RET
+
+// func correlate2AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, FMA3
+TEXT ·correlate2AVX2(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	MOVQ    SI, R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y2
+	VMOVUPS 32(R10), Y3
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Y4
+	VMOVUPS     32(CX), Y5
+	VFMADD231PS (R10), Y4, Y0
+	VFMADD231PS 32(R10), Y5, Y1
+	VFMADD231PS (R10)(R8*1), Y4, Y2
+	VFMADD231PS 32(R10)(R8*1), Y5, Y3
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y2, (R10)
+	VMOVUPS     Y3, 32(R10)
+	VZEROUPPER
+	RET
+
+// func correlate3AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, FMA3
+TEXT ·correlate3AVX2(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	MOVQ    SI, R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y2
+	VMOVUPS 32(R10), Y3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y4
+	VMOVUPS 32(R10), Y5
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Y6
+	VMOVUPS     32(CX), Y7
+	VFMADD231PS (R10), Y6, Y0
+	VFMADD231PS 32(R10), Y7, Y1
+	VFMADD231PS (R10)(R8*1), Y6, Y2
+	VFMADD231PS 32(R10)(R8*1), Y7, Y3
+	VFMADD231PS (R10)(R8*2), Y6, Y4
+	VFMADD231PS 32(R10)(R8*2), Y7, Y5
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y2, (R10)
+	VMOVUPS     Y3, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y4, (R10)
+	VMOVUPS     Y5, 32(R10)
+	VZEROUPPER
+	RET
+
+// func correlate4AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, FMA3
+TEXT ·correlate4AVX2(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	LEAQ    (R8)(R8*2), R11
+	MOVQ    SI, R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y2
+	VMOVUPS 32(R10), Y3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y4
+	VMOVUPS 32(R10), Y5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Y8
+	VMOVUPS     32(CX), Y9
+	VFMADD231PS (R10), Y8, Y0
+	VFMADD231PS 32(R10), Y9, Y1
+	VFMADD231PS (R10)(R8*1), Y8, Y2
+	VFMADD231PS 32(R10)(R8*1), Y9, Y3
+	VFMADD231PS (R10)(R8*2), Y8, Y4
+	VFMADD231PS 32(R10)(R8*2), Y9, Y5
+	VFMADD231PS (R10)(R11*1), Y8, Y6
+	VFMADD231PS 32(R10)(R11*1), Y9, Y7
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y2, (R10)
+	VMOVUPS     Y3, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y4, (R10)
+	VMOVUPS     Y5, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y6, (R10)
+	VMOVUPS     Y7, 32(R10)
+	VZEROUPPER
+	RET
+
+// func correlate5AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, FMA3
+TEXT ·correlate5AVX2(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	LEAQ    (R8)(R8*2), R11
+	MOVQ    SI, R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y2
+	VMOVUPS 32(R10), Y3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y4
+	VMOVUPS 32(R10), Y5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y8
+	VMOVUPS 32(R10), Y9
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Y10
+	VMOVUPS     32(CX), Y11
+	VFMADD231PS (R10), Y10, Y0
+	VFMADD231PS 32(R10), Y11, Y1
+	VFMADD231PS (R10)(R8*1), Y10, Y2
+	VFMADD231PS 32(R10)(R8*1), Y11, Y3
+	VFMADD231PS (R10)(R8*2), Y10, Y4
+	VFMADD231PS 32(R10)(R8*2), Y11, Y5
+	VFMADD231PS (R10)(R11*1), Y10, Y6
+	VFMADD231PS 32(R10)(R11*1), Y11, Y7
+	VFMADD231PS (R10)(R8*4), Y10, Y8
+	VFMADD231PS 32(R10)(R8*4), Y11, Y9
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y2, (R10)
+	VMOVUPS     Y3, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y4, (R10)
+	VMOVUPS     Y5, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y6, (R10)
+	VMOVUPS     Y7, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y8, (R10)
+	VMOVUPS     Y9, 32(R10)
+	VZEROUPPER
+	RET
+
+// func correlate6AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, FMA3
+TEXT ·correlate6AVX2(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	LEAQ    (R8)(R8*2), R11
+	LEAQ    (R11)(R8*2), R12
+	MOVQ    SI, R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y2
+	VMOVUPS 32(R10), Y3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y4
+	VMOVUPS 32(R10), Y5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y8
+	VMOVUPS 32(R10), Y9
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y10
+	VMOVUPS 32(R10), Y11
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Y12
+	VMOVUPS     32(CX), Y13
+	VFMADD231PS (R10), Y12, Y0
+	VFMADD231PS 32(R10), Y13, Y1
+	VFMADD231PS (R10)(R8*1), Y12, Y2
+	VFMADD231PS 32(R10)(R8*1), Y13, Y3
+	VFMADD231PS (R10)(R8*2), Y12, Y4
+	VFMADD231PS 32(R10)(R8*2), Y13, Y5
+	VFMADD231PS (R10)(R11*1), Y12, Y6
+	VFMADD231PS 32(R10)(R11*1), Y13, Y7
+	VFMADD231PS (R10)(R8*4), Y12, Y8
+	VFMADD231PS 32(R10)(R8*4), Y13, Y9
+	VFMADD231PS (R10)(R12*1), Y12, Y10
+	VFMADD231PS 32(R10)(R12*1), Y13, Y11
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y2, (R10)
+	VMOVUPS     Y3, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y4, (R10)
+	VMOVUPS     Y5, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y6, (R10)
+	VMOVUPS     Y7, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y8, (R10)
+	VMOVUPS     Y9, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y10, (R10)
+	VMOVUPS     Y11, 32(R10)
+	VZEROUPPER
+	RET
+
+// func correlate7AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+// Requires: AVX, FMA3
+TEXT ·correlate7AVX2(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    grad+8(FP), CX
+	MOVQ    x+24(FP), DX
+	MOVQ    rows+32(FP), BX
+	MOVQ    c+48(FP), SI
+	MOVQ    gradRow+16(FP), DI
+	MOVQ    step+40(FP), R8
+	MOVQ    cRow+56(FP), R9
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R8
+	SHLQ    $0x02, R9
+	LEAQ    (R8)(R8*2), R11
+	LEAQ    (R11)(R8*2), R12
+	MOVQ    SI, R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y2
+	VMOVUPS 32(R10), Y3
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y4
+	VMOVUPS 32(R10), Y5
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y6
+	VMOVUPS 32(R10), Y7
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y8
+	VMOVUPS 32(R10), Y9
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y10
+	VMOVUPS 32(R10), Y11
+	ADDQ    R9, R10
+	VMOVUPS (R10), Y12
+	VMOVUPS 32(R10), Y13
+
+step:
+	MOVQ        (BX), R10
+	LEAQ        (DX)(R10*4), R10
+	VMOVUPS     (CX), Y14
+	VMOVUPS     32(CX), Y15
+	VFMADD231PS (R10), Y14, Y0
+	VFMADD231PS 32(R10), Y15, Y1
+	VFMADD231PS (R10)(R8*1), Y14, Y2
+	VFMADD231PS 32(R10)(R8*1), Y15, Y3
+	VFMADD231PS (R10)(R8*2), Y14, Y4
+	VFMADD231PS 32(R10)(R8*2), Y15, Y5
+	VFMADD231PS (R10)(R11*1), Y14, Y6
+	VFMADD231PS 32(R10)(R11*1), Y15, Y7
+	VFMADD231PS (R10)(R8*4), Y14, Y8
+	VFMADD231PS 32(R10)(R8*4), Y15, Y9
+	VFMADD231PS (R10)(R12*1), Y14, Y10
+	VFMADD231PS 32(R10)(R12*1), Y15, Y11
+	VFMADD231PS (R10)(R11*2), Y14, Y12
+	VFMADD231PS 32(R10)(R11*2), Y15, Y13
+	ADDQ        $0x08, BX
+	ADDQ        DI, CX
+	DECQ        AX
+	JNE         step
+	MOVQ        SI, R10
+	VMOVUPS     Y0, (R10)
+	VMOVUPS     Y1, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y2, (R10)
+	VMOVUPS     Y3, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y4, (R10)
+	VMOVUPS     Y5, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y6, (R10)
+	VMOVUPS     Y7, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y8, (R10)
+	VMOVUPS     Y9, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y10, (R10)
+	VMOVUPS     Y11, 32(R10)
+	ADDQ        R9, R10
+	VMOVUPS     Y12, (R10)
+	VMOVUPS     Y13, 32(R10)
+	VZEROUPPER
+	RET
+
 // func peakAVX2(n int, x float32)
 // Requires: AVX, FMA3
 TEXT ·peakAVX2(SB), NOSPLIT, $0-12
@@ -9440,6 +10340,53 @@ panel:
 
 done:
 	VZEROUPPER
+	RET
+
+// func gatherPanel(dst *float32, src *float32, row int, columns *int, k int)
+TEXT ·gatherPanel(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ row+16(FP), DX
+	MOVQ columns+24(FP), BX
+	MOVQ k+32(FP), SI
+	SHLQ $0x02, DX
+	LEAQ (DX)(DX*2), R9
+	LEAQ (R9)(DX*2), R10
+	LEAQ (R10)(DX*2), R11
+	LEAQ (R11)(DX*2), R12
+	LEAQ (R12)(DX*2), R13
+
+column:
+	MOVQ (BX), DI
+	LEAQ (CX)(DI*4), DI
+	MOVL (DI), R8
+	MOVL R8, (AX)
+	MOVL (DI)(DX*1), R8
+	MOVL R8, 4(AX)
+	MOVL (DI)(DX*2), R8
+	MOVL R8, 8(AX)
+	MOVL (DI)(R9*1), R8
+	MOVL R8, 12(AX)
+	MOVL (DI)(DX*4), R8
+	MOVL R8, 16(AX)
+	MOVL (DI)(R10*1), R8
+	MOVL R8, 20(AX)
+	MOVL (DI)(R9*2), R8
+	MOVL R8, 24(AX)
+	MOVL (DI)(R11*1), R8
+	MOVL R8, 28(AX)
+	MOVL (DI)(DX*8), R8
+	MOVL R8, 32(AX)
+	MOVL (DI)(R12*1), R8
+	MOVL R8, 36(AX)
+	MOVL (DI)(R10*2), R8
+	MOVL R8, 40(AX)
+	MOVL (DI)(R13*1), R8
+	MOVL R8, 44(AX)
+	ADDQ $0x08, BX
+	ADDQ $0x30, AX
+	DECQ SI
+	JNE  column
 	RET
 
 // func transpose8(dst *float32, step int, src *float32, row int, k int)

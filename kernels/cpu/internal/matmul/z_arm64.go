@@ -137,6 +137,51 @@ func copyPanels(dst, src *float32, row, k, panels int)
 //go:noescape
 func gatherStripNEON(dst, src *float32, rows *int, k int, columns *int)
 
+// copyPiecesNEON is assembly.copyPieces for this tier.
+//
+//go:noescape
+func copyPiecesNEON(dst, src *float32, rows *int, k int, pieces *int, count int)
+
+// gatherPanel sets dst[p*12+r] = src[columns[p]+r*row] for p < k, at least one, and r < 12.
+//
+//go:noescape
+func gatherPanel(dst, src *float32, row int, columns *int, k int)
+
+// correlate1NEON adds to 1 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate1NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate2NEON adds to 2 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate2NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate3NEON adds to 3 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate3NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate4NEON adds to 4 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate4NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate5NEON adds to 5 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate5NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate6NEON adds to 6 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate6NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
+// correlate7NEON adds to 7 rows of sums, see correlateFunc.
+//
+//go:noescape
+func correlate7NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //
 //go:noescape

@@ -5319,6 +5319,578 @@ row:
 	BNE row
 	RET
 
+// func copyPiecesNEON(dst, src *float32, rows *int, k int, pieces *int, count int)
+TEXT ·copyPiecesNEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD rows+16(FP), R2
+	MOVD k+24(FP), R3
+	MOVD pieces+32(FP), R4
+	MOVD count+40(FP), R5
+
+row:
+	MOVD.P 8(R2), R6
+	ADD R6<<2, R1, R6
+	MOVD R4, R7
+	MOVD R5, R8
+
+piece:
+	MOVD.P 8(R7), R9
+	ADD R9<<2, R6, R9
+	FMOVQ (R9), F0
+	MOVD.P 8(R7), R9
+	ADD R9<<2, R0, R9
+	FMOVQ F0, (R9)
+	SUBS $1, R8
+	BNE piece
+	ADD $32, R0
+	SUBS $1, R3
+	BNE row
+	RET
+
+// func gatherPanel(dst, src *float32, row int, columns *int, k int)
+TEXT ·gatherPanel(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD row+16(FP), R2
+	MOVD columns+24(FP), R3
+	MOVD k+32(FP), R4
+	LSL $2, R2
+
+column:
+	MOVD.P 8(R3), R5
+	ADD R5<<2, R1, R5
+	MOVWU (R5), R6
+	MOVW R6, 0(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 4(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 8(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 12(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 16(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 20(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 24(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 28(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 32(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 36(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 40(R0)
+	ADD R2, R5
+	MOVWU (R5), R6
+	MOVW R6, 44(R0)
+	ADD R2, R5
+	ADD $48, R0
+	SUBS $1, R4
+	BNE column
+	RET
+
+// func correlate1NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+TEXT ·correlate1NEON(SB), NOSPLIT, $0-64
+	MOVD k+0(FP), R0
+	MOVD grad+8(FP), R1
+	MOVD gradRow+16(FP), R2
+	MOVD x+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD step+40(FP), R5
+	MOVD c+48(FP), R6
+	MOVD cRow+56(FP), R7
+	LSL $2, R2
+	LSL $2, R5
+	LSL $2, R7
+	MOVD R6, R8
+	FMOVQ 0(R8), F0
+	FMOVQ 16(R8), F1
+	ADD R7, R8
+
+step:
+	MOVD.P 8(R4), R8
+	ADD R8<<2, R3, R8
+	FMOVQ 0(R1), F14
+	FMOVQ 16(R1), F15
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc0 // FMLA V0.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde1 // FMLA V1.4S, V15.4S, V17.4S
+	ADD R5, R8
+	ADD R2, R1
+	SUBS $1, R0
+	BNE step
+	MOVD R6, R8
+	FMOVQ F0, 0(R8)
+	FMOVQ F1, 16(R8)
+	ADD R7, R8
+	RET
+
+// func correlate2NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+TEXT ·correlate2NEON(SB), NOSPLIT, $0-64
+	MOVD k+0(FP), R0
+	MOVD grad+8(FP), R1
+	MOVD gradRow+16(FP), R2
+	MOVD x+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD step+40(FP), R5
+	MOVD c+48(FP), R6
+	MOVD cRow+56(FP), R7
+	LSL $2, R2
+	LSL $2, R5
+	LSL $2, R7
+	MOVD R6, R8
+	FMOVQ 0(R8), F0
+	FMOVQ 16(R8), F1
+	ADD R7, R8
+	FMOVQ 0(R8), F2
+	FMOVQ 16(R8), F3
+	ADD R7, R8
+
+step:
+	MOVD.P 8(R4), R8
+	ADD R8<<2, R3, R8
+	FMOVQ 0(R1), F14
+	FMOVQ 16(R1), F15
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc0 // FMLA V0.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde1 // FMLA V1.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc2 // FMLA V2.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde3 // FMLA V3.4S, V15.4S, V17.4S
+	ADD R5, R8
+	ADD R2, R1
+	SUBS $1, R0
+	BNE step
+	MOVD R6, R8
+	FMOVQ F0, 0(R8)
+	FMOVQ F1, 16(R8)
+	ADD R7, R8
+	FMOVQ F2, 0(R8)
+	FMOVQ F3, 16(R8)
+	ADD R7, R8
+	RET
+
+// func correlate3NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+TEXT ·correlate3NEON(SB), NOSPLIT, $0-64
+	MOVD k+0(FP), R0
+	MOVD grad+8(FP), R1
+	MOVD gradRow+16(FP), R2
+	MOVD x+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD step+40(FP), R5
+	MOVD c+48(FP), R6
+	MOVD cRow+56(FP), R7
+	LSL $2, R2
+	LSL $2, R5
+	LSL $2, R7
+	MOVD R6, R8
+	FMOVQ 0(R8), F0
+	FMOVQ 16(R8), F1
+	ADD R7, R8
+	FMOVQ 0(R8), F2
+	FMOVQ 16(R8), F3
+	ADD R7, R8
+	FMOVQ 0(R8), F4
+	FMOVQ 16(R8), F5
+	ADD R7, R8
+
+step:
+	MOVD.P 8(R4), R8
+	ADD R8<<2, R3, R8
+	FMOVQ 0(R1), F14
+	FMOVQ 16(R1), F15
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc0 // FMLA V0.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde1 // FMLA V1.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc2 // FMLA V2.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde3 // FMLA V3.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc4 // FMLA V4.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde5 // FMLA V5.4S, V15.4S, V17.4S
+	ADD R5, R8
+	ADD R2, R1
+	SUBS $1, R0
+	BNE step
+	MOVD R6, R8
+	FMOVQ F0, 0(R8)
+	FMOVQ F1, 16(R8)
+	ADD R7, R8
+	FMOVQ F2, 0(R8)
+	FMOVQ F3, 16(R8)
+	ADD R7, R8
+	FMOVQ F4, 0(R8)
+	FMOVQ F5, 16(R8)
+	ADD R7, R8
+	RET
+
+// func correlate4NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+TEXT ·correlate4NEON(SB), NOSPLIT, $0-64
+	MOVD k+0(FP), R0
+	MOVD grad+8(FP), R1
+	MOVD gradRow+16(FP), R2
+	MOVD x+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD step+40(FP), R5
+	MOVD c+48(FP), R6
+	MOVD cRow+56(FP), R7
+	LSL $2, R2
+	LSL $2, R5
+	LSL $2, R7
+	MOVD R6, R8
+	FMOVQ 0(R8), F0
+	FMOVQ 16(R8), F1
+	ADD R7, R8
+	FMOVQ 0(R8), F2
+	FMOVQ 16(R8), F3
+	ADD R7, R8
+	FMOVQ 0(R8), F4
+	FMOVQ 16(R8), F5
+	ADD R7, R8
+	FMOVQ 0(R8), F6
+	FMOVQ 16(R8), F7
+	ADD R7, R8
+
+step:
+	MOVD.P 8(R4), R8
+	ADD R8<<2, R3, R8
+	FMOVQ 0(R1), F14
+	FMOVQ 16(R1), F15
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc0 // FMLA V0.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde1 // FMLA V1.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc2 // FMLA V2.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde3 // FMLA V3.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc4 // FMLA V4.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde5 // FMLA V5.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc6 // FMLA V6.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde7 // FMLA V7.4S, V15.4S, V17.4S
+	ADD R5, R8
+	ADD R2, R1
+	SUBS $1, R0
+	BNE step
+	MOVD R6, R8
+	FMOVQ F0, 0(R8)
+	FMOVQ F1, 16(R8)
+	ADD R7, R8
+	FMOVQ F2, 0(R8)
+	FMOVQ F3, 16(R8)
+	ADD R7, R8
+	FMOVQ F4, 0(R8)
+	FMOVQ F5, 16(R8)
+	ADD R7, R8
+	FMOVQ F6, 0(R8)
+	FMOVQ F7, 16(R8)
+	ADD R7, R8
+	RET
+
+// func correlate5NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+TEXT ·correlate5NEON(SB), NOSPLIT, $0-64
+	MOVD k+0(FP), R0
+	MOVD grad+8(FP), R1
+	MOVD gradRow+16(FP), R2
+	MOVD x+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD step+40(FP), R5
+	MOVD c+48(FP), R6
+	MOVD cRow+56(FP), R7
+	LSL $2, R2
+	LSL $2, R5
+	LSL $2, R7
+	MOVD R6, R8
+	FMOVQ 0(R8), F0
+	FMOVQ 16(R8), F1
+	ADD R7, R8
+	FMOVQ 0(R8), F2
+	FMOVQ 16(R8), F3
+	ADD R7, R8
+	FMOVQ 0(R8), F4
+	FMOVQ 16(R8), F5
+	ADD R7, R8
+	FMOVQ 0(R8), F6
+	FMOVQ 16(R8), F7
+	ADD R7, R8
+	FMOVQ 0(R8), F8
+	FMOVQ 16(R8), F9
+	ADD R7, R8
+
+step:
+	MOVD.P 8(R4), R8
+	ADD R8<<2, R3, R8
+	FMOVQ 0(R1), F14
+	FMOVQ 16(R1), F15
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc0 // FMLA V0.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde1 // FMLA V1.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc2 // FMLA V2.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde3 // FMLA V3.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc4 // FMLA V4.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde5 // FMLA V5.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc6 // FMLA V6.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde7 // FMLA V7.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc8 // FMLA V8.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde9 // FMLA V9.4S, V15.4S, V17.4S
+	ADD R5, R8
+	ADD R2, R1
+	SUBS $1, R0
+	BNE step
+	MOVD R6, R8
+	FMOVQ F0, 0(R8)
+	FMOVQ F1, 16(R8)
+	ADD R7, R8
+	FMOVQ F2, 0(R8)
+	FMOVQ F3, 16(R8)
+	ADD R7, R8
+	FMOVQ F4, 0(R8)
+	FMOVQ F5, 16(R8)
+	ADD R7, R8
+	FMOVQ F6, 0(R8)
+	FMOVQ F7, 16(R8)
+	ADD R7, R8
+	FMOVQ F8, 0(R8)
+	FMOVQ F9, 16(R8)
+	ADD R7, R8
+	RET
+
+// func correlate6NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+TEXT ·correlate6NEON(SB), NOSPLIT, $0-64
+	MOVD k+0(FP), R0
+	MOVD grad+8(FP), R1
+	MOVD gradRow+16(FP), R2
+	MOVD x+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD step+40(FP), R5
+	MOVD c+48(FP), R6
+	MOVD cRow+56(FP), R7
+	LSL $2, R2
+	LSL $2, R5
+	LSL $2, R7
+	MOVD R6, R8
+	FMOVQ 0(R8), F0
+	FMOVQ 16(R8), F1
+	ADD R7, R8
+	FMOVQ 0(R8), F2
+	FMOVQ 16(R8), F3
+	ADD R7, R8
+	FMOVQ 0(R8), F4
+	FMOVQ 16(R8), F5
+	ADD R7, R8
+	FMOVQ 0(R8), F6
+	FMOVQ 16(R8), F7
+	ADD R7, R8
+	FMOVQ 0(R8), F8
+	FMOVQ 16(R8), F9
+	ADD R7, R8
+	FMOVQ 0(R8), F10
+	FMOVQ 16(R8), F11
+	ADD R7, R8
+
+step:
+	MOVD.P 8(R4), R8
+	ADD R8<<2, R3, R8
+	FMOVQ 0(R1), F14
+	FMOVQ 16(R1), F15
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc0 // FMLA V0.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde1 // FMLA V1.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc2 // FMLA V2.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde3 // FMLA V3.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc4 // FMLA V4.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde5 // FMLA V5.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc6 // FMLA V6.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde7 // FMLA V7.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc8 // FMLA V8.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde9 // FMLA V9.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdca // FMLA V10.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cdeb // FMLA V11.4S, V15.4S, V17.4S
+	ADD R5, R8
+	ADD R2, R1
+	SUBS $1, R0
+	BNE step
+	MOVD R6, R8
+	FMOVQ F0, 0(R8)
+	FMOVQ F1, 16(R8)
+	ADD R7, R8
+	FMOVQ F2, 0(R8)
+	FMOVQ F3, 16(R8)
+	ADD R7, R8
+	FMOVQ F4, 0(R8)
+	FMOVQ F5, 16(R8)
+	ADD R7, R8
+	FMOVQ F6, 0(R8)
+	FMOVQ F7, 16(R8)
+	ADD R7, R8
+	FMOVQ F8, 0(R8)
+	FMOVQ F9, 16(R8)
+	ADD R7, R8
+	FMOVQ F10, 0(R8)
+	FMOVQ F11, 16(R8)
+	ADD R7, R8
+	RET
+
+// func correlate7NEON(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
+TEXT ·correlate7NEON(SB), NOSPLIT, $0-64
+	MOVD k+0(FP), R0
+	MOVD grad+8(FP), R1
+	MOVD gradRow+16(FP), R2
+	MOVD x+24(FP), R3
+	MOVD rows+32(FP), R4
+	MOVD step+40(FP), R5
+	MOVD c+48(FP), R6
+	MOVD cRow+56(FP), R7
+	LSL $2, R2
+	LSL $2, R5
+	LSL $2, R7
+	MOVD R6, R8
+	FMOVQ 0(R8), F0
+	FMOVQ 16(R8), F1
+	ADD R7, R8
+	FMOVQ 0(R8), F2
+	FMOVQ 16(R8), F3
+	ADD R7, R8
+	FMOVQ 0(R8), F4
+	FMOVQ 16(R8), F5
+	ADD R7, R8
+	FMOVQ 0(R8), F6
+	FMOVQ 16(R8), F7
+	ADD R7, R8
+	FMOVQ 0(R8), F8
+	FMOVQ 16(R8), F9
+	ADD R7, R8
+	FMOVQ 0(R8), F10
+	FMOVQ 16(R8), F11
+	ADD R7, R8
+	FMOVQ 0(R8), F12
+	FMOVQ 16(R8), F13
+	ADD R7, R8
+
+step:
+	MOVD.P 8(R4), R8
+	ADD R8<<2, R3, R8
+	FMOVQ 0(R1), F14
+	FMOVQ 16(R1), F15
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc0 // FMLA V0.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde1 // FMLA V1.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc2 // FMLA V2.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde3 // FMLA V3.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc4 // FMLA V4.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde5 // FMLA V5.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc6 // FMLA V6.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde7 // FMLA V7.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdc8 // FMLA V8.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cde9 // FMLA V9.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdca // FMLA V10.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cdeb // FMLA V11.4S, V15.4S, V17.4S
+	ADD R5, R8
+	FMOVQ 0(R8), F16
+	WORD $0x4e30cdcc // FMLA V12.4S, V14.4S, V16.4S
+	FMOVQ 16(R8), F17
+	WORD $0x4e31cded // FMLA V13.4S, V15.4S, V17.4S
+	ADD R5, R8
+	ADD R2, R1
+	SUBS $1, R0
+	BNE step
+	MOVD R6, R8
+	FMOVQ F0, 0(R8)
+	FMOVQ F1, 16(R8)
+	ADD R7, R8
+	FMOVQ F2, 0(R8)
+	FMOVQ F3, 16(R8)
+	ADD R7, R8
+	FMOVQ F4, 0(R8)
+	FMOVQ F5, 16(R8)
+	ADD R7, R8
+	FMOVQ F6, 0(R8)
+	FMOVQ F7, 16(R8)
+	ADD R7, R8
+	FMOVQ F8, 0(R8)
+	FMOVQ F9, 16(R8)
+	ADD R7, R8
+	FMOVQ F10, 0(R8)
+	FMOVQ F11, 16(R8)
+	ADD R7, R8
+	FMOVQ F12, 0(R8)
+	FMOVQ F13, 16(R8)
+	ADD R7, R8
+	RET
+
 // func transpose8(dst *float32, step int, src *float32, row, k int)
 TEXT ·transpose8(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0

@@ -159,6 +159,11 @@ func fillAVX2(p **float32, u *float32, n int)
 //go:noescape
 func scaleAVX2(p **float32, u *float32, n int)
 
+// shiftAVX2 computes dst = x + a.
+//
+//go:noescape
+func shiftAVX2(p **float32, u *float32, n int)
+
 // axpyAVX2 computes dst = a*x + y, with both roundings.
 //
 //go:noescape
@@ -188,6 +193,11 @@ func minAVX2(p **float32, u *float32, n int) (min0 float32)
 //
 //go:noescape
 func absMaxAVX2(p **float32, u *float32, n int) (max0 float32)
+
+// absMinAVX2 is the smallest |x|, a NaN if there is one; +Inf of nothing.
+//
+//go:noescape
+func absMinAVX2(p **float32, u *float32, n int) (min0 float32)
 
 // dotAVX2 is the canonical sum of the rounded products x*y.
 //
@@ -423,11 +433,6 @@ func gegluGradXAVX2(p **float32, u *float32, n int)
 //
 //go:noescape
 func squareGradXAVX2(p **float32, u *float32, n int)
-
-// addAVX2 computes x + y
-//
-//go:noescape
-func addAVX2(p **float32, u *float32, n int)
 
 // batchNormAVX2 computes (x - mean) * scale + bias
 //

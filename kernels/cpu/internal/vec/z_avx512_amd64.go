@@ -159,6 +159,11 @@ func fillAVX512(p **float32, u *float32, n int)
 //go:noescape
 func scaleAVX512(p **float32, u *float32, n int)
 
+// shiftAVX512 computes dst = x + a.
+//
+//go:noescape
+func shiftAVX512(p **float32, u *float32, n int)
+
 // axpyAVX512 computes dst = a*x + y, with both roundings.
 //
 //go:noescape
@@ -188,6 +193,11 @@ func minAVX512(p **float32, u *float32, n int) (min0 float32)
 //
 //go:noescape
 func absMaxAVX512(p **float32, u *float32, n int) (max0 float32)
+
+// absMinAVX512 is the smallest |x|, a NaN if there is one; +Inf of nothing.
+//
+//go:noescape
+func absMinAVX512(p **float32, u *float32, n int) (min0 float32)
 
 // dotAVX512 is the canonical sum of the rounded products x*y.
 //
@@ -423,11 +433,6 @@ func gegluGradXAVX512(p **float32, u *float32, n int)
 //
 //go:noescape
 func squareGradXAVX512(p **float32, u *float32, n int)
-
-// addAVX512 computes x + y
-//
-//go:noescape
-func addAVX512(p **float32, u *float32, n int)
 
 // batchNormAVX512 computes (x - mean) * scale + bias
 //

@@ -214,11 +214,11 @@ var fused = map[string]*Fused{
 	}},
 	"add": {"add", 1, 1, 1, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
-			addPortable(outs[0], ins[0], u[0])
+			shiftPortable(outs[0], ins[0], u[0])
 		},
 		NEON: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
-			addNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
+			shiftNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"mul": {"mul", 1, 1, 1, [numTiers]fusedRun{
@@ -232,11 +232,11 @@ var fused = map[string]*Fused{
 	}},
 	"add_scalar": {"add_scalar", 1, 1, 1, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
-			addPortable(outs[0], ins[0], u[0])
+			shiftPortable(outs[0], ins[0], u[0])
 		},
 		NEON: func(outs, ins [][]float32, u []float32) {
 			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
-			addNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
+			shiftNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
 	"scale": {"scale", 1, 1, 1, [numTiers]fusedRun{

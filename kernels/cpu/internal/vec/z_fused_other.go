@@ -122,7 +122,7 @@ var fused = map[string]*Fused{
 	}},
 	"add": {"add", 1, 1, 1, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
-			addPortable(outs[0], ins[0], u[0])
+			shiftPortable(outs[0], ins[0], u[0])
 		},
 	}},
 	"mul": {"mul", 1, 1, 1, [numTiers]fusedRun{
@@ -132,7 +132,7 @@ var fused = map[string]*Fused{
 	}},
 	"add_scalar": {"add_scalar", 1, 1, 1, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
-			addPortable(outs[0], ins[0], u[0])
+			shiftPortable(outs[0], ins[0], u[0])
 		},
 	}},
 	"scale": {"scale", 1, 1, 1, [numTiers]fusedRun{

@@ -37,6 +37,24 @@ func Scale(dst, x []float32, a float32) {
 	scaleAVX2(&ptrs[0], &args[0], len(dst))
 }
 
+// Shift computes dst = x + a.
+func Shift(dst, x []float32, a float32) {
+	if len(x) != len(dst) {
+		sameLength("Shift", len(dst), len(x))
+	}
+	if current == Portable {
+		shiftPortable(dst, x, a)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(x)}
+	args := [...]float32{a}
+	if current == AVX512 {
+		shiftAVX512(&ptrs[0], &args[0], len(dst))
+		return
+	}
+	shiftAVX2(&ptrs[0], &args[0], len(dst))
+}
+
 // Axpy computes dst = a*x + y, with both roundings.
 func Axpy(dst, x, y []float32, a float32) {
 	if len(x) != len(dst) || len(y) != len(dst) {
@@ -183,6 +201,32 @@ func absMaxBlock(x []float32) float32 {
 		return absMaxAVX512(&ptrs[0], nil, len(x))
 	}
 	return absMaxAVX2(&ptrs[0], nil, len(x))
+}
+
+// AbsMin is the smallest |x|, a NaN if there is one; +Inf of nothing.
+func AbsMin(x []float32) float32 {
+	n := len(x)
+	if n <= Block {
+		return absMinBlock(x)
+	}
+	var t0 minTotal
+	for lo := 0; lo < n; lo += Block {
+		hi := min(lo+Block, n)
+		r0 := absMinBlock(x[lo:hi])
+		t0.add(r0)
+	}
+	return t0.value()
+}
+
+func absMinBlock(x []float32) float32 {
+	if current == Portable {
+		return absMinPortable(x)
+	}
+	ptrs := [...]*float32{unsafe.SliceData(x)}
+	if current == AVX512 {
+		return absMinAVX512(&ptrs[0], nil, len(x))
+	}
+	return absMinAVX2(&ptrs[0], nil, len(x))
 }
 
 // Dot is the canonical sum of the rounded products x*y.

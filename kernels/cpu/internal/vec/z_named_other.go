@@ -17,6 +17,14 @@ func Scale(dst, x []float32, a float32) {
 	scalePortable(dst, x, a)
 }
 
+// Shift computes dst = x + a.
+func Shift(dst, x []float32, a float32) {
+	if len(x) != len(dst) {
+		sameLength("Shift", len(dst), len(x))
+	}
+	shiftPortable(dst, x, a)
+}
+
 // Axpy computes dst = a*x + y, with both roundings.
 func Axpy(dst, x, y []float32, a float32) {
 	if len(x) != len(dst) || len(y) != len(dst) {
@@ -118,6 +126,25 @@ func AbsMax(x []float32) float32 {
 
 func absMaxBlock(x []float32) float32 {
 	return absMaxPortable(x)
+}
+
+// AbsMin is the smallest |x|, a NaN if there is one; +Inf of nothing.
+func AbsMin(x []float32) float32 {
+	n := len(x)
+	if n <= Block {
+		return absMinBlock(x)
+	}
+	var t0 minTotal
+	for lo := 0; lo < n; lo += Block {
+		hi := min(lo+Block, n)
+		r0 := absMinBlock(x[lo:hi])
+		t0.add(r0)
+	}
+	return t0.value()
+}
+
+func absMinBlock(x []float32) float32 {
+	return absMinPortable(x)
 }
 
 // Dot is the canonical sum of the rounded products x*y.

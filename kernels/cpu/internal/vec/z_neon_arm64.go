@@ -159,6 +159,11 @@ func fillNEON(p **float32, u *float32, n int)
 //go:noescape
 func scaleNEON(p **float32, u *float32, n int)
 
+// shiftNEON computes dst = x + a.
+//
+//go:noescape
+func shiftNEON(p **float32, u *float32, n int)
+
 // axpyNEON computes dst = a*x + y, with both roundings.
 //
 //go:noescape
@@ -188,6 +193,11 @@ func minNEON(p **float32, u *float32, n int) (min0 float32)
 //
 //go:noescape
 func absMaxNEON(p **float32, u *float32, n int) (max0 float32)
+
+// absMinNEON is the smallest |x|, a NaN if there is one; +Inf of nothing.
+//
+//go:noescape
+func absMinNEON(p **float32, u *float32, n int) (min0 float32)
 
 // dotNEON is the canonical sum of the rounded products x*y.
 //
@@ -423,11 +433,6 @@ func gegluGradXNEON(p **float32, u *float32, n int)
 //
 //go:noescape
 func squareGradXNEON(p **float32, u *float32, n int)
-
-// addNEON computes x + y
-//
-//go:noescape
-func addNEON(p **float32, u *float32, n int)
 
 // batchNormNEON computes (x - mean) * scale + bias
 //

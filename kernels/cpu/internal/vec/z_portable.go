@@ -1761,6 +1761,16 @@ func scalePortable(dst, x []float32, a float32) {
 	}
 }
 
+// shiftPortable computes dst = x + a.
+func shiftPortable(dst, x []float32, a float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v2 := v0 + a
+		dst[i] = v2
+	}
+}
+
 // axpyPortable computes dst = a*x + y, with both roundings.
 func axpyPortable(dst, x, y []float32, a float32) {
 	x = x[:len(dst)]
@@ -1844,6 +1854,20 @@ func absMaxPortable(x []float32) (max0 float32) {
 		acc0[i%lanes] = v9
 	}
 	return maxTree(&acc0)
+}
+
+// absMinPortable is the smallest |x|, a NaN if there is one; +Inf of nothing.
+func absMinPortable(x []float32) (min0 float32) {
+	acc0 := lanesOf(math.Float32frombits(0x7f800000))
+	for i := range x {
+		v0 := x[i]
+		v2 := math.Float32bits(v0) & 0x7fffffff
+		v4 := lane.Lesser32(acc0[i%lanes], math.Float32frombits(v2))
+		v5 := lane.Lesser32(math.Float32frombits(v2), acc0[i%lanes])
+		v6 := math.Float32bits(v4) | math.Float32bits(v5)
+		acc0[i%lanes] = math.Float32frombits(v6)
+	}
+	return minTree(&acc0)
 }
 
 // dotPortable is the canonical sum of the rounded products x*y.
@@ -3315,16 +3339,6 @@ func squareGradXPortable(dst0, x, grad []float32) {
 		v2 := float32(v0 * v1)
 		v3 := v2 + v2
 		dst0[i] = v3
-	}
-}
-
-// addPortable computes x + y
-func addPortable(dst0, x []float32, y float32) {
-	x = x[:len(dst0)]
-	for i := range dst0 {
-		v0 := x[i]
-		v2 := v0 + y
-		dst0[i] = v2
 	}
 }
 
