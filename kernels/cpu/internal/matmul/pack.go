@@ -91,6 +91,7 @@ func (p *product) packUnfolded(b *panel, dst []float32, k0, kc int) {
 		j := b.j0 + s*width
 		n, first := min(width, b.j1-j), u.Columns.Offset(j)
 		if pieces, count := p.pieces(j, n); count > 0 {
+			_ = dst[((s+1)*kc-1)*width+pieces[2*count-1]+p.tier.lanes-1] // what the last vector reaches
 			p.tier.copyPieces(&dst[s*kc*width], &u.Data[first], &u.Rows[k0], kc, &pieces[0], count)
 			continue
 		}
