@@ -32,8 +32,8 @@ func rowByRow(u *unfolding[float32], parts []part[float32]) {
 		for i := range rows {
 			defer rows[i].prepare(u, &parts[i/u.m])()
 		}
-		for i := lo; i < hi; i++ { // the images of a group follow each other
-			image, g := i%u.images, i/u.images
+		for i := lo; i < hi; i++ { // in the order of memory
+			image, g := i/u.groups, i%u.groups
 			for c := range u.channels {
 				u.copyChannel(data[c*plane:(c+1)*plane], image, g*u.channels+c)
 			}
@@ -83,19 +83,11 @@ func (r *planeRow) run(data []float32, g, row int, dst []float32) {
 		count := min(r.rows, r.size[1]-h)
 		sum := r.sum[:(count-1)*r.spatial[1]+width]
 		matmul.Chains(sum, weights[:len(r.at)], data[d*r.spatial[0]+h*r.spatial[1]:], r.at)
-		for i := range count {
-			out, x := dst[r.base+d*r.step[0]+(h+i)*r.step[1]:], sum[i*r.spatial[1]:i*r.spatial[1]+width]
-			if finish != nil {
-				finish(row, 0, x)
-			}
-			if r.step[2] == 1 {
-				copy(out, x)
-				continue
-			}
-			for w, v := range x {
-				out[w*r.step[2]] = v
-			}
+		if finish != nil {
+			finish(row, 0, sum)
 		}
+		out := dst[r.base+d*r.step[0]+h*r.step[1]:]
+		matmul.PutPlane(out, r.step[1], sum, r.spatial[1], count, width, r.step[2])
 		first += count
 	}
 }

@@ -60,7 +60,8 @@ type sampled[T floating] struct {
 	strides [5]int
 	axes    [3]sampling
 	length  [3]int
-	plane   []int  // the shape of a channel: starts and length of each axis
+	plane   []int // the shape of a channel: starts and length of each axis
+	phases  []phase
 	inPlace bool   // the operand is what is read
 	within  bool   // so it is, of any windows, since nothing outside of it is read
 	steps   [3]int // of these windows
@@ -75,6 +76,7 @@ func newSampled[T floating](src []T, strides [5]int, axes [3]sampling) sampled[T
 			(a.step == 1 || a.length == 1)
 	}
 	s.inPlace = s.inPlace && (strides[4] == 1 || s.length[2] == 1)
+	s.addPhases()
 	return s
 }
 
@@ -92,43 +94,45 @@ func (s *sampled[T]) spatial() (strides [3]int) {
 	return rowMajor(s.length)
 }
 
-// copyChannel copies a channel of an image to dst. What is outside of the operand it leaves alone: dst was cleared.
-func (s *sampled[T]) copyChannel(dst []T, image, channel int) {
-	src := s.src[image*s.strides[0]+channel*s.strides[1]:]
+// A phase is the elements of one start of each axis that are on all axes: where they are in a channel of the operand,
+// and where in what is read of it.
+type phase struct {
+	from, to int
+	size     [3]int
+	step     [3]int // in the operand
+}
+
+// addPhases lists the phases, in the order in which they follow each other.
+func (s *sampled[T]) addPhases() {
+	to := 0
 	for _, d := range s.axes[0].starts {
 		for _, h := range s.axes[1].starts {
 			for _, w := range s.axes[2].starts {
-				s.copyPhase(dst, src, [3]int{d, h, w})
-				dst = dst[kernels.Count(s.length[:]):]
+				p, first := phase{}, [3]int{}
+				for axis, start := range [3]int{d, h, w} {
+					lo, hi := s.axes[axis].within(start)
+					first[axis], p.size[axis] = lo, hi-lo
+					p.step[axis] = s.axes[axis].step * s.strides[2+axis]
+					p.from += start*s.strides[2+axis] + lo*p.step[axis]
+				}
+				p.to = to + offsetIn(first, rowMajor(s.length))
+				to += kernels.Count(s.length[:])
+				if kernels.Count(p.size[:]) > 0 {
+					s.phases = append(s.phases, p)
+				}
 			}
 		}
 	}
 }
 
-// copyPhase copies the elements of one start of each axis.
-func (s *sampled[T]) copyPhase(dst, src []T, start [3]int) {
-	var lo, hi, first, step [3]int
-	for d := range start {
-		lo[d], hi[d] = s.axes[d].within(start[d])
-		step[d] = s.axes[d].step * s.strides[2+d]
-		first[d] = start[d]*s.strides[2+d] + lo[d]*step[d]
-	}
-	if lo[2] == hi[2] {
-		return
-	}
-	for i := lo[0]; i < hi[0]; i++ {
-		for j := lo[1]; j < hi[1]; j++ {
-			row := dst[(i*s.length[1]+j)*s.length[2]:][lo[2]:hi[2]]
-			from := src[first[0]+(i-lo[0])*step[0]+first[1]+(j-lo[1])*step[1]+first[2]:]
-			if step[2] == 1 {
-				copy(row, from)
-				continue
-			}
-			at := 0
-			for q := range row {
-				row[q] = from[at]
-				at += step[2]
-			}
+// copyChannel copies a channel of an image to dst. What is outside of the operand it leaves alone: dst was cleared.
+func (s *sampled[T]) copyChannel(dst []T, image, channel int) {
+	src := s.src[image*s.strides[0]+channel*s.strides[1]:]
+	for i := range s.phases {
+		p := &s.phases[i]
+		for j := range p.size[0] {
+			matmul.CopyPlane(dst[p.to+j*s.length[1]*s.length[2]:], s.length[2], src[p.from+j*p.step[0]:], p.step[1],
+				p.size[1], p.size[2], p.step[2])
 		}
 	}
 }
@@ -493,17 +497,15 @@ func newRowList[T floating](p *part[T], pitch, images, image int) rowList {
 // scatter writes columns j, j+1, ... of a product.
 func scatter[T floating](dst []T, to *rowList, j int, columns []T) {
 	x := j % to.pitch
-	for at := to.starts.Cursor(j / to.pitch); len(columns) > 0; at.Next() {
-		n := min(len(columns), to.pitch-x)
-		row := columns[:min(n, max(0, to.width-x))]
-		if from := at.Offset + x*to.stride; to.stride == 1 {
-			copy(dst[from:], row)
-		} else {
-			for i, v := range row {
-				dst[from+i*to.stride] = v
-			}
+	for at := to.starts.Cursor(j / to.pitch); len(columns) > 0; x = 0 {
+		rows, apart := 1, 0
+		if last := to.starts.Rank - 1; last >= 0 && x == 0 && len(columns) >= to.pitch {
+			rows, apart = min(at.Run(), len(columns)/to.pitch), to.starts.Strides[last]
 		}
-		columns, x = columns[n:], 0
+		n := min(len(columns), to.pitch-x)
+		matmul.PutPlane(dst[at.Offset+x*to.stride:], apart, columns, to.pitch, rows, min(n, to.width-x), to.stride)
+		columns = columns[min(len(columns), rows*n):]
+		at.Skip(rows)
 	}
 }
 

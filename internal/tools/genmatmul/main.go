@@ -47,6 +47,9 @@ func generate() (map[string][]byte, error) {
 	}
 	copyPanels(g)
 	gatherPanel(g)
+	copyPlane(g, 1)
+	copyPlane(g, 2)
+	putPlane(g)
 	transpose(g, 8)
 	transpose(g, 4)
 	tails(g)

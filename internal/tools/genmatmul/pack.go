@@ -227,6 +227,104 @@ func gatherPanel(g *build.Context) {
 	g.RET()
 }
 
+// copyPlane emits the copy of rows of n elements, at least 8, which are neighbours or every second one in the source.
+// The last vector of a row ends with it, whatever others have copied before.
+func copyPlane(g *build.Context, step int) {
+	name := fmt.Sprintf("copyPlane%d", step)
+	g.Function(name)
+	g.Doc(fmt.Sprintf("%s sets dst[i*dstRow+j] = src[i*srcRow+%d*j] for i < rows, at least one, and j < n, at least 8.",
+		name, step))
+	g.Pragma("noescape")
+	g.Attributes(build.NOSPLIT)
+	g.SignatureExpr("func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)")
+	dst := g.Load(g.Param("dst"), g.GP64())
+	dstRow := g.Load(g.Param("dstRow"), g.GP64())
+	src := g.Load(g.Param("src"), g.GP64())
+	srcRow := g.Load(g.Param("srcRow"), g.GP64())
+	rows := g.Load(g.Param("rows"), g.GP64())
+	last := g.Load(g.Param("n"), g.GP64())
+	g.SHLQ(operand.U8(2), dstRow)
+	g.SHLQ(operand.U8(2), srcRow)
+	g.SUBQ(operand.U8(8), last)
+	j, x, y := g.GP64(), g.YMM(), g.YMM()
+	vector := func() {
+		from := operand.Mem{Base: src, Index: j, Scale: uint8(4 * step)}
+		g.VMOVUPS(from, x)
+		if step == 2 { // elements 0, 2, ... 6 of the first, 1, 3, ... 7 of the second, which ends with what is copied
+			g.VMOVUPS(from.Offset(28), y)
+			g.VSHUFPS(operand.U8(0xd8), y, x, x)
+			g.VPERMQ(operand.U8(0xd8), x, x)
+		}
+		g.VMOVUPS(x, operand.Mem{Base: dst, Index: j, Scale: 4})
+	}
+	g.Label("row")
+	g.XORQ(j, j)
+	g.CMPQ(j, last)
+	g.JGE(operand.LabelRef("end"))
+	g.Label("vector")
+	vector()
+	g.ADDQ(operand.U8(8), j)
+	g.CMPQ(j, last)
+	g.JLT(operand.LabelRef("vector"))
+	g.Label("end")
+	g.MOVQ(last, j)
+	vector()
+	g.ADDQ(dstRow, dst)
+	g.ADDQ(srcRow, src)
+	g.DECQ(rows)
+	g.JNE(operand.LabelRef("row"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// putPlane emits the copy of rows of n elements, at least 9, to every second one of the destination. The elements
+// between these are read and written, too.
+func putPlane(g *build.Context) {
+	g.Function("putPlane2")
+	g.Doc("putPlane2 sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows, at least one, and j < n, at least 9.")
+	g.Pragma("noescape")
+	g.Attributes(build.NOSPLIT)
+	g.SignatureExpr("func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)")
+	dst := g.Load(g.Param("dst"), g.GP64())
+	dstRow := g.Load(g.Param("dstRow"), g.GP64())
+	src := g.Load(g.Param("src"), g.GP64())
+	srcRow := g.Load(g.Param("srcRow"), g.GP64())
+	rows := g.Load(g.Param("rows"), g.GP64())
+	last := g.Load(g.Param("n"), g.GP64())
+	g.SHLQ(operand.U8(2), dstRow)
+	g.SHLQ(operand.U8(2), srcRow)
+	g.SUBQ(operand.U8(9), last)
+	j, x, y := g.GP64(), g.YMM(), g.XMM()
+	vectors := func() {
+		for i := range 2 {
+			at := operand.Mem{Base: dst, Index: j, Scale: 8, Disp: 32 * i}
+			g.VPMOVZXDQ(operand.Mem{Base: src, Index: j, Scale: 4, Disp: 16 * i}, x)
+			g.VBLENDPS(operand.U8(0xaa), at, x, x)
+			g.VMOVUPS(x, at)
+		}
+	}
+	g.Label("row")
+	g.XORQ(j, j)
+	g.CMPQ(j, last)
+	g.JGE(operand.LabelRef("end"))
+	g.Label("vector")
+	vectors()
+	g.ADDQ(operand.U8(8), j)
+	g.CMPQ(j, last)
+	g.JLT(operand.LabelRef("vector"))
+	g.Label("end")
+	g.MOVQ(last, j)
+	vectors()
+	g.VMOVSS(operand.Mem{Base: src, Index: j, Scale: 4, Disp: 32}, y)
+	g.VMOVSS(y, operand.Mem{Base: dst, Index: j, Scale: 8, Disp: 64})
+	g.ADDQ(dstRow, dst)
+	g.ADDQ(srcRow, src)
+	g.DECQ(rows)
+	g.JNE(operand.LabelRef("row"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
 // transposeLanes emits the transposition of the 4x4 blocks that the four vectors hold in each 128-bit lane:
 // element i of in[j] becomes element j of the result i.
 func transposeLanes(g *build.Context, in [4]reg.VecVirtual) (out [4]reg.VecVirtual) {

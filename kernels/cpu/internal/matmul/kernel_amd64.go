@@ -18,6 +18,8 @@ var kernelsAVX512 = assembly{
 	copyPieces:  copyPiecesAVX512,
 	copyPanels:  copyPanels,
 	gatherPanel: gatherPanel,
+	copyPlane:   [2]func(*float32, int, *float32, int, int, int){copyPlane1, copyPlane2},
+	putPlane2:   putPlane2,
 	transpose8:  transpose8,
 	transpose4:  transpose4,
 }
@@ -34,6 +36,8 @@ var kernelsAVX2 = assembly{
 	copyPieces:  copyPiecesAVX2,
 	copyPanels:  copyPanels,
 	gatherPanel: gatherPanel,
+	copyPlane:   [2]func(*float32, int, *float32, int, int, int){copyPlane1, copyPlane2},
+	putPlane2:   putPlane2,
 	transpose8:  transpose8,
 	transpose4:  transpose4,
 }

@@ -259,3 +259,52 @@ func Transpose[T float32 | float64](dst []T, stride int, src MatrixOf[T], rows, 
 	}
 	copyTranspose(dst, stride, src, 0, rows, 0, columns)
 }
+
+// CopyPlane sets dst[i*dstRow+j] to src[i*srcRow+j*step] for i < rows and j < n.
+func CopyPlane[T float32 | float64](dst []T, dstRow int, src []T, srcRow, rows, n, step int) {
+	if min(rows, n) <= 0 {
+		return
+	}
+	_, _ = dst[(rows-1)*dstRow+n-1], src[(rows-1)*srcRow+(n-1)*step]
+	if tier := current(); tier != nil && tier.copyPlane[0] != nil && n >= 8 && (step == 1 || step == 2) {
+		if dst, ok := any(dst).([]float32); ok {
+			tier.copyPlane[step-1](&dst[0], dstRow, &any(src).([]float32)[0], srcRow, rows, n)
+			return
+		}
+	}
+	for i := range rows {
+		row, from := dst[i*dstRow:][:n], src[i*srcRow:]
+		if step == 1 {
+			copy(row, from)
+			continue
+		}
+		for j := range row {
+			row[j] = from[j*step]
+		}
+	}
+}
+
+// PutPlane sets dst[i*dstRow+j*step] to src[i*srcRow+j] for i < rows and j < n. It may write to the elements between
+// these what is there.
+func PutPlane[T float32 | float64](dst []T, dstRow int, src []T, srcRow, rows, n, step int) {
+	if step == 1 {
+		CopyPlane(dst, dstRow, src, srcRow, rows, n, 1)
+		return
+	}
+	if min(rows, n) <= 0 {
+		return
+	}
+	_, _ = dst[(rows-1)*dstRow+(n-1)*step], src[(rows-1)*srcRow+n-1]
+	if tier := current(); tier != nil && tier.putPlane2 != nil && n >= 9 && step == 2 {
+		if dst, ok := any(dst).([]float32); ok {
+			tier.putPlane2(&dst[0], dstRow, &any(src).([]float32)[0], srcRow, rows, n)
+			return
+		}
+	}
+	for i := range rows {
+		to := dst[i*dstRow:]
+		for j, v := range src[i*srcRow:][:n] {
+			to[j*step] = v
+		}
+	}
+}

@@ -145,6 +145,50 @@ func TestChainsAndCorrelate(t *testing.T) {
 	}
 }
 
+// Rows of a plane are copied, and nothing beside them.
+func TestCopyPlane(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	for trial := range 200 {
+		n, rows, step := r.IntN(40), r.IntN(4), r.IntN(4)
+		dstRow, srcRow := n+r.IntN(3), n*step+r.IntN(3)
+		src := layout("rows").view(r, 1, rows*srcRow+1).Data
+		if rows > 0 && n > 0 {
+			src = src[:(rows-1)*srcRow+(n-1)*step+1]
+		}
+		want := slices.Repeat([]float32{7}, rows*dstRow+1)
+		for i := range rows {
+			for j := range n {
+				want[i*dstRow+j] = src[i*srcRow+j*step]
+			}
+		}
+		for _, tier := range tiers() {
+			force(t, tier)
+			got := slices.Repeat([]float32{7}, len(want))
+			CopyPlane(got, dstRow, src, srcRow, rows, n, step)
+			if at := differ(got, want); at >= 0 {
+				t.Fatalf("%d, %v: %d rows of %d, %d apart: element %d differs", trial, tier, rows, n, step, at)
+			}
+			if step == 0 {
+				continue
+			}
+			back := slices.Clone(src)
+			for i := range src {
+				back[i] = float32(i)
+			}
+			put := slices.Clone(back)
+			for i := range rows {
+				for j := range n {
+					back[i*srcRow+j*step] = src[i*srcRow+j*step]
+				}
+			}
+			PutPlane(put, srcRow, got, dstRow, rows, n, step)
+			if at := differ(put, back); at >= 0 {
+				t.Fatalf("%d, %v: put %d rows of %d, %d apart: element %d differs", trial, tier, rows, n, step, at)
+			}
+		}
+	}
+}
+
 // differ is the first element in which x and y differ, -1 if there is none.
 func differ(x, y []float32) int {
 	for i := range x {

@@ -298,6 +298,21 @@ func copyPanels(dst *float32, src *float32, row int, k int, panels int)
 //go:noescape
 func gatherPanel(dst *float32, src *float32, row int, columns *int, k int)
 
+// copyPlane1 sets dst[i*dstRow+j] = src[i*srcRow+1*j] for i < rows, at least one, and j < n, at least 8.
+//
+//go:noescape
+func copyPlane1(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+
+// copyPlane2 sets dst[i*dstRow+j] = src[i*srcRow+2*j] for i < rows, at least one, and j < n, at least 8.
+//
+//go:noescape
+func copyPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+
+// putPlane2 sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows, at least one, and j < n, at least 9.
+//
+//go:noescape
+func putPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //
 //go:noescape

@@ -10389,6 +10389,130 @@ column:
 	JNE  column
 	RET
 
+// func copyPlane1(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+// Requires: AVX
+TEXT ·copyPlane1(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ dstRow+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ srcRow+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ n+40(FP), DI
+	SHLQ $0x02, CX
+	SHLQ $0x02, BX
+	SUBQ $0x08, DI
+
+row:
+	XORQ R8, R8
+	CMPQ R8, DI
+	JGE  end
+
+vector:
+	VMOVUPS (DX)(R8*4), Y0
+	VMOVUPS Y0, (AX)(R8*4)
+	ADDQ    $0x08, R8
+	CMPQ    R8, DI
+	JLT     vector
+
+end:
+	MOVQ    DI, R8
+	VMOVUPS (DX)(R8*4), Y0
+	VMOVUPS Y0, (AX)(R8*4)
+	ADDQ    CX, AX
+	ADDQ    BX, DX
+	DECQ    SI
+	JNE     row
+	VZEROUPPER
+	RET
+
+// func copyPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·copyPlane2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ dstRow+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ srcRow+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ n+40(FP), DI
+	SHLQ $0x02, CX
+	SHLQ $0x02, BX
+	SUBQ $0x08, DI
+
+row:
+	XORQ R8, R8
+	CMPQ R8, DI
+	JGE  end
+
+vector:
+	VMOVUPS (DX)(R8*8), Y0
+	VMOVUPS 28(DX)(R8*8), Y1
+	VSHUFPS $0xd8, Y1, Y0, Y0
+	VPERMQ  $0xd8, Y0, Y0
+	VMOVUPS Y0, (AX)(R8*4)
+	ADDQ    $0x08, R8
+	CMPQ    R8, DI
+	JLT     vector
+
+end:
+	MOVQ    DI, R8
+	VMOVUPS (DX)(R8*8), Y0
+	VMOVUPS 28(DX)(R8*8), Y1
+	VSHUFPS $0xd8, Y1, Y0, Y0
+	VPERMQ  $0xd8, Y0, Y0
+	VMOVUPS Y0, (AX)(R8*4)
+	ADDQ    CX, AX
+	ADDQ    BX, DX
+	DECQ    SI
+	JNE     row
+	VZEROUPPER
+	RET
+
+// func putPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·putPlane2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ dstRow+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ srcRow+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ n+40(FP), DI
+	SHLQ $0x02, CX
+	SHLQ $0x02, BX
+	SUBQ $0x09, DI
+
+row:
+	XORQ R8, R8
+	CMPQ R8, DI
+	JGE  end
+
+vector:
+	VPMOVZXDQ (DX)(R8*4), Y0
+	VBLENDPS  $0xaa, (AX)(R8*8), Y0, Y0
+	VMOVUPS   Y0, (AX)(R8*8)
+	VPMOVZXDQ 16(DX)(R8*4), Y0
+	VBLENDPS  $0xaa, 32(AX)(R8*8), Y0, Y0
+	VMOVUPS   Y0, 32(AX)(R8*8)
+	ADDQ      $0x08, R8
+	CMPQ      R8, DI
+	JLT       vector
+
+end:
+	MOVQ      DI, R8
+	VPMOVZXDQ (DX)(R8*4), Y0
+	VBLENDPS  $0xaa, (AX)(R8*8), Y0, Y0
+	VMOVUPS   Y0, (AX)(R8*8)
+	VPMOVZXDQ 16(DX)(R8*4), Y0
+	VBLENDPS  $0xaa, 32(AX)(R8*8), Y0, Y0
+	VMOVUPS   Y0, 32(AX)(R8*8)
+	VMOVSS    32(DX)(R8*4), X0
+	VMOVSS    X0, 64(AX)(R8*8)
+	ADDQ      CX, AX
+	ADDQ      BX, DX
+	DECQ      SI
+	JNE       row
+	VZEROUPPER
+	RET
+
 // func transpose8(dst *float32, step int, src *float32, row int, k int)
 // Requires: AVX
 TEXT ·transpose8(SB), NOSPLIT, $0-40
