@@ -248,7 +248,10 @@ func TestConvPadding(t *testing.T) {
 				}
 				return with(newTensor(kernels.Float32, shape...), v...)
 			}
-			for _, same := range []bool{false, true} {
+			for i, same := range []bool{false, true, true} {
+				if i == 2 { // depthwise
+					c.w, c.groups = []int{channels, 1, 3, 3}, channels
+				}
 				others := []float64{1, -1, 0.5}
 				if same {
 					others = values
