@@ -7,8 +7,8 @@ import (
 	"github.com/weft-ml/weft/tensor"
 )
 
-// TestStateDicts loads state dicts of PyTorch into the same models and compares the results in evaluation:
-// scripts/goldens/state_dicts.py describes the files.
+// TestStateDicts loads state dicts of torchvision and PyTorch into the same models and compares the results in
+// evaluation: scripts/goldens/state_dicts.py describes the files.
 func TestStateDicts(t *testing.T) {
 	resnet := nn.NewResNet(nn.ResNetConfig{Classes: 5, Width: 2})
 	lstm := nn.NewLSTM(3, 5, nn.Layers(2), nn.Bidirectional())
