@@ -8,6 +8,7 @@ import (
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
+	"github.com/x448/float16"
 )
 
 // normal is float64 host data.
@@ -85,6 +86,70 @@ func TestNaNToNumTypes(t *testing.T) {
 	got := tensor.ToSlice[float64](odd.NaNToNum(3, 4, 5))
 	if want := []float64{3, 4, 5, 2}; !equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestNextAfter compares with math.Nextafter in float64 and float32, and in half precision with the neighbours of every
+// number.
+func TestNextAfter(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	edges := []float64{0, math.Copysign(0, -1), 1, -1, 1.5, 3, 0.1, inf, -inf, nan}
+	for _, x := range edges[2:7] { // ends of binades, of the subnormal numbers, and of all
+		for _, scale := range []float64{0x1p-1074, 0x1p-1073, 0x1p-1022, 0x1p-1021, 0x1p-149, 0x1p-148, 0x1p-126,
+			0x1p-125, 0x1p-24, 0x1p52, 0x1p127, 0x1p1023} {
+			edges = append(edges, x*scale, math.Nextafter(x*scale, 0), math.Nextafter(x*scale, 9e9))
+		}
+	}
+	edges = append(edges, math.MaxFloat64, -math.MaxFloat64, math.MaxFloat32, -math.MaxFloat32,
+		float64(math.Nextafter32(1, 0)), float64(math.Nextafter32(0x1p-126, 0)), float64(math.Nextafter32(0x1p-125, 0)))
+	x := tensor.FromSlice(edges, len(edges), 1)
+	y := x.Reshape(1, -1)
+	wide := tensor.ToSlice[float64](x.NextAfter(y))
+	narrow := tensor.ToSlice[float32](x.To(tensor.Float32).NextAfter(y.To(tensor.Float32)))
+	for k, got := range wide {
+		a, b := edges[k/len(edges)], edges[k%len(edges)]
+		want, want32 := math.Nextafter(a, b), math.Nextafter32(float32(a), float32(b))
+		if a == b { // C returns the second number, Go the first
+			want = b
+		}
+		if float32(a) == float32(b) {
+			want32 = float32(b)
+		}
+		if math.Float64bits(got) != math.Float64bits(want) && (got == got || want == want) {
+			t.Errorf("float64: behind %v towards %v is %v, want %v", a, b, got, want)
+		}
+		if g := narrow[k]; math.Float32bits(g) != math.Float32bits(want32) && (g == g || want32 == want32) {
+			t.Errorf("float32: behind %v towards %v is %v, want %v", a, b, g, want32)
+		}
+	}
+	for dt, infinity := range map[tensor.DType]int{tensor.Float16: 0x7c00, tensor.BFloat16: 0x7f80} {
+		var all []float64 // from -Inf to +Inf
+		for k := -infinity; k <= infinity; k++ {
+			bits := uint16(max(k, -k))
+			v := float64(float16.Frombits(bits).Float32())
+			if dt == tensor.BFloat16 {
+				v = float64(math.Float32frombits(uint32(bits) << 16))
+			}
+			all = append(all, math.Copysign(v, float64(2*k+1)))
+		}
+		x := tensor.FromSlice(all, len(all)).To(dt)
+		up := tensor.ToSlice[float64](x.NextAfter(tensor.Of(inf).To(dt)))
+		down := tensor.ToSlice[float64](x.NextAfter(tensor.Of(-inf).To(dt)))
+		for k := range all {
+			if want := all[min(k+1, len(all)-1)]; up[k] != want {
+				t.Fatalf("%v: above %v is %v, want %v", dt, all[k], up[k], want)
+			}
+			if want := all[max(k-1, 0)]; down[k] != want {
+				t.Fatalf("%v: below %v is %v, want %v", dt, all[k], down[k], want)
+			}
+		}
+		if zero := up[infinity-1]; zero != 0 || !math.Signbit(zero) {
+			t.Errorf("%v: above the greatest negative number is %v, want -0", dt, zero)
+		}
+	}
+	got := tensor.FromSlice([]int32{5}, 1).NextAfter(tensor.FromSlice([]int32{6}, 1))
+	if got.DType() != tensor.Float32 || got.Item() != float64(math.Nextafter32(5, 6)) {
+		t.Errorf("of integers %v", got)
 	}
 }
 

@@ -12,6 +12,7 @@ func init() {
 		"rad2deg": unary((*tensor.Tensor).Rad2Deg), "deg2rad": unary((*tensor.Tensor).Deg2Rad),
 		"signbit": unary((*tensor.Tensor).SignBit), "fmax": binary((*tensor.Tensor).FMax),
 		"fmin": binary((*tensor.Tensor).FMin), "copysign": binary((*tensor.Tensor).CopySign),
+		"nextafter": binary((*tensor.Tensor).NextAfter),
 		"heaviside": binary((*tensor.Tensor).Heaviside), "prelu": binary((*tensor.Tensor).PReLU),
 		"swiglu": binary((*tensor.Tensor).SwiGLU), "geglu": binary((*tensor.Tensor).GEGLU),
 		"glu":             axis((*tensor.Tensor).GLU),

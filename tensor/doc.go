@@ -55,7 +55,7 @@
 // Arithmetic: [Tensor.Add], [Tensor.Sub], [Tensor.Mul], [Tensor.Div], [Tensor.FloorDiv], [Tensor.Mod], [Tensor.Fmod],
 // [Tensor.Pow], [Tensor.Maximum], [Tensor.Minimum], [Tensor.Hypot], [Tensor.Atan2], [Tensor.Lerp],
 // [Tensor.LogAddExp], [Tensor.XLogY], [Tensor.FMax], [Tensor.FMin], [Tensor.CopySign], [Tensor.AddCMul],
-// [Tensor.AddCDiv].
+// [Tensor.AddCDiv], [Tensor.NextAfter].
 //
 // Arithmetic with a number: [Tensor.AddScalar], [Tensor.SubFrom], [Tensor.Scale], [Tensor.ScaleBy], [Tensor.DivInto],
 // [Tensor.PowScalar], [Tensor.Clamp], [Tensor.LerpScalar], [Tensor.NaNToNum], [Tensor.Rad2Deg], [Tensor.Deg2Rad].

@@ -127,6 +127,32 @@ var copysignOp = pointwise{name: "copysign", expr: "copysign(x, y)", args: "x y"
 // the derivative at x = 0 is 0. Operands broadcast.
 func (t *Tensor) CopySign(y *Tensor) *Tensor { return apply2(copysignOp, t, y) }
 
+// floatsOf are the numbers of a type: the largest, the least above 0, the least normal one, and the distance from 1 to
+// the number before it, which is half of that to the number behind.
+var floatsOf = map[DType]struct{ largest, least, normal, half float64 }{
+	Float64: {math.MaxFloat64, math.SmallestNonzeroFloat64, 0x1p-1022, 0x1p-53},
+	Float32: {math.MaxFloat32, math.SmallestNonzeroFloat32, 0x1p-126, 0x1p-24},
+	Float16: {65504, 0x1p-24, 0x1p-14, 0x1p-11}, BFloat16: {0x1.fep127, 0x1p-133, 0x1p-126, 0x1p-8},
+}
+
+// From 2*normal on |x|(1 + step), rounded, is the next number (Rump et al. 2009, who add the rounded product), if step
+// is half*(1 + 2*half); below, numbers are `least` apart. In half precision float32 holds what is rounded.
+var nextAfterOp = pointwise{
+	name: "nextafter", args: "x y", scalars: "step double_normal least largest", lo: 0.5, hi: 2,
+	expr: "where(x != x || y != y, x + y, where(x == y, y, where(x == 0, copysign(least, y), copysign(" +
+		"where(abs(x) < double_normal, abs(x) + where((0 < x) == (x < y), least, -least), " +
+		"where(abs(x) == inf, largest, fma(where((0 < x) == (x < y), step, -step), abs(x), abs(x)))), x))))",
+	noGrad: "the result is constant almost everywhere but for x itself; PyTorch defines none",
+}.op()
+
+// NextAfter is the next number of the element type after x, which is t, in the direction of y: y where they are equal,
+// NaN where one is. Integers become float32. It has no gradient. Operands broadcast.
+func (t *Tensor) NextAfter(y *Tensor) *Tensor {
+	in := []*Tensor{t.given(nextAfterOp.Name), y.given(nextAfterOp.Name)}
+	f := floatsOf[averaged(promote(in))]
+	return apply(nextAfterOp, in, nil, []float64{f.half * (1 + 2*f.half), 2 * f.normal, f.least, f.largest})
+}
+
 var addcmulOp = pointwise{
 	name: "addcmul", expr: "x + value*a*b", args: "x a b", scalars: "value", result: sameType,
 }.op()
@@ -213,9 +239,7 @@ func (t *Tensor) NaNToNum(values ...float64) *Tensor {
 	if !t.dtype.IsFloat() {
 		return t
 	}
-	largest := map[DType]float64{
-		Float64: math.MaxFloat64, Float32: math.MaxFloat32, Float16: 65504, BFloat16: 0x1.fep127,
-	}[t.dtype]
+	largest := floatsOf[t.dtype].largest
 	given := append(slices.Clone(values), []float64{0, largest, -largest}[len(values):]...)
 	return t.scalar(nanToNumOp, given...)
 }

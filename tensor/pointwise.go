@@ -36,6 +36,7 @@ type pointwise struct {
 	condition bool           // the first operand is a condition, which does not affect the result's type
 	cast      seam.CastClass // what autocast does with the operands
 	instead   string         // what to use where autocast refuses the operation
+	noGrad    string         // why there is no derivative
 
 	// A GPU may compute it and its gradients approximately in half precision: for functions that take longer than
 	// their bytes.
@@ -59,7 +60,7 @@ func (p pointwise) op() *Op {
 	if o.lo == 0 && o.hi == 0 {
 		o.lo, o.hi = -2, 2
 	}
-	o.Name, o.Approximate = p.name, p.approximate
+	o.Name, o.Approximate, o.NoGrad = p.name, p.approximate, p.noGrad
 	o.Expr = expr.Must(p.expr, o.Args, strings.Fields(p.scalars))
 	if p.result == integerType {
 		o.NoGrad = "the result is an integer"

@@ -68,6 +68,9 @@ def binary_cases():
             odd = [x[~torch.isnan(odd[1])] for x in odd]  # NaN has a sign in PyTorch
         case(f"{op}/nonfinite", fn, odd)
         case(f"{op}/int", fn, [i64([1, -2, 3]), i64([-4, 5, 0])])
+    case("nextafter/edge", torch.nextafter, columns(pairs + [NAN]), grad=False)
+    single = [x.float() for x in columns(pairs + [1e-45, -1e-45, 1.1754944e-38, 3.4028235e38, INF, -INF, NAN])]
+    case("nextafter/f32", torch.nextafter, single, grad=False)
     case("heaviside/edge", torch.heaviside, columns(pairs), grad=False)
     case("heaviside/nonfinite", torch.heaviside, columns([0.0, 2.0, INF, -INF, NAN]), grad=False)
     isclose = lambda x, y, rtol, atol: torch.isclose(x, y, rtol, atol)
