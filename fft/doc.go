@@ -9,6 +9,7 @@
 // [FFT] and [IFFT] transform complex numbers, [RFFT] and [IRFFT] real ones, along the last axis or along several
 // ([Axes]). As in PyTorch the inverse has the factor 1/n; [Ortho] and [Forward] divide it otherwise.
 //
-// Sizes need not be powers of two. Transforms are computed in float64 by gonum, on the CPU alone (on a GPU they are an
-// error), and rounded once; their bits may differ between processor architectures, unlike those of other operations.
+// Sizes need not be powers of two. Transforms are computed in float64, on the CPU by gonum, and rounded once; their
+// bits may differ between devices and processor architectures, unlike those of other operations. On GPUs a size n with
+// a large prime factor p takes time in proportion to n*p.
 package fft

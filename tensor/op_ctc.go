@@ -13,8 +13,6 @@ import (
 // The attributes of ctc are the blank, the lengths of all rows' inputs, and those of their targets.
 var ctc, ctcGrad Op
 
-const ctcOnCPU = "the sums are in float64, whose logarithms a GPU rounds in its own way"
-
 func init() {
 	define(&ctc, entry{
 		Op:    kernels.Op{Name: "ctc", Ref: ctcRef},
@@ -27,7 +25,6 @@ func init() {
 			return []*Tensor{apply(&ctcGrad, []*Tensor{c.In[0], c.In[1], g}, c.Ints, nil), nil}
 		},
 		Saves:   []saves{saveIn(0, 1)},
-		CPUOnly: ctcOnCPU,
 		Flops:   perElement(30),
 		Samples: ctcSamples,
 	})
@@ -43,7 +40,6 @@ func init() {
 			c.result(c.In[0].dtype, c.shape(0)...)
 		},
 		Compose: ctcGradCompose,
-		CPUOnly: ctcOnCPU,
 		Flops:   perElement(60),
 		Samples: func() []opSample {
 			return []opSample{{
@@ -62,7 +58,7 @@ func init() {
 // probability of all alignments that give the target once repetitions and then blanks are taken out. t is
 // log-probabilities [steps rows classes], as of LogSoftmax(-1), and targets [rows length] class indices of int64, int32
 // or uint8. Of row n the first inputLengths[n] steps and the first targetLengths[n] targets count. The loss of a target
-// that no alignment gives is +Inf and its gradient NaN. Sums are in float64. Only on the CPU; nn.CTC has reductions.
+// that no alignment gives is +Inf and its gradient NaN. Sums are in float64. nn.CTC has reductions.
 func (t *Tensor) CTC(targets *Tensor, inputLengths, targetLengths []int, blank int) *Tensor {
 	if len(inputLengths) != len(targetLengths) {
 		fail(ErrShape, "ctc", "there are %d lengths of inputs and %d of targets", len(inputLengths),

@@ -8,16 +8,16 @@ import (
 )
 
 // The attributes of dft are the axis and inverse (0 or 1). Both directions are sums without a factor, so each is the
-// gradient of the other: the transposed matrix of conjugates.
+// gradient of the other: the transposed matrix of conjugates. The CPU has gonum's transforms, a GPU others, all in
+// float64.
 var dft Op
 
 func init() {
 	define(&dft, entry{
-		Op:      kernels.Op{Name: "dft", CPU: cpu.DFT, Types: []DType{Float32, Float64}, Ref: dftRef},
-		Doc:     "y[k] = sum over j of x[j] exp(-2πi jk/n) along an axis of pairs, or with +2πi for the inverse",
-		Ints:    []string{"axis", "inverse"},
-		CPUOnly: "gonum computes it",
-		Shape:   dftShape,
+		Op:    kernels.Op{Name: "dft", CPU: cpu.DFT, Types: []DType{Float32, Float64}, Ref: dftRef},
+		Doc:   "y[k] = sum over j of x[j] exp(-2πi jk/n) along an axis of pairs, or with +2πi for the inverse",
+		Ints:  []string{"axis", "inverse"},
+		Shape: dftShape,
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
 			return []*Tensor{apply(&dft, []*Tensor{g}, []int{c.Ints[0], 1 - c.Ints[1]}, nil)}
 		},

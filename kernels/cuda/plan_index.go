@@ -141,6 +141,9 @@ func planIndexAdd(c *call, l *kernels.Launch) {
 // along axis l.Ints[0].
 func planScatterAdd(c *call, l *kernels.Launch) {
 	y, added := &l.Out[0], &l.In[2]
+	if c.scatterAddTiles(l) {
+		return
+	}
 	if added.Len() > 0 && added.Shape[l.Ints[0]] <= shortLine {
 		c.scatterAddLines(l)
 		return
@@ -156,6 +159,72 @@ func planScatterAdd(c *call, l *kernels.Launch) {
 type lines struct {
 	count, length uint64
 	step          [4]int64
+}
+
+// Constants of index.cu: elements of lines that are in shared memory at a time, and what lines of y may take there.
+// With 32 KiB several blocks are on a multiprocessor.
+const (
+	addStaged   = 1024
+	tileBytes   = 32 << 10
+	mostOfTiles = 64 << 10
+	mostLines   = 32
+)
+
+// lineTiles is the struct LineTiles of index.cu.
+type lineTiles struct {
+	count, length, size uint64
+	step                [5]int64
+	tile, owners, along uint32
+}
+
+// scatterAddTiles is planScatterAdd for lines of y that fit in shared memory, if all of them get elements.
+func (c *call) scatterAddTiles(l *kernels.Launch) bool {
+	y, chosen, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
+	size, each := y.Shape[axis], computeType(y.DType).Size()
+	if y.DType == kernels.Int32 || y.DType == kernels.Uint8 {
+		each = y.DType.Size()
+	}
+	if y.Len() == 0 || added.Len() == 0 || size*each > mostOfTiles {
+		return false
+	}
+	for d := range y.Shape {
+		if d != axis && y.Shape[d] != added.Shape[d] {
+			return false
+		}
+	}
+	v := lineTiles{count: uint64(y.Len() / size), length: uint64(added.Shape[axis]), size: uint64(size)}
+	least := min(3, bits.Len(uint(y.Strides[axis]-1))) // log2 of neighbours that make whole sectors
+	if y.Strides[axis] == 1 {
+		v.along = 1
+	}
+	fits := func(tile, bytes int) bool { return size*each<<tile <= bytes }
+	if !fits(least, mostOfTiles) {
+		return false
+	}
+	tile := least
+	for 1<<tile < mostLines && fits(tile+1, tileBytes) && int(v.count)>>(tile+1) >= c.b.gpu.SMs {
+		tile++
+	}
+	v.tile, v.owners = uint32(tile), uint32(max(3, 5-tile))
+	var number, shape [kernels.MaxDims]int
+	rank := copy(shape[:], y.Shape)
+	var operands [5]kernels.Arg
+	for k, strides := range [5][]int{y.Strides, l.In[0].Strides, added.Strides, chosen.Strides,
+		kernels.RowMajor(number[:], added.Shape)} {
+		operands[k].Strides, v.step[k] = strides, int64(strides[axis])
+	}
+	shape[axis] = 1
+	var others space
+	others.collapse(operands[:], shape[:rank])
+	shared := 4*addStaged + each*(addStaged+size<<tile)
+	c.startShared("scatter_add_tiles_"+suffixes[y.DType], blocks(int(v.count), 1<<tile), addThreads, shared)
+	c.pointer(y)
+	c.pointer(&l.In[0])
+	c.pointer(added)
+	c.indices(chosen, indexedAlong(y, axis))
+	structure(c, &v)
+	others.shape64(c)
+	return true
 }
 
 // scatterAddLines is planScatterAdd for short lines.

@@ -35,14 +35,18 @@ func planArgExtreme(name string) plan {
 	}
 }
 
-// planProdGrad has a thread for each row of x that makes a product. The operands are x and g.
+// prodColumns is kColumns of reduce_row.cu.
+const prodColumns = 16
+
+// planProdGrad has a thread for each row of x that makes a product, and keeps a product for each tile of columns. The
+// operands are x and g.
 func planProdGrad(c *call, l *kernels.Launch) {
 	x := &l.In[0]
 	count, n := extent(x, l.Ints)
 	if count*n == 0 {
 		return
 	}
-	front := c.scratch(8 * count * n)
+	front := c.scratch(8 * count * ceilDiv(n, prodColumns))
 	c.startRows("prod_grad", x.DType, count, n)
 	c.rows(&l.Out[0], l.Ints)
 	c.rows(x, l.Ints)

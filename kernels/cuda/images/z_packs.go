@@ -17,6 +17,10 @@ var (
 	packCopy []byte
 	//go:embed cross_entropy.pack
 	packCrossEntropy []byte
+	//go:embed ctc.pack
+	packCtc []byte
+	//go:embed fft.pack
+	packFft []byte
 	//go:embed index.pack
 	packIndex []byte
 	//go:embed matmul_f32.pack
@@ -50,6 +54,8 @@ var packs = map[string][]byte{
 	"copies":          packCopies,
 	"copy":            packCopy,
 	"cross_entropy":   packCrossEntropy,
+	"ctc":             packCtc,
+	"fft":             packFft,
 	"index":           packIndex,
 	"matmul_f32":      packMatmulF32,
 	"matmul_half":     packMatmulHalf,

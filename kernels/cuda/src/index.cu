@@ -35,6 +35,14 @@ struct Columns {
 // elements of x each. `step` is how far one element is from the next.
 struct Lines { uint64_t count, length, step[4]; };
 
+// LineTiles are `count` lines along an axis of y, of `size` elements there, of which a block has 2^tile: neighbours,
+// or, if `along` is set, lines whose elements are neighbours. 2^(tile+owners) threads add up. `step` is of y, of what
+// it begins with, of x, of the indices and of their row-major numbers; lines of these three have `length` elements.
+struct LineTiles {
+  uint64_t count, length, size, step[5];
+  uint32_t tile, owners, along;
+};
+
 namespace {
 
 constexpr int kThreads = 256;
@@ -280,6 +288,67 @@ DEV void add_lines(T* y, const T* x, const Indices& indices, const Lines& lines,
   }
 }
 
+// add_tiles copies lines to shared memory, adds the elements of x there, and writes them. Every thread that adds looks
+// at all elements of a line, in order, and adds those for a part of its entries.
+constexpr uint32_t kStaged = 1024;  // elements of x at a time
+
+template <class T>
+DEV void add_tiles(T* y, const T* from, const T* x, const Indices& indices, const LineTiles& p,
+                   const Shape64<5>& axes) {
+  using N = Total<T>;
+  SHARED_DYNAMIC(memory);
+  SHARED(uint64_t, at, [5][32]);
+  int32_t* const chosen = reinterpret_cast<int32_t*>(memory);
+  N* const staged = reinterpret_cast<N*>(chosen + kStaged);
+  N* const sums = staged + kStaged;
+  const uint32_t lines = 1u << p.tile, own = threadIdx.x & (lines - 1);
+  const uint64_t first = (uint64_t)blockIdx.x << p.tile;
+  const uint32_t count = p.count - first < lines ? (uint32_t)(p.count - first) : lines;
+  if (threadIdx.x < count) {
+    uint64_t offset[5];
+    locate(axes, first + threadIdx.x, offset);
+#pragma unroll
+    for (int k = 0; k < 5; k++) at[k][threadIdx.x] = offset[k];
+  }
+  __syncthreads();
+  auto each = [&](uint32_t n, auto f) {  // f(line, element) for n elements of each line
+    if (p.along) {
+      for (uint32_t line = 0; line < count; line++)
+        for (uint32_t i = threadIdx.x; i < n; i += kThreads) f(line, i);
+    } else if (own < count) {
+#pragma unroll 4
+      for (uint32_t i = threadIdx.x >> p.tile; i < n; i += kThreads >> p.tile) f(own, i);
+    }
+  };
+  each((uint32_t)p.size, [&](uint32_t line, uint32_t i) {
+    sums[(i << p.tile) + line] = to_compute<N>(from[at[1][line] + i * p.step[1]]);
+  });
+  const uint32_t most = kStaged >> p.tile, parts = 1u << p.owners, part = threadIdx.x >> p.tile;
+  for (uint64_t k = 0; k < p.length; k += most) {
+    const uint32_t n = p.length - k < most ? (uint32_t)(p.length - k) : most;
+    each(n, [&](uint32_t line, uint32_t i) {
+      const uint64_t j = k + i;
+      chosen[(i << p.tile) + line] =
+          (int32_t)checked(indices, at[4][line] + j * p.step[4], at[3][line] + j * p.step[3]);
+      staged[(i << p.tile) + line] = to_compute<N>(x[at[2][line] + j * p.step[2]]);
+    });
+    __syncthreads();
+    if (part < parts && own < count) {
+#pragma unroll 4
+      for (uint32_t i = 0; i < n; i++) {
+        const int32_t entry = chosen[(i << p.tile) + own];
+        if (entry < 0 || ((uint32_t)entry & (parts - 1)) != part) continue;
+        N& sum = sums[((uint32_t)entry << p.tile) + own];
+        sum = plus(sum, staged[(i << p.tile) + own]);
+      }
+    }
+    __syncthreads();
+  }
+  each((uint32_t)p.size, [&](uint32_t line, uint32_t i) {
+    y[at[0][line] + i * p.step[0]] = to_element<T>(sums[(i << p.tile) + line]);
+  });
+}
+
 // ---- scatter -----------------------------------------------------------------------------------------
 
 template <class N> DEV N times(N x, N y) { return math::mul(x, y); }
@@ -341,7 +410,11 @@ EXPORT(additions_place);
 #define ADD_LINES(name, T)                       \
   ENTRY(scatter_add_lines_##name, kThreads, 4,   \
         (T* y, const T* x, Indices indices, Lines lines, Shape64<4> axes), add_lines(y, x, indices, lines, axes))
-#define ADD_ALL(name, T) ADD(name, T, 1) ADD(name##_vector, T, 16 / sizeof(T)) ADD_LINES(name, T)
+#define ADD_TILES(name, T)                                                                                      \
+  ENTRY(scatter_add_tiles_##name, kThreads, 2,                                                                  \
+        (T* y, const T* from, const T* x, Indices indices, LineTiles tiles, Shape64<5> axes),                   \
+        add_tiles(y, from, x, indices, tiles, axes))
+#define ADD_ALL(name, T) ADD(name, T, 1) ADD(name##_vector, T, 16 / sizeof(T)) ADD_LINES(name, T) ADD_TILES(name, T)
 
 ADD_ALL(f32, float)
 ADD_ALL(f64, double)

@@ -145,11 +145,29 @@ template <class T> struct Results {
         for (uint32_t e = 0; e < kUnit && n + e < p.n; e++) to[e] = {load<uint16_t>(from + 2 * e)};
     }
   }
+
+  // put_sums writes the warp's tile without bias or rounding, two neighbours at a time if `wide`.
+  DEV_METHOD void put_sums(const Product<T>& p, float* to, uint32_t m0, uint32_t n0, bool wide) {
+    const uint32_t lane = threadIdx.x % 32;
+    unrolled<4, 8, 2>([&](int i, int j, int h) {
+      const uint32_t m = m0 + 16 * i + 8 * h + lane / 4, n = n0 + 8 * j + lane % 4 * 2;
+      float* const at = to + (uint64_t)m * p.c_row + n;
+      if (m >= p.m) return;
+      if (wide && n + 2 <= p.n) {
+        store(at, float2{sum[i][j][2 * h], sum[i][j][2 * h + 1]});
+      } else {
+        if (n < p.n) at[0] = sum[i][j][2 * h];
+        if (n + 1 < p.n) at[1] = sum[i][j][2 * h + 1];
+      }
+    });
+  }
 };
 
-template <class T, bool A_K_MAJOR, bool B_K_MAJOR, int STAGES>
+// matmul_half computes C, whose elements may be float, the sums before they are rounded.
+template <class T, bool A_K_MAJOR, bool B_K_MAJOR, int STAGES, class C = T>
 DEV void matmul_half(Product<T> p, const Batch& batch, uint32_t wide) {
   SHARED(unsigned char, ring, [STAGES * kStageBytes]);
+  const T* const c = p.c;
   const Tile tile = assign_tile(p, batch, kTile);
   Source<A_K_MAJOR> a(p.a, tile.m0, p.m, p.a_row, p.a_column, wide & kWideA);
   Source<B_K_MAJOR> b(p.b, tile.n0, p.n, p.b_column, p.b_row, wide & kWideB);
@@ -194,7 +212,10 @@ DEV void matmul_half(Product<T> p, const Batch& batch, uint32_t wide) {
   cp_async_wait<0>();
   __syncthreads();
   mma_done();
-  results.put(p, tile.m0 + m, tile.n0 + n, wide & kWideC, ring);
+  if constexpr (Same<C, T>::value())
+    results.put(p, tile.m0 + m, tile.n0 + n, wide & kWideC, ring);
+  else
+    results.put_sums(p, (C*)c + (p.c - c), tile.m0 + m, tile.n0 + n, wide & kWideC);
 }
 
 }  // namespace
@@ -212,3 +233,13 @@ LAYOUT(nn_bf16, bf16, true, false)
 LAYOUT(nt_bf16, bf16, true, true)
 LAYOUT(tn_bf16, bf16, false, false)
 LAYOUT(tt_bf16, bf16, false, true)
+
+// Products whose results are float32, for convolutions.
+#define SUMS(name, T, B_K_MAJOR)                                                              \
+  ENTRY(matmul_half_sums_##name, kThreads, 2, (Product<T> p, Batch batch, uint32_t wide),     \
+        matmul_half<T, true, B_K_MAJOR, kStages, float>(p, batch, wide))
+
+SUMS(nn_f16, f16, false)
+SUMS(nt_f16, f16, true)
+SUMS(nn_bf16, bf16, false)
+SUMS(nt_bf16, bf16, true)

@@ -52,22 +52,73 @@ DEV void argmin(int64_t* indices, const Result& values, const Rows& x, uint64_t 
   arg_extreme<Min, T, Group>(indices, values, x, rows, n);
 }
 
-// dx = g times the product of the other elements: of those in front, kept in `front`, and of those behind, in float64
-// and one after the other as package tensor defines it. A thread computes a row.
+// start_of is the start of a row that another lane has.
+DEV Start start_of(uint64_t first, uint32_t lane) {
+  return {(uint64_t)__double_as_longlong(shuffle(__longlong_as_double((int64_t)first), (int)lane))};
+}
+
+// dx = g times the product of the other elements: of those in front and of those behind, in float64 and one after the
+// other as package tensor defines it. A thread has a row, and a warp 32, some columns at a time in a tile of shared
+// memory: contiguous rows are read and written along their elements. The product in front of each tile is kept in
+// `front`, so that the way back computes those in front of its elements again.
+constexpr uint32_t kColumns = 16;
+
 template <class T>
 DEV void prod_grad(const Rows& dx_, const Rows& x_, const Rows& g_, double* front, uint64_t rows, uint32_t n) {
+  using N = ComputeType<T>;
+  SHARED(N, tiles, [kRowWarps][32][kColumns + 1]);
+  auto& tile = tiles[threadIdx.x / 32];
   const uint64_t r = thread_index();
-  if (r >= rows) return;
-  const Row<T> dx(dx_, r), x(x_, r);
-  double product = Row<T>(g_, r)(0);
-  for (uint32_t i = 0; i < n; i++) {
-    front[i * rows + r] = product;
-    product = f64_mul(product, x(i));
+  const uint32_t lane = threadIdx.x % 32;
+  const uint64_t first = r - lane;
+  if (first >= rows) return;
+  const uint32_t count = rows - first < 32 ? (uint32_t)(rows - first) : 32;
+  auto each = [&](const Rows& a, auto f) {  // f(row, its number, column) of the tile
+    const Row<T> own(a, r);
+    if (a.elements.rank <= 1 && a.elements.stride[0][0] == 1)
+      for (uint32_t k = 0; k < 32; k += 32 / kColumns) {
+        const uint32_t i = k + lane / kColumns;
+        f(Row<T>(a, start_of(own.first, i)), i, lane % kColumns);
+      }
+    else
+      for (uint32_t j = 0; j < kColumns; j++) f(own, lane, j);
+  };
+  auto load_tile = [&](uint32_t k) {  // with ones where there are no elements
+    __syncwarp();
+    each(x_, [&](const Row<T>& x, uint32_t i, uint32_t j) {
+      tile[i][j] = i < count && k + j < n ? x(k + j) : N(1);
+    });
+    __syncwarp();
+  };
+  double product = lane < count ? Row<T>(g_, r)(0) : N(1);
+  const uint32_t last = (n - 1) / kColumns;
+  for (uint32_t b = 0; b <= last; b++) {
+    if (lane < count) front[b * rows + r] = product;
+    if (b == last) break;
+    load_tile(b * kColumns);
+#pragma unroll
+    for (uint32_t j = 0; j < kColumns; j++) product = f64_mul(product, tile[lane][j]);
   }
-  product = 1;
-  for (uint32_t i = n; i-- > 0;) {
-    static_cast<T*>(dx.data)[dx.at(i)] = to_element<T>(f64_mul(front[i * rows + r], product));
-    product = f64_mul(product, x(i));
+  double behind = 1;
+  for (uint32_t b = last + 1; b-- > 0;) {
+    load_tile(b * kColumns);
+    double before[kColumns];
+    product = lane < count ? front[b * rows + r] : 1;
+#pragma unroll
+    for (uint32_t j = 0; j < kColumns; j++) {
+      before[j] = product;
+      product = f64_mul(product, tile[lane][j]);
+    }
+#pragma unroll
+    for (int j = kColumns - 1; j >= 0; j--) {
+      const double x = tile[lane][j];
+      tile[lane][j] = to_compute<N>(to_element<T>(f64_mul(before[j], behind)));
+      behind = f64_mul(behind, x);
+    }
+    __syncwarp();
+    each(dx_, [&](const Row<T>& dx, uint32_t i, uint32_t j) {
+      if (i < count && b * kColumns + j < n) dx.set(b * kColumns + j, tile[i][j]);
+    });
   }
 }
 

@@ -31,6 +31,9 @@ func TestConv(t *testing.T) {
 		"same phases": {of(1, 2, 13), of(3, 2, 3), false, tensor.Window{Stride: of(4), Dilation: of(2)}},
 		"transposed":  {of(2, 6, 5, 4), of(6, 2, 3, 2), true, tensor.Window{Stride: of(2, 3), Groups: 2}},
 		"apart":       {of(1, 40, 9), of(40, 9, 4), true, tensor.Window{Padding: of(2), Dilation: of(3)}},
+		"one by one":  {of(3, 6, 5, 7), of(8, 3, 1, 1), false, tensor.Window{Groups: 2}},
+		"ones apart":  {of(3, 6, 5, 7), of(8, 6, 1, 1), false, tensor.Window{Stride: of(2)}},
+		"upsampling":  {of(2, 6, 5, 4), of(6, 5, 2, 2), true, tensor.Window{Stride: of(2)}},
 		"pieces":      {of(7, 600, 90, 1), of(2, 600, 41, 1), false, tensor.Window{Padding: of(25, 0)}},
 	} {
 		for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64} {
@@ -77,5 +80,82 @@ func TestConv(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestConvHalf: convolutions in half precision and their gradients, with and without a bias, against float64 on the
+// CPU. Each is off by one rounding, and by little of the sum of absolute values that it adds up.
+func TestConvHalf(t *testing.T) {
+	cpu, gpu := open(t, "cpu"), open(t, "cuda")
+	of := func(n ...int) []int { return n }
+	for name, s := range map[string]struct {
+		x, weight []int
+		transpose bool
+		w         tensor.Window
+	}{
+		"one axis": {of(2, 4, 300), of(3, 4, 5), false, tensor.Window{Stride: of(2), Padding: of(2)}},
+		"many terms": {of(2, 33, 9, 11), of(40, 33, 3, 3), false,
+			tensor.Window{Padding: of(1, 2), Dilation: of(1, 2)}},
+		"groups":      {of(3, 6, 9, 10), of(9, 2, 3, 2), false, tensor.Window{Groups: 3, Padding: of(2)}},
+		"phases":      {of(2, 3, 10, 11), of(4, 3, 2, 2), false, tensor.Window{Stride: of(3), Dilation: of(2)}},
+		"transposed":  {of(2, 6, 5, 4), of(6, 2, 3, 2), true, tensor.Window{Stride: of(2, 3), Groups: 2}},
+		"upsampling":  {of(2, 6, 5, 4), of(6, 5, 2, 2), true, tensor.Window{Stride: of(2)}},
+		"one by one":  {of(3, 16, 6, 8), of(24, 8, 1, 1), false, tensor.Window{Groups: 2}},
+		"whole chunk": {of(3, 6, 17, 19), of(8, 6, 1, 1), false, tensor.Window{}},
+		"chunks":      {of(9, 3, 40, 40), of(4, 3, 3, 3), false, tensor.Window{Padding: of(1)}},
+	} {
+		halfTypes(func(d tensor.DType, u, least float64) {
+			for _, biased := range []bool{false, true} {
+				channels := s.weight[0]
+				if s.transpose {
+					channels = s.weight[1] * max(s.w.Groups, 1)
+				}
+				var in []*tensor.Tensor
+				shapes := [][]int{s.x, s.weight}
+				if biased {
+					shapes = append(shapes, of(channels))
+				}
+				for k, shape := range shapes {
+					in = append(in, tensor.Uniform(tensor.Seed(uint64(k)+1), -2, 2, shape...).To(d))
+				}
+				results := func(dev *tensor.Device, dt tensor.DType,
+					prepare func(x *tensor.Tensor) *tensor.Tensor) (all [][]float64) {
+					must(t, dev.Step(func(st *tensor.Scope) error {
+						var x []*tensor.Tensor
+						for _, v := range in {
+							x = append(x, autograd.Watch(st, st.In(prepare(v.To(dt)))))
+						}
+						call, bias := x[0].Conv, (*tensor.Tensor)(nil)
+						if s.transpose {
+							call = func(weight, bias *tensor.Tensor, w tensor.Window) *tensor.Tensor {
+								return x[0].ConvTranspose(weight, bias, w)
+							}
+						}
+						if biased {
+							bias = x[2]
+						}
+						y := call(x[1], bias, s.w)
+						g := st.In(prepare(tensor.Uniform(tensor.Seed(6), -1, 1, y.Shape()...).To(d).To(dt)))
+						for _, v := range append(one(y), autograd.Grad(y, x, autograd.GradOutput(g))...) {
+							all = append(all, tensor.ToSlice[float64](v.To(tensor.Float64)))
+						}
+						return nil
+					}))
+					return all
+				}
+				exact := results(cpu, tensor.Float64, func(x *tensor.Tensor) *tensor.Tensor { return x })
+				sizes := results(cpu, tensor.Float64, (*tensor.Tensor).Abs)
+				got := results(gpu, d, func(x *tensor.Tensor) *tensor.Tensor { return x })
+				for k := range exact {
+					for i, want := range exact[k] {
+						most := math.Abs(want)*u*(1+0x1p-8) + sizes[k][i]*0x1p-20 + least
+						if !(math.Abs(got[k][i]-want) <= most) {
+							t.Fatalf("%s of %v, bias %v: element %d of result %d is %v, want %v within %v", name, d,
+								biased, i, k, got[k][i], want, most)
+						}
+					}
+				}
+			}
+		})
 	}
 }

@@ -488,7 +488,11 @@ func TestFloat64Rows(t *testing.T) {
 					in[i] = x.To(tensor.Float64)
 				}
 			}
-			alike(t, cpu, gpu, fmt.Sprint(op.Name, " ", k, " ", s.Name), 0x1p-48, in,
+			bound := 0x1p-48
+			if op.Name == "dft" { // the CPU makes large primes of transforms four times as long: TestFourier
+				bound = 0x1p-46
+			}
+			alike(t, cpu, gpu, fmt.Sprint(op.Name, " ", k, " ", s.Name), bound, in,
 				func(x []*tensor.Tensor) []*tensor.Tensor { return one(s.Call(x)) })
 		}
 	}
