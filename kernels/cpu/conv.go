@@ -263,7 +263,7 @@ func convWeight[T floating](l *kernels.Launch) {
 	product, done := lend[T](c.out, columns)
 	defer done()
 	if c.images*len(x.at) == 0 {
-		clear(w)
+		clear(w[:kernels.Count(l.Out[0].Shape)])
 		return
 	}
 	if single, ok := any(y).([]float32); ok && x.setParts(true) && finite(single) && x.run(w, y, product) {

@@ -307,7 +307,7 @@ func (u *unfolding[T]) run(parts []part[T]) {
 	if u.images*u.groups*u.m*columns == 0 {
 		return
 	}
-	if single, ok := any(u).(*unfolding[float32]); ok && u.m <= fewRows && terms <= matmul.Chunk {
+	if single, ok := any(u).(*unfolding[float32]); ok && u.m <= fewRows && terms <= matmul.Chunk && u.channels > 0 {
 		rowByRow(single, any(parts).([]part[float32]))
 		return
 	}
