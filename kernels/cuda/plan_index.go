@@ -168,6 +168,7 @@ const (
 	tileBytes   = 32 << 10
 	mostOfTiles = 64 << 10
 	mostLines   = 32
+	longLine    = 8 << 10 // elements, of which few blocks take longer than a sort
 )
 
 // lineTiles is the struct LineTiles of index.cu.
@@ -177,7 +178,8 @@ type lineTiles struct {
 	tile, owners, along uint32
 }
 
-// scatterAddTiles is planScatterAdd for lines of y that fit in shared memory, if all of them get elements.
+// scatterAddTiles is planScatterAdd for lines of y that fit in shared memory, if all of them get elements, and a few
+// not very many.
 func (c *call) scatterAddTiles(l *kernels.Launch) bool {
 	y, chosen, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
 	size, each := y.Shape[axis], computeType(y.DType).Size()
@@ -193,6 +195,9 @@ func (c *call) scatterAddTiles(l *kernels.Launch) bool {
 		}
 	}
 	v := lineTiles{count: uint64(y.Len() / size), length: uint64(added.Shape[axis]), size: uint64(size)}
+	if v.length > longLine && int(v.count) < c.b.gpu.SMs {
+		return false
+	}
 	least := min(3, bits.Len(uint(y.Strides[axis]-1))) // log2 of neighbours that make whole sectors
 	if y.Strides[axis] == 1 {
 		v.along = 1
