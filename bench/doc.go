@@ -12,8 +12,9 @@
 //
 // The peers are Python, peer.py, run by $WEFT_PEER (PyTorch) and $WEFT_PEER_JAX, or else /usr/bin/python3 or python3;
 // where one is missing, or PyTorch has another BLAS than OpenBLAS and MKL, the table says SKIPPED. PyTorch comes from
-// Debian (python3-torch with libopenblas0) or PyPI, JAX from PyPI. They run in several variants on every line, and
-// Weft's ratio is that to the fastest of them, because what they lose in these ways says nothing about kernels:
+// Debian (python3-torch with libopenblas0, python3-torchvision for ResNet-18) or PyPI, JAX from PyPI. They run in
+// several variants on every line, and Weft's ratio is that to the fastest of them, because what they lose in these
+// ways says nothing about kernels:
 //
 //   - Their malloc returns memory to the system, so each new output or temporary costs page faults: above 32 MB always,
 //     and with 4 MB in PyTorch's AdamW, 1,900 faults a step. "--keep-memory" and "out=reuse" avoid that.

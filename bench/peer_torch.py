@@ -42,7 +42,6 @@ import argparse
 import ctypes
 import math
 import os
-import sys
 import time
 
 PARSER = argparse.ArgumentParser(prog="peer.py torch")
@@ -430,9 +429,8 @@ def training(model, x, classes=10):
 
 
 def resnet18():
-    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts", "goldens"))
-    from state_dicts import ResNet18
-    return training(ResNet18(classes=10), torch.randn(64, 3, 32, 32))
+    from torchvision.models import resnet18 as model  # Debian's python3-torchvision
+    return training(model(num_classes=10), torch.randn(64, 3, 32, 32))
 
 
 def cnn(side, width, batch):
