@@ -396,25 +396,37 @@ func (u *unfolding[T]) product(p *part[T], g, first, count int, data []T, image,
 func (u *unfolding[T]) terms(p *part[T], channel int) (rows, columns, chunks []int) {
 	n := u.channels * len(p.taps)
 	rows, columns = make([]int, 0, n), make([]int, 0, n)
-	chunk := 0
+	var ends chunkEnds
 	for c := range u.channels {
 		for i, t := range p.taps {
-			if at := (c*p.terms + p.order[i]) / matmul.Chunk; u.split && at != chunk {
-				if len(rows) > 0 {
-					chunks = append(chunks, len(rows))
-				}
-				chunk = at
+			if u.split {
+				ends.before(c*p.terms+p.order[i], len(rows))
 			}
 			rows, columns = append(rows, c*channel+t), append(columns, c*u.weightChannel+p.numbers[i])
 		}
 	}
 	if u.split && n > 0 {
-		chunks = append(chunks, n)
+		chunks = append(ends.of, n)
 	}
 	if n > 0 && columns[n-1] == n-1 { // all columns, in order
 		columns = nil
 	}
 	return rows, columns, chunks
+}
+
+// chunkEnds are the ends of chunks in a list of terms of which some are left out.
+type chunkEnds struct {
+	of    []int
+	chunk int // of the last term
+}
+
+// before ends a chunk if the next term, of which all are numbered, belongs to another one; the list has n so far.
+func (e *chunkEnds) before(term, n int) {
+	at := term / matmul.Chunk
+	if at != e.chunk && n > 0 {
+		e.of = append(e.of, n)
+	}
+	e.chunk = at
 }
 
 // copyWeight copies the columns of the weight that a part takes.
@@ -658,25 +670,22 @@ func (x *channelsLast[T]) multiply(p *weightPart, product, y, data []T, from, co
 	}
 	n := (count/positions + 2) * len(p.positions)
 	b := matmul.UnfoldedOf[T]{Rows: make([]int, 0, n), LeftColumns: make([]int, 0, n)}
-	chunk := 0
+	var ends chunkEnds
 	for i := range (from + count + positions - 1) / positions {
 		for _, o := range p.positions {
 			term := i*positions + o - from
 			if term < 0 || term >= count {
 				continue
 			}
-			if at := term / matmul.Chunk; x.split && at != chunk {
-				if len(b.Rows) > 0 {
-					b.Chunks = append(b.Chunks, len(b.Rows))
-				}
-				chunk = at
+			if x.split {
+				ends.before(term, len(b.Rows))
 			}
 			b.Rows = append(b.Rows, (i*pixels+x.at[o])*x.in)
 			b.LeftColumns = append(b.LeftColumns, i*x.groups*x.out*positions+o)
 		}
 	}
 	if x.split && len(b.Rows) > 0 {
-		b.Chunks = append(b.Chunks, len(b.Rows))
+		b.Chunks = append(ends.of, len(b.Rows))
 	}
 	for d, size := range p.size {
 		b.Columns.Push(size, strides[d])
