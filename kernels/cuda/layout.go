@@ -33,6 +33,18 @@ func (s *space) collapse(in []kernels.Arg, shape []int) {
 	}
 }
 
+// lines makes s the lines along an axis of a shape, for operands with these strides: steps are theirs within a line.
+func (s *space) lines(shape []int, axis int, steps []int64, strides ...[]int) {
+	var others [kernels.MaxDims]int
+	rank := copy(others[:], shape)
+	others[axis] = 1
+	var operands [maxPointwise]kernels.Arg
+	for k := range strides {
+		operands[k].Strides, steps[k] = strides[k], int64(strides[k][axis])
+	}
+	s.collapse(operands[:len(strides)], others[:rank])
+}
+
 // contiguous tells whether operand k is contiguous in the order of the result.
 func (s *space) contiguous(k int) bool {
 	stride := 1

@@ -313,20 +313,11 @@ func (c *call) convProducts(p *product, batch *productBatch, count int, d kernel
 	case !apart:
 		c.matmulHalf(p, batch, count, d)
 	default:
-		layout, stride, pitch, wide := "nn_", p.bColumn, p.bRow, uint32(0)
-		if p.bColumn != 1 {
-			layout, stride, pitch = "nt_", p.bRow, p.bColumn
-		}
-		if vectorised(p.a, p.aColumn, p.aRow, batch.stride[0]) {
-			wide |= wideA
-		}
-		if vectorised(p.b, stride, pitch, batch.stride[1]) {
-			wide |= wideB
-		}
+		layout, wide := p.halfOperands(batch)
 		if p.c%8 == 0 && p.cRow%2 == 0 {
 			wide |= wideC
 		}
-		c.products("matmul_half_sums_"+layout+suffixes[d], halfTile, halfThreads, 1, p, batch, count)
+		c.products("matmul_half_sums_"+layout+"_"+suffixes[d], halfTile, halfThreads, 1, p, batch, count)
 		arg(c, wide)
 	}
 }

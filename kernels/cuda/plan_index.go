@@ -211,16 +211,10 @@ func (c *call) scatterAddTiles(l *kernels.Launch) bool {
 		tile++
 	}
 	v.tile, v.owners = uint32(tile), uint32(max(3, 5-tile))
-	var number, shape [kernels.MaxDims]int
-	rank := copy(shape[:], y.Shape)
-	var operands [5]kernels.Arg
-	for k, strides := range [5][]int{y.Strides, l.In[0].Strides, added.Strides, chosen.Strides,
-		kernels.RowMajor(number[:], added.Shape)} {
-		operands[k].Strides, v.step[k] = strides, int64(strides[axis])
-	}
-	shape[axis] = 1
+	var number [kernels.MaxDims]int
 	var others space
-	others.collapse(operands[:], shape[:rank])
+	others.lines(y.Shape, axis, v.step[:], y.Strides, l.In[0].Strides, added.Strides, chosen.Strides,
+		kernels.RowMajor(number[:], added.Shape))
 	shared := 4*addStaged + each*(addStaged+size<<tile)
 	c.startShared("scatter_add_tiles_"+suffixes[y.DType], blocks(int(v.count), 1<<tile), addThreads, shared)
 	c.pointer(y)
@@ -236,17 +230,12 @@ func (c *call) scatterAddTiles(l *kernels.Launch) bool {
 func (c *call) scatterAddLines(l *kernels.Launch) {
 	y, chosen, added, axis := &l.Out[0], &l.In[1], &l.In[2], l.Ints[0]
 	c.relayout(y, &l.In[0])
-	var number, shape [kernels.MaxDims]int
-	rank := copy(shape[:], added.Shape)
-	v := lines{uint64(added.Len() / shape[axis]), uint64(shape[axis]), [4]int64{}}
-	var operands [4]kernels.Arg
-	for k, strides := range [4][]int{y.Strides, added.Strides, chosen.Strides,
-		kernels.RowMajor(number[:], added.Shape)} {
-		operands[k].Strides, v.step[k] = strides, int64(strides[axis])
-	}
-	shape[axis] = 1
+	length := added.Shape[axis]
+	v := lines{uint64(added.Len() / length), uint64(length), [4]int64{}}
+	var number [kernels.MaxDims]int
 	var others space
-	others.collapse(operands[:], shape[:rank])
+	others.lines(added.Shape, axis, v.step[:], y.Strides, added.Strides, chosen.Strides,
+		kernels.RowMajor(number[:], added.Shape))
 	c.start("scatter_add_lines_"+suffixes[y.DType], blocks(int(v.count), addThreads), addThreads)
 	c.pointer(y)
 	c.pointer(added)

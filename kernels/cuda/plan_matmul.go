@@ -189,14 +189,24 @@ func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.
 	if p.n == 1 {
 		p.bColumn = 0
 	}
-	layout, wide := []byte("nn"), uint32(0)
+	layout, wide := p.halfOperands(batch)
+	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
+		wide |= wideC
+	}
+	c.products("matmul_half_"+layout+"_"+suffixes[d], halfTile, halfThreads, 1, p, batch, count)
+	arg(c, wide)
+}
+
+// halfOperands is the layout of the operands of products in half precision, and which of them are vectorised.
+func (p *product) halfOperands(batch *productBatch) (layout string, wide uint32) {
+	a, b := "n", "n"
 	aStride, aPitch := p.aColumn, p.aRow
 	if p.aRow == 1 && p.aColumn != 1 {
-		layout[0], aStride, aPitch = 't', p.aRow, p.aColumn
+		a, aStride, aPitch = "t", p.aRow, p.aColumn
 	}
 	bStride, bPitch := p.bColumn, p.bRow
 	if p.bColumn != 1 {
-		layout[1], bStride, bPitch = 't', p.bRow, p.bColumn
+		b, bStride, bPitch = "t", p.bRow, p.bColumn
 	}
 	if vectorised(p.a, aStride, aPitch, batch.stride[0]) {
 		wide |= wideA
@@ -204,11 +214,7 @@ func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.
 	if vectorised(p.b, bStride, bPitch, batch.stride[1]) {
 		wide |= wideB
 	}
-	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
-		wide |= wideC
-	}
-	c.products("matmul_half_"+string(layout)+"_"+suffixes[d], halfTile, halfThreads, 1, p, batch, count)
-	arg(c, wide)
+	return a + b, wide
 }
 
 // vectorised tells whether elements of 2 bytes with the given strides can be moved 16 bytes at a time.
