@@ -231,57 +231,49 @@ func gatherPanel(g *build.Context) {
 // The last vector of a row ends with it, whatever others have copied before.
 func copyPlane(g *build.Context, step int) {
 	name := fmt.Sprintf("copyPlane%d", step)
-	g.Function(name)
-	g.Doc(fmt.Sprintf("%s sets dst[i*dstRow+j] = src[i*srcRow+%d*j] for i < rows, at least one, and j < n, at least 8.",
-		name, step))
-	g.Pragma("noescape")
-	g.Attributes(build.NOSPLIT)
-	g.SignatureExpr("func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)")
-	dst := g.Load(g.Param("dst"), g.GP64())
-	dstRow := g.Load(g.Param("dstRow"), g.GP64())
-	src := g.Load(g.Param("src"), g.GP64())
-	srcRow := g.Load(g.Param("srcRow"), g.GP64())
-	rows := g.Load(g.Param("rows"), g.GP64())
-	last := g.Load(g.Param("n"), g.GP64())
-	g.SHLQ(operand.U8(2), dstRow)
-	g.SHLQ(operand.U8(2), srcRow)
-	g.SUBQ(operand.U8(8), last)
-	j, x, y := g.GP64(), g.YMM(), g.YMM()
-	vector := func() {
-		from := operand.Mem{Base: src, Index: j, Scale: uint8(4 * step)}
-		g.VMOVUPS(from, x)
-		if step == 2 { // elements 0, 2, ... 6 of the first, 1, 3, ... 7 of the second, which ends with what is copied
-			g.VMOVUPS(from.Offset(28), y)
-			g.VSHUFPS(operand.U8(0xd8), y, x, x)
-			g.VPERMQ(operand.U8(0xd8), x, x)
-		}
-		g.VMOVUPS(x, operand.Mem{Base: dst, Index: j, Scale: 4})
-	}
-	g.Label("row")
-	g.XORQ(j, j)
-	g.CMPQ(j, last)
-	g.JGE(operand.LabelRef("end"))
-	g.Label("vector")
-	vector()
-	g.ADDQ(operand.U8(8), j)
-	g.CMPQ(j, last)
-	g.JLT(operand.LabelRef("vector"))
-	g.Label("end")
-	g.MOVQ(last, j)
-	vector()
-	g.ADDQ(dstRow, dst)
-	g.ADDQ(srcRow, src)
-	g.DECQ(rows)
-	g.JNE(operand.LabelRef("row"))
-	g.VZEROUPPER()
-	g.RET()
+	doc := fmt.Sprintf("sets dst[i*dstRow+j] = src[i*srcRow+%d*j] for i < rows, at least one, and j < n, at least 8.",
+		step)
+	planeRows(g, name, doc, 8, func(dst, src, j reg.Register) (vector, end func()) {
+		x, y := g.YMM(), g.YMM()
+		return func() {
+			from := operand.Mem{Base: src, Index: j, Scale: uint8(4 * step)}
+			g.VMOVUPS(from, x)
+			if step == 2 { // elements 0, 2, ... 6 of the first, 1, 3, ... 7 of the second, which ends with the last one
+				g.VMOVUPS(from.Offset(28), y)
+				g.VSHUFPS(operand.U8(0xd8), y, x, x)
+				g.VPERMQ(operand.U8(0xd8), x, x)
+			}
+			g.VMOVUPS(x, operand.Mem{Base: dst, Index: j, Scale: 4})
+		}, func() {}
+	})
 }
 
 // putPlane emits the copy of rows of n elements, at least 9, to every second one of the destination. The elements
 // between these are read and written, too.
 func putPlane(g *build.Context) {
-	g.Function("putPlane2")
-	g.Doc("putPlane2 sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows, at least one, and j < n, at least 9.")
+	doc := "sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows, at least one, and j < n, at least 9."
+	planeRows(g, "putPlane2", doc, 9, func(dst, src, j reg.Register) (vector, end func()) {
+		x, y := g.YMM(), g.XMM()
+		return func() {
+				for i := range 2 {
+					at := operand.Mem{Base: dst, Index: j, Scale: 8, Disp: 32 * i}
+					g.VPMOVZXDQ(operand.Mem{Base: src, Index: j, Scale: 4, Disp: 16 * i}, x)
+					g.VBLENDPS(operand.U8(0xaa), at, x, x)
+					g.VMOVUPS(x, at)
+				}
+			}, func() {
+				g.VMOVSS(operand.Mem{Base: src, Index: j, Scale: 4, Disp: 32}, y)
+				g.VMOVSS(y, operand.Mem{Base: dst, Index: j, Scale: 8, Disp: 64})
+			}
+	})
+}
+
+// planeRows emits a copy of rows, 8 elements from j on by each vector. Those of the last one, with what end copies
+// behind them, are the last `least` of the row.
+func planeRows(g *build.Context, name, doc string, least uint8,
+	body func(dst, src, j reg.Register) (vector, end func())) {
+	g.Function(name)
+	g.Doc(name + " " + doc)
 	g.Pragma("noescape")
 	g.Attributes(build.NOSPLIT)
 	g.SignatureExpr("func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)")
@@ -293,30 +285,22 @@ func putPlane(g *build.Context) {
 	last := g.Load(g.Param("n"), g.GP64())
 	g.SHLQ(operand.U8(2), dstRow)
 	g.SHLQ(operand.U8(2), srcRow)
-	g.SUBQ(operand.U8(9), last)
-	j, x, y := g.GP64(), g.YMM(), g.XMM()
-	vectors := func() {
-		for i := range 2 {
-			at := operand.Mem{Base: dst, Index: j, Scale: 8, Disp: 32 * i}
-			g.VPMOVZXDQ(operand.Mem{Base: src, Index: j, Scale: 4, Disp: 16 * i}, x)
-			g.VBLENDPS(operand.U8(0xaa), at, x, x)
-			g.VMOVUPS(x, at)
-		}
-	}
+	g.SUBQ(operand.U8(least), last)
+	j := g.GP64()
+	vector, end := body(dst, src, j)
 	g.Label("row")
 	g.XORQ(j, j)
 	g.CMPQ(j, last)
 	g.JGE(operand.LabelRef("end"))
 	g.Label("vector")
-	vectors()
+	vector()
 	g.ADDQ(operand.U8(8), j)
 	g.CMPQ(j, last)
 	g.JLT(operand.LabelRef("vector"))
 	g.Label("end")
 	g.MOVQ(last, j)
-	vectors()
-	g.VMOVSS(operand.Mem{Base: src, Index: j, Scale: 4, Disp: 32}, y)
-	g.VMOVSS(y, operand.Mem{Base: dst, Index: j, Scale: 8, Disp: 64})
+	vector()
+	end()
 	g.ADDQ(dstRow, dst)
 	g.ADDQ(srcRow, src)
 	g.DECQ(rows)
