@@ -81,7 +81,7 @@ var constants = []struct {
 	{"matmul_half.cu", "kTile", halfTile}, {"matmul_half.cu", "kThreads", halfThreads},
 	{"matmul_half.cu", "kWideA", wideA}, {"matmul_half.cu", "kWideB", wideB}, {"matmul_half.cu", "kWideC", wideC},
 	{"matmul.cuh", "kSmallTile", attentionTileRows}, {"matmul.cuh", "kSmallThreads", attentionThreads},
-	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cu", "kTileRows", flashTileRows},
+	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cu", "kPadded", flashPadded},
 }
 
 // TestMirrors: structs of Go that kernels take have the names, offsets and sizes of their C++ structs, and constants

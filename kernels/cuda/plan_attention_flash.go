@@ -10,9 +10,17 @@ import (
 
 // Constants of attention_flash.cu.
 const (
-	flashThreads  = 128
-	flashTileRows = 64 // rows of a tile of the other operands
+	flashThreads = 128
+	flashPadded  = 64 // l and dot of each head have a multiple of so many elements
 )
+
+// flashTileRows is how many rows a tile of the other operands has, kTileRows of attention_flash.cu.
+func flashTileRows(d int) int {
+	if d == 128 {
+		return 32
+	}
+	return 64
+}
 
 // usesFlash tells whether the kernels of attention_flash.cu take an attention of elements d: in half precision, with
 // heads of 32, 64, 80, 96 or 128 contiguous elements, aligned to 16 bytes, without masks, windows, dropout and shared
@@ -46,8 +54,8 @@ func flashPitch(d int) int {
 	return 2 * d
 }
 
-// startFlash begins a launch of blocks for `most` rows or keys of n each. Their shared memory has `rows` rows of an
-// operand.
+// startFlash begins a launch of blocks for `most` rows or keys of n each. Their shared memory has `rows` rows of their
+// own, if any, and tiles of the other operands.
 func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, rows int) {
 	blocks := int(z.count) * ceilDiv(int(n), most)
 	if blocks == 0 {
@@ -58,7 +66,8 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 	}
 	shared := 0
 	if rows > 0 {
-		shared = flashPitch(int(z.d))*rows + 4*4*flashTileRows // with l and dot of two tiles
+		tiles := 4 * flashTileRows(int(z.d))                 // two of each of the other operands
+		shared = flashPitch(int(z.d))*(rows+tiles) + 4*tiles // with l and dot of two tiles
 	}
 	c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads, shared)
 	structure(c, z)
@@ -66,7 +75,7 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 
 // flashGrad computes l and dot of each row, then dq, then dk and dv.
 func (c *call) flashGrad(z *attention, d kernels.DType) {
-	rows := roundUp(int(z.t), flashTileRows)
+	rows := roundUp(int(z.t), flashPadded)
 	size := 4 * int(z.count) * rows
 	z.scratch = c.scratch(2 * size)
 	z.dot = z.scratch + uint64(size)
@@ -76,6 +85,6 @@ func (c *call) flashGrad(z *attention, d kernels.DType) {
 	if z.d > 64 {
 		most = 64
 	}
-	c.startFlash("grad_rows_", d, z, z.t, most, 2*most+4*flashTileRows)
-	c.startFlash("grad_keys_", d, z, z.s, most, 2*most+4*flashTileRows)
+	c.startFlash("grad_rows_", d, z, z.t, most, 2*most)
+	c.startFlash("grad_keys_", d, z, z.s, most, 2*most)
 }

@@ -74,15 +74,18 @@ func flash(t *testing.T, d *Driver, dtype kernels.DType, z *attention) (all []ui
 	z.dq, z.dk, z.dv = operand(z.t), operand(z.s), operand(z.s)
 	z.m, z.r, z.dot, z.scratch = numbers(z.t), numbers(z.t), numbers(padded), numbers(padded)
 	z.count, z.heads, z.e, z.scale = 1, 1, z.d, 0.125
-	units, pitch := z.d/8, 2*int(z.d)
-	if z.d == 80 || z.d == 96 {
+	units, pitch, tiles := z.d/8, 2*int(z.d), 4*64
+	switch z.d {
+	case 80, 96:
 		pitch += 16
+	case 128:
+		tiles = 4 * 32
 	}
 	run := func(kind string, n, most uint32, rows int) {
 		t.Helper()
 		f := function(t, d, fmt.Sprint("flash_", kind, z.d,
 			map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]))
-		shared := pitch*rows + 1024
+		shared := pitch*(rows+tiles) + 4*tiles
 		must(t, d.Call("cuFuncSetAttribute", f, 8, shared))
 		must(t, d.Launch(f, [3]uint32{(n + most - 1) / most, 1, 1}, [3]uint32{128, 1, 1}, shared, 0, *z))
 	}
@@ -90,10 +93,10 @@ func flash(t *testing.T, d *Driver, dtype kernels.DType, z *attention) (all []ui
 	if z.d > 64 {
 		most = 64
 	}
-	run("", z.t, 128, 128+256)
+	run("", z.t, 128, 128)
 	run("dot_", padded, 128/(units&-units), 0)
-	run("grad_rows_", z.t, most, 2*int(most)+256)
-	run("grad_keys_", z.s, most, 2*int(most)+256)
+	run("grad_rows_", z.t, most, 2*int(most))
+	run("grad_keys_", z.s, most, 2*int(most))
 	for _, x := range []struct {
 		heads
 		rows uint32

@@ -10,7 +10,8 @@
 // gradient has one kernel for dq, whose blocks own rows, and one for dk and dv, whose blocks own keys.
 //
 // A block has 4 warps. Each owns a strip of 16 M rows (or keys), which it multiplies by tiles of 64 keys (or rows) that
-// the block copies to shared memory, one tile ahead. Rows of operands are contiguous, at multiples of 16 bytes. With a
+// the block copies to shared memory, one tile ahead. Tiles of 128 elements have 32, so that a multiprocessor has room
+// for two blocks. Rows of operands are contiguous, at multiples of 16 bytes. With a
 // causal mask, scores that are hidden from all rows of a strip are skipped; p and ds of other hidden ones are 0.
 #include "attention.cuh"
 #include "z_lane.cuh"
@@ -18,11 +19,13 @@
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kTileRows = 64;   // rows of a tile of the other operands
-constexpr int kUnit = 8;    // elements of 16 bytes
+constexpr int kPadded = 64;  // l and dot of each head have a multiple of so many elements
+constexpr int kUnit = 8;     // elements of 16 bytes
 constexpr float kLog2E = 0x1.715476p+0f;
 
 DEV float infinity() { return __uint_as_float(0x7f800000); }
+
+template <int D> constexpr int kTileRows = D == 128 ? 32 : 64;  // rows of a tile of the other operands
 
 // Units of 8 rows, which ldmatrix reads at once, must be in different banks. If a row has a power of two of them, they
 // are permuted (swizzled); otherwise rows have a unit more than they need, which makes their distance odd.
@@ -63,8 +66,8 @@ template <int D, int ROWS, class T> DEV void copy_tile(uint32_t tile, const Matr
 // copy_two_tiles copies the tiles from a row on of two operands of n rows to one stage.
 template <int D, class T>
 DEV void copy_two_tiles(uint32_t stage, const Matrix<T>& a, const Matrix<T>& b, uint32_t row, uint32_t n) {
-  copy_tile<D, kTileRows>(stage, a.from(row, 0), n - row);
-  copy_tile<D, kTileRows>(stage + kTileRows * kPitch<D>, b.from(row, 0), n - row);
+  copy_tile<D, kTileRows<D>>(stage, a.from(row, 0), n - row);
+  copy_tile<D, kTileRows<D>>(stage + kTileRows<D> * kPitch<D>, b.from(row, 0), n - row);
 }
 
 // LaneOffsets has the offset of a lane's unit among the first 16 rows and 2 units of a tile, as ldmatrix takes them,
@@ -214,7 +217,7 @@ DEV uint32_t existing(uint32_t n, uint32_t from) { return n > from ? n - from : 
 // RowStrip is the work of a warp on 16 M rows, and the keys that its block attends to. These pass through a ring of two
 // stages in shared memory, each with a tile of k and one of v.
 template <class T, int D, int M> struct RowStrip {
-  static constexpr uint32_t kTile = kTileRows * kPitch<D>;  // bytes
+  static constexpr uint32_t kTile = kTileRows<D> * kPitch<D>, kOwn = 64 * M * kPitch<D>;  // bytes of operands
   const Attention<float>& z;
   const Block w;
   const uint32_t ring, strip, first, last, visible;  // strip is the first row in the block, `first` in the matrix
@@ -229,20 +232,20 @@ template <class T, int D, int M> struct RowStrip {
     copy_tile<D, 64 * M>(tile, matrix<const T>(z, operand, w.i, w.from), w.size);
   }
   DEV_METHOD void copy_keys(uint32_t key) const {
-    if (key < visible) copy_two_tiles<D>(ring + key / kTileRows % 2 * (2 * kTile), k, v, key, z.s);
+    if (key < visible) copy_two_tiles<D>(ring + key / kTileRows<D> % 2 * (2 * kTile), k, v, key, z.s);
     cp_async_commit();
   }
 
   // each_keys calls work(key, k_tile), with the address of that key's row, for 8 N keys at a time.
   template <int N, class Work> DEV_METHOD void each_keys(Work work) const {
 #pragma unroll 1
-    for (uint32_t key = 0; key < visible; key += kTileRows) {
+    for (uint32_t key = 0; key < visible; key += kTileRows<D>) {
       cp_async_wait<0>();
       __syncthreads();
-      copy_keys(key + kTileRows);
+      copy_keys(key + kTileRows<D>);
 #pragma unroll 1
-      for (uint32_t from = key; from < key + kTileRows && from < visible_keys(z, last); from += 8 * N)
-        work(from, ring + key / kTileRows % 2 * (2 * kTile) + (from - key) * kPitch<D>);
+      for (uint32_t from = key; from < key + kTileRows<D> && from < visible_keys(z, last); from += 8 * N)
+        work(from, ring + key / kTileRows<D> % 2 * (2 * kTile) + (from - key) * kPitch<D>);
     }
     mma_done();
   }
@@ -271,27 +274,41 @@ template <int M> struct OnlineSoftmax {
     });
   }
 
-  // take makes scores s their exponentials, with c = scale * log2(e). Where a maximum grows it shrinks the row of y.
+  // take makes scores s their exponentials, with c = scale * log2(e). Where a maximum grows it shrinks the row of y: by
+  // exactly 1 where it does not, which is left out if none of the warp's rows has a new one.
   template <int N, int K> DEV_METHOD void take(Products<M, N>& s, Products<M, K>& y, float c) {
+    float now[M][2];
+    bool grew = false;
     unrolled<M, 2>([&](int i, int h) {
       float x = most[i][h];
 #pragma unroll
       for (int j = 0; j < N; j++) x = fmaxf(x, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
       x = fmaxf(x, shuffle_xor(x, 1));
       x = fmaxf(x, shuffle_xor(x, 2));
-      const float base = x == -infinity() ? 0.f : __fmul_rn(x, c);  // exponentials of -inf are 0 then, not NaN
-      const float shrink = exp2_fast(__fmaf_rn(most[i][h], c, -base));
-      most[i][h] = x;
+      grew |= x > most[i][h];
+      now[i][h] = x;
+    });
+    if (ballot(grew))
+      unrolled<M, 2>([&](int i, int h) {
+        const float shrink = exp2_fast(__fsub_rn(__fmul_rn(most[i][h], c), base(now[i][h], c)));
+        most[i][h] = now[i][h];
+        total[i][h] = __fmul_rn(total[i][h], shrink);
+        unrolled<K, 2>([&](int j, int e) { y[i][j][2 * h + e] = __fmul_rn(y[i][j][2 * h + e], shrink); });
+      });
+    unrolled<M, 2>([&](int i, int h) {
+      const float from = base(most[i][h], c);
       float sum = 0.f;
       unrolled<N, 2>([&](int j, int e) {
         float& score = s[i][j][2 * h + e];
-        score = exp2_fast(__fmaf_rn(score, c, -base));
+        score = exp2_fast(__fmaf_rn(score, c, -from));
         sum = __fadd_rn(sum, score);
       });
-      total[i][h] = __fmaf_rn(total[i][h], shrink, sum);
-      unrolled<K, 2>([&](int j, int e) { y[i][j][2 * h + e] = __fmul_rn(y[i][j][2 * h + e], shrink); });
+      total[i][h] = __fadd_rn(total[i][h], sum);
     });
   }
+
+  // base is c times a maximum. Exponentials of -inf are 0 for the maximum -inf, too, not NaN.
+  static DEV_METHOD float base(float x, float c) { return x == -infinity() ? 0.f : __fmul_rn(x, c); }
 };
 
 // y, m and r. Shared memory is q [64 M, D] and two stages of k and v [64, D].
@@ -299,7 +316,7 @@ template <class T, int D, int M, int N> DEV void forward(const Attention<float>&
   SHARED_DYNAMIC(shared);
   const LaneOffsets<D> lane;
   const uint32_t q_tile = shared_address(shared);
-  const RowStrip<T, D, M> rows(z, q_tile + M * RowStrip<T, D, M>::kTile);
+  const RowStrip<T, D, M> rows(z, q_tile + RowStrip<T, D, M>::kOwn);
   rows.copy_rows(q_tile, z.q);
   cp_async_commit();
   rows.copy_keys(0);
@@ -335,8 +352,8 @@ template <class T, int D, int M, int N> DEV void forward(const Attention<float>&
   rows.store(z.y, y, softmax.total, shared);
 }
 
-// padded is the number of rows of dot and l: T rounded up to whole tiles.
-DEV uint32_t padded(uint32_t t) { return (t + kTileRows - 1) / kTileRows * kTileRows; }
+// padded is the number of rows of dot and l: T rounded up to whole tiles of any size.
+DEV uint32_t padded(uint32_t t) { return (t + kPadded - 1) / kPadded * kPadded; }
 
 // dot = sum(g*y), which is sum(dp*p), and l of each row, in scratch. Rows that only fill a tile have an infinite l,
 // which makes their p 0.
@@ -371,11 +388,11 @@ template <class T, int D> DEV void dots(const Attention<float>& z) {
 
 // dq. Shared memory is q and g [64 M, D] and two stages of k and v [64, D].
 template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
-  constexpr int N = kTileRows / 16, kTile = RowStrip<T, D, M>::kTile;
+  constexpr int N = 4, kTile = RowStrip<T, D, M>::kTile, kOwn = RowStrip<T, D, M>::kOwn;
   SHARED_DYNAMIC(shared);
   const LaneOffsets<D> lane;
-  const uint32_t q_tile = shared_address(shared), g_tile = q_tile + M * kTile;
-  const RowStrip<T, D, M> rows(z, g_tile + M * kTile);
+  const uint32_t q_tile = shared_address(shared), g_tile = q_tile + kOwn;
+  const RowStrip<T, D, M> rows(z, g_tile + kOwn);
   rows.copy_rows(q_tile, z.q);
   rows.copy_rows(g_tile, z.g);
   rows.copy_keys(0);
@@ -412,24 +429,24 @@ template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
 // dk and dv. Shared memory is k and v [64 M, D] and two stages of q and g [64, D] with l and dot [64]. Products are
 // transposed, [keys rows], so that p and ds are left operands as they come.
 template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
-  constexpr int N = kTileRows / 16, kTile = kTileRows * kPitch<D>, kValueBytes = 4 * kTileRows,
-                kStage = 2 * (kTile + kValueBytes);
+  constexpr int N = 4, kTile = kTileRows<D> * kPitch<D>, kValueBytes = 4 * kTileRows<D>,
+                kStage = 2 * (kTile + kValueBytes), kOwn = 64 * M * kPitch<D>;
   SHARED_DYNAMIC(shared);
   const Block w(z.s, 64 * M, false);
   const LaneOffsets<D> lane;
-  const uint32_t k_tile = shared_address(shared), v_tile = k_tile + M * kTile, ring = v_tile + M * kTile;
+  const uint32_t k_tile = shared_address(shared), v_tile = k_tile + kOwn, ring = v_tile + kOwn;
   const uint32_t strip = threadIdx.x / 32 * (16 * M), first = w.from + strip, last = first + 16 * M - 1;
-  const uint32_t from = hidden_rows(z, w.from) / kTileRows * kTileRows;
+  const uint32_t from = hidden_rows(z, w.from) / kTileRows<D> * kTileRows<D>;
   const Matrix<const T> q = matrix<const T>(z, z.q, w.i, 0), g = matrix<const T>(z, z.g, w.i, 0);
   const uint64_t values = (uint64_t)w.i * padded(z.t);
   const auto copy_rows = [&](uint32_t row) {
-    const uint32_t stage = ring + row / kTileRows % 2 * kStage;
+    const uint32_t stage = ring + row / kTileRows<D> % 2 * kStage;
     if (row < z.t) {
       copy_two_tiles<D>(stage, q, g, row, z.t);
-      const uint32_t t = threadIdx.x % 16 * 4;
-      if (threadIdx.x < 32)
-        cp_async<16>(stage + 2 * kTile + threadIdx.x * 16, (threadIdx.x < 16 ? z.scratch : z.dot) + values + row + t,
-                     16);
+      constexpr int kCopies = kTileRows<D> / 4;
+      if (threadIdx.x < 2 * kCopies)
+        cp_async<16>(stage + 2 * kTile + threadIdx.x * 16,
+                     (threadIdx.x < kCopies ? z.scratch : z.dot) + values + row + threadIdx.x % kCopies * 4, 16);
     }
     cp_async_commit();
   };
@@ -444,15 +461,15 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
   clear<M, D / 8>(dv);
 
 #pragma unroll 1
-  for (uint32_t row = from; row < z.t; row += kTileRows) {
+  for (uint32_t row = from; row < z.t; row += kTileRows<D>) {
     cp_async_wait<0>();
     __syncthreads();
-    copy_rows(row + kTileRows);
+    copy_rows(row + kTileRows<D>);
 #pragma unroll 1
-    for (uint32_t half = 0; half < kTileRows; half += 8 * N) {
+    for (uint32_t half = 0; half < kTileRows<D>; half += 8 * N) {
       if (visible_keys(z, row + half + 8 * N - 1) <= first) continue;
-      const uint32_t stage = row / kTileRows % 2 * kStage, q_tile = ring + stage + half * kPitch<D>;
-      const unsigned char* const l = shared + 2 * M * kTile + stage + 2 * kTile + half * 4;
+      const uint32_t stage = row / kTileRows<D> % 2 * kStage, q_tile = ring + stage + half * kPitch<D>;
+      const unsigned char* const l = shared + 2 * kOwn + stage + 2 * kTile + half * 4;
       Products<M, N> s;
       multiply_rows<T>(s, k, lane, q_tile);
       mma_done();
@@ -484,7 +501,7 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
   });
   put<T, D, M>(matrix<T>(z, z.dk, w.i, first), existing(w.size, strip), dk, scale, shared + strip * kPitch<D>);
   put<T, D, M>(matrix<T>(z, z.dv, w.i, first), existing(w.size, strip), dv, one,
-               shared + M * kTile + strip * kPitch<D>);
+               shared + kOwn + strip * kPitch<D>);
 }
 
 }  // namespace
